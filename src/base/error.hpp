@@ -1,0 +1,58 @@
+// What can go wrong, as values. Every fallible function returns Result<T>; exceptions do not cross folders.
+// One function in cli/exit_code turns an Errc into an exit status; nothing else does.
+#pragma once
+
+#include <expected>
+#include <string>
+#include <utility>
+
+namespace dblock {
+
+enum class Errc {
+  usage,          // the command line is wrong
+  config,         // configuration is missing, contradictory or unreadable
+  schema,         // dblock's tables are missing, older or newer than this binary
+  unreachable,    // the database cannot be reached or gave up in time; nothing was done
+  indeterminate,  // a statement was sent and its reply lost; it may or may not have been done
+  denied,         // the database refused the account
+  held,           // the lock is held by someone else
+  lost,           // the lease is not, or no longer, ours
+  not_found,      // the command was not found
+  cannot_run,     // the command was found but cannot be executed
+  internal,       // a bug, or the operating system refused something basic
+};
+
+// `message` is a complete sentence without a final stop: what was attempted, what happened, what to do next.
+// It never holds a password. `native` is the database's or system's own error number, 0 where there is none.
+struct Error {
+  Errc code = Errc::internal;
+  std::string message;
+  unsigned native = 0;
+};
+
+template <typename T>
+using Result = std::expected<T, Error>;
+
+[[nodiscard]] inline std::unexpected<Error> fail(Errc code, std::string message, unsigned native = 0) {
+  return std::unexpected(Error{code, std::move(message), native});
+}
+
+// "cannot open /x: No such file or directory": the system's words for errno value `err` after `attempt`.
+[[nodiscard]] std::string with_errno(const std::string& attempt, int err);
+
+}  // namespace dblock
+
+#define DBLOCK_CONCAT_INNER(a, b) a##b
+#define DBLOCK_CONCAT(a, b) DBLOCK_CONCAT_INNER(a, b)
+#define DBLOCK_TRY_IMPL(tmp, decl, expr)                    \
+  auto tmp = (expr);                                        \
+  if (!tmp) return std::unexpected(std::move(tmp.error())); \
+  decl = std::move(*tmp)
+
+// DBLOCK_TRY(auto x, f()): x is f()'s value, or the enclosing function returns f()'s error.
+#define DBLOCK_TRY(decl, expr) DBLOCK_TRY_IMPL(DBLOCK_CONCAT(dblock_try_, __LINE__), decl, expr)
+// DBLOCK_CHECK(f()): the same for Result<void>.
+#define DBLOCK_CHECK(expr)                                                                                  \
+  do {                                                                                                      \
+    if (auto dblock_check = (expr); !dblock_check) return std::unexpected(std::move(dblock_check.error())); \
+  } while (false)

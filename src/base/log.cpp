@@ -1,0 +1,248 @@
+#include "base/log.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <string>
+
+#include "base/text.hpp"
+
+namespace dblock::log {
+namespace {
+
+// Up to this a write to a pipe is all or nothing, so that lines of several processes do not mix.
+constexpr std::size_t k_max_line = PIPE_BUF;
+
+struct Settings {
+  Options options;
+  bool informative = false;  // somebody is likely to read along
+};
+
+Settings& settings() {
+  static Settings current;
+  return current;
+}
+
+// SIGPIPE and SIGTTOU held back in this thread: neither may end or stop a process that keeps a lease. The
+// dispositions stay as they are, because the job inherits them.
+class QuietSignals {
+ public:
+  QuietSignals() {
+    sigset_t both;
+    sigemptyset(&both);
+    sigaddset(&both, SIGPIPE);
+    sigaddset(&both, SIGTTOU);
+    sigset_t pending;
+    sigpending(&pending);
+    pipe_was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    pthread_sigmask(SIG_BLOCK, &both, &before_);
+  }
+  QuietSignals(const QuietSignals&) = delete;
+  QuietSignals& operator=(const QuietSignals&) = delete;
+  ~QuietSignals() {
+    if (!pipe_was_pending_) {
+      sigset_t pipe_only;
+      sigemptyset(&pipe_only);
+      sigaddset(&pipe_only, SIGPIPE);
+      const timespec now{};
+      sigtimedwait(&pipe_only, nullptr, &now);
+    }
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t before_{};
+  bool pipe_was_pending_ = false;
+};
+
+// Where lines go. O_NONBLOCK belongs to the open file description, which the job shares on descriptor 2; so
+// pipes and terminals are opened once more for dblock alone.
+class Channel {
+ public:
+  Channel() {
+    struct stat info {};
+    if (::fstat(STDERR_FILENO, &info) != 0) return;
+    device_ = info.st_dev;
+    inode_ = info.st_ino;
+    fd_ = STDERR_FILENO;
+    if (S_ISSOCK(info.st_mode)) {
+      how_ = How::send;
+    } else if (S_ISFIFO(info.st_mode) || (S_ISCHR(info.st_mode) && ::isatty(STDERR_FILENO) == 1)) {
+      how_ = How::ask_first;
+      const int own = ::open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+      if (own < 0) return;
+      fd_ = own;
+      how_ = How::plain;
+    } else {
+      how_ = How::plain;
+    }
+  }
+
+  void put(const std::string& line) const {
+    if (!still_ours()) return;
+    const QuietSignals quiet;
+    if (how_ == How::send) {
+      [[maybe_unused]] const auto n = ::send(fd_, line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      return;
+    }
+    pollfd room{fd_, POLLOUT, 0};
+    if (how_ == How::ask_first && (::poll(&room, 1, 0) != 1 || (room.revents & POLLOUT) == 0)) return;
+    [[maybe_unused]] const auto n = ::write(fd_, line.data(), line.size());
+  }
+
+ private:
+  enum class How { nowhere, plain, ask_first, send };
+
+  // A forked process may have closed every descriptor and opened others under the same numbers; a line must
+  // not end up in a database connection.
+  [[nodiscard]] bool still_ours() const {
+    struct stat info {};
+    return how_ != How::nowhere && ::fstat(fd_, &info) == 0 && info.st_dev == device_ &&
+           info.st_ino == inode_;
+  }
+
+  How how_ = How::nowhere;
+  int fd_ = -1;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+};
+
+void put(const std::string& line) {
+  static const Channel channel;
+  const int saved = errno;
+  channel.put(line);
+  errno = saved;
+}
+
+// Backslashes stay: parts that came from rows are escaped already, and twice would be unreadable.
+std::string escape_text(std::string_view message) {
+  std::string out;
+  for (;;) {
+    const auto end = message.find('\\');
+    out += escape_untrusted(message.substr(0, end));
+    if (end == std::string_view::npos) return out;
+    out += '\\';
+    message.remove_prefix(end + 1);
+  }
+}
+
+std::string json_string(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : clean_utf8(text, k_max_line)) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) {
+      std::array<char, 8> escaped{};
+      std::snprintf(escaped.data(), escaped.size(), "\\u%04x", static_cast<unsigned>(c));
+      out += escaped.data();
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+// For the reader of a log only; nothing is decided by it.
+std::string wall_clock() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  std::tm parts{};
+  gmtime_r(&now.tv_sec, &parts);
+  std::array<char, 48> text{};
+  const auto n = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
+  std::snprintf(text.data() + n, text.size() - n, ".%06ldZ", now.tv_nsec / 1000);
+  return text.data();
+}
+
+std::string_view name_of(Level level) {
+  switch (level) {
+    case Level::error:
+      return "error";
+    case Level::warning:
+      return "warning";
+    case Level::info:
+      return "info";
+    case Level::debug:
+      break;
+  }
+  return "debug";
+}
+
+struct Line {
+  Level level = Level::error;
+  std::string_view message;
+  bool is_exit = false;
+  int code = 0;
+  std::string_view reason;
+};
+
+std::string compose(const Line& line, std::string_view message) {
+  if (settings().options.format == Format::json) {
+    std::string out = R"({"time":")" + wall_clock() + R"(","level":")" + std::string(name_of(line.level)) +
+                      R"(","message":)" + json_string(escape_text(message));
+    if (line.is_exit) {
+      out += ",\"exit\":" + std::to_string(line.code) + ",\"reason\":" + json_string(line.reason);
+    }
+    return out + "}\n";
+  }
+  std::string out = "dblock: ";
+  if (line.is_exit) {
+    out += "exit " + std::to_string(line.code) + " (" + std::string(line.reason) + ")";
+    if (!message.empty()) out += ": ";
+  } else if (line.level == Level::warning) {
+    out += "warning: ";
+  }
+  return out + escape_text(message) + "\n";
+}
+
+void emit(const Line& line) {
+  auto text = compose(line, line.message);
+  for (auto room = k_max_line; text.size() > k_max_line && room > 0; room = room * 3 / 4) {
+    text = compose(line, clean_utf8(line.message, room) + "…");
+  }
+  put(text);
+}
+
+}  // namespace
+
+void configure(const Options& options) {
+  const char* ci = std::getenv("CI");
+  settings().options = options;
+  settings().informative = (ci != nullptr && *ci != '\0') || ::isatty(STDERR_FILENO) == 1;
+}
+
+bool shows(Level level) {
+  const auto& [options, informative] = settings();
+  switch (level) {
+    case Level::error:
+      return true;
+    case Level::warning:
+      return !options.quiet;
+    case Level::info:
+      return options.verbose || (informative && !options.quiet);
+    case Level::debug:
+      break;
+  }
+  return options.verbose;
+}
+
+void write(Level level, std::string_view message) {
+  if (shows(level)) emit({level, message, false, 0, {}});
+}
+
+void exit_line(int code, std::string_view reason, std::string_view message) {
+  emit({Level::error, message, true, code, reason});
+}
+
+}  // namespace dblock::log

@@ -1,0 +1,174 @@
+#include "base/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+#include <numeric>
+
+namespace dblock {
+namespace {
+
+struct CodePoint {
+  std::uint32_t value = 0;
+  std::size_t length = 0;  // bytes read; 0: malformed at this place
+};
+
+bool is_continuation(char c) {
+  return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
+}
+
+// The code point that starts `text`, which is not empty.
+CodePoint decode(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  if (lead < 0x80) return {lead, 1};
+  std::size_t length = 0;
+  std::uint32_t value = 0;
+  std::uint32_t least = 0;  // anything below is an overlong form
+  if ((lead & 0xE0U) == 0xC0U) {
+    length = 2, value = lead & 0x1FU, least = 0x80;
+  } else if ((lead & 0xF0U) == 0xE0U) {
+    length = 3, value = lead & 0x0FU, least = 0x800;
+  } else if ((lead & 0xF8U) == 0xF0U) {
+    length = 4, value = lead & 0x07U, least = 0x10000;
+  } else {
+    return {};
+  }
+  if (text.size() < length) return {};
+  for (std::size_t i = 1; i < length; ++i) {
+    if (!is_continuation(text[i])) return {};
+    value = (value << 6U) | (static_cast<unsigned char>(text[i]) & 0x3FU);
+  }
+  const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
+  if (value < least || value > 0x10FFFF || surrogate) return {};
+  return {value, length};
+}
+
+bool is_control(std::uint32_t c) {
+  return c < 0x20 || (c >= 0x7F && c <= 0x9F);
+}
+
+// Characters that reorder or break the text around them, so that a row could fake what a terminal shows.
+bool misleads_terminal(std::uint32_t c) {
+  return c == 0x061C || c == 0x200E || c == 0x200F || (c >= 0x2028 && c <= 0x202E) ||
+         (c >= 0x2066 && c <= 0x2069) || c == 0xFEFF;
+}
+
+std::string hex_byte(char c) {
+  std::array<char, 8> text{};
+  std::snprintf(text.data(), text.size(), "\\x%02x", static_cast<unsigned>(static_cast<unsigned char>(c)));
+  return text.data();
+}
+
+std::string hex_code_point(std::uint32_t c) {
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), "\\u{%x}", static_cast<unsigned>(c));
+  return text.data();
+}
+
+// Optimal string alignment: insertions, deletions, substitutions and swapped neighbours count one each.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::size_t> before(b.size() + 1);
+  std::vector<std::size_t> last(b.size() + 1);
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(last.begin(), last.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t swap_in = a[i - 1] == b[j - 1] ? 0 : 1;
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + swap_in});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        row[j] = std::min(row[j], before[j - 2] + 1);
+      }
+    }
+    std::swap(before, last);
+    std::swap(last, row);
+  }
+  return last[b.size()];
+}
+
+}  // namespace
+
+bool is_utf8(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const auto c = decode(bytes);
+    if (c.length == 0) return false;
+    bytes.remove_prefix(c.length);
+  }
+  return true;
+}
+
+bool has_control_character(std::string_view text) {
+  while (!text.empty()) {
+    const auto c = decode(text);
+    if (c.length != 0 && is_control(c.value)) return true;
+    text.remove_prefix(std::max<std::size_t>(c.length, 1));
+  }
+  return false;
+}
+
+std::string escape_untrusted(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  while (!text.empty()) {
+    const auto c = decode(text);
+    if (c.length == 0) {
+      out += hex_byte(text[0]);
+      text.remove_prefix(1);
+      continue;
+    }
+    if (c.value == '\\') {
+      out += "\\\\";
+    } else if (is_control(c.value) && c.value < 0x80) {
+      out += hex_byte(text[0]);
+    } else if (is_control(c.value) || misleads_terminal(c.value)) {
+      out += hex_code_point(c.value);
+    } else {
+      out.append(text.substr(0, c.length));
+    }
+    text.remove_prefix(c.length);
+  }
+  return out;
+}
+
+std::string clean_utf8(std::string_view text, std::size_t max_bytes) {
+  constexpr std::string_view k_replacement = "\xEF\xBF\xBD";
+  std::string out;
+  while (!text.empty()) {
+    const auto c = decode(text);
+    const auto piece = c.length == 0 ? k_replacement : text.substr(0, c.length);
+    if (out.size() + piece.size() > max_bytes) break;
+    out.append(piece);
+    text.remove_prefix(std::max<std::size_t>(c.length, 1));
+  }
+  return out;
+}
+
+std::string shell_quote(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text) {
+    if (c == '\'') {
+      out += "'\\''";
+    } else {
+      out += c;
+    }
+  }
+  return out + "'";
+}
+
+std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates) {
+  // A third of the letters wrong is still a slip of the fingers; more is another word.
+  std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1;
+  std::string nearest;
+  for (const auto& candidate : candidates) {
+    const bool abbreviated = word.size() >= 3 && candidate.starts_with(word);
+    const auto distance = abbreviated ? 1 : edit_distance(word, candidate);
+    if (distance < best) {
+      best = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+}  // namespace dblock

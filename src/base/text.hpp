@@ -1,0 +1,29 @@
+// Text that came from elsewhere, made safe; and text that must be well formed.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dblock {
+
+// True for well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF).
+[[nodiscard]] bool is_utf8(std::string_view bytes);
+
+// True when a code point of well-formed UTF-8 `text` is a control character (C0, DEL, C1).
+[[nodiscard]] bool has_control_character(std::string_view text);
+
+// For a terminal: control characters, bidirectional overrides and malformed bytes become \x1b or \u{202e};
+// a backslash becomes \\. The result is well-formed UTF-8 on one line.
+[[nodiscard]] std::string escape_untrusted(std::string_view text);
+
+// Malformed bytes become U+FFFD; at most `max_bytes`, cut between code points.
+[[nodiscard]] std::string clean_utf8(std::string_view text, std::size_t max_bytes);
+
+// 'it'\''s': one word for any POSIX shell.
+[[nodiscard]] std::string shell_quote(std::string_view text);
+
+// The nearest of `candidates` to `word` by edit distance, when near enough to be a likely slip; else empty.
+[[nodiscard]] std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates);
+
+}  // namespace dblock
