@@ -1,0 +1,200 @@
+#include "lease/acquire.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.hpp"
+#include "lease/backoff.hpp"
+
+namespace dblock::lease {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Polling a held lock: soon at first, since most holders of a contended lock are short, then at most a second
+// apart (DESIGN section 4).
+constexpr Micros k_first_poll = 50ms;
+constexpr Micros k_last_poll = 1s;
+constexpr double k_poll_growth = 1.5;
+// A database that does not answer is asked less eagerly.
+constexpr Micros k_first_retry = 100ms;
+constexpr Micros k_last_retry = 2s;
+constexpr double k_retry_growth = 2.0;
+// A try whose statement got lost on its way was no try: it is repeated even where one try is allowed.
+constexpr int k_max_lost_replies = 3;
+
+std::uint64_t seed_from(const OwnerId& owner) {
+  return std::hash<std::string>{}(owner.text);
+}
+
+class Acquisition {
+ public:
+  Acquisition(LeaseStore& store, Clock& clock, const AcquireRequest& request, const WaitPolicy& policy,
+              const AcquireObserver& observer, const WakeEvent& cancel)
+      : store_(store),
+        clock_(clock),
+        request_(request),
+        observer_(observer),
+        cancel_(cancel),
+        poll_(k_first_poll, k_last_poll, k_poll_growth, seed_from(request.owner)),
+        retry_(k_first_retry, k_last_retry, k_retry_growth, seed_from(request.owner)) {
+    if (policy.limit) give_up_at_ = clock_.now() + *policy.limit;
+  }
+
+  Result<GrantOutcome> run() {
+    for (;;) {
+      if (cancel_.raised()) return Cancelled{};
+      auto tried = try_once();
+      if (!tried) {
+        const bool unfinished =
+            std::exchange(unfinished_try_, false) && ++lost_replies_ <= k_max_lost_replies;
+        if (tried.error().code != Errc::unreachable) return std::unexpected(tried.error());
+        if (out_of_time() && !unfinished) return std::unexpected(tried.error());
+        if (observer_.on_trouble) observer_.on_trouble(tried.error());
+        if (pause(retry_.next())) return Cancelled{};
+        continue;
+      }
+      retry_.reset(k_first_retry);
+      if (!std::holds_alternative<Conflict>(*tried)) return tried;
+      const auto& conflict = std::get<Conflict>(*tried);
+      if (observer_.on_conflict) observer_.on_conflict(conflict.status);
+      if (out_of_time()) return tried;
+      if (pause(until_next_poll(conflict.status))) return Cancelled{};
+    }
+  }
+
+ private:
+  [[nodiscard]] bool out_of_time() const { return give_up_at_ && clock_.now() >= *give_up_at_; }
+
+  // True when cancelled. Never sleeps past the wait limit, so that the last try happens at its very end.
+  bool pause(Micros length) {
+    BootTime until = clock_.now() + length;
+    if (give_up_at_) until = std::min(until, *give_up_at_);
+    return clock_.wait_until(until, cancel_);
+  }
+
+  // A lease that nobody renews becomes free at a known time: look then, not a poll interval later.
+  Micros until_next_poll(const LockStatus& status) {
+    const Micros step = poll_.next();
+    const Micros left = status.grantable_at().since_epoch - status.server_time.since_epoch;
+    return left > Micros{0} ? std::min(step, left) : step;
+  }
+
+  Result<GrantOutcome> try_once() {
+    DBLOCK_CHECK(store_.connect());
+    // While waiting, look before trying: a plain read costs the server no lock and no log write.
+    if (refused_before_) {
+      DBLOCK_TRY(const auto seen, store_.peek(request_.key));
+      if (seen && seen->grantable_at() > seen->server_time && seen->owner != request_.owner.text)
+        return Conflict{*seen};
+    }
+    if (observer_.on_send) observer_.on_send();
+    const BootTime sent_at = clock_.now();
+    auto outcome = store_.try_acquire(request_);
+    if (!outcome && outcome.error().code == Errc::indeterminate) return resolve(sent_at, outcome.error());
+    if (!outcome) return std::unexpected(outcome.error());
+    if (auto* conflict = std::get_if<Conflict>(&*outcome)) {
+      refused_before_ = true;
+      return std::move(*conflict);
+    }
+    return settle(std::get<Lease>(std::move(*outcome)));
+  }
+
+  // I5: the statement was sent and its reply lost. Nothing may be started or reported until the row has been
+  // read back; a row that carries our owner id is our grant.
+  Result<GrantOutcome> resolve(BootTime sent_at, const Error& lost_reply) {
+    Backoff backoff(k_first_retry, k_last_poll, k_retry_growth, seed_from(request_.owner));
+    if (observer_.on_trouble) observer_.on_trouble(lost_reply);
+    for (;;) {
+      const auto seen = store_.peek(request_.key);
+      if (seen) return *seen ? settle_by_read_back(sent_at, **seen) : try_again(lost_reply);
+      if (seen.error().code != Errc::unreachable) return std::unexpected(seen.error());
+      if (clock_.now() >= sent_at + request_.terms.ttl) return undecided(seen.error());
+      if (clock_.wait_until(clock_.now() + backoff.next(), cancel_)) return Cancelled{true};
+    }
+  }
+
+  Result<GrantOutcome> settle_by_read_back(BootTime sent_at, const LockStatus& seen) {
+    if (seen.owner != request_.owner.text) return try_again_or_conflict(seen);
+    return settle(Lease{request_.key, request_.owner, seen.token, request_.terms, sent_at, true});
+  }
+
+  // Not done yet. Should the lost statement still run later, it finds either our own newer grant, which its
+  // predicate refuses, or it grants a lease that lapses after its TTL: liveness suffers, safety does not.
+  Result<GrantOutcome> try_again(const Error& lost_reply) {
+    unfinished_try_ = true;
+    return fail(Errc::unreachable, lost_reply.message, lost_reply.native);
+  }
+
+  Result<GrantOutcome> try_again_or_conflict(const LockStatus& seen) {
+    refused_before_ = true;
+    if (seen.grantable_at() > seen.server_time) return Conflict{seen};
+    unfinished_try_ = true;
+    return fail(Errc::unreachable, "the reply to taking lock \"" + escape_untrusted(request_.key.bytes()) +
+                                       "\" was lost and the lock was not taken; try again");
+  }
+
+  Result<GrantOutcome> undecided(const Error& why) const {
+    return fail(Errc::unreachable,
+                "cannot find out whether lock \"" + escape_untrusted(request_.key.bytes()) +
+                    "\" was taken: the reply was lost and for a whole TTL the database did not answer (" +
+                    why.message +
+                    "); nothing was started, and a lease that was granted after all ends by itself",
+                why.native);
+  }
+
+  // A grant becomes a lease to rely on: proved by a renewal where it was found by reading only, and with time
+  // left, since this process may have been frozen between sending and now.
+  Result<GrantOutcome> settle(Lease lease) {
+    Backoff backoff(k_first_retry, k_last_poll, k_retry_growth, seed_from(request_.owner));
+    while (lease.needs_renewal_proof) {
+      auto renewed = store_.renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
+      if (renewed) {
+        if (auto* refused = std::get_if<NotOurs>(&*renewed)) return not_ours_after_all(*refused);
+        lease.sent_at = std::get<Renewed>(*renewed).sent_at;
+        lease.needs_renewal_proof = false;
+      } else if (clock_.now() >= lease.sent_at + lease.terms.ttl) {
+        return undecided(renewed.error());
+      } else if (clock_.wait_until(clock_.now() + backoff.next(), cancel_)) {
+        return Cancelled{true};
+      }
+    }
+    if (clock_.now() >= lease.sent_at + lease.terms.ttl) {
+      return fail(Errc::lost,
+                  "lock \"" + escape_untrusted(lease.key.bytes()) +
+                      "\" was granted, but this process was held up for its whole TTL before it could "
+                      "go on; nothing was started");
+    }
+    return lease;
+  }
+
+  Result<GrantOutcome> not_ours_after_all(const NotOurs& refused) {
+    refused_before_ = true;
+    if (refused.status) return Conflict{*refused.status};
+    return fail(Errc::unreachable,
+                "lock \"" + escape_untrusted(request_.key.bytes()) +
+                    "\" was granted and its row then vanished; is another tool deleting rows?");
+  }
+
+  LeaseStore& store_;
+  Clock& clock_;
+  const AcquireRequest& request_;
+  const AcquireObserver& observer_;
+  const WakeEvent& cancel_;
+  Backoff poll_;
+  Backoff retry_;
+  std::optional<BootTime> give_up_at_;
+  bool refused_before_ = false;
+  bool unfinished_try_ = false;  // the last try turned out not to have been done
+  int lost_replies_ = 0;
+};
+
+}  // namespace
+
+Result<GrantOutcome> acquire(LeaseStore& store, Clock& clock, const AcquireRequest& request,
+                             const WaitPolicy& policy, const AcquireObserver& observer,
+                             const WakeEvent& cancel) {
+  return Acquisition(store, clock, request, policy, observer, cancel).run();
+}
+
+}  // namespace dblock::lease

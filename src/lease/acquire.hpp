@@ -1,0 +1,39 @@
+// Taking a lock: try, wait for a holder within a limit, and resolve lost replies (I5).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <variant>
+
+#include "base/clock.hpp"
+#include "lease/store.hpp"
+
+namespace dblock::lease {
+
+struct WaitPolicy {
+  // How long to wait for a held lock; zero tries once; nullopt waits for ever. Connection errors are retried
+  // within the same limit.
+  std::optional<Micros> limit = Micros{0};
+};
+
+// Told on the acquiring thread while it waits. Both may be empty.
+struct AcquireObserver {
+  std::function<void(const LockStatus& holder)> on_conflict;  // at each refusal
+  std::function<void(const Error& error)> on_trouble;         // at each failed try that will be repeated
+  std::function<void()> on_send;  // before the first statement that could grant the lock is sent
+};
+
+// `undecided`: a try was under way whose outcome is not known; release by owner id then.
+struct Cancelled {
+  bool undecided = false;
+};
+using GrantOutcome = std::variant<Lease, Conflict, Cancelled>;
+
+// Blocks until granted, refused for good, failed, or `cancel` is raised. Returns a lease only when it is
+// known to be ours and has time left by the local clock; start nothing on anything else. When the outcome of
+// a try stays unknown until its TTL has passed, Errc::unreachable.
+[[nodiscard]] Result<GrantOutcome> acquire(LeaseStore& store, Clock& clock, const AcquireRequest& request,
+                                           const WaitPolicy& policy, const AcquireObserver& observer,
+                                           const WakeEvent& cancel);
+
+}  // namespace dblock::lease

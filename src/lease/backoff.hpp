@@ -1,0 +1,26 @@
+// Pauses between tries: exponential growth with full jitter on the upper half, so that waiters spread out.
+#pragma once
+
+#include <random>
+
+#include "base/clock.hpp"
+
+namespace dblock::lease {
+
+class Backoff {
+ public:
+  Backoff(Micros first, Micros limit, double multiplier, std::uint64_t seed)
+      : next_(first), limit_(limit), multiplier_(multiplier), random_(seed) {}
+
+  // The next pause: between half of and the full current step; the step then grows up to the limit.
+  [[nodiscard]] Micros next();
+  void reset(Micros first) { next_ = first; }
+
+ private:
+  Micros next_;
+  Micros limit_;
+  double multiplier_;
+  std::minstd_rand random_;
+};
+
+}  // namespace dblock::lease

@@ -1,0 +1,51 @@
+#include "lease/heartbeat.hpp"
+
+#include <algorithm>
+
+#include "lease/backoff.hpp"
+
+namespace dblock::lease {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Micros k_first_retry = 50ms;
+constexpr Micros k_last_retry = 2s;
+constexpr double k_retry_growth = 2.0;
+
+}  // namespace
+
+BootTime run_heartbeat(LeaseStore& store, Clock& clock, const Lease& lease, const Timing& timing,
+                       const HeartbeatObserver& observer, const WakeEvent& stop) {
+  const LeaseRef ref{lease.key, lease.owner, lease.token};
+  // Retries stay within one interval, so that a short outage costs at most one renewal's worth of time.
+  const Micros last_retry = std::clamp<Micros>(timing.heartbeat, k_first_retry, k_last_retry);
+  Backoff retry(k_first_retry, last_retry, k_retry_growth, lease.token.value);
+  BootTime proved = lease.sent_at;
+  BootTime next = proved + timing.heartbeat;
+  int failures = 0;
+  while (!clock.wait_until(next, stop)) {
+    const auto outcome = store.renew(ref, Actor::holder, std::nullopt);
+    if (!outcome) {
+      // Raised while the call was under way: it was broken off on purpose, which is no trouble.
+      if (stop.raised()) break;
+      ++failures;
+      if (observer.on_trouble) observer.on_trouble(outcome.error());
+      next = clock.now() + retry.next();
+      continue;
+    }
+    if (const auto* refused = std::get_if<NotOurs>(&*outcome)) {
+      if (observer.on_lost) observer.on_lost(*refused);
+      break;
+    }
+    proved = std::get<Renewed>(*outcome).sent_at;
+    if (observer.on_renewed) observer.on_renewed(proved);
+    if (failures > 0 && observer.on_recovered) observer.on_recovered(failures);
+    failures = 0;
+    retry.reset(k_first_retry);
+    next = proved + timing.heartbeat;
+  }
+  return proved;
+}
+
+}  // namespace dblock::lease

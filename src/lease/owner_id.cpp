@@ -1,0 +1,53 @@
+#include "lease/owner_id.hpp"
+
+#include <sys/random.h>
+
+#include <array>
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+
+namespace dblock::lease {
+namespace {
+
+constexpr std::size_t k_max_name = 64;
+
+std::string random_hex() {
+  std::array<unsigned char, 16> bits{};
+  // getrandom() of up to 256 bytes is never short; it fails only on kernels without it, where nothing is
+  // safe.
+  if (::getrandom(bits.data(), bits.size(), 0) != static_cast<ssize_t>(bits.size())) {
+    std::perror("dblock: getrandom");
+    std::abort();
+  }
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string text;
+  text.reserve(bits.size() * 2);
+  for (const unsigned char b : bits) {
+    text += digits[b >> 4U];
+    text += digits[b & 15U];
+  }
+  return text;
+}
+
+std::string plain_name(std::string_view name) {
+  std::string text(name.substr(0, k_max_name));
+  for (char& c : text) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '.' || c == '_' || c == '@' || c == '-';
+    if (!plain) c = '_';
+  }
+  return text.empty() ? "unknown" : text;
+}
+
+}  // namespace
+
+OwnerId make_owner_id(std::string_view name, std::uint32_t pid, std::time_t now) {
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  std::array<char, 32> stamp{};
+  std::strftime(stamp.data(), stamp.size(), "%Y%m%dT%H%M%SZ", &parts);
+  return OwnerId{plain_name(name) + "-" + std::to_string(pid) + "-" + stamp.data() + "-" + random_hex()};
+}
+
+}  // namespace dblock::lease

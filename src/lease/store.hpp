@@ -1,0 +1,139 @@
+// The contract that every store of leases keeps (DESIGN section 3). Expiry is computed and compared on the
+// server; local clocks only bound how long we believe an answer.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lease/types.hpp"
+
+namespace dblock::lease {
+
+struct AcquireRequest {
+  Key key;
+  OwnerId owner;
+  Kind kind = Kind::run;
+  Terms terms;
+  Holder holder;
+};
+
+// The answer "held by X". An outcome, not an error.
+struct Conflict {
+  LockStatus status;
+};
+using AcquireOutcome = std::variant<Lease, Conflict>;
+
+struct Renewed {
+  BootTime sent_at;       // local time before the statement was sent: the lease is ours until sent_at + ttl
+  Micros ttl{0};          // the length granted by this renewal
+  ServerTime expires_at;  // only set for Actor::script, else zero: the heartbeat has no use for it
+};
+
+enum class NotOursWhy {
+  absent,        // no such row
+  free,          // nobody holds it
+  other_holder,  // another owner id
+  expired,       // our owner id, but past expire_time
+  revoked,       // our owner id, revoked with --force (renew only)
+  run_lease,     // our owner id, but the lease belongs to a running `dblock run` (Actor::script only)
+};
+struct NotOurs {
+  NotOursWhy why = NotOursWhy::absent;
+  std::optional<LockStatus> status;  // the row as it is now, where there is one
+};
+using RenewOutcome = std::variant<Renewed, NotOurs>;
+
+struct Released {};
+using ReleaseOutcome = std::variant<Released, NotOurs>;
+
+// Who asks. The holder itself (a run, its guardian) may end a run's lease, and its release also succeeds past
+// expire_time as long as nobody took over; a script may touch only Kind::acquire leases that have not
+// expired.
+enum class Actor { holder, script };
+
+struct Revoked {
+  LockStatus status;
+};
+// Why a forced release was refused: not the current token, or (free_now) the heartbeat is fresh.
+struct ForceRefused {
+  enum class Why { wrong_token, not_held, fresh_heartbeat } why = Why::wrong_token;
+  std::optional<LockStatus> status;
+};
+using ForceOutcome = std::variant<Revoked, ForceRefused>;
+
+struct Selection {
+  std::vector<Key> keys;              // these keys; empty: all
+  std::optional<std::string> prefix;  // and only keys that start with these bytes
+  bool held_only = true;              // only State::held; else every state
+};
+struct Listing {
+  ServerTime server_time;
+  std::vector<LockStatus> locks;  // ordered by key bytes
+};
+
+struct ReapRequest {
+  bool dry_run = false;
+  Micros forget_after{0};  // rows idle longer than this are deleted; callers ensure at least one day
+};
+struct ReapReport {
+  std::vector<LockStatus> abandoned;  // leases past expire_time + margin that were (or would be) freed
+  std::uint64_t forgotten = 0;        // rows deleted (or that would be)
+};
+
+// One store of leases, one connection.
+//
+// THREADING: not thread-safe, except interrupt(). One thread at a time; it may change between calls.
+// CONNECTION: opened by the first call that needs it, and again by the first call after it broke. Nothing is
+//   ever replayed: a call that loses its connection returns an error.
+// ERRORS: Errc::unreachable - no connection, or a definite refusal for now (read-only, shutting down, lock
+// wait
+//   or deadlock retries used up): nothing was changed. Errc::indeterminate - sent, reply lost (only verbs
+//   that write). Errc::denied, config, schema as in DESIGN section 2.
+class LeaseStore {
+ public:
+  LeaseStore() = default;
+  LeaseStore(const LeaseStore&) = delete;
+  LeaseStore& operator=(const LeaseStore&) = delete;
+  virtual ~LeaseStore() = default;
+
+  // Opens the connection and checks the schema, if that has not happened.
+  [[nodiscard]] virtual Result<void> connect() = 0;
+
+  // One attempt for an exclusive lock, never waiting for a holder. A row found held by `request.owner` itself
+  // counts as granted, with needs_renewal_proof set (a replayed statement, or our own lost reply).
+  // After Errc::indeterminate call find_own() until it answers.
+  [[nodiscard]] virtual Result<AcquireOutcome> try_acquire(const AcquireRequest& request) = 0;
+
+  // Reads the row without locks; nullopt when there is none. Costs one statement and never writes.
+  [[nodiscard]] virtual Result<std::optional<LockStatus>> peek(const Key& key) = 0;
+
+  // Extends the lease by `ttl` (default: the stored TTL) from now, never shortening it. Succeeds only when
+  // key, owner (and token) match, it is not revoked and expire_time is in the future. Safe to repeat.
+  [[nodiscard]] virtual Result<RenewOutcome> renew(const LeaseRef& ref, Actor actor,
+                                                   std::optional<Micros> ttl) = 0;
+
+  // Frees the lock when key, owner (and token) match, and records how the run ended. Safe to repeat; a repeat
+  // after success answers NotOurs.
+  [[nodiscard]] virtual Result<ReleaseOutcome> release(const LeaseRef& ref, Actor actor, RunEnd end) = 0;
+
+  // Makes the holder's renewals fail from now on; the lease itself runs on to its end.
+  [[nodiscard]] virtual Result<ForceOutcome> revoke(const Key& key, Token token) = 0;
+  // Frees the lock at once, unless a heartbeat younger than two intervals shows a live holder.
+  [[nodiscard]] virtual Result<ForceOutcome> free_now(const Key& key, Token token) = 0;
+
+  [[nodiscard]] virtual Result<Listing> list(const Selection& selection) = 0;
+  [[nodiscard]] virtual Result<ReapReport> reap(const ReapRequest& request) = 0;
+
+  // Says goodbye to the server; the next call connects anew.
+  virtual void disconnect() noexcept = 0;
+
+  // Thread-safe. Breaks the connection under a call that another thread is in, so that it returns soon with
+  // an error; nothing when no call is under way. A call still establishing a connection ends within its
+  // timeout.
+  virtual void interrupt() noexcept = 0;
+};
+
+}  // namespace dblock::lease

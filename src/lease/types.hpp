@@ -1,0 +1,147 @@
+// The words of the lease protocol as types. Server times and local times are different types on purpose: they
+// come from different clocks and must never be compared.
+#pragma once
+
+#include <chrono>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+
+namespace dblock::lease {
+
+// Name of a lock: 1 to 255 bytes of well-formed UTF-8 without control characters, compared byte by byte.
+class Key {
+ public:
+  [[nodiscard]] static Result<Key> parse(std::string_view bytes);  // Errc::usage
+  [[nodiscard]] const std::string& bytes() const noexcept { return bytes_; }
+  auto operator<=>(const Key&) const = default;
+
+ private:
+  explicit Key(std::string bytes) : bytes_(std::move(bytes)) {}
+  std::string bytes_;
+};
+
+// Unique per acquisition: a readable prefix and 128 random bits. A name, not a credential.
+struct OwnerId {
+  std::string text;
+  auto operator<=>(const OwnerId&) const = default;
+};
+
+// Fencing token: per key, greater than every earlier grant's, for ever (microseconds since the epoch, or
+// more).
+struct Token {
+  std::uint64_t value = 0;
+  auto operator<=>(const Token&) const = default;
+};
+
+// A moment by the database server's clock, UTC.
+struct ServerTime {
+  Micros since_epoch{0};
+  auto operator<=>(const ServerTime&) const = default;
+};
+
+enum class Kind {
+  run,      // held by a live `dblock run`, which renews it; only that run, its guardian or --force ends it
+  acquire,  // held on behalf of a script by `dblock acquire`; `renew` and `release` work on it
+};
+
+// The lengths stored with a lease. `heartbeat` is the interval at which the holder promises to renew;
+// none for an `acquire`d lease, which nobody renews unasked.
+struct Terms {
+  Micros ttl{0};
+  Micros margin{0};  // lease margin: extra time after expire_time before anyone may take over
+  std::optional<Micros> heartbeat;
+};
+
+// Who holds a lock, as stored in its row. Untrusted text when read back.
+struct Holder {
+  std::string host;
+  std::uint32_t pid = 0;
+  std::string user;
+  std::string command;  // program name, or the whole command line with --record-args
+  std::string note;
+};
+
+// How the run under a lease ended.
+enum class Outcome {
+  succeeded,  // the job returned 0
+  failed,     // the job returned another code
+  signalled,  // the job was killed by a signal
+  timed_out,  // --max-runtime stopped the job
+  lost,       // the lease was lost or revoked and the job stopped
+  released,   // an `acquire`d lease given back
+  not_run,    // granted, but the job never started
+  abandoned,  // the lease expired; set by whoever took over or reaped it
+};
+
+struct RunEnd {
+  Outcome outcome = Outcome::released;
+  std::optional<int> exit_code;
+};
+
+// A grant, as its holder knows it.
+struct Lease {
+  Key key;
+  OwnerId owner;
+  Token token;
+  Terms terms;
+  BootTime sent_at;  // local time before the statement that granted or last renewed it was sent
+  bool needs_renewal_proof = false;  // found by read-back after a lost reply: renew once before relying on it
+};
+
+// What identifies a lease in renew and release. The token narrows it further where it is known.
+struct LeaseRef {
+  Key key;
+  OwnerId owner;
+  std::optional<Token> token;
+};
+
+enum class State { held, expired, cooldown, free, unknown };
+
+struct PastRun {
+  std::optional<ServerTime> acquired_at;
+  std::optional<ServerTime> released_at;
+  std::optional<Outcome> outcome;
+  std::optional<int> exit_code;
+};
+
+// One row, seen at `server_time` of the answer it came in. Text is untrusted.
+struct LockStatus {
+  std::string key;  // raw bytes; may break Key's rules when someone wrote the table by hand
+  State state = State::free;
+  Kind kind = Kind::run;
+  std::string owner;  // empty when nobody holds it
+  Token token;
+  std::uint32_t count = 0;
+  Holder holder;
+  std::optional<ServerTime> acquired_at;
+  std::optional<ServerTime> renewed_at;
+  std::optional<ServerTime> expires_at;
+  std::optional<ServerTime> revoked_at;
+  std::optional<ServerTime> hold_until;
+  Micros ttl{0};
+  Micros margin{0};
+  std::optional<Micros> heartbeat;
+  std::optional<PastRun> last;
+  std::optional<PastRun> last_success;
+  ServerTime server_time;
+
+  // The server time from which an exclusive acquire would no longer be refused.
+  [[nodiscard]] ServerTime grantable_at() const;
+};
+
+// "user@host:pid", untrusted text escaped.
+[[nodiscard]] std::string display_holder(const LockStatus& status);
+[[nodiscard]] std::string_view to_string(Kind kind);
+[[nodiscard]] std::string_view to_string(State state);
+[[nodiscard]] std::string_view to_string(Outcome outcome);
+[[nodiscard]] std::optional<Outcome> parse_outcome(std::string_view text);
+// RFC 3339, UTC, microseconds: 2026-11-21T12:41:03.000001Z.
+[[nodiscard]] std::string format_time(ServerTime time);
+
+}  // namespace dblock::lease

@@ -1,0 +1,92 @@
+// A clock that jumps to whatever is waited for, and a store whose answers the test writes. No threads, no
+// time.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lease/store.hpp"
+
+namespace dblock::test {
+
+class FakeClock final : public Clock {
+ public:
+  [[nodiscard]] BootTime now() const override { return now_; }
+  bool wait_until(BootTime when, const WakeEvent& wake) override {
+    if (wake.raised()) return true;
+    if (when > now_) now_ = when;
+    if (on_wait) on_wait();
+    return wake.raised();
+  }
+  void tick(Nanos length) { now_ += length; }
+
+  std::function<void()> on_wait;  // called after each jump
+
+ private:
+  BootTime now_{std::chrono::hours(1)};
+};
+
+// Each verb pops its next scripted answer; the last one repeats. Calls are recorded in order.
+class FakeStore final : public lease::LeaseStore {
+ public:
+  using Acquire = std::function<Result<lease::AcquireOutcome>(const lease::AcquireRequest&)>;
+  using Peek = std::function<Result<std::optional<lease::LockStatus>>()>;
+  using Renew = std::function<Result<lease::RenewOutcome>()>;
+
+  std::deque<Acquire> acquires;
+  std::deque<Peek> peeks;
+  std::deque<Renew> renews;
+  std::deque<Result<void>> connects;
+  std::vector<std::string> calls;
+
+  Result<void> connect() override {
+    if (connects.empty()) return {};
+    auto answer = connects.front();
+    if (connects.size() > 1) connects.pop_front();
+    if (!answer) calls.emplace_back("connect failed");
+    return answer;
+  }
+  Result<lease::AcquireOutcome> try_acquire(const lease::AcquireRequest& request) override {
+    calls.emplace_back("acquire");
+    return next(acquires)(request);
+  }
+  Result<std::optional<lease::LockStatus>> peek(const lease::Key&) override {
+    calls.emplace_back("peek");
+    return next(peeks)();
+  }
+  Result<lease::RenewOutcome> renew(const lease::LeaseRef&, lease::Actor, std::optional<Micros>) override {
+    calls.emplace_back("renew");
+    return next(renews)();
+  }
+  Result<lease::ReleaseOutcome> release(const lease::LeaseRef&, lease::Actor, lease::RunEnd) override {
+    return fail(Errc::internal, "not scripted");
+  }
+  Result<lease::ForceOutcome> revoke(const lease::Key&, lease::Token) override {
+    return fail(Errc::internal, "not scripted");
+  }
+  Result<lease::ForceOutcome> free_now(const lease::Key&, lease::Token) override {
+    return fail(Errc::internal, "not scripted");
+  }
+  Result<lease::Listing> list(const lease::Selection&) override {
+    return fail(Errc::internal, "not scripted");
+  }
+  Result<lease::ReapReport> reap(const lease::ReapRequest&) override {
+    return fail(Errc::internal, "not scripted");
+  }
+  void disconnect() noexcept override {}
+  void interrupt() noexcept override {}
+
+ private:
+  template <typename F>
+  static F next(std::deque<F>& script) {
+    if (script.empty()) throw std::logic_error("the test wrote no answer for this call");
+    F answer = script.front();
+    if (script.size() > 1) script.pop_front();
+    return answer;
+  }
+};
+
+}  // namespace dblock::test

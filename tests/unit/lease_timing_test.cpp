@@ -1,0 +1,113 @@
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "lease/backoff.hpp"
+#include "lease/owner_id.hpp"
+#include "lease/timing.hpp"
+
+namespace dblock::lease {
+
+using namespace std::chrono_literals;
+
+TEST_CASE("defaults follow the TTL") {
+  const auto two_minutes = make_timing({.ttl = 2min});
+  REQUIRE(two_minutes);
+  CHECK(two_minutes->heartbeat == 15s);
+  CHECK(two_minutes->kill_grace == 4s);
+  CHECK(two_minutes->margin == 3s);
+  CHECK(two_minutes->slack == 6s);
+  const auto six_seconds = make_timing({.ttl = 6s});
+  REQUIRE(six_seconds);
+  CHECK(six_seconds->heartbeat == 1s);
+  CHECK(six_seconds->kill_grace == 1s);
+  CHECK(six_seconds->margin == 600ms);
+  CHECK(six_seconds->slack == 300ms);
+  CHECK(make_timing({.ttl = 1s})->slack == 100ms);
+}
+
+TEST_CASE("default timings always satisfy the inequality") {
+  for (Micros ttl = 1s; ttl <= 24h * 30; ttl = ttl * 11 / 10) {
+    const auto t = make_timing({.ttl = ttl});
+    REQUIRE(t);
+    CHECK(2 * t->heartbeat + t->kill_grace + t->slack <= t->ttl);
+  }
+}
+
+TEST_CASE("timings that one failed renewal would break are refused with both sides named") {
+  const auto refused = make_timing({.ttl = 10s, .heartbeat = 4s, .kill_grace = 2s, .margin = 1s});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::usage);
+  CHECK(refused.error().message.find("10s") != std::string::npos);
+  CHECK(refused.error().message.find("4s") != std::string::npos);
+  CHECK(make_timing({.ttl = 10s, .heartbeat = 3750ms, .kill_grace = 2s, .margin = 1s}));
+}
+
+TEST_CASE("timings out of range are refused") {
+  CHECK_FALSE(make_timing({.ttl = 999ms}));
+  CHECK_FALSE(make_timing({.ttl = 24h * 30 + 1s}));
+  CHECK_FALSE(make_timing({.ttl = 10s, .heartbeat = 0s, .kill_grace = 1s, .margin = 1s}));
+  CHECK_FALSE(make_timing({.ttl = 10s, .heartbeat = 1s, .kill_grace = 1s, .margin = 11s}));
+  CHECK_FALSE(make_timing({.ttl = 10s, .heartbeat = Micros::max(), .kill_grace = 1s, .margin = 1s}));
+}
+
+TEST_CASE("the job is signalled, then killed, before the lease can end") {
+  const Timing t = *make_timing({.ttl = 2min});
+  const BootTime sent{1h};
+  CHECK(t.signal_at(sent) == sent + 2min - 10s);
+  CHECK(t.kill_at(sent) == sent + 2min - 6s);
+  CHECK(t.expires(sent) == sent + 2min);
+}
+
+TEST_CASE("keys keep the rules of the contract") {
+  CHECK(Key::parse("nightly-etl"));
+  CHECK(Key::parse("á"));
+  CHECK(Key::parse("a "));
+  CHECK(Key::parse(std::string(255, 'k')));
+  CHECK_FALSE(Key::parse(""));
+  CHECK_FALSE(Key::parse(std::string(256, 'k')));
+  CHECK_FALSE(Key::parse("a\nb"));
+  CHECK_FALSE(Key::parse("a\x7f"));
+  CHECK_FALSE(Key::parse("a\xc2\x85"));
+  CHECK_FALSE(Key::parse("\xff"));
+  CHECK(*Key::parse("a") != *Key::parse("A"));
+  CHECK(*Key::parse("a") != *Key::parse("a "));
+}
+
+TEST_CASE("owner ids are readable, plain and unique") {
+  const auto id = make_owner_id("web 01/\xc3\xa9", 4711, 0);
+  CHECK(id.text.starts_with("web_01___-4711-19700101T000000Z-"));
+  CHECK(id.text.size() == std::string("web_01___-4711-19700101T000000Z-").size() + 32);
+  std::set<std::string> seen;
+  for (int i = 0; i < 1000; ++i) seen.insert(make_owner_id("h", 1, 0).text);
+  CHECK(seen.size() == 1000);
+}
+
+TEST_CASE("backoff grows to its limit and stays within half and full of a step") {
+  Backoff backoff(100ms, 1s, 2.0, 1);
+  Micros step = 100ms;
+  for (int i = 0; i < 20; ++i) {
+    const Micros pause = backoff.next();
+    CHECK(pause >= step / 2);
+    CHECK(pause <= step);
+    step = std::min<Micros>(step * 2, 1s);
+  }
+}
+
+TEST_CASE("times are printed as RFC 3339 with microseconds") {
+  CHECK(format_time({Micros{0}}) == "1970-01-01T00:00:00.000000Z");
+  CHECK(format_time({Micros{1795264863000001}}) == "2026-11-21T12:41:03.000001Z");
+}
+
+TEST_CASE("a lock is grantable once lease, margin and cooldown are over") {
+  LockStatus status;
+  status.server_time = {100s};
+  CHECK(status.grantable_at() == ServerTime{0s});
+  status.owner = "x";
+  status.expires_at = ServerTime{110s};
+  status.margin = 3s;
+  CHECK(status.grantable_at() == ServerTime{113s});
+  status.hold_until = ServerTime{200s};
+  CHECK(status.grantable_at() == ServerTime{200s});
+}
+
+}  // namespace dblock::lease
