@@ -1,0 +1,71 @@
+#include "process/command.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/text.hpp"
+
+namespace dblock::process {
+namespace {
+
+// 0 when `path` can be executed, else the reason.
+int why_not_executable(const std::string& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return errno;
+  if (S_ISDIR(info.st_mode)) return EISDIR;
+  if (::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) != 0) return errno;
+  return 0;
+}
+
+std::unexpected<Error> cannot_run(const std::string& path, int err) {
+  const std::string hint =
+      err == EISDIR ? "it is a directory; name a program" : "make it executable (chmod +x) or name another";
+  const std::string attempt = "cannot run \"" + escape_untrusted(path) + "\"";
+  return fail(Errc::cannot_run, with_errno(attempt, err) + "; " + hint, static_cast<unsigned>(err));
+}
+
+std::unexpected<Error> not_found(std::string_view name, std::string_view where) {
+  return fail(Errc::not_found,
+              "cannot find the command \"" + escape_untrusted(name) + "\"" + std::string(where), ENOENT);
+}
+
+bool is_absent(int err) {
+  return err == ENOENT || err == ENOTDIR;
+}
+
+}  // namespace
+
+Result<std::string> find_command(std::string_view name, const char* path) {
+  if (name.find('/') != std::string_view::npos) {
+    std::string file(name);
+    const int err = why_not_executable(file);
+    if (err == 0) return file;
+    if (is_absent(err)) return not_found(name, "; check the path");
+    return cannot_run(file, err);
+  }
+  if (name.empty()) return not_found(name, "; its name is empty");
+  std::string_view rest = path != nullptr ? path : "/bin:/usr/bin";
+  std::string refused;  // found, but not executable: execvp(3) goes on looking and remembers it
+  int refused_errno = 0;
+  for (bool more = true; more;) {
+    const auto colon = rest.find(':');
+    const std::string_view folder = rest.substr(0, colon);
+    more = colon != std::string_view::npos;
+    if (more) rest.remove_prefix(colon + 1);
+    std::string file =
+        folder.empty() ? "./" + std::string(name) : std::string(folder) + "/" + std::string(name);
+    const int err = why_not_executable(file);
+    if (err == 0) return file;
+    if (!is_absent(err) && refused.empty()) {
+      refused = std::move(file);
+      refused_errno = err;
+    }
+  }
+  if (refused_errno == EACCES) return cannot_run(refused, refused_errno);
+  return not_found(name, " in PATH; cron's PATH is short, give the full path");
+}
+
+}  // namespace dblock::process

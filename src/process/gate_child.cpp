@@ -1,0 +1,110 @@
+#include "process/gate_child.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+namespace dblock::process {
+namespace {
+
+bool read_fully(int fd, char* data, std::size_t size) {
+  while (size > 0) {
+    const ssize_t n = ::read(fd, data, size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    data += n;
+    size -= static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+bool write_fully(int fd, const char* data, std::size_t size) {
+  while (size > 0) {
+    const ssize_t n = ::write(fd, data, size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    data += n;
+    size -= static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+// The gate's message: a length, then NAME=VALUE entries that each end with a NUL.
+bool wait_for_gate(int gate, std::string& entries) {
+  std::uint32_t size = 0;
+  std::array<char, sizeof size> head{};
+  if (!read_fully(gate, head.data(), head.size())) return false;
+  std::memcpy(&size, head.data(), sizeof size);
+  entries.resize(size);
+  return read_fully(gate, entries.data(), entries.size());
+}
+
+std::string_view name_of(std::string_view entry) {
+  return entry.substr(0, entry.find('='));
+}
+
+// The inherited environment less the names that are set anew, then the new entries: an inner lock's values
+// win even with programs that believe the last of two equal names.
+std::vector<char*> merge_environment(std::string& entries) {
+  std::vector<char*> added;
+  for (std::size_t at = 0; at < entries.size(); at += std::strlen(&entries[at]) + 1)
+    added.push_back(&entries[at]);
+  std::vector<char*> merged;
+  for (char** inherited = environ; *inherited != nullptr; ++inherited) {
+    const bool replaced =
+        std::ranges::any_of(added, [&](const char* entry) { return name_of(entry) == name_of(*inherited); });
+    if (!replaced) merged.push_back(*inherited);
+  }
+  merged.insert(merged.end(), added.begin(), added.end());
+  merged.push_back(nullptr);
+  return merged;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& strings) {
+  std::vector<char*> list;
+  list.reserve(strings.size() + 1);
+  for (std::string& s : strings) list.push_back(s.data());
+  list.push_back(nullptr);
+  return list;
+}
+
+// As execvp(3): a file without a format the kernel knows is a shell script.
+void exec_program(const std::string& path, std::vector<std::string> argv, char* const* environment) {
+  ::execve(path.c_str(), pointers(argv).data(), environment);
+  if (errno != ENOEXEC) return;
+  std::vector<std::string> script{"/bin/sh", path};
+  if (!argv.empty()) script.insert(script.end(), argv.begin() + 1, argv.end());
+  ::execve("/bin/sh", pointers(script).data(), environment);
+}
+
+}  // namespace
+
+void become_job(GateChild child) {
+  if (child.own_group) ::setpgid(0, 0);
+  std::string entries;
+  if (!wait_for_gate(child.gate.get(), entries)) ::_exit(125);
+  child.gate.reset();
+  const std::vector<char*> environment = merge_environment(entries);
+  child.signals.restore();
+  exec_program(child.spec.executable, child.spec.argv, environment.data());
+  const int err = errno;
+  [[maybe_unused]] const auto n = ::write(child.exec_error.get(), &err, sizeof err);
+  ::_exit(err == ENOENT ? 127 : 126);
+}
+
+bool open_gate(const UniqueFd& gate, const std::vector<std::string>& environment) {
+  std::string entries;
+  for (const std::string& entry : environment) entries.append(entry).push_back('\0');
+  const auto size = static_cast<std::uint32_t>(entries.size());
+  std::string message(sizeof size, '\0');
+  std::memcpy(message.data(), &size, sizeof size);
+  message += entries;
+  return write_fully(gate.get(), message.data(), message.size());
+}
+
+}  // namespace dblock::process

@@ -1,0 +1,28 @@
+// The job before its exec: a process that waits behind a gate until dblock holds the lock.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "process/signals.hpp"
+#include "process/supervisor.hpp"
+
+namespace dblock::process {
+
+struct GateChild {
+  const JobSpec& spec;
+  const Signals& signals;
+  UniqueFd gate;        // end of file means: do not run
+  UniqueFd exec_error;  // close-on-exec; receives errno when exec fails
+  bool own_group = false;
+};
+
+// Runs in the forked child and never returns: reads the environment from the gate, gives the process back the
+// caller's signals, and becomes the job.
+[[noreturn]] void become_job(GateChild child);
+
+// Opens the gate from the other side: `environment` entries (NAME=VALUE) go after the inherited ones.
+bool open_gate(const UniqueFd& gate, const std::vector<std::string>& environment);
+
+}  // namespace dblock::process

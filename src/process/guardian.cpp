@@ -1,0 +1,332 @@
+#include "process/guardian.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "process/gate_child.hpp"
+#include "process/stop_plan.hpp"
+#include "process/tree.hpp"
+
+namespace dblock::process {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Whether a descendant has left the job's session is no event one could wait for.
+constexpr Nanos k_leftover_poll = 50ms;
+// A process that survives SIGKILL this long is not ours to kill (another user's) or stuck in the kernel.
+constexpr Nanos k_kill_patience = 5s;
+
+class Guardian {
+ public:
+  explicit Guardian(GuardianSetup setup)
+      : setup_(std::move(setup)), plan_(setup_.spec.kill_grace, setup_.spec.slack) {}
+
+  [[noreturn]] void run() {
+    ::prctl(PR_SET_NAME, "dblock-guardian");
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    job_session_ = ::getsid(0);
+    fork_job();
+    detach();
+    setup_.channel.send({MessageType::ready, job_, 0, {}});
+    for (;;) step();
+  }
+
+ private:
+  enum class Phase { running, leftovers, finished };
+
+  void fork_job();
+  void detach();
+  void close_all_but(std::initializer_list<int> kept);
+  void step();
+  void follow_plan();
+  void handle_children();
+  void handle_stopped_job();
+  void handle_messages();
+  void handle_leftovers();
+  void leave_behind(const std::vector<ProcessInfo>& processes);
+  void begin_stop(int signal);
+  void signal_job_or_group(int signal);
+  void signal_rest(int signal, pid_t but_group = 0);
+  void continue_job();
+  void kill_tree();
+  void finish(bool tree_dead);
+  void reaped(pid_t pid, int wait_status);
+  [[noreturn]] void dismissed();
+  [[noreturn]] void orphaned();
+  [[nodiscard]] bool dblock_died() const;
+
+  GuardianSetup setup_;
+  StopPlan plan_;
+  DeadlineTimer timer_;
+  UniqueFd child_events_;  // signalfd for SIGCHLD
+  UniqueFd exec_error_;
+  pid_t job_ = -1;
+  pid_t job_session_ = -1;
+  Phase phase_ = Phase::running;
+  bool fenced_ = false;
+  bool tree_dead_ = false;
+};
+
+// The job inherits everything from dblock's caller: session, terminal, descriptors. So it is forked before
+// the guardian lets go of them.
+void Guardian::fork_job() {
+  std::array<int, 2> pipe{};
+  if (::pipe2(pipe.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+    job_ = -errno;
+    return;
+  }
+  exec_error_.reset(pipe[0]);
+  UniqueFd report(pipe[1]);
+  const pid_t self = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    // If guardian and dblock are killed together, the kernel still stops the job itself.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != self) ::_exit(125);
+    setup_.channel.close();
+    become_job(
+        {setup_.spec, setup_.signals, std::move(setup_.gate), std::move(report), !setup_.has_terminal});
+  }
+  job_ = pid < 0 ? -errno : pid;
+  if (pid > 0 && !setup_.has_terminal) ::setpgid(pid, pid);
+}
+
+void Guardian::detach() {
+  ::setsid();
+  [[maybe_unused]] const int moved = ::chdir("/");
+  for (const int s : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) ::signal(s, SIG_IGN);
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  child_events_.reset(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
+  setup_.gate.reset();
+  close_all_but(
+      {setup_.channel.fd(), setup_.dblock.get(), exec_error_.get(), child_events_.get(), timer_.fd()});
+  const int null = ::open("/dev/null", O_RDWR);  // becomes 0, the lowest free descriptor
+  while (null >= 0 && ::dup(null) >= 0 && ::fcntl(2, F_GETFD) < 0) {
+  }
+}
+
+// `| less` must see the end of the job's output although the guardian lives on for the release.
+void Guardian::close_all_but(std::initializer_list<int> kept) {
+  std::vector<int> sorted(kept);
+  std::ranges::sort(sorted);
+  unsigned first = 0;
+  for (const int fd : sorted) {
+    const auto last = static_cast<unsigned>(fd);
+    if (last > first) ::close_range(first, last - 1, 0);
+    first = last + 1;
+  }
+  ::close_range(first, ~0U, 0);
+}
+
+void Guardian::step() {
+  follow_plan();
+  auto wake_at = phase_ == Phase::finished ? std::nullopt : plan_.next_change();
+  if (phase_ == Phase::leftovers) {
+    const BootTime look_again = BootClock::now() + k_leftover_poll;
+    wake_at = wake_at ? std::min(*wake_at, look_again) : look_again;
+  }
+  if (wake_at) {
+    timer_.arm(*wake_at);
+  } else {
+    timer_.disarm();
+  }
+  std::array<pollfd, 4> fds{pollfd{setup_.channel.fd(), POLLIN, 0}, pollfd{child_events_.get(), POLLIN, 0},
+                            pollfd{setup_.dblock.get(), POLLIN, 0}, pollfd{timer_.fd(), POLLIN, 0}};
+  ::poll(fds.data(), fds.size(), -1);
+  // Before anything else: after a suspend both the deadline and the job's end may be news, and a job that
+  // outlived its deadline must not count as ended in time.
+  follow_plan();
+  handle_messages();
+  if (dblock_died()) {
+    handle_messages();  // a last "finish" may have come with its death
+    orphaned();
+  }
+  signalfd_siginfo ignored{};
+  while (::read(child_events_.get(), &ignored, sizeof ignored) > 0) {
+  }
+  handle_stopped_job();
+  handle_children();
+}
+
+bool Guardian::dblock_died() const {
+  pollfd p{setup_.dblock.get(), POLLIN, 0};
+  return ::poll(&p, 1, 0) > 0;
+}
+
+void Guardian::follow_plan() {
+  if (phase_ == Phase::finished || job_ <= 0) return;
+  plan_.set_deadline(setup_.shared.deadline());
+  const BootTime now = BootClock::now();
+  if (plan_.fence_due(now) && !plan_.stopping()) {
+    fenced_ = true;
+    begin_stop(setup_.spec.first_signal);
+  }
+  if (plan_.kill_due(now)) kill_tree();
+}
+
+// From here there is no way back, even if a late renewal moves the deadline: the job has been told to end.
+void Guardian::begin_stop(int signal) {
+  if (plan_.stopping()) return;
+  plan_.request(BootClock::now());
+  if (phase_ == Phase::running) {
+    signal_job_or_group(signal);
+  } else {
+    signal_rest(signal);
+  }
+}
+
+// The job is unreaped while phase_ is running, so neither its pid nor its group's can have been reused.
+void Guardian::signal_job_or_group(int signal) {
+  if (job_ <= 0) return;
+  const pid_t target = setup_.has_terminal ? job_ : -job_;
+  ::kill(target, signal);
+  ::kill(target, SIGCONT);  // a stopped process would not see it
+}
+
+// For descendants when the job itself has ended. `but_group` has had the signal already: a second one means
+// "hurry" to many programs.
+void Guardian::signal_rest(int signal, pid_t but_group) {
+  for (const ProcessInfo& process : descendants(::getpid())) {
+    if (process.state == 'Z' || process.group == but_group) continue;
+    ::kill(process.pid, signal);
+    ::kill(process.pid, SIGCONT);
+  }
+}
+
+// Ctrl-Z stopped the whole foreground group, so the whole group goes on.
+void Guardian::continue_job() {
+  const pid_t group = ::getpgid(job_);
+  if (group > 0) ::kill(-group, SIGCONT);
+  ::kill(job_, SIGCONT);
+}
+
+void Guardian::handle_stopped_job() {
+  if (phase_ != Phase::running || job_ <= 0) return;
+  siginfo_t info{};
+  if (::waitid(P_PID, static_cast<id_t>(job_), &info, WSTOPPED | WNOHANG) != 0 || info.si_pid == 0) return;
+  const int signal = info.si_status;
+  const bool for_terminal = signal == SIGTTIN || signal == SIGTTOU;
+  if (!for_terminal || plan_.stopping()) continue_job();
+  setup_.channel.send({MessageType::job_stopped, signal, 0, {}});
+}
+
+void Guardian::handle_children() {
+  if (phase_ == Phase::finished) return;
+  const bool nobody_left = reap_ended([this](pid_t pid, int status) { reaped(pid, status); });
+  if (phase_ != Phase::leftovers) return;
+  if (nobody_left) {
+    finish(true);
+  } else {
+    handle_leftovers();
+  }
+}
+
+void Guardian::reaped(pid_t pid, int wait_status) {
+  if (pid != job_ || phase_ != Phase::running) return;
+  int exec_errno = 0;
+  if (::read(exec_error_.get(), &exec_errno, sizeof exec_errno) != sizeof exec_errno) exec_errno = 0;
+  phase_ = Phase::leftovers;
+  setup_.channel.send({MessageType::job_exited, wait_status, exec_errno, {}});
+  if (plan_.stopping()) signal_rest(setup_.spec.first_signal, setup_.has_terminal ? 0 : job_);
+}
+
+void Guardian::handle_leftovers() {
+  if (plan_.stopping() || setup_.spec.leftovers == Leftovers::wait) return;
+  if (setup_.spec.leftovers == Leftovers::kill) {
+    begin_stop(setup_.spec.first_signal);
+    return;
+  }
+  const std::vector<ProcessInfo> left = descendants(::getpid());
+  const bool some_in_session = std::ranges::any_of(
+      left, [this](const ProcessInfo& p) { return p.session == job_session_ && p.state != 'Z'; });
+  if (setup_.spec.leftovers == Leftovers::automatic && some_in_session) return;
+  leave_behind(left);
+  finish(true);
+}
+
+void Guardian::leave_behind(const std::vector<ProcessInfo>& processes) {
+  for (const ProcessInfo& process : processes) {
+    if (process.state == 'Z') continue;
+    setup_.channel.send(Message::with_text(MessageType::left_behind,
+                                           process.name + " (" + std::to_string(process.pid) + ")"));
+  }
+}
+
+void Guardian::kill_tree() {
+  finish(
+      kill_all(BootClock::now() + k_kill_patience, [this](pid_t pid, int status) { reaped(pid, status); }));
+}
+
+void Guardian::finish(bool tree_dead) {
+  phase_ = Phase::finished;
+  tree_dead_ = tree_dead;
+  setup_.channel.send({MessageType::done, tree_dead ? 1 : 0, fenced_ ? 1 : 0, {}});
+}
+
+void Guardian::handle_messages() {
+  Message message;
+  for (;;) {
+    const auto received = setup_.channel.receive(message);
+    // Closed: dblock is about to die, and only its death counts. A closed channel would keep poll() awake.
+    if (received == Channel::Received::closed) setup_.channel.close();
+    if (received != Channel::Received::message) return;
+    switch (message.type) {
+      case MessageType::forward:
+        if (phase_ == Phase::running && job_ > 0) ::kill(job_, message.value);
+        break;
+      case MessageType::stop:
+        if (phase_ != Phase::finished) begin_stop(message.value);
+        break;
+      case MessageType::resume:
+        if (phase_ == Phase::running && job_ > 0) continue_job();
+        break;
+      case MessageType::guard:
+        break;  // having been woken is enough: follow_plan() reads the deadline
+      case MessageType::finish:
+        dismissed();
+      default:
+        break;
+    }
+  }
+}
+
+// The run is over. A job that never got through the gate goes with us.
+void Guardian::dismissed() {
+  if (phase_ == Phase::running && job_ > 0) {
+    ::kill(job_, SIGKILL);
+    ::waitpid(job_, nullptr, 0);
+  }
+  ::_exit(0);
+}
+
+// dblock is dead: nobody renews. The tree goes at once; only when it is known to be gone is the lock given
+// back.
+void Guardian::orphaned() {
+  if (phase_ != Phase::finished) tree_dead_ = kill_all(BootClock::now() + k_kill_patience, [](pid_t, int) {});
+  if (tree_dead_ && setup_.shared.release_armed.load() && setup_.after_death) setup_.after_death();
+  ::_exit(0);
+}
+
+}  // namespace
+
+void run_guardian(GuardianSetup setup) {
+  Guardian(std::move(setup)).run();
+}
+
+}  // namespace dblock::process

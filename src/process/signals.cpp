@@ -1,0 +1,92 @@
+#include "process/signals.hpp"
+
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "process/supervisor.hpp"
+
+namespace dblock::process {
+namespace {
+
+// Forwarded, acted upon or swallowed by dblock. Faults (SEGV, BUS, …) are left alone: blocking them would
+// turn a crash into undefined behaviour.
+constexpr std::array k_handled{SIGTERM,  SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2,
+                               SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU, SIGCHLD};
+
+}  // namespace
+
+Signals::Signals() {
+  for (int s = 1; s < NSIG; ++s) ::sigaction(s, nullptr, &caller_actions_[static_cast<std::size_t>(s)]);
+  struct sigaction plain {};
+  plain.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &plain, nullptr);
+
+  sigset_t blocked;
+  sigset_t read;
+  sigemptyset(&blocked);
+  sigemptyset(&read);
+  // Writing to a closed pipe must be an error to handle, not the end of the lock's holder.
+  sigaddset(&blocked, SIGPIPE);
+  for (const int s : k_handled) {
+    const bool ignored = caller_actions_[static_cast<std::size_t>(s)].sa_handler == SIG_IGN;
+    if (ignored && s != SIGCHLD) continue;
+    sigaddset(&blocked, s);
+    sigaddset(&read, s);
+  }
+  ::sigprocmask(SIG_BLOCK, &blocked, &caller_mask_);
+  // A signal the caller had blocked stays unread: it was not meant for us either.
+  for (const int s : k_handled) {
+    if (s != SIGCHLD && sigismember(&caller_mask_, s) == 1) sigdelset(&read, s);
+  }
+  fd_.reset(::signalfd(-1, &read, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd_) {
+    std::perror("dblock: signalfd");
+    std::abort();
+  }
+}
+
+int Signals::wait(const WakeEvent& wake, std::optional<BootTime> until) const {
+  DeadlineTimer timer;
+  if (until) timer.arm(*until);
+  for (;;) {
+    std::array<pollfd, 3> fds{pollfd{fd_.get(), POLLIN, 0}, pollfd{wake.fd(), POLLIN, 0},
+                              pollfd{timer.fd(), POLLIN, 0}};
+    ::poll(fds.data(), fds.size(), -1);
+    signalfd_siginfo info{};
+    while (::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+      const auto number = static_cast<int>(info.ssi_signo);
+      if (number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT) return number;
+    }
+    if (((fds[1].revents | fds[2].revents) & POLLIN) != 0) return 0;
+  }
+}
+
+void Signals::restore() const noexcept {
+  for (int s = 1; s < NSIG; ++s) {
+    if (s == SIGKILL || s == SIGSTOP) continue;
+    ::sigaction(s, &caller_actions_[static_cast<std::size_t>(s)], nullptr);
+  }
+  ::sigprocmask(SIG_SETMASK, &caller_mask_, nullptr);
+}
+
+void die_of_signal(int signal) {
+  // The job dumped core if it should have; ours would only be confusing.
+  const rlimit none{0, 0};
+  ::setrlimit(RLIMIT_CORE, &none);
+  ::prctl(PR_SET_DUMPABLE, 0);
+  ::signal(signal, SIG_DFL);
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, signal);
+  ::sigprocmask(SIG_UNBLOCK, &only, nullptr);
+  ::raise(signal);
+  ::_exit(128 + signal);  // process 1 of a container survives its own signals; so does WINCH and the like
+}
+
+}  // namespace dblock::process

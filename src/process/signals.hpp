@@ -1,0 +1,36 @@
+// dblock's own signals: taken over at the start of a run, handed to the job as the caller had them.
+#pragma once
+
+#include <signal.h>
+
+#include <array>
+#include <optional>
+
+#include "base/clock.hpp"
+#include "base/unique_fd.hpp"
+
+namespace dblock::process {
+
+// The signal mask and dispositions that this process was started with, and a signalfd for those it handles.
+// Signals ignored at the start (nohup, background jobs of a plain shell) stay ignored and are never read.
+class Signals {
+ public:
+  // Blocks the handled signals and SIGPIPE in the calling thread; call before any other thread exists.
+  // SIGCHLD gets its default disposition back, because an ignored one would lose exit statuses.
+  Signals();
+
+  [[nodiscard]] int fd() const noexcept { return fd_.get(); }
+
+  // Blocks until `wake` is raised (0), a TERM, INT, HUP or QUIT has come (its number), or `until` (0).
+  [[nodiscard]] int wait(const WakeEvent& wake, std::optional<BootTime> until) const;
+
+  // Gives the calling process the mask and dispositions of the start; async-signal-safe, for use before exec.
+  void restore() const noexcept;
+
+ private:
+  sigset_t caller_mask_{};
+  std::array<struct sigaction, NSIG> caller_actions_{};
+  UniqueFd fd_;
+};
+
+}  // namespace dblock::process

@@ -1,0 +1,40 @@
+#include "process/stop_plan.hpp"
+
+#include <algorithm>
+
+namespace dblock::process {
+
+void StopPlan::request(BootTime now) {
+  if (!requested_) requested_ = now;
+}
+
+std::optional<BootTime> StopPlan::fence_signal_at() const {
+  if (!deadline_) return std::nullopt;
+  return *deadline_ - slack_ - kill_grace_;
+}
+
+bool StopPlan::fence_due(BootTime now) const {
+  const auto at = fence_signal_at();
+  return at && now >= *at;
+}
+
+std::optional<BootTime> StopPlan::kill_at() const {
+  std::optional<BootTime> at;
+  if (requested_) at = *requested_ + kill_grace_;
+  if (deadline_) {
+    const BootTime fence = *deadline_ - slack_;
+    at = at ? std::min(*at, fence) : fence;
+  }
+  return at;
+}
+
+bool StopPlan::kill_due(BootTime now) const {
+  const auto at = kill_at();
+  return at && now >= *at;
+}
+
+std::optional<BootTime> StopPlan::next_change() const {
+  return requested_ ? kill_at() : fence_signal_at();
+}
+
+}  // namespace dblock::process

@@ -1,0 +1,41 @@
+// When to send the first signal and when SIGKILL: pure arithmetic on times given from outside, so that the
+// guardian and dblock itself follow the same plan and tests need no processes.
+#pragma once
+
+#include <optional>
+
+#include "base/clock.hpp"
+
+namespace dblock::process {
+
+class StopPlan {
+ public:
+  // `kill_grace`: first signal to SIGKILL. `slack`: SIGKILL to the deadline.
+  StopPlan(Nanos kill_grace, Nanos slack) : kill_grace_(kill_grace), slack_(slack) {}
+
+  // The lease is proved until `deadline`; without one nothing is fenced.
+  void set_deadline(std::optional<BootTime> deadline) { deadline_ = deadline; }
+
+  // Somebody decided at `now` to stop the job: the grace runs from here, but never past the deadline's kill.
+  void request(BootTime now);
+
+  [[nodiscard]] bool stopping() const { return requested_.has_value(); }
+  // The deadline is so near that the first signal must go out now, whatever else was decided.
+  [[nodiscard]] bool fence_due(BootTime now) const;
+  [[nodiscard]] bool kill_due(BootTime now) const;
+
+  // The next moment at which any of the above may change; nullopt: none.
+  [[nodiscard]] std::optional<BootTime> next_change() const;
+  [[nodiscard]] std::optional<BootTime> kill_at() const;
+  [[nodiscard]] std::optional<BootTime> deadline() const { return deadline_; }
+
+ private:
+  [[nodiscard]] std::optional<BootTime> fence_signal_at() const;
+
+  Nanos kill_grace_;
+  Nanos slack_;
+  std::optional<BootTime> deadline_;
+  std::optional<BootTime> requested_;
+};
+
+}  // namespace dblock::process

@@ -1,0 +1,96 @@
+// Supervision of one job: dblock -> guardian -> job (DESIGN section 5). Knows nothing of leases: it is told a
+// deadline, extends it when told to, and guarantees that the job's tree is dead before it.
+#pragma once
+
+#include <csignal>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "base/error.hpp"
+#include "process/exit_status.hpp"
+
+namespace dblock::process {
+
+enum class Leftovers {
+  automatic,  // wait for those in the job's session, leave those that made one of their own
+  wait,       // wait for all
+  kill,       // stop all
+  leave,      // leave all
+};
+
+struct JobSpec {
+  std::string executable;         // from find_command()
+  std::vector<std::string> argv;  // argv[0] included
+  int first_signal = SIGTERM;
+  Nanos kill_grace{0};  // first signal to SIGKILL
+  Nanos slack{0};       // SIGKILL to the deadline
+  Leftovers leftovers = Leftovers::automatic;
+};
+
+// Why dblock stopped the job, when it did.
+enum class StopReason {
+  none,
+  signal,    // TERM, INT or HUP sent to dblock, or --with-parent
+  deadline,  // the lease could not be renewed in time (self-fence)
+  revoked,   // told to by stop()
+  max_runtime,
+  guardian,  // the guardian died or would not answer
+};
+
+struct JobEnd {
+  std::optional<ExitStatus> status;  // none: the job never ran, or its status could not be had
+  StopReason stopped = StopReason::none;
+  int stop_signal = 0;     // the first signal, when stopped by one sent to dblock
+  int exec_errno = 0;      // the program could not be executed after all
+  bool tree_dead = false;  // every descendant is known to be gone (or was left behind on purpose)
+  std::vector<std::string> left_behind;  // "name (pid)" of daemons that --leftovers left
+};
+
+// What happened while waiting for something to be decided before the job starts.
+enum class BeforeStart { woken, signalled, guardian_died };
+
+// One job's processes. Made before any thread or connection exists, because it forks.
+class Supervisor {
+ public:
+  // Blocks all signals in this process, becomes child subreaper and forks the guardian, which forks the job
+  // behind a closed gate. `after_death` runs in the guardian once dblock has died (not merely frozen) and the
+  // job's tree is confirmed dead, if the release was armed by then.
+  // `with_parent`: treat the end of the process that started dblock as SIGTERM.
+  [[nodiscard]] static Result<std::unique_ptr<Supervisor>> start(const JobSpec& spec, bool with_parent,
+                                                                 std::function<void()> after_death);
+  virtual ~Supervisor() = default;
+
+  // From now on the guardian calls after_death when dblock dies. Before: a death releases nothing.
+  virtual void arm_release() = 0;
+
+  // Waits until `wake` is raised, a signal that ends a wait has come (its number then in signal()) or the
+  // guardian is gone. Signals that were ignored when dblock started stay ignored.
+  [[nodiscard]] virtual BeforeStart wait_before_start(const WakeEvent& wake) = 0;
+  [[nodiscard]] virtual int signal() const = 0;
+
+  // Thread-safe: the lease is proved until `deadline`. Never moves it backwards.
+  virtual void set_deadline(BootTime deadline) = 0;
+
+  // Thread-safe: stop the job now (first signal, grace, SIGKILL), because the lease is lost for certain.
+  virtual void stop_revoked() = 0;
+
+  // Opens the gate - unless the deadline leaves no room for the job at all - with `environment` (NAME=VALUE)
+  // put after the inherited one, and supervises until the job and its leftovers are dealt with. `max_runtime`
+  // counts from here.
+  [[nodiscard]] virtual JobEnd run_job(const std::vector<std::string>& environment,
+                                       std::optional<Nanos> max_runtime) = 0;
+
+  // Dismisses the guardian: the lock is released or was never ours, nothing is left to do if dblock dies.
+  virtual void finish() = 0;
+};
+
+// Ends this process as if killed by `signal`, without a core dump; _exit(128 + signal) where that fails (PID
+// 1).
+[[noreturn]] void die_of_signal(int signal);
+
+}  // namespace dblock::process
