@@ -1,0 +1,55 @@
+#include "app/describe.hpp"
+
+#include "base/duration.hpp"
+#include "base/text.hpp"
+
+namespace dblock::app {
+
+using lease::LockStatus;
+using lease::NotOursWhy;
+using lease::State;
+
+std::string quoted(const lease::Key& key) {
+  return "\"" + escape_untrusted(key.bytes()) + "\"";
+}
+
+std::string describe_conflict(const lease::Key& key, const LockStatus& status) {
+  const std::string lock = "lock " + quoted(key);
+  const auto since = [&](const std::optional<lease::ServerTime>& then) {
+    return format_age(then ? status.server_time.since_epoch - then->since_epoch : Micros{0});
+  };
+  const std::string until = format_age(status.grantable_at().since_epoch - status.server_time.since_epoch);
+  if (status.owner.empty()) return lock + " is cooling down and can be taken in " + until;
+  std::string text = lock + " is held by " + display_holder(status);
+  if (!status.holder.command.empty()) text += " (" + escape_untrusted(status.holder.command) + ")";
+  text += " for " + since(status.acquired_at);
+  if (!status.holder.note.empty()) text += ", note: " + escape_untrusted(status.holder.note);
+  if (status.state == State::expired)
+    return text + "; its lease has expired and can be taken over in " + until;
+  return text + "; its lease runs out in " +
+         format_age((status.expires_at ? status.expires_at->since_epoch : Micros{0}) -
+                    status.server_time.since_epoch) +
+         (status.heartbeat ? " unless renewed" : "");
+}
+
+std::string describe_not_ours(const lease::NotOurs& refused) {
+  switch (refused.why) {
+    case NotOursWhy::absent:
+      return "has no row: nobody holds it";
+    case NotOursWhy::free:
+      return "is free: it was released, reaped or freed by force";
+    case NotOursWhy::other_holder:
+      return refused.status ? "is held by " + display_holder(*refused.status) + " (owner " +
+                                  escape_untrusted(refused.status->owner) + ")"
+                            : "is held by someone else";
+    case NotOursWhy::expired:
+      return "has expired";
+    case NotOursWhy::revoked:
+      return "was revoked with `dblock release --force`";
+    case NotOursWhy::run_lease:
+      break;
+  }
+  return "is held by a running job; use --force";
+}
+
+}  // namespace dblock::app

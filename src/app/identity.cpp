@@ -1,0 +1,63 @@
+#include "app/identity.hpp"
+
+#include <fcntl.h>
+#include <pwd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <ctime>
+#include <vector>
+
+#include "base/unique_fd.hpp"
+#include "lease/owner_id.hpp"
+
+namespace dblock::app {
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown";
+  return name.data();
+}
+
+// The environment first: looking an account up may ask a directory server. It is for display only.
+std::string user_name() {
+  for (const char* variable : {"LOGNAME", "USER"}) {
+    const char* value = std::getenv(variable);
+    if (value != nullptr && *value != '\0') return value;
+  }
+  passwd entry{};
+  passwd* found = nullptr;
+  std::vector<char> buffer(4096);
+  if (::getpwuid_r(::geteuid(), &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr)
+    return found->pw_name;
+  return std::to_string(::geteuid());
+}
+
+}  // namespace
+
+lease::Holder make_holder(const Identity& identity, std::uint32_t pid, std::string command) {
+  lease::Holder holder;
+  holder.host = identity.display_name ? *identity.display_name : host_name();
+  holder.user = identity.display_name ? "" : user_name();
+  holder.pid = pid;
+  holder.command = std::move(command);
+  holder.note = identity.note;
+  return holder;
+}
+
+lease::OwnerId new_owner_id(const lease::Holder& holder) {
+  return lease::make_owner_id(holder.host, holder.pid, std::time(nullptr));
+}
+
+std::string program_of(std::uint32_t pid) {
+  const UniqueFd file(::open(("/proc/" + std::to_string(pid) + "/comm").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return "";
+  std::array<char, 64> text{};
+  const ssize_t n = ::read(file.get(), text.data(), text.size());
+  if (n <= 1) return "";
+  return std::string(text.data(), static_cast<std::size_t>(n) - 1);
+}
+
+}  // namespace dblock::app

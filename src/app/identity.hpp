@@ -1,0 +1,21 @@
+// Who we are, for the row of a lock and the owner id.
+#pragma once
+
+#include <string>
+
+#include "app/requests.hpp"
+#include "lease/types.hpp"
+
+namespace dblock::app {
+
+// Host, user and note as others will see them; `identity.display_name` replaces "user@host" (containers have
+// random host names). `pid` is the process that a person should look for.
+[[nodiscard]] lease::Holder make_holder(const Identity& identity, std::uint32_t pid, std::string command);
+
+// A new owner id for this acquisition.
+[[nodiscard]] lease::OwnerId new_owner_id(const lease::Holder& holder);
+
+// The program that process `pid` runs, "" when that cannot be read.
+[[nodiscard]] std::string program_of(std::uint32_t pid);
+
+}  // namespace dblock::app

@@ -1,0 +1,73 @@
+// `dblock inspect`: who holds what. Takes no lock, changes no row.
+#include <algorithm>
+#include <utility>
+
+#include "app/describe.hpp"
+#include "app/use_cases.hpp"
+#include "base/duration.hpp"
+#include "base/log.hpp"
+#include "store/open.hpp"
+
+namespace dblock::app {
+namespace {
+
+using namespace std::chrono_literals;
+
+const lease::LockStatus* find(const lease::Listing& listing, const lease::Key& key) {
+  const auto it = std::ranges::find(listing.locks, key.bytes(), &lease::LockStatus::key);
+  return it == listing.locks.end() ? nullptr : &*it;
+}
+
+// The first named lock that an exclusive acquire would be refused now.
+Ending check_held(const InspectRequest& request, const lease::Listing& listing) {
+  for (const lease::Key& key : request.keys) {
+    const auto* status = find(listing, key);
+    if (status == nullptr || status->grantable_at() <= listing.server_time) continue;
+    return Ending{.how = Ending::How::held, .number = 75, .message = describe_conflict(key, *status)};
+  }
+  return {};
+}
+
+std::vector<std::string> stale_keys(const InspectRequest& request, const lease::Listing& listing) {
+  std::vector<std::string> lines;
+  for (const lease::Key& key : request.keys) {
+    const auto* status = find(listing, key);
+    if (status == nullptr || !status->last_success || !status->last_success->released_at) {
+      lines.push_back("no job under key " + quoted(key) + " is known to have succeeded");
+      continue;
+    }
+    const Micros age = listing.server_time.since_epoch - status->last_success->released_at->since_epoch;
+    if (age < *request.max_age) continue;
+    lines.push_back("the last success under key " + quoted(key) + " was " + format_age(age) + " ago, at " +
+                    lease::format_time(*status->last_success->released_at));
+  }
+  return lines;
+}
+
+}  // namespace
+
+Result<InspectReport> inspect(const InspectRequest& request) {
+  DBLOCK_TRY(const store::ResolvedSettings resolved, store::resolve_settings(request.database));
+  for (const std::string& warning : resolved.warnings) log::warning(warning);
+  SystemClock clock;
+  const auto store = store::open_store(resolved.settings, {10s, Micros{0}}, clock);
+  const bool judged = request.exit_code || request.max_age;
+  DBLOCK_TRY(lease::Listing listing, store->list({request.keys, request.prefix, !request.all && !judged}));
+  InspectReport report;
+  if (request.exit_code) report.ending = check_held(request, listing);
+  if (request.max_age) {
+    report.stale = stale_keys(request, listing);
+    if (!report.stale.empty() && report.ending.how == Ending::How::success) {
+      report.ending = Ending{.how = Ending::How::stale,
+                             .message = std::to_string(report.stale.size()) + " of " +
+                                        std::to_string(request.keys.size()) + " keys had no success within " +
+                                        format_duration(*request.max_age)};
+    }
+  }
+  if (!request.all)
+    std::erase_if(listing.locks, [](const lease::LockStatus& s) { return s.state != lease::State::held; });
+  report.listing = std::move(listing);
+  return report;
+}
+
+}  // namespace dblock::app

@@ -1,0 +1,242 @@
+#include "app/job_lease.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+#include <variant>
+
+#include "app/describe.hpp"
+#include "base/duration.hpp"
+#include "base/log.hpp"
+#include "lease/backoff.hpp"
+#include "lease/heartbeat.hpp"
+
+namespace dblock::app {
+namespace {
+
+using namespace std::chrono_literals;
+using lease::GrantOutcome;
+using lease::Lease;
+using lease::NotOurs;
+
+// A statement under way normally ends by itself within this; after it, its connection is broken off.
+constexpr Nanos k_natural_end = 300ms;
+constexpr Nanos k_no_patience = 20ms;  // for a thread that is merely asleep
+// A broken connection lets the thread go at once; only connection establishment can outlast this.
+constexpr Nanos k_forced_end = 700ms;
+constexpr Micros k_least_release_time = 500ms;
+constexpr Micros k_repeat_waiting_line = 60s;
+
+}  // namespace
+
+// Shared with the worker's tasks, which may outlive JobLease when the thread had to be abandoned.
+struct JobLease::Session {
+  SystemClock clock;
+  std::unique_ptr<lease::LeaseStore> store;
+  lease::AcquireRequest request;
+  lease::WaitPolicy policy;
+  lease::Timing timing;
+  std::shared_ptr<process::Supervisor> supervisor;
+  WakeEvent stop;
+
+  mutable std::mutex mutex;  // guards what follows
+  std::optional<Result<GrantOutcome>> grant;
+  std::optional<lease::LockStatus> waited_for;
+  std::optional<NotOurs> lost;
+  std::string trouble;
+  BootTime proved_until{};
+  ReleaseResult release_result = ReleaseResult::unknown;
+
+  BootTime last_waiting_line{};
+
+  void acquire();
+  void heartbeat(const Lease& lease);
+  void release(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience);
+  void say_waiting(const lease::LockStatus& status);
+  void say_trouble(const Error& error);
+};
+
+void JobLease::Session::say_waiting(const lease::LockStatus& status) {
+  {
+    const std::lock_guard lock(mutex);
+    waited_for = status;
+  }
+  if (policy.limit == Micros{0}) return;
+  const BootTime now = clock.now();
+  if (last_waiting_line != BootTime{} && now - last_waiting_line < k_repeat_waiting_line) return;
+  last_waiting_line = now;
+  log::info("waiting: " + describe_conflict(request.key, status));
+}
+
+void JobLease::Session::say_trouble(const Error& error) {
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex);
+    first = trouble.empty();
+    trouble = error.message;
+  }
+  log::write(first ? log::Level::warning : log::Level::debug, error.message + "; trying again");
+}
+
+void JobLease::Session::acquire() {
+  const lease::AcquireObserver observer{
+      .on_conflict = [this](const lease::LockStatus& status) { say_waiting(status); },
+      .on_trouble = [this](const Error& error) { say_trouble(error); },
+      .on_send =
+          [this] {
+            if (supervisor) supervisor->arm_release();
+          },
+  };
+  auto outcome = lease::acquire(*store, clock, request, policy, observer, stop);
+  const std::lock_guard lock(mutex);
+  trouble.clear();
+  grant = std::move(outcome);
+}
+
+void JobLease::Session::heartbeat(const Lease& lease) {
+  const lease::HeartbeatObserver observer{
+      .on_renewed =
+          [this](BootTime sent_at) {
+            supervisor->set_deadline(timing.expires(sent_at));
+            const std::lock_guard lock(mutex);
+            proved_until = timing.expires(sent_at);
+            trouble.clear();
+          },
+      .on_lost =
+          [this](const NotOurs& refused) {
+            {
+              const std::lock_guard lock(mutex);
+              lost = refused;
+            }
+            supervisor->stop_revoked();
+          },
+      .on_trouble = [this](const Error& error) { say_trouble(error); },
+      .on_recovered =
+          [](int failures) {
+            log::info("the lease is renewed again after " + std::to_string(failures) + " failed tries");
+          },
+  };
+  lease::run_heartbeat(*store, clock, lease, timing, observer, stop);
+}
+
+void JobLease::Session::release(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience) {
+  lease::Backoff backoff(100ms, 1s, 2.0, 1);
+  BootTime give_up = clock.now() + patience;
+  {
+    const std::lock_guard lock(mutex);
+    give_up = std::max(clock.now() + k_least_release_time, std::min(give_up, proved_until));
+  }
+  bool reply_lost = false;
+  for (;;) {
+    const auto outcome = store->release(ref, lease::Actor::holder, end);
+    if (outcome) {
+      // After a lost reply "not ours" is what our own successful release leaves behind.
+      const bool ours = std::holds_alternative<lease::Released>(*outcome) || reply_lost;
+      const std::lock_guard lock(mutex);
+      release_result = ours ? ReleaseResult::released : ReleaseResult::not_ours;
+      if (!ours) lost = std::get<NotOurs>(*outcome);
+      return;
+    }
+    reply_lost = reply_lost || outcome.error().code == Errc::indeterminate;
+    {
+      const std::lock_guard lock(mutex);
+      trouble = outcome.error().message;
+    }
+    if (clock.wait_until(std::min(clock.now() + backoff.next(), give_up), stop) || clock.now() >= give_up)
+      return;
+  }
+}
+
+JobLease::JobLease(std::unique_ptr<lease::LeaseStore> store, lease::AcquireRequest request,
+                   lease::WaitPolicy policy, lease::Timing timing,
+                   std::shared_ptr<process::Supervisor> supervisor)
+    : session_(new Session{.clock = {},
+                           .store = std::move(store),
+                           .request = std::move(request),
+                           .policy = policy,
+                           .timing = timing,
+                           .supervisor = std::move(supervisor),
+                           .stop = {},
+                           .mutex = {},
+                           .grant = {},
+                           .waited_for = {},
+                           .lost = {},
+                           .trouble = {},
+                           .proved_until = {},
+                           .release_result = ReleaseResult::unknown,
+                           .last_waiting_line = {}}) {}
+
+void JobLease::start_acquire() {
+  worker_.post([session = session_] { session->acquire(); });
+}
+
+Result<GrantOutcome> JobLease::grant() const {
+  const std::lock_guard lock(session_->mutex);
+  return session_->grant ? *session_->grant : fail(Errc::internal, "the acquisition has not ended");
+}
+
+std::optional<lease::LockStatus> JobLease::waited_for() const {
+  const std::lock_guard lock(session_->mutex);
+  return session_->waited_for;
+}
+
+// Lets the worker's task end: by itself, by breaking its connection, or not at all.
+bool JobLease::settle(Nanos patience) {
+  if (worker_.wait_idle(patience)) return true;
+  responsive_ = false;
+  session_->store->interrupt();
+  if (worker_.wait_idle(k_forced_end)) return true;
+  worker_.abandon();
+  abandoned_ = true;
+  return false;
+}
+
+bool JobLease::cancel_acquire() {
+  session_->stop.raise();
+  if (!settle(k_natural_end)) return false;
+  session_->stop.clear();
+  const auto outcome = grant();
+  if (!outcome) return outcome.error().code != Errc::indeterminate;
+  const auto* cancelled = std::get_if<lease::Cancelled>(&*outcome);
+  const bool may_hold =
+      std::holds_alternative<Lease>(*outcome) || (cancelled != nullptr && cancelled->undecided);
+  if (!may_hold) return true;
+  const lease::LeaseRef ref{session_->request.key, session_->request.owner, std::nullopt};
+  return release(ref, {lease::Outcome::not_run, std::nullopt}, 1s) != ReleaseResult::unknown;
+}
+
+lease::LeaseStore& JobLease::store() {
+  return *session_->store;
+}
+
+void JobLease::start_heartbeat(const Lease& lease) {
+  session_->proved_until = session_->timing.expires(lease.sent_at);
+  worker_.post([session = session_, lease] { session->heartbeat(lease); });
+}
+
+bool JobLease::stop_heartbeat(bool at_once) {
+  session_->stop.raise();
+  if (!settle(at_once ? k_no_patience : k_natural_end)) return false;
+  session_->stop.clear();
+  return true;
+}
+
+std::optional<NotOurs> JobLease::lost() const {
+  const std::lock_guard lock(session_->mutex);
+  return session_->lost;
+}
+
+std::string JobLease::trouble() const {
+  const std::lock_guard lock(session_->mutex);
+  return session_->trouble;
+}
+
+ReleaseResult JobLease::release(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience) {
+  if (abandoned_) return ReleaseResult::unknown;
+  worker_.post([session = session_, ref, end, patience] { session->release(ref, end, patience); });
+  settle(patience);
+  const std::lock_guard lock(session_->mutex);
+  return session_->release_result;
+}
+
+}  // namespace dblock::app

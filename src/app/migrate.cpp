@@ -1,0 +1,31 @@
+// `dblock migrate`: bring dblock's tables to the version this binary needs.
+#include <algorithm>
+#include <utility>
+
+#include "app/use_cases.hpp"
+#include "base/log.hpp"
+#include "store/open.hpp"
+
+namespace dblock::app {
+
+using namespace std::chrono_literals;
+
+Result<MigrateReport> migrate(const MigrateRequest& request) {
+  DBLOCK_TRY(const store::ResolvedSettings resolved, store::resolve_settings(request.database));
+  for (const std::string& warning : resolved.warnings) log::warning(warning);
+  MigrateReport report;
+  if (request.action == MigrateRequest::Action::print_grants) {
+    DBLOCK_TRY(report.grants, store::grants_for(request.grants_user, resolved.settings.database));
+    return report;
+  }
+  const auto schema = store::open_schema(resolved.settings, {10s, Micros{0}});
+  if (request.action == MigrateRequest::Action::apply) {
+    DBLOCK_TRY(const auto applied, schema->apply());
+    for (const store::Migration& migration : applied) report.states.push_back({migration, std::nullopt});
+    return report;
+  }
+  DBLOCK_TRY(report.states, schema->status());
+  return report;
+}
+
+}  // namespace dblock::app

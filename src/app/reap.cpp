@@ -1,0 +1,42 @@
+// `dblock reap`: clear up expired leases and long-idle rows. Correctness never depends on it.
+#include <utility>
+
+#include "app/use_cases.hpp"
+#include "base/log.hpp"
+#include "process/signals.hpp"
+#include "store/open.hpp"
+
+namespace dblock::app {
+
+using namespace std::chrono_literals;
+
+Result<Ending> reap(const ReapRequest& request,
+                    const std::function<void(const lease::ReapReport&)>& on_report) {
+  DBLOCK_TRY(const store::ResolvedSettings resolved, store::resolve_settings(request.database));
+  for (const std::string& warning : resolved.warnings) log::warning(warning);
+  SystemClock clock;
+  const auto store = store::open_store(resolved.settings, {10s, Micros{0}}, clock);
+  const lease::ReapRequest work{request.dry_run, request.forget_after};
+  if (!request.every) {
+    DBLOCK_TRY(const lease::ReapReport report, store->reap(work));
+    on_report(report);
+    return Ending{};
+  }
+  const process::Signals signals;
+  const WakeEvent never;
+  for (BootTime next = clock.now();; next += *request.every) {
+    const auto report = store->reap(work);
+    if (report) {
+      on_report(*report);
+    } else if (report.error().code == Errc::unreachable || report.error().code == Errc::indeterminate) {
+      log::warning(report.error().message + "; trying again at the next round");
+    } else {
+      return std::unexpected(report.error());
+    }
+    // A round that took longer than the interval is followed by the next at once, not by a burst of them.
+    next = std::max(next, clock.now() - *request.every);
+    if (signals.wait(never, next + *request.every) != 0) return Ending{};
+  }
+}
+
+}  // namespace dblock::app

@@ -1,0 +1,133 @@
+// `dblock release`: give a script's lease back, or break someone else's by force, in two deliberate steps.
+#include <utility>
+
+#include "app/describe.hpp"
+#include "app/use_cases.hpp"
+#include "base/duration.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "store/open.hpp"
+
+namespace dblock::app {
+namespace {
+
+using namespace std::chrono_literals;
+using Report = ReleaseReport;
+
+constexpr int k_tries = 3;
+constexpr Micros k_poll = 200ms;
+
+lease::LockStatus nobody(const lease::Key& key) {
+  lease::LockStatus status;
+  status.key = key.bytes();
+  return status;
+}
+
+Ending lost(std::string message) {
+  return Ending{.how = Ending::How::lost, .message = std::move(message)};
+}
+
+Result<Report> give_back(const ReleaseRequest& request, lease::LeaseStore& store) {
+  const lease::LeaseRef ref{request.key, *request.owner, std::nullopt};
+  const lease::RunEnd end{lease::Outcome::released, std::nullopt};
+  bool reply_lost = false;
+  auto outcome = store.release(ref, lease::Actor::script, end);
+  for (int i = 1; i < k_tries && !outcome && outcome.error().code == Errc::indeterminate; ++i) {
+    reply_lost = true;
+    outcome = store.release(ref, lease::Actor::script, end);
+  }
+  if (!outcome) return std::unexpected(outcome.error());
+  Report report{Report::Action::released, nobody(request.key), "", {}};
+  const auto* why = std::get_if<lease::NotOurs>(&*outcome);
+  // After a lost reply, a row that is not ours any more is what our own release leaves.
+  const bool done_before = reply_lost && why != nullptr && why->why != lease::NotOursWhy::run_lease &&
+                           why->why != lease::NotOursWhy::expired;
+  if (why == nullptr || done_before) return report;
+  if (why->status) report.status = *why->status;
+  const bool running = why->why == lease::NotOursWhy::run_lease;
+  report.ending = Ending{
+      .how = running ? Ending::How::refused : Ending::How::lost,
+      .message = "lock " + quoted(request.key) + " " + describe_not_ours(*why) + "; nothing was released"};
+  return report;
+}
+
+Result<Report> describe(const ReleaseRequest& request, lease::LeaseStore& store) {
+  DBLOCK_TRY(const auto status, store.peek(request.key));
+  Report report{Report::Action::described, status.value_or(nobody(request.key)), "", {}};
+  report.ending.how = Ending::How::refused;
+  if (report.status.owner.empty()) {
+    report.ending.message = "nobody holds lock " + quoted(request.key) + "; there is nothing to release";
+    return report;
+  }
+  report.next_command = "dblock release --key " + shell_quote(request.key.bytes()) + " --force --token " +
+                        std::to_string(report.status.token.value);
+  report.ending.message =
+      "nothing was changed; to revoke this lease: " + escape_untrusted(report.next_command);
+  return report;
+}
+
+// After a revocation: until the holder has released, or its lease and margin have run out.
+Result<Ending> await_end(const ReleaseRequest& request, lease::LeaseStore& store, Clock& clock) {
+  const WakeEvent never;
+  const auto give_up =
+      request.wait->limit ? std::optional(clock.now() + *request.wait->limit) : std::optional<BootTime>();
+  for (;;) {
+    DBLOCK_TRY(const auto status, store.peek(request.key));
+    const bool over = !status || status->owner.empty() || status->token != *request.token ||
+                      status->grantable_at() <= status->server_time;
+    if (over) return Ending{};
+    if (give_up && clock.now() >= *give_up) {
+      return Ending{.how = Ending::How::held,
+                    .number = 75,
+                    .message = "revoked, but not yet given up: " + describe_conflict(request.key, *status)};
+    }
+    clock.wait_until(clock.now() + k_poll, never);
+  }
+}
+
+Ending refusal(const ReleaseRequest& request, const lease::ForceRefused& refused) {
+  using Why = lease::ForceRefused::Why;
+  const std::string lock = "lock " + quoted(request.key);
+  if (refused.why == Why::not_held) return lost("nobody holds " + lock + "; there is nothing to release");
+  if (refused.why == Why::wrong_token) {
+    return lost("token " + std::to_string(request.token->value) +
+                " is not the current one: " + describe_conflict(request.key, *refused.status) + ", token " +
+                std::to_string(refused.status->token.value));
+  }
+  return Ending{.how = Ending::How::held,
+                .number = 75,
+                .message = "the holder's heartbeat is fresh, so it is alive and " + lock +
+                           " is not freed under it; revoke it without --now instead. " +
+                           describe_conflict(request.key, *refused.status)};
+}
+
+Result<Report> force(const ReleaseRequest& request, lease::LeaseStore& store, Clock& clock) {
+  auto done =
+      request.now ? store.free_now(request.key, *request.token) : store.revoke(request.key, *request.token);
+  if (!done) return std::unexpected(done.error());
+  Report report{request.now ? Report::Action::freed : Report::Action::revoked, nobody(request.key), "", {}};
+  if (const auto* refused = std::get_if<lease::ForceRefused>(&*done)) {
+    if (refused->status) report.status = *refused->status;
+    report.ending = refusal(request, *refused);
+    return report;
+  }
+  report.status = std::get<lease::Revoked>(*done).status;
+  if (!request.now && request.wait) {
+    DBLOCK_TRY(report.ending, await_end(request, store, clock));
+  }
+  return report;
+}
+
+}  // namespace
+
+Result<Report> release(const ReleaseRequest& request) {
+  DBLOCK_TRY(const store::ResolvedSettings resolved, store::resolve_settings(request.database));
+  for (const std::string& warning : resolved.warnings) log::warning(warning);
+  SystemClock clock;
+  const auto store = store::open_store(resolved.settings, {10s, Micros{0}}, clock);
+  if (!request.force) return give_back(request, *store);
+  if (!request.token) return describe(request, *store);
+  return force(request, *store, clock);
+}
+
+}  // namespace dblock::app

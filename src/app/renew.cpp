@@ -1,0 +1,39 @@
+// `dblock renew`: extend a script's lease.
+#include <utility>
+
+#include "app/describe.hpp"
+#include "app/use_cases.hpp"
+#include "base/log.hpp"
+#include "store/open.hpp"
+
+namespace dblock::app {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int k_tries = 3;  // a renewal may be repeated without harm when its reply was lost
+
+Ending refused(const lease::Key& key, const lease::NotOurs& why) {
+  const bool running = why.why == lease::NotOursWhy::run_lease;
+  return Ending{.how = running ? Ending::How::refused : Ending::How::lost,
+                .message = "lock " + quoted(key) + " " + describe_not_ours(why) + "; nothing was renewed"};
+}
+
+}  // namespace
+
+Result<std::variant<RenewedLease, Ending>> renew(const RenewRequest& request) {
+  DBLOCK_TRY(const store::ResolvedSettings resolved, store::resolve_settings(request.database));
+  for (const std::string& warning : resolved.warnings) log::warning(warning);
+  SystemClock clock;
+  const auto store = store::open_store(resolved.settings, {10s, Micros{0}}, clock);
+  const lease::LeaseRef ref{request.key, request.owner, std::nullopt};
+  auto outcome = store->renew(ref, lease::Actor::script, request.ttl);
+  for (int i = 1; i < k_tries && !outcome && outcome.error().code == Errc::indeterminate; ++i)
+    outcome = store->renew(ref, lease::Actor::script, request.ttl);
+  if (!outcome) return std::unexpected(outcome.error());
+  if (const auto* why = std::get_if<lease::NotOurs>(&*outcome)) return refused(request.key, *why);
+  const auto& renewed = std::get<lease::Renewed>(*outcome);
+  return RenewedLease{request.key, request.owner, renewed.ttl, renewed.expires_at};
+}
+
+}  // namespace dblock::app

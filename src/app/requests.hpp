@@ -1,0 +1,91 @@
+// What each subcommand was asked to do: plain values, checked by the command line's reader, free of its
+// syntax.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lease/acquire.hpp"
+#include "lease/timing.hpp"
+#include "lease/types.hpp"
+#include "process/supervisor.hpp"
+#include "store/settings.hpp"
+
+namespace dblock::app {
+
+// --note's default is the CI job's URL where the environment tells it; `display_name` is DBLOCK_HOLDER.
+struct Identity {
+  std::optional<std::string> display_name;
+  std::string note;
+};
+
+struct RunRequest {
+  store::SettingsSources database;
+  Identity identity;
+  lease::Key key;
+  lease::Timing timing;
+  lease::WaitPolicy wait;
+  int conflict_exit_code = 75;
+  int first_signal = 15;
+  std::optional<Micros> max_runtime;
+  bool with_parent = false;
+  process::Leftovers leftovers = process::Leftovers::automatic;
+  Micros warn_after{0};
+  bool record_args = false;
+  std::optional<std::string> status_file;
+  std::optional<std::string> shell_command;  // -c STRING
+  std::vector<std::string> command;          // COMMAND ARG…; empty with -c
+};
+
+struct AcquireRequest {
+  store::SettingsSources database;
+  Identity identity;
+  lease::Key key;
+  lease::Timing timing;
+  lease::WaitPolicy wait;
+  Micros warn_after{0};
+  std::vector<std::string>
+      command_line;  // of the script that asked, for `inspect`: its parent's program name
+};
+
+struct RenewRequest {
+  store::SettingsSources database;
+  lease::Key key;
+  lease::OwnerId owner;
+  std::optional<Micros> ttl;
+};
+
+struct ReleaseRequest {
+  store::SettingsSources database;
+  lease::Key key;
+  std::optional<lease::OwnerId> owner;  // without --force
+  bool force = false;
+  std::optional<lease::Token> token;      // --force --token T
+  bool now = false;                       // --now
+  std::optional<lease::WaitPolicy> wait;  // --wait D: until the revoked key is granted again or free
+};
+
+struct InspectRequest {
+  store::SettingsSources database;
+  std::vector<lease::Key> keys;
+  std::optional<std::string> prefix;
+  bool all = false;
+  bool exit_code = false;
+  std::optional<Micros> max_age;
+};
+
+struct ReapRequest {
+  store::SettingsSources database;
+  bool dry_run = false;
+  std::optional<Micros> every;
+  Micros forget_after{0};
+};
+
+struct MigrateRequest {
+  store::SettingsSources database;
+  enum class Action { apply, status, dry_run, print_grants } action = Action::apply;
+  std::string grants_user;  // print_grants
+};
+
+}  // namespace dblock::app

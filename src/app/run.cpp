@@ -1,0 +1,348 @@
+// `dblock run`: joins the lease and the job's processes, which know nothing of each other.
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "app/describe.hpp"
+#include "app/identity.hpp"
+#include "app/job_lease.hpp"
+#include "app/status_file.hpp"
+#include "app/use_cases.hpp"
+#include "base/duration.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "process/command.hpp"
+#include "store/open.hpp"
+
+namespace dblock::app {
+namespace {
+
+using namespace std::chrono_literals;
+using process::JobEnd;
+using process::StopReason;
+
+// How long the end of a run may be held up by a database that does not confirm the release.
+constexpr Micros k_release_patience = 10s;
+// After self-fencing the database is most likely still away, and the lease ends by itself in a moment.
+constexpr Micros k_fenced_release_patience = 500ms;
+
+WallTime wall_now() {
+  return std::chrono::system_clock::now();
+}
+
+store::SessionOptions session_options(const lease::Timing& timing) {
+  // A dead host's session goes away by itself; a living one renews far more often than this.
+  return {lease::network_timeout(timing.ttl), 2 * timing.ttl + 30s};
+}
+
+Result<process::JobSpec> make_spec(const RunRequest& request) {
+  process::JobSpec spec;
+  if (request.shell_command) {
+    spec.executable = "/bin/sh";
+    spec.argv = {"sh", "-c", *request.shell_command};
+  } else {
+    DBLOCK_TRY(spec.executable, process::find_command(request.command.front(), std::getenv("PATH")));
+    spec.argv = request.command;
+  }
+  spec.first_signal = request.first_signal;
+  spec.kill_grace = request.timing.kill_grace;
+  spec.slack = request.timing.slack;
+  spec.leftovers = request.leftovers;
+  return spec;
+}
+
+std::string describe_command(const RunRequest& request) {
+  if (!request.record_args) return request.shell_command ? "sh" : request.command.front();
+  if (request.shell_command) return "sh -c " + shell_quote(*request.shell_command);
+  std::string text;
+  for (const std::string& word : request.command) text += (text.empty() ? "" : " ") + shell_quote(word);
+  return text;
+}
+
+// Runs in the guardian after dblock's death, when the job's tree is gone: frees the lock by its owner id. A
+// statement that dblock sent just before it died may still be on its way, so "not ours" is asked again.
+void release_after_death(const store::Settings& settings, const lease::AcquireRequest& request) {
+  constexpr Micros patience = 5s;
+  constexpr Micros late_statement = 2500ms;  // the server's own lock wait is 2 s
+  SystemClock clock;
+  const WakeEvent never;
+  const auto store = store::open_store(settings, {3s, 30s}, clock);
+  const BootTime begun = clock.now();
+  const lease::LeaseRef ref{request.key, request.owner, std::nullopt};
+  for (;;) {
+    const auto outcome = store->release(ref, lease::Actor::holder, {lease::Outcome::abandoned, std::nullopt});
+    if (outcome && std::holds_alternative<lease::Released>(*outcome)) return;
+    const Micros limit = outcome ? late_statement : patience;
+    if (clock.now() - begun >= limit) return;
+    clock.wait_until(clock.now() + 200ms, never);
+  }
+}
+
+// One run, from the first try to the last word.
+class Run {
+ public:
+  Run(const RunRequest& request, const ExitCodeOf& exit_code_of, std::optional<StatusFile> status_file)
+      : request_(request), exit_code_of_(exit_code_of), status_file_(std::move(status_file)) {
+    status_.key = request.key.bytes();
+    status_.started_at = wall_now();
+  }
+
+  Result<Ending> go(const store::Settings& settings, const process::JobSpec& spec) {
+    auto ending = attempt(settings, spec);
+    if (lease_ && lease_->abandoned() && ending) ending->thread_left_behind = true;
+    write_status(ending);
+    return ending;
+  }
+
+ private:
+  Result<Ending> attempt(const store::Settings& settings, const process::JobSpec& spec);
+  Result<Ending> wait_for_grant();
+  Ending interrupted();
+  Result<Ending> with_lease(const lease::Lease& lease);
+  Result<Ending> conclude(const lease::Lease& lease, const JobEnd& end);
+  Ending lost_ending(const JobEnd& end) const;
+  Result<Ending> job_ending(const JobEnd& end) const;
+  [[nodiscard]] lease::RunEnd run_end(const JobEnd& end, bool lost) const;
+  void give_back(const lease::Lease& lease, const JobEnd& end, bool lost);
+  void warn_if_slow(const char* what, BootTime begun, const std::string& detail) const;
+  void write_status(const Result<Ending>& ending);
+
+  const RunRequest& request_;
+  const ExitCodeOf& exit_code_of_;
+  std::optional<StatusFile> status_file_;
+  RunStatus status_;
+  std::shared_ptr<process::Supervisor> supervisor_;
+  std::unique_ptr<JobLease> lease_;
+};
+
+Result<Ending> Run::attempt(const store::Settings& settings, const process::JobSpec& spec) {
+  const lease::Holder holder =
+      make_holder(request_.identity, static_cast<std::uint32_t>(::getpid()), describe_command(request_));
+  const lease::AcquireRequest wanted{request_.key, new_owner_id(holder), lease::Kind::run,
+                                     request_.timing.terms(), holder};
+  status_.owner = wanted.owner.text;
+  DBLOCK_TRY(supervisor_, process::Supervisor::start(spec, request_.with_parent, [&settings, &wanted] {
+               release_after_death(settings, wanted);
+             }));
+  // Made after the guardian's fork: from here on there are threads.
+  static SystemClock clock;  // outlives an abandoned thread
+  lease_ = std::make_unique<JobLease>(store::open_store(settings, session_options(request_.timing), clock),
+                                      wanted, request_.wait, request_.timing, supervisor_);
+  return wait_for_grant();
+}
+
+Result<Ending> Run::wait_for_grant() {
+  const BootTime begun = BootClock::now();
+  lease_->start_acquire();
+  switch (supervisor_->wait_before_start(lease_->done())) {
+    case process::BeforeStart::signalled:
+      return interrupted();
+    case process::BeforeStart::guardian_died:
+      if (lease_->cancel_acquire()) supervisor_->finish();
+      return fail(Errc::internal, "the guardian process died before the job could start; nothing was run");
+    case process::BeforeStart::woken:
+      break;
+  }
+  auto outcome = lease_->grant();
+  if (!outcome) {
+    // An unknown outcome is the guardian's to clear up: it frees the lock by owner id when we are gone.
+    if (outcome.error().code != Errc::indeterminate) supervisor_->finish();
+    return std::unexpected(outcome.error());
+  }
+  const auto waited_for = lease_->waited_for();
+  warn_if_slow("acquiring", begun, waited_for ? "it was held by " + display_holder(*waited_for) : "");
+  if (const auto* conflict = std::get_if<lease::Conflict>(&*outcome)) {
+    supervisor_->finish();
+    status_.owner.reset();
+    return Ending{.how = Ending::How::held,
+                  .number = request_.conflict_exit_code,
+                  .message = describe_conflict(request_.key, conflict->status)};
+  }
+  return with_lease(std::get<lease::Lease>(*outcome));
+}
+
+Ending Run::interrupted() {
+  const int signal = supervisor_->signal();
+  if (lease_->cancel_acquire()) supervisor_->finish();
+  status_.owner.reset();
+  return Ending{.how = Ending::How::interrupted,
+                .number = signal,
+                .message = std::string("stopped by SIG") + sigabbrev_np(signal) + " while waiting for lock " +
+                           quoted(request_.key) + "; nothing was run"};
+}
+
+Result<Ending> Run::with_lease(const lease::Lease& lease) {
+  status_.token = lease.token.value;
+  status_.acquired_at = wall_now();
+  log::debug("lock " + quoted(lease.key) + " acquired, token " + std::to_string(lease.token.value));
+  supervisor_->set_deadline(request_.timing.expires(lease.sent_at));
+  lease_->start_heartbeat(lease);
+  const JobEnd end =
+      supervisor_->run_job({"DBLOCK_KEY=" + lease.key.bytes(), "DBLOCK_OWNER=" + lease.owner.text,
+                            "DBLOCK_TOKEN=" + std::to_string(lease.token.value)},
+                           request_.max_runtime);
+  status_.ended_at = wall_now();
+  for (const std::string& daemon : end.left_behind)
+    log::warning("the job left a process of its own session behind, which runs on without the lock: " +
+                 daemon);
+  return conclude(lease, end);
+}
+
+Result<Ending> Run::conclude(const lease::Lease& lease, const JobEnd& end) {
+  bool lost = end.stopped == StopReason::deadline || end.stopped == StopReason::revoked;
+  lease_->stop_heartbeat(end.stopped == StopReason::deadline);
+  give_back(lease, end, lost);
+  // The heartbeat or the release may have learnt that the lock is another's after the job had already ended.
+  lost = lost || lease_->lost().has_value();
+  if (!lost) return job_ending(end);
+  if (status_.release != "released") status_.release = "lost";
+  return lost_ending(end);
+}
+
+void Run::give_back(const lease::Lease& lease, const JobEnd& end, bool lost) {
+  if (!end.tree_dead) {
+    log::warning("some of the job's processes could not be stopped, so lock " + quoted(lease.key) +
+                 " is left to expire instead of being released");
+    status_.release = "expires";
+    return;  // without finish(): the guardian goes when we do
+  }
+  const bool fenced = end.stopped == StopReason::deadline;
+  // The deadline passed because the database is away: it would not hear a release either, and the lease ends
+  // by itself in a moment. (With the database well it was dblock that was frozen.)
+  if (fenced && (!lease_->trouble().empty() || !lease_->responsive())) {
+    status_.release = "lost";
+    supervisor_->finish();
+    return;
+  }
+  const BootTime begun = BootClock::now();
+  const auto result = lease_->release({lease.key, lease.owner, lease.token}, run_end(end, lost),
+                                      fenced ? k_fenced_release_patience : k_release_patience);
+  if (!fenced) warn_if_slow("releasing", begun, "");
+  if (result == ReleaseResult::released) status_.release = "released";
+  if (result == ReleaseResult::unknown) {
+    status_.release = "unknown";
+    if (!lost) {
+      log::warning("the release of lock " + quoted(lease.key) + " could not be confirmed (" +
+                   lease_->trouble() + "); if it did not work, the lock frees itself within " +
+                   format_duration(request_.timing.ttl + request_.timing.margin));
+    }
+  }
+  supervisor_->finish();
+}
+
+lease::RunEnd Run::run_end(const JobEnd& end, bool lost) const {
+  lease::RunEnd result{lease::Outcome::not_run, std::nullopt};
+  if (end.status) {
+    result.exit_code = end.status->signalled ? 128 + end.status->number : end.status->number;
+    result.outcome = end.status->signalled
+                         ? lease::Outcome::signalled
+                         : (end.status->success() ? lease::Outcome::succeeded : lease::Outcome::failed);
+  }
+  if (end.exec_errno != 0) result = {lease::Outcome::not_run, std::nullopt};
+  if (end.stopped == StopReason::max_runtime) result = {lease::Outcome::timed_out, 124};
+  if (lost) result = {lease::Outcome::lost, 76};
+  return result;
+}
+
+Ending Run::lost_ending(const JobEnd& end) const {
+  std::string message = "lock " + quoted(request_.key);
+  if (const auto lost = lease_->lost()) {
+    message += " " + describe_not_ours(*lost);
+  } else {
+    const std::string trouble = lease_->trouble();
+    message += " could not be renewed in time" + (trouble.empty() ? "" : " (" + trouble + ")");
+  }
+  if (end.stopped == StopReason::none) {
+    message += "; the job had ended by then";
+  } else {
+    message += end.status ? "; the job was stopped" : "; the job was not started";
+  }
+  if (!end.tree_dead) message += ", but some of its processes could not be killed";
+  return Ending{.how = Ending::How::lost, .message = message};
+}
+
+Result<Ending> Run::job_ending(const JobEnd& end) const {
+  if (end.exec_errno != 0) {
+    const Errc code = end.exec_errno == ENOENT ? Errc::not_found : Errc::cannot_run;
+    const std::string program = request_.shell_command ? "/bin/sh" : request_.command.front();
+    return fail(code, with_errno("cannot run \"" + escape_untrusted(program) + "\"", end.exec_errno),
+                static_cast<unsigned>(end.exec_errno));
+  }
+  if (end.stopped == StopReason::max_runtime) {
+    return Ending{.how = Ending::How::timed_out,
+                  .message = "the job ran longer than --max-runtime " +
+                             format_duration(*request_.max_runtime) + " and was stopped"};
+  }
+  if (end.stopped == StopReason::guardian) {
+    return fail(
+        Errc::internal,
+        "the guardian process died or stopped answering, so the job was stopped; was it killed by hand?");
+  }
+  if (!end.status) {
+    const int signal = end.stop_signal != 0 ? end.stop_signal : SIGKILL;
+    return Ending{.how = Ending::How::interrupted,
+                  .number = signal,
+                  .message = std::string("stopped by SIG") + sigabbrev_np(signal) + " before the job began"};
+  }
+  if (end.status->signalled) return Ending{.how = Ending::How::job_signalled, .number = end.status->number};
+  return Ending{.how = end.status->number == 0 ? Ending::How::success : Ending::How::job_exited,
+                .number = end.status->number};
+}
+
+void Run::warn_if_slow(const char* what, BootTime begun, const std::string& detail) const {
+  const auto took = std::chrono::duration_cast<Micros>(BootClock::now() - begun);
+  if (took <= request_.warn_after) return;
+  log::warning(std::string(what) + " lock " + quoted(request_.key) + " took " + format_age(took) +
+               (detail.empty() ? "" : "; " + detail));
+}
+
+std::string outcome_of(const Result<Ending>& ending) {
+  if (!ending) return "error";
+  switch (ending->how) {
+    case Ending::How::success:
+      return "succeeded";
+    case Ending::How::job_exited:
+      return "failed";
+    case Ending::How::job_signalled:
+      return "signalled";
+    case Ending::How::interrupted:
+      return "interrupted";
+    case Ending::How::held:
+      return "held";
+    case Ending::How::lost:
+      return "lost";
+    case Ending::How::timed_out:
+      return "timed_out";
+    default:
+      return "error";
+  }
+}
+
+void Run::write_status(const Result<Ending>& ending) {
+  if (!status_file_) return;
+  status_.outcome = outcome_of(ending);
+  status_.exit_code = exit_code_of_(ending);
+  status_.message = ending ? ending->message : ending.error().message;
+  if (const auto written = status_file_->commit(status_); !written) log::warning(written.error().message);
+}
+
+}  // namespace
+
+Result<Ending> run(const RunRequest& request, const ExitCodeOf& exit_code_of) {
+  DBLOCK_TRY(const process::JobSpec spec, make_spec(request));
+  DBLOCK_TRY(const store::ResolvedSettings resolved, store::resolve_settings(request.database));
+  for (const std::string& warning : resolved.warnings) log::warning(warning);
+  std::optional<StatusFile> status_file;
+  if (request.status_file) {
+    DBLOCK_TRY(StatusFile prepared, StatusFile::prepare(*request.status_file));
+    status_file.emplace(std::move(prepared));
+  }
+  return Run(request, exit_code_of, std::move(status_file)).go(resolved.settings, spec);
+}
+
+}  // namespace dblock::app

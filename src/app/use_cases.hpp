@@ -1,0 +1,65 @@
+// One function per subcommand. Each connects, does its work and returns values; printing is the caller's.
+// All may block on the network within the timeouts of the settings. Call from the main thread.
+#pragma once
+
+#include <functional>
+#include <variant>
+
+#include "app/ending.hpp"
+#include "app/requests.hpp"
+#include "base/error.hpp"
+#include "lease/store.hpp"
+#include "store/schema.hpp"
+
+namespace dblock::app {
+
+// The one map from endings to exit statuses lives above this layer; --status-file needs its answer.
+using ExitCodeOf = std::function<int(const Result<Ending>&)>;
+
+// Runs the job under the lock. Blocks every signal first and takes over the process's signal handling;
+// messages go to the log. Returns when the job, what it left behind and the release are done.
+[[nodiscard]] Result<Ending> run(const RunRequest& request, const ExitCodeOf& exit_code_of);
+
+// Ends with How::held or How::interrupted, or yields the lease.
+struct Acquired {
+  lease::Lease lease;
+  lease::LockStatus status;  // as read back: the server's times
+};
+[[nodiscard]] Result<std::variant<Acquired, Ending>> acquire(const AcquireRequest& request);
+
+struct RenewedLease {
+  lease::Key key;
+  lease::OwnerId owner;
+  Micros ttl{0};
+  lease::ServerTime expires_at;
+};
+[[nodiscard]] Result<std::variant<RenewedLease, Ending>> renew(const RenewRequest& request);
+
+// What `release` did or, for --force without --token, would do.
+struct ReleaseReport {
+  enum class Action { released, described, revoked, freed } action = Action::released;
+  lease::LockStatus status;  // the holder that is (or was) affected; for `released` only the key is set
+  std::string next_command;  // described: the complete command, shell-quoted
+  Ending ending;             // success, refused (64), lost (76) or held (75)
+};
+[[nodiscard]] Result<ReleaseReport> release(const ReleaseRequest& request);
+
+struct InspectReport {
+  lease::Listing listing;
+  std::vector<std::string> stale;  // one sentence a key, for --max-age
+  Ending ending;
+};
+[[nodiscard]] Result<InspectReport> inspect(const InspectRequest& request);
+
+// Calls `on_report` once, or with --every once a round until TERM, INT or HUP; with --every a failed round is
+// logged and the next one tried.
+[[nodiscard]] Result<Ending> reap(const ReapRequest& request,
+                                  const std::function<void(const lease::ReapReport&)>& on_report);
+
+struct MigrateReport {
+  std::vector<store::MigrationState> states;  // status, dry_run: all; apply: those applied by this call
+  std::vector<std::string> grants;            // print_grants
+};
+[[nodiscard]] Result<MigrateReport> migrate(const MigrateRequest& request);
+
+}  // namespace dblock::app

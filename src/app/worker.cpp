@@ -1,0 +1,67 @@
+#include "app/worker.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+namespace dblock::app {
+
+struct Worker::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<std::function<void()>> tasks;
+  bool ending = false;
+  WakeEvent idle;
+
+  void run() {
+    std::unique_lock lock(mutex);
+    for (;;) {
+      changed.wait(lock, [this] { return ending || !tasks.empty(); });
+      if (tasks.empty()) return;
+      auto task = std::move(tasks.front());
+      tasks.pop_front();
+      lock.unlock();
+      task();
+      task = nullptr;  // what it held must be gone before anyone hears of its end
+      lock.lock();
+      if (tasks.empty()) idle.raise();
+    }
+  }
+};
+
+Worker::Worker() : state_(std::make_shared<State>()), thread_([state = state_] { state->run(); }) {
+  state_->idle.raise();
+}
+
+Worker::~Worker() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->ending = true;
+  }
+  state_->changed.notify_one();
+  thread_.join();
+}
+
+void Worker::post(std::function<void()> task) {
+  const std::lock_guard lock(state_->mutex);
+  state_->idle.clear();
+  state_->tasks.push_back(std::move(task));
+  state_->changed.notify_one();
+}
+
+const WakeEvent& Worker::idle() const {
+  return state_->idle;
+}
+
+bool Worker::wait_idle(Nanos patience) const {
+  SystemClock clock;
+  return clock.wait_until(clock.now() + patience, state_->idle);
+}
+
+void Worker::abandon() {
+  thread_.detach();
+}
+
+}  // namespace dblock::app

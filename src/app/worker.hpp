@@ -1,0 +1,39 @@
+// One thread that runs one task after another: the thread that talks to the database, so that the main thread
+// always answers signals and deadlines.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "base/clock.hpp"
+
+namespace dblock::app {
+
+class Worker {
+ public:
+  Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+  ~Worker();  // waits for the running task, unless abandoned
+
+  // Runs `task` on the worker's thread after all earlier ones. One caller thread.
+  void post(std::function<void()> task);
+
+  // Raised while no task is waiting or running.
+  [[nodiscard]] const WakeEvent& idle() const;
+
+  // True when idle, waiting at most `patience` for it.
+  bool wait_idle(Nanos patience) const;
+
+  // Gives up on a task that will not end in time. Whatever tasks refer to must be shared with them; the
+  // process must end by _Exit() or a signal.
+  void abandon();
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+  std::thread thread_;
+};
+
+}  // namespace dblock::app
