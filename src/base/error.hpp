@@ -42,6 +42,8 @@ using Result = std::expected<T, Error>;
 
 }  // namespace dblock
 
+// `decl` declares a name and `tmp` is one: neither may stand in parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define DBLOCK_CONCAT_INNER(a, b) a##b
 #define DBLOCK_CONCAT(a, b) DBLOCK_CONCAT_INNER(a, b)
 #define DBLOCK_TRY_IMPL(tmp, decl, expr)                    \
@@ -51,6 +53,7 @@ using Result = std::expected<T, Error>;
 
 // DBLOCK_TRY(auto x, f()): x is f()'s value, or the enclosing function returns f()'s error.
 #define DBLOCK_TRY(decl, expr) DBLOCK_TRY_IMPL(DBLOCK_CONCAT(dblock_try_, __LINE__), decl, expr)
+// NOLINTEND(bugprone-macro-parentheses)
 // DBLOCK_CHECK(f()): the same for Result<void>.
 #define DBLOCK_CHECK(expr)                                                                                  \
   do {                                                                                                      \

@@ -1,0 +1,126 @@
+#include "cli/command_line.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "cli/convert.hpp"
+#include "cli/requests.hpp"
+#include "cli/split.hpp"
+
+namespace dblock::cli {
+namespace {
+
+// -q from the environment must not silence a -v that was typed.
+Result<void> read_verbosity(const Reader& options, log::Options& log) {
+  DBLOCK_TRY(log.quiet, options.flag("quiet"));
+  DBLOCK_TRY(log.verbose, options.flag("verbose"));
+  if (!log.quiet || !log.verbose) return {};
+  const auto quiet = options.values().find("quiet")->rank;
+  const auto verbose = options.values().find("verbose")->rank;
+  if (quiet == verbose) return fail(Errc::usage, "choose one of --quiet and --verbose");
+  (quiet < verbose ? log.quiet : log.verbose) = false;
+  return {};
+}
+
+// --json and --format are two ways to say one thing; the one of higher rank wins.
+Result<void> read_format(const Reader& options, CommandLine& line) {
+  const bool acquire = line.subcommand == Subcommand::acquire;
+  if (!acquire && line.subcommand != Subcommand::inspect) return {};
+  DBLOCK_TRY(const auto format, acquire ? options.choice("format", {"owner", "shell"})
+                                        : options.choice("format", {"table", "json"}));
+  const auto format_rank = options.values().find("format")->rank;
+  const auto json = options.values().find("json");
+  if (line.output.json && format != "json" && json->rank <= format_rank) {
+    if (json->rank == format_rank) return fail(Errc::usage, "choose one of --json and --format " + format);
+    line.output.json = false;
+  }
+  if (format == "json") line.output.json = true;
+  line.output.shell = format == "shell" && !line.output.json;
+  return {};
+}
+
+Result<void> read_presentation(const Reader& options, CommandLine& line) {
+  DBLOCK_TRY(line.output.json, options.flag("json"));
+  DBLOCK_TRY(const auto color, options.choice("color", {"auto", "always", "never"}));
+  if (color == "always") line.output.color = Color::always;
+  if (color == "never") line.output.color = Color::never;
+  DBLOCK_TRY(const auto shape, options.choice("log-format", {"text", "json"}));
+  if (shape == "json") line.log.format = log::Format::json;
+  DBLOCK_CHECK(read_format(options, line));
+  return read_verbosity(options, line.log);
+}
+
+template <typename T>
+Result<Request> as_request(Result<T> request) {
+  if (!request) return std::unexpected(std::move(request.error()));
+  return Request{std::move(*request)};
+}
+
+Result<Request> make_request(Subcommand command, const RequestSource& from) {
+  switch (command) {
+    case Subcommand::run:
+      return as_request(run_request(from));
+    case Subcommand::acquire:
+      return as_request(acquire_request(from));
+    case Subcommand::renew:
+      return as_request(renew_request(from));
+    case Subcommand::release:
+      return as_request(release_request(from));
+    case Subcommand::inspect:
+      return as_request(inspect_request(from));
+    case Subcommand::reap:
+      return as_request(reap_request(from));
+    case Subcommand::migrate:
+      return as_request(migrate_request(from));
+  }
+  return fail(Errc::internal, "a subcommand has no reader");
+}
+
+// After a usage error the rest of the line was not read. A script that evaluates what acquire prints must see
+// the failure all the same.
+bool mentions_shell_format(const std::vector<std::string>& words) {
+  const auto spelled = std::ranges::find(words, "--format");
+  const bool apart = spelled != words.end() && spelled + 1 != words.end() && *(spelled + 1) == "shell";
+  return apart || std::ranges::find(words, "--format=shell") != words.end();
+}
+
+void take_error(CommandLine& line, Error error) {
+  if (!line.error) line.error = std::move(error);
+}
+
+}  // namespace
+
+CommandLine read_command_line(const std::vector<std::string>& words, const Surroundings& surroundings) {
+  CommandLine line;
+  auto split = split_words(words);
+  line.subcommand = split.subcommand;
+  line.no_subcommand = split.no_subcommand;
+  line.error = std::move(split.error);
+  if (!line.error && split.version) line.request = ShowVersion{};
+  if (!line.error && split.help) line.request = ShowHelp{};
+  if (!line.error && (split.help || split.version)) return line;
+
+  Values values;
+  values.set_scope(k_global | (line.subcommand ? scope_of(*line.subcommand) : Scope{0}));
+  if (auto added = add_flags(values, split); !added) take_error(line, std::move(added.error()));
+  add_environment(values, line.subcommand, surroundings);
+  if (line.subcommand) {
+    auto added = add_config_files(values, *line.subcommand, surroundings);
+    if (!added) take_error(line, std::move(added.error()));
+  }
+  const Reader options(values);
+  if (auto read = read_presentation(options, line); !read) take_error(line, std::move(read.error()));
+  if (line.error) {
+    if (line.subcommand == Subcommand::acquire && mentions_shell_format(words)) line.output.shell = true;
+    return line;
+  }
+  auto request = make_request(*line.subcommand, {options, surroundings, split.job});
+  if (request) {
+    line.request = std::move(*request);
+  } else {
+    take_error(line, std::move(request.error()));
+  }
+  return line;
+}
+
+}  // namespace dblock::cli

@@ -1,0 +1,45 @@
+// argv and environment -> what is to be done, as plain values.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "app/requests.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "cli/option_spec.hpp"
+#include "cli/values.hpp"
+
+namespace dblock::cli {
+
+struct ShowHelp {};
+struct ShowVersion {};
+using Request = std::variant<std::monostate, ShowHelp, ShowVersion, app::RunRequest, app::AcquireRequest,
+                             app::RenewRequest, app::ReleaseRequest, app::InspectRequest, app::ReapRequest,
+                             app::MigrateRequest>;
+
+enum class Color { automatic, always, never };
+
+// How results are shown.
+struct OutputOptions {
+  bool json = false;
+  bool shell = false;  // acquire --format shell; also set, as far as can be told, when `error` is
+  Color color = Color::automatic;
+};
+
+struct CommandLine {
+  std::optional<Subcommand> subcommand;
+  bool no_subcommand = false;  // `error` is that there is none: short help is in order
+  log::Options log;
+  OutputOptions output;
+  Request request;             // std::monostate when there is an error
+  std::optional<Error> error;  // usage or config; log and output are as good as could be made out
+};
+
+// Never fails as a whole: a faulty line still says how its own error should be shown.
+[[nodiscard]] CommandLine read_command_line(const std::vector<std::string>& words,
+                                            const Surroundings& surroundings);
+
+}  // namespace dblock::cli

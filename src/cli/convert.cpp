@@ -1,0 +1,152 @@
+#include "cli/convert.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+#include <utility>
+
+#include "base/duration.hpp"
+#include "base/text.hpp"
+
+namespace dblock::cli {
+namespace {
+
+std::string upper(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+  }
+  return out;
+}
+
+std::optional<std::uint64_t> parse_number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [stop, fault] = std::from_chars(text.begin(), text.end(), value);
+  if (text.empty() || fault != std::errc{} || stop != text.end()) return std::nullopt;
+  return value;
+}
+
+std::string quoted(std::string_view text) {
+  return "\"" + escape_untrusted(text) + "\"";
+}
+
+Result<Micros> to_duration(const Sourced& value) {
+  auto parsed = parse_duration(value.text);
+  if (!parsed) return value.refuse(parsed.error().message);
+  return *parsed;
+}
+
+}  // namespace
+
+std::optional<int> parse_signal(std::string_view text) {
+  if (const auto number = parse_number(text)) {
+    if (*number < 1 || *number > static_cast<std::uint64_t>(SIGRTMAX)) return std::nullopt;
+    return static_cast<int>(*number);
+  }
+  auto name = upper(text);
+  if (name.starts_with("SIG")) name.erase(0, 3);
+  for (int number = 1; number < NSIG; ++number) {
+    const char* const known = sigabbrev_np(number);
+    if (known != nullptr && name == known) return number;
+  }
+  return std::nullopt;
+}
+
+std::optional<bool> parse_bool(std::string_view text) {
+  const auto word = upper(text);
+  if (word == "1" || word == "TRUE" || word == "YES" || word == "ON") return true;
+  if (word == "0" || word == "FALSE" || word == "NO" || word == "OFF") return false;
+  return std::nullopt;
+}
+
+bool Reader::given(std::string_view name) const {
+  const auto value = values_.find(name);
+  return value && value->rank == Rank::flag;
+}
+
+std::optional<std::string> Reader::text(std::string_view name) const {
+  auto value = values_.find(name);
+  if (!value) return std::nullopt;
+  return std::move(value->text);
+}
+
+Result<bool> Reader::flag(std::string_view name) const {
+  const auto value = values_.find(name);
+  if (!value) return false;
+  const auto parsed = parse_bool(value->text);
+  if (!parsed) return value->refuse(quoted(value->text) + " is neither yes nor no");
+  return *parsed;
+}
+
+Result<std::optional<Micros>> Reader::duration(std::string_view name) const {
+  const auto value = values_.find(name);
+  if (!value) return std::nullopt;
+  return to_duration(*value);
+}
+
+Result<std::optional<Micros>> Reader::positive_duration(std::string_view name) const {
+  DBLOCK_TRY(const auto parsed, duration(name));
+  if (parsed && *parsed == Micros{0}) return values_.find(name)->refuse("must be more than 0");
+  return parsed;
+}
+
+Result<std::optional<Micros>> Reader::optional_limit(std::string_view name) const {
+  const auto value = values_.find(name);
+  if (!value || value->text == "forever") return std::nullopt;
+  DBLOCK_TRY(const auto parsed, to_duration(*value));
+  if (parsed == Micros{0}) return std::nullopt;
+  return parsed;
+}
+
+Result<lease::WaitPolicy> Reader::wait() const {
+  const auto value = values_.find("wait");
+  const auto nonblock = values_.find("nonblock");
+  if (nonblock && (!value || nonblock->rank >= value->rank)) {
+    DBLOCK_TRY(const bool once, flag("nonblock"));
+    if (once) return lease::WaitPolicy{Micros{0}};
+  }
+  if (!value) return lease::WaitPolicy{};
+  if (value->text == "forever") return lease::WaitPolicy{std::nullopt};
+  DBLOCK_TRY(const auto limit, to_duration(*value));
+  return lease::WaitPolicy{limit};
+}
+
+Result<std::optional<std::uint64_t>> Reader::number(std::string_view name, std::uint64_t most) const {
+  const auto value = values_.find(name);
+  if (!value) return std::nullopt;
+  const auto parsed = parse_number(value->text);
+  if (!parsed) return value->refuse(quoted(value->text) + " is no whole number");
+  if (*parsed > most) return value->refuse(quoted(value->text) + " is more than " + std::to_string(most));
+  return parsed;
+}
+
+Result<int> Reader::signal(std::string_view name) const {
+  const auto value = values_.find(name);
+  if (!value) return fail(Errc::internal, "option --" + std::string(name) + " has no default");
+  const auto number = parse_signal(value->text);
+  if (!number) return value->refuse(quoted(value->text) + " is no signal; write for example TERM or 15");
+  return *number;
+}
+
+Result<std::string> Reader::choice(std::string_view name,
+                                   std::initializer_list<std::string_view> words) const {
+  const auto value = values_.find(name);
+  if (!value) return fail(Errc::internal, "option --" + std::string(name) + " has no default");
+  if (std::ranges::find(words, value->text) != words.end()) return value->text;
+  std::string known;
+  for (const auto word : words) known += (known.empty() ? "" : ", ") + std::string(word);
+  return value->refuse(quoted(value->text) + " is not one of " + known);
+}
+
+Result<std::vector<lease::Key>> Reader::keys(std::string_view name) const {
+  std::vector<lease::Key> keys;
+  for (const auto& value : values_.all(name)) {
+    auto key = lease::Key::parse(value.text);
+    if (!key) return value.refuse(key.error().message);
+    keys.push_back(std::move(*key));
+  }
+  return keys;
+}
+
+}  // namespace dblock::cli

@@ -1,0 +1,160 @@
+#include "cli/dispatch.hpp"
+
+#include <cstdlib>
+#include <exception>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "app/use_cases.hpp"
+#include "base/log.hpp"
+#include "cli/command_line.hpp"
+#include "cli/exit_code.hpp"
+#include "cli/help.hpp"
+#include "cli/output.hpp"
+#include "cli/password.hpp"
+#include "cli/report.hpp"
+
+namespace dblock::cli {
+namespace {
+
+// How the program is to end.
+struct Finish {
+  Exit exit;
+  std::string message;
+};
+
+Finish finish(const Error& error) {
+  return {exit_for(error.code), error.message};
+}
+Finish finish(const app::Ending& ending) {
+  return {exit_for(ending), ending.message};
+}
+
+// A result that could not be written is a failure, whatever the use case said.
+Finish show(const std::string& text, const app::Ending& ending) {
+  const auto written = write_result(text);
+  return written ? finish(ending) : finish(written.error());
+}
+
+// One overload for each Request.
+class Runner {
+ public:
+  Runner(const CommandLine& line, const Surroundings& surroundings)
+      : line_(line), surroundings_(surroundings) {}
+
+  Finish operator()(std::monostate) const { return finish(*line_.error); }
+  Finish operator()(const ShowHelp&) const { return show(help_text(line_.subcommand), {}); }
+  Finish operator()(const ShowVersion&) const { return show(version_text(), {}); }
+
+  Finish operator()(const app::RunRequest& request) const {
+    const auto ending = app::run(request, [](const Result<app::Ending>& result) {
+      return result ? exit_for(*result).code : exit_for(result.error().code).code;
+    });
+    return ending ? finish(*ending) : finish(ending.error());
+  }
+
+  Finish operator()(const app::AcquireRequest& request) const {
+    const auto result = app::acquire(request);
+    if (!result) return finish(result.error());
+    if (const auto* const ending = std::get_if<app::Ending>(&*result)) return finish(*ending);
+    const auto& acquired = std::get<app::Acquired>(*result);
+    const auto written = write_result(report_acquired(acquired, line_.output));
+    if (written) return {};
+    give_back(request, acquired);
+    return finish(written.error());
+  }
+
+  Finish operator()(const app::RenewRequest& request) const {
+    const auto result = app::renew(request);
+    if (!result) return finish(result.error());
+    if (const auto* const ending = std::get_if<app::Ending>(&*result)) return finish(*ending);
+    return show(report_renewed(std::get<app::RenewedLease>(*result), line_.output), {});
+  }
+
+  Finish operator()(const app::ReleaseRequest& request) const {
+    const auto report = app::release(request);
+    if (!report) return finish(report.error());
+    // Nothing was found or done: there is no holder to show, only the exit line.
+    using Action = app::ReleaseReport::Action;
+    const bool failed = report->ending.how != app::Ending::How::success;
+    if (failed && report->action != Action::described) return finish(report->ending);
+    return show(report_released(*report, line_.output), report->ending);
+  }
+
+  Finish operator()(const app::InspectRequest& request) const {
+    const auto report = app::inspect(request);
+    if (!report) return finish(report.error());
+    const bool color = wants_color(line_.output.color, surroundings_);
+    return show(report_inspected(*report, request, line_.output, color), report->ending);
+  }
+
+  Finish operator()(const app::ReapRequest& request) const {
+    Result<void> written;
+    const auto ending = app::reap(request, [&](const lease::ReapReport& report) {
+      if (written) written = write_result(report_reaped(report, request, line_.output));
+    });
+    if (!ending) return finish(ending.error());
+    return written ? finish(*ending) : finish(written.error());
+  }
+
+  Finish operator()(const app::MigrateRequest& request) const {
+    const auto report = app::migrate(request);
+    if (!report) return finish(report.error());
+    return show(report_migrated(*report, request, line_.output), {});
+  }
+
+ private:
+  // Nobody learned the owner id, so nobody could release this lease before it expires.
+  static void give_back(const app::AcquireRequest& request, const app::Acquired& acquired) {
+    const app::ReleaseRequest release{.database = request.database,
+                                      .key = acquired.lease.key,
+                                      .owner = acquired.lease.owner,
+                                      .token = {},
+                                      .wait = {}};
+    const auto released = app::release(release);
+    if (!released) log::warning("the lease could not be given back: " + released.error().message);
+  }
+
+  const CommandLine& line_;
+  const Surroundings& surroundings_;
+};
+
+void show_short_help() {
+  log::error("usage: dblock [GLOBAL OPTIONS] SUBCOMMAND [OPTIONS] [--] [COMMAND [ARG...]]");
+  log::error("subcommands: " + names_of(~Scope{0}));
+}
+
+int run_program(int argc, char** argv) {
+  const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
+  hide_passwords(argv, words);
+  Surroundings surroundings;
+  surroundings.variable = [](const std::string& name) -> std::optional<std::string> {
+    const char* const value = std::getenv(name.c_str());
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  };
+  const auto line = read_command_line(words, surroundings);
+  log::configure(line.log);
+  if (line.no_subcommand) show_short_help();
+  const auto end = std::visit(Runner(line, surroundings), line.request);
+  if (line.output.shell && end.exit.code != 0) {
+    // When stdout is gone the exit status has to do.
+    [[maybe_unused]] const auto written = write_result(report_shell_failure(end.exit.code));
+  }
+  return leave_with(end.exit, end.message);
+}
+
+}  // namespace
+
+int dispatch(int argc, char** argv) {
+  try {
+    return run_program(argc, argv);
+  } catch (const std::exception& e) {
+    return leave_with(exit_for(Errc::internal), e.what());
+  } catch (...) {
+    return leave_with(exit_for(Errc::internal), "an unknown exception escaped");
+  }
+}
+
+}  // namespace dblock::cli

@@ -1,0 +1,156 @@
+#include "cli/option_spec.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace dblock::cli {
+namespace {
+
+constexpr Scope k_run = scope_of(Subcommand::run);
+constexpr Scope k_acquire = scope_of(Subcommand::acquire);
+constexpr Scope k_renew = scope_of(Subcommand::renew);
+constexpr Scope k_release = scope_of(Subcommand::release);
+constexpr Scope k_inspect = scope_of(Subcommand::inspect);
+constexpr Scope k_reap = scope_of(Subcommand::reap);
+constexpr Scope k_migrate = scope_of(Subcommand::migrate);
+
+// clang-format off
+// name, letter, value, fallback, remark, help, group, scope
+constexpr auto k_options = std::to_array<OptionSpec>({
+    {"db", 0, "URL", "", "", "mysql://[USER[:PASS]@]HOST[:PORT]/DATABASE", "Database", k_global},
+    {"defaults-file", 0, "FILE", "", "", "MariaDB option file instead of the usual ones", "Database", k_global},
+    {"config", 0, "FILE", "", "", "defaults for any option, instead of\n/etc/dblock.conf and ~/.config/dblock.conf", "Database", k_global},
+    {"json", 0, "", "", "", "results on stdout as JSON", "Output", k_global},
+    {"quiet", 'q', "", "", "", "errors only on stderr", "Output", k_global},
+    {"verbose", 'v', "", "", "", "say more on stderr", "Output", k_global},
+    {"log-format", 0, "SHAPE", "text", "", "shape of stderr lines: text or json", "Output", k_global},
+    {"color", 0, "WHEN", "auto", "", "auto, always or never", "Output", k_global},
+    {"version", 'V', "", "", "", "show the version", "Output", k_global},
+    {"help", 'h', "", "", "", "show this help; also after a subcommand", "Output", k_global},
+
+    {"key", 'k', "KEY", "", "required", "name of the lock", "Lock", k_run | k_acquire},
+    {"ttl", 0, "D", "2m", "", "lease length, 1s to 30d", "Lock", k_run},
+    {"ttl", 0, "D", "", "required", "lease length, 1s to 30d", "Lock", k_acquire},
+    {"heartbeat", 0, "D", "", "TTL/6 up to 15s", "renewal interval", "Lock", k_run},
+    {"margin", 0, "D", "", "TTL/10 up to 3s", "others wait past expiry", "Lock", k_run | k_acquire},
+    {"wait", 'w', "D|forever", "0", "", "how long to wait for the lock", "Waiting", k_run | k_acquire},
+    {"nonblock", 'n', "", "", "", "try once: --wait 0", "Waiting", k_run},
+    {"conflict-exit-code", 'E', "N", "75", "", "exit code if the lock is held", "Waiting", k_run},
+    {"command", 'c', "STRING", "", "", "run /bin/sh -c STRING", "Job", k_run},
+    {"max-runtime", 0, "D", "", "none", "stop the job after D: exit 124", "Job", k_run},
+    {"signal", 0, "NAME", "TERM", "", "first signal to stop the job", "Job", k_run},
+    {"kill-grace", 0, "D", "", "TTL/6 up to 4s", "first signal to SIGKILL", "Job", k_run},
+    {"leftovers", 0, "MODE", "auto", "", "what to do with processes that outlive\nCOMMAND: auto, wait, kill, leave", "Job", k_run},
+    {"with-parent", 0, "", "", "", "stop the job when dblock's parent ends", "Job", k_run},
+    {"note", 0, "TEXT", "", "CI job URL", "label stored with the lease", "Reporting", k_run | k_acquire},
+    {"record-args", 0, "", "", "", "store the job's arguments too", "Reporting", k_run},
+    {"status-file", 0, "FILE", "", "", "write the outcome as a JSON document", "Reporting", k_run},
+    {"warn-after", 0, "D", "3s", "", "report slower locking", "Reporting", k_run | k_acquire},
+    {"format", 0, "SHAPE", "owner", "", "owner (the owner id) or shell\n(export lines for eval)", "Reporting", k_acquire},
+
+    {"key", 'k', "KEY", "", "DBLOCK_KEY", "name of the lock", "Lock", k_renew | k_release},
+    {"owner", 0, "ID", "", "DBLOCK_OWNER", "what acquire printed", "Lock", k_renew | k_release},
+    {"ttl", 0, "D", "", "as stored", "new lease length, 1s to 30d", "Lock", k_renew},
+    {"force", 0, "", "", "", "another's lease: show holder and command", "Force", k_release},
+    {"token", 0, "T", "", "", "with --force: revoke this holder's lease", "Force", k_release},
+    {"now", 0, "", "", "", "with --token: free the lock at once", "Force", k_release},
+    {"wait", 'w', "D|forever", "", "", "with --token: until it is free", "Force", k_release},
+
+    {"key", 'k', "KEY", "", "all", "only this lock; may be repeated", "Selection", k_inspect},
+    {"prefix", 0, "P", "", "", "only keys that start with P", "Selection", k_inspect},
+    {"all", 0, "", "", "", "expired, cooling-down and free keys too", "Selection", k_inspect},
+    {"format", 0, "SHAPE", "table", "", "table or json", "Answer", k_inspect},
+    {"exit-code", 0, "", "", "", "75 when a named key is not to be had now", "Answer", k_inspect},
+    {"max-age", 0, "D", "", "", "1 when a named key's last success is older", "Answer", k_inspect},
+
+    {"dry-run", 0, "", "", "", "report, change nothing", "Reaping", k_reap},
+    {"every", 0, "D", "", "once", "repeat until a signal comes", "Reaping", k_reap},
+    {"forget-after", 0, "D", "400d", "", "delete rows idle for longer", "Reaping", k_reap},
+
+    {"status", 0, "", "", "", "show which migrations are applied", "Schema", k_migrate},
+    {"dry-run", 0, "", "", "", "show the SQL that would be run", "Schema", k_migrate},
+    {"print-grants", 0, "USER", "", "", "show the GRANT statements USER needs", "Schema", k_migrate},
+});
+
+constexpr auto k_subcommands = std::to_array<SubcommandSpec>({
+    {Subcommand::run, "run", "run a command under a lock", "-k KEY [OPTIONS] [--] COMMAND [ARG...]",
+     "  dblock run --key nightly-etl -- /opt/etl/nightly.sh --full\n"
+     "  dblock run -k deploy-web --wait 10m --max-runtime 1h -c 'make deploy >log'\n"},
+    {Subcommand::acquire, "acquire", "take a lock for a script", "--key KEY --ttl D [OPTIONS]",
+     "  owner=$(dblock acquire --key backup --ttl 30m) && run-backup\n"
+     "  eval \"$(dblock acquire --key backup --ttl 30m --wait 5m --format shell)\"\n"},
+    {Subcommand::renew, "renew", "extend a lease that acquire took", "[--key KEY] [--owner ID] [--ttl D]",
+     "  dblock renew --key backup --owner \"$owner\"\n"
+     "  dblock renew --ttl 1h              # DBLOCK_KEY and DBLOCK_OWNER are set\n"},
+    {Subcommand::release, "release", "give a lease back, or break another's", "[--key KEY] [--owner ID | --force [...]]",
+     "  dblock release --key backup --owner \"$owner\"\n"
+     "  dblock release --key nightly-etl --force\n"},
+    {Subcommand::inspect, "inspect", "show who holds what", "[OPTIONS]",
+     "  dblock inspect --prefix deploy-\n"
+     "  dblock inspect --key nightly-etl --max-age 26h || page-someone\n"},
+    {Subcommand::reap, "reap", "clear up expired leases and idle rows", "[OPTIONS]",
+     "  dblock reap --dry-run\n"
+     "  dblock reap --every 6s --forget-after 90d\n"},
+    {Subcommand::migrate, "migrate", "create or update dblock's tables", "[OPTIONS]",
+     "  dblock migrate --db mysql://admin@db1/locks\n"
+     "  dblock migrate --print-grants 'jobs@%' | mariadb -h db1 -u admin -p\n"},
+});
+// clang-format on
+
+}  // namespace
+
+std::span<const OptionSpec> option_specs() {
+  return k_options;
+}
+std::span<const SubcommandSpec> subcommand_specs() {
+  return k_subcommands;
+}
+
+const SubcommandSpec& spec_of(Subcommand command) {
+  return *std::ranges::find(k_subcommands, command, &SubcommandSpec::id);
+}
+
+std::optional<Subcommand> find_subcommand(std::string_view name) {
+  const auto* const it = std::ranges::find(k_subcommands, name, &SubcommandSpec::name);
+  if (it == k_subcommands.end()) return std::nullopt;
+  return it->id;
+}
+
+const OptionSpec* find_option(std::string_view name, Scope scope) {
+  const auto* const it = std::ranges::find_if(
+      k_options, [&](const OptionSpec& spec) { return spec.name == name && (spec.scope & scope) != 0; });
+  return it == k_options.end() ? nullptr : it;
+}
+
+const OptionSpec* find_option(char letter, Scope scope) {
+  const auto* const it = std::ranges::find_if(
+      k_options, [&](const OptionSpec& spec) { return spec.letter == letter && (spec.scope & scope) != 0; });
+  return letter == 0 || it == k_options.end() ? nullptr : it;
+}
+
+bool allowed_in_config(const OptionSpec& spec) {
+  return spec.name != "config" && spec.name != "help" && spec.name != "version";
+}
+
+std::string environment_name(const OptionSpec& spec) {
+  // DBLOCK_KEY is what a job is told; read back, it would make every nested dblock use its parent's lock.
+  const bool wanted = (spec.scope & (k_global | k_run | k_acquire)) != 0;
+  if (!wanted || spec.name == "key" || spec.name == "help" || spec.name == "version") return {};
+  std::string name = "DBLOCK_";
+  for (const char c : spec.name) {
+    name += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+  }
+  return name;
+}
+
+std::string names_of(Scope scope) {
+  std::string names;
+  for (const auto& spec : k_subcommands) {
+    if ((scope & scope_of(spec.id)) == 0) continue;
+    if (!names.empty()) names += ", ";
+    names += spec.name;
+  }
+  return names;
+}
+
+}  // namespace dblock::cli

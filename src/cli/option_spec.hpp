@@ -1,0 +1,60 @@
+// The one table of subcommands and options. It feeds the parser and --help; man page and completion are
+// checked against --help. An option's text lives here and nowhere else.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dblock::cli {
+
+enum class Subcommand { run, acquire, renew, release, inspect, reap, migrate };
+
+// A set of subcommands; k_global stands for options that work with all of them, before and after the name.
+using Scope = unsigned;
+constexpr Scope scope_of(Subcommand command) {
+  return 2U << static_cast<unsigned>(command);
+}
+inline constexpr Scope k_global = 1U;
+
+struct OptionSpec {
+  std::string_view name;      // without its dashes
+  char letter = 0;            // 0: no short form
+  std::string_view value;     // name of the value; empty for a flag
+  std::string_view fallback;  // the value when none is given; read like one that was typed
+  std::string_view remark;    // what --help says of a default that is no fixed value
+  std::string_view help;
+  std::string_view group;
+  Scope scope = 0;
+
+  [[nodiscard]] bool is_flag() const { return value.empty(); }
+};
+
+struct SubcommandSpec {
+  Subcommand id;
+  std::string_view name;
+  std::string_view summary;
+  std::string_view synopsis;  // what follows "dblock NAME "
+  std::string_view examples;  // two lines
+};
+
+[[nodiscard]] std::span<const OptionSpec> option_specs();
+[[nodiscard]] std::span<const SubcommandSpec> subcommand_specs();
+[[nodiscard]] const SubcommandSpec& spec_of(Subcommand command);
+[[nodiscard]] std::optional<Subcommand> find_subcommand(std::string_view name);
+
+// The option called `name` (or `letter`) within `scope`; null when there is none.
+[[nodiscard]] const OptionSpec* find_option(std::string_view name, Scope scope);
+[[nodiscard]] const OptionSpec* find_option(char letter, Scope scope);
+
+// "DBLOCK_KILL_GRACE"; empty for options that no variable sets.
+[[nodiscard]] std::string environment_name(const OptionSpec& spec);
+// False for what makes no sense in a file: --config itself, --help, --version.
+[[nodiscard]] bool allowed_in_config(const OptionSpec& spec);
+
+// "run, acquire": the subcommands of `scope`, for messages.
+[[nodiscard]] std::string names_of(Scope scope);
+
+}  // namespace dblock::cli

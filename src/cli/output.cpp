@@ -1,0 +1,63 @@
+#include "cli/output.hpp"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+
+namespace dblock::cli {
+namespace {
+
+// Holds SIGPIPE back and takes it away again; the disposition is left alone because a job inherits it.
+class HeldSigpipe {
+ public:
+  HeldSigpipe() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  HeldSigpipe(const HeldSigpipe&) = delete;
+  HeldSigpipe& operator=(const HeldSigpipe&) = delete;
+  ~HeldSigpipe() {
+    const timespec now{};
+    sigtimedwait(&pipe_, nullptr, &now);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t pipe_{};
+  sigset_t before_{};
+};
+
+}  // namespace
+
+Result<void> write_result(std::string_view text) {
+  const HeldSigpipe held;
+  while (!text.empty()) {
+    const auto n = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (n > 0) {
+      text.remove_prefix(static_cast<std::size_t>(n));
+      continue;
+    }
+    const int fault = errno;
+    if (n < 0 && fault == EINTR) continue;
+    if (n < 0 && fault == EAGAIN) {  // somebody who shares stdout made it non-blocking
+      pollfd room{STDOUT_FILENO, POLLOUT, 0};
+      ::poll(&room, 1, -1);
+      continue;
+    }
+    return fail(Errc::internal, with_errno("cannot write the result to stdout", fault),
+                static_cast<unsigned>(fault));
+  }
+  return {};
+}
+
+bool wants_color(Color color, const Surroundings& surroundings) {
+  if (color != Color::automatic) return color == Color::always;
+  if (surroundings.get("NO_COLOR") || surroundings.get("TERM") == "dumb") return false;
+  return ::isatty(STDOUT_FILENO) == 1;
+}
+
+}  // namespace dblock::cli

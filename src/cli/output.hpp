@@ -1,0 +1,18 @@
+// Results on stdout: whole or with an error, never half and silent.
+#pragma once
+
+#include <string_view>
+
+#include "base/error.hpp"
+#include "cli/command_line.hpp"
+
+namespace dblock::cli {
+
+// Writes all of `text` to stdout. Errc::internal when that fails (a closed pipe, a full disk); SIGPIPE does
+// not end the process, so that the failure gets its exit line.
+[[nodiscard]] Result<void> write_result(std::string_view text);
+
+// Whether colours belong into what goes to stdout.
+[[nodiscard]] bool wants_color(Color color, const Surroundings& surroundings);
+
+}  // namespace dblock::cli

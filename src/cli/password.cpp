@@ -1,0 +1,28 @@
+#include "cli/password.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "cli/split.hpp"
+
+namespace dblock::cli {
+
+void mask_url_password(char* url) {
+  const std::string_view text(url);
+  const auto scheme = text.find("://");
+  if (scheme == std::string_view::npos) return;
+  const auto user = scheme + 3;
+  // The last '@' counts: a password whose '@' or '/' was not percent-encoded must not show either.
+  const auto at = text.rfind('@');
+  if (at == std::string_view::npos || at < user) return;
+  const auto colon = text.find(':', user);
+  if (colon == std::string_view::npos || colon > at) return;
+  std::fill(url + colon + 1, url + at, 'x');
+}
+
+void hide_passwords(char** argv, const std::vector<std::string>& words) {
+  for (const auto index : split_words(words).database_words) mask_url_password(argv[index + 1]);
+}
+
+}  // namespace dblock::cli

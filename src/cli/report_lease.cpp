@@ -1,0 +1,96 @@
+// Reports of acquire, renew and release.
+#include "base/duration.hpp"
+#include "base/text.hpp"
+#include "cli/report.hpp"
+#include "cli/report_json.hpp"
+
+namespace dblock::cli {
+namespace {
+
+std::string_view to_string(app::ReleaseReport::Action action) {
+  using Action = app::ReleaseReport::Action;
+  switch (action) {
+    case Action::released:
+      return "released";
+    case Action::described:
+      return "described";
+    case Action::revoked:
+      return "revoked";
+    case Action::freed:
+      break;
+  }
+  return "freed";
+}
+
+std::string age_of(const std::optional<lease::ServerTime>& time, const lease::LockStatus& status) {
+  if (!time) return "unknown";
+  return format_age(status.server_time.since_epoch - time->since_epoch) + " ago";
+}
+
+std::string describe(const app::ReleaseReport& report) {
+  const auto& status = report.status;
+  const auto every = status.heartbeat ? " (one every " + format_duration(*status.heartbeat) + ")"
+                                      : std::string(" (taken by acquire, renewed only on request)");
+  std::string text = "key:            " + escape_untrusted(status.key) + "\n" +
+                     "holder:         " + lease::display_holder(status) + "\n" + "note:           " +
+                     (status.holder.note.empty() ? "-" : escape_untrusted(status.holder.note)) + "\n" +
+                     "last heartbeat: " + age_of(status.renewed_at, status) + every + "\n";
+  if (!report.next_command.empty()) text += "to revoke it:   " + report.next_command + "\n";
+  return text;
+}
+
+}  // namespace
+
+std::string report_acquired(const app::Acquired& acquired, const OutputOptions& output) {
+  const auto& lease = acquired.lease;
+  const auto token = std::to_string(lease.token.value);
+  if (output.json) {
+    auto document = json_document();
+    document["key"] = lease.key.bytes();
+    document["owner"] = lease.owner.text;
+    document["token"] = lease.token.value;
+    document["ttl_ms"] = json_millis(lease.terms.ttl);
+    document["margin_ms"] = json_millis(lease.terms.margin);
+    document["acquired_at"] = json_time(acquired.status.acquired_at);
+    document["expires_at"] = json_time(acquired.status.expires_at);
+    return to_line(document);
+  }
+  if (output.shell) {
+    return "export DBLOCK_KEY=" + shell_quote(lease.key.bytes()) +
+           " DBLOCK_OWNER=" + shell_quote(lease.owner.text) + " DBLOCK_TOKEN=" + shell_quote(token) + "\n";
+  }
+  return lease.owner.text + "\n";
+}
+
+std::string report_shell_failure(int code) {
+  return "(exit " + std::to_string(code) + ")\n";
+}
+
+std::string report_renewed(const app::RenewedLease& renewed, const OutputOptions& output) {
+  if (!output.json) return {};
+  auto document = json_document();
+  document["key"] = renewed.key.bytes();
+  document["owner"] = renewed.owner.text;
+  document["ttl_ms"] = json_millis(renewed.ttl);
+  document["expires_at"] = json_time(renewed.expires_at);
+  return to_line(document);
+}
+
+std::string report_released(const app::ReleaseReport& report, const OutputOptions& output) {
+  using Action = app::ReleaseReport::Action;
+  const bool plain = report.action == Action::released;
+  if (output.json) {
+    auto document = json_document();
+    document["action"] = to_string(report.action);
+    document["key"] = report.status.key;
+    document["lock"] = plain ? Json(nullptr) : json_lock(report.status);
+    document["next_command"] = report.next_command.empty() ? Json(nullptr) : Json(report.next_command);
+    return to_line(document);
+  }
+  if (plain) return {};
+  if (report.action == Action::described) return describe(report);
+  return std::string(to_string(report.action)) + ": " + escape_untrusted(report.status.key) + ", held by " +
+         lease::display_holder(report.status) + "\n";
+}
+
+}  // namespace dblock::cli

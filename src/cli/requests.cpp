@@ -1,0 +1,273 @@
+#include "cli/requests.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <limits>
+#include <utility>
+
+#include "base/unique_fd.hpp"
+
+namespace dblock::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Micros k_least_forget_after = 24h;  // a blocked statement keeps its old clock for hours (I2)
+
+store::SettingsSources database_sources(const RequestSource& from) {
+  store::SettingsSources sources;
+  if (auto url = from.options.values().find("db")) {
+    sources.url_from_command_line = url->rank == Rank::flag;
+    sources.url = std::move(url->text);
+  }
+  sources.defaults_file = from.options.text("defaults-file");
+  sources.password_file = from.surroundings.get("DBLOCK_PASSWORD_FILE");
+  sources.home = from.surroundings.get("HOME").value_or("");
+  return sources;
+}
+
+// Where a person finds the log of the CI job that takes the lock: GitLab, GitHub, Jenkins, Buildkite,
+// CircleCI.
+std::string ci_job_url(const Surroundings& surroundings) {
+  if (const auto url = surroundings.get("CI_JOB_URL")) return *url;
+  const auto server = surroundings.get("GITHUB_SERVER_URL");
+  const auto repository = surroundings.get("GITHUB_REPOSITORY");
+  const auto run = surroundings.get("GITHUB_RUN_ID");
+  if (server && repository && run) return *server + "/" + *repository + "/actions/runs/" + *run;
+  for (const auto* const name : {"BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL"}) {
+    if (const auto url = surroundings.get(name)) return *url;
+  }
+  return {};
+}
+
+app::Identity identity(const RequestSource& from) {
+  const auto note = from.options.text("note");
+  return {from.surroundings.get("DBLOCK_HOLDER"), note ? *note : ci_job_url(from.surroundings)};
+}
+
+Result<lease::Key> only_key(const RequestSource& from, std::string_view command) {
+  DBLOCK_TRY(auto keys, from.options.keys("key"));
+  if (keys.empty()) return fail(Errc::usage, std::string(command) + " needs --key KEY, the name of the lock");
+  if (keys.size() > 1) return fail(Errc::usage, "--key: several keys are not supported yet; give one");
+  return std::move(keys.front());
+}
+
+Result<lease::Timing> timing(const RequestSource& from, Micros ttl) {
+  lease::TimingRequest request;
+  request.ttl = ttl;
+  DBLOCK_TRY(request.heartbeat, from.options.duration("heartbeat"));
+  DBLOCK_TRY(request.kill_grace, from.options.duration("kill-grace"));
+  DBLOCK_TRY(request.margin, from.options.duration("margin"));
+  return lease::make_timing(request);
+}
+
+Result<process::Leftovers> leftovers(const Reader& options) {
+  DBLOCK_TRY(const auto word, options.choice("leftovers", {"auto", "wait", "kill", "leave"}));
+  if (word == "wait") return process::Leftovers::wait;
+  if (word == "kill") return process::Leftovers::kill;
+  if (word == "leave") return process::Leftovers::leave;
+  return process::Leftovers::automatic;
+}
+
+// -c from the environment or a file gives way to a command that was typed; both typed is a contradiction.
+Result<void> take_job(const RequestSource& from, app::RunRequest& request) {
+  const auto shell = from.options.values().find("command");
+  if (!from.job.empty()) {
+    if (shell && shell->rank == Rank::flag) {
+      return fail(Errc::usage, "run: both --command and COMMAND are given; choose one");
+    }
+    request.command = from.job;
+    return {};
+  }
+  if (!shell) return fail(Errc::usage, "run needs a command: dblock run --key KEY -- COMMAND [ARG...]");
+  request.shell_command = shell->text;
+  return {};
+}
+
+// The name of the process that asked, as far as the kernel tells: for a script with a #! line its file name.
+std::vector<std::string> parent_program() {
+  const UniqueFd fd(::open(("/proc/" + std::to_string(::getppid()) + "/comm").c_str(), O_RDONLY | O_CLOEXEC));
+  std::array<char, 64> name{};
+  const auto n = fd ? ::read(fd.get(), name.data(), name.size()) : 0;
+  std::string text(name.data(), static_cast<std::size_t>(n > 0 ? n : 0));
+  if (text.ends_with('\n')) text.pop_back();
+  if (text.empty()) return {};
+  return {text};
+}
+
+// renew and release inside a job or after `eval "$(dblock acquire …)"`.
+Result<lease::Key> key_or_variable(const RequestSource& from, std::string_view command) {
+  const bool typed = from.options.values().find("key").has_value();
+  const auto inherited = typed ? std::nullopt : from.surroundings.get("DBLOCK_KEY");
+  if (!inherited) return only_key(from, command);
+  auto key = lease::Key::parse(*inherited);
+  if (!key) return fail(Errc::usage, "DBLOCK_KEY: " + key.error().message);
+  return key;
+}
+
+Result<lease::OwnerId> owner_or_variable(const RequestSource& from, std::string_view command) {
+  auto owner = from.options.text("owner");
+  if (!owner) owner = from.surroundings.get("DBLOCK_OWNER");
+  if (!owner || owner->empty()) {
+    return fail(Errc::usage,
+                std::string(command) + " needs --owner ID or DBLOCK_OWNER, as acquire printed it");
+  }
+  return lease::OwnerId{std::move(*owner)};
+}
+
+Result<void> take_force(const RequestSource& from, app::ReleaseRequest& request) {
+  const Reader& options = from.options;
+  DBLOCK_TRY(request.now, options.flag("now"));
+  DBLOCK_TRY(const auto token, options.number("token", std::numeric_limits<std::uint64_t>::max()));
+  const bool wait_given = options.text("wait").has_value();
+  if (!request.force && (token || request.now)) {
+    return fail(Errc::usage, "release: --token and --now need --force");
+  }
+  if ((request.now || wait_given) && !token) {
+    return fail(Errc::usage,
+                "release: --now and --wait need --force --token T; release --force shows the token");
+  }
+  if (request.now && wait_given) return fail(Errc::usage, "release: choose one of --now and --wait");
+  if (token) request.token = lease::Token{*token};
+  if (wait_given) {
+    DBLOCK_TRY(request.wait, options.wait());
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<app::RunRequest> run_request(const RequestSource& from) {
+  const Reader& options = from.options;
+  DBLOCK_TRY(auto key, only_key(from, "run"));
+  DBLOCK_TRY(const auto ttl, options.duration("ttl"));
+  DBLOCK_TRY(const auto lengths, timing(from, ttl.value_or(Micros{0})));
+  app::RunRequest request{.database = database_sources(from),
+                          .identity = identity(from),
+                          .key = std::move(key),
+                          .timing = lengths,
+                          .wait = {},
+                          .max_runtime = {},
+                          .status_file = {},
+                          .shell_command = {},
+                          .command = {}};
+  DBLOCK_TRY(request.wait, options.wait());
+  DBLOCK_TRY(const auto conflict, options.number("conflict-exit-code", 255));
+  request.conflict_exit_code = static_cast<int>(conflict.value_or(75));
+  DBLOCK_TRY(request.first_signal, options.signal("signal"));
+  DBLOCK_TRY(request.max_runtime, options.optional_limit("max-runtime"));
+  DBLOCK_TRY(request.with_parent, options.flag("with-parent"));
+  DBLOCK_TRY(request.leftovers, leftovers(options));
+  DBLOCK_TRY(const auto warn_after, options.duration("warn-after"));
+  request.warn_after = warn_after.value_or(Micros{0});
+  DBLOCK_TRY(request.record_args, options.flag("record-args"));
+  request.status_file = options.text("status-file");
+  if (request.status_file && request.status_file->empty()) {
+    return options.values().find("status-file")->refuse("the file name is empty");
+  }
+  DBLOCK_CHECK(take_job(from, request));
+  return request;
+}
+
+Result<app::AcquireRequest> acquire_request(const RequestSource& from) {
+  const Reader& options = from.options;
+  DBLOCK_TRY(auto key, only_key(from, "acquire"));
+  DBLOCK_TRY(const auto ttl, options.duration("ttl"));
+  if (!ttl) {
+    return fail(Errc::usage,
+                "acquire needs --ttl D: nobody renews this lease, so say how long the script takes");
+  }
+  DBLOCK_TRY(const auto lengths, timing(from, *ttl));
+  app::AcquireRequest request{.database = database_sources(from),
+                              .identity = identity(from),
+                              .key = std::move(key),
+                              .timing = lengths,
+                              .wait = {},
+                              .command_line = parent_program()};
+  DBLOCK_TRY(request.wait, options.wait());
+  DBLOCK_TRY(const auto warn_after, options.duration("warn-after"));
+  request.warn_after = warn_after.value_or(Micros{0});
+  return request;
+}
+
+Result<app::RenewRequest> renew_request(const RequestSource& from) {
+  DBLOCK_TRY(auto key, key_or_variable(from, "renew"));
+  DBLOCK_TRY(auto owner, owner_or_variable(from, "renew"));
+  DBLOCK_TRY(const auto ttl, from.options.duration("ttl"));
+  if (ttl) DBLOCK_CHECK(lease::make_timing({.ttl = *ttl, .heartbeat = {}, .kill_grace = {}, .margin = {}}));
+  return app::RenewRequest{database_sources(from), std::move(key), std::move(owner), ttl};
+}
+
+Result<app::ReleaseRequest> release_request(const RequestSource& from) {
+  DBLOCK_TRY(auto key, key_or_variable(from, "release"));
+  app::ReleaseRequest request{
+      .database = database_sources(from), .key = std::move(key), .owner = {}, .token = {}, .wait = {}};
+  DBLOCK_TRY(request.force, from.options.flag("force"));
+  DBLOCK_CHECK(take_force(from, request));
+  if (request.force) {
+    if (from.options.given("owner")) return fail(Errc::usage, "release: choose one of --owner and --force");
+    return request;
+  }
+  DBLOCK_TRY(request.owner, owner_or_variable(from, "release"));
+  return request;
+}
+
+Result<app::InspectRequest> inspect_request(const RequestSource& from) {
+  const Reader& options = from.options;
+  app::InspectRequest request;
+  request.database = database_sources(from);
+  DBLOCK_TRY(request.keys, options.keys("key"));
+  request.prefix = options.text("prefix");
+  DBLOCK_TRY(request.all, options.flag("all"));
+  DBLOCK_TRY(request.exit_code, options.flag("exit-code"));
+  DBLOCK_TRY(request.max_age, options.positive_duration("max-age"));
+  if (request.keys.empty() && (request.exit_code || request.max_age)) {
+    return fail(Errc::usage, "inspect: --exit-code and --max-age need at least one --key");
+  }
+  if (request.exit_code && request.max_age) {
+    return fail(Errc::usage, "inspect: choose one of --exit-code and --max-age");
+  }
+  return request;
+}
+
+Result<app::ReapRequest> reap_request(const RequestSource& from) {
+  const Reader& options = from.options;
+  app::ReapRequest request;
+  request.database = database_sources(from);
+  DBLOCK_TRY(request.dry_run, options.flag("dry-run"));
+  DBLOCK_TRY(request.every, options.positive_duration("every"));
+  DBLOCK_TRY(const auto forget_after, options.duration("forget-after"));
+  request.forget_after = forget_after.value_or(Micros{0});
+  if (request.forget_after < k_least_forget_after) {
+    return options.values()
+        .find("forget-after")
+        ->refuse("rows must be idle for at least 1d before they are deleted, so that tokens stay increasing");
+  }
+  return request;
+}
+
+Result<app::MigrateRequest> migrate_request(const RequestSource& from) {
+  using Action = app::MigrateRequest::Action;
+  const Reader& options = from.options;
+  app::MigrateRequest request;
+  request.database = database_sources(from);
+  DBLOCK_TRY(const bool status, options.flag("status"));
+  DBLOCK_TRY(const bool dry_run, options.flag("dry-run"));
+  const auto user = options.text("print-grants");
+  if (int{status} + int{dry_run} + int{user.has_value()} > 1) {
+    return fail(Errc::usage, "migrate: choose one of --status, --dry-run and --print-grants");
+  }
+  if (user && user->empty()) return options.values().find("print-grants")->refuse("the user's name is empty");
+  if (status) request.action = Action::status;
+  if (dry_run) request.action = Action::dry_run;
+  if (user) {
+    request.action = Action::print_grants;
+    request.grants_user = *user;
+  }
+  return request;
+}
+
+}  // namespace dblock::cli

@@ -1,0 +1,27 @@
+// One function a subcommand: typed option values become the request its use case takes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/requests.hpp"
+#include "base/error.hpp"
+#include "cli/convert.hpp"
+
+namespace dblock::cli {
+
+struct RequestSource {
+  const Reader& options;
+  const Surroundings& surroundings;
+  const std::vector<std::string>& job;
+};
+
+[[nodiscard]] Result<app::RunRequest> run_request(const RequestSource& from);
+[[nodiscard]] Result<app::AcquireRequest> acquire_request(const RequestSource& from);
+[[nodiscard]] Result<app::RenewRequest> renew_request(const RequestSource& from);
+[[nodiscard]] Result<app::ReleaseRequest> release_request(const RequestSource& from);
+[[nodiscard]] Result<app::InspectRequest> inspect_request(const RequestSource& from);
+[[nodiscard]] Result<app::ReapRequest> reap_request(const RequestSource& from);
+[[nodiscard]] Result<app::MigrateRequest> migrate_request(const RequestSource& from);
+
+}  // namespace dblock::cli

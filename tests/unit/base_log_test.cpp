@@ -1,0 +1,174 @@
+// Each case runs this program again as a child that writes log lines, because the log binds itself to the
+// process's stderr once.
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <climits>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "base/log.hpp"
+#include "base/unique_fd.hpp"
+
+namespace dblock {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char* k_mode = "DBLOCK_TEST_LOG";
+constexpr int k_came_through = 42;
+
+struct Pipe {
+  UniqueFd read_end, write_end;
+};
+
+Pipe make_pipe() {
+  std::array<int, 2> ends{};
+  REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+  return {UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+void fill(int fd) {
+  const std::string block(4096, 'x');
+  ::fcntl(fd, F_SETFL, O_NONBLOCK);
+  while (::write(fd, block.data(), block.size()) > 0) {
+  }
+  while (::write(fd, "x", 1) > 0) {
+  }
+  ::fcntl(fd, F_SETFL, 0);
+}
+
+// Runs the child below with `stderr_fd` (-1: closed) and returns its wait status; fails when it hangs.
+int log_in_child(const char* mode, int stderr_fd) {
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const int nowhere = ::open("/dev/null", O_WRONLY);
+    ::dup2(nowhere, 1);
+    if (stderr_fd >= 0) {
+      ::dup2(stderr_fd, 2);
+    } else {
+      ::close(2);
+    }
+    ::setenv(k_mode, mode, 1);
+    ::unsetenv("CI");
+    ::execl("/proc/self/exe", "unit_tests", "log child", nullptr);
+    ::_exit(1);
+  }
+  int status = 0;
+  for (int i = 0; i < 2000; ++i) {
+    if (::waitpid(child, &status, WNOHANG) == child) return status;
+    std::this_thread::sleep_for(10ms);
+  }
+  ::kill(child, SIGKILL);
+  ::waitpid(child, &status, 0);
+  FAIL("the child hangs");
+  return status;
+}
+
+bool came_through(int status) {
+  return WIFEXITED(status) && WEXITSTATUS(status) == k_came_through;
+}
+
+std::string read_all(int fd) {
+  std::string text;
+  std::array<char, 4096> block{};
+  for (;;) {
+    pollfd ready{fd, POLLIN, 0};
+    if (::poll(&ready, 1, 0) != 1 || (ready.revents & POLLIN) == 0) return text;
+    const auto n = ::read(fd, block.data(), block.size());
+    if (n <= 0) return text;
+    text.append(block.data(), static_cast<std::size_t>(n));
+  }
+}
+
+std::string logged(const char* mode) {
+  const auto pipe = make_pipe();
+  CHECK(came_through(log_in_child(mode, pipe.write_end.get())));
+  return read_all(pipe.read_end.get());
+}
+
+// Not a test by itself.
+TEST_CASE("log child", "[.]") {
+  const char* const mode = std::getenv(k_mode);
+  if (mode == nullptr) return;
+  const std::string_view how(mode);
+  log::configure({.format = how == "json" ? log::Format::json : log::Format::text,
+                  .quiet = how == "quiet",
+                  .verbose = how == "verbose"});
+  log::debug("a debug line");
+  log::info("an info line");
+  log::warning("a warning with \x1b[31m and \\x1b");
+  if (how == "long") log::error(std::string(100'000, 'y'));
+  log::exit_line(75, "held", "held by \"x\"");
+  std::_Exit(k_came_through);
+}
+
+TEST_CASE("text lines carry the prefix and hostile text escaped once") {
+  CHECK(logged("plain") ==
+        "dblock: warning: a warning with \\x1b[31m and \\x1b\ndblock: exit 75 (held): held by \"x\"\n");
+}
+
+TEST_CASE("quiet leaves the exit line and verbose adds info and debug") {
+  CHECK(logged("quiet") == "dblock: exit 75 (held): held by \"x\"\n");
+  const auto verbose = logged("verbose");
+  CHECK_THAT(verbose, Catch::StartsWith("dblock: a debug line\ndblock: an info line\n"));
+}
+
+TEST_CASE("json lines carry time level message and at the end exit and reason") {
+  const auto text = logged("json");
+  CHECK_THAT(text, Catch::StartsWith(R"({"time":"2)"));
+  CHECK_THAT(text, Catch::Contains(R"("level":"warning","message":"a warning with \\x1b[31m and \\x1b"})"));
+  CHECK_THAT(text,
+             Catch::EndsWith(R"("message":"held by \"x\"","exit":75,"reason":"held"})" + std::string("\n")));
+}
+
+TEST_CASE("a line is never longer than a pipe takes at once") {
+  const auto text = logged("long");
+  const auto start = text.find("dblock: yyy");
+  REQUIRE(start != std::string::npos);
+  const auto end = text.find('\n', start);
+  CHECK(end - start < PIPE_BUF);
+  CHECK_THAT(text.substr(0, end), Catch::EndsWith("…"));
+}
+
+TEST_CASE("a full pipe loses the line and nothing else") {
+  const auto pipe = make_pipe();
+  fill(pipe.write_end.get());
+  CHECK(came_through(log_in_child("verbose", pipe.write_end.get())));
+  CHECK((::fcntl(pipe.write_end.get(), F_GETFL) & O_NONBLOCK) == 0);  // others share this description
+}
+
+TEST_CASE("a pipe without a reader kills nothing") {
+  auto pipe = make_pipe();
+  pipe.read_end.reset();
+  CHECK(came_through(log_in_child("verbose", pipe.write_end.get())));
+}
+
+TEST_CASE("a closed stderr kills nothing") {
+  CHECK(came_through(log_in_child("verbose", -1)));
+}
+
+TEST_CASE("a full socket loses the line and one with room gets it") {
+  std::array<int, 2> ends{};
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) == 0);
+  UniqueFd near(ends[0]);
+  const UniqueFd far(ends[1]);
+  CHECK(came_through(log_in_child("plain", far.get())));
+  CHECK_THAT(read_all(near.get()), Catch::StartsWith("dblock: warning"));
+  fill(far.get());
+  CHECK(came_through(log_in_child("plain", far.get())));
+  near.reset();
+  CHECK(came_through(log_in_child("plain", far.get())));
+}
+
+}  // namespace
+}  // namespace dblock

@@ -1,0 +1,70 @@
+#include <catch2/catch.hpp>
+#include <utility>
+#include <vector>
+
+#include "cli/exit_code.hpp"
+
+namespace dblock::cli {
+namespace {
+
+using How = app::Ending::How;
+
+Exit exit_of(How how, int number = 0) {
+  app::Ending ending;
+  ending.how = how;
+  ending.number = number;
+  return exit_for(ending);
+}
+
+TEST_CASE("every error has the exit code of the contract and an exit line") {
+  const std::vector<std::pair<Errc, int>> table{
+      {Errc::usage, 64},         {Errc::config, 78},      {Errc::schema, 78},   {Errc::unreachable, 69},
+      {Errc::indeterminate, 69}, {Errc::denied, 77},      {Errc::held, 75},     {Errc::lost, 76},
+      {Errc::not_found, 127},    {Errc::cannot_run, 126}, {Errc::internal, 70},
+  };
+  for (const auto& [errc, code] : table) {
+    CHECK(exit_for(errc).code == code);
+    CHECK(exit_for(errc).announced);
+    CHECK_FALSE(exit_for(errc).reason.empty());
+  }
+}
+
+TEST_CASE("the job's own code passes without an exit line") {
+  for (const int code : {0, 1, 75, 255}) {
+    CHECK(exit_of(How::job_exited, code).code == code);
+    CHECK_FALSE(exit_of(How::job_exited, code).announced);
+  }
+  CHECK(exit_of(How::job_signalled, 9).signal == 9);
+  CHECK_FALSE(exit_of(How::job_signalled, 9).announced);
+}
+
+TEST_CASE("endings of dblock's own are announced") {
+  CHECK(exit_of(How::success).code == 0);
+  CHECK_FALSE(exit_of(How::success).announced);
+  CHECK(exit_of(How::interrupted, 15).code == 143);
+  CHECK(exit_of(How::interrupted, 15).signal == 15);
+  CHECK(exit_of(How::interrupted, 15).announced);
+  CHECK(exit_of(How::lost).code == 76);
+  CHECK(exit_of(How::timed_out).code == 124);
+  CHECK(exit_of(How::stale).code == 1);
+  CHECK(exit_of(How::refused).code == 64);
+}
+
+TEST_CASE("the code of a conflict is the one asked for and zero says nothing") {
+  CHECK(exit_of(How::held, 75).announced);
+  CHECK(exit_of(How::held, 99).code == 99);
+  CHECK(exit_of(How::held, 99).announced);
+  CHECK(exit_of(How::held, 0).code == 0);
+  CHECK_FALSE(exit_of(How::held, 0).announced);
+}
+
+TEST_CASE("a thread left behind makes the exit abrupt whatever the code") {
+  app::Ending ending;
+  ending.how = How::lost;
+  ending.thread_left_behind = true;
+  CHECK(exit_for(ending).abrupt);
+  CHECK(exit_for(ending).code == 76);
+}
+
+}  // namespace
+}  // namespace dblock::cli

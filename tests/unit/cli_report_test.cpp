@@ -1,0 +1,188 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <sstream>
+
+#include "base/text.hpp"
+#include "base/unique_fd.hpp"
+#include "cli/help.hpp"
+#include "cli/output.hpp"
+#include "cli/report.hpp"
+
+namespace dblock::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+const std::string k_hostile = "\x1b[31m\n\xe2\x80\xae\xc2\x9b\xff";
+
+lease::LockStatus held_lock(const std::string& key) {
+  lease::LockStatus status;
+  status.key = key;
+  status.state = lease::State::held;
+  status.owner = "o";
+  status.token.value = 17;
+  status.holder = {"host", 42, "user", "etl", "note"};
+  status.server_time.since_epoch = 1h;
+  status.acquired_at = lease::ServerTime{1h - 90s};
+  status.expires_at = lease::ServerTime{1h + 30s};
+  status.ttl = 2min;
+  return status;
+}
+
+app::InspectReport report_of(std::vector<lease::LockStatus> locks) {
+  app::InspectReport report;
+  report.listing.server_time.since_epoch = 1h;
+  report.listing.locks = std::move(locks);
+  return report;
+}
+
+TEST_CASE("the table lines its columns up by characters") {
+  const auto text = report_inspected(report_of({held_lock("áé"), held_lock("longer")}), {}, {}, false);
+  std::istringstream lines(text);
+  std::string header, first, second;
+  std::getline(lines, header);
+  std::getline(lines, first);
+  std::getline(lines, second);
+  CHECK(header == "KEY     HOLDER        HELD FOR  EXPIRES IN  TOKEN  WAITERS  NOTE");
+  CHECK(first == "áé      user@host:42  1m30s     30s         17     -        note");
+  CHECK(second == "longer  user@host:42  1m30s     30s         17     -        note");
+}
+
+TEST_CASE("all adds the state and the last run") {
+  lease::LockStatus free;
+  free.key = "k";
+  free.server_time.since_epoch = 1h;
+  free.last = lease::PastRun{lease::ServerTime{10min}, lease::ServerTime{30min}, lease::Outcome::failed, 7};
+  app::InspectRequest request;
+  request.all = true;
+  const auto text = report_inspected(report_of({free}), request, {}, false);
+  CHECK_THAT(text, Catch::Contains("STATE") && Catch::Contains("free"));
+  CHECK_THAT(text, Catch::Contains("failed (7), 30m ago"));
+  CHECK(text.find('\x1b') == std::string::npos);
+  CHECK(report_inspected(report_of({free}), request, {}, true).find('\x1b') != std::string::npos);
+}
+
+TEST_CASE("hostile text reaches no output raw") {
+  auto status = held_lock(k_hostile);
+  status.holder = {k_hostile, 1, k_hostile, k_hostile, k_hostile};
+  for (const bool json : {false, true}) {
+    OutputOptions output;
+    output.json = json;
+    app::ReleaseReport described;
+    described.action = app::ReleaseReport::Action::described;
+    described.status = status;
+    lease::ReapReport reaped;
+    reaped.abandoned = {status};
+    for (const auto& text : {report_inspected(report_of({status}), {}, output, false),
+                             report_released(described, output), report_reaped(reaped, {}, output)}) {
+      INFO(text);
+      CHECK(is_utf8(text));
+      for (const char* raw : {"\x1b", "\xe2\x80\xae", "\xc2\x9b", "\xff"}) {
+        CHECK(text.find(raw) == std::string::npos);
+      }
+    }
+  }
+}
+
+TEST_CASE("json of inspect keeps the documented order and null where nothing is known") {
+  OutputOptions output;
+  output.json = true;
+  lease::LockStatus free;
+  free.key = "k";
+  const auto text = report_inspected(report_of({free}), {}, output, false);
+  CHECK(text ==
+        R"({"format":1,"server_time":"1970-01-01T01:00:00.000000Z","locks":[{"key":"k","kind":null,)"
+        R"("mode":"exclusive","slot":null,"state":"free","owner":null,"token":null,"count":0,"host":null,)"
+        R"("pid":null,"user":null,"command":null,"note":null,"acquired_at":null,"renewed_at":null,)"
+        R"("expires_at":null,"ttl_ms":null,"margin_ms":null,"remaining_ms":null,"held_ms":null,)"
+        R"("waiters":null,"last":null,"last_success":null}]})"
+        "\n");
+  const auto held = report_inspected(report_of({held_lock("k")}), {}, output, false);
+  CHECK_THAT(held, Catch::Contains(R"("remaining_ms":30000,"held_ms":90000)"));
+}
+
+TEST_CASE("max-age prints a line for each stale key and no table") {
+  app::InspectRequest request;
+  request.max_age = 1h;
+  auto report = report_of({held_lock("k")});
+  CHECK(report_inspected(report, request, {}, false).empty());
+  report.stale = {"a is old", "b is old"};
+  CHECK(report_inspected(report, request, {}, false) == "a is old\nb is old\n");
+}
+
+TEST_CASE("what acquire prints can be evaluated by a shell") {
+  auto key = lease::Key::parse("it's");
+  REQUIRE(key.has_value());
+  app::Acquired acquired{.lease = {.key = *key, .owner = {"h-1"}, .token = {17}, .terms = {}, .sent_at = {}},
+                         .status = {}};
+  CHECK(report_acquired(acquired, {}) == "h-1\n");
+  OutputOptions shell;
+  shell.shell = true;
+  CHECK(report_acquired(acquired, shell) ==
+        "export DBLOCK_KEY='it'\\''s' DBLOCK_OWNER='h-1' DBLOCK_TOKEN='17'\n");
+  CHECK(report_shell_failure(75) == "(exit 75)\n");
+}
+
+TEST_CASE("every help fits a screen and ends with two examples") {
+  std::vector<std::string> texts{help_text(std::nullopt)};
+  for (const auto& spec : subcommand_specs()) texts.push_back(help_text(spec.id));
+  for (const auto& text : texts) {
+    INFO(text);
+    CHECK(std::ranges::count(text, '\n') <= 40);
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
+    const auto examples = text.substr(text.find("\nExamples:\n") + 11);
+    CHECK(std::ranges::count(examples, '\n') == 2);
+  }
+}
+
+TEST_CASE("no two options of a subcommand share a name or a letter") {
+  for (const auto& command : subcommand_specs()) {
+    const auto scope = scope_of(command.id) | k_global;
+    std::vector<std::string> seen;
+    for (const auto& spec : option_specs()) {
+      if ((spec.scope & scope) == 0) continue;
+      seen.emplace_back(spec.name);
+      if (spec.letter != 0) seen.emplace_back(1, spec.letter);
+    }
+    std::ranges::sort(seen);
+    CHECK(std::ranges::adjacent_find(seen) == seen.end());
+  }
+}
+
+TEST_CASE("variables are named after options and none is read that a job is given") {
+  const auto* const grace = find_option("kill-grace", scope_of(Subcommand::run));
+  REQUIRE(grace != nullptr);
+  CHECK(environment_name(*grace) == "DBLOCK_KILL_GRACE");
+  for (const auto& spec : option_specs()) {
+    const auto name = environment_name(spec);
+    for (const char* output : {"DBLOCK_KEY", "DBLOCK_OWNER", "DBLOCK_TOKEN", "DBLOCK_SLOT", "DBLOCK_HELD"}) {
+      CHECK(name != output);
+    }
+  }
+}
+
+TEST_CASE("a result that cannot be written is an error and no signal") {
+  const UniqueFd saved(::dup(STDOUT_FILENO));
+  const auto write_to = [&](int fd) {
+    ::dup2(fd, STDOUT_FILENO);
+    auto written = write_result("text\n");
+    ::dup2(saved.get(), STDOUT_FILENO);
+    return written;
+  };
+  const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
+  const auto no_space = write_to(full.get());
+  REQUIRE_FALSE(no_space.has_value());
+  CHECK(no_space.error().code == Errc::internal);
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  ::close(ends[0]);
+  const UniqueFd broken(ends[1]);
+  CHECK_FALSE(write_to(broken.get()).has_value());
+}
+
+}  // namespace
+}  // namespace dblock::cli
