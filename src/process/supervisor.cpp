@@ -210,12 +210,14 @@ void ProcessSupervisor::step() {
     if (!over_) take_over();
     return;
   }
-  if (revoked_.load() && end_.stopped == StopReason::none) {
+  // Both are heard once only: what stays readable would keep poll() from sleeping.
+  if (revoked_.exchange(false)) {
     revoked_event_.clear();
     request_stop(StopReason::revoked, spec_.first_signal);
   }
-  if (end_.stopped == StopReason::none && parent_ended()) {
+  if (parent_ended()) {
     parent_.reset();
+    parent_gone_ = false;
     log::info("the process that started dblock has ended; stopping the job");
     request_stop(StopReason::signal, SIGTERM);
   }
