@@ -1,0 +1,183 @@
+#include "store/mariadb/connection.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <utility>
+
+namespace dblock::store::mariadb {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A deadlock is over at once and worth several tries. A lock wait that timed out took seconds and is somebody
+// else's long transaction: the caller has a deadline of its own to keep.
+constexpr int k_tries = 4;
+constexpr int k_tries_after_lock_wait = 2;
+constexpr unsigned k_lock_wait_timed_out = 1205;
+constexpr auto k_shortest_pause = 2ms;
+
+struct FreeResult {
+  void operator()(MYSQL_RES* result) const noexcept { mysql_free_result(result); }
+};
+
+Row copy_row(MYSQL_RES* result, MYSQL_ROW fields) {
+  const unsigned long* const lengths = mysql_fetch_lengths(result);
+  Row row(mysql_num_fields(result));
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (fields[i] != nullptr) row[i].emplace(fields[i], lengths[i]);
+  }
+  return row;
+}
+
+}  // namespace
+
+Connection::Call::Call(Connection& connection) : connection_(connection) {
+  const std::lock_guard lock(connection_.interrupt_mutex_);
+  connection_.in_call_ = true;
+  connection_.interrupted_ = false;
+}
+
+Connection::Call::~Call() {
+  const std::lock_guard lock(connection_.interrupt_mutex_);
+  connection_.in_call_ = false;
+}
+
+Connection::Connection(Settings settings, const SessionOptions& options, SchemaCheck check)
+    : settings_(std::move(settings)),
+      options_(options),
+      check_(check),
+      where_(settings_.display()),
+      random_(std::random_device{}()) {}
+
+Connection::~Connection() {
+  close();
+}
+
+Result<void> Connection::ensure_open(const std::string& attempt) {
+  if (handle_ && hung_up()) close();
+  if (handle_) return {};
+  DBLOCK_TRY(auto handle, log_in_somewhere(attempt));
+  return adopt(std::move(handle), attempt);
+}
+
+Result<Handle> Connection::log_in_somewhere(const std::string& attempt) {
+  const std::size_t count = settings_.hosts.size();
+  if (count == 0) {
+    auto handle = log_in(settings_, nullptr, options_.network_timeout);
+    if (handle) return std::move(*handle);
+    return std::unexpected(make_error(attempt, where_, handle.error(), Phase::connect));
+  }
+  ServerWords said;
+  for (std::size_t i = 0; i < count; ++i) {
+    const HostPort& host = settings_.hosts[(first_host_ + i) % count];
+    auto handle = log_in(settings_, &host, options_.network_timeout);
+    if (handle) return std::move(*handle);
+    if (interrupted()) return std::unexpected(interruption(attempt));
+    Error error = make_error(attempt, where_, handle.error(), Phase::connect);
+    // A host that answers and refuses is an answer; only silence makes the next host worth trying.
+    if (error.code != Errc::unreachable) return std::unexpected(std::move(error));
+    if (!said.text.empty()) said.text += "; ";
+    said.text += (count > 1 ? host.host + ": " : "") + handle.error().text;
+    said.native = handle.error().native;
+  }
+  return std::unexpected(make_error(attempt, where_, said, Phase::connect));
+}
+
+Result<void> Connection::adopt(Handle handle, const std::string& attempt) {
+  handle_ = std::move(handle);
+  {
+    const std::lock_guard lock(interrupt_mutex_);
+    socket_ = mysql_get_socket(handle_.get());
+  }
+  const bool is_mariadb = mariadb_connection(handle_.get()) != 0;
+  if (auto ready = run(setup_statement(is_mariadb, options_, check_), attempt, Phase::connect); !ready) {
+    close();
+    return ready;
+  }
+  return {};
+}
+
+Result<Changed> Connection::change(const std::string& sql, const std::string& attempt) {
+  DBLOCK_CHECK(run(sql, attempt, Phase::write));
+  return Changed{mysql_affected_rows(handle_.get()), mysql_insert_id(handle_.get())};
+}
+
+Result<std::vector<Row>> Connection::read(const std::string& sql, const std::string& attempt) {
+  DBLOCK_CHECK(run(sql, attempt, Phase::read));
+  const std::unique_ptr<MYSQL_RES, FreeResult> result(mysql_store_result(handle_.get()));
+  if (!result) return std::unexpected(failure(attempt, Phase::read));
+  std::vector<Row> rows;
+  rows.reserve(mysql_num_rows(result.get()));
+  while (MYSQL_ROW fields = mysql_fetch_row(result.get())) rows.push_back(copy_row(result.get(), fields));
+  return rows;
+}
+
+Result<void> Connection::run(const std::string& sql, const std::string& attempt, Phase phase) {
+  if (!handle_) return fail(Errc::unreachable, attempt + " on " + where_ + ": the connection is closed");
+  for (int tries = 1;; ++tries) {
+    // Before the first send this is a definite answer, and after a rollback it still is.
+    if (interrupted()) return std::unexpected(interruption(attempt));
+    if (send(sql)) return {};
+    const unsigned native = mysql_errno(handle_.get());
+    const int limit = native == k_lock_wait_timed_out ? k_tries_after_lock_wait : k_tries;
+    if (!is_transient(native) || tries >= limit) return std::unexpected(failure(attempt, phase));
+    pause_before_retry(tries);
+  }
+}
+
+bool Connection::send(const std::string& sql) {
+  return mysql_real_query(handle_.get(), sql.data(), sql.size()) == 0;
+}
+
+// Two sessions that deadlocked must not meet again at once.
+void Connection::pause_before_retry(int tries) {
+  std::uniform_int_distribution<int> factor(1, 4 << tries);
+  std::this_thread::sleep_for(k_shortest_pause * factor(random_));
+}
+
+Error Connection::failure(const std::string& attempt, Phase phase) {
+  const ServerWords words{mysql_errno(handle_.get()), mysql_error(handle_.get())};
+  if (is_read_only(words.native) && !settings_.hosts.empty())
+    first_host_ = (first_host_ + 1) % settings_.hosts.size();
+  if (!keeps_connection(words.native)) close();
+  return make_error(attempt, where_, words, phase);
+}
+
+// An idle session that the server closed (restart, wait_timeout) is known to be of no use before anything is
+// sent over it: finding that out here turns an unknown outcome into a plain reconnect. With TLS readable data
+// may be a session ticket, so only the end of the stream counts.
+bool Connection::hung_up() const {
+  pollfd socket{mysql_get_socket(handle_.get()), POLLRDHUP, 0};
+  return ::poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
+}
+
+void Connection::close() noexcept {
+  if (!handle_) return;
+  {
+    const std::lock_guard lock(interrupt_mutex_);
+    socket_ = -1;
+  }
+  handle_.reset();
+}
+
+void Connection::interrupt() noexcept {
+  const std::lock_guard lock(interrupt_mutex_);
+  if (!in_call_) return;
+  interrupted_ = true;
+  if (socket_ >= 0) ::shutdown(socket_, SHUT_RDWR);
+}
+
+bool Connection::interrupted() {
+  const std::lock_guard lock(interrupt_mutex_);
+  return interrupted_;
+}
+
+Error Connection::interruption(const std::string& attempt) const {
+  return Error{Errc::unreachable, attempt + " on " + where_ + ": broken off", 0};
+}
+
+}  // namespace dblock::store::mariadb

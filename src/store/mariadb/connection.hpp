@@ -1,0 +1,94 @@
+// One session on a MariaDB or MySQL server. No raw handle leaves this folder.
+//
+// THREADING: not thread-safe, except interrupt().
+// The connection is opened when first needed. After any error that leaves the session in doubt it is closed,
+// never left half-open, and the next begin() opens a new one. Nothing is ever sent twice, except that a
+// statement the server rolled back by itself (deadlock, lock wait timeout) is tried again a few times.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "store/mariadb/errors.hpp"
+#include "store/mariadb/login.hpp"
+#include "store/mariadb/rows.hpp"
+#include "store/mariadb/statements.hpp"
+#include "store/open.hpp"
+#include "store/settings.hpp"
+
+namespace dblock::store::mariadb {
+
+struct Changed {
+  std::uint64_t rows = 0;       // matched by the statement
+  std::uint64_t insert_id = 0;  // the value given to LAST_INSERT_ID(…)
+};
+
+class Connection {
+ public:
+  Connection(Settings settings, const SessionOptions& options, SchemaCheck check);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // A call: between its construction and destruction interrupt() breaks the connection.
+  class Call {
+   public:
+    explicit Call(Connection& connection);
+    ~Call();
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    Connection& connection_;
+  };
+
+  // Opens the session unless it is open and the server has not hung up in the meantime. `attempt` says what
+  // the caller is about: "cannot renew lock "k"".
+  [[nodiscard]] Result<void> ensure_open(const std::string& attempt);
+
+  // A statement that changes rows. REQUIRES: ensure_open() succeeded in this call.
+  [[nodiscard]] Result<Changed> change(const std::string& sql, const std::string& attempt);
+
+  // A statement that only reads. REQUIRES: as change().
+  [[nodiscard]] Result<std::vector<Row>> read(const std::string& sql, const std::string& attempt);
+
+  // Says goodbye to the server.
+  void close() noexcept;
+
+  // Thread-safe: see lease::LeaseStore::interrupt().
+  void interrupt() noexcept;
+
+  [[nodiscard]] const Settings& settings() const { return settings_; }
+
+ private:
+  [[nodiscard]] Result<Handle> log_in_somewhere(const std::string& attempt);
+  [[nodiscard]] Result<void> adopt(Handle handle, const std::string& attempt);
+  [[nodiscard]] Result<void> run(const std::string& sql, const std::string& attempt, Phase phase);
+  [[nodiscard]] bool send(const std::string& sql);
+  [[nodiscard]] bool hung_up() const;
+  [[nodiscard]] bool interrupted();
+  [[nodiscard]] Error interruption(const std::string& attempt) const;
+  [[nodiscard]] Error failure(const std::string& attempt, Phase phase);
+  void pause_before_retry(int tries);
+
+  const Settings settings_;
+  const SessionOptions options_;
+  const SchemaCheck check_;
+  const std::string where_;
+  Handle handle_;
+  std::size_t first_host_ = 0;  // moves on when a host turns out to be read-only
+  std::minstd_rand random_;
+
+  // Guards the descriptor against a shutdown() that comes after its close and hits another file's number.
+  std::mutex interrupt_mutex_;
+  int socket_ = -1;
+  bool in_call_ = false;
+  bool interrupted_ = false;
+};
+
+}  // namespace dblock::store::mariadb

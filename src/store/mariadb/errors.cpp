@@ -1,0 +1,131 @@
+#include "store/mariadb/errors.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <span>
+
+#include "store/mariadb/statements.hpp"
+#include "store/schema.hpp"
+
+namespace dblock::store::mariadb {
+namespace {
+
+constexpr unsigned k_no_such_database = 1049;
+constexpr unsigned k_wrong_variable_value = 1231;
+constexpr unsigned k_galera_not_ready = 1047;
+constexpr unsigned k_first_client_error = 2000;
+constexpr unsigned k_last_client_error = 2999;
+constexpr unsigned k_first_connector_error = 5000;
+
+// Login or privilege: asking again will not help.
+constexpr std::array k_denied{1044U, 1045U, 1095U, 1130U, 1131U, 1132U, 1133U, 1142U, 1143U,
+                              1227U, 1251U, 1275U, 1370U, 1396U, 1410U, 1524U, 1698U, 1820U,
+                              1862U, 2049U, 2054U, 2059U, 2061U, 3118U, 3955U, 4151U, k_plugin_not_allowed};
+constexpr std::array k_schema{1054U, 1136U, k_no_such_table, 1932U};
+// The server says in so many words that nothing was done and that it may be done later or elsewhere.
+constexpr std::array k_refused_for_now{1040U, 1114U, 1129U, 1152U, 1203U, 1205U, 1213U,
+                                       1020U, 1226U, 1290U, 1792U, 1836U, 3100U, 3101U};
+constexpr std::array k_read_only{1290U, 1792U, 1836U};
+// The server refused the statement itself: a bug here or a table changed by hand. Nothing was done.
+constexpr std::array k_statement_refused{
+    1048U, 1062U, 1064U, 1149U, 1193U, 1235U, 1264U, 1265U,
+    1292U, 1305U, 1364U, 1366U, 1406U, 1411U, 1690U, k_wrong_variable_value};
+
+bool among(std::span<const unsigned> numbers, unsigned native) {
+  return std::ranges::find(numbers, native) != numbers.end();
+}
+
+bool is_client_side(unsigned native) {
+  return (native >= k_first_client_error && native <= k_last_client_error) ||
+         native >= k_first_connector_error;
+}
+
+// The set-up statement smuggles the version of the tables out in the value that sql_mode refuses.
+std::optional<unsigned> found_schema_version(const ServerWords& words) {
+  if (words.native != k_wrong_variable_value) return std::nullopt;
+  const auto at = words.text.find(k_schema_mark);
+  if (at == std::string::npos) return std::nullopt;
+  unsigned version = 0;
+  const char* const digits = words.text.data() + at + k_schema_mark.size();
+  const auto read = std::from_chars(digits, words.text.data() + words.text.size(), version);
+  if (read.ec != std::errc{}) return std::nullopt;
+  return version;
+}
+
+// HAZARDS 19: an error that is not known to mean "not done" means that nobody knows.
+Errc classify(const ServerWords& words, Phase phase) {
+  const unsigned native = words.native;
+  if (among(k_denied, native)) return Errc::denied;
+  if (native == k_no_such_database) return Errc::config;
+  if (among(k_schema, native) || found_schema_version(words)) return Errc::schema;
+  if (among(k_refused_for_now, native)) return Errc::unreachable;
+  if (native == k_galera_not_ready && words.text.find("not yet prepared") != std::string::npos)
+    return Errc::unreachable;
+  if (among(k_statement_refused, native)) return Errc::internal;
+  return phase == Phase::write ? Errc::indeterminate : Errc::unreachable;
+}
+
+std::string schema_sentence(unsigned found) {
+  const std::string needed = std::to_string(schema_version());
+  if (found > schema_version()) {
+    return "dblock's tables have version " + std::to_string(found) +
+           ", newer than this dblock, which knows " + needed + "; upgrade dblock";
+  }
+  return "dblock's tables have version " + std::to_string(found) + ", this dblock needs " + needed +
+         "; run `dblock migrate`";
+}
+
+std::string_view advice(Errc code, unsigned native) {
+  if (is_read_only(native)) return "; the server is read-only, is this a replica?";
+  if (native == k_plugin_not_allowed) {
+    return "the server asks for a way to log in that would expose the password on this connection; use "
+           "tls=require, tls=verify-full or the Unix socket";
+  }
+  if (native == k_tls_failed)
+    return "; check tls and tls-ca in the settings, and the certificate and name of the server";
+  if (native == k_no_such_database) return "; create it with CREATE DATABASE, then run `dblock migrate`";
+  switch (code) {
+    case Errc::schema:
+      return "; run `dblock migrate`";
+    case Errc::denied:
+      return "; check user, password and grants (`dblock migrate --print-grants USER` lists them)";
+    case Errc::indeterminate:
+      return "; whether it was done is not known";
+    case Errc::internal:
+      return "; this should not happen: were dblock's tables changed by hand?";
+    default:
+      return is_client_side(native) ? "; is the server up and can it be reached from here?" : "";
+  }
+}
+
+}  // namespace
+
+bool is_transient(unsigned native) {
+  return native == 1213 || native == 1205 || native == 1020;
+}
+
+bool keeps_connection(unsigned native) {
+  return is_transient(native) || native == k_duplicate_key;
+}
+
+bool is_read_only(unsigned native) {
+  return among(k_read_only, native);
+}
+
+Error make_error(std::string_view attempt, std::string_view where, const ServerWords& words, Phase phase) {
+  const Errc code = classify(words, phase);
+  std::string message = std::string(attempt) + " on " + std::string(where) + ": ";
+  if (const auto found = found_schema_version(words)) {
+    message += schema_sentence(*found);
+  } else if (words.native == k_plugin_not_allowed) {
+    message += advice(code, words.native);  // the library has no words for this one
+  } else {
+    message += words.text + " (" + std::to_string(words.native) + ")";
+    message += advice(code, words.native);
+  }
+  return Error{code, std::move(message), words.native};
+}
+
+}  // namespace dblock::store::mariadb

@@ -1,0 +1,43 @@
+// The one place that turns the server's and the client library's error numbers into dblock's errors.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/error.hpp"
+
+namespace dblock::store::mariadb {
+
+// What was under way when the error came; decides what a lost reply means.
+enum class Phase {
+  connect,  // nothing that matters was sent
+  read,     // a statement that changes nothing
+  write,    // a statement that changes rows: a lost reply leaves its outcome unknown
+};
+
+struct ServerWords {
+  unsigned native = 0;
+  std::string text;
+};
+
+inline constexpr unsigned k_duplicate_key = 1062;
+inline constexpr unsigned k_table_exists = 1050;
+inline constexpr unsigned k_no_such_table = 1146;
+inline constexpr unsigned k_plugin_not_allowed = 5010;  // CR_PLUGIN_NOT_ALLOWED
+inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERROR
+
+// Rolled back by the server, and a second try has a fair chance: deadlock, lock wait timeout, row changed
+// since it was read. On Galera 1213 is also the refusal at certification.
+[[nodiscard]] bool is_transient(unsigned native);
+
+// The session is intact after this error: a statement was refused, nothing more.
+[[nodiscard]] bool keeps_connection(unsigned native);
+
+// Another host of the list may do better: this server takes no writes.
+[[nodiscard]] bool is_read_only(unsigned native);
+
+// "cannot acquire lock "k" on mysql://host/db: <words>; <what to do>". `where` holds no password.
+[[nodiscard]] Error make_error(std::string_view attempt, std::string_view where, const ServerWords& words,
+                               Phase phase);
+
+}  // namespace dblock::store::mariadb

@@ -1,0 +1,29 @@
+// Opening a session on one host: timeouts, TLS, and which ways to log in are allowed.
+//
+// TLS (HAZARDS 24, 27): the client library quietly goes on in plaintext when the server offers no TLS, unless
+// a certificate check was asked for. What we do about it, and that it works, is said at each mode in
+// login.cpp.
+#pragma once
+
+#include <mysql.h>
+
+#include <chrono>
+#include <expected>
+#include <memory>
+
+#include "store/mariadb/errors.hpp"
+#include "store/settings.hpp"
+
+namespace dblock::store::mariadb {
+
+struct CloseHandle {
+  void operator()(MYSQL* handle) const noexcept { mysql_close(handle); }
+};
+using Handle = std::unique_ptr<MYSQL, CloseHandle>;
+
+// Blocks for at most the connect timeout (name look-ups aside) and as much again for the handshake. `host` is
+// null for the Unix socket.
+[[nodiscard]] std::expected<Handle, ServerWords> log_in(const Settings& settings, const HostPort* host,
+                                                        std::chrono::seconds network_timeout);
+
+}  // namespace dblock::store::mariadb

@@ -1,0 +1,17 @@
+// Clearing up: frees leases that nobody ended and forgets rows that nobody used for long. Nothing depends on
+// it.
+#pragma once
+
+#include <string>
+
+#include "lease/store.hpp"
+#include "store/mariadb/connection.hpp"
+
+namespace dblock::store::mariadb {
+
+// Candidates are found by plain reads, which lock nothing; each is then changed by primary key, and only
+// while it is still what was read. REQUIRES: the connection is open.
+[[nodiscard]] Result<lease::ReapReport> reap_with(Connection& connection, const lease::ReapRequest& request,
+                                                  const std::string& attempt);
+
+}  // namespace dblock::store::mariadb

@@ -1,0 +1,110 @@
+#include "store/mariadb/rows.hpp"
+
+#include <charconv>
+
+namespace dblock::store::mariadb {
+namespace {
+
+// The columns of status_columns() in statements.cpp, in their order.
+enum Column : std::size_t {
+  c_key,
+  c_owner,
+  c_token,
+  c_count,
+  c_kind,
+  c_host,
+  c_pid,
+  c_user,
+  c_command,
+  c_note,
+  c_acquired,
+  c_renewed,
+  c_expires,
+  c_revoked,
+  c_hold_until,
+  c_ttl,
+  c_margin,
+  c_heartbeat,
+  c_last_acquired,
+  c_last_released,
+  c_last_outcome,
+  c_last_exit_code,
+  c_success_acquired,
+  c_success_released,
+  c_now,
+};
+
+template <typename Number>
+Number parsed(const Field& field) {
+  Number value = 0;
+  if (field) std::from_chars(field->data(), field->data() + field->size(), value);
+  return value;
+}
+
+std::optional<lease::ServerTime> time(const Field& field) {
+  if (!field) return std::nullopt;
+  return lease::ServerTime{Micros{number(field)}};
+}
+
+lease::State state_of(const lease::LockStatus& status) {
+  if (status.owner.empty())
+    return status.hold_until && *status.hold_until > status.server_time ? lease::State::cooldown
+                                                                        : lease::State::free;
+  if (!status.expires_at) return lease::State::unknown;  // only a hand-edited row
+  return *status.expires_at > status.server_time ? lease::State::held : lease::State::expired;
+}
+
+std::optional<lease::PastRun> last_run(const Row& row) {
+  if (!row[c_last_outcome]) return std::nullopt;
+  lease::PastRun run{time(row[c_last_acquired]), time(row[c_last_released]),
+                     lease::parse_outcome(*row[c_last_outcome]), std::nullopt};
+  if (row[c_last_exit_code]) run.exit_code = static_cast<int>(number(row[c_last_exit_code]));
+  return run;
+}
+
+std::optional<lease::PastRun> last_success(const Row& row) {
+  if (!row[c_success_released]) return std::nullopt;
+  return lease::PastRun{time(row[c_success_acquired]), time(row[c_success_released]),
+                        lease::Outcome::succeeded, std::nullopt};
+}
+
+// The row keeps its last holder when freed; only a present one is shown.
+void read_holder(const Row& row, lease::LockStatus& status) {
+  status.count = static_cast<std::uint32_t>(unsigned_number(row[c_count]));
+  status.holder = {row[c_host].value_or(""), static_cast<std::uint32_t>(unsigned_number(row[c_pid])),
+                   row[c_user].value_or(""), row[c_command].value_or(""), row[c_note].value_or("")};
+  status.acquired_at = time(row[c_acquired]);
+  status.renewed_at = time(row[c_renewed]);
+  status.expires_at = time(row[c_expires]);
+  status.revoked_at = time(row[c_revoked]);
+}
+
+}  // namespace
+
+std::int64_t number(const Field& field) {
+  return parsed<std::int64_t>(field);
+}
+
+std::uint64_t unsigned_number(const Field& field) {
+  return parsed<std::uint64_t>(field);
+}
+
+lease::LockStatus read_status(const Row& row) {
+  lease::LockStatus status;
+  status.key = row[c_key].value_or("");
+  status.kind = row[c_kind] == "acquire" ? lease::Kind::acquire : lease::Kind::run;
+  status.owner = row[c_owner].value_or("");
+  status.token = {unsigned_number(row[c_token])};
+  if (!status.owner.empty()) read_holder(row, status);
+  status.hold_until = time(row[c_hold_until]);
+  status.ttl = Micros{number(row[c_ttl])};
+  status.margin = Micros{number(row[c_margin])};
+  if (row[c_heartbeat]) status.heartbeat = Micros{number(row[c_heartbeat])};
+  status.last = last_run(row);
+  status.last_success = last_success(row);
+  status.server_time = lease::ServerTime{Micros{number(row[c_now])}};
+  status.state = state_of(status);
+  return status;
+}
+
+}  // namespace dblock::store::mariadb

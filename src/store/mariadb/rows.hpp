@@ -1,0 +1,24 @@
+// Rows as they come back: text fields that may be NULL, and the status row of a lock.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lease/types.hpp"
+
+namespace dblock::store::mariadb {
+
+using Field = std::optional<std::string>;
+using Row = std::vector<Field>;
+
+// Numbers that are missing or make no sense (a table edited by hand) read as 0.
+[[nodiscard]] std::int64_t number(const Field& field);
+[[nodiscard]] std::uint64_t unsigned_number(const Field& field);
+
+// A row of peek_statement(), list_statement() or expired_statement().
+[[nodiscard]] lease::LockStatus read_status(const Row& row);
+
+}  // namespace dblock::store::mariadb

@@ -1,0 +1,58 @@
+// The SQL of the lease protocol (DESIGN section 3). Pure text; nothing here talks to a server.
+//
+// Every statement that decides something is one autocommit UPDATE, INSERT or DELETE by primary key, so that
+// the row lock covers predicate to commit. Times are computed and compared on the server; UTC_TIMESTAMP(6) is
+// fixed at the start of a statement, so a wait for the row lock can only shorten a lease.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lease/store.hpp"
+#include "store/open.hpp"
+
+namespace dblock::store::mariadb {
+
+// Precedes the tables' version in the set-up statement's refusal.
+inline constexpr std::string_view k_schema_mark = "dblock_schema_";
+
+enum class SchemaCheck { on, off };
+
+// The one statement that makes a session ours; fails with 1146 or 1231 where the schema does not fit.
+[[nodiscard]] std::string setup_statement(bool server_is_mariadb, const SessionOptions& options,
+                                          SchemaCheck check);
+
+// 1 row: granted, the token is the statement's insert id. 0 rows: held, cooling down, or no such row.
+[[nodiscard]] std::string grant_statement(const lease::AcquireRequest& request);
+// The same for a key without a row. Error 1062: someone was faster.
+[[nodiscard]] std::string create_statement(const lease::AcquireRequest& request);
+
+// 1 row: renewed; without `ttl` the insert id is the stored TTL.
+[[nodiscard]] std::string renew_statement(const lease::LeaseRef& ref, lease::Actor actor,
+                                          std::optional<Micros> ttl);
+[[nodiscard]] std::string release_statement(const lease::LeaseRef& ref, lease::Actor actor,
+                                            lease::RunEnd end);
+[[nodiscard]] std::string revoke_statement(const lease::Key& key, lease::Token token);
+[[nodiscard]] std::string free_now_statement(const lease::Key& key, lease::Token token);
+
+// Columns as read by read_status() in rows.hpp.
+[[nodiscard]] std::string peek_statement(const lease::Key& key);
+[[nodiscard]] std::string list_statement(const lease::Selection& selection);
+[[nodiscard]] std::string expired_statement();  // leases past expire_time + margin
+[[nodiscard]] std::string server_time_statement();
+
+// Frees one expired lease, as long as it is still that lease.
+[[nodiscard]] std::string abandon_statement(const lease::LockStatus& seen);
+
+// A row that may be forgotten, as read: it is deleted only while unchanged.
+struct IdleRow {
+  std::string key;
+  std::uint64_t version = 0;
+};
+[[nodiscard]] std::string count_idle_statement(Micros forget_after);
+[[nodiscard]] std::string select_idle_statement(Micros forget_after, std::size_t limit);  // key, version
+[[nodiscard]] std::string forget_statement(const std::vector<IdleRow>& rows, Micros forget_after);
+
+}  // namespace dblock::store::mariadb

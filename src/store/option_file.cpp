@@ -1,0 +1,261 @@
+// MariaDB option files, read as the server's own programs read them, as far as dblock's settings go.
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+
+#include "store/settings_parts.hpp"
+
+namespace dblock::store {
+namespace {
+
+constexpr int k_deepest_include = 10;
+
+enum class Group { dblock, client, other };
+
+// An option file that anybody may write is ignored by mysql(1) and the server, and so it is here.
+bool is_world_writable(const std::string& path) {
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & S_IWOTH) != 0;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view k_blank = " \t\r\n\v\f";
+  const auto first = text.find_first_not_of(k_blank);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(k_blank) - first + 1);
+}
+
+// '#' starts a comment anywhere but inside quotes.
+std::string_view without_comment(std::string_view line) {
+  char quote = '\0';
+  bool escaped = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quote == '\0' && c == '#') return line.substr(0, i);
+    if ((c == '\'' || c == '"') && !escaped) {
+      if (quote == '\0') {
+        quote = c;
+      } else if (quote == c) {
+        quote = '\0';
+      }
+    }
+    escaped = quote != '\0' && c == '\\' && !escaped;
+  }
+  return line;
+}
+
+std::string unescaped(std::string_view text) {
+  std::string value;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\\' || i + 1 == text.size()) {
+      value += text[i];
+      continue;
+    }
+    constexpr std::string_view k_letters = "ntrbs\\\"'";
+    constexpr std::string_view k_meanings = "\n\t\r\b \\\"'";
+    const auto which = k_letters.find(text[++i]);
+    if (which == std::string_view::npos) value += '\\';
+    value += which == std::string_view::npos ? text[i] : k_meanings[which];
+  }
+  return value;
+}
+
+std::string value_of(std::string_view text) {
+  text = trimmed(text);
+  const bool quoted =
+      text.size() >= 2 && (text.front() == '\'' || text.front() == '"') && text.back() == text.front();
+  return unescaped(quoted ? text.substr(1, text.size() - 2) : text);
+}
+
+struct Option {
+  std::string name;  // with '-' for '_'
+  std::string value;
+};
+
+Option option_of(std::string_view line) {
+  const auto equals = line.find('=');
+  Option option{std::string(trimmed(line.substr(0, equals))),
+                equals == std::string_view::npos ? std::string() : value_of(line.substr(equals + 1))};
+  std::ranges::replace(option.name, '_', '-');
+  if (option.name.starts_with("loose-")) option.name.erase(0, 6);
+  return option;
+}
+
+bool is_false(std::string_view value) {
+  return value == "0" || value == "off" || value == "OFF" || value == "false" || value == "FALSE";
+}
+
+std::optional<TlsMode> mode_of_mysql(std::string value) {
+  std::ranges::transform(value, value.begin(),
+                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
+  if (value == "DISABLED") return TlsMode::off;
+  if (value == "PREFERRED") return TlsMode::prefer;
+  if (value == "REQUIRED") return TlsMode::require;
+  if (value == "VERIFY_CA") return TlsMode::verify_ca;
+  if (value == "VERIFY_IDENTITY") return TlsMode::verify_full;
+  return std::nullopt;
+}
+
+// MariaDB's switches add up to a mode; verification never gets weaker by a later `ssl`.
+void take_tls_switch(const Option& option, PartialSettings& out) {
+  const bool on = !is_false(option.value);
+  const TlsMode now = out.tls.value_or(TlsMode::prefer);
+  if (option.name == "ssl") {
+    out.tls = on ? std::max(now, TlsMode::require) : TlsMode::off;
+  } else if (option.name == "skip-ssl" || option.name == "disable-ssl") {
+    out.tls = TlsMode::off;
+  } else if (option.name == "ssl-verify-server-cert") {
+    if (on) out.tls = TlsMode::verify_full;
+    if (!on && now == TlsMode::verify_full) out.tls = TlsMode::require;
+  }
+}
+
+class Reader {
+ public:
+  explicit Reader(OptionGroups& groups) : groups_(groups) {}
+
+  Result<void> read(const std::string& path, int depth) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(path, ignored)) return {};
+    if (is_world_writable(path)) {
+      groups_.warnings.push_back("option file " + path +
+                                 " is ignored because everybody may write it; chmod o-w it");
+      return {};
+    }
+    errno = 0;
+    std::ifstream file(path);
+    if (!file || std::filesystem::is_directory(path, ignored))
+      return fail(Errc::config, with_errno("cannot read option file " + path, errno != 0 ? errno : EISDIR));
+    Group group = Group::other;
+    std::string line;
+    for (int number = 1; std::getline(file, line); ++number)
+      DBLOCK_CHECK(take_line(trimmed(line), path + " line " + std::to_string(number), depth, group));
+    return {};
+  }
+
+ private:
+  Result<void> take_line(std::string_view line, const std::string& where, int depth, Group& group) {
+    if (line.empty() || line.front() == '#' || line.front() == ';') return {};
+    if (line.front() == '!') return take_include(line, where, depth);
+    if (line.front() == '[') {
+      const auto end = line.find(']');
+      if (end == std::string_view::npos)
+        return fail(Errc::config, "option file " + where + ": a [ is not closed");
+      group = group_of(trimmed(line.substr(1, end - 1)));
+      return {};
+    }
+    if (group == Group::other) return {};
+    const Option option = option_of(without_comment(line));
+    if (group == Group::dblock) return take_dblock(option, where);
+    return take_client(option, where, groups_.client);
+  }
+
+  static Group group_of(std::string_view name) {
+    if (name == "dblock") return Group::dblock;
+    if (name == "client" || name == "client-server" || name == "client-mariadb") return Group::client;
+    return Group::other;
+  }
+
+  Result<void> take_include(std::string_view line, const std::string& where, int depth) {
+    constexpr std::string_view k_directory = "!includedir";
+    constexpr std::string_view k_file = "!include";
+    if (depth == k_deepest_include)
+      return fail(Errc::config, "option file " + where + ": includes nest too deep");
+    if (line.starts_with(k_directory)) {
+      for (const auto& path : files_in(std::string(trimmed(line.substr(k_directory.size())))))
+        DBLOCK_CHECK(read(path, depth + 1));
+      return {};
+    }
+    if (line.starts_with(k_file)) return read(std::string(trimmed(line.substr(k_file.size()))), depth + 1);
+    return {};
+  }
+
+  static std::vector<std::string> files_in(const std::string& directory) {
+    std::vector<std::string> paths;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+      if (entry.path().extension() == ".cnf") paths.push_back(entry.path().string());
+    }
+    std::ranges::sort(paths);
+    return paths;
+  }
+
+  // Options that say where the database is count in [dblock] alone: the distribution's stock file names the
+  // local socket in [client], and each host would lock on its own.
+  Result<void> take_dblock(const Option& option, const std::string& where) {
+    PartialSettings& out = groups_.dblock;
+    if (option.name == "host") return take_hosts(option.value, where);
+    if (option.name == "port") return take_port(option.value, where);
+    if (option.name == "socket") out.socket = option.value;
+    if (option.name == "database") out.database = option.value;
+    if (option.name == "password-file") out.password_file = option.value;
+    if (option.name == "tls") {
+      out.tls = parse_tls_mode(option.value);
+      if (!out.tls)
+        return fail(Errc::config,
+                    "option file " + where + ": tls must be off, prefer, require, verify-ca or verify-full");
+    }
+    if (option.name == "connect-timeout") {
+      DBLOCK_TRY(out.connect_timeout,
+                 parse_connect_timeout("option file " + where + ": connect-timeout", option.value));
+    }
+    return take_client(option, where, out);
+  }
+
+  Result<void> take_hosts(const std::string& value, const std::string& where) {
+    groups_.dblock.hosts.clear();
+    for (std::size_t start = 0; start <= value.size();) {
+      const auto end = std::min(value.find(',', start), value.size());
+      const std::string host(trimmed(std::string_view(value).substr(start, end - start)));
+      if (!is_host(host))
+        return fail(Errc::config, "option file " + where + ": \"host\" is empty or impossible");
+      groups_.dblock.hosts.push_back({host, 0});
+      start = end + 1;
+    }
+    return {};
+  }
+
+  Result<void> take_port(const std::string& value, const std::string& where) {
+    const auto port = parse_port(value);
+    if (!port)
+      return fail(Errc::config, "option file " + where + ": \"port\" must be a number from 1 to 65535");
+    groups_.dblock_port = *port;
+    return {};
+  }
+
+  static Result<void> take_client(const Option& option, const std::string& where, PartialSettings& out) {
+    if (option.name == "user") out.user = option.value;
+    if (option.name == "password") out.password = option.value;
+    if (option.name == "ssl-ca" || option.name == "tls-ca") out.tls_ca = option.value;
+    if (option.name == "ssl-cert" || option.name == "tls-cert") out.tls_cert = option.value;
+    if (option.name == "ssl-key" || option.name == "tls-key") out.tls_key = option.value;
+    if (option.name == "ssl-mode") {
+      out.tls = mode_of_mysql(option.value);
+      if (!out.tls) return fail(Errc::config, "option file " + where + ": unknown value for ssl-mode");
+    }
+    take_tls_switch(option, out);
+    return {};
+  }
+
+  OptionGroups& groups_;
+};
+
+}  // namespace
+
+Result<void> read_option_groups(const std::string& path, OptionGroups& groups) {
+  return Reader(groups).read(path, 0);
+}
+
+Result<PartialSettings> read_option_file(const std::string& path) {
+  OptionGroups groups;
+  DBLOCK_CHECK(read_option_groups(path, groups));
+  return laid_over(groups.dblock_settings(), groups.client);
+}
+
+}  // namespace dblock::store

@@ -1,0 +1,47 @@
+// The versions of dblock's tables. Migrations are the ordered files in sql/, embedded at build time, one
+// statement a file (MySQL commits at each DDL statement anyway).
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "lease/types.hpp"
+
+namespace dblock::store {
+
+struct Migration {
+  unsigned version = 0;
+  std::string_view name;  // file name without its directory
+  std::string_view sql;
+};
+
+// In ascending order of version, which count 1, 2, 3, … without holes.
+[[nodiscard]] std::span<const Migration> migrations();
+
+// The version this binary needs.
+[[nodiscard]] unsigned schema_version();
+
+struct MigrationState {
+  Migration migration;
+  std::optional<lease::ServerTime> applied_at;
+};
+
+class SchemaAdmin {
+ public:
+  virtual ~SchemaAdmin() = default;
+  // Every migration this binary knows, with when it was applied. Errc::schema when the database is newer.
+  [[nodiscard]] virtual Result<std::vector<MigrationState>> status() = 0;
+  // Applies what is missing, in order; safe when several hosts do so at once. Returns what this call applied.
+  // Errc::schema when the database is newer, Errc::denied (with the privileges needed) when not allowed.
+  [[nodiscard]] virtual Result<std::vector<Migration>> apply() = 0;
+};
+
+// GRANT statements with the least privileges for running jobs, for `user` as USER or USER@HOST (default host
+// %).
+[[nodiscard]] Result<std::vector<std::string>> grants_for(std::string_view user, std::string_view database);
+
+}  // namespace dblock::store

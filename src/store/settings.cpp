@@ -1,0 +1,208 @@
+#include "store/settings.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <utility>
+
+#include "base/duration.hpp"
+#include "store/settings_parts.hpp"
+
+namespace dblock::store {
+namespace {
+
+constexpr std::array<std::pair<std::string_view, TlsMode>, 5> k_tls_modes{{
+    {"off", TlsMode::off},
+    {"prefer", TlsMode::prefer},
+    {"require", TlsMode::require},
+    {"verify-ca", TlsMode::verify_ca},
+    {"verify-full", TlsMode::verify_full},
+}};
+
+template <typename T>
+void fill(std::optional<T>& field, const std::optional<T>& from) {
+  if (!field) field = from;
+}
+
+bool names_a_place(const PartialSettings& settings) {
+  return !settings.hosts.empty() || settings.socket;
+}
+
+std::string display_host(const HostPort& host) {
+  const bool is_ipv6 = host.host.find(':') != std::string::npos;
+  std::string text = is_ipv6 ? "[" + host.host + "]" : host.host;
+  if (host.port != 0) text += ":" + std::to_string(host.port);
+  return text;
+}
+
+Result<OptionGroups> read_all_option_files(const SettingsSources& sources) {
+  OptionGroups groups;
+  if (sources.defaults_file) {
+    std::error_code ignored;
+    if (!std::filesystem::exists(*sources.defaults_file, ignored))
+      return fail(Errc::config,
+                  "option file " + *sources.defaults_file + " of --defaults-file does not exist");
+    DBLOCK_CHECK(read_option_groups(*sources.defaults_file, groups));
+    return groups;
+  }
+  DBLOCK_CHECK(read_option_groups("/etc/my.cnf", groups));
+  DBLOCK_CHECK(read_option_groups("/etc/mysql/my.cnf", groups));
+  if (!sources.home.empty()) DBLOCK_CHECK(read_option_groups(sources.home + "/.my.cnf", groups));
+  return groups;
+}
+
+// The first source that has one wins: URL, its password-file, DBLOCK_PASSWORD_FILE, option files.
+Result<std::optional<std::string>> find_password(const SettingsSources& sources, const PartialSettings& url,
+                                                 const PartialSettings& files,
+                                                 std::vector<std::string>& warnings) {
+  if (url.password) return url.password;
+  if (url.password_file) return read_password_file(*url.password_file, warnings);
+  if (sources.password_file) return read_password_file(*sources.password_file, warnings);
+  if (files.password) return files.password;
+  if (files.password_file) return read_password_file(*files.password_file, warnings);
+  return std::nullopt;
+}
+
+Result<void> check_complete(const PartialSettings& all, bool has_url) {
+  if (names_a_place(all) && all.database && !all.database->empty()) return {};
+  if (!has_url && !names_a_place(all) && !all.database) {
+    return fail(
+        Errc::config,
+        "no database is configured; give --db mysql://USER@HOST/DATABASE, set DBLOCK_DB, or name host and "
+        "database in the group [dblock] of an option file such as /etc/mysql/my.cnf");
+  }
+  const std::string missing = names_a_place(all) ? "database" : "host";
+  return fail(Errc::config, "the configuration names no " + missing +
+                                "; give it in --db or DBLOCK_DB (mysql://USER@HOST/DATABASE) or in the group "
+                                "[dblock] of an option file");
+}
+
+Result<void> check_tls(const Settings& settings) {
+  if (settings.tls == TlsMode::verify_ca && settings.tls_ca.empty())
+    return fail(Errc::config, "tls=verify-ca needs tls-ca, the file with the certificates to trust");
+  for (const auto* const path : {&settings.tls_ca, &settings.tls_cert, &settings.tls_key}) {
+    std::error_code ignored;
+    if (!path->empty() && !std::filesystem::exists(*path, ignored))
+      return fail(Errc::config, "the TLS file " + *path + " does not exist");
+  }
+  return {};
+}
+
+// Nothing that was given to keep others out may be dropped silently: a certificate authority in the settings
+// means that certificates are to be checked.
+TlsMode mode_of(const PartialSettings& all) {
+  if (all.tls) return *all.tls;
+  return all.tls_ca ? TlsMode::verify_ca : TlsMode::prefer;
+}
+
+Settings completed(const PartialSettings& all) {
+  Settings settings;
+  settings.hosts = all.hosts;
+  const bool local = all.hosts.empty() || all.hosts == std::vector{HostPort{"localhost", 0}};
+  if (all.socket && local) {
+    settings.socket = absolute_path(*all.socket);
+    settings.hosts.clear();
+  }
+  settings.database = all.database.value_or("");
+  settings.user = all.user.value_or("");
+  settings.tls = mode_of(all);
+  settings.tls_ca = absolute_path(all.tls_ca.value_or(""));
+  settings.tls_cert = absolute_path(all.tls_cert.value_or(""));
+  settings.tls_key = absolute_path(all.tls_key.value_or(""));
+  if (all.connect_timeout) settings.connect_timeout = *all.connect_timeout;
+  return settings;
+}
+
+}  // namespace
+
+std::string Settings::display() const {
+  std::string text = "mysql://";
+  if (!user.empty()) text += user + "@";
+  for (std::size_t i = 0; i < hosts.size(); ++i) text += (i > 0 ? "," : "") + display_host(hosts[i]);
+  if (hosts.empty()) text += "localhost";
+  text += "/" + database;
+  if (!socket.empty()) text += " (socket " + socket + ")";
+  return text;
+}
+
+std::optional<TlsMode> parse_tls_mode(std::string_view text) {
+  const auto* const mode = std::ranges::find(k_tls_modes, text, &decltype(k_tls_modes)::value_type::first);
+  if (mode == k_tls_modes.end()) return std::nullopt;
+  return mode->second;
+}
+
+bool is_host(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '-' || c == '_' || c == ':' || c == '%';
+  });
+}
+
+std::optional<std::uint16_t> parse_port(std::string_view text) {
+  std::uint16_t port = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (read.ec != std::errc{} || read.ptr != text.data() + text.size() || port == 0) return std::nullopt;
+  return port;
+}
+
+Result<std::chrono::milliseconds> parse_connect_timeout(std::string_view name, std::string_view text) {
+  using std::chrono::milliseconds;
+  auto length = parse_duration(text);
+  if (!length) return fail(Errc::config, std::string(name) + ": " + length.error().message);
+  const auto rounded = std::chrono::ceil<milliseconds>(*length);
+  if (rounded <= milliseconds{0} || rounded > std::chrono::hours{1})
+    return fail(Errc::config, std::string(name) + " must be more than 0 and at most 1h");
+  return rounded;
+}
+
+PartialSettings laid_over(PartialSettings over, const PartialSettings& under) {
+  if (!names_a_place(over)) {
+    over.hosts = under.hosts;
+    over.socket = under.socket;
+  }
+  fill(over.database, under.database);
+  fill(over.user, under.user);
+  fill(over.password, under.password);
+  fill(over.tls, under.tls);
+  fill(over.tls_ca, under.tls_ca);
+  fill(over.tls_cert, under.tls_cert);
+  fill(over.tls_key, under.tls_key);
+  fill(over.connect_timeout, under.connect_timeout);
+  fill(over.password_file, under.password_file);
+  return over;
+}
+
+PartialSettings OptionGroups::dblock_settings() const {
+  PartialSettings settings = dblock;
+  for (auto& host : settings.hosts) host.port = dblock_port;
+  return settings;
+}
+
+std::string absolute_path(const std::string& path) {
+  if (path.empty()) return path;
+  std::error_code error;
+  const auto absolute = std::filesystem::absolute(path, error);
+  return error ? path : absolute.string();
+}
+
+Result<ResolvedSettings> resolve_settings(const SettingsSources& sources) {
+  DBLOCK_TRY(const auto groups, read_all_option_files(sources));
+  const PartialSettings files = laid_over(groups.dblock_settings(), groups.client);
+  PartialSettings url;
+  if (sources.url) {
+    DBLOCK_TRY(url, parse_url(*sources.url));
+  }
+  const PartialSettings all = laid_over(url, files);
+  DBLOCK_CHECK(check_complete(all, sources.url.has_value()));
+  ResolvedSettings resolved{completed(all), groups.warnings};
+  DBLOCK_CHECK(check_tls(resolved.settings));
+  if (url.password && sources.url_from_command_line) {
+    resolved.warnings.emplace_back(
+        "the password in --db can be seen by every user of this host; use an option file or password-file");
+  }
+  DBLOCK_TRY(resolved.settings.password, find_password(sources, url, files, resolved.warnings));
+  return resolved;
+}
+
+}  // namespace dblock::store

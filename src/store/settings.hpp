@@ -1,0 +1,81 @@
+// Where the database is and how to talk to it: the URL, MariaDB option files and the environment made into
+// one value (DESIGN section 2, "What counts as configured").
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+
+namespace dblock::store {
+
+enum class TlsMode { off, prefer, require, verify_ca, verify_full };
+
+struct HostPort {
+  std::string host;        // without brackets for IPv6
+  std::uint16_t port = 0;  // 0: not given (3306)
+  auto operator<=>(const HostPort&) const = default;
+};
+
+// What one source says; everything optional so that sources can be laid over each other field by field.
+struct PartialSettings {
+  std::vector<HostPort> hosts;
+  std::optional<std::string> socket;
+  std::optional<std::string> database;
+  std::optional<std::string> user;
+  std::optional<std::string> password;
+  std::optional<TlsMode> tls;
+  std::optional<std::string> tls_ca, tls_cert, tls_key;
+  std::optional<std::chrono::milliseconds> connect_timeout;
+  std::optional<std::string> password_file;
+};
+
+// Complete settings of one MariaDB or MySQL database. `password` is never printed.
+struct Settings {
+  std::vector<HostPort> hosts;  // tried in order; empty when `socket` is set
+  std::string socket;
+  std::string database;
+  std::string user;  // empty: the library's default, the login name
+  std::optional<std::string> password;
+  TlsMode tls = TlsMode::prefer;
+  std::string tls_ca, tls_cert, tls_key;            // absolute paths: the guardian's working directory is /
+  std::chrono::milliseconds connect_timeout{5000};  // per host
+
+  // "mysql://user@host:3306/db" or "…/db (socket /x)": for messages; no password.
+  [[nodiscard]] std::string display() const;
+};
+
+// mysql:// or mariadb://[USER[:PASS]@]HOST[:PORT][,HOST2[:PORT2]…]/DATABASE[?param=…], percent-decoded.
+// Errc::config, with the faulty part named but never the password. The whole authority and path may be empty
+// where an option file supplies them (mysql:///db).
+[[nodiscard]] Result<PartialSettings> parse_url(std::string_view url);
+
+// A MariaDB option file: [group], name=value, name, quotes, # and ; comments, !include, !includedir; '-' and
+// '_' are the same in names. Only groups dblock, client, client-server, client-mariadb are kept; host, port,
+// socket and database only from [dblock]. A missing file yields empty settings; an unreadable one
+// Errc::config.
+[[nodiscard]] Result<PartialSettings> read_option_file(const std::string& path);
+
+struct SettingsSources {
+  std::optional<std::string> url;            // --db, DBLOCK_DB or `db` in a configuration file, whichever won
+  bool url_from_command_line = false;        // its password deserves a warning
+  std::optional<std::string> defaults_file;  // --defaults-file: must exist; replaces the usual files
+  std::optional<std::string> password_file;  // DBLOCK_PASSWORD_FILE
+  std::string home;                          // for ~/.my.cnf; empty: none
+};
+
+struct ResolvedSettings {
+  Settings settings;
+  std::vector<std::string> warnings;  // to be shown once
+};
+
+// URL parts win over the option files field by field; the usual files are /etc/my.cnf, /etc/mysql/my.cnf and
+// ~/.my.cnf, later ones winning. Nothing configured: Errc::config naming DBLOCK_DB, the option file and --db.
+// Password precedence: URL, password-file parameter, DBLOCK_PASSWORD_FILE, option file.
+[[nodiscard]] Result<ResolvedSettings> resolve_settings(const SettingsSources& sources);
+
+}  // namespace dblock::store

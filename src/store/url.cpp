@@ -1,0 +1,184 @@
+// Database URLs. Messages name the faulty part but repeat only what cannot be (a piece of) a password.
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "base/duration.hpp"
+#include "store/settings_parts.hpp"
+
+namespace dblock::store {
+namespace {
+
+constexpr std::string_view k_grammar =
+    "mysql://[USER[:PASS]@]HOST[:PORT][,HOST2[:PORT2]…]/DATABASE[?param=…]";
+constexpr std::string_view k_encode_hint =
+    "; characters such as / ? # @ : % in a user name or password are written percent-encoded (%2F for /)";
+
+std::unexpected<Error> wrong(std::string_view part) {
+  return fail(Errc::config, "the database URL has " + std::string(part) + "; its form is " +
+                                std::string(k_grammar) + std::string(k_encode_hint));
+}
+
+std::optional<unsigned> hex_value(char c) {
+  if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
+  if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a' + 10);
+  if (c >= 'A' && c <= 'F') return static_cast<unsigned>(c - 'A' + 10);
+  return std::nullopt;
+}
+
+Result<std::string> percent_decoded(std::string_view text, std::string_view part) {
+  std::string decoded;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '%') {
+      decoded += text[i];
+      continue;
+    }
+    const auto high = i + 2 < text.size() ? hex_value(text[i + 1]) : std::nullopt;
+    const auto low = high ? hex_value(text[i + 2]) : std::nullopt;
+    if (!low) return wrong("a % that two hexadecimal digits do not follow in " + std::string(part));
+    decoded += static_cast<char>(*high * 16U + *low);
+    i += 2;
+  }
+  if (decoded.find('\0') != std::string::npos) return wrong("a zero byte in " + std::string(part));
+  return decoded;
+}
+
+// Cuts `text` at the first `mark`; the second half is absent without one.
+std::pair<std::string_view, std::optional<std::string_view>> cut(std::string_view text, char mark) {
+  const auto at = text.find(mark);
+  if (at == std::string_view::npos) return {text, std::nullopt};
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+Result<void> read_user(std::string_view userinfo, PartialSettings& out) {
+  const auto [user, password] = cut(userinfo, ':');
+  DBLOCK_TRY(auto decoded, percent_decoded(user, "the user name"));
+  if (!decoded.empty()) out.user = std::move(decoded);
+  if (!password) return {};
+  DBLOCK_TRY(out.password, percent_decoded(*password, "the password"));
+  return {};
+}
+
+Result<HostPort> read_host(std::string_view text) {
+  HostPort result;
+  std::string_view rest;
+  if (text.starts_with('[')) {
+    const auto end = text.find(']');
+    if (end == std::string_view::npos) return wrong("an IPv6 address whose [ is not closed");
+    result.host = text.substr(1, end - 1);
+    rest = text.substr(end + 1);
+    if (result.host.find(':') == std::string::npos)
+      return wrong("brackets around what is not an IPv6 address");
+  } else {
+    const auto colon = text.find(':');
+    DBLOCK_TRY(result.host, percent_decoded(text.substr(0, colon), "a host"));
+    rest = colon == std::string_view::npos ? std::string_view{} : text.substr(colon);
+    if (result.host.find(':') != std::string::npos) return wrong("an IPv6 address without [ ]");
+  }
+  if (!is_host(result.host)) return wrong("an empty or impossible host name");
+  if (rest.empty()) return result;
+  const auto port = rest.front() == ':' ? parse_port(rest.substr(1)) : std::nullopt;
+  if (!port) return wrong("a port that is not a number from 1 to 65535");
+  result.port = *port;
+  return result;
+}
+
+Result<void> read_authority(std::string_view authority, PartialSettings& out) {
+  const auto at = authority.rfind('@');
+  if (at != std::string_view::npos) DBLOCK_CHECK(read_user(authority.substr(0, at), out));
+  std::optional<std::string_view> rest = authority.substr(at == std::string_view::npos ? 0 : at + 1);
+  if (rest->empty()) return {};
+  while (rest) {
+    const auto [text, more] = cut(*rest, ',');
+    DBLOCK_TRY(auto host, read_host(text));
+    out.hosts.push_back(std::move(host));
+    rest = more;
+  }
+  return {};
+}
+
+using Text = std::optional<std::string> PartialSettings::*;
+struct TextParameter {
+  std::string_view name;
+  Text field;
+};
+constexpr std::array k_text_parameters{
+    TextParameter{"socket", &PartialSettings::socket},
+    TextParameter{"tls-ca", &PartialSettings::tls_ca},
+    TextParameter{"tls-cert", &PartialSettings::tls_cert},
+    TextParameter{"tls-key", &PartialSettings::tls_key},
+    TextParameter{"password-file", &PartialSettings::password_file},
+};
+
+// What stands where a parameter's name should be may be the rest of a password with a ? in it.
+std::string shown_name(std::string_view name) {
+  const bool harmless =
+      !name.empty() && std::ranges::all_of(name, [](char c) { return (c >= 'a' && c <= 'z') || c == '-'; });
+  return harmless ? " \"" + std::string(name) + "\"" : "";
+}
+
+Result<void> read_parameter(std::string_view text, PartialSettings& out) {
+  const auto [name, raw] = cut(text, '=');
+  const auto* const known = std::ranges::find(k_text_parameters, name, &TextParameter::name);
+  if (known == k_text_parameters.end() && name != "tls" && name != "connect-timeout") {
+    return fail(Errc::config, "the database URL has an unknown parameter" + shown_name(name) +
+                                  "; there are socket, tls, tls-ca, tls-cert, tls-key, connect-timeout and "
+                                  "password-file");
+  }
+  DBLOCK_TRY(auto value, percent_decoded(raw.value_or(""), "parameter " + std::string(name)));
+  if (value.empty()) return wrong("no value for the parameter \"" + std::string(name) + "\"");
+  if (known != k_text_parameters.end()) {
+    out.*(known->field) = std::move(value);
+    return {};
+  }
+  if (name == "tls") {
+    out.tls = parse_tls_mode(value);
+    if (!out.tls)
+      return fail(Errc::config,
+                  "tls in the database URL must be off, prefer, require, verify-ca or verify-full");
+    return {};
+  }
+  DBLOCK_TRY(out.connect_timeout, parse_connect_timeout("connect-timeout in the database URL", value));
+  return {};
+}
+
+Result<void> check_scheme(std::string_view scheme) {
+  std::string lower(scheme);
+  std::ranges::transform(lower, lower.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  if (lower == "mysql" || lower == "mariadb") return {};
+  const bool is_word =
+      !lower.empty() && std::ranges::all_of(lower, [](char c) { return c >= 'a' && c <= 'z'; });
+  return fail(Errc::config, "the database URL's scheme" + (is_word ? " \"" + lower + "\"" : std::string()) +
+                                " is not supported; use mysql:// or mariadb://");
+}
+
+}  // namespace
+
+Result<PartialSettings> parse_url(std::string_view url) {
+  const auto colon = url.find(':');
+  if (colon == std::string_view::npos) return wrong("no scheme");
+  DBLOCK_CHECK(check_scheme(url.substr(0, colon)));
+  url.remove_prefix(colon + 1);
+  if (!url.starts_with("//")) return wrong("no // after its scheme");
+  url.remove_prefix(2);
+
+  PartialSettings out;
+  auto [before, parameters] = cut(url, '?');
+  const auto [authority, path] = cut(before, '/');
+  DBLOCK_CHECK(read_authority(authority, out));
+  if (path && !path->empty()) {
+    DBLOCK_TRY(out.database, percent_decoded(*path, "the database name"));
+    if (out.database->find('/') != std::string::npos) return wrong("more than one / after the host");
+  }
+  while (parameters && !parameters->empty()) {
+    const auto [text, more] = cut(*parameters, '&');
+    DBLOCK_CHECK(read_parameter(text, out));
+    parameters = more;
+  }
+  if (out.socket && !out.hosts.empty() && out.hosts != std::vector{HostPort{"localhost", 0}})
+    return wrong("both a host and a socket");
+  return out;
+}
+
+}  // namespace dblock::store

@@ -1,0 +1,665 @@
+#include "contract/lease_store_suite.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <thread>
+#include <vector>
+
+#define STORE_CASE(sentence) TEST_CASE(DBLOCK_STORE_NAME ": " sentence)
+
+namespace dblock::contract {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace lease;
+
+SystemClock the_clock;
+
+Key key(std::string_view bytes) {
+  return *Key::parse(bytes);
+}
+
+AcquireRequest asks(std::string_view name, std::string owner, Kind kind = Kind::run, Micros ttl = 60s,
+                    Micros margin = 1s) {
+  Terms terms{ttl, margin, std::nullopt};
+  if (kind == Kind::run) terms.heartbeat = ttl / 6;
+  return {key(name), {std::move(owner)}, kind, terms, {"host", 4711, "user", "job", "note"}};
+}
+
+struct Fixture {
+  std::unique_ptr<StoreUnderTest> under_test = make_store_under_test();
+  std::unique_ptr<LeaseStore> store = under_test->open();
+
+  AcquireOutcome acquire(const AcquireRequest& request) {
+    auto outcome = store->try_acquire(request);
+    if (!outcome) FAIL(outcome.error().message);
+    return std::move(*outcome);
+  }
+  Lease grant(const AcquireRequest& request) {
+    auto outcome = acquire(request);
+    REQUIRE(std::holds_alternative<Lease>(outcome));
+    return std::get<Lease>(outcome);
+  }
+  Conflict conflict(const AcquireRequest& request) {
+    auto outcome = acquire(request);
+    REQUIRE(std::holds_alternative<Conflict>(outcome));
+    return std::get<Conflict>(outcome);
+  }
+  LockStatus row(std::string_view name) {
+    auto seen = store->peek(key(name));
+    if (!seen) FAIL(seen.error().message);
+    REQUIRE(seen->has_value());
+    return **seen;
+  }
+  RenewOutcome renew(const LeaseRef& ref, Actor actor = Actor::holder, std::optional<Micros> ttl = {}) {
+    auto outcome = store->renew(ref, actor, ttl);
+    if (!outcome) FAIL(outcome.error().message);
+    return std::move(*outcome);
+  }
+  ReleaseOutcome release(const LeaseRef& ref, Actor actor = Actor::holder, RunEnd end = {}) {
+    auto outcome = store->release(ref, actor, end);
+    if (!outcome) FAIL(outcome.error().message);
+    return std::move(*outcome);
+  }
+  ForceOutcome revoke(std::string_view name, Token token) {
+    auto outcome = store->revoke(key(name), token);
+    if (!outcome) FAIL(outcome.error().message);
+    return std::move(*outcome);
+  }
+  ForceOutcome free_now(std::string_view name, Token token) {
+    auto outcome = store->free_now(key(name), token);
+    if (!outcome) FAIL(outcome.error().message);
+    return std::move(*outcome);
+  }
+  std::vector<std::string> listed(const Selection& selection) {
+    auto listing = store->list(selection);
+    if (!listing) FAIL(listing.error().message);
+    CHECK(listing->server_time.since_epoch > Micros{0});
+    std::vector<std::string> keys;
+    for (const auto& lock : listing->locks) keys.push_back(lock.key);
+    return keys;
+  }
+  ReapReport reap(bool dry_run, Micros forget_after = 24h) {
+    auto report = store->reap({dry_run, forget_after});
+    if (!report) FAIL(report.error().message);
+    return std::move(*report);
+  }
+};
+
+LeaseRef ref(const Lease& lease) {
+  return {lease.key, lease.owner, lease.token};
+}
+
+template <typename Outcome>
+NotOursWhy why(const Outcome& outcome) {
+  REQUIRE(std::holds_alternative<NotOurs>(outcome));
+  return std::get<NotOurs>(outcome).why;
+}
+
+ForceRefused::Why refused(const ForceOutcome& outcome) {
+  REQUIRE(std::holds_alternative<ForceRefused>(outcome));
+  return std::get<ForceRefused>(outcome).why;
+}
+
+bool renewed(const RenewOutcome& outcome) {
+  return std::holds_alternative<Renewed>(outcome);
+}
+bool released(const ReleaseOutcome& outcome) {
+  return std::holds_alternative<Released>(outcome);
+}
+
+// Everything that says who holds the row until when.
+void check_untouched(const LockStatus& before, const LockStatus& after) {
+  CHECK(after.owner == before.owner);
+  CHECK(after.token == before.token);
+  CHECK(after.expires_at == before.expires_at);
+  CHECK(after.renewed_at == before.renewed_at);
+}
+
+}  // namespace
+
+STORE_CASE("a lock that nobody ever held is granted with its terms and holder in the row") {
+  Fixture t;
+  const BootTime before = the_clock.now();
+  const Lease lease = t.grant(asks("k", "owner-1"));
+  CHECK(lease.owner.text == "owner-1");
+  CHECK(lease.sent_at >= before);
+  CHECK(lease.sent_at <= the_clock.now());
+  CHECK_FALSE(lease.needs_renewal_proof);
+  const LockStatus row = t.row("k");
+  CHECK(row.state == State::held);
+  CHECK(row.kind == Kind::run);
+  CHECK(row.owner == "owner-1");
+  CHECK(row.token == lease.token);
+  CHECK(row.count == 1);
+  CHECK(row.holder.host == "host");
+  CHECK(row.holder.pid == 4711);
+  CHECK(row.holder.user == "user");
+  CHECK(row.holder.command == "job");
+  CHECK(row.holder.note == "note");
+  REQUIRE(row.acquired_at);
+  REQUIRE(row.expires_at);
+  CHECK(row.expires_at->since_epoch == row.acquired_at->since_epoch + 60s);
+  CHECK(row.renewed_at == row.acquired_at);
+  CHECK(row.server_time >= *row.acquired_at);
+  CHECK(row.ttl == 60s);
+  CHECK(row.margin == 1s);
+  CHECK(row.heartbeat == Micros{10s});
+  CHECK_FALSE(row.last);
+  CHECK_FALSE(row.last_success);
+}
+
+STORE_CASE("a held lock is refused and the refusal names the holder") {
+  Fixture t;
+  const Lease lease = t.grant(asks("k", "owner-1"));
+  const LockStatus before = t.row("k");
+  const Conflict refusal = t.conflict(asks("k", "owner-2"));
+  CHECK(refusal.status.owner == "owner-1");
+  CHECK(refusal.status.token == lease.token);
+  CHECK(refusal.status.holder.host == "host");
+  CHECK(refusal.status.grantable_at().since_epoch == before.expires_at->since_epoch + 1s);
+  check_untouched(before, t.row("k"));
+}
+
+STORE_CASE("peeking at a key without a row finds nothing and creates nothing") {
+  Fixture t;
+  auto seen = t.store->peek(key("k"));
+  REQUIRE(seen);
+  CHECK_FALSE(seen->has_value());
+  CHECK(t.listed({{}, {}, false}).empty());
+}
+
+STORE_CASE("of many who try at once exactly one is granted") {
+  Fixture t;
+  constexpr int k_racers = 8;
+  constexpr int k_rounds = 12;
+  std::vector<std::unique_ptr<LeaseStore>> stores;
+  for (int i = 0; i < k_racers; ++i) {
+    stores.push_back(t.under_test->open());
+    REQUIRE(stores.back()->connect());
+  }
+  for (int round = 0; round < k_rounds; ++round) {
+    // Odd rounds race for a row that is there and free, even ones for one that has yet to be created.
+    const std::string name = "race-" + std::to_string(round / 2);
+    std::atomic<int> ready{0}, granted{0}, errors{0};
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < k_racers; ++i) {
+      threads.emplace_back([&, i] {
+        ++ready;
+        while (ready < k_racers) std::this_thread::yield();
+        const auto request = asks(name, "owner-" + std::to_string(round) + "-" + std::to_string(i));
+        const auto outcome = stores[static_cast<std::size_t>(i)]->try_acquire(request);
+        if (!outcome) {
+          ++errors;
+        } else if (std::holds_alternative<Lease>(*outcome)) {
+          ++granted;
+        }
+      });
+    }
+    threads.clear();
+    CHECK(granted == 1);
+    CHECK(errors == 0);
+    const LockStatus row = t.row(name);
+    CHECK(released(t.release({key(name), {row.owner}, row.token})));
+  }
+}
+
+STORE_CASE("an expired lease is taken over at expire_time plus margin and not a moment earlier") {
+  Fixture t;
+  t.grant(asks("k", "owner-1", Kind::acquire, 200ms, 150ms));
+  const ServerTime allowed = t.row("k").grantable_at();
+  bool refused_after_expiry = false;
+  for (;;) {
+    auto outcome = t.acquire(asks("k", "owner-2"));
+    if (std::holds_alternative<Lease>(outcome)) break;
+    refused_after_expiry |= std::get<Conflict>(outcome).status.state == State::expired;
+    std::this_thread::sleep_for(2ms);
+  }
+  CHECK(refused_after_expiry);
+  const LockStatus row = t.row("k");
+  CHECK(row.owner == "owner-2");
+  CHECK(*row.acquired_at >= allowed);
+  CHECK(row.acquired_at->since_epoch < allowed.since_epoch + 1s);
+}
+
+STORE_CASE("a takeover records its predecessor as abandoned") {
+  Fixture t;
+  t.grant(asks("k", "owner-1", Kind::run, 10s, 1s));
+  t.under_test->age("k", 12s, false);
+  const LockStatus before = t.row("k");
+  CHECK(before.state == State::expired);
+  t.grant(asks("k", "owner-2"));
+  const LockStatus row = t.row("k");
+  REQUIRE(row.last);
+  CHECK(row.last->outcome == Outcome::abandoned);
+  CHECK(row.last->acquired_at == before.acquired_at);
+  CHECK_FALSE(row.last->released_at);
+  CHECK_FALSE(row.last->exit_code);
+  CHECK_FALSE(row.last_success);
+}
+
+STORE_CASE("tokens increase across release, expiry, reaping and deletion of the row") {
+  Fixture t;
+  std::vector<Token> tokens;
+  const auto take = [&](const std::string& owner) {
+    tokens.push_back(t.grant(asks("k", owner, Kind::acquire, 10s, 1s)).token);
+  };
+  take("released");
+  CHECK(released(t.release({key("k"), {"released"}, tokens.back()})));
+  take("expired");
+  t.under_test->age("k", 12s, false);
+  take("reaped");
+  t.under_test->age("k", 12s, false);
+  CHECK(t.reap(false).abandoned.size() == 1);
+  take("deleted");
+  t.under_test->delete_row("k");
+  take("last");
+  for (std::size_t i = 1; i < tokens.size(); ++i) CHECK(tokens[i] > tokens[i - 1]);
+}
+
+STORE_CASE("a token from the future is still exceeded") {
+  Fixture t;
+  const Lease first = t.grant(asks("k", "owner-1"));
+  CHECK(released(t.release(ref(first))));
+  t.under_test->age("k", -Micros{240h}, true);  // as if granted by a clock ten days ahead
+  const Token ahead = t.row("k").token;
+  const Lease second = t.grant(asks("k", "owner-2"));
+  CHECK(second.token.value == ahead.value + 1);
+}
+
+STORE_CASE("a row found held by the asker's own owner id is granted and needs proof") {
+  Fixture t;
+  const Lease first = t.grant(asks("k", "owner-1"));
+  const Lease again = t.grant(asks("k", "owner-1"));
+  CHECK(again.token == first.token);
+  CHECK(again.needs_renewal_proof);
+}
+
+STORE_CASE("hold_until keeps a free lock from being granted until it has passed") {
+  Fixture t;
+  CHECK(released(t.release(ref(t.grant(asks("k", "owner-1"))))));
+  t.under_test->set_promise("k", StoreUnderTest::Promise::hold_until, 300ms);
+  const Conflict refusal = t.conflict(asks("k", "owner-2"));
+  CHECK(refusal.status.state == State::cooldown);
+  CHECK(refusal.status.grantable_at() == refusal.status.hold_until);
+  std::this_thread::sleep_for(350ms);
+  t.grant(asks("k", "owner-2"));
+}
+
+STORE_CASE("hold_until outlives expiry and reaping") {
+  Fixture t;
+  t.grant(asks("k", "owner-1", Kind::run, 10s, 1s));
+  t.under_test->age("k", 20s, false);
+  t.under_test->set_promise("k", StoreUnderTest::Promise::hold_until, 1h);
+  t.conflict(asks("k", "owner-2"));
+  CHECK(t.reap(false).abandoned.size() == 1);
+  CHECK(t.row("k").state == State::cooldown);
+  t.conflict(asks("k", "owner-2"));
+}
+
+STORE_CASE("a renewal extends the lease by the stored length from now") {
+  Fixture t;
+  const Lease lease = t.grant(asks("k", "owner-1"));
+  t.under_test->age("k", 20s, false);
+  const BootTime before = the_clock.now();
+  const auto outcome = t.renew(ref(lease));
+  REQUIRE(renewed(outcome));
+  const auto& answer = std::get<Renewed>(outcome);
+  CHECK(answer.ttl == 60s);
+  CHECK(answer.sent_at >= before);
+  CHECK(answer.sent_at <= the_clock.now());
+  const LockStatus row = t.row("k");
+  CHECK(row.expires_at->since_epoch == row.renewed_at->since_epoch + 60s);
+  CHECK(row.token == lease.token);
+  CHECK(row.server_time.since_epoch - row.renewed_at->since_epoch < 5s);
+}
+
+STORE_CASE("two renewals in a row both succeed") {
+  Fixture t;
+  const Lease lease = t.grant(asks("k", "owner-1"));
+  for (int i = 0; i < 50; ++i) CHECK(renewed(t.renew(ref(lease))));
+}
+
+STORE_CASE("a renewal never shortens a lease") {
+  Fixture t;
+  const Lease lease = t.grant(asks("k", "owner-1", Kind::acquire));
+  const auto expires = t.row("k").expires_at;
+  const auto outcome = t.renew(ref(lease), Actor::script, 5s);
+  REQUIRE(renewed(outcome));
+  CHECK(std::get<Renewed>(outcome).expires_at == *expires);
+  CHECK(t.row("k").expires_at == expires);
+}
+
+STORE_CASE("a length given to a renewal is stored for the next") {
+  Fixture t;
+  const Lease lease = t.grant(asks("k", "owner-1", Kind::acquire, 10s));
+  const auto longer = t.renew(ref(lease), Actor::script, 100s);
+  REQUIRE(renewed(longer));
+  CHECK(std::get<Renewed>(longer).ttl == 100s);
+  CHECK(std::get<Renewed>(longer).expires_at == *t.row("k").expires_at);
+  t.under_test->age("k", 50s, false);
+  const auto next = t.renew(ref(lease), Actor::script);
+  REQUIRE(renewed(next));
+  CHECK(std::get<Renewed>(next).ttl == 100s);
+  const LockStatus row = t.row("k");
+  CHECK(row.ttl == 100s);
+  CHECK(row.expires_at->since_epoch == row.renewed_at->since_epoch + 100s);
+}
+
+STORE_CASE("a renewal never revives an expired lease, even an untaken one") {
+  Fixture t;
+  const Lease lease = t.grant(asks("k", "owner-1", Kind::acquire, 10s, 10s));
+  t.under_test->age("k", 11s, false);
+  const LockStatus before = t.row("k");
+  CHECK(why(t.renew(ref(lease))) == NotOursWhy::expired);
+  CHECK(why(t.renew(ref(lease), Actor::script, 1h)) == NotOursWhy::expired);
+  check_untouched(before, t.row("k"));
+}
+
+STORE_CASE("renew and release never touch another's lease") {
+  Fixture t;
+  const Lease old = t.grant(asks("k", "owner-1", Kind::acquire, 10s, 1s));
+  t.under_test->age("k", 12s, false);
+  const Lease current = t.grant(asks("k", "owner-2", Kind::acquire));
+  const LockStatus before = t.row("k");
+  for (const auto actor : {Actor::holder, Actor::script}) {
+    CHECK(why(t.renew(ref(old), actor)) == NotOursWhy::other_holder);
+    CHECK(why(t.release(ref(old), actor)) == NotOursWhy::other_holder);
+    CHECK(why(t.renew({key("k"), {"owner-1"}, std::nullopt}, actor)) == NotOursWhy::other_holder);
+    CHECK(why(t.release({key("k"), {"owner-1"}, std::nullopt}, actor)) == NotOursWhy::other_holder);
+    const Token wrong{current.token.value + 1};
+    CHECK(why(t.renew({key("k"), {"owner-2"}, wrong}, actor)) == NotOursWhy::other_holder);
+    CHECK(why(t.release({key("k"), {"owner-2"}, wrong}, actor)) == NotOursWhy::other_holder);
+    CHECK(why(t.renew({key("absent"), {"owner-2"}, std::nullopt}, actor)) == NotOursWhy::absent);
+    CHECK(why(t.release({key("absent"), {"owner-2"}, std::nullopt}, actor)) == NotOursWhy::absent);
+  }
+  check_untouched(before, t.row("k"));
+}
+
+STORE_CASE("an owner id is matched byte by byte") {
+  Fixture t;
+  t.grant(asks("k", "Owner", Kind::acquire));
+  for (const auto* const other : {"owner", "Owner ", "Owner\t", "Öwner", "Owne", ""})
+    CHECK(why(t.release({key("k"), {other}, std::nullopt})) == NotOursWhy::other_holder);
+  CHECK(released(t.release({key("k"), {"Owner"}, std::nullopt})));
+}
+
+STORE_CASE("a release frees the lock and records how the run ended") {
+  Fixture t;
+  const Lease lease = t.grant(asks("k", "owner-1"));
+  const auto acquired = t.row("k").acquired_at;
+  CHECK(released(t.release(ref(lease), Actor::holder, {Outcome::failed, 3})));
+  const LockStatus row = t.row("k");
+  CHECK(row.state == State::free);
+  CHECK(row.owner.empty());
+  CHECK(row.count == 0);
+  CHECK(row.token == lease.token);
+  CHECK_FALSE(row.expires_at);
+  CHECK_FALSE(row.acquired_at);
+  CHECK(row.grantable_at() <= row.server_time);
+  REQUIRE(row.last);
+  CHECK(row.last->outcome == Outcome::failed);
+  CHECK(row.last->exit_code == 3);
+  CHECK(row.last->acquired_at == acquired);
+  CHECK(row.last->released_at >= acquired);
+  CHECK_FALSE(row.last_success);
+}
+
+STORE_CASE("the last success stays when later runs fail") {
+  Fixture t;
+  const Lease first = t.grant(asks("k", "owner-1"));
+  const auto acquired = t.row("k").acquired_at;
+  CHECK(released(t.release(ref(first), Actor::holder, {Outcome::succeeded, 0})));
+  const auto ended = t.row("k").last->released_at;
+  CHECK(released(
+      t.release(ref(t.grant(asks("k", "owner-2"))), Actor::holder, {Outcome::signalled, std::nullopt})));
+  const LockStatus row = t.row("k");
+  REQUIRE(row.last_success);
+  CHECK(row.last_success->acquired_at == acquired);
+  CHECK(row.last_success->released_at == ended);
+  CHECK(row.last->outcome == Outcome::signalled);
+  CHECK_FALSE(row.last->exit_code);
+}
+
+STORE_CASE("a repeated release finds the lock free and changes nothing") {
+  Fixture t;
+  const Lease lease = t.grant(asks("k", "owner-1"));
+  CHECK(released(t.release(ref(lease), Actor::holder, {Outcome::succeeded, 0})));
+  const LockStatus before = t.row("k");
+  CHECK(why(t.release(ref(lease), Actor::holder, {Outcome::failed, 1})) == NotOursWhy::free);
+  CHECK(why(t.renew(ref(lease))) == NotOursWhy::free);
+  CHECK(t.row("k").last->released_at == before.last->released_at);
+  CHECK(t.row("k").last->outcome == Outcome::succeeded);
+}
+
+STORE_CASE("the holder may release its expired lease while nobody took over, a script may not") {
+  Fixture t;
+  const Lease run = t.grant(asks("run", "owner-1", Kind::run, 10s, 1s));
+  const Lease script = t.grant(asks("script", "owner-1", Kind::acquire, 10s, 1s));
+  t.under_test->age("run", 1h, false);
+  t.under_test->age("script", 1h, false);
+  CHECK(why(t.release(ref(script), Actor::script)) == NotOursWhy::expired);
+  CHECK(t.row("script").owner == "owner-1");
+  CHECK(released(t.release(ref(run), Actor::holder)));
+  CHECK(t.row("run").state == State::free);
+}
+
+STORE_CASE("a script cannot renew or release the lease of a run") {
+  Fixture t;
+  const Lease lease = t.grant(asks("k", "owner-1", Kind::run));
+  const LockStatus before = t.row("k");
+  CHECK(why(t.renew(ref(lease), Actor::script)) == NotOursWhy::run_lease);
+  CHECK(why(t.release(ref(lease), Actor::script)) == NotOursWhy::run_lease);
+  check_untouched(before, t.row("k"));
+}
+
+STORE_CASE("a script renews and releases without knowing the token") {
+  Fixture t;
+  t.grant(asks("k", "owner-1", Kind::acquire));
+  CHECK(renewed(t.renew({key("k"), {"owner-1"}, std::nullopt}, Actor::script)));
+  CHECK(released(t.release({key("k"), {"owner-1"}, std::nullopt}, Actor::script)));
+}
+
+STORE_CASE("a revoked lease is not renewed but runs on to its end, and its holder may still release it") {
+  Fixture t;
+  const Lease lease = t.grant(asks("k", "owner-1"));
+  const auto expires = t.row("k").expires_at;
+  const auto outcome = t.revoke("k", lease.token);
+  REQUIRE(std::holds_alternative<Revoked>(outcome));
+  CHECK(std::get<Revoked>(outcome).status.owner == "owner-1");
+  CHECK(std::get<Revoked>(outcome).status.revoked_at);
+  CHECK(why(t.renew(ref(lease))) == NotOursWhy::revoked);
+  CHECK(t.row("k").expires_at == expires);
+  CHECK(t.row("k").state == State::held);
+  t.conflict(asks("k", "owner-2"));
+  CHECK(released(t.release(ref(lease), Actor::holder, {Outcome::lost, std::nullopt})));
+  const Lease next = t.grant(asks("k", "owner-2"));
+  CHECK_FALSE(t.row("k").revoked_at);
+  CHECK(renewed(t.renew(ref(next))));
+}
+
+STORE_CASE("revoking and freeing need the current token and a holder") {
+  Fixture t;
+  const Lease lease = t.grant(asks("k", "owner-1", Kind::acquire));
+  const LockStatus before = t.row("k");
+  const Token wrong{lease.token.value - 1};
+  CHECK(refused(t.revoke("k", wrong)) == ForceRefused::Why::wrong_token);
+  CHECK(refused(t.free_now("k", wrong)) == ForceRefused::Why::wrong_token);
+  CHECK(refused(t.revoke("absent", wrong)) == ForceRefused::Why::not_held);
+  check_untouched(before, t.row("k"));
+  CHECK_FALSE(t.row("k").revoked_at);
+  CHECK(released(t.release(ref(lease))));
+  CHECK(refused(t.revoke("k", lease.token)) == ForceRefused::Why::not_held);
+  CHECK(refused(t.free_now("k", lease.token)) == ForceRefused::Why::not_held);
+}
+
+STORE_CASE("freeing at once is refused while the heartbeat is younger than two intervals") {
+  Fixture t;
+  const Lease lease = t.grant(asks("k", "owner-1", Kind::run, 60s));  // heartbeat 10 s
+  t.under_test->age("k", 19s, false);
+  CHECK(refused(t.free_now("k", lease.token)) == ForceRefused::Why::fresh_heartbeat);
+  t.under_test->age("k", 2s, false);
+  CHECK(std::holds_alternative<Revoked>(t.free_now("k", lease.token)));
+  const LockStatus row = t.row("k");
+  CHECK(row.state == State::free);
+  REQUIRE(row.last);
+  CHECK(row.last->outcome == Outcome::abandoned);
+  CHECK(why(t.renew(ref(lease))) == NotOursWhy::free);
+}
+
+STORE_CASE("a revocation does not pass for a heartbeat") {
+  Fixture t;
+  const Lease lease = t.grant(asks("k", "owner-1", Kind::run, 60s));
+  t.under_test->age("k", 21s, false);
+  CHECK(std::holds_alternative<Revoked>(t.revoke("k", lease.token)));
+  CHECK(std::holds_alternative<Revoked>(t.free_now("k", lease.token)));
+}
+
+STORE_CASE("a lease without heartbeat is freed at once") {
+  Fixture t;
+  const Lease lease = t.grant(asks("k", "owner-1", Kind::acquire));
+  CHECK(std::holds_alternative<Revoked>(t.free_now("k", lease.token)));
+  t.grant(asks("k", "owner-2"));
+}
+
+STORE_CASE("a, A, a with a space and á are four locks, and so is anything else that differs in a byte") {
+  Fixture t;
+  const std::vector<std::string> names{"a",    "A",  "a ", "\xc3\xa1", "a\xcc\x81",       "a'", "a\"", "a\\",
+                                       "a\\'", "a%", "a_", "a;--",     "\xf0\x9f\x94\x92"};
+  for (const auto& name : names) t.grant(asks(name, "owner of " + name));
+  for (const auto& name : names) CHECK(t.row(name).owner == "owner of " + name);
+  CHECK(released(t.release({key("a"), {"owner of a"}, std::nullopt})));
+  for (const auto& name : names) CHECK((t.row(name).state == State::held) == (name != "a"));
+}
+
+STORE_CASE("a key of 255 bytes works to its last byte") {
+  Fixture t;
+  const std::string longest(255, 'x');
+  t.grant(asks(longest, "owner-1"));
+  t.grant(asks(longest.substr(1) + "y", "owner-2"));
+  CHECK(t.row(longest).owner == "owner-1");
+}
+
+STORE_CASE("text of a holder is stored whole, and cleaned where it is malformed") {
+  Fixture t;
+  auto request = asks("k", "owner-1");
+  request.holder = {"höst", 1, "'; DROP TABLE x; --", "cmd \\ \"q\" \xf0\x9f\x94\x92", "bad \xff byte"};
+  t.grant(request);
+  const LockStatus row = t.row("k");
+  CHECK(row.holder.host == "höst");
+  CHECK(row.holder.user == "'; DROP TABLE x; --");
+  CHECK(row.holder.command == "cmd \\ \"q\" \xf0\x9f\x94\x92");
+  CHECK(row.holder.note == "bad \xef\xbf\xbd byte");
+  request.key = key("long");
+  request.holder.note = std::string(100'000, 'n');
+  request.holder.host = std::string(1000, 'h');
+  t.grant(request);
+  CHECK_FALSE(t.row("long").holder.note.empty());
+}
+
+STORE_CASE("listing selects by key, prefix and state, in the order of the bytes") {
+  Fixture t;
+  for (const auto* const name : {"b", "a%c", "a_c", "abc", "ab", "B", "a\xc3\xa9"})
+    t.grant(asks(name, "owner"));
+  CHECK(released(t.release({key("ab"), {"owner"}, std::nullopt})));
+  t.grant(asks("expired", "owner", Kind::acquire, 10s, 1s));
+  t.under_test->age("expired", 1h, false);
+  using Keys = std::vector<std::string>;
+  CHECK(t.listed({}) == Keys{"B", "a%c", "a_c", "abc", "a\xc3\xa9", "b"});
+  CHECK(t.listed({{}, {}, false}) == Keys{"B", "a%c", "a_c", "ab", "abc", "a\xc3\xa9", "b", "expired"});
+  CHECK(t.listed({{}, "a", false}) == Keys{"a%c", "a_c", "ab", "abc", "a\xc3\xa9"});
+  CHECK(t.listed({{}, "a", true}) == Keys{"a%c", "a_c", "abc", "a\xc3\xa9"});
+  CHECK(t.listed({{}, "a%", false}) == Keys{"a%c"});
+  CHECK(t.listed({{}, "a_", false}) == Keys{"a_c"});
+  CHECK(t.listed({{}, "a\xc3", false}) == Keys{"a\xc3\xa9"});
+  CHECK(t.listed({{}, "\xff\xff", false}).empty());
+  CHECK(t.listed({{}, "", false}).size() == 8);
+  CHECK(t.listed({{key("b"), key("ab"), key("none")}, {}, false}) == Keys{"ab", "b"});
+  CHECK(t.listed({{key("b"), key("ab")}, {}, true}) == Keys{"b"});
+  CHECK(t.listed({{key("b"), key("ab")}, "a", false}) == Keys{"ab"});
+}
+
+STORE_CASE("reaping frees leases past their margin and no others") {
+  Fixture t;
+  for (const auto* const name : {"alive", "in margin", "past"})
+    t.grant(asks(name, "owner", Kind::run, 10s, 5s));
+  t.under_test->age("in margin", 12s, false);
+  t.under_test->age("past", 16s, false);
+  const auto would = t.reap(true);
+  REQUIRE(would.abandoned.size() == 1);
+  CHECK(would.abandoned.front().key == "past");
+  CHECK(would.abandoned.front().owner == "owner");
+  CHECK(would.abandoned.front().holder.host == "host");
+  CHECK(t.row("past").owner == "owner");
+  const auto done = t.reap(false);
+  REQUIRE(done.abandoned.size() == 1);
+  CHECK(done.abandoned.front().key == "past");
+  CHECK(t.row("past").state == State::free);
+  CHECK(t.row("past").last->outcome == Outcome::abandoned);
+  CHECK(t.row("in margin").state == State::expired);
+  CHECK(t.row("alive").state == State::held);
+  CHECK(t.reap(false).abandoned.empty());
+}
+
+STORE_CASE("reaping forgets rows that are free and idle for long, and no others") {
+  Fixture t;
+  const auto make = [&](const std::string& name, Micros idle, bool with_token = true) {
+    CHECK(released(t.release(ref(t.grant(asks(name, "owner"))))));
+    t.under_test->age(name, idle, with_token);
+  };
+  make("fresh", 0s);
+  make("old", 49h);
+  make("oldest", 1000h);
+  make("promised", 49h);
+  t.under_test->set_promise("promised", StoreUnderTest::Promise::keep_until, 1h);
+  make("cooling", 49h);
+  t.under_test->set_promise("cooling", StoreUnderTest::Promise::hold_until, 1h);
+  make("young token", 49h, false);
+  t.grant(asks("held", "owner", Kind::acquire, 2000h, 0s));
+  t.under_test->age("held", 1000h, true);
+  CHECK(t.reap(true, 48h).forgotten == 2);
+  CHECK(t.listed({{}, {}, false}).size() == 7);
+  CHECK(t.reap(false, 48h).forgotten == 2);
+  CHECK(t.listed({{}, {}, false}) ==
+        std::vector<std::string>{"cooling", "fresh", "held", "promised", "young token"});
+}
+
+STORE_CASE("no row is forgotten within a day, whatever is asked") {
+  Fixture t;
+  CHECK(released(t.release(ref(t.grant(asks("k", "owner"))))));
+  t.under_test->age("k", 23h, true);
+  CHECK(t.reap(false, 0s).forgotten == 0);
+  t.under_test->age("k", 2h, true);
+  CHECK(t.reap(false, 0s).forgotten == 1);
+}
+
+STORE_CASE("many rows are forgotten in one go") {
+  Fixture t;
+  for (int i = 0; i < 450; ++i) {
+    const std::string name = "k" + std::to_string(i);
+    t.grant(asks(name, "owner"));
+    CHECK(released(t.release({key(name), {"owner"}, std::nullopt})));
+    t.under_test->age(name, 100h, true);
+  }
+  CHECK(t.reap(false, 48h).forgotten == 450);
+  CHECK(t.listed({{}, {}, false}).empty());
+}
+
+STORE_CASE("after saying goodbye the next call connects anew") {
+  Fixture t;
+  const Lease lease = t.grant(asks("k", "owner-1"));
+  t.store->disconnect();
+  t.store->disconnect();
+  CHECK(renewed(t.renew(ref(lease))));
+}
+
+STORE_CASE("an interrupt outside a call does nothing") {
+  Fixture t;
+  t.store->interrupt();
+  const Lease lease = t.grant(asks("k", "owner-1"));
+  t.store->interrupt();
+  CHECK(renewed(t.renew(ref(lease))));
+}
+
+}  // namespace dblock::contract

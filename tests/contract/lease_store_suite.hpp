@@ -1,0 +1,33 @@
+// The contract of lease/store.hpp as test cases (lease_store_suite.cpp), for every backend. A backend joins
+// with one source that defines make_store_under_test() and one executable that also compiles
+// lease_store_suite.cpp with -DDBLOCK_STORE_NAME="…" (see CMakeLists.txt).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lease/store.hpp"
+
+namespace dblock::contract {
+
+// One empty, migrated store, and a hand on it past the contract.
+class StoreUnderTest {
+ public:
+  StoreUnderTest() = default;
+  StoreUnderTest(const StoreUnderTest&) = delete;
+  StoreUnderTest& operator=(const StoreUnderTest&) = delete;
+  virtual ~StoreUnderTest() = default;
+
+  // A session of its own on the store.
+  [[nodiscard]] virtual std::unique_ptr<lease::LeaseStore> open() = 0;
+
+  // Makes the row look as if everything in it had happened `by` earlier; with_token: the token as well.
+  virtual void age(const std::string& key, Micros by, bool with_token) = 0;
+  enum class Promise { hold_until, keep_until };
+  virtual void set_promise(const std::string& key, Promise which, Micros from_now) = 0;
+  virtual void delete_row(const std::string& key) = 0;
+};
+
+[[nodiscard]] std::unique_ptr<StoreUnderTest> make_store_under_test();
+
+}  // namespace dblock::contract

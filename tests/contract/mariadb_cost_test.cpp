@@ -1,0 +1,135 @@
+// What the verbs cost a MariaDB server, counted by the server itself. Each case has a server of its own, so
+// that nobody else's statements are counted.
+#include <catch2/catch.hpp>
+
+#include "contract/mariadb_store.hpp"
+
+namespace dblock::contract {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace lease;
+using test::Server;
+
+class Counter {
+ public:
+  Counter(test::Connection& session, std::string names) : session_(session), names_(std::move(names)) {}
+
+  // The server's counters, summed; reading them is a statement itself.
+  long long read() {
+    return session_.number(
+        "SELECT SUM(variable_value) FROM information_schema.global_status WHERE variable_name IN (" + names_ +
+        ")");
+  }
+
+  // What reading adds by itself.
+  long long own_cost() {
+    const auto before = read();
+    return read() - before;
+  }
+
+ private:
+  test::Connection& session_;
+  std::string names_;
+};
+
+constexpr const char* k_statements = "'Questions','Com_stmt_prepare'";
+constexpr const char* k_row_reads =
+    "'Handler_read_first','Handler_read_key','Handler_read_next','Handler_read_prev','Handler_read_rnd',"
+    "'Handler_read_rnd_next'";
+
+// As many rows as it takes for a scan to stand out: every `nth` of them held, the others free, all young.
+void fill(test::Database& database, int rows, int nth) {
+  const std::string is_held = "seq%" + std::to_string(nth) + "=1";
+  const std::string now = "UTC_TIMESTAMP(6)";
+  database.sql(
+      "INSERT INTO dblock_lock "
+      "(lock_key,lock_value,create_time,update_time,expire_time,token,version,lock_count,kind,"
+      "ttl_us,margin_us,idle_since,holder_host,holder_pid,holder_user,holder_command,holder_note) "
+      "SELECT CONCAT('bulk/',seq),IF(" +
+      is_held + ",CONCAT('owner-',seq),NULL)," + now + "," + now + ",IF(" + is_held + "," + now +
+      "+INTERVAL 1 DAY,NULL),1000000+seq,1," + is_held + ",'run',60000000,1000000,IF(" + is_held + ",NULL," +
+      now + "),'',0,'','','' FROM seq_1_to_" + std::to_string(rows));
+  database.sql("ANALYZE TABLE dblock_lock");
+}
+
+}  // namespace
+
+TEST_CASE("mariadb: an uncontended run on an existing row costs three statements") {
+  const Server own;
+  MariadbUnderTest t(own.address());
+  const auto store = t.open();
+  const auto first = store->try_acquire(request_for("k", "owner-1"));
+  REQUIRE(first);
+  REQUIRE(store->release({*Key::parse("k"), {"owner-1"}, std::nullopt}, Actor::holder, {}));
+  store->disconnect();
+
+  Counter counter(t.database().root(), k_statements);
+  const auto idle = counter.own_cost();
+  const auto before = counter.read();
+  const auto lease = store->try_acquire(request_for("k", "owner-2"));
+  REQUIRE(lease);
+  REQUIRE(store->release({*Key::parse("k"), {"owner-2"}, std::get<Lease>(*lease).token}, Actor::holder, {}));
+  CHECK(counter.read() - before - idle == 3);
+}
+
+TEST_CASE("mariadb: a renewal by the heartbeat and a look at a key cost one statement each") {
+  const Server own;
+  MariadbUnderTest t(own.address());
+  const auto store = t.open();
+  const auto lease = store->try_acquire(request_for("k", "owner"));
+  REQUIRE(lease);
+  Counter counter(t.database().root(), k_statements);
+  const auto idle = counter.own_cost();
+  auto before = counter.read();
+  REQUIRE(store->renew({*Key::parse("k"), {"owner"}, std::nullopt}, Actor::holder, std::nullopt));
+  CHECK(counter.read() - before - idle == 1);
+  before = counter.read();
+  REQUIRE(store->peek(*Key::parse("k")));
+  CHECK(counter.read() - before - idle == 1);
+}
+
+TEST_CASE("mariadb: no verb reads more rows of a large table than it answers with") {
+  const Server own;
+  MariadbUnderTest t(own.address());
+  fill(t.database(), 20'000, 2);
+  const auto store = t.open();
+  REQUIRE(store->connect());
+  Counter counter(t.database().root(), k_row_reads);
+  const auto idle = counter.own_cost();
+  const auto rows_read = [&](const auto& verb) {
+    const auto before = counter.read();
+    if (const auto done = verb(); !done) FAIL(done.error().message);
+    return counter.read() - before - idle;
+  };
+  CHECK(rows_read([&] { return store->list({{*Key::parse("bulk/77")}, {}, false}); }) < 10);
+  CHECK(rows_read([&] { return store->list({{}, "bulk/1999", false}); }) < 40);  // 11 hits
+  CHECK(rows_read([&] { return store->list({{}, "bulk/1999", true}); }) < 40);
+  CHECK(rows_read([&] { return store->try_acquire(request_for("bulk/2", "owner")); }) < 10);
+  CHECK(rows_read([&] { return store->try_acquire(request_for("new", "owner")); }) < 10);
+  CHECK(rows_read([&] { return store->try_acquire(request_for("bulk/3", "owner")); }) < 10);
+  CHECK(rows_read([&] { return store->renew({*Key::parse("new"), {"owner"}, {}}, Actor::holder, {}); }) < 10);
+  CHECK(rows_read([&] {
+          return store->release({*Key::parse("new"), {"owner"}, {}}, Actor::holder, {});
+        }) < 10);
+  CHECK(rows_read([&] { return store->reap({true, 24h}); }) < 20);
+  CHECK(rows_read([&] { return store->reap({false, 24h}); }) < 20);
+}
+
+TEST_CASE("mariadb: listing what is held does not read what is free") {
+  const Server own;
+  MariadbUnderTest t(own.address());
+  fill(t.database(), 20'000, 400);
+  const auto store = t.open();
+  REQUIRE(store->connect());
+  Counter counter(t.database().root(), k_row_reads);
+  const auto idle = counter.own_cost();
+  const auto before = counter.read();
+  const auto held = store->list({});
+  REQUIRE(held);
+  const auto count = static_cast<long long>(held->locks.size());
+  CHECK(count == 50);
+  CHECK(counter.read() - before - idle < 5 * count);
+}
+
+}  // namespace dblock::contract

@@ -1,0 +1,131 @@
+// Migrations on MariaDB, and how the other verbs meet a schema that does not fit.
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "contract/mariadb_store.hpp"
+#include "store/schema.hpp"
+
+namespace dblock::contract {
+namespace {
+
+using namespace lease;
+
+Error refusal(MariadbUnderTest& t) {
+  const auto connected = t.open()->connect();
+  REQUIRE_FALSE(connected);
+  CHECK(connected.error().code == Errc::schema);
+  return connected.error();
+}
+
+}  // namespace
+
+TEST_CASE("mariadb: migrating applies everything once, and nothing the second time") {
+  MariadbUnderTest t(test::shared_server(), false);
+  auto before = t.admin()->status();
+  REQUIRE(before);
+  CHECK(before->size() == store::migrations().size());
+  for (const auto& state : *before) CHECK_FALSE(state.applied_at);
+  const auto first = t.admin()->apply();
+  REQUIRE(first);
+  CHECK(first->size() == store::migrations().size());
+  const auto second = t.admin()->apply();
+  REQUIRE(second);
+  CHECK(second->empty());
+  const auto after = t.admin()->status();
+  REQUIRE(after);
+  for (const auto& state : *after) {
+    REQUIRE(state.applied_at);
+    CHECK(std::chrono::abs(Micros{test::realtime_micros()} - state.applied_at->since_epoch) <
+          std::chrono::minutes{1});
+  }
+  CHECK(t.open()->connect());
+}
+
+TEST_CASE("mariadb: several hosts may migrate at once, and each migration is reported by one of them") {
+  MariadbUnderTest t(test::shared_server(), false);
+  std::atomic<std::size_t> applied{0};
+  std::atomic<int> failed{0};
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&] {
+      const auto done = t.admin()->apply();
+      if (done) {
+        applied += done->size();
+      } else {
+        ++failed;
+      }
+    });
+  }
+  threads.clear();
+  CHECK(failed == 0);
+  CHECK(applied == store::migrations().size());
+}
+
+TEST_CASE("mariadb: a migration that died half-way is finished by the next") {
+  MariadbUnderTest t;
+  t.database().sql("DELETE FROM dblock_migration WHERE version=" + std::to_string(store::schema_version()));
+  CHECK(refusal(t).message.find("dblock migrate") != std::string::npos);
+  const auto applied = t.admin()->apply();
+  REQUIRE(applied);
+  CHECK(applied->size() == 1);
+  CHECK(t.open()->connect());
+}
+
+TEST_CASE("mariadb: a missing, empty, older or newer schema is refused with the way out") {
+  MariadbUnderTest t(test::shared_server(), false);
+  CHECK(refusal(t).message.find("dblock migrate") != std::string::npos);
+  REQUIRE(t.admin()->apply());
+  t.database().sql("UPDATE dblock_migration SET version=version+1000");
+  const auto newer = refusal(t);
+  CHECK(newer.message.find("newer") != std::string::npos);
+  CHECK(newer.message.find("upgrade dblock") != std::string::npos);
+  const auto migrated = t.admin()->apply();
+  REQUIRE_FALSE(migrated);
+  CHECK(migrated.error().code == Errc::schema);
+  CHECK_FALSE(t.admin()->status());
+  t.database().sql("DELETE FROM dblock_migration");
+  CHECK(refusal(t).message.find("dblock migrate") != std::string::npos);
+}
+
+TEST_CASE("mariadb: a table that lost a column is a schema error") {
+  MariadbUnderTest t;
+  t.database().sql("ALTER TABLE dblock_lock DROP COLUMN holder_note");
+  const auto refused = t.open()->try_acquire(request_for("k", "owner"));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::schema);
+}
+
+TEST_CASE("mariadb: the printed grants are enough for everything but migrating") {
+  MariadbUnderTest t;
+  const std::string user = t.database().name();
+  t.database().sql("CREATE USER " + user);
+  const auto grants = store::grants_for(user, t.database().name());
+  REQUIRE(grants);
+  for (const auto& grant : *grants) t.database().sql(grant);
+  const std::string url = t.database().url(user);
+  const auto store = MariadbUnderTest::open_at(url);
+  const auto outcome = store->try_acquire(request_for("k", "owner"));
+  if (!outcome) FAIL(outcome.error().message);
+  const Lease lease = std::get<Lease>(*outcome);
+  const LeaseRef ref{lease.key, lease.owner, lease.token};
+  CHECK(store->renew(ref, Actor::holder, std::nullopt));
+  CHECK(store->revoke(lease.key, lease.token));
+  CHECK(store->release(ref, Actor::holder, {}));
+  CHECK(store->list({{}, {}, false}));
+  t.age("k", std::chrono::hours{1000}, true);
+  const auto reaped = store->reap({false, std::chrono::hours{48}});
+  REQUIRE(reaped);
+  CHECK(reaped->forgotten == 1);
+
+  const auto status = store::open_schema(settings_of(url), {})->status();
+  CHECK(status);
+  t.database().sql("DROP TABLE dblock_lock");
+  t.database().sql("DELETE FROM dblock_migration WHERE version>1");
+  const auto denied = store::open_schema(settings_of(url), {})->apply();
+  REQUIRE_FALSE(denied);
+  CHECK(denied.error().code == Errc::denied);
+  CHECK(denied.error().message.find("CREATE") != std::string::npos);
+  t.database().sql("DROP USER " + user);
+}
+
+}  // namespace dblock::contract

@@ -1,0 +1,288 @@
+// Sessions on MariaDB: what breaks them, what a broken one means, and what global settings must not change.
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "contract/mariadb_store.hpp"
+#include "support/proxy.hpp"
+
+namespace dblock::contract {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace lease;
+using test::Server;
+
+std::chrono::milliseconds since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+}
+
+Lease grant(LeaseStore& store, const std::string& key, const std::string& owner) {
+  auto outcome = store.try_acquire(request_for(key, owner));
+  if (!outcome) FAIL(outcome.error().message);
+  REQUIRE(std::holds_alternative<Lease>(*outcome));
+  return std::get<Lease>(*outcome);
+}
+
+bool cycle_works(MariadbUnderTest& under_test, const std::string& key) {
+  const auto store = under_test.open();
+  const Lease lease = grant(*store, key, "owner");
+  const auto renewed = store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
+  if (!renewed) FAIL(renewed.error().message);
+  const auto released = store->release({lease.key, lease.owner, lease.token}, Actor::holder, {});
+  if (!released) FAIL(released.error().message);
+  return std::holds_alternative<Renewed>(*renewed) && std::holds_alternative<Released>(*released);
+}
+
+// A session that keeps a key's row locked until it goes.
+struct RowLock {
+  RowLock(MariadbUnderTest& under_test, const std::string& key)
+      : session(under_test.database().server(), "root", under_test.database().name()) {
+    session.sql("BEGIN");
+    session.sql("SELECT * FROM dblock_lock" + under_test.where(key) + " FOR UPDATE");
+  }
+  test::Connection session;
+};
+
+}  // namespace
+
+TEST_CASE("mariadb: a lost reply to a grant is indeterminate, and the row tells that it was done") {
+  MariadbUnderTest t;
+  test::Proxy proxy(t.database().server());
+  const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
+  proxy.cut(test::Proxy::Cut::before_reply, test::containing("INSERT INTO dblock_lock"));
+  const auto lost = store->try_acquire(request_for("k", "owner"));
+  REQUIRE_FALSE(lost);
+  CHECK(lost.error().code == Errc::indeterminate);
+  const auto seen = store->peek(*Key::parse("k"));
+  REQUIRE(seen);
+  REQUIRE(seen->has_value());
+  CHECK((*seen)->owner == "owner");
+  const auto again = store->try_acquire(request_for("k", "owner"));
+  REQUIRE(again);
+  CHECK(std::get<Lease>(*again).needs_renewal_proof);
+}
+
+TEST_CASE(
+    "mariadb: a statement that never arrived is indeterminate too, and the row tells that it was not done") {
+  MariadbUnderTest t;
+  test::Proxy proxy(t.database().server());
+  const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
+  proxy.cut(test::Proxy::Cut::before_statement, test::containing("INSERT INTO dblock_lock"));
+  const auto lost = store->try_acquire(request_for("k", "owner"));
+  REQUIRE_FALSE(lost);
+  CHECK(lost.error().code == Errc::indeterminate);
+  const auto seen = store->peek(*Key::parse("k"));
+  REQUIRE(seen);
+  CHECK_FALSE(seen->has_value());
+}
+
+TEST_CASE("mariadb: lost replies to renewals and releases are indeterminate, to reads unreachable") {
+  MariadbUnderTest t;
+  test::Proxy proxy(t.database().server());
+  const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
+  const Lease lease = grant(*store, "k", "owner");
+  const LeaseRef ref{lease.key, lease.owner, lease.token};
+  proxy.cut(test::Proxy::Cut::before_reply, test::containing("UPDATE dblock_lock"));
+  const auto renewed = store->renew(ref, Actor::holder, std::nullopt);
+  REQUIRE_FALSE(renewed);
+  CHECK(renewed.error().code == Errc::indeterminate);
+  proxy.cut(test::Proxy::Cut::before_reply, test::containing("SELECT lock_key"));
+  const auto seen = store->peek(lease.key);
+  REQUIRE_FALSE(seen);
+  CHECK(seen.error().code == Errc::unreachable);
+  proxy.cut(test::Proxy::Cut::before_reply, test::containing("UPDATE dblock_lock"));
+  const auto released = store->release(ref, Actor::holder, {});
+  REQUIRE_FALSE(released);
+  CHECK(released.error().code == Errc::indeterminate);
+  const auto again = store->release(ref, Actor::holder, {});
+  REQUIRE(again);
+  CHECK(std::get<NotOurs>(*again).why == NotOursWhy::free);
+}
+
+TEST_CASE("mariadb: no statement is ever sent twice by itself") {
+  MariadbUnderTest t;
+  test::Proxy proxy(t.database().server());
+  const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
+  REQUIRE(store->connect());
+  proxy.cut(test::Proxy::Cut::before_reply, test::containing("UPDATE dblock_lock"));
+  REQUIRE_FALSE(store->try_acquire(request_for("k", "owner")));
+  int updates = 0;
+  for (const auto& statement : proxy.statements()) updates += statement.find("UPDATE") != std::string::npos;
+  CHECK(updates == 1);
+}
+
+TEST_CASE("mariadb: an idle session that the server closed is replaced without an error") {
+  MariadbUnderTest t;
+  const auto store = t.open();
+  const Lease lease = grant(*store, "k", "owner");
+  const auto id = t.database().value("SELECT id FROM information_schema.processlist WHERE db='" +
+                                     t.database().name() + "' AND id <> CONNECTION_ID()");
+  t.database().sql("KILL " + id);
+  std::this_thread::sleep_for(100ms);
+  const auto renewed = store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
+  if (!renewed) FAIL(renewed.error().message);
+  CHECK(std::holds_alternative<Renewed>(*renewed));
+}
+
+TEST_CASE("mariadb: the server may drop a session that is idle for longer than was agreed") {
+  MariadbUnderTest t;
+  SystemClock clock;
+  store::SessionOptions options;
+  options.idle_timeout = 1s;
+  const auto store = store::open_store(settings_of(t.database().url()), options, clock);
+  const Lease lease = grant(*store, "k", "owner");
+  const auto sessions = [&] {
+    return t.database().number("SELECT COUNT(*) FROM information_schema.processlist WHERE db='" +
+                               t.database().name() + "' AND user='app'");
+  };
+  CHECK(sessions() == 1);
+  CHECK(test::wait_until([&] { return sessions() == 0; }));
+  CHECK(store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt));
+}
+
+TEST_CASE("mariadb: interrupt ends a call that waits for a row lock") {
+  MariadbUnderTest t;
+  const auto store = t.open();
+  const Lease lease = grant(*store, "k", "owner");
+  const RowLock row_lock(t, "k");
+  const auto start = std::chrono::steady_clock::now();
+  const std::jthread other([&] {
+    std::this_thread::sleep_for(200ms);
+    store->interrupt();
+  });
+  const auto renewed = store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
+  REQUIRE_FALSE(renewed);
+  CHECK(renewed.error().code == Errc::indeterminate);
+  CHECK(since(start) < 1500ms);
+}
+
+TEST_CASE("mariadb: a row lock that is held for long makes a definite failure") {
+  MariadbUnderTest t;
+  const auto store = t.open();
+  const Lease lease = grant(*store, "k", "owner");
+  const RowLock row_lock(t, "k");
+  const auto start = std::chrono::steady_clock::now();
+  const auto renewed = store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
+  REQUIRE_FALSE(renewed);
+  CHECK(renewed.error().code == Errc::unreachable);
+  CHECK(renewed.error().native == 1205);
+  CHECK(since(start) < 8s);
+}
+
+TEST_CASE("mariadb: a server that stops answering costs no more than the network timeout") {
+  Server own;
+  MariadbUnderTest t(own.address());
+  const auto store = MariadbUnderTest::open_at(t.database().url(), 1s);
+  const Lease lease = grant(*store, "k", "owner");
+  own.freeze();
+  const auto start = std::chrono::steady_clock::now();
+  const auto renewed = store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
+  own.thaw();
+  REQUIRE_FALSE(renewed);
+  CHECK(renewed.error().code == Errc::indeterminate);
+  CHECK(since(start) < 3s);
+  const auto again = store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
+  CHECK(again);
+}
+
+TEST_CASE("mariadb: hosts are tried in order until one answers") {
+  MariadbUnderTest t;
+  const auto& server = t.database().server();
+  const std::string port = std::to_string(server.port);
+  const auto store =
+      MariadbUnderTest::open_at("mysql://app@127.0.0.1:1,127.0.0.1:" + port + "/" + t.database().name());
+  const auto connected = store->connect();
+  if (!connected) FAIL(connected.error().message);
+  const auto nobody = MariadbUnderTest::open_at("mysql://app@127.0.0.1:1,127.0.0.1:2/x")->connect();
+  REQUIRE_FALSE(nobody);
+  CHECK(nobody.error().code == Errc::unreachable);
+}
+
+TEST_CASE("mariadb: a refused account, a missing database and a missing server are told apart") {
+  MariadbUnderTest t;
+  const auto& server = t.database().server();
+  const auto code = [](const std::string& url) {
+    const auto connected = MariadbUnderTest::open_at(url)->connect();
+    REQUIRE_FALSE(connected);
+    CHECK(connected.error().message.find("hunter2") == std::string::npos);
+    return connected.error().code;
+  };
+  CHECK(code("mysql://app:hunter2@localhost/" + t.database().name() + "?socket=" + server.socket) ==
+        Errc::denied);
+  CHECK(code("mysql://app@localhost/mysql?socket=" + server.socket) == Errc::denied);
+  CHECK(code("mysql://app@localhost/t_missing?socket=" + server.socket) == Errc::config);
+  CHECK(code("mysql://app@localhost/t_missing?socket=/nowhere.sock") == Errc::unreachable);
+}
+
+TEST_CASE("mariadb: a read-only server is named as such, and nothing is granted") {
+  Server own;
+  MariadbUnderTest t(own.address());
+  t.database().sql("SET GLOBAL read_only=1");
+  const auto refused = t.open()->try_acquire(request_for("k", "owner"));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::unreachable);
+  CHECK(refused.error().message.find("read-only") != std::string::npos);
+}
+
+TEST_CASE("mariadb: no global sql_mode changes what the statements mean") {
+  Server own;
+  MariadbUnderTest t(own.address());
+  int n = 0;
+  for (const auto* const mode :
+       {"", "ORACLE", "MSSQL", "ANSI", "TRADITIONAL", "SIMULTANEOUS_ASSIGNMENT",
+        "NO_BACKSLASH_ESCAPES,ANSI_QUOTES,PIPES_AS_CONCAT,IGNORE_SPACE,HIGH_NOT_PRECEDENCE,REAL_AS_FLOAT",
+        "EMPTY_STRING_IS_NULL,NO_UNSIGNED_SUBTRACTION,PAD_CHAR_TO_FULL_LENGTH,TIME_ROUND_FRACTIONAL"}) {
+    CAPTURE(mode);
+    t.database().sql("SET GLOBAL sql_mode='" + std::string(mode) + "'");
+    CHECK(cycle_works(t, "mode " + std::to_string(++n)));
+    CHECK(cycle_works(t, "mode " + std::to_string(n)));
+  }
+}
+
+TEST_CASE("mariadb: a takeover records its predecessor the same way when assignments are simultaneous") {
+  MariadbUnderTest t;
+  grant(*t.open(), "k", "owner-1");
+  t.age("k", 1h, false);
+  const auto acquired = t.database().column("k", "create_time");
+  // The store's own session cannot be given the mode, so its statement is run in one that has it.
+  test::Proxy proxy(t.database().server());
+  const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
+  grant(*store, "other", "owner-2");
+  std::string statement;
+  for (const auto& seen : proxy.statements()) {
+    if (seen.starts_with("UPDATE")) statement = seen;
+  }
+  const auto at = statement.rfind(test::sql_hex("other"));
+  REQUIRE(at != std::string::npos);
+  statement.replace(at, test::sql_hex("other").size(), test::sql_hex("k"));
+  t.database().sql("SET sql_mode='SIMULTANEOUS_ASSIGNMENT'");
+  t.database().sql(statement);
+  CHECK(t.database().column("k", "lock_value") == "owner-2");
+  CHECK(t.database().column("k", "last_outcome") == "abandoned");
+  CHECK(t.database().column("k", "last_acquired_at") == acquired);
+}
+
+TEST_CASE("mariadb: session time zones, a DST instant and other global settings change nothing") {
+  Server own({"--default-time-zone=-11:00"});
+  MariadbUnderTest t(own.address());
+  for (const auto* const setting :
+       {"time_zone='+12:45'", "autocommit=0", "tx_isolation='SERIALIZABLE'", "sql_safe_updates=1",
+        "innodb_lock_wait_timeout=100", "character_set_server='utf16'", "wait_timeout=1",
+        "div_precision_increment=0",
+        // 01:30 local time exists twice in Berlin that night; the server's own zone is what NOW() would use
+        "timestamp=1761438600.5"}) {
+    CAPTURE(setting);
+    const bool for_session_only = std::string(setting).starts_with("timestamp");
+    t.database().sql((for_session_only ? "SET " : "SET GLOBAL ") + std::string(setting));
+    CHECK(cycle_works(t, setting));
+    const auto store = t.open();
+    const Lease lease = grant(*store, setting, "owner");
+    const auto seen = store->peek(lease.key);
+    REQUIRE(seen);
+    // The server's UTC clock is this machine's, whatever any time zone says.
+    CHECK(std::chrono::abs(Micros{test::realtime_micros()} - (*seen)->server_time.since_epoch) < 10s);
+    CHECK((*seen)->expires_at->since_epoch == (*seen)->acquired_at->since_epoch + 60s);
+  }
+}
+
+}  // namespace dblock::contract

@@ -1,0 +1,78 @@
+#include "contract/mariadb_store.hpp"
+
+#include <catch2/catch.hpp>
+#include <stdexcept>
+
+namespace dblock::contract {
+namespace {
+
+SystemClock the_clock;
+
+std::string shifted(const std::string& column, Micros by) {
+  return column + "=" + column + "-INTERVAL " + std::to_string(by.count()) + " MICROSECOND";
+}
+
+}  // namespace
+
+store::Settings settings_of(const std::string& url) {
+  store::SettingsSources sources;
+  sources.url = url;
+  sources.defaults_file = "/dev/null";
+  auto resolved = store::resolve_settings(sources);
+  if (!resolved) throw std::runtime_error(resolved.error().message);
+  return resolved->settings;
+}
+
+lease::AcquireRequest request_for(const std::string& key, const std::string& owner) {
+  using namespace std::chrono_literals;
+  return {*lease::Key::parse(key), {owner}, lease::Kind::run, {60s, 1s, 10s}, {"host", 1, "user", "job", ""}};
+}
+
+MariadbUnderTest::MariadbUnderTest(const test::ServerAddress& server, bool migrated)
+    : database_(server, test::Database::Schema::none) {
+  if (!migrated) return;
+  const auto applied = admin()->apply();
+  if (!applied) throw std::runtime_error(applied.error().message);
+}
+
+std::unique_ptr<lease::LeaseStore> MariadbUnderTest::open_at(const std::string& url,
+                                                             std::chrono::seconds network_timeout) {
+  store::SessionOptions options;
+  options.network_timeout = network_timeout;
+  return store::open_store(settings_of(url), options, the_clock);
+}
+
+std::unique_ptr<store::SchemaAdmin> MariadbUnderTest::admin() const {
+  return store::open_schema(settings_of(database_.url()), {});
+}
+
+std::string MariadbUnderTest::where(const std::string& key) const {
+  return " WHERE lock_key=" + test::sql_hex(key);
+}
+
+void MariadbUnderTest::age(const std::string& key, Micros by, bool with_token) {
+  std::string set;
+  for (const auto* const column :
+       {"create_time", "update_time", "expire_time", "hold_until", "keep_until", "revoke_time", "idle_since",
+        "last_acquired_at", "last_released_at", "success_acquired_at", "success_released_at"}) {
+    set += (set.empty() ? "" : ",") + shifted(column, by);
+  }
+  if (with_token) set += ",token=token-(" + std::to_string(by.count()) + ")";
+  database_.sql("UPDATE dblock_lock SET " + set + where(key));
+}
+
+void MariadbUnderTest::set_promise(const std::string& key, Promise which, Micros from_now) {
+  const std::string column = which == Promise::hold_until ? "hold_until" : "keep_until";
+  database_.sql("UPDATE dblock_lock SET " + column + "=UTC_TIMESTAMP(6)+INTERVAL " +
+                std::to_string(from_now.count()) + " MICROSECOND" + where(key));
+}
+
+void MariadbUnderTest::delete_row(const std::string& key) {
+  database_.sql("DELETE FROM dblock_lock" + where(key));
+}
+
+std::unique_ptr<StoreUnderTest> make_store_under_test() {
+  return std::make_unique<MariadbUnderTest>();
+}
+
+}  // namespace dblock::contract

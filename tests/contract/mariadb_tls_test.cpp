@@ -1,0 +1,222 @@
+// TLS on MariaDB: what must be refused is refused, and before a password goes out.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <catch2/catch.hpp>
+
+#include <thread>
+
+#include "base/unique_fd.hpp"
+#include "contract/mariadb_store.hpp"
+#include "support/process.hpp"
+
+namespace dblock::contract {
+namespace {
+
+using namespace std::chrono_literals;
+using test::Server;
+using test::TempDir;
+
+// Two certificate authorities, and server certificates of the first: one for 127.0.0.1, one for another name.
+class Certificates {
+ public:
+  Certificates() : directory_(test::state_dir()) {
+    authority("ca");
+    authority("ca2");
+    server("good", "IP:127.0.0.1,DNS:localhost");
+    server("wrong", "DNS:other.example");
+  }
+  [[nodiscard]] std::string file(const std::string& name) const { return directory_.file(name); }
+  [[nodiscard]] std::vector<std::string> server_options(const std::string& name) const {
+    return {"--ssl-ca=" + file("ca.pem"), "--ssl-cert=" + file(name + ".pem"),
+            "--ssl-key=" + file(name + ".key")};
+  }
+
+ private:
+  void openssl(std::vector<std::string> words) {
+    words.insert(words.begin(), "openssl");
+    const auto done = test::run_program({.argv = words}, 60s);
+    if (done.exit != test::exited(0)) FAIL(done.err);
+  }
+  void authority(const std::string& name) {
+    openssl({"req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=" + name, "-keyout",
+             file(name + ".key"), "-out", file(name + ".pem")});
+  }
+  void server(const std::string& name, const std::string& names) {
+    test::write_file(file(name + ".ext"), "subjectAltName=" + names + "\n");
+    openssl({"req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=" + name, "-keyout", file(name + ".key"),
+             "-out", file(name + ".csr")});
+    openssl({"x509", "-req", "-in", file(name + ".csr"), "-CA", file("ca.pem"), "-CAkey", file("ca.key"),
+             "-CAcreateserial", "-days", "2", "-extfile", file(name + ".ext"), "-out", file(name + ".pem")});
+  }
+
+  TempDir directory_;
+};
+
+bool connects(MariadbUnderTest& t, const std::string& parameters) {
+  const auto connected = MariadbUnderTest::open_at(t.database().tcp_url() + parameters)->connect();
+  if (!connected) {
+    INFO(connected.error().message);
+    CHECK(connected.error().code == Errc::unreachable);
+  }
+  return connected.has_value();
+}
+
+// Greets like a server that offers no TLS, asks for the password itself, and keeps all that it is sent.
+class Impostor {
+ public:
+  Impostor() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    REQUIRE(::bind(listener_.get(), generic, size) == 0);
+    REQUIRE(::listen(listener_.get(), 8) == 0);
+    REQUIRE(::getsockname(listener_.get(), generic, &size) == 0);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
+  }
+
+  [[nodiscard]] int port() const { return port_; }
+  // Ends the impostor.
+  std::string heard() {
+    thread_.request_stop();
+    thread_.join();
+    return heard_;
+  }
+
+ private:
+  static std::string packet(char number, const std::string& body) {
+    return std::string{static_cast<char>(body.size()), 0, 0, number} + body;
+  }
+
+  static std::string greeting() {
+    using namespace std::string_literals;
+    // Protocol 10, capabilities without CLIENT_SSL (0x0800 of the lower half) but with plugin authentication.
+    return packet(0, "\x0a" + "10.11.19-MariaDB\0"s + "\1\0\0\0"s + "abcdefgh\0"s + "\xff\xf7"s + "\x21" +
+                         "\2\0"s + "\xff\x80"s + "\x15" + std::string(10, '\0') + "ijklmnopqrst\0"s +
+                         "mysql_native_password\0"s);
+  }
+
+  // "Use mysql_clear_password": the reply would be the password.
+  static std::string ask_for_password() {
+    using namespace std::string_literals;
+    return packet(2, "\xfe" + "mysql_clear_password\0"s);
+  }
+
+  void serve(const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      pollfd waiting{listener_.get(), POLLIN, 0};
+      if (::poll(&waiting, 1, 20) != 1) continue;
+      const UniqueFd client(::accept(listener_.get(), nullptr, nullptr));
+      send_text(client.get(), greeting());
+      if (receive(client.get())) send_text(client.get(), ask_for_password());
+      receive(client.get());
+    }
+  }
+
+  static void send_text(int fd, const std::string& text) {
+    (void)!::send(fd, text.data(), text.size(), MSG_NOSIGNAL);
+  }
+
+  bool receive(int fd) {
+    pollfd client{fd, POLLIN, 0};
+    if (::poll(&client, 1, 500) != 1) return false;
+    char bytes[4096];
+    const auto n = ::recv(fd, bytes, sizeof bytes, 0);
+    if (n > 0) heard_.append(bytes, static_cast<std::size_t>(n));
+    return n > 0;
+  }
+
+  UniqueFd listener_;
+  int port_ = 0;
+  std::string heard_;
+  std::jthread thread_;
+};
+
+std::string what_an_impostor_hears(const std::string& tls) {
+  Impostor impostor;
+  const auto store =
+      MariadbUnderTest::open_at("mysql://visitor:hunter2@127.0.0.1:" + std::to_string(impostor.port()) +
+                                "/locks?connect-timeout=2s&tls=" + tls);
+  CHECK_FALSE(store->connect());
+  return impostor.heard();
+}
+
+}  // namespace
+
+TEST_CASE("mariadb: without TLS on the server only off and prefer connect") {
+  const Certificates certificates;
+  const Server own({"--skip-ssl"});
+  MariadbUnderTest t(own.address());
+  const std::string ca = "&tls-ca=" + certificates.file("ca.pem");
+  CHECK(connects(t, ""));
+  CHECK(connects(t, "?tls=off"));
+  CHECK(connects(t, "?tls=prefer"));
+  CHECK_FALSE(connects(t, "?tls=require"));
+  CHECK_FALSE(connects(t, "?tls=verify-ca" + ca));
+  CHECK_FALSE(connects(t, "?tls=verify-full" + ca));
+  CHECK_FALSE(connects(t, "?tls=verify-full"));
+}
+
+TEST_CASE("mariadb: certificates are checked as far as the mode says") {
+  const Certificates certificates;
+  const std::string ca = "&tls-ca=" + certificates.file("ca.pem");
+  const std::string other_ca = "&tls-ca=" + certificates.file("ca2.pem");
+  {
+    const Server own(certificates.server_options("good"));
+    MariadbUnderTest t(own.address());
+    for (const auto* const mode : {"?tls=off", "?tls=prefer", "?tls=require"}) CHECK(connects(t, mode));
+    CHECK(connects(t, "?tls=verify-ca" + ca));
+    CHECK(connects(t, "?tls=verify-full" + ca));
+    CHECK_FALSE(connects(t, "?tls=verify-ca" + other_ca));
+    CHECK_FALSE(connects(t, "?tls=verify-full" + other_ca));
+    CHECK_FALSE(connects(t, "?tls=verify-full"));  // the system does not know this authority
+  }
+  {
+    const Server own(certificates.server_options("wrong"));
+    MariadbUnderTest t(own.address());
+    CHECK(connects(t, "?tls=require"));
+    CHECK(connects(t, "?tls=verify-ca" + ca));
+    CHECK_FALSE(connects(t, "?tls=verify-full" + ca));
+  }
+}
+
+TEST_CASE("mariadb: the connection is encrypted when TLS is required") {
+  const Certificates certificates;
+  const Server own(certificates.server_options("good"));
+  MariadbUnderTest t(own.address());
+  t.database().sql("CREATE USER locked@'%' REQUIRE SSL");
+  t.database().sql("GRANT ALL ON " + t.database().name() + ".* TO locked@'%'");
+  const auto connected = [&](const std::string& mode) {
+    return MariadbUnderTest::open_at(t.database().tcp_url("locked") + mode)->connect().has_value();
+  };
+  CHECK(connected("?tls=require"));
+  CHECK(connected("?tls=prefer"));
+  CHECK_FALSE(connected("?tls=off"));
+}
+
+TEST_CASE("mariadb: a server without TLS hears not even the user's name when TLS is required") {
+  const Certificates certificates;
+  const std::string ca = "&tls-ca=" + certificates.file("ca.pem");
+  for (const auto& mode : {std::string("require"), "verify-ca" + ca, "verify-full" + ca}) {
+    CAPTURE(mode);
+    CHECK(what_an_impostor_hears(mode).empty());
+  }
+}
+
+TEST_CASE("mariadb: a server that asks for the password itself does not get it") {
+  for (const auto* const mode : {"off", "prefer"}) {
+    CAPTURE(mode);
+    const std::string heard = what_an_impostor_hears(mode);
+    CHECK(heard.find("visitor") != std::string::npos);
+    CHECK(heard.find("hunter2") == std::string::npos);
+    // Capability 0x80 would let the server ask for any of this host's files (LOCAL INFILE).
+    REQUIRE(heard.size() > 8);
+    CHECK((static_cast<unsigned char>(heard[4]) & 0x80U) == 0);
+  }
+}
+
+}  // namespace dblock::contract

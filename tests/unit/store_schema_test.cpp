@@ -1,0 +1,39 @@
+#include <catch2/catch.hpp>
+
+#include "store/schema.hpp"
+
+namespace dblock::store {
+
+TEST_CASE("migrations count from 1 without holes and hold one statement each") {
+  unsigned expected = 1;
+  for (const auto& migration : migrations()) {
+    CAPTURE(migration.name);
+    CHECK(migration.version == expected++);
+    CHECK(migration.name.ends_with(".sql"));
+    CHECK(migration.sql.find(";\n") == std::string_view::npos);
+  }
+  CHECK(schema_version() == migrations().back().version);
+}
+
+TEST_CASE("grants are the least that running jobs needs") {
+  const auto grants = grants_for("nightly", "locks");
+  REQUIRE(grants);
+  CHECK(*grants == std::vector<std::string>{
+                       "GRANT SELECT ON `locks`.`dblock_migration` TO 'nightly'@'%'",
+                       "GRANT SELECT, INSERT, UPDATE, DELETE ON `locks`.`dblock_lock` TO 'nightly'@'%'",
+                   });
+  const auto with_host = grants_for("nightly@10.0.0.%", "locks");
+  REQUIRE(with_host);
+  CHECK(with_host->front().ends_with("TO 'nightly'@'10.0.0.%'"));
+}
+
+TEST_CASE("grants are refused for names that would have to be escaped") {
+  for (const auto* const user : {"", "@host", "u@", "o'brien", "a\\b", "a`b", "a\nb"}) {
+    CAPTURE(user);
+    const auto grants = grants_for(user, "locks");
+    REQUIRE_FALSE(grants);
+    CHECK(grants.error().code == Errc::usage);
+  }
+}
+
+}  // namespace dblock::store

@@ -1,0 +1,133 @@
+#include "store/mariadb/statements.hpp"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cctype>
+
+#include "store/mariadb/errors.hpp"
+#include "store/mariadb/literals.hpp"
+#include "store/schema.hpp"
+
+namespace dblock::store::mariadb {
+namespace {
+
+using namespace std::chrono_literals;
+
+lease::Key key(std::string_view bytes) {
+  return *lease::Key::parse(bytes);
+}
+
+lease::AcquireRequest request() {
+  return {
+      key("k"), {"owner"}, lease::Kind::run, {2min, 3s, 15s}, {"host", 1, "user", "cmd", "it's a \\ note"}};
+}
+
+std::vector<std::string> all_statements() {
+  const lease::LeaseRef ref{key("k"), {"owner"}, lease::Token{7}};
+  lease::LockStatus seen;
+  seen.key = "k";
+  seen.owner = "owner";
+  std::vector<std::string> statements{
+      setup_statement(true, {}, SchemaCheck::on),
+      setup_statement(false, {}, SchemaCheck::off),
+      grant_statement(request()),
+      create_statement(request()),
+      revoke_statement(ref.key, {7}),
+      free_now_statement(ref.key, {7}),
+      peek_statement(ref.key),
+      list_statement({{ref.key}, "pre", true}),
+      expired_statement(),
+      server_time_statement(),
+      abandon_statement(seen),
+      count_idle_statement(24h),
+      select_idle_statement(24h, 10),
+      forget_statement({{"k", 1}, {"l", 2}}, 24h),
+  };
+  for (const auto actor : {lease::Actor::holder, lease::Actor::script}) {
+    statements.push_back(renew_statement(ref, actor, std::nullopt));
+    statements.push_back(renew_statement(ref, actor, 5s));
+    statements.push_back(release_statement(ref, actor, {lease::Outcome::succeeded, 0}));
+  }
+  return statements;
+}
+
+}  // namespace
+
+TEST_CASE("values become hexadecimal literals whatever they hold") {
+  CHECK(bytes_literal("k") == "x'6b'");
+  CHECK(bytes_literal("") == "x''");
+  CHECK(bytes_literal(std::string_view("\0'\\\xff", 4)) == "x'00275cff'");
+  CHECK(text_literal("é", 10) == "_utf8mb4 x'c3a9'");
+  CHECK(text_literal("ab", 1) == "_utf8mb4 x'61'");
+  CHECK(interval(2500ms) == "INTERVAL 2500000 MICROSECOND");
+}
+
+TEST_CASE("no statement uses what the lease protocol forbids") {
+  for (auto statement : all_statements()) {
+    CAPTURE(statement);
+    for (const auto* const forbidden : {"NOW()", "SYSDATE", "CURRENT_TIMESTAMP", "REPLACE", "IGNORE",
+                                        "ON DUPLICATE", "RETURNING", "FOR UPDATE", ";", "\\"}) {
+      CHECK(statement.find(forbidden) == std::string::npos);
+    }
+    CHECK(statement.find("it's") == std::string::npos);
+    const bool decides = statement.starts_with("UPDATE") || statement.starts_with("DELETE");
+    if (decides) {
+      CHECK(statement.find("SELECT") == std::string::npos);
+      CHECK(statement.find(" WHERE lock_key=") + statement.find(" WHERE ((lock_key=") !=
+            2 * std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("a prefix is a range of keys without wildcards") {
+  const auto end_of = [](const std::string& prefix) {
+    const auto statement = list_statement({{}, prefix, false});
+    const auto at = statement.find("lock_key<");
+    return at == std::string::npos ? "" : statement.substr(at + 9, statement.find('\'', at + 12) - at - 8);
+  };
+  CHECK(end_of("ab") == "x'6163'");
+  CHECK(end_of("a\xff") == "x'62'");
+  CHECK(end_of("\xff\xff").empty());
+  CHECK(list_statement({{}, "a%", false}).find("LIKE") == std::string::npos);
+}
+
+TEST_CASE("only what is known to be undone is reported as undone") {
+  const auto code = [](unsigned native, Phase phase) {
+    return make_error("cannot x", "mysql://h/d", {native, "words"}, phase).code;
+  };
+  for (const unsigned native : {2006U, 2013U, 2055U, 1053U, 1927U, 1317U, 1047U, 1180U, 9999U}) {
+    CAPTURE(native);
+    CHECK(code(native, Phase::write) == Errc::indeterminate);
+    CHECK(code(native, Phase::read) == Errc::unreachable);
+    CHECK(code(native, Phase::connect) == Errc::unreachable);
+  }
+  for (const unsigned native : {1205U, 1213U, 1040U, 1203U, 1290U, 1836U}) {
+    CAPTURE(native);
+    CHECK(code(native, Phase::write) == Errc::unreachable);
+  }
+  for (const unsigned native : {1044U, 1045U, 1142U, 1143U, 1227U, 1370U, 1698U})
+    CHECK(code(native, Phase::write) == Errc::denied);
+  CHECK(code(1049, Phase::connect) == Errc::config);
+  CHECK(code(1146, Phase::write) == Errc::schema);
+  CHECK(code(1054, Phase::read) == Errc::schema);
+  CHECK(
+      make_error("", "", {1047, "WSREP has not yet prepared node for application use"}, Phase::write).code ==
+      Errc::unreachable);
+}
+
+TEST_CASE("a schema that does not fit is reported with both versions and the way out") {
+  const auto refused = [](unsigned version) {
+    return make_error("cannot x", "mysql://h/d",
+                      {1231, "Variable 'sql_mode' can't be set to the value of 'dblock_schema_" +
+                                 std::to_string(version) + "'"},
+                      Phase::connect);
+  };
+  CHECK(refused(0).code == Errc::schema);
+  CHECK(refused(0).message.find("dblock migrate") != std::string::npos);
+  const auto newer = refused(schema_version() + 1);
+  CHECK(newer.code == Errc::schema);
+  CHECK(newer.message.find("upgrade dblock") != std::string::npos);
+  CHECK(make_error("", "", {1231, "Variable 'x' can't be set"}, Phase::connect).code == Errc::internal);
+}
+
+}  // namespace dblock::store::mariadb

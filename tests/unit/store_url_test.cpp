@@ -1,0 +1,130 @@
+#include <catch2/catch.hpp>
+
+#include "store/settings.hpp"
+
+namespace dblock::store {
+namespace {
+
+using namespace std::chrono_literals;
+using Hosts = std::vector<HostPort>;
+
+std::string refusal(std::string_view url) {
+  const auto parsed = parse_url(url);
+  REQUIRE_FALSE(parsed);
+  CHECK(parsed.error().code == Errc::config);
+  return parsed.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("a database URL names user, password, hosts and database") {
+  const auto url = parse_url("mysql://nightly:s3cret@db1:3307,db2/locks");
+  REQUIRE(url);
+  CHECK(url->user == "nightly");
+  CHECK(url->password == "s3cret");
+  CHECK(url->hosts == Hosts{{"db1", 3307}, {"db2", 0}});
+  CHECK(url->database == "locks");
+  CHECK_FALSE(url->tls);
+}
+
+TEST_CASE("every part of a database URL may be left to the option file") {
+  const auto url = parse_url("mariadb:///locks");
+  REQUIRE(url);
+  CHECK(url->hosts.empty());
+  CHECK_FALSE(url->user);
+  CHECK(url->database == "locks");
+  const auto host_only = parse_url("MySQL://db1");
+  REQUIRE(host_only);
+  CHECK(host_only->hosts == Hosts{{"db1", 0}});
+  CHECK_FALSE(host_only->database);
+}
+
+TEST_CASE("percent-encoding in a database URL is decoded") {
+  const auto url = parse_url("mysql://a%40b:p%2Fw%3F%23%25@db1/my%20locks?socket=%2Frun%2Fx.sock");
+  REQUIRE_FALSE(url);  // a remote host and a socket contradict each other
+  const auto without_host =
+      parse_url("mysql://a%40b:p%2Fw%3F%23%25@localhost/my%20locks?socket=%2Frun%2Fx.sock");
+  REQUIRE(without_host);
+  CHECK(without_host->user == "a@b");
+  CHECK(without_host->password == "p/w?#%");
+  CHECK(without_host->database == "my locks");
+  CHECK(without_host->socket == "/run/x.sock");
+}
+
+TEST_CASE("IPv6 addresses stand in brackets") {
+  const auto url = parse_url("mysql://[::1]:3307,[2001:db8::7]/locks");
+  REQUIRE(url);
+  CHECK(url->hosts == Hosts{{"::1", 3307}, {"2001:db8::7", 0}});
+  refusal("mysql://[::1/locks");
+  refusal("mysql://::1/locks");
+  refusal("mysql://[db1]/locks");
+}
+
+TEST_CASE("all parameters of a database URL are read") {
+  const auto url = parse_url(
+      "mysql://db1/locks?tls=verify-full&tls-ca=ca.pem&tls-cert=c.pem&tls-key=k.pem&connect-timeout=1500ms&"
+      "password-file=/run/secret");
+  REQUIRE(url);
+  CHECK(url->tls == TlsMode::verify_full);
+  CHECK(url->tls_ca == "ca.pem");
+  CHECK(url->tls_cert == "c.pem");
+  CHECK(url->tls_key == "k.pem");
+  CHECK(url->connect_timeout == 1500ms);
+  CHECK(url->password_file == "/run/secret");
+}
+
+TEST_CASE("an unknown parameter of a database URL is refused by name") {
+  CHECK(refusal("mysql://db1/locks?min-replicas=1").find("\"min-replicas\"") != std::string::npos);
+  CHECK(refusal("mysql://db1/locks?colour=red").find("\"colour\"") != std::string::npos);
+}
+
+TEST_CASE("faulty parameter values of a database URL are refused by name") {
+  CHECK(refusal("mysql://db1/locks?tls=maybe").find("tls") != std::string::npos);
+  CHECK(refusal("mysql://db1/locks?connect-timeout=5").find("connect-timeout") != std::string::npos);
+  CHECK(refusal("mysql://db1/locks?connect-timeout=0").find("connect-timeout") != std::string::npos);
+  CHECK(refusal("mysql://db1/locks?socket=").find("socket") != std::string::npos);
+  CHECK(refusal("mysql://db1/locks?socket=%2").find("socket") != std::string::npos);
+}
+
+TEST_CASE("another kind of database is refused with the kinds there are") {
+  const auto message = refusal("sqlite:/var/lib/locks.db");
+  CHECK(message.find("\"sqlite\"") != std::string::npos);
+  CHECK(message.find("mysql://") != std::string::npos);
+  CHECK(message.find("mariadb://") != std::string::npos);
+  refusal("postgres://db1/locks");
+  refusal("db1/locks");
+  refusal("mysql:db1/locks");
+  refusal("");
+}
+
+TEST_CASE("a host that the client library would read as options is refused") {
+  refusal("mysql://host=db1;ssl-verify=0/locks");
+  refusal("mysql://host%3Ddb1/locks");
+  refusal("mysql://db1,/locks");
+  refusal("mysql://u@:3306/locks");
+}
+
+TEST_CASE("ports are numbers from 1 to 65535") {
+  for (const auto* const port : {"0", "65536", "-1", "3306x", "", "99999999999"})
+    refusal("mysql://db1:" + std::string(port) + "/locks");
+}
+
+TEST_CASE("no message about a database URL repeats the password") {
+  for (const auto* const url : {
+           "mysql://u:hunter2@db1:x/locks",
+           "mysql://u:hunter2/@db1/locks",
+           "mysql://u:hunter2%@db1/locks",
+           "mysql://u:hunter2?x@db1/locks",
+           "mysql://u:1?HUNTER2=hunter2@db1/locks",
+           "mysql://u:hunter2@db1/locks?x=y",
+           "mysql://u:hunter2@db1/locks?tls=hunter2",
+           "hunter2:mysql",
+       }) {
+    CAPTURE(url);
+    CHECK(refusal(url).find("hunter2@") == std::string::npos);
+    CHECK(refusal(url).find("hunter2/") == std::string::npos);
+    CHECK(refusal(url).find("hunter2\"") == std::string::npos);
+  }
+}
+
+}  // namespace dblock::store
