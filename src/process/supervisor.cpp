@@ -45,6 +45,12 @@ class ProcessSupervisor final : public Supervisor {
   ProcessSupervisor(const JobSpec& spec, SharedPage shared)
       : spec_(spec), shared_(std::move(shared)), plan_(spec.kill_grace, spec.slack) {}
 
+  ProcessSupervisor(const ProcessSupervisor&) = delete;
+  ProcessSupervisor& operator=(const ProcessSupervisor&) = delete;
+  ~ProcessSupervisor() override {
+    if (dismissed_) await_guardian();
+  }
+
   Result<void> begin(bool with_parent, std::function<void()> after_death);
 
   void arm_release() override { shared_->release_armed.store(true); }
@@ -75,6 +81,7 @@ class ProcessSupervisor final : public Supervisor {
   void handle_times();
   void request_stop(StopReason reason, int signal);
   void take_over();
+  void await_guardian();
 
   JobSpec spec_;
   Signals signals_;
@@ -90,6 +97,7 @@ class ProcessSupervisor final : public Supervisor {
   std::atomic<bool> revoked_ = false;
   pid_t guardian_ = -1;
   bool guardian_alive_ = false;
+  bool dismissed_ = false;
   int signal_ = 0;
 
   // While the job runs:
@@ -391,6 +399,10 @@ void ProcessSupervisor::finish() {
   if (!guardian_alive_) return;
   gate_.reset();
   channel_.send({MessageType::finish, 0, 0, {}});
+  dismissed_ = true;
+}
+
+void ProcessSupervisor::await_guardian() {
   const BootTime patience = BootClock::now() + k_dismissal_patience;
   while (guardian_alive_ && BootClock::now() < patience) {
     pollfd p{channel_.fd(), POLLIN, 0};
