@@ -222,8 +222,10 @@ void Run::give_back(const lease::Lease& lease, const JobEnd& end, bool lost) {
   const BootTime begun = BootClock::now();
   const auto result = lease_->release({lease.key, lease.owner, lease.token}, run_end(end, lost),
                                       fenced ? k_fenced_release_patience : k_release_patience);
-  if (!fenced) warn_if_slow("releasing", begun, "");
-  if (result == ReleaseResult::released) status_.release = "released";
+  if (result == ReleaseResult::released) {
+    status_.release = "released";
+    if (!fenced) warn_if_slow("releasing", begun, "");
+  }
   if (result == ReleaseResult::unknown) {
     status_.release = "unknown";
     if (!lost) {
