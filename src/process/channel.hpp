@@ -24,6 +24,7 @@ enum class MessageType : std::int32_t {
   forward,  // value: signal for the job alone
   stop,     // value: first signal; begin stopping the whole tree
   resume,   // continue a job that stopped for the terminal
+  unpark,   // Ctrl-Z has stopped the foreground group; see to it that everyone in it goes on
   finish,   // nothing is left to guard; exit
   // guardian -> dblock
   ready,        // value: the job's pid, still behind the gate; negative: -errno of a failed fork

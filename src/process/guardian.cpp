@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -27,8 +28,16 @@ using namespace std::chrono_literals;
 
 // Whether a descendant has left the job's session is no event one could wait for.
 constexpr Nanos k_leftover_poll = 50ms;
+// How long members of the group are looked after that a Ctrl-Z may stop late: a shell between vfork() and
+// exec cannot be stopped, its child can.
+constexpr Nanos k_unpark_period = 1s;
+constexpr Nanos k_unpark_poll = 50ms;
 // A process that survives SIGKILL this long is not ours to kill (another user's) or stuck in the kernel.
 constexpr Nanos k_kill_patience = 5s;
+
+BootTime earlier(const std::optional<BootTime>& one, BootTime other) {
+  return one ? std::min(*one, other) : other;
+}
 
 class Guardian {
  public:
@@ -62,6 +71,7 @@ class Guardian {
   void signal_job_or_group(int signal);
   void signal_rest(int signal, pid_t but_group = 0);
   void continue_job();
+  void unpark();
   void kill_tree();
   void finish(bool tree_dead);
   void reaped(pid_t pid, int wait_status);
@@ -77,6 +87,7 @@ class Guardian {
   pid_t job_ = -1;
   pid_t job_session_ = -1;
   Phase phase_ = Phase::running;
+  std::optional<BootTime> unpark_until_;
   bool fenced_ = false;
   bool tree_dead_ = false;
 };
@@ -137,10 +148,8 @@ void Guardian::close_all_but(std::initializer_list<int> kept) {
 void Guardian::step() {
   follow_plan();
   auto wake_at = phase_ == Phase::finished ? std::nullopt : plan_.next_change();
-  if (phase_ == Phase::leftovers) {
-    const BootTime look_again = BootClock::now() + k_leftover_poll;
-    wake_at = wake_at ? std::min(*wake_at, look_again) : look_again;
-  }
+  if (phase_ == Phase::leftovers) wake_at = earlier(wake_at, BootClock::now() + k_leftover_poll);
+  if (unpark_until_) wake_at = earlier(wake_at, BootClock::now() + k_unpark_poll);
   if (wake_at) {
     timer_.arm(*wake_at);
   } else {
@@ -161,6 +170,7 @@ void Guardian::step() {
   while (::read(child_events_.get(), &ignored, sizeof ignored) > 0) {
   }
   handle_stopped_job();
+  if (unpark_until_) unpark();
   handle_children();
 }
 
@@ -214,6 +224,18 @@ void Guardian::continue_job() {
   const pid_t group = ::getpgid(job_);
   if (group > 0) ::kill(-group, SIGCONT);
   ::kill(job_, SIGCONT);
+}
+
+// The group's members in the foreground cannot be waiting for the terminal, so all that are stopped may go
+// on.
+void Guardian::unpark() {
+  if (phase_ != Phase::running || BootClock::now() >= *unpark_until_) {
+    unpark_until_.reset();
+    return;
+  }
+  const bool some_stopped =
+      std::ranges::any_of(descendants(::getpid()), [](const ProcessInfo& p) { return p.state == 'T'; });
+  if (some_stopped) continue_job();
 }
 
 void Guardian::handle_stopped_job() {
@@ -295,6 +317,9 @@ void Guardian::handle_messages() {
         break;
       case MessageType::resume:
         if (phase_ == Phase::running && job_ > 0) continue_job();
+        break;
+      case MessageType::unpark:
+        unpark_until_ = BootClock::now() + k_unpark_period;
         break;
       case MessageType::guard:
         break;  // having been woken is enough: follow_plan() reads the deadline

@@ -6,6 +6,7 @@
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -34,6 +35,7 @@ constexpr Nanos k_guardian_patience = 1s;
 constexpr Nanos k_kill_patience = 5s;
 constexpr Nanos k_terminal_poll = 200ms;
 constexpr Nanos k_dismissal_patience = 2s;
+constexpr int k_no_signal = 0;  // the grace begins, but the job has had its signal
 
 // glibc 2.36 declares pidfd_open() without C linkage for C++.
 int pidfd_open(pid_t pid) {
@@ -78,6 +80,7 @@ class ProcessSupervisor final : public Supervisor {
   void handle_job_stopped(int signal);
   void handle_signals();
   void handle_signal(const signalfd_siginfo& info);
+  [[nodiscard]] bool terminal_is_raw() const;
   void handle_times();
   void request_stop(StopReason reason, int signal);
   void take_over();
@@ -107,6 +110,7 @@ class ProcessSupervisor final : public Supervisor {
   std::optional<BootTime> look_at_terminal_;
   pid_t job_ = -1;
   bool told_of_stop_ = false;
+  bool interrupted_at_terminal_ = false;
   bool over_ = false;
   JobEnd end_;
 };
@@ -201,6 +205,9 @@ JobEnd ProcessSupervisor::run_job(const std::vector<std::string>& environment,
   max_runtime_ = max_runtime;
   while (!over_) step();
   environment_ = nullptr;
+  // A shell's loop around us stops at Ctrl-C only when it sees us die of it, also when the job had to be
+  // killed.
+  if (interrupted_at_terminal_ && end_.status == ExitStatus{true, SIGKILL}) end_.status = {true, SIGINT};
   return std::move(end_);
 }
 
@@ -327,15 +334,19 @@ void ProcessSupervisor::handle_signals() {
 
 void ProcessSupervisor::handle_signal(const signalfd_siginfo& info) {
   const auto number = static_cast<int>(info.ssi_signo);
-  // Made by the terminal for its whole foreground group: the job has it already, and what Ctrl-C means is the
-  // job's to say (it may be an interactive program).
+  // Made by the terminal for its whole foreground group: the job has it already.
   const bool job_has_it = info.ssi_code == SI_KERNEL && terminal_;
   switch (number) {
     case SIGCHLD:
       check_guardian();
       break;
     case SIGINT:
-      if (!job_has_it) request_stop(StopReason::signal, number);
+      if (!job_has_it) {
+        request_stop(StopReason::signal, number);
+      } else if (!terminal_is_raw()) {
+        interrupted_at_terminal_ = true;
+        request_stop(StopReason::signal, k_no_signal);
+      }
       break;
     case SIGTERM:
     case SIGHUP:
@@ -347,9 +358,23 @@ void ProcessSupervisor::handle_signal(const signalfd_siginfo& info) {
     case SIGWINCH:
       if (!job_has_it) channel_.send({MessageType::forward, number, 0, {}});
       break;
+    case SIGTSTP:
+      // From the terminal it has stopped every member of the foreground group that does not handle it, of
+      // which the guardian sees no more than its own child.
+      if (job_has_it) {
+        channel_.send({MessageType::unpark, 0, 0, {}});
+        handle_job_stopped(SIGTSTP);
+      }
+      break;
     default:
-      break;  // TSTP, TTIN, TTOU: a lock cannot be parked
+      break;  // TTIN, TTOU: meant for a job in the background, which shares our group
   }
+}
+
+// An interactive program at its prompt reads key by key; to it Ctrl-C is one more key, not the end.
+bool ProcessSupervisor::terminal_is_raw() const {
+  termios mode{};
+  return ::tcgetattr(terminal_.get(), &mode) == 0 && (mode.c_lflag & ICANON) == 0;
 }
 
 void ProcessSupervisor::handle_times() {
@@ -373,7 +398,7 @@ void ProcessSupervisor::handle_times() {
 void ProcessSupervisor::request_stop(StopReason reason, int signal) {
   if (end_.stopped == StopReason::none) {
     end_.stopped = reason;
-    end_.stop_signal = signal;
+    end_.stop_signal = signal == k_no_signal ? SIGINT : signal;
   }
   plan_.request(BootClock::now());
   channel_.send({MessageType::stop, signal, 0, {}});

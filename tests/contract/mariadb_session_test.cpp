@@ -156,6 +156,26 @@ TEST_CASE("mariadb: interrupt ends a call that waits for a row lock") {
   CHECK(since(start) < 1500ms);
 }
 
+// I4: the deadline counts from before the statement was sent. Counted from the reply, a slow answer would
+// make the holder believe in its lease for longer than the server does.
+TEST_CASE("mariadb: a slow reply does not lengthen what the holder may believe") {
+  MariadbUnderTest t;
+  test::Proxy proxy(t.database().server());
+  const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
+  SystemClock clock;
+  REQUIRE(store->connect());
+  proxy.delay(400ms);
+  BootTime before = clock.now();
+  const Lease lease = grant(*store, "k", "owner");
+  CHECK(lease.sent_at - before < 200ms);
+  CHECK(clock.now() - before >= 400ms);
+  before = clock.now();
+  const auto renewed = store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
+  REQUIRE(renewed);
+  CHECK(std::get<Renewed>(*renewed).sent_at - before < 200ms);
+  CHECK(clock.now() - before >= 400ms);
+}
+
 TEST_CASE("mariadb: a row lock that is held for long makes a definite failure") {
   MariadbUnderTest t;
   const auto store = t.open();

@@ -1,0 +1,185 @@
+// Bad input gets a clear message and 64, before any connection is made.
+#include <catch2/catch.hpp>
+
+#include "support/dblock.hpp"
+
+namespace dblock::test {
+namespace {
+
+// Configured, but nothing is listening there: 69 would show that somebody tried.
+const Words k_nowhere{"DBLOCK_DB=mysql://app@127.0.0.1:1/d"};
+
+std::string usage_error(const Words& words) {
+  const auto finished = dblock_bare(words, k_nowhere);
+  INFO(finished.err);
+  CHECK(finished.exit == exited(64));
+  CHECK(ends_with_exit_line(finished.err, 64));
+  CHECK(finished.out.empty());
+  return finished.err;
+}
+
+std::string usage_error_of_run(const Words& options) {
+  return usage_error(run_words("k", options, {"true"}));
+}
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("bad keys are refused with 64") {
+  const std::string longest(255, 'x');
+  CHECK(says(usage_error(run_words("", {}, {"true"})), "key"));
+  CHECK(says(usage_error(run_words(longest + "x", {}, {"true"})), "255"));
+  CHECK(says(usage_error(run_words("two\nlines", {}, {"true"})), "control"));
+  CHECK(says(usage_error(run_words("tab\there", {}, {"true"})), "control"));
+  CHECK(says(usage_error(run_words("delete\x7f", {}, {"true"})), "control"));
+  CHECK(says(usage_error(run_words("c1\xc2\x85", {}, {"true"})), "control"));
+  CHECK(says(usage_error(run_words("bad\xff", {}, {"true"})), "UTF-8"));
+  CHECK(says(usage_error(run_words("overlong\xc0\xaf", {}, {"true"})), "UTF-8"));
+  CHECK(says(usage_error(run_words("surrogate\xed\xa0\x80", {}, {"true"})), "UTF-8"));
+  CHECK(says(usage_error(run_words("cut\xe2\x82", {}, {"true"})), "UTF-8"));
+  for (const char* verb : {"acquire", "renew", "release", "inspect"}) usage_error({verb, "--key", "a\nb"});
+}
+
+TEST_CASE("a key of 255 bytes and keys in any script are fine") {
+  Database database;
+  for (const std::string& key :
+       {std::string(255, 'x'), std::string("ключ 鍵 🔑"), std::string("-dash"), std::string(" ")})
+    CHECK(dblock(database, {"run", "--key=" + key, "--", "true"}).exit == exited(0));
+  CHECK(database.number("SELECT MAX(LENGTH(lock_key)) FROM dblock_lock") == 255);
+  CHECK(database.number("SELECT COUNT(*) FROM dblock_lock") == 4);
+}
+
+TEST_CASE("a message about a key shows its bytes escaped") {
+  const std::string err = usage_error(run_words("a\x1b[31mb\nc", {}, {"true"}));
+  CHECK_FALSE(says(err, "\x1b"));
+}
+
+TEST_CASE("a duration without a unit is told how to write it") {
+  CHECK(says(usage_error_of_run({"--wait", "10"}), "10s"));
+  CHECK(says(usage_error_of_run({"-w", "10"}), "10s"));
+  CHECK(says(usage_error_of_run({"--ttl", "90"}), "90s"));
+  CHECK(says(usage_error_of_run({"--max-runtime=5"}), "5s"));
+}
+
+TEST_CASE("a bare zero is a duration") {
+  const Database database;
+  CHECK(dblock(database, run_words("k", {"--wait", "0"}, {"true"})).exit == exited(0));
+  CHECK(dblock(database, run_words("k", {"--margin", "0"}, {"true"})).exit == exited(0));
+}
+
+TEST_CASE("negative overflowing and nonsensical durations are refused") {
+  for (const char* value : {"-5s", "-1ms", "99999999999999999999s", "999999999999999999d", "1e9s", "5 s", "s",
+                            "5x", "", "1h-30m", "0x10s", "infinity", "1.2.3s", "+-1s"}) {
+    INFO(value);
+    usage_error_of_run({std::string("--wait=") + value});
+    usage_error_of_run({std::string("--ttl=") + value});
+  }
+  usage_error_of_run({"--ttl", "forever"});
+}
+
+TEST_CASE("a ttl out of range is refused") {
+  usage_error_of_run({"--ttl", "999ms"});
+  usage_error_of_run({"--ttl", "0"});
+  usage_error_of_run({"--ttl", "31d"});
+  usage_error({"acquire", "--key", "k", "--ttl", "100ms"});
+}
+
+TEST_CASE("timings that leave no room for a second renewal are refused with both sides shown") {
+  const std::string err = usage_error_of_run({"--ttl", "10s", "--heartbeat", "4s", "--kill-grace", "3s"});
+  CHECK(says(err, "heartbeat"));
+  CHECK(says(err, "10s"));
+  usage_error_of_run({"--ttl", "10s", "--heartbeat", "5s"});
+  usage_error_of_run({"--ttl", "10s", "--heartbeat", "0"});
+  usage_error_of_run({"--ttl", "10s", "--kill-grace", "10s"});
+  usage_error_of_run({"--ttl", "10s", "--margin", "11s"});
+}
+
+TEST_CASE("unknown options are refused with a suggestion") {
+  CHECK(says(usage_error_of_run({"--waitt", "5s"}), "--wait"));
+  CHECK(says(usage_error_of_run({"--hartbeat", "5s"}), "--heartbeat"));
+  usage_error_of_run({"--frobnicate"});
+  usage_error_of_run({"-Z"});
+  usage_error({"--nonsense", "run", "--key", "k", "true"});
+}
+
+TEST_CASE("options that other issues will bring are unknown until then") {
+  for (const char* option : {"--shared", "--no-reentrant", "--local"}) usage_error_of_run({option});
+  usage_error_of_run({"--slots", "2"});
+}
+
+TEST_CASE("unknown subcommands are refused with a suggestion") {
+  CHECK(says(usage_error({"runn", "--key", "k", "true"}), "run"));
+  CHECK(says(usage_error({"aquire", "--key", "k"}), "acquire"));
+  usage_error({"frobnicate"});
+  usage_error({});
+}
+
+TEST_CASE("missing commands keys and values are refused") {
+  CHECK(says(usage_error({"run", "--key", "k"}), "command"));
+  CHECK(says(usage_error({"run", "--key", "k", "--"}), "command"));
+  CHECK(says(usage_error({"run", "--", "true"}), "--key"));
+  usage_error({"run", "--key"});
+  usage_error({"run", "--key", "k", "-c"});
+  usage_error({"acquire", "--ttl", "10s"});
+  usage_error({"renew", "--key", "k"});
+  usage_error({"release", "--key", "k"});
+}
+
+TEST_CASE("acquire without a ttl names what is missing") {
+  CHECK(says(usage_error({"acquire", "--key", "k"}), "--ttl"));
+}
+
+TEST_CASE("a command and -c together are refused") {
+  usage_error({"run", "--key", "k", "-c", "true", "--", "true"});
+}
+
+TEST_CASE("bad numbers names and signals are refused") {
+  usage_error_of_run({"--conflict-exit-code", "256"});
+  usage_error_of_run({"--conflict-exit-code", "-1"});
+  usage_error_of_run({"-E", "many"});
+  usage_error_of_run({"--signal", "NOSUCH"});
+  usage_error_of_run({"--leftovers", "maybe"});
+  usage_error({"acquire", "--key", "k", "--ttl", "10s", "--format", "cobol"});
+  usage_error({"release", "--key", "k", "--force", "--token", "abc"});
+  usage_error({"reap", "--forget-after", "1h"});
+  usage_error({"inspect", "--format", "cobol"});
+}
+
+TEST_CASE("everything after the first word that is no option belongs to the job") {
+  const Database database;
+  const auto finished =
+      dblock(database, {"run", "--key", "k", "printf", "%s|", "--key", "-c", "--", "--ttl=1"});
+  CHECK(finished.exit == exited(0));
+  CHECK(finished.out == "--key|-c|--|--ttl=1|");
+}
+
+TEST_CASE("a bad value in the environment names its variable") {
+  const auto finished = dblock_bare(run_words("k", {}, {"true"}), {k_nowhere[0], "DBLOCK_WAIT=10"});
+  CHECK((finished.exit == exited(64) || finished.exit == exited(78)));
+  CHECK(says(finished.err, "DBLOCK_WAIT"));
+}
+
+TEST_CASE("a bad url is a configuration error that does not show its password") {
+  for (const char* url :
+       {"postgres://app:geheim@h/d", "mysql://app:geheim@h:99999/d", "mysql://app:geheim@h/d?nonsense=1",
+        "mysql://app:geheim@h/d?tls=maybe", "mysql://app:geheim@h/", "mysql://app:geh%zzeim@h/d"}) {
+    const auto finished = dblock_bare(run_words("k", {}, {"true"}), {std::string("DBLOCK_DB=") + url});
+    INFO(url << "\n" << finished.err);
+    CHECK(finished.exit == exited(78));
+    CHECK(finished.err.find("geh") == std::string::npos);
+  }
+}
+
+TEST_CASE("help and version go to stdout and exit 0") {
+  for (const Words& words :
+       {Words{"--help"}, Words{"-h"}, Words{"run", "--help"}, Words{"--version"}, Words{"-V"}}) {
+    const auto finished = dblock_bare(words);
+    CHECK(finished.exit == exited(0));
+    CHECK_FALSE(finished.out.empty());
+    CHECK(finished.err.empty());
+  }
+}
+
+}  // namespace
+}  // namespace dblock::test

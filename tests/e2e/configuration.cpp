@@ -1,0 +1,167 @@
+// What counts as configured, and in which order; passwords.
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "support/dblock.hpp"
+
+namespace dblock::test {
+namespace {
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string option_group(const Database& database, const std::string& more = "") {
+  return "[dblock]\nsocket = " + database.server().socket + "\ndatabase = " + database.name() + "\n" + more;
+}
+
+TEST_CASE("a cron line with nothing but an option file in HOME works") {
+  Database database;
+  const TempDir home;
+  write_file(home.file(".my.cnf"), option_group(database, "user = app\n"), 0600);
+  const auto finished = run_program(
+      {.argv = {"env", "-i", "HOME=" + home.path(), "PATH=/usr/bin:/bin", "LOGNAME=root", "SHELL=/bin/sh",
+                "/bin/sh", "-c", dblock_binary() + " run --key nightly -- true"}});
+  INFO(finished.err);
+  CHECK(finished.exit == exited(0));
+  CHECK(finished.err.empty());
+  CHECK(database.column("nightly", "last_exit_code") == "0");
+}
+
+TEST_CASE("the client groups fill in the user but never the server") {
+  const Database database;
+  const TempDir directory;
+  write_file(directory.file("client.cnf"), "[client]\nsocket = " + database.server().socket +
+                                               "\nuser = app\ndatabase = " + database.name() + "\n");
+  const auto refused =
+      dblock_bare({"--defaults-file", directory.file("client.cnf"), "run", "--key", "k", "--", "true"});
+  INFO(refused.err);
+  CHECK(refused.exit == exited(78));
+  write_file(directory.file("both.cnf"), option_group(database) + "[client]\nuser = app\n");
+  CHECK(
+      dblock_bare({"--defaults-file", directory.file("both.cnf"), "run", "--key", "k", "--", "true"}).exit ==
+      exited(0));
+}
+
+TEST_CASE("a group without a database is not a configuration") {
+  const Database database;
+  const TempDir directory;
+  write_file(directory.file("my.cnf"), "[dblock]\nsocket = " + database.server().socket + "\nuser = app\n");
+  CHECK(dblock_bare({"--defaults-file", directory.file("my.cnf"), "inspect"}).exit == exited(78));
+}
+
+TEST_CASE("a defaults file that is not there is 78") {
+  const auto finished = dblock_bare({"--defaults-file", "/nonexistent/my.cnf", "inspect"},
+                                    {"DBLOCK_DB=mysql://app@127.0.0.1:1/d"});
+  CHECK(finished.exit == exited(78));
+  CHECK(says(finished.err, "/nonexistent/my.cnf"));
+}
+
+TEST_CASE("parts of the url win over the option file one by one") {
+  Database database;
+  const std::string user = database.account("IDENTIFIED BY 'from-file'");
+  const TempDir directory;
+  write_file(directory.file("my.cnf"),
+             "[client]\nuser = " + user +
+                 "\npassword = from-file\n[dblock]\nhost = 127.0.0.1\nport = 1\ndatabase = "
+                 "elsewhere\n",
+             0600);
+  const auto finished = dblock_bare(
+      {"--defaults-file", directory.file("my.cnf"), "run", "--key", "k", "--", "true"},
+      {"DBLOCK_DB=mysql://127.0.0.1:" + std::to_string(database.server().port) + "/" + database.name()});
+  INFO(finished.err);
+  CHECK(finished.exit == exited(0));
+}
+
+TEST_CASE("a flag wins over the environment and that over a configuration file") {
+  const Database database;
+  const TempDir directory;
+  write_file(directory.file("dblock.conf"), "db = " + database.url() + "\n");
+  const Words words{"--config", directory.file("dblock.conf"), "inspect"};
+  CHECK(dblock_bare(words).exit == exited(0));
+  CHECK(dblock_bare(words, {"DBLOCK_DB=mysql://app@127.0.0.1:1/d"}).exit == exited(69));
+  CHECK(dblock_bare({"--db", database.url(), "--config", directory.file("dblock.conf"), "inspect"},
+                    {"DBLOCK_DB=mysql://app@127.0.0.1:1/d"})
+            .exit == exited(0));
+}
+
+TEST_CASE("the user's configuration file is found and its options apply") {
+  const Database database;
+  const TempDir directory;
+  std::filesystem::create_directory(directory.file("cfg"));
+  write_file(directory.file("cfg/dblock.conf"),
+             "db = " + database.url() + "\n[run]\nconflict-exit-code = 44\n");
+  const Words env{"XDG_CONFIG_HOME=" + directory.file("cfg")};
+  REQUIRE(dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, env).exit == exited(0));
+  CHECK(dblock_bare(run_words("k", {}, {"true"}), env).exit == exited(44));
+}
+
+TEST_CASE("an unknown option in a configuration file is 78 with file and line") {
+  const TempDir directory;
+  write_file(directory.file("dblock.conf"), "# fine\nfrobnicate = 1\n");
+  const auto finished = dblock_bare({"--config", directory.file("dblock.conf"), "inspect"});
+  CHECK(finished.exit == exited(78));
+  CHECK(says(finished.err, "dblock.conf"));
+  CHECK(says(finished.err, "2"));
+}
+
+TEST_CASE("a password in a url on the command line works with a warning and is shown nowhere") {
+  Database database;
+  const std::string user = database.account("IDENTIFIED BY 'p@ss/w:rd'");
+  const std::string url = database.url(user + ":p%40ss%2Fw%3Ard");
+  const auto warned = dblock_bare({"--db", url, "run", "--key", "k", "--", "true"});
+  INFO(warned.err);
+  CHECK(warned.exit == exited(0));
+  CHECK(says(warned.err, "password"));
+  CHECK_FALSE(says(warned.err, "ss/w"));
+  CHECK_FALSE(says(warned.err, "p%40ss"));
+  const auto quiet = dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=" + url});
+  CHECK(quiet.exit == exited(0));
+  CHECK(quiet.err.empty());
+}
+
+TEST_CASE("a password file loses one newline and warns when others may read it") {
+  Database database;
+  const std::string user = database.account("IDENTIFIED BY 'secret '");
+  const TempDir directory;
+  const std::string file = directory.file("password");
+  write_file(file, "secret \n", 0600);
+  const Words env{"DBLOCK_DB=" + database.url(user), "DBLOCK_PASSWORD_FILE=" + file};
+  const auto quiet = dblock_bare(run_words("k", {}, {"true"}), env);
+  INFO(quiet.err);
+  CHECK(quiet.exit == exited(0));
+  CHECK(quiet.err.empty());
+  write_file(file, "secret \n", 0644);
+  const auto warned = dblock_bare(run_words("k", {}, {"true"}), env);
+  CHECK(warned.exit == exited(0));
+  CHECK(says(warned.err, file));
+  CHECK(dblock_bare({"--db", database.url(user) + "&password-file=" + file, "inspect"}).exit == exited(0));
+  CHECK(dblock_bare({"--db", database.url(user) + "&password-file=/nonexistent", "inspect"}).exit ==
+        exited(78));
+}
+
+TEST_CASE("the second host of a url is tried when the first does not answer") {
+  const Database database;
+  const auto finished =
+      dblock_bare(run_words("k", {}, {"true"}),
+                  {"DBLOCK_DB=mysql://app@127.0.0.1:1,127.0.0.1:" + std::to_string(database.server().port) +
+                   "/" + database.name()});
+  INFO(finished.err);
+  CHECK(finished.exit == exited(0));
+}
+
+TEST_CASE("both schemes mean the same") {
+  const Database database;
+  const std::string url = database.tcp_url();
+  CHECK(dblock_bare({"--db", "mariadb" + url.substr(5), "inspect"}).exit == exited(0));
+}
+
+TEST_CASE("names with special characters are decoded") {
+  Database database;
+  database.sql("CREATE OR REPLACE USER 'at@home'@'%'");
+  database.sql("GRANT ALL ON " + database.name() + ".* TO 'at@home'@'%'");
+  CHECK(dblock_bare({"--db", database.url("at%40home"), "inspect"}).exit == exited(0));
+}
+
+}  // namespace
+}  // namespace dblock::test

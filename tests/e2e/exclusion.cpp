@@ -1,0 +1,178 @@
+// Invariants I1 and I2 through the real binary: no overlap, rising tokens, no takeover before its time.
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "support/dblock.hpp"
+#include "support/overlap.hpp"
+#include "support/proxy.hpp"
+
+namespace dblock::test {
+namespace {
+
+TEST_CASE("sixteen racing processes never overlap and their tokens rise", "[tsan]") {
+  Database database;
+  const TempDir directory;
+  const std::string log = directory.file("log");
+  constexpr std::size_t k_rounds = 3;
+  constexpr std::size_t k_racers = 16;
+  for (std::size_t round = 0; round < k_rounds; ++round) {
+    std::vector<std::unique_ptr<Process>> racers;
+    for (std::size_t i = 0; i < k_racers; ++i) {
+      racers.push_back(std::make_unique<Process>(dblock_spawn(
+          database, run_words("race", {"--wait", "60s"}, {job_binary(), "interval", log, "5"}))));
+    }
+    for (const auto& racer : racers) CHECK(racer->wait(60s * slowness()) == exited(0));
+  }
+  const auto intervals = read_intervals(log);
+  CHECK(intervals.size() == k_rounds * k_racers);
+  CHECK(exclusion_violation(intervals).empty());
+}
+
+TEST_CASE("of racers that do not wait those who lose run nothing") {
+  Database database;
+  const TempDir directory;
+  const std::string log = directory.file("log");
+  for (int round = 0; round < 3; ++round) {
+    const std::string key = "round" + std::to_string(round);  // a fresh row: INSERT against INSERT
+    std::vector<std::unique_ptr<Process>> racers;
+    for (int i = 0; i < 16; ++i)
+      racers.push_back(std::make_unique<Process>(
+          dblock_spawn(database, run_words(key, {}, {job_binary(), "interval", log, "300"}))));
+    int won = 0;
+    for (const auto& racer : racers) {
+      const Exit exit = racer->wait();
+      INFO(racer->err());
+      CHECK((exit == exited(0) || exit == exited(75)));
+      won += exit == exited(0) ? 1 : 0;
+    }
+    CHECK(won >= 1);
+  }
+  CHECK(exclusion_violation(read_intervals(log)).empty());
+}
+
+TEST_CASE("racers whose first inserter is killed neither deadlock nor overlap") {
+  Database database;
+  const TempDir directory;
+  const std::string log = directory.file("log");
+  std::vector<std::unique_ptr<Process>> racers;
+  for (int i = 0; i < 12; ++i)
+    racers.push_back(std::make_unique<Process>(
+        dblock_spawn(database, run_words("k", {"--wait", "60s"}, {job_binary(), "interval", log, "20"}))));
+  // Whichever connection is inserting now loses its statement.
+  for (int i = 0; i < 20; ++i) {
+    for (const auto& row :
+         database.sql("SELECT id FROM information_schema.processlist WHERE user = 'app' AND db = '" +
+                      database.name() + "' AND info LIKE '%INSERT%' LIMIT 1"))
+      try {
+        database.sql("KILL " + row[0]);
+      } catch (const std::exception&) {  // it ended by itself
+      }
+  }
+  for (const auto& racer : racers) {
+    INFO(racer->err());
+    CHECK(racer->wait(60s * slowness()) == exited(0));
+  }
+  CHECK(exclusion_violation(read_intervals(log)).empty());
+}
+
+unsigned long long token_of_run(const Database& database) {
+  const auto finished = dblock(database, run_words("k", {"--wait", "20s"}, sh("echo $DBLOCK_TOKEN")));
+  REQUIRE(finished.exit == exited(0));
+  return std::stoull(finished.out);
+}
+
+unsigned long long token_of_acquire(const Database& database, const Words& more) {
+  Words words{"acquire", "--key", "k", "--format", "shell"};
+  words.insert(words.end(), more.begin(), more.end());
+  const auto finished = dblock(database, words);
+  REQUIRE(finished.exit == exited(0));
+  const auto at = finished.out.find("DBLOCK_TOKEN=");
+  REQUIRE(at != std::string::npos);
+  const auto digits = finished.out.find_first_of("0123456789", at);
+  return std::stoull(finished.out.substr(digits));
+}
+
+TEST_CASE("tokens rise across release and expiry and takeover and reap and a server restart") {
+  Server server;
+  Database database(server.address());
+  std::vector<unsigned long long> tokens;
+  tokens.push_back(token_of_run(database));
+  tokens.push_back(token_of_run(database));
+  tokens.push_back(token_of_acquire(database, {"--ttl", "1s", "--margin", "0"}));
+  tokens.push_back(
+      token_of_acquire(database, {"--ttl", "1s", "--margin", "0", "--wait", "10s"}));  // takeover
+  REQUIRE(wait_until(
+      [&] { return database.number("SELECT expire_time < UTC_TIMESTAMP(6) FROM dblock_lock") == 1; }));
+  REQUIRE(dblock(database, {"reap"}).exit == exited(0));
+  CHECK_FALSE(database.has_holder("k"));
+  tokens.push_back(token_of_run(database));
+  server.stop_gracefully();
+  server.start();
+  tokens.push_back(token_of_run(database));
+  server.stop_hard();
+  server.start();
+  tokens.push_back(token_of_run(database));
+  // A deleted row: the clock alone must carry the order.
+  database.sql("DELETE FROM dblock_lock");
+  tokens.push_back(token_of_run(database));
+  for (std::size_t i = 1; i < tokens.size(); ++i) CHECK(tokens[i] > tokens[i - 1]);
+}
+
+TEST_CASE("a token grows even when the server's clock stands in the past") {
+  Database database;
+  REQUIRE(token_of_run(database) > 0);
+  database.sql(
+      "UPDATE dblock_lock SET token = 9000000000000000");  // the year 2255: an earlier clock ran ahead
+  CHECK(token_of_run(database) == 9000000000000001ULL);
+}
+
+TEST_CASE("an acquired lease is taken over not before expire_time plus margin by the server's clock") {
+  Database database;
+  for (const char* margin : {"0", "400ms", "1s"}) {
+    INFO(margin);
+    REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "1s", "--margin", margin}).exit == exited(0));
+    const long long free_at = database.number(
+        "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', expire_time) + margin_us FROM dblock_lock WHERE "
+        "lock_key = 'k'");
+    REQUIRE(free_at > 0);
+    // Asked again and again, since a waiter would know itself when asking makes sense.
+    REQUIRE(wait_until([&] {
+      return dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0);
+    }));
+    CHECK(database.number("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', create_time) FROM dblock_lock") >=
+          free_at);
+    database.sql("DELETE FROM dblock_lock");
+  }
+}
+
+TEST_CASE("just before its time an expired lease is still held for everyone") {
+  Database database;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "10s", "--margin", "10s"}).exit == exited(0));
+  // Move the lease into the past instead of waiting: 9.5 s expired of a margin of 10 s.
+  database.sql(
+      "UPDATE dblock_lock SET expire_time = UTC_TIMESTAMP(6) - INTERVAL 9500000 MICROSECOND, margin_us = "
+      "10000000");
+  CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(75));
+  CHECK(dblock(database, {"inspect", "--key", "k", "--exit-code"}).exit == exited(75));
+  CHECK(dblock(database, run_words("k", {"--wait", "10s"}, {"true"})).exit == exited(0));
+}
+
+TEST_CASE("a and A and a-with-space and a-acute are four locks") {
+  Database database;
+  const std::vector<std::string> keys{"a", "A", "a ", "\xc3\xa1"};
+  std::set<std::string> owners;
+  for (const auto& key : keys) {
+    const auto finished = dblock(database, {"acquire", "--key", key, "--ttl", "60s"});
+    INFO(finished.err);
+    CHECK(finished.exit == exited(0));
+    owners.insert(finished.out);
+  }
+  CHECK(owners.size() == 4);
+  CHECK(database.number("SELECT COUNT(*) FROM dblock_lock") == 4);
+  for (const auto& key : keys) CHECK(dblock(database, run_words(key, {}, {"true"})).exit == exited(75));
+  CHECK(dblock(database, run_words("a\xcc\x81", {}, {"true"})).exit ==
+        exited(0));  // not normalised: a fifth lock
+}
+
+}  // namespace
+}  // namespace dblock::test

@@ -1,0 +1,215 @@
+// Every exit code of the contract's table, through the real binary. (76 by revocation and by outage:
+// tests/fault.)
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "support/dblock.hpp"
+
+namespace dblock::test {
+namespace {
+
+void expect_own_code(const Finished& finished, int code) {
+  INFO(finished.err);
+  CHECK(finished.exit == exited(code));
+  CHECK(ends_with_exit_line(finished.err, code));
+  CHECK(finished.out.empty());
+}
+
+TEST_CASE("a job that succeeds makes run exit 0 without a word") {
+  const Database database;
+  const auto finished = dblock(database, run_words("k", {}, {"true"}));
+  CHECK(finished.exit == exited(0));
+  CHECK(finished.out.empty());
+  CHECK(finished.err.empty());
+}
+
+TEST_CASE("the job's own exit code passes through whatever it is") {
+  const Database database;
+  for (const int code : {1, 2, 63, 64, 69, 75, 76, 78, 123, 124, 126, 127, 128, 130, 137, 254, 255}) {
+    const auto finished = dblock(database, run_words("k", {}, sh("exit " + std::to_string(code))));
+    INFO(finished.err);
+    CHECK(finished.exit == exited(code));
+    CHECK(finished.err.find("dblock: exit") == std::string::npos);  // the code is the job's, not dblock's
+  }
+  CHECK_FALSE(database.name().empty());
+}
+
+TEST_CASE("dblock dies of the signal that killed its job and dumps no core") {
+  const Database database;
+  const TempDir directory;
+  for (const int number : {SIGTERM, SIGINT, SIGKILL, SIGHUP, SIGSEGV, SIGABRT, SIGQUIT, SIGUSR1, SIGPIPE}) {
+    auto spec = dblock_spawn(database,
+                             run_words("k", {}, sh("ulimit -c 0; kill -" + std::to_string(number) + " $$")));
+    spec.cwd = directory.path();
+    const auto finished = run_program(spec);
+    INFO(finished.err);
+    CHECK(finished.exit == killed_by(number));
+  }
+  CHECK(std::filesystem::is_empty(directory.path()));
+}
+
+TEST_CASE("a held lock is 75 and names the holder") {
+  Database database;
+  const TempDir directory;
+  Process holder(
+      dblock_spawn(database, run_words("k", {}, sh("touch " + directory.file("up") + "; sleep 60"))));
+  await_file(holder, directory.file("up"));
+  const auto refused = dblock(database, run_words("k", {}, {"true"}));
+  expect_own_code(refused, 75);
+  CHECK(refused.err.find(":" + std::to_string(holder.pid())) != std::string::npos);
+  CHECK(dblock(database, {"acquire", "--key", "k", "--ttl", "10s"}).exit == exited(75));
+}
+
+TEST_CASE("an unreachable host is 69 within the connect timeout") {
+  // Nothing listens on port 1. 192.0.2.1 (TEST-NET-1) swallows packets, or is refused at once by the network.
+  expect_own_code(dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=mysql://app@127.0.0.1:1/d"}), 69);
+  const auto before = std::chrono::steady_clock::now();
+  const auto finished = dblock_bare(run_words("k", {}, {"true"}),
+                                    {"DBLOCK_DB=mysql://app@192.0.2.1:3306/d?connect-timeout=1s"});
+  expect_own_code(finished, 69);
+  CHECK(std::chrono::steady_clock::now() - before < 4s * slowness());
+  CHECK(finished.err.find("192.0.2.1") != std::string::npos);
+}
+
+TEST_CASE("a missing socket is 69 and names the socket") {
+  const auto finished = dblock_bare(run_words("k", {}, {"true"}),
+                                    {"DBLOCK_DB=mysql://app@localhost/d?socket=/nonexistent/sock"});
+  expect_own_code(finished, 69);
+  CHECK(finished.err.find("/nonexistent/sock") != std::string::npos);
+}
+
+TEST_CASE("a server that does not answer is 69 within the connect timeout") {
+  Server server;
+  const Database database(server.address());
+  server.freeze();
+  const auto before = std::chrono::steady_clock::now();
+  const auto finished =
+      dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=" + database.tcp_url() + "?connect-timeout=1s"});
+  expect_own_code(finished, 69);
+  CHECK(std::chrono::steady_clock::now() - before < 4s * slowness());
+}
+
+TEST_CASE("a read-only server is 69 and said to be read-only") {
+  Server server;
+  Database database(server.address());
+  REQUIRE(dblock(database, run_words("seen", {}, {"true"})).exit == exited(0));
+  database.sql("SET GLOBAL read_only = 1");
+  const TempDir directory;
+  for (const char* key : {"seen", "new"}) {
+    const auto finished = dblock(database, run_words(key, {}, {"touch", directory.file("ran")}));
+    expect_own_code(finished, 69);
+    CHECK(finished.err.find("read-only") != std::string::npos);
+  }
+  CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
+}
+
+TEST_CASE("a wrong password is 77 and the password is shown nowhere") {
+  Database database;
+  const std::string user = database.account("IDENTIFIED BY 'right-one'");
+  std::string url = database.url(user + ":wrong-one");
+  const auto finished = dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=" + url});
+  expect_own_code(finished, 77);
+  CHECK(finished.err.find("wrong-one") == std::string::npos);
+  CHECK(finished.err.find(user) != std::string::npos);
+}
+
+TEST_CASE("a missing privilege is 77") {
+  Database database;
+  const std::string user = database.account("", "SELECT");
+  expect_own_code(dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=" + database.url(user)}), 77);
+}
+
+TEST_CASE("a missing database is 78") {
+  const Database database;
+  const auto finished =
+      dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=" + shared_server().url("t_missing_database")});
+  expect_own_code(finished, 78);
+  CHECK(finished.err.find("t_missing_database") != std::string::npos);
+  CHECK_FALSE(database.name().empty());
+}
+
+TEST_CASE("nothing configured is 78 and shows the ways to configure") {
+  const auto finished = dblock_bare(run_words("k", {}, {"true"}));
+  expect_own_code(finished, 78);
+  CHECK(finished.err.find("DBLOCK_DB") != std::string::npos);
+  CHECK(finished.err.find("[dblock]") != std::string::npos);
+}
+
+TEST_CASE("renewing or releasing a lease that is not ours is 76") {
+  const Database database;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "30s"}).exit == exited(0));
+  expect_own_code(dblock(database, {"renew", "--key", "k", "--owner", "somebody-else"}), 76);
+  expect_own_code(dblock(database, {"release", "--key", "k", "--owner", "somebody-else"}), 76);
+  expect_own_code(dblock(database, {"release", "--key", "never-seen", "--owner", "x"}), 76);
+}
+
+TEST_CASE("max-runtime stops the job with 124 even when it then exits 0") {
+  Database database;
+  const auto finished = dblock(database, run_words("k", {"--max-runtime", "300ms"},
+                                                   sh("trap 'exit 0' TERM; while :; do sleep 0.05; done")));
+  expect_own_code(finished, 124);
+  CHECK_FALSE(database.has_holder("k"));
+  CHECK(database.column("k", "last_outcome") == "timed_out");
+}
+
+TEST_CASE("max-runtime kills a job that ignores the first signal after the grace") {
+  Database database;
+  const auto finished = dblock(database, run_words("k", {"--max-runtime", "200ms", "--kill-grace", "300ms"},
+                                                   sh("trap '' TERM; while :; do sleep 0.05; done")));
+  expect_own_code(finished, 124);
+  CHECK_FALSE(database.has_holder("k"));
+}
+
+TEST_CASE("a command that is not there is 127 before anything is locked") {
+  Database database;
+  for (const char* name : {"no-such-program-anywhere", "/no/such/path", "./missing"}) {
+    const auto finished = dblock(database, run_words("k", {}, {name}));
+    expect_own_code(finished, 127);
+    CHECK(finished.err.find(name) != std::string::npos);
+  }
+  CHECK(database.number("SELECT COUNT(*) FROM dblock_lock") == 0);
+}
+
+TEST_CASE("a command that cannot be executed is 126 before anything is locked") {
+  Database database;
+  const TempDir directory;
+  write_file(directory.file("plain"), "#!/bin/sh\n", 0644);
+  expect_own_code(dblock(database, run_words("k", {}, {directory.file("plain")})), 126);
+  expect_own_code(dblock(database, run_words("k", {}, {directory.path()})), 126);
+  CHECK(database.number("SELECT COUNT(*) FROM dblock_lock") == 0);
+}
+
+TEST_CASE("a command without an interpreter is run by the shell or is 126 and leaves the lock free") {
+  Database database;
+  const TempDir directory;
+  write_file(directory.file("script"), "#!/no/such/interpreter\n", 0755);
+  const auto finished = dblock(database, run_words("k", {}, {directory.file("script")}));
+  INFO(finished.err);
+  const bool expected = finished.exit == exited(126) || finished.exit == exited(127);
+  CHECK(expected);
+  CHECK_FALSE(database.has_holder("k"));
+}
+
+TEST_CASE("a missing command is found without waiting for the lock") {
+  Database database;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  const auto before = std::chrono::steady_clock::now();
+  CHECK(dblock(database, run_words("k", {"--wait", "30s"}, {"no-such-program"})).exit == exited(127));
+  CHECK(std::chrono::steady_clock::now() - before < 5s);
+}
+
+TEST_CASE("inspect with max-age is 1 for a key whose last success is too old or never was") {
+  Database database;
+  const auto never = dblock(database, {"inspect", "--key", "never", "--max-age", "1h"});
+  CHECK(never.exit == exited(1));
+  CHECK((never.out + never.err).find("never") != std::string::npos);
+  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  CHECK(dblock(database, {"inspect", "--key", "k", "--max-age", "1h"}).exit == exited(0));
+  REQUIRE(dblock(database, run_words("bad", {}, {"false"})).exit == exited(1));
+  CHECK(dblock(database, {"inspect", "--key", "bad", "--max-age", "1h"}).exit == exited(1));
+}
+
+}  // namespace
+}  // namespace dblock::test

@@ -1,0 +1,179 @@
+// inspect: who holds what, for people and programs.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "support/dblock.hpp"
+
+namespace dblock::test {
+namespace {
+
+using nlohmann::json;
+
+json inspect_json(const Database& database, const Words& more = {}) {
+  Words words{"--json", "inspect"};
+  words.insert(words.end(), more.begin(), more.end());
+  const auto finished = dblock(database, words);
+  INFO(finished.err);
+  REQUIRE(finished.exit == exited(0));
+  return json::parse(finished.out);
+}
+
+std::vector<std::string> keys_of(const json& document) {
+  std::vector<std::string> keys;
+  for (const auto& lock : document.at("locks")) keys.push_back(lock.at("key"));
+  return keys;
+}
+
+void hold(const Database& database, const std::string& key, const Words& more = {}) {
+  Words words{"acquire", "--key", key, "--ttl", "60s"};
+  words.insert(words.end(), more.begin(), more.end());
+  REQUIRE(dblock(database, words).exit == exited(0));
+}
+
+TEST_CASE("the table shows held locks with their holder") {
+  Database database;
+  hold(database, "reports", {"--note", "for the board"});
+  REQUIRE(dblock(database, run_words("ended", {}, {"true"})).exit == exited(0));
+  const auto finished = dblock(database, {"inspect"});
+  CHECK(finished.exit == exited(0));
+  CHECK(finished.out.find("reports") != std::string::npos);
+  CHECK(finished.out.find("for the board") != std::string::npos);
+  CHECK(finished.out.find(database.column("reports", "token")) != std::string::npos);
+  CHECK(finished.out.find("@") != std::string::npos);
+  CHECK(finished.out.find("ended") == std::string::npos);
+  const auto all = dblock(database, {"inspect", "--all"});
+  CHECK(all.out.find("ended") != std::string::npos);
+}
+
+TEST_CASE("json has the documented fields") {
+  Database database;
+  hold(database, "k", {"--note", "n"});
+  const json document = inspect_json(database);
+  CHECK(document.at("format") == 1);
+  CHECK(document.at("server_time").get<std::string>().ends_with("Z"));
+  REQUIRE(document.at("locks").size() == 1);
+  const json& lock = document.at("locks").at(0);
+  INFO(lock.dump(2));
+  for (const char* field :
+       {"key",          "kind",        "mode",       "slot",       "state",       "owner",
+        "token",        "count",       "host",       "pid",        "user",        "command",
+        "note",         "acquired_at", "renewed_at", "expires_at", "ttl_ms",      "margin_ms",
+        "remaining_ms", "held_ms",     "waiters",    "last",       "last_success"})
+    CHECK(lock.contains(field));
+  CHECK(lock.at("kind") == "acquire");
+  CHECK(lock.at("mode") == "exclusive");
+  CHECK(lock.at("state") == "held");
+  CHECK(lock.at("owner") == database.column("k", "lock_value"));
+  CHECK(lock.at("ttl_ms") == 60'000);
+  CHECK(lock.at("remaining_ms").get<long>() <= 60'000);
+  CHECK(lock.at("remaining_ms").get<long>() > 30'000);
+  CHECK(lock.at("last").is_null());
+  // RFC 3339, UTC, microseconds: 2026-11-21T12:41:03.000001Z
+  const std::string acquired = lock.at("acquired_at");
+  CHECK(acquired.size() == 27);
+  CHECK(acquired[10] == 'T');
+  CHECK(acquired[19] == '.');
+}
+
+TEST_CASE("the last run and the last success are told after the lock is free") {
+  const Database database;
+  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(dblock(database, run_words("k", {}, sh("exit 7"))).exit == exited(7));
+  const json lock = inspect_json(database, {"--all"}).at("locks").at(0);
+  CHECK(lock.at("state") == "free");
+  CHECK(lock.at("last").at("exit_code") == 7);
+  CHECK(lock.at("last").at("outcome") == "failed");
+  CHECK_FALSE(lock.at("last_success").at("released_at").is_null());
+  CHECK(lock.at("last_success").at("released_at") < lock.at("last").at("released_at"));
+}
+
+TEST_CASE("key and prefix select by bytes") {
+  const Database database;
+  for (const char* key : {"etl/a", "etl/b", "etl_c", "ETL/d", "etl%"}) hold(database, key);
+  CHECK(keys_of(inspect_json(database, {"--prefix", "etl/"})) == Words{"etl/a", "etl/b"});
+  CHECK(keys_of(inspect_json(database, {"--prefix", "etl%"})) == Words{"etl%"});
+  CHECK(keys_of(inspect_json(database, {"--prefix", "etl_"})) == Words{"etl_c"});
+  CHECK(keys_of(inspect_json(database, {"--key", "etl/b", "--key", "ETL/d"})) == Words{"ETL/d", "etl/b"});
+  CHECK(keys_of(inspect_json(database)).size() == 5);
+}
+
+TEST_CASE("an expired lease is shown as such with all") {
+  Database database;
+  hold(database, "k");
+  database.sql("UPDATE dblock_lock SET expire_time = UTC_TIMESTAMP(6) - INTERVAL 1 HOUR");
+  CHECK(keys_of(inspect_json(database)).empty());
+  CHECK(inspect_json(database, {"--all"}).at("locks").at(0).at("state") == "expired");
+}
+
+TEST_CASE("exit-code says whether an exclusive acquire would be refused") {
+  const Database database;
+  hold(database, "held");
+  CHECK(dblock(database, {"inspect", "--key", "held", "--exit-code"}).exit == exited(75));
+  CHECK(dblock(database, {"inspect", "--key", "free", "--exit-code"}).exit == exited(0));
+  CHECK(dblock(database, {"inspect", "--key", "free", "--key", "held", "--exit-code"}).exit == exited(75));
+}
+
+TEST_CASE("inspect changes no row and needs no right to write") {
+  Database database;
+  hold(database, "k");
+  const std::string user = database.account("", "SELECT");
+  const std::string before = database.column("k", "version");
+  const auto finished = dblock_bare({"inspect", "--all"}, {"DBLOCK_DB=" + database.url(user)});
+  INFO(finished.err);
+  CHECK(finished.exit == exited(0));
+  CHECK(database.column("k", "version") == before);
+}
+
+TEST_CASE("hostile text in a row is escaped wherever it is printed") {
+  Database database;
+  hold(database, "k");
+  // A terminal title, a colour, a line break, a right-to-left override and an isolate.
+  const std::string hostile =
+      "\x1b]0;owned\x07\x1b[31mred\r\nfake line\xe2\x80\xaeoverride\xe2\x81\xa6isolate\xc2\x9b"
+      "1m";
+  for (const char* column : {"holder_note", "holder_host", "holder_user", "holder_command"})
+    database.sql(std::string("UPDATE dblock_lock SET ") + column + " = CONVERT(" + sql_hex(hostile) +
+                 " USING utf8mb4)");
+  database.sql("UPDATE dblock_lock SET lock_key = " + sql_hex(hostile) +
+               ", lock_value = " + sql_hex(hostile));
+  database.sql(
+      "INSERT INTO dblock_lock SELECT " + sql_hex("k") +
+      ", lock_value, create_time, update_time, expire_time, token, version, lock_count, kind, ttl_us, "
+      "margin_us, "
+      "heartbeat_us, hold_until, keep_until, revoke_time, idle_since, holder_host, holder_pid, holder_user, "
+      "holder_command, holder_note, last_acquired_at, last_released_at, last_outcome, last_exit_code, "
+      "success_acquired_at, success_released_at FROM dblock_lock");
+  std::string printed;
+  for (const Words& words :
+       {Words{"inspect"}, Words{"inspect", "--all"}, Words{"inspect", "--json"},
+        Words{"release", "--key", "k", "--force"},
+        Words{"run", "--key", "k", "-v", "--wait", "300ms", "--", "true"},
+        Words{"acquire", "--key", "k", "--ttl", "5s"}, Words{"renew", "--key", "k", "--owner", "x"},
+        Words{"reap", "--dry-run"}, Words{"--log-format", "json", "run", "--key", "k", "--", "true"}}) {
+    const auto finished = dblock(database, words);
+    printed += finished.out + finished.err;
+    for (const char* raw : {"\x1b", "\x07", "\r", "\xe2\x80\xae", "\xe2\x81\xa6", "\xc2\x9b"}) {
+      INFO(words[0] << " " << words.back() << ": " << finished.out << finished.err);
+      CHECK(finished.out.find(raw) == std::string::npos);
+      CHECK(finished.err.find(raw) == std::string::npos);
+    }
+    CHECK(count_of(finished.out, "\nfake line") == 0);
+  }
+  CHECK(printed.find("owned") != std::string::npos);  // escaped, not swallowed
+  // JSON keeps the value itself.
+  const json document = json::parse(dblock(database, {"inspect", "--json", "--key", "k"}).out);
+  CHECK(document.at("locks").at(0).at("note").get<std::string>() == hostile);
+}
+
+TEST_CASE("bytes that are no text in a key do not break json") {
+  Database database;
+  hold(database, "k");
+  database.sql("UPDATE dblock_lock SET lock_key = x'ff00fe'");
+  const auto finished = dblock(database, {"inspect", "--json"});
+  CHECK(finished.exit == exited(0));
+  CHECK_NOTHROW(json::parse(finished.out));
+  CHECK(dblock(database, {"inspect"}).exit == exited(0));
+}
+
+}  // namespace
+}  // namespace dblock::test

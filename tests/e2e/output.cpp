@@ -1,0 +1,168 @@
+// stdout carries results only; dblock's words go to stderr by rule, and writing them never blocks or kills.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "support/dblock.hpp"
+#include "support/pty.hpp"
+
+namespace dblock::test {
+namespace {
+
+void check_prefix(const std::string& err) {
+  for (const auto& line : lines(err)) CHECK(line.starts_with("dblock: "));
+}
+
+// Both ends of a pipe that nobody reads, filled to the brim.
+class FullPipe {
+ public:
+  FullPipe() {
+    int ends[2];
+    REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+    read_end_ = ends[0];
+    write_end_ = ends[1];
+    ::fcntl(write_end_, F_SETFL, O_NONBLOCK);
+    const std::string block(4096, 'x');
+    while (::write(write_end_, block.data(), block.size()) > 0) {
+    }
+    while (::write(write_end_, "x", 1) > 0) {
+    }
+    ::fcntl(write_end_, F_SETFL, 0);
+  }
+  ~FullPipe() {
+    ::close(read_end_);
+    ::close(write_end_);
+  }
+  FullPipe(const FullPipe&) = delete;
+  FullPipe& operator=(const FullPipe&) = delete;
+  [[nodiscard]] int write_end() const { return write_end_; }
+  [[nodiscard]] bool still_blocking() const { return (::fcntl(write_end_, F_GETFL) & O_NONBLOCK) == 0; }
+
+ private:
+  int read_end_ = -1, write_end_ = -1;
+};
+
+TEST_CASE("informational lines appear with -v and with CI set and not otherwise") {
+  const Database database;
+  CHECK(dblock(database, run_words("free", {}, {"true"})).err.empty());
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  const auto quiet = dblock(database, run_words("k", {"--wait", "300ms"}, {"true"}));
+  CHECK(lines(quiet.err).size() == 1);  // the exit line
+  const auto verbose = dblock(database, run_words("k", {"-v", "--wait", "300ms"}, {"true"}));
+  CHECK(lines(verbose.err).size() > 1);
+  const auto in_ci = dblock(database, run_words("k", {"--wait", "300ms"}, {"true"}), {"CI=true"});
+  CHECK(lines(in_ci.err).size() > 1);
+  const auto hushed = dblock(database, run_words("k", {"-q", "--wait", "300ms"}, {"true"}), {"CI=true"});
+  CHECK(lines(hushed.err).size() == 1);
+  for (const auto& finished : {quiet, verbose, in_ci}) {
+    check_prefix(finished.err);
+    CHECK(ends_with_exit_line(finished.err, 75));
+    CHECK(finished.out.empty());
+  }
+}
+
+TEST_CASE("the exit line is the last line and stays with -q") {
+  const Database database;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  for (const char* option : {"-q", "-v"}) {
+    const auto held = dblock(database, {option, "run", "--key", "k", "--", "true"});
+    CHECK(held.exit == exited(75));
+    CHECK(ends_with_exit_line(held.err, 75));
+    check_prefix(held.err);
+  }
+}
+
+TEST_CASE("stderr lines can be json") {
+  const Database database;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  const auto held = dblock(database, {"--log-format", "json", "run", "--key", "k", "--", "true"});
+  CHECK(held.exit == exited(75));
+  for (const auto& line : lines(held.err)) CHECK_NOTHROW(nlohmann::json::parse(line));
+}
+
+TEST_CASE("the job's stdin and stdout and stderr are its own") {
+  const Database database;
+  auto spec = dblock_spawn(database, run_words("k", {}, sh("cat; echo complaint >&2")));
+  spec.input = "line one\nline two without end";
+  const auto finished = run_program(spec);
+  CHECK(finished.exit == exited(0));
+  CHECK(finished.out == "line one\nline two without end");
+  CHECK(finished.err == "complaint\n");
+}
+
+TEST_CASE("a closed stderr kills nothing and changes no exit code") {
+  const Database database;
+  auto good = dblock_spawn(database, run_words("k", {"-v"}, sh("echo result")));
+  good.close_stderr = true;
+  const auto finished = run_program(good);
+  CHECK(finished.exit == exited(0));
+  CHECK(finished.out == "result\n");
+
+  REQUIRE(dblock(database, {"acquire", "--key", "held", "--ttl", "60s"}).exit == exited(0));
+  auto refused = dblock_spawn(database, run_words("held", {"-v"}, {"true"}));
+  refused.close_stderr = true;
+  CHECK(run_program(refused).exit == exited(75));
+}
+
+TEST_CASE("with stderr closed no message lands in a file or connection that took its number") {
+  const Database database;
+  const TempDir directory;
+  auto spec =
+      dblock_spawn(database, run_words("k", {"-v", "--status-file", directory.file("status")}, {"true"}));
+  spec.close_stderr = true;
+  CHECK(run_program(spec).exit == exited(0));
+  CHECK_NOTHROW(nlohmann::json::parse(read_file(directory.file("status"))));
+}
+
+TEST_CASE("a full pipe as stderr delays neither the job nor the release nor a signal") {
+  Database database;
+  const FullPipe pipe;
+  auto quick = dblock_spawn(database, run_words("k", {"-v"}, {"true"}));
+  quick.stderr_fd = pipe.write_end();
+  CHECK(run_program(quick).exit == exited(0));
+  CHECK_FALSE(database.has_holder("k"));
+
+  const TempDir directory;
+  auto slow =
+      dblock_spawn(database, run_words("k", {"-v"}, sh("touch " + directory.file("up") + "; sleep 60")));
+  slow.stderr_fd = pipe.write_end();
+  Process process(slow);
+  await_file(process, directory.file("up"));
+  process.signal(SIGTERM);
+  CHECK(process.wait() == killed_by(SIGTERM));
+  CHECK_FALSE(database.has_holder("k"));
+  CHECK(pipe.still_blocking());  // the open file is shared with others: its flags are not ours to change
+}
+
+TEST_CASE("a reader of stderr that went away kills nothing") {
+  Database database;
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  ::close(ends[0]);
+  auto spec = dblock_spawn(database, run_words("k", {"-v"}, {"true"}));
+  spec.stderr_fd = ends[1];
+  CHECK(run_program(spec).exit == exited(0));
+  ::close(ends[1]);
+}
+
+TEST_CASE("a job whose reader went away dies of SIGPIPE as without dblock") {
+  const Database database;
+  const auto finished = run_program(
+      {.argv = {"/bin/bash", "-c", dblock_binary() + " run --key k -- yes | head -1; echo ${PIPESTATUS[0]}"},
+       .env = {"DBLOCK_DB=" + database.url()}});
+  CHECK(finished.exit == exited(0));
+  CHECK(finished.out == "y\n141\n");
+}
+
+TEST_CASE("a command substitution around run ends when the job does") {
+  const Database database;
+  const auto finished =
+      run_program({.argv = sh("x=$(" + dblock_binary() + " run --key k -- echo inner 2>&1); echo \"[$x]\""),
+                   .env = {"DBLOCK_DB=" + database.url()}});
+  CHECK(finished.out == "[inner]\n");
+}
+
+}  // namespace
+}  // namespace dblock::test

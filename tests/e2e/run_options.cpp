@@ -1,0 +1,229 @@
+// Options of run beside the lock itself: status file, run time, parent, leftovers, warnings, conflict code.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "support/dblock.hpp"
+#include "support/proxy.hpp"
+
+namespace dblock::test {
+namespace {
+
+using nlohmann::json;
+
+json status_of(const std::string& file) {
+  return json::parse(read_file(file));
+}
+
+TEST_CASE("the status file tells how the run ended and is private") {
+  Database database;
+  const TempDir directory;
+  const std::string file = directory.file("status.json");
+  CHECK(dblock(database, run_words("k", {"--status-file", file}, sh("exit 3"))).exit == exited(3));
+  const json status = status_of(file);
+  INFO(status.dump());
+  CHECK(status.at("format") == 1);
+  CHECK(status.at("exit_code") == 3);
+  CHECK(status.at("key") == "k");
+  CHECK(status.at("outcome") == "failed");
+  CHECK(status.at("release") == "released");
+  const auto token = status.at("token");
+  CHECK((token.is_string() ? token.get<std::string>() : token.dump()) == database.column("k", "token"));
+  struct stat info {};
+  REQUIRE(::stat(file.c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777U) == 0600U);
+  CHECK(std::distance(std::filesystem::directory_iterator(directory.path()), {}) ==
+        1);  // no temporary file left
+}
+
+TEST_CASE("the status file tells of a conflict and of a lost command") {
+  Database database;
+  const TempDir directory;
+  const std::string file = directory.file("status.json");
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  CHECK(dblock(database, run_words("k", {"--status-file", file}, {"true"})).exit == exited(75));
+  CHECK(status_of(file).at("exit_code") == 75);
+  CHECK(status_of(file).at("outcome") == "held");
+}
+
+TEST_CASE("the status file replaces a symbolic link and does not follow it") {
+  const Database database;
+  const TempDir directory;
+  write_file(directory.file("precious"), "untouched");
+  std::filesystem::create_symlink(directory.file("precious"), directory.file("status"));
+  const auto finished =
+      dblock(database, run_words("k", {"--status-file", directory.file("status")}, {"true"}));
+  CHECK(read_file(directory.file("precious")) == "untouched");
+  INFO(finished.err);
+  if (finished.exit == exited(0))
+    CHECK_FALSE(std::filesystem::is_symlink(directory.file("status")));
+  else
+    CHECK(finished.exit == exited(78));  // refusing is as good
+}
+
+TEST_CASE("an unwritable status file is 78 before acquiring") {
+  Database database;
+  const TempDir directory;
+  for (const std::string& file : {std::string("/nonexistent/status"), directory.path()}) {
+    const auto finished =
+        dblock(database, run_words("k", {"--status-file", file}, {"touch", directory.file("ran")}));
+    INFO(finished.err);
+    CHECK(finished.exit == exited(78));
+    CHECK(ends_with_exit_line(finished.err, 78));
+  }
+  CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
+  CHECK(database.number("SELECT COUNT(*) FROM dblock_lock") == 0);
+}
+
+TEST_CASE("a relative status file is relative to where dblock was started") {
+  const Database database;
+  const TempDir directory;
+  auto spec = dblock_spawn(database, run_words("k", {"--status-file", "status"}, sh("cd /; true")));
+  spec.cwd = directory.path();
+  CHECK(run_program(spec).exit == exited(0));
+  CHECK(status_of(directory.file("status")).at("exit_code") == 0);
+}
+
+TEST_CASE("the conflict exit code can be chosen and 0 is silent") {
+  Database database;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  const auto chosen = dblock(database, run_words("k", {"-E", "9"}, {"true"}));
+  CHECK(chosen.exit == exited(9));
+  CHECK(ends_with_exit_line(chosen.err, 9));
+  const auto skipped = dblock(database, run_words("k", {"-E", "0"}, {"true"}));
+  CHECK(skipped.exit == exited(0));
+  CHECK(skipped.err.empty());
+}
+
+TEST_CASE("max-runtime does not count the time spent waiting") {
+  const Database database;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "1s", "--margin", "0"}).exit == exited(0));
+  const auto finished =
+      dblock(database, run_words("k", {"--wait", "10s", "--max-runtime", "700ms"}, sh("sleep 0.1; exit 4")));
+  CHECK(finished.exit == exited(4));
+}
+
+TEST_CASE("with-parent ends the run when the process that started dblock ends") {
+  Database database;
+  const TempDir directory;
+  // The shell starts dblock in the background and stays; killing it must stop the run.
+  Process shell({.argv = sh(dblock_binary() + " run --with-parent --kill-grace 500ms --key k -- " +
+                            job_binary() + " tree " + directory.file("up") + " & exec sleep 60"),
+                 .env = {"DBLOCK_DB=" + database.url()}});
+  await_file(shell, directory.file("up"));
+  shell.signal(SIGKILL);
+  CHECK(wait_until([&] { return shell.tree().empty(); }, 5s * slowness()));
+  CHECK_FALSE(database.has_holder("k"));
+}
+
+TEST_CASE("without with-parent the run outlives the process that started dblock") {
+  Database database;
+  const TempDir directory;
+  Process shell({.argv = sh(dblock_binary() + " run --key k -- sh -c 'touch " + directory.file("up") +
+                            "; sleep 60' & exec sleep 60"),
+                 .env = {"DBLOCK_DB=" + database.url()}});
+  await_file(shell, directory.file("up"));
+  shell.signal(SIGKILL);
+  shell.wait();
+  pause_for(300ms);  // time for a wrong reaction
+  CHECK(database.has_holder("k"));
+  CHECK(shell.tree().size() >= 3);
+}
+
+// Starts a job that leaves a child behind for `child_ms`, and returns how the run went and how long it took.
+struct Left {
+  Finished finished;
+  milliseconds took{0};
+  pid_t child = 0;
+  bool alive_after = false;
+};
+Left leave_child(const Database& database, const Words& options, const std::string& habit, long child_ms) {
+  const TempDir directory;
+  Left left;
+  const auto before = std::chrono::steady_clock::now();
+  Process process(dblock_spawn(
+      database,
+      run_words("k", options, {job_binary(), habit, directory.file("pid"), std::to_string(child_ms)})));
+  left.finished.exit = process.wait();
+  left.took = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - before);
+  left.finished.err = process.err();
+  left.child = std::stoi("0" + read_file(directory.file("pid")));
+  left.alive_after = alive(left.child);
+  return left;
+}
+
+TEST_CASE("leftovers auto waits for those in the job's session with the lease held") {
+  Database database;
+  const auto left = leave_child(database, {}, "child", 700);
+  CHECK(left.finished.exit == exited(0));
+  CHECK(left.took >= 700ms);
+  CHECK_FALSE(left.alive_after);
+}
+
+TEST_CASE("leftovers auto leaves and names a daemon") {
+  const Database database;
+  const auto left = leave_child(database, {"-v"}, "daemon", 20'000);
+  CHECK(left.finished.exit == exited(0));
+  CHECK(left.took < 10s);
+  CHECK(left.alive_after);
+  CHECK(left.finished.err.find(std::to_string(left.child)) != std::string::npos);
+}
+
+TEST_CASE("leftovers wait waits for daemons too") {
+  const Database database;
+  const auto left = leave_child(database, {"--leftovers", "wait"}, "daemon", 700);
+  CHECK(left.took >= 700ms);
+  CHECK_FALSE(left.alive_after);
+}
+
+TEST_CASE("leftovers kill stops them all") {
+  const Database database;
+  for (const char* habit : {"child", "daemon"}) {
+    const auto left = leave_child(database, {"--leftovers", "kill", "--kill-grace", "1s"}, habit, 30'000);
+    CHECK(left.finished.exit == exited(0));
+    CHECK(left.took < 10s);
+    CHECK_FALSE(left.alive_after);
+  }
+}
+
+TEST_CASE("leftovers leave leaves them all") {
+  const Database database;
+  for (const char* habit : {"child", "daemon"}) {
+    const auto left = leave_child(database, {"--leftovers", "leave"}, habit, 20'000);
+    CHECK(left.finished.exit == exited(0));
+    CHECK(left.took < 10s);
+    CHECK(left.alive_after);
+  }
+}
+
+TEST_CASE("one warning tells of a slow acquisition") {
+  const Database database;
+  Proxy proxy(database.server());
+  proxy.delay(150ms);
+  auto spec = dblock_spawn(database, run_words("k", {"--warn-after", "200ms"}, {"true"}));
+  spec.env = {"DBLOCK_DB=" + proxy.url(database.name())};
+  const auto finished = run_program(spec);
+  INFO(finished.err);
+  CHECK(finished.exit == exited(0));
+  CHECK(count_of(finished.err, "acquir") == 1);
+  spec.argv = dblock_spawn(database, run_words("k", {"--warn-after", "30s"}, {"true"})).argv;
+  CHECK(run_program(spec).err.empty());
+}
+
+TEST_CASE("every option of run can come from the environment") {
+  Database database;
+  const auto finished = dblock(database, run_words("k", {}, sh("sleep 20")),
+                               {"DBLOCK_MAX_RUNTIME=200ms", "DBLOCK_NOTE=from env"});
+  CHECK(finished.exit == exited(124));
+  REQUIRE(dblock(database, {"acquire", "--key", "held", "--ttl", "60s"}).exit == exited(0));
+  CHECK(dblock(database, run_words("held", {}, {"true"}), {"DBLOCK_CONFLICT_EXIT_CODE=33"}).exit ==
+        exited(33));
+  CHECK(dblock(database, run_words("held", {"-E", "34"}, {"true"}), {"DBLOCK_CONFLICT_EXIT_CODE=33"}).exit ==
+        exited(34));
+}
+
+}  // namespace
+}  // namespace dblock::test

@@ -1,0 +1,161 @@
+// What reaches the server: how many statements, in which form, whatever the session's clock settings.
+#include <catch2/catch.hpp>
+
+#include "support/dblock.hpp"
+#include "support/proxy.hpp"
+
+namespace dblock::test {
+namespace {
+
+// Statements and prepares that the server has counted since it started; reading them costs one.
+long long statements_so_far(Database& database) {
+  return database.number(
+      "SELECT SUM(variable_value) FROM information_schema.global_status "
+      "WHERE variable_name IN ('QUESTIONS', 'COM_STMT_PREPARE')");
+}
+
+template <typename Act>
+long long cost_of(Database& database, Act&& act) {
+  const long long before = statements_so_far(database);
+  act();
+  return statements_so_far(database) - before - 1;
+}
+
+TEST_CASE("an uncontended run on an existing row costs at most three statements") {
+  Server server;
+  Database database(server.address());
+  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  // Logging in and saying goodbye counts as well; it is no statement.
+  const long long session =
+      cost_of(database, [&] { REQUIRE(Connection::can_connect(server.address(), "app")); });
+  CHECK(session <= 1);
+  for (int round = 0; round < 3; ++round) {
+    CHECK(cost_of(database, [&] {
+            REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+          }) <= 3 + session);
+  }
+}
+
+TEST_CASE("no statement uses the forms that the protocol forbids") {
+  Database database;
+  Proxy proxy(database.server());
+  const Words env{"DBLOCK_DB=" + proxy.url(database.name())};
+  REQUIRE(dblock_bare(run_words("k", {"--ttl", "1s"}, {"sleep", "0.7"}), env).exit == exited(0));
+  REQUIRE(dblock_bare({"acquire", "--key", "s", "--ttl", "60s"}, env).exit == exited(0));
+  REQUIRE(dblock_bare(run_words("s", {"--wait", "300ms"}, {"true"}), env).exit == exited(75));
+  REQUIRE(dblock_bare({"inspect", "--all"}, env).exit == exited(0));
+  REQUIRE(dblock_bare({"reap"}, env).exit == exited(0));
+  const auto statements = proxy.statements();
+  CHECK(statements.size() >= 8);
+  for (const auto& statement : statements) {
+    INFO(statement);
+    for (const char* forbidden : {"INSERT IGNORE", "REPLACE INTO", "ON DUPLICATE", "NOW(", "SYSDATE",
+                                  "CURRENT_TIMESTAMP", "NOT EXISTS"})
+      CHECK_FALSE(containing(forbidden)(statement));
+  }
+}
+
+TEST_CASE("the server is not asked more often than the heartbeat says") {
+  Database database;
+  Proxy proxy(database.server());
+  REQUIRE(dblock_bare(run_words("k", {"--ttl", "6s", "--heartbeat", "300ms"}, {"sleep", "1.4"}),
+                      {"DBLOCK_DB=" + proxy.url(database.name())})
+              .exit == exited(0));
+  const auto count = proxy.statements().size();
+  CHECK(count >= 3 + 3);
+  CHECK(count <= 4 + 6);
+}
+
+TEST_CASE("keys with quotes and backslashes are data under any sql mode") {
+  Server server;
+  Database database(server.address());
+  for (const char* mode : {"", "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT",
+                           "SIMULTANEOUS_ASSIGNMENT,STRICT_ALL_TABLES", "ORACLE"}) {
+    database.sql(std::string("SET GLOBAL sql_mode = '") + mode + "'");
+    for (const char* key : {"it's", "a\\", "\"x\"", "'; DROP TABLE dblock_lock; -- ", "%s%n", "{}"}) {
+      const auto finished =
+          dblock(database, run_words(key, {"--note", key}, sh("printf %s \"$DBLOCK_KEY\"")));
+      INFO(mode << " " << finished.err);
+      CHECK(finished.exit == exited(0));
+      CHECK(finished.out == key);
+    }
+  }
+  CHECK(database.number("SELECT COUNT(*) FROM dblock_lock") == 6);
+}
+
+TEST_CASE("session time zones change nothing") {
+  Server server;
+  Database database(server.address());
+  // The server's tables of zones are empty; offsets at both ends of the world do as well.
+  for (const char* zone : {"+13:00", "-12:59", "+05:45", "+00:00"}) {
+    database.sql(std::string("SET GLOBAL time_zone = '") + zone + "'");
+    REQUIRE(dblock(database, {"acquire", "--key", zone, "--ttl", "60s"}).exit == exited(0));
+    const long long left = database.number(std::string("SELECT TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(6), "
+                                                       "expire_time) FROM dblock_lock WHERE lock_key = '") +
+                                           zone + "'");
+    CHECK(left >= 55);
+    CHECK(left <= 60);
+    CHECK(dblock(database, run_words(zone, {}, {"true"})).exit == exited(75));
+    for (const char* other : {"-12:59", "+13:00"}) {
+      database.sql(std::string("SET GLOBAL time_zone = '") + other + "'");
+      CHECK(dblock(database, run_words(zone, {}, {"true"})).exit == exited(75));
+    }
+  }
+}
+
+TEST_CASE("the hours around a change to and from summer time change nothing") {
+  // The server itself lives in a zone with summer time; sessions of an ordinary account get a fixed clock.
+  Server server;
+  Database database(server.address());
+  const auto loaded = run_program({.argv = sh("mariadb-tzinfo-to-sql /usr/share/zoneinfo/Europe/Berlin "
+                                              "Europe/Berlin | mariadb --no-defaults -u root -S " +
+                                              database.server().socket + " mysql")});
+  const std::string zone = loaded.exit == exited(0) ? "Europe/Berlin" : "+01:00";
+  database.sql("SET GLOBAL time_zone = '" + zone + "'");
+  const long long changes[] = {1774746000,   // 2026-03-29 01:00 UTC: 02:00 becomes 03:00
+                               1792890000};  // 2026-10-25 01:00 UTC: 03:00 becomes 02:00
+  for (const long long change : changes) {
+    for (const long long offset : {-3601, -1, 0, 1, 3599, 3601}) {
+      const std::string key = std::to_string(change) + std::to_string(offset);
+      const auto at = [&](long long second) {
+        database.sql(
+            "SET GLOBAL init_connect = 'SET timestamp = " + std::to_string(change + offset + second) + "'");
+      };
+      INFO(key);
+      at(0);
+      REQUIRE(dblock(database, {"acquire", "--key", key, "--ttl", "10m", "--margin", "1s"}).exit ==
+              exited(0));
+      CHECK(database.column(key, "TIMESTAMPDIFF(SECOND, '1970-01-01', expire_time)") ==
+            std::to_string(change + offset + 600));
+      at(599);
+      CHECK(dblock(database, run_words(key, {}, {"true"})).exit == exited(75));
+      at(602);
+      CHECK(dblock(database, {"acquire", "--key", key, "--ttl", "10m"}).exit == exited(0));
+    }
+  }
+  database.sql("SET GLOBAL init_connect = ''");
+}
+
+TEST_CASE("two renewals within one microsecond both succeed") {
+  Server server;
+  Database database(server.address());
+  database.sql("SET GLOBAL init_connect = 'SET timestamp = 1774746000.5'");
+  const auto acquired = dblock(database, {"acquire", "--key", "k", "--ttl", "60s"});
+  const std::string owner = lines(acquired.out).at(0);
+  for (int i = 0; i < 3; ++i)
+    CHECK(dblock(database, {"renew", "--key", "k", "--owner", owner}).exit == exited(0));
+  CHECK(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
+}
+
+TEST_CASE("statement-based replication raises no warning of an unsafe statement") {
+  Server server({"--log-bin=binlog", "--server-id=1", "--binlog-format=STATEMENT"});
+  Database database(server.address());
+  for (int i = 0; i < 2; ++i)
+    REQUIRE(dblock(database, run_words("k", {"--ttl", "1s"}, {"sleep", "0.4"})).exit == exited(0));
+  REQUIRE(dblock(database, {"reap"}).exit == exited(0));
+  const std::string log = read_file(server.directory() + "/error.log");
+  CHECK(log.find("nsafe statement") == std::string::npos);
+}
+
+}  // namespace
+}  // namespace dblock::test

@@ -1,0 +1,113 @@
+// TLS modes refuse what they promise to refuse: plaintext, foreign certificates, wrong names.
+#include <catch2/catch.hpp>
+
+#include "support/dblock.hpp"
+
+namespace dblock::test {
+namespace {
+
+// An authority and a server certificate for "127.0.0.1" and localhost, and a foreign authority.
+class Certificates {
+ public:
+  Certificates() {
+    authority("ca", "dblock test authority");
+    authority("foreign", "another authority");
+    write_file(file("names"), "subjectAltName=IP:127.0.0.1,DNS:localhost\n");
+    write_file(file("wrong-names"), "subjectAltName=DNS:somewhere.else.example\n");
+    certificate("server", "127.0.0.1", "names");
+    certificate("wrong", "somewhere.else.example", "wrong-names");
+  }
+  [[nodiscard]] std::string file(const std::string& name) const { return directory_.file(name); }
+  [[nodiscard]] Words server_options(const std::string& name) const {
+    return {"--ssl-ca=" + file("ca.pem"), "--ssl-cert=" + file(name + ".pem"),
+            "--ssl-key=" + file(name + ".key")};
+  }
+
+ private:
+  void openssl(const Words& arguments) {
+    Words argv{"openssl"};
+    argv.insert(argv.end(), arguments.begin(), arguments.end());
+    const auto finished = run_program({.argv = argv, .cwd = directory_.path()});
+    INFO(finished.err);
+    REQUIRE(finished.exit == exited(0));
+  }
+  void authority(const std::string& name, const std::string& subject) {
+    openssl({"req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+             "-subj", "/CN=" + subject, "-keyout", name + ".key", "-out", name + ".pem"});
+  }
+  void certificate(const std::string& name, const std::string& subject, const std::string& names) {
+    openssl({"req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+             "/CN=" + subject, "-keyout", name + ".key", "-out", name + ".csr"});
+    openssl({"x509", "-req", "-in", name + ".csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+             "-days", "2", "-extfile", names, "-out", name + ".pem"});
+  }
+  TempDir directory_;
+};
+
+Exit inspect_with(const Database& database, const std::string& parameters) {
+  const auto finished = dblock_bare({"inspect"}, {"DBLOCK_DB=" + database.tcp_url() + "?" + parameters});
+  UNSCOPED_INFO(parameters << ": " << finished.err);
+  return finished.exit;
+}
+
+TEST_CASE("a server without tls is refused by every mode that demands it") {
+  const Database database;
+  const Certificates certificates;
+  CHECK(inspect_with(database, "tls=off") == exited(0));
+  CHECK(inspect_with(database, "tls=prefer") == exited(0));
+  CHECK(inspect_with(database, "tls=require") != exited(0));
+  CHECK(inspect_with(database, "tls=verify-ca&tls-ca=" + certificates.file("ca.pem")) != exited(0));
+  CHECK(inspect_with(database, "tls=verify-full&tls-ca=" + certificates.file("ca.pem")) != exited(0));
+}
+
+TEST_CASE("no run starts its job when tls is demanded and not to be had") {
+  const Database database;
+  const TempDir directory;
+  const auto finished = dblock_bare(run_words("k", {}, {"touch", directory.file("ran")}),
+                                    {"DBLOCK_DB=" + database.tcp_url() + "?tls=require"});
+  INFO(finished.err);
+  CHECK((finished.exit == exited(69) || finished.exit == exited(77) || finished.exit == exited(78)));
+  CHECK(ends_with_exit_line(finished.err, finished.exit.number));
+  CHECK(finished.err.find("TLS") != std::string::npos);
+  CHECK(read_file(directory.file("ran")).empty());
+}
+
+TEST_CASE("a server with a good certificate is accepted by every mode") {
+  const Certificates certificates;
+  const Server server(certificates.server_options("server"));
+  Database database(server.address());
+  const std::string ca = "&tls-ca=" + certificates.file("ca.pem");
+  CHECK(inspect_with(database, "tls=prefer") == exited(0));
+  CHECK(inspect_with(database, "tls=require") == exited(0));
+  CHECK(inspect_with(database, "tls=verify-ca" + ca) == exited(0));
+  CHECK(inspect_with(database, "tls=verify-full" + ca) == exited(0));
+  // An account that may log in by TLS alone shows that it is really used, with renewals and the guardian too.
+  database.sql("CREATE USER sealed@'%' REQUIRE SSL");
+  database.sql("GRANT ALL ON " + database.name() + ".* TO sealed@'%'");
+  const auto sealed = dblock_bare(run_words("k", {}, {"true"}),
+                                  {"DBLOCK_DB=" + database.tcp_url("sealed") + "?tls=verify-full" + ca});
+  INFO(sealed.err);
+  CHECK(sealed.exit == exited(0));
+  CHECK(dblock_bare({"inspect"}, {"DBLOCK_DB=" + database.tcp_url("sealed") + "?tls=off"}).exit ==
+        exited(77));
+}
+
+TEST_CASE("a certificate of a foreign authority is refused by verify-ca and verify-full") {
+  const Certificates certificates;
+  const Server server(certificates.server_options("server"));
+  const Database database(server.address());
+  const std::string ca = "&tls-ca=" + certificates.file("foreign.pem");
+  CHECK(inspect_with(database, "tls=verify-ca" + ca) != exited(0));
+  CHECK(inspect_with(database, "tls=verify-full" + ca) != exited(0));
+}
+
+TEST_CASE("a certificate for another name is refused by verify-full") {
+  const Certificates certificates;
+  const Server server(certificates.server_options("wrong"));
+  const Database database(server.address());
+  const std::string ca = "&tls-ca=" + certificates.file("ca.pem");
+  CHECK(inspect_with(database, "tls=verify-full" + ca) != exited(0));
+}
+
+}  // namespace
+}  // namespace dblock::test

@@ -1,0 +1,195 @@
+// dblock or its guardian killed or frozen: the job's whole tree is gone before anyone else may have the lock.
+#include <catch2/catch.hpp>
+
+#include "support/dblock.hpp"
+#include "support/overlap.hpp"
+
+namespace dblock::test {
+namespace {
+
+using std::chrono::steady_clock;
+
+// A run of a job with children, one of which ignores TERM and one of which left the session.
+struct TreeRun {
+  explicit TreeRun(Database& database, const Words& options)
+      : process(
+            dblock_spawn(database, run_words("k", options, {job_binary(), "tree", directory.file("up")}))) {
+    await_file(process, directory.file("up"));
+    guardian = guardian_of(process);
+    job = job_of(process);
+  }
+  // No process of the job lives; dblock and guardian may.
+  [[nodiscard]] bool job_tree_dead() const {
+    for (const pid_t pid : process.tree()) {
+      if (pid != process.pid() && pid != guardian) return false;
+    }
+    return true;
+  }
+  TempDir directory;
+  Process process;
+  pid_t guardian = 0, job = 0;
+};
+
+TEST_CASE("kill -9 of dblock: the tree is dead within a second and the lock is free right after", "[tsan]") {
+  Database database;
+  TreeRun run(database, {"--ttl", "60s"});
+  const auto before = steady_clock::now();
+  run.process.signal(SIGKILL);
+  CHECK(wait_until([&] { return run.job_tree_dead(); }));
+  CHECK(steady_clock::now() - before < 1s * slowness());
+  CHECK(wait_until([&] { return !database.has_holder("k"); }));
+  CHECK(steady_clock::now() - before < 2s * slowness());
+  CHECK(wait_until([&] { return run.process.tree().empty(); }));
+  CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+}
+
+TEST_CASE("kill -9 of dblock while it waits leaves nothing") {
+  Database database;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  const std::string owner = database.column("k", "lock_value");
+  Process waiter(dblock_spawn(database, run_words("k", {"--wait", "forever"}, {"sleep", "60"})));
+  (void)guardian_of(waiter);
+  pause_for(300ms);
+  waiter.signal(SIGKILL);
+  // The guardian looks for a grant that was still on its way for as long as the server may sit on a
+  // statement.
+  CHECK(wait_until([&] { return waiter.tree().empty(); }, 5s * slowness()));
+  CHECK(database.column("k", "lock_value") == owner);
+}
+
+TEST_CASE("kill -9 of dblock at any moment of its start leaves no job and frees the lock soon") {
+  Database database;
+  const TempDir directory;
+  for (int delay_ms = 0; delay_ms < 40; delay_ms += 2) {
+    Process process(dblock_spawn(database, run_words("k", {"--ttl", "60s"}, {"sleep", "60"})));
+    pause_for(milliseconds(delay_ms));
+    process.signal(SIGKILL);
+    INFO("after " << delay_ms << " ms");
+    CHECK(wait_until([&] { return process.tree().empty(); }, 3s * slowness()));
+    CHECK_FALSE(database.has_holder("k"));
+    if (database.has_holder("k")) database.sql("DELETE FROM dblock_lock");
+  }
+}
+
+TEST_CASE("kill -9 of the guardian: the tree is dead within a second and dblock says so and releases",
+          "[tsan]") {
+  Database database;
+  TreeRun run(database, {"--ttl", "60s"});
+  const auto before = steady_clock::now();
+  ::kill(run.guardian, SIGKILL);
+  CHECK(wait_until([&] { return run.job_tree_dead(); }));
+  CHECK(steady_clock::now() - before < 1s * slowness());
+  const Exit exit = run.process.wait();
+  INFO(exit << " " << run.process.err());
+  CHECK(exit != exited(0));
+  CHECK(exit != killed_by(SIGSEGV));
+  CHECK_FALSE(run.process.err().empty());
+  CHECK(run.process.tree().empty());
+  CHECK_FALSE(database.has_holder("k"));
+}
+
+TEST_CASE("kill -9 of dblock and guardian at once: a second run still never overlaps") {
+  Database database;
+  TreeRun run(database, {"--ttl", "2s", "--kill-grace", "300ms"});
+  // Nobody is left who could stop the tree; the lease alone protects, and the job sees its token go stale.
+  ::kill(run.process.pid(), SIGSTOP);
+  ::kill(run.guardian, SIGKILL);
+  run.process.signal(SIGKILL);
+  const long long expires = database.expires_micros("k");
+  Process next(dblock_spawn(database, run_words("k", {"--wait", "30s"}, {"true"})));
+  CHECK(next.wait() == exited(0));
+  CHECK(realtime_micros() >= expires);
+}
+
+TEST_CASE("a frozen dblock: the guardian has the tree dead before expire_time", "[tsan]") {
+  Database database;
+  TreeRun run(database, {"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"});
+  run.process.signal(SIGSTOP);
+  const long long expires = database.expires_micros("k");
+  CHECK(wait_until([&] { return run.job_tree_dead(); }));
+  CHECK(realtime_micros() < expires);
+  CHECK(database.has_holder("k"));  // frozen is not dead: nobody released in its name
+  CHECK(database.expires_micros("k") == expires);
+  run.process.signal(SIGCONT);
+  CHECK(run.process.wait() == exited(76));
+  CHECK(run.process.tree().empty());
+}
+
+TEST_CASE("a dblock frozen for less than the lease goes on") {
+  Database database;
+  const TempDir directory;
+  Process process(
+      dblock_spawn(database, run_words("k", {"--ttl", "6s", "--heartbeat", "300ms", "--kill-grace", "300ms"},
+                                       sh("touch " + directory.file("up") + "; sleep 2; exit 8"))));
+  await_file(process, directory.file("up"));
+  process.signal(SIGSTOP);
+  pause_for(1s);
+  process.signal(SIGCONT);
+  CHECK(process.wait() == exited(8));
+  CHECK_FALSE(database.has_holder("k"));
+}
+
+TEST_CASE("a frozen guardian does not keep dblock from ending a run whose lease is lost") {
+  Server server;
+  Database database(server.address());
+  TreeRun run(database, {"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"});
+  const long long seen = database.expires_micros("k");
+  long long expires = 0;
+  REQUIRE(wait_until([&] { return (expires = database.expires_micros("k")) > seen; }));
+  ::kill(run.guardian, SIGSTOP);
+  server.freeze();
+  CHECK(wait_until([&] { return run.job_tree_dead(); }));
+  CHECK(realtime_micros() < expires);
+  server.thaw();
+  const Exit exit = run.process.wait();
+  CHECK(exit == exited(76));
+  CHECK(wait_until([&] { return run.process.tree().empty(); }));
+}
+
+TEST_CASE("a frozen guardian ends with its run") {
+  Database database;
+  TreeRun run(database, {"--ttl", "6s", "--kill-grace", "500ms"});
+  ::kill(run.guardian, SIGSTOP);
+  run.process.signal(SIGTERM);
+  const Exit exit = run.process.wait(30s * slowness());
+  INFO(exit << " " << run.process.err());
+  CHECK(exit != exited(0));
+  CHECK(wait_until([&] { return run.process.tree().empty(); }));
+}
+
+TEST_CASE("a frozen job is continued and its lease kept") {
+  Database database;
+  const TempDir directory;
+  Process process(dblock_spawn(
+      database, run_words("k", {"--ttl", "2s"}, sh("touch " + directory.file("up") + "; sleep 1; exit 4"))));
+  await_file(process, directory.file("up"));
+  ::kill(job_of(process), SIGSTOP);
+  CHECK(process.wait() == exited(4));
+}
+
+TEST_CASE("killed holders and takeovers never overlap") {
+  Database database;
+  const TempDir directory;
+  const std::string log = directory.file("log");
+  for (int round = 0; round < 3; ++round) {
+    Process victim(dblock_spawn(database, run_words("k", {"--ttl", "2s", "--wait", "30s"},
+                                                    {job_binary(), "interval", log, "60000"})));
+    std::vector<std::unique_ptr<Process>> waiters;
+    REQUIRE(wait_until([&] { return count_of(read_file(log), std::to_string(job_of(victim))) > 0; }));
+    const pid_t job = job_of(victim);
+    for (int i = 0; i < 4; ++i)
+      waiters.push_back(std::make_unique<Process>(
+          dblock_spawn(database, run_words("k", {"--wait", "30s"}, {job_binary(), "interval", log, "20"}))));
+    victim.signal(SIGKILL);
+    REQUIRE(wait_until([&] { return !alive(job); }));
+    for (const auto& waiter : waiters) CHECK(waiter->wait() == exited(0));
+  }
+  // The victims' intervals have no end: each ended before its successor began, or its successor saw it alive.
+  auto intervals = read_intervals(log);
+  std::erase_if(intervals, [](const Interval& one) { return one.end_ns == 0; });
+  CHECK(intervals.size() == 12);
+  CHECK(exclusion_violation(intervals).empty());
+}
+
+}  // namespace
+}  // namespace dblock::test

@@ -1,0 +1,70 @@
+// A lease that is taken away while its job runs: revoked by an operator, or changed by hand in the table.
+#include <catch2/catch.hpp>
+
+#include "support/dblock.hpp"
+
+namespace dblock::test {
+namespace {
+
+Words tree_job(const TempDir& directory) {
+  return {job_binary(), "tree", directory.file("up")};
+}
+
+TEST_CASE("a revoked lease ends the run with 76 within heartbeat and grace") {
+  Database database;
+  const TempDir directory;
+  Process process(
+      dblock_spawn(database, run_words("k", {"--ttl", "20s", "--heartbeat", "500ms", "--kill-grace", "500ms"},
+                                       tree_job(directory))));
+  await_file(process, directory.file("up"));
+  const auto before = std::chrono::steady_clock::now();
+  REQUIRE(
+      dblock(database, {"release", "--key", "k", "--force", "--token", database.column("k", "token")}).exit ==
+      exited(0));
+  CHECK(process.wait() == exited(76));
+  CHECK(std::chrono::steady_clock::now() - before < 3s * slowness());
+  CHECK(ends_with_exit_line(process.err(), 76));
+  CHECK(process.tree().empty());
+  CHECK_FALSE(database.has_holder("k"));  // given back as soon as the job was dead
+  CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+}
+
+TEST_CASE("release with wait returns when the revoked holder is gone") {
+  Database database;
+  const TempDir directory;
+  Process process(
+      dblock_spawn(database, run_words("k", {"--ttl", "20s", "--heartbeat", "500ms"}, {"sleep", "60"})));
+  REQUIRE(wait_until([&] { return database.has_holder("k"); }));
+  const auto released = dblock(database, {"release", "--key", "k", "--force", "--token",
+                                          database.column("k", "token"), "--wait", "15s"});
+  INFO(released.err);
+  CHECK(released.exit == exited(0));
+  CHECK_FALSE(database.has_holder("k"));
+  CHECK(process.wait() == exited(76));
+}
+
+TEST_CASE("a lease taken by hand from the table is noticed as lost and the other's row is left alone") {
+  Database database;
+  const TempDir directory;
+  Process process(
+      dblock_spawn(database, run_words("k", {"--ttl", "20s", "--heartbeat", "300ms", "--kill-grace", "500ms"},
+                                       tree_job(directory))));
+  await_file(process, directory.file("up"));
+  database.sql("UPDATE dblock_lock SET lock_value = 'thief', token = token + 1 WHERE lock_key = 'k'");
+  CHECK(process.wait() == exited(76));
+  CHECK(database.column("k", "lock_value") == "thief");
+}
+
+TEST_CASE("a deleted row is a lost lease") {
+  Database database;
+  const TempDir directory;
+  Process process(
+      dblock_spawn(database, run_words("k", {"--ttl", "20s", "--heartbeat", "300ms"}, {"sleep", "60"})));
+  REQUIRE(wait_until([&] { return database.has_holder("k"); }));
+  database.sql("DELETE FROM dblock_lock");
+  CHECK(process.wait() == exited(76));
+  CHECK(process.tree().empty());
+}
+
+}  // namespace
+}  // namespace dblock::test

@@ -1,0 +1,263 @@
+// The server away for a while: short outages do not disturb the job, long ones end it before expire_time
+// (I4).
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "support/dblock.hpp"
+#include "support/proxy.hpp"
+
+namespace dblock::test {
+namespace {
+
+// Returns expire_time right after a renewal was seen, so that no other follows before the caller acts.
+long long fresh_expiry(Database& database, const std::string& key) {
+  const long long seen = database.expires_micros(key);
+  long long now = 0;
+  REQUIRE(wait_until([&] { return (now = database.expires_micros(key)) > seen; }));
+  return now;
+}
+
+const Words k_short_lease{"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"};
+
+Words tree_job(const TempDir& directory) {
+  return {job_binary(), "tree", directory.file("up")};
+}
+
+// Ends when the file `go` exists, with code 5.
+Words patient_job(const TempDir& directory) {
+  return sh("touch " + directory.file("up") + "; while [ ! -e " + directory.file("go") +
+            " ]; do sleep 0.05; done; exit 5");
+}
+
+TEST_CASE("a server frozen for longer than the ttl ends the whole tree before expire_time with 76",
+          "[tsan]") {
+  Server server;
+  Database database(server.address());
+  const TempDir directory;
+  auto words = run_words("k", k_short_lease, tree_job(directory));
+  words.insert(words.begin() + 3, {"--status-file", directory.file("status")});
+  Process process(dblock_spawn(database, words));
+  await_file(process, directory.file("up"));
+  const auto job_tree = descendants_of(guardian_of(process));
+  CHECK(process.tree().size() >= 6);  // dblock, guardian, job, two children, the one with its own session
+  const long long expires = fresh_expiry(database, "k");
+  server.freeze();
+  const pid_t dblock_pid = process.pid();
+  const pid_t guardian = guardian_of(process);
+  CHECK(wait_until([&] {
+    const auto left = process.tree();
+    return std::all_of(left.begin(), left.end(),
+                       [&](pid_t pid) { return pid == dblock_pid || pid == guardian; });
+  }));
+  const long long dead_at = realtime_micros();
+  INFO("left: " << expires - dead_at << " us");
+  CHECK(dead_at < expires);
+  CHECK(process.wait(20s * slowness()) == exited(76));
+  CHECK(ends_with_exit_line(process.err(), 76));
+  CHECK(process.tree().empty());
+  const auto status = nlohmann::json::parse(read_file(directory.file("status")));
+  CHECK(status.at("outcome") == "lost");
+  CHECK(status.at("exit_code") == 76);
+  server.thaw();
+  CHECK_FALSE(job_tree.empty());
+}
+
+TEST_CASE("a network that swallows packets ends the tree before expire_time with 76") {
+  Database database;
+  const TempDir directory;
+  Proxy proxy(database.server());
+  auto spec = dblock_spawn(database, run_words("k", k_short_lease, tree_job(directory)));
+  spec.env = {"DBLOCK_DB=" + proxy.url(database.name())};
+  Process process(spec);
+  await_file(process, directory.file("up"));
+  const long long expires = fresh_expiry(database, "k");
+  proxy.stall();
+  const pid_t guardian = guardian_of(process);
+  CHECK(wait_until([&] {
+    const auto left = process.tree();
+    return std::all_of(left.begin(), left.end(),
+                       [&](pid_t pid) { return pid == process.pid() || pid == guardian; });
+  }));
+  CHECK(realtime_micros() < expires);
+  CHECK(process.wait(20s * slowness()) == exited(76));
+}
+
+TEST_CASE("a job that would have exited 0 after the lease was lost is 76 all the same") {
+  Server server;
+  Database database(server.address());
+  const TempDir directory;
+  Process process(dblock_spawn(database, run_words("k", k_short_lease,
+                                                   sh("trap 'exit 0' TERM; touch " + directory.file("up") +
+                                                      "; while :; do sleep 0.05; done"))));
+  await_file(process, directory.file("up"));
+  server.freeze();
+  CHECK(process.wait(20s * slowness()) == exited(76));
+}
+
+TEST_CASE("a server killed and gone for longer than the ttl is 76") {
+  Server server;
+  Database database(server.address());
+  const TempDir directory;
+  Process process(dblock_spawn(database, run_words("k", k_short_lease, tree_job(directory))));
+  await_file(process, directory.file("up"));
+  const long long expires = fresh_expiry(database, "k");
+  server.stop_hard();
+  const pid_t guardian = guardian_of(process);
+  CHECK(wait_until([&] {
+    const auto left = process.tree();
+    return std::all_of(left.begin(), left.end(),
+                       [&](pid_t pid) { return pid == process.pid() || pid == guardian; });
+  }));
+  CHECK(realtime_micros() < expires);
+  CHECK(process.wait(20s * slowness()) == exited(76));
+}
+
+TEST_CASE("an outage shorter than the lease is survived", "[tsan]") {
+  Server server;
+  Database database(server.address());
+  const TempDir directory;
+  Process process(
+      dblock_spawn(database, run_words("k", {"--ttl", "6s", "--heartbeat", "400ms", "--kill-grace", "500ms"},
+                                       patient_job(directory))));
+  await_file(process, directory.file("up"));
+  fresh_expiry(database, "k");
+  server.freeze();
+  pause_for(2500ms);
+  server.thaw();
+  const long long expires = database.expires_micros("k");
+  CHECK(wait_until([&] { return database.expires_micros("k") > expires; }));
+  write_file(directory.file("go"), "");
+  CHECK(process.wait() == exited(5));
+  CHECK_FALSE(database.has_holder("k"));
+}
+
+TEST_CASE("a server restart mid-run is survived with the same lease") {
+  Server server;
+  Database database(server.address());
+  for (const bool graceful : {true, false}) {
+    const TempDir directory;
+    Process process(dblock_spawn(
+        database, run_words("k", {"--ttl", "12s", "--heartbeat", "500ms"}, patient_job(directory))));
+    await_file(process, directory.file("up"));
+    const std::string token = database.column("k", "token");
+    if (graceful)
+      server.stop_gracefully();
+    else
+      server.stop_hard();
+    server.start();
+    long long expires = 0;
+    REQUIRE(wait_until([&] {
+      try {
+        expires = database.expires_micros("k");
+        return true;
+      } catch (const std::exception&) {
+        return false;  // our own old connection
+      }
+    }));
+    CHECK(wait_until([&] { return database.expires_micros("k") > expires; }));
+    CHECK(database.column("k", "token") == token);
+    write_file(directory.file("go"), "");
+    CHECK(process.wait() == exited(5));
+    CHECK_FALSE(database.has_holder("k"));
+  }
+}
+
+TEST_CASE("killed connections are replaced and the run goes on") {
+  Database database;
+  const TempDir directory;
+  Process process(dblock_spawn(
+      database, run_words("k", {"--ttl", "6s", "--heartbeat", "300ms"}, patient_job(directory))));
+  await_file(process, directory.file("up"));
+  for (int round = 0; round < 3; ++round) {
+    REQUIRE(wait_until([&] {
+      const auto id = database.value("SELECT id FROM information_schema.processlist WHERE db = '" +
+                                     database.name() + "' AND user = 'app'");
+      if (id.empty()) return false;
+      database.sql("KILL " + id);
+      return true;
+    }));
+    fresh_expiry(database, "k");
+  }
+  write_file(directory.file("go"), "");
+  CHECK(process.wait() == exited(5));
+  CHECK_FALSE(database.has_holder("k"));
+}
+
+TEST_CASE("a server that turns read-only for a while is survived") {
+  Server server;
+  Database database(server.address());
+  const TempDir directory;
+  Process process(
+      dblock_spawn(database, run_words("k", {"--ttl", "6s", "--heartbeat", "300ms", "--kill-grace", "500ms"},
+                                       patient_job(directory))));
+  await_file(process, directory.file("up"));
+  database.sql("SET GLOBAL read_only = 1");
+  pause_for(1500ms);
+  database.sql("SET GLOBAL read_only = 0");
+  fresh_expiry(database, "k");
+  write_file(directory.file("go"), "");
+  CHECK(process.wait() == exited(5));
+}
+
+TEST_CASE("a row locked by somebody's transaction for a while is survived") {
+  Database database;
+  const TempDir directory;
+  Process process(dblock_spawn(
+      database, run_words("k", {"--ttl", "12s", "--heartbeat", "300ms"}, patient_job(directory))));
+  await_file(process, directory.file("up"));
+  Connection other(database.server(), "root", database.name());
+  other.sql("START TRANSACTION");
+  other.sql("SELECT * FROM dblock_lock WHERE lock_key = 'k' FOR UPDATE");
+  pause_for(3s);  // longer than the session's lock wait
+  other.sql("ROLLBACK");
+  fresh_expiry(database, "k");
+  write_file(directory.file("go"), "");
+  CHECK(process.wait() == exited(5));
+}
+
+TEST_CASE("a global read lock for longer than the ttl ends the job before expire_time") {
+  Server server;
+  Database database(server.address());
+  const TempDir directory;
+  Process process(dblock_spawn(database, run_words("k", k_short_lease, tree_job(directory))));
+  await_file(process, directory.file("up"));
+  const long long expires = fresh_expiry(database, "k");
+  Connection backup(database.server());
+  backup.sql("FLUSH TABLES WITH READ LOCK");
+  const pid_t guardian = guardian_of(process);
+  CHECK(wait_until([&] {
+    const auto left = process.tree();
+    return std::all_of(left.begin(), left.end(),
+                       [&](pid_t pid) { return pid == process.pid() || pid == guardian; });
+  }));
+  // A renewal may have slipped in before the lock was granted.
+  CHECK(realtime_micros() < std::max(expires, database.expires_micros("k")));
+  CHECK(process.wait(20s * slowness()) == exited(76));
+  backup.sql("UNLOCK TABLES");
+}
+
+TEST_CASE("a job that ends while the server is away keeps its own code with one warning") {
+  Server server;
+  Database database(server.address());
+  const TempDir directory;
+  auto words = run_words("k",
+                         {"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms", "--status-file",
+                          directory.file("status")},
+                         patient_job(directory));
+  Process process(dblock_spawn(database, words));
+  await_file(process, directory.file("up"));
+  fresh_expiry(database, "k");
+  server.freeze();
+  write_file(directory.file("go"), "");
+  CHECK(process.wait(30s * slowness()) == exited(5));
+  INFO(process.err());
+  CHECK(count_of(process.err(), "dblock: ") == 1);
+  CHECK(process.err().find("dblock: exit") == std::string::npos);
+  const auto status = nlohmann::json::parse(read_file(directory.file("status")));
+  CHECK(status.at("release") == "unknown");
+  CHECK(status.at("exit_code") == 5);
+  server.thaw();
+}
+
+}  // namespace
+}  // namespace dblock::test

@@ -1,0 +1,85 @@
+#include "support/config.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <string_view>
+#include <thread>
+
+namespace dblock::test {
+
+const std::string& dblock_binary() {
+  // The variable lets the same tests judge another build, for example one broken on purpose.
+  static const char* const other = std::getenv("DBLOCK_TEST_BINARY");
+  static const std::string path = other != nullptr ? other : DBLOCK_TEST_BINARY;
+  return path;
+}
+
+const std::string& job_binary() {
+  static const std::string path = DBLOCK_TEST_JOB;
+  return path;
+}
+
+const std::string& state_dir() {
+  static const std::string path = [] {
+    std::filesystem::create_directories(DBLOCK_TEST_STATE_DIR);
+    return std::string(DBLOCK_TEST_STATE_DIR);
+  }();
+  return path;
+}
+
+const std::string& mariadbd_binary() {
+  static const std::string path = DBLOCK_TEST_MARIADBD;
+  return path;
+}
+
+const std::string& install_db_binary() {
+  static const std::string path = DBLOCK_TEST_INSTALL_DB;
+  return path;
+}
+
+int slowness() {
+  return std::string_view(DBLOCK_TEST_SANITIZE).empty() ? 1 : 3;
+}
+
+long long realtime_micros() {
+  using namespace std::chrono;
+  return duration_cast<microseconds>(system_clock::now().time_since_epoch()).count();
+}
+
+void pause_for(milliseconds time) {
+  std::this_thread::sleep_for(time);
+}
+
+TempDir::TempDir(const std::string& parent) : path_(parent + "/dblock-test-XXXXXX") {
+  if (::mkdtemp(path_.data()) == nullptr) throw std::runtime_error("cannot make a directory in " + parent);
+}
+
+TempDir::~TempDir() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+void write_file(const std::string& path, const std::string& text, unsigned mode) {
+  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+  if (fd < 0) throw std::runtime_error("cannot write " + path);
+  const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  ::fchmod(fd, mode);
+  ::close(fd);
+  if (!written) throw std::runtime_error("cannot write " + path);
+}
+
+}  // namespace dblock::test

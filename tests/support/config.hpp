@@ -1,0 +1,61 @@
+// Where things are, and how patient to be.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace dblock::test {
+
+using std::chrono::milliseconds;
+using namespace std::chrono_literals;
+
+[[nodiscard]] const std::string& dblock_binary();
+[[nodiscard]] const std::string& job_binary();  // support/test_job.cpp
+[[nodiscard]] const std::string& state_dir();   // in the build tree; made on first use
+[[nodiscard]] const std::string& mariadbd_binary();
+[[nodiscard]] const std::string& install_db_binary();
+
+// Sanitizers slow everything down; limits that bound a wait are stretched by this, leases are not.
+[[nodiscard]] int slowness();
+
+// Longest wait for something that takes no time of its own.
+[[nodiscard]] inline milliseconds patience() {
+  return 15s * slowness();
+}
+
+// Polls `condition` every few milliseconds. False when `limit` passes first.
+template <typename Condition>
+[[nodiscard]] bool wait_until(Condition&& condition, milliseconds limit = patience());
+
+// CLOCK_REALTIME in microseconds since the epoch: on one machine the server's UTC_TIMESTAMP(6).
+[[nodiscard]] long long realtime_micros();
+void pause_for(milliseconds time);
+
+// A directory that goes away with its owner.
+class TempDir {
+ public:
+  explicit TempDir(const std::string& parent = "/tmp");
+  ~TempDir();
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+[[nodiscard]] std::string read_file(const std::string& path);  // empty when there is none
+void write_file(const std::string& path, const std::string& text, unsigned mode = 0644);
+
+template <typename Condition>
+bool wait_until(Condition&& condition, milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() >= end) return condition();
+    pause_for(5ms);
+  }
+  return true;
+}
+
+}  // namespace dblock::test

@@ -1,0 +1,90 @@
+#include "support/dblock.hpp"
+
+#include <filesystem>
+#include <sstream>
+#include <stdexcept>
+
+namespace dblock::test {
+
+Spawn dblock_spawn(const Database& database, const Words& arguments, const Words& env) {
+  Spawn spec;
+  spec.argv = {dblock_binary()};
+  spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
+  spec.env = {"DBLOCK_DB=" + database.url()};
+  spec.env.insert(spec.env.end(), env.begin(), env.end());
+  return spec;
+}
+
+Finished dblock(const Database& database, const Words& arguments, const Words& env) {
+  return run_program(dblock_spawn(database, arguments, env));
+}
+
+Finished dblock_bare(const Words& arguments, const Words& env) {
+  Spawn spec;
+  spec.argv = {dblock_binary()};
+  spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
+  spec.env = env;
+  return run_program(spec);
+}
+
+Words run_words(const std::string& key, const Words& options, const Words& command) {
+  Words words{"run", "--key", key};
+  words.insert(words.end(), options.begin(), options.end());
+  words.push_back("--");
+  words.insert(words.end(), command.begin(), command.end());
+  return words;
+}
+
+void await_file(Process& process, const std::string& file) {
+  const bool there = wait_until([&] { return std::filesystem::exists(file) || !process.running(); });
+  if (there && std::filesystem::exists(file)) return;
+  throw std::runtime_error("the job did not create " + file + "; stderr: " + process.err());
+}
+
+namespace {
+
+pid_t guardian_now(const Process& dblock) {
+  for (const pid_t pid : children_of(dblock.pid())) {
+    if (proc_info(pid).name == "dblock-guardian") return pid;
+  }
+  return 0;
+}
+
+}  // namespace
+
+pid_t guardian_of(const Process& dblock) {
+  pid_t found = 0;
+  if (!wait_until([&] { return (found = guardian_now(dblock)) != 0; }))
+    throw std::runtime_error("no guardian; stderr: " + dblock.err());
+  return found;
+}
+
+pid_t job_of(const Process& dblock) {
+  const auto children = children_of(guardian_of(dblock));
+  if (children.empty()) throw std::runtime_error("no job; stderr: " + dblock.err());
+  return children.front();
+}
+
+std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> found;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) found.push_back(line);
+  return found;
+}
+
+std::string last_line(const std::string& text) {
+  const auto all = lines(text);
+  return all.empty() ? "" : all.back();
+}
+
+bool ends_with_exit_line(const std::string& err, int code) {
+  return last_line(err).starts_with("dblock: exit " + std::to_string(code) + " (");
+}
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + part.size())) ++count;
+  return count;
+}
+
+}  // namespace dblock::test

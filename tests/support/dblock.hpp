@@ -1,0 +1,42 @@
+// The binary under test, run against a test's database.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "support/database.hpp"
+#include "support/proc_tree.hpp"
+#include "support/process.hpp"
+
+namespace dblock::test {
+
+using Words = std::vector<std::string>;
+
+// `dblock ARG…` in a bare environment with DBLOCK_DB set.
+[[nodiscard]] Spawn dblock_spawn(const Database& database, const Words& arguments, const Words& env = {});
+// … to the end.
+Finished dblock(const Database& database, const Words& arguments, const Words& env = {});
+// … without any configuration.
+Finished dblock_bare(const Words& arguments, const Words& env = {});
+
+// `run --key KEY [OPTIONS] -- COMMAND…`
+[[nodiscard]] Words run_words(const std::string& key, const Words& options, const Words& command);
+// `/bin/sh -c SCRIPT` as a command.
+[[nodiscard]] inline Words sh(const std::string& script) {
+  return {"/bin/sh", "-c", script};
+}
+
+// Waits until a job has created `file`; throws with the program's output when it ends before or does not.
+void await_file(Process& process, const std::string& file);
+
+// The processes of a running `dblock run`.
+[[nodiscard]] pid_t guardian_of(const Process& dblock);  // waits for it
+[[nodiscard]] pid_t job_of(const Process& dblock);       // the guardian's child
+
+[[nodiscard]] std::vector<std::string> lines(const std::string& text);
+[[nodiscard]] std::string last_line(const std::string& text);
+// "dblock: exit N (" starts the last line.
+[[nodiscard]] bool ends_with_exit_line(const std::string& err, int code);
+[[nodiscard]] std::size_t count_of(const std::string& text, const std::string& part);
+
+}  // namespace dblock::test

@@ -1,0 +1,3 @@
+// Catch's main() for every suite.
+#define CATCH_CONFIG_MAIN
+#include <catch2/catch.hpp>

@@ -1,0 +1,23 @@
+// Detects two jobs under one lock at the same time. Jobs (test_job interval) append begin and end, with the
+// boot clock and their token, to one file; a line is written by one write() and so never torn.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dblock::test {
+
+struct Interval {
+  long long begin_ns = 0;
+  long long end_ns = 0;  // 0: killed before its end
+  std::uint64_t token = 0;
+  int pid = 0;
+};
+
+[[nodiscard]] std::vector<Interval> read_intervals(const std::string& file);  // in order of begin
+
+// "" when no two intervals overlap and tokens rise from each to the next, else what is wrong.
+[[nodiscard]] std::string exclusion_violation(const std::vector<Interval>& in_order);
+
+}  // namespace dblock::test

@@ -1,0 +1,98 @@
+#include "support/proc_tree.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <sstream>
+
+#include "support/config.hpp"
+
+namespace dblock::test {
+namespace {
+
+std::vector<pid_t> all_processes() {
+  std::vector<pid_t> found;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", failed)) {
+    const std::string name = entry.path().filename();
+    pid_t pid = 0;
+    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+    if (error == std::errc{} && end == name.data() + name.size()) found.push_back(pid);
+  }
+  return found;
+}
+
+std::string proc_file(pid_t pid, const char* name) {
+  return "/proc/" + std::to_string(pid) + "/" + name;
+}
+
+}  // namespace
+
+std::vector<pid_t> processes_with_mark(const std::string& mark) {
+  const std::string needle = std::string(k_mark_variable) + "=" + mark + '\0';
+  std::vector<pid_t> found;
+  for (const pid_t pid : all_processes()) {
+    if (read_file(proc_file(pid, "environ")).find(needle) != std::string::npos && alive(pid))
+      found.push_back(pid);
+  }
+  return found;
+}
+
+std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> found;
+  for (const pid_t pid : all_processes()) {
+    const ProcInfo info = proc_info(pid);
+    if (info.parent == parent && info.state != 'Z') found.push_back(pid);
+  }
+  return found;
+}
+
+std::vector<pid_t> descendants_of(pid_t ancestor) {
+  std::vector<pid_t> found = children_of(ancestor);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const auto more = children_of(found[i]);
+    found.insert(found.end(), more.begin(), more.end());
+  }
+  return found;
+}
+
+ProcInfo proc_info(pid_t pid) {
+  const std::string text = read_file(proc_file(pid, "stat"));
+  const auto open = text.find('(');
+  const auto close = text.rfind(')');  // the name may hold parentheses itself
+  if (open == std::string::npos || close == std::string::npos) return {};
+  ProcInfo info;
+  info.name = text.substr(open + 1, close - open - 1);
+  std::istringstream rest(text.substr(close + 1));
+  rest >> info.state >> info.parent >> info.group >> info.session;
+  return info;
+}
+
+bool alive(pid_t pid) {
+  const char state = proc_info(pid).state;
+  return state != 0 && state != 'Z' && state != 'X';
+}
+
+std::vector<std::string> open_files(pid_t pid) {
+  std::vector<std::string> found;
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator(proc_file(pid, "fd"), failed)) {
+    std::error_code gone;
+    const auto target = std::filesystem::read_symlink(entry.path(), gone);
+    if (!gone) found.push_back(entry.path().filename().string() + " -> " + target.string());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::string status_field(pid_t pid, const std::string& name) {
+  std::istringstream lines(read_file(proc_file(pid, "status")));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(name + ":")) continue;
+    const auto start = line.find_first_not_of(" \t", name.size() + 1);
+    return start == std::string::npos ? "" : line.substr(start);
+  }
+  return "";
+}
+
+}  // namespace dblock::test

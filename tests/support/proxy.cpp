@@ -1,0 +1,280 @@
+#include "support/proxy.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <strings.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+namespace dblock::test {
+namespace {
+
+// MySQL's packet: three bytes of length, one of sequence, then the payload. A command has sequence 0 and its
+// kind in the payload's first byte.
+constexpr std::size_t k_header = 4;
+constexpr unsigned char k_com_query = 0x03;
+constexpr unsigned char k_com_stmt_prepare = 0x16;
+constexpr unsigned char k_com_stmt_execute = 0x17;
+constexpr std::uint32_t k_last_prepared = 0xffffffff;  // libmariadb's "the statement just prepared"
+
+std::uint32_t little_endian(const std::string& bytes, std::size_t at, std::size_t count) {
+  std::uint32_t value = 0;
+  for (std::size_t i = count; i-- > 0;) value = value << 8U | static_cast<unsigned char>(bytes[at + i]);
+  return value;
+}
+
+// Takes one whole packet off the front of `stream`; empty when there is none yet.
+std::string take_packet(std::string& stream) {
+  if (stream.size() < k_header) return "";
+  const std::size_t size = k_header + little_endian(stream, 0, 3);
+  if (stream.size() < size) return "";
+  std::string packet = stream.substr(0, size);
+  stream.erase(0, size);
+  return packet;
+}
+
+bool send_all(int fd, const std::string& bytes) {
+  for (std::size_t sent = 0; sent < bytes.size();) {
+    const ssize_t done = ::send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (done <= 0) return false;
+    sent += static_cast<std::size_t>(done);
+  }
+  return true;
+}
+
+int connect_unix(const std::string& path) {
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return fd;
+  ::close(fd);
+  return -1;
+}
+
+}  // namespace
+
+struct Proxy::Link {
+  Link(int client_fd, int server_fd) : client(client_fd), server(server_fd) {}
+  ~Link() {
+    ::close(client);
+    ::close(server);
+  }
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  int client, server;
+  bool dead = false;
+  bool swallow_reply = false;  // cut as soon as the server answers
+  bool preparing = false;      // the server's next packet answers a prepare
+  std::string from_client;     // not yet a whole packet
+  std::string last_prepared;
+  std::map<std::uint32_t, std::string> prepared;
+};
+
+Proxy::Proxy(ServerAddress upstream) : upstream_(std::move(upstream)) {
+  listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  if (::bind(listener_, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(listener_, 64) != 0 ||
+      ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    throw std::runtime_error("the proxy cannot listen");
+  port_ = ntohs(address.sin_port);
+  wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  thread_ = std::thread([this] { loop(); });
+}
+
+Proxy::~Proxy() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  ::eventfd_write(wake_, 1);
+  thread_.join();
+  ::close(listener_);
+  ::close(wake_);
+}
+
+std::string Proxy::url(const std::string& database, const std::string& user) const {
+  return "mysql://" + user + "@127.0.0.1:" + std::to_string(port_) + "/" + database;
+}
+
+void Proxy::cut(Cut how, std::function<bool(const std::string&)> matches, int times) {
+  const std::lock_guard lock(mutex_);
+  how_ = how;
+  matches_ = std::move(matches);
+  times_ = times;
+}
+
+int Proxy::cuts() const {
+  const std::lock_guard lock(mutex_);
+  return cuts_;
+}
+
+void Proxy::stall() {
+  const std::lock_guard lock(mutex_);
+  stalled_ = true;
+}
+
+void Proxy::resume() {
+  {
+    const std::lock_guard lock(mutex_);
+    stalled_ = false;
+  }
+  ::eventfd_write(wake_, 1);
+}
+
+void Proxy::refuse(bool on) {
+  const std::lock_guard lock(mutex_);
+  refuse_ = on;
+}
+
+void Proxy::cut_all() {
+  {
+    const std::lock_guard lock(mutex_);
+    cut_all_ = true;
+  }
+  ::eventfd_write(wake_, 1);
+}
+
+void Proxy::delay(milliseconds time) {
+  const std::lock_guard lock(mutex_);
+  delay_ = time;
+}
+
+std::vector<std::string> Proxy::statements() const {
+  const std::lock_guard lock(mutex_);
+  return statements_;
+}
+
+void Proxy::loop() {
+  for (;;) {
+    bool stalled = false;
+    {
+      const std::lock_guard lock(mutex_);
+      if (ending_) break;
+      if (std::exchange(cut_all_, false)) links_.clear();
+      stalled = stalled_;
+    }
+    std::vector<pollfd> entries{{wake_, POLLIN, 0}, {listener_, POLLIN, 0}};
+    if (!stalled) {
+      for (const auto& link : links_) {
+        entries.push_back({link->client, POLLIN, 0});
+        entries.push_back({link->server, POLLIN, 0});
+      }
+    }
+    ::poll(entries.data(), entries.size(), 1000);
+    eventfd_t count = 0;
+    if (entries[0].revents != 0) ::eventfd_read(wake_, &count);
+    for (std::size_t i = 2; i < entries.size(); i += 2) {
+      Link& link = *links_[i / 2 - 1];
+      if (entries[i].revents != 0) from_client(link);
+      if (!link.dead && entries[i + 1].revents != 0) from_server(link);
+    }
+    std::erase_if(links_, [](const auto& link) { return link->dead; });
+    if (entries[1].revents != 0) accept_one();
+  }
+  links_.clear();
+}
+
+void Proxy::accept_one() {
+  const int client = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+  if (client < 0) return;
+  bool refuse = false;
+  {
+    const std::lock_guard lock(mutex_);
+    refuse = refuse_;
+  }
+  const int server = refuse ? -1 : connect_unix(upstream_.socket);
+  if (server < 0) {
+    ::close(client);
+    return;
+  }
+  links_.push_back(std::make_unique<Link>(client, server));
+}
+
+void Proxy::from_client(Link& link) {
+  char part[16384];
+  const ssize_t got = ::recv(link.client, part, sizeof part, 0);
+  if (got <= 0) {
+    link.dead = true;
+    return;
+  }
+  link.from_client.append(part, static_cast<std::size_t>(got));
+  for (std::string packet; !link.dead && !(packet = take_packet(link.from_client)).empty();) {
+    if (!on_packet(link, packet) || !send_all(link.server, packet)) link.dead = true;
+  }
+}
+
+void Proxy::from_server(Link& link) {
+  char part[16384];
+  const ssize_t got = ::recv(link.server, part, sizeof part, 0);
+  if (got <= 0 || link.swallow_reply) {
+    link.dead = true;
+    return;
+  }
+  const std::string reply(part, static_cast<std::size_t>(got));
+  if (std::exchange(link.preparing, false) && reply.size() >= k_header + 5 && reply[k_header] == 0)
+    link.prepared[little_endian(reply, k_header + 1, 4)] = link.last_prepared;
+  milliseconds wait{0};
+  {
+    const std::lock_guard lock(mutex_);
+    wait = delay_;
+  }
+  if (wait > 0ms) pause_for(wait);
+  if (!send_all(link.client, reply)) link.dead = true;
+}
+
+bool Proxy::on_packet(Link& link, const std::string& packet) {
+  if (packet.size() <= k_header || packet[3] != 0) return true;  // the handshake, or a packet's continuation
+  const auto command = static_cast<unsigned char>(packet[k_header]);
+  const std::string rest = packet.substr(k_header + 1);
+  if (command == k_com_query) return on_statement(link, rest);
+  if (command == k_com_stmt_prepare) {
+    link.last_prepared = rest;
+    link.preparing = true;
+  }
+  if (command == k_com_stmt_execute && rest.size() >= 4) {
+    const std::uint32_t id = little_endian(rest, 0, 4);
+    return on_statement(link, id == k_last_prepared ? link.last_prepared : link.prepared[id]);
+  }
+  return true;
+}
+
+bool Proxy::on_statement(Link& link, const std::string& text) {
+  std::function<bool(const std::string&)> matches;
+  {
+    const std::lock_guard lock(mutex_);
+    statements_.push_back(text);
+    if (times_ == 0) return true;
+    matches = matches_;
+  }
+  if (!matches(text)) return true;  // unlocked: it may call us
+  const std::lock_guard lock(mutex_);
+  --times_;
+  ++cuts_;
+  link.swallow_reply = how_ == Cut::before_reply;
+  return how_ == Cut::before_reply;
+}
+
+std::function<bool(const std::string&)> containing(std::string text) {
+  return [text = std::move(text)](const std::string& statement) {
+    return std::search(statement.begin(), statement.end(), text.begin(), text.end(), [](char a, char b) {
+             return std::tolower(static_cast<unsigned char>(a)) ==
+                    std::tolower(static_cast<unsigned char>(b));
+           }) != statement.end();
+  };
+}
+
+}  // namespace dblock::test

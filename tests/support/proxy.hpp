@@ -1,0 +1,75 @@
+// A proxy between dblock and its server that knows where MySQL's statements begin, so that a connection can
+// be cut exactly before a statement or exactly before its reply. Runs on a thread of its own; all methods are
+// thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/server.hpp"
+
+namespace dblock::test {
+
+class Proxy {
+ public:
+  enum class Cut {
+    before_statement,  // the server never sees it
+    before_reply,      // the server has done it and answered; the answer is thrown away
+  };
+
+  explicit Proxy(ServerAddress upstream);
+  ~Proxy();
+  Proxy(const Proxy&) = delete;
+  Proxy& operator=(const Proxy&) = delete;
+
+  [[nodiscard]] std::string url(const std::string& database, const std::string& user = "app") const;
+
+  // The next `times` statements for which `matches` is true have their connection cut.
+  void cut(Cut how, std::function<bool(const std::string& statement)> matches, int times = 1);
+  [[nodiscard]] int cuts() const;  // made so far
+
+  void stall();  // forwards nothing in either direction until resume(): packets vanish on the way
+  void resume();
+  void refuse(bool on);           // new connections are closed at once
+  void cut_all();                 // every connection, now
+  void delay(milliseconds time);  // before each forwarded piece
+
+  [[nodiscard]] std::vector<std::string> statements() const;  // every one seen so far, from all connections
+
+ private:
+  struct Link;
+  void loop();
+  void accept_one();
+  void from_client(Link& link);
+  void from_server(Link& link);
+  [[nodiscard]] bool on_packet(Link& link, const std::string& packet);  // false: cut now
+  [[nodiscard]] bool on_statement(Link& link, const std::string& text);
+
+  ServerAddress upstream_;
+  int listener_ = -1;
+  int wake_ = -1;
+  int port_ = 0;
+  mutable std::mutex mutex_;
+  Cut how_ = Cut::before_statement;
+  std::function<bool(const std::string&)> matches_;
+  int times_ = 0;
+  int cuts_ = 0;
+  bool stalled_ = false;
+  bool refuse_ = false;
+  bool cut_all_ = false;
+  bool ending_ = false;
+  milliseconds delay_{0};
+  std::vector<std::string> statements_;
+  std::vector<std::unique_ptr<Link>> links_;  // of the thread alone
+  std::thread thread_;
+};
+
+// For Proxy::cut(): the statement holds this text, letter case aside.
+[[nodiscard]] std::function<bool(const std::string&)> containing(std::string text);
+
+}  // namespace dblock::test

@@ -1,0 +1,206 @@
+#include "support/server.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include "support/database.hpp"
+#include "support/process.hpp"
+
+namespace dblock::test {
+namespace {
+
+// sockaddr_un holds 108 bytes with the final NUL.
+constexpr std::size_t k_longest_socket_path = 107;
+
+// Small and quick, with the durability that survives a killed process (not a power cut).
+const std::vector<std::string> k_options{
+    "--bind-address=127.0.0.1",
+    "--skip-log-bin",
+    "--innodb-buffer-pool-size=32M",
+    "--innodb-log-file-size=8M",
+    "--innodb-flush-log-at-trx-commit=2",
+    "--innodb-use-native-aio=0",
+    "--performance-schema=OFF",
+    "--skip-name-resolve",
+    "--max-connections=300",
+    "--skip-slave-start",
+};
+
+std::string user_option() {
+  return ::geteuid() == 0 ? "--user=root" : "--skip-symbolic-links";
+}
+
+// An initialised data directory, made once per build tree and copied by every server.
+const std::string& template_directory() {
+  static const std::string path = [] {
+    const std::string final_path = state_dir() + "/template";
+    const int lock = ::open((state_dir() + "/template.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (lock < 0 || ::flock(lock, LOCK_EX) != 0) throw std::runtime_error("cannot lock the server template");
+    if (!std::filesystem::exists(final_path)) {
+      const std::string fresh = final_path + ".new";
+      std::filesystem::remove_all(fresh);
+      const auto made = run_program(
+          {.argv = {install_db_binary(), "--no-defaults", "--auth-root-authentication-method=normal",
+                    "--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=8M",
+                    "--innodb-buffer-pool-size=32M", "--datadir=" + fresh, user_option()}},
+          120s);
+      if (made.exit != exited(0))
+        throw std::runtime_error("mariadb-install-db failed: " + made.out + made.err);
+      std::filesystem::rename(fresh, final_path);
+    }
+    ::close(lock);
+    return final_path;
+  }();
+  return path;
+}
+
+int free_port() {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  const bool bound = ::bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
+                     ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+  ::close(fd);
+  if (!bound) throw std::runtime_error("no free port");
+  return ntohs(address.sin_port);
+}
+
+}  // namespace
+
+std::string ServerAddress::url(const std::string& database, const std::string& user) const {
+  return "mysql://" + user + "@localhost/" + database + "?socket=" + socket;
+}
+
+std::string ServerAddress::tcp_url(const std::string& database, const std::string& user) const {
+  return "mysql://" + user + "@127.0.0.1:" + std::to_string(port) + "/" + database;
+}
+
+Server::Server(std::vector<std::string> extra_options)
+    : directory_(state_dir()), extra_options_(std::move(extra_options)) {
+  address_.socket = directory_.file("sock");
+  if (address_.socket.size() > k_longest_socket_path) {
+    const char* temporary = std::getenv("TMPDIR");
+    socket_directory_ = std::make_unique<TempDir>(temporary != nullptr ? temporary : "/tmp");
+    address_.socket = socket_directory_->file("sock");
+  }
+  const auto copied = run_program(
+      {.argv = {"cp", "-a", "--reflink=auto", template_directory(), directory_.file("data")}}, 60s);
+  if (copied.exit != exited(0)) throw std::runtime_error("cannot copy the server template: " + copied.err);
+  write_file(directory_.file("init.sql"),
+             "DELETE FROM mysql.global_priv WHERE User='';\n"
+             "FLUSH PRIVILEGES;\n"
+             "CREATE USER IF NOT EXISTS root@'%';\n"
+             "GRANT ALL ON *.* TO root@'%' WITH GRANT OPTION;\n"
+             "CREATE USER IF NOT EXISTS app@'%';\n"
+             "GRANT ALL ON `t\\_%`.* TO app@'%';\n");
+  start();
+}
+
+Server::~Server() {
+  if (pid_ < 0) return;
+  ::kill(pid_, SIGKILL);
+  reap();
+}
+
+void Server::start() {
+  const bool choose_port = address_.port == 0;
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    if (choose_port) address_.port = free_port();  // may be taken before mariadbd binds it: then try another
+    if (try_start()) return;
+  }
+  throw std::runtime_error("mariadbd does not start: " + read_file(directory_.file("error.log")));
+}
+
+bool Server::try_start() {
+  std::vector<std::string> words{mariadbd_binary(),
+                                 "--no-defaults",
+                                 user_option(),
+                                 "--datadir=" + directory_.file("data"),
+                                 "--socket=" + address_.socket,
+                                 "--port=" + std::to_string(address_.port),
+                                 "--pid-file=" + directory_.file("pid"),
+                                 "--log-error=" + directory_.file("error.log"),
+                                 "--init-file=" + directory_.file("init.sql")};
+  words.insert(words.end(), k_options.begin(), k_options.end());
+  words.insert(words.end(), extra_options_.begin(), extra_options_.end());
+  std::vector<char*> argv;
+  for (auto& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  const pid_t parent = ::getpid();
+  const int null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  pid_ = ::fork();
+  if (pid_ < 0) throw std::runtime_error("cannot fork");
+  if (pid_ == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(1);
+    ::setsid();  // a terminal's Ctrl-C is for the test, which then stops us
+    for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);
+    ::execv(argv[0], argv.data());
+    ::_exit(1);
+  }
+  ::close(null);
+  bool ended = false;
+  const bool ready = wait_until(
+      [&] {
+        ended = ::waitpid(pid_, nullptr, WNOHANG) == pid_;
+        return ended || Connection::can_connect(address_, "app");
+      },
+      60s);
+  if (ready && !ended) return true;
+  if (!ended) ::kill(pid_, SIGKILL), reap();
+  pid_ = -1;
+  return false;
+}
+
+void Server::reap() {
+  if (pid_ > 0) ::waitpid(pid_, nullptr, 0);
+  pid_ = -1;
+}
+
+void Server::stop_gracefully() {
+  ::kill(pid_, SIGTERM);
+  reap();
+}
+
+void Server::stop_hard() {
+  ::kill(pid_, SIGKILL);
+  reap();
+}
+
+void Server::freeze() const {
+  ::kill(pid_, SIGSTOP);
+}
+void Server::thaw() const {
+  ::kill(pid_, SIGCONT);
+}
+
+const ServerAddress& shared_server() {
+  static std::unique_ptr<Server> own;
+  static const ServerAddress address = []() -> ServerAddress {
+    if (const char* directory = std::getenv("DBLOCK_TEST_SERVER")) {
+      std::ifstream in(std::string(directory) + "/address");
+      ServerAddress found;
+      if (in >> found.socket >> found.port && Connection::can_connect(found, "app")) return found;
+    }
+    own = std::make_unique<Server>();
+    return own->address();
+  }();
+  return address;
+}
+
+}  // namespace dblock::test

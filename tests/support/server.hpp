@@ -1,0 +1,57 @@
+// A private mariadbd: own data directory, Unix socket and loopback port, gone with its owner.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "support/config.hpp"
+
+namespace dblock::test {
+
+// Where a server listens. Accounts: root, all-powerful; app, all rights on databases named t_*, no more.
+// Neither has a password.
+struct ServerAddress {
+  std::string socket;
+  int port = 0;
+
+  [[nodiscard]] std::string url(const std::string& database, const std::string& user = "app") const;
+  [[nodiscard]] std::string tcp_url(const std::string& database, const std::string& user = "app") const;
+};
+
+// One server. Start it on the thread that will outlive it: it dies with that thread (PR_SET_PDEATHSIG), so
+// that a crashed test leaves none behind.
+class Server {
+ public:
+  explicit Server(std::vector<std::string> extra_options = {});
+  ~Server();
+  Server(const Server&) = delete;
+  Server& operator=(const Server&) = delete;
+
+  void start();            // ready for connections on return; same port and socket each time
+  void stop_gracefully();  // SIGTERM, as `systemctl stop` does
+  void stop_hard();        // SIGKILL
+  void freeze() const;     // SIGSTOP: connections stay, nothing answers
+  void thaw() const;
+
+  [[nodiscard]] const ServerAddress& address() const { return address_; }
+  [[nodiscard]] const std::string& directory() const { return directory_.path(); }
+
+ private:
+  [[nodiscard]] bool try_start();
+  void reap();
+
+  TempDir directory_;
+  std::unique_ptr<TempDir> socket_directory_;  // when the path in the build tree is too long for a socket
+  std::vector<std::string> extra_options_;
+  ServerAddress address_;
+  pid_t pid_ = -1;
+};
+
+// The server that the whole suite shares: CTest's fixture where it runs, else one for this process, started
+// now. Never stop, freeze or reconfigure it.
+[[nodiscard]] const ServerAddress& shared_server();
+
+}  // namespace dblock::test

@@ -1,0 +1,130 @@
+// Jobs with one well-defined habit each, for runs under test. The first argument names the habit.
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <string>
+
+namespace {
+
+void append(const char* file, const std::string& line) {
+  const int fd = ::open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (::write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size())) ::_exit(99);
+  ::close(fd);
+}
+
+void sleep_ms(long ms) {
+  timespec left{ms / 1000, ms % 1000 * 1'000'000};
+  while (::nanosleep(&left, &left) != 0) {
+  }
+}
+
+// interval FILE MS: begins, holds for MS, ends; overlap.hpp reads the file.
+void note_moment(const char* what, const char* file) {
+  const char* token = std::getenv("DBLOCK_TOKEN");
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  append(file, std::string(what) + " " + std::to_string(now.tv_sec * 1'000'000'000LL + now.tv_nsec) + " " +
+                   (token == nullptr ? "0" : token) + " " + std::to_string(::getpid()) + "\n");
+}
+
+int interval(const char* file, long ms) {
+  note_moment("begin", file);
+  sleep_ms(ms);
+  note_moment("end", file);
+  return 0;
+}
+
+// tree READY: a child, a child that ignores TERM, INT and HUP, and a grandchild that made its own session and
+// ignores them too; creates READY when all are there. None ends by itself.
+[[noreturn]] void linger(bool stubborn) {
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::signal(number, stubborn ? SIG_IGN : SIG_DFL);
+  for (;;) ::pause();
+}
+
+int tree(const char* ready) {
+  int ends[2];
+  if (::pipe(ends) != 0) return 99;
+  const auto report = [&] {
+    ::close(ends[0]);
+    if (::write(ends[1], "x", 1) != 1) ::_exit(99);
+    ::close(ends[1]);
+  };
+  if (::fork() == 0) report(), linger(false);
+  if (::fork() == 0) ::signal(SIGTERM, SIG_IGN), report(), linger(true);
+  if (::fork() == 0) {
+    ::setsid();
+    if (::fork() != 0) ::_exit(0);
+    ::signal(SIGTERM, SIG_IGN);
+    report();
+    linger(true);
+  }
+  ::close(ends[1]);
+  char byte = 0;
+  for (int seen = 0; seen < 3;) seen += static_cast<int>(::read(ends[0], &byte, 1));
+  append(ready, "ready\n");
+  linger(false);
+}
+
+// signals FILE: appends the name of each signal that comes, and who sent it ("user" or "kernel"); TERM ends
+// it with 0 after that, INT and QUIT with 3.
+const char* signal_log = nullptr;
+
+void on_signal(int number, siginfo_t* info, void*) {
+  char line[64];
+  std::snprintf(line, sizeof line, "%s %s\n", ::sigabbrev_np(number),
+                info->si_code == SI_KERNEL ? "kernel" : "user");
+  const int fd = ::open(signal_log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (::write(fd, line, std::strlen(line)) < 0) ::_exit(99);
+  ::close(fd);
+  if (number == SIGTERM) ::_exit(0);
+  if (number == SIGINT || number == SIGQUIT) ::_exit(3);
+}
+
+int signals(const char* file) {
+  signal_log = file;
+  struct sigaction action {};
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH})
+    ::sigaction(number, &action, nullptr);
+  append(file, "ready\n");
+  for (;;) ::pause();
+}
+
+// daemon FILE MS: leaves a child in a session of its own behind that lives for MS, writes its pid to FILE.
+// child FILE MS: the same, but in the job's own session.
+int leave_behind(const char* file, long ms, bool own_session) {
+  int ends[2];
+  if (::pipe(ends) != 0) return 99;
+  if (::fork() == 0) {
+    ::close(ends[0]);
+    if (own_session) ::setsid();
+    append(file, std::to_string(::getpid()) + "\n");
+    ::close(ends[1]);
+    sleep_ms(ms);
+    ::_exit(0);
+  }
+  ::close(ends[1]);
+  char byte = 0;
+  return ::read(ends[0], &byte, 1) == 0 ? 0 : 99;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string habit = argc > 2 ? argv[1] : "";
+  const long ms = argc > 3 ? std::atol(argv[3]) : 0;
+  if (habit == "interval") return interval(argv[2], ms);
+  if (habit == "tree") return tree(argv[2]);
+  if (habit == "signals") return signals(argv[2]);
+  if (habit == "daemon") return leave_behind(argv[2], ms, true);
+  if (habit == "child") return leave_behind(argv[2], ms, false);
+  std::fputs("test_job: unknown habit\n", stderr);
+  return 64;
+}
