@@ -85,8 +85,8 @@ class Supervisor {
   [[nodiscard]] virtual JobEnd run_job(const std::vector<std::string>& environment,
                                        std::optional<Nanos> max_runtime) = 0;
 
-  // Dismisses the guardian: the lock is released or was never ours, nothing is left to do if dblock dies. Does
-  // not wait; the destructor does, so that a run leaves no process behind.
+  // Dismisses the guardian: the lock is released or was never ours, nothing is left to do if dblock dies.
+  // Does not wait; the destructor does, so that a run leaves no process behind.
   virtual void finish() = 0;
 };
 

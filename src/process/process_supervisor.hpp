@@ -1,0 +1,95 @@
+// dblock's side of the supervision. start.cpp has what surrounds a job (guardian, parent, the wait before
+// it), supervisor.cpp the loop while it runs. One thread, but for set_deadline() and stop_revoked().
+#pragma once
+
+#include <sys/signalfd.h>
+#include <sys/types.h>
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "process/channel.hpp"
+#include "process/signals.hpp"
+#include "process/stop_plan.hpp"
+#include "process/supervisor.hpp"
+
+namespace dblock::process {
+
+class ProcessSupervisor final : public Supervisor {
+ public:
+  ProcessSupervisor(const JobSpec& spec, SharedPage shared)
+      : spec_(spec), shared_(std::move(shared)), plan_(spec.kill_grace, spec.slack) {}
+
+  ProcessSupervisor(const ProcessSupervisor&) = delete;
+  ProcessSupervisor& operator=(const ProcessSupervisor&) = delete;
+  ~ProcessSupervisor() override {
+    if (dismissed_) await_guardian();
+  }
+
+  Result<void> begin(bool with_parent, std::function<void()> after_death);
+
+  void arm_release() override { shared_->release_armed.store(true); }
+  BeforeStart wait_before_start(const WakeEvent& wake) override;
+  [[nodiscard]] int signal() const override { return signal_; }
+  void set_deadline(BootTime deadline) override { shared_->extend_deadline(deadline); }
+  void stop_revoked() override {
+    revoked_.store(true);
+    revoked_event_.raise();
+  }
+  JobEnd run_job(const std::vector<std::string>& environment, std::optional<Nanos> max_runtime) override;
+  void finish() override;
+
+ private:
+  void watch_parent();
+  [[nodiscard]] bool parent_ended() const;
+  bool read_signal(signalfd_siginfo& info) const;
+  void check_guardian();
+
+  void step();
+  void arm_timer();
+  [[nodiscard]] std::optional<BootTime> emergency_at() const;
+  void handle_messages();
+  void handle_ready(const Message& message);
+  void handle_job_stopped(int signal);
+  void handle_signals();
+  void handle_signal(const signalfd_siginfo& info);
+  [[nodiscard]] bool terminal_is_raw() const;
+  void handle_times();
+  void request_stop(StopReason reason, int signal);
+  void take_over();
+  void await_guardian();
+
+  JobSpec spec_;
+  Signals signals_;
+  SharedPage shared_;
+  StopPlan plan_;
+  Channel channel_;
+  UniqueFd gate_;
+  UniqueFd terminal_;
+  UniqueFd parent_;
+  bool parent_gone_ = false;
+  DeadlineTimer timer_;
+  WakeEvent revoked_event_;
+  std::atomic<bool> revoked_ = false;
+  pid_t guardian_ = -1;
+  bool guardian_alive_ = false;
+  bool dismissed_ = false;
+  int signal_ = 0;
+
+  // While the job runs:
+  const std::vector<std::string>* environment_ = nullptr;
+  std::optional<Nanos> max_runtime_;
+  std::optional<BootTime> runtime_ends_;
+  std::optional<BootTime> look_at_terminal_;
+  pid_t job_ = -1;
+  bool told_of_stop_ = false;
+  bool interrupted_at_terminal_ = false;
+  bool over_ = false;
+  JobEnd end_;
+};
+
+}  // namespace dblock::process

@@ -1,0 +1,81 @@
+// The supervisor takes over a process's signals and children, so each case runs in a child of its own.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <functional>
+#include <thread>
+
+#include "process/supervisor.hpp"
+
+namespace dblock::process {
+namespace {
+
+using namespace std::chrono_literals;
+
+// True when `check` returns true in a child process.
+bool in_child(const std::function<bool()>& check) {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(check() ? 0 : 1);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+JobSpec shell(const std::string& script) {
+  JobSpec spec;
+  spec.executable = "/bin/sh";
+  spec.argv = {"sh", "-c", script};
+  spec.kill_grace = 1s;
+  spec.slack = 500ms;
+  return spec;
+}
+
+JobEnd supervise(const JobSpec& spec, BootTime deadline) {
+  const auto supervisor = Supervisor::start(spec, false, {});
+  if (!supervisor) return {};
+  (*supervisor)->set_deadline(deadline);
+  JobEnd end = (*supervisor)->run_job({"DBLOCK_TOKEN=7"}, std::nullopt);
+  (*supervisor)->finish();
+  return end;
+}
+
+}  // namespace
+
+TEST_CASE("a job that ends in time keeps its status and sees its environment", "[tsan]") {
+  CHECK(in_child([] {
+    const JobEnd end = supervise(shell("exit $DBLOCK_TOKEN"), BootClock::now() + 60s);
+    return end.status == ExitStatus{false, 7} && end.stopped == StopReason::none && end.tree_dead;
+  }));
+}
+
+// I4: the deadline is looked at again between the grant and the exec.
+TEST_CASE("a job whose deadline leaves no room for a stop is not started", "[tsan]") {
+  CHECK(in_child([] {
+    const JobEnd end = supervise(shell("exit 0"), BootClock::now() + 1400ms);
+    return !end.status && end.stopped == StopReason::deadline && end.tree_dead;
+  }));
+}
+
+TEST_CASE("a job that outstays its deadline is dead before it", "[tsan]") {
+  CHECK(in_child([] {
+    const BootTime deadline = BootClock::now() + 2s;
+    const JobEnd end = supervise(shell("trap '' TERM; sleep 60"), deadline);
+    return end.status == ExitStatus{true, SIGKILL} && end.stopped == StopReason::deadline && end.tree_dead &&
+           BootClock::now() < deadline;
+  }));
+}
+
+TEST_CASE("a revocation from another thread stops the job", "[tsan]") {
+  CHECK(in_child([] {
+    const auto supervisor = Supervisor::start(shell("sleep 60"), false, {});
+    if (!supervisor) return false;
+    (*supervisor)->set_deadline(BootClock::now() + 60s);
+    std::jthread other([&] { (*supervisor)->stop_revoked(); });
+    const JobEnd end = (*supervisor)->run_job({}, std::nullopt);
+    (*supervisor)->finish();
+    return end.stopped == StopReason::revoked && end.tree_dead;
+  }));
+}
+
+}  // namespace dblock::process
