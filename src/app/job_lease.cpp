@@ -1,6 +1,7 @@
 #include "app/job_lease.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <utility>
 #include <variant>
@@ -38,6 +39,7 @@ struct JobLease::Session {
   lease::Timing timing;
   std::shared_ptr<process::Supervisor> supervisor;
   WakeEvent stop;
+  std::atomic<bool> heartbeat_over = true;
 
   mutable std::mutex mutex;  // guards what follows
   std::optional<Result<GrantOutcome>> grant;
@@ -117,9 +119,11 @@ void JobLease::Session::heartbeat(const Lease& lease) {
           },
   };
   lease::run_heartbeat(*store, clock, lease, timing, observer, stop);
+  heartbeat_over.store(true);
 }
 
 void JobLease::Session::release(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience) {
+  stop.clear();  // it was for the heartbeat
   lease::Backoff backoff(100ms, 1s, 2.0, 1);
   BootTime give_up = clock.now() + patience;
   {
@@ -157,6 +161,7 @@ JobLease::JobLease(std::unique_ptr<lease::LeaseStore> store, lease::AcquireReque
                            .timing = timing,
                            .supervisor = std::move(supervisor),
                            .stop = {},
+                           .heartbeat_over = true,
                            .mutex = {},
                            .grant = {},
                            .waited_for = {},
@@ -211,6 +216,7 @@ lease::LeaseStore& JobLease::store() {
 
 void JobLease::start_heartbeat(const Lease& lease) {
   session_->proved_until = session_->timing.expires(lease.sent_at);
+  session_->heartbeat_over.store(false);
   worker_.post([session = session_, lease] { session->heartbeat(lease); });
 }
 
@@ -233,7 +239,13 @@ std::string JobLease::trouble() const {
 
 ReleaseResult JobLease::release(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience) {
   if (abandoned_) return ReleaseResult::unknown;
+  // Posted at once, not after the heartbeat has reported its end: one thread runs both, one after the other.
+  session_->stop.raise();
   worker_.post([session = session_, ref, end, patience] { session->release(ref, end, patience); });
+  if (!worker_.wait_idle(k_natural_end) && !session_->heartbeat_over.load()) {
+    responsive_ = false;
+    session_->store->interrupt();
+  }
   settle(patience);
   const std::lock_guard lock(session_->mutex);
   return session_->release_result;

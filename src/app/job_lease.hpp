@@ -40,8 +40,9 @@ class JobLease {
   // Renews `lease` from now on: moves the supervisor's deadline, stops the job when the lease is lost for
   // certain.
   void start_heartbeat(const lease::Lease& lease);
-  // Returns when no renewal is under way nor will be (Redisson#7272: a renewal must not outlive the unlock).
-  // `at_once`: break off a renewal under way instead of giving it a moment. False when the thread would not end.
+  // Returns when no renewal is under way nor will be.
+  // `at_once`: break off a renewal under way instead of giving it a moment. False when the thread would not
+  // end.
   bool stop_heartbeat(bool at_once);
 
   // Set when the database said that the lease is not ours any more.
@@ -52,7 +53,8 @@ class JobLease {
   // For the calling thread's use while done() is raised.
   [[nodiscard]] lease::LeaseStore& store();
 
-  // Gives the lock back, trying for `patience`, but hardly longer than the lease lasts anyway.
+  // Stops the heartbeat, then gives the lock back (Redisson#7272: a renewal must not outlive the unlock),
+  // trying for `patience`, but hardly longer than the lease lasts anyway.
   [[nodiscard]] ReleaseResult release(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience);
 
   // False once a call had to be broken off because the database did not answer.

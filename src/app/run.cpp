@@ -195,7 +195,6 @@ Result<Ending> Run::with_lease(const lease::Lease& lease) {
 
 Result<Ending> Run::conclude(const lease::Lease& lease, const JobEnd& end) {
   bool lost = end.stopped == StopReason::deadline || end.stopped == StopReason::revoked;
-  lease_->stop_heartbeat(end.stopped == StopReason::deadline);
   give_back(lease, end, lost);
   // The heartbeat or the release may have learnt that the lock is another's after the job had already ended.
   lost = lost || lease_->lost().has_value();
@@ -205,13 +204,14 @@ Result<Ending> Run::conclude(const lease::Lease& lease, const JobEnd& end) {
 }
 
 void Run::give_back(const lease::Lease& lease, const JobEnd& end, bool lost) {
+  const bool fenced = end.stopped == StopReason::deadline;
+  if (fenced || !end.tree_dead) lease_->stop_heartbeat(fenced);
   if (!end.tree_dead) {
     log::warning("some of the job's processes could not be stopped, so lock " + quoted(lease.key) +
                  " is left to expire instead of being released");
     status_.release = "expires";
     return;  // without finish(): the guardian goes when we do
   }
-  const bool fenced = end.stopped == StopReason::deadline;
   // The deadline passed because the database is away: it would not hear a release either, and the lease ends
   // by itself in a moment. (With the database well it was dblock that was frozen.)
   if (fenced && (!lease_->trouble().empty() || !lease_->responsive())) {

@@ -200,9 +200,11 @@ TEST_CASE("mariadb: a server that stops answering costs no more than the network
   own.thaw();
   REQUIRE_FALSE(renewed);
   CHECK(renewed.error().code == Errc::indeterminate);
-  CHECK(since(start) < 3s);
-  const auto again = store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
-  CHECK(again);
+  CHECK(since(start) < 3s * test::slowness());
+  // A server that was frozen may need a moment before it answers within this timeout again.
+  CHECK(test::wait_until([&] {
+    return store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt).has_value();
+  }));
 }
 
 TEST_CASE("mariadb: hosts are tried in order until one answers") {
