@@ -1,0 +1,75 @@
+// bench_baseline SOCKET DATABASE KEY COMMAND [ARG...]
+//
+// The least a program can do for a lock in this table, and what `dblock run` is measured against: connect,
+// take the lock by one UPDATE, run the command, give it back by one UPDATE. No heartbeat, no guardian, no
+// options. The row must exist (`dblock run --key KEY -- true` makes it) and be free.
+#include <mysql.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static MYSQL* connection;
+
+static void fail(const char* what) {
+  fprintf(stderr, "bench_baseline: %s: %s\n", what, connection ? mysql_error(connection) : "");
+  exit(1);
+}
+
+static void update_one_row(const char* what, const char* sql, int length) {
+  if (mysql_real_query(connection, sql, (unsigned long)length) != 0) fail(what);
+  if (mysql_affected_rows(connection) != 1) fail(what);
+}
+
+int main(int argc, char** argv) {
+  if (argc < 5) fail("usage: bench_baseline SOCKET DATABASE KEY COMMAND [ARG...]");
+  const char* key = argv[3];
+  char owner[64];
+  char sql[4096];
+  snprintf(owner, sizeof owner, "baseline-%ld", (long)getpid());
+
+  connection = mysql_init(NULL);
+  if (!connection || !mysql_real_connect(connection, "localhost", "root", NULL, argv[2], 0, argv[1], 0)) {
+    fail("connect");
+  }
+
+  // The text of both statements is what `dblock run` sends, as the server's general log shows it.
+  update_one_row(
+      "acquire", sql,
+      snprintf(sql, sizeof sql,
+               "UPDATE dblock_lock SET last_acquired_at=IF(lock_value IS NULL,last_acquired_at,create_time),"
+               "last_released_at=IF(lock_value IS NULL,last_released_at,NULL),"
+               "last_outcome=IF(lock_value IS NULL,last_outcome,'abandoned'),"
+               "last_exit_code=IF(lock_value IS NULL,last_exit_code,NULL),"
+               "token=LAST_INSERT_ID(GREATEST(token+1,"
+               "CAST(TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6)) AS UNSIGNED))),"
+               "version=version+1,lock_value='%s',create_time=UTC_TIMESTAMP(6),update_time=UTC_TIMESTAMP(6),"
+               "expire_time=UTC_TIMESTAMP(6)+INTERVAL 120000000 MICROSECOND,lock_count=1,kind='run',"
+               "ttl_us=120000000,margin_us=3000000,heartbeat_us=15000000,hold_until=NULL,revoke_time=NULL,"
+               "idle_since=NULL,holder_host='host',holder_pid=%ld,holder_user='root',holder_command='true',"
+               "holder_note='' WHERE lock_key='%s' AND (lock_value IS NULL OR "
+               "expire_time+INTERVAL margin_us MICROSECOND<=UTC_TIMESTAMP(6)) AND "
+               "(hold_until IS NULL OR hold_until<=UTC_TIMESTAMP(6))",
+               owner, (long)getpid(), key));
+  const unsigned long long token = mysql_insert_id(connection);
+
+  const pid_t child = fork();
+  if (child == 0) {
+    execvp(argv[4], argv + 4);
+    _exit(127);
+  }
+  int status = 0;
+  if (child < 0 || waitpid(child, &status, 0) != child) fail("fork");
+
+  update_one_row(
+      "release", sql,
+      snprintf(sql, sizeof sql,
+               "UPDATE dblock_lock SET last_acquired_at=create_time,last_released_at=UTC_TIMESTAMP(6),"
+               "last_outcome='succeeded',last_exit_code=%d,version=version+1,update_time=UTC_TIMESTAMP(6),"
+               "idle_since=UTC_TIMESTAMP(6),lock_value=NULL,expire_time=NULL,revoke_time=NULL,lock_count=0,"
+               "success_acquired_at=create_time,success_released_at=UTC_TIMESTAMP(6) "
+               "WHERE lock_key='%s' AND lock_value='%s' AND token=%llu",
+               WEXITSTATUS(status), key, owner, token));
+  mysql_close(connection);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
