@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "app/database.hpp"
 #include "app/describe.hpp"
 #include "app/identity.hpp"
 #include "app/job_lease.hpp"
@@ -47,13 +48,11 @@ void warn_if_slow(const AcquireRequest& request, Nanos took, const JobLease& lea
 }  // namespace
 
 Result<std::variant<Acquired, Ending>> acquire(const AcquireRequest& request) {
-  DBLOCK_TRY(const store::ResolvedSettings resolved, store::resolve_settings(request.database));
-  for (const std::string& warning : resolved.warnings) log::warning(warning);
+  DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   const process::Signals signals;  // before the thread: a signal must not strand a lock that was just granted
   static SystemClock clock;
-  JobLease job(
-      store::open_store(resolved.settings, {lease::network_timeout(request.timing.ttl), Micros{0}}, clock),
-      make_wanted(request), request.wait, request.timing, nullptr);
+  JobLease job(store::open_store(settings, {lease::network_timeout(request.timing.ttl), Micros{0}}, clock),
+               make_wanted(request), request.wait, request.timing, nullptr);
   const BootTime begun = clock.now();
   job.start_acquire();
   if (const int signal = signals.wait(job.done(), std::nullopt); signal != 0) {

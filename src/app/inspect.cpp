@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "app/database.hpp"
 #include "app/describe.hpp"
 #include "app/use_cases.hpp"
 #include "base/duration.hpp"
-#include "base/log.hpp"
 #include "store/open.hpp"
 
 namespace dblock::app {
@@ -47,10 +47,9 @@ std::vector<std::string> stale_keys(const InspectRequest& request, const lease::
 }  // namespace
 
 Result<InspectReport> inspect(const InspectRequest& request) {
-  DBLOCK_TRY(const store::ResolvedSettings resolved, store::resolve_settings(request.database));
-  for (const std::string& warning : resolved.warnings) log::warning(warning);
+  DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   SystemClock clock;
-  const auto store = store::open_store(resolved.settings, {10s, Micros{0}}, clock);
+  const auto store = store::open_store(settings, {10s, Micros{0}}, clock);
   const bool judged = request.exit_code || request.max_age;
   DBLOCK_TRY(lease::Listing listing, store->list({request.keys, request.prefix, !request.all && !judged}));
   InspectReport report;

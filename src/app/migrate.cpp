@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "app/database.hpp"
 #include "app/use_cases.hpp"
-#include "base/log.hpp"
 #include "store/open.hpp"
 
 namespace dblock::app {
@@ -11,14 +11,13 @@ namespace dblock::app {
 using namespace std::chrono_literals;
 
 Result<MigrateReport> migrate(const MigrateRequest& request) {
-  DBLOCK_TRY(const store::ResolvedSettings resolved, store::resolve_settings(request.database));
-  for (const std::string& warning : resolved.warnings) log::warning(warning);
+  DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   MigrateReport report;
   if (request.action == MigrateRequest::Action::print_grants) {
-    DBLOCK_TRY(report.grants, store::grants_for(request.grants_user, resolved.settings.database));
+    DBLOCK_TRY(report.grants, store::grants_for(request.grants_user, settings.database));
     return report;
   }
-  const auto schema = store::open_schema(resolved.settings, {10s, Micros{0}});
+  const auto schema = store::open_schema(settings, {10s, Micros{0}});
   if (request.action == MigrateRequest::Action::apply) {
     DBLOCK_TRY(const auto applied, schema->apply());
     for (const store::Migration& migration : applied) report.states.push_back({migration, std::nullopt});

@@ -1,6 +1,7 @@
 // `dblock reap`: clear up expired leases and long-idle rows. Correctness never depends on it.
 #include <utility>
 
+#include "app/database.hpp"
 #include "app/use_cases.hpp"
 #include "base/log.hpp"
 #include "process/signals.hpp"
@@ -12,10 +13,9 @@ using namespace std::chrono_literals;
 
 Result<Ending> reap(const ReapRequest& request,
                     const std::function<void(const lease::ReapReport&)>& on_report) {
-  DBLOCK_TRY(const store::ResolvedSettings resolved, store::resolve_settings(request.database));
-  for (const std::string& warning : resolved.warnings) log::warning(warning);
+  DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   SystemClock clock;
-  const auto store = store::open_store(resolved.settings, {10s, Micros{0}}, clock);
+  const auto store = store::open_store(settings, {10s, Micros{0}}, clock);
   const lease::ReapRequest work{request.dry_run, request.forget_after};
   if (!request.every) {
     DBLOCK_TRY(const lease::ReapReport report, store->reap(work));

@@ -1,10 +1,10 @@
 // `dblock release`: give a script's lease back, or break someone else's by force, in two deliberate steps.
 #include <utility>
 
+#include "app/database.hpp"
 #include "app/describe.hpp"
 #include "app/use_cases.hpp"
 #include "base/duration.hpp"
-#include "base/log.hpp"
 #include "base/text.hpp"
 #include "store/open.hpp"
 
@@ -121,10 +121,9 @@ Result<Report> force(const ReleaseRequest& request, lease::LeaseStore& store, Cl
 }  // namespace
 
 Result<Report> release(const ReleaseRequest& request) {
-  DBLOCK_TRY(const store::ResolvedSettings resolved, store::resolve_settings(request.database));
-  for (const std::string& warning : resolved.warnings) log::warning(warning);
+  DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   SystemClock clock;
-  const auto store = store::open_store(resolved.settings, {10s, Micros{0}}, clock);
+  const auto store = store::open_store(settings, {10s, Micros{0}}, clock);
   if (!request.force) return give_back(request, *store);
   if (!request.token) return describe(request, *store);
   return force(request, *store, clock);

@@ -1,9 +1,9 @@
 // `dblock renew`: extend a script's lease.
 #include <utility>
 
+#include "app/database.hpp"
 #include "app/describe.hpp"
 #include "app/use_cases.hpp"
-#include "base/log.hpp"
 #include "store/open.hpp"
 
 namespace dblock::app {
@@ -22,10 +22,9 @@ Ending refused(const lease::Key& key, const lease::NotOurs& why) {
 }  // namespace
 
 Result<std::variant<RenewedLease, Ending>> renew(const RenewRequest& request) {
-  DBLOCK_TRY(const store::ResolvedSettings resolved, store::resolve_settings(request.database));
-  for (const std::string& warning : resolved.warnings) log::warning(warning);
+  DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   SystemClock clock;
-  const auto store = store::open_store(resolved.settings, {10s, Micros{0}}, clock);
+  const auto store = store::open_store(settings, {10s, Micros{0}}, clock);
   const lease::LeaseRef ref{request.key, request.owner, std::nullopt};
   auto outcome = store->renew(ref, lease::Actor::script, request.ttl);
   for (int i = 1; i < k_tries && !outcome && outcome.error().code == Errc::indeterminate; ++i)

@@ -45,8 +45,6 @@ struct AcquireRequest {
   lease::Timing timing;
   lease::WaitPolicy wait;
   Micros warn_after{0};
-  std::vector<std::string>
-      command_line;  // of the script that asked, for `inspect`: its parent's program name
 };
 
 struct RenewRequest {

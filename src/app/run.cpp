@@ -8,6 +8,7 @@
 #include <utility>
 #include <variant>
 
+#include "app/database.hpp"
 #include "app/describe.hpp"
 #include "app/identity.hpp"
 #include "app/job_lease.hpp"
@@ -270,9 +271,12 @@ Ending Run::lost_ending(const JobEnd& end) const {
 
 Result<Ending> Run::job_ending(const JobEnd& end) const {
   if (end.exec_errno != 0) {
-    const Errc code = end.exec_errno == ENOENT ? Errc::not_found : Errc::cannot_run;
+    // The program itself was found before the wait, so what is missing now is what it names to run it.
     const std::string program = request_.shell_command ? "/bin/sh" : request_.command.front();
-    return fail(code, with_errno("cannot run \"" + escape_untrusted(program) + "\"", end.exec_errno),
+    const std::string hint =
+        end.exec_errno == ENOENT ? "; is the interpreter in its first line installed?" : "";
+    return fail(Errc::cannot_run,
+                with_errno("cannot run \"" + escape_untrusted(program) + "\"", end.exec_errno) + hint,
                 static_cast<unsigned>(end.exec_errno));
   }
   if (end.stopped == StopReason::max_runtime) {
@@ -337,14 +341,13 @@ void Run::write_status(const Result<Ending>& ending) {
 
 Result<Ending> run(const RunRequest& request, const ExitCodeOf& exit_code_of) {
   DBLOCK_TRY(const process::JobSpec spec, make_spec(request));
-  DBLOCK_TRY(const store::ResolvedSettings resolved, store::resolve_settings(request.database));
-  for (const std::string& warning : resolved.warnings) log::warning(warning);
+  DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   std::optional<StatusFile> status_file;
   if (request.status_file) {
     DBLOCK_TRY(StatusFile prepared, StatusFile::prepare(*request.status_file));
     status_file.emplace(std::move(prepared));
   }
-  return Run(request, exit_code_of, std::move(status_file)).go(resolved.settings, spec);
+  return Run(request, exit_code_of, std::move(status_file)).go(settings, spec);
 }
 
 }  // namespace dblock::app

@@ -1,14 +1,8 @@
 #include "cli/requests.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <array>
 #include <chrono>
 #include <limits>
 #include <utility>
-
-#include "base/unique_fd.hpp"
 
 namespace dblock::cli {
 namespace {
@@ -85,17 +79,6 @@ Result<void> take_job(const RequestSource& from, app::RunRequest& request) {
   if (!shell) return fail(Errc::usage, "run needs a command: dblock run --key KEY -- COMMAND [ARG...]");
   request.shell_command = shell->text;
   return {};
-}
-
-// The name of the process that asked, as far as the kernel tells: for a script with a #! line its file name.
-std::vector<std::string> parent_program() {
-  const UniqueFd fd(::open(("/proc/" + std::to_string(::getppid()) + "/comm").c_str(), O_RDONLY | O_CLOEXEC));
-  std::array<char, 64> name{};
-  const auto n = fd ? ::read(fd.get(), name.data(), name.size()) : 0;
-  std::string text(name.data(), static_cast<std::size_t>(n > 0 ? n : 0));
-  if (text.ends_with('\n')) text.pop_back();
-  if (text.empty()) return {};
-  return {text};
 }
 
 // renew and release inside a job or after `eval "$(dblock acquire …)"`.
@@ -185,8 +168,7 @@ Result<app::AcquireRequest> acquire_request(const RequestSource& from) {
                               .identity = identity(from),
                               .key = std::move(key),
                               .timing = lengths,
-                              .wait = {},
-                              .command_line = parent_program()};
+                              .wait = {}};
   DBLOCK_TRY(request.wait, options.wait());
   DBLOCK_TRY(const auto warn_after, options.duration("warn-after"));
   request.warn_after = warn_after.value_or(Micros{0});

@@ -86,15 +86,17 @@ void exec_program(const std::string& path, std::vector<std::string> argv, char* 
 
 void become_job(GateChild child) {
   if (child.own_group) ::setpgid(0, 0);
+  child.signals
+      .restore_dispositions();  // in the time until the gate opens; all handled signals are still blocked
   std::string entries;
   if (!wait_for_gate(child.gate.get(), entries)) ::_exit(125);
   child.gate.reset();
   const std::vector<char*> environment = merge_environment(entries);
-  child.signals.restore();
+  child.signals.restore_mask();
   exec_program(child.spec.executable, child.spec.argv, environment.data());
   const int err = errno;
   [[maybe_unused]] const auto n = ::write(child.exec_error.get(), &err, sizeof err);
-  ::_exit(err == ENOENT ? 127 : 126);
+  ::_exit(126);
 }
 
 bool open_gate(const UniqueFd& gate, const std::vector<std::string>& environment) {

@@ -67,11 +67,14 @@ int Signals::wait(const WakeEvent& wake, std::optional<BootTime> until) const {
   }
 }
 
-void Signals::restore() const noexcept {
+void Signals::restore_dispositions() const noexcept {
   for (int s = 1; s < NSIG; ++s) {
     if (s == SIGKILL || s == SIGSTOP) continue;
     ::sigaction(s, &caller_actions_[static_cast<std::size_t>(s)], nullptr);
   }
+}
+
+void Signals::restore_mask() const noexcept {
   ::sigprocmask(SIG_SETMASK, &caller_mask_, nullptr);
 }
 

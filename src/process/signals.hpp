@@ -24,8 +24,10 @@ class Signals {
   // Blocks until `wake` is raised (0), a TERM, INT, HUP or QUIT has come (its number), or `until` (0).
   [[nodiscard]] int wait(const WakeEvent& wake, std::optional<BootTime> until) const;
 
-  // Gives the calling process the mask and dispositions of the start; async-signal-safe, for use before exec.
-  void restore() const noexcept;
+  // For the job, before its exec: the dispositions of the start, then its mask, which lets pending signals
+  // in.
+  void restore_dispositions() const noexcept;
+  void restore_mask() const noexcept;
 
  private:
   sigset_t caller_mask_{};

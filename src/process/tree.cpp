@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "base/unique_fd.hpp"
 
@@ -85,8 +86,7 @@ std::vector<ProcessInfo> descendants(pid_t root) {
     for (ProcessInfo& candidate : rest) {
       if (candidate.pid == 0 || candidate.parent != parents[i]) continue;
       parents.push_back(candidate.pid);
-      found.push_back(std::move(candidate));
-      candidate.pid = 0;
+      found.push_back(std::exchange(candidate, {}));  // pid 0: taken
     }
   }
   return found;

@@ -60,8 +60,13 @@ pid_t guardian_of(const Process& dblock) {
 }
 
 pid_t job_of(const Process& dblock) {
-  const auto children = children_of(guardian_of(dblock));
-  if (children.empty()) throw std::runtime_error("no job; stderr: " + dblock.err());
+  const pid_t guardian = guardian_of(dblock);
+  std::vector<pid_t> children;
+  const bool found = wait_until([&] {
+    children = children_of(guardian);
+    return !children.empty();
+  });
+  if (!found) throw std::runtime_error("no job; stderr: " + dblock.err());
   return children.front();
 }
 

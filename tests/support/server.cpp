@@ -53,7 +53,7 @@ const std::string& template_directory() {
       std::filesystem::remove_all(fresh);
       const auto made = run_program(
           {.argv = {install_db_binary(), "--no-defaults", "--auth-root-authentication-method=normal",
-                    "--skip-test-db", "--skip-name-resolve", "--innodb-log-file-size=8M",
+                    "--skip-test-db", "--skip-name-resolve", "--force", "--innodb-log-file-size=8M",
                     "--innodb-buffer-pool-size=32M", "--datadir=" + fresh, user_option()}},
           120s);
       if (made.exit != exited(0))
