@@ -1,4 +1,6 @@
 // `dblock release`: give a script's lease back, or break someone else's by force, in two deliberate steps.
+#include <cstring>
+#include <optional>
 #include <utility>
 
 #include "app/database.hpp"
@@ -6,6 +8,7 @@
 #include "app/use_cases.hpp"
 #include "base/duration.hpp"
 #include "base/text.hpp"
+#include "process/signals.hpp"
 #include "store/open.hpp"
 
 namespace dblock::app {
@@ -56,18 +59,19 @@ Result<Report> describe(const ReleaseRequest& request, lease::LeaseStore& store)
   Report report{Report::Action::described, status.value_or(nobody(request.key)), "", {}};
   report.ending.how = Ending::How::refused;
   if (report.status.owner.empty()) {
+    report.action = Report::Action::released;  // no holder to describe
     report.ending.message = "nobody holds lock " + quoted(request.key) + "; there is nothing to release";
     return report;
   }
   report.next_command = "dblock release --key " + shell_quote(request.key.bytes()) + " --force --token " +
                         std::to_string(report.status.token.value);
-  report.ending.message =
-      "nothing was changed; to revoke this lease: " + escape_untrusted(report.next_command);
+  report.ending.message = "nothing was changed; to revoke this lease: " + report.next_command;
   return report;
 }
 
 // After a revocation: until the holder has released, or its lease and margin have run out.
-Result<Ending> await_end(const ReleaseRequest& request, lease::LeaseStore& store, Clock& clock) {
+Result<Ending> await_end(const ReleaseRequest& request, lease::LeaseStore& store, Clock& clock,
+                         const process::Signals& signals) {
   const WakeEvent never;
   const auto give_up =
       request.wait->limit ? std::optional(clock.now() + *request.wait->limit) : std::optional<BootTime>();
@@ -81,7 +85,13 @@ Result<Ending> await_end(const ReleaseRequest& request, lease::LeaseStore& store
                     .number = 75,
                     .message = "revoked, but not yet given up: " + describe_conflict(request.key, *status)};
     }
-    clock.wait_until(clock.now() + k_poll, never);
+    if (const int signal = signals.wait(never, clock.now() + k_poll); signal != 0) {
+      return Ending{.how = Ending::How::interrupted,
+                    .number = signal,
+                    .message = std::string("stopped by SIG") + sigabbrev_np(signal) +
+                               " while waiting for the holder of lock " + quoted(request.key) +
+                               " to end; its lease stays revoked"};
+    }
   }
 }
 
@@ -102,6 +112,8 @@ Ending refusal(const ReleaseRequest& request, const lease::ForceRefused& refused
 }
 
 Result<Report> force(const ReleaseRequest& request, lease::LeaseStore& store, Clock& clock) {
+  std::optional<process::Signals> signals;  // from before the revocation: its news must not get lost
+  if (request.wait) signals.emplace();
   auto done =
       request.now ? store.free_now(request.key, *request.token) : store.revoke(request.key, *request.token);
   if (!done) return std::unexpected(done.error());
@@ -112,8 +124,8 @@ Result<Report> force(const ReleaseRequest& request, lease::LeaseStore& store, Cl
     return report;
   }
   report.status = std::get<lease::Revoked>(*done).status;
-  if (!request.now && request.wait) {
-    DBLOCK_TRY(report.ending, await_end(request, store, clock));
+  if (signals) {
+    DBLOCK_TRY(report.ending, await_end(request, store, clock, *signals));
   }
   return report;
 }

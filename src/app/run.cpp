@@ -93,15 +93,15 @@ class Run {
     status_.started_at = wall_now();
   }
 
-  Result<Ending> go(const store::Settings& settings, const process::JobSpec& spec) {
-    auto ending = attempt(settings, spec);
+  Result<Ending> go() {
+    auto ending = attempt();
     if (lease_ && lease_->abandoned() && ending) ending->thread_left_behind = true;
     write_status(ending);
     return ending;
   }
 
  private:
-  Result<Ending> attempt(const store::Settings& settings, const process::JobSpec& spec);
+  Result<Ending> attempt();
   Result<Ending> wait_for_grant();
   Ending interrupted();
   Result<Ending> with_lease(const lease::Lease& lease);
@@ -121,7 +121,9 @@ class Run {
   std::unique_ptr<JobLease> lease_;
 };
 
-Result<Ending> Run::attempt(const store::Settings& settings, const process::JobSpec& spec) {
+Result<Ending> Run::attempt() {
+  DBLOCK_TRY(const process::JobSpec spec, make_spec(request_));
+  DBLOCK_TRY(const store::Settings settings, settings_from(request_.database));
   const lease::Holder holder =
       make_holder(request_.identity, static_cast<std::uint32_t>(::getpid()), describe_command(request_));
   const lease::AcquireRequest wanted{request_.key, new_owner_id(holder), lease::Kind::run,
@@ -340,14 +342,14 @@ void Run::write_status(const Result<Ending>& ending) {
 }  // namespace
 
 Result<Ending> run(const RunRequest& request, const ExitCodeOf& exit_code_of) {
-  DBLOCK_TRY(const process::JobSpec spec, make_spec(request));
-  DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
+  // First of all, so that every later end of this run is told there: an old document must not pass for this
+  // run's.
   std::optional<StatusFile> status_file;
   if (request.status_file) {
     DBLOCK_TRY(StatusFile prepared, StatusFile::prepare(*request.status_file));
     status_file.emplace(std::move(prepared));
   }
-  return Run(request, exit_code_of, std::move(status_file)).go(settings, spec);
+  return Run(request, exit_code_of, std::move(status_file)).go();
 }
 
 }  // namespace dblock::app

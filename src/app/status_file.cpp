@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "base/unique_fd.hpp"
 #include "lease/types.hpp"
 
 namespace dblock::app {
@@ -50,38 +51,53 @@ std::string to_json(const RunStatus& status) {
   return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
+// A new file of our own in the directory of `path`; goes unless its name is taken from it.
+struct Temporary {
+  std::string name;
+  UniqueFd fd;
+
+  static Result<Temporary> beside(const std::string& path) {
+    std::string name = path + ".XXXXXX";
+    // mkostemp() makes the file anew (O_EXCL) with mode 0600, whatever the umask.
+    UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));
+    if (!fd) return cannot(path, errno);
+    return Temporary(std::move(name), std::move(fd));
+  }
+  Temporary(std::string new_name, UniqueFd new_fd) : name(std::move(new_name)), fd(std::move(new_fd)) {}
+  Temporary(Temporary&& other) noexcept : name(std::exchange(other.name, {})), fd(std::move(other.fd)) {}
+  Temporary& operator=(Temporary&&) = delete;
+  ~Temporary() {
+    if (!name.empty()) ::unlink(name.c_str());
+  }
+};
+
 }  // namespace
 
 Result<StatusFile> StatusFile::prepare(const std::string& path) {
   struct stat info {};
-  if (::lstat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return cannot(path, EISDIR);
-  std::string temporary = path + ".XXXXXX";
-  // mkostemp() makes the file anew (O_EXCL) with mode 0600, whatever the umask.
-  const int fd = ::mkostemp(temporary.data(), O_CLOEXEC);
-  if (fd < 0) return cannot(path, errno);
-  return StatusFile(path, std::move(temporary), fd);
+  // Followed only to see what it is: /dev/stdout is a link too, and replacing it would break the machine.
+  const bool exists = ::stat(path.c_str(), &info) == 0;
+  if (exists && S_ISDIR(info.st_mode)) return cannot(path, EISDIR);
+  if (path.starts_with("/dev/") || path.starts_with("/proc/") || (exists && !S_ISREG(info.st_mode))) {
+    return fail(Errc::config, "cannot write the status file " + escape_untrusted(path) +
+                                  ": it is not a regular file and would be replaced by one; name another");
+  }
+  // Removed again at once, so that a run that is killed leaves nothing behind.
+  DBLOCK_TRY(const Temporary probe, Temporary::beside(path));
+  return StatusFile(path);
 }
 
-StatusFile::StatusFile(StatusFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      temporary_(std::exchange(other.temporary_, {})),
-      fd_(std::exchange(other.fd_, -1)) {}
-
-StatusFile::~StatusFile() {
-  if (fd_ >= 0) ::close(fd_);
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
-}
-
-Result<void> StatusFile::commit(const RunStatus& status) {
+Result<void> StatusFile::commit(const RunStatus& status) const {
   const std::string text = to_json(status);
+  DBLOCK_TRY(Temporary file, Temporary::beside(path_));
   for (std::size_t done = 0; done < text.size();) {
-    const ssize_t n = ::write(fd_, text.data() + done, text.size() - done);
+    const ssize_t n = ::write(file.fd.get(), text.data() + done, text.size() - done);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return cannot(path_, errno);
     done += static_cast<std::size_t>(n);
   }
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return cannot(path_, errno);
-  temporary_.clear();
+  if (::rename(file.name.c_str(), path_.c_str()) != 0) return cannot(path_, errno);
+  file.name.clear();
   return {};
 }
 

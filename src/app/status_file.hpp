@@ -24,24 +24,19 @@ struct RunStatus {
   std::string message;
 };
 
-// The file is made beside the target as a temporary, mode 0600, when the run starts, so that an unwritable
-// place is found before a lock is taken; commit() renames it into place, which replaces a symbolic link
-// instead of following it. Without commit() nothing stays.
+// Written to a temporary file beside the target, mode 0600, and renamed into place: whole or not at all, and
+// a symbolic link is replaced, not followed.
 class StatusFile {
  public:
-  [[nodiscard]] static Result<StatusFile> prepare(const std::string& path);  // Errc::config
-  StatusFile(StatusFile&& other) noexcept;
-  StatusFile& operator=(StatusFile&&) = delete;
-  ~StatusFile();
+  // Proves that commit() will be able to write, before a lock is taken. Errc::config when it will not, or
+  // when `path` is something that must not be replaced: a directory, a device, a pipe.
+  [[nodiscard]] static Result<StatusFile> prepare(const std::string& path);
 
-  [[nodiscard]] Result<void> commit(const RunStatus& status);
+  [[nodiscard]] Result<void> commit(const RunStatus& status) const;
 
  private:
-  StatusFile(std::string path, std::string temporary, int fd)
-      : path_(std::move(path)), temporary_(std::move(temporary)), fd_(fd) {}
+  explicit StatusFile(std::string path) : path_(std::move(path)) {}
   std::string path_;
-  std::string temporary_;
-  int fd_;
 };
 
 }  // namespace dblock::app

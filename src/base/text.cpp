@@ -145,15 +145,18 @@ std::string clean_utf8(std::string_view text, std::size_t max_bytes) {
 }
 
 std::string shell_quote(std::string_view text) {
-  std::string out = "'";
+  std::string visible;  // what escape_untrusted() makes of text that needs no escape
+  std::string quoted;
+  std::string octal;
   for (const char c : text) {
-    if (c == '\'') {
-      out += "'\\''";
-    } else {
-      out += c;
-    }
+    visible += c == '\\' ? "\\\\" : std::string(1, c);
+    quoted += c == '\'' ? "'\\''" : std::string(1, c);
+    std::array<char, 8> code{};
+    std::snprintf(code.data(), code.size(), "\\0%03o", static_cast<unsigned>(static_cast<unsigned char>(c)));
+    octal += code.data();
   }
-  return out + "'";
+  if (escape_untrusted(text) == visible) return "'" + quoted + "'";
+  return "\"$(printf '%b' '" + octal + "')\"";
 }
 
 std::string nearest_word(std::string_view word, const std::vector<std::string>& candidates) {

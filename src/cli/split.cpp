@@ -130,7 +130,9 @@ class Splitter {
 
   void refuse_elsewhere(const std::string& spelled, const OptionSpec& spec) {
     if (!out_.subcommand) return refuse(spelled + " must stand after its subcommand");
-    refuse(command_prefix() + "unknown option " + spelled + " (it belongs to " + names_of(spec.scope) + ")");
+    Scope scope = 0;  // several specs may share a name, with other words for other subcommands
+    for (const auto& other : option_specs()) scope |= other.name == spec.name ? other.scope : Scope{0};
+    refuse(command_prefix() + "unknown option " + spelled + " (it belongs to " + names_of(scope) + ")");
   }
 
   [[nodiscard]] std::string command_prefix() const {

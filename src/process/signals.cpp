@@ -6,6 +6,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -20,6 +21,11 @@ constexpr std::array k_handled{SIGTERM,  SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1, SIG
                                SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU, SIGCHLD};
 
 }  // namespace
+
+bool ends_wait(int signal) {
+  constexpr std::array ending{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+  return std::ranges::find(ending, signal) != ending.end();
+}
 
 Signals::Signals() {
   for (int s = 1; s < NSIG; ++s) ::sigaction(s, nullptr, &caller_actions_[static_cast<std::size_t>(s)]);
@@ -61,7 +67,7 @@ int Signals::wait(const WakeEvent& wake, std::optional<BootTime> until) const {
     signalfd_siginfo info{};
     while (::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
       const auto number = static_cast<int>(info.ssi_signo);
-      if (number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT) return number;
+      if (ends_wait(number)) return number;
     }
     if (((fds[1].revents | fds[2].revents) & POLLIN) != 0) return 0;
   }

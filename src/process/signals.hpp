@@ -11,6 +11,9 @@
 
 namespace dblock::process {
 
+// Signals that would end a process with nothing to pass them on to: TERM, INT, HUP, QUIT, USR1, USR2.
+[[nodiscard]] bool ends_wait(int signal);
+
 // The signal mask and dispositions that this process was started with, and a signalfd for those it handles.
 // Signals ignored at the start (nohup, background jobs of a plain shell) stay ignored and are never read.
 class Signals {
@@ -21,7 +24,7 @@ class Signals {
 
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
 
-  // Blocks until `wake` is raised (0), a TERM, INT, HUP or QUIT has come (its number), or `until` (0).
+  // Blocks until `wake` is raised (0), a signal that ends a wait has come (its number), or `until` (0).
   [[nodiscard]] int wait(const WakeEvent& wake, std::optional<BootTime> until) const;
 
   // For the job, before its exec: the dispositions of the start, then its mask, which lets pending signals

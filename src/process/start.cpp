@@ -100,7 +100,7 @@ BeforeStart ProcessSupervisor::wait_before_start(const WakeEvent& wake) {
     while (read_signal(info)) {
       const auto number = static_cast<int>(info.ssi_signo);
       if (number == SIGCHLD) check_guardian();
-      if (number == SIGTERM || number == SIGINT || number == SIGHUP || number == SIGQUIT) {
+      if (ends_wait(number)) {
         signal_ = number;
         return BeforeStart::signalled;
       }

@@ -64,6 +64,42 @@ TEST_CASE("the status file replaces a symbolic link and does not follow it") {
     CHECK(finished.exit == exited(78));  // refusing is as good
 }
 
+TEST_CASE("a status file never takes the place of a pipe, a device or what stands for a descriptor") {
+  const Database database;
+  const TempDir directory;
+  const std::string pipe = directory.file("pipe");
+  REQUIRE(run_program({.argv = {"/usr/bin/mkfifo", pipe}}).exit == exited(0));
+  for (const std::string& path : {pipe, std::string("/dev/null"), std::string("/dev/stdout")}) {
+    const auto finished = dblock(database, run_words("k", {"--status-file", path}, {"true"}));
+    CHECK(finished.exit == exited(78));
+    CHECK(ends_with_exit_line(finished.err, 78));
+  }
+  CHECK(std::filesystem::is_fifo(pipe));
+  CHECK(std::filesystem::is_character_file("/dev/null"));
+}
+
+TEST_CASE("a run that fails before it takes the lock replaces an older run's status file") {
+  const Database database;
+  const TempDir directory;
+  const Words options{"--status-file", directory.file("status")};
+  REQUIRE(dblock(database, run_words("k", options, {"true"})).exit == exited(0));
+  CHECK(dblock(database, run_words("k", options, {"no-such-program"})).exit == exited(127));
+  CHECK(status_of(directory.file("status")).at("exit_code") == 127);
+  CHECK(dblock_bare(run_words("k", options, {"true"}), {}).exit == exited(78));
+  CHECK(status_of(directory.file("status")).at("exit_code") == 78);
+}
+
+TEST_CASE("a killed dblock leaves no temporary status file") {
+  Database database;
+  const TempDir directory;
+  Process process(
+      dblock_spawn(database, run_words("k", {"--status-file", directory.file("status")}, {"sleep", "60"})));
+  REQUIRE(wait_until([&] { return database.has_holder("k"); }));
+  process.signal(SIGKILL);
+  CHECK(wait_until([&] { return process.tree().empty(); }));
+  CHECK(std::filesystem::is_empty(directory.path()));
+}
+
 TEST_CASE("an unwritable status file is 78 before acquiring") {
   Database database;
   const TempDir directory;

@@ -193,6 +193,36 @@ TEST_CASE("now frees an acquired lease at once but is refused while a heartbeat 
   CHECK(process.running());
 }
 
+TEST_CASE("the command that force prints means the same key however hostile it is, and shows it escaped") {
+  Database database;
+  const std::string key = "it's \\ \u202e\u00e1";
+  REQUIRE(dblock(database, {"acquire", "--key", key, "--ttl", "60s"}).exit == exited(0));
+  const auto described = dblock(database, {"release", "--key", key, "--force"});
+  CHECK(described.exit == exited(64));
+  CHECK((described.out + described.err).find("\u202e") == std::string::npos);
+  const auto at = described.err.find("dblock release --key");
+  REQUIRE(at != std::string::npos);
+  const std::string command = described.err.substr(at + 6, described.err.find('\n', at) - at - 6);
+  const auto done =
+      run_program({.argv = sh(dblock_binary() + command), .env = {"DBLOCK_DB=" + database.url()}});
+  INFO(command << done.err);
+  CHECK(done.exit == exited(0));
+  CHECK(database.number("SELECT COUNT(*) FROM dblock_lock WHERE revoke_time IS NOT NULL") == 1);
+}
+
+TEST_CASE("a signal ends the wait for a revoked holder, and says so") {
+  Database database;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  Process process(dblock_spawn(database, {"release", "--key", "k", "--force", "--token",
+                                          database.column("k", "token"), "--wait", "30s"}));
+  REQUIRE(wait_until([&] {
+    return database.number("SELECT COUNT(*) FROM dblock_lock WHERE revoke_time IS NOT NULL") == 1;
+  }));
+  process.signal(SIGTERM);
+  CHECK(process.wait() == killed_by(SIGTERM));
+  CHECK(ends_with_exit_line(process.err(), 143));
+}
+
 TEST_CASE("force on a free lock is not a success") {
   const Database database;
   REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));

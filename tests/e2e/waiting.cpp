@@ -56,7 +56,7 @@ TEST_CASE("a signal ends a wait at once and leaves no row held", "[tsan]") {
   const TempDir directory;
   REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
   const std::string owner = database.column("k", "lock_value");
-  for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) {
     Process waiter(
         dblock_spawn(database, run_words("k", {"--wait", "forever"}, {"touch", directory.file("ran")})));
     (void)guardian_of(waiter);

@@ -47,6 +47,8 @@ TEST_CASE("cleaned text is well formed and cut between code points") {
 
 TEST_CASE("quoted words survive a shell") {
   CHECK(shell_quote("it's") == "'it'\\''s'");
+  CHECK(shell_quote("a\\b") == "'a\\b'");
+  CHECK(shell_quote("k\u202e") == "\"$(printf '%b' '\\0153\\0342\\0200\\0256')\"");  // nothing to hide in
   CHECK(shell_quote("") == "''");
   CHECK(shell_quote("$(rm) `x` \"y\"") == "'$(rm) `x` \"y\"'");
 }
