@@ -43,11 +43,10 @@ std::string plain_name(std::string_view name) {
 }  // namespace
 
 OwnerId make_owner_id(std::string_view name, std::uint32_t pid, std::time_t now) {
-  std::tm parts{};
-  gmtime_r(&now, &parts);
-  std::array<char, 32> stamp{};
-  std::strftime(stamp.data(), stamp.size(), "%Y%m%dT%H%M%SZ", &parts);
-  return OwnerId{plain_name(name) + "-" + std::to_string(pid) + "-" + stamp.data() + "-" + random_hex()};
+  std::string stamp = format_time({std::chrono::seconds(now)});  // 2026-11-21T12:41:03.000000Z
+  stamp.erase(stamp.find('.'), 7);
+  std::erase_if(stamp, [](char c) { return c == '-' || c == ':'; });
+  return OwnerId{plain_name(name) + "-" + std::to_string(pid) + "-" + stamp + "-" + random_hex()};
 }
 
 }  // namespace dblock::lease

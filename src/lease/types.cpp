@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <utility>
 
 #include "base/text.hpp"
@@ -88,15 +88,17 @@ std::optional<Outcome> parse_outcome(std::string_view text) {
   return it->first;
 }
 
+// Not strftime(): it would read the time zone's file at every start.
 std::string format_time(ServerTime time) {
-  const auto seconds = std::chrono::floor<std::chrono::seconds>(time.since_epoch);
-  const auto micros = (time.since_epoch - seconds).count();
-  const std::time_t t = seconds.count();
-  std::tm parts{};
-  gmtime_r(&t, &parts);
+  const auto days = std::chrono::floor<std::chrono::days>(time.since_epoch);
+  const std::chrono::year_month_day date{std::chrono::sys_days(days)};
+  const std::chrono::hh_mm_ss clock(time.since_epoch - days);
   std::array<char, 48> text{};
-  const auto n = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
-  std::snprintf(text.data() + n, text.size() - n, ".%06ldZ", static_cast<long>(micros));
+  std::snprintf(text.data(), text.size(), "%04d-%02u-%02uT%02ld:%02ld:%02ld.%06ldZ",
+                static_cast<int>(date.year()), static_cast<unsigned>(date.month()),
+                static_cast<unsigned>(date.day()), static_cast<long>(clock.hours().count()),
+                static_cast<long>(clock.minutes().count()), static_cast<long>(clock.seconds().count()),
+                static_cast<long>(clock.subseconds().count()));
   return text.data();
 }
 

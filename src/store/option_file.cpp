@@ -1,14 +1,15 @@
 // MariaDB option files, read as the server's own programs read them, as far as dblock's settings go.
-#include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 
+#include "base/unique_fd.hpp"
 #include "store/settings_parts.hpp"
 
 namespace dblock::store {
@@ -18,10 +19,20 @@ constexpr int k_deepest_include = 10;
 
 enum class Group { dblock, client, other };
 
-// An option file that anybody may write is ignored by mysql(1) and the server, and so it is here.
-bool is_world_writable(const std::string& path) {
-  struct stat info {};
-  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & S_IWOTH) != 0;
+// The whole of an open file.
+Result<std::string> content_of(const UniqueFd& file, std::size_t expected, const std::string& path) {
+  std::string text(expected + 1, '\0');  // one more, so that the end shows without another call
+  std::size_t size = 0;
+  for (;;) {
+    const ssize_t n = ::read(file.get(), text.data() + size, text.size() - size);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return fail(Errc::config, with_errno("cannot read option file " + path, errno));
+    size += static_cast<std::size_t>(n);
+    if (size < text.size()) break;
+    text.resize(2 * text.size());
+  }
+  text.resize(size);
+  return text;
 }
 
 std::string_view trimmed(std::string_view text) {
@@ -121,27 +132,37 @@ class Reader {
   explicit Reader(OptionGroups& groups) : groups_(groups) {}
 
   Result<void> read(const std::string& path, int depth) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(path, ignored)) return {};
-    if (is_world_writable(path)) {
+    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
+    if (!file && (errno == ENOENT || errno == ENOTDIR)) return {};
+    struct stat info {};
+    if (!file || ::fstat(file.get(), &info) != 0)
+      return fail(Errc::config, with_errno("cannot read option file " + path, errno));
+    // An option file that anybody may write is ignored by mysql(1) and the server, and so it is here.
+    if (S_ISREG(info.st_mode) && (info.st_mode & S_IWOTH) != 0) {
       groups_.warnings.push_back("option file " + path +
                                  " is ignored because everybody may write it; chmod o-w it");
       return {};
     }
-    errno = 0;
-    std::ifstream file(path);
-    if (!file || std::filesystem::is_directory(path, ignored))
-      return fail(Errc::config, with_errno("cannot read option file " + path, errno != 0 ? errno : EISDIR));
+    DBLOCK_TRY(const std::string text, content_of(file, static_cast<std::size_t>(info.st_size), path));
     Group group = Group::other;
-    std::string line;
-    for (int number = 1; std::getline(file, line); ++number)
-      DBLOCK_CHECK(take_line(trimmed(line), path + " line " + std::to_string(number), depth, group));
+    std::string_view rest = text;
+    for (int number = 1; !rest.empty(); ++number) {
+      const std::string_view line = trimmed(rest.substr(0, rest.find('\n')));
+      rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
+      if (!says_something(line, group)) continue;
+      DBLOCK_CHECK(take_line(line, path + " line " + std::to_string(number), depth, group));
+    }
     return {};
   }
 
  private:
+  // Not a comment, nor an option in somebody else's group.
+  static bool says_something(std::string_view line, Group group) {
+    if (line.empty() || line.front() == '#' || line.front() == ';') return false;
+    return group != Group::other || line.front() == '!' || line.front() == '[';
+  }
+
   Result<void> take_line(std::string_view line, const std::string& where, int depth, Group& group) {
-    if (line.empty() || line.front() == '#' || line.front() == ';') return {};
     if (line.front() == '!') return take_include(line, where, depth);
     if (line.front() == '[') {
       const auto end = line.find(']');
@@ -150,7 +171,6 @@ class Reader {
       group = group_of(trimmed(line.substr(1, end - 1)));
       return {};
     }
-    if (group == Group::other) return {};
     const Option option = option_of(without_comment(line));
     if (group == Group::dblock) return take_dblock(option, where);
     return take_client(option, where, groups_.client);
