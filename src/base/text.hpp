@@ -20,8 +20,8 @@ namespace dblock {
 // Malformed bytes become U+FFFD; at most `max_bytes`, cut between code points.
 [[nodiscard]] std::string clean_utf8(std::string_view text, std::size_t max_bytes);
 
-// 'it'\''s': one word for any POSIX shell. Text that would be escaped on a terminal is spelled in octal, so that
-// the word is safe to print and still means the same bytes.
+// 'it'\''s': one word for any POSIX shell. Text that would be escaped on a terminal is spelled in octal, so
+// that the word is safe to print and still means the same bytes.
 [[nodiscard]] std::string shell_quote(std::string_view text);
 
 // The nearest of `candidates` to `word` by edit distance, when near enough to be a likely slip; else empty.

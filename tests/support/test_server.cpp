@@ -9,6 +9,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <string>
@@ -63,7 +64,7 @@ int start(const std::string& directory) {
   const int starter = pidfd_of(::getppid());
   const pid_t keeper = ::fork();
   if (keeper < 0) return 1;
-  if (keeper == 0) ::_exit(keep(directory, starter));
+  if (keeper == 0) std::exit(keep(directory, starter));
   const int fd = pidfd_of(keeper);
   const auto ended = [&] {
     pollfd entry{fd, POLLIN, 0};
