@@ -100,6 +100,16 @@ std::string_view advice(Errc code, unsigned native) {
   }
 }
 
+// The library ends some of its sentences with an errno, and after a refused connection with the wrong one.
+std::string without_errno(std::string text) {
+  const auto open = text.rfind(" (");
+  if (open == std::string::npos || !text.ends_with(')')) return text;
+  const auto digits = std::string_view(text).substr(open + 2, text.size() - open - 3);
+  const bool is_number = !digits.empty() && digits.find_first_not_of("-0123456789") == std::string_view::npos;
+  if (is_number) text.resize(open);
+  return text;
+}
+
 }  // namespace
 
 bool is_transient(unsigned native) {
@@ -122,7 +132,8 @@ Error make_error(std::string_view attempt, std::string_view where, const ServerW
   } else if (words.native == k_plugin_not_allowed) {
     message += advice(code, words.native);  // the library has no words for this one
   } else {
-    message += words.text + " (" + std::to_string(words.native) + ")";
+    message += (is_client_side(words.native) ? without_errno(words.text) : words.text) + " (error " +
+               std::to_string(words.native) + ")";
     message += advice(code, words.native);
   }
   return Error{code, std::move(message), words.native};

@@ -45,7 +45,7 @@ MariadbLeaseStore::MariadbLeaseStore(const Settings& settings, const SessionOpti
 
 Result<void> MariadbLeaseStore::connect() {
   const Connection::Call call(connection_);
-  return connection_.ensure_open("cannot connect");
+  return connection_.ensure_open("cannot connect to the database");
 }
 
 Result<AcquireOutcome> MariadbLeaseStore::try_acquire(const lease::AcquireRequest& request) {
@@ -189,7 +189,7 @@ Result<lease::Listing> MariadbLeaseStore::list(const lease::Selection& selection
 
 Result<lease::ReapReport> MariadbLeaseStore::reap(const lease::ReapRequest& request) {
   const Connection::Call call(connection_);
-  const std::string attempt = "cannot reap";
+  const std::string attempt = "cannot reap locks";
   DBLOCK_CHECK(connection_.ensure_open(attempt));
   return reap_with(connection_, request, attempt);
 }
