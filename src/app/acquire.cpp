@@ -1,7 +1,6 @@
 // `dblock acquire`: a lease for a script, which nobody renews unasked.
 #include <unistd.h>
 
-#include <cstring>
 #include <utility>
 
 #include "app/database.hpp"
@@ -9,8 +8,6 @@
 #include "app/identity.hpp"
 #include "app/job_lease.hpp"
 #include "app/use_cases.hpp"
-#include "base/duration.hpp"
-#include "base/log.hpp"
 #include "process/signals.hpp"
 #include "store/open.hpp"
 
@@ -30,21 +27,6 @@ lease::AcquireRequest make_wanted(const AcquireRequest& request) {
   return wanted;
 }
 
-Ending interrupted_by(int signal, const lease::Key& key) {
-  return Ending{.how = Ending::How::interrupted,
-                .number = signal,
-                .message = std::string("stopped by SIG") + sigabbrev_np(signal) + " while waiting for lock " +
-                           quoted(key) + "; nothing is held"};
-}
-
-void warn_if_slow(const AcquireRequest& request, Nanos took, const JobLease& lease) {
-  if (took <= request.warn_after) return;
-  const auto held_by = lease.waited_for();
-  log::warning("acquiring lock " + quoted(request.key) + " took " +
-               format_age(std::chrono::duration_cast<Micros>(took)) +
-               (held_by ? "; it was held by " + display_holder(*held_by) : ""));
-}
-
 }  // namespace
 
 Result<std::variant<Acquired, Ending>> acquire(const AcquireRequest& request) {
@@ -57,12 +39,13 @@ Result<std::variant<Acquired, Ending>> acquire(const AcquireRequest& request) {
   job.start_acquire();
   if (const int signal = signals.wait(job.done(), std::nullopt); signal != 0) {
     job.cancel_acquire();
-    Ending ending = interrupted_by(signal, request.key);
+    Ending ending =
+        interrupted_by(signal, "while waiting for lock " + quoted(request.key) + "; nothing is held");
     ending.thread_left_behind = job.abandoned();
     return ending;
   }
   DBLOCK_TRY(const lease::GrantOutcome outcome, job.grant());
-  warn_if_slow(request, clock.now() - begun, job);
+  warn_if_slow("acquiring", request.key, clock.now() - begun, request.warn_after, job.waited_for());
   if (const auto* conflict = std::get_if<lease::Conflict>(&outcome)) {
     return Ending{
         .how = Ending::How::held, .number = 75, .message = describe_conflict(request.key, conflict->status)};

@@ -1,6 +1,10 @@
 #include "app/describe.hpp"
 
+#include <chrono>
+#include <cstring>
+
 #include "base/duration.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
 
 namespace dblock::app {
@@ -50,6 +54,20 @@ std::string describe_not_ours(const lease::NotOurs& refused) {
       break;
   }
   return "is held by a running job; use --force";
+}
+
+Ending interrupted_by(int signal, const std::string& doing) {
+  return Ending{.how = Ending::How::interrupted,
+                .number = signal,
+                .message = std::string("stopped by SIG") + sigabbrev_np(signal) + " " + doing};
+}
+
+void warn_if_slow(std::string_view what, const lease::Key& key, Nanos took, Micros limit,
+                  const std::optional<LockStatus>& held_by) {
+  if (took <= limit) return;
+  log::warning(std::string(what) + " lock " + quoted(key) + " took " +
+               format_age(std::chrono::duration_cast<Micros>(took)) +
+               (held_by ? "; it was held by " + display_holder(*held_by) : ""));
 }
 
 }  // namespace dblock::app

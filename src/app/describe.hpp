@@ -1,8 +1,11 @@
 // Sentences about locks that several subcommands say.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
+#include "app/ending.hpp"
 #include "lease/store.hpp"
 
 namespace dblock::app {
@@ -15,5 +18,12 @@ namespace dblock::app {
 
 // Why a lease is not ours, as the end of a sentence about lock "k".
 [[nodiscard]] std::string describe_not_ours(const lease::NotOurs& refused);
+
+// The ending of a subcommand that `signal` broke off: "stopped by SIGTERM " and what it was doing.
+[[nodiscard]] Ending interrupted_by(int signal, const std::string& doing);
+
+// One warning when `what` ("acquiring") took longer than `limit`; `held_by` made us wait, where known.
+void warn_if_slow(std::string_view what, const lease::Key& key, Nanos took, Micros limit,
+                  const std::optional<lease::LockStatus>& held_by);
 
 }  // namespace dblock::app

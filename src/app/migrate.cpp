@@ -17,7 +17,7 @@ Result<MigrateReport> migrate(const MigrateRequest& request) {
     DBLOCK_TRY(report.grants, store::grants_for(request.grants_user, settings.database));
     return report;
   }
-  const auto schema = store::open_schema(settings, {10s, Micros{0}});
+  const auto schema = store::open_schema(settings, {});
   if (request.action == MigrateRequest::Action::apply) {
     DBLOCK_TRY(const auto applied, schema->apply());
     for (const store::Migration& migration : applied) report.states.push_back({migration, std::nullopt});

@@ -15,7 +15,7 @@ Result<Ending> reap(const ReapRequest& request,
                     const std::function<void(const lease::ReapReport&)>& on_report) {
   DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   SystemClock clock;
-  const auto store = store::open_store(settings, {10s, Micros{0}}, clock);
+  const auto store = store::open_store(settings, {}, clock);
   const lease::ReapRequest work{request.dry_run, request.forget_after};
   if (!request.every) {
     DBLOCK_TRY(const lease::ReapReport report, store->reap(work));

@@ -1,12 +1,10 @@
 // `dblock release`: give a script's lease back, or break someone else's by force, in two deliberate steps.
-#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "app/database.hpp"
 #include "app/describe.hpp"
 #include "app/use_cases.hpp"
-#include "base/duration.hpp"
 #include "base/text.hpp"
 #include "process/signals.hpp"
 #include "store/open.hpp"
@@ -86,11 +84,8 @@ Result<Ending> await_end(const ReleaseRequest& request, lease::LeaseStore& store
                     .message = "revoked, but not yet given up: " + describe_conflict(request.key, *status)};
     }
     if (const int signal = signals.wait(never, clock.now() + k_poll); signal != 0) {
-      return Ending{.how = Ending::How::interrupted,
-                    .number = signal,
-                    .message = std::string("stopped by SIG") + sigabbrev_np(signal) +
-                               " while waiting for the holder of lock " + quoted(request.key) +
-                               " to end; its lease stays revoked"};
+      return interrupted_by(signal, "while waiting for the holder of lock " + quoted(request.key) +
+                                        " to end; its lease stays revoked");
     }
   }
 }
@@ -135,7 +130,7 @@ Result<Report> force(const ReleaseRequest& request, lease::LeaseStore& store, Cl
 Result<Report> release(const ReleaseRequest& request) {
   DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   SystemClock clock;
-  const auto store = store::open_store(settings, {10s, Micros{0}}, clock);
+  const auto store = store::open_store(settings, {}, clock);
   if (!request.force) return give_back(request, *store);
   if (!request.token) return describe(request, *store);
   return force(request, *store, clock);

@@ -24,7 +24,7 @@ Ending refused(const lease::Key& key, const lease::NotOurs& why) {
 Result<std::variant<RenewedLease, Ending>> renew(const RenewRequest& request) {
   DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   SystemClock clock;
-  const auto store = store::open_store(settings, {10s, Micros{0}}, clock);
+  const auto store = store::open_store(settings, {}, clock);
   const lease::LeaseRef ref{request.key, request.owner, std::nullopt};
   auto outcome = store->renew(ref, lease::Actor::script, request.ttl);
   for (int i = 1; i < k_tries && !outcome && outcome.error().code == Errc::indeterminate; ++i)

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstring>
 #include <memory>
 #include <utility>
 #include <variant>
@@ -110,7 +109,6 @@ class Run {
   Result<Ending> job_ending(const JobEnd& end) const;
   [[nodiscard]] lease::RunEnd run_end(const JobEnd& end, bool lost) const;
   void give_back(const lease::Lease& lease, const JobEnd& end, bool lost);
-  void warn_if_slow(const char* what, BootTime begun, const std::string& detail) const;
   void write_status(const Result<Ending>& ending);
 
   const RunRequest& request_;
@@ -157,8 +155,8 @@ Result<Ending> Run::wait_for_grant() {
     if (outcome.error().code != Errc::indeterminate) supervisor_->finish();
     return std::unexpected(outcome.error());
   }
-  const auto waited_for = lease_->waited_for();
-  warn_if_slow("acquiring", begun, waited_for ? "it was held by " + display_holder(*waited_for) : "");
+  warn_if_slow("acquiring", request_.key, BootClock::now() - begun, request_.warn_after,
+               lease_->waited_for());
   if (const auto* conflict = std::get_if<lease::Conflict>(&*outcome)) {
     supervisor_->finish();
     status_.owner.reset();
@@ -173,10 +171,7 @@ Ending Run::interrupted() {
   const int signal = supervisor_->signal();
   if (lease_->cancel_acquire()) supervisor_->finish();
   status_.owner.reset();
-  return Ending{.how = Ending::How::interrupted,
-                .number = signal,
-                .message = std::string("stopped by SIG") + sigabbrev_np(signal) + " while waiting for lock " +
-                           quoted(request_.key) + "; nothing was run"};
+  return interrupted_by(signal, "while waiting for lock " + quoted(request_.key) + "; nothing was run");
 }
 
 Result<Ending> Run::with_lease(const lease::Lease& lease) {
@@ -227,7 +222,7 @@ void Run::give_back(const lease::Lease& lease, const JobEnd& end, bool lost) {
                                       fenced ? k_fenced_release_patience : k_release_patience);
   if (result == ReleaseResult::released) {
     status_.release = "released";
-    if (!fenced) warn_if_slow("releasing", begun, "");
+    if (!fenced) warn_if_slow("releasing", request_.key, BootClock::now() - begun, request_.warn_after, {});
   }
   if (result == ReleaseResult::unknown) {
     status_.release = "unknown";
@@ -293,20 +288,11 @@ Result<Ending> Run::job_ending(const JobEnd& end) const {
   }
   if (!end.status) {
     const int signal = end.stop_signal != 0 ? end.stop_signal : SIGKILL;
-    return Ending{.how = Ending::How::interrupted,
-                  .number = signal,
-                  .message = std::string("stopped by SIG") + sigabbrev_np(signal) + " before the job began"};
+    return interrupted_by(signal, "before the job began");
   }
   if (end.status->signalled) return Ending{.how = Ending::How::job_signalled, .number = end.status->number};
   return Ending{.how = end.status->number == 0 ? Ending::How::success : Ending::How::job_exited,
                 .number = end.status->number};
-}
-
-void Run::warn_if_slow(const char* what, BootTime begun, const std::string& detail) const {
-  const auto took = std::chrono::duration_cast<Micros>(BootClock::now() - begun);
-  if (took <= request_.warn_after) return;
-  log::warning(std::string(what) + " lock " + quoted(request_.key) + " took " + format_age(took) +
-               (detail.empty() ? "" : "; " + detail));
 }
 
 std::string outcome_of(const Result<Ending>& ending) {
