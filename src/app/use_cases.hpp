@@ -3,7 +3,10 @@
 #pragma once
 
 #include <functional>
+#include <optional>
+#include <string>
 #include <variant>
+#include <vector>
 
 #include "app/ending.hpp"
 #include "app/requests.hpp"
@@ -46,7 +49,8 @@ struct ReleaseReport {
 
 struct InspectReport {
   lease::Listing listing;
-  std::vector<std::string> stale;  // one sentence a key, for --max-age
+  std::vector<std::string> stale;          // one sentence a key, for --max-age
+  std::optional<std::string> local_store;  // its URL, unescaped, when these are locks of this host only
   Ending ending;
 };
 [[nodiscard]] Result<InspectReport> inspect(const InspectRequest& request);
@@ -59,6 +63,7 @@ struct InspectReport {
 struct MigrateReport {
   std::vector<store::MigrationState> states;  // status, dry_run: all; apply: those applied by this call
   std::vector<std::string> grants;            // print_grants
+  unsigned schema_version = 0;                // the one this binary needs
 };
 [[nodiscard]] Result<MigrateReport> migrate(const MigrateRequest& request);
 

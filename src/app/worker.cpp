@@ -36,7 +36,8 @@ struct Worker::State {
 };
 
 Worker::Worker() : state_(std::make_shared<State>()) {
-  ::mallopt(M_ARENA_MAX, 1);  // two threads that take turns need no second heap
+  ::mallopt(M_ARENA_MAX, 1);         // two threads that take turns need no second heap
+  ::mallopt(M_TOP_PAD, 512 * 1024);  // grown in few steps
   thread_ = std::thread([state = state_] { state->run(); });
   state_->idle.raise();
 }

@@ -45,7 +45,7 @@ std::string migrated_json(const app::MigrateReport& report, app::MigrateRequest:
     document["grants"] = report.grants;
     return to_line(document);
   }
-  document["schema_version"] = store::schema_version();
+  document["schema_version"] = report.schema_version;
   document["migrations"] = Json::array();
   for (const auto& state : report.states) {
     if (action == Action::dry_run && state.applied_at) continue;
@@ -86,7 +86,7 @@ std::string report_migrated(const app::MigrateReport& report, const app::Migrate
   }
   for (const auto& state : report.states) text += migration_text(state, request.action);
   if (!text.empty() || request.action == Action::status) return text;
-  const auto version = "version " + std::to_string(store::schema_version());
+  const auto version = "version " + std::to_string(report.schema_version);
   return request.action == Action::dry_run ? "-- nothing to do: the schema is at " + version + "\n"
                                            : "nothing to do: the schema is at " + version + "\n";
 }

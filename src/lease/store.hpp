@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "lease/turnstile.hpp"
 #include "lease/types.hpp"
 
 namespace dblock::lease {
@@ -126,6 +127,9 @@ class LeaseStore {
 
   [[nodiscard]] virtual Result<Listing> list(const Selection& selection) = 0;
   [[nodiscard]] virtual Result<ReapReport> reap(const ReapRequest& request) = 0;
+
+  // The store's line for those who wait; null where it has none. Lives as long as the store.
+  [[nodiscard]] virtual Turnstile* turnstile() noexcept { return nullptr; }
 
   // Says goodbye to the server; the next call connects anew.
   virtual void disconnect() noexcept = 0;

@@ -1,5 +1,5 @@
-# Writes OUTPUT, a C++ source that holds the migration files FILES (a ;-list, sorted here) as raw string
-# literals. Run with: cmake -DFILES=… -DOUTPUT=… -P embed_sql.cmake
+# Writes OUTPUT, a C++ source that defines STORE::migrations() from the files FILES (a ;-list, sorted here) as raw
+# string literals. Run with: cmake -DFILES=… -DOUTPUT=… -DSTORE=… -P embed_sql.cmake
 list(SORT FILES)
 set(entries "")
 set(expected 1)
@@ -19,11 +19,11 @@ foreach(file IN LISTS FILES)
 endforeach()
 math(EXPR count "${expected} - 1")
 file(WRITE "${OUTPUT}.new" "// Generated from sql/ by embed_sql.cmake; do not edit.
-#include \"store/schema.hpp\"
+#include \"store/${STORE}/migrations.hpp\"
 
 #include <array>
 
-namespace dblock::store {
+namespace dblock::store::${STORE} {
 namespace {
 
 constexpr std::array<Migration, ${count}> k_migrations{
@@ -33,8 +33,6 @@ ${entries}};
 
 std::span<const Migration> migrations() { return k_migrations; }
 
-unsigned schema_version() { return k_migrations.back().version; }
-
-}  // namespace dblock::store
+}  // namespace dblock::store::${STORE}
 ")
 file(RENAME "${OUTPUT}.new" "${OUTPUT}")

@@ -1,16 +1,23 @@
 #include "store/open.hpp"
 
+#include <variant>
+
 #include "store/mariadb/factory.hpp"
+#include "store/sqlite/factory.hpp"
 
 namespace dblock::store {
 
 std::unique_ptr<lease::LeaseStore> open_store(const Settings& settings, const SessionOptions& options,
                                               Clock& clock) {
-  return mariadb::make_lease_store(settings, options, clock);
+  if (const auto* embedded = std::get_if<SqliteSettings>(&settings))
+    return sqlite::make_lease_store(*embedded, options, clock);
+  return mariadb::make_lease_store(std::get<MariadbSettings>(settings), options, clock);
 }
 
 std::unique_ptr<SchemaAdmin> open_schema(const Settings& settings, const SessionOptions& options) {
-  return mariadb::make_schema_admin(settings, options);
+  if (const auto* embedded = std::get_if<SqliteSettings>(&settings))
+    return sqlite::make_schema_admin(*embedded, options);
+  return mariadb::make_schema_admin(std::get<MariadbSettings>(settings), options);
 }
 
 }  // namespace dblock::store

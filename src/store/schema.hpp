@@ -1,9 +1,8 @@
-// The versions of dblock's tables. Migrations are the ordered files in sql/, embedded at build time, one
-// statement a file (MySQL commits at each DDL statement anyway).
+// The versions of dblock's tables. Migrations are the ordered files in sql/, embedded at build time; each
+// store has its own.
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,12 +18,6 @@ struct Migration {
   std::string_view sql;
 };
 
-// In ascending order of version, which count 1, 2, 3, … without holes.
-[[nodiscard]] std::span<const Migration> migrations();
-
-// The version this binary needs.
-[[nodiscard]] unsigned schema_version();
-
 struct MigrationState {
   Migration migration;
   std::optional<lease::ServerTime> applied_at;
@@ -33,6 +26,8 @@ struct MigrationState {
 class SchemaAdmin {
  public:
   virtual ~SchemaAdmin() = default;
+  // The version this binary needs; needs no connection.
+  [[nodiscard]] virtual unsigned version() const = 0;
   // Every migration this binary knows, with when it was applied. Errc::schema when the database is newer.
   [[nodiscard]] virtual Result<std::vector<MigrationState>> status() = 0;
   // Applies what is missing, in order; safe when several hosts do so at once. Returns what this call applied.

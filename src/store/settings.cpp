@@ -70,7 +70,8 @@ Result<void> check_complete(const PartialSettings& all, bool has_url) {
     return fail(
         Errc::config,
         "no database is configured; give --db mysql://USER@HOST/DATABASE, set DBLOCK_DB, or name host and "
-        "database in the group [dblock] of an option file such as /etc/mysql/my.cnf");
+        "database in the group [dblock] of an option file such as /etc/mysql/my.cnf; --local takes "
+        "locks that guard this host only");
   }
   const std::string missing = names_a_place(all) ? "database" : "host";
   return fail(Errc::config, "the configuration names no " + missing +
@@ -78,7 +79,7 @@ Result<void> check_complete(const PartialSettings& all, bool has_url) {
                                 "[dblock] of an option file");
 }
 
-Result<void> check_tls(const Settings& settings) {
+Result<void> check_tls(const MariadbSettings& settings) {
   if (settings.tls == TlsMode::verify_ca && settings.tls_ca.empty())
     return fail(Errc::config, "tls=verify-ca needs tls-ca, the file with the certificates to trust");
   for (const auto* const path : {&settings.tls_ca, &settings.tls_cert, &settings.tls_key}) {
@@ -96,8 +97,24 @@ TlsMode mode_of(const PartialSettings& all) {
   return all.tls_ca ? TlsMode::verify_ca : TlsMode::prefer;
 }
 
-Settings completed(const PartialSettings& all) {
-  Settings settings;
+// Relative directories are passed over, as the XDG specification says: the lock would depend on where the job
+// was started.
+Result<SqliteSettings> local_store(const SettingsSources& sources) {
+  if (sources.root) return SqliteSettings{"/var/lib/dblock/locks.db"};
+  if (sources.state_home.starts_with('/')) return SqliteSettings{sources.state_home + "/dblock/locks.db"};
+  if (sources.home.starts_with('/')) return SqliteSettings{sources.home + "/.local/state/dblock/locks.db"};
+  return fail(Errc::config,
+              "--local keeps its file under XDG_STATE_HOME or HOME, and neither is set to an absolute path; "
+              "name a file with --db sqlite:PATH");
+}
+
+Result<ResolvedSettings> embedded(Result<SqliteSettings> settings) {
+  if (!settings) return std::unexpected(std::move(settings.error()));
+  return ResolvedSettings{std::move(*settings), {}};
+}
+
+MariadbSettings completed(const PartialSettings& all) {
+  MariadbSettings settings;
   settings.hosts = all.hosts;
   const bool local = all.hosts.empty() || all.hosts == std::vector{HostPort{"localhost", 0}};
   if (all.socket && local) {
@@ -116,7 +133,7 @@ Settings completed(const PartialSettings& all) {
 
 }  // namespace
 
-std::string Settings::display() const {
+std::string MariadbSettings::display() const {
   std::string text = "mysql://";
   if (!user.empty()) text += user + "@";
   for (std::size_t i = 0; i < hosts.size(); ++i) text += (i > 0 ? "," : "") + display_host(hosts[i]);
@@ -187,6 +204,8 @@ std::string absolute_path(const std::string& path) {
 }
 
 Result<ResolvedSettings> resolve_settings(const SettingsSources& sources) {
+  if (sources.local) return embedded(local_store(sources));
+  if (sources.url && is_sqlite_url(*sources.url)) return embedded(parse_sqlite_url(*sources.url));
   DBLOCK_TRY(const auto groups, read_all_option_files(sources));
   const PartialSettings files = laid_over(groups.dblock_settings(), groups.client);
   PartialSettings url;
@@ -195,14 +214,15 @@ Result<ResolvedSettings> resolve_settings(const SettingsSources& sources) {
   }
   const PartialSettings all = laid_over(url, files);
   DBLOCK_CHECK(check_complete(all, sources.url.has_value()));
-  ResolvedSettings resolved{completed(all), groups.warnings};
-  DBLOCK_CHECK(check_tls(resolved.settings));
+  MariadbSettings settings = completed(all);
+  DBLOCK_CHECK(check_tls(settings));
+  std::vector<std::string> warnings = groups.warnings;
   if (url.password && sources.url_from_command_line) {
-    resolved.warnings.emplace_back(
+    warnings.emplace_back(
         "the password in --db can be seen by every user of this host; use an option file or password-file");
   }
-  DBLOCK_TRY(resolved.settings.password, find_password(sources, url, files, resolved.warnings));
-  return resolved;
+  DBLOCK_TRY(settings.password, find_password(sources, url, files, warnings));
+  return ResolvedSettings{std::move(settings), std::move(warnings)};
 }
 
 }  // namespace dblock::store

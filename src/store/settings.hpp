@@ -1,5 +1,5 @@
-// Where the database is and how to talk to it: the URL, MariaDB option files and the environment made into
-// one value (DESIGN section 2, "What counts as configured").
+// Where the locks are kept and how to get there: the URL, --local, MariaDB option files and the environment
+// made into one value (DESIGN section 2, "What counts as configured").
 #pragma once
 
 #include <chrono>
@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "base/error.hpp"
@@ -35,7 +36,7 @@ struct PartialSettings {
 };
 
 // Complete settings of one MariaDB or MySQL database. `password` is never printed.
-struct Settings {
+struct MariadbSettings {
   std::vector<HostPort> hosts;  // tried in order; empty when `socket` is set
   std::string socket;
   std::string database;
@@ -49,10 +50,26 @@ struct Settings {
   [[nodiscard]] std::string display() const;
 };
 
+// The embedded store: one file that guards this host only.
+struct SqliteSettings {
+  std::string path;  // absolute: the guardian's working directory is /
+
+  // "sqlite:/var/lib/dblock/locks.db".
+  [[nodiscard]] std::string display() const { return "sqlite:" + path; }
+};
+
+using Settings = std::variant<MariadbSettings, SqliteSettings>;
+
 // mysql:// or mariadb://[USER[:PASS]@]HOST[:PORT][,HOST2[:PORT2]…]/DATABASE[?param=…], percent-decoded.
 // Errc::config, with the faulty part named but never the password. The whole authority and path may be empty
 // where an option file supplies them (mysql:///db).
 [[nodiscard]] Result<PartialSettings> parse_url(std::string_view url);
+
+[[nodiscard]] bool is_sqlite_url(std::string_view url);
+
+// sqlite:PATH, also written sqlite:///PATH. PATH is taken as it is, without decoding or parameters; a
+// relative one is made absolute. Errc::config for what names no file or another host.
+[[nodiscard]] Result<SqliteSettings> parse_sqlite_url(std::string_view url);
 
 // A MariaDB option file: [group], name=value, name, quotes, # and ; comments, !include, !includedir; '-' and
 // '_' are the same in names. Only groups dblock, client, client-server, client-mariadb are kept; host, port,
@@ -61,11 +78,16 @@ struct Settings {
 [[nodiscard]] Result<PartialSettings> read_option_file(const std::string& path);
 
 struct SettingsSources {
-  std::optional<std::string> url;            // --db, DBLOCK_DB or `db` in a configuration file, whichever won
-  bool url_from_command_line = false;        // its password deserves a warning
+  std::optional<std::string> url;      // --db, DBLOCK_DB or `db` in a configuration file, whichever won
+  bool url_from_command_line = false;  // its password deserves a warning
+  bool local = false;                  // --local or DBLOCK_LOCAL, and nothing that outranks it
+  bool root = false;                   // --local means the system's file, not the user's
+  // " --local" or " --db URL" as typed, for commands that a message proposes; empty when not typed or secret.
+  std::string typed;
   std::optional<std::string> defaults_file;  // --defaults-file: must exist; replaces the usual files
   std::optional<std::string> password_file;  // DBLOCK_PASSWORD_FILE
-  std::string home;                          // for ~/.my.cnf; empty: none
+  std::string home;                          // for ~/.my.cnf and --local; empty: none
+  std::string state_home;                    // XDG_STATE_HOME, for --local; empty or relative: ~/.local/state
 };
 
 struct ResolvedSettings {
@@ -73,8 +95,9 @@ struct ResolvedSettings {
   std::vector<std::string> warnings;  // to be shown once
 };
 
-// URL parts win over the option files field by field; the usual files are /etc/my.cnf, /etc/mysql/my.cnf and
-// ~/.my.cnf, later ones winning. Nothing configured: Errc::config naming DBLOCK_DB, the option file and --db.
+// SqliteSettings for `local` or a sqlite: URL, and nothing else is read then. Otherwise URL parts win over
+// the option files field by field; the usual files are /etc/my.cnf, /etc/mysql/my.cnf and ~/.my.cnf, later
+// ones winning. Nothing configured: Errc::config naming DBLOCK_DB, the option file, --db and --local.
 // Password precedence: URL, password-file parameter, DBLOCK_PASSWORD_FILE, option file.
 [[nodiscard]] Result<ResolvedSettings> resolve_settings(const SettingsSources& sources);
 

@@ -142,22 +142,50 @@ Result<void> read_parameter(std::string_view text, PartialSettings& out) {
   return {};
 }
 
-Result<void> check_scheme(std::string_view scheme) {
-  std::string lower(scheme);
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
   std::ranges::transform(lower, lower.begin(),
                          [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return lower;
+}
+
+Result<void> check_scheme(std::string_view scheme) {
+  const std::string lower = lower_case(scheme);
   if (lower == "mysql" || lower == "mariadb") return {};
   const bool is_word =
       !lower.empty() && std::ranges::all_of(lower, [](char c) { return c >= 'a' && c <= 'z'; });
   return fail(Errc::config, "the database URL's scheme" + (is_word ? " \"" + lower + "\"" : std::string()) +
-                                " is not supported; use mysql:// or mariadb://");
+                                " is not supported; use mysql://, mariadb:// or sqlite:PATH");
+}
+
+// What names no file, or most likely another one than was meant.
+Result<void> check_path(std::string_view path) {
+  const auto refuse = [](std::string_view why) {
+    return fail(Errc::config, "the database URL " + std::string(why) +
+                                  "; its form is sqlite:PATH, for example sqlite:/var/lib/dblock/locks.db");
+  };
+  if (path.empty()) return refuse("names no file");
+  if (path.starts_with(":memory:")) return refuse("asks for a store in memory, which guards nothing");
+  if (path.ends_with('/')) return refuse("names a directory");
+  if (path == "~" || path.starts_with("~/")) {
+    return refuse("starts with a ~ that no shell has replaced: write the whole path (or ./~ for that name)");
+  }
+  const bool has_control = std::ranges::any_of(path, [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 0x20U || byte == 0x7fU;
+  });
+  if (has_control) return refuse("has a control character in its path");
+  return {};
 }
 
 }  // namespace
 
 Result<PartialSettings> parse_url(std::string_view url) {
   const auto colon = url.find(':');
-  if (colon == std::string_view::npos) return wrong("no scheme");
+  if (colon == std::string_view::npos) {
+    return fail(Errc::config, "the database URL has no scheme; its form is " + std::string(k_grammar) +
+                                  " or sqlite:PATH" + std::string(k_encode_hint));
+  }
   DBLOCK_CHECK(check_scheme(url.substr(0, colon)));
   url.remove_prefix(colon + 1);
   if (!url.starts_with("//")) return wrong("no // after its scheme");
@@ -179,6 +207,32 @@ Result<PartialSettings> parse_url(std::string_view url) {
   if (out.socket && !out.hosts.empty() && out.hosts != std::vector{HostPort{"localhost", 0}})
     return wrong("both a host and a socket");
   return out;
+}
+
+bool is_sqlite_url(std::string_view url) {
+  const auto [scheme, rest] = cut(url, ':');
+  return rest && lower_case(scheme) == "sqlite";
+}
+
+Result<SqliteSettings> parse_sqlite_url(std::string_view url) {
+  std::string_view path = cut(url, ':').second.value_or("");
+  if (path.starts_with("//")) {
+    path.remove_prefix(2);
+    if (!path.empty() && path.front() != '/') {
+      return fail(Errc::config,
+                  "the database URL names a host, but an embedded store is a file of this host; its form is "
+                  "sqlite:PATH or sqlite:///PATH");
+    }
+  }
+  DBLOCK_CHECK(check_path(path));
+  std::string absolute = absolute_path(std::string(path));
+  if (!absolute.starts_with('/')) {
+    return fail(
+        Errc::config,
+        "the database URL names a file by its way from the current directory, which is not to be found; "
+        "write the whole path");
+  }
+  return SqliteSettings{std::move(absolute)};
 }
 
 }  // namespace dblock::store

@@ -26,6 +26,9 @@ class StoreUnderTest {
   enum class Promise { hold_until, keep_until };
   virtual void set_promise(const std::string& key, Promise which, Micros from_now) = 0;
   virtual void delete_row(const std::string& key) = 0;
+
+  // By how much times in rows may differ from the clock that decides, where that is not the same clock.
+  [[nodiscard]] virtual Micros clock_jitter() const { return Micros{0}; }
 };
 
 [[nodiscard]] std::unique_ptr<StoreUnderTest> make_store_under_test();

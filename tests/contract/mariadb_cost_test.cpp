@@ -39,7 +39,7 @@ constexpr const char* k_row_reads =
     "'Handler_read_rnd_next'";
 
 // As many rows as it takes for a scan to stand out: every `nth` of them held, the others free, all young.
-void fill(test::Database& database, int rows, int nth) {
+void fill(test::ServerDatabase& database, int rows, int nth) {
   const std::string is_held = "seq%" + std::to_string(nth) + "=1";
   const std::string now = "UTC_TIMESTAMP(6)";
   database.sql(

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "contract/mariadb_store.hpp"
-#include "store/schema.hpp"
+#include "store/mariadb/migrations.hpp"
 
 namespace dblock::contract {
 namespace {
@@ -23,11 +23,11 @@ TEST_CASE("mariadb: migrating applies everything once, and nothing the second ti
   MariadbUnderTest t(test::shared_server(), false);
   auto before = t.admin()->status();
   REQUIRE(before);
-  CHECK(before->size() == store::migrations().size());
+  CHECK(before->size() == store::mariadb::migrations().size());
   for (const auto& state : *before) CHECK_FALSE(state.applied_at);
   const auto first = t.admin()->apply();
   REQUIRE(first);
-  CHECK(first->size() == store::migrations().size());
+  CHECK(first->size() == store::mariadb::migrations().size());
   const auto second = t.admin()->apply();
   REQUIRE(second);
   CHECK(second->empty());
@@ -58,12 +58,13 @@ TEST_CASE("mariadb: several hosts may migrate at once, and each migration is rep
   }
   threads.clear();
   CHECK(failed == 0);
-  CHECK(applied == store::migrations().size());
+  CHECK(applied == store::mariadb::migrations().size());
 }
 
 TEST_CASE("mariadb: a migration that died half-way is finished by the next") {
   MariadbUnderTest t;
-  t.database().sql("DELETE FROM dblock_migration WHERE version=" + std::to_string(store::schema_version()));
+  t.database().sql("DELETE FROM dblock_migration WHERE version=" +
+                   std::to_string(store::mariadb::schema_version()));
   CHECK(refusal(t).message.find("dblock migrate") != std::string::npos);
   const auto applied = t.admin()->apply();
   REQUIRE(applied);

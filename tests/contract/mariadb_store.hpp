@@ -23,11 +23,11 @@ class MariadbUnderTest final : public StoreUnderTest {
   [[nodiscard]] static std::unique_ptr<lease::LeaseStore> open_at(
       const std::string& url, std::chrono::seconds network_timeout = std::chrono::seconds{10});
   [[nodiscard]] std::unique_ptr<store::SchemaAdmin> admin() const;
-  [[nodiscard]] test::Database& database() { return database_; }
+  [[nodiscard]] test::ServerDatabase& database() { return database_; }
   [[nodiscard]] std::string where(const std::string& key) const;
 
  private:
-  test::Database database_;
+  test::ServerDatabase database_;
 };
 
 [[nodiscard]] store::Settings settings_of(const std::string& url);

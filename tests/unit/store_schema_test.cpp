@@ -1,18 +1,19 @@
 #include <catch2/catch.hpp>
 
+#include "store/mariadb/migrations.hpp"
 #include "store/schema.hpp"
 
 namespace dblock::store {
 
-TEST_CASE("migrations count from 1 without holes and hold one statement each") {
+TEST_CASE("MariaDB's migrations count from 1 without holes and hold one statement each") {
   unsigned expected = 1;
-  for (const auto& migration : migrations()) {
+  for (const auto& migration : mariadb::migrations()) {
     CAPTURE(migration.name);
     CHECK(migration.version == expected++);
     CHECK(migration.name.ends_with(".sql"));
     CHECK(migration.sql.find(";\n") == std::string_view::npos);
   }
-  CHECK(schema_version() == migrations().back().version);
+  CHECK(mariadb::schema_version() == mariadb::migrations().back().version);
 }
 
 TEST_CASE("grants are the least that running jobs needs") {

@@ -41,6 +41,19 @@ PartialSettings read(const std::string& text) {
   return *settings;
 }
 
+const MariadbSettings& server_of(const Result<ResolvedSettings>& resolved) {
+  return std::get<MariadbSettings>(resolved->settings);
+}
+
+// The path of the embedded store that `from` adds up to.
+std::string file_of(const SettingsSources& from) {
+  const auto resolved = resolve_settings(from);
+  REQUIRE(resolved);
+  CHECK(resolved->warnings.empty());
+  REQUIRE(std::holds_alternative<SqliteSettings>(resolved->settings));
+  return std::get<SqliteSettings>(resolved->settings).path;
+}
+
 // Nothing of this machine's own option files takes part.
 SettingsSources sources(const Directory& directory, const std::string& option_file,
                         std::optional<std::string> url = std::nullopt) {
@@ -155,7 +168,7 @@ TEST_CASE("an option file that everybody may write is ignored with a warning") {
   from.defaults_file = directory.write("my.cnf", "[client]\npassword=evil\n", 0666);
   const auto resolved = resolve_settings(from);
   REQUIRE(resolved);
-  CHECK_FALSE(resolved->settings.password);
+  CHECK_FALSE(server_of(resolved).password);
   CHECK(mentions(resolved->warnings, "ignored"));
 }
 
@@ -168,6 +181,7 @@ TEST_CASE("nothing configured is an error that names the ways to configure") {
   CHECK(resolved.error().message.find("DBLOCK_DB") != std::string::npos);
   CHECK(resolved.error().message.find("--db") != std::string::npos);
   CHECK(resolved.error().message.find("option file") != std::string::npos);
+  CHECK(resolved.error().message.find("--local") != std::string::npos);
 }
 
 TEST_CASE("half a configuration is an error that names the missing half") {
@@ -185,10 +199,10 @@ TEST_CASE("parts of the URL win over the option file field by field") {
   const auto resolved = resolve_settings(sources(
       directory, "[dblock]\nhost=db1\nport=3307\ndatabase=locks\nuser=u\npassword=p\n", "mysql://v@/other"));
   REQUIRE(resolved);
-  CHECK(resolved->settings.hosts == Hosts{{"db1", 3307}});
-  CHECK(resolved->settings.database == "other");
-  CHECK(resolved->settings.user == "v");
-  CHECK(resolved->settings.password == "p");
+  CHECK(server_of(resolved).hosts == Hosts{{"db1", 3307}});
+  CHECK(server_of(resolved).database == "other");
+  CHECK(server_of(resolved).user == "v");
+  CHECK(server_of(resolved).password == "p");
 }
 
 TEST_CASE("a host in the URL keeps the option file's socket out") {
@@ -196,8 +210,8 @@ TEST_CASE("a host in the URL keeps the option file's socket out") {
   const auto resolved =
       resolve_settings(sources(directory, "[dblock]\nsocket=/x.sock\ndatabase=locks\n", "mysql://db1"));
   REQUIRE(resolved);
-  CHECK(resolved->settings.socket.empty());
-  CHECK(resolved->settings.hosts == Hosts{{"db1", 0}});
+  CHECK(server_of(resolved).socket.empty());
+  CHECK(server_of(resolved).hosts == Hosts{{"db1", 0}});
 }
 
 TEST_CASE("relative paths become absolute") {
@@ -207,8 +221,8 @@ TEST_CASE("relative paths become absolute") {
   const auto resolved = resolve_settings(
       sources(directory, "", "mysql://localhost/locks?tls=verify-ca&socket=s.sock&tls-ca=" + relative));
   REQUIRE(resolved);
-  CHECK(resolved->settings.socket == std::filesystem::current_path().string() + "/s.sock");
-  CHECK(resolved->settings.tls_ca.front() == '/');
+  CHECK(server_of(resolved).socket == std::filesystem::current_path().string() + "/s.sock");
+  CHECK(server_of(resolved).tls_ca.front() == '/');
 }
 
 TEST_CASE("certificates are checked when the settings say against what") {
@@ -216,7 +230,7 @@ TEST_CASE("certificates are checked when the settings say against what") {
   const std::string ca = directory.write("ca.pem", "x");
   const auto resolved = resolve_settings(sources(directory, "", "mysql://db1/locks?tls-ca=" + ca));
   REQUIRE(resolved);
-  CHECK(resolved->settings.tls == TlsMode::verify_ca);
+  CHECK(server_of(resolved).tls == TlsMode::verify_ca);
   CHECK_FALSE(resolve_settings(sources(directory, "", "mysql://db1/locks?tls=verify-ca")));
   CHECK_FALSE(resolve_settings(sources(directory, "", "mysql://db1/locks?tls=verify-full&tls-ca=/none.pem")));
 }
@@ -232,7 +246,7 @@ TEST_CASE(
     from.password_file = std::move(variable);
     const auto resolved = resolve_settings(from);
     REQUIRE(resolved);
-    return resolved->settings.password.value_or("(none)");
+    return server_of(resolved).password.value_or("(none)");
   };
   CHECK(password("mysql://u:zero@db1/locks?password-file=" + first, second) == "zero");
   CHECK(password("mysql://u@db1/locks?password-file=" + first, second) == "one");
@@ -273,8 +287,56 @@ TEST_CASE("unreadable files that were asked for are errors") {
   CHECK(resolved.error().message.find("/none") != std::string::npos);
 }
 
+TEST_CASE("local means one file of the system for root and one of his own for everybody else") {
+  SettingsSources from;
+  from.local = true;
+  from.root = true;
+  CHECK(file_of(from) == "/var/lib/dblock/locks.db");
+  from.home = "/home/u";
+  from.state_home = "/home/u/state";
+  CHECK(file_of(from) == "/var/lib/dblock/locks.db");
+  from.root = false;
+  CHECK(file_of(from) == "/home/u/state/dblock/locks.db");
+  from.state_home = "state";  // relative: the XDG specification has it ignored
+  CHECK(file_of(from) == "/home/u/.local/state/dblock/locks.db");
+  from.state_home = "";
+  CHECK(file_of(from) == "/home/u/.local/state/dblock/locks.db");
+  for (const auto* const home : {"", "u"}) {
+    from.home = home;
+    const auto resolved = resolve_settings(from);
+    REQUIRE_FALSE(resolved);
+    CHECK(resolved.error().code == Errc::config);
+    CHECK(resolved.error().message.find("sqlite:PATH") != std::string::npos);
+  }
+}
+
+TEST_CASE("the embedded store reads no option file and no password file") {
+  const Directory directory;
+  const std::string broken = directory.write("broken.cnf", "[dblock]\nport=x\n");
+  SettingsSources from;
+  from.url = "sqlite:/x/locks.db";
+  for (const auto& file : {broken, directory.path() + "/none.cnf"}) {
+    from.defaults_file = file;
+    from.password_file = directory.path() + "/none";
+    CHECK(file_of(from) == "/x/locks.db");
+  }
+  from.url.reset();
+  from.local = true;
+  from.root = true;
+  CHECK(file_of(from) == "/var/lib/dblock/locks.db");
+  from.local = false;
+  CHECK_FALSE(resolve_settings(from));
+}
+
+TEST_CASE("an option file names a server and no file, whatever it says") {
+  const Directory directory;
+  const auto resolved = resolve_settings(sources(directory, "[dblock]\nlocal=1\ndb=sqlite:/x.db\n"));
+  REQUIRE_FALSE(resolved);
+  CHECK(resolved.error().code == Errc::config);
+}
+
 TEST_CASE("settings are displayed without the password") {
-  Settings settings;
+  MariadbSettings settings;
   settings.hosts = {{"db1", 0}, {"::1", 3307}};
   settings.user = "u";
   settings.password = "hunter2";

@@ -6,7 +6,7 @@
 
 #include "store/mariadb/errors.hpp"
 #include "store/mariadb/literals.hpp"
-#include "store/schema.hpp"
+#include "store/mariadb/migrations.hpp"
 
 namespace dblock::store::mariadb {
 namespace {

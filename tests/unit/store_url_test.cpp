@@ -1,4 +1,5 @@
 #include <catch2/catch.hpp>
+#include <filesystem>
 
 #include "store/settings.hpp"
 
@@ -87,14 +88,60 @@ TEST_CASE("faulty parameter values of a database URL are refused by name") {
 }
 
 TEST_CASE("another kind of database is refused with the kinds there are") {
-  const auto message = refusal("sqlite:/var/lib/locks.db");
-  CHECK(message.find("\"sqlite\"") != std::string::npos);
+  const auto message = refusal("postgres://db1/locks");
+  CHECK(message.find("\"postgres\"") != std::string::npos);
   CHECK(message.find("mysql://") != std::string::npos);
   CHECK(message.find("mariadb://") != std::string::npos);
-  refusal("postgres://db1/locks");
+  CHECK(message.find("sqlite:PATH") != std::string::npos);
+  CHECK(refusal("/var/lib/locks.db").find("sqlite:PATH") != std::string::npos);
   refusal("db1/locks");
   refusal("mysql:db1/locks");
   refusal("");
+}
+
+TEST_CASE("a file is named by sqlite: and its path, taken as it is") {
+  const auto path = [](std::string_view url) {
+    CAPTURE(url);
+    CHECK(is_sqlite_url(url));
+    const auto parsed = parse_sqlite_url(url);
+    REQUIRE(parsed);
+    CHECK(parsed->path.front() == '/');
+    return parsed->path;
+  };
+  const std::string here = std::filesystem::current_path().string();
+  CHECK(path("sqlite:/var/lib/x.db") == "/var/lib/x.db");
+  CHECK(path("SQLite:/x.db") == "/x.db");
+  CHECK(path("sqlite:///var/lib/x.db") == "/var/lib/x.db");
+  CHECK(path("sqlite:x.db") == here + "/x.db");
+  CHECK(path("sqlite:./~") == here + "/./~");
+  CHECK(path("sqlite:/a%20b?mode=ro&x#y @c:d.db") == "/a%20b?mode=ro&x#y @c:d.db");
+  CHECK(SqliteSettings{"/var/lib/x.db"}.display() == "sqlite:/var/lib/x.db");
+  for (const auto* const other : {"mysql://db1/locks", "sqlite", "/x/sqlite:y", ""}) {
+    CAPTURE(other);
+    CHECK_FALSE(is_sqlite_url(other));
+  }
+}
+
+TEST_CASE("a sqlite: URL that names no file of this host is refused with the reason") {
+  const auto refused = [](std::string_view url) {
+    CAPTURE(url);
+    const auto parsed = parse_sqlite_url(url);
+    REQUIRE_FALSE(parsed);
+    CHECK(parsed.error().code == Errc::config);
+    CHECK(parsed.error().message.find("sqlite:PATH") != std::string::npos);
+    return parsed.error().message;
+  };
+  using Catch::Contains;
+  CHECK_THAT(refused("sqlite:"), Contains("no file"));
+  CHECK_THAT(refused("sqlite://"), Contains("no file"));
+  CHECK_THAT(refused("sqlite:///"), Contains("directory"));
+  CHECK_THAT(refused("sqlite:/var/lib/"), Contains("directory"));
+  CHECK_THAT(refused("sqlite://db1/locks.db"), Contains("host"));
+  CHECK_THAT(refused("sqlite::memory:"), Contains("memory"));
+  CHECK_THAT(refused("sqlite:~/locks.db"), Contains("~"));
+  CHECK_THAT(refused("sqlite:/a\nb"), Contains("control"));
+  CHECK_THAT(refused(std::string_view("sqlite:/a\0b", 11)), Contains("control"));
+  CHECK_THAT(refused("sqlite:/a\x7f"), Contains("control"));
 }
 
 TEST_CASE("a host that the client library would read as options is refused") {

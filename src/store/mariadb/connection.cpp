@@ -8,6 +8,8 @@
 #include <thread>
 #include <utility>
 
+#include "store/mariadb/client_library.hpp"
+
 namespace dblock::store::mariadb {
 namespace {
 
@@ -21,12 +23,12 @@ constexpr unsigned k_lock_wait_timed_out = 1205;
 constexpr auto k_shortest_pause = 2ms;
 
 struct FreeResult {
-  void operator()(MYSQL_RES* result) const noexcept { mysql_free_result(result); }
+  void operator()(MYSQL_RES* result) const noexcept { api().mysql_free_result(result); }
 };
 
 Row copy_row(MYSQL_RES* result, MYSQL_ROW fields) {
-  const unsigned long* const lengths = mysql_fetch_lengths(result);
-  Row row(mysql_num_fields(result));
+  const unsigned long* const lengths = api().mysql_fetch_lengths(result);
+  Row row(api().mysql_num_fields(result));
   for (std::size_t i = 0; i < row.size(); ++i) {
     if (fields[i] != nullptr) row[i].emplace(fields[i], lengths[i]);
   }
@@ -46,7 +48,7 @@ Connection::Call::~Call() {
   connection_.in_call_ = false;
 }
 
-Connection::Connection(Settings settings, const SessionOptions& options, SchemaCheck check)
+Connection::Connection(MariadbSettings settings, const SessionOptions& options, SchemaCheck check)
     : settings_(std::move(settings)),
       options_(options),
       check_(check),
@@ -60,6 +62,8 @@ Connection::~Connection() {
 Result<void> Connection::ensure_open(const std::string& attempt) {
   if (handle_ && hung_up()) close();
   if (handle_) return {};
+  if (const auto& library = client_library(); !library)
+    return fail(library.error().code, attempt + " on " + where_ + ": " + library.error().message);
   DBLOCK_TRY(auto handle, log_in_somewhere(attempt));
   return adopt(std::move(handle), attempt);
 }
@@ -91,9 +95,9 @@ Result<void> Connection::adopt(Handle handle, const std::string& attempt) {
   handle_ = std::move(handle);
   {
     const std::lock_guard lock(interrupt_mutex_);
-    socket_ = mysql_get_socket(handle_.get());
+    socket_ = api().mysql_get_socket(handle_.get());
   }
-  const bool is_mariadb = mariadb_connection(handle_.get()) != 0;
+  const bool is_mariadb = api().mariadb_connection(handle_.get()) != 0;
   if (auto ready = run(setup_statement(is_mariadb, options_, check_), attempt, Phase::connect); !ready) {
     close();
     return ready;
@@ -103,16 +107,17 @@ Result<void> Connection::adopt(Handle handle, const std::string& attempt) {
 
 Result<Changed> Connection::change(const std::string& sql, const std::string& attempt) {
   DBLOCK_CHECK(run(sql, attempt, Phase::write));
-  return Changed{mysql_affected_rows(handle_.get()), mysql_insert_id(handle_.get())};
+  return Changed{api().mysql_affected_rows(handle_.get()), api().mysql_insert_id(handle_.get())};
 }
 
 Result<std::vector<Row>> Connection::read(const std::string& sql, const std::string& attempt) {
   DBLOCK_CHECK(run(sql, attempt, Phase::read));
-  const std::unique_ptr<MYSQL_RES, FreeResult> result(mysql_store_result(handle_.get()));
+  const std::unique_ptr<MYSQL_RES, FreeResult> result(api().mysql_store_result(handle_.get()));
   if (!result) return std::unexpected(failure(attempt, Phase::read));
   std::vector<Row> rows;
-  rows.reserve(mysql_num_rows(result.get()));
-  while (MYSQL_ROW fields = mysql_fetch_row(result.get())) rows.push_back(copy_row(result.get(), fields));
+  rows.reserve(api().mysql_num_rows(result.get()));
+  while (MYSQL_ROW fields = api().mysql_fetch_row(result.get()))
+    rows.push_back(copy_row(result.get(), fields));
   return rows;
 }
 
@@ -122,7 +127,7 @@ Result<void> Connection::run(const std::string& sql, const std::string& attempt,
     // Before the first send this is a definite answer, and after a rollback it still is.
     if (interrupted()) return std::unexpected(interruption(attempt));
     if (send(sql)) return {};
-    const unsigned native = mysql_errno(handle_.get());
+    const unsigned native = api().mysql_errno(handle_.get());
     const int limit = native == k_lock_wait_timed_out ? k_tries_after_lock_wait : k_tries;
     if (!is_transient(native) || tries >= limit) return std::unexpected(failure(attempt, phase));
     pause_before_retry(tries);
@@ -130,7 +135,7 @@ Result<void> Connection::run(const std::string& sql, const std::string& attempt,
 }
 
 bool Connection::send(const std::string& sql) {
-  return mysql_real_query(handle_.get(), sql.data(), sql.size()) == 0;
+  return api().mysql_real_query(handle_.get(), sql.data(), sql.size()) == 0;
 }
 
 // Two sessions that deadlocked must not meet again at once.
@@ -140,7 +145,7 @@ void Connection::pause_before_retry(int tries) {
 }
 
 Error Connection::failure(const std::string& attempt, Phase phase) {
-  const ServerWords words{mysql_errno(handle_.get()), mysql_error(handle_.get())};
+  const ServerWords words{api().mysql_errno(handle_.get()), api().mysql_error(handle_.get())};
   if (is_read_only(words.native) && !settings_.hosts.empty())
     first_host_ = (first_host_ + 1) % settings_.hosts.size();
   if (!keeps_connection(words.native)) close();
@@ -151,7 +156,7 @@ Error Connection::failure(const std::string& attempt, Phase phase) {
 // sent over it: finding that out here turns an unknown outcome into a plain reconnect. With TLS readable data
 // may be a session ticket, so only the end of the stream counts.
 bool Connection::hung_up() const {
-  pollfd socket{mysql_get_socket(handle_.get()), POLLRDHUP, 0};
+  pollfd socket{api().mysql_get_socket(handle_.get()), POLLRDHUP, 0};
   return ::poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
 }
 

@@ -16,9 +16,9 @@
 #include "base/error.hpp"
 #include "store/mariadb/errors.hpp"
 #include "store/mariadb/login.hpp"
-#include "store/mariadb/rows.hpp"
 #include "store/mariadb/statements.hpp"
 #include "store/open.hpp"
+#include "store/rows.hpp"
 #include "store/settings.hpp"
 
 namespace dblock::store::mariadb {
@@ -30,7 +30,7 @@ struct Changed {
 
 class Connection {
  public:
-  Connection(Settings settings, const SessionOptions& options, SchemaCheck check);
+  Connection(MariadbSettings settings, const SessionOptions& options, SchemaCheck check);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -63,7 +63,7 @@ class Connection {
   // Thread-safe: see lease::LeaseStore::interrupt().
   void interrupt() noexcept;
 
-  [[nodiscard]] const Settings& settings() const { return settings_; }
+  [[nodiscard]] const MariadbSettings& settings() const { return settings_; }
 
  private:
   [[nodiscard]] Result<Handle> log_in_somewhere(const std::string& attempt);
@@ -76,7 +76,7 @@ class Connection {
   [[nodiscard]] Error failure(const std::string& attempt, Phase phase);
   void pause_before_retry(int tries);
 
-  const Settings settings_;
+  const MariadbSettings settings_;
   const SessionOptions options_;
   const SchemaCheck check_;
   const std::string where_;

@@ -6,8 +6,8 @@
 #include <optional>
 #include <span>
 
+#include "store/mariadb/migrations.hpp"
 #include "store/mariadb/statements.hpp"
-#include "store/schema.hpp"
 
 namespace dblock::store::mariadb {
 namespace {

@@ -11,10 +11,10 @@
 
 namespace dblock::store::mariadb {
 
-[[nodiscard]] std::unique_ptr<lease::LeaseStore> make_lease_store(const Settings& settings,
+[[nodiscard]] std::unique_ptr<lease::LeaseStore> make_lease_store(const MariadbSettings& settings,
                                                                   const SessionOptions& options,
                                                                   Clock& clock);
-[[nodiscard]] std::unique_ptr<SchemaAdmin> make_schema_admin(const Settings& settings,
+[[nodiscard]] std::unique_ptr<SchemaAdmin> make_schema_admin(const MariadbSettings& settings,
                                                              const SessionOptions& options);
 
 }  // namespace dblock::store::mariadb

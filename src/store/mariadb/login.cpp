@@ -52,14 +52,14 @@ Plan plan_for(TlsMode mode, bool local_socket) {
 
 void set_flag(MYSQL* handle, mysql_option option, bool on) {
   const my_bool value = on ? 1 : 0;
-  mysql_optionsv(handle, option, &value);
+  api().mysql_optionsv(handle, option, &value);
 }
 
 void set_text(MYSQL* handle, mysql_option option, const std::string& text) {
-  if (!text.empty()) mysql_optionsv(handle, option, text.c_str());
+  if (!text.empty()) api().mysql_optionsv(handle, option, text.c_str());
 }
 
-void set_tls(MYSQL* handle, const Settings& settings, const Plan& plan) {
+void set_tls(MYSQL* handle, const MariadbSettings& settings, const Plan& plan) {
   if (plan.channel == Channel::plain) return;
   set_flag(handle, MYSQL_OPT_SSL_ENFORCE, true);  // "try": it does not enforce anything by itself
   set_text(handle, MYSQL_OPT_SSL_CERT, settings.tls_cert);
@@ -69,55 +69,55 @@ void set_tls(MYSQL* handle, const Settings& settings, const Plan& plan) {
   set_flag(handle, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, plan.check_name);
   // An empty fingerprint is never compared, but its presence makes the library give up, before it sends the
   // password, on a server without TLS. There is no other way to ask for that without checking the name.
-  if (plan.channel == Channel::tls_only) mysql_optionsv(handle, MARIADB_OPT_TLS_PEER_FP, "");
+  if (plan.channel == Channel::tls_only) api().mysql_optionsv(handle, MARIADB_OPT_TLS_PEER_FP, "");
 }
 
-void set_timeouts(MYSQL* handle, const Settings& settings, std::chrono::seconds network_timeout) {
+void set_timeouts(MYSQL* handle, const MariadbSettings& settings, std::chrono::seconds network_timeout) {
   using std::chrono::seconds;
   const auto connect = std::max(seconds{1}, std::chrono::ceil<seconds>(settings.connect_timeout));
   const auto connect_seconds = static_cast<unsigned>(connect.count());
   const auto network_seconds = static_cast<unsigned>(std::max(seconds{1}, network_timeout).count());
-  mysql_optionsv(handle, MYSQL_OPT_CONNECT_TIMEOUT, &connect_seconds);
-  mysql_optionsv(handle, MYSQL_OPT_READ_TIMEOUT, &network_seconds);
-  mysql_optionsv(handle, MYSQL_OPT_WRITE_TIMEOUT, &network_seconds);
+  api().mysql_optionsv(handle, MYSQL_OPT_CONNECT_TIMEOUT, &connect_seconds);
+  api().mysql_optionsv(handle, MYSQL_OPT_READ_TIMEOUT, &network_seconds);
+  api().mysql_optionsv(handle, MYSQL_OPT_WRITE_TIMEOUT, &network_seconds);
 }
 
 void set_common(MYSQL* handle, const Plan& plan, const HostPort* host) {
   const unsigned no_local_infile = 0;
-  mysql_optionsv(handle, MYSQL_OPT_LOCAL_INFILE, &no_local_infile);
+  api().mysql_optionsv(handle, MYSQL_OPT_LOCAL_INFILE, &no_local_infile);
   set_flag(handle, MYSQL_OPT_RECONNECT, false);
-  mysql_optionsv(handle, MYSQL_SET_CHARSET_NAME, "utf8mb4");
-  mysql_optionsv(handle, MARIADB_OPT_RESTRICTED_AUTH, plan.plugins);
-  mysql_optionsv(handle, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "dblock");
+  api().mysql_optionsv(handle, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+  api().mysql_optionsv(handle, MARIADB_OPT_RESTRICTED_AUTH, plan.plugins);
+  api().mysql_optionsv(handle, MYSQL_OPT_CONNECT_ATTR_ADD, "program_name", "dblock");
   const unsigned protocol = is_local_socket(host) ? MYSQL_PROTOCOL_SOCKET : MYSQL_PROTOCOL_TCP;
-  mysql_optionsv(handle, MYSQL_OPT_PROTOCOL, &protocol);
+  api().mysql_optionsv(handle, MYSQL_OPT_PROTOCOL, &protocol);
 }
 
 ServerWords last_words(MYSQL* handle) {
-  return {mysql_errno(handle), mysql_error(handle)};
+  return {api().mysql_errno(handle), api().mysql_error(handle)};
 }
 
 // The library is set up once and, in a process with threads, must be before the second of them starts.
 bool library_is_ready() {
-  static const bool ready = mysql_library_init(0, nullptr, nullptr) == 0;
+  static const bool ready = api().mysql_server_init(0, nullptr, nullptr) == 0;
   return ready;
 }
 
-std::expected<Handle, ServerWords> log_in_as_planned(const Settings& settings, const HostPort* host,
+std::expected<Handle, ServerWords> log_in_as_planned(const MariadbSettings& settings, const HostPort* host,
                                                      std::chrono::seconds network_timeout, const Plan& plan) {
-  Handle handle(library_is_ready() ? mysql_init(nullptr) : nullptr);
+  Handle handle(library_is_ready() ? api().mysql_init(nullptr) : nullptr);
   if (!handle) return std::unexpected(ServerWords{2008, "out of memory"});
   set_common(handle.get(), plan, host);
   set_timeouts(handle.get(), settings, network_timeout);
   set_tls(handle.get(), settings, plan);
   const char* const socket = settings.socket.empty() ? nullptr : settings.socket.c_str();
-  const MYSQL* const connected = mysql_real_connect(
+  const MYSQL* const connected = api().mysql_real_connect(
       handle.get(), host != nullptr ? host->host.c_str() : "localhost",
       settings.user.empty() ? nullptr : settings.user.c_str(),
       settings.password ? settings.password->c_str() : nullptr, settings.database.c_str(),
       host != nullptr ? host->port : 0, is_local_socket(host) ? socket : nullptr, CLIENT_FOUND_ROWS);
   if (connected == nullptr) return std::unexpected(last_words(handle.get()));
-  if (plan.channel == Channel::tls_only && mysql_get_ssl_cipher(handle.get()) == nullptr) {
+  if (plan.channel == Channel::tls_only && api().mysql_get_ssl_cipher(handle.get()) == nullptr) {
     return std::unexpected(ServerWords{k_tls_failed, "the connection is not encrypted"});
   }
   return handle;
@@ -125,7 +125,7 @@ std::expected<Handle, ServerWords> log_in_as_planned(const Settings& settings, c
 
 }  // namespace
 
-std::expected<Handle, ServerWords> log_in(const Settings& settings, const HostPort* host,
+std::expected<Handle, ServerWords> log_in(const MariadbSettings& settings, const HostPort* host,
                                           std::chrono::seconds network_timeout) {
   Plan plan = plan_for(settings.tls, is_local_socket(host));
   if (!settings.password || settings.password->empty()) plan.plugins = k_all_plugins;  // nothing to give away

@@ -5,25 +5,24 @@
 // login.cpp.
 #pragma once
 
-#include <mysql.h>
-
 #include <chrono>
 #include <expected>
 #include <memory>
 
+#include "store/mariadb/client_library.hpp"
 #include "store/mariadb/errors.hpp"
 #include "store/settings.hpp"
 
 namespace dblock::store::mariadb {
 
 struct CloseHandle {
-  void operator()(MYSQL* handle) const noexcept { mysql_close(handle); }
+  void operator()(MYSQL* handle) const noexcept { api().mysql_close(handle); }
 };
 using Handle = std::unique_ptr<MYSQL, CloseHandle>;
 
 // Blocks for at most the connect timeout (name look-ups aside) and as much again for the handshake. `host` is
-// null for the Unix socket.
-[[nodiscard]] std::expected<Handle, ServerWords> log_in(const Settings& settings, const HostPort* host,
+// null for the Unix socket. REQUIRES: client_library() has a value.
+[[nodiscard]] std::expected<Handle, ServerWords> log_in(const MariadbSettings& settings, const HostPort* host,
                                                         std::chrono::seconds network_timeout);
 
 }  // namespace dblock::store::mariadb

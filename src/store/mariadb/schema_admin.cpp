@@ -8,6 +8,7 @@
 #include "store/mariadb/connection.hpp"
 #include "store/mariadb/factory.hpp"
 #include "store/mariadb/literals.hpp"
+#include "store/mariadb/migrations.hpp"
 
 namespace dblock::store::mariadb {
 namespace {
@@ -22,8 +23,10 @@ bool already_done(unsigned native) {
 
 class MariadbSchemaAdmin final : public SchemaAdmin {
  public:
-  MariadbSchemaAdmin(const Settings& settings, const SessionOptions& options)
+  MariadbSchemaAdmin(const MariadbSettings& settings, const SessionOptions& options)
       : connection_(settings, options, SchemaCheck::off) {}
+
+  unsigned version() const override { return schema_version(); }
 
   Result<std::vector<MigrationState>> status() override {
     const Connection::Call call(connection_);
@@ -115,7 +118,8 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
 
 }  // namespace
 
-std::unique_ptr<SchemaAdmin> make_schema_admin(const Settings& settings, const SessionOptions& options) {
+std::unique_ptr<SchemaAdmin> make_schema_admin(const MariadbSettings& settings,
+                                               const SessionOptions& options) {
   return std::make_unique<MariadbSchemaAdmin>(settings, options);
 }
 

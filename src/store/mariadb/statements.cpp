@@ -4,7 +4,7 @@
 #include <array>
 
 #include "store/mariadb/literals.hpp"
-#include "store/schema.hpp"
+#include "store/mariadb/migrations.hpp"
 
 namespace dblock::store::mariadb {
 namespace {

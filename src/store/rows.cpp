@@ -1,11 +1,13 @@
-#include "store/mariadb/rows.hpp"
+#include "store/rows.hpp"
 
 #include <charconv>
 
-namespace dblock::store::mariadb {
+#include "store/lock_table.hpp"
+
+namespace dblock::store {
 namespace {
 
-// The columns of status_columns() in statements.cpp, in their order.
+// The columns of a status row, in their order. Times are microseconds since the epoch.
 enum Column : std::size_t {
   c_key,
   c_owner,
@@ -33,6 +35,7 @@ enum Column : std::size_t {
   c_success_released,
   c_now,
 };
+static_assert(c_now + 1 == k_status_columns);
 
 template <typename Number>
 Number parsed(const Field& field) {
@@ -44,14 +47,6 @@ Number parsed(const Field& field) {
 std::optional<lease::ServerTime> time(const Field& field) {
   if (!field) return std::nullopt;
   return lease::ServerTime{Micros{number(field)}};
-}
-
-lease::State state_of(const lease::LockStatus& status) {
-  if (status.owner.empty())
-    return status.hold_until && *status.hold_until > status.server_time ? lease::State::cooldown
-                                                                        : lease::State::free;
-  if (!status.expires_at) return lease::State::unknown;  // only a hand-edited row
-  return *status.expires_at > status.server_time ? lease::State::held : lease::State::expired;
 }
 
 std::optional<lease::PastRun> last_run(const Row& row) {
@@ -107,4 +102,4 @@ lease::LockStatus read_status(const Row& row) {
   return status;
 }
 
-}  // namespace dblock::store::mariadb
+}  // namespace dblock::store

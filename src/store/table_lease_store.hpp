@@ -1,18 +1,21 @@
-// lease::LeaseStore on MariaDB and MySQL. The SQL is in statements, the session in connection; here is what
-// each verb makes of the answers.
+// lease::LeaseStore on a table of locks: what each verb makes of the rows' answers, the same for every
+// database.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "base/clock.hpp"
 #include "lease/store.hpp"
-#include "store/mariadb/connection.hpp"
+#include "store/lock_table.hpp"
 
-namespace dblock::store::mariadb {
+namespace dblock::store {
 
-class MariadbLeaseStore final : public lease::LeaseStore {
+class TableLeaseStore final : public lease::LeaseStore {
  public:
-  MariadbLeaseStore(const Settings& settings, const SessionOptions& options, Clock& clock);
+  // The clock must outlive the store.
+  TableLeaseStore(std::unique_ptr<LockTable> table, Clock& clock);
 
   Result<void> connect() override;
   Result<lease::AcquireOutcome> try_acquire(const lease::AcquireRequest& request) override;
@@ -25,29 +28,24 @@ class MariadbLeaseStore final : public lease::LeaseStore {
   Result<lease::ForceOutcome> free_now(const lease::Key& key, lease::Token token) override;
   Result<lease::Listing> list(const lease::Selection& selection) override;
   Result<lease::ReapReport> reap(const lease::ReapRequest& request) override;
+  lease::Turnstile* turnstile() noexcept override;
   void disconnect() noexcept override;
   void interrupt() noexcept override;
 
  private:
-  using Seen = std::optional<lease::LockStatus>;
-
-  [[nodiscard]] Result<Seen> look(const lease::Key& key, const std::string& attempt);
   // One round of try_acquire(); nullopt when the row changed under it and another round is due.
   [[nodiscard]] Result<std::optional<lease::AcquireOutcome>> try_once(const lease::AcquireRequest& request,
                                                                       BootTime sent_at,
                                                                       const std::string& attempt);
-  [[nodiscard]] Result<std::optional<lease::AcquireOutcome>> try_create(const lease::AcquireRequest& request,
-                                                                        BootTime sent_at,
-                                                                        const std::string& attempt);
   // Why a renewal or release matched no row. An error when the row gives no reason.
   [[nodiscard]] Result<lease::NotOurs> why_not(const lease::LeaseRef& ref, lease::Actor actor, bool renewing,
                                                const std::string& attempt);
-  [[nodiscard]] Result<lease::ForceOutcome> force(const lease::Key& key, lease::Token token,
-                                                  const std::string& sql, bool now,
+  enum class Force { revoke, free_now };
+  [[nodiscard]] Result<lease::ForceOutcome> force(Force how, const lease::Key& key, lease::Token token,
                                                   const std::string& attempt);
 
-  Connection connection_;
+  const std::unique_ptr<LockTable> table_;
   Clock& clock_;
 };
 
-}  // namespace dblock::store::mariadb
+}  // namespace dblock::store

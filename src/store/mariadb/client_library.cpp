@@ -1,0 +1,47 @@
+#include "store/mariadb/client_library.hpp"
+
+#include <dlfcn.h>
+
+#include <string>
+
+#include "base/text.hpp"
+
+namespace dblock::store::mariadb {
+namespace {
+
+std::unexpected<Error> cannot_load(const std::string& file) {
+  const char* const words = ::dlerror();
+  return fail(Errc::config, "cannot load MariaDB's client library " + escape_untrusted(file) + ": " +
+                                escape_untrusted(words == nullptr ? "no reason given" : words) +
+                                "; install it (Debian: package libmariadb3), or use --local where one host "
+                                "is all that the lock has to guard");
+}
+
+template <typename Function>
+bool look_up(void* library, const char* name, Function*& function) {
+  function = reinterpret_cast<Function*>(::dlsym(library, name));
+  return function != nullptr;
+}
+
+// Never unloaded: OpenSSL has left handlers behind that run when the process ends.
+Result<ClientLibrary> load(const char* file) {
+  // NOW: a library that does not fit its OpenSSL is refused here, not by the dynamic linker's exit between
+  // two statements. It costs nothing, since distributions link these libraries to be bound at once anyway.
+  void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return cannot_load(file);
+  ClientLibrary api;
+#define DBLOCK_LOOK_UP(function) \
+  if (!look_up(library, #function, api.function)) return cannot_load(file);
+  DBLOCK_CLIENT_FUNCTIONS(DBLOCK_LOOK_UP)
+#undef DBLOCK_LOOK_UP
+  return api;
+}
+
+}  // namespace
+
+const Result<ClientLibrary>& client_library() {
+  static const Result<ClientLibrary> library = load(DBLOCK_CLIENT_LIBRARY);
+  return library;
+}
+
+}  // namespace dblock::store::mariadb

@@ -1,0 +1,42 @@
+// The table of locks on MariaDB and MySQL: the SQL is in statements, the session in connection.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "store/lock_table.hpp"
+#include "store/mariadb/connection.hpp"
+
+namespace dblock::store::mariadb {
+
+class MariadbLockTable final : public LockTable {
+ public:
+  MariadbLockTable(const MariadbSettings& settings, const SessionOptions& options);
+
+  void begin_call() override { call_.emplace(connection_); }
+  void end_call() noexcept override { call_.reset(); }
+  Result<void> ensure_open(const std::string& attempt) override;
+  Result<std::optional<lease::Token>> grant(const lease::AcquireRequest& request,
+                                            const std::string& attempt) override;
+  Result<std::optional<lease::Token>> create(const lease::AcquireRequest& request,
+                                             const std::string& attempt) override;
+  Result<std::optional<Renewal>> renew(const lease::LeaseRef& ref, lease::Actor actor,
+                                       std::optional<Micros> ttl, const std::string& attempt) override;
+  Result<bool> release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
+                       const std::string& attempt) override;
+  Result<bool> revoke(const lease::Key& key, lease::Token token, const std::string& attempt) override;
+  Result<bool> free_now(const lease::Key& key, lease::Token token, const std::string& attempt) override;
+  Result<std::optional<lease::LockStatus>> look(const lease::Key& key, const std::string& attempt) override;
+  Result<lease::Listing> list(const lease::Selection& selection, const std::string& attempt) override;
+  Result<lease::ReapReport> reap(const lease::ReapRequest& request, const std::string& attempt) override;
+  void close() noexcept override { connection_.close(); }
+  void interrupt() noexcept override { connection_.interrupt(); }
+
+ private:
+  [[nodiscard]] Result<bool> change_one(const std::string& sql, const std::string& attempt);
+
+  Connection connection_;
+  std::optional<Connection::Call> call_;
+};
+
+}  // namespace dblock::store::mariadb

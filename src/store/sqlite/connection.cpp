@@ -1,0 +1,282 @@
+#include "store/sqlite/connection.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/text.hpp"
+#include "base/unique_fd.hpp"
+#include "store/sqlite/file.hpp"
+#include "store/sqlite/schema.hpp"
+
+namespace dblock::store::sqlite {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Frames of the write-ahead log (one changed page each) after which a closing connection writes them back.
+// Every opening of a store that nobody has open reads the log once through, about 0.6 us a KiB; writing back
+// syncs the disk twice, tens of milliseconds. A run leaves six frames of 1 KiB.
+constexpr int k_tidy_frames = 300;
+// The same as a backstop at each commit, for when every process dies before it can close.
+constexpr int k_most_frames = 4000;
+
+// Room for some hundred renewals and releases once the disk is full.
+constexpr off_t k_reserved_log = 1024 * 1024;
+
+// Collisions are over within microseconds to a few milliseconds.
+constexpr Micros k_shortest_pause = 50us;
+constexpr Micros k_longest_pause = 5ms;
+
+void configure_library() {
+  static const bool once = [] {
+    // What a short run would touch and hardly use: counters, and memory set aside beforehand, each page of it
+    // a fault.
+    ::sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    ::sqlite3_config(SQLITE_CONFIG_PAGECACHE, nullptr, 0, 0);
+    ::sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0);
+    return true;
+  }();
+  static_cast<void>(once);
+}
+
+Row row_of(sqlite3_stmt* statement) {
+  Row row(static_cast<std::size_t>(::sqlite3_column_count(statement)));
+  for (int i = 0; i < static_cast<int>(row.size()); ++i) {
+    Field& field = row[static_cast<std::size_t>(i)];
+    const int type = ::sqlite3_column_type(statement, i);
+    if (type == SQLITE_NULL) continue;
+    if (type == SQLITE_INTEGER) {
+      field = std::to_string(::sqlite3_column_int64(statement, i));
+      continue;
+    }
+    const void* bytes = ::sqlite3_column_blob(statement, i);
+    const auto size = static_cast<std::size_t>(::sqlite3_column_bytes(statement, i));
+    field = bytes == nullptr ? std::string() : std::string(static_cast<const char*>(bytes), size);
+  }
+  return row;
+}
+
+}  // namespace
+
+Connection::Connection(SqliteSettings settings, const SessionOptions& options, Clock& clock,
+                       SchemaCheck check)
+    : settings_(std::move(settings)),
+      options_(options),
+      clock_(clock),
+      check_(check),
+      random_(static_cast<unsigned>(::getpid()) ^
+              static_cast<unsigned>(clock.now().time_since_epoch().count())) {}
+
+Connection::~Connection() {
+  close();
+}
+
+void Connection::begin_call() {
+  give_up_at_ = clock_.now() + options_.network_timeout;
+  const std::lock_guard lock(mutex_);
+  in_call_ = true;
+  interrupted_ = false;
+}
+
+void Connection::end_call() noexcept {
+  const std::lock_guard lock(mutex_);
+  in_call_ = false;
+}
+
+void Connection::interrupt() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!in_call_) return;
+  interrupted_ = true;
+  if (handle_) ::sqlite3_interrupt(handle_.get());
+}
+
+Result<void> Connection::ensure_open(const std::string& attempt) {
+  // A store whose file was removed or replaced is another store: what its rows say counts for nothing any
+  // more.
+  if (handle_ && file_moved()) close();
+  if (handle_) return {};
+  auto opened = open(attempt);
+  if (!opened) close();
+  return opened;
+}
+
+Result<void> Connection::open(const std::string& attempt) {
+  DBLOCK_TRY(boot_id_, read_boot_id());
+  DBLOCK_TRY(const auto path, prepare_file(settings_.path, attempt));
+  configure_library();
+  sqlite3* raw = nullptr;
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
+                    SQLITE_OPEN_NOFOLLOW | SQLITE_OPEN_EXRESCODE;
+  const int code = ::sqlite3_open_v2(path.c_str(), &raw, flags, nullptr);
+  {
+    const std::lock_guard lock(mutex_);
+    handle_.reset(raw);
+  }
+  if (code != SQLITE_OK) return std::unexpected(failure(attempt, code, Phase::read));
+  DBLOCK_CHECK(configure(attempt));
+  if (check_ == SchemaCheck::off) return {};
+  return ensure_schema(*this, attempt);
+}
+
+Result<void> Connection::configure(const std::string& attempt) {
+  sqlite3* db = handle_.get();
+  ::sqlite3_busy_handler(db, &Connection::on_busy, this);
+  ::sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  ::sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  ::sqlite3_wal_hook(
+      db,
+      [](void* self, sqlite3* handle, const char*, int frames) {
+        static_cast<Connection*>(self)->log_frames_ = frames;
+        if (frames >= k_most_frames)
+          ::sqlite3_wal_checkpoint_v2(handle, nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+        return SQLITE_OK;
+      },
+      this);
+  // SQLite opens what it may not write for reading only, and says so at the first write.
+  if (::sqlite3_db_readonly(db, "main") == 1)
+    return std::unexpected(failure(attempt, SQLITE_READONLY, Phase::read));
+  return run_script("PRAGMA synchronous=NORMAL", attempt);
+}
+
+bool Connection::file_moved() const {
+  int moved = 0;
+  const int code = ::sqlite3_file_control(handle_.get(), "main", SQLITE_FCNTL_HAS_MOVED, &moved);
+  return code != SQLITE_OK || moved != 0;
+}
+
+Result<Connection::Statement> Connection::prepare(std::string_view sql, const std::string& attempt) {
+  sqlite3_stmt* raw = nullptr;
+  for (int tries = 0;; ++tries) {
+    const int code =
+        ::sqlite3_prepare_v2(handle_.get(), sql.data(), static_cast<int>(sql.size()), &raw, nullptr);
+    if (code == SQLITE_OK) return Statement(raw);
+    if (!is_busy(code) || !pause_for_others(tries))
+      return std::unexpected(failure(attempt, code, Phase::read));
+  }
+}
+
+void Connection::bind(sqlite3_stmt* statement, const Parameters& parameters) {
+  for (const auto& [name, value] : parameters) {
+    const int index = ::sqlite3_bind_parameter_index(statement, name);
+    if (index == 0) continue;
+    if (const auto* number = std::get_if<std::int64_t>(&value)) {
+      ::sqlite3_bind_int64(statement, index, *number);
+    } else if (const auto* text = std::get_if<std::string>(&value)) {
+      ::sqlite3_bind_text64(statement, index, text->data(), text->size(), SQLITE_STATIC, SQLITE_UTF8);
+    }
+  }
+}
+
+void Connection::bind_moment(sqlite3_stmt* statement) {
+  const Moment now = moment_now(clock_);
+  const auto number = [statement](const char* name, Micros value) {
+    const int index = ::sqlite3_bind_parameter_index(statement, name);
+    if (index != 0) ::sqlite3_bind_int64(statement, index, value.count());
+  };
+  number(":boot", now.boot);
+  number(":wall", now.wall);
+  number(":offset", now.offset());
+  const int index = ::sqlite3_bind_parameter_index(statement, ":boot_id");
+  if (index != 0) {
+    ::sqlite3_bind_text64(statement, index, boot_id_.data(), boot_id_.size(), SQLITE_STATIC, SQLITE_UTF8);
+  }
+}
+
+int Connection::step_through(sqlite3_stmt* statement, std::vector<Row>& rows) {
+  rows.clear();
+  // A fresh reading for every try. Should it grow old while another process writes, that can only shorten a
+  // lease.
+  bind_moment(statement);
+  for (;;) {
+    const int code = ::sqlite3_step(statement);
+    if (code != SQLITE_ROW) return code;
+    rows.push_back(row_of(statement));
+  }
+}
+
+Result<std::vector<Row>> Connection::run(std::string_view sql, Parameters parameters,
+                                         const std::string& attempt, Phase phase) {
+  DBLOCK_TRY(const Statement statement, prepare(sql, attempt));
+  bind(statement.get(), parameters);
+  std::vector<Row> rows;
+  for (int tries = 0;; ++tries) {
+    const int code = step_through(statement.get(), rows);
+    if (code == SQLITE_DONE) return rows;
+    Error error = failure(attempt, code, phase);
+    ::sqlite3_reset(statement.get());
+    // The busy handler is not asked where waiting could deadlock, nor while another process recovers the log.
+    if (!is_busy(code) || !pause_for_others(tries)) return std::unexpected(std::move(error));
+  }
+}
+
+std::uint64_t Connection::changed() const {
+  return static_cast<std::uint64_t>(::sqlite3_changes64(handle_.get()));
+}
+
+Result<void> Connection::run_script(const std::string& sql, const std::string& attempt) {
+  for (int tries = 0;; ++tries) {
+    const int code = ::sqlite3_exec(handle_.get(), sql.c_str(), nullptr, nullptr, nullptr);
+    if (code == SQLITE_OK) return {};
+    if (!is_busy(code) || !pause_for_others(tries))
+      return std::unexpected(failure(attempt, code, Phase::write));
+  }
+}
+
+void Connection::roll_back() noexcept {
+  if (handle_ && ::sqlite3_get_autocommit(handle_.get()) == 0)
+    ::sqlite3_exec(handle_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
+}
+
+// Writes the log back once in a while, here rather than at a commit: nobody waits for a closing connection.
+void Connection::tidy() noexcept {
+  if (log_frames_ < k_tidy_frames) return;
+  log_frames_ = 0;
+  // Emptied, not only written back: who opens the store when nobody has it open reads whatever the log holds.
+  // Other connections at work are not waited for; the last of them comes by here too.
+  ::sqlite3_busy_handler(handle_.get(), nullptr, nullptr);
+  const int emptied =
+      ::sqlite3_wal_checkpoint_v2(handle_.get(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
+  // The first commit into an empty log syncs it: better this one than somebody's grant.
+  if (emptied != SQLITE_OK) return;
+  ::sqlite3_exec(handle_.get(), "UPDATE dblock_token_floor SET floor=floor", nullptr, nullptr, nullptr);
+  reserve_log();
+}
+
+// A descriptor of its own: SQLite keeps its locks on the other files.
+void Connection::reserve_log() const noexcept {
+  const char* log = ::sqlite3_filename_wal(::sqlite3_db_filename(handle_.get(), "main"));
+  const UniqueFd file(::open(log, O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (file) ::fallocate(file.get(), FALLOC_FL_KEEP_SIZE, 0, k_reserved_log);
+}
+
+void Connection::close() noexcept {
+  if (handle_) tidy();
+  const std::lock_guard lock(mutex_);
+  handle_.reset();
+}
+
+Error Connection::failure(const std::string& attempt, int code, Phase phase) const {
+  return make_error(attempt, escape_untrusted(settings_.display()), handle_.get(), code, phase);
+}
+
+bool Connection::pause_for_others(int tries) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (interrupted_) return false;
+  }
+  if (clock_.now() >= give_up_at_) return false;
+  const Micros most = std::min(k_longest_pause, k_shortest_pause * (1 + std::min(tries, 100)));
+  std::uniform_int_distribution<Micros::rep> length(k_shortest_pause.count() / 2, most.count());
+  std::this_thread::sleep_for(Micros{length(random_)});
+  return true;
+}
+
+int Connection::on_busy(void* self, int tries) {
+  return static_cast<Connection*>(self)->pause_for_others(tries) ? 1 : 0;
+}
+
+}  // namespace dblock::store::sqlite

@@ -1,0 +1,83 @@
+#include "store/sqlite/errors.hpp"
+
+#include <sqlite3.h>
+
+#include <cerrno>
+
+namespace dblock::store::sqlite {
+namespace {
+
+struct Verdict {
+  Errc code;
+  std::string words;
+};
+
+Verdict disk_full() {
+  return {Errc::unreachable, "no space is left on its disk; nothing was changed. Make room and try again"};
+}
+
+Verdict not_a_store(const std::string& words) {
+  return {Errc::config,
+          words +
+              "; it is left as it is. If no job runs under its locks, move it and its -wal and -shm files "
+              "away, and dblock makes a new store"};
+}
+
+// The system's own error number tells what SQLite's general codes leave open.
+Verdict of_io(int system, Phase phase, const std::string& words) {
+  if (system == ENOSPC || system == EDQUOT) return disk_full();
+  return {phase == Phase::write ? Errc::indeterminate : Errc::unreachable, words + "; is the disk in order?"};
+}
+
+Verdict of_open(int system, const std::string& words) {
+  if (system == ENOSPC || system == EDQUOT) return disk_full();
+  if (system == EMFILE || system == ENFILE) return {Errc::unreachable, with_errno(words, system)};
+  return {Errc::config, system != 0 ? with_errno(words, system) : words};
+}
+
+Verdict judge(int code, int system, const std::string& words, Phase phase) {
+  switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_PROTOCOL:
+      return {Errc::unreachable,
+              "other processes kept the store to themselves the whole time; is one of them stopped?"};
+    case SQLITE_FULL:
+      return disk_full();
+    case SQLITE_CORRUPT:
+      return not_a_store("the file is damaged (" + words + ")");
+    case SQLITE_NOTADB:
+      return not_a_store("the file is no store of dblock's, or damaged (" + words + ")");
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_AUTH:
+      return {Errc::config, "the file or its directory is not writable (" + words +
+                                "); the user who runs dblock must be able to write both"};
+    case SQLITE_CANTOPEN:
+      return of_open(system, words);
+    case SQLITE_IOERR:
+      return of_io(system, phase, words);
+    case SQLITE_INTERRUPT:
+      return {Errc::unreachable, "the call was broken off"};
+    default:
+      return {Errc::internal, words};
+  }
+}
+
+}  // namespace
+
+bool is_busy(int code) {
+  const int primary = code & 0xff;
+  return primary == SQLITE_BUSY || primary == SQLITE_LOCKED || primary == SQLITE_PROTOCOL;
+}
+
+Error make_error(std::string_view attempt, std::string_view where, sqlite3* handle, int code, Phase phase) {
+  const bool has_words = handle != nullptr && (sqlite3_errcode(handle) & 0xff) == (code & 0xff);
+  const std::string words = has_words ? sqlite3_errmsg(handle) : sqlite3_errstr(code);
+  const int system = handle != nullptr ? sqlite3_system_errno(handle) : 0;
+  const auto verdict = judge(code, system, words, phase);
+  return {verdict.code, std::string(attempt) + " in " + std::string(where) + ": " + verdict.words,
+          static_cast<unsigned>(code)};
+}
+
+}  // namespace dblock::store::sqlite

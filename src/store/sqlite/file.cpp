@@ -1,0 +1,184 @@
+#include "store/sqlite/file.hpp"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+
+#include "base/text.hpp"
+#include "base/unique_fd.hpp"
+
+namespace dblock::store::sqlite {
+namespace {
+
+// File systems that several hosts, or several kernels on one (virtiofs), may share: locks and memory maps do
+// not reach, or not reliably, and one kernel's boot clock means nothing to another. Of a FUSE it cannot be
+// told who else uses it. Numbers from linux/magic.h and statfs(2).
+constexpr std::array<unsigned long, 13> k_network_file_systems{
+    NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC, CIFS_SUPER_MAGIC, SMB2_SUPER_MAGIC, AFS_SUPER_MAGIC,
+    CODA_SUPER_MAGIC, V9FS_MAGIC,      FUSE_SUPER_MAGIC, CEPH_SUPER_MAGIC, OCFS2_SUPER_MAGIC,
+    0x01161970,  // GFS2
+    0x0BD00BD0,  // Lustre
+    0x47504653,  // GPFS
+};
+
+constexpr off_t k_least_database = 512;  // SQLite's smallest page
+
+struct Names {
+  std::string directory;
+  std::string file;
+};
+
+Names split(const std::string& path) {
+  const auto slash = path.rfind('/');
+  return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
+}
+
+class Preparation {
+ public:
+  Preparation(const std::string& path, const std::string& attempt) : path_(path), attempt_(attempt) {}
+
+  Result<std::string> run() {
+    const Names names = split(path_);
+    if (names.file.empty() || names.file == "." || names.file == "..") return refuse("it names no file");
+    DBLOCK_CHECK(make_directory(names.directory));
+    std::array<char, PATH_MAX> real{};
+    if (::realpath(names.directory.c_str(), real.data()) == nullptr)
+      return refuse(with_errno("cannot enter its directory", errno));
+    const std::string directory = real.data();
+    real_ = (directory == "/" ? "" : directory) + "/" + names.file;
+    DBLOCK_CHECK(check_directory(directory));
+    DBLOCK_CHECK(make_file());
+    return real_;
+  }
+
+ private:
+  [[nodiscard]] std::unexpected<Error> refuse(const std::string& reason) const {
+    return fail(Errc::config, attempt_ + " in sqlite:" + escape_untrusted(path_) + ": " + reason);
+  }
+
+  Result<void> make_directory(const std::string& directory) {
+    if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return {};
+    if (errno == ENOENT && directory != "/") {
+      DBLOCK_CHECK(make_directory(split(directory).directory));
+      if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return {};
+    }
+    struct stat seen {};
+    const int err = errno;
+    if (::stat(directory.c_str(), &seen) == 0) return {};  // there, on a read-only disk say
+    const std::string what = "cannot make the directory " + escape_untrusted(directory);
+    if (err == ENOSPC || err == EDQUOT) {
+      return fail(Errc::unreachable, attempt_ + " in sqlite:" + escape_untrusted(path_) + ": " + what +
+                                         ": no space is left on its disk. Make room and try again");
+    }
+    return refuse(with_errno(what, err) + "; choose another place with --db sqlite:PATH");
+  }
+
+  // Who may rename files in the directory may put another store in the place of ours.
+  Result<void> check_directory(const std::string& directory) {
+    struct stat seen {};
+    if (::stat(directory.c_str(), &seen) != 0)
+      return refuse(with_errno("cannot look at its directory", errno));
+    if ((seen.st_mode & S_IWOTH) != 0 && (seen.st_mode & S_ISVTX) == 0)
+      return refuse("every user may write its directory and swap the file; chmod o-w " +
+                    escape_untrusted(directory));
+    return {};
+  }
+
+  Result<void> make_file() {
+    UniqueFd there(::open(real_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    if (!there && errno == ENOENT) {
+      // Looked at again: another process may have made both files just now.
+      if (exists(real_ + "-wal") && !exists(real_))
+        return refuse(
+            "the file is gone, but " + escape_untrusted(real_ + "-wal") +
+            " is still there: someone removed the store. If no job runs under its locks, remove what "
+            "is left of it, and dblock makes a new one");
+      // Not open(): see the header.
+      if (::mknod(real_.c_str(), S_IFREG | 0600, 0) != 0 && errno != EEXIST) return cannot_create(errno);
+      there.reset(::open(real_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+    }
+    if (!there) return refuse(with_errno("cannot open it", errno));
+    return check_file(there.get());
+  }
+
+  [[nodiscard]] Result<void> cannot_create(int err) const {
+    if (err == ENOSPC || err == EDQUOT) {
+      return fail(Errc::unreachable, attempt_ + " in sqlite:" + escape_untrusted(path_) +
+                                         ": no space is left on its disk. Make room and try again");
+    }
+    return refuse(with_errno("cannot create it", err) +
+                  "; the user who runs dblock must be able to write its directory");
+  }
+
+  Result<void> check_file(int fd) {
+    struct stat seen {};
+    if (::fstat(fd, &seen) != 0) return refuse(with_errno("cannot look at it", errno));
+    if (S_ISLNK(seen.st_mode)) return refuse("it is a symbolic link; name the file itself");
+    if (S_ISDIR(seen.st_mode)) return refuse("it is a directory; name a file in it");
+    if (!S_ISREG(seen.st_mode)) return refuse("it is not a regular file");
+    if (seen.st_uid != ::geteuid()) return refuse(owner_words(seen.st_uid));
+    if (seen.st_nlink > 1)
+      return refuse("the file has several names (hard links), and its locks would not hold between them");
+    if (seen.st_size == 0) DBLOCK_CHECK(check_empty());
+    // SQLite would take a file of one byte for an empty one, and write over it.
+    if (seen.st_size > 0 && seen.st_size < k_least_database)
+      return refuse("the file is no store of dblock's, or damaged; it is left as it is");
+    return check_file_system(fd);
+  }
+
+  [[nodiscard]] static std::string owner_words(uid_t owner) {
+    return "the file belongs to another user (uid " + std::to_string(owner) + ", this is uid " +
+           std::to_string(::geteuid()) +
+           "); an embedded store is for one user: run dblock as its owner, or choose another place with --db "
+           "sqlite:PATH";
+  }
+
+  // A new store is empty until its first connection has made its tables; one that has been in use never is.
+  Result<void> check_empty() {
+    if (!exists(real_ + "-wal")) return {};
+    struct stat seen {};  // again: another process may have been making its tables just now
+    if (::stat(real_.c_str(), &seen) == 0 && seen.st_size > 0) return {};
+    return refuse(
+        "the file is empty although it has been in use: it was truncated, and who holds what is lost. If no "
+        "job "
+        "runs under its locks, remove it and its -wal and -shm files, and dblock makes a new one");
+  }
+
+  Result<void> check_file_system(int fd) {
+    struct statfs system {};
+    if (::fstatfs(fd, &system) != 0) return refuse(with_errno("cannot look at its file system", errno));
+    const auto type = static_cast<unsigned long>(system.f_type) & 0xffffffffUL;
+    if (std::ranges::find(k_network_file_systems, type) == k_network_file_systems.end()) return {};
+    return refuse(
+        "it lies on a network file system (or FUSE), and the embedded store guards one host only; choose a "
+        "local disk, "
+        "or "
+        "a MariaDB for several hosts");
+  }
+
+  [[nodiscard]] static bool exists(const std::string& path) {
+    struct stat seen {};
+    return ::lstat(path.c_str(), &seen) == 0;
+  }
+
+  const std::string& path_;
+  const std::string& attempt_;
+  std::string real_;
+};
+
+}  // namespace
+
+Result<std::string> prepare_file(const std::string& path, const std::string& attempt) {
+  return Preparation(path, attempt).run();
+}
+
+}  // namespace dblock::store::sqlite

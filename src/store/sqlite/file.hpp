@@ -1,0 +1,18 @@
+// The store's file before SQLite sees it: that it is there, ours, and on a disk of this host.
+#pragma once
+
+#include <string>
+
+#include "base/error.hpp"
+
+namespace dblock::store::sqlite {
+
+// Makes sure that `path` (absolute) is a regular file of the effective user on a local file system, creating
+// it with mode 0600, and its directory with mode 0700, when there is none yet. Returns its path without
+// symbolic links. Errc::config with the reason and what to do otherwise; an existing file is never changed.
+//
+// Opens no descriptor on the file: closing one would drop the locks of this process's other connections
+// (POSIX fcntl locks; "How To Corrupt An SQLite Database File", section 2.2).
+[[nodiscard]] Result<std::string> prepare_file(const std::string& path, const std::string& attempt);
+
+}  // namespace dblock::store::sqlite

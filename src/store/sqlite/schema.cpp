@@ -1,0 +1,171 @@
+#include "store/sqlite/schema.hpp"
+
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/text.hpp"
+#include "store/schema.hpp"
+#include "store/sqlite/connection.hpp"
+#include "store/sqlite/factory.hpp"
+#include "store/sqlite/migrations.hpp"
+
+namespace dblock::store::sqlite {
+namespace {
+
+// "dblk", in the file's header: what file(1) and we tell our stores by.
+constexpr std::int64_t k_application_id = 0x64626c6b;
+
+// Small pages make small commits; the rows of a busy store fill few of either size.
+constexpr std::string_view k_page_size = "PRAGMA page_size=1024";
+
+struct Marks {
+  unsigned version = 0;  // 0: no tables yet
+  std::int64_t application_id = 0;
+};
+
+Result<std::int64_t> read_number(Connection& connection, std::string_view sql, const std::string& attempt) {
+  DBLOCK_TRY(const auto rows, connection.run(sql, {}, attempt, Phase::read));
+  return rows.empty() ? 0 : number(rows.front().front());
+}
+
+std::string place(const Connection& connection) {
+  return escape_untrusted(connection.settings().display());
+}
+
+Result<Marks> read_marks(Connection& connection, const std::string& attempt) {
+  DBLOCK_TRY(const auto version, read_number(connection, "PRAGMA user_version", attempt));
+  DBLOCK_TRY(const auto id, read_number(connection, "PRAGMA application_id", attempt));
+  const Marks marks{static_cast<unsigned>(version), id};
+  if (id == k_application_id) {
+    if (version <= static_cast<std::int64_t>(schema_version())) return marks;
+    return fail(Errc::schema, attempt + ": the store " + place(connection) + " has version " +
+                                  std::to_string(version) + ", newer than this dblock, which knows " +
+                                  std::to_string(schema_version()) + "; upgrade dblock");
+  }
+  DBLOCK_TRY(const auto objects, read_number(connection, "SELECT count(*) FROM sqlite_schema", attempt));
+  if (id == 0 && version == 0 && objects == 0) return marks;
+  return fail(Errc::config, attempt + " in " + place(connection) +
+                                ": the file is another program's SQLite database and is left alone; choose "
+                                "another place with --db sqlite:PATH");
+}
+
+// The marks and what else is in the file are several reads, and another process may be making the tables in
+// between: what is not plainly ours is judged by one view of the file.
+Result<Marks> look(Connection& connection, const std::string& attempt) {
+  DBLOCK_TRY(const auto id, read_number(connection, "PRAGMA application_id", attempt));
+  if (id == k_application_id) return read_marks(connection, attempt);
+  std::optional<Marks> marks;
+  const auto judge = [&]() -> Result<void> {
+    DBLOCK_TRY(marks, read_marks(connection, attempt));
+    return {};
+  };
+  DBLOCK_CHECK(connection.in_view(attempt, judge));
+  return *marks;
+}
+
+// The mode is a mark in the file; setting it takes the whole store for a moment, so other processes may be in
+// the way, which run() waits out.
+Result<void> choose_journal(Connection& connection, const std::string& attempt) {
+  DBLOCK_CHECK(connection.run(k_page_size, {}, attempt, Phase::write));
+  DBLOCK_TRY(const auto mode, connection.run("PRAGMA journal_mode=WAL", {}, attempt, Phase::write));
+  if (!mode.empty() && mode.front().front() == "wal") return {};
+  return fail(Errc::config, attempt + " in " + place(connection) +
+                                ": its file system cannot hold a write-ahead log; choose a local disk");
+}
+
+// SQLite keeps the text of each CREATE statement and parses it again at every opening.
+std::string without_comments(std::string_view sql) {
+  std::string text;
+  while (!sql.empty()) {
+    const auto end = sql.find('\n');
+    const std::string_view line = sql.substr(0, end);
+    std::string_view code = line.substr(0, line.find("--"));
+    while (code.starts_with(' ')) code.remove_prefix(1);
+    while (code.ends_with(' ')) code.remove_suffix(1);
+    text.append(code).append(code.empty() ? "" : " ");
+    sql.remove_prefix(end == std::string_view::npos ? sql.size() : end + 1);
+  }
+  return text;
+}
+
+Result<void> apply_missing(Connection& connection, const std::string& attempt) {
+  DBLOCK_TRY(const Marks marks, read_marks(connection, attempt));  // another process may have been faster
+  for (const auto& migration : migrations()) {
+    if (migration.version <= marks.version) continue;
+    const std::string what = attempt + " (" + std::string(migration.name) + ")";
+    DBLOCK_CHECK(connection.run_script(without_comments(migration.sql), what));
+    DBLOCK_CHECK(connection.run(
+        "INSERT INTO dblock_migration (version,name,applied_at) VALUES (:version,:name,:wall)",
+        {{":version", std::int64_t{migration.version}}, {":name", std::string(migration.name)}}, what,
+        Phase::write));
+  }
+  return connection.run_script("PRAGMA application_id=" + std::to_string(k_application_id) +
+                                   ";PRAGMA user_version=" + std::to_string(schema_version()),
+                               attempt);
+}
+
+class SqliteSchemaAdmin final : public SchemaAdmin {
+ public:
+  SqliteSchemaAdmin(const SqliteSettings& settings, const SessionOptions& options)
+      : connection_(settings, options, clock_, SchemaCheck::off) {}
+
+  unsigned version() const override { return schema_version(); }
+
+  Result<std::vector<MigrationState>> status() override {
+    connection_.begin_call();
+    return read_state("cannot read the schema's version");
+  }
+
+  Result<std::vector<Migration>> apply() override {
+    connection_.begin_call();
+    const std::string attempt = "cannot migrate the schema";
+    DBLOCK_TRY(const auto before, read_state(attempt));
+    DBLOCK_CHECK(ensure_schema(connection_, attempt));
+    std::vector<Migration> applied;
+    for (const auto& state : before) {
+      if (!state.applied_at) applied.push_back(state.migration);
+    }
+    return applied;
+  }
+
+ private:
+  Result<std::vector<MigrationState>> read_state(const std::string& attempt) {
+    DBLOCK_CHECK(connection_.ensure_open(attempt));
+    DBLOCK_TRY(const Marks marks, look(connection_, attempt));
+    std::map<unsigned, lease::ServerTime> applied;
+    if (marks.version > 0) {
+      DBLOCK_TRY(const auto rows, connection_.run("SELECT version,applied_at FROM dblock_migration", {},
+                                                  attempt, Phase::read));
+      for (const auto& row : rows)
+        applied[static_cast<unsigned>(unsigned_number(row[0]))] = {Micros{number(row[1])}};
+    }
+    std::vector<MigrationState> states;
+    for (const auto& migration : migrations()) {
+      const auto at = applied.find(migration.version);
+      states.push_back({migration, at == applied.end() ? std::nullopt : std::optional(at->second)});
+    }
+    return states;
+  }
+
+  SystemClock clock_;
+  Connection connection_;
+};
+
+}  // namespace
+
+Result<void> ensure_schema(Connection& connection, const std::string& attempt) {
+  DBLOCK_TRY(const Marks marks, look(connection, attempt));
+  if (marks.version == schema_version()) return {};
+  if (marks.version == 0) DBLOCK_CHECK(choose_journal(connection, attempt));
+  DBLOCK_CHECK(connection.in_transaction(attempt, [&] { return apply_missing(connection, attempt); }));
+  if (marks.version == 0) connection.reserve_log();
+  return {};
+}
+
+std::unique_ptr<SchemaAdmin> make_schema_admin(const SqliteSettings& settings,
+                                               const SessionOptions& options) {
+  return std::make_unique<SqliteSchemaAdmin>(settings, options);
+}
+
+}  // namespace dblock::store::sqlite

@@ -1,0 +1,180 @@
+#include "store/sqlite/statements.hpp"
+
+#include <vector>
+
+namespace dblock::store::sqlite {
+namespace {
+
+// The present on the time line of the row's lease; of a lease of another boot nothing is known but that it is
+// over.
+#define DBLOCK_SQL_NOW "(:boot+boot_offset_us)"
+#define DBLOCK_SQL_THIS_BOOT "boot_id=:boot_id"
+#define DBLOCK_SQL_PAST_MARGIN "(NOT " DBLOCK_SQL_THIS_BOOT " OR expire_time+margin_us<=" DBLOCK_SQL_NOW ")"
+#define DBLOCK_SQL_HOLD_IS_OVER "(hold_until IS NULL OR hold_until<=:wall)"
+#define DBLOCK_SQL_FREED_AT "iif(" DBLOCK_SQL_THIS_BOOT "," DBLOCK_SQL_NOW ",:wall)"
+#define DBLOCK_SQL_IS_REF                                                                         \
+  "lock_key=:key AND lock_value=:owner AND (:token IS NULL OR token=:token) AND (NOT :script OR " \
+  "kind='acquire')"
+// A step of the wall clock since the grant, which shows in what people see and nowhere else. 100 ms is
+// k_least_clock_step of boot.hpp: less is the jitter of reading two clocks.
+#define DBLOCK_SQL_STEP                                                  \
+  "iif(" DBLOCK_SQL_THIS_BOOT                                            \
+  " AND lock_value IS NOT NULL AND abs(:offset-boot_offset_us)>=100000," \
+  ":offset-boot_offset_us,0)"
+#define DBLOCK_SQL_FREE                                                                   \
+  "version=version+1,update_time=" DBLOCK_SQL_FREED_AT ",idle_since=" DBLOCK_SQL_FREED_AT \
+  ",last_acquired_at=create_time,lock_value=NULL,expire_time=NULL,revoke_time=NULL,lock_count=0"
+
+constexpr std::string_view k_grant =
+    "UPDATE dblock_lock SET last_acquired_at=iif(lock_value IS NULL,last_acquired_at,create_time),"
+    "last_released_at=iif(lock_value IS NULL,last_released_at,NULL),"
+    "last_outcome=iif(lock_value IS NULL,last_outcome,'abandoned'),"
+    "last_exit_code=iif(lock_value IS NULL,last_exit_code,NULL),"
+    "token=max(token+1,:wall),version=version+1,lock_value=:owner,boot_id=:boot_id,boot_offset_us=:offset,"
+    "create_time=:wall,update_time=:wall,expire_time=:wall+:ttl,lock_count=1,kind=:kind,ttl_us=:ttl,margin_"
+    "us=:margin,"
+    "heartbeat_us=:heartbeat,hold_until=NULL,revoke_time=NULL,idle_since=NULL,holder_host=:host,holder_pid=:"
+    "pid,"
+    "holder_user=:user,holder_command=:command,holder_note=:note "
+    "WHERE lock_key=:key AND (lock_value IS NULL OR " DBLOCK_SQL_PAST_MARGIN ") AND " DBLOCK_SQL_HOLD_IS_OVER
+    " RETURNING token";
+
+constexpr std::string_view k_create =
+    "INSERT INTO dblock_lock "
+    "(lock_key,lock_value,boot_id,boot_offset_us,create_time,update_time,expire_time,token,"
+    "version,lock_count,kind,ttl_us,margin_us,heartbeat_us,holder_host,holder_pid,holder_user,holder_command,"
+    "holder_note) SELECT "
+    ":key,:owner,:boot_id,:offset,:wall,:wall,:wall+:ttl,max(:wall,floor+1),1,1,:kind,:ttl,"
+    ":margin,:heartbeat,:host,:pid,:user,:command,:note FROM dblock_token_floor WHERE true "
+    "ON CONFLICT (lock_key) DO NOTHING RETURNING token";
+
+constexpr std::string_view k_renew = "UPDATE dblock_lock SET version=version+1,update_time=" DBLOCK_SQL_NOW
+                                     ",expire_time=max(expire_time," DBLOCK_SQL_NOW
+                                     "+coalesce(:ttl,ttl_us)),ttl_us=coalesce(:ttl,ttl_us) "
+                                     "WHERE " DBLOCK_SQL_IS_REF " AND " DBLOCK_SQL_THIS_BOOT
+                                     " AND revoke_time IS NULL AND expire_time>" DBLOCK_SQL_NOW
+                                     " RETURNING ttl_us,expire_time+" DBLOCK_SQL_STEP;
+
+constexpr std::string_view k_release =
+    "UPDATE dblock_lock SET " DBLOCK_SQL_FREE ",last_released_at=" DBLOCK_SQL_FREED_AT
+    ",last_outcome=:outcome,last_exit_code=:exit_code,"
+    "success_acquired_at=iif(:outcome='succeeded',create_time,success_acquired_at),"
+    "success_released_at=iif(:outcome='succeeded'," DBLOCK_SQL_FREED_AT
+    ",success_released_at) "
+    "WHERE " DBLOCK_SQL_IS_REF " AND (NOT :script OR (" DBLOCK_SQL_THIS_BOOT
+    " AND expire_time>" DBLOCK_SQL_NOW "))";
+
+// update_time stays: it dates the holder's last heartbeat.
+constexpr std::string_view k_revoke =
+    "UPDATE dblock_lock SET version=version+1,revoke_time=coalesce(revoke_time," DBLOCK_SQL_FREED_AT
+    ") WHERE lock_key=:key AND token=:token AND lock_value IS NOT NULL";
+
+constexpr std::string_view k_free_now =
+    "UPDATE dblock_lock SET " DBLOCK_SQL_FREE ",last_released_at=" DBLOCK_SQL_FREED_AT
+    ",last_outcome='abandoned',last_exit_code=NULL WHERE lock_key=:key AND token=:token AND lock_value IS "
+    "NOT NULL "
+    "AND (heartbeat_us IS NULL OR NOT " DBLOCK_SQL_THIS_BOOT " OR update_time+2*heartbeat_us<=" DBLOCK_SQL_NOW
+    ")";
+
+constexpr std::string_view k_abandon =
+    "UPDATE dblock_lock SET " DBLOCK_SQL_FREE
+    ",last_released_at=NULL,last_outcome='abandoned',last_exit_code=NULL "
+    "WHERE lock_key=:key AND lock_value=:owner AND token=:token AND " DBLOCK_SQL_PAST_MARGIN;
+
+// A lease of another boot ended, at the latest, when that boot did, and needs no margin.
+#define DBLOCK_SQL_STATUS                                                                                  \
+  "SELECT lock_key,lock_value,token,lock_count,kind,holder_host,holder_pid,holder_user,holder_command,"    \
+  "holder_note,create_time+" DBLOCK_SQL_STEP ",update_time+" DBLOCK_SQL_STEP ",iif(" DBLOCK_SQL_THIS_BOOT  \
+  ",expire_time+" DBLOCK_SQL_STEP ",min(expire_time,:wall-:boot)),revoke_time+" DBLOCK_SQL_STEP            \
+  ",hold_until,ttl_us,iif(" DBLOCK_SQL_THIS_BOOT                                                           \
+  " OR lock_value IS NULL,margin_us,0),heartbeat_us,"                                                      \
+  "last_acquired_at,last_released_at,last_outcome,last_exit_code,success_acquired_at,success_released_at," \
+  "iif(" DBLOCK_SQL_THIS_BOOT " AND lock_value IS NOT NULL," DBLOCK_SQL_NOW "+" DBLOCK_SQL_STEP            \
+  ",:wall) "                                                                                               \
+  "FROM dblock_lock"
+
+constexpr std::string_view k_look = DBLOCK_SQL_STATUS " WHERE lock_key=:key";
+constexpr std::string_view k_expired =
+    DBLOCK_SQL_STATUS " WHERE expire_time IS NOT NULL AND " DBLOCK_SQL_PAST_MARGIN " ORDER BY lock_key";
+
+// Old enough by every mark the row carries.
+#define DBLOCK_SQL_FORGETTABLE                                                                     \
+  "idle_since<:wall-:forget_after AND lock_value IS NULL AND update_time<:wall-:forget_after AND " \
+  "token<:wall-:forget_after AND (keep_until IS NULL OR keep_until<=:wall) AND " DBLOCK_SQL_HOLD_IS_OVER
+
+constexpr std::string_view k_count_idle = "SELECT count(*) FROM dblock_lock WHERE " DBLOCK_SQL_FORGETTABLE;
+constexpr std::string_view k_forget =
+    "DELETE FROM dblock_lock WHERE lock_key IN (SELECT lock_key FROM dblock_lock "
+    "WHERE " DBLOCK_SQL_FORGETTABLE " ORDER BY idle_since LIMIT :limit) RETURNING token";
+constexpr std::string_view k_raise_floor = "UPDATE dblock_token_floor SET floor=max(floor,:token)";
+
+}  // namespace
+
+std::string_view grant_sql() {
+  return k_grant;
+}
+std::string_view create_sql() {
+  return k_create;
+}
+std::string_view renew_sql() {
+  return k_renew;
+}
+std::string_view release_sql() {
+  return k_release;
+}
+std::string_view revoke_sql() {
+  return k_revoke;
+}
+std::string_view free_now_sql() {
+  return k_free_now;
+}
+std::string_view abandon_sql() {
+  return k_abandon;
+}
+std::string_view look_sql() {
+  return k_look;
+}
+std::string_view expired_sql() {
+  return k_expired;
+}
+std::string_view count_idle_sql() {
+  return k_count_idle;
+}
+std::string_view raise_floor_sql() {
+  return k_raise_floor;
+}
+std::string_view forget_sql() {
+  return k_forget;
+}
+
+std::string list_sql(const lease::Selection& selection) {
+  std::vector<std::string> conditions;
+  if (!selection.keys.empty()) {
+    std::string keys;
+    for (std::size_t i = 0; i < selection.keys.size(); ++i)
+      keys += (i > 0 ? ",:key" : ":key") + std::to_string(i);
+    conditions.push_back("lock_key IN (" + keys + ")");
+  }
+  if (selection.prefix && !selection.prefix->empty()) {
+    conditions.emplace_back("lock_key>=:from AND (:to IS NULL OR lock_key<:to)");
+  }
+  if (selection.held_only)
+    conditions.emplace_back("expire_time IS NOT NULL AND " DBLOCK_SQL_THIS_BOOT
+                            " AND expire_time>" DBLOCK_SQL_NOW);
+  std::string sql = DBLOCK_SQL_STATUS;
+  for (std::size_t i = 0; i < conditions.size(); ++i) sql += (i > 0 ? " AND " : " WHERE ") + conditions[i];
+  return sql + " ORDER BY lock_key";
+}
+
+#undef DBLOCK_SQL_NOW
+#undef DBLOCK_SQL_THIS_BOOT
+#undef DBLOCK_SQL_PAST_MARGIN
+#undef DBLOCK_SQL_HOLD_IS_OVER
+#undef DBLOCK_SQL_FREED_AT
+#undef DBLOCK_SQL_IS_REF
+#undef DBLOCK_SQL_STEP
+#undef DBLOCK_SQL_FREE
+#undef DBLOCK_SQL_STATUS
+#undef DBLOCK_SQL_FORGETTABLE
+
+}  // namespace dblock::store::sqlite

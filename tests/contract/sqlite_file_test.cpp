@@ -1,0 +1,262 @@
+// The embedded store's file: made by many at once, migrated by its users, shared without a busy answer.
+#include <sys/stat.h>
+
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <thread>
+
+#include "contract/sqlite_store.hpp"
+#include "store/sqlite/migrations.hpp"
+
+namespace dblock::contract {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace lease;
+
+SystemClock the_clock;
+
+AcquireRequest asks(const std::string& name, const std::string& owner) {
+  return {*Key::parse(name), {owner}, Kind::run, {60s, 3s, 10s}, {"host", 1, "user", "job", ""}};
+}
+
+Error refusal(const SqliteUnderTest& t) {
+  const auto connected = t.open_with(the_clock)->connect();
+  REQUIRE_FALSE(connected);
+  return connected.error();
+}
+
+mode_t mode_of(const std::string& path) {
+  struct stat seen {};
+  REQUIRE(::stat(path.c_str(), &seen) == 0);
+  return seen.st_mode & 07777U;
+}
+
+}  // namespace
+
+TEST_CASE("sqlite: the first use makes the store, for its owner alone") {
+  SqliteUnderTest t;
+  REQUIRE(t.open()->connect());
+  CHECK(mode_of(t.path()) == 0600);
+  CHECK(mode_of(t.path() + "-wal") == 0600);
+  CHECK(t.value("PRAGMA journal_mode") == "wal");
+  CHECK(t.value("PRAGMA user_version") == std::to_string(store::sqlite::schema_version()));
+}
+
+TEST_CASE("sqlite: migrating says what it applied, and nothing the second time") {
+  SqliteUnderTest t;
+  const auto first = t.admin()->apply();
+  REQUIRE(first);
+  CHECK(first->size() == store::sqlite::migrations().size());
+  const auto again = t.admin()->apply();
+  REQUIRE(again);
+  CHECK(again->empty());
+  const auto states = t.admin()->status();
+  REQUIRE(states);
+  for (const auto& state : *states) CHECK(state.applied_at);
+}
+
+TEST_CASE("sqlite: looking at the schema's version applies nothing") {
+  SqliteUnderTest t;
+  const auto states = t.admin()->status();
+  REQUIRE(states);
+  REQUIRE_FALSE(states->empty());
+  for (const auto& state : *states) CHECK_FALSE(state.applied_at);
+  CHECK(t.value("SELECT count(*) FROM sqlite_schema") == "0");
+}
+
+TEST_CASE("sqlite: many connections that make the store at once make one") {
+  for (int round = 0; round < 5; ++round) {
+    SqliteUnderTest t;
+    constexpr int k_many = 12;
+    std::atomic<int> ready{0}, granted{0}, errors{0};
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < k_many; ++i) {
+      threads.emplace_back([&, i] {
+        const auto store = t.open_with(the_clock);
+        ++ready;
+        while (ready < k_many) std::this_thread::yield();
+        const auto outcome = store->try_acquire(asks("k", "owner-" + std::to_string(i)));
+        if (!outcome) {
+          ++errors;
+        } else if (std::holds_alternative<Lease>(*outcome)) {
+          ++granted;
+        }
+      });
+    }
+    threads.clear();
+    CHECK(errors == 0);
+    CHECK(granted == 1);
+    CHECK(t.value("SELECT count(*) FROM dblock_migration") ==
+          std::to_string(store::sqlite::migrations().size()));
+  }
+}
+
+TEST_CASE("sqlite: a store of a newer dblock is refused and left alone") {
+  SqliteUnderTest t;
+  REQUIRE(t.open()->connect());
+  t.sql("PRAGMA user_version=999");
+  const Error error = refusal(t);
+  CHECK(error.code == Errc::schema);
+  CHECK(error.message.find("999") != std::string::npos);
+  CHECK(error.message.find("upgrade dblock") != std::string::npos);
+  const auto applied = t.admin()->apply();
+  REQUIRE_FALSE(applied);
+  CHECK(applied.error().code == Errc::schema);
+  CHECK(t.value("PRAGMA user_version") == "999");
+}
+
+TEST_CASE("sqlite: another program's database is refused and left alone") {
+  SqliteUnderTest t;
+  test::write_file(t.path(), "", 0600);
+  t.sql("CREATE TABLE theirs (a)");
+  const Error error = refusal(t);
+  CHECK(error.code == Errc::config);
+  CHECK(error.message.find("another program") != std::string::npos);
+  CHECK(t.value("SELECT group_concat(name) FROM sqlite_schema") == "theirs");
+  CHECK(t.value("PRAGMA journal_mode") != "wal");
+}
+
+TEST_CASE("sqlite: what is no database, and what was one, is refused and left as it is") {
+  SqliteUnderTest t;
+  const bool was_store = GENERATE(false, true);
+  if (was_store) {
+    auto store = t.open();
+    REQUIRE(store->try_acquire(asks("k", "owner")));
+    store.reset();
+    t.sql("PRAGMA wal_checkpoint(TRUNCATE)");
+  }
+  const std::string garbage(8192, 'x');
+  test::write_file(t.path(), garbage, 0600);
+  const Error error = refusal(t);
+  CHECK(error.code == Errc::config);
+  CHECK(error.message.find("left as it is") != std::string::npos);
+  CHECK(test::read_file(t.path()) == garbage);
+}
+
+TEST_CASE("sqlite: a store that was emptied while in use is not taken for a new one") {
+  SqliteUnderTest t;
+  auto store = t.open();
+  REQUIRE(store->try_acquire(asks("k", "owner")));
+  std::filesystem::resize_file(t.path(), 0);
+  const Error error = refusal(t);
+  CHECK(error.code == Errc::config);
+  CHECK(error.message.find("truncated") != std::string::npos);
+}
+
+TEST_CASE("sqlite: a store whose file was removed is not made anew beside its log") {
+  SqliteUnderTest t;
+  auto store = t.open();
+  REQUIRE(store->try_acquire(asks("k", "owner")));
+  std::filesystem::remove(t.path());
+  const Error error = refusal(t);
+  CHECK(error.code == Errc::config);
+  CHECK(error.message.find("removed the store") != std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(t.path()));
+}
+
+TEST_CASE("sqlite: a holder whose store was removed and made anew is told that its lease is gone") {
+  SqliteUnderTest t;
+  auto holder = t.open();
+  const auto outcome = holder->try_acquire(asks("k", "owner"));
+  REQUIRE(outcome);
+  const Lease lease = std::get<Lease>(*outcome);
+  for (const auto* const part : {"", "-wal", "-shm"}) std::filesystem::remove(t.path() + part);
+  REQUIRE(t.open()->connect());
+  const auto renewed = holder->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
+  REQUIRE(renewed);
+  REQUIRE(std::holds_alternative<NotOurs>(*renewed));
+  CHECK(std::get<NotOurs>(*renewed).why == NotOursWhy::absent);
+}
+
+TEST_CASE("sqlite: links and other kinds of file are refused by name") {
+  SqliteUnderTest t;
+  SECTION("symbolic link") {
+    std::filesystem::create_symlink(t.path() + ".real", t.path());
+    CHECK(refusal(t).message.find("symbolic link") != std::string::npos);
+    CHECK_FALSE(std::filesystem::exists(t.path() + ".real"));
+  }
+  SECTION("hard link") {
+    REQUIRE(t.open()->connect());
+    std::filesystem::create_hard_link(t.path(), t.path() + ".other");
+    CHECK(refusal(t).message.find("hard links") != std::string::npos);
+  }
+  SECTION("directory") {
+    std::filesystem::create_directory(t.path());
+    CHECK(refusal(t).message.find("is a directory") != std::string::npos);
+  }
+  SECTION("pipe") {
+    REQUIRE(::mkfifo(t.path().c_str(), 0600) == 0);
+    CHECK(refusal(t).message.find("not a regular file") != std::string::npos);
+  }
+  SECTION("directory that everyone may write") {
+    const auto open_to_all = std::filesystem::path(t.path()).parent_path();
+    std::filesystem::permissions(open_to_all, std::filesystem::perms::all);
+    CHECK(refusal(t).message.find("every user may write") != std::string::npos);
+  }
+}
+
+TEST_CASE("sqlite: another process in the middle of a change is waited out") {
+  SqliteUnderTest t;
+  REQUIRE(t.open()->connect());
+  auto writer = std::make_unique<test::SqliteWriter>(t.path());
+  std::atomic<bool> answered{false}, granted{false};
+  std::jthread waiting([&] {
+    granted = t.open_with(the_clock)->try_acquire(asks("k", "owner")).has_value();
+    answered = true;
+  });
+  std::this_thread::sleep_for(100ms);
+  CHECK_FALSE(answered);
+  writer.reset();
+  waiting.join();
+  CHECK(granted);
+}
+
+TEST_CASE("sqlite: a store that stays taken is given up in time, as unreachable and with nothing done") {
+  SqliteUnderTest t;
+  REQUIRE(t.open()->connect());
+  const test::SqliteWriter writer(t.path());
+  const BootTime begun = the_clock.now();
+  const auto outcome = t.open_with(the_clock, 1s)->try_acquire(asks("k", "owner"));
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.error().code == Errc::unreachable);
+  CHECK(outcome.error().message.find("other processes") != std::string::npos);
+  CHECK(the_clock.now() - begun >= 1s);
+  CHECK(the_clock.now() - begun < 3s);
+}
+
+TEST_CASE("sqlite: interrupt() ends a call that waits for the store") {
+  SqliteUnderTest t;
+  const auto store = t.open();
+  REQUIRE(store->connect());
+  const test::SqliteWriter writer(t.path());
+  std::atomic<bool> ended{false}, granted{false};
+  std::jthread waiting([&] {
+    granted = store->try_acquire(asks("k", "owner")).has_value();
+    ended = true;
+  });
+  const BootTime begun = the_clock.now();
+  while (!ended) {
+    store->interrupt();  // again and again: the call may not have begun yet
+    std::this_thread::sleep_for(1ms);
+  }
+  CHECK_FALSE(granted);
+  CHECK(the_clock.now() - begun < 2s);
+}
+
+TEST_CASE("sqlite: the log is emptied by a closing connection once it has grown") {
+  SqliteUnderTest t;
+  const auto log_size = [&t] { return std::filesystem::file_size(t.path() + "-wal"); };
+  for (int i = 0; i < 200; ++i) {
+    const auto store = t.open();
+    const auto outcome = store->try_acquire(asks("k", "owner-" + std::to_string(i)));
+    REQUIRE(outcome);
+    const Lease lease = std::get<Lease>(*outcome);
+    REQUIRE(store->release({lease.key, lease.owner, lease.token}, Actor::holder, {}));
+    store->disconnect();
+    REQUIRE(log_size() < 1'000'000);
+  }
+}
+
+}  // namespace dblock::contract

@@ -1,0 +1,57 @@
+#include "contract/sqlite_store.hpp"
+
+#include <sys/stat.h>
+
+namespace dblock::contract {
+namespace {
+
+std::string is(const std::string& key) {
+  std::string quoted;
+  for (const char c : key) quoted += c == '\'' ? std::string("''") : std::string(1, c);
+  return " WHERE lock_key='" + quoted + "'";
+}
+
+}  // namespace
+
+std::unique_ptr<lease::LeaseStore> SqliteUnderTest::open_with(Clock& clock,
+                                                              std::chrono::seconds network_timeout) const {
+  store::SessionOptions options;
+  options.network_timeout = network_timeout;
+  return store::open_store(store::SqliteSettings{path()}, options, clock);
+}
+
+std::unique_ptr<store::SchemaAdmin> SqliteUnderTest::admin() const {
+  return store::open_schema(store::SqliteSettings{path()}, {});
+}
+
+void SqliteUnderTest::age(const std::string& key, Micros by, bool with_token) {
+  const std::string length = std::to_string(by.count());
+  std::string set;
+  for (const std::string column :
+       {"create_time", "update_time", "expire_time", "hold_until", "keep_until", "revoke_time", "idle_since",
+        "last_acquired_at", "last_released_at", "success_acquired_at", "success_released_at"}) {
+    set += (set.empty() ? "" : ",") + column + "=" + column + "-(" + length + ")";
+  }
+  if (with_token) set += ",token=token-(" + length + ")";
+  sql("UPDATE dblock_lock SET " + set + is(key));
+}
+
+void SqliteUnderTest::set_promise(const std::string& key, Promise which, Micros from_now) {
+  const auto now = std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch());
+  const std::string column = which == Promise::hold_until ? "hold_until" : "keep_until";
+  sql("UPDATE dblock_lock SET " + column + "=" + std::to_string((now + from_now).count()) + is(key));
+}
+
+void SqliteUnderTest::delete_row(const std::string& key) {
+  sql("DELETE FROM dblock_lock" + is(key));
+}
+
+void SqliteUnderTest::reboot(const std::string& key) const {
+  sql("UPDATE dblock_lock SET boot_id='00000000-0000-4000-8000-000000000000'" + is(key));
+}
+
+std::unique_ptr<StoreUnderTest> make_store_under_test() {
+  return std::make_unique<SqliteUnderTest>();
+}
+
+}  // namespace dblock::contract

@@ -1,0 +1,39 @@
+// The contract's hand on an embedded store, and what its own cases share.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "contract/lease_store_suite.hpp"
+#include "store/open.hpp"
+#include "support/config.hpp"
+#include "support/local_file.hpp"
+
+namespace dblock::contract {
+
+class SqliteUnderTest final : public StoreUnderTest {
+ public:
+  SqliteUnderTest() = default;
+
+  std::unique_ptr<lease::LeaseStore> open() override { return open_with(clock_); }
+  void age(const std::string& key, Micros by, bool with_token) override;
+  void set_promise(const std::string& key, Promise which, Micros from_now) override;
+  void delete_row(const std::string& key) override;
+  [[nodiscard]] Micros clock_jitter() const override { return std::chrono::milliseconds(1); }
+
+  [[nodiscard]] std::unique_ptr<lease::LeaseStore> open_with(
+      Clock& clock, std::chrono::seconds network_timeout = std::chrono::seconds{10}) const;
+  [[nodiscard]] std::unique_ptr<store::SchemaAdmin> admin() const;
+  [[nodiscard]] std::string path() const { return directory_.file("locks.db"); }
+  std::vector<test::Row> sql(const std::string& query) const { return test::sqlite_sql(path(), query); }
+  std::string value(const std::string& query) const { return test::sqlite_value(path(), query); }
+
+  // Makes the row one that a process of an earlier boot of this host left.
+  void reboot(const std::string& key) const;
+
+ private:
+  test::TempDir directory_;
+  mutable SystemClock clock_;
+};
+
+}  // namespace dblock::contract

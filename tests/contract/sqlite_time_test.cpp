@@ -1,0 +1,188 @@
+// The embedded store's clocks: leases by (boot id, boot clock), what people see by the wall clock.
+#include <catch2/catch.hpp>
+
+#include "contract/sqlite_store.hpp"
+
+namespace dblock::contract {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace lease;
+
+Key key(std::string_view bytes) {
+  return *Key::parse(bytes);
+}
+
+AcquireRequest asks(std::string owner) {
+  return {key("k"), {std::move(owner)}, Kind::run, {60s, 3s, 10s}, {"host", 1, "user", "job", ""}};
+}
+
+// A boot clock some time away from the real one: what another process reads later, or a broken test would.
+class ShiftedClock final : public Clock {
+ public:
+  explicit ShiftedClock(Nanos by) : by_(by) {}
+  [[nodiscard]] BootTime now() const override { return BootClock::now() + by_; }
+  bool wait_until(BootTime when, const WakeEvent& wake) override {
+    return real_.wait_until(when - by_, wake);
+  }
+
+ private:
+  Nanos by_;
+  SystemClock real_;
+};
+
+Lease grant(LeaseStore& store, const AcquireRequest& request) {
+  auto outcome = store.try_acquire(request);
+  if (!outcome) FAIL(outcome.error().message);
+  REQUIRE(std::holds_alternative<Lease>(*outcome));
+  return std::get<Lease>(*outcome);
+}
+
+bool refused(LeaseStore& store, const AcquireRequest& request) {
+  auto outcome = store.try_acquire(request);
+  if (!outcome) FAIL(outcome.error().message);
+  return std::holds_alternative<Conflict>(*outcome);
+}
+
+LockStatus row(LeaseStore& store) {
+  auto seen = store.peek(key("k"));
+  if (!seen) FAIL(seen.error().message);
+  REQUIRE(seen->has_value());
+  return **seen;
+}
+
+// A step of the wall clock by `step` after the grant looks, on the row, as if the grant had been made on
+// another time line; the boot clock says the same as before.
+void step_wall_clock(const SqliteUnderTest& t, Micros step) {
+  const std::string by = std::to_string(step.count());
+  t.sql("UPDATE dblock_lock SET boot_offset_us=boot_offset_us-(" + by + "),create_time=create_time-(" + by +
+        "),update_time=update_time-(" + by + "),expire_time=expire_time-(" + by + ")");
+}
+
+}  // namespace
+
+TEST_CASE("sqlite: a lease runs out by the boot clock, at its end plus the margin") {
+  SqliteUnderTest t;
+  auto store = t.open();
+  grant(*store, asks("owner-1"));
+  ShiftedClock before(62s), after(64s);
+  CHECK(refused(*t.open_with(before), asks("owner-2")));
+  grant(*t.open_with(after), asks("owner-3"));
+}
+
+TEST_CASE("sqlite: steps of the wall clock neither end a lease nor make it longer") {
+  const Micros step = GENERATE(as<Micros>{}, Micros{24h}, Micros{-24h}, Micros{5s}, Micros{-5s});
+  CAPTURE(step.count());
+  SqliteUnderTest t;
+  auto store = t.open();
+  const Lease lease = grant(*store, asks("owner-1"));
+  step_wall_clock(t, step);
+  CHECK(refused(*store, asks("owner-2")));
+  auto renewed = store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
+  REQUIRE(renewed);
+  CHECK(std::holds_alternative<Renewed>(*renewed));
+  ShiftedClock just_held(62s), over(64s);
+  CHECK(refused(*t.open_with(just_held), asks("owner-2")));
+  grant(*t.open_with(over), asks("owner-2"));
+}
+
+TEST_CASE(
+    "sqlite: after a step of the wall clock people still see how long a lock is held and for how long yet") {
+  const Micros step = GENERATE(as<Micros>{}, Micros{24h}, Micros{-24h});
+  SqliteUnderTest t;
+  auto store = t.open();
+  grant(*store, asks("owner-1"));
+  step_wall_clock(t, step);
+  const LockStatus seen = row(*store);
+  CHECK(seen.state == State::held);
+  const auto now = std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch());
+  CHECK(std::chrono::abs(seen.server_time.since_epoch - now) < 5s);
+  CHECK(seen.server_time.since_epoch - seen.acquired_at->since_epoch < 5s);
+  CHECK(seen.expires_at->since_epoch - seen.server_time.since_epoch > 55s);
+  CHECK(seen.expires_at->since_epoch - seen.server_time.since_epoch <= 60s);
+  const auto listing = store->list({});
+  REQUIRE(listing);
+  REQUIRE(listing->locks.size() == 1);
+  CHECK(listing->locks.front().state == State::held);
+}
+
+TEST_CASE("sqlite: a lease of another boot is free at once, without its margin, and recorded as abandoned") {
+  SqliteUnderTest t;
+  auto store = t.open();
+  const Lease old = grant(*store, asks("owner-1"));
+  t.reboot("k");
+  const LockStatus seen = row(*store);
+  CHECK(seen.state == State::expired);
+  CHECK(seen.grantable_at() <= seen.server_time);
+  const auto held = store->list({});
+  REQUIRE(held);
+  CHECK(held->locks.empty());
+  const Lease next = grant(*store, asks("owner-2"));
+  CHECK(next.token > old.token);
+  CHECK(row(*store).last->outcome == Outcome::abandoned);
+}
+
+TEST_CASE("sqlite: a lease of another boot cannot be renewed, and a script cannot give it back") {
+  SqliteUnderTest t;
+  auto store = t.open();
+  auto request = asks("owner-1");
+  request.kind = Kind::acquire;
+  const Lease old = grant(*store, request);
+  t.reboot("k");
+  auto renewed = store->renew({old.key, old.owner, old.token}, Actor::script, std::nullopt);
+  REQUIRE(renewed);
+  REQUIRE(std::holds_alternative<NotOurs>(*renewed));
+  CHECK(std::get<NotOurs>(*renewed).why == NotOursWhy::expired);
+  auto released = store->release({old.key, old.owner, old.token}, Actor::script, {});
+  REQUIRE(released);
+  REQUIRE(std::holds_alternative<NotOurs>(*released));
+  CHECK(std::get<NotOurs>(*released).why == NotOursWhy::expired);
+}
+
+TEST_CASE("sqlite: reaping frees a lease of another boot") {
+  SqliteUnderTest t;
+  auto store = t.open();
+  grant(*store, asks("owner-1"));
+  t.reboot("k");
+  auto report = store->reap({false, 24h});
+  REQUIRE(report);
+  REQUIRE(report->abandoned.size() == 1);
+  CHECK(report->abandoned.front().owner == "owner-1");
+  CHECK(row(*store).state == State::free);
+}
+
+TEST_CASE("sqlite: hold_until outlives the boot and goes by the wall clock") {
+  SqliteUnderTest t;
+  auto store = t.open();
+  grant(*store, asks("owner-1"));
+  t.set_promise("k", StoreUnderTest::Promise::hold_until, 1h);
+  t.reboot("k");
+  CHECK(refused(*store, asks("owner-2")));
+  t.set_promise("k", StoreUnderTest::Promise::hold_until, -1s);
+  grant(*store, asks("owner-2"));
+}
+
+// The wall clock may have been years ahead when the row was forgotten, and be right again now.
+TEST_CASE("sqlite: a forgotten key's tokens go on above the forgotten ones whatever the wall clock does") {
+  SqliteUnderTest t;
+  auto store = t.open();
+  const Lease first = grant(*store, asks("owner-1"));
+  auto released = store->release({first.key, first.owner, first.token}, Actor::holder, {});
+  REQUIRE(released);
+  // As a wall clock 20 days ahead has left it, and one 60 days ahead would find it.
+  const auto ahead = [](Micros by) { return std::to_string(by.count()); };
+  t.sql("UPDATE dblock_lock SET token=token+" + ahead(20 * 24h));
+  const auto token = t.value("SELECT token FROM dblock_lock");
+  t.sql("UPDATE dblock_lock SET idle_since=idle_since-" + ahead(60 * 24h) + ",update_time=update_time-" +
+        ahead(60 * 24h) + ",token=token-" + ahead(60 * 24h));
+  const auto aged = t.value("SELECT token FROM dblock_lock");
+  auto report = store->reap({false, 24h});
+  REQUIRE(report);
+  CHECK(report->forgotten == 1);
+  CHECK(t.value("SELECT floor FROM dblock_token_floor") == aged);
+  t.sql("UPDATE dblock_token_floor SET floor=" + token);
+  const Lease next = grant(*store, asks("owner-2"));
+  CHECK(next.token.value == std::stoull(token) + 1);
+}
+
+}  // namespace dblock::contract
