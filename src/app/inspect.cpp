@@ -1,6 +1,7 @@
 // `dblock inspect`: who holds what. Takes no lock, changes no row.
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "app/database.hpp"
 #include "app/describe.hpp"
@@ -53,6 +54,9 @@ Result<InspectReport> inspect(const InspectRequest& request) {
   const bool judged = request.exit_code || request.max_age;
   DBLOCK_TRY(lease::Listing listing, store->list({request.keys, request.prefix, !request.all && !judged}));
   InspectReport report;
+  if (const auto* const file = std::get_if<store::SqliteSettings>(&settings)) {
+    report.local_store = file->display();
+  }
   if (request.exit_code) report.ending = check_held(request, listing);
   if (request.max_age) {
     report.stale = stale_keys(request, listing);

@@ -54,6 +54,7 @@ struct JobLease::Session {
   void acquire();
   void heartbeat(const Lease& lease);
   void release(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience);
+  void give_back(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience);
   void say_waiting(const lease::LockStatus& status);
   void say_trouble(const Error& error);
 };
@@ -122,7 +123,14 @@ void JobLease::Session::heartbeat(const Lease& lease) {
   heartbeat_over.store(true);
 }
 
+// Whoever is next in line wakes when the release is done and not before, or it would find the lock held; and
+// also when the release failed, since waiting for us would be of no more use.
 void JobLease::Session::release(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience) {
+  give_back(ref, end, patience);
+  if (auto* const turnstile = store->turnstile()) turnstile->leave();
+}
+
+void JobLease::Session::give_back(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience) {
   stop.clear();  // it was for the heartbeat
   lease::Backoff backoff(100ms, 1s, 2.0, 1);
   BootTime give_up = clock.now() + patience;

@@ -61,7 +61,8 @@ Result<Report> describe(const ReleaseRequest& request, lease::LeaseStore& store)
     report.ending.message = "nobody holds lock " + quoted(request.key) + "; there is nothing to release";
     return report;
   }
-  report.next_command = "dblock release --key " + shell_quote(request.key.bytes()) + " --force --token " +
+  report.next_command = "dblock release" + request.database.typed + " --key " +
+                        shell_quote(request.key.bytes()) + " --force --token " +
                         std::to_string(report.status.token.value);
   report.ending.message = "nothing was changed; to revoke this lease: " + report.next_command;
   return report;

@@ -1,5 +1,7 @@
 #include "cli/dispatch.hpp"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <exception>
 #include <string>
@@ -130,6 +132,7 @@ int run_program(int argc, char** argv) {
   const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
   hide_passwords(argv, words);
   Surroundings surroundings;
+  surroundings.root = ::geteuid() == 0;
   surroundings.variable = [](const std::string& name) -> std::optional<std::string> {
     const char* const value = std::getenv(name.c_str());
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);

@@ -48,7 +48,7 @@ std::string general_help() {
   std::string text =
       "Usage: dblock [GLOBAL OPTIONS] SUBCOMMAND [OPTIONS] [--] [COMMAND [ARG...]]\n"
       "Run jobs under locks that a whole fleet respects; the locks are rows in\n"
-      "MySQL or MariaDB.\n"
+      "MySQL or MariaDB. With --local they need no server and guard this host only.\n"
       "\nSubcommands:\n";
   for (const auto& spec : subcommand_specs()) {
     text += pad("  " + std::string(spec.name), 12) + std::string(spec.summary) + "\n";
@@ -70,8 +70,8 @@ std::string help_text(std::optional<Subcommand> command) {
   std::string summary(spec.summary);
   summary[0] = static_cast<char>(summary[0] - 'a' + 'A');
   return "Usage: dblock " + std::string(spec.name) + " " + std::string(spec.synopsis) + "\n" + summary +
-         ".\n" + option_groups(scope_of(*command)) + "\nGlobal options: see dblock --help.\n" +
-         "\nExamples:\n" + std::string(spec.examples);
+         ".\n" + std::string(spec.remark) + option_groups(scope_of(*command)) +
+         "\nGlobal options: see dblock --help.\n" + "\nExamples:\n" + std::string(spec.examples);
 }
 
 std::string version_text() {

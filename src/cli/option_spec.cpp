@@ -17,7 +17,8 @@ constexpr Scope k_migrate = scope_of(Subcommand::migrate);
 // clang-format off
 // name, letter, value, fallback, remark, help, group, scope
 constexpr auto k_options = std::to_array<OptionSpec>({
-    {"db", 0, "URL", "", "", "mysql://[USER[:PASS]@]HOST[:PORT]/DATABASE", "Database", k_global},
+    {"db", 0, "URL", "", "", "mysql://[USER[:PASS]@]HOST[:PORT]/DATABASE\nor sqlite:PATH", "Database", k_global},
+    {"local", 0, "", "", "", "locks in a file of this host, without a server;\nthey guard this host only", "Database", k_global},
     {"defaults-file", 0, "FILE", "", "", "MariaDB option file instead of the usual ones", "Database", k_global},
     {"config", 0, "FILE", "", "", "defaults for any option, instead of\n/etc/dblock.conf and ~/.config/dblock.conf", "Database", k_global},
     {"json", 0, "", "", "", "results on stdout as JSON", "Output", k_global},
@@ -93,7 +94,8 @@ constexpr auto k_subcommands = std::to_array<SubcommandSpec>({
      "  dblock reap --every 6s --forget-after 90d\n"},
     {Subcommand::migrate, "migrate", "create or update dblock's tables", "[OPTIONS]",
      "  dblock migrate --db mysql://admin@db1/locks\n"
-     "  dblock migrate --print-grants 'jobs@%' | mariadb -h db1 -u admin -p\n"},
+     "  dblock migrate --print-grants 'jobs@%' | mariadb -h db1 -u admin -p\n",
+     "The embedded store (--local, sqlite:PATH) creates and updates its own by itself.\n"},
 });
 // clang-format on
 

@@ -36,8 +36,9 @@ struct SubcommandSpec {
   Subcommand id;
   std::string_view name;
   std::string_view summary;
-  std::string_view synopsis;  // what follows "dblock NAME "
-  std::string_view examples;  // two lines
+  std::string_view synopsis;     // what follows "dblock NAME "
+  std::string_view examples;     // two lines
+  std::string_view remark = {};  // a sentence after the summary
 };
 
 [[nodiscard]] std::span<const OptionSpec> option_specs();

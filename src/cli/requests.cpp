@@ -4,6 +4,8 @@
 #include <limits>
 #include <utility>
 
+#include "base/text.hpp"
+
 namespace dblock::cli {
 namespace {
 
@@ -11,15 +13,44 @@ using namespace std::chrono_literals;
 
 constexpr Micros k_least_forget_after = 24h;  // a blocked statement keeps its old clock for hours (I2)
 
-store::SettingsSources database_sources(const RequestSource& from) {
+// A URL with a password in it is not repeated.
+std::string typed_url(const std::string& url) {
+  if (!store::is_sqlite_url(url)) {
+    const auto parts = store::parse_url(url);
+    if (!parts || parts->password) return "";
+  }
+  return " --db " + shell_quote(url);
+}
+
+// --local and --db each name a store; what was said in the stronger place wins. `local = no` names none, but
+// outranks a weaker --local.
+Result<store::SettingsSources> database_sources(const RequestSource& from) {
   store::SettingsSources sources;
-  if (auto url = from.options.values().find("db")) {
+  auto url = from.options.values().find("db");
+  DBLOCK_TRY(sources.local, from.options.flag("local"));
+  if (sources.local && url) {
+    const auto local = from.options.values().find("local");
+    if (local->rank == url->rank) {
+      return fail(Errc::config,
+                  "choose one of " + local->label + " and " + url->label + ": each names a store");
+    }
+    if (local->rank < url->rank) {
+      sources.local = false;
+    } else {
+      url.reset();
+    }
+  }
+  if (sources.local && from.options.given("local")) sources.typed = " --local";
+  if (url && url->rank == Rank::flag) sources.typed = typed_url(url->text);
+  if (url) {
     sources.url_from_command_line = url->rank == Rank::flag;
     sources.url = std::move(url->text);
   }
   sources.defaults_file = from.options.text("defaults-file");
   sources.password_file = from.surroundings.get("DBLOCK_PASSWORD_FILE");
+  sources.root = from.surroundings.root;
   sources.home = from.surroundings.get("HOME").value_or("");
+  sources.state_home = from.surroundings.get("XDG_STATE_HOME").value_or("");
   return sources;
 }
 
@@ -128,7 +159,8 @@ Result<app::RunRequest> run_request(const RequestSource& from) {
   DBLOCK_TRY(auto key, only_key(from, "run"));
   DBLOCK_TRY(const auto ttl, options.duration("ttl"));
   DBLOCK_TRY(const auto lengths, timing(from, ttl.value_or(Micros{0})));
-  app::RunRequest request{.database = database_sources(from),
+  DBLOCK_TRY(auto database, database_sources(from));
+  app::RunRequest request{.database = std::move(database),
                           .identity = identity(from),
                           .key = std::move(key),
                           .timing = lengths,
@@ -164,7 +196,8 @@ Result<app::AcquireRequest> acquire_request(const RequestSource& from) {
                 "acquire needs --ttl D: nobody renews this lease, so say how long the script takes");
   }
   DBLOCK_TRY(const auto lengths, timing(from, *ttl));
-  app::AcquireRequest request{.database = database_sources(from),
+  DBLOCK_TRY(auto database, database_sources(from));
+  app::AcquireRequest request{.database = std::move(database),
                               .identity = identity(from),
                               .key = std::move(key),
                               .timing = lengths,
@@ -180,13 +213,15 @@ Result<app::RenewRequest> renew_request(const RequestSource& from) {
   DBLOCK_TRY(auto owner, owner_or_variable(from, "renew"));
   DBLOCK_TRY(const auto ttl, from.options.duration("ttl"));
   if (ttl) DBLOCK_CHECK(lease::make_timing({.ttl = *ttl, .heartbeat = {}, .kill_grace = {}, .margin = {}}));
-  return app::RenewRequest{database_sources(from), std::move(key), std::move(owner), ttl};
+  DBLOCK_TRY(auto database, database_sources(from));
+  return app::RenewRequest{std::move(database), std::move(key), std::move(owner), ttl};
 }
 
 Result<app::ReleaseRequest> release_request(const RequestSource& from) {
   DBLOCK_TRY(auto key, key_or_variable(from, "release"));
+  DBLOCK_TRY(auto database, database_sources(from));
   app::ReleaseRequest request{
-      .database = database_sources(from), .key = std::move(key), .owner = {}, .token = {}, .wait = {}};
+      .database = std::move(database), .key = std::move(key), .owner = {}, .token = {}, .wait = {}};
   DBLOCK_TRY(request.force, from.options.flag("force"));
   DBLOCK_CHECK(take_force(from, request));
   if (request.force) {
@@ -200,7 +235,7 @@ Result<app::ReleaseRequest> release_request(const RequestSource& from) {
 Result<app::InspectRequest> inspect_request(const RequestSource& from) {
   const Reader& options = from.options;
   app::InspectRequest request;
-  request.database = database_sources(from);
+  DBLOCK_TRY(request.database, database_sources(from));
   DBLOCK_TRY(request.keys, options.keys("key"));
   request.prefix = options.text("prefix");
   DBLOCK_TRY(request.all, options.flag("all"));
@@ -218,7 +253,7 @@ Result<app::InspectRequest> inspect_request(const RequestSource& from) {
 Result<app::ReapRequest> reap_request(const RequestSource& from) {
   const Reader& options = from.options;
   app::ReapRequest request;
-  request.database = database_sources(from);
+  DBLOCK_TRY(request.database, database_sources(from));
   DBLOCK_TRY(request.dry_run, options.flag("dry-run"));
   DBLOCK_TRY(request.every, options.positive_duration("every"));
   DBLOCK_TRY(const auto forget_after, options.duration("forget-after"));
@@ -235,7 +270,7 @@ Result<app::MigrateRequest> migrate_request(const RequestSource& from) {
   using Action = app::MigrateRequest::Action;
   const Reader& options = from.options;
   app::MigrateRequest request;
-  request.database = database_sources(from);
+  DBLOCK_TRY(request.database, database_sources(from));
   DBLOCK_TRY(const bool status, options.flag("status"));
   DBLOCK_TRY(const bool dry_run, options.flag("dry-run"));
   const auto user = options.text("print-grants");

@@ -17,6 +17,7 @@ namespace dblock::cli {
 struct Surroundings {
   std::function<std::optional<std::string>(const std::string& name)> variable;
   std::string system_config = "/etc/dblock.conf";
+  bool root = false;  // the effective user is root
 
   // The variable's value; nullopt when it is unset or empty.
   [[nodiscard]] std::optional<std::string> get(const std::string& name) const;

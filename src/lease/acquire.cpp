@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "lease/backoff.hpp"
+#include "lease/place.hpp"
 
 namespace dblock::lease {
 namespace {
@@ -16,6 +17,13 @@ using namespace std::chrono_literals;
 constexpr Micros k_first_poll = 50ms;
 constexpr Micros k_last_poll = 1s;
 constexpr double k_poll_growth = 1.5;
+// In line we are woken, so these looks only find out whether the line can be believed. Backoff makes it
+// between half a second and one.
+constexpr Micros k_look = 1s;
+// First in line, but the holder's end will not wake us: it never stood in the line, or has fallen out of it.
+// Backoff makes it five to ten times a second.
+constexpr Micros k_lead_poll = 200ms;
+constexpr double k_no_growth = 1.0;
 // A database that does not answer is asked less eagerly.
 constexpr Micros k_first_retry = 100ms;
 constexpr Micros k_last_retry = 2s;
@@ -36,12 +44,22 @@ class Acquisition {
         request_(request),
         observer_(observer),
         cancel_(cancel),
+        place_(store.turnstile(), policy.limit != Micros{0}),
         poll_(k_first_poll, k_last_poll, k_poll_growth, seed_from(request.owner)),
+        lead_poll_(k_lead_poll, k_lead_poll, k_no_growth, seed_from(request.owner)),
+        look_(k_look, k_look, k_no_growth, seed_from(request.owner)),
         retry_(k_first_retry, k_last_retry, k_retry_growth, seed_from(request.owner)) {
     if (policy.limit) give_up_at_ = clock_.now() + *policy.limit;
   }
 
   Result<GrantOutcome> run() {
+    auto outcome = repeat();
+    if (outcome && std::holds_alternative<Lease>(*outcome)) place_.keep();
+    return outcome;
+  }
+
+ private:
+  Result<GrantOutcome> repeat() {
     for (;;) {
       if (cancel_.raised()) return Cancelled{};
       auto tried = try_once();
@@ -63,30 +81,63 @@ class Acquisition {
     }
   }
 
- private:
   [[nodiscard]] bool out_of_time() const { return give_up_at_ && clock_.now() >= *give_up_at_; }
 
   // True when cancelled. Never sleeps past the wait limit, so that the last try happens at its very end.
-  bool pause(Micros length) {
-    BootTime until = clock_.now() + length;
-    if (give_up_at_) until = std::min(until, *give_up_at_);
-    return clock_.wait_until(until, cancel_);
+  bool pause(Micros length) { return clock_.wait_until(within_limit(length), cancel_); }
+
+  [[nodiscard]] BootTime within_limit(Micros length) const {
+    const BootTime until = clock_.now() + length;
+    return give_up_at_ ? std::min(until, *give_up_at_) : until;
+  }
+
+  Micros until_next_poll(const LockStatus& status) {
+    return not_past_expiry(place_.leads() ? lead_poll_.next() : poll_.next(), status);
   }
 
   // A lease that nobody renews becomes free at a known time: look then, not a poll interval later.
-  Micros until_next_poll(const LockStatus& status) {
-    const Micros step = poll_.next();
+  static Micros not_past_expiry(Micros step, const LockStatus& status) {
     const Micros left = status.grantable_at().since_epoch - status.server_time.since_epoch;
     return left > Micros{0} ? std::min(step, left) : step;
   }
 
+  [[nodiscard]] bool refuses(const std::optional<LockStatus>& seen) const {
+    return seen && seen->grantable_at() > seen->server_time && seen->owner != request_.owner.text;
+  }
+
+  // Stands in line until the lock is ours to try (nothing then), or until the wait is over. A lock that is
+  // free at the very end of the wait is tried from any place: "held" would not be true.
+  Result<std::optional<GrantOutcome>> stand_in_line() {
+    while (place_.behind()) {
+      DBLOCK_TRY(const auto seen, store_.peek(request_.key));
+      if (out_of_time()) return refuses(seen) ? std::optional<GrantOutcome>(Conflict{*seen}) : std::nullopt;
+      const Micros step = note(seen);
+      if (place_.behind() && place_.await(within_limit(step), cancel_)) return GrantOutcome{Cancelled{}};
+    }
+    return std::nullopt;
+  }
+
+  // Takes in a look from the line; how long the next one can wait.
+  Micros note(const std::optional<LockStatus>& seen) {
+    const Micros step = look_.next();
+    if (!refuses(seen)) {
+      place_.saw_free(seen ? std::optional(seen->token) : std::nullopt);
+      return step;
+    }
+    place_.saw_held();
+    if (observer_.on_conflict) observer_.on_conflict(*seen);
+    return not_past_expiry(step, *seen);
+  }
+
   Result<GrantOutcome> try_once() {
     DBLOCK_CHECK(store_.connect());
+    place_.take(request_.key);
+    DBLOCK_TRY(auto ended, stand_in_line());
+    if (ended) return std::move(*ended);
     // While waiting, look before trying: a plain read costs the server no lock and no log write.
     if (refused_before_) {
       DBLOCK_TRY(const auto seen, store_.peek(request_.key));
-      if (seen && seen->grantable_at() > seen->server_time && seen->owner != request_.owner.text)
-        return Conflict{*seen};
+      if (refuses(seen)) return Conflict{*seen};
     }
     if (observer_.on_send) observer_.on_send();
     const BootTime sent_at = clock_.now();
@@ -181,7 +232,10 @@ class Acquisition {
   const AcquireRequest& request_;
   const AcquireObserver& observer_;
   const WakeEvent& cancel_;
+  Place place_;
   Backoff poll_;
+  Backoff lead_poll_;
+  Backoff look_;
   Backoff retry_;
   std::optional<BootTime> give_up_at_;
   bool refused_before_ = false;

@@ -29,9 +29,11 @@ struct Cancelled {
 };
 using GrantOutcome = std::variant<Lease, Conflict, Cancelled>;
 
-// Blocks until granted, refused for good, failed, or `cancel` is raised. Returns a lease only when it is
-// known to be ours and has time left by the local clock; start nothing on anything else. When the outcome of
-// a try stays unknown until its TTL has passed, Errc::unreachable.
+// Blocks until granted, refused for good, failed, or `cancel` is raised. Where the store has a turnstile,
+// those who wait do so in line and the lock is tried at the head of it only; with a lease the place in the
+// line is kept, and whoever gives the lease back leaves it, without one it is given up. Returns a lease only
+// when it is known to be ours and has time left by the local clock; start nothing on anything else. When the
+// outcome of a try stays unknown until its TTL has passed, Errc::unreachable.
 [[nodiscard]] Result<GrantOutcome> acquire(LeaseStore& store, Clock& clock, const AcquireRequest& request,
                                            const WaitPolicy& policy, const AcquireObserver& observer,
                                            const WakeEvent& cancel);

@@ -1,0 +1,33 @@
+#include "lease/place.hpp"
+
+namespace dblock::lease {
+
+void Place::take(const Key& key) {
+  if (turnstile_ == nullptr || taken_) return;
+  taken_ = true;
+  const Turn turn = turnstile_->enter(key);
+  if (waits_) set(turn);
+}
+
+void Place::set(Turn turn) {
+  if (turn == Turn::ours) standing_ = Standing::leading;
+  if (turn == Turn::not_yet) standing_ = Standing::behind;
+  if (turn == Turn::none) standing_ = Standing::outside;
+}
+
+void Place::saw_free(std::optional<Token> last_grant) {
+  // Each grant has a token of its own, so two short gaps between three busy holders are not taken for one
+  // long one.
+  const bool nobody_took_it = free_since_ && free_since_->last_grant == last_grant;
+  free_since_ = FreeLock{last_grant};
+  // The place itself is kept: those behind us still wake when we are done.
+  if (nobody_took_it) standing_ = Standing::outside;
+}
+
+bool Place::await(BootTime until, const WakeEvent& cancel) {
+  const Turn turn = turnstile_->await(until, cancel);
+  set(turn);
+  return turn == Turn::cancelled;
+}
+
+}  // namespace dblock::lease
