@@ -84,6 +84,16 @@ against_baseline() { # LABEL
   say "  median of pairwise ratios (quartiles)" "$pairwise ($low to $high)" "" ""
 }
 
+# The embedded store, on the disk of $TMPDIR.
+against_flock() {
+  store=sqlite:$work/local/locks.db
+  "$dblock" --db "$store" run --key bench -- true
+  pair "$dblock" --db "$store" run --key bench -- true ::: flock "$work/flock" true >"$work/result"
+  read -r a b ratio pairwise low high <"$work/result"
+  row "run -- true on the embedded store / flock" "$ratio ($a / $b ms)" "$ratio" "<=" 2
+  say "  median of pairwise ratios (quartiles)" "$pairwise ($low to $high)" "" ""
+}
+
 # Every statement counts under one COM_ variable, a prepared one when executed; preparing counts on top. (QUESTIONS
 # would count the goodbye, COM_QUIT, as well.)
 statements() {
@@ -204,6 +214,7 @@ against_baseline "server as installed"
 sql "SET GLOBAL innodb_flush_log_at_trx_commit = 0"
 against_baseline "commits not flushed"
 sql "SET GLOBAL innodb_flush_log_at_trx_commit = 1"
+against_flock
 faster_than "a mariadb-CLI script" 3 "$here/peers/mariadb-cli-lock.sh" "$DBLOCK_SOCKET" dblock bench true
 against_etcd
 against_redis

@@ -11,12 +11,12 @@ bool says(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-std::string option_group(const Database& database, const std::string& more = "") {
+std::string option_group(const ServerDatabase& database, const std::string& more = "") {
   return "[dblock]\nsocket = " + database.server().socket + "\ndatabase = " + database.name() + "\n" + more;
 }
 
-TEST_CASE("a cron line with nothing but an option file in HOME works") {
-  Database database;
+TEST_CASE("a cron line with nothing but an option file in HOME works", "[server]") {
+  ServerDatabase database;
   const TempDir home;
   write_file(home.file(".my.cnf"), option_group(database, "user = app\n"), 0600);
   const auto finished = run_program(
@@ -28,8 +28,8 @@ TEST_CASE("a cron line with nothing but an option file in HOME works") {
   CHECK(database.column("nightly", "last_exit_code") == "0");
 }
 
-TEST_CASE("the client groups fill in the user but never the server") {
-  const Database database;
+TEST_CASE("the client groups fill in the user but never the server", "[server]") {
+  const ServerDatabase database;
   const TempDir directory;
   write_file(directory.file("client.cnf"), "[client]\nsocket = " + database.server().socket +
                                                "\nuser = app\ndatabase = " + database.name() + "\n");
@@ -43,22 +43,22 @@ TEST_CASE("the client groups fill in the user but never the server") {
       exited(0));
 }
 
-TEST_CASE("a group without a database is not a configuration") {
-  const Database database;
+TEST_CASE("a group without a database is not a configuration", "[server]") {
+  const ServerDatabase database;
   const TempDir directory;
   write_file(directory.file("my.cnf"), "[dblock]\nsocket = " + database.server().socket + "\nuser = app\n");
   CHECK(dblock_bare({"--defaults-file", directory.file("my.cnf"), "inspect"}).exit == exited(78));
 }
 
-TEST_CASE("a defaults file that is not there is 78") {
+TEST_CASE("a defaults file that is not there is 78", "[server]") {
   const auto finished = dblock_bare({"--defaults-file", "/nonexistent/my.cnf", "inspect"},
                                     {"DBLOCK_DB=mysql://app@127.0.0.1:1/d"});
   CHECK(finished.exit == exited(78));
   CHECK(says(finished.err, "/nonexistent/my.cnf"));
 }
 
-TEST_CASE("parts of the url win over the option file one by one") {
-  Database database;
+TEST_CASE("parts of the url win over the option file one by one", "[server]") {
+  ServerDatabase database;
   const std::string user = database.account("IDENTIFIED BY 'from-file'");
   const TempDir directory;
   write_file(directory.file("my.cnf"),
@@ -105,8 +105,8 @@ TEST_CASE("an unknown option in a configuration file is 78 with file and line") 
   CHECK(says(finished.err, "2"));
 }
 
-TEST_CASE("a password in a url on the command line works with a warning and is shown nowhere") {
-  Database database;
+TEST_CASE("a password in a url on the command line works with a warning and is shown nowhere", "[server]") {
+  ServerDatabase database;
   const std::string user = database.account("IDENTIFIED BY 'p@ss/w:rd'");
   const std::string url = database.url(user + ":p%40ss%2Fw%3Ard");
   const auto warned = dblock_bare({"--db", url, "run", "--key", "k", "--", "true"});
@@ -120,8 +120,8 @@ TEST_CASE("a password in a url on the command line works with a warning and is s
   CHECK(quiet.err.empty());
 }
 
-TEST_CASE("a password file loses one newline and warns when others may read it") {
-  Database database;
+TEST_CASE("a password file loses one newline and warns when others may read it", "[server]") {
+  ServerDatabase database;
   const std::string user = database.account("IDENTIFIED BY 'secret '");
   const TempDir directory;
   const std::string file = directory.file("password");
@@ -140,8 +140,8 @@ TEST_CASE("a password file loses one newline and warns when others may read it")
         exited(78));
 }
 
-TEST_CASE("the second host of a url is tried when the first does not answer") {
-  const Database database;
+TEST_CASE("the second host of a url is tried when the first does not answer", "[server]") {
+  const ServerDatabase database;
   const auto finished =
       dblock_bare(run_words("k", {}, {"true"}),
                   {"DBLOCK_DB=mysql://app@127.0.0.1:1,127.0.0.1:" + std::to_string(database.server().port) +
@@ -150,14 +150,14 @@ TEST_CASE("the second host of a url is tried when the first does not answer") {
   CHECK(finished.exit == exited(0));
 }
 
-TEST_CASE("both schemes mean the same") {
-  const Database database;
+TEST_CASE("both schemes mean the same", "[server]") {
+  const ServerDatabase database;
   const std::string url = database.tcp_url();
   CHECK(dblock_bare({"--db", "mariadb" + url.substr(5), "inspect"}).exit == exited(0));
 }
 
-TEST_CASE("names with special characters are decoded") {
-  Database database;
+TEST_CASE("names with special characters are decoded", "[server]") {
+  ServerDatabase database;
   database.sql("CREATE OR REPLACE USER 'at@home'@'%'");
   database.sql("GRANT ALL ON " + database.name() + ".* TO 'at@home'@'%'");
   CHECK(dblock_bare({"--db", database.url("at%40home"), "inspect"}).exit == exited(0));

@@ -50,8 +50,8 @@ TEST_CASE("of racers that do not wait those who lose run nothing") {
   CHECK(exclusion_violation(read_intervals(log)).empty());
 }
 
-TEST_CASE("racers whose first inserter is killed neither deadlock nor overlap") {
-  Database database;
+TEST_CASE("racers whose first inserter is killed neither deadlock nor overlap", "[server]") {
+  ServerDatabase database;
   const TempDir directory;
   const std::string log = directory.file("log");
   std::vector<std::unique_ptr<Process>> racers;
@@ -92,19 +92,28 @@ unsigned long long token_of_acquire(const Database& database, const Words& more)
   return std::stoull(finished.out.substr(digits));
 }
 
-TEST_CASE("tokens rise across release and expiry and takeover and reap and a server restart") {
-  Server server;
-  Database database(server.address());
+TEST_CASE("tokens rise across release and expiry and takeover and reap and a lost row") {
+  Database database;
   std::vector<unsigned long long> tokens;
   tokens.push_back(token_of_run(database));
   tokens.push_back(token_of_run(database));
   tokens.push_back(token_of_acquire(database, {"--ttl", "1s", "--margin", "0"}));
   tokens.push_back(
       token_of_acquire(database, {"--ttl", "1s", "--margin", "0", "--wait", "10s"}));  // takeover
-  REQUIRE(wait_until(
-      [&] { return database.number("SELECT expire_time < UTC_TIMESTAMP(6) FROM dblock_lock") == 1; }));
+  REQUIRE(wait_until([&] { return database.expires_micros("k") < realtime_micros(); }));
   REQUIRE(dblock(database, {"reap"}).exit == exited(0));
   CHECK_FALSE(database.has_holder("k"));
+  tokens.push_back(token_of_run(database));
+  // A deleted row: the clock alone must carry the order.
+  database.delete_rows();
+  tokens.push_back(token_of_run(database));
+  for (std::size_t i = 1; i < tokens.size(); ++i) CHECK(tokens[i] > tokens[i - 1]);
+}
+
+TEST_CASE("tokens rise across a server restart", "[server]") {
+  Server server;
+  ServerDatabase database(server.address());
+  std::vector<unsigned long long> tokens;
   tokens.push_back(token_of_run(database));
   server.stop_gracefully();
   server.start();
@@ -112,36 +121,30 @@ TEST_CASE("tokens rise across release and expiry and takeover and reap and a ser
   server.stop_hard();
   server.start();
   tokens.push_back(token_of_run(database));
-  // A deleted row: the clock alone must carry the order.
-  database.sql("DELETE FROM dblock_lock");
+  database.delete_rows();
   tokens.push_back(token_of_run(database));
   for (std::size_t i = 1; i < tokens.size(); ++i) CHECK(tokens[i] > tokens[i - 1]);
 }
 
-TEST_CASE("a token grows even when the server's clock stands in the past") {
+TEST_CASE("a token grows even when the clock stands in the past") {
   Database database;
   REQUIRE(token_of_run(database) > 0);
-  database.sql(
-      "UPDATE dblock_lock SET token = 9000000000000000");  // the year 2255: an earlier clock ran ahead
+  database.set_number("k", "token", 9000000000000000);  // the year 2255: an earlier clock ran ahead
   CHECK(token_of_run(database) == 9000000000000001ULL);
 }
 
-TEST_CASE("an acquired lease is taken over not before expire_time plus margin by the server's clock") {
+TEST_CASE("an acquired lease is taken over not before expire_time plus margin by the store's clock") {
   Database database;
   for (const char* margin : {"0", "400ms", "1s"}) {
     INFO(margin);
     REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "1s", "--margin", margin}).exit == exited(0));
-    const long long free_at = database.number(
-        "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', expire_time) + margin_us FROM dblock_lock WHERE "
-        "lock_key = 'k'");
-    REQUIRE(free_at > 0);
+    const long long free_at = database.expires_micros("k") + std::stoll(database.column("k", "margin_us"));
     // Asked again and again, since a waiter would know itself when asking makes sense.
     REQUIRE(wait_until([&] {
       return dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0);
     }));
-    CHECK(database.number("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', create_time) FROM dblock_lock") >=
-          free_at);
-    database.sql("DELETE FROM dblock_lock");
+    CHECK(database.micros("k", "create_time") >= free_at);
+    database.delete_rows();
   }
 }
 
@@ -149,9 +152,7 @@ TEST_CASE("just before its time an expired lease is still held for everyone") {
   Database database;
   REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "10s", "--margin", "10s"}).exit == exited(0));
   // Move the lease into the past instead of waiting: 9.5 s expired of a margin of 10 s.
-  database.sql(
-      "UPDATE dblock_lock SET expire_time = UTC_TIMESTAMP(6) - INTERVAL 9500000 MICROSECOND, margin_us = "
-      "10000000");
+  database.age_until_expired("k", 9500ms);
   CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(75));
   CHECK(dblock(database, {"inspect", "--key", "k", "--exit-code"}).exit == exited(75));
   CHECK(dblock(database, run_words("k", {"--wait", "10s"}, {"true"})).exit == exited(0));
@@ -168,7 +169,7 @@ TEST_CASE("a and A and a-with-space and a-acute are four locks") {
     owners.insert(finished.out);
   }
   CHECK(owners.size() == 4);
-  CHECK(database.number("SELECT COUNT(*) FROM dblock_lock") == 4);
+  CHECK(database.rows() == 4);
   for (const auto& key : keys) CHECK(dblock(database, run_words(key, {}, {"true"})).exit == exited(75));
   CHECK(dblock(database, run_words("a\xcc\x81", {}, {"true"})).exit ==
         exited(0));  // not normalised: a fifth lock

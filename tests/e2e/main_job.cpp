@@ -47,7 +47,7 @@ class Warehouse {
 };
 
 // The environment of a cron line. The tree's mark is let through, so that a failed test can clean up.
-Spawn cron_line(const Database& locks, const Words& options, const std::string& script) {
+Spawn cron_line(const ServerDatabase& locks, const Words& options, const std::string& script) {
   Spawn spec;
   spec.argv = {"/bin/sh",
                "-c",
@@ -72,7 +72,7 @@ void check_complete_dump(const std::string& file) {
 }
 
 void two_cron_lines_at_the_same_moment(const Warehouse& warehouse) {
-  Database locks;
+  ServerDatabase locks;
   const TempDir directory;
   Process first(cron_line(locks, {}, warehouse.dump_script(directory.file("a.gz"), directory.file("a"))));
   Process second(cron_line(locks, {}, warehouse.dump_script(directory.file("b.gz"), directory.file("b"))));
@@ -91,7 +91,7 @@ void two_cron_lines_at_the_same_moment(const Warehouse& warehouse) {
 }
 
 void connection_killed_under_the_dump(const Warehouse& warehouse) {
-  Database locks;
+  ServerDatabase locks;
   const TempDir directory;
   Process run(cron_line(locks, {"--ttl", "6s", "--heartbeat", "300ms"},
                         warehouse.dump_script(directory.file("a.gz"), directory.file("a"))));
@@ -118,7 +118,7 @@ void connection_killed_under_the_dump(const Warehouse& warehouse) {
 
 void server_gone_for_longer_than_the_ttl(const Warehouse& warehouse) {
   Server lock_server;
-  Database locks(lock_server.address());
+  ServerDatabase locks(lock_server.address());
   const TempDir directory;
   // The pause makes it long enough to be caught on any machine.
   const std::string script =
@@ -137,7 +137,7 @@ void server_gone_for_longer_than_the_ttl(const Warehouse& warehouse) {
   CHECK(ends_with_exit_line(run.err(), 76));
 }
 
-TEST_CASE("main job: a compressed dump of some hundred megabytes under one lock") {
+TEST_CASE("main job: a compressed dump of some hundred megabytes under one lock", "[server]") {
   const Warehouse warehouse;
   two_cron_lines_at_the_same_moment(warehouse);
   connection_killed_under_the_dump(warehouse);

@@ -7,10 +7,11 @@
 namespace dblock::test {
 namespace {
 
+constexpr auto k_day = 24h;
+
 void abandon(Database& database, const std::string& key) {
   REQUIRE(dblock(database, {"acquire", "--key", key, "--ttl", "60s", "--margin", "5s"}).exit == exited(0));
-  database.sql("UPDATE dblock_lock SET expire_time = UTC_TIMESTAMP(6) - INTERVAL 6 SECOND WHERE lock_key = " +
-               sql_hex(key));
+  database.age_until_expired(key, 6s);
 }
 
 TEST_CASE("reap frees a lease past its margin and reports the holder as abandoned") {
@@ -33,8 +34,7 @@ TEST_CASE("reap leaves leases that are held or within their margin") {
   REQUIRE(dblock(database, {"acquire", "--key", "held", "--ttl", "60s"}).exit == exited(0));
   REQUIRE(dblock(database, {"acquire", "--key", "margin", "--ttl", "60s", "--margin", "60s"}).exit ==
           exited(0));
-  database.sql(
-      "UPDATE dblock_lock SET expire_time = UTC_TIMESTAMP(6) - INTERVAL 30 SECOND WHERE lock_key = 'margin'");
+  database.age_until_expired("margin", 30s);
   REQUIRE(dblock(database, {"reap"}).exit == exited(0));
   CHECK(database.has_holder("held"));
   CHECK(database.has_holder("margin"));
@@ -43,12 +43,11 @@ TEST_CASE("reap leaves leases that are held or within their margin") {
 TEST_CASE("a dry run of reap changes nothing and says the same") {
   Database database;
   abandon(database, "dead");
-  const std::string before = database.column("dead", "version");
+  const std::string before = database.row("dead");
   const auto finished = dblock(database, {"reap", "--dry-run"});
   CHECK(finished.exit == exited(0));
   CHECK(finished.out.find("dead") != std::string::npos);
-  CHECK(database.column("dead", "version") == before);
-  CHECK(database.has_holder("dead"));
+  CHECK(database.row("dead") == before);
 }
 
 TEST_CASE("reap json lists what was abandoned") {
@@ -65,49 +64,42 @@ TEST_CASE("rows idle for longer than forget-after are deleted and younger or hel
   for (const char* key : {"old", "young", "kept"})
     REQUIRE(dblock(database, run_words(key, {}, {"true"})).exit == exited(0));
   REQUIRE(dblock(database, {"acquire", "--key", "held", "--ttl", "60s"}).exit == exited(0));
-  const std::string long_ago = "UTC_TIMESTAMP(6) - INTERVAL 500 DAY";
   // A row may go only when token and update_time are old as well.
-  database.sql("UPDATE dblock_lock SET update_time = " + long_ago + ", idle_since = " + long_ago +
-               ", token = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " + long_ago +
-               ") WHERE lock_key IN ('old', 'kept')");
-  database.sql(
-      "UPDATE dblock_lock SET keep_until = UTC_TIMESTAMP(6) + INTERVAL 1 DAY WHERE lock_key = 'kept'");
+  for (const char* key : {"old", "kept"}) {
+    database.age(key, 500 * k_day);
+    database.set_number(key, "token", database.micros(key, "update_time"));
+  }
+  database.set_keep_until("kept", k_day);
   CHECK(dblock(database, {"reap", "--dry-run"}).exit == exited(0));
-  CHECK(database.number("SELECT COUNT(*) FROM dblock_lock") == 4);
+  CHECK(database.rows() == 4);
   CHECK(dblock(database, {"reap", "--forget-after", "600d"}).exit == exited(0));
-  CHECK(database.number("SELECT COUNT(*) FROM dblock_lock") == 4);
+  CHECK(database.rows() == 4);
   CHECK(dblock(database, {"reap"}).exit == exited(0));
-  CHECK(database.column("old", "1").empty());
-  CHECK(database.column("young", "1") == "1");
-  CHECK(database.column("kept", "1") == "1");
-  CHECK(database.column("held", "1") == "1");
+  CHECK_FALSE(database.has_row("old"));
+  CHECK(database.has_row("young"));
+  CHECK(database.has_row("kept"));
+  CHECK(database.has_row("held"));
 }
 
 TEST_CASE("a row with a token from the last day stays whatever its age") {
   Database database;
   REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
-  database.sql(
-      "UPDATE dblock_lock SET update_time = UTC_TIMESTAMP(6) - INTERVAL 500 DAY, "
-      "idle_since = UTC_TIMESTAMP(6) - INTERVAL 500 DAY");
+  database.age("k", 500 * k_day);
   CHECK(dblock(database, {"reap", "--forget-after", "1d"}).exit == exited(0));
-  CHECK(database.column("k", "1") == "1");
+  CHECK(database.has_row("k"));
 }
 
 TEST_CASE("thousands of idle rows are forgotten in one reap") {
   Database database;
   REQUIRE(dblock(database, run_words("seed", {}, {"true"})).exit == exited(0));
-  const std::string old = "UTC_TIMESTAMP(6) - INTERVAL 500 DAY";
-  database.sql("UPDATE dblock_lock SET update_time = " + old + ", idle_since = " + old + ", token = 1");
-  database.sql(
-      "INSERT INTO dblock_lock SELECT CONCAT('row', s.seq), lock_value, create_time, update_time, "
-      "expire_time, token, version, "
-      "lock_count, kind, ttl_us, margin_us, heartbeat_us, hold_until, keep_until, revoke_time, idle_since, "
-      "holder_host, "
-      "holder_pid, holder_user, holder_command, holder_note, last_acquired_at, last_released_at, "
-      "last_outcome, "
-      "last_exit_code, success_acquired_at, success_released_at FROM dblock_lock, seq_1_to_5000 s");
+  database.age("seed", 500 * k_day);
+  database.set_number("seed", "token", 1);
+  std::vector<std::string> keys;
+  for (int i = 1; i <= 5000; ++i) keys.push_back("row" + std::to_string(i));
+  database.copy_row("seed", keys);
+  REQUIRE(database.rows() == 5001);
   REQUIRE(dblock(database, {"reap"}).exit == exited(0));
-  CHECK(database.number("SELECT COUNT(*) FROM dblock_lock") == 0);
+  CHECK(database.rows() == 0);
 }
 
 TEST_CASE("reap every repeats until TERM and then dies of it or exits 0") {
@@ -125,9 +117,9 @@ TEST_CASE("reap every repeats until TERM and then dies of it or exits 0") {
   CHECK(reaper.out().find("second") != std::string::npos);
 }
 
-TEST_CASE("reap every survives a server that is away for a while") {
+TEST_CASE("reap every survives a server that is away for a while", "[server]") {
   Server server;
-  Database database(server.address());
+  ServerDatabase database(server.address());
   Process reaper(dblock_spawn(database, {"reap", "--every", "200ms"}));
   server.stop_gracefully();
   CHECK(wait_until([&] { return !reaper.err().empty(); }));

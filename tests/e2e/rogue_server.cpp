@@ -83,7 +83,7 @@ class RogueServer {
   std::thread thread_;
 };
 
-TEST_CASE("a server that asks for a local file gets nothing") {
+TEST_CASE("a server that asks for a local file gets nothing", "[server]") {
   const TempDir directory;
   write_file(directory.file("secret"), "the-content-of-a-local-file\n");
   RogueServer rogue(directory.file("secret"));

@@ -37,10 +37,9 @@ TEST_CASE("the owner id in the job's environment is the one in the row") {
                           sh("echo $DBLOCK_OWNER > " + directory.file("owner.new") + "; mv " +
                              directory.file("owner.new") + " " + directory.file("owner") + "; sleep 60"))));
   await_file(process, directory.file("owner"));
-  Database& rows = const_cast<Database&>(database);
-  CHECK(read_file(directory.file("owner")) == rows.column("k", "lock_value") + "\n");
-  CHECK(rows.column("k", "holder_pid") == std::to_string(process.pid()));
-  CHECK(rows.column("k", "kind") == "run");
+  CHECK(read_file(directory.file("owner")) == database.column("k", "lock_value") + "\n");
+  CHECK(database.column("k", "holder_pid") == std::to_string(process.pid()));
+  CHECK(database.column("k", "kind") == "run");
 }
 
 TEST_CASE("an owner id reads host and pid and time and ends in 128 random bits") {

@@ -111,7 +111,7 @@ TEST_CASE("an unwritable status file is 78 before acquiring") {
     CHECK(ends_with_exit_line(finished.err, 78));
   }
   CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
-  CHECK(database.number("SELECT COUNT(*) FROM dblock_lock") == 0);
+  CHECK(database.rows() == 0);
 }
 
 TEST_CASE("a relative status file is relative to where dblock was started") {
@@ -235,8 +235,8 @@ TEST_CASE("leftovers leave leaves them all") {
   }
 }
 
-TEST_CASE("one warning tells of a slow acquisition") {
-  const Database database;
+TEST_CASE("one warning tells of a slow acquisition", "[server]") {
+  const ServerDatabase database;
   Proxy proxy(database.server());
   proxy.delay(150ms);
   auto spec = dblock_spawn(database, run_words("k", {"--warn-after", "200ms"}, {"true"}));

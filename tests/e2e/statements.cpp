@@ -8,22 +8,22 @@ namespace dblock::test {
 namespace {
 
 // Statements and prepares that the server has counted since it started; reading them costs one.
-long long statements_so_far(Database& database) {
+long long statements_so_far(ServerDatabase& database) {
   return database.number(
       "SELECT SUM(variable_value) FROM information_schema.global_status "
       "WHERE variable_name IN ('QUESTIONS', 'COM_STMT_PREPARE')");
 }
 
 template <typename Act>
-long long cost_of(Database& database, Act&& act) {
+long long cost_of(ServerDatabase& database, Act&& act) {
   const long long before = statements_so_far(database);
   act();
   return statements_so_far(database) - before - 1;
 }
 
-TEST_CASE("an uncontended run on an existing row costs at most three statements") {
+TEST_CASE("an uncontended run on an existing row costs at most three statements", "[server]") {
   Server server;
-  Database database(server.address());
+  ServerDatabase database(server.address());
   REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
   // Logging in and saying goodbye counts as well; it is no statement.
   const long long session =
@@ -36,8 +36,8 @@ TEST_CASE("an uncontended run on an existing row costs at most three statements"
   }
 }
 
-TEST_CASE("no statement uses the forms that the protocol forbids") {
-  Database database;
+TEST_CASE("no statement uses the forms that the protocol forbids", "[server]") {
+  ServerDatabase database;
   Proxy proxy(database.server());
   const Words env{"DBLOCK_DB=" + proxy.url(database.name())};
   REQUIRE(dblock_bare(run_words("k", {"--ttl", "1s"}, {"sleep", "0.7"}), env).exit == exited(0));
@@ -55,8 +55,8 @@ TEST_CASE("no statement uses the forms that the protocol forbids") {
   }
 }
 
-TEST_CASE("the server is not asked more often than the heartbeat says") {
-  Database database;
+TEST_CASE("the server is not asked more often than the heartbeat says", "[server]") {
+  ServerDatabase database;
   Proxy proxy(database.server());
   REQUIRE(dblock_bare(run_words("k", {"--ttl", "6s", "--heartbeat", "300ms"}, {"sleep", "1.4"}),
                       {"DBLOCK_DB=" + proxy.url(database.name())})
@@ -66,9 +66,9 @@ TEST_CASE("the server is not asked more often than the heartbeat says") {
   CHECK(count <= 4 + 6);
 }
 
-TEST_CASE("keys with quotes and backslashes are data under any sql mode") {
+TEST_CASE("keys with quotes and backslashes are data under any sql mode", "[server]") {
   Server server;
-  Database database(server.address());
+  ServerDatabase database(server.address());
   for (const char* mode : {"", "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT",
                            "SIMULTANEOUS_ASSIGNMENT,STRICT_ALL_TABLES", "ORACLE"}) {
     database.sql(std::string("SET GLOBAL sql_mode = '") + mode + "'");
@@ -83,9 +83,9 @@ TEST_CASE("keys with quotes and backslashes are data under any sql mode") {
   CHECK(database.number("SELECT COUNT(*) FROM dblock_lock") == 6);
 }
 
-TEST_CASE("session time zones change nothing") {
+TEST_CASE("session time zones change nothing", "[server]") {
   Server server;
-  Database database(server.address());
+  ServerDatabase database(server.address());
   // The server's tables of zones are empty; offsets at both ends of the world do as well.
   for (const char* zone : {"+13:00", "-12:59", "+05:45", "+00:00"}) {
     database.sql(std::string("SET GLOBAL time_zone = '") + zone + "'");
@@ -103,10 +103,10 @@ TEST_CASE("session time zones change nothing") {
   }
 }
 
-TEST_CASE("the hours around a change to and from summer time change nothing") {
+TEST_CASE("the hours around a change to and from summer time change nothing", "[server]") {
   // The server itself lives in a zone with summer time; sessions of an ordinary account get a fixed clock.
   Server server;
-  Database database(server.address());
+  ServerDatabase database(server.address());
   const auto loaded = run_program({.argv = sh("mariadb-tzinfo-to-sql /usr/share/zoneinfo/Europe/Berlin "
                                               "Europe/Berlin | mariadb --no-defaults -u root -S " +
                                               database.server().socket + " mysql")});
@@ -136,9 +136,9 @@ TEST_CASE("the hours around a change to and from summer time change nothing") {
   database.sql("SET GLOBAL init_connect = ''");
 }
 
-TEST_CASE("two renewals within one microsecond both succeed") {
+TEST_CASE("two renewals within one microsecond both succeed", "[server]") {
   Server server;
-  Database database(server.address());
+  ServerDatabase database(server.address());
   database.sql("SET GLOBAL init_connect = 'SET timestamp = 1774746000.5'");
   const auto acquired = dblock(database, {"acquire", "--key", "k", "--ttl", "60s"});
   const std::string owner = lines(acquired.out).at(0);
@@ -147,9 +147,9 @@ TEST_CASE("two renewals within one microsecond both succeed") {
   CHECK(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
 }
 
-TEST_CASE("statement-based replication raises no warning of an unsafe statement") {
+TEST_CASE("statement-based replication raises no warning of an unsafe statement", "[server]") {
   Server server({"--log-bin=binlog", "--server-id=1", "--binlog-format=STATEMENT"});
-  Database database(server.address());
+  ServerDatabase database(server.address());
   for (int i = 0; i < 2; ++i)
     REQUIRE(dblock(database, run_words("k", {"--ttl", "1s"}, {"sleep", "0.4"})).exit == exited(0));
   REQUIRE(dblock(database, {"reap"}).exit == exited(0));

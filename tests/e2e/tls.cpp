@@ -44,14 +44,14 @@ class Certificates {
   TempDir directory_;
 };
 
-Exit inspect_with(const Database& database, const std::string& parameters) {
+Exit inspect_with(const ServerDatabase& database, const std::string& parameters) {
   const auto finished = dblock_bare({"inspect"}, {"DBLOCK_DB=" + database.tcp_url() + "?" + parameters});
   UNSCOPED_INFO(parameters << ": " << finished.err);
   return finished.exit;
 }
 
-TEST_CASE("a server without tls is refused by every mode that demands it") {
-  const Database database;
+TEST_CASE("a server without tls is refused by every mode that demands it", "[server]") {
+  const ServerDatabase database;
   const Certificates certificates;
   CHECK(inspect_with(database, "tls=off") == exited(0));
   CHECK(inspect_with(database, "tls=prefer") == exited(0));
@@ -60,8 +60,8 @@ TEST_CASE("a server without tls is refused by every mode that demands it") {
   CHECK(inspect_with(database, "tls=verify-full&tls-ca=" + certificates.file("ca.pem")) != exited(0));
 }
 
-TEST_CASE("no run starts its job when tls is demanded and not to be had") {
-  const Database database;
+TEST_CASE("no run starts its job when tls is demanded and not to be had", "[server]") {
+  const ServerDatabase database;
   const TempDir directory;
   const auto finished = dblock_bare(run_words("k", {}, {"touch", directory.file("ran")}),
                                     {"DBLOCK_DB=" + database.tcp_url() + "?tls=require"});
@@ -72,10 +72,10 @@ TEST_CASE("no run starts its job when tls is demanded and not to be had") {
   CHECK(read_file(directory.file("ran")).empty());
 }
 
-TEST_CASE("a server with a good certificate is accepted by every mode") {
+TEST_CASE("a server with a good certificate is accepted by every mode", "[server]") {
   const Certificates certificates;
   const Server server(certificates.server_options("server"));
-  Database database(server.address());
+  ServerDatabase database(server.address());
   const std::string ca = "&tls-ca=" + certificates.file("ca.pem");
   CHECK(inspect_with(database, "tls=prefer") == exited(0));
   CHECK(inspect_with(database, "tls=require") == exited(0));
@@ -92,19 +92,19 @@ TEST_CASE("a server with a good certificate is accepted by every mode") {
         exited(77));
 }
 
-TEST_CASE("a certificate of a foreign authority is refused by verify-ca and verify-full") {
+TEST_CASE("a certificate of a foreign authority is refused by verify-ca and verify-full", "[server]") {
   const Certificates certificates;
   const Server server(certificates.server_options("server"));
-  const Database database(server.address());
+  const ServerDatabase database(server.address());
   const std::string ca = "&tls-ca=" + certificates.file("foreign.pem");
   CHECK(inspect_with(database, "tls=verify-ca" + ca) != exited(0));
   CHECK(inspect_with(database, "tls=verify-full" + ca) != exited(0));
 }
 
-TEST_CASE("a certificate for another name is refused by verify-full") {
+TEST_CASE("a certificate for another name is refused by verify-full", "[server]") {
   const Certificates certificates;
   const Server server(certificates.server_options("wrong"));
-  const Database database(server.address());
+  const ServerDatabase database(server.address());
   const std::string ca = "&tls-ca=" + certificates.file("ca.pem");
   CHECK(inspect_with(database, "tls=verify-full" + ca) != exited(0));
 }

@@ -86,7 +86,7 @@ TEST_CASE("a signal at any moment of a start leaves no job and no lock") {
   }
 }
 
-TEST_CASE("connection errors are retried until the wait is over") {
+TEST_CASE("connection errors are retried until the wait is over", "[server]") {
   const auto before = steady_clock::now();
   const auto finished =
       dblock_bare(run_words("k", {"--wait", "800ms"}, {"true"}), {"DBLOCK_DB=mysql://app@127.0.0.1:1/d"});
@@ -95,9 +95,9 @@ TEST_CASE("connection errors are retried until the wait is over") {
   CHECK(steady_clock::now() - before >= 800ms);
 }
 
-TEST_CASE("a server that comes up during the wait is found") {
+TEST_CASE("a server that comes up during the wait is found", "[server]") {
   Server server;
-  Database database(server.address());
+  ServerDatabase database(server.address());
   server.stop_gracefully();
   Process waiter(dblock_spawn(database, run_words("k", {"--wait", "60s"}, {"true"})));
   pause_for(300ms);
@@ -106,8 +106,8 @@ TEST_CASE("a server that comes up during the wait is found") {
   CHECK(waiter.wait() == exited(0));
 }
 
-TEST_CASE("a waiter survives the loss of its connection") {
-  Database database;
+TEST_CASE("a waiter survives the loss of its connection", "[server]") {
+  ServerDatabase database;
   Proxy proxy(database.server());
   REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
   const std::string owner = database.column("k", "lock_value");

@@ -67,7 +67,7 @@ TEST_CASE("kill -9 of dblock at any moment of its start leaves no job and frees 
     INFO("after " << delay_ms << " ms");
     CHECK(wait_until([&] { return process.tree().empty(); }, 3s * slowness()));
     CHECK_FALSE(database.has_holder("k"));
-    if (database.has_holder("k")) database.sql("DELETE FROM dblock_lock");
+    if (database.has_holder("k")) database.delete_rows();
   }
 }
 
@@ -128,9 +128,9 @@ TEST_CASE("a dblock frozen for less than the lease goes on") {
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("a frozen guardian does not keep dblock from ending a run whose lease is lost") {
+TEST_CASE("a frozen guardian does not keep dblock from ending a run whose lease is lost", "[server]") {
   Server server;
-  Database database(server.address());
+  ServerDatabase database(server.address());
   TreeRun run(database, {"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"});
   const long long seen = database.expires_micros("k");
   long long expires = 0;

@@ -50,7 +50,8 @@ TEST_CASE("a lease taken by hand from the table is noticed as lost and the other
       dblock_spawn(database, run_words("k", {"--ttl", "20s", "--heartbeat", "300ms", "--kill-grace", "500ms"},
                                        tree_job(directory))));
   await_file(process, directory.file("up"));
-  database.sql("UPDATE dblock_lock SET lock_value = 'thief', token = token + 1 WHERE lock_key = 'k'");
+  database.set_number("k", "token", std::stoll(database.column("k", "token")) + 1);
+  database.set_text("k", "lock_value", "thief");
   CHECK(process.wait() == exited(76));
   CHECK(database.column("k", "lock_value") == "thief");
 }
@@ -61,7 +62,7 @@ TEST_CASE("a deleted row is a lost lease") {
   Process process(
       dblock_spawn(database, run_words("k", {"--ttl", "20s", "--heartbeat", "300ms"}, {"sleep", "60"})));
   REQUIRE(wait_until([&] { return database.has_holder("k"); }));
-  database.sql("DELETE FROM dblock_lock");
+  database.delete_rows();
   CHECK(process.wait() == exited(76));
   CHECK(process.tree().empty());
 }

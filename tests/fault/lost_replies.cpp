@@ -9,20 +9,20 @@
 namespace dblock::test {
 namespace {
 
-Spawn through(const Proxy& proxy, const Database& database, const Words& words) {
+Spawn through(const Proxy& proxy, const ServerDatabase& database, const Words& words) {
   auto spec = dblock_spawn(database, words);
   spec.env = {"DBLOCK_DB=" + proxy.url(database.name())};
   return spec;
 }
 
 // Every statement of an undisturbed run, in order, on a row that exists or not.
-std::vector<std::string> statements_of_run(Database& database, const std::string& key) {
+std::vector<std::string> statements_of_run(ServerDatabase& database, const std::string& key) {
   Proxy proxy(database.server());
   REQUIRE(run_program(through(proxy, database, run_words(key, {}, {"true"}))).exit == exited(0));
   return proxy.statements();
 }
 
-void check_one_job_and_no_lock(Database& database, const std::string& key, const std::string& log,
+void check_one_job_and_no_lock(ServerDatabase& database, const std::string& key, const std::string& log,
                                std::size_t jobs) {
   CHECK(lines(read_file(log)).size() == 2 * jobs);
   CHECK(exclusion_violation(read_intervals(log)).empty());
@@ -30,8 +30,8 @@ void check_one_job_and_no_lock(Database& database, const std::string& key, const
   CHECK(dblock(database, run_words(key, {}, {"true"})).exit == exited(0));
 }
 
-TEST_CASE("the reply to the acquiring UPDATE is lost: read back and one job runs") {
-  Database database;
+TEST_CASE("the reply to the acquiring UPDATE is lost: read back and one job runs", "[server]") {
+  ServerDatabase database;
   const TempDir directory;
   const std::string log = directory.file("log");
   REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
@@ -45,8 +45,8 @@ TEST_CASE("the reply to the acquiring UPDATE is lost: read back and one job runs
   check_one_job_and_no_lock(database, "k", log, 1);
 }
 
-TEST_CASE("the reply to the acquiring INSERT is lost: read back and one job runs") {
-  Database database;
+TEST_CASE("the reply to the acquiring INSERT is lost: read back and one job runs", "[server]") {
+  ServerDatabase database;
   const TempDir directory;
   const std::string log = directory.file("log");
   Proxy proxy(database.server());
@@ -60,8 +60,8 @@ TEST_CASE("the reply to the acquiring INSERT is lost: read back and one job runs
   check_one_job_and_no_lock(database, "fresh", log, 1);
 }
 
-TEST_CASE("an acquiring statement that never arrived is resolved too") {
-  Database database;
+TEST_CASE("an acquiring statement that never arrived is resolved too", "[server]") {
+  ServerDatabase database;
   const TempDir directory;
   for (const char* verb : {"UPDATE", "INSERT"}) {
     const std::string log = directory.file(verb);
@@ -77,8 +77,9 @@ TEST_CASE("an acquiring statement that never arrived is resolved too") {
   }
 }
 
-TEST_CASE("a reply lost on the way to acquire for a script leaves exactly the lease that is reported") {
-  Database database;
+TEST_CASE("a reply lost on the way to acquire for a script leaves exactly the lease that is reported",
+          "[server]") {
+  ServerDatabase database;
   REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
   Proxy proxy(database.server());
   proxy.cut(Proxy::Cut::before_reply, containing("UPDATE"));
@@ -90,8 +91,8 @@ TEST_CASE("a reply lost on the way to acquire for a script leaves exactly the le
   CHECK(database.column("k", "lock_value") + "\n" == finished.out);
 }
 
-TEST_CASE("the reply to the release is lost: the run keeps its code and the lock is free") {
-  Database database;
+TEST_CASE("the reply to the release is lost: the run keeps its code and the lock is free", "[server]") {
+  ServerDatabase database;
   const auto statements = statements_of_run(database, "k");
   REQUIRE_FALSE(statements.empty());
   const std::string release_start = statements.back().substr(0, 40);
@@ -111,8 +112,8 @@ TEST_CASE("the reply to the release is lost: the run keeps its code and the lock
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("replies to renewals are lost again and again: the run survives") {
-  Database database;
+TEST_CASE("replies to renewals are lost again and again: the run survives", "[server]") {
+  ServerDatabase database;
   Proxy proxy(database.server());
   const TempDir directory;
   Process process(through(proxy, database,
@@ -129,8 +130,8 @@ TEST_CASE("replies to renewals are lost again and again: the run survives") {
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("whichever statement of a run is cut there is at most one job and no lock is left") {
-  Database database;
+TEST_CASE("whichever statement of a run is cut there is at most one job and no lock is left", "[server]") {
+  ServerDatabase database;
   const TempDir directory;
   const auto on_existing_row = statements_of_run(database, "k").size();
   for (const auto how : {Proxy::Cut::before_statement, Proxy::Cut::before_reply}) {
@@ -158,8 +159,8 @@ TEST_CASE("whichever statement of a run is cut there is at most one job and no l
   }
 }
 
-TEST_CASE("a signal while the outcome of the acquisition is unknown leaves no lock") {
-  Database database;
+TEST_CASE("a signal while the outcome of the acquisition is unknown leaves no lock", "[server]") {
+  ServerDatabase database;
   REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
   Proxy proxy(database.server());
   const TempDir directory;
@@ -185,8 +186,8 @@ TEST_CASE("a signal while the outcome of the acquisition is unknown leaves no lo
   }));
 }
 
-TEST_CASE("an acquisition that stays unknown starts nothing") {
-  Database database;
+TEST_CASE("an acquisition that stays unknown starts nothing", "[server]") {
+  ServerDatabase database;
   REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
   Proxy proxy(database.server());
   const TempDir directory;

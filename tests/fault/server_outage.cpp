@@ -10,7 +10,7 @@ namespace dblock::test {
 namespace {
 
 // Returns expire_time right after a renewal was seen, so that no other follows before the caller acts.
-long long fresh_expiry(Database& database, const std::string& key) {
+long long fresh_expiry(ServerDatabase& database, const std::string& key) {
   const long long seen = database.expires_micros(key);
   long long now = 0;
   REQUIRE(wait_until([&] { return (now = database.expires_micros(key)) > seen; }));
@@ -30,9 +30,9 @@ Words patient_job(const TempDir& directory) {
 }
 
 TEST_CASE("a server frozen for longer than the ttl ends the whole tree before expire_time with 76",
-          "[tsan]") {
+          "[server][tsan]") {
   Server server;
-  Database database(server.address());
+  ServerDatabase database(server.address());
   const TempDir directory;
   auto words = run_words("k", k_short_lease, tree_job(directory));
   words.insert(words.begin() + 3, {"--status-file", directory.file("status")});
@@ -62,8 +62,8 @@ TEST_CASE("a server frozen for longer than the ttl ends the whole tree before ex
   CHECK_FALSE(job_tree.empty());
 }
 
-TEST_CASE("a network that swallows packets ends the tree before expire_time with 76") {
-  Database database;
+TEST_CASE("a network that swallows packets ends the tree before expire_time with 76", "[server]") {
+  ServerDatabase database;
   const TempDir directory;
   Proxy proxy(database.server());
   auto spec = dblock_spawn(database, run_words("k", k_short_lease, tree_job(directory)));
@@ -82,9 +82,9 @@ TEST_CASE("a network that swallows packets ends the tree before expire_time with
   CHECK(process.wait(20s * slowness()) == exited(76));
 }
 
-TEST_CASE("a job that would have exited 0 after the lease was lost is 76 all the same") {
+TEST_CASE("a job that would have exited 0 after the lease was lost is 76 all the same", "[server]") {
   Server server;
-  Database database(server.address());
+  ServerDatabase database(server.address());
   const TempDir directory;
   Process process(dblock_spawn(database, run_words("k", k_short_lease,
                                                    sh("trap 'exit 0' TERM; touch " + directory.file("up") +
@@ -94,9 +94,9 @@ TEST_CASE("a job that would have exited 0 after the lease was lost is 76 all the
   CHECK(process.wait(20s * slowness()) == exited(76));
 }
 
-TEST_CASE("a server killed and gone for longer than the ttl is 76") {
+TEST_CASE("a server killed and gone for longer than the ttl is 76", "[server]") {
   Server server;
-  Database database(server.address());
+  ServerDatabase database(server.address());
   const TempDir directory;
   Process process(dblock_spawn(database, run_words("k", k_short_lease, tree_job(directory))));
   await_file(process, directory.file("up"));
@@ -112,9 +112,9 @@ TEST_CASE("a server killed and gone for longer than the ttl is 76") {
   CHECK(process.wait(20s * slowness()) == exited(76));
 }
 
-TEST_CASE("an outage shorter than the lease is survived", "[tsan]") {
+TEST_CASE("an outage shorter than the lease is survived", "[server][tsan]") {
   Server server;
-  Database database(server.address());
+  ServerDatabase database(server.address());
   const TempDir directory;
   Process process(
       dblock_spawn(database, run_words("k", {"--ttl", "6s", "--heartbeat", "400ms", "--kill-grace", "500ms"},
@@ -131,9 +131,9 @@ TEST_CASE("an outage shorter than the lease is survived", "[tsan]") {
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("a server restart mid-run is survived with the same lease") {
+TEST_CASE("a server restart mid-run is survived with the same lease", "[server]") {
   Server server;
-  Database database(server.address());
+  ServerDatabase database(server.address());
   for (const bool graceful : {true, false}) {
     const TempDir directory;
     Process process(dblock_spawn(
@@ -162,8 +162,8 @@ TEST_CASE("a server restart mid-run is survived with the same lease") {
   }
 }
 
-TEST_CASE("killed connections are replaced and the run goes on") {
-  Database database;
+TEST_CASE("killed connections are replaced and the run goes on", "[server]") {
+  ServerDatabase database;
   const TempDir directory;
   Process process(dblock_spawn(
       database, run_words("k", {"--ttl", "6s", "--heartbeat", "300ms"}, patient_job(directory))));
@@ -183,9 +183,9 @@ TEST_CASE("killed connections are replaced and the run goes on") {
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("a server that turns read-only for a while is survived") {
+TEST_CASE("a server that turns read-only for a while is survived", "[server]") {
   Server server;
-  Database database(server.address());
+  ServerDatabase database(server.address());
   const TempDir directory;
   Process process(
       dblock_spawn(database, run_words("k", {"--ttl", "6s", "--heartbeat", "300ms", "--kill-grace", "500ms"},
@@ -199,8 +199,8 @@ TEST_CASE("a server that turns read-only for a while is survived") {
   CHECK(process.wait() == exited(5));
 }
 
-TEST_CASE("a row locked by somebody's transaction for a while is survived") {
-  Database database;
+TEST_CASE("a row locked by somebody's transaction for a while is survived", "[server]") {
+  ServerDatabase database;
   const TempDir directory;
   Process process(dblock_spawn(
       database, run_words("k", {"--ttl", "12s", "--heartbeat", "300ms"}, patient_job(directory))));
@@ -215,9 +215,9 @@ TEST_CASE("a row locked by somebody's transaction for a while is survived") {
   CHECK(process.wait() == exited(5));
 }
 
-TEST_CASE("a global read lock for longer than the ttl ends the job before expire_time") {
+TEST_CASE("a global read lock for longer than the ttl ends the job before expire_time", "[server]") {
   Server server;
-  Database database(server.address());
+  ServerDatabase database(server.address());
   const TempDir directory;
   Process process(dblock_spawn(database, run_words("k", k_short_lease, tree_job(directory))));
   await_file(process, directory.file("up"));
@@ -236,9 +236,9 @@ TEST_CASE("a global read lock for longer than the ttl ends the job before expire
   backup.sql("UNLOCK TABLES");
 }
 
-TEST_CASE("a job that ends while the server is away keeps its own code with one warning") {
+TEST_CASE("a job that ends while the server is away keeps its own code with one warning", "[server]") {
   Server server;
-  Database database(server.address());
+  ServerDatabase database(server.address());
   const TempDir directory;
   auto words = run_words("k",
                          {"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms", "--status-file",

@@ -1,84 +1,30 @@
 #include "support/database.hpp"
 
-#include <mysql.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <stdexcept>
+#include <string_view>
 
 #include "support/dblock.hpp"
+#include "support/local_file.hpp"
 
 namespace dblock::test {
-
-struct Connection::Session {
-  Session() : handle(mysql_init(nullptr)) {}
-  ~Session() { mysql_close(handle); }
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
-
-  [[nodiscard]] bool connect(const ServerAddress& server, const std::string& user,
-                             const std::string& database) {
-    const unsigned connect_seconds = 5;
-    const unsigned answer_seconds = 30;
-    mysql_options(handle, MYSQL_OPT_CONNECT_TIMEOUT, &connect_seconds);
-    mysql_options(handle, MYSQL_OPT_READ_TIMEOUT, &answer_seconds);
-    mysql_options(handle, MYSQL_SET_CHARSET_NAME, "utf8mb4");
-    return mysql_real_connect(handle, "localhost", user.c_str(), nullptr,
-                              database.empty() ? nullptr : database.c_str(), 0, server.socket.c_str(),
-                              0) != nullptr;
-  }
-
-  MYSQL* handle;
-};
-
-Connection::Connection(ServerAddress address, std::string user, std::string database)
-    : address_(std::move(address)), user_(std::move(user)), database_(std::move(database)) {}
-Connection::~Connection() = default;
-Connection::Connection(Connection&&) noexcept = default;
-
-void Connection::open() {
-  auto session = std::make_unique<Session>();
-  if (!session->connect(address_, user_, database_))
-    throw std::runtime_error(std::string("cannot connect: ") + mysql_error(session->handle));
-  session_ = std::move(session);
-  sql("SET time_zone = '+00:00'");
-}
-
-bool Connection::can_connect(const ServerAddress& address, const std::string& user) {
-  Session session;
-  return session.connect(address, user, "");
-}
-
-std::vector<Row> Connection::sql(const std::string& query) {
-  if (session_ && mysql_ping(session_->handle) != 0) session_.reset();
-  if (!session_) open();
-  MYSQL* const handle = session_->handle;
-  if (mysql_real_query(handle, query.data(), query.size()) != 0)
-    throw std::runtime_error(std::string(mysql_error(handle)) + " in: " + query);
-  std::vector<Row> rows;
-  MYSQL_RES* const result = mysql_store_result(handle);
-  if (result == nullptr) return rows;
-  const unsigned columns = mysql_num_fields(result);
-  while (MYSQL_ROW cells = mysql_fetch_row(result)) {
-    const unsigned long* const lengths = mysql_fetch_lengths(result);
-    Row& row = rows.emplace_back();
-    for (unsigned i = 0; i < columns; ++i)
-      row.push_back(cells[i] == nullptr ? "NULL" : std::string(cells[i], lengths[i]));
-  }
-  mysql_free_result(result);
-  return rows;
-}
-
-std::string Connection::value(const std::string& query) {
-  const auto rows = sql(query);
-  return rows.empty() ? "" : rows.front().at(0);
-}
-
-long long Connection::number(const std::string& query) {
-  const std::string text = value(query);
-  return text.empty() || text == "NULL" ? 0 : std::stoll(text);
-}
-
 namespace {
+
+using std::chrono::microseconds;
+
+const std::vector<std::string> k_times{"create_time",         "update_time",        "expire_time",
+                                       "hold_until",          "keep_until",         "revoke_time",
+                                       "idle_since",          "last_acquired_at",   "last_released_at",
+                                       "success_acquired_at", "success_released_at"};
+
+// All columns that both stores have, but lock_key.
+constexpr const char* k_rest_of_row =
+    "lock_value, create_time, update_time, expire_time, token, version, lock_count, kind, ttl_us, margin_us, "
+    "heartbeat_us, hold_until, keep_until, revoke_time, idle_since, holder_host, holder_pid, holder_user, "
+    "holder_command, holder_note, last_acquired_at, last_released_at, last_outcome, last_exit_code, "
+    "success_acquired_at, success_released_at";
 
 std::string new_name() {
   static unsigned count = 0;
@@ -86,63 +32,172 @@ std::string new_name() {
          std::to_string(++count);
 }
 
+// A database on a server, created and dropped with this object.
+class ServerStore final : public StoreBackend {
+ public:
+  ServerStore(ServerAddress server, std::string name)
+      : server_(std::move(server)), name_(std::move(name)), root_(server_, "root", name_) {
+    Connection(server_).sql("CREATE DATABASE " + name_);
+  }
+  ~ServerStore() override {
+    try {
+      Connection(server_).sql("DROP DATABASE IF EXISTS " + name_);
+    } catch (const std::exception&) {
+      // The server is stopped or frozen; its directory goes with it.
+    }
+  }
+  ServerStore(const ServerStore&) = delete;
+  ServerStore& operator=(const ServerStore&) = delete;
+
+  [[nodiscard]] std::string url() const override { return server_.url(name_); }
+  std::vector<Row> sql(const std::string& query) override { return root_.sql(query); }
+  [[nodiscard]] long long schema_version() override {
+    return sql("SHOW TABLES").empty() ? 0 : root_.number("SELECT MAX(version) FROM dblock_migration");
+  }
+  void set_schema_version(long long version) override {
+    sql("INSERT INTO dblock_migration VALUES (" + std::to_string(version) +
+        ", 'by_a_test.sql', UTC_TIMESTAMP(6))");
+  }
+  [[nodiscard]] std::string text(const std::string& bytes) const override { return sql_hex(bytes); }
+  [[nodiscard]] std::string micros_of(const std::string& time) const override {
+    return "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', " + time + ")";
+  }
+  [[nodiscard]] std::string moved(const std::string& time, long long by) const override {
+    return time + " + INTERVAL " + std::to_string(by) + " MICROSECOND";
+  }
+  [[nodiscard]] std::string time_at(long long micros) const override { return moved("'1970-01-01'", micros); }
+  [[nodiscard]] std::string more_columns() const override { return ""; }
+
+ private:
+  ServerAddress server_;
+  std::string name_;
+  Connection root_;
+};
+
 }  // namespace
 
-Database::Database(ServerAddress server, Schema schema)
-    : server_(std::move(server)), name_(new_name()), root_(server_, "root", name_) {
-  Connection(server_).sql("CREATE DATABASE " + name_);
-  if (schema == Schema::none) return;
+bool local_run() {
+  const char* const store = std::getenv("DBLOCK_TEST_STORE");
+  return store != nullptr && std::string_view(store) == "sqlite";
+}
+
+Database::Database(Schema schema)
+    : Database(local_run() ? new_local_store() : std::make_unique<ServerStore>(shared_server(), new_name())) {
+  if (schema == Schema::migrated) migrate();
+}
+
+Database::Database(std::unique_ptr<StoreBackend> backend) : backend_(std::move(backend)) {}
+Database::~Database() = default;
+
+void Database::migrate() const {
   const auto migrated = dblock(*this, {"migrate"});
   if (migrated.exit != exited(0)) throw std::runtime_error("dblock migrate failed: " + migrated.err);
 }
 
-Database::~Database() {
+std::string Database::column(const std::string& key, const std::string& name) const {
+  const auto found =
+      backend_->sql("SELECT " + name + " FROM dblock_lock WHERE lock_key = " + backend_->text(key));
+  return found.empty() ? "" : found.front().at(0);
+}
+
+long long Database::micros(const std::string& key, const std::string& name) const {
+  const std::string text = column(key, backend_->micros_of(name));
+  return text.empty() || text == "NULL" ? 0 : std::stoll(text);
+}
+
+bool Database::has_row(const std::string& key) const {
+  return !column(key, "1").empty();
+}
+
+bool Database::has_holder(const std::string& key) const {
+  const std::string owner = column(key, "lock_value");
+  return !owner.empty() && owner != "NULL";
+}
+
+std::string Database::row(const std::string& key) const {
+  const auto found = backend_->sql("SELECT * FROM dblock_lock WHERE lock_key = " + backend_->text(key));
+  std::string all;
+  for (const auto& row : found) {
+    for (const auto& cell : row) all += cell + "|";
+  }
+  return all;
+}
+
+long long Database::rows() const {
+  return std::stoll(backend_->sql("SELECT COUNT(*) FROM dblock_lock").front().at(0));
+}
+
+void Database::update(const std::string& assignments, const std::string& key) {
+  backend_->sql("UPDATE dblock_lock SET " + assignments + " WHERE lock_key = " + backend_->text(key));
+}
+
+void Database::age(const std::string& key, microseconds by) {
+  std::string assignments;
+  for (const auto& time : k_times)
+    assignments += (assignments.empty() ? "" : ", ") + time + " = " + backend_->moved(time, -by.count());
+  update(assignments, key);
+}
+
+void Database::age_until_expired(const std::string& key, microseconds for_long) {
+  age(key, microseconds(expires_micros(key) - realtime_micros()) + for_long);
+}
+
+void Database::set_keep_until(const std::string& key, microseconds from_now) {
+  update("keep_until = " + backend_->time_at(realtime_micros() + from_now.count()), key);
+}
+
+void Database::set_number(const std::string& key, const std::string& column, long long value) {
+  update(column + " = " + std::to_string(value), key);
+}
+
+void Database::set_text(const std::string& key, const std::string& column, const std::string& bytes) {
+  update(column + " = " + backend_->text(bytes), key);
+}
+
+void Database::rename_row(const std::string& key, const std::string& new_key) {
+  set_text(key, "lock_key", new_key);
+}
+
+void Database::copy_row(const std::string& key, const std::vector<std::string>& new_keys) {
+  const std::string rest = k_rest_of_row + backend_->more_columns();
+  constexpr std::size_t k_batch = 400;  // SQLite takes no more than 500 parts of a UNION
+  for (std::size_t from = 0; from < new_keys.size(); from += k_batch) {
+    std::string names;
+    for (std::size_t i = from; i < std::min(from + k_batch, new_keys.size()); ++i)
+      names += (names.empty() ? "SELECT " : " UNION ALL SELECT ") + backend_->text(new_keys[i]) + " AS name";
+    backend_->sql("INSERT INTO dblock_lock (lock_key, " + rest + ") SELECT names.name, " + rest +
+                  " FROM dblock_lock, (" + names + ") AS names WHERE lock_key = " + backend_->text(key));
+  }
+}
+
+void Database::delete_rows() {
+  backend_->sql("DELETE FROM dblock_lock");
+}
+
+ServerDatabase::ServerDatabase(ServerAddress server, Schema schema)
+    : ServerDatabase(std::move(server), new_name(), schema) {}
+
+ServerDatabase::ServerDatabase(ServerAddress server, std::string name, Schema schema)
+    : Database(std::make_unique<ServerStore>(server, name)),
+      server_(std::move(server)),
+      name_(std::move(name)),
+      root_(server_, "root", name_) {
+  if (schema == Schema::migrated) migrate();
+}
+
+ServerDatabase::~ServerDatabase() {
   try {
-    Connection root(server_);
-    for (const auto& account : accounts_) root.sql("DROP USER IF EXISTS " + account + "@'%'");
-    root.sql("DROP DATABASE IF EXISTS " + name_);
+    for (const auto& account : accounts_) root_.sql("DROP USER IF EXISTS " + account + "@'%'");
   } catch (const std::exception&) {
     // The server is stopped or frozen; its directory goes with it.
   }
 }
 
-std::string Database::account(const std::string& clause, const std::string& privileges) {
+std::string ServerDatabase::account(const std::string& clause, const std::string& privileges) {
   accounts_.push_back("u" + name_.substr(1) + "_" + std::to_string(accounts_.size()));
   root_.sql("CREATE USER " + accounts_.back() + "@'%' " + clause);
   root_.sql("GRANT " + privileges + " ON " + name_ + ".* TO " + accounts_.back() + "@'%'");
   return accounts_.back();
-}
-
-std::string Database::column(const std::string& key, const std::string& expression) {
-  return root_.value("SELECT " + expression + " FROM " + name_ +
-                     ".dblock_lock WHERE lock_key = " + sql_hex(key));
-}
-
-long long Database::expires_micros(const std::string& key) {
-  const std::string text = column(key, "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', expire_time)");
-  return text.empty() || text == "NULL" ? 0 : std::stoll(text);
-}
-
-bool Database::has_holder(const std::string& key) {
-  const std::string owner = column(key, "lock_value");
-  return !owner.empty() && owner != "NULL";
-}
-
-std::string sql_quote(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("''") : c == '\\' ? "\\\\" : std::string(1, c);
-  return quoted + "'";
-}
-
-std::string sql_hex(const std::string& bytes) {
-  static constexpr char k_digits[] = "0123456789abcdef";
-  std::string text = "x'";
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    text += k_digits[byte >> 4U];
-    text += k_digits[byte & 15U];
-  }
-  return text + "'";
 }
 
 }  // namespace dblock::test

@@ -1,48 +1,86 @@
-// SQL from the test's own side, and a database of one's own on some server.
+// A fresh store of locks for one case. The same cases run over both stores: what they do to rows behind
+// dblock's back they do by methods that mean the same in either.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "support/server.hpp"
+#include "support/config.hpp"
+#include "support/connection.hpp"
 
 namespace dblock::test {
 
-using Row = std::vector<std::string>;  // SQL NULL is "NULL"
+// The run is about the embedded store (DBLOCK_TEST_STORE=sqlite); no server may be needed then.
+[[nodiscard]] bool local_run();
 
-// One session as root (or another account), time zone UTC. A session that the server's restart has ended is
-// opened again. Not thread-safe.
-class Connection {
+// What either store can be asked; see database.cpp and local_file.cpp.
+class StoreBackend {
  public:
-  explicit Connection(ServerAddress address, std::string user = "root", std::string database = "");
-  ~Connection();
-  Connection(Connection&&) noexcept;
-  Connection& operator=(Connection&&) = delete;
-
-  // Throws with the server's message when it refuses.
-  std::vector<Row> sql(const std::string& query);
-  std::string value(const std::string& query);  // first column of the first row; "" when there is none
-  long long number(const std::string& query);
-
-  [[nodiscard]] static bool can_connect(const ServerAddress& address, const std::string& user);
-
- private:
-  struct Session;
-  void open();
-  ServerAddress address_;
-  std::string user_, database_;
-  std::unique_ptr<Session> session_;
+  virtual ~StoreBackend() = default;
+  [[nodiscard]] virtual std::string url() const = 0;
+  virtual std::vector<Row> sql(const std::string& query) = 0;
+  [[nodiscard]] virtual long long schema_version() = 0;  // 0: none yet
+  virtual void set_schema_version(long long version) = 0;
+  // SQL for: these bytes as text, a time's microseconds since the epoch, a time moved by some, a time given
+  // so.
+  [[nodiscard]] virtual std::string text(const std::string& bytes) const = 0;
+  [[nodiscard]] virtual std::string micros_of(const std::string& time) const = 0;
+  [[nodiscard]] virtual std::string moved(const std::string& time, long long by) const = 0;
+  [[nodiscard]] virtual std::string time_at(long long micros) const = 0;
+  [[nodiscard]] virtual std::string more_columns() const = 0;  // that the other store's table does not have
 };
 
-// A fresh database named t_…, dropped with its owner.
+// A fresh database in the store that the run is about, gone with its owner.
 class Database {
  public:
   enum class Schema { migrated, none };
-  explicit Database(ServerAddress server = shared_server(), Schema schema = Schema::migrated);
-  ~Database();
+  explicit Database(Schema schema = Schema::migrated);
+  virtual ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
+
+  [[nodiscard]] std::string url() const { return backend_->url(); }
+
+  // One column of a key's row: "NULL" without a value, "" without a row.
+  [[nodiscard]] std::string column(const std::string& key, const std::string& name) const;
+  // A time in microseconds since the epoch; 0 when there is none.
+  [[nodiscard]] long long micros(const std::string& key, const std::string& name) const;
+  [[nodiscard]] long long expires_micros(const std::string& key) const { return micros(key, "expire_time"); }
+  [[nodiscard]] bool has_row(const std::string& key) const;
+  // The key has a holder by its row, expired or not.
+  [[nodiscard]] bool has_holder(const std::string& key) const;
+  // The whole row, to tell whether anything about it has changed.
+  [[nodiscard]] std::string row(const std::string& key) const;
+  [[nodiscard]] long long rows() const;
+
+  void age(const std::string& key, std::chrono::microseconds by);  // as if all of it had been earlier
+  void age_until_expired(const std::string& key, std::chrono::microseconds for_long);
+  void set_keep_until(const std::string& key, std::chrono::microseconds from_now);
+  void set_number(const std::string& key, const std::string& column, long long value);
+  void set_text(const std::string& key, const std::string& column, const std::string& bytes);
+  void copy_row(const std::string& key, const std::vector<std::string>& new_keys);
+  void rename_row(const std::string& key, const std::string& new_key);
+  void delete_rows();
+
+  [[nodiscard]] long long schema_version() const { return backend_->schema_version(); }
+  void set_schema_version(long long version) { backend_->set_schema_version(version); }
+
+ protected:
+  explicit Database(std::unique_ptr<StoreBackend> backend);
+  void migrate() const;
+  [[nodiscard]] StoreBackend& backend() const { return *backend_; }
+
+ private:
+  void update(const std::string& assignments, const std::string& key);
+  std::unique_ptr<StoreBackend> backend_;
+};
+
+// A fresh database named t_… on a server, for cases that are about the server: tag them [server].
+class ServerDatabase final : public Database {
+ public:
+  explicit ServerDatabase(ServerAddress server = shared_server(), Schema schema = Schema::migrated);
+  ~ServerDatabase() override;
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] std::string url(const std::string& user = "app") const { return server_.url(name_, user); }
@@ -59,22 +97,12 @@ class Database {
   // An account of this test's own, dropped with it: its name. `clause` follows the name in CREATE USER.
   std::string account(const std::string& clause = "", const std::string& privileges = "ALL");
 
-  // One column of a key's row, by the column's name; an expression over columns works too. "" without a row.
-  std::string column(const std::string& key, const std::string& expression);
-  // expire_time in microseconds since the epoch; 0 when nobody holds the key.
-  long long expires_micros(const std::string& key);
-  // The key has a holder by its row, expired or not.
-  bool has_holder(const std::string& key);
-
  private:
+  ServerDatabase(ServerAddress server, std::string name, Schema schema);
   ServerAddress server_;
   std::string name_;
   Connection root_;
   std::vector<std::string> accounts_;
 };
-
-// 'it''s' and x'6b' for test queries.
-[[nodiscard]] std::string sql_quote(const std::string& text);
-[[nodiscard]] std::string sql_hex(const std::string& bytes);
 
 }  // namespace dblock::test

@@ -1,6 +1,7 @@
 #include "support/process.hpp"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -41,6 +42,8 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   else
     ::dup2(err, 2);
   for (const int fd : spec.keep_fds) ::fcntl(fd, F_SETFD, 0);
+  if (spec.user && (::setgroups(0, nullptr) != 0 || ::setgid(*spec.user) != 0 || ::setuid(*spec.user) != 0))
+    ::_exit(125);
   if (!spec.cwd.empty() && ::chdir(spec.cwd.c_str()) != 0) ::_exit(125);
   reset_signals();
   for (const int number : spec.ignored_signals) ::signal(number, SIG_IGN);

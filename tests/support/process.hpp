@@ -40,6 +40,7 @@ struct Spawn {
   std::vector<int> keep_fds{};         // stay open in the program, at the same numbers
   std::vector<int> ignored_signals{};  // SIG_IGN when the program starts
   bool own_session = true;             // no controlling terminal
+  std::optional<uid_t> user{};  // run as this one, group of the same number; the test itself must be root
 };
 
 // For other ways to start a program (see pty.hpp).

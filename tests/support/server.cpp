@@ -66,6 +66,11 @@ const std::string& template_directory() {
   return path;
 }
 
+// A case of the embedded store must run where no server is installed.
+void refuse_in_local_run() {
+  if (local_run()) throw std::logic_error("this case needs a server: tag it [server]");
+}
+
 int free_port() {
   const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
@@ -91,6 +96,7 @@ std::string ServerAddress::tcp_url(const std::string& database, const std::strin
 
 Server::Server(std::vector<std::string> extra_options)
     : directory_(state_dir()), extra_options_(std::move(extra_options)) {
+  refuse_in_local_run();
   address_.socket = directory_.file("sock");
   if (address_.socket.size() > k_longest_socket_path) {
     const char* temporary = std::getenv("TMPDIR");
@@ -190,6 +196,7 @@ void Server::thaw() const {
 }
 
 const ServerAddress& shared_server() {
+  refuse_in_local_run();
   static std::unique_ptr<Server> own;
   static const ServerAddress address = []() -> ServerAddress {
     if (const char* directory = std::getenv("DBLOCK_TEST_SERVER")) {

@@ -28,6 +28,10 @@ class World {
   World& operator=(const World&) = delete;
   ~World() { std::filesystem::remove_all(directory_); }
 
+  World& set_root() {
+    root_ = true;
+    return *this;
+  }
   World& set(const std::string& name, const std::string& value) {
     variables_[name] = value;
     return *this;
@@ -44,6 +48,7 @@ class World {
   [[nodiscard]] CommandLine read(const Words& words) const {
     Surroundings surroundings;
     surroundings.system_config = path("system.conf");
+    surroundings.root = root_;
     surroundings.variable = [this](const std::string& name) -> std::optional<std::string> {
       const auto it = variables_.find(name);
       return it == variables_.end() ? std::nullopt : std::optional(it->second);
@@ -68,6 +73,7 @@ class World {
 
  private:
   std::string directory_;
+  bool root_ = false;
   std::map<std::string, std::string> variables_;
 };
 

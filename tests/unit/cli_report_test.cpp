@@ -51,6 +51,30 @@ TEST_CASE("the table lines its columns up by characters") {
   CHECK(second == "longer  user@host:42  1m30s     30s         17     -        note");
 }
 
+TEST_CASE("the table of an embedded store says first that it is about this host only") {
+  auto report = report_of({held_lock("k")});
+  const auto fleet = report_inspected(report, {}, {}, false);
+  OutputOptions json;
+  json.json = true;
+  const auto fleet_json = report_inspected(report, {}, json, false);
+  report.local_store = "sqlite:/var/lib/" + k_hostile;
+  const auto local = report_inspected(report, {}, {}, false);
+  CHECK(local == "locks of this host only (" + escape_untrusted(*report.local_store) + ")\n" + fleet);
+  CHECK(local.find('\x1b') == std::string::npos);
+  CHECK(report_inspected(report, {}, json, false) == fleet_json);
+  app::InspectRequest request;
+  request.max_age = 1h;
+  CHECK(report_inspected(report, request, {}, false).empty());
+}
+
+TEST_CASE("help says that a local lock guards this host only") {
+  const auto text = help_text(std::nullopt);
+  const auto option = text.find("--local ");
+  REQUIRE(option != std::string::npos);
+  CHECK(text.find("this host only", option) < text.find("--defaults-file"));
+  CHECK_THAT(help_text(Subcommand::migrate), Catch::Contains("embedded store"));
+}
+
 TEST_CASE("all adds the state and the last run") {
   lease::LockStatus free;
   free.key = "k";

@@ -205,4 +205,248 @@ TEST_CASE("errors that no waiting mends end the wait at once") {
   }
 }
 
+// --- The turnstile. -----------------------------------------------------------------------------------
+
+namespace {
+
+struct LineBench : Bench {
+  test::FakeTurnstile line{clock, store};
+
+  LineBench() { store.line = &line; }
+  [[nodiscard]] auto count(const char* call) const { return std::ranges::count(store.calls, call); }
+};
+
+LockStatus free_row(std::uint64_t last_token) {
+  LockStatus status;
+  status.key = "k";
+  status.state = State::free;
+  status.token = Token{last_token};
+  status.server_time = ServerTime{1000s};
+  return status;
+}
+
+test::FakeTurnstile::Await turn(Turn turn) {
+  return [turn](BootTime) { return turn; };
+}
+
+}  // namespace
+
+TEST_CASE("a waiter behind others does not try the lock until its turn, then tries at once") {
+  LineBench b;
+  b.store.acquires = {b.grants()};
+  b.store.peeks = {Bench::shows(row_of("other", 30s))};
+  b.line.awaits = {turn(Turn::not_yet), turn(Turn::not_yet), turn(Turn::ours)};
+  const auto outcome = b.go(std::nullopt);
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<Lease>(*outcome));
+  CHECK(b.store.calls ==
+        std::vector<std::string>{"enter", "peek", "await", "peek", "await", "peek", "await", "acquire"});
+}
+
+TEST_CASE("a waiter behind others looks at the row at least once a second, and names the holder each time") {
+  LineBench b;
+  b.store.peeks = {Bench::shows(row_of("other", 30s))};
+  std::vector<std::string> named;
+  const AcquireObserver observer{
+      .on_conflict = [&](const LockStatus& status) { named.push_back(status.owner); },
+      .on_trouble = {},
+      .on_send = {}};
+  const auto outcome = acquire(b.store, b.clock, b.request, WaitPolicy{10s}, observer, b.cancel);
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<Conflict>(*outcome));
+  for (const Nanos length : b.line.lengths) CHECK(length <= 1s);
+  CHECK(b.line.lengths.size() <= 20);
+  CHECK(named.size() == static_cast<std::size_t>(b.count("peek")));
+  CHECK(b.count("acquire") == 0);
+}
+
+TEST_CASE("a waiter behind others looks again when the lease it saw ends") {
+  LineBench b;
+  b.store.peeks = {Bench::shows(row_of("other", 300ms))};
+  REQUIRE(b.go(2s));
+  REQUIRE_FALSE(b.line.lengths.empty());
+  CHECK(b.line.lengths.front() == 300ms);
+}
+
+TEST_CASE("a lock that stays free for two looks is taken whoever leads, and the place is kept") {
+  LineBench b;
+  b.store.acquires = {b.grants()};
+  b.store.peeks = {Bench::shows(row_of("other", 300ms)), Bench::shows(free_row(5))};
+  const BootTime begun = b.clock.now();
+  const auto outcome = b.go(std::nullopt);
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<Lease>(*outcome));
+  CHECK(b.store.calls ==
+        std::vector<std::string>{"enter", "peek", "await", "peek", "await", "peek", "acquire"});
+  CHECK(b.clock.now() - begun >= 800ms);
+  CHECK(b.clock.now() - begun <= 1300ms);
+  CHECK(b.line.has_place);
+}
+
+TEST_CASE("a row that does not exist counts as free") {
+  LineBench b;
+  b.store.acquires = {b.grants()};
+  b.store.peeks = {Bench::shows(std::nullopt)};
+  REQUIRE(b.go(std::nullopt));
+  CHECK(b.store.calls == std::vector<std::string>{"enter", "peek", "await", "peek", "acquire"});
+}
+
+TEST_CASE("a lock that others take and give back between looks is not taken out of turn") {
+  LineBench b;
+  b.store.acquires = {b.grants()};
+  b.store.peeks = {Bench::shows(free_row(5)), Bench::shows(free_row(6)),
+                   Bench::shows(free_row(7)), Bench::shows(row_of("other", 30s)),
+                   Bench::shows(free_row(7)), Bench::shows(row_of("other", 30s))};
+  b.line.awaits = {{}, {}, {}, {}, {}, turn(Turn::ours)};
+  REQUIRE(b.go(std::nullopt));
+  CHECK(b.count("await") == 6);
+  CHECK(b.store.calls.back() == "acquire");
+  CHECK(b.store.calls[b.store.calls.size() - 2] == "await");
+}
+
+TEST_CASE("past a line that is not believed the waiter polls as if there were none") {
+  LineBench b;
+  b.store.acquires = {Bench::refuses(), b.grants()};
+  b.store.peeks = {Bench::shows(free_row(5)), Bench::shows(free_row(5)), Bench::shows(row_of("other", 30s)),
+                   Bench::shows(free_row(6))};
+  REQUIRE(b.go(std::nullopt));
+  CHECK(b.count("await") == 1);
+  CHECK(b.count("enter") == 1);
+  CHECK(b.count("acquire") == 2);
+}
+
+TEST_CASE("first in line but refused: polls five to ten times a second and keeps the place") {
+  LineBench b;
+  b.line.on_enter = Turn::ours;
+  b.store.acquires = {Bench::refuses(), b.grants()};
+  b.store.peeks = std::deque<FakeStore::Peek>(20, Bench::shows(row_of("other", 30s)));
+  b.store.peeks.push_back(Bench::shows(free_row(5)));
+  bool left = false;
+  b.clock.on_wait = [&] { left = left || !b.line.has_place; };
+  const BootTime begun = b.clock.now();
+  REQUIRE(b.go(std::nullopt));
+  CHECK(b.clock.now() - begun >= 21 * 100ms);
+  CHECK(b.clock.now() - begun <= 21 * 200ms);
+  CHECK_FALSE(left);
+  CHECK(b.line.has_place);
+  CHECK(b.count("await") == 0);
+}
+
+TEST_CASE("a run that tries once takes a place, waits for no turn, and gives the place up when refused") {
+  LineBench b;
+  b.store.acquires = {Bench::refuses()};
+  const auto refused = b.go(Micros{0});
+  REQUIRE(refused);
+  CHECK(std::holds_alternative<Conflict>(*refused));
+  CHECK(b.store.calls == std::vector<std::string>{"enter", "acquire"});
+  CHECK_FALSE(b.line.has_place);
+
+  b.store.acquires = {b.grants()};
+  const auto granted = b.go(Micros{0});
+  REQUIRE(granted);
+  CHECK(std::holds_alternative<Lease>(*granted));
+  CHECK(b.line.has_place);
+}
+
+TEST_CASE("without a working line the waiter polls as without a turnstile") {
+  const auto calls_with = [](std::optional<Turn> on_enter, std::deque<test::FakeTurnstile::Await> awaits) {
+    LineBench b;
+    if (on_enter) b.line.on_enter = *on_enter;
+    if (!on_enter) b.store.line = nullptr;
+    b.line.awaits = std::move(awaits);
+    b.store.acquires = {Bench::refuses()};
+    b.store.peeks = {Bench::shows(row_of("other", 30s))};
+    REQUIRE(b.go(5s));
+    CHECK_FALSE(b.line.has_place);
+    return b.store.calls;
+  };
+  const auto plain = calls_with(std::nullopt, {});
+  auto no_line = calls_with(Turn::none, {});
+  CHECK(no_line.front() == "enter");
+  no_line.erase(no_line.begin());
+  CHECK(no_line == plain);
+  auto broken_line = calls_with(Turn::not_yet, {turn(Turn::none)});
+  CHECK(std::vector(broken_line.begin(), broken_line.begin() + 3) ==
+        std::vector<std::string>{"enter", "peek", "await"});
+  broken_line.erase(broken_line.begin(), broken_line.begin() + 3);
+  CHECK(broken_line == plain);
+}
+
+TEST_CASE("a wait in line ends at its limit, tells the holder and gives the place up") {
+  LineBench b;
+  b.store.peeks = {Bench::shows(row_of("other", 30s))};
+  const BootTime begun = b.clock.now();
+  const auto outcome = b.go(2500ms);
+  REQUIRE(outcome);
+  REQUIRE(std::holds_alternative<Conflict>(*outcome));
+  CHECK(std::get<Conflict>(*outcome).status.owner == "other");
+  CHECK(b.clock.now() - begun == 2500ms);
+  CHECK(b.store.calls.back() == "peek");
+  CHECK_FALSE(b.line.has_place);
+}
+
+TEST_CASE("a lock that is free at the very end of a wait in line is tried") {
+  LineBench b;
+  b.store.acquires = {b.grants()};
+  b.store.peeks = {Bench::shows(row_of("other", 30s)), Bench::shows(free_row(5))};
+  const auto outcome = b.go(400ms);
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<Lease>(*outcome));
+  CHECK(b.store.calls == std::vector<std::string>{"enter", "peek", "await", "peek", "acquire"});
+}
+
+TEST_CASE("a cancelled wait in line ends at once and gives the place up") {
+  LineBench b;
+  b.store.peeks = {Bench::shows(row_of("other", 30s))};
+  b.line.awaits = {turn(Turn::cancelled)};
+  const BootTime begun = b.clock.now();
+  const auto outcome = b.go(std::nullopt);
+  REQUIRE(outcome);
+  REQUIRE(std::holds_alternative<Cancelled>(*outcome));
+  CHECK_FALSE(std::get<Cancelled>(*outcome).undecided);
+  CHECK(b.clock.now() == begun);
+  CHECK(b.count("await") == 1);
+  CHECK_FALSE(b.line.has_place);
+}
+
+TEST_CASE("every end without a lease gives the place up") {
+  for (const Errc code : {Errc::denied, Errc::schema, Errc::internal}) {
+    LineBench b;
+    b.line.on_enter = Turn::ours;
+    b.store.acquires = {[code](const AcquireRequest&) -> Result<AcquireOutcome> { return fail(code, "no"); }};
+    REQUIRE_FALSE(b.go(std::nullopt));
+    CHECK_FALSE(b.line.has_place);
+  }
+  LineBench undecided;
+  undecided.line.on_enter = Turn::ours;
+  undecided.store.acquires = {Bench::loses_reply()};
+  undecided.store.peeks = {Bench::unreachable()};
+  undecided.clock.on_wait = [&] { undecided.cancel.raise(); };
+  REQUIRE(undecided.go(std::nullopt));
+  CHECK_FALSE(undecided.line.has_place);
+}
+
+TEST_CASE("the line is entered once the store is connected, and once only") {
+  LineBench b;
+  b.line.on_enter = Turn::ours;
+  b.store.connects = {fail(Errc::unreachable, "away"), Result<void>{}};
+  b.store.acquires = {Bench::refuses()};
+  b.store.peeks = {Bench::shows(row_of("other", 30s))};
+  REQUIRE(b.go(3s));
+  CHECK(b.store.calls[0] == "connect failed");
+  CHECK(b.store.calls[1] == "enter");
+  CHECK(b.count("enter") == 1);
+}
+
+TEST_CASE("a database that goes away does not cost the place in line") {
+  LineBench b;
+  b.store.acquires = {b.grants()};
+  b.store.peeks = {Bench::shows(row_of("other", 30s)), Bench::unreachable(),
+                   Bench::shows(row_of("other", 30s))};
+  b.line.awaits = {turn(Turn::not_yet), turn(Turn::ours)};
+  REQUIRE(b.go(std::nullopt));
+  CHECK(b.count("enter") == 1);
+  CHECK(b.store.calls.back() == "acquire");
+}
+
 }  // namespace dblock::lease

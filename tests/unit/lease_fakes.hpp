@@ -35,10 +35,12 @@ class FakeStore final : public lease::LeaseStore {
   using Acquire = std::function<Result<lease::AcquireOutcome>(const lease::AcquireRequest&)>;
   using Peek = std::function<Result<std::optional<lease::LockStatus>>()>;
   using Renew = std::function<Result<lease::RenewOutcome>()>;
+  using Release = std::function<Result<lease::ReleaseOutcome>()>;
 
   std::deque<Acquire> acquires;
   std::deque<Peek> peeks;
   std::deque<Renew> renews;
+  std::deque<Release> releases;
   std::deque<Result<void>> connects;
   std::vector<std::string> calls;
 
@@ -62,7 +64,8 @@ class FakeStore final : public lease::LeaseStore {
     return next(renews)();
   }
   Result<lease::ReleaseOutcome> release(const lease::LeaseRef&, lease::Actor, lease::RunEnd) override {
-    return fail(Errc::internal, "not scripted");
+    calls.emplace_back("release");
+    return next(releases)();
   }
   Result<lease::ForceOutcome> revoke(const lease::Key&, lease::Token) override {
     return fail(Errc::internal, "not scripted");
@@ -78,6 +81,9 @@ class FakeStore final : public lease::LeaseStore {
   }
   void disconnect() noexcept override {}
   void interrupt() noexcept override {}
+  lease::Turnstile* turnstile() noexcept override { return line; }
+
+  lease::Turnstile* line = nullptr;
 
  private:
   template <typename F>
@@ -87,6 +93,44 @@ class FakeStore final : public lease::LeaseStore {
     if (script.size() > 1) script.pop_front();
     return answer;
   }
+};
+
+// A line whose turns the test writes. An await() that answers not_yet takes the fake clock to its end. Calls
+// are recorded among the store's.
+class FakeTurnstile final : public lease::Turnstile {
+ public:
+  using Await = std::function<lease::Turn(BootTime until)>;
+
+  FakeTurnstile(FakeClock& clock, FakeStore& store) : clock_(clock), store_(store) {}
+
+  lease::Turn on_enter = lease::Turn::not_yet;
+  std::deque<Await> awaits;  // the last one repeats; none: not_yet
+  std::vector<Nanos> lengths;
+  bool has_place = false;
+
+  lease::Turn enter(const lease::Key&) override {
+    store_.calls.emplace_back("enter");
+    has_place = on_enter != lease::Turn::none;
+    return on_enter;
+  }
+  lease::Turn await(BootTime until, const WakeEvent& cancel) override {
+    store_.calls.emplace_back("await");
+    lengths.push_back(until - clock_.now());
+    const Await answer = awaits.empty() ? Await{} : awaits.front();
+    if (awaits.size() > 1) awaits.pop_front();
+    const lease::Turn turn = answer ? answer(until) : lease::Turn::not_yet;
+    if (turn != lease::Turn::not_yet) return turn;
+    return clock_.wait_until(until, cancel) ? lease::Turn::cancelled : lease::Turn::not_yet;
+  }
+  void leave() noexcept override {
+    if (std::exchange(has_place, false) && on_leave) on_leave();
+  }
+
+  std::function<void()> on_leave;  // called when a place is given up
+
+ private:
+  FakeClock& clock_;
+  FakeStore& store_;
 };
 
 }  // namespace dblock::test

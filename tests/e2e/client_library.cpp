@@ -1,0 +1,118 @@
+// The client library is loaded by the first connection to a server and by nothing else, and where it is
+// missing nothing else suffers.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <sstream>
+
+#include "support/dblock.hpp"
+
+namespace dblock::test {
+namespace {
+
+constexpr const char* k_file = "libmariadb.so.3";
+
+bool maps(pid_t pid, const std::string& library) {
+  return read_file("/proc/" + std::to_string(pid) + "/maps").find("/" + library) != std::string::npos;
+}
+
+// A library that every C++ program maps, with none of the functions that dblock looks for.
+std::string some_other_library() {
+  std::istringstream lines(read_file("/proc/self/maps"));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("/libm.so") != std::string::npos) return line.substr(line.find('/'));
+  }
+  throw std::runtime_error("no libm is mapped");
+}
+
+// The dynamic linker looks here first.
+class FakeLibrary {
+ public:
+  explicit FakeLibrary(const std::string& text) { write_file(directory_.file(k_file), text); }
+  [[nodiscard]] std::string variable() const { return "LD_LIBRARY_PATH=" + directory_.path(); }
+
+ private:
+  TempDir directory_;
+};
+
+std::string expect_refused(const ServerDatabase& database, const Words& arguments, const FakeLibrary& fake) {
+  const auto finished = dblock(database, arguments, {fake.variable()});
+  INFO(arguments.front() << ": " << finished.err);
+  CHECK(finished.exit == exited(78));
+  CHECK(finished.out.empty());
+  CHECK(ends_with_exit_line(finished.err, 78));
+  CHECK(finished.err.find(k_file) != std::string::npos);
+  CHECK(finished.err.find("package libmariadb3") != std::string::npos);
+  CHECK(finished.err.find("--local") != std::string::npos);
+  return finished.err;
+}
+
+TEST_CASE("every subcommand that needs a server says 78 when the client library cannot be loaded",
+          "[server]") {
+  const ServerDatabase database;
+  const FakeLibrary fake("");
+  for (const Words& arguments : {Words{"acquire", "--key", "k", "--ttl", "10s"},
+                                 {"renew", "--key", "k", "--owner", "o"},
+                                 {"release", "--key", "k", "--owner", "o"},
+                                 {"inspect"},
+                                 {"reap"},
+                                 {"migrate"}})
+    expect_refused(database, arguments, fake);
+}
+
+TEST_CASE("a run says in words why the client library cannot be loaded, and runs nothing", "[server]") {
+  ServerDatabase database;
+  const TempDir directory;
+  const Words run = run_words("k", {"--wait", "1h"}, {"touch", directory.file("ran")});
+  CHECK(expect_refused(database, run, FakeLibrary("")).find("file too short") != std::string::npos);
+  CHECK(expect_refused(database, run, FakeLibrary(std::string(1000, 'x'))).find("ELF") != std::string::npos);
+  CHECK(
+      expect_refused(database, run, FakeLibrary(read_file(some_other_library()))).find("undefined symbol") !=
+      std::string::npos);
+  CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
+  CHECK(database.rows() == 0);
+}
+
+TEST_CASE("a run that cannot load the client library leaves no guardian behind", "[server]") {
+  const ServerDatabase database;
+  const FakeLibrary fake("");
+  Process run(dblock_spawn(database, run_words("k", {}, {"true"}), {fake.variable()}));
+  CHECK(run.wait() == exited(78));
+  CHECK(run.tree().empty());
+}
+
+TEST_CASE("what needs no server works without the client library") {
+  const FakeLibrary fake("");
+  CHECK(dblock_bare({"--version"}, {fake.variable()}).exit == exited(0));
+  CHECK(dblock_bare({"run", "--help"}, {fake.variable()}).exit == exited(0));
+}
+
+TEST_CASE("the embedded store works without the client library and never maps it", "[local]") {
+  const Database database;
+  const FakeLibrary fake("");
+  CHECK(dblock(database, {"inspect"}, {fake.variable()}).exit == exited(0));
+  const TempDir directory;
+  const Words job = sh("touch " + directory.file("up") + "; exec sleep 60");
+  Process run(dblock_spawn(database, run_words("k", {}, job)));
+  await_file(run, directory.file("up"));
+  for (const pid_t pid : run.tree()) {
+    for (const char* library : {k_file, "libssl.", "libcrypto."}) CHECK_FALSE(maps(pid, library));
+  }
+}
+
+TEST_CASE("of a run's processes only dblock maps the client library and its crypto", "[server]") {
+  const ServerDatabase database;
+  const TempDir directory;
+  Process run(
+      dblock_spawn(database, run_words("k", {}, sh("touch " + directory.file("up") + "; exec sleep 60"))));
+  await_file(run, directory.file("up"));
+  CHECK(maps(run.pid(), k_file));
+  CHECK(maps(run.pid(), "libcrypto."));
+  for (const char* library : {k_file, "libssl.", "libcrypto."}) {
+    CAPTURE(library);
+    CHECK_FALSE(maps(guardian_of(run), library));
+    CHECK_FALSE(maps(job_of(run), library));
+  }
+}
+
+}  // namespace
+}  // namespace dblock::test

@@ -1,0 +1,199 @@
+// The embedded store with many processes at once: exclusion, no busy store ever shown, and kill -9 at any
+// moment.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "support/dblock.hpp"
+#include "support/local_file.hpp"
+#include "support/overlap.hpp"
+
+namespace dblock::test {
+namespace {
+
+using Processes = std::vector<std::unique_ptr<Process>>;
+
+std::string file_of(const Database& database) {
+  return database.url().substr(std::string("sqlite:").size());
+}
+
+// Programs that start at the same moment: each waits, ready to become dblock, until the pipe is opened.
+class StartingGun {
+ public:
+  StartingGun() { REQUIRE(::mkfifo(pipe_.c_str(), 0600) == 0); }
+  ~StartingGun() { ::close(fd_); }
+  StartingGun(const StartingGun&) = delete;
+  StartingGun& operator=(const StartingGun&) = delete;
+  [[nodiscard]] Spawn behind(Spawn spec) const {
+    spec.argv.insert(spec.argv.begin(), {"/bin/sh", "-c", ": <\"$0\"; exec \"$@\"", pipe_});
+    return spec;
+  }
+  void fire() { REQUIRE((fd_ = ::open(pipe_.c_str(), O_WRONLY | O_CLOEXEC)) >= 0); }
+
+ private:
+  TempDir directory_;
+  std::string pipe_ = directory_.file("gun");
+  int fd_ = -1;
+};
+
+void check_not_busy(const std::string& err) {
+  INFO(err);
+  std::string lower = err;
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const char* word : {"busy", "locked", "sqlite_"}) CHECK(lower.find(word) == std::string::npos);
+}
+
+TEST_CASE("twenty rounds of sixteen racers that do not wait: one job at a time", "[local]") {
+  const Database database;
+  const TempDir directory;
+  const std::string log = directory.file("log");
+  for (int round = 0; round < 20; ++round) {
+    StartingGun gun;
+    Processes racers;
+    for (int i = 0; i < 16; ++i)
+      racers.push_back(std::make_unique<Process>(gun.behind(
+          dblock_spawn(database, run_words("race", {"-n"}, {job_binary(), "interval", log, "30"})))));
+    gun.fire();
+    int won = 0;
+    for (const auto& racer : racers) {
+      const Exit exit = racer->wait();
+      check_not_busy(racer->err());
+      CHECK((exit == exited(0) || exit == exited(75)));
+      won += exit == exited(0) ? 1 : 0;
+    }
+    CHECK(won >= 1);
+  }
+  CHECK(exclusion_violation(read_intervals(log)).empty());
+}
+
+TEST_CASE("two hundred processes on five keys all get their turn and see no busy store", "[local]") {
+  const Database database;
+  const TempDir directory;
+  constexpr int k_keys = 5;
+  const auto log = [&](int key) { return directory.file("log" + std::to_string(key)); };
+  Processes crowd;
+  for (int i = 0; i < 200; ++i) {
+    const int key = i % k_keys;
+    crowd.push_back(std::make_unique<Process>(
+        dblock_spawn(database, run_words("key" + std::to_string(key), {"--wait", "60s"},
+                                         {job_binary(), "interval", log(key), "5"}))));
+  }
+  for (const auto& one : crowd) {
+    const Exit exit = one->wait(90s * slowness());
+    CHECK(exit == exited(0));
+    CHECK(one->err().empty());
+    check_not_busy(one->err());
+  }
+  for (int key = 0; key < k_keys; ++key) {
+    const auto intervals = read_intervals(log(key));
+    CHECK(intervals.size() == 200 / k_keys);
+    CHECK(exclusion_violation(intervals).empty());
+  }
+}
+
+TEST_CASE("a crowd that makes the store together makes one", "[local]") {
+  for (int round = 0; round < 5; ++round) {
+    const Database database(Database::Schema::none);
+    const TempDir directory;
+    StartingGun gun;
+    Processes crowd;
+    for (int i = 0; i < 16; ++i)
+      crowd.push_back(std::make_unique<Process>(gun.behind(dblock_spawn(
+          database,
+          run_words("k", {"--wait", "60s"}, {job_binary(), "interval", directory.file("log"), "1"})))));
+    gun.fire();
+    for (const auto& one : crowd) {
+      const Exit exit = one->wait(60s * slowness());
+      INFO(one->err());
+      CHECK(exit == exited(0));
+      CHECK(one->err().empty());
+    }
+    const auto intervals = read_intervals(directory.file("log"));
+    CHECK(intervals.size() == 16);
+    CHECK(exclusion_violation(intervals).empty());
+  }
+}
+
+// Tokens rise from each job to the next, and of two jobs that both ended neither began in the other.
+void check_after_kills(std::vector<Interval> intervals) {
+  for (std::size_t i = 1; i < intervals.size(); ++i) CHECK(intervals[i].token > intervals[i - 1].token);
+  std::erase_if(intervals, [](const Interval& one) { return one.end_ns == 0; });
+  CHECK(exclusion_violation(intervals).empty());
+}
+
+TEST_CASE("a storm of kill -9 leaves a sound store whose tokens rise", "[local]") {
+  const Database database;
+  const TempDir directory;
+  const std::string log = directory.file("log");
+  const auto seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::mt19937 random(seed);
+  const auto spawn = [&] {
+    switch (random() % 8) {
+      case 0:
+        return dblock_spawn(database, {"reap"});
+      case 1:
+        return dblock_spawn(database,
+                            {"acquire", "--key", "s" + std::to_string(random() % 9), "--ttl", "1s"});
+      default:
+        return dblock_spawn(database,
+                            run_words("k", {"--wait", "60s", "--ttl", "2s", "--heartbeat", "50ms"},
+                                      {job_binary(), "interval", log, std::to_string(random() % 20)}));
+    }
+  };
+  Processes storm;
+  int killed = 0;
+  const int enough = 200 / slowness();
+  const auto end = std::chrono::steady_clock::now() + 60s * slowness();
+  while (killed < enough && std::chrono::steady_clock::now() < end) {
+    // The dead make room; their guardians stop what they have left behind, undisturbed.
+    std::erase_if(storm, [](const auto& one) { return !one->running() && one->tree().empty(); });
+    while (storm.size() < 12) storm.push_back(std::make_unique<Process>(spawn()));
+    pause_for(milliseconds(random() % 15));
+    Process& victim = *storm[random() % storm.size()];
+    if (!victim.running()) continue;
+    const auto guardians = children_of(victim.pid());
+    const bool guardian = !guardians.empty() && random() % 4 == 0;
+    ::kill(guardian ? guardians.front() : victim.pid(), SIGKILL);
+    ++killed;
+  }
+  CHECK(killed == enough);
+  for (const auto& one : storm) {
+    (void)one->wait(60s * slowness());
+    CHECK(wait_until([&] { return one->tree().empty(); }));
+  }
+  CHECK(sqlite_value(file_of(database), "PRAGMA integrity_check") == "ok");
+  for (int i = 0; i < 3; ++i)
+    CHECK(dblock(database, run_words("k", {"--wait", "30s"}, {job_binary(), "interval", log, "1"})).exit ==
+          exited(0));
+  const auto intervals = read_intervals(log);
+  CHECK(intervals.size() > 10);
+  check_after_kills(intervals);
+}
+
+TEST_CASE("kill -9 while the store is being made leaves one that opens", "[local]") {
+  std::mt19937 random(std::random_device{}());
+  for (int round = 0; round < 30; ++round) {
+    const Database database(Database::Schema::none);
+    Processes makers;
+    for (int i = 0; i < 3; ++i)
+      makers.push_back(
+          std::make_unique<Process>(dblock_spawn(database, run_words("k", {"--wait", "9s"}, {"true"}))));
+    for (const auto& maker : makers) {
+      pause_for(milliseconds(random() % 4));
+      maker->signal(SIGKILL);
+    }
+    for (const auto& maker : makers) CHECK(wait_until([&] { return maker->tree().empty(); }));
+    const auto after = dblock(database, run_words("k", {"--wait", "9s"}, {"true"}));
+    INFO(after.err);
+    CHECK(after.exit == exited(0));
+    CHECK(sqlite_value(file_of(database), "PRAGMA integrity_check") == "ok");
+  }
+}
+
+}  // namespace
+}  // namespace dblock::test

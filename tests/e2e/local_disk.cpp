@@ -1,0 +1,205 @@
+// The embedded store's file in trouble: a full disk, a writer that does not let go, a store removed under a
+// job.
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "support/dblock.hpp"
+#include "support/local_file.hpp"
+#include "support/privilege.hpp"
+
+namespace dblock::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string file_of(const Database& database) {
+  return database.url().substr(std::string("sqlite:").size());
+}
+
+// A script that has `disk`, a file system of 400 KiB, and can fill it and make room again.
+std::string with_small_disk(const TempDir& disk) {
+  return "disk=" + disk.path() +
+         "\n"
+         "export DBLOCK_DB=sqlite:$disk/d/locks.db\n"
+         "mount -t tmpfs -o size=400k tmpfs $disk\n"
+         "fill() { dd if=/dev/zero of=$disk/fill bs=1k 2>/dev/null || true; }\n"
+         "room() { rm $disk/fill; }\n"
+         "token() { $DBLOCK run --key \"$1\" -- printenv DBLOCK_TOKEN; }\n";
+}
+
+TEST_CASE("a full disk is 69 in words, and with room again the store goes on", "[local]") {
+  DBLOCK_NEEDS(why_no_mount_namespace());
+  const TempDir disk, copy;
+  // The log may have room for some changes within its file; each key adds a row.
+  const auto finished = in_mount_namespace(with_small_disk(disk) +
+                                           "echo before $(token k)\n"
+                                           "fill\n"
+                                           "code=0; i=0\n"
+                                           "while [ $code = 0 ] && [ $i -lt 500 ]; do i=$((i+1)); $DBLOCK "
+                                           "run --key new$i -- true || code=$?; done\n"
+                                           "echo full $code\n"
+                                           "$DBLOCK run --key k -- touch $disk/ran || true\n"
+                                           "test ! -e $disk/ran\n"
+                                           "room\n"
+                                           "echo after $(token k)\n"
+                                           "cp $disk/d/* " +
+                                           copy.path() + "\n");
+  INFO(finished.out << finished.err);
+  CHECK(finished.exit == exited(0));
+  const auto said = lines(finished.out);
+  REQUIRE(said.size() == 3);
+  CHECK(said[1] == "full 69");
+  CHECK(finished.err.find("no space") != std::string::npos);
+  CHECK(finished.err.find(disk.path()) != std::string::npos);
+  CHECK(std::stoull(said[2].substr(6)) > std::stoull(said[0].substr(7)));
+  CHECK(sqlite_value(copy.file("locks.db"), "PRAGMA integrity_check") == "ok");
+}
+
+TEST_CASE("a store cannot be made on a full disk: 69, and with room it can", "[local]") {
+  DBLOCK_NEEDS(why_no_mount_namespace());
+  const TempDir disk;
+  const auto finished = in_mount_namespace(with_small_disk(disk) +
+                                           "fill\n"
+                                           "for i in 1 2; do token k || echo full $?; done\n"
+                                           "room\n"
+                                           "token k >&2 && echo works\n");
+  INFO(finished.err);
+  CHECK(finished.out == "full 69\nfull 69\nworks\n");
+  CHECK(finished.err.find("no space") != std::string::npos);
+}
+
+TEST_CASE("a disk that fills up under a job ends it with 76 before its lease does, and room saves it",
+          "[local]") {
+  DBLOCK_NEEDS(why_no_mount_namespace());
+  const TempDir disk, marks;
+  const std::string run =
+      "$DBLOCK run --ttl 3s --heartbeat 300ms --kill-grace 300ms --key k -- sh -c 'touch " + marks.path() +
+      "/up; sleep 6; exit 7' & job=$!\n"
+      "while [ ! -e " +
+      marks.path() + "/up ]; do sleep 0.02; done\n";
+  const auto lost =
+      in_mount_namespace(with_small_disk(disk) + run + "fill\ncode=0; wait $job || code=$?; echo $code\n");
+  INFO(lost.err);
+  CHECK(lost.out == "76\n");
+  fs::remove(marks.file("up"));
+  const auto saved = in_mount_namespace(with_small_disk(disk) + run +
+                                        "fill; sleep 1; room\ncode=0; wait $job || code=$?; echo $code\n");
+  INFO(saved.err);
+  CHECK(saved.out == "7\n");
+}
+
+TEST_CASE("a disk that fills up does not end a job whose store has set room for its log aside", "[local]") {
+  DBLOCK_NEEDS(why_no_mount_namespace());
+  const TempDir disk, marks;
+  const auto kept = in_mount_namespace(
+      "disk=" + disk.path() +
+      "\nmount -t tmpfs -o size=4m tmpfs $disk\nexport DBLOCK_DB=sqlite:$disk/d/locks.db\n" +
+      "$DBLOCK run --ttl 2s --heartbeat 200ms --kill-grace 200ms --key k -- sh -c 'touch " + marks.path() +
+      "/up; sleep 5; exit 7' & job=$!\n" + "while [ ! -e " + marks.path() + "/up ]; do sleep 0.02; done\n" +
+      "dd if=/dev/zero of=$disk/fill bs=1k 2>/dev/null || true\n" +
+      "dd if=/dev/zero of=$disk/more bs=1k 2>&1 | "
+      "grep -o 'No space'\n" +
+      "code=0; wait $job || code=$?; echo $code\n"
+      "$DBLOCK inspect --all --key k | grep -c 'failed (7)'\n");
+  INFO(kept.err);
+  CHECK(kept.out == "No space\n7\n1\n");
+}
+
+TEST_CASE("a writer in the store is waited for, and no word of it is said", "[local]") {
+  const Database database;
+  REQUIRE(dblock(database, run_words("seen", {}, {"true"})).exit == exited(0));
+  for (const Words& words :
+       {run_words("seen", {"--wait", "30s"}, {"true"}), run_words("new", {}, {"true"}),
+        Words{"acquire", "--key", "a", "--ttl", "60s"}, Words{"reap"}, Words{"inspect"}}) {
+    auto writer = std::make_unique<SqliteWriter>(file_of(database));
+    Process process(dblock_spawn(database, words));
+    pause_for(500ms);
+    if (words.front() != "inspect") CHECK(process.running());  // reading needs no leave
+    writer.reset();
+    const Exit exit = process.wait();
+    INFO(words.front() << ": " << process.err());
+    CHECK(exit == exited(0));
+    CHECK(process.err().empty());
+  }
+}
+
+TEST_CASE("a writer that does not let go is 69 in time", "[local]") {
+  const Database database;
+  const TempDir directory;
+  const SqliteWriter writer(file_of(database));
+  const auto before = std::chrono::steady_clock::now();
+  const auto finished = dblock(database, run_words("k", {}, {"touch", directory.file("ran")}));
+  INFO(finished.err);
+  CHECK(finished.exit == exited(69));
+  CHECK(ends_with_exit_line(finished.err, 69));
+  CHECK(std::chrono::steady_clock::now() - before < 15s * slowness());  // as with a server that is silent
+  CHECK_FALSE(fs::exists(directory.file("ran")));
+}
+
+TEST_CASE("a writer that does not let go for longer than the ttl ends the job before expire_time",
+          "[local]") {
+  const Database database;
+  const TempDir directory;
+  Process run(
+      dblock_spawn(database, run_words("k", {"--ttl", "3s", "--heartbeat", "300ms", "--kill-grace", "500ms"},
+                                       {job_binary(), "tree", directory.file("up")})));
+  await_file(run, directory.file("up"));
+  const SqliteWriter writer(file_of(database));
+  const long long expires = database.expires_micros("k");
+  const auto job_tree = descendants_of(guardian_of(run));
+  CHECK(wait_until([&] { return std::none_of(job_tree.begin(), job_tree.end(), alive); }));
+  CHECK(realtime_micros() < expires);
+  CHECK(run.wait() == exited(76));
+  CHECK(ends_with_exit_line(run.err(), 76));
+}
+
+TEST_CASE("a store removed under a running job ends it with 76", "[local]") {
+  for (const bool made_anew : {false, true}) {
+    const TempDir directory;
+    const Words env{"DBLOCK_DB=sqlite:" + directory.file("d/locks.db")};
+    Spawn spec;
+    spec.argv = {dblock_binary()};
+    const Words words = run_words("k", {"--ttl", "6s", "--heartbeat", "300ms", "--kill-grace", "500ms"},
+                                  {job_binary(), "tree", directory.file("up")});
+    spec.argv.insert(spec.argv.end(), words.begin(), words.end());
+    spec.env = env;
+    Process run(spec);
+    await_file(run, directory.file("up"));
+    fs::remove_all(directory.file("d"));
+    // In the new store the lock looks free, and the first to know is the job's own dblock.
+    if (made_anew) CHECK(dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, env).exit == exited(0));
+    const Exit exit = run.wait();
+    INFO(run.err());
+    CHECK(exit == exited(76));
+    CHECK(ends_with_exit_line(run.err(), 76));
+    CHECK(run.tree().empty());
+  }
+}
+
+TEST_CASE("a job that ends right after its store was removed does not end as if nothing had been",
+          "[local]") {
+  for (const bool made_anew : {false, true}) {
+    const TempDir directory;
+    const Words env{"DBLOCK_DB=sqlite:" + directory.file("d/locks.db")};
+    Spawn spec;
+    spec.argv = {dblock_binary()};
+    const Words words = run_words("k", {"--ttl", "60s"},
+                                  sh("touch " + directory.file("up") + "; while [ ! -e " +
+                                     directory.file("go") + " ]; do sleep 0.02; done"));
+    spec.argv.insert(spec.argv.end(), words.begin(), words.end());
+    spec.env = env;
+    Process run(spec);
+    await_file(run, directory.file("up"));
+    fs::remove_all(directory.file("d"));
+    if (made_anew) CHECK(dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, env).exit == exited(0));
+    write_file(directory.file("go"), "");
+    const Exit exit = run.wait();
+    INFO(run.err());
+    CHECK(exit == exited(76));
+    CHECK(ends_with_exit_line(run.err(), 76));
+    if (made_anew) CHECK(dblock_bare({"run", "--key", "k", "--", "true"}, env).exit == exited(75));
+  }
+}
+
+}  // namespace
+}  // namespace dblock::test

@@ -1,0 +1,222 @@
+// The embedded store and time: a step of the wall clock changes nothing, and another boot ends every lease.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "support/dblock.hpp"
+#include "support/privilege.hpp"
+
+namespace dblock::test {
+namespace {
+
+// dblock's environment where the wall clock is a day away, and where the monotonic clocks are shifted as well
+// for all who ask the C library.
+std::vector<Words> shifted_clocks() {
+  std::vector<Words> all;
+  for (const char* shift : {"+1d", "-1d"}) {
+    const Words env{"LD_PRELOAD=" + faketime_library(), std::string("FAKETIME=") + shift};
+    all.push_back(env);
+    all.push_back(env);
+    all.back().emplace_back("FAKETIME_DONT_FAKE_MONOTONIC=1");
+  }
+  return all;
+}
+
+std::string told(const Words& env) {
+  std::string text;
+  for (const auto& word : env) text += word + " ";
+  return text;
+}
+
+const Words k_acquire{"acquire", "--key", "k", "--ttl", "60s", "--margin", "10s"};
+
+unsigned long long token_of(const Finished& finished) {
+  INFO(finished.err);
+  REQUIRE(finished.exit == exited(0));
+  return std::stoull(finished.out);
+}
+
+TEST_CASE("the clock is shifted at all in these cases", "[local]") {
+  DBLOCK_NEEDS(why_no_faketime());
+  for (const auto& env : shifted_clocks()) {
+    const auto date = run_program({.argv = {"date", "+%s"}, .env = env});
+    INFO(told(env));
+    CHECK(std::abs(std::stoll(date.out) - realtime_micros() / 1'000'000) > 80'000);
+  }
+}
+
+TEST_CASE("a held lease is refused under a shifted clock, whichever side is shifted", "[local]") {
+  DBLOCK_NEEDS(why_no_faketime());
+  for (const auto& env : shifted_clocks()) {
+    INFO(told(env));
+    const Database database;
+    REQUIRE(dblock(database, k_acquire).exit == exited(0));
+    CHECK(dblock(database, run_words("k", {}, {"true"}), env).exit == exited(75));
+    CHECK(dblock(database, {"inspect", "--key", "k", "--exit-code"}, env).exit == exited(75));
+    const auto shown = nlohmann::json::parse(dblock(database, {"--json", "inspect"}, env).out);
+    const long remaining = shown.at("locks").at(0).at("remaining_ms");
+    CHECK(remaining > 30'000);
+    CHECK(remaining <= 60'000);
+    CHECK(dblock(database, {"reap"}, env).exit == exited(0));
+    CHECK(database.has_holder("k"));
+
+    const Database theirs;
+    REQUIRE(dblock(theirs, k_acquire, env).exit == exited(0));
+    CHECK(dblock(theirs, run_words("k", {}, {"true"})).exit == exited(75));
+    CHECK(dblock(theirs, {"reap"}).exit == exited(0));
+    CHECK(theirs.has_holder("k"));
+  }
+}
+
+TEST_CASE("its owner renews and releases a lease under a shifted clock", "[local]") {
+  DBLOCK_NEEDS(why_no_faketime());
+  for (const auto& env : shifted_clocks()) {
+    INFO(told(env));
+    const Database database;
+    REQUIRE(dblock(database, k_acquire).exit == exited(0));
+    const std::string owner = database.column("k", "lock_value");
+    const long long before = database.expires_micros("k");
+    CHECK(dblock(database, {"renew", "--key", "k", "--owner", owner}, env).exit == exited(0));
+    const long long after = database.expires_micros("k");
+    CHECK(after >= before);
+    CHECK(after < before + 30'000'000);
+    CHECK(dblock(database, {"release", "--key", "k", "--owner", owner}, env).exit == exited(0));
+    CHECK_FALSE(database.has_holder("k"));
+  }
+}
+
+TEST_CASE("an expired lease is granted after its margin and not before under a shifted clock", "[local]") {
+  DBLOCK_NEEDS(why_no_faketime());
+  for (const auto& env : shifted_clocks()) {
+    INFO(told(env));
+    Database database;
+    REQUIRE(dblock(database, k_acquire).exit == exited(0));
+    const auto first = std::stoull(database.column("k", "token"));
+    database.age_until_expired("k", 5s);  // of a margin of 10 s
+    CHECK(dblock(database, run_words("k", {}, {"true"}), env).exit == exited(75));
+    database.age_until_expired("k", 11s);
+    const Words run = run_words("k", {}, {"printenv", "DBLOCK_TOKEN"});
+    const auto shifted = token_of(dblock(database, run, env));
+    CHECK(shifted > first);
+    CHECK(token_of(dblock(database, run)) > shifted);
+  }
+}
+
+TEST_CASE("a job longer than its ttl is renewed under a shifted clock and never overlaps", "[local]") {
+  DBLOCK_NEEDS(why_no_faketime());
+  for (const auto& env : shifted_clocks()) {
+    INFO(told(env));
+    const Database database;
+    const TempDir directory;
+    Process run(dblock_spawn(database,
+                             run_words("k", {"--ttl", "1s", "--margin", "0"},
+                                       sh("touch " + directory.file("up") + "; sleep 2.5; touch " +
+                                          directory.file("over") + "; exit 7")),
+                             env));
+    await_file(run, directory.file("up"));
+    Exit other = exited(75);
+    while (other == exited(75) && run.running())
+      other = dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit;
+    CHECK(std::filesystem::exists(directory.file("over")));
+    CHECK(run.wait() == exited(7));
+  }
+}
+
+TEST_CASE("steps of the clock while a job runs change nothing", "[local]") {
+  DBLOCK_NEEDS(why_no_faketime());
+  for (const bool monotonic_too : {false, true}) {
+    const Database database;
+    const TempDir directory;
+    const std::string clock = directory.file("clock");
+    const auto step = [&](const char* to) {
+      write_file(clock + ".new", std::string(to) + "\n");
+      REQUIRE(::rename((clock + ".new").c_str(), clock.c_str()) == 0);
+    };
+    step("+0");
+    Words env{"LD_PRELOAD=" + faketime_library(), "FAKETIME_TIMESTAMP_FILE=" + clock, "FAKETIME_NO_CACHE=1"};
+    if (!monotonic_too) env.emplace_back("FAKETIME_DONT_FAKE_MONOTONIC=1");
+    Process run(
+        dblock_spawn(database,
+                     run_words("k", {"--ttl", "2s"},
+                               sh("touch " + directory.file("up") + "; while [ ! -e " + directory.file("go") +
+                                  " ]; do env -u LD_PRELOAD sleep 0.05; done; exit 7")),
+                     env));
+    await_file(run, directory.file("up"));
+    for (const char* to : {"+1d", "-1d", "+400d", "+0"}) {
+      INFO(to);
+      step(to);
+      for (int renewals = 0; renewals < 2; ++renewals) {
+        const long long expires = database.expires_micros("k");
+        REQUIRE(wait_until([&] { return database.expires_micros("k") > expires || !run.running(); }));
+      }
+      CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(75));
+    }
+    write_file(directory.file("go"), "");
+    INFO(run.err());
+    CHECK(run.wait() == exited(7));
+    CHECK_FALSE(database.has_holder("k"));
+  }
+}
+
+// As after a reboot: what every process of this script reads as the boot's id is another.
+std::string with_another_boot_id(const TempDir& directory) {
+  write_file(directory.file("boot_id"), "11111111-2222-4333-8444-555555555555\n");
+  return "mount --bind " + directory.file("boot_id") + " /proc/sys/kernel/random/boot_id\n";
+}
+
+TEST_CASE("another boot's lease is free at once and its token is exceeded", "[local]") {
+  DBLOCK_NEEDS(why_no_mount_namespace());
+  const Database database;
+  const TempDir directory;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "30d"}).exit == exited(0));
+  const auto old_token = std::stoull(database.column("k", "token"));
+  const std::string owner = database.column("k", "lock_value");
+  const auto finished = in_mount_namespace(with_another_boot_id(directory) +
+                                               "$DBLOCK inspect --key k --exit-code >&2\n"
+                                               "$DBLOCK renew --key k --owner " +
+                                               owner +
+                                               " || echo renew $?\n"
+                                               "$DBLOCK release --key k --owner " +
+                                               owner +
+                                               " || echo release $?\n"
+                                               "$DBLOCK run --key k -- printenv DBLOCK_TOKEN\n",
+                                           {"DBLOCK_DB=" + database.url()});
+  INFO(finished.out << finished.err);
+  CHECK(finished.exit == exited(0));
+  const auto said = lines(finished.out);
+  REQUIRE(said.size() == 3);
+  CHECK(said[0] == "renew 76");
+  CHECK(said[1] == "release 76");
+  CHECK(std::stoull(said[2]) > old_token);
+}
+
+TEST_CASE("another boot's leases are reaped at once and told as abandoned", "[local]") {
+  DBLOCK_NEEDS(why_no_mount_namespace());
+  const Database database;
+  const TempDir directory;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "30d"}).exit == exited(0));
+  const std::string token = database.column("k", "token");
+  const auto finished =
+      in_mount_namespace(with_another_boot_id(directory) + "$DBLOCK reap\n", {"DBLOCK_DB=" + database.url()});
+  INFO(finished.out << finished.err);
+  CHECK(finished.exit == exited(0));
+  CHECK(finished.out.find("k") != std::string::npos);
+  CHECK_FALSE(database.has_holder("k"));
+  CHECK(database.column("k", "last_outcome") == "abandoned");
+  CHECK(database.column("k", "token") == token);
+}
+
+TEST_CASE("a lease of this boot is not free for who asks from the same boot", "[local]") {
+  DBLOCK_NEEDS(why_no_mount_namespace());
+  const Database database;
+  const TempDir directory;
+  const auto finished = in_mount_namespace(with_another_boot_id(directory) +
+                                               "$DBLOCK acquire --key k --ttl 60s >&2\n"
+                                               "$DBLOCK run --key k -- true || echo refused $?\n",
+                                           {"DBLOCK_DB=" + database.url()});
+  INFO(finished.err);
+  CHECK(finished.out == "refused 75\n");
+}
+
+}  // namespace
+}  // namespace dblock::test

@@ -1,0 +1,182 @@
+// Waiting in the embedded store's line: order of arrival, and what happens to the others when somebody in the
+// line is cancelled, killed or frozen.
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <memory>
+
+#include "support/dblock.hpp"
+
+namespace dblock::test {
+namespace {
+
+using std::chrono::steady_clock;
+
+// A held lock, a line of named waiters in front of it, and a log of who ran.
+class Line {
+ public:
+  Line() : holder_(dblock_spawn(database_, run_words("k", {}, sh(until("go", "touch " + file("up")))))) {
+    await_file(holder_, file("up"));
+  }
+
+  // Returns once the waiter has its place in the line.
+  Process& join(const std::string& name) {
+    const Words command = sh("echo " + name + " >>" + log_);
+    waiters_.push_back(
+        std::make_unique<Process>(dblock_spawn(database_, run_words("k", {"-v", "--wait", "60s"}, command))));
+    Process& waiter = *waiters_.back();
+    REQUIRE(wait_until([&] { return waiter.err().find("waiting: ") != std::string::npos; }));
+    return waiter;
+  }
+  void release() {
+    write_file(file("go"), "");
+    REQUIRE(holder_.wait() == exited(0));
+  }
+  [[nodiscard]] Words who_ran() const { return lines(read_file(log_)); }
+  [[nodiscard]] Process& holder() { return holder_; }
+  [[nodiscard]] Database& database() { return database_; }
+  [[nodiscard]] std::string file(const std::string& name) const { return directory_.file(name); }
+  [[nodiscard]] std::string until(const std::string& name, const std::string& before) const {
+    return before + "; while [ ! -e " + file(name) + " ]; do sleep 0.02; done";
+  }
+
+ private:
+  Database database_;
+  TempDir directory_;
+  std::string log_ = directory_.file("log");
+  Process holder_;
+  std::vector<std::unique_ptr<Process>> waiters_;
+};
+
+TEST_CASE("ten waiters run in the order of their arrival", "[local][tsan]") {
+  Line line;
+  std::vector<Process*> waiters;
+  Words expected;
+  for (int i = 0; i < 10; ++i) {
+    expected.push_back("waiter-" + std::to_string(i));
+    waiters.push_back(&line.join(expected.back()));
+  }
+  CHECK(line.who_ran().empty());
+  line.release();
+  for (Process* waiter : waiters) CHECK(waiter->wait() == exited(0));
+  CHECK(line.who_ran() == expected);
+}
+
+TEST_CASE("waiters that are cancelled or killed leave nothing behind and the order as it was",
+          "[local][tsan]") {
+  Line line;
+  Process& first = line.join("first");
+  Process& cancelled = line.join("cancelled");
+  Process& second = line.join("second");
+  Process& killed = line.join("killed");
+  Process& third = line.join("third");
+  const auto before = steady_clock::now();
+  cancelled.signal(SIGTERM);
+  CHECK(cancelled.wait() == killed_by(SIGTERM));
+  CHECK(steady_clock::now() - before < 1s * slowness());
+  CHECK(cancelled.tree().empty());
+  killed.signal(SIGKILL);
+  CHECK(killed.wait() == killed_by(SIGKILL));
+  CHECK(wait_until([&] { return killed.tree().empty(); }));
+  line.release();
+  CHECK(first.wait() == exited(0));
+  CHECK(second.wait() == exited(0));
+  CHECK(third.wait() == exited(0));
+  CHECK(line.who_ran() == Words{"first", "second", "third"});
+  CHECK_FALSE(line.database().has_holder("k"));
+}
+
+TEST_CASE("the head of the line cancelled or killed: the next one takes its place", "[local]") {
+  for (const int number : {SIGTERM, SIGKILL}) {
+    Line line;
+    Process& head = line.join("head");
+    Process& next = line.join("next");
+    head.signal(number);
+    CHECK(head.wait() == killed_by(number));
+    line.release();
+    CHECK(next.wait() == exited(0));
+    CHECK(line.who_ran() == Words{"next"});
+  }
+}
+
+TEST_CASE("a frozen waiter at the head delays the others for about two seconds and then runs too",
+          "[local][tsan]") {
+  Line line;
+  Process& frozen = line.join("frozen");
+  Process& second = line.join("second");
+  Process& third = line.join("third");
+  frozen.signal(SIGSTOP);
+  line.release();
+  const auto released = steady_clock::now();
+  CHECK(second.wait() == exited(0));
+  const auto delay = steady_clock::now() - released;
+  CHECK(delay < 3500ms * slowness());
+  CHECK(third.wait() == exited(0));
+  CHECK(steady_clock::now() - released < 6s * slowness());
+  CHECK(frozen.running());
+  frozen.signal(SIGCONT);
+  CHECK(frozen.wait() == exited(0));
+  CHECK(line.who_ran().size() == 3);
+  CHECK(line.who_ran().back() == "frozen");
+}
+
+TEST_CASE("a holder's death wakes the line once its job is gone", "[local]") {
+  Line line;
+  Process& first = line.join("first");
+  Process& second = line.join("second");
+  line.holder().signal(SIGKILL);
+  CHECK(first.wait() == exited(0));
+  CHECK(second.wait() == exited(0));
+  CHECK(line.who_ran() == Words{"first", "second"});
+}
+
+TEST_CASE("a wait in line ends in time with the holder's name, and the line goes on", "[local]") {
+  Line line;
+  Process& first = line.join("first");
+  const auto before = steady_clock::now();
+  const auto late = dblock(line.database(), run_words("k", {"--wait", "700ms"}, {"true"}));
+  const auto took = steady_clock::now() - before;
+  CHECK(late.exit == exited(75));
+  CHECK(ends_with_exit_line(late.err, 75));
+  CHECK(took >= 700ms);
+  CHECK(took < 2s * slowness());
+  Process& second = line.join("second");
+  line.release();
+  CHECK(first.wait() == exited(0));
+  CHECK(second.wait() == exited(0));
+  CHECK(line.who_ran() == Words{"first", "second"});
+}
+
+TEST_CASE("a lease that nobody renews is taken over when it ends, in order", "[local]") {
+  const Database database;
+  const TempDir directory;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "1s", "--margin", "0"}).exit == exited(0));
+  const std::string log = directory.file("log");
+  const auto wait_as = [&](const std::string& name) {
+    return dblock_spawn(database, run_words("k", {"-v", "--wait", "60s"}, sh("echo " + name + " >>" + log)));
+  };
+  Process first(wait_as("first"));
+  REQUIRE(wait_until([&] { return first.err().find("waiting: ") != std::string::npos; }));
+  Process second(wait_as("second"));
+  CHECK(first.wait() == exited(0));
+  CHECK(second.wait() == exited(0));
+  CHECK(lines(read_file(log)) == Words{"first", "second"});
+}
+
+TEST_CASE("the job gets neither the line's descriptor nor another signal mask", "[local]") {
+  Line line;
+  const std::string seen = line.file("seen");
+  Process waiter(
+      dblock_spawn(line.database(), run_words("k", {"-v", "--wait", "60s"},
+                                              sh("ls -l /proc/self/fd >" + seen +
+                                                 "; grep -E '^Sig(Blk|Ign)' /proc/self/status >>" + seen))));
+  REQUIRE(wait_until([&] { return waiter.err().find("waiting: ") != std::string::npos; }));
+  line.release();
+  REQUIRE(waiter.wait() == exited(0));
+  const std::string text = read_file(seen);
+  INFO(text);
+  CHECK(text.find("-line") == std::string::npos);
+  CHECK(count_of(text, "0000000000000000") == 2);
+}
+
+}  // namespace
+}  // namespace dblock::test

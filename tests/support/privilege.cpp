@@ -1,0 +1,65 @@
+#include "support/privilege.hpp"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <stdexcept>
+
+namespace dblock::test {
+
+UsersHome::UsersHome(uid_t user) : user_(user) {
+  namespace fs = std::filesystem;
+  fs::copy_file(dblock_binary(), binaries_.file("dblock"));
+  fs::permissions(binaries_.path(), fs::perms(0755));
+  if (::chown(home_.path().c_str(), user, user) != 0)
+    throw std::runtime_error("cannot give a directory away");
+}
+
+Spawn UsersHome::spawn(const std::vector<std::string>& arguments, const std::vector<std::string>& env) const {
+  Spawn spec;
+  // bare_environment's HOME comes first, and the first of a name is the one that getenv() finds.
+  spec.argv = {"env", "HOME=" + home_.path(), binaries_.file("dblock")};
+  spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
+  spec.env = env;
+  spec.cwd = home_.path();
+  spec.user = user_;
+  return spec;
+}
+
+Finished in_mount_namespace(const std::string& script, const std::vector<std::string>& env) {
+  Spawn spec;
+  spec.argv = {"unshare", "--mount", "/bin/sh", "-euc", script};
+  spec.env = env;
+  spec.env.push_back("DBLOCK=" + dblock_binary());
+  return run_program(spec);
+}
+
+std::string why_no_other_user() {
+  return ::geteuid() == 0 ? "" : "only root may become another user";
+}
+
+std::string why_no_mount_namespace() {
+  const auto tried = run_program({.argv = {"unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"}});
+  return tried.exit == exited(0) ? "" : "no mount namespace of one's own: " + tried.err;
+}
+
+std::string why_no_preload() {
+  return slowness() == 1 ? "" : "sanitizers want to be the first library of a program";
+}
+
+std::string why_no_faketime() {
+  if (faketime_library().empty()) return "libfaketime is not installed (Debian: libfaketime)";
+  return why_no_preload();
+}
+
+const std::string& faketime_library() {
+  static const std::string path = DBLOCK_TEST_FAKETIME;
+  return path;
+}
+
+const std::string& fake_fstatfs_library() {
+  static const std::string path = DBLOCK_TEST_FAKE_FSTATFS;
+  return path;
+}
+
+}  // namespace dblock::test
