@@ -4,7 +4,7 @@
 _dblock_options() {
   local options=
   case $1 in
-    global) options='--db --defaults-file --config --json -q --quiet -v --verbose --log-format --color -V --version -h --help' ;;
+    global) options='--db --local --defaults-file --config --json -q --quiet -v --verbose --log-format --color -V --version -h --help' ;;
     run) options='-k --key --ttl --heartbeat --margin -w --wait -n --nonblock -E --conflict-exit-code -c --command --max-runtime --signal --kill-grace --leftovers --with-parent --note --record-args --status-file --warn-after' ;;
     acquire) options='-k --key --ttl --margin -w --wait --note --warn-after --format' ;;
     renew) options='-k --key --owner --ttl' ;;
@@ -30,13 +30,17 @@ _dblock_takes_value() {
   return 1
 }
 
+_dblock_files() {
+  compopt -o filenames 2>/dev/null
+  mapfile -t COMPREPLY < <(compgen -f -- "$1")
+}
+
 # Completes the value $3 of option $2 of subcommand $1. Fails when nothing is known about it.
 _dblock_value() {
   local words=
   case $2 in
     --defaults-file | --config | --status-file)
-      compopt -o filenames 2>/dev/null
-      mapfile -t COMPREPLY < <(compgen -f -- "$3")
+      _dblock_files "$3"
       return 0
       ;;
     --log-format) words='text json' ;;
@@ -48,7 +52,10 @@ _dblock_value() {
     --wait | -*w) words='0 30s 5m 1h forever' ;;
     --max-runtime | --max-age) words='10m 1h 26h' ;;
     --every) words='6s 1m' ;;
-    --db) words='mysql:// mariadb://' ;;
+    --db)
+      compopt -o nospace 2>/dev/null
+      words='mysql:// mariadb:// sqlite:'
+      ;;
     *) return 1 ;;
   esac
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$3")
@@ -81,6 +88,8 @@ _dblock() {
         # "=" is a word of its own where it is in COMP_WORDBREAKS.
         [[ ${COMP_WORDS[i + 1]} == '=' ]] && ((++i))
         ((++i))
+        # So is ":", as in --db sqlite : /path.
+        while [[ ${COMP_WORDS[i + 1]} == :* ]]; do ((i += 2)); done
       fi
     elif [[ -z $subcommand ]]; then
       subcommand=$word
@@ -94,6 +103,12 @@ _dblock() {
     return
   elif [[ $current == '=' ]]; then
     _dblock_value "$subcommand" "$previous" ''
+    return
+  elif ((i > COMP_CWORD)) && [[ $previous == : && ${COMP_WORDS[COMP_CWORD - 2]} == sqlite ]]; then
+    _dblock_files "$current"
+    return
+  elif ((i > COMP_CWORD)) && [[ $current == : && $previous == sqlite ]]; then
+    _dblock_files ''
     return
   elif ((i > COMP_CWORD)); then
     _dblock_value "$subcommand" "$previous" "$current"
