@@ -137,9 +137,9 @@ std::string report_inspected(const app::InspectReport& report, const app::Inspec
   }
   std::vector<Row> rows{header(request.all)};
   for (const auto& status : report.listing.locks) rows.push_back(row_of(status, request.all));
-  const std::string table = lay_out(rows, color);
-  if (!report.local_store) return table;
-  return "locks of this host only (" + escape_untrusted(*report.local_store) + ")\n" + table;
+  std::string text;
+  if (report.local_store) text = "locks of this host only (" + escape_untrusted(*report.local_store) + ")\n";
+  return text + lay_out(rows, color);
 }
 
 }  // namespace dblock::cli

@@ -25,7 +25,7 @@ constexpr int k_tidy_frames = 300;
 constexpr int k_most_frames = 4000;
 
 // Room for some hundred renewals and releases once the disk is full.
-constexpr off_t k_reserved_log = 1024 * 1024;
+constexpr off_t k_reserved_log = off_t{1024} * 1024;
 
 // Collisions are over within microseconds to a few milliseconds.
 constexpr Micros k_shortest_pause = 50us;
@@ -198,7 +198,7 @@ int Connection::step_through(sqlite3_stmt* statement, std::vector<Row>& rows) {
   }
 }
 
-Result<std::vector<Row>> Connection::run(std::string_view sql, Parameters parameters,
+Result<std::vector<Row>> Connection::run(std::string_view sql, const Parameters& parameters,
                                          const std::string& attempt, Phase phase) {
   DBLOCK_TRY(const Statement statement, prepare(sql, attempt));
   bind(statement.get(), parameters);

@@ -55,7 +55,7 @@ class Connection {
 
   // Runs one statement to its end. :boot, :wall, :offset (microseconds) and :boot_id are known to every
   // statement. REQUIRES: ensure_open() succeeded in this call.
-  [[nodiscard]] Result<std::vector<Row>> run(std::string_view sql, Parameters parameters,
+  [[nodiscard]] Result<std::vector<Row>> run(std::string_view sql, const Parameters& parameters,
                                              const std::string& attempt, Phase phase);
   // The number of rows the last statement of run() changed.
   [[nodiscard]] std::uint64_t changed() const;

@@ -99,7 +99,7 @@ Result<std::optional<Renewal>> SqliteLockTable::renew(const lease::LeaseRef& ref
                                                       std::optional<Micros> ttl, const std::string& attempt) {
   Parameters parameters = ref_parameters(ref, actor);
   parameters.push_back(number(":ttl", ttl));
-  DBLOCK_TRY(const auto rows, connection_.run(renew_sql(), std::move(parameters), attempt, Phase::write));
+  DBLOCK_TRY(const auto rows, connection_.run(renew_sql(), parameters, attempt, Phase::write));
   if (rows.empty()) return std::nullopt;
   const Row& row = rows.front();
   return Renewal{Micros{store::number(row[0])}, lease::ServerTime{Micros{store::number(row[1])}}};
@@ -110,7 +110,7 @@ Result<bool> SqliteLockTable::release(const lease::LeaseRef& ref, lease::Actor a
   Parameters parameters = ref_parameters(ref, actor);
   parameters.push_back({":outcome", std::string(lease::to_string(end.outcome))});
   if (end.exit_code) parameters.push_back({":exit_code", std::int64_t{*end.exit_code}});
-  return change_one(release_sql(), std::move(parameters), attempt);
+  return change_one(release_sql(), parameters, attempt);
 }
 
 Result<bool> SqliteLockTable::revoke(const lease::Key& key, lease::Token token, const std::string& attempt) {
@@ -122,9 +122,9 @@ Result<bool> SqliteLockTable::free_now(const lease::Key& key, lease::Token token
   return change_one(free_now_sql(), force_parameters(key, token), attempt);
 }
 
-Result<bool> SqliteLockTable::change_one(std::string_view sql, Parameters parameters,
+Result<bool> SqliteLockTable::change_one(std::string_view sql, const Parameters& parameters,
                                          const std::string& attempt) {
-  DBLOCK_CHECK(connection_.run(sql, std::move(parameters), attempt, Phase::write));
+  DBLOCK_CHECK(connection_.run(sql, parameters, attempt, Phase::write));
   return connection_.changed() == 1;
 }
 
@@ -146,8 +146,7 @@ Result<lease::Listing> SqliteLockTable::list(const lease::Selection& selection, 
     parameters.push_back({":from", *selection.prefix});
     parameters.push_back(end_of_prefix(*selection.prefix));
   }
-  DBLOCK_TRY(const auto rows,
-             connection_.run(list_sql(selection), std::move(parameters), attempt, Phase::read));
+  DBLOCK_TRY(const auto rows, connection_.run(list_sql(selection), parameters, attempt, Phase::read));
   lease::Listing listing;
   listing.server_time = {moment_now(clock_).wall};
   listing.locks.reserve(rows.size());
@@ -177,8 +176,8 @@ Result<std::vector<lease::LockStatus>> SqliteLockTable::free_expired(bool dry_ru
   for (const auto& row : rows) {
     auto seen = read_status(row);
     if (!dry_run) {
-      Parameters parameters{{":key", seen.key}, {":owner", seen.owner}, token_parameter(seen.token)};
-      DBLOCK_TRY(const bool changed, change_one(abandon_sql(), std::move(parameters), attempt));
+      const Parameters parameters{{":key", seen.key}, {":owner", seen.owner}, token_parameter(seen.token)};
+      DBLOCK_TRY(const bool changed, change_one(abandon_sql(), parameters, attempt));
       if (!changed) continue;  // taken over or released since it was read
     }
     freed.push_back(std::move(seen));
