@@ -44,10 +44,11 @@ CREATE TABLE dblock_migration (
   applied_at INTEGER NOT NULL
 ) STRICT;
 
--- No new row's token may be at or below what a forgotten row has had, whatever the wall clock does in between.
-CREATE TABLE dblock_token_floor (
+-- One row about the store itself.
+CREATE TABLE dblock_state (
   only INTEGER NOT NULL PRIMARY KEY CHECK (only = 1),
-  floor INTEGER NOT NULL
+  token_floor INTEGER NOT NULL,  -- no new row's token may be at or below what a forgotten row has had
+  changes INTEGER NOT NULL       -- counts every commit, so that commits that got lost can be noticed
 ) STRICT, WITHOUT ROWID;
 
-INSERT INTO dblock_token_floor (only, floor) VALUES (1, 0);
+INSERT INTO dblock_state (only, token_floor, changes) VALUES (1, 0, 0);

@@ -10,16 +10,20 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <ctime>
+#include <string>
+
+#include "base/error.hpp"
 
 namespace dblock {
 namespace {
 
+// Out of descriptors, most likely. Not abort(): there is nothing wrong here that a core would show, and
+// whoever watches this process (the guardian, the holder) stops the job.
 [[noreturn]] void die(const char* what) {
-  std::perror(what);
-  std::abort();
+  const std::string line = "dblock: exit 70 (internal): " + with_errno(what, errno) + "\n";
+  [[maybe_unused]] const auto n = ::write(STDERR_FILENO, line.data(), line.size());
+  ::_exit(70);
 }
 
 }  // namespace
@@ -34,7 +38,7 @@ BootClock::time_point BootClock::now() noexcept {
 }
 
 WakeEvent::WakeEvent() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!fd_) die("dblock: eventfd");
+  if (!fd_) die("cannot make an event to wait for");
 }
 
 void WakeEvent::raise() noexcept {
@@ -54,7 +58,7 @@ bool WakeEvent::raised() const noexcept {
 }
 
 DeadlineTimer::DeadlineTimer() : fd_(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)) {
-  if (!fd_) die("dblock: timerfd");
+  if (!fd_) die("cannot make a timer");
 }
 
 void DeadlineTimer::arm(BootTime when) noexcept {

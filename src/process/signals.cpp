@@ -39,6 +39,7 @@ Signals::Signals() {
   sigemptyset(&read);
   // Writing to a closed pipe must be an error to handle, not the end of the lock's holder.
   sigaddset(&blocked, SIGPIPE);
+  sigaddset(&blocked, SIGXFSZ);  // and so must a file that may not grow any more
   for (const int s : k_handled) {
     const bool ignored = caller_actions_[static_cast<std::size_t>(s)].sa_handler == SIG_IGN;
     if (ignored && s != SIGCHLD) continue;

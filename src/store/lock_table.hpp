@@ -28,6 +28,8 @@ class LockTable {
   virtual void begin_call() = 0;
   virtual void end_call() noexcept = 0;
 
+  // What connecting is called in messages.
+  [[nodiscard]] virtual std::string connecting() const { return "cannot connect to the database"; }
   // Opens the connection, unless it is open and sound.
   [[nodiscard]] virtual Result<void> ensure_open(const std::string& attempt) = 0;
 

@@ -61,7 +61,7 @@ TableLeaseStore::TableLeaseStore(std::unique_ptr<LockTable> table, Clock& clock)
 
 Result<void> TableLeaseStore::connect() {
   const Call call(*table_);
-  return table_->ensure_open("cannot connect to the database");
+  return table_->ensure_open(table_->connecting());
 }
 
 Result<AcquireOutcome> TableLeaseStore::try_acquire(const lease::AcquireRequest& request) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <filesystem>
+#include <optional>
 #include <thread>
 
 #include "contract/sqlite_store.hpp"
@@ -156,13 +157,95 @@ TEST_CASE("sqlite: a store whose file was removed is not made anew beside its lo
   CHECK_FALSE(std::filesystem::exists(t.path()));
 }
 
+TEST_CASE("sqlite: a store whose log is gone, damaged or cut is refused, and one put back is not") {
+  SqliteUnderTest t;
+  const auto log = t.path() + "-wal";
+  const auto copy = t.path() + ".copy";
+  {
+    auto store = t.open();
+    REQUIRE(store->try_acquire(asks("k", "owner")));
+  }
+  std::filesystem::copy_file(log, copy);
+  const auto damage = GENERATE(as<std::string>{}, "removed", "one byte", "header", "cut");
+  CAPTURE(damage);
+  std::string bytes = test::read_file(log);
+  if (damage == "one byte") bytes[32 + 24 + 100] ^= 1;
+  if (damage == "header") bytes[16] ^= 1;
+  if (damage == "cut") bytes.resize(bytes.size() - 1000);
+  std::filesystem::remove(log);
+  if (damage != "removed") test::write_file(log, bytes, 0600);
+  const Error error = refusal(t);
+  CHECK(error.code == Errc::config);
+  CHECK(error.message.find("changes made since this machine was started are missing") != std::string::npos);
+  std::filesystem::remove(log);
+  std::filesystem::copy_file(copy, log);
+  const auto outcome = t.open()->try_acquire(asks("k", "other"));
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<Conflict>(*outcome));
+}
+
+TEST_CASE("sqlite: what was seen of a store in an earlier boot does not count") {
+  SqliteUnderTest t;
+  REQUIRE(t.open()->try_acquire(asks("k", "owner")));
+  std::string seen = test::read_file(t.path() + "-seen");
+  REQUIRE(seen.size() == 64);
+  seen[8] ^= 1;  // the boot's id
+  seen[1] = 77;  // many more changes
+  test::write_file(t.path() + "-seen", seen, 0600);
+  CHECK(t.open()->connect());
+}
+
+TEST_CASE("sqlite: a connection whose log or index was replaced opens the store anew") {
+  SqliteUnderTest t;
+  auto holder = t.open();
+  const auto outcome = holder->try_acquire(asks("k", "owner"));
+  REQUIRE(outcome);
+  const Lease lease = std::get<Lease>(*outcome);
+  std::filesystem::remove(t.path() + "-shm");
+  REQUIRE(t.open()->try_acquire(asks("other", "owner-2")));
+  for (int i = 0; i < 3; ++i) {
+    const auto renewed = holder->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
+    REQUIRE(renewed);
+    CHECK(std::holds_alternative<Renewed>(*renewed));
+    REQUIRE(t.open()->try_acquire(asks("other-" + std::to_string(i), "owner-2")));
+  }
+  CHECK(t.value("PRAGMA integrity_check") == "ok");
+}
+
+TEST_CASE("sqlite: the tables of a new store are in the file, not in its log alone") {
+  SqliteUnderTest t;
+  REQUIRE(t.open()->connect());
+  CHECK(std::filesystem::file_size(t.path()) > 1024);
+}
+
+// The lease runs out while the renewal waits for another process's change to end.
+TEST_CASE("sqlite: a renewal that had to wait goes by the time when it was done") {
+  SqliteUnderTest t;
+  auto store = t.open();
+  auto request = asks("k", "owner");
+  request.kind = Kind::acquire;
+  request.terms = {1s, 1s, std::nullopt};
+  const auto outcome = store->try_acquire(request);
+  REQUIRE(outcome);
+  const Lease lease = std::get<Lease>(*outcome);
+  auto writer = std::make_unique<test::SqliteWriter>(t.path());
+  std::optional<Result<RenewOutcome>> renewed;
+  std::jthread renewing([&] { renewed = store->renew({lease.key, lease.owner, {}}, Actor::script, 1h); });
+  while (the_clock.now() < lease.sent_at + 1100ms) std::this_thread::sleep_for(10ms);
+  writer.reset();
+  renewing.join();
+  REQUIRE(renewed->has_value());
+  REQUIRE(std::holds_alternative<NotOurs>(**renewed));
+  CHECK(std::get<NotOurs>(**renewed).why == NotOursWhy::expired);
+}
+
 TEST_CASE("sqlite: a holder whose store was removed and made anew is told that its lease is gone") {
   SqliteUnderTest t;
   auto holder = t.open();
   const auto outcome = holder->try_acquire(asks("k", "owner"));
   REQUIRE(outcome);
   const Lease lease = std::get<Lease>(*outcome);
-  for (const auto* const part : {"", "-wal", "-shm"}) std::filesystem::remove(t.path() + part);
+  for (const auto* const part : {"", "-wal", "-shm", "-seen"}) std::filesystem::remove(t.path() + part);
   REQUIRE(t.open()->connect());
   const auto renewed = holder->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
   REQUIRE(renewed);

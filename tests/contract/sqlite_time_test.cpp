@@ -106,6 +106,26 @@ TEST_CASE(
   CHECK(listing->locks.front().state == State::held);
 }
 
+TEST_CASE(
+    "sqlite: the record of a run during which the wall clock was stepped goes by the clock as it is now") {
+  const Micros step = GENERATE(as<Micros>{}, Micros{24h}, Micros{-24h});
+  SqliteUnderTest t;
+  auto store = t.open();
+  const Lease lease = grant(*store, asks("owner-1"));
+  step_wall_clock(t, step);
+  const auto released =
+      store->release({lease.key, lease.owner, lease.token}, Actor::holder, {Outcome::succeeded, 0});
+  REQUIRE(released);
+  REQUIRE(std::holds_alternative<Released>(*released));
+  const LockStatus seen = row(*store);
+  const auto now = std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch());
+  for (const auto& run : {seen.last, seen.last_success}) {
+    REQUIRE(run);
+    CHECK(std::chrono::abs(run->acquired_at->since_epoch - now) < 5s);
+    CHECK(std::chrono::abs(run->released_at->since_epoch - now) < 5s);
+  }
+}
+
 TEST_CASE("sqlite: a lease of another boot is free at once, without its margin, and recorded as abandoned") {
   SqliteUnderTest t;
   auto store = t.open();
@@ -179,8 +199,8 @@ TEST_CASE("sqlite: a forgotten key's tokens go on above the forgotten ones whate
   auto report = store->reap({false, 24h});
   REQUIRE(report);
   CHECK(report->forgotten == 1);
-  CHECK(t.value("SELECT floor FROM dblock_token_floor") == aged);
-  t.sql("UPDATE dblock_token_floor SET floor=" + token);
+  CHECK(t.value("SELECT token_floor FROM dblock_state") == aged);
+  t.sql("UPDATE dblock_state SET token_floor=" + token);
   const Lease next = grant(*store, asks("owner-2"));
   CHECK(next.token.value == std::stoull(token) + 1);
 }

@@ -3,39 +3,76 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
+#include <string_view>
+#include <utility>
 
 #include "base/unique_fd.hpp"
 
 namespace dblock::store::sqlite {
+namespace {
 
-Moment moment_now(Clock& clock) {
+// The beginning of a small file of the kernel's; empty when there is none.
+std::string read_line_file(const char* path) {
+  const UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC));
+  std::array<char, 128> text{};
+  const ssize_t n = file ? ::read(file.get(), text.data(), text.size()) : -1;
+  return n <= 0 ? "" : std::string(text.data(), static_cast<std::size_t>(n));
+}
+
+std::int64_t next_number(std::string_view& text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  std::int64_t value = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  text.remove_prefix(static_cast<std::size_t>(read.ptr - text.data()));
+  return value;
+}
+
+// "boottime  SECONDS  NANOSECONDS" is one of the lines; kernels without time namespaces have no such file.
+Micros namespace_offset() {
+  const std::string offsets = read_line_file("/proc/self/timens_offsets");
+  constexpr std::string_view name = "boottime";
+  const auto at = offsets.find(name);
+  if (at == std::string::npos) return Micros{0};
+  std::string_view rest = std::string_view(offsets).substr(at + name.size());
+  const std::chrono::seconds seconds{next_number(rest)};
+  const std::chrono::nanoseconds nanoseconds{next_number(rest)};
+  return std::chrono::duration_cast<Micros>(seconds + nanoseconds);
+}
+
+}  // namespace
+
+Moment moment_now(const Clock& clock, const Boot& boot) {
   using std::chrono::duration_cast;
-  const auto boot = [&clock] { return duration_cast<Micros>(clock.now().time_since_epoch()); };
+  const auto read_boot_clock = [&] {
+    return duration_cast<Micros>(clock.now().time_since_epoch()) - boot.namespace_offset;
+  };
   // Held up between the two readings, they would not belong together.
   constexpr Micros together{20};
   constexpr int tries = 5;
   Moment moment;
   for (int i = 0; i < tries; ++i) {
-    moment.boot = boot();
+    moment.boot = read_boot_clock();
     moment.wall = duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch());
-    if (boot() - moment.boot <= together) break;
+    if (read_boot_clock() - moment.boot <= together) break;
   }
   return moment;
 }
 
-Result<std::string> read_boot_id() {
-  constexpr const char* path = "/proc/sys/kernel/random/boot_id";
-  const UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC));
-  std::array<char, 64> text{};
-  const ssize_t n = file ? ::read(file.get(), text.data(), text.size()) : -1;
-  if (n <= 1) {
+Result<Boot> read_boot() {
+  constexpr const char* path = "/proc/sys/kernel/random/boot_id";  // random(4)
+  constexpr std::size_t length = 36;
+  std::string id = read_line_file(path);
+  while (id.ends_with('\n')) id.pop_back();
+  if (id.size() != length) {
     return fail(Errc::config,
-                with_errno("cannot read " + std::string(path), errno) +
+                "cannot read this boot's id in " + std::string(path) +
                     "; the embedded store needs it to tell this boot's leases from earlier ones");
   }
-  return std::string(text.data(), static_cast<std::size_t>(n) - 1);
+  return Boot{std::move(id), namespace_offset()};
 }
 
 }  // namespace dblock::store::sqlite

@@ -11,20 +11,27 @@ namespace dblock::store::sqlite {
 
 // One moment by both clocks, read together.
 struct Moment {
-  Micros boot{0};  // since boot
+  Micros boot{0};  // since boot, by the host's clock
   Micros wall{0};  // since the epoch, UTC
 
   // A time line is named by its distance from the boot clock.
   [[nodiscard]] Micros offset() const { return wall - boot; }
 };
 
-[[nodiscard]] Moment moment_now(Clock& clock);
+// Which boot this is, and where the caller's boot clock stands in it.
+struct Boot {
+  std::string id;
+  Micros namespace_offset{
+      0};  // of a time namespace (time_namespaces(7)): the host's clock is this much behind ours
+};
+
+// Errc::config where /proc does not tell.
+[[nodiscard]] Result<Boot> read_boot();
+
+[[nodiscard]] Moment moment_now(const Clock& clock, const Boot& boot);
 
 // A row's offset differs from the present one by jitter of reading two clocks, or because the wall clock was
 // stepped. Steps are shown, jitter is not; neither decides anything.
 inline constexpr Micros k_least_clock_step = std::chrono::milliseconds(100);
-
-// /proc/sys/kernel/random/boot_id, see random(4).
-[[nodiscard]] Result<std::string> read_boot_id();
 
 }  // namespace dblock::store::sqlite

@@ -1,6 +1,7 @@
 #include "store/sqlite/connection.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -95,9 +96,9 @@ void Connection::interrupt() noexcept {
 }
 
 Result<void> Connection::ensure_open(const std::string& attempt) {
-  // A store whose file was removed or replaced is another store: what its rows say counts for nothing any
-  // more.
-  if (handle_ && file_moved()) close();
+  // A store of which a file was removed or replaced is another store by now: what we see of it counts for
+  // nothing.
+  if (handle_ && files_moved()) drop();
   if (handle_) return {};
   auto opened = open(attempt);
   if (!opened) close();
@@ -105,8 +106,9 @@ Result<void> Connection::ensure_open(const std::string& attempt) {
 }
 
 Result<void> Connection::open(const std::string& attempt) {
-  DBLOCK_TRY(boot_id_, read_boot_id());
+  DBLOCK_TRY(boot_, read_boot());
   DBLOCK_TRY(const auto path, prepare_file(settings_.path, attempt));
+  witness_ = Witness(path, boot_.id);
   configure_library();
   sqlite3* raw = nullptr;
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE |
@@ -118,13 +120,23 @@ Result<void> Connection::open(const std::string& attempt) {
   }
   if (code != SQLITE_OK) return std::unexpected(failure(attempt, code, Phase::read));
   DBLOCK_CHECK(configure(attempt));
+  side_files_ = side_files();
   if (check_ == SchemaCheck::off) return {};
-  return ensure_schema(*this, attempt);
+  DBLOCK_CHECK(ensure_schema(*this, attempt));
+  side_files_ = side_files();
+  return {};
+}
+
+// The witness is read first: whatever it has seen was committed by then.
+Result<void> Connection::check_changes(const std::string& attempt) {
+  const auto seen = witness_.changes();
+  DBLOCK_TRY(const auto rows, run("SELECT changes FROM dblock_state", {}, attempt, Phase::read));
+  const auto present = rows.empty() ? 0 : unsigned_number(rows.front().front());
+  return seen <= present ? Result<void>{} : lost_changes(attempt);
 }
 
 Result<void> Connection::configure(const std::string& attempt) {
   sqlite3* db = handle_.get();
-  ::sqlite3_busy_handler(db, &Connection::on_busy, this);
   ::sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   ::sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
   ::sqlite3_wal_hook(
@@ -142,10 +154,21 @@ Result<void> Connection::configure(const std::string& attempt) {
   return run_script("PRAGMA synchronous=NORMAL", attempt);
 }
 
-bool Connection::file_moved() const {
+std::vector<FileId> Connection::side_files() const {
+  std::vector<FileId> files;
+  const std::string path = ::sqlite3_db_filename(handle_.get(), "main");
+  for (const auto* const suffix : {"-wal", "-shm"}) {
+    struct stat seen {};
+    const bool there = ::stat((path + suffix).c_str(), &seen) == 0;
+    files.push_back(there ? FileId{seen.st_dev, seen.st_ino} : FileId{});
+  }
+  return files;
+}
+
+bool Connection::files_moved() const {
   int moved = 0;
   const int code = ::sqlite3_file_control(handle_.get(), "main", SQLITE_FCNTL_HAS_MOVED, &moved);
-  return code != SQLITE_OK || moved != 0;
+  return code != SQLITE_OK || moved != 0 || side_files() != side_files_;
 }
 
 Result<Connection::Statement> Connection::prepare(std::string_view sql, const std::string& attempt) {
@@ -172,7 +195,7 @@ void Connection::bind(sqlite3_stmt* statement, const Parameters& parameters) {
 }
 
 void Connection::bind_moment(sqlite3_stmt* statement) {
-  const Moment now = moment_now(clock_);
+  const Moment now = moment_now(clock_, boot_);
   const auto number = [statement](const char* name, Micros value) {
     const int index = ::sqlite3_bind_parameter_index(statement, name);
     if (index != 0) ::sqlite3_bind_int64(statement, index, value.count());
@@ -182,14 +205,12 @@ void Connection::bind_moment(sqlite3_stmt* statement) {
   number(":offset", now.offset());
   const int index = ::sqlite3_bind_parameter_index(statement, ":boot_id");
   if (index != 0) {
-    ::sqlite3_bind_text64(statement, index, boot_id_.data(), boot_id_.size(), SQLITE_STATIC, SQLITE_UTF8);
+    ::sqlite3_bind_text64(statement, index, boot_.id.data(), boot_.id.size(), SQLITE_STATIC, SQLITE_UTF8);
   }
 }
 
 int Connection::step_through(sqlite3_stmt* statement, std::vector<Row>& rows) {
   rows.clear();
-  // A fresh reading for every try. Should it grow old while another process writes, that can only shorten a
-  // lease.
   bind_moment(statement);
   for (;;) {
     const int code = ::sqlite3_step(statement);
@@ -208,13 +229,46 @@ Result<std::vector<Row>> Connection::run(std::string_view sql, const Parameters&
     if (code == SQLITE_DONE) return rows;
     Error error = failure(attempt, code, phase);
     ::sqlite3_reset(statement.get());
-    // The busy handler is not asked where waiting could deadlock, nor while another process recovers the log.
+    // Waited for here and not by SQLite's busy handler, so that each try reads the clock anew.
     if (!is_busy(code) || !pause_for_others(tries)) return std::unexpected(std::move(error));
   }
 }
 
-std::uint64_t Connection::changed() const {
-  return static_cast<std::uint64_t>(::sqlite3_changes64(handle_.get()));
+Result<Change> Connection::change(std::string_view sql, const Parameters& parameters,
+                                  const std::string& attempt) {
+  // Prepared before the store is taken, which is for microseconds then.
+  DBLOCK_TRY(const Statement statement, prepare(sql, attempt));
+  bind(statement.get(), parameters);
+  Change done;
+  const auto body = [&]() -> Result<void> {
+    const int code = step_through(statement.get(), done.rows);
+    done.changed = static_cast<std::uint64_t>(::sqlite3_changes64(handle_.get()));
+    if (code == SQLITE_DONE) {
+      ::sqlite3_reset(statement.get());
+      return {};
+    }
+    Error error = failure(attempt, code, Phase::write);
+    ::sqlite3_reset(statement.get());
+    return std::unexpected(std::move(error));
+  };
+  DBLOCK_CHECK(in_transaction(attempt, body));
+  return done;
+}
+
+std::int64_t Connection::changes_so_far() const {
+  return ::sqlite3_total_changes64(handle_.get());
+}
+
+Result<void> Connection::commit(std::int64_t before, const std::string& attempt) {
+  if (changes_so_far() == before) {
+    roll_back();
+    return {};
+  }
+  DBLOCK_TRY(const auto rows,
+             run("UPDATE dblock_state SET changes=changes+1 RETURNING changes", {}, attempt, Phase::write));
+  DBLOCK_CHECK(run_script("COMMIT", attempt));
+  if (!rows.empty()) witness_.saw(unsigned_number(rows.front().front()));
+  return {};
 }
 
 Result<void> Connection::run_script(const std::string& sql, const std::string& attempt) {
@@ -231,18 +285,15 @@ void Connection::roll_back() noexcept {
     ::sqlite3_exec(handle_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
 }
 
-// Writes the log back once in a while, here rather than at a commit: nobody waits for a closing connection.
-void Connection::tidy() noexcept {
-  if (log_frames_ < k_tidy_frames) return;
+// Emptied, not only written back: who opens the store when nobody has it open reads whatever the log holds.
+// Other connections at work are not waited for; the last of them comes by here too.
+void Connection::empty_log() noexcept {
   log_frames_ = 0;
-  // Emptied, not only written back: who opens the store when nobody has it open reads whatever the log holds.
-  // Other connections at work are not waited for; the last of them comes by here too.
-  ::sqlite3_busy_handler(handle_.get(), nullptr, nullptr);
   const int emptied =
       ::sqlite3_wal_checkpoint_v2(handle_.get(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
   // The first commit into an empty log syncs it: better this one than somebody's grant.
   if (emptied != SQLITE_OK) return;
-  ::sqlite3_exec(handle_.get(), "UPDATE dblock_token_floor SET floor=floor", nullptr, nullptr, nullptr);
+  ::sqlite3_exec(handle_.get(), "UPDATE dblock_state SET changes=changes", nullptr, nullptr, nullptr);
   reserve_log();
 }
 
@@ -253,13 +304,34 @@ void Connection::reserve_log() const noexcept {
   if (file) ::fallocate(file.get(), FALLOC_FL_KEEP_SIZE, 0, k_reserved_log);
 }
 
+// The log is written back once in a while, here rather than at a commit: nobody waits for a closing
+// connection.
 void Connection::close() noexcept {
-  if (handle_) tidy();
+  if (handle_ && log_frames_ >= k_tidy_frames && !files_moved()) empty_log();
+  drop();
+}
+
+void Connection::drop() noexcept {
   const std::lock_guard lock(mutex_);
   handle_.reset();
 }
 
-Error Connection::failure(const std::string& attempt, int code, Phase phase) const {
+Result<void> Connection::lost_changes(const std::string& attempt) const {
+  return fail(Errc::config,
+              attempt + " in " + escape_untrusted(settings_.display()) +
+                  ": changes made since this machine was started are missing in the file: its -wal file "
+                  "was removed or damaged, or it is an older copy, so who holds what is lost. If no job "
+                  "runs under its locks, remove it and all files beside it (-wal, -shm, -seen, -line), "
+                  "and dblock makes a new one");
+}
+
+Result<void> Connection::check_unused(const std::string& attempt) const {
+  return witness_.changes() == 0 ? Result<void>{} : lost_changes(attempt);
+}
+
+Error Connection::failure(const std::string& attempt, int code, Phase phase) {
+  const std::lock_guard lock(mutex_);
+  if (interrupted_ && is_busy(code)) code = SQLITE_INTERRUPT;
   return make_error(attempt, escape_untrusted(settings_.display()), handle_.get(), code, phase);
 }
 
@@ -273,10 +345,6 @@ bool Connection::pause_for_others(int tries) {
   std::uniform_int_distribution<Micros::rep> length(k_shortest_pause.count() / 2, most.count());
   std::this_thread::sleep_for(Micros{length(random_)});
   return true;
-}
-
-int Connection::on_busy(void* self, int tries) {
-  return static_cast<Connection*>(self)->pause_for_others(tries) ? 1 : 0;
 }
 
 }  // namespace dblock::store::sqlite

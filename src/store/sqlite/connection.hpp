@@ -8,6 +8,7 @@
 #pragma once
 
 #include <sqlite3.h>
+#include <sys/types.h>
 
 #include <cstdint>
 #include <memory>
@@ -25,6 +26,7 @@
 #include "store/settings.hpp"
 #include "store/sqlite/boot.hpp"
 #include "store/sqlite/errors.hpp"
+#include "store/sqlite/witness.hpp"
 
 namespace dblock::store::sqlite {
 
@@ -36,6 +38,19 @@ struct Parameter {
 using Parameters = std::vector<Parameter>;
 
 enum class SchemaCheck { on, off };
+
+// Which file a path led to.
+struct FileId {
+  dev_t device = 0;
+  ino_t inode = 0;
+  bool operator==(const FileId&) const = default;
+};
+
+// What a statement that changes rows did.
+struct Change {
+  std::vector<Row> rows;      // of its RETURNING clause
+  std::uint64_t changed = 0;  // rows changed
+};
 
 class Connection {
  public:
@@ -53,30 +68,47 @@ class Connection {
   // migrates an older one, unless the schema is not to be looked at.
   [[nodiscard]] Result<void> ensure_open(const std::string& attempt);
 
-  // Runs one statement to its end. :boot, :wall, :offset (microseconds) and :boot_id are known to every
-  // statement. REQUIRES: ensure_open() succeeded in this call.
+  // Runs one statement to its end, alone (then it only reads) or as part of a transaction. :boot, :wall,
+  // :offset (microseconds) and :boot_id are known to every statement. REQUIRES: ensure_open() succeeded in
+  // this call.
   [[nodiscard]] Result<std::vector<Row>> run(std::string_view sql, const Parameters& parameters,
                                              const std::string& attempt, Phase phase);
-  // The number of rows the last statement of run() changed.
-  [[nodiscard]] std::uint64_t changed() const;
+
+  // One statement that changes rows, as a transaction. The clock is read under the write lock: an answer that
+  // had to wait for other processes must not go by the time before (I3).
+  [[nodiscard]] Result<Change> change(std::string_view sql, const Parameters& parameters,
+                                      const std::string& attempt);
 
   // Statements without parameters or answers, separated by semicolons.
   [[nodiscard]] Result<void> run_script(const std::string& sql, const std::string& attempt);
 
-  // Everything `body` does is one transaction that no other writer comes between, rolled back when it fails.
+  // Everything `body` does is one transaction that no other writer comes between, rolled back when it fails
+  // or changes nothing.
   template <typename Body>
   [[nodiscard]] Result<void> in_transaction(const std::string& attempt, const Body& body) {
-    return between("BEGIN IMMEDIATE", "COMMIT", attempt, body);
+    DBLOCK_CHECK(run_script("BEGIN IMMEDIATE", attempt));
+    const auto before = changes_so_far();
+    auto done = body();
+    if (done) done = commit(before, attempt);
+    if (!done) roll_back();
+    return done;
   }
   // Everything `body` reads is the store at one moment.
   template <typename Body>
   [[nodiscard]] Result<void> in_view(const std::string& attempt, const Body& body) {
-    return between("BEGIN", "ROLLBACK", attempt, body);
+    DBLOCK_CHECK(run_script("BEGIN", attempt));
+    auto done = body();
+    roll_back();
+    return done;
   }
 
-  // Sets disk space aside for the log, so that a disk that fills up does not end the leases of running jobs.
-  // Does what it can: not every file system knows this.
-  void reserve_log() const noexcept;
+  // Fails when changes were seen in this boot that the store does not have. REQUIRES: the tables are there.
+  [[nodiscard]] Result<void> check_changes(const std::string& attempt);
+  // The same for a store without tables yet.
+  [[nodiscard]] Result<void> check_unused(const std::string& attempt) const;
+
+  // Writes everything into the main file and empties the log, unless others are at work.
+  void empty_log() noexcept;
 
   void close() noexcept;
   // Thread-safe: see lease::LeaseStore::interrupt().
@@ -85,19 +117,6 @@ class Connection {
   [[nodiscard]] const SqliteSettings& settings() const { return settings_; }
 
  private:
-  template <typename Body>
-  [[nodiscard]] Result<void> between(const std::string& begin, const std::string& end,
-                                     const std::string& attempt, const Body& body) {
-    DBLOCK_CHECK(run_script(begin, attempt));
-    if (auto done = body(); !done) {
-      roll_back();
-      return std::unexpected(std::move(done.error()));
-    }
-    auto ended = run_script(end, attempt);
-    if (!ended) roll_back();
-    return ended;
-  }
-
   struct CloseHandle {
     void operator()(sqlite3* handle) const noexcept { sqlite3_close_v2(handle); }
   };
@@ -108,23 +127,31 @@ class Connection {
 
   [[nodiscard]] Result<void> open(const std::string& attempt);
   [[nodiscard]] Result<void> configure(const std::string& attempt);
-  [[nodiscard]] bool file_moved() const;
+  [[nodiscard]] Result<void> lost_changes(const std::string& attempt) const;
+  [[nodiscard]] std::vector<FileId> side_files() const;
+  [[nodiscard]] bool files_moved() const;
+  [[nodiscard]] std::int64_t changes_so_far() const;
+  [[nodiscard]] Result<void> commit(std::int64_t before, const std::string& attempt);
   [[nodiscard]] Result<Statement> prepare(std::string_view sql, const std::string& attempt);
   // One run through the rows; the result code that ended it.
   [[nodiscard]] int step_through(sqlite3_stmt* statement, std::vector<Row>& rows);
   void bind(sqlite3_stmt* statement, const Parameters& parameters);
   void bind_moment(sqlite3_stmt* statement);
   void roll_back() noexcept;
-  void tidy() noexcept;
-  [[nodiscard]] Error failure(const std::string& attempt, int code, Phase phase) const;
+  // Sets disk space aside for the log, so that a disk that fills up does not end the leases of running jobs.
+  // Does what it can: not every file system knows this.
+  void reserve_log() const noexcept;
+  void drop() noexcept;
+  [[nodiscard]] Error failure(const std::string& attempt, int code, Phase phase);
   [[nodiscard]] bool pause_for_others(int tries);
-  static int on_busy(void* self, int tries);
 
   const SqliteSettings settings_;
   const SessionOptions options_;
   Clock& clock_;
   const SchemaCheck check_;
-  std::string boot_id_;
+  Boot boot_;
+  Witness witness_;
+  std::vector<FileId> side_files_;  // of the log and its index, as they were opened
   std::minstd_rand random_;
   BootTime give_up_at_{};
   int log_frames_ = 0;  // in the write-ahead log, as of the last commit

@@ -26,13 +26,20 @@ Verdict not_a_store(const std::string& words) {
 // The system's own error number tells what SQLite's general codes leave open.
 Verdict of_io(int system, Phase phase, const std::string& words) {
   if (system == ENOSPC || system == EDQUOT) return disk_full();
-  return {phase == Phase::write ? Errc::indeterminate : Errc::unreachable, words + "; is the disk in order?"};
+  if (system == EFBIG) {
+    return {Errc::unreachable,
+            "its files may not grow that large for this process (ulimit -f); nothing was changed. Raise the "
+            "limit"};
+  }
+  return {phase == Phase::write ? Errc::indeterminate : Errc::unreachable,
+          words + "; is the disk in order, and has nobody touched its -wal and -shm files?"};
 }
 
 Verdict of_open(int system, const std::string& words) {
   if (system == ENOSPC || system == EDQUOT) return disk_full();
   if (system == EMFILE || system == ENFILE) return {Errc::unreachable, with_errno(words, system)};
-  return {Errc::config, system != 0 ? with_errno(words, system) : words};
+  if (system == 0) return {Errc::config, words};
+  return {Errc::config, with_errno("it or one of its files (-wal, -shm) cannot be opened", system)};
 }
 
 Verdict judge(int code, int system, const std::string& words, Phase phase) {
@@ -46,6 +53,9 @@ Verdict judge(int code, int system, const std::string& words, Phase phase) {
       return disk_full();
     case SQLITE_CORRUPT:
       return not_a_store("the file is damaged (" + words + ")");
+    case SQLITE_ERROR:
+    case SQLITE_CONSTRAINT:
+      return not_a_store("its tables are not as dblock makes them (" + words + ")");
     case SQLITE_NOTADB:
       return not_a_store("the file is no store of dblock's, or damaged (" + words + ")");
     case SQLITE_READONLY:

@@ -30,7 +30,8 @@ constexpr std::array<unsigned long, 13> k_network_file_systems{
     0x47504653,  // GPFS
 };
 
-constexpr off_t k_least_database = 512;  // SQLite's smallest page
+constexpr off_t k_least_database = 512;               // SQLite's smallest page
+constexpr std::size_t k_longest_name = NAME_MAX - 8;  // -journal is the longest that SQLite adds
 
 struct Names {
   std::string directory;
@@ -51,6 +52,7 @@ class Preparation {
     if (names.file.empty() || names.file == "." || names.file == "..") return refuse("it names no file");
     DBLOCK_CHECK(make_directory(names.directory));
     std::array<char, PATH_MAX> real{};
+    if (names.file.size() > k_longest_name) return refuse("its name is too long");
     if (::realpath(names.directory.c_str(), real.data()) == nullptr)
       return refuse(with_errno("cannot enter its directory", errno));
     const std::string directory = real.data();
@@ -66,10 +68,10 @@ class Preparation {
   }
 
   Result<void> make_directory(const std::string& directory) {
-    if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return {};
+    if (made(directory)) return {};
     if (errno == ENOENT && directory != "/") {
       DBLOCK_CHECK(make_directory(split(directory).directory));
-      if (::mkdir(directory.c_str(), 0700) == 0 || errno == EEXIST) return {};
+      if (made(directory)) return {};
     }
     struct stat seen {};
     const int err = errno;
@@ -82,11 +84,21 @@ class Preparation {
     return refuse(with_errno(what, err) + "; choose another place with --db sqlite:PATH");
   }
 
+  // There, and if by us then with its mode whatever the umask.
+  [[nodiscard]] static bool made(const std::string& directory) {
+    if (::mkdir(directory.c_str(), 0700) == 0) return ::chmod(directory.c_str(), 0700) == 0;
+    return errno == EEXIST;
+  }
+
   // Who may rename files in the directory may put another store in the place of ours.
   Result<void> check_directory(const std::string& directory) {
     struct stat seen {};
     if (::stat(directory.c_str(), &seen) != 0)
       return refuse(with_errno("cannot look at its directory", errno));
+    if (!S_ISDIR(seen.st_mode)) return refuse("what should be its directory is none");
+    if (seen.st_uid != 0 && seen.st_uid != ::geteuid())
+      return refuse("its directory belongs to another user (uid " + std::to_string(seen.st_uid) +
+                    "), who could swap the file; choose a directory of yours with --db sqlite:PATH");
     if ((seen.st_mode & S_IWOTH) != 0 && (seen.st_mode & S_ISVTX) == 0)
       return refuse("every user may write its directory and swap the file; chmod o-w " +
                     escape_untrusted(directory));
@@ -103,7 +115,9 @@ class Preparation {
             " is still there: someone removed the store. If no job runs under its locks, remove what "
             "is left of it, and dblock makes a new one");
       // Not open(): see the header.
-      if (::mknod(real_.c_str(), S_IFREG | 0600, 0) != 0 && errno != EEXIST) return cannot_create(errno);
+      const bool made = ::mknod(real_.c_str(), S_IFREG | 0600, 0) == 0;
+      if (!made && errno != EEXIST) return cannot_create(errno);
+      if (made) ::chmod(real_.c_str(), 0600);  // whatever the umask
       there.reset(::open(real_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     }
     if (!there) return refuse(with_errno("cannot open it", errno));
@@ -128,11 +142,22 @@ class Preparation {
     if (seen.st_uid != ::geteuid()) return refuse(owner_words(seen.st_uid));
     if (seen.st_nlink > 1)
       return refuse("the file has several names (hard links), and its locks would not hold between them");
+    if (is_mount_point(fd))
+      return refuse("the file alone is mounted here, without those beside it; mount its directory");
     if (seen.st_size == 0) DBLOCK_CHECK(check_empty());
     // SQLite would take a file of one byte for an empty one, and write over it.
     if (seen.st_size > 0 && seen.st_size < k_least_database)
-      return refuse("the file is no store of dblock's, or damaged; it is left as it is");
+      return refuse(
+          "the file is no store of dblock's, or damaged; it is left as it is. Move it away, or choose "
+          "another "
+          "place with --db sqlite:PATH");
     return check_file_system(fd);
+  }
+
+  [[nodiscard]] static bool is_mount_point(int fd) {
+    struct statx seen {};
+    return ::statx(fd, "", AT_EMPTY_PATH, 0, &seen) == 0 &&
+           (seen.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
   }
 
   [[nodiscard]] static std::string owner_words(uid_t owner) {
@@ -161,8 +186,7 @@ class Preparation {
     return refuse(
         "it lies on a network file system (or FUSE), and the embedded store guards one host only; choose a "
         "local disk, "
-        "or "
-        "a MariaDB for several hosts");
+        "or a MariaDB for several hosts");
   }
 
   [[nodiscard]] static bool exists(const std::string& path) {
@@ -176,6 +200,15 @@ class Preparation {
 };
 
 }  // namespace
+
+UniqueFd open_beside(const std::string& path) {
+  // O_NONBLOCK: a pipe in its place must not hold us up.
+  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  struct stat seen {};
+  if (!file || ::fstat(file.get(), &seen) != 0 || !S_ISREG(seen.st_mode)) return {};
+  if ((seen.st_mode & 07777U) != 0600U) ::fchmod(file.get(), 0600);
+  return file;
+}
 
 Result<std::string> prepare_file(const std::string& path, const std::string& attempt) {
   return Preparation(path, attempt).run();

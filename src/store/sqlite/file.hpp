@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "base/unique_fd.hpp"
 
 namespace dblock::store::sqlite {
 
@@ -14,5 +15,9 @@ namespace dblock::store::sqlite {
 // Opens no descriptor on the file: closing one would drop the locks of this process's other connections
 // (POSIX fcntl locks; "How To Corrupt An SQLite Database File", section 2.2).
 [[nodiscard]] Result<std::string> prepare_file(const std::string& path, const std::string& attempt);
+
+// A file of dblock's own beside the store, made when there is none, private whatever the umask. Empty when it
+// cannot be had, or is no regular file.
+[[nodiscard]] UniqueFd open_beside(const std::string& path);
 
 }  // namespace dblock::store::sqlite

@@ -79,29 +79,27 @@ std::optional<lease::Token> token_of(const std::vector<Row>& rows) {
 
 SqliteLockTable::SqliteLockTable(const SqliteSettings& settings, const SessionOptions& options, Clock& clock)
     : connection_(settings, options, clock, SchemaCheck::on),
-      clock_(clock),
       turnstile_(std::make_unique<FileTurnstile>(settings.path)) {}
 
 Result<std::optional<lease::Token>> SqliteLockTable::grant(const lease::AcquireRequest& request,
                                                            const std::string& attempt) {
-  DBLOCK_TRY(const auto rows, connection_.run(grant_sql(), grant_parameters(request), attempt, Phase::write));
-  return token_of(rows);
+  DBLOCK_TRY(const auto done, connection_.change(grant_sql(), grant_parameters(request), attempt));
+  return token_of(done.rows);
 }
 
 Result<std::optional<lease::Token>> SqliteLockTable::create(const lease::AcquireRequest& request,
                                                             const std::string& attempt) {
-  DBLOCK_TRY(const auto rows,
-             connection_.run(create_sql(), grant_parameters(request), attempt, Phase::write));
-  return token_of(rows);
+  DBLOCK_TRY(const auto done, connection_.change(create_sql(), grant_parameters(request), attempt));
+  return token_of(done.rows);
 }
 
 Result<std::optional<Renewal>> SqliteLockTable::renew(const lease::LeaseRef& ref, lease::Actor actor,
                                                       std::optional<Micros> ttl, const std::string& attempt) {
   Parameters parameters = ref_parameters(ref, actor);
   parameters.push_back(number(":ttl", ttl));
-  DBLOCK_TRY(const auto rows, connection_.run(renew_sql(), parameters, attempt, Phase::write));
-  if (rows.empty()) return std::nullopt;
-  const Row& row = rows.front();
+  DBLOCK_TRY(const auto done, connection_.change(renew_sql(), parameters, attempt));
+  if (done.rows.empty()) return std::nullopt;
+  const Row& row = done.rows.front();
   return Renewal{Micros{store::number(row[0])}, lease::ServerTime{Micros{store::number(row[1])}}};
 }
 
@@ -124,8 +122,8 @@ Result<bool> SqliteLockTable::free_now(const lease::Key& key, lease::Token token
 
 Result<bool> SqliteLockTable::change_one(std::string_view sql, const Parameters& parameters,
                                          const std::string& attempt) {
-  DBLOCK_CHECK(connection_.run(sql, parameters, attempt, Phase::write));
-  return connection_.changed() == 1;
+  DBLOCK_TRY(const auto done, connection_.change(sql, parameters, attempt));
+  return done.changed == 1;
 }
 
 Result<std::optional<lease::LockStatus>> SqliteLockTable::look(const lease::Key& key,
@@ -148,7 +146,8 @@ Result<lease::Listing> SqliteLockTable::list(const lease::Selection& selection, 
   }
   DBLOCK_TRY(const auto rows, connection_.run(list_sql(selection), parameters, attempt, Phase::read));
   lease::Listing listing;
-  listing.server_time = {moment_now(clock_).wall};
+  listing.server_time = {
+      std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch())};
   listing.locks.reserve(rows.size());
   for (const auto& row : rows) listing.locks.push_back(read_status(row));
   return listing;

@@ -16,6 +16,7 @@ class SqliteLockTable final : public LockTable {
 
   void begin_call() override { connection_.begin_call(); }
   void end_call() noexcept override { connection_.end_call(); }
+  [[nodiscard]] std::string connecting() const override { return "cannot use the store"; }
   Result<void> ensure_open(const std::string& attempt) override { return connection_.ensure_open(attempt); }
   Result<std::optional<lease::Token>> grant(const lease::AcquireRequest& request,
                                             const std::string& attempt) override;
@@ -43,7 +44,6 @@ class SqliteLockTable final : public LockTable {
                                           const std::string& attempt);
 
   Connection connection_;
-  Clock& clock_;
   std::unique_ptr<lease::Turnstile> turnstile_;
 };
 

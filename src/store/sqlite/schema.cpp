@@ -36,15 +36,19 @@ std::string place(const Connection& connection) {
 Result<Marks> read_marks(Connection& connection, const std::string& attempt) {
   DBLOCK_TRY(const auto version, read_number(connection, "PRAGMA user_version", attempt));
   DBLOCK_TRY(const auto id, read_number(connection, "PRAGMA application_id", attempt));
-  const Marks marks{static_cast<unsigned>(version), id};
-  if (id == k_application_id) {
-    if (version <= static_cast<std::int64_t>(schema_version())) return marks;
+  return Marks{static_cast<unsigned>(version), id};
+}
+
+// Whether this is a store, or an empty file that may become one.
+Result<Marks> judge_marks(Connection& connection, const Marks& marks, const std::string& attempt) {
+  if (marks.application_id == k_application_id) {
+    if (marks.version <= schema_version()) return marks;
     return fail(Errc::schema, attempt + ": the store " + place(connection) + " has version " +
-                                  std::to_string(version) + ", newer than this dblock, which knows " +
+                                  std::to_string(marks.version) + ", newer than this dblock, which knows " +
                                   std::to_string(schema_version()) + "; upgrade dblock");
   }
   DBLOCK_TRY(const auto objects, read_number(connection, "SELECT count(*) FROM sqlite_schema", attempt));
-  if (id == 0 && version == 0 && objects == 0) return marks;
+  if (marks.application_id == 0 && marks.version == 0 && objects == 0) return marks;
   return fail(Errc::config, attempt + " in " + place(connection) +
                                 ": the file is another program's SQLite database and is left alone; choose "
                                 "another place with --db sqlite:PATH");
@@ -53,15 +57,15 @@ Result<Marks> read_marks(Connection& connection, const std::string& attempt) {
 // The marks and what else is in the file are several reads, and another process may be making the tables in
 // between: what is not plainly ours is judged by one view of the file.
 Result<Marks> look(Connection& connection, const std::string& attempt) {
-  DBLOCK_TRY(const auto id, read_number(connection, "PRAGMA application_id", attempt));
-  if (id == k_application_id) return read_marks(connection, attempt);
-  std::optional<Marks> marks;
+  DBLOCK_TRY(Marks marks, read_marks(connection, attempt));
+  if (marks.application_id == k_application_id) return judge_marks(connection, marks, attempt);
   const auto judge = [&]() -> Result<void> {
     DBLOCK_TRY(marks, read_marks(connection, attempt));
+    DBLOCK_TRY(marks, judge_marks(connection, marks, attempt));
     return {};
   };
   DBLOCK_CHECK(connection.in_view(attempt, judge));
-  return *marks;
+  return marks;
 }
 
 // The mode is a mark in the file; setting it takes the whole store for a moment, so other processes may be in
@@ -90,7 +94,9 @@ std::string without_comments(std::string_view sql) {
 }
 
 Result<void> apply_missing(Connection& connection, const std::string& attempt) {
-  DBLOCK_TRY(const Marks marks, read_marks(connection, attempt));  // another process may have been faster
+  // Another process may have been faster.
+  DBLOCK_TRY(const Marks marks, read_marks(connection, attempt));
+  if (marks.version == 0) DBLOCK_CHECK(connection.check_unused(attempt));
   for (const auto& migration : migrations()) {
     if (migration.version <= marks.version) continue;
     const std::string what = attempt + " (" + std::string(migration.name) + ")";
@@ -156,11 +162,12 @@ class SqliteSchemaAdmin final : public SchemaAdmin {
 
 Result<void> ensure_schema(Connection& connection, const std::string& attempt) {
   DBLOCK_TRY(const Marks marks, look(connection, attempt));
-  if (marks.version == schema_version()) return {};
+  if (marks.version == schema_version()) return connection.check_changes(attempt);
   if (marks.version == 0) DBLOCK_CHECK(choose_journal(connection, attempt));
   DBLOCK_CHECK(connection.in_transaction(attempt, [&] { return apply_missing(connection, attempt); }));
-  if (marks.version == 0) connection.reserve_log();
-  return {};
+  // A new store's tables are not to hang on its log alone.
+  if (marks.version == 0) connection.empty_log();
+  return connection.check_changes(attempt);
 }
 
 std::unique_ptr<SchemaAdmin> make_schema_admin(const SqliteSettings& settings,

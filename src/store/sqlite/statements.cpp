@@ -11,22 +11,25 @@ namespace {
 #define DBLOCK_SQL_THIS_BOOT "boot_id=:boot_id"
 #define DBLOCK_SQL_PAST_MARGIN "(NOT " DBLOCK_SQL_THIS_BOOT " OR expire_time+margin_us<=" DBLOCK_SQL_NOW ")"
 #define DBLOCK_SQL_HOLD_IS_OVER "(hold_until IS NULL OR hold_until<=:wall)"
-#define DBLOCK_SQL_FREED_AT "iif(" DBLOCK_SQL_THIS_BOOT "," DBLOCK_SQL_NOW ",:wall)"
+#define DBLOCK_SQL_FREED_AT "iif(" DBLOCK_SQL_THIS_BOOT "," DBLOCK_SQL_NOW "+" DBLOCK_SQL_STEP ",:wall)"
 #define DBLOCK_SQL_IS_REF                                                                         \
   "lock_key=:key AND lock_value=:owner AND (:token IS NULL OR token=:token) AND (NOT :script OR " \
   "kind='acquire')"
-// A step of the wall clock since the grant, which shows in what people see and nowhere else. 100 ms is
-// k_least_clock_step of boot.hpp: less is the jitter of reading two clocks.
+// A step of the wall clock since the grant, which shows in what people see, and in the record of the run, and
+// nowhere else. 100 ms is k_least_clock_step of boot.hpp: less is the jitter of reading two clocks.
 #define DBLOCK_SQL_STEP                                                  \
   "iif(" DBLOCK_SQL_THIS_BOOT                                            \
   " AND lock_value IS NOT NULL AND abs(:offset-boot_offset_us)>=100000," \
   ":offset-boot_offset_us,0)"
 #define DBLOCK_SQL_FREE                                                                   \
   "version=version+1,update_time=" DBLOCK_SQL_FREED_AT ",idle_since=" DBLOCK_SQL_FREED_AT \
-  ",last_acquired_at=create_time,lock_value=NULL,expire_time=NULL,revoke_time=NULL,lock_count=0"
+  ",last_acquired_at=create_time+" DBLOCK_SQL_STEP                                        \
+  ",lock_value=NULL,expire_time=NULL,revoke_time=NULL,lock_count=0"
 
 constexpr std::string_view k_grant =
-    "UPDATE dblock_lock SET last_acquired_at=iif(lock_value IS NULL,last_acquired_at,create_time),"
+    "UPDATE dblock_lock SET last_acquired_at=iif(lock_value IS "
+    "NULL,last_acquired_at,create_time+" DBLOCK_SQL_STEP
+    "),"
     "last_released_at=iif(lock_value IS NULL,last_released_at,NULL),"
     "last_outcome=iif(lock_value IS NULL,last_outcome,'abandoned'),"
     "last_exit_code=iif(lock_value IS NULL,last_exit_code,NULL),"
@@ -44,8 +47,8 @@ constexpr std::string_view k_create =
     "(lock_key,lock_value,boot_id,boot_offset_us,create_time,update_time,expire_time,token,"
     "version,lock_count,kind,ttl_us,margin_us,heartbeat_us,holder_host,holder_pid,holder_user,holder_command,"
     "holder_note) SELECT "
-    ":key,:owner,:boot_id,:offset,:wall,:wall,:wall+:ttl,max(:wall,floor+1),1,1,:kind,:ttl,"
-    ":margin,:heartbeat,:host,:pid,:user,:command,:note FROM dblock_token_floor WHERE true "
+    ":key,:owner,:boot_id,:offset,:wall,:wall,:wall+:ttl,max(:wall,token_floor+1),1,1,:kind,:ttl,"
+    ":margin,:heartbeat,:host,:pid,:user,:command,:note FROM dblock_state WHERE true "
     "ON CONFLICT (lock_key) DO NOTHING RETURNING token";
 
 constexpr std::string_view k_renew = "UPDATE dblock_lock SET version=version+1,update_time=" DBLOCK_SQL_NOW
@@ -58,7 +61,8 @@ constexpr std::string_view k_renew = "UPDATE dblock_lock SET version=version+1,u
 constexpr std::string_view k_release =
     "UPDATE dblock_lock SET " DBLOCK_SQL_FREE ",last_released_at=" DBLOCK_SQL_FREED_AT
     ",last_outcome=:outcome,last_exit_code=:exit_code,"
-    "success_acquired_at=iif(:outcome='succeeded',create_time,success_acquired_at),"
+    "success_acquired_at=iif(:outcome='succeeded',create_time+" DBLOCK_SQL_STEP
+    ",success_acquired_at),"
     "success_released_at=iif(:outcome='succeeded'," DBLOCK_SQL_FREED_AT
     ",success_released_at) "
     "WHERE " DBLOCK_SQL_IS_REF " AND (NOT :script OR (" DBLOCK_SQL_THIS_BOOT
@@ -66,8 +70,8 @@ constexpr std::string_view k_release =
 
 // update_time stays: it dates the holder's last heartbeat.
 constexpr std::string_view k_revoke =
-    "UPDATE dblock_lock SET version=version+1,revoke_time=coalesce(revoke_time," DBLOCK_SQL_FREED_AT
-    ") WHERE lock_key=:key AND token=:token AND lock_value IS NOT NULL";
+    "UPDATE dblock_lock SET version=version+1,revoke_time=coalesce(revoke_time,iif(" DBLOCK_SQL_THIS_BOOT
+    "," DBLOCK_SQL_NOW ",:wall)) WHERE lock_key=:key AND token=:token AND lock_value IS NOT NULL";
 
 constexpr std::string_view k_free_now =
     "UPDATE dblock_lock SET " DBLOCK_SQL_FREE ",last_released_at=" DBLOCK_SQL_FREED_AT
@@ -106,7 +110,7 @@ constexpr std::string_view k_count_idle = "SELECT count(*) FROM dblock_lock WHER
 constexpr std::string_view k_forget =
     "DELETE FROM dblock_lock WHERE lock_key IN (SELECT lock_key FROM dblock_lock "
     "WHERE " DBLOCK_SQL_FORGETTABLE " ORDER BY idle_since LIMIT :limit) RETURNING token";
-constexpr std::string_view k_raise_floor = "UPDATE dblock_token_floor SET floor=max(floor,:token)";
+constexpr std::string_view k_raise_floor = "UPDATE dblock_state SET token_floor=max(token_floor,:token)";
 
 }  // namespace
 

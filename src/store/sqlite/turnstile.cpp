@@ -1,7 +1,6 @@
 #include "store/sqlite/turnstile.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -10,6 +9,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "store/sqlite/file.hpp"
 #include "store/sqlite/interrupter.hpp"
 
 namespace dblock::store::sqlite {
@@ -59,9 +59,8 @@ Turn FileTurnstile::enter(const lease::Key& key) {
 }
 
 bool FileTurnstile::open_file() {
-  file_.reset(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
-  struct stat status {};
-  return file_ && ::fstat(file_.get(), &status) == 0 && S_ISREG(status.st_mode);
+  file_ = open_beside(path_);
+  return static_cast<bool>(file_);
 }
 
 // Behind the door, so that tickets grow in the order of arrival. Meanwhile others may leave, but nobody

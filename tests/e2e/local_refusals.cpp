@@ -1,0 +1,285 @@
+// What the embedded store refuses, and that it leaves what it refuses as it is.
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "support/dblock.hpp"
+#include "support/local_file.hpp"
+#include "support/privilege.hpp"
+
+namespace dblock::test {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// Every subcommand is 78 with the path in its message and `reason` in words; returns the last message.
+std::string check_refused(const std::string& path, const std::string& reason) {
+  std::string err;
+  for (const Words& words :
+       {run_words("k", {"--wait", "30s"}, {"touch", path + ".ran"}),
+        Words{"acquire", "--key", "k", "--ttl", "5s"}, Words{"renew", "--key", "k", "--owner", "x"},
+        Words{"release", "--key", "k", "--owner", "x"}, Words{"inspect"}, Words{"reap"}, Words{"migrate"}}) {
+    const auto before = std::chrono::steady_clock::now();
+    const auto finished = dblock_bare(words, {"DBLOCK_DB=sqlite:" + path});
+    INFO(words[0] << ": " << finished.exit << ": " << finished.err);
+    CHECK(finished.exit == exited(78));
+    CHECK(finished.out.empty());
+    CHECK(ends_with_exit_line(finished.err, 78));
+    CHECK(says(finished.err, path));
+    CHECK(says(finished.err, reason));
+    CHECK(std::chrono::steady_clock::now() - before < 5s * slowness());  // waiting would not help
+    err = finished.err;
+  }
+  CHECK_FALSE(fs::exists(path + ".ran"));
+  return err;
+}
+
+// … and the file's bytes are what they were.
+void check_refused_untouched(const std::string& path, const std::string& reason) {
+  const std::string before = read_file(path);
+  check_refused(path, reason);
+  CHECK(read_file(path) == before);
+}
+
+// A store that is all in its file and not in the log.
+void make_store(const std::string& path) {
+  REQUIRE(dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, {"DBLOCK_DB=sqlite:" + path}).exit ==
+          exited(0));
+  sqlite_sql(path, "PRAGMA wal_checkpoint(TRUNCATE)");
+}
+
+std::size_t first_page(const std::string& path) {
+  return std::stoul(sqlite_value(path, "PRAGMA page_size"));
+}
+
+TEST_CASE("what is no file is refused", "[local]") {
+  const TempDir directory;
+  fs::create_directory(directory.file("directory"));
+  check_refused(directory.file("directory"), "directory");
+  make_store(directory.file("real"));
+  fs::create_symlink(directory.file("real"), directory.file("link"));
+  check_refused(directory.file("link"), "symbolic link");
+  fs::create_symlink(directory.file("nowhere"), directory.file("dangling"));
+  check_refused(directory.file("dangling"), "symbolic link");
+  CHECK_FALSE(fs::exists(directory.file("nowhere")));
+  REQUIRE(::mkfifo(directory.file("pipe").c_str(), 0600) == 0);
+  check_refused(directory.file("pipe"), "regular file");
+  fs::create_hard_link(directory.file("real"), directory.file("second"));
+  check_refused(directory.file("second"), "hard links");
+}
+
+TEST_CASE("a garbage file is refused and left as it is", "[local]") {
+  const TempDir directory;
+  const std::string path = directory.file("locks.db");
+  for (const std::string& garbage :
+       {std::string("not a database\n"), std::string(20'000, 'x'), std::string("\0", 1)}) {
+    write_file(path, garbage, 0600);
+    check_refused_untouched(path, "");
+  }
+}
+
+TEST_CASE("a store whose pages were overwritten is refused and left as it is", "[local]") {
+  const TempDir directory;
+  const std::string path = directory.file("locks.db");
+  make_store(path);
+  std::string bytes = read_file(path);
+  const std::size_t page = first_page(path);
+  REQUIRE(bytes.size() > page);
+  std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(page), bytes.end(), '\xa5');
+  write_file(path, bytes, 0600);
+  check_refused_untouched(path, "");
+}
+
+TEST_CASE("a store truncated to nothing is refused and not made anew", "[local]") {
+  const TempDir directory;
+  const std::string path = directory.file("locks.db");
+  REQUIRE(dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, {"DBLOCK_DB=sqlite:" + path}).exit ==
+          exited(0));
+  REQUIRE(fs::exists(path + "-wal"));
+  fs::resize_file(path, 0);
+  check_refused(path, "truncated");
+  CHECK(fs::file_size(path) == 0);
+}
+
+TEST_CASE("a store truncated in the middle is refused", "[local]") {
+  const TempDir directory;
+  const std::string path = directory.file("locks.db");
+  make_store(path);
+  fs::resize_file(path, first_page(path));
+  check_refused_untouched(path, "");
+}
+
+TEST_CASE("a store removed but for its log is refused", "[local]") {
+  const TempDir directory;
+  const std::string path = directory.file("locks.db");
+  REQUIRE(dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, {"DBLOCK_DB=sqlite:" + path}).exit ==
+          exited(0));
+  fs::remove(path);
+  check_refused(path, "removed");
+}
+
+TEST_CASE("a newer schema is refused with both versions named", "[local]") {
+  Database database;
+  const auto known = database.schema_version();
+  database.set_schema_version(999);
+  const std::string err = check_refused(database.url().substr(7), "newer");
+  CHECK(says(err, "999"));
+  CHECK(says(err, std::to_string(known)));
+  CHECK(database.schema_version() == 999);
+}
+
+TEST_CASE("another program's database is refused and left as it is", "[local]") {
+  const TempDir directory;
+  for (const char* version : {"0", "1", "7"}) {
+    const std::string path = directory.file(std::string("v") + version);
+    write_file(path, "", 0600);
+    sqlite_sql(path, "CREATE TABLE bookmarks (url TEXT)");
+    sqlite_sql(path, std::string("PRAGMA user_version = ") + version);
+    check_refused_untouched(path, "");
+    CHECK_FALSE(fs::exists(path + "-wal"));
+  }
+}
+
+TEST_CASE("another user's store is refused, by root too", "[local]") {
+  DBLOCK_NEEDS(why_no_other_user());
+  const UsersHome home;
+  const TempDir of_root;
+  fs::permissions(of_root.path(), static_cast<fs::perms>(0755));
+  const std::string path = of_root.file("locks.db");
+  make_store(path);
+  const auto theirs = run_program(home.spawn({"--db", "sqlite:" + path, "inspect"}));
+  INFO(theirs.err);
+  CHECK(theirs.exit == exited(78));
+  CHECK(says(theirs.err, "another user"));
+  const UsersHome other;
+  REQUIRE(run_program(other.spawn({"--local", "acquire", "--key", "k", "--ttl", "60s"})).exit == exited(0));
+  check_refused(other.file(".local/state/dblock/locks.db"), "another user");
+}
+
+TEST_CASE("a directory whose owner could swap the store is refused", "[local]") {
+  DBLOCK_NEEDS(why_no_other_user());
+  const UsersHome home;
+  const std::string err = check_refused(home.file("locks.db"), "belongs to another user");
+  CHECK(says(err, "--db sqlite:PATH"));
+  CHECK_FALSE(fs::exists(home.file("locks.db")));
+}
+
+TEST_CASE("a store whose log was removed is refused, and nothing is granted", "[local]") {
+  const TempDir directory;
+  const std::string path = directory.file("locks.db");
+  REQUIRE(dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, {"DBLOCK_DB=sqlite:" + path}).exit ==
+          exited(0));
+  fs::remove(path + "-wal");
+  fs::remove(path + "-shm");
+  check_refused(path, "changes made since this machine was started are missing");
+}
+
+TEST_CASE("a file that is mounted without those beside it is refused", "[local]") {
+  DBLOCK_NEEDS(why_no_mount_namespace());
+  const TempDir directory;
+  make_store(directory.file("locks.db"));
+  write_file(directory.file("alone.db"), "", 0600);
+  const auto finished = in_mount_namespace("cd " + directory.path() +
+                                           "\nmount --bind locks.db alone.db\n"
+                                           "$DBLOCK --db sqlite:alone.db run -n --key k -- echo granted\n");
+  INFO(finished.err);
+  CHECK(finished.out.empty());
+  CHECK(says(finished.err, "mount its directory"));
+}
+
+TEST_CASE("time namespaces share the host's leases", "[local]") {
+  DBLOCK_NEEDS(why_no_mount_namespace());
+  const TempDir directory;
+  const auto finished = in_mount_namespace(
+      "export DBLOCK_DB=sqlite:" + directory.file("locks.db") +
+      "\nunshare --time --boottime 1000 true || { echo no time namespaces; exit 0; }\n"
+      "$DBLOCK acquire --key k --ttl 60s >/dev/null\n"
+      "code=0; unshare --time --boottime 1000 $DBLOCK run -n --key k -- true || code=$?; echo $code\n"
+      "unshare --time --boottime 100000 $DBLOCK acquire --key l --ttl 60s >/dev/null\n"
+      "$DBLOCK inspect --key l --json | grep -o '\"remaining_ms\":5[0-9][0-9][0-9][0-9]' | wc -l\n");
+  INFO(finished.err);
+  CHECK((finished.out == "75\n1\n" || finished.out == "no time namespaces\n"));
+}
+
+TEST_CASE("too few descriptors or too small files end in words, never in a core", "[local]") {
+  const Database database;
+  REQUIRE(dblock(database, {"run", "--key", "k", "--", "true"}).exit == exited(0));
+  const auto limited = [&](const std::string& limit, const Words& words) {
+    Spawn spec = dblock_spawn(database, words);
+    spec.argv.insert(spec.argv.begin(), {"/bin/bash", "-c", "ulimit " + limit + "; exec \"$0\" \"$@\""});
+    return run_program(spec);
+  };
+  for (int n = 6; n < 24; ++n) {
+    const auto finished = limited("-n " + std::to_string(n), {"run", "--key", "k", "--", "true"});
+    INFO(n << ": " << finished.exit << " " << finished.err);
+    CHECK((finished.exit == exited(0) || finished.exit == exited(69) || finished.exit == exited(70) ||
+           finished.exit == exited(78)));
+    if (finished.exit != exited(0)) CHECK(says(finished.err, "dblock: exit "));
+    // Whatever the guardian had to do after dblock's end is soon done.
+    CHECK(wait_until([&] { return !database.has_holder("k"); }));
+  }
+  const auto small = limited("-f 1", {"run", "--key", "k", "--", "true"});
+  INFO(small.exit << " " << small.err);
+  CHECK(small.exit == exited(69));
+  CHECK(says(small.err, "ulimit -f"));
+}
+
+TEST_CASE("an unwritable directory is refused with the reason", "[local]") {
+  DBLOCK_NEEDS(why_no_other_user());
+  const UsersHome home;
+  fs::permissions(home.path(), fs::perms(0500));
+  for (const char* name : {"locks.db", "below/locks.db"}) {
+    const auto finished =
+        run_program(home.spawn({"--db", "sqlite:" + home.file(name), "run", "--key", "k", "--", "true"}));
+    INFO(finished.err);
+    CHECK(finished.exit == exited(78));
+    CHECK(ends_with_exit_line(finished.err, 78));
+    CHECK(says(finished.err, home.path()));
+    CHECK(says(finished.err, "Permission denied"));
+  }
+}
+
+TEST_CASE("a file that its owner may not write is refused", "[local]") {
+  DBLOCK_NEEDS(why_no_other_user());
+  const UsersHome home;
+  const Words words{"--local", "run", "--key", "k", "--", "true"};
+  REQUIRE(run_program(home.spawn(words)).exit == exited(0));
+  const std::string path = home.file(".local/state/dblock/locks.db");
+  fs::permissions(path, fs::perms(0400));
+  const auto finished = run_program(home.spawn(words));
+  INFO(finished.err);
+  CHECK(finished.exit == exited(78));
+  CHECK(ends_with_exit_line(finished.err, 78));
+  CHECK(says(finished.err, path));
+}
+
+TEST_CASE("a network file system is refused", "[local]") {
+  DBLOCK_NEEDS(why_no_preload());
+  const TempDir directory;
+  const std::string path = directory.file("locks.db");
+  const auto on = [&](const char* type) {
+    return dblock_bare(run_words("k", {}, {"true"}),
+                       {"DBLOCK_DB=sqlite:" + path, std::string("FAKE_FS_TYPE=") + type,
+                        "LD_PRELOAD=" + fake_fstatfs_library()});
+  };
+  for (const char* type : {"0x6969" /* NFS */, "0xff534d42" /* CIFS */, "0xfe534d42" /* SMB2 */}) {
+    const auto finished = on(type);
+    INFO(type << finished.err);
+    CHECK(finished.exit == exited(78));
+    CHECK(ends_with_exit_line(finished.err, 78));
+    CHECK(says(finished.err, "network file system"));
+    CHECK(says(finished.err, path));
+  }
+  CHECK(on("0xef53" /* ext4 */).exit == exited(0));
+}
+
+}  // namespace
+}  // namespace dblock::test
