@@ -210,6 +210,7 @@ TEST_CASE("time namespaces share the host's leases", "[local]") {
 }
 
 TEST_CASE("too few descriptors or too small files end in words, never in a core", "[local]") {
+  DBLOCK_NEEDS(why_no_preload());  // sanitizers, which rule that out, need descriptors of their own
   const Database database;
   REQUIRE(dblock(database, {"run", "--key", "k", "--", "true"}).exit == exited(0));
   const auto limited = [&](const std::string& limit, const Words& words) {
