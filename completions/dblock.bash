@@ -5,8 +5,8 @@ _dblock_options() {
   local options=
   case $1 in
     global) options='--db --local --defaults-file --config --json -q --quiet -v --verbose --log-format --color -V --version -h --help' ;;
-    run) options='-k --key --ttl --heartbeat --margin -w --wait -n --nonblock -E --conflict-exit-code -c --command --max-runtime --signal --kill-grace --leftovers --with-parent --note --record-args --status-file --warn-after' ;;
-    acquire) options='-k --key --ttl --margin -w --wait --note --warn-after --format' ;;
+    run) options='-k --key --ttl --heartbeat --margin --min-hold --once-per -w --wait -n --nonblock --attempts --backoff --backoff-multiplier -E --conflict-exit-code -c --command --max-runtime --signal --kill-grace --leftovers --with-parent --note --record-args --status-file --warn-after' ;;
+    acquire) options='-k --key --ttl --while-pid --on-lost --margin --min-hold -w --wait --attempts --backoff --backoff-multiplier --note --warn-after --format' ;;
     renew) options='-k --key --owner --ttl' ;;
     release) options='-k --key --owner --force --token --now -w --wait' ;;
     inspect) options='-k --key --prefix --all --format --exit-code --max-age' ;;
@@ -22,7 +22,8 @@ _dblock_takes_value() {
     --db | --defaults-file | --config | --log-format | --color | --key | --ttl | --heartbeat | --margin) return 0 ;;
     --wait | --conflict-exit-code | --command | --max-runtime | --signal | --kill-grace | --leftovers) return 0 ;;
     --note | --status-file | --warn-after | --format | --owner | --token | --prefix | --max-age) return 0 ;;
-    --every | --forget-after | --print-grants) return 0 ;;
+    --every | --forget-after | --print-grants | --min-hold | --once-per | --attempts | --backoff) return 0 ;;
+    --backoff-multiplier | --while-pid | --on-lost) return 0 ;;
     --*) return 1 ;;
     # A cluster of short options: the last letter decides.
     -*[kwEc]) return 0 ;;
@@ -46,9 +47,12 @@ _dblock_value() {
     --log-format) words='text json' ;;
     --color) words='auto always never' ;;
     --leftovers) words='auto wait kill leave' ;;
-    --signal) words='TERM INT HUP QUIT USR1 USR2 KILL' ;;
+    --signal | --on-lost) words='TERM INT HUP QUIT USR1 USR2 KILL' ;;
     --format) if [[ $1 == acquire ]]; then words='owner shell'; else words='table json'; fi ;;
+    --while-pid) words='$$' ;;
     --ttl) words='30s 2m 10m 1h' ;;
+    --min-hold) words='30s 1m 5m' ;;
+    --once-per) words='1h 1d 7d' ;;
     --wait | -*w) words='0 30s 5m 1h forever' ;;
     --max-runtime | --max-age) words='10m 1h 26h' ;;
     --every) words='6s 1m' ;;

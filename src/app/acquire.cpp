@@ -1,14 +1,21 @@
-// `dblock acquire`: a lease for a script, which nobody renews unasked.
+// `dblock acquire`: a lease for a script, which nobody renews unasked, but with --while-pid its keeper.
 #include <unistd.h>
 
+#include <memory>
+#include <optional>
+#include <string>
 #include <utility>
+#include <variant>
 
 #include "app/database.hpp"
 #include "app/describe.hpp"
 #include "app/identity.hpp"
 #include "app/job_lease.hpp"
+#include "app/keeper.hpp"
 #include "app/use_cases.hpp"
+#include "base/duration.hpp"
 #include "process/signals.hpp"
+#include "process/watched_process.hpp"
 #include "store/open.hpp"
 
 namespace dblock::app {
@@ -16,47 +23,141 @@ namespace {
 
 // The script is the holder, not this process, which is gone in a moment.
 lease::AcquireRequest make_wanted(const AcquireRequest& request) {
-  const auto script = static_cast<std::uint32_t>(::getppid());
+  const auto script = static_cast<std::uint32_t>(request.while_pid ? request.while_pid->pid : ::getppid());
   lease::AcquireRequest wanted{request.key,
                                {},
                                lease::Kind::acquire,
                                request.timing.terms(),
                                make_holder(request.identity, script, program_of(script))};
-  wanted.terms.heartbeat.reset();
+  if (!request.while_pid) wanted.terms.heartbeat.reset();
+  wanted.promises = request.promises;
   wanted.owner = new_owner_id(wanted.holder);
   return wanted;
+}
+
+// Before threads and connections, since it forks. PID is held by its descriptor from here on.
+Result<std::shared_ptr<Keeper>> start_keeper(const AcquireRequest& request, const store::Settings& settings,
+                                             const lease::AcquireRequest& wanted) {
+  if (!request.while_pid) return nullptr;
+  const auto watched = process::WatchedProcess::open(request.while_pid->pid);
+  if (!watched) return fail(watched.error().code, "--while-pid: " + watched.error().message);
+  return Keeper::start({settings, wanted, request.timing, request.while_pid->on_lost}, *watched);
+}
+
+// One acquisition, on behalf of a script.
+class Acquisition {
+ public:
+  Acquisition(const AcquireRequest& request, const store::Settings& settings, lease::AcquireRequest wanted,
+              std::shared_ptr<Keeper> keeper)
+      : request_(request),
+        keeper_(std::move(keeper)),
+        job_(store::open_store(settings, {lease::network_timeout(request.timing.ttl), Micros{0}}, clock()),
+             std::move(wanted), request.wait, request.timing, keeper_) {}
+
+  Result<std::variant<Acquired, Ending>> go();
+
+ private:
+  static SystemClock& clock() {
+    static SystemClock instance;  // outlives an abandoned thread
+    return instance;
+  }
+  bool take_back();
+  Ending give_up(Ending ending);
+  Result<Ending> without_keeper();
+  Result<std::optional<Ending>> hand_over(const lease::Lease& lease);
+  [[nodiscard]] std::string lock() const { return "lock " + quoted(request_.key); }
+
+  const AcquireRequest& request_;
+  // Before the job's thread: a signal must not strand a lock that was just granted.
+  const process::Signals signals_;
+  std::shared_ptr<Keeper> keeper_;
+  JobLease job_;
+};
+
+// What may have been granted. Where that stays in doubt it is the keeper's to release when we are gone.
+bool Acquisition::take_back() {
+  const bool nothing_left = job_.cancel_acquire();
+  if (nothing_left && keeper_) keeper_->dismiss();
+  return nothing_left;
+}
+
+Ending Acquisition::give_up(Ending ending) {
+  take_back();
+  ending.thread_left_behind = job_.abandoned();
+  return ending;
+}
+
+// The keeper has news before there is a lease: there will be none.
+Result<Ending> Acquisition::without_keeper() {
+  if (keeper_->process_ended()) {
+    return give_up({.how = Ending::How::refused,
+                    .message = "process " + std::to_string(request_.while_pid->pid) +
+                               " ended while waiting for " + lock() + "; nothing is held"});
+  }
+  take_back();
+  return fail(Errc::internal, "the keeper process died before it had a lease to keep; nothing is held");
+}
+
+// The lock is held, but a lease without a keeper is not what was asked for.
+Result<std::optional<Ending>> Acquisition::hand_over(const lease::Lease& lease) {
+  switch (keeper_->hand_over(lease, signals_)) {
+    case Keeper::HandedOver::standing:
+      return std::nullopt;
+    case Keeper::HandedOver::signalled:
+      return give_up(interrupted_by(keeper_->signal(), "before " + lock() + " was kept; nothing is held"));
+    case Keeper::HandedOver::failed:
+      break;
+  }
+  const bool given_back = take_back();
+  return fail(
+      Errc::unreachable,
+      "the keeper of " + lock() + " could not renew the lease over a connection of its own; the lock " +
+          (given_back
+               ? "was given back"
+               : "frees itself within " + format_duration(request_.timing.ttl + request_.timing.margin)));
+}
+
+Result<std::variant<Acquired, Ending>> Acquisition::go() {
+  const BootTime begun = clock().now();
+  job_.start_acquire();
+  const int signal = signals_.wait(job_.done(), std::nullopt, keeper_ ? keeper_->fd() : -1);
+  if (signal != 0)
+    return give_up(interrupted_by(signal, "while waiting for " + lock() + "; nothing is held"));
+  if (!job_.done().raised()) return without_keeper();
+  const auto outcome = job_.grant();
+  if (keeper_ && !(outcome ? std::holds_alternative<lease::Lease>(*outcome)
+                           : outcome.error().code == Errc::indeterminate)) {
+    keeper_->dismiss();
+  }
+  if (!outcome) return std::unexpected(outcome.error());
+  warn_if_slow("acquiring", request_.key, clock().now() - begun, request_.warn_after, job_.waited_for());
+  if (const auto* conflict = std::get_if<lease::Conflict>(&*outcome)) {
+    return Ending{
+        .how = Ending::How::held, .number = 75, .message = describe_conflict(request_.key, conflict->status)};
+  }
+  const auto& lease = std::get<lease::Lease>(*outcome);
+  if (keeper_) {
+    DBLOCK_TRY(auto failed, hand_over(lease));
+    if (failed) return std::move(*failed);
+  }
+  DBLOCK_TRY(const auto status, job_.store().peek(request_.key));
+  if (!status || status->owner != lease.owner.text) {
+    return Ending{.how = Ending::How::lost, .message = lock() + " was granted and taken away again at once"};
+  }
+  return Acquired{lease, *status, keeper_};
 }
 
 }  // namespace
 
 Result<std::variant<Acquired, Ending>> acquire(const AcquireRequest& request) {
   DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
-  const process::Signals signals;  // before the thread: a signal must not strand a lock that was just granted
-  static SystemClock clock;
-  JobLease job(store::open_store(settings, {lease::network_timeout(request.timing.ttl), Micros{0}}, clock),
-               make_wanted(request), request.wait, request.timing, nullptr);
-  const BootTime begun = clock.now();
-  job.start_acquire();
-  if (const int signal = signals.wait(job.done(), std::nullopt); signal != 0) {
-    job.cancel_acquire();
-    Ending ending =
-        interrupted_by(signal, "while waiting for lock " + quoted(request.key) + "; nothing is held");
-    ending.thread_left_behind = job.abandoned();
-    return ending;
-  }
-  DBLOCK_TRY(const lease::GrantOutcome outcome, job.grant());
-  warn_if_slow("acquiring", request.key, clock.now() - begun, request.warn_after, job.waited_for());
-  if (const auto* conflict = std::get_if<lease::Conflict>(&outcome)) {
-    return Ending{
-        .how = Ending::How::held, .number = 75, .message = describe_conflict(request.key, conflict->status)};
-  }
-  const auto& lease = std::get<lease::Lease>(outcome);
-  DBLOCK_TRY(const auto status, job.store().peek(request.key));
-  if (!status || status->owner != lease.owner.text) {
-    return Ending{.how = Ending::How::lost,
-                  .message = "lock " + quoted(request.key) + " was granted and taken away again at once"};
-  }
-  return Acquired{lease, *status};
+  lease::AcquireRequest wanted = make_wanted(request);
+  DBLOCK_TRY(auto keeper, start_keeper(request, settings, wanted));
+  return Acquisition(request, settings, std::move(wanted), std::move(keeper)).go();
+}
+
+void confirm(const Acquired& acquired) {
+  if (acquired.keeper) acquired.keeper->confirm();
 }
 
 }  // namespace dblock::app

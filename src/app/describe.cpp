@@ -23,7 +23,12 @@ std::string describe_conflict(const lease::Key& key, const LockStatus& status) {
     return format_age(then ? status.server_time.since_epoch - then->since_epoch : Micros{0});
   };
   const std::string until = format_age(status.grantable_at().since_epoch - status.server_time.since_epoch);
-  if (status.owner.empty()) return lock + " is cooling down and can be taken in " + until;
+  if (status.owner.empty()) {
+    const std::string host = status.last ? escape_untrusted(status.last->host) : "";
+    const std::string after = status.kind == lease::Kind::run ? "run" : "lease";
+    return lock + " is cooling down for another " + until + " after " +
+           (host.empty() ? "the last " : host + "'s ") + after + " (--min-hold)";
+  }
   std::string text = lock + " is held by " + display_holder(status);
   if (!status.holder.command.empty()) text += " (" + escape_untrusted(status.holder.command) + ")";
   text += " for " + since(status.acquired_at);
@@ -34,6 +39,13 @@ std::string describe_conflict(const lease::Key& key, const LockStatus& status) {
          format_age((status.expires_at ? status.expires_at->since_epoch : Micros{0}) -
                     status.server_time.since_epoch) +
          (status.heartbeat ? " unless renewed" : "");
+}
+
+std::string describe_done(const lease::Key& key, const LockStatus& status, Micros period) {
+  const auto then = status.last_success ? status.last_success->acquired_at : std::nullopt;
+  const Micros age = status.server_time.since_epoch - then.value_or(status.server_time).since_epoch;
+  return "the job under key " + quoted(key) + " last succeeded in a run that began " + format_age(age) +
+         " ago, so it is not started again (--once-per " + format_duration(period) + ")";
 }
 
 std::string describe_not_ours(const lease::NotOurs& refused) {

@@ -11,6 +11,7 @@ struct Ending {
     job_exited,     // the job's own code: `number`
     job_signalled,  // the job was killed by signal `number`; dblock dies of it too
     interrupted,    // dblock itself was told to end by signal `number` before a job ran
+    skipped,        // 0: --once-per found the job done; no job ran
     held,           // the lock is held; `number` is the exit code asked for (75)
     lost,           // 76
     timed_out,      // 124

@@ -37,7 +37,7 @@ struct JobLease::Session {
   lease::AcquireRequest request;
   lease::WaitPolicy policy;
   lease::Timing timing;
-  std::shared_ptr<process::Supervisor> supervisor;
+  std::shared_ptr<process::Fence> fence;
   WakeEvent stop;
   std::atomic<bool> heartbeat_over = true;
 
@@ -64,7 +64,7 @@ void JobLease::Session::say_waiting(const lease::LockStatus& status) {
     const std::lock_guard lock(mutex);
     waited_for = status;
   }
-  if (policy.limit == Micros{0}) return;
+  if (policy.once()) return;
   const BootTime now = clock.now();
   if (last_waiting_line != BootTime{} && now - last_waiting_line < k_repeat_waiting_line) return;
   last_waiting_line = now;
@@ -87,7 +87,7 @@ void JobLease::Session::acquire() {
       .on_trouble = [this](const Error& error) { say_trouble(error); },
       .on_send =
           [this] {
-            if (supervisor) supervisor->arm_release();
+            if (fence) fence->arm_release();
           },
   };
   auto outcome = lease::acquire(*store, clock, request, policy, observer, stop);
@@ -100,7 +100,7 @@ void JobLease::Session::heartbeat(const Lease& lease) {
   const lease::HeartbeatObserver observer{
       .on_renewed =
           [this](BootTime sent_at) {
-            supervisor->set_deadline(timing.expires(sent_at));
+            fence->set_deadline(timing.expires(sent_at));
             const std::lock_guard lock(mutex);
             proved_until = timing.expires(sent_at);
             trouble.clear();
@@ -111,7 +111,7 @@ void JobLease::Session::heartbeat(const Lease& lease) {
               const std::lock_guard lock(mutex);
               lost = refused;
             }
-            supervisor->stop_revoked();
+            fence->stop_revoked();
           },
       .on_trouble = [this](const Error& error) { say_trouble(error); },
       .on_recovered =
@@ -160,14 +160,13 @@ void JobLease::Session::give_back(const lease::LeaseRef& ref, lease::RunEnd end,
 }
 
 JobLease::JobLease(std::unique_ptr<lease::LeaseStore> store, lease::AcquireRequest request,
-                   lease::WaitPolicy policy, lease::Timing timing,
-                   std::shared_ptr<process::Supervisor> supervisor)
+                   lease::WaitPolicy policy, lease::Timing timing, std::shared_ptr<process::Fence> fence)
     : session_(new Session{.clock = {},
                            .store = std::move(store),
                            .request = std::move(request),
                            .policy = policy,
                            .timing = timing,
-                           .supervisor = std::move(supervisor),
+                           .fence = std::move(fence),
                            .stop = {},
                            .heartbeat_over = true,
                            .mutex = {},

@@ -1,6 +1,5 @@
 // The lease of one `run`, from the first try to the release, on a thread of its own that owns the connection.
-// Called from the main thread; what happens on the other thread comes back through WakeEvents and
-// set_deadline().
+// Called from the main thread; what happens on the other thread comes back through WakeEvents and the Fence.
 #pragma once
 
 #include <memory>
@@ -22,9 +21,9 @@ enum class ReleaseResult {
 
 class JobLease {
  public:
-  // `supervisor` may be null where there is no job (`acquire`).
+  // `fence` may be null where nothing runs under the lease (`acquire`).
   JobLease(std::unique_ptr<lease::LeaseStore> store, lease::AcquireRequest request, lease::WaitPolicy policy,
-           lease::Timing timing, std::shared_ptr<process::Supervisor> supervisor);
+           lease::Timing timing, std::shared_ptr<process::Fence> fence);
 
   // Begins taking the lock; done() is raised when grant() has the answer.
   void start_acquire();
@@ -37,8 +36,8 @@ class JobLease {
   // doubt; false when the thread would not end: the guardian must clean up after this process.
   bool cancel_acquire();
 
-  // Renews `lease` from now on: moves the supervisor's deadline, stops the job when the lease is lost for
-  // certain.
+  // Renews `lease` from now on: moves the fence's deadline, and has it stop what runs when the lease is lost
+  // for certain.
   void start_heartbeat(const lease::Lease& lease);
   // Returns when no renewal is under way nor will be.
   // `at_once`: break off a renewal under way instead of giving it a moment. False when the thread would not

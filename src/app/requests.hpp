@@ -2,6 +2,8 @@
 // syntax.
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +28,7 @@ struct RunRequest {
   lease::Key key;
   lease::Timing timing;
   lease::WaitPolicy wait;
+  lease::Promises promises{};
   int conflict_exit_code = 75;
   int first_signal = 15;
   std::optional<Micros> max_runtime;
@@ -38,12 +41,20 @@ struct RunRequest {
   std::vector<std::string> command;          // COMMAND ARG…; empty with -c
 };
 
+// --while-pid PID: hold the lock until PID ends, and send it `on_lost` should the lease be lost.
+struct WhilePid {
+  pid_t pid = 0;
+  int on_lost = 15;
+};
+
 struct AcquireRequest {
   store::SettingsSources database;
   Identity identity;
   lease::Key key;
   lease::Timing timing;
   lease::WaitPolicy wait;
+  lease::Promises promises{};
+  std::optional<WhilePid> while_pid{};
   Micros warn_after{0};
 };
 

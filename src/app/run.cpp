@@ -12,6 +12,7 @@
 #include "app/identity.hpp"
 #include "app/job_lease.hpp"
 #include "app/status_file.hpp"
+#include "app/store_session.hpp"
 #include "app/use_cases.hpp"
 #include "base/duration.hpp"
 #include "base/log.hpp"
@@ -33,11 +34,6 @@ constexpr Micros k_fenced_release_patience = 500ms;
 
 WallTime wall_now() {
   return std::chrono::system_clock::now();
-}
-
-store::SessionOptions session_options(const lease::Timing& timing) {
-  // A dead host's session goes away by itself; a living one renews far more often than this.
-  return {lease::network_timeout(timing.ttl), 2 * timing.ttl + 30s};
 }
 
 Result<process::JobSpec> make_spec(const RunRequest& request) {
@@ -64,25 +60,6 @@ std::string describe_command(const RunRequest& request) {
   return text;
 }
 
-// Runs in the guardian after dblock's death, when the job's tree is gone: frees the lock by its owner id. A
-// statement that dblock sent just before it died may still be on its way, so "not ours" is asked again.
-void release_after_death(const store::Settings& settings, const lease::AcquireRequest& request) {
-  constexpr Micros patience = 5s;
-  constexpr Micros late_statement = 2500ms;  // the server's own lock wait is 2 s
-  SystemClock clock;
-  const WakeEvent never;
-  const auto store = store::open_store(settings, {3s, 30s}, clock);
-  const BootTime begun = clock.now();
-  const lease::LeaseRef ref{request.key, request.owner, std::nullopt};
-  for (;;) {
-    const auto outcome = store->release(ref, lease::Actor::holder, {lease::Outcome::abandoned, std::nullopt});
-    if (outcome && std::holds_alternative<lease::Released>(*outcome)) return;
-    const Micros limit = outcome ? late_statement : patience;
-    if (clock.now() - begun >= limit) return;
-    clock.wait_until(clock.now() + 200ms, never);
-  }
-}
-
 // One run, from the first try to the last word.
 class Run {
  public:
@@ -103,6 +80,7 @@ class Run {
   Result<Ending> attempt();
   Result<Ending> wait_for_grant();
   Ending interrupted();
+  Ending without_lease(const lease::GrantOutcome& outcome);
   Result<Ending> with_lease(const lease::Lease& lease);
   Result<Ending> conclude(const lease::Lease& lease, const JobEnd& end);
   Ending lost_ending(const JobEnd& end) const;
@@ -124,8 +102,9 @@ Result<Ending> Run::attempt() {
   DBLOCK_TRY(const store::Settings settings, settings_from(request_.database));
   const lease::Holder holder =
       make_holder(request_.identity, static_cast<std::uint32_t>(::getpid()), describe_command(request_));
-  const lease::AcquireRequest wanted{request_.key, new_owner_id(holder), lease::Kind::run,
-                                     request_.timing.terms(), holder};
+  const lease::AcquireRequest wanted{request_.key,     new_owner_id(holder),
+                                     lease::Kind::run, request_.timing.terms(),
+                                     holder,           request_.promises};
   status_.owner = wanted.owner.text;
   DBLOCK_TRY(supervisor_, process::Supervisor::start(spec, request_.with_parent, [&settings, &wanted] {
                release_after_death(settings, wanted);
@@ -155,16 +134,28 @@ Result<Ending> Run::wait_for_grant() {
     if (outcome.error().code != Errc::indeterminate) supervisor_->finish();
     return std::unexpected(outcome.error());
   }
-  warn_if_slow("acquiring", request_.key, BootClock::now() - begun, request_.warn_after,
-               lease_->waited_for());
-  if (const auto* conflict = std::get_if<lease::Conflict>(&*outcome)) {
-    supervisor_->finish();
-    status_.owner.reset();
-    return Ending{.how = Ending::How::held,
-                  .number = request_.conflict_exit_code,
-                  .message = describe_conflict(request_.key, conflict->status)};
+  const auto* lease = std::get_if<lease::Lease>(&*outcome);
+  // Cron mails whatever is said: a skip that exits 0 says nothing of the time it took.
+  const auto* conflict = std::get_if<lease::Conflict>(&*outcome);
+  if (lease != nullptr || (conflict != nullptr && request_.conflict_exit_code != 0)) {
+    warn_if_slow("acquiring", request_.key, BootClock::now() - begun, request_.warn_after,
+                 lease_->waited_for());
   }
-  return with_lease(std::get<lease::Lease>(*outcome));
+  return lease != nullptr ? with_lease(*lease) : without_lease(*outcome);
+}
+
+Ending Run::without_lease(const lease::GrantOutcome& outcome) {
+  supervisor_->finish();
+  status_.owner.reset();
+  if (const auto* done = std::get_if<lease::AlreadyDone>(&outcome)) {
+    Ending skipped{.how = Ending::How::skipped,
+                   .message = describe_done(request_.key, done->status, request_.promises.once_per->period)};
+    log::info(skipped.message);
+    return skipped;
+  }
+  return Ending{.how = Ending::How::held,
+                .number = request_.conflict_exit_code,
+                .message = describe_conflict(request_.key, std::get<lease::Conflict>(outcome).status)};
 }
 
 Ending Run::interrupted() {
@@ -308,6 +299,8 @@ std::string outcome_of(const Result<Ending>& ending) {
       return "interrupted";
     case Ending::How::held:
       return "held";
+    case Ending::How::skipped:
+      return "skipped";
     case Ending::How::lost:
       return "lost";
     case Ending::How::timed_out:

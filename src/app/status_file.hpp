@@ -12,7 +12,7 @@ namespace dblock::app {
 using WallTime = std::chrono::system_clock::time_point;
 
 struct RunStatus {
-  std::string outcome;  // succeeded, failed, signalled, timed_out, lost, held, interrupted, error
+  std::string outcome;  // succeeded, failed, signalled, timed_out, lost, held, skipped, interrupted, error
   int exit_code = 0;
   std::string key;
   std::optional<std::string> owner;

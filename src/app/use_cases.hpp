@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -23,12 +24,18 @@ using ExitCodeOf = std::function<int(const Result<Ending>&)>;
 // messages go to the log. Returns when the job, what it left behind and the release are done.
 [[nodiscard]] Result<Ending> run(const RunRequest& request, const ExitCodeOf& exit_code_of);
 
+class Keeper;
+
 // Ends with How::held or How::interrupted, or yields the lease.
 struct Acquired {
   lease::Lease lease;
   lease::LockStatus status;  // as read back: the server's times
+  std::shared_ptr<Keeper> keeper{};
 };
 [[nodiscard]] Result<std::variant<Acquired, Ending>> acquire(const AcquireRequest& request);
+// The caller has been told: a keeper's lease now lasts as long as the process it is for. Without this it is
+// given back when dblock ends.
+void confirm(const Acquired& acquired);
 
 struct RenewedLease {
   lease::Key key;

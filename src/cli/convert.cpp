@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <csignal>
 #include <cstring>
 #include <utility>
@@ -11,6 +12,8 @@
 
 namespace dblock::cli {
 namespace {
+
+constexpr std::uint64_t k_most_attempts = 1'000'000'000;
 
 std::string upper(std::string_view text) {
   std::string out(text);
@@ -110,6 +113,40 @@ Result<lease::WaitPolicy> Reader::wait() const {
   if (value->text == "forever") return lease::WaitPolicy{std::nullopt};
   DBLOCK_TRY(const auto limit, to_duration(*value));
   return lease::WaitPolicy{limit};
+}
+
+Result<lease::WaitPolicy> Reader::wait_or_retry() const {
+  DBLOCK_TRY(auto policy, wait());
+  lease::Retry retry;
+  DBLOCK_TRY(const auto pause, positive_duration("backoff"));
+  retry.first = pause.value_or(Micros{0});
+  DBLOCK_TRY(retry.growth, factor("backoff-multiplier"));
+  DBLOCK_TRY(const auto attempts, number("attempts", k_most_attempts));
+  if (!attempts) {
+    for (const auto* const name : {"backoff", "backoff-multiplier"}) {
+      if (given(name)) return values_.find(name)->refuse("needs --attempts N, the number of tries");
+    }
+    return policy;
+  }
+  if (*attempts == 0) return values_.find("attempts")->refuse("must be at least 1");
+  retry.attempts = *attempts;
+  policy.retry = retry;
+  const auto waits = values_.find("wait");
+  DBLOCK_TRY(const bool nonblock, flag("nonblock"));
+  if (!nonblock && (!waits || waits->rank == Rank::fallback)) policy.limit.reset();
+  return policy;
+}
+
+Result<double> Reader::factor(std::string_view name) const {
+  const auto value = values_.find(name);
+  if (!value) return 1.0;
+  const std::string& text = value->text;
+  double number = 0;
+  const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || fault != std::errc{} || stop != text.data() + text.size() || !std::isfinite(number))
+    return value->refuse(quoted(text) + " is no number; write for example 1.5");
+  if (number < 1) return value->refuse("must be at least 1, so that pauses do not shrink to nothing");
+  return number;
 }
 
 Result<std::optional<std::uint64_t>> Reader::number(std::string_view name, std::uint64_t most) const {

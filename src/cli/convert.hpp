@@ -36,10 +36,14 @@ class Reader {
   [[nodiscard]] Result<std::optional<Micros>> optional_limit(std::string_view name) const;
   // --wait and, where the subcommand has it, --nonblock; the one of higher rank wins.
   [[nodiscard]] Result<lease::WaitPolicy> wait() const;
+  // The same with --attempts, --backoff and --backoff-multiplier: where tries are counted, nothing else
+  // limits the wait unless it was said.
+  [[nodiscard]] Result<lease::WaitPolicy> wait_or_retry() const;
   [[nodiscard]] Result<std::optional<std::uint64_t>> number(std::string_view name, std::uint64_t most) const;
   [[nodiscard]] Result<int> signal(std::string_view name) const;
   [[nodiscard]] Result<std::string> choice(std::string_view name,
                                            std::initializer_list<std::string_view> words) const;
+  [[nodiscard]] Result<double> factor(std::string_view name) const;  // 1 or more
   [[nodiscard]] Result<std::vector<lease::Key>> keys(std::string_view name) const;
 
  private:

@@ -63,7 +63,10 @@ class Runner {
     if (const auto* const ending = std::get_if<app::Ending>(&*result)) return finish(*ending);
     const auto& acquired = std::get<app::Acquired>(*result);
     const auto written = write_result(report_acquired(acquired, line_.output));
-    if (written) return {};
+    if (written) {
+      app::confirm(acquired);
+      return {};
+    }
     give_back(request, acquired);
     return finish(written.error());
   }

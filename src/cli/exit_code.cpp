@@ -20,6 +20,7 @@ Exit exit_for_how(const app::Ending& ending) {
   using How = app::Ending::How;
   switch (ending.how) {
     case How::success:
+    case How::skipped:
       return {};
     case How::job_exited:
       return {.code = ending.number};

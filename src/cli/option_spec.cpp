@@ -31,11 +31,18 @@ constexpr auto k_options = std::to_array<OptionSpec>({
 
     {"key", 'k', "KEY", "", "required", "name of the lock", "Lock", k_run | k_acquire},
     {"ttl", 0, "D", "2m", "", "lease length, 1s to 30d", "Lock", k_run},
-    {"ttl", 0, "D", "", "required", "lease length, 1s to 30d", "Lock", k_acquire},
+    {"ttl", 0, "D", "", "2m with a PID", "lease length, 1s to 30d", "Lock", k_acquire},
+    {"while-pid", 0, "PID", "", "", "renew until process PID ends, then release", "Lock", k_acquire},
+    {"on-lost", 0, "SIGNAL", "TERM", "", "sent to PID if the lease is lost", "Lock", k_acquire},
     {"heartbeat", 0, "D", "", "TTL/6 up to 15s", "renewal interval", "Lock", k_run},
     {"margin", 0, "D", "", "TTL/10 up to 3s", "others wait past expiry", "Lock", k_run | k_acquire},
+    {"min-hold", 0, "D", "0", "", "keep the lock for D from its grant", "Lock", k_run | k_acquire},
+    {"once-per", 0, "D", "", "", "exit 0 at once if it succeeded under 0.9 D ago", "Lock", k_run},
     {"wait", 'w', "D|forever", "0", "", "how long to wait for the lock", "Waiting", k_run | k_acquire},
     {"nonblock", 'n', "", "", "", "try once: --wait 0", "Waiting", k_run},
+    {"attempts", 0, "N", "", "off", "at most N tries, no place in line", "Waiting", k_run | k_acquire},
+    {"backoff", 0, "D", "1s", "", "first pause between them", "Waiting", k_run | k_acquire},
+    {"backoff-multiplier", 0, "X", "1.5", "", "each next pause X times longer", "Waiting", k_run | k_acquire},
     {"conflict-exit-code", 'E', "N", "75", "", "exit code if the lock is held", "Waiting", k_run},
     {"command", 'c', "STRING", "", "", "run /bin/sh -c STRING", "Job", k_run},
     {"max-runtime", 0, "D", "", "none", "stop the job after D: exit 124", "Job", k_run},
@@ -77,8 +84,8 @@ constexpr auto k_subcommands = std::to_array<SubcommandSpec>({
     {Subcommand::run, "run", "run a command under a lock", "-k KEY [OPTIONS] [--] COMMAND [ARG...]",
      "  dblock run --key nightly-etl -- /opt/etl/nightly.sh --full\n"
      "  dblock run -k deploy-web --wait 10m --max-runtime 1h -c 'make deploy >log'\n"},
-    {Subcommand::acquire, "acquire", "take a lock for a script", "--key KEY --ttl D [OPTIONS]",
-     "  owner=$(dblock acquire --key backup --ttl 30m) && run-backup\n"
+    {Subcommand::acquire, "acquire", "take a lock for a script", "--key KEY (--ttl D | --while-pid PID) [OPTIONS]",
+     "  owner=$(dblock acquire --key backup --while-pid $$) && run-backup\n"
      "  eval \"$(dblock acquire --key backup --ttl 30m --wait 5m --format shell)\"\n"},
     {Subcommand::renew, "renew", "extend a lease that acquire took", "[--key KEY] [--owner ID] [--ttl D]",
      "  dblock renew --key backup --owner \"$owner\"\n"

@@ -22,6 +22,18 @@ Json json_last_success(const std::optional<lease::PastRun>& run) {
   return {{"acquired_at", json_time(run->acquired_at)}, {"released_at", json_time(run->released_at)}};
 }
 
+Json json_waiters(const std::optional<std::vector<lease::Waiter>>& waiters) {
+  if (!waiters) return nullptr;
+  auto list = Json::array();
+  for (const auto& waiter : *waiters) {
+    list.push_back({{"host", text_or_null(waiter.host)},
+                    {"pid", waiter.pid},
+                    {"user", text_or_null(waiter.user)},
+                    {"since", json_time(waiter.since)}});
+  }
+  return list;
+}
+
 Json millis_between(const std::optional<lease::ServerTime>& from,
                     const std::optional<lease::ServerTime>& to) {
   if (!from || !to) return nullptr;
@@ -71,7 +83,7 @@ Json json_lock(const lease::LockStatus& status) {
   lock["margin_ms"] = known(json_millis(status.margin));
   lock["remaining_ms"] = known(millis_between(now, status.expires_at));
   lock["held_ms"] = known(millis_between(status.acquired_at, now));
-  lock["waiters"] = nullptr;
+  lock["waiters"] = json_waiters(status.waiters);
   lock["last"] = json_last(status.last);
   lock["last_success"] = json_last_success(status.last_success);
   return lock;

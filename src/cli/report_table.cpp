@@ -111,7 +111,7 @@ Row row_of(const lease::LockStatus& status, bool all) {
   row.push_back({taken ? span_between(status.acquired_at, status.server_time) : "-"});
   row.push_back({expiry_of(status)});
   row.push_back({status.token.value == 0 ? "-" : std::to_string(status.token.value)});
-  row.push_back({"-"});  // who waits is not known
+  row.push_back({status.waiters ? std::to_string(status.waiters->size()) : "-"});
   if (all) row.push_back({last_run_of(status)});
   row.push_back({taken ? dash_if_empty(escape_untrusted(status.holder.note)) : "-"});
   return row;

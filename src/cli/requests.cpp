@@ -11,6 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr Micros k_kept_ttl = 2min;           // as run's: somebody renews
 constexpr Micros k_least_forget_after = 24h;  // a blocked statement keeps its old clock for hours (I2)
 
 // A URL with a password in it is not repeated.
@@ -97,6 +98,29 @@ Result<process::Leftovers> leftovers(const Reader& options) {
   return process::Leftovers::automatic;
 }
 
+Result<Micros> min_hold(const Reader& options) {
+  DBLOCK_TRY(const auto length, options.duration("min-hold"));
+  return length.value_or(Micros{0});
+}
+
+Result<std::optional<lease::OncePer>> once_per(const Reader& options) {
+  DBLOCK_TRY(const auto period, options.positive_duration("once-per"));
+  if (!period) return std::nullopt;
+  return lease::OncePer{*period};
+}
+
+Result<std::optional<app::WhilePid>> while_pid(const Reader& options) {
+  DBLOCK_TRY(const auto pid, options.number("while-pid", std::numeric_limits<pid_t>::max()));
+  if (!pid) {
+    if (options.given("on-lost")) return fail(Errc::usage, "acquire: --on-lost needs --while-pid PID");
+    return std::nullopt;
+  }
+  if (*pid == 0) return options.values().find("while-pid")->refuse("0 is no process");
+  app::WhilePid kept{.pid = static_cast<pid_t>(*pid)};
+  DBLOCK_TRY(kept.on_lost, options.signal("on-lost"));
+  return kept;
+}
+
 // -c from the environment or a file gives way to a command that was typed; both typed is a contradiction.
 Result<void> take_job(const RequestSource& from, app::RunRequest& request) {
   const auto shell = from.options.values().find("command");
@@ -169,7 +193,9 @@ Result<app::RunRequest> run_request(const RequestSource& from) {
                           .status_file = {},
                           .shell_command = {},
                           .command = {}};
-  DBLOCK_TRY(request.wait, options.wait());
+  DBLOCK_TRY(request.wait, options.wait_or_retry());
+  DBLOCK_TRY(request.promises.min_hold, min_hold(options));
+  DBLOCK_TRY(request.promises.once_per, once_per(options));
   DBLOCK_TRY(const auto conflict, options.number("conflict-exit-code", 255));
   request.conflict_exit_code = static_cast<int>(conflict.value_or(75));
   DBLOCK_TRY(request.first_signal, options.signal("signal"));
@@ -191,18 +217,22 @@ Result<app::AcquireRequest> acquire_request(const RequestSource& from) {
   const Reader& options = from.options;
   DBLOCK_TRY(auto key, only_key(from, "acquire"));
   DBLOCK_TRY(const auto ttl, options.duration("ttl"));
-  if (!ttl) {
+  DBLOCK_TRY(const auto kept, while_pid(options));
+  if (!ttl && !kept) {
     return fail(Errc::usage,
-                "acquire needs --ttl D: nobody renews this lease, so say how long the script takes");
+                "acquire needs --ttl D, how long the script takes, or --while-pid PID, the process until "
+                "whose end the lease is renewed (a script's own is $$)");
   }
-  DBLOCK_TRY(const auto lengths, timing(from, *ttl));
+  DBLOCK_TRY(const auto lengths, timing(from, ttl.value_or(k_kept_ttl)));
   DBLOCK_TRY(auto database, database_sources(from));
   app::AcquireRequest request{.database = std::move(database),
                               .identity = identity(from),
                               .key = std::move(key),
                               .timing = lengths,
                               .wait = {}};
-  DBLOCK_TRY(request.wait, options.wait());
+  request.while_pid = kept;
+  DBLOCK_TRY(request.wait, options.wait_or_retry());
+  DBLOCK_TRY(request.promises.min_hold, min_hold(options));
   DBLOCK_TRY(const auto warn_after, options.duration("warn-after"));
   request.warn_after = warn_after.value_or(Micros{0});
   return request;

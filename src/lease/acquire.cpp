@@ -17,9 +17,9 @@ using namespace std::chrono_literals;
 constexpr Micros k_first_poll = 50ms;
 constexpr Micros k_last_poll = 1s;
 constexpr double k_poll_growth = 1.5;
-// In line we are woken, so these looks only find out whether the line can be believed. Backoff makes it
-// between half a second and one.
-constexpr Micros k_look = 1s;
+// In line we are woken, and looks only find out whether the line can be believed. A lock that was found free
+// is looked at again soon, but not before a frozen head (two seconds) has been dropped from the line.
+constexpr Micros k_look_again = 3s;
 // First in line, but the holder's end will not wake us: it never stood in the line, or has fallen out of it.
 // Backoff makes it five to ten times a second.
 constexpr Micros k_lead_poll = 200ms;
@@ -30,6 +30,10 @@ constexpr Micros k_last_retry = 2s;
 constexpr double k_retry_growth = 2.0;
 // A try whose statement got lost on its way was no try: it is repeated even where one try is allowed.
 constexpr int k_max_lost_replies = 3;
+
+Turnstile* line_of(LeaseStore& store, const WaitPolicy& policy) {
+  return policy.retry ? nullptr : store.turnstile();
+}
 
 std::uint64_t seed_from(const OwnerId& owner) {
   return std::hash<std::string>{}(owner.text);
@@ -44,10 +48,12 @@ class Acquisition {
         request_(request),
         observer_(observer),
         cancel_(cancel),
-        place_(store.turnstile(), policy.limit != Micros{0}),
+        place_(line_of(store, policy), policy.limit != Micros{0}),
+        schedule_(policy.retry),
         poll_(k_first_poll, k_last_poll, k_poll_growth, seed_from(request.owner)),
         lead_poll_(k_lead_poll, k_lead_poll, k_no_growth, seed_from(request.owner)),
-        look_(k_look, k_look, k_no_growth, seed_from(request.owner)),
+        looks_(place_.looks()),
+        look_(looks_.interval, looks_.interval, k_no_growth, seed_from(request.owner)),
         retry_(k_first_retry, k_last_retry, k_retry_growth, seed_from(request.owner)) {
     if (policy.limit) give_up_at_ = clock_.now() + *policy.limit;
   }
@@ -67,32 +73,48 @@ class Acquisition {
         const bool unfinished =
             std::exchange(unfinished_try_, false) && ++lost_replies_ <= k_max_lost_replies;
         if (tried.error().code != Errc::unreachable) return std::unexpected(tried.error());
-        if (out_of_time() && !unfinished) return std::unexpected(tried.error());
+        if (!unfinished && last_try()) return std::unexpected(tried.error());
         if (observer_.on_trouble) observer_.on_trouble(tried.error());
-        if (pause(retry_.next())) return Cancelled{};
+        const Micros again = retry_.next();
+        if (pause(schedule_ && !unfinished ? scheduled_pause() : again)) return Cancelled{};
         continue;
       }
       retry_.reset(k_first_retry);
       if (!std::holds_alternative<Conflict>(*tried)) return tried;
       const auto& conflict = std::get<Conflict>(*tried);
       if (observer_.on_conflict) observer_.on_conflict(conflict.status);
-      if (out_of_time()) return tried;
-      if (pause(until_next_poll(conflict.status))) return Cancelled{};
+      if (last_try()) return tried;
+      if (pause(schedule_ ? scheduled_pause() : until_next_poll(conflict.status))) return Cancelled{};
     }
+  }
+
+  // Counts the try that has just failed; true when it was the last one.
+  bool last_try() {
+    ++tries_;
+    return out_of_time() || (schedule_ && tries_ >= schedule_->attempts);
+  }
+
+  [[nodiscard]] Micros scheduled_pause() const {
+    return pause_after(tries_, schedule_->first, schedule_->growth);
   }
 
   [[nodiscard]] bool out_of_time() const { return give_up_at_ && clock_.now() >= *give_up_at_; }
 
   // True when cancelled. Never sleeps past the wait limit, so that the last try happens at its very end.
-  bool pause(Micros length) { return clock_.wait_until(within_limit(length), cancel_); }
+  bool pause(Micros length) {
+    if (place_.crowded()) store_.disconnect();
+    return clock_.wait_until(within_limit(length), cancel_);
+  }
 
   [[nodiscard]] BootTime within_limit(Micros length) const {
     const BootTime until = clock_.now() + length;
     return give_up_at_ ? std::min(until, *give_up_at_) : until;
   }
 
+  // The end of a cooldown is known, so that nothing is gained by asking often.
   Micros until_next_poll(const LockStatus& status) {
-    return not_past_expiry(place_.leads() ? lead_poll_.next() : poll_.next(), status);
+    const bool often = place_.leads() && status.state != State::cooldown;
+    return not_past_expiry(often ? lead_poll_.next() : poll_.next(), status);
   }
 
   // A lease that nobody renews becomes free at a known time: look then, not a poll interval later.
@@ -105,11 +127,18 @@ class Acquisition {
     return seen && seen->grantable_at() > seen->server_time && seen->owner != request_.owner.text;
   }
 
+  // No turn that may still come would let us start.
+  [[nodiscard]] bool done(const std::optional<LockStatus>& seen) const {
+    const auto& once_per = request_.promises.once_per;
+    return once_per && seen && seen->owner != request_.owner.text && seen->done_within(*once_per);
+  }
+
   // Stands in line until the lock is ours to try (nothing then), or until the wait is over. A lock that is
   // free at the very end of the wait is tried from any place: "held" would not be true.
   Result<std::optional<GrantOutcome>> stand_in_line() {
     while (place_.behind()) {
       DBLOCK_TRY(const auto seen, store_.peek(request_.key));
+      if (done(seen)) return AlreadyDone{*seen};
       if (out_of_time()) return refuses(seen) ? std::optional<GrantOutcome>(Conflict{*seen}) : std::nullopt;
       const Micros step = note(seen);
       if (place_.behind() && place_.await(within_limit(step), cancel_)) return GrantOutcome{Cancelled{}};
@@ -122,14 +151,15 @@ class Acquisition {
     const Micros step = look_.next();
     if (!refuses(seen)) {
       place_.saw_free(seen ? std::optional(seen->token) : std::nullopt);
-      return step;
+      return std::min(step, k_look_again);
     }
     place_.saw_held();
     if (observer_.on_conflict) observer_.on_conflict(*seen);
-    return not_past_expiry(step, *seen);
+    return looks_.at_expiry ? not_past_expiry(step, *seen) : step;
   }
 
   Result<GrantOutcome> try_once() {
+    place_.approach(request_.key, request_.holder);
     DBLOCK_CHECK(store_.connect());
     place_.take(request_.key);
     DBLOCK_TRY(auto ended, stand_in_line());
@@ -137,6 +167,7 @@ class Acquisition {
     // While waiting, look before trying: a plain read costs the server no lock and no log write.
     if (refused_before_) {
       DBLOCK_TRY(const auto seen, store_.peek(request_.key));
+      if (done(seen)) return AlreadyDone{*seen};
       if (refuses(seen)) return Conflict{*seen};
     }
     if (observer_.on_send) observer_.on_send();
@@ -148,6 +179,7 @@ class Acquisition {
       refused_before_ = true;
       return std::move(*conflict);
     }
+    if (auto* skip = std::get_if<AlreadyDone>(&*outcome)) return std::move(*skip);
     return settle(std::get<Lease>(std::move(*outcome)));
   }
 
@@ -179,6 +211,7 @@ class Acquisition {
 
   Result<GrantOutcome> try_again_or_conflict(const LockStatus& seen) {
     refused_before_ = true;
+    if (done(seen)) return AlreadyDone{seen};
     if (seen.grantable_at() > seen.server_time) return Conflict{seen};
     unfinished_try_ = true;
     return fail(Errc::unreachable, "the reply to taking lock \"" + escape_untrusted(request_.key.bytes()) +
@@ -233,8 +266,11 @@ class Acquisition {
   const AcquireObserver& observer_;
   const WakeEvent& cancel_;
   Place place_;
+  std::optional<Retry> schedule_;
+  std::uint64_t tries_ = 0;
   Backoff poll_;
   Backoff lead_poll_;
+  Looks looks_;
   Backoff look_;
   Backoff retry_;
   std::optional<BootTime> give_up_at_;

@@ -1,6 +1,7 @@
 // Taking a lock: try, wait for a holder within a limit, and resolve lost replies (I5).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <variant>
@@ -10,10 +11,21 @@
 
 namespace dblock::lease {
 
+// Instead of standing in line: a fixed number of tries, the first pause `first`, each next one `growth` times
+// longer. Exactly so, since people compute schedules from them. A database that does not answer was a try.
+struct Retry {
+  std::uint64_t attempts = 1;
+  Micros first{0};
+  double growth = 1.0;
+};
+
 struct WaitPolicy {
   // How long to wait for a held lock; zero tries once; nullopt waits for ever. Connection errors are retried
   // within the same limit.
   std::optional<Micros> limit = Micros{0};
+  std::optional<Retry> retry{};
+
+  [[nodiscard]] bool once() const { return limit == Micros{0} || (retry && retry->attempts <= 1); }
 };
 
 // Told on the acquiring thread while it waits. Both may be empty.
@@ -27,13 +39,14 @@ struct AcquireObserver {
 struct Cancelled {
   bool undecided = false;
 };
-using GrantOutcome = std::variant<Lease, Conflict, Cancelled>;
+using GrantOutcome = std::variant<Lease, Conflict, Cancelled, AlreadyDone>;
 
 // Blocks until granted, refused for good, failed, or `cancel` is raised. Where the store has a turnstile,
-// those who wait do so in line and the lock is tried at the head of it only; with a lease the place in the
-// line is kept, and whoever gives the lease back leaves it, without one it is given up. Returns a lease only
-// when it is known to be ours and has time left by the local clock; start nothing on anything else. When the
-// outcome of a try stays unknown until its TTL has passed, Errc::unreachable.
+// those who wait do so in line and the lock is tried at the head of it only (a Retry has no place there);
+// with a lease the place in the line is kept, and whoever gives the lease back leaves it, without one it is
+// given up. Returns a lease only when it is known to be ours and has time left by the local clock; start
+// nothing on anything else. When the outcome of a try stays unknown until its TTL has passed,
+// Errc::unreachable.
 [[nodiscard]] Result<GrantOutcome> acquire(LeaseStore& store, Clock& clock, const AcquireRequest& request,
                                            const WaitPolicy& policy, const AcquireObserver& observer,
                                            const WakeEvent& cancel);

@@ -1,6 +1,7 @@
 // Pauses between tries: exponential growth with full jitter on the upper half, so that waiters spread out.
 #pragma once
 
+#include <cstdint>
 #include <random>
 
 #include "base/clock.hpp"
@@ -22,5 +23,9 @@ class Backoff {
   double multiplier_;
   std::minstd_rand random_;
 };
+
+// The pause after the given number of tries (from 1 on): `first`, each next one `growth` times longer,
+// without jitter.
+[[nodiscard]] Micros pause_after(std::uint64_t tries, Micros first, double growth);
 
 }  // namespace dblock::lease

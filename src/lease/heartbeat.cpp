@@ -25,7 +25,8 @@ BootTime run_heartbeat(LeaseStore& store, Clock& clock, const Lease& lease, cons
   BootTime next = proved + timing.heartbeat;
   int failures = 0;
   while (!clock.wait_until(next, stop)) {
-    const auto outcome = store.renew(ref, Actor::holder, std::nullopt);
+    // Not the stored length: `dblock renew --ttl` may have put another into an acquired lease's row.
+    const auto outcome = store.renew(ref, Actor::holder, timing.ttl);
     if (!outcome) {
       // Raised while the call was under way: it was broken off on purpose, which is no trouble.
       if (stop.raised()) break;

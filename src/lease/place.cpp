@@ -2,8 +2,13 @@
 
 namespace dblock::lease {
 
+void Place::approach(const Key& key, const Holder& who) {
+  if (turnstile_ != nullptr && !taken_) turnstile_->approach(key, who);
+}
+
 void Place::take(const Key& key) {
-  if (turnstile_ == nullptr || taken_) return;
+  if (turnstile_ == nullptr) return;
+  if (taken_ && !(leads() && turnstile_->lost_turn())) return;
   taken_ = true;
   const Turn turn = turnstile_->enter(key);
   if (waits_) set(turn);

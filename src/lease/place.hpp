@@ -20,7 +20,10 @@ class Place {
     if (turnstile_ != nullptr) turnstile_->leave();
   }
 
-  // Enters the line; only the first call does anything.
+  // Says that the line will be entered. Call it before the store connects.
+  void approach(const Key& key, const Holder& who);
+
+  // Enters the line, once; and again when a turn was lost with its connection.
   void take(const Key& key);
 
   // Somebody stands before us, so the lock is theirs to try.
@@ -32,6 +35,9 @@ class Place {
   // shows that whoever leads does not live: from then on there is no line for us.
   void saw_held() { free_since_.reset(); }
   void saw_free(std::optional<Token> last_grant);
+
+  [[nodiscard]] bool crowded() const { return turnstile_ != nullptr && turnstile_->crowded(); }
+  [[nodiscard]] Looks looks() const { return turnstile_ != nullptr ? turnstile_->looks() : Looks{}; }
 
   // Waits for our turn; true when `cancel` was raised.
   [[nodiscard]] bool await(BootTime until, const WakeEvent& cancel);

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "lease/promises.hpp"
 #include "lease/turnstile.hpp"
 #include "lease/types.hpp"
 
@@ -19,13 +20,18 @@ struct AcquireRequest {
   Kind kind = Kind::run;
   Terms terms;
   Holder holder;
+  Promises promises{};
 };
 
 // The answer "held by X". An outcome, not an error.
 struct Conflict {
   LockStatus status;
 };
-using AcquireOutcome = std::variant<Lease, Conflict>;
+// The answer "a job under this key has succeeded within the period" (Promises::once_per), whoever holds it.
+struct AlreadyDone {
+  LockStatus status;
+};
+using AcquireOutcome = std::variant<Lease, Conflict, AlreadyDone>;
 
 struct Renewed {
   BootTime sent_at;       // local time before the statement was sent: the lease is ours until sent_at + ttl

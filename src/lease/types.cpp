@@ -51,6 +51,12 @@ ServerTime LockStatus::grantable_at() const {
   return at;
 }
 
+bool LockStatus::done_within(const OncePer& once_per) const {
+  if (!last_success || !last_success->acquired_at) return false;
+  const Micros age = server_time.since_epoch - last_success->acquired_at->since_epoch;
+  return age < once_per.look_back() && -age <= once_per.look_ahead();
+}
+
 std::string display_holder(const LockStatus& status) {
   std::string text;
   if (!status.holder.user.empty()) text = escape_untrusted(status.holder.user) + "@";

@@ -8,9 +8,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "lease/promises.hpp"
 
 namespace dblock::lease {
 
@@ -108,6 +110,15 @@ struct PastRun {
   std::optional<ServerTime> released_at;
   std::optional<Outcome> outcome;
   std::optional<int> exit_code;
+  std::string host{};  // of the last run of a free lock; else not known
+};
+
+// One who waits for a lock, as it announced itself. Untrusted text.
+struct Waiter {
+  std::string host;
+  std::uint32_t pid = 0;
+  std::string user;
+  ServerTime since;
 };
 
 // One row, seen at `server_time` of the answer it came in. Text is untrusted.
@@ -129,10 +140,14 @@ struct LockStatus {
   std::optional<Micros> heartbeat;
   std::optional<PastRun> last;
   std::optional<PastRun> last_success;
+  // In the order of arrival; only where a listing knows.
+  std::optional<std::vector<Waiter>> waiters{};
   ServerTime server_time;
 
   // The server time from which an exclusive acquire would no longer be refused.
   [[nodiscard]] ServerTime grantable_at() const;
+  // A job under this key has succeeded within the period.
+  [[nodiscard]] bool done_within(const OncePer& once_per) const;
 };
 
 // "user@host:pid", untrusted text escaped.

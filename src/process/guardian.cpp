@@ -11,12 +11,13 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "process/descriptors.hpp"
+#include "process/detached.hpp"
 #include "process/gate_child.hpp"
 #include "process/stop_plan.hpp"
 #include "process/tree.hpp"
@@ -59,7 +60,6 @@ class Guardian {
 
   void fork_job();
   void detach();
-  void close_all_but(std::initializer_list<int> kept);
   void step();
   void follow_plan();
   void handle_children();
@@ -125,24 +125,8 @@ void Guardian::detach() {
   sigaddset(&child, SIGCHLD);
   child_events_.reset(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
   setup_.gate.reset();
-  close_all_but(
-      {setup_.channel.fd(), setup_.dblock.get(), exec_error_.get(), child_events_.get(), timer_.fd()});
-  const int null = ::open("/dev/null", O_RDWR);  // becomes 0, the lowest free descriptor
-  while (null >= 0 && ::dup(null) >= 0 && ::fcntl(2, F_GETFD) < 0) {
-  }
-}
-
-// `| less` must see the end of the job's output although the guardian lives on for the release.
-void Guardian::close_all_but(std::initializer_list<int> kept) {
-  std::vector<int> sorted(kept);
-  std::ranges::sort(sorted);
-  unsigned first = 0;
-  for (const int fd : sorted) {
-    const auto last = static_cast<unsigned>(fd);
-    if (last > first) ::close_range(first, last - 1, 0);
-    first = last + 1;
-  }
-  ::close_range(first, ~0U, 0);
+  // `| less` must see the end of the job's output although the guardian lives on for the release.
+  keep_only({setup_.channel.fd(), setup_.dblock.get(), exec_error_.get(), child_events_.get(), timer_.fd()});
 }
 
 void Guardian::step() {
@@ -284,7 +268,8 @@ void Guardian::handle_leftovers() {
 
 void Guardian::leave_behind(const std::vector<ProcessInfo>& processes) {
   for (const ProcessInfo& process : processes) {
-    if (process.state == 'Z') continue;
+    // A keeper needs no telling of: it ends by itself with the process it is for.
+    if (process.state == 'Z' || process.name == k_keeper_name) continue;
     setup_.channel.send(Message::with_text(MessageType::left_behind,
                                            process.name + " (" + std::to_string(process.pid) + ")"));
   }

@@ -58,19 +58,19 @@ Signals::Signals() {
   }
 }
 
-int Signals::wait(const WakeEvent& wake, std::optional<BootTime> until) const {
+int Signals::wait(const WakeEvent& wake, std::optional<BootTime> until, int also) const {
   DeadlineTimer timer;
   if (until) timer.arm(*until);
   for (;;) {
-    std::array<pollfd, 3> fds{pollfd{fd_.get(), POLLIN, 0}, pollfd{wake.fd(), POLLIN, 0},
-                              pollfd{timer.fd(), POLLIN, 0}};
+    std::array<pollfd, 4> fds{pollfd{fd_.get(), POLLIN, 0}, pollfd{wake.fd(), POLLIN, 0},
+                              pollfd{timer.fd(), POLLIN, 0}, pollfd{also, POLLIN, 0}};
     ::poll(fds.data(), fds.size(), -1);
     signalfd_siginfo info{};
     while (::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
       const auto number = static_cast<int>(info.ssi_signo);
       if (ends_wait(number)) return number;
     }
-    if (((fds[1].revents | fds[2].revents) & POLLIN) != 0) return 0;
+    if (((fds[1].revents | fds[2].revents | fds[3].revents) & (POLLIN | POLLHUP)) != 0) return 0;
   }
 }
 

@@ -24,8 +24,9 @@ class Signals {
 
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
 
-  // Blocks until `wake` is raised (0), a signal that ends a wait has come (its number), or `until` (0).
-  [[nodiscard]] int wait(const WakeEvent& wake, std::optional<BootTime> until) const;
+  // Blocks until `wake` is raised or descriptor `also` is readable (0), a signal that ends a wait has come
+  // (its number), or `until` (0).
+  [[nodiscard]] int wait(const WakeEvent& wake, std::optional<BootTime> until, int also = -1) const;
 
   // For the job, before its exec: the dispositions of the start, then its mask, which lets pending signals
   // in.

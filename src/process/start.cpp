@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 #include "process/guardian.hpp"
 #include "process/process_supervisor.hpp"
 #include "process/tree.hpp"
+#include "process/watched_process.hpp"
 
 namespace dblock::process {
 namespace {
@@ -20,11 +20,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Nanos k_dismissal_patience = 2s;
-
-// glibc 2.36 declares pidfd_open() without C linkage for C++.
-int pidfd_open(pid_t pid) {
-  return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U));
-}
 
 }  // namespace
 
@@ -38,7 +33,7 @@ Result<void> ProcessSupervisor::begin(bool with_parent, std::function<void()> af
     return fail(Errc::internal, with_errno("cannot make a pipe for the job's gate", errno));
   UniqueFd gate_read(gate[0]);
   gate_.reset(gate[1]);
-  UniqueFd self(pidfd_open(::getpid()));
+  UniqueFd self = open_pidfd(::getpid());
   if (!self) return fail(Errc::internal, with_errno("cannot watch dblock's own process", errno));
 
   const pid_t pid = ::fork();
@@ -58,7 +53,7 @@ Result<void> ProcessSupervisor::begin(bool with_parent, std::function<void()> af
 
 void ProcessSupervisor::watch_parent() {
   const pid_t parent = ::getppid();
-  parent_.reset(pidfd_open(parent));
+  parent_ = open_pidfd(parent);
   // It may have ended, and its pid been reused, before we looked.
   if (!parent_ || ::getppid() != parent) parent_gone_ = true;
 }

@@ -54,8 +54,24 @@ struct JobEnd {
 // What happened while waiting for something to be decided before the job starts.
 enum class BeforeStart { woken, signalled, guardian_died };
 
+// Who must hear how long what runs under a lease may go on. Thread-safe: told by the lease's own thread.
+class Fence {
+ public:
+  Fence() = default;
+  Fence(const Fence&) = delete;
+  Fence& operator=(const Fence&) = delete;
+  virtual ~Fence() = default;
+
+  // From now on dblock's death leaves something to release. Before: it releases nothing.
+  virtual void arm_release() = 0;
+  // The lease is proved until `deadline`. Never moves it backwards.
+  virtual void set_deadline(BootTime deadline) = 0;
+  // The lease is lost for certain: stop now.
+  virtual void stop_revoked() = 0;
+};
+
 // One job's processes. Made before any thread or connection exists, because it forks.
-class Supervisor {
+class Supervisor : public Fence {
  public:
   // Blocks all signals in this process, becomes child subreaper and forks the guardian, which forks the job
   // behind a closed gate. `after_death` runs in the guardian once dblock has died (not merely frozen) and the
@@ -63,21 +79,11 @@ class Supervisor {
   // `with_parent`: treat the end of the process that started dblock as SIGTERM.
   [[nodiscard]] static Result<std::unique_ptr<Supervisor>> start(const JobSpec& spec, bool with_parent,
                                                                  std::function<void()> after_death);
-  virtual ~Supervisor() = default;
-
-  // From now on the guardian calls after_death when dblock dies. Before: a death releases nothing.
-  virtual void arm_release() = 0;
 
   // Waits until `wake` is raised, a signal that ends a wait has come (its number then in signal()) or the
   // guardian is gone. Signals that were ignored when dblock started stay ignored.
   [[nodiscard]] virtual BeforeStart wait_before_start(const WakeEvent& wake) = 0;
   [[nodiscard]] virtual int signal() const = 0;
-
-  // Thread-safe: the lease is proved until `deadline`. Never moves it backwards.
-  virtual void set_deadline(BootTime deadline) = 0;
-
-  // Thread-safe: stop the job now (first signal, grace, SIGKILL), because the lease is lost for certain.
-  virtual void stop_revoked() = 0;
 
   // Opens the gate - unless the deadline leaves no room for the job at all - with `environment` (NAME=VALUE)
   // put after the inherited one, and supervises until the job and its leftovers are dealt with. `max_runtime`

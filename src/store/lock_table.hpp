@@ -2,6 +2,8 @@
 // function that changes a row decides and changes in one statement, by the database's clock.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -61,6 +63,18 @@ class LockTable {
   virtual void close() noexcept = 0;
   virtual void interrupt() noexcept = 0;
 };
+
+// Widths of the columns for people, in bytes of UTF-8 (columns of MariaDB count characters).
+inline constexpr std::size_t k_name_bytes = 255;
+inline constexpr std::size_t k_command_bytes = 2000;
+inline constexpr std::size_t k_note_bytes = 1000;
+
+// A statement may have been blocked with yesterday's clock; its token must still be greater than any that a
+// deleted row ever had (I2).
+inline constexpr Micros k_least_idle_time = std::chrono::hours(24);
+
+// The least byte string greater than all that start with `prefix`; empty when there is none.
+[[nodiscard]] std::string after_prefix(std::string prefix);
 
 // What the row's own times say. REQUIRES: everything else in `status` is set.
 [[nodiscard]] lease::State state_of(const lease::LockStatus& status);

@@ -51,16 +51,24 @@ std::optional<lease::ServerTime> time(const Field& field) {
 
 std::optional<lease::PastRun> last_run(const Row& row) {
   if (!row[c_last_outcome]) return std::nullopt;
-  lease::PastRun run{time(row[c_last_acquired]), time(row[c_last_released]),
-                     lease::parse_outcome(*row[c_last_outcome]), std::nullopt};
+  lease::PastRun run{time(row[c_last_acquired]),
+                     time(row[c_last_released]),
+                     lease::parse_outcome(*row[c_last_outcome]),
+                     std::nullopt,
+                     {}};
   if (row[c_last_exit_code]) run.exit_code = static_cast<int>(number(row[c_last_exit_code]));
+  // Until the next grant the row keeps its last holder.
+  if (!row[c_owner]) run.host = row[c_host].value_or("");
   return run;
 }
 
 std::optional<lease::PastRun> last_success(const Row& row) {
   if (!row[c_success_released]) return std::nullopt;
-  return lease::PastRun{time(row[c_success_acquired]), time(row[c_success_released]),
-                        lease::Outcome::succeeded, std::nullopt};
+  return lease::PastRun{time(row[c_success_acquired]),
+                        time(row[c_success_released]),
+                        lease::Outcome::succeeded,
+                        std::nullopt,
+                        {}};
 }
 
 // The row keeps its last holder when freed; only a present one is shown.

@@ -48,6 +48,12 @@ bool passed(const std::optional<lease::ServerTime>& limit, const LockStatus& sta
 
 }  // namespace
 
+std::string after_prefix(std::string prefix) {
+  while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();
+  if (!prefix.empty()) prefix.back() = static_cast<char>(static_cast<unsigned char>(prefix.back()) + 1U);
+  return prefix;
+}
+
 lease::State state_of(const lease::LockStatus& status) {
   if (status.owner.empty())
     return status.hold_until && *status.hold_until > status.server_time ? lease::State::cooldown
@@ -90,6 +96,9 @@ Result<std::optional<AcquireOutcome>> TableLeaseStore::try_once(const lease::Acq
   }
   // A proxy that replays statements reports 0 rows for a grant it made: the row tells (I5).
   if (seen->owner == request.owner.text) return granted(request, seen->token, sent_at, true);
+  // Before the question who holds it: no end of a holder would change this answer.
+  if (request.promises.once_per && seen->done_within(*request.promises.once_per))
+    return lease::AlreadyDone{std::move(*seen)};
   if (seen->state == lease::State::unknown || seen->grantable_at() > seen->server_time)
     return Conflict{std::move(*seen)};
   return std::nullopt;

@@ -307,6 +307,180 @@ STORE_CASE("hold_until outlives expiry and reaping") {
   t.conflict(asks("k", "owner-2"));
 }
 
+STORE_CASE("a grant promises its minimal hold, and release and the next holders are bound by it") {
+  Fixture t;
+  auto request = asks("k", "owner-1");
+  request.promises.min_hold = 1h;
+  for (const auto* const row_is : {"new", "old"}) {
+    CAPTURE(row_is);
+    const Lease lease = t.grant(request);
+    const LockStatus held = t.row("k");
+    REQUIRE(held.hold_until);
+    CHECK(held.hold_until->since_epoch == held.acquired_at->since_epoch + 1h);
+    CHECK(held.state == State::held);
+    CHECK(released(t.release(ref(lease), Actor::holder, {Outcome::succeeded, 0})));
+    const Conflict refusal = t.conflict(asks("k", "owner-2"));
+    CHECK(refusal.status.state == State::cooldown);
+    CHECK(refusal.status.hold_until == held.hold_until);
+    REQUIRE(refusal.status.last);
+    CHECK(refusal.status.last->host == "host");
+    t.under_test->age("k", 59min, false);
+    t.conflict(asks("k", "owner-2"));
+    t.under_test->age("k", 1min, false);
+  }
+  // The next grant makes its own promise, or none.
+  const Lease next = t.grant(asks("k", "owner-2"));
+  CHECK_FALSE(t.row("k").hold_until);
+  CHECK(released(t.release(ref(next))));
+  CHECK(t.row("k").state == State::free);
+  t.grant(asks("k", "owner-3"));
+}
+
+STORE_CASE("a minimal hold outlives a lease that is abandoned, taken back or reaped") {
+  Fixture t;
+  for (const auto* const name : {"expired", "reaped", "given back"}) {
+    auto request = asks(name, "owner-1", Kind::run, 10s, 1s);
+    request.promises.min_hold = 1h;
+    t.grant(request);
+    t.under_test->age(name, 20s, false);
+  }
+  CHECK(t.conflict(asks("expired", "owner-2")).status.state == State::expired);
+  CHECK(released(t.release({key("given back"), {"owner-1"}, {}}, Actor::holder, {Outcome::abandoned, {}})));
+  CHECK(t.reap(false).abandoned.size() == 2);
+  for (const auto* const name : {"expired", "reaped", "given back"}) {
+    CAPTURE(name);
+    CHECK(t.conflict(asks(name, "owner-2")).status.state == State::cooldown);
+    t.under_test->age(name, 1h, false);
+    t.grant(asks(name, "owner-2"));
+  }
+}
+
+namespace {
+
+AcquireRequest asks_once(std::string_view name, std::string owner, Micros period) {
+  auto request = asks(name, std::move(owner));
+  request.promises.once_per = OncePer{period};
+  return request;
+}
+
+bool already_done(const AcquireOutcome& outcome) {
+  return std::holds_alternative<AlreadyDone>(outcome);
+}
+
+}  // namespace
+
+STORE_CASE("a job that has succeeded is due again when nine tenths of its period have passed") {
+  Fixture t;
+  const Lease first = t.grant(asks_once("k", "owner-1", 10h));
+  CHECK(released(t.release(ref(first), Actor::holder, {Outcome::succeeded, 0})));
+  t.under_test->age("k", 9h - 5s, false);
+  const LockStatus before = t.row("k");
+  auto refusal = t.acquire(asks_once("k", "owner-2", 10h));
+  REQUIRE(already_done(refusal));
+  CHECK(std::get<AlreadyDone>(refusal).status.last_success->acquired_at == before.last_success->acquired_at);
+  check_untouched(before, t.row("k"));
+  t.under_test->age("k", 5s, false);
+  t.grant(asks_once("k", "owner-2", 10h));
+}
+
+STORE_CASE("the period begins with the grant, however long the job took") {
+  Fixture t;
+  const Lease first = t.grant(asks("k", "owner-1", Kind::run, 20h));
+  t.under_test->age("k", 9h, false);
+  CHECK(released(t.release(ref(first), Actor::holder, {Outcome::succeeded, 0})));
+  t.grant(asks_once("k", "owner-2", 10h));
+}
+
+STORE_CASE("only a success counts, and only who asks for once per period is refused") {
+  Fixture t;
+  for (const auto outcome : {Outcome::failed, Outcome::signalled, Outcome::timed_out, Outcome::lost,
+                             Outcome::released, Outcome::not_run, Outcome::abandoned}) {
+    CHECK(released(t.release(ref(t.grant(asks_once("k", "owner", 10h))), Actor::holder, {outcome, {}})));
+  }
+  CHECK(released(t.release(ref(t.grant(asks("k", "owner"))), Actor::holder, {Outcome::succeeded, 0})));
+  CHECK(already_done(t.acquire(asks_once("k", "owner", 10h))));
+  CHECK(released(t.release(ref(t.grant(asks("k", "owner"))), Actor::holder, {Outcome::failed, 1})));
+  CHECK(already_done(t.acquire(asks_once("k", "owner", 10h))));
+}
+
+STORE_CASE("a success of this period is told whether the lock is held, cooling down or free") {
+  Fixture t;
+  CHECK(released(t.release(ref(t.grant(asks("k", "owner-1"))), Actor::holder, {Outcome::succeeded, 0})));
+  auto request = asks("k", "owner-2");
+  request.promises.min_hold = 1h;
+  const Lease held = t.grant(request);
+  CHECK(already_done(t.acquire(asks_once("k", "owner-3", 10h))));
+  CHECK(released(t.release(ref(held), Actor::holder, {Outcome::failed, 1})));
+  CHECK(t.row("k").state == State::cooldown);
+  CHECK(already_done(t.acquire(asks_once("k", "owner-3", 10h))));
+  CHECK(std::holds_alternative<Conflict>(t.acquire(asks("k", "owner-3"))));
+}
+
+STORE_CASE("a success dated by a clock that was ahead holds nobody off for longer than a period") {
+  Fixture t;
+  CHECK(released(t.release(ref(t.grant(asks("k", "owner-1"))), Actor::holder, {Outcome::succeeded, 0})));
+  t.under_test->age("k", -(1h - 5s), false);
+  CHECK(already_done(t.acquire(asks_once("k", "owner-2", 10h))));
+  t.under_test->age("k", -10s, false);
+  t.grant(asks_once("k", "owner-2", 10h));
+}
+
+STORE_CASE("of many who want a job done once per period exactly one does it") {
+  Fixture t;
+  constexpr int k_racers = 6;
+  std::vector<std::unique_ptr<LeaseStore>> stores;
+  for (int i = 0; i < k_racers; ++i) {
+    stores.push_back(t.under_test->open());
+    REQUIRE(stores.back()->connect());
+  }
+  for (const std::string name : {"a", "b", "c"}) {
+    std::atomic<int> ready{0}, granted{0}, skipped{0}, errors{0};
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < k_racers; ++i) {
+      threads.emplace_back([&, i] {
+        auto& store = *stores[static_cast<std::size_t>(i)];
+        const auto request = asks_once(name, "owner-" + std::to_string(i), 1h);
+        ++ready;
+        while (ready < k_racers) std::this_thread::yield();
+        for (;;) {
+          const auto outcome = store.try_acquire(request);
+          if (outcome && std::holds_alternative<Conflict>(*outcome)) continue;
+          if (!outcome) ++errors;
+          if (outcome && already_done(*outcome)) ++skipped;
+          if (!outcome || already_done(*outcome)) return;
+          if (++granted > k_racers) return;
+          const LeaseRef mine{request.key, request.owner, std::nullopt};
+          if (!store.release(mine, Actor::holder, {Outcome::succeeded, 0})) ++errors;
+        }
+      });
+    }
+    threads.clear();
+    CHECK(granted == 1);
+    CHECK(skipped == k_racers);
+    CHECK(errors == 0);
+  }
+}
+
+STORE_CASE("a row is not forgotten before the longest period asked for is over") {
+  Fixture t;
+  const auto run = [&](const AcquireRequest& request) {
+    CHECK(released(t.release(ref(t.grant(request)), Actor::holder, {Outcome::succeeded, 0})));
+  };
+  run(asks_once("new row", "owner", 2000h));
+  run(asks("old row", "owner"));
+  t.under_test->age("old row", 2000h, false);
+  run(asks_once("old row", "owner", 2000h));
+  t.under_test->age("new row", 1900h, true);
+  t.under_test->age("old row", 1900h, true);
+  run(asks_once("old row", "owner", 24h));  // 100 h are left, and stay
+  t.under_test->age("old row", 90h, true);
+  t.under_test->age("new row", 90h, true);
+  CHECK(t.reap(false, 48h).forgotten == 0);
+  t.under_test->age("old row", 10h, true);
+  t.under_test->age("new row", 10h, true);
+  CHECK(t.reap(false, 48h).forgotten == 2);
+}
+
 STORE_CASE("a renewal extends the lease by the stored length from now") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1"));

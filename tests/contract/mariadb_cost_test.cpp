@@ -73,6 +73,55 @@ TEST_CASE("mariadb: an uncontended run on an existing row costs three statements
   CHECK(counter.read() - before - idle == 3);
 }
 
+TEST_CASE("mariadb: a minimal hold and once per period cost no statement when nobody is in the way") {
+  const Server own;
+  MariadbUnderTest t(own.address());
+  const auto store = t.open();
+  auto request = request_for("k", "owner");
+  request.promises = {1h, OncePer{10h}};
+  const auto run = [&] {
+    const auto outcome = store->try_acquire(request);
+    REQUIRE(outcome);
+    REQUIRE(std::holds_alternative<Lease>(*outcome));
+    REQUIRE(
+        store->release({request.key, request.owner, std::nullopt}, Actor::holder, {Outcome::succeeded, 0}));
+  };
+  run();
+  t.age("k", 10h, false);
+  Counter counter(t.database().root(), k_statements);
+  const auto idle = counter.own_cost();
+  const auto before = counter.read();
+  run();
+  CHECK(counter.read() - before - idle == 2);
+}
+
+TEST_CASE("mariadb: a period ends at nine tenths of its length to the microsecond") {
+  const Server own;
+  MariadbUnderTest t(own.address());
+  const auto outcome_at = [&](Micros now) {
+    const auto count = now.count();
+    const auto fraction = std::to_string(1'000'000 + count % 1'000'000).substr(1);
+    t.database().sql("SET GLOBAL init_connect='SET timestamp=" + std::to_string(count / 1'000'000) + "." +
+                     fraction + "'");
+    auto request = request_for("k", "owner");
+    request.promises.once_per = OncePer{10h};
+    const auto store = t.open();
+    auto outcome = store->try_acquire(request);
+    REQUIRE(outcome);
+    if (std::holds_alternative<Lease>(*outcome)) {
+      REQUIRE(store->release({request.key, request.owner, {}}, Actor::holder, {Outcome::succeeded, 0}));
+    }
+    return std::holds_alternative<Lease>(*outcome);
+  };
+  constexpr Micros k_done = 1774746000s + 250ms;
+  CHECK(outcome_at(k_done));
+  CHECK_FALSE(outcome_at(k_done));
+  CHECK_FALSE(outcome_at(k_done + 9h - 1us));
+  CHECK(outcome_at(k_done + 9h));
+  CHECK_FALSE(outcome_at(k_done + 8h));  // a clock that was set back by an hour
+  CHECK(outcome_at(k_done + 8h - 1us));
+}
+
 TEST_CASE("mariadb: a renewal by the heartbeat and a look at a key cost one statement each") {
   const Server own;
   MariadbUnderTest t(own.address());

@@ -182,6 +182,36 @@ TEST_CASE("sqlite: hold_until outlives the boot and goes by the wall clock") {
   grant(*store, asks("owner-2"));
 }
 
+TEST_CASE("sqlite: a wall clock that is set back makes a minimal hold at most twice as long") {
+  SqliteUnderTest t;
+  auto store = t.open();
+  auto request = asks("owner-1");
+  request.promises.min_hold = 1h;
+  const Lease first = grant(*store, request);
+  REQUIRE(store->release({first.key, first.owner, first.token}, Actor::holder, {}));
+  t.age("k", -(1h - 5s), false);
+  CHECK(refused(*store, asks("owner-2")));
+  CHECK(row(*store).state == State::cooldown);
+  t.age("k", -10s, false);
+  CHECK(row(*store).state == State::free);
+  grant(*store, asks("owner-2"));
+}
+
+TEST_CASE("sqlite: a success of an earlier boot still counts for its period") {
+  SqliteUnderTest t;
+  auto store = t.open();
+  const Lease first = grant(*store, asks("owner-1"));
+  REQUIRE(store->release({first.key, first.owner, first.token}, Actor::holder, {Outcome::succeeded, 0}));
+  t.reboot("k");
+  auto request = asks("owner-2");
+  request.promises.once_per = OncePer{10h};
+  auto outcome = store->try_acquire(request);
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<AlreadyDone>(*outcome));
+  t.age("k", 9h, false);
+  grant(*store, request);
+}
+
 // The wall clock may have been years ahead when the row was forgotten, and be right again now.
 TEST_CASE("sqlite: a forgotten key's tokens go on above the forgotten ones whatever the wall clock does") {
   SqliteUnderTest t;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/config.hpp"
@@ -55,7 +56,12 @@ class Process {
  public:
   explicit Process(const Spawn& spec);
   ~Process();
-  Process(Process&&) noexcept = default;
+  Process(Process&& other) noexcept
+      : out_(std::move(other.out_)),
+        err_(std::move(other.err_)),
+        mark_(std::move(other.mark_)),
+        pid_(std::exchange(other.pid_, -1)),  // its destructor waits for nobody
+        exit_(other.exit_) {}
   Process& operator=(Process&&) = delete;
 
   [[nodiscard]] pid_t pid() const { return pid_; }

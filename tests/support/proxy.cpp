@@ -75,6 +75,7 @@ struct Proxy::Link {
   int client, server;
   bool dead = false;
   bool swallow_reply = false;  // cut as soon as the server answers
+  bool answered = false;       // by the proxy itself: not to be forwarded
   bool preparing = false;      // the server's next packet answers a prepare
   std::string from_client;     // not yet a whole packet
   std::string last_prepared;
@@ -120,6 +121,15 @@ void Proxy::cut(Cut how, std::function<bool(const std::string&)> matches, int ti
 int Proxy::cuts() const {
   const std::lock_guard lock(mutex_);
   return cuts_;
+}
+
+void Proxy::refuse_statements(std::function<bool(const std::string&)> matches, std::uint16_t error,
+                              std::string text) {
+  const std::lock_guard lock(mutex_);
+  refused_ = std::move(matches);
+  const std::string payload =
+      std::string{'\xff', static_cast<char>(error & 0xffU), static_cast<char>(error >> 8U)} + "#42000" + text;
+  refusal_ = std::string{static_cast<char>(payload.size()), '\0', '\0', '\1'} + payload;
 }
 
 void Proxy::stall() {
@@ -213,7 +223,9 @@ void Proxy::from_client(Link& link) {
   }
   link.from_client.append(part, static_cast<std::size_t>(got));
   for (std::string packet; !link.dead && !(packet = take_packet(link.from_client)).empty();) {
-    if (!on_packet(link, packet) || !send_all(link.server, packet)) link.dead = true;
+    if (!on_packet(link, packet)) link.dead = true;
+    if (link.dead || std::exchange(link.answered, false)) continue;
+    if (!send_all(link.server, packet)) link.dead = true;
   }
 }
 
@@ -257,6 +269,10 @@ bool Proxy::on_statement(Link& link, const std::string& text) {
   {
     const std::lock_guard lock(mutex_);
     statements_.push_back(text);
+    if (refused_ && refused_(text)) {
+      link.answered = true;
+      return send_all(link.client, refusal_);
+    }
     if (times_ == 0) return true;
     matches = matches_;
   }

@@ -33,6 +33,10 @@ class Proxy {
   void cut(Cut how, std::function<bool(const std::string& statement)> matches, int times = 1);
   [[nodiscard]] int cuts() const;  // made so far
 
+  // From now on such statements never reach the server; the proxy answers them with this error.
+  void refuse_statements(std::function<bool(const std::string& statement)> matches, std::uint16_t error,
+                         std::string text);
+
   void stall();  // forwards nothing in either direction until resume(): packets vanish on the way
   void resume();
   void refuse(bool on);           // new connections are closed at once
@@ -58,6 +62,8 @@ class Proxy {
   Cut how_ = Cut::before_statement;
   std::function<bool(const std::string&)> matches_;
   int times_ = 0;
+  std::function<bool(const std::string&)> refused_;
+  std::string refusal_;
   int cuts_ = 0;
   bool stalled_ = false;
   bool refuse_ = false;

@@ -50,6 +50,11 @@ TEST_CASE("endings of dblock's own are announced") {
   CHECK(exit_of(How::refused).code == 64);
 }
 
+TEST_CASE("a job that was done for its period is a quiet success") {
+  CHECK(exit_of(How::skipped).code == 0);
+  CHECK_FALSE(exit_of(How::skipped).announced);
+}
+
 TEST_CASE("the code of a conflict is the one asked for and zero says nothing") {
   CHECK(exit_of(How::held, 75).announced);
   CHECK(exit_of(How::held, 99).code == 99);

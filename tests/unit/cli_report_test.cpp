@@ -39,6 +39,21 @@ app::InspectReport report_of(std::vector<lease::LockStatus> locks) {
   return report;
 }
 
+TEST_CASE("who waits is counted in the table and named in JSON, escaped, where it is known") {
+  auto lock = held_lock("k");
+  lock.waiters = {{"web1", 7, k_hostile, {1h - 5s}}, {"web2", 8, "job", {1h}}};
+  CHECK(report_inspected(report_of({lock}), {}, {}, false).find("17     2        note") != std::string::npos);
+  OutputOptions output;
+  output.json = true;
+  const auto json = report_inspected(report_of({lock}), {}, output, false);
+  CHECK(json.find(R"("waiters":[{"host":"web1","pid":7,"user":")") != std::string::npos);
+  CHECK(json.find(R"({"host":"web2","pid":8,"user":"job","since":"1970-01-01T01:00:00.000000Z"}])") !=
+        std::string::npos);
+  CHECK(json.find('\x1b') == std::string::npos);
+  lock.waiters.emplace();
+  CHECK(report_inspected(report_of({lock}), {}, output, false).find(R"("waiters":[])") != std::string::npos);
+}
+
 TEST_CASE("the table lines its columns up by characters") {
   const auto text = report_inspected(report_of({held_lock("áé"), held_lock("longer")}), {}, {}, false);
   std::istringstream lines(text);

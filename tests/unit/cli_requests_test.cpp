@@ -82,6 +82,80 @@ TEST_CASE("run takes every option it documents") {
   CHECK(run.status_file == "out.json");
 }
 
+TEST_CASE("run and acquire take promises and a retry policy, from the environment too") {
+  const auto run = run_of({"--min-hold", "5m", "--once-per", "1d", "--attempts", "3", "--backoff", "2s",
+                           "--backoff-multiplier", "2"});
+  CHECK(run.promises.min_hold == 5min);
+  REQUIRE(run.promises.once_per);
+  CHECK(run.promises.once_per->period == 24h);
+  REQUIRE(run.wait.retry);
+  CHECK(run.wait.retry->attempts == 3);
+  CHECK(run.wait.retry->first == 2s);
+  CHECK(run.wait.retry->growth == 2.0);
+  CHECK_FALSE(run.wait.limit);
+  const auto plain = run_of({});
+  CHECK(plain.promises.min_hold == 0s);
+  CHECK_FALSE(plain.promises.once_per);
+  CHECK_FALSE(plain.wait.retry);
+
+  World world;
+  world.set("DBLOCK_MIN_HOLD", "1m");
+  world.set("DBLOCK_ONCE_PER", "1h");
+  world.set("DBLOCK_ATTEMPTS", "7");
+  world.set("DBLOCK_BACKOFF", "250ms");
+  world.set("DBLOCK_BACKOFF_MULTIPLIER", "1");
+  const auto from_outside = world.request<app::RunRequest>({"run", "-k", "a", "true"});
+  CHECK(from_outside.promises.min_hold == 1min);
+  CHECK(from_outside.promises.once_per->period == 1h);
+  CHECK(from_outside.wait.retry->attempts == 7);
+  CHECK(from_outside.wait.retry->first == 250ms);
+  CHECK(from_outside.wait.retry->growth == 1.0);
+  const auto acquire = world.request<app::AcquireRequest>({"acquire", "-k", "a", "--ttl", "5s"});
+  CHECK(acquire.promises.min_hold == 1min);
+  CHECK_FALSE(acquire.promises.once_per);
+  CHECK(acquire.wait.retry->attempts == 7);
+}
+
+TEST_CASE("counted tries have documented defaults and only a wait that was asked for limits them") {
+  const auto counted = run_of({"--attempts", "2"});
+  CHECK(counted.wait.retry->first == 1s);
+  CHECK(counted.wait.retry->growth == 1.5);
+  CHECK_FALSE(counted.wait.limit);
+  CHECK(run_of({"--attempts", "2", "--wait", "5s"}).wait.limit == 5s);
+  CHECK_FALSE(run_of({"--attempts", "2", "--wait", "forever"}).wait.limit);
+  CHECK(run_of({"--attempts", "2", "-n"}).wait.limit == 0s);
+  CHECK(run_of({"--attempts", "2", "-w", "0"}).wait.limit == 0s);
+}
+
+TEST_CASE("promises and retry policies that make no sense are refused") {
+  const auto refused = [](const std::string& option, const std::string& value, const std::string& with = "") {
+    Words words{"run", "-k", "a", option, value};
+    if (!with.empty()) words.push_back(with);
+    words.emplace_back("true");
+    const auto message = usage_error(words);
+    CHECK_THAT(message, Catch::StartsWith(option + ": "));
+    return message;
+  };
+  for (const auto* const value : {"-1s", "5", "soon", "", "forever"}) {
+    refused("--min-hold", value);
+    refused("--once-per", value);
+    refused("--backoff", value, "--attempts=2");
+  }
+  CHECK_THAT(refused("--once-per", "0"), Catch::Contains("more than 0"));
+  CHECK_THAT(refused("--backoff", "0", "--attempts=2"), Catch::Contains("more than 0"));
+  CHECK_THAT(refused("--attempts", "0"), Catch::Contains("at least 1"));
+  for (const auto* const value : {"-1", "1.5", "many", "", "forever", "10000000000"})
+    refused("--attempts", value);
+  for (const auto* const value : {"0.99", "0", "-2"})
+    CHECK_THAT(refused("--backoff-multiplier", value, "--attempts=2"), Catch::Contains("at least 1"));
+  for (const auto* const value : {"nan", "inf", "1,5", "fast", "", "2x", "1e999"})
+    CHECK_THAT(refused("--backoff-multiplier", value, "--attempts=2"), Catch::Contains("no number"));
+  CHECK_THAT(refused("--backoff", "2s"), Catch::Contains("--attempts"));
+  CHECK_THAT(refused("--backoff-multiplier", "2"), Catch::Contains("--attempts"));
+  CHECK_THAT(usage_error({"acquire", "-k", "a", "--ttl", "5s", "--once-per", "1d"}),
+             Catch::Contains("--once-per"));
+}
+
 TEST_CASE("a limit on the run time can be taken back") {
   CHECK_FALSE(run_of({"--max-runtime", "0"}).max_runtime.has_value());
   CHECK_FALSE(run_of({"--max-runtime", "1h", "--max-runtime", "forever"}).max_runtime.has_value());
@@ -123,13 +197,33 @@ TEST_CASE("signals are known by name in any spelling and by number") {
   }
 }
 
-TEST_CASE("acquire needs a ttl and names it") {
-  CHECK_THAT(usage_error({"acquire", "--key", "a"}), Catch::Contains("--ttl"));
+TEST_CASE("acquire needs a ttl or a process and names both") {
+  CHECK_THAT(usage_error({"acquire", "--key", "a"}),
+             Catch::Contains("--ttl") && Catch::Contains("--while-pid"));
   const World world;
   const auto acquire =
       world.request<app::AcquireRequest>({"acquire", "--key", "a", "--ttl", "5m", "--margin", "1s"});
   CHECK(acquire.timing.ttl == 5min);
   CHECK(acquire.timing.margin == 1s);
+}
+
+TEST_CASE("acquire for a process has run's ttl and sends TERM unless told otherwise") {
+  World world;
+  const auto plain = world.request<app::AcquireRequest>({"acquire", "-k", "a", "--while-pid", "42"});
+  REQUIRE(plain.while_pid);
+  CHECK(plain.while_pid->pid == 42);
+  CHECK(plain.while_pid->on_lost == 15);
+  CHECK(plain.timing.ttl == 2min);
+  CHECK(plain.timing.heartbeat == 15s);
+  const auto told = world.request<app::AcquireRequest>(
+      {"acquire", "-k", "a", "--while-pid", "42", "--on-lost", "hup", "--ttl", "30s"});
+  CHECK(told.while_pid->on_lost == 1);
+  CHECK(told.timing.ttl == 30s);
+  CHECK_FALSE(world.request<app::AcquireRequest>({"acquire", "-k", "a", "--ttl", "5s"}).while_pid);
+  CHECK_THAT(usage_error({"acquire", "-k", "a", "--ttl", "5s", "--on-lost", "HUP"}),
+             Catch::Contains("--while-pid"));
+  for (const char* pid : {"0", "-1", "self", "2147483648"})
+    CHECK_THAT(usage_error({"acquire", "-k", "a", "--while-pid", pid}), Catch::Contains("--while-pid"));
 }
 
 TEST_CASE("a failing acquire is known to have been asked for shell output") {

@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 
 #include "lease/acquire.hpp"
+#include "lease/backoff.hpp"
 #include "lease_fakes.hpp"
 
 namespace dblock::lease {
@@ -58,6 +59,169 @@ struct Bench {
 };
 
 }  // namespace
+
+TEST_CASE("counted tries come after exactly the pauses that were asked for") {
+  Bench b;
+  b.store.acquires = {Bench::refuses()};
+  b.store.peeks = {Bench::shows(row_of("other", 1s))};
+  std::vector<Nanos> waits;
+  BootTime last = b.clock.now();
+  b.clock.on_wait = [&] { waits.push_back(b.clock.now() - std::exchange(last, b.clock.now())); };
+  const auto outcome = acquire(b.store, b.clock, b.request, {std::nullopt, Retry{5, 2s, 1.5}}, {}, b.cancel);
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<Conflict>(*outcome));
+  CHECK(waits == std::vector<Nanos>{2s, 3s, 4500ms, 6750ms});
+  CHECK(b.store.calls == std::vector<std::string>{"acquire", "peek", "peek", "peek", "peek"});
+}
+
+TEST_CASE("counted tries end with a grant, and one try is one") {
+  Bench b;
+  b.store.acquires = {Bench::refuses(), b.grants()};
+  b.store.peeks = {Bench::shows(row_of("", 0s))};
+  auto outcome = acquire(b.store, b.clock, b.request, {std::nullopt, Retry{1, 2s, 1.5}}, {}, b.cancel);
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<Conflict>(*outcome));
+  b.store.acquires = {Bench::refuses(), b.grants()};
+  const BootTime begun = b.clock.now();
+  outcome = acquire(b.store, b.clock, b.request, {std::nullopt, Retry{2, 2s, 1.5}}, {}, b.cancel);
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<Lease>(*outcome));
+  CHECK(b.clock.now() - begun == 2s);
+}
+
+TEST_CASE("a database that does not answer uses up a try") {
+  Bench b;
+  b.store.connects = {fail(Errc::unreachable, "refused")};
+  const BootTime begun = b.clock.now();
+  const auto outcome = acquire(b.store, b.clock, b.request, {std::nullopt, Retry{4, 1s, 2.0}}, {}, b.cancel);
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.error().code == Errc::unreachable);
+  CHECK(b.clock.now() - begun == 7s);
+  CHECK(b.store.calls.size() == 4);
+}
+
+TEST_CASE("a wait limits counted tries as a whole") {
+  Bench b;
+  b.store.acquires = {Bench::refuses()};
+  b.store.peeks = {Bench::shows(row_of("other", 30s))};
+  const BootTime begun = b.clock.now();
+  const auto outcome = acquire(b.store, b.clock, b.request, {Micros{5s}, Retry{100, 2s, 1.0}}, {}, b.cancel);
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<Conflict>(*outcome));
+  CHECK(b.clock.now() - begun == 5s);
+  CHECK(b.store.calls.size() == 4);  // at 0, 2, 4 and 5 s
+}
+
+TEST_CASE("counted tries take no place in the line") {
+  Bench b;
+  test::FakeTurnstile line(b.clock, b.store);
+  b.store.line = &line;
+  b.store.acquires = {Bench::refuses(), b.grants()};
+  b.store.peeks = {Bench::shows(row_of("", 0s))};
+  const auto outcome = acquire(b.store, b.clock, b.request, {std::nullopt, Retry{2, 2s, 1.5}}, {}, b.cancel);
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<Lease>(*outcome));
+  CHECK(b.store.calls == std::vector<std::string>{"acquire", "peek", "acquire"});
+}
+
+TEST_CASE("a statement that got lost on its way is not counted as a try") {
+  Bench b;
+  b.store.acquires = {Bench::loses_reply(), b.grants()};
+  b.store.peeks = {Bench::shows(std::nullopt)};
+  const auto outcome = acquire(b.store, b.clock, b.request, {std::nullopt, Retry{1, 1h, 1.0}}, {}, b.cancel);
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<Lease>(*outcome));
+}
+
+TEST_CASE("the pauses between counted tries grow without overflowing") {
+  CHECK(pause_after(1, 1s, 1.5) == 1s);
+  CHECK(pause_after(3, 1s, 1.5) == 2250ms);
+  CHECK(pause_after(1'000'000'000, 1s, 1e300) == Micros(std::chrono::days(36'500)));
+  CHECK(pause_after(1'000'000'000, 1s, 1.0) == 1s);
+}
+
+namespace {
+
+LockStatus done_row(const std::string& owner, Micros ago) {
+  LockStatus status = row_of(owner, 30s);
+  status.last_success =
+      PastRun{ServerTime{status.server_time.since_epoch - ago}, status.server_time, Outcome::succeeded, 0};
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("a success counts for nine tenths of the period, and a tenth into the future") {
+  const OncePer once_per{100s};
+  CHECK(done_row("", 0s).done_within(once_per));
+  CHECK(done_row("", 90s - 1us).done_within(once_per));
+  CHECK_FALSE(done_row("", 90s).done_within(once_per));
+  CHECK(done_row("", -10s).done_within(once_per));
+  CHECK_FALSE(done_row("", -10s - 1us).done_within(once_per));
+  CHECK_FALSE(row_of("", 0s).done_within(once_per));
+}
+
+TEST_CASE("the first in line does not ask often for a lock that is cooling down") {
+  Bench b;
+  test::FakeTurnstile line(b.clock, b.store);
+  line.on_enter = Turn::ours;
+  b.store.line = &line;
+  auto cooling = row_of("", 0s);
+  cooling.state = State::cooldown;
+  cooling.hold_until = ServerTime{1000s + 1h};
+  b.store.acquires = {[&](const AcquireRequest&) -> Result<AcquireOutcome> { return Conflict{cooling}; }};
+  b.store.peeks = {Bench::shows(cooling)};
+  REQUIRE(b.go(60s));
+  CHECK(std::ranges::count(b.store.calls, "peek") < 140);
+}
+
+TEST_CASE("a waiter goes home when it sees that the job is done for this period") {
+  Bench b;
+  b.request.promises.once_per = OncePer{100s};
+  b.store.acquires = {Bench::refuses()};
+  b.store.peeks = {Bench::shows(row_of("other", 30s)), Bench::shows(done_row("", 5s))};
+  const auto outcome = b.go(std::nullopt);
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<AlreadyDone>(*outcome));
+  CHECK(std::ranges::count(b.store.calls, "acquire") == 1);
+}
+
+TEST_CASE("a waiter in line goes home when it sees that the job is done for this period") {
+  Bench b;
+  test::FakeTurnstile line(b.clock, b.store);
+  b.store.line = &line;
+  b.request.promises.once_per = OncePer{100s};
+  b.store.peeks = {Bench::shows(row_of("other", 30s)), Bench::shows(done_row("other", 5s))};
+  const auto outcome = b.go(std::nullopt);
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<AlreadyDone>(*outcome));
+  CHECK_FALSE(line.has_place);
+}
+
+TEST_CASE("a waiter whose turn has come is told by the store that the job is done") {
+  Bench b;
+  b.request.promises.once_per = OncePer{100s};
+  b.store.acquires = {
+      [](const AcquireRequest&) -> Result<AcquireOutcome> { return AlreadyDone{done_row("", 5s)}; }};
+  const auto outcome = b.go(std::nullopt);
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<AlreadyDone>(*outcome));
+}
+
+TEST_CASE("after a lost reply a success of another is told, but never in place of our own grant") {
+  Bench b;
+  b.request.promises.once_per = OncePer{100s};
+  b.store.acquires = {Bench::loses_reply()};
+  b.store.peeks = {Bench::shows(done_row("other", 5s))};
+  auto outcome = b.go(Micros{0});
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<AlreadyDone>(*outcome));
+  b.store.peeks = {Bench::shows(done_row("me", 5s))};
+  b.store.renews = {[&]() -> Result<RenewOutcome> { return Renewed{b.clock.now(), k_ttl, {}}; }};
+  outcome = b.go(Micros{0});
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<Lease>(*outcome));
+}
 
 TEST_CASE("a held lock is tried once when no wait was asked for") {
   Bench b;
@@ -447,6 +611,47 @@ TEST_CASE("a database that goes away does not cost the place in line") {
   REQUIRE(b.go(std::nullopt));
   CHECK(b.count("enter") == 1);
   CHECK(b.store.calls.back() == "acquire");
+}
+
+TEST_CASE("the line is told who will come before the store connects, as long as nobody has entered it") {
+  LineBench b;
+  b.line.on_enter = Turn::ours;
+  b.store.connects = {fail(Errc::unreachable, "away"), Result<void>{}};
+  b.store.acquires = {b.grants()};
+  REQUIRE(b.go(3s));
+  CHECK(b.line.calls_before_approach == std::vector<std::string>{"connect failed"});
+}
+
+TEST_CASE("a turn that was lost with its connection is stood in line for again") {
+  LineBench b;
+  b.line.on_enter = Turn::ours;
+  b.store.acquires = {Bench::refuses(), b.grants()};
+  b.store.peeks = {Bench::shows(row_of("other", 30s))};
+  b.clock.on_wait = [&] {
+    b.line.turn_lost = true;
+    b.line.on_enter = Turn::not_yet;
+    b.clock.on_wait = nullptr;
+  };
+  b.line.awaits = {turn(Turn::ours)};
+  b.store.peeks.push_back(Bench::shows(free_row(7)));
+  REQUIRE(b.go(std::nullopt));
+  CHECK(b.count("enter") == 2);
+  CHECK(b.count("await") == 1);
+}
+
+TEST_CASE("where looks cost something the line is looked at seldom, but soon again after a free lock") {
+  LineBench b;
+  b.line.look_rule = {40s, false};
+  b.store.acquires = {b.grants()};
+  b.store.peeks = {Bench::shows(row_of("other", 2s)), Bench::shows(row_of("other", 2s)),
+                   Bench::shows(free_row(7)), Bench::shows(free_row(7))};
+  REQUIRE(b.go(std::nullopt));
+  REQUIRE(b.line.lengths.size() == 3);
+  for (const int look : {0, 1}) {
+    CHECK(b.line.lengths[static_cast<std::size_t>(look)] >= 20s);
+    CHECK(b.line.lengths[static_cast<std::size_t>(look)] <= 40s);
+  }
+  CHECK(b.line.lengths[2] == 3s);
 }
 
 }  // namespace dblock::lease

@@ -107,10 +107,18 @@ class FakeTurnstile final : public lease::Turnstile {
   std::deque<Await> awaits;  // the last one repeats; none: not_yet
   std::vector<Nanos> lengths;
   bool has_place = false;
+  bool turn_lost = false;
+  lease::Looks look_rule{};
+  std::vector<std::string> calls_before_approach;  // as of the last one
+
+  void approach(const lease::Key&, const lease::Holder&) override { calls_before_approach = store_.calls; }
+  [[nodiscard]] bool lost_turn() const override { return turn_lost; }
+  [[nodiscard]] lease::Looks looks() const override { return look_rule; }
 
   lease::Turn enter(const lease::Key&) override {
     store_.calls.emplace_back("enter");
     has_place = on_enter != lease::Turn::none;
+    turn_lost = false;
     return on_enter;
   }
   lease::Turn await(BootTime until, const WakeEvent& cancel) override {

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "store/mariadb/errors.hpp"
+#include "store/mariadb/line_statements.hpp"
 #include "store/mariadb/literals.hpp"
 #include "store/mariadb/migrations.hpp"
 
@@ -22,6 +23,12 @@ lease::AcquireRequest request() {
       key("k"), {"owner"}, lease::Kind::run, {2min, 3s, 15s}, {"host", 1, "user", "cmd", "it's a \\ note"}};
 }
 
+lease::AcquireRequest request_with_promises() {
+  auto wanted = request();
+  wanted.promises = {5min, lease::OncePer{24h}};
+  return wanted;
+}
+
 std::vector<std::string> all_statements() {
   const lease::LeaseRef ref{key("k"), {"owner"}, lease::Token{7}};
   lease::LockStatus seen;
@@ -32,6 +39,8 @@ std::vector<std::string> all_statements() {
       setup_statement(false, {}, SchemaCheck::off),
       grant_statement(request()),
       create_statement(request()),
+      grant_statement(request_with_promises()),
+      create_statement(request_with_promises()),
       revoke_statement(ref.key, {7}),
       free_now_statement(ref.key, {7}),
       peek_statement(ref.key),
@@ -128,6 +137,21 @@ TEST_CASE("a schema that does not fit is reported with both versions and the way
   CHECK(newer.code == Errc::schema);
   CHECK(newer.message.find("upgrade dblock") != std::string::npos);
   CHECK(make_error("", "", {1231, "Variable 'x' can't be set"}, Phase::connect).code == Errc::internal);
+}
+
+TEST_CASE("what a waiter announces is read back, and nothing else is taken for it") {
+  const auto statement = queue_statement(true, key("a */ b'"), {"h*/st", 4711, "us er", "job", ""});
+  CHECK(statement.find("*/") == statement.size() - 2);  // names cannot end the comment
+  const auto seen = read_announcement(statement);
+  REQUIRE(seen);
+  CHECK(seen->key == "a */ b'");
+  CHECK(seen->waiter.host == "h*/st");
+  CHECK(seen->waiter.pid == 4711);
+  CHECK(seen->waiter.user == "us er");
+  for (const auto* const other :
+       {"", "SELECT 1", "x /* dblock waits: key=", " /* dblock waits: key=x'6b' host=x'zz' pid=1 user=x'' */",
+        " /* dblock waits: key=x'6b' pid=1 */", " /* dblock waits: key=6b host=x'' pid=1 user=x'' */"})
+    CHECK_FALSE(read_announcement(other));
 }
 
 }  // namespace dblock::store::mariadb

@@ -13,6 +13,7 @@ namespace dblock::store::mariadb {
 // `mysql_server_init` is what the header's macro mysql_library_init stands for.
 #define DBLOCK_CLIENT_FUNCTIONS(X) \
   X(mariadb_connection)            \
+  X(mariadb_get_infov)             \
   X(mysql_affected_rows)           \
   X(mysql_close)                   \
   X(mysql_errno)                   \
@@ -27,8 +28,10 @@ namespace dblock::store::mariadb {
   X(mysql_num_fields)              \
   X(mysql_num_rows)                \
   X(mysql_optionsv)                \
+  X(mysql_read_query_result)       \
   X(mysql_real_connect)            \
   X(mysql_real_query)              \
+  X(mysql_send_query)              \
   X(mysql_server_init)             \
   X(mysql_store_result)
 

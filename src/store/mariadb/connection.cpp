@@ -1,5 +1,7 @@
 #include "store/mariadb/connection.hpp"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -21,6 +23,21 @@ constexpr int k_tries = 4;
 constexpr int k_tries_after_lock_wait = 2;
 constexpr unsigned k_lock_wait_timed_out = 1205;
 constexpr auto k_shortest_pause = 2ms;
+
+// What line_statements.cpp's mode looks like in a reply.
+constexpr unsigned k_turn_flag = SERVER_STATUS_NO_BACKSLASH_ESCAPES;
+
+// Nothing comes from the server while a reply is hours away, so a server that vanished without a word is
+// found out by asking its kernel, half a minute later.
+void keep_alive(int socket) {
+  const auto set = [socket](int level, int option, int value) {
+    ::setsockopt(socket, level, option, &value, sizeof value);  // refused for Unix sockets, which need none
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 15);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
 
 struct FreeResult {
   void operator()(MYSQL_RES* result) const noexcept { api().mysql_free_result(result); }
@@ -48,10 +65,12 @@ Connection::Call::~Call() {
   connection_.in_call_ = false;
 }
 
-Connection::Connection(MariadbSettings settings, const SessionOptions& options, SchemaCheck check)
+Connection::Connection(MariadbSettings settings, const SessionOptions& options, SchemaCheck check,
+                       Session session)
     : settings_(std::move(settings)),
       options_(options),
       check_(check),
+      session_(session),
       where_(settings_.display()),
       random_(std::random_device{}()) {}
 
@@ -97,12 +116,58 @@ Result<void> Connection::adopt(Handle handle, const std::string& attempt) {
     const std::lock_guard lock(interrupt_mutex_);
     socket_ = api().mysql_get_socket(handle_.get());
   }
-  const bool is_mariadb = api().mariadb_connection(handle_.get()) != 0;
-  if (auto ready = run(setup_statement(is_mariadb, options_, check_), attempt, Phase::connect); !ready) {
-    close();
-    return ready;
+  if (session_ == Session::bare) return {};
+  auto ready = set_up(attempt);
+  if (!ready) close();
+  return ready;
+}
+
+Result<void> Connection::set_up(const std::string& attempt) {
+  line_refused_ = false;
+  if (line_ && !interrupted()) {
+    if (send(setup_statement(is_mariadb(), options_, check_, &*line_))) return {};
+    // Perhaps the server is one that refuses named locks; if not, the next statement says what is wrong.
+    line_refused_ = true;
   }
-  return {};
+  return run(setup_statement(is_mariadb(), options_, check_), attempt, Phase::connect);
+}
+
+bool Connection::is_mariadb() const {
+  return api().mariadb_connection(handle_.get()) != 0;
+}
+
+void Connection::set_line(std::optional<lease::Key> line) {
+  if (line == line_) return;
+  close();
+  line_ = std::move(line);
+}
+
+bool Connection::has_turn() const {
+  if (!handle_ || !line_ || awaits_reply_) return false;
+  unsigned flags = 0;
+  api().mariadb_get_infov(handle_.get(), MARIADB_CONNECTION_SERVER_STATUS, &flags);
+  return (flags & k_turn_flag) != 0;
+}
+
+bool Connection::send_ahead(const std::string& sql) {
+  if (!handle_ || api().mysql_send_query(handle_.get(), sql.data(), sql.size()) != 0) {
+    close();
+    return false;
+  }
+  keep_alive(socket());
+  awaits_reply_ = true;
+  return true;
+}
+
+int Connection::socket() const {
+  return handle_ ? api().mysql_get_socket(handle_.get()) : -1;
+}
+
+bool Connection::take_reply() {
+  awaits_reply_ = false;
+  if (handle_ && api().mysql_read_query_result(handle_.get()) == 0) return true;
+  close();
+  return false;
 }
 
 Result<Changed> Connection::change(const std::string& sql, const std::string& attempt) {
@@ -166,6 +231,9 @@ void Connection::close() noexcept {
     const std::lock_guard lock(interrupt_mutex_);
     socket_ = -1;
   }
+  // While a statement runs the server looks for a client that has gone, but takes a goodbye it has not read
+  // yet for a sign of life.
+  if (std::exchange(awaits_reply_, false)) ::shutdown(socket(), SHUT_RDWR);
   handle_.reset();
 }
 

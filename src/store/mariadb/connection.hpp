@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -30,7 +31,10 @@ struct Changed {
 
 class Connection {
  public:
-  Connection(MariadbSettings settings, const SessionOptions& options, SchemaCheck check);
+  // A bare session has not been set up: fit for reading a row.
+  enum class Session { full, bare };
+  Connection(MariadbSettings settings, const SessionOptions& options, SchemaCheck check,
+             Session session = Session::full);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -57,6 +61,25 @@ class Connection {
   // A statement that only reads. REQUIRES: as change().
   [[nodiscard]] Result<std::vector<Row>> read(const std::string& sql, const std::string& attempt);
 
+  // Opening a session takes the turn in this line along (line_statements.hpp), from now on. A session that
+  // was opened without is closed.
+  void set_line(std::optional<lease::Key> line);
+  void forget_line() noexcept { line_.reset(); }
+  [[nodiscard]] bool has_turn() const;
+  // The server would not have it: no GET_LOCK here.
+  [[nodiscard]] bool line_refused() const { return line_refused_; }
+
+  // A statement whose reply may be hours away. Meanwhile the session is good for nothing else, and close()
+  // makes the server give the statement up. REQUIRES: ensure_open() succeeded in this call.
+  [[nodiscard]] bool send_ahead(const std::string& sql);
+  [[nodiscard]] bool awaits_reply() const { return awaits_reply_; }
+  [[nodiscard]] int socket() const;  // readable when the reply is there, or never will be
+  // Takes the reply in; false, and closed, where it is an error.
+  [[nodiscard]] bool take_reply();
+
+  [[nodiscard]] bool is_open() const { return handle_ != nullptr; }
+  [[nodiscard]] bool is_mariadb() const;  // REQUIRES: is_open()
+
   // Says goodbye to the server.
   void close() noexcept;
 
@@ -68,6 +91,7 @@ class Connection {
  private:
   [[nodiscard]] Result<Handle> log_in_somewhere(const std::string& attempt);
   [[nodiscard]] Result<void> adopt(Handle handle, const std::string& attempt);
+  [[nodiscard]] Result<void> set_up(const std::string& attempt);
   [[nodiscard]] Result<void> run(const std::string& sql, const std::string& attempt, Phase phase);
   [[nodiscard]] bool send(const std::string& sql);
   [[nodiscard]] bool hung_up() const;
@@ -79,10 +103,15 @@ class Connection {
   const MariadbSettings settings_;
   const SessionOptions options_;
   const SchemaCheck check_;
+  const Session session_;
   const std::string where_;
   Handle handle_;
   std::size_t first_host_ = 0;  // moves on when a host turns out to be read-only
   std::minstd_rand random_;
+
+  std::optional<lease::Key> line_;
+  bool line_refused_ = false;
+  bool awaits_reply_ = false;
 
   // Guards the descriptor against a shutdown() that comes after its close and hits another file's number.
   std::mutex interrupt_mutex_;

@@ -27,6 +27,7 @@ constexpr std::array k_schema{1054U, 1136U, k_no_such_table, 1932U};
 // The server says in so many words that nothing was done and that it may be done later or elsewhere.
 constexpr std::array k_refused_for_now{1040U, 1114U, 1129U, 1152U, 1203U, 1205U, 1213U,
                                        1020U, 1226U, 1290U, 1792U, 1836U, 3100U, 3101U};
+constexpr std::array k_crowded_out{1040U, 1203U, 1226U};
 constexpr std::array k_read_only{1290U, 1792U, 1836U};
 // The server refused the statement itself: a bug here or a table changed by hand. Nothing was done.
 constexpr std::array k_statement_refused{
@@ -118,6 +119,10 @@ bool is_transient(unsigned native) {
 
 bool keeps_connection(unsigned native) {
   return is_transient(native) || native == k_duplicate_key;
+}
+
+bool is_crowded_out(unsigned native) {
+  return among(k_crowded_out, native);
 }
 
 bool is_read_only(unsigned native) {

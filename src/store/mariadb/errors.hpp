@@ -33,6 +33,9 @@ inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERR
 // The session is intact after this error: a statement was refused, nothing more.
 [[nodiscard]] bool keeps_connection(unsigned native);
 
+// The server, or the account's share of it, has no connection left.
+[[nodiscard]] bool is_crowded_out(unsigned native);
+
 // Another host of the list may do better: this server takes no writes.
 [[nodiscard]] bool is_read_only(unsigned native);
 

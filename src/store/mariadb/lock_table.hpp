@@ -3,9 +3,11 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "store/lock_table.hpp"
 #include "store/mariadb/connection.hpp"
+#include "store/mariadb/turnstile.hpp"
 
 namespace dblock::store::mariadb {
 
@@ -13,8 +15,14 @@ class MariadbLockTable final : public LockTable {
  public:
   MariadbLockTable(const MariadbSettings& settings, const SessionOptions& options);
 
-  void begin_call() override { call_.emplace(connection_); }
-  void end_call() noexcept override { call_.reset(); }
+  void begin_call() override {
+    call_.emplace(connection_);
+    looking_.emplace(looks_);
+  }
+  void end_call() noexcept override {
+    looking_.reset();
+    call_.reset();
+  }
   Result<void> ensure_open(const std::string& attempt) override;
   Result<std::optional<lease::Token>> grant(const lease::AcquireRequest& request,
                                             const std::string& attempt) override;
@@ -29,14 +37,26 @@ class MariadbLockTable final : public LockTable {
   Result<std::optional<lease::LockStatus>> look(const lease::Key& key, const std::string& attempt) override;
   Result<lease::Listing> list(const lease::Selection& selection, const std::string& attempt) override;
   Result<lease::ReapReport> reap(const lease::ReapRequest& request, const std::string& attempt) override;
+  lease::Turnstile* turnstile() noexcept override { return &turnstile_; }
   void close() noexcept override { connection_.close(); }
-  void interrupt() noexcept override { connection_.interrupt(); }
+  void interrupt() noexcept override {
+    connection_.interrupt();
+    looks_.interrupt();
+  }
 
  private:
+  [[nodiscard]] Result<Changed> change(const std::string& sql, const std::string& attempt);
   [[nodiscard]] Result<bool> change_one(const std::string& sql, const std::string& attempt);
+  void add_waiters(lease::Listing& listing);
+  [[nodiscard]] Result<std::vector<Row>> look_from_the_line(const std::string& sql,
+                                                            const std::string& attempt);
 
   Connection connection_;
+  Connection looks_;  // open only for the length of a look while connection_ waits in line
+  std::optional<lease::LockStatus> last_look_;
+  NamedLockTurnstile turnstile_;
   std::optional<Connection::Call> call_;
+  std::optional<Connection::Call> looking_;
 };
 
 }  // namespace dblock::store::mariadb

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "store/lock_table.hpp"
+#include "store/mariadb/line_statements.hpp"
 #include "store/mariadb/literals.hpp"
 #include "store/mariadb/migrations.hpp"
 
@@ -15,15 +17,6 @@ using namespace std::chrono_literals;
 // before the network timeout, which would leave their outcome unknown.
 constexpr std::chrono::seconds k_least_lock_wait = 1s;
 constexpr std::chrono::seconds k_most_lock_wait = 2s;
-
-// A statement may have been blocked with yesterday's clock; its token must still be greater than any that a
-// deleted row ever had (I2).
-constexpr Micros k_least_idle_time = 24h;
-
-// Widths of the columns, in bytes of UTF-8; the columns count characters.
-constexpr std::size_t k_name_bytes = 255;
-constexpr std::size_t k_command_bytes = 2000;
-constexpr std::size_t k_note_bytes = 1000;
 
 #define DBLOCK_SQL_NOW "UTC_TIMESTAMP(6)"
 constexpr std::string_view k_now = DBLOCK_SQL_NOW;
@@ -68,6 +61,17 @@ std::string heartbeat_literal(const lease::Terms& terms) {
   return terms.heartbeat ? std::to_string(terms.heartbeat->count()) : "NULL";
 }
 
+std::string hold_until_literal(const lease::Promises& promises) {
+  return promises.min_hold > Micros{0} ? cat(k_now, "+", interval(promises.min_hold)) : "NULL";
+}
+
+// True while no success of this key is dated within the period (promises.hpp).
+std::string not_done_within(const lease::OncePer& once_per) {
+  return cat("(success_acquired_at IS NULL OR success_acquired_at<=", k_now, "-",
+             interval(once_per.look_back()), " OR success_acquired_at>", k_now, "+",
+             interval(once_per.look_ahead()), ")");
+}
+
 struct Assignment {
   std::string_view column;
   std::string value;
@@ -87,7 +91,7 @@ std::vector<Assignment> grant_values(const lease::AcquireRequest& request) {
       {"ttl_us", std::to_string(terms.ttl.count())},
       {"margin_us", std::to_string(terms.margin.count())},
       {"heartbeat_us", heartbeat_literal(terms)},
-      {"hold_until", "NULL"},
+      {"hold_until", hold_until_literal(request.promises)},
       {"revoke_time", "NULL"},
       {"idle_since", "NULL"},
       {"holder_host", text_literal(holder.host, k_name_bytes)},
@@ -124,13 +128,6 @@ const std::string& status_columns() {
 constexpr std::string_view k_by_expiry = " FORCE INDEX (dblock_lock_expiry)";
 constexpr std::string_view k_by_idle_time = " FORCE INDEX (dblock_lock_idle)";
 
-// The least byte string greater than all that start with `prefix`; empty when there is none.
-std::string after_prefix(std::string prefix) {
-  while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();
-  if (!prefix.empty()) prefix.back() = static_cast<char>(static_cast<unsigned char>(prefix.back()) + 1U);
-  return prefix;
-}
-
 std::string joined(const std::vector<std::string>& parts, std::string_view separator) {
   std::string text;
   for (const auto& part : parts) {
@@ -149,7 +146,8 @@ std::string forgettable(Micros forget_after) {
 
 }  // namespace
 
-std::string setup_statement(bool server_is_mariadb, const SessionOptions& options, SchemaCheck check) {
+std::string setup_statement(bool server_is_mariadb, const SessionOptions& options, SchemaCheck check,
+                            const lease::Key* line) {
   const auto lock_wait = std::clamp(options.network_timeout / 2, k_least_lock_wait, k_most_lock_wait);
   const std::string wait = std::to_string(lock_wait.count());
   const std::string isolation = server_is_mariadb ? "tx_isolation" : "transaction_isolation";
@@ -163,7 +161,7 @@ std::string setup_statement(bool server_is_mariadb, const SessionOptions& option
   // READ COMMITTED takes no gap locks, but InnoDB refuses to write under it with statement-based logging.
   sql +=
       "," + isolation + "=IF(@@log_bin AND @@binlog_format='STATEMENT',@@" + isolation + ",'READ-COMMITTED')";
-  const std::string mode = "'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'";
+  const std::string mode = session_mode(line);
   if (check == SchemaCheck::off) return sql + ",sql_mode=" + mode;
   // The schema check costs no statement of its own: a version that does not fit becomes a mode that is
   // refused.
@@ -182,8 +180,14 @@ std::string grant_statement(const lease::AcquireRequest& request) {
           "token=LAST_INSERT_ID(GREATEST(token+1,",
           k_now_micros, ")),version=version+1");
   for (const auto& [column, value] : grant_values(request)) sql += cat(",", column, "=", value);
-  return cat(sql, " WHERE ", key_is(request.key.bytes()), " AND (lock_value IS NULL OR ", k_past_margin,
-             ") AND ", k_hold_is_over);
+  const auto& once_per = request.promises.once_per;
+  if (once_per) {
+    const std::string until = cat(k_now, "+", interval(once_per->period));
+    sql += cat(",keep_until=GREATEST(COALESCE(keep_until,", until, "),", until, ")");
+  }
+  sql += cat(" WHERE ", key_is(request.key.bytes()), " AND (lock_value IS NULL OR ", k_past_margin, ") AND ",
+             k_hold_is_over);
+  return once_per ? cat(sql, " AND ", not_done_within(*once_per)) : sql;
 }
 
 std::string create_statement(const lease::AcquireRequest& request) {
@@ -192,6 +196,10 @@ std::string create_statement(const lease::AcquireRequest& request) {
   for (const auto& [column, value] : grant_values(request)) {
     columns += cat(",", column);
     values += cat(",", value);
+  }
+  if (const auto& once_per = request.promises.once_per) {
+    columns += ",keep_until";
+    values += cat(",", k_now, "+", interval(once_per->period));
   }
   return "INSERT INTO dblock_lock (" + columns + ") VALUES (" + values + ")";
 }

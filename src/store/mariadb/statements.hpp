@@ -21,10 +21,12 @@ inline constexpr std::string_view k_schema_mark = "dblock_schema_";
 enum class SchemaCheck { on, off };
 
 // The one statement that makes a session ours; fails with 1146 or 1231 where the schema does not fit.
+// With `line` it takes that key's turn along, if nobody has it (line_statements.hpp).
 [[nodiscard]] std::string setup_statement(bool server_is_mariadb, const SessionOptions& options,
-                                          SchemaCheck check);
+                                          SchemaCheck check, const lease::Key* line = nullptr);
 
-// 1 row: granted, the token is the statement's insert id. 0 rows: held, cooling down, or no such row.
+// 1 row: granted, the token is the statement's insert id. 0 rows: held, cooling down, done within the period,
+// or no such row.
 [[nodiscard]] std::string grant_statement(const lease::AcquireRequest& request);
 // The same for a key without a row. Error 1062: someone was faster.
 [[nodiscard]] std::string create_statement(const lease::AcquireRequest& request);

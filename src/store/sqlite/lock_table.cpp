@@ -1,6 +1,7 @@
 #include "store/sqlite/lock_table.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/text.hpp"
@@ -16,12 +17,6 @@ using namespace std::chrono_literals;
 
 // A renewal of another lock waits for one batch at most.
 constexpr std::int64_t k_forget_batch = 200;
-constexpr Micros k_least_idle_time = 24h;
-
-// As on MariaDB, where the columns have these widths.
-constexpr std::size_t k_name_bytes = 255;
-constexpr std::size_t k_command_bytes = 2000;
-constexpr std::size_t k_note_bytes = 1000;
 
 Parameter number(const char* name, std::optional<Micros> value) {
   if (!value) return {name, nullptr};
@@ -36,6 +31,10 @@ Parameter token_parameter(std::optional<lease::Token> token) {
 
 Parameters grant_parameters(const lease::AcquireRequest& request) {
   const auto& holder = request.holder;
+  const auto& [min_hold, once_per] = request.promises;
+  const auto of_period = [&period = once_per](auto length) {
+    return period ? std::optional<Micros>(std::invoke(length, *period)) : std::nullopt;
+  };
   return {
       {":key", request.key.bytes()},
       {":owner", request.owner.text},
@@ -48,6 +47,10 @@ Parameters grant_parameters(const lease::AcquireRequest& request) {
       {":user", clean_utf8(holder.user, k_name_bytes)},
       {":command", clean_utf8(holder.command, k_command_bytes)},
       {":note", clean_utf8(holder.note, k_note_bytes)},
+      number(":min_hold", min_hold > Micros{0} ? std::optional(min_hold) : std::nullopt),
+      number(":period", of_period(&lease::OncePer::period)),
+      number(":look_back", of_period(&lease::OncePer::look_back)),
+      number(":look_ahead", of_period(&lease::OncePer::look_ahead)),
   };
 }
 
@@ -60,14 +63,6 @@ Parameters ref_parameters(const lease::LeaseRef& ref, lease::Actor actor) {
 
 Parameters force_parameters(const lease::Key& key, lease::Token token) {
   return {{":key", key.bytes()}, token_parameter(token)};
-}
-
-// The least byte string greater than all that start with `prefix`; nullptr when there is none.
-Parameter end_of_prefix(std::string prefix) {
-  while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();
-  if (prefix.empty()) return {":to", nullptr};
-  prefix.back() = static_cast<char>(static_cast<unsigned char>(prefix.back()) + 1U);
-  return {":to", std::move(prefix)};
 }
 
 std::optional<lease::Token> token_of(const std::vector<Row>& rows) {
@@ -142,7 +137,8 @@ Result<lease::Listing> SqliteLockTable::list(const lease::Selection& selection, 
   }
   if (selection.prefix) {
     parameters.push_back({":from", *selection.prefix});
-    parameters.push_back(end_of_prefix(*selection.prefix));
+    const std::string end = after_prefix(*selection.prefix);
+    if (!end.empty()) parameters.push_back({":to", end});
   }
   DBLOCK_TRY(const auto rows, connection_.run(list_sql(selection), parameters, attempt, Phase::read));
   lease::Listing listing;

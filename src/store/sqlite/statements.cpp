@@ -10,7 +10,13 @@ namespace {
 #define DBLOCK_SQL_NOW "(:boot+boot_offset_us)"
 #define DBLOCK_SQL_THIS_BOOT "boot_id=:boot_id"
 #define DBLOCK_SQL_PAST_MARGIN "(NOT " DBLOCK_SQL_THIS_BOOT " OR expire_time+margin_us<=" DBLOCK_SQL_NOW ")"
-#define DBLOCK_SQL_HOLD_IS_OVER "(hold_until IS NULL OR hold_until<=:wall)"
+// A hold with more than twice its length to go was promised by a clock that has been set back since.
+#define DBLOCK_SQL_HOLD_IS_OVER \
+  "(hold_until IS NULL OR hold_until<=:wall OR hold_until-:wall>2*(hold_until-create_time))"
+// By the wall clock: what a period means to people, and it outlives the boot. See promises.hpp.
+#define DBLOCK_SQL_NOT_DONE                                                                      \
+  "(:period IS NULL OR success_acquired_at IS NULL OR success_acquired_at<=:wall-:look_back OR " \
+  "success_acquired_at>:wall+:look_ahead)"
 #define DBLOCK_SQL_FREED_AT "iif(" DBLOCK_SQL_THIS_BOOT "," DBLOCK_SQL_NOW "+" DBLOCK_SQL_STEP ",:wall)"
 #define DBLOCK_SQL_IS_REF                                                                         \
   "lock_key=:key AND lock_value=:owner AND (:token IS NULL OR token=:token) AND (NOT :script OR " \
@@ -36,19 +42,22 @@ constexpr std::string_view k_grant =
     "token=max(token+1,:wall),version=version+1,lock_value=:owner,boot_id=:boot_id,boot_offset_us=:offset,"
     "create_time=:wall,update_time=:wall,expire_time=:wall+:ttl,lock_count=1,kind=:kind,ttl_us=:ttl,margin_"
     "us=:margin,"
-    "heartbeat_us=:heartbeat,hold_until=NULL,revoke_time=NULL,idle_since=NULL,holder_host=:host,holder_pid=:"
-    "pid,"
+    "heartbeat_us=:heartbeat,hold_until=:wall+:min_hold,"
+    "keep_until=iif(:period IS NULL,keep_until,max(coalesce(keep_until,0),:wall+:period)),"
+    "revoke_time=NULL,idle_since=NULL,holder_host=:host,holder_pid=:pid,"
     "holder_user=:user,holder_command=:command,holder_note=:note "
     "WHERE lock_key=:key AND (lock_value IS NULL OR " DBLOCK_SQL_PAST_MARGIN ") AND " DBLOCK_SQL_HOLD_IS_OVER
-    " RETURNING token";
+    " AND " DBLOCK_SQL_NOT_DONE " RETURNING token";
 
 constexpr std::string_view k_create =
     "INSERT INTO dblock_lock "
     "(lock_key,lock_value,boot_id,boot_offset_us,create_time,update_time,expire_time,token,"
-    "version,lock_count,kind,ttl_us,margin_us,heartbeat_us,holder_host,holder_pid,holder_user,holder_command,"
+    "version,lock_count,kind,ttl_us,margin_us,heartbeat_us,hold_until,keep_until,holder_host,holder_pid,"
+    "holder_user,holder_command,"
     "holder_note) SELECT "
     ":key,:owner,:boot_id,:offset,:wall,:wall,:wall+:ttl,max(:wall,token_floor+1),1,1,:kind,:ttl,"
-    ":margin,:heartbeat,:host,:pid,:user,:command,:note FROM dblock_state WHERE true "
+    ":margin,:heartbeat,:wall+:min_hold,:wall+:period,:host,:pid,:user,:command,:note FROM "
+    "dblock_state WHERE true "
     "ON CONFLICT (lock_key) DO NOTHING RETURNING token";
 
 constexpr std::string_view k_renew = "UPDATE dblock_lock SET version=version+1,update_time=" DBLOCK_SQL_NOW
@@ -90,7 +99,7 @@ constexpr std::string_view k_abandon =
   "SELECT lock_key,lock_value,token,lock_count,kind,holder_host,holder_pid,holder_user,holder_command,"    \
   "holder_note,create_time+" DBLOCK_SQL_STEP ",update_time+" DBLOCK_SQL_STEP ",iif(" DBLOCK_SQL_THIS_BOOT  \
   ",expire_time+" DBLOCK_SQL_STEP ",min(expire_time,:wall-:boot)),revoke_time+" DBLOCK_SQL_STEP            \
-  ",hold_until,ttl_us,iif(" DBLOCK_SQL_THIS_BOOT                                                           \
+  ",iif(" DBLOCK_SQL_HOLD_IS_OVER ",NULL,hold_until),ttl_us,iif(" DBLOCK_SQL_THIS_BOOT                     \
   " OR lock_value IS NULL,margin_us,0),heartbeat_us,"                                                      \
   "last_acquired_at,last_released_at,last_outcome,last_exit_code,success_acquired_at,success_released_at," \
   "iif(" DBLOCK_SQL_THIS_BOOT " AND lock_value IS NOT NULL," DBLOCK_SQL_NOW "+" DBLOCK_SQL_STEP            \
@@ -174,6 +183,7 @@ std::string list_sql(const lease::Selection& selection) {
 #undef DBLOCK_SQL_THIS_BOOT
 #undef DBLOCK_SQL_PAST_MARGIN
 #undef DBLOCK_SQL_HOLD_IS_OVER
+#undef DBLOCK_SQL_NOT_DONE
 #undef DBLOCK_SQL_FREED_AT
 #undef DBLOCK_SQL_IS_REF
 #undef DBLOCK_SQL_STEP

@@ -13,7 +13,7 @@
 
 namespace dblock::store::sqlite {
 
-// One row with the token: granted. None: held, cooling down, or no such row.
+// One row with the token: granted. None: held, cooling down, done within the period, or no such row.
 [[nodiscard]] std::string_view grant_sql();
 // The same for a key without a row. None: someone was faster.
 [[nodiscard]] std::string_view create_sql();

@@ -1,0 +1,270 @@
+#include "app/keeper.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <utility>
+
+#include "app/job_lease.hpp"
+#include "app/store_session.hpp"
+#include "process/detached.hpp"
+#include "process/stop_plan.hpp"
+
+namespace dblock::app {
+namespace {
+
+using namespace std::chrono_literals;
+
+// What dblock and its keeper say to each other.
+struct Word {
+  enum class Kind : std::uint32_t {
+    // dblock -> keeper
+    arm,      // a lease may exist from now on
+    hold,     // it does: token, sent_at
+    confirm,  // and the caller knows
+    dismiss,  // nothing is left to do
+    // keeper -> dblock
+    standing,  // the lease has been renewed by the keeper
+    ended,     // PID has ended
+  };
+  Kind kind{};
+  std::uint64_t token = 0;
+  std::int64_t sent_at_ns = 0;
+};
+
+// Never blocks: the few words there are fit into the socket, and a peer that is gone shows when reading.
+void send(const UniqueFd& channel, const Word& word) noexcept {
+  while (::send(channel.get(), &word, sizeof word, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EINTR) {
+  }
+}
+
+enum class Received { word, nothing, closed };
+
+Received receive(const UniqueFd& channel, Word& word) noexcept {
+  for (;;) {
+    const ssize_t n = ::recv(channel.get(), &word, sizeof word, MSG_DONTWAIT);
+    if (n == static_cast<ssize_t>(sizeof word)) return Received::word;
+    // A peer that ended with a word of ours unread: its own last words come after this error.
+    if (n < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
+    return n < 0 && errno == EAGAIN ? Received::nothing : Received::closed;
+  }
+}
+
+// From the heartbeat's thread to the keeper's main thread.
+struct News final : process::Fence {
+  void arm_release() override {}
+  void set_deadline(BootTime deadline) override {
+    deadline_ns.store(deadline.time_since_epoch().count());
+    event.raise();
+  }
+  void stop_revoked() override {
+    refused.store(true);
+    event.raise();
+  }
+
+  std::atomic<std::int64_t> deadline_ns{0};  // 0: not renewed yet
+  std::atomic<bool> refused = false;
+  WakeEvent event;
+};
+
+// The keeper's own process. Its functions return to go on and _exit() where the work is done: a thread may be
+// stuck in a call, and nothing is buffered.
+class KeeperProcess {
+ public:
+  KeeperProcess(const KeeperCharge& charge, const process::WatchedProcess& watched, UniqueFd channel)
+      : charge_(charge),
+        watched_(watched),
+        channel_(std::move(channel)),
+        plan_(charge.timing.kill_grace, charge.timing.slack) {}
+
+  [[noreturn]] void run() {
+    await_lease();
+    begin();
+    for (;;) step();
+  }
+
+ private:
+  void await_lease();
+  void begin();
+  void step();
+  void hear_dblock();
+  void hear_heartbeat();
+  [[noreturn]] void lose();
+  [[noreturn]] void give_back();
+  [[noreturn]] static void end() { ::_exit(0); }
+
+  const KeeperCharge& charge_;
+  const process::WatchedProcess& watched_;
+  UniqueFd channel_;
+  process::StopPlan plan_;
+  DeadlineTimer timer_;
+  std::shared_ptr<News> news_ = std::make_shared<News>();
+  std::optional<lease::Lease> lease_;
+  std::optional<JobLease> job_;
+  bool standing_ = false;
+  bool confirmed_ = false;
+};
+
+// Ends with a lease to keep, or not at all: PID's end does not decide here, since dblock may be about to be
+// granted the lock.
+void KeeperProcess::await_lease() {
+  bool armed = false;
+  bool ended = false;
+  while (!lease_) {
+    std::array<pollfd, 2> fds{pollfd{channel_.get(), POLLIN, 0},
+                              pollfd{ended ? -1 : watched_.fd(), POLLIN, 0}};
+    ::poll(fds.data(), fds.size(), -1);
+    if (!ended && watched_.ended()) {
+      ended = true;
+      send(channel_, {.kind = Word::Kind::ended});
+    }
+    Word word;
+    const auto received = receive(channel_, word);
+    if (received == Received::nothing) continue;
+    if (received == Received::closed) {
+      if (armed) release_after_death(charge_.settings, charge_.wanted);
+      end();
+    }
+    if (word.kind == Word::Kind::dismiss) end();
+    if (word.kind == Word::Kind::arm) armed = true;
+    if (word.kind == Word::Kind::hold) {
+      lease_ = lease::Lease{charge_.wanted.key,
+                            charge_.wanted.owner,
+                            lease::Token{word.token},
+                            charge_.wanted.terms,
+                            BootTime(Nanos(word.sent_at_ns)),
+                            false};
+    }
+  }
+}
+
+// Renews at once: only a keeper that has done it stands.
+void KeeperProcess::begin() {
+  static SystemClock clock;  // outlives a thread that is stuck
+  plan_.set_deadline(charge_.timing.expires(lease_->sent_at));
+  job_.emplace(store::open_store(charge_.settings, session_options(charge_.timing), clock), charge_.wanted,
+               lease::WaitPolicy{}, charge_.timing, news_);
+  lease::Lease due = *lease_;
+  due.sent_at = std::min(due.sent_at, BootTime(clock.now() - charge_.timing.heartbeat));
+  job_->start_heartbeat(due);
+}
+
+void KeeperProcess::step() {
+  if (watched_.ended()) give_back();
+  hear_dblock();
+  hear_heartbeat();
+  if (plan_.fence_due(BootClock::now())) lose();
+  timer_.arm(*plan_.next_change());
+  std::array<pollfd, 4> fds{pollfd{watched_.fd(), POLLIN, 0}, pollfd{channel_.get(), POLLIN, 0},
+                            pollfd{news_->event.fd(), POLLIN, 0}, pollfd{timer_.fd(), POLLIN, 0}};
+  ::poll(fds.data(), fds.size(), -1);
+}
+
+void KeeperProcess::hear_dblock() {
+  if (confirmed_) return;
+  Word word;
+  const auto received = receive(channel_, word);
+  if (received == Received::nothing) return;
+  if (received == Received::closed) give_back();  // the caller never learnt of the lease
+  if (word.kind == Word::Kind::dismiss) end();
+  if (word.kind != Word::Kind::confirm) return;
+  confirmed_ = true;
+  channel_.reset();  // dblock's end is no news any more
+}
+
+void KeeperProcess::hear_heartbeat() {
+  news_->event.clear();
+  const BootTime proved_until{Nanos(news_->deadline_ns.load())};
+  if (proved_until != BootTime{}) plan_.set_deadline(proved_until);
+  if (news_->refused.load()) {
+    const auto refused = job_->lost();
+    const BootTime sent_at = *plan_.deadline() - charge_.timing.ttl;
+    if (refused && given_back_on_purpose(*refused, BootClock::now() - sent_at, charge_.timing)) end();
+    lose();
+  }
+  if (proved_until == BootTime{} || standing_) return;
+  standing_ = true;
+  send(channel_, {.kind = Word::Kind::standing});
+}
+
+// From here there is no way back, even if a late renewal would work: PID has been told. Its end may still
+// free the lock before the lease does.
+void KeeperProcess::lose() {
+  if (!confirmed_) give_back();
+  watched_.signal(charge_.on_lost);
+  job_->stop_heartbeat(true);
+  timer_.arm(*plan_.deadline());
+  std::array<pollfd, 2> fds{pollfd{watched_.fd(), POLLIN, 0}, pollfd{timer_.fd(), POLLIN, 0}};
+  while (::poll(fds.data(), fds.size(), -1) < 0 && errno == EINTR) {
+  }
+  if (watched_.ended()) give_back();
+  end();
+}
+
+// Goes on trying for as long as the lease lasts, when it has to.
+void KeeperProcess::give_back() {
+  const lease::LeaseRef ref{lease_->key, lease_->owner, lease_->token};
+  static_cast<void>(job_->release(ref, {lease::Outcome::released, std::nullopt}, charge_.timing.ttl));
+  end();
+}
+
+}  // namespace
+
+// Within the deadline a lease goes in three ways: its owner id releases it, or by force, revoked or freed.
+// Revoked shows in the row. Freed leaves `abandoned` there, as an expiry does, and is possible only once two
+// heartbeats are missing. The row remembers one past lease, so after a silence it has to say `released`.
+bool given_back_on_purpose(const lease::NotOurs& refused, Nanos silence, const lease::Timing& timing) {
+  using Why = lease::NotOursWhy;
+  if (refused.why != Why::free && refused.why != Why::other_holder) return false;
+  const auto last = refused.status && refused.status->last ? refused.status->last->outcome : std::nullopt;
+  if (last == lease::Outcome::abandoned) return false;
+  return last == lease::Outcome::released || silence < 2 * timing.heartbeat;
+}
+
+Result<std::shared_ptr<Keeper>> Keeper::start(const KeeperCharge& charge,
+                                              const process::WatchedProcess& watched) {
+  DBLOCK_TRY(auto channel, process::fork_detached(process::k_keeper_name, watched.fd(), [&](UniqueFd theirs) {
+               KeeperProcess(charge, watched, std::move(theirs)).run();
+             }));
+  return std::make_shared<Keeper>(std::move(channel), charge.timing);
+}
+
+void Keeper::arm_release() {
+  send(channel_, {.kind = Word::Kind::arm});
+}
+
+bool Keeper::process_ended() const noexcept {
+  Word word;
+  return receive(channel_, word) == Received::word && word.kind == Word::Kind::ended;
+}
+
+Keeper::HandedOver Keeper::hand_over(const lease::Lease& lease, const process::Signals& signals) {
+  send(channel_, {Word::Kind::hold, lease.token.value, lease.sent_at.time_since_epoch().count()});
+  const WakeEvent never;
+  // One call that hangs may be followed by one that works, but nobody waits here for a whole lease.
+  const BootTime patience = BootClock::now() + 2 * lease::network_timeout(timing_.ttl);
+  const BootTime until = std::min(timing_.signal_at(lease.sent_at), patience);
+  for (;;) {
+    signal_ = signals.wait(never, until, channel_.get());
+    if (signal_ != 0) return HandedOver::signalled;
+    Word word;
+    const auto received = receive(channel_, word);
+    if (received == Received::word && word.kind == Word::Kind::standing) return HandedOver::standing;
+    if (received != Received::nothing || BootClock::now() >= until) return HandedOver::failed;
+  }
+}
+
+void Keeper::confirm() noexcept {
+  send(channel_, {.kind = Word::Kind::confirm});
+}
+
+void Keeper::dismiss() noexcept {
+  send(channel_, {.kind = Word::Kind::dismiss});
+}
+
+}  // namespace dblock::app

@@ -1,0 +1,33 @@
+#include "app/store_session.hpp"
+
+#include <chrono>
+#include <variant>
+
+namespace dblock::app {
+
+using namespace std::chrono_literals;
+
+store::SessionOptions session_options(const lease::Timing& timing) {
+  // A dead host's session goes away by itself; a living one renews far more often than this.
+  return {lease::network_timeout(timing.ttl), 2 * timing.ttl + 30s};
+}
+
+// A statement that dblock sent just before it died may still be on its way, so "not ours" is asked again.
+void release_after_death(const store::Settings& settings, const lease::AcquireRequest& request) {
+  constexpr Micros patience = 5s;
+  constexpr Micros late_statement = 2500ms;  // the server's own lock wait is 2 s
+  SystemClock clock;
+  const WakeEvent never;
+  const auto store = store::open_store(settings, {3s, 30s}, clock);
+  const BootTime begun = clock.now();
+  const lease::LeaseRef ref{request.key, request.owner, std::nullopt};
+  for (;;) {
+    const auto outcome = store->release(ref, lease::Actor::holder, {lease::Outcome::abandoned, std::nullopt});
+    if (outcome && std::holds_alternative<lease::Released>(*outcome)) return;
+    const Micros limit = outcome ? late_statement : patience;
+    if (clock.now() - begun >= limit) return;
+    clock.wait_until(clock.now() + 200ms, never);
+  }
+}
+
+}  // namespace dblock::app

@@ -1,0 +1,17 @@
+// How the processes that keep a lease use the store.
+#pragma once
+
+#include "lease/store.hpp"
+#include "lease/timing.hpp"
+#include "store/open.hpp"
+#include "store/settings.hpp"
+
+namespace dblock::app {
+
+// For a holder that renews.
+[[nodiscard]] store::SessionOptions session_options(const lease::Timing& timing);
+
+// For the process that dblock leaves behind, after dblock's death: frees the lock by its owner id.
+void release_after_death(const store::Settings& settings, const lease::AcquireRequest& request);
+
+}  // namespace dblock::app

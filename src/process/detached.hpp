@@ -1,0 +1,25 @@
+// A process that lives on when dblock has ended, and has nothing of dblock's caller: no `$(...)` waits for
+// it, no unmounting, no hangup and no closing pipe is held up by it or ends it.
+#pragma once
+
+#include <functional>
+
+#include "base/error.hpp"
+#include "base/unique_fd.hpp"
+
+namespace dblock::process {
+
+// The name of the process that `acquire --while-pid` leaves behind.
+inline constexpr const char* k_keeper_name = "dblock-keeper";
+
+// Forks a process called `name` (at most 15 bytes) in a session of its own: cwd "/", /dev/null on the
+// standard descriptors, of all others only `kept` and its end of a channel. Signals have their default
+// meaning, but those that end a wait (see ends_wait()) and PIPE are ignored: it ends when its work does, or
+// by SIGKILL.
+// It runs `body`, with its end of the channel, and ends with it.
+// Call before any thread or connection exists.
+// RETURNS: dblock's end of the channel, a SOCK_SEQPACKET socket: end of file means that the process is gone.
+[[nodiscard]] Result<UniqueFd> fork_detached(const char* name, int kept,
+                                             const std::function<void(UniqueFd channel)>& body);
+
+}  // namespace dblock::process

@@ -1,0 +1,55 @@
+#include "process/watched_process.hpp"
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+namespace dblock::process {
+namespace {
+
+// glibc 2.36 declares these two without C linkage for C++.
+long pidfd_send_signal(int fd, int number) {
+  return ::syscall(SYS_pidfd_send_signal, fd, number, nullptr, 0U);
+}
+
+std::unexpected<Error> refuse(pid_t pid, const std::string& why) {
+  return fail(Errc::usage, "process " + std::to_string(pid) + " " + why);
+}
+
+}  // namespace
+
+UniqueFd open_pidfd(pid_t pid) {
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0U)));
+}
+
+Result<WatchedProcess> WatchedProcess::open(pid_t pid) {
+  if (pid == ::getpid()) return refuse(pid, "is dblock itself, which ends in a moment");
+  WatchedProcess process(pid, open_pidfd(pid));
+  if (!process.fd_) {
+    if (errno == ESRCH) return refuse(pid, "does not exist");
+    // A thread's number; ENOENT since Linux 6.9.
+    if (errno == EINVAL || errno == ENOENT) return refuse(pid, "is no process but a thread of one");
+    return fail(Errc::internal, with_errno("cannot watch process " + std::to_string(pid), errno));
+  }
+  if (process.ended()) return refuse(pid, "has ended");
+  if (pidfd_send_signal(process.fd(), 0) != 0) {
+    if (errno == EPERM) return refuse(pid, "is another user's, so it could not be told of a lost lease");
+    return refuse(pid, "has ended");
+  }
+  return process;
+}
+
+bool WatchedProcess::ended() const {
+  pollfd p{fd_.get(), POLLIN, 0};
+  return ::poll(&p, 1, 0) > 0;
+}
+
+void WatchedProcess::signal(int number) const noexcept {
+  pidfd_send_signal(fd_.get(), number);
+}
+
+}  // namespace dblock::process

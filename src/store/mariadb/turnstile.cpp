@@ -1,0 +1,122 @@
+#include "store/mariadb/turnstile.hpp"
+
+#include <poll.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+
+#include "store/mariadb/line_statements.hpp"
+
+namespace dblock::store::mariadb {
+namespace {
+
+using namespace std::chrono_literals;
+using lease::Turn;
+
+constexpr const char* k_attempt = "cannot stand in line";
+
+// A look costs a connection. A hundred waiters may not ask the server more than twenty things a second, and
+// may not all ask in the moment when a lease would end.
+constexpr Micros k_look_interval = 40s;
+// A wait that fails at once, and does so again and again, is no wait.
+constexpr Nanos k_quick_failure = 1s;
+constexpr int k_most_quick_failures = 3;
+
+}  // namespace
+
+lease::Looks NamedLockTurnstile::looks() const {
+  return {k_look_interval, false};
+}
+
+void NamedLockTurnstile::approach(const lease::Key& key, const lease::Holder& who) {
+  who_ = who;
+  connection_.set_line(key);
+}
+
+Turn NamedLockTurnstile::enter(const lease::Key& key) {
+  key_ = key;
+  inside_ = true;
+  connection_.set_line(key);
+  if (!open()) return Turn::not_yet;
+  if (connection_.line_refused()) return no_line();
+  return connection_.has_turn() ? Turn::ours : Turn::not_yet;
+}
+
+bool NamedLockTurnstile::open() {
+  const Connection::Call call(connection_);
+  return connection_.ensure_open(k_attempt).has_value();
+}
+
+Turn NamedLockTurnstile::await(BootTime until, const WakeEvent& cancel) {
+  if (!inside_) return Turn::none;
+  if (connection_.has_turn()) return Turn::ours;
+  if (!connection_.awaits_reply()) {
+    if (const Turn turn = queue(); turn != Turn::not_yet || !connection_.awaits_reply()) return turn;
+  }
+  switch (poll_reply(until, cancel)) {
+    case Reply::cancelled:
+      return Turn::cancelled;
+    case Reply::not_yet:
+      return Turn::not_yet;
+    case Reply::arrived:
+      break;
+  }
+  return take_reply();
+}
+
+// not_yet with a reply to wait for, or with a database that cannot be reached, which the next look will tell.
+Turn NamedLockTurnstile::queue() {
+  if (!open()) return Turn::not_yet;
+  if (connection_.line_refused()) return no_line();
+  if (connection_.has_turn()) return Turn::ours;
+  queued_at_ = BootClock::now();
+  short_lived_ = true;
+  if (!connection_.send_ahead(queue_statement(connection_.is_mariadb(), *key_, who_))) short_lived_ = false;
+  return Turn::not_yet;
+}
+
+Turn NamedLockTurnstile::take_reply() {
+  if (connection_.take_reply()) {
+    if (connection_.has_turn()) return Turn::ours;
+    crowded_ = true;  // or a server that answers NULL, where polling without a connection does no harm
+    return no_line();
+  }
+  // Killed, or the server went away: the place is gone, and the next await() takes a new one.
+  if (BootClock::now() - queued_at_ < k_quick_failure && ++quick_failures_ >= k_most_quick_failures)
+    return no_line();
+  return Turn::not_yet;
+}
+
+Turn NamedLockTurnstile::no_line() {
+  inside_ = false;
+  connection_.forget_line();
+  return Turn::none;
+}
+
+NamedLockTurnstile::Reply NamedLockTurnstile::poll_reply(BootTime until, const WakeEvent& cancel) const {
+  DeadlineTimer timer;
+  timer.arm(until);
+  for (;;) {
+    std::array<pollfd, 3> fds{pollfd{connection_.socket(), POLLIN, 0}, pollfd{cancel.fd(), POLLIN, 0},
+                              pollfd{timer.fd(), POLLIN, 0}};
+    if (::poll(fds.data(), fds.size(), -1) < 0 && errno == EINTR) continue;
+    if (fds[1].revents != 0) return Reply::cancelled;
+    return fds[0].revents != 0 ? Reply::arrived : Reply::not_yet;
+  }
+}
+
+void NamedLockTurnstile::leave() noexcept {
+  inside_ = false;
+  if (connection_.has_turn() || connection_.awaits_reply()) connection_.close();
+  connection_.forget_line();
+}
+
+// A session that cannot be told is closed by that, and opened again by the next renewal.
+void NamedLockTurnstile::settle() {
+  if (!short_lived_ || !connection_.is_open()) return;
+  short_lived_ = false;
+  [[maybe_unused]] const auto settled = connection_.change(settle_statement(options_), k_attempt);
+}
+
+}  // namespace dblock::store::mariadb

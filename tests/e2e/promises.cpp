@@ -1,0 +1,313 @@
+// What a run asks for beyond its lease: --min-hold, --once-per, and a schedule of tries instead of a wait.
+#include <catch2/catch.hpp>
+#include <deque>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "support/dblock.hpp"
+#include "support/privilege.hpp"
+#include "support/proxy.hpp"
+
+namespace dblock::test {
+namespace {
+
+using nlohmann::json;
+using std::chrono::steady_clock;
+
+// Runs a job under key k that leaves a mark when it was started.
+struct Tried {
+  Finished finished;
+  bool started = false;
+};
+Tried try_run(const Database& database, const Words& options, const Words& env = {}) {
+  const TempDir directory;
+  const std::string mark = directory.file("started");
+  Tried tried;
+  tried.finished = dblock(database, run_words("k", options, {"touch", mark}), env);
+  tried.started = std::filesystem::exists(mark);
+  return tried;
+}
+
+bool runs(const Database& database, const Words& options, const Words& env = {}) {
+  const auto tried = try_run(database, options, env);
+  INFO(tried.finished.err);
+  CHECK(tried.finished.exit == exited(0));
+  return tried.started;
+}
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+TEST_CASE("a lock with a minimal hold is cooling down after its job, for all to see") {
+  Database database;
+  const auto before = steady_clock::now();
+  CHECK(runs(database, {"--min-hold", "1h"}));
+  CHECK(steady_clock::now() - before < 10s * slowness());
+  CHECK_FALSE(database.has_holder("k"));
+  CHECK(database.micros("k", "hold_until") - database.micros("k", "create_time") == 3'600'000'000);
+
+  const auto refused = try_run(database, {});
+  CHECK(refused.finished.exit == exited(75));
+  CHECK_FALSE(refused.started);
+  INFO(refused.finished.err);
+  CHECK(ends_with_exit_line(refused.finished.err, 75));
+  CHECK(says(refused.finished.err, "lock \"k\" is cooling down for another 59m"));
+  CHECK(says(refused.finished.err, "after " + database.column("k", "holder_host") + "'s run (--min-hold)"));
+  CHECK(dblock(database, {"acquire", "--key", "k", "--ttl", "10s"}).exit == exited(75));
+  const auto silent = try_run(database, {"-E", "0"});
+  CHECK(silent.finished.exit == exited(0));
+  CHECK(silent.finished.err.empty());
+  CHECK_FALSE(silent.started);
+
+  const auto shown = json::parse(dblock(database, {"--json", "inspect", "--all"}).out);
+  CHECK(shown.at("locks").at(0).at("state") == "cooldown");
+  CHECK(says(dblock(database, {"inspect", "--all"}).out, "cooldown"));
+  CHECK(json::parse(dblock(database, {"--json", "inspect"}).out).at("locks").empty());
+  CHECK(dblock(database, {"inspect", "--key", "k", "--exit-code"}).exit == exited(75));
+
+  database.age("k", 1h);
+  CHECK(runs(database, {}));
+  CHECK(database.column("k", "hold_until") == "NULL");
+  CHECK(runs(database, {}));
+}
+
+TEST_CASE("a waiter is granted a lock when its minimal hold is over and not before") {
+  Database database;
+  CHECK(runs(database, {"--min-hold", "1500ms"}));
+  const long long over = database.micros("k", "hold_until");
+  CHECK(runs(database, {"--wait", "30s"}));
+  CHECK(database.micros("k", "last_acquired_at") >= over);
+  CHECK(database.micros("k", "last_acquired_at") < over + 1'000'000 * slowness());
+}
+
+TEST_CASE("a lease of acquire cools down as well") {
+  Database database;
+  const auto acquired = dblock(database, {"acquire", "--key", "k", "--ttl", "60s", "--min-hold", "1h"});
+  REQUIRE(acquired.exit == exited(0));
+  REQUIRE(dblock(database, {"release", "--key", "k", "--owner", lines(acquired.out).at(0)}).exit ==
+          exited(0));
+  const auto refused = try_run(database, {});
+  CHECK(refused.finished.exit == exited(75));
+  CHECK(says(refused.finished.err, "'s lease (--min-hold)"));
+}
+
+TEST_CASE("a minimal hold outlives dblock, its guardian and a reap") {
+  Database database;
+  {
+    Process run(dblock_spawn(database, run_words("k", {"--min-hold", "1h"}, {"sleep", "60"})));
+    REQUIRE(wait_until([&] { return database.has_holder("k"); }));
+    (void)job_of(run);
+    run.signal(SIGKILL);
+    REQUIRE(wait_until([&] { return run.tree().empty(); }));
+    REQUIRE(wait_until([&] { return !database.has_holder("k"); }));
+  }
+  CHECK(try_run(database, {}).finished.exit == exited(75));
+  database.age("k", 1h);
+  {
+    Process run(dblock_spawn(database, run_words("k", {"--min-hold", "1h"}, {"sleep", "60"})));
+    REQUIRE(wait_until([&] { return database.has_holder("k"); }));
+    kill_tree(run.mark());
+  }
+  database.age("k", 10min);  // past the lease and its margin
+  REQUIRE(dblock(database, {"reap", "--forget-after", "1d"}).exit == exited(0));
+  CHECK_FALSE(database.has_holder("k"));
+  const auto refused = try_run(database, {});
+  CHECK(refused.finished.exit == exited(75));
+  CHECK(says(refused.finished.err, "cooling down for another 49m"));
+}
+
+TEST_CASE("a skip with -E 0 prints nothing however long it waited") {
+  const Database database;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  const auto skipped = try_run(database, {"-E", "0", "--wait", "400ms", "--warn-after", "50ms"});
+  CHECK(skipped.finished.exit == exited(0));
+  CHECK_FALSE(skipped.started);
+  CHECK(skipped.finished.err.empty());
+  CHECK(skipped.finished.out.empty());
+  const auto counted =
+      try_run(database, {"-E", "0", "--attempts", "2", "--backoff", "100ms", "--warn-after", "50ms"});
+  CHECK(counted.finished.exit == exited(0));
+  CHECK(counted.finished.err.empty());
+}
+
+TEST_CASE("once per period a job is started until it succeeds, and then no more") {
+  Database database;
+  const TempDir directory;
+  const Words options{"--once-per", "1h", "--status-file", directory.file("status")};
+  const auto status = [&] { return json::parse(read_file(directory.file("status"))); };
+  CHECK(dblock(database, run_words("k", options, sh("exit 3"))).exit == exited(3));
+  CHECK(runs(database, options));
+  CHECK(status().at("outcome") == "succeeded");
+
+  const std::string row = database.row("k");
+  const auto skipped = try_run(database, options);
+  CHECK(skipped.finished.exit == exited(0));
+  CHECK_FALSE(skipped.started);
+  CHECK(skipped.finished.err.empty());
+  CHECK(status().at("outcome") == "skipped");
+  CHECK(status().at("exit_code") == 0);
+  CHECK(status().at("owner").is_null());
+  CHECK(status().at("token").is_null());
+  CHECK(status().at("release") == "none");
+  CHECK(says(status().at("message"), "(--once-per 1h)"));
+  CHECK(database.row("k") == row);
+
+  const auto told = try_run(database, {"--once-per", "1h", "-v"});
+  CHECK_FALSE(told.started);
+  CHECK(says(told.finished.err, "job under key \"k\" last succeeded in a run that began"));
+  CHECK(says(try_run(database, {"--once-per", "1h"}, {"CI=true"}).finished.err, "--once-per"));
+
+  database.age("k", 53min);
+  CHECK_FALSE(runs(database, options));
+  CHECK(runs(database, {}));  // who does not ask runs
+  database.age("k", 54min);
+  CHECK(runs(database, options));
+}
+
+TEST_CASE("a waiter does not repeat what its holder has done for the period") {
+  Database database;
+  const TempDir directory;
+  Process holder(dblock_spawn(database, run_words("k", {},
+                                                  sh("touch " + directory.file("up") + "; while [ ! -e " +
+                                                     directory.file("go") + " ]; do sleep 0.02; done"))));
+  await_file(holder, directory.file("up"));
+  std::deque<Process> waiters;
+  for (int i = 0; i < 3; ++i) {
+    waiters.emplace_back(dblock_spawn(database, run_words("k", {"-v", "--wait", "60s", "--once-per", "1h"},
+                                                          {"touch", directory.file("second")})));
+  }
+  for (auto& waiter : waiters)
+    REQUIRE(wait_until([&] { return says(waiter.err(), "waiting") || !waiter.running(); }));
+  write_file(directory.file("go"), "");
+  CHECK(holder.wait() == exited(0));
+  for (auto& waiter : waiters) {
+    CHECK(waiter.wait() == exited(0));
+    CHECK(says(waiter.err(), "--once-per"));
+  }
+  CHECK_FALSE(std::filesystem::exists(directory.file("second")));
+}
+
+TEST_CASE("a reap forgets no success before the period is over") {
+  Database database;
+  CHECK(runs(database, {"--once-per", "30d"}));
+  database.set_number("k", "token", 1);  // as old as the rest will be
+  const Words reap{"reap", "--forget-after", "1d"};
+  database.age("k", 24h * 20);
+  REQUIRE(dblock(database, reap).exit == exited(0));
+  CHECK(database.has_row("k"));
+  CHECK_FALSE(runs(database, {"--once-per", "30d"}));
+  database.age("k", 24h * 10);
+  REQUIRE(dblock(database, reap).exit == exited(0));
+  CHECK_FALSE(database.has_row("k"));
+}
+
+TEST_CASE("a period goes by the wall clock, and a clock that was ahead holds nobody off", "[local]") {
+  DBLOCK_NEEDS(why_no_faketime());
+  const auto shifted = [](const std::string& by) {
+    return Words{"LD_PRELOAD=" + faketime_library(), "FAKETIME=" + by};
+  };
+  for (const auto& [shift, skipping, starting] :
+       {std::tuple{"-1d", "2d", "10h"}, std::tuple{"+1d", "30d", "2d"}}) {
+    INFO(shift);
+    const Database database;
+    REQUIRE(runs(database, {}, shifted(shift)));
+    CHECK_FALSE(runs(database, {"--once-per", skipping}));
+    CHECK(runs(database, {"--once-per", starting}));
+  }
+}
+
+TEST_CASE("a clock that is set back does not keep a lock cooling down", "[local]") {
+  DBLOCK_NEEDS(why_no_faketime());
+  const Database database;
+  REQUIRE(runs(database, {"--min-hold", "1h"}, {"LD_PRELOAD=" + faketime_library(), "FAKETIME=+1d"}));
+  CHECK(runs(database, {}));
+}
+
+TEST_CASE("tries are counted and come after the pauses that were asked for") {
+  const Database database;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  const Words env{"DBLOCK_ATTEMPTS=3", "DBLOCK_BACKOFF=200ms", "DBLOCK_BACKOFF_MULTIPLIER=2"};
+  const auto took = [&](const Words& options, const Words& set) {
+    const auto before = steady_clock::now();
+    const auto tried = try_run(database, options, set);
+    INFO(tried.finished.err);
+    CHECK(tried.finished.exit == exited(75));
+    CHECK(ends_with_exit_line(tried.finished.err, 75));
+    return steady_clock::now() - before;
+  };
+  for (const auto& [options, set] :
+       {std::pair{Words{"--attempts", "3", "--backoff", "200ms", "--backoff-multiplier", "2"}, Words{}},
+        std::pair{Words{}, env}}) {
+    const auto whole = took(options, set);
+    CHECK(whole >= 600ms);
+    CHECK(whole < 1500ms * slowness());
+  }
+  CHECK(took({"--attempts", "1"}, env) < 590ms * slowness());
+  const auto limited = took({"--wait", "250ms"}, env);
+  CHECK(limited >= 250ms);
+  CHECK(limited < 590ms * slowness());
+}
+
+TEST_CASE("a counted try gets the lock when it has become free") {
+  const Database database;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "1s", "--margin", "0"}).exit == exited(0));
+  CHECK(runs(database, {"--attempts", "100", "--backoff", "100ms", "--backoff-multiplier", "1"}));
+  CHECK(dblock(database, {"acquire", "--key", "k", "--ttl", "1s", "--margin", "0"}).exit == exited(0));
+  CHECK(dblock(database, {"acquire", "--key", "k", "--ttl", "1s", "--attempts", "20", "--backoff", "200ms"})
+            .exit == exited(0));
+}
+
+TEST_CASE("a signal ends a pause between tries at once") {
+  const Database database;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  Process waiter(
+      dblock_spawn(database, run_words("k", {"-v", "--attempts", "9", "--backoff", "1h"}, {"true"})));
+  REQUIRE(wait_until([&] { return says(waiter.err(), "waiting"); }));
+  waiter.signal(SIGTERM);
+  CHECK(waiter.wait(5s * slowness()) == killed_by(SIGTERM));
+}
+
+TEST_CASE("a server that cannot be reached uses up the tries", "[server]") {
+  const auto before = steady_clock::now();
+  const auto finished = dblock_bare(run_words("k", {"--attempts", "3", "--backoff", "200ms"}, {"true"}),
+                                    {"DBLOCK_DB=mysql://app@127.0.0.1:1/d"});
+  CHECK(finished.exit == exited(69));
+  CHECK(ends_with_exit_line(finished.err, 69));
+  CHECK(steady_clock::now() - before >= 500ms);
+  CHECK(steady_clock::now() - before < 3s * slowness());
+}
+
+TEST_CASE("a server that comes up between tries is found", "[server]") {
+  Server server;
+  ServerDatabase database(server.address());
+  server.stop_gracefully();
+  Process waiter(dblock_spawn(
+      database,
+      run_words("k", {"--attempts", "600", "--backoff", "100ms", "--backoff-multiplier", "1"}, {"true"})));
+  REQUIRE(wait_until([&] { return says(waiter.err(), "trying again"); }));
+  server.start();
+  CHECK(waiter.wait() == exited(0));
+}
+
+TEST_CASE("promises and counted tries that make no sense are usage errors before anything is done") {
+  const Database database;
+  for (const Words& options :
+       {Words{"--min-hold", "5"}, Words{"--min-hold", "-1s"}, Words{"--min-hold", "forever"},
+        Words{"--once-per", "0"}, Words{"--once-per", "daily"}, Words{"--attempts", "0"},
+        Words{"--attempts", "many"}, Words{"--backoff", "2s"}, Words{"--backoff-multiplier", "2"},
+        Words{"--attempts", "2", "--backoff", "0"}, Words{"--attempts", "2", "--backoff-multiplier", "0.5"},
+        Words{"--attempts", "2", "--backoff-multiplier", "nan"}}) {
+    const auto tried = try_run(database, options);
+    INFO(tried.finished.err);
+    CHECK(tried.finished.exit == exited(64));
+    CHECK(ends_with_exit_line(tried.finished.err, 64));
+    CHECK(says(tried.finished.err, options.at(options.size() - 2) + ": "));
+    CHECK_FALSE(tried.started);
+  }
+  CHECK(dblock(database, {"acquire", "--key", "k", "--ttl", "9s", "--once-per", "1d"}).exit == exited(64));
+  CHECK(database.rows() == 0);
+}
+
+}  // namespace
+}  // namespace dblock::test
