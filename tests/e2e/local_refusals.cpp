@@ -218,14 +218,14 @@ TEST_CASE("too few descriptors or too small files end in words, never in a core"
     spec.argv.insert(spec.argv.begin(), {"/bin/bash", "-c", "ulimit " + limit + "; exec \"$0\" \"$@\""});
     return run_program(spec);
   };
+  // A key each: the guardian has no more descriptors than dblock, so a lease may be left to expire.
   for (int n = 6; n < 24; ++n) {
-    const auto finished = limited("-n " + std::to_string(n), {"run", "--key", "k", "--", "true"});
+    const auto finished =
+        limited("-n " + std::to_string(n), {"run", "--key", "k" + std::to_string(n), "--", "true"});
     INFO(n << ": " << finished.exit << " " << finished.err);
     CHECK((finished.exit == exited(0) || finished.exit == exited(69) || finished.exit == exited(70) ||
            finished.exit == exited(78)));
     if (finished.exit != exited(0)) CHECK(says(finished.err, "dblock: exit "));
-    // Whatever the guardian had to do after dblock's end is soon done.
-    CHECK(wait_until([&] { return !database.has_holder("k"); }));
   }
   const auto small = limited("-f 1", {"run", "--key", "k", "--", "true"});
   INFO(small.exit << " " << small.err);
