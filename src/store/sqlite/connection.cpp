@@ -20,7 +20,7 @@ using namespace std::chrono_literals;
 
 // Frames of the write-ahead log (one changed page each) after which a closing connection writes them back.
 // Every opening of a store that nobody has open reads the log once through, about 0.6 us a KiB; writing back
-// syncs the disk twice, tens of milliseconds. A run leaves six frames of 1 KiB.
+// syncs the disk twice, tens of milliseconds. A run leaves eight frames of 1 KiB.
 constexpr int k_tidy_frames = 300;
 // The same as a backstop at each commit, for when every process dies before it can close.
 constexpr int k_most_frames = 4000;
