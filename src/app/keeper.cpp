@@ -1,7 +1,6 @@
 #include "app/keeper.hpp"
 
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 
 #include "app/job_lease.hpp"
 #include "app/store_session.hpp"
+#include "process/channel.hpp"
 #include "process/detached.hpp"
 #include "process/stop_plan.hpp"
 
@@ -37,22 +37,15 @@ struct Word {
   std::int64_t sent_at_ns = 0;
 };
 
-// Never blocks: the few words there are fit into the socket, and a peer that is gone shows when reading.
+using process::Received;
+
+// The few words there are fit into the socket, and a peer that is gone shows when reading.
 void send(const UniqueFd& channel, const Word& word) noexcept {
-  while (::send(channel.get(), &word, sizeof word, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EINTR) {
-  }
+  process::send_record(channel, &word, sizeof word);
 }
 
-enum class Received { word, nothing, closed };
-
 Received receive(const UniqueFd& channel, Word& word) noexcept {
-  for (;;) {
-    const ssize_t n = ::recv(channel.get(), &word, sizeof word, MSG_DONTWAIT);
-    if (n == static_cast<ssize_t>(sizeof word)) return Received::word;
-    // A peer that ended with a word of ours unread: its own last words come after this error.
-    if (n < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
-    return n < 0 && errno == EAGAIN ? Received::nothing : Received::closed;
-  }
+  return process::receive_record(channel, &word, sizeof word);
 }
 
 // From the heartbeat's thread to the keeper's main thread.
@@ -240,7 +233,7 @@ void Keeper::arm_release() {
 
 bool Keeper::process_ended() const noexcept {
   Word word;
-  return receive(channel_, word) == Received::word && word.kind == Word::Kind::ended;
+  return receive(channel_, word) == Received::message && word.kind == Word::Kind::ended;
 }
 
 Keeper::HandedOver Keeper::hand_over(const lease::Lease& lease, const process::Signals& signals) {
@@ -254,7 +247,7 @@ Keeper::HandedOver Keeper::hand_over(const lease::Lease& lease, const process::S
     if (signal_ != 0) return HandedOver::signalled;
     Word word;
     const auto received = receive(channel_, word);
-    if (received == Received::word && word.kind == Word::Kind::standing) return HandedOver::standing;
+    if (received == Received::message && word.kind == Word::Kind::standing) return HandedOver::standing;
     if (received != Received::nothing || BootClock::now() >= until) return HandedOver::failed;
   }
 }

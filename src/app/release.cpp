@@ -61,7 +61,7 @@ Result<Report> describe(const ReleaseRequest& request, lease::LeaseStore& store)
     report.ending.message = "nobody holds lock " + quoted(request.key) + "; there is nothing to release";
     return report;
   }
-  report.next_command = "dblock release" + request.database.typed + " --key " +
+  report.next_command = "dblock release" + request.typed_store + " --key " +
                         shell_quote(request.key.bytes()) + " --force --token " +
                         std::to_string(report.status.token.value);
   report.ending.message = "nothing was changed; to revoke this lease: " + report.next_command;

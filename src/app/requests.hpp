@@ -67,6 +67,9 @@ struct RenewRequest {
 
 struct ReleaseRequest {
   store::SettingsSources database;
+  // " --local" or " --db URL" as typed, for the command that --force proposes; empty when not typed or
+  // secret.
+  std::string typed_store;
   lease::Key key;
   std::optional<lease::OwnerId> owner;  // without --force
   bool force = false;

@@ -14,15 +14,6 @@ using namespace std::chrono_literals;
 constexpr Micros k_kept_ttl = 2min;           // as run's: somebody renews
 constexpr Micros k_least_forget_after = 24h;  // a blocked statement keeps its old clock for hours (I2)
 
-// A URL with a password in it is not repeated.
-std::string typed_url(const std::string& url) {
-  if (!store::is_sqlite_url(url)) {
-    const auto parts = store::parse_url(url);
-    if (!parts || parts->password) return "";
-  }
-  return " --db " + shell_quote(url);
-}
-
 // --local and --db each name a store; what was said in the stronger place wins. `local = no` names none, but
 // outranks a weaker --local.
 Result<store::SettingsSources> database_sources(const RequestSource& from) {
@@ -41,8 +32,6 @@ Result<store::SettingsSources> database_sources(const RequestSource& from) {
       url.reset();
     }
   }
-  if (sources.local && from.options.given("local")) sources.typed = " --local";
-  if (url && url->rank == Rank::flag) sources.typed = typed_url(url->text);
   if (url) {
     sources.url_from_command_line = url->rank == Rank::flag;
     sources.url = std::move(url->text);
@@ -156,6 +145,17 @@ Result<lease::OwnerId> owner_or_variable(const RequestSource& from, std::string_
   return lease::OwnerId{std::move(*owner)};
 }
 
+// As ReleaseRequest::typed_store.
+std::string typed_store(const Reader& options, const store::SettingsSources& sources) {
+  if (sources.local) return options.given("local") ? " --local" : "";
+  if (!sources.url_from_command_line) return "";
+  if (!store::is_sqlite_url(*sources.url)) {
+    const auto parts = store::parse_url(*sources.url);
+    if (!parts || parts->password) return "";
+  }
+  return " --db " + shell_quote(*sources.url);
+}
+
 Result<void> take_force(const RequestSource& from, app::ReleaseRequest& request) {
   const Reader& options = from.options;
   DBLOCK_TRY(request.now, options.flag("now"));
@@ -250,11 +250,16 @@ Result<app::RenewRequest> renew_request(const RequestSource& from) {
 Result<app::ReleaseRequest> release_request(const RequestSource& from) {
   DBLOCK_TRY(auto key, key_or_variable(from, "release"));
   DBLOCK_TRY(auto database, database_sources(from));
-  app::ReleaseRequest request{
-      .database = std::move(database), .key = std::move(key), .owner = {}, .token = {}, .wait = {}};
+  app::ReleaseRequest request{.database = std::move(database),
+                              .typed_store = {},
+                              .key = std::move(key),
+                              .owner = {},
+                              .token = {},
+                              .wait = {}};
   DBLOCK_TRY(request.force, from.options.flag("force"));
   DBLOCK_CHECK(take_force(from, request));
   if (request.force) {
+    request.typed_store = typed_store(from.options, request.database);
     if (from.options.given("owner")) return fail(Errc::usage, "release: choose one of --owner and --force");
     return request;
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <new>
+#include <utility>
 
 namespace dblock::process {
 
@@ -15,29 +16,42 @@ Message Message::with_text(MessageType type, std::string_view text) {
   return message;
 }
 
-bool Channel::send(const Message& message) const noexcept {
+Result<SocketPair> make_socket_pair(const std::string& peer) {
+  std::array<int, 2> fds{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.data()) != 0)
+    return fail(Errc::internal, with_errno("cannot make a socket pair for " + peer, errno));
+  return SocketPair{UniqueFd(fds[0]), UniqueFd(fds[1])};
+}
+
+bool send_record(const UniqueFd& socket, const void* record, std::size_t size) noexcept {
   for (;;) {
-    const ssize_t n = ::send(fd_.get(), &message, sizeof message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (n == static_cast<ssize_t>(sizeof message)) return true;
+    const ssize_t n = ::send(socket.get(), record, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n == static_cast<ssize_t>(size)) return true;
     if (n >= 0 || errno != EINTR) return false;
   }
 }
 
-Channel::Received Channel::receive(Message& message) const noexcept {
+Received receive_record(const UniqueFd& socket, void* record, std::size_t size) noexcept {
   for (;;) {
-    const ssize_t n = ::recv(fd_.get(), &message, sizeof message, MSG_DONTWAIT);
-    if (n == static_cast<ssize_t>(sizeof message)) return Received::message;
-    if (n >= 0) return Received::closed;
-    if (errno == EAGAIN) return Received::nothing;
-    if (errno != EINTR) return Received::closed;
+    const ssize_t n = ::recv(socket.get(), record, size, MSG_DONTWAIT);
+    if (n == static_cast<ssize_t>(size)) return Received::message;
+    // A peer that ended with a word of ours unread: its own last words come after this error.
+    if (n < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
+    return n < 0 && errno == EAGAIN ? Received::nothing : Received::closed;
   }
 }
 
+bool Channel::send(const Message& message) const noexcept {
+  return send_record(fd_, &message, sizeof message);
+}
+
+Channel::Received Channel::receive(Message& message) const noexcept {
+  return receive_record(fd_, &message, sizeof message);
+}
+
 Result<ChannelPair> make_channel() {
-  std::array<int, 2> fds{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.data()) != 0)
-    return fail(Errc::internal, with_errno("cannot make a socket pair for the guardian", errno));
-  return ChannelPair{Channel(UniqueFd(fds[0])), Channel(UniqueFd(fds[1]))};
+  DBLOCK_TRY(SocketPair pair, make_socket_pair("the guardian"));
+  return ChannelPair{Channel(std::move(pair.first)), Channel(std::move(pair.second))};
 }
 
 void SharedState::extend_deadline(BootTime deadline) noexcept {

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -43,13 +44,25 @@ struct Message {
   [[nodiscard]] static Message with_text(MessageType type, std::string_view text);
 };
 
+// The two ends of a SOCK_SEQPACKET pair, and the records of fixed size that pass through it.
+struct SocketPair {
+  UniqueFd first;
+  UniqueFd second;
+};
+[[nodiscard]] Result<SocketPair> make_socket_pair(const std::string& peer);  // whom it is for, in messages
+
+// Neither call blocks. A record that was sent is received even when its sender has ended.
+enum class Received { message, nothing, closed };
+bool send_record(const UniqueFd& socket, const void* record, std::size_t size) noexcept;
+[[nodiscard]] Received receive_record(const UniqueFd& socket, void* record, std::size_t size) noexcept;
+
 // One end of the pair. Never blocks: a full channel means the peer is frozen, which its own timers handle.
 class Channel {
  public:
   Channel() = default;
   explicit Channel(UniqueFd fd) : fd_(std::move(fd)) {}
   bool send(const Message& message) const noexcept;
-  enum class Received { message, nothing, closed };
+  using Received = process::Received;
   Received receive(Message& message) const noexcept;
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
   void close() noexcept { fd_.reset(); }

@@ -2,14 +2,13 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <string>
 #include <utility>
 
+#include "process/channel.hpp"
 #include "process/descriptors.hpp"
 #include "process/signals.hpp"
 
@@ -26,22 +25,18 @@ void reset_signals() {
 }  // namespace
 
 Result<UniqueFd> fork_detached(const char* name, int kept, const std::function<void(UniqueFd)>& body) {
-  std::array<int, 2> fds{};
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds.data()) != 0)
-    return fail(Errc::internal, with_errno(std::string("cannot make a socket pair for ") + name, errno));
-  UniqueFd ours(fds[0]);
-  UniqueFd theirs(fds[1]);
+  DBLOCK_TRY(SocketPair pair, make_socket_pair(name));
   const pid_t pid = ::fork();
   if (pid < 0) return fail(Errc::internal, with_errno(std::string("cannot fork ") + name, errno));
-  if (pid > 0) return ours;
+  if (pid > 0) return std::move(pair.first);
   ::setsid();
   ::prctl(PR_SET_NAME, name);
   [[maybe_unused]] const int moved = ::chdir("/");
   reset_signals();
-  static_cast<void>(ours.release());  // keep_only() closes it; its number may be another's by the end
-  keep_only({kept, theirs.get()});
+  static_cast<void>(pair.first.release());  // keep_only() closes it; its number may be another's by the end
+  keep_only({kept, pair.second.get()});
   try {
-    body(std::move(theirs));
+    body(std::move(pair.second));
   } catch (...) {
     ::_exit(70);  // nobody is there to be told, and dblock's stack above is not ours
   }

@@ -78,12 +78,10 @@ using Settings = std::variant<MariadbSettings, SqliteSettings>;
 [[nodiscard]] Result<PartialSettings> read_option_file(const std::string& path);
 
 struct SettingsSources {
-  std::optional<std::string> url;      // --db, DBLOCK_DB or `db` in a configuration file, whichever won
-  bool url_from_command_line = false;  // its password deserves a warning
-  bool local = false;                  // --local or DBLOCK_LOCAL, and nothing that outranks it
-  bool root = false;                   // --local means the system's file, not the user's
-  // " --local" or " --db URL" as typed, for commands that a message proposes; empty when not typed or secret.
-  std::string typed;
+  std::optional<std::string> url;            // --db, DBLOCK_DB or `db` in a configuration file, whichever won
+  bool url_from_command_line = false;        // its password deserves a warning
+  bool local = false;                        // --local or DBLOCK_LOCAL, and nothing that outranks it
+  bool root = false;                         // --local means the system's file, not the user's
   std::optional<std::string> defaults_file;  // --defaults-file: must exist; replaces the usual files
   std::optional<std::string> password_file;  // DBLOCK_PASSWORD_FILE
   std::string home;                          // for ~/.my.cnf and --local; empty: none

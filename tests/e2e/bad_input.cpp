@@ -23,10 +23,6 @@ std::string usage_error_of_run(const Words& options) {
   return usage_error(run_words("k", options, {"true"}));
 }
 
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST_CASE("bad keys are refused with 64") {
   const std::string longest(255, 'x');
   CHECK(says(usage_error(run_words("", {}, {"true"})), "key"));

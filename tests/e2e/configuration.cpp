@@ -7,10 +7,6 @@
 namespace dblock::test {
 namespace {
 
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 std::string option_group(const ServerDatabase& database, const std::string& more = "") {
   return "[dblock]\nsocket = " + database.server().socket + "\ndatabase = " + database.name() + "\n" + more;
 }

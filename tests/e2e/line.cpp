@@ -1,56 +1,34 @@
 // Waiting in a server's line: order of arrival, and what happens to the others when somebody in the line is
 // stopped, killed or frozen.
 #include <catch2/catch.hpp>
-#include <memory>
 
-#include "support/dblock.hpp"
+#include "support/line.hpp"
 
 namespace dblock::test {
 namespace {
 
 using std::chrono::steady_clock;
 
-// A held lock, a line of named waiters in front of it, and a log of who ran.
-class ServerLine {
+class ServerLine : public LineBefore<ServerDatabase> {
  public:
-  ServerLine()
-      : holder_(dblock_spawn(database_, run_words("k", {"--ttl", "10s"},
-                                                  sh("touch " + file("up") + "; while [ ! -e " + file("go") +
-                                                     " ]; do sleep 0.02; done")))) {
-    await_file(holder_, file("up"));
-  }
+  ServerLine() : LineBefore({"--ttl", "10s"}) {}
 
   [[nodiscard]] long long waiting() {
-    return database_.number("SELECT COUNT(*) FROM information_schema.processlist WHERE db='" +
-                            database_.name() + "' AND info LIKE 'SET SESSION %dblock waits%'");
+    return database().number("SELECT COUNT(*) FROM information_schema.processlist WHERE db='" +
+                             database().name() + "' AND info LIKE 'SET SESSION %dblock waits%'");
   }
   [[nodiscard]] long long sessions() {
-    return database_.number("SELECT COUNT(*) FROM information_schema.processlist WHERE user='app' AND db='" +
-                            database_.name() + "'");
+    return database().number("SELECT COUNT(*) FROM information_schema.processlist WHERE user='app' AND db='" +
+                             database().name() + "'");
   }
 
   // Returns once the server has the waiter in its line.
   Process& join(const std::string& name) {
     const auto before = waiting();
-    waiters_.push_back(std::make_unique<Process>(dblock_spawn(
-        database_, run_words("k", {"--wait", "120s"}, sh("echo " + name + " >>" + file("log"))))));
+    Process& waiter = start(name, {"--wait", "120s"});
     REQUIRE(wait_until([&] { return waiting() == before + 1; }));
-    return *waiters_.back();
+    return waiter;
   }
-  void release() {
-    write_file(file("go"), "");
-    REQUIRE(holder_.wait() == exited(0));
-  }
-  [[nodiscard]] Words who_ran() const { return lines(read_file(file("log"))); }
-  [[nodiscard]] Process& holder() { return holder_; }
-  [[nodiscard]] ServerDatabase& database() { return database_; }
-  [[nodiscard]] std::string file(const std::string& name) const { return directory_.file(name); }
-
- private:
-  ServerDatabase database_;
-  TempDir directory_;
-  Process holder_;
-  std::vector<std::unique_ptr<Process>> waiters_;
 };
 
 TEST_CASE("fifty waiters on a server run in the order of their arrival", "[server]") {

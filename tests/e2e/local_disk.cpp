@@ -157,13 +157,9 @@ TEST_CASE("a store removed under a running job ends it with 76", "[local]") {
   for (const bool made_anew : {false, true}) {
     const TempDir directory;
     const Words env{"DBLOCK_DB=sqlite:" + directory.file("d/locks.db")};
-    Spawn spec;
-    spec.argv = {dblock_binary()};
     const Words words = run_words("k", {"--ttl", "6s", "--heartbeat", "300ms", "--kill-grace", "500ms"},
                                   {job_binary(), "tree", directory.file("up")});
-    spec.argv.insert(spec.argv.end(), words.begin(), words.end());
-    spec.env = env;
-    Process run(spec);
+    Process run(dblock_bare_spawn(words, env));
     await_file(run, directory.file("up"));
     fs::remove_all(directory.file("d"));
     // In the new store the lock looks free, and the first to know is the job's own dblock.
@@ -181,14 +177,7 @@ TEST_CASE("a job that ends right after its store was removed does not end as if 
   for (const bool made_anew : {false, true}) {
     const TempDir directory;
     const Words env{"DBLOCK_DB=sqlite:" + directory.file("d/locks.db")};
-    Spawn spec;
-    spec.argv = {dblock_binary()};
-    const Words words = run_words("k", {"--ttl", "60s"},
-                                  sh("touch " + directory.file("up") + "; while [ ! -e " +
-                                     directory.file("go") + " ]; do sleep 0.02; done"));
-    spec.argv.insert(spec.argv.end(), words.begin(), words.end());
-    spec.env = env;
-    Process run(spec);
+    Process run(dblock_bare_spawn(run_words("k", {"--ttl", "60s"}, sh(until_told(directory))), env));
     await_file(run, directory.file("up"));
     fs::remove_all(directory.file("d"));
     if (made_anew) CHECK(dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, env).exit == exited(0));

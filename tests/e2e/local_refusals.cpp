@@ -16,10 +16,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // Every subcommand is 78 with the path in its message and `reason` in words; returns the last message.
 std::string check_refused(const std::string& path, const std::string& reason) {
   std::string err;

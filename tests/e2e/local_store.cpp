@@ -17,10 +17,6 @@ namespace fs = std::filesystem;
 
 const Words k_hello = run_words("hello", {}, {"printenv", "DBLOCK_KEY"});
 
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 unsigned mode_of(const std::string& path) {
   struct stat info {};
   REQUIRE(::lstat(path.c_str(), &info) == 0);

@@ -2,49 +2,24 @@
 // line is cancelled, killed or frozen.
 #include <catch2/catch.hpp>
 #include <chrono>
-#include <memory>
 
-#include "support/dblock.hpp"
+#include "support/line.hpp"
 
 namespace dblock::test {
 namespace {
 
 using std::chrono::steady_clock;
 
-// A held lock, a line of named waiters in front of it, and a log of who ran.
-class Line {
+class Line : public LineBefore<Database> {
  public:
-  Line() : holder_(dblock_spawn(database_, run_words("k", {}, sh(until("go", "touch " + file("up")))))) {
-    await_file(holder_, file("up"));
-  }
+  Line() : LineBefore({}) {}
 
   // Returns once the waiter has its place in the line.
   Process& join(const std::string& name) {
-    const Words command = sh("echo " + name + " >>" + log_);
-    waiters_.push_back(
-        std::make_unique<Process>(dblock_spawn(database_, run_words("k", {"-v", "--wait", "60s"}, command))));
-    Process& waiter = *waiters_.back();
-    REQUIRE(wait_until([&] { return waiter.err().find("waiting: ") != std::string::npos; }));
+    Process& waiter = start(name, {"-v", "--wait", "60s"});
+    REQUIRE(wait_until([&] { return says(waiter.err(), "waiting: "); }));
     return waiter;
   }
-  void release() {
-    write_file(file("go"), "");
-    REQUIRE(holder_.wait() == exited(0));
-  }
-  [[nodiscard]] Words who_ran() const { return lines(read_file(log_)); }
-  [[nodiscard]] Process& holder() { return holder_; }
-  [[nodiscard]] Database& database() { return database_; }
-  [[nodiscard]] std::string file(const std::string& name) const { return directory_.file(name); }
-  [[nodiscard]] std::string until(const std::string& name, const std::string& before) const {
-    return before + "; while [ ! -e " + file(name) + " ]; do sleep 0.02; done";
-  }
-
- private:
-  Database database_;
-  TempDir directory_;
-  std::string log_ = directory_.file("log");
-  Process holder_;
-  std::vector<std::unique_ptr<Process>> waiters_;
 };
 
 TEST_CASE("ten waiters run in the order of their arrival", "[local][tsan]") {
@@ -155,7 +130,7 @@ TEST_CASE("a lease that nobody renews is taken over when it ends, in order", "[l
     return dblock_spawn(database, run_words("k", {"-v", "--wait", "60s"}, sh("echo " + name + " >>" + log)));
   };
   Process first(wait_as("first"));
-  REQUIRE(wait_until([&] { return first.err().find("waiting: ") != std::string::npos; }));
+  REQUIRE(wait_until([&] { return says(first.err(), "waiting: "); }));
   Process second(wait_as("second"));
   CHECK(first.wait() == exited(0));
   CHECK(second.wait() == exited(0));
@@ -169,7 +144,7 @@ TEST_CASE("the job gets neither the line's descriptor nor another signal mask", 
       dblock_spawn(line.database(), run_words("k", {"-v", "--wait", "60s"},
                                               sh("ls -l /proc/self/fd >" + seen +
                                                  "; grep -E '^Sig(Blk|Ign)' /proc/self/status >>" + seen))));
-  REQUIRE(wait_until([&] { return waiter.err().find("waiting: ") != std::string::npos; }));
+  REQUIRE(wait_until([&] { return says(waiter.err(), "waiting: "); }));
   line.release();
   REQUIRE(waiter.wait() == exited(0));
   const std::string text = read_file(seen);

@@ -35,10 +35,6 @@ bool runs(const Database& database, const Words& options, const Words& env = {})
   return tried.started;
 }
 
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 TEST_CASE("a lock with a minimal hold is cooling down after its job, for all to see") {
   Database database;
   const auto before = steady_clock::now();
@@ -168,9 +164,7 @@ TEST_CASE("once per period a job is started until it succeeds, and then no more"
 TEST_CASE("a waiter does not repeat what its holder has done for the period") {
   Database database;
   const TempDir directory;
-  Process holder(dblock_spawn(database, run_words("k", {},
-                                                  sh("touch " + directory.file("up") + "; while [ ! -e " +
-                                                     directory.file("go") + " ]; do sleep 0.02; done"))));
+  Process holder(dblock_spawn(database, run_words("k", {}, sh(until_told(directory)))));
   await_file(holder, directory.file("up"));
   std::deque<Process> waiters;
   for (int i = 0; i < 3; ++i) {

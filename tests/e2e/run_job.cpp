@@ -131,9 +131,7 @@ TEST_CASE("an inherited ignored SIGCHLD does not hide the job's status") {
 TEST_CASE("under nohup a hang-up does not end the run") {
   const Database database;
   const TempDir directory;
-  auto spec = dblock_spawn(database, run_words("k", {},
-                                               sh("touch " + directory.file("up") + "; while [ ! -e " +
-                                                  directory.file("go") + " ]; do sleep 0.05; done; exit 5")));
+  auto spec = dblock_spawn(database, run_words("k", {}, sh(until_told(directory) + "; exit 5")));
   spec.ignored_signals = {SIGHUP};
   Process process(spec);
   await_file(process, directory.file("up"));

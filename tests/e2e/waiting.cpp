@@ -13,9 +13,7 @@ using std::chrono::steady_clock;
 TEST_CASE("a waiter runs soon after the holder has ended", "[tsan]") {
   Database database;
   const TempDir directory;
-  Process holder(dblock_spawn(database, run_words("k", {},
-                                                  sh("touch " + directory.file("up") + "; while [ ! -e " +
-                                                     directory.file("go") + " ]; do sleep 0.02; done"))));
+  Process holder(dblock_spawn(database, run_words("k", {}, sh(until_told(directory)))));
   await_file(holder, directory.file("up"));
   Process waiter(
       dblock_spawn(database, run_words("k", {"--wait", "60s"}, sh("touch " + directory.file("second")))));

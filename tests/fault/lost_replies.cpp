@@ -99,10 +99,8 @@ TEST_CASE("the reply to the release is lost: the run keeps its code and the lock
   Proxy proxy(database.server());
   // The acquiring UPDATE may begin alike: the release is what follows the job's start.
   const TempDir directory;
-  Process process(through(proxy, database,
-                          run_words("k", {"--ttl", "60s"},
-                                    sh("touch " + directory.file("up") + "; while [ ! -e " +
-                                       directory.file("go") + " ]; do sleep 0.05; done; exit 5"))));
+  Process process(
+      through(proxy, database, run_words("k", {"--ttl", "60s"}, sh(until_told(directory) + "; exit 5"))));
   await_file(process, directory.file("up"));
   proxy.cut(Proxy::Cut::before_reply, containing("UPDATE"));
   write_file(directory.file("go"), "");
@@ -116,10 +114,9 @@ TEST_CASE("replies to renewals are lost again and again: the run survives", "[se
   ServerDatabase database;
   Proxy proxy(database.server());
   const TempDir directory;
-  Process process(through(proxy, database,
-                          run_words("k", {"--ttl", "8s", "--heartbeat", "300ms"},
-                                    sh("touch " + directory.file("up") + "; while [ ! -e " +
-                                       directory.file("go") + " ]; do sleep 0.05; done; exit 5"))));
+  Process process(through(
+      proxy, database,
+      run_words("k", {"--ttl", "8s", "--heartbeat", "300ms"}, sh(until_told(directory) + "; exit 5"))));
   await_file(process, directory.file("up"));
   proxy.cut(Proxy::Cut::before_reply, containing("UPDATE"), 4);
   CHECK(wait_until([&] { return proxy.cuts() == 4; }));

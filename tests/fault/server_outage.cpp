@@ -25,8 +25,7 @@ Words tree_job(const TempDir& directory) {
 
 // Ends when the file `go` exists, with code 5.
 Words patient_job(const TempDir& directory) {
-  return sh("touch " + directory.file("up") + "; while [ ! -e " + directory.file("go") +
-            " ]; do sleep 0.05; done; exit 5");
+  return sh(until_told(directory) + "; exit 5");
 }
 
 TEST_CASE("a server frozen for longer than the ttl ends the whole tree before expire_time with 76",

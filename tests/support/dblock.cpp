@@ -6,11 +6,16 @@
 
 namespace dblock::test {
 
-Spawn dblock_spawn(const Database& database, const Words& arguments, const Words& env) {
+Spawn dblock_bare_spawn(const Words& arguments, const Words& env) {
   Spawn spec;
   spec.argv = {dblock_binary()};
   spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
-  spec.env = {"DBLOCK_DB=" + database.url()};
+  spec.env = env;
+  return spec;
+}
+
+Spawn dblock_spawn(const Database& database, const Words& arguments, const Words& env) {
+  Spawn spec = dblock_bare_spawn(arguments, {"DBLOCK_DB=" + database.url()});
   spec.env.insert(spec.env.end(), env.begin(), env.end());
   return spec;
 }
@@ -20,11 +25,7 @@ Finished dblock(const Database& database, const Words& arguments, const Words& e
 }
 
 Finished dblock_bare(const Words& arguments, const Words& env) {
-  Spawn spec;
-  spec.argv = {dblock_binary()};
-  spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
-  spec.env = env;
-  return run_program(spec);
+  return run_program(dblock_bare_spawn(arguments, env));
 }
 
 Words run_words(const std::string& key, const Words& options, const Words& command) {
@@ -33,6 +34,11 @@ Words run_words(const std::string& key, const Words& options, const Words& comma
   words.push_back("--");
   words.insert(words.end(), command.begin(), command.end());
   return words;
+}
+
+std::string until_told(const TempDir& directory) {
+  return "touch " + directory.file("up") + "; while [ ! -e " + directory.file("go") +
+         " ]; do sleep 0.02; done";
 }
 
 void await_file(Process& process, const std::string& file) {
@@ -68,6 +74,10 @@ pid_t job_of(const Process& dblock) {
   });
   if (!found) throw std::runtime_error("no job; stderr: " + dblock.err());
   return children.front();
+}
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
 }
 
 std::vector<std::string> lines(const std::string& text) {

@@ -17,6 +17,7 @@ using Words = std::vector<std::string>;
 // … to the end.
 Finished dblock(const Database& database, const Words& arguments, const Words& env = {});
 // … without any configuration.
+[[nodiscard]] Spawn dblock_bare_spawn(const Words& arguments, const Words& env = {});
 Finished dblock_bare(const Words& arguments, const Words& env = {});
 
 // `run --key KEY [OPTIONS] -- COMMAND…`
@@ -26,6 +27,9 @@ Finished dblock_bare(const Words& arguments, const Words& env = {});
   return {"/bin/sh", "-c", script};
 }
 
+// Shell that creates the file `up` and then waits for `go`.
+[[nodiscard]] std::string until_told(const TempDir& directory);
+
 // Waits until a job has created `file`; throws with the program's output when it ends before or does not.
 void await_file(Process& process, const std::string& file);
 
@@ -33,6 +37,7 @@ void await_file(Process& process, const std::string& file);
 [[nodiscard]] pid_t guardian_of(const Process& dblock);  // waits for it
 [[nodiscard]] pid_t job_of(const Process& dblock);       // the guardian's child
 
+[[nodiscard]] bool says(const std::string& text, const std::string& part);
 [[nodiscard]] std::vector<std::string> lines(const std::string& text);
 [[nodiscard]] std::string last_line(const std::string& text);
 // "dblock: exit N (" starts the last line.

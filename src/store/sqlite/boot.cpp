@@ -45,6 +45,10 @@ Micros namespace_offset() {
 
 }  // namespace
 
+Micros wall_now() {
+  return std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch());
+}
+
 Moment moment_now(const Clock& clock, const Boot& boot) {
   using std::chrono::duration_cast;
   const auto read_boot_clock = [&] {
@@ -56,7 +60,7 @@ Moment moment_now(const Clock& clock, const Boot& boot) {
   Moment moment;
   for (int i = 0; i < tries; ++i) {
     moment.boot = read_boot_clock();
-    moment.wall = duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch());
+    moment.wall = wall_now();
     if (read_boot_clock() - moment.boot <= together) break;
   }
   return moment;

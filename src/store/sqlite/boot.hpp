@@ -28,6 +28,7 @@ struct Boot {
 // Errc::config where /proc does not tell.
 [[nodiscard]] Result<Boot> read_boot();
 
+[[nodiscard]] Micros wall_now();
 [[nodiscard]] Moment moment_now(const Clock& clock, const Boot& boot);
 
 // A row's offset differs from the present one by jitter of reading two clocks, or because the wall clock was

@@ -120,9 +120,7 @@ Result<void> Connection::open(const std::string& attempt) {
   }
   if (code != SQLITE_OK) return std::unexpected(failure(attempt, code, Phase::read));
   DBLOCK_CHECK(configure(attempt));
-  side_files_ = side_files();
-  if (check_ == SchemaCheck::off) return {};
-  DBLOCK_CHECK(ensure_schema(*this, attempt));
+  if (check_ == SchemaCheck::on) DBLOCK_CHECK(ensure_schema(*this, attempt));
   side_files_ = side_files();
   return {};
 }
@@ -195,6 +193,7 @@ void Connection::bind(sqlite3_stmt* statement, const Parameters& parameters) {
 }
 
 void Connection::bind_moment(sqlite3_stmt* statement) {
+  if (::sqlite3_bind_parameter_count(statement) == 0) return;
   const Moment now = moment_now(clock_, boot_);
   const auto number = [statement](const char* name, Micros value) {
     const int index = ::sqlite3_bind_parameter_index(statement, name);
@@ -316,9 +315,13 @@ void Connection::drop() noexcept {
   handle_.reset();
 }
 
+std::string Connection::where() const {
+  return escape_untrusted(settings_.display());
+}
+
 Result<void> Connection::lost_changes(const std::string& attempt) const {
   return fail(Errc::config,
-              attempt + " in " + escape_untrusted(settings_.display()) +
+              attempt + " in " + where() +
                   ": changes made since this machine was started are missing in the file: its -wal file "
                   "was removed or damaged, or it is an older copy, so who holds what is lost. If no job "
                   "runs under its locks, remove it and all files beside it (-wal, -shm, -seen, -line), "
@@ -332,7 +335,7 @@ Result<void> Connection::check_unused(const std::string& attempt) const {
 Error Connection::failure(const std::string& attempt, int code, Phase phase) {
   const std::lock_guard lock(mutex_);
   if (interrupted_ && is_busy(code)) code = SQLITE_INTERRUPT;
-  return make_error(attempt, escape_untrusted(settings_.display()), handle_.get(), code, phase);
+  return make_error(attempt, where(), handle_.get(), code, phase);
 }
 
 bool Connection::pause_for_others(int tries) {

@@ -114,7 +114,8 @@ class Connection {
   // Thread-safe: see lease::LeaseStore::interrupt().
   void interrupt() noexcept;
 
-  [[nodiscard]] const SqliteSettings& settings() const { return settings_; }
+  // The store's name for messages.
+  [[nodiscard]] std::string where() const;
 
  private:
   struct CloseHandle {

@@ -64,7 +64,19 @@ class Preparation {
 
  private:
   [[nodiscard]] std::unexpected<Error> refuse(const std::string& reason) const {
-    return fail(Errc::config, attempt_ + " in sqlite:" + escape_untrusted(path_) + ": " + reason);
+    return failed(Errc::config, reason);
+  }
+
+  [[nodiscard]] std::unexpected<Error> failed(Errc code, const std::string& reason) const {
+    return fail(code, attempt_ + " in sqlite:" + escape_untrusted(path_) + ": " + reason);
+  }
+
+  // `what` could not be made: for want of room, which passes, or for a reason that somebody must see to.
+  [[nodiscard]] std::unexpected<Error> not_made(const std::string& what, int err,
+                                                const std::string& advice) const {
+    if (err == ENOSPC || err == EDQUOT)
+      return failed(Errc::unreachable, what + ": no space is left on its disk. Make room and try again");
+    return refuse(with_errno(what, err) + "; " + advice);
   }
 
   Result<void> make_directory(const std::string& directory) {
@@ -76,12 +88,8 @@ class Preparation {
     struct stat seen {};
     const int err = errno;
     if (::stat(directory.c_str(), &seen) == 0) return {};  // there, on a read-only disk say
-    const std::string what = "cannot make the directory " + escape_untrusted(directory);
-    if (err == ENOSPC || err == EDQUOT) {
-      return fail(Errc::unreachable, attempt_ + " in sqlite:" + escape_untrusted(path_) + ": " + what +
-                                         ": no space is left on its disk. Make room and try again");
-    }
-    return refuse(with_errno(what, err) + "; choose another place with --db sqlite:PATH");
+    return not_made("cannot make the directory " + escape_untrusted(directory), err,
+                    "choose another place with --db sqlite:PATH");
   }
 
   // There, and if by us then with its mode whatever the umask.
@@ -116,21 +124,14 @@ class Preparation {
             "is left of it, and dblock makes a new one");
       // Not open(): see the header.
       const bool made = ::mknod(real_.c_str(), S_IFREG | 0600, 0) == 0;
-      if (!made && errno != EEXIST) return cannot_create(errno);
+      if (!made && errno != EEXIST)
+        return not_made("cannot create it", errno,
+                        "the user who runs dblock must be able to write its directory");
       if (made) ::chmod(real_.c_str(), 0600);  // whatever the umask
       there.reset(::open(real_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     }
     if (!there) return refuse(with_errno("cannot open it", errno));
     return check_file(there.get());
-  }
-
-  [[nodiscard]] Result<void> cannot_create(int err) const {
-    if (err == ENOSPC || err == EDQUOT) {
-      return fail(Errc::unreachable, attempt_ + " in sqlite:" + escape_untrusted(path_) +
-                                         ": no space is left on its disk. Make room and try again");
-    }
-    return refuse(with_errno("cannot create it", err) +
-                  "; the user who runs dblock must be able to write its directory");
   }
 
   Result<void> check_file(int fd) {

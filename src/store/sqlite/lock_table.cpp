@@ -142,8 +142,7 @@ Result<lease::Listing> SqliteLockTable::list(const lease::Selection& selection, 
   }
   DBLOCK_TRY(const auto rows, connection_.run(list_sql(selection), parameters, attempt, Phase::read));
   lease::Listing listing;
-  listing.server_time = {
-      std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch())};
+  listing.server_time = {wall_now()};
   listing.locks.reserve(rows.size());
   for (const auto& row : rows) listing.locks.push_back(read_status(row));
   return listing;

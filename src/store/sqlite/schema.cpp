@@ -4,7 +4,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/text.hpp"
 #include "store/schema.hpp"
 #include "store/sqlite/connection.hpp"
 #include "store/sqlite/factory.hpp"
@@ -29,10 +28,6 @@ Result<std::int64_t> read_number(Connection& connection, std::string_view sql, c
   return rows.empty() ? 0 : number(rows.front().front());
 }
 
-std::string place(const Connection& connection) {
-  return escape_untrusted(connection.settings().display());
-}
-
 Result<Marks> read_marks(Connection& connection, const std::string& attempt) {
   DBLOCK_TRY(const auto version, read_number(connection, "PRAGMA user_version", attempt));
   DBLOCK_TRY(const auto id, read_number(connection, "PRAGMA application_id", attempt));
@@ -43,13 +38,13 @@ Result<Marks> read_marks(Connection& connection, const std::string& attempt) {
 Result<Marks> judge_marks(Connection& connection, const Marks& marks, const std::string& attempt) {
   if (marks.application_id == k_application_id) {
     if (marks.version <= schema_version()) return marks;
-    return fail(Errc::schema, attempt + ": the store " + place(connection) + " has version " +
+    return fail(Errc::schema, attempt + ": the store " + connection.where() + " has version " +
                                   std::to_string(marks.version) + ", newer than this dblock, which knows " +
                                   std::to_string(schema_version()) + "; upgrade dblock");
   }
   DBLOCK_TRY(const auto objects, read_number(connection, "SELECT count(*) FROM sqlite_schema", attempt));
   if (marks.application_id == 0 && marks.version == 0 && objects == 0) return marks;
-  return fail(Errc::config, attempt + " in " + place(connection) +
+  return fail(Errc::config, attempt + " in " + connection.where() +
                                 ": the file is another program's SQLite database and is left alone; choose "
                                 "another place with --db sqlite:PATH");
 }
@@ -74,7 +69,7 @@ Result<void> choose_journal(Connection& connection, const std::string& attempt) 
   DBLOCK_CHECK(connection.run(k_page_size, {}, attempt, Phase::write));
   DBLOCK_TRY(const auto mode, connection.run("PRAGMA journal_mode=WAL", {}, attempt, Phase::write));
   if (!mode.empty() && mode.front().front() == "wal") return {};
-  return fail(Errc::config, attempt + " in " + place(connection) +
+  return fail(Errc::config, attempt + " in " + connection.where() +
                                 ": its file system cannot hold a write-ahead log; choose a local disk");
 }
 
