@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -141,9 +142,12 @@ Result<double> Reader::factor(std::string_view name) const {
   const auto value = values_.find(name);
   if (!value) return 1.0;
   const std::string& text = value->text;
-  double number = 0;
-  const auto [stop, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (text.empty() || fault != std::errc{} || stop != text.data() + text.size() || !std::isfinite(number))
+  // strtod(), since std::from_chars() of a double would map libm into every run; the program keeps the C
+  // locale.
+  const bool plain = text.find_first_not_of("0123456789.eE+-") == std::string::npos;
+  char* stop = nullptr;
+  const double number = std::strtod(text.c_str(), &stop);
+  if (text.empty() || !plain || *stop != '\0' || !std::isfinite(number))
     return value->refuse(quoted(text) + " is no number; write for example 1.5");
   if (number < 1) return value->refuse("must be at least 1, so that pauses do not shrink to nothing");
   return number;

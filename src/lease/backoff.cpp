@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 
 namespace dblock::lease {
 
@@ -14,10 +13,17 @@ Micros Backoff::next() {
   return Micros(jitter(random_));
 }
 
+// By squaring, since std::pow() would map libm into every run.
 Micros pause_after(std::uint64_t tries, Micros first, double growth) {
   constexpr Micros longest = std::chrono::days(36'500);  // as a duration that is typed
-  const double length = static_cast<double>(first.count()) * std::pow(growth, static_cast<double>(tries - 1));
-  return length < static_cast<double>(longest.count()) ? Micros(std::llround(length)) : longest;
+  if (first <= Micros::zero()) return Micros::zero();
+  auto length = static_cast<double>(first.count());
+  for (std::uint64_t left = tries - 1; left > 0; left /= 2) {
+    if (left % 2 != 0) length *= growth;
+    growth *= growth;
+  }
+  return length < static_cast<double>(longest.count()) ? Micros(static_cast<Micros::rep>(length + 0.5))
+                                                       : longest;
 }
 
 }  // namespace dblock::lease
