@@ -5,8 +5,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/unique_fd.hpp"
@@ -21,12 +24,28 @@ std::string host_name() {
   return name.data();
 }
 
+// Without the name service, whose configuration and sockets cost more than the rest of a lookup.
+std::optional<std::string> local_account(uid_t id) {
+  struct Close {
+    void operator()(std::FILE* file) const noexcept { std::fclose(file); }
+  };
+  const std::unique_ptr<std::FILE, Close> file(std::fopen("/etc/passwd", "re"));
+  std::array<char, 1024> buffer{};
+  passwd entry{};
+  passwd* found = nullptr;
+  while (file && ::fgetpwent_r(file.get(), &entry, buffer.data(), buffer.size(), &found) == 0) {
+    if (entry.pw_uid == id) return entry.pw_name;
+  }
+  return std::nullopt;
+}
+
 // The environment first: looking an account up may ask a directory server. It is for display only.
 std::string user_name() {
   for (const char* variable : {"LOGNAME", "USER"}) {
     const char* value = std::getenv(variable);
     if (value != nullptr && *value != '\0') return value;
   }
+  if (auto local = local_account(::geteuid())) return *std::move(local);
   passwd entry{};
   passwd* found = nullptr;
   std::vector<char> buffer(4096);

@@ -36,26 +36,35 @@ struct Worker::State {
 };
 
 Worker::Worker() : state_(std::make_shared<State>()) {
-  ::mallopt(M_ARENA_MAX, 1);         // two threads that take turns need no second heap
-  ::mallopt(M_TOP_PAD, 512 * 1024);  // grown in few steps
+  ::mallopt(M_ARENA_MAX, 1);                     // two threads that take turns need no second heap
+  ::mallopt(M_TOP_PAD, 512 * 1024);              // grown in few steps
+  ::mallopt(M_TRIM_THRESHOLD, 8 * 1024 * 1024);  // and not cut back in between
   thread_ = std::thread([state = state_] { state->run(); });
   state_->idle.raise();
 }
 
 Worker::~Worker() {
   if (!thread_.joinable()) return;
+  const bool at_rest = state_->idle.raised();
   {
     const std::lock_guard lock(state_->mutex);
     state_->ending = true;
   }
   state_->changed.notify_one();
-  thread_.join();
+  // With no task left it touches nothing but its own state any more, and need not be waited for.
+  if (at_rest) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
 }
 
 void Worker::post(std::function<void()> task) {
-  const std::lock_guard lock(state_->mutex);
-  state_->idle.clear();
-  state_->tasks.push_back(std::move(task));
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->idle.clear();
+    state_->tasks.push_back(std::move(task));
+  }
   state_->changed.notify_one();
 }
 

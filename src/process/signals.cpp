@@ -20,6 +20,11 @@ namespace {
 constexpr std::array k_handled{SIGTERM,  SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2,
                                SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU, SIGCHLD};
 
+bool is_ignored(int signal) {
+  struct sigaction current {};
+  return ::sigaction(signal, nullptr, &current) == 0 && current.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 bool ends_wait(int signal) {
@@ -28,10 +33,9 @@ bool ends_wait(int signal) {
 }
 
 Signals::Signals() {
-  for (int s = 1; s < NSIG; ++s) ::sigaction(s, nullptr, &caller_actions_[static_cast<std::size_t>(s)]);
   struct sigaction plain {};
   plain.sa_handler = SIG_DFL;
-  ::sigaction(SIGCHLD, &plain, nullptr);
+  ::sigaction(SIGCHLD, &plain, &caller_child_action_);
 
   sigset_t blocked;
   sigset_t read;
@@ -41,8 +45,7 @@ Signals::Signals() {
   sigaddset(&blocked, SIGPIPE);
   sigaddset(&blocked, SIGXFSZ);  // and so must a file that may not grow any more
   for (const int s : k_handled) {
-    const bool ignored = caller_actions_[static_cast<std::size_t>(s)].sa_handler == SIG_IGN;
-    if (ignored && s != SIGCHLD) continue;
+    if (is_ignored(s)) continue;
     sigaddset(&blocked, s);
     sigaddset(&read, s);
   }
@@ -75,10 +78,7 @@ int Signals::wait(const WakeEvent& wake, std::optional<BootTime> until, int also
 }
 
 void Signals::restore_dispositions() const noexcept {
-  for (int s = 1; s < NSIG; ++s) {
-    if (s == SIGKILL || s == SIGSTOP) continue;
-    ::sigaction(s, &caller_actions_[static_cast<std::size_t>(s)], nullptr);
-  }
+  ::sigaction(SIGCHLD, &caller_child_action_, nullptr);
 }
 
 void Signals::restore_mask() const noexcept {

@@ -3,7 +3,6 @@
 
 #include <signal.h>
 
-#include <array>
 #include <optional>
 
 #include "base/clock.hpp"
@@ -35,7 +34,7 @@ class Signals {
 
  private:
   sigset_t caller_mask_{};
-  std::array<struct sigaction, NSIG> caller_actions_{};
+  struct sigaction caller_child_action_ {};  // of SIGCHLD, the only one that is changed
   UniqueFd fd_;
 };
 
