@@ -119,6 +119,7 @@ void JobLease::Session::heartbeat(const Lease& lease) {
             log::info("the lease is renewed again after " + std::to_string(failures) + " failed tries");
           },
   };
+  store->prepare_release();  // while the job starts
   lease::run_heartbeat(*store, clock, lease, timing, observer, stop);
   heartbeat_over.store(true);
 }

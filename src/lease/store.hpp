@@ -126,6 +126,9 @@ class LeaseStore {
   // after success answers NotOurs.
   [[nodiscard]] virtual Result<ReleaseOutcome> release(const LeaseRef& ref, Actor actor, RunEnd end) = 0;
 
+  // Gets ready for release(), which others wait for, while there is nothing else to do. May do nothing.
+  virtual void prepare_release() noexcept {}
+
   // Makes the holder's renewals fail from now on; the lease itself runs on to its end.
   [[nodiscard]] virtual Result<ForceOutcome> revoke(const Key& key, Token token) = 0;
   // Frees the lock at once, unless a heartbeat younger than two intervals shows a live holder.

@@ -47,6 +47,7 @@ class LockTable {
                                                              const std::string& attempt) = 0;
   [[nodiscard]] virtual Result<bool> release(const lease::LeaseRef& ref, lease::Actor actor,
                                              lease::RunEnd end, const std::string& attempt) = 0;
+  virtual void prepare_release() noexcept {}
   [[nodiscard]] virtual Result<bool> revoke(const lease::Key& key, lease::Token token,
                                             const std::string& attempt) = 0;
   [[nodiscard]] virtual Result<bool> free_now(const lease::Key& key, lease::Token token,

@@ -198,6 +198,10 @@ Result<lease::ReapReport> TableLeaseStore::reap(const lease::ReapRequest& reques
   return table_->reap(request, attempt);
 }
 
+void TableLeaseStore::prepare_release() noexcept {
+  table_->prepare_release();
+}
+
 lease::Turnstile* TableLeaseStore::turnstile() noexcept {
   return table_->turnstile();
 }

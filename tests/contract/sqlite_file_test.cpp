@@ -94,6 +94,21 @@ TEST_CASE("sqlite: many connections that make the store at once make one") {
   }
 }
 
+TEST_CASE("sqlite: a store of an older version is migrated by its first use, with who holds what") {
+  SqliteUnderTest t;
+  REQUIRE(t.open()->try_acquire(asks("k", "owner-1")));
+  t.sql("CREATE INDEX dblock_lock_expiry ON dblock_lock (expire_time) WHERE expire_time IS NOT NULL");
+  t.sql("CREATE INDEX dblock_lock_idle ON dblock_lock (idle_since) WHERE idle_since IS NOT NULL");
+  t.sql("DELETE FROM dblock_migration WHERE version>1");
+  t.sql("PRAGMA user_version=1");
+  const auto outcome = t.open()->try_acquire(asks("k", "owner-2"));
+  REQUIRE(outcome);
+  REQUIRE(std::holds_alternative<Conflict>(*outcome));
+  CHECK(std::get<Conflict>(*outcome).status.owner == "owner-1");
+  CHECK(t.value("SELECT count(*) FROM sqlite_schema WHERE name LIKE 'dblock_lock_%'") == "0");
+  CHECK(t.value("PRAGMA user_version") == std::to_string(store::sqlite::schema_version()));
+}
+
 TEST_CASE("sqlite: a store of a newer dblock is refused and left alone") {
   SqliteUnderTest t;
   REQUIRE(t.open()->connect());

@@ -30,14 +30,17 @@ std::string with_small_disk(const TempDir& disk) {
 TEST_CASE("a full disk is 69 in words, and with room again the store goes on", "[local]") {
   DBLOCK_NEEDS(why_no_mount_namespace());
   const TempDir disk, copy;
-  // The log may have room for some changes within its file; each key adds a row.
+  // The log may have room for some changes within its file; each new key adds a row, and after it there may
+  // still be room for changes of old ones.
   const auto finished = in_mount_namespace(with_small_disk(disk) +
                                            "echo before $(token k)\n"
+                                           "token other >&2\n"
                                            "fill\n"
                                            "code=0; i=0\n"
                                            "while [ $code = 0 ] && [ $i -lt 500 ]; do i=$((i+1)); $DBLOCK "
                                            "run --key new$i -- true || code=$?; done\n"
                                            "echo full $code\n"
+                                           "while $DBLOCK run --key other -- true; do :; done\n"
                                            "$DBLOCK run --key k -- touch $disk/ran || true\n"
                                            "test ! -e $disk/ran\n"
                                            "room\n"

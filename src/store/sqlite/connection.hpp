@@ -79,6 +79,10 @@ class Connection {
   [[nodiscard]] Result<Change> change(std::string_view sql, const Parameters& parameters,
                                       const std::string& attempt);
 
+  // Prepares a statement that run() or change() will be asked for, so that it takes less time then. Quietly
+  // does nothing where that fails.
+  void prepare_ahead(std::string_view sql) noexcept;
+
   // Statements without parameters or answers, separated by semicolons.
   [[nodiscard]] Result<void> run_script(const std::string& sql, const std::string& attempt);
 
@@ -86,7 +90,7 @@ class Connection {
   // or changes nothing.
   template <typename Body>
   [[nodiscard]] Result<void> in_transaction(const std::string& attempt, const Body& body) {
-    DBLOCK_CHECK(run_script("BEGIN IMMEDIATE", attempt));
+    DBLOCK_CHECK(run("BEGIN IMMEDIATE", {}, attempt, Phase::write));
     const auto before = changes_so_far();
     auto done = body();
     if (done) done = commit(before, attempt);
@@ -96,15 +100,16 @@ class Connection {
   // Everything `body` reads is the store at one moment.
   template <typename Body>
   [[nodiscard]] Result<void> in_view(const std::string& attempt, const Body& body) {
-    DBLOCK_CHECK(run_script("BEGIN", attempt));
+    DBLOCK_CHECK(run("BEGIN", {}, attempt, Phase::read));
     auto done = body();
     roll_back();
     return done;
   }
 
-  // Fails when changes were seen in this boot that the store does not have. REQUIRES: the tables are there.
-  [[nodiscard]] Result<void> check_changes(const std::string& attempt);
-  // The same for a store without tables yet.
+  // How many changes the store has. Fails where it has no tables yet, and when more changes were seen in this
+  // boot than it has.
+  [[nodiscard]] Result<std::uint64_t> read_changes(const std::string& attempt);
+  // The same for a store without tables yet: fails when any were seen.
   [[nodiscard]] Result<void> check_unused(const std::string& attempt) const;
 
   // Writes everything into the main file and empties the log, unless others are at work.
@@ -125,15 +130,24 @@ class Connection {
     void operator()(sqlite3_stmt* statement) const noexcept { sqlite3_finalize(statement); }
   };
   using Statement = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
+  // Ends the use of a statement that is kept: it lets go of the store and of the values.
+  struct LetGo {
+    void operator()(sqlite3_stmt* statement) const noexcept {
+      sqlite3_reset(statement);
+      sqlite3_clear_bindings(statement);
+    }
+  };
+  using InUse = std::unique_ptr<sqlite3_stmt, LetGo>;
 
   [[nodiscard]] Result<void> open(const std::string& attempt);
   [[nodiscard]] Result<void> configure(const std::string& attempt);
-  [[nodiscard]] Result<void> lost_changes(const std::string& attempt) const;
+  [[nodiscard]] std::unexpected<Error> lost_changes(const std::string& attempt) const;
   [[nodiscard]] std::vector<FileId> side_files() const;
   [[nodiscard]] bool files_moved() const;
   [[nodiscard]] std::int64_t changes_so_far() const;
   [[nodiscard]] Result<void> commit(std::int64_t before, const std::string& attempt);
-  [[nodiscard]] Result<Statement> prepare(std::string_view sql, const std::string& attempt);
+  // Prepared before, or now; for whoever asks next it must be left reset and without values.
+  [[nodiscard]] Result<sqlite3_stmt*> prepare(std::string_view sql, const std::string& attempt);
   // One run through the rows; the result code that ended it.
   [[nodiscard]] int step_through(sqlite3_stmt* statement, std::vector<Row>& rows);
   void bind(sqlite3_stmt* statement, const Parameters& parameters);
@@ -161,6 +175,8 @@ class Connection {
   std::unique_ptr<sqlite3, CloseHandle> handle_;
   bool in_call_ = false;
   bool interrupted_ = false;
+
+  std::vector<Statement> statements_;  // of the handle, which must outlive them
 };
 
 }  // namespace dblock::store::sqlite

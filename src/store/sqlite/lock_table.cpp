@@ -106,6 +106,10 @@ Result<bool> SqliteLockTable::release(const lease::LeaseRef& ref, lease::Actor a
   return change_one(release_sql(), parameters, attempt);
 }
 
+void SqliteLockTable::prepare_release() noexcept {
+  connection_.prepare_ahead(release_sql());
+}
+
 Result<bool> SqliteLockTable::revoke(const lease::Key& key, lease::Token token, const std::string& attempt) {
   return change_one(revoke_sql(), force_parameters(key, token), attempt);
 }

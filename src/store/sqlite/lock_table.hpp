@@ -26,6 +26,7 @@ class SqliteLockTable final : public LockTable {
                                        std::optional<Micros> ttl, const std::string& attempt) override;
   Result<bool> release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
                        const std::string& attempt) override;
+  void prepare_release() noexcept override;
   Result<bool> revoke(const lease::Key& key, lease::Token token, const std::string& attempt) override;
   Result<bool> free_now(const lease::Key& key, lease::Token token, const std::string& attempt) override;
   Result<std::optional<lease::LockStatus>> look(const lease::Key& key, const std::string& attempt) override;

@@ -18,6 +18,8 @@ constexpr std::int64_t k_application_id = 0x64626c6b;
 // Small pages make small commits; the rows of a busy store fill few of either size.
 constexpr std::string_view k_page_size = "PRAGMA page_size=1024";
 
+constexpr std::string_view k_version = "PRAGMA user_version";
+
 struct Marks {
   unsigned version = 0;  // 0: no tables yet
   std::int64_t application_id = 0;
@@ -29,7 +31,7 @@ Result<std::int64_t> read_number(Connection& connection, std::string_view sql, c
 }
 
 Result<Marks> read_marks(Connection& connection, const std::string& attempt) {
-  DBLOCK_TRY(const auto version, read_number(connection, "PRAGMA user_version", attempt));
+  DBLOCK_TRY(const auto version, read_number(connection, k_version, attempt));
   DBLOCK_TRY(const auto id, read_number(connection, "PRAGMA application_id", attempt));
   return Marks{static_cast<unsigned>(version), id};
 }
@@ -156,13 +158,18 @@ class SqliteSchemaAdmin final : public SchemaAdmin {
 }  // namespace
 
 Result<void> ensure_schema(Connection& connection, const std::string& attempt) {
+  // Nearly all are stores of ours and of this version. Whatever else there is is looked at closely.
+  const auto version = read_number(connection, k_version, attempt);
+  if (version && *version == schema_version() && connection.read_changes(attempt)) return {};
   DBLOCK_TRY(const Marks marks, look(connection, attempt));
-  if (marks.version == schema_version()) return connection.check_changes(attempt);
-  if (marks.version == 0) DBLOCK_CHECK(choose_journal(connection, attempt));
-  DBLOCK_CHECK(connection.in_transaction(attempt, [&] { return apply_missing(connection, attempt); }));
-  // A new store's tables are not to hang on its log alone.
-  if (marks.version == 0) connection.empty_log();
-  return connection.check_changes(attempt);
+  if (marks.version < schema_version()) {
+    if (marks.version == 0) DBLOCK_CHECK(choose_journal(connection, attempt));
+    DBLOCK_CHECK(connection.in_transaction(attempt, [&] { return apply_missing(connection, attempt); }));
+    // Its tables are not to hang on a new store's log alone.
+    if (marks.version == 0) connection.empty_log();
+  }
+  DBLOCK_CHECK(connection.read_changes(attempt));
+  return {};
 }
 
 std::unique_ptr<SchemaAdmin> make_schema_admin(const SqliteSettings& settings,
