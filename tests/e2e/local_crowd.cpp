@@ -118,13 +118,6 @@ TEST_CASE("a crowd that makes the store together makes one", "[local]") {
   }
 }
 
-// Tokens rise from each job to the next, and of two jobs that both ended neither began in the other.
-void check_after_kills(std::vector<Interval> intervals) {
-  for (std::size_t i = 1; i < intervals.size(); ++i) CHECK(intervals[i].token > intervals[i - 1].token);
-  std::erase_if(intervals, [](const Interval& one) { return one.end_ns == 0; });
-  CHECK(exclusion_violation(intervals).empty());
-}
-
 TEST_CASE("a storm of kill -9 leaves a sound store whose tokens rise", "[local]") {
   const Database database;
   const TempDir directory;
@@ -172,7 +165,7 @@ TEST_CASE("a storm of kill -9 leaves a sound store whose tokens rise", "[local]"
           exited(0));
   const auto intervals = read_intervals(log);
   CHECK(intervals.size() > 10);
-  check_after_kills(intervals);
+  CHECK(exclusion_violation_despite_kills(intervals).empty());
 }
 
 TEST_CASE("kill -9 while the store is being made leaves one that opens", "[local]") {

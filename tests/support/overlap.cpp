@@ -18,7 +18,9 @@ std::vector<Interval> read_intervals(const std::string& file) {
     Interval& interval = by_pid[line.pid];
     interval.token = line.token;
     interval.pid = line.pid;
-    (what == "begin" ? interval.begin_ns : interval.end_ns) = when;
+    if (what == "begin") interval.begin_ns = when;
+    if (what == "end") interval.end_ns = when;
+    if (what == "beside") interval.beside_another = true;
   }
   std::vector<Interval> all;
   for (const auto& [pid, interval] : by_pid) all.push_back(interval);
@@ -27,11 +29,19 @@ std::vector<Interval> read_intervals(const std::string& file) {
 }
 
 std::string exclusion_violation(const std::vector<Interval>& in_order) {
-  for (std::size_t i = 1; i < in_order.size(); ++i) {
-    const Interval& before = in_order[i - 1];
+  for (std::size_t i = 0; i + 1 < in_order.size(); ++i) {
+    if (in_order[i].end_ns == 0) return "job " + std::to_string(in_order[i].pid) + " has no end";
+  }
+  return exclusion_violation_despite_kills(in_order);
+}
+
+std::string exclusion_violation_despite_kills(const std::vector<Interval>& in_order) {
+  for (std::size_t i = 0; i < in_order.size(); ++i) {
     const Interval& after = in_order[i];
+    if (after.beside_another) return "job " + std::to_string(after.pid) + " began beside another";
+    if (i == 0) continue;
+    const Interval& before = in_order[i - 1];
     const std::string pair = std::to_string(before.pid) + " and " + std::to_string(after.pid);
-    if (before.end_ns == 0) return "job " + std::to_string(before.pid) + " has no end";
     if (after.begin_ns <= before.end_ns) return "jobs " + pair + " overlap";
     if (after.token <= before.token) return "tokens of jobs " + pair + " do not rise";
   }

@@ -1,5 +1,6 @@
 // Jobs with one well-defined habit each, for runs under test. The first argument names the habit.
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,8 +34,17 @@ void note_moment(const char* what, const char* file) {
                    (token == nullptr ? "0" : token) + " " + std::to_string(::getpid()) + "\n");
 }
 
-int interval(const char* file, long ms) {
+// family FILE MS: the same with a child that ignores TERM and lives as long.
+int interval(const char* file, long ms, bool with_child) {
+  const int alive = ::open(file, O_RDONLY | O_CREAT | O_CLOEXEC, 0666);  // closed by the kernel, at our death
+  const bool alone = ::flock(alive, LOCK_EX | LOCK_NB) == 0;
+  if (with_child && ::fork() == 0) {
+    ::signal(SIGTERM, SIG_IGN);
+    sleep_ms(ms);
+    ::_exit(0);
+  }
   note_moment("begin", file);
+  if (!alone) note_moment("beside", file);
   sleep_ms(ms);
   note_moment("end", file);
   return 0;
@@ -120,7 +130,8 @@ int leave_behind(const char* file, long ms, bool own_session) {
 int main(int argc, char** argv) {
   const std::string habit = argc > 2 ? argv[1] : "";
   const long ms = argc > 3 ? std::atol(argv[3]) : 0;
-  if (habit == "interval") return interval(argv[2], ms);
+  if (habit == "interval") return interval(argv[2], ms, false);
+  if (habit == "family") return interval(argv[2], ms, true);
   if (habit == "tree") return tree(argv[2]);
   if (habit == "signals") return signals(argv[2]);
   if (habit == "daemon") return leave_behind(argv[2], ms, true);
