@@ -5,8 +5,8 @@ _dblock_options() {
   local options=
   case $1 in
     global) options='--db --local --defaults-file --config --json -q --quiet -v --verbose --log-format --color -V --version -h --help' ;;
-    run) options='-k --key --ttl --heartbeat --margin --min-hold --once-per -w --wait -n --nonblock --attempts --backoff --backoff-multiplier -E --conflict-exit-code -c --command --max-runtime --signal --kill-grace --leftovers --with-parent --note --record-args --status-file --warn-after' ;;
-    acquire) options='-k --key --ttl --while-pid --on-lost --margin --min-hold -w --wait --attempts --backoff --backoff-multiplier --note --warn-after --format' ;;
+    run) options='-k --key --ttl --heartbeat --margin --min-hold --once-per --slots -s --shared -x --exclusive --no-reentrant -w --wait -n --nonblock --attempts --backoff --backoff-multiplier -E --conflict-exit-code -c --command --max-runtime --signal --kill-grace --leftovers --with-parent --note --record-args --status-file --warn-after' ;;
+    acquire) options='-k --key --ttl --while-pid --on-lost --margin --min-hold --slots -s --shared -w --wait --attempts --backoff --backoff-multiplier --note --warn-after --format' ;;
     renew) options='-k --key --owner --ttl' ;;
     release) options='-k --key --owner --force --token --now -w --wait' ;;
     inspect) options='-k --key --prefix --all --format --exit-code --max-age' ;;
@@ -23,7 +23,7 @@ _dblock_takes_value() {
     --wait | --conflict-exit-code | --command | --max-runtime | --signal | --kill-grace | --leftovers) return 0 ;;
     --note | --status-file | --warn-after | --format | --owner | --token | --prefix | --max-age) return 0 ;;
     --every | --forget-after | --print-grants | --min-hold | --once-per | --attempts | --backoff) return 0 ;;
-    --backoff-multiplier | --while-pid | --on-lost) return 0 ;;
+    --backoff-multiplier | --while-pid | --on-lost | --slots) return 0 ;;
     --*) return 1 ;;
     # A cluster of short options: the last letter decides.
     -*[kwEc]) return 0 ;;

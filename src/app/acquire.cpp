@@ -26,9 +26,11 @@ lease::AcquireRequest make_wanted(const AcquireRequest& request) {
   const auto script = static_cast<std::uint32_t>(request.while_pid ? request.while_pid->pid : ::getppid());
   lease::AcquireRequest wanted{request.key,
                                {},
+                               {},
                                lease::Kind::acquire,
                                request.timing.terms(),
                                make_holder(request.identity, script, program_of(script))};
+  wanted.sharing = request.sharing;
   if (!request.while_pid) wanted.terms.heartbeat.reset();
   wanted.promises = request.promises;
   wanted.owner = new_owner_id(wanted.holder);
@@ -47,12 +49,13 @@ Result<std::shared_ptr<Keeper>> start_keeper(const AcquireRequest& request, cons
 // One acquisition, on behalf of a script.
 class Acquisition {
  public:
-  Acquisition(const AcquireRequest& request, const store::Settings& settings, lease::AcquireRequest wanted,
-              std::shared_ptr<Keeper> keeper)
+  Acquisition(const AcquireRequest& request, const store::Settings& settings,
+              const lease::AcquireRequest& wanted, std::shared_ptr<Keeper> keeper)
       : request_(request),
+        wanted_(wanted),
         keeper_(std::move(keeper)),
         job_(store::open_store(settings, {lease::network_timeout(request.timing.ttl), Micros{0}}, clock()),
-             std::move(wanted), request.wait, request.timing, keeper_) {}
+             wanted, request.wait, request.timing, keeper_) {}
 
   Result<std::variant<Acquired, Ending>> go();
 
@@ -68,6 +71,7 @@ class Acquisition {
   [[nodiscard]] std::string lock() const { return "lock " + quoted(request_.key); }
 
   const AcquireRequest& request_;
+  const lease::AcquireRequest& wanted_;
   // Before the job's thread: a signal must not strand a lock that was just granted.
   const process::Signals signals_;
   std::shared_ptr<Keeper> keeper_;
@@ -130,30 +134,29 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
     keeper_->dismiss();
   }
   if (!outcome) return std::unexpected(outcome.error());
-  warn_if_slow("acquiring", request_.key, clock().now() - begun, request_.warn_after, job_.waited_for());
+  warn_if_slow("acquiring", lock(), clock().now() - begun, request_.warn_after, job_.waited_for());
   if (const auto* conflict = std::get_if<lease::Conflict>(&*outcome)) {
-    return Ending{
-        .how = Ending::How::held, .number = 75, .message = describe_conflict(request_.key, conflict->status)};
+    return Ending{.how = Ending::How::held, .number = 75, .message = describe_refusal(conflict->status)};
   }
   const auto& lease = std::get<lease::Lease>(*outcome);
   if (keeper_) {
     DBLOCK_TRY(auto failed, hand_over(lease));
     if (failed) return std::move(*failed);
   }
-  DBLOCK_TRY(const auto status, job_.store().peek(request_.key));
-  if (!status || status->owner != lease.owner.text) {
+  DBLOCK_TRY(const auto seen, job_.store().look(wanted_));
+  if (seen.kind != lease::Look::Kind::ours) {
     return Ending{.how = Ending::How::lost, .message = lock() + " was granted and taken away again at once"};
   }
-  return Acquired{lease, *status, keeper_};
+  return Acquired{lease, *seen.status, keeper_};
 }
 
 }  // namespace
 
 Result<std::variant<Acquired, Ending>> acquire(const AcquireRequest& request) {
   DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
-  lease::AcquireRequest wanted = make_wanted(request);
+  const lease::AcquireRequest wanted = make_wanted(request);
   DBLOCK_TRY(auto keeper, start_keeper(request, settings, wanted));
-  return Acquisition(request, settings, std::move(wanted), std::move(keeper)).go();
+  return Acquisition(request, settings, wanted, std::move(keeper)).go();
 }
 
 void confirm(const Acquired& acquired) {

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "app/identity.hpp"
 #include "base/duration.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
@@ -13,23 +14,46 @@ using lease::LockStatus;
 using lease::NotOursWhy;
 using lease::State;
 
+namespace {
+
+std::string beside_others(const LockStatus& status) {
+  switch (status.sharing.mode) {
+    case lease::Mode::shared:
+      return " as a reader";
+    case lease::Mode::slot:
+      return " in slot " + std::to_string(status.slot) + " of " + std::to_string(status.sharing.slots);
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
 std::string quoted(const lease::Key& key) {
   return "\"" + escape_untrusted(key.bytes()) + "\"";
 }
 
-std::string describe_conflict(const lease::Key& key, const LockStatus& status) {
-  const std::string lock = "lock " + quoted(key);
+std::string lock_names(const lease::Key& key, const std::vector<lease::Key>& also) {
+  std::string names = (also.empty() ? "lock " : "locks ") + quoted(key);
+  for (const auto& other : also) names += ", " + quoted(other);
+  return names;
+}
+
+std::string describe_conflict(const LockStatus& status) {
+  const std::string lock = "lock \"" + escape_untrusted(status.key) + "\"";
   const auto since = [&](const std::optional<lease::ServerTime>& then) {
     return format_age(then ? status.server_time.since_epoch - then->since_epoch : Micros{0});
   };
   const std::string until = format_age(status.grantable_at().since_epoch - status.server_time.since_epoch);
+  if (status.owner.empty() && status.intent_until && *status.intent_until > status.server_time)
+    return lock + " is waited for by a writer, whom new readers let go first";
   if (status.owner.empty()) {
     const std::string host = status.last ? escape_untrusted(status.last->host) : "";
     const std::string after = status.kind == lease::Kind::run ? "run" : "lease";
     return lock + " is cooling down for another " + until + " after " +
            (host.empty() ? "the last " : host + "'s ") + after + " (--min-hold)";
   }
-  std::string text = lock + " is held by " + display_holder(status);
+  std::string text = lock + " is held by " + display_holder(status) + beside_others(status);
   if (!status.holder.command.empty()) text += " (" + escape_untrusted(status.holder.command) + ")";
   text += " for " + since(status.acquired_at);
   if (!status.holder.note.empty()) text += ", note: " + escape_untrusted(status.holder.note);
@@ -39,6 +63,14 @@ std::string describe_conflict(const lease::Key& key, const LockStatus& status) {
          format_age((status.expires_at ? status.expires_at->since_epoch : Micros{0}) -
                     status.server_time.since_epoch) +
          (status.heartbeat ? " unless renewed" : "");
+}
+
+std::string describe_refusal(const LockStatus& status) {
+  const std::string text = describe_conflict(status);
+  if (!held_by_ancestor(status)) return text;
+  return text +
+         "; this process descends from the holder, so that waiting would never end. To run under its lock, "
+         "keep DBLOCK_HELD in the environment (sudo --preserve-env=DBLOCK_HELD), without --no-reentrant";
 }
 
 std::string describe_done(const lease::Key& key, const LockStatus& status, Micros period) {
@@ -74,10 +106,10 @@ Ending interrupted_by(int signal, const std::string& doing) {
                 .message = std::string("stopped by SIG") + sigabbrev_np(signal) + " " + doing};
 }
 
-void warn_if_slow(std::string_view what, const lease::Key& key, Nanos took, Micros limit,
+void warn_if_slow(std::string_view what, const std::string& locks, Nanos took, Micros limit,
                   const std::optional<LockStatus>& held_by) {
   if (took <= limit) return;
-  log::warning(std::string(what) + " lock " + quoted(key) + " took " +
+  log::warning(std::string(what) + " " + locks + " took " +
                format_age(std::chrono::duration_cast<Micros>(took)) +
                (held_by ? "; it was held by " + display_holder(*held_by) : ""));
 }

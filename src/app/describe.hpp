@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "app/ending.hpp"
 #include "lease/store.hpp"
@@ -13,8 +14,14 @@ namespace dblock::app {
 // "k" in quotes, untrusted text escaped.
 [[nodiscard]] std::string quoted(const lease::Key& key);
 
+// lock "k", or: locks "a", "b"
+[[nodiscard]] std::string lock_names(const lease::Key& key, const std::vector<lease::Key>& also);
+
 // lock "k" is held by user@host:pid (job.sh, note) for 3m, expires in 1m50s
-[[nodiscard]] std::string describe_conflict(const lease::Key& key, const lease::LockStatus& status);
+[[nodiscard]] std::string describe_conflict(const lease::LockStatus& status);
+
+// The same, and that waiting is hopeless where the caller runs under that very lock.
+[[nodiscard]] std::string describe_refusal(const lease::LockStatus& status);
 
 // the job under key "k" last succeeded in a run that began 3h ago, so it is not started again (--once-per 1d)
 [[nodiscard]] std::string describe_done(const lease::Key& key, const lease::LockStatus& status,
@@ -26,8 +33,9 @@ namespace dblock::app {
 // The ending of a subcommand that `signal` broke off: "stopped by SIGTERM " and what it was doing.
 [[nodiscard]] Ending interrupted_by(int signal, const std::string& doing);
 
-// One warning when `what` ("acquiring") took longer than `limit`; `held_by` made us wait, where known.
-void warn_if_slow(std::string_view what, const lease::Key& key, Nanos took, Micros limit,
+// One warning when `what` ("acquiring") the locks, as lock_names() has them, took longer than `limit`;
+// `held_by` made us wait, where known.
+void warn_if_slow(std::string_view what, const std::string& locks, Nanos took, Micros limit,
                   const std::optional<lease::LockStatus>& held_by);
 
 }  // namespace dblock::app

@@ -4,6 +4,7 @@
 #include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +15,7 @@
 
 #include "base/unique_fd.hpp"
 #include "lease/owner_id.hpp"
+#include "process/lineage.hpp"
 
 namespace dblock::app {
 namespace {
@@ -67,7 +69,16 @@ lease::Holder make_holder(const Identity& identity, std::uint32_t pid, std::stri
 }
 
 lease::OwnerId new_owner_id(const lease::Holder& holder) {
-  return lease::make_owner_id(holder.host, holder.pid, std::time(nullptr));
+  return lease::make_owner_id(holder.host, holder.pid, std::time(nullptr),
+                              process::process_mark(static_cast<pid_t>(holder.pid)));
+}
+
+bool held_by_ancestor(const lease::LockStatus& status) {
+  // A script that acquired it may have started us beside itself, and release it yet.
+  if (status.kind != lease::Kind::run) return false;
+  static const std::vector<std::string> ancestors = process::ancestor_marks();
+  const std::string mark = lease::mark_of(status.owner);
+  return !mark.empty() && std::ranges::find(ancestors, mark) != ancestors.end();
 }
 
 std::string program_of(std::uint32_t pid) {

@@ -15,6 +15,10 @@ namespace dblock::app {
 // A new owner id for this acquisition.
 [[nodiscard]] lease::OwnerId new_owner_id(const lease::Holder& holder);
 
+// The holder is a run that this process is part of: it waits for us, so that we must not wait for it.
+// Looks at /proc at the first call.
+[[nodiscard]] bool held_by_ancestor(const lease::LockStatus& status);
+
 // The program that process `pid` runs, "" when that cannot be read.
 [[nodiscard]] std::string program_of(std::uint32_t pid);
 

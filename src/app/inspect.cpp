@@ -20,11 +20,10 @@ const lease::LockStatus* find(const lease::Listing& listing, const lease::Key& k
 }
 
 // The first named lock that an exclusive acquire would be refused now.
-Ending check_held(const InspectRequest& request, const lease::Listing& listing) {
-  for (const lease::Key& key : request.keys) {
-    const auto* status = find(listing, key);
-    if (status == nullptr || status->grantable_at() <= listing.server_time) continue;
-    return Ending{.how = Ending::How::held, .number = 75, .message = describe_conflict(key, *status)};
+Ending check_held(const lease::Listing& listing) {
+  for (const auto& status : listing.locks) {
+    if (status.grantable_at() <= listing.server_time) continue;
+    return Ending{.how = Ending::How::held, .number = 75, .message = describe_conflict(status)};
   }
   return {};
 }
@@ -57,7 +56,7 @@ Result<InspectReport> inspect(const InspectRequest& request) {
   if (const auto* const file = std::get_if<store::SqliteSettings>(&settings)) {
     report.local_store = file->display();
   }
-  if (request.exit_code) report.ending = check_held(request, listing);
+  if (request.exit_code) report.ending = check_held(listing);
   if (request.max_age) {
     report.stale = stale_keys(request, listing);
     if (!report.stale.empty() && report.ending.how == Ending::How::success) {

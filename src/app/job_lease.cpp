@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "app/describe.hpp"
+#include "app/identity.hpp"
 #include "base/duration.hpp"
 #include "base/log.hpp"
 #include "lease/backoff.hpp"
@@ -68,7 +69,7 @@ void JobLease::Session::say_waiting(const lease::LockStatus& status) {
   const BootTime now = clock.now();
   if (last_waiting_line != BootTime{} && now - last_waiting_line < k_repeat_waiting_line) return;
   last_waiting_line = now;
-  log::info("waiting: " + describe_conflict(request.key, status));
+  log::info("waiting: " + describe_conflict(status));
 }
 
 void JobLease::Session::say_trouble(const Error& error) {
@@ -89,6 +90,7 @@ void JobLease::Session::acquire() {
           [this] {
             if (fence) fence->arm_release();
           },
+      .hopeless = held_by_ancestor,
   };
   auto outcome = lease::acquire(*store, clock, request, policy, observer, stop);
   const std::lock_guard lock(mutex);
@@ -177,7 +179,9 @@ JobLease::JobLease(std::unique_ptr<lease::LeaseStore> store, lease::AcquireReque
                            .trouble = {},
                            .proved_until = {},
                            .release_result = ReleaseResult::unknown,
-                           .last_waiting_line = {}}) {}
+                           .last_waiting_line = {}}) {
+  session_->request.waits = !policy.once();
+}
 
 void JobLease::start_acquire() {
   worker_.post([session = session_] { session->acquire(); });
@@ -214,7 +218,8 @@ bool JobLease::cancel_acquire() {
   const bool may_hold =
       std::holds_alternative<Lease>(*outcome) || (cancelled != nullptr && cancelled->undecided);
   if (!may_hold) return true;
-  const lease::LeaseRef ref{session_->request.key, session_->request.owner, std::nullopt};
+  const auto& request = session_->request;
+  const lease::LeaseRef ref{request.key, request.owner, std::nullopt, request.also, request.sharing.mode};
   return release(ref, {lease::Outcome::not_run, std::nullopt}, 1s) != ReleaseResult::unknown;
 }
 

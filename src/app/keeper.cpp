@@ -126,12 +126,14 @@ void KeeperProcess::await_lease() {
     if (word.kind == Word::Kind::dismiss) end();
     if (word.kind == Word::Kind::arm) armed = true;
     if (word.kind == Word::Kind::hold) {
-      lease_ = lease::Lease{charge_.wanted.key,
-                            charge_.wanted.owner,
-                            lease::Token{word.token},
-                            charge_.wanted.terms,
-                            BootTime(Nanos(word.sent_at_ns)),
-                            false};
+      const auto& wanted = charge_.wanted;
+      lease_ = lease::Lease{.key = wanted.key,
+                            .also = wanted.also,
+                            .owner = wanted.owner,
+                            .token = lease::Token{word.token},
+                            .terms = wanted.terms,
+                            .sent_at = BootTime(Nanos(word.sent_at_ns)),
+                            .sharing = wanted.sharing};
     }
   }
 }
@@ -201,7 +203,7 @@ void KeeperProcess::lose() {
 
 // Goes on trying for as long as the lease lasts, when it has to.
 void KeeperProcess::give_back() {
-  const lease::LeaseRef ref{lease_->key, lease_->owner, lease_->token};
+  const lease::LeaseRef ref = lease::ref_to(*lease_);
   static_cast<void>(job_->release(ref, {lease::Outcome::released, std::nullopt}, charge_.timing.ttl));
   end();
 }

@@ -82,7 +82,7 @@ Result<Ending> await_end(const ReleaseRequest& request, lease::LeaseStore& store
     if (give_up && clock.now() >= *give_up) {
       return Ending{.how = Ending::How::held,
                     .number = 75,
-                    .message = "revoked, but not yet given up: " + describe_conflict(request.key, *status)};
+                    .message = "revoked, but not yet given up: " + describe_conflict(*status)};
     }
     if (const int signal = signals.wait(never, clock.now() + k_poll); signal != 0) {
       return interrupted_by(signal, "while waiting for the holder of lock " + quoted(request.key) +
@@ -97,14 +97,14 @@ Ending refusal(const ReleaseRequest& request, const lease::ForceRefused& refused
   if (refused.why == Why::not_held) return lost("nobody holds " + lock + "; there is nothing to release");
   if (refused.why == Why::wrong_token) {
     return lost("token " + std::to_string(request.token->value) +
-                " is not the current one: " + describe_conflict(request.key, *refused.status) + ", token " +
+                " is not the current one: " + describe_conflict(*refused.status) + ", token " +
                 std::to_string(refused.status->token.value));
   }
   return Ending{.how = Ending::How::held,
                 .number = 75,
                 .message = "the holder's heartbeat is fresh, so it is alive and " + lock +
                            " is not freed under it; revoke it without --now instead. " +
-                           describe_conflict(request.key, *refused.status)};
+                           describe_conflict(*refused.status)};
 }
 
 Result<Report> force(const ReleaseRequest& request, lease::LeaseStore& store, Clock& clock) {

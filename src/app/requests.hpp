@@ -26,6 +26,10 @@ struct RunRequest {
   store::SettingsSources database;
   Identity identity;
   lease::Key key;
+  std::vector<lease::Key> also{};  // further keys, sorted, after `key`
+  lease::Sharing sharing{};
+  std::string held{};     // DBLOCK_HELD as inherited
+  bool reentrant = true;  // a lock that an ancestor holds is shared with it
   lease::Timing timing;
   lease::WaitPolicy wait;
   lease::Promises promises{};
@@ -51,6 +55,7 @@ struct AcquireRequest {
   store::SettingsSources database;
   Identity identity;
   lease::Key key;
+  lease::Sharing sharing{};
   lease::Timing timing;
   lease::WaitPolicy wait;
   lease::Promises promises{};

@@ -10,6 +10,7 @@
 #include "app/database.hpp"
 #include "app/describe.hpp"
 #include "app/identity.hpp"
+#include "app/job_environment.hpp"
 #include "app/job_lease.hpp"
 #include "app/status_file.hpp"
 #include "app/store_session.hpp"
@@ -65,7 +66,7 @@ class Run {
  public:
   Run(const RunRequest& request, const ExitCodeOf& exit_code_of, std::optional<StatusFile> status_file)
       : request_(request), exit_code_of_(exit_code_of), status_file_(std::move(status_file)) {
-    status_.key = request.key.bytes();
+    status_.key = key_lines(request.key, request.also);
     status_.started_at = wall_now();
   }
 
@@ -90,6 +91,8 @@ class Run {
   void write_status(const Result<Ending>& ending);
 
   const RunRequest& request_;
+  std::string store_name_;
+  const std::string locks_ = lock_names(request_.key, request_.also);
   const ExitCodeOf& exit_code_of_;
   std::optional<StatusFile> status_file_;
   RunStatus status_;
@@ -100,11 +103,18 @@ class Run {
 Result<Ending> Run::attempt() {
   DBLOCK_TRY(const process::JobSpec spec, make_spec(request_));
   DBLOCK_TRY(const store::Settings settings, settings_from(request_.database));
+  store_name_ = std::visit([](const auto& parts) { return parts.display(); }, settings);
   const lease::Holder holder =
       make_holder(request_.identity, static_cast<std::uint32_t>(::getpid()), describe_command(request_));
-  const lease::AcquireRequest wanted{request_.key,     new_owner_id(holder),
-                                     lease::Kind::run, request_.timing.terms(),
-                                     holder,           request_.promises};
+  const lease::AcquireRequest wanted{.key = request_.key,
+                                     .also = request_.also,
+                                     .owner = new_owner_id(holder),
+                                     .kind = lease::Kind::run,
+                                     .terms = request_.timing.terms(),
+                                     .holder = holder,
+                                     .promises = request_.promises,
+                                     .sharing = request_.sharing,
+                                     .outer = outer_of(request_, store_name_)};
   status_.owner = wanted.owner.text;
   DBLOCK_TRY(supervisor_, process::Supervisor::start(spec, request_.with_parent, [&settings, &wanted] {
                release_after_death(settings, wanted);
@@ -138,8 +148,7 @@ Result<Ending> Run::wait_for_grant() {
   // Cron mails whatever is said: a skip that exits 0 says nothing of the time it took.
   const auto* conflict = std::get_if<lease::Conflict>(&*outcome);
   if (lease != nullptr || (conflict != nullptr && request_.conflict_exit_code != 0)) {
-    warn_if_slow("acquiring", request_.key, BootClock::now() - begun, request_.warn_after,
-                 lease_->waited_for());
+    warn_if_slow("acquiring", locks_, BootClock::now() - begun, request_.warn_after, lease_->waited_for());
   }
   return lease != nullptr ? with_lease(*lease) : without_lease(*outcome);
 }
@@ -155,26 +164,24 @@ Ending Run::without_lease(const lease::GrantOutcome& outcome) {
   }
   return Ending{.how = Ending::How::held,
                 .number = request_.conflict_exit_code,
-                .message = describe_conflict(request_.key, std::get<lease::Conflict>(outcome).status)};
+                .message = describe_refusal(std::get<lease::Conflict>(outcome).status)};
 }
 
 Ending Run::interrupted() {
   const int signal = supervisor_->signal();
   if (lease_->cancel_acquire()) supervisor_->finish();
   status_.owner.reset();
-  return interrupted_by(signal, "while waiting for lock " + quoted(request_.key) + "; nothing was run");
+  return interrupted_by(signal, "while waiting for " + locks_ + "; nothing was run");
 }
 
 Result<Ending> Run::with_lease(const lease::Lease& lease) {
   status_.token = lease.token.value;
   status_.acquired_at = wall_now();
-  log::debug("lock " + quoted(lease.key) + " acquired, token " + std::to_string(lease.token.value));
+  log::debug(locks_ + " acquired, token " + std::to_string(lease.token.value));
   supervisor_->set_deadline(request_.timing.expires(lease.sent_at));
   lease_->start_heartbeat(lease);
   const JobEnd end =
-      supervisor_->run_job({"DBLOCK_KEY=" + lease.key.bytes(), "DBLOCK_OWNER=" + lease.owner.text,
-                            "DBLOCK_TOKEN=" + std::to_string(lease.token.value)},
-                           request_.max_runtime);
+      supervisor_->run_job(job_environment(lease, request_.held, store_name_), request_.max_runtime);
   status_.ended_at = wall_now();
   for (const std::string& daemon : end.left_behind)
     log::warning("the job left a process of its own session behind, which runs on without the lock: " +
@@ -196,7 +203,7 @@ void Run::give_back(const lease::Lease& lease, const JobEnd& end, bool lost) {
   const bool fenced = end.stopped == StopReason::deadline;
   if (fenced || !end.tree_dead) lease_->stop_heartbeat(fenced);
   if (!end.tree_dead) {
-    log::warning("some of the job's processes could not be stopped, so lock " + quoted(lease.key) +
+    log::warning("some of the job's processes could not be stopped, so the lease of " + locks_ +
                  " is left to expire instead of being released");
     status_.release = "expires";
     return;  // without finish(): the guardian goes when we do
@@ -209,17 +216,17 @@ void Run::give_back(const lease::Lease& lease, const JobEnd& end, bool lost) {
     return;
   }
   const BootTime begun = BootClock::now();
-  const auto result = lease_->release({lease.key, lease.owner, lease.token}, run_end(end, lost),
+  const auto result = lease_->release(lease::ref_to(lease), run_end(end, lost),
                                       fenced ? k_fenced_release_patience : k_release_patience);
   if (result == ReleaseResult::released) {
     status_.release = "released";
-    if (!fenced) warn_if_slow("releasing", request_.key, BootClock::now() - begun, request_.warn_after, {});
+    if (!fenced) warn_if_slow("releasing", locks_, BootClock::now() - begun, request_.warn_after, {});
   }
   if (result == ReleaseResult::unknown) {
     status_.release = "unknown";
     if (!lost) {
-      log::warning("the release of lock " + quoted(lease.key) + " could not be confirmed (" +
-                   lease_->trouble() + "); if it did not work, the lock frees itself within " +
+      log::warning("the release of " + locks_ + " could not be confirmed (" + lease_->trouble() +
+                   "); if it did not work, the lock frees itself within " +
                    format_duration(request_.timing.ttl + request_.timing.margin));
     }
   }
@@ -241,7 +248,7 @@ lease::RunEnd Run::run_end(const JobEnd& end, bool lost) const {
 }
 
 Ending Run::lost_ending(const JobEnd& end) const {
-  std::string message = "lock " + quoted(request_.key);
+  std::string message = locks_;
   if (const auto lost = lease_->lost()) {
     message += " " + describe_not_ours(*lost);
   } else {

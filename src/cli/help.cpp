@@ -71,7 +71,7 @@ std::string help_text(std::optional<Subcommand> command) {
   summary[0] = static_cast<char>(summary[0] - 'a' + 'A');
   return "Usage: dblock " + std::string(spec.name) + " " + std::string(spec.synopsis) + "\n" + summary +
          ".\n" + std::string(spec.remark) + option_groups(scope_of(*command)) +
-         "\nGlobal options: see dblock --help.\n" + "\nExamples:\n" + std::string(spec.examples);
+         "Global options: see dblock --help.\nExamples:\n" + std::string(spec.examples);
 }
 
 std::string version_text() {

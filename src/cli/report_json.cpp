@@ -65,8 +65,9 @@ Json json_lock(const lease::LockStatus& status) {
   Json lock;
   lock["key"] = status.key;
   lock["kind"] = known(lease::to_string(status.kind));
-  lock["mode"] = "exclusive";
-  lock["slot"] = nullptr;
+  lock["mode"] = lease::to_string(status.sharing.mode);
+  lock["slot"] =
+      status.sharing.mode == lease::Mode::slot && status.slot > 0 ? Json(status.slot) : Json(nullptr);
   lock["state"] = lease::to_string(status.state);
   lock["owner"] = text_or_null(status.owner);
   lock["token"] = status.token.value == 0 ? Json(nullptr) : Json(status.token.value);

@@ -49,6 +49,8 @@ std::string report_acquired(const app::Acquired& acquired, const OutputOptions& 
     document["key"] = lease.key.bytes();
     document["owner"] = lease.owner.text;
     document["token"] = lease.token.value;
+    document["mode"] = lease::to_string(lease.sharing.mode);
+    document["slot"] = lease.slot > 0 ? Json(lease.slot) : Json(nullptr);
     document["ttl_ms"] = json_millis(lease.terms.ttl);
     document["margin_ms"] = json_millis(lease.terms.margin);
     document["acquired_at"] = json_time(acquired.status.acquired_at);
@@ -57,7 +59,8 @@ std::string report_acquired(const app::Acquired& acquired, const OutputOptions& 
   }
   if (output.shell) {
     return "export DBLOCK_KEY=" + shell_quote(lease.key.bytes()) +
-           " DBLOCK_OWNER=" + shell_quote(lease.owner.text) + " DBLOCK_TOKEN=" + shell_quote(token) + "\n";
+           " DBLOCK_OWNER=" + shell_quote(lease.owner.text) + " DBLOCK_TOKEN=" + shell_quote(token) +
+           (lease.slot > 0 ? " DBLOCK_SLOT=" + std::to_string(lease.slot) : "") + "\n";
   }
   return lease.owner.text + "\n";
 }

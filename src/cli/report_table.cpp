@@ -92,6 +92,15 @@ std::string last_run_of(const lease::LockStatus& status) {
   return when ? text + ", " + span_between(when, status.server_time) + " ago" : text;
 }
 
+// Beside whom the holder has the lock.
+std::string holder_of(const lease::LockStatus& status) {
+  const std::string holder = lease::display_holder(status);
+  if (status.sharing.mode == lease::Mode::shared) return holder + " (reader)";
+  if (status.sharing.mode == lease::Mode::exclusive) return holder;
+  return holder + " (slot " + std::to_string(status.slot) + " of " + std::to_string(status.sharing.slots) +
+         ")";
+}
+
 Row header(bool all) {
   Row row{{"KEY", k_bold}};
   if (all) row.push_back({"STATE", k_bold});
@@ -107,7 +116,7 @@ Row row_of(const lease::LockStatus& status, bool all) {
   const bool taken = !status.owner.empty();
   Row row{{escape_untrusted(status.key)}};
   if (all) row.push_back({std::string(lease::to_string(status.state)), color_of(status.state)});
-  row.push_back({taken ? lease::display_holder(status) : "-"});
+  row.push_back({taken ? holder_of(status) : "-"});
   row.push_back({taken ? span_between(status.acquired_at, status.server_time) : "-"});
   row.push_back({expiry_of(status)});
   row.push_back({status.token.value == 0 ? "-" : std::to_string(status.token.value)});

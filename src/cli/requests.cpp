@@ -1,5 +1,6 @@
 #include "cli/requests.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <utility>
@@ -66,8 +67,46 @@ app::Identity identity(const RequestSource& from) {
 Result<lease::Key> only_key(const RequestSource& from, std::string_view command) {
   DBLOCK_TRY(auto keys, from.options.keys("key"));
   if (keys.empty()) return fail(Errc::usage, std::string(command) + " needs --key KEY, the name of the lock");
-  if (keys.size() > 1) return fail(Errc::usage, "--key: several keys are not supported yet; give one");
+  if (keys.size() > 1)
+    return fail(Errc::usage, std::string(command) + ": --key is given twice; give one key");
   return std::move(keys.front());
+}
+
+// Sorted and each once, so that everyone takes the same locks in the same order.
+Result<std::vector<lease::Key>> several_keys(const RequestSource& from) {
+  DBLOCK_TRY(auto keys, from.options.keys("key"));
+  if (keys.empty()) return fail(Errc::usage, "run needs --key KEY, the name of the lock");
+  std::ranges::sort(keys);
+  const auto repeated = std::ranges::unique(keys);
+  keys.erase(repeated.begin(), repeated.end());
+  return keys;
+}
+
+constexpr std::uint64_t k_most_slots = 100'000;
+
+// --shared, --exclusive and --slots each choose a kind of lock; what was said in the stronger place wins.
+Result<lease::Sharing> sharing(const Reader& options) {
+  DBLOCK_TRY(const auto slots, options.number("slots", k_most_slots));
+  if (slots == 0U) return options.values().find("slots")->refuse("must be at least 1");
+  std::optional<std::pair<Rank, std::string>> chosen;
+  lease::Sharing sharing;
+  for (const auto* const name : {"shared", "exclusive", "slots"}) {
+    const auto value = options.values().find(name);
+    if (!value || value->rank == Rank::fallback) continue;
+    const bool counts = std::string_view(name) == "slots";
+    if (!counts) {
+      DBLOCK_TRY(const bool on, options.flag(name));
+      if (!on) continue;
+    }
+    if (chosen && chosen->first == value->rank)
+      return fail(Errc::usage, "choose one of " + chosen->second + " and " + value->label);
+    if (chosen && chosen->first > value->rank) continue;
+    chosen = {value->rank, value->label};
+    sharing = {};
+    if (std::string_view(name) == "shared") sharing.mode = lease::Mode::shared;
+    if (counts && *slots > 1) sharing = {lease::Mode::slot, static_cast<std::uint32_t>(*slots)};
+  }
+  return sharing;
 }
 
 Result<lease::Timing> timing(const RequestSource& from, Micros ttl) {
@@ -180,19 +219,26 @@ Result<void> take_force(const RequestSource& from, app::ReleaseRequest& request)
 
 Result<app::RunRequest> run_request(const RequestSource& from) {
   const Reader& options = from.options;
-  DBLOCK_TRY(auto key, only_key(from, "run"));
+  DBLOCK_TRY(auto keys, several_keys(from));
   DBLOCK_TRY(const auto ttl, options.duration("ttl"));
   DBLOCK_TRY(const auto lengths, timing(from, ttl.value_or(Micros{0})));
   DBLOCK_TRY(auto database, database_sources(from));
   app::RunRequest request{.database = std::move(database),
                           .identity = identity(from),
-                          .key = std::move(key),
+                          .key = keys.front(),
                           .timing = lengths,
                           .wait = {},
                           .max_runtime = {},
                           .status_file = {},
                           .shell_command = {},
                           .command = {}};
+  request.held = from.surroundings.get("DBLOCK_HELD").value_or("");
+  DBLOCK_TRY(const bool apart, options.flag("no-reentrant"));
+  request.reentrant = !apart;
+  request.also.assign(keys.begin() + 1, keys.end());
+  DBLOCK_TRY(request.sharing, sharing(options));
+  if (request.sharing.mode == lease::Mode::slot && !request.also.empty())
+    return fail(Errc::usage, "run: --slots counts the holders of one lock; give one --key");
   DBLOCK_TRY(request.wait, options.wait_or_retry());
   DBLOCK_TRY(request.promises.min_hold, min_hold(options));
   DBLOCK_TRY(request.promises.once_per, once_per(options));
@@ -231,6 +277,7 @@ Result<app::AcquireRequest> acquire_request(const RequestSource& from) {
                               .timing = lengths,
                               .wait = {}};
   request.while_pid = kept;
+  DBLOCK_TRY(request.sharing, sharing(options));
   DBLOCK_TRY(request.wait, options.wait_or_retry());
   DBLOCK_TRY(request.promises.min_hold, min_hold(options));
   DBLOCK_TRY(const auto warn_after, options.duration("warn-after"));

@@ -56,11 +56,13 @@ class Acquisition {
         look_(looks_.interval, looks_.interval, k_no_growth, seed_from(request.owner)),
         retry_(k_first_retry, k_last_retry, k_retry_growth, seed_from(request.owner)) {
     if (policy.limit) give_up_at_ = clock_.now() + *policy.limit;
+    if (request.plain()) line_ = request.key;
   }
 
   Result<GrantOutcome> run() {
     auto outcome = repeat();
-    if (outcome && std::holds_alternative<Lease>(*outcome)) place_.keep();
+    // Beside others there is no last one to wake those who wait: they poll, one at a time.
+    if (outcome && std::holds_alternative<Lease>(*outcome) && request_.plain()) place_.keep();
     return outcome;
   }
 
@@ -83,7 +85,8 @@ class Acquisition {
       if (!std::holds_alternative<Conflict>(*tried)) return tried;
       const auto& conflict = std::get<Conflict>(*tried);
       if (observer_.on_conflict) observer_.on_conflict(conflict.status);
-      if (last_try()) return tried;
+      if (last_try() || hopeless(conflict.status)) return tried;
+      stand_before(conflict.status);
       if (pause(schedule_ ? scheduled_pause() : until_next_poll(conflict.status))) return Cancelled{};
     }
   }
@@ -92,6 +95,10 @@ class Acquisition {
   bool last_try() {
     ++tries_;
     return out_of_time() || (schedule_ && tries_ >= schedule_->attempts);
+  }
+
+  [[nodiscard]] bool hopeless(const LockStatus& holder) const {
+    return observer_.hopeless && observer_.hopeless(holder);
   }
 
   [[nodiscard]] Micros scheduled_pause() const {
@@ -111,9 +118,20 @@ class Acquisition {
     return give_up_at_ ? std::min(until, *give_up_at_) : until;
   }
 
+  // Several keys: while nothing is held, in the line of the one that is in the way. Readers and holders of
+  // slots first try, since most need not wait.
+  void stand_before(const LockStatus& status) {
+    by_readers_ = status.sharing.mode == Mode::shared && status.slot > 0;
+    if (request_.plain() || (line_ && line_->bytes() == status.key)) return;
+    const auto key = Key::parse(status.key);
+    if (!key) return;
+    place_.give_up();
+    line_ = *key;
+  }
+
   // The end of a cooldown is known, so that nothing is gained by asking often.
   Micros until_next_poll(const LockStatus& status) {
-    const bool often = place_.leads() && status.state != State::cooldown;
+    const bool often = (place_.leads() || !request_.plain()) && status.state != State::cooldown;
     return not_past_expiry(often ? lead_poll_.next() : poll_.next(), status);
   }
 
@@ -123,23 +141,16 @@ class Acquisition {
     return left > Micros{0} ? std::min(step, left) : step;
   }
 
-  [[nodiscard]] bool refuses(const std::optional<LockStatus>& seen) const {
-    return seen && seen->grantable_at() > seen->server_time && seen->owner != request_.owner.text;
-  }
-
-  // No turn that may still come would let us start.
-  [[nodiscard]] bool done(const std::optional<LockStatus>& seen) const {
-    const auto& once_per = request_.promises.once_per;
-    return once_per && seen && seen->owner != request_.owner.text && seen->done_within(*once_per);
-  }
-
   // Stands in line until the lock is ours to try (nothing then), or until the wait is over. A lock that is
   // free at the very end of the wait is tried from any place: "held" would not be true.
   Result<std::optional<GrantOutcome>> stand_in_line() {
     while (place_.behind()) {
-      DBLOCK_TRY(const auto seen, store_.peek(request_.key));
-      if (done(seen)) return AlreadyDone{*seen};
-      if (out_of_time()) return refuses(seen) ? std::optional<GrantOutcome>(Conflict{*seen}) : std::nullopt;
+      DBLOCK_TRY(const auto seen, store_.look(request_));
+      // No turn that may still come would let us start.
+      if (seen.kind == Look::Kind::done) return AlreadyDone{*seen.status};
+      const bool refused = seen.kind == Look::Kind::refused;
+      if (refused && hopeless(*seen.status)) return Conflict{*seen.status};
+      if (out_of_time()) return refused ? std::optional<GrantOutcome>(Conflict{*seen.status}) : std::nullopt;
       const Micros step = note(seen);
       if (place_.behind() && place_.await(within_limit(step), cancel_)) return GrantOutcome{Cancelled{}};
     }
@@ -147,28 +158,31 @@ class Acquisition {
   }
 
   // Takes in a look from the line; how long the next one can wait.
-  Micros note(const std::optional<LockStatus>& seen) {
+  Micros note(const Look& seen) {
     const Micros step = look_.next();
-    if (!refuses(seen)) {
-      place_.saw_free(seen ? std::optional(seen->token) : std::nullopt);
+    if (seen.kind != Look::Kind::refused) {
+      place_.saw_free(seen.status ? std::optional(seen.status->token) : std::nullopt);
       return std::min(step, k_look_again);
     }
     place_.saw_held();
-    if (observer_.on_conflict) observer_.on_conflict(*seen);
-    return looks_.at_expiry ? not_past_expiry(step, *seen) : step;
+    if (observer_.on_conflict) observer_.on_conflict(*seen.status);
+    return looks_.at_expiry ? not_past_expiry(step, *seen.status) : step;
   }
 
   Result<GrantOutcome> try_once() {
-    place_.approach(request_.key, request_.holder);
+    if (line_) place_.approach(*line_, request_.holder);
     DBLOCK_CHECK(store_.connect());
-    place_.take(request_.key);
+    DBLOCK_TRY(auto nested, nest());
+    if (nested) return settle(std::move(*nested));
+    if (line_) place_.take(*line_);
     DBLOCK_TRY(auto ended, stand_in_line());
     if (ended) return std::move(*ended);
-    // While waiting, look before trying: a plain read costs the server no lock and no log write.
-    if (refused_before_) {
-      DBLOCK_TRY(const auto seen, store_.peek(request_.key));
-      if (done(seen)) return AlreadyDone{*seen};
-      if (refuses(seen)) return Conflict{*seen};
+    // While waiting, look before trying: a plain read costs the server no lock and no log write. Readers are
+    // kept away by tries, though.
+    if (refused_before_ && !by_readers_) {
+      DBLOCK_TRY(auto seen, store_.look(request_));
+      if (seen.kind == Look::Kind::done) return AlreadyDone{std::move(*seen.status)};
+      if (seen.kind == Look::Kind::refused) return Conflict{std::move(*seen.status)};
     }
     if (observer_.on_send) observer_.on_send();
     const BootTime sent_at = clock_.now();
@@ -183,23 +197,37 @@ class Acquisition {
     return settle(std::get<Lease>(std::move(*outcome)));
   }
 
+  // Asked once: who does not hold the lock now is not going to. Counting twice after a lost reply does no
+  // harm.
+  Result<std::optional<Lease>> nest() {
+    if (!request_.outer || not_nested_) return std::nullopt;
+    auto nested = store_.nest(request_);
+    if (!nested && nested.error().code == Errc::indeterminate) nested.error().code = Errc::unreachable;
+    not_nested_ = nested && !*nested;
+    return nested;
+  }
+
   // I5: the statement was sent and its reply lost. Nothing may be started or reported until the row has been
   // read back; a row that carries our owner id is our grant.
   Result<GrantOutcome> resolve(BootTime sent_at, const Error& lost_reply) {
     Backoff backoff(k_first_retry, k_last_poll, k_retry_growth, seed_from(request_.owner));
     if (observer_.on_trouble) observer_.on_trouble(lost_reply);
     for (;;) {
-      const auto seen = store_.peek(request_.key);
-      if (seen) return *seen ? settle_by_read_back(sent_at, **seen) : try_again(lost_reply);
+      const auto seen = store_.look(request_);
+      if (seen) return settle_by_read_back(sent_at, *seen, lost_reply);
       if (seen.error().code != Errc::unreachable) return std::unexpected(seen.error());
       if (clock_.now() >= sent_at + request_.terms.ttl) return undecided(seen.error());
       if (clock_.wait_until(clock_.now() + backoff.next(), cancel_)) return Cancelled{true};
     }
   }
 
-  Result<GrantOutcome> settle_by_read_back(BootTime sent_at, const LockStatus& seen) {
-    if (seen.owner != request_.owner.text) return try_again_or_conflict(seen);
-    return settle(Lease{request_.key, request_.owner, seen.token, request_.terms, sent_at, true});
+  Result<GrantOutcome> settle_by_read_back(BootTime sent_at, const Look& seen, const Error& lost_reply) {
+    if (!seen.status) return try_again(lost_reply);
+    if (seen.kind != Look::Kind::ours) return try_again_or_conflict(seen);
+    const LockStatus& row = *seen.status;
+    const bool numbered = request_.sharing.mode == Mode::slot;
+    return settle(Lease{request_.key, request_.also, request_.owner, row.token, request_.terms, sent_at, true,
+                        request_.sharing, numbered ? row.slot : 0});
   }
 
   // Not done yet. Should the lost statement still run later, it finds either our own newer grant, which its
@@ -209,10 +237,10 @@ class Acquisition {
     return fail(Errc::unreachable, lost_reply.message, lost_reply.native);
   }
 
-  Result<GrantOutcome> try_again_or_conflict(const LockStatus& seen) {
+  Result<GrantOutcome> try_again_or_conflict(const Look& seen) {
     refused_before_ = true;
-    if (done(seen)) return AlreadyDone{seen};
-    if (seen.grantable_at() > seen.server_time) return Conflict{seen};
+    if (seen.kind == Look::Kind::done) return AlreadyDone{*seen.status};
+    if (seen.kind == Look::Kind::refused) return Conflict{*seen.status};
     unfinished_try_ = true;
     return fail(Errc::unreachable, "the reply to taking lock \"" + escape_untrusted(request_.key.bytes()) +
                                        "\" was lost and the lock was not taken; try again");
@@ -232,7 +260,7 @@ class Acquisition {
   Result<GrantOutcome> settle(Lease lease) {
     Backoff backoff(k_first_retry, k_last_poll, k_retry_growth, seed_from(request_.owner));
     while (lease.needs_renewal_proof) {
-      auto renewed = store_.renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
+      auto renewed = store_.renew(ref_to(lease), Actor::holder, std::nullopt);
       if (renewed) {
         if (auto* refused = std::get_if<NotOurs>(&*renewed)) return not_ours_after_all(*refused);
         lease.sent_at = std::get<Renewed>(*renewed).sent_at;
@@ -274,7 +302,10 @@ class Acquisition {
   Backoff look_;
   Backoff retry_;
   std::optional<BootTime> give_up_at_;
+  std::optional<Key> line_;  // where we stand
+  bool not_nested_ = false;
   bool refused_before_ = false;
+  bool by_readers_ = false;      // who were in the way at the last try
   bool unfinished_try_ = false;  // the last try turned out not to have been done
   int lost_replies_ = 0;
 };

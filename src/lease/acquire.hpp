@@ -28,11 +28,13 @@ struct WaitPolicy {
   [[nodiscard]] bool once() const { return limit == Micros{0} || (retry && retry->attempts <= 1); }
 };
 
-// Told on the acquiring thread while it waits. Both may be empty.
+// Told, and asked, on the acquiring thread while it waits. All may be empty.
 struct AcquireObserver {
   std::function<void(const LockStatus& holder)> on_conflict;  // at each refusal
   std::function<void(const Error& error)> on_trouble;         // at each failed try that will be repeated
   std::function<void()> on_send;  // before the first statement that could grant the lock is sent
+  // Whether waiting for this holder could never end, as where he waits for us.
+  std::function<bool(const LockStatus& holder)> hopeless{};
 };
 
 // `undecided`: a try was under way whose outcome is not known; release by owner id then.

@@ -17,7 +17,7 @@ constexpr double k_retry_growth = 2.0;
 
 BootTime run_heartbeat(LeaseStore& store, Clock& clock, const Lease& lease, const Timing& timing,
                        const HeartbeatObserver& observer, const WakeEvent& stop) {
-  const LeaseRef ref{lease.key, lease.owner, lease.token};
+  const LeaseRef ref = ref_to(lease);
   // Retries stay within one interval, so that a short outage costs at most one renewal's worth of time.
   const Micros last_retry = std::clamp<Micros>(timing.heartbeat, k_first_retry, k_last_retry);
   Backoff retry(k_first_retry, last_retry, k_retry_growth, lease.token.value);

@@ -1,4 +1,5 @@
-// Owner ids: HOST-PID-TIME-RANDOM, e.g. web01-4711-20261121T124103Z-9f…(32 hexadecimal digits).
+// Owner ids: HOST-PID-TIME-MARK-RANDOM, e.g. web01-4711-20261121T124103Z-5d…(16 hexadecimal digits)-9f…(32).
+// A nested acquisition's: OUTER/RANDOM.
 #pragma once
 
 #include <ctime>
@@ -11,6 +12,15 @@ namespace dblock::lease {
 
 // `name` is the host, or DBLOCK_HOLDER's value. Anything but letters, digits, '.', '_', '-' and '@' becomes
 // '_'; at most 64 bytes of it are used. The 128 random bits come from getrandom(2).
-[[nodiscard]] OwnerId make_owner_id(std::string_view name, std::uint32_t pid, std::time_t now);
+// `mark` tells the holder's process from others of the same pid, and is left out where it is not known.
+[[nodiscard]] OwnerId make_owner_id(std::string_view name, std::uint32_t pid, std::time_t now,
+                                    std::string_view mark = {});
+// The mark that an owner id carries; empty where it carries none.
+[[nodiscard]] std::string mark_of(std::string_view owner);
+
+[[nodiscard]] OwnerId nested_owner_id(const OwnerId& outer);
+[[nodiscard]] bool is_nested(const OwnerId& owner);
+// Whose lease a nested acquisition counts on; any other owner id is its own.
+[[nodiscard]] OwnerId outermost(const OwnerId& owner);
 
 }  // namespace dblock::lease

@@ -14,6 +14,13 @@ void Place::take(const Key& key) {
   if (waits_) set(turn);
 }
 
+void Place::give_up() {
+  if (turnstile_ != nullptr && taken_) turnstile_->leave();
+  taken_ = false;
+  standing_ = Standing::outside;
+  free_since_.reset();
+}
+
 void Place::set(Turn turn) {
   if (turn == Turn::ours) standing_ = Standing::leading;
   if (turn == Turn::not_yet) standing_ = Standing::behind;

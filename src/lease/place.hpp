@@ -26,6 +26,9 @@ class Place {
   // Enters the line, once; and again when a turn was lost with its connection.
   void take(const Key& key);
 
+  // Leaves the line, to enter another.
+  void give_up();
+
   // Somebody stands before us, so the lock is theirs to try.
   [[nodiscard]] bool behind() const { return standing_ == Standing::behind; }
   // It is our turn: whoever holds the lock came round the line or left it, and nobody will wake us.

@@ -16,11 +16,19 @@ namespace dblock::lease {
 
 struct AcquireRequest {
   Key key;
+  std::vector<Key> also{};  // further keys, sorted, after `key`: all of them or none
   OwnerId owner;
   Kind kind = Kind::run;
   Terms terms;
   Holder holder;
   Promises promises{};
+  Sharing sharing{};
+  // An ancestor's acquisition that may hold the same locks: nested in it, nothing has to be waited for.
+  std::optional<OwnerId> outer{};
+  bool waits = false;  // a writer that will try again keeps new readers away in between
+
+  // One key, for itself alone: one statement grants it.
+  [[nodiscard]] bool plain() const { return also.empty() && sharing.mode == Mode::exclusive; }
 };
 
 // The answer "held by X". An outcome, not an error.
@@ -76,6 +84,17 @@ struct Selection {
   std::optional<std::string> prefix;  // and only keys that start with these bytes
   bool held_only = true;              // only State::held; else every state
 };
+// What a request would meet. `status`: see LeaseStore::look(); none where the lock has no row yet.
+struct Look {
+  enum class Kind {
+    free,     // nothing is in the way
+    ours,     // the row carries the request's owner id
+    refused,  // `status` is in the way
+    done,     // a job under this key has succeeded within the period
+  } kind = Kind::free;
+  std::optional<LockStatus> status;
+};
+
 struct Listing {
   ServerTime server_time;
   std::vector<LockStatus> locks;  // ordered by key bytes
@@ -109,13 +128,27 @@ class LeaseStore {
   // Opens the connection and checks the schema, if that has not happened.
   [[nodiscard]] virtual Result<void> connect() = 0;
 
-  // One attempt for an exclusive lock, never waiting for a holder. A row found held by `request.owner` itself
-  // counts as granted, with needs_renewal_proof set (a replayed statement, or our own lost reply).
-  // After Errc::indeterminate call find_own() until it answers.
+  // One attempt, never waiting for a holder. A row found held by `request.owner` itself counts as granted,
+  // with needs_renewal_proof set (a replayed statement, or our own lost reply). After Errc::indeterminate
+  // call look() until it answers. Errc::usage when the lock is held with another number of slots than asked
+  // for.
   [[nodiscard]] virtual Result<AcquireOutcome> try_acquire(const AcquireRequest& request) = 0;
 
-  // Reads the row without locks; nullopt when there is none. Costs one statement and never writes.
+  // Reads the lock's row, or that of one of its holders where several hold it, without locks; nullopt when
+  // there is none. Never writes.
   [[nodiscard]] virtual Result<std::optional<LockStatus>> peek(const Key& key) = 0;
+
+  // Counts the request as part of the acquisition `request.outer`, if that is the holder of all its keys and
+  // its lease has not ended, and renews that lease for as long as the request's. nullopt where it is not. A
+  // nested lease's owner id is OUTER/random: renewing it renews the outer lease, releasing it only counts
+  // down.
+  [[nodiscard]] virtual Result<std::optional<Lease>> nest(const AcquireRequest& /*request*/) {
+    return std::nullopt;
+  }
+
+  // What try_acquire() would meet now, by reading only. `status` is the row that carries the request's owner
+  // id, or what would be in its way for the longest, or the lock's own row.
+  [[nodiscard]] virtual Result<Look> look(const AcquireRequest& request) = 0;
 
   // Extends the lease by `ttl` (default: the stored TTL) from now, never shortening it. Succeeds only when
   // key, owner (and token) match, it is not revoked and expire_time is in the future. Safe to repeat.

@@ -63,6 +63,21 @@ std::string display_holder(const LockStatus& status) {
   return text + escape_untrusted(status.holder.host) + ":" + std::to_string(status.holder.pid);
 }
 
+LeaseRef ref_to(const Lease& lease) {
+  return {lease.key, lease.owner, lease.token, lease.also, lease.sharing.mode};
+}
+
+std::string_view to_string(Mode mode) {
+  switch (mode) {
+    case Mode::shared:
+      return "shared";
+    case Mode::slot:
+      return "slot";
+    default:
+      return "exclusive";
+  }
+}
+
 std::string_view to_string(Kind kind) {
   return kind == Kind::run ? "run" : "acquire";
 }

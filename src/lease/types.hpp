@@ -52,6 +52,20 @@ enum class Kind {
   acquire,  // held on behalf of a script by `dblock acquire`; `renew` and `release` work on it
 };
 
+// How a lock is held. Readers and one writer go together; a lock with slots is another kind of lock.
+enum class Mode {
+  exclusive,  // by one alone
+  shared,     // by any number of readers
+  slot,       // by up to a number of holders, each with a slot of its own
+};
+
+// What a lock is asked for, and what each of its present holders asked for.
+struct Sharing {
+  Mode mode = Mode::exclusive;
+  std::uint32_t slots = 1;  // Mode::slot: how many holders there may be
+  auto operator<=>(const Sharing&) const = default;
+};
+
 // The lengths stored with a lease. `heartbeat` is the interval at which the holder promises to renew;
 // none for an `acquire`d lease, which nobody renews unasked.
 struct Terms {
@@ -89,11 +103,14 @@ struct RunEnd {
 // A grant, as its holder knows it.
 struct Lease {
   Key key;
+  std::vector<Key> also{};  // further keys of the same acquisition, sorted, after `key`
   OwnerId owner;
   Token token;
   Terms terms;
   BootTime sent_at;  // local time before the statement that granted or last renewed it was sent
   bool needs_renewal_proof = false;  // found by read-back after a lost reply: renew once before relying on it
+  Sharing sharing{};
+  std::uint32_t slot = 0;  // Mode::slot: which one, from 1 on
 };
 
 // What identifies a lease in renew and release. The token narrows it further where it is known.
@@ -101,7 +118,10 @@ struct LeaseRef {
   Key key;
   OwnerId owner;
   std::optional<Token> token;
+  std::vector<Key> also{};     // further keys that are renewed and released with it
+  std::optional<Mode> mode{};  // where it is known; else every kind of lease is looked for
 };
+[[nodiscard]] LeaseRef ref_to(const Lease& lease);
 
 enum class State { held, expired, cooldown, free, unknown };
 
@@ -126,7 +146,9 @@ struct LockStatus {
   std::string key;  // raw bytes; may break Key's rules when someone wrote the table by hand
   State state = State::free;
   Kind kind = Kind::run;
-  std::string owner;  // empty when nobody holds it
+  Sharing sharing{};       // of the last grant
+  std::uint32_t slot = 0;  // 1 and up: one holder of several; readers are numbered too
+  std::string owner;       // empty when nobody holds it
   Token token;
   std::uint32_t count = 0;
   Holder holder;
@@ -140,6 +162,8 @@ struct LockStatus {
   std::optional<Micros> heartbeat;
   std::optional<PastRun> last;
   std::optional<PastRun> last_success;
+  // A writer waits for the readers to go, and new readers are turned away until then.
+  std::optional<ServerTime> intent_until{};
   // In the order of arrival; only where a listing knows.
   std::optional<std::vector<Waiter>> waiters{};
   ServerTime server_time;
@@ -153,6 +177,7 @@ struct LockStatus {
 // "user@host:pid", untrusted text escaped.
 [[nodiscard]] std::string display_holder(const LockStatus& status);
 [[nodiscard]] std::string_view to_string(Kind kind);
+[[nodiscard]] std::string_view to_string(Mode mode);
 [[nodiscard]] std::string_view to_string(State state);
 [[nodiscard]] std::string_view to_string(Outcome outcome);
 [[nodiscard]] std::optional<Outcome> parse_outcome(std::string_view text);

@@ -15,6 +15,7 @@ struct TableGrant {
 constexpr std::array k_table_grants{
     TableGrant{"dblock_migration", "SELECT"},
     TableGrant{"dblock_lock", "SELECT, INSERT, UPDATE, DELETE"},
+    TableGrant{"dblock_hold", "SELECT, INSERT, UPDATE, DELETE"},
 };
 
 // The statements are meant to be pasted; a name that would need escaping, which depends on sql_mode, is
@@ -33,9 +34,10 @@ Result<std::vector<std::string>> grants_for(std::string_view user, std::string_v
   if (name.empty() || host.empty())
     return fail(Errc::usage, "the user for --print-grants must be USER or USER@HOST");
   if (!is_plain(name) || !is_plain(host) || !is_plain(database) || database.empty()) {
-    return fail(Errc::usage,
-                "cannot print grants for names with quotes, backslashes or control characters; grant SELECT, "
-                "INSERT, UPDATE, DELETE on dblock_lock and SELECT on dblock_migration by hand");
+    return fail(
+        Errc::usage,
+        "cannot print grants for names with quotes, backslashes or control characters; grant SELECT, "
+        "INSERT, UPDATE, DELETE on dblock_lock and dblock_hold and SELECT on dblock_migration by hand");
   }
   std::vector<std::string> statements;
   for (const auto& [table, privileges] : k_table_grants) {

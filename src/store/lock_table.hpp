@@ -5,8 +5,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lease/store.hpp"
 
@@ -16,6 +18,15 @@ struct Renewal {
   Micros ttl{0};                                  // the length that was granted
   std::optional<lease::ServerTime> expires_at{};  // where the statement tells it
 };
+
+// One lock as a whole. What its row says of a holder is true of an exclusive one; others have a row each.
+struct Scene {
+  lease::LockStatus gate;
+  std::vector<lease::LockStatus> holds;  // also free ones and expired ones, by slot; `slot` is set
+};
+
+// Which table a lease is kept in: dblock_lock, where it is exclusive, or dblock_hold.
+enum class Rows { locks, holds };
 
 // THREADING, CONNECTION, ERRORS: as lease::LeaseStore. `attempt` begins every message: "cannot renew lock
 // "k"".
@@ -35,6 +46,28 @@ class LockTable {
   // Opens the connection, unless it is open and sound.
   [[nodiscard]] virtual Result<void> ensure_open(const std::string& attempt) = 0;
 
+  // Everything `body` does is done, or nothing is. `body` runs again after a rollback by the database itself.
+  // Errc::indeterminate when the reply to the commit is lost. Functions of the second group below are for
+  // inside; renew, release and the others may be called there too.
+  using Body = std::function<Result<void>()>;
+  [[nodiscard]] virtual Result<void> in_transaction(const std::string& attempt, const Body& body) = 0;
+  // What there is of a lock; nullopt without a row. Locked until the transaction ends where `to_change`.
+  [[nodiscard]] virtual Result<std::optional<Scene>> survey(const lease::Key& key, bool to_change,
+                                                            const std::string& attempt) = 0;
+  // The row of a lock that nobody has held. No harm where there is one.
+  [[nodiscard]] virtual Result<void> add(const lease::Key& key, const std::string& attempt) = 0;
+  // Writes a grant of `key` that was decided on `seen`: into the lock's own row when it is exclusive (slot
+  // 0), else into the hold's. The lock's row takes the token and the sharing in any case.
+  [[nodiscard]] virtual Result<void> put(const lease::AcquireRequest& request, const lease::Key& key,
+                                         std::uint32_t slot, lease::Token token, const Scene& seen,
+                                         const std::string& attempt) = 0;
+  // Frees a lease that is past its margin, so that a late renewal cannot bring it back.
+  [[nodiscard]] virtual Result<bool> abandon(const lease::LockStatus& lease, Rows rows,
+                                             const std::string& attempt) = 0;
+  // New readers are refused for `length` from now.
+  [[nodiscard]] virtual Result<void> keep_readers_away(const lease::Key& key, Micros length,
+                                                       const std::string& attempt) = 0;
+
   // The token, when the row was there and free to grant.
   [[nodiscard]] virtual Result<std::optional<lease::Token>> grant(const lease::AcquireRequest& request,
                                                                   const std::string& attempt) = 0;
@@ -42,17 +75,25 @@ class LockTable {
   [[nodiscard]] virtual Result<std::optional<lease::Token>> create(const lease::AcquireRequest& request,
                                                                    const std::string& attempt) = 0;
   // nullopt, false: no row matched.
-  [[nodiscard]] virtual Result<std::optional<Renewal>> renew(const lease::LeaseRef& ref, lease::Actor actor,
-                                                             std::optional<Micros> ttl,
+  [[nodiscard]] virtual Result<std::optional<Renewal>> renew(const lease::LeaseRef& ref, Rows rows,
+                                                             lease::Actor actor, std::optional<Micros> ttl,
                                                              const std::string& attempt) = 0;
-  [[nodiscard]] virtual Result<bool> release(const lease::LeaseRef& ref, lease::Actor actor,
+  // From Rows::holds inside of a transaction only: the run's end is put down in the lock's row too.
+  [[nodiscard]] virtual Result<bool> release(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
                                              lease::RunEnd end, const std::string& attempt) = 0;
   virtual void prepare_release() noexcept {}
-  [[nodiscard]] virtual Result<bool> revoke(const lease::Key& key, lease::Token token,
+  // Counts one more acquisition under the lease, which is renewed for `ttl`. The token, when `ref` holds it.
+  [[nodiscard]] virtual Result<std::optional<lease::Token>> nest(const lease::LeaseRef& ref, Rows rows,
+                                                                 Micros ttl, const std::string& attempt) = 0;
+  // Counts one down, never below the holder's own. False when `ref` does not hold it.
+  [[nodiscard]] virtual Result<bool> unnest(const lease::LeaseRef& ref, Rows rows,
                                             const std::string& attempt) = 0;
-  [[nodiscard]] virtual Result<bool> free_now(const lease::Key& key, lease::Token token,
+  [[nodiscard]] virtual Result<bool> revoke(const lease::Key& key, lease::Token token, Rows rows,
+                                            const std::string& attempt) = 0;
+  [[nodiscard]] virtual Result<bool> free_now(const lease::Key& key, lease::Token token, Rows rows,
                                               const std::string& attempt) = 0;
 
+  // The lock's own row.
   [[nodiscard]] virtual Result<std::optional<lease::LockStatus>> look(const lease::Key& key,
                                                                       const std::string& attempt) = 0;
   [[nodiscard]] virtual Result<lease::Listing> list(const lease::Selection& selection,

@@ -34,8 +34,12 @@ enum Column : std::size_t {
   c_success_acquired,
   c_success_released,
   c_now,
+  c_mode,
+  c_slots,
+  c_slot,  // 0 in the lock's own row
+  c_intent_until,
 };
-static_assert(c_now + 1 == k_status_columns);
+static_assert(c_intent_until + 1 == k_status_columns);
 
 template <typename Number>
 Number parsed(const Field& field) {
@@ -47,6 +51,15 @@ Number parsed(const Field& field) {
 std::optional<lease::ServerTime> time(const Field& field) {
   if (!field) return std::nullopt;
   return lease::ServerTime{Micros{number(field)}};
+}
+
+lease::Sharing sharing(const Row& row) {
+  lease::Sharing found;
+  if (row[c_mode] == to_string(lease::Mode::shared)) found.mode = lease::Mode::shared;
+  if (row[c_mode] == to_string(lease::Mode::slot)) found.mode = lease::Mode::slot;
+  if (found.mode == lease::Mode::slot)
+    found.slots = static_cast<std::uint32_t>(unsigned_number(row[c_slots]));
+  return found;
 }
 
 std::optional<lease::PastRun> last_run(const Row& row) {
@@ -106,6 +119,9 @@ lease::LockStatus read_status(const Row& row) {
   status.last = last_run(row);
   status.last_success = last_success(row);
   status.server_time = lease::ServerTime{Micros{number(row[c_now])}};
+  status.sharing = sharing(row);
+  status.slot = static_cast<std::uint32_t>(unsigned_number(row[c_slot]));
+  status.intent_until = time(row[c_intent_until]);
   status.state = state_of(status);
   return status;
 }

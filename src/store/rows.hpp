@@ -15,7 +15,7 @@ namespace dblock::store {
 using Field = std::optional<std::string>;
 using Row = std::vector<Field>;
 
-inline constexpr std::size_t k_status_columns = 25;
+inline constexpr std::size_t k_status_columns = 29;
 
 // Numbers that are missing or make no sense (a table edited by hand) read as 0.
 [[nodiscard]] std::int64_t number(const Field& field);

@@ -1,8 +1,12 @@
 #include "store/table_lease_store.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/text.hpp"
+#include "lease/owner_id.hpp"
+#include "store/sharing.hpp"
+#include "store/together.hpp"
 
 namespace dblock::store {
 namespace {
@@ -11,6 +15,7 @@ using lease::AcquireOutcome;
 using lease::Conflict;
 using lease::ForceOutcome;
 using lease::ForceRefused;
+using lease::Key;
 using lease::Lease;
 using lease::LockStatus;
 using lease::NotOurs;
@@ -35,11 +40,32 @@ std::string attempt_to(std::string_view verb, const lease::Key& key) {
 }
 
 Lease granted(const lease::AcquireRequest& request, lease::Token token, BootTime sent_at, bool needs_proof) {
-  return Lease{request.key, request.owner, token, request.terms, sent_at, needs_proof};
+  return Lease{request.key, {}, request.owner, token, request.terms, sent_at, needs_proof};
+}
+
+// Where a lease is looked for first, and only there when its mode is known.
+Rows first_rows(const lease::LeaseRef& ref) {
+  return ref.mode.value_or(lease::Mode::exclusive) == lease::Mode::exclusive ? Rows::locks : Rows::holds;
 }
 
 std::unexpected<Error> not_settled(const std::string& attempt, std::string_view why) {
   return fail(Errc::unreachable, attempt + ": " + std::string(why) + "; try again");
+}
+
+// A lock that several hold is shown by its holders, each with the past that only the lock's own row knows.
+// Rows come by key, a lock's own row first.
+void show_by_holders(std::vector<LockStatus>& rows) {
+  std::vector<LockStatus> shown;
+  for (auto& row : rows) {
+    const bool of_last = !shown.empty() && shown.back().key == row.key;
+    if (row.slot > 0 && of_last) {
+      row.last = shown.back().last;
+      row.last_success = shown.back().last_success;
+      if (shown.back().slot == 0 && shown.back().owner.empty()) shown.pop_back();
+    }
+    shown.push_back(std::move(row));
+  }
+  rows = std::move(shown);
 }
 
 bool passed(const std::optional<lease::ServerTime>& limit, const LockStatus& status) {
@@ -76,6 +102,7 @@ Result<AcquireOutcome> TableLeaseStore::try_acquire(const lease::AcquireRequest&
   DBLOCK_CHECK(table_->ensure_open(attempt));
   // Any of the statements below may turn out to be the one that granted; the first send bounds them all.
   const BootTime sent_at = clock_.now();
+  if (!request.plain()) return take_together(*table_, request, sent_at, attempt);
   for (int round = 0; round < k_acquire_rounds; ++round) {
     DBLOCK_TRY(auto outcome, try_once(request, sent_at, attempt));
     if (outcome) return std::move(*outcome);
@@ -94,21 +121,44 @@ Result<std::optional<AcquireOutcome>> TableLeaseStore::try_once(const lease::Acq
     if (token) return granted(request, *token, sent_at, false);
     return std::nullopt;
   }
+  // Readers or holders of slots had it last: whether they are gone is more than one statement can tell.
+  if (seen->sharing.mode != lease::Mode::exclusive) return take_together(*table_, request, sent_at, attempt);
   // A proxy that replays statements reports 0 rows for a grant it made: the row tells (I5).
   if (seen->owner == request.owner.text) return granted(request, seen->token, sent_at, true);
   // Before the question who holds it: no end of a holder would change this answer.
   if (request.promises.once_per && seen->done_within(*request.promises.once_per))
     return lease::AlreadyDone{std::move(*seen)};
-  if (seen->state == lease::State::unknown || seen->grantable_at() > seen->server_time)
-    return Conflict{std::move(*seen)};
+  if (in_the_way(*seen)) return Conflict{std::move(*seen)};
   return std::nullopt;
+}
+
+Result<std::optional<Lease>> TableLeaseStore::nest(const lease::AcquireRequest& request) {
+  const Call call(*table_);
+  const std::string attempt = attempt_to("acquire", request.key);
+  DBLOCK_CHECK(table_->ensure_open(attempt));
+  return nest_together(*table_, request, clock_.now(), attempt);
+}
+
+Result<lease::Look> TableLeaseStore::look(const lease::AcquireRequest& request) {
+  const Call call(*table_);
+  const std::string attempt = attempt_to("look at", request.key);
+  DBLOCK_CHECK(table_->ensure_open(attempt));
+  if (!request.plain()) return look_together(*table_, request, attempt);
+  DBLOCK_TRY(auto seen, table_->look(request.key, attempt));
+  if (!seen) return lease::Look{};
+  if (seen->sharing.mode != lease::Mode::exclusive) return look_together(*table_, request, attempt);
+  using Kind = lease::Look::Kind;
+  const auto kind = [&] {
+    if (seen->owner == request.owner.text) return Kind::ours;
+    if (request.promises.once_per && seen->done_within(*request.promises.once_per)) return Kind::done;
+    return in_the_way(*seen) ? Kind::refused : Kind::free;
+  }();
+  return lease::Look{kind, std::move(seen)};
 }
 
 Result<std::optional<LockStatus>> TableLeaseStore::peek(const lease::Key& key) {
   const Call call(*table_);
-  const std::string attempt = attempt_to("look at", key);
-  DBLOCK_CHECK(table_->ensure_open(attempt));
-  return table_->look(key, attempt);
+  return row_where(key, attempt_to("look at", key), [](const LockStatus& row) { return !row.owner.empty(); });
 }
 
 Result<lease::RenewOutcome> TableLeaseStore::renew(const lease::LeaseRef& ref, lease::Actor actor,
@@ -116,12 +166,33 @@ Result<lease::RenewOutcome> TableLeaseStore::renew(const lease::LeaseRef& ref, l
   const Call call(*table_);
   const std::string attempt = attempt_to("renew", ref.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
+  std::optional<lease::RenewOutcome> first;
+  for (const Key& key : keys_of(ref.key, ref.also)) {
+    const lease::LeaseRef one{key, lease::outermost(ref.owner), ref.token, {}, ref.mode};
+    DBLOCK_TRY(auto outcome, renew_one(one, actor, ttl, attempt));
+    if (std::holds_alternative<NotOurs>(outcome)) return outcome;
+    if (!first) first = std::move(outcome);
+  }
+  return std::move(*first);
+}
+
+Result<lease::RenewOutcome> TableLeaseStore::renew_one(const lease::LeaseRef& ref, lease::Actor actor,
+                                                       std::optional<Micros> ttl,
+                                                       const std::string& attempt) {
   const BootTime sent_at = clock_.now();
-  DBLOCK_TRY(const auto renewal, table_->renew(ref, actor, ttl, attempt));
+  const Rows rows = first_rows(ref);
+  DBLOCK_TRY(auto renewal, table_->renew(ref, rows, actor, ttl, attempt));
+  std::optional<LockStatus> seen;
+  if (!renewal && !ref.mode) {
+    DBLOCK_TRY(seen, own_row(ref, attempt));
+    if (seen && seen->slot > 0) {
+      DBLOCK_TRY(renewal, table_->renew(ref, Rows::holds, actor, ttl, attempt));
+    }
+  }
   if (!renewal) return why_not(ref, actor, true, attempt);
   lease::Renewed renewed{sent_at, renewal->ttl, renewal->expires_at.value_or(lease::ServerTime{})};
   if (actor == lease::Actor::script && !renewal->expires_at) {
-    DBLOCK_TRY(const auto seen, table_->look(ref.key, attempt));
+    DBLOCK_TRY(seen, own_row(ref, attempt));
     if (!seen || seen->owner != ref.owner.text) return why_not(ref, actor, true, attempt);
     renewed.expires_at = seen->expires_at.value_or(lease::ServerTime{});
   }
@@ -133,14 +204,59 @@ Result<lease::ReleaseOutcome> TableLeaseStore::release(const lease::LeaseRef& re
   const Call call(*table_);
   const std::string attempt = attempt_to("release", ref.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
-  DBLOCK_TRY(const bool released, table_->release(ref, actor, end, attempt));
-  if (!released) return why_not(ref, actor, false, attempt);
+  if (lease::is_nested(ref.owner)) return unnest(ref, attempt);
+  const Rows rows = first_rows(ref);
+  if (rows == Rows::locks && ref.also.empty()) {
+    DBLOCK_TRY(const bool released, table_->release(ref, rows, actor, end, attempt));
+    if (released) return lease::Released{};
+    if (ref.mode) return why_not(ref, actor, false, attempt);
+    DBLOCK_TRY(const auto seen, own_row(ref, attempt));
+    if (!seen || seen->slot == 0) return why_not(ref, actor, false, attempt);
+  }
+  const bool alone = ref.mode == lease::Mode::exclusive;
+  DBLOCK_TRY(const auto missing,
+             release_together(*table_, ref, alone ? Rows::locks : Rows::holds, actor, end, attempt));
+  if (missing.empty()) return lease::Released{};
+  return why_not({missing.front(), ref.owner, ref.token, {}, ref.mode}, actor, false, attempt);
+}
+
+Result<lease::ReleaseOutcome> TableLeaseStore::unnest(const lease::LeaseRef& ref,
+                                                      const std::string& attempt) {
+  for (const Key& key : keys_of(ref.key, ref.also)) {
+    const lease::LeaseRef outer{key, lease::outermost(ref.owner), ref.token, {}, ref.mode};
+    DBLOCK_TRY(const bool counted, table_->unnest(outer, first_rows(outer), attempt));
+    if (!counted) return why_not(outer, lease::Actor::holder, false, attempt);
+  }
   return lease::Released{};
+}
+
+// The row of `ref` among all the rows of its lock; else the lock's own, or somebody's that is in the way.
+Result<std::optional<LockStatus>> TableLeaseStore::own_row(const lease::LeaseRef& ref,
+                                                           const std::string& attempt) {
+  return row_where(ref.key, attempt, [&ref](const LockStatus& row) {
+    return row.owner == ref.owner.text && (!ref.token || row.token == *ref.token);
+  });
+}
+
+Result<std::optional<LockStatus>> TableLeaseStore::row_where(
+    const Key& key, const std::string& attempt, const std::function<bool(const LockStatus&)>& wanted) {
+  DBLOCK_CHECK(table_->ensure_open(attempt));
+  DBLOCK_TRY(auto gate, table_->look(key, attempt));
+  if (!gate || wanted(*gate) || gate->sharing.mode == lease::Mode::exclusive) return gate;
+  DBLOCK_TRY(auto seen, table_->survey(key, false, attempt));
+  if (!seen) return std::nullopt;
+  for (auto& hold : seen->holds) {
+    if (!hold.owner.empty() && wanted(hold)) return std::move(hold);
+  }
+  for (auto& hold : seen->holds) {
+    if (!hold.owner.empty()) return std::move(hold);
+  }
+  return std::move(seen->gate);
 }
 
 Result<NotOurs> TableLeaseStore::why_not(const lease::LeaseRef& ref, lease::Actor actor, bool renewing,
                                          const std::string& attempt) {
-  DBLOCK_TRY(auto seen, table_->look(ref.key, attempt));
+  DBLOCK_TRY(auto seen, own_row(ref, attempt));
   if (!seen) return NotOurs{NotOursWhy::absent, std::nullopt};
   const auto because = [&seen](NotOursWhy why) { return NotOurs{why, std::move(seen)}; };
   if (seen->owner.empty()) return because(NotOursWhy::free);
@@ -166,18 +282,23 @@ Result<ForceOutcome> TableLeaseStore::force(Force how, const lease::Key& key, le
                                             const std::string& attempt) {
   const Call call(*table_);
   DBLOCK_CHECK(table_->ensure_open(attempt));
+  const auto look = [&] {
+    return row_where(key, attempt,
+                     [token](const LockStatus& row) { return !row.owner.empty() && row.token == token; });
+  };
   // Looked at before, so that the report names the holder who is affected and not a successor.
-  DBLOCK_TRY(auto before, table_->look(key, attempt));
+  DBLOCK_TRY(auto before, look());
   using Why = ForceRefused::Why;
   if (!before || before->owner.empty()) return ForceRefused{Why::not_held, std::move(before)};
   if (before->token != token) return ForceRefused{Why::wrong_token, std::move(before)};
-  DBLOCK_TRY(const bool changed, how == Force::revoke ? table_->revoke(key, token, attempt)
-                                                      : table_->free_now(key, token, attempt));
+  const Rows rows = before->slot > 0 ? Rows::holds : Rows::locks;
+  DBLOCK_TRY(const bool changed, how == Force::revoke ? table_->revoke(key, token, rows, attempt)
+                                                      : table_->free_now(key, token, rows, attempt));
   if (changed) {
     if (how == Force::revoke && !before->revoked_at) before->revoked_at = before->server_time;
     return lease::Revoked{std::move(*before)};
   }
-  DBLOCK_TRY(auto after, table_->look(key, attempt));
+  DBLOCK_TRY(auto after, look());
   if (!after || after->owner.empty()) return ForceRefused{Why::not_held, std::move(after)};
   if (after->token != token) return ForceRefused{Why::wrong_token, std::move(after)};
   if (how == Force::free_now) return ForceRefused{Why::fresh_heartbeat, std::move(after)};
@@ -188,7 +309,9 @@ Result<lease::Listing> TableLeaseStore::list(const lease::Selection& selection) 
   const Call call(*table_);
   const std::string attempt = "cannot list locks";
   DBLOCK_CHECK(table_->ensure_open(attempt));
-  return table_->list(selection, attempt);
+  DBLOCK_TRY(auto listing, table_->list(selection, attempt));
+  show_by_holders(listing.locks);
+  return listing;
 }
 
 Result<lease::ReapReport> TableLeaseStore::reap(const lease::ReapRequest& request) {

@@ -2,6 +2,7 @@
 // database.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,8 @@ class TableLeaseStore final : public lease::LeaseStore {
   Result<void> connect() override;
   Result<lease::AcquireOutcome> try_acquire(const lease::AcquireRequest& request) override;
   Result<std::optional<lease::LockStatus>> peek(const lease::Key& key) override;
+  Result<std::optional<lease::Lease>> nest(const lease::AcquireRequest& request) override;
+  Result<lease::Look> look(const lease::AcquireRequest& request) override;
   Result<lease::RenewOutcome> renew(const lease::LeaseRef& ref, lease::Actor actor,
                                     std::optional<Micros> ttl) override;
   Result<lease::ReleaseOutcome> release(const lease::LeaseRef& ref, lease::Actor actor,
@@ -38,6 +41,14 @@ class TableLeaseStore final : public lease::LeaseStore {
   [[nodiscard]] Result<std::optional<lease::AcquireOutcome>> try_once(const lease::AcquireRequest& request,
                                                                       BootTime sent_at,
                                                                       const std::string& attempt);
+  [[nodiscard]] Result<lease::RenewOutcome> renew_one(const lease::LeaseRef& ref, lease::Actor actor,
+                                                      std::optional<Micros> ttl, const std::string& attempt);
+  [[nodiscard]] Result<lease::ReleaseOutcome> unnest(const lease::LeaseRef& ref, const std::string& attempt);
+  [[nodiscard]] Result<std::optional<lease::LockStatus>> own_row(const lease::LeaseRef& ref,
+                                                                 const std::string& attempt);
+  [[nodiscard]] Result<std::optional<lease::LockStatus>> row_where(
+      const lease::Key& key, const std::string& attempt,
+      const std::function<bool(const lease::LockStatus&)>& wanted);
   // Why a renewal or release matched no row. An error when the row gives no reason.
   [[nodiscard]] Result<lease::NotOurs> why_not(const lease::LeaseRef& ref, lease::Actor actor, bool renewing,
                                                const std::string& attempt);

@@ -1,113 +1,13 @@
-#include "contract/lease_store_suite.hpp"
-
 #include <algorithm>
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <thread>
-#include <vector>
 
-#define STORE_CASE(sentence) TEST_CASE(DBLOCK_STORE_NAME ": " sentence)
+#include "contract/store_fixture.hpp"
 
 namespace dblock::contract {
 namespace {
 
-using namespace std::chrono_literals;
-using namespace lease;
-
 SystemClock the_clock;
-
-Key key(std::string_view bytes) {
-  return *Key::parse(bytes);
-}
-
-AcquireRequest asks(std::string_view name, std::string owner, Kind kind = Kind::run, Micros ttl = 60s,
-                    Micros margin = 1s) {
-  Terms terms{ttl, margin, std::nullopt};
-  if (kind == Kind::run) terms.heartbeat = ttl / 6;
-  return {key(name), {std::move(owner)}, kind, terms, {"host", 4711, "user", "job", "note"}};
-}
-
-struct Fixture {
-  std::unique_ptr<StoreUnderTest> under_test = make_store_under_test();
-  std::unique_ptr<LeaseStore> store = under_test->open();
-
-  AcquireOutcome acquire(const AcquireRequest& request) {
-    auto outcome = store->try_acquire(request);
-    if (!outcome) FAIL(outcome.error().message);
-    return std::move(*outcome);
-  }
-  Lease grant(const AcquireRequest& request) {
-    auto outcome = acquire(request);
-    REQUIRE(std::holds_alternative<Lease>(outcome));
-    return std::get<Lease>(outcome);
-  }
-  Conflict conflict(const AcquireRequest& request) {
-    auto outcome = acquire(request);
-    REQUIRE(std::holds_alternative<Conflict>(outcome));
-    return std::get<Conflict>(outcome);
-  }
-  LockStatus row(std::string_view name) {
-    auto seen = store->peek(key(name));
-    if (!seen) FAIL(seen.error().message);
-    REQUIRE(seen->has_value());
-    return **seen;
-  }
-  RenewOutcome renew(const LeaseRef& ref, Actor actor = Actor::holder, std::optional<Micros> ttl = {}) {
-    auto outcome = store->renew(ref, actor, ttl);
-    if (!outcome) FAIL(outcome.error().message);
-    return std::move(*outcome);
-  }
-  ReleaseOutcome release(const LeaseRef& ref, Actor actor = Actor::holder, RunEnd end = {}) {
-    auto outcome = store->release(ref, actor, end);
-    if (!outcome) FAIL(outcome.error().message);
-    return std::move(*outcome);
-  }
-  ForceOutcome revoke(std::string_view name, Token token) {
-    auto outcome = store->revoke(key(name), token);
-    if (!outcome) FAIL(outcome.error().message);
-    return std::move(*outcome);
-  }
-  ForceOutcome free_now(std::string_view name, Token token) {
-    auto outcome = store->free_now(key(name), token);
-    if (!outcome) FAIL(outcome.error().message);
-    return std::move(*outcome);
-  }
-  std::vector<std::string> listed(const Selection& selection) {
-    auto listing = store->list(selection);
-    if (!listing) FAIL(listing.error().message);
-    CHECK(listing->server_time.since_epoch > Micros{0});
-    std::vector<std::string> keys;
-    for (const auto& lock : listing->locks) keys.push_back(lock.key);
-    return keys;
-  }
-  ReapReport reap(bool dry_run, Micros forget_after = 24h) {
-    auto report = store->reap({dry_run, forget_after});
-    if (!report) FAIL(report.error().message);
-    return std::move(*report);
-  }
-};
-
-LeaseRef ref(const Lease& lease) {
-  return {lease.key, lease.owner, lease.token};
-}
-
-template <typename Outcome>
-NotOursWhy why(const Outcome& outcome) {
-  REQUIRE(std::holds_alternative<NotOurs>(outcome));
-  return std::get<NotOurs>(outcome).why;
-}
-
-ForceRefused::Why refused(const ForceOutcome& outcome) {
-  REQUIRE(std::holds_alternative<ForceRefused>(outcome));
-  return std::get<ForceRefused>(outcome).why;
-}
-
-bool renewed(const RenewOutcome& outcome) {
-  return std::holds_alternative<Renewed>(outcome);
-}
-bool released(const ReleaseOutcome& outcome) {
-  return std::holds_alternative<Released>(outcome);
-}
 
 // Everything that says who holds the row until when.
 void check_untouched(const LockStatus& before, const LockStatus& after) {

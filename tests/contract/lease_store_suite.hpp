@@ -1,8 +1,9 @@
-// The contract of lease/store.hpp as test cases (lease_store_suite.cpp), for every backend. A backend joins
-// with one source that defines make_store_under_test() and one executable that also compiles
-// lease_store_suite.cpp with -DDBLOCK_STORE_NAME="…" (see CMakeLists.txt).
+// The contract of lease/store.hpp as test cases (lease_store_suite.cpp, sharing_suite.cpp), for every
+// backend. A backend joins with one source that defines make_store_under_test() and one executable that also
+// compiles them with -DDBLOCK_STORE_NAME="…" (see CMakeLists.txt).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -21,8 +22,11 @@ class StoreUnderTest {
   // A session of its own on the store.
   [[nodiscard]] virtual std::unique_ptr<lease::LeaseStore> open() = 0;
 
-  // Makes the row look as if everything in it had happened `by` earlier; with_token: the token as well.
+  // Makes the lock's row, and those of its holds, look as if everything in them had happened `by` earlier;
+  // with_token: the tokens as well.
   virtual void age(const std::string& key, Micros by, bool with_token) = 0;
+  // The same for one hold alone.
+  virtual void age_hold(const std::string& key, std::uint32_t slot, Micros by) = 0;
   enum class Promise { hold_until, keep_until };
   virtual void set_promise(const std::string& key, Promise which, Micros from_now) = 0;
   virtual void delete_row(const std::string& key) = 0;

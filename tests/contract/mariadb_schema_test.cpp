@@ -72,6 +72,25 @@ TEST_CASE("mariadb: a migration that died half-way is finished by the next") {
   CHECK(t.open()->connect());
 }
 
+TEST_CASE("mariadb: migrating again what is there does no harm, and leases go on") {
+  MariadbUnderTest t;
+  const auto store = t.open();
+  const auto granted = store->try_acquire(request_for("k", "owner"));
+  REQUIRE(granted);
+  t.database().sql("DELETE FROM dblock_migration WHERE version>2");
+  const auto applied = t.admin()->apply();
+  REQUIRE(applied);
+  CHECK(applied->size() == store::mariadb::schema_version() - 2);
+  t.database().sql("DROP TABLE dblock_hold");
+  t.database().sql("ALTER TABLE dblock_lock DROP COLUMN mode,DROP COLUMN slots,DROP COLUMN intent_until");
+  t.database().sql("DELETE FROM dblock_migration WHERE version>2");
+  REQUIRE(t.admin()->apply());
+  const auto& lease = std::get<Lease>(*granted);
+  const auto renewed = t.open()->renew(ref_to(lease), Actor::holder, std::nullopt);
+  REQUIRE(renewed);
+  CHECK(std::holds_alternative<Renewed>(*renewed));
+}
+
 TEST_CASE("mariadb: a missing, empty, older or newer schema is refused with the way out") {
   MariadbUnderTest t(test::shared_server(), false);
   CHECK(refusal(t).message.find("dblock migrate") != std::string::npos);
@@ -112,11 +131,16 @@ TEST_CASE("mariadb: the printed grants are enough for everything but migrating")
   CHECK(store->renew(ref, Actor::holder, std::nullopt));
   CHECK(store->revoke(lease.key, lease.token));
   CHECK(store->release(ref, Actor::holder, {}));
+  auto reader = request_for("k", "reader");
+  reader.sharing.mode = Mode::shared;
+  const auto shared = store->try_acquire(reader);
+  if (!shared) FAIL(shared.error().message);
+  CHECK(store->release(ref_to(std::get<Lease>(*shared)), Actor::holder, {}));
   CHECK(store->list({{}, {}, false}));
   t.age("k", std::chrono::hours{1000}, true);
   const auto reaped = store->reap({false, std::chrono::hours{48}});
   REQUIRE(reaped);
-  CHECK(reaped->forgotten == 1);
+  CHECK(reaped->forgotten == 2);
 
   const auto status = store::open_schema(settings_of(url), {})->status();
   CHECK(status);

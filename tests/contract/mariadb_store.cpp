@@ -12,6 +12,17 @@ std::string shifted(const std::string& column, Micros by) {
   return column + "=" + column + "-INTERVAL " + std::to_string(by.count()) + " MICROSECOND";
 }
 
+// Every time that a row of either table has, as much earlier.
+std::string earlier(Micros by) {
+  std::string set;
+  for (const auto* const column :
+       {"create_time", "update_time", "expire_time", "hold_until", "keep_until", "revoke_time", "idle_since",
+        "last_acquired_at", "last_released_at", "success_acquired_at", "success_released_at"}) {
+    set += (set.empty() ? "" : ",") + shifted(column, by);
+  }
+  return set;
+}
+
 }  // namespace
 
 store::Settings settings_of(const std::string& url) {
@@ -25,7 +36,8 @@ store::Settings settings_of(const std::string& url) {
 
 lease::AcquireRequest request_for(const std::string& key, const std::string& owner) {
   using namespace std::chrono_literals;
-  return {*lease::Key::parse(key), {owner}, lease::Kind::run, {60s, 1s, 10s}, {"host", 1, "user", "job", ""}};
+  return {*lease::Key::parse(key),       {}, {owner}, lease::Kind::run, {60s, 1s, 10s},
+          {"host", 1, "user", "job", ""}};
 }
 
 MariadbUnderTest::MariadbUnderTest(const test::ServerAddress& server, bool migrated)
@@ -51,14 +63,14 @@ std::string MariadbUnderTest::where(const std::string& key) const {
 }
 
 void MariadbUnderTest::age(const std::string& key, Micros by, bool with_token) {
-  std::string set;
-  for (const auto* const column :
-       {"create_time", "update_time", "expire_time", "hold_until", "keep_until", "revoke_time", "idle_since",
-        "last_acquired_at", "last_released_at", "success_acquired_at", "success_released_at"}) {
-    set += (set.empty() ? "" : ",") + shifted(column, by);
-  }
+  std::string set = earlier(by);
   if (with_token) set += ",token=token-(" + std::to_string(by.count()) + ")";
-  database_.sql("UPDATE dblock_lock SET " + set + where(key));
+  database_.sql("UPDATE dblock_lock SET " + set + "," + shifted("intent_until", by) + where(key));
+  database_.sql("UPDATE dblock_hold SET " + set + where(key));
+}
+
+void MariadbUnderTest::age_hold(const std::string& key, std::uint32_t slot, Micros by) {
+  database_.sql("UPDATE dblock_hold SET " + earlier(by) + where(key) + " AND slot=" + std::to_string(slot));
 }
 
 void MariadbUnderTest::set_promise(const std::string& key, Promise which, Micros from_now) {
@@ -68,6 +80,7 @@ void MariadbUnderTest::set_promise(const std::string& key, Promise which, Micros
 }
 
 void MariadbUnderTest::delete_row(const std::string& key) {
+  database_.sql("DELETE FROM dblock_hold" + where(key));
   database_.sql("DELETE FROM dblock_lock" + where(key));
 }
 

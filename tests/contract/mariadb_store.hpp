@@ -17,6 +17,7 @@ class MariadbUnderTest final : public StoreUnderTest {
 
   std::unique_ptr<lease::LeaseStore> open() override { return open_at(database_.url()); }
   void age(const std::string& key, Micros by, bool with_token) override;
+  void age_hold(const std::string& key, std::uint32_t slot, Micros by) override;
   void set_promise(const std::string& key, Promise which, Micros from_now) override;
   void delete_row(const std::string& key) override;
 

@@ -19,7 +19,7 @@ using namespace lease;
 SystemClock the_clock;
 
 AcquireRequest asks(const std::string& name, const std::string& owner) {
-  return {*Key::parse(name), {owner}, Kind::run, {60s, 3s, 10s}, {"host", 1, "user", "job", ""}};
+  return {*Key::parse(name), {}, {owner}, Kind::run, {60s, 3s, 10s}, {"host", 1, "user", "job", ""}};
 }
 
 Error refusal(const SqliteUnderTest& t) {
@@ -97,6 +97,9 @@ TEST_CASE("sqlite: many connections that make the store at once make one") {
 TEST_CASE("sqlite: a store of an older version is migrated by its first use, with who holds what") {
   SqliteUnderTest t;
   REQUIRE(t.open()->try_acquire(asks("k", "owner-1")));
+  t.sql("DROP TABLE dblock_hold");
+  for (const std::string column : {"mode", "slots", "intent_until"})
+    t.sql("ALTER TABLE dblock_lock DROP COLUMN " + column);
   t.sql("CREATE INDEX dblock_lock_expiry ON dblock_lock (expire_time) WHERE expire_time IS NOT NULL");
   t.sql("CREATE INDEX dblock_lock_idle ON dblock_lock (idle_since) WHERE idle_since IS NOT NULL");
   t.sql("DELETE FROM dblock_migration WHERE version>1");

@@ -11,6 +11,18 @@ std::string is(const std::string& key) {
   return " WHERE lock_key='" + quoted + "'";
 }
 
+// Every time a row of either table has, as much earlier.
+std::string earlier(Micros by) {
+  const std::string length = std::to_string(by.count());
+  std::string set;
+  for (const std::string column :
+       {"create_time", "update_time", "expire_time", "hold_until", "keep_until", "revoke_time", "idle_since",
+        "last_acquired_at", "last_released_at", "success_acquired_at", "success_released_at"}) {
+    set += (set.empty() ? "" : ",") + column + "=" + column + "-(" + length + ")";
+  }
+  return set;
+}
+
 }  // namespace
 
 std::unique_ptr<lease::LeaseStore> SqliteUnderTest::open_with(Clock& clock,
@@ -25,15 +37,14 @@ std::unique_ptr<store::SchemaAdmin> SqliteUnderTest::admin() const {
 }
 
 void SqliteUnderTest::age(const std::string& key, Micros by, bool with_token) {
-  const std::string length = std::to_string(by.count());
-  std::string set;
-  for (const std::string column :
-       {"create_time", "update_time", "expire_time", "hold_until", "keep_until", "revoke_time", "idle_since",
-        "last_acquired_at", "last_released_at", "success_acquired_at", "success_released_at"}) {
-    set += (set.empty() ? "" : ",") + column + "=" + column + "-(" + length + ")";
-  }
-  if (with_token) set += ",token=token-(" + length + ")";
-  sql("UPDATE dblock_lock SET " + set + is(key));
+  const std::string length = "-(" + std::to_string(by.count()) + ")";
+  const std::string set = earlier(by) + (with_token ? ",token=token" + length : "");
+  sql("UPDATE dblock_lock SET " + set + ",intent_until=intent_until" + length + is(key));
+  sql("UPDATE dblock_hold SET " + set + is(key));
+}
+
+void SqliteUnderTest::age_hold(const std::string& key, std::uint32_t slot, Micros by) {
+  sql("UPDATE dblock_hold SET " + earlier(by) + is(key) + " AND slot=" + std::to_string(slot));
 }
 
 void SqliteUnderTest::set_promise(const std::string& key, Promise which, Micros from_now) {
@@ -47,7 +58,8 @@ void SqliteUnderTest::delete_row(const std::string& key) {
 }
 
 void SqliteUnderTest::reboot(const std::string& key) const {
-  sql("UPDATE dblock_lock SET boot_id='00000000-0000-4000-8000-000000000000'" + is(key));
+  for (const std::string table : {"dblock_lock", "dblock_hold"})
+    sql("UPDATE " + table + " SET boot_id='00000000-0000-4000-8000-000000000000'" + is(key));
 }
 
 std::unique_ptr<StoreUnderTest> make_store_under_test() {

@@ -17,6 +17,7 @@ class SqliteUnderTest final : public StoreUnderTest {
 
   std::unique_ptr<lease::LeaseStore> open() override { return open_with(clock_); }
   void age(const std::string& key, Micros by, bool with_token) override;
+  void age_hold(const std::string& key, std::uint32_t slot, Micros by) override;
   void set_promise(const std::string& key, Promise which, Micros from_now) override;
   void delete_row(const std::string& key) override;
   [[nodiscard]] Micros clock_jitter() const override { return std::chrono::milliseconds(1); }
@@ -28,7 +29,7 @@ class SqliteUnderTest final : public StoreUnderTest {
   std::vector<test::Row> sql(const std::string& query) const { return test::sqlite_sql(path(), query); }
   std::string value(const std::string& query) const { return test::sqlite_value(path(), query); }
 
-  // Makes the row one that a process of an earlier boot of this host left.
+  // Makes the lock's rows such as processes of an earlier boot of this host left.
   void reboot(const std::string& key) const;
 
  private:

@@ -14,7 +14,7 @@ Key key(std::string_view bytes) {
 }
 
 AcquireRequest asks(std::string owner) {
-  return {key("k"), {std::move(owner)}, Kind::run, {60s, 3s, 10s}, {"host", 1, "user", "job", ""}};
+  return {key("k"), {}, {std::move(owner)}, Kind::run, {60s, 3s, 10s}, {"host", 1, "user", "job", ""}};
 }
 
 // A boot clock some time away from the real one: what another process reads later, or a broken test would.
@@ -38,6 +38,12 @@ Lease grant(LeaseStore& store, const AcquireRequest& request) {
   return std::get<Lease>(*outcome);
 }
 
+AcquireRequest shares(std::string owner, Sharing sharing = {Mode::shared, 1}) {
+  auto request = asks(std::move(owner));
+  request.sharing = sharing;
+  return request;
+}
+
 bool refused(LeaseStore& store, const AcquireRequest& request) {
   auto outcome = store.try_acquire(request);
   if (!outcome) FAIL(outcome.error().message);
@@ -55,8 +61,12 @@ LockStatus row(LeaseStore& store) {
 // another time line; the boot clock says the same as before.
 void step_wall_clock(const SqliteUnderTest& t, Micros step) {
   const std::string by = std::to_string(step.count());
-  t.sql("UPDATE dblock_lock SET boot_offset_us=boot_offset_us-(" + by + "),create_time=create_time-(" + by +
-        "),update_time=update_time-(" + by + "),expire_time=expire_time-(" + by + ")");
+  const auto step_in = [&](const std::string& table, const std::string& more) {
+    t.sql("UPDATE " + table + " SET boot_offset_us=boot_offset_us-(" + by + "),create_time=create_time-(" +
+          by + "),update_time=update_time-(" + by + "),expire_time=expire_time-(" + by + ")" + more);
+  };
+  step_in("dblock_lock", ",intent_until=intent_until-(" + by + ")");
+  step_in("dblock_hold", "");
 }
 
 }  // namespace
@@ -233,6 +243,67 @@ TEST_CASE("sqlite: a forgotten key's tokens go on above the forgotten ones whate
   t.sql("UPDATE dblock_state SET token_floor=" + token);
   const Lease next = grant(*store, asks("owner-2"));
   CHECK(next.token.value == std::stoull(token) + 1);
+}
+
+TEST_CASE("sqlite: a key is added above the forgotten tokens for readers, slots and several keys too") {
+  SqliteUnderTest t;
+  auto store = t.open();
+  REQUIRE(store->connect());
+  const auto floor =
+      std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch()) + 20 * 24h;
+  t.sql("UPDATE dblock_state SET token_floor=" + std::to_string(floor.count()));
+  auto request = shares("owner");
+  SECTION("readers") {}
+  SECTION("slots") {
+    request.sharing = {Mode::slot, 2};
+  }
+  SECTION("several keys") {
+    request.sharing = {};
+    request.also = {key("l")};
+  }
+  CHECK(grant(*store, request).token.value == static_cast<std::uint64_t>(floor.count()) + 1);
+}
+
+TEST_CASE("sqlite: holds of another boot are over at once, for writers, slots and reaping") {
+  SqliteUnderTest t;
+  auto store = t.open();
+  const Sharing sharing = GENERATE(Sharing{Mode::shared, 1}, Sharing{Mode::slot, 1});
+  const Lease old = grant(*store, shares("owner-1", sharing));
+  t.reboot("k");
+  auto renewed = store->renew(ref_to(old), Actor::holder, std::nullopt);
+  REQUIRE(renewed);
+  CHECK(std::holds_alternative<NotOurs>(*renewed));
+  SECTION("by a writer") {
+    CHECK(grant(*store, asks("owner-2")).token > old.token);
+  }
+  SECTION("by another of its kind") {
+    CHECK(grant(*store, shares("owner-2", sharing)).token > old.token);
+  }
+  SECTION("by reaping") {
+    auto report = store->reap({false, 24h});
+    REQUIRE(report);
+    REQUIRE(report->abandoned.size() == 1);
+    CHECK(report->abandoned.front().owner == "owner-1");
+    CHECK(row(*store).state == State::free);
+  }
+}
+
+TEST_CASE("sqlite: no step of the wall clock ends a hold or makes a waiting writer's turn longer") {
+  SqliteUnderTest t;
+  auto store = t.open();
+  const Micros step = GENERATE(Micros{-24h}, Micros{24h});
+  const Lease lease = grant(*store, shares("reader-1"));
+  auto writer = asks("writer");
+  writer.waits = true;
+  CHECK(refused(*store, writer));
+  step_wall_clock(t, step);
+  CHECK(refused(*store, asks("writer-2")));
+  CHECK(refused(*store, shares("reader-2")));
+  t.age("k", 2s, false);
+  grant(*store, shares("reader-2"));
+  auto renewed = store->renew(ref_to(lease), Actor::holder, std::nullopt);
+  REQUIRE(renewed);
+  CHECK(std::holds_alternative<Renewed>(*renewed));
 }
 
 }  // namespace dblock::contract

@@ -100,9 +100,12 @@ TEST_CASE("unknown options are refused with a suggestion") {
   usage_error({"--nonsense", "run", "--key", "k", "true"});
 }
 
-TEST_CASE("options that other issues will bring are unknown until then") {
-  for (const char* option : {"--shared", "--no-reentrant"}) usage_error_of_run({option});
-  usage_error_of_run({"--slots", "2"});
+TEST_CASE("kinds of sharing that contradict each other are refused") {
+  usage_error_of_run({"--slots", "0"});
+  usage_error_of_run({"--slots", "-1"});
+  CHECK(says(usage_error_of_run({"--slots", "2", "--shared"}), "--shared"));
+  CHECK(says(usage_error_of_run({"--shared", "--exclusive"}), "choose one"));
+  usage_error({"acquire", "--key", "k", "--ttl", "5s", "--slots", "2", "--shared"});
 }
 
 TEST_CASE("unknown subcommands are refused with a suggestion") {

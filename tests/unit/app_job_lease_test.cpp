@@ -13,11 +13,12 @@ using namespace std::chrono_literals;
 using Calls = std::vector<std::string>;
 
 lease::AcquireRequest make_request() {
-  return {*lease::Key::parse("k"), lease::OwnerId{"me"}, lease::Kind::acquire, {60s, 3s, {}}, {}};
+  return {*lease::Key::parse("k"), {}, lease::OwnerId{"me"}, lease::Kind::acquire, {60s, 3s, {}}, {}};
 }
 
 Result<lease::AcquireOutcome> grant(const lease::AcquireRequest& request) {
-  return lease::Lease{request.key, request.owner, lease::Token{8}, request.terms, BootClock::now(), false};
+  return lease::Lease{request.key,      {},   request.owner, lease::Token{8}, request.terms,
+                      BootClock::now(), false};
 }
 
 // A lease taken and given back again; what was called, in order.

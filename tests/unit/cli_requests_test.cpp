@@ -171,11 +171,51 @@ TEST_CASE("a shell command and a command exclude each other when both are typed"
   CHECK_FALSE(world.request<app::RunRequest>({"run", "-k", "a", "true"}).shell_command.has_value());
 }
 
+TEST_CASE("several keys come sorted and each once") {
+  World world;
+  const auto request =
+      world.request<app::RunRequest>({"run", "-k", "c", "-k", "a", "-k", "b", "-k", "a", "true"});
+  CHECK(request.key.bytes() == "a");
+  REQUIRE(request.also.size() == 2);
+  CHECK(request.also[0].bytes() == "b");
+  CHECK(request.also[1].bytes() == "c");
+  CHECK(world.request<app::RunRequest>({"run", "-k", "c", "true"}).also.empty());
+}
+
+TEST_CASE("slots, readers and the one holder exclude each other, and the stronger word wins") {
+  using lease::Mode;
+  using lease::Sharing;
+  World world;
+  const auto sharing = [&world](std::vector<std::string> words) {
+    words.insert(words.begin(), {"run", "-k", "a"});
+    words.emplace_back("true");
+    return world.request<app::RunRequest>(words).sharing;
+  };
+  CHECK(sharing({}) == Sharing{});
+  CHECK(sharing({"-x"}) == Sharing{});
+  CHECK(sharing({"--slots", "1"}) == Sharing{});
+  CHECK(sharing({"-s"}) == Sharing{Mode::shared, 1});
+  CHECK(sharing({"--slots", "3"}) == Sharing{Mode::slot, 3});
+  world.set("DBLOCK_SLOTS", "4");
+  CHECK(sharing({}) == Sharing{Mode::slot, 4});
+  CHECK(sharing({"--shared"}) == Sharing{Mode::shared, 1});
+  CHECK(sharing({"--exclusive"}) == Sharing{});
+  CHECK_THAT(usage_error({"run", "-k", "a", "--slots", "0", "true"}), Catch::Contains("at least 1"));
+  CHECK_THAT(usage_error({"run", "-k", "a", "--slots", "-1", "true"}), Catch::Contains("whole number"));
+  CHECK_THAT(usage_error({"run", "-k", "a", "--slots", "2", "-s", "true"}), Catch::Contains("choose one"));
+  CHECK_THAT(usage_error({"run", "-k", "a", "--slots", "1", "-s", "true"}), Catch::Contains("choose one"));
+  CHECK_THAT(usage_error({"run", "-k", "a", "-x", "-s", "true"}), Catch::Contains("choose one"));
+  CHECK_THAT(usage_error({"acquire", "-k", "a", "--ttl", "5s", "--slots", "2", "-s"}),
+             Catch::Contains("choose one"));
+}
+
 TEST_CASE("run refuses what makes no sense") {
   CHECK_THAT(usage_error({"run", "-k", "a"}), Catch::Contains("command"));
   CHECK_THAT(usage_error({"run", "-k", "a", "--"}), Catch::Contains("command"));
   CHECK_THAT(usage_error({"run", "true"}), Catch::Contains("--key"));
-  CHECK_THAT(usage_error({"run", "-k", "a", "-k", "b", "true"}), Catch::Contains("several keys"));
+  CHECK_THAT(usage_error({"acquire", "-k", "a", "-k", "b", "--ttl", "5s"}), Catch::Contains("one key"));
+  CHECK_THAT(usage_error({"run", "-k", "a", "-k", "b", "--slots", "2", "true"}),
+             Catch::Contains("one --key"));
   CHECK_THAT(usage_error({"run", "-k", "", "true"}), Catch::StartsWith("--key: "));
   CHECK_THAT(usage_error({"run", "-k", "a", "-w", "10", "true"}), Catch::Contains("write 10s"));
   CHECK_THAT(usage_error({"run", "-k", "a", "-E", "256", "true"}), Catch::Contains("255"));

@@ -14,7 +14,7 @@ using test::FakeStore;
 constexpr Micros k_ttl = 60s;
 
 AcquireRequest make_request() {
-  return {*Key::parse("k"), OwnerId{"me"}, Kind::run, Terms{k_ttl, 3s, 10s}, Holder{}};
+  return {*Key::parse("k"), {}, OwnerId{"me"}, Kind::run, Terms{k_ttl, 3s, 10s}, Holder{}};
 }
 
 LockStatus row_of(const std::string& owner, Micros left) {
@@ -39,7 +39,7 @@ struct Bench {
   }
   FakeStore::Acquire grants() {
     return [this](const AcquireRequest& r) -> Result<AcquireOutcome> {
-      return Lease{r.key, r.owner, Token{8}, r.terms, clock.now(), false};
+      return Lease{r.key, {}, r.owner, Token{8}, r.terms, clock.now(), false};
     };
   }
   static FakeStore::Acquire refuses() {
@@ -340,7 +340,7 @@ TEST_CASE("a process held up for its whole TTL after the grant does not rely on 
   b.store.acquires = {[&](const AcquireRequest& r) -> Result<AcquireOutcome> {
     const BootTime sent = b.clock.now();
     b.clock.tick(k_ttl);
-    return Lease{r.key, r.owner, Token{8}, r.terms, sent, false};
+    return Lease{r.key, {}, r.owner, Token{8}, r.terms, sent, false};
   }};
   const auto outcome = b.go(Micros{0});
   REQUIRE_FALSE(outcome);

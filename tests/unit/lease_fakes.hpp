@@ -59,6 +59,19 @@ class FakeStore final : public lease::LeaseStore {
     calls.emplace_back("peek");
     return next(peeks)();
   }
+  // As a peek, judged as an exclusive request of one key has to.
+  Result<lease::Look> look(const lease::AcquireRequest& request) override {
+    auto seen = peek(request.key);
+    if (!seen) return std::unexpected(seen.error());
+    if (!*seen) return lease::Look{};
+    using Kind = lease::Look::Kind;
+    const auto& row = **seen;
+    const auto& once_per = request.promises.once_per;
+    Kind kind = row.grantable_at() > row.server_time ? Kind::refused : Kind::free;
+    if (once_per && row.done_within(*once_per)) kind = Kind::done;
+    if (row.owner == request.owner.text) kind = Kind::ours;
+    return lease::Look{kind, row};
+  }
   Result<lease::RenewOutcome> renew(const lease::LeaseRef&, lease::Actor, std::optional<Micros>) override {
     calls.emplace_back("renew");
     return next(renews)();

@@ -21,7 +21,7 @@ struct Bench {
   FakeStore store;
   WakeEvent stop;
   Timing timing = make();
-  Lease lease{*Key::parse("k"), OwnerId{"me"}, Token{1}, timing.terms(), clock.now(), false};
+  Lease lease{*Key::parse("k"), {}, OwnerId{"me"}, Token{1}, timing.terms(), clock.now(), false};
   std::vector<BootTime> renewed;
   std::vector<NotOursWhy> lost;
   int troubles = 0;
@@ -113,7 +113,7 @@ TEST_CASE("the heartbeat ends promptly when another thread stops it", "[tsan]") 
   FakeStore store;
   WakeEvent stop;
   const Timing timing = *make_timing({.ttl = 1s});
-  const Lease lease{*Key::parse("k"), OwnerId{"me"}, Token{1}, timing.terms(), clock.now(), false};
+  const Lease lease{*Key::parse("k"), {}, OwnerId{"me"}, Token{1}, timing.terms(), clock.now(), false};
   std::atomic<int> renewals = 0;
   store.renews = {[&]() -> Result<RenewOutcome> { return Renewed{clock.now(), timing.ttl, {}}; }};
   const HeartbeatObserver observer{

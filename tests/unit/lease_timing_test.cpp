@@ -2,6 +2,7 @@
 #include <set>
 
 #include "lease/backoff.hpp"
+#include "lease/held.hpp"
 #include "lease/owner_id.hpp"
 #include "lease/timing.hpp"
 
@@ -80,6 +81,45 @@ TEST_CASE("owner ids are readable, plain and unique") {
   std::set<std::string> seen;
   for (int i = 0; i < 1000; ++i) seen.insert(make_owner_id("h", 1, 0).text);
   CHECK(seen.size() == 1000);
+}
+
+TEST_CASE("an owner id carries its process's mark, and a nested one is its outer one's and more") {
+  const std::string mark = "0123456789abcdef";
+  const auto id = make_owner_id("web-01", 4711, 0, mark);
+  CHECK(id.text.starts_with("web-01-4711-19700101T000000Z-" + mark + "-"));
+  CHECK(mark_of(id.text) == mark);
+  CHECK(mark_of(make_owner_id("web-01", 4711, 0).text).empty());
+  CHECK(mark_of("").empty());
+  CHECK(mark_of("short").empty());
+  CHECK_FALSE(is_nested(id));
+  CHECK(outermost(id) == id);
+  const auto nested = nested_owner_id(id);
+  CHECK(is_nested(nested));
+  CHECK(nested.text.starts_with(id.text + "/"));
+  CHECK(nested.text.size() == id.text.size() + 33);
+  CHECK(nested != nested_owner_id(id));
+  CHECK(outermost(nested) == id);
+  CHECK(nested_owner_id(nested).text.starts_with(id.text + "/"));
+  CHECK(nested_owner_id(nested).text.size() == nested.text.size());
+  CHECK(mark_of(nested.text) == mark);
+}
+
+TEST_CASE("DBLOCK_HELD is read back line by line, and what is no line of it is passed over") {
+  const HeldLock first{*Key::parse("a b"), {"owner-1"}, "db1/locks"};
+  const HeldLock second{*Key::parse("ü"), {"owner-2/0f"}, "sqlite:/tmp/a b.db"};
+  const auto held = parse_held(to_line(first) + "\n" + to_line(second));
+  REQUIRE(held.size() == 2);
+  CHECK(held[0].key == first.key);
+  CHECK(held[0].owner == first.owner);
+  CHECK(held[0].store == first.store);
+  CHECK(held[1].key == second.key);
+  CHECK(held[1].owner == second.owner);
+  CHECK(held[1].store == second.store);
+  for (const auto* const text : {"", "\n\n", "a", "a\tb", "a\t\tc", "\tb\tc", "a\tb\t", "\xff\tb\tc"}) {
+    INFO(text);
+    CHECK(parse_held(text).empty());
+  }
+  CHECK(parse_held("nonsense\n" + to_line(first) + "\n\n").size() == 1);
 }
 
 TEST_CASE("backoff grows to its limit and stays within half and full of a step") {

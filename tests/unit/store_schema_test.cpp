@@ -22,6 +22,7 @@ TEST_CASE("grants are the least that running jobs needs") {
   CHECK(*grants == std::vector<std::string>{
                        "GRANT SELECT ON `locks`.`dblock_migration` TO 'nightly'@'%'",
                        "GRANT SELECT, INSERT, UPDATE, DELETE ON `locks`.`dblock_lock` TO 'nightly'@'%'",
+                       "GRANT SELECT, INSERT, UPDATE, DELETE ON `locks`.`dblock_hold` TO 'nightly'@'%'",
                    });
   const auto with_host = grants_for("nightly@10.0.0.%", "locks");
   REQUIRE(with_host);

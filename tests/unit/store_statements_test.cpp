@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "store/mariadb/errors.hpp"
+#include "store/mariadb/hold_statements.hpp"
 #include "store/mariadb/line_statements.hpp"
 #include "store/mariadb/literals.hpp"
 #include "store/mariadb/migrations.hpp"
@@ -19,8 +20,9 @@ lease::Key key(std::string_view bytes) {
 }
 
 lease::AcquireRequest request() {
-  return {
-      key("k"), {"owner"}, lease::Kind::run, {2min, 3s, 15s}, {"host", 1, "user", "cmd", "it's a \\ note"}};
+  return {key("k"),        {},
+          {"owner"},       lease::Kind::run,
+          {2min, 3s, 15s}, {"host", 1, "user", "cmd", "it's a \\ note"}};
 }
 
 lease::AcquireRequest request_with_promises() {
@@ -41,22 +43,33 @@ std::vector<std::string> all_statements() {
       create_statement(request()),
       grant_statement(request_with_promises()),
       create_statement(request_with_promises()),
-      revoke_statement(ref.key, {7}),
-      free_now_statement(ref.key, {7}),
       peek_statement(ref.key),
-      list_statement({{ref.key}, "pre", true}),
-      expired_statement(),
       server_time_statement(),
-      abandon_statement(seen),
-      count_idle_statement(24h),
-      select_idle_statement(24h, 10),
-      forget_statement({{"k", 1}, {"l", 2}}, 24h),
   };
-  for (const auto actor : {lease::Actor::holder, lease::Actor::script}) {
-    statements.push_back(renew_statement(ref, actor, std::nullopt));
-    statements.push_back(renew_statement(ref, actor, 5s));
-    statements.push_back(release_statement(ref, actor, {lease::Outcome::succeeded, 0}));
+  for (const auto rows : {Rows::locks, Rows::holds}) {
+    statements.push_back(nest_statement(ref, rows, 5s));
+    statements.push_back(unnest_statement(ref, rows));
+    statements.push_back(revoke_statement(ref.key, {7}, rows));
+    statements.push_back(free_now_statement(ref.key, {7}, rows));
+    statements.push_back(list_statement({{ref.key}, "pre", true}, rows));
+    statements.push_back(expired_statement(rows));
+    statements.push_back(abandon_statement(seen, rows));
+    statements.push_back(count_idle_statement(rows, 24h));
+    statements.push_back(select_idle_statement(rows, 24h, 10));
+    statements.push_back(forget_statement(rows, {{"k", 1, 1}, {"l", 2, 2}}, 24h));
+    for (const auto actor : {lease::Actor::holder, lease::Actor::script}) {
+      statements.push_back(renew_statement(ref, rows, actor, std::nullopt));
+      statements.push_back(renew_statement(ref, rows, actor, 5s));
+      statements.push_back(release_statement(ref, rows, actor, {lease::Outcome::succeeded, 0}));
+    }
   }
+  statements.push_back(add_statement(ref.key));
+  statements.push_back(put_statement(request_with_promises(), ref.key, {7}));
+  statements.push_back(put_hold_statement(request_with_promises(), ref.key, 1, {7}));
+  statements.push_back(create_hold_statement(request_with_promises(), ref.key, 1, {7}));
+  statements.push_back(keep_readers_away_statement(ref.key, 2s));
+  statements.push_back(record_end_statement(ref.key, {1s, "host", {lease::Outcome::succeeded, 0}}));
+  statements.push_back(record_abandoned_statement(seen));
   return statements;
 }
 
@@ -90,14 +103,14 @@ TEST_CASE("no statement uses what the lease protocol forbids") {
 
 TEST_CASE("a prefix is a range of keys without wildcards") {
   const auto end_of = [](const std::string& prefix) {
-    const auto statement = list_statement({{}, prefix, false});
+    const auto statement = list_statement({{}, prefix, false}, Rows::locks);
     const auto at = statement.find("lock_key<");
     return at == std::string::npos ? "" : statement.substr(at + 9, statement.find('\'', at + 12) - at - 8);
   };
   CHECK(end_of("ab") == "x'6163'");
   CHECK(end_of("a\xff") == "x'62'");
   CHECK(end_of("\xff\xff").empty());
-  CHECK(list_statement({{}, "a%", false}).find("LIKE") == std::string::npos);
+  CHECK(list_statement({{}, "a%", false}, Rows::locks).find("LIKE") == std::string::npos);
 }
 
 TEST_CASE("only what is known to be undone is reported as undone") {

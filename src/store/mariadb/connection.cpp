@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -21,8 +22,15 @@ using namespace std::chrono_literals;
 // else's long transaction: the caller has a deadline of its own to keep.
 constexpr int k_tries = 4;
 constexpr int k_tries_after_lock_wait = 2;
+// Whoever is first to take a new lock together with others may deadlock with each of them once.
+constexpr int k_transaction_tries = 8;
 constexpr unsigned k_lock_wait_timed_out = 1205;
 constexpr auto k_shortest_pause = 2ms;
+constexpr int k_most_doublings = 4;
+
+int limit_of_tries(unsigned native, int after_deadlock) {
+  return native == k_lock_wait_timed_out ? k_tries_after_lock_wait : after_deadlock;
+}
 
 // What line_statements.cpp's mode looks like in a reply.
 constexpr unsigned k_turn_flag = SERVER_STATUS_NO_BACKSLASH_ESCAPES;
@@ -80,6 +88,8 @@ Connection::~Connection() {
 
 Result<void> Connection::ensure_open(const std::string& attempt) {
   if (handle_ && hung_up()) close();
+  if (transaction_ == Transaction::over)
+    return fail(Errc::unreachable, attempt + " on " + where_ + ": its transaction was rolled back");
   if (handle_) return {};
   if (const auto& library = client_library(); !library)
     return fail(library.error().code, attempt + " on " + where_ + ": " + library.error().message);
@@ -187,16 +197,55 @@ Result<std::vector<Row>> Connection::read(const std::string& sql, const std::str
 }
 
 Result<void> Connection::run(const std::string& sql, const std::string& attempt, Phase phase) {
+  if (transaction_ == Transaction::over)
+    return fail(Errc::unreachable, attempt + " on " + where_ + ": its transaction was rolled back");
   if (!handle_) return fail(Errc::unreachable, attempt + " on " + where_ + ": the connection is closed");
   for (int tries = 1;; ++tries) {
     // Before the first send this is a definite answer, and after a rollback it still is.
     if (interrupted()) return std::unexpected(interruption(attempt));
     if (send(sql)) return {};
     const unsigned native = api().mysql_errno(handle_.get());
-    const int limit = native == k_lock_wait_timed_out ? k_tries_after_lock_wait : k_tries;
-    if (!is_transient(native) || tries >= limit) return std::unexpected(failure(attempt, phase));
+    const bool again = transaction_ == Transaction::none && is_transient(native);
+    if (!again || tries >= limit_of_tries(native, k_tries)) return std::unexpected(failure(attempt, phase));
     pause_before_retry(tries);
   }
+}
+
+Result<void> Connection::in_transaction(const std::string& attempt,
+                                        const std::function<Result<void>()>& body) {
+  for (int tries = 1;; ++tries) {
+    auto done = try_transaction(attempt, body);
+    if (done) return {};
+    const unsigned native = done.error().native;
+    if (!handle_ || !is_transient(native) || tries >= limit_of_tries(native, k_transaction_tries))
+      return done;
+    pause_before_retry(tries);
+  }
+}
+
+Result<void> Connection::try_transaction(const std::string& attempt,
+                                         const std::function<Result<void>()>& body) {
+  struct Ending {
+    Connection& connection;
+    ~Ending() { connection.roll_back(); }
+  };
+  DBLOCK_CHECK(run("START TRANSACTION", attempt, Phase::read));
+  transaction_ = Transaction::open;
+  const Ending ending{*this};
+  DBLOCK_CHECK(body());
+  return commit(attempt);
+}
+
+Result<void> Connection::commit(const std::string& attempt) {
+  auto done = run("COMMIT", attempt, Phase::commit);
+  if (done) transaction_ = Transaction::none;
+  return done;
+}
+
+// Whatever state the session is in, it is in no transaction afterwards.
+void Connection::roll_back() noexcept {
+  const bool began = std::exchange(transaction_, Transaction::none) != Transaction::none;
+  if (began && handle_ && !send("ROLLBACK")) close();
 }
 
 bool Connection::send(const std::string& sql) {
@@ -205,7 +254,7 @@ bool Connection::send(const std::string& sql) {
 
 // Two sessions that deadlocked must not meet again at once.
 void Connection::pause_before_retry(int tries) {
-  std::uniform_int_distribution<int> factor(1, 4 << tries);
+  std::uniform_int_distribution<int> factor(1, 4 << std::min(tries, k_most_doublings));
   std::this_thread::sleep_for(k_shortest_pause * factor(random_));
 }
 
@@ -214,7 +263,10 @@ Error Connection::failure(const std::string& attempt, Phase phase) {
   if (is_read_only(words.native) && !settings_.hosts.empty())
     first_host_ = (first_host_ + 1) % settings_.hosts.size();
   if (!keeps_connection(words.native)) close();
-  return make_error(attempt, where_, words, phase);
+  // Before COMMIT is sent, nothing that the session did outlives it.
+  const bool undone = transaction_ != Transaction::none && phase != Phase::commit;
+  if (undone && words.native != k_duplicate_key) transaction_ = Transaction::over;
+  return make_error(attempt, where_, words, undone ? Phase::read : phase);
 }
 
 // An idle session that the server closed (restart, wait_timeout) is known to be of no use before anything is
@@ -226,6 +278,7 @@ bool Connection::hung_up() const {
 }
 
 void Connection::close() noexcept {
+  if (transaction_ == Transaction::open) transaction_ = Transaction::over;
   if (!handle_) return;
   {
     const std::lock_guard lock(interrupt_mutex_);

@@ -3,11 +3,13 @@
 // THREADING: not thread-safe, except interrupt().
 // The connection is opened when first needed. After any error that leaves the session in doubt it is closed,
 // never left half-open, and the next begin() opens a new one. Nothing is ever sent twice, except that a
-// statement the server rolled back by itself (deadlock, lock wait timeout) is tried again a few times.
+// statement or a whole transaction that the server rolled back by itself (deadlock, lock wait timeout) is
+// tried again a few times.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -61,6 +63,12 @@ class Connection {
   // A statement that only reads. REQUIRES: as change().
   [[nodiscard]] Result<std::vector<Row>> read(const std::string& sql, const std::string& attempt);
 
+  // One transaction around what `body` changes and reads, rolled back where it fails. `body` runs again when
+  // the server rolled back. Errc::indeterminate: the reply to COMMIT was lost. A session that broke before
+  // leaves nothing done, and is not replaced before the body has returned. REQUIRES: as change(); not nested.
+  [[nodiscard]] Result<void> in_transaction(const std::string& attempt,
+                                            const std::function<Result<void>()>& body);
+
   // Opening a session takes the turn in this line along (line_statements.hpp), from now on. A session that
   // was opened without is closed.
   void set_line(std::optional<lease::Key> line);
@@ -92,6 +100,10 @@ class Connection {
   [[nodiscard]] Result<Handle> log_in_somewhere(const std::string& attempt);
   [[nodiscard]] Result<void> adopt(Handle handle, const std::string& attempt);
   [[nodiscard]] Result<void> set_up(const std::string& attempt);
+  [[nodiscard]] Result<void> try_transaction(const std::string& attempt,
+                                             const std::function<Result<void>()>& body);
+  [[nodiscard]] Result<void> commit(const std::string& attempt);
+  void roll_back() noexcept;
   [[nodiscard]] Result<void> run(const std::string& sql, const std::string& attempt, Phase phase);
   [[nodiscard]] bool send(const std::string& sql);
   [[nodiscard]] bool hung_up() const;
@@ -112,6 +124,11 @@ class Connection {
   std::optional<lease::Key> line_;
   bool line_refused_ = false;
   bool awaits_reply_ = false;
+
+  // `over`: rolled back or lost while its body still runs. What that would send must not be sent: it would be
+  // done, and committed at once.
+  enum class Transaction { none, open, over };
+  Transaction transaction_ = Transaction::none;
 
   // Guards the descriptor against a shutdown() that comes after its close and hits another file's number.
   std::mutex interrupt_mutex_;

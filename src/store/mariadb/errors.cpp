@@ -65,7 +65,8 @@ Errc classify(const ServerWords& words, Phase phase) {
   if (native == k_galera_not_ready && words.text.find("not yet prepared") != std::string::npos)
     return Errc::unreachable;
   if (among(k_statement_refused, native)) return Errc::internal;
-  return phase == Phase::write ? Errc::indeterminate : Errc::unreachable;
+  const bool changes = phase == Phase::write || phase == Phase::commit;
+  return changes ? Errc::indeterminate : Errc::unreachable;
 }
 
 std::string schema_sentence(unsigned found) {

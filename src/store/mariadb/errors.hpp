@@ -13,6 +13,7 @@ enum class Phase {
   connect,  // nothing that matters was sent
   read,     // a statement that changes nothing
   write,    // a statement that changes rows: a lost reply leaves its outcome unknown
+  commit,   // the end of a transaction: the same, and never sent twice, since a second one has nothing to do
 };
 
 struct ServerWords {

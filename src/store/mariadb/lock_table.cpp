@@ -1,15 +1,43 @@
 #include "store/mariadb/lock_table.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "store/mariadb/factory.hpp"
+#include "store/mariadb/hold_statements.hpp"
 #include "store/mariadb/line_statements.hpp"
 #include "store/mariadb/reaper.hpp"
 #include "store/mariadb/statements.hpp"
 #include "store/table_lease_store.hpp"
 
 namespace dblock::store::mariadb {
+namespace {
+
+Result<std::vector<lease::LockStatus>> read_rows(Connection& connection, const std::string& sql,
+                                                 const std::string& attempt) {
+  DBLOCK_TRY(const auto rows, connection.read(sql, attempt));
+  std::vector<lease::LockStatus> read;
+  read.reserve(rows.size());
+  for (const auto& row : rows) read.push_back(read_status(row));
+  return read;
+}
+
+Result<std::optional<Scene>> survey_with(Connection& connection, const lease::Key& key, bool to_change,
+                                         const std::string& attempt) {
+  DBLOCK_TRY(auto gate, read_rows(connection, survey_statement(key, Rows::locks, to_change), attempt));
+  if (gate.empty()) return std::nullopt;
+  DBLOCK_TRY(auto holds, read_rows(connection, survey_statement(key, Rows::holds, to_change), attempt));
+  return Scene{std::move(gate.front()), std::move(holds)};
+}
+
+bool in_order(const lease::LockStatus& one, const lease::LockStatus& other) {
+  return std::tie(one.key, one.slot) < std::tie(other.key, other.slot);
+}
+
+}  // namespace
 
 MariadbLockTable::MariadbLockTable(const MariadbSettings& settings, const SessionOptions& options)
     : connection_(settings, options, SchemaCheck::on),
@@ -39,35 +67,109 @@ Result<std::optional<lease::Token>> MariadbLockTable::create(const lease::Acquir
   return std::unexpected(std::move(created.error()));
 }
 
-Result<std::optional<Renewal>> MariadbLockTable::renew(const lease::LeaseRef& ref, lease::Actor actor,
-                                                       std::optional<Micros> ttl,
+Result<void> MariadbLockTable::in_transaction(const std::string& attempt, const Body& body) {
+  DBLOCK_CHECK(leave_the_line(attempt));
+  return connection_.in_transaction(attempt, body);
+}
+
+Result<std::optional<Scene>> MariadbLockTable::survey(const lease::Key& key, bool to_change,
+                                                      const std::string& attempt) {
+  if (!connection_.awaits_reply()) return survey_with(connection_, key, to_change, attempt);
+  DBLOCK_CHECK(looks_.ensure_open(attempt));
+  auto seen = survey_with(looks_, key, false, attempt);
+  looks_.close();
+  return seen;
+}
+
+Result<void> MariadbLockTable::add(const lease::Key& key, const std::string& attempt) {
+  auto added = change(add_statement(key), attempt);
+  if (added || added.error().native == k_duplicate_key) return {};
+  return std::unexpected(std::move(added.error()));
+}
+
+Result<void> MariadbLockTable::put(const lease::AcquireRequest& request, const lease::Key& key,
+                                   std::uint32_t slot, lease::Token token, const Scene& seen,
+                                   const std::string& attempt) {
+  DBLOCK_TRY(bool done, change_one(put_statement(request, key, token), attempt));
+  if (done && slot > 0) {
+    const bool there = std::ranges::find(seen.holds, slot, &lease::LockStatus::slot) != seen.holds.end();
+    DBLOCK_TRY(done, change_one(there ? put_hold_statement(request, key, slot, token)
+                                      : create_hold_statement(request, key, slot, token),
+                                attempt));
+  }
+  // They are locked; a server that does not keep to that must not be believed.
+  if (!done) return fail(Errc::unreachable, attempt + ": its rows changed while they were locked; try again");
+  turnstile_.settle();
+  return {};
+}
+
+Result<bool> MariadbLockTable::abandon(const lease::LockStatus& lease, Rows rows,
+                                       const std::string& attempt) {
+  return abandon_with(connection_, lease, rows, attempt);
+}
+
+Result<void> MariadbLockTable::keep_readers_away(const lease::Key& key, Micros length,
+                                                 const std::string& attempt) {
+  DBLOCK_CHECK(change(keep_readers_away_statement(key, length), attempt));
+  return {};
+}
+
+Result<std::optional<Renewal>> MariadbLockTable::renew(const lease::LeaseRef& ref, Rows rows,
+                                                       lease::Actor actor, std::optional<Micros> ttl,
                                                        const std::string& attempt) {
   turnstile_.settle();  // a grant that was found by reading has not done it
-  DBLOCK_TRY(const auto changed, change(renew_statement(ref, actor, ttl), attempt));
+  DBLOCK_TRY(const auto changed, change(renew_statement(ref, rows, actor, ttl), attempt));
   if (changed.rows == 0) return std::nullopt;
   return Renewal{ttl ? *ttl : Micros{static_cast<Micros::rep>(changed.insert_id)}};
 }
 
-Result<bool> MariadbLockTable::release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
-                                       const std::string& attempt) {
-  return change_one(release_statement(ref, actor, end), attempt);
+Result<bool> MariadbLockTable::release(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
+                                       lease::RunEnd end, const std::string& attempt) {
+  if (rows == Rows::holds) return release_hold(ref, actor, end, attempt);
+  return change_one(release_statement(ref, rows, actor, end), attempt);
 }
 
-Result<bool> MariadbLockTable::revoke(const lease::Key& key, lease::Token token, const std::string& attempt) {
-  return change_one(revoke_statement(key, token), attempt);
+Result<bool> MariadbLockTable::release_hold(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
+                                            const std::string& attempt) {
+  DBLOCK_TRY(const auto own, connection_.read(own_hold_statement(ref, actor), attempt));
+  if (own.empty()) return false;
+  DBLOCK_TRY(const bool freed, change_one(release_statement(ref, Rows::holds, actor, end), attempt));
+  if (!freed) return false;
+  const Row& row = own.front();
+  const EndOfHold ended{Micros{number(row[0])}, row[1].value_or(""), end};
+  return change_one(record_end_statement(ref.key, ended), attempt);
 }
 
-Result<bool> MariadbLockTable::free_now(const lease::Key& key, lease::Token token,
+Result<std::optional<lease::Token>> MariadbLockTable::nest(const lease::LeaseRef& ref, Rows rows, Micros ttl,
+                                                           const std::string& attempt) {
+  DBLOCK_TRY(const auto changed, change(nest_statement(ref, rows, ttl), attempt));
+  if (changed.rows == 0) return std::nullopt;
+  return lease::Token{changed.insert_id};
+}
+
+Result<bool> MariadbLockTable::unnest(const lease::LeaseRef& ref, Rows rows, const std::string& attempt) {
+  return change_one(unnest_statement(ref, rows), attempt);
+}
+
+Result<bool> MariadbLockTable::revoke(const lease::Key& key, lease::Token token, Rows rows,
+                                      const std::string& attempt) {
+  return change_one(revoke_statement(key, token, rows), attempt);
+}
+
+Result<bool> MariadbLockTable::free_now(const lease::Key& key, lease::Token token, Rows rows,
                                         const std::string& attempt) {
-  return change_one(free_now_statement(key, token), attempt);
+  return change_one(free_now_statement(key, token, rows), attempt);
 }
 
 // Whoever writes while standing in line has given up on the line.
+Result<void> MariadbLockTable::leave_the_line(const std::string& attempt) {
+  if (!connection_.awaits_reply()) return {};
+  connection_.close();
+  return connection_.ensure_open(attempt);
+}
+
 Result<Changed> MariadbLockTable::change(const std::string& sql, const std::string& attempt) {
-  if (connection_.awaits_reply()) {
-    connection_.close();
-    DBLOCK_CHECK(connection_.ensure_open(attempt));
-  }
+  DBLOCK_CHECK(leave_the_line(attempt));
   return connection_.change(sql, attempt);
 }
 
@@ -100,12 +202,15 @@ Result<std::vector<Row>> MariadbLockTable::look_from_the_line(const std::string&
 }
 
 Result<lease::Listing> MariadbLockTable::list(const lease::Selection& selection, const std::string& attempt) {
-  DBLOCK_TRY(const auto rows, connection_.read(list_statement(selection), attempt));
   lease::Listing listing;
-  listing.locks.reserve(rows.size());
-  for (const auto& row : rows) listing.locks.push_back(read_status(row));
-  if (!rows.empty()) {
-    listing.server_time = listing.locks.front().server_time;
+  auto& locks = listing.locks;
+  DBLOCK_TRY(locks, read_rows(connection_, list_statement(selection, Rows::locks), attempt));
+  DBLOCK_TRY(auto holds, read_rows(connection_, list_statement(selection, Rows::holds), attempt));
+  const auto gates = static_cast<std::ptrdiff_t>(locks.size());
+  std::ranges::move(holds, std::back_inserter(locks));
+  std::ranges::inplace_merge(locks, locks.begin() + gates, in_order);
+  if (!locks.empty()) {
+    listing.server_time = locks.front().server_time;
     add_waiters(listing);
     return listing;
   }
@@ -123,8 +228,8 @@ void MariadbLockTable::add_waiters(lease::Listing& listing) {
     auto seen = read_announcement(row[0].value_or(""));
     if (!seen) continue;
     seen->waiter.since = {listing.server_time.since_epoch - Micros{number(row[1])}};
-    const auto lock = std::ranges::find(listing.locks, seen->key, &lease::LockStatus::key);
-    if (lock != listing.locks.end()) lock->waiters->push_back(std::move(seen->waiter));
+    const auto of_key = std::ranges::equal_range(listing.locks, seen->key, {}, &lease::LockStatus::key);
+    for (auto& lock : of_key) lock.waiters->push_back(seen->waiter);
   }
 }
 

@@ -24,16 +24,29 @@ class MariadbLockTable final : public LockTable {
     call_.reset();
   }
   Result<void> ensure_open(const std::string& attempt) override;
+  Result<void> in_transaction(const std::string& attempt, const Body& body) override;
+  Result<std::optional<Scene>> survey(const lease::Key& key, bool to_change,
+                                      const std::string& attempt) override;
+  Result<void> add(const lease::Key& key, const std::string& attempt) override;
+  Result<void> put(const lease::AcquireRequest& request, const lease::Key& key, std::uint32_t slot,
+                   lease::Token token, const Scene& seen, const std::string& attempt) override;
+  Result<bool> abandon(const lease::LockStatus& lease, Rows rows, const std::string& attempt) override;
+  Result<void> keep_readers_away(const lease::Key& key, Micros length, const std::string& attempt) override;
   Result<std::optional<lease::Token>> grant(const lease::AcquireRequest& request,
                                             const std::string& attempt) override;
   Result<std::optional<lease::Token>> create(const lease::AcquireRequest& request,
                                              const std::string& attempt) override;
-  Result<std::optional<Renewal>> renew(const lease::LeaseRef& ref, lease::Actor actor,
+  Result<std::optional<Renewal>> renew(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
                                        std::optional<Micros> ttl, const std::string& attempt) override;
-  Result<bool> release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
+  Result<bool> release(const lease::LeaseRef& ref, Rows rows, lease::Actor actor, lease::RunEnd end,
                        const std::string& attempt) override;
-  Result<bool> revoke(const lease::Key& key, lease::Token token, const std::string& attempt) override;
-  Result<bool> free_now(const lease::Key& key, lease::Token token, const std::string& attempt) override;
+  Result<std::optional<lease::Token>> nest(const lease::LeaseRef& ref, Rows rows, Micros ttl,
+                                           const std::string& attempt) override;
+  Result<bool> unnest(const lease::LeaseRef& ref, Rows rows, const std::string& attempt) override;
+  Result<bool> revoke(const lease::Key& key, lease::Token token, Rows rows,
+                      const std::string& attempt) override;
+  Result<bool> free_now(const lease::Key& key, lease::Token token, Rows rows,
+                        const std::string& attempt) override;
   Result<std::optional<lease::LockStatus>> look(const lease::Key& key, const std::string& attempt) override;
   Result<lease::Listing> list(const lease::Selection& selection, const std::string& attempt) override;
   Result<lease::ReapReport> reap(const lease::ReapRequest& request, const std::string& attempt) override;
@@ -45,11 +58,14 @@ class MariadbLockTable final : public LockTable {
   }
 
  private:
+  [[nodiscard]] Result<void> leave_the_line(const std::string& attempt);
   [[nodiscard]] Result<Changed> change(const std::string& sql, const std::string& attempt);
   [[nodiscard]] Result<bool> change_one(const std::string& sql, const std::string& attempt);
   void add_waiters(lease::Listing& listing);
   [[nodiscard]] Result<std::vector<Row>> look_from_the_line(const std::string& sql,
                                                             const std::string& attempt);
+  [[nodiscard]] Result<bool> release_hold(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
+                                          const std::string& attempt);
 
   Connection connection_;
   Connection looks_;  // open only for the length of a look while connection_ waits in line

@@ -1,4 +1,5 @@
-// The SQL of the lease protocol (DESIGN section 3). Pure text; nothing here talks to a server.
+// The SQL of the lease protocol (DESIGN section 3), a row at a time; hold_statements.hpp has what takes
+// several. Pure text; nothing here talks to a server.
 //
 // Every statement that decides something is one autocommit UPDATE, INSERT or DELETE by primary key, so that
 // the row lock covers predicate to commit. Times are computed and compared on the server; UTC_TIMESTAMP(6) is
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "lease/store.hpp"
+#include "store/lock_table.hpp"
 #include "store/open.hpp"
 
 namespace dblock::store::mariadb {
@@ -32,29 +34,34 @@ enum class SchemaCheck { on, off };
 [[nodiscard]] std::string create_statement(const lease::AcquireRequest& request);
 
 // 1 row: renewed; without `ttl` the insert id is the stored TTL.
-[[nodiscard]] std::string renew_statement(const lease::LeaseRef& ref, lease::Actor actor,
+[[nodiscard]] std::string renew_statement(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
                                           std::optional<Micros> ttl);
-[[nodiscard]] std::string release_statement(const lease::LeaseRef& ref, lease::Actor actor,
+// 1 row: counted up, and the insert id is the token.
+[[nodiscard]] std::string nest_statement(const lease::LeaseRef& ref, Rows rows, Micros ttl);
+[[nodiscard]] std::string unnest_statement(const lease::LeaseRef& ref, Rows rows);
+[[nodiscard]] std::string release_statement(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
                                             lease::RunEnd end);
-[[nodiscard]] std::string revoke_statement(const lease::Key& key, lease::Token token);
-[[nodiscard]] std::string free_now_statement(const lease::Key& key, lease::Token token);
+[[nodiscard]] std::string revoke_statement(const lease::Key& key, lease::Token token, Rows rows);
+[[nodiscard]] std::string free_now_statement(const lease::Key& key, lease::Token token, Rows rows);
 
 // Columns as read by read_status() in rows.hpp.
 [[nodiscard]] std::string peek_statement(const lease::Key& key);
-[[nodiscard]] std::string list_statement(const lease::Selection& selection);
-[[nodiscard]] std::string expired_statement();  // leases past expire_time + margin
+[[nodiscard]] std::string list_statement(const lease::Selection& selection, Rows rows);
+[[nodiscard]] std::string expired_statement(Rows rows);  // leases past expire_time + margin
 [[nodiscard]] std::string server_time_statement();
 
 // Frees one expired lease, as long as it is still that lease.
-[[nodiscard]] std::string abandon_statement(const lease::LockStatus& seen);
+[[nodiscard]] std::string abandon_statement(const lease::LockStatus& seen, Rows rows);
 
 // A row that may be forgotten, as read: it is deleted only while unchanged.
 struct IdleRow {
   std::string key;
+  std::uint64_t slot = 0;
   std::uint64_t version = 0;
 };
-[[nodiscard]] std::string count_idle_statement(Micros forget_after);
-[[nodiscard]] std::string select_idle_statement(Micros forget_after, std::size_t limit);  // key, version
-[[nodiscard]] std::string forget_statement(const std::vector<IdleRow>& rows, Micros forget_after);
+[[nodiscard]] std::string count_idle_statement(Rows rows, Micros forget_after);
+[[nodiscard]] std::string select_idle_statement(Rows rows, Micros forget_after,
+                                                std::size_t limit);  // key, slot, version
+[[nodiscard]] std::string forget_statement(Rows rows, const std::vector<IdleRow>& batch, Micros forget_after);
 
 }  // namespace dblock::store::mariadb

@@ -257,7 +257,7 @@ Result<Change> Connection::change(std::string_view sql, const Parameters& parame
     ::sqlite3_reset(statement.get());  // no transaction ends while a statement is at work
     return ended;
   };
-  DBLOCK_CHECK(in_transaction(attempt, body));
+  DBLOCK_CHECK(transaction_open() ? body() : in_transaction(attempt, body));
   return done;
 }
 
@@ -289,9 +289,12 @@ Result<void> Connection::run_script(const std::string& sql, const std::string& a
   }
 }
 
+bool Connection::transaction_open() const noexcept {
+  return handle_ && ::sqlite3_get_autocommit(handle_.get()) == 0;
+}
+
 void Connection::roll_back() noexcept {
-  if (handle_ && ::sqlite3_get_autocommit(handle_.get()) == 0)
-    ::sqlite3_exec(handle_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
+  if (transaction_open()) ::sqlite3_exec(handle_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
 }
 
 // Emptied, not only written back: who opens the store when nobody has it open reads whatever the log holds.

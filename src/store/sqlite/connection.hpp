@@ -74,8 +74,8 @@ class Connection {
   [[nodiscard]] Result<std::vector<Row>> run(std::string_view sql, const Parameters& parameters,
                                              const std::string& attempt, Phase phase);
 
-  // One statement that changes rows, as a transaction. The clock is read under the write lock: an answer that
-  // had to wait for other processes must not go by the time before (I3).
+  // One statement that changes rows, as a transaction unless one is open. The clock is read under the write
+  // lock: an answer that had to wait for other processes must not go by the time before (I3).
   [[nodiscard]] Result<Change> change(std::string_view sql, const Parameters& parameters,
                                       const std::string& attempt);
 
@@ -105,6 +105,9 @@ class Connection {
     roll_back();
     return done;
   }
+
+  // Between the beginning and the end of either.
+  [[nodiscard]] bool transaction_open() const noexcept;
 
   // How many changes the store has. Fails where it has no tables yet, and when more changes were seen in this
   // boot than it has.

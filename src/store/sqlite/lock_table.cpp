@@ -29,14 +29,15 @@ Parameter token_parameter(std::optional<lease::Token> token) {
   return {":token", static_cast<std::int64_t>(token->value)};
 }
 
-Parameters grant_parameters(const lease::AcquireRequest& request) {
+Parameters grant_parameters(const lease::AcquireRequest& request, const lease::Key& key,
+                            const lease::Promises& promises) {
   const auto& holder = request.holder;
-  const auto& [min_hold, once_per] = request.promises;
+  const auto& [min_hold, once_per] = promises;
   const auto of_period = [&period = once_per](auto length) {
     return period ? std::optional<Micros>(std::invoke(length, *period)) : std::nullopt;
   };
   return {
-      {":key", request.key.bytes()},
+      {":key", key.bytes()},
       {":owner", request.owner.text},
       {":kind", std::string(lease::to_string(request.kind))},
       number(":ttl", request.terms.ttl),
@@ -52,6 +53,21 @@ Parameters grant_parameters(const lease::AcquireRequest& request) {
       number(":look_back", of_period(&lease::OncePer::look_back)),
       number(":look_ahead", of_period(&lease::OncePer::look_ahead)),
   };
+}
+
+Parameters grant_parameters(const lease::AcquireRequest& request) {
+  return grant_parameters(request, request.key, request.promises);
+}
+
+// Of a grant that was decided by view of the lock.
+Parameters put_parameters(const lease::AcquireRequest& request, const lease::Key& key, std::uint32_t slot,
+                          lease::Token token, const lease::Promises& promises) {
+  Parameters parameters = grant_parameters(request, key, promises);
+  parameters.push_back(token_parameter(token));
+  parameters.push_back({":slot", std::int64_t{slot}});
+  parameters.push_back({":mode", std::string(lease::to_string(request.sharing.mode))});
+  parameters.push_back({":slots", std::int64_t{request.sharing.slots}});
+  return parameters;
 }
 
 Parameters ref_parameters(const lease::LeaseRef& ref, lease::Actor actor) {
@@ -88,35 +104,111 @@ Result<std::optional<lease::Token>> SqliteLockTable::create(const lease::Acquire
   return token_of(done.rows);
 }
 
-Result<std::optional<Renewal>> SqliteLockTable::renew(const lease::LeaseRef& ref, lease::Actor actor,
-                                                      std::optional<Micros> ttl, const std::string& attempt) {
+Result<void> SqliteLockTable::in_transaction(const std::string& attempt, const Body& body) {
+  return connection_.in_transaction(attempt, body);
+}
+
+// A transaction that is going to change something has the store to itself: reading is locking.
+Result<std::optional<Scene>> SqliteLockTable::survey(const lease::Key& key, bool to_change,
+                                                     const std::string& attempt) {
+  const Parameters parameters{{":key", key.bytes()}};
+  std::optional<Scene> scene;
+  const auto read = [&]() -> Result<void> {
+    DBLOCK_TRY(auto gate, look(key, attempt));
+    if (!gate) return {};
+    scene = Scene{std::move(*gate), {}};
+    DBLOCK_TRY(const auto rows, connection_.run(holds_sql(), parameters, attempt, Phase::read));
+    for (const auto& row : rows) scene->holds.push_back(read_status(row));
+    return {};
+  };
+  DBLOCK_CHECK(to_change ? read() : connection_.in_view(attempt, read));
+  return scene;
+}
+
+Result<void> SqliteLockTable::add(const lease::Key& key, const std::string& attempt) {
+  DBLOCK_CHECK(connection_.change(add_sql(), {{":key", key.bytes()}}, attempt));
+  return {};
+}
+
+Result<void> SqliteLockTable::put(const lease::AcquireRequest& request, const lease::Key& key,
+                                  std::uint32_t slot, lease::Token token, const Scene& /*seen*/,
+                                  const std::string& attempt) {
+  const auto write = [&](std::string_view sql, const lease::Promises& promises) -> Result<void> {
+    DBLOCK_CHECK(connection_.change(sql, put_parameters(request, key, slot, token, promises), attempt));
+    return {};
+  };
+  if (slot == 0) return write(put_lock_sql(), request.promises);
+  DBLOCK_CHECK(write(put_gate_sql(), {Micros{0}, request.promises.once_per}));
+  return write(put_hold_sql(), {request.promises.min_hold, std::nullopt});
+}
+
+Result<bool> SqliteLockTable::abandon(const lease::LockStatus& lease, Rows rows, const std::string& attempt) {
+  return change_one(abandon_sql(rows),
+                    {{":key", lease.key}, {":owner", lease.owner}, token_parameter(lease.token)}, attempt);
+}
+
+Result<void> SqliteLockTable::keep_readers_away(const lease::Key& key, Micros length,
+                                                const std::string& attempt) {
+  DBLOCK_CHECK(connection_.change(keep_readers_away_sql(), {{":key", key.bytes()}, number(":length", length)},
+                                  attempt));
+  return {};
+}
+
+Result<std::optional<Renewal>> SqliteLockTable::renew(const lease::LeaseRef& ref, Rows rows,
+                                                      lease::Actor actor, std::optional<Micros> ttl,
+                                                      const std::string& attempt) {
   Parameters parameters = ref_parameters(ref, actor);
   parameters.push_back(number(":ttl", ttl));
-  DBLOCK_TRY(const auto done, connection_.change(renew_sql(), parameters, attempt));
+  DBLOCK_TRY(const auto done, connection_.change(renew_sql(rows), parameters, attempt));
   if (done.rows.empty()) return std::nullopt;
   const Row& row = done.rows.front();
   return Renewal{Micros{store::number(row[0])}, lease::ServerTime{Micros{store::number(row[1])}}};
 }
 
-Result<bool> SqliteLockTable::release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
-                                      const std::string& attempt) {
+Result<bool> SqliteLockTable::release(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
+                                      lease::RunEnd end, const std::string& attempt) {
   Parameters parameters = ref_parameters(ref, actor);
   parameters.push_back({":outcome", std::string(lease::to_string(end.outcome))});
   if (end.exit_code) parameters.push_back({":exit_code", std::int64_t{*end.exit_code}});
-  return change_one(release_sql(), parameters, attempt);
+  if (rows == Rows::holds) return release_hold(parameters, attempt);
+  return change_one(release_sql(rows), parameters, attempt);
+}
+
+Result<bool> SqliteLockTable::release_hold(const Parameters& parameters, const std::string& attempt) {
+  DBLOCK_TRY(const auto done, connection_.change(release_sql(Rows::holds), parameters, attempt));
+  if (done.rows.empty()) return false;
+  const Row& hold = done.rows.front();
+  Parameters end = parameters;
+  end.push_back({":acquired", store::number(hold[0])});
+  end.push_back({":released", store::number(hold[1])});
+  end.push_back({":host", hold[2].value_or("")});
+  return change_one(note_release_sql(), end, attempt);
+}
+
+Result<std::optional<lease::Token>> SqliteLockTable::nest(const lease::LeaseRef& ref, Rows rows, Micros ttl,
+                                                          const std::string& attempt) {
+  Parameters parameters = ref_parameters(ref, lease::Actor::holder);
+  parameters.push_back(number(":ttl", ttl));
+  DBLOCK_TRY(const auto done, connection_.change(nest_sql(rows), parameters, attempt));
+  return token_of(done.rows);
+}
+
+Result<bool> SqliteLockTable::unnest(const lease::LeaseRef& ref, Rows rows, const std::string& attempt) {
+  return change_one(unnest_sql(rows), ref_parameters(ref, lease::Actor::holder), attempt);
 }
 
 void SqliteLockTable::prepare_release() noexcept {
-  connection_.prepare_ahead(release_sql());
+  connection_.prepare_ahead(release_sql(Rows::locks));
 }
 
-Result<bool> SqliteLockTable::revoke(const lease::Key& key, lease::Token token, const std::string& attempt) {
-  return change_one(revoke_sql(), force_parameters(key, token), attempt);
+Result<bool> SqliteLockTable::revoke(const lease::Key& key, lease::Token token, Rows rows,
+                                     const std::string& attempt) {
+  return change_one(revoke_sql(rows), force_parameters(key, token), attempt);
 }
 
-Result<bool> SqliteLockTable::free_now(const lease::Key& key, lease::Token token,
+Result<bool> SqliteLockTable::free_now(const lease::Key& key, lease::Token token, Rows rows,
                                        const std::string& attempt) {
-  return change_one(free_now_sql(), force_parameters(key, token), attempt);
+  return change_one(free_now_sql(rows), force_parameters(key, token), attempt);
 }
 
 Result<bool> SqliteLockTable::change_one(std::string_view sql, const Parameters& parameters,
@@ -158,7 +250,11 @@ Result<lease::ReapReport> SqliteLockTable::reap(const lease::ReapRequest& reques
   lease::ReapReport report;
   DBLOCK_TRY(report.abandoned, free_expired(request.dry_run, attempt));
   if (!request.dry_run) {
-    DBLOCK_TRY(report.forgotten, forget_idle(forget_after, attempt));
+    // A lock's row, with its token, stays as long as there are holds.
+    for (const Rows rows : {Rows::holds, Rows::locks}) {
+      DBLOCK_TRY(const auto forgotten, forget_idle(rows, forget_after, attempt));
+      report.forgotten += forgotten;
+    }
     return report;
   }
   DBLOCK_TRY(const auto rows, connection_.run(count_idle_sql(), {number(":forget_after", forget_after)},
@@ -174,8 +270,8 @@ Result<std::vector<lease::LockStatus>> SqliteLockTable::free_expired(bool dry_ru
   for (const auto& row : rows) {
     auto seen = read_status(row);
     if (!dry_run) {
-      const Parameters parameters{{":key", seen.key}, {":owner", seen.owner}, token_parameter(seen.token)};
-      DBLOCK_TRY(const bool changed, change_one(abandon_sql(), parameters, attempt));
+      const Rows table = seen.slot > 0 ? Rows::holds : Rows::locks;
+      DBLOCK_TRY(const bool changed, abandon(seen, table, attempt));
       if (!changed) continue;  // taken over or released since it was read
     }
     freed.push_back(std::move(seen));
@@ -183,26 +279,25 @@ Result<std::vector<lease::LockStatus>> SqliteLockTable::free_expired(bool dry_ru
   return freed;
 }
 
-Result<std::uint64_t> SqliteLockTable::forget_idle(Micros forget_after, const std::string& attempt) {
+Result<std::uint64_t> SqliteLockTable::forget_idle(Rows rows, Micros forget_after,
+                                                   const std::string& attempt) {
   std::uint64_t forgotten = 0;
   for (;;) {
     std::uint64_t batch = 0;
-    const auto forget = [&] { return forget_batch(forget_after, batch, attempt); };
+    const auto forget = [&] { return forget_batch(rows, forget_after, batch, attempt); };
     DBLOCK_CHECK(connection_.in_transaction(attempt, forget));
     forgotten += batch;
     if (batch < static_cast<std::uint64_t>(k_forget_batch)) return forgotten;
   }
 }
 
-Result<void> SqliteLockTable::forget_batch(Micros forget_after, std::uint64_t& forgotten,
+Result<void> SqliteLockTable::forget_batch(Rows rows, Micros forget_after, std::uint64_t& forgotten,
                                            const std::string& attempt) {
-  DBLOCK_TRY(
-      const auto rows,
-      connection_.run(forget_sql(), {number(":forget_after", forget_after), {":limit", k_forget_batch}},
-                      attempt, Phase::write));
-  forgotten = rows.size();
+  const Parameters parameters{number(":forget_after", forget_after), {":limit", k_forget_batch}};
+  DBLOCK_TRY(const auto gone, connection_.run(forget_sql(rows), parameters, attempt, Phase::write));
+  forgotten = gone.size();
   lease::Token highest;
-  for (const auto& row : rows) highest = std::max(highest, lease::Token{unsigned_number(row.front())});
+  for (const auto& row : gone) highest = std::max(highest, lease::Token{unsigned_number(row.front())});
   DBLOCK_CHECK(connection_.run(raise_floor_sql(), {token_parameter(highest)}, attempt, Phase::write));
   return {};
 }

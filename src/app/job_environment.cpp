@@ -1,0 +1,55 @@
+#include "app/job_environment.hpp"
+
+#include <map>
+
+#include "lease/held.hpp"
+#include "lease/owner_id.hpp"
+
+namespace dblock::app {
+namespace {
+
+template <typename TextOf>
+std::string per_key(const lease::Key& key, const std::vector<lease::Key>& also, const TextOf& text_of) {
+  std::string text = text_of(key);
+  for (const auto& other : also) text += "\n" + text_of(other);
+  return text;
+}
+
+}  // namespace
+
+std::string key_lines(const lease::Key& key, const std::vector<lease::Key>& also) {
+  return per_key(key, also, [](const lease::Key& each) { return each.bytes(); });
+}
+
+std::vector<std::string> job_environment(const lease::Lease& lease, const std::string& held,
+                                         const std::string& store) {
+  const auto lines = [&lease](const auto& text_of) { return per_key(lease.key, lease.also, text_of); };
+  const std::string token = std::to_string(lease.token.value);
+  const std::string own = lines([&](const lease::Key& key) {
+    return lease::to_line({key, lease.owner, store});
+  });
+  std::vector<std::string> environment{
+      "DBLOCK_KEY=" + key_lines(lease.key, lease.also),
+      "DBLOCK_OWNER=" + lines([&lease](const lease::Key&) { return lease.owner.text; }),
+      "DBLOCK_TOKEN=" + lines([&token](const lease::Key&) { return token; }),
+      "DBLOCK_HELD=" + (held.empty() ? own : held + "\n" + own)};
+  if (lease.slot > 0) environment.push_back("DBLOCK_SLOT=" + std::to_string(lease.slot));
+  return environment;
+}
+
+std::optional<lease::OwnerId> outer_of(const RunRequest& request, const std::string& store) {
+  if (!request.reentrant || request.held.empty()) return std::nullopt;
+  std::map<std::string, lease::OwnerId> held;  // the innermost of each key
+  for (const auto& lock : lease::parse_held(request.held)) {
+    if (lock.store == store) held[lock.key.bytes()] = lease::outermost(lock.owner);
+  }
+  const auto first = held.find(request.key.bytes());
+  if (first == held.end()) return std::nullopt;
+  for (const auto& key : request.also) {
+    const auto other = held.find(key.bytes());
+    if (other == held.end() || other->second != first->second) return std::nullopt;
+  }
+  return first->second;
+}
+
+}  // namespace dblock::app

@@ -1,0 +1,135 @@
+#include "store/mariadb/hold_statements.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+#include "store/mariadb/literals.hpp"
+#include "store/mariadb/statement_parts.hpp"
+
+namespace dblock::store::mariadb {
+namespace {
+
+std::string time_literal(Micros since_epoch) {
+  return cat("TIMESTAMP'1970-01-01 00:00:00'+", interval(since_epoch));
+}
+
+std::vector<Assignment> sharing_values(const lease::Sharing& sharing) {
+  return {{"mode", quoted(lease::to_string(sharing.mode))}, {"slots", std::to_string(sharing.slots)}};
+}
+
+// What the gate takes of a grant that is not exclusive: nobody holds the lock in it. It is idle on paper
+// only: reap asks for holders, and needs no further statement when the last of them has gone without a word.
+std::vector<Assignment> gate_values() {
+  return {{"lock_value", "NULL"},
+          {"expire_time", "NULL"},
+          {"revoke_time", "NULL"},
+          {"hold_until", "NULL"},
+          {"lock_count", "0"},
+          {"update_time", std::string(k_now)},
+          {"idle_since", std::string(k_now)}};
+}
+
+std::string hold_is(const lease::Key& key, std::uint32_t slot) {
+  return cat(key_is(key.bytes()), " AND slot=", std::to_string(slot));
+}
+
+std::string record(std::string_view acquired_at, std::string_view released_at, std::string_view outcome,
+                   std::string_view exit_code, std::string_view host) {
+  return cat("UPDATE dblock_lock SET last_acquired_at=", acquired_at, ",last_released_at=", released_at,
+             ",last_outcome=", quoted(outcome), ",last_exit_code=", exit_code,
+             ",version=version+1,update_time=", k_now, ",idle_since=", k_now,
+             ",holder_host=", text_literal(host, k_name_bytes));
+}
+
+}  // namespace
+
+std::string survey_statement(const lease::Key& key, Rows rows, bool to_change) {
+  return cat(status_columns(rows), by_key(rows), " WHERE ", key_is(key.bytes()),
+             rows == Rows::holds ? " ORDER BY lock_key,slot" : "", to_change ? " FOR UPDATE" : "");
+}
+
+std::string add_statement(const lease::Key& key) {
+  const std::string now(k_now);
+  return insertion(Rows::locks, {{"lock_key", bytes_literal(key.bytes())},
+                                 {"create_time", now},
+                                 {"update_time", now},
+                                 {"idle_since", now},
+                                 {"token", "0"},
+                                 {"version", "0"},
+                                 {"lock_count", "0"},
+                                 {"kind", quoted(lease::to_string(lease::Kind::run))},
+                                 {"ttl_us", "0"},
+                                 {"margin_us", "0"},
+                                 {"holder_host", "''"},
+                                 {"holder_pid", "0"},
+                                 {"holder_user", "''"},
+                                 {"holder_command", "''"},
+                                 {"holder_note", "''"}});
+}
+
+std::string put_statement(const lease::AcquireRequest& request, const lease::Key& key, lease::Token token) {
+  const bool alone = request.sharing.mode == lease::Mode::exclusive;
+  std::vector<Assignment> values = alone ? grant_values(request) : gate_values();
+  std::ranges::move(sharing_values(request.sharing), std::back_inserter(values));
+  values.push_back({"intent_until", "NULL"});
+  std::string sql = cat(taking_over(Rows::locks), token_is(token), ",version=version+1,", assigned(values));
+  if (const auto& once_per = request.promises.once_per) sql += "," + kept_until(*once_per);
+  return cat(sql, " WHERE ", key_is(key.bytes()));
+}
+
+std::string put_hold_statement(const lease::AcquireRequest& request, const lease::Key& key,
+                               std::uint32_t slot, lease::Token token) {
+  return cat(taking_over(Rows::holds), token_is(token), ",version=version+1,",
+             assigned(grant_values(request)), ",", assigned(sharing_values(request.sharing)), " WHERE ",
+             hold_is(key, slot));
+}
+
+std::string create_hold_statement(const lease::AcquireRequest& request, const lease::Key& key,
+                                  std::uint32_t slot, lease::Token token) {
+  std::vector<Assignment> values{{"lock_key", bytes_literal(key.bytes())},
+                                 {"slot", std::to_string(slot)},
+                                 {"token", std::to_string(token.value)},
+                                 {"version", "1"}};
+  std::ranges::move(grant_values(request), std::back_inserter(values));
+  std::ranges::move(sharing_values(request.sharing), std::back_inserter(values));
+  return insertion(Rows::holds, values);
+}
+
+std::string keep_readers_away_statement(const lease::Key& key, Micros length) {
+  return cat("UPDATE dblock_lock SET version=version+1,intent_until=", k_now, "+", interval(length),
+             " WHERE ", key_is(key.bytes()));
+}
+
+// The order of the tables is that of the locks, since the gate is read by its whole primary key.
+std::string own_hold_statement(const lease::LeaseRef& ref, lease::Actor actor) {
+  const std::string key = bytes_literal(ref.key.bytes());
+  std::string sql =
+      cat("SELECT ", micros_of("hold.create_time"),
+          ",hold.holder_host FROM dblock_lock AS gate STRAIGHT_JOIN dblock_hold AS hold FORCE "
+          "INDEX (PRIMARY) WHERE gate.lock_key=",
+          key, " AND hold.lock_key=", key, " AND hold.lock_value=", bytes_literal(ref.owner.text));
+  if (ref.token) sql += " AND hold." + token_is(*ref.token);
+  if (actor == lease::Actor::script) sql += " AND hold.kind='acquire'";
+  return sql + " FOR UPDATE";
+}
+
+std::string record_end_statement(const lease::Key& key, const EndOfHold& ended) {
+  const std::string acquired_at = time_literal(ended.acquired_at);
+  const auto& end = ended.end;
+  std::string sql = record(acquired_at, k_now, lease::to_string(end.outcome),
+                           end.exit_code ? std::to_string(*end.exit_code) : std::string("NULL"), ended.host);
+  if (end.outcome == lease::Outcome::succeeded)
+    sql += cat(",success_acquired_at=", acquired_at, ",success_released_at=", k_now);
+  return cat(sql, " WHERE ", key_is(key.bytes()));
+}
+
+std::string record_abandoned_statement(const lease::LockStatus& hold) {
+  const std::string acquired_at =
+      hold.acquired_at ? time_literal(hold.acquired_at->since_epoch) : std::string("NULL");
+  return cat(
+      record(acquired_at, "NULL", lease::to_string(lease::Outcome::abandoned), "NULL", hold.holder.host),
+      " WHERE ", key_is(hold.key), " AND lock_value IS NULL AND ", token_is(hold.token));
+}
+
+}  // namespace dblock::store::mariadb

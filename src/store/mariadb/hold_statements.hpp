@@ -1,0 +1,46 @@
+// The SQL of grants and releases that are more than one row (dblock_lock as the gate, dblock_hold). Pure
+// text, as in statements.hpp. All of it is for inside of a transaction, which takes the gate first: so
+// transactions on one lock stand in line before it, and nothing here has to decide anything again.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lease/store.hpp"
+#include "store/lock_table.hpp"
+
+namespace dblock::store::mariadb {
+
+// Columns as read by read_status(). `to_change`: the rows stay locked; nobody can put another beside them
+// while the gate is.
+[[nodiscard]] std::string survey_statement(const lease::Key& key, Rows rows, bool to_change);
+
+// A gate that is free and was never held. Error 1062: there is one.
+[[nodiscard]] std::string add_statement(const lease::Key& key);
+
+// The grant's part in the gate: all of it where the lease is exclusive.
+[[nodiscard]] std::string put_statement(const lease::AcquireRequest& request, const lease::Key& key,
+                                        lease::Token token);
+// The rest of a grant that is not: over a free row, or one past its margin, or into a new one.
+[[nodiscard]] std::string put_hold_statement(const lease::AcquireRequest& request, const lease::Key& key,
+                                             std::uint32_t slot, lease::Token token);
+[[nodiscard]] std::string create_hold_statement(const lease::AcquireRequest& request, const lease::Key& key,
+                                                std::uint32_t slot, lease::Token token);
+
+[[nodiscard]] std::string keep_readers_away_statement(const lease::Key& key, Micros length);
+
+// Locks the gate, then the hold that `ref` means: since when it is held (microseconds since the epoch), and
+// by which host.
+[[nodiscard]] std::string own_hold_statement(const lease::LeaseRef& ref, lease::Actor actor);
+
+struct EndOfHold {
+  Micros acquired_at{0};
+  std::string host;
+  lease::RunEnd end;
+};
+// Puts the end of a hold down in its lock's row.
+[[nodiscard]] std::string record_end_statement(const lease::Key& key, const EndOfHold& ended);
+// The same for one that was abandoned, unless the lock was granted since.
+[[nodiscard]] std::string record_abandoned_statement(const lease::LockStatus& hold);
+
+}  // namespace dblock::store::mariadb

@@ -1,0 +1,209 @@
+#include "store/together.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "base/text.hpp"
+#include "lease/owner_id.hpp"
+#include "store/sharing.hpp"
+
+namespace dblock::store {
+namespace {
+
+using namespace std::chrono_literals;
+using lease::AcquireOutcome;
+using lease::AcquireRequest;
+using lease::Key;
+using lease::Look;
+
+// A waiting writer tries again a few times within this, and is not waited for much longer than it lives.
+constexpr Micros k_intent = 2s;
+
+struct Place {
+  Key key;
+  Scene seen;
+  std::uint32_t slot = 0;
+};
+
+Result<Scene> survey_or_add(LockTable& table, const Key& key, const std::string& attempt) {
+  DBLOCK_TRY(auto seen, table.survey(key, true, attempt));
+  if (seen) return std::move(*seen);
+  DBLOCK_CHECK(table.add(key, attempt));
+  DBLOCK_TRY(seen, table.survey(key, true, attempt));
+  if (seen) return std::move(*seen);
+  return fail(Errc::unreachable, attempt + ": its row vanished; is another tool deleting rows?");
+}
+
+lease::Lease lease_of(const AcquireRequest& request, lease::Token token, std::uint32_t slot, BootTime sent_at,
+                      bool needs_proof) {
+  const bool numbered = request.sharing.mode == lease::Mode::slot;
+  return {.key = request.key,
+          .also = request.also,
+          .owner = request.owner,
+          .token = token,
+          .terms = request.terms,
+          .sent_at = sent_at,
+          .needs_renewal_proof = needs_proof,
+          .sharing = request.sharing,
+          .slot = numbered ? slot : 0};
+}
+
+// Leases past their margin end here for good: a renewal that was sent in time and comes late must not find
+// them.
+Result<void> clear(LockTable& table, const Place& place, const AcquireRequest& request,
+                   const std::string& attempt) {
+  const bool alone = request.sharing.mode == lease::Mode::exclusive;
+  if (!alone && !place.seen.gate.owner.empty())
+    DBLOCK_CHECK(table.abandon(place.seen.gate, Rows::locks, attempt));
+  if (!alone) return {};
+  for (const auto& hold : place.seen.holds) {
+    if (!hold.owner.empty()) DBLOCK_CHECK(table.abandon(hold, Rows::holds, attempt));
+  }
+  return {};
+}
+
+class Taking {
+ public:
+  Taking(LockTable& table, const AcquireRequest& request, BootTime sent_at, const std::string& attempt)
+      : table_(table), request_(request), sent_at_(sent_at), attempt_(attempt) {}
+
+  Result<AcquireOutcome> run() {
+    const auto body = [this] { return transaction(); };
+    DBLOCK_CHECK(table_.in_transaction(attempt_, body));
+    if (outcome_) return std::move(*outcome_);
+    return fail(Errc::internal, attempt_ + ": the transaction did nothing");
+  }
+
+ private:
+  Result<void> transaction() {
+    outcome_.reset();
+    std::vector<Place> places;
+    lease::Token token;
+    for (const Key& key : keys_of(request_.key, request_.also)) {
+      DBLOCK_TRY(auto seen, survey_or_add(table_, key, attempt_));
+      auto decision = decide(seen, request_);
+      const auto* take = std::get_if<Take>(&decision);
+      if (take == nullptr) return refused(key, std::move(decision));
+      const auto now = static_cast<std::uint64_t>(seen.gate.server_time.since_epoch.count());
+      token.value = std::max({token.value, seen.gate.token.value + 1, now});
+      places.push_back({key, std::move(seen), take->slot});
+    }
+    for (const Place& place : places) {
+      DBLOCK_CHECK(clear(table_, place, request_, attempt_));
+      DBLOCK_CHECK(table_.put(request_, place.key, place.slot, token, place.seen, attempt_));
+    }
+    outcome_ = lease_of(request_, token, places.front().slot, sent_at_, false);
+    return {};
+  }
+
+  Result<void> refused(const Key& key, Decision decision) {
+    if (const auto* mismatch = std::get_if<Mismatch>(&decision))
+      return fail(Errc::usage, attempt_ + ": " + mismatch->why);
+    if (const auto* own = std::get_if<Own>(&decision)) {
+      outcome_ = lease_of(request_, own->status.token, own->status.slot, sent_at_, true);
+    } else if (auto* done = std::get_if<lease::AlreadyDone>(&decision)) {
+      outcome_ = std::move(*done);
+    } else {
+      auto& conflict = std::get<lease::Conflict>(decision);
+      const bool readers = conflict.status.sharing.mode == lease::Mode::shared && conflict.status.slot > 0;
+      outcome_ = std::move(conflict);
+      if (readers && request_.waits && request_.sharing.mode == lease::Mode::exclusive)
+        return table_.keep_readers_away(key, k_intent, attempt_);
+    }
+    return {};
+  }
+
+  LockTable& table_;
+  const AcquireRequest& request_;
+  const BootTime sent_at_;
+  const std::string& attempt_;
+  std::optional<AcquireOutcome> outcome_;
+};
+
+// Under an exclusive lease anything may nest, beside others only what is like it.
+Result<std::optional<lease::Token>> nest_one(LockTable& table, const lease::LeaseRef& outer, Rows& rows,
+                                             Micros ttl, const std::string& attempt) {
+  rows = Rows::locks;
+  DBLOCK_TRY(auto token, table.nest(outer, rows, ttl, attempt));
+  if (token || outer.mode == lease::Mode::exclusive) return token;
+  rows = Rows::holds;
+  return table.nest(outer, rows, ttl, attempt);
+}
+
+Look look_of(Decision decision, const Scene& seen) {
+  if (auto* own = std::get_if<Own>(&decision)) return {Look::Kind::ours, std::move(own->status)};
+  if (auto* done = std::get_if<lease::AlreadyDone>(&decision))
+    return {Look::Kind::done, std::move(done->status)};
+  if (auto* conflict = std::get_if<lease::Conflict>(&decision))
+    return {Look::Kind::refused, std::move(conflict->status)};
+  // A mismatch is for the next try to say.
+  return {Look::Kind::free, seen.gate};
+}
+
+}  // namespace
+
+std::vector<Key> keys_of(const Key& first, const std::vector<Key>& also) {
+  std::vector<Key> keys{first};
+  keys.insert(keys.end(), also.begin(), also.end());
+  return keys;
+}
+
+Result<AcquireOutcome> take_together(LockTable& table, const AcquireRequest& request, BootTime sent_at,
+                                     const std::string& attempt) {
+  return Taking(table, request, sent_at, attempt).run();
+}
+
+Result<std::optional<lease::Lease>> nest_together(LockTable& table, const AcquireRequest& request,
+                                                  BootTime sent_at, const std::string& attempt) {
+  const lease::OwnerId outer = lease::outermost(*request.outer);
+  std::optional<lease::Token> token;
+  Rows rows = Rows::locks;
+  const auto body = [&]() -> Result<void> {
+    for (const Key& key : keys_of(request.key, request.also)) {
+      const lease::LeaseRef ref{key, outer, std::nullopt, {}, request.sharing.mode};
+      DBLOCK_TRY(token, nest_one(table, ref, rows, request.terms.ttl, attempt));
+      if (!token) return fail(Errc::internal, attempt + ": the outer lease is not there");
+    }
+    return {};
+  };
+  const auto done = request.also.empty() ? body() : table.in_transaction(attempt, body);
+  if (!done) {
+    if (done.error().code == Errc::internal && !token) return std::nullopt;
+    return std::unexpected(done.error());
+  }
+  auto lease = lease_of(request, *token, 0, sent_at, false);
+  lease.owner = lease::nested_owner_id(outer);
+  if (rows == Rows::locks) lease.sharing = {};
+  return lease;
+}
+
+Result<std::vector<Key>> release_together(LockTable& table, const lease::LeaseRef& ref, Rows rows,
+                                          lease::Actor actor, lease::RunEnd end, const std::string& attempt) {
+  std::vector<Key> missing;
+  const auto body = [&]() -> Result<void> {
+    missing.clear();
+    for (const Key& key : keys_of(ref.key, ref.also)) {
+      const lease::LeaseRef one{key, ref.owner, ref.token, {}, ref.mode};
+      DBLOCK_TRY(const bool released, table.release(one, rows, actor, end, attempt));
+      if (!released) missing.push_back(key);
+    }
+    return {};
+  };
+  DBLOCK_CHECK(table.in_transaction(attempt, body));
+  return missing;
+}
+
+Result<Look> look_together(LockTable& table, const AcquireRequest& request, const std::string& attempt) {
+  Look last;
+  for (const Key& key : keys_of(request.key, request.also)) {
+    DBLOCK_TRY(const auto seen, table.survey(key, false, attempt));
+    if (!seen) continue;
+    auto look = look_of(decide(*seen, request), *seen);
+    if (look.kind != Look::Kind::free) return look;
+    last = std::move(look);
+  }
+  return last;
+}
+
+}  // namespace dblock::store

@@ -1,0 +1,35 @@
+// Grants and releases that are more than one row: several keys, readers, slots. One transaction each, with
+// the locks' own rows as gates, taken in sorted order, so that opposite orders of naming keys cannot
+// deadlock.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "store/lock_table.hpp"
+
+namespace dblock::store {
+
+[[nodiscard]] std::vector<lease::Key> keys_of(const lease::Key& first, const std::vector<lease::Key>& also);
+
+// Whatever rows it took, one acquisition has one token.
+[[nodiscard]] Result<lease::AcquireOutcome> take_together(LockTable& table,
+                                                          const lease::AcquireRequest& request,
+                                                          BootTime sent_at, const std::string& attempt);
+
+// See LeaseStore::nest().
+[[nodiscard]] Result<std::optional<lease::Lease>> nest_together(LockTable& table,
+                                                                const lease::AcquireRequest& request,
+                                                                BootTime sent_at, const std::string& attempt);
+
+// The keys of which nothing was ours any more; the others are released.
+[[nodiscard]] Result<std::vector<lease::Key>> release_together(LockTable& table, const lease::LeaseRef& ref,
+                                                               Rows rows, lease::Actor actor,
+                                                               lease::RunEnd end, const std::string& attempt);
+
+// See LeaseStore::look().
+[[nodiscard]] Result<lease::Look> look_together(LockTable& table, const lease::AcquireRequest& request,
+                                                const std::string& attempt);
+
+}  // namespace dblock::store

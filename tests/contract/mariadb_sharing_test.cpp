@@ -1,0 +1,567 @@
+// Readers, slots and several keys on MariaDB: that a transaction is done as a whole or not at all, whatever
+// breaks it, and what it costs.
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "contract/mariadb_store.hpp"
+#include "support/proxy.hpp"
+
+namespace dblock::contract {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace lease;
+using test::Proxy;
+
+Key key(const std::string& name) {
+  return *Key::parse(name);
+}
+
+AcquireRequest shared(const std::string& name, const std::string& owner) {
+  auto request = request_for(name, owner);
+  request.sharing = {Mode::shared, 1};
+  return request;
+}
+
+AcquireRequest slot(const std::string& name, const std::string& owner, std::uint32_t slots) {
+  auto request = request_for(name, owner);
+  request.sharing = {Mode::slot, slots};
+  return request;
+}
+
+AcquireRequest several(std::vector<std::string> names, const std::string& owner) {
+  auto request = request_for(names.front(), owner);
+  for (std::size_t i = 1; i < names.size(); ++i) request.also.push_back(key(names[i]));
+  return request;
+}
+
+AcquireOutcome acquire(LeaseStore& store, const AcquireRequest& request) {
+  auto outcome = store.try_acquire(request);
+  if (!outcome) FAIL(outcome.error().message);
+  return std::move(*outcome);
+}
+
+Lease grant(LeaseStore& store, const AcquireRequest& request) {
+  auto outcome = acquire(store, request);
+  REQUIRE(std::holds_alternative<Lease>(outcome));
+  return std::get<Lease>(outcome);
+}
+
+LockStatus conflict(LeaseStore& store, const AcquireRequest& request) {
+  auto outcome = acquire(store, request);
+  REQUIRE(std::holds_alternative<Conflict>(outcome));
+  return std::get<Conflict>(outcome).status;
+}
+
+bool released(LeaseStore& store, const LeaseRef& ref, RunEnd end = {}) {
+  const auto outcome = store.release(ref, Actor::holder, end);
+  if (!outcome) FAIL(outcome.error().message);
+  return std::holds_alternative<Released>(*outcome);
+}
+
+bool released(LeaseStore& store, const Lease& lease, RunEnd end = {}) {
+  return released(store, ref_to(lease), end);
+}
+
+bool renewed(LeaseStore& store, const Lease& lease) {
+  const auto outcome = store.renew(ref_to(lease), Actor::holder, std::nullopt);
+  if (!outcome) FAIL(outcome.error().message);
+  return std::holds_alternative<Renewed>(*outcome);
+}
+
+std::vector<LockStatus> listed(LeaseStore& store, bool held_only = true) {
+  const auto listing = store.list({{}, {}, held_only});
+  if (!listing) FAIL(listing.error().message);
+  return listing->locks;
+}
+
+// Not the isolation level's name.
+bool is_commit(const std::string& statement) {
+  return statement == "COMMIT";
+}
+
+// A proxy in front of the server, and a store behind it.
+struct Fixture {
+  MariadbUnderTest under_test;
+  Proxy proxy{under_test.database().server()};
+  std::unique_ptr<LeaseStore> store = MariadbUnderTest::open_at(proxy.url(under_test.database().name()));
+  std::unique_ptr<LeaseStore> other = under_test.open();
+
+  [[nodiscard]] int sent(const std::string& text) const {
+    int count = 0;
+    for (const auto& statement : proxy.statements()) count += test::containing(text)(statement) ? 1 : 0;
+    return count;
+  }
+  [[nodiscard]] int commits() const {
+    const auto statements = proxy.statements();
+    return static_cast<int>(std::ranges::count_if(statements, is_commit));
+  }
+  [[nodiscard]] long long number(const std::string& sql) { return under_test.database().number(sql); }
+  [[nodiscard]] long long holders(const std::string& table) {
+    return number("SELECT COUNT(*) FROM " + table + " WHERE lock_value IS NOT NULL");
+  }
+  // Sessions of ours that the server has in a transaction.
+  [[nodiscard]] long long transactions() {
+    return number(
+        "SELECT COUNT(*) FROM information_schema.innodb_trx JOIN information_schema.processlist ON "
+        "id=trx_mysql_thread_id WHERE db=DATABASE()");
+  }
+};
+
+// True for the first `times` statements that hold `text`.
+std::function<bool(const std::string&)> the_first(int times, std::string text) {
+  auto left = std::make_shared<std::atomic<int>>(times);
+  return [left, matches = test::containing(std::move(text))](const std::string& statement) {
+    return matches(statement) && left->fetch_sub(1) > 0;
+  };
+}
+
+}  // namespace
+
+TEST_CASE("mariadb: readers share a lock, a writer is refused until the last of them is gone") {
+  MariadbUnderTest t;
+  const auto store = t.open();
+  const Lease one = grant(*store, shared("k", "r1"));
+  const Lease two = grant(*store, shared("k", "r2"));
+  CHECK(two.token > one.token);
+  CHECK(one.slot == 0);
+  const auto refusal = conflict(*store, request_for("k", "w"));
+  CHECK(refusal.sharing.mode == Mode::shared);
+  CHECK(refusal.slot > 0);
+  CHECK(refusal.holder.host == "host");
+  const auto rows = listed(*store);
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].owner == "r1");
+  CHECK(rows[0].slot == 1);
+  CHECK(rows[1].owner == "r2");
+  CHECK(rows[1].waiters.has_value());
+  CHECK(renewed(*store, one));
+  CHECK(released(*store, one, {Outcome::succeeded, 0}));
+  CHECK_FALSE(released(*store, one));
+  CHECK_FALSE(renewed(*store, one));
+  conflict(*store, request_for("k", "w"));
+  CHECK(released(*store, two, {Outcome::failed, 3}));
+  const Lease writer = grant(*store, request_for("k", "w"));
+  CHECK(writer.token > two.token);
+  conflict(*store, shared("k", "r3"));
+  const auto row = store->peek(key("k"));
+  REQUIRE(row);
+  CHECK((*row)->owner == "w");
+  CHECK((*row)->last->outcome == Outcome::failed);
+  CHECK((*row)->last->exit_code == 3);
+  CHECK((*row)->last->acquired_at);
+  CHECK((*row)->last_success);
+  CHECK(released(*store, writer));
+  grant(*store, request_for("k", "w2"));
+}
+
+TEST_CASE("mariadb: slots are numbered from one, and the lowest free one is given out again") {
+  MariadbUnderTest t;
+  const auto store = t.open();
+  std::vector<Lease> leases;
+  for (const auto* const owner : {"a", "b", "c"}) leases.push_back(grant(*store, slot("k", owner, 3)));
+  for (std::uint32_t i = 0; i < 3; ++i) CHECK(leases[i].slot == i + 1);
+  conflict(*store, slot("k", "d", 3));
+  const auto other_number = store->try_acquire(slot("k", "d", 4));
+  REQUIRE_FALSE(other_number);
+  CHECK(other_number.error().code == Errc::usage);
+  CHECK(released(*store, leases[1]));
+  CHECK(released(*store, leases[0]));
+  CHECK(grant(*store, slot("k", "d", 3)).slot == 1);
+  CHECK(grant(*store, slot("k", "e", 3)).slot == 2);
+  conflict(*store, slot("k", "f", 3));
+  CHECK(t.database().number("SELECT COUNT(*) FROM dblock_hold") == 3);
+}
+
+TEST_CASE("mariadb: without a mode a release and a renewal find the reader") {
+  MariadbUnderTest t;
+  const auto store = t.open();
+  const Lease lease = grant(*store, shared("k", "r"));
+  const auto again = store->renew({key("k"), {"r"}, {}}, Actor::holder, 90s);
+  REQUIRE(again);
+  CHECK(std::holds_alternative<Renewed>(*again));
+  CHECK(released(*store, {key("k"), {"r"}, {}}));
+}
+
+TEST_CASE("mariadb: several keys are taken and given back together, or none of them is") {
+  Fixture t;
+  const Lease both = grant(*t.store, several({"a", "b", "c"}, "one"));
+  CHECK(t.number("SELECT COUNT(DISTINCT token) FROM dblock_lock") == 1);
+  CHECK(conflict(*t.other, request_for("c", "two")).owner == "one");
+  CHECK(renewed(*t.store, both));
+  CHECK(released(*t.store, both, {Outcome::succeeded, 0}));
+  CHECK(t.holders("dblock_lock") == 0);
+  grant(*t.other, request_for("b", "two"));
+  CHECK(conflict(*t.store, several({"a", "b"}, "one")).key == "b");
+  CHECK(t.holders("dblock_lock") == 1);
+}
+
+TEST_CASE("mariadb: a writer that waits keeps new readers away, and only for a moment") {
+  MariadbUnderTest t;
+  const auto store = t.open();
+  grant(*store, shared("k", "r1"));
+  auto writer = request_for("k", "w");
+  conflict(*store, writer);
+  const Lease two = grant(*store, shared("k", "r2"));
+  writer.waits = true;
+  conflict(*store, writer);
+  conflict(*store, shared("k", "r3"));
+  t.database().sql("UPDATE dblock_lock SET intent_until=intent_until-INTERVAL 2 SECOND");
+  grant(*store, shared("k", "r3"));
+}
+
+TEST_CASE("mariadb: a deadlock anywhere in a transaction repeats all of it") {
+  const auto* const where =
+      GENERATE("FROM dblock_lock WHERE", "FROM dblock_hold FORCE", "INSERT INTO dblock_lock",
+               "UPDATE dblock_lock", "INSERT INTO dblock_hold", "COMMIT");
+  CAPTURE(where);
+  for (const auto error : {std::uint16_t{1213}, std::uint16_t{1205}}) {
+    CAPTURE(error);
+    Fixture t;
+    REQUIRE(t.store->connect());
+    t.proxy.refuse_statements(the_first(1, where), error, "not now");
+    const Lease lease = grant(*t.store, shared("k", "r"));
+    CHECK_FALSE(lease.needs_renewal_proof);
+    CHECK(t.sent("START TRANSACTION") == 2);
+    CHECK(t.sent("ROLLBACK") == 1);
+    CHECK(t.holders("dblock_hold") == 1);
+    CHECK(t.number("SELECT COUNT(*) FROM dblock_hold") == 1);
+    CHECK(t.transactions() == 0);
+    CHECK(released(*t.store, lease));
+  }
+}
+
+TEST_CASE("mariadb: deadlocks without end are a definite failure, and nothing is done") {
+  Fixture t;
+  REQUIRE(t.store->connect());
+  t.proxy.refuse_statements(test::containing("INSERT INTO dblock_hold"), 1213, "Deadlock found");
+  const auto refused = t.store->try_acquire(shared("k", "r"));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::unreachable);
+  CHECK(refused.error().native == 1213);
+  CHECK(t.sent("START TRANSACTION") > 3);
+  CHECK(t.commits() == 0);
+  CHECK(t.transactions() == 0);
+  CHECK(t.number("SELECT COUNT(*) FROM dblock_lock") == 0);
+  // The session is sound, and out of the transaction.
+  grant(*t.store, request_for("other", "owner"));
+  CHECK(t.holders("dblock_lock") == 1);
+}
+
+TEST_CASE("mariadb: a session that cannot be rolled back is not used any more") {
+  Fixture t;
+  grant(*t.other, shared("k", "r"));
+  REQUIRE(t.store->connect());
+  t.proxy.cut(Proxy::Cut::before_statement, test::containing("ROLLBACK"));
+  const auto refused = t.store->try_acquire(slot("k", "s", 2));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::usage);
+  CHECK(t.proxy.cuts() == 1);
+  grant(*t.store, request_for("other", "owner"));
+  CHECK(t.holders("dblock_lock") == 1);
+}
+
+TEST_CASE("mariadb: a transaction cut off before its COMMIT is known not to be done") {
+  const auto* const where = GENERATE("START TRANSACTION", "FROM dblock_lock WHERE", "FROM dblock_hold FORCE",
+                                     "UPDATE dblock_lock", "INSERT INTO dblock_hold");
+  CAPTURE(where);
+  for (const auto how : {Proxy::Cut::before_statement, Proxy::Cut::before_reply}) {
+    Fixture t;
+    REQUIRE(t.store->connect());
+    t.proxy.cut(how, test::containing(where));
+    const auto lost = t.store->try_acquire(shared("k", "r"));
+    REQUIRE_FALSE(lost);
+    CHECK(lost.error().code == Errc::unreachable);
+    CHECK(t.proxy.cuts() == 1);
+    CHECK(t.commits() == 0);
+    CHECK(t.holders("dblock_hold") == 0);
+    grant(*t.store, shared("k", "r"));
+  }
+}
+
+TEST_CASE("mariadb: a lost reply to a COMMIT is indeterminate, and a look tells") {
+  const auto how = GENERATE(Proxy::Cut::before_statement, Proxy::Cut::before_reply);
+  const bool done = how == Proxy::Cut::before_reply;
+  Fixture t;
+  REQUIRE(t.store->connect());
+  t.proxy.cut(how, is_commit);
+  const auto request = several({"a", "b"}, "owner");
+  const auto lost = t.store->try_acquire(request);
+  REQUIRE_FALSE(lost);
+  CHECK(lost.error().code == Errc::indeterminate);
+  CHECK(t.commits() == 1);
+  CHECK(test::wait_until([&] { return t.transactions() == 0; }));
+  const auto seen = t.store->look(request);
+  REQUIRE(seen);
+  CHECK(seen->kind == (done ? Look::Kind::ours : Look::Kind::free));
+  CHECK(grant(*t.store, request).needs_renewal_proof == done);
+
+  t.proxy.cut(how, is_commit);
+  const auto end = t.store->release({key("a"), {"owner"}, {}, {key("b")}}, Actor::holder, {});
+  REQUIRE_FALSE(end);
+  CHECK(end.error().code == Errc::indeterminate);
+}
+
+TEST_CASE("mariadb: an interrupted transaction leaves nothing behind") {
+  Fixture t;
+  grant(*t.other, request_for("k", "w"));
+  auto& database = t.under_test.database();
+  test::Connection blocker(database.server(), "root", database.name());
+  blocker.sql("BEGIN");
+  blocker.sql("SELECT * FROM dblock_lock" + t.under_test.where("k") + " FOR UPDATE");
+  const std::jthread interrupting([&] {
+    while (t.sent("FOR UPDATE") == 0) std::this_thread::yield();
+    t.store->interrupt();
+  });
+  const auto refused = t.store->try_acquire(shared("k", "r"));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::unreachable);
+  blocker.sql("ROLLBACK");
+  conflict(*t.store, shared("k", "r"));
+}
+
+TEST_CASE("mariadb: of many who want slots at once exactly so many get one each") {
+  MariadbUnderTest t;
+  constexpr std::size_t k_racers = 12;
+  std::vector<std::unique_ptr<LeaseStore>> stores(k_racers);
+  for (auto& store : stores) {
+    store = t.open();
+    REQUIRE(store->connect());
+  }
+  for (int round = 0; round < 4; ++round) {
+    const std::string name = "k" + std::to_string(round / 2);
+    std::atomic<int> granted{0}, refused{0}, errors{0}, numbers{0};
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < k_racers; ++i) {
+      threads.emplace_back([&, i] {
+        const auto outcome =
+            stores[i]->try_acquire(slot(name, "owner-" + std::to_string(round) + "-" + std::to_string(i), 4));
+        if (!outcome) {
+          ++errors;
+        } else if (const auto* const lease = std::get_if<Lease>(&*outcome)) {
+          ++granted;
+          numbers += 1 << lease->slot;
+        } else {
+          ++refused;
+        }
+      });
+    }
+    threads.clear();
+    CHECK(errors == 0);
+    CHECK(granted == 4);
+    CHECK(numbers == 0b11110);
+    for (const auto& row : listed(*stores[0])) {
+      CHECK(released(*stores[0], {key(row.key), {row.owner}, row.token, {}, Mode::slot}));
+    }
+  }
+}
+
+TEST_CASE("mariadb: opposite orders of keys, readers and writers at once neither deadlock nor overlap") {
+  MariadbUnderTest t;
+  std::atomic<int> errors{0}, inside{0}, overlaps{0}, granted{0};
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < 6; ++i) {
+    threads.emplace_back([&, i] {
+      const auto store = t.open();
+      for (int round = 0; round < 25; ++round) {
+        const std::string owner = std::to_string(i) + "." + std::to_string(round);
+        const bool reads = i % 2 == 0;
+        const auto request = reads ? shared("b", owner) : several({"a", "b", "c"}, owner);
+        const auto outcome = store->try_acquire(request);
+        if (!outcome) {
+          ++errors;
+        } else if (const auto* const lease = std::get_if<Lease>(&*outcome)) {
+          ++granted;
+          const int weight = reads ? 1 : 1000;
+          const int others = inside.fetch_add(weight);
+          if (reads ? others >= 1000 : others > 0) ++overlaps;
+          if (!store->renew(ref_to(*lease), Actor::holder, {})) ++errors;
+          inside -= weight;
+          if (!store->release(ref_to(*lease), Actor::holder, {})) ++errors;
+        }
+      }
+    });
+  }
+  threads.clear();
+  CHECK(errors == 0);
+  CHECK(overlaps == 0);
+  CHECK(granted > 20);
+  CHECK(listed(*t.open()).empty());
+}
+
+TEST_CASE("mariadb: an expired reader makes way for a writer after its margin, and its renewal comes late") {
+  MariadbUnderTest t;
+  const auto store = t.open();
+  const Lease reader = grant(*store, shared("k", "r"));
+  t.age("k", 60s + 500ms, false);
+  CHECK(conflict(*store, request_for("k", "w")).state == State::expired);
+  t.age("k", 1s, false);
+  const Lease writer = grant(*store, request_for("k", "w"));
+  CHECK_FALSE(renewed(*store, reader));
+  CHECK_FALSE(released(*store, reader));
+  CHECK(renewed(*store, writer));
+}
+
+TEST_CASE("mariadb: an expired slot is taken over, and the row remembers its last holder") {
+  MariadbUnderTest t;
+  const auto store = t.open();
+  const Lease lost = grant(*store, slot("k", "a", 2));
+  t.age("k", 1h, false);
+  const Lease next = grant(*store, slot("k", "b", 2));
+  CHECK(next.slot == 1);
+  CHECK(next.token > lost.token);
+  const auto rows = listed(*store);
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].last->outcome == Outcome::abandoned);
+  CHECK_FALSE(released(*store, lost));
+  CHECK(renewed(*store, next));
+}
+
+TEST_CASE("mariadb: one holder of several is revoked or freed by its token") {
+  MariadbUnderTest t;
+  const auto store = t.open();
+  const Lease one = grant(*store, slot("k", "a", 2));
+  const Lease two = grant(*store, slot("k", "b", 2));
+  const auto revoked = store->revoke(key("k"), one.token);
+  REQUIRE(revoked);
+  CHECK(std::get<Revoked>(*revoked).status.owner == "a");
+  CHECK_FALSE(renewed(*store, one));
+  CHECK(renewed(*store, two));
+  t.database().sql("UPDATE dblock_hold SET update_time=update_time-INTERVAL 1 MINUTE WHERE slot=2");
+  REQUIRE(store->free_now(key("k"), two.token));
+  CHECK(grant(*store, slot("k", "c", 2)).slot == 2);
+  CHECK(released(*store, one));
+}
+
+TEST_CASE("mariadb: reaping frees holders one by one and forgets a lock only after the last of them") {
+  MariadbUnderTest t;
+  const auto store = t.open();
+  grant(*store, slot("k", "a", 2));
+  const Lease second = grant(*store, slot("k", "b", 2));
+  t.database().sql("UPDATE dblock_hold SET expire_time=expire_time-INTERVAL 1 HOUR WHERE slot=2");
+  auto report = store->reap({true, 24h});
+  REQUIRE(report);
+  CHECK(report->abandoned.size() == 1);
+  report = store->reap({false, 24h});
+  REQUIRE(report);
+  REQUIRE(report->abandoned.size() == 1);
+  CHECK(report->abandoned[0].owner == "b");
+  CHECK(report->abandoned[0].slot == 2);
+  CHECK(t.database().column("k", "last_outcome") == "abandoned");
+  CHECK_FALSE(renewed(*store, second));
+
+  // Everything is old but the first holder's lease.
+  t.age("k", 1000h, true);
+  t.database().sql("UPDATE dblock_hold SET expire_time=UTC_TIMESTAMP(6)+INTERVAL 1 HOUR WHERE slot=1");
+  report = store->reap({true, 24h});
+  REQUIRE(report);
+  CHECK(report->forgotten == 1);
+  report = store->reap({false, 24h});
+  REQUIRE(report);
+  CHECK(report->abandoned.empty());
+  CHECK(report->forgotten == 1);
+  CHECK(t.database().number("SELECT COUNT(*) FROM dblock_lock") == 1);
+
+  CHECK(released(*store, {key("k"), {"a"}, {}}));
+  t.age("k", 1000h, true);
+  report = store->reap({false, 24h});
+  REQUIRE(report);
+  CHECK(report->forgotten == 2);
+  grant(*store, slot("k", "c", 1));
+}
+
+TEST_CASE("mariadb: a minimal hold keeps a slot, and a success within the period is found by all") {
+  MariadbUnderTest t;
+  const auto store = t.open();
+  auto request = slot("k", "a", 1);
+  request.promises.min_hold = 1h;
+  const Lease lease = grant(*store, request);
+  CHECK(released(*store, lease, {Outcome::succeeded, 0}));
+  CHECK(conflict(*store, slot("k", "b", 1)).state == State::cooldown);
+  const auto rows = listed(*store, false);
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].state == State::cooldown);
+  CHECK(rows[0].slot == 1);
+  auto periodic = request_for("k", "c");
+  periodic.promises.once_per = OncePer{1h};
+  CHECK(std::holds_alternative<AlreadyDone>(acquire(*store, periodic)));
+}
+
+TEST_CASE("mariadb: who waits for readers keeps his place while looking, and his session when he is one") {
+  Fixture t;
+  const WakeEvent never;
+  const auto soon = [] { return BootClock::now() + 100ms; };
+  const auto stand = [](LeaseStore& store) {
+    store.turnstile()->approach(key("k"), {"host", 1, "user", "job", ""});
+    REQUIRE(store.connect());
+    return store.turnstile()->enter(key("k"));
+  };
+  REQUIRE(stand(*t.other) == Turn::ours);
+  const Lease reader = grant(*t.other, shared("k", "r1"));
+  REQUIRE(stand(*t.store) == Turn::not_yet);
+  for (int i = 0; i < 2; ++i) {
+    CHECK(t.store->turnstile()->await(soon(), never) == Turn::not_yet);
+    const auto writer = t.store->look(request_for("k", "w"));
+    REQUIRE(writer);
+    CHECK(writer->kind == Look::Kind::refused);
+    CHECK(writer->status->owner == "r1");
+    const auto like = t.store->look(shared("k", "r2"));
+    REQUIRE(like);
+    CHECK(like->kind == Look::Kind::free);
+  }
+  CHECK(t.sent("dblock waits") == 1);
+  t.other->disconnect();
+  CHECK(t.store->turnstile()->await(BootClock::now() + 10s, never) == Turn::ours);
+  CHECK(t.sent("dblock waits") == 1);
+  const Lease lease = grant(*t.store, shared("k", "r2"));
+  const auto sessions = [&] {
+    return t.number("SELECT COUNT(*) FROM information_schema.processlist WHERE db=DATABASE() AND user='app'");
+  };
+  CHECK(sessions() == 1);
+  CHECK(t.sent("wait_timeout=DEFAULT") == 1);
+  CHECK(renewed(*t.store, lease));
+}
+
+TEST_CASE("mariadb: a nested acquisition costs a statement and counts on its outer lease, of either kind") {
+  Fixture t;
+  for (const auto& request : {request_for("k", "w"), shared("s", "r")}) {
+    const Lease outer = grant(*t.store, request);
+    auto inner = request;
+    inner.outer = outer.owner;
+    inner.owner = {"another"};
+    const auto before = t.proxy.statements().size();
+    const auto nested = t.store->nest(inner);
+    if (!nested) FAIL(nested.error().message);
+    REQUIRE(nested->has_value());
+    CHECK((*nested)->token == outer.token);
+    CHECK(t.proxy.statements().size() - before <= 2);
+    CHECK(t.store->peek(request.key)->value().count == 2);
+    CHECK(renewed(*t.store, **nested));
+    CHECK(released(*t.store, **nested));
+    CHECK(released(*t.store, **nested));
+    CHECK(t.store->peek(request.key)->value().count == 1);
+    CHECK(renewed(*t.store, outer));
+    CHECK(released(*t.store, outer));
+    const auto late = t.store->nest(inner);
+    REQUIRE(late);
+    CHECK_FALSE(late->has_value());
+  }
+}
+
+TEST_CASE("mariadb: a shared lock costs six statements to take and five to release") {
+  Fixture t;
+  const Lease first = grant(*t.store, shared("k", "r1"));
+  auto before = t.proxy.statements().size();
+  const Lease lease = grant(*t.store, shared("k", "r2"));
+  CHECK(t.proxy.statements().size() - before == 6);
+  before = t.proxy.statements().size();
+  CHECK(renewed(*t.store, lease));
+  CHECK(t.proxy.statements().size() - before == 1);
+  before = t.proxy.statements().size();
+  CHECK(released(*t.store, lease));
+  CHECK(t.proxy.statements().size() - before == 5);
+}
+
+}  // namespace dblock::contract

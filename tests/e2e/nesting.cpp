@@ -1,0 +1,134 @@
+// Runs inside the jobs of others that hold the same lock.
+#include <catch2/catch.hpp>
+
+#include "support/dblock.hpp"
+#include "support/privilege.hpp"
+
+namespace dblock::test {
+namespace {
+
+std::string inner(const std::string& words) {
+  return dblock_binary() + " run " + words;
+}
+
+Finished outer(const Database& database, const std::string& script, const Words& options = {}) {
+  return dblock(database, run_words("a", options, sh(script)));
+}
+
+TEST_CASE("a run inside a run of the same key nests: same token, an owner id below, counted") {
+  Database database;
+  const auto done = outer(database, "echo $DBLOCK_TOKEN $DBLOCK_OWNER; " +
+                                        inner("-k a -- sh -c 'echo $DBLOCK_TOKEN $DBLOCK_OWNER; exit 3'"));
+  INFO(done.err);
+  CHECK(done.exit == exited(3));
+  const auto said = lines(done.out);
+  REQUIRE(said.size() == 2);
+  CHECK(said[1].starts_with(said[0] + "/"));
+  CHECK_FALSE(database.has_holder("a"));
+}
+
+TEST_CASE("the row counts the runs under one lease, and the lock stays the outer one's until its end") {
+  Database database;
+  const TempDir directory;
+  Process process(
+      dblock_spawn(database, run_words("a", {},
+                                       sh(inner("-k a -- sh -c '" + until_told(directory) + "'") +
+                                          "; touch " + directory.file("inner-done") + "; while [ ! -e " +
+                                          directory.file("end") + " ]; do sleep 0.02; done"))));
+  await_file(process, directory.file("up"));
+  CHECK(database.column("a", "lock_count") == "2");
+  CHECK(dblock(database, run_words("a", {}, {"true"})).exit == exited(75));
+  write_file(directory.file("go"), "");
+  await_file(process, directory.file("inner-done"));
+  CHECK(database.column("a", "lock_count") == "1");
+  CHECK(dblock(database, run_words("a", {}, {"true"})).exit == exited(75));
+  write_file(directory.file("end"), "");
+  CHECK(process.wait() == exited(0));
+  CHECK_FALSE(database.has_holder("a"));
+}
+
+TEST_CASE("a, then b, then a again") {
+  Database database;
+  const auto done = outer(database, inner("-k b -- " + dblock_binary() + " run -k a -- sh -c 'echo in'"));
+  INFO(done.err);
+  CHECK(done.exit == exited(0));
+  CHECK(done.out == "in\n");
+}
+
+TEST_CASE("several keys nest in a run that holds them all") {
+  Database database;
+  const auto done = outer(database, inner("-k b -k a -- echo in"), {"-k", "b"});
+  INFO(done.err);
+  CHECK(done.exit == exited(0));
+  CHECK(done.out == "in\n");
+  CHECK_FALSE(database.has_holder("a"));
+  CHECK_FALSE(database.has_holder("b"));
+}
+
+TEST_CASE("readers nest in readers, and in an exclusive run") {
+  Database database;
+  CHECK(outer(database, inner("-k a -s -- true"), {"-s"}).exit == exited(0));
+  CHECK(outer(database, inner("-k a -s -- true")).exit == exited(0));
+  // The other way round is a wait for oneself.
+  const auto refused = outer(database, inner("-k a --wait 60s -- true"), {"-s"});
+  CHECK(refused.exit == exited(75));
+  CHECK(says(refused.err, "descends from the holder"));
+}
+
+TEST_CASE("a run that may not nest conflicts at once, even when it would wait") {
+  Database database;
+  const auto refused = outer(database, inner("-k a --no-reentrant --wait 60s -- true"));
+  INFO(refused.err);
+  CHECK(refused.exit == exited(75));
+  CHECK(says(refused.err, "descends from the holder"));
+}
+
+TEST_CASE("an ancestor whose variables were dropped is recognised, at once and even when waiting") {
+  Database database;
+  const auto refused = outer(
+      database, "env -i PATH=$PATH DBLOCK_DB=" + database.url() + " " + inner("-k a --wait 60s -- true"));
+  INFO(refused.err);
+  CHECK(refused.exit == exited(75));
+  CHECK(says(refused.err, "--preserve-env=DBLOCK_HELD"));
+}
+
+TEST_CASE("what DBLOCK_HELD says is not believed when the row says otherwise") {
+  Database database;
+  const TempDir directory;
+  const auto told = outer(database, "printf %s \"$DBLOCK_HELD\"");
+  REQUIRE(told.exit == exited(0));
+  REQUIRE(says(told.out, "a\t"));
+  // The lease is over: the inner run takes the lock for itself.
+  const auto alone =
+      dblock(database, run_words("a", {}, sh("echo $DBLOCK_OWNER")), {"DBLOCK_HELD=" + told.out});
+  CHECK(alone.exit == exited(0));
+  CHECK_FALSE(says(alone.out, "/"));
+  // Somebody else has it: a conflict like any other.
+  Process other(dblock_spawn(database, run_words("a", {}, sh(until_told(directory)))));
+  await_file(other, directory.file("up"));
+  CHECK(dblock(database, run_words("a", {}, {"true"}), {"DBLOCK_HELD=" + told.out}).exit == exited(75));
+  CHECK(database.column("a", "lock_count") == "1");
+  write_file(directory.file("go"), "");
+  CHECK(other.wait() == exited(0));
+  for (const auto* const nonsense : {"", "x", "a\tb", "\t\t\t", "a\t/\tx\n\n"}) {
+    CHECK(dblock(database, run_words("a", {}, {"true"}), {std::string("DBLOCK_HELD=") + nonsense}).exit ==
+          exited(0));
+  }
+}
+
+TEST_CASE("an inner run whose outer lease is revoked is stopped with it") {
+  Database database;
+  const TempDir directory;
+  Process process(dblock_spawn(
+      database, run_words("a", {"--ttl", "3s", "--heartbeat", "200ms", "--kill-grace", "500ms"},
+                          sh(inner("-k a --ttl 3s --heartbeat 200ms --kill-grace 500ms -- sh -c '" +
+                                   until_told(directory) + "'")))));
+  await_file(process, directory.file("up"));
+  const auto token = database.column("a", "token");
+  REQUIRE(dblock(database, {"release", "--key", "a", "--force", "--token", token}).exit == exited(0));
+  CHECK(process.wait(30s * slowness()) == exited(76));
+  CHECK(process.tree().empty());
+}
+
+}  // namespace
+}  // namespace dblock::test

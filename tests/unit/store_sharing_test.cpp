@@ -1,0 +1,243 @@
+// Who may have a lock beside whom: the rules, on views of it that are made by hand.
+#include "store/sharing.hpp"
+
+#include <catch2/catch.hpp>
+
+namespace dblock::store {
+namespace {
+
+using namespace std::chrono_literals;
+using lease::AcquireRequest;
+using lease::LockStatus;
+using lease::Mode;
+using lease::ServerTime;
+using lease::Sharing;
+
+constexpr ServerTime k_now{1000h};
+constexpr Micros k_margin = 3s;
+
+ServerTime at(Micros from_now) {
+  return {k_now.since_epoch + from_now};
+}
+
+LockStatus free_row() {
+  LockStatus row;
+  row.key = "k";
+  row.server_time = k_now;
+  row.state = state_of(row);
+  return row;
+}
+
+// Its lease ends `left` from now.
+LockStatus held_row(const std::string& owner, Sharing sharing, std::uint32_t slot, Micros left = 60s) {
+  LockStatus row = free_row();
+  row.owner = owner;
+  row.sharing = sharing;
+  row.slot = slot;
+  row.expires_at = at(left);
+  row.margin = k_margin;
+  row.state = state_of(row);
+  return row;
+}
+
+constexpr Sharing k_exclusive{};
+constexpr Sharing k_shared{Mode::shared, 1};
+constexpr Sharing slots(std::uint32_t count) {
+  return {Mode::slot, count};
+}
+
+Scene scene(Sharing sharing = {}, std::vector<LockStatus> holds = {}) {
+  Scene seen{free_row(), std::move(holds)};
+  seen.gate.sharing = sharing;
+  return seen;
+}
+
+Scene held_by_readers(std::vector<std::uint32_t> numbers) {
+  Scene seen = scene(k_shared);
+  for (const auto number : numbers)
+    seen.holds.push_back(held_row("reader-" + std::to_string(number), k_shared, number));
+  return seen;
+}
+
+Scene held_slots(std::uint32_t count, std::vector<std::uint32_t> numbers) {
+  Scene seen = scene(slots(count));
+  for (const auto number : numbers)
+    seen.holds.push_back(held_row("slot-" + std::to_string(number), slots(count), number));
+  return seen;
+}
+
+Scene held_alone(Micros left = 60s) {
+  Scene seen = scene();
+  seen.gate = held_row("writer", k_exclusive, 0, left);
+  return seen;
+}
+
+AcquireRequest asks(Sharing sharing, std::string owner = "asker") {
+  AcquireRequest request{.key = *lease::Key::parse("k"), .owner = {std::move(owner)}};
+  request.sharing = sharing;
+  return request;
+}
+
+template <typename Kind>
+Kind decided(const Scene& seen, const AcquireRequest& request) {
+  auto decision = decide(seen, request);
+  REQUIRE(std::holds_alternative<Kind>(decision));
+  return std::get<Kind>(std::move(decision));
+}
+
+std::uint32_t slot_for(const Scene& seen, const AcquireRequest& request) {
+  return decided<Take>(seen, request).slot;
+}
+
+std::string in_the_way_of(const Scene& seen, const AcquireRequest& request) {
+  return decided<lease::Conflict>(seen, request).status.owner;
+}
+
+}  // namespace
+
+TEST_CASE("sharing: a lock that nobody has is there for every kind") {
+  for (const auto& last : {k_exclusive, k_shared, slots(2)}) {
+    CHECK(slot_for(scene(last), asks(k_exclusive)) == 0);
+    CHECK(slot_for(scene(last), asks(k_shared)) == 1);
+    CHECK(slot_for(scene(last), asks(slots(3))) == 1);
+  }
+}
+
+TEST_CASE("sharing: rows of holders who are gone are in nobody's way") {
+  LockStatus left = free_row();
+  left.slot = 1;
+  const Scene seen = scene(slots(1), {left});
+  CHECK(slot_for(seen, asks(k_exclusive)) == 0);
+  CHECK(slot_for(seen, asks(slots(1))) == 1);
+  CHECK(slot_for(seen, asks(slots(5))) == 1);
+}
+
+TEST_CASE("sharing: an exclusive holder refuses readers and writers, and is another kind than slots") {
+  const Scene seen = held_alone();
+  CHECK(in_the_way_of(seen, asks(k_exclusive)) == "writer");
+  CHECK(in_the_way_of(seen, asks(k_shared)) == "writer");
+  const std::string why = decided<Mismatch>(seen, asks(slots(2))).why;
+  CHECK(why.find("1 holder with one exclusive holder") != std::string::npos);
+  CHECK(why.find("--slots 2") != std::string::npos);
+  CHECK(why.find("\"k\"") != std::string::npos);
+}
+
+TEST_CASE("sharing: an expired exclusive lease refuses everybody for its margin, and nobody after it") {
+  for (const auto& sharing : {k_exclusive, k_shared, slots(2)}) {
+    CHECK(in_the_way_of(held_alone(0s), asks(sharing)) == "writer");
+    CHECK(in_the_way_of(held_alone(-k_margin + 1us), asks(sharing)) == "writer");
+    CHECK(std::holds_alternative<Take>(decide(held_alone(-k_margin), asks(sharing))));
+  }
+}
+
+TEST_CASE("sharing: a cooldown of the lock's own row refuses everybody until it is over") {
+  Scene seen = scene();
+  seen.gate.hold_until = at(1us);
+  seen.gate.state = state_of(seen.gate);
+  for (const auto& sharing : {k_exclusive, k_shared, slots(2)})
+    CHECK(decided<lease::Conflict>(seen, asks(sharing)).status.state == lease::State::cooldown);
+  seen.gate.hold_until = k_now;
+  seen.gate.state = state_of(seen.gate);
+  CHECK(slot_for(seen, asks(k_shared)) == 1);
+}
+
+TEST_CASE("sharing: readers go together, on the lowest free number") {
+  CHECK(slot_for(held_by_readers({1, 2}), asks(k_shared)) == 3);
+  CHECK(slot_for(held_by_readers({2, 3}), asks(k_shared)) == 1);
+  CHECK(slot_for(held_by_readers({1, 3}), asks(k_shared)) == 2);
+}
+
+TEST_CASE("sharing: a writer is refused by the reader who has longest to go") {
+  Scene seen = held_by_readers({1, 2, 3});
+  seen.holds[1].expires_at = at(2min);
+  CHECK(in_the_way_of(seen, asks(k_exclusive)) == "reader-2");
+  for (auto& hold : seen.holds) {
+    hold.expires_at = at(-k_margin);
+    hold.state = state_of(hold);
+  }
+  CHECK(slot_for(seen, asks(k_exclusive)) == 0);
+  seen.holds[2].expires_at = at(-k_margin + 1us);
+  CHECK(in_the_way_of(seen, asks(k_exclusive)) == "reader-3");
+}
+
+TEST_CASE("sharing: new readers are refused as long as a writer waits, whoever is left") {
+  for (auto seen : {held_by_readers({1}), scene(k_shared)}) {
+    seen.gate.intent_until = at(1us);
+    CHECK(std::holds_alternative<lease::Conflict>(decide(seen, asks(k_shared))));
+    seen.gate.intent_until = k_now;
+    CHECK(std::holds_alternative<Take>(decide(seen, asks(k_shared))));
+  }
+  Scene seen = scene(k_shared);
+  seen.gate.intent_until = at(1s);
+  CHECK(slot_for(seen, asks(k_exclusive)) == 0);
+}
+
+TEST_CASE("sharing: slots are given lowest first, up to their number") {
+  CHECK(slot_for(held_slots(3, {1}), asks(slots(3))) == 2);
+  CHECK(slot_for(held_slots(3, {2, 3}), asks(slots(3))) == 1);
+  CHECK(slot_for(held_slots(3, {1, 2}), asks(slots(3))) == 3);
+  Scene full = held_slots(2, {1, 2});
+  full.holds[0].expires_at = at(2min);
+  CHECK(in_the_way_of(full, asks(slots(2))) == "slot-2");  // who will be gone first
+}
+
+TEST_CASE("sharing: an expired slot is taken over after its margin, with its number") {
+  Scene seen = held_slots(2, {1, 2});
+  seen.holds[0] = held_row("slot-1", slots(2), 1, -k_margin + 1us);
+  CHECK(in_the_way_of(seen, asks(slots(2))) == "slot-1");
+  seen.holds[0] = held_row("slot-1", slots(2), 1, -k_margin);
+  CHECK(slot_for(seen, asks(slots(2))) == 1);
+}
+
+TEST_CASE("sharing: a slot that cools down is taken") {
+  Scene seen = scene(slots(2));
+  LockStatus cooling = free_row();
+  cooling.slot = 1;
+  cooling.hold_until = at(1h);
+  cooling.state = state_of(cooling);
+  seen.holds.push_back(cooling);
+  CHECK(slot_for(seen, asks(slots(2))) == 2);
+  CHECK(std::holds_alternative<lease::Conflict>(decide(seen, asks(slots(1)))));
+  CHECK(std::holds_alternative<lease::Conflict>(decide(seen, asks(k_exclusive))));
+}
+
+TEST_CASE("sharing: a number of slots, or another kind, that the holders did not agree on is a mismatch") {
+  const Scene seen = held_slots(4, {1, 2});
+  for (const auto& sharing : {slots(3), slots(5), k_shared, k_exclusive}) {
+    const std::string why = decided<Mismatch>(seen, asks(sharing)).why;
+    CHECK(why.find("2 holders with --slots 4") != std::string::npos);
+  }
+  CHECK(decided<Mismatch>(seen, asks(slots(5))).why.find("--slots 5") != std::string::npos);
+  CHECK(decided<Mismatch>(seen, asks(k_shared)).why.find("--shared") != std::string::npos);
+  CHECK(decided<Mismatch>(held_by_readers({1}), asks(slots(2))).why.find("--shared") != std::string::npos);
+}
+
+TEST_CASE("sharing: leases in their margin are waited out, and no mismatch") {
+  Scene seen = held_slots(2, {1});
+  seen.holds[0] = held_row("slot-1", slots(2), 1, -1s);
+  CHECK(in_the_way_of(seen, asks(k_exclusive)) == "slot-1");
+  CHECK(in_the_way_of(seen, asks(slots(1))) == "slot-1");
+  seen.holds[0] = held_row("slot-1", slots(2), 1, -k_margin);
+  CHECK(slot_for(seen, asks(slots(7))) == 1);
+}
+
+TEST_CASE("sharing: the request's own lease is found, wherever it is and whatever else is in the way") {
+  CHECK(decided<Own>(held_alone(), asks(k_exclusive, "writer")).status.owner == "writer");
+  CHECK(decided<Own>(held_slots(2, {1, 2}), asks(slots(2), "slot-2")).status.slot == 2);
+  Scene seen = held_by_readers({1, 2});
+  seen.gate.intent_until = at(1s);
+  CHECK(decided<Own>(seen, asks(k_shared, "reader-1")).status.slot == 1);
+}
+
+TEST_CASE("sharing: a success within the period is told before who is in the way") {
+  auto once = asks(slots(2));
+  once.promises.once_per = lease::OncePer{10h};
+  const lease::PastRun success{at(-1h), at(-30min), lease::Outcome::succeeded, 0};
+  for (auto seen : {held_alone(), held_slots(2, {1, 2}), held_by_readers({1}), scene()}) {
+    seen.gate.last_success = success;
+    CHECK(std::holds_alternative<lease::AlreadyDone>(decide(seen, once)));
+    CHECK_FALSE(std::holds_alternative<lease::AlreadyDone>(decide(seen, asks(slots(2)))));
+  }
+}
+
+}  // namespace dblock::store
