@@ -38,6 +38,12 @@ long long waiting(MariadbUnderTest& t) {
                              "'");
 }
 
+// In this database alone: cases run side by side on one server.
+std::string session_waiting_as(MariadbUnderTest& t, int pid) {
+  return t.database().value(std::string("SELECT id") + k_waiting + " AND db='" + t.database().name() +
+                            "' AND info LIKE '% pid=" + std::to_string(pid) + " %'");
+}
+
 long long sessions(MariadbUnderTest& t) {
   return t.database().number("SELECT COUNT(*) FROM information_schema.processlist WHERE user='app' AND db='" +
                              t.database().name() + "'");
@@ -106,10 +112,7 @@ struct Line {
     REQUIRE(test::wait_until([&] { return waiting(t) == before + 1; }));
     return *waiters.back();
   }
-  std::string session_of(int name) {
-    return t.database().value(std::string("SELECT id") + k_waiting +
-                              " AND info LIKE '% pid=" + std::to_string(name) + " %'");
-  }
+  std::string session_of(int name) { return session_waiting_as(t, name); }
   void wait_for_all() {
     for (const auto& waiter : waiters) {
       if (waiter->thread.joinable()) waiter->thread.join();
@@ -208,8 +211,7 @@ TEST_CASE("mariadb line: a waiter whose session was killed stands at the end of 
   Place waiter(t, 7);
   const WakeEvent never;
   CHECK(waiter.line.await(in(10ms), never) == Turn::not_yet);
-  const auto id = t.database().value(std::string("SELECT id") + k_waiting + " AND info LIKE '% pid=7 %'");
-  t.database().sql("KILL " + id);
+  t.database().sql("KILL " + session_waiting_as(t, 7));
   for (Turn turn = Turn::ours; turn != Turn::not_yet || waiting(t) != 1;)
     turn = waiter.line.await(in(20ms), never);
   holder.line.leave();
