@@ -145,7 +145,8 @@ class Acquisition {
   // free at the very end of the wait is tried from any place: "held" would not be true.
   Result<std::optional<GrantOutcome>> stand_in_line() {
     while (place_.behind()) {
-      DBLOCK_TRY(const auto seen, store_.look(request_));
+      const bool with_place = observer_.wants_place && observer_.wants_place();
+      DBLOCK_TRY(const auto seen, with_place ? store_.look_in_line(request_) : store_.look(request_));
       // No turn that may still come would let us start.
       if (seen.kind == Look::Kind::done) return AlreadyDone{*seen.status};
       const bool refused = seen.kind == Look::Kind::refused;

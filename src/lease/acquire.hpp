@@ -32,6 +32,7 @@ struct WaitPolicy {
 struct AcquireObserver {
   std::function<void(const LockStatus& holder)> on_conflict;  // at each refusal
   std::function<void(const Error& error)> on_trouble;         // at each failed try that will be repeated
+  std::function<bool()> wants_place{};                        // somebody is there to read the place in line
   std::function<void()> on_send;  // before the first statement that could grant the lock is sent
   // Whether waiting for this holder could never end, as where he waits for us.
   std::function<bool(const LockStatus& holder)> hopeless{};

@@ -149,6 +149,9 @@ class LeaseStore {
   // What try_acquire() would meet now, by reading only. `status` is the row that carries the request's owner
   // id, or what would be in its way for the longest, or the lock's own row.
   [[nodiscard]] virtual Result<Look> look(const AcquireRequest& request) = 0;
+  // The same for one who stands in line and wants to know the place there as well, which may cost another
+  // statement.
+  [[nodiscard]] virtual Result<Look> look_in_line(const AcquireRequest& request) { return look(request); }
 
   // Extends the lease by `ttl` (default: the stored TTL) from now, never shortening it. Succeeds only when
   // key, owner (and token) match, it is not revoked and expire_time is in the future. Safe to repeat.

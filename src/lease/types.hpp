@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -141,6 +142,11 @@ struct Waiter {
   ServerTime since;
 };
 
+struct PlaceInLine {
+  std::size_t place = 1;  // 1 for the first who waits
+  std::size_t of = 1;
+};
+
 // One row, seen at `server_time` of the answer it came in. Text is untrusted.
 struct LockStatus {
   std::string key;  // raw bytes; may break Key's rules when someone wrote the table by hand
@@ -166,6 +172,8 @@ struct LockStatus {
   std::optional<ServerTime> intent_until{};
   // In the order of arrival; only where a listing knows.
   std::optional<std::vector<Waiter>> waiters{};
+  // Our own; only from LeaseStore::look_in_line(), and only where it is known.
+  std::optional<PlaceInLine> place{};
   ServerTime server_time;
 
   // The server time from which an exclusive acquire would no longer be refused.

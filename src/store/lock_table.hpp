@@ -96,6 +96,11 @@ class LockTable {
   // The lock's own row.
   [[nodiscard]] virtual Result<std::optional<lease::LockStatus>> look(const lease::Key& key,
                                                                       const std::string& attempt) = 0;
+  // With our own place in the line, where it can be known.
+  [[nodiscard]] virtual Result<std::optional<lease::LockStatus>> look_in_line(const lease::Key& key,
+                                                                              const std::string& attempt) {
+    return look(key, attempt);
+  }
   [[nodiscard]] virtual Result<lease::Listing> list(const lease::Selection& selection,
                                                     const std::string& attempt) = 0;
   [[nodiscard]] virtual Result<lease::ReapReport> reap(const lease::ReapRequest& request,

@@ -145,6 +145,24 @@ Result<lease::Look> TableLeaseStore::look(const lease::AcquireRequest& request) 
   DBLOCK_CHECK(table_->ensure_open(attempt));
   if (!request.plain()) return look_together(*table_, request, attempt);
   DBLOCK_TRY(auto seen, table_->look(request.key, attempt));
+  return judge(request, std::move(seen), attempt);
+}
+
+Result<lease::Look> TableLeaseStore::look_in_line(const lease::AcquireRequest& request) {
+  if (!request.plain()) return look(request);
+  const Call call(*table_);
+  const std::string attempt = attempt_to("look at", request.key);
+  DBLOCK_CHECK(table_->ensure_open(attempt));
+  DBLOCK_TRY(auto seen, table_->look_in_line(request.key, attempt));
+  const auto place = seen ? seen->place : std::nullopt;
+  DBLOCK_TRY(auto look, judge(request, std::move(seen), attempt));
+  if (look.status) look.status->place = place;
+  return look;
+}
+
+// What an exclusive request of one key makes of the lock's row.
+Result<lease::Look> TableLeaseStore::judge(const lease::AcquireRequest& request,
+                                           std::optional<LockStatus> seen, const std::string& attempt) {
   if (!seen) return lease::Look{};
   if (seen->sharing.mode != lease::Mode::exclusive) return look_together(*table_, request, attempt);
   using Kind = lease::Look::Kind;

@@ -23,6 +23,7 @@ class TableLeaseStore final : public lease::LeaseStore {
   Result<std::optional<lease::LockStatus>> peek(const lease::Key& key) override;
   Result<std::optional<lease::Lease>> nest(const lease::AcquireRequest& request) override;
   Result<lease::Look> look(const lease::AcquireRequest& request) override;
+  Result<lease::Look> look_in_line(const lease::AcquireRequest& request) override;
   Result<lease::RenewOutcome> renew(const lease::LeaseRef& ref, lease::Actor actor,
                                     std::optional<Micros> ttl) override;
   Result<lease::ReleaseOutcome> release(const lease::LeaseRef& ref, lease::Actor actor,
@@ -41,6 +42,8 @@ class TableLeaseStore final : public lease::LeaseStore {
   [[nodiscard]] Result<std::optional<lease::AcquireOutcome>> try_once(const lease::AcquireRequest& request,
                                                                       BootTime sent_at,
                                                                       const std::string& attempt);
+  [[nodiscard]] Result<lease::Look> judge(const lease::AcquireRequest& request,
+                                          std::optional<lease::LockStatus> seen, const std::string& attempt);
   [[nodiscard]] Result<lease::RenewOutcome> renew_one(const lease::LeaseRef& ref, lease::Actor actor,
                                                       std::optional<Micros> ttl, const std::string& attempt);
   [[nodiscard]] Result<lease::ReleaseOutcome> unnest(const lease::LeaseRef& ref, const std::string& attempt);

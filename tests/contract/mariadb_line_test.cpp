@@ -468,6 +468,41 @@ TEST_CASE("mariadb line: a listing names those who wait for each lock, in order"
   CHECK(listing->locks[1].waiters->empty());
 }
 
+TEST_CASE("mariadb line: a look from the line tells the place there, before it is taken and later") {
+  MariadbUnderTest t;
+  Place holder(t);
+  REQUIRE(holder.store->try_acquire(request_for("k", "owner")));
+  const WakeEvent never;
+  using Pair = std::pair<std::size_t, std::size_t>;
+  // The server does not show a statement's text while it is busy with it.
+  const auto gets = [](Place& waiter, Pair expected) {
+    return test::wait_until([&] {
+      const auto seen = waiter.store->look_in_line(request_for("k", "other"));
+      REQUIRE(seen);
+      REQUIRE(seen->status);
+      const auto& place = seen->status->place;
+      return place && Pair(place->place, place->of) == expected;
+    });
+  };
+  Place first(t, 11);
+  CHECK(gets(first, Pair{1, 1}));
+  CHECK(first.line.await(in(10ms), never) == Turn::not_yet);
+  REQUIRE(test::wait_until([&] { return waiting(t) == 1; }));
+  Place second(t, 12);
+  CHECK(gets(second, Pair{2, 2}));
+  CHECK(second.line.await(in(10ms), never) == Turn::not_yet);
+  REQUIRE(test::wait_until([&] { return waiting(t) == 2; }));
+  CHECK(gets(first, Pair{1, 2}));
+  CHECK(gets(second, Pair{2, 2}));
+  const auto plain = second.store->peek(the_key());
+  REQUIRE(plain);
+  CHECK_FALSE((*plain)->place);
+  first.line.leave();
+  CHECK(gets(second, {1, 1}));
+  holder.line.leave();
+  CHECK(second.line.await(in(20s), never) == Turn::ours);
+}
+
 // The head polls, since the lease is one of `acquire`, whose session is gone; the others look now and then.
 TEST_CASE("mariadb line: a hundred idle waiters of one key ask the server twenty things a second at most") {
   const Server own;

@@ -424,6 +424,19 @@ TEST_CASE("a waiter behind others looks at the row at least once a second, and n
   CHECK(b.count("acquire") == 0);
 }
 
+TEST_CASE("the place in line is asked for while somebody reads it") {
+  LineBench b;
+  b.store.acquires = {b.grants()};
+  b.store.peeks = {Bench::shows(row_of("other", 30s))};
+  b.line.awaits = {turn(Turn::not_yet), turn(Turn::not_yet), turn(Turn::ours)};
+  int reads = 0;
+  const AcquireObserver observer{
+      .on_conflict = {}, .on_trouble = {}, .wants_place = [&] { return ++reads == 2; }, .on_send = {}};
+  REQUIRE(acquire(b.store, b.clock, b.request, WaitPolicy{std::nullopt}, observer, b.cancel));
+  CHECK(b.store.calls == std::vector<std::string>{"enter", "peek", "await", "peek in line", "await", "peek",
+                                                  "await", "acquire"});
+}
+
 TEST_CASE("a waiter behind others looks again when the lease it saw ends") {
   LineBench b;
   b.store.peeks = {Bench::shows(row_of("other", 300ms))};

@@ -61,7 +61,14 @@ class FakeStore final : public lease::LeaseStore {
   }
   // As a peek, judged as an exclusive request of one key has to.
   Result<lease::Look> look(const lease::AcquireRequest& request) override {
-    auto seen = peek(request.key);
+    return judged(request, peek(request.key));
+  }
+  Result<lease::Look> look_in_line(const lease::AcquireRequest& request) override {
+    calls.emplace_back("peek in line");
+    return judged(request, next(peeks)());
+  }
+  static Result<lease::Look> judged(const lease::AcquireRequest& request,
+                                    Result<std::optional<lease::LockStatus>> seen) {
     if (!seen) return std::unexpected(seen.error());
     if (!*seen) return lease::Look{};
     using Kind = lease::Look::Kind;

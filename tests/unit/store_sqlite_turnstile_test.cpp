@@ -144,6 +144,30 @@ TEST_CASE("line: the first is at once at the head, the next when the first has l
   CHECK(first.enter(key()) == Turn::not_yet);  // to the end of the line
 }
 
+TEST_CASE("line: each place knows how many there are before and behind it") {
+  const Directory directory;
+  const auto others = [](const FileTurnstile& line) {
+    const auto seen = line.others();
+    REQUIRE(seen);
+    return std::pair(seen->before, seen->behind);
+  };
+  std::vector<std::unique_ptr<FileTurnstile>> lines;
+  for (std::size_t i = 0; i < 20; ++i) {
+    lines.push_back(std::make_unique<FileTurnstile>(directory.database()));
+    CHECK_FALSE(lines.back()->others());
+    (void)lines.back()->enter(key());
+    CHECK(others(*lines.back()) == std::pair(i, std::size_t{0}));
+  }
+  for (std::size_t i = 0; i < 20; ++i) CHECK(others(*lines[i]) == std::pair(i, 19 - i));
+  for (const std::size_t gone : {0U, 7U, 19U}) lines[gone]->leave();
+  CHECK(others(*lines[10]) == std::pair(std::size_t{8}, std::size_t{8}));
+  FileTurnstile stranger(directory.database());
+  (void)stranger.enter(key("another"));
+  CHECK(others(*lines[1]) == std::pair(std::size_t{0}, std::size_t{16}));
+  lines[3].reset();
+  CHECK(others(*lines[18]) == std::pair(std::size_t{15}, std::size_t{0}));
+}
+
 TEST_CASE("line: entering again gives the old place up") {
   const Directory directory;
   const WakeEvent never;

@@ -180,25 +180,59 @@ Result<bool> MariadbLockTable::change_one(const std::string& sql, const std::str
 
 Result<std::optional<lease::LockStatus>> MariadbLockTable::look(const lease::Key& key,
                                                                 const std::string& attempt) {
-  const std::string sql = peek_statement(key);
+  return look(key, Detail::row, attempt);
+}
+
+Result<std::optional<lease::LockStatus>> MariadbLockTable::look_in_line(const lease::Key& key,
+                                                                        const std::string& attempt) {
+  return look(key, Detail::row_and_place, attempt);
+}
+
+Result<std::optional<lease::LockStatus>> MariadbLockTable::look(const lease::Key& key, Detail detail,
+                                                                const std::string& attempt) {
   const bool in_line = connection_.awaits_reply();
-  const auto rows = in_line ? look_from_the_line(sql, attempt) : connection_.read(sql, attempt);
+  auto seen = in_line ? look_from_the_line(key, detail, attempt) : look_by(connection_, key, detail, attempt);
   // Too little room for a second connection is no reason to lose the place that the first one keeps.
-  if (!rows && in_line && is_crowded_out(rows.error().native) && last_look_ && last_look_->key == key.bytes())
+  if (!seen && in_line && is_crowded_out(seen.error().native) && last_look_ && last_look_->key == key.bytes())
     return last_look_;
-  if (!rows) return std::unexpected(rows.error());
-  last_look_.reset();
-  if (!rows->empty()) last_look_ = read_status(rows->front());
-  return last_look_;
+  if (seen) last_look_ = *seen;
+  return seen;
 }
 
 // Not kept open: a hundred waiters would take two hundred of the server's connections.
-Result<std::vector<Row>> MariadbLockTable::look_from_the_line(const std::string& sql,
-                                                              const std::string& attempt) {
+Result<std::optional<lease::LockStatus>> MariadbLockTable::look_from_the_line(const lease::Key& key,
+                                                                              Detail detail,
+                                                                              const std::string& attempt) {
   DBLOCK_CHECK(looks_.ensure_open(attempt));
-  auto rows = looks_.read(sql, attempt);
+  auto seen = look_by(looks_, key, detail, attempt);
   looks_.close();
-  return rows;
+  return seen;
+}
+
+Result<std::optional<lease::LockStatus>> MariadbLockTable::look_by(Connection& connection,
+                                                                   const lease::Key& key, Detail detail,
+                                                                   const std::string& attempt) {
+  DBLOCK_TRY(const auto rows, connection.read(peek_statement(key), attempt));
+  if (rows.empty()) return std::nullopt;
+  auto status = read_status(rows.front());
+  if (detail == Detail::row_and_place) status.place = place_seen_by(connection, key);
+  return status;
+}
+
+// Before we have queued, it is the place that we will get.
+std::optional<lease::PlaceInLine> MariadbLockTable::place_seen_by(Connection& connection,
+                                                                  const lease::Key& key) const {
+  const auto rows = connection.read(waiters_statement(connection.is_mariadb()), "cannot list waiters");
+  if (!rows) return std::nullopt;
+  lease::PlaceInLine ours{0, 0};
+  for (const auto& row : *rows) {
+    const auto seen = read_announcement(row[0].value_or(""));
+    if (!seen || seen->key != key.bytes()) continue;
+    ++ours.of;
+    if (ours.place == 0 && turnstile_.announced(seen->waiter)) ours.place = ours.of;
+  }
+  if (ours.place == 0 && !connection_.awaits_reply()) ours.place = ++ours.of;
+  return ours.place == 0 ? std::nullopt : std::optional(ours);
 }
 
 Result<lease::Listing> MariadbLockTable::list(const lease::Selection& selection, const std::string& attempt) {

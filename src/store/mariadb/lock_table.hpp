@@ -48,6 +48,8 @@ class MariadbLockTable final : public LockTable {
   Result<bool> free_now(const lease::Key& key, lease::Token token, Rows rows,
                         const std::string& attempt) override;
   Result<std::optional<lease::LockStatus>> look(const lease::Key& key, const std::string& attempt) override;
+  Result<std::optional<lease::LockStatus>> look_in_line(const lease::Key& key,
+                                                        const std::string& attempt) override;
   Result<lease::Listing> list(const lease::Selection& selection, const std::string& attempt) override;
   Result<lease::ReapReport> reap(const lease::ReapRequest& request, const std::string& attempt) override;
   lease::Turnstile* turnstile() noexcept override { return &turnstile_; }
@@ -62,10 +64,19 @@ class MariadbLockTable final : public LockTable {
   [[nodiscard]] Result<Changed> change(const std::string& sql, const std::string& attempt);
   [[nodiscard]] Result<bool> change_one(const std::string& sql, const std::string& attempt);
   void add_waiters(lease::Listing& listing);
-  [[nodiscard]] Result<std::vector<Row>> look_from_the_line(const std::string& sql,
-                                                            const std::string& attempt);
   [[nodiscard]] Result<bool> release_hold(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
                                           const std::string& attempt);
+  enum class Detail { row, row_and_place };
+  [[nodiscard]] Result<std::optional<lease::LockStatus>> look(const lease::Key& key, Detail detail,
+                                                              const std::string& attempt);
+  [[nodiscard]] Result<std::optional<lease::LockStatus>> look_by(Connection& connection,
+                                                                 const lease::Key& key, Detail detail,
+                                                                 const std::string& attempt);
+  [[nodiscard]] Result<std::optional<lease::LockStatus>> look_from_the_line(const lease::Key& key,
+                                                                            Detail detail,
+                                                                            const std::string& attempt);
+  [[nodiscard]] std::optional<lease::PlaceInLine> place_seen_by(Connection& connection,
+                                                                const lease::Key& key) const;
 
   Connection connection_;
   Connection looks_;  // open only for the length of a look while connection_ waits in line

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <chrono>
 
+#include "base/text.hpp"
+#include "store/lock_table.hpp"
 #include "store/mariadb/line_statements.hpp"
 
 namespace dblock::store::mariadb {
@@ -110,6 +112,11 @@ void NamedLockTurnstile::leave() noexcept {
   inside_ = false;
   if (connection_.has_turn() || connection_.awaits_reply()) connection_.close();
   connection_.forget_line();
+}
+
+bool NamedLockTurnstile::announced(const lease::Waiter& seen) const {
+  return seen.pid == who_.pid && seen.host == clean_utf8(who_.host, k_name_bytes) &&
+         seen.user == clean_utf8(who_.user, k_name_bytes);
 }
 
 // A session that cannot be told is closed by that, and opened again by the next renewal.

@@ -30,6 +30,9 @@ class NamedLockTurnstile final : public lease::Turnstile {
   [[nodiscard]] lease::Looks looks() const override;
   void leave() noexcept override;
 
+  // The waiter that the server shows is this one.
+  [[nodiscard]] bool announced(const lease::Waiter& seen) const;
+
   // The session now holds a lease: it may be idle again for as long as was agreed.
   void settle();
 

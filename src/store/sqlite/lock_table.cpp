@@ -7,7 +7,6 @@
 #include "base/text.hpp"
 #include "store/sqlite/factory.hpp"
 #include "store/sqlite/statements.hpp"
-#include "store/sqlite/turnstile.hpp"
 #include "store/table_lease_store.hpp"
 
 namespace dblock::store::sqlite {
@@ -89,8 +88,7 @@ std::optional<lease::Token> token_of(const std::vector<Row>& rows) {
 }  // namespace
 
 SqliteLockTable::SqliteLockTable(const SqliteSettings& settings, const SessionOptions& options, Clock& clock)
-    : connection_(settings, options, clock, SchemaCheck::on),
-      turnstile_(std::make_unique<FileTurnstile>(settings.path)) {}
+    : connection_(settings, options, clock, SchemaCheck::on), turnstile_(settings.path) {}
 
 Result<std::optional<lease::Token>> SqliteLockTable::grant(const lease::AcquireRequest& request,
                                                            const std::string& attempt) {
@@ -222,6 +220,18 @@ Result<std::optional<lease::LockStatus>> SqliteLockTable::look(const lease::Key&
   DBLOCK_TRY(const auto rows, connection_.run(look_sql(), {{":key", key.bytes()}}, attempt, Phase::read));
   if (rows.empty()) return std::nullopt;
   return read_status(rows.front());
+}
+
+Result<std::optional<lease::LockStatus>> SqliteLockTable::look_in_line(const lease::Key& key,
+                                                                       const std::string& attempt) {
+  DBLOCK_TRY(auto seen, look(key, attempt));
+  const auto others = turnstile_.others();
+  if (!seen || !others) return seen;
+  // A running job's place is the first one; a lease of `acquire` has none.
+  const bool holder_is_first = !seen->owner.empty() && seen->kind == lease::Kind::run;
+  const std::size_t before = others->before - (holder_is_first && others->before > 0 ? 1 : 0);
+  seen->place = {before + 1, before + 1 + others->behind};
+  return seen;
 }
 
 Result<lease::Listing> SqliteLockTable::list(const lease::Selection& selection, const std::string& attempt) {

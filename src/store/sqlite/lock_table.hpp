@@ -1,12 +1,12 @@
 // The tables of locks and holds in the embedded store.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "store/lock_table.hpp"
 #include "store/sqlite/connection.hpp"
+#include "store/sqlite/turnstile.hpp"
 
 namespace dblock::store::sqlite {
 
@@ -43,9 +43,11 @@ class SqliteLockTable final : public LockTable {
   Result<bool> free_now(const lease::Key& key, lease::Token token, Rows rows,
                         const std::string& attempt) override;
   Result<std::optional<lease::LockStatus>> look(const lease::Key& key, const std::string& attempt) override;
+  Result<std::optional<lease::LockStatus>> look_in_line(const lease::Key& key,
+                                                        const std::string& attempt) override;
   Result<lease::Listing> list(const lease::Selection& selection, const std::string& attempt) override;
   Result<lease::ReapReport> reap(const lease::ReapRequest& request, const std::string& attempt) override;
-  lease::Turnstile* turnstile() noexcept override { return turnstile_.get(); }
+  lease::Turnstile* turnstile() noexcept override { return &turnstile_; }
   void close() noexcept override { connection_.close(); }
   void interrupt() noexcept override { connection_.interrupt(); }
 
@@ -59,7 +61,7 @@ class SqliteLockTable final : public LockTable {
                                           const std::string& attempt);
 
   Connection connection_;
-  std::unique_ptr<lease::Turnstile> turnstile_;
+  FileTurnstile turnstile_;
 };
 
 }  // namespace dblock::store::sqlite

@@ -8,6 +8,8 @@
 #include <cstdint>
 #include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "store/sqlite/file.hpp"
 #include "store/sqlite/interrupter.hpp"
@@ -103,6 +105,32 @@ std::optional<off_t> FileTurnstile::some_ticket(off_t lowest, off_t highest) con
   range.l_len = highest - lowest + 1;
   if (::fcntl(file_.get(), F_OFD_GETLK, &range) != 0) return std::nullopt;
   return range.l_type == F_UNLCK ? 0 : range.l_start - door_;
+}
+
+std::optional<FileTurnstile::Others> FileTurnstile::others() const {
+  if (!file_) return std::nullopt;
+  const auto before = count_tickets(1, ticket_ - 1);
+  const auto behind = count_tickets(ticket_ + 1, k_last_ticket);
+  if (!before || !behind) return std::nullopt;
+  return Others{*before, *behind};
+}
+
+// Each ticket that is found leaves two ranges to be searched.
+std::optional<std::size_t> FileTurnstile::count_tickets(off_t lowest, off_t highest) const {
+  std::size_t found = 0;
+  std::vector<std::pair<off_t, off_t>> ranges{{lowest, highest}};
+  while (!ranges.empty()) {
+    const auto [first, last] = ranges.back();
+    ranges.pop_back();
+    if (first > last) continue;
+    const auto ticket = some_ticket(first, last);
+    if (!ticket) return std::nullopt;
+    if (*ticket == 0) continue;
+    ++found;
+    ranges.emplace_back(first, *ticket - 1);
+    ranges.emplace_back(*ticket + 1, last);
+  }
+  return found;
 }
 
 Turn FileTurnstile::await(BootTime until, const WakeEvent& cancel) {

@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +33,13 @@ class FileTurnstile final : public lease::Turnstile {
   [[nodiscard]] lease::Turn await(BootTime until, const WakeEvent& cancel) override;
   void leave() noexcept override;
 
+  // How many hold a place in our line before us, and how many after us. Holders of a lease do so too.
+  struct Others {
+    std::size_t before = 0;
+    std::size_t behind = 0;
+  };
+  [[nodiscard]] std::optional<Others> others() const;  // nothing without a place
+
   // Where the line of `key` begins in the file.
   [[nodiscard]] static off_t door_of(const lease::Key& key);
 
@@ -41,6 +49,7 @@ class FileTurnstile final : public lease::Turnstile {
   bool open_file();
   bool take_ticket();
   [[nodiscard]] std::optional<off_t> last_ticket(off_t highest) const;
+  [[nodiscard]] std::optional<std::size_t> count_tickets(off_t lowest, off_t highest) const;
   [[nodiscard]] std::optional<off_t> some_ticket(off_t lowest, off_t highest) const;
   Tried lock(int command, short type, off_t first, off_t last) const;
   Tried lock_patiently(short type, off_t first, off_t last, BootTime until, const WakeEvent& cancel);
