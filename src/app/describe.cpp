@@ -14,8 +14,6 @@ using lease::LockStatus;
 using lease::NotOursWhy;
 using lease::State;
 
-namespace {
-
 std::string beside_others(const LockStatus& status) {
   switch (status.sharing.mode) {
     case lease::Mode::shared:
@@ -27,7 +25,9 @@ std::string beside_others(const LockStatus& status) {
   }
 }
 
-}  // namespace
+bool writer_waits(const LockStatus& status) {
+  return status.owner.empty() && status.intent_until && *status.intent_until > status.server_time;
+}
 
 std::string quoted(const lease::Key& key) {
   return "\"" + escape_untrusted(key.bytes()) + "\"";
@@ -45,8 +45,7 @@ std::string describe_conflict(const LockStatus& status) {
     return format_age(then ? status.server_time.since_epoch - then->since_epoch : Micros{0});
   };
   const std::string until = format_age(status.grantable_at().since_epoch - status.server_time.since_epoch);
-  if (status.owner.empty() && status.intent_until && *status.intent_until > status.server_time)
-    return lock + " is waited for by a writer, whom new readers let go first";
+  if (writer_waits(status)) return lock + " is waited for by a writer, whom new readers let go first";
   if (status.owner.empty()) {
     const std::string host = status.last ? escape_untrusted(status.last->host) : "";
     const std::string after = status.kind == lease::Kind::run ? "run" : "lease";

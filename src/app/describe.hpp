@@ -17,6 +17,11 @@ namespace dblock::app {
 // lock "k", or: locks "a", "b"
 [[nodiscard]] std::string lock_names(const lease::Key& key, const std::vector<lease::Key>& also);
 
+// " as a reader", " in slot 2 of 3", or nothing: beside whom the holder holds.
+[[nodiscard]] std::string beside_others(const lease::LockStatus& status);
+// New readers are being turned away for a writer.
+[[nodiscard]] bool writer_waits(const lease::LockStatus& status);
+
 // lock "k" is held by user@host:pid (job.sh, note) for 3m, expires in 1m50s
 [[nodiscard]] std::string describe_conflict(const lease::LockStatus& status);
 

@@ -8,6 +8,7 @@
 
 #include "app/describe.hpp"
 #include "app/identity.hpp"
+#include "app/waiting_line.hpp"
 #include "base/duration.hpp"
 #include "base/log.hpp"
 #include "lease/backoff.hpp"
@@ -51,6 +52,7 @@ struct JobLease::Session {
   ReleaseResult release_result = ReleaseResult::unknown;
 
   BootTime last_waiting_line{};
+  WaitingLine waiting_line;
 
   void acquire();
   void heartbeat(const Lease& lease);
@@ -65,7 +67,7 @@ void JobLease::Session::say_waiting(const lease::LockStatus& status) {
     const std::lock_guard lock(mutex);
     waited_for = status;
   }
-  if (policy.once()) return;
+  if (policy.once() || waiting_line.show(status)) return;
   const BootTime now = clock.now();
   if (last_waiting_line != BootTime{} && now - last_waiting_line < k_repeat_waiting_line) return;
   last_waiting_line = now;
@@ -85,7 +87,12 @@ void JobLease::Session::say_trouble(const Error& error) {
 void JobLease::Session::acquire() {
   const lease::AcquireObserver observer{
       .on_conflict = [this](const lease::LockStatus& status) { say_waiting(status); },
-      .on_trouble = [this](const Error& error) { say_trouble(error); },
+      .on_trouble =
+          [this](const Error& error) {
+            waiting_line.begin();
+            say_trouble(error);
+          },
+      .wants_place = log::can_show_live,
       .on_send =
           [this] {
             if (fence) fence->arm_release();
@@ -93,6 +100,7 @@ void JobLease::Session::acquire() {
       .hopeless = held_by_ancestor,
   };
   auto outcome = lease::acquire(*store, clock, request, policy, observer, stop);
+  waiting_line.end();
   const std::lock_guard lock(mutex);
   trouble.clear();
   grant = std::move(outcome);
@@ -166,7 +174,7 @@ JobLease::JobLease(std::unique_ptr<lease::LeaseStore> store, lease::AcquireReque
                    lease::WaitPolicy policy, lease::Timing timing, std::shared_ptr<process::Fence> fence)
     : session_(new Session{.clock = {},
                            .store = std::move(store),
-                           .request = std::move(request),
+                           .request = request,
                            .policy = policy,
                            .timing = timing,
                            .fence = std::move(fence),
@@ -179,7 +187,8 @@ JobLease::JobLease(std::unique_ptr<lease::LeaseStore> store, lease::AcquireReque
                            .trouble = {},
                            .proved_until = {},
                            .release_result = ReleaseResult::unknown,
-                           .last_waiting_line = {}}) {
+                           .last_waiting_line = {},
+                           .waiting_line = WaitingLine(std::move(request.key))}) {
   session_->request.waits = !policy.once();
 }
 
@@ -210,6 +219,7 @@ bool JobLease::settle(Nanos patience) {
 
 bool JobLease::cancel_acquire() {
   session_->stop.raise();
+  session_->waiting_line.end();  // whoever holds the thread up
   if (!settle(k_natural_end)) return false;
   session_->stop.clear();
   const auto outcome = grant();

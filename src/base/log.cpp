@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <mutex>
 #include <string>
 
 #include "base/text.hpp"
@@ -22,6 +24,9 @@ namespace {
 
 // Up to this a write to a pipe is all or nothing, so that lines of several processes do not mix.
 constexpr std::size_t k_max_line = PIPE_BUF;
+
+constexpr std::string_view k_clear_line = "\r\x1b[K";
+constexpr std::size_t k_usual_columns = 80;
 
 struct Settings {
   Options options;
@@ -83,21 +88,30 @@ class Channel {
       if (own < 0) return;
       fd_ = own;
       how_ = How::plain;
+      own_terminal_ = S_ISCHR(info.st_mode);
     } else {
       how_ = How::plain;
     }
   }
 
-  void put(const std::string& line) const {
-    if (!still_ours()) return;
+  // False when nothing of it was written.
+  bool put(const std::string& line) const {
+    if (!still_ours()) return false;
     const QuietSignals quiet;
-    if (how_ == How::send) {
-      [[maybe_unused]] const auto n = ::send(fd_, line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-      return;
-    }
+    if (how_ == How::send) return ::send(fd_, line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
     pollfd room{fd_, POLLOUT, 0};
-    if (how_ == How::ask_first && (::poll(&room, 1, 0) != 1 || (room.revents & POLLOUT) == 0)) return;
-    [[maybe_unused]] const auto n = ::write(fd_, line.data(), line.size());
+    if (how_ == How::ask_first && (::poll(&room, 1, 0) != 1 || (room.revents & POLLOUT) == 0)) return false;
+    return ::write(fd_, line.data(), line.size()) > 0;
+  }
+
+  // A terminal that no write can block on, and whose foreground is ours.
+  [[nodiscard]] bool commands_terminal() const {
+    return own_terminal_ && still_ours() && ::tcgetpgrp(fd_) == ::getpgrp();
+  }
+
+  [[nodiscard]] std::size_t columns() const {
+    winsize size{};
+    return ::ioctl(fd_, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : k_usual_columns;
   }
 
  private:
@@ -112,16 +126,71 @@ class Channel {
   }
 
   How how_ = How::nowhere;
+  bool own_terminal_ = false;
   int fd_ = -1;
   dev_t device_ = 0;
   ino_t inode_ = 0;
 };
 
+// All that is written, one thing after another.
+class Screen {
+ public:
+  void put(const std::string& line) {
+    const std::lock_guard lock(mutex_);
+    if ((drawn_ || !live_.empty()) && !channel_.commands_terminal()) forget();
+    if (channel_.put(clearing() + line + live_)) drawn_ = !live_.empty();
+  }
+
+  // Without the mutex: the channel does not change.
+  [[nodiscard]] bool can_show() const { return channel_.commands_terminal(); }
+
+  void show(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    if (!channel_.commands_terminal()) return forget();
+    // The last column stays free, since a cursor beyond it may be in the next row. It waits in the first one,
+    // so that the ^C which the terminal shows at Ctrl-C goes with the line.
+    live_ = cut_to_columns(text, channel_.columns() - 1) + "\r";
+    if (channel_.put(std::string(k_clear_line) + live_)) drawn_ = true;
+  }
+
+  void clear() {
+    const std::lock_guard lock(mutex_);
+    live_.clear();
+    if (!drawn_) return;
+    // On a stopped terminal the next line that comes through does it.
+    if (!channel_.commands_terminal() || channel_.put(std::string(k_clear_line))) drawn_ = false;
+  }
+
+ private:
+  [[nodiscard]] std::string clearing() const { return std::string(drawn_ ? k_clear_line : ""); }
+
+  // In the background: the foreground has the screen now, and it is not for us to clear.
+  void forget() {
+    live_.clear();
+    drawn_ = false;
+  }
+
+  const Channel channel_;
+  std::mutex mutex_;
+  std::string live_;    // what to draw, with the way back to the first column
+  bool drawn_ = false;  // it may be on the screen
+};
+
+Screen& screen() {
+  static Screen the_screen;
+  return the_screen;
+}
+
 void put(const std::string& line) {
-  static const Channel channel;
   const int saved = errno;
-  channel.put(line);
+  screen().put(line);
   errno = saved;
+}
+
+// Terminals that are no screens, like those of an editor, are called dumb.
+bool moves_cursor() {
+  const char* term = std::getenv("TERM");
+  return term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
 }
 
 // Backslashes stay: parts that came from rows are escaped already, and twice would be unreadable.
@@ -239,6 +308,23 @@ bool shows(Level level) {
 
 void write(Level level, std::string_view message) {
   if (shows(level)) emit({level, message, false, 0, {}});
+}
+
+bool can_show_live() {
+  return settings().options.format == Format::text && shows(Level::info) && moves_cursor() &&
+         screen().can_show();
+}
+
+void show_live(std::string_view message) {
+  if (can_show_live()) {
+    screen().show("dblock: " + escape_text(message));
+  } else {
+    clear_live();
+  }
+}
+
+void clear_live() {
+  screen().clear();
 }
 
 void exit_line(int code, std::string_view reason, std::string_view message) {

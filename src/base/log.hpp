@@ -35,6 +35,14 @@ inline void debug(std::string_view message) {
   write(Level::debug, message);
 }
 
+// The live line: one line below all others, rewritten in place and gone without a trace in the end. There can
+// be one in text, on a terminal that moves its cursor (TERM), while this process is in the foreground there
+// and informational lines are shown.
+[[nodiscard]] bool can_show_live();
+// `message` as write() would show it, cut to the terminal's width. Nothing happens where there can be none.
+void show_live(std::string_view message);
+void clear_live();
+
 // The last line of a run that ends with dblock's own code: "exit N (reason): …". Shown even with -q.
 void exit_line(int code, std::string_view reason, std::string_view message);
 

@@ -6,16 +6,20 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "support/proc_tree.hpp"
 
 namespace dblock::test {
 
-Terminal::Terminal(const std::vector<std::string>& argv, const std::vector<std::string>& env)
+Terminal::Terminal(const std::vector<std::string>& argv, const std::vector<std::string>& env,
+                   unsigned short columns)
     : mark_(new_mark()) {
   auto env_words = bare_environment(mark_, env);
-  env_words.emplace_back("TERM=dumb");
+  const auto names_term = [](const std::string& word) { return word.starts_with("TERM="); };
+  if (std::ranges::none_of(env, names_term)) env_words.emplace_back("TERM=dumb");
   env_words.emplace_back("PS1=ready> ");
   std::vector<char*> arguments;
   std::vector<char*> variables;
@@ -23,7 +27,7 @@ Terminal::Terminal(const std::vector<std::string>& argv, const std::vector<std::
   for (const auto& word : env_words) variables.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   variables.push_back(nullptr);
-  const winsize size{40, 200, 0, 0};
+  const winsize size{40, columns, 0, 0};
   pid_ = ::forkpty(&master_, nullptr, nullptr, &size);
   if (pid_ < 0) throw std::runtime_error("no pseudo-terminal");
   if (pid_ == 0) {
@@ -35,7 +39,7 @@ Terminal::Terminal(const std::vector<std::string>& argv, const std::vector<std::
 
 Terminal::~Terminal() {
   kill_tree(mark_);
-  ::close(master_);
+  hang_up();
   if (!exit_) ::waitpid(pid_, nullptr, 0);
 }
 
@@ -43,7 +47,12 @@ void Terminal::send(const std::string& keys) {
   if (::write(master_, keys.data(), keys.size()) < 0) throw std::runtime_error("the terminal is gone");
 }
 
+void Terminal::hang_up() {
+  if (master_ >= 0) ::close(std::exchange(master_, -1));
+}
+
 bool Terminal::read_some(milliseconds limit) {
+  if (master_ < 0) return false;
   pollfd entry{master_, POLLIN, 0};
   if (::poll(&entry, 1, static_cast<int>(limit.count())) <= 0) return true;
   char part[4096];

@@ -13,17 +13,21 @@
 namespace dblock::test {
 
 inline constexpr const char* k_ctrl_c = "\x03";
+inline constexpr const char* k_ctrl_s = "\x13";
 inline constexpr const char* k_ctrl_z = "\x1a";
 inline constexpr const char* k_ctrl_backslash = "\x1c";
 
 class Terminal {
  public:
-  explicit Terminal(const std::vector<std::string>& argv, const std::vector<std::string>& env = {});
+  // TERM is dumb unless `env` says otherwise.
+  explicit Terminal(const std::vector<std::string>& argv, const std::vector<std::string>& env = {},
+                    unsigned short columns = 200);
   ~Terminal();  // kills the whole tree
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
   void send(const std::string& keys);
+  void hang_up();  // as when its window is closed; only wait() and tree() may follow
   // Reads until the screen has shown `text` (after what an earlier call found), the program has closed the
   // terminal, or time is up.
   [[nodiscard]] bool shows(const std::string& text, milliseconds limit = patience());

@@ -2,9 +2,12 @@
 // process's stderr once.
 #include <fcntl.h>
 #include <poll.h>
+#include <pty.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <array>
@@ -46,6 +49,26 @@ void fill(int fd) {
   ::fcntl(fd, F_SETFL, 0);
 }
 
+// The wait status; fails when it hangs.
+int end_of(pid_t child) {
+  int status = 0;
+  for (int i = 0; i < 2000; ++i) {
+    if (::waitpid(child, &status, WNOHANG) == child) return status;
+    std::this_thread::sleep_for(10ms);
+  }
+  ::kill(child, SIGKILL);
+  ::waitpid(child, &status, 0);
+  FAIL("the child hangs");
+  return status;
+}
+
+[[noreturn]] void become_log_child(const char* mode) {
+  ::setenv(k_mode, mode, 1);
+  ::unsetenv("CI");
+  ::execl("/proc/self/exe", "unit_tests", "log child", nullptr);
+  ::_exit(1);
+}
+
 // Runs the child below with `stderr_fd` (-1: closed) and returns its wait status; fails when it hangs.
 int log_in_child(const char* mode, int stderr_fd) {
   const pid_t child = ::fork();
@@ -58,20 +81,9 @@ int log_in_child(const char* mode, int stderr_fd) {
     } else {
       ::close(2);
     }
-    ::setenv(k_mode, mode, 1);
-    ::unsetenv("CI");
-    ::execl("/proc/self/exe", "unit_tests", "log child", nullptr);
-    ::_exit(1);
+    become_log_child(mode);
   }
-  int status = 0;
-  for (int i = 0; i < 2000; ++i) {
-    if (::waitpid(child, &status, WNOHANG) == child) return status;
-    std::this_thread::sleep_for(10ms);
-  }
-  ::kill(child, SIGKILL);
-  ::waitpid(child, &status, 0);
-  FAIL("the child hangs");
-  return status;
+  return end_of(child);
 }
 
 bool came_through(int status) {
@@ -96,6 +108,22 @@ std::string logged(const char* mode) {
   return read_all(pipe.read_end.get());
 }
 
+// What the child writes to a terminal of its own whose foreground is its own.
+std::string logged_at_terminal(const char* mode, const char* term, unsigned short columns = 80) {
+  int master = -1;
+  const winsize size{24, columns, 0, 0};
+  const pid_t child = ::forkpty(&master, nullptr, nullptr, &size);
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::setenv("TERM", term, 1);
+    ::dup2(::open("/dev/null", O_WRONLY), 1);
+    become_log_child(mode);
+  }
+  const UniqueFd reader(master);
+  CHECK(came_through(end_of(child)));
+  return read_all(reader.get());
+}
+
 // Not a test by itself.
 TEST_CASE("log child", "[.]") {
   const char* const mode = std::getenv(k_mode);
@@ -104,6 +132,21 @@ TEST_CASE("log child", "[.]") {
   log::configure({.format = how == "json" ? log::Format::json : log::Format::text,
                   .quiet = how == "quiet",
                   .verbose = how == "verbose"});
+  if (how == "live") {
+    log::show_live("waits\x1b[2J and waits");
+    log::warning("in between");
+    log::show_live("waits on");
+    log::clear_live();
+    log::clear_live();
+  }
+  if (how == "stopped") {
+    log::show_live("before");
+    ::tcflow(STDERR_FILENO, TCOOFF);
+    log::show_live("lost");
+    log::info("lost");
+    log::clear_live();
+    ::tcflow(STDERR_FILENO, TCOON);
+  }
   log::debug("a debug line");
   log::info("an info line");
   log::warning("a warning with \x1b[31m and \\x1b");
@@ -168,6 +211,35 @@ TEST_CASE("a full socket loses the line and one with room gets it") {
   CHECK(came_through(log_in_child("plain", far.get())));
   near.reset();
   CHECK(came_through(log_in_child("plain", far.get())));
+}
+
+constexpr const char* k_lines_after =
+    "dblock: an info line\r\n"
+    "dblock: warning: a warning with \\x1b[31m and \\x1b\r\n"
+    "dblock: exit 75 (held): held by \"x\"\r\n";
+
+TEST_CASE("a live line is rewritten in place, below the others, and leaves nothing") {
+  CHECK(logged_at_terminal("live", "xterm") ==
+        std::string("\r\x1b[Kdblock: waits\\x1b[2J and waits\r") +
+            "\r\x1b[Kdblock: warning: in between\r\ndblock: waits\\x1b[2J and waits\r" +
+            "\r\x1b[Kdblock: waits on\r" + "\r\x1b[K" + k_lines_after);
+}
+
+TEST_CASE("a live line leaves the last of the terminal's columns free") {
+  CHECK_THAT(logged_at_terminal("live", "xterm", 17),
+             Catch::StartsWith("\r\x1b[Kdblock: waits\\x…\r\r\x1b[K"));
+}
+
+TEST_CASE("there is no live line on a dumb terminal nor where nobody reads") {
+  const std::string plain = std::string("dblock: warning: in between\r\n") + k_lines_after;
+  CHECK(logged_at_terminal("live", "dumb") == plain);
+  CHECK(logged_at_terminal("live", "") == plain);
+  CHECK_THAT(logged("live"), Catch::StartsWith("dblock: warning: in between\ndblock: warning: a"));
+}
+
+TEST_CASE("a live line that a stopped terminal kept is cleared by the next line") {
+  CHECK(logged_at_terminal("stopped", "xterm") ==
+        std::string("\r\x1b[Kdblock: before\r") + "\r\x1b[K" + k_lines_after);
 }
 
 }  // namespace

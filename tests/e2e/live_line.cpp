@@ -1,0 +1,272 @@
+// What somebody who waits at a terminal sees: one line that ticks, and of which nothing remains.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "support/dblock.hpp"
+#include "support/line.hpp"
+#include "support/proxy.hpp"
+#include "support/pty.hpp"
+
+namespace dblock::test {
+namespace {
+
+constexpr const char* k_clear = "\r\x1b[K";
+constexpr const char* k_drawn = "\r\x1b[Kdblock: waiting ";
+
+// What is on the screen in the end.
+Words displayed(const std::string& written) {
+  Words rows{""};
+  std::size_t column = 0;
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    if (written[i] == '\r') {
+      column = 0;
+    } else if (written[i] == '\n') {
+      rows.emplace_back();
+    } else if (written.compare(i, 3, "\x1b[K") == 0) {
+      rows.back().resize(std::min(rows.back().size(), column));
+      i += 2;
+    } else {
+      if (rows.back().size() <= column) rows.back().resize(column + 1, ' ');
+      rows.back()[column++] = written[i];
+    }
+  }
+  while (!rows.empty() && rows.back().empty()) rows.pop_back();
+  return rows;
+}
+
+// A lock "k" held by a job that ends when told, and a terminal where somebody waits for it.
+class Watched : public LineBefore<Database> {
+ public:
+  Watched() : LineBefore({}) {}
+
+  [[nodiscard]] Words waiting(const Words& options = {}, const Words& command = {"echo", "job's output"}) {
+    Words more{"--wait", "120s", "--warn-after", "1h"};
+    more.insert(more.end(), options.begin(), options.end());
+    Words words = run_words("k", more, command);
+    words.insert(words.begin(), dblock_binary());
+    return words;
+  }
+  [[nodiscard]] Words env(const std::string& term = "xterm") {
+    return {"DBLOCK_DB=" + database().url(), "TERM=" + term};
+  }
+};
+
+TEST_CASE("a waiter at a terminal sees one line that ticks and is gone before the job's output", "[tsan]") {
+  Watched lock;
+  Terminal terminal(lock.waiting(), lock.env());
+  REQUIRE(terminal.shows(k_drawn));
+  REQUIRE(terminal.shows(", 1st of 1, for \"k\": held "));
+  REQUIRE(terminal.shows(", expires in "));
+  for (const char* const seconds : {"1s", "2s", "3s"}) CHECK(terminal.shows(k_drawn + std::string(seconds)));
+  CHECK(displayed(terminal.screen()).size() == 1);
+  lock.release();
+  CHECK(terminal.wait() == exited(0));
+  CHECK(displayed(terminal.screen()) == Words{"job's output"});
+}
+
+TEST_CASE("Ctrl-C at the live line ends the wait and leaves nothing", "[tsan]") {
+  Watched lock;
+  Terminal terminal(lock.waiting(), lock.env());
+  REQUIRE(terminal.shows(k_drawn));
+  const auto before = std::chrono::steady_clock::now();
+  terminal.send(k_ctrl_c);
+  CHECK(terminal.wait() == killed_by(SIGINT));
+  CHECK(std::chrono::steady_clock::now() - before < 1s * slowness());
+  CHECK(terminal.tree().empty());
+  const Words rows = displayed(terminal.screen());
+  INFO(terminal.screen());
+  REQUIRE(rows.size() == 1);
+  CHECK_THAT(rows[0], Catch::StartsWith("dblock: exit 130 (signal): stopped by SIGINT while waiting"));
+}
+
+TEST_CASE("a wait that ends without the lock leaves only its exit line") {
+  Watched lock;
+  Terminal terminal(lock.waiting({"--wait", "1500ms"}), lock.env());
+  CHECK(terminal.wait() == exited(75));
+  CHECK(count_of(terminal.screen(), k_drawn) >= 2);
+  const Words rows = displayed(terminal.screen());
+  REQUIRE(rows.size() == 1);
+  CHECK_THAT(rows[0], Catch::StartsWith("dblock: exit 75 (held): "));
+}
+
+TEST_CASE("acquire shows the live line too, and prints the owner id alone") {
+  Watched lock;
+  Terminal terminal(
+      {dblock_binary(), "acquire", "--key", "k", "--ttl", "60s", "--wait", "120s", "--warn-after", "1h"},
+      lock.env());
+  REQUIRE(terminal.shows(k_drawn + std::string("1s")));
+  lock.release();
+  CHECK(terminal.wait() == exited(0));
+  CHECK(displayed(terminal.screen()) == Words{lock.database().column("k", "lock_value")});
+}
+
+TEST_CASE("where a live line is not wanted or cannot be shown there are the plain lines") {
+  struct Case {
+    Words options;
+    std::string term;
+    bool plain_line;
+  };
+  const std::vector<Case> cases{{{}, "dumb", true},
+                                {{}, "", true},
+                                {{"--quiet"}, "xterm", false},
+                                {{"--log-format", "json"}, "xterm", true}};
+  for (const auto& [options, term, plain_line] : cases) {
+    Watched lock;
+    Terminal terminal(lock.waiting(options), lock.env(term));
+    if (plain_line) {
+      CHECK(terminal.shows("waiting: lock "));
+    } else {
+      CHECK_FALSE(terminal.shows("waiting", 1500ms));
+    }
+    lock.release();
+    CHECK(terminal.wait() == exited(0));
+    CHECK(terminal.screen().find(k_clear) == std::string::npos);
+    CHECK(displayed(terminal.screen()).size() == (plain_line ? 2 : 1));
+  }
+}
+
+TEST_CASE("stdout may go elsewhere, but stderr must be the terminal") {
+  Watched lock;
+  const auto script = [&](const std::string& redirection) {
+    return sh("exec " + dblock_binary() + " run --wait 60s --key k -- true " + redirection);
+  };
+  Terminal shown(script(">/dev/null"), lock.env());
+  Terminal piped(script("2>&1 | cat"), lock.env());
+  CHECK(shown.shows(k_drawn));
+  CHECK_FALSE(piped.shows(k_clear, 1500ms));
+  lock.release();
+  CHECK(shown.wait() == exited(0));
+  CHECK(piped.wait() == exited(0));
+  CHECK(piped.screen().empty());
+}
+
+TEST_CASE("a waiter behind another one is told its place") {
+  Watched lock;
+  Terminal first(lock.waiting({}, {"true"}), lock.env());
+  REQUIRE(first.shows(k_drawn));
+  // On a server a place is taken a moment after the first look.
+  REQUIRE(wait_until([&] {
+    const auto seen = dblock(lock.database(), {"inspect", "--key", "k", "--json"}).out;
+    return says(seen, "\"waiters\":null") || says(seen, "\"since\"");
+  }));
+  Terminal second(lock.waiting({}, {"true"}), lock.env());
+  CHECK(second.shows(", 2nd of 2, "));
+  lock.release();
+  CHECK(first.wait() == exited(0));
+  CHECK(second.wait() == exited(0));
+}
+
+TEST_CASE("a line about trouble in between is not mangled, and the live line goes on below it", "[server]") {
+  ServerDatabase database;
+  Proxy proxy(database.server());
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  const std::string owner = database.column("k", "lock_value");
+  Terminal terminal(
+      {dblock_binary(), "run", "--wait", "60s", "--warn-after", "1h", "--key", "k", "--", "echo", "over"},
+      {"DBLOCK_DB=" + proxy.url(database.name()), "TERM=xterm"});
+  REQUIRE(terminal.shows(k_drawn));
+  proxy.refuse(true);
+  proxy.cut_all();
+  REQUIRE(terminal.shows("; trying again\r\ndblock: waiting "));
+  proxy.refuse(false);
+  REQUIRE(terminal.shows(k_drawn));
+  const Words rows = displayed(terminal.screen());
+  REQUIRE(rows.size() == 2);
+  CHECK_THAT(rows[0], Catch::StartsWith("dblock: warning: ") && Catch::EndsWith("; trying again"));
+  CHECK_THAT(rows[1], Catch::StartsWith("dblock: waiting "));
+  REQUIRE(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
+  CHECK(terminal.wait() == exited(0));
+  CHECK(displayed(terminal.screen()) == Words{rows[0], "over"});
+}
+
+TEST_CASE("Ctrl-C at the live line leaves no session on the server", "[server]") {
+  LineBefore<ServerDatabase> line({});
+  Terminal terminal({dblock_binary(), "run", "--wait", "60s", "--key", "k", "--", "true"},
+                    {"DBLOCK_DB=" + line.database().url(), "TERM=xterm"});
+  const auto sessions = [&] {
+    return line.database().number(
+        "SELECT COUNT(*) FROM information_schema.processlist WHERE user='app' "
+        "AND db='" +
+        line.database().name() + "'");
+  };
+  REQUIRE(terminal.shows(k_drawn));
+  REQUIRE(wait_until([&] { return sessions() == 2; }));
+  terminal.send(k_ctrl_c);
+  CHECK(terminal.wait() == killed_by(SIGINT));
+  CHECK(wait_until([&] { return sessions() == 1; }));
+  line.release();
+}
+
+TEST_CASE("in a narrow terminal the live line keeps to one row") {
+  Watched lock;
+  constexpr std::size_t k_columns = 34;
+  Terminal terminal(lock.waiting(), lock.env(), k_columns);
+  REQUIRE(terminal.shows(k_drawn + std::string("2s")));
+  const Words rows = displayed(terminal.screen());
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].size() == k_columns - 1 + std::string("…").size() - 1);
+  CHECK_THAT(rows[0], Catch::StartsWith("dblock: waiting 2s") && Catch::EndsWith("…"));
+  lock.release();
+  CHECK(terminal.wait() == exited(0));
+  CHECK(displayed(terminal.screen()) == Words{"job's output"});
+}
+
+TEST_CASE("hostile text in the row does nothing to the terminal") {
+  Watched lock;
+  lock.database().set_text("k", "holder_user", "\x1b]0;title\x07\nme");
+  Terminal terminal(lock.waiting(), lock.env());
+  REQUIRE(terminal.shows("\\x1b]0;title\\x07\\x0ame@"));
+  lock.release();
+  CHECK(terminal.wait() == exited(0));
+  CHECK(displayed(terminal.screen()) == Words{"job's output"});
+}
+
+// `tostop` stops background processes that write to the terminal.
+TEST_CASE("a waiter in the background does not draw and is not stopped, and draws in the foreground") {
+  Database database;
+  // The head of the line asks often what nobody will tell it, so that it is soon to notice.
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  const std::string owner = database.column("k", "lock_value");
+  Terminal terminal({"/bin/bash", "--norc", "--noprofile", "-i"}, {"DBLOCK_DB=" + database.url()});
+  REQUIRE(terminal.shows("ready> "));
+  terminal.send("stty tostop\n");
+  terminal.send("TERM=xterm " + dblock_binary() +
+                " run --wait 120s --key k -- sh -c 'echo fini\"\"shed' &\n");
+  REQUIRE(terminal.shows("dblock: waiting: lock "));
+  CHECK_FALSE(terminal.shows(k_clear, 1500ms));
+  for (const pid_t pid : terminal.tree()) CHECK(proc_info(pid).state != 'T');
+  terminal.send("stty -tostop; fg\n");
+  REQUIRE(terminal.shows(k_drawn));
+  REQUIRE(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
+  CHECK(terminal.shows("finished"));
+}
+
+TEST_CASE("a stopped terminal does not hold up the wait", "[tsan]") {
+  Watched lock;
+  Terminal terminal(lock.waiting({}, {"touch", lock.file("ran")}), lock.env());
+  REQUIRE(terminal.shows(k_drawn));
+  terminal.send(k_ctrl_s);
+  while (terminal.shows(k_drawn, 1500ms)) {
+  }
+  lock.release();
+  CHECK(terminal.wait() == exited(0));
+  CHECK(std::filesystem::exists(lock.file("ran")));
+  CHECK(terminal.tree().empty());
+}
+
+TEST_CASE("a terminal that is gone kills no waiter that ignores HUP") {
+  Watched lock;
+  Words script = sh("trap '' HUP; exec \"$0\" \"$@\"");
+  const Words words = lock.waiting({}, sh("echo ran >" + lock.file("ran")));
+  script.insert(script.end(), words.begin(), words.end());
+  Terminal terminal(script, lock.env());
+  REQUIRE(terminal.shows(k_drawn));
+  terminal.hang_up();
+  lock.release();
+  CHECK(terminal.wait() == exited(0));
+  CHECK(read_file(lock.file("ran")) == "ran\n");
+}
+
+}  // namespace
+}  // namespace dblock::test
