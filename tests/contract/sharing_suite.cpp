@@ -444,6 +444,17 @@ STORE_CASE("several keys are taken together with one token, renewed and released
   }
 }
 
+STORE_CASE("the token of several keys exceeds what each of them has had") {
+  Fixture t;
+  const auto ahead = GENERATE(as<std::string>{}, "a", "b", "c");
+  CAPTURE(ahead);
+  for (const auto* const name : {"a", "b", "c"})
+    CHECK(released(t.release(ref(t.grant(asks(name, "owner"))))));
+  t.under_test->age(ahead, -Micros{240h}, true);  // as if granted by a clock ten days ahead
+  const Token highest = t.row(ahead).token;
+  CHECK(t.grant(asks_for_all({"a", "b", "c"}, "owner")).token.value == highest.value + 1);
+}
+
 STORE_CASE("of several keys none is taken when one is refused") {
   Fixture t;
   const auto in_the_way = GENERATE(as<std::string>{}, "a", "b", "c");
