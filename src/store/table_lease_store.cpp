@@ -222,7 +222,11 @@ Result<lease::ReleaseOutcome> TableLeaseStore::release(const lease::LeaseRef& re
   const Call call(*table_);
   const std::string attempt = attempt_to("release", ref.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
-  if (lease::is_nested(ref.owner)) return unnest(ref, attempt);
+  if (lease::is_nested(ref.owner)) {
+    if (actor == lease::Actor::holder) return unnest(ref, attempt);
+    // A script has no part in it: its answer is the outer run's.
+    return why_not({ref.key, lease::outermost(ref.owner), ref.token, {}, ref.mode}, actor, false, attempt);
+  }
   const Rows rows = first_rows(ref);
   if (rows == Rows::locks && ref.also.empty()) {
     DBLOCK_TRY(const bool released, table_->release(ref, rows, actor, end, attempt));

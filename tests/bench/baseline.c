@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
                "ttl_us=120000000,margin_us=3000000,heartbeat_us=15000000,hold_until=NULL,revoke_time=NULL,"
                "idle_since=NULL,holder_host='host',holder_pid=%ld,holder_user='root',holder_command='true',"
                "holder_note='' WHERE lock_key='%s' AND (lock_value IS NULL OR "
-               "expire_time+INTERVAL margin_us MICROSECOND<=UTC_TIMESTAMP(6)) AND "
+               "expire_time+INTERVAL margin_us MICROSECOND<=UTC_TIMESTAMP(6)) AND mode='exclusive' AND "
                "(hold_until IS NULL OR hold_until<=UTC_TIMESTAMP(6))",
                owner, (long)getpid(), key));
   const unsigned long long token = mysql_insert_id(connection);

@@ -171,6 +171,7 @@ void Database::copy_row(const std::string& key, const std::vector<std::string>& 
 }
 
 void Database::delete_rows() {
+  backend_->sql("DELETE FROM dblock_hold");
   backend_->sql("DELETE FROM dblock_lock");
 }
 
