@@ -1,6 +1,7 @@
 #include "app/describe.hpp"
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 
 #include "app/identity.hpp"
@@ -65,18 +66,23 @@ std::string describe_conflict(const LockStatus& status) {
 }
 
 std::string describe_refusal(const LockStatus& status) {
-  const std::string text = describe_conflict(status);
+  std::string text = describe_conflict(status);
   if (!held_by_ancestor(status)) return text;
+  text += "; this process is part of a run that holds it, so that waiting would never end";
+  if (std::getenv("DBLOCK_HELD") == nullptr)
+    return text +
+           ". To run under its lock, keep DBLOCK_HELD in the environment (sudo --preserve-env=DBLOCK_HELD)";
   return text +
-         "; this process descends from the holder, so that waiting would never end. To run under its lock, "
-         "keep DBLOCK_HELD in the environment (sudo --preserve-env=DBLOCK_HELD), without --no-reentrant";
+         ". Only `dblock run` joins it, without --no-reentrant, with the same kind of lock and with no key "
+         "that "
+         "the outer run does not hold";
 }
 
-std::string describe_done(const lease::Key& key, const LockStatus& status, Micros period) {
+std::string describe_done(const LockStatus& status, Micros period) {
   const auto then = status.last_success ? status.last_success->acquired_at : std::nullopt;
   const Micros age = status.server_time.since_epoch - then.value_or(status.server_time).since_epoch;
-  return "the job under key " + quoted(key) + " last succeeded in a run that began " + format_age(age) +
-         " ago, so it is not started again (--once-per " + format_duration(period) + ")";
+  return "the job under key \"" + escape_untrusted(status.key) + "\" last succeeded in a run that began " +
+         format_age(age) + " ago, so it is not started again (--once-per " + format_duration(period) + ")";
 }
 
 std::string describe_not_ours(const lease::NotOurs& refused) {
@@ -110,7 +116,7 @@ void warn_if_slow(std::string_view what, const std::string& locks, Nanos took, M
   if (took <= limit) return;
   log::warning(std::string(what) + " " + locks + " took " +
                format_age(std::chrono::duration_cast<Micros>(took)) +
-               (held_by ? "; it was held by " + display_holder(*held_by) : ""));
+               (held_by && !held_by->owner.empty() ? "; it was held by " + display_holder(*held_by) : ""));
 }
 
 }  // namespace dblock::app

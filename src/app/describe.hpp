@@ -29,8 +29,7 @@ namespace dblock::app {
 [[nodiscard]] std::string describe_refusal(const lease::LockStatus& status);
 
 // the job under key "k" last succeeded in a run that began 3h ago, so it is not started again (--once-per 1d)
-[[nodiscard]] std::string describe_done(const lease::Key& key, const lease::LockStatus& status,
-                                        Micros period);
+[[nodiscard]] std::string describe_done(const lease::LockStatus& status, Micros period);
 
 // Why a lease is not ours, as the end of a sentence about lock "k".
 [[nodiscard]] std::string describe_not_ours(const lease::NotOurs& refused);

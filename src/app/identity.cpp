@@ -76,9 +76,14 @@ lease::OwnerId new_owner_id(const lease::Holder& holder) {
 bool held_by_ancestor(const lease::LockStatus& status) {
   // A script that acquired it may have started us beside itself, and release it yet.
   if (status.kind != lease::Kind::run) return false;
+  // Another slot may become free.
+  if (status.sharing.mode == lease::Mode::slot) return false;
   static const std::vector<std::string> ancestors = process::ancestor_marks();
-  const std::string mark = lease::mark_of(status.owner);
-  return !mark.empty() && std::ranges::find(ancestors, mark) != ancestors.end();
+  const auto is_ancestor = [](const std::string& owner) {
+    const std::string mark = lease::mark_of(owner);
+    return !mark.empty() && std::ranges::find(ancestors, mark) != ancestors.end();
+  };
+  return is_ancestor(status.owner) || std::ranges::any_of(status.other_owners, is_ancestor);
 }
 
 std::string program_of(std::uint32_t pid) {

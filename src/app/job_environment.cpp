@@ -1,5 +1,6 @@
 #include "app/job_environment.hpp"
 
+#include <cstdlib>
 #include <map>
 
 #include "lease/held.hpp"
@@ -24,16 +25,17 @@ std::string key_lines(const lease::Key& key, const std::vector<lease::Key>& also
 std::vector<std::string> job_environment(const lease::Lease& lease, const std::string& held,
                                          const std::string& store) {
   const auto lines = [&lease](const auto& text_of) { return per_key(lease.key, lease.also, text_of); };
-  const std::string token = std::to_string(lease.token.value);
   const std::string own = lines([&](const lease::Key& key) {
     return lease::to_line({key, lease.owner, store});
   });
   std::vector<std::string> environment{
       "DBLOCK_KEY=" + key_lines(lease.key, lease.also),
       "DBLOCK_OWNER=" + lines([&lease](const lease::Key&) { return lease.owner.text; }),
-      "DBLOCK_TOKEN=" + lines([&token](const lease::Key&) { return token; }),
+      "DBLOCK_TOKEN=" + lines([&lease](const lease::Key&) { return std::to_string(lease.token.value); }),
       "DBLOCK_HELD=" + (held.empty() ? own : held + "\n" + own)};
-  if (lease.slot > 0) environment.push_back("DBLOCK_SLOT=" + std::to_string(lease.slot));
+  // An outer run's slot is none of this one's.
+  if (lease.slot > 0 || std::getenv("DBLOCK_SLOT") != nullptr)
+    environment.push_back("DBLOCK_SLOT=" + (lease.slot > 0 ? std::to_string(lease.slot) : std::string()));
   return environment;
 }
 

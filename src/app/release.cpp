@@ -1,4 +1,5 @@
 // `dblock release`: give a script's lease back, or break someone else's by force, in two deliberate steps.
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -75,10 +76,12 @@ Result<Ending> await_end(const ReleaseRequest& request, lease::LeaseStore& store
   const auto give_up =
       request.wait->limit ? std::optional(clock.now() + *request.wait->limit) : std::optional<BootTime>();
   for (;;) {
-    DBLOCK_TRY(const auto status, store.peek(request.key));
-    const bool over = !status || status->owner.empty() || status->token != *request.token ||
-                      status->grantable_at() <= status->server_time;
-    if (over) return Ending{};
+    // Among several holders it is the one of the token.
+    DBLOCK_TRY(const auto listing, store.list({{request.key}, std::nullopt, false}));
+    const auto status = std::ranges::find_if(listing.locks, [&request](const lease::LockStatus& row) {
+      return !row.owner.empty() && row.token == *request.token;
+    });
+    if (status == listing.locks.end() || status->grantable_at() <= status->server_time) return Ending{};
     if (give_up && clock.now() >= *give_up) {
       return Ending{.how = Ending::How::held,
                     .number = 75,

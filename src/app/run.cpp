@@ -158,7 +158,7 @@ Ending Run::without_lease(const lease::GrantOutcome& outcome) {
   status_.owner.reset();
   if (const auto* done = std::get_if<lease::AlreadyDone>(&outcome)) {
     Ending skipped{.how = Ending::How::skipped,
-                   .message = describe_done(request_.key, done->status, request_.promises.once_per->period)};
+                   .message = describe_done(done->status, request_.promises.once_per->period)};
     log::info(skipped.message);
     return skipped;
   }
@@ -250,6 +250,7 @@ lease::RunEnd Run::run_end(const JobEnd& end, bool lost) const {
 Ending Run::lost_ending(const JobEnd& end) const {
   std::string message = locks_;
   if (const auto lost = lease_->lost()) {
+    if (lost->status) message = "lock \"" + escape_untrusted(lost->status->key) + "\"";  // of several, which
     message += " " + describe_not_ours(*lost);
   } else {
     const std::string trouble = lease_->trouble();

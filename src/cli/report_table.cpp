@@ -94,7 +94,7 @@ std::string last_run_of(const lease::LockStatus& status) {
 
 // Beside whom the holder has the lock.
 std::string holder_of(const lease::LockStatus& status) {
-  const std::string holder = lease::display_holder(status);
+  std::string holder = lease::display_holder(status);
   if (status.sharing.mode == lease::Mode::shared) return holder + " (reader)";
   if (status.sharing.mode == lease::Mode::exclusive) return holder;
   return holder + " (slot " + std::to_string(status.slot) + " of " + std::to_string(status.sharing.slots) +

@@ -169,6 +169,12 @@ Result<lease::Key> key_or_variable(const RequestSource& from, std::string_view c
   const bool typed = from.options.values().find("key").has_value();
   const auto inherited = typed ? std::nullopt : from.surroundings.get("DBLOCK_KEY");
   if (!inherited) return only_key(from, command);
+  if (inherited->find('\n') != std::string::npos) {
+    return fail(Errc::usage,
+                "DBLOCK_KEY: these are the keys of a running job; its lease ends with it, so there is "
+                "nothing to " +
+                    std::string(command));
+  }
   auto key = lease::Key::parse(*inherited);
   if (!key) return fail(Errc::usage, "DBLOCK_KEY: " + key.error().message);
   return key;

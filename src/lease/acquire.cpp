@@ -24,6 +24,8 @@ constexpr Micros k_look_again = 3s;
 // Backoff makes it five to ten times a second.
 constexpr Micros k_lead_poll = 200ms;
 constexpr double k_no_growth = 1.0;
+// Readers are kept away by a mark that lasts two seconds.
+constexpr Micros k_keep_away = 900ms;
 // A database that does not answer is asked less eagerly.
 constexpr Micros k_first_retry = 100ms;
 constexpr Micros k_last_retry = 2s;
@@ -62,7 +64,9 @@ class Acquisition {
   Result<GrantOutcome> run() {
     auto outcome = repeat();
     // Beside others there is no last one to wake those who wait: they poll, one at a time.
-    if (outcome && std::holds_alternative<Lease>(*outcome) && request_.plain()) place_.keep();
+    const bool granted = outcome && std::holds_alternative<Lease>(*outcome);
+    if (granted && request_.plain()) place_.keep();
+    if (!granted && kept_readers_away_) store_.call_off(request_);
     return outcome;
   }
 
@@ -109,6 +113,7 @@ class Acquisition {
 
   // True when cancelled. Never sleeps past the wait limit, so that the last try happens at its very end.
   bool pause(Micros length) {
+    place_.wait_in_front();
     if (place_.crowded()) store_.disconnect();
     return clock_.wait_until(within_limit(length), cancel_);
   }
@@ -122,6 +127,7 @@ class Acquisition {
   // slots first try, since most need not wait.
   void stand_before(const LockStatus& status) {
     by_readers_ = status.sharing.mode == Mode::shared && status.slot > 0;
+    kept_readers_away_ = kept_readers_away_ || by_readers_;
     if (request_.plain() || (line_ && line_->bytes() == status.key)) return;
     const auto key = Key::parse(status.key);
     if (!key) return;
@@ -180,13 +186,14 @@ class Acquisition {
     if (ended) return std::move(*ended);
     // While waiting, look before trying: a plain read costs the server no lock and no log write. Readers are
     // kept away by tries, though.
-    if (refused_before_ && !by_readers_) {
+    if (refused_before_ && !(by_readers_ && clock_.now() >= keep_away_at_)) {
       DBLOCK_TRY(auto seen, store_.look(request_));
       if (seen.kind == Look::Kind::done) return AlreadyDone{std::move(*seen.status)};
       if (seen.kind == Look::Kind::refused) return Conflict{std::move(*seen.status)};
     }
     if (observer_.on_send) observer_.on_send();
     const BootTime sent_at = clock_.now();
+    keep_away_at_ = sent_at + k_keep_away;
     auto outcome = store_.try_acquire(request_);
     if (!outcome && outcome.error().code == Errc::indeterminate) return resolve(sent_at, outcome.error());
     if (!outcome) return std::unexpected(outcome.error());
@@ -202,6 +209,12 @@ class Acquisition {
   // harm.
   Result<std::optional<Lease>> nest() {
     if (!request_.outer || not_nested_) return std::nullopt;
+    // A nested run has its promise about successes like any other.
+    if (request_.promises.once_per) {
+      DBLOCK_TRY(const auto seen, store_.look(request_));
+      not_nested_ = seen.kind == Look::Kind::done;
+      if (not_nested_) return std::nullopt;
+    }
     auto nested = store_.nest(request_);
     if (!nested && nested.error().code == Errc::indeterminate) nested.error().code = Errc::unreachable;
     not_nested_ = nested && !*nested;
@@ -306,6 +319,8 @@ class Acquisition {
   std::optional<Key> line_;  // where we stand
   bool not_nested_ = false;
   bool refused_before_ = false;
+  BootTime keep_away_at_{};  // a try is due that keeps new readers away
+  bool kept_readers_away_ = false;
   bool by_readers_ = false;      // who were in the way at the last try
   bool unfinished_try_ = false;  // the last try turned out not to have been done
   int lost_replies_ = 0;

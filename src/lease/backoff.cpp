@@ -22,8 +22,8 @@ Micros pause_after(std::uint64_t tries, Micros first, double growth) {
     if (left % 2 != 0) length *= growth;
     growth *= growth;
   }
-  return length < static_cast<double>(longest.count()) ? Micros(static_cast<Micros::rep>(length + 0.5))
-                                                       : longest;
+  const std::chrono::duration<double, std::micro> pause(length);
+  return pause < longest ? std::chrono::round<Micros>(pause) : longest;
 }
 
 }  // namespace dblock::lease

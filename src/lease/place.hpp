@@ -34,6 +34,11 @@ class Place {
   // It is our turn: whoever holds the lock came round the line or left it, and nobody will wake us.
   [[nodiscard]] bool leads() const { return standing_ == Standing::leading; }
 
+  // We lead, and are going to wait.
+  void wait_in_front() {
+    if (leads()) turnstile_->lead();
+  }
+
   // Tells what was seen of the lock while somebody stood before us. A lock that nobody took between two looks
   // shows that whoever leads does not live: from then on there is no line for us.
   void saw_held() { free_since_.reset(); }

@@ -146,6 +146,9 @@ class LeaseStore {
     return std::nullopt;
   }
 
+  // The request is not going to be tried again: what it kept away from the lock may come.
+  virtual void call_off(const AcquireRequest& /*request*/) noexcept {}
+
   // What try_acquire() would meet now, by reading only. `status` is the row that carries the request's owner
   // id, or what would be in its way for the longest, or the lock's own row.
   [[nodiscard]] virtual Result<Look> look(const AcquireRequest& request) = 0;

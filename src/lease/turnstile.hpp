@@ -47,6 +47,10 @@ class Turnstile {
   // told even when `until` has passed. none without a place. May be repeated; the place does not change.
   [[nodiscard]] virtual Turn await(BootTime until, const WakeEvent& cancel) = 0;
 
+  // It is our turn, but the lock cannot be had yet: those behind us are not to wait for long should we
+  // freeze.
+  virtual void lead() noexcept {}
+
   // The turn that was ours has gone with the connection that kept it: enter again.
   [[nodiscard]] virtual bool lost_turn() const { return false; }
 

@@ -168,6 +168,8 @@ struct LockStatus {
   std::optional<Micros> heartbeat;
   std::optional<PastRun> last;
   std::optional<PastRun> last_success;
+  // Where this is the answer to a request that all holders are in the way of: the others'.
+  std::vector<std::string> other_owners{};
   // A writer waits for the readers to go, and new readers are turned away until then.
   std::optional<ServerTime> intent_until{};
   // In the order of arrival; only where a listing knows.

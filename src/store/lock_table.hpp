@@ -82,9 +82,11 @@ class LockTable {
   [[nodiscard]] virtual Result<bool> release(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
                                              lease::RunEnd end, const std::string& attempt) = 0;
   virtual void prepare_release() noexcept {}
-  // Counts one more acquisition under the lease, which is renewed for `ttl`. The token, when `ref` holds it.
-  [[nodiscard]] virtual Result<std::optional<lease::Token>> nest(const lease::LeaseRef& ref, Rows rows,
-                                                                 Micros ttl, const std::string& attempt) = 0;
+  // Counts one more acquisition under the lease, which is renewed for `ttl`. The token, when `ref` holds it
+  // as `sharing` says: in dblock_lock where that is exclusive, else in dblock_hold.
+  [[nodiscard]] virtual Result<std::optional<lease::Token>> nest(const lease::LeaseRef& ref,
+                                                                 const lease::Sharing& sharing, Micros ttl,
+                                                                 const std::string& attempt) = 0;
   // Counts one down, never below the holder's own. False when `ref` does not hold it.
   [[nodiscard]] virtual Result<bool> unnest(const lease::LeaseRef& ref, Rows rows,
                                             const std::string& attempt) = 0;

@@ -18,11 +18,11 @@ using lease::Sharing;
 std::string in_words(const Sharing& sharing) {
   switch (sharing.mode) {
     case Mode::slot:
-      return "--slots " + std::to_string(sharing.slots);
+      return "with --slots " + std::to_string(sharing.slots);
     case Mode::shared:
-      return "--shared";
+      return "as a reader (--shared)";
     default:
-      return "one exclusive holder";
+      return "exclusively";
   }
 }
 
@@ -52,10 +52,18 @@ bool writer_waits(const LockStatus& gate) {
 }
 
 Mismatch mismatch(const LockStatus& gate, const Sharing& held, std::size_t holders, const Sharing& asked) {
-  return {"it is held by " + std::to_string(holders) + (holders == 1 ? " holder" : " holders") + " with " +
-          in_words(held) + ", and cannot be taken with " + in_words(asked) +
-          " before they are gone; use the same for all jobs under key \"" + escape_untrusted(gate.key) +
-          "\""};
+  return {"it is held " + in_words(held) + " (by " + std::to_string(holders) + ") and cannot be taken " +
+          in_words(asked) + " until that has ended; use the same for all jobs under key \"" +
+          escape_untrusted(gate.key) + "\""};
+}
+
+// Who waits for all of them must know whether one of them is his own ancestor.
+Conflict all_in_the_way(const LockStatus& named, const std::vector<const LockStatus*>& taken) {
+  Conflict conflict{named};
+  for (const auto* hold : taken) {
+    if (hold->slot != named.slot) conflict.status.other_owners.push_back(hold->owner);
+  }
+  return conflict;
 }
 
 Decision beside(const Scene& seen, const std::vector<const LockStatus*>& taken,
@@ -63,10 +71,10 @@ Decision beside(const Scene& seen, const std::vector<const LockStatus*>& taken,
   const LockStatus& gate = seen.gate;
   switch (request.sharing.mode) {
     case Mode::exclusive:
-      if (!taken.empty()) return Conflict{longest(taken)};
+      if (!taken.empty()) return all_in_the_way(longest(taken), taken);
       return Take{0};
     case Mode::shared:
-      if (writer_waits(gate)) return Conflict{taken.empty() ? gate : longest(taken)};
+      if (writer_waits(gate)) return Conflict{gate};
       return Take{lowest_free(taken)};
     default:
       if (const auto slot = lowest_free(taken); slot <= request.sharing.slots) return Take{slot};
@@ -98,8 +106,12 @@ Decision decide(const Scene& seen, const AcquireRequest& request) {
   }
   const auto held =
       std::ranges::count(taken, lease::State::held, [](const auto* hold) { return hold->state; });
-  if (held > 0 && !agree(gate.sharing, request.sharing))
-    return mismatch(gate, gate.sharing, static_cast<std::size_t>(held), request.sharing);
+  const bool apart = std::ranges::any_of(
+      taken, [&request](const auto* hold) { return !agree(hold->sharing, request.sharing); });
+  if (apart && held > 0)
+    return mismatch(gate, taken.front()->sharing, static_cast<std::size_t>(held), request.sharing);
+  // What is over but for its margin or its cooldown excludes others as much as what is held.
+  if (apart) return all_in_the_way(longest(taken), taken);
   return beside(seen, taken, request);
 }
 

@@ -139,6 +139,11 @@ Result<std::optional<Lease>> TableLeaseStore::nest(const lease::AcquireRequest& 
   return nest_together(*table_, request, clock_.now(), attempt);
 }
 
+void TableLeaseStore::call_off(const lease::AcquireRequest& request) noexcept {
+  const Call call(*table_);
+  store::call_off(*table_, request);
+}
+
 Result<lease::Look> TableLeaseStore::look(const lease::AcquireRequest& request) {
   const Call call(*table_);
   const std::string attempt = attempt_to("look at", request.key);
@@ -187,6 +192,7 @@ Result<lease::RenewOutcome> TableLeaseStore::renew(const lease::LeaseRef& ref, l
   std::optional<lease::RenewOutcome> first;
   for (const Key& key : keys_of(ref.key, ref.also)) {
     const lease::LeaseRef one{key, lease::outermost(ref.owner), ref.token, {}, ref.mode};
+    if (actor == lease::Actor::script && lease::is_nested(ref.owner)) return nested_for_script(one, attempt);
     DBLOCK_TRY(auto outcome, renew_one(one, actor, ttl, attempt));
     if (std::holds_alternative<NotOurs>(outcome)) return outcome;
     if (!first) first = std::move(outcome);
@@ -224,8 +230,7 @@ Result<lease::ReleaseOutcome> TableLeaseStore::release(const lease::LeaseRef& re
   DBLOCK_CHECK(table_->ensure_open(attempt));
   if (lease::is_nested(ref.owner)) {
     if (actor == lease::Actor::holder) return unnest(ref, attempt);
-    // A script has no part in it: its answer is the outer run's.
-    return why_not({ref.key, lease::outermost(ref.owner), ref.token, {}, ref.mode}, actor, false, attempt);
+    return nested_for_script({ref.key, lease::outermost(ref.owner), ref.token, {}, ref.mode}, attempt);
   }
   const Rows rows = first_rows(ref);
   if (rows == Rows::locks && ref.also.empty()) {
@@ -240,6 +245,15 @@ Result<lease::ReleaseOutcome> TableLeaseStore::release(const lease::LeaseRef& re
              release_together(*table_, ref, alone ? Rows::locks : Rows::holds, actor, end, attempt));
   if (missing.empty()) return lease::Released{};
   return why_not({missing.front(), ref.owner, ref.token, {}, ref.mode}, actor, false, attempt);
+}
+
+// A nested run's lease is the outer run's, which no script may touch; scripts' own are never nested in.
+Result<NotOurs> TableLeaseStore::nested_for_script(const lease::LeaseRef& outer, const std::string& attempt) {
+  DBLOCK_TRY(auto seen, own_row(outer, attempt));
+  if (!seen) return NotOurs{NotOursWhy::absent, std::nullopt};
+  if (seen->owner.empty()) return NotOurs{NotOursWhy::free, std::move(seen)};
+  const bool of_run = seen->owner == outer.owner.text && seen->kind == lease::Kind::run;
+  return NotOurs{of_run ? NotOursWhy::run_lease : NotOursWhy::other_holder, std::move(seen)};
 }
 
 Result<lease::ReleaseOutcome> TableLeaseStore::unnest(const lease::LeaseRef& ref,

@@ -22,6 +22,7 @@ class TableLeaseStore final : public lease::LeaseStore {
   Result<lease::AcquireOutcome> try_acquire(const lease::AcquireRequest& request) override;
   Result<std::optional<lease::LockStatus>> peek(const lease::Key& key) override;
   Result<std::optional<lease::Lease>> nest(const lease::AcquireRequest& request) override;
+  void call_off(const lease::AcquireRequest& request) noexcept override;
   Result<lease::Look> look(const lease::AcquireRequest& request) override;
   Result<lease::Look> look_in_line(const lease::AcquireRequest& request) override;
   Result<lease::RenewOutcome> renew(const lease::LeaseRef& ref, lease::Actor actor,
@@ -46,6 +47,8 @@ class TableLeaseStore final : public lease::LeaseStore {
                                           std::optional<lease::LockStatus> seen, const std::string& attempt);
   [[nodiscard]] Result<lease::RenewOutcome> renew_one(const lease::LeaseRef& ref, lease::Actor actor,
                                                       std::optional<Micros> ttl, const std::string& attempt);
+  [[nodiscard]] Result<lease::NotOurs> nested_for_script(const lease::LeaseRef& outer,
+                                                         const std::string& attempt);
   [[nodiscard]] Result<lease::ReleaseOutcome> unnest(const lease::LeaseRef& ref, const std::string& attempt);
   [[nodiscard]] Result<std::optional<lease::LockStatus>> own_row(const lease::LeaseRef& ref,
                                                                  const std::string& attempt);

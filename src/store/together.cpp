@@ -63,6 +63,18 @@ Result<void> clear(LockTable& table, const Place& place, const AcquireRequest& r
   return {};
 }
 
+bool keeps_readers_away(const AcquireRequest& request) {
+  return request.waits && request.sharing.mode == lease::Mode::exclusive;
+}
+
+// From all of its keys, or those that are free by now would fill with readers while the others empty.
+Result<void> keep_all_readers_away(LockTable& table, const AcquireRequest& request, Micros length,
+                                   const std::string& attempt) {
+  for (const Key& key : keys_of(request.key, request.also))
+    DBLOCK_CHECK(table.keep_readers_away(key, length, attempt));
+  return {};
+}
+
 class Taking {
  public:
   Taking(LockTable& table, const AcquireRequest& request, BootTime sent_at, const std::string& attempt)
@@ -99,7 +111,8 @@ class Taking {
 
   Result<void> refused(const Key& key, Decision decision) {
     if (const auto* mismatch = std::get_if<Mismatch>(&decision))
-      return fail(Errc::usage, attempt_ + ": " + mismatch->why);
+      return fail(Errc::usage,
+                  "cannot acquire lock \"" + escape_untrusted(key.bytes()) + "\": " + mismatch->why);
     if (const auto* own = std::get_if<Own>(&decision)) {
       outcome_ = lease_of(request_, own->status.token, own->status.slot, sent_at_, true);
     } else if (auto* done = std::get_if<lease::AlreadyDone>(&decision)) {
@@ -108,8 +121,8 @@ class Taking {
       auto& conflict = std::get<lease::Conflict>(decision);
       const bool readers = conflict.status.sharing.mode == lease::Mode::shared && conflict.status.slot > 0;
       outcome_ = std::move(conflict);
-      if (readers && request_.waits && request_.sharing.mode == lease::Mode::exclusive)
-        return table_.keep_readers_away(key, k_intent, attempt_);
+      if (readers && keeps_readers_away(request_))
+        return keep_all_readers_away(table_, request_, k_intent, attempt_);
     }
     return {};
   }
@@ -122,13 +135,15 @@ class Taking {
 };
 
 // Under an exclusive lease anything may nest, beside others only what is like it.
-Result<std::optional<lease::Token>> nest_one(LockTable& table, const lease::LeaseRef& outer, Rows& rows,
-                                             Micros ttl, const std::string& attempt) {
+Result<std::optional<lease::Token>> nest_one(LockTable& table, const lease::LeaseRef& outer,
+                                             const AcquireRequest& request, Rows& rows,
+                                             const std::string& attempt) {
+  const Micros ttl = request.terms.ttl;
   rows = Rows::locks;
-  DBLOCK_TRY(auto token, table.nest(outer, rows, ttl, attempt));
+  DBLOCK_TRY(auto token, table.nest(outer, lease::Sharing{}, ttl, attempt));
   if (token || outer.mode == lease::Mode::exclusive) return token;
   rows = Rows::holds;
-  return table.nest(outer, rows, ttl, attempt);
+  return table.nest(outer, request.sharing, ttl, attempt);
 }
 
 Look look_of(Decision decision, const Scene& seen) {
@@ -162,7 +177,7 @@ Result<std::optional<lease::Lease>> nest_together(LockTable& table, const Acquir
   const auto body = [&]() -> Result<void> {
     for (const Key& key : keys_of(request.key, request.also)) {
       const lease::LeaseRef ref{key, outer, std::nullopt, {}, request.sharing.mode};
-      DBLOCK_TRY(token, nest_one(table, ref, rows, request.terms.ttl, attempt));
+      DBLOCK_TRY(token, nest_one(table, ref, request, rows, attempt));
       if (!token) return fail(Errc::internal, attempt + ": the outer lease is not there");
     }
     return {};
@@ -176,6 +191,13 @@ Result<std::optional<lease::Lease>> nest_together(LockTable& table, const Acquir
   lease.owner = lease::nested_owner_id(outer);
   if (rows == Rows::locks) lease.sharing = {};
   return lease;
+}
+
+void call_off(LockTable& table, const AcquireRequest& request) noexcept {
+  if (!keeps_readers_away(request)) return;
+  // Where it fails, it ends by itself soon.
+  [[maybe_unused]] const auto done =
+      keep_all_readers_away(table, request, Micros{0}, "cannot let readers in again");
 }
 
 Result<std::vector<Key>> release_together(LockTable& table, const lease::LeaseRef& ref, Rows rows,

@@ -23,6 +23,9 @@ namespace dblock::store {
                                                                 const lease::AcquireRequest& request,
                                                                 BootTime sent_at, const std::string& attempt);
 
+// See LeaseStore::call_off().
+void call_off(LockTable& table, const lease::AcquireRequest& request) noexcept;
+
 // The keys of which nothing was ours any more; the others are released.
 [[nodiscard]] Result<std::vector<lease::Key>> release_together(LockTable& table, const lease::LeaseRef& ref,
                                                                Rows rows, lease::Actor actor,

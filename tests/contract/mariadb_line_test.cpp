@@ -259,6 +259,25 @@ TEST_CASE(
   proxy.resume();
 }
 
+// A lease of `acquire` has no session, so its waiters are led by one who polls.
+TEST_CASE("mariadb line: a leader that is frozen while it waits costs two seconds as well") {
+  MariadbUnderTest t;
+  test::Proxy proxy(t.database().server());
+  Place frozen(proxy.url(t.database().name()));
+  REQUIRE(frozen.first == Turn::ours);
+  frozen.line.lead();
+  std::vector<int> log;
+  std::mutex mutex;
+  Waiter second(t, log, mutex, 2);
+  REQUIRE(test::wait_until([&] { return waiting(t) == 1; }));
+  proxy.stall();
+  const BootTime stalled = BootClock::now();
+  second.thread.join();
+  CHECK(second.turn.load() == Turn::ours);
+  CHECK(since(stalled) < 3500ms * test::slowness());
+  proxy.resume();
+}
+
 TEST_CASE("mariadb line: a session with a lease may be idle for longer than a waiter's") {
   MariadbUnderTest t;
   Place holder(t);

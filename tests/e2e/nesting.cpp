@@ -116,6 +116,39 @@ TEST_CASE("what DBLOCK_HELD says is not believed when the row says otherwise") {
   }
 }
 
+TEST_CASE("a slot is shared with runs that ask for the same number only, and its number is nobody else's") {
+  Database database;
+  const Words two{"--slots", "2"};
+  const auto same = outer(database, inner("-k a --slots 2 -- sh -c 'echo slot $DBLOCK_SLOT'"), two);
+  INFO(same.err);
+  CHECK(same.exit == exited(0));
+  CHECK(outer(database, inner("-k a --slots 3 -- true"), two).exit == exited(64));
+  CHECK(outer(database, inner("-k a --shared -- true"), two).exit == exited(64));
+  CHECK(outer(database, inner("-k other -- sh -c 'echo [$DBLOCK_SLOT]'"), two).out == "[]\n");
+}
+
+TEST_CASE("a nested run keeps the promise about successes") {
+  Database database;
+  REQUIRE(outer(database, "true").exit == exited(0));
+  const auto skipped = outer(database, inner("-k a --once-per 1h -- echo started"));
+  CHECK(skipped.exit == exited(0));
+  CHECK(skipped.out.empty());
+}
+
+TEST_CASE("a script cannot end or extend a lease by a nested run's owner id") {
+  Database database;
+  for (const auto* const verb : {"release", "renew"}) {
+    const auto refused = outer(database, inner(std::string("-k a -- ") + dblock_binary() + " " + verb));
+    INFO(refused.err);
+    CHECK(refused.exit == exited(64));
+  }
+  const auto acquired = dblock(database, {"acquire", "--key", "s", "--ttl", "60s"});
+  const auto below = lines(acquired.out).at(0) + "/0f";
+  CHECK(dblock(database, {"release", "--key", "s", "--owner", below}).exit == exited(76));
+  CHECK(dblock(database, {"renew", "--key", "s", "--owner", below}).exit == exited(76));
+  CHECK(database.has_holder("s"));
+}
+
 TEST_CASE("an inner run whose outer lease is revoked is stopped with it") {
   Database database;
   const TempDir directory;

@@ -270,6 +270,70 @@ TEST_CASE("scripts take, renew and give back readers' leases and slots") {
   CHECK(says(shell.out, " DBLOCK_SLOT=1"));
 }
 
+TEST_CASE("another kind of sharing waits until the last holder's margin is over") {
+  const Database database;
+  for (const Words& held : {Words{"--slots", "2"}, Words{"--shared"}}) {
+    Words words{"acquire", "--key", "k", "--ttl", "1s", "--margin", "1s"};
+    words.insert(words.end(), held.begin(), held.end());
+    REQUIRE(dblock(database, words).exit == exited(0));
+    const auto state = [&] {
+      return json::parse(dblock(database, {"--json", "inspect", "--all"}).out).at("locks").at(0).at("state");
+    };
+    REQUIRE(wait_until([&] { return state() == "expired"; }));
+    const Words other = held[0] == "--shared" ? Words{"--slots", "2"} : Words{"--shared"};
+    CHECK(once(database, "k", other) == exited(75));
+    CHECK(once(database, "k", {"--slots", "3"}) == exited(75));
+    CHECK(wait_until([&] { return once(database, "k", other) == exited(0); }));
+  }
+}
+
+TEST_CASE("a forced release waits for the holder of its token, whoever else holds") {
+  const Database database;
+  const Words words{"acquire", "--key", "k", "--slots", "2", "--margin", "0", "--ttl"};
+  const auto acquire = [&](const std::string& ttl) {
+    Words all{"--json"};
+    all.insert(all.end(), words.begin(), words.end());
+    all.push_back(ttl);
+    return json::parse(dblock(database, all).out).at("token").get<std::uint64_t>();
+  };
+  acquire("60s");
+  const auto token = std::to_string(acquire("2s"));
+  const auto begun = std::chrono::steady_clock::now();
+  REQUIRE(dblock(database, {"release", "--key", "k", "--force", "--token", token, "--wait", "60s"}).exit ==
+          exited(0));
+  CHECK(std::chrono::steady_clock::now() - begun > 1s);
+}
+
+TEST_CASE("of successes side by side the one that was granted last counts") {
+  const Database database;
+  Holder first(database, "k", {"--slots", "2", "--once-per", "1h"});
+  const auto last = [&] {
+    return json::parse(dblock(database, {"--json", "inspect", "--all"}).out)
+        .at("locks")
+        .at(0)
+        .at("last_success");
+  };
+  CHECK(once(database, "k", {"--slots", "2"}) == exited(0));
+  const auto of_second = last();
+  REQUIRE_FALSE(of_second.is_null());
+  first.end();
+  CHECK(last() == of_second);
+}
+
+TEST_CASE("a cancelled writer lets readers in at once") {
+  const Database database;
+  Holder reader(database, "k", {"--shared"});
+  Process writer(dblock_spawn(database, run_words("k", {"-v", "--wait", "60s"}, {"true"})));
+  REQUIRE(wait_until([&] { return says(writer.err(), "waiting: "); }));
+  const auto refused = [&] { return dblock(database, run_words("k", {"--shared"}, {"true"})); };
+  REQUIRE(wait_until([&] { return refused().exit == exited(75); }));
+  CHECK(says(refused().err, "waited for by a writer"));
+  writer.signal(SIGTERM);
+  CHECK(writer.wait() == killed_by(SIGTERM));
+  CHECK(once(database, "k", {"--shared"}) == exited(0));
+  reader.end();
+}
+
 TEST_CASE("one holder of several is revoked by its token, the others go on") {
   const Database database;
   Holder first(database, "k", {"--shared", "--ttl", "3s", "--heartbeat", "200ms", "--kill-grace", "500ms"});

@@ -103,6 +103,37 @@ TEST_CASE("sharing: a lock that nobody has is there for every kind") {
   }
 }
 
+TEST_CASE("sharing: until its margin is over a lease keeps other kinds out, and then no longer") {
+  for (const auto& held : {k_shared, slots(2)}) {
+    for (const auto& asked : {k_exclusive, k_shared, slots(2), slots(3)}) {
+      if (asked == held) continue;
+      INFO(to_string(held.mode) << ", asked " << to_string(asked.mode) << " " << asked.slots);
+      CHECK(in_the_way_of(scene(held, {held_row("late", held, 1, -1s)}), asks(asked)) == "late");
+      CHECK(decided<Take>(scene(held, {held_row("late", held, 1, -k_margin)}), asks(asked)).slot <= 1);
+    }
+  }
+}
+
+TEST_CASE("sharing: a place that cools down keeps other kinds out") {
+  for (const auto& held : {k_shared, slots(2)}) {
+    LockStatus cooling = free_row();
+    cooling.slot = 1;
+    cooling.sharing = held;
+    cooling.hold_until = at(10s);
+    cooling.state = state_of(cooling);
+    for (const auto& asked : {k_exclusive, k_shared, slots(2), slots(3)}) {
+      if (asked == held) continue;
+      INFO(to_string(held.mode) << ", asked " << to_string(asked.mode) << " " << asked.slots);
+      CHECK(decided<lease::Conflict>(scene(held, {cooling}), asks(asked)).status.hold_until == at(10s));
+    }
+  }
+}
+
+TEST_CASE("sharing: who waits for several is told of all of them") {
+  const auto conflict = decided<lease::Conflict>(held_by_readers({1, 2, 3}), asks(k_exclusive));
+  CHECK(conflict.status.other_owners.size() == 2);
+}
+
 TEST_CASE("sharing: rows of holders who are gone are in nobody's way") {
   LockStatus left = free_row();
   left.slot = 1;
@@ -117,7 +148,7 @@ TEST_CASE("sharing: an exclusive holder refuses readers and writers, and is anot
   CHECK(in_the_way_of(seen, asks(k_exclusive)) == "writer");
   CHECK(in_the_way_of(seen, asks(k_shared)) == "writer");
   const std::string why = decided<Mismatch>(seen, asks(slots(2))).why;
-  CHECK(why.find("1 holder with one exclusive holder") != std::string::npos);
+  CHECK(why.find("held exclusively (by 1)") != std::string::npos);
   CHECK(why.find("--slots 2") != std::string::npos);
   CHECK(why.find("\"k\"") != std::string::npos);
 }
@@ -193,6 +224,7 @@ TEST_CASE("sharing: a slot that cools down is taken") {
   Scene seen = scene(slots(2));
   LockStatus cooling = free_row();
   cooling.slot = 1;
+  cooling.sharing = slots(2);
   cooling.hold_until = at(1h);
   cooling.state = state_of(cooling);
   seen.holds.push_back(cooling);
@@ -205,7 +237,7 @@ TEST_CASE("sharing: a number of slots, or another kind, that the holders did not
   const Scene seen = held_slots(4, {1, 2});
   for (const auto& sharing : {slots(3), slots(5), k_shared, k_exclusive}) {
     const std::string why = decided<Mismatch>(seen, asks(sharing)).why;
-    CHECK(why.find("2 holders with --slots 4") != std::string::npos);
+    CHECK(why.find("held with --slots 4 (by 2)") != std::string::npos);
   }
   CHECK(decided<Mismatch>(seen, asks(slots(5))).why.find("--slots 5") != std::string::npos);
   CHECK(decided<Mismatch>(seen, asks(k_shared)).why.find("--shared") != std::string::npos);

@@ -46,8 +46,9 @@ std::vector<std::string> all_statements() {
       peek_statement(ref.key),
       server_time_statement(),
   };
+  for (const auto& sharing : {lease::Sharing{}, lease::Sharing{lease::Mode::slot, 3}})
+    statements.push_back(nest_statement(ref, sharing, 5s));
   for (const auto rows : {Rows::locks, Rows::holds}) {
-    statements.push_back(nest_statement(ref, rows, 5s));
     statements.push_back(unnest_statement(ref, rows));
     statements.push_back(revoke_statement(ref.key, {7}, rows));
     statements.push_back(free_now_statement(ref.key, {7}, rows));

@@ -119,8 +119,14 @@ std::string record_end_statement(const lease::Key& key, const EndOfHold& ended) 
   const auto& end = ended.end;
   std::string sql = record(acquired_at, k_now, lease::to_string(end.outcome),
                            end.exit_code ? std::to_string(*end.exit_code) : std::string("NULL"), ended.host);
-  if (end.outcome == lease::Outcome::succeeded)
-    sql += cat(",success_acquired_at=", acquired_at, ",success_released_at=", k_now);
+  // Of several at a time the one that was granted last counts. The release comes first: what follows in the
+  // list may see what was assigned before it.
+  if (end.outcome == lease::Outcome::succeeded) {
+    const std::string latest = cat("COALESCE(success_acquired_at,", acquired_at, ")<=", acquired_at);
+    sql +=
+        cat(",success_released_at=IF(", latest, ",", k_now, ",success_released_at),success_acquired_at=IF(",
+            latest, ",", acquired_at, ",success_acquired_at)");
+  }
   return cat(sql, " WHERE ", key_is(key.bytes()));
 }
 

@@ -103,6 +103,10 @@ std::optional<Announcement> read_announcement(std::string_view statement) {
   return seen;
 }
 
+std::string lead_statement() {
+  return "SET SESSION wait_timeout=" + std::to_string(k_frozen_after_seconds);
+}
+
 std::string settle_statement(const SessionOptions& options) {
   if (options.idle_timeout <= Micros{0}) return "SET SESSION wait_timeout=DEFAULT";
   const auto idle = std::chrono::ceil<std::chrono::seconds>(options.idle_timeout);

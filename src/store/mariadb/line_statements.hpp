@@ -36,6 +36,8 @@ struct Announcement {
 // What queue_statement() announced; nothing where the text is another's.
 [[nodiscard]] std::optional<Announcement> read_announcement(std::string_view statement);
 
+// The idle time of those who wait, for one who leads them.
+[[nodiscard]] std::string lead_statement();
 // The session now holds a lease: the usual idle time again.
 [[nodiscard]] std::string settle_statement(const SessionOptions& options);
 

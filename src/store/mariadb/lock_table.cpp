@@ -140,9 +140,10 @@ Result<bool> MariadbLockTable::release_hold(const lease::LeaseRef& ref, lease::A
   return change_one(record_end_statement(ref.key, ended), attempt);
 }
 
-Result<std::optional<lease::Token>> MariadbLockTable::nest(const lease::LeaseRef& ref, Rows rows, Micros ttl,
+Result<std::optional<lease::Token>> MariadbLockTable::nest(const lease::LeaseRef& ref,
+                                                           const lease::Sharing& sharing, Micros ttl,
                                                            const std::string& attempt) {
-  DBLOCK_TRY(const auto changed, change(nest_statement(ref, rows, ttl), attempt));
+  DBLOCK_TRY(const auto changed, change(nest_statement(ref, sharing, ttl), attempt));
   if (changed.rows == 0) return std::nullopt;
   return lease::Token{changed.insert_id};
 }
@@ -240,9 +241,8 @@ Result<lease::Listing> MariadbLockTable::list(const lease::Selection& selection,
   auto& locks = listing.locks;
   DBLOCK_TRY(locks, read_rows(connection_, list_statement(selection, Rows::locks), attempt));
   DBLOCK_TRY(auto holds, read_rows(connection_, list_statement(selection, Rows::holds), attempt));
-  const auto gates = static_cast<std::ptrdiff_t>(locks.size());
   std::ranges::move(holds, std::back_inserter(locks));
-  std::ranges::inplace_merge(locks, locks.begin() + gates, in_order);
+  std::ranges::sort(locks, in_order);
   if (!locks.empty()) {
     listing.server_time = locks.front().server_time;
     add_waiters(listing);

@@ -58,6 +58,8 @@ std::string setup_statement(bool server_is_mariadb, const SessionOptions& option
   std::string sql =
       "SET NAMES utf8mb4,SESSION autocommit=1,time_zone='+00:00',innodb_lock_wait_timeout=" + wait +
       ",lock_wait_timeout=" + wait;
+  // Who is frozen in the middle of a transaction must not keep others from their rows for long.
+  if (server_is_mariadb) sql += ",idle_transaction_timeout=" + wait;
   if (options.idle_timeout > Micros{0}) {
     const auto idle = std::chrono::ceil<std::chrono::seconds>(options.idle_timeout);
     sql += ",wait_timeout=" + std::to_string(idle.count());
@@ -106,11 +108,17 @@ std::string renew_statement(const lease::LeaseRef& ref, Rows rows, lease::Actor 
              ref_matches(ref, actor), " AND revoke_time IS NULL AND expire_time>", k_now);
 }
 
-std::string nest_statement(const lease::LeaseRef& ref, Rows rows, Micros ttl) {
+std::string nest_statement(const lease::LeaseRef& ref, const lease::Sharing& sharing, Micros ttl) {
+  const bool alone = sharing.mode == lease::Mode::exclusive;
   // update_time stays: it dates the holder's last heartbeat.
-  return cat("UPDATE ", by_key(rows), " SET version=version+1,lock_count=lock_count+1,expire_time=GREATEST(",
-             "expire_time,", k_now, "+", interval(ttl), "),token=LAST_INSERT_ID(token) WHERE ",
-             ref_matches(ref, lease::Actor::holder), " AND revoke_time IS NULL AND expire_time>", k_now);
+  std::string sql =
+      cat("UPDATE ", by_key(alone ? Rows::locks : Rows::holds),
+          " SET version=version+1,lock_count=lock_count+1,expire_time=GREATEST(expire_time,", k_now, "+",
+          interval(ttl), "),token=LAST_INSERT_ID(token) WHERE ", ref_matches(ref, lease::Actor::holder),
+          " AND revoke_time IS NULL AND expire_time>", k_now);
+  if (alone) return sql;
+  return cat(sql, " AND mode='", lease::to_string(sharing.mode),
+             "' AND slots=", std::to_string(sharing.slots));
 }
 
 std::string unnest_statement(const lease::LeaseRef& ref, Rows rows) {

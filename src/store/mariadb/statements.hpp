@@ -37,7 +37,8 @@ enum class SchemaCheck { on, off };
 [[nodiscard]] std::string renew_statement(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
                                           std::optional<Micros> ttl);
 // 1 row: counted up, and the insert id is the token.
-[[nodiscard]] std::string nest_statement(const lease::LeaseRef& ref, Rows rows, Micros ttl);
+[[nodiscard]] std::string nest_statement(const lease::LeaseRef& ref, const lease::Sharing& sharing,
+                                         Micros ttl);
 [[nodiscard]] std::string unnest_statement(const lease::LeaseRef& ref, Rows rows);
 [[nodiscard]] std::string release_statement(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
                                             lease::RunEnd end);

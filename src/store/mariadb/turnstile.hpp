@@ -28,6 +28,7 @@ class NamedLockTurnstile final : public lease::Turnstile {
   [[nodiscard]] bool lost_turn() const override { return inside_ && !connection_.has_turn(); }
   [[nodiscard]] bool crowded() const override { return crowded_; }
   [[nodiscard]] lease::Looks looks() const override;
+  void lead() noexcept override;
   void leave() noexcept override;
 
   // The waiter that the server shows is this one.

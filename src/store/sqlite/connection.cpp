@@ -239,7 +239,8 @@ Result<std::vector<Row>> Connection::run(std::string_view sql, const Parameters&
 }
 
 void Connection::prepare_ahead(std::string_view sql) noexcept {
-  if (handle_) static_cast<void>(prepare(sql, "cannot prepare a statement"));
+  if (!handle_) return;
+  [[maybe_unused]] const auto prepared = prepare(sql, "cannot prepare a statement");
 }
 
 Result<Change> Connection::change(std::string_view sql, const Parameters& parameters,

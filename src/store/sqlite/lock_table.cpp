@@ -183,10 +183,14 @@ Result<bool> SqliteLockTable::release_hold(const Parameters& parameters, const s
   return change_one(note_release_sql(), end, attempt);
 }
 
-Result<std::optional<lease::Token>> SqliteLockTable::nest(const lease::LeaseRef& ref, Rows rows, Micros ttl,
+Result<std::optional<lease::Token>> SqliteLockTable::nest(const lease::LeaseRef& ref,
+                                                          const lease::Sharing& sharing, Micros ttl,
                                                           const std::string& attempt) {
   Parameters parameters = ref_parameters(ref, lease::Actor::holder);
   parameters.push_back(number(":ttl", ttl));
+  parameters.push_back({":mode", std::string(lease::to_string(sharing.mode))});
+  parameters.push_back({":slots", std::int64_t{sharing.slots}});
+  const Rows rows = sharing.mode == lease::Mode::exclusive ? Rows::locks : Rows::holds;
   DBLOCK_TRY(const auto done, connection_.change(nest_sql(rows), parameters, attempt));
   return token_of(done.rows);
 }

@@ -35,8 +35,8 @@ class SqliteLockTable final : public LockTable {
   Result<bool> release(const lease::LeaseRef& ref, Rows rows, lease::Actor actor, lease::RunEnd end,
                        const std::string& attempt) override;
   void prepare_release() noexcept override;
-  Result<std::optional<lease::Token>> nest(const lease::LeaseRef& ref, Rows rows, Micros ttl,
-                                           const std::string& attempt) override;
+  Result<std::optional<lease::Token>> nest(const lease::LeaseRef& ref, const lease::Sharing& sharing,
+                                           Micros ttl, const std::string& attempt) override;
   Result<bool> unnest(const lease::LeaseRef& ref, Rows rows, const std::string& attempt) override;
   Result<bool> revoke(const lease::Key& key, lease::Token token, Rows rows,
                       const std::string& attempt) override;

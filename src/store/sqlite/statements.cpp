@@ -112,7 +112,8 @@ constexpr Both k_renew = DBLOCK_SQL_BOTH(DBLOCK_SQL_RENEW);
   "UPDATE " table                                                                              \
   " SET version=version+1,lock_count=lock_count+1,expire_time=max(expire_time," DBLOCK_SQL_NOW \
   "+:ttl) WHERE " DBLOCK_SQL_IS_REF " AND " DBLOCK_SQL_THIS_BOOT                               \
-  " AND revoke_time IS NULL AND expire_time>" DBLOCK_SQL_NOW " RETURNING token"
+  " AND revoke_time IS NULL AND expire_time>" DBLOCK_SQL_NOW                                   \
+  " AND mode=:mode AND slots=:slots RETURNING token"
 constexpr Both k_nest = DBLOCK_SQL_BOTH(DBLOCK_SQL_NEST);
 
 #define DBLOCK_SQL_UNNEST(table) \
@@ -132,11 +133,18 @@ constexpr Both k_release{
     DBLOCK_SQL_RELEASE("dblock_lock"),
     DBLOCK_SQL_RELEASE("dblock_hold") " RETURNING last_acquired_at,last_released_at,holder_host"};
 
+// Of several at a time the one that was granted last counts; one dated ahead by a clock that was set back
+// does not.
+#define DBLOCK_SQL_LATEST_SUCCESS                                                                \
+  "(:outcome='succeeded' AND (success_acquired_at IS NULL OR success_acquired_at<=:acquired OR " \
+  "success_acquired_at>:wall))"
 constexpr std::string_view k_note_release =
     "UPDATE dblock_lock SET version=version+1,update_time=:wall,idle_since=:wall,holder_host=:host,"
     "last_acquired_at=:acquired,last_released_at=:released,last_outcome=:outcome,last_exit_code=:exit_code,"
-    "success_acquired_at=iif(:outcome='succeeded',:acquired,success_acquired_at),"
-    "success_released_at=iif(:outcome='succeeded',:released,success_released_at) WHERE lock_key=:key";
+    "success_acquired_at=iif(" DBLOCK_SQL_LATEST_SUCCESS
+    ",:acquired,success_acquired_at),"
+    "success_released_at=iif(" DBLOCK_SQL_LATEST_SUCCESS
+    ",:released,success_released_at) WHERE lock_key=:key";
 
 // update_time stays: it dates the holder's last heartbeat.
 #define DBLOCK_SQL_REVOKE(table)                                                                      \
@@ -291,6 +299,7 @@ std::string list_sql(const lease::Selection& selection) {
 }
 
 #undef DBLOCK_SQL_BOTH
+#undef DBLOCK_SQL_LATEST_SUCCESS
 #undef DBLOCK_SQL_NOW
 #undef DBLOCK_SQL_THIS_BOOT
 #undef DBLOCK_SQL_PAST_MARGIN
