@@ -72,7 +72,7 @@ TEST_CASE("readers nest in readers, and in an exclusive run") {
   // The other way round is a wait for oneself.
   const auto refused = outer(database, inner("-k a --wait 60s -- true"), {"-s"});
   CHECK(refused.exit == exited(75));
-  CHECK(says(refused.err, "descends from the holder"));
+  CHECK(says(refused.err, "part of a run that holds it"));
 }
 
 TEST_CASE("a run that may not nest conflicts at once, even when it would wait") {
@@ -80,7 +80,7 @@ TEST_CASE("a run that may not nest conflicts at once, even when it would wait") 
   const auto refused = outer(database, inner("-k a --no-reentrant --wait 60s -- true"));
   INFO(refused.err);
   CHECK(refused.exit == exited(75));
-  CHECK(says(refused.err, "descends from the holder"));
+  CHECK(says(refused.err, "part of a run that holds it"));
 }
 
 TEST_CASE("an ancestor whose variables were dropped is recognised, at once and even when waiting") {

@@ -76,6 +76,11 @@ std::vector<std::string> all_statements() {
 
 }  // namespace
 
+TEST_CASE("a session may not sit in a transaction for long, where the server knows such a limit") {
+  CHECK(setup_statement(true, {}, SchemaCheck::on).find(",idle_transaction_timeout=2") != std::string::npos);
+  CHECK(setup_statement(false, {}, SchemaCheck::on).find("idle_transaction_timeout") == std::string::npos);
+}
+
 TEST_CASE("values become hexadecimal literals whatever they hold") {
   CHECK(bytes_literal("k") == "x'6b'");
   CHECK(bytes_literal("") == "x''");
