@@ -56,7 +56,8 @@ Result<void> clear(LockTable& table, const Place& place, const AcquireRequest& r
   const bool alone = request.sharing.mode == lease::Mode::exclusive;
   if (!alone && !place.seen.gate.owner.empty())
     DBLOCK_CHECK(table.abandon(place.seen.gate, Rows::locks, attempt));
-  if (!alone) return {};
+  // Among their own kind those who took their places over are enough.
+  if (place.seen.gate.sharing == request.sharing) return {};
   for (const auto& hold : place.seen.holds) {
     if (!hold.owner.empty()) DBLOCK_CHECK(table.abandon(hold, Rows::holds, attempt));
   }

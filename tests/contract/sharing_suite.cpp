@@ -410,6 +410,20 @@ STORE_CASE("an expired slot is taken over after its margin, and its holder is re
   CHECK(renewed(t.renew(ref_to(here))));
 }
 
+STORE_CASE("an expired place that the next kind of sharing does not have cannot come back") {
+  Fixture t;
+  const Lease first = t.grant(takes_slot("k", "first", 3));
+  const Lease gone = t.grant(takes_slot("k", "gone", 3));
+  CHECK(released(t.release(ref_to(first))));
+  t.under_test->age_hold("k", 2, 10min);
+  const Lease reader = t.grant(reads("k", "reader"));
+  CHECK(owners(t) == Owners{"reader"});
+  // As a renewal that was sent in time would find it.
+  t.under_test->age_hold("k", 2, -Micros{20min});
+  CHECK_FALSE(renewed(t.renew(ref_to(gone))));
+  CHECK(renewed(t.renew(ref_to(reader))));
+}
+
 STORE_CASE("a late release by the holder of an expired hold counts as long as nobody took over") {
   Fixture t;
   const Lease lease = t.grant(takes_slot("k", "owner", 1));
