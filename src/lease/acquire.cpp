@@ -66,7 +66,7 @@ class Acquisition {
     // Beside others there is no last one to wake those who wait: they poll, one at a time.
     const bool granted = outcome && std::holds_alternative<Lease>(*outcome);
     if (granted && request_.plain()) place_.keep();
-    if (!granted && kept_readers_away_) store_.call_off(request_);
+    if (!granted) store_.call_off(request_);
     return outcome;
   }
 
@@ -127,7 +127,6 @@ class Acquisition {
   // slots first try, since most need not wait.
   void stand_before(const LockStatus& status) {
     by_readers_ = status.sharing.mode == Mode::shared && status.slot > 0;
-    kept_readers_away_ = kept_readers_away_ || by_readers_;
     if (request_.plain() || (line_ && line_->bytes() == status.key)) return;
     const auto key = Key::parse(status.key);
     if (!key) return;
@@ -319,8 +318,7 @@ class Acquisition {
   std::optional<Key> line_;  // where we stand
   bool not_nested_ = false;
   bool refused_before_ = false;
-  BootTime keep_away_at_{};  // a try is due that keeps new readers away
-  bool kept_readers_away_ = false;
+  BootTime keep_away_at_{};      // a try is due that keeps new readers away
   bool by_readers_ = false;      // who were in the way at the last try
   bool unfinished_try_ = false;  // the last try turned out not to have been done
   int lost_replies_ = 0;

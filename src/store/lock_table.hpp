@@ -64,9 +64,12 @@ class LockTable {
   // Frees a lease that is past its margin, so that a late renewal cannot bring it back.
   [[nodiscard]] virtual Result<bool> abandon(const lease::LockStatus& lease, Rows rows,
                                              const std::string& attempt) = 0;
-  // New readers are refused for `length` from now.
-  [[nodiscard]] virtual Result<void> keep_readers_away(const lease::Key& key, Micros length,
+  // New readers are refused until then, or for longer where somebody else has asked for that.
+  [[nodiscard]] virtual Result<void> keep_readers_away(const lease::Key& key, lease::ServerTime until,
                                                        const std::string& attempt) = 0;
+  // Takes that back, unless somebody else has asked for longer since.
+  [[nodiscard]] virtual Result<void> let_readers_in(const lease::Key& key, lease::ServerTime until,
+                                                    const std::string& attempt) = 0;
 
   // The token, when the row was there and free to grant.
   [[nodiscard]] virtual Result<std::optional<lease::Token>> grant(const lease::AcquireRequest& request,

@@ -102,7 +102,7 @@ Result<AcquireOutcome> TableLeaseStore::try_acquire(const lease::AcquireRequest&
   DBLOCK_CHECK(table_->ensure_open(attempt));
   // Any of the statements below may turn out to be the one that granted; the first send bounds them all.
   const BootTime sent_at = clock_.now();
-  if (!request.plain()) return take_together(*table_, request, sent_at, attempt);
+  if (!request.plain()) return take_together(*table_, request, sent_at, mark_, attempt);
   for (int round = 0; round < k_acquire_rounds; ++round) {
     DBLOCK_TRY(auto outcome, try_once(request, sent_at, attempt));
     if (outcome) return std::move(*outcome);
@@ -122,7 +122,8 @@ Result<std::optional<AcquireOutcome>> TableLeaseStore::try_once(const lease::Acq
     return std::nullopt;
   }
   // Readers or holders of slots had it last: whether they are gone is more than one statement can tell.
-  if (seen->sharing.mode != lease::Mode::exclusive) return take_together(*table_, request, sent_at, attempt);
+  if (seen->sharing.mode != lease::Mode::exclusive)
+    return take_together(*table_, request, sent_at, mark_, attempt);
   // A proxy that replays statements reports 0 rows for a grant it made: the row tells (I5).
   if (seen->owner == request.owner.text) return granted(request, seen->token, sent_at, true);
   // Before the question who holds it: no end of a holder would change this answer.
@@ -140,8 +141,10 @@ Result<std::optional<Lease>> TableLeaseStore::nest(const lease::AcquireRequest& 
 }
 
 void TableLeaseStore::call_off(const lease::AcquireRequest& request) noexcept {
+  if (!mark_) return;
   const Call call(*table_);
-  store::call_off(*table_, request);
+  store::call_off(*table_, request, *mark_);
+  mark_.reset();
 }
 
 Result<lease::Look> TableLeaseStore::look(const lease::AcquireRequest& request) {

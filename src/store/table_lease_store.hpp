@@ -10,6 +10,7 @@
 #include "base/clock.hpp"
 #include "lease/store.hpp"
 #include "store/lock_table.hpp"
+#include "store/together.hpp"
 
 namespace dblock::store {
 
@@ -63,6 +64,7 @@ class TableLeaseStore final : public lease::LeaseStore {
                                                   const std::string& attempt);
 
   const std::unique_ptr<LockTable> table_;
+  std::optional<Mark> mark_;  // of the acquisition under way
   Clock& clock_;
 };
 

@@ -1,6 +1,7 @@
 #include "store/together.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 #include <variant>
 
@@ -19,6 +20,8 @@ using lease::Look;
 
 // A waiting writer tries again a few times within this, and is not waited for much longer than it lives.
 constexpr Micros k_intent = 2s;
+// A time that is kept by one clock and read by another comes back a little off.
+constexpr Micros k_reading_jitter = 50ms;
 
 struct Place {
   Key key;
@@ -68,18 +71,11 @@ bool keeps_readers_away(const AcquireRequest& request) {
   return request.waits && request.sharing.mode == lease::Mode::exclusive;
 }
 
-// From all of its keys, or those that are free by now would fill with readers while the others empty.
-Result<void> keep_all_readers_away(LockTable& table, const AcquireRequest& request, Micros length,
-                                   const std::string& attempt) {
-  for (const Key& key : keys_of(request.key, request.also))
-    DBLOCK_CHECK(table.keep_readers_away(key, length, attempt));
-  return {};
-}
-
 class Taking {
  public:
-  Taking(LockTable& table, const AcquireRequest& request, BootTime sent_at, const std::string& attempt)
-      : table_(table), request_(request), sent_at_(sent_at), attempt_(attempt) {}
+  Taking(LockTable& table, const AcquireRequest& request, BootTime sent_at, std::optional<Mark>& mark,
+         const std::string& attempt)
+      : table_(table), request_(request), sent_at_(sent_at), mark_(mark), attempt_(attempt) {}
 
   Result<AcquireOutcome> run() {
     const auto body = [this] { return transaction(); };
@@ -97,7 +93,10 @@ class Taking {
       DBLOCK_TRY(auto seen, survey_or_add(table_, key, attempt_));
       auto decision = decide(seen, request_);
       const auto* take = std::get_if<Take>(&decision);
-      if (take == nullptr) return refused(key, std::move(decision));
+      if (take == nullptr) {
+        DBLOCK_CHECK(refused(key, std::move(decision), seen));
+        return request_.promises.once_per ? look_for_success(key) : Result<void>{};
+      }
       const auto now = static_cast<std::uint64_t>(seen.gate.server_time.since_epoch.count());
       token.value = std::max({token.value, seen.gate.token.value + 1, now});
       places.push_back({key, std::move(seen), take->slot});
@@ -110,7 +109,7 @@ class Taking {
     return {};
   }
 
-  Result<void> refused(const Key& key, Decision decision) {
+  Result<void> refused(const Key& key, Decision decision, const Scene& seen) {
     if (const auto* mismatch = std::get_if<Mismatch>(&decision))
       return fail(Errc::usage,
                   "cannot acquire lock \"" + escape_untrusted(key.bytes()) + "\": " + mismatch->why);
@@ -122,8 +121,41 @@ class Taking {
       auto& conflict = std::get<lease::Conflict>(decision);
       const bool readers = conflict.status.sharing.mode == lease::Mode::shared && conflict.status.slot > 0;
       outcome_ = std::move(conflict);
-      if (readers && keeps_readers_away(request_))
-        return keep_all_readers_away(table_, request_, k_intent, attempt_);
+      if (readers && keeps_readers_away(request_)) return keep_readers_away(key, seen);
+    }
+    return {};
+  }
+
+  // From all keys, or those that are free by now would fill with readers while the others empty.
+  Result<void> keep_readers_away(const Key& refused, const Scene& seen) {
+    Mark mark{{seen.gate.server_time.since_epoch + k_intent}, mark_ && mark_->for_others};
+    for (const Key& key : keys_of(request_.key, request_.also)) {
+      if (key == refused) {
+        mark.for_others = mark.for_others || marked_by_another(seen.gate);
+      } else {
+        DBLOCK_TRY(const auto other, table_.survey(key, true, attempt_));
+        mark.for_others = mark.for_others || (other && marked_by_another(other->gate));
+      }
+      DBLOCK_CHECK(table_.keep_readers_away(key, mark.until, attempt_));
+    }
+    mark_ = mark;
+    return {};
+  }
+
+  [[nodiscard]] bool marked_by_another(const lease::LockStatus& gate) const {
+    const auto& until = gate.intent_until;
+    if (!until || *until <= gate.server_time) return false;
+    return !mark_ || std::chrono::abs(until->since_epoch - mark_->until.since_epoch) > k_reading_jitter;
+  }
+
+  // A success under any of the keys outweighs who is in the way of another.
+  Result<void> look_for_success(const Key& after) {
+    for (const Key& key : request_.also) {
+      if (!(after < key)) continue;
+      DBLOCK_TRY(const auto seen, table_.survey(key, true, attempt_));
+      if (!seen || !seen->gate.done_within(*request_.promises.once_per)) continue;
+      outcome_ = lease::AlreadyDone{seen->gate};
+      return {};
     }
     return {};
   }
@@ -131,6 +163,7 @@ class Taking {
   LockTable& table_;
   const AcquireRequest& request_;
   const BootTime sent_at_;
+  std::optional<Mark>& mark_;
   const std::string& attempt_;
   std::optional<AcquireOutcome> outcome_;
 };
@@ -166,8 +199,8 @@ std::vector<Key> keys_of(const Key& first, const std::vector<Key>& also) {
 }
 
 Result<AcquireOutcome> take_together(LockTable& table, const AcquireRequest& request, BootTime sent_at,
-                                     const std::string& attempt) {
-  return Taking(table, request, sent_at, attempt).run();
+                                     std::optional<Mark>& mark, const std::string& attempt) {
+  return Taking(table, request, sent_at, mark, attempt).run();
 }
 
 Result<std::optional<lease::Lease>> nest_together(LockTable& table, const AcquireRequest& request,
@@ -194,11 +227,13 @@ Result<std::optional<lease::Lease>> nest_together(LockTable& table, const Acquir
   return lease;
 }
 
-void call_off(LockTable& table, const AcquireRequest& request) noexcept {
-  if (!keeps_readers_away(request)) return;
-  // Where it fails, it ends by itself soon.
-  [[maybe_unused]] const auto done =
-      keep_all_readers_away(table, request, Micros{0}, "cannot let readers in again");
+// Another's mark ends by itself, if he is gone as well.
+void call_off(LockTable& table, const AcquireRequest& request, const Mark& mark) noexcept {
+  if (mark.for_others) return;
+  for (const Key& key : keys_of(request.key, request.also)) {
+    // Where it fails, it ends by itself soon.
+    [[maybe_unused]] const auto done = table.let_readers_in(key, mark.until, "cannot let readers in again");
+  }
 }
 
 Result<std::vector<Key>> release_together(LockTable& table, const lease::LeaseRef& ref, Rows rows,
@@ -218,15 +253,18 @@ Result<std::vector<Key>> release_together(LockTable& table, const lease::LeaseRe
 }
 
 Result<Look> look_together(LockTable& table, const AcquireRequest& request, const std::string& attempt) {
+  std::optional<Look> in_the_way;
   Look last;
   for (const Key& key : keys_of(request.key, request.also)) {
     DBLOCK_TRY(const auto seen, table.survey(key, false, attempt));
     if (!seen) continue;
-    auto look = look_of(decide(*seen, request), *seen);
-    if (look.kind != Look::Kind::free) return look;
-    last = std::move(look);
+    last = look_of(decide(*seen, request), *seen);
+    // A success under any of the keys outweighs who is in the way of another.
+    if (last.kind == Look::Kind::done) return last;
+    if (last.kind != Look::Kind::free && !in_the_way) in_the_way = last;
+    if (in_the_way && !request.promises.once_per) break;
   }
-  return last;
+  return in_the_way ? std::move(*in_the_way) : last;
 }
 
 }  // namespace dblock::store

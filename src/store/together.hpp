@@ -13,10 +13,18 @@ namespace dblock::store {
 
 [[nodiscard]] std::vector<lease::Key> keys_of(const lease::Key& first, const std::vector<lease::Key>& also);
 
-// Whatever rows it took, one acquisition has one token.
+// What a waiting writer has left in the locks' rows.
+struct Mark {
+  lease::ServerTime until;  // readers are kept away
+  bool for_others = false;  // another writer had asked for it too
+};
+
+// Whatever rows it took, one acquisition has one token. `mark` is set where a waiting writer was refused by
+// readers.
 [[nodiscard]] Result<lease::AcquireOutcome> take_together(LockTable& table,
                                                           const lease::AcquireRequest& request,
-                                                          BootTime sent_at, const std::string& attempt);
+                                                          BootTime sent_at, std::optional<Mark>& mark,
+                                                          const std::string& attempt);
 
 // See LeaseStore::nest().
 [[nodiscard]] Result<std::optional<lease::Lease>> nest_together(LockTable& table,
@@ -24,7 +32,7 @@ namespace dblock::store {
                                                                 BootTime sent_at, const std::string& attempt);
 
 // See LeaseStore::call_off().
-void call_off(LockTable& table, const lease::AcquireRequest& request) noexcept;
+void call_off(LockTable& table, const lease::AcquireRequest& request, const Mark& mark) noexcept;
 
 // The keys of which nothing was ours any more; the others are released.
 [[nodiscard]] Result<std::vector<lease::Key>> release_together(LockTable& table, const lease::LeaseRef& ref,

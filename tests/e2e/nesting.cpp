@@ -135,6 +135,23 @@ TEST_CASE("a nested run keeps the promise about successes") {
   CHECK(skipped.out.empty());
 }
 
+TEST_CASE("of several keys any success counts for a nested run") {
+  Database database;
+  REQUIRE(dblock(database, run_words("b", {}, {"true"})).exit == exited(0));
+  const auto skipped = outer(database, inner("-k a -k b --once-per 1h -- echo started"), {"-k", "b"});
+  CHECK(skipped.exit == exited(0));
+  CHECK(skipped.out.empty());
+}
+
+TEST_CASE("a writer that may not wait for its own ancestor keeps no readers away") {
+  Database database;
+  const auto done =
+      outer(database, inner("-k a --wait 5s -- true") + "; " + inner("-k a -s -n --no-reentrant -- echo in"),
+            {"-s"});
+  INFO(done.err);
+  CHECK(done.out == "in\n");
+}
+
 TEST_CASE("a script cannot end or extend a lease by a nested run's owner id") {
   Database database;
   for (const auto* const verb : {"release", "renew"}) {

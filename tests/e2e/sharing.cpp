@@ -334,6 +334,32 @@ TEST_CASE("a cancelled writer lets readers in at once") {
   reader.end();
 }
 
+TEST_CASE("a writer that gives up leaves readers away who are kept away for another") {
+  const Database database;
+  Holder reader(database, "k", {"--shared"});
+  Process writer(dblock_spawn(database, run_words("k", {"-v", "--wait", "60s"}, {"true"})));
+  REQUIRE(wait_until([&] { return says(writer.err(), "waiting: "); }));
+  REQUIRE(wait_until([&] { return once(database, "k", {"--shared"}) == exited(75); }));
+  for (const Words& options :
+       {Words{"-k", "other", "--wait", "50ms"}, Words{"--attempts", "2", "--backoff", "10ms"}}) {
+    CHECK(once(database, "k", options) == exited(75));
+    CHECK(once(database, "k", {"--shared"}) == exited(75));
+  }
+  reader.end();
+  CHECK(writer.wait() == exited(0));
+}
+
+TEST_CASE("a success under one of several keys outweighs who holds another") {
+  const Database database;
+  REQUIRE(once(database, "b") == exited(0));
+  Holder holder(database, "a", {});
+  const auto skipped =
+      dblock(database, run_words("a", {"-k", "b", "--once-per", "1h", "--wait", "60s"}, {"echo", "x"}));
+  CHECK(skipped.exit == exited(0));
+  CHECK(skipped.out.empty());
+  holder.end();
+}
+
 TEST_CASE("one holder of several is revoked by its token, the others go on") {
   const Database database;
   Holder first(database, "k", {"--shared", "--ttl", "3s", "--heartbeat", "200ms", "--kill-grace", "500ms"});

@@ -68,7 +68,8 @@ std::vector<std::string> all_statements() {
   statements.push_back(put_statement(request_with_promises(), ref.key, {7}));
   statements.push_back(put_hold_statement(request_with_promises(), ref.key, 1, {7}));
   statements.push_back(create_hold_statement(request_with_promises(), ref.key, 1, {7}));
-  statements.push_back(keep_readers_away_statement(ref.key, 2s));
+  statements.push_back(keep_readers_away_statement(ref.key, {2s}));
+  statements.push_back(let_readers_in_statement(ref.key, {2s}));
   statements.push_back(record_end_statement(ref.key, {1s, "host", {lease::Outcome::succeeded, 0}}));
   statements.push_back(record_abandoned_statement(seen));
   return statements;

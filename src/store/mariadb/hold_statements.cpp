@@ -96,9 +96,15 @@ std::string create_hold_statement(const lease::AcquireRequest& request, const le
   return insertion(Rows::holds, values);
 }
 
-std::string keep_readers_away_statement(const lease::Key& key, Micros length) {
-  return cat("UPDATE dblock_lock SET version=version+1,intent_until=", k_now, "+", interval(length),
-             " WHERE ", key_is(key.bytes()));
+std::string keep_readers_away_statement(const lease::Key& key, lease::ServerTime until) {
+  const std::string time = time_literal(until.since_epoch);
+  return cat("UPDATE dblock_lock SET version=version+1,intent_until=GREATEST(COALESCE(intent_until,", time,
+             "),", time, ") WHERE ", key_is(key.bytes()));
+}
+
+std::string let_readers_in_statement(const lease::Key& key, lease::ServerTime until) {
+  return cat("UPDATE dblock_lock SET version=version+1,intent_until=NULL WHERE ", key_is(key.bytes()),
+             " AND intent_until=", time_literal(until.since_epoch));
 }
 
 // The order of the tables is that of the locks, since the gate is read by its whole primary key.

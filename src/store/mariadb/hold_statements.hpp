@@ -27,7 +27,8 @@ namespace dblock::store::mariadb {
 [[nodiscard]] std::string create_hold_statement(const lease::AcquireRequest& request, const lease::Key& key,
                                                 std::uint32_t slot, lease::Token token);
 
-[[nodiscard]] std::string keep_readers_away_statement(const lease::Key& key, Micros length);
+[[nodiscard]] std::string keep_readers_away_statement(const lease::Key& key, lease::ServerTime until);
+[[nodiscard]] std::string let_readers_in_statement(const lease::Key& key, lease::ServerTime until);
 
 // Locks the gate, then the hold that `ref` means: since when it is held (microseconds since the epoch), and
 // by which host.

@@ -108,9 +108,15 @@ Result<bool> MariadbLockTable::abandon(const lease::LockStatus& lease, Rows rows
   return abandon_with(connection_, lease, rows, attempt);
 }
 
-Result<void> MariadbLockTable::keep_readers_away(const lease::Key& key, Micros length,
+Result<void> MariadbLockTable::keep_readers_away(const lease::Key& key, lease::ServerTime until,
                                                  const std::string& attempt) {
-  DBLOCK_CHECK(change(keep_readers_away_statement(key, length), attempt));
+  DBLOCK_CHECK(change(keep_readers_away_statement(key, until), attempt));
+  return {};
+}
+
+Result<void> MariadbLockTable::let_readers_in(const lease::Key& key, lease::ServerTime until,
+                                              const std::string& attempt) {
+  DBLOCK_CHECK(change(let_readers_in_statement(key, until), attempt));
   return {};
 }
 

@@ -145,10 +145,17 @@ Result<bool> SqliteLockTable::abandon(const lease::LockStatus& lease, Rows rows,
                     {{":key", lease.key}, {":owner", lease.owner}, token_parameter(lease.token)}, attempt);
 }
 
-Result<void> SqliteLockTable::keep_readers_away(const lease::Key& key, Micros length,
+Result<void> SqliteLockTable::keep_readers_away(const lease::Key& key, lease::ServerTime until,
                                                 const std::string& attempt) {
-  DBLOCK_CHECK(connection_.change(keep_readers_away_sql(), {{":key", key.bytes()}, number(":length", length)},
-                                  attempt));
+  DBLOCK_CHECK(connection_.change(keep_readers_away_sql(),
+                                  {{":key", key.bytes()}, number(":until", until.since_epoch)}, attempt));
+  return {};
+}
+
+Result<void> SqliteLockTable::let_readers_in(const lease::Key& key, lease::ServerTime until,
+                                             const std::string& attempt) {
+  DBLOCK_CHECK(connection_.change(let_readers_in_sql(),
+                                  {{":key", key.bytes()}, number(":until", until.since_epoch)}, attempt));
   return {};
 }
 

@@ -25,7 +25,10 @@ class SqliteLockTable final : public LockTable {
   Result<void> put(const lease::AcquireRequest& request, const lease::Key& key, std::uint32_t slot,
                    lease::Token token, const Scene& seen, const std::string& attempt) override;
   Result<bool> abandon(const lease::LockStatus& lease, Rows rows, const std::string& attempt) override;
-  Result<void> keep_readers_away(const lease::Key& key, Micros length, const std::string& attempt) override;
+  Result<void> keep_readers_away(const lease::Key& key, lease::ServerTime until,
+                                 const std::string& attempt) override;
+  Result<void> let_readers_in(const lease::Key& key, lease::ServerTime until,
+                              const std::string& attempt) override;
   Result<std::optional<lease::Token>> grant(const lease::AcquireRequest& request,
                                             const std::string& attempt) override;
   Result<std::optional<lease::Token>> create(const lease::AcquireRequest& request,

@@ -96,8 +96,12 @@ constexpr std::string_view k_put_hold = "INSERT INTO dblock_hold (slot,mode,slot
                                         "token=:token,mode=:mode,slots=:slots," DBLOCK_SQL_GRANTED;
 
 constexpr std::string_view k_keep_readers_away =
-    "UPDATE dblock_lock SET boot_id=:boot_id,boot_offset_us=:offset,intent_until=:wall+:length "
-    "WHERE lock_key=:key AND lock_value IS NULL";
+    "UPDATE dblock_lock SET boot_id=:boot_id,boot_offset_us=:offset,"
+    "intent_until=max(:until,iif(" DBLOCK_SQL_THIS_BOOT
+    ",coalesce(intent_until+:offset-boot_offset_us,0),0)) WHERE lock_key=:key AND lock_value IS NULL";
+
+constexpr std::string_view k_let_readers_in =
+    "UPDATE dblock_lock SET intent_until=NULL WHERE lock_key=:key AND intent_until=:until";
 
 #define DBLOCK_SQL_RENEW(table)                                        \
   "UPDATE " table " SET version=version+1,update_time=" DBLOCK_SQL_NOW \
@@ -229,6 +233,9 @@ std::string_view put_hold_sql() {
 }
 std::string_view keep_readers_away_sql() {
   return k_keep_readers_away;
+}
+std::string_view let_readers_in_sql() {
+  return k_let_readers_in;
 }
 std::string_view note_release_sql() {
   return k_note_release;

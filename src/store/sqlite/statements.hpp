@@ -26,6 +26,7 @@ namespace dblock::store::sqlite {
 [[nodiscard]] std::string_view put_gate_sql();
 [[nodiscard]] std::string_view put_hold_sql();
 [[nodiscard]] std::string_view keep_readers_away_sql();
+[[nodiscard]] std::string_view let_readers_in_sql();
 
 // One row with the granted length and the end of the lease: renewed.
 [[nodiscard]] std::string_view renew_sql(Rows rows);
