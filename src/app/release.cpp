@@ -54,8 +54,10 @@ Result<Report> give_back(const ReleaseRequest& request, lease::LeaseStore& store
 }
 
 Result<Report> describe(const ReleaseRequest& request, lease::LeaseStore& store) {
-  DBLOCK_TRY(const auto status, store.peek(request.key));
-  Report report{Report::Action::described, status.value_or(nobody(request.key)), "", {}};
+  DBLOCK_TRY(auto listing, store.list({{request.key}, std::nullopt, false}));
+  std::erase_if(listing.locks, [](const lease::LockStatus& row) { return row.owner.empty(); });
+  const bool held = !listing.locks.empty();
+  Report report{Report::Action::described, held ? listing.locks.front() : nobody(request.key), "", {}};
   report.ending.how = Ending::How::refused;
   if (report.status.owner.empty()) {
     report.action = Report::Action::released;  // no holder to describe
@@ -66,6 +68,11 @@ Result<Report> describe(const ReleaseRequest& request, lease::LeaseStore& store)
                         shell_quote(request.key.bytes()) + " --force --token " +
                         std::to_string(report.status.token.value);
   report.ending.message = "nothing was changed; to revoke this lease: " + report.next_command;
+  if (listing.locks.size() > 1) {
+    report.ending.message += "; others hold the lock too (" + std::to_string(listing.locks.size() - 1) +
+                             "), see them and their tokens with dblock inspect" + request.typed_store +
+                             " --key " + shell_quote(request.key.bytes());
+  }
   return report;
 }
 

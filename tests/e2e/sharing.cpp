@@ -304,6 +304,21 @@ TEST_CASE("a forced release waits for the holder of its token, whoever else hold
   CHECK(std::chrono::steady_clock::now() - begun > 1s);
 }
 
+TEST_CASE("before a lease is broken the other holders are pointed out") {
+  const Database database;
+  Holder first(database, "k", {"--shared"});
+  const auto alone = dblock(database, {"release", "--key", "k", "--force"});
+  CHECK(alone.exit == exited(64));
+  CHECK_FALSE(says(alone.err, "others"));
+  Holder second(database, "k", {"--shared"});
+  const auto several = dblock(database, {"release", "--key", "k", "--force"});
+  CHECK(several.exit == exited(64));
+  CHECK(says(several.err, "others hold the lock too (1)"));
+  CHECK(says(several.err, "dblock inspect --key 'k'"));
+  first.end();
+  second.end();
+}
+
 TEST_CASE("of successes side by side the one that was granted last counts") {
   const Database database;
   Holder first(database, "k", {"--slots", "2", "--once-per", "1h"});
