@@ -27,11 +27,11 @@ std::string beside_others(const LockStatus& status) {
 }
 
 bool writer_waits(const LockStatus& status) {
-  return status.owner.empty() && status.intent_until && *status.intent_until > status.server_time;
+  return status.owner.empty() && status.keeps_readers_away();
 }
 
 std::string quoted(const lease::Key& key) {
-  return "\"" + escape_untrusted(key.bytes()) + "\"";
+  return quote_untrusted(key.bytes());
 }
 
 std::string lock_names(const lease::Key& key, const std::vector<lease::Key>& also) {
@@ -41,7 +41,7 @@ std::string lock_names(const lease::Key& key, const std::vector<lease::Key>& als
 }
 
 std::string describe_conflict(const LockStatus& status) {
-  const std::string lock = "lock \"" + escape_untrusted(status.key) + "\"";
+  const std::string lock = "lock " + quote_untrusted(status.key);
   const auto since = [&](const std::optional<lease::ServerTime>& then) {
     return format_age(then ? status.server_time.since_epoch - then->since_epoch : Micros{0});
   };
@@ -81,7 +81,7 @@ std::string describe_refusal(const LockStatus& status) {
 std::string describe_done(const LockStatus& status, Micros period) {
   const auto then = status.last_success ? status.last_success->acquired_at : std::nullopt;
   const Micros age = status.server_time.since_epoch - then.value_or(status.server_time).since_epoch;
-  return "the job under key \"" + escape_untrusted(status.key) + "\" last succeeded in a run that began " +
+  return "the job under key " + quote_untrusted(status.key) + " last succeeded in a run that began " +
          format_age(age) + " ago, so it is not started again (--once-per " + format_duration(period) + ")";
 }
 

@@ -174,7 +174,7 @@ JobLease::JobLease(std::unique_ptr<lease::LeaseStore> store, lease::AcquireReque
                    lease::WaitPolicy policy, lease::Timing timing, std::shared_ptr<process::Fence> fence)
     : session_(new Session{.clock = {},
                            .store = std::move(store),
-                           .request = request,
+                           .request = std::move(request),
                            .policy = policy,
                            .timing = timing,
                            .fence = std::move(fence),
@@ -188,7 +188,7 @@ JobLease::JobLease(std::unique_ptr<lease::LeaseStore> store, lease::AcquireReque
                            .proved_until = {},
                            .release_result = ReleaseResult::unknown,
                            .last_waiting_line = {},
-                           .waiting_line = WaitingLine(std::move(request.key))}) {
+                           .waiting_line = WaitingLine()}) {
   session_->request.waits = !policy.once();
 }
 
@@ -228,8 +228,7 @@ bool JobLease::cancel_acquire() {
   const bool may_hold =
       std::holds_alternative<Lease>(*outcome) || (cancelled != nullptr && cancelled->undecided);
   if (!may_hold) return true;
-  const auto& request = session_->request;
-  const lease::LeaseRef ref{request.key, request.owner, std::nullopt, request.also, request.sharing.mode};
+  const lease::LeaseRef ref = lease::ref_to(session_->request);
   return release(ref, {lease::Outcome::not_run, std::nullopt}, 1s) != ReleaseResult::unknown;
 }
 

@@ -126,14 +126,8 @@ void KeeperProcess::await_lease() {
     if (word.kind == Word::Kind::dismiss) end();
     if (word.kind == Word::Kind::arm) armed = true;
     if (word.kind == Word::Kind::hold) {
-      const auto& wanted = charge_.wanted;
-      lease_ = lease::Lease{.key = wanted.key,
-                            .also = wanted.also,
-                            .owner = wanted.owner,
-                            .token = lease::Token{word.token},
-                            .terms = wanted.terms,
-                            .sent_at = BootTime(Nanos(word.sent_at_ns)),
-                            .sharing = wanted.sharing};
+      lease_ = lease::granted(charge_.wanted, lease::Token{word.token}, 0, BootTime(Nanos(word.sent_at_ns)),
+                              false);
     }
   }
 }

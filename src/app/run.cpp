@@ -250,7 +250,7 @@ lease::RunEnd Run::run_end(const JobEnd& end, bool lost) const {
 Ending Run::lost_ending(const JobEnd& end) const {
   std::string message = locks_;
   if (const auto lost = lease_->lost()) {
-    if (lost->status) message = "lock \"" + escape_untrusted(lost->status->key) + "\"";  // of several, which
+    if (lost->status) message = "lock " + quote_untrusted(lost->status->key);  // of several, which
     message += " " + describe_not_ours(*lost);
   } else {
     const std::string trouble = lease_->trouble();
@@ -271,8 +271,7 @@ Result<Ending> Run::job_ending(const JobEnd& end) const {
     const std::string program = request_.shell_command ? "/bin/sh" : request_.command.front();
     const std::string hint =
         end.exec_errno == ENOENT ? "; is the interpreter in its first line installed?" : "";
-    return fail(Errc::cannot_run,
-                with_errno("cannot run \"" + escape_untrusted(program) + "\"", end.exec_errno) + hint,
+    return fail(Errc::cannot_run, with_errno("cannot run " + quote_untrusted(program), end.exec_errno) + hint,
                 static_cast<unsigned>(end.exec_errno));
   }
   if (end.stopped == StopReason::max_runtime) {

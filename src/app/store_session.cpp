@@ -20,7 +20,7 @@ void release_after_death(const store::Settings& settings, const lease::AcquireRe
   const WakeEvent never;
   const auto store = store::open_store(settings, {3s, 30s}, clock);
   const BootTime begun = clock.now();
-  const lease::LeaseRef ref{request.key, request.owner, std::nullopt, request.also, request.sharing.mode};
+  const lease::LeaseRef ref = lease::ref_to(request);
   for (;;) {
     const auto outcome = store->release(ref, lease::Actor::holder, {lease::Outcome::abandoned, std::nullopt});
     if (outcome && std::holds_alternative<lease::Released>(*outcome)) return;

@@ -36,13 +36,12 @@ std::string ordinal(std::size_t n) {
 
 }  // namespace
 
-std::string describe_wait(const lease::Key& key, const lease::LockStatus& status, Micros age, Micros waited) {
+std::string describe_wait(const lease::LockStatus& status, Micros age, Micros waited) {
   const Micros now = status.server_time.since_epoch + age;
   std::string text = "waiting " + in_seconds(waited);
   if (status.place)
     text += ", " + ordinal(status.place->place) + " of " + std::to_string(status.place->of) + ",";
-  // Of several keys the one that is in the way.
-  text += " for " + (status.key.empty() ? quoted(key) : "\"" + escape_untrusted(status.key) + "\"") + ": ";
+  text += " for " + quote_untrusted(status.key) + ": ";  // of several keys the one that is in the way
   if (writer_waits(status)) return text + "a writer waits too, and is let go first";
   const Micros until_free = status.grantable_at().since_epoch - now;
   if (status.owner.empty()) return text + "cooling down" + free_in(until_free);
@@ -82,7 +81,7 @@ class WaitingLine::Ticker {
   std::thread thread_;
 };
 
-WaitingLine::WaitingLine(lease::Key key) : key_(std::move(key)) {}
+WaitingLine::WaitingLine() = default;
 
 WaitingLine::~WaitingLine() {
   end();
@@ -123,7 +122,7 @@ void WaitingLine::draw() {
   if (over_ || !seen_) return;
   const BootTime now = BootClock::now();
   const auto since = [now](BootTime then) { return std::chrono::duration_cast<Micros>(now - then); };
-  log::show_live(describe_wait(key_, seen_->status, since(seen_->at), since(*begun_)));
+  log::show_live(describe_wait(seen_->status, since(seen_->at), since(*begun_)));
 }
 
 }  // namespace dblock::app

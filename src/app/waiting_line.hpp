@@ -13,13 +13,12 @@ namespace dblock::app {
 
 // waiting 12s, 2nd of 5, for "k": held 3m2s by user@host:pid, expires in 1m50s
 // `status` was seen `age` ago; its times go on from there.
-[[nodiscard]] std::string describe_wait(const lease::Key& key, const lease::LockStatus& status, Micros age,
-                                        Micros waited);
+[[nodiscard]] std::string describe_wait(const lease::LockStatus& status, Micros age, Micros waited);
 
 // Has a thread of its own while there is a line, which asks nobody anything. Thread-safe.
 class WaitingLine {
  public:
-  explicit WaitingLine(lease::Key key);
+  WaitingLine();
   WaitingLine(const WaitingLine&) = delete;
   WaitingLine& operator=(const WaitingLine&) = delete;
   ~WaitingLine();
@@ -39,7 +38,6 @@ class WaitingLine {
   };
   void draw();
 
-  const lease::Key key_;
   std::mutex mutex_;  // guards what follows
   std::optional<BootTime> begun_;
   std::optional<Seen> seen_;

@@ -38,12 +38,8 @@ std::string_view take_while(std::string_view& text, bool (*belongs)(char)) {
   return taken;
 }
 
-std::string quoted(std::string_view text) {
-  return "\"" + escape_untrusted(text) + "\"";
-}
-
 std::unexpected<Error> refuse(std::string_view text, std::string_view why) {
-  return fail(Errc::usage, quoted(text) + " " + std::string(why));
+  return fail(Errc::usage, quote_untrusted(text) + " " + std::string(why));
 }
 
 // digits x unit, or nothing when that is beyond the longest duration.

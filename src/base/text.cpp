@@ -159,6 +159,10 @@ std::string escape_untrusted(std::string_view text) {
   return out;
 }
 
+std::string quote_untrusted(std::string_view text) {
+  return "\"" + escape_untrusted(text) + "\"";
+}
+
 std::string clean_utf8(std::string_view text, std::size_t max_bytes) {
   constexpr std::string_view k_replacement = "\xEF\xBF\xBD";
   std::string out;

@@ -18,6 +18,9 @@ namespace dblock {
 // a backslash becomes \\. The result is well-formed UTF-8 on one line.
 [[nodiscard]] std::string escape_untrusted(std::string_view text);
 
+// The same between double quotes.
+[[nodiscard]] std::string quote_untrusted(std::string_view text);
+
 // Malformed bytes become U+FFFD; at most `max_bytes`, cut between code points.
 [[nodiscard]] std::string clean_utf8(std::string_view text, std::size_t max_bytes);
 

@@ -36,7 +36,7 @@ class ConfigParser {
     if (line[0] == '[') return take_section(line);
     const auto equals = line.find('=');
     if (equals == std::string_view::npos) {
-      return refuse("\"" + escape_untrusted(line) + "\" is not of the form option = value");
+      return refuse(quote_untrusted(line) + " is not of the form option = value");
     }
     return take_option(trim(line.substr(0, equals)), trim(line.substr(equals + 1)));
   }
@@ -57,7 +57,7 @@ class ConfigParser {
     const auto* const spec = find_spec(name);
     if (spec == nullptr || !allowed_in_config(*spec)) {
       const Scope scope = section_ ? scope_of(*section_) | k_global : k_any;
-      return refuse("unknown option \"" + escape_untrusted(name) + "\"" + suggest_option(name, scope));
+      return refuse("unknown option " + quote_untrusted(name) + suggest_option(name, scope));
     }
     if (applies(*spec)) values_.push_back({spec->name, std::string(value)});
     return {};

@@ -31,10 +31,6 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
   return value;
 }
 
-std::string quoted(std::string_view text) {
-  return "\"" + escape_untrusted(text) + "\"";
-}
-
 Result<Micros> to_duration(const Sourced& value) {
   auto parsed = parse_duration(value.text);
   if (!parsed) return value.refuse(parsed.error().message);
@@ -79,7 +75,7 @@ Result<bool> Reader::flag(std::string_view name) const {
   const auto value = values_.find(name);
   if (!value) return false;
   const auto parsed = parse_bool(value->text);
-  if (!parsed) return value->refuse(quoted(value->text) + " is neither yes nor no");
+  if (!parsed) return value->refuse(quote_untrusted(value->text) + " is neither yes nor no");
   return *parsed;
 }
 
@@ -148,7 +144,7 @@ Result<double> Reader::factor(std::string_view name) const {
   char* stop = nullptr;
   const double number = std::strtod(text.c_str(), &stop);
   if (text.empty() || !plain || *stop != '\0' || !std::isfinite(number))
-    return value->refuse(quoted(text) + " is no number; write for example 1.5");
+    return value->refuse(quote_untrusted(text) + " is no number; write for example 1.5");
   if (number < 1) return value->refuse("must be at least 1, so that pauses do not shrink to nothing");
   return number;
 }
@@ -157,8 +153,9 @@ Result<std::optional<std::uint64_t>> Reader::number(std::string_view name, std::
   const auto value = values_.find(name);
   if (!value) return std::nullopt;
   const auto parsed = parse_number(value->text);
-  if (!parsed) return value->refuse(quoted(value->text) + " is no whole number");
-  if (*parsed > most) return value->refuse(quoted(value->text) + " is more than " + std::to_string(most));
+  if (!parsed) return value->refuse(quote_untrusted(value->text) + " is no whole number");
+  if (*parsed > most)
+    return value->refuse(quote_untrusted(value->text) + " is more than " + std::to_string(most));
   return parsed;
 }
 
@@ -166,7 +163,8 @@ Result<int> Reader::signal(std::string_view name) const {
   const auto value = values_.find(name);
   if (!value) return fail(Errc::internal, "option --" + std::string(name) + " has no default");
   const auto number = parse_signal(value->text);
-  if (!number) return value->refuse(quoted(value->text) + " is no signal; write for example TERM or 15");
+  if (!number)
+    return value->refuse(quote_untrusted(value->text) + " is no signal; write for example TERM or 15");
   return *number;
 }
 
@@ -177,7 +175,7 @@ Result<std::string> Reader::choice(std::string_view name,
   if (std::ranges::find(words, value->text) != words.end()) return value->text;
   std::string known;
   for (const auto word : words) known += (known.empty() ? "" : ", ") + std::string(word);
-  return value->refuse(quoted(value->text) + " is not one of " + known);
+  return value->refuse(quote_untrusted(value->text) + " is not one of " + known);
 }
 
 Result<std::vector<lease::Key>> Reader::keys(std::string_view name) const {

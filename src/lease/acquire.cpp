@@ -126,7 +126,7 @@ class Acquisition {
   // Several keys: while nothing is held, in the line of the one that is in the way. Readers and holders of
   // slots first try, since most need not wait.
   void stand_before(const LockStatus& status) {
-    by_readers_ = status.sharing.mode == Mode::shared && status.slot > 0;
+    by_readers_ = status.is_reader();
     if (request_.plain() || (line_ && line_->bytes() == status.key)) return;
     const auto key = Key::parse(status.key);
     if (!key) return;
@@ -237,10 +237,7 @@ class Acquisition {
   Result<GrantOutcome> settle_by_read_back(BootTime sent_at, const Look& seen, const Error& lost_reply) {
     if (!seen.status) return try_again(lost_reply);
     if (seen.kind != Look::Kind::ours) return try_again_or_conflict(seen);
-    const LockStatus& row = *seen.status;
-    const bool numbered = request_.sharing.mode == Mode::slot;
-    return settle(Lease{request_.key, request_.also, request_.owner, row.token, request_.terms, sent_at, true,
-                        request_.sharing, numbered ? row.slot : 0});
+    return settle(granted(request_, seen.status->token, seen.status->slot, sent_at, true));
   }
 
   // Not done yet. Should the lost statement still run later, it finds either our own newer grant, which its
@@ -255,14 +252,14 @@ class Acquisition {
     if (seen.kind == Look::Kind::done) return AlreadyDone{*seen.status};
     if (seen.kind == Look::Kind::refused) return Conflict{*seen.status};
     unfinished_try_ = true;
-    return fail(Errc::unreachable, "the reply to taking lock \"" + escape_untrusted(request_.key.bytes()) +
-                                       "\" was lost and the lock was not taken; try again");
+    return fail(Errc::unreachable, "the reply to taking lock " + quote_untrusted(request_.key.bytes()) +
+                                       " was lost and the lock was not taken; try again");
   }
 
   Result<GrantOutcome> undecided(const Error& why) const {
     return fail(Errc::unreachable,
-                "cannot find out whether lock \"" + escape_untrusted(request_.key.bytes()) +
-                    "\" was taken: the reply was lost and for a whole TTL the database did not answer (" +
+                "cannot find out whether lock " + quote_untrusted(request_.key.bytes()) +
+                    " was taken: the reply was lost and for a whole TTL the database did not answer (" +
                     why.message +
                     "); nothing was started, and a lease that was granted after all ends by itself",
                 why.native);
@@ -286,8 +283,8 @@ class Acquisition {
     }
     if (clock_.now() >= lease.sent_at + lease.terms.ttl) {
       return fail(Errc::lost,
-                  "lock \"" + escape_untrusted(lease.key.bytes()) +
-                      "\" was granted, but this process was held up for its whole TTL before it could "
+                  "lock " + quote_untrusted(lease.key.bytes()) +
+                      " was granted, but this process was held up for its whole TTL before it could "
                       "go on; nothing was started");
     }
     return lease;
@@ -297,8 +294,8 @@ class Acquisition {
     refused_before_ = true;
     if (refused.status) return Conflict{*refused.status};
     return fail(Errc::unreachable,
-                "lock \"" + escape_untrusted(request_.key.bytes()) +
-                    "\" was granted and its row then vanished; is another tool deleting rows?");
+                "lock " + quote_untrusted(request_.key.bytes()) +
+                    " was granted and its row then vanished; is another tool deleting rows?");
   }
 
   LeaseStore& store_;

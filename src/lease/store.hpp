@@ -31,6 +31,12 @@ struct AcquireRequest {
   [[nodiscard]] bool plain() const { return also.empty() && sharing.mode == Mode::exclusive; }
 };
 
+// What the request has got. `slot`: the row of the hold, of any kind.
+[[nodiscard]] Lease granted(const AcquireRequest& request, Token token, std::uint32_t slot, BootTime sent_at,
+                            bool needs_renewal_proof);
+// What it may have got, while no token is known.
+[[nodiscard]] LeaseRef ref_to(const AcquireRequest& request);
+
 // The answer "held by X". An outcome, not an error.
 struct Conflict {
   LockStatus status;

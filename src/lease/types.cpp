@@ -67,6 +67,10 @@ LeaseRef ref_to(const Lease& lease) {
   return {lease.key, lease.owner, lease.token, lease.also, lease.sharing.mode};
 }
 
+LeaseRef part_of(const LeaseRef& ref, const Key& key) {
+  return {key, ref.owner, ref.token, {}, ref.mode};
+}
+
 std::string_view to_string(Mode mode) {
   switch (mode) {
     case Mode::shared:

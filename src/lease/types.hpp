@@ -123,6 +123,8 @@ struct LeaseRef {
   std::optional<Mode> mode{};  // where it is known; else every kind of lease is looked for
 };
 [[nodiscard]] LeaseRef ref_to(const Lease& lease);
+// What concerns one of its keys.
+[[nodiscard]] LeaseRef part_of(const LeaseRef& ref, const Key& key);
 
 enum class State { held, expired, cooldown, free, unknown };
 
@@ -180,6 +182,10 @@ struct LockStatus {
 
   // The server time from which an exclusive acquire would no longer be refused.
   [[nodiscard]] ServerTime grantable_at() const;
+  // One holder of several who share the lock.
+  [[nodiscard]] bool is_reader() const { return sharing.mode == Mode::shared && slot > 0; }
+  // New readers are turned away for a writer who waits.
+  [[nodiscard]] bool keeps_readers_away() const { return intent_until && *intent_until > server_time; }
   // A job under this key has succeeded within the period.
   [[nodiscard]] bool done_within(const OncePer& once_per) const;
 };

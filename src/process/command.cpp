@@ -23,13 +23,13 @@ int why_not_executable(const std::string& path) {
 std::unexpected<Error> cannot_run(const std::string& path, int err) {
   const std::string hint =
       err == EISDIR ? "it is a directory; name a program" : "make it executable (chmod +x) or name another";
-  const std::string attempt = "cannot run \"" + escape_untrusted(path) + "\"";
+  const std::string attempt = "cannot run " + quote_untrusted(path);
   return fail(Errc::cannot_run, with_errno(attempt, err) + "; " + hint, static_cast<unsigned>(err));
 }
 
 std::unexpected<Error> not_found(std::string_view name, std::string_view where) {
-  return fail(Errc::not_found,
-              "cannot find the command \"" + escape_untrusted(name) + "\"" + std::string(where), ENOENT);
+  return fail(Errc::not_found, "cannot find the command " + quote_untrusted(name) + std::string(where),
+              ENOENT);
 }
 
 bool is_absent(int err) {

@@ -25,20 +25,23 @@ struct CloseDir {
 };
 
 // The next blank-separated number of /proc/PID/stat.
-pid_t next_number(std::string_view& text) {
+template <typename Number = pid_t>
+Number next_number(std::string_view& text) {
   const auto start = text.find_first_not_of(' ');
   if (start == std::string_view::npos) return 0;
   text.remove_prefix(start);
-  pid_t value = 0;
+  Number value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   text.remove_prefix(static_cast<std::size_t>(parsed.ptr - text.data()));
   return value;
 }
 
-// proc(5): PID (NAME) STATE PPID PGRP SESSION …; NAME may hold blanks and parentheses, so look for the last
-// ')'.
-std::optional<ProcessInfo> read_stat(int proc, const char* pid) {
-  const UniqueFd file(::openat(proc, (std::string(pid) + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
+constexpr int k_fields_from_session_to_start = 15;
+
+// proc(5): PID (NAME) STATE PPID PGRP SESSION …, the start time is field 22. NAME may hold blanks and
+// parentheses, so look for the last ')'.
+std::optional<ProcessInfo> read_stat(int proc, const std::string& pid) {
+  const UniqueFd file(::openat(proc, (pid + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return std::nullopt;
   std::array<char, 1024> buffer{};
   const ssize_t n = ::read(file.get(), buffer.data(), buffer.size());
@@ -57,6 +60,8 @@ std::optional<ProcessInfo> read_stat(int proc, const char* pid) {
   info.parent = next_number(tail);
   info.group = next_number(tail);
   info.session = next_number(tail);
+  for (int i = 0; i < k_fields_from_session_to_start; ++i) next_number<std::int64_t>(tail);
+  info.start_ticks = next_number<std::uint64_t>(tail);
   return info;
 }
 
@@ -77,6 +82,10 @@ void pause_briefly() {
 }
 
 }  // namespace
+
+std::optional<ProcessInfo> process_info(pid_t pid) {
+  return read_stat(AT_FDCWD, "/proc/" + std::to_string(pid));
+}
 
 std::vector<ProcessInfo> descendants(pid_t root) {
   std::vector<ProcessInfo> rest = all_processes();

@@ -5,7 +5,9 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,9 +20,13 @@ struct ProcessInfo {
   pid_t parent = 0;
   pid_t group = 0;
   pid_t session = 0;
-  char state = '?';  // as in /proc/PID/stat; Z is a zombie
+  char state = '?';               // as in /proc/PID/stat; Z is a zombie
+  std::uint64_t start_ticks = 0;  // since boot
   std::string name;
 };
+
+// nullopt when there is no such process, or /proc does not tell.
+[[nodiscard]] std::optional<ProcessInfo> process_info(pid_t pid);
 
 // Every living or dead-but-unreaped descendant of `root` (not itself), from one pass over /proc.
 [[nodiscard]] std::vector<ProcessInfo> descendants(pid_t root);

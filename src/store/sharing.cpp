@@ -47,14 +47,10 @@ const LockStatus& shortest(const std::vector<const LockStatus*>& holds) {
   return **std::ranges::min_element(holds, {}, [](const auto* hold) { return hold->grantable_at(); });
 }
 
-bool writer_waits(const LockStatus& gate) {
-  return gate.intent_until && *gate.intent_until > gate.server_time;
-}
-
 Mismatch mismatch(const LockStatus& gate, const Sharing& held, std::size_t holders, const Sharing& asked) {
   return {"it is held " + in_words(held) + " (by " + std::to_string(holders) + ") and cannot be taken " +
-          in_words(asked) + " until that has ended; use the same for all jobs under key \"" +
-          escape_untrusted(gate.key) + "\""};
+          in_words(asked) + " until that has ended; use the same for all jobs under key " +
+          quote_untrusted(gate.key)};
 }
 
 // Who waits for all of them must know whether one of them is his own ancestor.
@@ -74,7 +70,7 @@ Decision beside(const Scene& seen, const std::vector<const LockStatus*>& taken,
       if (!taken.empty()) return all_in_the_way(longest(taken), taken);
       return Take{0};
     case Mode::shared:
-      if (writer_waits(gate)) return Conflict{gate};
+      if (gate.keeps_readers_away()) return Conflict{gate};
       return Take{lowest_free(taken)};
     default:
       if (const auto slot = lowest_free(taken); slot <= request.sharing.slots) return Take{slot};

@@ -36,11 +36,14 @@ class Call {
 };
 
 std::string attempt_to(std::string_view verb, const lease::Key& key) {
-  return "cannot " + std::string(verb) + " lock \"" + escape_untrusted(key.bytes()) + "\"";
+  return "cannot " + std::string(verb) + " lock " + quote_untrusted(key.bytes());
 }
 
-Lease granted(const lease::AcquireRequest& request, lease::Token token, BootTime sent_at, bool needs_proof) {
-  return Lease{request.key, {}, request.owner, token, request.terms, sent_at, needs_proof};
+// A nested lease is the outer one, counted.
+lease::LeaseRef outer_part(const lease::LeaseRef& ref, const Key& key) {
+  lease::LeaseRef part = lease::part_of(ref, key);
+  part.owner = lease::outermost(ref.owner);
+  return part;
 }
 
 // Where a lease is looked for first, and only there when its mode is known.
@@ -114,18 +117,18 @@ Result<std::optional<AcquireOutcome>> TableLeaseStore::try_once(const lease::Acq
                                                                 BootTime sent_at,
                                                                 const std::string& attempt) {
   DBLOCK_TRY(auto token, table_->grant(request, attempt));
-  if (token) return granted(request, *token, sent_at, false);
+  if (token) return lease::granted(request, *token, 0, sent_at, false);
   DBLOCK_TRY(auto seen, table_->look(request.key, attempt));
   if (!seen) {
     DBLOCK_TRY(token, table_->create(request, attempt));
-    if (token) return granted(request, *token, sent_at, false);
+    if (token) return lease::granted(request, *token, 0, sent_at, false);
     return std::nullopt;
   }
   // Readers or holders of slots had it last: whether they are gone is more than one statement can tell.
   if (seen->sharing.mode != lease::Mode::exclusive)
     return take_together(*table_, request, sent_at, mark_, attempt);
   // A proxy that replays statements reports 0 rows for a grant it made: the row tells (I5).
-  if (seen->owner == request.owner.text) return granted(request, seen->token, sent_at, true);
+  if (seen->owner == request.owner.text) return lease::granted(request, seen->token, 0, sent_at, true);
   // Before the question who holds it: no end of a holder would change this answer.
   if (request.promises.once_per && seen->done_within(*request.promises.once_per))
     return lease::AlreadyDone{std::move(*seen)};
@@ -194,7 +197,7 @@ Result<lease::RenewOutcome> TableLeaseStore::renew(const lease::LeaseRef& ref, l
   DBLOCK_CHECK(table_->ensure_open(attempt));
   std::optional<lease::RenewOutcome> first;
   for (const Key& key : keys_of(ref.key, ref.also)) {
-    const lease::LeaseRef one{key, lease::outermost(ref.owner), ref.token, {}, ref.mode};
+    const lease::LeaseRef one = outer_part(ref, key);
     if (actor == lease::Actor::script && lease::is_nested(ref.owner)) return nested_for_script(one, attempt);
     DBLOCK_TRY(auto outcome, renew_one(one, actor, ttl, attempt));
     if (std::holds_alternative<NotOurs>(outcome)) return outcome;
@@ -233,7 +236,7 @@ Result<lease::ReleaseOutcome> TableLeaseStore::release(const lease::LeaseRef& re
   DBLOCK_CHECK(table_->ensure_open(attempt));
   if (lease::is_nested(ref.owner)) {
     if (actor == lease::Actor::holder) return unnest(ref, attempt);
-    return nested_for_script({ref.key, lease::outermost(ref.owner), ref.token, {}, ref.mode}, attempt);
+    return nested_for_script(outer_part(ref, ref.key), attempt);
   }
   const Rows rows = first_rows(ref);
   if (rows == Rows::locks && ref.also.empty()) {
@@ -247,7 +250,7 @@ Result<lease::ReleaseOutcome> TableLeaseStore::release(const lease::LeaseRef& re
   DBLOCK_TRY(const auto missing,
              release_together(*table_, ref, alone ? Rows::locks : Rows::holds, actor, end, attempt));
   if (missing.empty()) return lease::Released{};
-  return why_not({missing.front(), ref.owner, ref.token, {}, ref.mode}, actor, false, attempt);
+  return why_not(lease::part_of(ref, missing.front()), actor, false, attempt);
 }
 
 // A nested run's lease is the outer run's, which no script may touch; scripts' own are never nested in.
@@ -262,7 +265,7 @@ Result<NotOurs> TableLeaseStore::nested_for_script(const lease::LeaseRef& outer,
 Result<lease::ReleaseOutcome> TableLeaseStore::unnest(const lease::LeaseRef& ref,
                                                       const std::string& attempt) {
   for (const Key& key : keys_of(ref.key, ref.also)) {
-    const lease::LeaseRef outer{key, lease::outermost(ref.owner), ref.token, {}, ref.mode};
+    const lease::LeaseRef outer = outer_part(ref, key);
     DBLOCK_TRY(const bool counted, table_->unnest(outer, first_rows(outer), attempt));
     if (!counted) return why_not(outer, lease::Actor::holder, false, attempt);
   }

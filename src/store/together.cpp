@@ -23,7 +23,7 @@ constexpr Micros k_intent = 2s;
 // A time that is kept by one clock and read by another comes back a little off.
 constexpr Micros k_reading_jitter = 50ms;
 
-struct Place {
+struct Chosen {
   Key key;
   Scene seen;
   std::uint32_t slot = 0;
@@ -38,23 +38,9 @@ Result<Scene> survey_or_add(LockTable& table, const Key& key, const std::string&
   return fail(Errc::unreachable, attempt + ": its row vanished; is another tool deleting rows?");
 }
 
-lease::Lease lease_of(const AcquireRequest& request, lease::Token token, std::uint32_t slot, BootTime sent_at,
-                      bool needs_proof) {
-  const bool numbered = request.sharing.mode == lease::Mode::slot;
-  return {.key = request.key,
-          .also = request.also,
-          .owner = request.owner,
-          .token = token,
-          .terms = request.terms,
-          .sent_at = sent_at,
-          .needs_renewal_proof = needs_proof,
-          .sharing = request.sharing,
-          .slot = numbered ? slot : 0};
-}
-
 // Leases past their margin end here for good: a renewal that was sent in time and comes late must not find
 // them.
-Result<void> clear(LockTable& table, const Place& place, const AcquireRequest& request,
+Result<void> clear(LockTable& table, const Chosen& place, const AcquireRequest& request,
                    const std::string& attempt) {
   const bool alone = request.sharing.mode == lease::Mode::exclusive;
   if (!alone && !place.seen.gate.owner.empty())
@@ -87,7 +73,7 @@ class Taking {
  private:
   Result<void> transaction() {
     outcome_.reset();
-    std::vector<Place> places;
+    std::vector<Chosen> places;
     lease::Token token;
     for (const Key& key : keys_of(request_.key, request_.also)) {
       DBLOCK_TRY(auto seen, survey_or_add(table_, key, attempt_));
@@ -101,25 +87,24 @@ class Taking {
       token.value = std::max({token.value, seen.gate.token.value + 1, now});
       places.push_back({key, std::move(seen), take->slot});
     }
-    for (const Place& place : places) {
+    for (const Chosen& place : places) {
       DBLOCK_CHECK(clear(table_, place, request_, attempt_));
       DBLOCK_CHECK(table_.put(request_, place.key, place.slot, token, place.seen, attempt_));
     }
-    outcome_ = lease_of(request_, token, places.front().slot, sent_at_, false);
+    outcome_ = lease::granted(request_, token, places.front().slot, sent_at_, false);
     return {};
   }
 
   Result<void> refused(const Key& key, Decision decision, const Scene& seen) {
     if (const auto* mismatch = std::get_if<Mismatch>(&decision))
-      return fail(Errc::usage,
-                  "cannot acquire lock \"" + escape_untrusted(key.bytes()) + "\": " + mismatch->why);
+      return fail(Errc::usage, "cannot acquire lock " + quote_untrusted(key.bytes()) + ": " + mismatch->why);
     if (const auto* own = std::get_if<Own>(&decision)) {
-      outcome_ = lease_of(request_, own->status.token, own->status.slot, sent_at_, true);
+      outcome_ = lease::granted(request_, own->status.token, own->status.slot, sent_at_, true);
     } else if (auto* done = std::get_if<lease::AlreadyDone>(&decision)) {
       outcome_ = std::move(*done);
     } else {
       auto& conflict = std::get<lease::Conflict>(decision);
-      const bool readers = conflict.status.sharing.mode == lease::Mode::shared && conflict.status.slot > 0;
+      const bool readers = conflict.status.is_reader();
       outcome_ = std::move(conflict);
       if (readers && keeps_readers_away(request_)) return keep_readers_away(key, seen);
     }
@@ -143,9 +128,9 @@ class Taking {
   }
 
   [[nodiscard]] bool marked_by_another(const lease::LockStatus& gate) const {
-    const auto& until = gate.intent_until;
-    if (!until || *until <= gate.server_time) return false;
-    return !mark_ || std::chrono::abs(until->since_epoch - mark_->until.since_epoch) > k_reading_jitter;
+    if (!gate.keeps_readers_away()) return false;
+    const Micros until = gate.intent_until->since_epoch;
+    return !mark_ || std::chrono::abs(until - mark_->until.since_epoch) > k_reading_jitter;
   }
 
   // A success under any of the keys outweighs who is in the way of another.
@@ -208,20 +193,21 @@ Result<std::optional<lease::Lease>> nest_together(LockTable& table, const Acquir
   const lease::OwnerId outer = lease::outermost(*request.outer);
   std::optional<lease::Token> token;
   Rows rows = Rows::locks;
+  bool absent = false;
   const auto body = [&]() -> Result<void> {
     for (const Key& key : keys_of(request.key, request.also)) {
       const lease::LeaseRef ref{key, outer, std::nullopt, {}, request.sharing.mode};
       DBLOCK_TRY(token, nest_one(table, ref, request, rows, attempt));
-      if (!token) return fail(Errc::internal, attempt + ": the outer lease is not there");
+      absent = !token;
+      if (absent)
+        return fail(Errc::internal, attempt + ": the outer lease is not there");  // undoes the others
     }
     return {};
   };
   const auto done = request.also.empty() ? body() : table.in_transaction(attempt, body);
-  if (!done) {
-    if (done.error().code == Errc::internal && !token) return std::nullopt;
-    return std::unexpected(done.error());
-  }
-  auto lease = lease_of(request, *token, 0, sent_at, false);
+  if (absent) return std::nullopt;
+  if (!done) return std::unexpected(done.error());
+  auto lease = lease::granted(request, *token, 0, sent_at, false);
   lease.owner = lease::nested_owner_id(outer);
   if (rows == Rows::locks) lease.sharing = {};
   return lease;
@@ -242,8 +228,7 @@ Result<std::vector<Key>> release_together(LockTable& table, const lease::LeaseRe
   const auto body = [&]() -> Result<void> {
     missing.clear();
     for (const Key& key : keys_of(ref.key, ref.also)) {
-      const lease::LeaseRef one{key, ref.owner, ref.token, {}, ref.mode};
-      DBLOCK_TRY(const bool released, table.release(one, rows, actor, end, attempt));
+      DBLOCK_TRY(const bool released, table.release(lease::part_of(ref, key), rows, actor, end, attempt));
       if (!released) missing.push_back(key);
     }
     return {};

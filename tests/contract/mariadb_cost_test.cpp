@@ -38,6 +38,23 @@ constexpr const char* k_row_reads =
     "'Handler_read_first','Handler_read_key','Handler_read_next','Handler_read_prev','Handler_read_rnd',"
     "'Handler_read_rnd_next'";
 
+// How many rows the server reads for a verb, which must succeed.
+class RowsRead {
+ public:
+  explicit RowsRead(test::Connection& session) : counter_(session, k_row_reads), idle_(counter_.own_cost()) {}
+
+  template <typename Verb>
+  long long operator()(const Verb& verb) {
+    const auto before = counter_.read();
+    if (const auto done = verb(); !done) FAIL(done.error().message);
+    return counter_.read() - before - idle_;
+  }
+
+ private:
+  Counter counter_;
+  const long long idle_;
+};
+
 // As many rows as it takes for a scan to stand out: every `nth` of them held, the others free, all young.
 void fill(test::ServerDatabase& database, int rows, int nth) {
   const std::string is_held = "seq%" + std::to_string(nth) + "=1";
@@ -161,13 +178,7 @@ TEST_CASE("mariadb: no verb reads more rows of a large table than it answers wit
   fill(t.database(), 20'000, 2);
   const auto store = t.open();
   REQUIRE(store->connect());
-  Counter counter(t.database().root(), k_row_reads);
-  const auto idle = counter.own_cost();
-  const auto rows_read = [&](const auto& verb) {
-    const auto before = counter.read();
-    if (const auto done = verb(); !done) FAIL(done.error().message);
-    return counter.read() - before - idle;
-  };
+  RowsRead rows_read(t.database().root());
   CHECK(rows_read([&] { return store->list({{*Key::parse("bulk/77")}, {}, false}); }) < 10);
   CHECK(rows_read([&] { return store->list({{}, "bulk/1999", false}); }) < 40);  // 11 hits
   CHECK(rows_read([&] { return store->list({{}, "bulk/1999", true}); }) < 40);
@@ -188,13 +199,7 @@ TEST_CASE("mariadb: no verb reads more holders of a large table than it answers 
   fill_slots(t.database(), 20'000, 2);
   const auto store = t.open();
   REQUIRE(store->connect());
-  Counter counter(t.database().root(), k_row_reads);
-  const auto idle = counter.own_cost();
-  const auto rows_read = [&](const auto& verb) {
-    const auto before = counter.read();
-    if (const auto done = verb(); !done) FAIL(done.error().message);
-    return counter.read() - before - idle;
-  };
+  RowsRead rows_read(t.database().root());
   const auto key = *Key::parse("bulk/77");
   auto request = request_for("bulk/77", "owner");
   request.sharing = {Mode::slot, 2};

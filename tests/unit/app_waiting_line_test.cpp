@@ -15,6 +15,7 @@ constexpr ServerTime k_seen{1'000'000s};
 
 LockStatus held() {
   LockStatus status;
+  status.key = "k";
   status.state = lease::State::held;
   status.owner = "owner";
   status.holder = {.host = "host", .pid = 7, .user = "me", .command = "job", .note = ""};
@@ -27,7 +28,7 @@ LockStatus held() {
 }
 
 std::string text(const LockStatus& status, Micros age = 0s, Micros waited = 0s) {
-  return describe_wait(*lease::Key::parse("k"), status, age, waited);
+  return describe_wait(status, age, waited);
 }
 
 }  // namespace
@@ -52,6 +53,7 @@ TEST_CASE("waiting line: an expired lease and a cooldown name the time when they
   status.expires_at = ServerTime{k_seen.since_epoch - 1s};
   CHECK(text(status) == R"(waiting 0s for "k": held 1m1s by me@host:7, expired, free in 2s)");
   LockStatus cooling;
+  cooling.key = "k";
   cooling.state = lease::State::cooldown;
   cooling.server_time = k_seen;
   cooling.hold_until = ServerTime{k_seen.since_epoch + 9s};
@@ -83,7 +85,7 @@ TEST_CASE("waiting line: text from the row is escaped") {
 }
 
 TEST_CASE("waiting line: without a terminal there is none") {
-  WaitingLine line(*lease::Key::parse("k"));
+  WaitingLine line;
   line.begin();
   CHECK_FALSE(line.show(held()));
   line.end();

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fnv1a.hpp"
 #include "store/sqlite/file.hpp"
 #include "store/sqlite/interrupter.hpp"
 
@@ -29,12 +30,6 @@ constexpr off_t k_last_ticket = (off_t{1} << k_ticket_bits) - 1;
 // The door is held for microseconds, but a busy machine may take its holder's processor away for longer.
 // Beyond this the holder is frozen.
 constexpr Nanos k_door_patience = 200ms;
-
-std::uint64_t fnv1a(std::string_view bytes) {
-  std::uint64_t hash = 14695981039346656037U;
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211U;
-  return hash;
-}
 
 }  // namespace
 

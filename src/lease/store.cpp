@@ -1,0 +1,23 @@
+#include "lease/store.hpp"
+
+namespace dblock::lease {
+
+Lease granted(const AcquireRequest& request, Token token, std::uint32_t slot, BootTime sent_at,
+              bool needs_renewal_proof) {
+  const bool numbered = request.sharing.mode == Mode::slot;
+  return {.key = request.key,
+          .also = request.also,
+          .owner = request.owner,
+          .token = token,
+          .terms = request.terms,
+          .sent_at = sent_at,
+          .needs_renewal_proof = needs_renewal_proof,
+          .sharing = request.sharing,
+          .slot = numbered ? slot : 0};
+}
+
+LeaseRef ref_to(const AcquireRequest& request) {
+  return {request.key, request.owner, std::nullopt, request.also, request.sharing.mode};
+}
+
+}  // namespace dblock::lease
