@@ -1,0 +1,97 @@
+// What a server may do to a lease without anybody being at fault: waits inside statements, other isolation
+// rules, clocks.
+#include <catch2/catch.hpp>
+#include <future>
+#include <thread>
+
+#include "contract/mariadb_store.hpp"
+
+namespace dblock::contract {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace lease;
+using test::Server;
+
+AcquireOutcome acquire(LeaseStore& store, const AcquireRequest& request) {
+  auto outcome = store.try_acquire(request);
+  if (!outcome) FAIL(outcome.error().message);
+  return std::move(*outcome);
+}
+
+std::string free_row(MariadbUnderTest& t, LeaseStore& store, const std::string& key) {
+  const auto outcome = acquire(store, request_for(key, "before"));
+  REQUIRE(std::holds_alternative<Lease>(outcome));
+  const auto& lease = std::get<Lease>(outcome);
+  REQUIRE(store.release({lease.key, lease.owner, lease.token}, Actor::holder, {}));
+  return "SELECT * FROM dblock_lock" + t.where(key) + " FOR UPDATE";
+}
+
+long long waiting_for_a_row(test::Connection& session) {
+  return session.number("SELECT COUNT(*) FROM information_schema.innodb_trx WHERE trx_state='LOCK WAIT'");
+}
+
+}  // namespace
+
+// The server's clock is read when a statement begins. A grant that then waited for the row is older than it
+// could be, which shortens the lease and never lengthens it; were it the other way round, the holder, who
+// counts from before it sent the statement, would be right by luck only.
+TEST_CASE("mariadb: a lease counts from before a wait for its row, not from after it") {
+  Server own;
+  MariadbUnderTest t(own.address());
+  const auto store = t.open();
+  const auto lock_row = free_row(t, *store, "k");
+  test::Connection other(own.address(), "root", t.database().name());
+  other.sql("BEGIN");
+  other.sql(lock_row);
+  auto granted =
+      std::async(std::launch::async, [&] { return store->try_acquire(request_for("k", "owner")); });
+  REQUIRE(test::wait_until([&] { return waiting_for_a_row(t.database().root()) == 1; }));
+  std::this_thread::sleep_for(700ms);  // a length of the wait that cannot be mistaken for anything else
+  const auto let_go_at = other.number("SELECT TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))");
+  other.sql("ROLLBACK");
+  const auto outcome = granted.get();
+  if (!outcome) FAIL(outcome.error().message);
+  REQUIRE(std::holds_alternative<Lease>(*outcome));
+  const auto seen = store->peek(*Key::parse("k"));
+  REQUIRE(seen);
+  const Micros let_go{let_go_at};
+  CHECK((*seen)->acquired_at->since_epoch <= let_go - 500ms);
+  CHECK((*seen)->expires_at->since_epoch == (*seen)->acquired_at->since_epoch + 60s);
+}
+
+// Error 1020, "record has changed since last read", is what a transaction gets there instead of an older
+// snapshot: nothing was done, and it is tried again.
+TEST_CASE("mariadb: racers for slots and readers exclude each other under snapshot isolation too") {
+  Server own({"--innodb-snapshot-isolation=ON", "--log-bin", "--binlog-format=STATEMENT", "--server-id=1"});
+  MariadbUnderTest t(own.address());
+  std::atomic<int> inside{0};
+  std::atomic<int> most{0};
+  std::atomic<int> grants{0};
+  const auto racer = [&](int number) {
+    const auto store = t.open();
+    for (int round = 0; round < 12; ++round) {
+      auto request = request_for("k", "owner-" + std::to_string(number) + "-" + std::to_string(round));
+      request.sharing = {Mode::slot, 2};
+      const auto outcome = store->try_acquire(request);
+      if (!outcome || !std::holds_alternative<Lease>(*outcome)) continue;
+      const auto& lease = std::get<Lease>(*outcome);
+      int seen = most.load();
+      const int now = ++inside;
+      while (now > seen && !most.compare_exchange_weak(seen, now)) {
+      }
+      ++grants;
+      std::this_thread::yield();
+      --inside;
+      (void)store->release({lease.key, lease.owner, lease.token}, Actor::holder, {});
+    }
+  };
+  {
+    std::vector<std::jthread> racers;
+    for (int number = 0; number < 8; ++number) racers.emplace_back(racer, number);
+  }
+  CHECK(most <= 2);
+  CHECK(grants >= 12);
+}
+
+}  // namespace dblock::contract

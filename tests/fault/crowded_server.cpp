@@ -1,0 +1,86 @@
+// A server with no connection to spare, and sessions whose host has vanished.
+#include <catch2/catch.hpp>
+
+#include "support/dblock.hpp"
+#include "support/proxy.hpp"
+
+namespace dblock::test {
+namespace {
+
+// Every connection that an ordinary account can have.
+std::vector<std::unique_ptr<Connection>> fill(const ServerDatabase& database) {
+  std::vector<std::unique_ptr<Connection>> crowd;
+  try {
+    for (int i = 0; i < 100; ++i) {
+      auto connection = std::make_unique<Connection>(database.server(), "app", database.name());
+      connection->sql("DO 1");
+      crowd.push_back(std::move(connection));
+    }
+  } catch (const std::exception&) {  // one too many
+  }
+  return crowd;
+}
+
+TEST_CASE("a run that loses its connection to a full server goes on when there is room again", "[server]") {
+  Server server({"--max-connections=10"});
+  ServerDatabase database(server.address());
+  const TempDir directory;
+  Process process(dblock_spawn(
+      database, run_words("k", {"--ttl", "20s", "--heartbeat", "200ms", "-v"}, sh(until_told(directory)))));
+  await_file(process, directory.file("up"));
+  auto crowd = fill(database);
+  REQUIRE(crowd.size() >= 5);
+  const auto session =
+      database.value("SELECT id FROM information_schema.processlist WHERE user='app' AND db='" +
+                     database.name() + "' ORDER BY id LIMIT 1");
+  database.sql("KILL " + session);
+  // Its place goes to the crowd before the run comes back for it.
+  REQUIRE(wait_until([&] {
+    auto late = fill(database);
+    std::move(late.begin(), late.end(), std::back_inserter(crowd));
+    return says(process.err(), "Too many connections");
+  }));
+  const auto before = database.expires_micros("k");
+  crowd.clear();
+  CHECK(wait_until([&] { return database.expires_micros("k") > before; }));
+  write_file(directory.file("go"), "");
+  CHECK(process.wait() == exited(0));
+  CHECK_FALSE(database.has_holder("k"));
+}
+
+TEST_CASE("a full server grants nothing to those who do not wait, and says that it is full", "[server]") {
+  Server server({"--max-connections=10"});
+  const ServerDatabase database(server.address());
+  const auto crowd = fill(database);
+  const auto finished = dblock(database, run_words("k", {}, {"true"}));
+  INFO(finished.err);
+  CHECK(finished.exit == exited(69));
+  CHECK(says(finished.err, "Too many connections"));
+}
+
+// Its session, and the named lock with it, stay on the server: nothing tells it that nobody is there any
+// more.
+TEST_CASE("a holder whose host vanished without a word blocks the key for its lease and no longer",
+          "[server]") {
+  ServerDatabase database;
+  Proxy proxy(database.server());
+  const TempDir directory;
+  Process process(
+      dblock_bare_spawn(run_words("k", {"--ttl", "3s", "--margin", "500ms"}, sh(until_told(directory))),
+                        {"DBLOCK_DB=" + proxy.url(database.name())}));
+  await_file(process, directory.file("up"));
+  proxy.stall();
+  CHECK(process.wait(20s * slowness()) == exited(76));
+  CHECK(database.number("SELECT COUNT(*) FROM information_schema.processlist WHERE user='app' AND db='" +
+                        database.name() + "'") == 1);
+  // Not in the line: the row alone decides.
+  REQUIRE(wait_until([&] { return dblock(database, run_words("k", {}, {"true"})).exit == exited(0); }));
+  // In the line, which the vanished session leads: the README's 43 seconds, and what a loaded machine adds.
+  const auto began = std::chrono::steady_clock::now();
+  const auto waited = dblock(database, run_words("k", {"--wait", "5m"}, {"true"}));
+  CHECK(waited.exit == exited(0));
+  CHECK(std::chrono::steady_clock::now() - began < 60s * slowness());
+}
+
+}  // namespace
+}  // namespace dblock::test
