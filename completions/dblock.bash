@@ -12,6 +12,7 @@ _dblock_options() {
     inspect) options='-k --key --prefix --all --format --exit-code --max-age' ;;
     reap) options='--dry-run --every --forget-after' ;;
     migrate) options='--status --dry-run --print-grants' ;;
+    doctor) options='' ;;
   esac
   printf '%s\n' "$options"
 }
@@ -79,7 +80,7 @@ _dblock_job() {
 
 _dblock() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} subcommand='' word i
-  local subcommands='run acquire renew release inspect reap migrate'
+  local subcommands='run acquire renew release inspect reap migrate doctor'
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; ++i)); do
     word=${COMP_WORDS[i]}

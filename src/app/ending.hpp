@@ -17,6 +17,7 @@ struct Ending {
     timed_out,      // 124
     stale,          // 1: inspect --max-age
     refused,        // 64: nothing was changed; the message says how to go on
+    unfit,          // 78: doctor found something bad
   };
   How how = How::success;
   int number = 0;

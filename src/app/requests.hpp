@@ -105,4 +105,8 @@ struct MigrateRequest {
   std::string grants_user;  // print_grants
 };
 
+struct DoctorRequest {
+  store::SettingsSources database;
+};
+
 }  // namespace dblock::app

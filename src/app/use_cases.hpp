@@ -13,6 +13,7 @@
 #include "app/requests.hpp"
 #include "base/error.hpp"
 #include "lease/store.hpp"
+#include "store/doctor.hpp"
 #include "store/schema.hpp"
 
 namespace dblock::app {
@@ -73,5 +74,13 @@ struct MigrateReport {
   unsigned schema_version = 0;                // the one this binary needs
 };
 [[nodiscard]] Result<MigrateReport> migrate(const MigrateRequest& request);
+
+struct DoctorReport {
+  std::vector<store::Finding> findings;
+  store::Level verdict = store::Level::ok;  // the worst of them
+  Ending ending;
+};
+// Never fails as a whole: what stands in the way is a finding.
+[[nodiscard]] DoctorReport doctor(const DoctorRequest& request);
 
 }  // namespace dblock::app

@@ -72,6 +72,8 @@ Result<Request> make_request(Subcommand command, const RequestSource& from) {
       return as_request(reap_request(from));
     case Subcommand::migrate:
       return as_request(migrate_request(from));
+    case Subcommand::doctor:
+      return as_request(doctor_request(from));
   }
   return fail(Errc::internal, "a subcommand has no reader");
 }

@@ -110,6 +110,12 @@ class Runner {
     return show(report_migrated(*report, request, line_.output), {});
   }
 
+  Finish operator()(const app::DoctorRequest& request) const {
+    const auto report = app::doctor(request);
+    const bool color = wants_color(line_.output.color, surroundings_);
+    return show(report_doctor(report, line_.output, color), report.ending);
+  }
+
  private:
   // Nobody learned the owner id, so nobody could release this lease before it expires.
   static void give_back(const app::AcquireRequest& request, const app::Acquired& acquired) {

@@ -39,6 +39,8 @@ Exit exit_for_how(const app::Ending& ending) {
       return own(1, "stale");
     case How::refused:
       return exit_for(Errc::usage);
+    case How::unfit:
+      return exit_for(Errc::config);
   }
   return exit_for(Errc::internal);
 }

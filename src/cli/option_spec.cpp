@@ -108,6 +108,10 @@ constexpr auto k_subcommands = std::to_array<SubcommandSpec>({
      "  dblock migrate --db mysql://admin@db1/locks\n"
      "  dblock migrate --print-grants 'jobs@%' | mariadb -h db1 -u admin -p\n",
      "The embedded store (--local, sqlite:PATH) creates and updates its own by itself.\n"},
+    {Subcommand::doctor, "doctor", "tell whether this configuration deserves trust", "[--json]",
+     "  dblock doctor\n"
+     "  dblock doctor --json | jq -r '.checks[] | select(.level != \"ok\")'\n",
+     "A line for each check: ok, warn or bad, and why. Exit status 78 when one is bad.\n"},
 });
 // clang-format on
 

@@ -10,7 +10,7 @@
 
 namespace dblock::cli {
 
-enum class Subcommand { run, acquire, renew, release, inspect, reap, migrate };
+enum class Subcommand { run, acquire, renew, release, inspect, reap, migrate, doctor };
 
 // A set of subcommands; k_global stands for options that work with all of them, before and after the name.
 using Scope = unsigned;

@@ -24,5 +24,7 @@ namespace dblock::cli {
                                         const OutputOptions& output);
 [[nodiscard]] std::string report_migrated(const app::MigrateReport& report,
                                           const app::MigrateRequest& request, const OutputOptions& output);
+[[nodiscard]] std::string report_doctor(const app::DoctorReport& report, const OutputOptions& output,
+                                        bool color);
 
 }  // namespace dblock::cli

@@ -33,8 +33,11 @@ Result<store::SettingsSources> database_sources(const RequestSource& from) {
       url.reset();
     }
   }
+  if (sources.local) sources.said_by = from.options.values().find("local")->label;
   if (url) {
     sources.url_from_command_line = url->rank == Rank::flag;
+    sources.said_by = url->label;
+    sources.url_file = url->file();
     sources.url = std::move(url->text);
   }
   sources.defaults_file = from.options.text("defaults-file");
@@ -373,6 +376,11 @@ Result<app::MigrateRequest> migrate_request(const RequestSource& from) {
     request.grants_user = *user;
   }
   return request;
+}
+
+Result<app::DoctorRequest> doctor_request(const RequestSource& from) {
+  DBLOCK_TRY(auto database, database_sources(from));
+  return app::DoctorRequest{std::move(database)};
 }
 
 }  // namespace dblock::cli

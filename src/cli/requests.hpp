@@ -23,5 +23,6 @@ struct RequestSource {
 [[nodiscard]] Result<app::InspectRequest> inspect_request(const RequestSource& from);
 [[nodiscard]] Result<app::ReapRequest> reap_request(const RequestSource& from);
 [[nodiscard]] Result<app::MigrateRequest> migrate_request(const RequestSource& from);
+[[nodiscard]] Result<app::DoctorRequest> doctor_request(const RequestSource& from);
 
 }  // namespace dblock::cli

@@ -39,6 +39,11 @@ std::optional<std::string> Surroundings::get(const std::string& name) const {
   return value;
 }
 
+std::string Sourced::file() const {
+  const bool from_file = rank == Rank::system_config || rank == Rank::user_config;
+  return from_file ? label.substr(0, label.rfind(": ")) : std::string();
+}
+
 std::unexpected<Error> Sourced::refuse(const std::string& why) const {
   const bool from_file = rank == Rank::system_config || rank == Rank::user_config;
   return fail(from_file ? Errc::config : Errc::usage, label + ": " + why);

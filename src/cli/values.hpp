@@ -31,6 +31,9 @@ struct Sourced {
   std::string label;
   Rank rank = Rank::fallback;
 
+  // The configuration file that says so; empty where none does.
+  [[nodiscard]] std::string file() const;
+
   // The error of a bad value: Errc::config from a file, else Errc::usage; the message starts with the label.
   [[nodiscard]] std::unexpected<Error> refuse(const std::string& why) const;
 };

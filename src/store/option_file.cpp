@@ -144,6 +144,7 @@ class Reader {
       return {};
     }
     DBLOCK_TRY(const std::string text, content_of(file, static_cast<std::size_t>(info.st_size), path));
+    const bool others_may_read = (info.st_mode & (S_IRGRP | S_IROTH)) != 0;
     Group group = Group::other;
     std::string_view rest = text;
     for (int number = 1; !rest.empty(); ++number) {
@@ -151,11 +152,17 @@ class Reader {
       rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
       if (!says_something(line, group)) continue;
       DBLOCK_CHECK(take_line(line, path + " line " + std::to_string(number), depth, group));
+      if (others_may_read && is_password(line))
+        groups_.remarks.push_back("others may read the password in option file " + path + "; chmod 600 it");
     }
     return {};
   }
 
  private:
+  static bool is_password(std::string_view line) {
+    return line.front() != '[' && line.front() != '!' && option_of(without_comment(line)).name == "password";
+  }
+
   // Not a comment, nor an option in somebody else's group.
   static bool says_something(std::string_view line, Group group) {
     if (line.empty() || line.front() == '#' || line.front() == ';') return false;

@@ -110,7 +110,7 @@ Result<SqliteSettings> local_store(const SettingsSources& sources) {
 
 Result<ResolvedSettings> embedded(Result<SqliteSettings> settings) {
   if (!settings) return std::unexpected(std::move(settings.error()));
-  return ResolvedSettings{std::move(*settings), {}};
+  return ResolvedSettings{std::move(*settings), {}, {}};
 }
 
 MariadbSettings completed(const PartialSettings& all) {
@@ -222,7 +222,7 @@ Result<ResolvedSettings> resolve_settings(const SettingsSources& sources) {
         "the password in --db can be seen by every user of this host; use an option file or password-file");
   }
   DBLOCK_TRY(settings.password, find_password(sources, url, files, warnings));
-  return ResolvedSettings{std::move(settings), std::move(warnings)};
+  return ResolvedSettings{std::move(settings), std::move(warnings), groups.remarks};
 }
 
 }  // namespace dblock::store

@@ -78,10 +78,12 @@ using Settings = std::variant<MariadbSettings, SqliteSettings>;
 [[nodiscard]] Result<PartialSettings> read_option_file(const std::string& path);
 
 struct SettingsSources {
-  std::optional<std::string> url;            // --db, DBLOCK_DB or `db` in a configuration file, whichever won
-  bool url_from_command_line = false;        // its password deserves a warning
-  bool local = false;                        // --local or DBLOCK_LOCAL, and nothing that outranks it
-  bool root = false;                         // --local means the system's file, not the user's
+  std::optional<std::string> url;      // --db, DBLOCK_DB or `db` in a configuration file, whichever won
+  bool url_from_command_line = false;  // its password deserves a warning
+  std::string said_by;                 // "--db", "DBLOCK_DB", "--local"; empty: nothing but option files
+  std::string url_file;                // the configuration file that holds `url`, where one does
+  bool local = false;                  // --local or DBLOCK_LOCAL, and nothing that outranks it
+  bool root = false;                   // --local means the system's file, not the user's
   std::optional<std::string> defaults_file;  // --defaults-file: must exist; replaces the usual files
   std::optional<std::string> password_file;  // DBLOCK_PASSWORD_FILE
   std::string home;                          // for ~/.my.cnf and --local; empty: none
@@ -91,6 +93,7 @@ struct SettingsSources {
 struct ResolvedSettings {
   Settings settings;
   std::vector<std::string> warnings;  // to be shown once
+  std::vector<std::string> remarks;   // too common to be told at each run; for doctor
 };
 
 // SqliteSettings for `local` or a sqlite: URL, and nothing else is read then. Otherwise URL parts win over

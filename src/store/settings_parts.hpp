@@ -36,6 +36,7 @@ struct OptionGroups {
   PartialSettings client;
   std::uint16_t dblock_port = 0;  // for hosts of [dblock] whichever of the two lines came first
   std::vector<std::string> warnings;
+  std::vector<std::string> remarks;
 
   [[nodiscard]] PartialSettings dblock_settings() const;
 };

@@ -223,5 +223,35 @@ TEST_CASE("a result that cannot be written is an error and no signal") {
   CHECK_FALSE(write_to(broken.get()).has_value());
 }
 
+app::DoctorReport doctors_report() {
+  app::DoctorReport report;
+  report.findings = {{"tls", store::Level::ok, "TLS_AES", "encrypted", {}},
+                     {"named-locks", store::Level::warn, k_hostile, k_hostile, "db1"},
+                     {"schema", store::Level::bad, "", "run it", "db1"}};
+  report.verdict = store::Level::bad;
+  return report;
+}
+
+TEST_CASE("doctor has a line for each check and a verdict, and hides what a server made up") {
+  const auto text = report_doctor(doctors_report(), {}, false);
+  CHECK(text.starts_with("ok         tls          TLS_AES: encrypted\n"));
+  CHECK(text.find("\nwarn  db1  named-locks  \\x1b[31m\\x0a") != std::string::npos);
+  CHECK(text.find("\nbad   db1  schema       run it\n") != std::string::npos);
+  CHECK(text.ends_with("\nverdict: bad (1 ok, 1 warn, 1 bad)\n"));
+  CHECK(text.find('\x1b') == std::string::npos);
+  CHECK(report_doctor(doctors_report(), {}, true).starts_with("\x1b[32mok\x1b[0m    "));
+}
+
+TEST_CASE("doctor in JSON") {
+  OutputOptions output;
+  output.json = true;
+  const auto json = report_doctor(doctors_report(), output, true);
+  CHECK(json.starts_with(R"({"format":1,"verdict":"bad","checks":[{"name":"tls","host":null,"level":"ok",)"
+                         R"("found":"TLS_AES","message":"encrypted"},)"));
+  CHECK(json.find(R"({"name":"schema","host":"db1","level":"bad","found":null,"message":"run it"}])") !=
+        std::string::npos);
+  CHECK(json.find('\x1b') == std::string::npos);
+}
+
 }  // namespace
 }  // namespace dblock::cli

@@ -18,6 +18,7 @@ namespace dblock::store::mariadb {
   X(mysql_close)                   \
   X(mysql_errno)                   \
   X(mysql_error)                   \
+  X(mysql_fetch_fields)            \
   X(mysql_fetch_lengths)           \
   X(mysql_fetch_row)               \
   X(mysql_free_result)             \

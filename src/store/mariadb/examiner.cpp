@@ -1,0 +1,244 @@
+#include "store/mariadb/examiner.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "store/mariadb/client_library.hpp"
+#include "store/mariadb/grant_line.hpp"
+#include "store/mariadb/judgements.hpp"
+#include "store/mariadb/login.hpp"
+#include "store/mariadb/migrations.hpp"
+#include "store/rows.hpp"
+#include "store/schema.hpp"
+
+namespace dblock::store::mariadb {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::seconds k_network_timeout = 10s;
+constexpr int k_clock_readings = 5;
+constexpr const char* k_attempt = "cannot examine the database";
+// What tells servers apart, also those that were cloned with their configuration.
+constexpr const char* k_identity = "SELECT CONCAT(@@hostname,':',@@port,' (server_id ',@@server_id,')')";
+
+struct FreeResult {
+  void operator()(MYSQL_RES* result) const noexcept { api().mysql_free_result(result); }
+};
+
+struct Table {
+  std::vector<std::string> names;  // of the columns, in lower case
+  std::vector<Row> rows;
+};
+
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return text;
+}
+
+// A session that goes on after an error: being refused is an answer here.
+class Session {
+ public:
+  explicit Session(Handle handle) : handle_(std::move(handle)) {}
+
+  Answer<Table> ask(const std::string& sql) {
+    if (api().mysql_real_query(handle_.get(), sql.data(), sql.size()) != 0)
+      return std::unexpected(last_words());
+    const std::unique_ptr<MYSQL_RES, FreeResult> result(api().mysql_store_result(handle_.get()));
+    if (!result) return std::unexpected(last_words());
+    const unsigned columns = api().mysql_num_fields(result.get());
+    Table table;
+    const MYSQL_FIELD* const fields = api().mysql_fetch_fields(result.get());
+    for (unsigned i = 0; i < columns; ++i) table.names.push_back(lower(fields[i].name));
+    while (MYSQL_ROW cells = api().mysql_fetch_row(result.get())) {
+      const unsigned long* const lengths = api().mysql_fetch_lengths(result.get());
+      Row& row = table.rows.emplace_back(columns);
+      for (unsigned i = 0; i < columns; ++i) {
+        if (cells[i] != nullptr) row[i].emplace(cells[i], lengths[i]);
+      }
+    }
+    return table;
+  }
+
+  // The first cell; empty for NULL, no row or an error.
+  std::string value(const std::string& sql) {
+    const auto table = ask(sql);
+    return table && !table->rows.empty() ? table->rows.front().at(0).value_or("") : "";
+  }
+
+  // Two columns: names and values.
+  Names names(const std::string& sql) {
+    Names names;
+    const auto table = ask(sql);
+    if (!table || table->names.size() < 2) return names;
+    for (const auto& row : table->rows) names.emplace(lower(row[0].value_or("")), row[1].value_or(""));
+    return names;
+  }
+
+  [[nodiscard]] std::string cipher() {
+    const char* const name = api().mysql_get_ssl_cipher(handle_.get());
+    return name == nullptr ? "" : name;
+  }
+
+ private:
+  ServerWords last_words() { return {api().mysql_errno(handle_.get()), api().mysql_error(handle_.get())}; }
+  Handle handle_;
+};
+
+Micros wall_clock() {
+  return std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch());
+}
+
+std::optional<ClockReading> read_clock(Session& session) {
+  std::optional<ClockReading> best;
+  for (int i = 0; i < k_clock_readings; ++i) {
+    const BootTime sent = BootClock::now();
+    const Micros before = wall_clock();
+    const std::string server =
+        session.value("SELECT TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))");
+    const auto half = std::chrono::duration_cast<Micros>(BootClock::now() - sent) / 2;
+    if (server.empty()) return best;
+    if (!best || half < best->uncertainty) best = ClockReading{Micros{number(server)} - before - half, half};
+  }
+  return best;
+}
+
+// A statement that needs the privilege and changes nothing, whatever the tables hold.
+std::string trial_of(const std::string& privilege, const std::string& table) {
+  if (privilege == "SELECT") return "SELECT 1 FROM " + table + " LIMIT 0";
+  if (privilege == "INSERT") return "EXPLAIN INSERT INTO " + table + " () VALUES ()";
+  if (privilege == "UPDATE") return "EXPLAIN UPDATE " + table + " SET lock_key=lock_key WHERE 1=0";
+  if (privilege == "DELETE") return "EXPLAIN DELETE FROM " + table + " WHERE 1=0";
+  return {};
+}
+
+// What the grants for jobs are about: dblock's tables.
+std::vector<GrantLine> needed_grants(const std::string& database) {
+  std::vector<GrantLine> needed;
+  const auto statements = grants_for("x", database);
+  if (!statements) return needed;
+  for (const auto& statement : *statements) {
+    if (auto grant = parse_grant(statement); grant && !grant->routine) needed.push_back(std::move(*grant));
+  }
+  return needed;
+}
+
+// Tried one by one rather than read from SHOW GRANTS: roles and patterns of names count as the server counts
+// them.
+std::vector<PrivilegeTried> try_privileges(Session& session, const std::string& database) {
+  std::vector<PrivilegeTried> tried;
+  for (const auto& grant : needed_grants(database)) {
+    for (const auto& privilege : grant.privileges) {
+      const std::string trial = trial_of(privilege, grant.object);
+      if (trial.empty()) continue;
+      const auto answer = session.ask(trial);
+      tried.push_back({privilege + " on " + grant.object, answer ? 0 : answer.error().native});
+    }
+  }
+  return tried;
+}
+
+void read_schema(Session& session, HostFacts& facts) {
+  facts.schema_needed = schema_version();
+  const auto version = session.ask("SELECT COALESCE(MAX(version),0) FROM dblock_migration");
+  if (!version) {
+    facts.schema_version = std::unexpected(version.error());
+  } else if (!version->rows.empty()) {
+    facts.schema_version = static_cast<unsigned>(unsigned_number(version->rows.front().at(0)));
+  }
+  for (const auto& grant : needed_grants(facts.database)) {
+    const auto engine = session.value(
+        "SELECT engine FROM information_schema.tables WHERE table_schema=DATABASE() AND table_name='" +
+        grant.object + "'");
+    if (!engine.empty()) facts.engines.emplace(grant.object, engine);
+  }
+  facts.key_type = lower(
+      session.value("SELECT column_type FROM information_schema.columns WHERE table_schema=DATABASE() AND "
+                    "table_name='dblock_lock' AND column_name='lock_key'"));
+}
+
+// Newer servers have dropped the old name.
+void read_replication(Session& session, HostFacts& facts) {
+  auto answer = session.ask("SHOW REPLICA STATUS");
+  if (!answer) answer = session.ask("SHOW SLAVE STATUS");
+  facts.replica_known = answer.has_value();
+  if (!answer || answer->rows.empty()) return;
+  Names row;
+  for (std::size_t i = 0; i < answer->names.size(); ++i) {
+    std::string name = answer->names[i];
+    if (name == "seconds_behind_master") name = "seconds_behind_source";
+    row.emplace(std::move(name), answer->rows.front().at(i).value_or(""));
+  }
+  facts.replica = std::move(row);
+}
+
+// The lock is gone with the session; its name is nobody else's.
+Answer<std::optional<std::string>> try_named_lock(Session& session) {
+  const auto answer = session.ask("SELECT GET_LOCK(CONCAT('dblock.doctor.',CONNECTION_ID()),0)");
+  if (!answer) return std::unexpected(answer.error());
+  return answer->rows.empty() ? std::nullopt : answer->rows.front().at(0);
+}
+
+std::vector<std::string> read_grants(Session& session) {
+  std::vector<std::string> grants;
+  const auto answer = session.ask("SHOW GRANTS");
+  if (!answer) return grants;
+  for (const auto& row : answer->rows) grants.push_back(row.at(0).value_or(""));
+  return grants;
+}
+
+void read_server(Session& session, HostFacts& facts) {
+  facts.cipher = session.cipher();
+  facts.version = session.value("SELECT VERSION()");
+  facts.account = session.value("SELECT CURRENT_USER()");
+  facts.clock = read_clock(session);
+  facts.variables = session.names("SHOW GLOBAL VARIABLES");
+  facts.status = session.names("SHOW GLOBAL STATUS");
+  facts.grants = read_grants(session);
+  facts.privileges = try_privileges(session, facts.database);
+  read_schema(session, facts);
+  read_replication(session, facts);
+  facts.named_lock = try_named_lock(session);
+  facts.identity = session.value(k_identity);
+}
+
+std::string shown(const HostPort* host, const MariadbSettings& settings) {
+  if (host == nullptr) return settings.socket.empty() ? "local socket" : "socket " + settings.socket;
+  return host->host + (host->port != 0 ? ":" + std::to_string(host->port) : "");
+}
+
+HostFacts examine_host(const MariadbSettings& settings, const HostPort* host) {
+  HostFacts facts;
+  facts.host = shown(host, settings);
+  facts.tls = settings.tls;
+  facts.database = settings.database;
+  facts.over_socket = host == nullptr || (host->host == "localhost" && host->port == 0);
+  const BootTime begun = BootClock::now();
+  auto handle = log_in(settings, host, k_network_timeout);
+  facts.connect_time = std::chrono::duration_cast<Micros>(BootClock::now() - begun);
+  if (!handle) {
+    facts.failed = make_error(k_attempt, facts.host, handle.error(), Phase::connect).message;
+    return facts;
+  }
+  Session session(std::move(*handle));
+  read_server(session, facts);
+  if (auto second = log_in(settings, host, k_network_timeout); second)
+    facts.identity_of_second = Session(std::move(*second)).value(k_identity);
+  return facts;
+}
+
+}  // namespace
+
+std::vector<Finding> examine(const MariadbSettings& settings) {
+  if (const auto& library = client_library(); !library)
+    return {{"connection", Level::bad, "", library.error().message, {}}};
+  std::vector<HostFacts> hosts;
+  if (settings.hosts.empty()) hosts.push_back(examine_host(settings, nullptr));
+  for (const auto& host : settings.hosts) hosts.push_back(examine_host(settings, &host));
+  return judge_hosts(hosts, 0);
+}
+
+}  // namespace dblock::store::mariadb

@@ -1,0 +1,108 @@
+#include "store/mariadb/grant_line.hpp"
+
+#include <array>
+
+namespace dblock::store::mariadb {
+namespace {
+
+constexpr std::string_view k_quotes = "`'\"";
+
+// The end of the quoted text that starts at `at`; a doubled quote is part of it.
+std::size_t end_of_quoted(std::string_view text, std::size_t at) {
+  const char quote = text[at++];
+  while (at < text.size()) {
+    if (text[at++] != quote) continue;
+    if (at >= text.size() || text[at] != quote) return at;
+    ++at;
+  }
+  return at;
+}
+
+// Where `what` stands outside quotes and brackets.
+std::size_t find_outside(std::string_view text, std::string_view what) {
+  int depth = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    if (depth == 0 && text.substr(at).starts_with(what)) return at;
+    if (k_quotes.find(text[at]) != std::string_view::npos) {
+      at = end_of_quoted(text, at);
+      continue;
+    }
+    depth += text[at] == '(' ? 1 : 0;
+    depth -= text[at] == ')' ? 1 : 0;
+    ++at;
+  }
+  return std::string_view::npos;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
+std::vector<std::string> privileges_of(std::string_view text) {
+  std::vector<std::string> privileges;
+  while (!text.empty()) {
+    const auto comma = find_outside(text, ",");
+    const auto one = trimmed(text.substr(0, comma));
+    privileges.emplace_back(trimmed(one.substr(0, one.find('('))));
+    text.remove_prefix(comma == std::string_view::npos ? text.size() : comma + 1);
+  }
+  return privileges;
+}
+
+// Takes `*` or a name off the front of `text`; the name without its quotes, empty for `*`.
+std::string take_name(std::string_view& text) {
+  if (text.empty()) return {};
+  if (k_quotes.find(text.front()) == std::string_view::npos) {
+    const std::string name(text.substr(0, text.find('.')));
+    text.remove_prefix(name.size());
+    return name == "*" ? std::string() : name;
+  }
+  const auto end = end_of_quoted(text, 0);
+  const char quote = text.front();
+  std::string name;
+  for (std::size_t at = 1; at + 1 < end; ++at) {
+    name += text[at];
+    if (text[at] == quote) ++at;
+  }
+  text.remove_prefix(end);
+  return name;
+}
+
+}  // namespace
+
+std::string GrantLine::scope() const {
+  return (database.empty() ? "*" : database) + "." + (object.empty() ? "*" : object);
+}
+
+std::optional<GrantLine> parse_grant(std::string_view statement) {
+  constexpr std::string_view k_grant = "GRANT ";
+  constexpr std::string_view k_on = " ON ";
+  constexpr std::string_view k_to = " TO ";
+  if (!statement.starts_with(k_grant)) return std::nullopt;
+  statement.remove_prefix(k_grant.size());
+  const auto on = find_outside(statement, k_on);
+  if (on == std::string_view::npos) return std::nullopt;
+  const auto rest = statement.substr(on + k_on.size());
+  const auto to = find_outside(rest, k_to);
+  if (to == std::string_view::npos) return std::nullopt;
+
+  GrantLine grant{privileges_of(statement.substr(0, on)), {}, {}, false};
+  if (grant.privileges.front() == "PROXY") return std::nullopt;
+  std::string_view scope = rest.substr(0, to);
+  for (const std::string_view kind : std::to_array<std::string_view>({"PROCEDURE ", "FUNCTION "})) {
+    if (!scope.starts_with(kind)) continue;
+    scope.remove_prefix(kind.size());
+    grant.routine = true;
+  }
+  if (scope.starts_with("TABLE ")) scope.remove_prefix(6);
+  grant.database = take_name(scope);
+  if (scope.starts_with('.')) scope.remove_prefix(1);
+  grant.object = take_name(scope);
+  if (find_outside(rest.substr(to), "GRANT OPTION") != std::string_view::npos)
+    grant.privileges.emplace_back("GRANT OPTION");
+  return grant;
+}
+
+}  // namespace dblock::store::mariadb

@@ -1,0 +1,193 @@
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+#include "store/mariadb/grant_line.hpp"
+#include "store/mariadb/judgements.hpp"
+
+namespace dblock::store::mariadb {
+namespace {
+
+constexpr unsigned k_table_denied = 1142;
+constexpr unsigned k_column_denied = 1143;
+constexpr unsigned k_routine_denied = 1370;
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const auto& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
+std::string_view name_of(TlsMode mode) {
+  constexpr std::array<std::string_view, 5> k_names{"off", "prefer", "require", "verify-ca", "verify-full"};
+  return k_names.at(static_cast<std::size_t>(mode));
+}
+
+Finding connection(const HostFacts& facts) {
+  if (!facts.failed.empty()) return {"connection", Level::bad, "", facts.failed, {}};
+  const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(facts.connect_time).count();
+  return {"connection",
+          Level::ok,
+          facts.version,
+          "logged in as " + facts.account + " within " + std::to_string(milliseconds) + " ms",
+          {}};
+}
+
+Finding tls(const HostFacts& facts) {
+  if (facts.over_socket) return {"tls", Level::ok, "Unix socket", "nothing leaves this host", {}};
+  if (!facts.cipher.empty()) return {"tls", Level::ok, facts.cipher, "the connection is encrypted", {}};
+  return {"tls",
+          Level::warn,
+          "plain text",
+          "who can reach the network in between may read what jobs do, and change it; the password itself is "
+          "never sent. Use tls=verify-full, or the Unix socket",
+          {}};
+}
+
+Finding certificate(const HostFacts& facts) {
+  const std::string mode = "tls=" + std::string(name_of(facts.tls));
+  if (facts.over_socket) return {"certificate", Level::ok, "", "none is needed on a Unix socket", {}};
+  if (facts.tls == TlsMode::verify_full)
+    return {"certificate", Level::ok, mode, "authority and name are checked", {}};
+  if (facts.tls == TlsMode::verify_ca) {
+    return {"certificate",
+            Level::warn,
+            mode,
+            "the authority is checked but not the name: any server with a certificate of it can pose as this "
+            "one; use tls=verify-full",
+            {}};
+  }
+  return {"certificate",
+          Level::warn,
+          mode,
+          "nobody checks that this is the right server; use tls=verify-full with tls-ca",
+          {}};
+}
+
+bool is_denial(unsigned native) {
+  return native == k_table_denied || native == k_column_denied || native == k_routine_denied;
+}
+
+// An error that is no denial (a missing table, a read-only server) says nothing about privileges.
+Finding privileges(const HostFacts& facts) {
+  std::vector<std::string> missing;
+  std::vector<std::string> unknown;
+  for (const auto& [privilege, native] : facts.privileges) {
+    if (is_denial(native)) missing.push_back(privilege);
+    if (native != 0 && !is_denial(native)) unknown.push_back(privilege);
+  }
+  if (!missing.empty()) {
+    return {"privileges",
+            Level::bad,
+            "missing: " + joined(missing),
+            "jobs will be refused (77); `dblock migrate --print-grants USER` prints what to grant",
+            {}};
+  }
+  if (!unknown.empty() || facts.privileges.empty()) {
+    return {"privileges",
+            Level::warn,
+            "not known",
+            "whether the account has what jobs need cannot be told here: a table is missing, or the server "
+            "is read-only",
+            {}};
+  }
+  return {"privileges", Level::ok, std::to_string(facts.privileges.size()) + " needed, all there", "", {}};
+}
+
+// Whoever has one of these is let through where read_only keeps others from writing.
+bool bypasses_read_only(const GrantLine& grant) {
+  constexpr std::array<std::string_view, 4> k_bypass{"SUPER", "READ ONLY ADMIN", "READ_ONLY ADMIN",
+                                                     "CONNECTION_ADMIN"};
+  if (!grant.database.empty()) return false;
+  return std::ranges::any_of(grant.privileges, [&](const std::string& privilege) {
+    return privilege.starts_with("ALL") || std::ranges::find(k_bypass, privilege) != k_bypass.end();
+  });
+}
+
+bool is_more_than_needed(const GrantLine& grant, const std::string& privilege) {
+  constexpr std::array<std::string_view, 8> k_looking{
+      "USAGE",     "REPLICATION CLIENT", "BINLOG MONITOR",  "SLAVE MONITOR",
+      "SHOW VIEW", "SHOW DATABASES",     "REPLICA MONITOR", "PROCESS"};
+  constexpr std::array<std::string_view, 5> k_rows{"SELECT", "INSERT", "UPDATE", "DELETE", "EXECUTE"};
+  if (std::ranges::find(k_looking, privilege) != k_looking.end()) return false;
+  return grant.database.empty() || std::ranges::find(k_rows, privilege) == k_rows.end();
+}
+
+Finding excess(const HostFacts& facts) {
+  std::vector<std::string> more;
+  bool bypass = false;
+  for (const auto& line : facts.grants) {
+    const auto grant = parse_grant(line);
+    if (!grant) continue;
+    bypass = bypass || bypasses_read_only(*grant);
+    std::vector<std::string> here;
+    std::ranges::copy_if(grant->privileges, std::back_inserter(here), [&](const std::string& privilege) {
+      return is_more_than_needed(*grant, privilege);
+    });
+    if (here.size() > 4) here = {here[0], here[1], "…", here.back()};
+    if (!here.empty()) more.push_back(joined(here) + " on " + grant->scope());
+  }
+  if (facts.grants.empty()) return {"excess", Level::ok, "not known", "the server shows no grants", {}};
+  if (more.empty()) return {"excess", Level::ok, "none", "the account can do no more than its work", {}};
+  const std::string advice =
+      "give jobs an account with the grants of `dblock migrate --print-grants USER`, and keep this one for "
+      "migrate";
+  if (bypass && facts.is_read_only()) {
+    return {"excess",
+            Level::bad,
+            joined(more),
+            "read_only does not stop this account: locks would be taken on a replica; " + advice,
+            {}};
+  }
+  return {"excess",
+          Level::warn,
+          joined(more),
+          (bypass ? "read_only would not stop this account from taking locks on a replica; " : "") + advice,
+          {}};
+}
+
+std::string mismatch(const HostFacts& facts, unsigned found) {
+  const std::string needed = "this dblock needs version " + std::to_string(facts.schema_needed);
+  return found > facts.schema_needed ? needed + "; upgrade dblock" : needed + "; run `dblock migrate`";
+}
+
+// What makes the tables unfit although their version is right: changed by hand, or restored by a tool.
+std::vector<std::string> table_faults(const HostFacts& facts) {
+  std::vector<std::string> faults;
+  for (const auto& [table, engine] : facts.engines) {
+    if (engine != "InnoDB") faults.push_back(table + " has engine " + engine + ", not InnoDB");
+  }
+  if (!facts.key_type.empty() && facts.key_type != "varbinary(255)")
+    faults.push_back("lock_key is " + facts.key_type + ", not varbinary(255)");
+  return faults;
+}
+
+Finding schema(const HostFacts& facts) {
+  if (!facts.schema_version) {
+    const auto& words = facts.schema_version.error();
+    if (words.native == k_no_such_table)
+      return {"schema", Level::bad, "no tables", "run `dblock migrate`", {}};
+    return {
+        "schema", Level::bad, "not known", words.text + " (error " + std::to_string(words.native) + ")", {}};
+  }
+  const std::string found = "version " + std::to_string(*facts.schema_version);
+  if (*facts.schema_version != facts.schema_needed)
+    return {"schema", Level::bad, found, mismatch(facts, *facts.schema_version), {}};
+  if (const auto faults = table_faults(facts); !faults.empty()) {
+    return {"schema",
+            Level::bad,
+            joined(faults),
+            "locks are not safe in such tables; were they changed by hand?",
+            {}};
+  }
+  return {"schema", Level::ok, found, "the one this dblock needs", {}};
+}
+
+}  // namespace
+
+std::vector<Finding> judge_access(const HostFacts& facts) {
+  if (!facts.failed.empty()) return {connection(facts)};
+  return {connection(facts), tls(facts), certificate(facts), privileges(facts), excess(facts), schema(facts)};
+}
+
+}  // namespace dblock::store::mariadb

@@ -1,0 +1,404 @@
+// doctor's judgements, on facts made up.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "store/mariadb/grant_line.hpp"
+#include "store/mariadb/judgements.hpp"
+#include "store/sqlite/examiner.hpp"
+
+namespace dblock::store::mariadb {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A server that nothing can be said against.
+HostFacts sound() {
+  HostFacts facts;
+  facts.host = "db1";
+  facts.tls = TlsMode::verify_full;
+  facts.cipher = "TLS_AES_256_GCM_SHA384";
+  facts.version = "10.11.19-MariaDB";
+  facts.account = "jobs@%";
+  facts.database = "locks";
+  facts.schema_version = 4;
+  facts.schema_needed = 4;
+  facts.engines = {{"dblock_lock", "InnoDB"}, {"dblock_hold", "InnoDB"}};
+  facts.key_type = "varbinary(255)";
+  facts.variables = {{"read_only", "OFF"},       {"innodb_flush_log_at_trx_commit", "1"},
+                     {"log_bin", "ON"},          {"sync_binlog", "1"},
+                     {"binlog_format", "ROW"},   {"wait_timeout", "28800"},
+                     {"max_connections", "100"}, {"max_statement_time", "0.000000"},
+                     {"wsrep_on", "OFF"}};
+  facts.status = {{"threads_connected", "80"}, {"wsrep_ready", "OFF"}};
+  facts.grants = {"GRANT USAGE ON *.* TO `jobs`@`%` IDENTIFIED BY PASSWORD '*00'",
+                  "GRANT SELECT, INSERT, UPDATE, DELETE ON `locks`.`dblock_lock` TO `jobs`@`%`"};
+  facts.privileges = {{"SELECT on dblock_lock", 0}, {"UPDATE on dblock_lock", 0}};
+  facts.clock = ClockReading{2ms, 1ms};
+  facts.named_lock = std::optional<std::string>("1");
+  facts.replica_known = true;
+  facts.identity = facts.identity_of_second = "db1:3306 (server_id 1)";
+  return facts;
+}
+
+Finding find(const std::vector<Finding>& findings, const std::string& check) {
+  const auto it = std::ranges::find(findings, check, &Finding::check);
+  INFO(check);
+  REQUIRE(it != findings.end());
+  return *it;
+}
+
+Finding judged(const HostFacts& facts, const std::string& check, unsigned min_replicas = 0) {
+  return find(judge_hosts({facts}, min_replicas), check);
+}
+
+Level level_of(const HostFacts& facts, const std::string& check, unsigned min_replicas = 0) {
+  return judged(facts, check, min_replicas).level;
+}
+
+Level level_with(const std::string& variable, const std::string& value, const std::string& check) {
+  auto facts = sound();
+  facts.variables[variable] = value;
+  return level_of(facts, check);
+}
+
+}  // namespace
+
+TEST_CASE("doctor: a sound server gets ok from every check, each once") {
+  const auto findings = judge_hosts({sound()}, 0);
+  std::vector<std::string> names;
+  for (const auto& finding : findings) {
+    INFO(finding.check << ": " << finding.found << ": " << finding.message);
+    CHECK(finding.level == Level::ok);
+    CHECK(finding.host.empty());
+    CHECK(std::ranges::find(names, finding.check) == names.end());
+    names.push_back(finding.check);
+  }
+  for (const char* check : {"connection", "tls", "certificate", "privileges", "excess", "schema", "clock",
+                            "read-only", "replica", "flush-log", "binary-log", "semi-sync", "galera",
+                            "timeouts", "connections", "named-locks", "session", "balancer"})
+    CHECK(std::ranges::find(names, check) != names.end());
+}
+
+TEST_CASE("doctor: what a server does not know is no fault") {
+  auto facts = sound();
+  facts.variables.clear();
+  facts.status.clear();
+  facts.grants.clear();
+  facts.replica_known = false;
+  facts.identity.clear();
+  for (const auto& finding : judge_hosts({facts}, 0)) {
+    INFO(finding.check);
+    CHECK(finding.level == Level::ok);
+  }
+}
+
+TEST_CASE("doctor: of a host that cannot be reached there is that one line") {
+  auto facts = sound();
+  facts.failed = "cannot connect";
+  const auto findings = judge_hosts({facts}, 0);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings.front().check == "connection");
+  CHECK(findings.front().level == Level::bad);
+  CHECK(findings.front().message == "cannot connect");
+}
+
+TEST_CASE(
+    "doctor: plain text and certificates that are not checked are warned of, on a socket they are fine") {
+  auto facts = sound();
+  facts.cipher.clear();
+  facts.tls = TlsMode::prefer;
+  CHECK(level_of(facts, "tls") == Level::warn);
+  CHECK(level_of(facts, "certificate") == Level::warn);
+  facts.over_socket = true;
+  CHECK(level_of(facts, "tls") == Level::ok);
+  CHECK(level_of(facts, "certificate") == Level::ok);
+  for (const TlsMode mode : {TlsMode::require, TlsMode::verify_ca}) {
+    auto encrypted = sound();
+    encrypted.tls = mode;
+    CHECK(level_of(encrypted, "tls") == Level::ok);
+    CHECK(level_of(encrypted, "certificate") == Level::warn);
+  }
+}
+
+TEST_CASE("doctor: a privilege that is missing is bad and named, one that cannot be tried is a warning") {
+  auto facts = sound();
+  facts.privileges.push_back({"DELETE on dblock_lock", 1142});
+  CHECK(level_of(facts, "privileges") == Level::bad);
+  CHECK(judged(facts, "privileges").found == "missing: DELETE on dblock_lock");
+  facts.privileges.back().native = 1290;
+  CHECK(level_of(facts, "privileges") == Level::warn);
+  facts.privileges.clear();
+  CHECK(level_of(facts, "privileges") == Level::warn);
+}
+
+TEST_CASE("doctor: privileges beyond rows of tables are too many") {
+  for (const char* grant :
+       {"GRANT ALL PRIVILEGES ON *.* TO `root`@`%` WITH GRANT OPTION", "GRANT FILE ON *.* TO `jobs`@`%`",
+        "GRANT SELECT, INSERT ON *.* TO `jobs`@`%`", "GRANT CREATE USER ON *.* TO `jobs`@`%`",
+        "GRANT SELECT, DROP ON `locks`.* TO `jobs`@`%`", "GRANT ALL PRIVILEGES ON `locks`.* TO `jobs`@`%`",
+        "GRANT SELECT ON `locks`.* TO `jobs`@`%` WITH GRANT OPTION", "GRANT SUPER ON *.* TO `jobs`@`%`"}) {
+    CAPTURE(grant);
+    auto facts = sound();
+    facts.grants.emplace_back(grant);
+    CHECK(level_of(facts, "excess") == Level::warn);
+  }
+  for (const char* grant : {"GRANT SLAVE MONITOR, PROCESS ON *.* TO `jobs`@`%`", "GRANT `role` TO `jobs`@`%`",
+                            "GRANT EXECUTE ON PROCEDURE `locks`.`dblock_assert_held` TO `jobs`@`%`",
+                            "GRANT PROXY ON ''@'%' TO 'root'@'localhost' WITH GRANT OPTION"}) {
+    CAPTURE(grant);
+    auto facts = sound();
+    facts.grants.emplace_back(grant);
+    CHECK(level_of(facts, "excess") == Level::ok);
+  }
+}
+
+TEST_CASE("doctor: an account that read_only does not stop is bad on a read-only server") {
+  for (const char* privilege :
+       {"SUPER", "READ_ONLY ADMIN", "READ ONLY ADMIN", "CONNECTION_ADMIN", "ALL PRIVILEGES"}) {
+    CAPTURE(privilege);
+    auto facts = sound();
+    facts.grants.push_back("GRANT " + std::string(privilege) + " ON *.* TO `jobs`@`%`");
+    CHECK(level_of(facts, "excess") == Level::warn);
+    facts.variables["read_only"] = "ON";
+    CHECK(level_of(facts, "excess") == Level::bad);
+  }
+}
+
+TEST_CASE("doctor: tables that are missing, of another version or another make are bad") {
+  auto facts = sound();
+  facts.schema_version = std::unexpected(ServerWords{1146, "no such table"});
+  CHECK(level_of(facts, "schema") == Level::bad);
+  CHECK(judged(facts, "schema").message.find("dblock migrate") != std::string::npos);
+  facts.schema_version = 3;
+  CHECK(judged(facts, "schema").message.find("dblock migrate") != std::string::npos);
+  facts.schema_version = 5;
+  CHECK(level_of(facts, "schema") == Level::bad);
+  CHECK(judged(facts, "schema").message.find("upgrade") != std::string::npos);
+  facts = sound();
+  facts.engines["dblock_hold"] = "MyISAM";
+  CHECK(level_of(facts, "schema") == Level::bad);
+  facts = sound();
+  facts.key_type = "varchar(255)";
+  CHECK(level_of(facts, "schema") == Level::bad);
+}
+
+TEST_CASE("doctor: clocks are compared beyond what the round trip blurs") {
+  const auto level = [](Micros ahead, Micros blur) {
+    auto facts = sound();
+    facts.clock = ClockReading{ahead, blur};
+    return level_of(facts, "clock");
+  };
+  CHECK(level(900ms, 0ms) == Level::ok);
+  CHECK(level(-900ms, 0ms) == Level::ok);
+  CHECK(level(1100ms, 0ms) == Level::warn);
+  CHECK(level(1100ms, 200ms) == Level::ok);
+  CHECK(level(-2900ms, 0ms) == Level::warn);
+  CHECK(level(3100ms, 0ms) == Level::bad);
+  CHECK(level(-1h, 0ms) == Level::bad);
+}
+
+TEST_CASE("doctor: a server that takes no writes is bad alone") {
+  CHECK(level_with("read_only", "ON", "read-only") == Level::bad);
+  CHECK(level_with("read_only", "1", "read-only") == Level::bad);
+  CHECK(level_with("read_only", "NO_LOCK_NO_ADMIN", "read-only") == Level::bad);
+  CHECK(level_with("super_read_only", "ON", "read-only") == Level::bad);
+}
+
+TEST_CASE("doctor: a replica that lags or has stopped is warned of") {
+  auto facts = sound();
+  facts.replica = Names{{"seconds_behind_source", "0"}};
+  CHECK(level_of(facts, "replica") == Level::ok);
+  facts.replica = Names{{"seconds_behind_source", "40"}};
+  CHECK(level_of(facts, "replica") == Level::warn);
+  facts.replica = Names{{"seconds_behind_source", ""}};
+  CHECK(level_of(facts, "replica") == Level::warn);
+}
+
+TEST_CASE("doctor: what a crash forgets is warned of") {
+  CHECK(level_with("innodb_flush_log_at_trx_commit", "2", "flush-log") == Level::warn);
+  CHECK(level_with("innodb_flush_log_at_trx_commit", "0", "flush-log") == Level::warn);
+  CHECK(level_with("sync_binlog", "0", "binary-log") == Level::warn);
+  auto facts = sound();
+  facts.variables["sync_binlog"] = "0";
+  facts.variables["log_bin"] = "OFF";
+  CHECK(level_of(facts, "binary-log") == Level::ok);
+}
+
+namespace {
+
+HostFacts semi_synchronous(const std::string& role) {
+  auto facts = sound();
+  facts.variables["rpl_semi_sync_" + role + "_enabled"] = "ON";
+  facts.variables["rpl_semi_sync_" + role + "_wait_point"] = "AFTER_SYNC";
+  facts.variables["rpl_semi_sync_" + role + "_timeout"] = "3600000";
+  facts.status["rpl_semi_sync_" + role + "_status"] = "ON";
+  facts.status["rpl_semi_sync_" + role + "_clients"] = "2";
+  return facts;
+}
+
+}  // namespace
+
+TEST_CASE("doctor: semi-synchronous replication, by the names of both servers") {
+  for (const std::string role : {"master", "source"}) {
+    CAPTURE(role);
+    const std::string prefix = "rpl_semi_sync_" + role;
+    const HostFacts good = semi_synchronous(role);
+    CHECK(level_of(good, "semi-sync") == Level::ok);
+    CHECK(level_of(good, "semi-sync", 2) == Level::ok);
+    CHECK(level_of(good, "semi-sync", 3) == Level::bad);
+    auto facts = good;
+    facts.variables[prefix + "_wait_point"] = "AFTER_COMMIT";
+    CHECK(level_of(facts, "semi-sync") == Level::warn);
+    facts = good;
+    facts.variables[prefix + "_timeout"] = "10000";
+    CHECK(level_of(facts, "semi-sync") == Level::warn);
+    facts = good;
+    facts.variables[prefix + (role == "master" ? "_wait_no_slave" : "_wait_no_replica")] = "OFF";
+    CHECK(level_of(facts, "semi-sync") == Level::warn);
+    facts = good;
+    facts.status[prefix + "_status"] = "OFF";
+    CHECK(level_of(facts, "semi-sync") == Level::warn);
+    CHECK(level_of(facts, "semi-sync", 1) == Level::bad);
+  }
+  CHECK(level_of(sound(), "semi-sync") == Level::ok);
+  CHECK(level_of(sound(), "semi-sync", 1) == Level::bad);
+}
+
+namespace {
+
+HostFacts node(const std::string& cluster) {
+  auto facts = sound();
+  facts.variables["wsrep_on"] = "ON";
+  facts.status = {{"wsrep_ready", "ON"},
+                  {"wsrep_cluster_status", "Primary"},
+                  {"wsrep_local_state_comment", "Synced"},
+                  {"wsrep_cluster_size", "3"},
+                  {"wsrep_cluster_state_uuid", cluster}};
+  return facts;
+}
+
+}  // namespace
+
+TEST_CASE("doctor: a Galera node outside the majority is bad, a busy or lonely one a warning") {
+  CHECK(level_of(node("c"), "galera") == Level::ok);
+  const auto level = [](const std::string& name, const std::string& value) {
+    auto facts = node("c");
+    facts.status[name] = value;
+    return level_of(facts, "galera");
+  };
+  CHECK(level("wsrep_cluster_status", "non-Primary") == Level::bad);
+  CHECK(level("wsrep_ready", "OFF") == Level::bad);
+  CHECK(level("wsrep_local_state_comment", "Donor/Desynced") == Level::warn);
+  CHECK(level("wsrep_cluster_size", "2") == Level::warn);
+}
+
+TEST_CASE("doctor: what gets in the way of waiting is warned of") {
+  CHECK(level_with("max_statement_time", "30.000000", "timeouts") == Level::warn);
+  CHECK(level_with("wait_timeout", "10", "timeouts") == Level::warn);
+  CHECK(level_with("max_connections", "99", "connections") == Level::warn);
+  auto facts = sound();
+  facts.named_lock = std::unexpected(ServerWords{1235, "not supported yet"});
+  CHECK(level_of(facts, "named-locks") == Level::warn);
+  facts.named_lock = std::optional<std::string>();
+  CHECK(level_of(facts, "named-locks") == Level::warn);
+  facts = sound();
+  facts.identity_of_second = "db2:3306 (server_id 2)";
+  CHECK(level_of(facts, "balancer") == Level::warn);
+}
+
+namespace {
+
+HostFacts second(const HostFacts& first) {
+  auto facts = first;
+  facts.host = "db2";
+  facts.identity = facts.identity_of_second = "db2:3306 (server_id 2)";
+  return facts;
+}
+
+Level level_of_pair(const HostFacts& one, const HostFacts& other, const std::string& check) {
+  return find(judge_hosts({one, other}, 0), check).level;
+}
+
+}  // namespace
+
+TEST_CASE("doctor: a spare host may be away or read-only while another takes writes") {
+  auto away = second(sound());
+  away.failed = "no route";
+  auto replica = second(sound());
+  replica.variables["read_only"] = "ON";
+  CHECK(level_of_pair(away, sound(), "connection") == Level::warn);
+  CHECK(level_of_pair(replica, sound(), "read-only") == Level::ok);
+  CHECK(level_of_pair(sound(), replica, "writers") == Level::ok);
+  CHECK(level_of_pair(away, replica, "connection") == Level::bad);
+  CHECK(level_of_pair(replica, away, "read-only") == Level::bad);
+  CHECK(level_of_pair(away, replica, "writers") == Level::bad);
+  CHECK(find(judge_hosts({sound(), replica}, 0), "tls").host == "db1");
+}
+
+TEST_CASE("doctor: min-replicas is asked of the host that takes writes alone") {
+  auto replica = second(sound());
+  replica.variables["read_only"] = "ON";
+  for (const auto& finding : judge_hosts({replica, semi_synchronous("master")}, 1)) {
+    INFO(finding.check << " " << finding.host);
+    CHECK(finding.level != Level::bad);
+  }
+}
+
+TEST_CASE("doctor: two servers that take writes and are no cluster are bad") {
+  CHECK(level_of_pair(sound(), second(sound()), "writers") == Level::bad);
+  CHECK(level_of_pair(node("c"), second(node("c")), "writers") == Level::ok);
+  CHECK(level_of_pair(node("c"), second(node("d")), "writers") == Level::bad);
+  CHECK(level_of_pair(node("c"), second(sound()), "writers") == Level::bad);
+  auto alias = sound();
+  alias.host = "db1.example";
+  CHECK(level_of_pair(sound(), alias, "writers") == Level::ok);
+  auto grouped = sound();
+  grouped.variables["group_replication_group_name"] = "g";
+  CHECK(level_of_pair(grouped, second(grouped), "writers") == Level::ok);
+}
+
+TEST_CASE("doctor: asynchronous replication and clocks apart are told of several hosts") {
+  auto replica = second(sound());
+  replica.variables["read_only"] = "ON";
+  CHECK(level_of_pair(sound(), replica, "failover") == Level::warn);
+  CHECK(level_of_pair(semi_synchronous("master"), replica, "failover") == Level::ok);
+  CHECK(level_of_pair(node("c"), second(node("c")), "failover") == Level::ok);
+  CHECK(level_of_pair(sound(), replica, "clocks") == Level::ok);
+  replica.clock = ClockReading{-1500ms, 1ms};
+  CHECK(level_of_pair(sound(), replica, "clocks") == Level::warn);
+  replica.clock = ClockReading{-4s, 1ms};
+  CHECK(level_of_pair(sound(), replica, "clocks") == Level::bad);
+}
+
+TEST_CASE("doctor: GRANT statements are read whatever names they hold") {
+  const auto grant =
+      parse_grant("GRANT SELECT (a, b), UPDATE ON `a `` ON x`.`t.`  TO `u`@`%` WITH GRANT OPTION");
+  REQUIRE(grant);
+  CHECK(grant->privileges == std::vector<std::string>{"SELECT", "UPDATE", "GRANT OPTION"});
+  CHECK(grant->database == "a ` ON x");
+  CHECK(grant->object == "t.");
+  CHECK(grant->scope() == "a ` ON x.t.");
+  const auto routine = parse_grant("GRANT EXECUTE ON PROCEDURE `d`.`p` TO `u`@`%`");
+  REQUIRE(routine);
+  CHECK(routine->routine);
+  CHECK(routine->object == "p");
+  const auto global = parse_grant("GRANT USAGE ON *.* TO `WITH GRANT OPTION`@`%`");
+  REQUIRE(global);
+  CHECK(global->privileges == std::vector<std::string>{"USAGE"});
+  CHECK(global->scope() == "*.*");
+  CHECK_FALSE(parse_grant("GRANT `role` TO `u`@`%`"));
+  CHECK_FALSE(parse_grant("GRANT PROXY ON ''@'%' TO 'root'@'localhost'"));
+  CHECK_FALSE(parse_grant(""));
+  CHECK_FALSE(parse_grant("GRANT SELECT ON `unclosed"));
+}
+
+TEST_CASE("doctor: the embedded store's mode and the room on its disk") {
+  CHECK(sqlite::judge_mode(0100600).level == Level::ok);
+  CHECK(sqlite::judge_mode(0100640).level == Level::warn);
+  CHECK(sqlite::judge_mode(0100602).level == Level::warn);
+  CHECK(sqlite::judge_space(std::uint64_t{1} << 30U).level == Level::ok);
+  CHECK(sqlite::judge_space(std::uint64_t{10} << 20U).level == Level::warn);
+  CHECK(sqlite::judge_space(4096).level == Level::bad);
+}
+
+}  // namespace dblock::store::mariadb
