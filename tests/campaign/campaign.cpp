@@ -1,0 +1,283 @@
+// dblock_campaign [--seed N] [--duration D] [--clients N] [--keys N] [--ttl D] [--margin D] [--hold D]
+//                 [--store mariadb|sqlite] [--clock none|within|beyond] [--faults all|none|KIND] [--keep
+//                 DIRECTORY]
+// Clients use locks while everything fails; then the history is judged. Exit 0: it was a history that a lock
+// may have, and enough had happened in it to say so. 1: a violation. 2: too little happened. 64: usage.
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include "campaign/client.hpp"
+#include "campaign/faults.hpp"
+#include "support/dblock.hpp"
+
+namespace dblock::campaign {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr milliseconds k_time_to_heal = 5s;
+// Much less than an idle machine does, and more than a campaign does in which nothing happens.
+constexpr double k_share_of_speed = 0.05;
+constexpr double k_enough_a_second = 5;
+constexpr double k_takeovers_a_second = 1.0 / 30;
+
+class Campaign {
+ public:
+  explicit Campaign(Options options)
+      : options_(std::move(options)),
+        history_(options_.directory + "/history.jsonl"),
+        stage_(make_stage(options_, history_)),
+        world_{options_, history_, {}, keys_of(options_), test::new_mark()} {}
+  ~Campaign() { test::kill_tree(world_.mark); }
+  Campaign(const Campaign&) = delete;
+  Campaign& operator=(const Campaign&) = delete;
+
+  int go() {
+    measure_speed();
+    play();
+    check_liveness();
+    look_at_rows();
+    return report();
+  }
+
+ private:
+  void measure_speed();
+  void play();
+  void check_liveness();
+  void look_at_rows();
+  int report() const;
+  [[nodiscard]] std::vector<std::string> shortcomings(const Exercise& all) const;
+  [[nodiscard]] Outcome probe(const KeyUse& use);
+  [[nodiscard]] double seconds() const { return static_cast<double>(options_.duration.count()) / 1000; }
+
+  const Options options_;
+  const History history_;
+  std::unique_ptr<Stage> stage_;
+  World world_;
+  std::vector<std::unique_ptr<Client>> clients_;
+  std::map<std::string, int> faults_;
+  double runs_a_second_ = 0;
+};
+
+// How fast this machine is with nothing else to do.
+void Campaign::measure_speed() {
+  constexpr int k_runs = 20;
+  const Nanos begun = now();
+  for (int i = 0; i < k_runs; ++i) {
+    const auto outcome =
+        run_command(world_.targets, {}, {"run", "--key", "speed", "--", "true"},
+                    test::bare_environment(world_.mark, {"DBLOCK_DB=" + stage_->url(0)}), 60s);
+    if (!outcome || outcome->code != 0)
+      throw std::runtime_error("an undisturbed run failed: " + (outcome ? outcome->err : "it did not end"));
+  }
+  runs_a_second_ = k_runs * static_cast<double>(k_second) / static_cast<double>(now() - begun);
+}
+
+void Campaign::play() {
+  for (int i = 0; i < options_.clients; ++i) {
+    const int group = i % stage_->groups();
+    clients_.push_back(std::make_unique<Client>(world_, i, group, stage_->url(group)));
+  }
+  std::vector<std::thread> threads;
+  for (const auto& client : clients_) threads.emplace_back([&client] { client->play(); });
+  Faults faults(world_, *stage_);
+  const Nanos end = now() + std::chrono::nanoseconds(options_.duration).count();
+  while (now() < end) {
+    faults.step();
+    test::pause_for(10ms);
+  }
+  faults.heal();
+  world_.over = true;
+  for (auto& thread : threads) thread.join();
+  faults_ = faults.done();
+}
+
+// With nothing wrong any more, every lock is to be had, whoever was its last holder.
+Outcome Campaign::probe(const KeyUse& use) {
+  const auto limit = options_.ttl + options_.margin + k_time_to_heal * test::slowness();
+  Words words{"run", "--key", use.key, "--wait", std::to_string(limit.count()) + "ms"};
+  if (use.as == KeyUse::As::slots) words.insert(words.end(), {"--slots", std::to_string(k_slots)});
+  words.insert(words.end(), {"--", "true"});
+  const auto outcome =
+      run_command(world_.targets, {}, words,
+                  test::bare_environment(world_.mark, {"DBLOCK_DB=" + stage_->url(0)}), limit + 60s);
+  return outcome ? *outcome : Outcome{-SIGKILL, "", "it did not end"};
+}
+
+void Campaign::check_liveness() {
+  std::vector<std::future<Outcome>> probes;
+  for (const KeyUse& use : world_.keys)
+    probes.push_back(std::async(std::launch::async, [this, &use] { return probe(use); }));
+  for (std::size_t i = 0; i < probes.size(); ++i) {
+    const Outcome outcome = probes[i].get();
+    if (outcome.code == 0) continue;
+    history_.add({.kind = "late",
+                  .t = now(),
+                  .say = world_.keys[i].key + " was not to be had after all was well: exit " +
+                         std::to_string(outcome.code) + " " + test::last_line(outcome.err)});
+  }
+}
+
+void Campaign::look_at_rows() {
+  for (const KeyUse& use : world_.keys) {
+    // Another place of several may have been left to expire just before.
+    const bool free = test::wait_until(
+        [&] {
+          const auto dead =
+              run_command(world_.targets, {}, {"reap"},
+                          test::bare_environment(world_.mark, {"DBLOCK_DB=" + stage_->url(0)}), 60s);
+          return dead && dead->code == 0 && stage_->holders(use.key) == 0;
+        },
+        options_.ttl + options_.margin + k_time_to_heal * test::slowness());
+    history_.add(
+        {.kind = "final", .t = now(), .token = stage_->token(use.key), .held = !free, .key = use.key});
+  }
+}
+
+std::vector<std::string> Campaign::shortcomings(const Exercise& all) const {
+  std::vector<std::string> found;
+  const double speed = all.operations / seconds();
+  if (speed < std::min(runs_a_second_ * k_share_of_speed, k_enough_a_second))
+    found.push_back("only " + std::to_string(speed) + " operations a second where one client alone does " +
+                    std::to_string(runs_a_second_));
+  if (options_.faults == "all" && all.takeovers < seconds() * k_takeovers_a_second)
+    found.push_back("only " + std::to_string(all.takeovers) + " takeovers");
+  if (options_.faults != "none" && faults_.empty()) found.emplace_back("no faults");
+  if (all.grants == 0 || all.writes == 0) found.emplace_back("no grants, or no writes");
+  return found;
+}
+
+void print(const char* title, const std::map<std::string, int>& counts) {
+  std::printf("%s\n", title);
+  for (const auto& [what, count] : counts) std::printf("  %-36s %d\n", what.c_str(), count);
+}
+
+void print(const std::vector<Violation>& violations, const std::string& history) {
+  constexpr std::size_t k_shown = 10;
+  for (std::size_t i = 0; i < std::min(violations.size(), k_shown); ++i) {
+    std::printf("VIOLATION %s: %s\n", to_string(violations[i].rule), violations[i].text.c_str());
+    for (const Event& event : violations[i].events) std::printf("    %s", to_line(event).c_str());
+  }
+  if (violations.size() > k_shown) std::printf("… and %zu more\n", violations.size() - k_shown);
+  std::printf("the history is kept: %s\n", history.c_str());
+}
+
+int Campaign::report() const {
+  std::ifstream in(history_.path());
+  const auto events = read_history(in);
+  const auto violations = judge(
+      events, {.tolerance = test::slowness() * k_second, .clock_beyond_margin = options_.clock == "beyond"});
+  const Exercise all = count(events);
+  std::map<std::string, int> operations;
+  for (const auto& client : clients_)
+    for (const auto& [what, count] : client->done()) operations[what] += count;
+  std::printf(
+      "campaign: seed %u, %s, %.0f s, %d clients, %d keys, TTL %lld ms, margin %lld ms, clock steps: %s\n",
+      options_.seed, options_.store.c_str(), seconds(), options_.clients, options_.keys,
+      static_cast<long long>(options_.ttl.count()), static_cast<long long>(options_.margin.count()),
+      options_.clock.c_str());
+  print("operations", operations);
+  print("faults", faults_);
+  std::printf("operations a second                    %.1f (alone: %.0f)\n", all.operations / seconds(),
+              runs_a_second_);
+  std::printf("grants                                 %d\n", all.grants);
+  std::printf("takeovers of leases left to expire     %d\n", all.takeovers);
+  std::printf("runs that lost their lease (76)        %d\n", all.fenced);
+  std::printf("writes to the fenced store, refused    %d, %d\n", all.writes, all.refused_writes);
+  std::printf("events judged                          %zu\n", events.size());
+  std::printf("violations                             %zu\n", violations.size());
+  if (!violations.empty()) {
+    print(violations, history_.path());
+    return 1;
+  }
+  const auto missing = shortcomings(all);
+  for (const auto& one : missing) std::printf("TOO LITTLE HAPPENED: %s\n", one.c_str());
+  return missing.empty() ? 0 : 2;
+}
+
+milliseconds duration_of(const std::string& text) {
+  std::size_t used = 0;
+  const long long number = std::stoll(text, &used);
+  const std::string unit = text.substr(used);
+  if (unit == "ms") return milliseconds(number);
+  if (unit == "s") return std::chrono::seconds(number);
+  if (unit == "m") return std::chrono::minutes(number);
+  if (unit == "h") return std::chrono::hours(number);
+  throw std::invalid_argument("no duration: " + text);
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  options.seed = std::random_device{}();
+  for (int i = 1; i < argc; i += 2) {
+    const std::string name = argv[i];
+    if (i + 1 >= argc) throw std::invalid_argument(name + " needs a value");
+    const std::string value = argv[i + 1];
+    if (name == "--seed")
+      options.seed = static_cast<unsigned>(std::stoul(value));
+    else if (name == "--duration")
+      options.duration = duration_of(value);
+    else if (name == "--clients")
+      options.clients = std::stoi(value);
+    else if (name == "--keys")
+      options.keys = std::stoi(value);
+    else if (name == "--ttl")
+      options.ttl = duration_of(value);
+    else if (name == "--margin")
+      options.margin = duration_of(value);
+    else if (name == "--hold")
+      options.hold = duration_of(value);
+    else if (name == "--store" && (value == "mariadb" || value == "sqlite"))
+      options.store = value;
+    else if (name == "--clock" && (value == "none" || value == "within" || value == "beyond"))
+      options.clock = value;
+    else if (name == "--faults")
+      options.faults = value;
+    else if (name == "--keep")
+      options.directory = value;
+    else
+      throw std::invalid_argument("not understood: " + name + " " + value);
+  }
+  if (options.store == "sqlite") options.clock = "none";
+  return options;
+}
+
+int main(int argc, char** argv) {
+  Options options;
+  try {
+    options = parse(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "dblock_campaign: %s\n", error.what());
+    return 64;
+  }
+  const bool keep = !options.directory.empty();
+  if (!keep)
+    options.directory = test::state_dir() + "/campaign-" + options.store + "-" + std::to_string(options.seed);
+  std::filesystem::remove(options.directory + "/history.jsonl");
+  std::filesystem::create_directories(options.directory);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  std::printf("seed %u, history in %s\n", options.seed, options.directory.c_str());
+  int code = 70;
+  try {
+    code = Campaign(options).go();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "dblock_campaign: %s\n", error.what());
+  }
+  if (code == 0 && !keep) std::filesystem::remove_all(options.directory);
+  return code;
+}
+
+}  // namespace
+}  // namespace dblock::campaign
+
+int main(int argc, char** argv) {
+  return dblock::campaign::main(argc, argv);
+}

@@ -1,0 +1,402 @@
+// The rules. Each is sound on its own: it speaks up only where two facts exclude each other whatever the
+// machine's scheduler did, and an interval that a kill left without an end counts as far as its last sure
+// sign of life.
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "campaign/history.hpp"
+
+namespace dblock::campaign {
+namespace {
+
+constexpr int k_held = 75, k_lost = 76;
+// With these a run says that its job was not started.
+const std::set<int> k_nothing_run{64, 69, k_held, 77, 78, 126, 127};
+
+bool is_run(const Event& invoke) {
+  return invoke.what.starts_with("run");
+}
+
+// One command, put together from its events.
+struct Operation {
+  std::optional<Event> invoke, end, dead, ret;
+  std::vector<Event> begins;
+  Nanos alive_at = 0;  // last sure sign of life
+  Event last_sign{};
+};
+
+// One grant of one key.
+struct Hold {
+  const Operation* op;
+  const Event* begin;
+  [[nodiscard]] Nanos from() const { return begin->t; }
+  [[nodiscard]] Nanos until() const { return std::max(begin->t, op->alive_at); }
+  [[nodiscard]] Nanos invoked() const { return op->invoke ? op->invoke->t : begin->t; }
+  [[nodiscard]] long long token() const { return begin->token; }
+  [[nodiscard]] bool alone() const { return begin->mode == "exclusive"; }
+};
+
+std::string names(const Hold& hold) {
+  return "op " + std::to_string(hold.begin->op) + " (" + hold.begin->mode + ", token " +
+         std::to_string(hold.token()) + ")";
+}
+
+std::string in_ms(Nanos time) {
+  return std::to_string(time / 1'000'000) + " ms";
+}
+
+class Judge {
+ public:
+  Judge(const std::vector<Event>& history, const Judgement& how) : how_(how) {
+    for (const Event& event : history) sort_in(event);
+    for (auto& [op, operation] : operations_) {
+      for (const Event& begin : operation.begins) holds_[begin.key].push_back({&operation, &begin});
+    }
+    for (auto& [key, holds] : holds_) std::ranges::sort(holds, {}, &Hold::from);
+  }
+
+  std::vector<Violation> judge() {
+    for (const auto& [key, holds] : holds_) {
+      if (!how_.clock_beyond_margin) overlaps(key, holds);
+      token_order(key, holds);
+    }
+    stale_uses();
+    stale_writes();
+    deadlines();
+    outcomes();
+    finals();
+    return std::move(found_);
+  }
+
+ private:
+  void sort_in(const Event& event);
+  void sign_of_life(const Event& event);
+  void overlaps(const std::string& key, const std::vector<Hold>& holds);
+  void token_order(const std::string& key, const std::vector<Hold>& holds);
+  void tokens_in_order_of_begin(const std::string& key, const std::vector<Hold>& holds);
+  void tokens_in_real_time(const std::string& key, const std::vector<Hold>& holds);
+  void stale_uses();
+  void uses_of_old_tokens(const std::string& key, std::vector<Event> uses);
+  void uses_of_ended_leases(const std::vector<Event>& uses);
+  void uses_of_revoked_leases();
+  void stale_writes();
+  void deadlines();
+  void outlived(const Operation& operation, const Event& dark);
+  void outcomes();
+  void run_outcome(const Operation& operation);
+  void finals();
+
+  void blame(Rule rule, std::string text, std::vector<Event> events) {
+    found_.push_back({rule, std::move(text), std::move(events)});
+  }
+
+  Judgement how_;
+  std::map<int, Operation> operations_;
+  std::map<std::string, std::vector<Hold>> holds_;  // by key, in order of begin
+  std::vector<Event> beside_, writes_, uses_, revokes_, dark_, finals_, late_;
+  std::vector<Violation> found_;
+};
+
+void Judge::sort_in(const Event& event) {
+  if (event.kind == "invoke") operations_[event.op].invoke = event;
+  if (event.kind == "begin") operations_[event.op].begins.push_back(event);
+  if (event.kind == "end") operations_[event.op].end = event;
+  if (event.kind == "dead") operations_[event.op].dead = event;
+  if (event.kind == "return") operations_[event.op].ret = event;
+  if (event.kind == "beside") beside_.push_back(event);
+  if (event.kind == "write") writes_.push_back(event);
+  if (event.kind == "use") uses_.push_back(event);
+  if (event.kind == "revoke") revokes_.push_back(event);
+  if (event.kind == "dark") dark_.push_back(event);
+  if (event.kind == "final") finals_.push_back(event);
+  if (event.kind == "late") late_.push_back(event);
+  if (event.kind == "begin" || event.kind == "alive" || event.kind == "end") sign_of_life(event);
+}
+
+void Judge::sign_of_life(const Event& event) {
+  Operation& operation = operations_[event.op];
+  if (event.t <= operation.alive_at) return;
+  operation.alive_at = event.t;
+  operation.last_sign = event;
+}
+
+// Rule 1. A sweep in order of begin; whoever is still at work is kept by the end of it.
+void Judge::overlaps(const std::string& key, const std::vector<Hold>& holds) {
+  std::multimap<Nanos, const Hold*> at_work;
+  for (const Hold& hold : holds) {
+    at_work.erase(at_work.begin(), at_work.upper_bound(hold.from()));
+    for (const auto& [until, other] : at_work) {
+      const bool both_shared = hold.begin->mode == "shared" && other->begin->mode == "shared";
+      const bool both_slots = hold.begin->mode == "slots" && other->begin->mode == "slots";
+      if (both_shared || both_slots) break;  // then all that are at work are of this mode
+      blame(Rule::overlap,
+            "two holds of " + key + " for at least " + in_ms(std::min(until, hold.until()) - hold.from()) +
+                ": " + names(*other) + " and " + names(hold),
+            {*other->begin, other->op->last_sign, *hold.begin, hold.op->last_sign});
+    }
+    at_work.emplace(hold.until(), &hold);
+    if (hold.begin->mode == "slots" && static_cast<int>(at_work.size()) > hold.begin->slots)
+      blame(Rule::overlap, std::to_string(at_work.size()) + " holders of " + key + " at once", {*hold.begin});
+  }
+}
+
+// Rule 2.
+void Judge::token_order(const std::string& key, const std::vector<Hold>& holds) {
+  std::map<long long, const Hold*> by_token;
+  for (const Hold& hold : holds) {
+    const auto [place, fresh] = by_token.emplace(hold.token(), &hold);
+    if (!fresh) {
+      blame(Rule::tokens, "token " + std::to_string(hold.token()) + " of " + key + " was given twice",
+            {*place->second->begin, *hold.begin});
+    }
+  }
+  if (!how_.clock_beyond_margin) tokens_in_order_of_begin(key, holds);
+  tokens_in_real_time(key, holds);
+}
+
+// Whoever excludes all who began before was granted after them, however long ago he had asked.
+void Judge::tokens_in_order_of_begin(const std::string& key, const std::vector<Hold>& holds) {
+  const Hold* greatest = nullptr;
+  const Hold* greatest_alone = nullptr;
+  for (const Hold& hold : holds) {
+    const Hold* const before = hold.alone() ? greatest : greatest_alone;
+    if (before != nullptr && hold.token() < before->token()) {
+      blame(Rule::tokens, "on " + key + " " + names(hold) + " began after " + names(*before),
+            {*before->begin, *hold.begin});
+    }
+    if (greatest == nullptr || hold.token() > greatest->token()) greatest = &hold;
+    if (hold.alone() && (greatest_alone == nullptr || hold.token() > greatest_alone->token()))
+      greatest_alone = &hold;
+  }
+}
+
+// A grant that had completed before another was asked for has the lower token.
+void Judge::tokens_in_real_time(const std::string& key, const std::vector<Hold>& holds) {
+  std::vector<const Hold*> asked;
+  for (const Hold& hold : holds) asked.push_back(&hold);
+  std::ranges::sort(asked, {}, [](const Hold* hold) { return hold->invoked(); });
+  const Hold* greatest = nullptr;
+  auto completed = holds.begin();
+  for (const Hold* const hold : asked) {
+    for (; completed != holds.end() && completed->from() < hold->invoked(); ++completed) {
+      if (greatest == nullptr || completed->token() > greatest->token()) greatest = &*completed;
+    }
+    if (greatest != nullptr && greatest->token() > hold->token()) {
+      blame(Rule::tokens,
+            "on " + key + " " + names(*hold) + " was asked for after the grant of " + names(*greatest),
+            {*greatest->begin, *hold->begin});
+    }
+  }
+}
+
+// Rule 3, a script's verbs.
+void Judge::stale_uses() {
+  std::map<std::string, std::vector<Event>> by_key;
+  std::map<std::pair<std::string, long long>, std::vector<Event>> by_lease;
+  for (const Event& use : uses_) {
+    by_key[use.key].push_back(use);
+    by_lease[{use.key, use.token}].push_back(use);
+  }
+  for (auto& [key, uses] : by_key) uses_of_old_tokens(key, std::move(uses));
+  for (auto& [lease, uses] : by_lease) {
+    std::ranges::sort(uses, {}, &Event::from);
+    uses_of_ended_leases(uses);
+  }
+  uses_of_revoked_leases();
+}
+
+void Judge::uses_of_old_tokens(const std::string& key, std::vector<Event> uses) {
+  std::ranges::sort(uses, {}, &Event::from);
+  const auto holds = holds_.find(key);
+  if (holds == holds_.end()) return;
+  const Hold* greatest = nullptr;
+  auto completed = holds->second.begin();
+  for (const Event& use : uses) {
+    for (; completed != holds->second.end() && completed->from() < use.from; ++completed) {
+      if (greatest == nullptr || completed->token() > greatest->token()) greatest = &*completed;
+    }
+    if (use.code == 0 && greatest != nullptr && greatest->token() > use.token) {
+      blame(Rule::stale,
+            use.verb + " of " + key + " with token " + std::to_string(use.token) +
+                " succeeded after the grant of " + names(*greatest),
+            {*greatest->begin, use});
+    }
+  }
+}
+
+// All uses of one lease, in the order they were sent in. Where an answer is missing nothing is claimed.
+void Judge::uses_of_ended_leases(const std::vector<Event>& uses) {
+  const auto operation = operations_.find(uses.front().op);
+  if (operation == operations_.end() || operation->second.begins.empty()) return;
+  Nanos extended_at = operation->second.begins.front().t;
+  std::optional<Event> released;
+  for (const Event& use : uses) {
+    if (use.code != 0 && use.code != k_lost) return;
+    if (use.code != 0) continue;
+    if (released && released->t < use.from) {
+      blame(Rule::stale, use.verb + " of " + use.key + " succeeded after its release", {*released, use});
+    } else if (use.from > extended_at + use.ttl + how_.tolerance && !how_.clock_beyond_margin) {
+      blame(Rule::stale, use.verb + " of " + use.key + " succeeded after the lease had expired", {use});
+    }
+    if (use.verb == "release") released = use;
+    extended_at = std::max(extended_at, use.t);
+  }
+}
+
+void Judge::uses_of_revoked_leases() {
+  std::map<std::pair<std::string, long long>, Event> revoked;
+  for (const Event& revoke : revokes_) {
+    if (revoke.code == 0) revoked.emplace(std::pair(revoke.key, revoke.token), revoke);
+  }
+  for (const Event& use : uses_) {
+    const auto found = revoked.find({use.key, use.token});
+    if (found != revoked.end() && use.verb == "renew" && use.code == 0 && use.from > found->second.t)
+      blame(Rule::stale, "renew of " + use.key + " succeeded after its revocation", {found->second, use});
+  }
+}
+
+// Rule 3, what the fenced store took.
+void Judge::stale_writes() {
+  std::map<std::string, const Event*> last;
+  std::ranges::stable_sort(writes_, {}, &Event::t);
+  for (const Event& write : writes_) {
+    if (!write.accepted) continue;
+    const Event*& before = last[write.key];
+    if (before != nullptr && write.token < before->token) {
+      blame(Rule::stale, "the fenced store of " + write.key + " took a write with an old token",
+            {*before, write});
+    } else if (before != nullptr && write.token == before->token && write.op != before->op) {
+      blame(Rule::stale, "the fenced store of " + write.key + " took two holders' writes with one token",
+            {*before, write});
+    }
+    before = &write;
+  }
+}
+
+// Rule 4. A renewal that was made was sent before the dark, so the lease ends a TTL after the dark began at
+// the latest; whoever is at work later than that, and in the dark still, has outlived it.
+void Judge::deadlines() {
+  std::map<int, std::vector<const Event*>> of_group;  // in order, and apart from each other; -1: everyone's
+  for (const Event& dark : dark_) {
+    const auto found = dark.op == 0 ? operations_.end() : operations_.find(dark.op);
+    if (found != operations_.end()) outlived(found->second, dark);
+    if (dark.op == 0) of_group[dark.group].push_back(&dark);
+  }
+  for (auto& [group, darks] : of_group) {
+    std::ranges::sort(darks, {}, [](const Event* dark) { return dark->t; });
+    for (const auto& [number, operation] : operations_) {
+      if (!operation.invoke || operation.begins.empty()) continue;
+      if (group >= 0 && group != operation.invoke->group) continue;
+      auto dark = std::ranges::lower_bound(darks, operation.begins.front().t, {},
+                                           [](const Event* one) { return one->until; });
+      for (; dark != darks.end() && (*dark)->t <= operation.alive_at; ++dark) outlived(operation, **dark);
+    }
+  }
+}
+
+void Judge::outlived(const Operation& operation, const Event& dark) {
+  if (!operation.invoke || !is_run(*operation.invoke) || operation.begins.empty()) return;
+  if (operation.begins.front().t > dark.until) return;
+  const Nanos expired = dark.t + operation.invoke->ttl;
+  const Nanos seen = std::min(operation.alive_at, dark.until);
+  if (seen <= expired + how_.tolerance) return;
+  blame(Rule::deadline,
+        "the job of op " + std::to_string(operation.invoke->op) + " was at work " + in_ms(seen - expired) +
+            " after its lease had ended",
+        {dark, operation.begins.front(), operation.last_sign});
+}
+
+// Rule 5.
+void Judge::outcomes() {
+  for (const Event& late : late_) blame(Rule::outcome, late.say, {late});
+  // A file lock that is still held is a process that is still alive.
+  for (const Event& beside : beside_) {
+    if (!how_.clock_beyond_margin)
+      blame(Rule::overlap,
+            "op " + std::to_string(beside.op) + " began on " + beside.key +
+                " beside a living process of another holder",
+            {beside});
+  }
+  for (const auto& [number, operation] : operations_) {
+    if (operation.invoke && !operation.ret)
+      blame(Rule::outcome, "op " + std::to_string(number) + " never ended", {*operation.invoke});
+    if (operation.invoke && operation.ret && is_run(*operation.invoke)) run_outcome(operation);
+  }
+}
+
+void Judge::run_outcome(const Operation& operation) {
+  const int code = operation.ret->code;
+  const std::string op = "op " + std::to_string(operation.ret->op);
+  std::set<std::string> keys;
+  for (const Event& begin : operation.begins) {
+    if (!keys.insert(begin.key).second) blame(Rule::outcome, op + " ran its job twice", operation.begins);
+  }
+  if (k_nothing_run.contains(code) && !operation.begins.empty())
+    blame(Rule::outcome, op + " said that nothing was run, but its job began",
+          {operation.begins.front(), *operation.ret});
+  if (code == 0 && (operation.begins.empty() || !operation.end))
+    blame(Rule::outcome, op + " reported success for a job that did not get to its end", {*operation.ret});
+  if (code >= 0 && operation.ret->alive) blame(Rule::outcome, op + " ended before its job", {*operation.ret});
+}
+
+void Judge::finals() {
+  for (const Event& last : finals_) {
+    if (last.held) blame(Rule::outcome, last.key + " was still held when all was over", {last});
+    const auto holds = holds_.find(last.key);
+    if (holds == holds_.end()) continue;
+    const auto greatest = std::ranges::max_element(holds->second, {}, &Hold::token);
+    if (greatest->token() > last.token)
+      blame(Rule::outcome,
+            "the row of " + last.key + " knows no token as late as that of " + names(*greatest),
+            {last, *greatest->begin});
+  }
+}
+
+// A script that did not release, a run that lost its lease, or one whose guardian was killed with it.
+bool left_to_expire(const Operation& operation, const std::set<int>& released, const std::set<int>& crashed) {
+  if (!operation.invoke || !operation.ret) return false;
+  const int op = operation.invoke->op;
+  if (is_run(*operation.invoke)) return operation.ret->code == k_lost || crashed.contains(op);
+  return !released.contains(op);
+}
+
+}  // namespace
+
+std::vector<Violation> judge(const std::vector<Event>& history, const Judgement& how) {
+  return Judge(history, how).judge();
+}
+
+Exercise count(const std::vector<Event>& history) {
+  Exercise all;
+  std::map<int, Operation> operations;
+  std::map<std::string, std::map<long long, int>> grants;  // key, token, op
+  std::set<int> released, crashed;
+  for (const Event& event : history) {
+    if (event.kind == "invoke") operations[event.op].invoke = event, ++all.operations;
+    if (event.kind == "use" || event.kind == "revoke") ++all.operations;
+    if (event.kind == "return") operations[event.op].ret = event;
+    if (event.kind == "begin") grants[event.key].emplace(event.token, event.op);
+    if (event.kind == "use" && event.verb == "release" && event.code == 0) released.insert(event.op);
+    if (event.kind == "fault" && event.what == "kill both") crashed.insert(event.op);
+    if (event.kind == "write") ++all.writes, all.refused_writes += event.accepted ? 0 : 1;
+  }
+  for (const auto& [number, operation] : operations) {
+    if (operation.invoke && operation.ret && is_run(*operation.invoke) && operation.ret->code == k_lost)
+      ++all.fenced;
+  }
+  for (const auto& [key, by_token] : grants) {
+    bool expired = false;
+    for (const auto& [token, op] : by_token) {
+      ++all.grants;
+      all.takeovers += expired ? 1 : 0;
+      expired = left_to_expire(operations[op], released, crashed);
+    }
+  }
+  return all;
+}
+
+}  // namespace dblock::campaign

@@ -1,0 +1,249 @@
+#include "campaign/client.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "campaign/witness.hpp"
+#include "support/dblock.hpp"
+#include "support/proc_tree.hpp"
+
+namespace dblock::campaign {
+namespace {
+
+using namespace std::chrono_literals;
+using Json = nlohmann::json;
+
+// For what may be held up by every fault there is, one after the other.
+constexpr milliseconds k_patience = 90s;
+
+std::string text_of(milliseconds time) {
+  return std::to_string(time.count()) + "ms";
+}
+
+Nanos nanos(milliseconds time) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+}
+
+}  // namespace
+
+std::vector<KeyUse> keys_of(const Options& options) {
+  std::vector<KeyUse> keys;
+  for (int i = 0; i < options.keys; ++i) keys.push_back({"k" + std::to_string(i)});
+  if (keys.size() >= 4) {
+    keys[keys.size() - 1].as = KeyUse::As::shared_or_exclusive;
+    keys[keys.size() - 2].as = KeyUse::As::slots;
+  }
+  return keys;
+}
+
+Client::Client(World& world, int number, int group, std::string url)
+    : world_(world),
+      number_(number),
+      group_(group),
+      random_(world.options.seed * 1000ULL + static_cast<unsigned>(number)),
+      environment_(test::bare_environment(world.mark, {"DBLOCK_DB=" + url})) {}
+
+void Client::play() {
+  while (!world_.over) act();
+}
+
+void Client::act() {
+  const auto draw = random_() % 100;
+  if (draw < 36) return run("run", {some_exclusive_key()}, "exclusive", 0ms);
+  if (draw < 54) return run("run --wait", {some_exclusive_key()}, "exclusive", up_to(4s));
+  if (draw < 66) return run_in_a_mode();
+  if (draw < 72) return run_one_of_several_keys();
+  if (draw < 86) return script();
+  if (draw < 90) return use_old_lease();
+  if (draw < 93) return revoke();
+  if (draw < 95) return look("reap", {"reap"});
+  return look("inspect", {"inspect", "--all", "--json"});
+}
+
+std::string Client::some_exclusive_key() {
+  for (;;) {
+    const KeyUse& use = world_.keys[random_() % world_.keys.size()];
+    if (use.as == KeyUse::As::exclusive) return use.key;
+  }
+}
+
+Words Client::terms() const {
+  return {"--ttl", text_of(world_.options.ttl), "--margin", text_of(world_.options.margin)};
+}
+
+void Client::run_in_a_mode() {
+  const auto use = std::ranges::find_if(world_.keys, [this](const KeyUse& one) {
+    return one.as != KeyUse::As::exclusive && (chance(50) || one.key == world_.keys.back().key);
+  });
+  if (use == world_.keys.end()) return;
+  if (use->as == KeyUse::As::slots) return run("run --slots", {use->key}, "slots", up_to(3s));
+  if (chance(70)) return run("run --shared", {use->key}, "shared", up_to(3s));
+  run("run among readers", {use->key}, "exclusive", up_to(3s));
+}
+
+void Client::run_one_of_several_keys() {
+  Words keys{some_exclusive_key(), some_exclusive_key(), some_exclusive_key()};
+  run("run of several keys", keys, "exclusive", up_to(4s));
+}
+
+int Client::invoke(const std::string& what) {
+  const int op = world_.next_op++;
+  world_.history.add({.kind = "invoke",
+                      .t = now(),
+                      .ttl = nanos(world_.options.ttl),
+                      .op = op,
+                      .group = group_,
+                      .what = what});
+  ++done_[what];
+  return op;
+}
+
+std::optional<Outcome> Client::command(const Target& target, const Words& words, milliseconds limit) {
+  return run_command(world_.targets, target, words, environment_, limit);
+}
+
+void Client::finished(int op, const std::optional<Outcome>& outcome, bool alive) {
+  if (!outcome) {
+    world_.history.add({.kind = "late",
+                        .t = now(),
+                        .op = op,
+                        .say = "op " + std::to_string(op) + " had not ended after " + text_of(k_patience)});
+  }
+  world_.history.add({.kind = "return",
+                      .t = now(),
+                      .op = op,
+                      .code = outcome ? outcome->code : -SIGKILL,
+                      .alive = alive,
+                      .say = outcome ? test::last_line(outcome->err) : ""});
+}
+
+void Client::run(const std::string& kind, const Words& keys, const std::string& mode, milliseconds wait) {
+  const int op = invoke(kind);
+  const milliseconds hold = chance(60) ? up_to(60ms) : up_to(world_.options.hold);
+  const std::string habit = chance(70) ? "plain" : (chance(50) ? "stubborn" : "family");
+  Words words{"run"};
+  for (const auto& key : keys) words.insert(words.end(), {"--key", key});
+  const Words times = terms();
+  words.insert(words.end(), times.begin(), times.end());
+  if (wait > 0ms) words.insert(words.end(), {"--wait", text_of(wait)});
+  if (mode == "shared") words.emplace_back("--shared");
+  if (mode == "slots") words.insert(words.end(), {"--slots", std::to_string(k_slots)});
+  const std::string job = std::string(DBLOCK_CAMPAIGN_JOB);
+  words.insert(words.end(),
+               {"--", job, world_.history.path(), world_.options.directory, std::to_string(op), mode,
+                std::to_string(mode == "slots" ? k_slots : 1), std::to_string(hold.count()), habit});
+  const auto outcome = command({.op = op, .run = true, .sure_to_die = habit != "family"}, words, k_patience);
+  LifeFile life = LifeFile::to_watch(world_.options.directory, op);
+  const bool alive = !life.lock();
+  finished(op, outcome, alive);
+  if (alive) await_death(op);
+  if (const Nanos at = life.last_sign(); at > 0) {
+    world_.history.add({.kind = "alive", .t = at, .op = op});
+    world_.history.add({.kind = "dead", .t = now(), .op = op});
+  }
+  ::unlink((world_.options.directory + "/life-" + std::to_string(op)).c_str());
+}
+
+// Somebody is left who stops the job, or the kernel does.
+void Client::await_death(int op) {
+  LifeFile life = LifeFile::to_watch(world_.options.directory, op);
+  const auto limit = world_.options.ttl + world_.options.margin + 10s * test::slowness();
+  if (test::wait_until([&] { return life.lock(); }, limit)) return;
+  world_.history.add({.kind = "late",
+                      .t = now(),
+                      .op = op,
+                      .say = "the job of op " + std::to_string(op) + " outlived its run and its lease"});
+}
+
+// acquire, work, renew, release, as a script would; now and then it forgets to release.
+void Client::script() {
+  const std::string key = some_exclusive_key();
+  const int op = invoke("acquire");
+  const Nanos sent = now();
+  Words words{"acquire", "--key", key, "--json"};
+  const Words times = terms();
+  words.insert(words.end(), times.begin(), times.end());
+  if (chance(50)) words.insert(words.end(), {"--wait", text_of(up_to(3s))});
+  const auto outcome = command({.op = op}, words, k_patience);
+  finished(op, outcome, false);
+  if (!outcome || outcome->code != 0) return;
+  const Json lease = Json::parse(outcome->out);
+  work_under({op, key, lease.at("owner"), lease.at("token")}, sent + nanos(world_.options.ttl));
+}
+
+// What it holds is told by an instant at which it held it for sure, so that a client who is held up claims
+// nothing.
+void Client::work_under(const ScriptLease& lease, Nanos deadline) {
+  const Nanos begun = now();
+  if (begun >= deadline) return;
+  world_.history.add({.kind = "begin",
+                      .t = begun,
+                      .op = lease.op,
+                      .token = lease.token,
+                      .key = lease.key,
+                      .mode = "exclusive"});
+  const bool renews = chance(40);
+  const auto length = chance(50) ? up_to(60ms) : up_to(world_.options.hold);
+  const Nanos until = begun + nanos(length);
+  for (Nanos time = begun; time < until && time < deadline && !world_.over; time = now()) {
+    world_.history.add({.kind = "alive", .t = time, .op = lease.op});
+    write_fenced(world_.options.directory, world_.history, lease.op, lease.key, lease.token);
+    test::pause_for(100ms);
+  }
+  if (renews) use(lease, "renew");
+  if (chance(70)) use(lease, "release");
+  old_leases_.push_back(lease);
+}
+
+void Client::use(const ScriptLease& lease, const std::string& verb) {
+  const Nanos sent = now();
+  const auto outcome =
+      command({.op = lease.op}, {verb, "--key", lease.key, "--owner", lease.owner}, k_patience);
+  world_.history.add({.kind = "use",
+                      .t = now(),
+                      .from = sent,
+                      .ttl = nanos(world_.options.ttl),
+                      .op = lease.op,
+                      .code = outcome ? outcome->code : -SIGKILL,
+                      .token = lease.token,
+                      .key = lease.key,
+                      .verb = verb,
+                      .say = outcome ? test::last_line(outcome->err) : ""});
+  ++done_[verb];
+}
+
+void Client::use_old_lease() {
+  if (old_leases_.empty()) return;
+  if (old_leases_.size() > 8) old_leases_.erase(old_leases_.begin());
+  ++done_["with an old lease"];
+  use(old_leases_[random_() % old_leases_.size()], chance(60) ? "renew" : "release");
+}
+
+// Of whoever holds it now; he stops.
+void Client::revoke() {
+  const std::string key = some_exclusive_key();
+  const auto seen = command({}, {"inspect", "--key", key, "--json"}, k_patience);
+  if (!seen || seen->code != 0) return;
+  const Json locks = Json::parse(seen->out).at("locks");
+  if (locks.empty() || !locks.front().at("owner").is_string()) return;
+  const long long token = locks.front().at("token");
+  const Nanos sent = now();
+  const auto outcome =
+      command({}, {"release", "--key", key, "--force", "--token", std::to_string(token)}, k_patience);
+  world_.history.add({.kind = "revoke",
+                      .t = now(),
+                      .from = sent,
+                      .code = outcome ? outcome->code : -SIGKILL,
+                      .token = token,
+                      .key = key});
+  ++done_["revoke"];
+}
+
+void Client::look(const std::string& kind, const Words& words) {
+  const int op = invoke(kind);
+  finished(op, command({.op = op}, words, k_patience), false);
+}
+
+}  // namespace dblock::campaign

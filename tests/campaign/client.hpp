@@ -1,0 +1,76 @@
+// One of a campaign's clients: does what users do with locks, in an order drawn from its seed, and writes it
+// down.
+#pragma once
+
+#include <atomic>
+#include <map>
+
+#include "campaign/command.hpp"
+#include "campaign/history.hpp"
+#include "campaign/stage.hpp"
+
+namespace dblock::campaign {
+
+// A key, and how it is held.
+struct KeyUse {
+  std::string key;
+  enum class As { exclusive, shared_or_exclusive, slots } as = As::exclusive;
+};
+inline constexpr int k_slots = 2;
+[[nodiscard]] std::vector<KeyUse> keys_of(const Options& options);
+
+// What all clients share.
+struct World {
+  const Options& options;
+  const History& history;
+  Targets targets;
+  std::vector<KeyUse> keys;
+  std::string mark;  // in the environment of every process of the campaign
+  std::atomic<int> next_op = 1;
+  std::atomic<bool> over = false;
+};
+
+class Client {
+ public:
+  Client(World& world, int number, int group, std::string url);
+  void play();  // until the world says that it is over
+  [[nodiscard]] const std::map<std::string, int>& done() const { return done_; }
+
+ private:
+  struct ScriptLease {
+    int op = 0;
+    std::string key, owner;
+    long long token = 0;
+  };
+
+  void act();
+  void run(const std::string& kind, const Words& keys, const std::string& mode, milliseconds wait);
+  void run_one_of_several_keys();
+  void run_in_a_mode();
+  void script();
+  void work_under(const ScriptLease& lease, Nanos deadline);
+  void use(const ScriptLease& lease, const std::string& verb);
+  void use_old_lease();
+  void revoke();
+  void look(const std::string& kind, const Words& words);
+
+  [[nodiscard]] int invoke(const std::string& what);
+  [[nodiscard]] std::optional<Outcome> command(const Target& target, const Words& words, milliseconds limit);
+  void await_death(int op);
+  void finished(int op, const std::optional<Outcome>& outcome, bool alive);
+  [[nodiscard]] std::string some_exclusive_key();
+  [[nodiscard]] Words terms() const;
+  [[nodiscard]] bool chance(unsigned percent) { return random_() % 100 < percent; }
+  [[nodiscard]] milliseconds up_to(milliseconds most) {
+    return milliseconds(static_cast<long>(random_() % static_cast<unsigned long>(most.count() + 1)));
+  }
+
+  World& world_;
+  const int number_, group_;
+  Random random_;
+  const Words environment_;
+  std::vector<ScriptLease> old_leases_;
+  std::map<std::string, int> done_;
+};
+
+}  // namespace dblock::campaign

@@ -1,0 +1,275 @@
+#include "campaign/stage.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <stdexcept>
+
+#include "support/database.hpp"
+#include "support/local_file.hpp"
+#include "support/privilege.hpp"
+#include "support/proc_tree.hpp"
+#include "support/proxy.hpp"
+
+namespace dblock::campaign {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int k_proxies = 4;
+
+// Short ones more often than long ones.
+milliseconds some_time(Random& random, milliseconds least, milliseconds most) {
+  const double share = static_cast<double>(random() % 1000) / 1000;
+  return least + milliseconds(static_cast<int>(share * share * static_cast<double>((most - least).count())));
+}
+
+// The server's clock, moved by a file that libfaketime reads.
+class ServerClock {
+ public:
+  ServerClock(const Options& options, const std::string& directory) : file_(directory + "/clock") {
+    if (options.clock == "none") return;
+    if (const auto why = test::why_no_faketime(); !why.empty())
+      throw std::runtime_error("--clock " + options.clock + ": " + why);
+    // Back and forth between nothing and this, so that no two times read differ by more.
+    furthest_ = options.clock == "within" ? options.margin * 2 / 5 : options.margin * 3;
+    set(0ms);
+    // Inherited by mariadbd alone: what clients start gets an environment of its own.
+    ::setenv("LD_PRELOAD", test::faketime_library().c_str(), 1);
+    ::setenv("FAKETIME_TIMESTAMP_FILE", file_.c_str(), 1);
+    ::setenv("FAKETIME_CACHE_DURATION", "1", 1);
+    ::setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1", 1);
+  }
+  [[nodiscard]] bool can_step() const { return furthest_ > 0ms; }
+  void step(Random& random) const {
+    set(milliseconds(static_cast<long>(random() % 5) * furthest_.count() / 4));
+  }
+
+ private:
+  // At once for every reader: a half-written time would be another step.
+  void set(milliseconds offset) const {
+    char text[32];
+    std::snprintf(text, sizeof text, "%+.3f\n", static_cast<double>(offset.count()) / 1000);
+    std::ofstream(file_ + ".new") << text;
+    if (::rename((file_ + ".new").c_str(), file_.c_str()) != 0)
+      throw std::runtime_error("cannot set " + file_);
+  }
+  std::string file_;
+  milliseconds furthest_{0};
+};
+
+class ServerStage final : public Stage {
+ public:
+  ServerStage(const Options& options, const History& history)
+      : options_(options),
+        history_(history),
+        clock_(options, options.directory),
+        server_({"--innodb-flush-log-at-trx-commit=1"}),
+        database_(server_.address()) {
+    for (int i = 0; i < k_proxies; ++i) proxies_.push_back(std::make_unique<test::Proxy>(server_.address()));
+  }
+
+  [[nodiscard]] int groups() const override { return k_proxies; }
+  [[nodiscard]] std::string url(int group) const override {
+    return proxies_[static_cast<std::size_t>(group)]->url(database_.name());
+  }
+  [[nodiscard]] long long token(const std::string& key) override {
+    return database_.number("SELECT token FROM dblock_lock WHERE lock_key=" + test::sql_hex(key));
+  }
+  [[nodiscard]] long long holders(const std::string& key) override {
+    const std::string where = " WHERE lock_value IS NOT NULL AND lock_key=" + test::sql_hex(key);
+    return database_.number("SELECT (SELECT COUNT(*) FROM dblock_lock" + where +
+                            ")+(SELECT COUNT(*) FROM dblock_hold" + where + ")");
+  }
+
+  [[nodiscard]] std::optional<Trouble> trouble(Random& random) override {
+    static constexpr std::array k_wheel{
+        &ServerStage::kill_server,     &ServerStage::freeze_server,   &ServerStage::freeze_server,
+        &ServerStage::step_clock,      &ServerStage::step_clock,      &ServerStage::cut_connections,
+        &ServerStage::cut_connections, &ServerStage::refuse,          &ServerStage::slow_down,
+        &ServerStage::stall,           &ServerStage::stall,           &ServerStage::lose_replies,
+        &ServerStage::lose_replies,    &ServerStage::lose_statements, &ServerStage::late_then_silent};
+    static const std::map<std::string, Make> k_named{{"kill server", &ServerStage::kill_server},
+                                                     {"freeze server", &ServerStage::freeze_server},
+                                                     {"step clock", &ServerStage::step_clock},
+                                                     {"lose replies", &ServerStage::lose_replies},
+                                                     {"lose statements", &ServerStage::lose_statements},
+                                                     {"stall", &ServerStage::stall},
+                                                     {"late then silent", &ServerStage::late_then_silent}};
+    const auto named = k_named.find(options_.faults);
+    const auto length = some_time(random, options_.ttl / 6, options_.ttl * 3);
+    const int group = static_cast<int>(random() % k_proxies);
+    const auto make = k_wheel[random() % k_wheel.size()];
+    return (this->*(named != k_named.end() ? named->second : make))(random, group, length);
+  }
+
+ private:
+  using Make = std::optional<Trouble> (ServerStage::*)(Random&, int, milliseconds);
+
+  void dark(Nanos from, int group) const {
+    history_.add({.kind = "dark", .t = from, .until = now(), .group = group});
+  }
+  test::Proxy& proxy(int group) { return *proxies_[static_cast<std::size_t>(group)]; }
+
+  // Nothing while this proxy or the server has trouble already. `over` is told since when.
+  std::optional<Trouble> begin(const std::string& what, int where, milliseconds length,
+                               const std::function<void()>& act, std::function<void(Nanos)> over) {
+    if (!busy_.insert(where).second) return std::nullopt;
+    act();
+    return Trouble{what, length, [this, where, from = now(), over = std::move(over)] {
+                     over(from);
+                     busy_.erase(where);
+                   }};
+  }
+
+  std::optional<Trouble> kill_server(Random&, int, milliseconds length) {
+    return begin(
+        "kill server", k_server, length / 4, [&] { server_.stop_hard(); },
+        [this](Nanos from) {
+          dark(from, k_everyone);
+          server_.start();
+        });
+  }
+
+  std::optional<Trouble> freeze_server(Random&, int, milliseconds length) {
+    return begin(
+        "freeze server", k_server, length, [&] { server_.freeze(); },
+        [this](Nanos from) {
+          dark(from, k_everyone);
+          server_.thaw();
+        });
+  }
+
+  std::optional<Trouble> step_clock(Random& random, int, milliseconds) {
+    if (!clock_.can_step()) return std::nullopt;
+    clock_.step(random);
+    return Trouble{"step clock", 0ms, [] {}};
+  }
+
+  std::optional<Trouble> cut_connections(Random&, int group, milliseconds) {
+    return begin(
+        "cut connections", group, 0ms, [&] { proxy(group).cut_all(); }, [](Nanos) {});
+  }
+
+  std::optional<Trouble> refuse(Random&, int group, milliseconds length) {
+    return begin(
+        "refuse connections", group, length,
+        [&] {
+          proxy(group).refuse(true);
+          proxy(group).cut_all();
+        },
+        [this, group](Nanos) { proxy(group).refuse(false); });
+  }
+
+  std::optional<Trouble> slow_down(Random& random, int group, milliseconds length) {
+    const auto delay = some_time(random, 2ms, 200ms);
+    return begin(
+        "delays", group, length, [&] { proxy(group).delay(delay); },
+        [this, group](Nanos) { proxy(group).delay(0ms); });
+  }
+
+  std::optional<Trouble> stall(Random&, int group, milliseconds length) {
+    return begin(
+        "stall", group, length, [&] { proxy(group).stall(); },
+        [this, group](Nanos from) {
+          dark(from, group);
+          proxy(group).resume();
+        });
+  }
+
+  // Whatever is asked about the locks next is done by the server and its answer thrown away …
+  std::optional<Trouble> lose_replies(Random& random, int group, milliseconds length) {
+    return lose(random, group, length, test::Proxy::Cut::before_reply, "lost replies");
+  }
+  // … or never gets there.
+  std::optional<Trouble> lose_statements(Random& random, int group, milliseconds length) {
+    return lose(random, group, length, test::Proxy::Cut::before_statement, "lost statements");
+  }
+  std::optional<Trouble> lose(Random& random, int group, milliseconds length, test::Proxy::Cut how,
+                              const std::string& what) {
+    const int times = 1 + static_cast<int>(random() % 3);
+    const auto cut = [this, group, how](int count) {
+      proxy(group).cut(how, test::containing(k_changes_locks), count);
+    };
+    return begin(
+        what, group, length / 3, [&] { cut(times); }, [cut](Nanos) { cut(0); });
+  }
+
+  // Replies are under way for most of a TTL when the server falls silent: whoever counts his lease from the
+  // reply believes in it for too long.
+  std::optional<Trouble> late_then_silent(Random&, int group, milliseconds) {
+    if (busy_.contains(k_server) || !busy_.insert(group).second) return std::nullopt;
+    proxy(group).delay(options_.ttl * 4 / 5);
+    test::pause_for(options_.ttl / 4);
+    return begin(
+        "late replies, then silence", k_server, options_.ttl * 3, [&] { server_.freeze(); },
+        [this, group](Nanos from) {
+          dark(from, k_everyone);
+          proxy(group).delay(0ms);
+          server_.thaw();
+          busy_.erase(group);
+        });
+  }
+
+  static constexpr int k_server = -1;    // among the busy
+  static constexpr int k_everyone = -1;  // concerned by a dark
+  static constexpr const char* k_changes_locks = "UPDATE dblock_";
+  const Options& options_;
+  const History& history_;
+  ServerClock clock_;
+  test::Server server_;
+  test::ServerDatabase database_;
+  std::vector<std::unique_ptr<test::Proxy>> proxies_;
+  std::set<int> busy_;  // proxies that have trouble already, or the server
+};
+
+class LocalStage final : public Stage {
+ public:
+  LocalStage(const Options& options, const History& history) : options_(options), history_(history) {}
+  [[nodiscard]] int groups() const override { return 1; }
+  [[nodiscard]] std::string url(int) const override { return database_.url(); }
+  [[nodiscard]] long long token(const std::string& key) override {
+    return number("SELECT token FROM dblock_lock WHERE lock_key=CAST(" + test::sql_hex(key) + " AS TEXT)");
+  }
+  [[nodiscard]] long long holders(const std::string& key) override {
+    const std::string where =
+        " WHERE lock_value IS NOT NULL AND lock_key=CAST(" + test::sql_hex(key) + " AS TEXT)";
+    return number("SELECT (SELECT COUNT(*) FROM dblock_lock" + where + ")+(SELECT COUNT(*) FROM dblock_hold" +
+                  where + ")");
+  }
+  // Another writer that does not get to an end.
+  [[nodiscard]] std::optional<Trouble> trouble(Random& random) override {
+    if (writer_) return std::nullopt;
+    writer_ = std::make_unique<test::SqliteWriter>(file());
+    const Nanos from = now();
+    return Trouble{"stuck writer", some_time(random, options_.ttl / 6, options_.ttl * 2), [this, from] {
+                     history_.add({.kind = "dark", .t = from, .until = now()});
+                     writer_.reset();
+                   }};
+  }
+
+ private:
+  [[nodiscard]] std::string file() const { return database_.url().substr(std::string("sqlite:").size()); }
+  [[nodiscard]] long long number(const std::string& query) const {
+    const std::string text = test::sqlite_value(file(), query);
+    return text.empty() || text == "NULL" ? 0 : std::stoll(text);
+  }
+  const Options& options_;
+  const History& history_;
+  const test::Database database_;
+  std::unique_ptr<test::SqliteWriter> writer_;
+};
+
+}  // namespace
+
+std::unique_ptr<Stage> make_stage(const Options& options, const History& history) {
+  if (options.store == "mariadb") return std::make_unique<ServerStage>(options, history);
+  ::setenv("DBLOCK_TEST_STORE", "sqlite", 1);
+  return std::make_unique<LocalStage>(options, history);
+}
+
+}  // namespace dblock::campaign

@@ -1,0 +1,49 @@
+// Where a campaign plays: a store of locks, and what can befall it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "campaign/command.hpp"
+#include "campaign/history.hpp"
+
+namespace dblock::campaign {
+
+struct Options {
+  unsigned seed = 1;
+  milliseconds duration{30'000};
+  int clients = 16;
+  int keys = 8;
+  milliseconds ttl{3000};
+  milliseconds margin{2000};
+  milliseconds hold{2000};
+  std::string store = "mariadb";
+  std::string clock = "within";  // none, within, beyond the margin
+  std::string faults = "all";    // or one kind's name
+  std::string directory;
+};
+
+// A fault that is going on. `over` ends it.
+struct Trouble {
+  std::string what;
+  milliseconds length;
+  std::function<void()> over;
+};
+
+class Stage {
+ public:
+  virtual ~Stage() = default;
+  [[nodiscard]] virtual std::string url(int group) const = 0;
+  [[nodiscard]] virtual int groups() const = 0;
+  // Some trouble with the store or the way to it; none when all that is possible goes on already.
+  [[nodiscard]] virtual std::optional<Trouble> trouble(Random& random) = 0;
+  // Of a key's row: its token, and how many holders it has.
+  [[nodiscard]] virtual long long token(const std::string& key) = 0;
+  [[nodiscard]] virtual long long holders(const std::string& key) = 0;
+};
+
+[[nodiscard]] std::unique_ptr<Stage> make_stage(const Options& options, const History& history);
+
+}  // namespace dblock::campaign
