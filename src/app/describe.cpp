@@ -46,6 +46,12 @@ std::string describe_conflict(const LockStatus& status) {
     return format_age(then ? status.server_time.since_epoch - then->since_epoch : Micros{0});
   };
   const std::string until = format_age(status.grantable_at().since_epoch - status.server_time.since_epoch);
+  if (status.fenced) {
+    const std::string last =
+        status.owner.empty() ? " is free" : ": the lease of " + display_holder(status) + " has ended";
+    return lock + last +
+           ", but a transaction that is protected by dblock_assert_held() is still open on the server";
+  }
   if (writer_waits(status)) return lock + " is waited for by a writer, whom new readers let go first";
   if (status.owner.empty()) {
     const std::string host = status.last ? escape_untrusted(status.last->host) : "";

@@ -5,11 +5,33 @@
 
 #include "app/database.hpp"
 #include "app/use_cases.hpp"
+#include "base/log.hpp"
 #include "store/open.hpp"
 
 namespace dblock::app {
 
 using namespace std::chrono_literals;
+
+namespace {
+
+Result<void> look_for_routine(store::SchemaAdmin& schema, const std::string& database,
+                              MigrateReport& report) {
+  DBLOCK_TRY(const auto routine, schema.routine());
+  if (!routine) return {};
+  report.assert_held = routine->there;
+  if (!routine->refusal.empty()) {
+    log::warning(
+        "all tables are there, but not the procedure dblock_assert_held(), by which jobs guard "
+        "their own transactions: " +
+        routine->refusal +
+        ". To have it, run `dblock migrate` again as an account with CREATE ROUTINE on the database "
+        "\"" +
+        database + "\" (locks work without it)");
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<MigrateReport> migrate(const MigrateRequest& request) {
   DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
@@ -27,9 +49,12 @@ Result<MigrateReport> migrate(const MigrateRequest& request) {
   if (request.action == MigrateRequest::Action::apply) {
     DBLOCK_TRY(const auto applied, schema->apply());
     for (const store::Migration& migration : applied) report.states.push_back({migration, std::nullopt});
-    return report;
+  } else {
+    DBLOCK_TRY(report.states, schema->status());
   }
-  DBLOCK_TRY(report.states, schema->status());
+  const auto* server = std::get_if<store::MariadbSettings>(&settings);
+  if (server != nullptr && request.action != MigrateRequest::Action::dry_run)
+    DBLOCK_CHECK(look_for_routine(*schema, server->database, report));
   return report;
 }
 

@@ -72,6 +72,7 @@ struct MigrateReport {
   std::vector<store::MigrationState> states;  // status, dry_run: all; apply: those applied by this call
   std::vector<std::string> grants;            // print_grants
   unsigned schema_version = 0;                // the one this binary needs
+  std::optional<bool> assert_held;            // the procedure is there; status, apply: where there can be one
 };
 [[nodiscard]] Result<MigrateReport> migrate(const MigrateRequest& request);
 

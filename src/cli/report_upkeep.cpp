@@ -35,6 +35,8 @@ std::string migration_text(const store::MigrationState& state, app::MigrateReque
   if (state.applied_at) return {};
   std::string sql(state.migration.sql);
   while (sql.ends_with('\n') || sql.ends_with(';')) sql.pop_back();
+  // The statements inside of a procedure end in what would end it for the client.
+  if (sql.ends_with("END")) return "-- " + name + "\nDELIMITER //\n" + sql + "//\nDELIMITER ;\n";
   return "-- " + name + "\n" + sql + ";\n";
 }
 
@@ -51,6 +53,8 @@ std::string migrated_json(const app::MigrateReport& report, app::MigrateRequest:
     if (action == Action::dry_run && state.applied_at) continue;
     document["migrations"].push_back(json_migration(state));
   }
+  if (action != Action::dry_run)
+    document["assert_held"] = report.assert_held ? Json(*report.assert_held) : Json();
   return to_line(document);
 }
 
@@ -85,6 +89,9 @@ std::string report_migrated(const app::MigrateReport& report, const app::Migrate
     return text;
   }
   for (const auto& state : report.states) text += migration_text(state, request.action);
+  if (request.action == Action::status && report.assert_held)
+    text += *report.assert_held ? "callable: dblock_assert_held()\n"
+                                : "not there, or not for this account to call: dblock_assert_held()\n";
   if (!text.empty() || request.action == Action::status) return text;
   const auto version = "version " + std::to_string(report.schema_version);
   return request.action == Action::dry_run ? "-- nothing to do: the schema is at " + version + "\n"

@@ -174,6 +174,9 @@ struct LockStatus {
   std::vector<std::string> other_owners{};
   // A writer waits for the readers to go, and new readers are turned away until then.
   std::optional<ServerTime> intent_until{};
+  // Not held by its own times, but a transaction in which its last holder called dblock_assert_held() goes
+  // on. Only in the answer to a try.
+  bool fenced = false;
   // In the order of arrival; only where a listing knows.
   std::optional<std::vector<Waiter>> waiters{};
   // Our own; only from LeaseStore::look_in_line(), and only where it is known.

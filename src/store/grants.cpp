@@ -16,6 +16,7 @@ constexpr std::array k_table_grants{
     TableGrant{"dblock_migration", "SELECT"},
     TableGrant{"dblock_lock", "SELECT, INSERT, UPDATE, DELETE"},
     TableGrant{"dblock_hold", "SELECT, INSERT, UPDATE, DELETE"},
+    TableGrant{"dblock_fence", "SELECT, INSERT, UPDATE, DELETE"},
 };
 
 // The statements are meant to be pasted; a name that would need escaping, which depends on sql_mode, is
@@ -37,13 +38,17 @@ Result<std::vector<std::string>> grants_for(std::string_view user, std::string_v
     return fail(
         Errc::usage,
         "cannot print grants for names with quotes, backslashes or control characters; grant SELECT, "
-        "INSERT, UPDATE, DELETE on dblock_lock and dblock_hold and SELECT on dblock_migration by hand");
+        "INSERT, UPDATE, DELETE on dblock_lock, dblock_hold and dblock_fence, SELECT on dblock_migration and "
+        "EXECUTE on the procedure dblock_assert_held by hand");
   }
   std::vector<std::string> statements;
-  for (const auto& [table, privileges] : k_table_grants) {
-    statements.push_back("GRANT " + std::string(privileges) + " ON `" + std::string(database) + "`.`" +
-                         std::string(table) + "` TO '" + std::string(name) + "'@'" + std::string(host) + "'");
-  }
+  const auto grant = [&](std::string_view privileges, std::string_view what) {
+    statements.push_back("GRANT " + std::string(privileges) + " `" + std::string(database) + "`.`" +
+                         std::string(what) + "` TO '" + std::string(name) + "'@'" + std::string(host) + "'");
+  };
+  for (const auto& [table, privileges] : k_table_grants) grant(std::string(privileges) + " ON", table);
+  // Last, since it fails where the routine could not be installed.
+  grant("EXECUTE ON PROCEDURE", "dblock_assert_held");
   return statements;
 }
 

@@ -77,6 +77,16 @@ class LockTable {
   // The same for a key without a row; nullopt when there is one by now.
   [[nodiscard]] virtual Result<std::optional<lease::Token>> create(const lease::AcquireRequest& request,
                                                                    const std::string& attempt) = 0;
+  // Puts back what grant() needs beside the lock's row and somebody took away. No harm where it is there.
+  [[nodiscard]] virtual Result<void> mend(const lease::Key& /*key*/, const std::string& /*attempt*/) {
+    return {};
+  }
+  // Whether the attempt that failed so was kept waiting by a job's transaction that called
+  // dblock_assert_held(): the lock is as good as held.
+  [[nodiscard]] virtual Result<bool> kept_by_fence(const lease::Key& /*key*/, const Error& /*why*/,
+                                                   const std::string& /*attempt*/) {
+    return false;
+  }
   // nullopt, false: no row matched.
   [[nodiscard]] virtual Result<std::optional<Renewal>> renew(const lease::LeaseRef& ref, Rows rows,
                                                              lease::Actor actor, std::optional<Micros> ttl,

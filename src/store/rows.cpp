@@ -105,6 +105,14 @@ std::uint64_t unsigned_number(const Field& field) {
   return parsed<std::uint64_t>(field);
 }
 
+lease::State state_of(const lease::LockStatus& status) {
+  if (status.owner.empty())
+    return status.hold_until && *status.hold_until > status.server_time ? lease::State::cooldown
+                                                                        : lease::State::free;
+  if (!status.expires_at) return lease::State::unknown;  // only a hand-edited row
+  return *status.expires_at > status.server_time ? lease::State::held : lease::State::expired;
+}
+
 lease::LockStatus read_status(const Row& row) {
   lease::LockStatus status;
   status.key = row[c_key].value_or("");

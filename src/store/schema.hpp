@@ -23,6 +23,12 @@ struct MigrationState {
   std::optional<lease::ServerTime> applied_at;
 };
 
+// dblock_assert_held(), which jobs call in their own transactions. All else works without it.
+struct RoutineState {
+  bool there = false;   // or this account may not see it
+  std::string refusal;  // the database's words when it was to be installed
+};
+
 class SchemaAdmin {
  public:
   virtual ~SchemaAdmin() = default;
@@ -32,7 +38,10 @@ class SchemaAdmin {
   [[nodiscard]] virtual Result<std::vector<MigrationState>> status() = 0;
   // Applies what is missing, in order; safe when several hosts do so at once. Returns what this call applied.
   // Errc::schema when the database is newer, Errc::denied (with the privileges needed) when not allowed.
+  // A routine that the account may not create is not an error: routine() tells.
   [[nodiscard]] virtual Result<std::vector<Migration>> apply() = 0;
+  // nullopt where there are no transactions but dblock's own.
+  [[nodiscard]] virtual Result<std::optional<RoutineState>> routine() { return std::nullopt; }
 };
 
 // GRANT statements with the least privileges for running jobs, for `user` as USER or USER@HOST (default host

@@ -83,14 +83,6 @@ std::string after_prefix(std::string prefix) {
   return prefix;
 }
 
-lease::State state_of(const lease::LockStatus& status) {
-  if (status.owner.empty())
-    return status.hold_until && *status.hold_until > status.server_time ? lease::State::cooldown
-                                                                        : lease::State::free;
-  if (!status.expires_at) return lease::State::unknown;  // only a hand-edited row
-  return *status.expires_at > status.server_time ? lease::State::held : lease::State::expired;
-}
-
 TableLeaseStore::TableLeaseStore(std::unique_ptr<LockTable> table, Clock& clock)
     : table_(std::move(table)), clock_(clock) {}
 
@@ -105,12 +97,33 @@ Result<AcquireOutcome> TableLeaseStore::try_acquire(const lease::AcquireRequest&
   DBLOCK_CHECK(table_->ensure_open(attempt));
   // Any of the statements below may turn out to be the one that granted; the first send bounds them all.
   const BootTime sent_at = clock_.now();
-  if (!request.plain()) return take_together(*table_, request, sent_at, mark_, attempt);
+  auto outcome = request.plain() ? try_alone(request, sent_at, attempt)
+                                 : take_together(*table_, request, sent_at, mark_, attempt);
+  if (outcome) return outcome;
+  return fenced_or(request, std::move(outcome.error()), attempt);
+}
+
+Result<AcquireOutcome> TableLeaseStore::try_alone(const lease::AcquireRequest& request, BootTime sent_at,
+                                                  const std::string& attempt) {
   for (int round = 0; round < k_acquire_rounds; ++round) {
+    if (round > 0) DBLOCK_CHECK(table_->mend(request.key, attempt));
     DBLOCK_TRY(auto outcome, try_once(request, sent_at, attempt));
     if (outcome) return std::move(*outcome);
   }
   return not_settled(attempt, "it changed hands at every try");
+}
+
+Result<AcquireOutcome> TableLeaseStore::fenced_or(const lease::AcquireRequest& request, Error why,
+                                                  const std::string& attempt) {
+  for (const Key& key : keys_of(request.key, request.also)) {
+    DBLOCK_TRY(const bool kept, table_->kept_by_fence(key, why, attempt));
+    if (!kept) continue;
+    DBLOCK_TRY(auto seen, table_->look(key, attempt));
+    if (!seen) break;
+    seen->fenced = !in_the_way(*seen);
+    return Conflict{std::move(*seen)};
+  }
+  return std::unexpected(std::move(why));
 }
 
 Result<std::optional<AcquireOutcome>> TableLeaseStore::try_once(const lease::AcquireRequest& request,

@@ -40,7 +40,12 @@ class TableLeaseStore final : public lease::LeaseStore {
   void interrupt() noexcept override;
 
  private:
-  // One round of try_acquire(); nullopt when the row changed under it and another round is due.
+  [[nodiscard]] Result<lease::AcquireOutcome> try_alone(const lease::AcquireRequest& request,
+                                                        BootTime sent_at, const std::string& attempt);
+  // The answer to a try that failed: held, where it was kept waiting by what dblock_assert_held() protects.
+  [[nodiscard]] Result<lease::AcquireOutcome> fenced_or(const lease::AcquireRequest& request, Error why,
+                                                        const std::string& attempt);
+  // One round of try_alone(); nullopt when the row changed under it and another round is due.
   [[nodiscard]] Result<std::optional<lease::AcquireOutcome>> try_once(const lease::AcquireRequest& request,
                                                                       BootTime sent_at,
                                                                       const std::string& attempt);

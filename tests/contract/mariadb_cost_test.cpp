@@ -67,8 +67,10 @@ void fill(test::ServerDatabase& database, int rows, int nth) {
       is_held + ",CONCAT('owner-',seq),NULL)," + now + "," + now + ",IF(" + is_held + "," + now +
       "+INTERVAL 1 DAY,NULL),1000000+seq,1," + is_held + ",'run',60000000,1000000,IF(" + is_held + ",NULL," +
       now + "),'',0,'','','' FROM seq_1_to_" + std::to_string(rows));
+  database.sql("INSERT INTO dblock_fence (lock_key,slot,token) SELECT lock_key,0,token FROM dblock_lock");
   // Opening a table for the first time is a dozen of reads.
-  database.sql("ANALYZE TABLE dblock_lock,dblock_hold");
+  database.sql("ANALYZE TABLE dblock_lock,dblock_hold,dblock_fence");
+  database.sql("SELECT * FROM dblock_fence WHERE lock_key=''");
   database.sql("SELECT * FROM dblock_hold WHERE lock_key=''");
 }
 
@@ -81,10 +83,11 @@ void fill_slots(test::ServerDatabase& database, int rows, int nth) {
       "idle_since,holder_host,holder_pid,holder_user,holder_command,holder_note";
   database.sql("INSERT INTO dblock_hold (" + columns + ",slot,mode,slots) SELECT " + columns +
                ",1,'slot',2 FROM dblock_lock");
+  database.sql("INSERT INTO dblock_fence (lock_key,slot,token) SELECT lock_key,1,token FROM dblock_lock");
   database.sql(
       "UPDATE dblock_lock SET lock_value=NULL,expire_time=NULL,lock_count=0,mode='slot',slots=2,"
       "idle_since=update_time-INTERVAL 2 DAY,update_time=update_time-INTERVAL 2 DAY");
-  database.sql("ANALYZE TABLE dblock_lock,dblock_hold");
+  database.sql("ANALYZE TABLE dblock_lock,dblock_hold,dblock_fence");
 }
 
 }  // namespace

@@ -49,7 +49,9 @@ TEST_CASE("mariadb: a lost reply to a grant is indeterminate, and the row tells 
   MariadbUnderTest t;
   test::Proxy proxy(t.database().server());
   const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
-  proxy.cut(test::Proxy::Cut::before_reply, test::containing("INSERT INTO dblock_lock"));
+  const Lease first = grant(*store, "k", "first");
+  REQUIRE(store->release({first.key, first.owner, first.token}, Actor::holder, {}));
+  proxy.cut(test::Proxy::Cut::before_reply, test::containing("UPDATE dblock_lock"));
   const auto lost = store->try_acquire(request_for("k", "owner"));
   REQUIRE_FALSE(lost);
   CHECK(lost.error().code == Errc::indeterminate);
@@ -60,6 +62,25 @@ TEST_CASE("mariadb: a lost reply to a grant is indeterminate, and the row tells 
   const auto again = store->try_acquire(request_for("k", "owner"));
   REQUIRE(again);
   CHECK(std::get<Lease>(*again).needs_renewal_proof);
+}
+
+TEST_CASE("mariadb: a new key has got a free row, and no more, where the reply to making it is lost") {
+  MariadbUnderTest t;
+  test::Proxy proxy(t.database().server());
+  const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
+  proxy.cut(test::Proxy::Cut::before_reply,
+            test::containing(GENERATE("INSERT INTO dblock_lock", "INSERT INTO dblock_fence")));
+  const auto lost = store->try_acquire(request_for("k", "owner"));
+  REQUIRE_FALSE(lost);
+  CHECK(lost.error().code == Errc::indeterminate);
+  const auto seen = store->peek(*Key::parse("k"));
+  REQUIRE(seen);
+  REQUIRE(seen->has_value());
+  CHECK((*seen)->state == State::free);
+  const auto again = store->try_acquire(request_for("k", "owner"));
+  REQUIRE(again);
+  REQUIRE(std::holds_alternative<Lease>(*again));
+  CHECK_FALSE(std::get<Lease>(*again).needs_renewal_proof);
 }
 
 TEST_CASE(

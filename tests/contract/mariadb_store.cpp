@@ -67,6 +67,9 @@ void MariadbUnderTest::age(const std::string& key, Micros by, bool with_token) {
   if (with_token) set += ",token=token-(" + std::to_string(by.count()) + ")";
   database_.sql("UPDATE dblock_lock SET " + set + "," + shifted("intent_until", by) + where(key));
   database_.sql("UPDATE dblock_hold SET " + set + where(key));
+  if (with_token)
+    database_.sql("UPDATE dblock_fence SET token=token-LEAST(token," + std::to_string(by.count()) + ")" +
+                  where(key));
 }
 
 void MariadbUnderTest::age_hold(const std::string& key, std::uint32_t slot, Micros by) {

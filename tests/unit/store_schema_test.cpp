@@ -11,7 +11,8 @@ TEST_CASE("MariaDB's migrations count from 1 without holes and hold one statemen
     CAPTURE(migration.name);
     CHECK(migration.version == expected++);
     CHECK(migration.name.ends_with(".sql"));
-    CHECK(migration.sql.find(";\n") == std::string_view::npos);
+    const bool is_procedure = migration.sql.find("\nCREATE PROCEDURE ") != std::string_view::npos;
+    CHECK((migration.sql.find(";\n") == std::string_view::npos || is_procedure));
   }
   CHECK(mariadb::schema_version() == mariadb::migrations().back().version);
 }
@@ -23,6 +24,8 @@ TEST_CASE("grants are the least that running jobs needs") {
                        "GRANT SELECT ON `locks`.`dblock_migration` TO 'nightly'@'%'",
                        "GRANT SELECT, INSERT, UPDATE, DELETE ON `locks`.`dblock_lock` TO 'nightly'@'%'",
                        "GRANT SELECT, INSERT, UPDATE, DELETE ON `locks`.`dblock_hold` TO 'nightly'@'%'",
+                       "GRANT SELECT, INSERT, UPDATE, DELETE ON `locks`.`dblock_fence` TO 'nightly'@'%'",
+                       "GRANT EXECUTE ON PROCEDURE `locks`.`dblock_assert_held` TO 'nightly'@'%'",
                    });
   const auto with_host = grants_for("nightly@10.0.0.%", "locks");
   REQUIRE(with_host);

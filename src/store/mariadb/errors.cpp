@@ -15,6 +15,8 @@ namespace {
 constexpr unsigned k_no_such_database = 1049;
 constexpr unsigned k_wrong_variable_value = 1231;
 constexpr unsigned k_galera_not_ready = 1047;
+constexpr unsigned k_lock_wait_timed_out = 1205;
+constexpr unsigned k_lock_nowait = 3572;  // MySQL's word for NOWAIT; MariaDB says 1205
 constexpr unsigned k_first_client_error = 2000;
 constexpr unsigned k_last_client_error = 2999;
 constexpr unsigned k_first_connector_error = 5000;
@@ -25,8 +27,8 @@ constexpr std::array k_denied{1044U, 1045U, 1095U, 1130U, 1131U, 1132U, 1133U, 1
                               1862U, 2049U, 2054U, 2059U, 2061U, 3118U, 3955U, 4151U, k_plugin_not_allowed};
 constexpr std::array k_schema{1054U, 1136U, k_no_such_table, 1932U};
 // The server says in so many words that nothing was done and that it may be done later or elsewhere.
-constexpr std::array k_refused_for_now{1040U, 1114U, 1129U, 1152U, 1203U, 1205U, 1213U,
-                                       1020U, 1226U, 1290U, 1792U, 1836U, 3100U, 3101U};
+constexpr std::array k_refused_for_now{1040U, 1114U, 1129U, 1152U, 1203U, 1205U, 1213U,        1020U,
+                                       1226U, 1290U, 1792U, 1836U, 3100U, 3101U, k_lock_nowait};
 constexpr std::array k_crowded_out{1040U, 1203U, 1226U};
 constexpr std::array k_read_only{1290U, 1792U, 1836U};
 // The server refused the statement itself: a bug here or a table changed by hand. Nothing was done.
@@ -118,8 +120,12 @@ bool is_transient(unsigned native) {
   return native == 1213 || native == 1205 || native == 1020;
 }
 
+bool is_lock_wait(unsigned native) {
+  return native == k_lock_wait_timed_out || native == k_lock_nowait;
+}
+
 bool keeps_connection(unsigned native) {
-  return is_transient(native) || native == k_duplicate_key;
+  return is_transient(native) || is_lock_wait(native) || native == k_duplicate_key;
 }
 
 bool is_crowded_out(unsigned native) {

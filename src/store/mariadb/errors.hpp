@@ -31,6 +31,9 @@ inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERR
 // since it was read. On Galera 1213 is also the refusal at certification.
 [[nodiscard]] bool is_transient(unsigned native);
 
+// A row stayed locked for as long as the statement may wait, which may be not at all.
+[[nodiscard]] bool is_lock_wait(unsigned native);
+
 // The session is intact after this error: a statement was refused, nothing more.
 [[nodiscard]] bool keeps_connection(unsigned native);
 

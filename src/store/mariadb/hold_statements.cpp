@@ -68,21 +68,45 @@ std::string add_statement(const lease::Key& key) {
                                  {"holder_note", "''"}});
 }
 
-std::string put_statement(const lease::AcquireRequest& request, const lease::Key& key, lease::Token token) {
+std::string put_statement(const lease::AcquireRequest& request, const lease::Key& key, std::uint32_t slot,
+                          lease::Token token, const lease::Sharing& last) {
   const bool alone = request.sharing.mode == lease::Mode::exclusive;
   std::vector<Assignment> values = alone ? grant_values(request) : gate_values();
   std::ranges::move(sharing_values(request.sharing), std::back_inserter(values));
   values.push_back({"intent_until", "NULL"});
-  std::string sql = cat(taking_over(Rows::locks), token_is(token), ",version=version+1,", assigned(values));
-  if (const auto& once_per = request.promises.once_per) sql += "," + kept_until(*once_per);
-  return cat(sql, " WHERE ", key_is(key.bytes()));
+  std::string set = cat(taking_over(), "lease.", token_is(token), ",version=version+1,", assigned(values));
+  if (const auto& once_per = request.promises.once_per) set += "," + kept_until(*once_per);
+  const std::string where = cat(" WHERE lease.", key_is(key.bytes()));
+  if (!alone && request.sharing == last) return cat("UPDATE dblock_lock AS lease", set, where);
+  // Everybody of another kind has to be gone, so all their transactions have; the own row must be there.
+  return cat(
+      "UPDATE dblock_lock AS lease JOIN dblock_fence AS own ON own.lock_key=lease.lock_key AND "
+      "own.slot=0 JOIN dblock_fence AS fence ON fence.lock_key=lease.lock_key",
+      set, ",fence.token=IF(fence.slot=", std::to_string(slot), ",", std::to_string(token.value), ",0)",
+      where);
 }
 
 std::string put_hold_statement(const lease::AcquireRequest& request, const lease::Key& key,
                                std::uint32_t slot, lease::Token token) {
-  return cat(taking_over(Rows::holds), token_is(token), ",version=version+1,",
-             assigned(grant_values(request)), ",", assigned(sharing_values(request.sharing)), " WHERE ",
-             hold_is(key, slot));
+  return cat(
+      "UPDATE dblock_hold AS lease FORCE INDEX (PRIMARY) JOIN dblock_fence AS fence FORCE INDEX "
+      "(PRIMARY) ON fence.lock_key=lease.lock_key AND fence.slot=lease.slot",
+      taking_over(), "lease.", token_is(token), ",version=version+1,", assigned(grant_values(request)), ",",
+      assigned(sharing_values(request.sharing)), ",fence.", token_is(token), " WHERE lease.",
+      key_is(key.bytes()), " AND lease.slot=", std::to_string(slot));
+}
+
+std::string add_fence_statement(const lease::Key& key, std::uint32_t slot, lease::Token token) {
+  return cat("INSERT INTO dblock_fence (lock_key,slot,token) VALUES (", bytes_literal(key.bytes()), ",",
+             std::to_string(slot), ",", std::to_string(token.value), ")");
+}
+
+std::string put_fence_statement(const lease::Key& key, std::uint32_t slot, lease::Token token) {
+  return cat("UPDATE dblock_fence SET ", token_is(token), " WHERE ", hold_is(key, slot));
+}
+
+std::string try_fence_statement(const lease::Key& key) {
+  return cat("SELECT slot FROM dblock_fence WHERE ", key_is(key.bytes()), " FOR UPDATE NOWAIT");
 }
 
 std::string create_hold_statement(const lease::AcquireRequest& request, const lease::Key& key,

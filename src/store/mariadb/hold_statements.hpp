@@ -18,14 +18,22 @@ namespace dblock::store::mariadb {
 // A gate that is free and was never held. Error 1062: there is one.
 [[nodiscard]] std::string add_statement(const lease::Key& key);
 
-// The grant's part in the gate: all of it where the lease is exclusive.
+// The grant's part in the gate: all of it where the lease is exclusive. `last`: what the lock was granted as
+// before; with another kind, and with writers, all of the lock's fences are passed. 0 rows: one is missing.
 [[nodiscard]] std::string put_statement(const lease::AcquireRequest& request, const lease::Key& key,
-                                        lease::Token token);
-// The rest of a grant that is not: over a free row, or one past its margin, or into a new one.
+                                        std::uint32_t slot, lease::Token token, const lease::Sharing& last);
+// The rest of a grant that is not: over a free row, or one past its margin, and its fence (0 rows: it is
+// missing), or into a new one, which has none yet.
 [[nodiscard]] std::string put_hold_statement(const lease::AcquireRequest& request, const lease::Key& key,
                                              std::uint32_t slot, lease::Token token);
 [[nodiscard]] std::string create_hold_statement(const lease::AcquireRequest& request, const lease::Key& key,
                                                 std::uint32_t slot, lease::Token token);
+
+// A row of dblock_fence; error 1062: there is one.
+[[nodiscard]] std::string add_fence_statement(const lease::Key& key, std::uint32_t slot, lease::Token token);
+[[nodiscard]] std::string put_fence_statement(const lease::Key& key, std::uint32_t slot, lease::Token token);
+// An error at once where a transaction keeps a fence of this lock.
+[[nodiscard]] std::string try_fence_statement(const lease::Key& key);
 
 [[nodiscard]] std::string keep_readers_away_statement(const lease::Key& key, lease::ServerTime until);
 [[nodiscard]] std::string let_readers_in_statement(const lease::Key& key, lease::ServerTime until);

@@ -56,15 +56,11 @@ Result<std::optional<lease::Token>> MariadbLockTable::grant(const lease::Acquire
   return lease::Token{changed.insert_id};
 }
 
+// One statement could make a row that is held, but not its fence as well: so a free one comes first.
 Result<std::optional<lease::Token>> MariadbLockTable::create(const lease::AcquireRequest& request,
                                                              const std::string& attempt) {
-  auto created = change(create_statement(request), attempt);
-  if (created) {
-    turnstile_.settle();
-    return lease::Token{created->insert_id};
-  }
-  if (created.error().native == k_duplicate_key) return std::nullopt;
-  return std::unexpected(std::move(created.error()));
+  DBLOCK_CHECK(add(request.key, attempt));
+  return grant(request, attempt);
 }
 
 Result<void> MariadbLockTable::in_transaction(const std::string& attempt, const Body& body) {
@@ -82,25 +78,54 @@ Result<std::optional<Scene>> MariadbLockTable::survey(const lease::Key& key, boo
 }
 
 Result<void> MariadbLockTable::add(const lease::Key& key, const std::string& attempt) {
-  auto added = change(add_statement(key), attempt);
-  if (added || added.error().native == k_duplicate_key) return {};
-  return std::unexpected(std::move(added.error()));
+  DBLOCK_TRY(const bool added, insert_one(add_statement(key), attempt));
+  return added ? mend(key, attempt) : Result<void>{};
+}
+
+Result<void> MariadbLockTable::mend(const lease::Key& key, const std::string& attempt) {
+  DBLOCK_CHECK(insert_one(add_fence_statement(key, 0, {}), attempt));
+  return {};
+}
+
+Result<bool> MariadbLockTable::kept_by_fence(const lease::Key& key, const Error& why,
+                                             const std::string& attempt) {
+  if (!is_lock_wait(why.native)) return false;
+  DBLOCK_CHECK(connection_.ensure_open(attempt));
+  const auto free = connection_.read(try_fence_statement(key), attempt);
+  return !free && is_lock_wait(free.error().native);
 }
 
 Result<void> MariadbLockTable::put(const lease::AcquireRequest& request, const lease::Key& key,
                                    std::uint32_t slot, lease::Token token, const Scene& seen,
                                    const std::string& attempt) {
-  DBLOCK_TRY(bool done, change_one(put_statement(request, key, token), attempt));
+  const std::string gate = put_statement(request, key, slot, token, seen.gate.sharing);
+  DBLOCK_TRY(bool done, change_any(gate, attempt));
+  if (!done) {
+    DBLOCK_CHECK(mend(key, attempt));
+    DBLOCK_TRY(done, change_any(gate, attempt));
+  }
   if (done && slot > 0) {
-    const bool there = std::ranges::find(seen.holds, slot, &lease::LockStatus::slot) != seen.holds.end();
-    DBLOCK_TRY(done, change_one(there ? put_hold_statement(request, key, slot, token)
-                                      : create_hold_statement(request, key, slot, token),
-                                attempt));
+    DBLOCK_TRY(done, put_hold(request, key, slot, token, seen, attempt));
   }
   // They are locked; a server that does not keep to that must not be believed.
   if (!done) return fail(Errc::unreachable, attempt + ": its rows changed while they were locked; try again");
   turnstile_.settle();
   return {};
+}
+
+Result<bool> MariadbLockTable::put_hold(const lease::AcquireRequest& request, const lease::Key& key,
+                                        std::uint32_t slot, lease::Token token, const Scene& seen,
+                                        const std::string& attempt) {
+  const std::string over = put_hold_statement(request, key, slot, token);
+  if (std::ranges::find(seen.holds, slot, &lease::LockStatus::slot) != seen.holds.end()) {
+    DBLOCK_TRY(const bool done, change_any(over, attempt));
+    if (done) return true;
+    DBLOCK_CHECK(insert_one(add_fence_statement(key, slot, token), attempt));
+    return change_any(over, attempt);
+  }
+  DBLOCK_TRY(const bool fenced, insert_one(add_fence_statement(key, slot, token), attempt));
+  if (!fenced) DBLOCK_CHECK(change(put_fence_statement(key, slot, token), attempt));
+  return change_any(create_hold_statement(request, key, slot, token), attempt);
 }
 
 Result<bool> MariadbLockTable::abandon(const lease::LockStatus& lease, Rows rows,
@@ -178,6 +203,19 @@ Result<void> MariadbLockTable::leave_the_line(const std::string& attempt) {
 Result<Changed> MariadbLockTable::change(const std::string& sql, const std::string& attempt) {
   DBLOCK_CHECK(leave_the_line(attempt));
   return connection_.change(sql, attempt);
+}
+
+Result<bool> MariadbLockTable::change_any(const std::string& sql, const std::string& attempt) {
+  DBLOCK_TRY(const auto changed, change(sql, attempt));
+  return changed.rows > 0;
+}
+
+// False: somebody else's is there.
+Result<bool> MariadbLockTable::insert_one(const std::string& sql, const std::string& attempt) {
+  auto inserted = change(sql, attempt);
+  if (inserted) return true;
+  if (inserted.error().native == k_duplicate_key) return false;
+  return std::unexpected(std::move(inserted.error()));
 }
 
 Result<bool> MariadbLockTable::change_one(const std::string& sql, const std::string& attempt) {

@@ -28,6 +28,8 @@ class MariadbLockTable final : public LockTable {
   Result<std::optional<Scene>> survey(const lease::Key& key, bool to_change,
                                       const std::string& attempt) override;
   Result<void> add(const lease::Key& key, const std::string& attempt) override;
+  Result<void> mend(const lease::Key& key, const std::string& attempt) override;
+  Result<bool> kept_by_fence(const lease::Key& key, const Error& why, const std::string& attempt) override;
   Result<void> put(const lease::AcquireRequest& request, const lease::Key& key, std::uint32_t slot,
                    lease::Token token, const Scene& seen, const std::string& attempt) override;
   Result<bool> abandon(const lease::LockStatus& lease, Rows rows, const std::string& attempt) override;
@@ -66,6 +68,11 @@ class MariadbLockTable final : public LockTable {
   [[nodiscard]] Result<void> leave_the_line(const std::string& attempt);
   [[nodiscard]] Result<Changed> change(const std::string& sql, const std::string& attempt);
   [[nodiscard]] Result<bool> change_one(const std::string& sql, const std::string& attempt);
+  [[nodiscard]] Result<bool> change_any(const std::string& sql, const std::string& attempt);
+  [[nodiscard]] Result<bool> insert_one(const std::string& sql, const std::string& attempt);
+  [[nodiscard]] Result<bool> put_hold(const lease::AcquireRequest& request, const lease::Key& key,
+                                      std::uint32_t slot, lease::Token token, const Scene& seen,
+                                      const std::string& attempt);
   void add_waiters(lease::Listing& listing);
   [[nodiscard]] Result<bool> release_hold(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
                                           const std::string& attempt);

@@ -41,6 +41,8 @@ Result<std::uint64_t> forget_idle(Connection& connection, Rows rows, Micros forg
     for (const auto& row : found)
       batch.push_back({row[0].value_or(""), unsigned_number(row[1]), unsigned_number(row[2])});
     if (batch.empty()) return forgotten;
+    if (rows == Rows::locks)
+      DBLOCK_CHECK(connection.change(forget_fences_statement(batch, forget_after), attempt));
     DBLOCK_TRY(const auto changed, connection.change(forget_statement(rows, batch, forget_after), attempt));
     forgotten += changed.rows;
     // The last of them, or rows that something else keeps changing: the next reap sees to those.

@@ -14,8 +14,12 @@ namespace dblock::store::mariadb {
 namespace {
 
 // "Already there": another host ran the same migration a moment ago (or an earlier try died half-way).
-constexpr std::array k_already_done{k_table_exists, 1060U /* column */, 1061U /* index */,
-                                    1091U /* no such key */};
+constexpr std::array k_already_done{k_table_exists,  1060U /* column */,      1061U /* index */,
+                                    k_duplicate_key, 1091U /* no such key */, 1304U /* routine */};
+// Refusals that are about routines and say nothing of the account's other rights: binary logging wants more
+// than CREATE ROUTINE, SUPER is missing for the definer.
+constexpr std::array k_routine_refused{1227U, 1418U, 1419U};
+constexpr std::string_view k_routine = "dblock_assert_held";
 
 bool already_done(unsigned native) {
   return std::ranges::find(k_already_done, native) != k_already_done.end();
@@ -38,7 +42,7 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     const std::string attempt = "cannot migrate the schema";
     DBLOCK_TRY(auto states, read_state(attempt));
     if (std::ranges::all_of(states, [](const auto& state) { return state.applied_at.has_value(); }))
-      return {};
+      return catch_up_on_routine(attempt);
     DBLOCK_CHECK(take_turn(attempt));
     DBLOCK_TRY(states, read_state(attempt));
     std::vector<Migration> applied;
@@ -51,7 +55,57 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     return applied;
   }
 
+  Result<std::optional<RoutineState>> routine() override {
+    const Connection::Call call(connection_);
+    const std::string attempt = "cannot look for dblock's procedure";
+    DBLOCK_CHECK(connection_.ensure_open(attempt));
+    DBLOCK_TRY(const bool there, routine_is_there(attempt));
+    return RoutineState{there, there ? std::string() : refusal_};
+  }
+
  private:
+  static bool makes_routine(const Migration& migration) {
+    return migration.name.find(k_routine) != std::string_view::npos;
+  }
+
+  Result<bool> routine_is_there(const std::string& attempt) {
+    DBLOCK_TRY(const auto found, connection_.read("SELECT COUNT(*) FROM information_schema.ROUTINES WHERE "
+                                                  "ROUTINE_SCHEMA=DATABASE() AND ROUTINE_NAME='" +
+                                                      std::string(k_routine) + "'",
+                                                  attempt));
+    return !found.empty() && number(found.front().front()) > 0;
+  }
+
+  // The account that migrated was not allowed to create it, or a dump without routines lost it.
+  Result<std::vector<Migration>> catch_up_on_routine(const std::string& attempt) {
+    DBLOCK_TRY(const bool there, routine_is_there(attempt));
+    if (there) return {};
+    std::vector<Migration> applied;
+    for (const auto& migration : migrations()) {
+      if (!makes_routine(migration)) continue;
+      DBLOCK_TRY(const bool ran, run(migration, attempt + " (" + std::string(migration.name) + ")"));
+      if (ran) applied.push_back(migration);
+    }
+    return applied;
+  }
+
+  // False: it was done already, or is a routine that is not to be had.
+  Result<bool> run(const Migration& migration, const std::string& what) {
+    DBLOCK_CHECK(connection_.ensure_open(what));
+    auto ran = connection_.change(std::string(migration.sql), what);
+    if (ran) return true;
+    Error& error = ran.error();
+    const bool refused = error.code == Errc::denied ||
+                         std::ranges::find(k_routine_refused, error.native) != k_routine_refused.end();
+    if (makes_routine(migration) && refused) {
+      refusal_ = std::move(error.message);
+    } else if (!already_done(error.native)) {
+      return std::unexpected(explained(std::move(error)));
+    }
+    DBLOCK_CHECK(connection_.ensure_open(what));
+    return false;
+  }
+
   Result<std::vector<MigrationState>> read_state(const std::string& attempt) {
     DBLOCK_CHECK(connection_.ensure_open(attempt));
     std::map<unsigned, lease::ServerTime> applied;
@@ -90,30 +144,29 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
 
   Result<bool> apply_one(const Migration& migration, const std::string& attempt) {
     const std::string what = attempt + " (" + std::string(migration.name) + ")";
-    DBLOCK_CHECK(connection_.ensure_open(what));
-    if (auto ran = connection_.change(std::string(migration.sql), what); !ran) {
-      if (!already_done(ran.error().native)) return std::unexpected(explained(std::move(ran.error())));
-      DBLOCK_CHECK(connection_.ensure_open(what));
-    }
+    DBLOCK_CHECK(run(migration, what));
     auto recorded =
         connection_.change("INSERT INTO dblock_migration (version,name,applied_at) VALUES (" +
                                std::to_string(migration.version) + "," +
                                text_literal(migration.name, migration.name.size()) + ",UTC_TIMESTAMP(6))",
                            what);
-    if (recorded) return true;
+    if (recorded) return refusal_.empty() || !makes_routine(migration);
     if (recorded.error().native == k_duplicate_key) return false;  // another host was faster
     return std::unexpected(explained(std::move(recorded.error())));
   }
 
   Error explained(Error error) const {
     if (error.code == Errc::denied) {
-      error.message += "; migrating needs CREATE, ALTER, INDEX, SELECT and INSERT on the database \"" +
-                       connection_.settings().database + "\"";
+      error.message +=
+          "; migrating needs CREATE, ALTER, INDEX, SELECT and INSERT, and for dblock_assert_held() CREATE "
+          "ROUTINE, on the database \"" +
+          connection_.settings().database + "\"";
     }
     return error;
   }
 
   Connection connection_;
+  std::string refusal_;
 };
 
 }  // namespace

@@ -106,12 +106,11 @@ std::string insertion(Rows rows, const std::vector<Assignment>& values) {
 
 // Assignments run left to right on MySQL, and all at once under MariaDB's SIMULTANEOUS_ASSIGNMENT: what is
 // read comes before it is written, which means the same under both.
-std::string taking_over(Rows rows) {
-  return cat("UPDATE ", by_key(rows),
-             " SET last_acquired_at=IF(lock_value IS NULL,last_acquired_at,create_time),"
-             "last_released_at=IF(lock_value IS NULL,last_released_at,NULL),"
-             "last_outcome=IF(lock_value IS NULL,last_outcome,'abandoned'),"
-             "last_exit_code=IF(lock_value IS NULL,last_exit_code,NULL),");
+std::string taking_over() {
+  return " SET last_acquired_at=IF(lock_value IS NULL,last_acquired_at,create_time),"
+         "last_released_at=IF(lock_value IS NULL,last_released_at,NULL),"
+         "last_outcome=IF(lock_value IS NULL,last_outcome,'abandoned'),"
+         "last_exit_code=IF(lock_value IS NULL,last_exit_code,NULL),";
 }
 
 // The last_* columns come first: see above.

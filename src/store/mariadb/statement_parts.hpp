@@ -53,8 +53,8 @@ struct Assignment {
 [[nodiscard]] std::string assigned(const std::vector<Assignment>& values);
 // "INSERT INTO table (columns) VALUES (values)".
 [[nodiscard]] std::string insertion(Rows rows, const std::vector<Assignment>& values);
-// The start of taking a row over: what its last holder did not say itself. To be followed by assignments.
-[[nodiscard]] std::string taking_over(Rows rows);
+// " SET …," of taking a row over: what its last holder did not say itself. To be followed by assignments.
+[[nodiscard]] std::string taking_over();
 // Frees the row, up to the condition.
 [[nodiscard]] std::string freeing(Rows rows, std::string_view outcome, std::string_view released_at,
                                   std::string_view exit_code);

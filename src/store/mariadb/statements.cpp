@@ -1,7 +1,6 @@
 #include "store/mariadb/statements.hpp"
 
 #include <algorithm>
-#include <iterator>
 
 #include "store/lock_table.hpp"
 #include "store/mariadb/line_statements.hpp"
@@ -77,25 +76,26 @@ std::string setup_statement(bool server_is_mariadb, const SessionOptions& option
          "',COALESCE((SELECT MAX(version) FROM dblock_migration),0)))";
 }
 
+// The fence is joined by a key that is NULL while the lock is not free: a try that is refused must not even
+// touch the row that a job's transaction keeps locked.
 std::string grant_statement(const lease::AcquireRequest& request) {
-  std::string sql = cat(taking_over(Rows::locks), "token=LAST_INSERT_ID(GREATEST(token+1,", k_now_micros,
-                        ")),version=version+1,", assigned(grant_values(request)));
-  const auto& once_per = request.promises.once_per;
-  if (once_per) sql += "," + kept_until(*once_per);
+  const std::string token = cat("GREATEST(lease.token+1,", k_now_micros, ")");
   // Where others had it last, whether they are gone is not in this row.
-  sql += cat(" WHERE ", key_is(request.key.bytes()), " AND mode='exclusive' AND (lock_value IS NULL OR ",
-             k_past_margin, ") AND ", k_hold_is_over);
-  return once_per ? cat(sql, " AND ", not_done_within(*once_per)) : sql;
-}
-
-std::string create_statement(const lease::AcquireRequest& request) {
-  std::vector<Assignment> values{{"lock_key", bytes_literal(request.key.bytes())},
-                                 {"token", cat("LAST_INSERT_ID(", k_now_micros, ")")},
-                                 {"version", "1"}};
-  std::ranges::move(grant_values(request), std::back_inserter(values));
-  if (const auto& once_per = request.promises.once_per)
-    values.push_back({"keep_until", cat(k_now, "+", interval(once_per->period))});
-  return insertion(Rows::locks, values);
+  std::string is_free =
+      cat("mode='exclusive' AND (lock_value IS NULL OR ", k_past_margin, ") AND ", k_hold_is_over);
+  const auto& once_per = request.promises.once_per;
+  if (once_per) is_free += cat(" AND ", not_done_within(*once_per));
+  std::string sql =
+      cat("UPDATE dblock_lock AS lease JOIN dblock_fence AS fence ON fence.slot=0 AND "
+          "fence.lock_key=IF(",
+          is_free, ",lease.lock_key,NULL)", taking_over(), "lease.token=LAST_INSERT_ID(", token,
+          "),version=version+1,", assigned(grant_values(request)));
+  if (once_per) sql += "," + kept_until(*once_per);
+  // Which of two tables is written first is the server's to choose: where this grant is in the lease already,
+  // so is its token.
+  sql += cat(",fence.token=IF(lock_value=", bytes_literal(request.owner.text), " AND create_time=", k_now,
+             ",lease.token,", token, ")");
+  return cat(sql, " WHERE lease.", key_is(request.key.bytes()), " AND ", is_free);
 }
 
 std::string renew_statement(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
@@ -201,6 +201,13 @@ std::string count_idle_statement(Rows rows, Micros forget_after) {
 std::string select_idle_statement(Rows rows, Micros forget_after, std::size_t limit) {
   return cat("SELECT lock_key,", rows == Rows::holds ? "slot" : "0", ",version FROM ",
              idle_in(rows, forget_after), " ORDER BY idle_since LIMIT ", std::to_string(limit));
+}
+
+std::string forget_fences_statement(const std::vector<IdleRow>& batch, Micros forget_after) {
+  std::vector<std::string> keys;
+  for (const auto& row : batch) keys.push_back(bytes_literal(row.key));
+  return cat("DELETE FROM dblock_fence WHERE lock_key IN (", joined(keys, ","), ") AND token<",
+             micros_of(cat(k_now, "-", interval(std::max(forget_after, k_least_idle_time)))));
 }
 
 std::string forget_statement(Rows rows, const std::vector<IdleRow>& batch, Micros forget_after) {

@@ -27,11 +27,9 @@ enum class SchemaCheck { on, off };
 [[nodiscard]] std::string setup_statement(bool server_is_mariadb, const SessionOptions& options,
                                           SchemaCheck check, const lease::Key* line = nullptr);
 
-// 1 row: granted, the token is the statement's insert id. 0 rows: held, cooling down, done within the period,
-// or no such row.
+// Rows, that of the fence among them: granted, the token is the statement's insert id. 0 rows: held, cooling
+// down, done within the period, or without a row here or in dblock_fence.
 [[nodiscard]] std::string grant_statement(const lease::AcquireRequest& request);
-// The same for a key without a row. Error 1062: someone was faster.
-[[nodiscard]] std::string create_statement(const lease::AcquireRequest& request);
 
 // 1 row: renewed; without `ttl` the insert id is the stored TTL.
 [[nodiscard]] std::string renew_statement(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
@@ -63,6 +61,9 @@ struct IdleRow {
 [[nodiscard]] std::string count_idle_statement(Rows rows, Micros forget_after);
 [[nodiscard]] std::string select_idle_statement(Rows rows, Micros forget_after,
                                                 std::size_t limit);  // key, slot, version
+// What fences the locks of `batch`, as far as it is as old. To be run first: a lock without a fence gets one
+// when it is granted, but a fence without its lock would be found by nobody.
+[[nodiscard]] std::string forget_fences_statement(const std::vector<IdleRow>& batch, Micros forget_after);
 [[nodiscard]] std::string forget_statement(Rows rows, const std::vector<IdleRow>& batch, Micros forget_after);
 
 }  // namespace dblock::store::mariadb

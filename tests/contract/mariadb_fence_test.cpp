@@ -1,0 +1,443 @@
+// dblock_assert_held(): what it refuses, whom its transaction keeps out, and whom it must never keep waiting.
+// Lock waits are counted by the server, so those cases have one to themselves.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "contract/mariadb_store.hpp"
+#include "store/mariadb/migrations.hpp"
+
+namespace dblock::contract {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace lease;
+using test::Server;
+
+AcquireRequest asks(const std::string& name, const std::string& owner, Sharing sharing = {}) {
+  auto request = request_for(name, owner);
+  request.sharing = sharing;
+  return request;
+}
+
+constexpr Sharing k_alone{};
+constexpr Sharing k_reading{Mode::shared, 1};
+constexpr Sharing k_one_of_three{Mode::slot, 3};
+
+struct Fixture {
+  explicit Fixture(const test::ServerAddress& server = test::shared_server()) : under_test(server) {}
+
+  AcquireOutcome acquire(const AcquireRequest& request) {
+    auto outcome = store->try_acquire(request);
+    if (!outcome) FAIL(outcome.error().message);
+    return std::move(*outcome);
+  }
+  Lease grant(const AcquireRequest& request) {
+    auto outcome = acquire(request);
+    REQUIRE(std::holds_alternative<Lease>(outcome));
+    return std::get<Lease>(outcome);
+  }
+  LockStatus conflict(const AcquireRequest& request) {
+    auto outcome = acquire(request);
+    REQUIRE(std::holds_alternative<Conflict>(outcome));
+    return std::get<Conflict>(outcome).status;
+  }
+  bool renewed(const Lease& lease) {
+    const auto outcome = store->renew(ref_to(lease), Actor::holder, std::nullopt);
+    if (!outcome) FAIL(outcome.error().message);
+    return std::holds_alternative<Renewed>(*outcome);
+  }
+  void release(const Lease& lease) {
+    const auto outcome = store->release(ref_to(lease), Actor::holder, {});
+    if (!outcome) FAIL(outcome.error().message);
+    REQUIRE(std::holds_alternative<Released>(*outcome));
+  }
+  void expire(const std::string& key) { under_test.age(key, 2min, false); }
+
+  long long number(const std::string& sql) { return under_test.database().number(sql); }
+  std::string token_in(const std::string& table, const std::string& key, int slot = 0) {
+    return under_test.database().value("SELECT token FROM " + table + under_test.where(key) +
+                                       (table == "dblock_lock" ? "" : " AND slot=" + std::to_string(slot)));
+  }
+  long long lock_waits() {
+    return number(
+        "SELECT variable_value FROM information_schema.global_status WHERE "
+        "variable_name='Innodb_row_lock_waits'");
+  }
+
+  MariadbUnderTest under_test;
+  std::unique_ptr<LeaseStore> store = under_test.open();
+};
+
+// The job's own session, under an account that may call the procedure and nothing else.
+struct Job {
+  explicit Job(Fixture& t, const std::string& isolation = "REPEATABLE READ")
+      : session(t.under_test.database().server(), account(t), t.under_test.database().name()) {
+    session.sql("SET SESSION TRANSACTION ISOLATION LEVEL " + isolation);
+  }
+
+  static std::string account(Fixture& t) {
+    auto& database = t.under_test.database();
+    const std::string user = database.account("", "USAGE");
+    database.sql("GRANT EXECUTE ON PROCEDURE dblock_assert_held TO " + user);
+    return user;
+  }
+
+  // Empty: it was let pass; else the server's words.
+  std::string asserts(const std::string& key, const std::string& token) {
+    try {
+      session.sql("CALL dblock_assert_held(" + key + "," + token + ")");
+    } catch (const std::exception& refused) {
+      return refused.what();
+    }
+    return {};
+  }
+  std::string asserts(const Lease& lease) {
+    return asserts(test::sql_hex(lease.key.bytes()), std::to_string(lease.token.value));
+  }
+  void begin() { session.sql("START TRANSACTION"); }
+  void commit() { session.sql("COMMIT"); }
+
+  test::Connection session;
+};
+
+bool says(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+const char* const k_not_held = "is not held under this token";
+
+}  // namespace
+
+TEST_CASE("mariadb: lock and fence have the same token after every grant") {
+  Fixture t;
+  const auto same = [&] {
+    CHECK(t.token_in("dblock_fence", "k") == t.token_in("dblock_lock", "k"));
+    return t.token_in("dblock_lock", "k");
+  };
+  const auto first = t.grant(asks("k", "one"));
+  CHECK(same() == std::to_string(first.token.value));
+  t.release(first);
+  const auto second = t.grant(asks("k", "two"));
+  CHECK(same() == std::to_string(second.token.value));
+  t.expire("k");
+  const auto third = t.grant(asks("k", "three"));
+  CHECK(same() == std::to_string(third.token.value));
+  // The clock no longer helps: the next is one more than the last.
+  t.under_test.database().sql("UPDATE dblock_lock SET token=token+1000000000000");
+  t.expire("k");
+  const auto fourth = t.grant(asks("k", "three"));
+  CHECK(same() == std::to_string(fourth.token.value));
+  CHECK(fourth.token.value == third.token.value + 1'000'000'000'001);
+}
+
+TEST_CASE("mariadb: nobody waits for a protected transaction but who would take the lock over") {
+  const Server own;
+  Fixture t(own.address());
+  const auto* const isolation = GENERATE("READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ");
+  CAPTURE(isolation);
+  const auto lease = t.grant(asks("k", "holder"));
+  Job job(t, isolation);
+  job.begin();
+  REQUIRE(job.asserts(lease).empty());
+  const auto waits = t.lock_waits();
+  const auto status = t.conflict(asks("k", "other"));
+  CHECK_FALSE(status.fenced);
+  CHECK(status.owner == "holder");
+  CHECK(t.renewed(lease));
+  REQUIRE(t.store->look(asks("k", "other")));
+  // Nor does a refusal for good lock the lease: a snapshot that is older lets it pass once more.
+  REQUIRE(t.store->revoke(lease.key, lease.token));
+  CHECK(job.asserts(lease).empty() == (std::string_view(isolation) == "REPEATABLE READ"));
+  t.release(lease);
+  CHECK(t.lock_waits() == waits);
+
+  const auto kept_out = t.conflict(asks("k", "other"));
+  CHECK(kept_out.fenced);
+  CHECK(t.lock_waits() > waits);
+  job.commit();
+  CHECK(t.grant(asks("k", "other")).token > lease.token);
+}
+
+TEST_CASE("mariadb: a protected transaction holds a takeover off when its lease has long expired") {
+  Fixture t;
+  const auto* const isolation =
+      GENERATE("READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE");
+  CAPTURE(isolation);
+  const auto lease = t.grant(asks("k", "holder"));
+  Job job(t, isolation);
+  job.begin();
+  REQUIRE(job.asserts(lease).empty());
+  if (std::string_view(isolation) == "SERIALIZABLE") {
+    // There every read is a lock on what was read, so that even ageing the row has to wait.
+    CHECK_FALSE(t.under_test.open()->renew(ref_to(lease), Actor::holder, std::nullopt));
+    job.commit();
+    CHECK(t.renewed(lease));
+    return;
+  }
+  t.expire("k");
+  const auto kept_out = t.conflict(asks("k", "other"));
+  CHECK(kept_out.fenced);
+  CHECK(kept_out.owner == "holder");
+  CHECK(kept_out.state == State::expired);
+  job.commit();
+  const auto next = t.grant(asks("k", "other"));
+  CHECK(says(job.asserts(lease), "granted again since"));
+  CHECK(job.asserts(next).empty());
+}
+
+TEST_CASE("mariadb: whoever holds no lease any more, or never did, is refused with the reason") {
+  Fixture t;
+  const auto* const isolation =
+      GENERATE("READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE");
+  CAPTURE(isolation);
+  Job job(t, isolation);
+  const auto sharing = GENERATE(k_alone, k_reading, k_one_of_three);
+  const auto lease = t.grant(asks("k", "holder", sharing));
+  const std::string held = test::sql_hex("k");
+  const std::string token = std::to_string(lease.token.value);
+  CHECK(job.asserts(lease).empty());
+  CHECK(says(job.asserts(held, token + "+1"), k_not_held));
+  CHECK(says(job.asserts(held, token + "-1"), "granted again since"));
+  CHECK(says(job.asserts(held, "0"), k_not_held));
+  CHECK(says(job.asserts(test::sql_hex("K"), token), k_not_held));
+  CHECK(says(job.asserts(test::sql_hex("k "), token), k_not_held));
+  CHECK(says(job.asserts("NULL", token), "NULL"));
+  CHECK(says(job.asserts(held, "NULL"), "NULL"));
+  CHECK(job.asserts(held, "-1") != "");
+  CHECK(job.asserts(held, "'" + token + "x'") != "");
+  CHECK(job.asserts("REPEAT('k',256)", token) != "");
+  CHECK(job.asserts(held, "'" + token + "'").empty());
+
+  SECTION("expired") {
+    t.expire("k");
+    CHECK(says(job.asserts(lease), "its lease has expired"));
+  }
+  SECTION("revoked") {
+    REQUIRE(t.store->revoke(lease.key, lease.token));
+    CHECK(says(job.asserts(lease), "it was revoked"));
+  }
+  SECTION("released") {
+    t.release(lease);
+    CHECK(says(job.asserts(lease), "it was released"));
+  }
+  SECTION("reaped") {
+    t.expire("k");
+    REQUIRE(t.store->reap({false, 24h}));
+    CHECK(says(job.asserts(lease), "it was released"));
+  }
+  SECTION("taken over") {
+    t.expire("k");
+    const auto next = t.grant(asks("k", "next", sharing));
+    CHECK(says(job.asserts(lease), "granted again since"));
+    CHECK(job.asserts(next).empty());
+  }
+}
+
+TEST_CASE("mariadb: an old snapshot lets nobody pass whose lock was taken over") {
+  Fixture t;
+  const auto before = GENERATE(k_alone, k_reading, k_one_of_three);
+  const auto after = GENERATE(k_alone, k_reading, k_one_of_three, Sharing{Mode::slot, 2});
+  const auto lease = t.grant(asks("k", "frozen", before));
+  Job job(t);
+  job.session.sql("START TRANSACTION WITH CONSISTENT SNAPSHOT");
+  t.expire("k");
+  const auto next = t.grant(asks("k", "next", after));
+  CHECK(says(job.asserts(lease), k_not_held));
+  job.session.sql("ROLLBACK");
+  CHECK(job.asserts(next).empty());
+}
+
+TEST_CASE("mariadb: an old snapshot keeps nobody out whose lease has been renewed, or granted, since") {
+  Fixture t;
+  const auto sharing = GENERATE(k_alone, k_reading, k_one_of_three);
+  const std::string table = sharing == k_alone ? "dblock_lock" : "dblock_hold";
+  Job job(t);
+  const auto first = t.grant(asks("k", "holder", sharing));
+  t.under_test.database().sql("UPDATE " + table + " SET expire_time=expire_time-INTERVAL 1 HOUR");
+  job.session.sql("START TRANSACTION WITH CONSISTENT SNAPSHOT");
+  t.under_test.database().sql("UPDATE " + table + " SET expire_time=expire_time+INTERVAL 1 HOUR");
+  CHECK(job.asserts(first).empty());
+  job.commit();
+  job.session.sql("START TRANSACTION WITH CONSISTENT SNAPSHOT");
+  t.release(first);
+  const auto second = t.grant(asks("k", "holder-2", sharing));
+  CHECK(job.asserts(second).empty());
+  job.commit();
+}
+
+TEST_CASE("mariadb: a reader's or slot holder's transaction is in nobody's way but an exclusive holder's") {
+  const Server own;
+  Fixture t(own.address());
+  const auto sharing = GENERATE(k_reading, k_one_of_three);
+  const auto first = t.grant(asks("k", "first", sharing));
+  const auto second = t.grant(asks("k", "second", sharing));
+  Job job(t);
+  job.begin();
+  REQUIRE(job.asserts(first).empty());
+  const auto waits = t.lock_waits();
+  t.release(second);
+  const auto third = t.grant(asks("k", "third", sharing));
+  CHECK(t.renewed(first));
+  t.release(third);
+  t.release(first);
+  const auto other_place = t.grant(asks("j", "other key", sharing));
+  CHECK(t.lock_waits() == waits);
+  CHECK(t.conflict(asks("k", "writer")).fenced);
+  CHECK(t.conflict(asks("k", "by another number", {Mode::slot, 2})).fenced);
+  job.commit();
+  CHECK(t.grant(asks("k", "writer")).token > third.token);
+  CHECK(says(job.asserts(first), k_not_held));
+}
+
+TEST_CASE("mariadb: an exclusive holder's transaction keeps readers and slots out as well") {
+  Fixture t;
+  const auto sharing = GENERATE(k_reading, k_one_of_three);
+  const auto writer = t.grant(asks("k", "writer"));
+  Job job(t);
+  job.begin();
+  REQUIRE(job.asserts(writer).empty());
+  t.release(writer);
+  CHECK(t.conflict(asks("k", "reader", sharing)).fenced);
+  job.commit();
+  const auto reader = t.grant(asks("k", "reader", sharing));
+  CHECK(job.asserts(reader).empty());
+  CHECK(says(job.asserts(writer), k_not_held));
+}
+
+TEST_CASE("mariadb: of several keys each is fenced by itself, under the one token") {
+  Fixture t;
+  auto both = asks("a", "both");
+  both.also.push_back(*Key::parse("b"));
+  const auto lease = t.grant(both);
+  Job job(t);
+  const std::string token = std::to_string(lease.token.value);
+  CHECK(job.asserts(test::sql_hex("a"), token).empty());
+  job.begin();
+  CHECK(job.asserts(test::sql_hex("b"), token).empty());
+  CHECK(t.renewed(lease));
+  t.release(lease);
+  const auto first = t.grant(asks("a", "alone"));
+  CHECK(t.conflict(asks("b", "alone")).fenced);
+  t.release(first);
+  const auto kept_out = t.conflict(both);
+  CHECK(kept_out.fenced);
+  CHECK(kept_out.key == "b");
+  job.commit();
+  t.grant(both);
+  CHECK(says(job.asserts(test::sql_hex("b"), token), k_not_held));
+}
+
+TEST_CASE("mariadb: a fence that is missing is put back by the next grant") {
+  Fixture t;
+  const auto sharing = GENERATE(k_alone, k_reading, k_one_of_three);
+  const auto several = GENERATE(false, true);
+  CAPTURE(several);
+  auto request = asks("k", "first", sharing);
+  if (several) request.also.push_back(*Key::parse("l"));
+  Job job(t);
+  const auto first = t.grant(request);
+  const auto* const missing = GENERATE("", " WHERE slot=0", " WHERE slot>0");
+  t.under_test.database().sql(std::string("DELETE FROM dblock_fence") + missing);
+  const bool its_own =
+      missing[0] == '\0' || (sharing == k_alone) == std::string_view(missing).ends_with("=0");
+  CHECK(job.asserts(first).empty() != its_own);
+  t.release(first);
+  request.owner.text = "second";
+  const auto second = t.grant(request);
+  CHECK(second.token > first.token);
+  CHECK(job.asserts(second).empty());
+  CHECK(says(job.asserts(first), k_not_held));
+  t.release(second);
+  const auto third = t.grant(asks("k", "third"));
+  CHECK(job.asserts(third).empty());
+  CHECK(third.token > second.token);
+}
+
+TEST_CASE("mariadb: forgetting a lock forgets its fences, and the tokens go on growing") {
+  Fixture t;
+  const auto sharing = GENERATE(k_alone, k_reading);
+  const auto lease = t.grant(asks("k", "owner", sharing));
+  const auto kept = t.grant(asks("kept", "owner", sharing));
+  t.release(lease);
+  t.under_test.age("k", 1000h, true);
+  const auto reaped = t.store->reap({false, 48h});
+  REQUIRE(reaped);
+  CHECK(t.number("SELECT COUNT(*) FROM dblock_fence" + t.under_test.where("k")) == 0);
+  CHECK(t.number("SELECT COUNT(*) FROM dblock_fence" + t.under_test.where("kept")) > 0);
+  CHECK(Job(t).asserts(kept).empty());
+  const auto again = t.grant(asks("k", "owner-2"));
+  CHECK(again.token > lease.token);
+  CHECK(Job(t).asserts(again).empty());
+}
+
+TEST_CASE("mariadb: a fence is not forgotten while its token is young") {
+  Fixture t;
+  const auto lease = t.grant(asks("k", "owner"));
+  t.release(lease);
+  t.under_test.age("k", 1000h, false);
+  t.under_test.database().sql("UPDATE dblock_lock SET token=token-200000000000");
+  REQUIRE(t.store->reap({false, 48h}));
+  CHECK(t.token_in("dblock_fence", "k") == std::to_string(lease.token.value));
+}
+
+TEST_CASE("mariadb: migrating gives locks that are there their fences, held ones too") {
+  Fixture t;
+  const auto held = t.grant(asks("held", "owner"));
+  const auto read = t.grant(asks("read", "owner", k_reading));
+  const auto free = t.grant(asks("free", "owner"));
+  t.release(free);
+  auto& database = t.under_test.database();
+  database.sql("DROP PROCEDURE dblock_assert_held");
+  database.sql("DROP TABLE dblock_fence");
+  database.sql("DELETE FROM dblock_migration WHERE version>4");
+  const auto applied = t.under_test.admin()->apply();
+  if (!applied) FAIL(applied.error().message);
+  CHECK(applied->size() == 3);
+  CHECK(t.number("SELECT COUNT(*) FROM dblock_fence") == 4);
+  Job job(t);
+  CHECK(job.asserts(held).empty());
+  CHECK(job.asserts(read).empty());
+  CHECK(says(job.asserts(free), "it was released"));
+  const auto next = t.grant(asks("free", "next"));
+  CHECK(job.asserts(next).empty());
+  CHECK(t.renewed(held));
+  t.expire("held");
+  CHECK(job.asserts(t.grant(asks("held", "next"))).empty());
+  // Twice, or with what another host has done in the meantime, it does no harm.
+  database.sql("DELETE FROM dblock_fence WHERE lock_key='read'");
+  database.sql("DELETE FROM dblock_migration WHERE version>4");
+  REQUIRE(t.under_test.admin()->apply());
+  CHECK(job.asserts(read).empty());
+  CHECK(job.asserts(next).empty());
+}
+
+TEST_CASE("mariadb: who may not create the procedure migrates all the same, and another adds it later") {
+  MariadbUnderTest t(test::shared_server(), false);
+  auto& database = t.database();
+  const std::string user = database.account("", "SELECT,INSERT,UPDATE,DELETE,CREATE,ALTER,INDEX,DROP");
+  const auto admin = store::open_schema(settings_of(database.url(user)), {});
+  const auto applied = admin->apply();
+  if (!applied) FAIL(applied.error().message);
+  CHECK(applied->size() == store::mariadb::schema_version() - 1);
+  const auto routine = admin->routine();
+  REQUIRE(routine);
+  REQUIRE(routine->has_value());
+  CHECK_FALSE((*routine)->there);
+  CHECK(says((*routine)->refusal, "dblock_assert_held"));
+  CHECK(MariadbUnderTest::open_at(database.url(user))->try_acquire(request_for("k", "owner")));
+  REQUIRE(admin->apply());
+  CHECK_FALSE((*admin->routine())->there);
+
+  const auto installed = t.admin()->apply();
+  REQUIRE(installed);
+  CHECK(installed->size() == 1);
+  const auto now = t.admin()->routine();
+  REQUIRE(now);
+  CHECK((*now)->there);
+  CHECK((*now)->refusal.empty());
+  REQUIRE(t.admin()->apply());
+  CHECK(database.value("SELECT sql_mode FROM mysql.proc WHERE db=DATABASE()") ==
+        "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION");
+}
+
+}  // namespace dblock::contract
