@@ -49,7 +49,7 @@ std::vector<std::string> stale_keys(const InspectRequest& request, const lease::
 Result<InspectReport> inspect(const InspectRequest& request) {
   DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   SystemClock clock;
-  const auto store = store::open_store(settings, {}, clock);
+  const auto store = store::open_store(settings, {.reads_only = true}, clock);
   const bool judged = request.exit_code || request.max_age;
   DBLOCK_TRY(lease::Listing listing, store->list({request.keys, request.prefix, !request.all && !judged}));
   InspectReport report;

@@ -44,7 +44,8 @@ Result<MigrateReport> migrate(const MigrateRequest& request) {
     DBLOCK_TRY(report.grants, store::grants_for(request.grants_user, server->database));
     return report;
   }
-  const auto schema = store::open_schema(settings, {});
+  const bool reads_only = request.action != MigrateRequest::Action::apply;
+  const auto schema = store::open_schema(settings, {.reads_only = reads_only});
   report.schema_version = schema->version();
   if (request.action == MigrateRequest::Action::apply) {
     DBLOCK_TRY(const auto applied, schema->apply());

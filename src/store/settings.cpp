@@ -29,13 +29,6 @@ bool names_a_place(const PartialSettings& settings) {
   return !settings.hosts.empty() || settings.socket;
 }
 
-std::string display_host(const HostPort& host) {
-  const bool is_ipv6 = host.host.find(':') != std::string::npos;
-  std::string text = is_ipv6 ? "[" + host.host + "]" : host.host;
-  if (host.port != 0) text += ":" + std::to_string(host.port);
-  return text;
-}
-
 Result<OptionGroups> read_all_option_files(const SettingsSources& sources) {
   OptionGroups groups;
   if (sources.defaults_file) {
@@ -133,10 +126,17 @@ MariadbSettings completed(const PartialSettings& all) {
 
 }  // namespace
 
+std::string HostPort::display() const {
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  std::string text = is_ipv6 ? "[" + host + "]" : host;
+  if (port != 0) text += ":" + std::to_string(port);
+  return text;
+}
+
 std::string MariadbSettings::display() const {
   std::string text = "mysql://";
   if (!user.empty()) text += user + "@";
-  for (std::size_t i = 0; i < hosts.size(); ++i) text += (i > 0 ? "," : "") + display_host(hosts[i]);
+  for (std::size_t i = 0; i < hosts.size(); ++i) text += (i > 0 ? "," : "") + hosts[i].display();
   if (hosts.empty()) text += "localhost";
   text += "/" + database;
   if (!socket.empty()) text += " (socket " + socket + ")";

@@ -20,6 +20,8 @@ struct HostPort {
   std::string host;        // without brackets for IPv6
   std::uint16_t port = 0;  // 0: not given (3306)
   auto operator<=>(const HostPort&) const = default;
+
+  [[nodiscard]] std::string display() const;  // as in a URL
 };
 
 // What one source says; everything optional so that sources can be laid over each other field by field.

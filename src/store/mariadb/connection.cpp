@@ -27,6 +27,8 @@ constexpr int k_transaction_tries = 8;
 constexpr unsigned k_lock_wait_timed_out = 1205;
 constexpr auto k_shortest_pause = 2ms;
 constexpr int k_most_doublings = 4;
+// What was known to take writes a moment ago still does: sessions are opened to be written on.
+constexpr auto k_moment = 1s;
 
 int limit_of_tries(unsigned native, int after_deadlock) {
   return native == k_lock_wait_timed_out ? k_tries_after_lock_wait : after_deadlock;
@@ -45,6 +47,26 @@ void keep_alive(int socket) {
   set(IPPROTO_TCP, TCP_KEEPIDLE, 15);
   set(IPPROTO_TCP, TCP_KEEPINTVL, 5);
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+}
+
+ServerWords words_of(const HostPort& host, const ServerWords& said) {
+  return {said.native, host.display() + ": " + said.text};
+}
+
+// One sentence for all of them. What a person can do something about is said of those that did not answer.
+ServerWords all_words(const std::vector<ServerWords>& said) {
+  ServerWords all{said.back().native, ""};
+  bool wrong_hosts_only = true;
+  for (const auto& words : said) {
+    all.text += (all.text.empty() ? "" : "; ") + words.text;
+    if (is_wrong_host(words)) continue;
+    wrong_hosts_only = false;
+    all.native = words.native;
+  }
+  if (wrong_hosts_only && said.size() > 1)
+    all = {0, all.text +
+                  "; no host takes writes: is the primary missing in the list, or a switchover under way?"};
+  return all;
 }
 
 struct FreeResult {
@@ -80,6 +102,7 @@ Connection::Connection(MariadbSettings settings, const SessionOptions& options, 
       check_(check),
       session_(session),
       where_(settings_.display()),
+      hosts_(std::max<std::size_t>(1, settings_.hosts.size())),
       random_(std::random_device{}()) {}
 
 Connection::~Connection() {
@@ -90,56 +113,93 @@ Result<void> Connection::ensure_open(const std::string& attempt) {
   if (handle_ && hung_up()) close();
   if (transaction_ == Transaction::over)
     return fail(Errc::unreachable, attempt + " on " + where_ + ": its transaction was rolled back");
-  if (handle_) return {};
+  if (handle_ && !turned_read_only(attempt)) return {};
   if (const auto& library = client_library(); !library)
     return fail(library.error().code, attempt + " on " + where_ + ": " + library.error().message);
-  DBLOCK_TRY(auto handle, log_in_somewhere(attempt));
-  return adopt(std::move(handle), attempt);
+  if (!options_.reads_only) return open_somewhere(attempt, true);
+  // What a replica shows may be old: it is asked only where nobody else answers.
+  if (settings_.hosts.size() > 1 && open_somewhere(attempt, true)) return {};
+  return open_somewhere(attempt, false);
 }
 
-Result<Handle> Connection::log_in_somewhere(const std::string& attempt) {
-  const std::size_t count = settings_.hosts.size();
-  if (count == 0) {
-    auto handle = log_in(settings_, nullptr, options_.network_timeout);
-    if (handle) return std::move(*handle);
-    return std::unexpected(make_error(attempt, where_, handle.error(), Phase::connect));
-  }
-  ServerWords said;
-  for (std::size_t i = 0; i < count; ++i) {
-    const HostPort& host = settings_.hosts[(first_host_ + i) % count];
-    auto handle = log_in(settings_, &host, options_.network_timeout);
-    if (handle) return std::move(*handle);
+Result<void> Connection::open_somewhere(const std::string& attempt, bool to_write) {
+  std::vector<ServerWords> said;
+  for (const std::size_t host : hosts_.order()) {
+    const auto begun = std::chrono::steady_clock::now();
+    const auto opened = open_at(host, to_write);
+    if (opened) {
+      hosts_.worked(host);
+      return {};
+    }
+    close();
     if (interrupted()) return std::unexpected(interruption(attempt));
-    Error error = make_error(attempt, where_, handle.error(), Phase::connect);
-    // A host that answers and refuses is an answer; only silence makes the next host worth trying.
+    hosts_.failed(host, std::chrono::steady_clock::now() - begun);
+    // A host that answers and refuses is an answer; silence makes the next one worth trying, and so does a
+    // host that says that it is not the one to ask.
+    Error error = make_error(attempt, where_, opened.error(), Phase::connect);
     if (error.code != Errc::unreachable) return std::unexpected(std::move(error));
-    if (!said.text.empty()) said.text += "; ";
-    said.text += (count > 1 ? host.host + ": " : "") + handle.error().text;
-    said.native = handle.error().native;
+    said.push_back(settings_.hosts.size() > 1 ? words_of(settings_.hosts[host], opened.error())
+                                              : opened.error());
   }
-  return std::unexpected(make_error(attempt, where_, said, Phase::connect));
+  return std::unexpected(make_error(attempt, where_, all_words(said), Phase::connect));
 }
 
-Result<void> Connection::adopt(Handle handle, const std::string& attempt) {
-  handle_ = std::move(handle);
+Connection::Said Connection::open_at(std::size_t host, bool to_write) {
+  auto handle =
+      log_in(settings_, settings_.hosts.empty() ? nullptr : &settings_.hosts[host], options_.network_timeout);
+  if (!handle) return std::unexpected(std::move(handle.error()));
+  handle_ = std::move(*handle);
+  host_ = host;
   {
     const std::lock_guard lock(interrupt_mutex_);
     socket_ = api().mysql_get_socket(handle_.get());
   }
-  if (session_ == Session::bare) return {};
-  auto ready = set_up(attempt);
-  if (!ready) close();
-  return ready;
+  // From now on a lease may depend on it: a host that is down must not cost more of it than a lost reply
+  // does.
+  settings_.connect_timeout =
+      std::min<std::chrono::milliseconds>(settings_.connect_timeout, options_.network_timeout);
+  return session_ == Session::bare ? Said{} : set_up(to_write);
 }
 
-Result<void> Connection::set_up(const std::string& attempt) {
+Connection::Said Connection::set_up(bool to_write) {
+  SessionOptions options = options_;
+  options.reads_only = !to_write;
+  known_to_take_writes_at_ = std::chrono::steady_clock::now();
   line_refused_ = false;
   if (line_ && !interrupted()) {
-    if (send(setup_statement(is_mariadb(), options_, check_, &*line_))) return {};
+    if (send(setup_statement(is_mariadb(), options, check_, &*line_))) return {};
+    if (is_wrong_host(last_words())) return std::unexpected(last_words());
     // Perhaps the server is one that refuses named locks; if not, the next statement says what is wrong.
     line_refused_ = true;
   }
-  return run(setup_statement(is_mariadb(), options_, check_), attempt, Phase::connect);
+  const std::string sql = setup_statement(is_mariadb(), options, check_);
+  for (int tries = 1; !interrupted(); ++tries) {
+    if (send(sql)) return {};
+    const unsigned native = last_words().native;
+    if (!is_transient(native) || tries >= limit_of_tries(native, k_tries)) break;
+    pause_before_retry(tries);
+  }
+  return std::unexpected(last_words());
+}
+
+// One more statement for each call that comes a while after the session was set up. Where there is but one
+// host there is nowhere else to go, and nothing is asked.
+bool Connection::turned_read_only(const std::string& attempt) {
+  const bool asks = settings_.hosts.size() > 1 && session_ == Session::full && !options_.reads_only &&
+                    transaction_ == Transaction::none && !awaits_reply_;
+  const auto now = std::chrono::steady_clock::now();
+  if (!asks || now - known_to_take_writes_at_ < k_moment) return false;
+  const auto answer = read(takes_no_writes_statement(), attempt);
+  if (!answer) return !handle_;
+  known_to_take_writes_at_ = now;
+  if (answer->empty() || answer->front().front() != "1") return false;
+  hosts_.failed(host_, {});
+  close();
+  return true;
+}
+
+ServerWords Connection::last_words() const {
+  return plain_words({api().mysql_errno(handle_.get()), api().mysql_error(handle_.get())});
 }
 
 bool Connection::is_mariadb() const {
@@ -249,6 +309,7 @@ void Connection::roll_back() noexcept {
 }
 
 bool Connection::send(const std::string& sql) {
+  sent_at_ = std::chrono::steady_clock::now();
   return api().mysql_real_query(handle_.get(), sql.data(), sql.size()) == 0;
 }
 
@@ -259,9 +320,13 @@ void Connection::pause_before_retry(int tries) {
 }
 
 Error Connection::failure(const std::string& attempt, Phase phase) {
-  const ServerWords words{api().mysql_errno(handle_.get()), api().mysql_error(handle_.get())};
-  if (is_read_only(words.native) && !settings_.hosts.empty())
-    first_host_ = (first_host_ + 1) % settings_.hosts.size();
+  const ServerWords words = last_words();
+  if (is_wrong_host(words)) {
+    hosts_.failed(host_, {});
+  } else if (!keeps_connection(words.native) && !interrupted()) {
+    const auto took = std::chrono::steady_clock::now() - sent_at_;
+    if (is_client_side(words.native)) hosts_.failed(host_, took);
+  }
   if (!keeps_connection(words.native)) close();
   // Before COMMIT is sent, nothing that the session did outlives it.
   const bool undone = transaction_ != Transaction::none && phase != Phase::commit;

@@ -8,7 +8,9 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <expected>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -18,6 +20,7 @@
 
 #include "base/error.hpp"
 #include "store/mariadb/errors.hpp"
+#include "store/mariadb/host_order.hpp"
 #include "store/mariadb/login.hpp"
 #include "store/mariadb/statements.hpp"
 #include "store/open.hpp"
@@ -53,8 +56,10 @@ class Connection {
     Connection& connection_;
   };
 
-  // Opens the session unless it is open and the server has not hung up in the meantime. `attempt` says what
-  // the caller is about: "cannot renew lock "k"".
+  // Opens the session unless it is open and the server has not hung up in the meantime: on the first host
+  // that answers and takes writes. With several hosts an open session whose server has turned read-only is
+  // left for another; an account that may write all the same would not notice. `attempt` says what the caller
+  // is about: "cannot renew lock "k"".
   [[nodiscard]] Result<void> ensure_open(const std::string& attempt);
 
   // A statement that changes rows. REQUIRES: ensure_open() succeeded in this call.
@@ -72,6 +77,8 @@ class Connection {
   // Opening a session takes the turn in this line along (line_statements.hpp), from now on. A session that
   // was opened without is closed.
   void set_line(std::optional<lease::Key> line);
+  // Asks the hosts in the other's order: what is read there is not older than what it sees.
+  void follow(const Connection& other) { hosts_ = other.hosts_; }
   void forget_line() noexcept { line_.reset(); }
   [[nodiscard]] bool has_turn() const;
   // The server would not have it: no GET_LOCK here.
@@ -97,9 +104,12 @@ class Connection {
   [[nodiscard]] const MariadbSettings& settings() const { return settings_; }
 
  private:
-  [[nodiscard]] Result<Handle> log_in_somewhere(const std::string& attempt);
-  [[nodiscard]] Result<void> adopt(Handle handle, const std::string& attempt);
-  [[nodiscard]] Result<void> set_up(const std::string& attempt);
+  using Said = std::expected<void, ServerWords>;
+  [[nodiscard]] Result<void> open_somewhere(const std::string& attempt, bool to_write);
+  [[nodiscard]] Said open_at(std::size_t host, bool to_write);
+  [[nodiscard]] Said set_up(bool to_write);
+  [[nodiscard]] bool turned_read_only(const std::string& attempt);
+  [[nodiscard]] ServerWords last_words() const;
   [[nodiscard]] Result<void> try_transaction(const std::string& attempt,
                                              const std::function<Result<void>()>& body);
   [[nodiscard]] Result<void> commit(const std::string& attempt);
@@ -112,13 +122,16 @@ class Connection {
   [[nodiscard]] Error failure(const std::string& attempt, Phase phase);
   void pause_before_retry(int tries);
 
-  const MariadbSettings settings_;
+  MariadbSettings settings_;
   const SessionOptions options_;
   const SchemaCheck check_;
   const Session session_;
   const std::string where_;
   Handle handle_;
-  std::size_t first_host_ = 0;  // moves on when a host turns out to be read-only
+  HostOrder hosts_;
+  std::size_t host_ = 0;                             // of the session
+  std::chrono::steady_clock::time_point sent_at_{};  // the last statement
+  std::chrono::steady_clock::time_point known_to_take_writes_at_{};
   std::minstd_rand random_;
 
   std::optional<lease::Key> line_;

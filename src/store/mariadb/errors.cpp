@@ -17,6 +17,7 @@ constexpr unsigned k_wrong_variable_value = 1231;
 constexpr unsigned k_galera_not_ready = 1047;
 constexpr unsigned k_lock_wait_timed_out = 1205;
 constexpr unsigned k_lock_nowait = 3572;  // MySQL's word for NOWAIT; MariaDB says 1205
+constexpr std::string_view k_not_ready = "not yet prepared";
 constexpr unsigned k_first_client_error = 2000;
 constexpr unsigned k_last_client_error = 2999;
 constexpr unsigned k_first_connector_error = 5000;
@@ -40,11 +41,6 @@ bool among(std::span<const unsigned> numbers, unsigned native) {
   return std::ranges::find(numbers, native) != numbers.end();
 }
 
-bool is_client_side(unsigned native) {
-  return (native >= k_first_client_error && native <= k_last_client_error) ||
-         native >= k_first_connector_error;
-}
-
 // The set-up statement smuggles the version of the tables out in the value that sql_mode refuses.
 std::optional<unsigned> found_schema_version(const ServerWords& words) {
   if (words.native != k_wrong_variable_value) return std::nullopt;
@@ -64,8 +60,7 @@ Errc classify(const ServerWords& words, Phase phase) {
   if (native == k_no_such_database) return Errc::config;
   if (among(k_schema, native) || found_schema_version(words)) return Errc::schema;
   if (among(k_refused_for_now, native)) return Errc::unreachable;
-  if (native == k_galera_not_ready && words.text.find("not yet prepared") != std::string::npos)
-    return Errc::unreachable;
+  if (is_wrong_host(words)) return Errc::unreachable;
   if (among(k_statement_refused, native)) return Errc::internal;
   const bool changes = phase == Phase::write || phase == Phase::commit;
   return changes ? Errc::indeterminate : Errc::unreachable;
@@ -82,7 +77,7 @@ std::string schema_sentence(unsigned found) {
 }
 
 std::string_view advice(Errc code, unsigned native) {
-  if (is_read_only(native)) return "; the server is read-only, is this a replica?";
+  if (among(k_read_only, native)) return "; the server is read-only, is this a replica?";
   if (native == k_plugin_not_allowed) {
     return "the server asks for a way to log in that would expose the password on this connection; use "
            "tls=require, tls=verify-full or the Unix socket";
@@ -132,8 +127,20 @@ bool is_crowded_out(unsigned native) {
   return among(k_crowded_out, native);
 }
 
-bool is_read_only(unsigned native) {
+bool is_wrong_host(unsigned native, std::string_view text) {
+  if (native == k_galera_not_ready) return text.find(k_not_ready) != std::string_view::npos;
   return among(k_read_only, native);
+}
+
+bool is_client_side(unsigned native) {
+  return (native >= k_first_client_error && native <= k_last_client_error) ||
+         native >= k_first_connector_error;
+}
+
+ServerWords plain_words(ServerWords words) {
+  if (words.native != k_wrong_variable_value || words.text.find(k_read_only_mark) == std::string::npos)
+    return words;
+  return {k_read_only.front(), "read_only is set"};
 }
 
 Error make_error(std::string_view attempt, std::string_view where, const ServerWords& words, Phase phase) {
@@ -144,8 +151,8 @@ Error make_error(std::string_view attempt, std::string_view where, const ServerW
   } else if (words.native == k_plugin_not_allowed) {
     message += advice(code, words.native);  // the library has no words for this one
   } else {
-    message += (is_client_side(words.native) ? without_errno(words.text) : words.text) + " (error " +
-               std::to_string(words.native) + ")";
+    message += is_client_side(words.native) ? without_errno(words.text) : words.text;
+    if (words.native != 0) message += " (error " + std::to_string(words.native) + ")";
     message += advice(code, words.native);
   }
   return Error{code, std::move(message), words.native};

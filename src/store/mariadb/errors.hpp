@@ -40,8 +40,17 @@ inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERR
 // The server, or the account's share of it, has no connection left.
 [[nodiscard]] bool is_crowded_out(unsigned native);
 
-// Another host of the list may do better: this server takes no writes.
-[[nodiscard]] bool is_read_only(unsigned native);
+// Another host of the list may do better: this server takes no writes. Nothing was done.
+[[nodiscard]] bool is_wrong_host(unsigned native, std::string_view text);
+[[nodiscard]] inline bool is_wrong_host(const ServerWords& words) {
+  return is_wrong_host(words.native, words.text);
+}
+
+// The connection itself failed, and not what was asked over it.
+[[nodiscard]] bool is_client_side(unsigned native);
+
+// What the server meant, where the set-up statement made it say it in a roundabout way.
+[[nodiscard]] ServerWords plain_words(ServerWords words);
 
 // "cannot acquire lock "k" on mysql://host/db: <words>; <what to do>". `where` holds no password.
 [[nodiscard]] Error make_error(std::string_view attempt, std::string_view where, const ServerWords& words,

@@ -71,6 +71,7 @@ Result<void> MariadbLockTable::in_transaction(const std::string& attempt, const 
 Result<std::optional<Scene>> MariadbLockTable::survey(const lease::Key& key, bool to_change,
                                                       const std::string& attempt) {
   if (!connection_.awaits_reply()) return survey_with(connection_, key, to_change, attempt);
+  looks_.follow(connection_);
   DBLOCK_CHECK(looks_.ensure_open(attempt));
   auto seen = survey_with(looks_, key, false, attempt);
   looks_.close();
@@ -202,6 +203,10 @@ Result<void> MariadbLockTable::leave_the_line(const std::string& attempt) {
 
 Result<Changed> MariadbLockTable::change(const std::string& sql, const std::string& attempt) {
   DBLOCK_CHECK(leave_the_line(attempt));
+  auto changed = connection_.change(sql, attempt);
+  if (changed || !is_wrong_host(changed.error().native, changed.error().message)) return changed;
+  // Not done, and known to be: the server has just turned read-only.
+  if (!connection_.ensure_open(attempt)) return changed;
   return connection_.change(sql, attempt);
 }
 
@@ -248,6 +253,7 @@ Result<std::optional<lease::LockStatus>> MariadbLockTable::look(const lease::Key
 Result<std::optional<lease::LockStatus>> MariadbLockTable::look_from_the_line(const lease::Key& key,
                                                                               Detail detail,
                                                                               const std::string& attempt) {
+  looks_.follow(connection_);
   DBLOCK_CHECK(looks_.ensure_open(attempt));
   auto seen = look_by(looks_, key, detail, attempt);
   looks_.close();

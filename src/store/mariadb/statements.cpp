@@ -18,6 +18,17 @@ using namespace std::chrono_literals;
 constexpr std::chrono::seconds k_least_lock_wait = 1s;
 constexpr std::chrono::seconds k_most_lock_wait = 2s;
 
+// Whatever the account may do: who has READ ONLY ADMIN or SUPER would write on a replica, and both sides of a
+// switchover would grant. read_only is a number on some servers and a word on others.
+constexpr std::string_view k_takes_no_writes =
+    "(@@innodb_read_only OR CONCAT(@@global.read_only) NOT IN ('0','OFF'))";
+
+// Like the schema check, it costs no statement of its own.
+std::string only_where_writable(const SessionOptions& options, const std::string& mode) {
+  if (options.reads_only) return mode;
+  return cat("IF(", k_takes_no_writes, ",", quoted(k_read_only_mark), ",", mode, ")");
+}
+
 // True while no success of this key is dated within the period (promises.hpp).
 std::string not_done_within(const lease::OncePer& once_per) {
   return cat("(success_acquired_at IS NULL OR success_acquired_at<=", k_now, "-",
@@ -67,13 +78,18 @@ std::string setup_statement(bool server_is_mariadb, const SessionOptions& option
   sql +=
       "," + isolation + "=IF(@@log_bin AND @@binlog_format='STATEMENT',@@" + isolation + ",'READ-COMMITTED')";
   const std::string mode = session_mode(line);
-  if (check == SchemaCheck::off) return sql + ",sql_mode=" + mode;
+  if (check == SchemaCheck::off) return sql + ",sql_mode=" + only_where_writable(options, mode);
   // The schema check costs no statement of its own: a version that does not fit becomes a mode that is
   // refused.
-  return sql +
-         ",sql_mode=IF((SELECT MAX(version) FROM dblock_migration)=" + std::to_string(schema_version()) +
-         "," + mode + ",CONCAT('" + std::string(k_schema_mark) +
-         "',COALESCE((SELECT MAX(version) FROM dblock_migration),0)))";
+  const std::string checked =
+      "IF((SELECT MAX(version) FROM dblock_migration)=" + std::to_string(schema_version()) + "," + mode +
+      ",CONCAT('" + std::string(k_schema_mark) +
+      "',COALESCE((SELECT MAX(version) FROM dblock_migration),0)))";
+  return sql + ",sql_mode=" + only_where_writable(options, checked);
+}
+
+std::string takes_no_writes_statement() {
+  return cat("SELECT ", k_takes_no_writes);
 }
 
 // The fence is joined by a key that is NULL while the lock is not free: a try that is refused must not even

@@ -20,12 +20,19 @@ namespace dblock::store::mariadb {
 // Precedes the tables' version in the set-up statement's refusal.
 inline constexpr std::string_view k_schema_mark = "dblock_schema_";
 
+// Takes its place where the server is read-only.
+inline constexpr std::string_view k_read_only_mark = "dblock_read_only";
+
 enum class SchemaCheck { on, off };
 
-// The one statement that makes a session ours; fails with 1146 or 1231 where the schema does not fit.
-// With `line` it takes that key's turn along, if nobody has it (line_statements.hpp).
+// The one statement that makes a session ours; fails with 1146 or 1231 where the schema does not fit, and
+// with 1231 on a server that is read-only, unless the options say that nothing will be written. With `line`
+// it takes that key's turn along, if nobody has it (line_statements.hpp).
 [[nodiscard]] std::string setup_statement(bool server_is_mariadb, const SessionOptions& options,
                                           SchemaCheck check, const lease::Key* line = nullptr);
+
+// One row with 1 or 0.
+[[nodiscard]] std::string takes_no_writes_statement();
 
 // Rows, that of the fence among them: granted, the token is the statement's insert id. 0 rows: held, cooling
 // down, done within the period, or without a row here or in dblock_fence.

@@ -1,0 +1,125 @@
+// Several hosts in one store: proxies in front of one server stand for servers that refuse or fall silent.
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "contract/mariadb_store.hpp"
+#include "support/proxy.hpp"
+
+namespace dblock::contract {
+namespace {
+
+using namespace std::chrono_literals;
+using namespace lease;
+
+struct TwoHosts {
+  [[nodiscard]] std::unique_ptr<LeaseStore> open(std::chrono::seconds network_timeout = 10s,
+                                                 const std::string& parameters = "") {
+    const auto place = [](const std::string& url) { return url.substr(url.find('@') + 1); };
+    const std::string second = place(behind.url(t.database().name()));
+    const std::string first = place(front.url(t.database().name()));
+    return MariadbUnderTest::open_at(
+        "mysql://app@" + first.substr(0, first.find('/')) + "," + second + parameters, network_timeout);
+  }
+  MariadbUnderTest t;
+  test::Proxy front{t.database().server()};
+  test::Proxy behind{t.database().server()};
+};
+
+Lease granted_by(Result<AcquireOutcome> outcome) {
+  if (!outcome) FAIL(outcome.error().message);
+  REQUIRE(std::holds_alternative<Lease>(*outcome));
+  return std::get<Lease>(*outcome);
+}
+
+LeaseRef of(const Lease& lease) {
+  return {lease.key, lease.owner, lease.token};
+}
+
+std::size_t reads_of_read_only(const test::Proxy& proxy) {
+  return static_cast<std::size_t>(std::ranges::count_if(proxy.statements(), [](const std::string& statement) {
+    return statement.starts_with("SELECT") && statement.find("read_only") != std::string::npos;
+  }));
+}
+
+}  // namespace
+
+TEST_CASE(
+    "mariadb: a statement that is refused for being on the wrong host is done on another, in one call") {
+  for (const auto& [error, words] : std::vector<std::pair<std::uint16_t, std::string>>{
+           {1290, "running with the --read-only option"},
+           {1836, "Running in read-only mode"},
+           {1792, "Cannot execute statement in a READ ONLY transaction"},
+           {1047, "WSREP has not yet prepared node for application use"}}) {
+    CAPTURE(error);
+    TwoHosts hosts;
+    const auto store = hosts.open();
+    REQUIRE(store->connect());
+    hosts.front.refuse_statements(test::containing("UPDATE"), error, words);
+    const Lease lease = granted_by(store->try_acquire(request_for("k", "owner")));
+    hosts.front.refuse_statements(test::containing("nothing"), error, words);
+    // It stays where it found somebody.
+    const auto before = hosts.front.statements().size();
+    REQUIRE(store->renew(of(lease), Actor::holder, std::nullopt));
+    CHECK(hosts.front.statements().size() == before);
+  }
+}
+
+TEST_CASE("mariadb: a connection that was lost is made again to the host that worked") {
+  TwoHosts hosts;
+  hosts.front.refuse(true);
+  const auto store = hosts.open();
+  const Lease lease = granted_by(store->try_acquire(request_for("k", "owner")));
+  hosts.front.refuse(false);
+  hosts.behind.cut(test::Proxy::Cut::before_statement, test::containing("UPDATE"));
+  CHECK_FALSE(store->renew(of(lease), Actor::holder, std::nullopt));
+  CHECK(store->renew(of(lease), Actor::holder, std::nullopt));
+  CHECK(hosts.front.statements().empty());
+}
+
+TEST_CASE("mariadb: a host that has fallen silent is not asked first again") {
+  TwoHosts hosts;
+  const auto store = hosts.open(4s);
+  const Lease lease = granted_by(store->try_acquire(request_for("k", "owner")));
+  hosts.front.stall();
+  // Lost, or moved on within the call where the session was no longer new.
+  const auto first = store->renew(of(lease), Actor::holder, std::nullopt);
+  const auto begun = std::chrono::steady_clock::now();
+  if (!first) CHECK(first.error().code == Errc::indeterminate);
+  CHECK(store->renew(of(lease), Actor::holder, std::nullopt));
+  CHECK(std::chrono::steady_clock::now() - begun < 3500ms);  // it would have been silent for 4 s
+}
+
+TEST_CASE("mariadb: once there is a lease to lose, no host is waited for longer than for a reply") {
+  TwoHosts hosts;
+  const auto store = hosts.open(2s, "?connect-timeout=10m");
+  const Lease lease = granted_by(store->try_acquire(request_for("k", "owner")));
+  hosts.behind.refuse(true);
+  hosts.front.stall();
+  const auto begun = std::chrono::steady_clock::now();
+  for (int i = 0; i < 2; ++i) CHECK_FALSE(store->renew(of(lease), Actor::holder, std::nullopt));
+  CHECK(std::chrono::steady_clock::now() - begun < 60s);
+}
+
+TEST_CASE("mariadb: several hosts cost a statement only when the session is no longer new") {
+  TwoHosts hosts;
+  const auto store = hosts.open();
+  const Lease lease = granted_by(store->try_acquire(request_for("k", "owner")));
+  REQUIRE(store->renew(of(lease), Actor::holder, std::nullopt));
+  const auto at_first = reads_of_read_only(hosts.front);
+  std::this_thread::sleep_for(1100ms);
+  REQUIRE(store->renew(of(lease), Actor::holder, std::nullopt));
+  CHECK(reads_of_read_only(hosts.front) == at_first + 1);
+  REQUIRE(store->release(of(lease), Actor::holder, {}));
+}
+
+TEST_CASE("mariadb: one host is never asked whether it has turned read-only") {
+  MariadbUnderTest t;
+  test::Proxy proxy(t.database().server());
+  const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
+  const Lease lease = granted_by(store->try_acquire(request_for("k", "owner")));
+  std::this_thread::sleep_for(1100ms);
+  REQUIRE(store->renew(of(lease), Actor::holder, std::nullopt));
+  CHECK(reads_of_read_only(proxy) == 0);
+}
+
+}  // namespace dblock::contract

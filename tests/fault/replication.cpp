@@ -1,0 +1,265 @@
+// A primary and its replicas, all named in the URL: who may grant, what a change of roles does to a running
+// job, and what a promoted replica that missed something does.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "support/dblock.hpp"
+#include "support/replication.hpp"
+
+namespace dblock::test {
+namespace {
+
+Words patient_job(const TempDir& directory) {
+  return sh(until_told(directory) + "; exit 5");
+}
+
+// Takes connections and says nothing, as behind a cable that was cut.
+class DeadHost {
+ public:
+  DeadHost() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* const generic = reinterpret_cast<sockaddr*>(&address);
+    REQUIRE(::bind(listener_, generic, size) == 0);
+    REQUIRE(::listen(listener_, 64) == 0);
+    REQUIRE(::getsockname(listener_, generic, &size) == 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~DeadHost() { ::close(listener_); }
+  DeadHost(const DeadHost&) = delete;
+  DeadHost& operator=(const DeadHost&) = delete;
+  [[nodiscard]] int port() const { return port_; }
+
+ private:
+  int listener_;
+  int port_ = 0;
+};
+
+TEST_CASE("a read-only host is passed over within one try, whatever the account may do", "[server]") {
+  const ReplicatingPair pair;
+  for (const std::string user : {"app", "root"}) {
+    const auto done = dblock_at(pair.url_replica_first("", user), run_words("of-" + user, {}, {"true"}));
+    INFO(done.err);
+    CHECK(done.exit == exited(0));
+    CHECK(pair.column(pair.primary, "of-" + user, "last_outcome") == "succeeded");
+  }
+  await_caught_up(pair.replica, pair.primary);
+  CHECK(pair.column(pair.replica, "of-root", "last_outcome") == "succeeded");
+}
+
+TEST_CASE("where every host is read-only nothing is granted, and the reason is said", "[server]") {
+  const ReplicatingPair pair;
+  const TempDir directory;
+  set_read_only(pair.primary, true);
+  for (const std::string user : {"app", "root"}) {
+    for (const auto& url :
+         {pair.url("", user), pair.primary.address().tcp_url(pair.database->name(), user)}) {
+      const auto done = dblock_at(url, run_words("k", {}, {"touch", directory.file("ran")}));
+      INFO(done.err);
+      CHECK(done.exit == exited(69));
+      CHECK(says(done.err, "read_only is set"));
+      CHECK(ends_with_exit_line(done.err, 69));
+    }
+  }
+  CHECK(read_file(directory.file("ran")).empty());
+  CHECK(says(dblock_at(pair.url(), run_words("k", {}, {"true"})).err, "no host takes writes"));
+  CHECK(dblock_at(pair.url("", "root"), {"migrate", "--status"}).exit == exited(0));
+  Connection(pair.primary.address(), "root", pair.database->name()).sql("DELETE FROM dblock_migration");
+  CHECK(dblock_at(pair.url("", "root"), {"migrate"}).exit == exited(69));
+}
+
+TEST_CASE("inspect asks who takes writes, and a replica where nobody does", "[server]") {
+  const ReplicatingPair pair;
+  const TempDir directory;
+  auto job = start_dblock_at(pair.url(), run_words("before", {}, patient_job(directory)));
+  await_file(job, directory.file("up"));
+  await_caught_up(pair.replica, pair.primary);
+  stop_replication(pair.replica);
+  REQUIRE(dblock_at(pair.url(), {"acquire", "--key", "after", "--ttl", "1m"}).exit == exited(0));
+  CHECK(says(dblock_at(pair.url_replica_first(), {"inspect"}).out, "after"));
+  const auto alone = dblock_at(pair.replica.address().tcp_url(pair.database->name()), {"inspect"});
+  CHECK(alone.exit == exited(0));
+  CHECK(says(alone.out, "before"));
+  CHECK_FALSE(says(alone.out, "after"));
+  set_read_only(pair.primary, true);
+  CHECK(says(dblock_at(pair.url_replica_first(), {"inspect"}).out, "before"));
+  set_read_only(pair.primary, false);
+  write_file(directory.file("go"), "");
+  CHECK(job.wait() == exited(5));
+}
+
+// An account that may write on read-only servers stays connected to the old primary and sees no error there.
+TEST_CASE("a planned switchover is survived within the lease", "[server]") {
+  ReplicatingPair pair;
+  for (const std::string user : {"app", "root"}) {
+    const TempDir directory;
+    INFO(user);
+    auto job = start_dblock_at(pair.url("", user), run_words("k", {"--ttl", "20s", "--heartbeat", "1500ms"},
+                                                             patient_job(directory)));
+    await_file(job, directory.file("up"));
+    const std::string token = pair.column(pair.primary, "k", "token");
+    switch_over(pair.primary, pair.replica);
+    pair.await_renewal(pair.replica, "k");
+    CHECK(pair.column(pair.replica, "k", "token") == token);
+    CHECK(dblock_at(pair.url(), run_words("k", {}, {"true"})).exit == exited(75));
+    write_file(directory.file("go"), "");
+    CHECK(job.wait() == exited(5));
+    CHECK(pair.column(pair.replica, "k", "lock_value") == "NULL");
+    // Nothing was written where nothing may be: the old primary follows the new one without a conflict.
+    await_caught_up(pair.primary, pair.replica);
+    CHECK(pair.column(pair.primary, "k", "last_outcome") == "failed");
+    switch_over(pair.replica, pair.primary);
+    await_caught_up(pair.replica, pair.primary);
+  }
+}
+
+TEST_CASE("a waiter in the line of the old primary is granted by the new one", "[server]") {
+  ReplicatingPair pair;
+  const TempDir directory;
+  auto job = start_dblock_at(
+      pair.url(), run_words("k", {"--ttl", "20s", "--heartbeat", "500ms"}, patient_job(directory)));
+  await_file(job, directory.file("up"));
+  auto waiter =
+      start_dblock_at(pair.url(), run_words("k", {"--wait", "100s"}, {"touch", directory.file("second")}));
+  Connection root(pair.primary.address());
+  REQUIRE(wait_until([&] {
+    return root.number(
+               "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE '%GET_LOCK%' AND "
+               "id <> CONNECTION_ID()") == 1;
+  }));
+  switch_over(pair.primary, pair.replica);
+  pair.await_renewal(pair.replica, "k");
+  CHECK(read_file(directory.file("second")).empty());
+  write_file(directory.file("go"), "");
+  CHECK(job.wait() == exited(5));
+  CHECK(waiter.wait(60s * slowness()) == exited(0));
+  CHECK(pair.column(pair.replica, "k", "last_outcome") == "succeeded");
+}
+
+TEST_CASE("a promoted replica that missed the grant is a lost lease, and its next token is greater",
+          "[server]") {
+  ReplicatingPair pair;
+  const TempDir directory;
+  REQUIRE(dblock_at(pair.url(), run_words("k", {}, {"true"})).exit == exited(0));
+  await_caught_up(pair.replica, pair.primary);
+  stop_replication(pair.replica);
+  auto first = start_dblock_at(pair.url(),
+                               run_words("k", {"--ttl", "30s", "--heartbeat", "1s", "--kill-grace", "500ms"},
+                                         {job_binary(), "tree", directory.file("up")}));
+  await_file(first, directory.file("up"));
+  const auto first_token = std::stoull(pair.column(pair.primary, "k", "token"));
+  pair.primary.stop_hard();
+  promote(pair.replica);
+  // Nobody can know better: until the first has asked the new primary, both believe.
+  const auto begun = std::chrono::steady_clock::now();
+  auto second = start_dblock_at(
+      pair.url(),
+      run_words("k", {},
+                {"/bin/sh", "-c", "echo $DBLOCK_TOKEN > " + directory.file("token") + "; sleep 600"}));
+  REQUIRE(wait_until([&] { return read_file(directory.file("token")).ends_with('\n'); }));
+  CHECK(std::stoull(read_file(directory.file("token"))) > first_token);
+  CHECK(first.wait() == exited(76));
+  CHECK(std::chrono::steady_clock::now() - begun < 10s * slowness());  // and not at the end of the TTL
+  CHECK(ends_with_exit_line(first.err(), 76));
+  CHECK(first.tree().empty());
+  // The second is left alone by it.
+  CHECK(second.running());
+  CHECK(pair.column(pair.replica, "k", "token") + "\n" == read_file(directory.file("token")));
+}
+
+TEST_CASE("a frozen primary costs no lease when its replica is promoted", "[server]") {
+  ReplicatingPair pair;
+  const TempDir directory;
+  auto job = start_dblock_at(pair.url(),
+                             run_words("k", {"--ttl", "30s", "--heartbeat", "1s"}, patient_job(directory)));
+  await_file(job, directory.file("up"));
+  pair.await_renewal(pair.primary, "k");
+  await_caught_up(pair.replica, pair.primary);
+  pair.primary.freeze();
+  promote(pair.replica);
+  pair.await_renewal(pair.replica, "k");
+  write_file(directory.file("go"), "");
+  CHECK(job.wait() == exited(5));
+  CHECK(pair.column(pair.replica, "k", "lock_value") == "NULL");
+  pair.primary.thaw();
+}
+
+TEST_CASE("a dead host in front costs its connect-timeout once, and no lease", "[server]") {
+  ServerDatabase database;
+  const DeadHost dead;
+  const TempDir directory;
+  const auto begun = std::chrono::steady_clock::now();
+  auto job =
+      start_dblock_at(url_of({dead.port(), database.server().port}, database.name(), "connect-timeout=4s"),
+                      run_words("k", {"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"},
+                                patient_job(directory)));
+  await_file(job, directory.file("up"));
+  CHECK(std::chrono::steady_clock::now() - begun >= 3s);
+  for (int round = 0; round < 3; ++round) {
+    REQUIRE(wait_until([&] {
+      const auto id = database.value("SELECT id FROM information_schema.processlist WHERE db = '" +
+                                     database.name() + "' AND user = 'app'");
+      if (id.empty()) return false;
+      database.sql("KILL " + id);
+      return true;
+    }));
+    const long long seen = database.expires_micros("k");
+    REQUIRE(wait_until([&] { return database.expires_micros("k") > seen; }));
+  }
+  write_file(directory.file("go"), "");
+  CHECK(job.wait() == exited(5));
+  CHECK_FALSE(database.has_holder("k"));
+}
+
+// One authority's certificate for this host's address.
+class Certificates {
+ public:
+  Certificates() {
+    write_file(file("names"), "subjectAltName=IP:127.0.0.1\n");
+    openssl({"req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+             "-subj", "/CN=dblock test authority", "-keyout", "ca.key", "-out", "ca.pem"});
+    openssl({"req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
+             "/CN=127.0.0.1", "-keyout", "server.key", "-out", "server.csr"});
+    openssl({"x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+             "-days", "2", "-extfile", "names", "-out", "server.pem"});
+  }
+  [[nodiscard]] std::string file(const std::string& name) const { return directory_.file(name); }
+  [[nodiscard]] Words server_options() const {
+    return {"--ssl-ca=" + file("ca.pem"), "--ssl-cert=" + file("server.pem"),
+            "--ssl-key=" + file("server.key")};
+  }
+
+ private:
+  void openssl(Words argv) {
+    argv.insert(argv.begin(), "openssl");
+    const auto finished = run_program({.argv = argv, .cwd = directory_.path()});
+    INFO(finished.err);
+    REQUIRE(finished.exit == exited(0));
+  }
+  TempDir directory_;
+};
+
+TEST_CASE("what the settings ask of tls holds for each host", "[server]") {
+  const Certificates certificates;
+  const TempDir directory;
+  const std::string verified = "tls=verify-full&tls-ca=" + certificates.file("ca.pem");
+  for (const bool both : {true, false}) {
+    ReplicatingPair pair(both ? certificates.server_options() : Words{}, certificates.server_options());
+    set_read_only(pair.replica, true);
+    const auto url =
+        url_of({pair.replica.address().port, pair.primary.address().port}, pair.database->name(), verified);
+    const auto done = dblock_at(url, run_words("k", {}, {"touch", directory.file(both ? "both" : "one")}));
+    INFO(done.err);
+    CHECK(done.exit == exited(both ? 0 : 69));
+    CHECK(::access(directory.file(both ? "both" : "one").c_str(), F_OK) == (both ? 0 : -1));
+  }
+}
+
+}  // namespace
+}  // namespace dblock::test

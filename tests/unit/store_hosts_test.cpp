@@ -1,0 +1,73 @@
+// Several hosts: in which order they are asked, and which of them are the wrong ones.
+#include <catch2/catch.hpp>
+
+#include "store/mariadb/errors.hpp"
+#include "store/mariadb/host_order.hpp"
+#include "store/mariadb/statements.hpp"
+
+namespace dblock::store::mariadb {
+namespace {
+
+using namespace std::chrono_literals;
+using Order = std::vector<std::size_t>;
+
+}  // namespace
+
+TEST_CASE("hosts are asked as the URL names them, and after that the one that worked comes first") {
+  HostOrder hosts(3);
+  CHECK(hosts.order() == Order{0, 1, 2});
+  hosts.worked(1);
+  CHECK(hosts.order() == Order{1, 2, 0});
+  hosts.worked(2);
+  CHECK(hosts.order() == Order{2, 0, 1});
+}
+
+TEST_CASE("a host that refuses is asked after the others, and one that is silent last of all") {
+  HostOrder hosts(3);
+  hosts.failed(0, 5s);
+  hosts.failed(1, 2ms);
+  hosts.worked(2);
+  CHECK(hosts.order() == Order{2, 1, 0});
+  hosts.failed(2, 3s);
+  CHECK(hosts.order() == Order{1, 2, 0});
+  hosts.failed(1, 1ms);
+  CHECK(hosts.order() == Order{1, 2, 0});
+  hosts.worked(0);
+  CHECK(hosts.order() == Order{0, 1, 2});
+}
+
+TEST_CASE("one host, or a socket, is the only one to ask whatever happened") {
+  HostOrder hosts(1);
+  hosts.failed(0, 10s);
+  CHECK(hosts.order() == Order{0});
+}
+
+TEST_CASE("a server that takes no writes is the wrong host, in each of its ways to say so") {
+  for (const unsigned native : {1290U, 1792U, 1836U}) CHECK(is_wrong_host(native, "words"));
+  CHECK(is_wrong_host(1047, "WSREP has not yet prepared node for application use"));
+  CHECK_FALSE(is_wrong_host(1047, "Unknown command"));
+  CHECK_FALSE(is_wrong_host(2013, "Lost connection"));
+  const auto said =
+      plain_words({1231, "Variable 'sql_mode' can't be set to the value of 'dblock_read_only'"});
+  CHECK(is_wrong_host(said));
+  CHECK(make_error("cannot x", "mysql://h/d", said, Phase::connect).code == Errc::unreachable);
+  const ServerWords schema{1231, "Variable 'sql_mode' can't be set to the value of 'dblock_schema_1'"};
+  CHECK(plain_words(schema).native == 1231);
+}
+
+TEST_CASE("every session but a reading one makes sure that the server takes writes") {
+  SessionOptions reading;
+  reading.reads_only = true;
+  for (const auto check : {SchemaCheck::on, SchemaCheck::off}) {
+    for (const bool mariadb : {true, false}) {
+      CHECK(setup_statement(mariadb, {}, check).find("read_only") != std::string::npos);
+      CHECK(setup_statement(mariadb, reading, check).find("read_only") == std::string::npos);
+    }
+  }
+  // Before the line: nobody may stand first in it on a replica.
+  const auto key = *lease::Key::parse("k");
+  const auto sql = setup_statement(true, {}, SchemaCheck::on, &key);
+  CHECK(sql.find("read_only") < sql.find("GET_LOCK"));
+}
+
+}  // namespace dblock::store::mariadb
