@@ -40,6 +40,16 @@ class LockTable {
   // Around everything below: between the two interrupt() breaks what is under way.
   virtual void begin_call() = 0;
   virtual void end_call() noexcept = 0;
+  class Call {
+   public:
+    explicit Call(LockTable& table) : table_(table) { table_.begin_call(); }
+    ~Call() { table_.end_call(); }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    LockTable& table_;
+  };
 
   // What connecting is called in messages.
   [[nodiscard]] virtual std::string connecting() const { return "cannot connect to the database"; }
@@ -71,6 +81,10 @@ class LockTable {
   [[nodiscard]] virtual Result<void> let_readers_in(const lease::Key& key, lease::ServerTime until,
                                                     const std::string& attempt) = 0;
 
+  // Whether a grant would be, and whether the last one was, as safe as the settings ask for: on so many
+  // servers. Errc::unreachable when not.
+  [[nodiscard]] virtual Result<void> safe_to_grant(const std::string&) { return {}; }
+  [[nodiscard]] virtual Result<void> grant_is_safe(const std::string&) { return {}; }
   // The token, when the row was there and free to grant.
   [[nodiscard]] virtual Result<std::optional<lease::Token>> grant(const lease::AcquireRequest& request,
                                                                   const std::string& attempt) = 0;

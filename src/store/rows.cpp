@@ -97,6 +97,12 @@ void read_holder(const Row& row, lease::LockStatus& status) {
 
 }  // namespace
 
+std::string after_prefix(std::string prefix) {
+  while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();
+  if (!prefix.empty()) prefix.back() = static_cast<char>(static_cast<unsigned char>(prefix.back()) + 1U);
+  return prefix;
+}
+
 std::int64_t number(const Field& field) {
   return parsed<std::int64_t>(field);
 }

@@ -121,6 +121,7 @@ MariadbSettings completed(const PartialSettings& all) {
   settings.tls_cert = absolute_path(all.tls_cert.value_or(""));
   settings.tls_key = absolute_path(all.tls_key.value_or(""));
   if (all.connect_timeout) settings.connect_timeout = *all.connect_timeout;
+  settings.min_replicas = all.min_replicas.value_or(0);
   return settings;
 }
 
@@ -187,6 +188,7 @@ PartialSettings laid_over(PartialSettings over, const PartialSettings& under) {
   fill(over.tls_key, under.tls_key);
   fill(over.connect_timeout, under.connect_timeout);
   fill(over.password_file, under.password_file);
+  fill(over.min_replicas, under.min_replicas);
   return over;
 }
 

@@ -35,6 +35,7 @@ struct PartialSettings {
   std::optional<std::string> tls_ca, tls_cert, tls_key;
   std::optional<std::chrono::milliseconds> connect_timeout;
   std::optional<std::string> password_file;
+  std::optional<unsigned> min_replicas;
 };
 
 // Complete settings of one MariaDB or MySQL database. `password` is never printed.
@@ -47,6 +48,7 @@ struct MariadbSettings {
   TlsMode tls = TlsMode::prefer;
   std::string tls_ca, tls_cert, tls_key;            // absolute paths: the guardian's working directory is /
   std::chrono::milliseconds connect_timeout{5000};  // per host
+  unsigned min_replicas = 0;  // grant nothing while fewer semi-synchronous replicas acknowledge
 
   // "mysql://user@host:3306/db" or "…/db (socket /x)": for messages; no password.
   [[nodiscard]] std::string display() const;

@@ -11,6 +11,7 @@
 namespace dblock::store {
 namespace {
 
+using Call = LockTable::Call;
 using lease::AcquireOutcome;
 using lease::Conflict;
 using lease::ForceOutcome;
@@ -23,17 +24,6 @@ using lease::NotOursWhy;
 
 // Rounds of "refused, but the row looks free": each lost to someone who came and went in between.
 constexpr int k_acquire_rounds = 5;
-
-class Call {
- public:
-  explicit Call(LockTable& table) : table_(table) { table_.begin_call(); }
-  ~Call() { table_.end_call(); }
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
-
- private:
-  LockTable& table_;
-};
 
 std::string attempt_to(std::string_view verb, const lease::Key& key) {
   return "cannot " + std::string(verb) + " lock " + quote_untrusted(key.bytes());
@@ -77,12 +67,6 @@ bool passed(const std::optional<lease::ServerTime>& limit, const LockStatus& sta
 
 }  // namespace
 
-std::string after_prefix(std::string prefix) {
-  while (!prefix.empty() && prefix.back() == '\xff') prefix.pop_back();
-  if (!prefix.empty()) prefix.back() = static_cast<char>(static_cast<unsigned char>(prefix.back()) + 1U);
-  return prefix;
-}
-
 TableLeaseStore::TableLeaseStore(std::unique_ptr<LockTable> table, Clock& clock)
     : table_(std::move(table)), clock_(clock) {}
 
@@ -91,10 +75,11 @@ Result<void> TableLeaseStore::connect() {
   return table_->ensure_open(table_->connecting());
 }
 
-Result<AcquireOutcome> TableLeaseStore::try_acquire(const lease::AcquireRequest& request) {
+Result<AcquireOutcome> TableLeaseStore::take(const lease::AcquireRequest& request) {
   const Call call(*table_);
   const std::string attempt = attempt_to("acquire", request.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
+  DBLOCK_CHECK(table_->safe_to_grant(attempt));
   // Any of the statements below may turn out to be the one that granted; the first send bounds them all.
   const BootTime sent_at = clock_.now();
   auto outcome = request.plain() ? try_alone(request, sent_at, attempt)
@@ -149,10 +134,11 @@ Result<std::optional<AcquireOutcome>> TableLeaseStore::try_once(const lease::Acq
   return std::nullopt;
 }
 
-Result<std::optional<Lease>> TableLeaseStore::nest(const lease::AcquireRequest& request) {
+Result<std::optional<Lease>> TableLeaseStore::nest_in(const lease::AcquireRequest& request) {
   const Call call(*table_);
   const std::string attempt = attempt_to("acquire", request.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
+  DBLOCK_CHECK(table_->safe_to_grant(attempt));
   return nest_together(*table_, request, clock_.now(), attempt);
 }
 
@@ -208,6 +194,7 @@ Result<lease::RenewOutcome> TableLeaseStore::renew(const lease::LeaseRef& ref, l
   const Call call(*table_);
   const std::string attempt = attempt_to("renew", ref.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
+  if (unproved_) DBLOCK_CHECK(table_->safe_to_grant(attempt));
   std::optional<lease::RenewOutcome> first;
   for (const Key& key : keys_of(ref.key, ref.also)) {
     const lease::LeaseRef one = outer_part(ref, key);
@@ -216,6 +203,8 @@ Result<lease::RenewOutcome> TableLeaseStore::renew(const lease::LeaseRef& ref, l
     if (std::holds_alternative<NotOurs>(outcome)) return outcome;
     if (!first) first = std::move(outcome);
   }
+  if (unproved_) DBLOCK_CHECK(table_->grant_is_safe(attempt));
+  unproved_ = false;
   return std::move(*first);
 }
 

@@ -40,6 +40,10 @@ class TableLeaseStore final : public lease::LeaseStore {
   void interrupt() noexcept override;
 
  private:
+  [[nodiscard]] Result<lease::AcquireOutcome> take(const lease::AcquireRequest& request);
+  [[nodiscard]] Result<std::optional<lease::Lease>> nest_in(const lease::AcquireRequest& request);
+  // Gives a new lease back where it is not as safe as was asked for.
+  [[nodiscard]] Result<void> keep_if_safe(const lease::Lease& lease);
   [[nodiscard]] Result<lease::AcquireOutcome> try_alone(const lease::AcquireRequest& request,
                                                         BootTime sent_at, const std::string& attempt);
   // The answer to a try that failed: held, where it was kept waiting by what dblock_assert_held() protects.
@@ -70,6 +74,8 @@ class TableLeaseStore final : public lease::LeaseStore {
 
   const std::unique_ptr<LockTable> table_;
   std::optional<Mark> mark_;  // of the acquisition under way
+  // A grant may have been made whose reply was lost: the renewal that proves it also tells how safe it is.
+  bool unproved_ = false;
   Clock& clock_;
 };
 

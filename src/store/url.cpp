@@ -117,13 +117,22 @@ std::string shown_name(std::string_view name) {
   return harmless ? " \"" + std::string(name) + "\"" : "";
 }
 
+// Nobody has more of them, and what is written with more digits is a mistake.
+Result<unsigned> parse_min_replicas(std::string_view text) {
+  unsigned count = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (read.ec == std::errc{} && read.ptr == text.data() + text.size() && count <= 100) return count;
+  return fail(Errc::config, "min-replicas in the database URL must be a number from 0 to 100");
+}
+
 Result<void> read_parameter(std::string_view text, PartialSettings& out) {
   const auto [name, raw] = cut(text, '=');
   const auto* const known = std::ranges::find(k_text_parameters, name, &TextParameter::name);
-  if (known == k_text_parameters.end() && name != "tls" && name != "connect-timeout") {
+  if (known == k_text_parameters.end() && name != "tls" && name != "connect-timeout" &&
+      name != "min-replicas") {
     return fail(Errc::config, "the database URL has an unknown parameter" + shown_name(name) +
-                                  "; there are socket, tls, tls-ca, tls-cert, tls-key, connect-timeout and "
-                                  "password-file");
+                                  "; there are socket, tls, tls-ca, tls-cert, tls-key, connect-timeout, "
+                                  "password-file and min-replicas");
   }
   DBLOCK_TRY(auto value, percent_decoded(raw.value_or(""), "parameter " + std::string(name)));
   if (value.empty()) return wrong("no value for the parameter \"" + std::string(name) + "\"");
@@ -136,6 +145,10 @@ Result<void> read_parameter(std::string_view text, PartialSettings& out) {
     if (!out.tls)
       return fail(Errc::config,
                   "tls in the database URL must be off, prefer, require, verify-ca or verify-full");
+    return {};
+  }
+  if (name == "min-replicas") {
+    DBLOCK_TRY(out.min_replicas, parse_min_replicas(value));
     return {};
   }
   DBLOCK_TRY(out.connect_timeout, parse_connect_timeout("connect-timeout in the database URL", value));
@@ -167,6 +180,8 @@ Result<void> check_path(std::string_view path) {
   if (path.empty()) return refuse("names no file");
   if (path.starts_with(":memory:")) return refuse("asks for a store in memory, which guards nothing");
   if (path.ends_with('/')) return refuse("names a directory");
+  if (path.find("?min-replicas=") != std::string_view::npos)
+    return refuse("asks for replicas, which a file has none of");
   if (path == "~" || path.starts_with("~/")) {
     return refuse("starts with a ~ that no shell has replaced: write the whole path (or ./~ for that name)");
   }

@@ -26,6 +26,8 @@ TEST_CASE("a database URL names user, password, hosts and database") {
   CHECK(url->hosts == Hosts{{"db1", 3307}, {"db2", 0}});
   CHECK(url->database == "locks");
   CHECK_FALSE(url->tls);
+  CHECK_FALSE(url->min_replicas);
+  CHECK(parse_url("mysql://db1,db2/locks?min-replicas=2")->min_replicas == 2U);
 }
 
 TEST_CASE("every part of a database URL may be left to the option file") {
@@ -75,7 +77,7 @@ TEST_CASE("all parameters of a database URL are read") {
 }
 
 TEST_CASE("an unknown parameter of a database URL is refused by name") {
-  CHECK(refusal("mysql://db1/locks?min-replicas=1").find("\"min-replicas\"") != std::string::npos);
+  CHECK(refusal("mysql://db1/locks?max-replicas=1").find("\"max-replicas\"") != std::string::npos);
   CHECK(refusal("mysql://db1/locks?colour=red").find("\"colour\"") != std::string::npos);
 }
 
@@ -83,6 +85,8 @@ TEST_CASE("faulty parameter values of a database URL are refused by name") {
   CHECK(refusal("mysql://db1/locks?tls=maybe").find("tls") != std::string::npos);
   CHECK(refusal("mysql://db1/locks?connect-timeout=5").find("connect-timeout") != std::string::npos);
   CHECK(refusal("mysql://db1/locks?connect-timeout=0").find("connect-timeout") != std::string::npos);
+  for (const std::string value : {"-1", "one", "1s", "101", ""})
+    CHECK(refusal("mysql://db1/locks?min-replicas=" + value).find("min-replicas") != std::string::npos);
   CHECK(refusal("mysql://db1/locks?socket=").find("socket") != std::string::npos);
   CHECK(refusal("mysql://db1/locks?socket=%2").find("socket") != std::string::npos);
 }
@@ -136,6 +140,7 @@ TEST_CASE("a sqlite: URL that names no file of this host is refused with the rea
   CHECK_THAT(refused("sqlite://"), Contains("no file"));
   CHECK_THAT(refused("sqlite:///"), Contains("directory"));
   CHECK_THAT(refused("sqlite:/var/lib/"), Contains("directory"));
+  CHECK_THAT(refused("sqlite:/var/lib/x.db?min-replicas=1"), Contains("replicas"));
   CHECK_THAT(refused("sqlite://db1/locks.db"), Contains("host"));
   CHECK_THAT(refused("sqlite::memory:"), Contains("memory"));
   CHECK_THAT(refused("sqlite:~/locks.db"), Contains("~"));

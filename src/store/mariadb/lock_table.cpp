@@ -42,10 +42,21 @@ bool in_order(const lease::LockStatus& one, const lease::LockStatus& other) {
 MariadbLockTable::MariadbLockTable(const MariadbSettings& settings, const SessionOptions& options)
     : connection_(settings, options, SchemaCheck::on),
       looks_(settings, options, SchemaCheck::off, Connection::Session::bare),
-      turnstile_(connection_, options) {}
+      turnstile_(connection_, options),
+      replicas_(settings.min_replicas) {}
 
 Result<void> MariadbLockTable::ensure_open(const std::string& attempt) {
   return connection_.ensure_open(attempt);
+}
+
+Result<void> MariadbLockTable::safe_to_grant(const std::string& attempt) {
+  if (!replicas_.wanted()) return {};
+  DBLOCK_CHECK(leave_the_line(attempt));
+  return replicas_.before(connection_, attempt);
+}
+
+Result<void> MariadbLockTable::grant_is_safe(const std::string& attempt) {
+  return replicas_.after(connection_, attempt);
 }
 
 Result<std::optional<lease::Token>> MariadbLockTable::grant(const lease::AcquireRequest& request,

@@ -7,6 +7,7 @@
 
 #include "store/lock_table.hpp"
 #include "store/mariadb/connection.hpp"
+#include "store/mariadb/replicas.hpp"
 #include "store/mariadb/turnstile.hpp"
 
 namespace dblock::store::mariadb {
@@ -37,6 +38,8 @@ class MariadbLockTable final : public LockTable {
                                  const std::string& attempt) override;
   Result<void> let_readers_in(const lease::Key& key, lease::ServerTime until,
                               const std::string& attempt) override;
+  Result<void> safe_to_grant(const std::string& attempt) override;
+  Result<void> grant_is_safe(const std::string& attempt) override;
   Result<std::optional<lease::Token>> grant(const lease::AcquireRequest& request,
                                             const std::string& attempt) override;
   Result<std::optional<lease::Token>> create(const lease::AcquireRequest& request,
@@ -92,6 +95,7 @@ class MariadbLockTable final : public LockTable {
   Connection looks_;  // open only for the length of a look while connection_ waits in line
   std::optional<lease::LockStatus> last_look_;
   NamedLockTurnstile turnstile_;
+  ReplicaCheck replicas_;
   std::optional<Connection::Call> call_;
   std::optional<Connection::Call> looking_;
 };

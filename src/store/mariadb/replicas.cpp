@@ -1,0 +1,94 @@
+#include "store/mariadb/replicas.hpp"
+
+#include <charconv>
+#include <string_view>
+
+#include "store/mariadb/connection.hpp"
+
+namespace dblock::store::mariadb {
+namespace {
+
+// "Rpl_semi_sync_master_status", on MySQL by now "Rpl_semi_sync_source_status": what follows the role.
+std::string_view part_about_source(std::string_view name) {
+  for (const std::string_view role : {"_semi_sync_master_", "_semi_sync_source_"}) {
+    if (const auto at = name.find(role); at != std::string_view::npos) return name.substr(at + role.size());
+  }
+  return {};
+}
+
+std::uint64_t count_in(std::string_view text) {
+  std::uint64_t count = 0;
+  std::from_chars(text.data(), text.data() + text.size(), count);
+  return count;
+}
+
+}  // namespace
+
+std::optional<SemiSync> read_semi_sync(const std::vector<Row>& status, const std::vector<Row>& variables) {
+  SemiSync read;
+  bool found = false;
+  for (const Row& row : status) {
+    const std::string_view part = part_about_source(row[0].value_or(""));
+    const std::string value = row[1].value_or("");
+    found = found || part == "status";
+    if (part == "status") read.on = value == "ON";
+    if (part == "clients") read.replicas = count_in(value);
+    if (part == "no_tx") read.unacknowledged = count_in(value);
+  }
+  for (const Row& row : variables) {
+    const std::string_view part = part_about_source(row[0].value_or(""));
+    if (part == "wait_for_slave_count" || part == "wait_for_replica_count")
+      read.waits_for = count_in(row[1].value_or(""));
+  }
+  return found ? std::optional(read) : std::nullopt;
+}
+
+std::optional<std::string> short_of(const std::optional<SemiSync>& now, std::uint64_t replicas) {
+  if (!now) return "the server has no semi-synchronous replication";
+  if (now->replicas < replicas)
+    return "the server has " + std::to_string(now->replicas) + " semi-synchronous replicas";
+  if (!now->on) return "semi-synchronous replication is off or has fallen back to asynchronous";
+  return std::nullopt;
+}
+
+Result<void> ReplicaCheck::before(Connection& connection, const std::string& attempt) {
+  if (!wanted()) return {};
+  DBLOCK_TRY(const auto now, ask(connection, attempt));
+  if (const auto why = short_of(now, replicas_)) return refusal(connection, attempt, *why);
+  // There the number of acknowledgements is a setting, and less than asked for is a wrong one.
+  if (!connection.is_mariadb() && now->waits_for < replicas_)
+    return refusal(connection, attempt,
+                   "the server waits for " + std::to_string(now->waits_for) +
+                       " acknowledgement (rpl_semi_sync_source_wait_for_replica_count)");
+  unacknowledged_before_ = now->unacknowledged;
+  return {};
+}
+
+// On again is not enough: it is switched on as soon as a replica is being sent the last commit.
+Result<void> ReplicaCheck::after(Connection& connection, const std::string& attempt) {
+  if (!wanted()) return {};
+  DBLOCK_TRY(const auto now, ask(connection, attempt));
+  if (const auto why = short_of(now, replicas_)) return refusal(connection, attempt, *why);
+  if (now->unacknowledged != unacknowledged_before_)
+    return refusal(connection, attempt, "no replica acknowledged it in time");
+  return {};
+}
+
+Result<std::optional<SemiSync>> ReplicaCheck::ask(Connection& connection, const std::string& attempt) const {
+  DBLOCK_TRY(const auto status, connection.read("SHOW GLOBAL STATUS LIKE 'Rpl%semi%sync%'", attempt));
+  std::vector<Row> variables;
+  if (replicas_ > 1) {
+    DBLOCK_TRY(variables,
+               connection.read("SHOW GLOBAL VARIABLES LIKE 'rpl%semi%sync%wait%for%count'", attempt));
+  }
+  return read_semi_sync(status, variables);
+}
+
+std::unexpected<Error> ReplicaCheck::refusal(const Connection& connection, const std::string& attempt,
+                                             const std::string& why) const {
+  return fail(Errc::unreachable, attempt + " on " + connection.settings().display() + ": " + why +
+                                     ", and min-replicas=" + std::to_string(replicas_) + " asks for " +
+                                     std::to_string(replicas_) + "; does replication work?");
+}
+
+}  // namespace dblock::store::mariadb

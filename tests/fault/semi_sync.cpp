@@ -1,0 +1,164 @@
+// min-replicas on a real semi-synchronous pair: what is granted while replicas acknowledge, while they do
+// not, and when they stop in the middle.
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include "support/dblock.hpp"
+#include "support/replication.hpp"
+
+namespace dblock::test {
+namespace {
+
+Words patient_job(const TempDir& directory) {
+  return sh(until_told(directory) + "; exit 5");
+}
+
+// A pair whose replica acknowledges.
+struct SemiSyncPair : ReplicatingPair {
+  explicit SemiSyncPair(milliseconds timeout) {
+    wait_for_acknowledgements(primary, timeout);
+    acknowledge(replica, primary);
+  }
+  [[nodiscard]] std::string asking_for(int replicas) const {
+    return url("min-replicas=" + std::to_string(replicas));
+  }
+};
+
+constexpr auto k_for_ever = 1h;
+
+// Every way to be granted something.
+std::vector<Words> all_modes(const TempDir& directory) {
+  const Words job{"touch", directory.file("ran")};
+  return {run_words("k", {}, job),
+          run_words("k", {"--key", "l"}, job),
+          run_words("s", {"--slots", "2"}, job),
+          run_words("r", {"--shared"}, job),
+          {"acquire", "--key", "a", "--ttl", "5s"}};
+}
+
+TEST_CASE("with min-replicas nothing is granted while fewer acknowledge", "[server]") {
+  const TempDir directory;
+  SemiSyncPair pair(k_for_ever);
+  const auto ran = [&] { return ::access(directory.file("ran").c_str(), F_OK) == 0; };
+  for (const auto& words : all_modes(directory)) {
+    const auto two = dblock_at(pair.asking_for(2), words);
+    INFO(two.err);
+    CHECK(two.exit == exited(69));
+    CHECK(says(two.err, "min-replicas=2"));
+    CHECK(ends_with_exit_line(two.err, 69));
+  }
+  CHECK_FALSE(ran());
+  CHECK(pair.database->rows() == 0);
+  for (const auto& words : all_modes(directory)) {
+    const auto one = dblock_at(pair.asking_for(1), words);
+    INFO(one.err);
+    CHECK(one.exit == exited(0));
+  }
+  CHECK(ran());
+  // What it was told is what the replica has, at once: it had acknowledged it.
+  const TempDir inside;
+  auto job = start_dblock_at(pair.asking_for(1), run_words("now", {}, patient_job(inside)));
+  await_file(job, inside.file("up"));
+  stop_replication(pair.replica);
+  CHECK(dblock_at(pair.asking_for(1), run_words("k", {}, {"true"})).exit == exited(69));
+  // Nothing but the parameter makes it so. Nobody is there to acknowledge, so the server must not wait.
+  wait_for_acknowledgements(pair.primary, 100ms);
+  CHECK(dblock_at(pair.asking_for(0), run_words("k", {}, {"true"})).exit == exited(0));
+  CHECK(dblock_at(pair.asking_for(1), run_words("k", {}, {"true"})).exit == exited(69));
+  // Who waits gets it when the replica is back.
+  auto waiter = start_dblock_at(pair.asking_for(1), run_words("w", {"--wait", "100s"}, {"true"}));
+  REQUIRE(wait_until([&] { return says(waiter.err(), "min-replicas=1"); }));
+  CHECK(waiter.running());
+  start_replication(pair.replica);
+  CHECK(waiter.wait(60s * slowness()) == exited(0));
+  write_file(inside.file("go"), "");
+  CHECK(job.wait() == exited(5));
+}
+
+TEST_CASE("min-replicas holds for a run inside a run, and needs semi-synchronous replication", "[server]") {
+  const ReplicatingPair pair;  // asynchronous
+  const auto alone = dblock_at(pair.url("min-replicas=1"), run_words("k", {}, {"true"}));
+  INFO(alone.err);
+  CHECK(alone.exit == exited(69));
+  const auto inner = "'" + dblock_binary() + "' --db '" + pair.url("min-replicas=1") + "' run -k k -- true";
+  const auto outer = dblock_at(pair.url(), run_words("k", {}, sh(inner)));
+  INFO(outer.err);
+  CHECK(outer.exit == exited(69));
+  CHECK(says(outer.err, "min-replicas=1"));
+}
+
+// The server gives up waiting and grants all the same: known only afterwards.
+TEST_CASE("a grant that no replica acknowledged in time is given back", "[server]") {
+  const TempDir directory;
+  SemiSyncPair pair(500ms);
+  for (const auto& words : all_modes(directory)) {
+    pair.replica.freeze();
+    const auto refused = dblock_at(pair.asking_for(1), words);
+    pair.replica.thaw();
+    INFO(refused.err);
+    CHECK(refused.exit == exited(69));
+    CHECK(says(refused.err, "min-replicas=1"));
+    CHECK(pair.database->number("SELECT (SELECT COUNT(*) FROM dblock_lock WHERE lock_value IS NOT NULL) + "
+                                "(SELECT COUNT(*) FROM dblock_hold WHERE lock_value IS NOT NULL)") == 0);
+    REQUIRE(wait_until([&] { return semi_sync(pair.primary, "status") == "ON"; }));
+  }
+  CHECK(::access(directory.file("ran").c_str(), F_OK) != 0);
+}
+
+TEST_CASE("a primary that cannot get acknowledgements ends its runs before expire_time", "[server]") {
+  const TempDir directory;
+  SemiSyncPair pair(k_for_ever);
+  auto job = start_dblock_at(pair.asking_for(1),
+                             run_words("k", {"--ttl", "6s", "--heartbeat", "500ms", "--kill-grace", "500ms"},
+                                       {job_binary(), "tree", directory.file("up")}));
+  await_file(job, directory.file("up"));
+  pair.replica.freeze();
+  // What the replica has not acknowledged nobody sees: the last expiry that can be read is the last promise.
+  const pid_t guardian = guardian_of(job);
+  CHECK(wait_until([&] {
+    const auto left = job.tree();
+    return std::all_of(left.begin(), left.end(),
+                       [&](pid_t pid) { return pid == job.pid() || pid == guardian; });
+  }));
+  CHECK(realtime_micros() < pair.expires_micros(pair.primary, "k"));
+  CHECK(job.wait(30s * slowness()) == exited(76));
+  pair.replica.thaw();
+}
+
+TEST_CASE("where the server falls back, a running job goes on and nothing new is granted", "[server]") {
+  const TempDir directory;
+  SemiSyncPair pair(300ms);
+  auto job = start_dblock_at(
+      pair.asking_for(1), run_words("k", {"--ttl", "12s", "--heartbeat", "500ms"}, patient_job(directory)));
+  await_file(job, directory.file("up"));
+  pair.replica.freeze();
+  REQUIRE(wait_until([&] { return semi_sync(pair.primary, "status") == "OFF"; }));
+  pair.await_renewal(pair.primary, "k");
+  CHECK(dblock_at(pair.asking_for(1), run_words("other", {}, {"true"})).exit == exited(69));
+  pair.await_renewal(pair.primary, "k");
+  write_file(directory.file("go"), "");
+  CHECK(job.wait() == exited(5));
+  pair.replica.thaw();
+}
+
+// Its session is gone before the server has its acknowledgement: the server commits all the same once it
+// comes.
+TEST_CASE("a grant that is acknowledged too late starts nothing and ends by itself", "[server]") {
+  const TempDir directory;
+  SemiSyncPair pair(k_for_ever);
+  REQUIRE(dblock_at(pair.asking_for(1), run_words("k", {}, {"true"})).exit == exited(0));
+  const auto token = pair.database->column("k", "token");
+  pair.replica.freeze();
+  auto late =
+      start_dblock_at(pair.asking_for(1), run_words("k", {"--ttl", "4s"}, {"touch", directory.file("ran")}));
+  CHECK(late.wait(60s * slowness()) == exited(69));
+  CHECK(pair.database->column("k", "token") == token);  // not visible yet
+  pair.replica.thaw();
+  CHECK(wait_until([&] { return pair.database->column("k", "token") != token; }));
+  CHECK(::access(directory.file("ran").c_str(), F_OK) != 0);
+  CHECK(dblock_at(pair.asking_for(1), run_words("k", {"--wait", "30s"}, {"true"})).exit == exited(0));
+}
+
+}  // namespace
+}  // namespace dblock::test
