@@ -84,6 +84,13 @@ TEST_CASE("a session may not sit in a transaction for long, where the server kno
   CHECK(setup_statement(false, {}, SchemaCheck::on).find("idle_transaction_timeout") == std::string::npos);
 }
 
+TEST_CASE("only a server of MariaDB that knows Galera is asked to let reads catch up") {
+  const std::string variable = "wsrep_sync_wait=1";
+  CHECK(setup_statement(true, {}, SchemaCheck::on).find(variable) != std::string::npos);
+  CHECK(setup_statement(true, {}, SchemaCheck::on, nullptr, false).find(variable) == std::string::npos);
+  CHECK(setup_statement(false, {}, SchemaCheck::on).find(variable) == std::string::npos);
+}
+
 TEST_CASE("values become hexadecimal literals whatever they hold") {
   CHECK(bytes_literal("k") == "x'6b'");
   CHECK(bytes_literal("") == "x''");
@@ -170,6 +177,26 @@ TEST_CASE("only what is known to be undone is reported as undone") {
   CHECK(
       make_error("", "", {1047, "WSREP has not yet prepared node for application use"}, Phase::write).code ==
       Errc::unreachable);
+}
+
+TEST_CASE(
+    "a node of a cluster that is cut off did nothing of what it refuses at once, and perhaps of a commit") {
+  const ServerWords refused{1047, "WSREP has not yet prepared node for application use"};
+  const ServerWords broken{
+      1180,
+      "Error while appending streaming replication fragment(provider status: Not connected "
+      "to Primary Component)"};
+  const ServerWords other{1047, "Unknown command"};
+  CHECK(is_wrong_host(refused));
+  CHECK_FALSE(is_wrong_host(broken));
+  CHECK_FALSE(is_wrong_host(other));
+  CHECK(is_cut_off(broken));
+  CHECK_FALSE(is_cut_off(other));
+  for (const auto phase : {Phase::write, Phase::commit}) {
+    CHECK(make_error("", "", refused, phase).code == Errc::unreachable);
+    CHECK(make_error("", "", broken, phase).code == Errc::indeterminate);
+    CHECK(make_error("", "", other, phase).code == Errc::indeterminate);
+  }
 }
 
 TEST_CASE("a schema that does not fit is reported with both versions and the way out") {

@@ -167,19 +167,26 @@ Connection::Said Connection::set_up(bool to_write) {
   known_to_take_writes_at_ = std::chrono::steady_clock::now();
   line_refused_ = false;
   if (line_ && !interrupted()) {
-    if (send(setup_statement(is_mariadb(), options, check_, &*line_))) return {};
+    if (send_setup(options, &*line_)) return {};
     if (is_wrong_host(last_words())) return std::unexpected(last_words());
     // Perhaps the server is one that refuses named locks; if not, the next statement says what is wrong.
     line_refused_ = true;
   }
-  const std::string sql = setup_statement(is_mariadb(), options, check_);
   for (int tries = 1; !interrupted(); ++tries) {
-    if (send(sql)) return {};
+    if (send_setup(options, nullptr)) return {};
     const unsigned native = last_words().native;
     if (!is_transient(native) || tries >= limit_of_tries(native, k_tries)) break;
     pause_before_retry(tries);
   }
   return std::unexpected(last_words());
+}
+
+// A server that was built without Galera does not know its variables.
+bool Connection::send_setup(const SessionOptions& options, const lease::Key* line) {
+  if (send(setup_statement(is_mariadb(), options, check_, line, knows_galera_))) return true;
+  if (!knows_galera_ || last_words().native != k_unknown_variable) return false;
+  knows_galera_ = false;
+  return send(setup_statement(is_mariadb(), options, check_, line, knows_galera_));
 }
 
 // One more statement for each call that comes a while after the session was set up. Where there is but one
@@ -260,10 +267,19 @@ Result<void> Connection::run(const std::string& sql, const std::string& attempt,
   if (transaction_ == Transaction::over)
     return fail(Errc::unreachable, attempt + " on " + where_ + ": its transaction was rolled back");
   if (!handle_) return fail(Errc::unreachable, attempt + " on " + where_ + ": the connection is closed");
+  std::size_t hosts_left = settings_.hosts.size();
   for (int tries = 1;; ++tries) {
     // Before the first send this is a definite answer, and after a rollback it still is.
     if (interrupted()) return std::unexpected(interruption(attempt));
     if (send(sql)) return {};
+    // A Galera node without a majority lets clients in and sets their sessions up before it says so.
+    if (transaction_ == Transaction::none && is_wrong_host(last_words()) && hosts_left > 1) {
+      --hosts_left;
+      hosts_.failed(host_, {});
+      close();
+      DBLOCK_CHECK(ensure_open(attempt));
+      continue;
+    }
     const unsigned native = api().mysql_errno(handle_.get());
     const bool again = transaction_ == Transaction::none && is_transient(native);
     if (!again || tries >= limit_of_tries(native, k_tries)) return std::unexpected(failure(attempt, phase));
@@ -321,7 +337,7 @@ void Connection::pause_before_retry(int tries) {
 
 Error Connection::failure(const std::string& attempt, Phase phase) {
   const ServerWords words = last_words();
-  if (is_wrong_host(words)) {
+  if (is_wrong_host(words) || is_cut_off(words)) {
     hosts_.failed(host_, {});
   } else if (!keeps_connection(words.native) && !interrupted()) {
     const auto took = std::chrono::steady_clock::now() - sent_at_;

@@ -116,6 +116,7 @@ class Connection {
   void roll_back() noexcept;
   [[nodiscard]] Result<void> run(const std::string& sql, const std::string& attempt, Phase phase);
   [[nodiscard]] bool send(const std::string& sql);
+  [[nodiscard]] bool send_setup(const SessionOptions& options, const lease::Key* line);
   [[nodiscard]] bool hung_up() const;
   [[nodiscard]] bool interrupted();
   [[nodiscard]] Error interruption(const std::string& attempt) const;
@@ -132,6 +133,7 @@ class Connection {
   std::size_t host_ = 0;                             // of the session
   std::chrono::steady_clock::time_point sent_at_{};  // the last statement
   std::chrono::steady_clock::time_point known_to_take_writes_at_{};
+  bool knows_galera_ = true;
   std::minstd_rand random_;
 
   std::optional<lease::Key> line_;

@@ -78,6 +78,8 @@ std::string schema_sentence(unsigned found) {
 
 std::string_view advice(Errc code, unsigned native) {
   if (among(k_read_only, native)) return "; the server is read-only, is this a replica?";
+  if (code == Errc::unreachable && native == k_galera_not_ready)
+    return "; is this Galera node cut off from the majority, or still joining?";
   if (native == k_plugin_not_allowed) {
     return "the server asks for a way to log in that would expose the password on this connection; use "
            "tls=require, tls=verify-full or the Unix socket";
@@ -130,6 +132,10 @@ bool is_crowded_out(unsigned native) {
 bool is_wrong_host(unsigned native, std::string_view text) {
   if (native == k_galera_not_ready) return text.find(k_not_ready) != std::string_view::npos;
   return among(k_read_only, native);
+}
+
+bool is_cut_off(const ServerWords& words) {
+  return words.text.find("Not connected to Primary Component") != std::string::npos;
 }
 
 bool is_client_side(unsigned native) {

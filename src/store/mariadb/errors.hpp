@@ -23,6 +23,7 @@ struct ServerWords {
 
 inline constexpr unsigned k_duplicate_key = 1062;
 inline constexpr unsigned k_table_exists = 1050;
+inline constexpr unsigned k_unknown_variable = 1193;
 inline constexpr unsigned k_no_such_table = 1146;
 inline constexpr unsigned k_plugin_not_allowed = 5010;  // CR_PLUGIN_NOT_ALLOWED
 inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERROR
@@ -45,6 +46,9 @@ inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERR
 [[nodiscard]] inline bool is_wrong_host(const ServerWords& words) {
   return is_wrong_host(words.native, words.text);
 }
+
+// A Galera node that lost the majority under a commit: what became of it is for another host to tell.
+[[nodiscard]] bool is_cut_off(const ServerWords& words);
 
 // The connection itself failed, and not what was asked over it.
 [[nodiscard]] bool is_client_side(unsigned native);

@@ -61,7 +61,7 @@ std::string_view in_order(Rows rows) {
 }  // namespace
 
 std::string setup_statement(bool server_is_mariadb, const SessionOptions& options, SchemaCheck check,
-                            const lease::Key* line) {
+                            const lease::Key* line, bool knows_galera) {
   const auto lock_wait = std::clamp(options.network_timeout / 2, k_least_lock_wait, k_most_lock_wait);
   const std::string wait = std::to_string(lock_wait.count());
   const std::string isolation = server_is_mariadb ? "tx_isolation" : "transaction_isolation";
@@ -70,6 +70,10 @@ std::string setup_statement(bool server_is_mariadb, const SessionOptions& option
       ",lock_wait_timeout=" + wait;
   // Who is frozen in the middle of a transaction must not keep others from their rows for long.
   if (server_is_mariadb) sql += ",idle_transaction_timeout=" + wait;
+  // A Galera node that lags behind is not to say that a lock is free, or that ours is gone. Writes need no
+  // such wait: where they find too much their certification fails, and where too little they are followed by
+  // a read.
+  if (server_is_mariadb && knows_galera) sql += ",wsrep_sync_wait=1";
   if (options.idle_timeout > Micros{0}) {
     const auto idle = std::chrono::ceil<std::chrono::seconds>(options.idle_timeout);
     sql += ",wait_timeout=" + std::to_string(idle.count());

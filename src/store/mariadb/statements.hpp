@@ -27,9 +27,11 @@ enum class SchemaCheck { on, off };
 
 // The one statement that makes a session ours; fails with 1146 or 1231 where the schema does not fit, and
 // with 1231 on a server that is read-only, unless the options say that nothing will be written. With `line`
-// it takes that key's turn along, if nobody has it (line_statements.hpp).
+// it takes that key's turn along, if nobody has it (line_statements.hpp). MariaDB can be built without the
+// variables of Galera: `knows_galera`.
 [[nodiscard]] std::string setup_statement(bool server_is_mariadb, const SessionOptions& options,
-                                          SchemaCheck check, const lease::Key* line = nullptr);
+                                          SchemaCheck check, const lease::Key* line = nullptr,
+                                          bool knows_galera = true);
 
 // One row with 1 or 0.
 [[nodiscard]] std::string takes_no_writes_statement();

@@ -1,0 +1,116 @@
+// What Galera's nodes answer, said by a proxy, and what becomes of it with several hosts in the URL. The real
+// nodes are in tests/cluster.
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "contract/mariadb_store.hpp"
+#include "lease/turnstile.hpp"
+#include "support/proxy.hpp"
+
+namespace dblock::contract {
+namespace {
+
+using namespace lease;
+using test::containing;
+using test::Proxy;
+
+constexpr std::uint16_t k_not_ready = 1047;
+constexpr const char* k_not_ready_text = "WSREP has not yet prepared node for application use";
+constexpr std::uint16_t k_error_during_commit = 1180;
+constexpr const char* k_cut_off_text =
+    "Error while appending streaming replication fragment(provider status: Not connected to Primary "
+    "Component)";
+
+// The same server under two names.
+struct TwoHosts {
+  [[nodiscard]] std::string url() {
+    const std::string one = first.url(t.database().name());
+    const std::string other = second.url(t.database().name());
+    const auto host = other.find('@') + 1;
+    return std::string(one).insert(one.rfind('/'), "," + other.substr(host, other.rfind('/') - host));
+  }
+  [[nodiscard]] static auto seen(const Proxy& host, const std::string& part) {
+    return std::ranges::count_if(host.statements(), containing(part));
+  }
+
+  MariadbUnderTest t;
+  Proxy first{t.database().server()};
+  Proxy second{t.database().server()};
+  std::unique_ptr<LeaseStore> store = MariadbUnderTest::open_at(url());
+};
+
+bool granted(const Result<AcquireOutcome>& outcome) {
+  if (!outcome) FAIL(outcome.error().message);
+  return std::holds_alternative<Lease>(*outcome);
+}
+
+}  // namespace
+
+TEST_CASE("mariadb galera: a server built without it is set up without its variable") {
+  TwoHosts hosts;
+  hosts.first.refuse_statements(containing("wsrep_sync_wait"), 1193,
+                                "Unknown system variable 'wsrep_sync_wait'");
+  CHECK(granted(hosts.store->try_acquire(request_for("k", "owner"))));
+  CHECK(TwoHosts::seen(hosts.first, "SET NAMES") == 2);
+  CHECK(TwoHosts::seen(hosts.second, "") == 0);
+  // Those who stand in line keep their place.
+  const auto another = MariadbUnderTest::open_at(hosts.first.url(hosts.t.database().name()));
+  Turnstile& line = *another->turnstile();
+  line.approach(*Key::parse("k"), {"host", 1, "user", "job", ""});
+  REQUIRE(another->connect());
+  CHECK(line.enter(*Key::parse("k")) == Turn::ours);
+}
+
+TEST_CASE("mariadb galera: a node that is not ready is passed over, in a transaction too") {
+  TwoHosts hosts;
+  hosts.first.refuse_statements(
+      [](const std::string& statement) { return !containing("SET NAMES")(statement); }, k_not_ready,
+      k_not_ready_text);
+  SECTION("a lock of one") {
+    CHECK(granted(hosts.store->try_acquire(request_for("k", "owner"))));
+  }
+  SECTION("a lock of several") {
+    auto request = request_for("k", "owner");
+    request.sharing = {Mode::slot, 2};
+    CHECK(granted(hosts.store->try_acquire(request)));
+  }
+  CHECK(TwoHosts::seen(hosts.first, "") == 2);  // the set-up and one refusal
+  // And is not asked again first.
+  hosts.store->disconnect();
+  CHECK(granted(hosts.store->try_acquire(request_for("other", "owner"))));
+  CHECK(TwoHosts::seen(hosts.first, "") == 2);
+}
+
+TEST_CASE("mariadb galera: where no node is ready nothing is granted, and each is asked once") {
+  TwoHosts hosts;
+  for (Proxy* host : {&hosts.first, &hosts.second})
+    host->refuse_statements(containing("dblock_lock"), k_not_ready, k_not_ready_text);
+  const auto refused = hosts.store->try_acquire(request_for("k", "owner"));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::unreachable);
+  CHECK(refused.error().message.find("cut off from the majority") != std::string::npos);
+  CHECK(TwoHosts::seen(hosts.first, "dblock_lock") == 1);
+  CHECK(TwoHosts::seen(hosts.second, "dblock_lock") == 1);
+}
+
+TEST_CASE("mariadb galera: a commit on its way when the majority went is looked for at another host") {
+  TwoHosts hosts;
+  hosts.first.refuse_statements(containing("UPDATE dblock_lock"), k_error_during_commit, k_cut_off_text);
+  const auto lost = hosts.store->try_acquire(request_for("k", "owner"));
+  REQUIRE_FALSE(lost);
+  CHECK(lost.error().code == Errc::indeterminate);
+  CHECK(TwoHosts::seen(hosts.second, "") == 0);  // not sent again
+  REQUIRE(hosts.store->peek(*Key::parse("k")));
+  CHECK(TwoHosts::seen(hosts.second, "SELECT") > 0);
+}
+
+TEST_CASE("mariadb galera: a host that fell silent is not the first to be asked again") {
+  TwoHosts hosts;
+  REQUIRE(hosts.store->connect());
+  hosts.first.cut(Proxy::Cut::before_reply, containing("UPDATE dblock_lock"));
+  REQUIRE_FALSE(hosts.store->try_acquire(request_for("k", "owner")));
+  REQUIRE(hosts.store->peek(*Key::parse("k")));
+  CHECK(TwoHosts::seen(hosts.second, "SELECT") > 0);
+}
+
+}  // namespace dblock::contract
