@@ -1,5 +1,7 @@
 #include "app/describe.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -123,6 +125,32 @@ void warn_if_slow(std::string_view what, const std::string& locks, Nanos took, M
   log::warning(std::string(what) + " " + locks + " took " +
                format_age(std::chrono::duration_cast<Micros>(took)) +
                (held_by && !held_by->owner.empty() ? "; it was held by " + display_holder(*held_by) : ""));
+}
+
+namespace {
+
+// By how much what the holder last did lies ahead of the clock that the row was read by: at least so far
+// ahead is the clock of another server.
+Micros written_ahead(const LockStatus& status) {
+  lease::ServerTime latest = status.server_time;
+  for (const auto& time : {status.acquired_at, status.renewed_at}) {
+    if (time) latest = std::max(latest, *time);
+  }
+  return latest.since_epoch - status.server_time.since_epoch;
+}
+
+}  // namespace
+
+void warn_of_clocks(const LockStatus& status) {
+  static std::atomic<bool> said = false;
+  const Micros ahead = written_ahead(status);
+  if (ahead <= status.margin || said.exchange(true)) return;
+  log::warning(
+      "lock " + quote_untrusted(status.key) + " was last written " + format_duration(ahead) +
+      " ahead of the clock of the server that answers us, and its margin is " +
+      format_duration(status.margin) +
+      ": a lease may be taken over before its end until the servers' clocks agree (or was this one's "
+      "set back?)");
 }
 
 }  // namespace dblock::app

@@ -42,4 +42,8 @@ namespace dblock::app {
 void warn_if_slow(std::string_view what, const std::string& locks, Nanos took, Micros limit,
                   const std::optional<lease::LockStatus>& held_by);
 
+// One warning a process when a row shows that the clocks of the database's servers differ by more than the
+// margin that is to cover it.
+void warn_of_clocks(const lease::LockStatus& status);
+
 }  // namespace dblock::app

@@ -63,6 +63,7 @@ struct JobLease::Session {
 };
 
 void JobLease::Session::say_waiting(const lease::LockStatus& status) {
+  warn_of_clocks(status);
   {
     const std::lock_guard lock(mutex);
     waited_for = status;
@@ -117,6 +118,7 @@ void JobLease::Session::heartbeat(const Lease& lease) {
           },
       .on_lost =
           [this](const NotOurs& refused) {
+            if (refused.status) warn_of_clocks(*refused.status);
             {
               const std::lock_guard lock(mutex);
               lost = refused;

@@ -56,6 +56,19 @@ TEST_CASE("a lease taken by hand from the table is noticed as lost and the other
   CHECK(database.column("k", "lock_value") == "thief");
 }
 
+TEST_CASE("a lease lost to a server whose clock is ahead is told as that", "[server]") {
+  Database database;
+  const TempDir directory;
+  const Words lease{"--ttl", "20s", "--heartbeat", "300ms", "--kill-grace", "500ms"};
+  Process process(dblock_spawn(database, run_words("k", lease, tree_job(directory))));
+  await_file(process, directory.file("up"));
+  database.age("k", -60s);  // renewals leave the time of the grant
+  database.set_text("k", "lock_value", "thief");
+  CHECK(process.wait() == exited(76));
+  INFO(process.err());
+  CHECK(says(process.err(), "ahead of the clock of the server that answers us, and its margin is 2s"));
+}
+
 TEST_CASE("a deleted row is a lost lease") {
   Database database;
   const TempDir directory;
