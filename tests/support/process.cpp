@@ -32,8 +32,8 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 }
 
 // In the child, between fork and exec: async-signal-safe calls only.
-[[noreturn]] void become(const Spawn& spec, int in, int out, int err, char* const* argv, char* const* env,
-                         const char* program) {
+[[noreturn]] void become(const Spawn& spec, pid_t test, int in, int out, int err, char* const* argv,
+                         char* const* env, const char* program) {
   if (spec.own_session) ::setsid();
   ::dup2(in, 0);
   ::dup2(out, 1);
@@ -45,6 +45,10 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   if (spec.user && (::setgroups(0, nullptr) != 0 || ::setgid(*spec.user) != 0 || ::setuid(*spec.user) != 0))
     ::_exit(125);
   if (!spec.cwd.empty() && ::chdir(spec.cwd.c_str()) != 0) ::_exit(125);
+  if (spec.ends_with_test) {  // not before setuid(), which takes it back
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != test) ::_exit(125);
+  }
   reset_signals();
   for (const int number : spec.ignored_signals) ::signal(number, SIG_IGN);
   ::execvpe(program, argv, env);
@@ -124,8 +128,9 @@ Process::Process(const Spawn& spec)
   }
   const int out = spec.stdout_fd >= 0 ? spec.stdout_fd : out_->fd;
   const int err = spec.stderr_fd >= 0 ? spec.stderr_fd : err_->fd;
+  const pid_t test = ::getpid();
   pid_ = ::fork();
-  if (pid_ == 0) become(spec, in, out, err, argv.data(), env.data(), spec.argv.front().c_str());
+  if (pid_ == 0) become(spec, test, in, out, err, argv.data(), env.data(), spec.argv.front().c_str());
   if (input[0] >= 0) ::close(input[0]);
   if (input[1] >= 0) {
     if (::write(input[1], spec.input.data(), spec.input.size()) < 0) std::perror("write");

@@ -42,6 +42,7 @@ struct Spawn {
   std::vector<int> ignored_signals{};  // SIG_IGN when the program starts
   bool own_session = true;             // no controlling terminal
   std::optional<uid_t> user{};  // run as this one, group of the same number; the test itself must be root
+  bool ends_with_test = false;  // killed when the thread that started it ends, however it does
 };
 
 // For other ways to start a program (see pty.hpp).

@@ -86,6 +86,13 @@ int free_port() {
 
 }  // namespace
 
+const std::vector<std::string>& server_options() {
+  return k_options;
+}
+const std::string& server_template() {
+  return template_directory();
+}
+
 std::string ServerAddress::url(const std::string& database, const std::string& user) const {
   return "mysql://" + user + "@localhost/" + database + "?socket=" + socket;
 }

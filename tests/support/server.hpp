@@ -21,6 +21,11 @@ struct ServerAddress {
   [[nodiscard]] std::string tcp_url(const std::string& database, const std::string& user = "app") const;
 };
 
+// Small and quick, with the durability that survives a killed process (not a power cut).
+[[nodiscard]] const std::vector<std::string>& server_options();
+// An initialised data directory, made once per build tree and copied by every server.
+[[nodiscard]] const std::string& server_template();
+
 // One server. Start it on the thread that will outlive it: it dies with that thread (PR_SET_PDEATHSIG), so
 // that a crashed test leaves none behind.
 class Server {

@@ -1,0 +1,129 @@
+// Runs on all three nodes of a Galera cluster that want the same locks: a node's row locks and named locks
+// are its own, and what is left to exclude is certification.
+#include <catch2/catch.hpp>
+#include <map>
+#include <set>
+
+#include "cluster/runs.hpp"
+#include "support/overlap.hpp"
+#include "support/privilege.hpp"
+
+namespace dblock::test {
+namespace {
+
+const Words k_patient{"--wait", "60s", "--ttl", "10s"};
+
+TEST_CASE("waiting runs on three nodes never overlap and their tokens rise", "[contention]") {
+  DBLOCK_NEEDS(why_no_cluster());
+  const ClusterDatabase database(shared_cluster());
+  const TempDir directory;
+  const std::string log = directory.file("log");
+  std::vector<Process> runs;
+  for (int i = 0; i < 30; ++i)
+    runs.emplace_back(database.at({1 + i % 3}, run_words("k", k_patient, interval_job(log, "20"))));
+  for (auto& run : runs) {
+    const Exit exit = run.wait(60s);
+    INFO(run.err());
+    CHECK(exit == exited(0));
+  }
+  const auto intervals = read_intervals(log);
+  CHECK(intervals.size() == runs.size());
+  CHECK(exclusion_violation(intervals) == "");
+}
+
+TEST_CASE("of runs that do not wait each is granted or told who holds the lock", "[contention]") {
+  DBLOCK_NEEDS(why_no_cluster());
+  const ClusterDatabase database(shared_cluster());
+  const TempDir directory;
+  const std::string log = directory.file("log");
+  std::map<int, int> ends;
+  for (int round = 0; round < 12; ++round) {
+    std::vector<Process> runs;
+    for (int i = 0; i < 9; ++i)
+      runs.emplace_back(database.at({1 + i % 3}, run_words("k", {}, interval_job(log, "1"))));
+    for (auto& run : runs) {
+      const Exit exit = run.wait();
+      INFO(run.err());
+      CHECK((exit == exited(0) || exit == exited(75)));
+      ++ends[exit.number];
+    }
+  }
+  CHECK(ends[0] >= 12);
+  CHECK(ends[75] > 0);
+  CHECK(exclusion_violation(read_intervals(log)) == "");
+}
+
+// Holds a file lock as long as it lives, and notes it when it cannot have it at once.
+std::string witness(const TempDir& directory, const std::string& kind, const std::string& file) {
+  return "set -- $DBLOCK_TOKEN; echo $1 >>" + directory.file("tokens") + "; flock -n " + kind + " " +
+         directory.file(file) + " sleep 0.03 || echo $DBLOCK_KEY $DBLOCK_SLOT >>" +
+         directory.file("violation");
+}
+
+TEST_CASE("readers, writers, slots and several keys exclude each other across nodes", "[contention]") {
+  DBLOCK_NEEDS(why_no_cluster());
+  const ClusterDatabase database(shared_cluster());
+  const TempDir directory;
+  const auto words = [&](int kind) {
+    Words options = k_patient;
+    const auto with = [&](const Words& more) {
+      options.insert(options.end(), more.begin(), more.end());
+      return options;
+    };
+    switch (kind) {
+      case 0:
+        return run_words("slots", with({"--slots", "2"}), sh(witness(directory, "-x", "slot$DBLOCK_SLOT")));
+      case 1:
+        return run_words("rw", with({"--shared"}), sh(witness(directory, "-s", "rw")));
+      case 2:
+        return run_words("rw", options, sh(witness(directory, "-x", "rw")));
+      default:
+        return run_words("rw", with({"--key", "other"}), sh(witness(directory, "-x", "rw")));
+    }
+  };
+  std::vector<Process> runs;
+  for (int i = 0; i < 36; ++i) runs.emplace_back(database.at({1 + i % 3}, words(i / 3 % 4)));
+  for (auto& run : runs) {
+    const Exit exit = run.wait(90s);
+    INFO(run.err());
+    CHECK(exit == exited(0));
+  }
+  CHECK(read_file(directory.file("violation")).empty());
+  const auto tokens = lines(read_file(directory.file("tokens")));
+  CHECK(tokens.size() == runs.size());
+  // Microseconds since the epoch: those of another lock are hardly ever the same either.
+  CHECK(std::set<std::string>(tokens.begin(), tokens.end()).size() == tokens.size());
+}
+
+TEST_CASE("a waiter on another node starts within moments of the release", "[contention]") {
+  DBLOCK_NEEDS(why_no_cluster());
+  const ClusterDatabase database(shared_cluster());
+  const TempDir directory;
+  Process holder(database.at({1}, run_words("k", {}, sh(until_told(directory)))));
+  await_file(holder, directory.file("up"));
+  Process waiter(database.at({2}, run_words("k", {"-v", "--wait", "60s"}, sh("date +%s%N"))));
+  REQUIRE(wait_until([&] { return says(waiter.err(), "waiting"); }));
+  pause_for(1s);  // long enough to be asking at the longest interval
+  write_file(directory.file("go"), "");
+  CHECK(holder.wait() == exited(0));
+  const long long released = realtime_micros();
+  CHECK(waiter.wait() == exited(0));
+  CHECK(std::stoll(waiter.out()) / 1000 - released < 2'000'000);  // asks five times a second
+}
+
+// Its applier stands still, while reading goes on: what the others have done since is not there yet.
+TEST_CASE("a node that lags behind is not believed that a lock is free", "[contention]") {
+  DBLOCK_NEEDS(why_no_cluster());
+  const ClusterDatabase database(shared_cluster());
+  auto lagging = shared_cluster().sql(3);
+  lagging.sql("LOCK TABLES " + database.rows.name() + ".dblock_lock READ");
+  REQUIRE(database.ask({1}, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  CHECK(lagging.sql("SELECT * FROM " + database.rows.name() + ".dblock_lock").empty());
+  Process asked(database.at({3}, {"inspect", "--key", "k", "--exit-code"}));
+  CHECK_FALSE(asked.try_wait(1s).has_value());
+  lagging.sql("UNLOCK TABLES");
+  CHECK(asked.wait() == exited(75));
+}
+
+}  // namespace
+}  // namespace dblock::test

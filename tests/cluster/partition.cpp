@@ -1,0 +1,100 @@
+// A Galera cluster that falls apart: what has no majority grants nothing, and nothing overlaps.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "cluster/runs.hpp"
+#include "support/overlap.hpp"
+#include "support/privilege.hpp"
+
+namespace dblock::test {
+namespace {
+
+TEST_CASE("a minority grants nothing and its holder is stopped before the majority takes over",
+          "[partition]") {
+  DBLOCK_NEEDS(why_no_cluster());
+  Cluster& cluster = shared_cluster();
+  const ClusterDatabase database(cluster);
+  const TempDir directory;
+  const std::string log = directory.file("log");
+  const Words lease{"--ttl", "8s", "--kill-grace", "500ms", "--margin", "500ms"};
+  Process holder(database.at({3}, run_words("k", lease, interval_job(log, "600000"))));
+  REQUIRE(wait_until([&] { return !read_intervals(log).empty(); }));
+  cluster.isolate(3);
+  cluster.await_cut_off(3);
+  const long long kept_until = database.rows.expires_micros("k") + 500'000;
+  Process successor(database.at({1, 2}, run_words("k", {"--wait", "60s"}, interval_job(log, "10"))));
+
+  const auto refused = database.ask({3}, run_words("new", {}, {"touch", directory.file("never")}));
+  INFO(refused.err);
+  CHECK(refused.exit == exited(69));
+  CHECK(says(refused.err, "cut off from the majority"));
+  CHECK_FALSE(database.rows.has_row("new"));
+  CHECK(read_file(directory.file("never")).empty());
+  // Those who are told of the other nodes go there.
+  CHECK(database.tries({3, 1}) == once(75));
+  CHECK(database.ask({3, 1}, run_words("new", {}, {"true"})).exit == exited(0));
+
+  CHECK(holder.wait(30s) == exited(76));
+  CHECK(successor.wait(30s) == exited(0));
+  CHECK(database.rows.micros("k", "last_acquired_at") >= kept_until);
+  CHECK(exclusion_violation_despite_kills(read_intervals(log)) == "");
+
+  cluster.heal(3);
+  cluster.await_synced(3);
+  CHECK(database.tries({3}) == once(0));
+}
+
+TEST_CASE("a crowd never overlaps while nodes are killed, frozen and cut off", "[partition]") {
+  DBLOCK_NEEDS(why_no_cluster());
+  Cluster& cluster = shared_cluster();
+  const auto seed = std::random_device{}();
+  INFO("seed " << seed);
+  std::minstd_rand random(seed);
+  const ClusterDatabase database(cluster);
+  const TempDir directory;
+  const std::string log = directory.file("log");
+  std::vector<Process> runs;
+  const Words options{"--wait", "100s", "--ttl", "18s", "--kill-grace", "1s"};
+  const auto gather = [&] {
+    auto running = std::ranges::count_if(runs, [](auto& run) { return run.running(); });
+    for (; running < 9; ++running) {
+      const int first = 1 + static_cast<int>(runs.size()) % 3;
+      const std::vector<int> nodes{first, first % 3 + 1, (first + 1) % 3 + 1};
+      runs.emplace_back(database.at(nodes, run_words("k", options, interval_job(log, "100"))));
+    }
+  };
+  const auto goes_on = [&] {
+    const auto begun = [&] { return read_intervals(log).size(); };
+    return wait_until([&, from = begun()] { return gather(), begun() > from + 2; }, 60s);
+  };
+  REQUIRE(goes_on());
+  const int victim = 2 + static_cast<int>(random() % 2);
+  cluster.kill(victim);
+  CHECK(goes_on());
+  cluster.start(victim);
+  CHECK(goes_on());
+  cluster.freeze(victim);
+  CHECK(goes_on());
+  pause_for(milliseconds(random() % 1000));
+  cluster.thaw(victim);
+  cluster.await_synced(victim);
+  CHECK(goes_on());
+  cluster.isolate(victim);
+  CHECK(goes_on());
+  cluster.heal(victim);
+  cluster.await_synced(victim);
+  CHECK(goes_on());
+  std::size_t succeeded = 0;
+  for (auto& run : runs) {
+    const Exit exit = run.wait(120s);
+    INFO(run.err());
+    CHECK((exit == exited(0) || exit == exited(76)));
+    succeeded += exit == exited(0) ? 1 : 0;
+  }
+  CHECK(succeeded + 5 >= runs.size());
+  CHECK(exclusion_violation_despite_kills(read_intervals(log)) == "");
+}
+
+}  // namespace
+}  // namespace dblock::test

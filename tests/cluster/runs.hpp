@@ -1,0 +1,49 @@
+// dblock against nodes of a cluster.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "support/cluster.hpp"
+#include "support/dblock.hpp"
+
+namespace dblock::test {
+
+// A fresh database that every node knows.
+struct ClusterDatabase {
+  // Looked at by way of `node`.
+  explicit ClusterDatabase(Cluster& its_cluster, int node = 1)
+      : cluster(its_cluster), rows(cluster.address(node)) {
+    cluster.catch_up(rows.name());
+  }
+  // `dblock WORDS…` with these hosts in its URL, in this order.
+  [[nodiscard]] Spawn at(const std::vector<int>& nodes, const Words& words) const {
+    return dblock_bare_spawn(words, {"DBLOCK_DB=" + cluster.url(rows.name(), nodes)});
+  }
+  [[nodiscard]] Finished ask(const std::vector<int>& nodes, const Words& words) const {
+    return run_program(at(nodes, words), 40s);
+  }
+  // Tries "k" without waiting, again and again for `time` and at least once: what it was told each time.
+  [[nodiscard]] std::vector<Exit> tries(const std::vector<int>& nodes, milliseconds time = 0ms) const {
+    std::vector<Exit> exits;
+    const auto end = std::chrono::steady_clock::now() + time;
+    do exits.push_back(ask(nodes, run_words("k", {}, {"true"})).exit);
+    while (std::chrono::steady_clock::now() < end);
+    return exits;
+  }
+
+  Cluster& cluster;
+  ServerDatabase rows;
+};
+
+[[nodiscard]] inline std::vector<Exit> once(int code) {
+  return {exited(code)};
+}
+
+// Notes its beginning and its end for overlap.hpp.
+[[nodiscard]] inline Words interval_job(const std::string& log, const char* ms) {
+  return {job_binary(), "interval", log, ms};
+}
+
+}  // namespace dblock::test
