@@ -45,6 +45,11 @@ MariadbUnderTest::MariadbUnderTest(const test::ServerAddress& server, bool migra
   if (!migrated) return;
   const auto applied = admin()->apply();
   if (!applied) throw std::runtime_error(applied.error().message);
+  // From here on every case is also a test that the printed grants are enough.
+  database_.sql("REVOKE ALL ON " + database_.name() + ".* FROM app@'%'");
+  const auto grants = store::grants_for("app@%", database_.name());
+  if (!grants) throw std::runtime_error(grants.error().message);
+  for (const auto& grant : *grants) database_.sql(grant);
 }
 
 std::unique_ptr<lease::LeaseStore> MariadbUnderTest::open_at(const std::string& url,
@@ -55,7 +60,7 @@ std::unique_ptr<lease::LeaseStore> MariadbUnderTest::open_at(const std::string& 
 }
 
 std::unique_ptr<store::SchemaAdmin> MariadbUnderTest::admin() const {
-  return store::open_schema(settings_of(database_.url()), {});
+  return store::open_schema(settings_of(database_.owner_url()), {});
 }
 
 std::string MariadbUnderTest::where(const std::string& key) const {

@@ -162,11 +162,16 @@ TEST_CASE("a missing privilege is 77", "[server]") {
 
 TEST_CASE("a missing database is 78", "[server]") {
   const ServerDatabase database;
-  const auto finished =
-      dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=" + shared_server().url("t_missing_database")});
+  const auto finished = dblock_bare(run_words("k", {}, {"true"}),
+                                    {"DBLOCK_DB=" + shared_server().url("t_missing_database", "owner")});
   expect_own_code(finished, 78);
   CHECK(finished.err.find("t_missing_database") != std::string::npos);
   CHECK_FALSE(database.name().empty());
+  // A server does not tell an account without rights there whether it exists.
+  const auto denied =
+      dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=" + shared_server().url("t_missing_database")});
+  expect_own_code(denied, 77);
+  CHECK(denied.err.find("t_missing_database") != std::string::npos);
 }
 
 TEST_CASE("nothing configured is 78 and shows the ways to configure") {

@@ -50,6 +50,16 @@ class ServerStore final : public StoreBackend {
   ServerStore& operator=(const ServerStore&) = delete;
 
   [[nodiscard]] std::string url() const override { return server_.url(name_); }
+  [[nodiscard]] std::string owner_url() const override { return server_.url(name_, "owner"); }
+  // The grants outlive the database: its name never comes again, and the server goes with the run.
+  void admit_jobs() override {
+    const auto printed = dblock_bare({"migrate", "--print-grants", "app@%"}, {"DBLOCK_DB=" + url()});
+    if (printed.exit != exited(0)) throw std::runtime_error("no grants are printed: " + printed.err);
+    for (const auto& grant : lines(printed.out)) {
+      if (grant.starts_with("GRANT ")) sql(grant.substr(0, grant.rfind(';')));
+    }
+  }
+  void admit_owner() override { sql("GRANT ALL ON " + name_ + ".* TO app@'%'"); }
   std::vector<Row> sql(const std::string& query) override { return root_.sql(query); }
   [[nodiscard]] long long schema_version() override {
     return sql("SHOW TABLES").empty() ? 0 : root_.number("SELECT MAX(version) FROM dblock_migration");
@@ -83,15 +93,17 @@ bool local_run() {
 
 Database::Database(Schema schema)
     : Database(local_run() ? new_local_store() : std::make_unique<ServerStore>(shared_server(), new_name())) {
-  if (schema == Schema::migrated) migrate();
+  set_up(schema);
 }
 
 Database::Database(std::unique_ptr<StoreBackend> backend) : backend_(std::move(backend)) {}
 Database::~Database() = default;
 
-void Database::migrate() const {
+void Database::set_up(Schema schema) const {
+  if (schema == Schema::none) return backend_->admit_owner();
   const auto migrated = dblock(*this, {"migrate"});
   if (migrated.exit != exited(0)) throw std::runtime_error("dblock migrate failed: " + migrated.err);
+  backend_->admit_jobs();
 }
 
 std::string Database::column(const std::string& key, const std::string& name) const {
@@ -183,7 +195,7 @@ ServerDatabase::ServerDatabase(ServerAddress server, std::string name, Schema sc
       server_(std::move(server)),
       name_(std::move(name)),
       root_(server_, "root", name_) {
-  if (schema == Schema::migrated) migrate();
+  set_up(schema);
 }
 
 ServerDatabase::~ServerDatabase() {

@@ -19,6 +19,12 @@ class StoreBackend {
  public:
   virtual ~StoreBackend() = default;
   [[nodiscard]] virtual std::string url() const = 0;
+  // For whoever makes the tables; jobs may do less (admit_jobs).
+  [[nodiscard]] virtual std::string owner_url() const { return url(); }
+  // Gives the account of url() what `migrate --print-grants` prints, and no more: every case is a test of it.
+  virtual void admit_jobs() {}
+  // Gives it all that there is to do in this database, for cases that migrate as they go.
+  virtual void admit_owner() {}
   virtual std::vector<Row> sql(const std::string& query) = 0;
   [[nodiscard]] virtual long long schema_version() = 0;  // 0: none yet
   virtual void set_schema_version(long long version) = 0;
@@ -41,6 +47,7 @@ class Database {
   Database& operator=(const Database&) = delete;
 
   [[nodiscard]] std::string url() const { return backend_->url(); }
+  [[nodiscard]] std::string owner_url() const { return backend_->owner_url(); }
 
   // One column of a key's row: "NULL" without a value, "" without a row.
   [[nodiscard]] std::string column(const std::string& key, const std::string& name) const;
@@ -68,7 +75,7 @@ class Database {
 
  protected:
   explicit Database(std::unique_ptr<StoreBackend> backend);
-  void migrate() const;
+  void set_up(Schema schema) const;
   [[nodiscard]] StoreBackend& backend() const { return *backend_; }
 
  private:

@@ -15,7 +15,9 @@ Spawn dblock_bare_spawn(const Words& arguments, const Words& env) {
 }
 
 Spawn dblock_spawn(const Database& database, const Words& arguments, const Words& env) {
-  Spawn spec = dblock_bare_spawn(arguments, {"DBLOCK_DB=" + database.url()});
+  const bool migrates = !arguments.empty() && arguments.front() == "migrate";
+  Spawn spec =
+      dblock_bare_spawn(arguments, {"DBLOCK_DB=" + (migrates ? database.owner_url() : database.url())});
   spec.env.insert(spec.env.end(), env.begin(), env.end());
   return spec;
 }

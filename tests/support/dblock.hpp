@@ -12,7 +12,7 @@ namespace dblock::test {
 
 using Words = std::vector<std::string>;
 
-// `dblock ARG…` in a bare environment with DBLOCK_DB set.
+// `dblock ARG…` in a bare environment with DBLOCK_DB set: to jobs' account, and to the owner's for migrate.
 [[nodiscard]] Spawn dblock_spawn(const Database& database, const Words& arguments, const Words& env = {});
 // … to the end.
 Finished dblock(const Database& database, const Words& arguments, const Words& env = {});

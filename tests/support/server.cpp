@@ -119,7 +119,8 @@ Server::Server(std::vector<std::string> extra_options)
              "CREATE USER IF NOT EXISTS root@'%';\n"
              "GRANT ALL ON *.* TO root@'%' WITH GRANT OPTION;\n"
              "CREATE USER IF NOT EXISTS app@'%';\n"
-             "GRANT ALL ON `t\\_%`.* TO app@'%';\n");
+             "CREATE USER IF NOT EXISTS owner@'%';\n"
+             "GRANT ALL ON `t\\_%`.* TO owner@'%';\n");
   start();
 }
 

@@ -11,8 +11,8 @@
 
 namespace dblock::test {
 
-// Where a server listens. Accounts: root, all-powerful; app, all rights on databases named t_*, no more.
-// Neither has a password.
+// Where a server listens. Accounts: root, all-powerful; owner, all rights on databases named t_*, no more;
+// app, for jobs, with what each database grants it (database.hpp). None has a password.
 struct ServerAddress {
   std::string socket;
   int port = 0;

@@ -57,11 +57,13 @@ Finding certificate(const HostFacts& facts) {
             "one; use tls=verify-full",
             {}};
   }
-  return {"certificate",
-          Level::warn,
-          mode,
-          "nobody checks that this is the right server; use tls=verify-full with tls-ca",
-          {}};
+  return {
+      "certificate",
+      Level::warn,
+      mode,
+      "nobody checks that this is the right server, and who poses as it may even be told the password; use "
+      "tls=verify-full with tls-ca",
+      {}};
 }
 
 bool is_denial(unsigned native) {
