@@ -1,100 +1,249 @@
-// A server that is not what it seems: it asks the client for a local file instead of answering.
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
+// Servers that are not what they seem: they ask for files and passwords, or send nonsense.
+#include <atomic>
 #include <catch2/catch.hpp>
-#include <thread>
+#include <random>
 
 #include "support/dblock.hpp"
+#include "support/fake_server.hpp"
 
 namespace dblock::test {
 namespace {
 
-// Speaks just enough of the protocol to let anyone log in, then answers every command with "send me FILE".
-// Collects all the client sends after that.
-class RogueServer {
+using namespace std::string_literals;
+
+constexpr const char* k_secret = "the-content-of-a-local-file";
+constexpr const char* k_password = "hunter2-hunter2";
+
+const std::vector<Words>& all_commands() {
+  static const std::vector<Words> all{
+      run_words("k", {"--ttl", "1s"}, {"true"}),
+      run_words("k", {"--ttl", "1s", "--shared"}, {"true"}),
+      run_words("k", {"--ttl", "1s", "--key", "l"}, {"true"}),
+      {"acquire", "--key", "k", "--ttl", "1s"},
+      {"renew", "--key", "k", "--owner", "x"},
+      {"release", "--key", "k", "--owner", "x"},
+      {"inspect"},
+      {"reap"},
+      {"migrate"},
+      {"doctor"},
+  };
+  return all;
+}
+
+// Answers with "done" `before` times, then with "send me FILE".
+class FileThief {
  public:
-  explicit RogueServer(std::string file) : file_(std::move(file)) {
-    listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    REQUIRE(::bind(listener_, reinterpret_cast<sockaddr*>(&address), size) == 0);
-    REQUIRE(::listen(listener_, 8) == 0);
-    REQUIRE(::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) == 0);
-    port_ = ntohs(address.sin_port);
-    thread_ = std::thread([this] { serve(); });
-  }
-  ~RogueServer() { stop(); }
-  RogueServer(const RogueServer&) = delete;
-  RogueServer& operator=(const RogueServer&) = delete;
-
-  [[nodiscard]] std::string url() const { return "mysql://app@127.0.0.1:" + std::to_string(port_) + "/d"; }
-  void stop() {
-    if (!thread_.joinable()) return;
-    ::shutdown(listener_, SHUT_RDWR);
-    thread_.join();
-    ::close(listener_);
-  }
-  [[nodiscard]] const std::string& received() const { return received_; }  // after stop()
-  [[nodiscard]] int asked() const { return asked_; }
-
- private:
-  static void send_packet(int fd, unsigned char sequence, const std::string& payload) {
-    std::string packet{static_cast<char>(payload.size() & 0xffU), static_cast<char>(payload.size() >> 8U),
-                       '\0', static_cast<char>(sequence)};
-    packet += payload;
-    (void)::send(fd, packet.data(), packet.size(), MSG_NOSIGNAL);
-  }
-  static std::string receive(int fd) {
-    char bytes[65536];
-    pollfd entry{fd, POLLIN, 0};
-    if (::poll(&entry, 1, 3000) <= 0) return "";
-    const ssize_t got = ::recv(fd, bytes, sizeof bytes, 0);
-    return got <= 0 ? "" : std::string(bytes, static_cast<std::size_t>(got));
-  }
-  void serve() {
-    for (int fd = 0; (fd = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC)) >= 0; ::close(fd))
-      converse(fd);
-  }
-  void converse(int fd) {
-    using namespace std::string_literals;
-    // Protocol 10, version, thread, scramble, capabilities with LOCAL FILES, utf8mb4, native password.
-    send_packet(fd, 0,
-                "\x0a"s + "10.11.19-MariaDB\0"s + "\x01\0\0\0"s + "abcdefgh\0"s + "\xff\xf7"s + "\x2d"s +
-                    "\x02\0"s + "\x0f\x80"s + "\x15"s + std::string(10, '\0') + "ijklmnopqrst\0"s +
-                    "mysql_native_password\0"s);
-    if (receive(fd).empty()) return;
-    send_packet(fd, 2, "\0\0\0\x02\0\0\0"s);
-    while (!receive(fd).empty()) {
-      ++asked_;
-      send_packet(fd, 1, "\xfb"s + file_);
-      received_ += receive(fd);
-      send_packet(fd, 3, "\0\0\0\x02\0\0\0"s);
+  FileThief(std::string file, int before) : file_(std::move(file)), before_(before) {}
+  void operator()(Wire& wire) {
+    wire.greet();
+    if (!wire.receive()) return;
+    if (before_ == 0) return ask(wire);
+    wire.ok();
+    for (int answered = 1; wire.receive(); ++answered) {
+      if (answered < before_) {
+        wire.ok(1);
+      } else {
+        ask(wire);
+      }
     }
   }
+  std::atomic<int> asked = 0;
 
-  std::string file_, received_;
-  int listener_ = -1, port_ = 0, asked_ = 0;
-  std::thread thread_;
+ private:
+  void ask(Wire& wire) {
+    ++asked;
+    wire.send(file_request(file_));
+    (void)wire.receive();  // what it is all about
+    wire.ok(1);
+  }
+  std::string file_;
+  int before_;
 };
 
-TEST_CASE("a server that asks for a local file gets nothing", "[server]") {
+TEST_CASE("a server that asks for a local file gets nothing, whenever it asks", "[server]") {
   const TempDir directory;
-  write_file(directory.file("secret"), "the-content-of-a-local-file\n");
-  RogueServer rogue(directory.file("secret"));
-  for (const Words& words : {run_words("k", {}, {"true"}), Words{"inspect"}, Words{"migrate"}}) {
-    const auto finished = dblock_bare(words, {"DBLOCK_DB=" + rogue.url()});
-    INFO(finished.err);
-    CHECK(finished.exit != exited(0));
+  write_file(directory.file("secret"), std::string(k_secret) + "\n");
+  for (int before = 0; before <= 4; ++before) {
+    FileThief thief(directory.file("secret"), before);
+    FakeServer rogue([&](Wire& wire) { thief(wire); });
+    for (const Words& words : all_commands()) {
+      const auto finished = dblock_bare(words, {"DBLOCK_DB=" + rogue.url()});
+      INFO(words[0] << " after " << before << ": " << finished.err);
+      CHECK_FALSE(finished.exit.signalled);
+      CHECK_FALSE(says(finished.out + finished.err, k_secret));
+    }
+    rogue.stop();
+    INFO("after " << before);
+    CHECK(thief.asked > 0);
+    CHECK_FALSE(says(rogue.heard(), k_secret));
   }
+}
+
+TEST_CASE("dblock tells no server that it would send files or several statements at once", "[server]") {
+  std::string login;
+  FakeServer rogue([&](Wire& wire) {
+    wire.greet();
+    login = wire.receive().value_or("");
+  });
+  dblock_bare({"inspect"}, {"DBLOCK_DB=" + rogue.url()});
   rogue.stop();
-  CHECK(rogue.asked() > 0);
-  CHECK(rogue.received().find("the-content-of") == std::string::npos);
+  REQUIRE(login.size() > 4);
+  constexpr unsigned char k_local_files = 0x80;         // of the first byte
+  constexpr unsigned char k_multiple_statements = 0x1;  // of the third
+  CHECK((static_cast<unsigned char>(login[0]) & k_local_files) == 0);
+  CHECK((static_cast<unsigned char>(login[2]) & k_multiple_statements) == 0);
+}
+
+// Lets the client begin to log in, asks for `plugin` instead and then goes on as that plugin would when it
+// wants the password itself. What the client says after its first packet is what it gives away.
+std::string given_away(const std::string& plugin, const std::string& tls, const std::string& key) {
+  std::string given;
+  FakeServer rogue([&](Wire& wire) {
+    wire.greet(plugin);
+    if (!wire.receive()) return;
+    for (const std::string& demand : {plugin_request(plugin), "\x01\x04"s, "\x01"s + key}) {
+      wire.send(demand);
+      const auto answer = wire.receive();
+      if (!answer) return;
+      given += *answer;
+    }
+  });
+  const auto finished =
+      dblock_bare({"inspect"}, {"DBLOCK_DB=" + rogue.url("app:" + std::string(k_password), "?tls=" + tls)});
+  rogue.stop();
+  INFO(plugin << " with tls=" << tls << ": " << finished.err);
+  CHECK(finished.exit != exited(0));
+  CHECK_FALSE(finished.exit.signalled);
+  CHECK_FALSE(says(rogue.heard(), k_password));
+  CHECK_FALSE(says(finished.err, k_password));
+  return given;
+}
+
+std::string public_key() {
+  const TempDir directory;
+  const auto made = run_program({.argv = {"openssl", "genrsa", "-out", directory.file("key"), "2048"}});
+  REQUIRE(made.exit == exited(0));
+  const auto shown = run_program({.argv = {"openssl", "rsa", "-in", directory.file("key"), "-pubout"}});
+  REQUIRE(says(shown.out, "PUBLIC KEY"));
+  return shown.out;
+}
+
+TEST_CASE("a server without tls that asks for the password itself is told nothing more", "[server]") {
+  const std::string key = public_key();
+  for (const char* tls : {"off", "prefer"}) {
+    for (const char* plugin : {"mysql_clear_password", "dialog", "caching_sha2_password", "sha256_password",
+                               "mysql_old_password", "no_such_plugin"}) {
+      CAPTURE(tls, plugin);
+      CHECK(given_away(plugin, tls, key).empty());
+    }
+    // A hash that answers a challenge is all that may leave.
+    const auto scramble = given_away("mysql_native_password", tls, key);
+    CHECK(scramble.size() <= 20);
+  }
+}
+
+// What a server may say at any point, and worse.
+std::vector<std::string> nonsense() {
+  std::vector<std::string> all{
+      "",
+      "\xff",
+      "\xff\x15",
+      "\xff\xff\xff",
+      "\xfe",
+      "\xfb",
+      "\0"s,
+      "\0\xff\xff\xff\xff\xff\xff\xff\xff"s,
+      "\x01",
+      "\x02",
+      "\xfc\xff\xff",
+      "\xfd\xff\xff\xff",
+      "\xfe\xff\xff\xff\xff\xff\xff\xff\xff",
+      "\x0a",
+      "\x0a" + std::string(300, 'x'),
+      std::string(70'000, '\xfa'),
+      std::string(1000, '\0'),
+      std::string(1000, '\xff'),
+  };
+  std::minstd_rand random(20261121);
+  std::uniform_int_distribution<int> byte(0, 255);
+  for (std::size_t size = 1; size < 40; ++size) {
+    std::string text;
+    for (std::size_t i = 0; i < size; ++i) text += static_cast<char>(byte(random));
+    all.push_back(text);
+  }
+  return all;
+}
+
+// A header that promises more than comes, or names another packet than the next one.
+std::vector<std::string> broken_frames() {
+  return {"\xff\xff\xff\0"s,
+          "\xff\xff\xff\0"s + std::string(5000, 'x'),
+          "\x05\0\0\0ab"s,
+          "\0\0\0\0"s,
+          "\0\0\0\x01"s,
+          "\x01\0\0\x63\0"s,
+          "\x01"s,
+          "\x03\0\0\x01\x01\0"s,
+          std::string(9, '\xff')};
+}
+
+void survives(const FakeServer::Talk& talk, const Words& words) {
+  FakeServer rogue(talk);
+  const auto finished = dblock_bare(words, {"DBLOCK_DB=" + rogue.url("app:" + std::string(k_password))});
+  INFO(words[0] << ": " << finished.err);
+  CHECK_FALSE(finished.exit.signalled);
+  CHECK_FALSE(says(finished.err, "anitizer"));
+  CHECK_FALSE(says(finished.err, k_password));
+}
+
+TEST_CASE("nonsense from a server ends in an error and never in a crash", "[server]") {
+  for (const auto& payload : nonsense()) {
+    CAPTURE(payload.size(), payload.substr(0, 12));
+    // libmariadb 3.3 reads through a null pointer when it is greeted with error 65535, "progress report".
+    if (!payload.starts_with("\xff\xff\xff")) survives([&](Wire& wire) { wire.send(payload); }, {"inspect"});
+    const auto instead_of_ok = [&](Wire& wire) {
+      wire.greet();
+      if (wire.receive()) wire.send(payload);
+    };
+    survives(instead_of_ok, {"inspect"});
+    const auto to_a_query = [&](Wire& wire) {
+      if (wire.let_in() && wire.receive()) wire.ok();
+      if (wire.receive()) wire.send(payload);
+    };
+    survives(to_a_query, {"inspect"});
+  }
+}
+
+TEST_CASE("broken frames and broken rows from a server end in an error", "[server]") {
+  for (const auto& bytes : broken_frames()) {
+    survives([&](Wire& wire) { wire.send_raw(bytes); }, {"inspect"});
+    const auto to_a_query = [&](Wire& wire) {
+      if (wire.let_in() && wire.receive()) wire.ok();
+      if (wire.receive()) wire.send_raw(bytes);
+    };
+    survives(to_a_query, {"inspect"});
+  }
+  // One column, then a row whose cell is longer than its packet.
+  const std::string column =
+      "\x03"
+      "def\0\0\0\x01"
+      "a\0\x0c\x2d\0\xff\0\0\0\xfd\0\0\0\0\0"s;
+  for (const auto& row : {"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"s,
+                          "\xfc\xff\x7f"s
+                          "ab",
+                          "\x20"s
+                          "ab",
+                          ""s, "\xfb\xfb\xfb"s}) {
+    const auto result = [&](Wire& wire) {
+      if (!wire.let_in()) return;
+      while (wire.receive()) {
+        for (const auto& packet : {"\x01"s, column, "\xfe\0\0\x02\0"s, row, "\xfe\0\0\x02\0"s})
+          wire.send(packet);
+      }
+    };
+    for (const Words& words : {Words{"inspect"}, Words{"doctor"}, Words{"migrate", "--status"}})
+      survives(result, words);
+  }
 }
 
 }  // namespace

@@ -1,7 +1,16 @@
 // TLS modes refuse what they promise to refuse: plaintext, foreign certificates, wrong names.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
 #include <catch2/catch.hpp>
+#include <utility>
 
 #include "support/dblock.hpp"
+#include "support/fake_server.hpp"
 
 namespace dblock::test {
 namespace {
@@ -107,6 +116,84 @@ TEST_CASE("a certificate for another name is refused by verify-full", "[server]"
   const ServerDatabase database(server.address());
   const std::string ca = "&tls-ca=" + certificates.file("ca.pem");
   CHECK(inspect_with(database, "tls=verify-full" + ca) != exited(0));
+}
+
+// What stands between dblock and a server and takes the server's offer of TLS out of its greeting.
+class Stripper {
+ public:
+  explicit Stripper(int server_port) : port_(server_port) {}
+  void operator()(Wire& client) const {
+    const int server = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(port_));
+    if (::connect(server, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) relay(client, server);
+    ::close(server);
+  }
+
+ private:
+  static std::string read_some(int fd) {
+    char bytes[16384];
+    const ssize_t got = ::recv(fd, bytes, sizeof bytes, 0);
+    return got <= 0 ? "" : std::string(bytes, static_cast<std::size_t>(got));
+  }
+  static void strip(std::string& greeting) {
+    constexpr unsigned char k_tls = 0x08;  // in the second byte of what the server can
+    const auto end_of_version = greeting.find('\0', 5);
+    const std::size_t at = end_of_version + 1 + 4 + 8 + 1 + 1;
+    if (end_of_version == std::string::npos || at >= greeting.size()) return;
+    greeting[at] = static_cast<char>(static_cast<unsigned char>(greeting[at]) & ~k_tls);
+  }
+  static void relay(Wire& client, int server) {
+    bool greeted = false;
+    for (;;) {
+      std::array<pollfd, 2> fds{pollfd{client.fd(), POLLIN, 0}, pollfd{server, POLLIN, 0}};
+      if (::poll(fds.data(), fds.size(), 10'000) <= 0) return;
+      if (fds[0].revents != 0) {
+        const std::string part = read_some(client.fd());
+        if (part.empty()) return;
+        client.note_heard(part);
+        (void)!::send(server, part.data(), part.size(), MSG_NOSIGNAL);
+      }
+      if (fds[1].revents != 0) {
+        std::string part = read_some(server);
+        if (part.empty()) return;
+        if (!std::exchange(greeted, true)) strip(part);
+        client.send_raw(part);
+      }
+    }
+  }
+  int port_;
+};
+
+TEST_CASE("who strips tls from a connection hears nothing where tls is demanded", "[server]") {
+  const Certificates certificates;
+  const Server server(certificates.server_options("server"));
+  ServerDatabase database(server.address());
+  const std::string user = database.account("IDENTIFIED BY 'hunter2-hunter2'");
+  const std::string ca = "&tls-ca=" + certificates.file("ca.pem");
+  const auto through_stripper = [&](const std::string& tls) {
+    FakeServer stripper(Stripper(server.address().port));
+    std::string url = stripper.url(user + ":hunter2-hunter2", "?tls=" + tls);
+    url.replace(url.find("/d?"), 2, "/" + database.name());
+    const auto finished = dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=" + url});
+    stripper.stop();
+    UNSCOPED_INFO(tls << ": " << finished.err);
+    CHECK_FALSE(says(stripper.heard(), "hunter2"));
+    CHECK_FALSE(says(finished.err, "hunter2"));
+    return std::pair(finished.exit, stripper.heard());
+  };
+  for (const auto& tls : {std::string("require"), "verify-ca" + ca, "verify-full" + ca}) {
+    const auto [exit, heard] = through_stripper(tls);
+    CHECK(exit == exited(69));
+    CHECK(heard.empty());  // not even the user's name
+  }
+  for (const char* tls : {"off", "prefer"}) {
+    const auto [exit, heard] = through_stripper(tls);
+    CHECK(exit == exited(0));
+    CHECK(says(heard, user));  // it really stood in between
+  }
 }
 
 }  // namespace
