@@ -4,6 +4,7 @@
 
 #include "contract/mariadb_store.hpp"
 #include "store/mariadb/migrations.hpp"
+#include "support/proxy.hpp"
 
 namespace dblock::contract {
 namespace {
@@ -59,6 +60,17 @@ TEST_CASE("mariadb: several hosts may migrate at once, and each migration is rep
   threads.clear();
   CHECK(failed == 0);
   CHECK(applied == store::mariadb::migrations().size());
+}
+
+TEST_CASE("mariadb: whoever migrates has taken the turn that others wait for") {
+  MariadbUnderTest t(test::shared_server(), false);
+  test::Proxy proxy(t.database().server());
+  REQUIRE(store::open_schema(settings_of(proxy.url(t.database().name())), {})->apply());
+  std::string taking;
+  for (const auto& statement : proxy.statements())
+    if (statement.starts_with("SELECT GET_LOCK")) taking = statement;
+  REQUIRE_FALSE(taking.empty());
+  CHECK(t.database().value(taking) == "1");
 }
 
 TEST_CASE("mariadb: a migration that died half-way is finished by the next") {

@@ -137,7 +137,8 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
   // Two hosts at once do no harm; taking turns only spares them each other's "already exists". So the answer
   // does not matter, and neither does a server that has no such locks.
   Result<void> take_turn(const std::string& attempt) {
-    auto turn = connection_.read("SELECT GET_LOCK(CONCAT('dblock.migrate.',MD5(DATABASE())),3)", attempt);
+    auto turn = connection_.read("SELECT GET_LOCK(CONCAT('dblock.migrate.',LEFT(SHA2(DATABASE(),256),48)),3)",
+                                 attempt);
     if (!turn && turn.error().code != Errc::internal) return connection_.ensure_open(attempt);
     return {};
   }
