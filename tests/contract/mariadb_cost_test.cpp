@@ -17,9 +17,8 @@ class Counter {
 
   // The server's counters, summed; reading them is a statement itself.
   long long read() {
-    return session_.number(
-        "SELECT SUM(variable_value) FROM information_schema.global_status WHERE variable_name IN (" + names_ +
-        ")");
+    return session_.number("SELECT SUM(variable_value) FROM " + test::status_table() +
+                           " WHERE variable_name IN (" + names_ + ")");
   }
 
   // What reading adds by itself.
@@ -66,7 +65,7 @@ void fill(test::ServerDatabase& database, int rows, int nth) {
       "SELECT CONCAT('bulk/',seq),IF(" +
       is_held + ",CONCAT('owner-',seq),NULL)," + now + "," + now + ",IF(" + is_held + "," + now +
       "+INTERVAL 1 DAY,NULL),1000000+seq,1," + is_held + ",'run',60000000,1000000,IF(" + is_held + ",NULL," +
-      now + "),'',0,'','','' FROM seq_1_to_" + std::to_string(rows));
+      now + "),'',0,'','','' FROM " + test::numbers(1, rows));
   database.sql("INSERT INTO dblock_fence (lock_key,slot,token) SELECT lock_key,0,token FROM dblock_lock");
   // Opening a table for the first time is a dozen of reads.
   database.sql("ANALYZE TABLE dblock_lock,dblock_hold,dblock_fence");

@@ -50,8 +50,8 @@ long long sessions(MariadbUnderTest& t) {
 }
 
 long long connected(MariadbUnderTest& t) {
-  return t.database().number(
-      "SELECT variable_value FROM information_schema.global_status WHERE variable_name='Threads_connected'");
+  return t.database().number("SELECT variable_value FROM " + test::status_table() +
+                             " WHERE variable_name='Threads_connected'");
 }
 
 // Takes the server's connections until `count` are taken.
@@ -387,9 +387,9 @@ TEST_CASE("mariadb line: an acquisition without contention costs three statement
   SystemClock clock;
   const WakeEvent never;
   const auto statements = [&] {
-    return t.database().number(
-        "SELECT SUM(variable_value) FROM information_schema.global_status WHERE variable_name IN "
-        "('Questions','Com_stmt_prepare')");
+    return t.database().number("SELECT SUM(variable_value) FROM " + test::status_table() +
+                               " WHERE variable_name IN "
+                               "('Questions','Com_stmt_prepare')");
   };
   for (const auto& limit : {std::optional<Micros>(0s), std::optional<Micros>(10s)}) {
     for (int round = 0; round < 2; ++round) {
@@ -546,8 +546,8 @@ TEST_CASE("mariadb line: a hundred idle waiters of one key ask the server twenty
   const BootTime queued = BootClock::now();
   std::this_thread::sleep_for(22s);  // the first looks come twenty to forty seconds after the arrival
   const auto questions = [&] {
-    return t.database().number(
-        "SELECT variable_value FROM information_schema.global_status WHERE variable_name='Questions'");
+    return t.database().number("SELECT variable_value FROM " + test::status_table() +
+                               " WHERE variable_name='Questions'");
   };
   const BootTime start = BootClock::now();
   const auto before = questions();

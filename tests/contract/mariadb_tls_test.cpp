@@ -149,7 +149,7 @@ std::string what_an_impostor_hears(const std::string& tls) {
 
 TEST_CASE("mariadb: without TLS on the server only off and prefer connect") {
   const Certificates certificates;
-  const Server own({"--skip-ssl"});
+  const Server own({test::without_tls()});
   MariadbUnderTest t(own.address());
   const std::string ca = "&tls-ca=" + certificates.file("ca.pem");
   CHECK(connects(t, ""));

@@ -154,7 +154,8 @@ TEST_CASE("both schemes mean the same", "[server]") {
 
 TEST_CASE("names with special characters are decoded", "[server]") {
   ServerDatabase database;
-  database.sql("CREATE OR REPLACE USER 'at@home'@'%'");
+  database.sql("DROP USER IF EXISTS 'at@home'@'%'");
+  database.sql("CREATE USER 'at@home'@'%'");
   database.sql("GRANT ALL ON " + database.name() + ".* TO 'at@home'@'%'");
   CHECK(dblock_bare({"--db", database.url("at%40home"), "inspect"}).exit == exited(0));
 }

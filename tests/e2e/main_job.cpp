@@ -19,8 +19,7 @@ long long megabytes() {
 // The database to dump, on a server of its own; filled once.
 class Warehouse {
  public:
-  Warehouse()
-      : server_({"--innodb-buffer-pool-size=256M", "--innodb-log-file-size=128M"}), root_(server_.address()) {
+  Warehouse() : server_({"--innodb-buffer-pool-size=256M", large_redo_log()}), root_(server_.address()) {
     root_.sql("CREATE DATABASE shop");
     root_.sql("USE shop");
     root_.sql(
@@ -30,10 +29,11 @@ class Warehouse {
     const long long rows = megabytes() * 1'000'000 / 150;
     for (long long from = 1; from <= rows; from += 400'000) {
       root_.sql(
-          "INSERT INTO shop.sales SELECT seq, MD5(seq), CONCAT(MD5(seq + 1), REPEAT(CHAR(97 + seq % 26), "
+          "INSERT INTO shop.sales SELECT seq, LEFT(SHA2(seq, 256), 32), CONCAT(LEFT(SHA2(seq + 1, 256), 32), "
+          "REPEAT(CHAR(97 + seq % 26), "
           "40)), RAND(seq) * 1000 "
-          "FROM seq_" +
-          std::to_string(from) + "_to_" + std::to_string(std::min(rows, from + 399'999)));
+          "FROM " +
+          numbers(from, std::min(rows, from + 399'999)));
     }
   }
   [[nodiscard]] std::string dump_script(const std::string& file, const std::string& started) const {

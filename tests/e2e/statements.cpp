@@ -9,9 +9,8 @@ namespace {
 
 // Statements and prepares that the server has counted since it started; reading them costs one.
 long long statements_so_far(ServerDatabase& database) {
-  return database.number(
-      "SELECT SUM(variable_value) FROM information_schema.global_status "
-      "WHERE variable_name IN ('QUESTIONS', 'COM_STMT_PREPARE')");
+  return database.number("SELECT SUM(variable_value) FROM " + status_table() +
+                         " WHERE variable_name IN ('QUESTIONS', 'COM_STMT_PREPARE')");
 }
 
 template <typename Act>
@@ -71,7 +70,7 @@ TEST_CASE("keys with quotes and backslashes are data under any sql mode", "[serv
   ServerDatabase database(server.address());
   for (const char* mode : {"", "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT",
                            "SIMULTANEOUS_ASSIGNMENT,STRICT_ALL_TABLES", "ORACLE"}) {
-    database.sql(std::string("SET GLOBAL sql_mode = '") + mode + "'");
+    database.sql(std::string("SET GLOBAL sql_mode = '") + known_sql_modes(mode) + "'");
     for (const char* key : {"it's", "a\\", "\"x\"", "'; DROP TABLE dblock_lock; -- ", "%s%n", "{}"}) {
       const auto finished =
           dblock(database, run_words(key, {"--note", key}, sh("printf %s \"$DBLOCK_KEY\"")));

@@ -60,7 +60,8 @@ Exit inspect_with(const ServerDatabase& database, const std::string& parameters)
 }
 
 TEST_CASE("a server without tls is refused by every mode that demands it", "[server]") {
-  const ServerDatabase database;
+  const Server server({without_tls()});
+  const ServerDatabase database(server.address());
   const Certificates certificates;
   CHECK(inspect_with(database, "tls=off") == exited(0));
   CHECK(inspect_with(database, "tls=prefer") == exited(0));
@@ -70,7 +71,8 @@ TEST_CASE("a server without tls is refused by every mode that demands it", "[ser
 }
 
 TEST_CASE("no run starts its job when tls is demanded and not to be had", "[server]") {
-  const ServerDatabase database;
+  const Server server({without_tls()});
+  const ServerDatabase database(server.address());
   const TempDir directory;
   const auto finished = dblock_bare(run_words("k", {}, {"touch", directory.file("ran")}),
                                     {"DBLOCK_DB=" + database.tcp_url() + "?tls=require"});
@@ -91,13 +93,14 @@ TEST_CASE("a server with a good certificate is accepted by every mode", "[server
   CHECK(inspect_with(database, "tls=verify-ca" + ca) == exited(0));
   CHECK(inspect_with(database, "tls=verify-full" + ca) == exited(0));
   // An account that may log in by TLS alone shows that it is really used, with renewals and the guardian too.
-  database.sql("CREATE USER sealed@'%' REQUIRE SSL");
+  database.sql("CREATE USER sealed@'%' IDENTIFIED BY 'sesame' REQUIRE SSL");
   database.sql("GRANT ALL ON " + database.name() + ".* TO sealed@'%'");
-  const auto sealed = dblock_bare(run_words("k", {}, {"true"}),
-                                  {"DBLOCK_DB=" + database.tcp_url("sealed") + "?tls=verify-full" + ca});
+  const auto sealed =
+      dblock_bare(run_words("k", {}, {"true"}),
+                  {"DBLOCK_DB=" + database.tcp_url("sealed:sesame") + "?tls=verify-full" + ca});
   INFO(sealed.err);
   CHECK(sealed.exit == exited(0));
-  CHECK(dblock_bare({"inspect"}, {"DBLOCK_DB=" + database.tcp_url("sealed") + "?tls=off"}).exit ==
+  CHECK(dblock_bare({"inspect"}, {"DBLOCK_DB=" + database.tcp_url("sealed:sesame") + "?tls=off"}).exit ==
         exited(77));
 }
 

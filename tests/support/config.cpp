@@ -44,6 +44,16 @@ const std::string& install_db_binary() {
   return path;
 }
 
+const std::string& mysqld_binary() {
+  static const char* const named = std::getenv("DBLOCK_TEST_MYSQLD");
+  static const std::string path = named != nullptr ? named : "";
+  return path;
+}
+
+bool mysql_run() {
+  return !mysqld_binary().empty();
+}
+
 int slowness() {
   return std::string_view(DBLOCK_TEST_SANITIZE).empty() ? 1 : 3;
 }

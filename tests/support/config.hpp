@@ -14,6 +14,10 @@ using namespace std::chrono_literals;
 [[nodiscard]] const std::string& state_dir();   // in the build tree; made on first use
 [[nodiscard]] const std::string& mariadbd_binary();
 [[nodiscard]] const std::string& install_db_binary();
+// The run is about MySQL (DBLOCK_TEST_MYSQLD names its server's program; see tests/mysql/install.sh), not
+// MariaDB.
+[[nodiscard]] bool mysql_run();
+[[nodiscard]] const std::string& mysqld_binary();
 
 // Sanitizers slow everything down; limits that bound a wait are stretched by this, leases are not.
 [[nodiscard]] int slowness();

@@ -21,6 +21,8 @@ namespace {
 // MySQL's packet: three bytes of length, one of sequence, then the payload. A command has sequence 0 and its
 // kind in the payload's first byte.
 constexpr std::size_t k_header = 4;
+constexpr unsigned char k_greeting = 0x0a;
+constexpr unsigned char k_offers_tls = 0x08;  // in the second byte of what a greeting's server can
 constexpr unsigned char k_com_query = 0x03;
 constexpr unsigned char k_com_stmt_prepare = 0x16;
 constexpr unsigned char k_com_stmt_execute = 0x17;
@@ -40,6 +42,16 @@ std::string take_packet(std::string& stream) {
   std::string packet = stream.substr(0, size);
   stream.erase(0, size);
   return packet;
+}
+
+// The proxy reads what passes, so the server's offer of TLS is not passed on.
+void hide_tls(std::string& greeting) {
+  if (greeting.size() <= k_header || static_cast<unsigned char>(greeting[k_header]) != k_greeting) return;
+  const auto end_of_version = greeting.find('\0', k_header);
+  constexpr std::size_t k_id_and_challenge = 13;
+  const std::size_t at = end_of_version + k_id_and_challenge + 2;
+  if (end_of_version == std::string::npos || at >= greeting.size()) return;
+  greeting[at] = static_cast<char>(static_cast<unsigned char>(greeting[at]) & ~k_offers_tls);
 }
 
 bool send_all(int fd, const std::string& bytes) {
@@ -77,6 +89,7 @@ struct Proxy::Link {
   bool swallow_reply = false;  // cut as soon as the server answers
   bool answered = false;       // by the proxy itself: not to be forwarded
   bool preparing = false;      // the server's next packet answers a prepare
+  bool greeted = false;        // by the server
   std::string from_client;     // not yet a whole packet
   std::string last_prepared;
   std::map<std::uint32_t, std::string> prepared;
@@ -236,7 +249,8 @@ void Proxy::from_server(Link& link) {
     link.dead = true;
     return;
   }
-  const std::string reply(part, static_cast<std::size_t>(got));
+  std::string reply(part, static_cast<std::size_t>(got));
+  if (!std::exchange(link.greeted, true)) hide_tls(reply);
   if (std::exchange(link.preparing, false) && reply.size() >= k_header + 5 && reply[k_header] == 0)
     link.prepared[little_endian(reply, k_header + 1, 4)] = link.last_prepared;
   milliseconds wait{0};

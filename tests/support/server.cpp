@@ -29,7 +29,7 @@ const std::vector<std::string> k_options{
     "--bind-address=127.0.0.1",
     "--skip-log-bin",
     "--innodb-buffer-pool-size=32M",
-    "--innodb-log-file-size=8M",
+    "--loose-innodb-log-file-size=8M",
     "--innodb-flush-log-at-trx-commit=2",
     "--innodb-use-native-aio=0",
     "--performance-schema=OFF",
@@ -45,19 +45,17 @@ std::string user_option() {
 // An initialised data directory, made once per build tree and copied by every server.
 const std::string& template_directory() {
   static const std::string path = [] {
-    const std::string final_path = state_dir() + "/template";
-    const int lock = ::open((state_dir() + "/template.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    const std::string final_path = state_dir() + "/" + server_kind().name_of_template;
+    const int lock = ::open((final_path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (lock < 0 || ::flock(lock, LOCK_EX) != 0) throw std::runtime_error("cannot lock the server template");
     if (!std::filesystem::exists(final_path)) {
       const std::string fresh = final_path + ".new";
       std::filesystem::remove_all(fresh);
-      const auto made = run_program(
-          {.argv = {install_db_binary(), "--no-defaults", "--auth-root-authentication-method=normal",
-                    "--skip-test-db", "--skip-name-resolve", "--force", "--innodb-log-file-size=8M",
-                    "--innodb-buffer-pool-size=32M", "--datadir=" + fresh, user_option()}},
-          120s);
-      if (made.exit != exited(0))
-        throw std::runtime_error("mariadb-install-db failed: " + made.out + made.err);
+      std::vector<std::string> argv = server_kind().initialise;
+      argv.insert(argv.end(), {"--datadir=" + fresh, user_option()});
+      const auto made = run_program({.argv = argv}, 120s);
+      if (made.exit != exited(0)) throw std::runtime_error(argv.front() + " failed: " + made.out + made.err);
+      std::filesystem::remove(fresh + "/auto.cnf");  // a MySQL server's identity, which copies must not share
       std::filesystem::rename(fresh, final_path);
     }
     ::close(lock);
@@ -113,14 +111,12 @@ Server::Server(std::vector<std::string> extra_options)
   const auto copied = run_program(
       {.argv = {"cp", "-a", "--reflink=auto", template_directory(), directory_.file("data")}}, 60s);
   if (copied.exit != exited(0)) throw std::runtime_error("cannot copy the server template: " + copied.err);
-  write_file(directory_.file("init.sql"),
-             "DELETE FROM mysql.global_priv WHERE User='';\n"
-             "FLUSH PRIVILEGES;\n"
-             "CREATE USER IF NOT EXISTS root@'%';\n"
-             "GRANT ALL ON *.* TO root@'%' WITH GRANT OPTION;\n"
-             "CREATE USER IF NOT EXISTS app@'%';\n"
-             "CREATE USER IF NOT EXISTS owner@'%';\n"
-             "GRANT ALL ON `t\\_%`.* TO owner@'%';\n");
+  write_file(directory_.file("init.sql"), server_kind().accounts +
+                                              "CREATE USER IF NOT EXISTS root@'%';\n"
+                                              "GRANT ALL ON *.* TO root@'%' WITH GRANT OPTION;\n"
+                                              "CREATE USER IF NOT EXISTS app@'%';\n"
+                                              "CREATE USER IF NOT EXISTS owner@'%';\n"
+                                              "GRANT ALL ON `t\\_%`.* TO owner@'%';\n");
   start();
 }
 
@@ -136,11 +132,11 @@ void Server::start() {
     if (choose_port) address_.port = free_port();  // may be taken before mariadbd binds it: then try another
     if (try_start()) return;
   }
-  throw std::runtime_error("mariadbd does not start: " + read_file(directory_.file("error.log")));
+  throw std::runtime_error("the server does not start: " + read_file(directory_.file("error.log")));
 }
 
 bool Server::try_start() {
-  std::vector<std::string> words{mariadbd_binary(),
+  std::vector<std::string> words{server_kind().program,
                                  "--no-defaults",
                                  user_option(),
                                  "--datadir=" + directory_.file("data"),
@@ -150,6 +146,7 @@ bool Server::try_start() {
                                  "--log-error=" + directory_.file("error.log"),
                                  "--init-file=" + directory_.file("init.sql")};
   words.insert(words.end(), k_options.begin(), k_options.end());
+  words.insert(words.end(), server_kind().options.begin(), server_kind().options.end());
   words.insert(words.end(), extra_options_.begin(), extra_options_.end());
   std::vector<char*> argv;
   for (auto& word : words) argv.push_back(word.data());

@@ -1,4 +1,5 @@
-// A private mariadbd: own data directory, Unix socket and loopback port, gone with its owner.
+// A private server, of the kind that the run is about: own data directory, Unix socket and loopback port,
+// gone with its owner.
 #pragma once
 
 #include <sys/types.h>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "support/config.hpp"
+#include "support/server_kind.hpp"
 
 namespace dblock::test {
 
