@@ -83,10 +83,11 @@ std::string queue_statement(bool server_is_mariadb, const lease::Key& key, const
          " user=" + bytes_literal(clean_utf8(waiter.user, k_name_bytes)) + " */";
 }
 
+// MySQL counts whole seconds; of those who came within one, who connected first is most likely the first.
 std::string waiters_statement(bool server_is_mariadb) {
   return "SELECT info,CAST(" + std::string(server_is_mariadb ? "time_ms*1000" : "time*1000000") +
          " AS SIGNED) AS waited FROM information_schema.processlist WHERE db=DATABASE() AND "
-         "info LIKE 'SET SESSION %/* dblock waits: %' ORDER BY waited DESC";
+         "info LIKE 'SET SESSION %/* dblock waits: %' ORDER BY waited DESC,id";
 }
 
 std::optional<Announcement> read_announcement(std::string_view statement) {
