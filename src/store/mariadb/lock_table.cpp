@@ -76,6 +76,7 @@ Result<std::optional<lease::Token>> MariadbLockTable::create(const lease::Acquir
 
 Result<void> MariadbLockTable::in_transaction(const std::string& attempt, const Body& body) {
   DBLOCK_CHECK(leave_the_line(attempt));
+  const NamedLockTurnstile::Brief brief(turnstile_);
   return connection_.in_transaction(attempt, body);
 }
 

@@ -128,9 +128,30 @@ bool NamedLockTurnstile::announced(const lease::Waiter& seen) const {
 
 // A session that cannot be told is closed by that, and opened again by the next renewal.
 void NamedLockTurnstile::settle() {
+  if (brief_) {
+    stays_short_ = false;
+    return;
+  }
   if (!short_lived_ || !connection_.is_open()) return;
   short_lived_ = false;
   [[maybe_unused]] const auto settled = connection_.change(settle_statement(options_), k_attempt);
+}
+
+NamedLockTurnstile::Brief::Brief(NamedLockTurnstile& turnstile)
+    : turnstile_(turnstile), needed_(turnstile.connection_.is_open() && !turnstile.connection_.is_mariadb()) {
+  if (!needed_) return;
+  turnstile_.stays_short_ = turnstile_.short_lived_;
+  if (!turnstile_.short_lived_)
+    turnstile_.short_lived_ = turnstile_.connection_.change(lead_statement(), k_attempt).has_value();
+  turnstile_.brief_ = true;
+}
+
+NamedLockTurnstile::Brief::~Brief() {
+  if (!needed_) return;
+  turnstile_.brief_ = false;
+  if (turnstile_.stays_short_) return;
+  turnstile_.settle();
+  turnstile_.short_lived_ = false;
 }
 
 }  // namespace dblock::store::mariadb

@@ -37,6 +37,21 @@ class NamedLockTurnstile final : public lease::Turnstile {
   // The session now holds a lease: it may be idle again for as long as was agreed.
   void settle();
 
+  // Around a transaction. Who is frozen in the middle of one must not keep others from its rows for long.
+  // MySQL has no limit for that alone, so the session may not be idle for longer than a waiter's until the
+  // end of it.
+  class Brief {
+   public:
+    explicit Brief(NamedLockTurnstile& turnstile);
+    ~Brief();
+    Brief(const Brief&) = delete;
+    Brief& operator=(const Brief&) = delete;
+
+   private:
+    NamedLockTurnstile& turnstile_;
+    const bool needed_;
+  };
+
  private:
   enum class Reply { arrived, not_yet, cancelled };
 
@@ -53,6 +68,8 @@ class NamedLockTurnstile final : public lease::Turnstile {
   bool inside_ = false;
   bool crowded_ = false;
   bool short_lived_ = false;  // the session's idle time is a waiter's
+  bool brief_ = false;        // and is for now, whatever settle() says
+  bool stays_short_ = false;  // after that too
   BootTime queued_at_{};
   int quick_failures_ = 0;
 };
