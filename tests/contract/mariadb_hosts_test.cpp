@@ -1,9 +1,11 @@
 // Several hosts in one store: proxies in front of one server stand for servers that refuse or fall silent.
 #include <catch2/catch.hpp>
+#include <future>
 #include <thread>
 
 #include "contract/mariadb_store.hpp"
 #include "support/proxy.hpp"
+#include "support/replication.hpp"
 
 namespace dblock::contract {
 namespace {
@@ -120,6 +122,39 @@ TEST_CASE("mariadb: one host is never asked whether it has turned read-only") {
   std::this_thread::sleep_for(1100ms);
   REQUIRE(store->renew(of(lease), Actor::holder, std::nullopt));
   CHECK(reads_of_read_only(proxy) == 0);
+}
+
+// It is there again, and the status says so, before it has been asked for: only the count of commits that
+// returned without an acknowledgement still tells.
+TEST_CASE("mariadb: a grant that was not acknowledged is given back though the replica is back by then") {
+  const test::ReplicatingServer primary(1);
+  const test::ReplicatingServer replica(2);
+  test::replicate(replica, primary);
+  MariadbUnderTest t(primary.address());
+  test::wait_for_acknowledgements(primary, 500ms);
+  test::acknowledge(replica, primary);
+  test::Proxy proxy(primary.address());
+  const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()) + "?min-replicas=1");
+  const Lease lease = granted_by(store->try_acquire(request_for("k", "before")));
+  REQUIRE(store->release(of(lease), Actor::holder, {}));
+  replica.freeze();
+  proxy.delay(1s);
+  auto granted =
+      std::async(std::launch::async, [&] { return store->try_acquire(request_for("k", "owner")); });
+  const auto status_is = [&](const char* value) {
+    return test::wait_until([&] { return test::semi_sync(primary, "status") == value; });
+  };
+  CHECK(status_is("OFF"));
+  replica.thaw();
+  CHECK(status_is("ON"));
+  const auto outcome = granted.get();
+  REQUIRE_FALSE(outcome);
+  INFO(outcome.error().message);
+  CHECK(outcome.error().code == Errc::unreachable);
+  proxy.delay(0ms);
+  const auto seen = t.open()->peek(*Key::parse("k"));
+  REQUIRE(seen);
+  CHECK((!seen->has_value() || (*seen)->owner.empty()));
 }
 
 }  // namespace dblock::contract

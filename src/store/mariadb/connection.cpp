@@ -129,6 +129,9 @@ Result<void> Connection::open_somewhere(const std::string& attempt, bool to_writ
     const auto opened = open_at(host, to_write);
     if (opened) {
       hosts_.worked(host);
+      // From now on a lease may depend on it: a host that is down must not cost more of it than a lost reply.
+      settings_.connect_timeout =
+          std::min<std::chrono::milliseconds>(settings_.connect_timeout, options_.network_timeout);
       return {};
     }
     close();
@@ -154,10 +157,6 @@ Connection::Said Connection::open_at(std::size_t host, bool to_write) {
     const std::lock_guard lock(interrupt_mutex_);
     socket_ = api().mysql_get_socket(handle_.get());
   }
-  // From now on a lease may depend on it: a host that is down must not cost more of it than a lost reply
-  // does.
-  settings_.connect_timeout =
-      std::min<std::chrono::milliseconds>(settings_.connect_timeout, options_.network_timeout);
   return session_ == Session::bare ? Said{} : set_up(to_write);
 }
 

@@ -238,7 +238,7 @@ std::vector<Finding> examine(const MariadbSettings& settings) {
   std::vector<HostFacts> hosts;
   if (settings.hosts.empty()) hosts.push_back(examine_host(settings, nullptr));
   for (const auto& host : settings.hosts) hosts.push_back(examine_host(settings, &host));
-  return judge_hosts(hosts, 0);
+  return judge_hosts(hosts, settings.min_replicas);
 }
 
 }  // namespace dblock::store::mariadb
