@@ -63,7 +63,8 @@ TEST_CASE("mariadb: a lease counts from before a wait for its row, not from afte
 // Error 1020, "record has changed since last read", is what a transaction gets there instead of an older
 // snapshot: nothing was done, and it is tried again.
 TEST_CASE("mariadb: racers for slots and readers exclude each other under snapshot isolation too") {
-  Server own({"--innodb-snapshot-isolation=ON", "--log-bin", "--binlog-format=STATEMENT", "--server-id=1"});
+  Server own(
+      {"--loose-innodb-snapshot-isolation=ON", "--log-bin", "--binlog-format=STATEMENT", "--server-id=1"});
   MariadbUnderTest t(own.address());
   std::atomic<int> inside{0};
   std::atomic<int> most{0};

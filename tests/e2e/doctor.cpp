@@ -89,7 +89,7 @@ TEST_CASE("doctor has a line for each thing that matters on a server", "[server]
 
 TEST_CASE("doctor sees what the shared server does not keep and plain text", "[server]") {
   const ServerDatabase database;
-  const auto doctored = doctor(database.tcp_url());
+  const auto doctored = doctor(database.tcp_url() + "?tls=off");
   CHECK(doctored.exit == exited(0));
   CHECK(doctored.document.at("verdict") == "warn");
   CHECK(doctored.level("flush-log") == "warn");
@@ -144,7 +144,8 @@ TEST_CASE("doctor finds no server, no database and no account bad", "[server]") 
   CHECK(doctor("mysql://app@127.0.0.1:1/d").level("connection") == "bad");
   CHECK(doctor(database.server().url("t_nowhere")).level("connection") == "bad");
   CHECK(doctor(database.url("nobody")).level("connection") == "bad");
-  CHECK(doctor(database.tcp_url() + "?tls=require").level("connection") == "bad");
+  const Server plain({without_tls()});
+  CHECK(doctor(plain.address().tcp_url("mysql") + "?tls=require").level("connection") == "bad");
 }
 
 TEST_CASE("doctor without a configuration says what to configure") {
@@ -155,7 +156,8 @@ TEST_CASE("doctor without a configuration says what to configure") {
 }
 
 TEST_CASE("doctor finds a read-only server bad, and an account that writes there all the same", "[server]") {
-  const Server server({"--innodb-flush-log-at-trx-commit=1", "--log-bin=b", "--server-id=1"});
+  const Server server(
+      {"--innodb-flush-log-at-trx-commit=1", "--log-bin=b", "--server-id=1", "--sync-binlog=0"});
   ServerDatabase database(server.address());
   database.sql("SET GLOBAL read_only=1");
   const auto doctored = doctor(database.url());
