@@ -78,6 +78,7 @@ class Acquisition {
       if (!tried) {
         const bool unfinished =
             std::exchange(unfinished_try_, false) && ++lost_replies_ <= k_max_lost_replies;
+        broken_turn_ = broken_turn_ || std::exchange(had_turn_, false);
         if (tried.error().code != Errc::unreachable) return std::unexpected(tried.error());
         if (!unfinished && last_try()) return std::unexpected(tried.error());
         if (observer_.on_trouble) observer_.on_trouble(tried.error());
@@ -85,6 +86,7 @@ class Acquisition {
         if (pause(schedule_ && !unfinished ? scheduled_pause() : again)) return Cancelled{};
         continue;
       }
+      had_turn_ = false;
       retry_.reset(k_first_retry);
       if (!std::holds_alternative<Conflict>(*tried)) return tried;
       const auto& conflict = std::get<Conflict>(*tried);
@@ -181,8 +183,12 @@ class Acquisition {
     DBLOCK_TRY(auto nested, nest());
     if (nested) return settle(std::move(*nested));
     if (line_) place_.take(*line_);
-    DBLOCK_TRY(auto ended, stand_in_line());
-    if (ended) return std::move(*ended);
+    had_turn_ = std::exchange(broken_turn_, false);
+    if (!had_turn_) {
+      DBLOCK_TRY(auto ended, stand_in_line());
+      if (ended) return std::move(*ended);
+    }
+    had_turn_ = true;
     // While waiting, look before trying: a plain read costs the server no lock and no log write. Readers are
     // kept away by tries, though.
     if (refused_before_ && !(by_readers_ && clock_.now() >= keep_away_at_)) {
@@ -318,6 +324,10 @@ class Acquisition {
   BootTime keep_away_at_{};      // a try is due that keeps new readers away
   bool by_readers_ = false;      // who were in the way at the last try
   bool unfinished_try_ = false;  // the last try turned out not to have been done
+  bool had_turn_ = false;        // of the line, in this try
+  // The connection broke in our turn. It may keep our place from us for as long as the server, or a proxy
+  // before it, takes it for alive.
+  bool broken_turn_ = false;
   int lost_replies_ = 0;
 };
 

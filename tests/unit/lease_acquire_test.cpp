@@ -652,6 +652,21 @@ TEST_CASE("a turn that was lost with its connection is stood in line for again")
   CHECK(b.count("await") == 1);
 }
 
+TEST_CASE("a turn whose connection breaks under a try is used once more before the line is stood in again") {
+  LineBench b;
+  b.line.on_enter = Turn::ours;
+  b.store.acquires = {[&](const AcquireRequest&) -> Result<AcquireOutcome> {
+                        b.line.turn_lost = true;
+                        b.line.on_enter = Turn::not_yet;  // a server that takes the old connection for alive
+                        return fail(Errc::indeterminate, "reply lost");
+                      },
+                      b.grants()};
+  b.store.peeks = {Bench::shows(free_row(7))};
+  b.line.awaits = {turn(Turn::ours)};
+  REQUIRE(b.go(std::nullopt));
+  CHECK(b.store.calls == std::vector<std::string>{"enter", "acquire", "peek", "enter", "peek", "acquire"});
+}
+
 TEST_CASE("where looks cost something the line is looked at seldom, but soon again after a free lock") {
   LineBench b;
   b.line.look_rule = {40s, false};
