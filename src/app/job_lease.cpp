@@ -30,6 +30,15 @@ constexpr Nanos k_forced_end = 700ms;
 constexpr Micros k_least_release_time = 500ms;
 constexpr Micros k_repeat_waiting_line = 60s;
 
+// A free lock whose last lease was this one and ended as we say: a proxy had the server do our release twice,
+// and passed on the second answer. Whoever else ends a lease puts it down as abandoned.
+bool is_our_own_end(const NotOurs& refused, const lease::LeaseRef& ref, const lease::RunEnd& end) {
+  if (refused.why != lease::NotOursWhy::free || !refused.status || !ref.token) return false;
+  const auto& last = refused.status->last;
+  return refused.status->token == *ref.token && last && last->outcome == end.outcome &&
+         last->exit_code == end.exit_code;
+}
+
 }  // namespace
 
 // Shared with the worker's tasks, which may outlive JobLease when the thread had to be abandoned.
@@ -156,10 +165,11 @@ void JobLease::Session::give_back(const lease::LeaseRef& ref, lease::RunEnd end,
     const auto outcome = store->release(ref, lease::Actor::holder, end);
     if (outcome) {
       // After a lost reply "not ours" is what our own successful release leaves behind.
-      const bool ours = std::holds_alternative<lease::Released>(*outcome) || reply_lost;
+      const auto* refused = std::get_if<NotOurs>(&*outcome);
+      const bool ours = refused == nullptr || reply_lost || is_our_own_end(*refused, ref, end);
       const std::lock_guard lock(mutex);
       release_result = ours ? ReleaseResult::released : ReleaseResult::not_ours;
-      if (!ours) lost = std::get<NotOurs>(*outcome);
+      if (!ours) lost = *refused;
       return;
     }
     reply_lost = reply_lost || outcome.error().code == Errc::indeterminate;

@@ -38,7 +38,8 @@ Calls calls_of_a_lease(const test::FakeStore::Release& answer, ReleaseResult exp
   SystemClock().wait_until(BootClock::now() + 20s, job.done());
   REQUIRE(job.grant());
   CHECK(line.has_place);
-  CHECK(job.release({request.key, request.owner, {}}, {}, 100ms) == expected);
+  CHECK(job.release({request.key, request.owner, lease::Token{8}}, {lease::Outcome::failed, 3}, 100ms) ==
+        expected);
   CHECK_FALSE(line.has_place);
   return store.calls;
 }
@@ -57,6 +58,22 @@ TEST_CASE("a lease that cannot be released gives its place up after the last try
   CHECK(std::ranges::count(calls, "release") > 1);
   CHECK(std::ranges::count(calls, "leave") == 1);
   CHECK(calls.back() == "leave");
+}
+
+TEST_CASE("a release that was done twice is told by the row from a lease that another has ended") {
+  const auto free_after = [](std::uint64_t token, lease::Outcome outcome, int code) {
+    return [=] {
+      lease::LockStatus row;
+      row.token = lease::Token{token};
+      row.last = lease::PastRun{{}, {}, outcome, code};
+      return Result<lease::ReleaseOutcome>(lease::NotOurs{lease::NotOursWhy::free, row});
+    };
+  };
+  using lease::Outcome;
+  CHECK_FALSE(calls_of_a_lease(free_after(8, Outcome::failed, 3), ReleaseResult::released).empty());
+  CHECK_FALSE(calls_of_a_lease(free_after(9, Outcome::failed, 3), ReleaseResult::not_ours).empty());
+  CHECK_FALSE(calls_of_a_lease(free_after(8, Outcome::abandoned, 3), ReleaseResult::not_ours).empty());
+  CHECK_FALSE(calls_of_a_lease(free_after(8, Outcome::failed, 4), ReleaseResult::not_ours).empty());
 }
 
 }  // namespace dblock::app

@@ -33,6 +33,12 @@ Result<std::optional<Scene>> survey_with(Connection& connection, const lease::Ke
   return Scene{std::move(gate.front()), std::move(holds)};
 }
 
+// A server that does not keep to its locks must not be believed, nor must a proxy that has it do things
+// twice. The transaction undoes what was done.
+std::unexpected<Error> changed_while_locked(const std::string& attempt) {
+  return fail(Errc::unreachable, attempt + ": its rows changed while they were locked; try again");
+}
+
 bool in_order(const lease::LockStatus& one, const lease::LockStatus& other) {
   return std::tie(one.key, one.slot) < std::tie(other.key, other.slot);
 }
@@ -118,10 +124,11 @@ Result<void> MariadbLockTable::put(const lease::AcquireRequest& request, const l
     DBLOCK_TRY(done, change_any(gate, attempt));
   }
   if (done && slot > 0) {
-    DBLOCK_TRY(done, put_hold(request, key, slot, token, seen, attempt));
+    auto held = put_hold(request, key, slot, token, seen, attempt);
+    if (!held && held.error().native != k_duplicate_key) return std::unexpected(std::move(held.error()));
+    done = held.value_or(false);
   }
-  // They are locked; a server that does not keep to that must not be believed.
-  if (!done) return fail(Errc::unreachable, attempt + ": its rows changed while they were locked; try again");
+  if (!done) return changed_while_locked(attempt);
   turnstile_.settle();
   return {};
 }
@@ -178,7 +185,7 @@ Result<bool> MariadbLockTable::release_hold(const lease::LeaseRef& ref, lease::A
   DBLOCK_TRY(const auto own, connection_.read(own_hold_statement(ref, actor), attempt));
   if (own.empty()) return false;
   DBLOCK_TRY(const bool freed, change_one(release_statement(ref, Rows::holds, actor, end), attempt));
-  if (!freed) return false;
+  if (!freed) return changed_while_locked(attempt);
   const Row& row = own.front();
   const EndOfHold ended{Micros{number(row[0])}, row[1].value_or(""), end};
   return change_one(record_end_statement(ref.key, ended), attempt);
