@@ -21,6 +21,8 @@
 namespace dblock::app {
 namespace {
 
+constexpr int k_looks = 3;
+
 // The script is the holder, not this process, which is gone in a moment.
 lease::AcquireRequest make_wanted(const AcquireRequest& request) {
   const auto script = static_cast<std::uint32_t>(request.while_pid ? request.while_pid->pid : ::getppid());
@@ -68,6 +70,10 @@ class Acquisition {
   Ending give_up(Ending ending);
   Result<Ending> without_keeper();
   Result<std::optional<Ending>> hand_over(const lease::Lease& lease);
+  Result<lease::Look> look_back();
+  [[nodiscard]] std::string frees_itself() const {
+    return "frees itself within " + format_duration(request_.timing.ttl + request_.timing.margin);
+  }
   [[nodiscard]] std::string lock() const { return "lock " + quoted(request_.key); }
 
   const AcquireRequest& request_;
@@ -113,12 +119,24 @@ Result<std::optional<Ending>> Acquisition::hand_over(const lease::Lease& lease) 
       break;
   }
   const bool given_back = take_back();
-  return fail(
-      Errc::unreachable,
-      "the keeper of " + lock() + " could not renew the lease over a connection of its own; the lock " +
-          (given_back
-               ? "was given back"
-               : "frees itself within " + format_duration(request_.timing.ttl + request_.timing.margin)));
+  return fail(Errc::unreachable, "the keeper of " + lock() +
+                                     " could not renew the lease over a connection of its own; the lock " +
+                                     (given_back ? "was given back" : frees_itself()));
+}
+
+// The row as it is reported. A connection that breaks here must not leave a lease behind of which nobody has
+// been told.
+Result<lease::Look> Acquisition::look_back() {
+  auto seen = job_.store().look(wanted_);
+  for (int i = 1; i < k_looks && !seen && seen.error().code == Errc::unreachable; ++i)
+    seen = job_.store().look(wanted_);
+  if (!seen) {
+    const bool given_back = take_back();
+    seen.error().message +=
+        "; " + lock() +
+        (given_back ? " was taken and has been given back" : " was taken and " + frees_itself());
+  }
+  return seen;
 }
 
 Result<std::variant<Acquired, Ending>> Acquisition::go() {
@@ -143,7 +161,7 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
     DBLOCK_TRY(auto failed, hand_over(lease));
     if (failed) return std::move(*failed);
   }
-  DBLOCK_TRY(const auto seen, job_.store().look(wanted_));
+  DBLOCK_TRY(const auto seen, look_back());
   if (seen.kind != lease::Look::Kind::ours) {
     return Ending{.how = Ending::How::lost, .message = lock() + " was granted and taken away again at once"};
   }
