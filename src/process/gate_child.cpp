@@ -9,6 +9,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "process/stop_plan.hpp"
+
 namespace dblock::process {
 namespace {
 
@@ -82,6 +84,17 @@ void exec_program(const std::string& path, std::vector<std::string> argv, char* 
   ::execve("/bin/sh", pointers(script).data(), environment);
 }
 
+bool too_late(const GateChild& child) {
+  StopPlan plan(child.spec.kill_grace, child.spec.slack);
+  plan.set_deadline(child.shared.deadline());
+  return plan.fence_due(BootClock::now());
+}
+
+[[noreturn]] void give_up(const GateChild& child, int err) {
+  [[maybe_unused]] const auto n = ::write(child.exec_error.get(), &err, sizeof err);
+  ::_exit(126);
+}
+
 }  // namespace
 
 void become_job(GateChild child) {
@@ -91,12 +104,12 @@ void become_job(GateChild child) {
   std::string entries;
   if (!wait_for_gate(child.gate.get(), entries)) ::_exit(125);
   child.gate.reset();
+  // I4: dblock may have been frozen between its last look at the deadline and the opening of the gate.
+  if (too_late(child)) give_up(child, k_too_late);
   const std::vector<char*> environment = merge_environment(entries);
   child.signals.restore_mask();
   exec_program(child.spec.executable, child.spec.argv, environment.data());
-  const int err = errno;
-  [[maybe_unused]] const auto n = ::write(child.exec_error.get(), &err, sizeof err);
-  ::_exit(126);
+  give_up(child, errno);
 }
 
 bool open_gate(const UniqueFd& gate, const std::vector<std::string>& environment) {

@@ -1,18 +1,24 @@
 // The job before its exec: a process that waits behind a gate until dblock holds the lock.
 #pragma once
 
+#include <cerrno>
 #include <string>
 #include <vector>
 
 #include "base/unique_fd.hpp"
+#include "process/channel.hpp"
 #include "process/signals.hpp"
 #include "process/supervisor.hpp"
 
 namespace dblock::process {
 
+// Reported instead of the errno of an exec: there was no time left for the job.
+inline constexpr int k_too_late = ETIME;
+
 struct GateChild {
   const JobSpec& spec;
   const Signals& signals;
+  const SharedState& shared;
   UniqueFd gate;        // end of file means: do not run
   UniqueFd exec_error;  // close-on-exec; receives errno when exec fails
   bool own_group = false;

@@ -109,8 +109,8 @@ void Guardian::fork_job() {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != self) ::_exit(125);
     setup_.channel.close();
-    become_job(
-        {setup_.spec, setup_.signals, std::move(setup_.gate), std::move(report), !setup_.has_terminal});
+    become_job({setup_.spec, setup_.signals, setup_.shared, std::move(setup_.gate), std::move(report),
+                !setup_.has_terminal});
   }
   job_ = pid < 0 ? -errno : pid;
   if (pid > 0 && !setup_.has_terminal) ::setpgid(pid, pid);

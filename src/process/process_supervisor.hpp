@@ -54,6 +54,7 @@ class ProcessSupervisor final : public Supervisor {
   [[nodiscard]] std::optional<BootTime> emergency_at() const;
   void handle_messages();
   void handle_ready(const Message& message);
+  void handle_job_exited(const Message& message);
   void handle_job_stopped(int signal);
   void handle_signals();
   void handle_signal(const signalfd_siginfo& info);

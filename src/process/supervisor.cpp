@@ -101,9 +101,7 @@ void ProcessSupervisor::handle_messages() {
         handle_job_stopped(message.value);
         break;
       case MessageType::job_exited:
-        end_.status = ExitStatus::from_wait(message.value);
-        end_.exec_errno = message.detail;
-        look_at_terminal_.reset();
+        handle_job_exited(message);
         break;
       case MessageType::left_behind:
         end_.left_behind.emplace_back(message.text.data());
@@ -143,6 +141,16 @@ void ProcessSupervisor::handle_ready(const Message& message) {
   open_gate(gate_, *environment_);
   gate_.reset();
   if (max_runtime_) runtime_ends_ = BootClock::now() + *max_runtime_;
+}
+
+void ProcessSupervisor::handle_job_exited(const Message& message) {
+  look_at_terminal_.reset();
+  if (message.detail == k_too_late) {
+    if (end_.stopped == StopReason::none) end_.stopped = StopReason::deadline;
+    return;
+  }
+  end_.status = ExitStatus::from_wait(message.value);
+  end_.exec_errno = message.detail;
 }
 
 void ProcessSupervisor::handle_job_stopped(int signal) {
