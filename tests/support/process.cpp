@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -51,6 +52,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   }
   reset_signals();
   for (const int number : spec.ignored_signals) ::signal(number, SIG_IGN);
+  if (spec.stopped) ::raise(SIGSTOP);
   ::execvpe(program, argv, env);
   ::_exit(125);
 }
@@ -58,7 +60,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
 }  // namespace
 
 std::string new_mark() {
-  static unsigned count = 0;
+  static std::atomic<unsigned> count = 0;
   return std::to_string(::getpid()) + "-" + std::to_string(realtime_micros()) + "-" + std::to_string(++count);
 }
 
@@ -155,8 +157,12 @@ std::optional<Exit> Process::try_wait(milliseconds limit) {
   }
   int status = 0;
   if (::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
-  exit_ = WIFSIGNALED(status) ? killed_by(WTERMSIG(status)) : exited(WEXITSTATUS(status));
+  has_ended(status);
   return exit_;
+}
+
+void Process::has_ended(int wait_status) {
+  exit_ = WIFSIGNALED(wait_status) ? killed_by(WTERMSIG(wait_status)) : exited(WEXITSTATUS(wait_status));
 }
 
 Exit Process::wait(milliseconds limit) {

@@ -41,6 +41,7 @@ struct Spawn {
   std::vector<int> keep_fds{};         // stay open in the program, at the same numbers
   std::vector<int> ignored_signals{};  // SIG_IGN when the program starts
   bool own_session = true;             // no controlling terminal
+  bool stopped = false;                // stops itself before the program begins, for a tracer
   std::optional<uid_t> user{};  // run as this one, group of the same number; the test itself must be root
   bool ends_with_test = false;  // killed when the thread that started it ends, however it does
 };
@@ -72,6 +73,8 @@ class Process {
   Exit wait(milliseconds limit = patience());
   [[nodiscard]] std::optional<Exit> try_wait(milliseconds limit = 0ms);
   [[nodiscard]] bool running() { return !try_wait().has_value(); }
+  // A tracer has waited for it.
+  void has_ended(int wait_status);
 
   // Everything written so far.
   [[nodiscard]] std::string out() const;

@@ -1,33 +1,35 @@
 #include "support/proxy.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <strings.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
-#include <stdexcept>
 #include <utility>
+
+#include "support/packets.hpp"
 
 namespace dblock::test {
 namespace {
 
+<<<<<<< HEAD
 // MySQL's packet: three bytes of length, one of sequence, then the payload. A command has sequence 0 and its
 // kind in the payload's first byte.
 constexpr std::size_t k_header = 4;
 constexpr unsigned char k_greeting = 0x0a;
 constexpr unsigned char k_offers_tls = 0x08;  // in the second byte of what a greeting's server can
 constexpr unsigned char k_com_query = 0x03;
+=======
+constexpr std::size_t k_header = k_packet_header;
+>>>>>>> 3fd1ee4 (Harm every packet of every statement, and strike dblock at every step)
 constexpr unsigned char k_com_stmt_prepare = 0x16;
 constexpr unsigned char k_com_stmt_execute = 0x17;
 constexpr std::uint32_t k_last_prepared = 0xffffffff;  // libmariadb's "the statement just prepared"
 
+<<<<<<< HEAD
 std::uint32_t little_endian(const std::string& bytes, std::size_t at, std::size_t count) {
   std::uint32_t value = 0;
   for (std::size_t i = count; i-- > 0;) value = value << 8U | static_cast<unsigned char>(bytes[at + i]);
@@ -73,6 +75,8 @@ int connect_unix(const std::string& path) {
   return -1;
 }
 
+=======
+>>>>>>> 3fd1ee4 (Harm every packet of every statement, and strike dblock at every step)
 }  // namespace
 
 struct Proxy::Link {
@@ -96,15 +100,7 @@ struct Proxy::Link {
 };
 
 Proxy::Proxy(ServerAddress upstream) : upstream_(std::move(upstream)) {
-  listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (::bind(listener_, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(listener_, 64) != 0 ||
-      ::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    throw std::runtime_error("the proxy cannot listen");
-  port_ = ntohs(address.sin_port);
+  listener_ = listen_on_loopback(port_);
   wake_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   thread_ = std::thread([this] { loop(); });
 }

@@ -27,11 +27,12 @@ void sleep_ms(long ms) {
 
 // interval FILE MS: begins, holds for MS, ends; overlap.hpp reads the file.
 void note_moment(const char* what, const char* file) {
-  const char* token = std::getenv("DBLOCK_TOKEN");
+  const char* const tokens = std::getenv("DBLOCK_TOKEN");  // of several keys the same, one a line
+  const std::string token = tokens == nullptr ? "0" : std::string(tokens, std::strcspn(tokens, "\n"));
   timespec now{};
   ::clock_gettime(CLOCK_BOOTTIME, &now);
   append(file, std::string(what) + " " + std::to_string(now.tv_sec * 1'000'000'000LL + now.tv_nsec) + " " +
-                   (token == nullptr ? "0" : token) + " " + std::to_string(::getpid()) + "\n");
+                   token + " " + std::to_string(::getpid()) + "\n");
 }
 
 // family FILE MS: the same with a child that ignores TERM and lives as long.
@@ -42,6 +43,27 @@ int interval(const char* file, long ms, bool with_child) {
     ::signal(SIGTERM, SIG_IGN);
     sleep_ms(ms);
     ::_exit(0);
+  }
+  note_moment("begin", file);
+  if (!alone) note_moment("beside", file);
+  sleep_ms(ms);
+  note_moment("end", file);
+  return 0;
+}
+
+// brood FILE MS: the same, ignoring TERM, with a child and a daemon (double fork, session of its own) that
+// ignore it too, hold the kernel's lock on FILE as well and do not end by themselves.
+int brood(const char* file, long ms) {
+  for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::signal(number, SIG_IGN);
+  const int alive = ::open(file, O_RDONLY | O_CREAT | O_CLOEXEC, 0666);
+  const bool alone = ::flock(alive, LOCK_EX | LOCK_NB) == 0;
+  if (::fork() == 0) {
+    for (;;) ::pause();
+  }
+  if (::fork() == 0) {
+    ::setsid();
+    if (::fork() != 0) ::_exit(0);
+    for (;;) ::pause();
   }
   note_moment("begin", file);
   if (!alone) note_moment("beside", file);
@@ -132,6 +154,7 @@ int main(int argc, char** argv) {
   const long ms = argc > 3 ? std::atol(argv[3]) : 0;
   if (habit == "interval") return interval(argv[2], ms, false);
   if (habit == "family") return interval(argv[2], ms, true);
+  if (habit == "brood") return brood(argv[2], ms);
   if (habit == "tree") return tree(argv[2]);
   if (habit == "signals") return signals(argv[2]);
   if (habit == "daemon") return leave_behind(argv[2], ms, true);

@@ -1,0 +1,332 @@
+// dblock, its guardian or both killed or frozen before every single system call that a run makes after the
+// guardian's birth: while it connects and takes the lock, around the opening of the gate, while the job runs,
+// is stopped (in its grace, or for a lost lease), and while the lock is released. Whoever comes next never
+// has a job beside one of the first run's, whose tree holds the kernel's lock on the log, escaped daemons
+// included.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <ctime>
+#include <iostream>
+#include <mutex>
+#include <sstream>
+
+#include "support/dblock.hpp"
+#include "support/overlap.hpp"
+#include "support/privilege.hpp"
+#include "support/sweep.hpp"
+#include "support/tracer.hpp"
+
+namespace dblock::test {
+namespace {
+
+using std::chrono::steady_clock;
+
+enum class Fate { kill_dblock, kill_guardian, kill_both, freeze_dblock, stop_guardian, freeze_both };
+
+// A job that outlives dblock's death ends before anyone else may begin; here it is the time that dblock lets
+// pass.
+struct Story {
+  const char* name;
+  Words options;
+  int job_ms;
+  bool loses_lease = false;
+  Exit end = exited(0);
+};
+
+constexpr int k_does_not_end = 60'000;
+const Story k_plain{"a run to its end", {}, 120};
+const Story k_grace{
+    "a job that ignores the first signal", {"--max-runtime", "40ms"}, k_does_not_end, false, exited(124)};
+const Story k_lost{"a lease that is revoked", {}, k_does_not_end, true, exited(76)};
+
+// A guardian that the machine keeps from running for longer than this would be too late, and no bug.
+milliseconds margin() {
+  return 1s * slowness();
+}
+
+bool kills_dblock(Fate fate) {
+  return fate == Fate::kill_dblock || fate == Fate::kill_both;
+}
+bool lease_must_end(Fate fate) {
+  return fate == Fate::kill_both || fate == Fate::freeze_dblock || fate == Fate::freeze_both;
+}
+
+long long boot_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_BOOTTIME, &now);
+  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
+}
+
+std::string why_no_trace() {
+  return can_trace() ? "" : "this machine does not let us trace processes (container without ptrace?)";
+}
+
+class Fire {
+ public:
+  Fire(const Story& story, Fate fate) : story_(story), fate_(fate) {
+    if (!local_run()) shared_.emplace();
+  }
+
+  // Every step of each of `who`, or every `stride`-th.
+  void rage(const std::vector<Tracee>& who, std::size_t at_once, int stride = 1) {
+    std::vector<Step> steps;
+    const auto counts = count_steps();
+    for (const Tracee one : who) {
+      for (int n = 0; n < counts.at(static_cast<std::size_t>(one)); n += stride * slowness())
+        steps.push_back({one, n});
+    }
+    const auto begun = steady_clock::now();
+    const auto failures = sweep(steps.size(), at_once, [&](std::size_t i) { return trial(steps[i]); });
+    std::cout << story_.name << ": " << struck_ << " strikes at " << steps.size() << " steps (dblock "
+              << counts[0] << ", its worker " << counts[1] << ", the guardian " << counts[2] << "), "
+              << with_job_ << " with a job alive, in "
+              << std::chrono::duration_cast<milliseconds>(steady_clock::now() - begun).count() << " ms\n";
+    INFO(summary(failures));
+    CHECK(failures.empty());
+    CHECK(struck_ > static_cast<int>(steps.size()) / 2);
+    CHECK(with_job_ > 0);
+  }
+
+ private:
+  // A run that nobody disturbs; a few of them, since they differ a little.
+  std::array<int, k_tracees.size()> count_steps() {
+    std::array<int, k_tracees.size()> most{};
+    for (int i = 0; i < 3; ++i) {
+      const TempDir directory;
+      Store store(*this);
+      TracedRun run(first(store.database, new_key(), directory.file("log")));
+      run.run_to({});
+      const Exit exit = run.process().wait();
+      INFO(exit << " " << run.process().err());
+      REQUIRE(exit == story_.end);
+      for (const Tracee who : k_tracees) {
+        int& count = most.at(static_cast<std::size_t>(who));
+        count = std::max(count, run.steps(who));
+      }
+    }
+    return most;
+  }
+
+  // The server's for all trials, or an embedded store for each: who is frozen inside of a transaction keeps
+  // its file locked, so that nobody else gets in.
+  struct Store {
+    explicit Store(Fire& fire)
+        : own(fire.shared_ ? nullptr : std::make_unique<Database>()), database(own ? *own : *fire.shared_) {}
+    std::unique_ptr<Database> own;
+    Database& database;
+  };
+
+  std::string new_key() { return "k" + std::to_string(++keys_); }
+
+  Spawn first(const Database& database, const std::string& key, const std::string& log) {
+    Words options{"--wait", "20s", "--heartbeat", "50ms", "--kill-grace", "150ms", "--leftovers", "kill"};
+    options.insert(options.end(), {"--ttl", lease_must_end(fate_) ? "1s" : "60s"});
+    options.insert(options.end(), {"--margin", std::to_string(margin().count()) + "ms"});
+    options.insert(options.end(), story_.options.begin(), story_.options.end());
+    // With both gone the kernel stops the job itself, and nobody stops its children.
+    const std::string habit = fate_ == Fate::kill_both || fate_ == Fate::freeze_both ? "interval" : "brood";
+    std::string job = "exec " + job_binary() + " " + habit + " " + log + " " + std::to_string(story_.job_ms);
+    if (story_.loses_lease)
+      job = dblock_binary() + " release --key " + key + " --force --token $DBLOCK_TOKEN >/dev/null 2>&1; " +
+            job;
+    return dblock_spawn(database, run_words(key, options, sh(job)));
+  }
+
+  // Strikes one run at `step`, while the next waits for the lock. What was wrong with it all.
+  std::string trial(const Step& step) {
+    const std::string key = new_key();
+    const TempDir directory;
+    const std::string log = directory.file("log");
+    Store store(*this);
+    Database& database = store.database;
+    TracedRun run(first(database, key, log));
+    if (!run.run_to(step)) {
+      const Exit exit = run.process().wait();
+      return exit == story_.end ? "" : told(step, run, "undisturbed, but another end: " + shown(exit));
+    }
+    ++struck_;
+    const std::string job =
+        "echo $$ >" + directory.file("next") + "; exec " + job_binary() + " interval " + log + " 100";
+    Process next(dblock_spawn(database, run_words(key, {"--wait", next_wait()}, sh(job))));
+    const bool job_alive = begun_and_not_ended(log);
+    if (job_alive) ++with_job_;
+    strike(run);
+    const long long kept_until = fate_ == Fate::kill_both && job_alive ? kept_until_ns(database, key) : 0;
+    if (fate_ == Fate::freeze_dblock || fate_ == Fate::freeze_both) {
+      // The next one's job must live through the return of the frozen one.
+      static_cast<void>(
+          wait_until([&] { return begun(directory, log) || !next.running(); }, 25s * slowness()));
+      run.let_go();
+    }
+    const Exit next_exit = next.wait(40s * slowness());
+    const Exit exit = run.process().wait(40s * slowness());
+    std::string wrong;
+    if (next_exit != exited(0) && !may_have_been_shut_out(next_exit))
+      wrong += "the next run ended with " + shown(next_exit) + ": " + next.err();
+    wrong += judge(run, exit, directory, kept_until);
+    if (!wait_until([&] { return run.process().tree().empty(); })) wrong += "; somebody is left of the tree";
+    if (!wait_until([&] { return !has_lease(database, key); })) wrong += "; the lock is not free";
+    return wrong.empty() ? "" : told(step, run, wrong);
+  }
+
+  void strike(TracedRun& run) {
+    switch (fate_) {
+      case Fate::kill_dblock:
+        run.kill({run.dblock()});
+        return run.let_go();
+      case Fate::kill_guardian:
+        run.kill({run.guardian()});
+        return run.let_go();
+      case Fate::kill_both:
+        return run.kill({run.guardian(), run.dblock()});
+      case Fate::freeze_dblock:
+        return run.let_go(run.guardian());
+      case Fate::stop_guardian:
+        ::kill(run.guardian(), SIGSTOP);
+        return run.let_go();
+      case Fate::freeze_both:
+        return;
+    }
+  }
+
+  // Exit code and jobs tell one truth.
+  std::string judge(TracedRun& run, Exit exit, const TempDir& directory, long long kept_until) {
+    const auto intervals = read_intervals(directory.file("log"));
+    const int next_pid = std::atoi(read_file(directory.file("next")).c_str());
+    std::vector<Interval> own, of_next;
+    for (const auto& one : intervals) (one.pid == next_pid ? of_next : own).push_back(one);
+    std::string wrong;
+    if (own.size() > 1) wrong += "; its job ran twice";
+    const bool whole = !own.empty() && own.front().end_ns != 0;
+    if (!may_end_with(exit, !own.empty(), whole)) wrong += "; it ended with " + shown(exit);
+    // With both frozen nobody keeps the job from running on: only its token tells that it is late.
+    if (fate_ != Fate::freeze_both) {
+      const std::string violation = exclusion_violation_despite_kills(intervals);
+      if (!violation.empty()) wrong += "; " + violation + "\n" + read_file(directory.file("log"));
+    } else if (!own.empty() && !of_next.empty() && own.front().begin_ns < of_next.front().begin_ns &&
+               own.front().token >= of_next.front().token) {
+      wrong += "; tokens do not rise";
+    }
+    if (kept_until != 0 && !of_next.empty() && of_next.front().begin_ns < kept_until)
+      wrong += "; taken over " + std::to_string((kept_until - of_next.front().begin_ns) / 1'000'000) +
+               " ms too early";
+    if (fate_ == Fate::kill_guardian && says(run.process().err(), "nothing was run") && !own.empty())
+      wrong += "; it says that nothing was run";
+    return wrong;
+  }
+
+  [[nodiscard]] bool may_end_with(Exit exit, bool began, bool whole) const {
+    if (kills_dblock(fate_)) return exit == killed_by(SIGKILL);
+    if (exit == exited(0)) return story_.end == exited(0) && whole;
+    if (exit == story_.end || exit == exited(76)) return true;
+    if (fate_ == Fate::kill_guardian) return exit == exited(70);
+    return fate_ != Fate::stop_guardian && exit == exited(69) && !began;
+  }
+
+  // Who is frozen inside of a transaction of the embedded store keeps its file locked, so that nobody else
+  // gets in.
+  [[nodiscard]] std::string next_wait() const {
+    return std::to_string((5s * slowness()).count() + (lease_must_end(fate_) ? 2 : 15)) + "s";
+  }
+  [[nodiscard]] bool may_have_been_shut_out(Exit exit) const {
+    return local_run() && (fate_ == Fate::freeze_dblock || fate_ == Fate::freeze_both) && exit == exited(69);
+  }
+
+  static bool begun_and_not_ended(const std::string& log) {
+    const auto intervals = read_intervals(log);
+    return !intervals.empty() && intervals.back().end_ns == 0;
+  }
+  static bool begun(const TempDir& directory, const std::string& log) {
+    const int pid = std::atoi(read_file(directory.file("next")).c_str());
+    for (const auto& one : read_intervals(log)) {
+      if (one.pid == pid) return true;
+    }
+    return false;
+  }
+
+  static std::string shown(Exit exit) {
+    std::ostringstream text;
+    text << exit;
+    return text.str();
+  }
+  std::string told(const Step& step, TracedRun& run, const std::string& wrong) const {
+    return std::string(story_.name) + ", " + to_string(step) + ": " + wrong +
+           "\n  it said: " + run.process().err();
+  }
+
+  // One that has not come to its end.
+  bool has_lease(Database& database, const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    return database.expires_micros(key) > realtime_micros();
+  }
+  // By the boot clock, when the lease and its margin end.
+  long long kept_until_ns(Database& database, const std::string& key) {
+    constexpr std::chrono::nanoseconds drift = 20ms;
+    const std::lock_guard lock(mutex_);
+    if (!database.has_holder(key)) return 0;
+    const long long left = database.expires_micros(key) - realtime_micros();
+    const std::chrono::nanoseconds more = margin() - drift;
+    return boot_ns() + left * 1000 + more.count();
+  }
+
+  const Story& story_;
+  const Fate fate_;
+  std::optional<Database> shared_;
+  std::mutex mutex_;
+  std::atomic<int> keys_ = 0, struck_ = 0, with_job_ = 0;
+};
+
+// At once: most of a trial is waiting for leases to end, or for statements that may come late.
+constexpr std::size_t k_at_once = 12;
+const std::vector<Tracee> k_everyone{Tracee::dblock, Tracee::worker, Tracee::guardian};
+
+TEST_CASE("kill -9 of dblock at every step of a run") {
+  DBLOCK_NEEDS(why_no_trace());
+  Fire(k_plain, Fate::kill_dblock).rage(k_everyone, k_at_once);
+}
+
+TEST_CASE("kill -9 of the guardian at every step of a run") {
+  DBLOCK_NEEDS(why_no_trace());
+  Fire(k_plain, Fate::kill_guardian).rage(k_everyone, k_at_once);
+}
+
+TEST_CASE("kill -9 of dblock and guardian at every step of a run") {
+  DBLOCK_NEEDS(why_no_trace());
+  Fire(k_plain, Fate::kill_both).rage(k_everyone, k_at_once);
+}
+
+TEST_CASE("dblock frozen at every step of a run, and back when the lock is another's") {
+  DBLOCK_NEEDS(why_no_trace());
+  Fire(k_plain, Fate::freeze_dblock).rage(k_everyone, k_at_once);
+}
+
+TEST_CASE("the guardian stopped at every step of a run") {
+  DBLOCK_NEEDS(why_no_trace());
+  Fire(k_plain, Fate::stop_guardian).rage(k_everyone, k_at_once);
+}
+
+TEST_CASE("dblock and guardian frozen at steps of a run, and back when the lock is another's") {
+  DBLOCK_NEEDS(why_no_trace());
+  Fire(k_plain, Fate::freeze_both).rage(k_everyone, k_at_once, 4);
+}
+
+TEST_CASE("kill -9 of dblock or guardian at every step of a job's grace and its end") {
+  DBLOCK_NEEDS(why_no_trace());
+  for (const Fate fate : {Fate::kill_dblock, Fate::kill_guardian, Fate::stop_guardian})
+    Fire(k_grace, fate).rage({Tracee::dblock, Tracee::guardian}, k_at_once);
+}
+
+TEST_CASE("dblock frozen at every step of a job's grace and its end") {
+  DBLOCK_NEEDS(why_no_trace());
+  Fire(k_grace, Fate::freeze_dblock).rage({Tracee::dblock, Tracee::guardian}, k_at_once);
+}
+
+TEST_CASE("kill -9 of dblock or guardian at every step of a lost lease's stop") {
+  DBLOCK_NEEDS(why_no_trace());
+  for (const Fate fate : {Fate::kill_dblock, Fate::kill_guardian})
+    Fire(k_lost, fate).rage({Tracee::dblock, Tracee::guardian}, k_at_once);
+}
+
+}  // namespace
+}  // namespace dblock::test

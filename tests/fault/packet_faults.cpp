@@ -1,0 +1,385 @@
+// I5, exhaustively: every packet of a run or command, of its login and of each statement and reply, is where
+// the connection is cut (before it, after it), or is delivered late, while another run holds the lock or
+// after all is over, or twice. Each time all ends in one truth: jobs never overlap, an exit code of 0 means
+// that the job ran or that the row says so, and the lock is not kept longer than TTL and margin.
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <iostream>
+#include <mutex>
+#include <sstream>
+
+#include "support/dblock.hpp"
+#include "support/overlap.hpp"
+#include "support/packet_proxy.hpp"
+#include "support/sweep.hpp"
+
+namespace dblock::test {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr milliseconds k_ttl = 2s;
+constexpr milliseconds k_margin = 200ms;
+constexpr std::size_t k_at_once = 8;
+
+// When a packet that was held back arrives.
+enum class Arrival { none, during_another, at_the_end };
+
+struct Trial {
+  explicit Trial(std::string of) : key(std::move(of)) {}
+  std::string key;
+  TempDir directory{};
+  std::string owner{};  // of a lease that the set-up took
+  Harm harm = Harm::none;
+
+  [[nodiscard]] std::string log() const { return directory.file("log"); }
+  // Overlap's witness, whose pid `file` names.
+  [[nodiscard]] Words job(const std::string& file, int ms) const {
+    return sh("echo $$ >" + directory.file(file) + "; exec " + job_binary() + " interval " + log() + " " +
+              std::to_string(ms));
+  }
+};
+
+Words lease_options() {
+  return {"--ttl", "2s", "--margin", "200ms"};
+}
+Words with(Words one, const Words& other) {
+  one.insert(one.end(), other.begin(), other.end());
+  return one;
+}
+const Words& run_options() {
+  static const Words options =
+      with({"--wait", "20s", "--heartbeat", "200ms", "--kill-grace", "200ms"}, lease_options());
+  return options;
+}
+
+class Sweep {
+ public:
+  virtual ~Sweep() = default;
+  explicit Sweep(const char* name) : name_(name) {}
+  Sweep(const Sweep&) = delete;
+  Sweep& operator=(const Sweep&) = delete;
+
+  void go() {
+    const std::vector<Packet> packets = record();
+    struct Case {
+      Harm harm;
+      Arrival arrival;
+      std::size_t at;
+    };
+    std::vector<Case> cases;
+    const auto stride = static_cast<std::size_t>(slowness() * slowness());
+    for (std::size_t i = 0; i < packets.size(); i += stride) {
+      cases.push_back({Harm::cut_before, Arrival::none, i});
+      cases.push_back({Harm::cut_after, Arrival::none, i});
+      if (!packets[i].from_client) continue;
+      cases.push_back({Harm::late, Arrival::during_another, i});
+      cases.push_back({Harm::late, Arrival::at_the_end, i});
+      if (packets[i].command) cases.push_back({Harm::twice, Arrival::none, i});
+    }
+    const auto begun = steady_clock::now();
+    const auto failures = sweep(cases.size(), k_at_once, [&](std::size_t n) {
+      return trial(cases[n].harm, cases[n].arrival, cases[n].at);
+    });
+    std::cout << name_ << ": " << packets.size() << " packets, " << struck_ << " of " << cases.size()
+              << " harmed, " << succeeded_ << " ended with 0, "
+              << std::chrono::duration_cast<milliseconds>(steady_clock::now() - begun).count() << " ms\n";
+    INFO(summary(failures));
+    CHECK(failures.empty());
+    CHECK(struck_ > static_cast<int>(cases.size()) * 3 / 4);
+    CHECK(succeeded_ > struck_ * least_successes_percent() / 100);
+  }
+
+ protected:
+  virtual void set_up(Trial& /*trial*/) {}
+  [[nodiscard]] virtual Words command(const Trial& trial) const = 0;
+  // What is wrong with it as it has just ended.
+  virtual std::string judge(const Trial& trial, Exit exit, const Process& process) = 0;
+  [[nodiscard]] virtual Words other_options() const { return {}; }
+  [[nodiscard]] virtual int least_successes_percent() const { return 95; }
+
+  Finished direct(const Words& words) { return dblock(database_, words); }
+  template <typename Ask>
+  auto ask(Ask&& question) {
+    const std::lock_guard lock(mutex_);
+    return question(database_);
+  }
+  [[nodiscard]] Spawn spawn(const Words& words) const { return dblock_spawn(database_, words); }
+
+ private:
+  [[nodiscard]] Spawn through(const PacketProxy& proxy, const Words& words) const {
+    auto spec = dblock_spawn(database_, words);
+    spec.env = {"DBLOCK_DB=" + proxy.url(database_.name())};
+    return spec;
+  }
+
+  std::vector<Packet> record() {
+    Trial trial(new_key());
+    set_up(trial);
+    PacketProxy proxy(database_.server(), Harm::none, 0);
+    Process process(through(proxy, command(trial)));
+    const Exit exit = process.wait(30s * slowness());
+    INFO(name_ << ": " << exit << " " << process.err());
+    REQUIRE(exit == exited(0));
+    REQUIRE(judge(trial, exit, process) == "");
+    return proxy.packets();
+  }
+
+  std::string new_key() { return "k" + std::to_string(++keys_); }
+
+  std::string trial(Harm harm, Arrival arrival, std::size_t at) {
+    Trial trial(new_key());
+    trial.harm = harm;
+    set_up(trial);
+    PacketProxy proxy(database_.server(), harm, at);
+    Process process(through(proxy, command(trial)));
+    static_cast<void>(wait_until([&] { return proxy.struck() || !process.running(); }, 30s * slowness()));
+    if (proxy.struck()) ++struck_;
+    // Whoever comes next while the harmed one finds out what has become of its statement.
+    // Not in line, where the session of a statement that is late keeps the first place.
+    const Words tries{"--wait",    "25s",   "--attempts",           "250",
+                      "--backoff", "100ms", "--backoff-multiplier", "1"};
+    Process other(spawn(run_words(trial.key, with(tries, other_options()), trial.job("other", 80))));
+    const auto other_begun = [&] {
+      return !read_file(trial.directory.file("other")).empty() || !other.running();
+    };
+    if (arrival == Arrival::during_another) {
+      static_cast<void>(wait_until([&] { return other_begun() || !process.running(); }, 30s * slowness()));
+      // A lease that a command has taken is there for the other to wait for.
+      if (process.running()) proxy.deliver();
+    }
+    const Exit exit = process.wait(40s * slowness());
+    if (exit == exited(0)) ++succeeded_;
+    std::string wrong = judge(trial, exit, process);
+    if (arrival == Arrival::during_another) {
+      static_cast<void>(wait_until(other_begun, 30s * slowness()));
+      proxy.deliver();
+    }
+    if (const Exit end = other.wait(40s * slowness()); end != exited(0))
+      wrong += "; the other run ended with " + shown(end) + ": " + other.err();
+    if (arrival == Arrival::at_the_end) proxy.deliver();
+    // Nothing keeps the lock for longer than a lease and its margin.
+    const auto late = std::to_string((k_ttl + k_margin + 5s * slowness()).count()) + "ms";
+    const auto last =
+        direct(run_words(trial.key, with({"--wait", late}, other_options()), trial.job("last", 1)));
+    if (last.exit != exited(0)) wrong += "; the last run ended with " + shown(last.exit) + ": " + last.err;
+    const std::string violation = exclusion_violation_despite_kills(read_intervals(trial.log()));
+    if (!violation.empty()) wrong += "; " + violation + "\n" + read_file(trial.log());
+    if (!process.tree().empty()) wrong += "; somebody is left of the tree";
+    if (wrong.empty()) return "";
+    std::string where;
+    for (const auto& packet : proxy.packets())
+      where += packet.from_client ? (packet.command ? "C" : "c") : "s";
+    return std::string(name_) + ", packet " + std::to_string(at) + " " + to_string(harm) +
+           (arrival == Arrival::during_another ? " during another" : "") + ": " + wrong + "\n  exit " +
+           shown(exit) + ", it said: " + process.err() + "\n  packets " + where;
+  }
+
+ protected:
+  static std::string shown(Exit exit) {
+    std::ostringstream text;
+    text << exit;
+    return text.str();
+  }
+
+ private:
+  const char* name_;
+  ServerDatabase database_;
+  std::mutex mutex_;
+  std::atomic<int> keys_ = 0, struck_ = 0, succeeded_ = 0;
+};
+
+// --- runs ---
+
+class RunSweep : public Sweep {
+ public:
+  RunSweep(const char* name, int job_ms, Words options = {}, Words others = {})
+      : Sweep(name), job_ms_(job_ms), options_(std::move(options)), others_(std::move(others)) {}
+
+ protected:
+  [[nodiscard]] Words command(const Trial& trial) const override {
+    return run_words(trial.key, with(run_options(), options_), trial.job("own", job_ms_));
+  }
+  [[nodiscard]] Words other_options() const override { return others_; }
+
+  // 0: the job ran, once and to its end. On a slow machine the lease may be lost, which then is said.
+  std::string judge(const Trial& trial, Exit exit, const Process& process) override {
+    const int own = std::atoi(read_file(trial.directory.file("own")).c_str());
+    bool whole = false;
+    for (const auto& one : read_intervals(trial.log())) whole = whole || (one.pid == own && one.end_ns != 0);
+    if (exit == exited(0)) return whole ? "" : "; its job did not run";
+    const std::string why = last_line(process.err());
+    // Released once for the server, not at all by the second answer, and another's by the look that followed.
+    if (trial.harm == Harm::twice && exit == exited(76) && whole && says(why, "the job had ended by then"))
+      return "";
+    const bool slow = says(why, "not be renewed in time") || says(why, "held up") || says(why, "has expired");
+    return exit == exited(76) && slow ? "" : "; ended with " + shown(exit);
+  }
+
+ private:
+  int job_ms_;
+  Words options_, others_;
+};
+
+class ExistingRow : public RunSweep {
+  using RunSweep::RunSweep;
+  void set_up(Trial& trial) override { static_cast<void>(direct(run_words(trial.key, {}, {"true"}))); }
+};
+
+class Expired : public RunSweep {
+  using RunSweep::RunSweep;
+  void set_up(Trial& trial) override {
+    static_cast<void>(direct({"acquire", "--key", trial.key, "--ttl", "5s"}));
+    ask([&](Database& database) {
+      database.age_until_expired(trial.key, 10s);
+      return 0;
+    });
+  }
+};
+
+// Somebody holds the lock when the run comes, and gives it back a little later.
+class Contended : public RunSweep {
+  using RunSweep::RunSweep;
+  void set_up(Trial& trial) override {
+    const auto held = direct({"acquire", "--key", trial.key, "--ttl", "60s"});
+    const std::string owner = held.out.substr(0, held.out.find('\n'));
+    ask([&](Database&) {
+      releases_.push_back(std::make_unique<Process>(
+          Spawn{.argv = sh("sleep 0.3; exec " + dblock_binary() + " release --key " + trial.key +
+                           " --owner '" + owner + "'"),
+                .env = {spawn({}).env.front()}}));
+      return 0;
+    });
+  }
+  std::vector<std::unique_ptr<Process>> releases_;
+};
+
+// One place of two is taken for good.
+class Slots : public RunSweep {
+  using RunSweep::RunSweep;
+  void set_up(Trial& trial) override {
+    static_cast<void>(direct({"acquire", "--key", trial.key, "--ttl", "1h", "--slots", "2"}));
+  }
+};
+
+class SeveralKeys : public RunSweep {
+  using RunSweep::RunSweep;
+  [[nodiscard]] Words command(const Trial& trial) const override {
+    return run_words(trial.key, with(run_options(), {"--key", trial.key + "-second"}), trial.job("own", 50));
+  }
+};
+
+// The job is a run of the same key itself.
+class Nested : public RunSweep {
+ public:
+  explicit Nested(const char* name) : RunSweep(name, 0) {}
+  [[nodiscard]] Words command(const Trial& trial) const override {
+    const Words inner = run_words(trial.key, run_options(), trial.job("own", 50));
+    return run_words(trial.key, run_options(), with({dblock_binary()}, inner));
+  }
+};
+
+TEST_CASE("each packet of a run of an existing lock harmed", "[server]") {
+  ExistingRow("a run of an existing lock", 50).go();
+}
+TEST_CASE("each packet of a run of a new lock harmed", "[server]") {
+  RunSweep("a run of a new lock", 50).go();
+}
+TEST_CASE("each packet of a run with renewals harmed", "[server]") {
+  ExistingRow("a run with renewals", 650).go();
+}
+TEST_CASE("each packet of a takeover harmed", "[server]") {
+  Expired("a takeover", 50).go();
+}
+TEST_CASE("each packet of a run that waits in line harmed", "[server]") {
+  Contended("a run that waits", 50).go();
+}
+TEST_CASE("each packet of a reader harmed", "[server]") {
+  ExistingRow("a reader", 50, {"--shared"}).go();
+}
+TEST_CASE("each packet of a run of one slot harmed", "[server]") {
+  Slots("a run of one slot", 50, {"--slots", "2"}, {"--slots", "2"}).go();
+}
+TEST_CASE("each packet of a run of several keys harmed", "[server]") {
+  SeveralKeys("a run of several keys", 50).go();
+}
+TEST_CASE("each packet of a run inside a run harmed", "[server]") {
+  Nested("a run inside a run").go();
+}
+
+// --- commands for scripts ---
+
+class Acquire : public Sweep {
+  using Sweep::Sweep;
+  [[nodiscard]] Words command(const Trial& trial) const override {
+    return with({"acquire", "--key", trial.key, "--wait", "20s"}, lease_options());
+  }
+  // Reported: held by the owner who was printed. Not reported: nothing printed.
+  std::string judge(const Trial& trial, Exit exit, const Process& process) override {
+    const auto printed = lines(process.out());
+    if (exit != exited(0)) return printed.empty() ? "; ended with " + shown(exit) : "; failed, but printed";
+    const std::string owner =
+        ask([&](Database& database) { return database.column(trial.key, "lock_value"); });
+    return printed.size() == 1 && printed.front() == owner
+               ? ""
+               : "; printed " + process.out() + ", but held by " + owner;
+  }
+};
+
+// Tries once; that the database could not be reached is an honest answer.
+class Renew : public Sweep {
+  using Sweep::Sweep;
+  void set_up(Trial& trial) override {
+    const auto held = direct(with({"acquire", "--key", trial.key}, lease_options()));
+    trial.owner = held.out.substr(0, held.out.find('\n'));
+  }
+  [[nodiscard]] Words command(const Trial& trial) const override {
+    return {"renew", "--key", trial.key, "--owner", trial.owner, "--ttl", "3s"};
+  }
+  std::string judge(const Trial& trial, Exit exit, const Process& process) override {
+    if (exit == exited(69)) return "";
+    if (exit == exited(76) && says(process.err(), "expired")) return "";
+    if (exit != exited(0)) return "; ended with " + shown(exit);
+    const bool renewed = ask([&](Database& database) {
+      // Or its time is over by now, on a slow machine.
+      return database.column(trial.key, "lock_value") != trial.owner ||
+             database.column(trial.key, "ttl_us") == "3000000";
+    });
+    return renewed ? "" : "; reported, but not renewed";
+  }
+  [[nodiscard]] int least_successes_percent() const override { return 10; }
+};
+
+class Release : public Sweep {
+  using Sweep::Sweep;
+  void set_up(Trial& trial) override {
+    const auto held = direct(with({"acquire", "--key", trial.key}, lease_options()));
+    trial.owner = held.out.substr(0, held.out.find('\n'));
+  }
+  [[nodiscard]] Words command(const Trial& trial) const override {
+    return {"release", "--key", trial.key, "--owner", trial.owner};
+  }
+  std::string judge(const Trial& trial, Exit exit, const Process&) override {
+    if (exit == exited(69)) return "";
+    // 76: done twice, or too late; what was heard of is then that the lock is not ours any more.
+    if (exit != exited(0) && exit != exited(76)) return "; ended with " + shown(exit);
+    const std::string owner =
+        ask([&](Database& database) { return database.column(trial.key, "lock_value"); });
+    return owner != trial.owner ? "" : "; reported, but not released";
+  }
+  [[nodiscard]] int least_successes_percent() const override { return 10; }
+};
+
+TEST_CASE("each packet of acquire harmed", "[server]") {
+  Acquire("acquire").go();
+}
+TEST_CASE("each packet of renew harmed", "[server]") {
+  Renew("renew").go();
+}
+TEST_CASE("each packet of release harmed", "[server]") {
+  Release("release").go();
+}
+
+}  // namespace
+}  // namespace dblock::test

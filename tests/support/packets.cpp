@@ -1,0 +1,83 @@
+#include "support/packets.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <stdexcept>
+
+namespace dblock::test {
+
+std::uint32_t little_endian(const std::string& bytes, std::size_t at, std::size_t count) {
+  std::uint32_t value = 0;
+  for (std::size_t i = count; i-- > 0;) value = value << 8U | static_cast<unsigned char>(bytes[at + i]);
+  return value;
+}
+
+std::string take_packet(std::string& stream) {
+  if (stream.size() < k_packet_header) return "";
+  const std::size_t size = k_packet_header + little_endian(stream, 0, 3);
+  if (stream.size() < size) return "";
+  std::string packet = stream.substr(0, size);
+  stream.erase(0, size);
+  return packet;
+}
+
+bool send_all(int fd, const std::string& bytes) {
+  for (std::size_t sent = 0; sent < bytes.size();) {
+    const ssize_t done = ::send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
+    if (done <= 0) return false;
+    sent += static_cast<std::size_t>(done);
+  }
+  return true;
+}
+
+int connect_unix(const std::string& path) {
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
+  if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return fd;
+  ::close(fd);
+  return -1;
+}
+
+int listen_on_loopback(int& port) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  if (::bind(listener, reinterpret_cast<sockaddr*>(&address), size) != 0 || ::listen(listener, 64) != 0 ||
+      ::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    throw std::runtime_error("the proxy cannot listen");
+  port = ntohs(address.sin_port);
+  return listener;
+}
+
+bool ReplyEnd::is_last(const std::string& packet, bool without_eof) {
+  const std::size_t size = packet.size() - k_packet_header;
+  const unsigned char first = size == 0 ? 0 : static_cast<unsigned char>(packet[k_packet_header]);
+  const bool end_mark = first == 0xfe && (size < 9 || without_eof);
+  switch (part_) {
+    case Part::first:
+      if (first == 0x00 || first >= 0xfb) return true;  // done, an error, a wish for a file
+      columns_ = first;                                 // more than 250 of them nobody asks for
+      part_ = Part::columns;
+      return false;
+    case Part::columns:
+      if (--columns_ == 0) part_ = without_eof ? Part::rows : Part::columns_end;
+      return false;
+    case Part::columns_end:
+      part_ = Part::rows;
+      return false;
+    case Part::rows:
+      return end_mark || first == 0xff;
+  }
+  return true;
+}
+
+}  // namespace dblock::test

@@ -1,0 +1,34 @@
+// MySQL's packets, as far as proxies need them: three bytes of length, one of sequence, then the payload. A
+// command has sequence 0 and its kind in the payload's first byte.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace dblock::test {
+
+inline constexpr std::size_t k_packet_header = 4;
+inline constexpr unsigned char k_com_quit = 0x01;
+inline constexpr unsigned char k_com_query = 0x03;
+
+[[nodiscard]] std::uint32_t little_endian(const std::string& bytes, std::size_t at, std::size_t count);
+// Takes one whole packet off the front of `stream`; empty when there is none yet.
+[[nodiscard]] std::string take_packet(std::string& stream);
+[[nodiscard]] bool send_all(int fd, const std::string& bytes);
+[[nodiscard]] int connect_unix(const std::string& path);
+// A listener on a port of the loopback that is free.
+[[nodiscard]] int listen_on_loopback(int& port);
+
+// Finds the end of a reply to a command.
+class ReplyEnd {
+ public:
+  // True with the reply's last packet.
+  bool is_last(const std::string& packet, bool without_eof);
+
+ private:
+  enum class Part { first, columns, columns_end, rows } part_ = Part::first;
+  std::uint64_t columns_ = 0;
+};
+
+}  // namespace dblock::test

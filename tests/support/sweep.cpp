@@ -1,0 +1,42 @@
+#include "support/sweep.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+namespace dblock::test {
+
+std::vector<std::string> sweep(std::size_t trials, std::size_t at_once,
+                               const std::function<std::string(std::size_t)>& trial) {
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  std::vector<std::string> failures;
+  const auto work = [&] {
+    for (std::size_t i = 0; (i = next++) < trials;) {
+      std::string failure;
+      try {
+        failure = trial(i);
+      } catch (const std::exception& thrown) {
+        failure = "trial " + std::to_string(i) + " threw: " + thrown.what();
+      }
+      if (failure.empty()) continue;
+      const std::lock_guard lock(mutex);
+      failures.push_back(std::move(failure));
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < std::min(trials, at_once); ++i) threads.emplace_back(work);
+  for (auto& thread : threads) thread.join();
+  return failures;
+}
+
+std::string summary(const std::vector<std::string>& failures) {
+  constexpr std::size_t shown = 5;
+  std::string text = std::to_string(failures.size()) + " failed";
+  for (std::size_t i = 0; i < std::min(shown, failures.size()); ++i) text += "\n- " + failures[i];
+  return text;
+}
+
+}  // namespace dblock::test

@@ -1,0 +1,19 @@
+// Many trials of one kind, several at a time, each on a thread of its own: most of their time is waiting.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace dblock::test {
+
+// What went wrong, one entry a trial that did; an exception counts as that. `trial` is told its number, from
+// 0, and must not use Catch, which is for one thread.
+[[nodiscard]] std::vector<std::string> sweep(std::size_t trials, std::size_t at_once,
+                                             const std::function<std::string(std::size_t)>& trial);
+
+// The first few of them, and how many there are.
+[[nodiscard]] std::string summary(const std::vector<std::string>& failures);
+
+}  // namespace dblock::test

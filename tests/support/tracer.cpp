@@ -1,0 +1,241 @@
+#include "support/tracer.hpp"
+
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <stdexcept>
+
+namespace dblock::test {
+namespace {
+
+constexpr int k_options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
+                          PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL;
+constexpr int k_own = __WALL | __WNOTHREAD;  // other threads of the test trace runs of their own
+constexpr int k_system_call = SIGTRAP | 0x80;
+
+template <typename Data>
+long trace(int request, pid_t tid, Data data) {
+  return ::ptrace(static_cast<__ptrace_request>(request), tid, nullptr, data);
+}
+
+// Nobody else can see these: who is struck before one of them might as well be struck before the next that
+// counts.
+constexpr std::array<long, 31> k_unseen{SYS_mmap,
+                                        SYS_munmap,
+                                        SYS_mprotect,
+                                        SYS_brk,
+                                        SYS_madvise,
+                                        SYS_openat,
+                                        SYS_close,
+                                        SYS_fstat,
+                                        SYS_newfstatat,
+                                        SYS_statx,
+                                        SYS_lseek,
+                                        SYS_read,
+                                        SYS_pread64,
+                                        SYS_access,
+                                        SYS_readlink,
+                                        SYS_getdents64,
+                                        SYS_getrandom,
+                                        SYS_clock_gettime,
+                                        SYS_getpid,
+                                        SYS_gettid,
+                                        SYS_rt_sigaction,
+                                        SYS_rt_sigprocmask,
+                                        SYS_prlimit64,
+                                        SYS_uname,
+                                        SYS_geteuid,
+                                        SYS_rseq,
+                                        SYS_sched_getaffinity,
+                                        SYS_set_robust_list,
+                                        SYS_timerfd_settime,
+                                        SYS_eventfd2,
+                                        SYS_timerfd_create};
+
+// Enters one that counts.
+bool makes_step(pid_t tid) {
+  struct __ptrace_syscall_info info {};
+  return ::ptrace(static_cast<__ptrace_request>(PTRACE_GET_SYSCALL_INFO), tid, sizeof info, &info) > 0 &&
+         info.op == PTRACE_SYSCALL_INFO_ENTRY &&
+         std::ranges::find(k_unseen, static_cast<long>(info.entry.nr)) == k_unseen.end();
+}
+
+Spawn held_back(Spawn spec) {
+  spec.stopped = true;
+  // The search for leaks traces as well, and two cannot.
+  spec.env.emplace_back("LSAN_OPTIONS=detect_leaks=0");
+  return spec;
+}
+
+}  // namespace
+
+bool can_trace() {
+  static const bool can = [] {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      for (;;) ::pause();
+    }
+    const bool seized = trace(PTRACE_SEIZE, child, static_cast<long>(k_options)) == 0;
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, __WALL);
+    return seized;
+  }();
+  return can;
+}
+
+std::string to_string(const Step& step) {
+  constexpr std::array names{"dblock", "worker", "guardian"};
+  return std::string(names.at(static_cast<std::size_t>(step.who))) + "'s system call " +
+         std::to_string(step.number);
+}
+
+TracedRun::TracedRun(Spawn spec) : process_(held_back(std::move(spec))) {
+  const pid_t pid = process_.pid();
+  int status = 0;
+  if (::waitpid(pid, &status, WUNTRACED | __WALL) != pid || !WIFSTOPPED(status) ||
+      trace(PTRACE_SEIZE, pid, static_cast<long>(k_options)) != 0)
+    throw std::runtime_error(std::string("cannot trace: ") + std::strerror(errno));
+  threads_[pid] = {Tracee::dblock, pid, false, 0};
+  ::kill(pid, SIGCONT);
+}
+
+TracedRun::~TracedRun() {
+  std::vector<pid_t> processes;
+  for (const auto& [tid, thread] : threads_) processes.push_back(thread.process);
+  kill(processes);
+}
+
+bool TracedRun::run_to(const std::optional<Step>& step) {
+  while (!threads_.empty()) {
+    int status = 0;
+    const pid_t tid = ::waitpid(-1, &status, k_own);
+    if (tid < 0 && errno == EINTR) continue;
+    if (tid < 0) break;
+    if (!WIFSTOPPED(status)) {
+      on_end(tid, status);
+    } else if (on_stop(tid, status, step)) {
+      halt_all();
+      return true;
+    }
+  }
+  return false;
+}
+
+// True where it is the step.
+bool TracedRun::on_stop(pid_t tid, int status, const std::optional<Step>& step) {
+  const auto found = threads_.find(tid);
+  if (found == threads_.end()) {
+    newborn_.insert(tid);
+    return false;
+  }
+  const int signal = WSTOPSIG(status);
+  const int event = status >> 16;
+  if (event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK || event == PTRACE_EVENT_CLONE) {
+    on_birth(tid, event == PTRACE_EVENT_CLONE);
+  } else if (event == 0 && signal == k_system_call && makes_step(tid) && guardian_ != 0) {
+    int& count = steps_.at(static_cast<std::size_t>(found->second.role));
+    const bool wanted = step && step->who == found->second.role && step->number == count;
+    ++count;
+    if (wanted) {
+      found->second.halted = true;
+      return true;
+    }
+  }
+  resume(tid, event == 0 && signal != k_system_call ? signal : 0);
+  return false;
+}
+
+void TracedRun::on_birth(pid_t parent, bool thread) {
+  unsigned long message = 0;
+  trace(PTRACE_GETEVENTMSG, parent, &message);
+  const auto child = static_cast<pid_t>(message);
+  int status = 0;
+  if (newborn_.erase(child) == 0) ::waitpid(child, &status, __WALL);
+  const Thread& of = threads_.at(parent);
+  if (thread) {
+    threads_[child] = {Tracee::worker, of.process, false, 0};
+  } else if (of.role == Tracee::dblock && guardian_ == 0) {
+    guardian_ = child;
+    threads_[child] = {Tracee::guardian, child, false, 0};
+  } else {
+    trace(PTRACE_DETACH, child, 0L);  // the job
+    return;
+  }
+  resume(child, 0);
+}
+
+void TracedRun::on_end(pid_t tid, int status) {
+  threads_.erase(tid);
+  if (tid == process_.pid()) process_.has_ended(status);
+}
+
+// System calls count from the guardian's birth only; all before runs at full speed.
+void TracedRun::resume(pid_t tid, int signal) {
+  trace(guardian_ != 0 ? PTRACE_SYSCALL : PTRACE_CONT, tid, static_cast<long>(signal));
+}
+
+// Again, since a thread that is told to halt may be making another.
+void TracedRun::halt_all() {
+  for (;;) {
+    std::vector<pid_t> running;
+    for (const auto& [tid, thread] : threads_) {
+      if (!thread.halted) running.push_back(tid);
+    }
+    if (running.empty()) return;
+    for (const pid_t tid : running) trace(PTRACE_INTERRUPT, tid, 0L);
+    for (const pid_t tid : running) await_halt(tid);
+  }
+}
+
+void TracedRun::await_halt(pid_t tid) {
+  int status = 0;
+  if (::waitpid(tid, &status, __WALL) != tid || !WIFSTOPPED(status)) return on_end(tid, status);
+  const int event = status >> 16;
+  if (event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK || event == PTRACE_EVENT_CLONE)
+    on_birth(tid, event == PTRACE_EVENT_CLONE);
+  Thread& thread = threads_.at(tid);
+  thread.halted = true;
+  const int signal = WSTOPSIG(status);
+  if (event == 0 && signal != k_system_call) thread.signal = signal;
+}
+
+void TracedRun::kill(const std::vector<pid_t>& processes) {
+  for (const pid_t process : processes) ::kill(process, SIGKILL);
+  for (const pid_t process : processes) {
+    std::vector<pid_t> tids;
+    for (const auto& [tid, thread] : threads_) {
+      if (thread.process == process && tid != process) tids.push_back(tid);
+    }
+    if (threads_.contains(process)) tids.push_back(process);  // the first thread's end is the last to be told
+    for (const pid_t tid : tids) {
+      int status = 0;
+      while (::waitpid(tid, &status, __WALL) == tid && WIFSTOPPED(status)) {
+      }
+      on_end(tid, status);
+    }
+  }
+}
+
+void TracedRun::let_go(pid_t process) {
+  for (auto at = threads_.begin(); at != threads_.end();) {
+    const auto& [tid, thread] = *at;
+    if (thread.process != process) {
+      ++at;
+      continue;
+    }
+    trace(PTRACE_DETACH, tid, static_cast<long>(thread.signal));
+    at = threads_.erase(at);
+  }
+}
+
+void TracedRun::let_go() {
+  while (!threads_.empty()) let_go(threads_.begin()->second.process);
+}
+
+}  // namespace dblock::test

@@ -1,0 +1,77 @@
+// One run of dblock under ptrace(2), to halt it before an exact system call of any of its threads, and there
+// to kill it, keep it frozen, or let it go. Threads of one run belong to the thread that made the object: use
+// it on that one alone. Several runs may be traced at once, each on a thread of its own.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "support/process.hpp"
+
+namespace dblock::test {
+
+// Whether this machine lets us trace: containers may forbid it.
+[[nodiscard]] bool can_trace();
+
+// Whose system calls. The worker is dblock's second thread, which owns the connection.
+enum class Tracee { dblock, worker, guardian };
+inline constexpr std::array k_tracees{Tracee::dblock, Tracee::worker, Tracee::guardian};
+
+// Before the number-th system call that others can notice, counted from the guardian's birth, from 0.
+struct Step {
+  Tracee who = Tracee::dblock;
+  int number = 0;
+};
+[[nodiscard]] std::string to_string(const Step& step);
+
+class TracedRun {
+ public:
+  explicit TracedRun(Spawn spec);
+  ~TracedRun();
+  TracedRun(const TracedRun&) = delete;
+  TracedRun& operator=(const TracedRun&) = delete;
+
+  // True with all threads of dblock and guardian halted, the one of `step` just before it. False when the run
+  // has ended without making it. Without a step: to the end.
+  bool run_to(const std::optional<Step>& step);
+  [[nodiscard]] int steps(Tracee who) const { return steps_.at(static_cast<std::size_t>(who)); }
+
+  [[nodiscard]] pid_t dblock() const { return process_.pid(); }
+  [[nodiscard]] pid_t guardian() const { return guardian_; }  // 0: none yet
+
+  // Of a halted run. Whoever is neither killed nor let go stays frozen, and SIGCONT does not help it.
+  void kill(const std::vector<pid_t>& processes);
+  void let_go(pid_t process);
+  void let_go();
+
+  [[nodiscard]] Process& process() { return process_; }
+
+ private:
+  struct Thread {
+    Tracee role = Tracee::dblock;
+    pid_t process = 0;
+    bool halted = false;
+    int signal = 0;  // to be delivered when it goes on
+  };
+  bool on_stop(pid_t tid, int status, const std::optional<Step>& step);
+  void on_birth(pid_t parent, bool thread);
+  void on_end(pid_t tid, int status);
+  void resume(pid_t tid, int signal);
+  void halt_all();
+  void await_halt(pid_t tid);
+
+  Process process_;
+  pid_t guardian_ = 0;
+  std::map<pid_t, Thread> threads_;
+  std::set<pid_t> newborn_;  // seen before their parent's word of them
+  std::array<int, k_tracees.size()> steps_{};
+};
+
+}  // namespace dblock::test
