@@ -15,36 +15,12 @@
 namespace dblock::test {
 namespace {
 
-<<<<<<< HEAD
-// MySQL's packet: three bytes of length, one of sequence, then the payload. A command has sequence 0 and its
-// kind in the payload's first byte.
-constexpr std::size_t k_header = 4;
+constexpr std::size_t k_header = k_packet_header;
 constexpr unsigned char k_greeting = 0x0a;
 constexpr unsigned char k_offers_tls = 0x08;  // in the second byte of what a greeting's server can
-constexpr unsigned char k_com_query = 0x03;
-=======
-constexpr std::size_t k_header = k_packet_header;
->>>>>>> 3fd1ee4 (Harm every packet of every statement, and strike dblock at every step)
 constexpr unsigned char k_com_stmt_prepare = 0x16;
 constexpr unsigned char k_com_stmt_execute = 0x17;
 constexpr std::uint32_t k_last_prepared = 0xffffffff;  // libmariadb's "the statement just prepared"
-
-<<<<<<< HEAD
-std::uint32_t little_endian(const std::string& bytes, std::size_t at, std::size_t count) {
-  std::uint32_t value = 0;
-  for (std::size_t i = count; i-- > 0;) value = value << 8U | static_cast<unsigned char>(bytes[at + i]);
-  return value;
-}
-
-// Takes one whole packet off the front of `stream`; empty when there is none yet.
-std::string take_packet(std::string& stream) {
-  if (stream.size() < k_header) return "";
-  const std::size_t size = k_header + little_endian(stream, 0, 3);
-  if (stream.size() < size) return "";
-  std::string packet = stream.substr(0, size);
-  stream.erase(0, size);
-  return packet;
-}
 
 // The proxy reads what passes, so the server's offer of TLS is not passed on.
 void hide_tls(std::string& greeting) {
@@ -56,27 +32,6 @@ void hide_tls(std::string& greeting) {
   greeting[at] = static_cast<char>(static_cast<unsigned char>(greeting[at]) & ~k_offers_tls);
 }
 
-bool send_all(int fd, const std::string& bytes) {
-  for (std::size_t sent = 0; sent < bytes.size();) {
-    const ssize_t done = ::send(fd, bytes.data() + sent, bytes.size() - sent, MSG_NOSIGNAL);
-    if (done <= 0) return false;
-    sent += static_cast<std::size_t>(done);
-  }
-  return true;
-}
-
-int connect_unix(const std::string& path) {
-  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::strncpy(address.sun_path, path.c_str(), sizeof address.sun_path - 1);
-  if (::connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0) return fd;
-  ::close(fd);
-  return -1;
-}
-
-=======
->>>>>>> 3fd1ee4 (Harm every packet of every statement, and strike dblock at every step)
 }  // namespace
 
 struct Proxy::Link {
