@@ -29,10 +29,22 @@ Ending lost(std::string message) {
   return Ending{.how = Ending::How::lost, .message = std::move(message)};
 }
 
-Result<Report> give_back(const ReleaseRequest& request, lease::LeaseStore& store) {
+// After a lost reply: the lock's last lease was given back, not left to expire, and that after we had asked
+// for it. The answer of the second try alone would call a success what came too late: a lease that another
+// had taken over is "not ours" as well. Beside others the lock's row does not tell.
+bool was_our_release(const lease::NotOurs& why, Micros since_sent) {
+  if (!why.status) return false;
+  if (why.status->sharing.mode != lease::Mode::exclusive) return true;
+  const auto& last = why.status->last;
+  return last && last->outcome == lease::Outcome::released && last->released_at &&
+         last->released_at->since_epoch >= why.status->server_time.since_epoch - since_sent;
+}
+
+Result<Report> give_back(const ReleaseRequest& request, lease::LeaseStore& store, Clock& clock) {
   const lease::LeaseRef ref{request.key, *request.owner, std::nullopt};
   const lease::RunEnd end{lease::Outcome::released, std::nullopt};
   bool reply_lost = false;
+  const BootTime sent_at = clock.now();
   auto outcome = store.release(ref, lease::Actor::script, end);
   for (int i = 1; i < k_tries && !outcome && outcome.error().code == Errc::indeterminate; ++i) {
     reply_lost = true;
@@ -41,9 +53,9 @@ Result<Report> give_back(const ReleaseRequest& request, lease::LeaseStore& store
   if (!outcome) return std::unexpected(outcome.error());
   Report report{Report::Action::released, nobody(request.key), "", {}};
   const auto* why = std::get_if<lease::NotOurs>(&*outcome);
-  // After a lost reply, a row that is not ours any more is what our own release leaves.
+  const auto since_sent = std::chrono::ceil<Micros>(clock.now() - sent_at);
   const bool done_before = reply_lost && why != nullptr && why->why != lease::NotOursWhy::run_lease &&
-                           why->why != lease::NotOursWhy::expired;
+                           why->why != lease::NotOursWhy::expired && was_our_release(*why, since_sent);
   if (why == nullptr || done_before) return report;
   if (why->status) report.status = *why->status;
   const bool running = why->why == lease::NotOursWhy::run_lease;
@@ -142,7 +154,7 @@ Result<Report> release(const ReleaseRequest& request) {
   DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   SystemClock clock;
   const auto store = store::open_store(settings, {}, clock);
-  if (!request.force) return give_back(request, *store);
+  if (!request.force) return give_back(request, *store, clock);
   if (!request.token) return describe(request, *store);
   return force(request, *store, clock);
 }

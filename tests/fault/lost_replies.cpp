@@ -110,6 +110,38 @@ TEST_CASE("the reply to the release is lost: the run keeps its code and the lock
   CHECK_FALSE(database.has_holder("k"));
 }
 
+TEST_CASE("a script's release whose reply is lost succeeds when it was its own, and only then", "[server]") {
+  ServerDatabase database;
+  Proxy proxy(database.server());
+  const auto acquire = [&](const Words& terms) {
+    Words words{"acquire", "--key", "k", "--wait", "10s"};
+    words.insert(words.end(), terms.begin(), terms.end());
+    const auto taken = dblock(database, words);
+    REQUIRE(taken.exit == exited(0));
+    return lines(taken.out).front();
+  };
+  const auto release_unheard = [&](const std::string& owner) {
+    proxy.cut(Proxy::Cut::before_reply, containing("UPDATE"));
+    return run_program(through(proxy, database, {"release", "--key", "k", "--owner", owner}),
+                       30s * slowness());
+  };
+  const std::string first = acquire({"--ttl", "60s"});
+  const auto released = release_unheard(first);
+  INFO(released.err);
+  CHECK(released.exit == exited(0));
+  CHECK_FALSE(database.has_holder("k"));
+
+  const std::string forgotten = acquire({"--ttl", "1s", "--margin", "0"});
+  const std::string successor = acquire({"--ttl", "60s"});  // when that has expired
+  const auto too_late = release_unheard(forgotten);
+  INFO(too_late.err);
+  CHECK(too_late.exit == exited(76));
+  CHECK(database.column("k", "lock_value") == successor);
+  REQUIRE(dblock(database, {"release", "--key", "k", "--owner", successor}).exit == exited(0));
+  CHECK(release_unheard(forgotten).exit == exited(76));
+  CHECK(proxy.cuts() == 3);
+}
+
 TEST_CASE("replies to renewals are lost again and again: the run survives", "[server]") {
   ServerDatabase database;
   Proxy proxy(database.server());
