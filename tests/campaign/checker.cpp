@@ -2,20 +2,18 @@
 // machine's scheduler did, and an interval that a kill left without an end counts as far as its last sure
 // sign of life.
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
-#include <string_view>
 
 #include "campaign/history.hpp"
 
 namespace dblock::campaign {
 namespace {
 
-constexpr int k_held = 75, k_lost = 76;
+constexpr int k_lost = 76;
 // With these a run says that its job was not started.
-const std::set<int> k_nothing_run{64, 69, k_held, 77, 78, 126, 127};
+const std::set<int> k_nothing_run{64, 69, 75, 77, 78, 126, 127};
 
 bool is_run(const Event& invoke) {
   return invoke.what.starts_with("run");
@@ -23,7 +21,7 @@ bool is_run(const Event& invoke) {
 
 // One command, put together from its events.
 struct Operation {
-  std::optional<Event> invoke, end, dead, ret;
+  std::optional<Event> invoke, end, ret;
   std::vector<Event> begins;
   Nanos alive_at = 0;  // last sure sign of life
   Event last_sign{};
@@ -105,7 +103,6 @@ void Judge::sort_in(const Event& event) {
   if (event.kind == "invoke") operations_[event.op].invoke = event;
   if (event.kind == "begin") operations_[event.op].begins.push_back(event);
   if (event.kind == "end") operations_[event.op].end = event;
-  if (event.kind == "dead") operations_[event.op].dead = event;
   if (event.kind == "return") operations_[event.op].ret = event;
   if (event.kind == "beside") beside_.push_back(event);
   if (event.kind == "write") writes_.push_back(event);
@@ -322,7 +319,7 @@ void Judge::outcomes() {
             {beside});
   }
   for (const auto& [number, operation] : operations_) {
-    if (operation.invoke && !operation.ret)
+    if (operation.invoke && !operation.ret && !how_.goes_on)
       blame(Rule::outcome, "op " + std::to_string(number) + " never ended", {*operation.invoke});
     if (operation.invoke && operation.ret && is_run(*operation.invoke)) run_outcome(operation);
   }

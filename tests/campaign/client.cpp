@@ -46,7 +46,11 @@ Client::Client(World& world, int number, int group, std::string url)
       environment_(test::bare_environment(world.mark, {"DBLOCK_DB=" + url})) {}
 
 void Client::play() {
-  while (!world_.over) act();
+  try {
+    while (!world_.over) act();
+  } catch (const std::exception& error) {
+    world_.history.add({.kind = "late", .t = now(), .say = std::string("a client gave up: ") + error.what()});
+  }
 }
 
 void Client::act() {
@@ -127,6 +131,7 @@ void Client::run(const std::string& kind, const Words& keys, const std::string& 
   for (const auto& key : keys) words.insert(words.end(), {"--key", key});
   const Words times = terms();
   words.insert(words.end(), times.begin(), times.end());
+  words.insert(words.end(), {"--kill-grace", text_of(world_.options.ttl / 15)});
   if (wait > 0ms) words.insert(words.end(), {"--wait", text_of(wait)});
   if (mode == "shared") words.emplace_back("--shared");
   if (mode == "slots") words.insert(words.end(), {"--slots", std::to_string(k_slots)});

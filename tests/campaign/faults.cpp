@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -17,11 +18,11 @@ constexpr Nanos k_millisecond = 1'000'000;
 constexpr Nanos k_for_ever = std::numeric_limits<Nanos>::max();
 
 // Of dblock and its guardian only one is hit: whoever is left stops the job in time, and with nobody left a
-// lock can promise nothing. Both may be killed, since the kernel then stops the job.
-enum class Act { kill_dblock, kill_both, kill_job, kill_guardian, stop_dblock, stop_guardian, stop_job };
-constexpr std::array k_wheel{Act::kill_dblock, Act::kill_dblock, Act::kill_both,     Act::kill_both,
-                             Act::kill_both,   Act::kill_job,    Act::kill_guardian, Act::stop_dblock,
-                             Act::stop_dblock, Act::stop_dblock, Act::stop_guardian, Act::stop_job};
+// lock can promise nothing. Both may be killed, since the kernel then stops the job. As often as they are
+// named.
+constexpr std::array k_wheel{"kill dblock", "kill dblock", "kill both",     "kill both",
+                             "kill both",   "kill job",    "kill guardian", "stop dblock",
+                             "stop dblock", "stop dblock", "stop guardian", "stop job"};
 
 pid_t only(const std::vector<pid_t>& processes) {
   return processes.empty() ? 0 : processes.front();
@@ -44,10 +45,9 @@ void Faults::step() {
   }
   if (time >= next_hit_) {
     next_hit_ = time + static_cast<Nanos>(30 + random_() % 250) * k_millisecond;
-    if (world_.options.faults == "all" || world_.options.faults == "processes")
-      world_.targets.pick(random_, [this](Target& target) { hit(target); });
+    world_.targets.pick(random_, [this](Target& target) { hit(target); });
   }
-  if (time >= next_trouble_ && world_.options.faults != "processes" && world_.options.faults != "none") {
+  if (time >= next_trouble_) {
     next_trouble_ = time + static_cast<Nanos>(300 + random_() % 2500) * k_millisecond;
     if (auto trouble = stage_.trouble(random_)) begin(std::move(*trouble));
   }
@@ -55,6 +55,7 @@ void Faults::step() {
 
 void Faults::heal() {
   for (auto& one : std::exchange(under_way_, {})) one.trouble.over();
+  stage_.heal();
 }
 
 void Faults::begin(Trouble trouble) {
@@ -71,45 +72,36 @@ void Faults::dark(int op, Nanos from, Nanos until) const {
   if (op != 0) world_.history.add({.kind = "dark", .t = from, .until = until, .op = op});
 }
 
+// A command of a script has no guardian, and nothing that runs on without it.
 void Faults::hit(Target& target) {
-  if (target.hit) return;
-  if (target.run) return hit_run(target);
-  // A command of a script has no guardian, and nothing that runs on without it.
-  if (random_() % 2 == 0) {
-    kill(target, "kill a script's command", {target.dblock});
-  } else {
-    stop(target, "stop a script's command", target.dblock, milliseconds(100 + random_() % 3000), false);
-  }
+  const auto draw = random_(), length = random_();
+  if (target.hit || target.op == 0) return;
+  if (target.run) return hit_run(target, draw, length);
+  const std::string what = draw % 2 == 0 ? "kill a script's command" : "stop a script's command";
+  if (!wanted(world_.options, what)) return;
+  if (draw % 2 == 0) return kill(target, what, {target.dblock});
+  stop(target, what, target.dblock, milliseconds(100 + length % 3000));
 }
 
-void Faults::hit_run(Target& target) {
-  const auto draw = random_(), length = random_();
+void Faults::hit_run(Target& target, std::uint64_t draw, std::uint64_t length) {
+  std::vector<std::string> acts;
+  std::ranges::copy_if(k_wheel, std::back_inserter(acts),
+                       [this](const char* act) { return wanted(world_.options, act); });
+  if (acts.empty()) return;
+  const std::string what = acts[draw % acts.size()];
   const pid_t guardian = only(test::children_of(target.dblock));
   const pid_t job = guardian == 0 ? 0 : only(test::children_of(guardian));
   const double share = static_cast<double>(length % 1000) / 1000;  // short ones more often than long ones
   const auto most = static_cast<double>(world_.options.ttl.count() * 3);
   const milliseconds time(100 + static_cast<int>(share * share * most));
-  switch (k_wheel[draw % k_wheel.size()]) {
-    case Act::kill_dblock:
-      return kill(target, "kill dblock", {target.dblock});
-    case Act::kill_both:
-      if (target.sure_to_die && guardian != 0) kill(target, "kill both", {target.dblock, guardian});
-      return;
-    case Act::kill_job:
-      if (job != 0) kill(target, "kill job", {job});
-      return;
-    case Act::kill_guardian:
-      if (guardian != 0) kill(target, "kill guardian", {guardian});
-      return;
-    case Act::stop_dblock:
-      return stop(target, "stop dblock", target.dblock, time, true);
-    case Act::stop_guardian:
-      if (guardian != 0) stop(target, "stop guardian", guardian, time, false);
-      return;
-    case Act::stop_job:
-      if (job != 0) stop(target, "stop job", job, 100ms, false);
-      return;
-  }
+  if (what == "kill dblock") kill(target, what, {target.dblock});
+  if (what == "kill both" && target.sure_to_die && guardian != 0)
+    kill(target, what, {target.dblock, guardian});
+  if (what == "kill job" && job != 0) kill(target, what, {job});
+  if (what == "kill guardian" && guardian != 0) kill(target, what, {guardian});
+  if (what == "stop dblock") stop(target, what, target.dblock, time);
+  if (what == "stop guardian" && guardian != 0) stop(target, what, guardian, time);
+  if (what == "stop job" && job != 0) stop(target, what, job, 100ms);
 }
 
 void Faults::kill(Target& target, const std::string& what, const std::vector<pid_t>& whom) {
@@ -119,15 +111,17 @@ void Faults::kill(Target& target, const std::string& what, const std::vector<pid
   tell(what, target.op);
 }
 
-void Faults::stop(Target& target, const std::string& what, pid_t whom, milliseconds length, bool renews) {
+void Faults::stop(Target& target, const std::string& what, pid_t whom, milliseconds length) {
   target.hit = true;
   ::kill(whom, SIGSTOP);
   tell(what, target.op);
-  under_way_.push_back({now() + length.count() * k_millisecond,
-                        {what, length, [this, whom, renews, op = target.op, from = now()] {
-                           if (renews) dark(op, from, now());
-                           ::kill(whom, SIGCONT);
-                         }}});
+  // Nobody but dblock renews.
+  const int in_the_dark = whom == target.dblock ? target.op : 0;
+  under_way_.push_back(
+      {now() + length.count() * k_millisecond, {what, length, [this, whom, in_the_dark, from = now()] {
+                                                  dark(in_the_dark, from, now());
+                                                  ::kill(whom, SIGCONT);
+                                                }}});
 }
 
 }  // namespace dblock::campaign

@@ -18,9 +18,9 @@ class Faults {
 
  private:
   void hit(Target& target);
-  void hit_run(Target& target);
+  void hit_run(Target& target, std::uint64_t draw, std::uint64_t length);
   void kill(Target& target, const std::string& what, const std::vector<pid_t>& whom);
-  void stop(Target& target, const std::string& what, pid_t whom, milliseconds length, bool renews);
+  void stop(Target& target, const std::string& what, pid_t whom, milliseconds length);
   void tell(const std::string& what, int op);
   void begin(Trouble trouble);
   void dark(int op, Nanos from, Nanos until) const;

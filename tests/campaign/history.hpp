@@ -89,6 +89,8 @@ struct Judgement {
   Nanos tolerance = k_second;
   // The server's clock was moved further than the margin allows: the tokens alone protect.
   bool clock_beyond_margin = false;
+  // What has not ended yet may still end well.
+  bool goes_on = false;
 };
 
 // In O(n log n). Empty when the history is one that a lock may have.

@@ -196,6 +196,7 @@ TEST_CASE("what was answered is what happened") {
   CHECK(broken(Story().invoke(1, 95).begin(1, 100, 11).end(1, 200).ret(1, 205, 0, true)) == "outcome");
   CHECK(broken(Story().invoke(1, 95).begin(1, 100, 11).alive(1, 200).ret(1, 205, -9, true)) == "");
   CHECK(broken(Story().invoke(1, 95)) == "outcome");
+  CHECK(broken(Story().invoke(1, 95), {.goes_on = true}) == "");
   CHECK(broken(Story().invoke(1, 95).ret(1, 99, 76)) == "");
   CHECK(broken(Story().invoke(1, 95).ret(1, 99, 0).add({.kind = "late", .say = "it came too late"})) ==
         "outcome outcome");

@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <set>
 #include <stdexcept>
+#include <thread>
 
 #include "support/database.hpp"
 #include "support/local_file.hpp"
@@ -45,6 +47,10 @@ class ServerClock {
     ::setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1", 1);
   }
   [[nodiscard]] bool can_step() const { return furthest_ > 0ms; }
+  // No lease that was granted at another time is longer by this one.
+  void step_to_the_end() const {
+    if (can_step()) set(furthest_);
+  }
   void step(Random& random) const {
     set(milliseconds(static_cast<long>(random() % 5) * furthest_.count() / 4));
   }
@@ -86,29 +92,27 @@ class ServerStage final : public Stage {
                             ")+(SELECT COUNT(*) FROM dblock_hold" + where + ")");
   }
 
+  void heal() override { clock_.step_to_the_end(); }
+
   [[nodiscard]] std::optional<Trouble> trouble(Random& random) override {
-    static constexpr std::array k_wheel{
-        &ServerStage::kill_server,     &ServerStage::freeze_server,   &ServerStage::freeze_server,
-        &ServerStage::step_clock,      &ServerStage::step_clock,      &ServerStage::cut_connections,
-        &ServerStage::cut_connections, &ServerStage::refuse,          &ServerStage::slow_down,
-        &ServerStage::stall,           &ServerStage::stall,           &ServerStage::lose_replies,
-        &ServerStage::lose_replies,    &ServerStage::lose_statements, &ServerStage::late_then_silent};
-    static const std::map<std::string, Make> k_named{{"kill server", &ServerStage::kill_server},
-                                                     {"freeze server", &ServerStage::freeze_server},
-                                                     {"step clock", &ServerStage::step_clock},
-                                                     {"lose replies", &ServerStage::lose_replies},
-                                                     {"lose statements", &ServerStage::lose_statements},
-                                                     {"stall", &ServerStage::stall},
-                                                     {"late then silent", &ServerStage::late_then_silent}};
-    const auto named = k_named.find(options_.faults);
+    for (const auto& proxy : proxies_) proxy->forget_statements();
+    std::vector<Kind> kinds;
+    for (const Kind& kind : k_wheel) {
+      if (wanted(options_, kind.name)) kinds.push_back(kind);
+    }
+    const auto draw = random();
     const auto length = some_time(random, options_.ttl / 6, options_.ttl * 3);
     const int group = static_cast<int>(random() % k_proxies);
-    const auto make = k_wheel[random() % k_wheel.size()];
-    return (this->*(named != k_named.end() ? named->second : make))(random, group, length);
+    if (kinds.empty()) return std::nullopt;
+    return (this->*kinds[draw % kinds.size()].make)(random, group, length);
   }
 
  private:
-  using Make = std::optional<Trouble> (ServerStage::*)(Random&, int, milliseconds);
+  struct Kind {
+    const char* name;
+    std::optional<Trouble> (ServerStage::*make)(Random&, int group, milliseconds length);
+  };
+  static const std::vector<Kind> k_wheel;
 
   void dark(Nanos from, int group) const {
     history_.add({.kind = "dark", .t = from, .until = now(), .group = group});
@@ -203,10 +207,10 @@ class ServerStage final : public Stage {
   // reply believes in it for too long.
   std::optional<Trouble> late_then_silent(Random&, int group, milliseconds) {
     if (busy_.contains(k_server) || !busy_.insert(group).second) return std::nullopt;
-    proxy(group).delay(options_.ttl * 4 / 5);
-    test::pause_for(options_.ttl / 4);
+    proxy(group).delay(options_.ttl * 3 / 5);
+    test::pause_for(options_.ttl / 6);
     return begin(
-        "late replies, then silence", k_server, options_.ttl * 3, [&] { server_.freeze(); },
+        "late replies then silence", k_server, options_.ttl * 3, [&] { server_.freeze(); },
         [this, group](Nanos from) {
           dark(from, k_everyone);
           proxy(group).delay(0ms);
@@ -227,6 +231,50 @@ class ServerStage final : public Stage {
   std::set<int> busy_;  // proxies that have trouble already, or the server
 };
 
+// As often as they are named.
+const std::vector<ServerStage::Kind> ServerStage::k_wheel{
+    {"kill server", &ServerStage::kill_server},
+    {"freeze server", &ServerStage::freeze_server},
+    {"step clock", &ServerStage::step_clock},
+    {"step clock", &ServerStage::step_clock},
+    {"cut connections", &ServerStage::cut_connections},
+    {"cut connections", &ServerStage::cut_connections},
+    {"refuse connections", &ServerStage::refuse},
+    {"delays", &ServerStage::slow_down},
+    {"stall", &ServerStage::stall},
+    {"stall", &ServerStage::stall},
+    {"lost replies", &ServerStage::lose_replies},
+    {"lost replies", &ServerStage::lose_replies},
+    {"lost statements", &ServerStage::lose_statements},
+    {"late replies then silence", &ServerStage::late_then_silent},
+};
+
+// Holds the file's write lock, once it has got it. On a thread of its own: who has the lock may be a process
+// that only the others' caller will let go on.
+class StuckWriter {
+ public:
+  StuckWriter(const std::string& file, const History& history)
+      : thread_([this, file, &history] {
+          hold(file, history);
+          gone_ = true;
+        }) {}
+  void let_go() { over_ = true; }
+  [[nodiscard]] bool gone() const { return gone_; }
+
+ private:
+  void hold(const std::string& file, const History& history) const {
+    try {
+      const test::SqliteWriter writer(file);
+      const Nanos from = now();
+      while (!over_) test::pause_for(5ms);
+      history.add({.kind = "dark", .t = from, .until = now()});
+    } catch (const std::exception&) {  // the file was never free
+    }
+  }
+  std::atomic<bool> over_ = false, gone_ = false;
+  std::jthread thread_;
+};
+
 class LocalStage final : public Stage {
  public:
   LocalStage(const Options& options, const History& history) : options_(options), history_(history) {}
@@ -243,13 +291,10 @@ class LocalStage final : public Stage {
   }
   // Another writer that does not get to an end.
   [[nodiscard]] std::optional<Trouble> trouble(Random& random) override {
-    if (writer_) return std::nullopt;
-    writer_ = std::make_unique<test::SqliteWriter>(file());
-    const Nanos from = now();
-    return Trouble{"stuck writer", some_time(random, options_.ttl / 6, options_.ttl * 2), [this, from] {
-                     history_.add({.kind = "dark", .t = from, .until = now()});
-                     writer_.reset();
-                   }};
+    if (!wanted(options_, "stuck writer") || (writer_ && !writer_->gone())) return std::nullopt;
+    const auto length = some_time(random, options_.ttl / 6, options_.ttl * 2);
+    writer_ = std::make_unique<StuckWriter>(file(), history_);
+    return Trouble{"stuck writer", length, [this] { writer_->let_go(); }};
   }
 
  private:
@@ -261,10 +306,14 @@ class LocalStage final : public Stage {
   const Options& options_;
   const History& history_;
   const test::Database database_;
-  std::unique_ptr<test::SqliteWriter> writer_;
+  std::unique_ptr<StuckWriter> writer_;
 };
 
 }  // namespace
+
+bool wanted(const Options& options, const std::string& fault) {
+  return options.faults.empty() || std::ranges::find(options.faults, fault) != options.faults.end();
+}
 
 std::unique_ptr<Stage> make_stage(const Options& options, const History& history) {
   if (options.store == "mariadb") return std::make_unique<ServerStage>(options, history);

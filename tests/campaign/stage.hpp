@@ -20,10 +20,12 @@ struct Options {
   milliseconds margin{2000};
   milliseconds hold{2000};
   std::string store = "mariadb";
-  std::string clock = "within";  // none, within, beyond the margin
-  std::string faults = "all";    // or one kind's name
+  std::string clock = "within";       // none, within, beyond the margin
+  std::vector<std::string> faults{};  // their names; empty: all there are
   std::string directory;
 };
+
+[[nodiscard]] bool wanted(const Options& options, const std::string& fault);
 
 // A fault that is going on. `over` ends it.
 struct Trouble {
@@ -37,8 +39,10 @@ class Stage {
   virtual ~Stage() = default;
   [[nodiscard]] virtual std::string url(int group) const = 0;
   [[nodiscard]] virtual int groups() const = 0;
-  // Some trouble with the store or the way to it; none when all that is possible goes on already.
+  // Some trouble with the store or the way to it; none when what was drawn goes on already or is not wanted.
   [[nodiscard]] virtual std::optional<Trouble> trouble(Random& random) = 0;
+  // After the last trouble: what no trouble's end has put right.
+  virtual void heal() {}
   // Of a key's row: its token, and how many holders it has.
   [[nodiscard]] virtual long long token(const std::string& key) = 0;
   [[nodiscard]] virtual long long holders(const std::string& key) = 0;

@@ -132,6 +132,11 @@ std::vector<std::string> Proxy::statements() const {
   return statements_;
 }
 
+void Proxy::forget_statements() {
+  const std::lock_guard lock(mutex_);
+  statements_.clear();
+}
+
 void Proxy::loop() {
   for (;;) {
     bool stalled = false;

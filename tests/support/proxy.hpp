@@ -44,6 +44,7 @@ class Proxy {
   void delay(milliseconds time);  // before each forwarded piece
 
   [[nodiscard]] std::vector<std::string> statements() const;  // every one seen so far, from all connections
+  void forget_statements();                                   // those, where one goes on for hours
 
  private:
   struct Link;

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# mutants.sh [NAME...] - does the proof notice when the code is broken?
+#
+# Each patch in mutants/ breaks one safety rule of the product and says what must catch it: a campaign with these
+# options, or a test where no campaign can get to the rule (it takes a day, say, or two servers). Builds each in a
+# copy of the sources and prints a table; fails when a mutant survives, or a patch applies no more. Without NAMEs
+# all of them. MUTANT_SCRATCH: where to build (a new directory in /tmp); MUTANT_SECONDS: how long a campaign may
+# look for it (90).
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+source_dir=$(cd "$here/../.." && pwd)
+scratch=${MUTANT_SCRATCH:-$(mktemp -d /tmp/dblock-mutants.XXXXXX)}
+seconds=${MUTANT_SECONDS:-90}
+copy=$scratch/src
+build=$scratch/build
+survivors=0
+
+fail() {
+  echo "mutants.sh: $1" >&2
+  exit 1
+}
+
+prepare() {
+  mkdir -p "$copy"
+  tar -C "$source_dir" --exclude=./build --exclude=./.git -cf - . | tar -C "$copy" -xf -
+  local launcher=()
+  if command -v ccache >/dev/null; then
+    launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_C_COMPILER_LAUNCHER=ccache)
+    export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$scratch} CCACHE_NOHASHDIR=1
+  fi
+  (cd "$copy" && cmake --preset dev -B "$build" "${launcher[@]}") >"$scratch/configure.log" ||
+    fail "cannot configure: $scratch/configure.log"
+  make_targets dblock_campaign || fail "the sources do not build as they are: $scratch/build.log"
+}
+
+make_targets() {
+  cmake --build "$build" --target dblock "$@" >"$scratch/build.log" 2>&1
+}
+
+# Prints by what the mutant was caught; fails when it was not. 0 and 2 of a campaign are "nothing found".
+try_campaign() {
+  local log=$scratch/$1.log status=0
+  # The options are words of a shell, as they are written in the patch.
+  eval "set -- $2"
+  "$build/tests/campaign/dblock_campaign" --seed 1 --duration "${seconds}s" --keep "$scratch/history" "$@" \
+    >"$log" 2>&1 || status=$?
+  [ $status = 1 ] || return 1
+  sed -n 's/^VIOLATION \([a-z]*\): \(.*\)/campaign, rule \1/p' "$log" | head -n 1
+}
+
+try_test() {
+  local program=$1 name=$2
+  make_targets "$program" || fail "$program does not build: $scratch/build.log"
+  local path
+  path=$(find "$build/tests" -type f -name "$program" | head -n 1)
+  if "$path" "$name" >"$scratch/test.log" 2>&1; then return 1; fi
+  grep -q 'FAILED' "$scratch/test.log" || fail "$program '$name' did not run: $scratch/test.log"
+  echo "test '$name'"
+}
+
+# One row of the table.
+judge() {
+  local name=$1 patch=$here/mutants/$1.patch
+  local title how options caught started file files
+  title=$(sed -n 's/^Mutant: //p' "$patch")
+  how=$(sed -n 's/^Caught by: \([a-z_]*\): .*/\1/p' "$patch")
+  options=$(sed -n 's/^Caught by: [a-z_]*: //p' "$patch")
+  mapfile -t files < <(sed -n 's/^+++ b\///p' "$patch")
+  for file in "${files[@]}"; do cp "$copy/$file" "$copy/$file.whole"; done
+  (cd "$copy" && git apply -C1 "$patch") || fail "$name.patch applies no more: make it anew"
+  make_targets || fail "$name does not build: $scratch/build.log"
+  started=$SECONDS
+  if [ "$how" = campaign ]; then
+    caught=$(try_campaign "$name" "$options") || caught=
+  else
+    caught=$(try_test "$how" "$options") || caught=
+  fi
+  for file in "${files[@]}"; do
+    mv "$copy/$file.whole" "$copy/$file"
+    touch "$copy/$file" # else it looks older than what was built of the mutant
+  done
+  if [ -z "$caught" ]; then
+    survivors=$((survivors + 1))
+    caught='SURVIVED'
+  fi
+  printf '| %s | %s | %d s |\n' "$title" "$caught" $((SECONDS - started))
+}
+
+names=("$@")
+if [ $# = 0 ]; then
+  for patch in "$here"/mutants/*.patch; do names+=("$(basename "$patch" .patch)"); done
+fi
+prepare
+printf '| mutant | caught by | after |\n|---|---|---|\n'
+for name in "${names[@]}"; do judge "$name"; done
+[ $survivors = 0 ] || fail "$survivors of ${#names[@]} mutants survived; logs in $scratch"
+if [ -z "${MUTANT_SCRATCH:-}" ]; then rm -rf "$scratch"; fi
