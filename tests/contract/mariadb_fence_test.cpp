@@ -5,6 +5,7 @@
 
 #include "contract/mariadb_store.hpp"
 #include "store/mariadb/migrations.hpp"
+#include "support/server_kind.hpp"
 
 namespace dblock::contract {
 namespace {
@@ -59,9 +60,8 @@ struct Fixture {
                                        (table == "dblock_lock" ? "" : " AND slot=" + std::to_string(slot)));
   }
   long long lock_waits() {
-    return number(
-        "SELECT variable_value FROM information_schema.global_status WHERE "
-        "variable_name='Innodb_row_lock_waits'");
+    return number("SELECT variable_value FROM " + test::status_table() +
+                  " WHERE variable_name='Innodb_row_lock_waits'");
   }
 
   MariadbUnderTest under_test;
@@ -191,45 +191,46 @@ TEST_CASE("mariadb: whoever holds no lease any more, or never did, is refused wi
       GENERATE("READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE");
   CAPTURE(isolation);
   Job job(t, isolation);
-  const auto sharing = GENERATE(k_alone, k_reading, k_one_of_three);
-  const auto lease = t.grant(asks("k", "holder", sharing));
-  const std::string held = test::sql_hex("k");
-  const std::string token = std::to_string(lease.token.value);
-  CHECK(job.asserts(lease).empty());
-  CHECK(says(job.asserts(held, token + "+1"), k_not_held));
-  CHECK(says(job.asserts(held, token + "-1"), "granted again since"));
-  CHECK(says(job.asserts(held, "0"), k_not_held));
-  CHECK(says(job.asserts(test::sql_hex("K"), token), k_not_held));
-  CHECK(says(job.asserts(test::sql_hex("k "), token), k_not_held));
-  CHECK(says(job.asserts("NULL", token), "NULL"));
-  CHECK(says(job.asserts(held, "NULL"), "NULL"));
-  CHECK(job.asserts(held, "-1") != "");
-  CHECK(job.asserts(held, "'" + token + "x'") != "");
-  CHECK(job.asserts("REPEAT('k',256)", token) != "");
-  CHECK(job.asserts(held, "'" + token + "'").empty());
+  for (const auto& sharing : {k_alone, k_reading, k_one_of_three}) {
+    CAPTURE(to_string(sharing.mode));
+    const std::string mode(to_string(sharing.mode));
+    const auto holder = [&](const std::string& key) { return t.grant(asks(key + mode, "holder", sharing)); };
 
-  SECTION("expired") {
-    t.expire("k");
-    CHECK(says(job.asserts(lease), "its lease has expired"));
-  }
-  SECTION("revoked") {
-    REQUIRE(t.store->revoke(lease.key, lease.token));
-    CHECK(says(job.asserts(lease), "it was revoked"));
-  }
-  SECTION("released") {
-    t.release(lease);
-    CHECK(says(job.asserts(lease), "it was released"));
-  }
-  SECTION("reaped") {
-    t.expire("k");
-    REQUIRE(t.store->reap({false, 24h}));
-    CHECK(says(job.asserts(lease), "it was released"));
-  }
-  SECTION("taken over") {
-    t.expire("k");
-    const auto next = t.grant(asks("k", "next", sharing));
-    CHECK(says(job.asserts(lease), "granted again since"));
+    const auto lease = holder("k");
+    const std::string held = test::sql_hex("k" + mode);
+    const std::string token = std::to_string(lease.token.value);
+    CHECK(job.asserts(lease).empty());
+    CHECK(says(job.asserts(held, token + "+1"), k_not_held));
+    CHECK(says(job.asserts(held, token + "-1"), "granted again since"));
+    CHECK(says(job.asserts(held, "0"), k_not_held));
+    CHECK(says(job.asserts(test::sql_hex("K" + mode), token), k_not_held));
+    CHECK(says(job.asserts(test::sql_hex("k" + mode + " "), token), k_not_held));
+    CHECK(says(job.asserts("NULL", token), "NULL"));
+    CHECK(says(job.asserts(held, "NULL"), "NULL"));
+    CHECK(job.asserts(held, "-1") != "");
+    CHECK(job.asserts(held, "'" + token + "x'") != "");
+    CHECK(job.asserts("REPEAT('k',256)", token) != "");
+    CHECK(job.asserts(held, "'" + token + "'").empty());
+
+    const auto expired = holder("expired");
+    t.expire("expired" + mode);
+    CHECK(says(job.asserts(expired), "its lease has expired"));
+    const auto next = t.grant(asks("expired" + mode, "next", sharing));
+    CHECK(says(job.asserts(expired), "granted again since"));
     CHECK(job.asserts(next).empty());
+
+    const auto revoked = holder("revoked");
+    REQUIRE(t.store->revoke(revoked.key, revoked.token));
+    CHECK(says(job.asserts(revoked), "it was revoked"));
+
+    const auto released = holder("released");
+    t.release(released);
+    CHECK(says(job.asserts(released), "it was released"));
+
+    const auto reaped = holder("reaped");
+    t.expire("reaped" + mode);
+    REQUIRE(t.store->reap({false, 24h}));
+    CHECK(says(job.asserts(reaped), "it was released"));
   }
 }
 
@@ -436,7 +437,7 @@ TEST_CASE("mariadb: who may not create the procedure migrates all the same, and 
   CHECK((*now)->there);
   CHECK((*now)->refusal.empty());
   REQUIRE(t.admin()->apply());
-  CHECK(database.value("SELECT sql_mode FROM mysql.proc WHERE db=DATABASE()") ==
+  CHECK(database.value("SELECT sql_mode FROM information_schema.routines WHERE routine_schema=DATABASE()") ==
         "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION");
 }
 
