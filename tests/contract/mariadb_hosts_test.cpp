@@ -126,7 +126,8 @@ TEST_CASE("mariadb: one host is never asked whether it has turned read-only") {
 
 // It is there again, and the status says so, before it has been asked for: only the count of commits that
 // returned without an acknowledgement still tells.
-TEST_CASE("mariadb: a grant that was not acknowledged is given back though the replica is back by then") {
+TEST_CASE("mariadb: a grant that was not acknowledged is given back though the replica is back by then",
+          "[mariadb]") {
   const test::ReplicatingServer primary(1);
   const test::ReplicatingServer replica(2);
   test::replicate(replica, primary);

@@ -41,7 +41,8 @@ class DeadHost {
   int port_ = 0;
 };
 
-TEST_CASE("a read-only host is passed over within one try, whatever the account may do", "[server]") {
+TEST_CASE("a read-only host is passed over within one try, whatever the account may do",
+          "[server][mariadb]") {
   const ReplicatingPair pair;
   for (const std::string user : {"app", "root"}) {
     const auto done = dblock_at(pair.url_replica_first("", user), run_words("of-" + user, {}, {"true"}));
@@ -53,7 +54,7 @@ TEST_CASE("a read-only host is passed over within one try, whatever the account 
   CHECK(pair.column(pair.replica, "of-root", "last_outcome") == "succeeded");
 }
 
-TEST_CASE("where every host is read-only nothing is granted, and the reason is said", "[server]") {
+TEST_CASE("where every host is read-only nothing is granted, and the reason is said", "[server][mariadb]") {
   const ReplicatingPair pair;
   const TempDir directory;
   set_read_only(pair.primary, true);
@@ -74,7 +75,7 @@ TEST_CASE("where every host is read-only nothing is granted, and the reason is s
   CHECK(dblock_at(pair.url("", "root"), {"migrate"}).exit == exited(69));
 }
 
-TEST_CASE("inspect asks who takes writes, and a replica where nobody does", "[server]") {
+TEST_CASE("inspect asks who takes writes, and a replica where nobody does", "[server][mariadb]") {
   const ReplicatingPair pair;
   const TempDir directory;
   auto job = start_dblock_at(pair.url(), run_words("before", {}, patient_job(directory)));
@@ -95,7 +96,7 @@ TEST_CASE("inspect asks who takes writes, and a replica where nobody does", "[se
 }
 
 // An account that may write on read-only servers stays connected to the old primary and sees no error there.
-TEST_CASE("a planned switchover is survived within the lease", "[server]") {
+TEST_CASE("a planned switchover is survived within the lease", "[server][mariadb]") {
   ReplicatingPair pair;
   for (const std::string user : {"app", "root"}) {
     const TempDir directory;
@@ -119,7 +120,7 @@ TEST_CASE("a planned switchover is survived within the lease", "[server]") {
   }
 }
 
-TEST_CASE("a waiter in the line of the old primary is granted by the new one", "[server]") {
+TEST_CASE("a waiter in the line of the old primary is granted by the new one", "[server][mariadb]") {
   ReplicatingPair pair;
   const TempDir directory;
   auto job = start_dblock_at(
@@ -143,7 +144,7 @@ TEST_CASE("a waiter in the line of the old primary is granted by the new one", "
 }
 
 TEST_CASE("a promoted replica that missed the grant is a lost lease, and its next token is greater",
-          "[server]") {
+          "[server][mariadb]") {
   ReplicatingPair pair;
   const TempDir directory;
   REQUIRE(dblock_at(pair.url(), run_words("k", {}, {"true"})).exit == exited(0));
@@ -173,7 +174,7 @@ TEST_CASE("a promoted replica that missed the grant is a lost lease, and its nex
   CHECK(pair.column(pair.replica, "k", "token") + "\n" == read_file(directory.file("token")));
 }
 
-TEST_CASE("a frozen primary costs no lease when its replica is promoted", "[server]") {
+TEST_CASE("a frozen primary costs no lease when its replica is promoted", "[server][mariadb]") {
   ReplicatingPair pair;
   const TempDir directory;
   auto job = start_dblock_at(pair.url(),
@@ -245,7 +246,7 @@ class Certificates {
   TempDir directory_;
 };
 
-TEST_CASE("what the settings ask of tls holds for each host", "[server]") {
+TEST_CASE("what the settings ask of tls holds for each host", "[server][mariadb]") {
   const Certificates certificates;
   const TempDir directory;
   const std::string verified = "tls=verify-full&tls-ca=" + certificates.file("ca.pem");

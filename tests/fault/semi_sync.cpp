@@ -37,7 +37,7 @@ std::vector<Words> all_modes(const TempDir& directory) {
           {"acquire", "--key", "a", "--ttl", "5s"}};
 }
 
-TEST_CASE("with min-replicas nothing is granted while fewer acknowledge", "[server]") {
+TEST_CASE("with min-replicas nothing is granted while fewer acknowledge", "[server][mariadb]") {
   const TempDir directory;
   SemiSyncPair pair(k_for_ever);
   const auto ran = [&] { return ::access(directory.file("ran").c_str(), F_OK) == 0; };
@@ -76,7 +76,8 @@ TEST_CASE("with min-replicas nothing is granted while fewer acknowledge", "[serv
   CHECK(job.wait() == exited(5));
 }
 
-TEST_CASE("min-replicas holds for a run inside a run, and needs semi-synchronous replication", "[server]") {
+TEST_CASE("min-replicas holds for a run inside a run, and needs semi-synchronous replication",
+          "[server][mariadb]") {
   const ReplicatingPair pair;  // asynchronous
   const auto alone = dblock_at(pair.url("min-replicas=1"), run_words("k", {}, {"true"}));
   INFO(alone.err);
@@ -93,7 +94,7 @@ TEST_CASE("min-replicas holds for a run inside a run, and needs semi-synchronous
 }
 
 // The server gives up waiting and grants all the same: known only afterwards.
-TEST_CASE("a grant that no replica acknowledged in time is given back", "[server]") {
+TEST_CASE("a grant that no replica acknowledged in time is given back", "[server][mariadb]") {
   const TempDir directory;
   SemiSyncPair pair(500ms);
   for (const auto& words : all_modes(directory)) {
@@ -110,7 +111,8 @@ TEST_CASE("a grant that no replica acknowledged in time is given back", "[server
   CHECK(::access(directory.file("ran").c_str(), F_OK) != 0);
 }
 
-TEST_CASE("a primary that cannot get acknowledgements ends its runs before expire_time", "[server]") {
+TEST_CASE("a primary that cannot get acknowledgements ends its runs before expire_time",
+          "[server][mariadb]") {
   const TempDir directory;
   SemiSyncPair pair(k_for_ever);
   auto job = start_dblock_at(pair.asking_for(1),
@@ -130,7 +132,8 @@ TEST_CASE("a primary that cannot get acknowledgements ends its runs before expir
   pair.replica.thaw();
 }
 
-TEST_CASE("where the server falls back, a running job goes on and nothing new is granted", "[server]") {
+TEST_CASE("where the server falls back, a running job goes on and nothing new is granted",
+          "[server][mariadb]") {
   const TempDir directory;
   SemiSyncPair pair(300ms);
   auto job = start_dblock_at(
@@ -148,7 +151,7 @@ TEST_CASE("where the server falls back, a running job goes on and nothing new is
 
 // Its session is gone before the server has its acknowledgement: the server commits all the same once it
 // comes.
-TEST_CASE("a grant that is acknowledged too late starts nothing and ends by itself", "[server]") {
+TEST_CASE("a grant that is acknowledged too late starts nothing and ends by itself", "[server][mariadb]") {
   const TempDir directory;
   SemiSyncPair pair(k_for_ever);
   REQUIRE(dblock_at(pair.asking_for(1), run_words("k", {}, {"true"})).exit == exited(0));

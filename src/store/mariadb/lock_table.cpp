@@ -222,10 +222,6 @@ Result<void> MariadbLockTable::leave_the_line(const std::string& attempt) {
 
 Result<Changed> MariadbLockTable::change(const std::string& sql, const std::string& attempt) {
   DBLOCK_CHECK(leave_the_line(attempt));
-  auto changed = connection_.change(sql, attempt);
-  if (changed || !is_wrong_host(changed.error().native, changed.error().message)) return changed;
-  // Not done, and known to be: the server has just turned read-only.
-  if (!connection_.ensure_open(attempt)) return changed;
   return connection_.change(sql, attempt);
 }
 
