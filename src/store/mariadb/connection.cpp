@@ -271,7 +271,8 @@ Result<void> Connection::run(const std::string& sql, const std::string& attempt,
     // Before the first send this is a definite answer, and after a rollback it still is.
     if (interrupted()) return std::unexpected(interruption(attempt));
     if (send(sql)) return {};
-    // A Galera node without a majority lets clients in and sets their sessions up before it says so.
+    // Not done, and known to be: the server has just turned read-only, or is a Galera node without a
+    // majority, which sets sessions up before it says so.
     if (transaction_ == Transaction::none && is_wrong_host(last_words()) && hosts_left > 1) {
       --hosts_left;
       hosts_.failed(host_, {});
