@@ -127,7 +127,8 @@ void Cluster::found() {
   root.sql("CREATE USER root@'%'");
   root.sql("GRANT ALL ON *.* TO root@'%' WITH GRANT OPTION");
   root.sql("CREATE USER app@'%'");
-  root.sql("GRANT ALL ON `t\\_%`.* TO app@'%'");
+  root.sql("CREATE USER owner@'%'");
+  root.sql("GRANT ALL ON `t\\_%`.* TO owner@'%'");
   at(1).process->signal(SIGTERM);
   if (at(1).process->wait(k_patience) != exited(0))
     throw std::runtime_error("node 1 does not stop" + log_of(1));
