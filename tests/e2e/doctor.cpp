@@ -89,7 +89,7 @@ TEST_CASE("doctor has a line for each thing that matters on a server", "[server]
 
 TEST_CASE("doctor sees what the shared server does not keep and plain text", "[server]") {
   const ServerDatabase database;
-  const auto doctored = doctor(database.tcp_url() + "?tls=off");
+  const auto doctored = doctor(database.tcp_url() + "?tls=off");  // MySQL offers it by itself
   CHECK(doctored.exit == exited(0));
   CHECK(doctored.document.at("verdict") == "warn");
   CHECK(doctored.level("flush-log") == "warn");
@@ -146,6 +146,12 @@ TEST_CASE("doctor finds no server, no database and no account bad", "[server]") 
   CHECK(doctor(database.url("nobody")).level("connection") == "bad");
   const Server plain({without_tls()});
   CHECK(doctor(plain.address().tcp_url("mysql") + "?tls=require").level("connection") == "bad");
+}
+
+TEST_CASE("doctor finds replicas that are asked for and not there bad", "[server]") {
+  const ServerDatabase database;
+  CHECK(doctor(database.url()).level("semi-sync") == "ok");
+  CHECK(doctor(database.url() + "&min-replicas=1").level("semi-sync") == "bad");
 }
 
 TEST_CASE("doctor without a configuration says what to configure") {

@@ -11,7 +11,7 @@ namespace {
 struct Application {
   Application() {
     database.sql("CREATE TABLE ledger (id INT PRIMARY KEY, writer VARCHAR(20)) ENGINE=InnoDB");
-    database.sql("GRANT INSERT ON ledger TO app@'%'");
+    database.sql("GRANT SELECT, INSERT ON " + database.name() + ".ledger TO app@'%'");
   }
 
   // Shell: a protected write of `writer`; the client stops at the first error.

@@ -24,11 +24,12 @@ holds clocks ok CLOCK MAXT=7
 holds reap ok REAP RERUN MAXT=7
 holds reap_and_clocks ok REAP RERUN CLOCK MAXT=6
 holds network_and_reap ok NETWORK REAP TTL=3 MAXT=5
-holds network_and_processes ok NETWORK PROCESS TTL=3 MAXT=4
-holds switchover ok FAILOVER PROCESS TTL=3 MAXT=5
+holds network_and_processes ok NETWORK PROCESS VICTIMS=1 TTL=2 MAXT=3
+holds switchover ok FAILOVER MAXT=7
 holds lossy_failover ok LOSSY_FAILOVER FENCED NO_I1 MAXT=6
-holds both_killed ok BOTH FENCED NO_I1 NO_I4 TTL=3 MAXT=5
-holds skew_beyond_margin ok CLOCK SIGMA=2 LAG_MAX=2 FENCED NO_I1 NO_I4 MAXT=7
+holds both_killed ok BOTH FENCED NO_I1 NO_I4 VICTIMS=1 MAXT=6
+holds skew_beyond_margin ok CLOCK SIGMA=2 LAG_MAX=2 FENCED NO_I1 NO_I4 MAXT=6
+holds liveness ok PROCESS LIVE=2 VICTIMS=1 TTL=2 MAXT=6
 limit lossy_failover_excludes I1 LOSSY_FAILOVER MAXT=6
 limit both_killed_excludes I1 BOTH VICTIMS=1 TTL=3 MAXT=5
 limit both_killed_in_time I4 BOTH VICTIMS=1 TTL=3 MAXT=5
@@ -51,6 +52,7 @@ mutant no_recheck_at_the_gate I1 MUTANT_NO_RECHECK PROCESS VICTIMS=1 MAXT=7
 mutant guardian_releases_first I1 MUTANT_GUARDIAN_RELEASES_FIRST PROCESS VICTIMS=1 MAXT=6
 mutant blind_guardian I4 MUTANT_BLIND_GUARDIAN PROCESS VICTIMS=1 MAXT=6
 mutant no_self_fence I4 MUTANT_NO_SELF_FENCE PROCESS VICTIMS=1 MAXT=6
+mutant no_takeover LIVE MUTANT_NO_TAKEOVER PROCESS LIVE=2 VICTIMS=1 TTL=2 MAXT=6
 witness takeover WITNESS WITNESS_TAKEOVER MAXT=7
 witness read_back WITNESS WITNESS_READ_BACK NETWORK MAXT=6
 witness late_grant WITNESS WITNESS_LATE_GRANT NETWORK MAXT=6

@@ -15,12 +15,13 @@
  *   A2 the server's clock errs by at most sigma      `off` stays within 0..sigma
  *   A3 a local clock errs by at most rho * TTL       `lag` stays within 0..lag_max; together at most the margin
  *   A4 who is able to kill, kills within a tick      `overdue` holds up time
- *   A5 after a loss the clock is past every token    promote() waits for it (reaping needs no such help)
+ *   A5 after a loss the clock is past every token    a promotion waits for it (reaping needs no such help)
  *   A6 there is one writable history                 one row; a promotion cuts off whatever was on its way
  * One of dblock and its guardian can be disturbed at a time; BOTH lifts that, and then I1 and I4 are not checked.
  *
  * Macros. Faults: NETWORK CLOCK PROCESS BOTH REAP FAILOVER LOSSY_FAILOVER. Size: N, MAXT (ticks), SIGMA, LAG_MAX,
  * VICTIMS, RERUN (a client that has ended, starts again). FENCED adds a storage that refuses tokens below the greatest one seen.
+ * LIVE=T checks liveness: faults stop at T at the latest. NO_I1, NO_I4 leave that property out,
  * ONLY_I1 … ONLY_FENCE checks one property, MUTANT_… breaks one rule, WITNESS_… claims something untrue. */
 
 #ifndef N
@@ -667,7 +668,8 @@ end:
 #endif
 #ifdef LIVE
 /* After the faults a call takes less than a tick. */
-#define busy(c) (healed && dblock_able(c) && (waits[c] || (at[c] >= READ_BACK && at[c] <= OPENING)))
+#define busy(c) (healed && (call[c] != NONE || free_sent[c] || \
+  (dblock_able(c) && (waits[c] || (at[c] >= READ_BACK && at[c] <= OPENING)))))
 #define may_tick (begun && !held_up && !busy(0) && !busy(1))
 #else
 #define may_tick (begun && !held_up)

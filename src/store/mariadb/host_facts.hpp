@@ -65,7 +65,7 @@ struct HostFacts {
   [[nodiscard]] std::optional<std::string> variable(std::initializer_list<std::string_view> names) const;
   [[nodiscard]] std::optional<std::string> state(std::initializer_list<std::string_view> names) const;
   // "ON" or a number other than 0.
-  [[nodiscard]] bool is_on(std::initializer_list<std::string_view> variable) const;
+  [[nodiscard]] bool is_on(std::initializer_list<std::string_view> names) const;
   [[nodiscard]] bool is_read_only() const;
   [[nodiscard]] bool in_galera() const;
 };

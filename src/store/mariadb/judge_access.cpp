@@ -157,7 +157,9 @@ std::string mismatch(const HostFacts& facts, unsigned found) {
 std::vector<std::string> table_faults(const HostFacts& facts) {
   std::vector<std::string> faults;
   for (const auto& [table, engine] : facts.engines) {
-    if (engine != "InnoDB") faults.push_back(table + " has engine " + engine + ", not InnoDB");
+    if (engine == "InnoDB") continue;
+    faults.push_back(table);
+    faults.back().append(" has engine ").append(engine).append(", not InnoDB");
   }
   if (!facts.key_type.empty() && facts.key_type != "varbinary(255)")
     faults.push_back("lock_key is " + facts.key_type + ", not varbinary(255)");
