@@ -113,7 +113,7 @@ TEST_CASE("no text that a user gives changes what a statement means") {
 TEST_CASE("nor does it under the modes and character sets that make servers misread text", "[server]") {
   const Server server({"--sql-mode=NO_BACKSLASH_ESCAPES,ANSI_QUOTES,PIPES_AS_CONCAT",
                        "--character-set-server=gbk", "--collation-server=gbk_chinese_ci",
-                       "--skip-character-set-client-handshake", "--init-connect=SET NAMES sjis"});
+                       "--loose-skip-character-set-client-handshake", "--init-connect=SET NAMES sjis"});
   ServerDatabase database(server.address());
   attack(database);
 }

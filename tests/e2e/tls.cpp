@@ -194,8 +194,9 @@ TEST_CASE("who strips tls from a connection hears nothing where tls is demanded"
   }
   for (const char* tls : {"off", "prefer"}) {
     const auto [exit, heard] = through_stripper(tls);
-    CHECK(exit == exited(0));
-    CHECK(says(heard, user));  // it really stood in between
+    // MySQL asks for the password itself, and does not get it.
+    CHECK(exit == exited(mysql_run() ? 77 : 0));
+    if (!mysql_run()) CHECK(says(heard, user));  // it really stood in between
   }
 }
 
