@@ -491,7 +491,7 @@ end:
 #endif
        send_call(c, ACQUIRE) }
   /* settle(), Run::with_lease(), ProcessSupervisor::handle_ready(): there must be time left. The last look, which is
-   * also the strictest, stands for all. Then `guard` goes to the guardian, and then the gate opens. */
+   * also the strictest, stands for all. */
   :: d_step { dblock_able(c) && !g_gone[c] &&
               ((at[c] == TRY && reply[c] == GRANTED_TO_US) || (at[c] == PROVE && reply[c] == RENEWED)) ->
        sent[c] = proved_at(c);
@@ -501,11 +501,7 @@ end:
 #ifndef MUTANT_NO_RECHECK
        :: kill_due(c) -> at[c] = GIVE_BACK; dies(c)
 #endif
-       :: else ->
-         at[c] = OPENING;
-#ifndef MUTANT_BLIND_GUARDIAN
-         guarded[c] = true
-#endif
+       :: else -> at[c] = OPENING
        fi }
   /* resolve(): the row is read back. A plain read: when it is answered makes no difference. */
   :: d_step { dblock_able(c) && at[c] == READ_BACK ->
@@ -547,9 +543,22 @@ end:
        got_reply(c);
        at[c] = GIVE_BACK }
 
-  /* -- the gate, ProcessSupervisor::handle_ready(). A job that was killed behind it stays dead. */
-  :: d_step { dblock_able(c) && at[c] == OPENING ->
+  /* -- the gate, ProcessSupervisor::handle_ready(): the guardian first, for it may have to do it alone. dblock may have
+   * been frozen since it looked, so the child looks as well (become_job()). Who was killed behind the gate stays dead. */
+#ifdef MUTANT_BLIND_GUARDIAN
+#define woken(c) true
+#else
+#define woken(c) guarded[c]
+#endif
+  :: d_step { dblock_able(c) && at[c] == OPENING && !woken(c) -> guarded[c] = true }
+  :: d_step { dblock_able(c) && at[c] == OPENING && woken(c) ->
        at[c] = RUN;
+       if
+#if !defined(MUTANT_NO_LOOK_BEHIND_THE_GATE) && !defined(MUTANT_NO_RECHECK)
+       :: job[c] == GATED && kill_due(c) -> dies(c)
+#endif
+       :: else
+       fi;
        if
        :: job[c] == GATED ->
          check_I5(token[c] != 0 && token[c] == given[c]);
