@@ -213,25 +213,33 @@ void TracedRun::kill(const std::vector<pid_t>& processes) {
       if (thread.process == process && tid != process) tids.push_back(tid);
     }
     if (threads_.contains(process)) tids.push_back(process);  // the first thread's end is the last to be told
-    for (const pid_t tid : tids) {
-      int status = 0;
-      while (::waitpid(tid, &status, __WALL) == tid && WIFSTOPPED(status)) {
-      }
-      on_end(tid, status);
-    }
+    for (const pid_t tid : tids) bury(tid);
   }
 }
 
+// The first thread last: as soon as it runs it may end the process, and a thread that dies while we trace it
+// is ours to bury.
 void TracedRun::let_go(pid_t process) {
-  for (auto at = threads_.begin(); at != threads_.end();) {
-    const auto& [tid, thread] = *at;
-    if (thread.process != process) {
-      ++at;
+  std::vector<pid_t> tids;
+  for (const auto& [tid, thread] : threads_) {
+    if (thread.process == process && tid != process) tids.push_back(tid);
+  }
+  if (threads_.contains(process)) tids.push_back(process);
+  for (const pid_t tid : tids) {
+    const auto signal = static_cast<long>(threads_.at(tid).signal);
+    if (trace(PTRACE_DETACH, tid, signal) == 0) {
+      threads_.erase(tid);
       continue;
     }
-    trace(PTRACE_DETACH, tid, static_cast<long>(thread.signal));
-    at = threads_.erase(at);
+    bury(tid);
   }
+}
+
+void TracedRun::bury(pid_t tid) {
+  int status = 0;
+  while (::waitpid(tid, &status, __WALL) == tid && WIFSTOPPED(status)) {
+  }
+  on_end(tid, status);
 }
 
 void TracedRun::let_go() {

@@ -66,6 +66,7 @@ class TracedRun {
   void resume(pid_t tid, int signal);
   void halt_all();
   void await_halt(pid_t tid);
+  void bury(pid_t tid);  // of which we are told the end
 
   Process process_;
   pid_t guardian_ = 0;
