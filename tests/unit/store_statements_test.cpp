@@ -111,8 +111,8 @@ TEST_CASE("no statement uses what the lease protocol forbids") {
     const bool decides = statement.starts_with("UPDATE") || statement.starts_with("DELETE");
     if (decides) {
       CHECK(statement.find("SELECT") == std::string::npos);
-      const auto by_key = {" WHERE lock_key=", " WHERE lease.lock_key=", " WHERE ((lock_key=",
-                           " WHERE lock_key IN ("};
+      const auto by_key = {
+          " WHERE lock_key=", " WHERE lease.lock_key=", " WHERE ((lock_key=", " WHERE lock_key IN ("};
       CHECK(std::ranges::any_of(
           by_key, [&](const char* where) { return statement.find(where) != std::string::npos; }));
     }
@@ -124,7 +124,8 @@ TEST_CASE("a try names the fence by a key that it has only while the lock is fre
   CAPTURE(statement);
   const auto from = statement.find("fence.lock_key=IF(") + 18;
   const auto is_free = statement.substr(from, statement.find(",lease.lock_key,NULL)") - from);
-  for (const auto* const part : {"mode='exclusive'", "lock_value IS NULL", "margin_us", "hold_until", "success"})
+  for (const auto* const part :
+       {"mode='exclusive'", "lock_value IS NULL", "margin_us", "hold_until", "success"})
     CHECK(is_free.find(part) != std::string::npos);
   CHECK(statement.ends_with(" WHERE lease.lock_key=x'6b' AND " + is_free));
 }
