@@ -9,6 +9,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+// The same statements as dblock's.
+#define FREE                                                                    \
+  "mode='exclusive' AND (lock_value IS NULL OR expire_time+INTERVAL margin_us " \
+  "MICROSECOND<=UTC_TIMESTAMP(6)) "                                             \
+  "AND (hold_until IS NULL OR hold_until<=UTC_TIMESTAMP(6))"
+#define TOKEN               \
+  "GREATEST(lease.token+1," \
+  "CAST(TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6)) AS UNSIGNED))"
+
 static MYSQL* connection;
 
 static void fail(const char* what) {
@@ -16,9 +25,9 @@ static void fail(const char* what) {
   exit(1);
 }
 
-static void update_one_row(const char* what, const char* sql, int length) {
+static void update_rows(unsigned rows, const char* what, const char* sql, int length) {
   if (mysql_real_query(connection, sql, (unsigned long)length) != 0) fail(what);
-  if (mysql_affected_rows(connection) != 1) fail(what);
+  if (mysql_affected_rows(connection) != rows) fail(what);
 }
 
 int main(int argc, char** argv) {
@@ -34,23 +43,25 @@ int main(int argc, char** argv) {
   }
 
   // The text of both statements is what `dblock run` sends, as the server's general log shows it.
-  update_one_row(
-      "acquire", sql,
-      snprintf(sql, sizeof sql,
-               "UPDATE dblock_lock SET last_acquired_at=IF(lock_value IS NULL,last_acquired_at,create_time),"
-               "last_released_at=IF(lock_value IS NULL,last_released_at,NULL),"
-               "last_outcome=IF(lock_value IS NULL,last_outcome,'abandoned'),"
-               "last_exit_code=IF(lock_value IS NULL,last_exit_code,NULL),"
-               "token=LAST_INSERT_ID(GREATEST(token+1,"
-               "CAST(TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6)) AS UNSIGNED))),"
-               "version=version+1,lock_value='%s',create_time=UTC_TIMESTAMP(6),update_time=UTC_TIMESTAMP(6),"
-               "expire_time=UTC_TIMESTAMP(6)+INTERVAL 120000000 MICROSECOND,lock_count=1,kind='run',"
-               "ttl_us=120000000,margin_us=3000000,heartbeat_us=15000000,hold_until=NULL,revoke_time=NULL,"
-               "idle_since=NULL,holder_host='host',holder_pid=%ld,holder_user='root',holder_command='true',"
-               "holder_note='' WHERE lock_key='%s' AND (lock_value IS NULL OR "
-               "expire_time+INTERVAL margin_us MICROSECOND<=UTC_TIMESTAMP(6)) AND mode='exclusive' AND "
-               "(hold_until IS NULL OR hold_until<=UTC_TIMESTAMP(6))",
-               owner, (long)getpid(), key));
+  update_rows(
+      2, "acquire", sql,  // the lease and its fence
+      snprintf(
+          sql, sizeof sql,
+          "UPDATE dblock_lock AS lease JOIN dblock_fence AS fence ON fence.slot=0 AND fence.lock_key=IF(" FREE
+          ",lease.lock_key,NULL) "
+          "SET last_acquired_at=IF(lock_value IS NULL,last_acquired_at,create_time),"
+          "last_released_at=IF(lock_value IS NULL,last_released_at,NULL),"
+          "last_outcome=IF(lock_value IS NULL,last_outcome,'abandoned'),"
+          "last_exit_code=IF(lock_value IS NULL,last_exit_code,NULL),"
+          "lease.token=LAST_INSERT_ID(" TOKEN "),"
+          "version=version+1,lock_value='%s',create_time=UTC_TIMESTAMP(6),update_time=UTC_TIMESTAMP(6),"
+          "expire_time=UTC_TIMESTAMP(6)+INTERVAL 120000000 MICROSECOND,lock_count=1,kind='run',"
+          "ttl_us=120000000,margin_us=3000000,heartbeat_us=15000000,hold_until=NULL,revoke_time=NULL,"
+          "idle_since=NULL,holder_host='host',holder_pid=%ld,holder_user='root',holder_command='true',"
+          "holder_note='',"
+          "fence.token=IF(lock_value='%s' AND create_time=UTC_TIMESTAMP(6),lease.token," TOKEN ") "
+          "WHERE lease.lock_key='%s' AND " FREE,
+          owner, (long)getpid(), owner, key));
   const unsigned long long token = mysql_insert_id(connection);
 
   const pid_t child = fork();
@@ -61,8 +72,8 @@ int main(int argc, char** argv) {
   int status = 0;
   if (child < 0 || waitpid(child, &status, 0) != child) fail("fork");
 
-  update_one_row(
-      "release", sql,
+  update_rows(
+      1, "release", sql,
       snprintf(sql, sizeof sql,
                "UPDATE dblock_lock SET last_acquired_at=create_time,last_released_at=UTC_TIMESTAMP(6),"
                "last_outcome='succeeded',last_exit_code=%d,version=version+1,update_time=UTC_TIMESTAMP(6),"
