@@ -13,8 +13,15 @@ long long statements_so_far(ServerDatabase& database) {
                          " WHERE variable_name IN ('QUESTIONS', 'COM_STMT_PREPARE')");
 }
 
+// A session that has said goodbye is counted when the server comes to read it.
+bool alone(ServerDatabase& database) {
+  return database.number("SELECT variable_value FROM " + status_table() +
+                         " WHERE variable_name = 'THREADS_CONNECTED'") == 1;
+}
+
 template <typename Act>
 long long cost_of(ServerDatabase& database, Act&& act) {
+  REQUIRE(wait_until([&] { return alone(database); }));
   const long long before = statements_so_far(database);
   act();
   return statements_so_far(database) - before - 1;
