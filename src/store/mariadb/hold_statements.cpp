@@ -140,7 +140,7 @@ std::string own_hold_statement(const lease::LeaseRef& ref, lease::Actor actor) {
           "INDEX (PRIMARY) WHERE gate.lock_key=",
           key, " AND hold.lock_key=", key, " AND hold.lock_value=", bytes_literal(ref.owner.text));
   if (ref.token) sql += " AND hold." + token_is(*ref.token);
-  if (actor == lease::Actor::script) sql += " AND hold.kind='acquire'";
+  if (actor == lease::Actor::script) sql += cat(" AND hold.kind='acquire' AND hold.expire_time>", k_now);
   return sql + " FOR UPDATE";
 }
 
