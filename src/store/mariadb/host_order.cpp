@@ -1,6 +1,8 @@
 #include "store/mariadb/host_order.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 
 namespace dblock::store::mariadb {
 namespace {
@@ -13,9 +15,11 @@ constexpr auto k_silence = 1s;
 }  // namespace
 
 std::vector<std::size_t> HostOrder::order() const {
-  std::vector<std::size_t> hosts;
-  for (std::size_t i = 0; i < seen_.size(); ++i) hosts.push_back((last_ + i) % seen_.size());
-  std::ranges::stable_sort(hosts, {}, [this](std::size_t host) { return seen_[host]; });
+  const std::size_t count = seen_.size();
+  std::vector<std::size_t> hosts(count);
+  std::iota(hosts.begin(), hosts.end(), std::size_t{0});
+  std::ranges::sort(hosts, {},
+                    [&](std::size_t host) { return std::pair(seen_[host], (host + count - last_) % count); });
   return hosts;
 }
 
