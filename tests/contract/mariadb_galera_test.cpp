@@ -46,7 +46,7 @@ bool granted(const Result<AcquireOutcome>& outcome) {
 
 }  // namespace
 
-TEST_CASE("mariadb galera: a server built without it is set up without its variable") {
+TEST_CASE("mariadb galera: a server built without it is set up without its variable", "[mariadb]") {
   TwoHosts hosts;
   hosts.first.refuse_statements(containing("wsrep_sync_wait"), 1193,
                                 "Unknown system variable 'wsrep_sync_wait'");

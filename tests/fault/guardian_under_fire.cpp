@@ -121,7 +121,9 @@ class Fire {
 
   Spawn first(const Database& database, const std::string& key, const std::string& log) {
     Words options{"--wait", "20s", "--heartbeat", "50ms", "--kill-grace", "150ms", "--leftovers", "kill"};
-    options.insert(options.end(), {"--ttl", lease_must_end(fate_) ? "1s" : "60s"});
+    // Long enough for a release to make a difference, and short enough to wait for where the release of a
+    // guardian on an overloaded machine comes too late.
+    options.insert(options.end(), {"--ttl", lease_must_end(fate_) ? "1s" : "6s"});
     options.insert(options.end(), {"--margin", std::to_string(margin().count()) + "ms"});
     options.insert(options.end(), story_.options.begin(), story_.options.end());
     // With both gone the kernel stops the job itself, and nobody stops its children.
