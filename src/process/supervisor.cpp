@@ -248,7 +248,12 @@ void ProcessSupervisor::take_over() {
     const bool late = deadline && BootClock::now() >= *deadline - spec_.slack - spec_.kill_grace;
     end_.stopped = late ? StopReason::deadline : StopReason::guardian;
   }
-  if (guardian_alive_) ::kill(guardian_, SIGKILL);
+  // A guardian that is merely late comes last: should we be killed in the middle of this, it is the one who
+  // is left to stop the rest, and to release.
+  if (guardian_alive_) {
+    kill_all_but(guardian_, BootClock::now() + k_kill_patience);
+    ::kill(guardian_, SIGKILL);
+  }
   end_.tree_dead = kill_all(BootClock::now() + k_kill_patience, [this](pid_t pid, int status) {
     if (pid == guardian_) guardian_alive_ = false;
     if (pid == job_ && !end_.status) end_.status = ExitStatus::from_wait(status);

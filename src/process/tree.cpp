@@ -129,4 +129,17 @@ bool kill_all(BootTime give_up, const OnReaped& on_reaped) {
   }
 }
 
+void kill_all_but(pid_t spared, BootTime give_up) {
+  for (;;) {
+    bool some_alive = false;
+    for (const ProcessInfo& process : descendants(::getpid())) {
+      if (process.state == 'Z' || process.pid == spared) continue;
+      some_alive = true;
+      ::kill(process.pid, SIGKILL);
+    }
+    if (!some_alive || BootClock::now() >= give_up) return;
+    pause_briefly();
+  }
+}
+
 }  // namespace dblock::process

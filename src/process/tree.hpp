@@ -42,4 +42,8 @@ bool reap_ended(const OnReaped& on_reaped);
 // sleep).
 bool kill_all(BootTime give_up, const OnReaped& on_reaped);
 
+// The same for all but one child and those whom it has still to wait for, which stay zombies; waits for
+// nobody itself.
+void kill_all_but(pid_t spared, BootTime give_up);
+
 }  // namespace dblock::process
