@@ -102,6 +102,11 @@ TEST_CASE("a process that ends while the server is away has its lock released wh
   await_file(process, directory.file("id"));
   proxy.refuse(true);
   proxy.cut_all();
+  // A keeper whose connection is not cut yet would release over it.
+  REQUIRE(wait_until([&] {
+    return database.number("SELECT COUNT(*) FROM information_schema.processlist WHERE user='app' AND db='" +
+                           database.name() + "'") == 0;
+  }));
   process.signal(SIGKILL);
   process.wait();
   pause_for(1s);
