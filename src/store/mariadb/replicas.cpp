@@ -28,7 +28,8 @@ std::optional<SemiSync> read_semi_sync(const std::vector<Row>& status, const std
   SemiSync read;
   bool found = false;
   for (const Row& row : status) {
-    const std::string_view part = part_about_source(row[0].value_or(""));
+    const std::string name = row[0].value_or("");
+    const std::string_view part = part_about_source(name);
     const std::string value = row[1].value_or("");
     found = found || part == "status";
     if (part == "status") read.on = value == "ON";
@@ -36,7 +37,8 @@ std::optional<SemiSync> read_semi_sync(const std::vector<Row>& status, const std
     if (part == "no_tx") read.unacknowledged = count_in(value);
   }
   for (const Row& row : variables) {
-    const std::string_view part = part_about_source(row[0].value_or(""));
+    const std::string name = row[0].value_or("");
+    const std::string_view part = part_about_source(name);
     if (part == "wait_for_slave_count" || part == "wait_for_replica_count")
       read.waits_for = count_in(row[1].value_or(""));
   }
