@@ -73,7 +73,8 @@ Decision beside(const Scene& seen, const std::vector<const LockStatus*>& taken,
       if (gate.keeps_readers_away()) return Conflict{gate};
       return Take{lowest_free(taken)};
     default:
-      if (const auto slot = lowest_free(taken); slot <= request.sharing.slots) return Take{slot};
+      if (const auto slot = lowest_free(taken); taken.empty() || slot <= request.sharing.slots)
+        return Take{slot};
       return Conflict{shortest(taken)};
   }
 }
