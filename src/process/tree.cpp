@@ -115,11 +115,24 @@ bool reap_ended(const OnReaped& on_reaped) {
   }
 }
 
+namespace {
+
+// SIGKILL to all descendants who can still die, but one; false when there are none.
+bool kill_living(pid_t spared = 0) {
+  bool some_alive = false;
+  for (const ProcessInfo& process : descendants(::getpid())) {
+    if (process.state == 'Z' || process.pid == spared) continue;
+    some_alive = true;
+    ::kill(process.pid, SIGKILL);
+  }
+  return some_alive;
+}
+
+}  // namespace
+
 bool kill_all(BootTime give_up, const OnReaped& on_reaped) {
   for (;;) {
-    for (const ProcessInfo& process : descendants(::getpid())) {
-      if (process.state != 'Z') ::kill(process.pid, SIGKILL);
-    }
+    kill_living();
     // A killed process takes a moment to die; look at /proc again only after that moment.
     for (int i = 0; i < 5; ++i) {
       if (reap_ended(on_reaped)) return true;
@@ -130,16 +143,7 @@ bool kill_all(BootTime give_up, const OnReaped& on_reaped) {
 }
 
 void kill_all_but(pid_t spared, BootTime give_up) {
-  for (;;) {
-    bool some_alive = false;
-    for (const ProcessInfo& process : descendants(::getpid())) {
-      if (process.state == 'Z' || process.pid == spared) continue;
-      some_alive = true;
-      ::kill(process.pid, SIGKILL);
-    }
-    if (!some_alive || BootClock::now() >= give_up) return;
-    pause_briefly();
-  }
+  while (kill_living(spared) && BootClock::now() < give_up) pause_briefly();
 }
 
 }  // namespace dblock::process

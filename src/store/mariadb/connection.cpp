@@ -24,7 +24,6 @@ constexpr int k_tries = 4;
 constexpr int k_tries_after_lock_wait = 2;
 // Whoever is first to take a new lock together with others may deadlock with each of them once.
 constexpr int k_transaction_tries = 8;
-constexpr unsigned k_lock_wait_timed_out = 1205;
 constexpr auto k_shortest_pause = 2ms;
 constexpr int k_most_doublings = 4;
 // What was known to take writes a moment ago still does: sessions are opened to be written on.

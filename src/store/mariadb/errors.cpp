@@ -15,7 +15,6 @@ namespace {
 constexpr unsigned k_no_such_database = 1049;
 constexpr unsigned k_wrong_variable_value = 1231;
 constexpr unsigned k_galera_not_ready = 1047;
-constexpr unsigned k_lock_wait_timed_out = 1205;
 constexpr unsigned k_lock_nowait = 3572;  // MySQL's word for NOWAIT; MariaDB says 1205
 constexpr std::string_view k_not_ready = "not yet prepared";
 constexpr unsigned k_first_client_error = 2000;
@@ -114,7 +113,7 @@ std::string without_errno(std::string text) {
 }  // namespace
 
 bool is_transient(unsigned native) {
-  return native == 1213 || native == 1205 || native == 1020;
+  return native == 1213 || native == k_lock_wait_timed_out || native == 1020;
 }
 
 bool is_lock_wait(unsigned native) {

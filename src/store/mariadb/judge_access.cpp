@@ -4,6 +4,7 @@
 
 #include "store/mariadb/grant_line.hpp"
 #include "store/mariadb/judgements.hpp"
+#include "store/mariadb/statement_parts.hpp"
 
 namespace dblock::store::mariadb {
 namespace {
@@ -11,12 +12,6 @@ namespace {
 constexpr unsigned k_table_denied = 1142;
 constexpr unsigned k_column_denied = 1143;
 constexpr unsigned k_routine_denied = 1370;
-
-std::string joined(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const auto& part : parts) text += (text.empty() ? "" : ", ") + part;
-  return text;
-}
 
 std::string_view name_of(TlsMode mode) {
   constexpr std::array<std::string_view, 5> k_names{"off", "prefer", "require", "verify-ca", "verify-full"};
@@ -81,7 +76,7 @@ Finding privileges(const HostFacts& facts) {
   if (!missing.empty()) {
     return {"privileges",
             Level::bad,
-            "missing: " + joined(missing),
+            "missing: " + joined(missing, ", "),
             "jobs will be refused (77); `dblock migrate --print-grants USER` prints what to grant",
             {}};
   }
@@ -127,7 +122,7 @@ Finding excess(const HostFacts& facts) {
       return is_more_than_needed(*grant, privilege);
     });
     if (here.size() > 4) here = {here[0], here[1], "…", here.back()};
-    if (!here.empty()) more.push_back(joined(here) + " on " + grant->scope());
+    if (!here.empty()) more.push_back(joined(here, ", ") + " on " + grant->scope());
   }
   if (facts.grants.empty()) return {"excess", Level::ok, "not known", "the server shows no grants", {}};
   if (more.empty()) return {"excess", Level::ok, "none", "the account can do no more than its work", {}};
@@ -137,13 +132,13 @@ Finding excess(const HostFacts& facts) {
   if (bypass && facts.is_read_only()) {
     return {"excess",
             Level::bad,
-            joined(more),
+            joined(more, ", "),
             "read_only does not stop this account: locks would be taken on a replica; " + advice,
             {}};
   }
   return {"excess",
           Level::warn,
-          joined(more),
+          joined(more, ", "),
           (bypass ? "read_only would not stop this account from taking locks on a replica; " : "") + advice,
           {}};
 }
@@ -180,7 +175,7 @@ Finding schema(const HostFacts& facts) {
   if (const auto faults = table_faults(facts); !faults.empty()) {
     return {"schema",
             Level::bad,
-            joined(faults),
+            joined(faults, ", "),
             "locks are not safe in such tables; were they changed by hand?",
             {}};
   }
