@@ -252,6 +252,10 @@ void ProcessSupervisor::take_over() {
   // is left to stop the rest, and to release.
   if (guardian_alive_) {
     kill_all_but(guardian_, BootClock::now() + k_kill_patience);
+    // From here until the release nobody would follow up on our own death: the lease would have to end.
+    log::warning(
+        "the guardian process did not stop the job in time (an overloaded machine, or was it "
+        "frozen?); dblock stopped the job itself");
     ::kill(guardian_, SIGKILL);
   }
   end_.tree_dead = kill_all(BootClock::now() + k_kill_patience, [this](pid_t pid, int status) {

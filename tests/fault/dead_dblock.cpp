@@ -1,8 +1,12 @@
 // dblock or its guardian killed or frozen: the job's whole tree is gone before anyone else may have the lock.
+#include <sys/wait.h>
+
 #include <catch2/catch.hpp>
 
 #include "support/dblock.hpp"
 #include "support/overlap.hpp"
+#include "support/privilege.hpp"
+#include "support/tracer.hpp"
 
 namespace dblock::test {
 namespace {
@@ -143,6 +147,22 @@ TEST_CASE("a frozen guardian does not keep dblock from ending a run whose lease 
   const Exit exit = run.process.wait();
   CHECK(exit == exited(76));
   CHECK(wait_until([&] { return run.process.tree().empty(); }));
+}
+
+// A stopped guardian is continued by its dblock; against a halt by a tracer SIGCONT does not help.
+TEST_CASE("a guardian that cannot act: dblock stops the job in its place, releases, and says so") {
+  DBLOCK_NEEDS(can_trace() ? "" : "this machine does not let us trace processes (container without ptrace?)");
+  Database database;
+  TreeRun run(database, {"--ttl", "60s", "--kill-grace", "500ms"});
+  REQUIRE(halt(run.guardian));
+  run.process.signal(SIGTERM);
+  CHECK(wait_until([&] { return run.job_tree_dead(); }));
+  REQUIRE(::waitpid(run.guardian, nullptr, __WALL) == run.guardian);  // its tracer hears of its death first
+  const Exit exit = run.process.wait();
+  INFO(run.process.err());
+  CHECK(exit == killed_by(SIGKILL));  // as the job was: nobody gave it the signal of the stop
+  CHECK(says(run.process.err(), "dblock stopped the job itself"));
+  CHECK_FALSE(database.has_holder("k"));
 }
 
 TEST_CASE("a frozen guardian ends with its run") {

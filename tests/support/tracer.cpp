@@ -89,6 +89,13 @@ bool can_trace() {
   return can;
 }
 
+bool halt(pid_t process) {
+  int status = 0;
+  return trace(PTRACE_SEIZE, process, static_cast<long>(PTRACE_O_EXITKILL)) == 0 &&
+         trace(PTRACE_INTERRUPT, process, 0L) == 0 && ::waitpid(process, &status, __WALL) == process &&
+         WIFSTOPPED(status);
+}
+
 std::string to_string(const Step& step) {
   constexpr std::array names{"dblock", "worker", "guardian"};
   return std::string(names.at(static_cast<std::size_t>(step.who))) + "'s system call " +

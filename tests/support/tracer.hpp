@@ -20,6 +20,10 @@ namespace dblock::test {
 // Whether this machine lets us trace: containers may forbid it.
 [[nodiscard]] bool can_trace();
 
+// Halts all of a process of one thread until it is killed. The caller's thread is then the first to be told
+// of its end, and has to wait for it before anyone else can.
+[[nodiscard]] bool halt(pid_t process);
+
 // Whose system calls. The worker is dblock's second thread, which owns the connection.
 enum class Tracee { dblock, worker, guardian };
 inline constexpr std::array k_tracees{Tracee::dblock, Tracee::worker, Tracee::guardian};
