@@ -1,101 +1,184 @@
 # bash completion for dblock(1)                             -*- shell-script -*-
 
-# The options of one subcommand, or of dblock itself. A test compares these lists with --help.
+# begin: made from dblock's table of options; edit nothing here
+_dblock_subcommands='run acquire renew release inspect reap migrate doctor'
+
+# The options of subcommand $1, or "global" ones.
 _dblock_options() {
-  local options=
   case $1 in
-    global) options='--db --local --defaults-file --config --json -q --quiet -v --verbose --log-format --color -V --version -h --help' ;;
-    run) options='-k --key --ttl --heartbeat --margin --min-hold --once-per --slots -s --shared -x --exclusive --no-reentrant -w --wait -n --nonblock --attempts --backoff --backoff-multiplier -E --conflict-exit-code -c --command --max-runtime --signal --kill-grace --leftovers --with-parent --note --record-args --status-file --warn-after' ;;
-    acquire) options='-k --key --ttl --while-pid --on-lost --margin --min-hold --slots -s --shared -w --wait --attempts --backoff --backoff-multiplier --note --warn-after --format' ;;
-    renew) options='-k --key --owner --ttl' ;;
-    release) options='-k --key --owner --force --token --now -w --wait' ;;
-    inspect) options='-k --key --prefix --all --format --exit-code --max-age' ;;
-    reap) options='--dry-run --every --forget-after' ;;
-    migrate) options='--status --dry-run --print-grants' ;;
-    doctor) options='' ;;
+    global) echo '--db --local --defaults-file --config --json -q --quiet -v --verbose --log-format --color -V --version -h --help' ;;
+    run) echo '-k --key --ttl --heartbeat --margin --min-hold --once-per --slots -s --shared -x --exclusive --no-reentrant -w --wait -n --nonblock --attempts --backoff --backoff-multiplier -E --conflict-exit-code -c --command --max-runtime --signal --kill-grace --leftovers --with-parent --note --record-args --status-file --warn-after' ;;
+    acquire) echo '-k --key --ttl --while-pid --on-lost --margin --min-hold --slots -s --shared -w --wait --attempts --backoff --backoff-multiplier --note --warn-after --format' ;;
+    renew) echo '-k --key --owner --ttl' ;;
+    release) echo '-k --key --owner --force --token --now -w --wait' ;;
+    inspect) echo '-k --key --prefix --all --format --exit-code --max-age' ;;
+    reap) echo '--dry-run --every --forget-after' ;;
+    migrate) echo '--status --dry-run --print-grants' ;;
+    doctor) echo '' ;;
   esac
-  printf '%s\n' "$options"
 }
 
-# True when the option named $1 takes a value.
-_dblock_takes_value() {
-  case $1 in
-    --db | --defaults-file | --config | --log-format | --color | --key | --ttl | --heartbeat | --margin) return 0 ;;
-    --wait | --conflict-exit-code | --command | --max-runtime | --signal | --kill-grace | --leftovers) return 0 ;;
-    --note | --status-file | --warn-after | --format | --owner | --token | --prefix | --max-age) return 0 ;;
-    --every | --forget-after | --print-grants | --min-hold | --once-per | --attempts | --backoff) return 0 ;;
-    --backoff-multiplier | --while-pid | --on-lost | --slots) return 0 ;;
-    --*) return 1 ;;
-    # A cluster of short options: the last letter decides.
-    -*[kwEc]) return 0 ;;
-  esac
-  return 1
-}
-
-_dblock_files() {
-  compopt -o filenames 2>/dev/null
-  mapfile -t COMPREPLY < <(compgen -f -- "$1")
-}
-
-# Completes the value $3 of option $2 of subcommand $1. Fails when nothing is known about it.
-_dblock_value() {
-  local words=
-  case $2 in
-    --defaults-file | --config | --status-file)
-      _dblock_files "$3"
-      return 0
-      ;;
-    --log-format) words='text json' ;;
-    --color) words='auto always never' ;;
-    --leftovers) words='auto wait kill leave' ;;
-    --signal | --on-lost) words='TERM INT HUP QUIT USR1 USR2 KILL' ;;
-    --format) if [[ $1 == acquire ]]; then words='owner shell'; else words='table json'; fi ;;
-    --while-pid) words='$$' ;;
-    --ttl) words='30s 2m 10m 1h' ;;
-    --min-hold) words='30s 1m 5m' ;;
-    --once-per) words='1h 1d 7d' ;;
-    --wait | -*w) words='0 30s 5m 1h forever' ;;
-    --max-runtime | --max-age) words='10m 1h 26h' ;;
-    --every) words='6s 1m' ;;
-    --db)
-      compopt -o nospace 2>/dev/null
-      words='mysql:// mariadb:// sqlite:'
-      ;;
+# What the value of option $2 of subcommand $1 is; fails when it has none.
+_dblock_kind() {
+  case "$1 $2" in
+    'global --db') echo 'url' ;;
+    'global --defaults-file') echo 'file' ;;
+    'global --config') echo 'file' ;;
+    'global --log-format') echo 'words text json' ;;
+    'global --color') echo 'words auto always never' ;;
+    'run --key' | 'run -k') echo 'key' ;;
+    'run --ttl') echo 'duration' ;;
+    'run --heartbeat') echo 'duration' ;;
+    'run --margin') echo 'duration' ;;
+    'run --min-hold') echo 'duration' ;;
+    'run --once-per') echo 'duration' ;;
+    'run --slots') echo 'any' ;;
+    'run --wait' | 'run -w') echo 'wait' ;;
+    'run --attempts') echo 'any' ;;
+    'run --backoff') echo 'duration' ;;
+    'run --backoff-multiplier') echo 'any' ;;
+    'run --conflict-exit-code' | 'run -E') echo 'any' ;;
+    'run --command' | 'run -c') echo 'command' ;;
+    'run --max-runtime') echo 'duration' ;;
+    'run --signal') echo 'signal' ;;
+    'run --kill-grace') echo 'duration' ;;
+    'run --leftovers') echo 'words auto wait kill leave' ;;
+    'run --note') echo 'any' ;;
+    'run --status-file') echo 'file' ;;
+    'run --warn-after') echo 'duration' ;;
+    'acquire --key' | 'acquire -k') echo 'key' ;;
+    'acquire --ttl') echo 'duration' ;;
+    'acquire --while-pid') echo 'pid' ;;
+    'acquire --on-lost') echo 'signal' ;;
+    'acquire --margin') echo 'duration' ;;
+    'acquire --min-hold') echo 'duration' ;;
+    'acquire --slots') echo 'any' ;;
+    'acquire --wait' | 'acquire -w') echo 'wait' ;;
+    'acquire --attempts') echo 'any' ;;
+    'acquire --backoff') echo 'duration' ;;
+    'acquire --backoff-multiplier') echo 'any' ;;
+    'acquire --note') echo 'any' ;;
+    'acquire --warn-after') echo 'duration' ;;
+    'acquire --format') echo 'words owner shell' ;;
+    'renew --key' | 'renew -k') echo 'key' ;;
+    'renew --owner') echo 'any' ;;
+    'renew --ttl') echo 'duration' ;;
+    'release --key' | 'release -k') echo 'key' ;;
+    'release --owner') echo 'any' ;;
+    'release --token') echo 'any' ;;
+    'release --wait' | 'release -w') echo 'wait' ;;
+    'inspect --key' | 'inspect -k') echo 'key' ;;
+    'inspect --prefix') echo 'any' ;;
+    'inspect --format') echo 'words table json' ;;
+    'inspect --max-age') echo 'duration' ;;
+    'reap --every') echo 'duration' ;;
+    'reap --forget-after') echo 'duration' ;;
+    'migrate --print-grants') echo 'any' ;;
     *) return 1 ;;
   esac
-  mapfile -t COMPREPLY < <(compgen -W "$words" -- "$3")
+}
+# end
+
+# Offers the words among "$@" that start with $current.
+_dblock_offer() {
+  mapfile -t COMPREPLY < <(compgen -W "$*" -- "$current")
 }
 
-# The line after `dblock … run … ` belongs to the job: complete it as its own command line.
+# What readline takes for the current word may be the rest of it only, after ":" or "=".
+_dblock_offer_without_head() {
+  local whole=${COMP_LINE:0:COMP_POINT} word
+  whole=${whole##*[[:space:]]}
+  local head=${whole%"$current"}
+  head=${head#--*=}
+  COMPREPLY=()
+  for word in "$@"; do
+    [[ $word == "$head$current"* ]] && COMPREPLY+=("${word#"$head"}")
+  done
+}
+
+# The keys that the database knows now. Silent and quick when there is none, or none that answers.
+_dblock_offer_keys() {
+  local whole=${COMP_LINE:0:COMP_POINT} key keys=()
+  whole=${whole##*[[:space:]]}
+  whole=${whole#--*=}
+  whole=${whole//\\/}
+  while IFS= read -r key; do
+    keys+=("$(printf '%q' "$key")")
+  done < <("${COMP_WORDS[0]}" "${store[@]}" __keys --prefix "$whole" 2>/dev/null </dev/null)
+  _dblock_offer_without_head "${keys[@]}"
+}
+
+_dblock_offer_files() {
+  compopt -o filenames 2>/dev/null
+  mapfile -t COMPREPLY < <(compgen -f -- "$current")
+}
+
+# The value of option $2 of subcommand $1.
+_dblock_value() {
+  local kind
+  kind=$(_dblock_kind "$1" "$2") || kind=$(_dblock_kind global "$2")
+  case $kind in
+    words*) _dblock_offer "${kind#words }" ;;
+    key) _dblock_offer_keys ;;
+    file) _dblock_offer_files ;;
+    duration) _dblock_offer 30s 2m 10m 1h 1d ;;
+    wait) _dblock_offer 0 30s 5m 1h forever ;;
+    signal) _dblock_offer TERM INT HUP QUIT USR1 USR2 KILL ;;
+    pid) _dblock_offer "\$\$" ;;
+    command) mapfile -t COMPREPLY < <(compgen -c -- "$current") ;;
+    url)
+      if [[ $current == : || ${COMP_WORDS[COMP_CWORD - 1]} == : ]]; then
+        current=${current#:}
+        _dblock_offer_files
+      else
+        compopt -o nospace 2>/dev/null
+        _dblock_offer mysql:// mariadb:// sqlite:
+      fi
+      ;;
+  esac
+}
+
+# The job after `dblock run … `: its own command line.
 _dblock_job() {
-  local offset=$1
   if declare -F _command_offset >/dev/null; then
-    _command_offset "$offset"
-  elif ((offset == COMP_CWORD)); then
-    mapfile -t COMPREPLY < <(compgen -c -- "${COMP_WORDS[COMP_CWORD]}")
+    _command_offset "$1"
+  elif (($1 == COMP_CWORD)); then
+    mapfile -t COMPREPLY < <(compgen -c -- "$current")
   else
     compopt -o default 2>/dev/null
   fi
 }
 
+# True when the word $1 is an option of subcommand $2 whose value is the next word. Of a cluster of short options
+# the last letter decides.
+_dblock_wants_value() {
+  local option=$1
+  [[ $option == --* ]] || option=-${option: -1}
+  _dblock_kind "$2" "$option" >/dev/null || _dblock_kind global "$option" >/dev/null
+}
+
 _dblock() {
-  local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} subcommand='' word i
-  local subcommands='run acquire renew release inspect reap migrate doctor'
+  local current=${COMP_WORDS[COMP_CWORD]} subcommand='' word value i begin store=()
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; ++i)); do
     word=${COMP_WORDS[i]}
     if [[ $word == -- ]]; then
-      ((++i))
-      [[ $subcommand == run ]] && _dblock_job "$i"
+      [[ $subcommand == run ]] && _dblock_job $((i + 1))
       return
     elif [[ $word == -?* ]]; then
-      if _dblock_takes_value "$word"; then
-        # "=" is a word of its own where it is in COMP_WORDBREAKS.
-        [[ ${COMP_WORDS[i + 1]} == '=' ]] && ((++i))
-        ((++i))
-        # So is ":", as in --db sqlite : /path.
-        while [[ ${COMP_WORDS[i + 1]} == :* ]]; do ((i += 2)); done
+      [[ $word == --local ]] && store+=(--local)
+      _dblock_wants_value "$word" "${subcommand:-global}" || continue
+      # "=" and ":" are words of their own, as in --db = sqlite : /path.
+      begin=$((++i))
+      [[ ${COMP_WORDS[i]} == '=' ]] && begin=$((++i))
+      while [[ ${COMP_WORDS[i + 1]} == :* ]]; do ((i += 2)); done
+      if ((i >= COMP_CWORD)); then
+        [[ $current == '=' ]] && current=''
+        _dblock_value "${subcommand:-global}" "$word"
+        return
       fi
+      printf -v value '%s' "${COMP_WORDS[@]:begin:i-begin+1}"
+      case $word in --db | --config | --defaults-file) store+=("$word" "$value") ;; esac
     elif [[ -z $subcommand ]]; then
       subcommand=$word
     else
@@ -103,26 +186,10 @@ _dblock() {
       return
     fi
   done
-  if [[ $previous == '=' ]] && ((COMP_CWORD >= 3)); then
-    _dblock_value "$subcommand" "${COMP_WORDS[COMP_CWORD - 2]}" "$current"
-    return
-  elif [[ $current == '=' ]]; then
-    _dblock_value "$subcommand" "$previous" ''
-    return
-  elif ((i > COMP_CWORD)) && [[ $previous == : && ${COMP_WORDS[COMP_CWORD - 2]} == sqlite ]]; then
-    _dblock_files "$current"
-    return
-  elif ((i > COMP_CWORD)) && [[ $current == : && $previous == sqlite ]]; then
-    _dblock_files ''
-    return
-  elif ((i > COMP_CWORD)); then
-    _dblock_value "$subcommand" "$previous" "$current"
-    return
-  fi
   if [[ $current == -* ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "$(_dblock_options global) $(_dblock_options "$subcommand")" -- "$current")
+    _dblock_offer "$(_dblock_options global) $(_dblock_options "$subcommand")"
   elif [[ -z $subcommand ]]; then
-    mapfile -t COMPREPLY < <(compgen -W "$subcommands" -- "$current")
+    _dblock_offer "$_dblock_subcommands"
   elif [[ $subcommand == run ]]; then
     _dblock_job "$COMP_CWORD"
   fi

@@ -109,4 +109,9 @@ struct DoctorRequest {
   store::SettingsSources database;
 };
 
+struct KeysRequest {
+  store::SettingsSources database;
+  std::string prefix;
+};
+
 }  // namespace dblock::app

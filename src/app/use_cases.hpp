@@ -84,4 +84,8 @@ struct DoctorReport {
 // Never fails as a whole: what stands in the way is a finding.
 [[nodiscard]] DoctorReport doctor(const DoctorRequest& request);
 
+// The first hundred keys that start with the prefix, for somebody who has just pressed Tab: after 300 ms the
+// process ends, with nothing said.
+[[nodiscard]] Result<std::vector<std::string>> known_keys(const KeysRequest& request);
+
 }  // namespace dblock::app

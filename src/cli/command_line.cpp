@@ -26,8 +26,7 @@ Result<void> read_verbosity(const Reader& options, log::Options& log) {
 Result<void> read_format(const Reader& options, CommandLine& line) {
   const bool acquire = line.subcommand == Subcommand::acquire;
   if (!acquire && line.subcommand != Subcommand::inspect) return {};
-  DBLOCK_TRY(const auto format, acquire ? options.choice("format", {"owner", "shell"})
-                                        : options.choice("format", {"table", "json"}));
+  DBLOCK_TRY(const auto format, options.choice("format"));
   const auto format_rank = options.values().find("format")->rank;
   const auto json = options.values().find("json");
   if (line.output.json && format != "json" && json->rank <= format_rank) {
@@ -41,10 +40,10 @@ Result<void> read_format(const Reader& options, CommandLine& line) {
 
 Result<void> read_presentation(const Reader& options, CommandLine& line) {
   DBLOCK_TRY(line.output.json, options.flag("json"));
-  DBLOCK_TRY(const auto color, options.choice("color", {"auto", "always", "never"}));
+  DBLOCK_TRY(const auto color, options.choice("color"));
   if (color == "always") line.output.color = Color::always;
   if (color == "never") line.output.color = Color::never;
-  DBLOCK_TRY(const auto shape, options.choice("log-format", {"text", "json"}));
+  DBLOCK_TRY(const auto shape, options.choice("log-format"));
   if (shape == "json") line.log.format = log::Format::json;
   DBLOCK_CHECK(read_format(options, line));
   return read_verbosity(options, line.log);
@@ -74,6 +73,8 @@ Result<Request> make_request(Subcommand command, const RequestSource& from) {
       return as_request(migrate_request(from));
     case Subcommand::doctor:
       return as_request(doctor_request(from));
+    case Subcommand::keys:
+      return as_request(keys_request(from));
   }
   return fail(Errc::internal, "a subcommand has no reader");
 }

@@ -168,10 +168,12 @@ Result<int> Reader::signal(std::string_view name) const {
   return *number;
 }
 
-Result<std::string> Reader::choice(std::string_view name,
-                                   std::initializer_list<std::string_view> words) const {
+Result<std::string> Reader::choice(std::string_view name) const {
   const auto value = values_.find(name);
-  if (!value) return fail(Errc::internal, "option --" + std::string(name) + " has no default");
+  const auto* const spec = find_option(name, values_.scope());
+  if (!value || spec == nullptr)
+    return fail(Errc::internal, "option --" + std::string(name) + " has no default");
+  const auto words = choices_of(*spec);
   if (std::ranges::find(words, value->text) != words.end()) return value->text;
   std::string known;
   for (const auto word : words) known += (known.empty() ? "" : ", ") + std::string(word);

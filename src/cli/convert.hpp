@@ -41,9 +41,8 @@ class Reader {
   [[nodiscard]] Result<lease::WaitPolicy> wait_or_retry() const;
   [[nodiscard]] Result<std::optional<std::uint64_t>> number(std::string_view name, std::uint64_t most) const;
   [[nodiscard]] Result<int> signal(std::string_view name) const;
-  [[nodiscard]] Result<std::string> choice(std::string_view name,
-                                           std::initializer_list<std::string_view> words) const;
-  [[nodiscard]] Result<double> factor(std::string_view name) const;  // 1 or more
+  [[nodiscard]] Result<std::string> choice(std::string_view name) const;  // one of the table's
+  [[nodiscard]] Result<double> factor(std::string_view name) const;       // 1 or more
   [[nodiscard]] Result<std::vector<lease::Key>> keys(std::string_view name) const;
 
  private:

@@ -116,6 +116,14 @@ class Runner {
     return show(report_doctor(report, line_.output, color), report.ending);
   }
 
+  Finish operator()(const app::KeysRequest& request) const {
+    const auto keys = app::known_keys(request);
+    if (!keys) return finish(keys.error());
+    std::string lines;
+    for (const auto& key : *keys) lines += key + "\n";
+    return show(lines, {});
+  }
+
  private:
   // Nobody learned the owner id, so nobody could release this lease before it expires.
   static void give_back(const app::AcquireRequest& request, const app::Acquired& acquired) {

@@ -51,6 +51,7 @@ std::string general_help() {
       "MySQL or MariaDB. With --local they need no server and guard this host only.\n"
       "\nSubcommands:\n";
   for (const auto& spec : subcommand_specs()) {
+    if (spec.hidden) continue;
     text += pad("  " + std::string(spec.name), 12) + std::string(spec.summary) + "\n";
   }
   text += "\nGlobal options, before or after the subcommand:\n";

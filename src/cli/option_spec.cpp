@@ -13,9 +13,10 @@ constexpr Scope k_release = scope_of(Subcommand::release);
 constexpr Scope k_inspect = scope_of(Subcommand::inspect);
 constexpr Scope k_reap = scope_of(Subcommand::reap);
 constexpr Scope k_migrate = scope_of(Subcommand::migrate);
+constexpr Scope k_keys = scope_of(Subcommand::keys);
 
 // clang-format off
-// name, letter, value, fallback, remark, help, group, scope
+// name, letter, value, fallback, remark, help, group, scope, choices, repeats
 constexpr auto k_options = std::to_array<OptionSpec>({
     {"db", 0, "URL", "", "", "mysql://[USER[:PASS]@]HOST[:PORT]/DATABASE\nor sqlite:PATH", "Database", k_global},
     {"local", 0, "", "", "", "locks in a file of this host, without a server;\nthey guard this host only", "Database", k_global},
@@ -24,12 +25,12 @@ constexpr auto k_options = std::to_array<OptionSpec>({
     {"json", 0, "", "", "", "results on stdout as JSON", "Output", k_global},
     {"quiet", 'q', "", "", "", "errors only on stderr", "Output", k_global},
     {"verbose", 'v', "", "", "", "say more on stderr", "Output", k_global},
-    {"log-format", 0, "SHAPE", "text", "", "shape of stderr lines: text or json", "Output", k_global},
-    {"color", 0, "WHEN", "auto", "", "auto, always or never", "Output", k_global},
+    {"log-format", 0, "SHAPE", "text", "", "shape of stderr lines: text or json", "Output", k_global, "text json"},
+    {"color", 0, "WHEN", "auto", "", "auto, always or never", "Output", k_global, "auto always never"},
     {"version", 'V', "", "", "", "show the version", "Output", k_global},
     {"help", 'h', "", "", "", "show this help; also after a subcommand", "Output", k_global},
 
-    {"key", 'k', "KEY", "", "required", "name of the lock; several: all or none", "Lock", k_run},
+    {"key", 'k', "KEY", "", "required", "name of the lock; several: all or none", "Lock", k_run, "", true},
     {"key", 'k', "KEY", "", "required", "name of the lock", "Lock", k_acquire},
     {"ttl", 0, "D", "2m", "", "lease length, 1s to 30d", "Lock", k_run},
     {"ttl", 0, "D", "", "2m with a PID", "lease length, 1s to 30d", "Lock", k_acquire},
@@ -53,13 +54,13 @@ constexpr auto k_options = std::to_array<OptionSpec>({
     {"max-runtime", 0, "D", "", "none", "stop the job after D: exit 124", "Job", k_run},
     {"signal", 0, "NAME", "TERM", "", "first signal to stop the job", "Job", k_run},
     {"kill-grace", 0, "D", "", "TTL/6 up to 4s", "first signal to SIGKILL", "Job", k_run},
-    {"leftovers", 0, "MODE", "auto", "", "auto, wait, kill or leave the rest", "Job", k_run},
+    {"leftovers", 0, "MODE", "auto", "", "auto, wait, kill or leave the rest", "Job", k_run, "auto wait kill leave"},
     {"with-parent", 0, "", "", "", "stop the job when dblock's parent ends", "Job", k_run},
     {"note", 0, "TEXT", "", "CI job URL", "label stored with the lease", "Reporting", k_run | k_acquire},
     {"record-args", 0, "", "", "", "store the job's arguments too", "Reporting", k_run},
     {"status-file", 0, "FILE", "", "", "write the outcome as a JSON document", "Reporting", k_run},
     {"warn-after", 0, "D", "3s", "", "report slower locking", "Reporting", k_run | k_acquire},
-    {"format", 0, "SHAPE", "owner", "", "owner (the owner id) or shell\n(export lines for eval)", "Reporting", k_acquire},
+    {"format", 0, "SHAPE", "owner", "", "owner (the owner id) or shell\n(export lines for eval)", "Reporting", k_acquire, "owner shell"},
 
     {"key", 'k', "KEY", "", "DBLOCK_KEY", "name of the lock", "Lock", k_renew | k_release},
     {"owner", 0, "ID", "", "DBLOCK_OWNER", "what acquire printed", "Lock", k_renew | k_release},
@@ -69,10 +70,10 @@ constexpr auto k_options = std::to_array<OptionSpec>({
     {"now", 0, "", "", "", "with --token: free the lock at once", "Force", k_release},
     {"wait", 'w', "D|forever", "", "", "with --token: until it is free", "Force", k_release},
 
-    {"key", 'k', "KEY", "", "all", "only this lock; may be repeated", "Selection", k_inspect},
-    {"prefix", 0, "P", "", "", "only keys that start with P", "Selection", k_inspect},
+    {"key", 'k', "KEY", "", "all", "only this lock; may be repeated", "Selection", k_inspect, "", true},
+    {"prefix", 0, "P", "", "", "only keys that start with P", "Selection", k_inspect | k_keys},
     {"all", 0, "", "", "", "expired, cooling-down and free keys too", "Selection", k_inspect},
-    {"format", 0, "SHAPE", "table", "", "table or json", "Answer", k_inspect},
+    {"format", 0, "SHAPE", "table", "", "table or json", "Answer", k_inspect, "table json"},
     {"exit-code", 0, "", "", "", "75 when a named key is not to be had now", "Answer", k_inspect},
     {"max-age", 0, "D", "", "", "1 when a named key's last success is older", "Answer", k_inspect},
 
@@ -112,6 +113,7 @@ constexpr auto k_subcommands = std::to_array<SubcommandSpec>({
      "  dblock doctor\n"
      "  dblock doctor --json | jq -r '.checks[] | select(.level != \"ok\")'\n",
      "A line for each check: ok, warn or bad, and why. Exit status 78 when one is bad.\n"},
+    {Subcommand::keys, "__keys", "known keys, one a line, for completions", "[--prefix P]", "", "", true},
 });
 // clang-format on
 
@@ -146,6 +148,16 @@ const OptionSpec* find_option(char letter, Scope scope) {
   return letter == 0 || it == k_options.end() ? nullptr : it;
 }
 
+std::vector<std::string_view> choices_of(const OptionSpec& spec) {
+  std::vector<std::string_view> words;
+  for (std::string_view rest = spec.choices; !rest.empty();) {
+    const auto end = std::min(rest.find(' '), rest.size());
+    words.push_back(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return words;
+}
+
 bool allowed_in_config(const OptionSpec& spec) {
   return spec.name != "config" && spec.name != "help" && spec.name != "version";
 }
@@ -164,7 +176,7 @@ std::string environment_name(const OptionSpec& spec) {
 std::string names_of(Scope scope) {
   std::string names;
   for (const auto& spec : k_subcommands) {
-    if ((scope & scope_of(spec.id)) == 0) continue;
+    if (spec.hidden || (scope & scope_of(spec.id)) == 0) continue;
     if (!names.empty()) names += ", ";
     names += spec.name;
   }

@@ -10,7 +10,7 @@
 
 namespace dblock::cli {
 
-enum class Subcommand { run, acquire, renew, release, inspect, reap, migrate, doctor };
+enum class Subcommand { run, acquire, renew, release, inspect, reap, migrate, doctor, keys };
 
 // A set of subcommands; k_global stands for options that work with all of them, before and after the name.
 using Scope = unsigned;
@@ -28,6 +28,8 @@ struct OptionSpec {
   std::string_view help;
   std::string_view group;
   Scope scope = 0;
+  std::string_view choices = {};  // the only values there are, blank-separated; empty: any
+  bool repeats = false;           // each one counts, not the last alone
 
   [[nodiscard]] bool is_flag() const { return value.empty(); }
 };
@@ -39,6 +41,7 @@ struct SubcommandSpec {
   std::string_view synopsis;     // what follows "dblock NAME "
   std::string_view examples;     // two lines
   std::string_view remark = {};  // a sentence after the summary
+  bool hidden = false;           // for the completions, not for people
 };
 
 [[nodiscard]] std::span<const OptionSpec> option_specs();
@@ -49,6 +52,9 @@ struct SubcommandSpec {
 // The option called `name` (or `letter`) within `scope`; null when there is none.
 [[nodiscard]] const OptionSpec* find_option(std::string_view name, Scope scope);
 [[nodiscard]] const OptionSpec* find_option(char letter, Scope scope);
+
+// The only values there are; none: any.
+[[nodiscard]] std::vector<std::string_view> choices_of(const OptionSpec& spec);
 
 // "DBLOCK_KILL_GRACE"; empty for options that no variable sets.
 [[nodiscard]] std::string environment_name(const OptionSpec& spec);

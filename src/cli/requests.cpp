@@ -122,7 +122,7 @@ Result<lease::Timing> timing(const RequestSource& from, Micros ttl) {
 }
 
 Result<process::Leftovers> leftovers(const Reader& options) {
-  DBLOCK_TRY(const auto word, options.choice("leftovers", {"auto", "wait", "kill", "leave"}));
+  DBLOCK_TRY(const auto word, options.choice("leftovers"));
   if (word == "wait") return process::Leftovers::wait;
   if (word == "kill") return process::Leftovers::kill;
   if (word == "leave") return process::Leftovers::leave;
@@ -381,6 +381,11 @@ Result<app::MigrateRequest> migrate_request(const RequestSource& from) {
 Result<app::DoctorRequest> doctor_request(const RequestSource& from) {
   DBLOCK_TRY(auto database, database_sources(from));
   return app::DoctorRequest{std::move(database)};
+}
+
+Result<app::KeysRequest> keys_request(const RequestSource& from) {
+  DBLOCK_TRY(auto database, database_sources(from));
+  return app::KeysRequest{std::move(database), from.options.text("prefix").value_or("")};
 }
 
 }  // namespace dblock::cli

@@ -24,5 +24,6 @@ struct RequestSource {
 [[nodiscard]] Result<app::ReapRequest> reap_request(const RequestSource& from);
 [[nodiscard]] Result<app::MigrateRequest> migrate_request(const RequestSource& from);
 [[nodiscard]] Result<app::DoctorRequest> doctor_request(const RequestSource& from);
+[[nodiscard]] Result<app::KeysRequest> keys_request(const RequestSource& from);
 
 }  // namespace dblock::cli

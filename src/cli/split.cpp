@@ -106,7 +106,9 @@ class Splitter {
 
   void unknown_subcommand(const std::string& word) {
     std::vector<std::string> names;
-    for (const auto& spec : subcommand_specs()) names.emplace_back(spec.name);
+    for (const auto& spec : subcommand_specs()) {
+      if (!spec.hidden) names.emplace_back(spec.name);
+    }
     const auto nearest = nearest_word(word, names);
     refuse("unknown subcommand \"" + escape_untrusted(word) + "\"; " +
            (nearest.empty() ? "dblock --help lists them" : "did you mean " + nearest + "?"));

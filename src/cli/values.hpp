@@ -47,6 +47,7 @@ class Values {
   [[nodiscard]] std::vector<Sourced> all(std::string_view name) const;
 
   void set_scope(Scope scope) { scope_ = scope; }
+  [[nodiscard]] Scope scope() const { return scope_; }
 
  private:
   struct Entry {

@@ -86,9 +86,10 @@ struct ForceRefused {
 using ForceOutcome = std::variant<Revoked, ForceRefused>;
 
 struct Selection {
-  std::vector<Key> keys;              // these keys; empty: all
-  std::optional<std::string> prefix;  // and only keys that start with these bytes
-  bool held_only = true;              // only State::held; else every state
+  std::vector<Key> keys;                    // these keys; empty: all
+  std::optional<std::string> prefix;        // and only keys that start with these bytes
+  bool held_only = true;                    // only State::held; else every state
+  std::optional<std::size_t> at_most = {};  // rows, in the order of keys
 };
 // What a request would meet. `status`: see LeaseStore::look(); none where the lock has no row yet.
 struct Look {

@@ -167,7 +167,9 @@ TEST_CASE("what acquire prints can be evaluated by a shell") {
 
 TEST_CASE("every help fits a screen and ends with two examples") {
   std::vector<std::string> texts{help_text(std::nullopt)};
-  for (const auto& spec : subcommand_specs()) texts.push_back(help_text(spec.id));
+  for (const auto& spec : subcommand_specs()) {
+    if (!spec.hidden) texts.push_back(help_text(spec.id));
+  }
   for (const auto& text : texts) {
     INFO(text);
     CHECK(std::ranges::count(text, '\n') <= 40);
@@ -176,6 +178,26 @@ TEST_CASE("every help fits a screen and ends with two examples") {
     const auto examples = text.substr(text.find("\nExamples:\n") + 11);
     CHECK(std::ranges::count(examples, '\n') == 2);
   }
+}
+
+TEST_CASE("help names every value of an option that has a choice of few") {
+  std::size_t found = 0;
+  for (const auto& spec : option_specs()) {
+    for (const auto choice : choices_of(spec)) {
+      INFO(spec.name << " " << choice);
+      CHECK(spec.help.find(choice) != std::string_view::npos);
+      ++found;
+    }
+  }
+  CHECK(found >= 13);
+  CHECK(choices_of(*find_option("color", k_global)) ==
+        std::vector<std::string_view>{"auto", "always", "never"});
+}
+
+TEST_CASE("what only completions ask for is offered to nobody") {
+  CHECK(find_subcommand("__keys") == Subcommand::keys);
+  CHECK(help_text(std::nullopt).find("__keys") == std::string::npos);
+  CHECK(names_of(~Scope{0}).find("__keys") == std::string::npos);
 }
 
 TEST_CASE("no two options of a subcommand share a name or a letter") {

@@ -194,7 +194,8 @@ std::string list_statement(const lease::Selection& selection, Rows rows) {
   }
   std::string sql = cat(status_columns(rows), table_of(rows), by_held ? by_expiry(rows) : "");
   if (!conditions.empty()) sql += " WHERE " + joined(conditions, " AND ");
-  return sql.append(in_order(rows));
+  sql += in_order(rows);
+  return selection.at_most ? sql + " LIMIT " + std::to_string(*selection.at_most) : sql;
 }
 
 std::string expired_statement(Rows rows) {

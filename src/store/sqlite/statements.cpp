@@ -302,7 +302,8 @@ std::string list_sql(const lease::Selection& selection) {
   const std::string locks = DBLOCK_SQL_LOCKS + where();
   // What a holder who is gone leaves behind says nothing, except while it keeps its place.
   conditions.emplace_back("(lock_value IS NOT NULL OR NOT " DBLOCK_SQL_HOLD_IS_OVER ")");
-  return locks + " UNION ALL " DBLOCK_SQL_HOLDS + where() + DBLOCK_SQL_BY_KEY_AND_SLOT;
+  const std::string all = locks + " UNION ALL " DBLOCK_SQL_HOLDS + where() + DBLOCK_SQL_BY_KEY_AND_SLOT;
+  return selection.at_most ? all + " LIMIT " + std::to_string(*selection.at_most) : all;
 }
 
 #undef DBLOCK_SQL_BOTH

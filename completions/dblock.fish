@@ -1,0 +1,177 @@
+# fish completion for dblock(1)
+
+# Prints the subcommand of the line so far, "global" where there is none yet, or "job" and its words.
+function __dblock_state
+    set -l words (commandline -opc)
+    set -l subcommand global
+    set -l i 2
+    while test $i -le (count $words)
+        set -l word $words[$i]
+        set i (math $i + 1)
+        if test "$word" = --
+            test $subcommand = run; and printf '%s\n' job $words[$i..-1]
+            return
+        else if string match -q -- '-*' $word
+            # Of a cluster of short options the last letter decides.
+            string match -q -- '--*' $word; or set word -(string sub -s -1 -- $word)
+            contains -- $word $__dblock_valued; and set i (math $i + 1)
+        else if test $subcommand = global
+            set subcommand $word
+        else
+            test $subcommand = run; and printf '%s\n' job $words[(math $i - 1)..-1]
+            return
+        end
+    end
+    echo $subcommand
+end
+
+function __dblock_wants_subcommand
+    test "$(__dblock_state)" = global
+end
+
+# Global options stand before and after the subcommand.
+function __dblock_in
+    set -l state (__dblock_state)
+    test "$state[1]" != job; and test -n "$state[1]"; and contains -- $argv[1] global $state[1]
+end
+
+# Where a command may begin or has begun.
+function __dblock_in_job
+    set -l state (__dblock_state)
+    test "$state[1]" = job; or test "$state[1]" = run
+end
+
+function __dblock_job
+    set -l state (__dblock_state)
+    complete -C (string join ' ' -- (string escape -- $state[2..-1]) (commandline -ct))
+end
+
+# The options of the line that say where the locks are.
+function __dblock_store
+    set -l words (commandline -opc)
+    for i in (seq 2 (count $words))
+        switch $words[$i]
+            case --
+                return
+            case --local '--db=*' '--config=*' '--defaults-file=*'
+                echo $words[$i]
+            case --db --config --defaults-file
+                test $i -lt (count $words); and printf '%s\n' $words[$i] $words[(math $i + 1)]
+        end
+    end
+end
+
+# The keys that the database knows now. Silent and quick when there is none, or none that answers.
+function __dblock_key
+    set -l prefix (commandline -ct | string replace -r -- '^(--key=|-k)' '' | string unescape)
+    dblock (__dblock_store) __keys --prefix "$prefix" 2>/dev/null </dev/null
+end
+
+function __dblock_duration
+    printf '%s\n' 30s 2m 10m 1h 1d
+end
+function __dblock_wait
+    printf '%s\n' 0 30s 5m 1h forever
+end
+function __dblock_signal
+    printf '%s\n' TERM INT HUP QUIT USR1 USR2 KILL
+end
+function __dblock_pid
+    echo $fish_pid
+end
+function __dblock_command
+    __fish_complete_command
+end
+function __dblock_url
+    printf '%s\n' mysql:// mariadb:// sqlite:
+    __fish_complete_path (commandline -ct | string replace -r '^(--db=)?sqlite:' '') | string replace -r '^' 'sqlite:'
+end
+
+complete -c dblock -f
+complete -c dblock -n __dblock_in_job -a '(__dblock_job)'
+# begin: made from dblock's table of options; edit nothing here
+set -g __dblock_subcommands run acquire renew release inspect reap migrate doctor
+# Options with a value, by which the subcommand and the job are found.
+set -g __dblock_valued --attempts --backoff --backoff-multiplier --color --command --config --conflict-exit-code --db --defaults-file --every --forget-after --format --heartbeat --key --kill-grace --leftovers --log-format --margin --max-age --max-runtime --min-hold --note --on-lost --once-per --owner --prefix --print-grants --signal --slots --status-file --token --ttl --wait --warn-after --while-pid -E -c -k -w
+complete -c dblock -n __dblock_wants_subcommand -a run -d 'run a command under a lock'
+complete -c dblock -n __dblock_wants_subcommand -a acquire -d 'take a lock for a script'
+complete -c dblock -n __dblock_wants_subcommand -a renew -d 'extend a lease that acquire took'
+complete -c dblock -n __dblock_wants_subcommand -a release -d 'give a lease back, or break another'\''s'
+complete -c dblock -n __dblock_wants_subcommand -a inspect -d 'show who holds what'
+complete -c dblock -n __dblock_wants_subcommand -a reap -d 'clear up expired leases and idle rows'
+complete -c dblock -n __dblock_wants_subcommand -a migrate -d 'create or update dblock'\''s tables'
+complete -c dblock -n __dblock_wants_subcommand -a doctor -d 'tell whether this configuration deserves trust'
+complete -c dblock -n '__dblock_in global' -l db -x -a '(__dblock_url)' -d 'mysql://[USER[:PASS]@]HOST[:PORT]/DATABASE or sqlite:PATH'
+complete -c dblock -n '__dblock_in global' -l local -d 'locks in a file of this host, without a server; they guard this host only'
+complete -c dblock -n '__dblock_in global' -l defaults-file -r -F -d 'MariaDB option file instead of the usual ones'
+complete -c dblock -n '__dblock_in global' -l config -r -F -d 'defaults for any option, instead of /etc/dblock.conf and ~/.config/dblock.conf'
+complete -c dblock -n '__dblock_in global' -l json -d 'results on stdout as JSON'
+complete -c dblock -n '__dblock_in global' -s q -l quiet -d 'errors only on stderr'
+complete -c dblock -n '__dblock_in global' -s v -l verbose -d 'say more on stderr'
+complete -c dblock -n '__dblock_in global' -l log-format -x -a 'text json' -d 'shape of stderr lines: text or json'
+complete -c dblock -n '__dblock_in global' -l color -x -a 'auto always never' -d 'auto, always or never'
+complete -c dblock -n '__dblock_in global' -s V -l version -d 'show the version'
+complete -c dblock -n '__dblock_in global' -s h -l help -d 'show this help; also after a subcommand'
+complete -c dblock -n '__dblock_in run' -s k -l key -x -a '(__dblock_key)' -d 'name of the lock; several: all or none'
+complete -c dblock -n '__dblock_in run' -l ttl -x -a '(__dblock_duration)' -d 'lease length, 1s to 30d'
+complete -c dblock -n '__dblock_in run' -l heartbeat -x -a '(__dblock_duration)' -d 'renewal interval'
+complete -c dblock -n '__dblock_in run' -l margin -x -a '(__dblock_duration)' -d 'others wait past expiry'
+complete -c dblock -n '__dblock_in run' -l min-hold -x -a '(__dblock_duration)' -d 'keep the lock for D from its grant'
+complete -c dblock -n '__dblock_in run' -l once-per -x -a '(__dblock_duration)' -d 'exit 0 at once if it succeeded under 0.9 D ago'
+complete -c dblock -n '__dblock_in run' -l slots -x -d 'up to N holders at a time'
+complete -c dblock -n '__dblock_in run' -s s -l shared -d 'a reader: excludes only exclusive holders'
+complete -c dblock -n '__dblock_in run' -s x -l exclusive -d 'excludes everybody'
+complete -c dblock -n '__dblock_in run' -l no-reentrant -d 'conflict with an ancestor, do not nest in it'
+complete -c dblock -n '__dblock_in run' -s w -l wait -x -a '(__dblock_wait)' -d 'how long to wait for the lock'
+complete -c dblock -n '__dblock_in run' -s n -l nonblock -d 'try once: --wait 0'
+complete -c dblock -n '__dblock_in run' -l attempts -x -d 'at most N tries, no place in line'
+complete -c dblock -n '__dblock_in run' -l backoff -x -a '(__dblock_duration)' -d 'first pause between them'
+complete -c dblock -n '__dblock_in run' -l backoff-multiplier -x -d 'each next pause X times longer'
+complete -c dblock -n '__dblock_in run' -s E -l conflict-exit-code -x -d 'exit code if the lock is held'
+complete -c dblock -n '__dblock_in run' -s c -l command -x -a '(__dblock_command)' -d 'run /bin/sh -c STRING'
+complete -c dblock -n '__dblock_in run' -l max-runtime -x -a '(__dblock_duration)' -d 'stop the job after D: exit 124'
+complete -c dblock -n '__dblock_in run' -l signal -x -a '(__dblock_signal)' -d 'first signal to stop the job'
+complete -c dblock -n '__dblock_in run' -l kill-grace -x -a '(__dblock_duration)' -d 'first signal to SIGKILL'
+complete -c dblock -n '__dblock_in run' -l leftovers -x -a 'auto wait kill leave' -d 'auto, wait, kill or leave the rest'
+complete -c dblock -n '__dblock_in run' -l with-parent -d 'stop the job when dblock'\''s parent ends'
+complete -c dblock -n '__dblock_in run' -l note -x -d 'label stored with the lease'
+complete -c dblock -n '__dblock_in run' -l record-args -d 'store the job'\''s arguments too'
+complete -c dblock -n '__dblock_in run' -l status-file -r -F -d 'write the outcome as a JSON document'
+complete -c dblock -n '__dblock_in run' -l warn-after -x -a '(__dblock_duration)' -d 'report slower locking'
+complete -c dblock -n '__dblock_in acquire' -s k -l key -x -a '(__dblock_key)' -d 'name of the lock'
+complete -c dblock -n '__dblock_in acquire' -l ttl -x -a '(__dblock_duration)' -d 'lease length, 1s to 30d'
+complete -c dblock -n '__dblock_in acquire' -l while-pid -x -a '(__dblock_pid)' -d 'renew until process PID ends, then release'
+complete -c dblock -n '__dblock_in acquire' -l on-lost -x -a '(__dblock_signal)' -d 'sent to PID if the lease is lost'
+complete -c dblock -n '__dblock_in acquire' -l margin -x -a '(__dblock_duration)' -d 'others wait past expiry'
+complete -c dblock -n '__dblock_in acquire' -l min-hold -x -a '(__dblock_duration)' -d 'keep the lock for D from its grant'
+complete -c dblock -n '__dblock_in acquire' -l slots -x -d 'up to N holders at a time'
+complete -c dblock -n '__dblock_in acquire' -s s -l shared -d 'a reader: excludes only exclusive holders'
+complete -c dblock -n '__dblock_in acquire' -s w -l wait -x -a '(__dblock_wait)' -d 'how long to wait for the lock'
+complete -c dblock -n '__dblock_in acquire' -l attempts -x -d 'at most N tries, no place in line'
+complete -c dblock -n '__dblock_in acquire' -l backoff -x -a '(__dblock_duration)' -d 'first pause between them'
+complete -c dblock -n '__dblock_in acquire' -l backoff-multiplier -x -d 'each next pause X times longer'
+complete -c dblock -n '__dblock_in acquire' -l note -x -d 'label stored with the lease'
+complete -c dblock -n '__dblock_in acquire' -l warn-after -x -a '(__dblock_duration)' -d 'report slower locking'
+complete -c dblock -n '__dblock_in acquire' -l format -x -a 'owner shell' -d 'owner (the owner id) or shell (export lines for eval)'
+complete -c dblock -n '__dblock_in renew' -s k -l key -x -a '(__dblock_key)' -d 'name of the lock'
+complete -c dblock -n '__dblock_in renew' -l owner -x -d 'what acquire printed'
+complete -c dblock -n '__dblock_in renew' -l ttl -x -a '(__dblock_duration)' -d 'new lease length, 1s to 30d'
+complete -c dblock -n '__dblock_in release' -s k -l key -x -a '(__dblock_key)' -d 'name of the lock'
+complete -c dblock -n '__dblock_in release' -l owner -x -d 'what acquire printed'
+complete -c dblock -n '__dblock_in release' -l force -d 'another'\''s lease: show holder and command'
+complete -c dblock -n '__dblock_in release' -l token -x -d 'with --force: revoke this holder'\''s lease'
+complete -c dblock -n '__dblock_in release' -l now -d 'with --token: free the lock at once'
+complete -c dblock -n '__dblock_in release' -s w -l wait -x -a '(__dblock_wait)' -d 'with --token: until it is free'
+complete -c dblock -n '__dblock_in inspect' -s k -l key -x -a '(__dblock_key)' -d 'only this lock; may be repeated'
+complete -c dblock -n '__dblock_in inspect' -l prefix -x -d 'only keys that start with P'
+complete -c dblock -n '__dblock_in inspect' -l all -d 'expired, cooling-down and free keys too'
+complete -c dblock -n '__dblock_in inspect' -l format -x -a 'table json' -d 'table or json'
+complete -c dblock -n '__dblock_in inspect' -l exit-code -d '75 when a named key is not to be had now'
+complete -c dblock -n '__dblock_in inspect' -l max-age -x -a '(__dblock_duration)' -d '1 when a named key'\''s last success is older'
+complete -c dblock -n '__dblock_in reap' -l dry-run -d 'report, change nothing'
+complete -c dblock -n '__dblock_in reap' -l every -x -a '(__dblock_duration)' -d 'repeat until a signal comes'
+complete -c dblock -n '__dblock_in reap' -l forget-after -x -a '(__dblock_duration)' -d 'delete rows idle for longer'
+complete -c dblock -n '__dblock_in migrate' -l status -d 'show which migrations are applied'
+complete -c dblock -n '__dblock_in migrate' -l dry-run -d 'show the SQL that would be run'
+complete -c dblock -n '__dblock_in migrate' -l print-grants -x -d 'show the GRANT statements USER needs'
+# end

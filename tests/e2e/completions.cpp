@@ -1,0 +1,161 @@
+// What bash, zsh and fish themselves make of the files in completions/.
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <memory>
+
+#include "support/dblock.hpp"
+#include "support/fake_server.hpp"
+#include "support/privilege.hpp"
+#include "support/pty.hpp"
+
+namespace dblock::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string completions() {
+  return (fs::path(DBLOCK_SOURCE_DIR) / "completions").string();
+}
+
+bool installed(const std::string& shell) {
+  return run_program({.argv = {"/bin/sh", "-c", "command -v " + shell}}, patience()).exit == exited(0);
+}
+
+// A shell that completes, as a person sees it. In place of dblock it has a function that shows its arguments.
+class Shell {
+ public:
+  Shell(std::string name, const std::string& database) : name_(std::move(name)) {
+    env_ = {"TERM=xterm", "DBLOCK_DB=" + database};
+    if (name_ == "fish") return;
+    const std::string show = "dblock() { case \" $* \" in *' __keys '*) " + dblock_binary() +
+                             R"( "$@" ;; *) printf '\ngot'; printf '<%s>' "$@"; echo . ;; esac; })";
+    if (name_ == "bash") {
+      terminal_ = std::make_unique<Terminal>(Words{"bash", "--norc", "--noprofile", "-i"}, env_);
+      terminal_->send("bind 'set enable-bracketed-paste off'; . " + completions() + "/dblock.bash\n");
+    } else {
+      terminal_ = std::make_unique<Terminal>(Words{"zsh", "-f", "-i"}, env_);
+      terminal_->send("unset zle_bracketed_paste; fpath=(" + completions() +
+                      " $fpath); autoload -Uz compinit; compinit -u -D\n");
+    }
+    terminal_->send(show + "\n");
+    terminal_->send("echo set'-'up\n");
+    if (!terminal_->shows("set-up")) throw std::runtime_error(name_ + " said " + terminal_->screen());
+  }
+
+  // The words after "dblock" when Tab is pressed at the end of `line`, or, of fish, what it offers.
+  std::string complete(const std::string& line) {
+    if (name_ == "fish") return offered_by_fish(line);
+    terminal_->send(line + "\t");
+    terminal_->send("\r");
+    const std::size_t from = terminal_->screen().size();
+    if (!terminal_->shows("got<") || !terminal_->shows(">.")) return "no answer: " + terminal_->screen();
+    const std::string& screen = terminal_->screen();
+    const auto begin = screen.find("got<", from) + 3;
+    return screen.substr(begin, screen.find(">.", begin) + 1 - begin);
+  }
+
+ private:
+  std::string offered_by_fish(const std::string& line) {
+    const std::string script = "function dblock; " + dblock_binary() + " $argv; end; source " +
+                               completions() + "/dblock.fish; complete -C \"$argv[1]\"";
+    const auto done =
+        run_program({.argv = {"fish", "--no-config", "-c", script, line}, .env = env_}, patience());
+    return done.out + done.err;
+  }
+
+  std::string name_;
+  Words env_;
+  std::unique_ptr<Terminal> terminal_;
+};
+
+std::string why_not(const std::string& shell) {
+  return installed(shell) ? "" : shell + " is not installed";
+}
+
+void take(Database& database, const std::string& key) {
+  REQUIRE(dblock(database, run_words(key, {}, {"true"})).exit == exited(0));
+}
+
+// What each shell completes the line to, up to its way of writing it.
+void expect_completions(const std::string& name) {
+  DBLOCK_NEEDS(why_not(name));
+  Database database;
+  take(database, "nightly-etl");
+  take(database, "deploy web");
+  take(database, "app:cache");
+  Shell shell(name, database.url());
+  const bool fish = name == "fish";
+  const auto check = [&](const std::string& line, const std::string& words, const std::string& in_fish) {
+    const std::string got = shell.complete(line);
+    INFO(name << ": " << line << " -> " << got);
+    CHECK((fish ? ("\n" + got).find("\n" + in_fish) != std::string::npos : got == words));
+  };
+  check("dblock ins", "<inspect>", "inspect\tshow who holds what\n");
+  check("dblock --quiet ren", "<--quiet><renew>", "renew\t");
+  check("dblock reap --forget-a", "<reap><--forget-after>", "--forget-after\t");
+  check("dblock run --leftovers ki", "<run><--leftovers><kill>", "kill\t");
+  check("dblock --color ne", "<--color><never>", "never\t");
+  check("dblock run --key nig", "<run><--key><nightly-etl>", "nightly-etl\t");
+  check("dblock inspect -k nig", "<inspect><-k><nightly-etl>", "nightly-etl\t");
+  check("dblock inspect --key dep", "<inspect><--key><deploy web>", "deploy web\t");
+  check("dblock inspect --key app:c", "<inspect><--key><app:cache>", "app:cache\t");
+  check("dblock run -k a -- printe", "<run><-k><a><--><printenv>", "printenv\t");
+}
+
+TEST_CASE("bash completes subcommands, options, values, live keys and the job") {
+  expect_completions("bash");
+}
+TEST_CASE("zsh completes subcommands, options, values, live keys and the job") {
+  expect_completions("zsh");
+}
+TEST_CASE("fish completes subcommands, options, values, live keys and the job") {
+  expect_completions("fish");
+}
+
+TEST_CASE("the database named on the line is asked for its keys", "[local]") {
+  const TempDir directory;
+  const std::string other = "sqlite:" + directory.file("other.db");
+  REQUIRE(dblock_bare({"run", "--db", other, "--key", "elsewhere", "--", "true"}).exit == exited(0));
+  Database database;
+  for (const char* const name : {"bash", "zsh"}) {
+    if (!installed(name)) continue;
+    Shell shell(name, database.url());
+    CHECK(shell.complete("dblock --db " + other + " inspect -k els") ==
+          "<--db><" + other + "><inspect><-k><elsewhere>");
+  }
+  if (installed("fish")) {
+    Shell shell("fish", database.url());
+    CHECK(shell.complete("dblock --db " + other + " inspect -k els").starts_with("elsewhere\t"));
+  }
+}
+
+TEST_CASE("keys are completed silently and within moments when the database does not answer", "[server]") {
+  Server server;
+  ServerDatabase database(server.address());
+  take(database, "nightly-etl");
+  server.freeze();
+  const auto begun = std::chrono::steady_clock::now();
+  const auto done = dblock(database, {"__keys"});
+  CHECK(done.exit == exited(0));
+  CHECK(done.out.empty());
+  CHECK(done.err.empty());
+  CHECK(std::chrono::steady_clock::now() - begun < 1s * slowness());  // 300 ms, and what the machine adds
+  server.thaw();
+}
+
+TEST_CASE("at most a hundred keys are offered, each once, and only those that begin so") {
+  Database database;
+  REQUIRE(dblock(database, {"acquire", "--key", "a", "--ttl", "1m", "--slots", "3"}).exit == exited(0));
+  REQUIRE(dblock(database, {"acquire", "--key", "a", "--ttl", "1m", "--slots", "3"}).exit == exited(0));
+  for (int i = 0; i < 110; ++i)
+    REQUIRE(dblock(database, {"acquire", "--key", "k" + std::to_string(1000 + i), "--ttl", "1m"}).exit ==
+            exited(0));
+  CHECK(dblock(database, {"__keys", "--prefix", "a"}).out == "a\n");
+  const auto all = lines(dblock(database, {"__keys", "--prefix", "k"}).out);
+  CHECK(all.size() == 100);
+  CHECK(all.front() == "k1000");
+  CHECK(lines(dblock(database, {"__keys"}).out).front() == "a");
+}
+
+}  // namespace
+}  // namespace dblock::test
