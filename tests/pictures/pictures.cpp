@@ -1,0 +1,114 @@
+// Makes the README's pictures of a terminal out of real sessions, on a server of their own.
+// usage: dblock_pictures DIRECTORY
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <memory>
+
+#include "pictures/screen.hpp"
+#include "support/dblock.hpp"
+#include "support/pty.hpp"
+
+namespace dblock::test {
+namespace {
+
+constexpr unsigned short k_columns = 104;
+
+// People and machines of a small firm, all of them on this one.
+class Firm {
+ public:
+  Firm() : database_(server_.address()) {
+    std::ofstream(checkout_.file("deploy.sh")) << "#!/bin/sh\necho deployed, token $DBLOCK_TOKEN\n";
+    std::filesystem::permissions(checkout_.file("deploy.sh"), std::filesystem::perms::owner_all);
+  }
+
+  void start(const std::string& who, const Words& words) {
+    Words env{"DBLOCK_HOLDER=" + who, "DBLOCK_DB=" + database_.url()};
+    Spawn spawn = dblock_spawn(database_, words, env);
+    jobs_.push_back(std::make_unique<Process>(spawn));
+  }
+  void run(const std::string& who, const std::string& key, const Words& options, const std::string& job) {
+    start(who, run_words(key, options, sh(job)));
+  }
+  [[nodiscard]] ServerDatabase& database() { return database_; }
+
+  // An interactive shell in which dblock is the command to type.
+  [[nodiscard]] std::unique_ptr<Terminal> shell(const std::string& who) {
+    auto terminal = std::make_unique<Terminal>(
+        Words{"bash", "--norc", "--noprofile", "-i"},
+        Words{"TERM=xterm", "DBLOCK_HOLDER=" + who, "DBLOCK_DB=" + database_.url()}, k_columns);
+    terminal->send("cd " + checkout_.path() + "; bind 'set enable-bracketed-paste off'; dblock() { " +
+                   dblock_binary() + R"( "$@"; }; PS1='$ '; clear)" + "\n");
+    if (!terminal->shows("\x1b[H\x1b[2J")) throw std::runtime_error("bash does not clear its screen");
+    return terminal;
+  }
+
+ private:
+  TempDir checkout_;
+  Server server_;
+  ServerDatabase database_;
+  std::vector<std::unique_ptr<Process>> jobs_;
+};
+
+void save(const std::string& directory, const std::string& name, const Terminal& terminal,
+          const std::string& title) {
+  Screen screen(24, k_columns);
+  screen.write(terminal.screen());
+  std::ofstream file(directory + "/" + name);
+  file << to_svg(screen, title);
+  if (!file.flush()) throw std::runtime_error("cannot write " + directory + "/" + name);
+}
+
+void see(Terminal& terminal, const std::string& text, std::chrono::seconds limit = 60s) {
+  if (!terminal.shows(text, limit))
+    throw std::runtime_error("never shown: " + text + "\n" + terminal.screen());
+}
+
+void waiting_in_line(Firm& firm, const std::string& directory) {
+  firm.run("ci@runner-7", "deploy-prod", {"--note", "pipeline 4711"}, "sleep 20");
+  if (!wait_until([&] { return firm.database().has_holder("deploy-prod"); }))
+    throw std::runtime_error("no holder");
+  firm.run("ci@runner-3", "deploy-prod", {"--wait", "5m"}, "sleep 4");
+  const auto terminal = firm.shell("anna@laptop");
+  pause_for(1s);  // so that the other one is first in line
+  terminal->send("dblock inspect\n");
+  see(*terminal, "runner-7");
+  terminal->send("dblock run --key deploy-prod --wait 10m -- ./deploy.sh\n");
+  see(*terminal, "waiting 12s");
+  see(*terminal, ", expires in ");  // the rest of the line
+  save(directory, "waiting.svg", *terminal, "run: the second in line waits for its turn");
+}
+
+void watching(Firm& firm, const std::string& directory) {
+  firm.run("etl@db-host-2", "nightly-etl", {"--heartbeat", "2s", "--note", "full load"}, "sleep 60");
+  firm.run("etl@db-host-1", "reports", {"--shared"}, "sleep 60");
+  firm.run("anna@laptop", "reports", {"--shared"}, "sleep 60");
+  firm.run("ci@runner-3", "deploy-prod", {"--wait", "1m", "--note", "pipeline 4712"}, "sleep 60");
+  const auto terminal = firm.shell("anna@laptop");
+  pause_for(5s);  // for times that differ
+  terminal->send("dblock inspect --watch\n");
+  see(*terminal, "nightly-etl");
+  pause_for(3s);
+  see(*terminal, "nightly-etl");
+  save(directory, "watch.svg", *terminal, "inspect --watch: who holds what, redrawn in place");
+}
+
+}  // namespace
+}  // namespace dblock::test
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: dblock_pictures DIRECTORY\n";
+    return 2;
+  }
+  try {
+    dblock::test::Firm firm;
+    dblock::test::waiting_in_line(firm, argv[1]);
+    dblock::test::watching(firm, argv[1]);
+  } catch (const std::exception& e) {
+    std::cerr << "dblock_pictures: " << e.what() << "\n";
+    return 1;
+  }
+  return 0;
+}
