@@ -35,6 +35,8 @@ Result<void> read_format(const Reader& options, CommandLine& line) {
   }
   if (format == "json") line.output.json = true;
   line.output.shell = format == "shell" && !line.output.json;
+  if (format == "csv" && !line.output.json) line.output.shape = Shape::csv;
+  if (format == "prometheus" && !line.output.json) line.output.shape = Shape::prometheus;
   return {};
 }
 
@@ -79,6 +81,12 @@ Result<Request> make_request(Subcommand command, const RequestSource& from) {
   return fail(Errc::internal, "a subcommand has no reader");
 }
 
+// A series that ends when a lock gets free could not tell how long ago its job last succeeded.
+void fit_to_shape(Request& request, const OutputOptions& output) {
+  auto* const inspect = std::get_if<app::InspectRequest>(&request);
+  if (inspect != nullptr && output.shape == Shape::prometheus) inspect->all = true;
+}
+
 // After a usage error the rest of the line was not read. A script that evaluates what acquire prints must see
 // the failure all the same.
 bool mentions_shell_format(const std::vector<std::string>& words) {
@@ -120,6 +128,7 @@ CommandLine read_command_line(const std::vector<std::string>& words, const Surro
   auto request = make_request(*line.subcommand, {options, surroundings, split.job});
   if (request) {
     line.request = std::move(*request);
+    fit_to_shape(line.request, line.output);
   } else {
     take_error(line, std::move(request.error()));
   }

@@ -22,9 +22,13 @@ using Request = std::variant<std::monostate, ShowHelp, ShowVersion, app::RunRequ
 
 enum class Color { automatic, always, never };
 
+// inspect --format, for what is no JSON.
+enum class Shape { table, csv, prometheus };
+
 // How results are shown.
 struct OutputOptions {
   bool json = false;
+  Shape shape = Shape::table;  // unless json
   bool shell = false;  // acquire --format shell; also set, as far as can be told, when `error` is
   Color color = Color::automatic;
 };

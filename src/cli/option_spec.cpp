@@ -73,7 +73,7 @@ constexpr auto k_options = std::to_array<OptionSpec>({
     {"key", 'k', "KEY", "", "all", "only this lock; may be repeated", "Selection", k_inspect, "", true},
     {"prefix", 0, "P", "", "", "only keys that start with P", "Selection", k_inspect | k_keys},
     {"all", 0, "", "", "", "expired, cooling-down and free keys too", "Selection", k_inspect},
-    {"format", 0, "SHAPE", "table", "", "table or json", "Answer", k_inspect, "table json"},
+    {"format", 0, "SHAPE", "table", "", "table, json, csv or prometheus", "Answer", k_inspect, "table json csv prometheus"},
     {"exit-code", 0, "", "", "", "75 when a named key is not to be had now", "Answer", k_inspect},
     {"max-age", 0, "D", "", "", "1 when a named key's last success is older", "Answer", k_inspect},
 

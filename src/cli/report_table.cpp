@@ -7,6 +7,7 @@
 #include "base/duration.hpp"
 #include "base/text.hpp"
 #include "cli/report.hpp"
+#include "cli/report_formats.hpp"
 #include "cli/report_json.hpp"
 
 namespace dblock::cli {
@@ -139,6 +140,8 @@ std::string report_json(const app::InspectReport& report) {
 std::string report_inspected(const app::InspectReport& report, const app::InspectRequest& request,
                              const OutputOptions& output, bool color) {
   if (output.json) return report_json(report);
+  if (output.shape == Shape::csv) return csv_header() + csv_rows(report.listing);
+  if (output.shape == Shape::prometheus) return prometheus_text(report.listing, request.keys);
   if (request.max_age) {
     std::string text;
     for (const auto& sentence : report.stale) text += sentence + "\n";

@@ -175,5 +175,55 @@ TEST_CASE("bytes that are no text in a key do not break json") {
   CHECK(dblock(database, {"inspect"}).exit == exited(0));
 }
 
+TEST_CASE("csv has a line for each holder, whatever the rows hold") {
+  Database database;
+  hold(database, "plain", {"--note", "a,b \"c\""});
+  hold(database, "slots", {"--slots", "2"});
+  hold(database, "slots", {"--slots", "2"});
+  database.set_text("plain", "holder_command", "line\r\nbreak\x1b[31m");
+  const auto finished = dblock(database, {"inspect", "--format", "csv"});
+  INFO(finished.out << finished.err);
+  CHECK(finished.exit == exited(0));
+  CHECK(finished.out.starts_with("server_time,key,kind,mode,slot,state,owner,token,"));
+  CHECK(lines(finished.out).size() == 1 + 3);
+  CHECK(says(finished.out, ",\"a,b \"\"c\"\"\","));
+  CHECK(says(finished.out, ",line\\x0d\\x0abreak\\x1b[31m,"));
+  CHECK(says(finished.out, "Z,slots,acquire,slot,2,held,"));
+}
+
+TEST_CASE("prometheus metrics are about all keys, one series a key") {
+  Database database;
+  hold(database, "slots", {"--slots", "2"});
+  hold(database, "slots", {"--slots", "2"});
+  REQUIRE(dblock(database, run_words("ended \"so\"", {}, {"true"})).exit == exited(0));
+  REQUIRE(dblock(database, run_words("failed", {}, sh("exit 7"))).exit == exited(7));
+  database.copy_row("failed", {"\xff\x1b\n"});
+  const auto finished = dblock(database, {"inspect", "--format", "prometheus"});
+  INFO(finished.out << finished.err);
+  CHECK(finished.exit == exited(0));
+  CHECK(says(finished.out, "\ndblock_holders{key=\"slots\"} 2\n"));
+  CHECK(count_of(finished.out, "\ndblock_held_seconds{key=\"slots\"} ") == 1);
+  CHECK(count_of(finished.out, "\ndblock_expires_in_seconds{key=\"slots\"} ") == 1);
+  CHECK(says(finished.out, "\ndblock_last_success_timestamp_seconds{key=\"ended \\\"so\\\"\"} 1"));
+  CHECK(says(finished.out, "\ndblock_last_outcome{key=\"failed\",outcome=\"failed\"} 1\n"));
+  CHECK(says(finished.out, "\ndblock_last_exit_code{key=\"failed\"} 7\n"));
+  CHECK(says(finished.out, "\ndblock_holders{key=\"\\\\xff\\\\x1b\\\\x0a\",escaped=\"true\"} 0\n"));
+  CHECK_FALSE(says(finished.out, "\x1b"));
+  for (const auto& line : lines(finished.out)) CHECK((line.starts_with("# ") || line.starts_with("dblock_")));
+  CHECK(count_of(finished.out, "# TYPE dblock_holders gauge\n") == 1);
+}
+
+TEST_CASE("when the store cannot be read no format writes a part of its answer") {
+  for (const char* format : {"table", "json", "csv", "prometheus"}) {
+    for (const char* url : {"mysql://app@127.0.0.1:1/t", "sqlite:/dev/null/locks.db"}) {
+      const auto finished = dblock_bare({"--db", url, "inspect", "--format", format});
+      INFO(finished.err);
+      CHECK(finished.exit != exited(0));
+      CHECK(ends_with_exit_line(finished.err, finished.exit.number));
+      CHECK(finished.out.empty());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace dblock::test

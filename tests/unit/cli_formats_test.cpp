@@ -1,0 +1,316 @@
+// inspect's formats for other programs: read back by strict readers of RFC 4180 and of Prometheus' text
+// format.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "base/text.hpp"
+#include "cli/report.hpp"
+#include "cli_fixture.hpp"
+
+namespace dblock::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+const std::string k_hostile = "\x1b[31m\r\n\xe2\x80\xae\xc2\x9b\xff";
+
+lease::LockStatus free_lock(const std::string& key) {
+  lease::LockStatus status;
+  status.key = key;
+  status.server_time.since_epoch = 1h;
+  return status;
+}
+
+lease::LockStatus held_lock(const std::string& key, Micros held_for = 90s, Micros left = 30s) {
+  auto status = free_lock(key);
+  status.state = left > 0s ? lease::State::held : lease::State::expired;
+  status.owner = "o";
+  status.token.value = 17;
+  status.holder = {"host", 42, "user", "etl", "note"};
+  status.acquired_at = lease::ServerTime{1h - held_for};
+  status.renewed_at = lease::ServerTime{1h - 1500ms};
+  status.expires_at = lease::ServerTime{1h + left};
+  status.ttl = 2min;
+  return status;
+}
+
+std::string shown(std::vector<lease::LockStatus> locks, Shape shape,
+                  const std::vector<std::string>& named = {}) {
+  app::InspectReport report;
+  report.listing.server_time.since_epoch = 1h + 1us;
+  report.listing.locks = std::move(locks);
+  app::InspectRequest request;
+  for (const auto& key : named) request.keys.push_back(*lease::Key::parse(key));
+  OutputOptions output;
+  output.shape = shape;
+  return report_inspected(report, request, output, true);
+}
+
+using Record = std::vector<std::string>;
+
+// Refuses what RFC 4180 does not allow: a quote inside a bare field, text after a closing quote, a line end
+// that is not CRLF, an unended last line.
+std::vector<Record> read_csv(const std::string& text) {
+  std::vector<Record> records;
+  Record record;
+  for (std::size_t at = 0; at < text.size();) {
+    std::string field;
+    if (text[at] == '"') {
+      for (++at;; ++at) {
+        REQUIRE(at < text.size());
+        if (text[at] == '"' && text.compare(at, 2, "\"\"") != 0) break;
+        field += text[at];
+        if (text[at] == '"') ++at;
+      }
+      ++at;
+    } else {
+      const auto end = text.find_first_of(",\r\n\"", at);
+      REQUIRE(end != std::string::npos);
+      field = text.substr(at, end - at);
+      at = end;
+    }
+    record.push_back(field);
+    REQUIRE(at < text.size());
+    if (text[at] == ',') {
+      ++at;
+      continue;
+    }
+    REQUIRE(text.compare(at, 2, "\r\n") == 0);
+    at += 2;
+    records.push_back(std::move(record));
+    record.clear();
+  }
+  CHECK(record.empty());
+  return records;
+}
+
+// One record by the names of its columns.
+std::map<std::string, std::string> named_fields(const std::vector<Record>& records, std::size_t index) {
+  std::map<std::string, std::string> fields;
+  REQUIRE(index < records.size());
+  REQUIRE(records[index].size() == records[0].size());
+  for (std::size_t i = 0; i < records[0].size(); ++i) fields[records[0][i]] = records[index][i];
+  CHECK(fields.size() == records[0].size());
+  return fields;
+}
+
+using Labels = std::map<std::string, std::string>;
+struct Series {
+  std::string name;
+  Labels labels;
+  auto operator<=>(const Series&) const = default;
+};
+
+// The text format, version 0.0.4, and what node_exporter's collector asks of it besides: one HELP and one
+// TYPE for a metric, before its samples and these together; no time stamps; no series twice.
+class Exposition {
+ public:
+  explicit Exposition(const std::string& text) {
+    REQUIRE(is_utf8(text));
+    REQUIRE(text.ends_with('\n'));
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) take(line);
+  }
+
+  [[nodiscard]] std::string value(const std::string& name, const Labels& labels) const {
+    const auto found = samples_.find({name, labels});
+    return found == samples_.end() ? "none" : found->second;
+  }
+  [[nodiscard]] std::size_t count(const std::string& name) const {
+    return static_cast<std::size_t>(
+        std::ranges::count(samples_, name, [](const auto& sample) { return sample.first.name; }));
+  }
+
+ private:
+  void take(const std::string& line) {
+    INFO(line);
+    static const std::regex comment("# (HELP|TYPE) ([a-zA-Z_:][a-zA-Z0-9_:]*) (.+)");
+    std::smatch parts;
+    if (std::regex_match(line, parts, comment)) return take_comment(parts[1], parts[2], parts[3]);
+    take_sample(line);
+  }
+
+  void take_comment(const std::string& kind, const std::string& name, const std::string& rest) {
+    REQUIRE((kind == "HELP" ? helped_ : typed_).insert(name).second);
+    if (kind == "HELP") REQUIRE(rest.find('\\') == std::string::npos);
+    if (kind == "TYPE") REQUIRE(rest == "gauge");
+    REQUIRE(std::ranges::none_of(samples_, [&](const auto& sample) { return sample.first.name == name; }));
+    current_ = name;
+  }
+
+  void take_sample(const std::string& line) {
+    static const std::regex number(" -?[0-9]+(\\.[0-9]+)?");
+    Series series;
+    std::size_t at = line.find_first_of("{ ");
+    REQUIRE(at != std::string::npos);
+    series.name = line.substr(0, at);
+    REQUIRE(series.name == current_);
+    REQUIRE((helped_.contains(series.name) && typed_.contains(series.name)));
+    if (line[at] == '{') at = take_labels(line, at + 1, series.labels);
+    REQUIRE(std::regex_match(line.substr(at), number));
+    REQUIRE(samples_.emplace(series, line.substr(at + 1)).second);
+  }
+
+  static std::size_t take_labels(const std::string& line, std::size_t at, Labels& labels) {
+    for (;;) {
+      const auto equals = line.find('=', at);
+      REQUIRE(equals != std::string::npos);
+      const std::string name = line.substr(at, equals - at);
+      REQUIRE(std::regex_match(name, std::regex("[a-zA-Z_][a-zA-Z0-9_]*")));
+      std::string value;
+      REQUIRE(line.at(equals + 1) == '"');
+      for (at = equals + 2; line.at(at) != '"'; ++at) {
+        if (line[at] != '\\') {
+          value += line[at];
+          continue;
+        }
+        const char escaped = line.at(++at);
+        REQUIRE(std::string("\\\"n").find(escaped) != std::string::npos);
+        value += escaped == 'n' ? '\n' : escaped;
+      }
+      REQUIRE(labels.emplace(name, value).second);
+      const char next = line.at(at + 1);
+      at += 2;
+      if (next == '}') return at;
+      REQUIRE(next == ',');
+    }
+  }
+
+  std::set<std::string> helped_, typed_;
+  std::string current_;
+  std::map<Series, std::string> samples_;
+};
+
+TEST_CASE("csv has a header and a row for each holder, named like the fields of the JSON") {
+  auto lock = held_lock("k");
+  lock.last =
+      lease::PastRun{lease::ServerTime{10min}, lease::ServerTime{30min}, lease::Outcome::failed, 7, {}};
+  lock.last_success = lease::PastRun{lease::ServerTime{1min}, lease::ServerTime{2min}, {}, {}, {}};
+  lock.waiters = {{"web1", 7, "job", {1h}}, {"web2", 8, "job", {1h}}};
+  const auto records = read_csv(shown({lock, free_lock("z")}, Shape::csv));
+  REQUIRE(records.size() == 3);
+  auto fields = named_fields(records, 1);
+  CHECK(fields["server_time"] == "1970-01-01T01:00:00.000001Z");
+  CHECK(fields["key"] == "k");
+  CHECK(fields["state"] == "held");
+  CHECK(fields["token"] == "17");
+  CHECK(fields["held_ms"] == "90000");
+  CHECK(fields["waiters"] == "2");
+  CHECK(fields["last_acquired_at"] == "1970-01-01T00:10:00.000000Z");
+  CHECK(fields["last_outcome"] == "failed");
+  CHECK(fields["last_exit_code"] == "7");
+  CHECK(fields["last_success_released_at"] == "1970-01-01T00:02:00.000000Z");
+  auto free = named_fields(records, 2);
+  CHECK(free["key"] == "z");
+  for (const char* name : {"owner", "host", "waiters", "last_outcome", "last_success_acquired_at"})
+    CHECK(free[name].empty());
+  CHECK(shown({}, Shape::csv) == shown({lock}, Shape::csv).substr(0, shown({}, Shape::csv).size()));
+}
+
+TEST_CASE("nothing that a row says breaks a line or a field of csv") {
+  auto lock = held_lock(k_hostile);
+  lock.holder = {"a,b", 1, "say \"hi\"", k_hostile, " padded "};
+  auto other = held_lock("plain");
+  other.holder = {"\"", 1, "", "=HYPERLINK(\"http://x\",\"y\")", "a\\b"};
+  const std::string text = shown({lock, other}, Shape::csv);
+  CHECK(text.find('\x1b') == std::string::npos);
+  CHECK(std::ranges::count(text, '\n') == 3);
+  const auto records = read_csv(text);
+  auto fields = named_fields(records, 1);
+  CHECK(fields["key"] == escape_untrusted(k_hostile));
+  CHECK(fields["host"] == "a,b");
+  CHECK(fields["user"] == "say \"hi\"");
+  CHECK(fields["note"] == " padded ");
+  fields = named_fields(records, 2);
+  CHECK(fields["host"] == "\"");
+  CHECK(fields["command"] == "\\x3dHYPERLINK(\"http://x\",\"y\")");  // for no spreadsheet a formula
+  CHECK(fields["note"] == "a\\\\b");
+}
+
+TEST_CASE("prometheus tells of held and of free locks") {
+  auto held = held_lock("etl");
+  held.waiters = {{"web1", 7, "job", {1h}}};
+  auto free = free_lock("backup");
+  free.waiters.emplace();
+  free.last = lease::PastRun{
+      lease::ServerTime{10min}, lease::ServerTime{30min + 250ms}, lease::Outcome::failed, 7, {}};
+  free.last_success = lease::PastRun{lease::ServerTime{1min}, lease::ServerTime{2min}, {}, {}, {}};
+  const Exposition seen(shown({free, held}, Shape::prometheus));
+  CHECK(seen.value("dblock_server_time_seconds", {}) == "3600.000001");
+  CHECK(seen.value("dblock_holders", {{"key", "etl"}}) == "1");
+  CHECK(seen.value("dblock_held_seconds", {{"key", "etl"}}) == "90.000000");
+  CHECK(seen.value("dblock_expires_in_seconds", {{"key", "etl"}}) == "30.000000");
+  CHECK(seen.value("dblock_heartbeat_age_seconds", {{"key", "etl"}}) == "1.500000");
+  CHECK(seen.value("dblock_waiters", {{"key", "etl"}}) == "1");
+  CHECK(seen.value("dblock_last_success_timestamp_seconds", {{"key", "etl"}}) == "none");
+  CHECK(seen.value("dblock_holders", {{"key", "backup"}}) == "0");
+  CHECK(seen.value("dblock_held_seconds", {{"key", "backup"}}) == "none");
+  CHECK(seen.value("dblock_waiters", {{"key", "backup"}}) == "0");
+  CHECK(seen.value("dblock_last_success_timestamp_seconds", {{"key", "backup"}}) == "120.000000");
+  CHECK(seen.value("dblock_last_end_timestamp_seconds", {{"key", "backup"}}) == "1800.250000");
+  CHECK(seen.value("dblock_last_duration_seconds", {{"key", "backup"}}) == "1200.250000");
+  CHECK(seen.value("dblock_last_outcome", {{"key", "backup"}, {"outcome", "failed"}}) == "1");
+  CHECK(seen.value("dblock_last_exit_code", {{"key", "backup"}}) == "7");
+  CHECK(Exposition(shown({}, Shape::prometheus)).count("dblock_holders") == 0);
+}
+
+TEST_CASE("prometheus has one series a key for several holders, and says what is worst among them") {
+  std::vector<lease::LockStatus> readers{held_lock("k", 10s, 30s), held_lock("k", 90s, 20s),
+                                         held_lock("k", 30s, -5s)};
+  for (std::uint32_t slot = 1; auto& reader : readers) {
+    reader.sharing.mode = lease::Mode::shared;
+    reader.slot = slot++;
+  }
+  const Exposition seen(shown(readers, Shape::prometheus));
+  CHECK(seen.value("dblock_holders", {{"key", "k"}}) == "2");
+  CHECK(seen.value("dblock_expired_holders", {{"key", "k"}}) == "1");
+  CHECK(seen.value("dblock_held_seconds", {{"key", "k"}}) == "90.000000");
+  CHECK(seen.value("dblock_expires_in_seconds", {{"key", "k"}}) == "-5.000000");
+  CHECK(seen.count("dblock_held_seconds") == 1);
+}
+
+TEST_CASE("labels hold any key, and no two keys have the same") {
+  const std::vector<std::string> keys{
+      "back\\slash \"quoted\" {a=\"b\"},", "áé 鍵", "\\xff", "line\nend", "\xff", k_hostile};
+  std::vector<lease::LockStatus> locks;
+  for (const auto& key : keys) locks.push_back(held_lock(key));
+  const std::string text = shown(locks, Shape::prometheus);
+  for (const char* raw : {"\x1b", "\r", "\xe2\x80\xae", "\xc2\x9b"})
+    CHECK(text.find(raw) == std::string::npos);
+  const Exposition seen(text);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(seen.value("dblock_holders", {{"key", keys[i]}}) == "1");
+  for (std::size_t i = 3; i < keys.size(); ++i) {
+    CHECK(seen.value("dblock_holders", {{"key", escape_untrusted(keys[i])}, {"escaped", "true"}}) == "1");
+  }
+  CHECK(seen.count("dblock_holders") == keys.size());
+}
+
+TEST_CASE("a key asked for by name has a last success, even if it was never seen") {
+  const Exposition seen(shown({free_lock("seen")}, Shape::prometheus, {"never", "seen"}));
+  for (const char* key : {"never", "seen"}) {
+    CHECK(seen.value("dblock_last_success_timestamp_seconds", {{"key", key}}) == "0");
+    CHECK(seen.value("dblock_holders", {{"key", key}}) == "0");
+  }
+  const Exposition all(shown({free_lock("seen")}, Shape::prometheus));
+  CHECK(all.value("dblock_last_success_timestamp_seconds", {{"key", "seen"}}) == "none");
+}
+
+TEST_CASE("the format is chosen once, and prometheus is about all keys") {
+  const World world;
+  CHECK(world.read({"inspect"}).output.shape == Shape::table);
+  const auto csv = world.read({"inspect", "--format", "csv"});
+  CHECK(csv.output.shape == Shape::csv);
+  CHECK_FALSE(std::get<app::InspectRequest>(csv.request).all);
+  const auto metrics = world.read({"inspect", "--format", "prometheus"});
+  CHECK(metrics.output.shape == Shape::prometheus);
+  CHECK(std::get<app::InspectRequest>(metrics.request).all);
+  CHECK(world.read({"inspect", "--format", "csv", "--json"}).error->code == Errc::usage);
+  CHECK(world.read({"inspect", "--format", "yaml"}).error->code == Errc::usage);
+}
+
+}  // namespace
+}  // namespace dblock::cli
