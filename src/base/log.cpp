@@ -18,6 +18,7 @@
 #include <string>
 
 #include "base/text.hpp"
+#include "base/width.hpp"
 
 namespace dblock::log {
 namespace {

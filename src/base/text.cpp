@@ -5,44 +5,14 @@
 #include <cstdint>
 #include <cstdio>
 #include <numeric>
-#include <span>
+
+#include "base/utf8.hpp"
 
 namespace dblock {
 namespace {
 
-struct CodePoint {
-  std::uint32_t value = 0;
-  std::size_t length = 0;  // bytes read; 0: malformed at this place
-};
-
 bool is_continuation(char c) {
   return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U;
-}
-
-// The code point that starts `text`, which is not empty.
-CodePoint decode(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  if (lead < 0x80) return {lead, 1};
-  std::size_t length = 0;
-  std::uint32_t value = 0;
-  std::uint32_t least = 0;  // anything below is an overlong form
-  if ((lead & 0xE0U) == 0xC0U) {
-    length = 2, value = lead & 0x1FU, least = 0x80;
-  } else if ((lead & 0xF0U) == 0xE0U) {
-    length = 3, value = lead & 0x0FU, least = 0x800;
-  } else if ((lead & 0xF8U) == 0xF0U) {
-    length = 4, value = lead & 0x07U, least = 0x10000;
-  } else {
-    return {};
-  }
-  if (text.size() < length) return {};
-  for (std::size_t i = 1; i < length; ++i) {
-    if (!is_continuation(text[i])) return {};
-    value = (value << 6U) | (static_cast<unsigned char>(text[i]) & 0x3FU);
-  }
-  const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
-  if (value < least || value > 0x10FFFF || surrogate) return {};
-  return {value, length};
 }
 
 bool is_control(std::uint32_t c) {
@@ -53,33 +23,6 @@ bool is_control(std::uint32_t c) {
 bool misleads_terminal(std::uint32_t c) {
   return c == 0x061C || c == 0x200E || c == 0x200F || (c >= 0x2028 && c <= 0x202E) ||
          (c >= 0x2066 && c <= 0x2069) || c == 0xFEFF;
-}
-
-struct Range {
-  std::uint32_t first, last;
-};
-
-bool is_in(std::span<const Range> ranges, std::uint32_t c) {
-  return std::ranges::any_of(ranges, [c](const Range& range) { return c >= range.first && c <= range.last; });
-}
-
-// East Asian wide and fullwidth characters, and blocks with emoji among others.
-constexpr std::array k_wide{Range{0x1100, 0x115F},   Range{0x231A, 0x231B},   Range{0x2329, 0x232A},
-                            Range{0x23E9, 0x23F3},   Range{0x25FD, 0x25FE},   Range{0x2600, 0x27BF},
-                            Range{0x2B1B, 0x2B55},   Range{0x2E80, 0xA4CF},   Range{0xA960, 0xA97C},
-                            Range{0xAC00, 0xD7A3},   Range{0xF900, 0xFAFF},   Range{0xFE10, 0xFE19},
-                            Range{0xFE30, 0xFE6F},   Range{0xFF00, 0xFF60},   Range{0xFFE0, 0xFFE6},
-                            Range{0x16FE0, 0x1B2FF}, Range{0x1F000, 0x1FAFF}, Range{0x20000, 0x3FFFD}};
-
-// Accents and selectors that change the character before them.
-constexpr std::array k_combining{Range{0x0300, 0x036F},  Range{0x1AB0, 0x1AFF}, Range{0x1DC0, 0x1DFF},
-                                 Range{0x20D0, 0x20FF},  Range{0xFE00, 0xFE0F}, Range{0xFE20, 0xFE2F},
-                                 Range{0xE0100, 0xE01EF}};
-
-std::size_t columns_of(std::uint32_t c) {
-  if (c < 0x0300) return 1;
-  if (is_in(k_combining, c)) return 0;
-  return is_in(k_wide, c) ? 2 : 1;
 }
 
 std::string hex_byte(char c) {
@@ -117,9 +60,34 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+CodePoint decode_utf8(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  if (lead < 0x80) return {lead, 1};
+  std::size_t length = 0;
+  std::uint32_t value = 0;
+  std::uint32_t least = 0;  // anything below is an overlong form
+  if ((lead & 0xE0U) == 0xC0U) {
+    length = 2, value = lead & 0x1FU, least = 0x80;
+  } else if ((lead & 0xF0U) == 0xE0U) {
+    length = 3, value = lead & 0x0FU, least = 0x800;
+  } else if ((lead & 0xF8U) == 0xF0U) {
+    length = 4, value = lead & 0x07U, least = 0x10000;
+  } else {
+    return {};
+  }
+  if (text.size() < length) return {};
+  for (std::size_t i = 1; i < length; ++i) {
+    if (!is_continuation(text[i])) return {};
+    value = (value << 6U) | (static_cast<unsigned char>(text[i]) & 0x3FU);
+  }
+  const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
+  if (value < least || value > 0x10FFFF || surrogate) return {};
+  return {value, length};
+}
+
 bool is_utf8(std::string_view bytes) {
   while (!bytes.empty()) {
-    const auto c = decode(bytes);
+    const auto c = decode_utf8(bytes);
     if (c.length == 0) return false;
     bytes.remove_prefix(c.length);
   }
@@ -128,7 +96,7 @@ bool is_utf8(std::string_view bytes) {
 
 bool has_control_character(std::string_view text) {
   while (!text.empty()) {
-    const auto c = decode(text);
+    const auto c = decode_utf8(text);
     if (c.length != 0 && is_control(c.value)) return true;
     text.remove_prefix(std::max<std::size_t>(c.length, 1));
   }
@@ -139,7 +107,7 @@ std::string escape_untrusted(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
-    const auto c = decode(text);
+    const auto c = decode_utf8(text);
     if (c.length == 0) {
       out += hex_byte(text[0]);
       text.remove_prefix(1);
@@ -167,27 +135,13 @@ std::string clean_utf8(std::string_view text, std::size_t max_bytes) {
   constexpr std::string_view k_replacement = "\xEF\xBF\xBD";
   std::string out;
   while (!text.empty()) {
-    const auto c = decode(text);
+    const auto c = decode_utf8(text);
     const auto piece = c.length == 0 ? k_replacement : text.substr(0, c.length);
     if (out.size() + piece.size() > max_bytes) break;
     out.append(piece);
     text.remove_prefix(std::max<std::size_t>(c.length, 1));
   }
   return out;
-}
-
-std::string cut_to_columns(std::string_view text, std::size_t columns) {
-  std::size_t used = 0;
-  std::size_t room_for_more = 0;  // bytes that leave a column for the ellipsis
-  for (std::size_t at = 0; at < text.size();) {
-    const auto c = decode(text.substr(at));
-    const std::size_t length = std::max<std::size_t>(c.length, 1);
-    used += columns_of(c.value);
-    if (used > columns) return columns == 0 ? "" : std::string(text.substr(0, room_for_more)) + "…";
-    at += length;
-    if (used < columns) room_for_more = at;
-  }
-  return std::string(text);
 }
 
 std::string shell_quote(std::string_view text) {

@@ -24,10 +24,6 @@ namespace dblock {
 // Malformed bytes become U+FFFD; at most `max_bytes`, cut between code points.
 [[nodiscard]] std::string clean_utf8(std::string_view text, std::size_t max_bytes);
 
-// The front of well-formed `text` that takes at most `columns` of a terminal's line, with … in place of what
-// was cut off. A character that may be wide counts as wide.
-[[nodiscard]] std::string cut_to_columns(std::string_view text, std::size_t columns);
-
 // 'it'\''s': one word for any POSIX shell. Text that would be escaped on a terminal is spelled in octal, so
 // that the word is safe to print and still means the same bytes.
 [[nodiscard]] std::string shell_quote(std::string_view text);

@@ -92,7 +92,8 @@ class Runner {
     const auto report = app::inspect(request);
     if (!report) return finish(report.error());
     const bool color = wants_color(line_.output.color, surroundings_);
-    return show(report_inspected(*report, request, line_.output, color), report->ending);
+    const auto columns = columns_of_stdout(surroundings_);
+    return show(report_inspected(*report, request, line_.output, color, columns), report->ending);
   }
 
   Finish operator()(const app::ReapRequest& request) const {

@@ -1,9 +1,11 @@
 #include "cli/output.hpp"
 
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
 #include <csignal>
 #include <ctime>
 
@@ -58,6 +60,18 @@ bool wants_color(Color color, const Surroundings& surroundings) {
   if (color != Color::automatic) return color == Color::always;
   if (surroundings.get("NO_COLOR") || surroundings.get("TERM") == "dumb") return false;
   return ::isatty(STDOUT_FILENO) == 1;
+}
+
+std::size_t columns_of_stdout(const Surroundings& surroundings) {
+  constexpr std::size_t k_usual_columns = 80;
+  if (::isatty(STDOUT_FILENO) != 1) return 0;
+  if (const auto wanted = surroundings.get("COLUMNS")) {
+    std::size_t columns = 0;
+    const auto [stop, fault] = std::from_chars(wanted->data(), wanted->data() + wanted->size(), columns);
+    if (fault == std::errc{} && *stop == '\0' && columns > 0) return columns;
+  }
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : k_usual_columns;
 }
 
 }  // namespace dblock::cli

@@ -1,6 +1,7 @@
 // Results on stdout: whole or with an error, never half and silent.
 #pragma once
 
+#include <cstddef>
 #include <string_view>
 
 #include "base/error.hpp"
@@ -14,5 +15,8 @@ namespace dblock::cli {
 
 // Whether colours belong into what goes to stdout.
 [[nodiscard]] bool wants_color(Color color, const Surroundings& surroundings);
+
+// The columns of the terminal that stdout is, or of COLUMNS; 0 where stdout is none.
+[[nodiscard]] std::size_t columns_of_stdout(const Surroundings& surroundings);
 
 }  // namespace dblock::cli

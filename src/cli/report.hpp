@@ -15,10 +15,11 @@ namespace dblock::cli {
 [[nodiscard]] std::string report_renewed(const app::RenewedLease& renewed, const OutputOptions& output);
 [[nodiscard]] std::string report_released(const app::ReleaseReport& report, const OutputOptions& output);
 
-// The table, the JSON document or, with --max-age, a line for each stale key.
+// The table, the document of another format or, with --max-age, a line for each stale key. The table is cut
+// to a terminal's `columns`, where there are any.
 [[nodiscard]] std::string report_inspected(const app::InspectReport& report,
                                            const app::InspectRequest& request, const OutputOptions& output,
-                                           bool color);
+                                           bool color, std::size_t columns = 0);
 
 [[nodiscard]] std::string report_reaped(const lease::ReapReport& report, const app::ReapRequest& request,
                                         const OutputOptions& output);

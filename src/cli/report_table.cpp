@@ -1,6 +1,5 @@
 // Report of inspect.
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <vector>
 
@@ -9,22 +8,11 @@
 #include "cli/report.hpp"
 #include "cli/report_formats.hpp"
 #include "cli/report_json.hpp"
+#include "cli/report_table.hpp"
+#include "cli/table.hpp"
 
 namespace dblock::cli {
 namespace {
-
-struct Cell {
-  std::string text;
-  std::string_view color = {};  // an escape sequence, or nothing
-};
-using Row = std::vector<Cell>;
-
-constexpr std::string_view k_bold = "\x1b[1m";
-constexpr std::string_view k_dim = "\x1b[2m";
-constexpr std::string_view k_red = "\x1b[31m";
-constexpr std::string_view k_green = "\x1b[32m";
-constexpr std::string_view k_yellow = "\x1b[33m";
-constexpr std::string_view k_plain = "\x1b[0m";
 
 std::string_view color_of(lease::State state) {
   switch (state) {
@@ -39,33 +27,6 @@ std::string_view color_of(lease::State state) {
       break;
   }
   return k_dim;
-}
-
-// Columns of a terminal, taking every code point for one; wide characters are rare in the names of locks.
-std::size_t width_of(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
-}
-
-std::string lay_out(const std::vector<Row>& rows, bool color) {
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width_of(row[i].text));
-  }
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      const bool painted = color && !row[i].color.empty();
-      if (painted) line += row[i].color;
-      line += row[i].text;
-      if (painted) line += k_plain;
-      if (i + 1 < row.size()) line.append(widths[i] - width_of(row[i].text) + 2, ' ');
-    }
-    while (line.ends_with(' ')) line.pop_back();
-    out += line + "\n";
-  }
-  return out;
 }
 
 std::string dash_if_empty(const std::string& text) {
@@ -102,29 +63,54 @@ std::string holder_of(const lease::LockStatus& status) {
          ")";
 }
 
-Row header(bool all) {
-  Row row{{"KEY", k_bold}};
-  if (all) row.push_back({"STATE", k_bold});
+// The end of the lease, and whether it is one to look at: it is over or will not be renewed, or the holder is
+// late with the renewals that it promised.
+Cell expiry_cell(const lease::LockStatus& status) {
+  Cell cell{expiry_of(status)};
+  if (status.owner.empty()) return cell;
+  if (status.state == lease::State::expired || status.revoked_at) {
+    cell.color = k_red;
+  } else if (status.heartbeat && status.renewed_at &&
+             status.server_time.since_epoch - status.renewed_at->since_epoch > 2 * *status.heartbeat) {
+    cell.color = k_yellow;
+  }
+  return cell;
+}
+
+TableRow header(const TableStyle& style) {
+  TableRow row;
+  if (style.mark) row.push_back({" "});
+  row.push_back({"KEY", k_bold});
+  if (style.all) row.push_back({"STATE", k_bold});
   for (const auto* const name : {"HOLDER", "HELD FOR", "EXPIRES IN", "TOKEN", "WAITERS"}) {
     row.push_back({name, k_bold});
   }
-  if (all) row.push_back({"LAST RUN", k_bold});
+  if (style.all) row.push_back({"LAST RUN", k_bold});
   row.push_back({"NOTE", k_bold});
   return row;
 }
 
-Row row_of(const lease::LockStatus& status, bool all) {
+TableRow row_of(const lease::LockStatus& status, const TableStyle& style) {
   const bool taken = !status.owner.empty();
-  Row row{{escape_untrusted(status.key)}};
-  if (all) row.push_back({std::string(lease::to_string(status.state)), color_of(status.state)});
+  TableRow row;
+  if (style.mark) row.push_back({std::string(1, style.mark(status)), k_bold});
+  row.push_back({escape_untrusted(status.key), color_of(status.state)});
+  if (style.all) row.push_back({std::string(lease::to_string(status.state)), color_of(status.state)});
   row.push_back({taken ? holder_of(status) : "-"});
   row.push_back({taken ? span_between(status.acquired_at, status.server_time) : "-"});
-  row.push_back({expiry_of(status)});
+  row.push_back(expiry_cell(status));
   row.push_back({status.token.value == 0 ? "-" : std::to_string(status.token.value)});
   row.push_back({status.waiters ? std::to_string(status.waiters->size()) : "-"});
-  if (all) row.push_back({last_run_of(status)});
+  if (style.all) row.push_back({last_run_of(status)});
   row.push_back({taken ? dash_if_empty(escape_untrusted(status.holder.note)) : "-"});
   return row;
+}
+
+// Key, holder and note may be long and are known by their ends.
+std::vector<std::size_t> columns_that_give(const TableStyle& style) {
+  const std::size_t key = style.mark ? 1 : 0;
+  const std::size_t holder = style.all ? key + 2 : key + 1;
+  return {key, holder, style.all ? holder + 6 : holder + 5};
 }
 
 std::string report_json(const app::InspectReport& report) {
@@ -138,7 +124,7 @@ std::string report_json(const app::InspectReport& report) {
 }  // namespace
 
 std::string report_inspected(const app::InspectReport& report, const app::InspectRequest& request,
-                             const OutputOptions& output, bool color) {
+                             const OutputOptions& output, bool color, std::size_t columns) {
   if (output.json) return report_json(report);
   if (output.shape == Shape::csv) return csv_header() + csv_rows(report.listing);
   if (output.shape == Shape::prometheus) return prometheus_text(report.listing, request.keys);
@@ -147,11 +133,20 @@ std::string report_inspected(const app::InspectReport& report, const app::Inspec
     for (const auto& sentence : report.stale) text += sentence + "\n";
     return text;
   }
-  std::vector<Row> rows{header(request.all)};
-  for (const auto& status : report.listing.locks) rows.push_back(row_of(status, request.all));
   std::string text;
-  if (report.local_store) text = "locks of this host only (" + escape_untrusted(*report.local_store) + ")\n";
-  return text + lay_out(rows, color);
+  if (report.local_store) text = local_store_line(*report.local_store) + "\n";
+  for (const auto& line : table_lines(report.listing, {request.all, color, columns})) text += line + "\n";
+  return text;
+}
+
+std::vector<std::string> table_lines(const lease::Listing& listing, const TableStyle& style) {
+  std::vector<TableRow> rows{header(style)};
+  for (const auto& status : listing.locks) rows.push_back(row_of(status, style));
+  return lay_out(rows, {style.color, style.columns, columns_that_give(style)});
+}
+
+std::string local_store_line(const std::string& url) {
+  return "locks of this host only (" + escape_untrusted(url) + ")";
 }
 
 }  // namespace dblock::cli

@@ -26,28 +26,6 @@ TEST_CASE("control characters are found in every plane they live in") {
   CHECK_FALSE(has_control_character("a á 🔑"));
 }
 
-TEST_CASE("text is cut to a terminal's columns") {
-  CHECK(cut_to_columns("abcdef", 6) == "abcdef");
-  CHECK(cut_to_columns("abcdef", 5) == "abcd…");
-  CHECK(cut_to_columns("abcdef", 1) == "…");
-  CHECK(cut_to_columns("abcdef", 0).empty());
-  CHECK(cut_to_columns("", 0).empty());
-  CHECK(cut_to_columns("áéíóú", 5) == "áéíóú");
-  CHECK(cut_to_columns("áéíóú", 4) == "áéí…");
-  CHECK(cut_to_columns("鍵鍵鍵", 6) == "鍵鍵鍵");  // two columns each
-  CHECK(cut_to_columns("鍵鍵鍵", 5) == "鍵鍵…");
-  CHECK(cut_to_columns("鍵鍵鍵", 4) == "鍵…");
-  CHECK(cut_to_columns("🔑🔑", 3) == "🔑…");
-  CHECK(cut_to_columns("e\xcc\x81"
-                       "e\xcc\x81",
-                       2) ==
-        "e\xcc\x81"
-        "e\xcc\x81");  // combining accents
-  CHECK(cut_to_columns("e\xcc\x81"
-                       "e\xcc\x81",
-                       1) == "…");
-}
-
 TEST_CASE("untrusted text is escaped for a terminal") {
   CHECK(escape_untrusted("plain á") == "plain á");
   CHECK(escape_untrusted("\x1b[31m") == "\\x1b[31m");

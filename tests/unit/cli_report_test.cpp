@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <regex>
 #include <sstream>
 
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
+#include "base/width.hpp"
 #include "cli/help.hpp"
 #include "cli/output.hpp"
 #include "cli/report.hpp"
@@ -64,6 +66,57 @@ TEST_CASE("the table lines its columns up by characters") {
   CHECK(header == "KEY     HOLDER        HELD FOR  EXPIRES IN  TOKEN  WAITERS  NOTE");
   CHECK(first == "áé      user@host:42  1m30s     30s         17     -        note");
   CHECK(second == "longer  user@host:42  1m30s     30s         17     -        note");
+}
+
+TEST_CASE("the table lines its columns up by what a terminal shows") {
+  const auto text = report_inspected(report_of({held_lock("鍵"), held_lock("e\xcc\x81")}), {}, {}, false);
+  CHECK_THAT(text, Catch::Contains("\n鍵   user@host:42") && Catch::Contains("\ne\xcc\x81    user@host:42"));
+}
+
+TEST_CASE("in a terminal long names lose their middle, and no line is wider") {
+  auto lock = held_lock("deploy/" + std::string(60, 'x') + "/web");
+  lock.holder.note = "https://ci.example.org/" + std::string(300, 'y') + "/jobs/4711";
+  lock.holder.host = "鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵.example.org";
+  lock.token.value = 1'763'779'312'000'001;
+  app::InspectRequest request;
+  for (const bool all : {false, true}) {
+    request.all = all;
+    const auto report = report_of({lock, held_lock("k")});
+    for (const std::size_t columns : {200, 120, 100, 80, 60, 33, 9, 1}) {
+      const auto text = report_inspected(report, request, {}, false, columns);
+      INFO(text);
+      std::istringstream lines(text);
+      for (std::string line; std::getline(lines, line);) CHECK(display_width(line) <= columns);
+      const auto painted = report_inspected(report, request, {}, true, columns);
+      CHECK(std::regex_replace(painted, std::regex("\x1b\\[[0-9]*m"), "") == text);
+    }
+    const auto cut = report_inspected(report, request, {}, false, 140);
+    CHECK_THAT(cut, Catch::Contains("\ndeploy/x") && Catch::Contains("x…x") && Catch::Contains("x/web "));
+    CHECK_THAT(cut, Catch::Contains("https://ci.") && Catch::Contains("/jobs/4711\n"));
+    CHECK_THAT(cut, Catch::Contains(" 1763779312000001 "));  // the command that breaks a lock needs all of it
+    CHECK_THAT(report_inspected(report, request, {}, false, 0), Catch::Contains(lock.holder.note));
+  }
+}
+
+TEST_CASE("the table is coloured by what needs a look") {
+  auto fresh = held_lock("fresh");
+  fresh.heartbeat = 15s;
+  fresh.renewed_at = lease::ServerTime{1h - 20s};
+  auto late = fresh;
+  late.key = "late";
+  late.renewed_at = lease::ServerTime{1h - 31s};
+  auto revoked = fresh;
+  revoked.key = "revoked";
+  revoked.revoked_at = lease::ServerTime{1h};
+  auto expired = fresh;
+  expired.key = "expired";
+  expired.state = lease::State::expired;
+  const auto text = report_inspected(report_of({fresh, late, revoked, expired}), {}, {}, true);
+  CHECK_THAT(text, Catch::Contains("\x1b[32mfresh\x1b[0m ") && Catch::Contains("1m30s     30s "));
+  CHECK_THAT(text,
+             Catch::Contains("\x1b[32mlate\x1b[0m ") && Catch::Contains("1m30s     \x1b[33m30s\x1b[0m"));
+  CHECK_THAT(text, Catch::Contains("1m30s     \x1b[31m30s (revoked)\x1b[0m"));
+  CHECK_THAT(text, Catch::Contains("\x1b[31mexpired\x1b[0m ") && Catch::Contains("\x1b[31mexpired\x1b[0m  "));
 }
 
 TEST_CASE("the table of an embedded store says first that it is about this host only") {
