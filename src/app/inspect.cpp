@@ -5,6 +5,7 @@
 
 #include "app/database.hpp"
 #include "app/describe.hpp"
+#include "app/inspect_report.hpp"
 #include "app/use_cases.hpp"
 #include "base/duration.hpp"
 #include "store/open.hpp"
@@ -46,12 +47,13 @@ std::vector<std::string> stale_keys(const InspectRequest& request, const lease::
 
 }  // namespace
 
-Result<InspectReport> inspect(const InspectRequest& request) {
-  DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
-  SystemClock clock;
-  const auto store = store::open_store(settings, {.reads_only = true}, clock);
+lease::Selection selection_of(const InspectRequest& request) {
   const bool judged = request.exit_code || request.max_age;
-  DBLOCK_TRY(lease::Listing listing, store->list({request.keys, request.prefix, !request.all && !judged}));
+  return {request.keys, request.prefix, !request.all && !judged};
+}
+
+InspectReport report_on(lease::Listing listing, const InspectRequest& request,
+                        const store::Settings& settings) {
   InspectReport report;
   if (const auto* const file = std::get_if<store::SqliteSettings>(&settings)) {
     report.local_store = file->display();
@@ -70,6 +72,14 @@ Result<InspectReport> inspect(const InspectRequest& request) {
     std::erase_if(listing.locks, [](const lease::LockStatus& s) { return s.state != lease::State::held; });
   report.listing = std::move(listing);
   return report;
+}
+
+Result<InspectReport> inspect(const InspectRequest& request) {
+  DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
+  SystemClock clock;
+  const auto store = store::open_store(settings, {.reads_only = true}, clock);
+  DBLOCK_TRY(lease::Listing listing, store->list(selection_of(request)));
+  return report_on(std::move(listing), request, settings);
 }
 
 }  // namespace dblock::app

@@ -90,6 +90,7 @@ struct InspectRequest {
   bool all = false;
   bool exit_code = false;
   std::optional<Micros> max_age;
+  std::optional<Micros> watch{};  // ask again after so long, until told to end
 };
 
 struct ReapRequest {

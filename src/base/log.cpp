@@ -194,18 +194,6 @@ bool moves_cursor() {
   return term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
 }
 
-// Backslashes stay: parts that came from rows are escaped already, and twice would be unreadable.
-std::string escape_text(std::string_view message) {
-  std::string out;
-  for (;;) {
-    const auto end = message.find('\\');
-    out += escape_untrusted(message.substr(0, end));
-    if (end == std::string_view::npos) return out;
-    out += '\\';
-    message.remove_prefix(end + 1);
-  }
-}
-
 std::string json_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : clean_utf8(text, k_max_line)) {
@@ -260,7 +248,7 @@ struct Line {
 std::string compose(const Line& line, std::string_view message) {
   if (settings().options.format == Format::json) {
     std::string out = R"({"time":")" + wall_clock() + R"(","level":")" + std::string(name_of(line.level)) +
-                      R"(","message":)" + json_string(escape_text(message));
+                      R"(","message":)" + json_string(escape_message(message));
     if (line.is_exit) {
       out += ",\"exit\":" + std::to_string(line.code) + ",\"reason\":" + json_string(line.reason);
     }
@@ -273,7 +261,7 @@ std::string compose(const Line& line, std::string_view message) {
   } else if (line.level == Level::warning) {
     out += "warning: ";
   }
-  return out + escape_text(message) + "\n";
+  return out + escape_message(message) + "\n";
 }
 
 void emit(const Line& line) {
@@ -318,7 +306,7 @@ bool can_show_live() {
 
 void show_live(std::string_view message) {
   if (can_show_live()) {
-    screen().show("dblock: " + escape_text(message));
+    screen().show("dblock: " + escape_message(message));
   } else {
     clear_live();
   }

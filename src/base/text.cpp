@@ -131,6 +131,17 @@ std::string quote_untrusted(std::string_view text) {
   return "\"" + escape_untrusted(text) + "\"";
 }
 
+std::string escape_message(std::string_view message) {
+  std::string out;
+  for (;;) {
+    const auto end = message.find('\\');
+    out += escape_untrusted(message.substr(0, end));
+    if (end == std::string_view::npos) return out;
+    out += '\\';
+    message.remove_prefix(end + 1);
+  }
+}
+
 std::string clean_utf8(std::string_view text, std::size_t max_bytes) {
   constexpr std::string_view k_replacement = "\xEF\xBF\xBD";
   std::string out;

@@ -21,6 +21,9 @@ namespace dblock {
 // The same between double quotes.
 [[nodiscard]] std::string quote_untrusted(std::string_view text);
 
+// A sentence of which parts may be escaped already: as escape_untrusted(), but backslashes stay.
+[[nodiscard]] std::string escape_message(std::string_view message);
+
 // Malformed bytes become U+FFFD; at most `max_bytes`, cut between code points.
 [[nodiscard]] std::string clean_utf8(std::string_view text, std::size_t max_bytes);
 

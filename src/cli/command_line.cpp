@@ -82,9 +82,13 @@ Result<Request> make_request(Subcommand command, const RequestSource& from) {
 }
 
 // A series that ends when a lock gets free could not tell how long ago its job last succeeded.
-void fit_to_shape(Request& request, const OutputOptions& output) {
+Result<void> fit_to_shape(Request& request, const OutputOptions& output) {
   auto* const inspect = std::get_if<app::InspectRequest>(&request);
-  if (inspect != nullptr && output.shape == Shape::prometheus) inspect->all = true;
+  if (inspect == nullptr || output.shape != Shape::prometheus) return {};
+  inspect->all = true;
+  if (!inspect->watch) return {};
+  return fail(Errc::usage,
+              "inspect: --format prometheus is one document a file; run it from a timer instead of --watch");
 }
 
 // After a usage error the rest of the line was not read. A script that evaluates what acquire prints must see
@@ -127,8 +131,11 @@ CommandLine read_command_line(const std::vector<std::string>& words, const Surro
   }
   auto request = make_request(*line.subcommand, {options, surroundings, split.job});
   if (request) {
+    if (auto fits = fit_to_shape(*request, line.output); !fits)
+      request = std::unexpected(std::move(fits.error()));
+  }
+  if (request) {
     line.request = std::move(*request);
-    fit_to_shape(line.request, line.output);
   } else {
     take_error(line, std::move(request.error()));
   }

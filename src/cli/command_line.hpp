@@ -29,7 +29,7 @@ enum class Shape { table, csv, prometheus };
 struct OutputOptions {
   bool json = false;
   Shape shape = Shape::table;  // unless json
-  bool shell = false;  // acquire --format shell; also set, as far as can be told, when `error` is
+  bool shell = false;          // acquire --format shell; also set, as far as can be told, when `error` is
   Color color = Color::automatic;
 };
 

@@ -99,6 +99,19 @@ Result<std::optional<Micros>> Reader::optional_limit(std::string_view name) cons
   return parsed;
 }
 
+Result<std::optional<Micros>> Reader::interval(std::string_view name) const {
+  constexpr Micros k_least = std::chrono::milliseconds(100);
+  auto value = values_.find(name);
+  if (!value) return std::nullopt;
+  if (const auto wanted = parse_bool(value->text); wanted && value->text != "0" && value->text != "1") {
+    if (!*wanted) return std::nullopt;
+    value->text = find_option(name, ~Scope{0})->remark;
+  }
+  DBLOCK_TRY(const auto every, to_duration(*value));
+  if (every < k_least) return value->refuse("must be at least 100ms, which is faster than anybody reads");
+  return every;
+}
+
 Result<lease::WaitPolicy> Reader::wait() const {
   const auto value = values_.find("wait");
   const auto nonblock = values_.find("nonblock");

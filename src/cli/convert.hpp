@@ -34,6 +34,9 @@ class Reader {
   [[nodiscard]] Result<std::optional<Micros>> positive_duration(std::string_view name) const;
   // A limit where 0 and `forever` mean none, as in timeout(1).
   [[nodiscard]] Result<std::optional<Micros>> optional_limit(std::string_view name) const;
+  // How often to repeat something, by a switch that may have a value: "yes" means its remark, "no" not at
+  // all.
+  [[nodiscard]] Result<std::optional<Micros>> interval(std::string_view name) const;
   // --wait and, where the subcommand has it, --nonblock; the one of higher rank wins.
   [[nodiscard]] Result<lease::WaitPolicy> wait() const;
   // The same with --attempts, --backoff and --backoff-multiplier: where tries are counted, nothing else

@@ -17,6 +17,7 @@
 #include "cli/output.hpp"
 #include "cli/password.hpp"
 #include "cli/report.hpp"
+#include "cli/watchers.hpp"
 
 namespace dblock::cli {
 namespace {
@@ -89,6 +90,11 @@ class Runner {
   }
 
   Finish operator()(const app::InspectRequest& request) const {
+    if (request.watch) {
+      const auto watcher = make_watcher(request, line_.output, surroundings_);
+      const auto ending = app::watch(request, *watcher);
+      return ending ? finish(*ending) : finish(ending.error());
+    }
     const auto report = app::inspect(request);
     if (!report) return finish(report.error());
     const bool color = wants_color(line_.output.color, surroundings_);

@@ -74,6 +74,7 @@ constexpr auto k_options = std::to_array<OptionSpec>({
     {"prefix", 0, "P", "", "", "only keys that start with P", "Selection", k_inspect | k_keys},
     {"all", 0, "", "", "", "expired, cooling-down and free keys too", "Selection", k_inspect},
     {"format", 0, "SHAPE", "table", "", "table, json, csv or prometheus", "Answer", k_inspect, "table json csv prometheus"},
+    {"watch", 0, "[D]", "", "1s", "show it again every D; q ends it", "Answer", k_inspect},
     {"exit-code", 0, "", "", "", "75 when a named key is not to be had now", "Answer", k_inspect},
     {"max-age", 0, "D", "", "", "1 when a named key's last success is older", "Answer", k_inspect},
 
@@ -100,7 +101,7 @@ constexpr auto k_subcommands = std::to_array<SubcommandSpec>({
      "  dblock release --key backup --owner \"$owner\"\n"
      "  dblock release --key nightly-etl --force\n"},
     {Subcommand::inspect, "inspect", "show who holds what", "[OPTIONS]",
-     "  dblock inspect --prefix deploy-\n"
+     "  dblock inspect --prefix deploy- --watch\n"
      "  dblock inspect --key nightly-etl --max-age 26h || page-someone\n"},
     {Subcommand::reap, "reap", "clear up expired leases and idle rows", "[OPTIONS]",
      "  dblock reap --dry-run\n"

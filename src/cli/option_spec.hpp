@@ -32,6 +32,8 @@ struct OptionSpec {
   bool repeats = false;           // each one counts, not the last alone
 
   [[nodiscard]] bool is_flag() const { return value.empty(); }
+  // "[D]": given without a value it means its remark.
+  [[nodiscard]] bool may_lack_value() const { return value.starts_with('['); }
 };
 
 struct SubcommandSpec {

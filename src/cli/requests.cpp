@@ -338,6 +338,11 @@ Result<app::InspectRequest> inspect_request(const RequestSource& from) {
   if (request.exit_code && request.max_age) {
     return fail(Errc::usage, "inspect: choose one of --exit-code and --max-age");
   }
+  DBLOCK_TRY(request.watch, options.interval("watch"));
+  if (request.watch && (request.exit_code || request.max_age)) {
+    return fail(Errc::usage,
+                "inspect: --watch goes on, and --exit-code and --max-age answer once; choose one of them");
+  }
   return request;
 }
 

@@ -80,7 +80,14 @@ class Splitter {
     ++at_;
   }
 
+  // No other word that may follow begins with a digit, and a duration does.
+  [[nodiscard]] bool value_follows() const {
+    return at_ + 1 < words_.size() && !words_[at_ + 1].empty() && words_[at_ + 1][0] >= '0' &&
+           words_[at_ + 1][0] <= '9';
+  }
+
   void take_next_word(const OptionSpec& spec, const std::string& spelled) {
+    if (spec.may_lack_value() && !value_follows()) return take_value(spec, std::string(spec.remark));
     if (at_ + 1 >= words_.size()) return refuse(spelled + " needs a value (" + std::string(spec.value) + ")");
     ++at_;
     take_value(spec, words_[at_]);

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <pty.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -45,6 +46,18 @@ Terminal::~Terminal() {
 
 void Terminal::send(const std::string& keys) {
   if (::write(master_, keys.data(), keys.size()) < 0) throw std::runtime_error("the terminal is gone");
+}
+
+void Terminal::resize(unsigned short columns, unsigned short rows) {
+  const winsize size{rows, columns, 0, 0};
+  if (::ioctl(master_, TIOCSWINSZ, &size) != 0) throw std::runtime_error("the terminal has no size");
+}
+
+bool Terminal::is_cooked() const {
+  termios mode{};
+  if (::tcgetattr(master_, &mode) != 0) throw std::runtime_error("the terminal has no modes");
+  constexpr tcflag_t k_all = ICANON | ECHO | ISIG;
+  return (mode.c_lflag & k_all) == k_all && (mode.c_iflag & IXON) != 0;
 }
 
 void Terminal::hang_up() {

@@ -27,6 +27,9 @@ class Terminal {
   Terminal& operator=(const Terminal&) = delete;
 
   void send(const std::string& keys);
+  void resize(unsigned short columns, unsigned short rows);
+  // Line by line and with an echo, as a shell expects it: no program has taken the keys for itself.
+  [[nodiscard]] bool is_cooked() const;
   void hang_up();  // as when its window is closed; only wait() and tree() may follow
   // Reads until the screen has shown `text` (after what an earlier call found), the program has closed the
   // terminal, or time is up.

@@ -1,0 +1,171 @@
+#include "app/watch.hpp"
+
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+#include "app/database.hpp"
+#include "app/inspect_report.hpp"
+#include "app/worker.hpp"
+#include "process/signals.hpp"
+#include "store/open.hpp"
+
+namespace dblock::app {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Nanos k_late_after = 2s;     // longer than a healthy store takes, and than most intervals
+constexpr Nanos k_broken_within = 1s;  // how long a broken call may take to end
+
+bool passes(const Error& error) {
+  return error.code == Errc::unreachable || error.code == Errc::indeterminate;
+}
+
+// Shared with the worker's task, which may outlive the watch when it would not end in time.
+class Questions {
+ public:
+  Questions(const InspectRequest& request, store::Settings settings)
+      : request_(request),
+        settings_(std::move(settings)),
+        store_(store::open_store(settings_, {.reads_only = true}, clock_)) {}
+
+  void ask() {
+    auto listing = store_->list(selection_of(request_));
+    const std::lock_guard lock(mutex_);
+    answer_ = std::move(listing);
+  }
+
+  Result<InspectReport> answer() {
+    const std::lock_guard lock(mutex_);
+    DBLOCK_TRY(lease::Listing listing,
+               std::exchange(answer_, fail(Errc::internal, "the store was not asked")));
+    return report_on(std::move(listing), request_, settings_);
+  }
+
+  void interrupt() { store_->interrupt(); }
+
+ private:
+  const InspectRequest request_;
+  const store::Settings settings_;
+  SystemClock clock_;
+  const std::unique_ptr<lease::LeaseStore> store_;
+  std::mutex mutex_;
+  Result<lease::Listing> answer_ = fail(Errc::internal, "the store was not asked");
+};
+
+class Watch {
+ public:
+  Watch(const InspectRequest& request, store::Settings settings, Watcher& watcher)
+      : questions_(std::make_shared<Questions>(request, std::move(settings))),
+        every_(*request.watch),
+        watcher_(watcher) {}
+
+  Result<Ending> go() {
+    for (;;) {
+      if (!asked_ && BootClock::now() >= due_) ask();
+      sleep();
+      DBLOCK_CHECK(heed_signals());
+      if ((polled_[k_input].revents & (POLLIN | POLLHUP)) != 0 && watcher_.wants_end()) over_ = true;
+      if (over_) return end();
+      // What went on in the same moment, as when a window is closed, may still be on its way as a signal.
+      if ((polled_[k_output].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) {
+        watcher_.step_aside();
+        end();
+        return fail(Errc::internal, "nobody reads stdout any more, so there is nobody to watch for");
+      }
+      if (asked_) DBLOCK_CHECK(heed_answer());
+    }
+  }
+
+ private:
+  enum : std::size_t { k_signals, k_input, k_output, k_answer, k_timer, k_descriptors };
+
+  void ask() {
+    asked_ = BootClock::now();
+    worker_.post([questions = questions_] { questions->ask(); });
+  }
+
+  void sleep() {
+    timer_.arm(asked_ ? std::max(*asked_ + k_late_after, said_late_ + 1s) : due_);
+    polled_[k_signals] = {signals_.fd(), POLLIN, 0};
+    polled_[k_input] = {watcher_.input(), POLLIN, 0};
+    polled_[k_output] = {watcher_.output(), 0, 0};
+    polled_[k_answer] = {asked_ ? worker_.idle().fd() : -1, POLLIN, 0};
+    polled_[k_timer] = {timer_.fd(), POLLIN, 0};
+    ::poll(polled_.data(), polled_.size(), -1);
+  }
+
+  Result<void> heed_signals() {
+    signalfd_siginfo info{};
+    while (::read(signals_.fd(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+      const auto number = static_cast<int>(info.ssi_signo);
+      if (process::ends_wait(number)) over_ = true;
+      if (number == SIGTSTP) {
+        watcher_.step_aside();
+        ::raise(SIGSTOP);
+        DBLOCK_CHECK(watcher_.redraw());
+      }
+      if (number == SIGWINCH) DBLOCK_CHECK(watcher_.redraw());
+    }
+    return {};
+  }
+
+  Result<void> heed_answer() {
+    if (worker_.idle().raised()) {
+      // Slower answers than the interval do not make a queue of questions.
+      due_ = std::max(*asked_ + every_, BootClock::now());
+      asked_.reset();
+      const auto answer = questions_->answer();
+      if (!answer && (!answered_ || !passes(answer.error()))) {
+        watcher_.step_aside();
+        return std::unexpected(answer.error());
+      }
+      answered_ = true;
+      return watcher_.show(answer);
+    }
+    const BootTime now = BootClock::now();
+    if (now < *asked_ + k_late_after || now < said_late_ + 1s) return {};
+    said_late_ = now;
+    return watcher_.wait_on(now - *asked_);
+  }
+
+  Ending end() {
+    watcher_.step_aside();
+    if (!asked_) return {};
+    questions_->interrupt();
+    if (worker_.wait_idle(k_broken_within)) return {};
+    worker_.abandon();
+    return {.thread_left_behind = true};
+  }
+
+  const process::Signals signals_;  // before the worker's thread
+  const std::shared_ptr<Questions> questions_;
+  const Micros every_;
+  Watcher& watcher_;
+  Worker worker_;
+  DeadlineTimer timer_;
+  std::array<pollfd, k_descriptors> polled_{};
+  BootTime due_ = BootClock::now();
+  BootTime said_late_{};
+  std::optional<BootTime> asked_;  // while there is no answer
+  bool answered_ = false;          // ever
+  bool over_ = false;
+};
+
+}  // namespace
+
+Result<Ending> watch(const InspectRequest& request, Watcher& watcher) {
+  DBLOCK_TRY(store::Settings settings, settings_from(request.database));
+  return Watch(request, std::move(settings), watcher).go();
+}
+
+}  // namespace dblock::app

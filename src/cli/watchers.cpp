@@ -1,0 +1,124 @@
+#include "cli/watchers.hpp"
+
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+
+#include "base/duration.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "cli/output.hpp"
+#include "cli/picture.hpp"
+#include "cli/report.hpp"
+#include "cli/report_formats.hpp"
+#include "cli/terminal.hpp"
+
+namespace dblock::cli {
+namespace {
+
+class ScreenWatcher final : public app::Watcher {
+ public:
+  ScreenWatcher(const app::InspectRequest& request, bool color, const Surroundings& surroundings)
+      : surroundings_(surroundings), picture_({*request.watch, request.all, color}) {}
+
+  Result<void> show(const Result<app::InspectReport>& answer) override {
+    if (answer) {
+      picture_.take(*answer);
+      answered_at_ = BootClock::now();
+    } else {
+      picture_.take_trouble(escape_message(answer.error().message));
+    }
+    return redraw();
+  }
+
+  Result<void> wait_on(Nanos waited) override {
+    picture_.take_trouble("no answer from the database for " +
+                          format_age(std::chrono::duration_cast<Micros>(waited)));
+    return redraw();
+  }
+
+  // In the background there is nothing to draw on; the next answer finds out whether that has changed.
+  Result<void> redraw() override {
+    if (!answered_at_) return {};
+    drawing_ = terminal_.enter();
+    if (!drawing_) return {};
+    // The last column stays free: a cursor that waits beyond it would have it erased.
+    const std::size_t columns = columns_of_stdout(surroundings_) - 1;
+    return terminal_.draw(picture_.lines(columns, terminal_.size().rows, BootClock::now() - *answered_at_));
+  }
+
+  void step_aside() noexcept override {
+    terminal_.leave();
+    drawing_ = false;
+  }
+
+  [[nodiscard]] int input() const override { return drawing_ ? terminal_.fd() : -1; }
+  [[nodiscard]] int output() const override { return STDOUT_FILENO; }
+
+  bool wants_end() override {
+    constexpr std::string_view k_quits = "qQ\x03\x04";  // the last two where they are no signals
+    return terminal_.read_keys().find_first_of(k_quits) != std::string::npos;
+  }
+
+ private:
+  const Surroundings& surroundings_;
+  Terminal terminal_;
+  Picture picture_;
+  std::optional<BootTime> answered_at_;
+  bool drawing_ = false;
+};
+
+class StreamWatcher final : public app::Watcher {
+ public:
+  StreamWatcher(app::InspectRequest request, const OutputOptions& output, bool color,
+                const Surroundings& surroundings)
+      : request_(std::move(request)), output_(output), color_(color), surroundings_(surroundings) {}
+
+  Result<void> show(const Result<app::InspectReport>& answer) override {
+    if (!answer) {
+      if (!std::exchange(in_trouble_, true))
+        log::warning(answer.error().message + "; trying again at the next round");
+      return {};
+    }
+    if (std::exchange(in_trouble_, false)) log::info("the database answers again");
+    const bool first = std::exchange(first_, false);
+    if (!output_.json && output_.shape == Shape::csv)
+      return write_result((first ? csv_header() : "") + csv_rows(answer->listing));
+    const auto text = report_inspected(*answer, request_, output_, color_, columns_of_stdout(surroundings_));
+    return write_result(first || output_.json ? text : "\n" + text);
+  }
+
+  Result<void> wait_on(Nanos) override { return {}; }
+  Result<void> redraw() override { return {}; }
+  void step_aside() noexcept override {}
+  [[nodiscard]] int input() const override { return -1; }
+  [[nodiscard]] int output() const override { return STDOUT_FILENO; }
+  bool wants_end() override { return false; }
+
+ private:
+  const app::InspectRequest request_;
+  const OutputOptions output_;
+  const bool color_;
+  const Surroundings& surroundings_;
+  bool first_ = true;
+  bool in_trouble_ = false;
+};
+
+// Terminals that are no screens, like those of an editor, are called dumb.
+bool is_screen(const Surroundings& surroundings) {
+  const auto term = surroundings.get("TERM");
+  return ::isatty(STDOUT_FILENO) == 1 && term && *term != "dumb";
+}
+
+}  // namespace
+
+std::unique_ptr<app::Watcher> make_watcher(const app::InspectRequest& request, const OutputOptions& output,
+                                           const Surroundings& surroundings) {
+  const bool color = wants_color(output.color, surroundings);
+  const bool table = !output.json && output.shape == Shape::table;
+  if (table && is_screen(surroundings)) return std::make_unique<ScreenWatcher>(request, color, surroundings);
+  return std::make_unique<StreamWatcher>(request, output, color, surroundings);
+}
+
+}  // namespace dblock::cli
