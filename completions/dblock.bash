@@ -11,7 +11,7 @@ _dblock_options() {
     acquire) echo '-k --key --ttl --while-pid --on-lost --margin --min-hold --slots -s --shared -w --wait --attempts --backoff --backoff-multiplier --note --warn-after --format' ;;
     renew) echo '-k --key --owner --ttl' ;;
     release) echo '-k --key --owner --force --token --now -w --wait' ;;
-    inspect) echo '-k --key --prefix --all --format --exit-code --max-age' ;;
+    inspect) echo '-k --key --prefix --all --format --watch --exit-code --max-age' ;;
     reap) echo '--dry-run --every --forget-after' ;;
     migrate) echo '--status --dry-run --print-grants' ;;
     doctor) echo '' ;;
@@ -69,7 +69,7 @@ _dblock_kind() {
     'release --wait' | 'release -w') echo 'wait' ;;
     'inspect --key' | 'inspect -k') echo 'key' ;;
     'inspect --prefix') echo 'any' ;;
-    'inspect --format') echo 'words table json' ;;
+    'inspect --format') echo 'words table json csv prometheus' ;;
     'inspect --max-age') echo 'duration' ;;
     'reap --every') echo 'duration' ;;
     'reap --forget-after') echo 'duration' ;;

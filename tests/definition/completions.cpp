@@ -55,6 +55,11 @@ std::string kind_of(const OptionSpec& spec) {
   return spec.name == "signal" ? "signal" : "any";
 }
 
+// Completed without a value: it has none, or need not have one.
+bool is_lone(const OptionSpec& spec) {
+  return spec.is_flag() || spec.may_lack_value();
+}
+
 std::string on_one_line(std::string_view text) {
   std::string line(text);
   std::ranges::replace(line, '\n', ' ');
@@ -103,7 +108,7 @@ void bash() {
                "_dblock_kind() {\n  case \"$1 $2\" in\n";
   for_each_scope([](std::string_view scope, const std::vector<OptionSpec>& options) {
     for (const auto& spec : options) {
-      if (spec.is_flag()) continue;
+      if (is_lone(spec)) continue;
       std::cout << "    '" << scope << " --" << spec.name << "'";
       if (spec.letter != 0) std::cout << " | '" << scope << " -" << spec.letter << "'";
       std::cout << ") echo '" << kind_of(spec) << "' ;;\n";
@@ -127,15 +132,15 @@ void zsh() {
     std::cout << "typeset -ga _dblock_" << scope << "_options=(\n";
     for (const auto& spec : options) {
       std::string tail = "[" + replaced(on_one_line(spec.help), "[]:\\", "\\") + "]";
-      if (!spec.is_flag()) tail += ":" + std::string(spec.value) + ":" + zsh_action(spec);
-      const std::string value_mark = spec.is_flag() ? "" : "=";
+      if (!is_lone(spec)) tail += ":" + std::string(spec.value) + ":" + zsh_action(spec);
+      const std::string value_mark = is_lone(spec) ? "" : "=";
       const std::string name = "--" + std::string(spec.name) + value_mark;
       const std::string star = spec.repeats ? "*" : "";
       if (spec.letter == 0) {
         std::cout << "  " << quoted_for_sh(star + name + tail) << "\n";
         continue;
       }
-      const std::string letter = std::string("-") + spec.letter + (spec.is_flag() ? "" : "+");
+      const std::string letter = std::string("-") + spec.letter + (is_lone(spec) ? "" : "+");
       const std::string apart = spec.repeats ? star : "(" + spellings(spec, " ") + ")";
       std::cout << "  " << quoted_for_sh(apart + letter + tail) << "\n";
       std::cout << "  " << quoted_for_sh(apart + name + tail) << "\n";
@@ -152,7 +157,7 @@ void fish() {
   std::vector<std::string> valued;
   for_each_scope([&](std::string_view, const std::vector<OptionSpec>& options) {
     for (const auto& spec : options) {
-      if (spec.is_flag()) continue;
+      if (is_lone(spec)) continue;
       valued.push_back("--" + std::string(spec.name));
       if (spec.letter != 0) valued.push_back(std::string("-") + spec.letter);
     }
@@ -174,9 +179,9 @@ void fish() {
       const std::string kind = kind_of(spec);
       if (kind == "file") {
         std::cout << " -r -F";
-      } else if (kind.starts_with("words ") && !spec.is_flag()) {
+      } else if (kind.starts_with("words ") && !is_lone(spec)) {
         std::cout << " -x -a '" << kind.substr(6) << "'";
-      } else if (!spec.is_flag()) {
+      } else if (!is_lone(spec)) {
         std::cout << " -x" << (kind == "any" ? "" : " -a '(__dblock_" + kind + ")'");
       }
       std::cout << " -d " << quoted_for_sh(on_one_line(spec.help)) << "\n";

@@ -18,7 +18,7 @@ box=$(mktemp -d)
 trap 'rm -rf "$box"' EXIT
 export LC_ALL=C
 displays=$box/displays
-mkdir -p "$displays" "$box/bin" "$box/opt/etl" "$box/home" "$box/tmp"
+mkdir -p "$displays" "$box/bin" "$box/opt/etl" "$box/home" "$box/tmp" "$box/var/lib/prometheus/node-exporter"
 
 stand_in() {
   local file=$1
@@ -94,7 +94,7 @@ for display in "$displays"/*; do
   kind=${name%.*}
   kind=${kind##*.}
   # What is elsewhere on the reader's machines is in the box here.
-  sed -i "s#/tmp/#$box/tmp/#g; s#/opt/#$box/opt/#g; s#PATH=/usr/bin#PATH=$box/bin:/usr/bin#; s#--local#--db sqlite:$box/locks.db#
+  sed -i "s#/tmp/#$box/tmp/#g; s#/opt/#$box/opt/#g; s#/var/lib/#$box/var/lib/#g; s#PATH=/usr/bin#PATH=$box/bin:/usr/bin#; s#--local#--db sqlite:$box/locks.db#
     s#mysql://[a-z]*@db1[^ ']*#$DBLOCK_DB#g" "$display"
   case $kind in
     none) ;;
