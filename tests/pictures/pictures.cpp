@@ -13,7 +13,7 @@
 namespace dblock::test {
 namespace {
 
-constexpr unsigned short k_columns = 104;
+constexpr unsigned short k_columns = 110;
 
 // People and machines of a small firm, all of them on this one.
 class Firm {
@@ -88,9 +88,8 @@ void watching(Firm& firm, const std::string& directory) {
   const auto terminal = firm.shell("anna@laptop");
   pause_for(5s);  // for times that differ
   terminal->send("dblock inspect --watch\n");
-  see(*terminal, "nightly-etl");
-  pause_for(3s);
-  see(*terminal, "nightly-etl");
+  for (int drawn = 0; drawn < 5; ++drawn) see(*terminal, "nightly-etl");
+  see(*terminal, "full load");  // the rest of its line
   save(directory, "watch.svg", *terminal, "inspect --watch: who holds what, redrawn in place");
 }
 
