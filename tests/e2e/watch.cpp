@@ -232,12 +232,24 @@ TEST_CASE("a watch survives an outage of the database and says so meanwhile", "[
     return !watching.shown().has("trouble");
   }));
   CHECK(watching.shown().has("   k "));
-  proxy.stall();
-  REQUIRE(watching.shows("trouble: no answer from the database for "));
-  const auto before = std::chrono::steady_clock::now();
-  watching.terminal().send("q");
-  watching.check_clean("ended: 0");
-  CHECK(std::chrono::steady_clock::now() - before < 3s * slowness());
+}
+
+TEST_CASE("q ends a watch whose database does not answer, or not even to a new connection",
+          "[server][tsan]") {
+  for (const bool connecting : {false, true}) {
+    ServerDatabase database;
+    Proxy proxy(database.server());
+    take(database, "k");
+    Watching watching(proxy.url(database.name()) + "?connect-timeout=30s", "200ms");
+    REQUIRE(watching.shows("\n   k "));
+    proxy.stall();
+    if (connecting) proxy.cut_all();
+    REQUIRE(watching.shows("trouble: no answer from the database for "));
+    const auto before = std::chrono::steady_clock::now();
+    watching.terminal().send("q");
+    watching.check_clean("ended: 0");
+    CHECK(std::chrono::steady_clock::now() - before < 3s * slowness());
+  }
 }
 
 TEST_CASE("a watch that cannot begin fails as inspect does and touches no terminal") {
