@@ -150,6 +150,7 @@ void JobLease::Session::heartbeat(const Lease& lease) {
 void JobLease::Session::release(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience) {
   give_back(ref, end, patience);
   if (auto* const turnstile = store->turnstile()) turnstile->leave();
+  store->record_ended();
 }
 
 void JobLease::Session::give_back(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience) {

@@ -154,9 +154,10 @@ Result<Report> release(const ReleaseRequest& request) {
   DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   SystemClock clock;
   const auto store = store::open_store(settings, {}, clock);
-  if (!request.force) return give_back(request, *store, clock);
-  if (!request.token) return describe(request, *store);
-  return force(request, *store, clock);
+  if (request.force && !request.token) return describe(request, *store);
+  auto report = request.force ? force(request, *store, clock) : give_back(request, *store, clock);
+  store->record_ended();
+  return report;
 }
 
 }  // namespace dblock::app

@@ -23,7 +23,7 @@ void release_after_death(const store::Settings& settings, const lease::AcquireRe
   const lease::LeaseRef ref = lease::ref_to(request);
   for (;;) {
     const auto outcome = store->release(ref, lease::Actor::holder, {lease::Outcome::abandoned, std::nullopt});
-    if (outcome && std::holds_alternative<lease::Released>(*outcome)) return;
+    if (outcome && std::holds_alternative<lease::Released>(*outcome)) return store->record_ended();
     const Micros limit = outcome ? late_statement : patience;
     if (clock.now() - begun >= limit) return;
     clock.wait_until(clock.now() + 200ms, never);

@@ -110,10 +110,24 @@ struct Listing {
 struct ReapRequest {
   bool dry_run = false;
   Micros forget_after{0};  // rows idle longer than this are deleted; callers ensure at least one day
+  std::optional<Micros> forget_history{};  // so are records of runs that ended longer ago
 };
 struct ReapReport {
   std::vector<LockStatus> abandoned;  // leases past expire_time + margin that were (or would be) freed
   std::uint64_t forgotten = 0;        // rows deleted (or that would be)
+  std::uint64_t forgotten_runs = 0;   // the same of the history
+};
+
+struct HistoryQuery {
+  std::vector<Key> keys;        // these keys; empty: all
+  std::optional<Micros> since;  // runs that ended within this time
+  std::size_t limit = 100;
+};
+struct History {
+  bool kept = false;  // runs that end now are recorded
+  bool cut = false;   // there are more than the limit
+  ServerTime server_time;
+  std::vector<RecordedRun> runs;  // the one that ended last first
 };
 
 // One store of leases, one connection.
@@ -175,6 +189,10 @@ class LeaseStore {
   // Gets ready for release(), which others wait for, while there is nothing else to do. May do nothing.
   virtual void prepare_release() noexcept {}
 
+  // Puts what release() and free_now() have ended into the history, where one is kept and they have not done
+  // it. For after everybody who waits has been let in. What fails is left out: no run is to suffer from it.
+  virtual void record_ended() noexcept {}
+
   // Makes the holder's renewals fail from now on; the lease itself runs on to its end.
   [[nodiscard]] virtual Result<ForceOutcome> revoke(const Key& key, Token token) = 0;
   // Frees the lock at once, unless a heartbeat younger than two intervals shows a live holder.
@@ -182,6 +200,8 @@ class LeaseStore {
 
   [[nodiscard]] virtual Result<Listing> list(const Selection& selection) = 0;
   [[nodiscard]] virtual Result<ReapReport> reap(const ReapRequest& request) = 0;
+  // By plain reads.
+  [[nodiscard]] virtual Result<History> history(const HistoryQuery& /*query*/) { return History{}; }
 
   // The store's line for those who wait; null where it has none. Lives as long as the store.
   [[nodiscard]] virtual Turnstile* turnstile() noexcept { return nullptr; }

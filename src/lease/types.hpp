@@ -136,6 +136,21 @@ struct PastRun {
   std::string host{};  // of the last run of a free lock; else not known
 };
 
+// One run (or lease of `acquire`) that has ended, as the history has it. Text is untrusted.
+struct RecordedRun {
+  std::string key;
+  Token token;
+  std::string owner;
+  Kind kind = Kind::run;
+  Mode mode = Mode::exclusive;
+  Holder holder;
+  std::optional<ServerTime> acquired_at;
+  std::optional<ServerTime> released_at;  // none: nobody released it
+  ServerTime recorded_at;                 // it had ended by then
+  std::optional<Outcome> outcome;
+  std::optional<int> exit_code;
+};
+
 // One who waits for a lock, as it announced itself. Untrusted text.
 struct Waiter {
   std::string host;

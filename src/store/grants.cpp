@@ -28,7 +28,8 @@ bool is_plain(std::string_view name) {
 
 }  // namespace
 
-Result<std::vector<std::string>> grants_for(std::string_view user, std::string_view database) {
+Result<std::vector<std::string>> grants_for(std::string_view user, std::string_view database,
+                                            bool with_history) {
   const auto at = user.rfind('@');
   const std::string_view name = user.substr(0, at);
   const std::string_view host = at == std::string_view::npos ? "%" : user.substr(at + 1);
@@ -47,6 +48,7 @@ Result<std::vector<std::string>> grants_for(std::string_view user, std::string_v
                          std::string(what) + "` TO '" + std::string(name) + "'@'" + std::string(host) + "'");
   };
   for (const auto& [table, privileges] : k_table_grants) grant(std::string(privileges) + " ON", table);
+  if (with_history) grant("SELECT, INSERT, DELETE ON", "dblock_history");
   // Last, since it fails where the routine could not be installed.
   grant("EXECUTE ON PROCEDURE", "dblock_assert_held");
   return statements;

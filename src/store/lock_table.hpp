@@ -135,6 +135,11 @@ class LockTable {
   [[nodiscard]] virtual Result<lease::ReapReport> reap(const lease::ReapRequest& request,
                                                        const std::string& attempt) = 0;
 
+  [[nodiscard]] virtual Result<lease::History> history(const lease::HistoryQuery& query,
+                                                       const std::string& attempt) = 0;
+  // See lease::LeaseStore. Only what ended by a call that succeeded since is left to be recorded.
+  virtual void record_ended() noexcept {}
+
   virtual lease::Turnstile* turnstile() noexcept { return nullptr; }
   virtual void close() noexcept = 0;
   virtual void interrupt() noexcept = 0;

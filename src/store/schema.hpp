@@ -42,10 +42,15 @@ class SchemaAdmin {
   [[nodiscard]] virtual Result<std::vector<Migration>> apply() = 0;
   // nullopt where there are no transactions but dblock's own.
   [[nodiscard]] virtual Result<std::optional<RoutineState>> routine() { return std::nullopt; }
+  // Whether runs that end are recorded in dblock_history. REQUIRES: a schema of this version.
+  [[nodiscard]] virtual Result<bool> keeps_history() = 0;
+  // From now on they are, or are not; what is recorded already stays.
+  [[nodiscard]] virtual Result<void> keep_history(bool on) = 0;
 };
 
 // GRANT statements with the least privileges for running jobs, for `user` as USER or USER@HOST (default host
-// %).
-[[nodiscard]] Result<std::vector<std::string>> grants_for(std::string_view user, std::string_view database);
+// %). Where a history is kept jobs write it as well; its table must be there.
+[[nodiscard]] Result<std::vector<std::string>> grants_for(std::string_view user, std::string_view database,
+                                                          bool with_history = false);
 
 }  // namespace dblock::store

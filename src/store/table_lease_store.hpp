@@ -35,6 +35,8 @@ class TableLeaseStore final : public lease::LeaseStore {
   Result<lease::ForceOutcome> free_now(const lease::Key& key, lease::Token token) override;
   Result<lease::Listing> list(const lease::Selection& selection) override;
   Result<lease::ReapReport> reap(const lease::ReapRequest& request) override;
+  Result<lease::History> history(const lease::HistoryQuery& query) override;
+  void record_ended() noexcept override;
   lease::Turnstile* turnstile() noexcept override;
   void disconnect() noexcept override;
   void interrupt() noexcept override;

@@ -30,6 +30,10 @@ class StoreUnderTest {
   enum class Promise { hold_until, keep_until };
   virtual void set_promise(const std::string& key, Promise which, Micros from_now) = 0;
   virtual void delete_row(const std::string& key) = 0;
+  // Runs that end are recorded from now on, or no more; the jobs' account may do what that takes.
+  virtual void keep_history(bool on) = 0;
+  virtual void age_history(Micros by) = 0;
+  virtual void copy_history(int times) = 0;  // of every record, a second older each
 
   // By how much times in rows may differ from the clock that decides, where that is not the same clock.
   [[nodiscard]] virtual Micros clock_jitter() const { return Micros{0}; }

@@ -220,6 +220,104 @@ TEST_CASE("mariadb: no verb reads more holders of a large table than it answers 
   CHECK(rows_read([&] { return store->reap({false, 240h}); }) < 20);
 }
 
+TEST_CASE("mariadb: the history is read and forgotten without a look at the rest of it") {
+  const Server own;
+  MariadbUnderTest t(own.address());
+  t.keep_history(true);
+  const auto store = t.open();
+  const auto run = [&](const std::string& name) {
+    const auto granted = store->try_acquire(request_for(name, "owner"));
+    REQUIRE(granted);
+    REQUIRE(std::holds_alternative<Lease>(*granted));
+    REQUIRE(store->release(ref_to(std::get<Lease>(*granted)), Actor::holder, {Outcome::succeeded, 0}));
+    store->record_ended();
+  };
+  run("often");
+  run("seldom");
+  t.copy_history(20'000);
+  REQUIRE(t.database().number("SELECT COUNT(*) FROM dblock_history") == 40'002);
+  t.database().sql(
+      "UPDATE dblock_history SET lock_key='often' WHERE recorded_at<(SELECT MAX(recorded_at) FROM "
+      "(SELECT recorded_at FROM dblock_history WHERE lock_key='seldom') AS seldom)-INTERVAL 2 SECOND "
+      "AND lock_key='seldom'");
+  t.database().sql("ANALYZE TABLE dblock_history");
+  const auto seldom = *Key::parse("seldom");
+  RowsRead rows_read(t.database().root());
+  REQUIRE(store->history({}));
+  // One to each row shown, and what it takes to see whether the table is there.
+  CHECK(rows_read([&] { return store->history({{}, {}, 10}); }) < 100);
+  CHECK(rows_read([&] { return store->history({{seldom}, {}, 10}); }) < 100);
+  CHECK(rows_read([&] { return store->history({{seldom}, 1h, 10}); }) < 100);
+  CHECK(rows_read([&] { return store->history({{}, 10s, 10}); }) < 100);
+  CHECK(rows_read([&] { return store->reap({false, 24h, 24h}); }) < 200);
+  CHECK(rows_read([&] { return store->reap({true, 24h, 24h}); }) < 200);
+}
+
+TEST_CASE("mariadb: a run costs three statements, and a fourth after its release where a history is kept") {
+  const Server own;
+  MariadbUnderTest t(own.address());
+  const auto cost = [&] {
+    Counter counter(t.database().root(), k_statements);
+    const auto idle = counter.own_cost();
+    const auto before = counter.read();
+    const auto store = t.open();
+    const auto granted = store->try_acquire(request_for("k", "owner"));
+    REQUIRE(granted);
+    REQUIRE(std::holds_alternative<Lease>(*granted));
+    REQUIRE(store->release(ref_to(std::get<Lease>(*granted)), Actor::holder, {Outcome::succeeded, 0}));
+    const auto until_released = counter.read() - before - idle;
+    store->record_ended();
+    return std::pair(until_released, counter.read() - before - 2 * idle);
+  };
+  cost();  // makes the row
+  CHECK(cost() == std::pair(3LL, 3LL));
+  t.keep_history(true);
+  CHECK(cost() == std::pair(3LL, 4LL));
+  t.keep_history(false);
+  CHECK(cost() == std::pair(3LL, 3LL));
+}
+
+TEST_CASE("mariadb: no run suffers from a history that cannot be written") {
+  MariadbUnderTest t;
+  t.keep_history(true);
+  const auto run = [&] {
+    const auto store = t.open();
+    const auto granted = store->try_acquire(request_for("k", "owner"));
+    REQUIRE(granted);
+    REQUIRE(std::holds_alternative<Lease>(*granted));
+    CHECK(std::get<Lease>(*granted).token.value > 0);
+    const auto done =
+        store->release(ref_to(std::get<Lease>(*granted)), Actor::holder, {Outcome::succeeded, 0});
+    REQUIRE(done);
+    CHECK(std::holds_alternative<Released>(*done));
+    store->record_ended();
+    CHECK(store->peek(*Key::parse("k")));  // the store is as good as before
+  };
+  run();
+  REQUIRE(t.database().number("SELECT COUNT(*) FROM dblock_history") == 1);
+  SECTION("not granted") {
+    t.database().sql("REVOKE INSERT ON " + t.database().name() + ".dblock_history FROM app@'%'");
+    run();
+    CHECK(t.database().number("SELECT COUNT(*) FROM dblock_history") == 1);
+  }
+  SECTION("changed by hand") {
+    t.database().sql("ALTER TABLE dblock_history DROP COLUMN outcome");
+    run();
+  }
+  SECTION("gone") {
+    t.database().sql("DROP TABLE dblock_history");
+    run();
+    const auto read = t.open()->history({});
+    REQUIRE_FALSE(read);
+    CHECK(read.error().code == Errc::denied);
+    CHECK_THAT(read.error().message, Catch::Contains("--history on"));
+    CHECK(t.open()->reap({false, 24h, 24h}));
+    t.keep_history(true);
+    run();
+    CHECK(t.database().number("SELECT COUNT(*) FROM dblock_history") == 1);
+  }
+}
+
 TEST_CASE("mariadb: listing what is held does not read what is free") {
   const Server own;
   MariadbUnderTest t(own.address());

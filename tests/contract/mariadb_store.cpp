@@ -92,6 +92,27 @@ void MariadbUnderTest::delete_row(const std::string& key) {
   database_.sql("DELETE FROM dblock_lock" + where(key));
 }
 
+void MariadbUnderTest::keep_history(bool on) {
+  if (const auto done = admin()->keep_history(on); !done) throw std::runtime_error(done.error().message);
+  const auto grants = store::grants_for("app@%", database_.name(), true);
+  if (!grants) throw std::runtime_error(grants.error().message);
+  for (const auto& grant : *grants) database_.sql(grant);
+}
+
+void MariadbUnderTest::age_history(Micros by) {
+  database_.sql("UPDATE dblock_history SET recorded_at=recorded_at-INTERVAL " + std::to_string(by.count()) +
+                " MICROSECOND");
+}
+
+void MariadbUnderTest::copy_history(int times) {
+  database_.sql(
+      "INSERT INTO dblock_history SELECT lock_key,recorded_at-INTERVAL seq SECOND,token,lock_value,kind,mode,"
+      "holder_host,holder_pid,holder_user,holder_command,holder_note,acquired_at,released_at,outcome,exit_"
+      "code "
+      "FROM dblock_history," +
+      test::numbers(1, times));
+}
+
 std::unique_ptr<StoreUnderTest> make_store_under_test() {
   return std::make_unique<MariadbUnderTest>();
 }

@@ -57,6 +57,22 @@ void SqliteUnderTest::delete_row(const std::string& key) {
   sql("DELETE FROM dblock_lock" + is(key));
 }
 
+void SqliteUnderTest::keep_history(bool on) {
+  if (const auto applied = admin()->apply(); !applied) throw std::runtime_error(applied.error().message);
+  if (const auto done = admin()->keep_history(on); !done) throw std::runtime_error(done.error().message);
+}
+
+void SqliteUnderTest::age_history(Micros by) {
+  sql("UPDATE dblock_history SET recorded_at=recorded_at-(" + std::to_string(by.count()) + ")");
+}
+
+void SqliteUnderTest::copy_history(int times) {
+  sql("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<" + std::to_string(times) +
+      ") INSERT INTO dblock_history SELECT lock_key,recorded_at-1000000*i,token,lock_value,kind,mode,"
+      "holder_host,holder_pid,holder_user,holder_command,holder_note,acquired_at,released_at,outcome,"
+      "exit_code FROM dblock_history,n");
+}
+
 void SqliteUnderTest::reboot(const std::string& key) const {
   for (const std::string table : {"dblock_lock", "dblock_hold"})
     sql("UPDATE " + table + " SET boot_id='00000000-0000-4000-8000-000000000000'" + is(key));

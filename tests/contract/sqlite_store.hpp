@@ -20,6 +20,9 @@ class SqliteUnderTest final : public StoreUnderTest {
   void age_hold(const std::string& key, std::uint32_t slot, Micros by) override;
   void set_promise(const std::string& key, Promise which, Micros from_now) override;
   void delete_row(const std::string& key) override;
+  void keep_history(bool on) override;
+  void age_history(Micros by) override;
+  void copy_history(int times) override;
   [[nodiscard]] Micros clock_jitter() const override { return std::chrono::milliseconds(1); }
 
   [[nodiscard]] std::unique_ptr<lease::LeaseStore> open_with(

@@ -131,6 +131,23 @@ TEST_CASE("doctor: a privilege that is missing is bad and named, one that cannot
   CHECK(level_of(facts, "privileges") == Level::warn);
 }
 
+TEST_CASE("doctor: a history is looked at where one is kept, and is never bad") {
+  auto facts = sound();
+  facts.keeps_history = false;
+  CHECK(judged(facts, "history").level == Level::ok);
+  CHECK(judged(facts, "history").found == "not kept");
+  facts.keeps_history = true;
+  facts.history_privileges = {{"SELECT", 0}, {"INSERT", 0}, {"DELETE", 0}};
+  CHECK(judged(facts, "history").level == Level::ok);
+  CHECK(judged(facts, "history").found == "kept");
+  facts.history_privileges[1].native = 1142;
+  CHECK(judged(facts, "history").level == Level::warn);
+  CHECK(judged(facts, "history").found == "missing: INSERT on dblock_history");
+  facts.history_privileges[0].native = 1146;
+  CHECK(judged(facts, "history").level == Level::warn);
+  CHECK(judged(facts, "history").found == "no table");
+}
+
 TEST_CASE("doctor: privileges beyond rows of tables are too many") {
   for (const char* grant :
        {"GRANT ALL PRIVILEGES ON *.* TO `root`@`%` WITH GRANT OPTION", "GRANT FILE ON *.* TO `jobs`@`%`",

@@ -7,6 +7,7 @@
 
 #include "store/mariadb/client_library.hpp"
 #include "store/mariadb/grant_line.hpp"
+#include "store/mariadb/history_statements.hpp"
 #include "store/mariadb/judgements.hpp"
 #include "store/mariadb/login.hpp"
 #include "store/mariadb/migrations.hpp"
@@ -141,6 +142,17 @@ std::vector<PrivilegeTried> try_privileges(Session& session, const std::string& 
   return tried;
 }
 
+void read_history(Session& session, HostFacts& facts) {
+  const std::string kept = session.value(keeps_history_statement());
+  if (kept.empty()) return;
+  facts.keeps_history = kept != "0";
+  if (!*facts.keeps_history) return;
+  for (const std::string privilege : {"SELECT", "INSERT", "DELETE"}) {
+    const auto answer = session.ask(trial_of(privilege, "dblock_history"));
+    facts.history_privileges.push_back({privilege, answer ? 0 : answer.error().native});
+  }
+}
+
 void read_schema(Session& session, HostFacts& facts) {
   facts.schema_needed = schema_version();
   const auto version = session.ask("SELECT COALESCE(MAX(version),0) FROM dblock_migration");
@@ -200,6 +212,7 @@ void read_server(Session& session, HostFacts& facts) {
   facts.grants = read_grants(session);
   facts.privileges = try_privileges(session, facts.database);
   read_schema(session, facts);
+  read_history(session, facts);
   read_replication(session, facts);
   facts.named_lock = try_named_lock(session);
   facts.identity = session.value(k_identity);

@@ -54,6 +54,9 @@ struct HostFacts {
   std::map<std::string, std::string> engines;  // of dblock's tables, as far as the account may see them
   std::string key_type;                        // of dblock_lock.lock_key; empty: not known
 
+  std::optional<bool> keeps_history;               // not known without tables
+  std::vector<PrivilegeTried> history_privileges;  // for the table of it, where it is kept
+
   std::optional<ClockReading> clock;
   Answer<std::optional<std::string>> named_lock;  // what GET_LOCK answered
   std::optional<Names> replica;    // the row of SHOW REPLICA STATUS, names in lower case; empty: no replica

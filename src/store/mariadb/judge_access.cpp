@@ -182,11 +182,35 @@ Finding schema(const HostFacts& facts) {
   return {"schema", Level::ok, found, "the one this dblock needs", {}};
 }
 
+// No lock needs it, so nothing here is bad.
+Finding history(const HostFacts& facts) {
+  if (!*facts.keeps_history)
+    return {"history", Level::ok, "not kept", "`dblock migrate --history on` begins one", {}};
+  std::vector<std::string> missing;
+  for (const auto& [privilege, native] : facts.history_privileges) {
+    if (native == k_no_such_table)
+      return {
+          "history", Level::warn, "no table", "no run is recorded; run `dblock migrate --history on`", {}};
+    if (is_denial(native)) missing.push_back(privilege);
+  }
+  if (missing.empty()) return {"history", Level::ok, "kept", "`dblock history` shows it", {}};
+  return {
+      "history",
+      Level::warn,
+      "missing: " + joined(missing, ", ") + " on dblock_history",
+      "runs of this account are not recorded, or not shown, or not forgotten; `dblock migrate --history on "
+      "--print-grants USER` prints what to grant",
+      {}};
+}
+
 }  // namespace
 
 std::vector<Finding> judge_access(const HostFacts& facts) {
   if (!facts.failed.empty()) return {connection(facts)};
-  return {connection(facts), tls(facts), certificate(facts), privileges(facts), excess(facts), schema(facts)};
+  std::vector<Finding> findings{connection(facts), tls(facts),    certificate(facts),
+                                privileges(facts), excess(facts), schema(facts)};
+  if (facts.keeps_history) findings.push_back(history(facts));
+  return findings;
 }
 
 }  // namespace dblock::store::mariadb

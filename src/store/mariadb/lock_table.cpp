@@ -67,6 +67,7 @@ Result<void> MariadbLockTable::grant_is_safe(const std::string& attempt) {
 
 Result<std::optional<lease::Token>> MariadbLockTable::grant(const lease::AcquireRequest& request,
                                                             const std::string& attempt) {
+  ended_.expect(request);
   DBLOCK_TRY(const auto changed, change(grant_statement(request), attempt));
   if (changed.rows == 0) return std::nullopt;
   turnstile_.settle();
@@ -83,7 +84,13 @@ Result<std::optional<lease::Token>> MariadbLockTable::create(const lease::Acquir
 Result<void> MariadbLockTable::in_transaction(const std::string& attempt, const Body& body) {
   DBLOCK_CHECK(leave_the_line(attempt));
   const NamedLockTurnstile::Brief brief(turnstile_);
-  return connection_.in_transaction(attempt, body);
+  const auto ended_before = ended_.mark();
+  auto done = connection_.in_transaction(attempt, [&] {
+    ended_.back_to(ended_before);  // of a try that the server undid
+    return body();
+  });
+  if (!done) ended_.back_to(ended_before);
+  return done;
 }
 
 Result<std::optional<Scene>> MariadbLockTable::survey(const lease::Key& key, bool to_change,
@@ -117,6 +124,7 @@ Result<bool> MariadbLockTable::kept_by_fence(const lease::Key& key, const Error&
 Result<void> MariadbLockTable::put(const lease::AcquireRequest& request, const lease::Key& key,
                                    std::uint32_t slot, lease::Token token, const Scene& seen,
                                    const std::string& attempt) {
+  ended_.expect(request);
   const std::string gate = put_statement(request, key, slot, token, seen.gate.sharing);
   DBLOCK_TRY(bool done, change_any(gate, attempt));
   if (!done) {
@@ -150,7 +158,7 @@ Result<bool> MariadbLockTable::put_hold(const lease::AcquireRequest& request, co
 
 Result<bool> MariadbLockTable::abandon(const lease::LockStatus& lease, Rows rows,
                                        const std::string& attempt) {
-  return abandon_with(connection_, lease, rows, attempt);
+  return abandon_with(connection_, ended_, lease, rows, attempt);
 }
 
 Result<void> MariadbLockTable::keep_readers_away(const lease::Key& key, lease::ServerTime until,
@@ -177,14 +185,21 @@ Result<std::optional<Renewal>> MariadbLockTable::renew(const lease::LeaseRef& re
 Result<bool> MariadbLockTable::release(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
                                        lease::RunEnd end, const std::string& attempt) {
   if (rows == Rows::holds) return release_hold(ref, actor, end, attempt);
-  return change_one(release_statement(ref, rows, actor, end), attempt);
+  return free_row(rows, ref, actor, end, attempt);
+}
+
+Result<bool> MariadbLockTable::free_row(Rows rows, const lease::LeaseRef& ref, lease::Actor actor,
+                                        lease::RunEnd end, const std::string& attempt) {
+  DBLOCK_TRY(const auto changed, change(release_statement(ref, rows, actor, end), attempt));
+  ended_.add(rows, ref, end, changed);
+  return changed.rows == 1;
 }
 
 Result<bool> MariadbLockTable::release_hold(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
                                             const std::string& attempt) {
   DBLOCK_TRY(const auto own, connection_.read(own_hold_statement(ref, actor), attempt));
   if (own.empty()) return false;
-  DBLOCK_TRY(const bool freed, change_one(release_statement(ref, Rows::holds, actor, end), attempt));
+  DBLOCK_TRY(const bool freed, free_row(Rows::holds, ref, actor, end, attempt));
   if (!freed) return changed_while_locked(attempt);
   const Row& row = own.front();
   const EndOfHold ended{Micros{number(row[0])}, row[1].value_or(""), end};
@@ -210,7 +225,9 @@ Result<bool> MariadbLockTable::revoke(const lease::Key& key, lease::Token token,
 
 Result<bool> MariadbLockTable::free_now(const lease::Key& key, lease::Token token, Rows rows,
                                         const std::string& attempt) {
-  return change_one(free_now_statement(key, token, rows), attempt);
+  DBLOCK_TRY(const auto changed, change(free_now_statement(key, token, rows), attempt));
+  ended_.add_forced(rows, key, changed);
+  return changed.rows == 1;
 }
 
 // Whoever writes while standing in line has given up on the line.
@@ -334,7 +351,12 @@ void MariadbLockTable::add_waiters(lease::Listing& listing) {
 
 Result<lease::ReapReport> MariadbLockTable::reap(const lease::ReapRequest& request,
                                                  const std::string& attempt) {
-  return reap_with(connection_, request, attempt);
+  return reap_with(connection_, ended_, request, attempt);
+}
+
+Result<lease::History> MariadbLockTable::history(const lease::HistoryQuery& query,
+                                                 const std::string& attempt) {
+  return history_with(connection_, query, attempt);
 }
 
 std::unique_ptr<lease::LeaseStore> make_lease_store(const MariadbSettings& settings,

@@ -7,6 +7,7 @@
 
 #include "store/lock_table.hpp"
 #include "store/mariadb/connection.hpp"
+#include "store/mariadb/history.hpp"
 #include "store/mariadb/replicas.hpp"
 #include "store/mariadb/turnstile.hpp"
 
@@ -60,6 +61,8 @@ class MariadbLockTable final : public LockTable {
                                                         const std::string& attempt) override;
   Result<lease::Listing> list(const lease::Selection& selection, const std::string& attempt) override;
   Result<lease::ReapReport> reap(const lease::ReapRequest& request, const std::string& attempt) override;
+  Result<lease::History> history(const lease::HistoryQuery& query, const std::string& attempt) override;
+  void record_ended() noexcept override { ended_.record(connection_); }
   lease::Turnstile* turnstile() noexcept override { return &turnstile_; }
   void close() noexcept override { connection_.close(); }
   void interrupt() noexcept override {
@@ -77,6 +80,8 @@ class MariadbLockTable final : public LockTable {
                                       std::uint32_t slot, lease::Token token, const Scene& seen,
                                       const std::string& attempt);
   void add_waiters(lease::Listing& listing);
+  [[nodiscard]] Result<bool> free_row(Rows rows, const lease::LeaseRef& ref, lease::Actor actor,
+                                      lease::RunEnd end, const std::string& attempt);
   [[nodiscard]] Result<bool> release_hold(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
                                           const std::string& attempt);
   enum class Detail { row, row_and_place };
@@ -96,6 +101,7 @@ class MariadbLockTable final : public LockTable {
   std::optional<lease::LockStatus> last_look_;
   NamedLockTurnstile turnstile_;
   ReplicaCheck replicas_;
+  EndedRuns ended_;
   std::optional<Connection::Call> call_;
   std::optional<Connection::Call> looking_;
 };

@@ -11,13 +11,13 @@ namespace {
 // Rows deleted by one statement: few enough that its row locks delay nobody, enough to get on.
 constexpr std::size_t k_batch = 200;
 
-Result<void> free_expired(Connection& connection, Rows rows, bool dry_run,
+Result<void> free_expired(Connection& connection, EndedRuns& ended, Rows rows, bool dry_run,
                           std::vector<lease::LockStatus>& freed, const std::string& attempt) {
   DBLOCK_TRY(const auto found, connection.read(expired_statement(rows), attempt));
   for (const auto& row : found) {
     auto seen = read_status(row);
     if (!dry_run) {
-      DBLOCK_TRY(const bool still_there, abandon_with(connection, seen, rows, attempt));
+      DBLOCK_TRY(const bool still_there, abandon_with(connection, ended, seen, rows, attempt));
       if (!still_there) continue;  // taken over or released since it was read
     }
     freed.push_back(std::move(seen));
@@ -52,23 +52,30 @@ Result<std::uint64_t> forget_idle(Connection& connection, Rows rows, Micros forg
 
 }  // namespace
 
-Result<bool> abandon_with(Connection& connection, const lease::LockStatus& lease, Rows rows,
+Result<bool> abandon_with(Connection& connection, EndedRuns& ended, const lease::LockStatus& lease, Rows rows,
                           const std::string& attempt) {
   DBLOCK_TRY(const auto changed, connection.change(abandon_statement(lease, rows), attempt));
+  ended.add_abandoned(rows, lease, changed);
   if (changed.rows == 1 && rows == Rows::holds)
     DBLOCK_CHECK(connection.change(record_abandoned_statement(lease), attempt));
   return changed.rows == 1;
 }
 
-Result<lease::ReapReport> reap_with(Connection& connection, const lease::ReapRequest& request,
-                                    const std::string& attempt) {
+Result<lease::ReapReport> reap_with(Connection& connection, EndedRuns& ended,
+                                    const lease::ReapRequest& request, const std::string& attempt) {
   lease::ReapReport report;
   for (const Rows rows : {Rows::locks, Rows::holds})
-    DBLOCK_CHECK(free_expired(connection, rows, request.dry_run, report.abandoned, attempt));
+    DBLOCK_CHECK(free_expired(connection, ended, rows, request.dry_run, report.abandoned, attempt));
+  ended.record(connection);
+  DBLOCK_CHECK(connection.ensure_open(attempt));
   const auto forget = request.dry_run ? count_idle : forget_idle;
   for (const Rows rows : {Rows::locks, Rows::holds}) {
     DBLOCK_TRY(const auto count, forget(connection, rows, request.forget_after, attempt));
     report.forgotten += count;
+  }
+  if (request.forget_history) {
+    DBLOCK_TRY(report.forgotten_runs,
+               forget_runs_with(connection, *request.forget_history, request.dry_run, attempt));
   }
   return report;
 }

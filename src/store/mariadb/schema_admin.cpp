@@ -7,6 +7,7 @@
 
 #include "store/mariadb/connection.hpp"
 #include "store/mariadb/factory.hpp"
+#include "store/mariadb/history_statements.hpp"
 #include "store/mariadb/literals.hpp"
 #include "store/mariadb/migrations.hpp"
 
@@ -61,6 +62,24 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     DBLOCK_CHECK(connection_.ensure_open(attempt));
     DBLOCK_TRY(const bool there, routine_is_there(attempt));
     return RoutineState{there, there ? std::string() : refusal_};
+  }
+
+  Result<bool> keeps_history() override {
+    const Connection::Call call(connection_);
+    const std::string attempt = "cannot look whether a history is kept";
+    DBLOCK_CHECK(connection_.ensure_open(attempt));
+    DBLOCK_TRY(const auto found, connection_.read(keeps_history_statement(), attempt));
+    return !found.empty() && number(found.front().front()) != 0;
+  }
+
+  Result<void> keep_history(bool on) override {
+    const Connection::Call call(connection_);
+    const std::string attempt = on ? "cannot begin the history" : "cannot end the history";
+    DBLOCK_CHECK(connection_.ensure_open(attempt));
+    if (on) DBLOCK_CHECK(connection_.change(create_history_statement(), attempt));
+    const auto marked = connection_.change(on ? begin_history_statement() : end_history_statement(), attempt);
+    if (marked || marked.error().native == k_duplicate_key) return {};
+    return std::unexpected(marked.error());
   }
 
  private:

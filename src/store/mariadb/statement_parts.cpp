@@ -113,13 +113,15 @@ std::string taking_over() {
          "last_exit_code=IF(lock_value IS NULL,last_exit_code,NULL),";
 }
 
-// The last_* columns come first: see above.
+// The last_* columns come first: see above. Where a history is kept the token comes back as the insert id,
+// which costs those who keep none no statement.
 std::string freeing(Rows rows, std::string_view outcome, std::string_view released_at,
                     std::string_view exit_code) {
   return cat("UPDATE ", by_key(rows), " SET last_acquired_at=create_time,last_released_at=", released_at,
              ",last_outcome=", quoted(outcome), ",last_exit_code=", exit_code,
              ",version=version+1,update_time=", k_now, ",idle_since=", k_now,
-             ",lock_value=NULL,expire_time=NULL,revoke_time=NULL,lock_count=0");
+             ",lock_value=NULL,expire_time=NULL,revoke_time=NULL,lock_count=0*LAST_INSERT_ID(IF(",
+             k_keeps_history, ",token,0))");
 }
 
 std::string kept_until(const lease::OncePer& once_per) {

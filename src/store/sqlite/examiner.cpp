@@ -13,6 +13,7 @@
 #include "store/sqlite/connection.hpp"
 #include "store/sqlite/factory.hpp"
 #include "store/sqlite/file.hpp"
+#include "store/sqlite/history.hpp"
 
 namespace dblock::store::sqlite {
 namespace {
@@ -81,6 +82,10 @@ std::vector<Finding> contents(const SqliteSettings& settings) {
   connection.begin_call();
   if (const auto open = connection.ensure_open(k_attempt); !open) return {bad("store", open.error())};
   std::vector<Finding> findings{schema(settings)};
+  const auto kept = keeps_history(connection, k_attempt);
+  if (kept && *kept) findings.push_back({"history", Level::ok, "kept", "`dblock history` shows it", {}});
+  if (kept && !*kept)
+    findings.push_back({"history", Level::ok, "not kept", "`dblock migrate --history on` begins one", {}});
   const std::string mode = first_cell(connection, "PRAGMA journal_mode");
   if (mode == "wal") {
     findings.push_back({"journal", Level::ok, mode, "a killed job loses nothing", {}});

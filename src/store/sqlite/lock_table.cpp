@@ -6,6 +6,7 @@
 
 #include "base/text.hpp"
 #include "store/sqlite/factory.hpp"
+#include "store/sqlite/history.hpp"
 #include "store/sqlite/statements.hpp"
 #include "store/table_lease_store.hpp"
 
@@ -276,12 +277,21 @@ Result<lease::ReapReport> SqliteLockTable::reap(const lease::ReapRequest& reques
       DBLOCK_TRY(const auto forgotten, forget_idle(rows, forget_after, attempt));
       report.forgotten += forgotten;
     }
-    return report;
   }
+  if (request.forget_history) {
+    DBLOCK_TRY(report.forgotten_runs,
+               forget_runs_with(connection_, *request.forget_history, request.dry_run, attempt));
+  }
+  if (!request.dry_run) return report;
   DBLOCK_TRY(const auto rows, connection_.run(count_idle_sql(), {number(":forget_after", forget_after)},
                                               attempt, Phase::read));
   if (!rows.empty()) report.forgotten = unsigned_number(rows.front().front());
   return report;
+}
+
+Result<lease::History> SqliteLockTable::history(const lease::HistoryQuery& query,
+                                                const std::string& attempt) {
+  return history_with(connection_, query, attempt);
 }
 
 Result<std::vector<lease::LockStatus>> SqliteLockTable::free_expired(bool dry_run,

@@ -50,6 +50,7 @@ class SqliteLockTable final : public LockTable {
                                                         const std::string& attempt) override;
   Result<lease::Listing> list(const lease::Selection& selection, const std::string& attempt) override;
   Result<lease::ReapReport> reap(const lease::ReapRequest& request, const std::string& attempt) override;
+  Result<lease::History> history(const lease::HistoryQuery& query, const std::string& attempt) override;
   lease::Turnstile* turnstile() noexcept override { return &turnstile_; }
   void close() noexcept override { connection_.close(); }
   void interrupt() noexcept override { connection_.interrupt(); }

@@ -7,6 +7,7 @@
 #include "store/schema.hpp"
 #include "store/sqlite/connection.hpp"
 #include "store/sqlite/factory.hpp"
+#include "store/sqlite/history.hpp"
 #include "store/sqlite/migrations.hpp"
 
 namespace dblock::store::sqlite {
@@ -130,6 +131,20 @@ class SqliteSchemaAdmin final : public SchemaAdmin {
       if (!state.applied_at) applied.push_back(state.migration);
     }
     return applied;
+  }
+
+  Result<bool> keeps_history() override {
+    connection_.begin_call();
+    const std::string attempt = "cannot look whether a history is kept";
+    DBLOCK_CHECK(connection_.ensure_open(attempt));
+    return sqlite::keeps_history(connection_, attempt);
+  }
+
+  Result<void> keep_history(bool on) override {
+    connection_.begin_call();
+    const std::string attempt = on ? "cannot begin the history" : "cannot end the history";
+    DBLOCK_CHECK(connection_.ensure_open(attempt));
+    return sqlite::keep_history(connection_, on, attempt);
   }
 
  private:

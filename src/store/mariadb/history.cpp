@@ -1,0 +1,121 @@
+#include "store/mariadb/history.hpp"
+
+#include <utility>
+
+#include "base/log.hpp"
+#include "store/past_runs.hpp"
+
+namespace dblock::store::mariadb {
+namespace {
+
+constexpr unsigned k_table_denied = 1142;
+
+std::string advised(const Error& error) {
+  if (error.native != k_table_denied && error.native != k_no_such_table) return error.message;
+  return error.message +
+         "; `dblock migrate --history on` makes its table, and with --print-grants USER prints what to grant";
+}
+
+}  // namespace
+
+void EndedRuns::expect(const lease::AcquireRequest& request) {
+  expected_.owner = request.owner.text;
+  expected_.kind = request.kind;
+  expected_.mode = request.sharing.mode;
+  expected_.holder = request.holder;
+}
+
+void EndedRuns::add(Rows rows, const lease::LeaseRef& ref, lease::RunEnd end, const Changed& changed) {
+  if (changed.rows == 0 || changed.insert_id == 0) return;
+  EndedRun run = expected_.owner == ref.owner.text ? expected_ : EndedRun{};
+  run.key = ref.key.bytes();
+  run.token = {changed.insert_id};
+  run.owner = ref.owner.text;
+  run.rows = rows;
+  run.end = end;
+  runs_.push_back(std::move(run));
+}
+
+void EndedRuns::add_forced(Rows rows, const lease::Key& key, const Changed& changed) {
+  add(rows, {key, {}, std::nullopt}, {lease::Outcome::abandoned, std::nullopt}, changed);
+}
+
+void EndedRuns::add_abandoned(Rows rows, const lease::LockStatus& lease, const Changed& changed) {
+  if (changed.rows == 0 || changed.insert_id == 0) return;
+  runs_.push_back({lease.key,
+                   lease.token,
+                   lease.owner,
+                   rows,
+                   false,
+                   {lease::Outcome::abandoned, std::nullopt},
+                   lease.kind,
+                   lease.sharing.mode,
+                   lease.holder});
+}
+
+// The lock is free already: whatever goes wrong here costs a line of the history and nothing else.
+void EndedRuns::record(Connection& connection) {
+  const std::string attempt = "cannot record the run in the history";
+  for (const auto& run : std::exchange(runs_, {})) {
+    auto done = connection.ensure_open(attempt);
+    if (done) {
+      auto changed = connection.change(record_run_statement(run), attempt);
+      if (!changed) done = std::unexpected(std::move(changed.error()));
+    }
+    if (done) continue;
+    log::info(advised(done.error()));
+    return;
+  }
+}
+
+Result<lease::History> history_with(Connection& connection, const lease::HistoryQuery& query,
+                                    const std::string& attempt) {
+  lease::History history;
+  DBLOCK_TRY(const auto state, connection.read(history_state_statement(), attempt));
+  if (!state.empty()) {
+    history.kept = number(state.front()[0]) != 0;
+    history.server_time = {Micros{number(state.front()[1])}};
+  }
+  DBLOCK_TRY(const auto there, connection.read(history_is_there_statement(), attempt));
+  const bool seen = !there.empty() && number(there.front().front()) > 0;
+  if (!seen && history.kept) {
+    return fail(Errc::denied,
+                attempt + " in dblock_history: its table is gone, or this account may not read it; " +
+                    "`dblock migrate --history on` makes it, and with --print-grants USER prints "
+                    "what to grant");
+  }
+  if (!seen) return history;
+  std::vector<const lease::Key*> keys;
+  for (const auto& key : query.keys) keys.push_back(&key);
+  if (keys.empty()) keys.push_back(nullptr);
+  for (const auto* key : keys) {
+    DBLOCK_TRY(const auto rows,
+               connection.read(select_runs_statement(key, query.since, query.limit + 1), attempt));
+    std::vector<lease::RecordedRun> runs;
+    for (const auto& row : rows) runs.push_back(read_recorded_run(row));
+    merge(history, std::move(runs));
+  }
+  cut(history, query.limit);
+  return history;
+}
+
+Result<std::uint64_t> forget_runs_with(Connection& connection, Micros forget_after, bool dry_run,
+                                       const std::string& attempt) {
+  DBLOCK_TRY(const auto there, connection.read(history_is_there_statement(), attempt));
+  if (there.empty() || number(there.front().front()) == 0) return 0;
+  if (dry_run) {
+    DBLOCK_TRY(const auto found, connection.read(count_old_runs_statement(forget_after), attempt));
+    return found.empty() ? 0 : unsigned_number(found.front().front());
+  }
+  std::uint64_t forgotten = 0;
+  for (;;) {
+    DBLOCK_TRY(const auto batch,
+               connection.read(select_old_runs_statement(forget_after, k_forget_runs), attempt));
+    if (batch.empty()) return forgotten;
+    DBLOCK_TRY(const auto changed, connection.change(forget_runs_statement(batch), attempt));
+    forgotten += changed.rows;
+    if (batch.size() < k_forget_runs || changed.rows == 0) return forgotten;
+  }
+}
+
+}  // namespace dblock::store::mariadb

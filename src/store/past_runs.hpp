@@ -1,0 +1,28 @@
+// Rows of dblock_history, the record of the runs that have ended. It is no part of the schema that locks
+// need: `migrate --history on` makes it, and jobs run without it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <vector>
+
+#include "lease/store.hpp"
+#include "store/rows.hpp"
+
+namespace dblock::store {
+
+// Records deleted at a time: few enough that nobody waits for them, enough to get on.
+inline constexpr std::size_t k_forget_runs = 200;
+
+// A row of: lock_key, token, lock_value, kind, mode, holder_host, holder_pid, holder_user, holder_command,
+// holder_note, acquired_at, released_at, recorded_at, outcome, exit_code; times in microseconds since the
+// epoch.
+[[nodiscard]] lease::RecordedRun read_recorded_run(const Row& row);
+
+// Adds more runs, keeping the order.
+void merge(lease::History& history, std::vector<lease::RecordedRun> more);
+// Says whether there are more than the limit, and drops those.
+void cut(lease::History& history, std::size_t limit);
+
+}  // namespace dblock::store
