@@ -31,6 +31,19 @@ Result<void> look_for_routine(store::SchemaAdmin& schema, const std::string& dat
   return {};
 }
 
+// Before the tables are there, nothing is kept either.
+Result<void> switch_history(store::SchemaAdmin& schema, const MigrateRequest& request,
+                            MigrateReport& report) {
+  if (request.history) DBLOCK_CHECK(schema.keep_history(*request.history));
+  const bool has_tables =
+      std::ranges::any_of(report.states, [](const auto& state) { return state.applied_at.has_value(); });
+  const bool asked = request.action == MigrateRequest::Action::status && has_tables;
+  if (request.history || asked) {
+    DBLOCK_TRY(report.history, schema.keeps_history());
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<MigrateReport> migrate(const MigrateRequest& request) {
@@ -41,7 +54,8 @@ Result<MigrateReport> migrate(const MigrateRequest& request) {
     if (server == nullptr)
       return fail(Errc::usage,
                   "--print-grants is for MariaDB and MySQL; the embedded store knows no accounts");
-    DBLOCK_TRY(report.grants, store::grants_for(request.grants_user, server->database));
+    DBLOCK_TRY(report.grants,
+               store::grants_for(request.grants_user, server->database, request.history.value_or(false)));
     return report;
   }
   const bool reads_only = request.action != MigrateRequest::Action::apply;
@@ -53,6 +67,7 @@ Result<MigrateReport> migrate(const MigrateRequest& request) {
   } else {
     DBLOCK_TRY(report.states, schema->status());
   }
+  DBLOCK_CHECK(switch_history(*schema, request, report));
   const auto* server = std::get_if<store::MariadbSettings>(&settings);
   if (server != nullptr && request.action != MigrateRequest::Action::dry_run)
     DBLOCK_CHECK(look_for_routine(*schema, server->database, report));

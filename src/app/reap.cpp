@@ -16,7 +16,7 @@ Result<Ending> reap(const ReapRequest& request,
   DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   SystemClock clock;
   const auto store = store::open_store(settings, {}, clock);
-  const lease::ReapRequest work{request.dry_run, request.forget_after};
+  const lease::ReapRequest work{request.dry_run, request.forget_after, request.forget_history};
   if (!request.every) {
     DBLOCK_TRY(const lease::ReapReport report, store->reap(work));
     on_report(report);

@@ -98,12 +98,19 @@ struct ReapRequest {
   bool dry_run = false;
   std::optional<Micros> every;
   Micros forget_after{0};
+  Micros forget_history{0};
+};
+
+struct HistoryRequest {
+  store::SettingsSources database;
+  lease::HistoryQuery query;
 };
 
 struct MigrateRequest {
   store::SettingsSources database;
   enum class Action { apply, status, dry_run, print_grants } action = Action::apply;
-  std::string grants_user;  // print_grants
+  std::string grants_user;      // print_grants
+  std::optional<bool> history;  // apply: keep one from now on, or no more; print_grants: what it needs too
 };
 
 struct DoctorRequest {

@@ -68,11 +68,14 @@ struct InspectReport {
 [[nodiscard]] Result<Ending> reap(const ReapRequest& request,
                                   const std::function<void(const lease::ReapReport&)>& on_report);
 
+[[nodiscard]] Result<lease::History> history(const HistoryRequest& request);
+
 struct MigrateReport {
   std::vector<store::MigrationState> states;  // status, dry_run: all; apply: those applied by this call
   std::vector<std::string> grants;            // print_grants
   unsigned schema_version = 0;                // the one this binary needs
   std::optional<bool> assert_held;            // the procedure is there; status, apply: where there can be one
+  std::optional<bool> history;                // one is kept; status, and apply when it was asked for
 };
 [[nodiscard]] Result<MigrateReport> migrate(const MigrateRequest& request);
 

@@ -71,6 +71,8 @@ Result<Request> make_request(Subcommand command, const RequestSource& from) {
       return as_request(inspect_request(from));
     case Subcommand::reap:
       return as_request(reap_request(from));
+    case Subcommand::history:
+      return as_request(history_request(from));
     case Subcommand::migrate:
       return as_request(migrate_request(from));
     case Subcommand::doctor:

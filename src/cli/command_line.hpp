@@ -18,7 +18,7 @@ struct ShowHelp {};
 struct ShowVersion {};
 using Request = std::variant<std::monostate, ShowHelp, ShowVersion, app::RunRequest, app::AcquireRequest,
                              app::RenewRequest, app::ReleaseRequest, app::InspectRequest, app::ReapRequest,
-                             app::MigrateRequest, app::DoctorRequest, app::KeysRequest>;
+                             app::MigrateRequest, app::DoctorRequest, app::HistoryRequest, app::KeysRequest>;
 
 enum class Color { automatic, always, never };
 

@@ -102,6 +102,13 @@ class Runner {
     return show(report_inspected(*report, request, line_.output, color, columns), report->ending);
   }
 
+  Finish operator()(const app::HistoryRequest& request) const {
+    const auto history = app::history(request);
+    if (!history) return finish(history.error());
+    const bool color = wants_color(line_.output.color, surroundings_);
+    return show(report_history(*history, line_.output, color), {});
+  }
+
   Finish operator()(const app::ReapRequest& request) const {
     Result<void> written;
     const auto ending = app::reap(request, [&](const lease::ReapReport& report) {

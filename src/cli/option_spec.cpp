@@ -11,6 +11,7 @@ constexpr Scope k_acquire = scope_of(Subcommand::acquire);
 constexpr Scope k_renew = scope_of(Subcommand::renew);
 constexpr Scope k_release = scope_of(Subcommand::release);
 constexpr Scope k_inspect = scope_of(Subcommand::inspect);
+constexpr Scope k_history = scope_of(Subcommand::history);
 constexpr Scope k_reap = scope_of(Subcommand::reap);
 constexpr Scope k_migrate = scope_of(Subcommand::migrate);
 constexpr Scope k_keys = scope_of(Subcommand::keys);
@@ -78,13 +79,19 @@ constexpr auto k_options = std::to_array<OptionSpec>({
     {"exit-code", 0, "", "", "", "75 when a named key is not to be had now", "Answer", k_inspect},
     {"max-age", 0, "D", "", "", "1 when a named key's last success is older", "Answer", k_inspect},
 
+    {"key", 'k', "KEY", "", "all", "only this lock; may be repeated", "Selection", k_history},
+    {"since", 0, "D", "", "", "only runs that ended within D", "Selection", k_history},
+    {"limit", 0, "N", "100", "", "at most the last N of them", "Selection", k_history},
+
     {"dry-run", 0, "", "", "", "report, change nothing", "Reaping", k_reap},
     {"every", 0, "D", "", "once", "repeat until a signal comes", "Reaping", k_reap},
     {"forget-after", 0, "D", "400d", "", "delete rows idle for longer", "Reaping", k_reap},
+    {"forget-history", 0, "D", "90d", "", "delete older records of history", "Reaping", k_reap},
 
     {"status", 0, "", "", "", "show which migrations are applied", "Schema", k_migrate},
     {"dry-run", 0, "", "", "", "show the SQL that would be run", "Schema", k_migrate},
     {"print-grants", 0, "USER", "", "", "show the GRANT statements USER needs", "Schema", k_migrate},
+    {"history", 0, "on|off", "", "", "record runs that end, or stop that; what is\nrecorded stays", "Schema", k_migrate},
 });
 
 constexpr auto k_subcommands = std::to_array<SubcommandSpec>({
@@ -103,6 +110,10 @@ constexpr auto k_subcommands = std::to_array<SubcommandSpec>({
     {Subcommand::inspect, "inspect", "show who holds what", "[OPTIONS]",
      "  dblock inspect --prefix deploy- --watch\n"
      "  dblock inspect --key nightly-etl --max-age 26h || page-someone\n"},
+    {Subcommand::history, "history", "show the runs that have ended", "[OPTIONS]",
+     "  dblock history --key nightly-etl --since 7d\n"
+     "  dblock history --json | jq '.runs[] | select(.outcome != \"succeeded\")'\n",
+     "They are recorded from `dblock migrate --history on` on.\n"},
     {Subcommand::reap, "reap", "clear up expired leases and idle rows", "[OPTIONS]",
      "  dblock reap --dry-run\n"
      "  dblock reap --every 6s --forget-after 90d\n"},

@@ -10,7 +10,7 @@
 
 namespace dblock::cli {
 
-enum class Subcommand { run, acquire, renew, release, inspect, reap, migrate, doctor, keys };
+enum class Subcommand { run, acquire, renew, release, inspect, history, reap, migrate, doctor, keys };
 
 // A set of subcommands; k_global stands for options that work with all of them, before and after the name.
 using Scope = unsigned;

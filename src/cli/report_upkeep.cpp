@@ -53,6 +53,7 @@ std::string migrated_json(const app::MigrateReport& report, app::MigrateRequest:
     if (action == Action::dry_run && state.applied_at) continue;
     document["migrations"].push_back(json_migration(state));
   }
+  if (report.history) document["history"] = *report.history;
   if (action != Action::dry_run)
     document["assert_held"] = report.assert_held ? Json(*report.assert_held) : Json();
   return to_line(document);
@@ -68,14 +69,16 @@ std::string report_reaped(const lease::ReapReport& report, const app::ReapReques
     document["abandoned"] = Json::array();
     for (const auto& status : report.abandoned) document["abandoned"].push_back(json_lock(status));
     document["forgotten"] = report.forgotten;
+    document["forgotten_runs"] = report.forgotten_runs;
     return to_line(document);
   }
   std::string text;
   for (const auto& status : report.abandoned) text += abandoned_line(status, request.dry_run);
   // A round of --every that found nothing would only fill a log.
-  if (request.every && report.abandoned.empty() && report.forgotten == 0) return text;
+  if (request.every && report.abandoned.empty() && report.forgotten + report.forgotten_runs == 0) return text;
   return text + counted(report.abandoned.size(), "lease", "leases") +
          (request.dry_run ? " to free, " : " freed, ") + counted(report.forgotten, "idle row", "idle rows") +
+         (report.forgotten_runs > 0 ? ", " + counted(report.forgotten_runs, "past run", "past runs") : "") +
          (request.dry_run ? " to delete\n" : " deleted\n");
 }
 
@@ -92,6 +95,9 @@ std::string report_migrated(const app::MigrateReport& report, const app::Migrate
   if (request.action == Action::status && report.assert_held)
     text += *report.assert_held ? "callable: dblock_assert_held()\n"
                                 : "not there, or not for this account to call: dblock_assert_held()\n";
+  if (report.history)
+    text += *report.history ? "history: runs that end are recorded\n"
+                            : "history: runs that end are not recorded\n";
   if (!text.empty() || request.action == Action::status) return text;
   const auto version = "version " + std::to_string(report.schema_version);
   return request.action == Action::dry_run ? "-- nothing to do: the schema is at " + version + "\n"

@@ -15,6 +15,8 @@ using namespace std::chrono_literals;
 constexpr Micros k_kept_ttl = 2min;           // as run's: somebody renews
 constexpr Micros k_least_forget_after = 24h;  // a blocked statement keeps its old clock for hours (I2)
 
+}  // namespace
+
 // --local and --db each name a store; what was said in the stronger place wins. `local = no` names none, but
 // outranks a weaker --local.
 Result<store::SettingsSources> database_sources(const RequestSource& from) {
@@ -47,6 +49,8 @@ Result<store::SettingsSources> database_sources(const RequestSource& from) {
   sources.state_home = from.surroundings.get("XDG_STATE_HOME").value_or("");
   return sources;
 }
+
+namespace {
 
 // Where a person finds the log of the CI job that takes the lock: GitLab, GitHub, Jenkins, Buildkite,
 // CircleCI.
@@ -354,6 +358,8 @@ Result<app::ReapRequest> reap_request(const RequestSource& from) {
   DBLOCK_TRY(request.every, options.positive_duration("every"));
   DBLOCK_TRY(const auto forget_after, options.duration("forget-after"));
   request.forget_after = forget_after.value_or(Micros{0});
+  DBLOCK_TRY(const auto forget_history, options.duration("forget-history"));
+  request.forget_history = forget_history.value_or(Micros{0});
   if (request.forget_after < k_least_forget_after) {
     return options.values()
         .find("forget-after")
@@ -380,6 +386,7 @@ Result<app::MigrateRequest> migrate_request(const RequestSource& from) {
     request.action = Action::print_grants;
     request.grants_user = *user;
   }
+  DBLOCK_CHECK(take_history_switch(from, request));
   return request;
 }
 

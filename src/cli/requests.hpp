@@ -16,11 +16,17 @@ struct RequestSource {
   const std::vector<std::string>& job;
 };
 
+// Where the store is, by command line, environment and configuration files.
+[[nodiscard]] Result<store::SettingsSources> database_sources(const RequestSource& from);
+
 [[nodiscard]] Result<app::RunRequest> run_request(const RequestSource& from);
 [[nodiscard]] Result<app::AcquireRequest> acquire_request(const RequestSource& from);
 [[nodiscard]] Result<app::RenewRequest> renew_request(const RequestSource& from);
 [[nodiscard]] Result<app::ReleaseRequest> release_request(const RequestSource& from);
 [[nodiscard]] Result<app::InspectRequest> inspect_request(const RequestSource& from);
+[[nodiscard]] Result<app::HistoryRequest> history_request(const RequestSource& from);
+// Of migrate, once it is known what it is to do.
+[[nodiscard]] Result<void> take_history_switch(const RequestSource& from, app::MigrateRequest& request);
 [[nodiscard]] Result<app::ReapRequest> reap_request(const RequestSource& from);
 [[nodiscard]] Result<app::MigrateRequest> migrate_request(const RequestSource& from);
 [[nodiscard]] Result<app::DoctorRequest> doctor_request(const RequestSource& from);

@@ -298,6 +298,86 @@ TEST_CASE("a result that cannot be written is an error and no signal") {
   CHECK_FALSE(write_to(broken.get()).has_value());
 }
 
+lease::History past_runs() {
+  lease::History history;
+  history.kept = true;
+  history.server_time.since_epoch = 2h;
+  lease::RecordedRun run;
+  run.key = "nightly";
+  run.token = {17};
+  run.owner = "owner";
+  run.holder = {"web1", 42, "job", "etl.sh", k_hostile};
+  run.acquired_at = lease::ServerTime{1h};
+  run.released_at = lease::ServerTime{1h + 90s};
+  run.recorded_at = *run.released_at;
+  run.outcome = lease::Outcome::failed;
+  run.exit_code = 3;
+  history.runs.push_back(run);
+  run.key = k_hostile;
+  run.released_at.reset();
+  run.exit_code.reset();
+  run.holder = {};
+  run.outcome = lease::Outcome::abandoned;
+  history.runs.push_back(run);
+  return history;
+}
+
+TEST_CASE("the history has an aligned line for each run, with what a row made up escaped") {
+  auto history = past_runs();
+  const auto text = report_history(history, {}, false);
+  std::istringstream lines(text);
+  std::string header, first, second, rest;
+  std::getline(lines, header);
+  std::getline(lines, first);
+  std::getline(lines, second);
+  CHECK_FALSE(std::getline(lines, rest));
+  const auto at = header.find("STARTED");
+  CHECK(header.starts_with("KEY "));
+  CHECK(first.starts_with("nightly "));
+  CHECK(first.substr(at) == "1970-01-01T01:00:00Z  1m30s     failed     3     job@web1:42 (etl.sh)  " +
+                                escape_untrusted(k_hostile));
+  CHECK(second == escape_untrusted(k_hostile) +
+                      "  1970-01-01T01:00:00Z  -         abandoned  -     -                     -");
+  CHECK(text.find('\x1b') == std::string::npos);
+  history.cut = true;
+  CHECK_THAT(report_history(history, {}, false), Catch::Contains("there are more; --limit"));
+}
+
+TEST_CASE("the history in JSON has every run, and null for what is not known") {
+  OutputOptions output;
+  output.json = true;
+  auto history = past_runs();
+  const auto json = report_history(history, output, false);
+  CHECK(json.starts_with(
+      R"({"format":1,"server_time":"1970-01-01T02:00:00.000000Z","kept":true,"more":false,"runs":[{"key":"nightly",)"
+      R"("kind":"run","mode":"exclusive","owner":"owner","token":17,"host":"web1","pid":42,"user":"job","command":)"
+      R"("etl.sh","note":")"));
+  CHECK(
+      json.find(
+          R"("acquired_at":"1970-01-01T01:00:00.000000Z","released_at":"1970-01-01T01:01:30.000000Z",)"
+          R"("recorded_at":"1970-01-01T01:01:30.000000Z","held_ms":90000,"outcome":"failed","exit_code":3})") !=
+      std::string::npos);
+  CHECK(json.find(R"("host":null,"pid":null,"user":null,"command":null,"note":null,)") != std::string::npos);
+  CHECK(json.find(R"("released_at":null,)") != std::string::npos);
+  CHECK(json.find(R"("held_ms":null,"outcome":"abandoned","exit_code":null}]})") != std::string::npos);
+  CHECK(json.find('\x1b') == std::string::npos);
+  history.cut = true;
+  CHECK(report_history(history, output, false).find(R"("more":true)") != std::string::npos);
+}
+
+TEST_CASE("reap counts forgotten runs where there were any") {
+  lease::ReapReport report;
+  const app::ReapRequest request;
+  CHECK(report_reaped(report, request, {}) == "0 leases freed, 0 idle rows deleted\n");
+  report.forgotten_runs = 2;
+  CHECK(report_reaped(report, request, {}) == "0 leases freed, 0 idle rows, 2 past runs deleted\n");
+  app::ReapRequest repeated;
+  repeated.every = 1s;
+  CHECK_FALSE(report_reaped(report, repeated, {}).empty());
+  report.forgotten_runs = 0;
+  CHECK(report_reaped(report, repeated, {}).empty());
+}
+
 app::DoctorReport doctors_report() {
   app::DoctorReport report;
   report.findings = {{"tls", store::Level::ok, "TLS_AES", "encrypted", {}},

@@ -23,6 +23,36 @@ app::RunRequest run_of(const Words& options) {
   return world.request<app::RunRequest>(words);
 }
 
+TEST_CASE("history takes keys, an age and a limit") {
+  const World world;
+  const auto plain = world.request<app::HistoryRequest>({"history"});
+  CHECK(plain.query.keys.empty());
+  CHECK_FALSE(plain.query.since);
+  CHECK(plain.query.limit == 100);
+  const auto all = world.request<app::HistoryRequest>(
+      {"history", "-k", "a", "--key", "b", "--since", "7d", "--limit", "5"});
+  CHECK(all.query.keys.size() == 2);
+  CHECK(all.query.since == 168h);
+  CHECK(all.query.limit == 5);
+  CHECK(usage_error({"history", "--limit", "0"}).starts_with("--limit"));
+  CHECK(usage_error({"history", "--limit", "1000001"}).starts_with("--limit"));
+  CHECK(usage_error({"history", "--since", "7"}).starts_with("--since"));
+}
+
+TEST_CASE("migrate is told to keep a history, or not to, and reap how long") {
+  const World world;
+  CHECK_FALSE(world.request<app::MigrateRequest>({"migrate"}).history);
+  CHECK(world.request<app::MigrateRequest>({"migrate", "--history", "on"}).history == true);
+  CHECK(world.request<app::MigrateRequest>({"migrate", "--history=off"}).history == false);
+  CHECK(world.request<app::MigrateRequest>({"migrate", "--history=on", "--print-grants", "x"}).history ==
+        true);
+  CHECK(usage_error({"migrate", "--history", "maybe"}).starts_with("--history"));
+  CHECK(usage_error({"migrate", "--history", "on", "--status"}).starts_with("migrate"));
+  CHECK(usage_error({"migrate", "--history", "on", "--dry-run"}).starts_with("migrate"));
+  CHECK(world.request<app::ReapRequest>({"reap"}).forget_history == 90 * 24h);
+  CHECK(world.request<app::ReapRequest>({"reap", "--forget-history", "0"}).forget_history == 0s);
+}
+
 TEST_CASE("run has the documented defaults") {
   const auto run = run_of({});
   CHECK(run.key.bytes() == "a");

@@ -1,0 +1,120 @@
+// Report of history.
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <vector>
+
+#include "base/duration.hpp"
+#include "base/text.hpp"
+#include "cli/report.hpp"
+#include "cli/report_json.hpp"
+
+namespace dblock::cli {
+namespace {
+
+constexpr std::size_t k_columns = 7;
+using Cells = std::array<std::string, k_columns>;
+
+// Columns of a terminal, taking every code point for one.
+std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+}
+
+std::string lay_out(const std::vector<Cells>& rows, bool color) {
+  std::array<std::size_t, k_columns> widths{};
+  for (const auto& row : rows) {
+    for (std::size_t i = 0; i < k_columns; ++i) widths.at(i) = std::max(widths.at(i), width_of(row.at(i)));
+  }
+  std::string out;
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < k_columns; ++i)
+      line += row.at(i) + std::string(widths.at(i) - width_of(row.at(i)) + 2, ' ');
+    while (line.ends_with(' ')) line.pop_back();
+    const bool bold = color && &row == &rows.front();
+    out += (bold ? "\x1b[1m" + line + "\x1b[0m" : line) + "\n";
+  }
+  return out;
+}
+
+std::string dash_if_empty(const std::string& text) {
+  return text.empty() ? "-" : escape_untrusted(text);
+}
+
+// To the second, which is what people ask for; --json has all of it.
+std::string started(const lease::RecordedRun& run) {
+  if (!run.acquired_at) return "-";
+  const std::string time = lease::format_time(*run.acquired_at);
+  return time.substr(0, time.find('.')) + "Z";
+}
+
+std::string duration(const lease::RecordedRun& run) {
+  if (!run.acquired_at || !run.released_at) return "-";
+  return format_age(std::max(run.released_at->since_epoch - run.acquired_at->since_epoch, Micros{0}));
+}
+
+std::string holder(const lease::RecordedRun& run) {
+  if (run.holder.host.empty() && run.holder.user.empty()) return "-";
+  std::string text = escape_untrusted(run.holder.user) + "@" + escape_untrusted(run.holder.host) + ":" +
+                     std::to_string(run.holder.pid);
+  if (!run.holder.command.empty()) text += " (" + escape_untrusted(run.holder.command) + ")";
+  return text;
+}
+
+Cells cells_of(const lease::RecordedRun& run) {
+  return {escape_untrusted(run.key),
+          started(run),
+          duration(run),
+          run.outcome ? std::string(lease::to_string(*run.outcome)) : "unknown",
+          run.exit_code ? std::to_string(*run.exit_code) : "-",
+          holder(run),
+          dash_if_empty(run.holder.note)};
+}
+
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json(nullptr) : Json(text);
+}
+
+Json json_run(const lease::RecordedRun& run) {
+  const bool ended = run.acquired_at && run.released_at;
+  return {{"key", run.key},
+          {"kind", lease::to_string(run.kind)},
+          {"mode", lease::to_string(run.mode)},
+          {"owner", text_or_null(run.owner)},
+          {"token", run.token.value},
+          {"host", text_or_null(run.holder.host)},
+          {"pid", run.holder.pid == 0 ? Json(nullptr) : Json(run.holder.pid)},
+          {"user", text_or_null(run.holder.user)},
+          {"command", text_or_null(run.holder.command)},
+          {"note", text_or_null(run.holder.note)},
+          {"acquired_at", json_time(run.acquired_at)},
+          {"released_at", json_time(run.released_at)},
+          {"recorded_at", json_time(run.recorded_at)},
+          {"held_ms", ended ? json_millis(std::max(
+                                  run.released_at->since_epoch - run.acquired_at->since_epoch, Micros{0}))
+                            : Json(nullptr)},
+          {"outcome", run.outcome ? Json(lease::to_string(*run.outcome)) : Json(nullptr)},
+          {"exit_code", run.exit_code ? Json(*run.exit_code) : Json(nullptr)}};
+}
+
+}  // namespace
+
+std::string report_history(const lease::History& history, const OutputOptions& output, bool color) {
+  if (output.json) {
+    auto document = json_document();
+    document["server_time"] = json_time(history.server_time);
+    document["kept"] = history.kept;
+    document["more"] = history.cut;
+    document["runs"] = Json::array();
+    for (const auto& run : history.runs) document["runs"].push_back(json_run(run));
+    return to_line(document);
+  }
+  std::vector<Cells> rows{{"KEY", "STARTED", "DURATION", "OUTCOME", "EXIT", "HOLDER", "NOTE"}};
+  for (const auto& run : history.runs) rows.push_back(cells_of(run));
+  std::string text = lay_out(rows, color);
+  if (history.cut) text += "there are more; --limit N shows more of them, --since D fewer\n";
+  return text;
+}
+
+}  // namespace dblock::cli

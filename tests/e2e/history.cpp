@@ -1,0 +1,194 @@
+// history: what is told of the runs that have ended, and how a history is begun and ended.
+#include <catch2/catch.hpp>
+#include <nlohmann/json.hpp>
+
+#include "support/dblock.hpp"
+
+namespace dblock::test {
+namespace {
+
+using nlohmann::json;
+
+// Migrated by the account that runs the jobs, which may do what there is to do in this database.
+struct Kept {
+  Database database{Database::Schema::none};
+
+  explicit Kept(bool on = true) {
+    REQUIRE(dblock(database, {"migrate"}).exit == exited(0));
+    if (!on) return;
+    const auto begun = dblock(database, {"migrate", "--history", "on"});
+    INFO(begun.err);
+    REQUIRE(begun.exit == exited(0));
+    CHECK(says(begun.out, "runs that end are recorded"));
+  }
+
+  [[nodiscard]] json runs(const Words& options = {}) const {
+    Words words{"--json", "history"};
+    words.insert(words.end(), options.begin(), options.end());
+    const auto finished = dblock(database, words);
+    INFO(finished.err);
+    REQUIRE(finished.exit == exited(0));
+    const auto document = json::parse(finished.out);
+    CHECK(document.at("format") == 1);
+    CHECK(document.at("server_time").is_string());
+    return document.at("runs");
+  }
+};
+
+TEST_CASE("history tells of each run how it ended, the last one first") {
+  const Kept t;
+  CHECK(dblock(t.database, run_words("good", {"--note", "from \x1b[31mCI"}, {"true"})).exit == exited(0));
+  CHECK(dblock(t.database, run_words("bad", {}, sh("exit 7"))).exit == exited(7));
+  CHECK(dblock(t.database, run_words("slow", {"--max-runtime", "100ms"}, {"sleep", "60"})).exit ==
+        exited(124));
+  CHECK(dblock(t.database, run_words("none", {}, {"/nonexistent/command"})).exit == exited(127));
+  CHECK(dblock(t.database, run_words("read", {"--shared"}, {"true"})).exit == exited(0));
+  const auto runs = t.runs();
+  REQUIRE(runs.size() == 4);
+  CHECK(runs[0].at("key") == "read");
+  CHECK(runs[0].at("mode") == "shared");
+  CHECK(runs[1].at("key") == "slow");
+  CHECK(runs[1].at("outcome") == "timed_out");
+  CHECK(runs[2].at("outcome") == "failed");
+  CHECK(runs[2].at("exit_code") == 7);
+  CHECK(runs[3].at("outcome") == "succeeded");
+  CHECK(runs[3].at("exit_code") == 0);
+  CHECK(std::to_string(runs[3].at("token").get<long long>()) == t.database.column("good", "token"));
+  CHECK(runs[3].at("command") == "true");
+  const auto table = dblock(t.database, {"history", "--key", "good"});
+  CHECK(table.exit == exited(0));
+  REQUIRE(lines(table.out).size() == 2);
+  CHECK(says(table.out, "succeeded"));
+  CHECK(says(table.out, "from \\x1b[31mCI"));
+  CHECK(table.out.find('\x1b') == std::string::npos);
+}
+
+TEST_CASE("history is limited by key, age and number") {
+  const Kept t;
+  for (const char* key : {"a", "b", "a"})
+    REQUIRE(dblock(t.database, run_words(key, {}, {"true"})).exit == exited(0));
+  CHECK(t.runs({"-k", "a"}).size() == 2);
+  CHECK(t.runs({"-k", "a", "-k", "b"}).size() == 3);
+  CHECK(t.runs({"--since", "1h"}).size() == 3);
+  CHECK(t.runs({"--limit", "1"}).size() == 1);
+  CHECK(says(dblock(t.database, {"history", "--limit", "2"}).out, "there are more"));
+  CHECK_FALSE(says(dblock(t.database, {"history", "--limit", "3"}).out, "there are more"));
+  CHECK(dblock(t.database, {"history", "--limit", "0"}).exit == exited(64));
+}
+
+TEST_CASE("a run whose dblock was killed is in the history once its guardian has cleared up") {
+  const Kept t;
+  const TempDir directory;
+  Process run(
+      dblock_spawn(t.database, run_words("k", {}, sh("touch " + directory.file("up") + "; sleep 60"))));
+  await_file(run, directory.file("up"));
+  run.signal(SIGKILL);
+  run.wait();
+  REQUIRE(wait_until([&] { return t.runs().size() == 1; }));
+  CHECK(t.runs()[0].at("outcome") == "abandoned");
+  CHECK(t.runs()[0].at("key") == "k");
+}
+
+TEST_CASE("leases that were acquired, given back, broken or reaped are in the history") {
+  Kept t;
+  const auto given = dblock(t.database, {"acquire", "--key", "given", "--ttl", "60s"});
+  REQUIRE(given.exit == exited(0));
+  REQUIRE(dblock(t.database, {"release", "--key", "given", "--owner", lines(given.out).front()}).exit ==
+          exited(0));
+  REQUIRE(dblock(t.database, {"acquire", "--key", "broken", "--ttl", "60s"}).exit == exited(0));
+  REQUIRE(dblock(t.database, {"release", "--key", "broken", "--force", "--token",
+                              t.database.column("broken", "token"), "--now"})
+              .exit == exited(0));
+  REQUIRE(dblock(t.database, {"acquire", "--key", "dead", "--ttl", "60s", "--margin", "1s"}).exit ==
+          exited(0));
+  t.database.age_until_expired("dead", 6s);
+  REQUIRE(dblock(t.database, {"reap"}).exit == exited(0));
+  const auto runs = t.runs();
+  REQUIRE(runs.size() == 3);
+  CHECK(runs[0].at("key") == "dead");
+  CHECK(runs[0].at("outcome") == "abandoned");
+  CHECK(runs[0].at("released_at").is_null());
+  CHECK(runs[1].at("key") == "broken");
+  CHECK(runs[1].at("outcome") == "abandoned");
+  CHECK(runs[2].at("outcome") == "released");
+  CHECK(runs[2].at("kind") == "acquire");
+}
+
+TEST_CASE("without a history nothing is recorded and history says how to begin one") {
+  const Kept t(false);
+  REQUIRE(dblock(t.database, run_words("k", {}, {"true"})).exit == exited(0));
+  const auto none = dblock(t.database, {"history"});
+  CHECK(none.exit == exited(0));
+  CHECK(lines(none.out).size() == 1);
+  CHECK(says(none.err, "dblock migrate --history on"));
+  CHECK(says(dblock(t.database, {"migrate", "--status"}).out, "runs that end are not recorded"));
+  CHECK(says(dblock(t.database, {"doctor"}).out, "not kept"));
+  REQUIRE(dblock(t.database, {"migrate", "--history", "on"}).exit == exited(0));
+  CHECK(says(dblock(t.database, {"migrate", "--status"}).out, "runs that end are recorded"));
+  REQUIRE(dblock(t.database, {"migrate"}).exit == exited(0));  // leaves it as it is
+  REQUIRE(dblock(t.database, run_words("k", {}, {"true"})).exit == exited(0));
+  CHECK(t.runs().size() == 1);
+  REQUIRE(dblock(t.database, {"migrate", "--history", "off"}).exit == exited(0));
+  REQUIRE(dblock(t.database, run_words("k", {}, {"true"})).exit == exited(0));
+  CHECK(t.runs().size() == 1);
+}
+
+TEST_CASE("reap forgets the history by its age and says how much of it") {
+  const Kept t;
+  for (int i = 0; i < 2; ++i) REQUIRE(dblock(t.database, run_words("k", {}, {"true"})).exit == exited(0));
+  CHECK_FALSE(says(dblock(t.database, {"reap"}).out, "past run"));
+  CHECK(
+      says(dblock(t.database, {"reap", "--forget-history", "0", "--dry-run"}).out, "2 past runs to delete"));
+  CHECK(t.runs().size() == 2);
+  const auto reaped = dblock(t.database, {"--json", "reap", "--forget-history", "0"});
+  CHECK(json::parse(reaped.out).at("forgotten_runs") == 2);
+  CHECK(t.runs().empty());
+}
+
+TEST_CASE("inspect --all tells how the last run went, with or without a history") {
+  const Kept t(GENERATE(false, true));
+  REQUIRE(dblock(t.database, run_words("k", {}, sh("exit 9"))).exit == exited(9));
+  const auto shown = dblock(t.database, {"inspect", "--key", "k", "--all"});
+  CHECK(shown.exit == exited(0));
+  CHECK(says(shown.out, "failed (9), "));
+  const auto document = json::parse(dblock(t.database, {"--json", "inspect", "--key", "k", "--all"}).out);
+  const auto last = document.at("locks").at(0).at("last");
+  CHECK(last.at("outcome") == "failed");
+  CHECK(last.at("exit_code") == 9);
+  CHECK(last.at("acquired_at") < last.at("released_at"));
+}
+
+TEST_CASE("the grants for a history are printed when one is asked for, and are enough", "[server]") {
+  ServerDatabase database;
+  REQUIRE(dblock(database, {"migrate", "--history", "on"}).exit == exited(0));
+  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  CHECK(database.number("SELECT COUNT(*) FROM dblock_history") == 0);  // this account may not
+  const auto doctor = dblock(database, {"doctor", "--db", database.url()});
+  CHECK(says(doctor.out, "missing: SELECT, INSERT, DELETE on dblock_history"));
+  CHECK(dblock(database, {"history"}).exit == exited(77));
+  CHECK(dblock(database, {"reap"}).exit == exited(0));
+  const auto plain = dblock(database, {"migrate", "--print-grants", "app"});
+  CHECK_FALSE(says(plain.out, "dblock_history"));
+  const auto grants = dblock(database, {"migrate", "--print-grants", "app", "--history", "on"});
+  REQUIRE(says(grants.out, "GRANT SELECT, INSERT, DELETE ON `" + database.name() + "`.`dblock_history` TO"));
+  for (auto grant : lines(grants.out)) database.sql(grant.substr(0, grant.rfind(';')));
+  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  CHECK(lines(dblock(database, {"history"}).out).size() == 2);
+  CHECK(says(dblock(database, {"doctor", "--db", database.url()}).out, "`dblock history` shows it"));
+  CHECK(says(dblock(database, {"reap", "--forget-history", "0"}).out, "1 past run deleted"));
+}
+
+TEST_CASE("a takeover without a release is recorded by the embedded store", "[local]") {
+  Kept t;
+  REQUIRE(dblock(t.database, {"acquire", "--key", "k", "--ttl", "60s", "--margin", "1s"}).exit == exited(0));
+  t.database.age_until_expired("k", 6s);
+  REQUIRE(dblock(t.database, run_words("k", {}, {"true"})).exit == exited(0));
+  const auto runs = t.runs();
+  REQUIRE(runs.size() == 2);
+  CHECK(runs[0].at("outcome") == "succeeded");
+  CHECK(runs[1].at("outcome") == "abandoned");
+  CHECK(runs[1].at("kind") == "acquire");
+}
+
+}  // namespace
+}  // namespace dblock::test
