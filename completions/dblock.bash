@@ -1,7 +1,7 @@
 # bash completion for dblock(1)                             -*- shell-script -*-
 
 # begin: made from dblock's table of options; edit nothing here
-_dblock_subcommands='run acquire renew release inspect reap migrate doctor'
+_dblock_subcommands='run acquire renew release inspect history reap migrate doctor'
 
 # The options of subcommand $1, or "global" ones.
 _dblock_options() {
@@ -12,8 +12,9 @@ _dblock_options() {
     renew) echo '-k --key --owner --ttl' ;;
     release) echo '-k --key --owner --force --token --now -w --wait' ;;
     inspect) echo '-k --key --prefix --all --format --watch --exit-code --max-age' ;;
-    reap) echo '--dry-run --every --forget-after' ;;
-    migrate) echo '--status --dry-run --print-grants' ;;
+    history) echo '-k --key --since --limit' ;;
+    reap) echo '--dry-run --every --forget-after --forget-history' ;;
+    migrate) echo '--status --dry-run --print-grants --history' ;;
     doctor) echo '' ;;
   esac
 }
@@ -71,9 +72,14 @@ _dblock_kind() {
     'inspect --prefix') echo 'any' ;;
     'inspect --format') echo 'words table json csv prometheus' ;;
     'inspect --max-age') echo 'duration' ;;
+    'history --key' | 'history -k') echo 'key' ;;
+    'history --since') echo 'duration' ;;
+    'history --limit') echo 'any' ;;
     'reap --every') echo 'duration' ;;
     'reap --forget-after') echo 'duration' ;;
+    'reap --forget-history') echo 'duration' ;;
     'migrate --print-grants') echo 'any' ;;
+    'migrate --history') echo 'words on off' ;;
     *) return 1 ;;
   esac
 }

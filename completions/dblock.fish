@@ -90,14 +90,15 @@ end
 complete -c dblock -f
 complete -c dblock -n __dblock_in_job -a '(__dblock_job)'
 # begin: made from dblock's table of options; edit nothing here
-set -g __dblock_subcommands run acquire renew release inspect reap migrate doctor
+set -g __dblock_subcommands run acquire renew release inspect history reap migrate doctor
 # Options with a value, by which the subcommand and the job are found.
-set -g __dblock_valued --attempts --backoff --backoff-multiplier --color --command --config --conflict-exit-code --db --defaults-file --every --forget-after --format --heartbeat --key --kill-grace --leftovers --log-format --margin --max-age --max-runtime --min-hold --note --on-lost --once-per --owner --prefix --print-grants --signal --slots --status-file --token --ttl --wait --warn-after --while-pid -E -c -k -w
+set -g __dblock_valued --attempts --backoff --backoff-multiplier --color --command --config --conflict-exit-code --db --defaults-file --every --forget-after --forget-history --format --heartbeat --history --key --kill-grace --leftovers --limit --log-format --margin --max-age --max-runtime --min-hold --note --on-lost --once-per --owner --prefix --print-grants --signal --since --slots --status-file --token --ttl --wait --warn-after --while-pid -E -c -k -w
 complete -c dblock -n __dblock_wants_subcommand -a run -d 'run a command under a lock'
 complete -c dblock -n __dblock_wants_subcommand -a acquire -d 'take a lock for a script'
 complete -c dblock -n __dblock_wants_subcommand -a renew -d 'extend a lease that acquire took'
 complete -c dblock -n __dblock_wants_subcommand -a release -d 'give a lease back, or break another'\''s'
 complete -c dblock -n __dblock_wants_subcommand -a inspect -d 'show who holds what'
+complete -c dblock -n __dblock_wants_subcommand -a history -d 'show the runs that have ended'
 complete -c dblock -n __dblock_wants_subcommand -a reap -d 'clear up expired leases and idle rows'
 complete -c dblock -n __dblock_wants_subcommand -a migrate -d 'create or update dblock'\''s tables'
 complete -c dblock -n __dblock_wants_subcommand -a doctor -d 'tell whether this configuration deserves trust'
@@ -169,10 +170,15 @@ complete -c dblock -n '__dblock_in inspect' -l format -x -a 'table json csv prom
 complete -c dblock -n '__dblock_in inspect' -l watch -d 'show it again every D; q ends it'
 complete -c dblock -n '__dblock_in inspect' -l exit-code -d '75 when a named key is not to be had now'
 complete -c dblock -n '__dblock_in inspect' -l max-age -x -a '(__dblock_duration)' -d '1 when a named key'\''s last success is older'
+complete -c dblock -n '__dblock_in history' -s k -l key -x -a '(__dblock_key)' -d 'only this lock; may be repeated'
+complete -c dblock -n '__dblock_in history' -l since -x -a '(__dblock_duration)' -d 'only runs that ended within D'
+complete -c dblock -n '__dblock_in history' -l limit -x -d 'at most the last N of them'
 complete -c dblock -n '__dblock_in reap' -l dry-run -d 'report, change nothing'
 complete -c dblock -n '__dblock_in reap' -l every -x -a '(__dblock_duration)' -d 'repeat until a signal comes'
 complete -c dblock -n '__dblock_in reap' -l forget-after -x -a '(__dblock_duration)' -d 'delete rows idle for longer'
+complete -c dblock -n '__dblock_in reap' -l forget-history -x -a '(__dblock_duration)' -d 'delete older records of history'
 complete -c dblock -n '__dblock_in migrate' -l status -d 'show which migrations are applied'
 complete -c dblock -n '__dblock_in migrate' -l dry-run -d 'show the SQL that would be run'
 complete -c dblock -n '__dblock_in migrate' -l print-grants -x -d 'show the GRANT statements USER needs'
+complete -c dblock -n '__dblock_in migrate' -l history -x -a 'on off' -d 'on: record runs that end; off: stop that, and keep what is recorded'
 # end

@@ -25,7 +25,7 @@ Result<void> take_history_switch(const RequestSource& from, app::MigrateRequest&
   if (!from.options.text("history")) return {};
   if (request.action == Action::status || request.action == Action::dry_run)
     return fail(Errc::usage, "migrate: --history goes with neither --status nor --dry-run");
-  DBLOCK_TRY(const auto word, from.options.choice("history", {"on", "off"}));
+  DBLOCK_TRY(const auto word, from.options.choice("history"));
   request.history = word == "on";
   return {};
 }

@@ -79,7 +79,7 @@ constexpr auto k_options = std::to_array<OptionSpec>({
     {"exit-code", 0, "", "", "", "75 when a named key is not to be had now", "Answer", k_inspect},
     {"max-age", 0, "D", "", "", "1 when a named key's last success is older", "Answer", k_inspect},
 
-    {"key", 'k', "KEY", "", "all", "only this lock; may be repeated", "Selection", k_history},
+    {"key", 'k', "KEY", "", "all", "only this lock; may be repeated", "Selection", k_history, "", true},
     {"since", 0, "D", "", "", "only runs that ended within D", "Selection", k_history},
     {"limit", 0, "N", "100", "", "at most the last N of them", "Selection", k_history},
 
@@ -91,7 +91,7 @@ constexpr auto k_options = std::to_array<OptionSpec>({
     {"status", 0, "", "", "", "show which migrations are applied", "Schema", k_migrate},
     {"dry-run", 0, "", "", "", "show the SQL that would be run", "Schema", k_migrate},
     {"print-grants", 0, "USER", "", "", "show the GRANT statements USER needs", "Schema", k_migrate},
-    {"history", 0, "on|off", "", "", "record runs that end, or stop that; what is\nrecorded stays", "Schema", k_migrate},
+    {"history", 0, "on|off", "", "", "on: record runs that end; off: stop that, and\nkeep what is recorded", "Schema", k_migrate, "on off"},
 });
 
 constexpr auto k_subcommands = std::to_array<SubcommandSpec>({
