@@ -22,20 +22,25 @@ std::string key_lines(const lease::Key& key, const std::vector<lease::Key>& also
   return per_key(key, also, [](const lease::Key& each) { return each.bytes(); });
 }
 
-std::vector<std::string> job_environment(const lease::Lease& lease, const std::string& held,
-                                         const std::string& store) {
+std::vector<std::string> lock_environment(const lease::Lease& lease) {
   const auto lines = [&lease](const auto& text_of) { return per_key(lease.key, lease.also, text_of); };
-  const std::string own = lines([&](const lease::Key& key) {
-    return lease::to_line({key, lease.owner, store});
-  });
   std::vector<std::string> environment{
       "DBLOCK_KEY=" + key_lines(lease.key, lease.also),
       "DBLOCK_OWNER=" + lines([&lease](const lease::Key&) { return lease.owner.text; }),
-      "DBLOCK_TOKEN=" + lines([&lease](const lease::Key&) { return std::to_string(lease.token.value); }),
-      "DBLOCK_HELD=" + (held.empty() ? own : held + "\n" + own)};
+      "DBLOCK_TOKEN=" + lines([&lease](const lease::Key&) { return std::to_string(lease.token.value); })};
   // An outer run's slot is none of this one's.
   if (lease.slot > 0 || std::getenv("DBLOCK_SLOT") != nullptr)
     environment.push_back("DBLOCK_SLOT=" + (lease.slot > 0 ? std::to_string(lease.slot) : std::string()));
+  return environment;
+}
+
+std::vector<std::string> job_environment(const lease::Lease& lease, const std::string& held,
+                                         const std::string& store) {
+  const std::string own = per_key(lease.key, lease.also, [&](const lease::Key& key) {
+    return lease::to_line({key, lease.owner, store});
+  });
+  std::vector<std::string> environment = lock_environment(lease);
+  environment.push_back("DBLOCK_HELD=" + (held.empty() ? own : held + "\n" + own));
   return environment;
 }
 

@@ -18,6 +18,9 @@ namespace dblock::app {
 [[nodiscard]] std::vector<std::string> job_environment(const lease::Lease& lease, const std::string& held,
                                                        const std::string& store);
 
+// What is told of the lock alone: to the job, and to a hook once it is lost.
+[[nodiscard]] std::vector<std::string> lock_environment(const lease::Lease& lease);
+
 // The acquisition of an ancestor that says it holds all the request's keys in this store, if there is one.
 [[nodiscard]] std::optional<lease::OwnerId> outer_of(const RunRequest& request, const std::string& store);
 

@@ -49,6 +49,7 @@ struct JobLease::Session {
   lease::WaitPolicy policy;
   lease::Timing timing;
   std::shared_ptr<process::Fence> fence;
+  std::function<void(const lease::LockStatus&)> on_wait;
   WakeEvent stop;
   std::atomic<bool> heartbeat_over = true;
 
@@ -97,6 +98,7 @@ void JobLease::Session::say_trouble(const Error& error) {
 void JobLease::Session::acquire() {
   const lease::AcquireObserver observer{
       .on_conflict = [this](const lease::LockStatus& status) { say_waiting(status); },
+      .on_wait = on_wait,
       .on_trouble =
           [this](const Error& error) {
             waiting_line.begin();
@@ -191,6 +193,7 @@ JobLease::JobLease(std::unique_ptr<lease::LeaseStore> store, lease::AcquireReque
                            .policy = policy,
                            .timing = timing,
                            .fence = std::move(fence),
+                           .on_wait = {},
                            .stop = {},
                            .heartbeat_over = true,
                            .mutex = {},
@@ -203,6 +206,10 @@ JobLease::JobLease(std::unique_ptr<lease::LeaseStore> store, lease::AcquireReque
                            .last_waiting_line = {},
                            .waiting_line = WaitingLine()}) {
   session_->request.waits = !policy.once();
+}
+
+void JobLease::on_wait(std::function<void(const lease::LockStatus&)> told) {
+  session_->on_wait = std::move(told);
 }
 
 void JobLease::start_acquire() {

@@ -2,6 +2,7 @@
 // Called from the main thread; what happens on the other thread comes back through WakeEvents and the Fence.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -24,6 +25,9 @@ class JobLease {
   // `fence` may be null where nothing runs under the lease (`acquire`).
   JobLease(std::unique_ptr<lease::LeaseStore> store, lease::AcquireRequest request, lease::WaitPolicy policy,
            lease::Timing timing, std::shared_ptr<process::Fence> fence);
+
+  // Told at each pause that a holder makes necessary, on the lease's own thread. Call before start_acquire().
+  void on_wait(std::function<void(const lease::LockStatus&)> told);
 
   // Begins taking the lock; done() is raised when grant() has the answer.
   void start_acquire();

@@ -217,7 +217,8 @@ bool given_back_on_purpose(const lease::NotOurs& refused, Nanos silence, const l
 
 Result<std::shared_ptr<Keeper>> Keeper::start(const KeeperCharge& charge,
                                               const process::WatchedProcess& watched) {
-  DBLOCK_TRY(auto channel, process::fork_detached(process::k_keeper_name, watched.fd(), [&](UniqueFd theirs) {
+  DBLOCK_TRY(auto channel,
+             process::fork_detached({process::k_keeper_name, {watched.fd()}}, [&](UniqueFd theirs) {
                KeeperProcess(charge, watched, std::move(theirs)).run();
              }));
   return std::make_shared<Keeper>(std::move(channel), charge.timing);

@@ -22,6 +22,13 @@ struct Identity {
   std::string note;
 };
 
+// Commands for /bin/sh -c, each started at most once; none where empty.
+struct HookCommands {
+  std::string wait;      // the wait for a held lock begins
+  std::string lost;      // the lease is lost
+  std::string conflict;  // given up, since the lock is held
+};
+
 struct RunRequest {
   store::SettingsSources database;
   Identity identity;
@@ -41,6 +48,7 @@ struct RunRequest {
   Micros warn_after{0};
   bool record_args = false;
   std::optional<std::string> status_file;
+  HookCommands hooks{};
   std::optional<std::string> shell_command;  // -c STRING
   std::vector<std::string> command;          // COMMAND ARG…; empty with -c
 };

@@ -9,6 +9,7 @@
 
 #include "app/database.hpp"
 #include "app/describe.hpp"
+#include "app/hooks.hpp"
 #include "app/identity.hpp"
 #include "app/job_environment.hpp"
 #include "app/job_lease.hpp"
@@ -84,6 +85,7 @@ class Run {
   Ending without_lease(const lease::GrantOutcome& outcome);
   Result<Ending> with_lease(const lease::Lease& lease);
   Result<Ending> conclude(const lease::Lease& lease, const JobEnd& end);
+  [[nodiscard]] std::string describe_loss() const;
   Ending lost_ending(const JobEnd& end) const;
   Result<Ending> job_ending(const JobEnd& end) const;
   [[nodiscard]] lease::RunEnd run_end(const JobEnd& end, bool lost) const;
@@ -96,6 +98,7 @@ class Run {
   const ExitCodeOf& exit_code_of_;
   std::optional<StatusFile> status_file_;
   RunStatus status_;
+  std::shared_ptr<Hooks> hooks_;
   std::shared_ptr<process::Supervisor> supervisor_;
   std::unique_ptr<JobLease> lease_;
 };
@@ -116,6 +119,7 @@ Result<Ending> Run::attempt() {
                                      .sharing = request_.sharing,
                                      .outer = outer_of(request_, store_name_)};
   status_.owner = wanted.owner.text;
+  DBLOCK_TRY(hooks_, Hooks::prepare(request_.hooks, wanted));
   DBLOCK_TRY(supervisor_, process::Supervisor::start(spec, request_.with_parent, [&settings, &wanted] {
                release_after_death(settings, wanted);
              }));
@@ -128,6 +132,7 @@ Result<Ending> Run::attempt() {
 
 Result<Ending> Run::wait_for_grant() {
   const BootTime begun = BootClock::now();
+  lease_->on_wait([hooks = hooks_](const lease::LockStatus& holder) { hooks->waiting(holder); });
   lease_->start_acquire();
   switch (supervisor_->wait_before_start(lease_->done())) {
     case process::BeforeStart::signalled:
@@ -142,6 +147,7 @@ Result<Ending> Run::wait_for_grant() {
   if (!outcome) {
     // An unknown outcome is the guardian's to clear up: it frees the lock by owner id when we are gone.
     if (outcome.error().code != Errc::indeterminate) supervisor_->finish();
+    if (outcome.error().code == Errc::lost) hooks_->lost(std::nullopt, outcome.error().message);
     return std::unexpected(outcome.error());
   }
   const auto* lease = std::get_if<lease::Lease>(&*outcome);
@@ -162,9 +168,11 @@ Ending Run::without_lease(const lease::GrantOutcome& outcome) {
     log::info(skipped.message);
     return skipped;
   }
-  return Ending{.how = Ending::How::held,
-                .number = request_.conflict_exit_code,
-                .message = describe_refusal(std::get<lease::Conflict>(outcome).status)};
+  const lease::LockStatus& holder = std::get<lease::Conflict>(outcome).status;
+  Ending refused{
+      .how = Ending::How::held, .number = request_.conflict_exit_code, .message = describe_refusal(holder)};
+  hooks_->conflict(holder, refused.message);
+  return refused;
 }
 
 Ending Run::interrupted() {
@@ -180,6 +188,7 @@ Result<Ending> Run::with_lease(const lease::Lease& lease) {
   log::debug(locks_ + " acquired, token " + std::to_string(lease.token.value));
   supervisor_->set_deadline(request_.timing.expires(lease.sent_at));
   lease_->start_heartbeat(lease);
+  supervisor_->on_loss([this, &lease] { hooks_->lost(lease, describe_loss()); });
   const JobEnd end =
       supervisor_->run_job(job_environment(lease, request_.held, store_name_), request_.max_runtime);
   status_.ended_at = wall_now();
@@ -195,6 +204,7 @@ Result<Ending> Run::conclude(const lease::Lease& lease, const JobEnd& end) {
   // The heartbeat or the release may have learnt that the lock is another's after the job had already ended.
   lost = lost || lease_->lost().has_value();
   if (!lost) return job_ending(end);
+  hooks_->lost(lease, describe_loss());
   if (status_.release != "released") status_.release = "lost";
   return lost_ending(end);
 }
@@ -247,15 +257,17 @@ lease::RunEnd Run::run_end(const JobEnd& end, bool lost) const {
   return result;
 }
 
-Ending Run::lost_ending(const JobEnd& end) const {
-  std::string message = locks_;
+std::string Run::describe_loss() const {
   if (const auto lost = lease_->lost()) {
-    if (lost->status) message = "lock " + quote_untrusted(lost->status->key);  // of several, which
-    message += " " + describe_not_ours(*lost);
-  } else {
-    const std::string trouble = lease_->trouble();
-    message += " could not be renewed in time" + (trouble.empty() ? "" : " (" + trouble + ")");
+    const std::string which = lost->status ? "lock " + quote_untrusted(lost->status->key) : locks_;
+    return which + " " + describe_not_ours(*lost);
   }
+  const std::string trouble = lease_->trouble();
+  return locks_ + " could not be renewed in time" + (trouble.empty() ? "" : " (" + trouble + ")");
+}
+
+Ending Run::lost_ending(const JobEnd& end) const {
+  std::string message = describe_loss();
   if (end.stopped == StopReason::none) {
     message += "; the job had ended by then";
   } else {

@@ -1,11 +1,14 @@
 #include "cli/help.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <string_view>
 
 namespace dblock::cli {
 namespace {
 
 constexpr std::size_t k_text_column = 30;
+constexpr std::ptrdiff_t k_screen_lines = 40;
 
 std::string pad(std::string text, std::size_t width) {
   text.append(text.size() < width ? width - text.size() : 1, ' ');
@@ -30,14 +33,14 @@ std::string option_line(const OptionSpec& spec) {
   return line + default_of(spec) + "\n";
 }
 
-std::string option_groups(Scope scope) {
+std::string option_groups(Scope scope, const char* before_group) {
   std::string text;
   std::string_view group;
   for (const auto& spec : option_specs()) {
     if ((spec.scope & scope) == 0) continue;
     if (spec.group != group) {
       group = spec.group;
-      text += "\n" + std::string(group) + ":\n";
+      text += before_group + std::string(group) + ":\n";
     }
     text += option_line(spec);
   }
@@ -55,7 +58,7 @@ std::string general_help() {
     text += pad("  " + std::string(spec.name), 12) + std::string(spec.summary) + "\n";
   }
   text += "\nGlobal options, before or after the subcommand:\n";
-  text += option_groups(k_global);
+  text += option_groups(k_global, "\n");
   return text +
          "\nA duration D carries its unit: 250ms, 30s, 5m, 2h, 1d, 1h30m.\n"
          "\nExamples:\n"
@@ -70,9 +73,14 @@ std::string help_text(std::optional<Subcommand> command) {
   const auto& spec = spec_of(*command);
   std::string summary(spec.summary);
   summary[0] = static_cast<char>(summary[0] - 'a' + 'A');
-  return "Usage: dblock " + std::string(spec.name) + " " + std::string(spec.synopsis) + "\n" + summary +
-         ".\n" + std::string(spec.remark) + option_groups(scope_of(*command)) +
-         "Global options: see dblock --help.\nExamples:\n" + std::string(spec.examples);
+  const auto page = [&](const char* before_group) {
+    return "Usage: dblock " + std::string(spec.name) + " " + std::string(spec.synopsis) + "\n" + summary +
+           ".\n" + std::string(spec.remark) + option_groups(scope_of(*command), before_group) +
+           "Global options: see dblock --help.\nExamples:\n" + std::string(spec.examples);
+  };
+  std::string text = page("\n");
+  // Empty lines are the first to go where a page would not fit a screen.
+  return std::ranges::count(text, '\n') > k_screen_lines ? page("") : text;
 }
 
 std::string version_text() {

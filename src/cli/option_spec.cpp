@@ -60,6 +60,9 @@ constexpr auto k_options = std::to_array<OptionSpec>({
     {"note", 0, "TEXT", "", "CI job URL", "label stored with the lease", "Reporting", k_run | k_acquire},
     {"record-args", 0, "", "", "", "store the job's arguments too", "Reporting", k_run},
     {"status-file", 0, "FILE", "", "", "write the outcome as a JSON document", "Reporting", k_run},
+    {"on-wait", 0, "CMD", "", "", "sh -c CMD once the wait begins", "Reporting", k_run},
+    {"on-lost", 0, "CMD", "", "", "sh -c CMD when the lease is lost", "Reporting", k_run},
+    {"on-conflict", 0, "CMD", "", "", "sh -c CMD when the lock stays held", "Reporting", k_run},
     {"warn-after", 0, "D", "3s", "", "report slower locking", "Reporting", k_run | k_acquire},
     {"format", 0, "SHAPE", "owner", "", "owner (the owner id) or shell\n(export lines for eval)", "Reporting", k_acquire, "owner shell"},
 

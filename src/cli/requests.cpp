@@ -156,6 +156,22 @@ Result<std::optional<app::WhilePid>> while_pid(const Reader& options) {
   return kept;
 }
 
+// A hook's dblock would start hooks that start a dblock …: what is not typed is for the outermost one.
+// DBLOCK_ON_LOST and an `on-lost` line may be meant for acquire, whose --on-lost takes a signal; to run's own
+// option a signal's name is a slip.
+Result<std::string> hook(const RequestSource& from, std::string_view name) {
+  const auto value = from.options.values().find(name);
+  if (!value) return std::string();
+  const bool typed = value->rank == Rank::flag;
+  if (!typed && from.surroundings.get("DBLOCK_EVENT")) return std::string();
+  if (name == "on-lost" && parse_signal(value->text)) {
+    if (!typed) return std::string();
+    return value->refuse(quote_untrusted(value->text) +
+                         " is a signal, as `acquire --on-lost` takes; for `run` write a command");
+  }
+  return value->text;
+}
+
 // -c from the environment or a file gives way to a command that was typed; both typed is a contradiction.
 Result<void> take_job(const RequestSource& from, app::RunRequest& request) {
   const auto shell = from.options.values().find("command");
@@ -268,6 +284,9 @@ Result<app::RunRequest> run_request(const RequestSource& from) {
   if (request.status_file && request.status_file->empty()) {
     return options.values().find("status-file")->refuse("the file name is empty");
   }
+  DBLOCK_TRY(request.hooks.wait, hook(from, "on-wait"));
+  DBLOCK_TRY(request.hooks.lost, hook(from, "on-lost"));
+  DBLOCK_TRY(request.hooks.conflict, hook(from, "on-conflict"));
   DBLOCK_CHECK(take_job(from, request));
   return request;
 }

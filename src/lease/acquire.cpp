@@ -93,6 +93,7 @@ class Acquisition {
       if (observer_.on_conflict) observer_.on_conflict(conflict.status);
       if (last_try() || hopeless(conflict.status)) return tried;
       stand_before(conflict.status);
+      if (observer_.on_wait) observer_.on_wait(conflict.status);
       if (pause(schedule_ ? scheduled_pause() : until_next_poll(conflict.status))) return Cancelled{};
     }
   }
@@ -174,6 +175,7 @@ class Acquisition {
     }
     place_.saw_held();
     if (observer_.on_conflict) observer_.on_conflict(*seen.status);
+    if (observer_.on_wait) observer_.on_wait(*seen.status);
     return looks_.at_expiry ? not_past_expiry(step, *seen.status) : step;
   }
 

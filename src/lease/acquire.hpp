@@ -31,6 +31,7 @@ struct WaitPolicy {
 // Told, and asked, on the acquiring thread while it waits. All may be empty.
 struct AcquireObserver {
   std::function<void(const LockStatus& holder)> on_conflict;  // at each refusal
+  std::function<void(const LockStatus& holder)> on_wait{};    // at each pause or stay in line after one
   std::function<void(const Error& error)> on_trouble;         // at each failed try that will be repeated
   std::function<bool()> wants_place{};                        // somebody is there to read the place in line
   std::function<void()> on_send;  // before the first statement that could grant the lock is sent

@@ -31,6 +31,7 @@ enum class MessageType : std::int32_t {
   ready,        // value: the job's pid, still behind the gate; negative: -errno of a failed fork
   job_stopped,  // value: signal that stopped the job
   job_exited,   // value: wait status; detail: errno of a failed exec. Its descendants may still live
+  fencing,      // the deadline is too near: the job is being stopped
   left_behind,  // text: "name (pid)" of a daemon that is left alone
   done,         // value: 1 when the tree is dead or left on purpose; detail: 1 when the deadline made it stop
 };

@@ -8,11 +8,10 @@
 
 namespace dblock::process {
 
-void keep_only(std::initializer_list<int> kept) {
-  std::vector<int> sorted(kept);
-  std::ranges::sort(sorted);
+void keep_only(std::vector<int> kept) {
+  std::ranges::sort(kept);
   unsigned first = 0;
-  for (const int fd : sorted) {
+  for (const int fd : kept) {
     const auto last = static_cast<unsigned>(fd);
     if (last > first) ::close_range(first, last - 1, 0);
     first = last + 1;

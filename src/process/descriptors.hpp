@@ -1,11 +1,12 @@
 // For processes that outlive dblock's caller: nothing of what the caller had open may stay open in them.
 #pragma once
 
-#include <initializer_list>
+#include <vector>
 
 namespace dblock::process {
 
-// Closes every descriptor of this process but those in `kept`, and puts /dev/null on the standard three.
-void keep_only(std::initializer_list<int> kept);
+// Closes every descriptor of this process but those in `kept`, and puts /dev/null on those of the
+// standard three that are not.
+void keep_only(std::vector<int> kept);
 
 }  // namespace dblock::process

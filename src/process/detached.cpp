@@ -2,11 +2,13 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "process/channel.hpp"
 #include "process/descriptors.hpp"
@@ -24,17 +26,27 @@ void reset_signals() {
 
 }  // namespace
 
-Result<UniqueFd> fork_detached(const char* name, int kept, const std::function<void(UniqueFd)>& body) {
-  DBLOCK_TRY(SocketPair pair, make_socket_pair(name));
+Result<UniqueFd> fork_detached(const Detached& spec, const std::function<void(UniqueFd)>& body) {
+  DBLOCK_TRY(SocketPair pair, make_socket_pair(spec.name));
+  // A subreaper would get the orphan that is to be outside of its tree; exec does not end being one.
+  if (spec.outside_tree) ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   const pid_t pid = ::fork();
-  if (pid < 0) return fail(Errc::internal, with_errno(std::string("cannot fork ") + name, errno));
-  if (pid > 0) return std::move(pair.first);
+  if (pid < 0) return fail(Errc::internal, with_errno(std::string("cannot fork ") + spec.name, errno));
+  if (pid > 0) {
+    if (spec.outside_tree) ::waitpid(pid, nullptr, 0);
+    return std::move(pair.first);
+  }
+  if (spec.outside_tree && ::fork() != 0) ::_exit(0);
   ::setsid();
-  ::prctl(PR_SET_NAME, name);
-  [[maybe_unused]] const int moved = ::chdir("/");
+  ::prctl(PR_SET_NAME, spec.name);
+  if (spec.at_root) {
+    [[maybe_unused]] const int moved = ::chdir("/");
+  }
   reset_signals();
   static_cast<void>(pair.first.release());  // keep_only() closes it; its number may be another's by the end
-  keep_only({kept, pair.second.get()});
+  std::vector<int> kept = spec.kept;
+  kept.push_back(pair.second.get());
+  keep_only(std::move(kept));
   try {
     body(std::move(pair.second));
   } catch (...) {

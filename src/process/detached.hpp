@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
@@ -12,14 +13,20 @@ namespace dblock::process {
 // The name of the process that `acquire --while-pid` leaves behind.
 inline constexpr const char* k_keeper_name = "dblock-keeper";
 
-// Forks a process called `name` (at most 15 bytes) in a session of its own: cwd "/", /dev/null on the
-// standard descriptors, of all others only `kept` and its end of a channel. Signals have their default
-// meaning, but those that end a wait (see ends_wait()) and PIPE are ignored: it ends when its work does, or
-// by SIGKILL.
+struct Detached {
+  const char* name;           // at most 15 bytes
+  std::vector<int> kept;      // descriptors that stay open
+  bool outside_tree = false;  // no descendant of dblock, where dblock is not process 1
+  bool at_root = true;        // cwd "/", not the caller's
+};
+
+// Forks such a process, in a session of its own: /dev/null on the standard descriptors that are not kept, its
+// end of a channel, and no other descriptor. Signals have their default meaning, but those that end a wait
+// (see ends_wait()) and PIPE are ignored: it ends when its work does, or by SIGKILL.
 // It runs `body`, with its end of the channel, and ends with it.
 // Call before any thread or connection exists.
 // RETURNS: dblock's end of the channel, a SOCK_SEQPACKET socket: end of file means that the process is gone.
-[[nodiscard]] Result<UniqueFd> fork_detached(const char* name, int kept,
+[[nodiscard]] Result<UniqueFd> fork_detached(const Detached& spec,
                                              const std::function<void(UniqueFd channel)>& body);
 
 }  // namespace dblock::process

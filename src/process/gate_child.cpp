@@ -2,13 +2,12 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <string_view>
 
+#include "process/environment.hpp"
 #include "process/stop_plan.hpp"
 
 namespace dblock::process {
@@ -44,27 +43,6 @@ bool wait_for_gate(int gate, std::string& entries) {
   std::memcpy(&size, head.data(), sizeof size);
   entries.resize(size);
   return read_fully(gate, entries.data(), entries.size());
-}
-
-std::string_view name_of(std::string_view entry) {
-  return entry.substr(0, entry.find('='));
-}
-
-// The inherited environment less the names that are set anew, then the new entries: an inner lock's values
-// win even with programs that believe the last of two equal names.
-std::vector<char*> merge_environment(std::string& entries) {
-  std::vector<char*> added;
-  for (std::size_t at = 0; at < entries.size(); at += std::strlen(&entries[at]) + 1)
-    added.push_back(&entries[at]);
-  std::vector<char*> merged;
-  for (char** inherited = environ; *inherited != nullptr; ++inherited) {
-    const bool replaced =
-        std::ranges::any_of(added, [&](const char* entry) { return name_of(entry) == name_of(*inherited); });
-    if (!replaced) merged.push_back(*inherited);
-  }
-  merged.insert(merged.end(), added.begin(), added.end());
-  merged.push_back(nullptr);
-  return merged;
 }
 
 std::vector<char*> pointers(std::vector<std::string>& strings) {
@@ -106,15 +84,14 @@ void become_job(GateChild child) {
   child.gate.reset();
   // I4: dblock may have been frozen between its last look at the deadline and the opening of the gate.
   if (too_late(child)) give_up(child, k_too_late);
-  const std::vector<char*> environment = merge_environment(entries);
+  const std::vector<char*> environment = changed_environment(entries);
   child.signals.restore_mask();
   exec_program(child.spec.executable, child.spec.argv, environment.data());
   give_up(child, errno);
 }
 
 bool open_gate(const UniqueFd& gate, const std::vector<std::string>& environment) {
-  std::string entries;
-  for (const std::string& entry : environment) entries.append(entry).push_back('\0');
+  const std::string entries = join_changes(environment);
   const auto size = static_cast<std::uint32_t>(entries.size());
   std::string message(sizeof size, '\0');
   std::memcpy(message.data(), &size, sizeof size);

@@ -19,6 +19,7 @@
 #include "process/descriptors.hpp"
 #include "process/detached.hpp"
 #include "process/gate_child.hpp"
+#include "process/hooks.hpp"
 #include "process/stop_plan.hpp"
 #include "process/tree.hpp"
 
@@ -170,6 +171,7 @@ void Guardian::follow_plan() {
   if (plan_.fence_due(now) && !plan_.stopping()) {
     fenced_ = true;
     begin_stop(setup_.spec.first_signal);
+    setup_.channel.send({MessageType::fencing, 0, 0, {}});
   }
   if (plan_.kill_due(now)) kill_tree();
 }
@@ -268,8 +270,8 @@ void Guardian::handle_leftovers() {
 
 void Guardian::leave_behind(const std::vector<ProcessInfo>& processes) {
   for (const ProcessInfo& process : processes) {
-    // A keeper needs no telling of: it ends by itself with the process it is for.
-    if (process.state == 'Z' || process.name == k_keeper_name) continue;
+    // These need no telling of: a keeper ends by itself with the process it is for, hooks in a short time.
+    if (process.state == 'Z' || process.name == k_keeper_name || process.name == k_hooks_name) continue;
     setup_.channel.send(Message::with_text(MessageType::left_behind,
                                            process.name + " (" + std::to_string(process.pid) + ")"));
   }

@@ -40,6 +40,7 @@ class ProcessSupervisor final : public Supervisor {
     revoked_.store(true);
     revoked_event_.raise();
   }
+  void on_loss(std::function<void()> told) override { on_loss_ = std::move(told); }
   JobEnd run_job(const std::vector<std::string>& environment, std::optional<Nanos> max_runtime) override;
   void finish() override;
 
@@ -62,6 +63,7 @@ class ProcessSupervisor final : public Supervisor {
   void handle_times();
   void request_stop(StopReason reason, int signal);
   void take_over();
+  void tell_loss();
   void await_guardian();
 
   JobSpec spec_;
@@ -84,6 +86,7 @@ class ProcessSupervisor final : public Supervisor {
   // While the job runs:
   const std::vector<std::string>* environment_ = nullptr;
   std::optional<Nanos> max_runtime_;
+  std::function<void()> on_loss_;
   std::optional<BootTime> runtime_ends_;
   std::optional<BootTime> look_at_terminal_;
   pid_t job_ = -1;

@@ -57,6 +57,7 @@ void ProcessSupervisor::step() {
   if (revoked_.exchange(false)) {
     revoked_event_.clear();
     request_stop(StopReason::revoked, spec_.first_signal);
+    tell_loss();
   }
   if (parent_ended()) {
     parent_.reset();
@@ -102,6 +103,9 @@ void ProcessSupervisor::handle_messages() {
         break;
       case MessageType::job_exited:
         handle_job_exited(message);
+        break;
+      case MessageType::fencing:
+        tell_loss();
         break;
       case MessageType::left_behind:
         end_.left_behind.emplace_back(message.text.data());
@@ -240,6 +244,10 @@ void ProcessSupervisor::request_stop(StopReason reason, int signal) {
   channel_.send({MessageType::stop, signal, 0, {}});
 }
 
+void ProcessSupervisor::tell_loss() {
+  if (const auto told = std::exchange(on_loss_, nullptr)) told();
+}
+
 // The guardian is dead, or did not do in time what it had to. Without it the job's tree falls to us, the next
 // subreaper; stop it all ourselves.
 void ProcessSupervisor::take_over() {
@@ -248,6 +256,7 @@ void ProcessSupervisor::take_over() {
     const bool late = deadline && BootClock::now() >= *deadline - spec_.slack - spec_.kill_grace;
     end_.stopped = late ? StopReason::deadline : StopReason::guardian;
   }
+  if (end_.stopped == StopReason::deadline) tell_loss();
   // A guardian that is merely late comes last: should we be killed in the middle of this, it is the one who
   // is left to stop the rest, and to release.
   if (guardian_alive_) {

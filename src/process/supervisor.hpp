@@ -85,6 +85,9 @@ class Supervisor : public Fence {
   [[nodiscard]] virtual BeforeStart wait_before_start(const WakeEvent& wake) = 0;
   [[nodiscard]] virtual int signal() const = 0;
 
+  // run_job() calls `told` once, as soon as it stops the job because the lease is lost. It must not block.
+  virtual void on_loss(std::function<void()> told) = 0;
+
   // Opens the gate - unless the deadline leaves no room for the job at all - with `environment` (NAME=VALUE)
   // put after the inherited one, and supervises until the job and its leftovers are dealt with. `max_runtime`
   // counts from here.

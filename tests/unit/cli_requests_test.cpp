@@ -73,6 +73,37 @@ TEST_CASE("run has the documented defaults") {
   CHECK_FALSE(run.shell_command.has_value());
 }
 
+TEST_CASE("hooks come from everywhere, and an empty one is none") {
+  World world;
+  world.write("system.conf", "on-wait = from file\n[run]\non-conflict = c\n")
+      .set("DBLOCK_ON_LOST", "page me");
+  const Words words{"run", "-k", "a", "true"};
+  CHECK(world.request<app::RunRequest>(words).hooks.wait == "from file");
+  CHECK(world.request<app::RunRequest>(words).hooks.lost == "page me");
+  CHECK(world.request<app::RunRequest>(words).hooks.conflict == "c");
+  const Words none{"run", "-k", "a", "--on-wait", "", "--on-lost=", "--on-conflict=typed", "true"};
+  CHECK(world.request<app::RunRequest>(none).hooks.wait.empty());
+  CHECK(world.request<app::RunRequest>(none).hooks.lost.empty());
+  CHECK(world.request<app::RunRequest>(none).hooks.conflict == "typed");
+  world.set("DBLOCK_EVENT", "conflict");  // inside a hook
+  CHECK(world.request<app::RunRequest>(words).hooks.wait.empty());
+  CHECK(world.request<app::RunRequest>(words).hooks.conflict.empty());
+  CHECK(world.request<app::RunRequest>(none).hooks.conflict == "typed");
+}
+
+TEST_CASE("on-lost is a command to run and a signal to acquire, and neither takes the other's unawares") {
+  World world;
+  world.set("DBLOCK_ON_LOST", "USR1");
+  CHECK(world.request<app::RunRequest>({"run", "-k", "a", "true"}).hooks.lost.empty());
+  CHECK(world.request<app::AcquireRequest>({"acquire", "-k", "a", "--while-pid", "1"}).while_pid->on_lost ==
+        SIGUSR1);
+  CHECK_THAT(usage_error({"run", "-k", "a", "--on-lost", "SIGTERM", "true"}),
+             Catch::Contains("for `run` write a command"));
+  world.set("DBLOCK_ON_LOST", "page me");
+  CHECK_THAT(world.refusal({"acquire", "-k", "a", "--while-pid", "1"}).message,
+             Catch::Contains("is no signal"));
+}
+
 TEST_CASE("run takes every option it documents") {
   const auto run = run_of({"--ttl=1h",
                            "--heartbeat",

@@ -74,6 +74,26 @@ TEST_CASE("counted tries come after exactly the pauses that were asked for") {
   CHECK(b.store.calls == std::vector<std::string>{"acquire", "peek", "peek", "peek", "peek"});
 }
 
+TEST_CASE("a wait is told of where one begins, not where the lock is granted or given up at once") {
+  const auto waits_of = [](const FakeStore::Acquire& answer, std::optional<Micros> limit,
+                           bool hopeless = false) {
+    Bench b;
+    b.store.acquires = {answer};
+    b.store.peeks = {Bench::shows(row_of("other", 1s))};
+    std::vector<std::string> waits;
+    AcquireObserver observer;
+    observer.on_wait = [&](const LockStatus& status) { waits.push_back(status.owner); };
+    observer.hopeless = [&](const LockStatus&) { return hopeless; };
+    CHECK(acquire(b.store, b.clock, b.request, WaitPolicy{limit}, observer, b.cancel));
+    return waits;
+  };
+  Bench b;
+  CHECK(waits_of(b.grants(), 10s).empty());
+  CHECK(waits_of(Bench::refuses(), 0s).empty());
+  CHECK(waits_of(Bench::refuses(), 10s, true).empty());
+  CHECK(waits_of(Bench::refuses(), 10s).front() == "other");
+}
+
 TEST_CASE("counted tries end with a grant, and one try is one") {
   Bench b;
   b.store.acquires = {Bench::refuses(), b.grants()};

@@ -1,0 +1,37 @@
+// `run --on-wait`, `--on-lost`, `--on-conflict`: what each command is told, and that each is started once.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/requests.hpp"
+#include "process/hooks.hpp"
+
+namespace dblock::app {
+
+// Thread-safe, and never blocks.
+class Hooks {
+ public:
+  // Forks a process when there is a command to start, and only then: see HookStarter::fork().
+  [[nodiscard]] static Result<std::shared_ptr<Hooks>> prepare(const HookCommands& commands,
+                                                              const lease::AcquireRequest& wanted);
+  explicit Hooks(std::unique_ptr<process::HookStarter> starter) : starter_(std::move(starter)) {}
+
+  void waiting(const lease::LockStatus& holder);
+  void conflict(const lease::LockStatus& holder, const std::string& message);
+  // Without a lease: it was over before the run knew of it.
+  void lost(const std::optional<lease::Lease>& lease, const std::string& message);
+
+ private:
+  enum Event : std::size_t { k_wait, k_lost, k_conflict };
+  void start(Event event, const char* word, std::vector<std::string> environment, const std::string& message);
+
+  std::unique_ptr<process::HookStarter> starter_;  // null: no command
+  std::array<std::atomic<bool>, 3> started_{};
+};
+
+}  // namespace dblock::app

@@ -1,0 +1,180 @@
+#include "process/hooks.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "base/duration.hpp"
+#include "base/log.hpp"
+#include "process/channel.hpp"
+#include "process/detached.hpp"
+#include "process/environment.hpp"
+#include "process/exit_status.hpp"
+#include "process/tree.hpp"
+
+namespace dblock::process {
+namespace {
+
+using namespace std::chrono_literals;
+
+// As the guardian's: who survives SIGKILL this long is not ours to kill, or stuck in the kernel.
+constexpr Nanos k_kill_patience = 5s;
+
+void warn(const Hook& hook, const std::string& what) {
+  log::warning("the " + hook.option + " command " + what);
+}
+
+// The process behind one command: waits for it and for all that it starts, and ends what is left in the end.
+class Watcher {
+ public:
+  Watcher(const Hook& hook, std::string environment, Nanos limit)
+      : hook_(hook), environment_(std::move(environment)), ends_(BootClock::now() + limit), limit_(limit) {}
+
+  [[noreturn]] void run();
+
+ private:
+  [[noreturn]] void become_command(pid_t watcher);
+  void reaped(pid_t pid, int wait_status);
+  void end_all();
+
+  const Hook& hook_;
+  std::string environment_;
+  BootTime ends_;
+  Nanos limit_;
+  pid_t command_ = -1;
+  bool warned_ = false;
+};
+
+void Watcher::run() {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  ::signal(SIGCHLD, SIG_DFL);
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  ::sigprocmask(SIG_BLOCK, &child, nullptr);
+  const UniqueFd child_events(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
+  DeadlineTimer timer;
+  timer.arm(ends_);
+  const pid_t self = ::getpid();
+  command_ = ::fork();
+  if (command_ == 0) become_command(self);
+  if (command_ < 0) {
+    warn(hook_, with_errno("could not be started", errno) + "; the run does without it");
+    ::_exit(0);
+  }
+  const auto on_reaped = [this](pid_t pid, int status) { reaped(pid, status); };
+  while (!reap_ended(on_reaped)) {
+    if (BootClock::now() >= ends_) {
+      end_all();
+      break;
+    }
+    std::array<pollfd, 2> fds{pollfd{child_events.get(), POLLIN, 0}, pollfd{timer.fd(), POLLIN, 0}};
+    ::poll(fds.data(), fds.size(), -1);
+    signalfd_siginfo ignored{};
+    while (::read(child_events.get(), &ignored, sizeof ignored) > 0) {
+    }
+  }
+  ::_exit(0);
+}
+
+void Watcher::become_command(pid_t watcher) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // who would end it in time if the watcher were killed?
+  if (::getppid() != watcher) ::_exit(125);
+  ::setsid();
+  // A stand-in for a missing stderr does not reach the programs that dblock starts.
+  if ((::fcntl(STDERR_FILENO, F_GETFD) & FD_CLOEXEC) != 0) ::dup2(STDIN_FILENO, STDERR_FILENO);
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);  // stdout is for the job's results
+  for (int s = 1; s < NSIG; ++s) ::signal(s, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  const std::vector<char*> environment = changed_environment(environment_);
+  std::string shell = "sh";
+  std::string flag = "-c";
+  std::string command = hook_.command;
+  const std::array<char*, 4> argv{shell.data(), flag.data(), command.data(), nullptr};
+  ::execve("/bin/sh", argv.data(), environment.data());
+  ::_exit(127);
+}
+
+void Watcher::reaped(pid_t pid, int wait_status) {
+  if (pid != command_) return;
+  const ExitStatus status = ExitStatus::from_wait(wait_status);
+  if (status.success()) return;
+  warned_ = true;
+  const std::string how = (status.signalled ? "was killed by signal " : "failed with exit status ") +
+                          std::to_string(status.number);
+  warn(hook_, how + "; the run does not depend on it, what it should have done is left to do");
+}
+
+void Watcher::end_all() {
+  if (!std::exchange(warned_, true)) {
+    warn(hook_, "was killed after " + format_duration(std::chrono::duration_cast<Micros>(limit_)) +
+                    " with all that it had started; hand work that takes longer over to a service");
+  }
+  kill_all(BootClock::now() + k_kill_patience, [](pid_t, int) {});
+}
+
+// The next record, of any size; nullopt when dblock has ended.
+std::optional<std::string> receive(const UniqueFd& channel) {
+  for (;;) {
+    const ssize_t size = ::recv(channel.get(), nullptr, 0, MSG_PEEK | MSG_TRUNC);
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) return std::nullopt;
+    std::string record(static_cast<std::size_t>(size), '\0');
+    if (::recv(channel.get(), record.data(), record.size(), 0) == size) return record;
+  }
+}
+
+// A record is the hook's index and the environment's changes.
+void run_starter(const std::vector<Hook>& hooks, const std::string& environment, Nanos limit,
+                 UniqueFd channel) {
+  ::signal(SIGCHLD, SIG_IGN);  // watchers are waited for by nobody
+  while (auto record = receive(channel)) {
+    std::uint32_t index = 0;
+    if (record->size() < sizeof index) continue;
+    std::memcpy(&index, record->data(), sizeof index);
+    if (index >= hooks.size()) continue;
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      channel.reset();
+      Watcher(hooks[index], environment + record->substr(sizeof index), limit).run();
+    }
+    if (pid < 0) warn(hooks[index], with_errno("could not be started", errno) + "; the run does without it");
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<HookStarter>> HookStarter::fork(std::vector<Hook> hooks,
+                                                       std::vector<std::string> environment, Nanos limit) {
+  const Detached spec{.name = k_hooks_name, .kept = {STDERR_FILENO}, .outside_tree = true, .at_root = false};
+  DBLOCK_TRY(auto channel, fork_detached(spec, [&](UniqueFd theirs) {
+               run_starter(hooks, join_changes(environment), limit, std::move(theirs));
+             }));
+  return std::make_unique<HookStarter>(std::move(hooks), std::move(channel));
+}
+
+void HookStarter::start(std::size_t index, const std::vector<std::string>& environment) const {
+  if (hooks_.at(index).command.empty()) return;
+  const auto number = static_cast<std::uint32_t>(index);
+  std::string record(sizeof number, '\0');
+  std::memcpy(record.data(), &number, sizeof number);
+  record += join_changes(environment);
+  if (!send_record(channel_, record.data(), record.size()))
+    warn(hooks_.at(index), "could not be started: the process that starts it is gone; was it killed?");
+}
+
+}  // namespace dblock::process

@@ -1,0 +1,295 @@
+// run --on-wait, --on-lost, --on-conflict: commands that are told of a run's events and hold nothing up.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+
+#include "support/dblock.hpp"
+
+namespace dblock::test {
+namespace {
+
+using std::chrono::steady_clock;
+
+void hold(const Database& database, const std::string& key) {
+  REQUIRE(dblock(database, {"acquire", "--key", key, "--ttl", "100s", "--note", "by hand"}).exit ==
+          exited(0));
+}
+
+void let_go(const Database& database, const std::string& key) {
+  REQUIRE(dblock(database, {"release", "--key", key, "--owner", database.column(key, "lock_value")}).exit ==
+          exited(0));
+}
+
+// Writes what the hook is told to FILE, whole or not at all.
+std::string note_in(const std::string& file) {
+  return "env >" + file + ".$$ && mv " + file + ".$$ " + file;
+}
+
+// One line a start.
+std::string count_in(const std::string& file) {
+  return "echo started >>" + file;
+}
+
+bool told(const std::string& file, const std::string& entry) {
+  return says("\n" + read_file(file), "\n" + entry);
+}
+
+bool appears(const std::string& file) {
+  return wait_until([&] { return std::filesystem::exists(file); });
+}
+
+pid_t pid_in(const std::string& file) {
+  return std::atoi(read_file(file).c_str());
+}
+
+// Writes its pid to FILE and does not end by itself; holds no pipe of dblock's caller.
+std::string hang_in(const std::string& file) {
+  return "echo $$ >" + file + "; exec sleep 600 2>/dev/null >&2";
+}
+
+bool no_hooks_process(const std::vector<pid_t>& tree) {
+  for (const pid_t pid : tree) {
+    if (proc_info(pid).name == "dblock-hooks") return false;
+  }
+  return true;
+}
+
+TEST_CASE("the wait hook starts once, when a wait for a held lock begins, and is told of the holder") {
+  Database database;
+  const TempDir directory;
+  hold(database, "k");
+  Process waiter(dblock_spawn(
+      database, run_words("k",
+                          {"--wait", "60s", "--on-wait",
+                           count_in(directory.file("count")) + "; " + note_in(directory.file("told"))},
+                          {"sh", "-c", "echo $DBLOCK_OWNER"})));
+  REQUIRE(appears(directory.file("told")));
+  CHECK(waiter.running());
+  CHECK(told(directory.file("told"), "DBLOCK_EVENT=wait\n"));
+  CHECK(told(directory.file("told"), "DBLOCK_KEY=k\n"));
+  CHECK(told(directory.file("told"), "DBLOCK_CONFLICT_KEY=k\n"));
+  CHECK(told(directory.file("told"), "DBLOCK_CONFLICT_HOLDER="));
+  CHECK(told(directory.file("told"), "DBLOCK_CONFLICT_NOTE=by hand\n"));
+  CHECK(told(directory.file("told"), "DBLOCK_MESSAGE=lock \"k\" is held by "));
+  CHECK_FALSE(told(directory.file("told"), "DBLOCK_TOKEN="));
+  pause_for(500ms);  // some more looks at the lock
+  let_go(database, "k");
+  CHECK(waiter.wait() == exited(0));
+  CHECK(told(directory.file("told"), "DBLOCK_OWNER=" + waiter.out()));
+  CHECK(read_file(directory.file("count")) == "started\n");
+}
+
+TEST_CASE("a lock granted at once starts no hook, and a run without hooks has no process for them") {
+  Database database;
+  const TempDir directory;
+  const Words hooks{"--on-wait",     count_in(directory.file("count")),
+                    "--on-lost",     count_in(directory.file("count")),
+                    "--on-conflict", count_in(directory.file("count"))};
+  Words options = hooks;
+  options.insert(options.end(), {"--wait", "10s"});
+  Process with(dblock_spawn(database, run_words("k", options, sh(until_told(directory)))));
+  await_file(with, directory.file("up"));
+  CHECK_FALSE(no_hooks_process(with.tree()));
+  CHECK(no_hooks_process(descendants_of(with.pid())));
+  write_file(directory.file("go"), "");
+  CHECK(with.wait() == exited(0));
+  CHECK(wait_until([&] { return with.tree().empty(); }));
+  CHECK_FALSE(std::filesystem::exists(directory.file("count")));
+  CHECK(with.err().empty());
+
+  const TempDir other;
+  Process without(dblock_spawn(database, run_words("k", {}, sh(until_told(other)))));
+  await_file(without, other.file("up"));
+  CHECK(no_hooks_process(without.tree()));
+}
+
+TEST_CASE("the conflict hook starts when a run gives up on a held lock, whatever the exit code then is") {
+  Database database;
+  const TempDir directory;
+  hold(database, "k");
+  for (const std::string code : {"75", "0", "9"}) {
+    INFO("-E " << code);
+    Process process(dblock_spawn(
+        database,
+        run_words("k", {"-E", code, "--on-conflict", note_in(directory.file("told" + code))}, {"true"})));
+    CHECK(process.wait() == exited(std::stoi(code)));
+    if (code == "0") CHECK(process.err().empty());
+    REQUIRE(appears(directory.file("told" + code)));
+    CHECK(told(directory.file("told" + code), "DBLOCK_EVENT=conflict\n"));
+    CHECK(told(directory.file("told" + code), "DBLOCK_KEY=k\n"));
+    CHECK(told(directory.file("told" + code), "DBLOCK_MESSAGE=lock \"k\" is held by "));
+  }
+}
+
+TEST_CASE("a wait that ends without the lock starts the hooks for waiting and for conflict, each once") {
+  Database database;
+  const TempDir directory;
+  hold(database, "k");
+  Process process(dblock_spawn(
+      database,
+      run_words("k",
+                {"--wait", "700ms", "--on-wait", count_in(directory.file("wait")), "--on-conflict",
+                 count_in(directory.file("conflict")), "--on-lost", count_in(directory.file("lost"))},
+                {"true"})));
+  CHECK(process.wait() == exited(75));
+  CHECK(appears(directory.file("wait")));
+  CHECK(appears(directory.file("conflict")));
+  CHECK(wait_until([&] { return process.tree().empty(); }));
+  CHECK(read_file(directory.file("wait")) == "started\n");
+  CHECK(read_file(directory.file("conflict")) == "started\n");
+  CHECK_FALSE(std::filesystem::exists(directory.file("lost")));
+}
+
+TEST_CASE("a wait ended by a signal is no conflict") {
+  Database database;
+  const TempDir directory;
+  hold(database, "k");
+  Process waiter(
+      dblock_spawn(database, run_words("k",
+                                       {"--wait", "60s", "--on-wait", count_in(directory.file("wait")),
+                                        "--on-conflict", count_in(directory.file("conflict"))},
+                                       {"true"})));
+  REQUIRE(appears(directory.file("wait")));
+  waiter.signal(SIGTERM);
+  CHECK(waiter.wait() == killed_by(SIGTERM));
+  CHECK(wait_until([&] { return waiter.tree().empty(); }));
+  CHECK_FALSE(std::filesystem::exists(directory.file("conflict")));
+}
+
+TEST_CASE("a hook is told of several keys as a job is, and which of them is in the way") {
+  Database database;
+  const TempDir directory;
+  hold(database, "b");
+  Process process(dblock_spawn(database, {"run", "-k", "b", "-k", "a", "--on-conflict",
+                                          note_in(directory.file("told")), "--", "true"}));
+  CHECK(process.wait() == exited(75));
+  REQUIRE(appears(directory.file("told")));
+  CHECK(told(directory.file("told"), "DBLOCK_KEY=a\nb\n"));
+  CHECK(told(directory.file("told"), "DBLOCK_CONFLICT_KEY=b\n"));
+}
+
+TEST_CASE("a hook has the caller's directory and stderr, and nothing else of the caller or of dblock") {
+  Database database;
+  const TempDir directory;
+  hold(database, "k");
+  const std::string look =
+      "pwd -P; readlink /proc/$$/fd/0; ls /proc/$$/fd; grep -E '^Sig(Blk|Ign)' /proc/$$/status; cut -d' ' "
+      "-f6 /proc/$$/stat; echo $$";
+  auto spec = dblock_spawn(
+      database, run_words("k", {"--on-conflict", "exec >look; " + look + "; mv look seen"}, {"true"}));
+  spec.cwd = directory.path();
+  spec.ignored_signals = {SIGUSR1, SIGHUP};
+  spec.stdin_fd = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
+  const int extra = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
+  spec.keep_fds = {extra};
+  Process process(spec);
+  ::close(spec.stdin_fd);
+  ::close(extra);
+  CHECK(process.wait() == exited(75));
+  REQUIRE(appears(directory.file("seen")));
+  CHECK(process.out().empty());
+  const auto seen = lines(read_file(directory.file("seen")));
+  INFO(read_file(directory.file("seen")));
+  REQUIRE(seen.size() == 9);
+  CHECK(seen[0] == directory.path());
+  CHECK(seen[1] == "/dev/null");
+  CHECK(std::vector<std::string>(seen.begin() + 2, seen.begin() + 5) ==
+        std::vector<std::string>{"0", "1", "2"});
+  CHECK(says(seen[seen.size() - 4], "0000000000000000"));
+  CHECK(says(seen[seen.size() - 3], "0000000000000000"));
+  CHECK(seen[seen.size() - 2] == seen.back());  // the leader of a session of its own
+}
+
+TEST_CASE("what a hook writes goes to stderr, and its failure is one warning that changes no exit code") {
+  Database database;
+  const TempDir directory;
+  hold(database, "k");
+  Process process(dblock_spawn(
+      database, run_words("k", {"--wait", "60s", "--on-wait", "echo said; exit 5"}, {"echo", "result"})));
+  CHECK(wait_until([&] { return says(process.err(), "exit status 5"); }));
+  let_go(database, "k");
+  CHECK(process.wait() == exited(0));
+  CHECK(process.out() == "result\n");
+  CHECK(says(process.err(), "said\n"));
+  CHECK(count_of(process.err(), "warning: ") == 1);
+  CHECK(says(process.err(), "dblock: warning: the --on-wait command failed with exit status 5; "));
+}
+
+TEST_CASE("a hook that hangs delays neither a conflict's exit nor the job and the end of a run") {
+  Database database;
+  const TempDir directory;
+  hold(database, "k");
+  const auto before = steady_clock::now();
+  Process refused(dblock_spawn(
+      database, run_words("k", {"--on-conflict", hang_in(directory.file("conflict"))}, {"true"})));
+  CHECK(refused.wait() == exited(75));
+  CHECK(steady_clock::now() - before < 10s * slowness());
+
+  Process process(dblock_spawn(
+      database, run_words("k", {"--wait", "60s", "--on-wait", hang_in(directory.file("wait"))}, {"true"})));
+  REQUIRE(wait_until([&] { return pid_in(directory.file("wait")) > 0; }));
+  let_go(database, "k");
+  CHECK(process.wait(10s * slowness()) == exited(0));
+  // Neither waited for nor stopped as something that the job left.
+  CHECK(alive(pid_in(directory.file("wait"))));
+  CHECK(process.err().empty());
+  CHECK_FALSE(database.has_holder("k"));
+}
+
+TEST_CASE("a closed stderr does not keep a hook from running") {
+  Database database;
+  const TempDir directory;
+  hold(database, "k");
+  auto spec = dblock_spawn(
+      database,
+      run_words("k", {"--on-conflict", "echo said && echo worse >&2 && " + note_in(directory.file("told"))},
+                {"true"}));
+  spec.close_stderr = true;
+  Process process(spec);
+  CHECK(process.wait() == exited(75));
+  CHECK(appears(directory.file("told")));
+}
+
+TEST_CASE("hooks come from the environment too, but inside a hook only when they are typed") {
+  Database database;
+  const TempDir directory;
+  hold(database, "k");
+  const std::string again = "DBLOCK_ON_CONFLICT=" + count_in(directory.file("count")) + "; " +
+                            dblock_binary() + " run -k k true 2>/dev/null; mv " + directory.file("count") +
+                            " " + directory.file("counted");
+  Process process(dblock_spawn(database, run_words("k", {}, {"true"}), {again}));
+  CHECK(process.wait() == exited(75));
+  REQUIRE(appears(directory.file("counted")));
+  CHECK(wait_until([&] { return process.tree().empty(); }));
+  CHECK(read_file(directory.file("counted")) == "started\n");
+  CHECK_FALSE(std::filesystem::exists(directory.file("count")));
+}
+
+TEST_CASE("hooks of a nested run are no daemons that the outer job leaves, and are told of no lock of it") {
+  Database database;
+  const TempDir directory;
+  hold(database, "inner");
+  Process outer(dblock_spawn(
+      database, run_words("outer", {"-v"},
+                          {dblock_binary(), "run", "-k", "inner", "-E", "3", "--on-wait", "true", "--on-lost",
+                           "true", "--on-conflict", note_in(directory.file("told")), "true"})));
+  CHECK(outer.wait() == exited(3));
+  CHECK_FALSE(says(outer.err(), "dblock-hooks"));
+  REQUIRE(appears(directory.file("told")));
+  CHECK(told(directory.file("told"), "DBLOCK_KEY=inner\n"));
+  CHECK_FALSE(told(directory.file("told"), "DBLOCK_HELD="));
+  CHECK_FALSE(told(directory.file("told"), "DBLOCK_TOKEN="));
+}
+
+TEST_CASE("on-lost of run takes a command, and a signal's name is told apart") {
+  Database database;
+  const auto end = dblock(database, run_words("k", {"--on-lost", "USR1"}, {"true"}));
+  CHECK(end.exit == exited(64));
+  CHECK(says(end.err, "is a signal, as `acquire --on-lost` takes; for `run` write a command"));
+  CHECK(dblock(database, run_words("k", {}, {"true"}), {"DBLOCK_ON_LOST=USR1"}).exit == exited(0));
+}
+
+}  // namespace
+}  // namespace dblock::test
