@@ -139,7 +139,9 @@ Result<Ending> Run::wait_for_grant() {
       return interrupted();
     case process::BeforeStart::guardian_died:
       if (lease_->cancel_acquire()) supervisor_->finish();
-      return fail(Errc::internal, "the guardian process died before the job could start; nothing was run");
+      return fail(Errc::internal,
+                  "the guardian process died before the job could start; nothing was run. Was it killed by "
+                  "hand? Run it again");
     case process::BeforeStart::woken:
       break;
   }

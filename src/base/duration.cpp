@@ -111,8 +111,9 @@ Result<Micros> parse_duration(std::string_view text) {
     next_unit = i + 1;
     const auto large = whole_micros(whole, k_units[i].micros);
     const auto small = fraction_micros(fraction, k_units[i].micros);
-    if (!small) return refuse(text, "is finer than a microsecond");
-    if (!large || total + *large + *small > k_longest) return refuse(text, "is longer than 100 years");
+    if (!small) return refuse(text, "is finer than a microsecond; round it to that");
+    if (!large || total + *large + *small > k_longest)
+      return refuse(text, "is longer than 100 years; write a shorter one");
     total += *large + *small;
   }
   return Micros{total};

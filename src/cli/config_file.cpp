@@ -36,7 +36,8 @@ class ConfigParser {
     if (line[0] == '[') return take_section(line);
     const auto equals = line.find('=');
     if (equals == std::string_view::npos) {
-      return refuse(quote_untrusted(line) + " is not of the form option = value");
+      return refuse(quote_untrusted(line) +
+                    " is not of the form option = value; write it so, or # before it");
     }
     return take_option(trim(line.substr(0, equals)), trim(line.substr(equals + 1)));
   }
@@ -108,7 +109,8 @@ Result<std::optional<std::string>> read_config(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd) {
     if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
-    return fail(Errc::config, with_errno("cannot open " + path, errno), static_cast<unsigned>(errno));
+    return fail(Errc::config, with_errno("cannot open " + path, errno) + "; let its user read it",
+                static_cast<unsigned>(errno));
   }
   // Reading may wait, for `--config <(make-config)`; that needs a writer, which opening did not wait for.
   ::fcntl(fd.get(), F_SETFL, 0);
@@ -118,11 +120,13 @@ Result<std::optional<std::string>> read_config(const std::string& path) {
     const auto n = ::read(fd.get(), block.data(), block.size());
     if (n < 0) {
       if (errno == EINTR) continue;
-      return fail(Errc::config, with_errno("cannot read " + path, errno), static_cast<unsigned>(errno));
+      return fail(Errc::config, with_errno("cannot read " + path, errno) + "; name a file of text",
+                  static_cast<unsigned>(errno));
     }
     if (n == 0) return text;
     text.append(block.data(), static_cast<std::size_t>(n));
-    if (text.size() > k_max_bytes) return fail(Errc::config, path + " is too large for a configuration file");
+    if (text.size() > k_max_bytes)
+      return fail(Errc::config, path + " is too large for a configuration file; is it the right one?");
   }
 }
 

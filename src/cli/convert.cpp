@@ -75,7 +75,8 @@ Result<bool> Reader::flag(std::string_view name) const {
   const auto value = values_.find(name);
   if (!value) return false;
   const auto parsed = parse_bool(value->text);
-  if (!parsed) return value->refuse(quote_untrusted(value->text) + " is neither yes nor no");
+  if (!parsed)
+    return value->refuse(quote_untrusted(value->text) + " is neither yes nor no; write one of them");
   return *parsed;
 }
 

@@ -150,7 +150,10 @@ Result<std::optional<app::WhilePid>> while_pid(const Reader& options) {
     if (options.given("on-lost")) return fail(Errc::usage, "acquire: --on-lost needs --while-pid PID");
     return std::nullopt;
   }
-  if (*pid == 0) return options.values().find("while-pid")->refuse("0 is no process");
+  if (*pid == 0)
+    return options.values()
+        .find("while-pid")
+        ->refuse("0 is no process; give the pid of the one to hold the lock for, such as $$");
   app::WhilePid kept{.pid = static_cast<pid_t>(*pid)};
   DBLOCK_TRY(kept.on_lost, options.signal("on-lost"));
   return kept;
@@ -282,7 +285,9 @@ Result<app::RunRequest> run_request(const RequestSource& from) {
   DBLOCK_TRY(request.record_args, options.flag("record-args"));
   request.status_file = options.text("status-file");
   if (request.status_file && request.status_file->empty()) {
-    return options.values().find("status-file")->refuse("the file name is empty");
+    return options.values()
+        .find("status-file")
+        ->refuse("the file name is empty; name a file, or leave the option out");
   }
   DBLOCK_TRY(request.hooks.wait, hook(from, "on-wait"));
   DBLOCK_TRY(request.hooks.lost, hook(from, "on-lost"));
@@ -398,7 +403,10 @@ Result<app::MigrateRequest> migrate_request(const RequestSource& from) {
   if (int{status} + int{dry_run} + int{user.has_value()} > 1) {
     return fail(Errc::usage, "migrate: choose one of --status, --dry-run and --print-grants");
   }
-  if (user && user->empty()) return options.values().find("print-grants")->refuse("the user's name is empty");
+  if (user && user->empty())
+    return options.values()
+        .find("print-grants")
+        ->refuse("the user's name is empty; write for example 'jobs@%'");
   if (status) request.action = Action::status;
   if (dry_run) request.action = Action::dry_run;
   if (user) {

@@ -54,7 +54,7 @@ class Splitter {
     const auto* const spec = find_option(name, scope_);
     if (spec == nullptr || name.empty()) return unknown_option("--" + name, name);
     if (equals != std::string::npos) {
-      if (spec->is_flag()) return refuse("--" + name + " takes no value");
+      if (spec->is_flag()) return refuse("--" + name + " takes no value; leave the = and what follows out");
       return take_value(*spec, text.substr(equals + 1));
     }
     if (spec->is_flag()) {
@@ -133,7 +133,8 @@ class Splitter {
   void unknown_letter(char letter) {
     const auto spelled = std::string("-") + letter;
     const auto* const elsewhere = find_option(letter, k_any);
-    if (elsewhere == nullptr) return refuse(command_prefix() + "unknown option " + escape_untrusted(spelled));
+    if (elsewhere == nullptr)
+      return refuse(command_prefix() + "unknown option " + escape_untrusted(spelled) + "; --help lists them");
     refuse_elsewhere(spelled, *elsewhere);
   }
 

@@ -94,7 +94,8 @@ void add_environment(Values& values, std::optional<Subcommand> command, const Su
 Result<void> add_config_files(Values& values, Subcommand command, const Surroundings& surroundings) {
   if (const auto chosen = values.find("config")) {
     DBLOCK_TRY(const bool exists, add_config_file(values, Rank::user_config, chosen->text, command));
-    if (!exists) return fail(Errc::config, chosen->label + ": there is no file " + chosen->text);
+    if (!exists)
+      return fail(Errc::config, chosen->label + ": there is no file " + chosen->text + "; check the path");
     return {};
   }
   DBLOCK_TRY([[maybe_unused]] const bool any,

@@ -46,7 +46,7 @@ Result<std::string> find_command(std::string_view name, const char* path) {
     if (is_absent(err)) return not_found(name, "; check the path");
     return cannot_run(file, err);
   }
-  if (name.empty()) return not_found(name, "; its name is empty");
+  if (name.empty()) return not_found(name, "; its name is empty: is a variable not set?");
   std::string_view rest = path != nullptr ? path : "/bin:/usr/bin";
   std::string refused;  // found, but not executable: execvp(3) goes on looking and remembers it
   int refused_errno = 0;

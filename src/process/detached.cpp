@@ -31,7 +31,9 @@ Result<UniqueFd> fork_detached(const Detached& spec, const std::function<void(Un
   // A subreaper would get the orphan that is to be outside of its tree; exec does not end being one.
   if (spec.outside_tree) ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   const pid_t pid = ::fork();
-  if (pid < 0) return fail(Errc::internal, with_errno(std::string("cannot fork ") + spec.name, errno));
+  if (pid < 0)
+    return fail(Errc::internal, with_errno(std::string("cannot fork ") + spec.name, errno) +
+                                    "; too many processes (ulimit -u)?");
   if (pid > 0) {
     if (spec.outside_tree) ::waitpid(pid, nullptr, 0);
     return std::move(pair.first);

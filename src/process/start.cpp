@@ -37,7 +37,9 @@ Result<void> ProcessSupervisor::begin(bool with_parent, std::function<void()> af
   if (!self) return fail(Errc::internal, with_errno("cannot watch dblock's own process", errno));
 
   const pid_t pid = ::fork();
-  if (pid < 0) return fail(Errc::internal, with_errno("cannot fork the guardian", errno));
+  if (pid < 0)
+    return fail(Errc::internal,
+                with_errno("cannot fork the guardian", errno) + "; too many processes (ulimit -u)?");
   if (pid == 0) {
     // Copies of dblock's ends would hide its death from the gate and the channel.
     gate_.reset();

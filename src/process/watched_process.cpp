@@ -27,18 +27,22 @@ UniqueFd open_pidfd(pid_t pid) {
 }
 
 Result<WatchedProcess> WatchedProcess::open(pid_t pid) {
-  if (pid == ::getpid()) return refuse(pid, "is dblock itself, which ends in a moment");
+  if (pid == ::getpid())
+    return refuse(pid, "is dblock itself, which ends in a moment; give the script's own, $$");
   WatchedProcess process(pid, open_pidfd(pid));
   if (!process.fd_) {
-    if (errno == ESRCH) return refuse(pid, "does not exist");
+    if (errno == ESRCH) return refuse(pid, "does not exist; give the pid of one that runs, such as $$");
     // A thread's number; ENOENT since Linux 6.9.
-    if (errno == EINVAL || errno == ENOENT) return refuse(pid, "is no process but a thread of one");
+    if (errno == EINVAL || errno == ENOENT)
+      return refuse(pid, "is no process but a thread of one; give the pid of the process");
     return fail(Errc::internal, with_errno("cannot watch process " + std::to_string(pid), errno));
   }
-  if (process.ended()) return refuse(pid, "has ended");
+  if (process.ended()) return refuse(pid, "has ended; give the pid of one that runs, such as $$");
   if (pidfd_send_signal(process.fd(), 0) != 0) {
-    if (errno == EPERM) return refuse(pid, "is another user's, so it could not be told of a lost lease");
-    return refuse(pid, "has ended");
+    if (errno == EPERM)
+      return refuse(pid,
+                    "is another user's, so it could not be told of a lost lease; run dblock as that user");
+    return refuse(pid, "has ended; give the pid of one that runs, such as $$");
   }
   return process;
 }

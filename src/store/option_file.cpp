@@ -26,7 +26,9 @@ Result<std::string> content_of(const UniqueFd& file, std::size_t expected, const
   for (;;) {
     const ssize_t n = ::read(file.get(), text.data() + size, text.size() - size);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return fail(Errc::config, with_errno("cannot read option file " + path, errno));
+    if (n < 0)
+      return fail(Errc::config, with_errno("cannot read option file " + path, errno) +
+                                    "; is it a file that this user may read?");
     size += static_cast<std::size_t>(n);
     if (size < text.size()) break;
     text.resize(2 * text.size());
@@ -136,7 +138,8 @@ class Reader {
     if (!file && (errno == ENOENT || errno == ENOTDIR)) return {};
     struct stat info {};
     if (!file || ::fstat(file.get(), &info) != 0)
-      return fail(Errc::config, with_errno("cannot read option file " + path, errno));
+      return fail(Errc::config, with_errno("cannot read option file " + path, errno) +
+                                    "; is it a file that this user may read?");
     // An option file that anybody may write is ignored by mysql(1) and the server, and so it is here.
     if (S_ISREG(info.st_mode) && (info.st_mode & S_IWOTH) != 0) {
       groups_.warnings.push_back("option file " + path +
@@ -174,7 +177,7 @@ class Reader {
     if (line.front() == '[') {
       const auto end = line.find(']');
       if (end == std::string_view::npos)
-        return fail(Errc::config, "option file " + where + ": a [ is not closed");
+        return fail(Errc::config, "option file " + where + ": a [ is not closed; write [group]");
       group = group_of(trimmed(line.substr(1, end - 1)));
       return {};
     }
@@ -193,7 +196,8 @@ class Reader {
     constexpr std::string_view k_directory = "!includedir";
     constexpr std::string_view k_file = "!include";
     if (depth == k_deepest_include)
-      return fail(Errc::config, "option file " + where + ": includes nest too deep");
+      return fail(Errc::config,
+                  "option file " + where + ": includes nest too deep; does a file include itself?");
     if (line.starts_with(k_directory)) {
       for (const auto& path : files_in(std::string(trimmed(line.substr(k_directory.size())))))
         DBLOCK_CHECK(read(path, depth + 1));
@@ -264,7 +268,10 @@ class Reader {
     if (option.name == "ssl-key" || option.name == "tls-key") out.tls_key = option.value;
     if (option.name == "ssl-mode") {
       out.tls = mode_of_mysql(option.value);
-      if (!out.tls) return fail(Errc::config, "option file " + where + ": unknown value for ssl-mode");
+      if (!out.tls)
+        return fail(Errc::config,
+                    "option file " + where +
+                        ": unknown value for ssl-mode; write for example REQUIRED or VERIFY_IDENTITY");
     }
     take_tls_switch(option, out);
     return {};

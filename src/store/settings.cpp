@@ -78,7 +78,8 @@ Result<void> check_tls(const MariadbSettings& settings) {
   for (const auto* const path : {&settings.tls_ca, &settings.tls_cert, &settings.tls_key}) {
     std::error_code ignored;
     if (!path->empty() && !std::filesystem::exists(*path, ignored))
-      return fail(Errc::config, "the TLS file " + *path + " does not exist");
+      return fail(Errc::config,
+                  "the TLS file " + *path + " does not exist; check tls-ca, tls-cert and tls-key");
   }
   return {};
 }

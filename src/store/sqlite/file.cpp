@@ -49,10 +49,11 @@ class Preparation {
 
   Result<std::string> run() {
     const Names names = split(path_);
-    if (names.file.empty() || names.file == "." || names.file == "..") return refuse("it names no file");
+    if (names.file.empty() || names.file == "." || names.file == "..")
+      return refuse("it names no file; put one's name behind the last /");
     DBLOCK_CHECK(make_directory(names.directory));
     std::array<char, PATH_MAX> real{};
-    if (names.file.size() > k_longest_name) return refuse("its name is too long");
+    if (names.file.size() > k_longest_name) return refuse("its name is too long; choose a shorter one");
     if (::realpath(names.directory.c_str(), real.data()) == nullptr)
       return refuse(with_errno("cannot enter its directory", errno));
     const std::string directory = real.data();
@@ -103,7 +104,8 @@ class Preparation {
     struct stat seen {};
     if (::stat(directory.c_str(), &seen) != 0)
       return refuse(with_errno("cannot look at its directory", errno));
-    if (!S_ISDIR(seen.st_mode)) return refuse("what should be its directory is none");
+    if (!S_ISDIR(seen.st_mode))
+      return refuse("what should be its directory is none; choose another place with --db sqlite:PATH");
     if (seen.st_uid != 0 && seen.st_uid != ::geteuid())
       return refuse("its directory belongs to another user (uid " + std::to_string(seen.st_uid) +
                     "), who could swap the file; choose a directory of yours with --db sqlite:PATH");
@@ -139,10 +141,12 @@ class Preparation {
     if (::fstat(fd, &seen) != 0) return refuse(with_errno("cannot look at it", errno));
     if (S_ISLNK(seen.st_mode)) return refuse("it is a symbolic link; name the file itself");
     if (S_ISDIR(seen.st_mode)) return refuse("it is a directory; name a file in it");
-    if (!S_ISREG(seen.st_mode)) return refuse("it is not a regular file");
+    if (!S_ISREG(seen.st_mode)) return refuse("it is not a regular file; name another");
     if (seen.st_uid != ::geteuid()) return refuse(owner_words(seen.st_uid));
     if (seen.st_nlink > 1)
-      return refuse("the file has several names (hard links), and its locks would not hold between them");
+      return refuse(
+          "the file has several names (hard links), and its locks would not hold between them; leave it only "
+          "one");
     if (is_mount_point(fd))
       return refuse("the file alone is mounted here, without those beside it; mount its directory");
     if (seen.st_size == 0) DBLOCK_CHECK(check_empty());

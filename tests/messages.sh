@@ -1,0 +1,104 @@
+#!/bin/sh
+# Every error and warning of dblock is in messages.txt with a situation that causes it, and the other way
+# round. usage: messages.sh SOURCE_DIRECTORY DBLOCK
+set -eu
+
+[ $# -eq 2 ] || { echo "usage: $0 SOURCE_DIRECTORY DBLOCK" >&2; exit 2; }
+dblock=$(realpath "$2")
+cd "$1"
+tests=$PWD/tests
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+LC_ALL=C
+export LC_ALL
+bad=0
+complain() {
+  echo "$1"
+  bad=1
+}
+
+# Not what is said on stderr: help, SQL, results on stdout, doctor's findings, the live line.
+find src -name '*.[ch]pp' |
+  grep -vE '/(option_spec|help|grants|safe_grants|[a-z_]*statements|report_[a-z]*|judge_[a-z]*|examiner|doctor|waiting_line)\.' |
+  sort >"$work/sources"
+xargs awk -f tests/messages.awk <"$work/sources" | sort -u >"$work/said"
+grep -vE '^($|#|  )' tests/messages.txt | sort >"$work/listed"
+[ "$(wc -l <"$work/said")" -gt 200 ] || complain "only $(wc -l <"$work/said") messages were found in src"
+[ -z "$(uniq -d "$work/listed")" ] || complain "listed twice: $(uniq -d "$work/listed")"
+comm -23 "$work/said" "$work/listed" | sed 's/^/not in messages.txt: /' >"$work/missing"
+comm -13 "$work/said" "$work/listed" | sed 's/^/in messages.txt, but not said by src: /' >>"$work/missing"
+[ ! -s "$work/missing" ] || complain "$(cat "$work/missing")"
+
+# Long names are written in pieces.
+find tests -name '*.cpp' -exec cat {} + | tr '\n' ' ' | sed 's/" *"//g' >"$work/tests"
+
+# The pieces of PATTERN stand in a line of FILE, in their order. With CODE: in the line that says how dblock
+# ended; or in a warning.
+says() {
+  PATTERN=$1 CODE=$2 awk '
+    BEGIN { count = split(ENVIRON["PATTERN"], pieces, "…"); code = ENVIRON["CODE"] }
+    code ~ /^[0-9]/ && index($0, "dblock: exit " code " (") != 1 { next }
+    code == "warning" && index($0, "dblock: warning: ") != 1 { next }
+    {
+      rest = $0
+      for (i = 1; i <= count; ++i) {
+        at = index(rest, pieces[i])
+        if (!at) next
+        rest = substr(rest, at + length(pieces[i]))
+      }
+      found = 1
+    }
+    END { exit !found }' "$3"
+}
+
+mkdir "$work/bin"
+ln -s "$dblock" "$work/bin/dblock"
+provoke() {
+  mkdir "$work/here"
+  (cd "$work/here" && env -i PATH="$work/bin:/usr/bin:/bin" HOME="$work/here" DBLOCK_DB="sqlite:$work/here/store" \
+    timeout 20 /bin/sh -c "$1" </dev/null >/dev/null 2>"$work/err") || true
+  rm -rf "$work/here"
+}
+
+pattern=
+situations=0
+provoked=0
+never=0
+waits_for_situation=0
+while IFS= read -r line; do
+  case $line in
+  '' | '#'*) continue ;;
+  '  '*) ;;
+  *)
+    [ $waits_for_situation -eq 0 ] || complain "no situation: $pattern"
+    pattern=$line
+    waits_for_situation=1
+    continue
+    ;;
+  esac
+  waits_for_situation=0
+  line=${line#  }
+  code=${line%% *}
+  line=${line#* }
+  kind=${line%% *}
+  text=${line#* }
+  situations=$((situations + 1))
+  case $code in
+  1 | 64 | 69 | 7[05678] | 12[4567] | signal | warning | info) ;;
+  *) complain "\"$code\" is no exit code of dblock's: $pattern" ;;
+  esac
+  case $kind in
+  test) grep -qF -- "\"$text\"" "$work/tests" || complain "no test \"$text\": $pattern" ;;
+  run)
+    provoked=$((provoked + 1))
+    provoke "$text"
+    says "$pattern" "$code" "$work/err" || complain "$text does not say with $code: $pattern
+$(cat "$work/err")"
+    ;;
+  never) never=$((never + 1)) ;;
+  *) complain "unknown kind \"$kind\": $pattern" ;;
+  esac
+done <"$tests/messages.txt"
+[ $waits_for_situation -eq 0 ] || complain "no situation: $pattern"
+echo "$(wc -l <"$work/listed") messages, $situations situations: $provoked provoked here, $never by no test"
+exit $bad
