@@ -98,7 +98,7 @@ fi
 if [ -e "$sources/completions/dblock.fish" ]; then
   expect 'completion for fish' test -s /usr/share/fish/vendor_completions.d/dblock.fish
   if command -v fish >/dev/null; then
-    expect 'fish knows it' grep -q '^run' <(HOME=$work/home fish --no-config -c 'complete -C "dblock ru"')
+    expect 'fish knows it' grep -q '^run' <(HOME=$work/home fish -c 'complete -C "dblock ru"')
   fi
 fi
 
