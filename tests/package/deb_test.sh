@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the package on this machine, looks at what a user gets, removes and purges it. For root, on a Debian where
-# dblock is not installed; leaves nothing behind.
+# dblock is not installed; leaves nothing behind. Root's local locks, which the quick start makes, are put aside meanwhile.
 # usage: deb_test.sh PACKAGE.deb SOURCE_DIRECTORY
 set -euo pipefail
 
@@ -11,14 +11,16 @@ set -euo pipefail
 deb=$(realpath "$1") sources=$(realpath "$2")
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C
 [ "$(id -u)" = 0 ] || { echo "only root can install packages" >&2; exit 2; }
-if [ -e /etc/dblock.conf ] || [ -e /var/lib/dblock ] || dpkg-query -W dblock >/dev/null 2>&1; then
+store=/var/lib/dblock
+if [ -e /etc/dblock.conf ] || [ -e $store.aside ] || dpkg-query -W dblock >/dev/null 2>&1; then
   echo "dblock is or was installed here, and this test would remove it" >&2
   exit 2
 fi
 
 work=$(mktemp -d)
 chmod 755 "$work"
-trap 'dpkg --purge dblock >/dev/null 2>&1 || true; rm -rf "$work"' EXIT
+trap 'dpkg --purge dblock >/dev/null 2>&1 || true; rm -rf "$work"; [ ! -e $store.aside ] || mv $store.aside $store' EXIT
+[ ! -e $store ] || mv $store $store.aside
 
 bad=0
 failed() {
@@ -131,7 +133,7 @@ expect 'an upgrade keeps the timer enabled' test -L $wants/dblock-reap.timer
 quietly dpkg --remove dblock
 expect 'removed: the binary is gone' test ! -e /usr/bin/dblock
 expect 'removed: the configuration stays' grep -qx 'local = yes' /etc/dblock.conf
-expect 'removed: the locks stay' test -e /var/lib/dblock/locks.db
+expect 'removed: the locks stay' test -e $store/locks.db
 expect 'removed: no unit is looked for' test "$(readlink /etc/systemd/system/dblock-reap.timer)" = /dev/null
 install_package
 expect 'back: the unit is no longer masked' test ! -e /etc/systemd/system/dblock-reap.timer
