@@ -7,7 +7,7 @@ _dblock_subcommands='run acquire renew release inspect history reap migrate doct
 _dblock_options() {
   case $1 in
     global) echo '--db --local --defaults-file --config --json -q --quiet -v --verbose --log-format --color -V --version -h --help' ;;
-    run) echo '-k --key --ttl --heartbeat --margin --min-hold --once-per --slots -s --shared -x --exclusive --no-reentrant -w --wait -n --nonblock --attempts --backoff --backoff-multiplier -E --conflict-exit-code -c --command --max-runtime --signal --kill-grace --leftovers --with-parent --note --record-args --status-file --warn-after' ;;
+    run) echo '-k --key --ttl --heartbeat --margin --min-hold --once-per --slots -s --shared -x --exclusive --no-reentrant -w --wait -n --nonblock --attempts --backoff --backoff-multiplier -E --conflict-exit-code -c --command --max-runtime --signal --kill-grace --leftovers --with-parent --note --record-args --status-file --on-wait --on-lost --on-conflict --warn-after' ;;
     acquire) echo '-k --key --ttl --while-pid --on-lost --margin --min-hold --slots -s --shared -w --wait --attempts --backoff --backoff-multiplier --note --warn-after --format' ;;
     renew) echo '-k --key --owner --ttl' ;;
     release) echo '-k --key --owner --force --token --now -w --wait' ;;
@@ -46,6 +46,9 @@ _dblock_kind() {
     'run --leftovers') echo 'words auto wait kill leave' ;;
     'run --note') echo 'any' ;;
     'run --status-file') echo 'file' ;;
+    'run --on-wait') echo 'command' ;;
+    'run --on-lost') echo 'command' ;;
+    'run --on-conflict') echo 'command' ;;
     'run --warn-after') echo 'duration' ;;
     'acquire --key' | 'acquire -k') echo 'key' ;;
     'acquire --ttl') echo 'duration' ;;

@@ -92,7 +92,7 @@ complete -c dblock -n __dblock_in_job -a '(__dblock_job)'
 # begin: made from dblock's table of options; edit nothing here
 set -g __dblock_subcommands run acquire renew release inspect history reap migrate doctor
 # Options with a value, by which the subcommand and the job are found.
-set -g __dblock_valued --attempts --backoff --backoff-multiplier --color --command --config --conflict-exit-code --db --defaults-file --every --forget-after --forget-history --format --heartbeat --history --key --kill-grace --leftovers --limit --log-format --margin --max-age --max-runtime --min-hold --note --on-lost --once-per --owner --prefix --print-grants --signal --since --slots --status-file --token --ttl --wait --warn-after --while-pid -E -c -k -w
+set -g __dblock_valued --attempts --backoff --backoff-multiplier --color --command --config --conflict-exit-code --db --defaults-file --every --forget-after --forget-history --format --heartbeat --history --key --kill-grace --leftovers --limit --log-format --margin --max-age --max-runtime --min-hold --note --on-conflict --on-lost --on-wait --once-per --owner --prefix --print-grants --signal --since --slots --status-file --token --ttl --wait --warn-after --while-pid -E -c -k -w
 complete -c dblock -n __dblock_wants_subcommand -a run -d 'run a command under a lock'
 complete -c dblock -n __dblock_wants_subcommand -a acquire -d 'take a lock for a script'
 complete -c dblock -n __dblock_wants_subcommand -a renew -d 'extend a lease that acquire took'
@@ -138,6 +138,9 @@ complete -c dblock -n '__dblock_in run' -l with-parent -d 'stop the job when dbl
 complete -c dblock -n '__dblock_in run' -l note -x -d 'label stored with the lease'
 complete -c dblock -n '__dblock_in run' -l record-args -d 'store the job'\''s arguments too'
 complete -c dblock -n '__dblock_in run' -l status-file -r -F -d 'write the outcome as a JSON document'
+complete -c dblock -n '__dblock_in run' -l on-wait -x -a '(__dblock_command)' -d 'sh -c CMD once the wait begins'
+complete -c dblock -n '__dblock_in run' -l on-lost -x -a '(__dblock_command)' -d 'sh -c CMD when the lease is lost'
+complete -c dblock -n '__dblock_in run' -l on-conflict -x -a '(__dblock_command)' -d 'sh -c CMD when the lock stays held'
 complete -c dblock -n '__dblock_in run' -l warn-after -x -a '(__dblock_duration)' -d 'report slower locking'
 complete -c dblock -n '__dblock_in acquire' -s k -l key -x -a '(__dblock_key)' -d 'name of the lock'
 complete -c dblock -n '__dblock_in acquire' -l ttl -x -a '(__dblock_duration)' -d 'lease length, 1s to 30d'

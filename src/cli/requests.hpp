@@ -25,8 +25,6 @@ struct RequestSource {
 [[nodiscard]] Result<app::ReleaseRequest> release_request(const RequestSource& from);
 [[nodiscard]] Result<app::InspectRequest> inspect_request(const RequestSource& from);
 [[nodiscard]] Result<app::HistoryRequest> history_request(const RequestSource& from);
-// Of migrate, once it is known what it is to do.
-[[nodiscard]] Result<void> take_history_switch(const RequestSource& from, app::MigrateRequest& request);
 [[nodiscard]] Result<app::ReapRequest> reap_request(const RequestSource& from);
 [[nodiscard]] Result<app::MigrateRequest> migrate_request(const RequestSource& from);
 [[nodiscard]] Result<app::DoctorRequest> doctor_request(const RequestSource& from);
