@@ -1,42 +1,15 @@
 // Report of history.
 #include <algorithm>
-#include <array>
-#include <string_view>
 #include <vector>
 
 #include "base/duration.hpp"
 #include "base/text.hpp"
 #include "cli/report.hpp"
 #include "cli/report_json.hpp"
+#include "cli/table.hpp"
 
 namespace dblock::cli {
 namespace {
-
-constexpr std::size_t k_columns = 7;
-using Cells = std::array<std::string, k_columns>;
-
-// Columns of a terminal, taking every code point for one.
-std::size_t width_of(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
-}
-
-std::string lay_out(const std::vector<Cells>& rows, bool color) {
-  std::array<std::size_t, k_columns> widths{};
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < k_columns; ++i) widths.at(i) = std::max(widths.at(i), width_of(row.at(i)));
-  }
-  std::string out;
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < k_columns; ++i)
-      line += row.at(i) + std::string(widths.at(i) - width_of(row.at(i)) + 2, ' ');
-    while (line.ends_with(' ')) line.pop_back();
-    const bool bold = color && &row == &rows.front();
-    out += (bold ? "\x1b[1m" + line + "\x1b[0m" : line) + "\n";
-  }
-  return out;
-}
 
 std::string dash_if_empty(const std::string& text) {
   return text.empty() ? "-" : escape_untrusted(text);
@@ -62,14 +35,14 @@ std::string holder(const lease::RecordedRun& run) {
   return text;
 }
 
-Cells cells_of(const lease::RecordedRun& run) {
-  return {escape_untrusted(run.key),
-          started(run),
-          duration(run),
-          run.outcome ? std::string(lease::to_string(*run.outcome)) : "unknown",
-          run.exit_code ? std::to_string(*run.exit_code) : "-",
-          holder(run),
-          dash_if_empty(run.holder.note)};
+TableRow row_of(const lease::RecordedRun& run) {
+  return {{escape_untrusted(run.key)},
+          {started(run)},
+          {duration(run)},
+          {run.outcome ? std::string(lease::to_string(*run.outcome)) : "unknown"},
+          {run.exit_code ? std::to_string(*run.exit_code) : "-"},
+          {holder(run)},
+          {dash_if_empty(run.holder.note)}};
 }
 
 Json text_or_null(const std::string& text) {
@@ -110,9 +83,12 @@ std::string report_history(const lease::History& history, const OutputOptions& o
     for (const auto& run : history.runs) document["runs"].push_back(json_run(run));
     return to_line(document);
   }
-  std::vector<Cells> rows{{"KEY", "STARTED", "DURATION", "OUTCOME", "EXIT", "HOLDER", "NOTE"}};
-  for (const auto& run : history.runs) rows.push_back(cells_of(run));
-  std::string text = lay_out(rows, color);
+  std::vector<TableRow> rows(1);
+  for (const auto* const name : {"KEY", "STARTED", "DURATION", "OUTCOME", "EXIT", "HOLDER", "NOTE"})
+    rows.front().push_back({name, k_bold});
+  for (const auto& run : history.runs) rows.push_back(row_of(run));
+  std::string text;
+  for (const auto& line : lay_out(rows, {.color = color, .columns = 0, .gives = {}})) text += line + "\n";
   if (history.cut) text += "there are more; --limit N shows more of them, --since D fewer\n";
   return text;
 }
