@@ -39,6 +39,13 @@ std::unexpected<Error> changed_while_locked(const std::string& attempt) {
   return fail(Errc::unreachable, attempt + ": its rows changed while they were locked; try again");
 }
 
+// A trigger makes the server forget what LAST_INSERT_ID() was given. A job without a token must not run.
+Result<std::optional<lease::Token>> token_told(const Changed& changed, const std::string& attempt) {
+  if (changed.insert_id != 0) return lease::Token{changed.insert_id};
+  return fail(Errc::schema,
+              attempt + ": the server does not tell the token; drop the triggers on dblock's tables");
+}
+
 bool in_order(const lease::LockStatus& one, const lease::LockStatus& other) {
   return std::tie(one.key, one.slot) < std::tie(other.key, other.slot);
 }
@@ -71,7 +78,7 @@ Result<std::optional<lease::Token>> MariadbLockTable::grant(const lease::Acquire
   DBLOCK_TRY(const auto changed, change(grant_statement(request), attempt));
   if (changed.rows == 0) return std::nullopt;
   turnstile_.settle();
-  return lease::Token{changed.insert_id};
+  return token_told(changed, attempt);
 }
 
 // One statement could make a row that is held, but not its fence as well: so a free one comes first.
@@ -211,7 +218,7 @@ Result<std::optional<lease::Token>> MariadbLockTable::nest(const lease::LeaseRef
                                                            const std::string& attempt) {
   DBLOCK_TRY(const auto changed, change(nest_statement(ref, sharing, ttl), attempt));
   if (changed.rows == 0) return std::nullopt;
-  return lease::Token{changed.insert_id};
+  return token_told(changed, attempt);
 }
 
 Result<bool> MariadbLockTable::unnest(const lease::LeaseRef& ref, Rows rows, const std::string& attempt) {
