@@ -43,7 +43,7 @@ constexpr auto k_options = std::to_array<OptionSpec>({
     {"once-per", 0, "D", "", "", "exit 0 at once if it succeeded under 0.9 D ago", "Lock", k_run},
     {"slots", 0, "N", "1", "", "up to N holders at a time", "Lock", k_run | k_acquire},
     {"shared", 's', "", "", "", "a reader: excludes only exclusive holders", "Lock", k_run | k_acquire},
-    {"exclusive", 'x', "", "", "the default", "excludes everybody", "Lock", k_run},
+    {"exclusive", 'x', "", "", "", "excludes everybody; this is the default", "Lock", k_run},
     {"no-reentrant", 0, "", "", "", "conflict with an ancestor, do not nest in it", "Lock", k_run},
     {"wait", 'w', "D|forever", "0", "", "how long to wait for the lock", "Waiting", k_run | k_acquire},
     {"nonblock", 'n', "", "", "", "try once: --wait 0", "Waiting", k_run},
