@@ -43,7 +43,9 @@ lease::RecordedRun read_recorded_run(const Row& row) {
 void merge(lease::History& history, std::vector<lease::RecordedRun> more) {
   auto& runs = history.runs;
   std::ranges::move(more, std::back_inserter(runs));
-  std::ranges::stable_sort(runs, std::ranges::greater{}, &lease::RecordedRun::recorded_at);
+  std::ranges::sort(runs, std::ranges::greater{}, [](const lease::RecordedRun& run) {
+    return std::pair(run.recorded_at.since_epoch, run.token.value);
+  });
 }
 
 void cut(lease::History& history, std::size_t limit) {

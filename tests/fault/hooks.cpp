@@ -207,10 +207,12 @@ TEST_CASE("hooks that were frozen or killed hold up nothing") {
                   {job_binary(), "tree", directory.file("up")})));
     await_file(process, directory.file("up"));
     pid_t starter = 0;
-    for (const pid_t pid : process.tree()) {
-      if (proc_info(pid).name == "dblock-hooks") starter = pid;
-    }
-    REQUIRE(starter > 0);
+    REQUIRE(wait_until([&] {  // it takes its name when it first runs
+      for (const pid_t pid : process.tree()) {
+        if (proc_info(pid).name == "dblock-hooks") starter = pid;
+      }
+      return starter > 0;
+    }));
     ::kill(starter, number);
     if (number == SIGKILL) REQUIRE(wait_until([&] { return !alive(starter); }));
     revoke(database);

@@ -136,6 +136,7 @@ void Server::start() {
 }
 
 bool Server::try_start() {
+  // Temporary tables not in /tmp: a server that starts removes all it finds there, others' too.
   std::vector<std::string> words{server_kind().program,
                                  "--no-defaults",
                                  user_option(),
@@ -143,6 +144,7 @@ bool Server::try_start() {
                                  "--socket=" + address_.socket,
                                  "--port=" + std::to_string(address_.port),
                                  "--pid-file=" + directory_.file("pid"),
+                                 "--tmpdir=" + directory_.path(),
                                  "--log-error=" + directory_.file("error.log"),
                                  "--init-file=" + directory_.file("init.sql")};
   words.insert(words.end(), k_options.begin(), k_options.end());
