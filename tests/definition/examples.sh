@@ -4,6 +4,7 @@
 #   .\" example: cron [STATUS]    lines of a crontab: each runs as cron would start it
 #   .\" example: unit | yaml | groovy | make    the commands within run
 #   .\" example: conf [STATUS]    dblock inspect runs with it as configuration
+#   .\" example: endless          a command that goes on until a signal comes; it is to end with 0 then
 #   .\" example: none             nothing to run
 # The commands that the manual's readers have (jobs, make, a pager) are stand-ins; dblock and the server are real.
 # usage: DBLOCK=… tests/with-mariadb.sh examples.sh MAN_DIRECTORY
@@ -74,10 +75,13 @@ complain() {
   failed=1
 }
 
-# Runs script $2 of display $1, which is to end with status $3, in an environment as bare as cron's.
+# Runs script $2 of display $1, which is to end with status $3, in an environment as bare as cron's. $4: what ends it
+# after some time.
 run_one() {
   local status=0 kept
-  (cd "$box" && exec timeout 60 env -i PATH="$box/bin:/usr/bin:/bin" HOME="$box/home" USER=etl \
+  local -a limit
+  read -ra limit <<<"${4-timeout 60}"
+  (cd "$box" && exec "${limit[@]}" env -i PATH="$box/bin:/usr/bin:/bin" HOME="$box/home" USER=etl \
     sh "$2") >"$box/output" 2>&1 </dev/null || status=$?
   ran=$((ran + 1))
   [ "$status" = "$3" ] || complain "$1" "ended with $status instead of $3" "$2"
@@ -99,6 +103,10 @@ for display in "$displays"/*; do
   case $kind in
     none) ;;
     shell) run_one "$name" "$display" "$status" ;;
+    endless)
+      sed 's/^/exec /' "$display" >"$box/line"
+      run_one "$name" "$box/line" 0 'timeout --preserve-status --signal=TERM 2'
+      ;;
     cron | unit | yaml | groovy | make | conf)
       commands=0
       while IFS= read -r line; do
