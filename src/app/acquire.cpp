@@ -154,7 +154,9 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
   if (!outcome) return std::unexpected(outcome.error());
   warn_if_slow("acquiring", lock(), clock().now() - begun, request_.warn_after, job_.waited_for());
   if (const auto* conflict = std::get_if<lease::Conflict>(&*outcome)) {
-    return Ending{.how = Ending::How::held, .number = 75, .message = describe_refusal(conflict->status)};
+    return Ending{.how = Ending::How::held,
+                  .number = 75,
+                  .message = describe_refusal(conflict->status, !request_.wait.once())};
   }
   const auto& lease = std::get<lease::Lease>(*outcome);
   if (keeper_) {

@@ -73,9 +73,9 @@ std::string describe_conflict(const LockStatus& status) {
          (status.heartbeat ? " unless renewed" : "");
 }
 
-std::string describe_refusal(const LockStatus& status) {
+std::string describe_refusal(const LockStatus& status, bool waited) {
   std::string text = describe_conflict(status);
-  if (!held_by_ancestor(status)) return text;
+  if (!held_by_ancestor(status)) return waited ? text : text + "; --wait D waits for it";
   text += "; this process is part of a run that holds it, so that waiting would never end";
   if (std::getenv("DBLOCK_HELD") == nullptr)
     return text +

@@ -25,8 +25,8 @@ namespace dblock::app {
 // lock "k" is held by user@host:pid (job.sh, note) for 3m, expires in 1m50s
 [[nodiscard]] std::string describe_conflict(const lease::LockStatus& status);
 
-// The same, and that waiting is hopeless where the caller runs under that very lock.
-[[nodiscard]] std::string describe_refusal(const lease::LockStatus& status);
+// The same, and what could be done: waiting, unless the caller has waited, or runs under that very lock.
+[[nodiscard]] std::string describe_refusal(const lease::LockStatus& status, bool waited);
 
 // the job under key "k" last succeeded in a run that began 3h ago, so it is not started again (--once-per 1d)
 [[nodiscard]] std::string describe_done(const lease::LockStatus& status, Micros period);

@@ -171,8 +171,9 @@ Ending Run::without_lease(const lease::GrantOutcome& outcome) {
     return skipped;
   }
   const lease::LockStatus& holder = std::get<lease::Conflict>(outcome).status;
-  Ending refused{
-      .how = Ending::How::held, .number = request_.conflict_exit_code, .message = describe_refusal(holder)};
+  Ending refused{.how = Ending::How::held,
+                 .number = request_.conflict_exit_code,
+                 .message = describe_refusal(holder, !request_.wait.once())};
   hooks_->conflict(holder, refused.message);
   return refused;
 }
@@ -276,6 +277,7 @@ Ending Run::lost_ending(const JobEnd& end) const {
     message += end.status ? "; the job was stopped" : "; the job was not started";
   }
   if (!end.tree_dead) message += ", but some of its processes could not be killed";
+  message += "; see `dblock inspect` for who holds it now";
   return Ending{.how = Ending::How::lost, .message = message};
 }
 
@@ -291,7 +293,8 @@ Result<Ending> Run::job_ending(const JobEnd& end) const {
   if (end.stopped == StopReason::max_runtime) {
     return Ending{.how = Ending::How::timed_out,
                   .message = "the job ran longer than --max-runtime " +
-                             format_duration(*request_.max_runtime) + " and was stopped"};
+                             format_duration(*request_.max_runtime) +
+                             " and was stopped; give it more, or find out what held it up"};
   }
   if (end.stopped == StopReason::guardian) {
     return fail(
