@@ -93,28 +93,18 @@ _dblock_offer() {
   mapfile -t COMPREPLY < <(compgen -W "$*" -- "$current")
 }
 
-# What readline takes for the current word may be the rest of it only, after ":" or "=".
-_dblock_offer_without_head() {
-  local whole=${COMP_LINE:0:COMP_POINT} word
-  whole=${whole##*[[:space:]]}
-  local head=${whole%"$current"}
-  head=${head#--*=}
-  COMPREPLY=()
-  for word in "$@"; do
-    [[ $word == "$head$current"* ]] && COMPREPLY+=("${word#"$head"}")
-  done
-}
-
-# The keys that the database knows now. Silent and quick when there is none, or none that answers.
+# The keys that the database knows now. Silent and quick when there is none, or none that answers. What readline
+# takes for the current word may be the rest of it only, after ":" or "=": then that rest is what it wants.
 _dblock_offer_keys() {
-  local whole=${COMP_LINE:0:COMP_POINT} key keys=()
+  local whole=${COMP_LINE:0:COMP_POINT} head key word
   whole=${whole##*[[:space:]]}
   whole=${whole#--*=}
-  whole=${whole//\\/}
+  head=${whole%"$current"}
+  COMPREPLY=()
   while IFS= read -r key; do
-    keys+=("$(printf '%q' "$key")")
-  done < <("${COMP_WORDS[0]}" "${store[@]}" __keys --prefix "$whole" 2>/dev/null </dev/null)
-  _dblock_offer_without_head "${keys[@]}"
+    printf -v word '%q' "$key"
+    [[ $word == "$whole"* ]] && COMPREPLY+=("${word#"$head"}")
+  done < <("${COMP_WORDS[0]}" "${store[@]}" __keys --prefix "${whole//\\/}" 2>/dev/null </dev/null)
 }
 
 _dblock_offer_files() {

@@ -156,17 +156,15 @@ std::string clean_utf8(std::string_view text, std::size_t max_bytes) {
 }
 
 std::string shell_quote(std::string_view text) {
-  std::string visible;  // what escape_untrusted() makes of text that needs no escape
   std::string quoted;
   std::string octal;
   for (const char c : text) {
-    visible += c == '\\' ? "\\\\" : std::string(1, c);
     quoted += c == '\'' ? "'\\''" : std::string(1, c);
     std::array<char, 8> code{};
     std::snprintf(code.data(), code.size(), "\\0%03o", static_cast<unsigned>(static_cast<unsigned char>(c)));
     octal += code.data();
   }
-  if (escape_untrusted(text) == visible) return "'" + quoted + "'";
+  if (escape_message(text) == text) return "'" + quoted + "'";
   return "\"$(printf '%b' '" + octal + "')\"";
 }
 

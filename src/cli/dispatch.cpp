@@ -97,16 +97,14 @@ class Runner {
     }
     const auto report = app::inspect(request);
     if (!report) return finish(report.error());
-    const bool color = wants_color(line_.output.color, surroundings_);
     const auto columns = columns_of_stdout(surroundings_);
-    return show(report_inspected(*report, request, line_.output, color, columns), report->ending);
+    return show(report_inspected(*report, request, line_.output, colored(), columns), report->ending);
   }
 
   Finish operator()(const app::HistoryRequest& request) const {
     const auto history = app::history(request);
     if (!history) return finish(history.error());
-    const bool color = wants_color(line_.output.color, surroundings_);
-    return show(report_history(*history, line_.output, color), {});
+    return show(report_history(*history, line_.output, colored()), {});
   }
 
   Finish operator()(const app::ReapRequest& request) const {
@@ -126,8 +124,7 @@ class Runner {
 
   Finish operator()(const app::DoctorRequest& request) const {
     const auto report = app::doctor(request);
-    const bool color = wants_color(line_.output.color, surroundings_);
-    return show(report_doctor(report, line_.output, color), report.ending);
+    return show(report_doctor(report, line_.output, colored()), report.ending);
   }
 
   Finish operator()(const app::KeysRequest& request) const {
@@ -139,6 +136,8 @@ class Runner {
   }
 
  private:
+  [[nodiscard]] bool colored() const { return wants_color(line_.output.color, surroundings_); }
+
   // Nobody learned the owner id, so nobody could release this lease before it expires.
   static void give_back(const app::AcquireRequest& request, const app::Acquired& acquired) {
     const app::ReleaseRequest release{.database = request.database,

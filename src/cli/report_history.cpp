@@ -29,8 +29,7 @@ std::string duration(const lease::RecordedRun& run) {
 
 std::string holder(const lease::RecordedRun& run) {
   if (run.holder.host.empty() && run.holder.user.empty()) return "-";
-  std::string text = escape_untrusted(run.holder.user) + "@" + escape_untrusted(run.holder.host) + ":" +
-                     std::to_string(run.holder.pid);
+  std::string text = lease::display_holder(run.holder);
   if (!run.holder.command.empty()) text += " (" + escape_untrusted(run.holder.command) + ")";
   return text;
 }

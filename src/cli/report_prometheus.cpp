@@ -37,11 +37,8 @@ std::string label_value(std::string_view text) {
 // A label may hold any text, but a key that would break lines or fool a terminal is spelled as in the table;
 // a second label keeps it apart from a lock whose name is that very spelling.
 std::string labels_of(const std::string& key) {
-  std::string plain;  // what escape_untrusted() makes of text that needs no escape
-  for (const char c : key) plain += c == '\\' ? "\\\\" : std::string(1, c);
-  const std::string escaped = escape_untrusted(key);
-  if (escaped == plain) return "key=" + label_value(key);
-  return "key=" + label_value(escaped) + ",escaped=\"true\"";
+  if (escape_message(key) == key) return "key=" + label_value(key);
+  return "key=" + label_value(escape_untrusted(key)) + ",escaped=\"true\"";
 }
 
 std::optional<ServerTime> end_of(const lease::PastRun& run) {

@@ -57,10 +57,14 @@ bool LockStatus::done_within(const OncePer& once_per) const {
   return age < once_per.look_back() && -age <= once_per.look_ahead();
 }
 
-std::string display_holder(const LockStatus& status) {
+std::string display_holder(const Holder& holder) {
   std::string text;
-  if (!status.holder.user.empty()) text = escape_untrusted(status.holder.user) + "@";
-  return text + escape_untrusted(status.holder.host) + ":" + std::to_string(status.holder.pid);
+  if (!holder.user.empty()) text = escape_untrusted(holder.user) + "@";
+  return text + escape_untrusted(holder.host) + ":" + std::to_string(holder.pid);
+}
+
+std::string display_holder(const LockStatus& status) {
+  return display_holder(status.holder);
 }
 
 LeaseRef ref_to(const Lease& lease) {

@@ -209,6 +209,7 @@ struct LockStatus {
 };
 
 // "user@host:pid", untrusted text escaped.
+[[nodiscard]] std::string display_holder(const Holder& holder);
 [[nodiscard]] std::string display_holder(const LockStatus& status);
 [[nodiscard]] std::string_view to_string(Kind kind);
 [[nodiscard]] std::string_view to_string(Mode mode);

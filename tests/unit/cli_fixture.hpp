@@ -3,31 +3,31 @@
 
 #include <catch2/catch.hpp>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "app/use_cases.hpp"
 #include "cli/command_line.hpp"
+#include "temp_directory.hpp"
 
 namespace dblock::cli {
 
 using Words = std::vector<std::string>;
 
+// What inspect has to report of these locks, an hour after the epoch.
+inline app::InspectReport report_of(std::vector<lease::LockStatus> locks) {
+  app::InspectReport report;
+  report.listing.server_time.since_epoch = std::chrono::hours(1);
+  report.listing.locks = std::move(locks);
+  return report;
+}
+
 // Environment and configuration files of one test; files are gone with it.
 class World {
  public:
-  World() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "dblock-cli-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) std::abort();
-    directory_ = pattern;
-  }
-  World(const World&) = delete;
-  World& operator=(const World&) = delete;
-  ~World() { std::filesystem::remove_all(directory_); }
-
   World& set_root() {
     root_ = true;
     return *this;
@@ -36,14 +36,14 @@ class World {
     variables_[name] = value;
     return *this;
   }
-  [[nodiscard]] std::string path(const std::string& name) const { return directory_ + "/" + name; }
+  [[nodiscard]] std::string path(const std::string& name) const { return directory_.file(name); }
   World& write(const std::string& name, const std::string& text) {
     std::filesystem::create_directories(std::filesystem::path(path(name)).parent_path());
     std::ofstream(path(name)) << text;
     return *this;
   }
   // The system's file is system.conf; the user's is .config/dblock.conf once HOME is set.
-  World& set_home() { return set("HOME", directory_); }
+  World& set_home() { return set("HOME", directory_.path()); }
 
   [[nodiscard]] CommandLine read(const Words& words) const {
     Surroundings surroundings;
@@ -72,7 +72,7 @@ class World {
   }
 
  private:
-  std::string directory_;
+  TempDirectory directory_;
   bool root_ = false;
   std::map<std::string, std::string> variables_;
 };

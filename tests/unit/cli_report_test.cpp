@@ -12,6 +12,7 @@
 #include "cli/help.hpp"
 #include "cli/output.hpp"
 #include "cli/report.hpp"
+#include "cli_fixture.hpp"
 
 namespace dblock::cli {
 namespace {
@@ -32,13 +33,6 @@ lease::LockStatus held_lock(const std::string& key) {
   status.expires_at = lease::ServerTime{1h + 30s};
   status.ttl = 2min;
   return status;
-}
-
-app::InspectReport report_of(std::vector<lease::LockStatus> locks) {
-  app::InspectReport report;
-  report.listing.server_time.since_epoch = 1h;
-  report.listing.locks = std::move(locks);
-  return report;
 }
 
 TEST_CASE("who waits is counted in the table and named in JSON, escaped, where it is known") {

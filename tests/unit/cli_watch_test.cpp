@@ -24,13 +24,6 @@ lease::LockStatus held(const std::string& key, const std::string& owner, Micros 
   return status;
 }
 
-app::InspectReport report_of(std::vector<lease::LockStatus> locks) {
-  app::InspectReport report;
-  report.listing.server_time.since_epoch = 1h;
-  report.listing.locks = std::move(locks);
-  return report;
-}
-
 // The row of `key`, with the mark before it.
 std::string row_of(const Picture& picture, const std::string& key) {
   for (const auto& line : picture.lines(120, 40, 0s)) {

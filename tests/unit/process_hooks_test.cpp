@@ -7,7 +7,6 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <sstream>
@@ -16,6 +15,7 @@
 #include "process/hooks.hpp"
 #include "process/supervisor.hpp"
 #include "process/tree.hpp"
+#include "temp_directory.hpp"
 
 namespace dblock::process {
 namespace {
@@ -25,16 +25,7 @@ using namespace std::chrono_literals;
 // Each case in a process of its own: the starter must not hold the test's descriptors, and nothing the test's
 // stderr.
 struct Stage {
-  Stage() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "dblock-hooks-XXXXXX").string();
-    if (::mkdtemp(pattern.data()) == nullptr) std::abort();
-    directory = pattern;
-  }
-  Stage(const Stage&) = delete;
-  Stage& operator=(const Stage&) = delete;
-  ~Stage() { std::filesystem::remove_all(directory); }
-
-  [[nodiscard]] std::string file(const std::string& name) const { return directory + "/" + name; }
+  [[nodiscard]] std::string file(const std::string& name) const { return directory.file(name); }
   [[nodiscard]] std::string text(const std::string& name) const {
     std::ifstream in(file(name));
     std::stringstream all;
@@ -56,7 +47,7 @@ struct Stage {
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
   }
 
-  std::string directory;
+  TempDirectory directory{};
 };
 
 bool until(const std::function<bool()>& condition, Nanos limit = 15s) {

@@ -7,31 +7,21 @@
 #include <fstream>
 
 #include "store/settings.hpp"
+#include "temp_directory.hpp"
 
 namespace dblock::store {
 namespace {
 
 using Hosts = std::vector<HostPort>;
 
-class Directory {
+class Directory : public TempDirectory {
  public:
-  Directory() : path_((std::filesystem::temp_directory_path() / "dblock_settings_XXXXXX").string()) {
-    REQUIRE(::mkdtemp(path_.data()) != nullptr);
-  }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-  ~Directory() { std::filesystem::remove_all(path_); }
-
   std::string write(const std::string& name, const std::string& text, mode_t mode = 0600) const {
-    const std::string path = path_ + "/" + name;
+    const std::string path = file(name);
     std::ofstream(path) << text;
     ::chmod(path.c_str(), mode);
     return path;
   }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
 };
 
 PartialSettings read(const std::string& text) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "store/sqlite/interrupter.hpp"
+#include "temp_directory.hpp"
 
 namespace dblock::store::sqlite {
 namespace {
@@ -30,21 +31,9 @@ using lease::Turn;
 
 constexpr Nanos k_ample = 20s;  // for what takes no time of its own
 
-class Directory {
- public:
-  Directory() {
-    std::string pattern = "/tmp/dblock-line-XXXXXX";
-    REQUIRE(::mkdtemp(pattern.data()) != nullptr);
-    path_ = pattern;
-  }
-  ~Directory() { std::filesystem::remove_all(path_); }
-  Directory(const Directory&) = delete;
-  Directory& operator=(const Directory&) = delete;
-  [[nodiscard]] std::string database() const { return path_ + "/locks.db"; }
+struct Directory : TempDirectory {
+  [[nodiscard]] std::string database() const { return file("locks.db"); }
   [[nodiscard]] std::string line() const { return database() + "-line"; }
-
- private:
-  std::string path_;
 };
 
 Key key(const std::string& text = "k") {

@@ -26,6 +26,7 @@ inline constexpr unsigned k_table_exists = 1050;
 inline constexpr unsigned k_unknown_variable = 1193;
 inline constexpr unsigned k_no_such_table = 1146;
 inline constexpr unsigned k_lock_wait_timed_out = 1205;
+inline constexpr unsigned k_table_denied = 1142;
 inline constexpr unsigned k_plugin_not_allowed = 5010;  // CR_PLUGIN_NOT_ALLOWED
 inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERROR
 

@@ -8,8 +8,6 @@
 namespace dblock::store::mariadb {
 namespace {
 
-constexpr unsigned k_table_denied = 1142;
-
 std::string advised(const Error& error) {
   if (error.native != k_table_denied && error.native != k_no_such_table) return error.message;
   return error.message +

@@ -9,7 +9,6 @@
 namespace dblock::store::mariadb {
 namespace {
 
-constexpr unsigned k_table_denied = 1142;
 constexpr unsigned k_column_denied = 1143;
 constexpr unsigned k_routine_denied = 1370;
 
