@@ -89,7 +89,7 @@ TEST_CASE("frozen holders on nodes with different clocks never overlap with thei
   std::vector<Process> frozen;
   for (const int node : {1, k_fast, 2, k_fast, 1}) {
     frozen.push_back(begin_on(node, database, lease, job));
-    frozen.back().signal(SIGSTOP);
+    frozen.back().freeze();
   }
   const auto intervals = read_intervals(log);
   CHECK(intervals.size() == frozen.size());

@@ -31,8 +31,7 @@ struct Application {
 // Stopping a parent first: nothing it could still do is done for those that are to come.
 void freeze(const std::vector<pid_t>& processes) {
   for (const pid_t pid : processes) ::kill(pid, SIGSTOP);
-  for (const pid_t pid : processes)
-    REQUIRE(wait_until([&] { return !alive(pid) || proc_info(pid).state == 'T'; }));
+  for (const pid_t pid : processes) REQUIRE(test::freeze(pid));
 }
 
 TEST_CASE("a write under the lock goes through, in every kind of it", "[server]") {

@@ -161,7 +161,7 @@ TEST_CASE("another process that gets the number of one that has ended does not h
   Process process(script(database, directory, "--ttl 10m", k_for_ever));
   await_file(process, directory.file("id"));
   const pid_t keeper = keeper_of(process);
-  ::kill(keeper, SIGSTOP);
+  freeze(keeper);
   process.signal(SIGKILL);
   process.wait();
   // The number is taken while it names a session: until the script's last command has ended.

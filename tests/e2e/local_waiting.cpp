@@ -79,7 +79,7 @@ TEST_CASE("a frozen waiter at the head delays the others for about two seconds a
   Process& frozen = line.join("frozen");
   Process& second = line.join("second");
   Process& third = line.join("third");
-  frozen.signal(SIGSTOP);
+  frozen.freeze();
   line.release();
   const auto released = steady_clock::now();
   CHECK(second.wait() == exited(0));

@@ -95,7 +95,7 @@ TEST_CASE("kill -9 of dblock and guardian at once: a second run still never over
   Database database;
   TreeRun run(database, {"--ttl", "2s", "--kill-grace", "300ms"});
   // Nobody is left who could stop the tree; the lease alone protects, and the job sees its token go stale.
-  ::kill(run.process.pid(), SIGSTOP);
+  freeze(run.process.pid());
   ::kill(run.guardian, SIGKILL);
   run.process.signal(SIGKILL);
   const long long expires = database.expires_micros("k");
@@ -107,7 +107,7 @@ TEST_CASE("kill -9 of dblock and guardian at once: a second run still never over
 TEST_CASE("a frozen dblock: the guardian has the tree dead before expire_time", "[tsan]") {
   Database database;
   TreeRun run(database, {"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"});
-  run.process.signal(SIGSTOP);
+  run.process.freeze();
   const long long expires = database.expires_micros("k");
   CHECK(wait_until([&] { return run.job_tree_dead(); }));
   CHECK(realtime_micros() < expires);
@@ -125,7 +125,7 @@ TEST_CASE("a dblock frozen for less than the lease goes on") {
       dblock_spawn(database, run_words("k", {"--ttl", "6s", "--heartbeat", "300ms", "--kill-grace", "300ms"},
                                        sh("touch " + directory.file("up") + "; sleep 2; exit 8"))));
   await_file(process, directory.file("up"));
-  process.signal(SIGSTOP);
+  process.freeze();
   pause_for(1s);
   process.signal(SIGCONT);
   CHECK(process.wait() == exited(8));
@@ -139,7 +139,7 @@ TEST_CASE("a frozen guardian does not keep dblock from ending a run whose lease 
   const long long seen = database.expires_micros("k");
   long long expires = 0;
   REQUIRE(wait_until([&] { return (expires = database.expires_micros("k")) > seen; }));
-  ::kill(run.guardian, SIGSTOP);
+  ::kill(run.guardian, SIGSTOP);  // dblock wakes it
   server.freeze();
   CHECK(wait_until([&] { return run.job_tree_dead(); }));
   CHECK(realtime_micros() < expires);
@@ -168,7 +168,7 @@ TEST_CASE("a guardian that cannot act: dblock stops the job in its place, releas
 TEST_CASE("a frozen guardian ends with its run") {
   Database database;
   TreeRun run(database, {"--ttl", "6s", "--kill-grace", "500ms"});
-  ::kill(run.guardian, SIGSTOP);
+  ::kill(run.guardian, SIGSTOP);  // dblock wakes it
   run.process.signal(SIGTERM);
   const Exit exit = run.process.wait(30s * slowness());
   INFO(exit << " " << run.process.err());

@@ -76,7 +76,7 @@ TEST_CASE("a job of two hundred processes is dead before its lease ends") {
                           sh(with_children(directory, 100) + "trap '' TERM; while :; do sleep 1; done"))));
   await_file(process, directory.file("up"));
   const pid_t guardian = guardian_of(process);
-  process.signal(SIGSTOP);
+  process.freeze();
   const long long expires = database.expires_micros("k");
   CHECK(wait_until([&] {
     const auto tree = process.tree();

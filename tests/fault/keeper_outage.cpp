@@ -139,7 +139,7 @@ TEST_CASE("a keeper that was frozen for longer than its lease signals as soon as
     if (proc_info(pid).name == "dblock-keeper") keeper = pid;
   }
   REQUIRE(keeper != 0);
-  ::kill(keeper, SIGSTOP);
+  freeze(keeper);
   REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s", "--wait", "20s"}).exit == exited(0));
   const std::string other = database.column("k", "lock_value");
   CHECK(process.running());

@@ -37,7 +37,7 @@ class Cluster {
   [[nodiscard]] Connection sql(int node) const { return Connection(address(node)); }
 
   void kill(int node);  // SIGKILL
-  void freeze(int node) { at(node).process->signal(SIGSTOP); }
+  void freeze(int node) { at(node).process->freeze(); }
   void thaw(int node) { at(node).process->signal(SIGCONT); }
   // Cut off from the others, as a broken network would; it notices after some seconds, and so do they.
   void isolate(int node);

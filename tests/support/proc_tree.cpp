@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <sstream>
 
@@ -24,6 +26,30 @@ std::vector<pid_t> all_processes() {
 
 std::string proc_file(pid_t pid, const char* name) {
   return "/proc/" + std::to_string(pid) + "/" + name;
+}
+
+ProcInfo parse_stat(const std::string& text) {
+  const auto open = text.find('(');
+  const auto close = text.rfind(')');  // the name may hold parentheses itself
+  if (open == std::string::npos || close == std::string::npos) return {};
+  ProcInfo info;
+  info.name = text.substr(open + 1, close - open - 1);
+  std::istringstream rest(text.substr(close + 1));
+  rest >> info.state >> info.parent >> info.group >> info.session;
+  return info;
+}
+
+bool is_still(const std::string& stat_file) {
+  const char state = parse_stat(read_file(stat_file)).state;
+  return state != 'R' && state != 'S' && state != 'D';
+}
+
+bool every_thread_still(pid_t pid) {
+  std::error_code failed;
+  for (const auto& thread : std::filesystem::directory_iterator(proc_file(pid, "task"), failed)) {
+    if (!is_still(thread.path() / "stat")) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -57,15 +83,12 @@ std::vector<pid_t> descendants_of(pid_t ancestor) {
 }
 
 ProcInfo proc_info(pid_t pid) {
-  const std::string text = read_file(proc_file(pid, "stat"));
-  const auto open = text.find('(');
-  const auto close = text.rfind(')');  // the name may hold parentheses itself
-  if (open == std::string::npos || close == std::string::npos) return {};
-  ProcInfo info;
-  info.name = text.substr(open + 1, close - open - 1);
-  std::istringstream rest(text.substr(close + 1));
-  rest >> info.state >> info.parent >> info.group >> info.session;
-  return info;
+  return parse_stat(read_file(proc_file(pid, "stat")));
+}
+
+bool freeze(pid_t pid) {
+  return ::kill(pid, SIGSTOP) != 0 ||
+         wait_until([&] { return every_thread_still(pid); }, std::chrono::seconds(1));
 }
 
 bool alive(pid_t pid) {

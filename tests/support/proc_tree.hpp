@@ -28,6 +28,11 @@ struct ProcInfo {
 [[nodiscard]] ProcInfo proc_info(pid_t pid);
 [[nodiscard]] bool alive(pid_t pid);  // exists and is no zombie
 
+// SIGSTOP, and the wait for it to arrive: kill() returns before the threads on other processors have noticed,
+// and a server answers one more question meanwhile. Waits a second at the most, in case somebody wakes it at
+// once; false then.
+bool freeze(pid_t pid);
+
 // Targets of /proc/PID/fd/*, as "number -> target".
 [[nodiscard]] std::vector<std::string> open_files(pid_t pid);
 // A field of /proc/PID/status, for example "SigIgn".

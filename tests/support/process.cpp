@@ -15,8 +15,6 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "support/proc_tree.hpp"
-
 namespace dblock::test {
 namespace {
 

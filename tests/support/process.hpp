@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "support/config.hpp"
+#include "support/proc_tree.hpp"
 
 namespace dblock::test {
 
@@ -68,6 +69,7 @@ class Process {
 
   [[nodiscard]] pid_t pid() const { return pid_; }
   void signal(int number) const { ::kill(pid_, number); }
+  bool freeze() const { return test::freeze(pid_); }
 
   // Throws when the program does not end in time (its tree is killed first).
   Exit wait(milliseconds limit = patience());

@@ -16,6 +16,7 @@
 #include <stdexcept>
 
 #include "support/database.hpp"
+#include "support/proc_tree.hpp"
 #include "support/process.hpp"
 
 namespace dblock::test {
@@ -196,7 +197,7 @@ void Server::stop_hard() {
 }
 
 void Server::freeze() const {
-  ::kill(pid_, SIGSTOP);
+  test::freeze(pid_);
 }
 void Server::thaw() const {
   ::kill(pid_, SIGCONT);
