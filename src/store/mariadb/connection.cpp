@@ -101,8 +101,7 @@ Connection::Connection(MariadbSettings settings, const SessionOptions& options, 
       check_(check),
       session_(session),
       where_(settings_.display()),
-      hosts_(std::max<std::size_t>(1, settings_.hosts.size())),
-      random_(std::random_device{}()) {}
+      hosts_(std::max<std::size_t>(1, settings_.hosts.size())) {}
 
 Connection::~Connection() {
   close();
@@ -328,10 +327,12 @@ bool Connection::send(const std::string& sql) {
   return api().mysql_real_query(handle_.get(), sql.data(), sql.size()) == 0;
 }
 
-// Two sessions that deadlocked must not meet again at once.
+// Two sessions that deadlocked must not meet again at once. Seeding waits until then: the standard library
+// looks at the processor's identity for it, which in a virtual machine its host has to answer.
 void Connection::pause_before_retry(int tries) {
   std::uniform_int_distribution<int> factor(1, 4 << std::min(tries, k_most_doublings));
-  std::this_thread::sleep_for(k_shortest_pause * factor(random_));
+  if (!random_) random_.emplace(std::random_device{}());
+  std::this_thread::sleep_for(k_shortest_pause * factor(*random_));
 }
 
 Error Connection::failure(const std::string& attempt, Phase phase) {

@@ -134,7 +134,7 @@ class Connection {
   std::chrono::steady_clock::time_point sent_at_{};  // the last statement
   std::chrono::steady_clock::time_point known_to_take_writes_at_{};
   bool knows_galera_ = true;
-  std::minstd_rand random_;
+  std::optional<std::minstd_rand> random_;  // seeded by the first pause
 
   std::optional<lease::Key> line_;
   bool line_refused_ = false;

@@ -1,5 +1,7 @@
 #include "store/mariadb/login.hpp"
 
+#include <nss.h>
+
 #include <algorithm>
 #include <mutex>
 
@@ -97,9 +99,17 @@ ServerWords last_words(MYSQL* handle) {
   return {api().mysql_errno(handle), api().mysql_error(handle)};
 }
 
-// The library is set up once and, in a process with threads, must be before the second of them starts.
+// The library is set up once and, in a process with threads, must be before the second of them starts. It
+// then looks for the port of the service "mysql" first where /etc/nsswitch.conf says, which on Debian is a
+// database that next to no host has: ninety system calls in search of its module. /etc/services alone is
+// asked here.
+bool set_up_library() {
+  ::__nss_configure_lookup("services", "files");
+  return api().mysql_server_init(0, nullptr, nullptr) == 0;
+}
+
 bool library_is_ready() {
-  static const bool ready = api().mysql_server_init(0, nullptr, nullptr) == 0;
+  static const bool ready = set_up_library();
   return ready;
 }
 
