@@ -6,7 +6,11 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <stdexcept>
+#include <system_error>
 #include <utility>
+
+#include "base/error.hpp"
 
 namespace dblock::app {
 
@@ -39,7 +43,13 @@ Worker::Worker() : state_(std::make_shared<State>()) {
   ::mallopt(M_ARENA_MAX, 1);                     // two threads that take turns need no second heap
   ::mallopt(M_TOP_PAD, 512 * 1024);              // grown in few steps
   ::mallopt(M_TRIM_THRESHOLD, 8 * 1024 * 1024);  // and not cut back in between
-  thread_ = std::thread([state = state_] { state->run(); });
+  try {
+    thread_ = std::thread([state = state_] { state->run(); });
+  } catch (const std::system_error& e) {
+    throw std::runtime_error(
+        with_errno("cannot start the thread that talks to the database", e.code().value()) +
+        "; too many processes (ulimit -u)?");
+  }
   state_->idle.raise();
 }
 

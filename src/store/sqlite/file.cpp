@@ -132,7 +132,9 @@ class Preparation {
       if (made) ::chmod(real_.c_str(), 0600);  // whatever the umask
       there.reset(::open(real_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     }
-    if (!there) return refuse(with_errno("cannot open it", errno));
+    if (!there)
+      return refuse(with_errno("cannot open it", errno) +
+                    "; the user who runs dblock must be able to enter its directory");
     return check_file(there.get());
   }
 
