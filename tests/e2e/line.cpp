@@ -33,41 +33,17 @@ class ServerLine : public LineBefore<ServerDatabase> {
 
 TEST_CASE("fifty waiters on a server run in the order of their arrival", "[server]") {
   ServerLine line;
-  std::vector<Process*> waiters;
-  Words expected;
-  for (int i = 0; i < 50; ++i) {
-    expected.push_back("waiter-" + std::to_string(i));
-    waiters.push_back(&line.join(expected.back()));
-  }
-  line.release();
-  for (Process* waiter : waiters) CHECK(waiter->wait() == exited(0));
-  CHECK(line.who_ran() == expected);
+  check_order_of_arrival(line, 50);
   CHECK(wait_until([&] { return line.sessions() == 0; }));
 }
 
 TEST_CASE("a waiter in a server's line that is stopped or killed leaves nothing, and the order as it was",
           "[server][tsan]") {
   ServerLine line;
-  Process& first = line.join("first");
-  Process& stopped = line.join("stopped");
-  Process& second = line.join("second");
-  Process& killed = line.join("killed");
-  Process& third = line.join("third");
-  const auto before = steady_clock::now();
-  stopped.signal(SIGTERM);
-  CHECK(stopped.wait() == killed_by(SIGTERM));
-  CHECK(steady_clock::now() - before < 500ms * slowness());
-  CHECK(stopped.tree().empty());
-  killed.signal(SIGKILL);
-  CHECK(killed.wait() == killed_by(SIGKILL));
-  CHECK(wait_until([&] { return line.waiting() == 3; }));
-  CHECK(wait_until([&] { return line.sessions() == 4; }));
-  line.release();
-  CHECK(first.wait() == exited(0));
-  CHECK(second.wait() == exited(0));
-  CHECK(third.wait() == exited(0));
-  CHECK(line.who_ran() == Words{"first", "second", "third"});
-  CHECK_FALSE(line.database().has_holder("k"));
+  check_stopped_and_killed_leave_nothing(line, 500ms, [&] {
+    CHECK(wait_until([&] { return line.waiting() == 3; }));
+    CHECK(wait_until([&] { return line.sessions() == 4; }));
+  });
 }
 
 TEST_CASE("a frozen waiter at the head of a server's line costs about two seconds and runs when it thaws",
@@ -91,12 +67,7 @@ TEST_CASE("a frozen waiter at the head of a server's line costs about two second
 
 TEST_CASE("a holder's death wakes a server's line once its job is gone", "[server]") {
   ServerLine line;
-  Process& first = line.join("first");
-  Process& second = line.join("second");
-  line.holder().signal(SIGKILL);
-  CHECK(first.wait() == exited(0));
-  CHECK(second.wait() == exited(0));
-  CHECK(line.who_ran() == Words{"first", "second"});
+  check_holders_death_wakes(line);
 }
 
 TEST_CASE("a server that restarts ends no wait", "[server]") {
@@ -119,18 +90,9 @@ TEST_CASE("a server that restarts ends no wait", "[server]") {
   CHECK(second.wait() == exited(0));
 }
 
-TEST_CASE("a wait in a server's line ends in time with the holder's name", "[server]") {
+TEST_CASE("a wait in a server's line ends in time with the holder's name, and the line goes on", "[server]") {
   ServerLine line;
-  Process& first = line.join("first");
-  const auto before = steady_clock::now();
-  const auto late = dblock(line.database(), run_words("k", {"--wait", "700ms"}, {"true"}));
-  const auto took = steady_clock::now() - before;
-  CHECK(late.exit == exited(75));
-  CHECK(ends_with_exit_line(late.err, 75));
-  CHECK(took >= 700ms);
-  CHECK(took < 2s * slowness());
-  line.release();
-  CHECK(first.wait() == exited(0));
+  check_wait_ends_in_time(line);
 }
 
 }  // namespace

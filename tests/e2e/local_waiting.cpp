@@ -24,40 +24,13 @@ class Line : public LineBefore<Database> {
 
 TEST_CASE("ten waiters run in the order of their arrival", "[local][tsan]") {
   Line line;
-  std::vector<Process*> waiters;
-  Words expected;
-  for (int i = 0; i < 10; ++i) {
-    expected.push_back("waiter-" + std::to_string(i));
-    waiters.push_back(&line.join(expected.back()));
-  }
-  CHECK(line.who_ran().empty());
-  line.release();
-  for (Process* waiter : waiters) CHECK(waiter->wait() == exited(0));
-  CHECK(line.who_ran() == expected);
+  check_order_of_arrival(line, 10);
 }
 
 TEST_CASE("waiters that are cancelled or killed leave nothing behind and the order as it was",
           "[local][tsan]") {
   Line line;
-  Process& first = line.join("first");
-  Process& cancelled = line.join("cancelled");
-  Process& second = line.join("second");
-  Process& killed = line.join("killed");
-  Process& third = line.join("third");
-  const auto before = steady_clock::now();
-  cancelled.signal(SIGTERM);
-  CHECK(cancelled.wait() == killed_by(SIGTERM));
-  CHECK(steady_clock::now() - before < 1s * slowness());
-  CHECK(cancelled.tree().empty());
-  killed.signal(SIGKILL);
-  CHECK(killed.wait() == killed_by(SIGKILL));
-  CHECK(wait_until([&] { return killed.tree().empty(); }));
-  line.release();
-  CHECK(first.wait() == exited(0));
-  CHECK(second.wait() == exited(0));
-  CHECK(third.wait() == exited(0));
-  CHECK(line.who_ran() == Words{"first", "second", "third"});
-  CHECK_FALSE(line.database().has_holder("k"));
+  check_stopped_and_killed_leave_nothing(line, 1s, [] {});
 }
 
 TEST_CASE("the head of the line cancelled or killed: the next one takes its place", "[local]") {
@@ -96,29 +69,12 @@ TEST_CASE("a frozen waiter at the head delays the others for about two seconds a
 
 TEST_CASE("a holder's death wakes the line once its job is gone", "[local]") {
   Line line;
-  Process& first = line.join("first");
-  Process& second = line.join("second");
-  line.holder().signal(SIGKILL);
-  CHECK(first.wait() == exited(0));
-  CHECK(second.wait() == exited(0));
-  CHECK(line.who_ran() == Words{"first", "second"});
+  check_holders_death_wakes(line);
 }
 
 TEST_CASE("a wait in line ends in time with the holder's name, and the line goes on", "[local]") {
   Line line;
-  Process& first = line.join("first");
-  const auto before = steady_clock::now();
-  const auto late = dblock(line.database(), run_words("k", {"--wait", "700ms"}, {"true"}));
-  const auto took = steady_clock::now() - before;
-  CHECK(late.exit == exited(75));
-  CHECK(ends_with_exit_line(late.err, 75));
-  CHECK(took >= 700ms);
-  CHECK(took < 2s * slowness());
-  Process& second = line.join("second");
-  line.release();
-  CHECK(first.wait() == exited(0));
-  CHECK(second.wait() == exited(0));
-  CHECK(line.who_ran() == Words{"first", "second"});
+  check_wait_ends_in_time(line);
 }
 
 TEST_CASE("a lease that nobody renews is taken over when it ends, in order", "[local]") {

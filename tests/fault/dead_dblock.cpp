@@ -22,13 +22,7 @@ struct TreeRun {
     guardian = guardian_of(process);
     job = job_of(process);
   }
-  // No process of the job lives; dblock and guardian may.
-  [[nodiscard]] bool job_tree_dead() const {
-    for (const pid_t pid : process.tree()) {
-      if (pid != process.pid() && pid != guardian) return false;
-    }
-    return true;
-  }
+  [[nodiscard]] bool job_tree_dead() const { return test::job_tree_dead(process, guardian); }
   TempDir directory;
   Process process;
   pid_t guardian = 0, job = 0;

@@ -78,11 +78,7 @@ TEST_CASE("a job of two hundred processes is dead before its lease ends") {
   const pid_t guardian = guardian_of(process);
   process.freeze();
   const long long expires = database.expires_micros("k");
-  CHECK(wait_until([&] {
-    const auto tree = process.tree();
-    return std::all_of(tree.begin(), tree.end(),
-                       [&](pid_t pid) { return pid == process.pid() || pid == guardian; });
-  }));
+  CHECK(wait_until([&] { return job_tree_dead(process, guardian); }));
   CHECK(realtime_micros() < expires);
   process.signal(SIGCONT);
   CHECK(process.wait() == exited(76));

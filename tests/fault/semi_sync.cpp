@@ -122,11 +122,7 @@ TEST_CASE("a primary that cannot get acknowledgements ends its runs before expir
   pair.replica.freeze();
   // What the replica has not acknowledged nobody sees: the last expiry that can be read is the last promise.
   const pid_t guardian = guardian_of(job);
-  CHECK(wait_until([&] {
-    const auto left = job.tree();
-    return std::all_of(left.begin(), left.end(),
-                       [&](pid_t pid) { return pid == job.pid() || pid == guardian; });
-  }));
+  CHECK(wait_until([&] { return job_tree_dead(job, guardian); }));
   CHECK(realtime_micros() < pair.expires_micros(pair.primary, "k"));
   CHECK(job.wait(30s * slowness()) == exited(76));
   pair.replica.thaw();

@@ -41,13 +41,8 @@ TEST_CASE("a server frozen for longer than the ttl ends the whole tree before ex
   CHECK(process.tree().size() >= 6);  // dblock, guardian, job, two children, the one with its own session
   const long long expires = fresh_expiry(database, "k");
   server.freeze();
-  const pid_t dblock_pid = process.pid();
   const pid_t guardian = guardian_of(process);
-  CHECK(wait_until([&] {
-    const auto left = process.tree();
-    return std::all_of(left.begin(), left.end(),
-                       [&](pid_t pid) { return pid == dblock_pid || pid == guardian; });
-  }));
+  CHECK(wait_until([&] { return job_tree_dead(process, guardian); }));
   const long long dead_at = realtime_micros();
   INFO("left: " << expires - dead_at << " us");
   CHECK(dead_at < expires);
@@ -72,11 +67,7 @@ TEST_CASE("a network that swallows packets ends the tree before expire_time with
   const long long expires = fresh_expiry(database, "k");
   proxy.stall();
   const pid_t guardian = guardian_of(process);
-  CHECK(wait_until([&] {
-    const auto left = process.tree();
-    return std::all_of(left.begin(), left.end(),
-                       [&](pid_t pid) { return pid == process.pid() || pid == guardian; });
-  }));
+  CHECK(wait_until([&] { return job_tree_dead(process, guardian); }));
   CHECK(realtime_micros() < expires);
   CHECK(process.wait(20s * slowness()) == exited(76));
 }
@@ -102,11 +93,7 @@ TEST_CASE("a server killed and gone for longer than the ttl is 76", "[server]") 
   const long long expires = fresh_expiry(database, "k");
   server.stop_hard();
   const pid_t guardian = guardian_of(process);
-  CHECK(wait_until([&] {
-    const auto left = process.tree();
-    return std::all_of(left.begin(), left.end(),
-                       [&](pid_t pid) { return pid == process.pid() || pid == guardian; });
-  }));
+  CHECK(wait_until([&] { return job_tree_dead(process, guardian); }));
   CHECK(realtime_micros() < expires);
   CHECK(process.wait(20s * slowness()) == exited(76));
 }
@@ -224,11 +211,7 @@ TEST_CASE("a global read lock for longer than the ttl ends the job before expire
   Connection backup(database.server());
   backup.sql("FLUSH TABLES WITH READ LOCK");
   const pid_t guardian = guardian_of(process);
-  CHECK(wait_until([&] {
-    const auto left = process.tree();
-    return std::all_of(left.begin(), left.end(),
-                       [&](pid_t pid) { return pid == process.pid() || pid == guardian; });
-  }));
+  CHECK(wait_until([&] { return job_tree_dead(process, guardian); }));
   // A renewal may have slipped in before the lock was granted.
   CHECK(realtime_micros() < std::max(expires, database.expires_micros("k")));
   CHECK(process.wait(20s * slowness()) == exited(76));

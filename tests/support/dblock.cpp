@@ -1,5 +1,6 @@
 #include "support/dblock.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 #include <stdexcept>
@@ -76,6 +77,11 @@ pid_t job_of(const Process& dblock) {
   });
   if (!found) throw std::runtime_error("no job; stderr: " + dblock.err());
   return children.front();
+}
+
+bool job_tree_dead(const Process& dblock, pid_t guardian) {
+  return std::ranges::all_of(dblock.tree(),
+                             [&](pid_t pid) { return pid == dblock.pid() || pid == guardian; });
 }
 
 bool says(const std::string& text, const std::string& part) {

@@ -36,6 +36,8 @@ void await_file(Process& process, const std::string& file);
 // The processes of a running `dblock run`.
 [[nodiscard]] pid_t guardian_of(const Process& dblock);  // waits for it
 [[nodiscard]] pid_t job_of(const Process& dblock);       // the guardian's child
+// No process of the job lives; dblock and guardian may.
+[[nodiscard]] bool job_tree_dead(const Process& dblock, pid_t guardian);
 
 [[nodiscard]] bool says(const std::string& text, const std::string& part);
 [[nodiscard]] std::vector<std::string> lines(const std::string& text);

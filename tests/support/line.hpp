@@ -1,6 +1,9 @@
 #pragma once
 
-// A held lock "k", a line of named waiters in front of it, and a log of who ran.
+// A held lock "k", a line of named waiters in front of it, and a log of who ran; and what must hold in a line
+// on either kind of store.
+#include <catch2/catch.hpp>
+#include <chrono>
 #include <memory>
 
 #include "support/dblock.hpp"
@@ -39,5 +42,72 @@ class LineBefore {
   Process holder_;
   std::vector<std::unique_ptr<Process>> waiters_;
 };
+
+// `Line` is a LineBefore with a `Process& join(name)` that returns once the waiter has its place.
+template <class Line>
+void check_order_of_arrival(Line& line, int count) {
+  std::vector<Process*> waiters;
+  Words expected;
+  for (int i = 0; i < count; ++i) {
+    expected.push_back("waiter-" + std::to_string(i));
+    waiters.push_back(&line.join(expected.back()));
+  }
+  CHECK(line.who_ran().empty());
+  line.release();
+  for (Process* waiter : waiters) CHECK(waiter->wait() == exited(0));
+  CHECK(line.who_ran() == expected);
+}
+
+// `gone`: checks that their store has forgotten the two.
+template <class Line, class Gone>
+void check_stopped_and_killed_leave_nothing(Line& line, milliseconds at_once, const Gone& gone) {
+  Process& first = line.join("first");
+  Process& stopped = line.join("stopped");
+  Process& second = line.join("second");
+  Process& killed = line.join("killed");
+  Process& third = line.join("third");
+  const auto before = std::chrono::steady_clock::now();
+  stopped.signal(SIGTERM);
+  CHECK(stopped.wait() == killed_by(SIGTERM));
+  CHECK(std::chrono::steady_clock::now() - before < at_once * slowness());
+  CHECK(stopped.tree().empty());
+  killed.signal(SIGKILL);
+  CHECK(killed.wait() == killed_by(SIGKILL));
+  CHECK(wait_until([&] { return killed.tree().empty(); }));
+  gone();
+  line.release();
+  CHECK(first.wait() == exited(0));
+  CHECK(second.wait() == exited(0));
+  CHECK(third.wait() == exited(0));
+  CHECK(line.who_ran() == Words{"first", "second", "third"});
+  CHECK_FALSE(line.database().has_holder("k"));
+}
+
+template <class Line>
+void check_holders_death_wakes(Line& line) {
+  Process& first = line.join("first");
+  Process& second = line.join("second");
+  line.holder().signal(SIGKILL);
+  CHECK(first.wait() == exited(0));
+  CHECK(second.wait() == exited(0));
+  CHECK(line.who_ran() == Words{"first", "second"});
+}
+
+template <class Line>
+void check_wait_ends_in_time(Line& line) {
+  Process& first = line.join("first");
+  const auto before = std::chrono::steady_clock::now();
+  const auto late = dblock(line.database(), run_words("k", {"--wait", "700ms"}, {"true"}));
+  const auto took = std::chrono::steady_clock::now() - before;
+  CHECK(late.exit == exited(75));
+  CHECK(ends_with_exit_line(late.err, 75));
+  CHECK(took >= 700ms);
+  CHECK(took < 2s * slowness());
+  Process& second = line.join("second");
+  line.release();
+  CHECK(first.wait() == exited(0));
+  CHECK(second.wait() == exited(0));
+  CHECK(line.who_ran() == Words{"first", "second"});
+}
 
 }  // namespace dblock::test
