@@ -280,31 +280,31 @@ class Nested : public RunSweep {
   }
 };
 
-TEST_CASE("each packet of a run of an existing lock harmed", "[server][mariadb]") {
+TEST_CASE("each packet of a run of an existing lock harmed", "[server]") {
   ExistingRow("a run of an existing lock", 50).go();
 }
-TEST_CASE("each packet of a run of a new lock harmed", "[server][mariadb]") {
+TEST_CASE("each packet of a run of a new lock harmed", "[server]") {
   RunSweep("a run of a new lock", 50).go();
 }
-TEST_CASE("each packet of a run with renewals harmed", "[server][mariadb]") {
+TEST_CASE("each packet of a run with renewals harmed", "[server]") {
   ExistingRow("a run with renewals", 650).go();
 }
-TEST_CASE("each packet of a takeover harmed", "[server][mariadb]") {
+TEST_CASE("each packet of a takeover harmed", "[server]") {
   Expired("a takeover", 50).go();
 }
-TEST_CASE("each packet of a run that waits in line harmed", "[server][mariadb]") {
+TEST_CASE("each packet of a run that waits in line harmed", "[server]") {
   Contended("a run that waits", 50).go();
 }
-TEST_CASE("each packet of a reader harmed", "[server][mariadb]") {
+TEST_CASE("each packet of a reader harmed", "[server]") {
   ExistingRow("a reader", 50, {"--shared"}).go();
 }
-TEST_CASE("each packet of a run of one slot harmed", "[server][mariadb]") {
+TEST_CASE("each packet of a run of one slot harmed", "[server]") {
   Slots("a run of one slot", 50, {"--slots", "2"}, {"--slots", "2"}).go();
 }
-TEST_CASE("each packet of a run of several keys harmed", "[server][mariadb]") {
+TEST_CASE("each packet of a run of several keys harmed", "[server]") {
   SeveralKeys("a run of several keys", 50).go();
 }
-TEST_CASE("each packet of a run inside a run harmed", "[server][mariadb]") {
+TEST_CASE("each packet of a run inside a run harmed", "[server]") {
   Nested("a run inside a run").go();
 }
 
@@ -371,13 +371,13 @@ class Release : public Sweep {
   [[nodiscard]] int least_successes_percent() const override { return 10; }
 };
 
-TEST_CASE("each packet of acquire harmed", "[server][mariadb]") {
+TEST_CASE("each packet of acquire harmed", "[server]") {
   Acquire("acquire").go();
 }
-TEST_CASE("each packet of renew harmed", "[server][mariadb]") {
+TEST_CASE("each packet of renew harmed", "[server]") {
   Renew("renew").go();
 }
-TEST_CASE("each packet of release harmed", "[server][mariadb]") {
+TEST_CASE("each packet of release harmed", "[server]") {
   Release("release").go();
 }
 

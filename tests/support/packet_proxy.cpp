@@ -139,8 +139,10 @@ void PacketProxy::from_server(Link& link) {
     return;
   }
   link.server_stream.append(part, static_cast<std::size_t>(got));
-  for (std::string packet; !link.dead && !(packet = take_packet(link.server_stream)).empty();)
+  for (std::string packet; !link.dead && !(packet = take_packet(link.server_stream)).empty();) {
+    if (!link.logged_in) hide_tls(packet);
     pass_to_client(link, packet);
+  }
 }
 
 std::size_t PacketProxy::note(Packet packet) {

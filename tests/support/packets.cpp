@@ -10,6 +10,12 @@
 #include <stdexcept>
 
 namespace dblock::test {
+namespace {
+
+constexpr unsigned char k_greeting = 0x0a;
+constexpr unsigned char k_offers_tls = 0x08;  // in the second byte of what a greeting's server can
+
+}  // namespace
 
 std::uint32_t little_endian(const std::string& bytes, std::size_t at, std::size_t count) {
   std::uint32_t value = 0;
@@ -24,6 +30,16 @@ std::string take_packet(std::string& stream) {
   std::string packet = stream.substr(0, size);
   stream.erase(0, size);
   return packet;
+}
+
+void hide_tls(std::string& greeting) {
+  if (greeting.size() <= k_packet_header) return;
+  if (static_cast<unsigned char>(greeting[k_packet_header]) != k_greeting) return;
+  const auto end_of_version = greeting.find('\0', k_packet_header);
+  constexpr std::size_t k_id_and_challenge = 13;
+  const std::size_t at = end_of_version + k_id_and_challenge + 2;
+  if (end_of_version == std::string::npos || at >= greeting.size()) return;
+  greeting[at] = static_cast<char>(static_cast<unsigned char>(greeting[at]) & ~k_offers_tls);
 }
 
 bool send_all(int fd, const std::string& bytes) {

@@ -15,6 +15,9 @@ inline constexpr unsigned char k_com_query = 0x03;
 [[nodiscard]] std::uint32_t little_endian(const std::string& bytes, std::size_t at, std::size_t count);
 // Takes one whole packet off the front of `stream`; empty when there is none yet.
 [[nodiscard]] std::string take_packet(std::string& stream);
+// A proxy reads what passes, so it does not pass on a server's offer of TLS. What is no greeting stays as it
+// is.
+void hide_tls(std::string& greeting);
 [[nodiscard]] bool send_all(int fd, const std::string& bytes);
 [[nodiscard]] int connect_unix(const std::string& path);
 // A listener on a port of the loopback that is free.

@@ -16,21 +16,9 @@ namespace dblock::test {
 namespace {
 
 constexpr std::size_t k_header = k_packet_header;
-constexpr unsigned char k_greeting = 0x0a;
-constexpr unsigned char k_offers_tls = 0x08;  // in the second byte of what a greeting's server can
 constexpr unsigned char k_com_stmt_prepare = 0x16;
 constexpr unsigned char k_com_stmt_execute = 0x17;
 constexpr std::uint32_t k_last_prepared = 0xffffffff;  // libmariadb's "the statement just prepared"
-
-// The proxy reads what passes, so the server's offer of TLS is not passed on.
-void hide_tls(std::string& greeting) {
-  if (greeting.size() <= k_header || static_cast<unsigned char>(greeting[k_header]) != k_greeting) return;
-  const auto end_of_version = greeting.find('\0', k_header);
-  constexpr std::size_t k_id_and_challenge = 13;
-  const std::size_t at = end_of_version + k_id_and_challenge + 2;
-  if (end_of_version == std::string::npos || at >= greeting.size()) return;
-  greeting[at] = static_cast<char>(static_cast<unsigned char>(greeting[at]) & ~k_offers_tls);
-}
 
 }  // namespace
 
