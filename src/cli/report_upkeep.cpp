@@ -36,7 +36,8 @@ std::string migration_text(const store::MigrationState& state, app::MigrateReque
   std::string sql(state.migration.sql);
   while (sql.ends_with('\n') || sql.ends_with(';')) sql.pop_back();
   // The statements inside of a procedure end in what would end it for the client.
-  if (sql.ends_with("END")) return "-- " + name + "\nDELIMITER //\n" + sql + "//\nDELIMITER ;\n";
+  if (sql.find(" PROCEDURE ") != std::string::npos)
+    return "-- " + name + "\nDELIMITER //\n" + sql + "\n//\nDELIMITER ;\n";
   return "-- " + name + "\n" + sql + ";\n";
 }
 

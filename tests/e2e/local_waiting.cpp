@@ -96,10 +96,9 @@ TEST_CASE("a lease that nobody renews is taken over when it ends, in order", "[l
 TEST_CASE("the job gets neither the line's descriptor nor another signal mask", "[local]") {
   Line line;
   const std::string seen = line.file("seen");
-  Process waiter(
-      dblock_spawn(line.database(), run_words("k", {"-v", "--wait", "60s"},
-                                              sh("ls -l /proc/self/fd >" + seen +
-                                                 "; grep -E '^Sig(Blk|Ign)' /proc/self/status >>" + seen))));
+  Process waiter(dblock_spawn(
+      line.database(), run_words("k", {"-v", "--wait", "60s"},
+                                 sh(print_signals() + " >" + seen + "; ls -l /proc/self/fd >>" + seen))));
   REQUIRE(wait_until([&] { return says(waiter.err(), "waiting: "); }));
   line.release();
   REQUIRE(waiter.wait() == exited(0));

@@ -48,6 +48,10 @@ bool Connection::can_connect(const ServerAddress& address, const std::string& us
 std::vector<Row> Connection::sql(const std::string& query) {
   if (session_ && mysql_ping(session_->handle) != 0) session_.reset();
   if (!session_) open();
+  return sql_in_session(query);
+}
+
+std::vector<Row> Connection::sql_in_session(const std::string& query) {
   MYSQL* const handle = session_->handle;
   if (mysql_real_query(handle, query.data(), query.size()) != 0)
     throw std::runtime_error(std::string(mysql_error(handle)) + " in: " + query);

@@ -20,8 +20,10 @@ class Connection {
   Connection(Connection&&) noexcept;
   Connection& operator=(Connection&&) = delete;
 
-  // Throws with the server's message when it refuses.
+  // Throws with the server's message when it refuses. A session that has ended is replaced before.
   std::vector<Row> sql(const std::string& query);
+  // The same in the session as it is, for what depends on its transaction. REQUIRES: one is open.
+  std::vector<Row> sql_in_session(const std::string& query);
   std::string value(const std::string& query);  // first column of the first row; "" when there is none
   long long number(const std::string& query);
 

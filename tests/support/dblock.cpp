@@ -44,6 +44,10 @@ std::string until_told(const TempDir& directory) {
          " ]; do sleep 0.02; done";
 }
 
+std::string print_signals() {
+  return "while read -r line; do case $line in Sig[BI]*) echo \"$line\";; esac; done </proc/$$/status";
+}
+
 void await_file(Process& process, const std::string& file) {
   const bool there = wait_until([&] { return std::filesystem::exists(file) || !process.running(); });
   if (there && std::filesystem::exists(file)) return;

@@ -30,6 +30,10 @@ Finished dblock_bare(const Words& arguments, const Words& env = {});
 // Shell that creates the file `up` and then waits for `go`.
 [[nodiscard]] std::string until_told(const TempDir& directory);
 
+// Shell that prints its SigBlk and SigIgn. To be its first command: around each that it forks for, it blocks
+// signals and has none blocked after it.
+[[nodiscard]] std::string print_signals();
+
 // Waits until a job has created `file`; throws with the program's output when it ends before or does not.
 void await_file(Process& process, const std::string& file);
 

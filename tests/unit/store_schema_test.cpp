@@ -11,7 +11,7 @@ TEST_CASE("MariaDB's migrations count from 1 without holes and hold one statemen
     CAPTURE(migration.name);
     CHECK(migration.version == expected++);
     CHECK(migration.name.ends_with(".sql"));
-    const bool is_procedure = migration.sql.find("\nCREATE PROCEDURE ") != std::string_view::npos;
+    const bool is_procedure = migration.sql.find(" PROCEDURE ") != std::string_view::npos;
     CHECK((migration.sql.find(";\n") == std::string_view::npos || is_procedure));
   }
   CHECK(mariadb::schema_version() == mariadb::migrations().back().version);

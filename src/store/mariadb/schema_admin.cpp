@@ -113,15 +113,22 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     DBLOCK_CHECK(connection_.ensure_open(what));
     auto ran = connection_.change(std::string(migration.sql), what);
     if (ran) return true;
-    Error& error = ran.error();
+    Error error = std::move(ran.error());
+    DBLOCK_CHECK(connection_.ensure_open(what));
+    if (already_done(error.native)) return false;
+    if (!makes_routine(migration)) return std::unexpected(explained(std::move(error)));
+    return do_without_routine(std::move(error), what);
+  }
+
+  // Always false. All else works without the routine; but an old one must not be taken for its replacement.
+  Result<bool> do_without_routine(Error error, const std::string& what) {
+    if (error.native == k_unknown_variable) return false;  // built without Galera, which the new one is for
     const bool refused = error.code == Errc::denied ||
                          std::ranges::find(k_routine_refused, error.native) != k_routine_refused.end();
-    if (makes_routine(migration) && refused) {
-      refusal_ = std::move(error.message);
-    } else if (!already_done(error.native)) {
-      return std::unexpected(explained(std::move(error)));
-    }
-    DBLOCK_CHECK(connection_.ensure_open(what));
+    if (!refused) return std::unexpected(explained(std::move(error)));
+    DBLOCK_TRY(const bool old_one_stays, routine_is_there(what));
+    if (old_one_stays) return std::unexpected(explained(std::move(error)));
+    refusal_ = std::move(error.message);
     return false;
   }
 
@@ -179,7 +186,7 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     if (error.code == Errc::denied) {
       error.message +=
           "; migrating needs CREATE, ALTER, INDEX, SELECT and INSERT, and for dblock_assert_held() CREATE "
-          "ROUTINE, on the database \"" +
+          "ROUTINE and ALTER ROUTINE, on the database \"" +
           connection_.settings().database + "\"";
     }
     return error;

@@ -1,0 +1,75 @@
+-- On a Galera cluster a row lock is a node's own. Where the transaction's node lagged behind, a takeover through another
+-- node was in order before the transaction's commit, and yet nothing of the two was the same, so that both went through.
+-- There the fence is written to, and certification lets one of them pass. Elsewhere it stays a shared lock, beside which
+-- the same job may have others. MySQL knows no Galera; of this it reads the end alone, and MariaDB all
+-- but the end.
+/*M! CREATE OR REPLACE PROCEDURE dblock_assert_held(IN p_key VARBINARY(255), IN p_token BIGINT UNSIGNED)
+  MODIFIES SQL DATA
+  SQL SECURITY DEFINER
+  COMMENT 'raises SQLSTATE 45000 unless p_token holds lock p_key; keeps others out until the transaction ends'
+BEGIN
+  DECLARE v_latest BIGINT UNSIGNED DEFAULT NULL;
+  DECLARE v_slot INT UNSIGNED DEFAULT NULL;
+  DECLARE v_why VARCHAR(100) DEFAULT NULL;
+  IF p_key IS NULL OR p_token IS NULL THEN
+    SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'dblock: key and token must not be NULL';
+  END IF;
+
+  -- Who is known to come too late is refused before he can stand in anybody's way.
+  SELECT MAX(token), MAX(IF(token = p_token, slot, NULL)) INTO v_latest, v_slot
+    FROM dblock_fence WHERE lock_key = p_key;
+  IF v_slot IS NULL AND v_latest > p_token THEN
+    SIGNAL SQLSTATE '45000'
+      SET MESSAGE_TEXT = 'dblock: the lock is not held under this token: it was granted again since';
+  ELSEIF v_slot IS NULL THEN
+    -- A snapshot from before the grant does not show it.
+    SELECT MAX(slot) INTO v_slot FROM dblock_fence WHERE lock_key = p_key AND token = p_token LOCK IN SHARE MODE;
+  ELSEIF NOT @@wsrep_on THEN
+    SELECT MAX(slot) INTO v_slot FROM dblock_fence
+      WHERE lock_key = p_key AND slot = v_slot AND token = p_token LOCK IN SHARE MODE;
+  END IF;
+  IF @@wsrep_on AND v_slot IS NOT NULL THEN
+    UPDATE dblock_fence SET asserted = asserted + 1 WHERE lock_key = p_key AND slot = v_slot AND token = p_token;
+    IF ROW_COUNT() = 0 THEN
+      SET v_slot = NULL;
+    END IF;
+  END IF;
+  IF v_slot IS NULL THEN
+    SIGNAL SQLSTATE '45000'
+      SET MESSAGE_TEXT = 'dblock: the lock is not held under this token: it was granted again since, or never so';
+  END IF;
+
+  -- The lease is read without a lock, which would keep the heartbeat waiting as long as the transaction lasts. But an
+  -- old snapshot shows an expiry that has been put off since: before that counts, the row itself is asked.
+  IF v_slot = 0 THEN
+    SELECT MAX(CASE WHEN lock_value IS NULL THEN 'it was released'
+                    WHEN revoke_time IS NOT NULL THEN 'it was revoked'
+                    WHEN expire_time > UTC_TIMESTAMP(6) THEN ''
+                    ELSE 'its lease has expired' END)
+      INTO v_why FROM dblock_lock WHERE lock_key = p_key AND token = p_token;
+    IF COALESCE(v_why, 'its lease has expired') = 'its lease has expired' THEN
+      SELECT MAX(CASE WHEN lock_value IS NULL THEN 'it was released'
+                      WHEN revoke_time IS NOT NULL THEN 'it was revoked'
+                      WHEN expire_time > UTC_TIMESTAMP(6) THEN ''
+                      ELSE 'its lease has expired' END)
+        INTO v_why FROM dblock_lock WHERE lock_key = p_key AND token = p_token LOCK IN SHARE MODE;
+    END IF;
+  ELSE
+    SELECT MAX(CASE WHEN lock_value IS NULL THEN 'it was released'
+                    WHEN revoke_time IS NOT NULL THEN 'it was revoked'
+                    WHEN expire_time > UTC_TIMESTAMP(6) THEN ''
+                    ELSE 'its lease has expired' END)
+      INTO v_why FROM dblock_hold WHERE lock_key = p_key AND slot = v_slot AND token = p_token;
+    IF COALESCE(v_why, 'its lease has expired') = 'its lease has expired' THEN
+      SELECT MAX(CASE WHEN lock_value IS NULL THEN 'it was released'
+                      WHEN revoke_time IS NOT NULL THEN 'it was revoked'
+                      WHEN expire_time > UTC_TIMESTAMP(6) THEN ''
+                      ELSE 'its lease has expired' END)
+        INTO v_why FROM dblock_hold WHERE lock_key = p_key AND slot = v_slot AND token = p_token LOCK IN SHARE MODE;
+    END IF;
+  END IF;
+  IF COALESCE(v_why, 'gone') <> '' THEN
+    SET v_why = CONCAT('dblock: the lock is not held under this token: ', COALESCE(v_why, 'its row is gone'));
+    SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = v_why;
+  END IF;
+END */ /*!50701 DO 0 */
