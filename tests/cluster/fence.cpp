@@ -8,21 +8,26 @@
 namespace dblock::test {
 namespace {
 
-// A job's session on a node: a lease that nobody renews unasked, and a transaction that has asserted it.
-class FencedJob {
+// A lease that nobody renews unasked, by way of `node`: its owner id.
+std::string acquire(const ClusterDatabase& database, int node, const std::string& ttl) {
+  const auto taken = database.ask({node}, {"acquire", "--key", "k", "--ttl", ttl, "--margin", "0"});
+  INFO(taken.err);
+  REQUIRE(taken.exit == exited(0));
+  return lines(taken.out).at(0);
+}
+
+// A transaction on a node that has asserted the lease of now, and written `effect`.
+class Fenced {
  public:
-  FencedJob(const ClusterDatabase& database, int node, const std::string& ttl = "2s")
+  Fenced(const ClusterDatabase& database, int node, int effect = 1, const std::string& kind = "READ WRITE")
       : session_(database.cluster.sql(node)) {
-    const auto taken = database.ask({node}, {"acquire", "--key", "k", "--ttl", ttl, "--margin", "0"});
-    REQUIRE(taken.exit == exited(0));
-    owner_ = lines(taken.out).at(0);
     session_.sql("USE " + database.rows.name());
-    session_.sql("START TRANSACTION");
-    session_.sql("CALL dblock_assert_held('k'," +
-                 session_.value("SELECT token FROM dblock_lock WHERE lock_key='k'") + ")");
-    session_.sql("INSERT INTO effect VALUES (1)");
+    session_.sql("SET SESSION wsrep_sync_wait=1");
+    const std::string token = session_.value("SELECT token FROM dblock_lock WHERE lock_key='k'");
+    session_.sql("START TRANSACTION " + kind);
+    session_.sql_in_session("CALL dblock_assert_held('k'," + token + ")");
+    session_.sql_in_session("INSERT INTO effect VALUES (" + std::to_string(effect) + ")");
   }
-  [[nodiscard]] const std::string& owner() const { return owner_; }
   // Whether the server let it; nobody tries again.
   bool commits() {
     try {
@@ -35,7 +40,6 @@ class FencedJob {
 
  private:
   Connection session_;
-  std::string owner_;
 };
 
 class FencedCluster {
@@ -70,7 +74,8 @@ class FencedCluster {
 TEST_CASE("a takeover through another node aborts the transaction that had asserted the lock", "[fence]") {
   DBLOCK_NEEDS(why_no_cluster());
   const FencedCluster cluster;
-  FencedJob job(cluster.database, 1);
+  acquire(cluster.database, 1, "2s");
+  Fenced job(cluster.database, 1);
   cluster.take_over();
   CHECK_FALSE(job.commits());
   cluster.check_effects(0);
@@ -81,14 +86,27 @@ TEST_CASE("a transaction that asserted the lock and commits in time is not harme
   DBLOCK_NEEDS(why_no_cluster());
   const FencedCluster cluster;
   const auto& database = cluster.database;
-  FencedJob job(database, 1, "60s");
+  const std::string owner = acquire(database, 1, "60s");
+  Fenced job(database, 1);
   CHECK(database.ask({2}, run_words("k", {}, {"true"})).exit == exited(75));
-  CHECK(database.ask({3}, {"renew", "--key", "k", "--owner", job.owner()}).exit == exited(0));
+  CHECK(database.ask({3}, {"renew", "--key", "k", "--owner", owner}).exit == exited(0));
   CHECK(database.ask({2}, {"reap"}).exit == exited(0));
   CHECK(job.commits());
   cluster.check_effects(1);
-  CHECK(database.ask({3}, {"release", "--key", "k", "--owner", job.owner()}).exit == exited(0));
+  CHECK(database.ask({3}, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
   CHECK(database.tries({2}) == once(0));
+}
+
+TEST_CASE("of two transactions under one token on two nodes the later one is aborted", "[fence]") {
+  DBLOCK_NEEDS(why_no_cluster());
+  const FencedCluster cluster;
+  acquire(cluster.database, 1, "60s");
+  Fenced first(cluster.database, 1, 1);
+  Fenced second(cluster.database, 2, 2);
+  CHECK(first.commits());
+  CHECK_FALSE(second.commits());
+  cluster.check_effects(1);
+  CHECK_THROWS(Fenced(cluster.database, 1, 3, "READ ONLY"));
 }
 
 // A node that has much to apply knows of the takeover before it has done it: its locks do not see it yet, and
@@ -100,7 +118,8 @@ TEST_CASE("a node that lags behind lets no transaction pass whose lock was taken
   auto other = cluster.database.cluster.sql(2);
   other.sql("USE " + cluster.name());  // a sequence's table needs one
   other.sql("CREATE TABLE " + bulk + " (n INT PRIMARY KEY, pad VARCHAR(200))");
-  FencedJob job(cluster.database, 1);
+  acquire(cluster.database, 1, "2s");
+  Fenced job(cluster.database, 1);
   other.sql("INSERT INTO " + bulk + " SELECT seq,REPEAT('x',200) FROM seq_1_to_300000");
   cluster.take_over();
   auto session = cluster.database.cluster.sql(1);
