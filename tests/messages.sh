@@ -37,7 +37,7 @@ find tests -name '*.cpp' -exec cat {} + | tr '\n' ' ' | sed 's/" *"//g' >"$work/
 says() {
   PATTERN=$1 CODE=$2 awk '
     BEGIN { count = split(ENVIRON["PATTERN"], pieces, "…"); code = ENVIRON["CODE"] }
-    code ~ /^[0-9]+$/ && index($0, "dblock: exit " code " (") != 1 { next }
+    code ~ /^[0-9]/ && index($0, "dblock: exit " code " (") != 1 { next }
     code == "warning" && index($0, "dblock: warning: ") != 1 { next }
     {
       rest = $0

@@ -44,8 +44,8 @@ class Fenced {
 
 class FencedCluster {
  public:
-  FencedCluster() : database(shared_cluster()), session_(shared_cluster().sql(1)) {
-    session_.sql("CREATE TABLE " + name() + ".effect (n INT PRIMARY KEY)");
+  FencedCluster() : database(shared_cluster()) {
+    database.cluster.sql(1).sql("CREATE TABLE " + name() + ".effect (n INT PRIMARY KEY)");
     for (int node = 1; node <= Cluster::k_size; ++node) REQUIRE(effects(node) == 0);
   }
   [[nodiscard]] const std::string& name() const { return database.rows.name(); }
@@ -66,9 +66,6 @@ class FencedCluster {
   }
 
   const ClusterDatabase database;
-
- private:
-  Connection session_;
 };
 
 TEST_CASE("a takeover through another node aborts the transaction that had asserted the lock", "[fence]") {

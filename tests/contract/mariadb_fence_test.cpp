@@ -414,6 +414,8 @@ TEST_CASE("mariadb: migrating gives locks that are there their fences, held ones
 
 TEST_CASE("mariadb: an old procedure that may not be replaced is not taken for the new one", "[mariadb]") {
   Fixture t;
+  const auto lease = t.grant(asks("k", "owner"));
+  Job job(t);
   auto& database = t.under_test.database();
   database.sql("DELETE FROM dblock_migration WHERE version>8");
   const std::string user =
@@ -425,6 +427,7 @@ TEST_CASE("mariadb: an old procedure that may not be replaced is not taken for t
   CHECK(t.number("SELECT MAX(version) FROM dblock_migration") == 8);
   REQUIRE(t.under_test.admin()->apply());
   CHECK(t.number("SELECT MAX(version) FROM dblock_migration") == store::mariadb::schema_version());
+  CHECK(job.asserts(lease).empty());  // the right to call it outlives the replacement
 }
 
 TEST_CASE("mariadb: who may not create the procedure migrates all the same, and another adds it later") {

@@ -30,7 +30,6 @@ struct Application {
 
 // Stopping a parent first: nothing it could still do is done for those that are to come.
 void freeze(const std::vector<pid_t>& processes) {
-  for (const pid_t pid : processes) ::kill(pid, SIGSTOP);
   for (const pid_t pid : processes) REQUIRE(test::freeze(pid));
 }
 
