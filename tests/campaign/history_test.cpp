@@ -1,7 +1,7 @@
 // The judge itself: a history that a lock may have passes, and for each rule one that breaks just this rule.
 #include "campaign/history.hpp"
+#include "support/catch.hpp"
 
-#include <catch2/catch.hpp>
 #include <fstream>
 #include <sstream>
 

@@ -1,8 +1,8 @@
 // A Galera cluster whose third node's clock is a second ahead: harmless while leases have a longer margin.
-#include <catch2/catch.hpp>
 #include <ctime>
 
 #include "cluster/runs.hpp"
+#include "support/catch.hpp"
 #include "support/overlap.hpp"
 #include "support/privilege.hpp"
 

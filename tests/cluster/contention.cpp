@@ -1,10 +1,10 @@
 // Runs on all three nodes of a Galera cluster that want the same locks: a node's row locks and named locks
 // are its own, and what is left to exclude is certification.
-#include <catch2/catch.hpp>
 #include <map>
 #include <set>
 
 #include "cluster/runs.hpp"
+#include "support/catch.hpp"
 #include "support/overlap.hpp"
 #include "support/privilege.hpp"
 

@@ -1,8 +1,8 @@
 // dblock_assert_held() where nodes replicate to each other: a job's transaction on one, the takeover through
 // another.
-#include <catch2/catch.hpp>
 
 #include "cluster/runs.hpp"
+#include "support/catch.hpp"
 #include "support/privilege.hpp"
 
 namespace dblock::test {

@@ -1,8 +1,8 @@
 // Nodes of a Galera cluster that are killed or frozen while a run holds a lock there. What must never happen
 // is strict; a node that is back may take its time.
-#include <catch2/catch.hpp>
 
 #include "cluster/runs.hpp"
+#include "support/catch.hpp"
 #include "support/privilege.hpp"
 
 namespace dblock::test {

@@ -1,9 +1,9 @@
 // A Galera cluster that falls apart: what has no majority grants nothing, and nothing overlaps.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <random>
 
 #include "cluster/runs.hpp"
+#include "support/catch.hpp"
 #include "support/overlap.hpp"
 #include "support/privilege.hpp"
 

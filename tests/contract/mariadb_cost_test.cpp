@@ -1,8 +1,8 @@
 // What the verbs cost a MariaDB server, counted by the server itself. Each case has a server of its own, so
 // that nobody else's statements are counted.
-#include <catch2/catch.hpp>
 
 #include "contract/mariadb_store.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::contract {
 namespace {

@@ -1,10 +1,10 @@
 // dblock_assert_held(): what it refuses, whom its transaction keeps out, and whom it must never keep waiting.
 // Lock waits are counted by the server, so those cases have one to themselves.
 #include <algorithm>
-#include <catch2/catch.hpp>
 
 #include "contract/mariadb_store.hpp"
 #include "store/mariadb/migrations.hpp"
+#include "support/catch.hpp"
 #include "support/server_kind.hpp"
 
 namespace dblock::contract {

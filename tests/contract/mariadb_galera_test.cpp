@@ -1,10 +1,10 @@
 // What Galera's nodes answer, said by a proxy, and what becomes of it with several hosts in the URL. The real
 // nodes are in tests/cluster.
 #include <algorithm>
-#include <catch2/catch.hpp>
 
 #include "contract/mariadb_store.hpp"
 #include "lease/turnstile.hpp"
+#include "support/catch.hpp"
 #include "support/proxy.hpp"
 
 namespace dblock::contract {

@@ -1,10 +1,10 @@
 // What a server may do to a lease without anybody being at fault: waits inside statements, other isolation
 // rules, clocks.
-#include <catch2/catch.hpp>
 #include <future>
 #include <thread>
 
 #include "contract/mariadb_store.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::contract {
 namespace {

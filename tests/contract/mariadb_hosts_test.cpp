@@ -1,9 +1,9 @@
 // Several hosts in one store: proxies in front of one server stand for servers that refuse or fall silent.
-#include <catch2/catch.hpp>
 #include <future>
 #include <thread>
 
 #include "contract/mariadb_store.hpp"
+#include "support/catch.hpp"
 #include "support/proxy.hpp"
 #include "support/replication.hpp"
 

@@ -1,12 +1,12 @@
 // The line of named locks: order, what becomes of it when sessions, waiters or the server fail, and what it
 // costs the server.
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <mutex>
 #include <thread>
 
 #include "contract/mariadb_store.hpp"
 #include "lease/acquire.hpp"
+#include "support/catch.hpp"
 #include "support/proxy.hpp"
 
 namespace dblock::contract {

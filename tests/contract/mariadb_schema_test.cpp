@@ -1,9 +1,9 @@
 // Migrations on MariaDB, and how the other verbs meet a schema that does not fit.
-#include <catch2/catch.hpp>
 #include <thread>
 
 #include "contract/mariadb_store.hpp"
 #include "store/mariadb/migrations.hpp"
+#include "support/catch.hpp"
 #include "support/proxy.hpp"
 
 namespace dblock::contract {

@@ -1,8 +1,8 @@
 // Sessions on MariaDB: what breaks them, what a broken one means, and what global settings must not change.
-#include <catch2/catch.hpp>
 #include <thread>
 
 #include "contract/mariadb_store.hpp"
+#include "support/catch.hpp"
 #include "support/proxy.hpp"
 
 namespace dblock::contract {

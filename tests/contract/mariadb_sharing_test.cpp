@@ -2,10 +2,10 @@
 // breaks it, and what it costs.
 #include <algorithm>
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <thread>
 
 #include "contract/mariadb_store.hpp"
+#include "support/catch.hpp"
 #include "support/proxy.hpp"
 
 namespace dblock::contract {

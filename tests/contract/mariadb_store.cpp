@@ -1,6 +1,6 @@
 #include "contract/mariadb_store.hpp"
+#include "support/catch.hpp"
 
-#include <catch2/catch.hpp>
 #include <stdexcept>
 
 namespace dblock::contract {

@@ -3,12 +3,12 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <catch2/catch.hpp>
 
 #include <thread>
 
 #include "base/unique_fd.hpp"
 #include "contract/mariadb_store.hpp"
+#include "support/catch.hpp"
 #include "support/process.hpp"
 
 namespace dblock::contract {

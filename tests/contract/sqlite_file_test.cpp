@@ -2,13 +2,13 @@
 #include <sys/stat.h>
 
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <optional>
 #include <thread>
 
 #include "contract/sqlite_store.hpp"
 #include "store/sqlite/migrations.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::contract {
 namespace {

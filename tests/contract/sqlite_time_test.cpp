@@ -1,7 +1,7 @@
 // The embedded store's clocks: leases by (boot id, boot clock), what people see by the wall clock.
-#include <catch2/catch.hpp>
 
 #include "contract/sqlite_store.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::contract {
 namespace {

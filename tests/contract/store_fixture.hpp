@@ -2,7 +2,6 @@
 // error.
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <memory>
 #include <string>
 #include <utility>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "contract/lease_store_suite.hpp"
+#include "support/catch.hpp"
 
 #define STORE_CASE(sentence) TEST_CASE(DBLOCK_STORE_NAME ": " sentence)
 

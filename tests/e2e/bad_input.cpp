@@ -1,6 +1,6 @@
 // Bad input gets a clear message and 64, before any store is asked.
-#include <catch2/catch.hpp>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 
 namespace dblock::test {

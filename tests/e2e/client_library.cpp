@@ -1,9 +1,9 @@
 // The client library is loaded by the first connection to a server and by nothing else, and where it is
 // missing nothing else suffers.
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <sstream>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 
 namespace dblock::test {

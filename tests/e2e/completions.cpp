@@ -1,8 +1,8 @@
 // What bash, zsh and fish themselves make of the files in completions/.
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <memory>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/fake_server.hpp"
 #include "support/privilege.hpp"

@@ -1,7 +1,7 @@
 // What counts as configured, and in which order; passwords.
-#include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 
 namespace dblock::test {

@@ -2,9 +2,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/local_file.hpp"
 #include "support/privilege.hpp"

@@ -1,7 +1,7 @@
 // Invariants I1 and I2 through the real binary: no overlap, rising tokens, no takeover before its time.
-#include <catch2/catch.hpp>
 #include <set>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/overlap.hpp"
 #include "support/proxy.hpp"

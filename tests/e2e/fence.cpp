@@ -1,7 +1,7 @@
 // Fencing in the job's own transaction, CALL dblock_assert_held(key, token): what protects when everything
 // that dblock does to stop a job has failed.
-#include <catch2/catch.hpp>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 
 namespace dblock::test {

@@ -1,7 +1,7 @@
 // history: what is told of the runs that have ended, and how a history is begun and ended.
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 
 namespace dblock::test {

@@ -1,9 +1,9 @@
 // Nothing that a user, a script or a job says can change what a statement means, whatever the server's modes
 // and character sets are.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 
 namespace dblock::test {

@@ -1,7 +1,7 @@
 // inspect: who holds what, for people and programs.
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 
 namespace dblock::test {

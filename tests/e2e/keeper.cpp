@@ -8,11 +8,11 @@
 
 #include <algorithm>
 #include <array>
-#include <catch2/catch.hpp>
 #include <cerrno>
 #include <cstdint>
 #include <filesystem>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/privilege.hpp"
 

@@ -1,8 +1,8 @@
 // Waiting in a server's line: order of arrival, and what happens to the others when somebody in the line is
 // stopped, killed or frozen.
-#include <catch2/catch.hpp>
 
 #include "support/line.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::test {
 namespace {

@@ -1,8 +1,8 @@
 // What somebody who waits at a terminal sees: one line that ticks, and of which nothing remains.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/line.hpp"
 #include "support/proxy.hpp"

@@ -1,8 +1,8 @@
 // The embedded store's file in trouble: a full disk, a writer that does not let go, a store removed under a
 // job.
-#include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/local_file.hpp"
 #include "support/privilege.hpp"

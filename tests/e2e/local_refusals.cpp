@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/local_file.hpp"
 #include "support/privilege.hpp"

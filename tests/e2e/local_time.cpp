@@ -1,8 +1,8 @@
 // The embedded store and time: a step of the wall clock changes nothing, and another boot ends every lease.
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/privilege.hpp"
 

@@ -1,8 +1,8 @@
 // Waiting in the embedded store's line: order of arrival, and what happens to the others when somebody in the
 // line is cancelled, killed or frozen.
-#include <catch2/catch.hpp>
 #include <chrono>
 
+#include "support/catch.hpp"
 #include "support/line.hpp"
 
 namespace dblock::test {

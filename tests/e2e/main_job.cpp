@@ -2,10 +2,10 @@
 // `dblock run --key nightly-etl`, from two cron-like environments. The size in megabytes can be set by
 // DBLOCK_TEST_DUMP_MB.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <filesystem>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 
 namespace dblock::test {

@@ -1,6 +1,6 @@
 // Schema: migrate in all its forms, and what happens with a schema that does not fit.
-#include <catch2/catch.hpp>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 
 namespace dblock::test {

@@ -1,7 +1,7 @@
 // What is peculiar to MySQL itself; everything else about it is what the other cases say, run over its
 // server.
-#include <catch2/catch.hpp>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 
 namespace dblock::test {

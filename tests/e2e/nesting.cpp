@@ -1,6 +1,6 @@
 // Runs inside the jobs of others that hold the same lock.
-#include <catch2/catch.hpp>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/privilege.hpp"
 

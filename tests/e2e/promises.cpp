@@ -1,9 +1,9 @@
 // What a run asks for beyond its lease: --min-hold, --once-per, and a schedule of tries instead of a wait.
-#include <catch2/catch.hpp>
 #include <deque>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/privilege.hpp"
 #include "support/proxy.hpp"

@@ -1,7 +1,7 @@
 // reap: abandoned leases freed and told, long-idle rows forgotten; never anything else.
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 
 namespace dblock::test {

@@ -1,8 +1,8 @@
 // Servers that are not what they seem: they ask for files and passwords, or send nonsense.
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <random>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/fake_server.hpp"
 

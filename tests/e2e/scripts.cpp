@@ -1,7 +1,7 @@
 // acquire, renew and release, as scripts use them.
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 
 namespace dblock::test {

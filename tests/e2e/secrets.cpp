@@ -1,6 +1,6 @@
 // Where a password can be seen while a job runs: nowhere but where the user has put it.
-#include <catch2/catch.hpp>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 
 namespace dblock::test {

@@ -1,10 +1,10 @@
 // Locks that several hold: readers, slots, and several keys at once.
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/overlap.hpp"
 

@@ -1,6 +1,6 @@
 // What reaches the server: how many statements, in which form, whatever the session's clock settings.
-#include <catch2/catch.hpp>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/proxy.hpp"
 

@@ -1,8 +1,8 @@
 // At a terminal: the keys that make signals reach everybody once, and job control does not park a lock.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/pty.hpp"
 

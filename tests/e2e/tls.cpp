@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include <array>
-#include <catch2/catch.hpp>
 #include <utility>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/fake_server.hpp"
 

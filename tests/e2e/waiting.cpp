@@ -1,7 +1,7 @@
 // Waiting for a held lock: handover, limits, signals; and what a waiter leaves behind, which is nothing.
-#include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/proxy.hpp"
 

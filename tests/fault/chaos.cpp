@@ -5,7 +5,6 @@
 // The acts are drawn from a seed, which a failure shows; DBLOCK_TEST_SEED draws the same ones again.
 #include <algorithm>
 #include <array>
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
@@ -13,6 +12,7 @@
 #include <random>
 #include <sstream>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/local_file.hpp"
 #include "support/overlap.hpp"

@@ -1,6 +1,6 @@
 // A server with no connection to spare, and sessions whose host has vanished.
-#include <catch2/catch.hpp>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/proxy.hpp"
 

@@ -1,8 +1,7 @@
 // dblock or its guardian killed or frozen: the job's whole tree is gone before anyone else may have the lock.
 #include <sys/wait.h>
 
-#include <catch2/catch.hpp>
-
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/overlap.hpp"
 #include "support/privilege.hpp"

@@ -4,13 +4,13 @@
 // has a job beside one of the first run's, whose tree holds the kernel's lock on the log, escaped daemons
 // included.
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <ctime>
 #include <iostream>
 #include <mutex>
 #include <sstream>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/overlap.hpp"
 #include "support/privilege.hpp"

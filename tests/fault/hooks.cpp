@@ -1,8 +1,8 @@
 // Hooks where it counts: the job is stopped in time, and the lock is given back, whatever they do.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 
 namespace dblock::test {

@@ -1,9 +1,9 @@
 // Jobs that turn against those who look after them, and how soon a lock is free when dblock alone is killed.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <iostream>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 
 namespace dblock::test {

@@ -1,10 +1,10 @@
 // The keeper of acquire --while-pid when the database goes away: I4 holds for it as for a run.
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <memory>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/local_file.hpp"
 #include "support/proxy.hpp"

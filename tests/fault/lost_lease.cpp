@@ -1,6 +1,6 @@
 // A lease that is taken away while its job runs: revoked by an operator, or changed by hand in the table.
-#include <catch2/catch.hpp>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 
 namespace dblock::test {

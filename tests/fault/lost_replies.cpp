@@ -1,7 +1,7 @@
 // I5: a statement whose reply is lost is neither success nor failure until it has been read back.
-#include <catch2/catch.hpp>
 #include <filesystem>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/overlap.hpp"
 #include "support/proxy.hpp"

@@ -2,12 +2,12 @@
 // file locks, which end with their processes, tell whether two jobs were ever together that may not be.
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <memory>
 #include <random>
 #include <set>
 #include <thread>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 
 namespace dblock::test {

@@ -3,12 +3,12 @@
 // after all is over, or twice. Each time all ends in one truth: jobs never overlap, an exit code of 0 means
 // that the job ran or that the row says so, and the lock is not kept longer than TTL and margin.
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <functional>
 #include <iostream>
 #include <mutex>
 #include <sstream>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/overlap.hpp"
 #include "support/packet_proxy.hpp"

@@ -5,8 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/replication.hpp"
 

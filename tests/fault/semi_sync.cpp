@@ -2,8 +2,7 @@
 // not, and when they stop in the middle.
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
-
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/replication.hpp"
 

@@ -1,8 +1,8 @@
 // The server away for a while: short outages do not disturb the job, long ones end it before expire_time
 // (I4).
-#include <catch2/catch.hpp>
 #include <nlohmann/json.hpp>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/proxy.hpp"
 

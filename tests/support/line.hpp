@@ -2,10 +2,10 @@
 
 // A held lock "k", a line of named waiters in front of it, and a log of who ran; and what must hold in a line
 // on either kind of store.
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <memory>
 
+#include "support/catch.hpp"
 #include "support/dblock.hpp"
 
 namespace dblock::test {

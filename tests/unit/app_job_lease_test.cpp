@@ -1,10 +1,10 @@
 // The place in line in the life of a lease: kept from the grant until the release has ended.
 #include "app/job_lease.hpp"
 
-#include <catch2/catch.hpp>
 #include <memory>
 
 #include "lease_fakes.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::app {
 namespace {

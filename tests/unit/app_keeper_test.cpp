@@ -1,7 +1,7 @@
 // What a keeper makes of a lease that a renewal found gone.
-#include <catch2/catch.hpp>
 
 #include "app/keeper.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::app {
 namespace {

@@ -1,8 +1,7 @@
 #include "app/waiting_line.hpp"
 
-#include <catch2/catch.hpp>
-
 #include "base/text.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::app {
 namespace {

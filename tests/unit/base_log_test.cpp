@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <climits>
 #include <cstdlib>
@@ -20,6 +19,7 @@
 
 #include "base/log.hpp"
 #include "base/unique_fd.hpp"
+#include "support/catch.hpp"
 
 namespace dblock {
 namespace {

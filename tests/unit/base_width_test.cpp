@@ -1,7 +1,7 @@
-#include <catch2/catch.hpp>
 #include <string>
 
 #include "base/width.hpp"
+#include "support/catch.hpp"
 
 namespace dblock {
 namespace {

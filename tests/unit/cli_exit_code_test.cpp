@@ -1,8 +1,8 @@
-#include <catch2/catch.hpp>
 #include <utility>
 #include <vector>
 
 #include "cli/exit_code.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::cli {
 namespace {

@@ -1,7 +1,6 @@
 // A command line read in surroundings made of values.
 #pragma once
 
-#include <catch2/catch.hpp>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +10,7 @@
 
 #include "app/use_cases.hpp"
 #include "cli/command_line.hpp"
+#include "support/catch.hpp"
 #include "temp_directory.hpp"
 
 namespace dblock::cli {

@@ -1,7 +1,6 @@
 // inspect's formats for other programs: read back by strict readers of RFC 4180 and of Prometheus' text
 // format.
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <map>
 #include <regex>
 #include <set>
@@ -10,6 +9,7 @@
 #include "base/text.hpp"
 #include "cli/report.hpp"
 #include "cli_fixture.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::cli {
 namespace {

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <regex>
 #include <sstream>
 
@@ -13,6 +12,7 @@
 #include "cli/output.hpp"
 #include "cli/report.hpp"
 #include "cli_fixture.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::cli {
 namespace {

@@ -1,10 +1,10 @@
-#include <catch2/catch.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/collect.hpp"
 #include "cli/password.hpp"
 #include "cli/split.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::cli {
 namespace {

@@ -1,10 +1,10 @@
 // inspect --watch: how it is asked for, and what it draws.
 #include <algorithm>
-#include <catch2/catch.hpp>
 
 #include "base/width.hpp"
 #include "cli/picture.hpp"
 #include "cli_fixture.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::cli {
 namespace {

@@ -1,8 +1,7 @@
-#include <catch2/catch.hpp>
-
 #include "lease/acquire.hpp"
 #include "lease/backoff.hpp"
 #include "lease_fakes.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::lease {
 namespace {

@@ -1,9 +1,9 @@
 #include <atomic>
-#include <catch2/catch.hpp>
 #include <thread>
 
 #include "lease/heartbeat.hpp"
 #include "lease_fakes.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::lease {
 namespace {

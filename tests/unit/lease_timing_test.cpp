@@ -1,10 +1,10 @@
-#include <catch2/catch.hpp>
 #include <set>
 
 #include "lease/backoff.hpp"
 #include "lease/held.hpp"
 #include "lease/owner_id.hpp"
 #include "lease/timing.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::lease {
 

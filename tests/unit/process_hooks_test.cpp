@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -15,6 +14,7 @@
 #include "process/hooks.hpp"
 #include "process/supervisor.hpp"
 #include "process/tree.hpp"
+#include "support/catch.hpp"
 #include "temp_directory.hpp"
 
 namespace dblock::process {

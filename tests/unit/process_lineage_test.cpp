@@ -2,9 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 
 #include "process/lineage.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::process {
 

@@ -1,6 +1,5 @@
-#include <catch2/catch.hpp>
-
 #include "process/stop_plan.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::process {
 

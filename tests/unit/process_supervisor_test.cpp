@@ -2,11 +2,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <catch2/catch.hpp>
 #include <functional>
 #include <thread>
 
 #include "process/supervisor.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::process {
 namespace {

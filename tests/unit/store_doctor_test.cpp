@@ -1,10 +1,10 @@
 // doctor's judgements, on facts made up.
 #include <algorithm>
-#include <catch2/catch.hpp>
 
 #include "store/mariadb/grant_line.hpp"
 #include "store/mariadb/judgements.hpp"
 #include "store/sqlite/examiner.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::store::mariadb {
 namespace {

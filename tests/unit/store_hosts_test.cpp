@@ -1,9 +1,9 @@
 // Several hosts: in which order they are asked, and which of them are the wrong ones.
-#include <catch2/catch.hpp>
 
 #include "store/mariadb/errors.hpp"
 #include "store/mariadb/host_order.hpp"
 #include "store/mariadb/statements.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::store::mariadb {
 namespace {

@@ -1,6 +1,5 @@
 #include "store/mariadb/replicas.hpp"
-
-#include <catch2/catch.hpp>
+#include "support/catch.hpp"
 
 namespace dblock::store::mariadb {
 namespace {

@@ -1,7 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include "store/mariadb/migrations.hpp"
 #include "store/schema.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::store {
 

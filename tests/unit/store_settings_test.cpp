@@ -1,12 +1,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
-#include <catch2/catch.hpp>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "store/settings.hpp"
+#include "support/catch.hpp"
 #include "temp_directory.hpp"
 
 namespace dblock::store {

@@ -1,7 +1,6 @@
 // Who may have a lock beside whom: the rules, on views of it that are made by hand.
 #include "store/sharing.hpp"
-
-#include <catch2/catch.hpp>
+#include "support/catch.hpp"
 
 namespace dblock::store {
 namespace {

@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 
 #include <array>
-#include <catch2/catch.hpp>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -20,6 +19,7 @@
 #include <vector>
 
 #include "store/sqlite/interrupter.hpp"
+#include "support/catch.hpp"
 #include "temp_directory.hpp"
 
 namespace dblock::store::sqlite {

@@ -1,7 +1,6 @@
 #include "store/mariadb/statements.hpp"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <cctype>
 
 #include "store/mariadb/errors.hpp"
@@ -11,6 +10,7 @@
 #include "store/mariadb/literals.hpp"
 #include "store/mariadb/migrations.hpp"
 #include "store/mariadb/statement_parts.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::store::mariadb {
 namespace {

@@ -1,7 +1,7 @@
-#include <catch2/catch.hpp>
 #include <filesystem>
 
 #include "store/settings.hpp"
+#include "support/catch.hpp"
 
 namespace dblock::store {
 namespace {
