@@ -247,7 +247,7 @@ std::vector<std::string> names_in(const std::string& list) {
 
 Options parse(int argc, char** argv) {
   Options options;
-  options.seed = std::random_device{}();
+  options.seed = test::chosen_seed();
   for (int i = 1; i < argc; i += 2) {
     const std::string name = argv[i];
     if (i + 1 >= argc) throw std::invalid_argument(name + " needs a value");

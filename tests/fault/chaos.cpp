@@ -33,11 +33,6 @@ milliseconds margin() {
   return 1s * slowness();
 }
 
-unsigned chosen_seed() {
-  const char* const given = std::getenv("DBLOCK_TEST_SEED");
-  return given != nullptr ? static_cast<unsigned>(std::atol(given)) : std::random_device{}();
-}
-
 long long boot_ns() {
   timespec now{};
   ::clock_gettime(CLOCK_BOOTTIME, &now);
@@ -317,7 +312,7 @@ void survive(Storm& storm) {
 }
 
 TEST_CASE("a hundred waiters in a storm of kill -9 and SIGSTOP and lost connections never overlap",
-          "[server]") {
+          "[server][storm]") {
   ServerDatabase database;
   Sessions sessions(database);
   Storm storm(database, &sessions);
@@ -326,7 +321,7 @@ TEST_CASE("a hundred waiters in a storm of kill -9 and SIGSTOP and lost connecti
 }
 
 TEST_CASE("a hundred waiters of the embedded store in a storm of kill -9 and SIGSTOP never overlap",
-          "[local]") {
+          "[local][storm]") {
   const Database database;
   const std::string file = database.url().substr(std::string("sqlite:").size());
   Storm storm(database, nullptr);

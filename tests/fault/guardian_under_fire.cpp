@@ -35,6 +35,7 @@ struct Story {
 };
 
 constexpr int k_does_not_end = 60'000;
+constexpr std::size_t k_many_steps = 40;
 const Story k_plain{"a run to its end", {}, 120};
 const Story k_grace{
     "a job that ignores the first signal", {"--max-runtime", "40ms"}, k_does_not_end, false, exited(124)};
@@ -75,12 +76,13 @@ class Fire {
   }
 
   // Every step of each of `who`, or every `stride`-th.
-  void rage(const std::vector<Tracee>& who, std::size_t at_once, int stride = 1) {
+  void rage(const std::vector<Tracee>& who, std::size_t at_once, std::size_t stride = 1) {
     std::vector<Step> steps;
     const auto counts = count_steps();
     for (const Tracee one : who) {
-      for (int n = 0; n < counts.at(static_cast<std::size_t>(one)); n += stride * slowness())
-        steps.push_back({one, n});
+      const auto count = static_cast<std::size_t>(counts.at(static_cast<std::size_t>(one)));
+      for (const std::size_t n : share_of_steps(count, stride * static_cast<std::size_t>(slowness())))
+        steps.push_back({one, static_cast<int>(n)});
     }
     const auto begun = steady_clock::now();
     const auto failures = sweep(steps.size(), at_once, [&](std::size_t i) { return trial(steps[i]); });
@@ -91,7 +93,8 @@ class Fire {
     INFO(summary(failures));
     CHECK(failures.empty());
     CHECK(struck_ > static_cast<int>(steps.size()) / 2);
-    CHECK(with_job_ > 0);
+    // Few steps may all lie outside of the job's life.
+    if (steps.size() >= k_many_steps) CHECK(with_job_ > 0);
   }
 
  private:
@@ -299,49 +302,49 @@ class Fire {
 constexpr std::size_t k_at_once = 12;
 const std::vector<Tracee> k_everyone{Tracee::dblock, Tracee::worker, Tracee::guardian};
 
-TEST_CASE("kill -9 of dblock at every step of a run", "[mariadb]") {
+TEST_CASE("kill -9 of dblock at every step of a run", "[mariadb][sweep]") {
   DBLOCK_NEEDS(why_no_trace());
   Fire(k_plain, Fate::kill_dblock).rage(k_everyone, k_at_once);
 }
 
-TEST_CASE("kill -9 of the guardian at every step of a run", "[mariadb]") {
+TEST_CASE("kill -9 of the guardian at every step of a run", "[mariadb][sweep]") {
   DBLOCK_NEEDS(why_no_trace());
   Fire(k_plain, Fate::kill_guardian).rage(k_everyone, k_at_once);
 }
 
-TEST_CASE("kill -9 of dblock and guardian at every step of a run", "[mariadb]") {
+TEST_CASE("kill -9 of dblock and guardian at every step of a run", "[mariadb][sweep]") {
   DBLOCK_NEEDS(why_no_trace());
   Fire(k_plain, Fate::kill_both).rage(k_everyone, k_at_once);
 }
 
 // Each of these takes as long as a lease: a third of the steps will do.
-TEST_CASE("dblock frozen at steps of a run, and back when the lock is another's", "[mariadb]") {
+TEST_CASE("dblock frozen at steps of a run, and back when the lock is another's", "[mariadb][sweep]") {
   DBLOCK_NEEDS(why_no_trace());
   Fire(k_plain, Fate::freeze_dblock).rage(k_everyone, k_at_once, 3);
 }
 
-TEST_CASE("the guardian stopped at every step of a run", "[mariadb]") {
+TEST_CASE("the guardian stopped at every step of a run", "[mariadb][sweep]") {
   DBLOCK_NEEDS(why_no_trace());
   Fire(k_plain, Fate::stop_guardian).rage(k_everyone, k_at_once);
 }
 
-TEST_CASE("dblock and guardian frozen at steps of a run, and back when the lock is another's", "[mariadb]") {
+TEST_CASE("dblock and guardian frozen at steps of a run, and back when the lock is another's", "[mariadb][sweep]") {
   DBLOCK_NEEDS(why_no_trace());
   Fire(k_plain, Fate::freeze_both).rage(k_everyone, k_at_once, 4);
 }
 
-TEST_CASE("kill -9 of dblock or guardian at every step of a job's grace and its end", "[mariadb]") {
+TEST_CASE("kill -9 of dblock or guardian at every step of a job's grace and its end", "[mariadb][sweep]") {
   DBLOCK_NEEDS(why_no_trace());
   for (const Fate fate : {Fate::kill_dblock, Fate::kill_guardian, Fate::stop_guardian})
     Fire(k_grace, fate).rage({Tracee::dblock, Tracee::guardian}, k_at_once);
 }
 
-TEST_CASE("dblock frozen at every step of a job's grace and its end", "[mariadb]") {
+TEST_CASE("dblock frozen at every step of a job's grace and its end", "[mariadb][sweep]") {
   DBLOCK_NEEDS(why_no_trace());
   Fire(k_grace, Fate::freeze_dblock).rage({Tracee::dblock, Tracee::guardian}, k_at_once);
 }
 
-TEST_CASE("kill -9 of dblock or guardian at every step of a lost lease's stop", "[mariadb]") {
+TEST_CASE("kill -9 of dblock or guardian at every step of a lost lease's stop", "[mariadb][sweep]") {
   DBLOCK_NEEDS(why_no_trace());
   for (const Fate fate : {Fate::kill_dblock, Fate::kill_guardian})
     Fire(k_lost, fate).rage({Tracee::dblock, Tracee::guardian}, k_at_once);

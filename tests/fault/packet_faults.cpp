@@ -21,7 +21,7 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds k_ttl = 2s;
 constexpr milliseconds k_margin = 200ms;
-constexpr std::size_t k_at_once = 8;
+constexpr std::size_t k_at_once = 16;  // most of a trial is waiting
 
 // When a packet that was held back arrives.
 enum class Arrival { none, during_another, at_the_end };
@@ -70,7 +70,7 @@ class Sweep {
     };
     std::vector<Case> cases;
     const auto stride = static_cast<std::size_t>(slowness() * slowness());
-    for (std::size_t i = 0; i < packets.size(); i += stride) {
+    for (const std::size_t i : share_of_steps(packets.size(), stride)) {
       cases.push_back({Harm::cut_before, Arrival::none, i});
       cases.push_back({Harm::cut_after, Arrival::none, i});
       if (!packets[i].from_client) continue;
@@ -280,31 +280,31 @@ class Nested : public RunSweep {
   }
 };
 
-TEST_CASE("each packet of a run of an existing lock harmed", "[server]") {
+TEST_CASE("each packet of a run of an existing lock harmed", "[server][sweep]") {
   ExistingRow("a run of an existing lock", 50).go();
 }
-TEST_CASE("each packet of a run of a new lock harmed", "[server]") {
+TEST_CASE("each packet of a run of a new lock harmed", "[server][sweep]") {
   RunSweep("a run of a new lock", 50).go();
 }
-TEST_CASE("each packet of a run with renewals harmed", "[server]") {
+TEST_CASE("each packet of a run with renewals harmed", "[server][sweep]") {
   ExistingRow("a run with renewals", 650).go();
 }
-TEST_CASE("each packet of a takeover harmed", "[server]") {
+TEST_CASE("each packet of a takeover harmed", "[server][sweep]") {
   Expired("a takeover", 50).go();
 }
-TEST_CASE("each packet of a run that waits in line harmed", "[server]") {
+TEST_CASE("each packet of a run that waits in line harmed", "[server][sweep]") {
   Contended("a run that waits", 50).go();
 }
-TEST_CASE("each packet of a reader harmed", "[server]") {
+TEST_CASE("each packet of a reader harmed", "[server][sweep]") {
   ExistingRow("a reader", 50, {"--shared"}).go();
 }
-TEST_CASE("each packet of a run of one slot harmed", "[server]") {
+TEST_CASE("each packet of a run of one slot harmed", "[server][sweep]") {
   Slots("a run of one slot", 50, {"--slots", "2"}, {"--slots", "2"}).go();
 }
-TEST_CASE("each packet of a run of several keys harmed", "[server]") {
+TEST_CASE("each packet of a run of several keys harmed", "[server][sweep]") {
   SeveralKeys("a run of several keys", 50).go();
 }
-TEST_CASE("each packet of a run inside a run harmed", "[server]") {
+TEST_CASE("each packet of a run inside a run harmed", "[server][sweep]") {
   Nested("a run inside a run").go();
 }
 
@@ -371,13 +371,13 @@ class Release : public Sweep {
   [[nodiscard]] int least_successes_percent() const override { return 10; }
 };
 
-TEST_CASE("each packet of acquire harmed", "[server]") {
+TEST_CASE("each packet of acquire harmed", "[server][sweep]") {
   Acquire("acquire").go();
 }
-TEST_CASE("each packet of renew harmed", "[server]") {
+TEST_CASE("each packet of renew harmed", "[server][sweep]") {
   Renew("renew").go();
 }
-TEST_CASE("each packet of release harmed", "[server]") {
+TEST_CASE("each packet of release harmed", "[server][sweep]") {
   Release("release").go();
 }
 

@@ -85,7 +85,9 @@ number_before() { # the number in front of the words, in pan's output
 search() {
   local expected=$1 liveness=0 macro
   shift
-  local flags=() pan_flags=(-n -m3000000) cc_flags=(-O2 -w -DCOLLAPSE -DVECTORSZ=512 -DMEMLIM=1900)
+  local flags=() pan_flags=(-n -m3000000) cc_flags=(-w -DCOLLAPSE -DVECTORSZ=512 -DMEMLIM=1900)
+  # A counterexample is found in less time than it takes to optimize the search for it.
+  if [ "$expected" = ok ]; then cc_flags+=(-O2); fi
   for macro in "$@"; do
     flags+=("-D$macro")
     if [[ $macro == LIVE=* ]]; then liveness=1; fi

@@ -4,9 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <random>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
@@ -55,7 +57,14 @@ bool mysql_run() {
 }
 
 int slowness() {
+  static const char* const told = std::getenv("DBLOCK_TEST_SLOWNESS");
+  if (told != nullptr) return std::max(1, std::atoi(told));
   return std::string_view(DBLOCK_TEST_SANITIZE).empty() ? 1 : 3;
+}
+
+unsigned chosen_seed() {
+  const char* const told = std::getenv("DBLOCK_TEST_SEED");
+  return told != nullptr ? static_cast<unsigned>(std::strtoul(told, nullptr, 10)) : std::random_device{}();
 }
 
 long long realtime_micros() {

@@ -20,7 +20,11 @@ using namespace std::chrono_literals;
 [[nodiscard]] const std::string& mysqld_binary();
 
 // Sanitizers slow everything down; limits that bound a wait are stretched by this, leases are not.
+// DBLOCK_TEST_SLOWNESS says it of a DBLOCK_TEST_BINARY that has sanitizers when the tests have none.
 [[nodiscard]] int slowness();
+
+// What a test draws by lot it draws from this number: DBLOCK_TEST_SEED, or another one each time.
+[[nodiscard]] unsigned chosen_seed();
 
 // Longest wait for something that takes no time of its own.
 [[nodiscard]] inline milliseconds patience() {

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <stdexcept>
 #include <thread>
 
 namespace dblock::test {
@@ -30,6 +33,17 @@ std::vector<std::string> sweep(std::size_t trials, std::size_t at_once,
   for (std::size_t i = 0; i < std::min(trials, at_once); ++i) threads.emplace_back(work);
   for (auto& thread : threads) thread.join();
   return failures;
+}
+
+std::vector<std::size_t> share_of_steps(std::size_t count, std::size_t stride) {
+  unsigned long first = 0, parts = 1;
+  if (const char* const told = std::getenv("DBLOCK_TEST_SHARE")) {
+    if (std::sscanf(told, "%lu/%lu", &first, &parts) != 2 || parts == 0)
+      throw std::runtime_error("DBLOCK_TEST_SHARE is K/N, two numbers");
+  }
+  std::vector<std::size_t> steps;
+  for (std::size_t i = first % (parts * stride); i < count; i += parts * stride) steps.push_back(i);
+  return steps;
 }
 
 std::string summary(const std::vector<std::string>& failures) {
