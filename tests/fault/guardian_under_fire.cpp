@@ -328,7 +328,8 @@ TEST_CASE("the guardian stopped at every step of a run", "[mariadb][sweep]") {
   Fire(k_plain, Fate::stop_guardian).rage(k_everyone, k_at_once);
 }
 
-TEST_CASE("dblock and guardian frozen at steps of a run, and back when the lock is another's", "[mariadb][sweep]") {
+TEST_CASE("dblock and guardian frozen at steps of a run, and back when the lock is another's",
+          "[mariadb][sweep]") {
   DBLOCK_NEEDS(why_no_trace());
   Fire(k_plain, Fate::freeze_both).rage(k_everyone, k_at_once, 4);
 }

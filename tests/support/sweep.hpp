@@ -13,8 +13,9 @@ namespace dblock::test {
 [[nodiscard]] std::vector<std::string> sweep(std::size_t trials, std::size_t at_once,
                                              const std::function<std::string(std::size_t)>& trial);
 
-// The steps of a sweep that this run takes: those of `count` whose number is K modulo N * stride. DBLOCK_TEST_SHARE=K/N
-// says K and N, so that runs with a K each go through all of them; without it every `stride`-th is taken, from 0.
+// The steps of a sweep that this run takes: those of `count` whose number is K modulo N * stride.
+// DBLOCK_TEST_SHARE=K/N says K and N, so that runs with a K each go through all of them; without it every
+// `stride`-th is taken, from 0.
 [[nodiscard]] std::vector<std::size_t> share_of_steps(std::size_t count, std::size_t stride = 1);
 
 // The first few failures, and how many there are.
