@@ -1,5 +1,5 @@
-// Catch2 as the tests use it, version 2 (Debian 12) and version 3 (Debian 13) alike: the test macros, generators, and
-// matchers for text under the names they have in version 2.
+// Catch2 as the tests use it, version 2 (Debian 12) and version 3 (Debian 13) alike: the test macros,
+// generators, and matchers for text under the names they have in version 2.
 #pragma once
 
 #if __has_include(<catch2/catch_test_macros.hpp>)
@@ -14,7 +14,9 @@ namespace Catch {
 
 using Matchers::EndsWith;
 using Matchers::StartsWith;
-inline auto Contains(const std::string& part) { return Matchers::ContainsSubstring(part); }
+inline auto Contains(const std::string& part) {
+  return Matchers::ContainsSubstring(part);
+}
 
 }  // namespace Catch
 #else
