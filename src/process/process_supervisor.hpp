@@ -32,7 +32,7 @@ class ProcessSupervisor final : public Supervisor {
 
   Result<void> begin(bool with_parent, std::function<void()> after_death);
 
-  void arm_release() override { shared_->release_armed.store(true); }
+  void arm_release() override { shared_->arm_release(); }
   BeforeStart wait_before_start(const WakeEvent& wake) override;
   [[nodiscard]] int signal() const override { return signal_; }
   void set_deadline(BootTime deadline) override { shared_->extend_deadline(deadline); }
