@@ -24,7 +24,8 @@ using Nanos = std::chrono::nanoseconds;
 using Micros = std::chrono::microseconds;
 
 // A flag that other threads can raise and poll() can see (an eventfd). Thread-safe. Stays raised until
-// clear().
+// clear(). Carries no data: poll() reads it without a lock, so a processor that reorders memory accesses may
+// show it raised before it shows what was written earlier. Put that under a mutex or into an atomic.
 class WakeEvent {
  public:
   WakeEvent();  // aborts when the system has no descriptor left

@@ -56,15 +56,24 @@ Result<ChannelPair> make_channel() {
 
 void SharedState::extend_deadline(BootTime deadline) noexcept {
   const std::int64_t ns = deadline.time_since_epoch().count();
-  std::int64_t seen = deadline_ns.load();
-  while (seen < ns && !deadline_ns.compare_exchange_weak(seen, ns)) {
+  std::int64_t seen = deadline_ns_.load(std::memory_order_relaxed);  // the exchange below checks it
+  while (seen < ns && !deadline_ns_.compare_exchange_weak(seen, ns, std::memory_order_release,
+                                                          std::memory_order_relaxed)) {
   }
 }
 
 std::optional<BootTime> SharedState::deadline() const noexcept {
-  const std::int64_t ns = deadline_ns.load();
+  const std::int64_t ns = deadline_ns_.load(std::memory_order_acquire);
   if (ns == 0) return std::nullopt;
   return BootTime(Nanos(ns));
+}
+
+void SharedState::arm_release() noexcept {
+  release_armed_.store(true, std::memory_order_release);
+}
+
+bool SharedState::release_armed() const noexcept {
+  return release_armed_.load(std::memory_order_acquire);
 }
 
 void UnmapShared::operator()(SharedState* state) const noexcept {

@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
@@ -78,16 +79,34 @@ struct ChannelPair {
 };
 [[nodiscard]] Result<ChannelPair> make_channel();
 
-// Lives in a page that dblock, its guardian and nobody else share; survives either one's death.
-struct SharedState {
-  std::atomic<std::int64_t> deadline_ns{0};  // BOOTTIME; 0: no lease yet
-  std::atomic<bool> release_armed{false};
-
-  // Moves the deadline forwards only.
+// Lives in a page that dblock, its guardian and the job before its exec share; survives the death of any of
+// them.
+//
+// Nothing here leans on the order in which one processor's writes reach another. Each field is one machine
+// word, so nobody reads half a change, and no two fields have to be read together. A write releases and a
+// read acquires: a process that reads a value also sees all that the writer had done before. A process may
+// read an older deadline for a moment. That is safe, since deadlines only move forwards: an older one stops
+// the job too early, never too late. An older "no lease yet" would not be safe, so whoever guards the first
+// deadline is sent a word after it was set: the guardian a message, the job the opening of its gate. A system
+// call that receives what another one sent orders the memory of both processes as a mutex does.
+class SharedState {
+ public:
+  // Moves the deadline forwards only, whichever of several writers comes last.
   void extend_deadline(BootTime deadline) noexcept;
   [[nodiscard]] std::optional<BootTime> deadline() const noexcept;
+
+  // From now on there may be a lease, which the guardian has to release after dblock's death.
+  void arm_release() noexcept;
+  [[nodiscard]] bool release_armed() const noexcept;
+
+ private:
+  std::atomic<std::int64_t> deadline_ns_{0};  // BOOTTIME; 0: no lease yet
+  std::atomic<bool> release_armed_{false};
 };
-static_assert(std::atomic<std::int64_t>::is_always_lock_free);
+// An atomic with a lock would keep that lock in one process's memory, unknown to the other.
+static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+// Each process unmaps the page, none destroys what is in it.
+static_assert(std::is_trivially_destructible_v<SharedState>);
 
 struct UnmapShared {
   void operator()(SharedState* state) const noexcept;

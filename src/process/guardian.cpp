@@ -331,7 +331,7 @@ void Guardian::dismissed() {
 // back.
 void Guardian::orphaned() {
   if (phase_ != Phase::finished) tree_dead_ = kill_all(BootClock::now() + k_kill_patience, [](pid_t, int) {});
-  if (tree_dead_ && setup_.shared.release_armed.load() && setup_.after_death) setup_.after_death();
+  if (tree_dead_ && setup_.shared.release_armed() && setup_.after_death) setup_.after_death();
   ::_exit(0);
 }
 

@@ -5,7 +5,6 @@
 #include <sys/signalfd.h>
 #include <sys/types.h>
 
-#include <atomic>
 #include <functional>
 #include <optional>
 #include <string>
@@ -32,14 +31,11 @@ class ProcessSupervisor final : public Supervisor {
 
   Result<void> begin(bool with_parent, std::function<void()> after_death);
 
-  void arm_release() override { shared_->release_armed.store(true); }
+  void arm_release() override { shared_->arm_release(); }
   BeforeStart wait_before_start(const WakeEvent& wake) override;
   [[nodiscard]] int signal() const override { return signal_; }
   void set_deadline(BootTime deadline) override { shared_->extend_deadline(deadline); }
-  void stop_revoked() override {
-    revoked_.store(true);
-    revoked_event_.raise();
-  }
+  void stop_revoked() override { revoked_event_.raise(); }
   void on_loss(std::function<void()> told) override { on_loss_ = std::move(told); }
   JobEnd run_job(const std::vector<std::string>& environment, std::optional<Nanos> max_runtime) override;
   void finish() override;
@@ -77,7 +73,6 @@ class ProcessSupervisor final : public Supervisor {
   bool parent_gone_ = false;
   DeadlineTimer timer_;
   WakeEvent revoked_event_;
-  std::atomic<bool> revoked_ = false;
   pid_t guardian_ = -1;
   bool guardian_alive_ = false;
   bool dismissed_ = false;

@@ -54,7 +54,7 @@ void ProcessSupervisor::step() {
     return;
   }
   // Both are heard once only: what stays readable would keep poll() from sleeping.
-  if (revoked_.exchange(false)) {
+  if (revoked_event_.raised()) {
     revoked_event_.clear();
     request_stop(StopReason::revoked, spec_.first_signal);
     tell_loss();

@@ -56,8 +56,13 @@ for flag in -fPIE -fstack-protector-strong -fstack-clash-protection -D_FORTIFY_S
     echo "ok: $flag"
   fi
 done
-if grep -q 'Machine: .*X86-64' "$work/header"; then
+case $(sed -n 's/^ *Machine: *//p' "$work/header") in
+*X86-64) mark=endbr64 ;;
+AArch64) mark='paciasp|bti' ;;
+*) mark= ;;
+esac
+if [ -n "$mark" ]; then
   objdump -d --no-show-raw-insn --disassemble=main "$dblock" | sed -n '/<main>:/{n;p}' >"$work/main"
-  expect 'indirect branches only to where they may go' main 'endbr64'
+  expect 'indirect branches only to where they may go' main "$mark"
 fi
 exit $bad

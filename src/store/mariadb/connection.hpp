@@ -7,7 +7,6 @@
 // tried again a few times.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <expected>
