@@ -23,12 +23,15 @@ bool look_up(void* library, const char* name, Function*& function) {
   return function != nullptr;
 }
 
+void* s_library = nullptr;  // written once, by client_library()
+
 // Never unloaded: OpenSSL has left handlers behind that run when the process ends.
 Result<ClientLibrary> load(const char* file) {
   // NOW: a library that does not fit its OpenSSL is refused here, not by the dynamic linker's exit between
   // two statements. It costs nothing, since distributions link these libraries to be bound at once anyway.
   void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return cannot_load(file);
+  s_library = library;
   ClientLibrary api;
 #define DBLOCK_LOOK_UP(function) \
   if (!look_up(library, #function, api.function)) return cannot_load(file);
@@ -42,6 +45,20 @@ Result<ClientLibrary> load(const char* file) {
 const Result<ClientLibrary>& client_library() {
   static const Result<ClientLibrary> library = load(DBLOCK_CLIENT_LIBRARY);
   return library;
+}
+
+void* symbol_of_library(const char* name) {
+  return ::dlsym(s_library, name);
+}
+
+std::string client_library_version() {
+  return api().mysql_get_client_info();
+}
+
+std::string tls_library() {
+  const char* name = nullptr;
+  const bool known = api().mariadb_get_infov(nullptr, MARIADB_TLS_LIBRARY, &name) == 0 && name != nullptr;
+  return known ? name : "";
 }
 
 }  // namespace dblock::store::mariadb
