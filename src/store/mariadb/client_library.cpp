@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/text.hpp"
+#include "store/mariadb/factory.hpp"
 
 namespace dblock::store::mariadb {
 namespace {
@@ -58,7 +59,17 @@ std::string client_library_version() {
 std::string tls_library() {
   const char* name = nullptr;
   const bool known = api().mariadb_get_infov(nullptr, MARIADB_TLS_LIBRARY, &name) == 0 && name != nullptr;
-  return known ? name : "";
+  if (known && *name != '\0') return name;
+  // Before the first connection only OpenSSL itself knows.
+  using OpenSslVersion = const char*(int);
+  auto* const ask = reinterpret_cast<OpenSslVersion*>(symbol_of_library("OpenSSL_version"));
+  return ask != nullptr ? ask(0) : "";
+}
+
+Result<std::string> client_library_in_use() {
+  if (const auto& library = client_library(); !library) return std::unexpected(library.error());
+  const std::string tls = tls_library();
+  return client_library_version() + (tls.empty() ? " without TLS" : " with " + tls);
 }
 
 }  // namespace dblock::store::mariadb
