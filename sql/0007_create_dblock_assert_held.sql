@@ -13,22 +13,23 @@ BEGIN
     SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'dblock: key and token must not be NULL';
   END IF;
 
-  -- Who is known to come too late is refused before he can stand in anybody's way.
+  -- Whoever comes too late is refused before he can stand in anybody's way. A transaction whose snapshot is older than
+  -- the grant is refused as well: what it reads may be older than the last holder's work.
   SELECT MAX(token), MAX(IF(token = p_token, slot, NULL)) INTO v_latest, v_slot
     FROM dblock_fence WHERE lock_key = p_key;
   IF v_slot IS NULL AND v_latest > p_token THEN
     SIGNAL SQLSTATE '45000'
       SET MESSAGE_TEXT = 'dblock: the lock is not held under this token: it was granted again since';
   ELSEIF v_slot IS NULL THEN
-    -- A snapshot from before the grant does not show it.
-    SELECT MAX(slot) INTO v_slot FROM dblock_fence WHERE lock_key = p_key AND token = p_token LOCK IN SHARE MODE;
-  ELSE
-    SELECT MAX(slot) INTO v_slot FROM dblock_fence
-      WHERE lock_key = p_key AND slot = v_slot AND token = p_token LOCK IN SHARE MODE;
+    SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT =
+      'dblock: the lock is not held under this token: never granted so, or after this transaction began to read';
   END IF;
+
+  SELECT MAX(slot) INTO v_slot FROM dblock_fence
+    WHERE lock_key = p_key AND slot = v_slot AND token = p_token LOCK IN SHARE MODE;
   IF v_slot IS NULL THEN
     SIGNAL SQLSTATE '45000'
-      SET MESSAGE_TEXT = 'dblock: the lock is not held under this token: it was granted again since, or never so';
+      SET MESSAGE_TEXT = 'dblock: the lock is not held under this token: it was granted again since';
   END IF;
 
   -- The lease is read without a lock, which would keep the heartbeat waiting as long as the transaction lasts. But an

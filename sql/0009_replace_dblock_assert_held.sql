@@ -10,62 +10,70 @@ BEGIN
   DECLARE v_latest BIGINT UNSIGNED DEFAULT NULL;
   DECLARE v_slot INT UNSIGNED DEFAULT NULL;
   DECLARE v_why VARCHAR(100) DEFAULT NULL;
+  DECLARE v_isolation VARCHAR(10) DEFAULT NULL;
   IF p_key IS NULL OR p_token IS NULL THEN
     SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'dblock: key and token must not be NULL';
   END IF;
 
-  -- Who is known to come too late is refused before he can stand in anybody's way.
+  -- Whoever comes too late is refused before he can stand in anybody's way. A transaction whose snapshot is older than
+  -- the grant is refused as well: what it reads may be older than the last holder's work.
   SELECT MAX(token), MAX(IF(token = p_token, slot, NULL)) INTO v_latest, v_slot
     FROM dblock_fence WHERE lock_key = p_key;
   IF v_slot IS NULL AND v_latest > p_token THEN
     SIGNAL SQLSTATE '45000'
       SET MESSAGE_TEXT = 'dblock: the lock is not held under this token: it was granted again since';
   ELSEIF v_slot IS NULL THEN
-    -- A snapshot from before the grant does not show it.
-    SELECT MAX(slot) INTO v_slot FROM dblock_fence WHERE lock_key = p_key AND token = p_token LOCK IN SHARE MODE;
-  ELSEIF NOT @@wsrep_on THEN
-    SELECT MAX(slot) INTO v_slot FROM dblock_fence
-      WHERE lock_key = p_key AND slot = v_slot AND token = p_token LOCK IN SHARE MODE;
+    SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT =
+      'dblock: the lock is not held under this token: never granted so, or after this transaction began to read';
   END IF;
-  IF @@wsrep_on AND v_slot IS NOT NULL THEN
+
+  IF @@wsrep_on THEN
     UPDATE dblock_fence SET asserted = asserted + 1 WHERE lock_key = p_key AND slot = v_slot AND token = p_token;
     IF ROW_COUNT() = 0 THEN
       SET v_slot = NULL;
     END IF;
+  ELSE
+    -- With innodb_snapshot_isolation the server does not lock what was changed after the snapshot, but rolls back.
+    BEGIN
+      DECLARE EXIT HANDLER FOR 1020 SET v_slot = NULL;
+      SELECT MAX(slot) INTO v_slot FROM dblock_fence
+        WHERE lock_key = p_key AND slot = v_slot AND token = p_token LOCK IN SHARE MODE;
+    END;
   END IF;
   IF v_slot IS NULL THEN
     SIGNAL SQLSTATE '45000'
-      SET MESSAGE_TEXT = 'dblock: the lock is not held under this token: it was granted again since, or never so';
+      SET MESSAGE_TEXT = 'dblock: the lock is not held under this token: it was granted again since';
   END IF;
 
   -- The lease is read without a lock, which would keep the heartbeat waiting as long as the transaction lasts. But an
-  -- old snapshot shows an expiry that has been put off since: before that counts, the row itself is asked.
+  -- old snapshot shows an expiry that has been put off since: before that counts, the row itself is asked. A row that
+  -- was changed after the snapshot can be asked only while innodb_snapshot_isolation, where the server has it, is off; that
+  -- does no harm here, since the fence is locked already and nothing that the row says is handed on.
   IF v_slot = 0 THEN
     SELECT MAX(CASE WHEN lock_value IS NULL THEN 'it was released'
                     WHEN revoke_time IS NOT NULL THEN 'it was revoked'
                     WHEN expire_time > UTC_TIMESTAMP(6) THEN ''
                     ELSE 'its lease has expired' END)
       INTO v_why FROM dblock_lock WHERE lock_key = p_key AND token = p_token;
-    IF COALESCE(v_why, 'its lease has expired') = 'its lease has expired' THEN
-      SELECT MAX(CASE WHEN lock_value IS NULL THEN 'it was released'
-                      WHEN revoke_time IS NOT NULL THEN 'it was revoked'
-                      WHEN expire_time > UTC_TIMESTAMP(6) THEN ''
-                      ELSE 'its lease has expired' END)
-        INTO v_why FROM dblock_lock WHERE lock_key = p_key AND token = p_token LOCK IN SHARE MODE;
-    END IF;
   ELSE
     SELECT MAX(CASE WHEN lock_value IS NULL THEN 'it was released'
                     WHEN revoke_time IS NOT NULL THEN 'it was revoked'
                     WHEN expire_time > UTC_TIMESTAMP(6) THEN ''
                     ELSE 'its lease has expired' END)
       INTO v_why FROM dblock_hold WHERE lock_key = p_key AND slot = v_slot AND token = p_token;
-    IF COALESCE(v_why, 'its lease has expired') = 'its lease has expired' THEN
-      SELECT MAX(CASE WHEN lock_value IS NULL THEN 'it was released'
-                      WHEN revoke_time IS NOT NULL THEN 'it was revoked'
-                      WHEN expire_time > UTC_TIMESTAMP(6) THEN ''
-                      ELSE 'its lease has expired' END)
-        INTO v_why FROM dblock_hold WHERE lock_key = p_key AND slot = v_slot AND token = p_token LOCK IN SHARE MODE;
-    END IF;
+  END IF;
+  IF COALESCE(v_why, 'its lease has expired') = 'its lease has expired' THEN
+    SELECT MAX(variable_value) INTO v_isolation
+      FROM information_schema.session_variables WHERE variable_name = 'INNODB_SNAPSHOT_ISOLATION';
+    EXECUTE IMMEDIATE CONCAT(
+      IF(v_isolation = 'ON', 'SET STATEMENT innodb_snapshot_isolation=OFF FOR ', ''),
+      'SELECT MAX(CASE WHEN lock_value IS NULL THEN ''it was released''
+                       WHEN revoke_time IS NOT NULL THEN ''it was revoked''
+                       WHEN expire_time > UTC_TIMESTAMP(6) THEN ''''
+                       ELSE ''its lease has expired'' END) INTO @dblock_why FROM ',
+      IF(v_slot = 0, 'dblock_lock WHERE 0', 'dblock_hold WHERE slot'),
+      ' = ? AND lock_key = ? AND token = ? LOCK IN SHARE MODE') USING v_slot, p_key, p_token;
+    SET v_why = @dblock_why;
   END IF;
   IF COALESCE(v_why, 'gone') <> '' THEN
     SET v_why = CONCAT('dblock: the lock is not held under this token: ', COALESCE(v_why, 'its row is gone'));

@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <string_view>
 
+#include "base/text.hpp"
+#include "store/open.hpp"
+
 namespace dblock::cli {
 namespace {
 
@@ -84,7 +87,11 @@ std::string help_text(std::optional<Subcommand> command) {
 }
 
 std::string version_text() {
-  return "dblock " DBLOCK_VERSION "\n";
+  const auto library = store::client_library_in_use();
+  return "dblock " DBLOCK_VERSION "\nMariaDB's client library: " +
+         (library ? escape_untrusted(*library)
+                  : "none, which only the embedded store can do without; " + library.error().message) +
+         "\n";
 }
 
 }  // namespace dblock::cli

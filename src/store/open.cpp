@@ -20,4 +20,8 @@ std::unique_ptr<SchemaAdmin> open_schema(const Settings& settings, const Session
   return mariadb::make_schema_admin(std::get<MariadbSettings>(settings), options);
 }
 
+Result<std::string> client_library_in_use() {
+  return mariadb::client_library_in_use();
+}
+
 }  // namespace dblock::store

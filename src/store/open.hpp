@@ -3,8 +3,10 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 
 #include "base/clock.hpp"
+#include "base/error.hpp"
 #include "lease/store.hpp"
 #include "store/schema.hpp"
 #include "store/settings.hpp"
@@ -22,5 +24,9 @@ struct SessionOptions {
                                                             const SessionOptions& options, Clock& clock);
 [[nodiscard]] std::unique_ptr<SchemaAdmin> open_schema(const Settings& settings,
                                                        const SessionOptions& options);
+
+// "3.4.9 with OpenSSL 3.5.7 9 Jun 2026": MariaDB's client library and the TLS library that are in use on this
+// host. An error where it cannot be loaded, which only databases on a server need.
+[[nodiscard]] Result<std::string> client_library_in_use();
 
 }  // namespace dblock::store

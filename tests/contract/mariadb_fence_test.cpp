@@ -71,7 +71,7 @@ struct Fixture {
 // The job's own session, under an account that may call the procedure and nothing else.
 struct Job {
   explicit Job(Fixture& t, const std::string& isolation = "REPEATABLE READ")
-      : session(t.under_test.database().server(), account(t), t.under_test.database().name()) {
+      : user(account(t)), session(t.under_test.database().server(), user, t.under_test.database().name()) {
     session.sql("SET SESSION TRANSACTION ISOLATION LEVEL " + isolation);
   }
 
@@ -95,8 +95,15 @@ struct Job {
     return asserts(test::sql_hex(lease.key.bytes()), std::to_string(lease.token.value));
   }
   void begin() { session.sql("START TRANSACTION"); }
+  void begin_early(bool isolated) {
+    // Not every server has it.
+    if (session.sql("SHOW SESSION VARIABLES LIKE 'innodb_snapshot_isolation'").size() == 1)
+      session.sql(std::string("SET SESSION innodb_snapshot_isolation=") + (isolated ? "ON" : "OFF"));
+    session.sql("START TRANSACTION WITH CONSISTENT SNAPSHOT");
+  }
   void commit() { session.sql("COMMIT"); }
 
+  const std::string user;
   test::Connection session;
 };
 
@@ -234,13 +241,18 @@ TEST_CASE("mariadb: whoever holds no lease any more, or never did, is refused wi
   }
 }
 
+// Job::begin_early() opens a transaction whose snapshot is of now, under either setting of
+// innodb_snapshot_isolation: ON is the default from MariaDB 11.8 on, and refuses to lock what was changed
+// after the snapshot.
 TEST_CASE("mariadb: an old snapshot lets nobody pass whose lock was taken over") {
   Fixture t;
   const auto before = GENERATE(k_alone, k_reading, k_one_of_three);
   const auto after = GENERATE(k_alone, k_reading, k_one_of_three, Sharing{Mode::slot, 2});
+  const bool isolated = GENERATE(false, true);
+  CAPTURE(isolated);
   const auto lease = t.grant(asks("k", "frozen", before));
   Job job(t);
-  job.session.sql("START TRANSACTION WITH CONSISTENT SNAPSHOT");
+  job.begin_early(isolated);
   t.expire("k");
   const auto next = t.grant(asks("k", "next", after));
   CHECK(says(job.asserts(lease), k_not_held));
@@ -248,21 +260,65 @@ TEST_CASE("mariadb: an old snapshot lets nobody pass whose lock was taken over")
   CHECK(job.asserts(next).empty());
 }
 
-TEST_CASE("mariadb: an old snapshot keeps nobody out whose lease has been renewed, or granted, since") {
+TEST_CASE("mariadb: an old snapshot keeps nobody out whose lease has been renewed since") {
   Fixture t;
   const auto sharing = GENERATE(k_alone, k_reading, k_one_of_three);
+  const bool isolated = GENERATE(false, true);
+  CAPTURE(isolated);
   const std::string table = sharing == k_alone ? "dblock_lock" : "dblock_hold";
+  auto& database = t.under_test.database();
+  database.sql("CREATE TABLE effect (n INT PRIMARY KEY)");
   Job job(t);
-  const auto first = t.grant(asks("k", "holder", sharing));
-  t.under_test.database().sql("UPDATE " + table + " SET expire_time=expire_time-INTERVAL 1 HOUR");
-  job.session.sql("START TRANSACTION WITH CONSISTENT SNAPSHOT");
-  t.under_test.database().sql("UPDATE " + table + " SET expire_time=expire_time+INTERVAL 1 HOUR");
-  CHECK(job.asserts(first).empty());
+  database.sql("GRANT SELECT,INSERT ON effect TO " + job.user);
+  const auto lease = t.grant(asks("k", "holder", sharing));
+  // As after a transaction that is longer than the TTL: its snapshot shows the end of the lease as it was.
+  database.sql("UPDATE " + table + " SET expire_time=expire_time-INTERVAL 1 HOUR");
+  job.begin_early(isolated);
+  database.sql("UPDATE " + table + " SET expire_time=expire_time+INTERVAL 1 HOUR");
+  CHECK(t.renewed(lease));
+  CHECK(job.asserts(lease).empty());
+  CHECK(job.asserts(lease).empty());
+  job.session.sql("INSERT INTO effect VALUES (1)");
   job.commit();
-  job.session.sql("START TRANSACTION WITH CONSISTENT SNAPSHOT");
-  t.release(first);
-  const auto second = t.grant(asks("k", "holder-2", sharing));
-  CHECK(job.asserts(second).empty());
+  CHECK(database.number("SELECT COUNT(*) FROM effect") == 1);
+  CHECK(t.renewed(lease));
+
+  database.sql("UPDATE " + table + " SET expire_time=expire_time-INTERVAL 1 HOUR");
+  job.begin_early(isolated);
+  CHECK(says(job.asserts(lease), "its lease has expired"));
+}
+
+TEST_CASE("mariadb: heartbeats and a transaction with an old snapshot do not disturb each other") {
+  Fixture t;
+  const auto sharing = GENERATE(k_alone, k_reading, k_one_of_three);
+  const bool isolated = GENERATE(false, true);
+  CAPTURE(isolated);
+  const auto lease = t.grant(asks("k", "holder", sharing));
+  Job job(t);
+  job.begin_early(isolated);
+  for (int heartbeats = 0; heartbeats < 3; ++heartbeats) {
+    CHECK(t.renewed(lease));
+    CHECK(job.asserts(lease).empty());
+  }
+  CHECK(t.renewed(lease));
+  job.commit();
+}
+
+// What it has read may be older than the last holder's work, and it is to go by what it has read.
+TEST_CASE("mariadb: a transaction that began to read before the grant is refused") {
+  Fixture t;
+  const auto sharing = GENERATE(k_alone, k_reading, k_one_of_three);
+  const bool isolated = GENERATE(false, true);
+  const bool row_is_there = GENERATE(false, true);
+  CAPTURE(isolated, row_is_there);
+  if (row_is_there) t.release(t.grant(asks("k", "before", sharing)));
+  Job job(t);
+  job.begin_early(isolated);
+  const auto lease = t.grant(asks("k", "holder", sharing));
+  CHECK(says(job.asserts(lease), "after this transaction began to read"));
+  job.session.sql("ROLLBACK");
+  job.begin();
+  CHECK(job.asserts(lease).empty());
   job.commit();
 }
 

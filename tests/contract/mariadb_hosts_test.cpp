@@ -1,4 +1,5 @@
 // Several hosts in one store: proxies in front of one server stand for servers that refuse or fall silent.
+#include <algorithm>
 #include <future>
 #include <thread>
 

@@ -9,58 +9,34 @@
 #include "base/unique_fd.hpp"
 #include "contract/mariadb_store.hpp"
 #include "support/catch.hpp"
-#include "support/process.hpp"
+#include "support/certificates.hpp"
 
 namespace dblock::contract {
 namespace {
 
 using namespace std::chrono_literals;
+using test::Certificates;
 using test::Server;
-using test::TempDir;
 
-// Two certificate authorities, and server certificates of the first: one for 127.0.0.1, one for another name.
-class Certificates {
- public:
-  Certificates() : directory_(test::state_dir()) {
-    authority("ca");
-    authority("ca2");
-    server("good", "IP:127.0.0.1,DNS:localhost");
-    server("wrong", "DNS:other.example");
-  }
-  [[nodiscard]] std::string file(const std::string& name) const { return directory_.file(name); }
-  [[nodiscard]] std::vector<std::string> server_options(const std::string& name) const {
-    return {"--ssl-ca=" + file("ca.pem"), "--ssl-cert=" + file(name + ".pem"),
-            "--ssl-key=" + file(name + ".key")};
-  }
-
- private:
-  void openssl(std::vector<std::string> words) {
-    words.insert(words.begin(), "openssl");
-    const auto done = test::run_program({.argv = words}, 60s);
-    if (done.exit != test::exited(0)) FAIL(done.err);
-  }
-  void authority(const std::string& name) {
-    openssl({"req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=" + name, "-keyout",
-             file(name + ".key"), "-out", file(name + ".pem")});
-  }
-  void server(const std::string& name, const std::string& names) {
-    test::write_file(file(name + ".ext"), "subjectAltName=" + names + "\n");
-    openssl({"req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=" + name, "-keyout", file(name + ".key"),
-             "-out", file(name + ".csr")});
-    openssl({"x509", "-req", "-in", file(name + ".csr"), "-CA", file("ca.pem"), "-CAkey", file("ca.key"),
-             "-CAcreateserial", "-days", "2", "-extfile", file(name + ".ext"), "-out", file(name + ".pem")});
-  }
-
-  TempDir directory_;
-};
-
-bool connects(MariadbUnderTest& t, const std::string& parameters) {
-  const auto connected = MariadbUnderTest::open_at(t.database().tcp_url() + parameters)->connect();
+bool connects(const std::string& url) {
+  const auto connected = MariadbUnderTest::open_at(url)->connect();
   if (!connected) {
     INFO(connected.error().message);
     CHECK(connected.error().code == Errc::unreachable);
   }
   return connected.has_value();
+}
+
+bool connects(MariadbUnderTest& t, const std::string& parameters) {
+  return connects(t.database().tcp_url() + parameters);
+}
+
+// The ways to one server. The name resolves to the loopback, too.
+std::vector<std::string> ways_to(MariadbUnderTest& t) {
+  const std::string by_address = t.database().tcp_url() + "?";
+  std::string by_name = by_address;
+  by_name.replace(by_name.find("127.0.0.1"), 9, "localhost");
+  return {t.database().url() + "&", by_address, by_name};
 }
 
 // Greets like a server that offers no TLS, asks for the password itself, and keeps all that it is sent.
@@ -151,7 +127,7 @@ TEST_CASE("mariadb: without TLS on the server only off and prefer connect") {
   const Certificates certificates;
   const Server own({test::without_tls()});
   MariadbUnderTest t(own.address());
-  const std::string ca = "&tls-ca=" + certificates.file("ca.pem");
+  const std::string ca = "&tls-ca=" + certificates.authority();
   CHECK(connects(t, ""));
   CHECK(connects(t, "?tls=off"));
   CHECK(connects(t, "?tls=prefer"));
@@ -161,27 +137,66 @@ TEST_CASE("mariadb: without TLS on the server only off and prefer connect") {
   CHECK_FALSE(connects(t, "?tls=verify-full"));
 }
 
-TEST_CASE("mariadb: certificates are checked as far as the mode says") {
+// The same table for every way to the server and every version of the client library, some of which would
+// make exceptions for connections within the host.
+TEST_CASE("mariadb: each tls mode refuses the certificates that it says, over every way to the server") {
+  struct Expectation {
+    std::string certificate;
+    bool require, verify_ca, verify_full;
+  };
+  const auto expected = GENERATE(values<Expectation>({{"good", true, true, true},
+                                                      {"wrong-name", true, true, false},
+                                                      {"expired", true, false, false},
+                                                      {"self-signed", true, false, false}}));
   const Certificates certificates;
-  const std::string ca = "&tls-ca=" + certificates.file("ca.pem");
-  const std::string other_ca = "&tls-ca=" + certificates.file("ca2.pem");
-  {
-    const Server own(certificates.server_options("good"));
-    MariadbUnderTest t(own.address());
-    for (const auto* const mode : {"?tls=off", "?tls=prefer", "?tls=require"}) CHECK(connects(t, mode));
-    CHECK(connects(t, "?tls=verify-ca" + ca));
-    CHECK(connects(t, "?tls=verify-full" + ca));
-    CHECK_FALSE(connects(t, "?tls=verify-ca" + other_ca));
-    CHECK_FALSE(connects(t, "?tls=verify-full" + other_ca));
-    CHECK_FALSE(connects(t, "?tls=verify-full"));  // the system does not know this authority
+  const Server own(certificates.server_options(expected.certificate));
+  MariadbUnderTest t(own.address());
+  const std::string ca = "&tls-ca=" + certificates.authority();
+  for (const auto& way : ways_to(t)) {
+    CAPTURE(expected.certificate, way);
+    CHECK(connects(way + "tls=off"));
+    CHECK(connects(way + "tls=prefer"));
+    CHECK(connects(way + "tls=require") == expected.require);
+    CHECK(connects(way + "tls=verify-ca" + ca) == expected.verify_ca);
+    CHECK(connects(way + "tls=verify-full" + ca) == expected.verify_full);
+    // Neither the system nor another authority vouches for any of them.
+    const std::string foreign = "&tls-ca=" + certificates.file("foreign.pem");
+    CHECK_FALSE(connects(way + "tls=verify-ca" + foreign));
+    CHECK_FALSE(connects(way + "tls=verify-full" + foreign));
+    CHECK_FALSE(connects(way + "tls=verify-full"));
   }
-  {
-    const Server own(certificates.server_options("wrong"));
-    MariadbUnderTest t(own.address());
-    CHECK(connects(t, "?tls=require"));
-    CHECK(connects(t, "?tls=verify-ca" + ca));
-    CHECK_FALSE(connects(t, "?tls=verify-full" + ca));
+}
+
+TEST_CASE("mariadb: a self-signed certificate may vouch for itself where it is the authority") {
+  const Certificates certificates;
+  const Server own(certificates.server_options("self-signed"));
+  MariadbUnderTest t(own.address());
+  const std::string itself = "&tls-ca=" + certificates.file("self-signed.pem");
+  for (const auto& way : ways_to(t)) {
+    CAPTURE(way);
+    CHECK(connects(way + "tls=verify-ca" + itself));
+    CHECK(connects(way + "tls=verify-full" + itself));
   }
+}
+
+TEST_CASE("mariadb: whoever shows a wrong certificate is not even asked to log in", "[mariadb]") {
+  const auto* const certificate = GENERATE("wrong-name", "expired", "self-signed");
+  CAPTURE(certificate);
+  const Certificates certificates;
+  const Server own(certificates.server_options(certificate));
+  MariadbUnderTest t(own.address());
+  const auto logins = [&] {
+    return t.database().number(
+        "SELECT variable_value FROM information_schema.global_status WHERE "
+        "variable_name='Access_denied_errors'");
+  };
+  const auto before = logins();
+  std::string way = t.database().tcp_url("visitor:hunter2");
+  CHECK_FALSE(connects(way + "?tls=verify-full&tls-ca=" + certificates.authority()));
+  CHECK_FALSE(connects(way + "?tls=verify-full"));
+  CHECK(logins() == before);
+  CHECK_FALSE(MariadbUnderTest::open_at(way + "?tls=require")->connect());
+  CHECK(logins() == before + 1);
 }
 
 TEST_CASE("mariadb: the connection is encrypted when TLS is required") {
@@ -200,7 +215,7 @@ TEST_CASE("mariadb: the connection is encrypted when TLS is required") {
 
 TEST_CASE("mariadb: a server without TLS hears not even the user's name when TLS is required") {
   const Certificates certificates;
-  const std::string ca = "&tls-ca=" + certificates.file("ca.pem");
+  const std::string ca = "&tls-ca=" + certificates.authority();
   for (const auto& mode : {std::string("require"), "verify-ca" + ca, "verify-full" + ca}) {
     CAPTURE(mode);
     CHECK(what_an_impostor_hears(mode).empty());

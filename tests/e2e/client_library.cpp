@@ -82,8 +82,27 @@ TEST_CASE("a run that cannot load the client library leaves no guardian behind",
 
 TEST_CASE("what needs no server works without the client library") {
   const FakeLibrary fake("");
-  CHECK(dblock_bare({"--version"}, {fake.variable()}).exit == exited(0));
+  const auto version = dblock_bare({"--version"}, {fake.variable()});
+  CHECK(version.exit == exited(0));
+  CHECK(version.err.empty());
+  CHECK(version.out.starts_with("dblock "));
+  CHECK(says(version.out, "MariaDB's client library: none"));
+  CHECK(says(version.out, "file too short"));
   CHECK(dblock_bare({"run", "--help"}, {fake.variable()}).exit == exited(0));
+}
+
+TEST_CASE("--version and doctor say which client library and which OpenSSL are in use", "[server]") {
+  const auto version = dblock_bare({"--version"});
+  CHECK(version.exit == exited(0));
+  REQUIRE(lines(version.out).size() == 2);
+  const std::string words = lines(version.out).at(1);
+  const std::string before = "MariaDB's client library: ";
+  REQUIRE(words.starts_with(before + "3."));
+  CHECK(says(words, " with OpenSSL "));
+  const ServerDatabase database;
+  const auto doctor = dblock(database, {"doctor"});
+  INFO(doctor.out);
+  CHECK(says(doctor.out, words.substr(before.size())));
 }
 
 TEST_CASE("the embedded store works without the client library and never maps it", "[local]") {

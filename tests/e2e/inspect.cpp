@@ -171,7 +171,7 @@ TEST_CASE("bytes that are no text in a key do not break json") {
   database.rename_row("k", std::string("\xff\0\xfe", 3));
   const auto finished = dblock(database, {"inspect", "--json"});
   CHECK(finished.exit == exited(0));
-  CHECK_NOTHROW(json::parse(finished.out));
+  CHECK(json::accept(finished.out));
   CHECK(dblock(database, {"inspect"}).exit == exited(0));
 }
 

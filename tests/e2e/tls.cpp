@@ -9,49 +9,12 @@
 #include <utility>
 
 #include "support/catch.hpp"
+#include "support/certificates.hpp"
 #include "support/dblock.hpp"
 #include "support/fake_server.hpp"
 
 namespace dblock::test {
 namespace {
-
-// An authority and a server certificate for "127.0.0.1" and localhost, and a foreign authority.
-class Certificates {
- public:
-  Certificates() {
-    authority("ca", "dblock test authority");
-    authority("foreign", "another authority");
-    write_file(file("names"), "subjectAltName=IP:127.0.0.1,DNS:localhost\n");
-    write_file(file("wrong-names"), "subjectAltName=DNS:somewhere.else.example\n");
-    certificate("server", "127.0.0.1", "names");
-    certificate("wrong", "somewhere.else.example", "wrong-names");
-  }
-  [[nodiscard]] std::string file(const std::string& name) const { return directory_.file(name); }
-  [[nodiscard]] Words server_options(const std::string& name) const {
-    return {"--ssl-ca=" + file("ca.pem"), "--ssl-cert=" + file(name + ".pem"),
-            "--ssl-key=" + file(name + ".key")};
-  }
-
- private:
-  void openssl(const Words& arguments) {
-    Words argv{"openssl"};
-    argv.insert(argv.end(), arguments.begin(), arguments.end());
-    const auto finished = run_program({.argv = argv, .cwd = directory_.path()});
-    INFO(finished.err);
-    REQUIRE(finished.exit == exited(0));
-  }
-  void authority(const std::string& name, const std::string& subject) {
-    openssl({"req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-             "-subj", "/CN=" + subject, "-keyout", name + ".key", "-out", name + ".pem"});
-  }
-  void certificate(const std::string& name, const std::string& subject, const std::string& names) {
-    openssl({"req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
-             "/CN=" + subject, "-keyout", name + ".key", "-out", name + ".csr"});
-    openssl({"x509", "-req", "-in", name + ".csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
-             "-days", "2", "-extfile", names, "-out", name + ".pem"});
-  }
-  TempDir directory_;
-};
 
 Exit inspect_with(const ServerDatabase& database, const std::string& parameters) {
   const auto finished = dblock_bare({"inspect"}, {"DBLOCK_DB=" + database.tcp_url() + "?" + parameters});
@@ -66,8 +29,8 @@ TEST_CASE("a server without tls is refused by every mode that demands it", "[ser
   CHECK(inspect_with(database, "tls=off") == exited(0));
   CHECK(inspect_with(database, "tls=prefer") == exited(0));
   CHECK(inspect_with(database, "tls=require") != exited(0));
-  CHECK(inspect_with(database, "tls=verify-ca&tls-ca=" + certificates.file("ca.pem")) != exited(0));
-  CHECK(inspect_with(database, "tls=verify-full&tls-ca=" + certificates.file("ca.pem")) != exited(0));
+  CHECK(inspect_with(database, "tls=verify-ca&tls-ca=" + certificates.authority()) != exited(0));
+  CHECK(inspect_with(database, "tls=verify-full&tls-ca=" + certificates.authority()) != exited(0));
 }
 
 TEST_CASE("no run starts its job when tls is demanded and not to be had", "[server]") {
@@ -85,9 +48,9 @@ TEST_CASE("no run starts its job when tls is demanded and not to be had", "[serv
 
 TEST_CASE("a server with a good certificate is accepted by every mode", "[server]") {
   const Certificates certificates;
-  const Server server(certificates.server_options("server"));
+  const Server server(certificates.server_options("good"));
   ServerDatabase database(server.address());
-  const std::string ca = "&tls-ca=" + certificates.file("ca.pem");
+  const std::string ca = "&tls-ca=" + certificates.authority();
   CHECK(inspect_with(database, "tls=prefer") == exited(0));
   CHECK(inspect_with(database, "tls=require") == exited(0));
   CHECK(inspect_with(database, "tls=verify-ca" + ca) == exited(0));
@@ -106,7 +69,7 @@ TEST_CASE("a server with a good certificate is accepted by every mode", "[server
 
 TEST_CASE("a certificate of a foreign authority is refused by verify-ca and verify-full", "[server]") {
   const Certificates certificates;
-  const Server server(certificates.server_options("server"));
+  const Server server(certificates.server_options("good"));
   const ServerDatabase database(server.address());
   const std::string ca = "&tls-ca=" + certificates.file("foreign.pem");
   CHECK(inspect_with(database, "tls=verify-ca" + ca) != exited(0));
@@ -115,10 +78,32 @@ TEST_CASE("a certificate of a foreign authority is refused by verify-ca and veri
 
 TEST_CASE("a certificate for another name is refused by verify-full", "[server]") {
   const Certificates certificates;
-  const Server server(certificates.server_options("wrong"));
+  const Server server(certificates.server_options("wrong-name"));
   const ServerDatabase database(server.address());
-  const std::string ca = "&tls-ca=" + certificates.file("ca.pem");
+  const std::string ca = "&tls-ca=" + certificates.authority();
   CHECK(inspect_with(database, "tls=verify-full" + ca) != exited(0));
+}
+
+TEST_CASE("without tls-ca verify-full trusts the system's authorities, and the name counts no less",
+          "[server]") {
+  const auto [certificate, accepted] =
+      GENERATE(table<std::string, bool>({{"good", true}, {"wrong-name", false}, {"expired", false}}));
+  CAPTURE(certificate);
+  const Certificates certificates;
+  const Server server(certificates.server_options(certificate));
+  const ServerDatabase database(server.address());
+  std::string by_name = database.tcp_url();
+  by_name.replace(by_name.find("127.0.0.1"), 9, "localhost");
+  for (const std::string& url : {database.tcp_url() + "?", by_name + "?", database.url() + "&"}) {
+    const auto finished = dblock_bare(
+        {"inspect"}, {"DBLOCK_DB=" + url + "tls=verify-full", "SSL_CERT_FILE=" + certificates.authority()});
+    INFO(url << ": " << finished.err);
+    CHECK(finished.exit == exited(accepted ? 0 : 69));
+    // Ours, or those of a client library that checks by itself.
+    const bool said =
+        says(finished.err, "the server's certificate is not") || says(finished.err, "TLS/SSL error");
+    CHECK(said != accepted);
+  }
 }
 
 // What stands between dblock and a server and takes the server's offer of TLS out of its greeting.
@@ -172,10 +157,10 @@ class Stripper {
 
 TEST_CASE("who strips tls from a connection hears nothing where tls is demanded", "[server]") {
   const Certificates certificates;
-  const Server server(certificates.server_options("server"));
+  const Server server(certificates.server_options("good"));
   ServerDatabase database(server.address());
   const std::string user = database.account("IDENTIFIED BY 'hunter2-hunter2'");
-  const std::string ca = "&tls-ca=" + certificates.file("ca.pem");
+  const std::string ca = "&tls-ca=" + certificates.authority();
   const auto through_stripper = [&](const std::string& tls) {
     FakeServer stripper(Stripper(server.address().port));
     std::string url = stripper.url(user + ":hunter2-hunter2", "?tls=" + tls);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "support/catch.hpp"
+#include "support/certificates.hpp"
 #include "support/dblock.hpp"
 #include "support/replication.hpp"
 
@@ -217,40 +218,13 @@ TEST_CASE("a dead host in front costs its connect-timeout once, and no lease", "
   CHECK_FALSE(database.has_holder("k"));
 }
 
-// One authority's certificate for this host's address.
-class Certificates {
- public:
-  Certificates() {
-    write_file(file("names"), "subjectAltName=IP:127.0.0.1\n");
-    openssl({"req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-             "-subj", "/CN=dblock test authority", "-keyout", "ca.key", "-out", "ca.pem"});
-    openssl({"req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj",
-             "/CN=127.0.0.1", "-keyout", "server.key", "-out", "server.csr"});
-    openssl({"x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
-             "-days", "2", "-extfile", "names", "-out", "server.pem"});
-  }
-  [[nodiscard]] std::string file(const std::string& name) const { return directory_.file(name); }
-  [[nodiscard]] Words server_options() const {
-    return {"--ssl-ca=" + file("ca.pem"), "--ssl-cert=" + file("server.pem"),
-            "--ssl-key=" + file("server.key")};
-  }
-
- private:
-  void openssl(Words argv) {
-    argv.insert(argv.begin(), "openssl");
-    const auto finished = run_program({.argv = argv, .cwd = directory_.path()});
-    INFO(finished.err);
-    REQUIRE(finished.exit == exited(0));
-  }
-  TempDir directory_;
-};
-
 TEST_CASE("what the settings ask of tls holds for each host", "[server][mariadb]") {
   const Certificates certificates;
   const TempDir directory;
-  const std::string verified = "tls=verify-full&tls-ca=" + certificates.file("ca.pem");
+  const std::string verified = "tls=verify-full&tls-ca=" + certificates.authority();
   for (const bool both : {true, false}) {
-    ReplicatingPair pair(both ? certificates.server_options() : Words{}, certificates.server_options());
+    ReplicatingPair pair(both ? certificates.server_options("good") : Words{},
+                         certificates.server_options("good"));
     set_read_only(pair.replica, true);
     const auto url =
         url_of({pair.replica.address().port, pair.primary.address().port}, pair.database->name(), verified);

@@ -1,6 +1,7 @@
 // The place in line in the life of a lease: kept from the grant until the release has ended.
 #include "app/job_lease.hpp"
 
+#include <algorithm>
 #include <memory>
 
 #include "lease_fakes.hpp"

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "lease/acquire.hpp"
 #include "lease/backoff.hpp"
 #include "lease_fakes.hpp"

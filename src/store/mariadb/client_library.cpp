@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/text.hpp"
+#include "store/mariadb/factory.hpp"
 
 namespace dblock::store::mariadb {
 namespace {
@@ -23,12 +24,15 @@ bool look_up(void* library, const char* name, Function*& function) {
   return function != nullptr;
 }
 
+void* s_library = nullptr;  // written once, by client_library()
+
 // Never unloaded: OpenSSL has left handlers behind that run when the process ends.
 Result<ClientLibrary> load(const char* file) {
   // NOW: a library that does not fit its OpenSSL is refused here, not by the dynamic linker's exit between
   // two statements. It costs nothing, since distributions link these libraries to be bound at once anyway.
   void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return cannot_load(file);
+  s_library = library;
   ClientLibrary api;
 #define DBLOCK_LOOK_UP(function) \
   if (!look_up(library, #function, api.function)) return cannot_load(file);
@@ -42,6 +46,30 @@ Result<ClientLibrary> load(const char* file) {
 const Result<ClientLibrary>& client_library() {
   static const Result<ClientLibrary> library = load(DBLOCK_CLIENT_LIBRARY);
   return library;
+}
+
+void* symbol_of_library(const char* name) {
+  return ::dlsym(s_library, name);
+}
+
+std::string client_library_version() {
+  return api().mysql_get_client_info();
+}
+
+std::string tls_library() {
+  const char* name = nullptr;
+  const bool known = api().mariadb_get_infov(nullptr, MARIADB_TLS_LIBRARY, &name) == 0 && name != nullptr;
+  if (known && *name != '\0') return name;
+  // Before the first connection only OpenSSL itself knows.
+  using OpenSslVersion = const char*(int);
+  auto* const ask = reinterpret_cast<OpenSslVersion*>(symbol_of_library("OpenSSL_version"));
+  return ask != nullptr ? ask(0) : "";
+}
+
+Result<std::string> client_library_in_use() {
+  if (const auto& library = client_library(); !library) return std::unexpected(library.error());
+  const std::string tls = tls_library();
+  return client_library_version() + (tls.empty() ? " without TLS" : " with " + tls);
 }
 
 }  // namespace dblock::store::mariadb

@@ -5,6 +5,8 @@
 
 #include <mysql.h>
 
+#include <string>
+
 #include "base/error.hpp"
 
 namespace dblock::store::mariadb {
@@ -22,6 +24,7 @@ namespace dblock::store::mariadb {
   X(mysql_fetch_lengths)           \
   X(mysql_fetch_row)               \
   X(mysql_free_result)             \
+  X(mysql_get_client_info)         \
   X(mysql_get_socket)              \
   X(mysql_get_ssl_cipher)          \
   X(mysql_init)                    \
@@ -50,5 +53,13 @@ struct ClientLibrary {
 [[nodiscard]] inline const ClientLibrary& api() {
   return *client_library();
 }
+
+// A function of the library's, or of those that it has brought along (OpenSSL). REQUIRES: as api().
+[[nodiscard]] void* symbol_of_library(const char* name);
+
+// "3.4.9" and "OpenSSL 3.5.7 9 Jun 2026": what is in use, not what this build was made with. REQUIRES: as
+// api().
+[[nodiscard]] std::string client_library_version();
+[[nodiscard]] std::string tls_library();
 
 }  // namespace dblock::store::mariadb

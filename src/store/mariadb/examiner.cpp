@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <memory>
 #include <utility>
 
 #include "store/mariadb/client_library.hpp"
+#include "store/mariadb/factory.hpp"
 #include "store/mariadb/grant_line.hpp"
 #include "store/mariadb/history_statements.hpp"
 #include "store/mariadb/judgements.hpp"
@@ -251,7 +253,10 @@ std::vector<Finding> examine(const MariadbSettings& settings) {
   std::vector<HostFacts> hosts;
   if (settings.hosts.empty()) hosts.push_back(examine_host(settings, nullptr));
   for (const auto& host : settings.hosts) hosts.push_back(examine_host(settings, &host));
-  return judge_hosts(hosts, settings.min_replicas);
+  std::vector<Finding> findings{
+      {"client-library", Level::ok, client_library_in_use().value_or(""), "MariaDB's, as loaded here", {}}};
+  std::ranges::move(judge_hosts(hosts, settings.min_replicas), std::back_inserter(findings));
+  return findings;
 }
 
 }  // namespace dblock::store::mariadb

@@ -16,5 +16,6 @@ namespace dblock::store::mariadb {
                                                                   Clock& clock);
 [[nodiscard]] std::unique_ptr<SchemaAdmin> make_schema_admin(const MariadbSettings& settings,
                                                              const SessionOptions& options);
+[[nodiscard]] Result<std::string> client_library_in_use();
 
 }  // namespace dblock::store::mariadb

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
+
+#include "store/mariadb/certificate_check.hpp"
 
 namespace dblock::store::mariadb {
 namespace {
@@ -62,13 +65,14 @@ void set_text(MYSQL* handle, mysql_option option, const std::string& text) {
 }
 
 void set_tls(MYSQL* handle, const MariadbSettings& settings, const Plan& plan) {
+  // Also for plain text: a library may be built to ask for TLS unless it is told not to check the name.
+  set_flag(handle, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, plan.check_name);
   if (plan.channel == Channel::plain) return;
   set_flag(handle, MYSQL_OPT_SSL_ENFORCE, true);  // "try": it does not enforce anything by itself
   set_text(handle, MYSQL_OPT_SSL_CERT, settings.tls_cert);
   set_text(handle, MYSQL_OPT_SSL_KEY, settings.tls_key);
   // A certificate authority alone makes the library check the chain, but not the name.
   if (plan.check_certificate) set_text(handle, MYSQL_OPT_SSL_CA, settings.tls_ca);
-  set_flag(handle, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, plan.check_name);
   // An empty fingerprint is never compared, but its presence makes the library give up, before it sends the
   // password, on a server without TLS. There is no other way to ask for that without checking the name.
   if (plan.channel == Channel::tls_only) api().mysql_optionsv(handle, MARIADB_OPT_TLS_PEER_FP, "");
@@ -113,6 +117,33 @@ bool library_is_ready() {
   return ready;
 }
 
+std::string name_of(const HostPort* host) {
+  return host != nullptr ? host->host : "localhost";
+}
+
+bool connect(MYSQL* handle, const MariadbSettings& settings, const HostPort* host) {
+  const char* const socket = settings.socket.empty() ? nullptr : settings.socket.c_str();
+  return api().mysql_real_connect(handle, name_of(host).c_str(),
+                                  settings.user.empty() ? nullptr : settings.user.c_str(),
+                                  settings.password ? settings.password->c_str() : nullptr,
+                                  settings.database.c_str(), host != nullptr ? host->port : 0,
+                                  is_local_socket(host) ? socket : nullptr, CLIENT_FOUND_ROWS) != nullptr;
+}
+
+// As connect(), and refuses a server that does not show the certificate that the plan asks for.
+std::expected<void, ServerWords> connect_with_tls(MYSQL* handle, const MariadbSettings& settings,
+                                                  const HostPort* host, const Plan& plan) {
+  CertificateCheck check(
+      {plan.check_certificate, plan.check_name ? std::optional(name_of(host)) : std::nullopt});
+  if (!check.install(handle)) return std::unexpected(ServerWords{k_tls_failed, check.refusal()});
+  const bool connected = connect(handle, settings, host);
+  if (!connected && !check.was_asked()) return std::unexpected(last_words(handle));
+  if (!check.refusal().empty()) return std::unexpected(ServerWords{k_tls_failed, check.refusal()});
+  if (!connected) return std::unexpected(last_words(handle));
+  if (api().mysql_get_ssl_cipher(handle) != nullptr) return {};
+  return std::unexpected(ServerWords{k_tls_failed, "the connection is not encrypted"});
+}
+
 std::expected<Handle, ServerWords> log_in_as_planned(const MariadbSettings& settings, const HostPort* host,
                                                      std::chrono::seconds network_timeout, const Plan& plan) {
   Handle handle(library_is_ready() ? api().mysql_init(nullptr) : nullptr);
@@ -120,15 +151,11 @@ std::expected<Handle, ServerWords> log_in_as_planned(const MariadbSettings& sett
   set_common(handle.get(), plan, host);
   set_timeouts(handle.get(), settings, network_timeout);
   set_tls(handle.get(), settings, plan);
-  const char* const socket = settings.socket.empty() ? nullptr : settings.socket.c_str();
-  const MYSQL* const connected = api().mysql_real_connect(
-      handle.get(), host != nullptr ? host->host.c_str() : "localhost",
-      settings.user.empty() ? nullptr : settings.user.c_str(),
-      settings.password ? settings.password->c_str() : nullptr, settings.database.c_str(),
-      host != nullptr ? host->port : 0, is_local_socket(host) ? socket : nullptr, CLIENT_FOUND_ROWS);
-  if (connected == nullptr) return std::unexpected(last_words(handle.get()));
-  if (plan.channel == Channel::tls_only && api().mysql_get_ssl_cipher(handle.get()) == nullptr) {
-    return std::unexpected(ServerWords{k_tls_failed, "the connection is not encrypted"});
+  if (plan.channel == Channel::tls_only) {
+    const auto connected = connect_with_tls(handle.get(), settings, host, plan);
+    if (!connected) return std::unexpected(connected.error());
+  } else if (!connect(handle.get(), settings, host)) {
+    return std::unexpected(last_words(handle.get()));
   }
   return handle;
 }
