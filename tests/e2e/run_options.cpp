@@ -39,7 +39,7 @@ TEST_CASE("the status file tells how the run ended and is private") {
         1);  // no temporary file left
 }
 
-TEST_CASE("the status file tells of a conflict and of a lost command") {
+TEST_CASE("the status file tells of a conflict") {
   Database database;
   const TempDir directory;
   const std::string file = directory.file("status.json");
@@ -56,12 +56,11 @@ TEST_CASE("the status file replaces a symbolic link and does not follow it") {
   std::filesystem::create_symlink(directory.file("precious"), directory.file("status"));
   const auto finished =
       dblock(database, run_words("k", {"--status-file", directory.file("status")}, {"true"}));
-  CHECK(read_file(directory.file("precious")) == "untouched");
   INFO(finished.err);
-  if (finished.exit == exited(0))
-    CHECK_FALSE(std::filesystem::is_symlink(directory.file("status")));
-  else
-    CHECK(finished.exit == exited(78));  // refusing is as good
+  CHECK(finished.exit == exited(0));
+  CHECK(read_file(directory.file("precious")) == "untouched");
+  CHECK_FALSE(std::filesystem::is_symlink(directory.file("status")));
+  CHECK(status_of(directory.file("status")).at("exit_code") == 0);
 }
 
 TEST_CASE("a status file never takes the place of a pipe, a device or what stands for a descriptor") {
@@ -191,12 +190,24 @@ Left leave_child(const Database& database, const Words& options, const std::stri
   return left;
 }
 
-TEST_CASE("leftovers auto waits for those in the job's session with the lease held") {
+TEST_CASE("leftovers auto waits for those in the job's session, and renews the lease until they end") {
   Database database;
-  const auto left = leave_child(database, {}, "child", 700);
-  CHECK(left.finished.exit == exited(0));
-  CHECK(left.took >= 700ms);
-  CHECK_FALSE(left.alive_after);
+  const TempDir directory;
+  Process process(dblock_spawn(database, run_words("k", {"--ttl", "6s", "--heartbeat", "200ms"},
+                                                   sh("echo $$ >" + directory.file("job") + "; (" +
+                                                      until_told(directory) + ") & exit 3"))));
+  await_file(process, directory.file("up"));
+  REQUIRE(wait_until([&] { return !alive(std::stoi(read_file(directory.file("job")))); }));
+  for (int renewals = 0; renewals < 2; ++renewals) {
+    const long long expires = database.expires_micros("k");
+    REQUIRE(wait_until([&] { return database.expires_micros("k") > expires; }));
+  }
+  CHECK(process.running());
+  CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(75));
+  write_file(directory.file("go"), "");
+  CHECK(process.wait() == exited(3));
+  CHECK(process.tree().empty());
+  CHECK_FALSE(database.has_holder("k"));
 }
 
 TEST_CASE("leftovers auto leaves and names a daemon") {
@@ -249,7 +260,7 @@ TEST_CASE("one warning tells of a slow acquisition", "[server]") {
   CHECK(run_program(spec).err.empty());
 }
 
-TEST_CASE("every option of run can come from the environment") {
+TEST_CASE("options of run can come from the environment, and the command line has the last word") {
   Database database;
   const auto finished = dblock(database, run_words("k", {}, sh("sleep 20")),
                                {"DBLOCK_MAX_RUNTIME=200ms", "DBLOCK_NOTE=from env"});

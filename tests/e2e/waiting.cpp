@@ -97,11 +97,12 @@ TEST_CASE("a server that comes up during the wait is found", "[server]") {
   Server server;
   ServerDatabase database(server.address());
   server.stop_gracefully();
-  Process waiter(dblock_spawn(database, run_words("k", {"--wait", "60s"}, {"true"})));
-  pause_for(300ms);
+  Process waiter(dblock_spawn(database, run_words("k", {"--wait", "60s"}, {"echo", "ran"})));
+  REQUIRE(wait_until([&] { return says(waiter.err(), "trying again"); }));
   CHECK(waiter.running());
   server.start();
   CHECK(waiter.wait() == exited(0));
+  CHECK(waiter.out() == "ran\n");
 }
 
 TEST_CASE("a waiter survives the loss of its connection", "[server]") {
@@ -109,15 +110,18 @@ TEST_CASE("a waiter survives the loss of its connection", "[server]") {
   Proxy proxy(database.server());
   REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
   const std::string owner = database.column("k", "lock_value");
-  auto spec = dblock_spawn(database, run_words("k", {"--wait", "30s"}, {"true"}));
-  spec.env = {"DBLOCK_DB=" + proxy.url(database.name())};
-  Process waiter(spec);
-  pause_for(400ms);
+  Process waiter(dblock_bare_spawn(run_words("k", {"--wait", "30s"}, {"echo", "ran"}),
+                                   {"DBLOCK_DB=" + proxy.url(database.name())}));
+  // `acquire` keeps no session, so the waiter asks again and again.
+  const auto asked_since = [&](std::size_t before) { return proxy.statements().size() > before + 5; };
+  REQUIRE(wait_until([&] { return asked_since(0); }));
+  const std::size_t before = proxy.statements().size();
   proxy.cut_all();
-  pause_for(400ms);
+  REQUIRE(wait_until([&] { return asked_since(before); }));
   CHECK(waiter.running());
   REQUIRE(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
   CHECK(waiter.wait() == exited(0));
+  CHECK(waiter.out() == "ran\n");
 }
 
 TEST_CASE("while it waits the informational line names the holder") {

@@ -84,17 +84,23 @@ TEST_CASE("kill -9 of the guardian: the tree is dead within a second and dblock 
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("kill -9 of dblock and guardian at once: a second run still never overlaps") {
+TEST_CASE(
+    "kill -9 of dblock and guardian at once leaves the job's children alive: the lock is granted after lease "
+    "and margin, with a greater token") {
   Database database;
-  TreeRun run(database, {"--ttl", "2s", "--kill-grace", "300ms"});
-  // Nobody is left who could stop the tree; the lease alone protects, and the job sees its token go stale.
+  TreeRun run(database, {"--ttl", "2s", "--kill-grace", "300ms", "--margin", "700ms"});
+  // Nobody is left who could stop the tree; the lease alone protects, and the job's token is stale then.
   freeze(run.process.pid());
   ::kill(run.guardian, SIGKILL);
   run.process.signal(SIGKILL);
+  REQUIRE(run.process.wait() == killed_by(SIGKILL));
   const long long expires = database.expires_micros("k");
-  Process next(dblock_spawn(database, run_words("k", {"--wait", "30s"}, {"true"})));
-  CHECK(next.wait() == exited(0));
-  CHECK(realtime_micros() >= expires);
+  const auto token = std::stoull(database.column("k", "token"));
+  const auto next = dblock(database, run_words("k", {"--wait", "30s"}, {"printenv", "DBLOCK_TOKEN"}));
+  REQUIRE(next.exit == exited(0));
+  CHECK(database.micros("k", "last_acquired_at") >= expires + 700'000);
+  CHECK(std::stoull(next.out) > token);
+  CHECK_FALSE(run.process.tree().empty());  // else it would prove nothing
 }
 
 TEST_CASE("a frozen dblock: the guardian has the tree dead before expire_time", "[tsan]") {
@@ -169,14 +175,23 @@ TEST_CASE("a frozen guardian ends with its run") {
   CHECK(wait_until([&] { return run.process.tree().empty(); }));
 }
 
-TEST_CASE("a frozen job is continued and its lease kept") {
+TEST_CASE("a job stopped by STOP is continued each time, with one message, and its lease renewed") {
   Database database;
   const TempDir directory;
-  Process process(dblock_spawn(
-      database, run_words("k", {"--ttl", "2s"}, sh("touch " + directory.file("up") + "; sleep 1; exit 4"))));
+  Process process(dblock_spawn(database, run_words("k", {"--ttl", "6s", "--heartbeat", "200ms"},
+                                                   sh(until_told(directory) + "; exit 4"))));
   await_file(process, directory.file("up"));
-  ::kill(job_of(process), SIGSTOP);
+  const pid_t job = job_of(process);
+  const auto continued = [&] { return says(process.err(), "a lock cannot be parked"); };
+  for (int round = 0; round < 2; ++round) {
+    (void)freeze(job);  // false: it has been continued already
+    REQUIRE(wait_until([&] { return continued() && proc_info(job).state != 'T'; }));
+  }
+  const long long expires = database.expires_micros("k");
+  CHECK(wait_until([&] { return database.expires_micros("k") > expires; }));
+  write_file(directory.file("go"), "");
   CHECK(process.wait() == exited(4));
+  CHECK(count_of(process.err(), "dblock: ") == 1);
 }
 
 TEST_CASE("killed holders and takeovers never overlap") {
