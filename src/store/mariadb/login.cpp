@@ -120,12 +120,16 @@ std::expected<Handle, ServerWords> log_in_as_planned(const MariadbSettings& sett
   set_common(handle.get(), plan, host);
   set_timeouts(handle.get(), settings, network_timeout);
   set_tls(handle.get(), settings, plan);
-  const char* const socket = settings.socket.empty() ? nullptr : settings.socket.c_str();
-  const MYSQL* const connected = api().mysql_real_connect(
-      handle.get(), host != nullptr ? host->host.c_str() : "localhost",
-      settings.user.empty() ? nullptr : settings.user.c_str(),
-      settings.password ? settings.password->c_str() : nullptr, settings.database.c_str(),
-      host != nullptr ? host->port : 0, is_local_socket(host) ? socket : nullptr, CLIENT_FOUND_ROWS);
+  // Whatever is left out here the library takes from its own environment variables (MYSQL_PWD,
+  // MYSQL_TCP_PORT, MYSQL_UNIX_PORT) and /etc/services, which are not the same for cron and a shell.
+  const bool by_socket = is_local_socket(host);
+  const char* const socket = settings.socket.empty() ? MARIADB_UNIX_ADDR : settings.socket.c_str();
+  const unsigned port = host != nullptr && host->port != 0 ? host->port : MARIADB_PORT;
+  const MYSQL* const connected =
+      api().mysql_real_connect(handle.get(), host != nullptr ? host->host.c_str() : "localhost",
+                               settings.user.empty() ? nullptr : settings.user.c_str(),
+                               settings.password ? settings.password->c_str() : "", settings.database.c_str(),
+                               by_socket ? 0 : port, by_socket ? socket : nullptr, CLIENT_FOUND_ROWS);
   if (connected == nullptr) return std::unexpected(last_words(handle.get()));
   if (plan.channel == Channel::tls_only && api().mysql_get_ssl_cipher(handle.get()) == nullptr) {
     return std::unexpected(ServerWords{k_tls_failed, "the connection is not encrypted"});
