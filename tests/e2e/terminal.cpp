@@ -71,8 +71,7 @@ TEST_CASE("Ctrl-C during a wait stops the loop") {
   Terminal terminal(bash("while :; do echo waiting; " + dblock_binary() +
                          " run --wait forever --key k -- true; echo looping; done"),
                     {"DBLOCK_DB=" + database.url()});
-  REQUIRE(terminal.shows("waiting"));
-  pause_for(400ms);
+  REQUIRE(terminal.shows("dblock: waiting"));
   terminal.send(k_ctrl_c);
   const auto exit = terminal.wait();
   REQUIRE(exit.has_value());
@@ -179,12 +178,10 @@ TEST_CASE(
     }
     return job != 0;
   }));
-  const long long expires = database.expires_micros("k");
-  CHECK(wait_until(
-      [&] { return database.expires_micros("k") > expires; }));  // renewed while the job is stopped
+  await_renewal(database);  // while the job is stopped
   CHECK(proc_info(job).state == 'T');
   terminal.send("fg\n");
-  pause_for(200ms);
+  REQUIRE(wait_until([&] { return proc_info(job).state != 'T'; }));
   terminal.send("hello\n");
   CHECK(terminal.shows("got hello"));
   CHECK(wait_until([&] { return !database.has_holder("k"); }));

@@ -15,9 +15,9 @@ TEST_CASE("a waiter runs soon after the holder has ended", "[tsan]") {
   const TempDir directory;
   Process holder(dblock_spawn(database, run_words("k", {}, sh(until_told(directory)))));
   await_file(holder, directory.file("up"));
-  Process waiter(
-      dblock_spawn(database, run_words("k", {"--wait", "60s"}, sh("touch " + directory.file("second")))));
-  pause_for(500ms);
+  Process waiter(dblock_spawn(
+      database, run_words("k", {"-v", "--wait", "60s"}, sh("touch " + directory.file("second")))));
+  REQUIRE(wait_until([&] { return says(waiter.err(), "waiting"); }));
   CHECK_FALSE(std::filesystem::exists(directory.file("second")));
   write_file(directory.file("go"), "");
   CHECK(holder.wait() == exited(0));
@@ -55,10 +55,9 @@ TEST_CASE("a signal ends a wait at once and leaves no row held", "[tsan]") {
   REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
   const std::string owner = database.column("k", "lock_value");
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) {
-    Process waiter(
-        dblock_spawn(database, run_words("k", {"--wait", "forever"}, {"touch", directory.file("ran")})));
-    (void)guardian_of(waiter);
-    pause_for(300ms);  // let it get into its wait; any moment must work, this one should be typical
+    Process waiter(dblock_spawn(
+        database, run_words("k", {"-v", "--wait", "forever"}, {"touch", directory.file("ran")})));
+    REQUIRE(wait_until([&] { return says(waiter.err(), "waiting"); }));
     const auto before = steady_clock::now();
     waiter.signal(number);
     CHECK(waiter.wait() == killed_by(number));

@@ -44,9 +44,8 @@ TEST_CASE("kill -9 of dblock while it waits leaves nothing") {
   Database database;
   REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
   const std::string owner = database.column("k", "lock_value");
-  Process waiter(dblock_spawn(database, run_words("k", {"--wait", "forever"}, {"sleep", "60"})));
-  (void)guardian_of(waiter);
-  pause_for(300ms);
+  Process waiter(dblock_spawn(database, run_words("k", {"-v", "--wait", "forever"}, {"sleep", "60"})));
+  REQUIRE(wait_until([&] { return says(waiter.err(), "waiting"); }));
   waiter.signal(SIGKILL);
   // The guardian looks for a grant that was still on its way for as long as the server may sit on a
   // statement.
@@ -135,9 +134,7 @@ TEST_CASE("a frozen guardian does not keep dblock from ending a run whose lease 
   Server server;
   ServerDatabase database(server.address());
   TreeRun run(database, {"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"});
-  const long long seen = database.expires_micros("k");
-  long long expires = 0;
-  REQUIRE(wait_until([&] { return (expires = database.expires_micros("k")) > seen; }));
+  const long long expires = await_renewal(database);
   ::kill(run.guardian, SIGSTOP);  // dblock wakes it
   server.freeze();
   CHECK(wait_until([&] { return run.job_tree_dead(); }));
@@ -187,8 +184,7 @@ TEST_CASE("a job stopped by STOP is continued each time, with one message, and i
     (void)freeze(job);  // false: it has been continued already
     REQUIRE(wait_until([&] { return continued() && proc_info(job).state != 'T'; }));
   }
-  const long long expires = database.expires_micros("k");
-  CHECK(wait_until([&] { return database.expires_micros("k") > expires; }));
+  await_renewal(database);
   write_file(directory.file("go"), "");
   CHECK(process.wait() == exited(4));
   CHECK(count_of(process.err(), "dblock: ") == 1);
