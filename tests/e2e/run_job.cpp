@@ -160,6 +160,61 @@ TEST_CASE("signals sent to dblock are forwarded to the job once each, and TERM e
   CHECK(read_file(log) == expected + "TERM user\n");
 }
 
+TEST_CASE("QUIT sent to dblock is the job's affair: forwarded once, and no stop") {
+  const Database database;
+  const TempDir directory;
+  const std::string log = directory.file("log");
+  Process process(dblock_spawn(
+      database, run_words("k", {"--kill-grace", "50ms"},
+                          sh("trap 'echo quit >>" + log + "' QUIT; " + until_told(directory) + "; exit 5"))));
+  await_file(process, directory.file("up"));
+  std::string expected;
+  for (int times = 0; times < 3; ++times) {
+    process.signal(SIGQUIT);
+    expected += "quit\n";
+    CHECK(wait_until([&] { return read_file(log) == expected; }));
+  }
+  write_file(directory.file("go"), "");
+  CHECK(process.wait() == exited(5));
+  CHECK(read_file(log) == expected);
+}
+
+// As a service manager or a CI runner does.
+TEST_CASE("TERM to every process at once, the guardian among them, ends the job in order") {
+  Database database;
+  const TempDir directory;
+  Process process(
+      dblock_spawn(database, run_words("k", {"--kill-grace", "10s"},
+                                       sh("trap 'while [ ! -e " + directory.file("go") +
+                                          " ]; do sleep 0.02; done; exit 3' TERM; "
+                                          "touch " +
+                                          directory.file("up") + "; while :; do sleep 0.02; done"))));
+  await_file(process, directory.file("up"));
+  const pid_t guardian = guardian_of(process);
+  const pid_t job = job_of(process);
+  for (const pid_t pid : process.tree()) ::kill(pid, SIGTERM);
+  for (const pid_t pid : process.tree()) ::kill(pid, SIGTERM);
+  CHECK(alive(guardian));
+  CHECK(database.has_holder("k"));
+  CHECK(alive(job));
+  write_file(directory.file("go"), "");
+  CHECK(process.wait() == exited(3));
+  CHECK(process.tree().empty());
+  CHECK_FALSE(database.has_holder("k"));
+}
+
+TEST_CASE("TERM to every process at once leaves nothing of a job that ignores it") {
+  Database database;
+  const TempDir directory;
+  Process process(dblock_spawn(
+      database, run_words("k", {"--kill-grace", "300ms"}, {job_binary(), "tree", directory.file("up")})));
+  await_file(process, directory.file("up"));
+  for (const pid_t pid : process.tree()) ::kill(pid, SIGTERM);
+  CHECK(process.wait() == killed_by(SIGTERM));
+  CHECK(process.tree().empty());
+  CHECK_FALSE(database.has_holder("k"));
+}
+
 TEST_CASE("a job that ignores TERM is killed after the grace and the lock released", "[tsan]") {
   Database database;
   const TempDir directory;

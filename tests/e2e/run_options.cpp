@@ -49,6 +49,39 @@ TEST_CASE("the status file tells of a conflict") {
   CHECK(status_of(file).at("outcome") == "held");
 }
 
+TEST_CASE("the status file tells a killed job, one out of time, a wait cut short and a dead guardian apart") {
+  Database database;
+  const TempDir directory;
+  const Words options{"-v", "--wait", "1h", "--status-file", directory.file("status")};
+  const auto check_status = [&](const char* outcome, int code, const char* release) {
+    const json status = status_of(directory.file("status"));
+    INFO(status.dump());
+    CHECK(status.at("outcome") == outcome);
+    CHECK(status.at("exit_code") == code);
+    CHECK(status.at("release") == release);
+  };
+  CHECK(dblock(database, run_words("k", options, sh("kill -KILL $$"))).exit == killed_by(SIGKILL));
+  check_status("signalled", 137, "released");
+
+  Words limited = options;
+  limited.insert(limited.end(), {"--max-runtime", "100ms"});
+  CHECK(dblock(database, run_words("k", limited, {"sleep", "60"})).exit == exited(124));
+  check_status("timed_out", 124, "released");
+
+  Process run(dblock_spawn(database, run_words("k", options, sh(until_told(directory)))));
+  await_file(run, directory.file("up"));
+  ::kill(guardian_of(run), SIGKILL);
+  CHECK(run.wait() == exited(70));
+  check_status("error", 70, "released");
+
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  Process waiter(dblock_spawn(database, run_words("k", options, {"true"})));
+  REQUIRE(wait_until([&] { return says(waiter.err(), "waiting"); }));
+  waiter.signal(SIGTERM);
+  CHECK(waiter.wait() == killed_by(SIGTERM));
+  check_status("interrupted", 143, "none");
+}
+
 TEST_CASE("the status file replaces a symbolic link and does not follow it") {
   const Database database;
   const TempDir directory;
@@ -135,9 +168,9 @@ TEST_CASE("the conflict exit code can be chosen and 0 is silent") {
 
 TEST_CASE("max-runtime does not count the time spent waiting") {
   const Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "1s", "--margin", "0"}).exit == exited(0));
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "2s", "--margin", "0"}).exit == exited(0));
   const auto finished =
-      dblock(database, run_words("k", {"--wait", "10s", "--max-runtime", "700ms"}, sh("sleep 0.1; exit 4")));
+      dblock(database, run_words("k", {"--wait", "60s", "--max-runtime", "1500ms"}, sh("exit 4")));
   CHECK(finished.exit == exited(4));
 }
 
@@ -198,10 +231,7 @@ TEST_CASE("leftovers auto waits for those in the job's session, and renews the l
                                                       until_told(directory) + ") & exit 3"))));
   await_file(process, directory.file("up"));
   REQUIRE(wait_until([&] { return !alive(std::stoi(read_file(directory.file("job")))); }));
-  for (int renewals = 0; renewals < 2; ++renewals) {
-    const long long expires = database.expires_micros("k");
-    REQUIRE(wait_until([&] { return database.expires_micros("k") > expires; }));
-  }
+  for (int renewals = 0; renewals < 2; ++renewals) await_renewal(database);
   CHECK(process.running());
   CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(75));
   write_file(directory.file("go"), "");
@@ -244,6 +274,42 @@ TEST_CASE("leftovers leave leaves them all") {
     CHECK(left.took < 10s);
     CHECK(left.alive_after);
   }
+}
+
+TEST_CASE("after a stop by dblock nothing is left, whatever --leftovers says") {
+  Database database;
+  for (const char* leftovers : {"leave", "wait", "auto"}) {
+    INFO(leftovers);
+    const TempDir directory;
+    Process process(dblock_spawn(database, run_words("k", {"--leftovers", leftovers, "--kill-grace", "300ms"},
+                                                     {job_binary(), "tree", directory.file("up")})));
+    await_file(process, directory.file("up"));
+    process.signal(SIGTERM);
+    CHECK(process.wait().signalled);
+    CHECK(process.tree().empty());
+    CHECK_FALSE(database.has_holder("k"));
+  }
+  const TempDir directory;
+  Process late(dblock_spawn(
+      database, run_words("k", {"--leftovers", "leave", "--kill-grace", "300ms", "--max-runtime", "500ms"},
+                          {job_binary(), "tree", directory.file("up")})));
+  CHECK(late.wait() == exited(124));
+  CHECK(late.tree().empty());
+}
+
+TEST_CASE("one warning tells of a slow release", "[server]") {
+  const ServerDatabase database;
+  const TempDir directory;
+  Proxy proxy(database.server());
+  Process process(dblock_bare_spawn(run_words("k", {"--warn-after", "1s"}, sh(until_told(directory))),
+                                    {"DBLOCK_DB=" + proxy.url(database.name())}));
+  await_file(process, directory.file("up"));
+  proxy.delay(1100ms);
+  write_file(directory.file("go"), "");
+  CHECK(process.wait(60s * slowness()) == exited(0));
+  INFO(process.err());
+  CHECK(count_of(process.err(), "dblock: ") == 1);
+  CHECK(says(process.err(), "releasing lock \"k\" took"));
 }
 
 TEST_CASE("one warning tells of a slow acquisition", "[server]") {
