@@ -31,7 +31,7 @@ TEST_CASE("fifty waiters on a server run in the order of their arrival", "[serve
 TEST_CASE("a waiter in a server's line that is stopped or killed leaves nothing, and the order as it was",
           "[server][tsan]") {
   ServerLine line;
-  check_stopped_and_killed_leave_nothing(line, 500ms, [&] {
+  check_stopped_and_killed_leave_nothing(line, [&] {
     CHECK(wait_until([&] { return line.database().waiting_in_line() == 3; }));
     CHECK(wait_until([&] { return line.database().sessions().size() == 4; }));
   });

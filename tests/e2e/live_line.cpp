@@ -78,7 +78,7 @@ TEST_CASE("Ctrl-C at the live line ends the wait and leaves nothing", "[tsan]") 
   const auto before = std::chrono::steady_clock::now();
   terminal.send(k_ctrl_c);
   CHECK(terminal.wait() == killed_by(SIGINT));
-  CHECK(std::chrono::steady_clock::now() - before < 1s * slowness());
+  CHECK(std::chrono::steady_clock::now() - before < 5s * slowness());  // of two minutes
   CHECK(terminal.tree().empty());
   const Words rows = displayed(terminal.screen());
   INFO(terminal.screen());

@@ -109,7 +109,7 @@ TEST_CASE("a job longer than its ttl is renewed under a shifted clock and never 
     explicit Run(const Words& env)
         : clock(told(env)),
           process(dblock_spawn(
-              database, run_words("k", {"--ttl", "2s", "--margin", "0"}, patient_job(directory)), env)) {
+              database, run_words("k", {"--ttl", "3s", "--margin", "0"}, patient_job(directory)), env)) {
       await_file(process, directory.file("up"));
       first_expiry = database.expires_micros("k");
     }
@@ -124,7 +124,7 @@ TEST_CASE("a job longer than its ttl is renewed under a shifted clock and never 
   for (auto& run : runs) {
     INFO(run.clock);
     // Until the lease that was granted would be over.
-    REQUIRE(wait_until([&] { return run.database.expires_micros("k") > run.first_expiry + 2'100'000; }));
+    REQUIRE(wait_until([&] { return run.database.expires_micros("k") > run.first_expiry + 3'100'000; }));
     CHECK(dblock(run.database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(75));
     CHECK(run.process.running());
     write_file(run.directory.file("go"), "");

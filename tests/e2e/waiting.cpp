@@ -61,7 +61,7 @@ TEST_CASE("a signal ends a wait at once and leaves no row held", "[tsan]") {
     const auto before = steady_clock::now();
     waiter.signal(number);
     CHECK(waiter.wait() == killed_by(number));
-    CHECK(steady_clock::now() - before < 1s * slowness());
+    CHECK(steady_clock::now() - before < 5s * slowness());  // of for ever
     CHECK(waiter.tree().empty());
   }
   CHECK(database.column("k", "lock_value") == owner);

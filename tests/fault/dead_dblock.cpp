@@ -27,7 +27,8 @@ struct TreeRun {
   pid_t guardian = 0, job = 0;
 };
 
-TEST_CASE("kill -9 of dblock: the tree is dead within a second and the lock is free right after", "[tsan]") {
+TEST_CASE("kill -9 of dblock: the tree is dead within a second and the lock is free right after",
+          "[tsan][timing]") {
   Database database;
   TreeRun run(database, {"--ttl", "60s"});
   const auto before = steady_clock::now();
@@ -68,7 +69,7 @@ TEST_CASE("kill -9 of dblock at any moment of its start leaves no job and frees 
 }
 
 TEST_CASE("kill -9 of the guardian: the tree is dead within a second and dblock says so and releases",
-          "[tsan]") {
+          "[tsan][timing]") {
   Database database;
   TreeRun run(database, {"--ttl", "60s"});
   const auto before = steady_clock::now();
