@@ -28,12 +28,6 @@ Cluster& skewed_cluster() {
   return cluster;
 }
 
-long long boot_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
-}
-
 // Tries again and again to run an interval job on this node until it has begun; the run goes on.
 Process begin_on(int node, const ClusterDatabase& database, const Words& lease, const Words& job) {
   const std::string log = job.at(2);
@@ -50,15 +44,19 @@ Process begin_on(int node, const ClusterDatabase& database, const Words& lease, 
 
 // How long before the end of an `acquire`d lease, as its holder counts it, the fast node gave the lock away.
 long long given_away_early_ns(const ClusterDatabase& database, const std::string& margin) {
-  const TempDir directory;
-  const std::string log = directory.file("log");
-  const long long asked = boot_ns();
-  REQUIRE(database.ask({1}, {"acquire", "--key", "k", "--ttl", "2s", "--margin", margin}).exit == exited(0));
-  const long long answered = boot_ns();
-  auto heir = begin_on(k_fast, database, {}, {job_binary(), "interval", log, "1"});
-  REQUIRE(heir.wait() == exited(0));
-  REQUIRE(answered - asked < 500'000'000);  // else it proves nothing
-  return asked + k_ttl_ns - read_intervals(log).front().begin_ns;
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    const TempDir directory;
+    const std::string log = directory.file("log");
+    const long long asked = boot_nanos();
+    REQUIRE(database.ask({1}, {"acquire", "--key", "k", "--ttl", "2s", "--margin", margin}).exit ==
+            exited(0));
+    const long long answered = boot_nanos();
+    auto heir = begin_on(k_fast, database, {}, {job_binary(), "interval", log, "1"});
+    REQUIRE(heir.wait() == exited(0));
+    // A machine that takes longer over the question may have let the lease begin as much later: again.
+    if (answered - asked < 500'000'000) return asked + k_ttl_ns - read_intervals(log).front().begin_ns;
+  }
+  throw std::runtime_error("no lease was granted within half a second");
 }
 
 TEST_CASE("the third node's clock is ahead at all in these cases", "[clocks]") {

@@ -136,10 +136,8 @@ TEST_CASE("mariadb: an idle session that the server closed is replaced without a
   MariadbUnderTest t;
   const auto store = t.open();
   const Lease lease = grant(*store, "k", "owner");
-  const auto id = t.database().value("SELECT id FROM information_schema.processlist WHERE db='" +
-                                     t.database().name() + "' AND id <> CONNECTION_ID()");
-  t.database().sql("KILL " + id);
-  std::this_thread::sleep_for(100ms);
+  REQUIRE(t.database().kill_session(t.database().sessions().front()));
+  REQUIRE(test::wait_until([&] { return t.database().sessions().empty(); }));
   const auto renewed = store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
   if (!renewed) FAIL(renewed.error().message);
   CHECK(std::holds_alternative<Renewed>(*renewed));
@@ -152,12 +150,8 @@ TEST_CASE("mariadb: the server may drop a session that is idle for longer than w
   options.idle_timeout = 1s;
   const auto store = store::open_store(settings_of(t.database().url()), options, clock);
   const Lease lease = grant(*store, "k", "owner");
-  const auto sessions = [&] {
-    return t.database().number("SELECT COUNT(*) FROM information_schema.processlist WHERE db='" +
-                               t.database().name() + "' AND user='app'");
-  };
-  CHECK(sessions() == 1);
-  CHECK(test::wait_until([&] { return sessions() == 0; }));
+  CHECK(t.database().sessions().size() == 1);
+  CHECK(test::wait_until([&] { return t.database().sessions().empty(); }));
   // The server takes a session off its list a moment before it hangs up: a call in between is lost with it.
   const auto renewed = [&] {
     return store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt).has_value();
@@ -170,15 +164,13 @@ TEST_CASE("mariadb: interrupt ends a call that waits for a row lock") {
   const auto store = t.open();
   const Lease lease = grant(*store, "k", "owner");
   const RowLock row_lock(t, "k");
-  const auto start = std::chrono::steady_clock::now();
   const std::jthread other([&] {
-    std::this_thread::sleep_for(200ms);
+    (void)test::wait_until([&] { return !t.database().sessions("info LIKE 'UPDATE%'").empty(); });
     store->interrupt();
   });
   const auto renewed = store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
   REQUIRE_FALSE(renewed);
-  CHECK(renewed.error().code == Errc::indeterminate);
-  CHECK(since(start) < 1500ms);
+  CHECK(renewed.error().code == Errc::indeterminate);  // and not the end of the wait, which is definite
 }
 
 // I4: the deadline counts from before the statement was sent. Counted from the reply, a slow answer would
@@ -190,15 +182,11 @@ TEST_CASE("mariadb: a slow reply does not lengthen what the holder may believe")
   SystemClock clock;
   REQUIRE(store->connect());
   proxy.delay(400ms);
-  BootTime before = clock.now();
   const Lease lease = grant(*store, "k", "owner");
-  CHECK(lease.sent_at - before < 200ms);
-  CHECK(clock.now() - before >= 400ms);
-  before = clock.now();
+  CHECK(clock.now() - lease.sent_at >= 400ms);
   const auto renewed = store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
   REQUIRE(renewed);
-  CHECK(std::get<Renewed>(*renewed).sent_at - before < 200ms);
-  CHECK(clock.now() - before >= 400ms);
+  CHECK(clock.now() - std::get<Renewed>(*renewed).sent_at >= 400ms);
 }
 
 TEST_CASE("mariadb: a row lock that is held for long makes a definite failure") {
@@ -211,7 +199,7 @@ TEST_CASE("mariadb: a row lock that is held for long makes a definite failure") 
   REQUIRE_FALSE(renewed);
   CHECK(renewed.error().code == Errc::unreachable);
   CHECK(renewed.error().native == 1205);
-  CHECK(since(start) < 8s);
+  CHECK(since(start) < 8s * test::slowness());
 }
 
 TEST_CASE("mariadb: a server that stops answering costs no more than the network timeout") {

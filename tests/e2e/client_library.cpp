@@ -72,6 +72,28 @@ TEST_CASE("a run says in words why the client library cannot be loaded, and runs
   CHECK(database.rows() == 0);
 }
 
+// They differ between cron and a shell, which must mean the same server and account.
+TEST_CASE("the client library's own variables decide on no password, port or socket", "[server]") {
+  ServerDatabase database;
+  const auto run = [](const std::string& url, const std::string& variable) {
+    auto finished = dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=" + url, variable});
+    INFO(url << " " << variable << ": " << finished.err);
+    CHECK((finished.exit == exited(0)) == finished.err.empty());
+    return finished;
+  };
+  const std::string secretive = database.account("IDENTIFIED BY 'right-one'");
+  const std::string open = database.account();
+  CHECK(run(database.url(secretive), "MYSQL_PWD=right-one").exit == exited(77));
+  CHECK(run(database.url(open), "MYSQL_PWD=wrong-one").exit == exited(0));
+  const auto& server = database.server();
+  const std::string nowhere = "/" + database.name() + "?connect-timeout=1s";
+  CHECK(run("mysql://app@127.0.0.1" + nowhere, "MYSQL_TCP_PORT=" + std::to_string(server.port)).exit !=
+        exited(0));
+  CHECK(run("mysql://app@localhost" + nowhere, "MYSQL_UNIX_PORT=" + server.socket).exit != exited(0));
+  CHECK(run(database.tcp_url(), "MYSQL_TCP_PORT=1").exit == exited(0));
+  CHECK(run(database.url(), "MYSQL_UNIX_PORT=/nonexistent/sock").exit == exited(0));
+}
+
 TEST_CASE("a run that cannot load the client library leaves no guardian behind", "[server]") {
   const ServerDatabase database;
   const FakeLibrary fake("");

@@ -1,16 +1,13 @@
 // Every exit code of the contract's table, through the real binary. (76 by revocation and by outage:
 // tests/fault.)
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/deaf_port.hpp"
+#include "support/privilege.hpp"
 
 namespace dblock::test {
 namespace {
@@ -40,18 +37,28 @@ TEST_CASE("the job's own exit code passes through whatever it is") {
   }
 }
 
-TEST_CASE("dblock dies of the signal that killed its job and dumps no core") {
+TEST_CASE("dblock dies of the signal that killed its job") {
   const Database database;
-  const TempDir directory;
   for (const int number : {SIGTERM, SIGINT, SIGKILL, SIGHUP, SIGSEGV, SIGABRT, SIGQUIT, SIGUSR1, SIGPIPE}) {
-    auto spec = dblock_spawn(database,
-                             run_words("k", {}, sh("ulimit -c 0; kill -" + std::to_string(number) + " $$")));
-    spec.cwd = directory.path();
-    const auto finished = run_program(spec);
+    const auto finished =
+        dblock(database, run_words("k", {}, sh("ulimit -c 0; kill -" + std::to_string(number) + " $$")));
     INFO(finished.err);
     CHECK(finished.exit == killed_by(number));
   }
-  CHECK(std::filesystem::is_empty(directory.path()));
+}
+
+TEST_CASE("dblock dumps no core of its own for a job that was killed by a signal") {
+  const TempDir directory;
+  const auto dumps_core = [&](Spawn spec) {
+    spec.argv.insert(spec.argv.begin(), {"/bin/sh", "-c", "ulimit -c unlimited; exec \"$0\" \"$@\""});
+    spec.cwd = directory.path();
+    Process process(spec);
+    REQUIRE(process.wait() == killed_by(SIGSEGV));
+    return process.dumped_core();
+  };
+  DBLOCK_NEEDS(dumps_core({.argv = sh("kill -SEGV $$")}) ? "" : "this machine writes no core dumps");
+  const Database database;
+  CHECK_FALSE(dumps_core(dblock_spawn(database, run_words("k", {}, sh("ulimit -c 0; kill -SEGV $$")))));
 }
 
 TEST_CASE("a held lock is 75 and names the holder") {
@@ -66,50 +73,20 @@ TEST_CASE("a held lock is 75 and names the holder") {
   CHECK(dblock(database, {"acquire", "--key", "k", "--ttl", "10s"}).exit == exited(75));
 }
 
-// A port whose queue of connections is full: the kernel drops whatever asks for another, as a dead host
-// would.
-class DeafPort {
- public:
-  DeafPort() {
-    address_.sin_family = AF_INET;
-    address_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address_;
-    auto* const address = reinterpret_cast<sockaddr*>(&address_);
-    fds_.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    REQUIRE(::bind(fds_.front(), address, size) == 0);
-    REQUIRE(::listen(fds_.front(), 0) == 0);
-    REQUIRE(::getsockname(fds_.front(), address, &size) == 0);
-    for (int i = 0; i < 4; ++i) {
-      fds_.push_back(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-      ::connect(fds_.back(), address, size);
-    }
-  }
-  DeafPort(const DeafPort&) = delete;
-  DeafPort& operator=(const DeafPort&) = delete;
-  ~DeafPort() {
-    for (const int fd : fds_) ::close(fd);
-  }
-  [[nodiscard]] std::string number() const { return std::to_string(ntohs(address_.sin_port)); }
-
- private:
-  sockaddr_in address_{};
-  std::vector<int> fds_;
-};
-
 TEST_CASE("an unreachable host is 69 within the connect timeout, in words and not by errno", "[server]") {
   const auto refused = dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=mysql://app@127.0.0.1:1/d"});
   expect_own_code(refused, 69);  // nothing listens on port 1
   CHECK(refused.err.find("(115)") == std::string::npos);
   const DeafPort deaf;
   const auto before = std::chrono::steady_clock::now();
-  const auto finished =
-      dblock_bare(run_words("k", {}, {"true"}),
-                  {"DBLOCK_DB=mysql://app@127.0.0.1:" + deaf.number() + "/d?connect-timeout=1s"});
+  const auto finished = dblock_bare(
+      run_words("k", {}, {"true"}),
+      {"DBLOCK_DB=mysql://app@127.0.0.1:" + std::to_string(deaf.number()) + "/d?connect-timeout=1s"});
   expect_own_code(finished, 69);
   const auto took = std::chrono::steady_clock::now() - before;
   CHECK(took > 900ms);
   CHECK(took < 4s * slowness());
-  CHECK(finished.err.find("127.0.0.1:" + deaf.number()) != std::string::npos);
+  CHECK(finished.err.find("127.0.0.1:" + std::to_string(deaf.number())) != std::string::npos);
 }
 
 TEST_CASE("a missing socket is 69 and names the socket", "[server]") {
@@ -128,6 +105,7 @@ TEST_CASE("a server that does not answer is 69 within the connect timeout", "[se
       dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=" + database.tcp_url() + "?connect-timeout=1s"});
   expect_own_code(finished, 69);
   CHECK(std::chrono::steady_clock::now() - before < 4s * slowness());
+  server.thaw();
 }
 
 TEST_CASE("a read-only server is 69 and said to be read-only", "[server]") {

@@ -13,20 +13,11 @@ class ServerLine : public LineBefore<ServerDatabase> {
  public:
   ServerLine() : LineBefore({"--ttl", "10s"}) {}
 
-  [[nodiscard]] long long waiting() {
-    return database().number("SELECT COUNT(*) FROM information_schema.processlist WHERE db='" +
-                             database().name() + "' AND info LIKE 'SET SESSION %dblock waits%'");
-  }
-  [[nodiscard]] long long sessions() {
-    return database().number("SELECT COUNT(*) FROM information_schema.processlist WHERE user='app' AND db='" +
-                             database().name() + "'");
-  }
-
   // Returns once the server has the waiter in its line.
   Process& join(const std::string& name) {
-    const auto before = waiting();
+    const auto before = database().waiting_in_line();
     Process& waiter = start(name, {"--wait", "120s"});
-    REQUIRE(wait_until([&] { return waiting() == before + 1; }));
+    REQUIRE(wait_until([&] { return database().waiting_in_line() == before + 1; }));
     return waiter;
   }
 };
@@ -34,15 +25,15 @@ class ServerLine : public LineBefore<ServerDatabase> {
 TEST_CASE("fifty waiters on a server run in the order of their arrival", "[server]") {
   ServerLine line;
   check_order_of_arrival(line, 50);
-  CHECK(wait_until([&] { return line.sessions() == 0; }));
+  CHECK(wait_until([&] { return line.database().sessions().empty(); }));
 }
 
 TEST_CASE("a waiter in a server's line that is stopped or killed leaves nothing, and the order as it was",
           "[server][tsan]") {
   ServerLine line;
-  check_stopped_and_killed_leave_nothing(line, 500ms, [&] {
-    CHECK(wait_until([&] { return line.waiting() == 3; }));
-    CHECK(wait_until([&] { return line.sessions() == 4; }));
+  check_stopped_and_killed_leave_nothing(line, [&] {
+    CHECK(wait_until([&] { return line.database().waiting_in_line() == 3; }));
+    CHECK(wait_until([&] { return line.database().sessions().size() == 4; }));
   });
 }
 
@@ -77,14 +68,11 @@ TEST_CASE("a server that restarts ends no wait", "[server]") {
   const std::string owner = database.column("k", "lock_value");
   Process first(dblock_spawn(database, run_words("k", {"--wait", "120s"}, {"true"})));
   Process second(dblock_spawn(database, run_words("k", {"--wait", "120s"}, {"true"})));
-  const auto waiting = [&] {
-    return database.number(
-        "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SET SESSION %dblock waits%'");
-  };
-  REQUIRE(wait_until([&] { return waiting() == 1; }));
+  REQUIRE(wait_until([&] { return database.waiting_in_line() == 1; }));
   server.stop_hard();
   server.start();
-  CHECK(wait_until([&] { return waiting() == 1; }));  // one leads again, the other is in line again
+  CHECK(wait_until(
+      [&] { return database.waiting_in_line() == 1; }));  // one leads again, the other is in line again
   REQUIRE(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
   CHECK(first.wait() == exited(0));
   CHECK(second.wait() == exited(0));

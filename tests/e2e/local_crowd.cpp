@@ -138,13 +138,16 @@ TEST_CASE("a storm of kill -9 leaves a sound store whose tokens rise", "[local]"
                                       {job_binary(), "interval", log, std::to_string(random() % 20)}));
     }
   };
-  Processes storm;
+  Processes storm, ended;
   int killed = 0;
-  const int enough = 200 / slowness();
-  const auto end = std::chrono::steady_clock::now() + 60s * slowness();
-  while (killed < enough && std::chrono::steady_clock::now() < end) {
+  // The more, the better; how many there are is the machine's affair.
+  const auto end = std::chrono::steady_clock::now() + 15s * slowness();
+  while (killed < 200 && std::chrono::steady_clock::now() < end) {
     // The dead make room; their guardians stop what they have left behind, undisturbed.
-    std::erase_if(storm, [](const auto& one) { return !one->running() && one->tree().empty(); });
+    const auto dead =
+        std::partition(storm.begin(), storm.end(), [](const auto& one) { return one->running(); });
+    ended.insert(ended.end(), std::make_move_iterator(dead), std::make_move_iterator(storm.end()));
+    storm.erase(dead, storm.end());
     while (storm.size() < 12) storm.push_back(std::make_unique<Process>(spawn()));
     pause_for(milliseconds(random() % 15));
     Process& victim = *storm[random() % storm.size()];
@@ -154,10 +157,10 @@ TEST_CASE("a storm of kill -9 leaves a sound store whose tokens rise", "[local]"
     ::kill(guardian ? guardians.front() : victim.pid(), SIGKILL);
     ++killed;
   }
-  CHECK(killed == enough);
-  for (const auto& one : storm) {
-    (void)one->wait(60s * slowness());
-    CHECK(wait_until([&] { return one->tree().empty(); }));
+  CHECK(killed >= 10);
+  for (const auto& one : storm) (void)one->wait(60s * slowness());
+  for (const auto& all : {&storm, &ended}) {
+    for (const auto& one : *all) CHECK(wait_until([&] { return one->tree().empty(); }));
   }
   CHECK(sqlite_value(file_of(database), "PRAGMA integrity_check") == "ok");
   for (int i = 0; i < 3; ++i)

@@ -30,7 +30,7 @@ TEST_CASE("ten waiters run in the order of their arrival", "[local][tsan]") {
 TEST_CASE("waiters that are cancelled or killed leave nothing behind and the order as it was",
           "[local][tsan]") {
   Line line;
-  check_stopped_and_killed_leave_nothing(line, 1s, [] {});
+  check_stopped_and_killed_leave_nothing(line, [] {});
 }
 
 TEST_CASE("the head of the line cancelled or killed: the next one takes its place", "[local]") {

@@ -98,16 +98,7 @@ void connection_killed_under_the_dump(const Warehouse& warehouse) {
   await_file(run, directory.file("a"));
   int killed = 0;
   while (run.running() && killed < 5) {
-    for (const auto& row :
-         locks.sql("SELECT id FROM information_schema.processlist WHERE user = 'app' AND db = '" +
-                   locks.name() + "'")) {
-      try {
-        locks.sql("KILL " + row[0]);
-        ++killed;
-      } catch (const std::exception&) {
-        // It has just ended by itself.
-      }
-    }
+    for (const auto& id : locks.sessions()) killed += locks.kill_session(id) ? 1 : 0;
     pause_for(150ms);
   }
   CHECK(killed >= 1);
@@ -125,9 +116,7 @@ void server_gone_for_longer_than_the_ttl(const Warehouse& warehouse) {
       warehouse.dump_script(directory.file("a.gz"), directory.file("a")) + "; sleep 60";
   Process run(cron_line(locks, {"--ttl", "3s", "--heartbeat", "300ms", "--kill-grace", "500ms"}, script));
   await_file(run, directory.file("a"));
-  const long long seen = locks.expires_micros("nightly-etl");
-  long long expires = 0;
-  REQUIRE(wait_until([&] { return (expires = locks.expires_micros("nightly-etl")) > seen; }));
+  const long long expires = await_renewal(locks, "nightly-etl");
   lock_server.freeze();
   const auto job_tree = descendants_of(guardian_of(run));
   CHECK(job_tree.size() >= 3);
@@ -135,6 +124,7 @@ void server_gone_for_longer_than_the_ttl(const Warehouse& warehouse) {
   CHECK(realtime_micros() < expires);
   CHECK(run.wait() == exited(76));
   CHECK(ends_with_exit_line(run.err(), 76));
+  lock_server.thaw();
 }
 
 TEST_CASE("main job: a compressed dump of some hundred megabytes under one lock", "[server]") {

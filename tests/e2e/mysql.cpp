@@ -69,8 +69,7 @@ TEST_CASE("mysql: renewals log in with the password after their session was kill
   const auto session = database.value("SELECT id FROM information_schema.processlist WHERE db = '" +
                                       database.name() + "' AND id <> CONNECTION_ID()");
   database.sql("KILL " + session);
-  const long long before = database.expires_micros("k");
-  CHECK(wait_until([&] { return database.expires_micros("k") > before; }));
+  await_renewal(database);
   write_file(directory.file("go"), "");
   CHECK(run.wait() == exited(0));
   CHECK_FALSE(database.has_holder("k"));

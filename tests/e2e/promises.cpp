@@ -72,9 +72,9 @@ TEST_CASE("a waiter is granted a lock when its minimal hold is over and not befo
   Database database;
   CHECK(runs(database, {"--min-hold", "1500ms"}));
   const long long over = database.micros("k", "hold_until");
-  CHECK(runs(database, {"--wait", "30s"}));
+  CHECK(runs(database, {"--wait", "60s"}));
   CHECK(database.micros("k", "last_acquired_at") >= over);
-  CHECK(database.micros("k", "last_acquired_at") < over + 1'000'000 * slowness());
+  CHECK(database.micros("k", "last_acquired_at") < over + 10'000'000 * slowness());
 }
 
 TEST_CASE("a lease of acquire cools down as well") {
@@ -235,12 +235,13 @@ TEST_CASE("tries are counted and come after the pauses that were asked for") {
         std::pair{Words{}, env}}) {
     const auto whole = took(options, set);
     CHECK(whole >= 600ms);
-    CHECK(whole < 1500ms * slowness());
+    CHECK(whole < patience());
   }
-  CHECK(took({"--attempts", "1"}, env) < 590ms * slowness());
-  const auto limited = took({"--wait", "250ms"}, env);
+  const Words pauses_too_long{"DBLOCK_ATTEMPTS=3", "DBLOCK_BACKOFF=1h"};
+  CHECK(took({"--attempts", "1"}, pauses_too_long) < patience());
+  const auto limited = took({"--wait", "250ms"}, pauses_too_long);
   CHECK(limited >= 250ms);
-  CHECK(limited < 590ms * slowness());
+  CHECK(limited < patience());
 }
 
 TEST_CASE("a counted try gets the lock when it has become free") {
@@ -269,7 +270,7 @@ TEST_CASE("a server that cannot be reached uses up the tries", "[server]") {
   CHECK(finished.exit == exited(69));
   CHECK(ends_with_exit_line(finished.err, 69));
   CHECK(steady_clock::now() - before >= 500ms);
-  CHECK(steady_clock::now() - before < 3s * slowness());
+  CHECK(steady_clock::now() - before < patience());
 }
 
 TEST_CASE("a server that comes up between tries is found", "[server]") {

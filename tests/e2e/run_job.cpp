@@ -6,6 +6,7 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/privilege.hpp"
 
 namespace dblock::test {
 namespace {
@@ -67,11 +68,11 @@ TEST_CASE("the job keeps the directory and umask and inherited descriptors") {
   const int fd = ::open(directory.file("data").c_str(), O_RDONLY | O_CLOEXEC);
   REQUIRE(::dup3(fd, 77, O_CLOEXEC) == 77);
   auto spec = dblock_spawn(database, run_words("k", {}, sh("pwd; umask; cat /proc/self/fd/77")));
+  spec.argv.insert(spec.argv.begin(), {"/bin/sh", "-c", "umask 0137; exec \"$0\" \"$@\""});
   spec.cwd = directory.path();
   spec.keep_fds = {77};
   const auto finished = run_program(spec);
-  CHECK(finished.out.starts_with(directory.path() + "\n00"));
-  CHECK(finished.out.ends_with("from descriptor 7"));
+  CHECK(finished.out == directory.path() + "\n0137\nfrom descriptor 7");
   ::close(fd);
   ::close(77);
 }
@@ -142,16 +143,14 @@ TEST_CASE("under nohup a hang-up does not end the run") {
   CHECK(process.wait() == exited(5));
 }
 
-TEST_CASE("signals sent to dblock are forwarded to the job once each", "[tsan]") {
+TEST_CASE("signals sent to dblock are forwarded to the job once each, and TERM ends it", "[tsan]") {
   const Database database;
   const TempDir directory;
   const std::string log = directory.file("log");
   Process process(dblock_spawn(database, run_words("k", {}, {job_binary(), "signals", log})));
   await_file(process, log);
   std::string expected = "ready\n";
-  for (const auto& [number, name] :
-       {std::pair{SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}, {SIGWINCH, "WINCH"}, {SIGHUP, "HUP"}}) {
-    if (number == SIGHUP) continue;  // ends the run; see below
+  for (const auto& [number, name] : {std::pair{SIGUSR1, "USR1"}, {SIGUSR2, "USR2"}, {SIGWINCH, "WINCH"}}) {
     process.signal(number);
     expected += std::string(name) + " user\n";
     CHECK(wait_until([&] { return read_file(log) == expected; }));
@@ -159,6 +158,61 @@ TEST_CASE("signals sent to dblock are forwarded to the job once each", "[tsan]")
   process.signal(SIGTERM);
   CHECK(process.wait() == exited(0));  // the job's own status: it handles TERM and exits 0
   CHECK(read_file(log) == expected + "TERM user\n");
+}
+
+TEST_CASE("QUIT sent to dblock is the job's affair: forwarded once, and no stop") {
+  const Database database;
+  const TempDir directory;
+  const std::string log = directory.file("log");
+  Process process(dblock_spawn(
+      database, run_words("k", {"--kill-grace", "50ms"},
+                          sh("trap 'echo quit >>" + log + "' QUIT; " + until_told(directory) + "; exit 5"))));
+  await_file(process, directory.file("up"));
+  std::string expected;
+  for (int times = 0; times < 3; ++times) {
+    process.signal(SIGQUIT);
+    expected += "quit\n";
+    CHECK(wait_until([&] { return read_file(log) == expected; }));
+  }
+  write_file(directory.file("go"), "");
+  CHECK(process.wait() == exited(5));
+  CHECK(read_file(log) == expected);
+}
+
+// As a service manager or a CI runner does.
+TEST_CASE("TERM to every process at once, the guardian among them, ends the job in order") {
+  Database database;
+  const TempDir directory;
+  Process process(
+      dblock_spawn(database, run_words("k", {"--kill-grace", "10s"},
+                                       sh("trap 'while [ ! -e " + directory.file("go") +
+                                          " ]; do sleep 0.02; done; exit 3' TERM; "
+                                          "touch " +
+                                          directory.file("up") + "; while :; do sleep 0.02; done"))));
+  await_file(process, directory.file("up"));
+  const pid_t guardian = guardian_of(process);
+  const pid_t job = job_of(process);
+  for (const pid_t pid : process.tree()) ::kill(pid, SIGTERM);
+  for (const pid_t pid : process.tree()) ::kill(pid, SIGTERM);
+  CHECK(alive(guardian));
+  CHECK(database.has_holder("k"));
+  CHECK(alive(job));
+  write_file(directory.file("go"), "");
+  CHECK(process.wait() == exited(3));
+  CHECK(process.tree().empty());
+  CHECK_FALSE(database.has_holder("k"));
+}
+
+TEST_CASE("TERM to every process at once leaves nothing of a job that ignores it") {
+  Database database;
+  const TempDir directory;
+  Process process(dblock_spawn(
+      database, run_words("k", {"--kill-grace", "300ms"}, {job_binary(), "tree", directory.file("up")})));
+  await_file(process, directory.file("up"));
+  for (const pid_t pid : process.tree()) ::kill(pid, SIGTERM);
+  CHECK(process.wait() == killed_by(SIGTERM));
+  CHECK(process.tree().empty());
+  CHECK_FALSE(database.has_holder("k"));
 }
 
 TEST_CASE("a job that ignores TERM is killed after the grace and the lock released", "[tsan]") {
@@ -229,7 +283,8 @@ TEST_CASE("the default note is the CI job's url") {
   CHECK(database.column("k", "holder_note") == "https://git.example/job/42");
 }
 
-TEST_CASE("xargs and make find their descriptors") {
+TEST_CASE("make -j hands its job server on through dblock") {
+  DBLOCK_NEEDS(why_no_program("make"));
   const Database database;
   const TempDir directory;
   write_file(directory.file("Makefile"),
@@ -237,7 +292,6 @@ TEST_CASE("xargs and make find their descriptors") {
                  " run --key $@ -- make --no-print-directory leaf\nleaf:\n\t@echo leaf\n");
   auto spec = dblock_spawn(database, {});
   spec.argv = {"make", "-j2", "-C", directory.path()};
-  if (run_program({.argv = {"sh", "-c", "command -v make"}}).exit != exited(0)) return;  // not installed
   const auto finished = run_program(spec);
   INFO(finished.err);
   CHECK(finished.exit == exited(0));

@@ -39,7 +39,7 @@ TEST_CASE("the status file tells how the run ended and is private") {
         1);  // no temporary file left
 }
 
-TEST_CASE("the status file tells of a conflict and of a lost command") {
+TEST_CASE("the status file tells of a conflict") {
   Database database;
   const TempDir directory;
   const std::string file = directory.file("status.json");
@@ -49,6 +49,39 @@ TEST_CASE("the status file tells of a conflict and of a lost command") {
   CHECK(status_of(file).at("outcome") == "held");
 }
 
+TEST_CASE("the status file tells a killed job, one out of time, a wait cut short and a dead guardian apart") {
+  Database database;
+  const TempDir directory;
+  const Words options{"-v", "--wait", "1h", "--status-file", directory.file("status")};
+  const auto check_status = [&](const char* outcome, int code, const char* release) {
+    const json status = status_of(directory.file("status"));
+    INFO(status.dump());
+    CHECK(status.at("outcome") == outcome);
+    CHECK(status.at("exit_code") == code);
+    CHECK(status.at("release") == release);
+  };
+  CHECK(dblock(database, run_words("k", options, sh("kill -KILL $$"))).exit == killed_by(SIGKILL));
+  check_status("signalled", 137, "released");
+
+  Words limited = options;
+  limited.insert(limited.end(), {"--max-runtime", "100ms"});
+  CHECK(dblock(database, run_words("k", limited, {"sleep", "60"})).exit == exited(124));
+  check_status("timed_out", 124, "released");
+
+  Process run(dblock_spawn(database, run_words("k", options, sh(until_told(directory)))));
+  await_file(run, directory.file("up"));
+  ::kill(guardian_of(run), SIGKILL);
+  CHECK(run.wait() == exited(70));
+  check_status("error", 70, "released");
+
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  Process waiter(dblock_spawn(database, run_words("k", options, {"true"})));
+  REQUIRE(wait_until([&] { return says(waiter.err(), "waiting"); }));
+  waiter.signal(SIGTERM);
+  CHECK(waiter.wait() == killed_by(SIGTERM));
+  check_status("interrupted", 143, "none");
+}
+
 TEST_CASE("the status file replaces a symbolic link and does not follow it") {
   const Database database;
   const TempDir directory;
@@ -56,12 +89,11 @@ TEST_CASE("the status file replaces a symbolic link and does not follow it") {
   std::filesystem::create_symlink(directory.file("precious"), directory.file("status"));
   const auto finished =
       dblock(database, run_words("k", {"--status-file", directory.file("status")}, {"true"}));
-  CHECK(read_file(directory.file("precious")) == "untouched");
   INFO(finished.err);
-  if (finished.exit == exited(0))
-    CHECK_FALSE(std::filesystem::is_symlink(directory.file("status")));
-  else
-    CHECK(finished.exit == exited(78));  // refusing is as good
+  CHECK(finished.exit == exited(0));
+  CHECK(read_file(directory.file("precious")) == "untouched");
+  CHECK_FALSE(std::filesystem::is_symlink(directory.file("status")));
+  CHECK(status_of(directory.file("status")).at("exit_code") == 0);
 }
 
 TEST_CASE("a status file never takes the place of a pipe, a device or what stands for a descriptor") {
@@ -136,9 +168,9 @@ TEST_CASE("the conflict exit code can be chosen and 0 is silent") {
 
 TEST_CASE("max-runtime does not count the time spent waiting") {
   const Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "1s", "--margin", "0"}).exit == exited(0));
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "2s", "--margin", "0"}).exit == exited(0));
   const auto finished =
-      dblock(database, run_words("k", {"--wait", "10s", "--max-runtime", "700ms"}, sh("sleep 0.1; exit 4")));
+      dblock(database, run_words("k", {"--wait", "60s", "--max-runtime", "1500ms"}, sh("exit 4")));
   CHECK(finished.exit == exited(4));
 }
 
@@ -191,12 +223,21 @@ Left leave_child(const Database& database, const Words& options, const std::stri
   return left;
 }
 
-TEST_CASE("leftovers auto waits for those in the job's session with the lease held") {
+TEST_CASE("leftovers auto waits for those in the job's session, and renews the lease until they end") {
   Database database;
-  const auto left = leave_child(database, {}, "child", 700);
-  CHECK(left.finished.exit == exited(0));
-  CHECK(left.took >= 700ms);
-  CHECK_FALSE(left.alive_after);
+  const TempDir directory;
+  Process process(dblock_spawn(database, run_words("k", {"--ttl", "6s", "--heartbeat", "200ms"},
+                                                   sh("echo $$ >" + directory.file("job") + "; (" +
+                                                      until_told(directory) + ") & exit 3"))));
+  await_file(process, directory.file("up"));
+  REQUIRE(wait_until([&] { return !alive(std::stoi(read_file(directory.file("job")))); }));
+  for (int renewals = 0; renewals < 2; ++renewals) await_renewal(database);
+  CHECK(process.running());
+  CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(75));
+  write_file(directory.file("go"), "");
+  CHECK(process.wait() == exited(3));
+  CHECK(process.tree().empty());
+  CHECK_FALSE(database.has_holder("k"));
 }
 
 TEST_CASE("leftovers auto leaves and names a daemon") {
@@ -235,6 +276,41 @@ TEST_CASE("leftovers leave leaves them all") {
   }
 }
 
+TEST_CASE("after a stop by dblock nothing is left, whatever --leftovers says") {
+  Database database;
+  for (const char* leftovers : {"leave", "wait", "auto"}) {
+    INFO(leftovers);
+    const TempDir directory;
+    Process process(dblock_spawn(database, run_words("k", {"--leftovers", leftovers, "--kill-grace", "300ms"},
+                                                     {job_binary(), "tree", directory.file("up")})));
+    await_file(process, directory.file("up"));
+    process.signal(SIGTERM);
+    CHECK(process.wait().signalled);
+    CHECK(process.tree().empty());
+    CHECK_FALSE(database.has_holder("k"));
+  }
+  const TempDir directory;
+  Process late(dblock_spawn(
+      database, run_words("k", {"--leftovers", "leave", "--kill-grace", "300ms", "--max-runtime", "500ms"},
+                          {job_binary(), "tree", directory.file("up")})));
+  CHECK(late.wait() == exited(124));
+  CHECK(late.tree().empty());
+}
+
+TEST_CASE("one warning tells of a slow release", "[server]") {
+  const ServerDatabase database;
+  const TempDir directory;
+  Proxy proxy(database.server());
+  Process process(dblock_bare_spawn(run_words("k", {"--warn-after", "1s"}, sh(until_told(directory))),
+                                    {"DBLOCK_DB=" + proxy.url(database.name())}));
+  await_file(process, directory.file("up"));
+  proxy.delay(1100ms);
+  write_file(directory.file("go"), "");
+  CHECK(process.wait(60s * slowness()) == exited(0));
+  INFO(process.err());
+  CHECK(count_of(process.err(), "releasing lock \"k\" took") == 1);
+}
+
 TEST_CASE("one warning tells of a slow acquisition", "[server]") {
   const ServerDatabase database;
   Proxy proxy(database.server());
@@ -249,7 +325,7 @@ TEST_CASE("one warning tells of a slow acquisition", "[server]") {
   CHECK(run_program(spec).err.empty());
 }
 
-TEST_CASE("every option of run can come from the environment") {
+TEST_CASE("options of run can come from the environment, and the command line has the last word") {
   Database database;
   const auto finished = dblock(database, run_words("k", {}, sh("sleep 20")),
                                {"DBLOCK_MAX_RUNTIME=200ms", "DBLOCK_NOTE=from env"});

@@ -2,6 +2,7 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/privilege.hpp"
 #include "support/proxy.hpp"
 
 namespace dblock::test {
@@ -129,11 +130,12 @@ TEST_CASE("the hours around a change to and from summer time change nothing", "[
   // The server itself lives in a zone with summer time; sessions of an ordinary account get a fixed clock.
   Server server;
   ServerDatabase database(server.address());
-  const auto loaded = run_program({.argv = sh("mariadb-tzinfo-to-sql /usr/share/zoneinfo/Europe/Berlin "
-                                              "Europe/Berlin | mariadb --no-defaults -u root -S " +
-                                              database.server().socket + " mysql")});
-  const std::string zone = loaded.exit == exited(0) ? "Europe/Berlin" : "+01:00";
-  database.sql("SET GLOBAL time_zone = '" + zone + "'");
+  const auto loaded = run_program({.argv = {"/bin/bash", "-o", "pipefail", "-c",
+                                            "mariadb-tzinfo-to-sql /usr/share/zoneinfo/Europe/Berlin "
+                                            "Europe/Berlin | mariadb --no-defaults -u root -S " +
+                                                database.server().socket + " mysql"}});
+  DBLOCK_NEEDS(loaded.exit == exited(0) ? "" : "the server cannot be taught a time zone: " + loaded.err);
+  database.sql("SET GLOBAL time_zone = 'Europe/Berlin'");
   const long long changes[] = {1774746000,   // 2026-03-29 01:00 UTC: 02:00 becomes 03:00
                                1792890000};  // 2026-10-25 01:00 UTC: 03:00 becomes 02:00
   for (const long long change : changes) {

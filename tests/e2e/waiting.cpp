@@ -15,9 +15,9 @@ TEST_CASE("a waiter runs soon after the holder has ended", "[tsan]") {
   const TempDir directory;
   Process holder(dblock_spawn(database, run_words("k", {}, sh(until_told(directory)))));
   await_file(holder, directory.file("up"));
-  Process waiter(
-      dblock_spawn(database, run_words("k", {"--wait", "60s"}, sh("touch " + directory.file("second")))));
-  pause_for(500ms);
+  Process waiter(dblock_spawn(
+      database, run_words("k", {"-v", "--wait", "60s"}, sh("touch " + directory.file("second")))));
+  REQUIRE(wait_until([&] { return says(waiter.err(), "waiting"); }));
   CHECK_FALSE(std::filesystem::exists(directory.file("second")));
   write_file(directory.file("go"), "");
   CHECK(holder.wait() == exited(0));
@@ -55,14 +55,13 @@ TEST_CASE("a signal ends a wait at once and leaves no row held", "[tsan]") {
   REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
   const std::string owner = database.column("k", "lock_value");
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) {
-    Process waiter(
-        dblock_spawn(database, run_words("k", {"--wait", "forever"}, {"touch", directory.file("ran")})));
-    (void)guardian_of(waiter);
-    pause_for(300ms);  // let it get into its wait; any moment must work, this one should be typical
+    Process waiter(dblock_spawn(
+        database, run_words("k", {"-v", "--wait", "forever"}, {"touch", directory.file("ran")})));
+    REQUIRE(wait_until([&] { return says(waiter.err(), "waiting"); }));
     const auto before = steady_clock::now();
     waiter.signal(number);
     CHECK(waiter.wait() == killed_by(number));
-    CHECK(steady_clock::now() - before < 1s * slowness());
+    CHECK(steady_clock::now() - before < 5s * slowness());  // of for ever
     CHECK(waiter.tree().empty());
   }
   CHECK(database.column("k", "lock_value") == owner);
@@ -97,11 +96,12 @@ TEST_CASE("a server that comes up during the wait is found", "[server]") {
   Server server;
   ServerDatabase database(server.address());
   server.stop_gracefully();
-  Process waiter(dblock_spawn(database, run_words("k", {"--wait", "60s"}, {"true"})));
-  pause_for(300ms);
+  Process waiter(dblock_spawn(database, run_words("k", {"--wait", "60s"}, {"echo", "ran"})));
+  REQUIRE(wait_until([&] { return says(waiter.err(), "trying again"); }));
   CHECK(waiter.running());
   server.start();
   CHECK(waiter.wait() == exited(0));
+  CHECK(waiter.out() == "ran\n");
 }
 
 TEST_CASE("a waiter survives the loss of its connection", "[server]") {
@@ -109,15 +109,18 @@ TEST_CASE("a waiter survives the loss of its connection", "[server]") {
   Proxy proxy(database.server());
   REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
   const std::string owner = database.column("k", "lock_value");
-  auto spec = dblock_spawn(database, run_words("k", {"--wait", "30s"}, {"true"}));
-  spec.env = {"DBLOCK_DB=" + proxy.url(database.name())};
-  Process waiter(spec);
-  pause_for(400ms);
+  Process waiter(dblock_bare_spawn(run_words("k", {"--wait", "30s"}, {"echo", "ran"}),
+                                   {"DBLOCK_DB=" + proxy.url(database.name())}));
+  // `acquire` keeps no session, so the waiter asks again and again.
+  const auto asked_since = [&](std::size_t before) { return proxy.statements().size() > before + 5; };
+  REQUIRE(wait_until([&] { return asked_since(0); }));
+  const std::size_t before = proxy.statements().size();
   proxy.cut_all();
-  pause_for(400ms);
+  REQUIRE(wait_until([&] { return asked_since(before); }));
   CHECK(waiter.running());
   REQUIRE(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
   CHECK(waiter.wait() == exited(0));
+  CHECK(waiter.out() == "ran\n");
 }
 
 TEST_CASE("while it waits the informational line names the holder") {

@@ -33,12 +33,6 @@ milliseconds margin() {
   return 1s * slowness();
 }
 
-long long boot_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
-}
-
 // What a run may be hit by. Of dblock and its guardian only one is hit at a time: whoever is left stops the
 // job in time, and with nobody left a lock can promise nothing. Both may be killed, since the kernel then
 // stops the job. dblock continues a stopped guardian, and the guardian a stopped job.
@@ -58,24 +52,15 @@ class Sessions {
  public:
   explicit Sessions(ServerDatabase& database) : database_(database) {}
   void kill_one(std::size_t which) {
-    const auto ids = database_.sql("SELECT id" + from() + " ORDER BY id");
-    if (!ids.empty()) kill(ids[which % ids.size()][0]);
+    const auto ids = database_.sessions();
+    if (!ids.empty()) database_.kill_session(ids[which % ids.size()]);
   }
   void kill_idle() {
-    for (const auto& row : database_.sql("SELECT id" + from() + " AND command='Sleep'")) kill(row[0]);
+    for (const auto& id : database_.sessions("command = 'Sleep'")) database_.kill_session(id);
   }
-  [[nodiscard]] long long count() { return database_.number("SELECT COUNT(*)" + from()); }
+  [[nodiscard]] std::size_t count() { return database_.sessions().size(); }
 
  private:
-  [[nodiscard]] std::string from() const {
-    return " FROM information_schema.processlist WHERE user='app' AND db='" + database_.name() + "'";
-  }
-  void kill(const std::string& id) {
-    try {
-      database_.sql("KILL " + id);
-    } catch (const std::exception&) {  // it ended by itself
-    }
-  }
   ServerDatabase& database_;
 };
 
@@ -202,7 +187,7 @@ class Storm {
     if (run->fate != Act::stop_dblock) return;
     const long long left = database_.expires_micros("k") - realtime_micros();
     const std::chrono::nanoseconds more = margin() - k_clock_drift;
-    outlived_ = {job, boot_ns() + left * 1000 + more.count()};
+    outlived_ = {job, boot_nanos() + left * 1000 + more.count()};
     // The session of one who is stopped keeps the others in line until the server hears that it is gone.
     if (sessions_ != nullptr) sessions_->kill_idle();
   }

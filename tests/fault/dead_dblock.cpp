@@ -27,7 +27,8 @@ struct TreeRun {
   pid_t guardian = 0, job = 0;
 };
 
-TEST_CASE("kill -9 of dblock: the tree is dead within a second and the lock is free right after", "[tsan]") {
+TEST_CASE("kill -9 of dblock: the tree is dead within a second and the lock is free right after",
+          "[tsan][timing]") {
   Database database;
   TreeRun run(database, {"--ttl", "60s"});
   const auto before = steady_clock::now();
@@ -44,9 +45,8 @@ TEST_CASE("kill -9 of dblock while it waits leaves nothing") {
   Database database;
   REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
   const std::string owner = database.column("k", "lock_value");
-  Process waiter(dblock_spawn(database, run_words("k", {"--wait", "forever"}, {"sleep", "60"})));
-  (void)guardian_of(waiter);
-  pause_for(300ms);
+  Process waiter(dblock_spawn(database, run_words("k", {"-v", "--wait", "forever"}, {"sleep", "60"})));
+  REQUIRE(wait_until([&] { return says(waiter.err(), "waiting"); }));
   waiter.signal(SIGKILL);
   // The guardian looks for a grant that was still on its way for as long as the server may sit on a
   // statement.
@@ -69,7 +69,7 @@ TEST_CASE("kill -9 of dblock at any moment of its start leaves no job and frees 
 }
 
 TEST_CASE("kill -9 of the guardian: the tree is dead within a second and dblock says so and releases",
-          "[tsan]") {
+          "[tsan][timing]") {
   Database database;
   TreeRun run(database, {"--ttl", "60s"});
   const auto before = steady_clock::now();
@@ -84,17 +84,23 @@ TEST_CASE("kill -9 of the guardian: the tree is dead within a second and dblock 
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("kill -9 of dblock and guardian at once: a second run still never overlaps") {
+TEST_CASE(
+    "kill -9 of dblock and guardian at once leaves the job's children alive: the lock is granted after lease "
+    "and margin, with a greater token") {
   Database database;
-  TreeRun run(database, {"--ttl", "2s", "--kill-grace", "300ms"});
-  // Nobody is left who could stop the tree; the lease alone protects, and the job sees its token go stale.
+  TreeRun run(database, {"--ttl", "2s", "--kill-grace", "300ms", "--margin", "700ms"});
+  // Nobody is left who could stop the tree; the lease alone protects, and the job's token is stale then.
   freeze(run.process.pid());
   ::kill(run.guardian, SIGKILL);
   run.process.signal(SIGKILL);
+  REQUIRE(run.process.wait() == killed_by(SIGKILL));
   const long long expires = database.expires_micros("k");
-  Process next(dblock_spawn(database, run_words("k", {"--wait", "30s"}, {"true"})));
-  CHECK(next.wait() == exited(0));
-  CHECK(realtime_micros() >= expires);
+  const auto token = std::stoull(database.column("k", "token"));
+  const auto next = dblock(database, run_words("k", {"--wait", "30s"}, {"printenv", "DBLOCK_TOKEN"}));
+  REQUIRE(next.exit == exited(0));
+  CHECK(database.micros("k", "last_acquired_at") >= expires + 700'000);
+  CHECK(std::stoull(next.out) > token);
+  CHECK_FALSE(run.process.tree().empty());  // else it would prove nothing
 }
 
 TEST_CASE("a frozen dblock: the guardian has the tree dead before expire_time", "[tsan]") {
@@ -129,9 +135,7 @@ TEST_CASE("a frozen guardian does not keep dblock from ending a run whose lease 
   Server server;
   ServerDatabase database(server.address());
   TreeRun run(database, {"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"});
-  const long long seen = database.expires_micros("k");
-  long long expires = 0;
-  REQUIRE(wait_until([&] { return (expires = database.expires_micros("k")) > seen; }));
+  const long long expires = await_renewal(database);
   ::kill(run.guardian, SIGSTOP);  // dblock wakes it
   server.freeze();
   CHECK(wait_until([&] { return run.job_tree_dead(); }));
@@ -169,14 +173,22 @@ TEST_CASE("a frozen guardian ends with its run") {
   CHECK(wait_until([&] { return run.process.tree().empty(); }));
 }
 
-TEST_CASE("a frozen job is continued and its lease kept") {
+TEST_CASE("a job stopped by STOP is continued each time, with one message, and its lease renewed") {
   Database database;
   const TempDir directory;
-  Process process(dblock_spawn(
-      database, run_words("k", {"--ttl", "2s"}, sh("touch " + directory.file("up") + "; sleep 1; exit 4"))));
+  Process process(dblock_spawn(database, run_words("k", {"--ttl", "6s", "--heartbeat", "200ms"},
+                                                   sh(until_told(directory) + "; exit 4"))));
   await_file(process, directory.file("up"));
-  ::kill(job_of(process), SIGSTOP);
+  const pid_t job = job_of(process);
+  const auto continued = [&] { return says(process.err(), "a lock cannot be parked"); };
+  for (int round = 0; round < 2; ++round) {
+    (void)freeze(job);  // false: it has been continued already
+    REQUIRE(wait_until([&] { return continued() && proc_info(job).state != 'T'; }));
+  }
+  await_renewal(database);
+  write_file(directory.file("go"), "");
   CHECK(process.wait() == exited(4));
+  CHECK(count_of(process.err(), "dblock: ") == 1);
 }
 
 TEST_CASE("killed holders and takeovers never overlap") {

@@ -102,9 +102,7 @@ TEST_CASE("a dead database and a hook that hangs: the job is dead before expire_
   const pid_t guardian = guardian_of(process);
   const auto job_tree = descendants_of(guardian);
   REQUIRE(job_tree.size() >= 4);
-  const long long seen = database.expires_micros("k");
-  long long expires = 0;
-  REQUIRE(wait_until([&] { return (expires = database.expires_micros("k")) > seen; }));
+  const long long expires = await_renewal(database);
   server.freeze();
   CHECK(wait_until(
       [&] { return std::none_of(job_tree.begin(), job_tree.end(), [](pid_t pid) { return alive(pid); }); }));
@@ -181,20 +179,6 @@ TEST_CASE(
   CHECK_FALSE(database.has_holder("k"));
   CHECK(alive(pid_in(directory.file("hook"))));
   CHECK(alive(pid_in(directory.file("hook.daemon"))));
-}
-
-TEST_CASE("a hook has half a minute, and is then killed with its daemons, also after dblock's end") {
-  Database database;
-  const TempDir directory;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "100s"}).exit == exited(0));
-  Process process(
-      dblock_spawn(database, run_words("k", {"--on-conflict", brood_in(directory.file("hook"))}, {"true"})));
-  CHECK(process.wait() == exited(75));
-  const auto begun = steady_clock::now();
-  REQUIRE(wait_until([&] { return pid_in(directory.file("hook.daemon")) > 0; }));
-  CHECK(wait_until([&] { return process.tree().empty(); }, 40s * slowness()));
-  CHECK(steady_clock::now() - begun > 25s);
-  CHECK(says(process.err(), "the --on-conflict command was killed after 30s with all that it had started"));
 }
 
 TEST_CASE("hooks that were frozen or killed hold up nothing") {

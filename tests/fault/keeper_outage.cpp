@@ -21,14 +21,6 @@ Spawn holder(const std::string& url, const TempDir& directory, const std::string
           .env = {"DBLOCK_DB=" + url}};
 }
 
-// expire_time right after a renewal, so that no other follows before the caller acts.
-long long fresh_expiry(const Database& database) {
-  const long long seen = database.expires_micros("k");
-  long long now = 0;
-  REQUIRE(wait_until([&] { return (now = database.expires_micros("k")) > seen; }));
-  return now;
-}
-
 void check_signalled_before(long long expires, Process& process, int signal) {
   CHECK(process.wait(20s * slowness()) == killed_by(signal));
   const long long dead_at = realtime_micros();
@@ -43,7 +35,7 @@ TEST_CASE("a server frozen for longer than the ttl makes the keeper signal befor
   const TempDir directory;
   Process process(holder(database.url(), directory, k_short + "--on-lost HUP", "exec sleep 300"));
   await_file(process, directory.file("id"));
-  const long long expires = fresh_expiry(database);
+  const long long expires = await_renewal(database);
   server.freeze();
   check_signalled_before(expires, process, SIGHUP);
   CHECK(wait_until([&] { return process.tree().empty(); }));
@@ -56,7 +48,7 @@ TEST_CASE("a network that swallows packets makes the keeper signal before expire
   Proxy proxy(database.server());
   Process process(holder(proxy.url(database.name()), directory, k_short, "exec sleep 300"));
   await_file(process, directory.file("id"));
-  const long long expires = fresh_expiry(database);
+  const long long expires = await_renewal(database);
   proxy.stall();
   check_signalled_before(expires, process, SIGTERM);
   CHECK(wait_until([&] { return process.tree().empty(); }));
@@ -67,7 +59,7 @@ TEST_CASE("a store that somebody keeps locked makes the keeper signal before exp
   const TempDir directory;
   Process process(holder(database.url(), directory, k_short, "exec sleep 300"));
   await_file(process, directory.file("id"));
-  const long long expires = fresh_expiry(database);
+  const long long expires = await_renewal(database);
   const SqliteWriter writer(database.url().substr(std::string("sqlite:").size()));
   check_signalled_before(expires, process, SIGTERM);
   CHECK(wait_until([&] { return process.tree().empty(); }));
@@ -84,7 +76,7 @@ TEST_CASE("a keeper survives an outage shorter than its lease", "[server]") {
   ServerDatabase* const still_there = &database;
   CHECK(wait_until([&] {
     try {
-      return still_there->has_holder("k") && fresh_expiry(*still_there) != 0;
+      return still_there->has_holder("k") && await_renewal(*still_there) != 0;
     } catch (const std::exception&) {
       return false;  // our own old connection
     }
@@ -103,10 +95,7 @@ TEST_CASE("a process that ends while the server is away has its lock released wh
   proxy.refuse(true);
   proxy.cut_all();
   // A keeper whose connection is not cut yet would release over it.
-  REQUIRE(wait_until([&] {
-    return database.number("SELECT COUNT(*) FROM information_schema.processlist WHERE user='app' AND db='" +
-                           database.name() + "'") == 0;
-  }));
+  REQUIRE(wait_until([&] { return database.sessions().empty(); }));
   process.signal(SIGKILL);
   process.wait();
   pause_for(1s);

@@ -1,45 +1,15 @@
 // A primary and its replicas, all named in the URL: who may grant, what a change of roles does to a running
 // job, and what a promoted replica that missed something does.
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "support/catch.hpp"
 #include "support/certificates.hpp"
 #include "support/dblock.hpp"
+#include "support/deaf_port.hpp"
 #include "support/replication.hpp"
 
 namespace dblock::test {
 namespace {
-
-Words patient_job(const TempDir& directory) {
-  return sh(until_told(directory) + "; exit 5");
-}
-
-// Takes connections and says nothing, as behind a cable that was cut.
-class DeadHost {
- public:
-  DeadHost() : listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    auto* const generic = reinterpret_cast<sockaddr*>(&address);
-    REQUIRE(::bind(listener_, generic, size) == 0);
-    REQUIRE(::listen(listener_, 64) == 0);
-    REQUIRE(::getsockname(listener_, generic, &size) == 0);
-    port_ = ntohs(address.sin_port);
-  }
-  ~DeadHost() { ::close(listener_); }
-  DeadHost(const DeadHost&) = delete;
-  DeadHost& operator=(const DeadHost&) = delete;
-  [[nodiscard]] int port() const { return port_; }
-
- private:
-  int listener_;
-  int port_ = 0;
-};
 
 TEST_CASE("a read-only host is passed over within one try, whatever the account may do",
           "[server][mariadb]") {
@@ -193,25 +163,21 @@ TEST_CASE("a frozen primary costs no lease when its replica is promoted", "[serv
 
 TEST_CASE("a dead host in front costs its connect-timeout once, and no lease", "[server]") {
   ServerDatabase database;
-  const DeadHost dead;
+  const DeafPort dead;
   const TempDir directory;
   const auto begun = std::chrono::steady_clock::now();
   auto job =
-      start_dblock_at(url_of({dead.port(), database.server().port}, database.name(), "connect-timeout=4s"),
+      start_dblock_at(url_of({dead.number(), database.server().port}, database.name(), "connect-timeout=4s"),
                       run_words("k", {"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"},
                                 patient_job(directory)));
   await_file(job, directory.file("up"));
   CHECK(std::chrono::steady_clock::now() - begun >= 3s);
   for (int round = 0; round < 3; ++round) {
     REQUIRE(wait_until([&] {
-      const auto id = database.value("SELECT id FROM information_schema.processlist WHERE db = '" +
-                                     database.name() + "' AND user = 'app'");
-      if (id.empty()) return false;
-      database.sql("KILL " + id);
-      return true;
+      const auto ids = database.sessions();
+      return !ids.empty() && database.kill_session(ids.front());
     }));
-    const long long seen = database.expires_micros("k");
-    REQUIRE(wait_until([&] { return database.expires_micros("k") > seen; }));
+    await_renewal(database);
   }
   write_file(directory.file("go"), "");
   CHECK(job.wait() == exited(5));

@@ -9,10 +9,6 @@
 namespace dblock::test {
 namespace {
 
-Words patient_job(const TempDir& directory) {
-  return sh(until_told(directory) + "; exit 5");
-}
-
 // A pair whose replica acknowledges.
 struct SemiSyncPair : ReplicatingPair {
   explicit SemiSyncPair(milliseconds timeout) {

@@ -9,23 +9,10 @@
 namespace dblock::test {
 namespace {
 
-// Returns expire_time right after a renewal was seen, so that no other follows before the caller acts.
-long long fresh_expiry(ServerDatabase& database, const std::string& key) {
-  const long long seen = database.expires_micros(key);
-  long long now = 0;
-  REQUIRE(wait_until([&] { return (now = database.expires_micros(key)) > seen; }));
-  return now;
-}
-
 const Words k_short_lease{"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"};
 
 Words tree_job(const TempDir& directory) {
   return {job_binary(), "tree", directory.file("up")};
-}
-
-// Ends when the file `go` exists, with code 5.
-Words patient_job(const TempDir& directory) {
-  return sh(until_told(directory) + "; exit 5");
 }
 
 TEST_CASE("a server frozen for longer than the ttl ends the whole tree before expire_time with 76",
@@ -39,7 +26,7 @@ TEST_CASE("a server frozen for longer than the ttl ends the whole tree before ex
   await_file(process, directory.file("up"));
   const auto job_tree = descendants_of(guardian_of(process));
   CHECK(process.tree().size() >= 6);  // dblock, guardian, job, two children, the one with its own session
-  const long long expires = fresh_expiry(database, "k");
+  const long long expires = await_renewal(database);
   server.freeze();
   const pid_t guardian = guardian_of(process);
   CHECK(wait_until([&] { return job_tree_dead(process, guardian); }));
@@ -64,7 +51,7 @@ TEST_CASE("a network that swallows packets ends the tree before expire_time with
   spec.env = {"DBLOCK_DB=" + proxy.url(database.name())};
   Process process(spec);
   await_file(process, directory.file("up"));
-  const long long expires = fresh_expiry(database, "k");
+  const long long expires = await_renewal(database);
   proxy.stall();
   const pid_t guardian = guardian_of(process);
   CHECK(wait_until([&] { return job_tree_dead(process, guardian); }));
@@ -82,6 +69,7 @@ TEST_CASE("a job that would have exited 0 after the lease was lost is 76 all the
   await_file(process, directory.file("up"));
   server.freeze();
   CHECK(process.wait(20s * slowness()) == exited(76));
+  server.thaw();
 }
 
 TEST_CASE("a server killed and gone for longer than the ttl is 76", "[server]") {
@@ -90,7 +78,7 @@ TEST_CASE("a server killed and gone for longer than the ttl is 76", "[server]") 
   const TempDir directory;
   Process process(dblock_spawn(database, run_words("k", k_short_lease, tree_job(directory))));
   await_file(process, directory.file("up"));
-  const long long expires = fresh_expiry(database, "k");
+  const long long expires = await_renewal(database);
   server.stop_hard();
   const pid_t guardian = guardian_of(process);
   CHECK(wait_until([&] { return job_tree_dead(process, guardian); }));
@@ -106,12 +94,11 @@ TEST_CASE("an outage shorter than the lease is survived", "[server][tsan]") {
       dblock_spawn(database, run_words("k", {"--ttl", "6s", "--heartbeat", "400ms", "--kill-grace", "500ms"},
                                        patient_job(directory))));
   await_file(process, directory.file("up"));
-  fresh_expiry(database, "k");
+  await_renewal(database);
   server.freeze();
   pause_for(2500ms);
   server.thaw();
-  const long long expires = database.expires_micros("k");
-  CHECK(wait_until([&] { return database.expires_micros("k") > expires; }));
+  await_renewal(database);
   write_file(directory.file("go"), "");
   CHECK(process.wait() == exited(5));
   CHECK_FALSE(database.has_holder("k"));
@@ -156,13 +143,10 @@ TEST_CASE("killed connections are replaced and the run goes on", "[server]") {
   await_file(process, directory.file("up"));
   for (int round = 0; round < 3; ++round) {
     REQUIRE(wait_until([&] {
-      const auto id = database.value("SELECT id FROM information_schema.processlist WHERE db = '" +
-                                     database.name() + "' AND user = 'app'");
-      if (id.empty()) return false;
-      database.sql("KILL " + id);
-      return true;
+      const auto ids = database.sessions();
+      return !ids.empty() && database.kill_session(ids.front());
     }));
-    fresh_expiry(database, "k");
+    await_renewal(database);
   }
   write_file(directory.file("go"), "");
   CHECK(process.wait() == exited(5));
@@ -178,9 +162,9 @@ TEST_CASE("a server that turns read-only for a while is survived", "[server]") {
                                        patient_job(directory))));
   await_file(process, directory.file("up"));
   database.sql("SET GLOBAL read_only = 1");
-  pause_for(1500ms);
+  REQUIRE(wait_until([&] { return says(process.err(), "trying again"); }));
   database.sql("SET GLOBAL read_only = 0");
-  fresh_expiry(database, "k");
+  await_renewal(database);
   write_file(directory.file("go"), "");
   CHECK(process.wait() == exited(5));
 }
@@ -194,9 +178,9 @@ TEST_CASE("a row locked by somebody's transaction for a while is survived", "[se
   Connection other(database.server(), "root", database.name());
   other.sql("START TRANSACTION");
   other.sql("SELECT * FROM dblock_lock WHERE lock_key = 'k' FOR UPDATE");
-  pause_for(3s);  // longer than the session's lock wait
+  REQUIRE(wait_until([&] { return says(process.err(), "trying again"); }));
   other.sql("ROLLBACK");
-  fresh_expiry(database, "k");
+  await_renewal(database);
   write_file(directory.file("go"), "");
   CHECK(process.wait() == exited(5));
 }
@@ -207,7 +191,7 @@ TEST_CASE("a global read lock for longer than the ttl ends the job before expire
   const TempDir directory;
   Process process(dblock_spawn(database, run_words("k", k_short_lease, tree_job(directory))));
   await_file(process, directory.file("up"));
-  const long long expires = fresh_expiry(database, "k");
+  const long long expires = await_renewal(database);
   Connection backup(database.server());
   backup.sql("FLUSH TABLES WITH READ LOCK");
   const pid_t guardian = guardian_of(process);
@@ -228,7 +212,7 @@ TEST_CASE("a job that ends while the server is away keeps its own code with one 
                          patient_job(directory));
   Process process(dblock_spawn(database, words));
   await_file(process, directory.file("up"));
-  fresh_expiry(database, "k");
+  await_renewal(database);
   server.freeze();
   write_file(directory.file("go"), "");
   CHECK(process.wait(30s * slowness()) == exited(5));

@@ -37,6 +37,8 @@ template <typename Condition>
 
 // CLOCK_REALTIME in microseconds since the epoch: on one machine the server's UTC_TIMESTAMP(6).
 [[nodiscard]] long long realtime_micros();
+// CLOCK_BOOTTIME in nanoseconds, as the jobs of test_job.cpp note it.
+[[nodiscard]] long long boot_nanos();
 void pause_for(milliseconds time);
 
 // A directory that goes away with its owner.

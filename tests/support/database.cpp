@@ -206,6 +206,26 @@ ServerDatabase::~ServerDatabase() {
   }
 }
 
+std::vector<std::string> ServerDatabase::sessions(const std::string& more) {
+  std::vector<std::string> ids;
+  for (const auto& row :
+       root_.sql("SELECT id FROM information_schema.processlist WHERE user = 'app' AND db = '" + name_ + "'" +
+                 (more.empty() ? "" : " AND " + more) + " ORDER BY id"))
+    ids.push_back(row.at(0));
+  return ids;
+}
+
+long long ServerDatabase::waiting_in_line() {
+  return static_cast<long long>(sessions("info LIKE 'SET SESSION %dblock waits%'").size());
+}
+
+bool ServerDatabase::kill_session(const std::string& id) try {
+  root_.sql("KILL " + id);
+  return true;
+} catch (const std::exception&) {
+  return false;
+}
+
 std::string ServerDatabase::account(const std::string& clause, const std::string& privileges) {
   accounts_.push_back("u" + name_.substr(1) + "_" + std::to_string(accounts_.size()));
   root_.sql("CREATE USER " + accounts_.back() + "@'%' " + clause);

@@ -101,6 +101,13 @@ class ServerDatabase final : public Database {
   std::string value(const std::string& query) { return root_.value(query); }
   long long number(const std::string& query) { return root_.number(query); }
 
+  // Ids of the sessions that jobs' account has in this database, oldest first; `more` narrows the choice.
+  std::vector<std::string> sessions(const std::string& more = "");
+  // How many of them stand in line for a lock.
+  long long waiting_in_line();
+  // False when it has ended by itself.
+  bool kill_session(const std::string& id);
+
   // An account of this test's own, dropped with it: its name. `clause` follows the name in CREATE USER.
   std::string account(const std::string& clause = "", const std::string& privileges = "ALL");
 

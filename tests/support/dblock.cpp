@@ -44,6 +44,10 @@ std::string until_told(const TempDir& directory) {
          " ]; do sleep 0.02; done";
 }
 
+Words patient_job(const TempDir& directory) {
+  return sh(until_told(directory) + "; exit 5");
+}
+
 std::string print_signals() {
   return "while read -r line; do case $line in Sig[BI]*) echo \"$line\";; esac; done </proc/$$/status";
 }
@@ -52,6 +56,13 @@ void await_file(Process& process, const std::string& file) {
   const bool there = wait_until([&] { return std::filesystem::exists(file) || !process.running(); });
   if (there && std::filesystem::exists(file)) return;
   throw std::runtime_error("the job did not create " + file + "; stderr: " + process.err());
+}
+
+long long await_renewal(const Database& database, const std::string& key) {
+  const long long seen = database.expires_micros(key);
+  long long now = 0;
+  if (wait_until([&] { return (now = database.expires_micros(key)) > seen; })) return now;
+  throw std::runtime_error("the lease of " + key + " is not renewed");
 }
 
 namespace {

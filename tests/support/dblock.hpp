@@ -29,6 +29,8 @@ Finished dblock_bare(const Words& arguments, const Words& env = {});
 
 // Shell that creates the file `up` and then waits for `go`.
 [[nodiscard]] std::string until_told(const TempDir& directory);
+// … and then ends with code 5.
+[[nodiscard]] Words patient_job(const TempDir& directory);
 
 // Shell that prints its SigBlk and SigIgn. To be its first command: around each that it forks for, it blocks
 // signals and has none blocked after it.
@@ -36,6 +38,9 @@ Finished dblock_bare(const Words& arguments, const Words& env = {});
 
 // Waits until a job has created `file`; throws with the program's output when it ends before or does not.
 void await_file(Process& process, const std::string& file);
+// Waits for the next renewal of the key's lease, and returns its expire_time: a heartbeat passes before
+// another.
+long long await_renewal(const Database& database, const std::string& key = "k");
 
 // The processes of a running `dblock run`.
 [[nodiscard]] pid_t guardian_of(const Process& dblock);  // waits for it

@@ -60,7 +60,7 @@ void check_order_of_arrival(Line& line, int count) {
 
 // `gone`: checks that their store has forgotten the two.
 template <class Line, class Gone>
-void check_stopped_and_killed_leave_nothing(Line& line, milliseconds at_once, const Gone& gone) {
+void check_stopped_and_killed_leave_nothing(Line& line, const Gone& gone) {
   Process& first = line.join("first");
   Process& stopped = line.join("stopped");
   Process& second = line.join("second");
@@ -69,7 +69,7 @@ void check_stopped_and_killed_leave_nothing(Line& line, milliseconds at_once, co
   const auto before = std::chrono::steady_clock::now();
   stopped.signal(SIGTERM);
   CHECK(stopped.wait() == killed_by(SIGTERM));
-  CHECK(std::chrono::steady_clock::now() - before < at_once * slowness());
+  CHECK(std::chrono::steady_clock::now() - before < 5s * slowness());  // of minutes
   CHECK(stopped.tree().empty());
   killed.signal(SIGKILL);
   CHECK(killed.wait() == killed_by(SIGKILL));

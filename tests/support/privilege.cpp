@@ -34,6 +34,11 @@ Finished in_mount_namespace(const std::string& script, const std::vector<std::st
   return run_program(spec);
 }
 
+std::string why_no_program(const std::string& name) {
+  const auto found = run_program({.argv = {"/bin/sh", "-c", "command -v " + name}});
+  return found.exit == exited(0) ? "" : name + " is not installed";
+}
+
 std::string why_no_other_user() {
   return ::geteuid() == 0 ? "" : "only root may become another user";
 }

@@ -35,6 +35,7 @@ class UsersHome {
                                           const std::vector<std::string>& env = {});
 
 // Why such a case cannot run here; "" when it can.
+[[nodiscard]] std::string why_no_program(const std::string& name);
 [[nodiscard]] std::string why_no_other_user();
 [[nodiscard]] std::string why_no_mount_namespace();
 [[nodiscard]] std::string why_no_preload();

@@ -160,6 +160,7 @@ std::optional<Exit> Process::try_wait(milliseconds limit) {
 }
 
 void Process::has_ended(int wait_status) {
+  dumped_core_ = WIFSIGNALED(wait_status) && WCOREDUMP(wait_status);
   exit_ = WIFSIGNALED(wait_status) ? killed_by(WTERMSIG(wait_status)) : exited(WEXITSTATUS(wait_status));
 }
 

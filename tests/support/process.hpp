@@ -64,7 +64,8 @@ class Process {
         err_(std::move(other.err_)),
         mark_(std::move(other.mark_)),
         pid_(std::exchange(other.pid_, -1)),  // its destructor waits for nobody
-        exit_(other.exit_) {}
+        exit_(other.exit_),
+        dumped_core_(other.dumped_core_) {}
   Process& operator=(Process&&) = delete;
 
   [[nodiscard]] pid_t pid() const { return pid_; }
@@ -77,6 +78,9 @@ class Process {
   [[nodiscard]] bool running() { return !try_wait().has_value(); }
   // A tracer has waited for it.
   void has_ended(int wait_status);
+
+  // It has ended and left a core dump.
+  [[nodiscard]] bool dumped_core() const { return dumped_core_; }
 
   // Everything written so far.
   [[nodiscard]] std::string out() const;
@@ -92,6 +96,7 @@ class Process {
   std::string mark_;
   pid_t pid_ = -1;
   std::optional<Exit> exit_;
+  bool dumped_core_ = false;
 };
 
 struct Finished {

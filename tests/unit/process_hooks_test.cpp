@@ -85,6 +85,7 @@ TEST_CASE("a hook runs on when its starter's caller has ended, and sees its envi
 }
 
 TEST_CASE("a hook that hangs is killed with its daemons when its time is over, and one line says so") {
+  CHECK(k_hook_limit == 30s);  // what dblock-run(1) promises
   const Stage stage;
   REQUIRE(stage.in_child([&] {
     return start_one("trap '' TERM; setsid sh -c 'trap \"\" TERM; echo $$ >" + stage.file("daemon") +

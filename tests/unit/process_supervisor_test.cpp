@@ -59,8 +59,11 @@ TEST_CASE("a job whose deadline leaves no room for a stop is not started", "[tsa
 
 TEST_CASE("a job that outstays its deadline is dead before it", "[tsan]") {
   CHECK(in_child([] {
-    const BootTime deadline = BootClock::now() + 2s;
-    const JobEnd end = supervise(shell("trap '' TERM; sleep 60"), deadline);
+    JobSpec spec = shell("trap '' TERM; sleep 60");
+    spec.kill_grace = 300ms;
+    spec.slack = 1500ms;  // what a busy machine may add
+    const BootTime deadline = BootClock::now() + 3s;
+    const JobEnd end = supervise(spec, deadline);
     return end.status == ExitStatus{true, SIGKILL} && end.stopped == StopReason::deadline && end.tree_dead &&
            BootClock::now() < deadline;
   }));

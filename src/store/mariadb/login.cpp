@@ -121,13 +121,16 @@ std::string name_of(const HostPort* host) {
   return host != nullptr ? host->host : "localhost";
 }
 
+// Whatever is left out here the library takes from its own environment variables (MYSQL_PWD, MYSQL_TCP_PORT,
+// MYSQL_UNIX_PORT) and /etc/services, which are not the same for cron and a shell.
 bool connect(MYSQL* handle, const MariadbSettings& settings, const HostPort* host) {
-  const char* const socket = settings.socket.empty() ? nullptr : settings.socket.c_str();
-  return api().mysql_real_connect(handle, name_of(host).c_str(),
-                                  settings.user.empty() ? nullptr : settings.user.c_str(),
-                                  settings.password ? settings.password->c_str() : nullptr,
-                                  settings.database.c_str(), host != nullptr ? host->port : 0,
-                                  is_local_socket(host) ? socket : nullptr, CLIENT_FOUND_ROWS) != nullptr;
+  const bool by_socket = is_local_socket(host);
+  const char* const socket = settings.socket.empty() ? MARIADB_UNIX_ADDR : settings.socket.c_str();
+  const unsigned port = host != nullptr && host->port != 0 ? host->port : MARIADB_PORT;
+  return api().mysql_real_connect(
+             handle, name_of(host).c_str(), settings.user.empty() ? nullptr : settings.user.c_str(),
+             settings.password ? settings.password->c_str() : "", settings.database.c_str(),
+             by_socket ? 0 : port, by_socket ? socket : nullptr, CLIENT_FOUND_ROWS) != nullptr;
 }
 
 // As connect(), and refuses a server that does not show the certificate that the plan asks for.

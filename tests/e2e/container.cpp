@@ -1,0 +1,90 @@
+// dblock as process 1 of a container, in a pid namespace: the kernel treats the signals of such a process
+// differently, and its end kills all others.
+#include "support/catch.hpp"
+#include "support/dblock.hpp"
+#include "support/privilege.hpp"
+
+namespace dblock::test {
+namespace {
+
+const Words k_container{"unshare", "--pid", "--fork", "--mount-proc", "--kill-child"};
+
+std::string why_no_container() {
+  Spawn spec{.argv = k_container};
+  spec.argv.emplace_back("true");
+  const auto tried = run_program(spec);
+  return tried.exit == exited(0) ? "" : "no pid namespace of one's own: " + tried.err;
+}
+
+Spawn in_container(const Database& database, const Words& words) {
+  Spawn spec = dblock_spawn(database, words);
+  spec.argv.insert(spec.argv.begin(), k_container.begin(), k_container.end());
+  return spec;
+}
+
+// The host's number of the container's process 1.
+pid_t first_process(const Process& container) {
+  pid_t found = 0;
+  REQUIRE(wait_until([&] {
+    for (const pid_t pid : children_of(container.pid())) found = proc_info(pid).name == "dblock" ? pid : 0;
+    return found != 0;
+  }));
+  return found;
+}
+
+TEST_CASE("process 1 of a container passes the job's exit code on, and its own") {
+  DBLOCK_NEEDS(why_no_container());
+  Database database;
+  const auto run = [&](const Words& job) {
+    return run_program(in_container(database, run_words("k", {}, job)));
+  };
+  CHECK(run(sh("test $PPID = 2; exit 7")).exit == exited(7));
+  CHECK(run(sh("kill -KILL $$")).exit == exited(137));
+  CHECK(run({"no-such-program"}).exit == exited(127));
+  CHECK_FALSE(database.has_holder("k"));
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  CHECK(run({"true"}).exit == exited(75));
+}
+
+TEST_CASE("TERM to process 1 of a container stops the job and gives the lock back") {
+  DBLOCK_NEEDS(why_no_container());
+  Database database;
+  const TempDir directory;
+  Process container(in_container(
+      database, run_words("k", {"--kill-grace", "500ms"}, {job_binary(), "tree", directory.file("up")})));
+  await_file(container, directory.file("up"));
+  CHECK(status_field(first_process(container), "NSpid").ends_with("\t1"));
+  ::kill(first_process(container), SIGTERM);
+  CHECK(container.wait() == exited(143));
+  CHECK(container.tree().empty());
+  CHECK_FALSE(database.has_holder("k"));
+}
+
+TEST_CASE("a signal ends the wait of process 1 of a container") {
+  DBLOCK_NEEDS(why_no_container());
+  const Database database;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  Process container(in_container(database, run_words("k", {"-v", "--wait", "1h"}, {"true"})));
+  REQUIRE(wait_until([&] { return says(container.err(), "waiting"); }));
+  ::kill(first_process(container), SIGTERM);
+  CHECK(container.wait() == exited(143));
+  CHECK(ends_with_exit_line(container.err(), 143));
+}
+
+TEST_CASE("a container killed whole: its job is dead, and the lock free after lease and margin") {
+  DBLOCK_NEEDS(why_no_container());
+  Database database;
+  const TempDir directory;
+  Process container(in_container(database, run_words("k", {"--ttl", "2s", "--margin", "500ms"},
+                                                     {job_binary(), "tree", directory.file("up")})));
+  await_file(container, directory.file("up"));
+  ::kill(first_process(container), SIGKILL);
+  CHECK(wait_until([&] { return container.tree().empty(); }));
+  const long long expires = database.expires_micros("k");
+  CHECK(database.has_holder("k"));  // nobody was left to release it
+  CHECK(dblock(database, run_words("k", {"--wait", "60s"}, {"true"})).exit == exited(0));
+  CHECK(database.micros("k", "last_acquired_at") >= expires + 500'000);
+}
+
+}  // namespace
+}  // namespace dblock::test
