@@ -5,7 +5,6 @@
 // included.
 #include <atomic>
 #include <cstdlib>
-#include <ctime>
 #include <iostream>
 #include <mutex>
 #include <sstream>
@@ -51,12 +50,6 @@ bool kills_dblock(Fate fate) {
 }
 bool lease_must_end(Fate fate) {
   return fate == Fate::kill_both || fate == Fate::freeze_dblock || fate == Fate::freeze_both;
-}
-
-long long boot_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_BOOTTIME, &now);
-  return now.tv_sec * 1'000'000'000LL + now.tv_nsec;
 }
 
 // On an overloaded machine a guardian may be so late that dblock stops the job in its place, and the guardian
@@ -287,7 +280,7 @@ class Fire {
     const long long expires = database.expires_micros(key);
     if (database.column(key, "holder_pid") != std::to_string(holder)) return 0;
     const std::chrono::nanoseconds more = margin() - drift;
-    const long long now = boot_ns();
+    const long long now = boot_nanos();
     return now + (expires - realtime_micros()) * 1000 + more.count();
   }
 
