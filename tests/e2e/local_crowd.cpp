@@ -122,7 +122,7 @@ TEST_CASE("a storm of kill -9 leaves a sound store whose tokens rise", "[local]"
   const Database database;
   const TempDir directory;
   const std::string log = directory.file("log");
-  const auto seed = std::random_device{}();
+  const auto seed = chosen_seed();
   INFO("seed " << seed);
   std::mt19937 random(seed);
   const auto spawn = [&] {
@@ -172,7 +172,7 @@ TEST_CASE("a storm of kill -9 leaves a sound store whose tokens rise", "[local]"
 }
 
 TEST_CASE("kill -9 while the store is being made leaves one that opens", "[local]") {
-  std::mt19937 random(std::random_device{}());
+  std::mt19937 random(chosen_seed());
   for (int round = 0; round < 30; ++round) {
     const Database database(Database::Schema::none);
     Processes makers;
