@@ -113,7 +113,7 @@ TEST_CASE("what needs no server works without the client library") {
   CHECK(dblock_bare({"run", "--help"}, {fake.variable()}).exit == exited(0));
 }
 
-TEST_CASE("--version and doctor say which client library and which OpenSSL are in use", "[server]") {
+TEST_CASE("the version and doctor say which client library and which OpenSSL are in use", "[server]") {
   const auto version = dblock_bare({"--version"});
   CHECK(version.exit == exited(0));
   REQUIRE(lines(version.out).size() == 2);
