@@ -468,6 +468,23 @@ TEST_CASE("mariadb: migrating gives locks that are there their fences, held ones
   CHECK(job.asserts(next).empty());
 }
 
+TEST_CASE("mariadb: a trigger that calls the fence's procedure lets no write pass", "[mariadb]") {
+  Fixture t;
+  const auto lease = t.grant(asks("k", "holder", k_alone));
+  auto& database = t.under_test.database();
+  database.sql("CREATE TABLE written (n INT)");
+  database.sql("CREATE TRIGGER fenced BEFORE INSERT ON written FOR EACH ROW CALL dblock_assert_held('k'," +
+               std::to_string(lease.token.value) + ")");
+  std::string refusal;
+  try {
+    database.sql("INSERT INTO written VALUES (1)");
+  } catch (const std::exception& refused) {
+    refusal = refused.what();
+  }
+  CHECK(says(refusal, "not allowed in stored function or trigger"));
+  CHECK(database.number("SELECT COUNT(*) FROM written") == 0);
+}
+
 TEST_CASE("mariadb: an old procedure that may not be replaced is not taken for the new one", "[mariadb]") {
   Fixture t;
   const auto lease = t.grant(asks("k", "owner"));
