@@ -133,6 +133,8 @@ TEST_CASE("the hours around a change to and from summer time change nothing", "[
   Server server;
   ::unsetenv("TZ");
   ServerDatabase database(server.address());
+  for (const char* scope : {"GLOBAL", "SESSION"})
+    database.sql(std::string("SET ") + scope + " time_zone = 'SYSTEM'");
   REQUIRE(database.value("SELECT TIME(FROM_UNIXTIME(1774745999))") == "01:59:59");
   REQUIRE(database.value("SELECT TIME(FROM_UNIXTIME(1774746000))") == "03:00:00");
   const long long changes[] = {1774746000,   // 2026-03-29 01:00 UTC: 02:00 becomes 03:00
