@@ -58,7 +58,8 @@ std::string client_library_version() {
 
 std::string tls_library() {
   const char* name = nullptr;
-  const bool known = api().mariadb_get_infov(nullptr, MARIADB_TLS_LIBRARY, &name) == 0 && name != nullptr;
+  const bool known = api().mariadb_get_infov(nullptr, MARIADB_TLS_LIBRARY, static_cast<void*>(&name)) == 0 &&
+                     name != nullptr;
   if (known && *name != '\0') return name;
   // Before the first connection only OpenSSL itself knows.
   using OpenSslVersion = const char*(int);
