@@ -215,8 +215,17 @@ std::vector<std::string> ServerDatabase::sessions(const std::string& more) {
   return ids;
 }
 
+namespace {
+constexpr const char* k_in_line = "info LIKE 'SET SESSION %dblock waits%'";
+}
+
 long long ServerDatabase::waiting_in_line() {
-  return static_cast<long long>(sessions("info LIKE 'SET SESSION %dblock waits%'").size());
+  return static_cast<long long>(sessions(k_in_line).size());
+}
+
+long long ServerDatabase::newest_in_line() {
+  const auto ids = sessions(k_in_line);  // oldest first
+  return ids.empty() ? 0 : std::stoll(ids.back());
 }
 
 bool ServerDatabase::kill_session(const std::string& id) try {

@@ -103,8 +103,10 @@ class ServerDatabase final : public Database {
 
   // Ids of the sessions that jobs' account has in this database, oldest first; `more` narrows the choice.
   std::vector<std::string> sessions(const std::string& more = "");
-  // How many of them stand in line for a lock.
+  // How many of them stand in line for a lock, and the highest id of these (0: none): a count misses one that
+  // comes while another leaves.
   long long waiting_in_line();
+  long long newest_in_line();
   // False when it has ended by itself.
   bool kill_session(const std::string& id);
 
