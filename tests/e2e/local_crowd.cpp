@@ -70,7 +70,7 @@ TEST_CASE("twenty rounds of sixteen racers that do not wait: one job at a time",
   CHECK(exclusion_violation(read_intervals(log)).empty());
 }
 
-TEST_CASE("two hundred processes on five keys all get their turn and see no busy store", "[local]") {
+TEST_CASE("two hundred processes on five keys all get their turn and see no busy store", "[local][storm]") {
   const Database database;
   const TempDir directory;
   constexpr int k_keys = 5;
@@ -118,7 +118,7 @@ TEST_CASE("a crowd that makes the store together makes one", "[local]") {
   }
 }
 
-TEST_CASE("a storm of kill -9 leaves a sound store whose tokens rise", "[local]") {
+TEST_CASE("a storm of kill -9 leaves a sound store whose tokens rise", "[local][storm]") {
   const Database database;
   const TempDir directory;
   const std::string log = directory.file("log");
