@@ -85,7 +85,7 @@ number_before() { # the number in front of the words, in pan's output
 search() {
   local expected=$1 liveness=0 macro
   shift
-  local flags=() pan_flags=(-n -m3000000) cc_flags=(-w -DCOLLAPSE -DVECTORSZ=512 -DMEMLIM=1900)
+  local flags=() pan_flags=(-n -m100000 -w24) cc_flags=(-w -DVECTORSZ=512 -DMEMLIM=1900)
   # A counterexample is found in less time than it takes to optimize the search for it.
   if [ "$expected" = ok ]; then cc_flags+=(-O2); fi
   for macro in "$@"; do
