@@ -12,6 +12,12 @@
 #include "support/config.hpp"
 
 namespace dblock::test {
+namespace {
+
+// A short sweep is taken whole: a few steps of it would say nothing.
+constexpr std::size_t k_least_steps = 10;
+
+}  // namespace
 
 std::vector<std::string> sweep(std::size_t trials, std::size_t at_once,
                                const std::function<std::string(std::size_t)>& trial) {
@@ -43,6 +49,7 @@ std::vector<std::size_t> share_of_steps(std::size_t count, std::size_t stride) {
     if (std::sscanf(told, "%lu/%lu", &first, &parts) != 2 || parts == 0)
       throw std::runtime_error("DBLOCK_TEST_SHARE is K/N, two numbers");
     if (parts > 1 && mysql_run()) parts *= 3;
+    parts = std::clamp(count / (stride * k_least_steps), std::size_t{1}, std::size_t{parts});
   }
   std::vector<std::size_t> steps;
   for (std::size_t i = first % (parts * stride); i < count; i += parts * stride) steps.push_back(i);

@@ -16,7 +16,7 @@ namespace dblock::test {
 // The steps of a sweep that this run takes: those of `count` whose number is K modulo N * stride.
 // DBLOCK_TEST_SHARE=K/N says K and N, so that runs with a K each go through all of them; without it every
 // `stride`-th is taken, from 0. A run about MySQL takes a third of its share: the steps are those of the same
-// dblock.
+// dblock. No share is less than ten steps.
 [[nodiscard]] std::vector<std::size_t> share_of_steps(std::size_t count, std::size_t stride = 1);
 
 // The first few failures, and how many there are.
