@@ -54,7 +54,9 @@ TEST_CASE(
     "a job that kills dblock and guardian dies, and the lock stays until the lease and its margin end") {
   Database database;
   const TempDir directory;
-  const std::string both = "kill -9 " + k_dblock + " " + k_guardian;
+  // Both are frozen first: between the two deaths the one that lives on would do its duty.
+  const std::string processes = k_dblock + " " + k_guardian;
+  const std::string both = "set " + processes + "; kill -STOP $1 $2; kill -9 $1 $2";
   Process process(dblock_spawn(
       database, run_words("k", {"--ttl", "3s", "--margin", "1s"},
                           sh(": >" + directory.file("up") + "; sleep 0.3; " + both + "; sleep 600"))));
