@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,7 +14,23 @@
 namespace dblock::store {
 
 using Field = std::optional<std::string>;
-using Row = std::vector<Field>;
+
+// A column that a server did not send reads as NULL.
+class Row {
+ public:
+  explicit Row(std::size_t columns = 0) : fields_(columns) {}
+  Row(std::initializer_list<Field> fields) : fields_(fields) {}
+  [[nodiscard]] const Field& operator[](std::size_t column) const {
+    static const Field null;
+    return column < fields_.size() ? fields_[column] : null;
+  }
+  [[nodiscard]] std::size_t size() const { return fields_.size(); }
+  // REQUIRES: column < size().
+  void set(std::size_t column, std::string value) { fields_[column] = std::move(value); }
+
+ private:
+  std::vector<Field> fields_;
+};
 
 inline constexpr std::size_t k_status_columns = 29;
 

@@ -3,6 +3,7 @@
 
 #include "contract/mariadb_store.hpp"
 #include "support/catch.hpp"
+#include "support/proxy.hpp"
 
 namespace dblock::contract {
 namespace {
@@ -145,14 +146,14 @@ TEST_CASE("mariadb: a minimal hold and once per period cost no statement when no
 TEST_CASE("mariadb: a period ends at nine tenths of its length to the microsecond") {
   const Server own;
   MariadbUnderTest t(own.address());
+  test::Proxy proxy(own.address());
   const auto outcome_at = [&](Micros now) {
     const auto count = now.count();
     const auto fraction = std::to_string(1'000'000 + count % 1'000'000).substr(1);
-    t.database().sql("SET GLOBAL init_connect='SET timestamp=" + std::to_string(count / 1'000'000) + "." +
-                     fraction + "'");
+    proxy.set_time(std::to_string(count / 1'000'000) + "." + fraction);
     auto request = request_for("k", "owner");
     request.promises.once_per = OncePer{10h};
-    const auto store = t.open();
+    const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
     auto outcome = store->try_acquire(request);
     REQUIRE(outcome);
     if (std::holds_alternative<Lease>(*outcome)) {

@@ -236,7 +236,11 @@ TEST_CASE("broken frames and broken rows from a server end in an error", "[serve
                           ""s, "\xfb\xfb\xfb"s}) {
     const auto result = [&](Wire& wire) {
       if (!wire.let_in()) return;
-      while (wire.receive()) {
+      while (const auto statement = wire.receive()) {
+        if (says(*statement, "SET ")) {
+          wire.ok();
+          continue;
+        }
         for (const auto& packet : {"\x01"s, column, "\xfe\0\0\x02\0"s, row, "\xfe\0\0\x02\0"s})
           wire.send(packet);
       }

@@ -127,8 +127,7 @@ TEST_CASE("session time zones change nothing", "[server]") {
 }
 
 TEST_CASE("the hours around a change to and from summer time change nothing", "[server]") {
-  // The server itself lives in a zone with summer time, which it inherits; sessions of an ordinary account
-  // get a fixed clock.
+  // The server itself lives in a zone with summer time, which it inherits; sessions get a fixed clock.
   ::setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3", 1);
   Server server;
   ::unsetenv("TZ");
@@ -137,39 +136,37 @@ TEST_CASE("the hours around a change to and from summer time change nothing", "[
     database.sql(std::string("SET ") + scope + " time_zone = 'SYSTEM'");
   REQUIRE(database.value("SELECT TIME(FROM_UNIXTIME(1774745999))") == "01:59:59");
   REQUIRE(database.value("SELECT TIME(FROM_UNIXTIME(1774746000))") == "03:00:00");
+  Proxy proxy(server.address());
   const long long changes[] = {1774746000,   // 2026-03-29 01:00 UTC: 02:00 becomes 03:00
                                1792890000};  // 2026-10-25 01:00 UTC: 03:00 becomes 02:00
   for (const long long change : changes) {
     for (const long long offset : {-3601, -1, 0, 1, 3599, 3601}) {
       const std::string key = std::to_string(change) + std::to_string(offset);
-      const auto at = [&](long long second) {
-        database.sql(
-            "SET GLOBAL init_connect = 'SET timestamp = " + std::to_string(change + offset + second) + "'");
+      const auto at = [&](long long second, const Words& words) {
+        proxy.set_time(std::to_string(change + offset + second));
+        return dblock_bare(words, {"DBLOCK_DB=" + proxy.url(database.name())}).exit;
       };
       INFO(key);
-      at(0);
-      REQUIRE(dblock(database, {"acquire", "--key", key, "--ttl", "10m", "--margin", "1s"}).exit ==
-              exited(0));
+      REQUIRE(at(0, {"acquire", "--key", key, "--ttl", "10m", "--margin", "1s"}) == exited(0));
       CHECK(database.column(key, "TIMESTAMPDIFF(SECOND, '1970-01-01', expire_time)") ==
             std::to_string(change + offset + 600));
-      at(599);
-      CHECK(dblock(database, run_words(key, {}, {"true"})).exit == exited(75));
-      at(602);
-      CHECK(dblock(database, {"acquire", "--key", key, "--ttl", "10m"}).exit == exited(0));
+      CHECK(at(599, run_words(key, {}, {"true"})) == exited(75));
+      CHECK(at(602, {"acquire", "--key", key, "--ttl", "10m"}) == exited(0));
     }
   }
-  database.sql("SET GLOBAL init_connect = ''");
 }
 
 TEST_CASE("two renewals within one microsecond both succeed", "[server]") {
-  Server server;
-  ServerDatabase database(server.address());
-  database.sql("SET GLOBAL init_connect = 'SET timestamp = 1774746000.5'");
-  const auto acquired = dblock(database, {"acquire", "--key", "k", "--ttl", "60s"});
+  ServerDatabase database;
+  Proxy proxy(database.server());
+  proxy.set_time("1774746000.5");
+  const Words db{"DBLOCK_DB=" + proxy.url(database.name())};
+  const auto acquired = dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, db);
   const std::string owner = lines(acquired.out).at(0);
   for (int i = 0; i < 3; ++i)
-    CHECK(dblock(database, {"renew", "--key", "k", "--owner", owner}).exit == exited(0));
-  CHECK(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
+    CHECK(dblock_bare({"renew", "--key", "k", "--owner", owner}, db).exit == exited(0));
+  CHECK(database.column("k", "update_time") == "2026-03-29 01:00:00.500000");
+  CHECK(dblock_bare({"release", "--key", "k", "--owner", owner}, db).exit == exited(0));
 }
 
 TEST_CASE("statement-based replication raises no warning of an unsafe statement", "[server]") {

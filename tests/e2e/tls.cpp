@@ -6,6 +6,10 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <filesystem>
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "support/catch.hpp"
@@ -15,6 +19,8 @@
 
 namespace dblock::test {
 namespace {
+
+using namespace std::string_literals;
 
 Exit inspect_with(const ServerDatabase& database, const std::string& parameters) {
   const auto finished = dblock_bare({"inspect"}, {"DBLOCK_DB=" + database.tcp_url() + "?" + parameters});
@@ -106,10 +112,12 @@ TEST_CASE("without tls-ca verify-full trusts the system's authorities, and the n
   }
 }
 
-// What stands between dblock and a server and takes the server's offer of TLS out of its greeting.
-class Stripper {
+// What stands between dblock and a server and may change what the server sends, whose parts are numbered from
+// 0, the greeting.
+class Meddler {
  public:
-  explicit Stripper(int server_port) : port_(server_port) {}
+  using Change = std::function<void(int number, std::string& part)>;
+  Meddler(int server_port, Change change) : port_(server_port), change_(std::move(change)) {}
   void operator()(Wire& client) const {
     const int server = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in address{};
@@ -126,16 +134,8 @@ class Stripper {
     const ssize_t got = ::recv(fd, bytes, sizeof bytes, 0);
     return got <= 0 ? "" : std::string(bytes, static_cast<std::size_t>(got));
   }
-  static void strip(std::string& greeting) {
-    constexpr unsigned char k_tls = 0x08;  // in the second byte of what the server can
-    const auto end_of_version = greeting.find('\0', 5);
-    const std::size_t at = end_of_version + 1 + 4 + 8 + 1 + 1;
-    if (end_of_version == std::string::npos || at >= greeting.size()) return;
-    greeting[at] = static_cast<char>(static_cast<unsigned char>(greeting[at]) & ~k_tls);
-  }
-  static void relay(Wire& client, int server) {
-    bool greeted = false;
-    for (;;) {
+  void relay(Wire& client, int server) const {
+    for (int number = 0;;) {
       std::array<pollfd, 2> fds{pollfd{client.fd(), POLLIN, 0}, pollfd{server, POLLIN, 0}};
       if (::poll(fds.data(), fds.size(), 10'000) <= 0) return;
       if (fds[0].revents != 0) {
@@ -147,13 +147,44 @@ class Stripper {
       if (fds[1].revents != 0) {
         std::string part = read_some(server);
         if (part.empty()) return;
-        if (!std::exchange(greeted, true)) strip(part);
+        change_(number++, part);
         client.send_raw(part);
       }
     }
   }
   int port_;
+  Change change_;
 };
+
+void take_tls_out(int number, std::string& greeting) {
+  if (number != 0) return;
+  constexpr unsigned char k_tls = 0x08;  // in the second byte of what the server can
+  const auto end_of_version = greeting.find('\0', 5);
+  const std::size_t at = end_of_version + 1 + 4 + 8 + 1 + 1;
+  if (end_of_version == std::string::npos || at >= greeting.size()) return;
+  greeting[at] = static_cast<char>(static_cast<unsigned char>(greeting[at]) & ~k_tls);
+}
+
+// "Done, one row, insert id 2^40": header and packet number; done, a row, eight bytes of the insert id, in no
+// transaction, no warnings.
+std::string reply_that_all_is_well(char number) {
+  return "\x0f\0\0"s + number + "\0\1\xfe\0\0\0\0\0\1\0\0\2\0\0\0"s;
+}
+
+// As the reply to the login and to so many statements.
+Meddler::Change add_replies_to_greeting(int statements) {
+  return [statements](int number, std::string& part) {
+    if (number != 0) return;
+    part += reply_that_all_is_well(3);
+    for (int i = 0; i < statements; ++i) part += reply_that_all_is_well(1);
+  };
+}
+
+std::string url_through(const FakeServer& meddler, const ServerDatabase& database, const std::string& account,
+                        const std::string& parameters) {
+  std::string url = meddler.url(account, "?" + parameters);
+  return url.replace(url.find("/d?"), 2, "/" + database.name());
+}
 
 TEST_CASE("who strips tls from a connection hears nothing where tls is demanded", "[server]") {
   const Certificates certificates;
@@ -162,9 +193,8 @@ TEST_CASE("who strips tls from a connection hears nothing where tls is demanded"
   const std::string user = database.account("IDENTIFIED BY 'hunter2-hunter2'");
   const std::string ca = "&tls-ca=" + certificates.authority();
   const auto through_stripper = [&](const std::string& tls) {
-    FakeServer stripper(Stripper(server.address().port));
-    std::string url = stripper.url(user + ":hunter2-hunter2", "?tls=" + tls);
-    url.replace(url.find("/d?"), 2, "/" + database.name());
+    FakeServer stripper(Meddler(server.address().port, take_tls_out));
+    const std::string url = url_through(stripper, database, user + ":hunter2-hunter2", "tls=" + tls);
     const auto finished = dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=" + url});
     stripper.stop();
     UNSCOPED_INFO(tls << ": " << finished.err);
@@ -183,6 +213,78 @@ TEST_CASE("who strips tls from a connection hears nothing where tls is demanded"
     CHECK(exit == exited(mysql_run() ? 77 : 0));
     if (!mysql_run()) CHECK(says(heard, user));  // it really stood in between
   }
+}
+
+TEST_CASE("replies put into a connection before tls begins are believed by no subcommand", "[server]") {
+  const Certificates certificates;
+  const Server server(certificates.server_options("good"));
+  ServerDatabase database(server.address());
+  const TempDir directory;
+  const std::string user = database.account("IDENTIFIED BY 'hunter2-hunter2'");
+  const std::string ca = "&tls-ca=" + certificates.authority();
+  Process holder(dblock_spawn(database, run_words("k", {"--ttl", "10m"}, {"sleep", "600"})));
+  REQUIRE(wait_until([&] { return database.has_holder("k"); }));
+  const std::vector<Words> attempts{
+      run_words("k", {}, {"touch", directory.file("ran")}),
+      run_words("k", {"--shared"}, {"touch", directory.file("ran")}),
+      run_words("k", {"--key", "l"}, {"touch", directory.file("ran")}),
+      run_words("k", {"--wait", "1s"}, {"touch", directory.file("ran")}),
+      {"acquire", "--key", "k", "--ttl", "1m"},
+      {"inspect"},
+      {"doctor"},
+  };
+  for (const auto& tls : {std::string("require"), "verify-ca" + ca, "verify-full" + ca}) {
+    for (const int statements : {0, 1, 2, 3, 12}) {
+      FakeServer meddler(Meddler(server.address().port, add_replies_to_greeting(statements)));
+      const std::string url = url_through(meddler, database, user + ":hunter2-hunter2", "tls=" + tls);
+      for (const auto& words : attempts) {
+        const auto finished = dblock_bare(words, {"DBLOCK_DB=" + url});
+        INFO(tls << ", " << statements << ", " << words[0] << ": " << finished.out << finished.err);
+        CHECK(finished.exit != exited(0));
+        CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
+      }
+    }
+  }
+  holder.signal(SIGTERM);
+}
+
+// One reply after the part of that number, on the first connection that comes so far.
+Meddler::Change add_one_reply(int after) {
+  return [after, done = std::make_shared<std::atomic<bool>>(false)](int number, std::string& part) {
+    if (number == after && !done->exchange(true)) part += reply_that_all_is_well(1);
+  };
+}
+
+TEST_CASE("a reply too many starts no job beside the holder's, wherever it comes", "[server]") {
+  ServerDatabase database;
+  const TempDir directory;
+  Process holder(dblock_spawn(database, run_words("k", {"--ttl", "10m"}, {"sleep", "600"})));
+  REQUIRE(wait_until([&] { return database.has_holder("k"); }));
+  for (int after = 1; after <= 12; ++after) {
+    for (const Words& options : {Words{}, Words{"--shared"}, Words{"--key", "l"}}) {
+      FakeServer meddler(Meddler(database.server().port, add_one_reply(after)));
+      const std::string url = url_through(meddler, database, "app", "tls=off");
+      const auto finished =
+          dblock_bare(run_words("k", options, {"touch", directory.file("ran")}), {"DBLOCK_DB=" + url});
+      INFO("after " << after << ": " << finished.err);
+      CHECK(finished.exit != exited(0));
+      CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
+    }
+  }
+  holder.signal(SIGTERM);
+}
+
+TEST_CASE("a reply too many is not taken for a renewal's", "[server]") {
+  ServerDatabase database;
+  constexpr int k_grant = 3;  // after greeting, login and set-up, where the key's row is there
+  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  FakeServer meddler(Meddler(database.server().port, add_one_reply(k_grant)));
+  const std::string url = url_through(meddler, database, "app", "tls=off");
+  const auto finished =
+      dblock_bare(run_words("k", {"--ttl", "1s", "--verbose"}, {"sleep", "1"}), {"DBLOCK_DB=" + url});
+  INFO(finished.err);
+  CHECK(finished.exit == exited(0));
+  CHECK(says(finished.err, "the reply is not to what was asked"));
 }
 
 }  // namespace

@@ -46,6 +46,7 @@ std::optional<std::string> Wire::receive() {
   ++number_;
   std::string payload = pending_.substr(k_header, size - k_header);
   pending_.erase(0, size);
+  last_ = payload;
   return payload;
 }
 
@@ -70,7 +71,15 @@ void Wire::greet(const std::string& plugin) {
 }
 
 void Wire::ok(char affected_rows) {
-  send("\0"s + affected_rows + "\x01\x02\0\0\0"s);
+  const auto sized = [](const std::string& text) { return static_cast<char>(text.size()) + text; };
+  const std::string variable = "last_insert_id";
+  const auto at = last_.find(variable + "=");
+  if (at == std::string::npos) return send("\0"s + affected_rows + "\x01\x02\0\0\0"s);
+  const std::string number = last_.substr(at + variable.size() + 1);
+  const std::string change =
+      sized(variable) + sized(number.substr(0, number.find_first_not_of("0123456789")));
+  // A flag says that the session tells of changes; then no warnings, no words, and of variables (0) this one.
+  send("\0"s + affected_rows + "\x01\x02\x40\0\0\0"s + sized("\0"s + sized(change)));
 }
 
 bool Wire::let_in() {

@@ -22,6 +22,7 @@ class Wire {
   void send_raw(const std::string& bytes) const;
 
   void greet(const std::string& plugin = "mysql_native_password");  // offers no TLS
+  // Meets the challenge that the last statement may hold (store/mariadb/challenge.hpp).
   void ok(char affected_rows = 0);
   [[nodiscard]] bool let_in();  // greet, hear who it is, ok
 
@@ -32,7 +33,7 @@ class Wire {
   [[nodiscard]] bool fill(std::size_t wanted);
   int fd_;
   unsigned char number_ = 0;
-  std::string pending_, heard_;
+  std::string pending_, heard_, last_;
 };
 
 // Talks to all who come until it is stopped, each on a thread of its own.

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <utility>
 
@@ -102,6 +103,22 @@ void Proxy::refuse(bool on) {
   refuse_ = on;
 }
 
+void Proxy::set_time(const std::string& seconds) {
+  const std::lock_guard lock(mutex_);
+  time_ = seconds;
+}
+
+std::string Proxy::with_time(std::string packet) {
+  constexpr const char* k_own = "timestamp=DEFAULT";
+  const std::lock_guard lock(mutex_);
+  const auto at = time_.empty() ? std::string::npos : packet.find(k_own);
+  if (at == std::string::npos) return packet;
+  packet.replace(at, std::strlen(k_own), "timestamp=" + time_);
+  const std::size_t length = packet.size() - k_header;
+  for (std::size_t i = 0; i < 3; ++i) packet[i] = static_cast<char>(length >> (8 * i) & 0xffU);
+  return packet;
+}
+
 void Proxy::cut_all() {
   {
     const std::lock_guard lock(mutex_);
@@ -182,7 +199,7 @@ void Proxy::from_client(Link& link) {
   for (std::string packet; !link.dead && !(packet = take_packet(link.from_client)).empty();) {
     if (!on_packet(link, packet)) link.dead = true;
     if (link.dead || std::exchange(link.answered, false)) continue;
-    if (!send_all(link.server, packet)) link.dead = true;
+    if (!send_all(link.server, with_time(std::move(packet)))) link.dead = true;
   }
 }
 

@@ -37,6 +37,10 @@ class Proxy {
   void refuse_statements(std::function<bool(const std::string& statement)> matches, std::uint16_t error,
                          std::string text);
 
+  // From now on sessions begin with this as their time, in seconds since the epoch: dblock's set-up
+  // statement, which makes it the server's own, is rewritten.
+  void set_time(const std::string& seconds);
+
   void stall();  // forwards nothing in either direction until resume(): packets vanish on the way
   void resume();
   void refuse(bool on);           // new connections are closed at once
@@ -50,6 +54,7 @@ class Proxy {
   struct Link;
   void loop();
   void accept_one();
+  [[nodiscard]] std::string with_time(std::string packet);
   void from_client(Link& link);
   void from_server(Link& link);
   [[nodiscard]] bool on_packet(Link& link, const std::string& packet);  // false: cut now
@@ -65,6 +70,7 @@ class Proxy {
   int times_ = 0;
   std::function<bool(const std::string&)> refused_;
   std::string refusal_;
+  std::string time_;
   int cuts_ = 0;
   bool stalled_ = false;
   bool refuse_ = false;

@@ -60,8 +60,8 @@ TEST_CASE("every session but a reading one makes sure that the server takes writ
   reading.reads_only = true;
   for (const auto check : {SchemaCheck::on, SchemaCheck::off}) {
     for (const bool mariadb : {true, false}) {
-      CHECK(setup_statement(mariadb, {}, check).find("read_only") != std::string::npos);
-      CHECK(setup_statement(mariadb, reading, check).find("read_only") == std::string::npos);
+      CHECK(setup_statement(mariadb, {}, check).find("global.read_only") != std::string::npos);
+      CHECK(setup_statement(mariadb, reading, check).find("global.read_only") == std::string::npos);
     }
   }
   // Before the line: nobody may stand first in it on a replica.

@@ -41,13 +41,13 @@ std::vector<std::string> all_statements() {
   std::vector<std::string> statements{
       setup_statement(true, {}, SchemaCheck::on),
       setup_statement(false, {}, SchemaCheck::off),
-      grant_statement(request()),
-      grant_statement(request_with_promises()),
+      grant_statement(request(), {}),
+      grant_statement(request_with_promises(), {}),
       peek_statement(ref.key),
       server_time_statement(),
   };
   for (const auto& sharing : {lease::Sharing{}, lease::Sharing{lease::Mode::slot, 3}})
-    statements.push_back(nest_statement(ref, sharing, 5s));
+    statements.push_back(nest_statement(ref, sharing, 5s, {}));
   for (const auto rows : {Rows::locks, Rows::holds}) {
     statements.push_back(unnest_statement(ref, rows));
     statements.push_back(revoke_statement(ref.key, {7}, rows));
@@ -59,8 +59,8 @@ std::vector<std::string> all_statements() {
     statements.push_back(select_idle_statement(rows, 24h, 10));
     statements.push_back(forget_statement(rows, {{"k", 1, 1}, {"l", 2, 2}}, 24h));
     for (const auto actor : {lease::Actor::holder, lease::Actor::script}) {
-      statements.push_back(renew_statement(ref, rows, actor, std::nullopt));
-      statements.push_back(renew_statement(ref, rows, actor, 5s));
+      statements.push_back(renew_statement(ref, rows, actor, std::nullopt, {}));
+      statements.push_back(renew_statement(ref, rows, actor, 5s, {}));
       statements.push_back(release_statement(ref, rows, actor, {lease::Outcome::succeeded, 0}));
     }
   }
@@ -129,7 +129,7 @@ TEST_CASE("no statement uses what the lease protocol forbids") {
 }
 
 TEST_CASE("a try names the fence by a key that it has only while the lock is free") {
-  const auto statement = grant_statement(request_with_promises());
+  const auto statement = grant_statement(request_with_promises(), {});
   CAPTURE(statement);
   const auto from = statement.find("fence.lock_key=IF(") + 18;
   const auto is_free = statement.substr(from, statement.find(",lease.lock_key,NULL)") - from);

@@ -37,6 +37,8 @@ namespace dblock::store::mariadb {
   X(mysql_real_query)              \
   X(mysql_send_query)              \
   X(mysql_server_init)             \
+  X(mysql_session_track_get_first) \
+  X(mysql_session_track_get_next)  \
   X(mysql_store_result)
 
 struct ClientLibrary {

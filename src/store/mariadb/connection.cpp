@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <thread>
 #include <utility>
 
+#include "store/mariadb/challenge.hpp"
 #include "store/mariadb/client_library.hpp"
 
 namespace dblock::store::mariadb {
@@ -68,15 +68,11 @@ ServerWords all_words(const std::vector<ServerWords>& said) {
   return all;
 }
 
-struct FreeResult {
-  void operator()(MYSQL_RES* result) const noexcept { api().mysql_free_result(result); }
-};
-
 Row copy_row(MYSQL_RES* result, MYSQL_ROW fields) {
   const unsigned long* const lengths = api().mysql_fetch_lengths(result);
   Row row(api().mysql_num_fields(result));
   for (std::size_t i = 0; i < row.size(); ++i) {
-    if (fields[i] != nullptr) row[i].emplace(fields[i], lengths[i]);
+    if (fields[i] != nullptr) row.set(i, {fields[i], lengths[i]});
   }
   return row;
 }
@@ -155,7 +151,7 @@ Connection::Said Connection::open_at(std::size_t host, bool to_write) {
     const std::lock_guard lock(interrupt_mutex_);
     socket_ = api().mysql_get_socket(handle_.get());
   }
-  return session_ == Session::bare ? Said{} : set_up(to_write);
+  return session_ == Session::bare ? set_up_bare() : set_up(to_write);
 }
 
 Connection::Said Connection::set_up(bool to_write) {
@@ -164,26 +160,39 @@ Connection::Said Connection::set_up(bool to_write) {
   known_to_take_writes_at_ = std::chrono::steady_clock::now();
   line_refused_ = false;
   if (line_ && !interrupted()) {
-    if (send_setup(options, &*line_)) return {};
-    if (is_wrong_host(last_words())) return std::unexpected(last_words());
+    auto done = send_setup(options, &*line_);
+    if (done || done.error().native == 0 || is_wrong_host(done.error())) return done;
     // Perhaps the server is one that refuses named locks; if not, the next statement says what is wrong.
     line_refused_ = true;
   }
-  for (int tries = 1; !interrupted(); ++tries) {
-    if (send_setup(options, nullptr)) return {};
-    const unsigned native = last_words().native;
-    if (!is_transient(native) || tries >= limit_of_tries(native, k_tries)) break;
+  for (int tries = 1;; ++tries) {
+    auto done = send_setup(options, nullptr);
+    if (done || interrupted()) return done;
+    const unsigned native = done.error().native;
+    if (!is_transient(native) || tries >= limit_of_tries(native, k_tries)) return done;
     pause_before_retry(tries);
   }
-  return std::unexpected(last_words());
 }
 
 // A server that was built without Galera does not know its variables.
-bool Connection::send_setup(const SessionOptions& options, const lease::Key* line) {
-  if (send(setup_statement(is_mariadb(), options, check_, line, knows_galera_))) return true;
-  if (!knows_galera_ || last_words().native != k_unknown_variable) return false;
+Connection::Said Connection::send_setup(const SessionOptions& options, const lease::Key* line) {
+  const auto sent = [&]() -> Said {
+    sent_at_ = std::chrono::steady_clock::now();
+    auto done = send_with_challenge(handle_.get(),
+                                    setup_statement(is_mariadb(), options, check_, line, knows_galera_));
+    if (!done) return std::unexpected(plain_words(std::move(done.error())));
+    marks_ = *done;
+    return {};
+  };
+  auto done = sent();
+  if (done || !knows_galera_ || done.error().native != k_unknown_variable) return done;
   knows_galera_ = false;
-  return send(setup_statement(is_mariadb(), options, check_, line, knows_galera_));
+  return sent();
+}
+
+Connection::Said Connection::set_up_bare() {
+  const auto done = send_with_challenge(handle_.get(), session_basics(is_mariadb()));
+  return done ? Said{} : std::unexpected(done.error());
 }
 
 // One more statement for each call that comes a while after the session was set up. Where there is but one
@@ -196,14 +205,10 @@ bool Connection::turned_read_only(const std::string& attempt) {
   const auto answer = read(takes_no_writes_statement(), attempt);
   if (!answer) return !handle_;
   known_to_take_writes_at_ = now;
-  if (answer->empty() || answer->front().front() != "1") return false;
+  if (answer->empty() || answer->front()[0] != "1") return false;
   hosts_.failed(host_, {});
   close();
   return true;
-}
-
-ServerWords Connection::last_words() const {
-  return plain_words({api().mysql_errno(handle_.get()), api().mysql_error(handle_.get())});
 }
 
 bool Connection::is_mariadb() const {
@@ -217,10 +222,13 @@ void Connection::set_line(std::optional<lease::Key> line) {
 }
 
 bool Connection::has_turn() const {
-  if (!handle_ || !line_ || awaits_reply_) return false;
+  return handle_ && line_ && !awaits_reply_ && server_has_flag(k_turn_flag);
+}
+
+bool Connection::server_has_flag(unsigned flag) const {
   unsigned flags = 0;
   api().mariadb_get_infov(handle_.get(), MARIADB_CONNECTION_SERVER_STATUS, &flags);
-  return (flags & k_turn_flag) != 0;
+  return (flags & flag) != 0;
 }
 
 bool Connection::send_ahead(const std::string& sql) {
@@ -246,17 +254,21 @@ bool Connection::take_reply() {
 
 Result<Changed> Connection::change(const std::string& sql, const std::string& attempt) {
   DBLOCK_CHECK(run(sql, attempt, Phase::write));
+  DBLOCK_CHECK(replied_as_asked(transaction_ == Transaction::open, attempt, Phase::write));
   return Changed{api().mysql_affected_rows(handle_.get()), api().mysql_insert_id(handle_.get())};
 }
 
 Result<std::vector<Row>> Connection::read(const std::string& sql, const std::string& attempt) {
   DBLOCK_CHECK(run(sql, attempt, Phase::read));
-  const std::unique_ptr<MYSQL_RES, FreeResult> result(api().mysql_store_result(handle_.get()));
+  const ResultSet result(api().mysql_store_result(handle_.get()));
+  if (!result && api().mysql_errno(handle_.get()) == 0)
+    return std::unexpected(wrong_reply("it holds no rows", attempt, Phase::read));
   if (!result) return std::unexpected(failure(attempt, Phase::read));
   std::vector<Row> rows;
   rows.reserve(api().mysql_num_rows(result.get()));
   while (MYSQL_ROW fields = api().mysql_fetch_row(result.get()))
     rows.push_back(copy_row(result.get(), fields));
+  DBLOCK_CHECK(replied_as_asked(transaction_ == Transaction::open, attempt, Phase::read));
   return rows;
 }
 
@@ -271,7 +283,7 @@ Result<void> Connection::run(const std::string& sql, const std::string& attempt,
     if (send(sql)) return {};
     // Not done, and known to be: the server has just turned read-only, or is a Galera node without a
     // majority, which sets sessions up before it says so.
-    if (transaction_ == Transaction::none && is_wrong_host(last_words()) && hosts_left > 1) {
+    if (transaction_ == Transaction::none && is_wrong_host(last_words(handle_.get())) && hosts_left > 1) {
       --hosts_left;
       hosts_.failed(host_, {});
       close();
@@ -304,6 +316,7 @@ Result<void> Connection::try_transaction(const std::string& attempt,
     ~Ending() { connection.roll_back(); }
   };
   DBLOCK_CHECK(run("START TRANSACTION", attempt, Phase::read));
+  DBLOCK_CHECK(replied_as_asked(true, attempt, Phase::read));
   transaction_ = Transaction::open;
   const Ending ending{*this};
   DBLOCK_CHECK(body());
@@ -311,9 +324,10 @@ Result<void> Connection::try_transaction(const std::string& attempt,
 }
 
 Result<void> Connection::commit(const std::string& attempt) {
-  auto done = run("COMMIT", attempt, Phase::commit);
-  if (done) transaction_ = Transaction::none;
-  return done;
+  DBLOCK_CHECK(run("COMMIT", attempt, Phase::commit));
+  DBLOCK_CHECK(replied_as_asked(false, attempt, Phase::commit));
+  transaction_ = Transaction::none;
+  return {};
 }
 
 // Whatever state the session is in, it is in no transaction afterwards.
@@ -327,6 +341,30 @@ bool Connection::send(const std::string& sql) {
   return api().mysql_real_query(handle_.get(), sql.data(), sql.size()) == 0;
 }
 
+Result<std::optional<std::uint64_t>> Connection::told(const Changed& changed, Mark mark,
+                                                      const std::string& attempt) {
+  if (changed.insert_id == 0) return std::nullopt;
+  if (changed.insert_id % k_marks == mark.number) return changed.insert_id / k_marks;
+  return std::unexpected(wrong_reply("it has another's mark", attempt, Phase::write));
+}
+
+// Every reply tells whether a transaction is open. Where COMMIT opens another, nothing is committed.
+Result<void> Connection::replied_as_asked(bool in_transaction, const std::string& attempt, Phase phase) {
+  if (server_has_flag(SERVER_STATUS_IN_TRANS) == in_transaction) return {};
+  return std::unexpected(
+      wrong_reply(in_transaction ? "no transaction is open" : "a transaction is open", attempt, phase));
+}
+
+// Replies that are one too many or too few, as a broken proxy might make them, put all later ones out of
+// step.
+Error Connection::wrong_reply(const std::string& why, const std::string& attempt, Phase phase) {
+  close();
+  return {phase == Phase::read ? Errc::unreachable : Errc::indeterminate,
+          attempt + " on " + where_ + ": the reply is not to what was asked (" + why +
+              "); what is between this host and the server?",
+          0};
+}
+
 // Two sessions that deadlocked must not meet again at once. Seeding waits until then: the standard library
 // looks at the processor's identity for it, which in a virtual machine its host has to answer.
 void Connection::pause_before_retry(int tries) {
@@ -336,7 +374,7 @@ void Connection::pause_before_retry(int tries) {
 }
 
 Error Connection::failure(const std::string& attempt, Phase phase) {
-  const ServerWords words = last_words();
+  const ServerWords words = plain_words(last_words(handle_.get()));
   if (is_wrong_host(words) || is_cut_off(words)) {
     hosts_.failed(host_, {});
   } else if (!keeps_connection(words.native) && !interrupted()) {

@@ -30,12 +30,12 @@ namespace dblock::store::mariadb {
 
 struct Changed {
   std::uint64_t rows = 0;       // matched by the statement
-  std::uint64_t insert_id = 0;  // the value given to LAST_INSERT_ID(…)
+  std::uint64_t insert_id = 0;  // the value given to LAST_INSERT_ID()
 };
 
 class Connection {
  public:
-  // A bare session has not been set up: fit for reading a row.
+  // A bare session is known to be the server's, but not set up: fit for reading a row.
   enum class Session { full, bare };
   Connection(MariadbSettings settings, const SessionOptions& options, SchemaCheck check,
              Session session = Session::full);
@@ -63,6 +63,13 @@ class Connection {
 
   // A statement that changes rows. REQUIRES: ensure_open() succeeded in this call.
   [[nodiscard]] Result<Changed> change(const std::string& sql, const std::string& attempt);
+
+  // The mark for a statement that tells something (statement_parts.hpp), and what its reply told: nothing
+  // where the server forgets what LAST_INSERT_ID() was given, as triggers make it do. A reply that is not to
+  // this statement closes the session and leaves unknown what was done.
+  [[nodiscard]] Mark next_mark() { return {marks_++ % k_marks}; }
+  [[nodiscard]] Result<std::optional<std::uint64_t>> told(const Changed& changed, Mark mark,
+                                                          const std::string& attempt);
 
   // A statement that only reads. REQUIRES: as change().
   [[nodiscard]] Result<std::vector<Row>> read(const std::string& sql, const std::string& attempt);
@@ -107,15 +114,18 @@ class Connection {
   [[nodiscard]] Result<void> open_somewhere(const std::string& attempt, bool to_write);
   [[nodiscard]] Said open_at(std::size_t host, bool to_write);
   [[nodiscard]] Said set_up(bool to_write);
+  [[nodiscard]] Said set_up_bare();
   [[nodiscard]] bool turned_read_only(const std::string& attempt);
-  [[nodiscard]] ServerWords last_words() const;
   [[nodiscard]] Result<void> try_transaction(const std::string& attempt,
                                              const std::function<Result<void>()>& body);
   [[nodiscard]] Result<void> commit(const std::string& attempt);
   void roll_back() noexcept;
   [[nodiscard]] Result<void> run(const std::string& sql, const std::string& attempt, Phase phase);
   [[nodiscard]] bool send(const std::string& sql);
-  [[nodiscard]] bool send_setup(const SessionOptions& options, const lease::Key* line);
+  [[nodiscard]] Said send_setup(const SessionOptions& options, const lease::Key* line);
+  [[nodiscard]] bool server_has_flag(unsigned flag) const;
+  [[nodiscard]] Result<void> replied_as_asked(bool in_transaction, const std::string& attempt, Phase phase);
+  [[nodiscard]] Error wrong_reply(const std::string& why, const std::string& attempt, Phase phase);
   [[nodiscard]] bool hung_up() const;
   [[nodiscard]] bool interrupted();
   [[nodiscard]] Error interruption(const std::string& attempt) const;
@@ -138,6 +148,7 @@ class Connection {
   std::optional<lease::Key> line_;
   bool line_refused_ = false;
   bool awaits_reply_ = false;
+  std::uint64_t marks_ = 0;  // begins anywhere in each session
 
   // `over`: rolled back or lost while its body still runs. What that would send must not be sent: it would be
   // done, and committed at once.

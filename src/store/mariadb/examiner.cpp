@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
-#include <memory>
 #include <utility>
 
+#include "store/mariadb/challenge.hpp"
 #include "store/mariadb/client_library.hpp"
 #include "store/mariadb/factory.hpp"
 #include "store/mariadb/grant_line.hpp"
@@ -13,6 +13,7 @@
 #include "store/mariadb/judgements.hpp"
 #include "store/mariadb/login.hpp"
 #include "store/mariadb/migrations.hpp"
+#include "store/mariadb/statements.hpp"
 #include "store/rows.hpp"
 #include "store/schema.hpp"
 
@@ -26,10 +27,6 @@ constexpr int k_clock_readings = 5;
 constexpr const char* k_attempt = "cannot examine the database";
 // What tells servers apart, also those that were cloned with their configuration.
 constexpr const char* k_identity = "SELECT CONCAT(@@hostname,':',@@port,' (server_id ',@@server_id,')')";
-
-struct FreeResult {
-  void operator()(MYSQL_RES* result) const noexcept { api().mysql_free_result(result); }
-};
 
 struct Table {
   std::vector<std::string> names;  // of the columns, in lower case
@@ -49,9 +46,9 @@ class Session {
 
   Answer<Table> ask(const std::string& sql) {
     if (api().mysql_real_query(handle_.get(), sql.data(), sql.size()) != 0)
-      return std::unexpected(last_words());
-    const std::unique_ptr<MYSQL_RES, FreeResult> result(api().mysql_store_result(handle_.get()));
-    if (!result) return std::unexpected(last_words());
+      return std::unexpected(last_words(handle_.get()));
+    const ResultSet result(api().mysql_store_result(handle_.get()));
+    if (!result) return std::unexpected(last_words(handle_.get()));
     const unsigned columns = api().mysql_num_fields(result.get());
     Table table;
     const MYSQL_FIELD* const fields = api().mysql_fetch_fields(result.get());
@@ -60,7 +57,7 @@ class Session {
       const unsigned long* const lengths = api().mysql_fetch_lengths(result.get());
       Row& row = table.rows.emplace_back(columns);
       for (unsigned i = 0; i < columns; ++i) {
-        if (cells[i] != nullptr) row[i].emplace(cells[i], lengths[i]);
+        if (cells[i] != nullptr) row.set(i, {cells[i], lengths[i]});
       }
     }
     return table;
@@ -69,7 +66,7 @@ class Session {
   // The first cell; empty for NULL, no row or an error.
   std::string value(const std::string& sql) {
     const auto table = ask(sql);
-    return table && !table->rows.empty() ? table->rows.front().at(0).value_or("") : "";
+    return table && !table->rows.empty() ? table->rows.front()[0].value_or("") : "";
   }
 
   // Two columns: names and values.
@@ -87,7 +84,6 @@ class Session {
   }
 
  private:
-  ServerWords last_words() { return {api().mysql_errno(handle_.get()), api().mysql_error(handle_.get())}; }
   Handle handle_;
 };
 
@@ -161,7 +157,7 @@ void read_schema(Session& session, HostFacts& facts) {
   if (!version) {
     facts.schema_version = std::unexpected(version.error());
   } else if (!version->rows.empty()) {
-    facts.schema_version = static_cast<unsigned>(unsigned_number(version->rows.front().at(0)));
+    facts.schema_version = static_cast<unsigned>(unsigned_number(version->rows.front()[0]));
   }
   for (const auto& grant : needed_grants(facts.database)) {
     const auto engine = session.value(
@@ -184,7 +180,7 @@ void read_replication(Session& session, HostFacts& facts) {
   for (std::size_t i = 0; i < answer->names.size(); ++i) {
     std::string name = answer->names[i];
     if (name == "seconds_behind_master") name = "seconds_behind_source";
-    row.emplace(std::move(name), answer->rows.front().at(i).value_or(""));
+    row.emplace(std::move(name), answer->rows.front()[i].value_or(""));
   }
   facts.replica = std::move(row);
 }
@@ -193,14 +189,14 @@ void read_replication(Session& session, HostFacts& facts) {
 Answer<std::optional<std::string>> try_named_lock(Session& session) {
   const auto answer = session.ask("SELECT GET_LOCK(CONCAT('dblock.doctor.',CONNECTION_ID()),0)");
   if (!answer) return std::unexpected(answer.error());
-  return answer->rows.empty() ? std::nullopt : answer->rows.front().at(0);
+  return answer->rows.empty() ? std::nullopt : answer->rows.front()[0];
 }
 
 std::vector<std::string> read_grants(Session& session) {
   std::vector<std::string> grants;
   const auto answer = session.ask("SHOW GRANTS");
   if (!answer) return grants;
-  for (const auto& row : answer->rows) grants.push_back(row.at(0).value_or(""));
+  for (const auto& row : answer->rows) grants.push_back(row[0].value_or(""));
   return grants;
 }
 
@@ -225,6 +221,16 @@ std::string shown(const HostPort* host, const MariadbSettings& settings) {
   return host->host + (host->port != 0 ? ":" + std::to_string(host->port) : "");
 }
 
+// One that is known to hear the server itself.
+std::expected<Session, ServerWords> open_session(const MariadbSettings& settings, const HostPort* host) {
+  auto handle = log_in(settings, host, k_network_timeout);
+  if (!handle) return std::unexpected(std::move(handle.error()));
+  const bool mariadb = api().mariadb_connection(handle->get()) != 0;
+  if (auto proved = send_with_challenge(handle->get(), session_basics(mariadb)); !proved)
+    return std::unexpected(std::move(proved.error()));
+  return Session(std::move(*handle));
+}
+
 HostFacts examine_host(const MariadbSettings& settings, const HostPort* host) {
   HostFacts facts;
   facts.host = shown(host, settings);
@@ -232,16 +238,15 @@ HostFacts examine_host(const MariadbSettings& settings, const HostPort* host) {
   facts.database = settings.database;
   facts.over_socket = host == nullptr || (host->host == "localhost" && host->port == 0);
   const BootTime begun = BootClock::now();
-  auto handle = log_in(settings, host, k_network_timeout);
+  auto session = open_session(settings, host);
   facts.connect_time = std::chrono::duration_cast<Micros>(BootClock::now() - begun);
-  if (!handle) {
-    facts.failed = make_error(k_attempt, facts.host, handle.error(), Phase::connect).message;
+  if (!session) {
+    facts.failed = make_error(k_attempt, facts.host, session.error(), Phase::connect).message;
     return facts;
   }
-  Session session(std::move(*handle));
-  read_server(session, facts);
-  if (auto second = log_in(settings, host, k_network_timeout); second)
-    facts.identity_of_second = Session(std::move(*second)).value(k_identity);
+  read_server(*session, facts);
+  if (auto second = open_session(settings, host); second)
+    facts.identity_of_second = second->value(k_identity);
   return facts;
 }
 

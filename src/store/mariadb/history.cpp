@@ -75,7 +75,7 @@ Result<lease::History> history_with(Connection& connection, const lease::History
     history.server_time = {Micros{number(state.front()[1])}};
   }
   DBLOCK_TRY(const auto there, connection.read(history_is_there_statement(), attempt));
-  const bool seen = !there.empty() && number(there.front().front()) > 0;
+  const bool seen = !there.empty() && number(there.front()[0]) > 0;
   if (!seen && history.kept) {
     return fail(Errc::denied,
                 attempt + " in dblock_history: its table is gone, or this account may not read it; " +
@@ -100,10 +100,10 @@ Result<lease::History> history_with(Connection& connection, const lease::History
 Result<std::uint64_t> forget_runs_with(Connection& connection, Micros forget_after, bool dry_run,
                                        const std::string& attempt) {
   DBLOCK_TRY(const auto there, connection.read(history_is_there_statement(), attempt));
-  if (there.empty() || number(there.front().front()) == 0) return 0;
+  if (there.empty() || number(there.front()[0]) == 0) return 0;
   if (dry_run) {
     DBLOCK_TRY(const auto found, connection.read(count_old_runs_statement(forget_after), attempt));
-    return found.empty() ? 0 : unsigned_number(found.front().front());
+    return found.empty() ? 0 : unsigned_number(found.front()[0]);
   }
   std::uint64_t forgotten = 0;
   for (;;) {

@@ -39,13 +39,6 @@ std::unexpected<Error> changed_while_locked(const std::string& attempt) {
   return fail(Errc::unreachable, attempt + ": its rows changed while they were locked; try again");
 }
 
-// A trigger makes the server forget what LAST_INSERT_ID() was given. A job without a token must not run.
-Result<std::optional<lease::Token>> token_told(const Changed& changed, const std::string& attempt) {
-  if (changed.insert_id != 0) return lease::Token{changed.insert_id};
-  return fail(Errc::schema,
-              attempt + ": the server does not tell the token; drop the triggers on dblock's tables");
-}
-
 bool in_order(const lease::LockStatus& one, const lease::LockStatus& other) {
   return std::tie(one.key, one.slot) < std::tie(other.key, other.slot);
 }
@@ -75,10 +68,11 @@ Result<void> MariadbLockTable::grant_is_safe(const std::string& attempt) {
 Result<std::optional<lease::Token>> MariadbLockTable::grant(const lease::AcquireRequest& request,
                                                             const std::string& attempt) {
   ended_.expect(request);
-  DBLOCK_TRY(const auto changed, change(grant_statement(request), attempt));
-  if (changed.rows == 0) return std::nullopt;
+  const Mark mark = connection_.next_mark();
+  DBLOCK_TRY(const auto token, change_and_hear(grant_statement(request, mark), mark, attempt));
+  if (!token) return std::nullopt;
   turnstile_.settle();
-  return token_told(changed, attempt);
+  return lease::Token{*token};
 }
 
 // One statement could make a row that is held, but not its fence as well: so a free one comes first.
@@ -184,9 +178,10 @@ Result<std::optional<Renewal>> MariadbLockTable::renew(const lease::LeaseRef& re
                                                        lease::Actor actor, std::optional<Micros> ttl,
                                                        const std::string& attempt) {
   turnstile_.settle();  // a grant that was found by reading has not done it
-  DBLOCK_TRY(const auto changed, change(renew_statement(ref, rows, actor, ttl), attempt));
-  if (changed.rows == 0) return std::nullopt;
-  return Renewal{ttl ? *ttl : Micros{static_cast<Micros::rep>(changed.insert_id)}};
+  const Mark mark = connection_.next_mark();
+  DBLOCK_TRY(const auto stored, change_and_hear(renew_statement(ref, rows, actor, ttl, mark), mark, attempt));
+  if (!stored) return std::nullopt;
+  return Renewal{Micros{static_cast<Micros::rep>(*stored)}};
 }
 
 Result<bool> MariadbLockTable::release(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
@@ -216,9 +211,10 @@ Result<bool> MariadbLockTable::release_hold(const lease::LeaseRef& ref, lease::A
 Result<std::optional<lease::Token>> MariadbLockTable::nest(const lease::LeaseRef& ref,
                                                            const lease::Sharing& sharing, Micros ttl,
                                                            const std::string& attempt) {
-  DBLOCK_TRY(const auto changed, change(nest_statement(ref, sharing, ttl), attempt));
-  if (changed.rows == 0) return std::nullopt;
-  return token_told(changed, attempt);
+  const Mark mark = connection_.next_mark();
+  DBLOCK_TRY(const auto token, change_and_hear(nest_statement(ref, sharing, ttl, mark), mark, attempt));
+  if (!token) return std::nullopt;
+  return lease::Token{*token};
 }
 
 Result<bool> MariadbLockTable::unnest(const lease::LeaseRef& ref, Rows rows, const std::string& attempt) {
@@ -247,6 +243,17 @@ Result<void> MariadbLockTable::leave_the_line(const std::string& attempt) {
 Result<Changed> MariadbLockTable::change(const std::string& sql, const std::string& attempt) {
   DBLOCK_CHECK(leave_the_line(attempt));
   return connection_.change(sql, attempt);
+}
+
+// What the statement tells; nothing where it changed no row. A job without a token must not run.
+Result<std::optional<std::uint64_t>> MariadbLockTable::change_and_hear(const std::string& sql, Mark mark,
+                                                                       const std::string& attempt) {
+  DBLOCK_TRY(const auto changed, change(sql, attempt));
+  if (changed.rows == 0) return std::nullopt;
+  DBLOCK_TRY(const auto told, connection_.told(changed, mark, attempt));
+  if (told) return told;
+  return fail(Errc::schema,
+              attempt + ": the server does not tell the token; drop the triggers on dblock's tables");
 }
 
 Result<bool> MariadbLockTable::change_any(const std::string& sql, const std::string& attempt) {
@@ -338,7 +345,7 @@ Result<lease::Listing> MariadbLockTable::list(const lease::Selection& selection,
     return listing;
   }
   DBLOCK_TRY(const auto time, connection_.read(server_time_statement(), attempt));
-  if (!time.empty()) listing.server_time = {Micros{number(time.front().front())}};
+  if (!time.empty()) listing.server_time = {Micros{number(time.front()[0])}};
   return listing;
 }
 

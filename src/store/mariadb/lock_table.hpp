@@ -73,6 +73,8 @@ class MariadbLockTable final : public LockTable {
  private:
   [[nodiscard]] Result<void> leave_the_line(const std::string& attempt);
   [[nodiscard]] Result<Changed> change(const std::string& sql, const std::string& attempt);
+  [[nodiscard]] Result<std::optional<std::uint64_t>> change_and_hear(const std::string& sql, Mark mark,
+                                                                     const std::string& attempt);
   [[nodiscard]] Result<bool> change_one(const std::string& sql, const std::string& attempt);
   [[nodiscard]] Result<bool> change_any(const std::string& sql, const std::string& attempt);
   [[nodiscard]] Result<bool> insert_one(const std::string& sql, const std::string& attempt);

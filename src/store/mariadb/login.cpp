@@ -99,10 +99,6 @@ void set_common(MYSQL* handle, const Plan& plan, const HostPort* host) {
   api().mysql_optionsv(handle, MYSQL_OPT_PROTOCOL, &protocol);
 }
 
-ServerWords last_words(MYSQL* handle) {
-  return {api().mysql_errno(handle), api().mysql_error(handle)};
-}
-
 // The library is set up once and, in a process with threads, must be before the second of them starts. It
 // then looks for the port of the service "mysql" first where /etc/nsswitch.conf says, which on Debian is a
 // database that next to no host has: ninety system calls in search of its module. /etc/services alone is
@@ -164,6 +160,10 @@ std::expected<Handle, ServerWords> log_in_as_planned(const MariadbSettings& sett
 }
 
 }  // namespace
+
+ServerWords last_words(MYSQL* handle) {
+  return {api().mysql_errno(handle), api().mysql_error(handle)};
+}
 
 std::expected<Handle, ServerWords> log_in(const MariadbSettings& settings, const HostPort* host,
                                           std::chrono::seconds network_timeout) {

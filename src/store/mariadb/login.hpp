@@ -20,6 +20,14 @@ struct CloseHandle {
 };
 using Handle = std::unique_ptr<MYSQL, CloseHandle>;
 
+struct FreeResult {
+  void operator()(MYSQL_RES* result) const noexcept { api().mysql_free_result(result); }
+};
+using ResultSet = std::unique_ptr<MYSQL_RES, FreeResult>;
+
+// Why the last call on `handle` failed.
+[[nodiscard]] ServerWords last_words(MYSQL* handle);
+
 // Blocks for at most the connect timeout (name look-ups aside) and as much again for the handshake. `host` is
 // null for the Unix socket. REQUIRES: client_library() has a value.
 [[nodiscard]] std::expected<Handle, ServerWords> log_in(const MariadbSettings& settings, const HostPort* host,

@@ -28,7 +28,7 @@ Result<void> free_expired(Connection& connection, EndedRuns& ended, Rows rows, b
 Result<std::uint64_t> count_idle(Connection& connection, Rows rows, Micros forget_after,
                                  const std::string& attempt) {
   DBLOCK_TRY(const auto found, connection.read(count_idle_statement(rows, forget_after), attempt));
-  return found.empty() ? 0 : unsigned_number(found.front().front());
+  return found.empty() ? 0 : unsigned_number(found.front()[0]);
 }
 
 Result<std::uint64_t> forget_idle(Connection& connection, Rows rows, Micros forget_after,

@@ -69,7 +69,7 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     const std::string attempt = "cannot look whether a history is kept";
     DBLOCK_CHECK(connection_.ensure_open(attempt));
     DBLOCK_TRY(const auto found, connection_.read(keeps_history_statement(), attempt));
-    return !found.empty() && number(found.front().front()) != 0;
+    return !found.empty() && number(found.front()[0]) != 0;
   }
 
   Result<void> keep_history(bool on) override {
@@ -92,7 +92,7 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
                                                   "ROUTINE_SCHEMA=DATABASE() AND ROUTINE_NAME='" +
                                                       std::string(k_routine) + "'",
                                                   attempt));
-    return !found.empty() && number(found.front().front()) > 0;
+    return !found.empty() && number(found.front()[0]) > 0;
   }
 
   // The account that migrated was not allowed to create it, or a dump without routines lost it.

@@ -40,6 +40,11 @@ std::string token_is(lease::Token token) {
   return "token=" + std::to_string(token.value);
 }
 
+std::string told(std::string_view expression, Mark mark) {
+  const std::string marks = std::to_string(k_marks);
+  return cat("LAST_INSERT_ID((", expression, ")*", marks, "+", std::to_string(mark.number), ") DIV ", marks);
+}
+
 std::string ref_matches(const lease::LeaseRef& ref, lease::Actor actor) {
   std::string where = key_is(ref.key.bytes()) + " AND lock_value=" + bytes_literal(ref.owner.text);
   if (ref.token) where += " AND " + token_is(*ref.token);

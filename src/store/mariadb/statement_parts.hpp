@@ -2,6 +2,7 @@
 // as a lease goes, so that its statements are the same text for both.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,13 @@ inline constexpr std::string_view k_hold_is_over = "(hold_until IS NULL OR hold_
 // The mark that `migrate --history on` leaves beside the migrations, which everybody may read.
 inline constexpr std::string_view k_keeps_history = "EXISTS(SELECT 1 FROM dblock_migration WHERE version=0)";
 
+// A number that is sent with a statement and comes back in its reply, so that no reply to another statement
+// is taken for it. Below k_marks: what a statement has to tell (a token, a TTL) shares the insert id with it.
+struct Mark {
+  std::uint64_t number = 0;
+};
+inline constexpr std::uint64_t k_marks = 1024;
+
 template <typename... Parts>
 std::string cat(const Parts&... parts) {
   std::string text;
@@ -35,6 +43,8 @@ std::string cat(const Parts&... parts) {
 [[nodiscard]] std::string quoted(std::string_view constant);
 [[nodiscard]] std::string key_is(std::string_view key);
 [[nodiscard]] std::string token_is(lease::Token token);
+// An expression with the value of `expression`, which the reply tells beside the mark.
+[[nodiscard]] std::string told(std::string_view expression, Mark mark);
 [[nodiscard]] std::string ref_matches(const lease::LeaseRef& ref, lease::Actor actor);
 
 [[nodiscard]] std::string_view table_of(Rows rows);

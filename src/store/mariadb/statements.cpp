@@ -60,14 +60,23 @@ std::string_view in_order(Rows rows) {
 
 }  // namespace
 
+std::string session_basics(bool server_is_mariadb) {
+  // From 0 to 1 is what ends a transaction.
+  std::string sql =
+      "SET NAMES utf8mb4,SESSION autocommit=0,autocommit=1,completion_type='NO_CHAIN',time_zone='+00:00',"
+      "timestamp=DEFAULT,sql_select_limit=18446744073709551615,sql_safe_updates=0,sql_big_selects=1,"
+      "sql_auto_is_null=0,unique_checks=1,foreign_key_checks=1";
+  if (server_is_mariadb) return sql + ",tx_read_only=0,max_statement_time=0,check_constraint_checks=1";
+  return sql + ",transaction_read_only=0,max_execution_time=0";
+}
+
 std::string setup_statement(bool server_is_mariadb, const SessionOptions& options, SchemaCheck check,
                             const lease::Key* line, bool knows_galera) {
   const auto lock_wait = std::clamp(options.network_timeout / 2, k_least_lock_wait, k_most_lock_wait);
   const std::string wait = std::to_string(lock_wait.count());
   const std::string isolation = server_is_mariadb ? "tx_isolation" : "transaction_isolation";
   std::string sql =
-      "SET NAMES utf8mb4,SESSION autocommit=1,time_zone='+00:00',innodb_lock_wait_timeout=" + wait +
-      ",lock_wait_timeout=" + wait;
+      session_basics(server_is_mariadb) + ",innodb_lock_wait_timeout=" + wait + ",lock_wait_timeout=" + wait;
   // Who is frozen in the middle of a transaction must not keep others from their rows for long.
   if (server_is_mariadb) sql += ",idle_transaction_timeout=" + wait;
   // A Galera node that lags behind is not to say that a lock is free, or that ours is gone. Writes need no
@@ -98,7 +107,7 @@ std::string takes_no_writes_statement() {
 
 // The fence is joined by a key that is NULL while the lock is not free: a try that is refused must not even
 // touch the row that a job's transaction keeps locked.
-std::string grant_statement(const lease::AcquireRequest& request) {
+std::string grant_statement(const lease::AcquireRequest& request, Mark mark) {
   const std::string token = cat("GREATEST(lease.token+1,", k_now_micros, ")");
   // Where others had it last, whether they are gone is not in this row.
   std::string is_free =
@@ -108,8 +117,8 @@ std::string grant_statement(const lease::AcquireRequest& request) {
   std::string sql =
       cat("UPDATE dblock_lock AS lease JOIN dblock_fence AS fence ON fence.slot=0 AND "
           "fence.lock_key=IF(",
-          is_free, ",lease.lock_key,NULL)", taking_over(), "lease.token=LAST_INSERT_ID(", token,
-          "),version=version+1,", assigned(grant_values(request)));
+          is_free, ",lease.lock_key,NULL)", taking_over(), "lease.token=", told(token, mark),
+          ",version=version+1,", assigned(grant_values(request)));
   if (once_per) sql += "," + kept_until(*once_per);
   // Which of two tables is written first is the server's to choose: where this grant is in the lease already,
   // so is its token.
@@ -119,22 +128,22 @@ std::string grant_statement(const lease::AcquireRequest& request) {
 }
 
 std::string renew_statement(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
-                            std::optional<Micros> ttl) {
-  // The stored TTL comes back as the insert id: the heartbeat learns it without a second statement.
-  const std::string stored = ttl ? std::to_string(ttl->count()) : "LAST_INSERT_ID(ttl_us)";
+                            std::optional<Micros> ttl, Mark mark) {
+  // The heartbeat learns the stored TTL without a second statement.
+  const std::string stored = told(ttl ? std::to_string(ttl->count()) : "ttl_us", mark);
   const std::string length = ttl ? interval(*ttl) : "INTERVAL ttl_us MICROSECOND";
   return cat("UPDATE ", by_key(rows), " SET version=version+1,update_time=", k_now,
              ",expire_time=GREATEST(expire_time,", k_now, "+", length, "),ttl_us=", stored, " WHERE ",
              ref_matches(ref, actor), " AND revoke_time IS NULL AND expire_time>", k_now);
 }
 
-std::string nest_statement(const lease::LeaseRef& ref, const lease::Sharing& sharing, Micros ttl) {
+std::string nest_statement(const lease::LeaseRef& ref, const lease::Sharing& sharing, Micros ttl, Mark mark) {
   const bool alone = sharing.mode == lease::Mode::exclusive;
   // update_time stays: it dates the holder's last heartbeat.
   std::string sql =
       cat("UPDATE ", by_key(alone ? Rows::locks : Rows::holds),
           " SET version=version+1,lock_count=lock_count+1,expire_time=GREATEST(expire_time,", k_now, "+",
-          interval(ttl), "),token=LAST_INSERT_ID(token) WHERE ", ref_matches(ref, lease::Actor::holder),
+          interval(ttl), "),token=", told("token", mark), " WHERE ", ref_matches(ref, lease::Actor::holder),
           " AND revoke_time IS NULL AND expire_time>", k_now);
   if (alone) return sql;
   return cat(sql, " AND mode='", lease::to_string(sharing.mode),

@@ -13,6 +13,7 @@
 
 #include "lease/store.hpp"
 #include "store/lock_table.hpp"
+#include "store/mariadb/statement_parts.hpp"
 #include "store/open.hpp"
 
 namespace dblock::store::mariadb {
@@ -25,10 +26,15 @@ inline constexpr std::string_view k_read_only_mark = "dblock_read_only";
 
 enum class SchemaCheck { on, off };
 
-// The one statement that makes a session ours; fails with 1146 or 1231 where the schema does not fit, and
-// with 1231 on a server that is read-only, unless the options say that nothing will be written. With `line`
-// it takes that key's turn along, if nobody has it (line_statements.hpp). MariaDB can be built without the
-// variables of Galera: `knows_galera`.
+// What every session of ours begins with: a list that starts with SET and ends under the keyword SESSION. It
+// sets each variable by which a server's settings, or its init_connect, could change what our statements mean
+// (HAZARDS; tests/e2e/server_settings.cpp tries them all), and ends a transaction that is open.
+[[nodiscard]] std::string session_basics(bool server_is_mariadb);
+
+// The one statement that makes a session ours, session_basics() included; fails with 1146 or 1231 where the
+// schema does not fit, and with 1231 on a server that is read-only, unless the options say that nothing will
+// be written. With `line` it takes that key's turn along, if nobody has it (line_statements.hpp). MariaDB can
+// be built without the variables of Galera: `knows_galera`.
 [[nodiscard]] std::string setup_statement(bool server_is_mariadb, const SessionOptions& options,
                                           SchemaCheck check, const lease::Key* line = nullptr,
                                           bool knows_galera = true);
@@ -36,16 +42,16 @@ enum class SchemaCheck { on, off };
 // One row with 1 or 0.
 [[nodiscard]] std::string takes_no_writes_statement();
 
-// Rows, that of the fence among them: granted, the token is the statement's insert id. 0 rows: held, cooling
+// Rows, that of the fence among them: granted, and the reply tells the token. 0 rows: held, cooling
 // down, done within the period, or without a row here or in dblock_fence.
-[[nodiscard]] std::string grant_statement(const lease::AcquireRequest& request);
+[[nodiscard]] std::string grant_statement(const lease::AcquireRequest& request, Mark mark);
 
-// 1 row: renewed; without `ttl` the insert id is the stored TTL.
+// 1 row: renewed, and the reply tells the TTL, which without `ttl` is the stored one.
 [[nodiscard]] std::string renew_statement(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
-                                          std::optional<Micros> ttl);
-// 1 row: counted up, and the insert id is the token.
+                                          std::optional<Micros> ttl, Mark mark);
+// 1 row: counted up, and the reply tells the token.
 [[nodiscard]] std::string nest_statement(const lease::LeaseRef& ref, const lease::Sharing& sharing,
-                                         Micros ttl);
+                                         Micros ttl, Mark mark);
 [[nodiscard]] std::string unnest_statement(const lease::LeaseRef& ref, Rows rows);
 [[nodiscard]] std::string release_statement(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
                                             lease::RunEnd end);

@@ -20,7 +20,7 @@ constexpr const char* k_attempt = "cannot stand in line";
 
 // A look costs a connection. A hundred waiters may not ask the server more than twenty things a second, and
 // may not all ask in the moment when a lease would end.
-constexpr Micros k_look_interval = 40s;
+constexpr Micros k_look_interval = 50s;
 // A wait that fails at once, and does so again and again, is no wait.
 constexpr Nanos k_quick_failure = 1s;
 constexpr int k_most_quick_failures = 3;

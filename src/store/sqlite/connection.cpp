@@ -47,16 +47,16 @@ void configure_library() {
 Row row_of(sqlite3_stmt* statement) {
   Row row(static_cast<std::size_t>(::sqlite3_column_count(statement)));
   for (int i = 0; i < static_cast<int>(row.size()); ++i) {
-    Field& field = row[static_cast<std::size_t>(i)];
+    const auto column = static_cast<std::size_t>(i);
     const int type = ::sqlite3_column_type(statement, i);
     if (type == SQLITE_NULL) continue;
     if (type == SQLITE_INTEGER) {
-      field = std::to_string(::sqlite3_column_int64(statement, i));
+      row.set(column, std::to_string(::sqlite3_column_int64(statement, i)));
       continue;
     }
     const void* bytes = ::sqlite3_column_blob(statement, i);
     const auto size = static_cast<std::size_t>(::sqlite3_column_bytes(statement, i));
-    field = bytes == nullptr ? std::string() : std::string(static_cast<const char*>(bytes), size);
+    row.set(column, bytes == nullptr ? std::string() : std::string(static_cast<const char*>(bytes), size));
   }
   return row;
 }
@@ -129,7 +129,7 @@ Result<void> Connection::open(const std::string& attempt) {
 Result<std::uint64_t> Connection::read_changes(const std::string& attempt) {
   const auto seen = witness_.changes();
   DBLOCK_TRY(const auto rows, run("SELECT changes FROM dblock_state", {}, attempt, Phase::read));
-  const auto present = rows.empty() ? 0 : unsigned_number(rows.front().front());
+  const auto present = rows.empty() ? 0 : unsigned_number(rows.front()[0]);
   if (seen > present) return lost_changes(attempt);
   return present;
 }

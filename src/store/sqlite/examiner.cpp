@@ -73,7 +73,7 @@ Finding schema(const SqliteSettings& settings) {
 
 std::string first_cell(Connection& connection, const std::string& sql) {
   const auto rows = connection.run(sql, {}, k_attempt, Phase::read);
-  return rows && !rows->empty() ? rows->front().front().value_or("") : "";
+  return rows && !rows->empty() ? rows->front()[0].value_or("") : "";
 }
 
 std::vector<Finding> contents(const SqliteSettings& settings) {

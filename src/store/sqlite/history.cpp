@@ -57,7 +57,7 @@ constexpr std::string_view k_forget =
 Result<std::int64_t> count(Connection& connection, std::string_view sql, const Parameters& parameters,
                            const std::string& attempt) {
   DBLOCK_TRY(const auto rows, connection.run(sql, parameters, attempt, Phase::read));
-  return rows.empty() ? 0 : number(rows.front().front());
+  return rows.empty() ? 0 : number(rows.front()[0]);
 }
 
 }  // namespace

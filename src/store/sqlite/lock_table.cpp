@@ -83,7 +83,7 @@ Parameters force_parameters(const lease::Key& key, lease::Token token) {
 
 std::optional<lease::Token> token_of(const std::vector<Row>& rows) {
   if (rows.empty()) return std::nullopt;
-  return lease::Token{unsigned_number(rows.front().front())};
+  return lease::Token{unsigned_number(rows.front()[0])};
 }
 
 }  // namespace
@@ -285,7 +285,7 @@ Result<lease::ReapReport> SqliteLockTable::reap(const lease::ReapRequest& reques
   if (!request.dry_run) return report;
   DBLOCK_TRY(const auto rows, connection_.run(count_idle_sql(), {number(":forget_after", forget_after)},
                                               attempt, Phase::read));
-  if (!rows.empty()) report.forgotten = unsigned_number(rows.front().front());
+  if (!rows.empty()) report.forgotten = unsigned_number(rows.front()[0]);
   return report;
 }
 
@@ -328,7 +328,7 @@ Result<void> SqliteLockTable::forget_batch(Rows rows, Micros forget_after, std::
   DBLOCK_TRY(const auto gone, connection_.run(forget_sql(rows), parameters, attempt, Phase::write));
   forgotten = gone.size();
   lease::Token highest;
-  for (const auto& row : gone) highest = std::max(highest, lease::Token{unsigned_number(row.front())});
+  for (const auto& row : gone) highest = std::max(highest, lease::Token{unsigned_number(row[0])});
   DBLOCK_CHECK(connection_.run(raise_floor_sql(), {token_parameter(highest)}, attempt, Phase::write));
   return {};
 }

@@ -28,7 +28,7 @@ struct Marks {
 
 Result<std::int64_t> read_number(Connection& connection, std::string_view sql, const std::string& attempt) {
   DBLOCK_TRY(const auto rows, connection.run(sql, {}, attempt, Phase::read));
-  return rows.empty() ? 0 : number(rows.front().front());
+  return rows.empty() ? 0 : number(rows.front()[0]);
 }
 
 Result<Marks> read_marks(Connection& connection, const std::string& attempt) {
@@ -71,7 +71,7 @@ Result<Marks> look(Connection& connection, const std::string& attempt) {
 Result<void> choose_journal(Connection& connection, const std::string& attempt) {
   DBLOCK_CHECK(connection.run(k_page_size, {}, attempt, Phase::write));
   DBLOCK_TRY(const auto mode, connection.run("PRAGMA journal_mode=WAL", {}, attempt, Phase::write));
-  if (!mode.empty() && mode.front().front() == "wal") return {};
+  if (!mode.empty() && mode.front()[0] == "wal") return {};
   return fail(Errc::config, attempt + " in " + connection.where() +
                                 ": its file system cannot hold a write-ahead log; choose a local disk");
 }

@@ -1,0 +1,174 @@
+// No setting of the server decides anything: every variable of a session, set to every kind of value by
+// init_connect before dblock's first statement, leaves exclusion, renewal and release what they are.
+#include <algorithm>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "contract/mariadb_store.hpp"
+#include "contract/store_fixture.hpp"
+#include "support/sweep.hpp"
+
+namespace dblock::contract {
+namespace {
+
+using test::Connection;
+using test::Server;
+
+// Both servers take small numbers for the values of an enumeration, too.
+const std::vector<std::string>& candidates() {
+  static const std::vector<std::string> all{"0", "1", "2", "3", "4", "5", "16777216", "''"};
+  return all;
+}
+
+// The value that a session has afterwards; nothing where the server refuses.
+std::optional<std::string> tried(const Server& server, const std::string& variable,
+                                 const std::string& value) {
+  try {
+    Connection probe(server.address());
+    probe.sql("SET SESSION " + variable + "=" + value);
+    const auto rows = probe.sql("SHOW SESSION VARIABLES LIKE '" + variable + "'");
+    return rows.empty() ? value : rows.front().at(1);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+std::vector<std::string> names(const Server& server) {
+  std::vector<std::string> all;
+  for (const auto& row : Connection(server.address()).sql("SHOW SESSION VARIABLES")) all.push_back(row.at(0));
+  return all;
+}
+
+// Every statement that changes a session so that its variable has another value than before.
+std::vector<std::string> settings(const Server& server) {
+  std::vector<std::string> all{"BEGIN",
+                               "START TRANSACTION READ ONLY",
+                               "SET TRANSACTION READ ONLY",
+                               "SET SESSION TRANSACTION READ ONLY",
+                               "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+                               "SET autocommit=0",
+                               "SET @@timestamp=1"};
+  for (const auto& variable : names(server)) {
+    std::vector<std::string> seen;
+    for (const auto& value : candidates()) {
+      const auto has = tried(server, variable, value);
+      if (!has || std::ranges::find(seen, *has) != seen.end()) continue;
+      seen.push_back(*has);
+      all.push_back("SET SESSION " + variable + "=" + value);
+    }
+  }
+  return all;
+}
+
+struct Pair {
+  AcquireRequest first;
+  AcquireRequest in_its_way;
+  bool second_place = false;  // `first` gets the second place, whose neighbour is free again
+};
+
+std::vector<Pair> pairs(const std::string& name) {
+  const auto with = [&](const char* suffix, Sharing sharing, const char* owner) {
+    auto request = asks(name + suffix, owner);
+    request.sharing = sharing;
+    return request;
+  };
+  const Sharing alone, reader{Mode::shared, 1}, slot{Mode::slot, 1};
+  return {{with("-alone", alone, "a"), with("-alone", alone, "b")},
+          {with("-reader", reader, "a"), with("-reader", alone, "b")},
+          {with("-reader", reader, "a"), with("-reader", alone, "b"), true},
+          {with("-writer", alone, "a"), with("-writer", reader, "b")},
+          {with("-slot", slot, "a"), with("-slot", slot, "b")}};
+}
+
+class Trial {
+ public:
+  Trial(MariadbUnderTest& under_test, const std::string& name)
+      : under_test_(under_test), one_(under_test.open()), other_(under_test.open()), pairs_(pairs(name)) {}
+
+  // What is wrong; nothing where all is well or dblock has refused the server.
+  std::string go() {
+    for (const auto& pair : pairs_) {
+      if (auto wrong = judge(pair); !wrong.empty()) return pair.first.key.bytes() + ": " + wrong;
+    }
+    return {};
+  }
+  [[nodiscard]] bool refused() const { return refused_; }
+
+ private:
+  std::string judge(const Pair& pair) {
+    std::optional<Lease> neighbour;
+    if (pair.second_place) {
+      auto request = pair.first;
+      request.owner = {"neighbour"};
+      const auto beside = other_->try_acquire(request);
+      if (!beside) return refuse(beside.error());
+      neighbour = std::get<Lease>(*beside);
+    }
+    const auto granted = one_->try_acquire(pair.first);
+    if (!granted) return refuse(granted.error());
+    if (neighbour && !other_->release(ref(*neighbour), Actor::holder, {})) return "the neighbour stays";
+    const auto* const lease = std::get_if<Lease>(&*granted);
+    if (lease == nullptr) return "a free lock was not granted";
+    if (holders(pair.first) != 1) return "granted, and not to be seen by others";
+    const auto second = other_->try_acquire(pair.in_its_way);
+    if (second && std::holds_alternative<Lease>(*second)) return "granted twice";
+    const auto before = expiry(pair.first);
+    const auto renewal = one_->renew(ref(*lease), Actor::holder, 120s);
+    if (!renewal || !renewed(*renewal)) return "not renewed";
+    if (expiry(pair.first) <= before) return "renewed, and not to be seen by others";
+    const auto freed = one_->release(ref(*lease), Actor::holder, {});
+    if (!freed || !released(*freed)) return "not released";
+    if (holders(pair.first) != 0) return "released, and still held";
+    return {};
+  }
+  std::string refuse(const Error& error) {
+    refused_ = true;
+    return error.code == Errc::internal ? error.message : "";
+  }
+  long long holders(const AcquireRequest& request) {
+    const std::string key = test::sql_hex(request.key.bytes());
+    return under_test_.database().number(
+        "SELECT (SELECT COUNT(*) FROM dblock_lock WHERE lock_value IS NOT NULL AND lock_key=" + key +
+        ")+(SELECT COUNT(*) FROM dblock_hold WHERE lock_value IS NOT NULL AND lock_key=" + key + ")");
+  }
+  std::string expiry(const AcquireRequest& request) {
+    const std::string key = test::sql_hex(request.key.bytes());
+    return under_test_.database().value(
+        "SELECT COALESCE((SELECT MAX(expire_time) FROM dblock_lock WHERE lock_key=" + key +
+        "),(SELECT MAX(expire_time) FROM dblock_hold WHERE lock_key=" + key + "))");
+  }
+
+  MariadbUnderTest& under_test_;
+  std::unique_ptr<LeaseStore> one_, other_;
+  std::vector<Pair> pairs_;
+  bool refused_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("mariadb: no variable of a session, whatever its value, lets two hold a lock or loses a renewal") {
+  const Server own;
+  MariadbUnderTest t(own.address());
+  const auto all = settings(own);
+  CHECK(all.size() > 300);
+  int refused = 0, done = 0;
+  std::vector<std::string> failures;
+  for (const std::size_t i : test::share_of_steps(all.size())) {
+    std::string quoted = all[i];
+    for (auto at = quoted.find('\''); at != std::string::npos; at = quoted.find('\'', at + 2))
+      quoted.insert(at, 1, '\'');
+    t.database().sql("SET GLOBAL init_connect='" + quoted + "'");
+    Trial trial(t, "k" + std::to_string(i));
+    if (auto wrong = trial.go(); !wrong.empty()) failures.push_back(all[i] + ": " + wrong);
+    trial.refused() ? ++refused : ++done;
+  }
+  t.database().sql("SET GLOBAL init_connect=''");
+  std::cout << done << " settings tried, " << refused << " refused by the server or by dblock\n";
+  INFO(test::summary(failures));
+  CHECK(failures.empty());
+  CHECK(done > 2 * refused);
+}
+
+}  // namespace dblock::contract
