@@ -261,10 +261,7 @@ bool Proxy::on_statement(Link& link, const std::string& text) {
 
 std::function<bool(const std::string&)> containing(std::string text) {
   return [text = std::move(text)](const std::string& statement) {
-    return std::search(statement.begin(), statement.end(), text.begin(), text.end(), [](char a, char b) {
-             return std::tolower(static_cast<unsigned char>(a)) ==
-                    std::tolower(static_cast<unsigned char>(b));
-           }) != statement.end();
+    return statement.find(text) != std::string::npos;
   };
 }
 

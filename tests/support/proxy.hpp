@@ -82,7 +82,7 @@ class Proxy {
   std::thread thread_;
 };
 
-// For Proxy::cut(): the statement holds this text, letter case aside.
+// For Proxy::cut(): the statement holds this text.
 [[nodiscard]] std::function<bool(const std::string&)> containing(std::string text);
 
 }  // namespace dblock::test
