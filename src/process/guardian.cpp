@@ -28,8 +28,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Whether a descendant has left the job's session is no event one could wait for.
-constexpr Nanos k_leftover_poll = 50ms;
+// Whether a descendant has left the job's session is no event one could wait for: looked at often at first,
+// and ever more rarely.
+constexpr Nanos k_first_leftover_poll = 10ms;
+constexpr Nanos k_last_leftover_poll = 1s;
+// A look while processes come and go may miss one of them.
+constexpr int k_looks_that_find_nobody = 3;
 // How long members of the group are looked after that a Ctrl-Z may stop late: a shell between vfork() and
 // exec cannot be stopped, its child can.
 constexpr Nanos k_unpark_period = 1s;
@@ -48,7 +52,9 @@ class Guardian {
 
   [[noreturn]] void run() {
     ::prctl(PR_SET_NAME, "dblock-guardian");
-    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    auto tree = Tree::open();
+    if (!tree) ::_exit(1);  // dblock has tried the same, and tells of a guardian that died
+    tree_.emplace(std::move(*tree));
     job_session_ = ::getsid(0);
     fork_job();
     detach();
@@ -67,6 +73,7 @@ class Guardian {
   void handle_stopped_job();
   void handle_messages();
   void handle_leftovers();
+  [[nodiscard]] bool some_in_session(const std::vector<ProcessInfo>& left);
   void leave_behind(const std::vector<ProcessInfo>& processes);
   void begin_stop(int signal);
   void signal_job_or_group(int signal);
@@ -82,12 +89,16 @@ class Guardian {
 
   GuardianSetup setup_;
   StopPlan plan_;
+  std::optional<Tree> tree_;  // from run() on
   DeadlineTimer timer_;
   UniqueFd child_events_;  // signalfd for SIGCHLD
   UniqueFd exec_error_;
   pid_t job_ = -1;
   pid_t job_session_ = -1;
   Phase phase_ = Phase::running;
+  Nanos leftover_poll_ = k_first_leftover_poll;
+  int looks_that_found_nobody_ = 0;
+  std::vector<pid_t> ended_by_last_look_;
   std::optional<BootTime> unpark_until_;
   bool fenced_ = false;
   bool tree_dead_ = false;
@@ -127,13 +138,14 @@ void Guardian::detach() {
   child_events_.reset(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
   setup_.gate.reset();
   // `| less` must see the end of the job's output although the guardian lives on for the release.
-  keep_only({setup_.channel.fd(), setup_.dblock.get(), exec_error_.get(), child_events_.get(), timer_.fd()});
+  keep_only({setup_.channel.fd(), setup_.dblock.get(), exec_error_.get(), child_events_.get(), timer_.fd(),
+             tree_->fd()});
 }
 
 void Guardian::step() {
   follow_plan();
   auto wake_at = phase_ == Phase::finished ? std::nullopt : plan_.next_change();
-  if (phase_ == Phase::leftovers) wake_at = earlier(wake_at, BootClock::now() + k_leftover_poll);
+  if (phase_ == Phase::leftovers) wake_at = earlier(wake_at, BootClock::now() + leftover_poll_);
   if (unpark_until_) wake_at = earlier(wake_at, BootClock::now() + k_unpark_poll);
   if (wake_at) {
     timer_.arm(*wake_at);
@@ -198,10 +210,10 @@ void Guardian::signal_job_or_group(int signal) {
 // For descendants when the job itself has ended. `but_group` has had the signal already: a second one means
 // "hurry" to many programs.
 void Guardian::signal_rest(int signal, pid_t but_group) {
-  for (const ProcessInfo& process : descendants(::getpid())) {
-    if (process.state == 'Z' || process.group == but_group) continue;
-    ::kill(process.pid, signal);
-    ::kill(process.pid, SIGCONT);
+  for (const ProcessInfo& process : tree_->descendants()) {
+    if (process.ended() || process.group == but_group) continue;
+    Tree::signal(process, signal);
+    Tree::signal(process, SIGCONT);
   }
 }
 
@@ -220,7 +232,7 @@ void Guardian::unpark() {
     return;
   }
   const bool some_stopped =
-      std::ranges::any_of(descendants(::getpid()), [](const ProcessInfo& p) { return p.state == 'T'; });
+      std::ranges::any_of(tree_->descendants(), [](const ProcessInfo& p) { return p.state == 'T'; });
   if (some_stopped) continue_job();
 }
 
@@ -260,26 +272,41 @@ void Guardian::handle_leftovers() {
     begin_stop(setup_.spec.first_signal);
     return;
   }
-  const std::vector<ProcessInfo> left = descendants(::getpid());
-  const bool some_in_session = std::ranges::any_of(
-      left, [this](const ProcessInfo& p) { return p.session == job_session_ && p.state != 'Z'; });
-  if (setup_.spec.leftovers == Leftovers::automatic && some_in_session) return;
+  const std::vector<ProcessInfo> left = tree_->descendants();
+  if (setup_.spec.leftovers == Leftovers::automatic && some_in_session(left)) return;
   leave_behind(left);
   finish(true);
+}
+
+// Somebody who has just ended may have left a child that this look has missed.
+bool Guardian::some_in_session(const std::vector<ProcessInfo>& left) {
+  std::vector<pid_t> ended;
+  bool some = false;
+  for (const ProcessInfo& process : left) {
+    if (process.session != job_session_) continue;
+    const bool known_to_have_ended =
+        process.ended() && std::ranges::find(ended_by_last_look_, process.pid) != ended_by_last_look_.end();
+    if (process.ended()) ended.push_back(process.pid);
+    if (!known_to_have_ended) some = true;
+  }
+  ended_by_last_look_ = std::move(ended);
+  looks_that_found_nobody_ = some ? 0 : looks_that_found_nobody_ + 1;
+  leftover_poll_ = some ? std::min(leftover_poll_ * 2, k_last_leftover_poll) : k_first_leftover_poll;
+  return looks_that_found_nobody_ < k_looks_that_find_nobody;
 }
 
 void Guardian::leave_behind(const std::vector<ProcessInfo>& processes) {
   for (const ProcessInfo& process : processes) {
     // These need no telling of: a keeper ends by itself with the process it is for, hooks in a short time.
-    if (process.state == 'Z' || process.name == k_keeper_name || process.name == k_hooks_name) continue;
+    if (process.ended() || process.name == k_keeper_name || process.name == k_hooks_name) continue;
     setup_.channel.send(Message::with_text(MessageType::left_behind,
                                            process.name + " (" + std::to_string(process.pid) + ")"));
   }
 }
 
 void Guardian::kill_tree() {
-  finish(
-      kill_all(BootClock::now() + k_kill_patience, [this](pid_t pid, int status) { reaped(pid, status); }));
+  finish(tree_->kill_all(BootClock::now() + k_kill_patience,
+                         [this](pid_t pid, int status) { reaped(pid, status); }));
 }
 
 void Guardian::finish(bool tree_dead) {
@@ -330,7 +357,8 @@ void Guardian::dismissed() {
 // dblock is dead: nobody renews. The tree goes at once; only when it is known to be gone is the lock given
 // back.
 void Guardian::orphaned() {
-  if (phase_ != Phase::finished) tree_dead_ = kill_all(BootClock::now() + k_kill_patience, [](pid_t, int) {});
+  if (phase_ != Phase::finished)
+    tree_dead_ = tree_->kill_all(BootClock::now() + k_kill_patience, [](pid_t, int) {});
   if (tree_dead_ && setup_.shared.release_armed() && setup_.after_death) setup_.after_death();
   ::_exit(0);
 }

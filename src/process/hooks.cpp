@@ -47,7 +47,7 @@ class Watcher {
  private:
   [[noreturn]] void become_command(pid_t watcher);
   void reaped(pid_t pid, int wait_status);
-  void end_all();
+  void end_all(const Tree& tree);
 
   const Hook& hook_;
   std::string environment_;
@@ -58,7 +58,11 @@ class Watcher {
 };
 
 void Watcher::run() {
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  auto tree = Tree::open();
+  if (!tree) {
+    warn(hook_, "could not be started: " + tree.error().message + "; the run does without it");
+    ::_exit(0);
+  }
   ::signal(SIGCHLD, SIG_DFL);
   sigset_t child;
   sigemptyset(&child);
@@ -77,7 +81,7 @@ void Watcher::run() {
   const auto on_reaped = [this](pid_t pid, int status) { reaped(pid, status); };
   while (!reap_ended(on_reaped)) {
     if (BootClock::now() >= ends_) {
-      end_all();
+      end_all(*tree);
       break;
     }
     std::array<pollfd, 2> fds{pollfd{child_events.get(), POLLIN, 0}, pollfd{timer.fd(), POLLIN, 0}};
@@ -119,12 +123,12 @@ void Watcher::reaped(pid_t pid, int wait_status) {
   warn(hook_, how + "; the run does not depend on it, what it should have done is left to do");
 }
 
-void Watcher::end_all() {
+void Watcher::end_all(const Tree& tree) {
   if (!std::exchange(warned_, true)) {
     warn(hook_, "was killed after " + format_duration(std::chrono::duration_cast<Micros>(limit_)) +
                     " with all that it had started; hand work that takes longer over to a service");
   }
-  kill_all(BootClock::now() + k_kill_patience, [](pid_t, int) {});
+  static_cast<void>(tree.kill_all(BootClock::now() + k_kill_patience, [](pid_t, int) {}));
 }
 
 // The next record, of any size; nullopt when dblock has ended.

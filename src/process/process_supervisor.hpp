@@ -15,6 +15,7 @@
 #include "process/signals.hpp"
 #include "process/stop_plan.hpp"
 #include "process/supervisor.hpp"
+#include "process/tree.hpp"
 
 namespace dblock::process {
 
@@ -73,6 +74,7 @@ class ProcessSupervisor final : public Supervisor {
   bool parent_gone_ = false;
   DeadlineTimer timer_;
   WakeEvent revoked_event_;
+  std::optional<Tree> tree_;  // from begin() on
   pid_t guardian_ = -1;
   bool guardian_alive_ = false;
   bool dismissed_ = false;

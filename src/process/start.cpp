@@ -24,7 +24,9 @@ constexpr Nanos k_dismissal_patience = 2s;
 }  // namespace
 
 Result<void> ProcessSupervisor::begin(bool with_parent, std::function<void()> after_death) {
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  DBLOCK_TRY(auto tree, Tree::open());
+  tree_.emplace(std::move(tree));
+  tree_->spare_children();
   terminal_.reset(::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC));
   if (with_parent) watch_parent();
   DBLOCK_TRY(ChannelPair pair, make_channel());

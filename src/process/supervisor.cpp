@@ -260,14 +260,14 @@ void ProcessSupervisor::take_over() {
   // A guardian that is merely late comes last: should we be killed in the middle of this, it is the one who
   // is left to stop the rest, and to release.
   if (guardian_alive_) {
-    kill_all_but(guardian_, BootClock::now() + k_kill_patience);
+    tree_->kill_all_but(guardian_, BootClock::now() + k_kill_patience);
     // From here until the release nobody would follow up on our own death: the lease would have to end.
     log::warning(
         "the guardian process did not stop the job in time (an overloaded machine, or was it "
         "frozen?); dblock stopped the job itself");
     ::kill(guardian_, SIGKILL);
   }
-  end_.tree_dead = kill_all(BootClock::now() + k_kill_patience, [this](pid_t pid, int status) {
+  end_.tree_dead = tree_->kill_all(BootClock::now() + k_kill_patience, [this](pid_t pid, int status) {
     if (pid == guardian_) guardian_alive_ = false;
     if (pid == job_ && !end_.status) end_.status = ExitStatus::from_wait(status);
   });

@@ -3,19 +3,20 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <ctime>
+#include <iterator>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <utility>
-
-#include "base/unique_fd.hpp"
 
 namespace dblock::process {
 namespace {
@@ -24,29 +25,63 @@ struct CloseDir {
   void operator()(DIR* dir) const { ::closedir(dir); }
 };
 
-// The next blank-separated number of /proc/PID/stat.
+// The next blank-separated number.
 template <typename Number = pid_t>
-Number next_number(std::string_view& text) {
-  const auto start = text.find_first_not_of(' ');
-  if (start == std::string_view::npos) return 0;
+std::optional<Number> next_number(std::string_view& text) {
+  const auto start = text.find_first_not_of(" \n");
+  if (start == std::string_view::npos) return std::nullopt;
   text.remove_prefix(start);
   Number value = 0;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
   text.remove_prefix(static_cast<std::size_t>(parsed.ptr - text.data()));
+  if (parsed.ec != std::errc{}) return std::nullopt;
   return value;
 }
 
-constexpr int k_fields_from_session_to_start = 15;
+// The whole of a file of /proc, from its beginning.
+std::string content_of(const UniqueFd& file) {
+  std::string text;
+  std::array<char, 4096> buffer{};
+  for (;;) {
+    const ssize_t n = ::pread(file.get(), buffer.data(), buffer.size(), static_cast<off_t>(text.size()));
+    if (n <= 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(n));
+  }
+}
 
-// proc(5): PID (NAME) STATE PPID PGRP SESSION …, the start time is field 22. NAME may hold blanks and
-// parentheses, so look for the last ')'.
-std::optional<ProcessInfo> read_stat(int proc, const std::string& pid) {
-  const UniqueFd file(::openat(proc, (pid + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) return std::nullopt;
-  std::array<char, 1024> buffer{};
-  const ssize_t n = ::read(file.get(), buffer.data(), buffer.size());
-  if (n <= 0) return std::nullopt;
-  std::string_view text(buffer.data(), static_cast<std::size_t>(n));
+std::vector<pid_t> numbers_in(const UniqueFd& file) {
+  const std::string text = content_of(file);
+  std::string_view rest = text;
+  std::vector<pid_t> numbers;
+  while (const auto number = next_number(rest)) numbers.push_back(*number);
+  return numbers;
+}
+
+UniqueFd open_proc(const std::string& path) {
+  return UniqueFd(::open(("/proc/" + path).c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+// Of any process: each of its threads has a list.
+std::vector<pid_t> children_of(pid_t pid) {
+  const std::string threads = std::to_string(pid) + "/task";
+  std::vector<pid_t> all;
+  const std::unique_ptr<DIR, CloseDir> dir(::opendir(("/proc/" + threads).c_str()));
+  if (!dir) return all;
+  while (const dirent* entry = ::readdir(dir.get())) {
+    if (entry->d_name[0] == '.') continue;
+    if (const auto file = open_proc(threads + "/" + entry->d_name + "/children"); file)
+      std::ranges::copy(numbers_in(file), std::back_inserter(all));
+  }
+  return all;
+}
+
+constexpr int k_fields_from_session_to_threads = 13;
+
+// proc(5): PID (NAME) STATE PPID PGRP SESSION …, field 20 is the number of threads, 22 the start time. NAME
+// may hold blanks and parentheses, so look for the last ')'.
+std::optional<ProcessInfo> read_stat(const UniqueFd& file) {
+  const std::string content = file ? content_of(file) : std::string();
+  const std::string_view text = content;
   const auto open = text.find('(');
   const auto close = text.rfind(')');
   if (open == std::string_view::npos || close == std::string_view::npos || close + 3 >= text.size())
@@ -55,25 +90,27 @@ std::optional<ProcessInfo> read_stat(int proc, const std::string& pid) {
   info.name = text.substr(open + 1, close - open - 1);
   info.state = text[close + 2];
   std::string_view head = text.substr(0, open);
-  info.pid = next_number(head);
+  info.pid = next_number(head).value_or(0);
   std::string_view tail = text.substr(close + 3);
-  info.parent = next_number(tail);
-  info.group = next_number(tail);
-  info.session = next_number(tail);
-  for (int i = 0; i < k_fields_from_session_to_start; ++i) next_number<std::int64_t>(tail);
-  info.start_ticks = next_number<std::uint64_t>(tail);
+  info.parent = next_number(tail).value_or(0);
+  info.group = next_number(tail).value_or(0);
+  info.session = next_number(tail).value_or(0);
+  for (int i = 0; i < k_fields_from_session_to_threads; ++i) next_number<std::int64_t>(tail);
+  info.threads = next_number<std::uint64_t>(tail).value_or(0);
+  next_number<std::int64_t>(tail);
+  info.start_ticks = next_number<std::uint64_t>(tail).value_or(0);
   return info;
 }
 
-std::vector<ProcessInfo> all_processes() {
-  std::vector<ProcessInfo> list;
-  const std::unique_ptr<DIR, CloseDir> dir(::opendir("/proc"));
-  if (!dir) return list;
-  while (const dirent* entry = ::readdir(dir.get())) {
-    if (entry->d_name[0] < '0' || entry->d_name[0] > '9') continue;
-    if (auto info = read_stat(::dirfd(dir.get()), entry->d_name)) list.push_back(std::move(*info));
-  }
-  return list;
+// As much as the kernel tells of a process that /proc hides.
+ProcessInfo known_of(pid_t pid, pid_t parent) {
+  if (auto info = process_info(pid)) return *info;
+  ProcessInfo info;
+  info.pid = pid;
+  info.parent = parent;
+  info.session = ::getsid(pid);
+  info.group = ::getpgid(pid);
+  return info;
 }
 
 void pause_briefly() {
@@ -81,24 +118,15 @@ void pause_briefly() {
   ::nanosleep(&millisecond, nullptr);
 }
 
+std::unexpected<Error> unknowable(const std::string& why) {
+  return fail(Errc::config, "cannot know which processes the job starts: " + why +
+                                "; without that the job could outlive its lock");
+}
+
 }  // namespace
 
 std::optional<ProcessInfo> process_info(pid_t pid) {
-  return read_stat(AT_FDCWD, "/proc/" + std::to_string(pid));
-}
-
-std::vector<ProcessInfo> descendants(pid_t root) {
-  std::vector<ProcessInfo> rest = all_processes();
-  std::vector<ProcessInfo> found;
-  std::vector<pid_t> parents{root};
-  for (std::size_t i = 0; i < parents.size(); ++i) {
-    for (ProcessInfo& candidate : rest) {
-      if (candidate.pid == 0 || candidate.parent != parents[i]) continue;
-      parents.push_back(candidate.pid);
-      found.push_back(std::exchange(candidate, {}));  // pid 0: taken
-    }
-  }
-  return found;
+  return read_stat(open_proc(std::to_string(pid) + "/stat"));
 }
 
 bool reap_ended(const OnReaped& on_reaped) {
@@ -115,34 +143,79 @@ bool reap_ended(const OnReaped& on_reaped) {
   }
 }
 
-namespace {
+Result<Tree> Tree::open() {
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+    return unknowable(
+        with_errno("the system does not let dblock wait for them (PR_SET_CHILD_SUBREAPER)", errno));
+  const std::string self = std::to_string(::getpid());
+  std::array<char, 32> link{};
+  const ssize_t length = ::readlink("/proc/self", link.data(), link.size());
+  if (length <= 0) return unknowable("/proc is not there; mount it (mount -t proc proc /proc)");
+  if (std::string_view(link.data(), static_cast<std::size_t>(length)) != self)
+    return unknowable("/proc shows another PID namespace; mount its own (mount -t proc proc /proc)");
+  UniqueFd children = open_proc(self + "/task/" + self + "/children");
+  if (!children) return unknowable(with_errno("cannot open /proc/self/task/" + self + "/children", errno));
+  return Tree(std::move(children));
+}
 
-// SIGKILL to all descendants who can still die, but one; false when there are none.
-bool kill_living(pid_t spared = 0) {
+std::vector<pid_t> Tree::children() const {
+  return numbers_in(children_);
+}
+
+std::vector<ProcessInfo> Tree::descendants() const {
+  std::vector<ProcessInfo> found;
+  const auto add = [&](const std::vector<pid_t>& pids, pid_t parent) {
+    for (const pid_t pid : pids) found.push_back(known_of(pid, parent));
+  };
+  std::vector<pid_t> ours = children();
+  std::erase_if(ours, [this](pid_t pid) { return std::ranges::find(spared_, pid) != spared_.end(); });
+  add(ours, ::getpid());
+  for (std::size_t i = 0; i < found.size(); ++i) add(children_of(found[i].pid), found[i].pid);
+  return found;
+}
+
+// The number of a child of ours stays its own until we have waited for it.
+void Tree::signal(const ProcessInfo& process, int number) {
+  if (process.parent == ::getpid()) {
+    ::kill(process.pid, number);
+    return;
+  }
+  const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
+  if (!handle) return;
+  const auto now = process_info(process.pid);
+  if (now && process.start_ticks != 0 && now->start_ticks != process.start_ticks) return;
+  ::syscall(SYS_pidfd_send_signal, handle.get(), number, nullptr, 0);
+}
+
+bool Tree::kill_living(pid_t but) const {
   bool some_alive = false;
-  for (const ProcessInfo& process : descendants(::getpid())) {
-    if (process.state == 'Z' || process.pid == spared) continue;
+  for (const ProcessInfo& process : descendants()) {
+    if (process.pid == but || process.ended()) continue;
     some_alive = true;
-    ::kill(process.pid, SIGKILL);
+    signal(process, SIGKILL);
   }
   return some_alive;
 }
 
-}  // namespace
+bool Tree::only_spared_left() const {
+  return !spared_.empty() && std::ranges::all_of(children(), [this](pid_t pid) {
+    return std::ranges::find(spared_, pid) != spared_.end();
+  });
+}
 
-bool kill_all(BootTime give_up, const OnReaped& on_reaped) {
+bool Tree::kill_all(BootTime give_up, const OnReaped& on_reaped) const {
   for (;;) {
     kill_living();
-    // A killed process takes a moment to die; look at /proc again only after that moment.
+    // A killed process takes a moment to die; look again only after that moment.
     for (int i = 0; i < 5; ++i) {
-      if (reap_ended(on_reaped)) return true;
+      if (reap_ended(on_reaped) || (only_spared_left() && only_spared_left())) return true;
       if (BootClock::now() >= give_up) return false;
       pause_briefly();
     }
   }
 }
 
-void kill_all_but(pid_t spared, BootTime give_up) {
+void Tree::kill_all_but(pid_t spared, BootTime give_up) const {
   while (kill_living(spared) && BootClock::now() < give_up) pause_briefly();
 }
 

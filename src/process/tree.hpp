@@ -1,6 +1,12 @@
-// The descendants of this process: finding them, stopping them, reaping them. Complete because the caller is
-// a child subreaper: whoever loses its parent becomes our child, so "no child left" means "nobody left". Not
-// thread-safe; call from the thread that does all waiting.
+// The descendants of this process: finding them, signalling them, waiting for them.
+//
+// The caller is a child subreaper (prctl(2)): whoever loses its parent becomes our child. So nobody is left
+// exactly when waitpid(2) says ECHILD, and only that counts as "dead". Who is to be signalled comes from the
+// kernel's lists of children (proc(5), /proc/PID/task/TID/children), which cost what the tree is large and
+// not what the host is. A list that is read while processes come and go may miss one; so whoever kills looks
+// again until nobody is left.
+//
+// Not thread-safe; for the thread that forks and does all waiting, which is the process's first.
 #pragma once
 
 #include <sys/types.h>
@@ -9,27 +15,31 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/error.hpp"
+#include "base/unique_fd.hpp"
 
 namespace dblock::process {
 
 struct ProcessInfo {
   pid_t pid = 0;
   pid_t parent = 0;
-  pid_t group = 0;
   pid_t session = 0;
-  char state = '?';               // as in /proc/PID/stat; Z is a zombie
+  pid_t group = 0;
+  char state = '?';  // as in /proc/PID/stat; '?' where /proc hides the process (hidepid)
+  std::uint64_t threads = 0;
   std::uint64_t start_ticks = 0;  // since boot
   std::string name;
+
+  // Ended, and not yet waited for. A process whose first thread has ended looks like it, but its others live.
+  [[nodiscard]] bool ended() const { return state == 'X' || (state == 'Z' && threads <= 1); }
 };
 
 // nullopt when there is no such process, or /proc does not tell.
 [[nodiscard]] std::optional<ProcessInfo> process_info(pid_t pid);
-
-// Every living or dead-but-unreaped descendant of `root` (not itself), from one pass over /proc.
-[[nodiscard]] std::vector<ProcessInfo> descendants(pid_t root);
 
 // Called for every child that was waited for.
 using OnReaped = std::function<void(pid_t pid, int wait_status)>;
@@ -37,13 +47,41 @@ using OnReaped = std::function<void(pid_t pid, int wait_status)>;
 // Waits for every child that has ended, without blocking. True when no child is left at all (ECHILD).
 bool reap_ended(const OnReaped& on_reaped);
 
-// Sends SIGKILL to all descendants and waits for them, again and again, since a dying process may have
-// forked, until none is left (true) or `give_up` has come (false: not ours to kill, or in uninterruptible
-// sleep).
-bool kill_all(BootTime give_up, const OnReaped& on_reaped);
+class Tree {
+ public:
+  // Makes this process the subreaper of its descendants and opens its list of children. Errc::config where
+  // they could not be known: /proc is missing, hidden, or another PID namespace's.
+  [[nodiscard]] static Result<Tree> open();
 
-// The same for all but one child and those whom it has still to wait for, which stay zombies; waits for
-// nobody itself.
-void kill_all_but(pid_t spared, BootTime give_up);
+  // Those that we have by now, for example of a shell that has become this program, are not ours to stop, and
+  // neither is what they start.
+  void spare_children() { spared_ = children(); }
+
+  // The descriptor that must stay open.
+  [[nodiscard]] int fd() const { return children_.get(); }
+
+  // All descendants but those who are spared, ended ones that are still to be waited for included.
+  [[nodiscard]] std::vector<ProcessInfo> descendants() const;
+
+  // Sends it to that descendant, unless another process has got its number in the meantime.
+  static void signal(const ProcessInfo& process, int number);
+
+  // Sends SIGKILL to all descendants and waits for them, again and again, until none is left (true) or
+  // `give_up` has come (false: not ours to kill, or in uninterruptible sleep).
+  [[nodiscard]] bool kill_all(BootTime give_up, const OnReaped& on_reaped) const;
+
+  // The same for all but one child and those whom it has still to wait for, which stay zombies; waits for
+  // nobody itself.
+  void kill_all_but(pid_t spared, BootTime give_up) const;
+
+ private:
+  explicit Tree(UniqueFd children) : children_(std::move(children)) {}
+  [[nodiscard]] std::vector<pid_t> children() const;
+  [[nodiscard]] bool only_spared_left() const;
+  bool kill_living(pid_t but = 0) const;
+
+  UniqueFd children_;  // our list, open while descriptors can be had
+  std::vector<pid_t> spared_;
+};
 
 }  // namespace dblock::process

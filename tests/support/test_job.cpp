@@ -1,6 +1,8 @@
 // Jobs with one well-defined habit each, for runs under test. The first argument names the habit.
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,6 +12,7 @@
 #include <cstring>
 #include <ctime>
 #include <string>
+#include <thread>
 
 namespace {
 
@@ -147,6 +150,32 @@ int leave_behind(const char* file, long ms, bool own_session) {
   return ::read(ends[0], &byte, 1) == 0 ? 0 : 99;
 }
 
+// headless FILE: its first thread ends, and another goes on, deaf to TERM, with the kernel's lock on FILE; it
+// ends with its process alone.
+[[noreturn]] void lose_head(const char* file) {
+  ::signal(SIGTERM, SIG_IGN);
+  const int held = ::open(file, O_RDONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (::flock(held, LOCK_EX | LOCK_NB) != 0) ::_exit(99);
+  std::thread([file, head = ::pthread_self()] {
+    ::pthread_join(head, nullptr);
+    append(file, "ready\n");
+    for (;;) ::pause();
+  }).detach();
+  ::pthread_exit(nullptr);
+}
+
+// hidden FILE: not dumpable, so that /proc may hide it, in a session of its own, deaf to TERM, with the
+// kernel's lock on FILE.
+[[noreturn]] void hide(const char* file) {
+  ::signal(SIGTERM, SIG_IGN);
+  ::prctl(PR_SET_DUMPABLE, 0);
+  ::setsid();
+  const int held = ::open(file, O_RDONLY | O_CREAT | O_CLOEXEC, 0666);
+  if (::flock(held, LOCK_EX | LOCK_NB) != 0) ::_exit(99);
+  append(file, "ready\n");
+  for (;;) ::pause();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -157,6 +186,8 @@ int main(int argc, char** argv) {
   if (habit == "brood") return brood(argv[2], ms);
   if (habit == "tree") return tree(argv[2]);
   if (habit == "signals") return signals(argv[2]);
+  if (habit == "headless") lose_head(argv[2]);
+  if (habit == "hidden") hide(argv[2]);
   if (habit == "daemon") return leave_behind(argv[2], ms, true);
   if (habit == "child") return leave_behind(argv[2], ms, false);
   std::fputs("test_job: unknown habit\n", stderr);

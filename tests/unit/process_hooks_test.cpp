@@ -144,7 +144,7 @@ TEST_CASE("a hook is no part of the tree that the supervisor stops") {
     (*supervisor)->finish();
     return end.stopped == StopReason::deadline && end.tree_dead &&
            until([&] { return stage.pid("hook") > 0; }) && !gone(stage.pid("hook")) &&
-           descendants(::getpid()).size() <= 1;
+           Tree::open()->descendants().size() <= 1;
   }));
   CHECK(until([&] { return gone(stage.pid("hook")); }));
 }

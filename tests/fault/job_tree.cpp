@@ -1,0 +1,151 @@
+// Which processes are the job's, and when they are dead: whatever they do to their threads, parents and
+// sessions, and whatever /proc shows of them.
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "support/catch.hpp"
+#include "support/dblock.hpp"
+#include "support/privilege.hpp"
+
+namespace dblock::test {
+namespace {
+
+// Nobody holds the kernel's lock on the file any more: all who had opened it have died.
+bool all_dead(const std::string& file) {
+  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  const bool dead = fd >= 0 && ::flock(fd, LOCK_EX | LOCK_NB) == 0;
+  ::close(fd);
+  return dead;
+}
+
+Words headless(const TempDir& directory) {
+  return {job_binary(), "headless", directory.file("alive")};
+}
+
+bool is_ready(const TempDir& directory) {
+  return says(read_file(directory.file("alive")), "ready");
+}
+
+TEST_CASE("a job whose first thread has ended is killed before the lock is free") {
+  Database database;
+  const TempDir directory;
+  Process process(dblock_spawn(database, run_words("k", {"--ttl", "60s"}, headless(directory))));
+  REQUIRE(wait_until([&] { return is_ready(directory); }));
+  process.signal(SIGKILL);
+  CHECK(wait_until([&] { return !database.has_holder("k"); }));
+  CHECK(all_dead(directory.file("alive")));
+}
+
+TEST_CASE("a job whose first thread has ended is killed at the end of its time") {
+  const Database database;
+  const TempDir directory;
+  const auto ended =
+      dblock(database, run_words("k", {"--max-runtime", "1s", "--kill-grace", "200ms"}, headless(directory)));
+  INFO(ended.err);
+  CHECK(ended.exit == exited(124));
+  CHECK(is_ready(directory));
+  CHECK(all_dead(directory.file("alive")));
+}
+
+TEST_CASE("a job whose first thread has ended is killed before its lease ends while dblock is frozen") {
+  Database database;
+  const TempDir directory;
+  Process process(
+      dblock_spawn(database, run_words("k", {"--ttl", "2s", "--kill-grace", "200ms"}, headless(directory))));
+  REQUIRE(wait_until([&] { return is_ready(directory); }));
+  process.freeze();
+  CHECK(wait_until([&] { return all_dead(directory.file("alive")); }));
+  CHECK(realtime_micros() < database.expires_micros("k"));
+  process.signal(SIGCONT);
+  CHECK(process.wait() == exited(76));
+}
+
+TEST_CASE("a leftover whose first thread has ended keeps the lock until it is gone") {
+  Database database;
+  const TempDir directory;
+  Process process(dblock_spawn(
+      database, run_words("k", {}, sh(job_binary() + " headless " + directory.file("alive") + " & exit"))));
+  REQUIRE(wait_until([&] { return is_ready(directory); }));
+  CHECK_FALSE(wait_until([&] { return !process.running(); }, milliseconds{300}));
+  CHECK(database.has_holder("k"));
+  process.signal(SIGTERM);
+  CHECK(process.wait() == exited(0));  // the job itself has ended well
+  CHECK(all_dead(directory.file("alive")));
+}
+
+// Each generation ends while dblock looks who is left.
+TEST_CASE("the lock is kept while leftovers of the session hand over to their children") {
+  const Database database;
+  const std::string script =
+      GENERATE(as<std::string>{}, "sh -c 'sleep 0.2 & exit' & exit",
+               "sh -c 'sh -c \"sh -c \\\"sleep 0.2 & exit\\\" & exit\" & exit' & exit",
+               "relay() { [ $1 = 0 ] || { sleep 0.02; relay $(($1 - 1)) & }; }; relay 10 & exit");
+  CAPTURE(script);
+  int early = 0;
+  for (int i = 0; i < 15; ++i) {
+    const TempDir directory;
+    const std::string held = "exec 9>" + directory.file("alive") + "; flock 9; ";
+    const auto ended = dblock(database, run_words("k", {}, sh(held + script)));
+    CHECK(ended.exit == exited(0));
+    if (!all_dead(directory.file("alive"))) ++early;
+  }
+  CHECK(early == 0);
+}
+
+TEST_CASE("no job is started where /proc is missing or another PID namespace's") {
+  DBLOCK_NEEDS(why_no_mount_namespace());
+  const Database database;
+  const TempDir directory;
+  const Words run = run_words("k", {}, {"touch", directory.file("ran")});
+  for (const std::string& surroundings :
+       {std::string("unshare --pid --fork --kill-child"), std::string("umount -l /proc; exec")}) {
+    std::string script = surroundings;
+    for (const auto& word : dblock_spawn(database, run).argv) script += " '" + word + "'";
+    const auto ended = in_mount_namespace(script, {"DBLOCK_DB=" + database.url()});
+    INFO(surroundings << ": " << ended.err);
+    CHECK(ended.exit == exited(78));
+    CHECK(says(ended.err, "mount -t proc"));
+    CHECK(read_file(directory.file("ran")).empty());
+    CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
+  }
+  CHECK_FALSE(database.has_holder("k"));
+}
+
+TEST_CASE("a job that /proc hides from its user is killed all the same") {
+  DBLOCK_NEEDS(why_no_other_user());
+  DBLOCK_NEEDS(why_no_mount_namespace());
+  const UsersHome home;
+  std::string script = "mount -o remount,hidepid=2 /proc && cd " + home.path() + " && exec";
+  const Spawn spawn = home.spawn(run_words("k", {"--local", "--max-runtime", "1s", "--kill-grace", "200ms"},
+                                           sh(job_binary() + " hidden alive & wait")));
+  for (const auto& word : spawn.argv) script += " '" + word + "'";
+  const auto ended = in_mount_namespace(script, spawn.env);
+  INFO(ended.err);
+  CHECK(ended.exit == exited(124));
+  CHECK(says(read_file(home.file("alive")), "ready"));
+  CHECK(all_dead(home.file("alive")));
+}
+
+TEST_CASE("what was there before dblock outlives the guardian's death, and the job does not") {
+  Database database;
+  const TempDir directory;
+  Spawn spec = dblock_spawn(database, run_words("k", {"--ttl", "60s"},
+                                                sh("sleep 600 & echo $! >" + directory.file("job") +
+                                                   "; kill -9 $PPID; sleep 600")));
+  std::string script = "sleep 600 & echo $! >" + directory.file("helper") + "; exec";
+  for (const auto& word : spec.argv) script += " '" + word + "'";
+  spec.argv = sh(script);
+  Process process(spec);
+  CHECK(process.wait() == exited(70));
+  const pid_t helper = std::stoi(read_file(directory.file("helper")));
+  CHECK(alive(helper));
+  CHECK_FALSE(alive(std::stoi(read_file(directory.file("job")))));
+  CHECK_FALSE(database.has_holder("k"));
+  ::kill(helper, SIGKILL);
+}
+
+}  // namespace
+}  // namespace dblock::test
