@@ -1,7 +1,6 @@
 // Around the job: the guardian's fork and dismissal, the caller's end, the wait for the lock.
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -164,8 +164,12 @@ std::vector<pid_t> Tree::children() const {
 
 std::vector<ProcessInfo> Tree::descendants() const {
   std::vector<ProcessInfo> found;
+  // Who has lost its parent meanwhile is ours by now, and any other number is somebody else's.
   const auto add = [&](const std::vector<pid_t>& pids, pid_t parent) {
-    for (const pid_t pid : pids) found.push_back(known_of(pid, parent));
+    for (const pid_t pid : pids) {
+      auto process = known_of(pid, parent);
+      if (process.parent == parent || process.parent == ::getpid()) found.push_back(std::move(process));
+    }
   };
   std::vector<pid_t> ours = children();
   std::erase_if(ours, [this](pid_t pid) { return std::ranges::find(spared_, pid) != spared_.end(); });
