@@ -291,7 +291,8 @@ int main(int argc, char** argv) {
   }
   const bool keep = !options.directory.empty();
   if (!keep)
-    options.directory = test::state_dir() + "/campaign-" + options.store + "-" + std::to_string(options.seed);
+    options.directory = test::state_dir() + "/campaign-" + options.store + "-" + options.clock + "-" +
+                        std::to_string(options.seed);
   std::filesystem::remove(options.directory + "/history.jsonl");
   std::filesystem::create_directories(options.directory);
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
