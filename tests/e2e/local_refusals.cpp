@@ -141,6 +141,7 @@ TEST_CASE("another program's database is refused and left as it is", "[local]") 
     sqlite_sql(path, std::string("PRAGMA user_version = ") + version);
     check_refused_untouched(path, "");
     CHECK_FALSE(fs::exists(path + "-wal"));
+    CHECK_FALSE(fs::exists(path + "-seen"));
   }
 }
 
@@ -158,6 +159,49 @@ TEST_CASE("another user's store is refused, by root too", "[local]") {
   const UsersHome other;
   REQUIRE(run_program(other.spawn({"--local", "acquire", "--key", "k", "--ttl", "60s"})).exit == exited(0));
   check_refused(other.file(".local/state/dblock/locks.db"), "another user");
+}
+
+TEST_CASE("a store is refused while a file beside it is not its owner's alone", "[local]") {
+  for (const char* suffix : {"-wal", "-shm", "-seen", "-line", "-journal"}) {
+    const TempDir directory;
+    const std::string path = directory.file("locks.db");
+    make_store(path);
+    const std::string beside = path + suffix;
+    write_file(directory.file("other"), "x", 0600);
+    CAPTURE(suffix);
+    fs::remove(beside);
+    fs::create_hard_link(directory.file("other"), beside);
+    CHECK(dblock_bare({"inspect"}, {"DBLOCK_DB=sqlite:" + path}).exit == exited(78));
+    fs::remove(beside);
+    fs::create_symlink(directory.file("other"), beside);
+    check_refused(path, beside + " beside it is not this user's alone");
+    CHECK(read_file(directory.file("other")) == "x");
+  }
+}
+
+TEST_CASE("a store is refused while a file beside it is another user's", "[local]") {
+  DBLOCK_NEEDS(why_no_other_user());
+  for (const char* suffix : {"-wal", "-shm", "-seen", "-line", "-journal"}) {
+    const TempDir directory;
+    const std::string path = directory.file("locks.db");
+    make_store(path);
+    const std::string beside = path + suffix;
+    if (!fs::exists(beside)) write_file(beside, "", 0600);
+    REQUIRE(::chown(beside.c_str(), k_nobody, k_nobody) == 0);
+    check_refused(path, beside + " beside it is not this user's alone");
+  }
+}
+
+TEST_CASE("a directory that others may write is refused, with the sticky bit too", "[local]") {
+  const TempDir directory;
+  for (const mode_t mode : {0777U, 01777U, 0770U, 01770U, 0702U}) {
+    const std::string place = directory.file("m" + std::to_string(mode));
+    fs::create_directory(place);
+    REQUIRE(::chmod(place.c_str(), mode) == 0);
+    const std::string err = check_refused(place + "/locks.db", "other users may write its directory");
+    CHECK(says(err, "chmod go-w " + place));
+    CHECK_FALSE(fs::exists(place + "/locks.db"));
+  }
 }
 
 TEST_CASE("a directory whose owner could swap the store is refused", "[local]") {

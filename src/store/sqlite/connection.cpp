@@ -343,7 +343,7 @@ std::unexpected<Error> Connection::lost_changes(const std::string& attempt) cons
                   "and dblock makes a new one");
 }
 
-Result<void> Connection::check_unused(const std::string& attempt) const {
+Result<void> Connection::check_unused(const std::string& attempt) {
   if (witness_.changes() != 0) return lost_changes(attempt);
   return {};
 }

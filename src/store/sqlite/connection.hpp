@@ -113,7 +113,7 @@ class Connection {
   // boot than it has.
   [[nodiscard]] Result<std::uint64_t> read_changes(const std::string& attempt);
   // The same for a store without tables yet: fails when any were seen.
-  [[nodiscard]] Result<void> check_unused(const std::string& attempt) const;
+  [[nodiscard]] Result<void> check_unused(const std::string& attempt);
 
   // Writes everything into the main file and empties the log, unless others are at work.
   void empty_log() noexcept;

@@ -60,6 +60,7 @@ class Preparation {
     real_ = (directory == "/" ? "" : directory) + "/" + names.file;
     DBLOCK_CHECK(check_directory(directory));
     DBLOCK_CHECK(make_file());
+    DBLOCK_CHECK(check_files_beside());
     return real_;
   }
 
@@ -109,9 +110,11 @@ class Preparation {
     if (seen.st_uid != 0 && seen.st_uid != ::geteuid())
       return refuse("its directory belongs to another user (uid " + std::to_string(seen.st_uid) +
                     "), who could swap the file; choose a directory of yours with --db sqlite:PATH");
-    if ((seen.st_mode & S_IWOTH) != 0 && (seen.st_mode & S_ISVTX) == 0)
-      return refuse("every user may write its directory and swap the file; chmod o-w " +
-                    escape_untrusted(directory));
+    // The sticky bit would keep the file itself, and let others put theirs beside it.
+    if ((seen.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+      return refuse(
+          "other users may write its directory, and swap the file or put theirs beside it; chmod go-w " +
+          escape_untrusted(directory) + ", or choose a directory of yours with --db sqlite:PATH");
     return {};
   }
 
@@ -161,6 +164,21 @@ class Preparation {
     return check_file_system(fd);
   }
 
+  // SQLite and dblock believe what they find in these. One may go in this moment, and is made anew by us
+  // then.
+  Result<void> check_files_beside() {
+    for (const char* const suffix : {"-wal", "-shm", "-journal", "-seen", "-line"}) {
+      struct stat seen {};
+      if (::lstat((real_ + suffix).c_str(), &seen) != 0) continue;
+      if (S_ISREG(seen.st_mode) && seen.st_uid == ::geteuid() && seen.st_nlink <= 1) continue;
+      return refuse(
+          "the file " + escape_untrusted(real_ + suffix) +
+          " beside it is not this user's alone (another owner, several names, or no regular file). If "
+          "no job runs under its locks, remove the store and all files beside it");
+    }
+    return {};
+  }
+
   [[nodiscard]] static bool is_mount_point(int fd) {
     struct statx seen {};
     return ::statx(fd, "", AT_EMPTY_PATH, 0, &seen) == 0 &&
@@ -208,11 +226,13 @@ class Preparation {
 
 }  // namespace
 
-UniqueFd open_beside(const std::string& path) {
+UniqueFd open_beside(const std::string& path, WhenMissing when_missing) {
+  const int make = when_missing == WhenMissing::make ? O_CREAT : 0;
   // O_NONBLOCK: a pipe in its place must not hold us up.
-  UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  UniqueFd file(::open(path.c_str(), O_RDWR | make | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
   struct stat seen {};
-  if (!file || ::fstat(file.get(), &seen) != 0 || !S_ISREG(seen.st_mode)) return {};
+  if (!file || ::fstat(file.get(), &seen) != 0) return {};
+  if (!S_ISREG(seen.st_mode) || seen.st_uid != ::geteuid() || seen.st_nlink > 1) return {};
   if ((seen.st_mode & 07777U) != 0600U) ::fchmod(file.get(), 0600);
   return file;
 }

@@ -16,8 +16,9 @@ namespace dblock::store::sqlite {
 // (POSIX fcntl locks; "How To Corrupt An SQLite Database File", section 2.2).
 [[nodiscard]] Result<std::string> prepare_file(const std::string& path, const std::string& attempt);
 
-// A file of dblock's own beside the store, made when there is none, private whatever the umask. Empty when it
-// cannot be had, or is no regular file.
-[[nodiscard]] UniqueFd open_beside(const std::string& path);
+// A file of dblock's own beside the store, private whatever the umask. Empty when there is none and it is not
+// to be made, when it cannot be had, or is no regular file of the effective user's alone.
+enum class WhenMissing { make, leave };
+[[nodiscard]] UniqueFd open_beside(const std::string& path, WhenMissing when_missing);
 
 }  // namespace dblock::store::sqlite

@@ -26,15 +26,17 @@ std::array<char, 56> padded(const std::string& boot_id) {
 }  // namespace
 
 Witness::Witness(const std::string& database_path, std::string boot_id)
-    : boot_id_(std::move(boot_id)), file_(open_beside(database_path + "-seen")) {}
+    : path_(database_path + "-seen"), boot_id_(std::move(boot_id)) {}
 
-std::uint64_t Witness::changes() const {
+std::uint64_t Witness::changes() {
+  if (!file_) file_ = open_beside(path_, WhenMissing::leave);
   Record record;
   if (!file_ || ::pread(file_.get(), &record, sizeof record, 0) != sizeof record) return 0;
   return record.boot_id == padded(boot_id_) ? record.changes : 0;
 }
 
-void Witness::saw(std::uint64_t changes) const {
+void Witness::saw(std::uint64_t changes) {
+  if (!file_) file_ = open_beside(path_, WhenMissing::make);
   if (!file_) return;
   const Record record{changes, padded(boot_id_)};
   [[maybe_unused]] const auto n = ::pwrite(file_.get(), &record, sizeof record, 0);

@@ -17,18 +17,19 @@ namespace dblock::store::sqlite {
 class Witness {
  public:
   Witness() = default;
-  // Opens the file of the store at `database_path`. Without one (no room, no permission) nothing is seen.
+  // Of the store at `database_path`. Its file is made by the first change, so that what is no store gets
+  // none; where it cannot be had (no room, no permission) nothing is seen.
   Witness(const std::string& database_path, std::string boot_id);
 
   // The most changes that were seen in this boot; 0 when none were.
-  [[nodiscard]] std::uint64_t changes() const;
+  [[nodiscard]] std::uint64_t changes();
 
   // After the change was committed. Of two at once the later may lose to the earlier: less is seen then,
   // never more.
-  void saw(std::uint64_t changes) const;
+  void saw(std::uint64_t changes);
 
  private:
-  std::string boot_id_;
+  std::string path_, boot_id_;
   UniqueFd file_;
 };
 
