@@ -1,5 +1,6 @@
 #include "base/duration.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -122,7 +123,7 @@ Result<Micros> parse_duration(std::string_view text) {
 std::string format_duration(Micros value) {
   std::int64_t rest = value.count();
   if (rest == 0) return "0";
-  if (rest < 0) return "-" + format_duration(-value);
+  if (rest < 0) return "-" + format_duration(-std::max(value, -Micros::max()));
   std::string out;
   for (const auto& unit : {k_units[0], k_units[1], k_units[2]}) {
     if (rest < unit.micros) continue;

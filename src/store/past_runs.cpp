@@ -8,7 +8,7 @@ namespace {
 
 std::optional<lease::ServerTime> time(const Field& field) {
   if (!field) return std::nullopt;
-  return lease::ServerTime{Micros{number(field)}};
+  return lease::ServerTime{micros(field)};
 }
 
 lease::Mode mode_of(const Field& field) {

@@ -1,5 +1,6 @@
 #include "store/rows.hpp"
 
+#include <algorithm>
 #include <charconv>
 
 #include "store/lock_table.hpp"
@@ -50,7 +51,7 @@ Number parsed(const Field& field) {
 
 std::optional<lease::ServerTime> time(const Field& field) {
   if (!field) return std::nullopt;
-  return lease::ServerTime{Micros{number(field)}};
+  return lease::ServerTime{micros(field)};
 }
 
 lease::Sharing sharing(const Row& row) {
@@ -111,6 +112,11 @@ std::uint64_t unsigned_number(const Field& field) {
   return parsed<std::uint64_t>(field);
 }
 
+Micros micros(const Field& field) {
+  constexpr std::int64_t k_farthest = std::int64_t{1} << 60;
+  return Micros{std::clamp(number(field), -k_farthest, k_farthest)};
+}
+
 lease::State state_of(const lease::LockStatus& status) {
   if (status.owner.empty())
     return status.hold_until && *status.hold_until > status.server_time ? lease::State::cooldown
@@ -127,12 +133,12 @@ lease::LockStatus read_status(const Row& row) {
   status.token = {unsigned_number(row[c_token])};
   if (!status.owner.empty()) read_holder(row, status);
   status.hold_until = time(row[c_hold_until]);
-  status.ttl = Micros{number(row[c_ttl])};
-  status.margin = Micros{number(row[c_margin])};
-  if (row[c_heartbeat]) status.heartbeat = Micros{number(row[c_heartbeat])};
+  status.ttl = micros(row[c_ttl]);
+  status.margin = micros(row[c_margin]);
+  if (row[c_heartbeat]) status.heartbeat = micros(row[c_heartbeat]);
   status.last = last_run(row);
   status.last_success = last_success(row);
-  status.server_time = lease::ServerTime{Micros{number(row[c_now])}};
+  status.server_time = lease::ServerTime{micros(row[c_now])};
   status.sharing = sharing(row);
   status.slot = static_cast<std::uint32_t>(unsigned_number(row[c_slot]));
   status.intent_until = time(row[c_intent_until]);

@@ -1,4 +1,6 @@
-// Bad input gets a clear message and 64, before any store is asked.
+// Bad input gets a clear message and 64, before any store is asked; bad rows crash nothing.
+
+#include <limits>
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
@@ -178,6 +180,26 @@ TEST_CASE("help and version go to stdout and exit 0") {
     CHECK(finished.exit == exited(0));
     CHECK_FALSE(finished.out.empty());
     CHECK(finished.err.empty());
+  }
+}
+
+TEST_CASE("a row edited to the ends of what a number can be crashes no subcommand") {
+  const auto column = GENERATE(as<std::string>{}, "ttl_us", "margin_us", "heartbeat_us");
+  const auto value =
+      GENERATE(std::numeric_limits<long long>::min(), std::numeric_limits<long long>::max(), -1LL);
+  CAPTURE(column, value);
+  Database database;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  database.set_number("k", column, value);
+  for (const Words& words :
+       {run_words("k", {}, {"true"}), run_words("k", {"--wait", "100ms"}, {"true"}), Words{"inspect"},
+        Words{"inspect", "--json"}, Words{"inspect", "--format", "prometheus"},
+        Words{"acquire", "--key", "k", "--ttl", "5s"}, Words{"release", "--key", "k", "--force"},
+        Words{"reap", "--dry-run"}, Words{"doctor"}}) {
+    const auto ended = dblock(database, words);
+    INFO(words[0] << ": " << ended.exit << ended.err);
+    CHECK_FALSE(ended.exit.signalled);
+    CHECK(ended.exit != exited(70));
   }
 }
 

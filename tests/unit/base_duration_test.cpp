@@ -59,6 +59,7 @@ TEST_CASE("a formatted duration reads back as itself") {
   CHECK(format_duration(1500ms) == "1.5s");
   CHECK(format_duration(Micros{166'666}) == "166.666ms");
   CHECK(format_duration(25h) == "1d1h");
+  CHECK(format_duration(Micros::min()) == format_duration(-Micros::max()));
   for (const Micros value : {Micros{1}, Micros{999}, Micros{1000}, Micros{1'000'001}, Micros{59'999'999},
                              Micros{86'400'000'000}, Micros{86'460'000'050}}) {
     CHECK(parse_duration(format_duration(value)).value() == value);

@@ -100,7 +100,7 @@ std::optional<ClockReading> read_clock(Session& session) {
         session.value("SELECT TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))");
     const auto half = std::chrono::duration_cast<Micros>(BootClock::now() - sent) / 2;
     if (server.empty()) return best;
-    if (!best || half < best->uncertainty) best = ClockReading{Micros{number(server)} - before - half, half};
+    if (!best || half < best->uncertainty) best = ClockReading{micros(server) - before - half, half};
   }
   return best;
 }

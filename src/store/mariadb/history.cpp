@@ -72,7 +72,7 @@ Result<lease::History> history_with(Connection& connection, const lease::History
   DBLOCK_TRY(const auto state, connection.read(history_state_statement(), attempt));
   if (!state.empty()) {
     history.kept = number(state.front()[0]) != 0;
-    history.server_time = {Micros{number(state.front()[1])}};
+    history.server_time = {micros(state.front()[1])};
   }
   DBLOCK_TRY(const auto there, connection.read(history_is_there_statement(), attempt));
   const bool seen = !there.empty() && number(there.front()[0]) > 0;

@@ -204,7 +204,7 @@ Result<bool> MariadbLockTable::release_hold(const lease::LeaseRef& ref, lease::A
   DBLOCK_TRY(const bool freed, free_row(Rows::holds, ref, actor, end, attempt));
   if (!freed) return changed_while_locked(attempt);
   const Row& row = own.front();
-  const EndOfHold ended{Micros{number(row[0])}, row[1].value_or(""), end};
+  const EndOfHold ended{micros(row[0]), row[1].value_or(""), end};
   return change_one(record_end_statement(ref.key, ended), attempt);
 }
 
@@ -345,7 +345,7 @@ Result<lease::Listing> MariadbLockTable::list(const lease::Selection& selection,
     return listing;
   }
   DBLOCK_TRY(const auto time, connection_.read(server_time_statement(), attempt));
-  if (!time.empty()) listing.server_time = {Micros{number(time.front()[0])}};
+  if (!time.empty()) listing.server_time = {micros(time.front()[0])};
   return listing;
 }
 
@@ -357,7 +357,7 @@ void MariadbLockTable::add_waiters(lease::Listing& listing) {
   for (const auto& row : *rows) {
     auto seen = read_announcement(row[0].value_or(""));
     if (!seen) continue;
-    seen->waiter.since = {listing.server_time.since_epoch - Micros{number(row[1])}};
+    seen->waiter.since = {listing.server_time.since_epoch - micros(row[1])};
     const auto of_key = std::ranges::equal_range(listing.locks, seen->key, {}, &lease::LockStatus::key);
     for (auto& lock : of_key) lock.waiters->push_back(seen->waiter);
   }

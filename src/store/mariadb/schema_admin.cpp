@@ -140,7 +140,7 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     if (!rows && rows.error().native != k_no_such_table) return std::unexpected(std::move(rows.error()));
     if (rows) {
       for (const auto& row : *rows)
-        applied[static_cast<unsigned>(unsigned_number(row[0]))] = {Micros{number(row[1])}};
+        applied[static_cast<unsigned>(unsigned_number(row[0]))] = {micros(row[1])};
     }
     if (!applied.empty() && applied.rbegin()->first > schema_version())
       return too_new(applied.rbegin()->first);

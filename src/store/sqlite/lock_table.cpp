@@ -168,7 +168,7 @@ Result<std::optional<Renewal>> SqliteLockTable::renew(const lease::LeaseRef& ref
   DBLOCK_TRY(const auto done, connection_.change(renew_sql(rows), parameters, attempt));
   if (done.rows.empty()) return std::nullopt;
   const Row& row = done.rows.front();
-  return Renewal{Micros{store::number(row[0])}, lease::ServerTime{Micros{store::number(row[1])}}};
+  return Renewal{store::micros(row[0]), lease::ServerTime{store::micros(row[1])}};
 }
 
 Result<bool> SqliteLockTable::release(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
