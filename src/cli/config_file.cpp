@@ -1,14 +1,12 @@
 #include "cli/config_file.hpp"
 
-#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <utility>
 
+#include "base/small_file.hpp"
 #include "base/text.hpp"
-#include "base/unique_fd.hpp"
 #include "cli/split.hpp"
 
 namespace dblock::cli {
@@ -16,7 +14,6 @@ namespace {
 
 constexpr Scope k_main = scope_of(Subcommand::run) | scope_of(Subcommand::acquire);
 constexpr Scope k_any = ~Scope{0};
-constexpr std::size_t k_max_bytes = 1U << 20U;  // a device or a log file named by mistake ends here
 
 std::string_view trim(std::string_view text) {
   constexpr std::string_view k_blank = " \t\r\f\v";
@@ -105,29 +102,15 @@ Result<std::vector<ConfigValue>> parse_config(std::string_view text, const std::
 }
 
 Result<std::optional<std::string>> read_config(const std::string& path) {
-  // O_NONBLOCK: a FIFO without a writer must not hang the program.
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd) {
-    if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
-    return fail(Errc::config, with_errno("cannot open " + path, errno) + "; let its user read it",
-                static_cast<unsigned>(errno));
-  }
-  // Reading may wait, for `--config <(make-config)`; that needs a writer, which opening did not wait for.
-  ::fcntl(fd.get(), F_SETFL, 0);
-  std::string text;
-  std::array<char, 4096> block{};
-  for (;;) {
-    const auto n = ::read(fd.get(), block.data(), block.size());
-    if (n < 0) {
-      if (errno == EINTR) continue;
-      return fail(Errc::config, with_errno("cannot read " + path, errno) + "; name a file of text",
-                  static_cast<unsigned>(errno));
-    }
-    if (n == 0) return text;
-    text.append(block.data(), static_cast<std::size_t>(n));
-    if (text.size() > k_max_bytes)
-      return fail(Errc::config, path + " is too large for a configuration file; is it the right one?");
-  }
+  DBLOCK_TRY(auto file, read_small_file(path, "configuration file"));
+  if (!file) return std::nullopt;
+  // Hooks are commands: root runs none that another user may write.
+  const bool foreign = ::geteuid() == 0 && file->owner != 0;
+  if (S_ISREG(file->mode) && (foreign || (file->mode & S_IWOTH) != 0))
+    return fail(Errc::config, "configuration file " + path +
+                                  " may be changed by other users, and with it which commands are run; chmod "
+                                  "o-w it, and chown it to root where root uses it");
+  return std::move(file->text);
 }
 
 }  // namespace dblock::cli

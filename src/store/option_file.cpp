@@ -1,15 +1,11 @@
 // MariaDB option files, read as the server's own programs read them, as far as dblock's settings go.
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <charconv>
 #include <filesystem>
 
-#include "base/unique_fd.hpp"
+#include "base/small_file.hpp"
 #include "store/settings_parts.hpp"
 
 namespace dblock::store {
@@ -18,24 +14,6 @@ namespace {
 constexpr int k_deepest_include = 10;
 
 enum class Group { dblock, client, other };
-
-// The whole of an open file.
-Result<std::string> content_of(const UniqueFd& file, std::size_t expected, const std::string& path) {
-  std::string text(expected + 1, '\0');  // one more, so that the end shows without another call
-  std::size_t size = 0;
-  for (;;) {
-    const ssize_t n = ::read(file.get(), text.data() + size, text.size() - size);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0)
-      return fail(Errc::config, with_errno("cannot read option file " + path, errno) +
-                                    "; is it a file that this user may read?");
-    size += static_cast<std::size_t>(n);
-    if (size < text.size()) break;
-    text.resize(2 * text.size());
-  }
-  text.resize(size);
-  return text;
-}
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view k_blank = " \t\r\n\v\f";
@@ -134,22 +112,17 @@ class Reader {
   explicit Reader(OptionGroups& groups) : groups_(groups) {}
 
   Result<void> read(const std::string& path, int depth) {
-    const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-    if (!file && (errno == ENOENT || errno == ENOTDIR)) return {};
-    struct stat info {};
-    if (!file || ::fstat(file.get(), &info) != 0)
-      return fail(Errc::config, with_errno("cannot read option file " + path, errno) +
-                                    "; is it a file that this user may read?");
+    DBLOCK_TRY(const auto file, read_small_file(path, "option file"));
+    if (!file) return {};
     // An option file that anybody may write is ignored by mysql(1) and the server, and so it is here.
-    if (S_ISREG(info.st_mode) && (info.st_mode & S_IWOTH) != 0) {
+    if (S_ISREG(file->mode) && (file->mode & S_IWOTH) != 0) {
       groups_.warnings.push_back("option file " + path +
                                  " is ignored because everybody may write it; chmod o-w it");
       return {};
     }
-    DBLOCK_TRY(const std::string text, content_of(file, static_cast<std::size_t>(info.st_size), path));
-    const bool others_may_read = (info.st_mode & (S_IRGRP | S_IROTH)) != 0;
+    const bool others_may_read = (file->mode & (S_IRGRP | S_IROTH)) != 0;
     Group group = Group::other;
-    std::string_view rest = text;
+    std::string_view rest = file->text;
     for (int number = 1; !rest.empty(); ++number) {
       const std::string_view line = trimmed(rest.substr(0, rest.find('\n')));
       rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);

@@ -1,4 +1,6 @@
 // What counts as configured, and in which order; passwords.
+#include <sys/stat.h>
+
 #include <filesystem>
 
 #include "support/catch.hpp"
@@ -99,6 +101,60 @@ TEST_CASE("an unknown option in a configuration file is 78 with file and line") 
   CHECK(finished.exit == exited(78));
   CHECK(says(finished.err, "dblock.conf"));
   CHECK(says(finished.err, "2"));
+}
+
+TEST_CASE("a configuration that somebody is still writing is waited for") {
+  const Database database;
+  const auto ended = run_program([&] {
+    auto spec = dblock_spawn(database, {});
+    spec.argv = sh("(sleep 0.3; echo 'no-wait = yes'; sleep 0.1; echo '[run]') | " + dblock_binary() +
+                   " --config /dev/stdin run --key k -- echo ran");
+    return spec;
+  }());
+  INFO(ended.err);
+  CHECK(says(ended.err, "no-wait"));  // which is no option: so it was read
+  CHECK(ended.exit == exited(78));
+}
+
+TEST_CASE("a configuration that does not come ends the wait for it") {
+  const Database database;
+  auto spec = dblock_spawn(database, {});
+  spec.argv = sh("sleep 60 | { " + dblock_binary() +
+                 " --config /dev/stdin inspect; echo $?; pkill -x -P $$ sleep; }");
+  const auto ended = run_program(spec);
+  INFO(ended.err);
+  CHECK(ended.out == "78\n");
+  CHECK(says(ended.err, "who is to write it?"));
+}
+
+TEST_CASE("a device without end named as a file is refused") {
+  const Database database;
+  for (const Words& words :
+       {Words{"--config", "/dev/zero", "inspect"}, Words{"--defaults-file", "/dev/zero", "inspect"},
+        Words{"--db", "mysql://u@127.0.0.1:1/d?password-file=/dev/zero", "inspect"}}) {
+    const auto ended = dblock_bare(words);
+    INFO(ended.err);
+    CHECK(ended.exit == exited(78));
+    CHECK(says(ended.err, "1 MiB"));
+  }
+}
+
+TEST_CASE("a configuration file that others may write is not obeyed") {
+  const Database database;
+  const TempDir directory;
+  write_file(directory.file("conf"), "[run]\non-success = touch " + directory.file("ran") + "\n");
+  for (const mode_t mode : {0666U, 0602U}) {
+    REQUIRE(::chmod(directory.file("conf").c_str(), mode) == 0);
+    for (const Words& words : {run_words("k", {}, {"true"}), Words{"doctor"}}) {
+      Words all{"--config", directory.file("conf")};
+      all.insert(all.end(), words.begin(), words.end());
+      const auto ended = dblock(database, all);
+      INFO(ended.err);
+      CHECK(ended.exit == exited(78));
+      CHECK(says(ended.err, "may be changed by other users"));
+    }
+  }
+  CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
 }
 
 TEST_CASE("a password in a url on the command line works with a warning and is shown nowhere", "[server]") {
