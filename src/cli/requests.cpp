@@ -189,7 +189,7 @@ Result<void> take_job(const RequestSource& from, app::RunRequest& request) {
   return {};
 }
 
-// renew and release inside a job or after `eval "$(dblock acquire …)"`.
+// renew and release inside a job or after `lock=$(dblock acquire …) || exit; eval "$lock"`.
 Result<lease::Key> key_or_variable(const RequestSource& from, std::string_view command) {
   const bool typed = from.options.values().find("key").has_value();
   const auto inherited = typed ? std::nullopt : from.surroundings.get("DBLOCK_KEY");

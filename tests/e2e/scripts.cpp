@@ -115,6 +115,17 @@ TEST_CASE("a failed acquire ends a script that evals it under set -e with its co
   CHECK(usage.out.empty());
 }
 
+TEST_CASE("a script without a dblock on its path does not go on") {
+  for (const char* interpreter : {"/bin/sh", "/bin/bash"}) {
+    const auto finished = run_program({.argv = {interpreter, "-c",
+                                                "PATH=/nowhere; lock=$(dblock acquire --key k --ttl 60s "
+                                                "--format shell) || exit; eval \"$lock\"; "
+                                                "echo went on"}});
+    CHECK(finished.exit == exited(127));
+    CHECK(finished.out.empty());
+  }
+}
+
 TEST_CASE("acquire waits for a holder within its limit") {
   const Database database;
   acquire_owner(database, {"--ttl", "1s", "--margin", "0"});
