@@ -103,7 +103,7 @@ constexpr auto k_subcommands = std::to_array<SubcommandSpec>({
      "  dblock run -k deploy-web --wait 10m --max-runtime 1h -c 'make deploy >log'\n"},
     {Subcommand::acquire, "acquire", "take a lock for a script", "--key KEY (--ttl D | --while-pid PID) [OPTIONS]",
      "  owner=$(dblock acquire --key backup --while-pid $$) && run-backup\n"
-     "  lock=$(dblock acquire --key backup --ttl 30m --format shell) || exit; eval \"$lock\"\n"},
+     "  lock=$(dblock acquire -k backup --ttl 9m --format shell) || exit; eval \"$lock\"\n"},
     {Subcommand::renew, "renew", "extend a lease that acquire took", "[--key KEY] [--owner ID] [--ttl D]",
      "  dblock renew --key backup --owner \"$owner\"\n"
      "  dblock renew --ttl 1h              # DBLOCK_KEY and DBLOCK_OWNER are set\n"},

@@ -112,9 +112,8 @@ std::string select_old_runs_statement(Micros forget_after, std::size_t limit) {
 std::string forget_runs_statement(const std::vector<Row>& batch) {
   std::vector<std::string> matches;
   for (const auto& row : batch) {
-    matches.push_back(cat("(", key_is(row[0].value_or("")),
-                          " AND recorded_at=", time_literal(micros(row[1])), " AND ",
-                          token_is({unsigned_number(row[2])}), ")"));
+    matches.push_back(cat("(", key_is(row[0].value_or("")), " AND recorded_at=", time_literal(micros(row[1])),
+                          " AND ", token_is({unsigned_number(row[2])}), ")"));
   }
   return cat("DELETE FROM dblock_history WHERE (", joined(matches, " OR "), ")");
 }

@@ -155,8 +155,7 @@ class SqliteSchemaAdmin final : public SchemaAdmin {
     if (marks.version > 0) {
       DBLOCK_TRY(const auto rows, connection_.run("SELECT version,applied_at FROM dblock_migration", {},
                                                   attempt, Phase::read));
-      for (const auto& row : rows)
-        applied[static_cast<unsigned>(unsigned_number(row[0]))] = {micros(row[1])};
+      for (const auto& row : rows) applied[static_cast<unsigned>(unsigned_number(row[0]))] = {micros(row[1])};
     }
     std::vector<MigrationState> states;
     for (const auto& migration : migrations()) {
