@@ -174,7 +174,10 @@ std::vector<ProcessInfo> Tree::descendants() const {
   std::vector<pid_t> ours = children();
   std::erase_if(ours, [this](pid_t pid) { return std::ranges::find(spared_, pid) != spared_.end(); });
   add(ours, ::getpid());
-  for (std::size_t i = 0; i < found.size(); ++i) add(children_of(found[i].pid), found[i].pid);
+  for (std::size_t next = 0; next < found.size();) {  // which grows
+    const pid_t parent = found[next++].pid;
+    add(children_of(parent), parent);
+  }
   return found;
 }
 

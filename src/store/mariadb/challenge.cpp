@@ -41,7 +41,7 @@ bool is_told(MYSQL* handle, std::string_view number) {
 
 bool is_answered(MYSQL* handle, std::string_view number) {
   const ResultSet result(api().mysql_store_result(handle));
-  const MYSQL_ROW row = result ? api().mysql_fetch_row(result.get()) : nullptr;
+  char* const* const row = result ? api().mysql_fetch_row(result.get()) : nullptr;
   return row != nullptr && row[0] != nullptr && row[0] == number;
 }
 
