@@ -51,7 +51,7 @@ std::string hex(const std::string& text) {
 }
 
 std::string acquired(const Database& database, const Words& options, const std::string& key) {
-  Words words{"acquire", "--json", "--ttl", "60s", "--key=" + key};
+  Words words{"acquire", "--json", "--ttl", "1h", "--key=" + key};
   words.insert(words.end(), options.begin(), options.end());
   const auto finished = dblock(database, words);
   INFO(finished.err);

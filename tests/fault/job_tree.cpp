@@ -106,7 +106,8 @@ TEST_CASE("no job is started where /proc is missing or another PID namespace's")
     for (const auto& word : dblock_spawn(database, run).argv) script += " '" + word + "'";
     const auto ended = in_mount_namespace(script, {"DBLOCK_DB=" + database.url()});
     INFO(surroundings << ": " << ended.err);
-    CHECK(ended.exit == exited(78));
+    // A sanitizer's search for leaks needs /proc, too, and has its own exit code where it cannot run.
+    CHECK((ended.exit == exited(78) || slowness() > 1));
     CHECK(says(ended.err, "mount -t proc"));
     CHECK(read_file(directory.file("ran")).empty());
     CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
