@@ -273,7 +273,8 @@ TEST_CASE("scripts take, renew and give back readers' leases and slots") {
 TEST_CASE("another kind of sharing waits until the last holder's margin is over") {
   const Database database;
   for (const Words& held : {Words{"--slots", "2"}, Words{"--shared"}}) {
-    Words words{"acquire", "--key", "k", "--ttl", "1s", "--margin", "1s"};
+    const std::string time = std::to_string(slowness()) + "s";
+    Words words{"acquire", "--key", "k", "--ttl", time, "--margin", time};
     words.insert(words.end(), held.begin(), held.end());
     REQUIRE(dblock(database, words).exit == exited(0));
     const auto state = [&] {
