@@ -108,8 +108,8 @@ ProcessInfo known_of(pid_t pid, pid_t parent) {
   ProcessInfo info;
   info.pid = pid;
   info.parent = parent;
-  info.session = ::getsid(pid);
   info.group = ::getpgid(pid);
+  info.session = ::getsid(pid);
   return info;
 }
 
@@ -172,7 +172,7 @@ std::vector<ProcessInfo> Tree::descendants() const {
     }
   };
   std::vector<pid_t> ours = children();
-  std::erase_if(ours, [this](pid_t pid) { return std::ranges::find(spared_, pid) != spared_.end(); });
+  std::erase_if(ours, [this](pid_t pid) { return is_spared(pid); });
   add(ours, ::getpid());
   for (std::size_t next = 0; next < found.size();) {  // which grows
     const pid_t parent = found[next++].pid;
@@ -204,10 +204,16 @@ bool Tree::kill_living(pid_t but) const {
   return some_alive;
 }
 
+bool Tree::is_spared(pid_t pid) const {
+  return std::ranges::find(spared_, pid) != spared_.end();
+}
+
+// ECHILD does not come while they live, so the list has to say it: twice, since it may miss one that moves.
 bool Tree::only_spared_left() const {
-  return !spared_.empty() && std::ranges::all_of(children(), [this](pid_t pid) {
-    return std::ranges::find(spared_, pid) != spared_.end();
-  });
+  const auto all_spared = [this] {
+    return std::ranges::all_of(children(), [this](pid_t pid) { return is_spared(pid); });
+  };
+  return !spared_.empty() && all_spared() && all_spared();
 }
 
 bool Tree::kill_all(BootTime give_up, const OnReaped& on_reaped) const {
@@ -215,7 +221,7 @@ bool Tree::kill_all(BootTime give_up, const OnReaped& on_reaped) const {
     kill_living();
     // A killed process takes a moment to die; look again only after that moment.
     for (int i = 0; i < 5; ++i) {
-      if (reap_ended(on_reaped) || (only_spared_left() && only_spared_left())) return true;
+      if (reap_ended(on_reaped) || only_spared_left()) return true;
       if (BootClock::now() >= give_up) return false;
       pause_briefly();
     }

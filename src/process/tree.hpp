@@ -27,8 +27,8 @@ namespace dblock::process {
 struct ProcessInfo {
   pid_t pid = 0;
   pid_t parent = 0;
-  pid_t session = 0;
   pid_t group = 0;
+  pid_t session = 0;
   char state = '?';  // as in /proc/PID/stat; '?' where /proc hides the process (hidepid)
   std::uint64_t threads = 0;
   std::uint64_t start_ticks = 0;  // since boot
@@ -77,6 +77,7 @@ class Tree {
  private:
   explicit Tree(UniqueFd children) : children_(std::move(children)) {}
   [[nodiscard]] std::vector<pid_t> children() const;
+  [[nodiscard]] bool is_spared(pid_t pid) const;
   [[nodiscard]] bool only_spared_left() const;
   bool kill_living(pid_t but = 0) const;
 
