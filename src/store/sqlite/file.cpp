@@ -43,6 +43,11 @@ Names split(const std::string& path) {
   return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
 }
 
+// What may lie beside the store: a regular file of the effective user's with one name.
+bool is_ours_alone(const struct stat& seen) {
+  return S_ISREG(seen.st_mode) && seen.st_uid == ::geteuid() && seen.st_nlink <= 1;
+}
+
 class Preparation {
  public:
   Preparation(const std::string& path, const std::string& attempt) : path_(path), attempt_(attempt) {}
@@ -170,7 +175,7 @@ class Preparation {
     for (const char* const suffix : {"-wal", "-shm", "-journal", "-seen", "-line"}) {
       struct stat seen {};
       if (::lstat((real_ + suffix).c_str(), &seen) != 0) continue;
-      if (S_ISREG(seen.st_mode) && seen.st_uid == ::geteuid() && seen.st_nlink <= 1) continue;
+      if (is_ours_alone(seen)) continue;
       return refuse(
           "the file " + escape_untrusted(real_ + suffix) +
           " beside it is not this user's alone (another owner, several names, or no regular file). If "
@@ -231,8 +236,7 @@ UniqueFd open_beside(const std::string& path, WhenMissing when_missing) {
   // O_NONBLOCK: a pipe in its place must not hold us up.
   UniqueFd file(::open(path.c_str(), O_RDWR | make | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
   struct stat seen {};
-  if (!file || ::fstat(file.get(), &seen) != 0) return {};
-  if (!S_ISREG(seen.st_mode) || seen.st_uid != ::geteuid() || seen.st_nlink > 1) return {};
+  if (!file || ::fstat(file.get(), &seen) != 0 || !is_ours_alone(seen)) return {};
   if ((seen.st_mode & 07777U) != 0600U) ::fchmod(file.get(), 0600);
   return file;
 }
