@@ -8,7 +8,7 @@ _dblock_options() {
   case $1 in
     global) echo '--db --local --defaults-file --config --json -q --quiet -v --verbose --log-format --color -V --version -h --help' ;;
     run) echo '-k --key --ttl --heartbeat --margin --min-hold --once-per --slots -s --shared -x --exclusive --no-reentrant -w --wait -n --nonblock --attempts --backoff --backoff-multiplier -E --conflict-exit-code -c --command --max-runtime --signal --kill-grace --leftovers --with-parent --note --record-args --status-file --on-wait --on-lost --on-conflict --warn-after' ;;
-    acquire) echo '-k --key --ttl --while-pid --on-lost --margin --min-hold --slots -s --shared -w --wait --attempts --backoff --backoff-multiplier --note --warn-after --format' ;;
+    acquire) echo '-k --key --ttl --while-pid --lost-signal --margin --min-hold --slots -s --shared -w --wait --attempts --backoff --backoff-multiplier --note --warn-after --format' ;;
     renew) echo '-k --key --owner --ttl' ;;
     release) echo '-k --key --owner --force --token --now -w --wait' ;;
     inspect) echo '-k --key --prefix --all --format --watch --exit-code --max-age' ;;
@@ -53,7 +53,7 @@ _dblock_kind() {
     'acquire --key' | 'acquire -k') echo 'key' ;;
     'acquire --ttl') echo 'duration' ;;
     'acquire --while-pid') echo 'pid' ;;
-    'acquire --on-lost') echo 'signal' ;;
+    'acquire --lost-signal') echo 'signal' ;;
     'acquire --margin') echo 'duration' ;;
     'acquire --min-hold') echo 'duration' ;;
     'acquire --slots') echo 'any' ;;
@@ -104,7 +104,7 @@ _dblock_offer_keys() {
   while IFS= read -r key; do
     printf -v word '%q' "$key"
     [[ $word == "$whole"* ]] && COMPREPLY+=("${word#"$head"}")
-  done < <("${COMP_WORDS[0]}" "${store[@]}" __keys --prefix "${whole//\\/}" 2>/dev/null </dev/null)
+  done < <("${COMP_WORDS[0]}" "${store[@]}" __keys --prefix="${whole//\\/}" 2>/dev/null </dev/null)
 }
 
 _dblock_offer_files() {

@@ -43,7 +43,9 @@ end
 
 function __dblock_job
     set -l state (__dblock_state)
-    complete -C (string join ' ' -- (string escape -- $state[2..-1]) (commandline -ct))
+    # Before the command has begun, a word with a dash is an option of dblock's.
+    test "$state[1]" = run; and string match -q -- '-*' (commandline -ct); and return
+    complete --do-complete=(string join ' ' -- (string escape -- $state[2..-1]) (commandline -ct))
 end
 
 # The options of the line that say where the locks are.
@@ -64,7 +66,8 @@ end
 # The keys that the database knows now. Silent and quick when there is none, or none that answers.
 function __dblock_key
     set -l prefix (commandline -ct | string replace -r -- '^(--key=|-k)' '' | string unescape)
-    dblock (__dblock_store) __keys --prefix "$prefix" 2>/dev/null </dev/null
+    type -q dblock; or return
+    dblock (__dblock_store) __keys --prefix="$prefix" 2>/dev/null </dev/null
 end
 
 function __dblock_duration
@@ -92,7 +95,7 @@ complete -c dblock -n __dblock_in_job -a '(__dblock_job)'
 # begin: made from dblock's table of options; edit nothing here
 set -g __dblock_subcommands run acquire renew release inspect history reap migrate doctor
 # Options with a value, by which the subcommand and the job are found.
-set -g __dblock_valued --attempts --backoff --backoff-multiplier --color --command --config --conflict-exit-code --db --defaults-file --every --forget-after --forget-history --format --heartbeat --history --key --kill-grace --leftovers --limit --log-format --margin --max-age --max-runtime --min-hold --note --on-conflict --on-lost --on-wait --once-per --owner --prefix --print-grants --signal --since --slots --status-file --token --ttl --wait --warn-after --while-pid -E -c -k -w
+set -g __dblock_valued --attempts --backoff --backoff-multiplier --color --command --config --conflict-exit-code --db --defaults-file --every --forget-after --forget-history --format --heartbeat --history --key --kill-grace --leftovers --limit --log-format --lost-signal --margin --max-age --max-runtime --min-hold --note --on-conflict --on-lost --on-wait --once-per --owner --prefix --print-grants --signal --since --slots --status-file --token --ttl --wait --warn-after --while-pid -E -c -k -w
 complete -c dblock -n __dblock_wants_subcommand -a run -d 'run a command under a lock'
 complete -c dblock -n __dblock_wants_subcommand -a acquire -d 'take a lock for a script'
 complete -c dblock -n __dblock_wants_subcommand -a renew -d 'extend a lease that acquire took'
@@ -117,7 +120,7 @@ complete -c dblock -n '__dblock_in run' -s k -l key -x -a '(__dblock_key)' -d 'n
 complete -c dblock -n '__dblock_in run' -l ttl -x -a '(__dblock_duration)' -d 'lease length, 1s to 30d'
 complete -c dblock -n '__dblock_in run' -l heartbeat -x -a '(__dblock_duration)' -d 'renewal interval'
 complete -c dblock -n '__dblock_in run' -l margin -x -a '(__dblock_duration)' -d 'others wait past expiry'
-complete -c dblock -n '__dblock_in run' -l min-hold -x -a '(__dblock_duration)' -d 'keep the lock for D from its grant'
+complete -c dblock -n '__dblock_in run' -l min-hold -x -a '(__dblock_duration)' -d 'keep for D from the grant, up to 30d'
 complete -c dblock -n '__dblock_in run' -l once-per -x -a '(__dblock_duration)' -d 'exit 0 at once if it succeeded under 0.9 D ago'
 complete -c dblock -n '__dblock_in run' -l slots -x -d 'up to N holders at a time'
 complete -c dblock -n '__dblock_in run' -s s -l shared -d 'a reader: excludes only exclusive holders'
@@ -145,9 +148,9 @@ complete -c dblock -n '__dblock_in run' -l warn-after -x -a '(__dblock_duration)
 complete -c dblock -n '__dblock_in acquire' -s k -l key -x -a '(__dblock_key)' -d 'name of the lock'
 complete -c dblock -n '__dblock_in acquire' -l ttl -x -a '(__dblock_duration)' -d 'lease length, 1s to 30d'
 complete -c dblock -n '__dblock_in acquire' -l while-pid -x -a '(__dblock_pid)' -d 'renew until process PID ends, then release'
-complete -c dblock -n '__dblock_in acquire' -l on-lost -x -a '(__dblock_signal)' -d 'sent to PID if the lease is lost'
+complete -c dblock -n '__dblock_in acquire' -l lost-signal -x -a '(__dblock_signal)' -d 'sent to PID if the lease is lost'
 complete -c dblock -n '__dblock_in acquire' -l margin -x -a '(__dblock_duration)' -d 'others wait past expiry'
-complete -c dblock -n '__dblock_in acquire' -l min-hold -x -a '(__dblock_duration)' -d 'keep the lock for D from its grant'
+complete -c dblock -n '__dblock_in acquire' -l min-hold -x -a '(__dblock_duration)' -d 'keep for D from the grant, up to 30d'
 complete -c dblock -n '__dblock_in acquire' -l slots -x -d 'up to N holders at a time'
 complete -c dblock -n '__dblock_in acquire' -s s -l shared -d 'a reader: excludes only exclusive holders'
 complete -c dblock -n '__dblock_in acquire' -s w -l wait -x -a '(__dblock_wait)' -d 'how long to wait for the lock'

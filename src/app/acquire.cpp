@@ -45,7 +45,7 @@ Result<std::shared_ptr<Keeper>> start_keeper(const AcquireRequest& request, cons
   if (!request.while_pid) return nullptr;
   const auto watched = process::WatchedProcess::open(request.while_pid->pid);
   if (!watched) return fail(watched.error().code, "--while-pid: " + watched.error().message);
-  return Keeper::start({settings, wanted, request.timing, request.while_pid->on_lost}, *watched);
+  return Keeper::start({settings, wanted, request.timing, request.while_pid->lost_signal}, *watched);
 }
 
 // One acquisition, on behalf of a script.
@@ -140,7 +140,6 @@ Result<lease::Look> Acquisition::look_back() {
 }
 
 Result<std::variant<Acquired, Ending>> Acquisition::go() {
-  const BootTime begun = clock().now();
   job_.start_acquire();
   const int signal = signals_.wait(job_.done(), std::nullopt, keeper_ ? keeper_->fd() : -1);
   if (signal != 0)
@@ -152,13 +151,13 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
     keeper_->dismiss();
   }
   if (!outcome) return std::unexpected(outcome.error());
-  warn_if_slow("acquiring", lock(), clock().now() - begun, request_.warn_after, job_.waited_for());
   if (const auto* conflict = std::get_if<lease::Conflict>(&*outcome)) {
     return Ending{.how = Ending::How::held,
                   .number = 75,
                   .message = describe_refusal(conflict->status, !request_.wait.once())};
   }
   const auto& lease = std::get<lease::Lease>(*outcome);
+  warn_if_slow("acquiring", lock(), job_.grant_took(), request_.warn_after);
   if (keeper_) {
     DBLOCK_TRY(auto failed, hand_over(lease));
     if (failed) return std::move(*failed);

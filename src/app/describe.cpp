@@ -17,6 +17,14 @@ using lease::LockStatus;
 using lease::NotOursWhy;
 using lease::State;
 
+namespace {
+
+constexpr std::string_view k_own_script =
+    "; this script holds it itself (DBLOCK_OWNER), so waiting ends only when the script releases it: run the "
+    "command without dblock, or after `dblock release`";
+
+}  // namespace
+
 std::string beside_others(const LockStatus& status) {
   switch (status.sharing.mode) {
     case lease::Mode::shared:
@@ -42,6 +50,13 @@ std::string lock_names(const lease::Key& key, const std::vector<lease::Key>& als
   return names;
 }
 
+std::string describe_cooldown(const LockStatus& status) {
+  const std::string host = status.last ? escape_untrusted(status.last->host) : "";
+  return format_age(status.grantable_at().since_epoch - status.server_time.since_epoch) + ", after " +
+         (host.empty() ? "the last " : host + "'s ") + (status.kind == lease::Kind::run ? "run" : "lease") +
+         " (--min-hold)";
+}
+
 std::string describe_conflict(const LockStatus& status) {
   const std::string lock = "lock " + quote_untrusted(status.key);
   const auto since = [&](const std::optional<lease::ServerTime>& then) {
@@ -55,12 +70,7 @@ std::string describe_conflict(const LockStatus& status) {
            ", but a transaction that is protected by dblock_assert_held() is still open on the server";
   }
   if (writer_waits(status)) return lock + " is waited for by a writer, whom new readers let go first";
-  if (status.owner.empty()) {
-    const std::string host = status.last ? escape_untrusted(status.last->host) : "";
-    const std::string after = status.kind == lease::Kind::run ? "run" : "lease";
-    return lock + " is cooling down for another " + until + " after " +
-           (host.empty() ? "the last " : host + "'s ") + after + " (--min-hold)";
-  }
+  if (status.owner.empty()) return lock + " is cooling down for another " + describe_cooldown(status);
   std::string text = lock + " is held by " + display_holder(status) + beside_others(status);
   if (!status.holder.command.empty()) text += " (" + escape_untrusted(status.holder.command) + ")";
   text += " for " + since(status.acquired_at);
@@ -73,9 +83,20 @@ std::string describe_conflict(const LockStatus& status) {
          (status.heartbeat ? " unless renewed" : "");
 }
 
+void warn_of_own_script(const LockStatus& status) {
+  static std::atomic<bool> said = false;
+  if (held_by_own_script(status) && !said.exchange(true))
+    log::warning("waiting for lock " + quote_untrusted(status.key) + std::string(k_own_script));
+}
+
 std::string describe_refusal(const LockStatus& status, bool waited) {
   std::string text = describe_conflict(status);
-  if (!held_by_ancestor(status)) return waited ? text : text + "; --wait D waits for it";
+  if (held_by_own_script(status)) return text + std::string(k_own_script);
+  if (!held_by_ancestor(status)) {
+    if (!waited) text += "; --wait D waits for it";
+    if (status.state != State::cooldown) return text;
+    return text + "; to end it, see `dblock release --force --key " + shell_quote(status.key) + "`";
+  }
   text += "; this process is part of a run that holds it, so that waiting would never end";
   if (std::getenv("DBLOCK_HELD") == nullptr)
     return text +
@@ -107,6 +128,7 @@ std::string describe_not_ours(const lease::NotOurs& refused) {
       return "has expired";
     case NotOursWhy::revoked:
       return "was revoked with `dblock release --force`";
+    case NotOursWhy::nested:
     case NotOursWhy::run_lease:
       break;
   }
@@ -119,12 +141,10 @@ Ending interrupted_by(int signal, const std::string& doing) {
                 .message = std::string("stopped by SIG") + sigabbrev_np(signal) + " " + doing};
 }
 
-void warn_if_slow(std::string_view what, const std::string& locks, Nanos took, Micros limit,
-                  const std::optional<LockStatus>& held_by) {
+void warn_if_slow(std::string_view what, const std::string& locks, Nanos took, Micros limit) {
   if (took <= limit) return;
   log::warning(std::string(what) + " " + locks + " took " +
-               format_age(std::chrono::duration_cast<Micros>(took)) +
-               (held_by && !held_by->owner.empty() ? "; it was held by " + display_holder(*held_by) : ""));
+               format_age(std::chrono::duration_cast<Micros>(took)));
 }
 
 namespace {
@@ -146,7 +166,8 @@ void warn_of_clocks(const LockStatus& status) {
   const Micros ahead = written_ahead(status);
   if (ahead <= status.margin || said.exchange(true)) return;
   log::warning(
-      "lock " + quote_untrusted(status.key) + " was last written " + format_duration(ahead) +
+      "lock " + quote_untrusted(status.key) + " was last written " +
+      format_duration(std::chrono::floor<std::chrono::milliseconds>(ahead)) +
       " ahead of the clock of the server that answers us, and its margin is " +
       format_duration(status.margin) +
       ": a lease may be taken over before its end until the servers' clocks agree (or was this one's "

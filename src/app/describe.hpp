@@ -22,10 +22,17 @@ namespace dblock::app {
 // New readers are being turned away for a writer.
 [[nodiscard]] bool writer_waits(const lease::LockStatus& status);
 
+// "59m, after web1's run (--min-hold)": how long the lock cools down for, and why.
+[[nodiscard]] std::string describe_cooldown(const lease::LockStatus& status);
+
 // lock "k" is held by user@host:pid (job.sh, note) for 3m, expires in 1m50s
 [[nodiscard]] std::string describe_conflict(const lease::LockStatus& status);
 
-// The same, and what could be done: waiting, unless the caller has waited, or runs under that very lock.
+// One warning where the wait is for the script that this process is part of.
+void warn_of_own_script(const lease::LockStatus& status);
+
+// describe_conflict() and what could be done: waiting, unless the caller has waited, or runs under that very
+// lock.
 [[nodiscard]] std::string describe_refusal(const lease::LockStatus& status, bool waited);
 
 // the job under key "k" last succeeded in a run that began 3h ago, so it is not started again (--once-per 1d)
@@ -37,10 +44,8 @@ namespace dblock::app {
 // The ending of a subcommand that `signal` broke off: "stopped by SIGTERM " and what it was doing.
 [[nodiscard]] Ending interrupted_by(int signal, const std::string& doing);
 
-// One warning when `what` ("acquiring") the locks, as lock_names() has them, took longer than `limit`;
-// `held_by` made us wait, where known.
-void warn_if_slow(std::string_view what, const std::string& locks, Nanos took, Micros limit,
-                  const std::optional<lease::LockStatus>& held_by);
+// One warning when `what` ("acquiring") the locks, as lock_names() has them, took longer than `limit`.
+void warn_if_slow(std::string_view what, const std::string& locks, Nanos took, Micros limit);
 
 // One warning a process when a row shows that the clocks of the database's servers differ by more than the
 // margin that is to cover it.

@@ -51,13 +51,11 @@ std::vector<Finding> credentials(const store::SettingsSources& sources,
   const auto* const server = std::get_if<store::MariadbSettings>(&resolved.settings);
   if (server == nullptr) return findings;
   warn(exposures_of_url(sources));
-  if (!findings.empty()) return findings;
   const bool password = server->password && !server->password->empty();
-  return {{"credentials",
-           Level::ok,
-           password ? "password" : "no password",
-           password ? "nobody else may read it" : "",
-           {}}};
+  const std::string source = password ? "from " + server->password_from : "";
+  const std::string only_we = password && findings.empty() ? ", and nobody else may read it" : "";
+  findings.push_back({"credentials", Level::ok, password ? "password" : "no password", source + only_we, {}});
+  return findings;
 }
 
 std::vector<Finding> find_all(const store::SettingsSources& sources) {

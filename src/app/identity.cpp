@@ -86,6 +86,17 @@ bool held_by_ancestor(const lease::LockStatus& status) {
   return is_ancestor(status.owner) || std::ranges::any_of(status.other_owners, is_ancestor);
 }
 
+bool held_by_own_script(const lease::LockStatus& status) {
+  const char* const own = std::getenv("DBLOCK_OWNER");
+  if (status.sharing.mode == lease::Mode::slot) return false;  // another slot may become free
+  if (status.kind != lease::Kind::acquire || own == nullptr || *own == '\0') return false;
+  return status.owner == own || std::ranges::find(status.other_owners, own) != status.other_owners.end();
+}
+
+std::string account_name(uid_t id) {
+  return local_account(id).value_or(std::to_string(id));
+}
+
 std::string program_of(std::uint32_t pid) {
   const UniqueFd file(::open(("/proc/" + std::to_string(pid) + "/comm").c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) return "";

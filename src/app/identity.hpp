@@ -1,6 +1,8 @@
 // Who we are, for the row of a lock and the owner id.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 
 #include "app/requests.hpp"
@@ -18,6 +20,12 @@ namespace dblock::app {
 // The holder is a run that this process is part of: it waits for us, so that we must not wait for it.
 // Looks at /proc at the first call.
 [[nodiscard]] bool held_by_ancestor(const lease::LockStatus& status);
+
+// The holder is the script that this process is part of: its `acquire` left DBLOCK_OWNER in the environment.
+[[nodiscard]] bool held_by_own_script(const lease::LockStatus& status);
+
+// The account's name by /etc/passwd alone, else its number: no directory server is asked.
+[[nodiscard]] std::string account_name(uid_t id);
 
 // The program that process `pid` runs, "" when that cannot be read.
 [[nodiscard]] std::string program_of(std::uint32_t pid);

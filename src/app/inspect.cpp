@@ -8,6 +8,7 @@
 #include "app/inspect_report.hpp"
 #include "app/use_cases.hpp"
 #include "base/duration.hpp"
+#include "base/log.hpp"
 #include "store/open.hpp"
 
 namespace dblock::app {
@@ -45,6 +46,25 @@ std::vector<std::string> stale_keys(const InspectRequest& request, const lease::
   return lines;
 }
 
+constexpr std::size_t k_most_counted = 1000;
+
+// "no lock is held; --all shows 1 cooling down, 12 free": an empty answer may be a slip of the key.
+std::string describe_nothing(const InspectRequest& request, lease::LeaseStore& store) {
+  using lease::State;
+  const lease::Selection all{request.keys, request.prefix, false, k_most_counted};
+  const auto listing = store.list(all);
+  std::string counts;
+  if (!listing) return "no lock is held";  // as the answer itself says
+  for (const auto& [state, words] : {std::pair{State::expired, " expired"},
+                                     {State::cooldown, " cooling down"},
+                                     {State::free, " free"},
+                                     {State::unknown, " unknown"}}) {
+    const auto count = std::ranges::count(listing->locks, state, &lease::LockStatus::state);
+    if (count > 0) counts += (counts.empty() ? "; --all shows " : ", ") + std::to_string(count) + words;
+  }
+  return "no lock is held" + counts + (listing->locks.size() < k_most_counted ? "" : " and more");
+}
+
 }  // namespace
 
 lease::Selection selection_of(const InspectRequest& request) {
@@ -79,7 +99,10 @@ Result<InspectReport> inspect(const InspectRequest& request) {
   SystemClock clock;
   const auto store = store::open_store(settings, {.reads_only = true}, clock);
   DBLOCK_TRY(lease::Listing listing, store->list(selection_of(request)));
-  return report_on(std::move(listing), request, settings);
+  const bool nothing = listing.locks.empty() && selection_of(request).held_only;
+  InspectReport report = report_on(std::move(listing), request, settings);
+  if (nothing && log::shows(log::Level::info)) report.remark = describe_nothing(request, *store);
+  return report;
 }
 
 }  // namespace dblock::app

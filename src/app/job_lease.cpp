@@ -29,15 +29,7 @@ constexpr Nanos k_no_patience = 20ms;  // for a thread that is merely asleep
 constexpr Nanos k_forced_end = 700ms;
 constexpr Micros k_least_release_time = 500ms;
 constexpr Micros k_repeat_waiting_line = 60s;
-
-// A free lock whose last lease was this one and ended as we say: a proxy had the server do our release twice,
-// and passed on the second answer. Whoever else ends a lease puts it down as abandoned.
-bool is_our_own_end(const NotOurs& refused, const lease::LeaseRef& ref, const lease::RunEnd& end) {
-  if (refused.why != lease::NotOursWhy::free || !refused.status || !ref.token) return false;
-  const auto& last = refused.status->last;
-  return refused.status->token == *ref.token && last && last->outcome == end.outcome &&
-         last->exit_code == end.exit_code;
-}
+constexpr Micros k_nested_poll = 250ms;
 
 }  // namespace
 
@@ -55,7 +47,9 @@ struct JobLease::Session {
 
   mutable std::mutex mutex;  // guards what follows
   std::optional<Result<GrantOutcome>> grant;
-  std::optional<lease::LockStatus> waited_for;
+  BootTime started{};
+  BootTime ended{};
+  std::optional<BootTime> wait_began;
   std::optional<NotOurs> lost;
   std::string trouble;
   BootTime proved_until{};
@@ -66,23 +60,30 @@ struct JobLease::Session {
 
   void acquire();
   void heartbeat(const Lease& lease);
-  void release(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience);
-  void give_back(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience);
+  void release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end, Micros patience);
+  void give_back(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end, Micros patience);
+  void release_after_nested(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience);
   void say_waiting(const lease::LockStatus& status);
+  void note_wait(const lease::LockStatus& status);
   void say_trouble(const Error& error);
 };
 
 void JobLease::Session::say_waiting(const lease::LockStatus& status) {
   warn_of_clocks(status);
-  {
-    const std::lock_guard lock(mutex);
-    waited_for = status;
-  }
   if (policy.once() || waiting_line.show(status)) return;
   const BootTime now = clock.now();
   if (last_waiting_line != BootTime{} && now - last_waiting_line < k_repeat_waiting_line) return;
   last_waiting_line = now;
   log::info("waiting: " + describe_conflict(status));
+}
+
+void JobLease::Session::note_wait(const lease::LockStatus& status) {
+  {
+    const std::lock_guard lock(mutex);
+    if (!wait_began) wait_began = clock.now();
+  }
+  warn_of_own_script(status);
+  if (on_wait) on_wait(status);
 }
 
 void JobLease::Session::say_trouble(const Error& error) {
@@ -98,7 +99,7 @@ void JobLease::Session::say_trouble(const Error& error) {
 void JobLease::Session::acquire() {
   const lease::AcquireObserver observer{
       .on_conflict = [this](const lease::LockStatus& status) { say_waiting(status); },
-      .on_wait = on_wait,
+      .on_wait = [this](const lease::LockStatus& status) { note_wait(status); },
       .on_trouble =
           [this](const Error& error) {
             waiting_line.begin();
@@ -111,10 +112,15 @@ void JobLease::Session::acquire() {
           },
       .hopeless = held_by_ancestor,
   };
+  {
+    const std::lock_guard lock(mutex);
+    started = clock.now();
+  }
   auto outcome = lease::acquire(*store, clock, request, policy, observer, stop);
   waiting_line.end();
   const std::lock_guard lock(mutex);
   trouble.clear();
+  ended = clock.now();
   grant = std::move(outcome);
 }
 
@@ -149,33 +155,50 @@ void JobLease::Session::heartbeat(const Lease& lease) {
 
 // Whoever is next in line wakes when the release is done and not before, or it would find the lock held; and
 // also when the release failed, since waiting for us would be of no more use.
-void JobLease::Session::release(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience) {
-  give_back(ref, end, patience);
+void JobLease::Session::release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
+                                Micros patience) {
+  give_back(ref, actor, end, patience);
+  if (release_result == ReleaseResult::nested) return;
   if (auto* const turnstile = store->turnstile()) turnstile->leave();
   store->record_ended();
 }
 
-void JobLease::Session::give_back(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience) {
-  stop.clear();  // it was for the heartbeat
+// Without an answer the result is unknown, and this ends: nor can the nested run renew the lease then.
+void JobLease::Session::release_after_nested(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience) {
+  while (release_result == ReleaseResult::nested) {
+    if (clock.wait_until(clock.now() + k_nested_poll, stop)) return;
+    {
+      const std::lock_guard lock(mutex);
+      release_result = ReleaseResult::unknown;
+      proved_until = clock.now() + timing.ttl;  // by the nested run's renewals
+    }
+    release(ref, lease::Actor::holder, end, patience);
+  }
+}
+
+void JobLease::Session::give_back(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
+                                  Micros patience) {
   lease::Backoff backoff(100ms, 1s, 2.0, 1);
   BootTime give_up = clock.now() + patience;
   {
     const std::lock_guard lock(mutex);
     give_up = std::max(clock.now() + k_least_release_time, std::min(give_up, proved_until));
   }
-  bool reply_lost = false;
+  std::optional<BootTime> unheard_since;
   for (;;) {
-    const auto outcome = store->release(ref, lease::Actor::holder, end);
+    const BootTime sent_at = clock.now();
+    const auto outcome = store->release(ref, actor, end);
     if (outcome) {
-      // After a lost reply "not ours" is what our own successful release leaves behind.
       const auto* refused = std::get_if<NotOurs>(&*outcome);
-      const bool ours = refused == nullptr || reply_lost || is_our_own_end(*refused, ref, end);
+      std::optional<Micros> unheard_for;
+      if (unheard_since) unheard_for = std::chrono::ceil<Micros>(clock.now() - *unheard_since);
       const std::lock_guard lock(mutex);
-      release_result = ours ? ReleaseResult::released : ReleaseResult::not_ours;
-      if (!ours) lost = *refused;
+      release_result = refused == nullptr ? ReleaseResult::released
+                                          : lease::judge_release(*refused, ref, end, unheard_for);
+      if (release_result == ReleaseResult::not_ours) lost = *refused;
       return;
     }
-    reply_lost = reply_lost || outcome.error().code == Errc::indeterminate;
+    if (!unheard_since && outcome.error().code == Errc::indeterminate) unheard_since = sent_at;
     {
       const std::lock_guard lock(mutex);
       trouble = outcome.error().message;
@@ -198,7 +221,9 @@ JobLease::JobLease(std::unique_ptr<lease::LeaseStore> store, lease::AcquireReque
                            .heartbeat_over = true,
                            .mutex = {},
                            .grant = {},
-                           .waited_for = {},
+                           .started = {},
+                           .ended = {},
+                           .wait_began = {},
                            .lost = {},
                            .trouble = {},
                            .proved_until = {},
@@ -221,9 +246,19 @@ Result<GrantOutcome> JobLease::grant() const {
   return session_->grant ? *session_->grant : fail(Errc::internal, "the acquisition has not ended");
 }
 
-std::optional<lease::LockStatus> JobLease::waited_for() const {
+std::chrono::milliseconds JobLease::waited() const {
   const std::lock_guard lock(session_->mutex);
-  return session_->waited_for;
+  if (!session_->wait_began) return 0ms;
+  const BootTime until = session_->grant ? session_->ended : session_->clock.now();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(until - *session_->wait_began);
+}
+
+Nanos JobLease::grant_took() const {
+  const std::lock_guard lock(session_->mutex);
+  const auto* const lease =
+      session_->grant && *session_->grant ? std::get_if<Lease>(&**session_->grant) : nullptr;
+  if (lease == nullptr) return Nanos{0};
+  return session_->ended - (session_->wait_began ? lease->sent_at : session_->started);
 }
 
 // Lets the worker's task end: by itself, by breaking its connection, or not at all.
@@ -245,11 +280,12 @@ bool JobLease::cancel_acquire() {
   const auto outcome = grant();
   if (!outcome) return outcome.error().code != Errc::indeterminate;
   const auto* cancelled = std::get_if<lease::Cancelled>(&*outcome);
-  const bool may_hold =
-      std::holds_alternative<Lease>(*outcome) || (cancelled != nullptr && cancelled->undecided);
-  if (!may_hold) return true;
-  const lease::LeaseRef ref = lease::ref_to(session_->request);
-  return release(ref, {lease::Outcome::not_run, std::nullopt}, 1s) != ReleaseResult::unknown;
+  const auto* granted = std::get_if<Lease>(&*outcome);
+  if (granted == nullptr && (cancelled == nullptr || !cancelled->undecided)) return true;
+  // A nested lease has an owner id that the request does not know.
+  const lease::LeaseRef ref = granted != nullptr ? lease::ref_to(*granted) : lease::ref_to(session_->request);
+  return release(ref, lease::Actor::stopper, {lease::Outcome::not_run, std::nullopt}, 1s) !=
+         ReleaseResult::unknown;
 }
 
 lease::LeaseStore& JobLease::store() {
@@ -279,16 +315,30 @@ std::string JobLease::trouble() const {
   return session_->trouble;
 }
 
-ReleaseResult JobLease::release(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience) {
+ReleaseResult JobLease::release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
+                                Micros patience) {
   if (abandoned_) return ReleaseResult::unknown;
   // Posted at once, not after the heartbeat has reported its end: one thread runs both, one after the other.
   session_->stop.raise();
-  worker_.post([session = session_, ref, end, patience] { session->release(ref, end, patience); });
+  worker_.post([session = session_, ref, actor, end, patience] {
+    session->stop.clear();  // it was for the heartbeat
+    session->release(ref, actor, end, patience);
+  });
   if (!worker_.wait_idle(k_natural_end) && !session_->heartbeat_over.load()) {
     responsive_ = false;
     session_->store->interrupt();
   }
   settle(patience);
+  return release_result();
+}
+
+void JobLease::start_release_after_nested(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience) {
+  session_->stop.clear();
+  worker_.post(
+      [session = session_, ref, end, patience] { session->release_after_nested(ref, end, patience); });
+}
+
+ReleaseResult JobLease::release_result() const {
   const std::lock_guard lock(session_->mutex);
   return session_->release_result;
 }

@@ -9,16 +9,13 @@
 
 #include "app/worker.hpp"
 #include "lease/acquire.hpp"
+#include "lease/release.hpp"
 #include "lease/timing.hpp"
 #include "process/supervisor.hpp"
 
 namespace dblock::app {
 
-enum class ReleaseResult {
-  released,
-  not_ours,  // the row is another's, or nobody's: the lease was lost without our noticing
-  unknown,   // not confirmed in time
-};
+using lease::ReleaseResult;
 
 class JobLease {
  public:
@@ -33,8 +30,10 @@ class JobLease {
   void start_acquire();
   [[nodiscard]] const WakeEvent& done() const { return worker_.idle(); }
   [[nodiscard]] Result<lease::GrantOutcome> grant() const;
-  // The last holder that made us wait, for messages.
-  [[nodiscard]] std::optional<lease::LockStatus> waited_for() const;
+  // From the first pause that a holder made necessary to the answer; zero where none did.
+  [[nodiscard]] std::chrono::milliseconds waited() const;
+  // How long the database took over the grant: from the start, or after a wait from the last try.
+  [[nodiscard]] Nanos grant_took() const;
 
   // Ends start_acquire() early and takes back what it may have got. True when nothing is left behind or in
   // doubt; false when the thread would not end: the guardian must clean up after this process.
@@ -58,7 +57,12 @@ class JobLease {
 
   // Stops the heartbeat, then gives the lock back (Redisson#7272: a renewal must not outlive the unlock),
   // trying for `patience`, but hardly longer than the lease lasts anyway.
-  [[nodiscard]] ReleaseResult release(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience);
+  [[nodiscard]] ReleaseResult release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
+                                      Micros patience);
+  // After ReleaseResult::nested: begins to try again until the nested run, which renews the lease, has given
+  // it up or let it expire. done() is raised then; stop_heartbeat() ends it early.
+  void start_release_after_nested(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience);
+  [[nodiscard]] ReleaseResult release_result() const;
 
   // False once a call had to be broken off because the database did not answer.
   [[nodiscard]] bool responsive() const { return responsive_; }

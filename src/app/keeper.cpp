@@ -25,7 +25,7 @@ struct Word {
   enum class Kind : std::uint32_t {
     // dblock -> keeper
     arm,      // a lease may exist from now on
-    hold,     // it does: token, sent_at
+    hold,     // it does: token, slot, sent_at
     confirm,  // and the caller knows
     dismiss,  // nothing is left to do
     // keeper -> dblock
@@ -33,6 +33,7 @@ struct Word {
     ended,     // PID has ended
   };
   Kind kind{};
+  std::uint32_t slot = 0;  // of a hold
   std::uint64_t token = 0;
   std::int64_t sent_at_ns = 0;
 };
@@ -126,8 +127,8 @@ void KeeperProcess::await_lease() {
     if (word.kind == Word::Kind::dismiss) end();
     if (word.kind == Word::Kind::arm) armed = true;
     if (word.kind == Word::Kind::hold) {
-      lease_ = lease::granted(charge_.wanted, lease::Token{word.token}, 0, BootTime(Nanos(word.sent_at_ns)),
-                              false);
+      lease_ = lease::granted(charge_.wanted, lease::Token{word.token}, word.slot,
+                              BootTime(Nanos(word.sent_at_ns)), false);
     }
   }
 }
@@ -185,7 +186,7 @@ void KeeperProcess::hear_heartbeat() {
 // free the lock before the lease does.
 void KeeperProcess::lose() {
   if (!confirmed_) give_back();
-  watched_.signal(charge_.on_lost);
+  watched_.signal(charge_.lost_signal);
   job_->stop_heartbeat(true);
   timer_.arm(*plan_.deadline());
   std::array<pollfd, 2> fds{pollfd{watched_.fd(), POLLIN, 0}, pollfd{timer_.fd(), POLLIN, 0}};
@@ -198,7 +199,8 @@ void KeeperProcess::lose() {
 // Goes on trying for as long as the lease lasts, when it has to.
 void KeeperProcess::give_back() {
   const lease::LeaseRef ref = lease::ref_to(*lease_);
-  static_cast<void>(job_->release(ref, {lease::Outcome::released, std::nullopt}, charge_.timing.ttl));
+  static_cast<void>(
+      job_->release(ref, lease::Actor::holder, {lease::Outcome::released, std::nullopt}, charge_.timing.ttl));
   end();
 }
 
@@ -234,7 +236,8 @@ bool Keeper::process_ended() const noexcept {
 }
 
 Keeper::HandedOver Keeper::hand_over(const lease::Lease& lease, const process::Signals& signals) {
-  send(channel_, {Word::Kind::hold, lease.token.value, lease.sent_at.time_since_epoch().count()});
+  const std::uint32_t slot = lease.rows.empty() ? 0 : lease.rows.front();
+  send(channel_, {Word::Kind::hold, slot, lease.token.value, lease.sent_at.time_since_epoch().count()});
   const WakeEvent never;
   // One call that hangs may be followed by one that works, but nobody waits here for a whole lease.
   const BootTime patience = BootClock::now() + 2 * lease::network_timeout(timing_.ttl);

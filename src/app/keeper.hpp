@@ -20,7 +20,7 @@ struct KeeperCharge {
   store::Settings settings;
   lease::AcquireRequest wanted;
   lease::Timing timing;
-  int on_lost = 0;  // signal to PID
+  int lost_signal = 0;  // to PID
 };
 
 // dblock's view of its keeper. Until confirm() or dismiss() the keeper gives back whatever dblock may have

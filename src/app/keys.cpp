@@ -5,6 +5,7 @@
 
 #include "app/database.hpp"
 #include "app/use_cases.hpp"
+#include "base/text.hpp"
 #include "store/open.hpp"
 
 namespace dblock::app {
@@ -32,6 +33,8 @@ Result<std::vector<std::string>> known_keys(const KeysRequest& request) {
   DBLOCK_TRY(const lease::Listing listing, store->list(all));
   std::vector<std::string> keys;
   for (const auto& lock : listing.locks) {
+    // What a terminal would not show as it is, nobody should choose by its looks.
+    if (escape_message(lock.key) != lock.key) continue;
     if (keys.empty() || keys.back() != lock.key) keys.push_back(lock.key);
   }
   return keys;

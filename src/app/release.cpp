@@ -7,6 +7,7 @@
 #include "app/describe.hpp"
 #include "app/use_cases.hpp"
 #include "base/text.hpp"
+#include "lease/release.hpp"
 #include "process/signals.hpp"
 #include "store/open.hpp"
 
@@ -19,45 +20,30 @@ using Report = ReleaseReport;
 constexpr int k_tries = 3;
 constexpr Micros k_poll = 200ms;
 
-lease::LockStatus nobody(const lease::Key& key) {
-  lease::LockStatus status;
-  status.key = key.bytes();
-  return status;
+Report report_on(const lease::Key& key, Report::Action action) {
+  return {action, key.bytes(), {}, {}};
 }
 
 Ending lost(std::string message) {
   return Ending{.how = Ending::How::lost, .message = std::move(message)};
 }
 
-// After a lost reply: the lock's last lease was given back, not left to expire, and that after we had asked
-// for it. The answer of the second try alone would call a success what came too late: a lease that another
-// had taken over is "not ours" as well. Beside others the lock's row does not tell.
-bool was_our_release(const lease::NotOurs& why, Micros since_sent) {
-  if (!why.status) return false;
-  if (why.status->sharing.mode != lease::Mode::exclusive) return true;
-  const auto& last = why.status->last;
-  return last && last->outcome == lease::Outcome::released && last->released_at &&
-         last->released_at->since_epoch >= why.status->server_time.since_epoch - since_sent;
-}
-
 Result<Report> give_back(const ReleaseRequest& request, lease::LeaseStore& store, Clock& clock) {
   const lease::LeaseRef ref{request.key, *request.owner, std::nullopt};
   const lease::RunEnd end{lease::Outcome::released, std::nullopt};
-  bool reply_lost = false;
   const BootTime sent_at = clock.now();
+  std::optional<Micros> unheard_for;
   auto outcome = store.release(ref, lease::Actor::script, end);
   for (int i = 1; i < k_tries && !outcome && outcome.error().code == Errc::indeterminate; ++i) {
-    reply_lost = true;
     outcome = store.release(ref, lease::Actor::script, end);
+    unheard_for = std::chrono::ceil<Micros>(clock.now() - sent_at);
   }
   if (!outcome) return std::unexpected(outcome.error());
-  Report report{Report::Action::released, nobody(request.key), "", {}};
+  Report report = report_on(request.key, Report::Action::released);
   const auto* why = std::get_if<lease::NotOurs>(&*outcome);
-  const auto since_sent = std::chrono::ceil<Micros>(clock.now() - sent_at);
-  const bool done_before = reply_lost && why != nullptr && why->why != lease::NotOursWhy::run_lease &&
-                           why->why != lease::NotOursWhy::expired && was_our_release(*why, since_sent);
-  if (why == nullptr || done_before) return report;
-  if (why->status) report.status = *why->status;
+  if (why == nullptr) return report;
+  // What cannot be known is no success: the script is told who holds the lock now.
+  if (lease::judge_release(*why, ref, end, unheard_for) == lease::ReleaseResult::released) return report;
   const bool running = why->why == lease::NotOursWhy::run_lease;
   report.ending = Ending{
       .how = running ? Ending::How::refused : Ending::How::lost,
@@ -65,26 +51,25 @@ Result<Report> give_back(const ReleaseRequest& request, lease::LeaseStore& store
   return report;
 }
 
+// What --force --token could end: every holder, and every cooldown, with the command for it.
 Result<Report> describe(const ReleaseRequest& request, lease::LeaseStore& store) {
   DBLOCK_TRY(auto listing, store.list({{request.key}, std::nullopt, false}));
-  std::erase_if(listing.locks, [](const lease::LockStatus& row) { return row.owner.empty(); });
-  const bool held = !listing.locks.empty();
-  Report report{Report::Action::described, held ? listing.locks.front() : nobody(request.key), "", {}};
-  report.ending.how = Ending::How::refused;
-  if (report.status.owner.empty()) {
-    report.action = Report::Action::released;  // no holder to describe
-    report.ending.message = "nobody holds lock " + quoted(request.key) + "; there is nothing to release";
-    return report;
+  Report report = report_on(request.key, Report::Action::described);
+  const std::string command = "dblock release" + request.typed_store + " --key " +
+                              shell_quote(request.key.bytes()) + " --force --token ";
+  for (auto& status : listing.locks) {
+    const bool held = status.state == lease::State::unknown || status.grantable_at() > status.server_time;
+    if (held) report.locks.push_back({status, command + std::to_string(status.token.value)});
   }
-  report.next_command = "dblock release" + request.typed_store + " --key " +
-                        shell_quote(request.key.bytes()) + " --force --token " +
-                        std::to_string(report.status.token.value);
-  report.ending.message = "nothing was changed; to revoke this lease: " + report.next_command;
-  if (listing.locks.size() > 1) {
-    report.ending.message += "; others hold the lock too (" + std::to_string(listing.locks.size() - 1) +
-                             "), see them and their tokens with dblock inspect" + request.typed_store +
-                             " --key " + shell_quote(request.key.bytes());
-  }
+  if (report.locks.empty()) return report;
+  const auto& first = report.locks.front().status;
+  const std::string what =
+      report.locks.size() == 1
+          ? describe_conflict(first)
+          : std::to_string(report.locks.size()) + " leases or cooldowns keep lock " + quoted(request.key);
+  report.ending = Ending{.how = Ending::How::held,
+                         .number = 75,
+                         .message = what + "; nothing was changed; to end it, run the command on stdout"};
   return report;
 }
 
@@ -135,13 +120,14 @@ Result<Report> force(const ReleaseRequest& request, lease::LeaseStore& store, Cl
   auto done =
       request.now ? store.free_now(request.key, *request.token) : store.revoke(request.key, *request.token);
   if (!done) return std::unexpected(done.error());
-  Report report{request.now ? Report::Action::freed : Report::Action::revoked, nobody(request.key), "", {}};
+  Report report = report_on(request.key, Report::Action::revoked);
   if (const auto* refused = std::get_if<lease::ForceRefused>(&*done)) {
-    if (refused->status) report.status = *refused->status;
     report.ending = refusal(request, *refused);
     return report;
   }
-  report.status = std::get<lease::Revoked>(*done).status;
+  report.locks.push_back({std::get<lease::Revoked>(*done).status});
+  // The end of a cooldown leaves no holder to wait for.
+  if (request.now || report.locks.front().status.owner.empty()) report.action = Report::Action::freed;
   if (signals) {
     DBLOCK_TRY(report.ending, await_end(request, store, clock, *signals));
   }

@@ -14,9 +14,12 @@ using namespace std::chrono_literals;
 constexpr int k_tries = 3;  // a renewal may be repeated without harm when its reply was lost
 
 Ending refused(const lease::Key& key, const lease::NotOurs& why) {
+  // There is nothing to force here.
   const bool running = why.why == lease::NotOursWhy::run_lease;
+  const std::string words =
+      running ? "is held by a running job, which renews its lease itself" : describe_not_ours(why);
   return Ending{.how = running ? Ending::How::refused : Ending::How::lost,
-                .message = "lock " + quoted(key) + " " + describe_not_ours(why) + "; nothing was renewed"};
+                .message = "lock " + quoted(key) + " " + words + "; nothing was renewed"};
 }
 
 }  // namespace

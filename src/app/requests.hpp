@@ -53,10 +53,10 @@ struct RunRequest {
   std::vector<std::string> command;          // COMMAND ARG…; empty with -c
 };
 
-// --while-pid PID: hold the lock until PID ends, and send it `on_lost` should the lease be lost.
+// --while-pid PID: hold the lock until PID ends, and send it `lost_signal` should the lease be lost.
 struct WhilePid {
   pid_t pid = 0;
-  int on_lost = 15;
+  int lost_signal = 15;
 };
 
 struct AcquireRequest {

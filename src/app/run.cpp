@@ -14,6 +14,7 @@
 #include "app/job_environment.hpp"
 #include "app/job_lease.hpp"
 #include "app/status_file.hpp"
+#include "app/stop.hpp"
 #include "app/store_session.hpp"
 #include "app/use_cases.hpp"
 #include "base/duration.hpp"
@@ -85,11 +86,13 @@ class Run {
   Ending without_lease(const lease::GrantOutcome& outcome);
   Result<Ending> with_lease(const lease::Lease& lease);
   Result<Ending> conclude(const lease::Lease& lease, const JobEnd& end);
+  void tell_stop(const JobEnd& end);
   [[nodiscard]] std::string describe_loss() const;
   Ending lost_ending(const JobEnd& end) const;
   Result<Ending> job_ending(const JobEnd& end) const;
   [[nodiscard]] lease::RunEnd run_end(const JobEnd& end, bool lost) const;
   void give_back(const lease::Lease& lease, const JobEnd& end, bool lost);
+  ReleaseResult release_after_nested(const lease::Lease& lease, const JobEnd& end);
   void write_status(const Result<Ending>& ending);
 
   const RunRequest& request_;
@@ -131,21 +134,21 @@ Result<Ending> Run::attempt() {
 }
 
 Result<Ending> Run::wait_for_grant() {
-  const BootTime begun = BootClock::now();
   lease_->on_wait([hooks = hooks_](const lease::LockStatus& holder) { hooks->waiting(holder); });
   lease_->start_acquire();
-  switch (supervisor_->wait_before_start(lease_->done())) {
-    case process::BeforeStart::signalled:
+  switch (supervisor_->await(lease_->done())) {
+    case process::Awaited::signalled:
       return interrupted();
-    case process::BeforeStart::guardian_died:
+    case process::Awaited::guardian_died:
       if (lease_->cancel_acquire()) supervisor_->finish();
       return fail(Errc::internal,
                   "the guardian process died before the job could start; nothing was run. Was it killed by "
                   "hand? Run it again");
-    case process::BeforeStart::woken:
+    case process::Awaited::woken:
       break;
   }
   auto outcome = lease_->grant();
+  status_.waited = lease_->waited();
   if (!outcome) {
     // An unknown outcome is the guardian's to clear up: it frees the lock by owner id when we are gone.
     if (outcome.error().code != Errc::indeterminate) supervisor_->finish();
@@ -153,11 +156,7 @@ Result<Ending> Run::wait_for_grant() {
     return std::unexpected(outcome.error());
   }
   const auto* lease = std::get_if<lease::Lease>(&*outcome);
-  // Cron mails whatever is said: a skip that exits 0 says nothing of the time it took.
-  const auto* conflict = std::get_if<lease::Conflict>(&*outcome);
-  if (lease != nullptr || (conflict != nullptr && request_.conflict_exit_code != 0)) {
-    warn_if_slow("acquiring", locks_, BootClock::now() - begun, request_.warn_after, lease_->waited_for());
-  }
+  if (lease != nullptr) warn_if_slow("acquiring", locks_, lease_->grant_took(), request_.warn_after);
   return lease != nullptr ? with_lease(*lease) : without_lease(*outcome);
 }
 
@@ -179,10 +178,12 @@ Ending Run::without_lease(const lease::GrantOutcome& outcome) {
 }
 
 Ending Run::interrupted() {
-  const int signal = supervisor_->signal();
+  const process::StopRequest request = supervisor_->stop_request();
+  status_.stop = record_stop(request, false, {});
   if (lease_->cancel_acquire()) supervisor_->finish();
   status_.owner.reset();
-  return interrupted_by(signal, "while waiting for " + locks_ + "; nothing was run");
+  status_.waited = lease_->waited();
+  return interrupted_by(request, "while waiting for " + locks_ + "; nothing was run");
 }
 
 Result<Ending> Run::with_lease(const lease::Lease& lease) {
@@ -202,8 +203,9 @@ Result<Ending> Run::with_lease(const lease::Lease& lease) {
 }
 
 Result<Ending> Run::conclude(const lease::Lease& lease, const JobEnd& end) {
-  bool lost = end.stopped == StopReason::deadline || end.stopped == StopReason::revoked;
+  bool lost = end.stop.reason == StopReason::deadline || end.stop.reason == StopReason::revoked;
   give_back(lease, end, lost);
+  tell_stop(end);
   // The heartbeat or the release may have learnt that the lock is another's after the job had already ended.
   lost = lost || lease_->lost().has_value();
   if (!lost) return job_ending(end);
@@ -212,8 +214,19 @@ Result<Ending> Run::conclude(const lease::Lease& lease, const JobEnd& end) {
   return lost_ending(end);
 }
 
+// Where the exit code is the job's own no exit line says who had it stopped. After Ctrl-C nobody need be
+// told, unless the job took no notice of it.
+void Run::tell_stop(const JobEnd& end) {
+  status_.stop = record_stop(end.stop, end.killed, lease_->lost());
+  const bool asked = end.stop.reason == StopReason::signal || end.stop.reason == StopReason::parent;
+  if (!asked || !end.status) return;
+  status_.message = describe_stop(end);
+  const bool known = end.stop.terminal && !end.killed;
+  log::write(known ? log::Level::debug : log::Level::error, status_.message);
+}
+
 void Run::give_back(const lease::Lease& lease, const JobEnd& end, bool lost) {
-  const bool fenced = end.stopped == StopReason::deadline;
+  const bool fenced = end.stop.reason == StopReason::deadline;
   if (fenced || !end.tree_dead) lease_->stop_heartbeat(fenced);
   if (!end.tree_dead) {
     log::warning("some of the job's processes could not be stopped, so the lease of " + locks_ +
@@ -229,11 +242,15 @@ void Run::give_back(const lease::Lease& lease, const JobEnd& end, bool lost) {
     return;
   }
   const BootTime begun = BootClock::now();
-  const auto result = lease_->release(lease::ref_to(lease), run_end(end, lost),
-                                      fenced ? k_fenced_release_patience : k_release_patience);
+  const bool all_stopped =
+      end.stop.reason != StopReason::none || request_.leftovers == process::Leftovers::kill;
+  auto result =
+      lease_->release(lease::ref_to(lease), all_stopped ? lease::Actor::stopper : lease::Actor::holder,
+                      run_end(end, lost), fenced ? k_fenced_release_patience : k_release_patience);
+  if (result == ReleaseResult::nested) result = release_after_nested(lease, end);
   if (result == ReleaseResult::released) {
     status_.release = "released";
-    if (!fenced) warn_if_slow("releasing", locks_, BootClock::now() - begun, request_.warn_after, {});
+    if (!fenced) warn_if_slow("releasing", locks_, BootClock::now() - begun, request_.warn_after);
   }
   if (result == ReleaseResult::unknown) {
     status_.release = "unknown";
@@ -246,6 +263,19 @@ void Run::give_back(const lease::Lease& lease, const JobEnd& end, bool lost) {
   supervisor_->finish();
 }
 
+// The nested run renews the lease, which this process has no more use for.
+ReleaseResult Run::release_after_nested(const lease::Lease& lease, const JobEnd& end) {
+  log::info("a nested run, which the job left behind, holds " + locks_ + " too; waiting for its end");
+  lease_->start_release_after_nested(lease::ref_to(lease), run_end(end, false), k_release_patience);
+  if (supervisor_->await(lease_->done()) == process::Awaited::woken) return lease_->release_result();
+  lease_->stop_heartbeat(false);
+  if (lease_->release_result() != ReleaseResult::nested) return lease_->release_result();
+  log::warning("the wait for a nested run was ended: " + locks_ +
+               " stays held, and expires when that run does not renew the lease any more");
+  status_.release = "expires";
+  return ReleaseResult::nested;
+}
+
 lease::RunEnd Run::run_end(const JobEnd& end, bool lost) const {
   lease::RunEnd result{lease::Outcome::not_run, std::nullopt};
   if (end.status) {
@@ -255,7 +285,7 @@ lease::RunEnd Run::run_end(const JobEnd& end, bool lost) const {
                          : (end.status->success() ? lease::Outcome::succeeded : lease::Outcome::failed);
   }
   if (end.exec_errno != 0) result = {lease::Outcome::not_run, std::nullopt};
-  if (end.stopped == StopReason::max_runtime) result = {lease::Outcome::timed_out, 124};
+  if (end.stop.reason == StopReason::max_runtime) result = {lease::Outcome::timed_out, 124};
   if (lost) result = {lease::Outcome::lost, 76};
   return result;
 }
@@ -271,10 +301,10 @@ std::string Run::describe_loss() const {
 
 Ending Run::lost_ending(const JobEnd& end) const {
   std::string message = describe_loss();
-  if (end.stopped == StopReason::none) {
+  if (end.stop.reason == StopReason::none) {
     message += "; the job had ended by then";
   } else {
-    message += end.status ? "; the job was stopped" : "; the job was not started";
+    message += end.started ? "; the job was stopped" + describe_kill(end) : "; the job was not started";
   }
   if (!end.tree_dead) message += ", but some of its processes could not be killed";
   message += "; see `dblock inspect` for who holds it now";
@@ -282,6 +312,10 @@ Ending Run::lost_ending(const JobEnd& end) const {
 }
 
 Result<Ending> Run::job_ending(const JobEnd& end) const {
+  if (end.fork_errno != 0) {
+    return fail(Errc::internal, with_errno("the guardian process cannot start the job", end.fork_errno) +
+                                    "; too many processes or open files (ulimit -u, ulimit -n)?");
+  }
   if (end.exec_errno != 0) {
     // The program itself was found before the wait, so what is missing now is what it names to run it.
     const std::string program = request_.shell_command ? "/bin/sh" : request_.command.front();
@@ -290,20 +324,22 @@ Result<Ending> Run::job_ending(const JobEnd& end) const {
     return fail(Errc::cannot_run, with_errno("cannot run " + quote_untrusted(program), end.exec_errno) + hint,
                 static_cast<unsigned>(end.exec_errno));
   }
-  if (end.stopped == StopReason::max_runtime) {
+  if (end.stop.reason == StopReason::max_runtime) {
     return Ending{.how = Ending::How::timed_out,
                   .message = "the job ran longer than --max-runtime " +
-                             format_duration(*request_.max_runtime) +
-                             " and was stopped; give it more, or find out what held it up"};
+                             format_duration(*request_.max_runtime) + " and was stopped" +
+                             describe_kill(end) + "; give it more, or find out what held it up"};
   }
-  if (end.stopped == StopReason::guardian) {
+  if (end.stop.reason == StopReason::guardian) {
     return fail(
         Errc::internal,
         "the guardian process died or stopped answering, so the job was stopped; was it killed by hand?");
   }
   if (!end.status) {
-    const int signal = end.stop_signal != 0 ? end.stop_signal : SIGKILL;
-    return interrupted_by(signal, "before the job began");
+    process::StopRequest request = end.stop;
+    if (request.signal == 0) request.signal = SIGKILL;
+    return interrupted_by(request,
+                          end.started ? "while the job ran, which was stopped" : "before the job began");
   }
   if (end.status->signalled) return Ending{.how = Ending::How::job_signalled, .number = end.status->number};
   return Ending{.how = end.status->number == 0 ? Ending::How::success : Ending::How::job_exited,
@@ -338,7 +374,8 @@ void Run::write_status(const Result<Ending>& ending) {
   if (!status_file_) return;
   status_.outcome = outcome_of(ending);
   status_.exit_code = exit_code_of_(ending);
-  status_.message = ending ? ending->message : ending.error().message;
+  const std::string& last = ending ? ending->message : ending.error().message;
+  if (!last.empty()) status_.message = last;
   if (const auto written = status_file_->commit(status_); !written) log::warning(written.error().message);
 }
 

@@ -36,6 +36,17 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
+Json who(const StopRecord& stop) {
+  if (stop.terminal) return "terminal";
+  if (!stop.pid) return nullptr;
+  return {{"pid", *stop.pid}, {"uid", or_null(stop.uid)}};
+}
+
+Json to_json(const std::optional<StopRecord>& stop) {
+  if (!stop) return nullptr;
+  return {{"reason", stop->reason}, {"signal", stop->signal}, {"who", who(*stop)}, {"killed", stop->killed}};
+}
+
 std::string to_json(const RunStatus& status) {
   const Json document{{"format", 1},
                       {"outcome", status.outcome},
@@ -46,9 +57,11 @@ std::string to_json(const RunStatus& status) {
                       {"started_at", time_or_null(status.started_at)},
                       {"acquired_at", time_or_null(status.acquired_at)},
                       {"ended_at", time_or_null(status.ended_at)},
+                      {"waited_ms", status.waited.count()},
                       {"release", status.release},
+                      {"stop", to_json(status.stop)},
                       {"message", status.message}};
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return document.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
 // A new file of our own in the directory of `path`; goes unless its name is taken from it.

@@ -1,6 +1,8 @@
 // --status-file: one JSON document about a run, written whole or not at all.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <optional>
 #include <string>
@@ -11,6 +13,16 @@ namespace dblock::app {
 
 using WallTime = std::chrono::system_clock::time_point;
 
+// Who had the run stopped, before it would have ended by itself.
+struct StopRecord {
+  std::string reason;  // signal, parent-ended, max-runtime, revoked, lost, deadline, guardian
+  std::string signal;  // the first one: TERM
+  bool terminal = false;
+  std::optional<pid_t> pid;  // of the sender; of the process that has ended
+  std::optional<uid_t> uid;
+  bool killed = false;  // the job did not end in its grace
+};
+
 struct RunStatus {
   std::string outcome;  // succeeded, failed, signalled, timed_out, lost, held, skipped, interrupted, error
   int exit_code = 0;
@@ -20,7 +32,9 @@ struct RunStatus {
   WallTime started_at;                  // dblock started
   std::optional<WallTime> acquired_at;  // by this host's wall clock
   std::optional<WallTime> ended_at;     // the job and its leftovers ended
-  std::string release = "none";         // none, released, unknown, expires (left to expire), lost
+  std::chrono::milliseconds waited{0};  // for a held lock
+  std::optional<StopRecord> stop;
+  std::string release = "none";  // none, released, unknown, expires (left to expire), lost
   std::string message;
 };
 

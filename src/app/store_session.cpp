@@ -9,7 +9,7 @@ using namespace std::chrono_literals;
 
 store::SessionOptions session_options(const lease::Timing& timing) {
   // A dead host's session goes away by itself; a living one renews far more often than this.
-  return {lease::network_timeout(timing.ttl), 2 * timing.ttl + 30s};
+  return {lease::network_timeout(timing.ttl), 2 * timing.ttl + 30s, false, lease::renewal_timeout(timing)};
 }
 
 // A statement that dblock sent just before it died may still be on its way, so "not ours" is asked again.
@@ -22,7 +22,8 @@ void release_after_death(const store::Settings& settings, const lease::AcquireRe
   const BootTime begun = clock.now();
   const lease::LeaseRef ref = lease::ref_to(request);
   for (;;) {
-    const auto outcome = store->release(ref, lease::Actor::holder, {lease::Outcome::abandoned, std::nullopt});
+    const auto outcome =
+        store->release(ref, lease::Actor::stopper, {lease::Outcome::abandoned, std::nullopt});
     if (outcome && std::holds_alternative<lease::Released>(*outcome)) return store->record_ended();
     const Micros limit = outcome ? late_statement : patience;
     if (clock.now() - begun >= limit) return;

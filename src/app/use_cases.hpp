@@ -46,12 +46,17 @@ struct RenewedLease {
 };
 [[nodiscard]] Result<std::variant<RenewedLease, Ending>> renew(const RenewRequest& request);
 
-// What `release` did or, for --force without --token, would do.
+// What `release` did or, for --force without --token, could do.
 struct ReleaseReport {
   enum class Action { released, described, revoked, freed } action = Action::released;
-  lease::LockStatus status;  // the holder that is (or was) affected; for `released` only the key is set
-  std::string next_command;  // described: the complete command, shell-quoted
-  Ending ending;             // success, refused (64), lost (76) or held (75)
+  // A lease or a cooldown that was ended, or, where described, can be.
+  struct Affected {
+    lease::LockStatus status;
+    std::string next_command{};  // described: the complete command, shell-quoted
+  };
+  std::string key;
+  std::vector<Affected> locks;  // described: all, maybe none; revoked and freed: one; released: none
+  Ending ending;                // success, refused (64), lost (76) or held (75)
 };
 [[nodiscard]] Result<ReleaseReport> release(const ReleaseRequest& request);
 
@@ -59,6 +64,7 @@ struct InspectReport {
   lease::Listing listing;
   std::vector<std::string> stale;          // one sentence a key, for --max-age
   std::optional<std::string> local_store;  // its URL, unescaped, when these are locks of this host only
+  std::string remark{};                    // a sentence to say beside the result, or empty
   Ending ending;
 };
 [[nodiscard]] Result<InspectReport> inspect(const InspectRequest& request);

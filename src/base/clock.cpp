@@ -18,12 +18,20 @@
 namespace dblock {
 namespace {
 
-// Out of descriptors, most likely. Not abort(): there is nothing wrong here that a core would show, and
-// whoever watches this process (the guardian, the holder) stops the job.
-[[noreturn]] void die(const char* what) {
-  const std::string line = "dblock: exit 70 (internal): " + with_errno(what, errno) + "\n";
-  [[maybe_unused]] const auto n = ::write(STDERR_FILENO, line.data(), line.size());
-  ::_exit(70);
+// How late a wait may hear of its end where there is no descriptor for a timer, and the machine was asleep.
+constexpr int k_without_timer_ms = 1000;
+
+UniqueFd open_timer() {
+  return UniqueFd(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK));
+}
+
+void arm_timer(const UniqueFd& timer, BootTime when) noexcept {
+  // An absolute time of zero would disarm the timer; one nanosecond after boot is as past as any.
+  const auto ns = std::max<std::int64_t>(when.time_since_epoch().count(), 1);
+  itimerspec spec{};
+  spec.it_value.tv_sec = ns / 1'000'000'000;
+  spec.it_value.tv_nsec = ns % 1'000'000'000;
+  ::syscall(SYS_timerfd_settime, timer.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
 }
 
 }  // namespace
@@ -57,17 +65,12 @@ bool WakeEvent::raised() const noexcept {
   return ::poll(&p, 1, 0) > 0;
 }
 
-DeadlineTimer::DeadlineTimer() : fd_(::timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK)) {
+DeadlineTimer::DeadlineTimer() : fd_(open_timer()) {
   if (!fd_) die("cannot make a timer");
 }
 
 void DeadlineTimer::arm(BootTime when) noexcept {
-  // An absolute time of zero would disarm the timer; one nanosecond after boot is as past as any.
-  const auto ns = std::max<std::int64_t>(when.time_since_epoch().count(), 1);
-  itimerspec spec{};
-  spec.it_value.tv_sec = ns / 1'000'000'000;
-  spec.it_value.tv_nsec = ns % 1'000'000'000;
-  ::syscall(SYS_timerfd_settime, fd_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
+  arm_timer(fd_, when);
 }
 
 void DeadlineTimer::disarm() noexcept {
@@ -75,16 +78,18 @@ void DeadlineTimer::disarm() noexcept {
   ::syscall(SYS_timerfd_settime, fd_.get(), 0, &none, nullptr);
 }
 
+// A full table of descriptors must end no process that keeps a lease.
 bool SystemClock::wait_until(BootTime when, const WakeEvent& wake) {
-  if (wake.raised()) return true;
-  if (when <= now()) return false;
-  DeadlineTimer timer;
-  timer.arm(when);
-  for (;;) {
-    std::array<pollfd, 2> fds{pollfd{wake.fd(), POLLIN, 0}, pollfd{timer.fd(), POLLIN, 0}};
-    if (::poll(fds.data(), fds.size(), -1) < 0 && errno == EINTR) continue;
-    return (fds[0].revents & POLLIN) != 0;
+  const UniqueFd timer = open_timer();
+  if (timer) arm_timer(timer, when);
+  while (!wake.raised()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(when - now());
+    if (left.count() <= 0) return false;
+    const int limit = timer ? -1 : static_cast<int>(std::min<std::int64_t>(left.count(), k_without_timer_ms));
+    std::array<pollfd, 2> fds{pollfd{wake.fd(), POLLIN, 0}, pollfd{timer.get(), POLLIN, 0}};
+    ::poll(fds.data(), fds.size(), limit);
   }
+  return true;
 }
 
 }  // namespace dblock

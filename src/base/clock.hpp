@@ -28,7 +28,7 @@ using Micros = std::chrono::microseconds;
 // show it raised before it shows what was written earlier. Put that under a mutex or into an atomic.
 class WakeEvent {
  public:
-  WakeEvent();  // aborts when the system has no descriptor left
+  WakeEvent();  // ends the process when the system has no descriptor left
   void raise() noexcept;
   void clear() noexcept;
   [[nodiscard]] bool raised() const noexcept;

@@ -1,5 +1,6 @@
-// What can go wrong, as values. Every fallible function returns Result<T>; exceptions do not cross folders.
-// One function in cli/exit_code turns an Errc into an exit status; nothing else does.
+// What can go wrong, as values: every fallible function returns Result<T>. Thrown is only what ends the
+// process with 70, in cli/dispatch.cpp: no memory, and no thread to be had (app/worker.cpp). One function in
+// cli/exit_code turns an Errc into an exit status; nothing else does.
 #pragma once
 
 #include <expected>
@@ -39,6 +40,11 @@ using Result = std::expected<T, Error>;
 
 // "cannot open /x: No such file or directory": the system's words for errno value `err` after `attempt`.
 [[nodiscard]] std::string with_errno(const std::string& attempt, int err);
+
+// Ends the process with 70 and the reason in errno, where the system refuses something that nothing goes on
+// without: a descriptor, most likely. No core: it would show nothing that is wrong here, and whoever watches
+// this process (the guardian, the holder) stops the job.
+[[noreturn]] void die(const char* attempt);
 
 }  // namespace dblock
 

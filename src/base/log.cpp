@@ -96,8 +96,8 @@ class Channel {
   }
 
   // False when nothing of it was written.
-  bool put(const std::string& line) const {
-    if (!still_ours()) return false;
+  bool put(const std::string& line) {
+    if (!still_ours() && !opened_anew()) return false;
     const QuietSignals quiet;
     if (how_ == How::send) return ::send(fd_, line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
     pollfd room{fd_, POLLOUT, 0};
@@ -126,6 +126,15 @@ class Channel {
            info.st_ino == inode_;
   }
 
+  // A forked process that kept standard error alone has closed what was opened once more.
+  bool opened_anew() {
+    struct stat info {};
+    if (fd_ == STDERR_FILENO || ::fstat(STDERR_FILENO, &info) != 0) return false;
+    if (info.st_dev != device_ || info.st_ino != inode_) return false;
+    *this = Channel();
+    return how_ != How::nowhere;
+  }
+
   How how_ = How::nowhere;
   bool own_terminal_ = false;
   int fd_ = -1;
@@ -142,7 +151,7 @@ class Screen {
     if (channel_.put(clearing() + line + live_)) drawn_ = !live_.empty();
   }
 
-  // Without the mutex: the channel does not change.
+  // Without the mutex: the channel changes only in a forked process, which has one thread.
   [[nodiscard]] bool can_show() const { return channel_.commands_terminal(); }
 
   void show(const std::string& text) {
@@ -171,7 +180,7 @@ class Screen {
     drawn_ = false;
   }
 
-  const Channel channel_;
+  Channel channel_;
   std::mutex mutex_;
   std::string live_;    // what to draw, with the way back to the first column
   bool drawn_ = false;  // it may be on the screen

@@ -30,7 +30,7 @@ class Reading {
     if (!file_ && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
     struct stat seen {};
     if (!file_ || ::fstat(file_.get(), &seen) != 0) return refuse(errno);
-    SmallFile found{{}, seen.st_mode, seen.st_uid};
+    SmallFile found{{}, seen.st_mode, seen.st_uid, seen.st_gid};
     DBLOCK_CHECK(read_into(found.text));
     return found;
   }

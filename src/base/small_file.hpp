@@ -15,6 +15,7 @@ struct SmallFile {
   std::string text;
   mode_t mode = 0;  // kind and permissions
   uid_t owner = 0;
+  gid_t group = 0;
 };
 
 // The file at `path`, which may be a pipe (`<(make-config)`): waited for as long as somebody has it open to

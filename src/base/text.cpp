@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <numeric>
+#include <utility>
 
 #include "base/utf8.hpp"
 
@@ -19,10 +20,32 @@ bool is_control(std::uint32_t c) {
   return c < 0x20 || (c >= 0x7F && c <= 0x9F);
 }
 
-// Characters that reorder or break the text around them, so that a row could fake what a terminal shows.
+// Characters that reorder or break the text around them, or show nothing, so that a row could fake what a
+// terminal shows, or two keys look the same: Default_Ignorable_Code_Point of the Unicode character database,
+// line separators, and the marks of annotations.
+constexpr std::array<std::pair<std::uint32_t, std::uint32_t>, 17> k_misleading{{
+    {0x00AD, 0x00AD},
+    {0x034F, 0x034F},
+    {0x061C, 0x061C},
+    {0x115F, 0x1160},
+    {0x17B4, 0x17B5},
+    {0x180B, 0x180F},
+    {0x200B, 0x200F},
+    {0x2028, 0x202E},
+    {0x2060, 0x206F},
+    {0x3164, 0x3164},
+    {0xFE00, 0xFE0F},
+    {0xFEFF, 0xFEFF},
+    {0xFFA0, 0xFFA0},
+    {0xFFF0, 0xFFFB},
+    {0x1BCA0, 0x1BCA3},
+    {0x1D173, 0x1D17A},
+    {0xE0000, 0xE0FFF},
+}};
+
 bool misleads_terminal(std::uint32_t c) {
-  return c == 0x061C || c == 0x200E || c == 0x200F || (c >= 0x2028 && c <= 0x202E) ||
-         (c >= 0x2066 && c <= 0x2069) || c == 0xFEFF;
+  return std::ranges::any_of(k_misleading,
+                             [c](const auto& range) { return range.first <= c && c <= range.second; });
 }
 
 std::string hex_byte(char c) {

@@ -14,8 +14,8 @@ namespace dblock {
 // True when a code point of well-formed UTF-8 `text` is a control character (C0, DEL, C1).
 [[nodiscard]] bool has_control_character(std::string_view text);
 
-// For a terminal: control characters, bidirectional overrides and malformed bytes become \x1b or \u{202e};
-// a backslash becomes \\. The result is well-formed UTF-8 on one line.
+// For a terminal: control characters, malformed bytes, and characters that change the direction of text or
+// show nothing become \x1b or \u{202e}; a backslash becomes \\. The result is well-formed UTF-8 on one line.
 [[nodiscard]] std::string escape_untrusted(std::string_view text);
 
 // The same between double quotes.

@@ -131,7 +131,7 @@ CommandLine read_command_line(const std::vector<std::string>& words, const Surro
     if (line.subcommand == Subcommand::acquire && mentions_shell_format(words)) line.output.shell = true;
     return line;
   }
-  auto request = make_request(*line.subcommand, {options, surroundings, split.job});
+  auto request = make_request(*line.subcommand, {options, surroundings, words, split.job});
   if (request) {
     if (auto fits = fit_to_shape(*request, line.output); !fits)
       request = std::unexpected(std::move(fits.error()));

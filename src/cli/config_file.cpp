@@ -22,6 +22,19 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(k_blank) - first + 1);
 }
 
+// Quotes around a whole value are not a part of it. `"page me" "$DBLOCK_MESSAGE"` has none around the whole.
+std::string_view unquoted(std::string_view value) {
+  if (value.size() < 2 || (value.front() != '"' && value.front() != '\'')) return value;
+  return value.find(value.front(), 1) == value.size() - 1 ? value.substr(1, value.size() - 2) : value;
+}
+
+// Whether users whom the one who runs dblock need not trust can write the file.
+bool others_may_write(const SmallFile& file) {
+  if ((file.mode & S_IWOTH) != 0) return true;
+  if (::geteuid() != 0) return false;
+  return file.owner != 0 || ((file.mode & S_IWGRP) != 0 && file.group != 0);
+}
+
 class ConfigParser {
  public:
   ConfigParser(const std::string& path, Subcommand command) : path_(path), wanted_(scope_of(command)) {}
@@ -36,7 +49,7 @@ class ConfigParser {
       return refuse(quote_untrusted(line) +
                     " is not of the form option = value; write it so, or # before it");
     }
-    return take_option(trim(line.substr(0, equals)), trim(line.substr(equals + 1)));
+    return take_option(trim(line.substr(0, equals)), unquoted(trim(line.substr(equals + 1))));
   }
 
   std::vector<ConfigValue> values() && { return std::move(values_); }
@@ -104,12 +117,11 @@ Result<std::vector<ConfigValue>> parse_config(std::string_view text, const std::
 Result<std::optional<std::string>> read_config(const std::string& path) {
   DBLOCK_TRY(auto file, read_small_file(path, "configuration file"));
   if (!file) return std::nullopt;
-  // Hooks are commands: root runs none that another user may write.
-  const bool foreign = ::geteuid() == 0 && file->owner != 0;
-  if (S_ISREG(file->mode) && (foreign || (file->mode & S_IWOTH) != 0))
+  // Hooks are commands: nobody runs any that others may write.
+  if (S_ISREG(file->mode) && others_may_write(*file))
     return fail(Errc::config, "configuration file " + path +
                                   " may be changed by other users, and with it which commands are run; chmod "
-                                  "o-w it, and chown it to root where root uses it");
+                                  "go-w it, and chown it to root where root uses it");
   return std::move(file->text);
 }
 

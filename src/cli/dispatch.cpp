@@ -98,13 +98,15 @@ class Runner {
     const auto report = app::inspect(request);
     if (!report) return finish(report.error());
     const auto columns = columns_of_stdout(surroundings_);
-    return show(report_inspected(*report, request, line_.output, colored(), columns), report->ending);
+    auto end = show(report_inspected(*report, request, line_.output, colored(), columns), report->ending);
+    if (!report->remark.empty()) log::info(report->remark);
+    return end;
   }
 
   Finish operator()(const app::HistoryRequest& request) const {
     const auto history = app::history(request);
     if (!history) return finish(history.error());
-    return show(report_history(*history, line_.output, colored()), {});
+    return show(report_history(*history, line_.output, colored(), columns_of_stdout(surroundings_)), {});
   }
 
   Finish operator()(const app::ReapRequest& request) const {

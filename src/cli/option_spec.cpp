@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace dblock::cli {
 namespace {
@@ -36,10 +37,10 @@ constexpr auto k_options = std::to_array<OptionSpec>({
     {"ttl", 0, "D", "2m", "", "lease length, 1s to 30d", "Lock", k_run},
     {"ttl", 0, "D", "", "2m with a PID", "lease length, 1s to 30d", "Lock", k_acquire},
     {"while-pid", 0, "PID", "", "", "renew until process PID ends, then release", "Lock", k_acquire},
-    {"on-lost", 0, "SIGNAL", "TERM", "", "sent to PID if the lease is lost", "Lock", k_acquire},
+    {"lost-signal", 0, "SIGNAL", "TERM", "", "sent to PID if the lease is lost", "Lock", k_acquire},
     {"heartbeat", 0, "D", "", "TTL/6 up to 15s", "renewal interval", "Lock", k_run},
     {"margin", 0, "D", "", "TTL/10 up to 3s", "others wait past expiry", "Lock", k_run | k_acquire},
-    {"min-hold", 0, "D", "0", "", "keep the lock for D from its grant", "Lock", k_run | k_acquire},
+    {"min-hold", 0, "D", "0", "", "keep for D from the grant, up to 30d", "Lock", k_run | k_acquire},
     {"once-per", 0, "D", "", "", "exit 0 at once if it succeeded under 0.9 D ago", "Lock", k_run},
     {"slots", 0, "N", "1", "", "up to N holders at a time", "Lock", k_run | k_acquire},
     {"shared", 's', "", "", "", "a reader: excludes only exclusive holders", "Lock", k_run | k_acquire},
@@ -119,7 +120,7 @@ constexpr auto k_subcommands = std::to_array<SubcommandSpec>({
      "They are recorded from `dblock migrate --history on` on.\n"},
     {Subcommand::reap, "reap", "clear up expired leases and idle rows", "[OPTIONS]",
      "  dblock reap --dry-run\n"
-     "  dblock reap --every 6s --forget-after 90d\n"},
+     "  dblock reap --every 5m --forget-after 90d\n"},
     {Subcommand::migrate, "migrate", "create or update dblock's tables", "[OPTIONS]",
      "  dblock migrate --db mysql://admin@db1/locks\n"
      "  dblock migrate --print-grants 'jobs@%' | mariadb -h db1 -u admin -p\n",
@@ -130,9 +131,57 @@ constexpr auto k_subcommands = std::to_array<SubcommandSpec>({
      "A line for each check: ok, warn or bad, and why. Exit status 78 when one is bad.\n"},
     {Subcommand::keys, "__keys", "known keys, one a line, for completions", "[--prefix P]", "", "", true},
 });
+
+// Words of flock, timeout, etcdctl, mysql and others, and what they mean here.
+struct Habit {
+  std::string_view typed;  // without its dashes
+  Scope scope;
+  std::string_view meant;
+};
+constexpr auto k_option_habits = std::to_array<Habit>({
+    {"nb", k_run, "-n"},
+    {"no-wait", k_run, "-n"},
+    {"nowait", k_run, "-n"},
+    {"nb", k_acquire, "--wait 0, the default"},
+    {"no-wait", k_acquire, "--wait 0, the default"},
+    {"nonblock", k_acquire, "--wait 0, the default"},
+    {"timeout", k_run, "--wait (for the lock) or --max-runtime (of the job)"},
+    {"timeout", k_acquire | k_release, "--wait"},
+    {"lock-timeout", k_run | k_acquire, "--wait"},
+    {"kill-after", k_run, "--kill-grace"},
+    {"expire", k_run | k_acquire | k_renew, "--ttl"},
+    {"retries", k_run | k_acquire, "--attempts"},
+    {"name", k_run | k_acquire | k_renew | k_release | k_inspect | k_history, "--key"},
+    {"lock", k_run | k_acquire | k_renew | k_release | k_inspect | k_history, "--key"},
+    {"pid", k_acquire, "--while-pid"},
+    {"on-lost", k_acquire, "--lost-signal"},
+    {"follow", k_inspect, "--watch"},
+    {"host", k_global, "--db mysql://USER@HOST/DATABASE"},
+    {"user", k_global, "--db mysql://USER@HOST/DATABASE"},
+    {"database", k_global, "--db mysql://USER@HOST/DATABASE"},
+});
+constexpr auto k_subcommand_habits = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"status", "inspect"}, {"list", "inspect"}, {"ls", "inspect"}, {"show", "inspect"}, {"ps", "inspect"},
+    {"who", "inspect"}, {"lock", "run (for a command) or acquire (for a script)"}, {"exec", "run"},
+    {"unlock", "release"}, {"init", "migrate"}, {"setup", "migrate"}, {"log", "history"}, {"logs", "history"},
+    {"check", "doctor"},
+});
 // clang-format on
 
 }  // namespace
+
+std::string_view option_meant(std::string_view typed, Scope scope) {
+  const auto* const it = std::ranges::find_if(k_option_habits, [&](const Habit& habit) {
+    return habit.typed == typed && (habit.scope & scope) != 0;
+  });
+  return it == k_option_habits.end() ? std::string_view() : it->meant;
+}
+
+std::string_view subcommand_meant(std::string_view typed) {
+  const auto* const it =
+      std::ranges::find(k_subcommand_habits, typed, [](const auto& pair) { return pair.first; });
+  return it == k_subcommand_habits.end() ? std::string_view() : it->second;
+}
 
 std::span<const OptionSpec> option_specs() {
   return k_options;

@@ -34,6 +34,10 @@ struct OptionSpec {
   [[nodiscard]] bool is_flag() const { return value.empty(); }
   // "[D]": given without a value it means its remark.
   [[nodiscard]] bool may_lack_value() const { return value.starts_with('['); }
+  // A key, a file or an account: what begins with a dash is more likely the next option.
+  [[nodiscard]] bool names_something() const {
+    return value == "KEY" || value == "P" || value == "FILE" || value == "USER";
+  }
 };
 
 struct SubcommandSpec {
@@ -54,6 +58,10 @@ struct SubcommandSpec {
 // The option called `name` (or `letter`) within `scope`; null when there is none.
 [[nodiscard]] const OptionSpec* find_option(std::string_view name, Scope scope);
 [[nodiscard]] const OptionSpec* find_option(char letter, Scope scope);
+
+// What a word from the habit of another tool means here: "--wait", "inspect". Empty when nothing is known.
+[[nodiscard]] std::string_view option_meant(std::string_view typed, Scope scope);
+[[nodiscard]] std::string_view subcommand_meant(std::string_view typed);
 
 // The only values there are; none: any.
 [[nodiscard]] std::vector<std::string_view> choices_of(const OptionSpec& spec);

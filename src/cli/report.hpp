@@ -21,8 +21,9 @@ namespace dblock::cli {
                                            const app::InspectRequest& request, const OutputOptions& output,
                                            bool color, std::size_t columns = 0);
 
+// Cut to `columns` as the table of inspect.
 [[nodiscard]] std::string report_history(const lease::History& history, const OutputOptions& output,
-                                         bool color);
+                                         bool color, std::size_t columns = 0);
 [[nodiscard]] std::string report_reaped(const lease::ReapReport& report, const app::ReapRequest& request,
                                         const OutputOptions& output);
 [[nodiscard]] std::string report_migrated(const app::MigrateReport& report,

@@ -72,7 +72,8 @@ Json json_run(const lease::RecordedRun& run) {
 
 }  // namespace
 
-std::string report_history(const lease::History& history, const OutputOptions& output, bool color) {
+std::string report_history(const lease::History& history, const OutputOptions& output, bool color,
+                           std::size_t columns) {
   if (output.json) {
     auto document = json_document();
     document["server_time"] = json_time(history.server_time);
@@ -86,8 +87,14 @@ std::string report_history(const lease::History& history, const OutputOptions& o
   for (const auto* const name : {"KEY", "STARTED", "DURATION", "OUTCOME", "EXIT", "HOLDER", "NOTE"})
     rows.front().push_back({name, k_bold});
   for (const auto& run : history.runs) rows.push_back(row_of(run));
+  const Layout layout{.color = color,
+                      .columns = columns,
+                      .gives = {"HOLDER", "NOTE"},
+                      .extras = {},
+                      .drops = {"NOTE", "EXIT", "DURATION", "HOLDER"},
+                      .key = "KEY"};
   std::string text;
-  for (const auto& line : lay_out(rows, {.color = color, .columns = 0, .gives = {}})) text += line + "\n";
+  for (const auto& line : lay_out(rows, layout)) text += line + "\n";
   if (history.cut) text += "there are more; --limit N shows more of them, --since D fewer\n";
   return text;
 }

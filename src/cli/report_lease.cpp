@@ -1,4 +1,5 @@
 // Reports of acquire, renew and release.
+#include "app/describe.hpp"
 #include "base/duration.hpp"
 #include "base/text.hpp"
 #include "cli/report.hpp"
@@ -27,16 +28,33 @@ std::string age_of(const std::optional<lease::ServerTime>& time, const lease::Lo
   return format_age(status.server_time.since_epoch - time->since_epoch) + " ago";
 }
 
-std::string describe(const app::ReleaseReport& report) {
-  const auto& status = report.status;
-  const auto every = status.heartbeat ? " (one every " + format_duration(*status.heartbeat) + ")"
+std::string describe_holder(const lease::LockStatus& status) {
+  const auto every = status.heartbeat ? " (one every " + format_age(*status.heartbeat) + ")"
                                       : std::string(" (taken by acquire, renewed only on request)");
-  std::string text = "key:            " + escape_untrusted(status.key) + "\n" +
-                     "holder:         " + lease::display_holder(status) + "\n" + "note:           " +
-                     (status.holder.note.empty() ? "-" : escape_untrusted(status.holder.note)) + "\n" +
-                     "last heartbeat: " + age_of(status.renewed_at, status) + every + "\n";
-  if (!report.next_command.empty()) text += "to revoke it:   " + report.next_command + "\n";
+  return "holder:         " + lease::display_holder(status) + app::beside_others(status) + "\n" +
+         "note:           " + (status.holder.note.empty() ? "-" : escape_untrusted(status.holder.note)) +
+         "\n" + "last heartbeat: " + age_of(status.renewed_at, status) + every + "\n" + "to revoke it:   ";
+}
+
+std::string describe_cooldown(const lease::LockStatus& status) {
+  return "cooling down:   for another " + app::describe_cooldown(status) + "\n" + "to end that:    ";
+}
+
+std::string describe(const app::ReleaseReport& report) {
+  if (report.locks.empty()) return "nobody holds lock " + quote_untrusted(report.key) + "\n";
+  std::string text;
+  for (const auto& [status, next_command] : report.locks) {
+    text += (text.empty() ? "key:            " : "\nkey:            ") + escape_untrusted(status.key) + "\n" +
+            (status.owner.empty() ? describe_cooldown(status) : describe_holder(status)) + next_command +
+            "\n";
+  }
   return text;
+}
+
+Json json_affected(const app::ReleaseReport::Affected& affected) {
+  Json lock = json_lock(affected.status);
+  lock["next_command"] = affected.next_command.empty() ? Json(nullptr) : Json(affected.next_command);
+  return lock;
 }
 
 }  // namespace
@@ -81,19 +99,20 @@ std::string report_renewed(const app::RenewedLease& renewed, const OutputOptions
 
 std::string report_released(const app::ReleaseReport& report, const OutputOptions& output) {
   using Action = app::ReleaseReport::Action;
-  const bool plain = report.action == Action::released;
   if (output.json) {
     auto document = json_document();
     document["action"] = to_string(report.action);
-    document["key"] = report.status.key;
-    document["lock"] = plain ? Json(nullptr) : json_lock(report.status);
-    document["next_command"] = report.next_command.empty() ? Json(nullptr) : Json(report.next_command);
+    document["key"] = report.key;
+    document["locks"] = Json::array();
+    for (const auto& affected : report.locks) document["locks"].push_back(json_affected(affected));
     return to_line(document);
   }
-  if (plain) return {};
   if (report.action == Action::described) return describe(report);
-  return std::string(to_string(report.action)) + ": " + escape_untrusted(report.status.key) + ", held by " +
-         lease::display_holder(report.status) + "\n";
+  if (report.action == Action::released) return {};
+  const auto& status = report.locks.front().status;
+  return std::string(to_string(report.action)) + ": " + escape_untrusted(report.key) +
+         (status.owner.empty() ? ", which was cooling down" : ", held by " + lease::display_holder(status)) +
+         "\n";
 }
 
 }  // namespace dblock::cli

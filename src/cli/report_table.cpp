@@ -86,6 +86,7 @@ TableRow header(const TableStyle& style) {
     row.push_back({name, k_bold});
   }
   if (style.all) row.push_back({"LAST RUN", k_bold});
+  row.push_back({"COMMAND", k_bold});
   row.push_back({"NOTE", k_bold});
   return row;
 }
@@ -102,15 +103,9 @@ TableRow row_of(const lease::LockStatus& status, const TableStyle& style) {
   row.push_back({status.token.value == 0 ? "-" : std::to_string(status.token.value)});
   row.push_back({status.waiters ? std::to_string(status.waiters->size()) : "-"});
   if (style.all) row.push_back({last_run_of(status)});
+  row.push_back({taken ? dash_if_empty(escape_untrusted(status.holder.command)) : "-"});
   row.push_back({taken ? dash_if_empty(escape_untrusted(status.holder.note)) : "-"});
   return row;
-}
-
-// Key, holder and note may be long and are known by their ends.
-std::vector<std::size_t> columns_that_give(const TableStyle& style) {
-  const std::size_t key = style.mark ? 1 : 0;
-  const std::size_t holder = style.all ? key + 2 : key + 1;
-  return {key, holder, style.all ? holder + 6 : holder + 5};
 }
 
 std::string report_json(const app::InspectReport& report) {
@@ -142,11 +137,16 @@ std::string report_inspected(const app::InspectReport& report, const app::Inspec
 std::vector<std::string> table_lines(const lease::Listing& listing, const TableStyle& style) {
   std::vector<TableRow> rows{header(style)};
   for (const auto& status : listing.locks) rows.push_back(row_of(status, style));
-  return lay_out(rows, {style.color, style.columns, columns_that_give(style)});
+  return lay_out(rows, {.color = style.color,
+                        .columns = style.columns,
+                        .gives = {"HOLDER", "LAST RUN", "COMMAND", "NOTE"},
+                        .extras = {"TOKEN", "COMMAND", "WAITERS"},
+                        .drops = {"HELD FOR", "NOTE", "LAST RUN", "EXPIRES IN"},
+                        .key = "KEY"});
 }
 
 std::string local_store_line(const std::string& url) {
-  return "locks of this host only (" + escape_untrusted(url) + ")";
+  return "locks of this user on this host only (" + escape_untrusted(url) + ")";
 }
 
 }  // namespace dblock::cli

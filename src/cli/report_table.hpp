@@ -21,7 +21,7 @@ struct TableStyle {
 // The header and a line for each lock or holder.
 [[nodiscard]] std::vector<std::string> table_lines(const lease::Listing& listing, const TableStyle& style);
 
-// "locks of this host only (sqlite:/…)"
+// "locks of this user on this host only (sqlite:/…)": nobody but its owner may use the file.
 [[nodiscard]] std::string local_store_line(const std::string& url);
 
 }  // namespace dblock::cli

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <span>
 #include <utility>
 
 #include "base/text.hpp"
+#include "cli/password.hpp"
+#include "process/command.hpp"
 
 namespace dblock::cli {
 namespace {
@@ -78,10 +81,41 @@ Result<lease::Key> only_key(const RequestSource& from, std::string_view command)
   return std::move(keys.front());
 }
 
+// As a person would type it, safe to show.
+std::string typed(std::string word) {
+  mask_url_password(word.data());
+  const bool plain = !word.empty() && std::ranges::all_of(word, [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("_-./:=,@%+").find(c) != std::string_view::npos;
+  });
+  return plain ? word : shell_quote(word);
+}
+
+// `run KEY COMMAND` is a habit from flock; `run COMMAND` lacks a key altogether.
+std::string line_with_key(const RequestSource& from) {
+  if (from.job.empty()) return "dblock run --key KEY -- COMMAND [ARG...]";
+  std::string line = "dblock";
+  const auto before = from.words.size() - from.job.size();
+  for (std::size_t i = 0; i < before; ++i) {
+    if (i + 1 < before || from.words[i] != "--") line += " " + typed(from.words[i]);
+  }
+  const std::string& first = from.job.front();
+  const bool alone = from.job.size() == 1 && !from.options.given("command");
+  const auto path = from.surroundings.get("PATH");
+  const bool is_command = alone || first.starts_with('/') || first.starts_with('.') ||
+                          process::find_command(first, path ? path->c_str() : nullptr);
+  line += " --key " + (is_command ? std::string("KEY") : typed(first));
+  auto rest = std::span(from.job).subspan(is_command ? 0 : 1);
+  if (!rest.empty() && !rest.front().starts_with('-')) line += " --";
+  for (const auto& word : rest) line += " " + typed(word);
+  return line;
+}
+
 // Sorted and each once, so that everyone takes the same locks in the same order.
 Result<std::vector<lease::Key>> several_keys(const RequestSource& from) {
   DBLOCK_TRY(auto keys, from.options.keys("key"));
-  if (keys.empty()) return fail(Errc::usage, "run needs --key KEY, the name of the lock");
+  if (keys.empty())
+    return fail(Errc::usage, "run needs --key KEY, the name of the lock; write: " + line_with_key(from));
   std::ranges::sort(keys);
   const auto repeated = std::ranges::unique(keys);
   keys.erase(repeated.begin(), repeated.end());
@@ -132,8 +166,13 @@ Result<process::Leftovers> leftovers(const Reader& options) {
   return process::Leftovers::automatic;
 }
 
+// As a lease: whoever finds the lock kept for longer will take it for stuck.
+constexpr Micros k_longest_hold = std::chrono::days(30);
+
 Result<Micros> min_hold(const Reader& options) {
   DBLOCK_TRY(const auto length, options.duration("min-hold"));
+  if (length && *length > k_longest_hold)
+    return options.values().find("min-hold")->refuse("must be at most 30d, the longest lease");
   return length.value_or(Micros{0});
 }
 
@@ -146,7 +185,8 @@ Result<std::optional<lease::OncePer>> once_per(const Reader& options) {
 Result<std::optional<app::WhilePid>> while_pid(const Reader& options) {
   DBLOCK_TRY(const auto pid, options.number("while-pid", std::numeric_limits<pid_t>::max()));
   if (!pid) {
-    if (options.given("on-lost")) return fail(Errc::usage, "acquire: --on-lost needs --while-pid PID");
+    if (options.given("lost-signal"))
+      return fail(Errc::usage, "acquire: --lost-signal needs --while-pid PID");
     return std::nullopt;
   }
   if (*pid == 0)
@@ -154,22 +194,20 @@ Result<std::optional<app::WhilePid>> while_pid(const Reader& options) {
         .find("while-pid")
         ->refuse("0 is no process; give the pid of the one to hold the lock for, such as $$");
   app::WhilePid kept{.pid = static_cast<pid_t>(*pid)};
-  DBLOCK_TRY(kept.on_lost, options.signal("on-lost"));
+  DBLOCK_TRY(kept.lost_signal, options.signal("lost-signal"));
   return kept;
 }
 
 // A hook's dblock would start hooks that start a dblock …: what is not typed is for the outermost one.
-// DBLOCK_ON_LOST and an `on-lost` line may be meant for acquire, whose --on-lost takes a signal; to run's own
-// option a signal's name is a slip.
+// A signal's name is meant for acquire's --lost-signal.
 Result<std::string> hook(const RequestSource& from, std::string_view name) {
   const auto value = from.options.values().find(name);
   if (!value) return std::string();
   const bool typed = value->rank == Rank::flag;
   if (!typed && from.surroundings.get("DBLOCK_EVENT")) return std::string();
   if (name == "on-lost" && parse_signal(value->text)) {
-    if (!typed) return std::string();
     return value->refuse(quote_untrusted(value->text) +
-                         " is a signal, as `acquire --on-lost` takes; for `run` write a command");
+                         " is a signal, as `acquire --lost-signal` takes; for `run` write a command");
   }
   return value->text;
 }

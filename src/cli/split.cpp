@@ -43,8 +43,10 @@ class Splitter {
     out_.job.assign(words_.begin() + static_cast<std::ptrdiff_t>(at_), words_.end());
     done_ = true;
     if (out_.subcommand != Subcommand::run && !out_.job.empty()) {
-      refuse(std::string(spec_of(*out_.subcommand).name) + " takes no argument \"" +
-             escape_untrusted(out_.job.front()) + "\"; only run takes a command");
+      const std::string word = escape_untrusted(out_.job.front());
+      refuse(command_prefix() + "takes no argument \"" + word + "\"; " +
+             (find_option("key", scope_) != nullptr ? "for the name of a lock write --key " + word
+                                                    : "only run takes a command"));
     }
   }
 
@@ -89,8 +91,14 @@ class Splitter {
   void take_next_word(const OptionSpec& spec, const std::string& spelled) {
     if (spec.may_lack_value() && !value_follows()) return take_value(spec, std::string(spec.remark));
     if (at_ + 1 >= words_.size()) return refuse(spelled + " needs a value (" + std::string(spec.value) + ")");
+    const std::string& word = words_[at_ + 1];
+    if (spec.names_something() && word.size() > 1 && word[0] == '-') {
+      return refuse(spelled + " needs a value (" + std::string(spec.value) + "), and " +
+                    quote_untrusted(word) + " looks like an option; should it be the value, write --" +
+                    std::string(spec.name) + "=" + escape_untrusted(word));
+    }
     ++at_;
-    take_value(spec, words_[at_]);
+    take_value(spec, word);
   }
 
   void take_value(const OptionSpec& spec, std::string value) {
@@ -116,13 +124,15 @@ class Splitter {
     for (const auto& spec : subcommand_specs()) {
       if (!spec.hidden) names.emplace_back(spec.name);
     }
-    const auto nearest = nearest_word(word, names);
+    auto nearest = std::string(subcommand_meant(word));
+    if (nearest.empty()) nearest = nearest_word(word, names);
     refuse("unknown subcommand \"" + escape_untrusted(word) + "\"; " +
            (nearest.empty() ? "dblock --help lists them" : "did you mean " + nearest + "?"));
   }
 
   void unknown_option(const std::string& spelled, const std::string& name) {
-    const auto* const elsewhere = name.empty() ? nullptr : find_option(name, k_any);
+    const bool known_habit = !option_meant(name, scope_).empty();
+    const auto* const elsewhere = name.empty() || known_habit ? nullptr : find_option(name, k_any);
     if (elsewhere == nullptr) {
       return refuse(command_prefix() + "unknown option " + escape_untrusted(spelled) +
                     suggest_option(name, scope_));
@@ -165,6 +175,8 @@ SplitWords split_words(const std::vector<std::string>& words) {
 }
 
 std::string suggest_option(std::string_view name, Scope scope) {
+  if (const auto meant = option_meant(name, scope); !meant.empty())
+    return "; did you mean " + std::string(meant) + "?";
   std::vector<std::string> names;
   for (const auto& spec : option_specs()) {
     if ((spec.scope & scope) != 0) names.emplace_back(spec.name);

@@ -1,7 +1,6 @@
 #include "cli/table.hpp"
 
 #include <algorithm>
-#include <numeric>
 
 #include "base/width.hpp"
 
@@ -9,35 +8,70 @@ namespace dblock::cli {
 namespace {
 
 constexpr std::size_t k_gap = 2;
-constexpr std::size_t k_least = 10;  // columns that a shortened cell keeps
+constexpr std::size_t k_least = 8;   // columns that a shortened cell keeps
+constexpr std::size_t k_roomy = 32;  // and what it has before an extra is shown
 
-std::vector<std::size_t> natural_widths(const std::vector<TableRow>& rows) {
-  std::vector<std::size_t> widths(rows.front().size());
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i].text));
-  }
-  return widths;
+struct Column {
+  std::size_t index = 0;
+  std::size_t width = 0;
+  bool gives = false;
+};
+using Columns = std::vector<Column>;
+
+bool is_in(const Layout::Names& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
 }
 
-std::size_t total(const std::vector<std::size_t>& widths) {
-  return std::accumulate(widths.begin(), widths.end(), k_gap * (widths.size() - 1));
+Columns natural_columns(const std::vector<TableRow>& rows, const Layout& layout) {
+  Columns columns(rows.front().size());
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    columns[i] = {i, 0, is_in(layout.gives, rows.front()[i].text)};
+    for (const auto& row : rows) columns[i].width = std::max(columns[i].width, display_width(row[i].text));
+  }
+  return columns;
+}
+
+// When those that give are cut down to `room`.
+std::size_t total(const Columns& columns, std::size_t room) {
+  std::size_t sum = k_gap * (columns.size() - 1);
+  for (const auto& column : columns) sum += column.gives ? std::min(column.width, room) : column.width;
+  return sum;
+}
+
+void leave_out(Columns& columns, const TableRow& header, const Layout::Names& names, std::size_t room,
+               std::size_t limit) {
+  for (const auto name : names) {
+    if (total(columns, room) <= limit) return;
+    std::erase_if(columns, [&](const Column& column) { return header[column.index].text == name; });
+  }
 }
 
 // Takes from the widest first, until the lines fit or there is nothing left to take.
-void shrink(std::vector<std::size_t>& widths, const Layout& layout) {
-  while (layout.columns > 0 && total(widths) > layout.columns) {
-    const auto widest = std::ranges::max_element(layout.gives, {}, [&](std::size_t i) { return widths[i]; });
-    if (widest == layout.gives.end() || widths[*widest] <= k_least) return;
-    --widths[*widest];
+void shrink(Columns& columns, std::size_t limit) {
+  const auto gives = [](const Column& column) { return column.gives ? column.width : 0; };
+  while (!columns.empty() && total(columns, std::string::npos) > limit) {
+    const auto widest = std::ranges::max_element(columns, {}, gives);
+    if (gives(*widest) <= k_least) return;
+    --widest->width;
   }
 }
 
-std::string line_of(const TableRow& row, const std::vector<std::size_t>& widths, const Layout& layout) {
+void fit(Columns& columns, const TableRow& header, const Layout& layout) {
+  if (layout.columns == 0) return;
+  leave_out(columns, header, layout.extras, k_roomy, layout.columns);
+  leave_out(columns, header, layout.drops, k_least, layout.columns);
+  shrink(columns, layout.columns);
+  for (auto& column : columns) column.gives = header[column.index].text == layout.key;
+  shrink(columns, layout.columns);
+}
+
+std::string line_of(const TableRow& row, const Columns& columns, const Layout& layout) {
   std::string line;
   std::size_t at = 0;     // where the line ends so far
   std::size_t start = 0;  // where the next cell is to stand
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    std::string text = cut_middle(row[i].text, widths[i]);
+  for (const auto& column : columns) {
+    const Cell& cell = row[column.index];
+    std::string text = cut_middle(cell.text, column.width);
     if (layout.columns > 0) {
       if (start >= layout.columns) break;
       text = cut_to_columns(text, layout.columns - start);
@@ -45,9 +79,9 @@ std::string line_of(const TableRow& row, const std::vector<std::size_t>& widths,
     if (!text.empty()) {
       line.append(start - at, ' ');
       at = start + display_width(text);
-      line += painted(text, row[i].color, layout.color);
+      line += painted(text, cell.color, layout.color);
     }
-    start += widths[i] + k_gap;
+    start += column.width + k_gap;
   }
   return line;
 }
@@ -60,11 +94,11 @@ std::string painted(const std::string& text, std::string_view color, bool wanted
 }
 
 std::vector<std::string> lay_out(const std::vector<TableRow>& rows, const Layout& layout) {
-  auto widths = natural_widths(rows);
-  shrink(widths, layout);
+  auto columns = natural_columns(rows, layout);
+  fit(columns, rows.front(), layout);
   std::vector<std::string> lines;
   lines.reserve(rows.size());
-  for (const auto& row : rows) lines.push_back(line_of(row, widths, layout));
+  for (const auto& row : rows) lines.push_back(line_of(row, columns, layout));
   return lines;
 }
 

@@ -21,10 +21,15 @@ struct Cell {
 };
 using TableRow = std::vector<Cell>;
 
+// What becomes of columns, named by their headers, where the terminal is too narrow for all of them.
 struct Layout {
+  using Names = std::vector<std::string_view>;
   bool color = false;
-  std::size_t columns = 0;         // of the terminal; 0: as wide as it takes
-  std::vector<std::size_t> gives;  // the columns whose middle may be cut out, by index
+  std::size_t columns = 0;  // of the terminal; 0: as wide as it takes
+  Names gives{};            // the middle of their cells may be cut out, from the widest first
+  Names extras{};           // left out, in this order, where those that give would get little room otherwise
+  Names drops{};            // left out, in this order, where those that give would get next to none
+  std::string_view key{};   // its cells are cut last
 };
 
 // `text` in `color`, or as it is.

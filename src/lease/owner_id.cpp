@@ -4,8 +4,8 @@
 
 #include <array>
 #include <cctype>
-#include <cstdio>
-#include <cstdlib>
+
+#include "base/error.hpp"
 
 namespace dblock::lease {
 namespace {
@@ -17,10 +17,8 @@ std::string random_hex() {
   std::array<unsigned char, 16> bits{};
   // getrandom() of up to 256 bytes is never short; it fails only on kernels without it, where nothing is
   // safe.
-  if (::getrandom(bits.data(), bits.size(), 0) != static_cast<ssize_t>(bits.size())) {
-    std::perror("dblock: getrandom");
-    std::abort();
-  }
+  if (::getrandom(bits.data(), bits.size(), 0) != static_cast<ssize_t>(bits.size()))
+    die("cannot draw a random number");
   constexpr std::string_view digits = "0123456789abcdef";
   std::string text;
   text.reserve(bits.size() * 2);

@@ -59,6 +59,7 @@ enum class NotOursWhy {
   other_holder,  // another owner id
   expired,       // our owner id, but past expire_time
   revoked,       // our owner id, revoked with --force (renew only)
+  nested,        // our owner id, and a nested run holds the lease as well (release by Actor::holder only)
   run_lease,     // our owner id, but the lease belongs to a running `dblock run` (Actor::script only)
 };
 struct NotOurs {
@@ -70,10 +71,11 @@ using RenewOutcome = std::variant<Renewed, NotOurs>;
 struct Released {};
 using ReleaseOutcome = std::variant<Released, NotOurs>;
 
-// Who asks. The holder itself (a run, its guardian) may end a run's lease, and its release also succeeds past
-// expire_time as long as nobody took over; a script may touch only Kind::acquire leases that have not
-// expired.
-enum class Actor { holder, script };
+// Who asks. The holder itself may end a run's lease, and its release also succeeds past expire_time as long
+// as nobody took over, but not while a nested run holds the lease too. A holder that has stopped everything
+// which ran under its lease (a guardian, a run that killed its job) waits for no nested run. A script may
+// touch only Kind::acquire leases that have not expired.
+enum class Actor { holder, stopper, script };
 
 struct Revoked {
   LockStatus status;
@@ -193,9 +195,11 @@ class LeaseStore {
   // it. For after everybody who waits has been let in. What fails is left out: no run is to suffer from it.
   virtual void record_ended() noexcept {}
 
-  // Makes the holder's renewals fail from now on; the lease itself runs on to its end.
+  // Makes the holder's renewals fail from now on; the lease itself runs on to its end, and no cooldown
+  // follows it. Ends a cooldown at once: `status` then has no owner.
   [[nodiscard]] virtual Result<ForceOutcome> revoke(const Key& key, Token token) = 0;
-  // Frees the lock at once, unless a heartbeat younger than two intervals shows a live holder.
+  // Frees the lock at once, unless a heartbeat younger than two intervals shows a live holder. Ends a
+  // cooldown as revoke() does.
   [[nodiscard]] virtual Result<ForceOutcome> free_now(const Key& key, Token token) = 0;
 
   [[nodiscard]] virtual Result<Listing> list(const Selection& selection) = 0;

@@ -17,6 +17,11 @@ constexpr Micros k_max_default_grace = 4s;
 constexpr Micros k_max_default_margin = 3s;
 constexpr Micros k_min_slack = 100ms;  // a loaded machine needs this long to kill and reap a tree
 
+// Whole milliseconds: as exact as a message should be.
+Micros sixth_of(Micros ttl) {
+  return std::chrono::floor<std::chrono::milliseconds>(ttl / 6);
+}
+
 Result<void> check_ranges(const Timing& t) {
   if (t.ttl < k_min_ttl || t.ttl > k_max_ttl) {
     return fail(Errc::usage, "--ttl " + format_duration(t.ttl) + " is out of range: write 1s to 30d");
@@ -34,8 +39,8 @@ Result<void> check_ranges(const Timing& t) {
 Result<Timing> make_timing(const TimingRequest& request) {
   Timing t;
   t.ttl = request.ttl;
-  t.heartbeat = request.heartbeat.value_or(std::min(t.ttl / 6, k_max_default_heartbeat));
-  t.kill_grace = request.kill_grace.value_or(std::min(t.ttl / 6, k_max_default_grace));
+  t.heartbeat = request.heartbeat.value_or(std::min(sixth_of(t.ttl), k_max_default_heartbeat));
+  t.kill_grace = request.kill_grace.value_or(std::min(sixth_of(t.ttl), k_max_default_grace));
   t.margin = request.margin.value_or(std::min(t.ttl / 10, k_max_default_margin));
   t.slack = std::max(k_min_slack, t.ttl / 20);
   DBLOCK_CHECK(check_ranges(t));
@@ -54,6 +59,11 @@ Result<Timing> make_timing(const TimingRequest& request) {
 
 std::chrono::seconds network_timeout(Micros ttl) {
   return std::clamp(std::chrono::ceil<std::chrono::seconds>(ttl / 6), 3s, 10s);
+}
+
+Micros renewal_timeout(const Timing& timing) {
+  const Micros left = timing.ttl - timing.slack - timing.kill_grace - timing.heartbeat;
+  return std::min<Micros>(network_timeout(timing.ttl), left / 2);
 }
 
 }  // namespace dblock::lease

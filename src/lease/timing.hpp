@@ -40,7 +40,11 @@ struct TimingRequest {
 [[nodiscard]] Result<Timing> make_timing(const TimingRequest& request);
 
 // Longest a single network call may take under this TTL: TTL/6, between 3 s (the server's own lock wait is 2
-// s) and 10 s. Shorter leases are protected by LeaseStore::interrupt() from the deadline's own thread.
+// s) and 10 s. The job's end does not wait for it: LeaseStore::interrupt() comes from the deadline's own
+// thread.
 [[nodiscard]] std::chrono::seconds network_timeout(Micros ttl);
+// The same for a renewal, which waits for nobody's lock: at most half of the time from when it is due until
+// the job is signalled, so that a second one, over a new connection, has as long.
+[[nodiscard]] Micros renewal_timeout(const Timing& timing);
 
 }  // namespace dblock::lease

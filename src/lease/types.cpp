@@ -68,11 +68,15 @@ std::string display_holder(const LockStatus& status) {
 }
 
 LeaseRef ref_to(const Lease& lease) {
-  return {lease.key, lease.owner, lease.token, lease.also, lease.sharing.mode};
+  return {lease.key, lease.owner, lease.token, lease.also, lease.sharing.mode, lease.rows};
 }
 
 LeaseRef part_of(const LeaseRef& ref, const Key& key) {
-  return {key, ref.owner, ref.token, {}, ref.mode};
+  LeaseRef part{key, ref.owner, ref.token, {}, ref.mode};
+  const auto also = std::ranges::find(ref.also, key);
+  const auto at = key == ref.key ? 0 : static_cast<std::size_t>(also - ref.also.begin()) + 1;
+  if (at < ref.rows.size()) part.rows = {ref.rows[at]};
+  return part;
 }
 
 std::string_view to_string(Mode mode) {

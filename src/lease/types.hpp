@@ -112,6 +112,8 @@ struct Lease {
   bool needs_renewal_proof = false;  // found by read-back after a lost reply: renew once before relying on it
   Sharing sharing{};
   std::uint32_t slot = 0;  // Mode::slot: which one, from 1 on
+  // Which row each key's hold has, in the keys' order; empty where it is exclusive, or not known.
+  std::vector<std::uint32_t> rows{};
 };
 
 // What identifies a lease in renew and release. The token narrows it further where it is known.
@@ -121,6 +123,8 @@ struct LeaseRef {
   std::optional<Token> token;
   std::vector<Key> also{};     // further keys that are renewed and released with it
   std::optional<Mode> mode{};  // where it is known; else every kind of lease is looked for
+  // As Lease::rows. Where it is empty a hold is looked for among all those of its key.
+  std::vector<std::uint32_t> rows{};
 };
 [[nodiscard]] LeaseRef ref_to(const Lease& lease);
 // What concerns one of its keys.
@@ -164,6 +168,11 @@ struct PlaceInLine {
   std::size_t of = 1;
 };
 
+// How long a writer's try keeps new readers away, and what a row can say at most, where clocks of a cluster
+// differ by less than the margin. One that says more was left there before the clock was set back.
+inline constexpr Micros k_intent = std::chrono::seconds(2);
+inline constexpr Micros k_longest_intent = k_intent + std::chrono::seconds(3);
+
 // One row, seen at `server_time` of the answer it came in. Text is untrusted.
 struct LockStatus {
   std::string key;  // raw bytes; may break Key's rules when someone wrote the table by hand
@@ -203,7 +212,10 @@ struct LockStatus {
   // One holder of several who share the lock.
   [[nodiscard]] bool is_reader() const { return sharing.mode == Mode::shared && slot > 0; }
   // New readers are turned away for a writer who waits.
-  [[nodiscard]] bool keeps_readers_away() const { return intent_until && *intent_until > server_time; }
+  [[nodiscard]] bool keeps_readers_away() const {
+    return intent_until && *intent_until > server_time &&
+           intent_until->since_epoch <= server_time.since_epoch + k_longest_intent;
+  }
   // A job under this key has succeeded within the period.
   [[nodiscard]] bool done_within(const OncePer& once_per) const;
 };

@@ -34,8 +34,11 @@ enum class MessageType : std::int32_t {
   job_exited,   // value: wait status; detail: errno of a failed exec. Its descendants may still live
   fencing,      // the deadline is too near: the job is being stopped
   left_behind,  // text: "name (pid)" of a daemon that is left alone
-  done,         // value: 1 when the tree is dead or left on purpose; detail: 1 when the deadline made it stop
+  done,         // value: 1 when the tree is dead or left on purpose; detail: the two flags below
 };
+
+inline constexpr std::int32_t k_fenced = 1;      // the deadline made the job stop
+inline constexpr std::int32_t k_job_killed = 2;  // the job itself had to be killed
 
 struct Message {
   MessageType type{};

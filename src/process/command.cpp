@@ -28,8 +28,11 @@ std::unexpected<Error> cannot_run(const std::string& path, int err) {
 }
 
 std::unexpected<Error> not_found(std::string_view name, std::string_view where) {
-  return fail(Errc::not_found, "cannot find the command " + quote_untrusted(name) + std::string(where),
-              ENOENT);
+  // A shell line that was quoted as one word.
+  const std::string hint = name.find_first_of(" \t\n") == std::string_view::npos
+                               ? std::string(where)
+                               : "; to have a shell run this line, write -c " + shell_quote(name);
+  return fail(Errc::not_found, "cannot find the command " + quote_untrusted(name) + hint, ENOENT);
 }
 
 bool is_absent(int err) {

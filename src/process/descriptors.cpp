@@ -9,6 +9,7 @@
 namespace dblock::process {
 
 void keep_only(std::vector<int> kept) {
+  std::erase_if(kept, [](int fd) { return fd < 0; });
   std::ranges::sort(kept);
   unsigned first = 0;
   for (const int fd : kept) {

@@ -5,8 +5,8 @@
 
 namespace dblock::process {
 
-// Closes every descriptor of this process but those in `kept`, and puts /dev/null on those of the
-// standard three that are not.
+// Closes every descriptor of this process but those in `kept` (-1 stands for none), and puts /dev/null on
+// those of the standard three that are not.
 void keep_only(std::vector<int> kept);
 
 }  // namespace dblock::process

@@ -24,6 +24,11 @@ void reset_signals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
+std::unexpected<Error> cannot_fork(const Detached& spec, int err) {
+  return fail(Errc::internal,
+              with_errno(std::string("cannot fork ") + spec.name, err) + "; too many processes (ulimit -u)?");
+}
+
 }  // namespace
 
 Result<UniqueFd> fork_detached(const Detached& spec, const std::function<void(UniqueFd)>& body) {
@@ -31,14 +36,17 @@ Result<UniqueFd> fork_detached(const Detached& spec, const std::function<void(Un
   // A subreaper would get the orphan that is to be outside of its tree; exec does not end being one.
   if (spec.outside_tree) ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   const pid_t pid = ::fork();
-  if (pid < 0)
-    return fail(Errc::internal, with_errno(std::string("cannot fork ") + spec.name, errno) +
-                                    "; too many processes (ulimit -u)?");
+  if (pid < 0) return cannot_fork(spec, errno);
   if (pid > 0) {
-    if (spec.outside_tree) ::waitpid(pid, nullptr, 0);
+    int status = 0;
+    if (spec.outside_tree) ::waitpid(pid, &status, 0);
+    if (status != 0) return cannot_fork(spec, WIFEXITED(status) ? WEXITSTATUS(status) : EAGAIN);
     return std::move(pair.first);
   }
-  if (spec.outside_tree && ::fork() != 0) ::_exit(0);
+  if (spec.outside_tree) {
+    const pid_t second = ::fork();
+    if (second != 0) ::_exit(second < 0 ? errno : 0);
+  }
   ::setsid();
   ::prctl(PR_SET_NAME, spec.name);
   if (spec.at_root) {

@@ -76,7 +76,7 @@ bool too_late(const GateChild& child) {
 }  // namespace
 
 void become_job(GateChild child) {
-  if (child.own_group) ::setpgid(0, 0);
+  if (child.group) ::setpgid(0, *child.group);
   child.signals
       .restore_dispositions();  // in the time until the gate opens; all handled signals are still blocked
   std::string entries;

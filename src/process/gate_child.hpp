@@ -1,7 +1,10 @@
 // The job before its exec: a process that waits behind a gate until dblock holds the lock.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cerrno>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,9 +22,9 @@ struct GateChild {
   const JobSpec& spec;
   const Signals& signals;
   const SharedState& shared;
-  UniqueFd gate;        // end of file means: do not run
-  UniqueFd exec_error;  // close-on-exec; receives errno when exec fails
-  bool own_group = false;
+  UniqueFd gate;                 // end of file means: do not run
+  UniqueFd exec_error;           // close-on-exec; receives errno when exec fails
+  std::optional<pid_t> group{};  // to move to; 0: one of its own
 };
 
 // Runs in the forked child and never returns: reads the environment from the gate, gives the process back the

@@ -45,6 +45,18 @@ BootTime earlier(const std::optional<BootTime>& one, BootTime other) {
   return one ? std::min(*one, other) : other;
 }
 
+// A process group for the job that the job does not lead: a leader's setsid(2) fails, so that setsid(1) would
+// fork there, and the job end at once, under cron and not at a terminal. The group begins with a process that
+// ends at once, and exists while that one is not waited for or has been joined. 0 where it cannot be had.
+pid_t begin_group() {
+  const pid_t first = ::vfork();  // NOLINT(bugprone-unsafe-functions): it ends at once
+  if (first == 0) {
+    ::setpgid(0, 0);
+    ::_exit(0);
+  }
+  return std::max(first, 0);
+}
+
 class Guardian {
  public:
   explicit Guardian(GuardianSetup setup)
@@ -52,11 +64,13 @@ class Guardian {
 
   [[noreturn]] void run() {
     ::prctl(PR_SET_NAME, "dblock-guardian");
-    auto tree = Tree::open();
-    if (!tree) ::_exit(1);  // dblock has tried the same, and tells of a guardian that died
-    tree_.emplace(std::move(*tree));
     job_session_ = ::getsid(0);
-    fork_job();
+    if (auto tree = Tree::open()) {
+      tree_.emplace(std::move(*tree));
+      fork_job();
+    } else {
+      job_ = -EMFILE;  // dblock has just done the same
+    }
     detach();
     setup_.channel.send({MessageType::ready, job_, 0, {}});
     for (;;) step();
@@ -95,25 +109,32 @@ class Guardian {
   UniqueFd exec_error_;
   pid_t job_ = -1;
   pid_t job_session_ = -1;
+  std::optional<pid_t> group_;  // made for the job; at a terminal it stays in the caller's
   Phase phase_ = Phase::running;
   Nanos leftover_poll_ = k_first_leftover_poll;
   int looks_that_found_nobody_ = 0;
   std::vector<pid_t> ended_by_last_look_;
   std::optional<BootTime> unpark_until_;
   bool fenced_ = false;
+  bool job_killed_ = false;
   bool tree_dead_ = false;
 };
 
 // The job inherits everything from dblock's caller: session, terminal, descriptors. So it is forked before
 // the guardian lets go of them.
 void Guardian::fork_job() {
+  sigset_t child;
+  sigemptyset(&child);
+  sigaddset(&child, SIGCHLD);
+  child_events_.reset(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
   std::array<int, 2> pipe{};
-  if (::pipe2(pipe.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
+  if (!child_events_ || ::pipe2(pipe.data(), O_CLOEXEC | O_NONBLOCK) != 0) {
     job_ = -errno;
     return;
   }
   exec_error_.reset(pipe[0]);
   UniqueFd report(pipe[1]);
+  if (!setup_.has_terminal) group_ = begin_group();
   const pid_t self = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0) {
@@ -121,25 +142,22 @@ void Guardian::fork_job() {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != self) ::_exit(125);
     setup_.channel.close();
-    become_job({setup_.spec, setup_.signals, setup_.shared, std::move(setup_.gate), std::move(report),
-                !setup_.has_terminal});
+    become_job(
+        {setup_.spec, setup_.signals, setup_.shared, std::move(setup_.gate), std::move(report), group_});
   }
   job_ = pid < 0 ? -errno : pid;
-  if (pid > 0 && !setup_.has_terminal) ::setpgid(pid, pid);
+  if (pid > 0 && group_) ::setpgid(pid, *group_);
+  if (pid > 0 && group_ == 0) group_ = pid;
 }
 
 void Guardian::detach() {
   ::setsid();
   [[maybe_unused]] const int moved = ::chdir("/");
   for (const int s : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) ::signal(s, SIG_IGN);
-  sigset_t child;
-  sigemptyset(&child);
-  sigaddset(&child, SIGCHLD);
-  child_events_.reset(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
   setup_.gate.reset();
   // `| less` must see the end of the job's output although the guardian lives on for the release.
   keep_only({setup_.channel.fd(), setup_.dblock.get(), exec_error_.get(), child_events_.get(), timer_.fd(),
-             tree_->fd()});
+             tree_ ? tree_->fd() : -1});
 }
 
 void Guardian::step() {
@@ -199,10 +217,13 @@ void Guardian::begin_stop(int signal) {
   }
 }
 
-// The job is unreaped while phase_ is running, so neither its pid nor its group's can have been reused.
+// The job is unreaped while phase_ is running, so neither its pid nor the number of the group that it is in
+// can have been reused. It may have moved to one of its own, as setsid(2) does.
 void Guardian::signal_job_or_group(int signal) {
   if (job_ <= 0) return;
-  const pid_t target = setup_.has_terminal ? job_ : -job_;
+  const pid_t group = ::getpgid(job_);
+  const bool has_group = group_ && (group == *group_ || group == job_);
+  const pid_t target = has_group ? -group : job_;
   ::kill(target, signal);
   ::kill(target, SIGCONT);  // a stopped process would not see it
 }
@@ -248,7 +269,7 @@ void Guardian::handle_stopped_job() {
 
 void Guardian::handle_children() {
   if (phase_ == Phase::finished) return;
-  const bool nobody_left = reap_ended([this](pid_t pid, int status) { reaped(pid, status); });
+  const bool nobody_left = tree_->reap_ended([this](pid_t pid, int status) { reaped(pid, status); });
   if (phase_ != Phase::leftovers) return;
   if (nobody_left) {
     finish(true);
@@ -263,7 +284,7 @@ void Guardian::reaped(pid_t pid, int wait_status) {
   if (::read(exec_error_.get(), &exec_errno, sizeof exec_errno) != sizeof exec_errno) exec_errno = 0;
   phase_ = Phase::leftovers;
   setup_.channel.send({MessageType::job_exited, wait_status, exec_errno, {}});
-  if (plan_.stopping()) signal_rest(setup_.spec.first_signal, setup_.has_terminal ? 0 : job_);
+  if (plan_.stopping()) signal_rest(setup_.spec.first_signal, group_.value_or(0));
 }
 
 void Guardian::handle_leftovers() {
@@ -305,6 +326,7 @@ void Guardian::leave_behind(const std::vector<ProcessInfo>& processes) {
 }
 
 void Guardian::kill_tree() {
+  job_killed_ = phase_ == Phase::running;
   finish(tree_->kill_all(BootClock::now() + k_kill_patience,
                          [this](pid_t pid, int status) { reaped(pid, status); }));
 }
@@ -312,7 +334,8 @@ void Guardian::kill_tree() {
 void Guardian::finish(bool tree_dead) {
   phase_ = Phase::finished;
   tree_dead_ = tree_dead;
-  setup_.channel.send({MessageType::done, tree_dead ? 1 : 0, fenced_ ? 1 : 0, {}});
+  const std::int32_t how = (fenced_ ? k_fenced : 0) | (job_killed_ ? k_job_killed : 0);
+  setup_.channel.send({MessageType::done, tree_dead ? 1 : 0, how, {}});
 }
 
 void Guardian::handle_messages() {
@@ -358,7 +381,7 @@ void Guardian::dismissed() {
 // back.
 void Guardian::orphaned() {
   if (phase_ != Phase::finished)
-    tree_dead_ = tree_->kill_all(BootClock::now() + k_kill_patience, [](pid_t, int) {});
+    tree_dead_ = !tree_ || tree_->kill_all(BootClock::now() + k_kill_patience, [](pid_t, int) {});
   if (tree_dead_ && setup_.shared.release_armed() && setup_.after_death) setup_.after_death();
   ::_exit(0);
 }

@@ -47,7 +47,7 @@ class Watcher {
  private:
   [[noreturn]] void become_command(pid_t watcher);
   void reaped(pid_t pid, int wait_status);
-  void end_all(const Tree& tree);
+  void end_all(Tree& tree);
 
   const Hook& hook_;
   std::string environment_;
@@ -79,7 +79,7 @@ void Watcher::run() {
     ::_exit(0);
   }
   const auto on_reaped = [this](pid_t pid, int status) { reaped(pid, status); };
-  while (!reap_ended(on_reaped)) {
+  while (!tree->reap_ended(on_reaped)) {
     if (BootClock::now() >= ends_) {
       end_all(*tree);
       break;
@@ -123,7 +123,7 @@ void Watcher::reaped(pid_t pid, int wait_status) {
   warn(hook_, how + "; the run does not depend on it, what it should have done is left to do");
 }
 
-void Watcher::end_all(const Tree& tree) {
+void Watcher::end_all(Tree& tree) {
   if (!std::exchange(warned_, true)) {
     warn(hook_, "was killed after " + format_duration(std::chrono::duration_cast<Micros>(limit_)) +
                     " with all that it had started; hand work that takes longer over to a service");

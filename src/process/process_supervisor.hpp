@@ -33,8 +33,8 @@ class ProcessSupervisor final : public Supervisor {
   Result<void> begin(bool with_parent, std::function<void()> after_death);
 
   void arm_release() override { shared_->arm_release(); }
-  BeforeStart wait_before_start(const WakeEvent& wake) override;
-  [[nodiscard]] int signal() const override { return signal_; }
+  Awaited await(const WakeEvent& wake) override;
+  [[nodiscard]] StopRequest stop_request() const override { return end_.stop; }
   void set_deadline(BootTime deadline) override { shared_->extend_deadline(deadline); }
   void stop_revoked() override { revoked_event_.raise(); }
   void on_loss(std::function<void()> told) override { on_loss_ = std::move(told); }
@@ -42,9 +42,11 @@ class ProcessSupervisor final : public Supervisor {
   void finish() override;
 
  private:
-  void watch_parent();
+  Result<void> watch_parent();
   [[nodiscard]] bool parent_ended() const;
   bool read_signal(signalfd_siginfo& info) const;
+  [[nodiscard]] StopRequest request_of(const signalfd_siginfo& info) const;
+  [[nodiscard]] StopRequest request_of_parent() const;
   void check_guardian();
 
   void step();
@@ -58,7 +60,9 @@ class ProcessSupervisor final : public Supervisor {
   void handle_signal(const signalfd_siginfo& info);
   [[nodiscard]] bool terminal_is_raw() const;
   void handle_times();
-  void request_stop(StopReason reason, int signal);
+  void request_stop(const StopRequest& request, int signal_for_job);
+  void note_stop();
+  void note_deadline();
   void take_over();
   void tell_loss();
   void await_guardian();
@@ -71,6 +75,7 @@ class ProcessSupervisor final : public Supervisor {
   UniqueFd gate_;
   UniqueFd terminal_;
   UniqueFd parent_;
+  pid_t parent_pid_ = 0;
   bool parent_gone_ = false;
   DeadlineTimer timer_;
   WakeEvent revoked_event_;
@@ -78,7 +83,6 @@ class ProcessSupervisor final : public Supervisor {
   pid_t guardian_ = -1;
   bool guardian_alive_ = false;
   bool dismissed_ = false;
-  int signal_ = 0;
 
   // While the job runs:
   const std::vector<std::string>* environment_ = nullptr;
@@ -86,6 +90,7 @@ class ProcessSupervisor final : public Supervisor {
   std::function<void()> on_loss_;
   std::optional<BootTime> runtime_ends_;
   std::optional<BootTime> look_at_terminal_;
+  std::optional<BootTime> stopping_since_;
   pid_t job_ = -1;
   bool told_of_stop_ = false;
   bool interrupted_at_terminal_ = false;

@@ -7,9 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 
+#include "base/error.hpp"
 #include "process/supervisor.hpp"
 
 namespace dblock::process {
@@ -55,10 +54,7 @@ Signals::Signals() {
     if (s != SIGCHLD && sigismember(&caller_mask_, s) == 1) sigdelset(&read, s);
   }
   fd_.reset(::signalfd(-1, &read, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!fd_) {
-    std::perror("dblock: signalfd");
-    std::abort();
-  }
+  if (!fd_) die("cannot make a descriptor for signals");
 }
 
 int Signals::wait(const WakeEvent& wake, std::optional<BootTime> until, int also) const {

@@ -17,8 +17,8 @@ namespace dblock::process {
 // Signals ignored at the start (nohup, background jobs of a plain shell) stay ignored and are never read.
 class Signals {
  public:
-  // Blocks the handled signals and SIGPIPE in the calling thread; call before any other thread exists.
-  // SIGCHLD gets its default disposition back, because an ignored one would lose exit statuses.
+  // Blocks the handled signals, SIGPIPE and SIGXFSZ in the calling thread; call before any other thread
+  // exists. SIGCHLD gets its default disposition back, because an ignored one would lose exit statuses.
   Signals();
 
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }

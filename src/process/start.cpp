@@ -27,7 +27,7 @@ Result<void> ProcessSupervisor::begin(bool with_parent, std::function<void()> af
   tree_.emplace(std::move(tree));
   tree_->spare_children();
   terminal_.reset(::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC));
-  if (with_parent) watch_parent();
+  if (with_parent) DBLOCK_CHECK(watch_parent());
   DBLOCK_TRY(ChannelPair pair, make_channel());
   std::array<int, 2> gate{};
   if (::pipe2(gate.data(), O_CLOEXEC) != 0)
@@ -54,11 +54,22 @@ Result<void> ProcessSupervisor::begin(bool with_parent, std::function<void()> af
   return {};
 }
 
-void ProcessSupervisor::watch_parent() {
-  const pid_t parent = ::getppid();
-  parent_ = open_pidfd(parent);
+// What the kernel could tell of a parent that we cannot see is the end of the thread that forked us, not of
+// its process (PR_SET_PDEATHSIG).
+Result<void> ProcessSupervisor::watch_parent() {
+  parent_pid_ = ::getppid();
+  if (parent_pid_ == 0) {
+    return fail(Errc::usage,
+                "--with-parent cannot watch the process that started dblock, which is outside of this PID "
+                "namespace (docker exec, or a container's first process); start dblock from a shell in the "
+                "container, or leave --with-parent out");
+  }
+  parent_ = open_pidfd(parent_pid_);
+  if (!parent_ && errno != ESRCH)
+    return fail(Errc::internal, with_errno("cannot watch the process that started dblock", errno));
   // It may have ended, and its pid been reused, before we looked.
-  if (!parent_ || ::getppid() != parent) parent_gone_ = true;
+  if (!parent_ || ::getppid() != parent_pid_) parent_gone_ = true;
+  return {};
 }
 
 bool ProcessSupervisor::parent_ended() const {
@@ -72,6 +83,19 @@ bool ProcessSupervisor::read_signal(signalfd_siginfo& info) const {
   return ::read(signals_.fd(), &info, sizeof info) == static_cast<ssize_t>(sizeof info);
 }
 
+StopRequest ProcessSupervisor::request_of(const signalfd_siginfo& info) const {
+  const bool by_kernel = info.ssi_code == SI_KERNEL;
+  return {.reason = StopReason::signal,
+          .signal = static_cast<int>(info.ssi_signo),
+          .terminal = by_kernel && terminal_,
+          .pid = by_kernel ? 0 : static_cast<pid_t>(info.ssi_pid),
+          .uid = info.ssi_uid};
+}
+
+StopRequest ProcessSupervisor::request_of_parent() const {
+  return {.reason = StopReason::parent, .signal = SIGTERM, .pid = parent_pid_};
+}
+
 // On SIGCHLD. The guardian is our child; anyone else reaped here is an orphan that fell to us as subreaper or
 // as process 1.
 void ProcessSupervisor::check_guardian() {
@@ -81,29 +105,29 @@ void ProcessSupervisor::check_guardian() {
     log::warning("the guardian process was stopped from outside; continued it, since it protects the job");
     ::kill(guardian_, SIGCONT);
   }
-  reap_ended([this](pid_t pid, int status) {
+  tree_->reap_ended([this](pid_t pid, int status) {
     if (pid == guardian_) guardian_alive_ = false;
     if (pid == job_) end_.status = ExitStatus::from_wait(status);
   });
 }
 
-BeforeStart ProcessSupervisor::wait_before_start(const WakeEvent& wake) {
+Awaited ProcessSupervisor::await(const WakeEvent& wake) {
   for (;;) {
-    if (wake.raised()) return BeforeStart::woken;
+    if (wake.raised()) return Awaited::woken;
     if (parent_ended()) {
-      signal_ = SIGTERM;
-      return BeforeStart::signalled;
+      end_.stop = request_of_parent();
+      return Awaited::signalled;
     }
     signalfd_siginfo info{};
     while (read_signal(info)) {
       const auto number = static_cast<int>(info.ssi_signo);
       if (number == SIGCHLD) check_guardian();
       if (ends_wait(number)) {
-        signal_ = number;
-        return BeforeStart::signalled;
+        end_.stop = request_of(info);
+        return Awaited::signalled;
       }
     }
-    if (!guardian_alive_) return BeforeStart::guardian_died;
+    if (!guardian_alive_) return Awaited::guardian_died;
     std::array<pollfd, 3> fds{pollfd{wake.fd(), POLLIN, 0}, pollfd{signals_.fd(), POLLIN, 0},
                               pollfd{parent_.get(), POLLIN, 0}};
     ::poll(fds.data(), fds.size(), -1);

@@ -56,14 +56,14 @@ void ProcessSupervisor::step() {
   // Both are heard once only: what stays readable would keep poll() from sleeping.
   if (revoked_event_.raised()) {
     revoked_event_.clear();
-    request_stop(StopReason::revoked, spec_.first_signal);
+    request_stop({.reason = StopReason::revoked, .signal = spec_.first_signal}, spec_.first_signal);
     tell_loss();
   }
   if (parent_ended()) {
     parent_.reset();
     parent_gone_ = false;
     log::info("the process that started dblock has ended; stopping the job");
-    request_stop(StopReason::signal, SIGTERM);
+    request_stop(request_of_parent(), SIGTERM);
   }
   handle_times();
 }
@@ -105,6 +105,7 @@ void ProcessSupervisor::handle_messages() {
         handle_job_exited(message);
         break;
       case MessageType::fencing:
+        note_stop();
         tell_loss();
         break;
       case MessageType::left_behind:
@@ -112,7 +113,8 @@ void ProcessSupervisor::handle_messages() {
         break;
       case MessageType::done:
         end_.tree_dead = message.value != 0;
-        if (message.detail != 0 && end_.stopped == StopReason::none) end_.stopped = StopReason::deadline;
+        if ((message.detail & k_fenced) != 0) note_deadline();
+        end_.killed = (message.detail & k_job_killed) != 0;
         over_ = true;
         break;
       default:
@@ -125,7 +127,7 @@ void ProcessSupervisor::handle_messages() {
 // exec; with no time for even an immediate stop, the job does not start.
 void ProcessSupervisor::handle_ready(const Message& message) {
   if (message.value < 0) {
-    end_.exec_errno = -message.value;
+    end_.fork_errno = -message.value;
     end_.tree_dead = true;
     over_ = true;
     return;
@@ -133,9 +135,8 @@ void ProcessSupervisor::handle_ready(const Message& message) {
   job_ = message.value;
   handle_signals();  // a stop that has come since the wait ended
   plan_.set_deadline(shared_->deadline());
-  if (end_.stopped == StopReason::none && plan_.fence_due(BootClock::now()))
-    end_.stopped = StopReason::deadline;
-  if (end_.stopped != StopReason::none) {
+  if (plan_.fence_due(BootClock::now())) note_deadline();
+  if (end_.stop.reason != StopReason::none) {
     end_.tree_dead = true;
     over_ = true;
     return;
@@ -144,17 +145,21 @@ void ProcessSupervisor::handle_ready(const Message& message) {
   channel_.send({MessageType::guard, 0, 0, {}});
   open_gate(gate_, *environment_);
   gate_.reset();
+  end_.started = true;
   if (max_runtime_) runtime_ends_ = BootClock::now() + *max_runtime_;
 }
 
 void ProcessSupervisor::handle_job_exited(const Message& message) {
   look_at_terminal_.reset();
+  end_.started = message.detail == 0;
   if (message.detail == k_too_late) {
-    if (end_.stopped == StopReason::none) end_.stopped = StopReason::deadline;
+    note_deadline();
     return;
   }
+  if (stopping_since_) end_.stop_took = BootClock::now() - *stopping_since_;
   end_.status = ExitStatus::from_wait(message.value);
   end_.exec_errno = message.detail;
+  handle_signals();  // Ctrl-C has come to both of us, and may have ended the job before we read of it
 }
 
 void ProcessSupervisor::handle_job_stopped(int signal) {
@@ -182,15 +187,15 @@ void ProcessSupervisor::handle_signal(const signalfd_siginfo& info) {
       break;
     case SIGINT:
       if (!job_has_it) {
-        request_stop(StopReason::signal, number);
+        request_stop(request_of(info), number);
       } else if (!terminal_is_raw()) {
         interrupted_at_terminal_ = true;
-        request_stop(StopReason::signal, k_no_signal);
+        request_stop(request_of(info), k_no_signal);
       }
       break;
     case SIGTERM:
     case SIGHUP:
-      request_stop(StopReason::signal, number);
+      request_stop(request_of(info), number);
       break;
     case SIGQUIT:
     case SIGUSR1:
@@ -221,7 +226,7 @@ void ProcessSupervisor::handle_times() {
   const BootTime now = BootClock::now();
   if (runtime_ends_ && now >= *runtime_ends_) {
     runtime_ends_.reset();
-    request_stop(StopReason::max_runtime, spec_.first_signal);
+    request_stop({.reason = StopReason::max_runtime, .signal = spec_.first_signal}, spec_.first_signal);
   }
   if (look_at_terminal_ && now >= *look_at_terminal_) {
     look_at_terminal_.reset();
@@ -235,13 +240,20 @@ void ProcessSupervisor::handle_times() {
   if (emergency && now >= *emergency) take_over();
 }
 
-void ProcessSupervisor::request_stop(StopReason reason, int signal) {
-  if (end_.stopped == StopReason::none) {
-    end_.stopped = reason;
-    end_.stop_signal = signal == k_no_signal ? SIGINT : signal;
-  }
+void ProcessSupervisor::request_stop(const StopRequest& request, int signal_for_job) {
+  if (end_.stop.reason == StopReason::none) end_.stop = request;
+  note_stop();
   plan_.request(BootClock::now());
-  channel_.send({MessageType::stop, signal, 0, {}});
+  channel_.send({MessageType::stop, signal_for_job, 0, {}});
+}
+
+void ProcessSupervisor::note_stop() {
+  if (!stopping_since_) stopping_since_ = BootClock::now();
+}
+
+void ProcessSupervisor::note_deadline() {
+  if (end_.stop.reason == StopReason::none)
+    end_.stop = {.reason = StopReason::deadline, .signal = spec_.first_signal};
 }
 
 void ProcessSupervisor::tell_loss() {
@@ -252,11 +264,13 @@ void ProcessSupervisor::tell_loss() {
 // subreaper; stop it all ourselves.
 void ProcessSupervisor::take_over() {
   const auto deadline = shared_->deadline();
-  if (end_.stopped == StopReason::none) {
+  if (end_.stop.reason == StopReason::none) {
     const bool late = deadline && BootClock::now() >= *deadline - spec_.slack - spec_.kill_grace;
-    end_.stopped = late ? StopReason::deadline : StopReason::guardian;
+    end_.stop = {.reason = late ? StopReason::deadline : StopReason::guardian, .signal = SIGKILL};
   }
-  if (end_.stopped == StopReason::deadline) tell_loss();
+  if (end_.stop.reason == StopReason::deadline) tell_loss();
+  end_.killed = !end_.status;
+  if (stopping_since_) end_.stop_took = BootClock::now() - *stopping_since_;
   // A guardian that is merely late comes last: should we be killed in the middle of this, it is the one who
   // is left to stop the rest, and to release.
   if (guardian_alive_) {
@@ -267,10 +281,12 @@ void ProcessSupervisor::take_over() {
         "frozen?); dblock stopped the job itself");
     ::kill(guardian_, SIGKILL);
   }
-  end_.tree_dead = tree_->kill_all(BootClock::now() + k_kill_patience, [this](pid_t pid, int status) {
+  const bool dead = tree_->kill_all(BootClock::now() + k_kill_patience, [this](pid_t pid, int status) {
     if (pid == guardian_) guardian_alive_ = false;
     if (pid == job_ && !end_.status) end_.status = ExitStatus::from_wait(status);
   });
+  handle_messages();  // the end of a job that the guardian has waited for is told by nobody else
+  end_.tree_dead = dead;
   over_ = true;
 }
 

@@ -2,6 +2,8 @@
 // deadline, extends it when told to, and guarantees that the job's tree is dead before it.
 #pragma once
 
+#include <sys/types.h>
+
 #include <csignal>
 #include <cstdint>
 #include <functional>
@@ -35,24 +37,36 @@ struct JobSpec {
 // Why dblock stopped the job, when it did.
 enum class StopReason {
   none,
-  signal,    // TERM, INT or HUP sent to dblock, or --with-parent
+  signal,    // TERM, INT or HUP sent to dblock
+  parent,    // --with-parent: the process that started dblock has ended
   deadline,  // the lease could not be renewed in time (self-fence)
-  revoked,   // told to by stop()
+  revoked,   // told to by stop_revoked()
   max_runtime,
   guardian,  // the guardian died or would not answer
 };
 
+struct StopRequest {
+  StopReason reason = StopReason::none;
+  int signal = 0;         // the first one the job gets; of `signal` the one that was sent to dblock
+  bool terminal = false;  // `signal`: the terminal made it
+  pid_t pid = 0;          // its sender, where the kernel tells it; of `parent` the process that has ended
+  uid_t uid = 0;          // of the sender
+};
+
 struct JobEnd {
+  bool started = false;              // its program was executed, or may have been
   std::optional<ExitStatus> status;  // none: the job never ran, or its status could not be had
-  StopReason stopped = StopReason::none;
-  int stop_signal = 0;     // the first signal, when stopped by one sent to dblock
+  StopRequest stop;
+  bool killed = false;     // the job itself, by SIGKILL, because it did not end in its grace
+  Nanos stop_took{0};      // from the first signal to the job's end
   int exec_errno = 0;      // the program could not be executed after all
+  int fork_errno = 0;      // the guardian could make no process for it
   bool tree_dead = false;  // every descendant is known to be gone (or was left behind on purpose)
   std::vector<std::string> left_behind;  // "name (pid)" of daemons that --leftovers left
 };
 
-// What happened while waiting for something to be decided before the job starts.
-enum class BeforeStart { woken, signalled, guardian_died };
+// What ended a wait for something to be decided before the job starts, or after its end.
+enum class Awaited { woken, signalled, guardian_died };
 
 // Who must hear how long what runs under a lease may go on. Thread-safe: told by the lease's own thread.
 class Fence {
@@ -73,17 +87,17 @@ class Fence {
 // One job's processes. Made before any thread or connection exists, because it forks.
 class Supervisor : public Fence {
  public:
-  // Blocks all signals in this process, becomes child subreaper and forks the guardian, which forks the job
-  // behind a closed gate. `after_death` runs in the guardian once dblock has died (not merely frozen) and the
-  // job's tree is confirmed dead, if the release was armed by then.
-  // `with_parent`: treat the end of the process that started dblock as SIGTERM.
+  // Blocks the signals that dblock handles (signals.hpp), becomes child subreaper and forks the guardian,
+  // which forks the job behind a closed gate. `after_death` runs in the guardian once dblock has died (not
+  // merely frozen) and the job's tree is confirmed dead, if the release was armed by then. `with_parent`:
+  // treat the end of the process that started dblock as SIGTERM.
   [[nodiscard]] static Result<std::unique_ptr<Supervisor>> start(const JobSpec& spec, bool with_parent,
                                                                  std::function<void()> after_death);
 
-  // Waits until `wake` is raised, a signal that ends a wait has come (its number then in signal()) or the
+  // Waits until `wake` is raised, a signal that ends a wait has come (stop_request() then says which) or the
   // guardian is gone. Signals that were ignored when dblock started stay ignored.
-  [[nodiscard]] virtual BeforeStart wait_before_start(const WakeEvent& wake) = 0;
-  [[nodiscard]] virtual int signal() const = 0;
+  [[nodiscard]] virtual Awaited await(const WakeEvent& wake) = 0;
+  [[nodiscard]] virtual StopRequest stop_request() const = 0;
 
   // run_job() calls `told` once, as soon as it stops the job because the lease is lost. It must not block.
   virtual void on_loss(std::function<void()> told) = 0;

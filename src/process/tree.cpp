@@ -129,20 +129,6 @@ std::optional<ProcessInfo> process_info(pid_t pid) {
   return read_stat(open_proc(std::to_string(pid) + "/stat"));
 }
 
-bool reap_ended(const OnReaped& on_reaped) {
-  for (;;) {
-    int status = 0;
-    const pid_t pid = ::waitpid(-1, &status, WNOHANG);
-    if (pid > 0) {
-      on_reaped(pid, status);
-    } else if (pid == 0) {
-      return false;
-    } else if (errno != EINTR) {
-      return errno == ECHILD;
-    }
-  }
-}
-
 Result<Tree> Tree::open() {
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
     return unknowable(
@@ -156,6 +142,21 @@ Result<Tree> Tree::open() {
   UniqueFd children = open_proc(self + "/task/" + self + "/children");
   if (!children) return unknowable(with_errno("cannot open /proc/self/task/" + self + "/children", errno));
   return Tree(std::move(children));
+}
+
+bool Tree::reap_ended(const OnReaped& on_reaped) {
+  for (;;) {
+    int status = 0;
+    const pid_t pid = ::waitpid(-1, &status, WNOHANG);
+    if (pid > 0) {
+      std::erase(spared_, pid);
+      on_reaped(pid, status);
+    } else if (pid == 0) {
+      return false;
+    } else if (errno != EINTR) {
+      return errno == ECHILD;
+    }
+  }
 }
 
 std::vector<pid_t> Tree::children() const {
@@ -216,7 +217,7 @@ bool Tree::only_spared_left() const {
   return !spared_.empty() && all_spared() && all_spared();
 }
 
-bool Tree::kill_all(BootTime give_up, const OnReaped& on_reaped) const {
+bool Tree::kill_all(BootTime give_up, const OnReaped& on_reaped) {
   for (;;) {
     kill_living();
     // A killed process takes a moment to die; look again only after that moment.

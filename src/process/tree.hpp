@@ -44,9 +44,6 @@ struct ProcessInfo {
 // Called for every child that was waited for.
 using OnReaped = std::function<void(pid_t pid, int wait_status)>;
 
-// Waits for every child that has ended, without blocking. True when no child is left at all (ECHILD).
-bool reap_ended(const OnReaped& on_reaped);
-
 class Tree {
  public:
   // Makes this process the subreaper of its descendants and opens its list of children. Errc::config where
@@ -56,6 +53,9 @@ class Tree {
   // Those that we have by now, for example of a shell that has become this program, are not ours to stop, and
   // neither is what they start.
   void spare_children() { spared_ = children(); }
+
+  // Waits for every child that has ended, without blocking. True when no child is left at all (ECHILD).
+  bool reap_ended(const OnReaped& on_reaped);
 
   // The descriptor that must stay open.
   [[nodiscard]] int fd() const { return children_.get(); }
@@ -68,7 +68,7 @@ class Tree {
 
   // Sends SIGKILL to all descendants and waits for them, again and again, until none is left (true) or
   // `give_up` has come (false: not ours to kill, or in uninterruptible sleep).
-  [[nodiscard]] bool kill_all(BootTime give_up, const OnReaped& on_reaped) const;
+  [[nodiscard]] bool kill_all(BootTime give_up, const OnReaped& on_reaped);
 
   // The same for all but one child and those whom it has still to wait for, which stay zombies; waits for
   // nobody itself.
@@ -81,8 +81,8 @@ class Tree {
   [[nodiscard]] bool only_spared_left() const;
   bool kill_living(pid_t but = 0) const;
 
-  UniqueFd children_;  // our list, open while descriptors can be had
-  std::vector<pid_t> spared_;
+  UniqueFd children_;          // our list, open while descriptors can be had
+  std::vector<pid_t> spared_;  // each until it was waited for: its number may be another's then
 };
 
 }  // namespace dblock::process

@@ -22,7 +22,8 @@ struct Renewal {
 // One lock as a whole. What its row says of a holder is true of an exclusive one; others have a row each.
 struct Scene {
   lease::LockStatus gate;
-  std::vector<lease::LockStatus> holds;  // also free ones and expired ones, by slot; `slot` is set
+  // Also free ones and expired ones, by slot; `slot` is set, and `fenced` where the scene is locked.
+  std::vector<lease::LockStatus> holds;
 };
 
 // Which table a lease is kept in: dblock_lock, where it is exclusive, or dblock_hold.
@@ -38,11 +39,17 @@ class LockTable {
   virtual ~LockTable() = default;
 
   // Around everything below: between the two interrupt() breaks what is under way.
-  virtual void begin_call() = 0;
+  enum class Patience {
+    usual,
+    renewal,  // a lease runs out meanwhile: SessionOptions::renewal_timeout
+  };
+  virtual void begin_call(Patience patience) = 0;
   virtual void end_call() noexcept = 0;
   class Call {
    public:
-    explicit Call(LockTable& table) : table_(table) { table_.begin_call(); }
+    explicit Call(LockTable& table, Patience patience = Patience::usual) : table_(table) {
+      table_.begin_call(patience);
+    }
     ~Call() { table_.end_call(); }
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
@@ -74,7 +81,8 @@ class LockTable {
   // Frees a lease that is past its margin, so that a late renewal cannot bring it back.
   [[nodiscard]] virtual Result<bool> abandon(const lease::LockStatus& lease, Rows rows,
                                              const std::string& attempt) = 0;
-  // New readers are refused until then, or for longer where somebody else has asked for that.
+  // New readers are refused until then, or for longer where somebody else has asked for that, though never
+  // for longer than lease::k_longest_intent.
   [[nodiscard]] virtual Result<void> keep_readers_away(const lease::Key& key, lease::ServerTime until,
                                                        const std::string& attempt) = 0;
   // Takes that back, unless somebody else has asked for longer since.
@@ -96,7 +104,7 @@ class LockTable {
     return {};
   }
   // Whether the attempt that failed so was kept waiting by a job's transaction that called
-  // dblock_assert_held(): the lock is as good as held.
+  // dblock_assert_held(): the lock is as good as held. Errc::unreachable where it was the server's own doing.
   [[nodiscard]] virtual Result<bool> kept_by_fence(const lease::Key& /*key*/, const Error& /*why*/,
                                                    const std::string& /*attempt*/) {
     return false;
@@ -125,6 +133,11 @@ class LockTable {
   // The lock's own row.
   [[nodiscard]] virtual Result<std::optional<lease::LockStatus>> look(const lease::Key& key,
                                                                       const std::string& attempt) = 0;
+  // The same from where the writes go, also where something in between has reads answered elsewhere.
+  [[nodiscard]] virtual Result<std::optional<lease::LockStatus>> look_where_written(
+      const lease::Key& key, const std::string& attempt) {
+    return look(key, attempt);
+  }
   // With our own place in the line, where it can be known.
   [[nodiscard]] virtual Result<std::optional<lease::LockStatus>> look_in_line(const lease::Key& key,
                                                                               const std::string& attempt) {

@@ -235,7 +235,10 @@ class Reader {
 
   static Result<void> take_client(const Option& option, const std::string& where, PartialSettings& out) {
     if (option.name == "user") out.user = option.value;
-    if (option.name == "password") out.password = option.value;
+    if (option.name == "password") {
+      out.password = option.value;
+      out.password_from = "option file " + where;
+    }
     if (option.name == "ssl-ca" || option.name == "tls-ca") out.tls_ca = option.value;
     if (option.name == "ssl-cert" || option.name == "tls-cert") out.tls_cert = option.value;
     if (option.name == "ssl-key" || option.name == "tls-key") out.tls_key = option.value;

@@ -58,8 +58,7 @@ lease::Sharing sharing(const Row& row) {
   lease::Sharing found;
   if (row[c_mode] == to_string(lease::Mode::shared)) found.mode = lease::Mode::shared;
   if (row[c_mode] == to_string(lease::Mode::slot)) found.mode = lease::Mode::slot;
-  if (found.mode == lease::Mode::slot)
-    found.slots = static_cast<std::uint32_t>(unsigned_number(row[c_slots]));
+  found.slots = static_cast<std::uint32_t>(unsigned_number(row[c_slots]));
   return found;
 }
 

@@ -46,15 +46,25 @@ Result<OptionGroups> read_all_option_files(const SettingsSources& sources) {
 }
 
 // The first source that has one wins: URL, its password-file, DBLOCK_PASSWORD_FILE, option files.
-Result<std::optional<std::string>> find_password(const SettingsSources& sources, const PartialSettings& url,
-                                                 const PartialSettings& files,
-                                                 std::vector<std::string>& warnings) {
-  if (url.password) return url.password;
-  if (url.password_file) return read_password_file(*url.password_file, warnings);
-  if (sources.password_file) return read_password_file(*sources.password_file, warnings);
-  if (files.password) return files.password;
-  if (files.password_file) return read_password_file(*files.password_file, warnings);
-  return std::nullopt;
+Result<void> find_password(const SettingsSources& sources, const PartialSettings& url,
+                           const PartialSettings& files, MariadbSettings& out,
+                           std::vector<std::string>& warnings) {
+  const auto take = [&out](const std::optional<std::string>& password, std::string from) {
+    out.password = password;
+    out.password_from = std::move(from);
+    return Result<void>();
+  };
+  const auto take_file = [&](const std::string& path, std::string from) -> Result<void> {
+    DBLOCK_TRY(const auto password, read_password_file(path, warnings));
+    return take(password, std::move(from));
+  };
+  if (url.password) return take(url.password, "the URL of " + sources.said_by);
+  if (url.password_file) return take_file(*url.password_file, "password file " + *url.password_file);
+  if (sources.password_file)
+    return take_file(*sources.password_file, "DBLOCK_PASSWORD_FILE (" + *sources.password_file + ")");
+  if (files.password) return take(files.password, files.password_from);
+  if (files.password_file) return take_file(*files.password_file, "password file " + *files.password_file);
+  return {};
 }
 
 Result<void> check_complete(const PartialSettings& all, bool has_url) {
@@ -62,14 +72,14 @@ Result<void> check_complete(const PartialSettings& all, bool has_url) {
   if (!has_url && !names_a_place(all) && !all.database) {
     return fail(
         Errc::config,
-        "no database is configured; give --db mysql://USER@HOST/DATABASE, set DBLOCK_DB, or name host and "
-        "database in the group [dblock] of an option file such as /etc/mysql/my.cnf; --local takes "
-        "locks that guard this host only");
+        "no database is configured; give --db mysql://USER@HOST/DATABASE, set DBLOCK_DB, write a line db = "
+        "URL into /etc/dblock.conf, or name host and database in the group [dblock] of an option file such "
+        "as /etc/mysql/my.cnf; --local takes locks that guard this host only");
   }
   const std::string missing = names_a_place(all) ? "database" : "host";
   return fail(Errc::config, "the configuration names no " + missing +
-                                "; give it in --db or DBLOCK_DB (mysql://USER@HOST/DATABASE) or in the group "
-                                "[dblock] of an option file");
+                                "; give it in --db, DBLOCK_DB or the line db = of /etc/dblock.conf "
+                                "(mysql://USER@HOST/DATABASE), or in the group [dblock] of an option file");
 }
 
 Result<void> check_tls(const MariadbSettings& settings) {
@@ -94,9 +104,11 @@ TlsMode mode_of(const PartialSettings& all) {
 // Relative directories are passed over, as the XDG specification says: the lock would depend on where the job
 // was started.
 Result<SqliteSettings> local_store(const SettingsSources& sources) {
-  if (sources.root) return SqliteSettings{"/var/lib/dblock/locks.db"};
-  if (sources.state_home.starts_with('/')) return SqliteSettings{sources.state_home + "/dblock/locks.db"};
-  if (sources.home.starts_with('/')) return SqliteSettings{sources.home + "/.local/state/dblock/locks.db"};
+  if (sources.root) return SqliteSettings{"/var/lib/dblock/locks.db", true};
+  if (sources.state_home.starts_with('/'))
+    return SqliteSettings{sources.state_home + "/dblock/locks.db", true};
+  if (sources.home.starts_with('/'))
+    return SqliteSettings{sources.home + "/.local/state/dblock/locks.db", true};
   return fail(Errc::config,
               "--local keeps its file under XDG_STATE_HOME or HOME, and neither is set to an absolute path; "
               "name a file with --db sqlite:PATH");
@@ -182,6 +194,7 @@ PartialSettings laid_over(PartialSettings over, const PartialSettings& under) {
   }
   fill(over.database, under.database);
   fill(over.user, under.user);
+  if (!over.password) over.password_from = under.password_from;
   fill(over.password, under.password);
   fill(over.tls, under.tls);
   fill(over.tls_ca, under.tls_ca);
@@ -224,7 +237,7 @@ Result<ResolvedSettings> resolve_settings(const SettingsSources& sources) {
     warnings.emplace_back(
         "the password in --db can be seen by every user of this host; use an option file or password-file");
   }
-  DBLOCK_TRY(settings.password, find_password(sources, url, files, warnings));
+  DBLOCK_CHECK(find_password(sources, url, files, settings, warnings));
   return ResolvedSettings{std::move(settings), std::move(warnings), groups.remarks};
 }
 

@@ -31,6 +31,7 @@ struct PartialSettings {
   std::optional<std::string> database;
   std::optional<std::string> user;
   std::optional<std::string> password;
+  std::string password_from;  // "option file /etc/my.cnf line 3", where it is one's
   std::optional<TlsMode> tls;
   std::optional<std::string> tls_ca, tls_cert, tls_key;
   std::optional<std::chrono::milliseconds> connect_timeout;
@@ -43,8 +44,9 @@ struct MariadbSettings {
   std::vector<HostPort> hosts;  // tried in order; empty when `socket` is set
   std::string socket;
   std::string database;
-  std::string user;  // empty: the library's default, the login name
+  std::string user;  // empty: the effective user's name
   std::optional<std::string> password;
+  std::string password_from;  // "DBLOCK_PASSWORD_FILE (/run/pw)": what a person has to mend; empty: none
   TlsMode tls = TlsMode::prefer;
   std::string tls_ca, tls_cert, tls_key;            // absolute paths: the guardian's working directory is /
   std::chrono::milliseconds connect_timeout{5000};  // per host
@@ -56,7 +58,8 @@ struct MariadbSettings {
 
 // The embedded store: one file that guards this host only.
 struct SqliteSettings {
-  std::string path;  // absolute: the guardian's working directory is /
+  std::string path;              // absolute: the guardian's working directory is /
+  bool makes_directory = false;  // --local's own place; a typed path may be a slip
 
   // "sqlite:/var/lib/dblock/locks.db".
   [[nodiscard]] std::string display() const { return "sqlite:" + path; }

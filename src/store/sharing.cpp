@@ -33,10 +33,19 @@ bool agree(const Sharing& held, const Sharing& asked) {
   return true;
 }
 
-std::uint32_t lowest_free(const std::vector<const LockStatus*>& taken) {
+// A slot whose last holder's transaction goes on is left to it: a grant would wait for its end.
+std::uint32_t lowest_free(const std::vector<LockStatus>& holds) {
   std::uint32_t slot = 1;
-  while (std::ranges::any_of(taken, [slot](const auto* hold) { return hold->slot == slot; })) ++slot;
+  const auto taken = [&slot](const auto& hold) {
+    return hold.slot == slot && (hold.fenced || in_the_way(hold));
+  };
+  while (std::ranges::any_of(holds, taken)) ++slot;
   return slot;
+}
+
+const LockStatus* fenced_in(const Scene& seen) {
+  const auto found = std::ranges::find_if(seen.holds, &LockStatus::fenced);
+  return found == seen.holds.end() ? nullptr : &*found;
 }
 
 const LockStatus& longest(const std::vector<const LockStatus*>& holds) {
@@ -71,11 +80,10 @@ Decision beside(const Scene& seen, const std::vector<const LockStatus*>& taken,
       return Take{0};
     case Mode::shared:
       if (gate.keeps_readers_away()) return Conflict{gate};
-      return Take{lowest_free(taken)};
+      return Take{lowest_free(seen.holds)};
     default:
-      if (const auto slot = lowest_free(taken); taken.empty() || slot <= request.sharing.slots)
-        return Take{slot};
-      return Conflict{shortest(taken)};
+      if (const auto slot = lowest_free(seen.holds); slot <= request.sharing.slots) return Take{slot};
+      return Conflict{taken.empty() ? *fenced_in(seen) : shortest(taken)};
   }
 }
 
@@ -109,6 +117,9 @@ Decision decide(const Scene& seen, const AcquireRequest& request) {
     return mismatch(gate, taken.front()->sharing, static_cast<std::size_t>(held), request.sharing);
   // What is over but for its margin or its cooldown excludes others as much as what is held.
   if (apart) return all_in_the_way(longest(taken), taken);
+  // A grant of another kind takes every fence of the key.
+  if (const auto* fenced = fenced_in(seen); fenced && taken.empty() && gate.sharing != request.sharing)
+    return Conflict{*fenced};
   return beside(seen, taken, request);
 }
 

@@ -61,6 +61,11 @@ void show_by_holders(std::vector<LockStatus>& rows) {
   rows = std::move(shown);
 }
 
+// What force can end: a lease, or a cooldown.
+bool keeps_the_lock(const LockStatus& row) {
+  return !row.owner.empty() || row.state == lease::State::cooldown;
+}
+
 bool passed(const std::optional<lease::ServerTime>& limit, const LockStatus& status) {
   return !limit || *limit <= status.server_time;
 }
@@ -92,7 +97,7 @@ Result<AcquireOutcome> TableLeaseStore::try_alone(const lease::AcquireRequest& r
                                                   const std::string& attempt) {
   for (int round = 0; round < k_acquire_rounds; ++round) {
     if (round > 0) DBLOCK_CHECK(table_->mend(request.key, attempt));
-    DBLOCK_TRY(auto outcome, try_once(request, sent_at, attempt));
+    DBLOCK_TRY(auto outcome, try_once(request, sent_at, round > 0, attempt));
     if (outcome) return std::move(*outcome);
   }
   return not_settled(attempt, "it changed hands at every try");
@@ -112,11 +117,12 @@ Result<AcquireOutcome> TableLeaseStore::fenced_or(const lease::AcquireRequest& r
 }
 
 Result<std::optional<AcquireOutcome>> TableLeaseStore::try_once(const lease::AcquireRequest& request,
-                                                                BootTime sent_at,
+                                                                BootTime sent_at, bool again,
                                                                 const std::string& attempt) {
   DBLOCK_TRY(auto token, table_->grant(request, attempt));
   if (token) return lease::granted(request, *token, 0, sent_at, false);
-  DBLOCK_TRY(auto seen, table_->look(request.key, attempt));
+  DBLOCK_TRY(auto seen,
+             again ? table_->look_where_written(request.key, attempt) : table_->look(request.key, attempt));
   if (!seen) {
     DBLOCK_TRY(token, table_->create(request, attempt));
     if (token) return lease::granted(request, *token, 0, sent_at, false);
@@ -191,7 +197,8 @@ Result<std::optional<LockStatus>> TableLeaseStore::peek(const lease::Key& key) {
 
 Result<lease::RenewOutcome> TableLeaseStore::renew(const lease::LeaseRef& ref, lease::Actor actor,
                                                    std::optional<Micros> ttl) {
-  const Call call(*table_);
+  using Patience = LockTable::Patience;
+  const Call call(*table_, actor == lease::Actor::holder ? Patience::renewal : Patience::usual);
   const std::string attempt = attempt_to("renew", ref.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
   if (unproved_) DBLOCK_CHECK(table_->safe_to_grant(attempt));
@@ -237,7 +244,7 @@ Result<lease::ReleaseOutcome> TableLeaseStore::release(const lease::LeaseRef& re
   const std::string attempt = attempt_to("release", ref.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
   if (lease::is_nested(ref.owner)) {
-    if (actor == lease::Actor::holder) return unnest(ref, attempt);
+    if (actor != lease::Actor::script) return unnest(ref, attempt);
     return nested_for_script(outer_part(ref, ref.key), attempt);
   }
   const Rows rows = first_rows(ref);
@@ -274,11 +281,13 @@ Result<lease::ReleaseOutcome> TableLeaseStore::unnest(const lease::LeaseRef& ref
   return lease::Released{};
 }
 
-// The row of `ref` among all the rows of its lock; else the lock's own, or somebody's that is in the way.
+// The row of `ref` among all the rows of its lock, also when its lease has ended; else the lock's own, or
+// somebody's that is in the way.
 Result<std::optional<LockStatus>> TableLeaseStore::own_row(const lease::LeaseRef& ref,
                                                            const std::string& attempt) {
   return row_where(ref.key, attempt, [&ref](const LockStatus& row) {
-    return row.owner == ref.owner.text && (!ref.token || row.token == *ref.token);
+    if (row.owner == ref.owner.text) return !ref.token || row.token == *ref.token;
+    return row.slot > 0 && ref.token && row.token == *ref.token;
   });
 }
 
@@ -290,10 +299,10 @@ Result<std::optional<LockStatus>> TableLeaseStore::row_where(
   DBLOCK_TRY(auto seen, table_->survey(key, false, attempt));
   if (!seen) return std::nullopt;
   for (auto& hold : seen->holds) {
-    if (!hold.owner.empty() && wanted(hold)) return std::move(hold);
+    if (wanted(hold)) return std::move(hold);
   }
   for (auto& hold : seen->holds) {
-    if (!hold.owner.empty()) return std::move(hold);
+    if (keeps_the_lock(hold)) return std::move(hold);
   }
   return std::move(seen->gate);
 }
@@ -308,8 +317,10 @@ Result<NotOurs> TableLeaseStore::why_not(const lease::LeaseRef& ref, lease::Acto
     return because(NotOursWhy::other_holder);
   if (actor == lease::Actor::script && seen->kind == lease::Kind::run) return because(NotOursWhy::run_lease);
   if (renewing && seen->revoked_at) return because(NotOursWhy::revoked);
-  if ((renewing || actor == lease::Actor::script) && passed(seen->expires_at, *seen))
-    return because(NotOursWhy::expired);
+  const bool over = passed(seen->expires_at, *seen);
+  if ((renewing || actor == lease::Actor::script) && over) return because(NotOursWhy::expired);
+  if (!renewing && actor == lease::Actor::holder && seen->count > 1 && !over)
+    return because(NotOursWhy::nested);
   // The row says that the statement should have matched: an answer that contradicts itself is not believed.
   return not_settled(attempt, "the server's answers contradict each other");
 }
@@ -328,24 +339,25 @@ Result<ForceOutcome> TableLeaseStore::force(Force how, const lease::Key& key, le
   DBLOCK_CHECK(table_->ensure_open(attempt));
   const auto look = [&] {
     return row_where(key, attempt,
-                     [token](const LockStatus& row) { return !row.owner.empty() && row.token == token; });
+                     [token](const LockStatus& row) { return keeps_the_lock(row) && row.token == token; });
   };
   // Looked at before, so that the report names the holder who is affected and not a successor.
   DBLOCK_TRY(auto before, look());
   using Why = ForceRefused::Why;
-  if (!before || before->owner.empty()) return ForceRefused{Why::not_held, std::move(before)};
+  if (!before || !keeps_the_lock(*before)) return ForceRefused{Why::not_held, std::move(before)};
   if (before->token != token) return ForceRefused{Why::wrong_token, std::move(before)};
   const Rows rows = before->slot > 0 ? Rows::holds : Rows::locks;
-  DBLOCK_TRY(const bool changed, how == Force::revoke ? table_->revoke(key, token, rows, attempt)
-                                                      : table_->free_now(key, token, rows, attempt));
+  const bool frees = how == Force::free_now && !before->owner.empty();
+  DBLOCK_TRY(const bool changed,
+             frees ? table_->free_now(key, token, rows, attempt) : table_->revoke(key, token, rows, attempt));
   if (changed) {
-    if (how == Force::revoke && !before->revoked_at) before->revoked_at = before->server_time;
+    if (!frees && !before->owner.empty() && !before->revoked_at) before->revoked_at = before->server_time;
     return lease::Revoked{std::move(*before)};
   }
   DBLOCK_TRY(auto after, look());
-  if (!after || after->owner.empty()) return ForceRefused{Why::not_held, std::move(after)};
+  if (!after || !keeps_the_lock(*after)) return ForceRefused{Why::not_held, std::move(after)};
   if (after->token != token) return ForceRefused{Why::wrong_token, std::move(after)};
-  if (how == Force::free_now) return ForceRefused{Why::fresh_heartbeat, std::move(after)};
+  if (frees && !after->owner.empty()) return ForceRefused{Why::fresh_heartbeat, std::move(after)};
   return not_settled(attempt, "the server's answers contradict each other");
 }
 

@@ -51,9 +51,10 @@ class TableLeaseStore final : public lease::LeaseStore {
   // The answer to a try that failed: held, where it was kept waiting by what dblock_assert_held() protects.
   [[nodiscard]] Result<lease::AcquireOutcome> fenced_or(const lease::AcquireRequest& request, Error why,
                                                         const std::string& attempt);
-  // One round of try_alone(); nullopt when the row changed under it and another round is due.
+  // One round of try_alone(); nullopt when the row changed under it and another round is due. `again`: what
+  // was read contradicted what was written.
   [[nodiscard]] Result<std::optional<lease::AcquireOutcome>> try_once(const lease::AcquireRequest& request,
-                                                                      BootTime sent_at,
+                                                                      BootTime sent_at, bool again,
                                                                       const std::string& attempt);
   [[nodiscard]] Result<lease::Look> judge(const lease::AcquireRequest& request,
                                           std::optional<lease::LockStatus> seen, const std::string& attempt);

@@ -18,8 +18,6 @@ using lease::AcquireRequest;
 using lease::Key;
 using lease::Look;
 
-// A waiting writer tries again a few times within this, and is not waited for much longer than it lives.
-constexpr Micros k_intent = 2s;
 // A time that is kept by one clock and read by another comes back a little off.
 constexpr Micros k_reading_jitter = 50ms;
 
@@ -91,7 +89,12 @@ class Taking {
       DBLOCK_CHECK(clear(table_, place, request_, attempt_));
       DBLOCK_CHECK(table_.put(request_, place.key, place.slot, token, place.seen, attempt_));
     }
-    outcome_ = lease::granted(request_, token, places.front().slot, sent_at_, false);
+    auto lease = lease::granted(request_, token, places.front().slot, sent_at_, false);
+    lease.rows.clear();
+    for (const Chosen& place : places) {
+      if (place.slot > 0) lease.rows.push_back(place.slot);
+    }
+    outcome_ = std::move(lease);
     return {};
   }
 
@@ -113,7 +116,7 @@ class Taking {
 
   // From all keys, or those that are free by now would fill with readers while the others empty.
   Result<void> keep_readers_away(const Key& refused, const Scene& seen) {
-    Mark mark{{seen.gate.server_time.since_epoch + k_intent}, mark_ && mark_->for_others};
+    Mark mark{{seen.gate.server_time.since_epoch + lease::k_intent}, mark_ && mark_->for_others};
     for (const Key& key : keys_of(request_.key, request_.also)) {
       if (key == refused) {
         mark.for_others = mark.for_others || marked_by_another(seen.gate);
@@ -175,6 +178,13 @@ Look look_of(Decision decision, const Scene& seen) {
   return {Look::Kind::free, seen.gate};
 }
 
+bool is_nested_in(const Scene& seen, const lease::OwnerId& owner) {
+  const auto counts_more = [&owner](const lease::LockStatus& row) {
+    return row.owner == owner.text && row.count > 1;
+  };
+  return counts_more(seen.gate) || std::ranges::any_of(seen.holds, counts_more);
+}
+
 }  // namespace
 
 std::vector<Key> keys_of(const Key& first, const std::vector<Key>& also) {
@@ -225,15 +235,25 @@ void call_off(LockTable& table, const AcquireRequest& request, const Mark& mark)
 Result<std::vector<Key>> release_together(LockTable& table, const lease::LeaseRef& ref, Rows rows,
                                           lease::Actor actor, lease::RunEnd end, const std::string& attempt) {
   std::vector<Key> missing;
+  bool nested = false;
   const auto body = [&]() -> Result<void> {
     missing.clear();
+    nested = false;
     for (const Key& key : keys_of(ref.key, ref.also)) {
       DBLOCK_TRY(const bool released, table.release(lease::part_of(ref, key), rows, actor, end, attempt));
       if (!released) missing.push_back(key);
     }
+    for (const Key& key : missing) {
+      DBLOCK_TRY(const auto seen, table.survey(key, true, attempt));
+      nested = actor == lease::Actor::holder && seen && is_nested_in(*seen, ref.owner);
+      if (!nested) continue;
+      missing = {key};
+      return fail(Errc::internal, attempt + ": a nested run holds it");  // undoes the others
+    }
     return {};
   };
-  DBLOCK_CHECK(table.in_transaction(attempt, body));
+  const auto done = table.in_transaction(attempt, body);
+  if (!done && !nested) return std::unexpected(done.error());
   return missing;
 }
 

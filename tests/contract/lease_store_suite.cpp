@@ -575,6 +575,48 @@ STORE_CASE("revoking and freeing need the current token and a holder") {
   CHECK(refused(t.free_now("k", lease.token)) == ForceRefused::Why::not_held);
 }
 
+STORE_CASE("a cooldown is ended by force with its token, at once") {
+  Fixture t;
+  auto request = asks("k", "owner-1");
+  request.promises.min_hold = 1h;
+  for (const bool now : {false, true}) {
+    CAPTURE(now);
+    const Lease lease = t.grant(request);
+    CHECK(released(t.release(ref(lease), Actor::holder, {Outcome::succeeded, 0})));
+    const LockStatus before = t.row("k");
+    CHECK(before.state == State::cooldown);
+    const auto end = [&](Token token) { return now ? t.free_now("k", token) : t.revoke("k", token); };
+    CHECK(refused(end({lease.token.value - 1})) == ForceRefused::Why::wrong_token);
+    check_untouched(before, t.row("k"));
+    const auto outcome = end(lease.token);
+    REQUIRE(std::holds_alternative<Revoked>(outcome));
+    CHECK(std::get<Revoked>(outcome).status.state == State::cooldown);
+    CHECK_FALSE(std::get<Revoked>(outcome).status.revoked_at);
+    const LockStatus after = t.row("k");
+    CHECK(after.state == State::free);
+    CHECK(after.token == lease.token);
+    CHECK_FALSE(after.revoked_at);
+    REQUIRE(after.last);
+    CHECK(after.last->outcome == Outcome::succeeded);
+    CHECK(refused(end(lease.token)) == ForceRefused::Why::not_held);
+  }
+  t.grant(asks("k", "owner-2"));
+}
+
+STORE_CASE("no cooldown follows a lease that was revoked or freed by force") {
+  Fixture t;
+  auto request = asks("k", "owner-1");
+  request.promises.min_hold = 1h;
+  const Lease first = t.grant(request);
+  CHECK(std::holds_alternative<Revoked>(t.revoke("k", first.token)));
+  CHECK(released(t.release(ref(first), Actor::holder, {Outcome::lost, std::nullopt})));
+  CHECK(t.row("k").state == State::free);
+  const Lease second = t.grant(request);
+  t.under_test->age("k", 50s, false);
+  CHECK(std::holds_alternative<Revoked>(t.free_now("k", second.token)));
+  CHECK(t.row("k").state == State::free);
+}
+
 STORE_CASE("freeing at once is refused while the heartbeat is younger than two intervals") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1", Kind::run, 60s));  // heartbeat 10 s

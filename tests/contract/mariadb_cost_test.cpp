@@ -233,6 +233,29 @@ TEST_CASE("mariadb: no verb reads more holders of a large table than it answers 
   CHECK(rows_read([&] { return store->reap({false, 240h}); }) < 20);
 }
 
+// Freed rows stay for as long as their key is remembered.
+TEST_CASE("mariadb: a holder renews and releases its own row without a look at the others of its key") {
+  const Server own;
+  MariadbUnderTest t(own.address());
+  const auto store = t.open();
+  auto request = request_for("k", "owner");
+  request.sharing = GENERATE(Sharing{Mode::shared, 1}, Sharing{Mode::slot, 3000});
+  const auto taken = store->try_acquire(request);
+  REQUIRE(taken);
+  REQUIRE(std::holds_alternative<Lease>(*taken));
+  const LeaseRef ref = ref_to(std::get<Lease>(*taken));
+  const std::string columns =
+      "lock_key,create_time,update_time,token,version,lock_count,kind,ttl_us,margin_us,idle_since,"
+      "holder_host,holder_pid,holder_user,holder_command,holder_note,mode,slots";
+  const std::string now = "UTC_TIMESTAMP(6)";
+  t.database().sql("INSERT INTO dblock_hold (" + columns + ",slot) SELECT 'k'," + now + "," + now +
+                   ",1,1,0,'run',60000000,1000000," + now + ",'',0,'','','','slot',3000,seq FROM " +
+                   test::numbers(2, 2000));
+  RowsRead rows_read(t.database().root());
+  CHECK(rows_read([&] { return store->renew(ref, Actor::holder, 60s); }) < 10);
+  CHECK(rows_read([&] { return store->release(ref, Actor::holder, {}); }) < 20);
+}
+
 TEST_CASE("mariadb: the history is read and forgotten without a look at the rest of it") {
   const Server own;
   MariadbUnderTest t(own.address());

@@ -23,6 +23,7 @@ AcquireRequest asks(const std::string& name, const std::string& owner, Sharing s
 constexpr Sharing k_alone{};
 constexpr Sharing k_reading{Mode::shared, 1};
 constexpr Sharing k_one_of_three{Mode::slot, 3};
+constexpr Sharing k_one_of_two{Mode::slot, 2};
 
 struct Fixture {
   explicit Fixture(const test::ServerAddress& server = test::shared_server()) : under_test(server) {}
@@ -58,6 +59,9 @@ struct Fixture {
   std::string token_in(const std::string& table, const std::string& key, int slot = 0) {
     return under_test.database().value("SELECT token FROM " + table + under_test.where(key) +
                                        (table == "dblock_lock" ? "" : " AND slot=" + std::to_string(slot)));
+  }
+  long long slot_of(const Lease& lease) {
+    return number("SELECT slot FROM dblock_hold WHERE token=" + std::to_string(lease.token.value));
   }
   long long lock_waits() {
     return number("SELECT variable_value FROM " + test::status_table() +
@@ -247,7 +251,7 @@ TEST_CASE("mariadb: whoever holds no lease any more, or never did, is refused wi
 TEST_CASE("mariadb: an old snapshot lets nobody pass whose lock was taken over") {
   Fixture t;
   const auto before = GENERATE(k_alone, k_reading, k_one_of_three);
-  const auto after = GENERATE(k_alone, k_reading, k_one_of_three, Sharing{Mode::slot, 2});
+  const auto after = GENERATE(k_alone, k_reading, k_one_of_three, k_one_of_two);
   const bool isolated = GENERATE(false, true);
   CAPTURE(isolated);
   const auto lease = t.grant(asks("k", "frozen", before));
@@ -344,6 +348,57 @@ TEST_CASE("mariadb: a reader's or slot holder's transaction is in nobody's way b
   job.commit();
   CHECK(t.grant(asks("k", "writer")).token > third.token);
   CHECK(says(job.asserts(first), k_not_held));
+}
+
+TEST_CASE(
+    "mariadb: a slot whose last holder's transaction goes on is left to it, and the others are granted") {
+  const Server own;
+  Fixture t(own.address());
+  const auto sharing = GENERATE(k_reading, k_one_of_three);
+  const bool released = GENERATE(false, true);
+  CAPTURE(to_string(sharing.mode), released);
+  const auto first = t.grant(asks("k", "first", sharing));
+  const auto other = t.grant(asks("k", "other", sharing));
+  t.release(t.grant(asks("k", "third", sharing)));
+  Job job(t);
+  job.begin();
+  REQUIRE(job.asserts(first).empty());
+  if (released) {
+    t.release(first);
+  } else {
+    t.under_test.database().sql(
+        "UPDATE dblock_hold SET expire_time=expire_time-INTERVAL 1 HOUR WHERE slot=1");
+  }
+  const auto waits = t.lock_waits();
+  const auto next = t.grant(asks("k", "next", sharing));
+  CHECK(t.slot_of(next) == 3);
+  if (sharing == k_reading) {
+    t.release(t.grant(asks("k", "one more", sharing)));
+  } else {
+    CHECK_FALSE(t.conflict(asks("k", "one more", sharing)).fenced);
+  }
+  t.release(other);
+  t.release(next);
+  CHECK(t.conflict(asks("k", "writer")).fenced);
+  CHECK(t.lock_waits() == waits);
+  job.commit();
+  CHECK(t.slot_of(t.grant(asks("k", "next", sharing))) == 1);
+}
+
+TEST_CASE("mariadb: while transactions of all who had a slot go on, the next is told so at once") {
+  const Server own;
+  Fixture t(own.address());
+  const Sharing alone_in_a_slot{Mode::slot, 1};
+  const auto first = t.grant(asks("k", "first", alone_in_a_slot));
+  Job job(t);
+  job.begin();
+  REQUIRE(job.asserts(first).empty());
+  t.release(first);
+  const auto waits = t.lock_waits();
+  CHECK(t.conflict(asks("k", "next", alone_in_a_slot)).fenced);
+  CHECK(t.lock_waits() == waits);
+  job.commit();
+  t.grant(asks("k", "next", alone_in_a_slot));
 }
 
 TEST_CASE("mariadb: an exclusive holder's transaction keeps readers and slots out as well") {

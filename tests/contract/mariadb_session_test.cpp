@@ -325,4 +325,19 @@ TEST_CASE("mariadb: session time zones, a DST instant and other global settings 
   }
 }
 
+TEST_CASE("mariadb: a server that logs statements and reads what is committed refuses, and is told why") {
+  const Server own({"--log-bin", "--binlog-format=STATEMENT", "--server-id=1"});
+  MariadbUnderTest t(own.address());
+  t.database().sql(std::string("SET GLOBAL ") +
+                   (test::mysql_run() ? "transaction_isolation" : "tx_isolation") + "='READ-COMMITTED'");
+  for (const auto& sharing : {Sharing{}, Sharing{Mode::shared, 1}}) {
+    auto request = request_for("k", "owner");
+    request.sharing = sharing;
+    const auto refused = t.open()->try_acquire(request);
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().code == Errc::config);
+    CHECK(refused.error().message.find("binlog_format=ROW or MIXED") != std::string::npos);
+  }
+}
+
 }  // namespace dblock::contract

@@ -234,4 +234,49 @@ TEST_CASE("mariadb: a server that asks for the password itself does not get it")
   }
 }
 
+// The library would wait for ten seconds, and the server for two, several times.
+TEST_CASE("mariadb: a renewal without an answer is given up in time over the socket, plain TCP and TLS") {
+  const Certificates certificates;
+  const Server own(certificates.server_options("good"));
+  MariadbUnderTest t(own.address());
+  SystemClock clock;
+  const std::string way = GENERATE("socket", "?tls=off", "?tls=require");
+  const std::string url = way == "socket" ? t.database().url() : t.database().tcp_url() + way;
+  CAPTURE(url);
+  store::SessionOptions options;
+  options.renewal_timeout = 250ms;
+  const auto store = store::open_store(settings_of(url), options, clock);
+  const auto taken = store->try_acquire(request_for("k", "owner"));
+  REQUIRE(taken);
+  REQUIRE(std::holds_alternative<lease::Lease>(*taken));
+  const auto ref = ref_to(std::get<lease::Lease>(*taken));
+  const auto renewed = [&] {
+    const auto outcome = store->renew(ref, lease::Actor::holder, 60s);
+    return outcome && std::holds_alternative<lease::Renewed>(*outcome);
+  };
+  CHECK(renewed());
+  {
+    test::Connection other(t.database().server(), "root", t.database().name());
+    other.sql("BEGIN");
+    other.sql("SELECT * FROM dblock_lock" + t.where("k") + " FOR UPDATE");
+    const auto begun = std::chrono::steady_clock::now();
+    const auto unheard = store->renew(ref, lease::Actor::holder, 60s);
+    CHECK(std::chrono::steady_clock::now() - begun < 1500ms);
+    REQUIRE_FALSE(unheard);
+    CHECK(unheard.error().code == Errc::indeterminate);
+  }
+  CHECK(test::wait_until(renewed));
+  // The release is no renewal: it waits for its answer.
+  test::Connection other(t.database().server(), "root", t.database().name());
+  other.sql("BEGIN");
+  other.sql("SELECT * FROM dblock_lock" + t.where("k") + " FOR UPDATE");
+  const std::jthread later([&] {
+    std::this_thread::sleep_for(500ms);
+    other.sql("ROLLBACK");
+  });
+  const auto released = store->release(ref, lease::Actor::holder, {});
+  REQUIRE(released);
+  CHECK(std::holds_alternative<lease::Released>(*released));
+}
+
 }  // namespace dblock::contract

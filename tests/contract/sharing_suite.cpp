@@ -181,6 +181,22 @@ STORE_CASE("new readers are turned away for a writer even when the last reader h
   t.grant(reads("k", "reader-2"));  // its turn is over with its grant
 }
 
+STORE_CASE("a writer's mark further ahead than any can be, after a step of the clock, turns nobody away") {
+  Fixture t;
+  t.grant(reads("k", "reader-1"));
+  t.conflict(writes_patiently("k", "killed"));
+  t.conflict(reads("k", "reader-2"));
+  t.under_test->age("k", -10min, false);  // as a clock that was set back would see it
+  t.grant(reads("k", "reader-2"));
+  // Nor does it stand in for the mark of the next writer, or outlive it.
+  t.conflict(writes_patiently("k", "writer"));
+  t.under_test->age("k", -10min, false);
+  t.conflict(writes_patiently("k", "writer"));
+  t.conflict(reads("k", "reader-3"));
+  t.under_test->age("k", 2s, false);
+  t.grant(reads("k", "reader-3"));
+}
+
 STORE_CASE("a writer that does not wait leaves the readers alone") {
   Fixture t;
   t.grant(reads("k", "reader-1"));
@@ -308,8 +324,8 @@ STORE_CASE("each holder renews and releases its own lease only") {
 
   CHECK(released(t.release(ref_to(leases[1]), Actor::holder, {Outcome::failed, 3})));
   CHECK(owners(t) == Owners{"owner-1", "owner-3"});
-  CHECK(why(t.release(ref_to(leases[1]))) == NotOursWhy::other_holder);
-  CHECK(why(t.renew(ref_to(leases[1]))) == NotOursWhy::other_holder);
+  CHECK(why(t.release(ref_to(leases[1]))) == NotOursWhy::free);
+  CHECK(why(t.renew(ref_to(leases[1]))) == NotOursWhy::free);
   CHECK(renewed(t.renew(ref_to(leases[0]))));
   CHECK(released(t.release(ref_to(leases[0]))));
   CHECK(released(t.release(ref_to(leases[2]), Actor::holder, {Outcome::failed, 4})));
@@ -467,6 +483,27 @@ STORE_CASE("the token of several keys exceeds what each of them has had") {
   t.under_test->age(ahead, -Micros{240h}, true);  // as if granted by a clock ten days ahead
   const Token highest = t.row(ahead).token;
   CHECK(t.grant(asks_for_all({"a", "b", "c"}, "owner")).token.value == highest.value + 1);
+}
+
+STORE_CASE("a lease that is nested in is not released before its nested one, nor are other keys of it") {
+  Fixture t;
+  const auto request = GENERATE(asks("a", "owner"), reads("a", "owner"), takes_slot("a", "owner", 1),
+                                asks_for_all({"a", "b"}, "owner"));
+  CAPTURE(to_string(request.sharing.mode), request.also.size());
+  const Lease outer = t.grant(request);
+  auto inner = request;
+  inner.also.clear();
+  inner.outer = outer.owner;
+  const auto nested = t.store->nest(inner);
+  REQUIRE((nested && *nested));
+  const auto refused = t.release(ref_to(outer));
+  REQUIRE(std::holds_alternative<NotOurs>(refused));
+  CHECK(std::get<NotOurs>(refused).why == NotOursWhy::nested);
+  for (const Key& held : request.also) CHECK(t.row(held.bytes()).owner == outer.owner.text);
+  const bool by_force = GENERATE(true, false);
+  if (!by_force) CHECK(released(t.release(ref_to(**nested))));
+  CHECK(released(t.release(ref_to(outer), by_force ? Actor::stopper : Actor::holder)));
+  CHECK(owners(t).empty());
 }
 
 STORE_CASE("of several keys none is taken when one is refused") {
@@ -784,6 +821,25 @@ STORE_CASE("a slot keeps its place for its minimal hold") {
   CHECK(refusal.status.grantable_at() == refusal.status.hold_until);
   t.under_test->age("k", 1h, false);
   t.grant(asks("k", "writer"));
+}
+
+STORE_CASE("the cooldown of a slot is ended by force, and the other holders keep theirs") {
+  Fixture t;
+  auto request = takes_slot("k", "owner-1", 2);
+  request.promises.min_hold = 1h;
+  const Lease first = t.grant(request);
+  request.owner.text = "owner-2";
+  const Lease second = t.grant(request);
+  CHECK(released(t.release(ref_to(first))));
+  CHECK(released(t.release(ref_to(second))));
+  CHECK(refused(t.revoke("k", {first.token.value - 1})) == ForceRefused::Why::wrong_token);
+  CHECK(std::holds_alternative<Revoked>(t.revoke("k", first.token)));
+  const auto rows = t.rows({{key("k")}, {}, false});
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].state == State::cooldown);
+  CHECK(rows[0].token == second.token);
+  CHECK(t.grant(takes_slot("k", "owner-3", 2)).slot == 1);
+  t.conflict(takes_slot("k", "owner-4", 2));
 }
 
 STORE_CASE("a reader's minimal hold keeps writers out and no readers") {

@@ -8,6 +8,7 @@
 
 #include "contract/sqlite_store.hpp"
 #include "store/sqlite/migrations.hpp"
+#include "store/sqlite/statements.hpp"
 #include "support/catch.hpp"
 
 namespace dblock::contract {
@@ -357,6 +358,19 @@ TEST_CASE("sqlite: the log is emptied by a closing connection once it has grown"
     REQUIRE(store->release({lease.key, lease.owner, lease.token}, Actor::holder, {}));
     store->disconnect();
     REQUIRE(log_size() < 1'000'000);
+  }
+}
+
+TEST_CASE("sqlite: a holder renews and releases its own row without a look at the others of its key") {
+  SqliteUnderTest t;
+  REQUIRE(t.open()->connect());
+  for (const auto sql :
+       {store::sqlite::renew_sql(store::Rows::holds), store::sqlite::release_sql(store::Rows::holds)}) {
+    const auto plan = t.sql("EXPLAIN QUERY PLAN " + std::string(sql));
+    REQUIRE_FALSE(plan.empty());
+    const std::string detail = plan.front().back();
+    CAPTURE(detail);
+    CHECK(detail.find("(lock_key=? AND slot>? AND slot<?)") != std::string::npos);
   }
 }
 

@@ -75,7 +75,7 @@ void SqliteUnderTest::copy_history(int times) {
 
 void SqliteUnderTest::reboot(const std::string& key) const {
   for (const std::string table : {"dblock_lock", "dblock_hold"})
-    sql("UPDATE " + table + " SET boot_id='00000000-0000-4000-8000-000000000000'" + is(key));
+    sql("UPDATE " + table + " SET boot_id='00000000-0000-4000-8000-000000000000',boot_offset_us=0" + is(key));
 }
 
 std::unique_ptr<StoreUnderTest> make_store_under_test() {

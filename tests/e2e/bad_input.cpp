@@ -128,6 +128,56 @@ TEST_CASE("missing commands keys and values are refused") {
   usage_error({"release", "--key", "k"});
 }
 
+TEST_CASE("a word of another tool's is refused with what it means here") {
+  CHECK(says(usage_error_of_run({"--nb"}), "did you mean -n?"));
+  CHECK(says(usage_error_of_run({"--no-wait"}), "did you mean -n?"));
+  const std::string timeout = usage_error_of_run({"--timeout", "5s"});
+  CHECK(says(timeout, "--wait"));
+  CHECK(says(timeout, "--max-runtime"));
+  CHECK(says(usage_error({"acquire", "--key", "k", "--ttl", "5s", "--no-wait"}), "--wait 0"));
+  CHECK(says(usage_error({"status"}), "did you mean inspect?"));
+  CHECK(says(usage_error({"list"}), "did you mean inspect?"));
+  CHECK(says(usage_error({"unlock", "k"}), "did you mean release?"));
+}
+
+TEST_CASE("a run without --key is refused with the line as it was most likely meant") {
+  const auto advice = [](const Words& words) {
+    const std::string err = usage_error(words);
+    const auto at = err.find("; write: ");
+    return at == std::string::npos ? err : err.substr(at + 9, err.size() - at - 10);
+  };
+  CHECK(advice({"run", "nightly-etl", "./job"}) == "dblock run --key nightly-etl -- ./job");
+  CHECK(advice({"run", "-w", "5s", "nightly etl", "--", "./job", "a b"}) ==
+        "dblock run -w 5s --key 'nightly etl' -- ./job 'a b'");
+  CHECK(advice({"-q", "run", "nightly-etl", "-c", "date >f"}) ==
+        "dblock -q run --key nightly-etl -c 'date >f'");
+  CHECK(advice({"run", "--", "sleep", "5"}) == "dblock run --key KEY -- sleep 5");
+  CHECK(advice({"run", "./job", "x"}) == "dblock run --key KEY -- ./job x");
+  CHECK(advice({"run"}) == "dblock run --key KEY -- COMMAND [ARG...]");
+  CHECK_FALSE(says(advice({"run", "--db", "mysql://u:secret@h/d", "k", "./job"}), "secret"));
+}
+
+TEST_CASE("an option is not taken for the name of a lock, unless an equals sign says so") {
+  const Database database;
+  for (const Words& words : {Words{"run", "-k", "-n", "true"}, Words{"run", "--key", "--ttl", "true"},
+                             Words{"inspect", "--prefix", "--all"}, Words{"inspect", "-qk", "--json"},
+                             Words{"run", "-k", "k", "--status-file", "-q", "true"}}) {
+    const auto finished = dblock(database, words);
+    INFO(finished.err);
+    CHECK(finished.exit == exited(64));
+    CHECK(says(finished.err, "looks like an option; should it be the value, write --"));
+  }
+  CHECK(database.rows() == 0);
+  CHECK(dblock(database, {"run", "--key=-n", "--", "printenv", "DBLOCK_KEY"}).out == "-n\n");
+  CHECK(dblock(database, {"run", "-k-n", "--", "printenv", "DBLOCK_KEY"}).out == "-n\n");
+}
+
+TEST_CASE("a key that is given without --key is told how to be given") {
+  for (const char* subcommand : {"acquire", "release", "renew", "inspect", "history"})
+    CHECK(says(usage_error({subcommand, "nightly"}), "write --key nightly"));
+  CHECK(says(usage_error({"reap", "nightly"}), "only run takes a command"));
+}
+
 TEST_CASE("acquire without a ttl names what is missing") {
   CHECK(says(usage_error({"acquire", "--key", "k"}), "--ttl"));
 }

@@ -104,6 +104,34 @@ TEST_CASE("fish completes subcommands, options, values, live keys and the job") 
   expect_completions("fish");
 }
 
+TEST_CASE("fish offers the options that begin as the word does, and nothing is said beside") {
+  DBLOCK_NEEDS(why_no_program("fish"));
+  const Database database;
+  Shell shell("fish", database.url());
+  for (const char* line : {"dblock run --wai", "dblock run --wait", "dblock run -k a --wai"}) {
+    CAPTURE(line);
+    const std::string got = shell.complete(line);
+    CHECK(got.starts_with("--wait\thow long to wait for the lock\n"));
+    // fish 4 adds those that the word is a part of.
+    for (const auto& offered : lines(got)) CHECK(offered.substr(0, offered.find('\t')).ends_with("-wait"));
+  }
+  CHECK(shell.complete("dblock run -k a -- --wai").empty());  // of a command that is not there
+  CHECK(shell.complete("dblock acquire --lost") == "--lost-signal\tsent to PID if the lease is lost\n");
+}
+
+TEST_CASE("keys that begin with a dash are completed too") {
+  const Database database;
+  REQUIRE(dblock(database, {"run", "--key=-odd", "--", "true"}).exit == exited(0));
+  for (const char* name : {"bash", "zsh", "fish"}) {
+    if (!why_no_program(name).empty()) continue;
+    CAPTURE(name);
+    Shell shell(name, database.url());
+    const std::string got = shell.complete("dblock run --key=-o");
+    INFO(got);
+    CHECK(says(got, "-odd"));
+  }
+}
+
 void expect_keys_of_the_database_on_the_line(const std::string& name) {
   DBLOCK_NEEDS(why_no_program(name));
   const TempDir directory;
@@ -138,6 +166,14 @@ TEST_CASE("keys are completed silently and within moments when the database does
   CHECK(done.err.empty());
   CHECK(std::chrono::steady_clock::now() - begun < 1s * slowness());  // 300 ms, and what the machine adds
   server.thaw();
+}
+
+TEST_CASE("a key that a terminal would not show as it is, is not offered") {
+  Database database;
+  take(database, "a");
+  take(database, "a\u200b");
+  take(database, "a\\b");
+  CHECK(dblock(database, {"__keys"}).out == "a\na\\b\n");
 }
 
 TEST_CASE("at most a hundred keys are offered, each once, and only those that begin so") {

@@ -5,6 +5,7 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/privilege.hpp"
 
 namespace dblock::test {
 namespace {
@@ -155,6 +156,41 @@ TEST_CASE("a configuration file that others may write is not obeyed") {
     }
   }
   CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
+}
+
+TEST_CASE("root obeys no configuration file that another user or group may write") {
+  DBLOCK_NEEDS(why_no_other_user());
+  const Database database;
+  const TempDir directory;
+  const std::string file = directory.file("conf");
+  write_file(file, "[run]\nttl = 1m\n");
+  const auto exit_with = [&](uid_t owner, gid_t group, mode_t mode) {
+    REQUIRE(::chown(file.c_str(), owner, group) == 0);
+    REQUIRE(::chmod(file.c_str(), mode) == 0);
+    const auto ended = dblock(database, {"--config", file, "run", "--key", "k", "--", "true"});
+    INFO(ended.err);
+    if (ended.exit != exited(0)) CHECK(says(ended.err, "may be changed by other users"));
+    return ended.exit;
+  };
+  CHECK(exit_with(0, 0, 0664) == exited(0));
+  CHECK(exit_with(0, 1, 0644) == exited(0));
+  CHECK(exit_with(0, 1, 0664) == exited(78));
+  CHECK(exit_with(1, 0, 0644) == exited(78));
+}
+
+TEST_CASE("quotes around a value in a configuration file are no part of it") {
+  const Database database;
+  const TempDir directory;
+  write_file(directory.file("conf"),
+             "db = \"" + database.url() + "\"\nnote = 'two  words'\ncommand = \"echo\" \"hi\"\n");
+  const auto ended = dblock_bare({"--config", directory.file("conf"), "run", "--key", "k"});
+  INFO(ended.err);
+  CHECK(ended.exit == exited(0));
+  CHECK(ended.out == "hi\n");  // those of a shell line are the shell's
+  REQUIRE(dblock_bare({"--config", directory.file("conf"), "acquire", "--key", "k", "--ttl", "1m"}).exit ==
+          exited(0));
+  CHECK(says(dblock_bare({"--config", directory.file("conf"), "inspect", "--json"}).out,
+             "\"note\":\"two  words\""));
 }
 
 TEST_CASE("a password in a url on the command line works with a warning and is shown nowhere", "[server]") {

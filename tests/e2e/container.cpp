@@ -56,6 +56,7 @@ TEST_CASE("TERM to process 1 of a container stops the job and gives the lock bac
   CHECK(status_field(first_process(container), "NSpid").ends_with("\t1"));
   ::kill(first_process(container), SIGTERM);
   CHECK(container.wait() == exited(143));
+  CHECK(says(container.err(), "asked to stop by TERM from a process outside of this PID namespace: "));
   CHECK(container.tree().empty());
   CHECK_FALSE(database.has_holder("k"));
 }
@@ -84,6 +85,24 @@ TEST_CASE("a container killed whole: its job is dead, and the lock free after le
   CHECK(database.has_holder("k"));  // nobody was left to release it
   CHECK(dblock(database, run_words("k", {"--wait", "60s"}, {"true"})).exit == exited(0));
   CHECK(database.micros("k", "last_acquired_at") >= expires + 500'000);
+}
+
+// The container's runtime has started dblock, which it cannot see.
+TEST_CASE("with-parent says that a parent outside of the pid namespace cannot be watched, and runs nothing") {
+  DBLOCK_NEEDS(why_no_container());
+  Database database;
+  const TempDir directory;
+  const auto finished = run_program(
+      in_container(database, run_words("k", {"--with-parent"}, {"touch", directory.file("ran")})));
+  INFO(finished.err);
+  CHECK(finished.exit == exited(64));
+  CHECK(ends_with_exit_line(finished.err, 64));
+  CHECK(says(finished.err, "outside of this PID namespace"));
+  CHECK_FALSE(database.has_row("k"));
+  // A shell between the two can be watched.
+  Spawn shell = in_container(database, {});
+  shell.argv.insert(shell.argv.end() - 1, {"/bin/sh", "-c", "\"$0\" run -k k --with-parent true; exit $?"});
+  CHECK(run_program(shell).exit == exited(0));
 }
 
 }  // namespace

@@ -132,6 +132,33 @@ TEST_CASE("a wrong password is 77 and the password is shown nowhere", "[server]"
   CHECK(finished.err.find(user) != std::string::npos);
 }
 
+TEST_CASE("77 and doctor name the source of the password", "[server]") {
+  ServerDatabase database;
+  const TempDir directory;
+  const std::string user = database.account("IDENTIFIED BY 'right-one'");
+  const std::string url = database.url(user);
+  const auto both_say = [&](const std::string& db, const Words& env, const std::string& source) {
+    Words all{"DBLOCK_DB=" + db};
+    all.insert(all.end(), env.begin(), env.end());
+    for (const char* subcommand : {"inspect", "doctor"}) {
+      const auto finished = dblock_bare({subcommand}, all);
+      INFO(finished.out << finished.err);
+      CHECK(finished.exit == exited(std::string(subcommand) == "doctor" ? 78 : 77));
+      CHECK((finished.out + finished.err).find(source) != std::string::npos);
+    }
+  };
+  const std::string file = directory.file("password");
+  write_file(file, "wrong-one\n", 0600);
+  both_say(database.url(user + ":wrong-one"), {}, "from the URL of DBLOCK_DB");
+  both_say(url + (url.find('?') == std::string::npos ? "?" : "&") + "password-file=" + file, {},
+           "from password file " + file);
+  both_say(url, {"DBLOCK_PASSWORD_FILE=" + file}, "from DBLOCK_PASSWORD_FILE (" + file + ")");
+  both_say(url, {}, "no password");
+  write_file(directory.file("options"), "[client]\npassword=wrong-one\n", 0600);
+  both_say(url, {"DBLOCK_DEFAULTS_FILE=" + directory.file("options")},
+           "from option file " + directory.file("options") + " line 2");
+}
+
 TEST_CASE("a missing privilege is 77", "[server]") {
   ServerDatabase database;
   const std::string user = database.account("", "SELECT");
@@ -191,6 +218,18 @@ TEST_CASE("a command that is not there is 127 before anything is locked") {
     expect_own_code(finished, 127);
     CHECK(finished.err.find(name) != std::string::npos);
   }
+  CHECK(database.rows() == 0);
+}
+
+TEST_CASE("a command line in one word is 127, and -c is said to be the way to run it") {
+  Database database;
+  const auto line = dblock(database, run_words("k", {}, {"echo hi there"}));
+  expect_own_code(line, 127);
+  CHECK(line.err.find("write -c 'echo hi there'") != std::string::npos);
+  const auto path = dblock(database, run_words("k", {}, {"./job --full"}));
+  CHECK(path.err.find("write -c './job --full'") != std::string::npos);
+  const auto program = dblock(database, run_words("k", {}, {"no-such-program"}));
+  CHECK(program.err.find("write -c") == std::string::npos);
   CHECK(database.rows() == 0);
 }
 

@@ -3,6 +3,7 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/pty.hpp"
 
 namespace dblock::test {
 namespace {
@@ -188,6 +189,20 @@ TEST_CASE("a takeover without a release is recorded by the embedded store", "[lo
   CHECK(runs[0].at("outcome") == "succeeded");
   CHECK(runs[1].at("outcome") == "abandoned");
   CHECK(runs[1].at("kind") == "acquire");
+}
+
+TEST_CASE("at a terminal the history is as wide as that, and elsewhere nothing is cut") {
+  const Kept t;
+  const std::string note = std::string(150, 'n') + "/4711";
+  REQUIRE(dblock(t.database, run_words("k", {"--note", note}, {"true"})).exit == exited(0));
+  Terminal terminal({dblock_binary(), "history"}, {"DBLOCK_DB=" + t.database.url()}, 80);
+  REQUIRE(terminal.wait() == exited(0));
+  const auto rows = lines(terminal.screen());
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0].size() <= 80 + 1);  // with the \r
+  CHECK(rows[1].starts_with("k "));
+  CHECK(rows[1].size() <= 80 + 1 + 2 * 2);  // and two … of three bytes each
+  CHECK(says(dblock(t.database, {"history"}, {"COLUMNS=80"}).out, note));
 }
 
 }  // namespace

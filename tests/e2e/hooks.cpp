@@ -6,6 +6,7 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/privilege.hpp"
 
 namespace dblock::test {
 namespace {
@@ -216,6 +217,31 @@ TEST_CASE("what a hook writes goes to stderr, and its failure is one warning tha
   CHECK(says(process.err(), "dblock: warning: the --on-wait command failed with exit status 5; "));
 }
 
+// The password's warning has opened the pipe once more, for dblock alone.
+TEST_CASE("a hook's failure is said in a pipe, too, where dblock has said something before", "[server]") {
+  ServerDatabase database;
+  hold(database, "k");
+  const std::string user = database.account("IDENTIFIED BY 'secret'") + ":secret";
+  const auto finished = run_program({.argv = sh("{ '" + dblock_binary() + "' --db '" + database.url(user) +
+                                                "' run -k k --on-conflict 'exit 5' true 2>&1; } | cat")});
+  INFO(finished.out);
+  CHECK(says(finished.out, "can be seen by every user"));
+  CHECK(says(finished.out, "the --on-conflict command failed with exit status 5"));
+}
+
+TEST_CASE("a run whose hooks get no process of their own says so and starts nothing", "[local]") {
+  DBLOCK_NEEDS(why_no_other_user());
+  DBLOCK_NEEDS(why_no_preload());
+  const UsersHome home(54322);  // whose only processes these are
+  Spawn spec = home.spawn(run_words("k", {"--local", "--on-conflict", "true"}, {"touch", "ran"}));
+  spec.argv.insert(spec.argv.begin(), {"/bin/bash", "-c", "ulimit -u 2; exec \"$0\" \"$@\""});
+  const auto finished = run_program(spec);
+  INFO(finished.err);
+  CHECK(finished.exit == exited(70));
+  CHECK(says(finished.err, "cannot fork dblock-hooks"));
+  CHECK_FALSE(std::filesystem::exists(home.file("ran")));
+}
+
 TEST_CASE("a hook that hangs delays neither a conflict's exit nor the job and the end of a run") {
   Database database;
   const TempDir directory;
@@ -286,8 +312,8 @@ TEST_CASE("on-lost of run takes a command, and a signal's name is told apart") {
   Database database;
   const auto end = dblock(database, run_words("k", {"--on-lost", "USR1"}, {"true"}));
   CHECK(end.exit == exited(64));
-  CHECK(says(end.err, "is a signal, as `acquire --on-lost` takes; for `run` write a command"));
-  CHECK(dblock(database, run_words("k", {}, {"true"}), {"DBLOCK_ON_LOST=USR1"}).exit == exited(0));
+  CHECK(says(end.err, "is a signal, as `acquire --lost-signal` takes; for `run` write a command"));
+  CHECK(dblock(database, run_words("k", {}, {"true"}), {"DBLOCK_ON_LOST=USR1"}).exit == exited(64));
 }
 
 }  // namespace

@@ -45,6 +45,29 @@ TEST_CASE("the table shows held locks with their holder") {
   CHECK(all.out.find("ended") != std::string::npos);
 }
 
+TEST_CASE("where nothing is held inspect says so beside its results, and what there is instead") {
+  Database database;
+  const auto none = dblock(database, {"-v", "inspect"});
+  CHECK(says(none.err, "dblock: no lock is held\n"));
+  REQUIRE(dblock(database, run_words("a", {}, {"true"})).exit == exited(0));
+  REQUIRE(dblock(database, run_words("b", {}, {"true"})).exit == exited(0));
+  REQUIRE(dblock(database, run_words("c", {"--min-hold", "1h"}, {"true"})).exit == exited(0));
+  hold(database, "d");
+  database.age_until_expired("d", 1s);
+  const auto told = dblock(database, {"-v", "inspect"});
+  INFO(told.out << told.err);
+  CHECK(told.exit == exited(0));
+  CHECK(says(told.err, "dblock: no lock is held; --all shows 1 expired, 1 cooling down, 2 free\n"));
+  CHECK(count_of(told.out, "\n") == (local_run() ? 2 : 1));  // the header
+  CHECK(says(dblock(database, {"-v", "inspect", "--key", "a"}).err, "no lock is held; --all shows 1 free\n"));
+  CHECK(json::parse(dblock(database, {"-v", "--json", "inspect"}).out).at("locks").empty());
+  CHECK(lines(dblock(database, {"-v", "inspect", "--format", "csv"}).out).size() == 1);
+  CHECK(dblock(database, {"inspect"}).err.empty());
+  CHECK_FALSE(says(dblock(database, {"-v", "inspect", "--all"}).err, "no lock"));
+  hold(database, "e");
+  CHECK_FALSE(says(dblock(database, {"-v", "inspect"}).err, "no lock"));
+}
+
 TEST_CASE("json has the documented fields") {
   Database database;
   hold(database, "k", {"--note", "n"});
@@ -139,7 +162,7 @@ TEST_CASE("hostile text in a row is escaped wherever it is printed") {
   // A terminal title, a colour, a line break, a right-to-left override and an isolate.
   const std::string hostile =
       "\x1b]0;owned\x07\x1b[31mred\r\nfake line\xe2\x80\xaeoverride\xe2\x81\xa6isolate\xc2\x9b"
-      "1m";
+      "1m\xe2\x80\x8bhidden\xf3\xa0\x81\xa1";
   for (const char* column : {"holder_note", "holder_host", "holder_user", "holder_command", "lock_value"})
     database.set_text("k", column, hostile);
   database.copy_row("k", {hostile});
@@ -152,7 +175,8 @@ TEST_CASE("hostile text in a row is escaped wherever it is printed") {
         Words{"reap", "--dry-run"}, Words{"--log-format", "json", "run", "--key", "k", "--", "true"}}) {
     const auto finished = dblock(database, words);
     printed += finished.out + finished.err;
-    for (const char* raw : {"\x1b", "\x07", "\r", "\xe2\x80\xae", "\xe2\x81\xa6", "\xc2\x9b"}) {
+    for (const char* raw : {"\x1b", "\x07", "\r", "\xe2\x80\xae", "\xe2\x81\xa6", "\xc2\x9b", "\xe2\x80\x8b",
+                            "\xf3\xa0\x81\xa1"}) {
       INFO(words[0] << " " << words.back() << ": " << finished.out << finished.err);
       CHECK(finished.out.find(raw) == std::string::npos);
       CHECK(finished.err.find(raw) == std::string::npos);

@@ -250,7 +250,7 @@ TEST_CASE("a revoked lease makes the keeper send the signal that was asked for a
     Database database;
     const TempDir directory;
     // The row keeps its holder until somebody releases it, expired or not.
-    Process process(script(database, directory, signal == SIGTERM ? k_short : k_short + "--on-lost usr1",
+    Process process(script(database, directory, signal == SIGTERM ? k_short : k_short + "--lost-signal usr1",
                            "exec sleep 300"));
     await_file(process, directory.file("id"));
     REQUIRE(dblock(database, {"release", "--key", "k", "--force", "--token", database.column("k", "token")})
@@ -425,12 +425,17 @@ TEST_CASE("acquire with neither a ttl nor a process is refused and names both") 
   CHECK(neither.exit == exited(64));
   CHECK(neither.err.find("--ttl") != std::string::npos);
   CHECK(neither.err.find("--while-pid") != std::string::npos);
-  const auto signal_alone = dblock(database, {"acquire", "--key", "k", "--ttl", "5s", "--on-lost", "HUP"});
+  const auto signal_alone =
+      dblock(database, {"acquire", "--key", "k", "--ttl", "5s", "--lost-signal", "HUP"});
   CHECK(signal_alone.exit == exited(64));
   CHECK(signal_alone.err.find("--while-pid") != std::string::npos);
-  CHECK(dblock(database,
-               {"acquire", "--key", "k", "--while-pid", std::to_string(::getpid()), "--on-lost", "nonsense"})
+  CHECK(dblock(database, {"acquire", "--key", "k", "--while-pid", std::to_string(::getpid()), "--lost-signal",
+                          "nonsense"})
             .exit == exited(64));
+  const auto of_run = dblock(
+      database, {"acquire", "--key", "k", "--while-pid", std::to_string(::getpid()), "--on-lost", "HUP"});
+  CHECK(of_run.exit == exited(64));
+  CHECK(of_run.err.find("did you mean --lost-signal?") != std::string::npos);
 }
 
 TEST_CASE("a relative path names the same store for the keeper", "[local]") {

@@ -83,7 +83,8 @@ TEST_CASE("Ctrl-C at the live line ends the wait and leaves nothing", "[tsan]") 
   const Words rows = displayed(terminal.screen());
   INFO(terminal.screen());
   REQUIRE(rows.size() == 1);
-  CHECK_THAT(rows[0], Catch::StartsWith("dblock: exit 130 (signal): stopped by SIGINT while waiting"));
+  CHECK_THAT(rows[0], Catch::StartsWith(
+                          "dblock: exit 130 (signal): stopped by SIGINT from the terminal while waiting"));
 }
 
 TEST_CASE("a wait that ends without the lock leaves only its exit line") {

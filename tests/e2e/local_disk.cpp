@@ -21,7 +21,7 @@ std::string with_small_disk(const TempDir& disk) {
   return "disk=" + disk.path() +
          "\n"
          "export DBLOCK_DB=sqlite:$disk/d/locks.db\n"
-         "mount -t tmpfs -o size=400k tmpfs $disk\n"
+         "mount -t tmpfs -o size=400k tmpfs $disk && mkdir -m 700 $disk/d\n"
          "fill() { dd if=/dev/zero of=$disk/fill bs=1k 2>/dev/null || true; }\n"
          "room() { rm $disk/fill; }\n"
          "token() { $DBLOCK run --key \"$1\" -- printenv DBLOCK_TOKEN; }\n";
@@ -96,7 +96,8 @@ TEST_CASE("a disk that fills up does not end a job whose store has set room for 
   const TempDir disk, marks;
   const auto kept = in_mount_namespace(
       "disk=" + disk.path() +
-      "\nmount -t tmpfs -o size=4m tmpfs $disk\nexport DBLOCK_DB=sqlite:$disk/d/locks.db\n" +
+      "\nmount -t tmpfs -o size=4m tmpfs $disk; mkdir -m 700 $disk/d\nexport "
+      "DBLOCK_DB=sqlite:$disk/d/locks.db\n" +
       "$DBLOCK run --ttl 2s --heartbeat 200ms --kill-grace 200ms --key k -- sh -c 'touch " + marks.path() +
       "/up; sleep 5; exit 7' & job=$!\n" + "while [ ! -e " + marks.path() + "/up ]; do sleep 0.02; done\n" +
       "dd if=/dev/zero of=$disk/fill bs=1k 2>/dev/null || true\n" +
@@ -162,13 +163,17 @@ TEST_CASE("a store removed under a running job ends it with 76", "[local]") {
   for (const bool made_anew : {false, true}) {
     const TempDir directory;
     const Words env{"DBLOCK_DB=sqlite:" + directory.file("d/locks.db")};
+    fs::create_directory(directory.file("d"));
     const Words words = run_words("k", {"--ttl", "6s", "--heartbeat", "300ms", "--kill-grace", "500ms"},
                                   {job_binary(), "tree", directory.file("up")});
     Process run(dblock_bare_spawn(words, env));
     await_file(run, directory.file("up"));
     fs::remove_all(directory.file("d"));
     // In the new store the lock looks free, and the first to know is the job's own dblock.
-    if (made_anew) CHECK(dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, env).exit == exited(0));
+    if (made_anew) {
+      fs::create_directory(directory.file("d"));
+      CHECK(dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, env).exit == exited(0));
+    }
     const Exit exit = run.wait();
     INFO(run.err());
     CHECK(exit == exited(76));
@@ -182,10 +187,14 @@ TEST_CASE("a job that ends right after its store was removed does not end as if 
   for (const bool made_anew : {false, true}) {
     const TempDir directory;
     const Words env{"DBLOCK_DB=sqlite:" + directory.file("d/locks.db")};
+    fs::create_directory(directory.file("d"));
     Process run(dblock_bare_spawn(run_words("k", {"--ttl", "60s"}, sh(until_told(directory))), env));
     await_file(run, directory.file("up"));
     fs::remove_all(directory.file("d"));
-    if (made_anew) CHECK(dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, env).exit == exited(0));
+    if (made_anew) {
+      fs::create_directory(directory.file("d"));
+      CHECK(dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, env).exit == exited(0));
+    }
     write_file(directory.file("go"), "");
     const Exit exit = run.wait();
     INFO(run.err());

@@ -268,6 +268,7 @@ TEST_CASE("too few descriptors or too small files end in words, never in a core"
     CHECK((finished.exit == exited(0) || finished.exit == exited(69) || finished.exit == exited(70) ||
            finished.exit == exited(78)));
     if (finished.exit != exited(0)) CHECK(says(finished.err, "dblock: exit "));
+    CHECK_FALSE(says(finished.err, "by hand"));
   }
   const auto small = limited("-f 1", {"run", "--key", "k", "--", "true"});
   INFO(small.exit << " " << small.err);
@@ -279,9 +280,10 @@ TEST_CASE("an unwritable directory is refused with the reason", "[local]") {
   DBLOCK_NEEDS(why_no_other_user());
   const UsersHome home;
   fs::permissions(home.path(), fs::perms(0500));
-  for (const char* name : {"locks.db", "below/locks.db"}) {
-    const auto finished =
-        run_program(home.spawn({"--db", "sqlite:" + home.file(name), "run", "--key", "k", "--", "true"}));
+  for (const Words& store : {Words{"--db", "sqlite:" + home.file("locks.db")}, Words{"--local"}}) {
+    Words words = store;
+    for (const auto& word : run_words("k", {}, {"true"})) words.push_back(word);
+    const auto finished = run_program(home.spawn(words));
     INFO(finished.err);
     CHECK(finished.exit == exited(78));
     CHECK(ends_with_exit_line(finished.err, 78));

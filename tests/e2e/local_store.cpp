@@ -107,6 +107,7 @@ TEST_CASE("nothing configured is 78, names the ways to configure, and is never l
       CHECK(ends_with_exit_line(finished.err, 78));
       CHECK(says(finished.err, "DBLOCK_DB"));
       CHECK(says(finished.err, "[dblock]"));
+      CHECK(says(finished.err, "/etc/dblock.conf"));
       CHECK(says(finished.err, "--local"));
     }
     if (round == 0) CHECK(fs::is_empty(home.path()));
@@ -135,6 +136,7 @@ TEST_CASE("db with local is 78, and of two places the stronger wins", "[local]")
 TEST_CASE("a path is taken as it is, and a relative one from where dblock was started", "[local]") {
   const TempDir directory;
   for (const std::string name : {"with space", "100%25", "what?mode=memory", "a#b&c=d", "ключ", "-"}) {
+    fs::create_directory(directory.file(name));
     Spawn spec;
     spec.argv = {dblock_binary(), "--db", "sqlite:" + name + "/l.db", "run", "--key", "k", "--",
                  "sleep",         "0.01"};
@@ -144,6 +146,18 @@ TEST_CASE("a path is taken as it is, and a relative one from where dblock was st
     CHECK(finished.exit == exited(0));
     CHECK(mode_of(directory.file(name) + "/l.db") == 0600);
   }
+}
+
+TEST_CASE("a mistyped path makes no directories: it is 78 and named, by doctor too", "[local]") {
+  const TempDir directory;
+  const std::string url = "sqlite:" + directory.file("no/such/locks.db");
+  for (const Words& words : {run_words("k", {}, {"true"}), Words{"inspect"}, Words{"doctor"}}) {
+    const auto finished = dblock_bare(words, {"DBLOCK_DB=" + url});
+    INFO(finished.out << finished.err);
+    CHECK(finished.exit == exited(78));
+    CHECK(says(finished.out + finished.err, "there is no directory " + directory.file("no/such")));
+  }
+  CHECK_FALSE(fs::exists(directory.file("no")));
 }
 
 TEST_CASE("a store in memory or without a name is refused", "[local]") {

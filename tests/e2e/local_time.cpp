@@ -168,46 +168,32 @@ TEST_CASE("steps of the clock while a job runs change nothing", "[local]") {
   }
 }
 
-// As after a reboot: what every process of this script reads as the boot's id is another.
-std::string with_another_boot_id(const TempDir& directory) {
-  write_file(directory.file("boot_id"), "11111111-2222-4333-8444-555555555555\n");
-  return "mount --bind " + directory.file("boot_id") + " /proc/sys/kernel/random/boot_id\n";
+// As after a reboot: the row is of another boot.
+void make_of_another_boot(Database& database, const std::string& key) {
+  database.set_text(key, "boot_id", "11111111-2222-4333-8444-555555555555");
+  database.set_number(key, "boot_offset_us", 0);
 }
 
 TEST_CASE("another boot's lease is free at once and its token is exceeded", "[local]") {
-  DBLOCK_NEEDS(why_no_mount_namespace());
-  const Database database;
-  const TempDir directory;
+  Database database;
   REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "30d"}).exit == exited(0));
+  make_of_another_boot(database, "k");
   const auto old_token = std::stoull(database.column("k", "token"));
   const std::string owner = database.column("k", "lock_value");
-  const auto finished = in_mount_namespace(with_another_boot_id(directory) +
-                                               "$DBLOCK inspect --key k --exit-code >&2\n"
-                                               "$DBLOCK renew --key k --owner " +
-                                               owner +
-                                               " || echo renew $?\n"
-                                               "$DBLOCK release --key k --owner " +
-                                               owner +
-                                               " || echo release $?\n"
-                                               "$DBLOCK run --key k -- printenv DBLOCK_TOKEN\n",
-                                           {"DBLOCK_DB=" + database.url()});
-  INFO(finished.out << finished.err);
-  CHECK(finished.exit == exited(0));
-  const auto said = lines(finished.out);
-  REQUIRE(said.size() == 3);
-  CHECK(said[0] == "renew 76");
-  CHECK(said[1] == "release 76");
-  CHECK(std::stoull(said[2]) > old_token);
+  CHECK(dblock(database, {"inspect", "--key", "k", "--exit-code"}).exit == exited(0));
+  CHECK(dblock(database, {"renew", "--key", "k", "--owner", owner}).exit == exited(76));
+  CHECK(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(76));
+  const auto run = dblock(database, run_words("k", {}, {"printenv", "DBLOCK_TOKEN"}));
+  REQUIRE(run.exit == exited(0));
+  CHECK(std::stoull(run.out) > old_token);
 }
 
 TEST_CASE("another boot's leases are reaped at once and told as abandoned", "[local]") {
-  DBLOCK_NEEDS(why_no_mount_namespace());
-  const Database database;
-  const TempDir directory;
+  Database database;
   REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "30d"}).exit == exited(0));
+  make_of_another_boot(database, "k");
   const std::string token = database.column("k", "token");
-  const auto finished =
-      in_mount_namespace(with_another_boot_id(directory) + "$DBLOCK reap\n", {"DBLOCK_DB=" + database.url()});
+  const auto finished = dblock(database, {"reap"});
   INFO(finished.out << finished.err);
   CHECK(finished.exit == exited(0));
   CHECK(finished.out.find("k") != std::string::npos);
@@ -216,11 +202,59 @@ TEST_CASE("another boot's leases are reaped at once and told as abandoned", "[lo
   CHECK(database.column("k", "token") == token);
 }
 
+// As in a container of nspawn or LXC: what every process of this script reads as the boot's id is the
+// container's.
+std::string with_own_boot_id(const TempDir& directory, char digit) {
+  const std::string file = directory.file(std::string("boot_id.") + digit);
+  write_file(file, std::string(8, digit) + "-2222-4333-8444-555555555555\n");
+  return "mount --bind " + file + " /proc/sys/kernel/random/boot_id\n";
+}
+
+TEST_CASE("containers of one kernel with boot ids of their own respect each other's leases", "[local]") {
+  DBLOCK_NEEDS(why_no_mount_namespace());
+  Database database;
+  const TempDir directory;
+  const auto in_container = [&](char digit, const std::string& script) {
+    return in_mount_namespace(with_own_boot_id(directory, digit) + script, {"DBLOCK_DB=" + database.url()});
+  };
+  const std::string take = "$DBLOCK acquire --key k --ttl 60s\n";
+  const auto first = in_container('1', take);
+  REQUIRE(first.exit == exited(0));
+  CHECK(in_container('2', "$DBLOCK run --key k -- true\n").exit == exited(75));
+  CHECK(in_container('2', "$DBLOCK reap\n").exit == exited(0));
+  CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(75));
+  const std::string owner = lines(first.out).at(0);
+  CHECK(in_container('2', "$DBLOCK renew --key k --owner '" + owner + "'\n").exit == exited(0));
+  CHECK(in_container('2', "$DBLOCK release --key k --owner '" + owner + "'\n").exit == exited(0));
+  // And the host's own, by a container.
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  CHECK(in_container('1', "$DBLOCK run --key k -- true\n").exit == exited(75));
+}
+
+TEST_CASE("a lease of a container's earlier boot is free, whatever the container's id", "[local]") {
+  DBLOCK_NEEDS(why_no_mount_namespace());
+  Database database;
+  const TempDir directory;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "30d"}).exit == exited(0));
+  make_of_another_boot(database, "k");
+  // That boot began a year ago, and lasted for an hour.
+  const long long ago = 365LL * 86'400 * 1'000'000;
+  const long long wall = database.micros("k", "update_time") - ago;
+  database.set_number("k", "boot_offset_us", wall - 3'600'000'000LL);
+  database.set_number("k", "update_time", wall);
+  database.set_number("k", "create_time", wall);
+  database.set_number("k", "expire_time", wall + 30LL * 86'400 * 1'000'000);
+  const auto finished = in_mount_namespace(with_own_boot_id(directory, '1') + "$DBLOCK run --key k -- true\n",
+                                           {"DBLOCK_DB=" + database.url()});
+  INFO(finished.err);
+  CHECK(finished.exit == exited(0));
+}
+
 TEST_CASE("a lease of this boot is not free for who asks from the same boot", "[local]") {
   DBLOCK_NEEDS(why_no_mount_namespace());
   const Database database;
   const TempDir directory;
-  const auto finished = in_mount_namespace(with_another_boot_id(directory) +
+  const auto finished = in_mount_namespace(with_own_boot_id(directory, '1') +
                                                "$DBLOCK acquire --key k --ttl 60s >&2\n"
                                                "$DBLOCK run --key k -- true || echo refused $?\n",
                                            {"DBLOCK_DB=" + database.url()});

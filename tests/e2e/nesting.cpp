@@ -166,6 +166,52 @@ TEST_CASE("a script cannot end or extend a lease by a nested run's owner id") {
   CHECK(database.has_holder("s"));
 }
 
+// A shell script that starts a nested run in a session of its own, waits for its job and ends.
+std::string leaves_nested_run(const std::string& options, const std::string& job, const TempDir& directory) {
+  return "setsid " + inner("-k a " + options + " -- sh -c '" + job + "'") + " >&2 & while [ ! -e " +
+         directory.file("up") + " ]; do sleep 0.02; done; exit 3";
+}
+
+TEST_CASE(
+    "nobody is granted the lock beside a nested run that outlives the job, and its end frees the lock") {
+  Database database;
+  const TempDir directory;
+  const auto* const mode = GENERATE("--exclusive", "--shared", "--slots=1");
+  CAPTURE(mode);
+  Process process(dblock_spawn(
+      database, run_words("a", {"-v", mode}, sh(leaves_nested_run(mode, until_told(directory), directory)))));
+  await_file(process, directory.file("up"));
+  REQUIRE(wait_until([&] { return process.err().find("a nested run") != std::string::npos; }));
+  const auto beside = run_words("a", {mode == std::string("--shared") ? "-x" : mode}, {"true"});
+  CHECK(dblock(database, beside).exit == exited(75));
+  write_file(directory.file("go"), "");
+  CHECK(process.wait(30s * slowness()) == exited(3));
+  CHECK(dblock(database, beside).exit == exited(0));
+}
+
+TEST_CASE("a nested run that was killed with its guardian holds the lock no longer than its lease") {
+  Database database;
+  const TempDir directory;
+  const std::string job = "touch " + directory.file("up") +
+                          "; read -r pid name state parent rest </proc/$PPID/stat; kill -9 $PPID $parent";
+  Process process(dblock_spawn(
+      database, run_words("a", {"-v", "--ttl", "2s"}, sh(leaves_nested_run("--ttl 2s", job, directory)))));
+  CHECK(process.wait(30s * slowness()) == exited(3));
+  CHECK_FALSE(database.has_holder("a"));
+}
+
+TEST_CASE("a signal ends the wait for a nested run, which keeps the lock") {
+  Database database;
+  const TempDir directory;
+  Process process(dblock_spawn(
+      database, run_words("a", {"-v"}, sh(leaves_nested_run("", until_told(directory), directory)))));
+  REQUIRE(wait_until([&] { return process.err().find("a nested run") != std::string::npos; }));
+  process.signal(SIGTERM);
+  CHECK(process.wait(30s * slowness()) == exited(3));
+  CHECK(dblock(database, run_words("a", {}, {"true"})).exit == exited(75));
+  write_file(directory.file("go"), "");
+}
+
 TEST_CASE("an inner run whose outer lease is revoked is stopped with it") {
   Database database;
   const TempDir directory;

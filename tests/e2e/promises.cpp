@@ -289,9 +289,10 @@ TEST_CASE("promises and counted tries that make no sense are usage errors before
   const Database database;
   for (const Words& options :
        {Words{"--min-hold", "5"}, Words{"--min-hold", "-1s"}, Words{"--min-hold", "forever"},
-        Words{"--once-per", "0"}, Words{"--once-per", "daily"}, Words{"--attempts", "0"},
-        Words{"--attempts", "many"}, Words{"--backoff", "2s"}, Words{"--backoff-multiplier", "2"},
-        Words{"--attempts", "2", "--backoff", "0"}, Words{"--attempts", "2", "--backoff-multiplier", "0.5"},
+        Words{"--min-hold", "400d"}, Words{"--once-per", "0"}, Words{"--once-per", "daily"},
+        Words{"--attempts", "0"}, Words{"--attempts", "many"}, Words{"--backoff", "2s"},
+        Words{"--backoff-multiplier", "2"}, Words{"--attempts", "2", "--backoff", "0"},
+        Words{"--attempts", "2", "--backoff-multiplier", "0.5"},
         Words{"--attempts", "2", "--backoff-multiplier", "nan"}}) {
     const auto tried = try_run(database, options);
     INFO(tried.finished.err);

@@ -1,4 +1,7 @@
 // Servers that are not what they seem: they ask for files and passwords, or send nonsense.
+#include <poll.h>
+#include <sys/socket.h>
+
 #include <atomic>
 #include <random>
 
@@ -142,6 +145,22 @@ TEST_CASE("a server without tls that asks for the password itself is told nothin
   }
 }
 
+TEST_CASE("a login that dblock never uses is not met with the advice to use tls", "[server]") {
+  FakeServer rogue([&](Wire& wire) {
+    wire.greet("mysql_clear_password");
+    if (!wire.receive()) return;
+    wire.send(plugin_request("mysql_clear_password"));
+    static_cast<void>(wire.receive());
+  });
+  // Without a password, as over TLS, every way to log in that dblock knows is open to the server.
+  const auto finished = dblock_bare({"inspect"}, {"DBLOCK_DB=" + rogue.url("app", "?tls=off")});
+  rogue.stop();
+  INFO(finished.err);
+  CHECK(finished.exit == exited(77));
+  CHECK(says(finished.err, "a way to log in that dblock never uses"));
+  CHECK_FALSE(says(finished.err, "tls=require"));
+}
+
 // What a server may say at any point, and worse.
 std::vector<std::string> nonsense() {
   std::vector<std::string> all{
@@ -214,6 +233,15 @@ TEST_CASE("nonsense from a server ends in an error and never in a crash", "[serv
   }
 }
 
+// A result of one column, up to its rows.
+void begin_rows(Wire& wire) {
+  const std::string column =
+      "\x03"
+      "def\0\0\0\x01"
+      "a\0\x0c\x2d\0\xff\0\0\0\xfd\0\0\0\0\0"s;
+  for (const auto& packet : {"\x01"s, column, "\xfe\0\0\x02\0"s}) wire.send(packet);
+}
+
 TEST_CASE("broken frames and broken rows from a server end in an error", "[server]") {
   for (const auto& bytes : broken_frames()) {
     survives([&](Wire& wire) { wire.send_raw(bytes); }, {"inspect"});
@@ -223,11 +251,7 @@ TEST_CASE("broken frames and broken rows from a server end in an error", "[serve
     };
     survives(to_a_query, {"inspect"});
   }
-  // One column, then a row whose cell is longer than its packet.
-  const std::string column =
-      "\x03"
-      "def\0\0\0\x01"
-      "a\0\x0c\x2d\0\xff\0\0\0\xfd\0\0\0\0\0"s;
+  // A row whose cell is longer than its packet.
   for (const auto& row : {"\xfe\xff\xff\xff\xff\xff\xff\xff\x7f"s,
                           "\xfc\xff\x7f"s
                           "ab",
@@ -241,13 +265,68 @@ TEST_CASE("broken frames and broken rows from a server end in an error", "[serve
           wire.ok();
           continue;
         }
-        for (const auto& packet : {"\x01"s, column, "\xfe\0\0\x02\0"s, row, "\xfe\0\0\x02\0"s})
-          wire.send(packet);
+        begin_rows(wire);
+        for (const auto& packet : {row, "\xfe\0\0\x02\0"s}) wire.send(packet);
       }
     };
     for (const Words& words : {Words{"inspect"}, Words{"doctor"}, Words{"migrate", "--status"}})
       survives(result, words);
   }
+}
+
+// Lets everybody in, and answers the first statement that is no setting with `packets`, again and again until
+// the client has had enough or `most` bytes are on their way. How many were.
+std::size_t taken_of(const std::string& packets, std::size_t most, const Words& words, Finished& finished) {
+  std::atomic<std::size_t> taken = 0;
+  FakeServer rogue([&](Wire& wire) {
+    if (!wire.let_in()) return;
+    while (const auto statement = wire.receive()) {
+      if (says(*statement, "SET ") || says(*statement, "UPDATE ")) {
+        wire.ok();
+        continue;
+      }
+      begin_rows(wire);
+      pollfd room{wire.fd(), POLLOUT | POLLRDHUP, 0};
+      std::size_t sent = 0;
+      while (sent < most && ::poll(&room, 1, -1) == 1 && room.revents == POLLOUT) {
+        const std::string_view rest = std::string_view(packets).substr(sent % packets.size());
+        const ssize_t more = ::send(wire.fd(), rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (more <= 0) break;
+        sent += static_cast<std::size_t>(more);
+      }
+      taken += sent;
+      return;
+    }
+  });
+  finished = dblock_bare(words, {"DBLOCK_DB=" + rogue.url()});
+  rogue.stop();
+  return taken;
+}
+
+TEST_CASE("rows without end from a server end in an error before they fill the memory", "[server]") {
+  constexpr std::size_t k_cell = 60'000;
+  constexpr std::size_t k_most = std::size_t{200} << 20U;
+  std::string row = "\x63\xea\0"s;  // the packet's length, and a number that nobody looks at
+  row += '\x05';
+  row += "\xfc\x60\xea"s + std::string(k_cell, 'x');
+  for (const Words& words : {run_words("k", {}, {"true"}), Words{"doctor"}}) {
+    Finished finished;
+    const auto taken = taken_of(row, k_most, words, finished);
+    INFO(words[0] << ": " << finished.err << finished.out);
+    CHECK(finished.exit == exited(words[0] == "doctor" ? 78 : 69));
+    CHECK(taken < k_most / 4);
+    if (words[0] != "doctor") CHECK(says(finished.err, "more rows than dblock's tables could hold"));
+  }
+}
+
+TEST_CASE("a packet that never ends is given up before it fills the memory", "[server]") {
+  constexpr std::size_t k_most = std::size_t{200} << 20U;
+  const std::string part = "\xff\xff\xff\x05" + std::string(0xffffff, 'x');
+  Finished finished;
+  const auto taken = taken_of(part, k_most, {"inspect"}, finished);
+  INFO(finished.err);
+  CHECK(finished.exit == exited(69));
+  CHECK(taken < k_most / 2);
 }
 
 }  // namespace

@@ -39,6 +39,16 @@ TEST_CASE("the status file tells how the run ended and is private") {
         1);  // no temporary file left
 }
 
+TEST_CASE("the status file has a key that a terminal would not show as it is in JSON's own escapes") {
+  const Database database;
+  const TempDir directory;
+  const std::string file = directory.file("status.json");
+  const std::string key = "k\u200b\u202e\u00e1";
+  CHECK(dblock(database, run_words(key, {"--status-file", file}, {"true"})).exit == exited(0));
+  CHECK(status_of(file).at("key") == key);
+  CHECK(says(read_file(file), R"("k\u200b\u202e\u00e1")"));
+}
+
 TEST_CASE("the status file tells of a conflict") {
   Database database;
   const TempDir directory;

@@ -142,23 +142,90 @@ TEST_CASE("the lease of a running job is left alone by plain renew and release")
   for (const char* verb : {"renew", "release"}) {
     const auto refused = dblock(database, {verb, "--key", "k", "--owner", owner});
     CHECK(refused.exit == exited(64));
-    CHECK(refused.err.find("--force") != std::string::npos);
+    const bool renew = std::string(verb) == "renew";  // which has no --force
+    CHECK(says(refused.err, renew ? "which renews its lease itself" : "use --force"));
+    CHECK(says(refused.err, "--force") != renew);
   }
   CHECK(process.running());
   CHECK(database.column("k", "lock_value") == owner);
 }
 
-TEST_CASE("force without a token shows the holder and the complete command and changes nothing") {
+TEST_CASE("force without a token shows the holder and, once, the complete command, and changes nothing") {
   Database database;
   acquire_owner(database, {"--ttl", "60s", "--note", "deploy of shop"});
   const std::string before = database.row("k");
   const auto shown = dblock(database, {"release", "--key", "k", "--force"});
-  CHECK(shown.exit == exited(64));
-  const std::string all = shown.out + shown.err;
-  CHECK(all.find("deploy of shop") != std::string::npos);
-  CHECK(all.find("--token " + database.column("k", "token")) != std::string::npos);
-  CHECK(ends_with_exit_line(shown.err, 64));
+  INFO(shown.out << shown.err);
+  CHECK(shown.exit == exited(75));
+  CHECK(says(shown.out, "deploy of shop"));
+  CHECK(says(shown.out, "last heartbeat: "));
+  CHECK(count_of(shown.out + shown.err, "dblock release --key 'k' --force --token ") == 1);
+  CHECK(says(shown.out, "--token " + database.column("k", "token") + "\n"));
+  CHECK(ends_with_exit_line(shown.err, 75));
   CHECK(database.row("k") == before);
+  const auto as_json =
+      nlohmann::json::parse(dblock(database, {"--json", "release", "--key", "k", "--force"}).out);
+  REQUIRE(as_json.at("locks").size() == 1);
+  CHECK(as_json.at("locks").at(0).at("note") == "deploy of shop");
+  CHECK(says(as_json.at("locks").at(0).at("next_command"), database.column("k", "token")));
+}
+
+TEST_CASE("force without a token is 0 when nobody holds the lock, also when a lease has just run out") {
+  Database database;
+  for (const auto* const row : {"none", "free", "expired"}) {
+    INFO(row);
+    if (std::string(row) == "free") REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+    if (std::string(row) == "expired") {
+      acquire_owner(database, {"--ttl", "60s"});
+      database.age("k", 1h);
+    }
+    const auto shown = dblock(database, {"release", "--key", "k", "--force"});
+    CHECK(shown.exit == exited(0));
+    CHECK(shown.out == "nobody holds lock \"k\"\n");
+    CHECK(shown.err.empty());
+    const auto as_json =
+        nlohmann::json::parse(dblock(database, {"--json", "release", "--key", "k", "--force"}).out);
+    CHECK(as_json.at("locks").empty());
+  }
+}
+
+TEST_CASE("force shows a cooldown with the command that ends it, and that command ends it") {
+  Database database;
+  for (const Words& options : {Words{}, Words{"--shared"}, Words{"--slots", "2"}}) {
+    Words words{"--min-hold", "1h"};
+    words.insert(words.end(), options.begin(), options.end());
+    REQUIRE(dblock(database, run_words("k", words, {"true"})).exit == exited(0));
+    const auto refused = dblock(database, run_words("k", {}, {"true"}));
+    INFO(refused.err);
+    CHECK(refused.exit == exited(75));
+    CHECK(says(refused.err, "to end it, see `dblock release --force --key 'k'`"));
+    const auto shown = dblock(database, {"release", "--force", "--key", "k"});
+    INFO(shown.out << shown.err);
+    CHECK(shown.exit == exited(75));
+    CHECK(says(shown.out, "cooling down:   for another 59m"));
+    CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(75));
+    const std::string token = database.column("k", "token");
+    CHECK(says(shown.out, "dblock release --key 'k' --force --token " + token + "\n"));
+    const auto wrong = dblock(database, {"release", "--key", "k", "--force", "--token", "12345"});
+    CHECK(wrong.exit == exited(76));
+    CHECK(says(wrong.err, "is not the current one: lock \"k\" is cooling down"));
+    const auto ended =
+        dblock(database, {"release", "--key", "k", "--force", "--token", token, "--wait", "60s"});
+    CHECK(ended.exit == exited(0));
+    CHECK(ended.out == "freed: k, which was cooling down\n");
+    CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  }
+}
+
+TEST_CASE("a lock with a minimal hold is free once its revoked holder has gone") {
+  Database database;
+  REQUIRE(
+      dblock(database, {"acquire", "--key", "k", "--ttl", "2s", "--margin", "0", "--min-hold", "1h"}).exit ==
+      exited(0));
+  REQUIRE(dblock(database, {"release", "--key", "k", "--force", "--token", database.column("k", "token"),
+                            "--wait", "60s"})
+              .exit == exited(0));
+  CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
 }
 
 TEST_CASE("force with a token that is not current is 76 and names the current holder") {
@@ -207,11 +274,11 @@ TEST_CASE("the command that force prints means the same key however hostile it i
   const std::string key = "it's \\ \u202e\u00e1";
   REQUIRE(dblock(database, {"acquire", "--key", key, "--ttl", "60s"}).exit == exited(0));
   const auto described = dblock(database, {"release", "--key", key, "--force"});
-  CHECK(described.exit == exited(64));
+  CHECK(described.exit == exited(75));
   CHECK((described.out + described.err).find("\u202e") == std::string::npos);
-  const auto at = described.err.find("dblock release --key");
+  const auto at = described.out.find("dblock release --key");
   REQUIRE(at != std::string::npos);
-  const std::string command = described.err.substr(at + 6, described.err.find('\n', at) - at - 6);
+  const std::string command = described.out.substr(at + 6, described.out.find('\n', at) - at - 6);
   const auto done =
       run_program({.argv = sh(dblock_binary() + command), .env = {"DBLOCK_DB=" + database.url()}});
   INFO(command << done.err);

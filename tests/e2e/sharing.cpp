@@ -305,19 +305,62 @@ TEST_CASE("a forced release waits for the holder of its token, whoever else hold
   CHECK(std::chrono::steady_clock::now() - begun > 1s);
 }
 
-TEST_CASE("before a lease is broken the other holders are pointed out") {
+TEST_CASE("before a lease is broken all holders are listed with their tokens") {
   const Database database;
-  Holder first(database, "k", {"--shared"});
-  const auto alone = dblock(database, {"release", "--key", "k", "--force"});
-  CHECK(alone.exit == exited(64));
-  CHECK_FALSE(says(alone.err, "others"));
-  Holder second(database, "k", {"--shared"});
-  const auto several = dblock(database, {"release", "--key", "k", "--force"});
-  CHECK(several.exit == exited(64));
-  CHECK(says(several.err, "others hold the lock too (1)"));
-  CHECK(says(several.err, "dblock inspect --key 'k'"));
+  Holder first(database, "k", {"--slots", "2"});
+  Holder second(database, "k", {"--slots", "2"});
+  const auto shown = dblock(database, {"release", "--key", "k", "--force"});
+  INFO(shown.out << shown.err);
+  CHECK(shown.exit == exited(75));
+  CHECK(ends_with_exit_line(shown.err, 75));
+  for (const auto* const holder : {&first, &second}) {
+    CHECK(says(shown.out, " in slot " + holder->told("DBLOCK_SLOT") + " of 2\n"));
+    CHECK(says(shown.out, "--force --token " + holder->told("DBLOCK_TOKEN") + "\n"));
+  }
   first.end();
   second.end();
+}
+
+// Where the holder has no turnstile the first waiter owns it, and polls where no process list shows it.
+TEST_CASE("who waits is counted where everybody in line is seen, and else is not known", "[server]") {
+  const Database database;
+  REQUIRE(dblock(database, {"acquire", "--key", "acquired", "--ttl", "10m"}).exit == exited(0));
+  Holder reader(database, "read", {"--shared"});
+  Holder in_slot(database, "slots", {"--slots", "2"});
+  Holder in_other_slot(database, "slots", {"--slots", "2"});
+  Holder of_two(database, "one", {"--key", "two"});
+  Holder alone(database, "run", {});
+  REQUIRE(dblock(database, run_words("cooling", {"--min-hold", "1h"}, {"true"})).exit == exited(0));
+  std::vector<std::unique_ptr<Process>> waiters;
+  for (const Words& options : {Words{"acquired"}, Words{"read"}, Words{"slots", "--slots", "2"}, Words{"two"},
+                               Words{"cooling"}, Words{"run"}}) {
+    Words words{options.begin() + 1, options.end()};
+    words.insert(words.end(), {"-v", "--wait", "10m"});
+    waiters.push_back(
+        std::make_unique<Process>(dblock_spawn(database, run_words(options[0], words, {"true"}))));
+    REQUIRE(wait_until([&] { return says(waiters.back()->err(), "waiting: "); }));
+  }
+  const auto all = [&](const Words& more) {
+    Words words{"inspect", "--all"};
+    words.insert(words.end(), more.begin(), more.end());
+    return dblock(database, words).out;
+  };
+  REQUIRE(wait_until([&] { return says(all({"--json"}), "\"since\""); }));
+  const auto document = json::parse(all({"--json"}));
+  REQUIRE(document.at("locks").size() == 8);
+  for (const auto& lock : document.at("locks")) {
+    INFO(lock.dump());
+    if (lock.at("key") == "run") {
+      CHECK(lock.at("waiters").size() == 1);
+    } else {
+      CHECK(lock.at("waiters").is_null());
+    }
+  }
+  CHECK(count_of(all({"--format", "prometheus"}), "\ndblock_waiters{") == 1);
+  CHECK(says(all({"--format", "prometheus"}), "\ndblock_waiters{key=\"run\"} 1\n"));
+  for (auto& waiter : waiters) waiter->signal(SIGTERM);
+  for (auto& waiter : waiters) CHECK(waiter->wait() == killed_by(SIGTERM));
+  for (auto* const holder : {&reader, &in_slot, &in_other_slot, &of_two, &alone}) holder->end();
 }
 
 TEST_CASE("of successes side by side the one that was granted last counts") {

@@ -56,6 +56,30 @@ TEST_CASE("a trigger that hides the token keeps the job from running, in words",
   CHECK(refused.exit == exited(78));
   CHECK(refused.out.empty());
   CHECK(says(refused.err, "drop the triggers on dblock's tables"));
+  // The grant that it was is given back.
+  CHECK_FALSE(database.has_holder("k"));
+  CHECK(database.column("k", "last_outcome") == "not_run");
+}
+
+TEST_CASE("a nested run that is not told its token counts as none of the lease", "[server]") {
+  ServerDatabase database;
+  const TempDir directory;
+  Process outer(dblock_spawn(
+      database,
+      run_words("k", {}, sh(until_told(directory) + "; '" + dblock_binary() + "' run -k k -- true"))));
+  await_file(outer, directory.file("up"));
+  database.sql("CREATE TABLE " + database.name() + ".log (at DATETIME)");
+  database.sql("CREATE TRIGGER " + database.name() + ".spy AFTER UPDATE ON " + database.name() +
+               ".dblock_lock FOR EACH ROW INSERT INTO " + database.name() + ".log VALUES (NOW())");
+  database.sql("CREATE TABLE counts (n INT)");
+  database.sql("CREATE TRIGGER " + database.name() + ".count BEFORE UPDATE ON " + database.name() +
+               ".dblock_lock FOR EACH ROW INSERT INTO " + database.name() +
+               ".counts VALUES (NEW.lock_count)");
+  write_file(directory.file("go"), "");
+  CHECK(outer.wait() == exited(78));
+  INFO(outer.err());
+  // Counted in, counted out again, released.
+  CHECK(database.value("SELECT GROUP_CONCAT(n SEPARATOR ' ') FROM counts") == "2 1 0");
 }
 
 TEST_CASE("no statement uses the forms that the protocol forbids", "[server]") {
@@ -111,17 +135,18 @@ TEST_CASE("session time zones change nothing", "[server]") {
   ServerDatabase database(server.address());
   // The server's tables of zones are empty; offsets at both ends of the world do as well.
   for (const char* zone : {"+13:00", "-12:59", "+05:45", "+00:00"}) {
+    const std::string key = std::string("--key=") + zone;
     database.sql(std::string("SET GLOBAL time_zone = '") + zone + "'");
-    REQUIRE(dblock(database, {"acquire", "--key", zone, "--ttl", "60s"}).exit == exited(0));
+    REQUIRE(dblock(database, {"acquire", key, "--ttl", "60s"}).exit == exited(0));
     const long long left = database.number(std::string("SELECT TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(6), "
                                                        "expire_time) FROM dblock_lock WHERE lock_key = '") +
                                            zone + "'");
     CHECK(left >= 55);
     CHECK(left <= 60);
-    CHECK(dblock(database, run_words(zone, {}, {"true"})).exit == exited(75));
+    CHECK(dblock(database, {"run", key, "--", "true"}).exit == exited(75));
     for (const char* other : {"-12:59", "+13:00"}) {
       database.sql(std::string("SET GLOBAL time_zone = '") + other + "'");
-      CHECK(dblock(database, run_words(zone, {}, {"true"})).exit == exited(75));
+      CHECK(dblock(database, {"run", key, "--", "true"}).exit == exited(75));
     }
   }
 }

@@ -187,6 +187,52 @@ TEST_CASE(
   CHECK(wait_until([&] { return !database.has_holder("k"); }));
 }
 
+// setsid(1) forks, and ends at once, where it leads a process group.
+TEST_CASE("a job that begins with setsid holds the lock to its end, at a terminal and without one") {
+  Database database;
+  for (const bool at_terminal : {true, false}) {
+    CAPTURE(at_terminal);
+    const TempDir directory;
+    const std::string script = "touch " + directory.file("up") + "; while [ ! -e " + directory.file("go") +
+                               " ]; do sleep 0.02; done; exit 5";
+    const Spawn spec = dblock_spawn(database, run_words("k", {}, {"setsid", "/bin/sh", "-c", script}));
+    const auto finish = [&] {
+      REQUIRE(wait_until([&] { return std::filesystem::exists(directory.file("up")); }));
+      CHECK_FALSE(wait_until([&] { return !database.has_holder("k"); }, milliseconds{300}));
+      write_file(directory.file("go"), "");
+    };
+    if (at_terminal) {
+      Terminal terminal(spec.argv, spec.env);
+      finish();
+      CHECK(terminal.wait() == exited(5));
+    } else {
+      Process process(spec);
+      finish();
+      CHECK(process.wait() == exited(5));
+      CHECK(process.err().empty());
+    }
+  }
+}
+
+TEST_CASE("TERM reaches the whole group of a job without a terminal, also one that the job has made") {
+  Database database;
+  for (const Words& before : {Words{}, Words{"setsid"}}) {
+    const TempDir directory;
+    write_file(directory.file("member"),
+               "trap 'echo got it; exit 0' TERM; touch $1; while :; do sleep 0.02; done");
+    write_file(directory.file("job"), "sh member up.1 & sh member up.2 & trap '' TERM; touch up; wait; wait");
+    Words job = before;
+    job.insert(job.end(), {"/bin/sh", "job"});
+    Spawn spec = dblock_spawn(database, run_words("k", {"--kill-grace", "10s"}, job));
+    spec.cwd = directory.path();
+    Process process(spec);
+    for (const auto* const up : {"up", "up.1", "up.2"}) await_file(process, directory.file(up));
+    process.signal(SIGTERM);
+    CHECK(process.wait() == exited(0));
+    CHECK(process.out() == "got it\ngot it\n");
+  }
+}
+
 TEST_CASE("a pipeline into head ends") {
   Database database;
   Terminal terminal(bash(dblock_binary() + " run --key k -- yes | head -1; echo over"),

@@ -1,6 +1,9 @@
 // dblock or its guardian killed or frozen: the job's whole tree is gone before anyone else may have the lock.
 #include <sys/wait.h>
 
+#include <memory>
+#include <vector>
+
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/overlap.hpp"
@@ -14,9 +17,9 @@ using std::chrono::steady_clock;
 
 // A run of a job with children, one of which ignores TERM and one of which left the session.
 struct TreeRun {
-  explicit TreeRun(Database& database, const Words& options)
+  explicit TreeRun(const Database& database, const Words& options, const std::string& key = "k")
       : process(
-            dblock_spawn(database, run_words("k", options, {job_binary(), "tree", directory.file("up")}))) {
+            dblock_spawn(database, run_words(key, options, {job_binary(), "tree", directory.file("up")}))) {
     await_file(process, directory.file("up"));
     guardian = guardian_of(process);
     job = job_of(process);
@@ -39,6 +42,31 @@ TEST_CASE("kill -9 of dblock: the tree is dead within a second and the lock is f
   CHECK(steady_clock::now() - before < 2s * slowness());
   CHECK(wait_until([&] { return run.process.tree().empty(); }));
   CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+}
+
+// Who wakes first decides who stops the job, and who learns how it ended.
+TEST_CASE(
+    "after all processes of a run were frozen beyond the lease nobody says that the job was not started") {
+  const Database database;
+  std::vector<std::unique_ptr<TreeRun>> runs;
+  for (int i = 0; i < 8; ++i) {
+    runs.push_back(std::make_unique<TreeRun>(database, Words{"--ttl", "2s"}, "k" + std::to_string(i)));
+  }
+  std::vector<pid_t> frozen;
+  for (const auto& run : runs) {
+    for (const pid_t pid : run->process.tree()) {
+      ::kill(pid, SIGSTOP);
+      frozen.push_back(pid);
+    }
+  }
+  pause_for(2500ms);  // longer than the lease
+  for (const pid_t pid : frozen) ::kill(pid, SIGCONT);
+  for (const auto& run : runs) {
+    CHECK(run->process.wait() == exited(76));
+    INFO(run->process.err());
+    CHECK_FALSE(says(run->process.err(), "was not started"));
+    CHECK(says(run->process.err(), "the job was stopped"));
+  }
 }
 
 TEST_CASE("kill -9 of dblock while it waits leaves nothing") {

@@ -33,7 +33,7 @@ TEST_CASE("a server frozen for longer than the ttl makes the keeper signal befor
   Server server;
   ServerDatabase database(server.address());
   const TempDir directory;
-  Process process(holder(database.url(), directory, k_short + "--on-lost HUP", "exec sleep 300"));
+  Process process(holder(database.url(), directory, k_short + "--lost-signal HUP", "exec sleep 300"));
   await_file(process, directory.file("id"));
   const long long expires = await_renewal(database);
   server.freeze();

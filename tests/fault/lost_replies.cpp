@@ -142,6 +142,31 @@ TEST_CASE("a script's release whose reply is lost succeeds when it was its own, 
   CHECK(proxy.cuts() == 3);
 }
 
+TEST_CASE("a run whose lock another took over is told so, though the reply to its release is lost",
+          "[server]") {
+  const auto mode = GENERATE(Words{}, Words{"--shared"}, Words{"--slots", "2"});
+  ServerDatabase database;
+  Proxy proxy(database.server());
+  const TempDir directory;
+  auto words = run_words("k", mode, sh(until_told(directory)));
+  Process process(through(proxy, database, words));
+  await_file(process, directory.file("up"));
+  // As after two renewals that failed: the holder may be dead, so that somebody frees the lock by force.
+  const std::string table = mode.empty() ? "dblock_lock" : "dblock_hold";
+  database.sql("UPDATE " + table + " SET update_time=update_time-INTERVAL 1 HOUR");
+  const std::string token = database.value("SELECT token FROM " + table);
+  REQUIRE(dblock(database, {"release", "--key", "k", "--force", "--now", "--token", token}).exit ==
+          exited(0));
+  Words other{"acquire", "--key", "k", "--ttl", "60s"};
+  other.insert(other.end(), mode.begin(), mode.end());
+  REQUIRE(dblock(database, other).exit == exited(0));
+  proxy.cut(Proxy::Cut::before_reply, containing(mode.empty() ? "UPDATE" : "COMMIT"));
+  write_file(directory.file("go"), "");
+  CHECK(process.wait(30s * slowness()) == exited(76));
+  INFO(process.err());
+  CHECK(proxy.cuts() == 1);
+}
+
 TEST_CASE("replies to renewals are lost again and again: the run survives", "[server]") {
   ServerDatabase database;
   Proxy proxy(database.server());
@@ -156,6 +181,33 @@ TEST_CASE("replies to renewals are lost again and again: the run survives", "[se
   CHECK(wait_until([&] { return database.expires_micros("k") > expires; }));
   write_file(directory.file("go"), "");
   CHECK(process.wait() == exited(5));
+  CHECK_FALSE(database.has_holder("k"));
+}
+
+// The connection looks alive: only time tells.
+TEST_CASE("one renewal that is never answered costs no lease, at any TTL", "[server][timing]") {
+  ServerDatabase database;
+  const Words terms =
+      GENERATE(Words{"--ttl", "1s"}, Words{"--ttl", "2s"}, Words{"--ttl", "3s"}, Words{"--ttl", "4s"},
+               Words{"--ttl", "4s", "--heartbeat", "1500ms", "--kill-grace", "500ms"});
+  CAPTURE(terms);
+  Proxy proxy(database.server());
+  const TempDir directory;
+  Process process(through(proxy, database, run_words("k", terms, patient_job(directory))));
+  await_file(process, directory.file("up"));
+  for (int time = 1; time <= 3; ++time) {
+    proxy.cut(Proxy::Cut::never_answered, containing("UPDATE"));
+    REQUIRE(wait_until([&] { return proxy.cuts() == time || !process.running(); }));
+    // The unheard one may have been done by now or not; the next one comes by another connection.
+    const long long version = std::stoll(database.column("k", "version"));
+    CHECK(wait_until(
+        [&] { return std::stoll(database.column("k", "version")) >= version + 2 || !process.running(); }));
+    INFO(process.err());
+    REQUIRE(process.running());
+  }
+  write_file(directory.file("go"), "");
+  CHECK(process.wait() == exited(5));
+  CHECK(says(process.err(), "no answer within"));
   CHECK_FALSE(database.has_holder("k"));
 }
 

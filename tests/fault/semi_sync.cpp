@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "support/catch.hpp"
+#include "support/connection.hpp"
 #include "support/dblock.hpp"
 #include "support/replication.hpp"
 
@@ -150,15 +151,75 @@ TEST_CASE("a grant that is acknowledged too late starts nothing and ends by itse
   pair.replica.freeze();
   auto late =
       start_dblock_at(pair.asking_for(1), run_words("k", {"--ttl", "4s"}, {"touch", directory.file("ran")}));
-  // 75 where a second try finds the row locked, as by somebody's transaction, which the first one still is.
   const Exit ended = late.wait(60s * slowness());
   INFO(late.err());
-  CHECK((ended == exited(69) || ended == exited(75)));
+  CHECK(ended == exited(69));
+  CHECK(says(late.err(), "acknowledge"));
+  CHECK_FALSE(says(late.err(), "dblock_assert_held"));
   CHECK(pair.database->column("k", "token") == token);  // not visible yet
   pair.replica.thaw();
   CHECK(wait_until([&] { return pair.database->column("k", "token") != token; }));
   CHECK(::access(directory.file("ran").c_str(), F_OK) != 0);
   CHECK(dblock_at(pair.asking_for(1), run_words("k", {"--wait", "30s"}, {"true"})).exit == exited(0));
+}
+
+// Its commit keeps the row, as a job's transaction with dblock_assert_held() would keep the fence.
+TEST_CASE("a grant that others' waiting commit is in the way of is the database's failure, not a conflict",
+          "[server][mariadb]") {
+  const TempDir directory;
+  SemiSyncPair pair(k_for_ever);
+  REQUIRE(dblock_at(pair.url(), run_words("k", {}, {"true"})).exit == exited(0));
+  pair.replica.freeze();
+  auto waiting = start_dblock_at(pair.url(), run_words("k", {"--ttl", "60s"}, {"true"}));
+  REQUIRE(wait_until([&] { return semi_sync(pair.primary, "wait_sessions") == "1"; }));
+  const auto silent =
+      dblock_at(pair.url(), run_words("k", {"--ttl", "60s", "-E", "0"}, {"touch", directory.file("ran")}));
+  INFO(silent.err);
+  CHECK(silent.exit == exited(69));
+  CHECK(says(silent.err, "acknowledge"));
+  CHECK(ends_with_exit_line(silent.err, 69));
+  CHECK(::access(directory.file("ran").c_str(), F_OK) != 0);
+  pair.replica.thaw();
+  waiting.wait(60s * slowness());
+  // And the other way round: a job's transaction is known for one where replication is semi-synchronous.
+  test::Connection job(pair.primary.address(), "root", pair.database->name());
+  REQUIRE(wait_until([&] { return semi_sync(pair.primary, "wait_sessions") == "0"; }));
+  const auto lease = dblock_at(pair.url(), {"acquire", "--key", "k", "--ttl", "1s", "--margin", "0"});
+  REQUIRE(lease.exit == exited(0));
+  job.sql("START TRANSACTION");
+  job.sql("CALL dblock_assert_held('k'," + pair.database->column("k", "token") + ")");
+  REQUIRE(wait_until([&] {
+    return pair.database->number(
+               "SELECT expire_time<UTC_TIMESTAMP(6) FROM dblock_lock "
+               "WHERE lock_key='k'") == 1;
+  }));
+  const auto fenced = dblock_at(pair.url(), run_words("k", {}, {"true"}));
+  INFO(fenced.err);
+  CHECK(fenced.exit == exited(75));
+  CHECK(says(fenced.err, "dblock_assert_held"));
+}
+
+TEST_CASE("doctor finds a replica that has the primary's settings and applies nothing of what it receives",
+          "[server][mariadb]") {
+  SemiSyncPair pair(k_for_ever);
+  const auto at_primary = [&] {
+    return dblock_at(url_of({pair.primary.address().port}, pair.database->name()), {"doctor"});
+  };
+  const auto at_both = [&] { return dblock_at(pair.url(), {"doctor"}); };
+  CHECK(says(at_primary().out, "received by a replica"));
+  CHECK_FALSE(says(at_both().out, "applies none"));
+  wait_for_acknowledgements(pair.replica, k_for_ever);
+  REQUIRE(dblock_at(pair.url(), run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(wait_until([&] { return semi_sync(pair.replica, "wait_sessions") == "1"; }));
+  CHECK(pair.column(pair.replica, "k", "last_outcome") != "succeeded");
+  CHECK(says(at_primary().out, "received by a replica"));  // which is all that it can know
+  const auto judged = at_both();
+  INFO(judged.out);
+  CHECK(judged.exit == exited(78));
+  CHECK(says(judged.out, "applies none"));
+  Connection(pair.replica.address()).sql("SET GLOBAL rpl_semi_sync_master_enabled = 0");
+  await_caught_up(pair.replica, pair.primary);
+  CHECK(pair.column(pair.replica, "k", "last_outcome") == "succeeded");
 }
 
 }  // namespace

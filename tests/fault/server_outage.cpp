@@ -39,6 +39,7 @@ TEST_CASE("a server frozen for longer than the ttl ends the whole tree before ex
   const auto status = nlohmann::json::parse(read_file(directory.file("status")));
   CHECK(status.at("outcome") == "lost");
   CHECK(status.at("exit_code") == 76);
+  CHECK(status.at("stop").at("reason") == "deadline");
   server.thaw();
   CHECK_FALSE(job_tree.empty());
 }

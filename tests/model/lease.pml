@@ -537,7 +537,7 @@ end:
   :: d_step { dblock_able(c) && (at[c] == READ_BACK || at[c] == PROVE) && !waits[c] && !healed -> /* undecided() */
        end_run(c) }
 #endif
-  /* BeforeStart::guardian_died, cancel_acquire(). The job behind the gate has died with its parent. */
+  /* Awaited::guardian_died, cancel_acquire(). The job behind the gate has died with its parent. */
   :: d_step { dblock_able(c) && at[c] < OPENING && g_gone[c] && (!waits[c] || reply[c] != NONE) ->
        if :: reply[c] == GRANTED_TO_US -> token[c] = reply_token[c] :: else fi;
        got_reply(c);

@@ -66,6 +66,7 @@ class Cluster {
   void copy_data(const std::string& from, int node);
   void found();
   void launch(int node, const std::vector<std::string>& more);
+  void join(int node, const std::vector<std::string>& more, int size);
   [[nodiscard]] std::string position(int node) const;
   [[nodiscard]] std::vector<std::string> words(int node) const;
   [[nodiscard]] std::string log_of(int node) const;

@@ -21,20 +21,38 @@ constexpr unsigned char k_com_stmt_prepare = 0x16;
 constexpr unsigned char k_com_stmt_execute = 0x17;
 constexpr std::uint32_t k_last_prepared = 0xffffffff;  // libmariadb's "the statement just prepared"
 
+// Waits for it; empty when the server has hung up.
+std::string take_packet_of(int server, std::string& stream) {
+  for (;;) {
+    std::string packet = take_packet(stream);
+    if (!packet.empty()) return packet;
+    char part[16384];
+    const ssize_t got = ::recv(server, part, sizeof part, 0);
+    if (got <= 0) return {};
+    stream.append(part, static_cast<std::size_t>(got));
+  }
+}
+
 }  // namespace
 
 struct Proxy::Link {
-  Link(int client_fd, int server_fd) : client(client_fd), server(server_fd) {}
+  Link(int client_fd, int server_fd, int replica_fd)
+      : client(client_fd), server(server_fd), replica(replica_fd) {}
   ~Link() {
     ::close(client);
     ::close(server);
+    if (replica >= 0) ::close(replica);
   }
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
   int client, server;
+  int replica;  // -1: everything goes to the server
+  std::string from_replica;
+  bool in_transaction = false;
   bool dead = false;
   bool swallow_reply = false;  // cut as soon as the server answers
+  bool mute = false;           // what the server says is thrown away
   bool answered = false;       // by the proxy itself: not to be forwarded
   bool preparing = false;      // the server's next packet answers a prepare
   bool greeted = false;        // by the server
@@ -101,6 +119,11 @@ void Proxy::resume() {
 void Proxy::refuse(bool on) {
   const std::lock_guard lock(mutex_);
   refuse_ = on;
+}
+
+void Proxy::read_from(const ServerAddress& replica) {
+  const std::lock_guard lock(mutex_);
+  replica_ = replica.socket;
 }
 
 void Proxy::set_time(const std::string& seconds) {
@@ -176,16 +199,20 @@ void Proxy::accept_one() {
   const int client = ::accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
   if (client < 0) return;
   bool refuse = false;
+  std::string replica;
   {
     const std::lock_guard lock(mutex_);
     refuse = refuse_;
+    replica = replica_;
   }
   const int server = refuse ? -1 : connect_unix(upstream_.socket);
   if (server < 0) {
     ::close(client);
     return;
   }
-  links_.push_back(std::make_unique<Link>(client, server));
+  links_.push_back(std::make_unique<Link>(client, server, replica.empty() ? -1 : connect_unix(replica)));
+  // Its greeting; the login that answers the server's is good for an account without a password.
+  if (!replica.empty()) take_packet_of(links_.back()->replica, links_.back()->from_replica);
 }
 
 void Proxy::from_client(Link& link) {
@@ -199,6 +226,7 @@ void Proxy::from_client(Link& link) {
   for (std::string packet; !link.dead && !(packet = take_packet(link.from_client)).empty();) {
     if (!on_packet(link, packet)) link.dead = true;
     if (link.dead || std::exchange(link.answered, false)) continue;
+    if (link.replica >= 0 && read_elsewhere(link, packet)) continue;
     if (!send_all(link.server, with_time(std::move(packet)))) link.dead = true;
   }
 }
@@ -210,6 +238,7 @@ void Proxy::from_server(Link& link) {
     link.dead = true;
     return;
   }
+  if (link.mute) return;
   std::string reply(part, static_cast<std::size_t>(got));
   if (!std::exchange(link.greeted, true)) hide_tls(reply);
   if (std::exchange(link.preparing, false) && reply.size() >= k_header + 5 && reply[k_header] == 0)
@@ -221,6 +250,23 @@ void Proxy::from_server(Link& link) {
   }
   if (wait > 0ms) pause_for(wait);
   if (!send_all(link.client, reply)) link.dead = true;
+}
+
+bool Proxy::read_elsewhere(Link& link, const std::string& packet) {
+  const std::string text = packet.substr(k_header + 1);
+  const bool login = packet[3] != 0;
+  if (text.starts_with("START TRANSACTION")) link.in_transaction = true;
+  if (text.starts_with("COMMIT") || text.starts_with("ROLLBACK")) link.in_transaction = false;
+  const bool read = text.starts_with("SELECT") && !link.in_transaction && !login;
+  if (!read && !login && !text.starts_with("SET")) return false;
+  ReplyEnd end;
+  if (!send_all(link.replica, packet)) link.dead = true;
+  for (bool last = false; !last && !link.dead;) {
+    const std::string reply = take_packet_of(link.replica, link.from_replica);
+    last = !read || end.is_last(reply, false);  // what is no result set is one packet
+    link.dead = reply.empty() || (read && !send_all(link.client, reply));
+  }
+  return read;
 }
 
 bool Proxy::on_packet(Link& link, const std::string& packet) {
@@ -256,7 +302,8 @@ bool Proxy::on_statement(Link& link, const std::string& text) {
   --times_;
   ++cuts_;
   link.swallow_reply = how_ == Cut::before_reply;
-  return how_ == Cut::before_reply;
+  link.mute = how_ == Cut::never_answered;
+  return how_ != Cut::before_statement;
 }
 
 std::function<bool(const std::string&)> containing(std::string text) {

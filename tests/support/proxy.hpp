@@ -20,6 +20,7 @@ class Proxy {
   enum class Cut {
     before_statement,  // the server never sees it
     before_reply,      // the server has done it and answered; the answer is thrown away
+    never_answered,    // no cut: the answer is thrown away, and nothing else comes over the connection
   };
 
   explicit Proxy(ServerAddress upstream);
@@ -36,6 +37,10 @@ class Proxy {
   // From now on such statements never reach the server; the proxy answers them with this error.
   void refuse_statements(std::function<bool(const std::string& statement)> matches, std::uint16_t error,
                          std::string text);
+
+  // Sessions from now on have what they read outside of transactions answered by this server, as balancers do
+  // that split reads from writes.
+  void read_from(const ServerAddress& replica);
 
   // From now on sessions begin with this as their time, in seconds since the epoch: dblock's set-up
   // statement, which makes it the server's own, is rewritten.
@@ -59,6 +64,8 @@ class Proxy {
   void from_server(Link& link);
   [[nodiscard]] bool on_packet(Link& link, const std::string& packet);  // false: cut now
   [[nodiscard]] bool on_statement(Link& link, const std::string& text);
+  // True where the replica has it answered.
+  [[nodiscard]] bool read_elsewhere(Link& link, const std::string& packet);
 
   ServerAddress upstream_;
   int listener_ = -1;
@@ -71,6 +78,7 @@ class Proxy {
   std::function<bool(const std::string&)> refused_;
   std::string refusal_;
   std::string time_;
+  std::string replica_;  // its socket
   int cuts_ = 0;
   bool stalled_ = false;
   bool refuse_ = false;

@@ -22,7 +22,7 @@ Result<lease::AcquireOutcome> grant(const lease::AcquireRequest& request) {
                       BootClock::now(), false};
 }
 
-// A lease taken and given back again; what was called, in order.
+// A lease taken and given back again, also from a nested run; what was called, in order.
 Calls calls_of_a_lease(const test::FakeStore::Release& answer, ReleaseResult expected) {
   auto owned = std::make_unique<test::FakeStore>();
   test::FakeStore& store = *owned;
@@ -39,8 +39,16 @@ Calls calls_of_a_lease(const test::FakeStore::Release& answer, ReleaseResult exp
   SystemClock().wait_until(BootClock::now() + 20s, job.done());
   REQUIRE(job.grant());
   CHECK(line.has_place);
-  CHECK(job.release({request.key, request.owner, lease::Token{8}}, {lease::Outcome::failed, 3}, 100ms) ==
-        expected);
+  const lease::LeaseRef ref{request.key, request.owner, lease::Token{8}};
+  const lease::RunEnd end{lease::Outcome::failed, 3};
+  auto result = job.release(ref, lease::Actor::holder, end, 100ms);
+  if (result == ReleaseResult::nested) {
+    CHECK(line.has_place);
+    job.start_release_after_nested(ref, end, 100ms);
+    SystemClock().wait_until(BootClock::now() + 20s, job.done());
+    result = job.release_result();
+  }
+  CHECK(result == expected);
   CHECK_FALSE(line.has_place);
   return store.calls;
 }
@@ -61,6 +69,49 @@ TEST_CASE("a lease that cannot be released gives its place up after the last try
   CHECK(calls.back() == "leave");
 }
 
+TEST_CASE(
+    "after a lost reply to a release the row tells whether it was done, lost before, or cannot be known") {
+  using lease::NotOursWhy;
+  using lease::Outcome;
+  const auto unheard_then = [](NotOursWhy why, std::uint64_t token, std::optional<Outcome> outcome, int code,
+                               Micros age) {
+    auto tries = std::make_shared<int>(0);
+    return [=]() -> Result<lease::ReleaseOutcome> {
+      if (++*tries == 1) return fail(Errc::indeterminate, "unheard");
+      lease::LockStatus row;
+      row.token = lease::Token{token};
+      row.server_time.since_epoch = 100h;
+      if (outcome) row.last = lease::PastRun{{}, lease::ServerTime{100h - age}, outcome, code};
+      return lease::NotOurs{why, row};
+    };
+  };
+  const auto result_is = [](const test::FakeStore::Release& answer, ReleaseResult expected) {
+    return std::ranges::count(calls_of_a_lease(answer, expected), "release") == 2;
+  };
+  using enum ReleaseResult;
+  CHECK(result_is(unheard_then(NotOursWhy::free, 8, Outcome::failed, 3, 0s), released));
+  CHECK(result_is(unheard_then(NotOursWhy::free, 8, Outcome::abandoned, 3, 0s), not_ours));
+  CHECK(result_is(unheard_then(NotOursWhy::other_holder, 9, Outcome::failed, 3, 0s), released));
+  CHECK(result_is(unheard_then(NotOursWhy::other_holder, 9, Outcome::abandoned, 3, 0s), not_ours));
+  CHECK(result_is(unheard_then(NotOursWhy::other_holder, 9, Outcome::failed, 3, 1h), unknown));
+  CHECK(result_is(unheard_then(NotOursWhy::other_holder, 10, Outcome::succeeded, 0, 0s), unknown));
+  CHECK(result_is(unheard_then(NotOursWhy::absent, 8, std::nullopt, 0, 0s), unknown));
+  CHECK(result_is(unheard_then(NotOursWhy::expired, 8, std::nullopt, 0, 0s), not_ours));
+}
+
+TEST_CASE("a lease that a nested run holds too is released after its end, and left alone without an answer") {
+  const bool answers = GENERATE(true, false);
+  int tries = 0;
+  const auto release = [&]() -> Result<lease::ReleaseOutcome> {
+    if (++tries < 4) return lease::NotOurs{lease::NotOursWhy::nested, lease::LockStatus{}};
+    if (!answers) return fail(Errc::unreachable, "away");
+    return lease::Released{};
+  };
+  const auto calls = calls_of_a_lease(release, answers ? ReleaseResult::released : ReleaseResult::unknown);
+  CHECK(std::ranges::count(calls, "release") >= 4);
+  CHECK(calls.back() == "leave");
+}
+
 TEST_CASE("a release that was done twice is told by the row from a lease that another has ended") {
   const auto free_after = [](std::uint64_t token, lease::Outcome outcome, int code) {
     return [=] {
@@ -75,6 +126,24 @@ TEST_CASE("a release that was done twice is told by the row from a lease that an
   CHECK_FALSE(calls_of_a_lease(free_after(9, Outcome::failed, 3), ReleaseResult::not_ours).empty());
   CHECK_FALSE(calls_of_a_lease(free_after(8, Outcome::abandoned, 3), ReleaseResult::not_ours).empty());
   CHECK_FALSE(calls_of_a_lease(free_after(8, Outcome::failed, 4), ReleaseResult::not_ours).empty());
+}
+
+TEST_CASE("a nested grant that comes together with a signal is given back by its own owner id") {
+  auto owned = std::make_unique<test::FakeStore>();
+  test::FakeStore& store = *owned;
+  lease::AcquireRequest request = make_request();
+  request.outer = lease::OwnerId{"outer"};
+  store.nests = {[](const lease::AcquireRequest& wanted) {
+    return lease::Lease{wanted.key,       {},   lease::OwnerId{"outer/inner"}, lease::Token{8}, wanted.terms,
+                        BootClock::now(), false};
+  }};
+  store.releases = {[] { return Result<lease::ReleaseOutcome>(lease::Released{}); }};
+  JobLease job(std::move(owned), request, {}, *lease::make_timing({60s, {}, {}, {}}), nullptr);
+  job.start_acquire();
+  SystemClock().wait_until(BootClock::now() + 20s, job.done());
+  CHECK(job.cancel_acquire());
+  CHECK(store.calls == Calls{"nest", "release"});
+  CHECK(store.released.owner.text == "outer/inner");
 }
 
 }  // namespace dblock::app

@@ -231,6 +231,24 @@ TEST_CASE("nothing that a row says breaks a line or a field of csv") {
   CHECK(fields["note"] == "a\\\\b");
 }
 
+TEST_CASE("two keys that a terminal would show alike are told apart in every format") {
+  const std::vector<std::string> hidden{"a\xe2\x80\x8b", "a\xc2\xad", "a\xf3\xa0\x81\xa1", "a\xef\xb8\x8f"};
+  const std::vector<std::string> escaped{"a\\u{200b}", "a\\u{ad}", "a\\u{e0061}", "a\\u{fe0f}"};
+  const std::vector<std::string> json{R"("a\u200b")", R"("a\u00ad")", R"("a\udb40\udc61")", R"("a\ufe0f")"};
+  for (std::size_t i = 0; i < hidden.size(); ++i) {
+    const auto lock = held_lock(hidden[i]);
+    CHECK_THAT(shown({lock}, Shape::table), Catch::Contains(escaped[i]));
+    CHECK(named_fields(read_csv(shown({lock}, Shape::csv)), 1)["key"] == escaped[i]);
+    CHECK(Exposition(shown({lock}, Shape::prometheus))
+              .value("dblock_holders", {{"key", escaped[i]}, {"escaped", "true"}}) == "1");
+    app::InspectReport report;
+    report.listing.locks = {lock};
+    OutputOptions output;
+    output.json = true;
+    CHECK_THAT(report_inspected(report, {}, output, false), Catch::Contains(json[i]));
+  }
+}
+
 TEST_CASE("prometheus tells of held and of free locks") {
   auto held = held_lock("etl");
   held.waiters = {{"web1", 7, "job", {1h}}};

@@ -100,6 +100,20 @@ TEST_CASE("faults in a configuration file are 78 with file and line") {
   }
 }
 
+TEST_CASE("one pair of quotes around a whole value in a configuration file is taken off") {
+  World world;
+  const auto note = [&](const std::string& value) {
+    return world.write("system.conf", "note = " + value + "\n").request<app::RunRequest>(k_run).identity.note;
+  };
+  CHECK(note("\"a b\"") == "a b");
+  CHECK(note("'a \"b\"'") == "a \"b\"");
+  CHECK(note("''").empty());
+  CHECK(note("\"a\" \"b\"") == "\"a\" \"b\"");
+  CHECK(note("\"a'") == "\"a'");
+  CHECK(note("it's") == "it's");
+  CHECK(note("\"") == "\"");
+}
+
 TEST_CASE("a bad value names the variable or option it came from") {
   World world;
   world.set("DBLOCK_TTL", "5");

@@ -38,7 +38,8 @@ lease::LockStatus held_lock(const std::string& key) {
 TEST_CASE("who waits is counted in the table and named in JSON, escaped, where it is known") {
   auto lock = held_lock("k");
   lock.waiters = {{"web1", 7, k_hostile, {1h - 5s}}, {"web2", 8, "job", {1h}}};
-  CHECK(report_inspected(report_of({lock}), {}, {}, false).find("17     2        note") != std::string::npos);
+  CHECK(report_inspected(report_of({lock}), {}, {}, false).find("17     2        etl      note") !=
+        std::string::npos);
   OutputOptions output;
   output.json = true;
   const auto json = report_inspected(report_of({lock}), {}, output, false);
@@ -57,9 +58,9 @@ TEST_CASE("the table lines its columns up by characters") {
   std::getline(lines, header);
   std::getline(lines, first);
   std::getline(lines, second);
-  CHECK(header == "KEY     HOLDER        HELD FOR  EXPIRES IN  TOKEN  WAITERS  NOTE");
-  CHECK(first == "áé      user@host:42  1m30s     30s         17     -        note");
-  CHECK(second == "longer  user@host:42  1m30s     30s         17     -        note");
+  CHECK(header == "KEY     HOLDER        HELD FOR  EXPIRES IN  TOKEN  WAITERS  COMMAND  NOTE");
+  CHECK(first == "áé      user@host:42  1m30s     30s         17     -        etl      note");
+  CHECK(second == "longer  user@host:42  1m30s     30s         17     -        etl      note");
 }
 
 TEST_CASE("the table lines its columns up by what a terminal shows") {
@@ -84,11 +85,45 @@ TEST_CASE("in a terminal long names lose their middle, and no line is wider") {
       const auto painted = report_inspected(report, request, {}, true, columns);
       CHECK(std::regex_replace(painted, std::regex("\x1b\\[[0-9]*m"), "") == text);
     }
-    const auto cut = report_inspected(report, request, {}, false, 140);
-    CHECK_THAT(cut, Catch::Contains("\ndeploy/x") && Catch::Contains("x…x") && Catch::Contains("x/web "));
-    CHECK_THAT(cut, Catch::Contains("https://ci.") && Catch::Contains("/jobs/4711\n"));
-    CHECK_THAT(cut, Catch::Contains(" 1763779312000001 "));  // the command that breaks a lock needs all of it
+    const auto wide = report_inspected(report, request, {}, false, 220);
+    CHECK_THAT(wide, Catch::Contains("\n" + lock.key + " ") && Catch::Contains("https://ci.") &&
+                         Catch::Contains("/jobs/4711\n"));
+    CHECK_THAT(wide, Catch::Contains(" 1763779312000001 "));  // whole or not at all
+    CHECK_THAT(report_inspected(report, request, {}, false, 80),
+               Catch::Contains("\ndeploy/x") && Catch::Contains("x…x") && Catch::Contains("x/web "));
     CHECK_THAT(report_inspected(report, request, {}, false, 0), Catch::Contains(lock.holder.note));
+  }
+}
+
+TEST_CASE("in a narrow terminal the token is left out first, and the key is cut last") {
+  auto lock = held_lock("nightly-etl");
+  lock.token.value = 1'763'779'312'000'001;
+  lock.holder = {"web01", 12345, "root", "nightly.sh", "for the board"};
+  lock.waiters = {{"web2", 8, "job", {1h}}};
+  lock.last =
+      lease::PastRun{lease::ServerTime{10min}, lease::ServerTime{30min}, lease::Outcome::succeeded, 0};
+  app::InspectRequest request;
+  const auto header = [&](std::size_t columns) {
+    const auto text = report_inspected(report_of({lock}), request, {}, false, columns);
+    return std::regex_replace(text.substr(0, text.find('\n')), std::regex("   *"), "|");
+  };
+  CHECK(header(0) == "KEY|HOLDER|HELD FOR|EXPIRES IN|TOKEN|WAITERS|COMMAND|NOTE");
+  CHECK(header(110) == header(0));
+  CHECK(header(100) == "KEY|HOLDER|HELD FOR|EXPIRES IN|WAITERS|COMMAND|NOTE");
+  CHECK(header(80) == "KEY|HOLDER|HELD FOR|EXPIRES IN|WAITERS|NOTE");
+  request.all = true;
+  CHECK(header(140) == "KEY|STATE|HOLDER|HELD FOR|EXPIRES IN|TOKEN|WAITERS|LAST RUN|COMMAND|NOTE");
+  CHECK(header(120) == "KEY|STATE|HOLDER|HELD FOR|EXPIRES IN|WAITERS|LAST RUN|COMMAND|NOTE");
+  CHECK(header(80) == "KEY|STATE|HOLDER|HELD FOR|EXPIRES IN|LAST RUN|NOTE");
+  lock.key = "a-longer-name-of-a-lock";
+  CHECK(header(80) == "KEY|STATE|HOLDER|EXPIRES IN|LAST RUN|NOTE");
+  for (const std::size_t length : {12, 30, 47, 55, 80}) {
+    lock.key = "deploy/" + std::string(length - 7, 'x');
+    const auto text = report_inspected(report_of({lock, held_lock("k")}), request, {}, false, 80);
+    INFO(text);
+    CHECK((text.find(lock.key + " ") != std::string::npos) == (length < 80));
+    // Nothing that tells less is whole then.
+    if (length == 80) CHECK(header(80) == "KEY|STATE|HOLDER");
   }
 }
 
@@ -113,7 +148,7 @@ TEST_CASE("the table is coloured by what needs a look") {
   CHECK_THAT(text, Catch::Contains("\x1b[31mexpired\x1b[0m ") && Catch::Contains("\x1b[31mexpired\x1b[0m  "));
 }
 
-TEST_CASE("the table of an embedded store says first that it is about this host only") {
+TEST_CASE("the table of an embedded store says first that it is about this user on this host only") {
   auto report = report_of({held_lock("k")});
   const auto fleet = report_inspected(report, {}, {}, false);
   OutputOptions json;
@@ -121,7 +156,8 @@ TEST_CASE("the table of an embedded store says first that it is about this host 
   const auto fleet_json = report_inspected(report, {}, json, false);
   report.local_store = "sqlite:/var/lib/" + k_hostile;
   const auto local = report_inspected(report, {}, {}, false);
-  CHECK(local == "locks of this host only (" + escape_untrusted(*report.local_store) + ")\n" + fleet);
+  CHECK(local ==
+        "locks of this user on this host only (" + escape_untrusted(*report.local_store) + ")\n" + fleet);
   CHECK(local.find('\x1b') == std::string::npos);
   CHECK(report_inspected(report, {}, json, false) == fleet_json);
   app::InspectRequest request;
@@ -154,12 +190,18 @@ TEST_CASE("all adds the state and the last run") {
 TEST_CASE("hostile text reaches no output raw") {
   auto status = held_lock(k_hostile);
   status.holder = {k_hostile, 1, k_hostile, k_hostile, k_hostile};
+  auto cooling = status;
+  cooling.owner.clear();
+  cooling.state = lease::State::cooldown;
+  cooling.last =
+      lease::PastRun{.acquired_at = {}, .released_at = {}, .outcome = {}, .exit_code = {}, .host = k_hostile};
   for (const bool json : {false, true}) {
     OutputOptions output;
     output.json = json;
     app::ReleaseReport described;
     described.action = app::ReleaseReport::Action::described;
-    described.status = status;
+    described.key = k_hostile;
+    described.locks = {{status, "next"}, {cooling, "next"}};
     lease::ReapReport reaped;
     reaped.abandoned = {status};
     for (const auto& text : {report_inspected(report_of({status}), {}, output, false),
@@ -171,6 +213,43 @@ TEST_CASE("hostile text reaches no output raw") {
       }
     }
   }
+}
+
+TEST_CASE("what a forced release would end is shown one by one, each with its command") {
+  auto first = held_lock("k");
+  first.sharing.mode = lease::Mode::slot;
+  first.sharing.slots = 3;
+  first.slot = 2;
+  first.heartbeat = 1'666'666us;
+  first.renewed_at = lease::ServerTime{1h - 12s};
+  lease::LockStatus cooling;
+  cooling.key = "k";
+  cooling.state = lease::State::cooldown;
+  cooling.server_time.since_epoch = 1h;
+  cooling.hold_until = lease::ServerTime{1h + 90s + 900ms};
+  cooling.last =
+      lease::PastRun{.acquired_at = {}, .released_at = {}, .outcome = {}, .exit_code = {}, .host = "web1"};
+  app::ReleaseReport report;
+  report.action = app::ReleaseReport::Action::described;
+  report.key = "k";
+  CHECK(report_released(report, {}) == "nobody holds lock \"k\"\n");
+  report.locks = {{first, "first command"}, {cooling, "second command"}};
+  CHECK(report_released(report, {}) ==
+        "key:            k\n"
+        "holder:         user@host:42 in slot 2 of 3\n"
+        "note:           note\n"
+        "last heartbeat: 12s ago (one every 1.6s)\n"
+        "to revoke it:   first command\n"
+        "\n"
+        "key:            k\n"
+        "cooling down:   for another 1m30s, after web1's run (--min-hold)\n"
+        "to end that:    second command\n");
+  OutputOptions output;
+  output.json = true;
+  const auto json = report_released(report, output);
+  CHECK(json.starts_with(R"({"format":1,"action":"described","key":"k","locks":[{"key":"k",)"));
+  CHECK_THAT(json, Catch::Contains(R"("next_command":"first command"},{"key":"k",)") &&
+                       Catch::EndsWith("\"next_command\":\"second command\"}]}\n"));
 }
 
 TEST_CASE("json of inspect keeps the documented order and null where nothing is known") {
@@ -335,6 +414,21 @@ TEST_CASE("the history has an aligned line for each run, with what a row made up
   CHECK(text.find('\x1b') == std::string::npos);
   history.cut = true;
   CHECK_THAT(report_history(history, {}, false), Catch::Contains("there are more; --limit"));
+}
+
+TEST_CASE("the history fits the terminal it is shown in") {
+  auto history = past_runs();
+  history.runs.front().holder.note = "https://ci.example.org/" + std::string(300, 'y') + "/jobs/4711";
+  for (const std::size_t columns : {200, 120, 80, 60, 33, 9, 1}) {
+    std::istringstream lines(report_history(history, {}, false, columns));
+    for (std::string line; std::getline(lines, line);) CHECK(display_width(line) <= columns);
+  }
+  history.runs.resize(1);
+  const auto narrow = report_history(history, {}, false, 80);
+  CHECK_THAT(narrow, Catch::Contains("\nnightly ") && Catch::Contains(" failed ") && Catch::Contains("htt"));
+  history.runs.front().key = "deploy/" + std::string(40, 'x');
+  CHECK_THAT(report_history(history, {}, false, 80), Catch::Contains("\n" + history.runs.front().key + " "));
+  CHECK_THAT(report_history(history, {}, false), Catch::Contains(history.runs.front().holder.note));
 }
 
 TEST_CASE("the history in JSON has every run, and null for what is not known") {

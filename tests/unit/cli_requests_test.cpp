@@ -91,17 +91,21 @@ TEST_CASE("hooks come from everywhere, and an empty one is none") {
   CHECK(world.request<app::RunRequest>(none).hooks.conflict == "typed");
 }
 
-TEST_CASE("on-lost is a command to run and a signal to acquire, and neither takes the other's unawares") {
+TEST_CASE("on-lost is run's command and lost-signal acquire's signal, and neither is taken for the other") {
   World world;
-  world.set("DBLOCK_ON_LOST", "USR1");
-  CHECK(world.request<app::RunRequest>({"run", "-k", "a", "true"}).hooks.lost.empty());
-  CHECK(world.request<app::AcquireRequest>({"acquire", "-k", "a", "--while-pid", "1"}).while_pid->on_lost ==
-        SIGUSR1);
+  const Words acquire{"acquire", "-k", "a", "--while-pid", "1"};
+  world.set("DBLOCK_ON_LOST", "page me");
+  CHECK(world.request<app::AcquireRequest>(acquire).while_pid->lost_signal == SIGTERM);
+  world.set("DBLOCK_LOST_SIGNAL", "USR1");
+  CHECK(world.request<app::AcquireRequest>(acquire).while_pid->lost_signal == SIGUSR1);
+  CHECK(world.request<app::RunRequest>({"run", "-k", "a", "true"}).hooks.lost == "page me");
+  world.set("DBLOCK_LOST_SIGNAL", "page me");
+  CHECK_THAT(world.refusal(acquire).message,
+             Catch::Contains("DBLOCK_LOST_SIGNAL") && Catch::Contains("is no signal"));
   CHECK_THAT(usage_error({"run", "-k", "a", "--on-lost", "SIGTERM", "true"}),
              Catch::Contains("for `run` write a command"));
-  world.set("DBLOCK_ON_LOST", "page me");
-  CHECK_THAT(world.refusal({"acquire", "-k", "a", "--while-pid", "1"}).message,
-             Catch::Contains("is no signal"));
+  CHECK_THAT(usage_error({"acquire", "-k", "a", "--while-pid", "1", "--on-lost", "HUP"}),
+             Catch::Contains("--lost-signal"));
 }
 
 TEST_CASE("run takes every option it documents") {
@@ -202,6 +206,9 @@ TEST_CASE("promises and retry policies that make no sense are refused") {
     refused("--once-per", value);
     refused("--backoff", value, "--attempts=2");
   }
+  for (const auto* const value : {"400d", "30d1us"})
+    CHECK_THAT(refused("--min-hold", value), Catch::Contains("at most 30d"));
+  CHECK(run_of({"--min-hold", "30d"}).promises.min_hold == 30 * 24h);
   CHECK_THAT(refused("--once-per", "0"), Catch::Contains("more than 0"));
   CHECK_THAT(refused("--backoff", "0", "--attempts=2"), Catch::Contains("more than 0"));
   CHECK_THAT(refused("--attempts", "0"), Catch::Contains("at least 1"));
@@ -313,15 +320,15 @@ TEST_CASE("acquire for a process has run's ttl and sends TERM unless told otherw
   const auto plain = world.request<app::AcquireRequest>({"acquire", "-k", "a", "--while-pid", "42"});
   REQUIRE(plain.while_pid);
   CHECK(plain.while_pid->pid == 42);
-  CHECK(plain.while_pid->on_lost == 15);
+  CHECK(plain.while_pid->lost_signal == 15);
   CHECK(plain.timing.ttl == 2min);
   CHECK(plain.timing.heartbeat == 15s);
   const auto told = world.request<app::AcquireRequest>(
-      {"acquire", "-k", "a", "--while-pid", "42", "--on-lost", "hup", "--ttl", "30s"});
-  CHECK(told.while_pid->on_lost == 1);
+      {"acquire", "-k", "a", "--while-pid", "42", "--lost-signal", "hup", "--ttl", "30s"});
+  CHECK(told.while_pid->lost_signal == 1);
   CHECK(told.timing.ttl == 30s);
   CHECK_FALSE(world.request<app::AcquireRequest>({"acquire", "-k", "a", "--ttl", "5s"}).while_pid);
-  CHECK_THAT(usage_error({"acquire", "-k", "a", "--ttl", "5s", "--on-lost", "HUP"}),
+  CHECK_THAT(usage_error({"acquire", "-k", "a", "--ttl", "5s", "--lost-signal", "HUP"}),
              Catch::Contains("--while-pid"));
   for (const char* pid : {"0", "-1", "self", "2147483648"})
     CHECK_THAT(usage_error({"acquire", "-k", "a", "--while-pid", pid}), Catch::Contains("--while-pid"));

@@ -37,7 +37,8 @@ TEST_CASE("options end at a double dash that is not passed on") {
 }
 
 TEST_CASE("a value may look like an option or be empty") {
-  CHECK(good({"run", "--key", "--ttl", "true"}).options == Words{"--key", "--ttl"});
+  CHECK(good({"run", "--key=--ttl", "true"}).options == Words{"--key", "--ttl"});
+  CHECK(good({"run", "--key", "-", "true"}).options == Words{"--key", "-"});
   CHECK(good({"run", "--key=", "true"}).options == Words{"--key", ""});
   CHECK(good({"run", "-c", "--", "-k", "a"}).options == Words{"--command", "--", "--key", "a"});
   CHECK(good({"run", "--note", "a=b", "true"}).options == Words{"--note", "a=b"});

@@ -41,6 +41,8 @@ class FakeStore final : public lease::LeaseStore {
   std::deque<Peek> peeks;
   std::deque<Renew> renews;
   std::deque<Release> releases;
+  std::deque<std::function<lease::Lease(const lease::AcquireRequest&)>> nests;  // none: nothing to nest in
+  lease::LeaseRef released{*lease::Key::parse("none"), {}, {}};                 // by the last release
   std::deque<Result<void>> connects;
   std::vector<std::string> calls;
 
@@ -83,8 +85,14 @@ class FakeStore final : public lease::LeaseStore {
     calls.emplace_back("renew");
     return next(renews)();
   }
-  Result<lease::ReleaseOutcome> release(const lease::LeaseRef&, lease::Actor, lease::RunEnd) override {
+  Result<std::optional<lease::Lease>> nest(const lease::AcquireRequest& request) override {
+    if (nests.empty()) return std::nullopt;
+    calls.emplace_back("nest");
+    return next(nests)(request);
+  }
+  Result<lease::ReleaseOutcome> release(const lease::LeaseRef& ref, lease::Actor, lease::RunEnd) override {
     calls.emplace_back("release");
+    released = ref;
     return next(releases)();
   }
   Result<lease::ForceOutcome> revoke(const lease::Key&, lease::Token) override {

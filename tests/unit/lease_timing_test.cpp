@@ -26,6 +26,16 @@ TEST_CASE("defaults follow the TTL") {
   CHECK(make_timing({.ttl = 1s})->slack == 100ms);
 }
 
+TEST_CASE("lengths that are worked out from the TTL are whole milliseconds, as messages show them") {
+  const auto ten_seconds = make_timing({.ttl = 10s});
+  REQUIRE(ten_seconds);
+  CHECK(ten_seconds->heartbeat == 1666ms);
+  CHECK(ten_seconds->kill_grace == 1666ms);
+  const auto refused = make_timing({.ttl = 10s, .heartbeat = 4s});
+  REQUIRE_FALSE(refused);
+  CHECK_THAT(refused.error().message, Catch::Contains("kill-grace (1.666s)"));
+}
+
 TEST_CASE("default timings always satisfy the inequality") {
   for (Micros ttl = 1s; ttl <= 24h * 30; ttl = ttl * 11 / 10) {
     const auto t = make_timing({.ttl = ttl});
@@ -57,6 +67,24 @@ TEST_CASE("the job is signalled, then killed, before the lease can end") {
   CHECK(t.signal_at(sent) == sent + 2min - 10s);
   CHECK(t.kill_at(sent) == sent + 2min - 6s);
   CHECK(t.expires(sent) == sent + 2min);
+}
+
+TEST_CASE("a renewal that is not answered leaves as much time for a second one, at every TTL") {
+  for (Micros ttl = 1s; ttl <= 24h * 30; ttl = ttl * 11 / 10) {
+    const Micros longest_heartbeat = (ttl - std::max<Micros>(100ms, ttl / 20) - ttl / 10) / 2;
+    for (const Timing& t :
+         {*make_timing({.ttl = ttl}),
+          *make_timing({.ttl = ttl, .heartbeat = longest_heartbeat, .kill_grace = ttl / 10, .margin = 0s})}) {
+      const BootTime sent{1h};
+      const Micros once = renewal_timeout(t);
+      CHECK(once > 0s);
+      CHECK(once <= network_timeout(ttl));
+      CHECK(sent + t.heartbeat + 2 * once <= t.signal_at(sent));
+    }
+  }
+  CHECK(renewal_timeout(*make_timing({.ttl = 2min})) == 10s);
+  CHECK(renewal_timeout(*make_timing({.ttl = 12s})) == 3s);
+  CHECK(renewal_timeout(*make_timing({.ttl = 4s})) < 1500ms);
 }
 
 TEST_CASE("keys keep the rules of the contract") {

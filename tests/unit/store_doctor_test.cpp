@@ -281,6 +281,27 @@ TEST_CASE("doctor: semi-synchronous replication, by the names of both servers") 
   CHECK(level_of(sound(), "semi-sync", 1) == Level::bad);
 }
 
+TEST_CASE("doctor: an acknowledged lease is received by a replica, which is not to say applied there") {
+  for (const std::string role : {"master", "source"}) {
+    CAPTURE(role);
+    HostFacts facts = semi_synchronous(role);
+    CHECK(judged(facts, "semi-sync").message.find("received by a replica") != std::string::npos);
+    // A replica with the primary's settings waits for an acknowledgement of its own before it applies
+    // anything, as far as the account may see that it is one.
+    facts.status["rpl_semi_sync_" + role + "_clients"] = "0";
+    HostFacts follower = facts;
+    follower.replica = Names{{"seconds_behind_source", "0"}};
+    CHECK(judged(follower, "semi-sync").message.find("applies none") != std::string::npos);
+    CHECK(level_of(follower, "semi-sync") == Level::bad);
+    follower = facts;
+    follower.variables["read_only"] = "ON";
+    follower.replica_known = false;
+    CHECK(level_of(follower, "semi-sync") == Level::bad);
+    follower.status["rpl_semi_sync_" + role + "_clients"] = "1";  // of a chain
+    CHECK(level_of(follower, "semi-sync") == Level::ok);
+  }
+}
+
 namespace {
 
 HostFacts node(const std::string& cluster) {

@@ -175,18 +175,39 @@ TEST_CASE("only what is known to be undone is reported as undone") {
     CHECK(code(native, Phase::read) == Errc::unreachable);
     CHECK(code(native, Phase::connect) == Errc::unreachable);
   }
-  for (const unsigned native : {1205U, 1213U, 1040U, 1203U, 1290U, 1836U}) {
+  for (const unsigned native : {1205U, 1213U, 1040U, 1203U, 1836U}) {
     CAPTURE(native);
     CHECK(code(native, Phase::write) == Errc::unreachable);
   }
   for (const unsigned native : {1044U, 1045U, 1142U, 1143U, 1227U, 1370U, 1698U})
     CHECK(code(native, Phase::write) == Errc::denied);
   CHECK(code(1049, Phase::connect) == Errc::config);
+  // Refused before anything is done, since it could not be logged.
+  CHECK(code(1665, Phase::write) == Errc::config);
+  CHECK(make_error("", "", {1665, "x"}, Phase::write).message.find("binlog_format=ROW or MIXED") !=
+        std::string::npos);
   CHECK(code(1146, Phase::write) == Errc::schema);
   CHECK(code(1054, Phase::read) == Errc::schema);
   CHECK(
       make_error("", "", {1047, "WSREP has not yet prepared node for application use"}, Phase::write).code ==
       Errc::unreachable);
+}
+
+TEST_CASE("error 1290 is about a replica only where it names an option about reading only") {
+  const auto error = [](const std::string& option) {
+    const std::string words =
+        "The MariaDB server is running with the " + option + " option so it cannot execute this statement";
+    return make_error("cannot x", "mysql://h/d", {1290, words}, Phase::write);
+  };
+  for (const char* option : {"--read-only", "--super-read-only", "--innodb-read-only"}) {
+    CHECK(error(option).code == Errc::unreachable);
+    CHECK(error(option).message.find("is this a replica?") != std::string::npos);
+  }
+  for (const char* option : {"--skip-grant-tables", "--secure-file-priv"}) {
+    CHECK(error(option).code == Errc::config);
+    CHECK(error(option).message.find("replica") == std::string::npos);
+    CHECK(error(option).message.find("without that option") != std::string::npos);
+  }
 }
 
 TEST_CASE(

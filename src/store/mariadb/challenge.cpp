@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "store/mariadb/login.hpp"
+#include "store/mariadb/result.hpp"
+#include "store/mariadb/statements.hpp"
 
 namespace dblock::store::mariadb {
 namespace {
@@ -39,10 +41,9 @@ bool is_told(MYSQL* handle, std::string_view number) {
   return false;
 }
 
-bool is_answered(MYSQL* handle, std::string_view number) {
-  const ResultSet result(api().mysql_store_result(handle));
-  char* const* const row = result ? api().mysql_fetch_row(result.get()) : nullptr;
-  return row != nullptr && row[0] != nullptr && row[0] == number;
+bool is_answered(MYSQL* handle, const std::string& number) {
+  const auto table = fetch_table(handle, Most::few);
+  return table && !table->rows.empty() && table->rows.front()[0] == number;
 }
 
 bool send(MYSQL* handle, const std::string& sql) {
@@ -64,6 +65,10 @@ std::expected<std::uint64_t, ServerWords> send_with_challenge(MYSQL* handle, con
       0,
       "a reply does not hold the number that was sent along, so packets that are not the server's have been "
       "put into the connection; find out what is between this host and the server"});
+}
+
+std::expected<std::uint64_t, ServerWords> set_up_bare(MYSQL* handle) {
+  return send_with_challenge(handle, session_basics(api().mariadb_connection(handle) != 0));
 }
 
 }  // namespace dblock::store::mariadb

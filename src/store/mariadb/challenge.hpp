@@ -27,4 +27,7 @@ namespace dblock::store::mariadb {
 [[nodiscard]] std::expected<std::uint64_t, ServerWords> send_with_challenge(MYSQL* handle,
                                                                             const std::string& set);
 
+// What makes a session that is logged in a bare one, fit for reading: session_basics() with the challenge.
+[[nodiscard]] std::expected<std::uint64_t, ServerWords> set_up_bare(MYSQL* handle);
+
 }  // namespace dblock::store::mariadb

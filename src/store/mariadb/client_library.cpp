@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include <array>
+#include <cstdlib>
 #include <string>
 
 #include "base/text.hpp"
@@ -9,6 +11,25 @@
 
 namespace dblock::store::mariadb {
 namespace {
+
+// All that is read on the way to the server, but for
+// - what log_in() gives by parameters: MYSQL_PWD, MYSQL_TCP_PORT, MYSQL_UNIX_PORT, MARIADB_UNIX_PORT, USER,
+//   LOGNAME; and MYSQL_HOME, MARIADB_HOME, which only the library's own option files need;
+// - SSL_CERT_FILE and SSL_CERT_DIR: the usual way to say where a system has its authorities. tls-ca has the
+//   last word, and without the right authority a server is refused;
+// - KRB5CCNAME, KRB5_CONFIG: a Kerberos ticket has no other way in;
+// - LD_*, MALLOC_*, GLIBC_TUNABLES, OPENSSL_ia32cap: obeyed before main(), and how code runs, not which;
+// - TZ, SQLITE_TMPDIR, TMPDIR: they decide nothing. No local time is read, and SQLite puts no more there
+//   than a long list while it sorts it, in a file without a name.
+constexpr std::array k_forgotten{
+    // libmariadb: plugins to load, where they are, and no check of certificates.
+    "LIBMYSQL_PLUGINS", "MARIADB_PLUGIN_DIR", "MARIADB_TLS_DISABLE_PEER_VERIFICATION",
+    // OpenSSL: code to load, and a file for the keys of all sessions. The system's openssl.cnf stays in
+    // force.
+    "OPENSSL_CONF", "OPENSSL_CONF_INCLUDE", "OPENSSL_MODULES", "OPENSSL_ENGINES", "SSLKEYLOGFILE",
+    // The resolver (resolv.conf(5), host.conf(5), hostname(7)): which host a name means.
+    "HOSTALIASES", "LOCALDOMAIN", "RES_OPTIONS", "RESOLV_HOST_CONF", "RESOLV_MULTI", "RESOLV_REORDER",
+    "RESOLV_ADD_TRIM_DOMAINS", "RESOLV_OVERRIDE_TRIM_DOMAINS"};
 
 std::unexpected<Error> cannot_load(const std::string& file) {
   const char* const words = ::dlerror();
@@ -42,6 +63,10 @@ Result<ClientLibrary> load(const char* file) {
 }
 
 }  // namespace
+
+void forget_environment() {
+  for (const char* const name : k_forgotten) ::unsetenv(name);
+}
 
 const Result<ClientLibrary>& client_library() {
   static const Result<ClientLibrary> library = load(DBLOCK_CLIENT_LIBRARY);

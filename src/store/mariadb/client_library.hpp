@@ -30,7 +30,6 @@ namespace dblock::store::mariadb {
   X(mysql_init)                    \
   X(mysql_insert_id)               \
   X(mysql_num_fields)              \
-  X(mysql_num_rows)                \
   X(mysql_optionsv)                \
   X(mysql_read_query_result)       \
   X(mysql_real_connect)            \
@@ -39,7 +38,7 @@ namespace dblock::store::mariadb {
   X(mysql_server_init)             \
   X(mysql_session_track_get_first) \
   X(mysql_session_track_get_next)  \
-  X(mysql_store_result)
+  X(mysql_use_result)
 
 struct ClientLibrary {
 // NOLINTNEXTLINE(bugprone-macro-parentheses): a name that is declared cannot stand in parentheses.
@@ -47,6 +46,11 @@ struct ClientLibrary {
   DBLOCK_CLIENT_FUNCTIONS(DBLOCK_DECLARE)
 #undef DBLOCK_DECLARE
 };
+
+// Takes out of this process's environment what libmariadb, OpenSSL and the resolver would go by, so that cron
+// and a shell mean the same server and run the same code. The job, hooks and keepers inherit the whole
+// environment: all of them are forked before. Call before threads exist, and before the library is loaded.
+void forget_environment();
 
 // The library this build was made for, loaded by the first call. Thread-safe; a failure is remembered.
 [[nodiscard]] const Result<ClientLibrary>& client_library();

@@ -6,10 +6,12 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <thread>
 #include <utility>
 
+#include "base/duration.hpp"
 #include "store/mariadb/challenge.hpp"
 #include "store/mariadb/client_library.hpp"
 
@@ -31,6 +33,10 @@ constexpr auto k_moment = 1s;
 
 int limit_of_tries(unsigned native, int after_deadlock) {
   return native == k_lock_wait_timed_out ? k_tries_after_lock_wait : after_deadlock;
+}
+
+std::string in_words(Micros limit) {
+  return format_duration(std::chrono::ceil<std::chrono::milliseconds>(limit));
 }
 
 // What line_statements.cpp's mode looks like in a reply.
@@ -68,18 +74,16 @@ ServerWords all_words(const std::vector<ServerWords>& said) {
   return all;
 }
 
-Row copy_row(MYSQL_RES* result, MYSQL_ROW fields) {
-  const unsigned long* const lengths = api().mysql_fetch_lengths(result);
-  Row row(api().mysql_num_fields(result));
-  for (std::size_t i = 0; i < row.size(); ++i) {
-    if (fields[i] != nullptr) row.set(i, {fields[i], lengths[i]});
-  }
-  return row;
+// With which password a login was refused.
+std::string password_words(const MariadbSettings& settings) {
+  if (!settings.password) return "; no password is configured";
+  return "; the password is from " + settings.password_from;
 }
 
 }  // namespace
 
-Connection::Call::Call(Connection& connection) : connection_(connection) {
+Connection::Call::Call(Connection& connection, Micros reply_limit) : connection_(connection) {
+  connection_.reply_limit_ = reply_limit;
   const std::lock_guard lock(connection_.interrupt_mutex_);
   connection_.in_call_ = true;
   connection_.interrupted_ = false;
@@ -97,7 +101,9 @@ Connection::Connection(MariadbSettings settings, const SessionOptions& options, 
       check_(check),
       session_(session),
       where_(settings_.display()),
-      hosts_(std::max<std::size_t>(1, settings_.hosts.size())) {}
+      hosts_(std::max<std::size_t>(1, settings_.hosts.size())) {
+  forget_environment();
+}
 
 Connection::~Connection() {
   close();
@@ -134,6 +140,7 @@ Result<void> Connection::open_somewhere(const std::string& attempt, bool to_writ
     // A host that answers and refuses is an answer; silence makes the next one worth trying, and so does a
     // host that says that it is not the one to ask.
     Error error = make_error(attempt, where_, opened.error(), Phase::connect);
+    if (is_password_refused(opened.error().native)) error.message += password_words(settings_);
     if (error.code != Errc::unreachable) return std::unexpected(std::move(error));
     said.push_back(settings_.hosts.size() > 1 ? words_of(settings_.hosts[host], opened.error())
                                               : opened.error());
@@ -151,7 +158,9 @@ Connection::Said Connection::open_at(std::size_t host, bool to_write) {
     const std::lock_guard lock(interrupt_mutex_);
     socket_ = api().mysql_get_socket(handle_.get());
   }
-  return session_ == Session::bare ? set_up_bare() : set_up(to_write);
+  if (session_ == Session::full) return set_up(to_write);
+  const auto done = set_up_bare(handle_.get());
+  return done ? Said{} : std::unexpected(done.error());
 }
 
 Connection::Said Connection::set_up(bool to_write) {
@@ -188,11 +197,6 @@ Connection::Said Connection::send_setup(const SessionOptions& options, const lea
   if (done || !knows_galera_ || done.error().native != k_unknown_variable) return done;
   knows_galera_ = false;
   return sent();
-}
-
-Connection::Said Connection::set_up_bare() {
-  const auto done = send_with_challenge(handle_.get(), session_basics(is_mariadb()));
-  return done ? Said{} : std::unexpected(done.error());
 }
 
 // One more statement for each call that comes a while after the session was set up. Where there is but one
@@ -258,18 +262,14 @@ Result<Changed> Connection::change(const std::string& sql, const std::string& at
   return Changed{api().mysql_affected_rows(handle_.get()), api().mysql_insert_id(handle_.get())};
 }
 
-Result<std::vector<Row>> Connection::read(const std::string& sql, const std::string& attempt) {
+Result<std::vector<Row>> Connection::read(const std::string& sql, const std::string& attempt, Most most) {
   DBLOCK_CHECK(run(sql, attempt, Phase::read));
-  const ResultSet result(api().mysql_store_result(handle_.get()));
-  if (!result && api().mysql_errno(handle_.get()) == 0)
-    return std::unexpected(wrong_reply("it holds no rows", attempt, Phase::read));
-  if (!result) return std::unexpected(failure(attempt, Phase::read));
-  std::vector<Row> rows;
-  rows.reserve(api().mysql_num_rows(result.get()));
-  while (MYSQL_ROW fields = api().mysql_fetch_row(result.get()))
-    rows.push_back(copy_row(result.get(), fields));
+  auto table = fetch_table(handle_.get(), most);
+  if (!table && table.error().native == 0)
+    return std::unexpected(wrong_reply(table.error().text, attempt, Phase::read));
+  if (!table) return std::unexpected(failure(attempt, Phase::read));
   DBLOCK_CHECK(replied_as_asked(transaction_ == Transaction::open, attempt, Phase::read));
-  return rows;
+  return std::move(table->rows);
 }
 
 Result<void> Connection::run(const std::string& sql, const std::string& attempt, Phase phase) {
@@ -337,8 +337,25 @@ void Connection::roll_back() noexcept {
 }
 
 bool Connection::send(const std::string& sql) {
+  unanswered_ = false;
   sent_at_ = std::chrono::steady_clock::now();
-  return api().mysql_real_query(handle_.get(), sql.data(), sql.size()) == 0;
+  if (api().mysql_send_query(handle_.get(), sql.data(), sql.size()) != 0) return false;
+  await_reply();
+  return api().mysql_read_query_result(handle_.get()) == 0;
+}
+
+// Nothing that was sent before is left to be read, so the first byte belongs to the reply, also inside TLS.
+void Connection::await_reply() {
+  if (reply_limit_ <= Micros{0}) return;
+  pollfd answer{socket(), POLLIN, 0};
+  int ready = 0;
+  do {
+    const auto left = sent_at_ + reply_limit_ - std::chrono::steady_clock::now();
+    const auto wait = std::chrono::ceil<std::chrono::milliseconds>(std::max(left, decltype(left){0}));
+    ready = ::poll(&answer, 1, static_cast<int>(wait.count()));
+  } while (ready < 0 && errno == EINTR);
+  unanswered_ = ready == 0;
+  if (unanswered_) ::shutdown(answer.fd, SHUT_RDWR);
 }
 
 Result<std::optional<std::uint64_t>> Connection::told(const Changed& changed, Mark mark,
@@ -374,7 +391,9 @@ void Connection::pause_before_retry(int tries) {
 }
 
 Error Connection::failure(const std::string& attempt, Phase phase) {
-  const ServerWords words = plain_words(last_words(handle_.get()));
+  ServerWords words = plain_words(last_words(handle_.get()));
+  if (std::exchange(unanswered_, false))
+    words = {k_connection_lost, "no answer within " + in_words(reply_limit_)};
   if (is_wrong_host(words) || is_cut_off(words)) {
     hosts_.failed(host_, {});
   } else if (!keeps_connection(words.native) && !interrupted()) {

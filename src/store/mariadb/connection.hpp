@@ -21,6 +21,7 @@
 #include "store/mariadb/errors.hpp"
 #include "store/mariadb/host_order.hpp"
 #include "store/mariadb/login.hpp"
+#include "store/mariadb/result.hpp"
 #include "store/mariadb/statements.hpp"
 #include "store/open.hpp"
 #include "store/rows.hpp"
@@ -43,10 +44,11 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // A call: between its construction and destruction interrupt() breaks the connection.
+  // A call: between its construction and destruction interrupt() breaks the connection. So does a statement
+  // that is not answered within `reply_limit`, where that is not zero: the library counts in whole seconds.
   class Call {
    public:
-    explicit Call(Connection& connection);
+    explicit Call(Connection& connection, Micros reply_limit = Micros{0});
     ~Call();
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
@@ -72,7 +74,8 @@ class Connection {
                                                           const std::string& attempt);
 
   // A statement that only reads. REQUIRES: as change().
-  [[nodiscard]] Result<std::vector<Row>> read(const std::string& sql, const std::string& attempt);
+  [[nodiscard]] Result<std::vector<Row>> read(const std::string& sql, const std::string& attempt,
+                                              Most most = Most::few);
 
   // One transaction around what `body` changes and reads, rolled back where it fails. `body` runs again when
   // the server rolled back. Errc::indeterminate: the reply to COMMIT was lost. A session that broke before
@@ -108,13 +111,13 @@ class Connection {
   void interrupt() noexcept;
 
   [[nodiscard]] const MariadbSettings& settings() const { return settings_; }
+  [[nodiscard]] bool reads_only() const { return options_.reads_only; }
 
  private:
   using Said = std::expected<void, ServerWords>;
   [[nodiscard]] Result<void> open_somewhere(const std::string& attempt, bool to_write);
   [[nodiscard]] Said open_at(std::size_t host, bool to_write);
   [[nodiscard]] Said set_up(bool to_write);
-  [[nodiscard]] Said set_up_bare();
   [[nodiscard]] bool turned_read_only(const std::string& attempt);
   [[nodiscard]] Result<void> try_transaction(const std::string& attempt,
                                              const std::function<Result<void>()>& body);
@@ -122,6 +125,7 @@ class Connection {
   void roll_back() noexcept;
   [[nodiscard]] Result<void> run(const std::string& sql, const std::string& attempt, Phase phase);
   [[nodiscard]] bool send(const std::string& sql);
+  void await_reply();
   [[nodiscard]] Said send_setup(const SessionOptions& options, const lease::Key* line);
   [[nodiscard]] bool server_has_flag(unsigned flag) const;
   [[nodiscard]] Result<void> replied_as_asked(bool in_transaction, const std::string& attempt, Phase phase);
@@ -141,6 +145,8 @@ class Connection {
   HostOrder hosts_;
   std::size_t host_ = 0;                             // of the session
   std::chrono::steady_clock::time_point sent_at_{};  // the last statement
+  Micros reply_limit_{0};                            // of the call under way; zero: the library's
+  bool unanswered_ = false;                          // the last statement, within that
   std::chrono::steady_clock::time_point known_to_take_writes_at_{};
   bool knows_galera_ = true;
   std::optional<std::minstd_rand> random_;  // seeded by the first pause

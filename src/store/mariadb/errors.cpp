@@ -14,7 +14,10 @@ namespace {
 
 constexpr unsigned k_no_such_database = 1049;
 constexpr unsigned k_wrong_variable_value = 1231;
+// A transaction isolation that InnoDB cannot log as statements.
+constexpr unsigned k_needs_row_logging = 1665;
 constexpr unsigned k_galera_not_ready = 1047;
+constexpr unsigned k_option_forbids = 1290;
 constexpr unsigned k_lock_nowait = 3572;  // MySQL's word for NOWAIT; MariaDB says 1205
 constexpr std::string_view k_not_ready = "not yet prepared";
 constexpr unsigned k_first_client_error = 2000;
@@ -27,10 +30,10 @@ constexpr std::array k_denied{1044U, 1045U, 1095U, 1130U, 1131U, 1132U, 1133U, 1
                               1862U, 2049U, 2054U, 2059U, 2061U, 3118U, 3955U, 4151U, k_plugin_not_allowed};
 constexpr std::array k_schema{1054U, 1136U, k_no_such_table, 1932U};
 // The server says in so many words that nothing was done and that it may be done later or elsewhere.
-constexpr std::array k_refused_for_now{1040U, 1114U, 1129U, 1152U, 1203U, 1205U, 1213U,        1020U,
-                                       1226U, 1290U, 1792U, 1836U, 3100U, 3101U, k_lock_nowait};
+constexpr std::array k_refused_for_now{1040U, 1114U, 1129U, 1152U, 1203U, 1205U, 1213U,
+                                       1020U, 1226U, 1792U, 1836U, 3100U, 3101U, k_lock_nowait};
 constexpr std::array k_crowded_out{1040U, 1203U, 1226U};
-constexpr std::array k_read_only{1290U, 1792U, 1836U};
+constexpr std::array k_read_only{k_option_forbids, 1792U, 1836U};
 // The server refused the statement itself: a bug here or a table changed by hand. Nothing was done.
 constexpr std::array k_statement_refused{
     1048U, 1062U, 1064U, 1149U, 1193U, 1235U, 1264U, 1265U,
@@ -52,14 +55,23 @@ std::optional<unsigned> found_schema_version(const ServerWords& words) {
   return version;
 }
 
+// 1290 names the option that forbids a statement: --read-only, --super-read-only, --innodb-read-only, and
+// others that have nothing to do with replicas.
+bool is_read_only(const ServerWords& words) {
+  if (words.native != k_option_forbids) return among(k_read_only, words.native);
+  return words.text.find("read-only") != std::string::npos ||
+         words.text.find("read_only") != std::string::npos;
+}
+
 // HAZARDS 19: an error that is not known to mean "not done" means that nobody knows.
 Errc classify(const ServerWords& words, Phase phase) {
   const unsigned native = words.native;
   if (among(k_denied, native)) return Errc::denied;
-  if (native == k_no_such_database) return Errc::config;
+  if (native == k_no_such_database || native == k_needs_row_logging) return Errc::config;
   if (among(k_schema, native) || found_schema_version(words)) return Errc::schema;
   if (among(k_refused_for_now, native)) return Errc::unreachable;
   if (is_wrong_host(words)) return Errc::unreachable;
+  if (native == k_option_forbids) return Errc::config;
   if (among(k_statement_refused, native)) return Errc::internal;
   const bool changes = phase == Phase::write || phase == Phase::commit;
   return changes ? Errc::indeterminate : Errc::unreachable;
@@ -75,16 +87,15 @@ std::string schema_sentence(unsigned found) {
          "; run `dblock migrate`";
 }
 
-std::string_view advice(Errc code, unsigned native) {
-  if (among(k_read_only, native)) return "; the server is read-only, is this a replica?";
+std::string_view advice(Errc code, const ServerWords& words) {
+  const unsigned native = words.native;
+  if (is_read_only(words)) return "; the server is read-only, is this a replica?";
+  if (native == k_option_forbids) return "; start the server without that option, or use another one";
   if (code == Errc::unreachable && native == k_galera_not_ready)
     return "; is this Galera node cut off from the majority, or still joining?";
-  if (native == k_plugin_not_allowed) {
-    return "the server asks for a way to log in that would expose the password on this connection; use "
-           "tls=require, tls=verify-full or the Unix socket";
-  }
   if (native == k_tls_failed)
     return "; check tls and tls-ca in the settings, and the certificate and name of the server";
+  if (native == k_needs_row_logging) return "; set binlog_format=ROW or MIXED on the server";
   if (native == k_no_such_database) return "; create it with CREATE DATABASE, then run `dblock migrate`";
   switch (code) {
     case Errc::schema:
@@ -130,7 +141,7 @@ bool is_crowded_out(unsigned native) {
 
 bool is_wrong_host(unsigned native, std::string_view text) {
   if (native == k_galera_not_ready) return text.find(k_not_ready) != std::string_view::npos;
-  return among(k_read_only, native);
+  return is_read_only({native, std::string(text)});
 }
 
 bool is_cut_off(const ServerWords& words) {
@@ -154,11 +165,11 @@ Error make_error(std::string_view attempt, std::string_view where, const ServerW
   if (const auto found = found_schema_version(words)) {
     message += schema_sentence(*found);
   } else if (words.native == k_plugin_not_allowed) {
-    message += advice(code, words.native);  // the library has no words for this one
+    message += words.text;  // log_in()'s: the library has none for this one
   } else {
     message += is_client_side(words.native) ? without_errno(words.text) : words.text;
     if (words.native != 0) message += " (error " + std::to_string(words.native) + ")";
-    message += advice(code, words.native);
+    message += advice(code, words);
   }
   return Error{code, std::move(message), words.native};
 }

@@ -27,6 +27,9 @@ inline constexpr unsigned k_unknown_variable = 1193;
 inline constexpr unsigned k_no_such_table = 1146;
 inline constexpr unsigned k_lock_wait_timed_out = 1205;
 inline constexpr unsigned k_table_denied = 1142;
+inline constexpr unsigned k_access_denied = 1045;
+inline constexpr unsigned k_access_denied_no_password = 1698;
+inline constexpr unsigned k_connection_lost = 2013;     // CR_SERVER_LOST
 inline constexpr unsigned k_plugin_not_allowed = 5010;  // CR_PLUGIN_NOT_ALLOWED
 inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERROR
 
@@ -54,6 +57,11 @@ inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERR
 
 // The connection itself failed, and not what was asked over it.
 [[nodiscard]] bool is_client_side(unsigned native);
+
+// The account's password, or its absence, was refused.
+[[nodiscard]] inline bool is_password_refused(unsigned native) {
+  return native == k_access_denied || native == k_access_denied_no_password;
+}
 
 // What the server meant, where the set-up statement made it say it in a roundabout way.
 [[nodiscard]] ServerWords plain_words(ServerWords words);

@@ -13,6 +13,7 @@
 #include "store/mariadb/judgements.hpp"
 #include "store/mariadb/login.hpp"
 #include "store/mariadb/migrations.hpp"
+#include "store/mariadb/result.hpp"
 #include "store/mariadb/statements.hpp"
 #include "store/rows.hpp"
 #include "store/schema.hpp"
@@ -28,11 +29,6 @@ constexpr const char* k_attempt = "cannot examine the database";
 // What tells servers apart, also those that were cloned with their configuration.
 constexpr const char* k_identity = "SELECT CONCAT(@@hostname,':',@@port,' (server_id ',@@server_id,')')";
 
-struct Table {
-  std::vector<std::string> names;  // of the columns, in lower case
-  std::vector<Row> rows;
-};
-
 std::string lower(std::string text) {
   std::ranges::transform(text, text.begin(),
                          [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
@@ -44,22 +40,12 @@ class Session {
  public:
   explicit Session(Handle handle) : handle_(std::move(handle)) {}
 
+  // The names of its columns in lower case.
   Answer<Table> ask(const std::string& sql) {
     if (api().mysql_real_query(handle_.get(), sql.data(), sql.size()) != 0)
       return std::unexpected(last_words(handle_.get()));
-    const ResultSet result(api().mysql_store_result(handle_.get()));
-    if (!result) return std::unexpected(last_words(handle_.get()));
-    const unsigned columns = api().mysql_num_fields(result.get());
-    Table table;
-    const MYSQL_FIELD* const fields = api().mysql_fetch_fields(result.get());
-    for (unsigned i = 0; i < columns; ++i) table.names.push_back(lower(fields[i].name));
-    while (MYSQL_ROW cells = api().mysql_fetch_row(result.get())) {
-      const unsigned long* const lengths = api().mysql_fetch_lengths(result.get());
-      Row& row = table.rows.emplace_back(columns);
-      for (unsigned i = 0; i < columns; ++i) {
-        if (cells[i] != nullptr) row.set(i, {cells[i], lengths[i]});
-      }
-    }
+    auto table = fetch_table(handle_.get(), Most::few);
+    if (table) std::ranges::transform(table->names, table->names.begin(), lower);
     return table;
   }
 
@@ -225,9 +211,7 @@ std::string shown(const HostPort* host, const MariadbSettings& settings) {
 std::expected<Session, ServerWords> open_session(const MariadbSettings& settings, const HostPort* host) {
   auto handle = log_in(settings, host, k_network_timeout);
   if (!handle) return std::unexpected(std::move(handle.error()));
-  const bool mariadb = api().mariadb_connection(handle->get()) != 0;
-  if (auto proved = send_with_challenge(handle->get(), session_basics(mariadb)); !proved)
-    return std::unexpected(std::move(proved.error()));
+  if (auto proved = set_up_bare(handle->get()); !proved) return std::unexpected(std::move(proved.error()));
   return Session(std::move(*handle));
 }
 
@@ -253,6 +237,7 @@ HostFacts examine_host(const MariadbSettings& settings, const HostPort* host) {
 }  // namespace
 
 std::vector<Finding> examine(const MariadbSettings& settings) {
+  forget_environment();
   if (const auto& library = client_library(); !library)
     return {{"connection", Level::bad, "", library.error().message, {}}};
   std::vector<HostFacts> hosts;

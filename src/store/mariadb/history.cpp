@@ -87,8 +87,8 @@ Result<lease::History> history_with(Connection& connection, const lease::History
   for (const auto& key : query.keys) keys.push_back(&key);
   if (keys.empty()) keys.push_back(nullptr);
   for (const auto* key : keys) {
-    DBLOCK_TRY(const auto rows,
-               connection.read(select_runs_statement(key, query.since, query.limit + 1), attempt));
+    DBLOCK_TRY(const auto rows, connection.read(select_runs_statement(key, query.since, query.limit + 1),
+                                                attempt, Most::list));
     std::vector<lease::RecordedRun> runs;
     for (const auto& row : rows) runs.push_back(read_recorded_run(row));
     merge(history, std::move(runs));

@@ -45,8 +45,15 @@ std::string record(std::string_view acquired_at, std::string_view released_at, s
 }  // namespace
 
 std::string survey_statement(const lease::Key& key, Rows rows, bool to_change) {
-  return cat(status_columns(rows), by_key(rows), " WHERE ", key_is(key.bytes()),
-             rows == Rows::holds ? " ORDER BY lock_key,slot" : "", to_change ? " FOR UPDATE" : "");
+  const std::string which = key_is(key.bytes());
+  if (rows == Rows::locks)
+    return cat(status_columns(rows), by_key(rows), " WHERE ", which, to_change ? " FOR UPDATE" : "");
+  // The server skips the fences that somebody's transaction has locked, without waiting for their end.
+  const std::string fences = cat("(SELECT slot FROM dblock_fence WHERE ", which);
+  const std::string fenced =
+      cat(",slot IN ", fences, ") AND slot NOT IN ", fences, " AND slot>0 FOR UPDATE SKIP LOCKED)");
+  return cat(status_columns(rows, to_change ? fenced : ""), by_key(rows), " WHERE ", which,
+             " ORDER BY lock_key,slot", to_change ? " FOR UPDATE" : "");
 }
 
 std::string add_statement(const lease::Key& key) {
@@ -72,7 +79,10 @@ std::string put_statement(const lease::AcquireRequest& request, const lease::Key
                           lease::Token token, const lease::Sharing& last) {
   const bool alone = request.sharing.mode == lease::Mode::exclusive;
   std::vector<Assignment> values = alone ? grant_values(request) : gate_values();
-  std::ranges::move(sharing_values(request.sharing), std::back_inserter(values));
+  // Exclusive slots of 0 mark one of several locks: their holder has no turnstile, which a listing must know.
+  lease::Sharing sharing = request.sharing;
+  if (alone && !request.also.empty()) sharing.slots = 0;
+  std::ranges::move(sharing_values(sharing), std::back_inserter(values));
   values.push_back({"intent_until", "NULL"});
   std::string set = cat(taking_over(), "lease.", token_is(token), ",version=version+1,", assigned(values));
   if (const auto& once_per = request.promises.once_per) set += "," + kept_until(*once_per);
@@ -109,6 +119,10 @@ std::string try_fence_statement(const lease::Key& key) {
   return cat("SELECT slot FROM dblock_fence WHERE ", key_is(key.bytes()), " FOR UPDATE NOWAIT");
 }
 
+std::string try_row_statement(const lease::Key& key) {
+  return cat("SELECT lock_key FROM dblock_lock WHERE ", key_is(key.bytes()), " FOR UPDATE NOWAIT");
+}
+
 std::string create_hold_statement(const lease::AcquireRequest& request, const lease::Key& key,
                                   std::uint32_t slot, lease::Token token) {
   std::vector<Assignment> values{{"lock_key", bytes_literal(key.bytes())},
@@ -122,8 +136,9 @@ std::string create_hold_statement(const lease::AcquireRequest& request, const le
 
 std::string keep_readers_away_statement(const lease::Key& key, lease::ServerTime until) {
   const std::string time = time_literal(until.since_epoch);
-  return cat("UPDATE dblock_lock SET version=version+1,intent_until=GREATEST(COALESCE(intent_until,", time,
-             "),", time, ") WHERE ", key_is(key.bytes()));
+  return cat("UPDATE dblock_lock SET version=version+1,intent_until=IF(intent_until>", time,
+             " AND intent_until<=", k_now, "+", interval(lease::k_longest_intent), ",intent_until,", time,
+             ") WHERE ", key_is(key.bytes()));
 }
 
 std::string let_readers_in_statement(const lease::Key& key, lease::ServerTime until) {
@@ -139,8 +154,10 @@ std::string own_hold_statement(const lease::LeaseRef& ref, lease::Actor actor) {
           ",hold.holder_host FROM dblock_lock AS gate STRAIGHT_JOIN dblock_hold AS hold FORCE "
           "INDEX (PRIMARY) WHERE gate.lock_key=",
           key, " AND hold.lock_key=", key, " AND hold.lock_value=", bytes_literal(ref.owner.text));
+  if (!ref.rows.empty()) sql += " AND hold.slot=" + std::to_string(ref.rows.front());
   if (ref.token) sql += " AND hold." + token_is(*ref.token);
   if (actor == lease::Actor::script) sql += cat(" AND hold.kind='acquire' AND hold.expire_time>", k_now);
+  if (actor == lease::Actor::holder) sql += cat(" AND (hold.lock_count<2 OR hold.expire_time<=", k_now, ")");
   return sql + " FOR UPDATE";
 }
 

@@ -34,6 +34,8 @@ namespace dblock::store::mariadb {
 [[nodiscard]] std::string put_fence_statement(const lease::Key& key, std::uint32_t slot, lease::Token token);
 // An error at once where a transaction keeps a fence of this lock.
 [[nodiscard]] std::string try_fence_statement(const lease::Key& key);
+// The same for the lock's own row.
+[[nodiscard]] std::string try_row_statement(const lease::Key& key);
 
 [[nodiscard]] std::string keep_readers_away_statement(const lease::Key& key, lease::ServerTime until);
 [[nodiscard]] std::string let_readers_in_statement(const lease::Key& key, lease::ServerTime until);

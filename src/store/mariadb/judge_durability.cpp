@@ -146,8 +146,23 @@ std::string weakness_of(const SemiSync& semi) {
   return {};
 }
 
+// With nobody to acknowledge what it applies, the applier waits for ever, or for the timeout each time.
+bool applier_waits_in_vain(const HostFacts& facts, const SemiSync& semi) {
+  const bool follows_another = facts.replica_known ? facts.replica.has_value() : facts.is_read_only();
+  return follows_another && semi.enabled && semi.clients == 0 && semi.waits_without_replica;
+}
+
 Finding semi_sync(const HostFacts& facts, unsigned min_replicas) {
   const SemiSync semi = semi_sync_of(facts);
+  if (applier_waits_in_vain(facts, semi)) {
+    return {"semi-sync",
+            Level::bad,
+            "on, as if this replica were the primary",
+            "its applier waits for an acknowledgement that no server gives, so that it receives leases and "
+            "applies none; set rpl_semi_sync_master_enabled (MySQL: rpl_semi_sync_source_enabled) to OFF "
+            "until it is promoted",
+            {}};
+  }
   const std::string wanted = "min-replicas=" + std::to_string(min_replicas);
   if (!semi.enabled && min_replicas == 0)
     return {"semi-sync", Level::ok, "off", "and min-replicas asks for none", {}};
@@ -163,7 +178,11 @@ Finding semi_sync(const HostFacts& facts, unsigned min_replicas) {
   }
   if (const auto weakness = weakness_of(semi); !weakness.empty())
     return {"semi-sync", Level::warn, found, weakness, {}};
-  return {"semi-sync", Level::ok, found, "a granted lease is on a replica", {}};
+  return {"semi-sync",
+          Level::ok,
+          found,
+          "a granted lease has been received by a replica; whether it is applied there is not seen from here",
+          {}};
 }
 
 Finding galera(const HostFacts& facts) {

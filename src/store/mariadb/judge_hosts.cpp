@@ -66,7 +66,7 @@ Finding failover(const std::vector<HostFacts>& hosts) {
   const bool replicated = primary != hosts.end() &&
                           (!cluster_of(*primary).empty() ||
                            primary->is_on({"rpl_semi_sync_master_enabled", "rpl_semi_sync_source_enabled"}));
-  if (replicated) return {"failover", Level::ok, "", "granted leases are on more than one host", {}};
+  if (replicated) return {"failover", Level::ok, "", "a granted lease has been received by another host", {}};
   return {"failover",
           Level::warn,
           "asynchronous replication",

@@ -11,6 +11,7 @@
 #include "store/mariadb/line_statements.hpp"
 #include "store/mariadb/reaper.hpp"
 #include "store/mariadb/statements.hpp"
+#include "store/sharing.hpp"
 #include "store/table_lease_store.hpp"
 
 namespace dblock::store::mariadb {
@@ -18,19 +19,71 @@ namespace {
 
 Result<std::vector<lease::LockStatus>> read_rows(Connection& connection, const std::string& sql,
                                                  const std::string& attempt) {
-  DBLOCK_TRY(const auto rows, connection.read(sql, attempt));
+  DBLOCK_TRY(const auto rows, connection.read(sql, attempt, Most::list));
   std::vector<lease::LockStatus> read;
   read.reserve(rows.size());
   for (const auto& row : rows) read.push_back(read_status(row));
   return read;
 }
 
-Result<std::optional<Scene>> survey_with(Connection& connection, const lease::Key& key, bool to_change,
-                                         const std::string& attempt) {
-  DBLOCK_TRY(auto gate, read_rows(connection, survey_statement(key, Rows::locks, to_change), attempt));
+// Reads something of a lock, and tells which server that takes no writes has answered, if one has.
+using Read = std::function<Result<std::optional<std::string>>()>;
+
+// What a proxy that splits reads from writes does not send to a replica.
+Result<void> read_in_transaction(Connection& connection, const std::string& attempt, const Read& read) {
+  return connection.in_transaction(attempt, [&]() -> Result<void> {
+    DBLOCK_TRY(const auto replica, read());
+    if (!replica) return {};
+    return fail(Errc::unreachable, attempt + " on " + connection.settings().display() +
+                                       ": what was read comes from " + *replica +
+                                       ", which takes no writes and may lag behind; have a proxy send all of "
+                                       "dblock's statements to the primary");
+  });
+}
+
+// A replica that lags says of a lock whatever was true once.
+Result<void> read_where_written(Connection& connection, const std::string& attempt, const Read& read) {
+  DBLOCK_TRY(const auto replica, read());
+  if (!replica || connection.reads_only()) return {};
+  return read_in_transaction(connection, attempt, read);
+}
+
+Result<std::optional<std::string>> read_gate(Connection& connection, const lease::Key& key,
+                                             std::optional<lease::LockStatus>& gate,
+                                             const std::string& attempt) {
+  DBLOCK_TRY(const auto rows, connection.read(peek_statement(key), attempt));
+  gate.reset();
+  if (rows.empty()) return std::nullopt;
+  if (rows.front()[0]) gate = read_status(rows.front());
+  return rows.front()[k_status_columns];
+}
+
+Result<std::optional<Scene>> survey_to_change(Connection& connection, const lease::Key& key,
+                                              const std::string& attempt) {
+  DBLOCK_TRY(auto gate, read_rows(connection, survey_statement(key, Rows::locks, true), attempt));
   if (gate.empty()) return std::nullopt;
-  DBLOCK_TRY(auto holds, read_rows(connection, survey_statement(key, Rows::holds, to_change), attempt));
-  return Scene{std::move(gate.front()), std::move(holds)};
+  DBLOCK_TRY(const auto rows, connection.read(survey_statement(key, Rows::holds, true), attempt));
+  Scene scene{std::move(gate.front()), {}};
+  for (const auto& row : rows) {
+    auto& hold = scene.holds.emplace_back(read_status(row));
+    hold.fenced = unsigned_number(row[k_status_columns]) != 0 && !in_the_way(hold);
+  }
+  return scene;
+}
+
+Result<std::optional<Scene>> survey_to_look(Connection& connection, const lease::Key& key,
+                                            const std::string& attempt) {
+  std::optional<lease::LockStatus> gate;
+  std::vector<lease::LockStatus> holds;
+  const auto read = [&]() -> Result<std::optional<std::string>> {
+    DBLOCK_TRY(auto replica, read_gate(connection, key, gate, attempt));
+    if (!gate) return replica;
+    DBLOCK_TRY(holds, read_rows(connection, survey_statement(key, Rows::holds, false), attempt));
+    return replica;
+  };
+  DBLOCK_CHECK(read_where_written(connection, attempt, read));
+  if (!gate) return std::nullopt;
+  return Scene{std::move(*gate), std::move(holds)};
 }
 
 // A server that does not keep to its locks must not be believed, nor must a proxy that has it do things
@@ -48,6 +101,7 @@ bool in_order(const lease::LockStatus& one, const lease::LockStatus& other) {
 MariadbLockTable::MariadbLockTable(const MariadbSettings& settings, const SessionOptions& options)
     : connection_(settings, options, SchemaCheck::on),
       looks_(settings, options, SchemaCheck::off, Connection::Session::bare),
+      renewal_timeout_(options.renewal_timeout),
       turnstile_(connection_, options),
       replicas_(settings.min_replicas) {}
 
@@ -69,7 +123,11 @@ Result<std::optional<lease::Token>> MariadbLockTable::grant(const lease::Acquire
                                                             const std::string& attempt) {
   ended_.expect(request);
   const Mark mark = connection_.next_mark();
-  DBLOCK_TRY(const auto token, change_and_hear(grant_statement(request, mark), mark, attempt));
+  const auto give_back = [&] {
+    const lease::RunEnd not_run{lease::Outcome::not_run, std::nullopt};
+    return free_row(Rows::locks, ref_to(request), lease::Actor::holder, not_run, attempt);
+  };
+  DBLOCK_TRY(const auto token, change_and_hear(grant_statement(request, mark), mark, attempt, give_back));
   if (!token) return std::nullopt;
   turnstile_.settle();
   return lease::Token{*token};
@@ -96,10 +154,11 @@ Result<void> MariadbLockTable::in_transaction(const std::string& attempt, const 
 
 Result<std::optional<Scene>> MariadbLockTable::survey(const lease::Key& key, bool to_change,
                                                       const std::string& attempt) {
-  if (!connection_.awaits_reply()) return survey_with(connection_, key, to_change, attempt);
+  if (to_change) return survey_to_change(connection_, key, attempt);
+  if (!connection_.awaits_reply()) return survey_to_look(connection_, key, attempt);
   looks_.follow(connection_);
   DBLOCK_CHECK(looks_.ensure_open(attempt));
-  auto seen = survey_with(looks_, key, false, attempt);
+  auto seen = survey_to_look(looks_, key, attempt);
   looks_.close();
   return seen;
 }
@@ -118,8 +177,19 @@ Result<bool> MariadbLockTable::kept_by_fence(const lease::Key& key, const Error&
                                              const std::string& attempt) {
   if (!is_lock_wait(why.native)) return false;
   DBLOCK_CHECK(connection_.ensure_open(attempt));
-  const auto free = connection_.read(try_fence_statement(key), attempt);
-  return !free && is_lock_wait(free.error().native);
+  const auto is_locked = [&](const std::string& by_statement) {
+    const auto free = connection_.read(by_statement, attempt);
+    return !free && is_lock_wait(free.error().native);
+  };
+  // A job's transaction keeps the fence alone; a commit that waits for a replica keeps the lock's row, and
+  // perhaps the fence.
+  DBLOCK_TRY(const bool waits_for_replica, commits_wait_for_replicas(connection_, attempt));
+  if (!waits_for_replica || !is_locked(try_row_statement(key))) return is_locked(try_fence_statement(key));
+  return fail(Errc::unreachable,
+              attempt + " on " + connection_.settings().display() +
+                  ": its row is kept by a commit that waits for a replica to acknowledge it "
+                  "(semi-synchronous replication); do the replicas run?",
+              why.native);
 }
 
 Result<void> MariadbLockTable::put(const lease::AcquireRequest& request, const lease::Key& key,
@@ -179,7 +249,9 @@ Result<std::optional<Renewal>> MariadbLockTable::renew(const lease::LeaseRef& re
                                                        const std::string& attempt) {
   turnstile_.settle();  // a grant that was found by reading has not done it
   const Mark mark = connection_.next_mark();
-  DBLOCK_TRY(const auto stored, change_and_hear(renew_statement(ref, rows, actor, ttl, mark), mark, attempt));
+  const auto keep = [] { return true; };  // a renewal too many takes nothing from anybody
+  DBLOCK_TRY(const auto stored,
+             change_and_hear(renew_statement(ref, rows, actor, ttl, mark), mark, attempt, keep));
   if (!stored) return std::nullopt;
   return Renewal{Micros{static_cast<Micros::rep>(*stored)}};
 }
@@ -212,7 +284,9 @@ Result<std::optional<lease::Token>> MariadbLockTable::nest(const lease::LeaseRef
                                                            const lease::Sharing& sharing, Micros ttl,
                                                            const std::string& attempt) {
   const Mark mark = connection_.next_mark();
-  DBLOCK_TRY(const auto token, change_and_hear(nest_statement(ref, sharing, ttl, mark), mark, attempt));
+  const Rows rows = sharing.mode == lease::Mode::exclusive ? Rows::locks : Rows::holds;
+  DBLOCK_TRY(const auto token, change_and_hear(nest_statement(ref, sharing, ttl, mark), mark, attempt,
+                                               [&] { return unnest(ref, rows, attempt); }));
   if (!token) return std::nullopt;
   return lease::Token{*token};
 }
@@ -245,13 +319,16 @@ Result<Changed> MariadbLockTable::change(const std::string& sql, const std::stri
   return connection_.change(sql, attempt);
 }
 
-// What the statement tells; nothing where it changed no row. A job without a token must not run.
-Result<std::optional<std::uint64_t>> MariadbLockTable::change_and_hear(const std::string& sql, Mark mark,
-                                                                       const std::string& attempt) {
+// What the statement tells; nothing where it changed no row. A job without a token must not run: where it is
+// not told, what was done is undone. Where that fails too, a grant ends by itself.
+Result<std::optional<std::uint64_t>> MariadbLockTable::change_and_hear(
+    const std::string& sql, Mark mark, const std::string& attempt,
+    const std::function<Result<bool>()>& undo) {
   DBLOCK_TRY(const auto changed, change(sql, attempt));
   if (changed.rows == 0) return std::nullopt;
   DBLOCK_TRY(const auto told, connection_.told(changed, mark, attempt));
   if (told) return told;
+  [[maybe_unused]] const auto undone = undo();
   return fail(Errc::schema,
               attempt + ": the server does not tell the token; drop the triggers on dblock's tables");
 }
@@ -309,10 +386,18 @@ Result<std::optional<lease::LockStatus>> MariadbLockTable::look_from_the_line(co
 Result<std::optional<lease::LockStatus>> MariadbLockTable::look_by(Connection& connection,
                                                                    const lease::Key& key, Detail detail,
                                                                    const std::string& attempt) {
-  DBLOCK_TRY(const auto rows, connection.read(peek_statement(key), attempt));
-  if (rows.empty()) return std::nullopt;
-  auto status = read_status(rows.front());
-  if (detail == Detail::row_and_place) status.place = place_seen_by(connection, key);
+  std::optional<lease::LockStatus> status;
+  const auto read = [&] { return read_gate(connection, key, status, attempt); };
+  DBLOCK_CHECK(read_where_written(connection, attempt, read));
+  if (status && detail == Detail::row_and_place) status->place = place_seen_by(connection, key);
+  return status;
+}
+
+Result<std::optional<lease::LockStatus>> MariadbLockTable::look_where_written(const lease::Key& key,
+                                                                              const std::string& attempt) {
+  std::optional<lease::LockStatus> status;
+  const auto read = [&] { return read_gate(connection_, key, status, attempt); };
+  DBLOCK_CHECK(read_in_transaction(connection_, attempt, read));
   return status;
 }
 
@@ -349,17 +434,24 @@ Result<lease::Listing> MariadbLockTable::list(const lease::Selection& selection,
   return listing;
 }
 
-// What the account may not see, or the server does not tell, stays unknown.
+// What the account may not see, or the server does not tell, stays unknown. So does who waits where the
+// holder has no turnstile: the first waiter owns it then, and polls unseen. A run has it that holds one lock
+// alone.
 void MariadbLockTable::add_waiters(lease::Listing& listing) {
   const auto rows = connection_.read(waiters_statement(connection_.is_mariadb()), "cannot list waiters");
   if (!rows) return;
-  for (auto& lock : listing.locks) lock.waiters.emplace();
+  for (auto& lock : listing.locks) {
+    const bool of_run = lock.state == lease::State::held && lock.kind == lease::Kind::run;
+    if (of_run && lock.sharing == lease::Sharing{}) lock.waiters.emplace();
+  }
   for (const auto& row : *rows) {
     auto seen = read_announcement(row[0].value_or(""));
     if (!seen) continue;
     seen->waiter.since = {listing.server_time.since_epoch - micros(row[1])};
     const auto of_key = std::ranges::equal_range(listing.locks, seen->key, {}, &lease::LockStatus::key);
-    for (auto& lock : of_key) lock.waiters->push_back(seen->waiter);
+    for (auto& lock : of_key) {
+      if (lock.waiters) lock.waiters->push_back(seen->waiter);
+    }
   }
 }
 

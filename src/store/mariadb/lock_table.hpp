@@ -1,6 +1,7 @@
 // The table of locks on MariaDB and MySQL: the SQL is in statements, the session in connection.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,8 +18,8 @@ class MariadbLockTable final : public LockTable {
  public:
   MariadbLockTable(const MariadbSettings& settings, const SessionOptions& options);
 
-  void begin_call() override {
-    call_.emplace(connection_);
+  void begin_call(Patience patience) override {
+    call_.emplace(connection_, patience == Patience::renewal ? renewal_timeout_ : Micros{0});
     looking_.emplace(looks_);
   }
   void end_call() noexcept override {
@@ -57,6 +58,8 @@ class MariadbLockTable final : public LockTable {
   Result<bool> free_now(const lease::Key& key, lease::Token token, Rows rows,
                         const std::string& attempt) override;
   Result<std::optional<lease::LockStatus>> look(const lease::Key& key, const std::string& attempt) override;
+  Result<std::optional<lease::LockStatus>> look_where_written(const lease::Key& key,
+                                                              const std::string& attempt) override;
   Result<std::optional<lease::LockStatus>> look_in_line(const lease::Key& key,
                                                         const std::string& attempt) override;
   Result<lease::Listing> list(const lease::Selection& selection, const std::string& attempt) override;
@@ -73,8 +76,9 @@ class MariadbLockTable final : public LockTable {
  private:
   [[nodiscard]] Result<void> leave_the_line(const std::string& attempt);
   [[nodiscard]] Result<Changed> change(const std::string& sql, const std::string& attempt);
-  [[nodiscard]] Result<std::optional<std::uint64_t>> change_and_hear(const std::string& sql, Mark mark,
-                                                                     const std::string& attempt);
+  [[nodiscard]] Result<std::optional<std::uint64_t>> change_and_hear(
+      const std::string& sql, Mark mark, const std::string& attempt,
+      const std::function<Result<bool>()>& undo);
   [[nodiscard]] Result<bool> change_one(const std::string& sql, const std::string& attempt);
   [[nodiscard]] Result<bool> change_any(const std::string& sql, const std::string& attempt);
   [[nodiscard]] Result<bool> insert_one(const std::string& sql, const std::string& attempt);
@@ -101,6 +105,7 @@ class MariadbLockTable final : public LockTable {
   Connection connection_;
   Connection looks_;  // open only for the length of a look while connection_ waits in line
   std::optional<lease::LockStatus> last_look_;
+  const Micros renewal_timeout_;
   NamedLockTurnstile turnstile_;
   ReplicaCheck replicas_;
   EndedRuns ended_;

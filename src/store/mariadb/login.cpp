@@ -1,12 +1,16 @@
 #include "store/mariadb/login.hpp"
 
 #include <nss.h>
+#include <pwd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "store/mariadb/certificate_check.hpp"
+#include "store/mariadb/result.hpp"
 
 namespace dblock::store::mariadb {
 namespace {
@@ -89,6 +93,8 @@ void set_timeouts(MYSQL* handle, const MariadbSettings& settings, std::chrono::s
 }
 
 void set_common(MYSQL* handle, const Plan& plan, const HostPort* host) {
+  const std::size_t largest_packet = k_largest_packet;
+  api().mysql_optionsv(handle, MYSQL_OPT_MAX_ALLOWED_PACKET, &largest_packet);
   const unsigned no_local_infile = 0;
   api().mysql_optionsv(handle, MYSQL_OPT_LOCAL_INFILE, &no_local_infile);
   set_flag(handle, MYSQL_OPT_RECONNECT, false);
@@ -117,16 +123,38 @@ std::string name_of(const HostPort* host) {
   return host != nullptr ? host->host : "localhost";
 }
 
+// For a user without a name the library would ask USER and LOGNAME.
+std::string user_of(const MariadbSettings& settings) {
+  if (!settings.user.empty()) return settings.user;
+  const passwd* const user = ::getpwuid(::geteuid());
+  return user != nullptr ? user->pw_name : std::to_string(::geteuid());
+}
+
 // Whatever is left out here the library takes from its own environment variables (MYSQL_PWD, MYSQL_TCP_PORT,
-// MYSQL_UNIX_PORT) and /etc/services, which are not the same for cron and a shell.
+// MYSQL_UNIX_PORT) and /etc/services, which are not the same for cron and a shell. forget_environment() deals
+// with variables that have no parameter here.
 bool connect(MYSQL* handle, const MariadbSettings& settings, const HostPort* host) {
   const bool by_socket = is_local_socket(host);
   const char* const socket = settings.socket.empty() ? MARIADB_UNIX_ADDR : settings.socket.c_str();
   const unsigned port = host != nullptr && host->port != 0 ? host->port : MARIADB_PORT;
-  return api().mysql_real_connect(
-             handle, name_of(host).c_str(), settings.user.empty() ? nullptr : settings.user.c_str(),
-             settings.password ? settings.password->c_str() : "", settings.database.c_str(),
-             by_socket ? 0 : port, by_socket ? socket : nullptr, CLIENT_FOUND_ROWS) != nullptr;
+  return api().mysql_real_connect(handle, name_of(host).c_str(), user_of(settings).c_str(),
+                                  settings.password ? settings.password->c_str() : "",
+                                  settings.database.c_str(), by_socket ? 0 : port,
+                                  by_socket ? socket : nullptr, CLIENT_FOUND_ROWS) != nullptr;
+}
+
+// Why the login failed; where the server asked for a plugin that the plan does not have, what to do about it.
+ServerWords words_of_refusal(MYSQL* handle, const Plan& plan) {
+  ServerWords words = last_words(handle);
+  if (words.native != k_plugin_not_allowed) return words;
+  words.text =
+      std::string_view(plan.plugins) == k_all_plugins
+          ? "the server asks for a way to log in that dblock never uses, such as one that hands over "
+            "the password itself; give the account caching_sha2_password, ed25519 or "
+            "mysql_native_password"
+          : "the server asks for a way to log in that would expose the password on this connection; "
+            "use tls=require, tls=verify-full or the Unix socket";
+  return words;
 }
 
 // As connect(), and refuses a server that does not show the certificate that the plan asks for.
@@ -136,9 +164,9 @@ std::expected<void, ServerWords> connect_with_tls(MYSQL* handle, const MariadbSe
       {plan.check_certificate, plan.check_name ? std::optional(name_of(host)) : std::nullopt});
   if (!check.install(handle)) return std::unexpected(ServerWords{k_tls_failed, check.refusal()});
   const bool connected = connect(handle, settings, host);
-  if (!connected && !check.was_asked()) return std::unexpected(last_words(handle));
+  if (!connected && !check.was_asked()) return std::unexpected(words_of_refusal(handle, plan));
   if (!check.refusal().empty()) return std::unexpected(ServerWords{k_tls_failed, check.refusal()});
-  if (!connected) return std::unexpected(last_words(handle));
+  if (!connected) return std::unexpected(words_of_refusal(handle, plan));
   if (api().mysql_get_ssl_cipher(handle) != nullptr) return {};
   return std::unexpected(ServerWords{k_tls_failed, "the connection is not encrypted"});
 }
@@ -154,7 +182,7 @@ std::expected<Handle, ServerWords> log_in_as_planned(const MariadbSettings& sett
     const auto connected = connect_with_tls(handle.get(), settings, host, plan);
     if (!connected) return std::unexpected(connected.error());
   } else if (!connect(handle.get(), settings, host)) {
-    return std::unexpected(last_words(handle.get()));
+    return std::unexpected(words_of_refusal(handle.get(), plan));
   }
   return handle;
 }

@@ -13,7 +13,7 @@ constexpr std::size_t k_batch = 200;
 
 Result<void> free_expired(Connection& connection, EndedRuns& ended, Rows rows, bool dry_run,
                           std::vector<lease::LockStatus>& freed, const std::string& attempt) {
-  DBLOCK_TRY(const auto found, connection.read(expired_statement(rows), attempt));
+  DBLOCK_TRY(const auto found, connection.read(expired_statement(rows), attempt, Most::list));
   for (const auto& row : found) {
     auto seen = read_status(row);
     if (!dry_run) {

@@ -8,6 +8,8 @@
 namespace dblock::store::mariadb {
 namespace {
 
+constexpr const char* k_semi_sync_status = "SHOW GLOBAL STATUS LIKE 'Rpl%semi%sync%'";
+
 // "Rpl_semi_sync_master_status", on MySQL by now "Rpl_semi_sync_source_status": what follows the role.
 std::string_view part_about_source(std::string_view name) {
   for (const std::string_view role : {"_semi_sync_master_", "_semi_sync_source_"}) {
@@ -35,6 +37,7 @@ std::optional<SemiSync> read_semi_sync(const std::vector<Row>& status, const std
     if (part == "status") read.on = value == "ON";
     if (part == "clients") read.replicas = count_in(value);
     if (part == "no_tx") read.unacknowledged = count_in(value);
+    if (part == "wait_sessions") read.waiting = count_in(value);
   }
   for (const Row& row : variables) {
     const std::string name = row[0].value_or("");
@@ -51,6 +54,12 @@ std::optional<std::string> short_of(const std::optional<SemiSync>& now, std::uin
     return "the server has " + std::to_string(now->replicas) + " semi-synchronous replicas";
   if (!now->on) return "semi-synchronous replication is off or has fallen back to asynchronous";
   return std::nullopt;
+}
+
+Result<bool> commits_wait_for_replicas(Connection& connection, const std::string& attempt) {
+  DBLOCK_TRY(const auto status, connection.read(k_semi_sync_status, attempt));
+  const auto now = read_semi_sync(status, {});
+  return now && now->waiting > 0;
 }
 
 Result<void> ReplicaCheck::before(Connection& connection, const std::string& attempt) {
@@ -77,7 +86,7 @@ Result<void> ReplicaCheck::after(Connection& connection, const std::string& atte
 }
 
 Result<std::optional<SemiSync>> ReplicaCheck::ask(Connection& connection, const std::string& attempt) const {
-  DBLOCK_TRY(const auto status, connection.read("SHOW GLOBAL STATUS LIKE 'Rpl%semi%sync%'", attempt));
+  DBLOCK_TRY(const auto status, connection.read(k_semi_sync_status, attempt));
   std::vector<Row> variables;
   if (replicas_ > 1) {
     DBLOCK_TRY(variables,

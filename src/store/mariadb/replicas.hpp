@@ -19,6 +19,7 @@ struct SemiSync {
   std::uint64_t replicas = 0;        // connected, and acknowledging as far as the server knows
   std::uint64_t waits_for = 1;       // acknowledgements before a commit returns
   std::uint64_t unacknowledged = 0;  // commits that returned without, ever
+  std::uint64_t waiting = 0;         // commits that wait for one now
 };
 
 // Rows of name and value, as SHOW STATUS and SHOW VARIABLES give them; what is not about this is passed over.
@@ -28,6 +29,9 @@ struct SemiSync {
 
 // Why nothing may be granted; nullopt when something may.
 [[nodiscard]] std::optional<std::string> short_of(const std::optional<SemiSync>& now, std::uint64_t replicas);
+
+// Some commit waits for an acknowledgement at this moment. REQUIRES: as Connection::read().
+[[nodiscard]] Result<bool> commits_wait_for_replicas(Connection& connection, const std::string& attempt);
 
 // Around each grant. MariaDB waits for one acknowledgement however many replicas there are: with more than
 // one asked for, that so many are there is all that can be known.

@@ -47,6 +47,8 @@ std::string told(std::string_view expression, Mark mark) {
 
 std::string ref_matches(const lease::LeaseRef& ref, lease::Actor actor) {
   std::string where = key_is(ref.key.bytes()) + " AND lock_value=" + bytes_literal(ref.owner.text);
+  // Only a hold's row is known, and by it the primary key.
+  if (!ref.rows.empty()) where += " AND slot=" + std::to_string(ref.rows.front());
   if (ref.token) where += " AND " + token_is(*ref.token);
   if (actor == lease::Actor::script) where += " AND kind='acquire'";
   return where;
@@ -134,7 +136,7 @@ std::string kept_until(const lease::OncePer& once_per) {
   return cat("keep_until=GREATEST(COALESCE(keep_until,", until, "),", until, ")");
 }
 
-std::string status_columns(Rows rows) {
+std::string status_columns(Rows rows, std::string_view more) {
   static const std::string columns =
       "SELECT lock_key,lock_value,token,lock_count,kind,holder_host,holder_pid,holder_user,holder_command,"
       "holder_note," +
@@ -143,8 +145,8 @@ std::string status_columns(Rows rows) {
       micros_of("last_acquired_at") + "," + micros_of("last_released_at") + ",last_outcome,last_exit_code," +
       micros_of("success_acquired_at") + "," + micros_of("success_released_at") + "," + micros_of(k_now) +
       ",mode,slots,";
-  if (rows == Rows::holds) return columns + "slot,NULL FROM ";
-  return cat(columns, "0,", micros_of("intent_until"), " FROM ");
+  if (rows == Rows::holds) return cat(columns, "slot,NULL", more, " FROM ");
+  return cat(columns, "0,", micros_of("intent_until"), more, " FROM ");
 }
 
 }  // namespace dblock::store::mariadb

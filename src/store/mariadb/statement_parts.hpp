@@ -72,7 +72,7 @@ struct Assignment {
                                   std::string_view exit_code);
 // The lock's row is kept this long, so that the success can be found in it.
 [[nodiscard]] std::string kept_until(const lease::OncePer& once_per);
-// "SELECT …" up to the table: columns as read by read_status() in rows.hpp.
-[[nodiscard]] std::string status_columns(Rows rows);
+// "SELECT …" up to the table: columns as read by read_status() in rows.hpp, and `more` after them.
+[[nodiscard]] std::string status_columns(Rows rows, std::string_view more = {});
 
 }  // namespace dblock::store::mariadb

@@ -23,6 +23,9 @@ constexpr std::chrono::seconds k_most_lock_wait = 2s;
 constexpr std::string_view k_takes_no_writes =
     "(@@innodb_read_only OR CONCAT(@@global.read_only) NOT IN ('0','OFF'))";
 
+// For people.
+constexpr std::string_view k_this_server = "CONCAT(@@hostname,':',@@port,' (server_id ',@@server_id,')')";
+
 // Like the schema check, it costs no statement of its own.
 std::string only_where_writable(const SessionOptions& options, const std::string& mode) {
   if (options.reads_only) return mode;
@@ -118,7 +121,7 @@ std::string grant_statement(const lease::AcquireRequest& request, Mark mark) {
       cat("UPDATE dblock_lock AS lease JOIN dblock_fence AS fence ON fence.slot=0 AND "
           "fence.lock_key=IF(",
           is_free, ",lease.lock_key,NULL)", taking_over(), "lease.token=", told(token, mark),
-          ",version=version+1,", assigned(grant_values(request)));
+          ",version=version+1,slots=1,", assigned(grant_values(request)));
   if (once_per) sql += "," + kept_until(*once_per);
   // Which of two tables is written first is the server's to choose: where this grant is in the lease already,
   // so is its token.
@@ -162,25 +165,31 @@ std::string release_statement(const lease::LeaseRef& ref, Rows rows, lease::Acto
     sql += cat(",success_acquired_at=create_time,success_released_at=", k_now);
   sql += cat(" WHERE ", ref_matches(ref, actor));
   if (actor == lease::Actor::script) sql += cat(" AND expire_time>", k_now);
+  if (actor == lease::Actor::holder) sql += cat(" AND (lock_count<2 OR expire_time<=", k_now, ")");
   return sql;
 }
 
 std::string revoke_statement(const lease::Key& key, lease::Token token, Rows rows) {
   // update_time stays, as in nest_statement().
-  return cat("UPDATE ", by_key(rows), " SET version=version+1,revoke_time=COALESCE(revoke_time,", k_now,
-             ") WHERE ", key_is(key.bytes()), " AND ", token_is(token), " AND lock_value IS NOT NULL");
+  return cat("UPDATE ", by_key(rows),
+             " SET version=version+1,hold_until=NULL,"
+             "revoke_time=IF(lock_value IS NULL,NULL,COALESCE(revoke_time,",
+             k_now, ")) WHERE ", key_is(key.bytes()), " AND ", token_is(token),
+             " AND (lock_value IS NOT NULL OR hold_until>", k_now, ")");
 }
 
 std::string free_now_statement(const lease::Key& key, lease::Token token, Rows rows) {
-  return cat(freeing(rows, lease::to_string(lease::Outcome::abandoned), k_now, "NULL"), " WHERE ",
-             key_is(key.bytes()), " AND ", token_is(token),
+  return cat(freeing(rows, lease::to_string(lease::Outcome::abandoned), k_now, "NULL"),
+             ",hold_until=NULL WHERE ", key_is(key.bytes()), " AND ", token_is(token),
              " AND lock_value IS NOT NULL AND (heartbeat_us IS NULL OR "
              "update_time+INTERVAL 2*heartbeat_us MICROSECOND<=",
              k_now, ")");
 }
 
 std::string peek_statement(const lease::Key& key) {
-  return cat(status_columns(Rows::locks), by_key(Rows::locks), " WHERE ", key_is(key.bytes()));
+  const std::string from = cat(",IF(", k_takes_no_writes, ",", k_this_server, ",NULL)");
+  return cat(status_columns(Rows::locks, from), "(SELECT 1 AS one) AS asked LEFT JOIN ", by_key(Rows::locks),
+             " ON ", key_is(key.bytes()));
 }
 
 std::string list_statement(const lease::Selection& selection, Rows rows) {

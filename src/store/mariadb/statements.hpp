@@ -58,7 +58,8 @@ enum class SchemaCheck { on, off };
 [[nodiscard]] std::string revoke_statement(const lease::Key& key, lease::Token token, Rows rows);
 [[nodiscard]] std::string free_now_statement(const lease::Key& key, lease::Token token, Rows rows);
 
-// Columns as read by read_status() in rows.hpp.
+// One row: columns as read by read_status() in rows.hpp, without a key where the lock has no row; then the
+// server that answers, for people, where it takes no writes.
 [[nodiscard]] std::string peek_statement(const lease::Key& key);
 [[nodiscard]] std::string list_statement(const lease::Selection& selection, Rows rows);
 [[nodiscard]] std::string expired_statement(Rows rows);  // leases past expire_time + margin

@@ -1,6 +1,9 @@
 #include "store/sqlite/boot.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +24,14 @@ std::string read_line_file(const char* path) {
   std::array<char, 128> text{};
   const ssize_t n = file ? ::read(file.get(), text.data(), text.size()) : -1;
   return n <= 0 ? "" : std::string(text.data(), static_cast<std::size_t>(n));
+}
+
+// What is mounted over a file of the kernel's is not the kernel's.
+bool is_kernels_own(const char* path) {
+  struct statx seen {};
+  struct statfs system {};
+  return ::statx(AT_FDCWD, path, 0, 0, &seen) == 0 && (seen.stx_attributes & STATX_ATTR_MOUNT_ROOT) == 0 &&
+         ::statfs(path, &system) == 0 && system.f_type == PROC_SUPER_MAGIC;
 }
 
 std::int64_t next_number(std::string_view& text) {
@@ -76,6 +87,7 @@ Result<Boot> read_boot() {
                 "cannot read this boot's id in " + std::string(path) +
                     "; the embedded store needs it to tell this boot's leases from earlier ones");
   }
+  if (!is_kernels_own(path)) id += k_containers_own;
   return Boot{std::move(id), namespace_offset()};
 }
 

@@ -1,5 +1,6 @@
 // The embedded store's clock. Deadlines are kept by (boot id, boot clock): the boot clock counts suspend and
-// no step of the wall clock moves it; another boot id means that every holder of then is dead.
+// no step of the wall clock moves it; another boot id means that every holder of then is dead, unless it is a
+// container's own.
 #pragma once
 
 #include <string>
@@ -20,10 +21,14 @@ struct Moment {
 
 // Which boot this is, and where the caller's boot clock stands in it.
 struct Boot {
+  // The kernel's; with k_containers_own behind it where a container's manager (nspawn, LXC) has put a file of
+  // its own in that place. Such an id differs between containers of one boot.
   std::string id;
   Micros namespace_offset{
       0};  // of a time namespace (time_namespaces(7)): the host's clock is this much behind ours
 };
+
+inline constexpr char k_containers_own = '*';
 
 // Errc::config where /proc does not tell.
 [[nodiscard]] Result<Boot> read_boot();

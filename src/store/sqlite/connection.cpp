@@ -107,7 +107,7 @@ Result<void> Connection::ensure_open(const std::string& attempt) {
 
 Result<void> Connection::open(const std::string& attempt) {
   DBLOCK_TRY(boot_, read_boot());
-  DBLOCK_TRY(const auto path, prepare_file(settings_.path, attempt));
+  DBLOCK_TRY(const auto path, prepare_file(settings_, attempt));
   witness_ = Witness(path, boot_.id);
   configure_library();
   sqlite3* raw = nullptr;
@@ -122,6 +122,7 @@ Result<void> Connection::open(const std::string& attempt) {
   DBLOCK_CHECK(configure(attempt));
   if (check_ == SchemaCheck::on) DBLOCK_CHECK(ensure_schema(*this, attempt));
   side_files_ = side_files();
+  settings_.makes_directory = true;  // the path is no slip: should the store be removed, the new one is empty
   return {};
 }
 

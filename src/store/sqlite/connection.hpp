@@ -163,7 +163,7 @@ class Connection {
   [[nodiscard]] Error failure(const std::string& attempt, int code, Phase phase);
   [[nodiscard]] bool pause_for_others(int tries);
 
-  const SqliteSettings settings_;
+  SqliteSettings settings_;
   const SessionOptions options_;
   Clock& clock_;
   const SchemaCheck check_;

@@ -131,12 +131,14 @@ std::vector<Finding> examine(const SqliteSettings& settings) {
   struct stat seen {};
   const bool there = ::lstat(settings.path.c_str(), &seen) == 0;
   if (there) {
-    const auto prepared = prepare_file(settings.path, k_attempt);
+    const auto prepared = prepare_file(settings, k_attempt);
     if (!prepared) return {bad("store", prepared.error()), space(settings.path)};
     findings.push_back({"store", Level::ok, *prepared, "guards this host only, for this user", {}});
     findings.push_back(judge_mode(seen.st_mode));
     const auto more = contents(settings);
     findings.insert(findings.end(), more.begin(), more.end());
+  } else if (const auto placed = check_place(settings, k_attempt); !placed) {
+    return {bad("store", placed.error())};
   } else {
     findings.push_back({"store", Level::ok, settings.path, "not there yet; the first lock makes it", {}});
   }

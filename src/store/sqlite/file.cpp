@@ -50,13 +50,25 @@ bool is_ours_alone(const struct stat& seen) {
 
 class Preparation {
  public:
-  Preparation(const std::string& path, const std::string& attempt) : path_(path), attempt_(attempt) {}
+  Preparation(const SqliteSettings& settings, const std::string& attempt)
+      : path_(settings.path), makes_directory_(settings.makes_directory), attempt_(attempt) {}
+
+  Result<void> check_place() const {
+    const std::string directory = split(path_).directory;
+    struct stat seen {};
+    if (makes_directory_ || ::stat(directory.c_str(), &seen) == 0 || (errno != ENOENT && errno != ENOTDIR))
+      return {};
+    const std::string shown = escape_untrusted(directory);
+    return refuse("there is no directory " + shown + "; check the path, or make it with mkdir -m 700 " +
+                  shown);
+  }
 
   Result<std::string> run() {
     const Names names = split(path_);
     if (names.file.empty() || names.file == "." || names.file == "..")
       return refuse("it names no file; put one's name behind the last /");
-    DBLOCK_CHECK(make_directory(names.directory));
+    DBLOCK_CHECK(check_place());
+    if (makes_directory_) DBLOCK_CHECK(make_directory(names.directory));
     std::array<char, PATH_MAX> real{};
     if (names.file.size() > k_longest_name) return refuse("its name is too long; choose a shorter one");
     if (::realpath(names.directory.c_str(), real.data()) == nullptr)
@@ -225,6 +237,7 @@ class Preparation {
   }
 
   const std::string& path_;
+  const bool makes_directory_;
   const std::string& attempt_;
   std::string real_;
 };
@@ -241,8 +254,12 @@ UniqueFd open_beside(const std::string& path, WhenMissing when_missing) {
   return file;
 }
 
-Result<std::string> prepare_file(const std::string& path, const std::string& attempt) {
-  return Preparation(path, attempt).run();
+Result<std::string> prepare_file(const SqliteSettings& settings, const std::string& attempt) {
+  return Preparation(settings, attempt).run();
+}
+
+Result<void> check_place(const SqliteSettings& settings, const std::string& attempt) {
+  return Preparation(settings, attempt).check_place();
 }
 
 }  // namespace dblock::store::sqlite

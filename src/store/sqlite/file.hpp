@@ -5,16 +5,20 @@
 
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
+#include "store/settings.hpp"
 
 namespace dblock::store::sqlite {
 
-// Makes sure that `path` (absolute) is a regular file of the effective user on a local file system, creating
-// it with mode 0600, and its directory with mode 0700, when there is none yet. Returns its path without
+// Makes sure that the store's path is a regular file of the effective user on a local file system, creating
+// it with mode 0600, and --local's directory with mode 0700, when there is none yet. Returns its path without
 // symbolic links. Errc::config with the reason and what to do otherwise; an existing file is never changed.
 //
 // Opens no descriptor on the file: closing one would drop the locks of this process's other connections
 // (POSIX fcntl locks; "How To Corrupt An SQLite Database File", section 2.2).
-[[nodiscard]] Result<std::string> prepare_file(const std::string& path, const std::string& attempt);
+[[nodiscard]] Result<std::string> prepare_file(const SqliteSettings& settings, const std::string& attempt);
+
+// Errc::config where the store's directory is missing and will not be made.
+[[nodiscard]] Result<void> check_place(const SqliteSettings& settings, const std::string& attempt);
 
 // A file of dblock's own beside the store, private whatever the umask. Empty when there is none and it is not
 // to be made, when it cannot be had, or is no regular file of the effective user's alone.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <utility>
 
 #include "base/text.hpp"
@@ -71,10 +72,13 @@ Parameters put_parameters(const lease::AcquireRequest& request, const lease::Key
 }
 
 Parameters ref_parameters(const lease::LeaseRef& ref, lease::Actor actor) {
+  constexpr auto last_row = std::int64_t{std::numeric_limits<std::uint32_t>::max()};
   return {{":key", ref.key.bytes()},
           {":owner", ref.owner.text},
           token_parameter(ref.token),
-          {":script", std::int64_t{actor == lease::Actor::script ? 1 : 0}}};
+          {":script", std::int64_t{actor == lease::Actor::script ? 1 : 0}},
+          {":first_row", ref.rows.empty() ? std::int64_t{0} : std::int64_t{ref.rows.front()}},
+          {":last_row", ref.rows.empty() ? last_row : std::int64_t{ref.rows.front()}}};
 }
 
 Parameters force_parameters(const lease::Key& key, lease::Token token) {
@@ -149,7 +153,10 @@ Result<bool> SqliteLockTable::abandon(const lease::LockStatus& lease, Rows rows,
 Result<void> SqliteLockTable::keep_readers_away(const lease::Key& key, lease::ServerTime until,
                                                 const std::string& attempt) {
   DBLOCK_CHECK(connection_.change(keep_readers_away_sql(),
-                                  {{":key", key.bytes()}, number(":until", until.since_epoch)}, attempt));
+                                  {{":key", key.bytes()},
+                                   number(":until", until.since_epoch),
+                                   number(":longest", lease::k_longest_intent)},
+                                  attempt));
   return {};
 }
 
@@ -174,6 +181,7 @@ Result<std::optional<Renewal>> SqliteLockTable::renew(const lease::LeaseRef& ref
 Result<bool> SqliteLockTable::release(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
                                       lease::RunEnd end, const std::string& attempt) {
   Parameters parameters = ref_parameters(ref, actor);
+  parameters.push_back({":leaves_nested", std::int64_t{actor == lease::Actor::holder ? 1 : 0}});
   parameters.push_back({":outcome", std::string(lease::to_string(end.outcome))});
   if (end.exit_code) parameters.push_back({":exit_code", std::int64_t{*end.exit_code}});
   if (rows == Rows::holds) return release_hold(parameters, attempt);

@@ -14,7 +14,8 @@ class SqliteLockTable final : public LockTable {
  public:
   SqliteLockTable(const SqliteSettings& settings, const SessionOptions& options, Clock& clock);
 
-  void begin_call() override { connection_.begin_call(); }
+  // There is no network to lose an answer.
+  void begin_call(Patience /*patience*/) override { connection_.begin_call(); }
   void end_call() noexcept override { connection_.end_call(); }
   [[nodiscard]] std::string connecting() const override { return "cannot use the store"; }
   Result<void> ensure_open(const std::string& attempt) override { return connection_.ensure_open(attempt); }

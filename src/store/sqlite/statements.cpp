@@ -18,7 +18,14 @@ struct Both {
 // The present on the time line of the row's lease; of a lease of another boot nothing is known but that it is
 // over.
 #define DBLOCK_SQL_NOW "(:boot+boot_offset_us)"
-#define DBLOCK_SQL_THIS_BOOT "boot_id=:boot_id"
+// Two ids of which one is a container's own may be of one boot. The boot clock had come to SEEN when the row
+// was last changed. In a later boot the wall clock is further from the boot clock, by more than SEEN; or, on
+// a machine whose wall clock begins anew with each boot, the row is of another boot until its boot clock has
+// come to SEEN.
+#define DBLOCK_SQL_SEEN "(update_time-boot_offset_us)"
+#define DBLOCK_SQL_THIS_BOOT                                                  \
+  "(boot_id=:boot_id OR (instr(boot_id||:boot_id,'*')>0 AND " DBLOCK_SQL_SEEN \
+  "<=:boot AND abs(:offset-boot_offset_us)<" DBLOCK_SQL_SEEN "))"
 #define DBLOCK_SQL_PAST_MARGIN "(NOT " DBLOCK_SQL_THIS_BOOT " OR expire_time+margin_us<=" DBLOCK_SQL_NOW ")"
 // A hold with more than twice its length to go was promised by a clock that has been set back since.
 #define DBLOCK_SQL_HOLD_IS_OVER \
@@ -31,6 +38,8 @@ struct Both {
 #define DBLOCK_SQL_IS_REF                                                                         \
   "lock_key=:key AND lock_value=:owner AND (:token IS NULL OR token=:token) AND (NOT :script OR " \
   "kind='acquire')"
+// Beside it, where the hold's row may be known: among all those of the key, or this one.
+#define DBLOCK_SQL_IS_ROW " AND slot BETWEEN :first_row AND :last_row"
 // A step of the wall clock since the grant, which shows in what people see, and in the record of the run, and
 // nowhere else. 100 ms is k_least_clock_step of boot.hpp: less is the jitter of reading two clocks.
 #define DBLOCK_SQL_STEP                                                  \
@@ -98,19 +107,21 @@ constexpr std::string_view k_put_hold = "INSERT INTO dblock_hold (slot,mode,slot
 constexpr std::string_view k_keep_readers_away =
     "UPDATE dblock_lock SET boot_id=:boot_id,boot_offset_us=:offset,"
     "intent_until=max(:until,iif(" DBLOCK_SQL_THIS_BOOT
-    ",coalesce(intent_until+:offset-boot_offset_us,0),0)) WHERE lock_key=:key AND lock_value IS NULL";
+    " AND intent_until+:offset-boot_offset_us<=:wall+:longest,intent_until+:offset-boot_offset_us,0)) "
+    "WHERE lock_key=:key AND lock_value IS NULL";
 
 constexpr std::string_view k_let_readers_in =
     "UPDATE dblock_lock SET intent_until=NULL WHERE lock_key=:key AND intent_until=:until";
 
-#define DBLOCK_SQL_RENEW(table)                                        \
+#define DBLOCK_SQL_RENEW(table, row)                                   \
   "UPDATE " table " SET version=version+1,update_time=" DBLOCK_SQL_NOW \
   ",expire_time=max(expire_time," DBLOCK_SQL_NOW                       \
   "+coalesce(:ttl,ttl_us)),ttl_us=coalesce(:ttl,ttl_us) "              \
-  "WHERE " DBLOCK_SQL_IS_REF " AND " DBLOCK_SQL_THIS_BOOT              \
+  "WHERE " DBLOCK_SQL_IS_REF row " AND " DBLOCK_SQL_THIS_BOOT          \
   " AND revoke_time IS NULL AND expire_time>" DBLOCK_SQL_NOW           \
   " RETURNING ttl_us,expire_time+" DBLOCK_SQL_STEP
-constexpr Both k_renew = DBLOCK_SQL_BOTH(DBLOCK_SQL_RENEW);
+constexpr Both k_renew{DBLOCK_SQL_RENEW("dblock_lock", ""),
+                       DBLOCK_SQL_RENEW("dblock_hold", DBLOCK_SQL_IS_ROW)};
 
 #define DBLOCK_SQL_NEST(table)                                                                 \
   "UPDATE " table                                                                              \
@@ -132,10 +143,12 @@ constexpr Both k_unnest = DBLOCK_SQL_BOTH(DBLOCK_SQL_UNNEST);
   "success_released_at=iif(:outcome='succeeded'," DBLOCK_SQL_FREED_AT              \
   ",success_released_at) "                                                         \
   "WHERE " DBLOCK_SQL_IS_REF " AND (NOT :script OR (" DBLOCK_SQL_THIS_BOOT         \
-  " AND expire_time>" DBLOCK_SQL_NOW "))"
-constexpr Both k_release{
-    DBLOCK_SQL_RELEASE("dblock_lock"),
-    DBLOCK_SQL_RELEASE("dblock_hold") " RETURNING last_acquired_at,last_released_at,holder_host"};
+  " AND expire_time>" DBLOCK_SQL_NOW                                               \
+  ")) AND (NOT :leaves_nested OR lock_count<2 OR NOT " DBLOCK_SQL_THIS_BOOT        \
+  " OR expire_time<=" DBLOCK_SQL_NOW ")"
+constexpr Both k_release{DBLOCK_SQL_RELEASE("dblock_lock"),
+                         DBLOCK_SQL_RELEASE("dblock_hold") DBLOCK_SQL_IS_ROW
+                         " RETURNING last_acquired_at,last_released_at,holder_host"};
 
 // Of several at a time the one that was granted last counts; one dated ahead by a clock that was set back
 // does not.
@@ -151,15 +164,18 @@ constexpr std::string_view k_note_release =
     ",:released,success_released_at) WHERE lock_key=:key";
 
 // update_time stays: it dates the holder's last heartbeat.
-#define DBLOCK_SQL_REVOKE(table)                                                                      \
-  "UPDATE " table " SET version=version+1,revoke_time=coalesce(revoke_time,iif(" DBLOCK_SQL_THIS_BOOT \
-  "," DBLOCK_SQL_NOW ",:wall)) WHERE lock_key=:key AND token=:token AND lock_value IS NOT NULL"
+#define DBLOCK_SQL_REVOKE(table)                                                    \
+  "UPDATE " table                                                                   \
+  " SET version=version+1,hold_until=NULL,revoke_time=iif(lock_value IS NULL,NULL," \
+  "coalesce(revoke_time,iif(" DBLOCK_SQL_THIS_BOOT "," DBLOCK_SQL_NOW               \
+  ",:wall))) WHERE lock_key=:key AND token=:token AND (lock_value IS NOT NULL OR "  \
+  "NOT " DBLOCK_SQL_HOLD_IS_OVER ")"
 constexpr Both k_revoke = DBLOCK_SQL_BOTH(DBLOCK_SQL_REVOKE);
 
 #define DBLOCK_SQL_FREE_NOW(table)                                                                           \
   "UPDATE " table " SET " DBLOCK_SQL_FREE ",last_released_at=" DBLOCK_SQL_FREED_AT                           \
-  ",last_outcome='abandoned',last_exit_code=NULL WHERE lock_key=:key AND token=:token AND lock_value IS "    \
-  "NOT NULL "                                                                                                \
+  ",last_outcome='abandoned',last_exit_code=NULL,hold_until=NULL WHERE lock_key=:key AND token=:token AND "  \
+  "lock_value IS NOT NULL "                                                                                  \
   "AND (heartbeat_us IS NULL OR NOT " DBLOCK_SQL_THIS_BOOT " OR update_time+2*heartbeat_us<=" DBLOCK_SQL_NOW \
   ")"
 constexpr Both k_free_now = DBLOCK_SQL_BOTH(DBLOCK_SQL_FREE_NOW);
@@ -310,6 +326,7 @@ std::string list_sql(const lease::Selection& selection) {
 #undef DBLOCK_SQL_LATEST_SUCCESS
 #undef DBLOCK_SQL_NOW
 #undef DBLOCK_SQL_THIS_BOOT
+#undef DBLOCK_SQL_SEEN
 #undef DBLOCK_SQL_PAST_MARGIN
 #undef DBLOCK_SQL_HOLD_IS_OVER
 #undef DBLOCK_SQL_NOT_DONE

@@ -1,0 +1,273 @@
+// Who had a run stopped, and what became of its job: what dblock says of it, and the status file.
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "support/catch.hpp"
+#include "support/dblock.hpp"
+#include "support/pty.hpp"
+
+namespace dblock::test {
+namespace {
+
+using nlohmann::json;
+
+const std::string k_deaf = "trap '' TERM INT; ";  // a job that takes no notice
+
+// A run with a status file whose job says when it is up.
+class Stopped {
+ public:
+  Words run(const Words& options, const std::string& job) const {
+    Words all{"--status-file", directory_.file("status"), "--kill-grace", "300ms"};
+    all.insert(all.end(), options.begin(), options.end());
+    return run_words("k", all, sh(job + "touch " + directory_.file("up") + "; sleep 300 & wait; wait"));
+  }
+  [[nodiscard]] std::string up() const { return directory_.file("up"); }
+  [[nodiscard]] json status() const { return json::parse(read_file(directory_.file("status"))); }
+  [[nodiscard]] json stop() const { return status().at("stop"); }
+
+ private:
+  TempDir directory_;
+};
+
+json sender() {
+  return {{"pid", ::getpid()}, {"uid", ::getuid()}};
+}
+
+std::string asked_by_us(const std::string& signal) {
+  return "dblock: asked to stop by " + signal + " from pid " + std::to_string(::getpid()) + " (user ";
+}
+
+TEST_CASE(
+    "a job that ignores a stop and is killed is no riddle: the last line and the status file say who asked") {
+  const Database database;
+  const Stopped stopped;
+  Process process(dblock_spawn(database, stopped.run({}, k_deaf)));
+  await_file(process, stopped.up());
+  process.signal(SIGTERM);
+  CHECK(process.wait() == killed_by(SIGKILL));
+  const std::string last = last_line(process.err());
+  INFO(last);
+  CHECK(last.starts_with(asked_by_us("TERM")));
+  CHECK(says(last, "): the job got TERM, ignored it for "));
+  CHECK(last.ends_with(", and was killed"));
+  const json status = stopped.status();
+  INFO(status.dump());
+  CHECK(status.at("outcome") == "signalled");
+  CHECK(status.at("exit_code") == 137);
+  CHECK("dblock: " + status.at("message").get<std::string>() == last);
+  CHECK(status.at("stop") ==
+        json{{"reason", "signal"}, {"signal", "TERM"}, {"who", sender()}, {"killed", true}});
+}
+
+TEST_CASE("a job that nobody had stopped was killed by somebody else") {
+  const Database database;
+  const TempDir directory;
+  const auto finished =
+      dblock(database, run_words("k", {"--status-file", directory.file("status")}, sh("kill -KILL $$")));
+  CHECK(finished.exit == killed_by(SIGKILL));
+  CHECK(finished.err.empty());
+  const json status = json::parse(read_file(directory.file("status")));
+  CHECK(status.at("stop").is_null());
+  CHECK(status.at("message") == "");
+}
+
+TEST_CASE("a job that ends when it is asked to is said to have done so") {
+  const Database database;
+  const Stopped stopped;
+  Process process(dblock_spawn(database, stopped.run({}, "trap 'exit 7' HUP; ")));
+  await_file(process, stopped.up());
+  process.signal(SIGHUP);
+  CHECK(process.wait() == exited(7));
+  const std::string last = last_line(process.err());
+  INFO(last);
+  CHECK(last.starts_with(asked_by_us("HUP")));
+  CHECK(says(last, "): the job got HUP and ended "));
+  CHECK(stopped.stop() ==
+        json{{"reason", "signal"}, {"signal", "HUP"}, {"who", sender()}, {"killed", false}});
+}
+
+TEST_CASE("the end of the process that started dblock is told from a signal") {
+  const Database database;
+  const Stopped stopped;
+  Words words{dblock_binary()};
+  for (const auto& word : stopped.run({"--with-parent"}, k_deaf)) words.push_back(word);
+  // "$@" is dblock's line: the shell starts it in the background and stays.
+  Words shell{"/bin/sh", "-c", "\"$@\" & exec sleep 300", "sh"};
+  shell.insert(shell.end(), words.begin(), words.end());
+  Process parent({.argv = shell, .env = {"DBLOCK_DB=" + database.url()}});
+  await_file(parent, stopped.up());
+  const pid_t pid = parent.pid();
+  parent.signal(SIGKILL);
+  CHECK(wait_until([&] { return parent.tree().empty(); }));
+  CHECK(says(parent.err(), "dblock: asked to stop since the process that started dblock (pid " +
+                               std::to_string(pid) + ") has ended: the job got TERM, ignored it for "));
+  CHECK(stopped.stop() == json{{"reason", "parent-ended"},
+                               {"signal", "TERM"},
+                               {"who", {{"pid", pid}, {"uid", nullptr}}},
+                               {"killed", true}});
+}
+
+TEST_CASE("Ctrl-C is told from a signal, and spoken of only where the job ignores it") {
+  const Database database;
+  for (const bool deaf : {false, true}) {
+    const Stopped stopped;
+    Words words{dblock_binary()};
+    for (const auto& word : stopped.run({}, deaf ? k_deaf : "")) words.push_back(word);
+    Terminal terminal(words, {"DBLOCK_DB=" + database.url()});
+    REQUIRE(wait_until(
+        [&] { return !read_file(stopped.up()).empty() || ::access(stopped.up().c_str(), F_OK) == 0; }));
+    terminal.send(k_ctrl_c);
+    CHECK(terminal.wait() == killed_by(SIGINT));
+    INFO(terminal.screen());
+    CHECK(says(terminal.screen(), "asked to stop by INT from the terminal: the job got INT, ignored it") ==
+          deaf);
+    CHECK(says(terminal.screen(), "asked to stop") == deaf);
+    CHECK(stopped.stop() ==
+          json{{"reason", "signal"}, {"signal", "INT"}, {"who", "terminal"}, {"killed", deaf}});
+  }
+}
+
+TEST_CASE("Ctrl-C is told, too, where dblock reads of the job's end before it reads the signal") {
+  const Database database;
+  const Stopped stopped;
+  Words words{dblock_binary()};
+  for (const auto& word : stopped.run({}, "touch " + stopped.up() + "; exec sleep 300; "))
+    words.push_back(word);
+  Terminal terminal(words, {"DBLOCK_DB=" + database.url()});
+  REQUIRE(wait_until([&] { return ::access(stopped.up().c_str(), F_OK) == 0; }));
+  REQUIRE(freeze(terminal.pid()));
+  terminal.send(k_ctrl_c);
+  REQUIRE(wait_until([&] { return terminal.tree().size() == 2; }));  // dblock and its guardian
+  ::kill(terminal.pid(), SIGCONT);
+  CHECK(terminal.wait() == killed_by(SIGINT));
+  CHECK(stopped.stop() ==
+        json{{"reason", "signal"}, {"signal", "INT"}, {"who", "terminal"}, {"killed", false}});
+}
+
+TEST_CASE("a job out of time and one whose lease is gone are told apart, with what became of them") {
+  Database database;
+  const auto reason_of = [](const json& stop) { return stop.at("reason").get<std::string>(); };
+  const Stopped late;
+  const auto timed_out = dblock(database, late.run({"--max-runtime", "200ms"}, k_deaf));
+  CHECK(timed_out.exit == exited(124));
+  INFO(timed_out.err);
+  CHECK(says(last_line(timed_out.err), "was stopped (it ignored TERM for "));
+  CHECK(late.stop() ==
+        json{{"reason", "max-runtime"}, {"signal", "TERM"}, {"who", nullptr}, {"killed", true}});
+
+  const Words short_lease{"--ttl", "20s", "--heartbeat", "100ms"};
+  const Stopped revoked;
+  Process holder(dblock_spawn(database, revoked.run(short_lease, "")));
+  await_file(holder, revoked.up());
+  REQUIRE(
+      dblock(database, {"release", "--key", "k", "--force", "--token", database.column("k", "token")}).exit ==
+      exited(0));
+  CHECK(holder.wait() == exited(76));
+  CHECK(reason_of(revoked.stop()) == "revoked");
+  CHECK_FALSE(revoked.stop().at("killed").get<bool>());
+
+  const Stopped lost;
+  Process loser(dblock_spawn(database, lost.run(short_lease, k_deaf)));
+  await_file(loser, lost.up());
+  database.delete_rows();
+  CHECK(loser.wait() == exited(76));
+  CHECK(says(loser.err(), "the job was stopped (it ignored TERM for "));
+  CHECK(reason_of(lost.stop()) == "lost");
+}
+
+TEST_CASE("a wait that is broken off tells by whom, and how long it was") {
+  const Database database;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  const Stopped stopped;
+  Process waiter(dblock_spawn(database, stopped.run({"-v", "--wait", "1h"}, "")));
+  REQUIRE(wait_until([&] { return says(waiter.err(), "waiting"); }));
+  pause_for(300ms);
+  waiter.signal(SIGTERM);
+  CHECK(waiter.wait() == killed_by(SIGTERM));
+  CHECK(
+      says(last_line(waiter.err()), "stopped by SIGTERM from pid " + std::to_string(::getpid()) + " (user "));
+  CHECK(stopped.stop() ==
+        json{{"reason", "signal"}, {"signal", "TERM"}, {"who", sender()}, {"killed", false}});
+  CHECK(stopped.status().at("waited_ms").get<int>() >= 200);
+}
+
+TEST_CASE("a wait that ends with the process that started dblock says so") {
+  const Database database;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  const Stopped stopped;
+  Words shell{"/bin/sh", "-c", "\"$@\" & exec sleep 300", "sh", dblock_binary()};
+  for (const auto& word : stopped.run({"-v", "--with-parent", "--wait", "1h"}, "")) shell.push_back(word);
+  Process parent({.argv = shell, .env = {"DBLOCK_DB=" + database.url()}});
+  REQUIRE(wait_until([&] { return says(parent.err(), "waiting"); }));
+  parent.signal(SIGKILL);
+  CHECK(wait_until([&] { return parent.tree().empty(); }));
+  CHECK(says(parent.err(), "stopped since the process that started dblock (pid " +
+                               std::to_string(parent.pid()) +
+                               ") has ended, while waiting for lock \"k\"; nothing was run"));
+  CHECK(stopped.stop().at("reason") == "parent-ended");
+}
+
+TEST_CASE("the status file tells the time spent waiting for the lock, and a grant at once is none") {
+  const Database database;
+  const TempDir directory;
+  const auto waited = [&](const Words& options) {
+    Words all{"--status-file", directory.file("status")};
+    all.insert(all.end(), options.begin(), options.end());
+    UNSCOPED_INFO(dblock(database, run_words("k", all, {"true"})).err);
+    return json::parse(read_file(directory.file("status"))).at("waited_ms").get<int>();
+  };
+  CHECK(waited({}) == 0);
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "2s", "--margin", "0"}).exit == exited(0));
+  CHECK(waited({}) == 0);  // it did not wait
+  CHECK(waited({"--wait", "60s"}) >= 500);
+}
+
+TEST_CASE("time spent in line is no slow grant, and a lock that stays held was not acquired") {
+  const Database database;
+  const auto take = [&](const char* ttl) {
+    REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", ttl, "--margin", "0"}).exit == exited(0));
+  };
+  take("2s");
+  const Words patient{"--wait", "60s", "--warn-after", "1s"};
+  const auto granted = dblock(database, run_words("k", patient, {"true"}));
+  CHECK(granted.exit == exited(0));
+  CHECK(granted.err.empty());
+  take("60s");
+  for (const Words& words :
+       {run_words("k", {"--wait", "1s", "--warn-after", "1ms"}, {"true"}),
+        Words{"acquire", "--key", "k", "--ttl", "5s", "--wait", "1s", "--warn-after", "1ms"}}) {
+    const auto refused = dblock(database, words);
+    CHECK(refused.exit == exited(75));
+    CHECK(lines(refused.err).size() == 1);
+    CHECK_FALSE(says(refused.err, "took"));
+  }
+}
+
+TEST_CASE("a script that waits for the lock that it holds itself is told so") {
+  const Database database;
+  const auto script = [&](const std::string& sharing, const std::string& rest) {
+    Spawn spec = dblock_spawn(database, {});
+    spec.env.push_back("D=" + dblock_binary());
+    spec.argv = sh("lock=$($D acquire -k k --ttl 1h --format shell" + sharing +
+                   ") || exit; eval \"$lock\"; " + rest + "; code=$?; $D release; exit $code");
+    return run_program(spec);
+  };
+  const std::string words = "this script holds it itself (DBLOCK_OWNER)";
+  const auto once = script("", "$D run -k k true");
+  CHECK(once.exit == exited(75));
+  CHECK(says(once.err, words));
+  CHECK_FALSE(says(once.err, "--wait D waits for it"));
+  const auto waits = script("", "$D run -k k --wait 300ms true");
+  CHECK(waits.exit == exited(75));
+  CHECK(count_of(waits.err, "dblock: warning: waiting for lock \"k\"; " + words) == 1);
+  CHECK_FALSE(says(script("", "$D run -k other true").err, words));
+  // Of several slots another may become free.
+  const auto slots =
+      script(" --slots 2", "$D acquire -k k --ttl 1h --slots 2 >&2; $D run -k k --slots 2 true");
+  CHECK(slots.exit == exited(75));
+  CHECK(says(slots.err, "--wait D waits for it"));
+}
+
+}  // namespace
+}  // namespace dblock::test
