@@ -23,13 +23,20 @@ fail() {
   exit 125
 }
 
-# shellcheck disable=SC2086 # $as_root is nothing or one word, MARIADBD_ARGS are separated by spaces
+# shellcheck disable=SC2086 # $as_root is nothing or one word
+make_data_directory() {
+  rm -rf "$dir/data"
+  mariadb-install-db --no-defaults $as_root --datadir="$dir/data" --auth-root-authentication-method=normal \
+    --skip-test-db --skip-name-resolve --force >>"$dir/install.log" 2>&1 </dev/null
+}
+
+# shellcheck disable=SC2086 # MARIADBD_ARGS are separated by spaces
 keep_server() {
   dir=$1
   server=0
   exec <"$dir/alive"
-  if mariadb-install-db --no-defaults $as_root --datadir="$dir/data" --auth-root-authentication-method=normal \
-    --skip-test-db --skip-name-resolve --force >"$dir/install.log" 2>&1 </dev/null; then
+  # Once in thousands of times the program that fills the tables dies, on a machine that is busy.
+  if make_data_directory || make_data_directory; then
     mariadbd --no-defaults $as_root --datadir="$dir/data" --socket="$dir/s" --pid-file="$dir/pid" \
       --tmpdir="$dir" --skip-networking --skip-name-resolve --innodb-buffer-pool-size=32M \
       --innodb-log-file-size=16M ${MARIADBD_ARGS-} >"$dir/server.log" 2>&1 </dev/null &
@@ -75,9 +82,11 @@ until mariadb --no-defaults --socket="$dir/s" --user=root --execute="SELECT 1" >
   server=$(cat "$dir/server" 2>/dev/null)
   if [ $tries -gt 600 ] || { [ -n "$server" ] && [ ! -e "/proc/$server/exe" ]; }; then
     echo "$name: the server did not start; its last words:" >&2
-    log=$dir/server.log
-    [ -e "$log" ] || log=$dir/install.log
-    tail -n 20 "$log" >&2
+    if [ -e "$dir/server.log" ]; then
+      tail -n 20 "$dir/server.log" >&2
+    else
+      cat "$dir/install.log" >&2 # its advice comes last, the reason before
+    fi
     finish 125
   fi
   sleep 0.1
