@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "contract/mariadb_store.hpp"
+#include "store/mariadb/hold_statements.hpp"
 #include "store/mariadb/migrations.hpp"
 #include "support/catch.hpp"
 #include "support/server_kind.hpp"
@@ -348,6 +349,24 @@ TEST_CASE("mariadb: a reader's or slot holder's transaction is in nobody's way b
   job.commit();
   CHECK(t.grant(asks("k", "writer")).token > third.token);
   CHECK(says(job.asserts(first), k_not_held));
+}
+
+TEST_CASE("mariadb: a grant that is stuck in its transaction keeps no living holder's transaction waiting") {
+  Fixture t;
+  const auto sharing = GENERATE(k_reading, k_one_of_three);
+  const auto first = t.grant(asks("k", "first", sharing));
+  t.release(t.grant(asks("k", "second", sharing)));
+  auto& database = t.under_test.database();
+  test::Connection stuck(database.server(), "root", database.name());
+  stuck.sql("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED");
+  stuck.sql("START TRANSACTION");
+  CHECK(
+      stuck.sql(store::mariadb::survey_statement(asks("k", "first").key, store::Rows::holds, true)).size() ==
+      2);
+  Job job(t);
+  job.session.sql("SET SESSION innodb_lock_wait_timeout=1");
+  job.begin();
+  CHECK(job.asserts(first).empty());
 }
 
 TEST_CASE(

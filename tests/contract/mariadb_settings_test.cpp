@@ -16,9 +16,12 @@ namespace {
 using test::Connection;
 using test::Server;
 
-// Both servers take small numbers for the values of an enumeration, too.
-const std::vector<std::string>& candidates() {
-  static const std::vector<std::string> all{"0", "1", "2", "3", "4", "5", "16777216", "''"};
+// Both servers take small numbers for the values of an enumeration, too, and powers of two for each member of
+// a set (sql_mode, optimizer_switch).
+std::vector<std::string> candidates(const std::string& value) {
+  std::vector<std::string> all{"0", "1", "2", "3", "4", "5", "16777216", "''"};
+  const bool is_set = value.find(',') != std::string::npos;
+  for (int bit = 3; is_set && bit < 48; ++bit) all.push_back(std::to_string(1LL << bit));
   return all;
 }
 
@@ -35,12 +38,6 @@ std::optional<std::string> tried(const Server& server, const std::string& variab
   }
 }
 
-std::vector<std::string> names(const Server& server) {
-  std::vector<std::string> all;
-  for (const auto& row : Connection(server.address()).sql("SHOW SESSION VARIABLES")) all.push_back(row.at(0));
-  return all;
-}
-
 // Every statement that changes a session so that its variable has another value than before.
 std::vector<std::string> settings(const Server& server) {
   std::vector<std::string> all{"BEGIN",
@@ -50,9 +47,10 @@ std::vector<std::string> settings(const Server& server) {
                                "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
                                "SET autocommit=0",
                                "SET @@timestamp=1"};
-  for (const auto& variable : names(server)) {
+  for (const auto& row : Connection(server.address()).sql("SHOW SESSION VARIABLES")) {
+    const std::string& variable = row.at(0);
     std::vector<std::string> seen;
-    for (const auto& value : candidates()) {
+    for (const auto& value : candidates(row.at(1))) {
       const auto has = tried(server, variable, value);
       if (!has || std::ranges::find(seen, *has) != seen.end()) continue;
       seen.push_back(*has);
@@ -74,12 +72,17 @@ std::vector<Pair> pairs(const std::string& name) {
     request.sharing = sharing;
     return request;
   };
+  const auto also = [&](AcquireRequest request) {
+    request.also = {key(name + "-other")};
+    return request;
+  };
   const Sharing alone, reader{Mode::shared, 1}, slot{Mode::slot, 1};
   return {{with("-alone", alone, "a"), with("-alone", alone, "b")},
           {with("-reader", reader, "a"), with("-reader", alone, "b")},
           {with("-reader", reader, "a"), with("-reader", alone, "b"), true},
           {with("-writer", alone, "a"), with("-writer", reader, "b")},
-          {with("-slot", slot, "a"), with("-slot", slot, "b")}};
+          {with("-slot", slot, "a"), with("-slot", slot, "b")},
+          {also(with("-one", alone, "a")), with("-other", alone, "b")}};
 }
 
 class Trial {
@@ -115,10 +118,11 @@ class Trial {
     const auto second = other_->try_acquire(pair.in_its_way);
     if (second && std::holds_alternative<Lease>(*second)) return "granted twice";
     const auto before = expiry(pair.first);
-    const auto renewal = one_->renew(ref(*lease), Actor::holder, 120s);
+    const LeaseRef own = ref_to(*lease);
+    const auto renewal = one_->renew(own, Actor::holder, 120s);
     if (!renewal || !renewed(*renewal)) return "not renewed";
     if (expiry(pair.first) <= before) return "renewed, and not to be seen by others";
-    const auto freed = one_->release(ref(*lease), Actor::holder, {});
+    const auto freed = one_->release(own, Actor::holder, {});
     if (!freed || !released(*freed)) return "not released";
     if (holders(pair.first) != 0) return "released, and still held";
     return {};

@@ -166,6 +166,19 @@ TEST_CASE("a waiter behind another one is told its place") {
   CHECK(second.wait() == exited(0));
 }
 
+TEST_CASE("a waiter is told no place in a line that it does not see whole", "[server]") {
+  ServerDatabase database;
+  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  const Words waits{dblock_binary(), "run", "--wait", "60s", "--key", "k", "--", "true"};
+  const Words env{"DBLOCK_DB=" + database.url(), "TERM=xterm"};
+  Terminal first(waits, env);
+  REQUIRE(first.shows(k_drawn + std::string("1s")));
+  Terminal second(waits, env);
+  REQUIRE(second.shows(k_drawn + std::string("2s")));
+  CHECK(second.shows(", expires in "));
+  CHECK_FALSE(says(first.screen() + second.screen(), "1st of"));
+}
+
 TEST_CASE("a line about trouble in between is not mangled, and the live line goes on below it", "[server]") {
   ServerDatabase database;
   Proxy proxy(database.server());

@@ -73,9 +73,9 @@ std::vector<std::string> all_statements() {
   statements.push_back(add_fence_statement(ref.key, 1, {7}));
   statements.push_back(put_fence_statement(ref.key, 1, {7}));
   for (const auto mode : {lease::Mode::exclusive, lease::Mode::shared})
-    statements.push_back(put_statement(request_with_promises(), ref.key, 0, {7}, {mode, 1}));
-  statements.push_back(put_hold_statement(request_with_promises(), ref.key, 1, {7}));
-  statements.push_back(create_hold_statement(request_with_promises(), ref.key, 1, {7}));
+    statements.push_back(put_statement(request_with_promises(), ref.key, 0, {7}, {mode, 1}, {1}));
+  statements.push_back(put_hold_statement(request_with_promises(), ref.key, 1, {7}, {1}));
+  statements.push_back(create_hold_statement(request_with_promises(), ref.key, 1, {7}, {1}));
   statements.push_back(keep_readers_away_statement(ref.key, {2s}));
   statements.push_back(let_readers_in_statement(ref.key, {2s}));
   statements.push_back(record_end_statement(ref.key, {1s, "host", {lease::Outcome::succeeded, 0}}));
@@ -143,7 +143,7 @@ TEST_CASE("among their own kind readers and slots pass nobody's fence but their 
   auto wanted = request();
   wanted.sharing = {lease::Mode::slot, 3};
   const auto put = [&](const lease::Sharing& last) {
-    return put_statement(wanted, key("k"), 2, {7}, last).find("dblock_fence") != std::string::npos;
+    return put_statement(wanted, key("k"), 2, {7}, last, {1}).find("dblock_fence") != std::string::npos;
   };
   CHECK_FALSE(put({lease::Mode::slot, 3}));
   CHECK(put({lease::Mode::slot, 4}));

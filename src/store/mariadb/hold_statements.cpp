@@ -30,6 +30,10 @@ std::vector<Assignment> gate_values() {
           {"idle_since", std::string(k_now)}};
 }
 
+std::string token_told(lease::Token token, Mark mark) {
+  return cat("token=", told(std::to_string(token.value), mark));
+}
+
 std::string hold_is(const lease::Key& key, std::uint32_t slot) {
   return cat(key_is(key.bytes()), " AND slot=", std::to_string(slot));
 }
@@ -48,10 +52,14 @@ std::string survey_statement(const lease::Key& key, Rows rows, bool to_change) {
   const std::string which = key_is(key.bytes());
   if (rows == Rows::locks)
     return cat(status_columns(rows), by_key(rows), " WHERE ", which, to_change ? " FOR UPDATE" : "");
-  // The server skips the fences that somebody's transaction has locked, without waiting for their end.
+  // The server skips the fences that somebody's transaction has locked, without waiting for their end. It
+  // does not keep those of living leases locked: their holders' transactions need not wait for a grant to
+  // others.
   const std::string fences = cat("(SELECT slot FROM dblock_fence WHERE ", which);
-  const std::string fenced =
-      cat(",slot IN ", fences, ") AND slot NOT IN ", fences, " AND slot>0 FOR UPDATE SKIP LOCKED)");
+  const std::string living = cat("(SELECT COUNT(*) FROM dblock_hold AS own FORCE INDEX (PRIMARY) WHERE own.",
+                                 which, " AND own.slot=dblock_fence.slot AND own.expire_time>", k_now, ")");
+  const std::string fenced = cat(",slot IN ", fences, ") AND slot NOT IN ", fences, " AND slot>0 AND ",
+                                 living, "=0 FOR UPDATE SKIP LOCKED)");
   return cat(status_columns(rows, to_change ? fenced : ""), by_key(rows), " WHERE ", which,
              " ORDER BY lock_key,slot", to_change ? " FOR UPDATE" : "");
 }
@@ -76,7 +84,7 @@ std::string add_statement(const lease::Key& key) {
 }
 
 std::string put_statement(const lease::AcquireRequest& request, const lease::Key& key, std::uint32_t slot,
-                          lease::Token token, const lease::Sharing& last) {
+                          lease::Token token, const lease::Sharing& last, Mark mark) {
   const bool alone = request.sharing.mode == lease::Mode::exclusive;
   std::vector<Assignment> values = alone ? grant_values(request) : gate_values();
   // Exclusive slots of 0 mark one of several locks: their holder has no turnstile, which a listing must know.
@@ -84,7 +92,8 @@ std::string put_statement(const lease::AcquireRequest& request, const lease::Key
   if (alone && !request.also.empty()) sharing.slots = 0;
   std::ranges::move(sharing_values(sharing), std::back_inserter(values));
   values.push_back({"intent_until", "NULL"});
-  std::string set = cat(taking_over(), "lease.", token_is(token), ",version=version+1,", assigned(values));
+  std::string set =
+      cat(taking_over(), "lease.", token_told(token, mark), ",version=version+1,", assigned(values));
   if (const auto& once_per = request.promises.once_per) set += "," + kept_until(*once_per);
   const std::string where = cat(" WHERE lease.", key_is(key.bytes()));
   if (!alone && request.sharing == last) return cat("UPDATE dblock_lock AS lease", set, where);
@@ -97,13 +106,13 @@ std::string put_statement(const lease::AcquireRequest& request, const lease::Key
 }
 
 std::string put_hold_statement(const lease::AcquireRequest& request, const lease::Key& key,
-                               std::uint32_t slot, lease::Token token) {
+                               std::uint32_t slot, lease::Token token, Mark mark) {
   return cat(
       "UPDATE dblock_hold AS lease FORCE INDEX (PRIMARY) JOIN dblock_fence AS fence FORCE INDEX "
       "(PRIMARY) ON fence.lock_key=lease.lock_key AND fence.slot=lease.slot",
-      taking_over(), "lease.", token_is(token), ",version=version+1,", assigned(grant_values(request)), ",",
-      assigned(sharing_values(request.sharing)), ",fence.", token_is(token), " WHERE lease.",
-      key_is(key.bytes()), " AND lease.slot=", std::to_string(slot));
+      taking_over(), "lease.", token_told(token, mark), ",version=version+1,",
+      assigned(grant_values(request)), ",", assigned(sharing_values(request.sharing)), ",fence.",
+      token_is(token), " WHERE lease.", key_is(key.bytes()), " AND lease.slot=", std::to_string(slot));
 }
 
 std::string add_fence_statement(const lease::Key& key, std::uint32_t slot, lease::Token token) {
@@ -124,10 +133,10 @@ std::string try_row_statement(const lease::Key& key) {
 }
 
 std::string create_hold_statement(const lease::AcquireRequest& request, const lease::Key& key,
-                                  std::uint32_t slot, lease::Token token) {
+                                  std::uint32_t slot, lease::Token token, Mark mark) {
   std::vector<Assignment> values{{"lock_key", bytes_literal(key.bytes())},
                                  {"slot", std::to_string(slot)},
-                                 {"token", std::to_string(token.value)},
+                                 {"token", told(std::to_string(token.value), mark)},
                                  {"version", "1"}};
   std::ranges::move(grant_values(request), std::back_inserter(values));
   std::ranges::move(sharing_values(request.sharing), std::back_inserter(values));

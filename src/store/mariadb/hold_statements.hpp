@@ -8,6 +8,7 @@
 
 #include "lease/store.hpp"
 #include "store/lock_table.hpp"
+#include "store/mariadb/statement_parts.hpp"
 
 namespace dblock::store::mariadb {
 
@@ -20,14 +21,16 @@ namespace dblock::store::mariadb {
 
 // The grant's part in the gate: all of it where the lease is exclusive. `last`: what the lock was granted as
 // before; with another kind, and with writers, all of the lock's fences are passed. 0 rows: one is missing.
+// The reply tells the token with the mark, as with the two below.
 [[nodiscard]] std::string put_statement(const lease::AcquireRequest& request, const lease::Key& key,
-                                        std::uint32_t slot, lease::Token token, const lease::Sharing& last);
+                                        std::uint32_t slot, lease::Token token, const lease::Sharing& last,
+                                        Mark mark);
 // The rest of a grant that is not: over a free row, or one past its margin, and its fence (0 rows: it is
 // missing), or into a new one, which has none yet.
 [[nodiscard]] std::string put_hold_statement(const lease::AcquireRequest& request, const lease::Key& key,
-                                             std::uint32_t slot, lease::Token token);
+                                             std::uint32_t slot, lease::Token token, Mark mark);
 [[nodiscard]] std::string create_hold_statement(const lease::AcquireRequest& request, const lease::Key& key,
-                                                std::uint32_t slot, lease::Token token);
+                                                std::uint32_t slot, lease::Token token, Mark mark);
 
 // A row of dblock_fence; error 1062: there is one.
 [[nodiscard]] std::string add_fence_statement(const lease::Key& key, std::uint32_t slot, lease::Token token);

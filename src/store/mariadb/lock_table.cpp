@@ -18,8 +18,8 @@ namespace dblock::store::mariadb {
 namespace {
 
 Result<std::vector<lease::LockStatus>> read_rows(Connection& connection, const std::string& sql,
-                                                 const std::string& attempt) {
-  DBLOCK_TRY(const auto rows, connection.read(sql, attempt, Most::list));
+                                                 const std::string& attempt, Most most = Most::few) {
+  DBLOCK_TRY(const auto rows, connection.read(sql, attempt, most));
   std::vector<lease::LockStatus> read;
   read.reserve(rows.size());
   for (const auto& row : rows) read.push_back(read_status(row));
@@ -31,7 +31,7 @@ using Read = std::function<Result<std::optional<std::string>>()>;
 
 // What a proxy that splits reads from writes does not send to a replica.
 Result<void> read_in_transaction(Connection& connection, const std::string& attempt, const Read& read) {
-  return connection.in_transaction(attempt, [&]() -> Result<void> {
+  auto done = connection.in_transaction(attempt, [&]() -> Result<void> {
     DBLOCK_TRY(const auto replica, read());
     if (!replica) return {};
     return fail(Errc::unreachable, attempt + " on " + connection.settings().display() +
@@ -39,6 +39,9 @@ Result<void> read_in_transaction(Connection& connection, const std::string& atte
                                        ", which takes no writes and may lag behind; have a proxy send all of "
                                        "dblock's statements to the primary");
   });
+  // Nothing was written that a lost reply could leave in doubt.
+  if (!done && done.error().code == Errc::indeterminate) done.error().code = Errc::unreachable;
+  return done;
 }
 
 // A replica that lags says of a lock whatever was true once.
@@ -90,6 +93,13 @@ Result<std::optional<Scene>> survey_to_look(Connection& connection, const lease:
 // twice. The transaction undoes what was done.
 std::unexpected<Error> changed_while_locked(const std::string& attempt) {
   return fail(Errc::unreachable, attempt + ": its rows changed while they were locked; try again");
+}
+
+// Only a run that holds one lock alone owns the lock's turnstile. Behind any other holder the first waiter
+// owns it, and polls unseen.
+bool all_in_line_seen(const lease::LockStatus& lock) {
+  return lock.state == lease::State::held && lock.kind == lease::Kind::run &&
+         lock.sharing == lease::Sharing{};
 }
 
 bool in_order(const lease::LockStatus& one, const lease::LockStatus& other) {
@@ -196,11 +206,14 @@ Result<void> MariadbLockTable::put(const lease::AcquireRequest& request, const l
                                    std::uint32_t slot, lease::Token token, const Scene& seen,
                                    const std::string& attempt) {
   ended_.expect(request);
-  const std::string gate = put_statement(request, key, slot, token, seen.gate.sharing);
-  DBLOCK_TRY(bool done, change_any(gate, attempt));
+  const auto put_gate = [&] {
+    const Mark mark = connection_.next_mark();
+    return put_row(put_statement(request, key, slot, token, seen.gate.sharing, mark), mark, attempt);
+  };
+  DBLOCK_TRY(bool done, put_gate());
   if (!done) {
     DBLOCK_CHECK(mend(key, attempt));
-    DBLOCK_TRY(done, change_any(gate, attempt));
+    DBLOCK_TRY(done, put_gate());
   }
   if (done && slot > 0) {
     auto held = put_hold(request, key, slot, token, seen, attempt);
@@ -215,16 +228,28 @@ Result<void> MariadbLockTable::put(const lease::AcquireRequest& request, const l
 Result<bool> MariadbLockTable::put_hold(const lease::AcquireRequest& request, const lease::Key& key,
                                         std::uint32_t slot, lease::Token token, const Scene& seen,
                                         const std::string& attempt) {
-  const std::string over = put_hold_statement(request, key, slot, token);
+  const auto put_over = [&] {
+    const Mark mark = connection_.next_mark();
+    return put_row(put_hold_statement(request, key, slot, token, mark), mark, attempt);
+  };
   if (std::ranges::find(seen.holds, slot, &lease::LockStatus::slot) != seen.holds.end()) {
-    DBLOCK_TRY(const bool done, change_any(over, attempt));
+    DBLOCK_TRY(const bool done, put_over());
     if (done) return true;
     DBLOCK_CHECK(insert_one(add_fence_statement(key, slot, token), attempt));
-    return change_any(over, attempt);
+    return put_over();
   }
   DBLOCK_TRY(const bool fenced, insert_one(add_fence_statement(key, slot, token), attempt));
   if (!fenced) DBLOCK_CHECK(change(put_fence_statement(key, slot, token), attempt));
-  return change_any(create_hold_statement(request, key, slot, token), attempt);
+  const Mark mark = connection_.next_mark();
+  return put_row(create_hold_statement(request, key, slot, token, mark), mark, attempt);
+}
+
+// A row of a grant, whose token must be told as it will have to be by each renewal. Otherwise the transaction
+// undoes it all.
+Result<bool> MariadbLockTable::put_row(const std::string& sql, Mark mark, const std::string& attempt) {
+  const auto leave_to_transaction = [] { return true; };
+  DBLOCK_TRY(const auto told, change_and_hear(sql, mark, attempt, leave_to_transaction));
+  return told.has_value();
 }
 
 Result<bool> MariadbLockTable::abandon(const lease::LockStatus& lease, Rows rows,
@@ -333,11 +358,6 @@ Result<std::optional<std::uint64_t>> MariadbLockTable::change_and_hear(
               attempt + ": the server does not tell the token; drop the triggers on dblock's tables");
 }
 
-Result<bool> MariadbLockTable::change_any(const std::string& sql, const std::string& attempt) {
-  DBLOCK_TRY(const auto changed, change(sql, attempt));
-  return changed.rows > 0;
-}
-
 // False: somebody else's is there.
 Result<bool> MariadbLockTable::insert_one(const std::string& sql, const std::string& attempt) {
   auto inserted = change(sql, attempt);
@@ -389,7 +409,8 @@ Result<std::optional<lease::LockStatus>> MariadbLockTable::look_by(Connection& c
   std::optional<lease::LockStatus> status;
   const auto read = [&] { return read_gate(connection, key, status, attempt); };
   DBLOCK_CHECK(read_where_written(connection, attempt, read));
-  if (status && detail == Detail::row_and_place) status->place = place_seen_by(connection, key);
+  if (status && detail == Detail::row_and_place && all_in_line_seen(*status))
+    status->place = place_seen_by(connection, key);
   return status;
 }
 
@@ -420,8 +441,8 @@ std::optional<lease::PlaceInLine> MariadbLockTable::place_seen_by(Connection& co
 Result<lease::Listing> MariadbLockTable::list(const lease::Selection& selection, const std::string& attempt) {
   lease::Listing listing;
   auto& locks = listing.locks;
-  DBLOCK_TRY(locks, read_rows(connection_, list_statement(selection, Rows::locks), attempt));
-  DBLOCK_TRY(auto holds, read_rows(connection_, list_statement(selection, Rows::holds), attempt));
+  DBLOCK_TRY(locks, read_rows(connection_, list_statement(selection, Rows::locks), attempt, Most::list));
+  DBLOCK_TRY(auto holds, read_rows(connection_, list_statement(selection, Rows::holds), attempt, Most::list));
   std::ranges::move(holds, std::back_inserter(locks));
   std::ranges::sort(locks, in_order);
   if (!locks.empty()) {
@@ -434,15 +455,12 @@ Result<lease::Listing> MariadbLockTable::list(const lease::Selection& selection,
   return listing;
 }
 
-// What the account may not see, or the server does not tell, stays unknown. So does who waits where the
-// holder has no turnstile: the first waiter owns it then, and polls unseen. A run has it that holds one lock
-// alone.
+// What the account may not see, or the server does not tell, stays unknown.
 void MariadbLockTable::add_waiters(lease::Listing& listing) {
   const auto rows = connection_.read(waiters_statement(connection_.is_mariadb()), "cannot list waiters");
   if (!rows) return;
   for (auto& lock : listing.locks) {
-    const bool of_run = lock.state == lease::State::held && lock.kind == lease::Kind::run;
-    if (of_run && lock.sharing == lease::Sharing{}) lock.waiters.emplace();
+    if (all_in_line_seen(lock)) lock.waiters.emplace();
   }
   for (const auto& row : *rows) {
     auto seen = read_announcement(row[0].value_or(""));

@@ -80,7 +80,7 @@ class MariadbLockTable final : public LockTable {
       const std::string& sql, Mark mark, const std::string& attempt,
       const std::function<Result<bool>()>& undo);
   [[nodiscard]] Result<bool> change_one(const std::string& sql, const std::string& attempt);
-  [[nodiscard]] Result<bool> change_any(const std::string& sql, const std::string& attempt);
+  [[nodiscard]] Result<bool> put_row(const std::string& sql, Mark mark, const std::string& attempt);
   [[nodiscard]] Result<bool> insert_one(const std::string& sql, const std::string& attempt);
   [[nodiscard]] Result<bool> put_hold(const lease::AcquireRequest& request, const lease::Key& key,
                                       std::uint32_t slot, lease::Token token, const Scene& seen,
