@@ -13,6 +13,7 @@
 #include "base/log.hpp"
 #include "lease/backoff.hpp"
 #include "lease/heartbeat.hpp"
+#include "lease/owner_id.hpp"
 
 namespace dblock::app {
 namespace {
@@ -29,7 +30,8 @@ constexpr Nanos k_no_patience = 20ms;  // for a thread that is merely asleep
 constexpr Nanos k_forced_end = 700ms;
 constexpr Micros k_least_release_time = 500ms;
 constexpr Micros k_repeat_waiting_line = 60s;
-constexpr Micros k_nested_poll = 250ms;
+constexpr Micros k_first_nested_poll = 250ms;
+constexpr Micros k_last_nested_poll = 2s;
 
 }  // namespace
 
@@ -163,16 +165,21 @@ void JobLease::Session::release(const lease::LeaseRef& ref, lease::Actor actor, 
   store->record_ended();
 }
 
-// Without an answer the result is unknown, and this ends: nor can the nested run renew the lease then.
+// Without an answer the result is unknown, and this ends: nor can the nested run renew the lease then. A
+// lease that has run out by the time of the next try, and is free or another's, was not lost while the job
+// ran.
 void JobLease::Session::release_after_nested(const lease::LeaseRef& ref, lease::RunEnd end, Micros patience) {
+  lease::Backoff backoff(k_first_nested_poll, k_last_nested_poll, 1.5, 1);
   while (release_result == ReleaseResult::nested) {
-    if (clock.wait_until(clock.now() + k_nested_poll, stop)) return;
+    if (clock.wait_until(clock.now() + backoff.next(), stop)) return;
     {
       const std::lock_guard lock(mutex);
       release_result = ReleaseResult::unknown;
       proved_until = clock.now() + timing.ttl;  // by the nested run's renewals
     }
     release(ref, lease::Actor::holder, end, patience);
+    const std::lock_guard lock(mutex);
+    if (release_result == ReleaseResult::not_ours) lost.reset();
   }
 }
 
@@ -203,6 +210,8 @@ void JobLease::Session::give_back(const lease::LeaseRef& ref, lease::Actor actor
       const std::lock_guard lock(mutex);
       trouble = outcome.error().message;
     }
+    // Counted out twice, a nested run would take another's place with it.
+    if (unheard_since && lease::is_nested(ref.owner)) return;
     if (clock.wait_until(std::min(clock.now() + backoff.next(), give_up), stop) || clock.now() >= give_up)
       return;
   }

@@ -121,7 +121,7 @@ void KeeperProcess::await_lease() {
     const auto received = receive(channel_, word);
     if (received == Received::nothing) continue;
     if (received == Received::closed) {
-      if (armed) release_after_death(charge_.settings, charge_.wanted);
+      if (armed) release_after_death(charge_.settings, charge_.wanted, lease::Actor::stopper);
       end();
     }
     if (word.kind == Word::Kind::dismiss) end();

@@ -87,6 +87,7 @@ class Run {
   Result<Ending> with_lease(const lease::Lease& lease);
   Result<Ending> conclude(const lease::Lease& lease, const JobEnd& end);
   void tell_stop(const JobEnd& end);
+  void tell_daemons(const JobEnd& end) const;
   [[nodiscard]] std::string describe_loss() const;
   Ending lost_ending(const JobEnd& end) const;
   Result<Ending> job_ending(const JobEnd& end) const;
@@ -101,6 +102,7 @@ class Run {
   const ExitCodeOf& exit_code_of_;
   std::optional<StatusFile> status_file_;
   RunStatus status_;
+  process::StopRequest wait_stopped_;  // by whom the wait for a nested run was ended
   std::shared_ptr<Hooks> hooks_;
   std::shared_ptr<process::Supervisor> supervisor_;
   std::unique_ptr<JobLease> lease_;
@@ -123,8 +125,10 @@ Result<Ending> Run::attempt() {
                                      .outer = outer_of(request_, store_name_)};
   status_.owner = wanted.owner.text;
   DBLOCK_TRY(hooks_, Hooks::prepare(request_.hooks, wanted));
-  DBLOCK_TRY(supervisor_, process::Supervisor::start(spec, request_.with_parent, [&settings, &wanted] {
-               release_after_death(settings, wanted);
+  DBLOCK_TRY(supervisor_,
+             process::Supervisor::start(spec, request_.with_parent, [&settings, &wanted](bool some_left) {
+               release_after_death(settings, wanted,
+                                   some_left ? lease::Actor::holder : lease::Actor::stopper);
              }));
   // Made after the guardian's fork: from here on there are threads.
   static SystemClock clock;  // outlives an abandoned thread
@@ -196,9 +200,6 @@ Result<Ending> Run::with_lease(const lease::Lease& lease) {
   const JobEnd end =
       supervisor_->run_job(job_environment(lease, request_.held, store_name_), request_.max_runtime);
   status_.ended_at = wall_now();
-  for (const std::string& daemon : end.left_behind)
-    log::warning("the job left a process of its own session behind, which runs on without the lock: " +
-                 daemon);
   return conclude(lease, end);
 }
 
@@ -217,12 +218,19 @@ Result<Ending> Run::conclude(const lease::Lease& lease, const JobEnd& end) {
 // Where the exit code is the job's own no exit line says who had it stopped. After Ctrl-C nobody need be
 // told, unless the job took no notice of it.
 void Run::tell_stop(const JobEnd& end) {
-  status_.stop = record_stop(end.stop, end.killed, lease_->lost());
+  const bool in_time = end.stop.reason != StopReason::none;
+  status_.stop = record_stop(in_time ? end.stop : wait_stopped_, end.killed, lease_->lost());
   const bool asked = end.stop.reason == StopReason::signal || end.stop.reason == StopReason::parent;
-  if (!asked || !end.status) return;
+  if (!asked || !end.status || end.exec_errno != 0) return;
   status_.message = describe_stop(end);
   const bool known = end.stop.terminal && !end.killed;
   log::write(known ? log::Level::debug : log::Level::error, status_.message);
+}
+
+void Run::tell_daemons(const JobEnd& end) const {
+  for (const std::string& daemon : end.left_behind)
+    log::warning("the job left a process of its own session behind, which runs on without the lock: " +
+                 daemon);
 }
 
 void Run::give_back(const lease::Lease& lease, const JobEnd& end, bool lost) {
@@ -242,15 +250,20 @@ void Run::give_back(const lease::Lease& lease, const JobEnd& end, bool lost) {
     return;
   }
   const BootTime begun = BootClock::now();
-  const bool all_stopped =
-      end.stop.reason != StopReason::none || request_.leftovers == process::Leftovers::kill;
+  const bool stopped = end.stop.reason != StopReason::none || request_.leftovers == process::Leftovers::kill;
+  const bool all_stopped = stopped && end.left_behind.empty();
   auto result =
       lease_->release(lease::ref_to(lease), all_stopped ? lease::Actor::stopper : lease::Actor::holder,
                       run_end(end, lost), fenced ? k_fenced_release_patience : k_release_patience);
-  if (result == ReleaseResult::nested) result = release_after_nested(lease, end);
+  const bool nested = result == ReleaseResult::nested;
+  if (nested) {
+    result = release_after_nested(lease, end);
+  } else {
+    tell_daemons(end);
+  }
   if (result == ReleaseResult::released) {
     status_.release = "released";
-    if (!fenced) warn_if_slow("releasing", locks_, BootClock::now() - begun, request_.warn_after);
+    if (!fenced && !nested) warn_if_slow("releasing", locks_, BootClock::now() - begun, request_.warn_after);
   }
   if (result == ReleaseResult::unknown) {
     status_.release = "unknown";
@@ -265,11 +278,16 @@ void Run::give_back(const lease::Lease& lease, const JobEnd& end, bool lost) {
 
 // The nested run renews the lease, which this process has no more use for.
 ReleaseResult Run::release_after_nested(const lease::Lease& lease, const JobEnd& end) {
-  log::info("a nested run, which the job left behind, holds " + locks_ + " too; waiting for its end");
+  log::info("a nested run still holds " + locks_ +
+            " too, or ended without giving it back; waiting for it, or for the lease to end");
   lease_->start_release_after_nested(lease::ref_to(lease), run_end(end, false), k_release_patience);
-  if (supervisor_->await(lease_->done()) == process::Awaited::woken) return lease_->release_result();
+  if (supervisor_->await(lease_->done()) == process::Awaited::woken) {
+    if (lease_->release_result() == ReleaseResult::not_ours) status_.release = "expires";
+    return lease_->release_result();
+  }
   lease_->stop_heartbeat(false);
   if (lease_->release_result() != ReleaseResult::nested) return lease_->release_result();
+  wait_stopped_ = supervisor_->stop_request();
   log::warning("the wait for a nested run was ended: " + locks_ +
                " stays held, and expires when that run does not renew the lease any more");
   status_.release = "expires";

@@ -67,6 +67,7 @@ std::string describe_stop(const JobEnd& end) {
   const std::string asked = end.stop.reason == StopReason::parent
                                 ? "asked to stop since " + parent_of(end.stop)
                                 : "asked to stop by " + signal + " " + sender_of(end.stop);
+  if (end.stop_came_late) return asked + ": the job had ended by then, and what it left running was stopped";
   return asked + ": the job got " + signal +
          (end.killed ? ", ignored it for " + grace_of(end) + ", and was killed"
                      : " and ended " + grace_of(end) + " later");

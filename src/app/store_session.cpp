@@ -13,7 +13,8 @@ store::SessionOptions session_options(const lease::Timing& timing) {
 }
 
 // A statement that dblock sent just before it died may still be on its way, so "not ours" is asked again.
-void release_after_death(const store::Settings& settings, const lease::AcquireRequest& request) {
+void release_after_death(const store::Settings& settings, const lease::AcquireRequest& request,
+                         lease::Actor actor) {
   constexpr Micros patience = 5s;
   constexpr Micros late_statement = 2500ms;  // the server's own lock wait is 2 s
   SystemClock clock;
@@ -22,8 +23,7 @@ void release_after_death(const store::Settings& settings, const lease::AcquireRe
   const BootTime begun = clock.now();
   const lease::LeaseRef ref = lease::ref_to(request);
   for (;;) {
-    const auto outcome =
-        store->release(ref, lease::Actor::stopper, {lease::Outcome::abandoned, std::nullopt});
+    const auto outcome = store->release(ref, actor, {lease::Outcome::abandoned, std::nullopt});
     if (outcome && std::holds_alternative<lease::Released>(*outcome)) return store->record_ended();
     const Micros limit = outcome ? late_statement : patience;
     if (clock.now() - begun >= limit) return;

@@ -11,7 +11,9 @@ namespace dblock::app {
 // For a holder that renews.
 [[nodiscard]] store::SessionOptions session_options(const lease::Timing& timing);
 
-// For the process that dblock leaves behind, after dblock's death: frees the lock by its owner id.
-void release_after_death(const store::Settings& settings, const lease::AcquireRequest& request);
+// For the process that dblock leaves behind, after dblock's death: frees the lock by its owner id. `actor`:
+// holder where something of the job goes on, and may be a nested run; the lease then ends after it.
+void release_after_death(const store::Settings& settings, const lease::AcquireRequest& request,
+                         lease::Actor actor);
 
 }  // namespace dblock::app

@@ -212,8 +212,8 @@ class Acquisition {
     return settle(std::get<Lease>(std::move(*outcome)));
   }
 
-  // Asked once: who does not hold the lock now is not going to. Counting twice after a lost reply does no
-  // harm.
+  // Asked once: who does not hold the lock now is not going to. After a lost reply it may be counted twice,
+  // and the outer run then waits for the end of its lease: too long is safe, too short would not be.
   Result<std::optional<Lease>> nest() {
     if (!request_.outer || not_nested_) return std::nullopt;
     // A nested run has its promise about successes like any other.

@@ -110,6 +110,7 @@ class Guardian {
   pid_t job_ = -1;
   pid_t job_session_ = -1;
   std::optional<pid_t> group_;  // made for the job; at a terminal it stays in the caller's
+  pid_t signalled_group_ = 0;   // as a whole; 0: the job alone was, or nobody
   Phase phase_ = Phase::running;
   Nanos leftover_poll_ = k_first_leftover_poll;
   int looks_that_found_nobody_ = 0;
@@ -117,6 +118,7 @@ class Guardian {
   std::optional<BootTime> unpark_until_;
   bool fenced_ = false;
   bool job_killed_ = false;
+  bool some_left_ = false;
   bool tree_dead_ = false;
 };
 
@@ -224,6 +226,7 @@ void Guardian::signal_job_or_group(int signal) {
   const pid_t group = ::getpgid(job_);
   const bool has_group = group_ && (group == *group_ || group == job_);
   const pid_t target = has_group ? -group : job_;
+  signalled_group_ = has_group ? group : 0;
   ::kill(target, signal);
   ::kill(target, SIGCONT);  // a stopped process would not see it
 }
@@ -268,7 +271,7 @@ void Guardian::handle_stopped_job() {
 }
 
 void Guardian::handle_children() {
-  if (phase_ == Phase::finished) return;
+  if (phase_ == Phase::finished || !tree_) return;
   const bool nobody_left = tree_->reap_ended([this](pid_t pid, int status) { reaped(pid, status); });
   if (phase_ != Phase::leftovers) return;
   if (nobody_left) {
@@ -284,7 +287,7 @@ void Guardian::reaped(pid_t pid, int wait_status) {
   if (::read(exec_error_.get(), &exec_errno, sizeof exec_errno) != sizeof exec_errno) exec_errno = 0;
   phase_ = Phase::leftovers;
   setup_.channel.send({MessageType::job_exited, wait_status, exec_errno, {}});
-  if (plan_.stopping()) signal_rest(setup_.spec.first_signal, group_.value_or(0));
+  if (plan_.stopping()) signal_rest(setup_.spec.first_signal, signalled_group_);
 }
 
 void Guardian::handle_leftovers() {
@@ -322,6 +325,7 @@ void Guardian::leave_behind(const std::vector<ProcessInfo>& processes) {
     if (process.ended() || process.name == k_keeper_name || process.name == k_hooks_name) continue;
     setup_.channel.send(Message::with_text(MessageType::left_behind,
                                            process.name + " (" + std::to_string(process.pid) + ")"));
+    some_left_ = true;
   }
 }
 
@@ -382,7 +386,7 @@ void Guardian::dismissed() {
 void Guardian::orphaned() {
   if (phase_ != Phase::finished)
     tree_dead_ = !tree_ || tree_->kill_all(BootClock::now() + k_kill_patience, [](pid_t, int) {});
-  if (tree_dead_ && setup_.shared.release_armed() && setup_.after_death) setup_.after_death();
+  if (tree_dead_ && setup_.shared.release_armed() && setup_.after_death) setup_.after_death(some_left_);
   ::_exit(0);
 }
 

@@ -22,7 +22,7 @@ struct GuardianSetup {
   UniqueFd dblock;  // pidfd of dblock
   UniqueFd gate;    // the job's end of the gate
   bool has_terminal = false;
-  std::function<void()> after_death;
+  AfterDeath after_death;
 };
 
 // Runs in the forked guardian and never returns.

@@ -30,7 +30,7 @@ class ProcessSupervisor final : public Supervisor {
     if (dismissed_) await_guardian();
   }
 
-  Result<void> begin(bool with_parent, std::function<void()> after_death);
+  Result<void> begin(bool with_parent, AfterDeath after_death);
 
   void arm_release() override { shared_->arm_release(); }
   Awaited await(const WakeEvent& wake) override;

@@ -22,7 +22,7 @@ constexpr Nanos k_dismissal_patience = 2s;
 
 }  // namespace
 
-Result<void> ProcessSupervisor::begin(bool with_parent, std::function<void()> after_death) {
+Result<void> ProcessSupervisor::begin(bool with_parent, AfterDeath after_death) {
   DBLOCK_TRY(auto tree, Tree::open());
   tree_.emplace(std::move(tree));
   tree_->spare_children();
@@ -159,7 +159,7 @@ void ProcessSupervisor::await_guardian() {
 }
 
 Result<std::unique_ptr<Supervisor>> Supervisor::start(const JobSpec& spec, bool with_parent,
-                                                      std::function<void()> after_death) {
+                                                      AfterDeath after_death) {
   DBLOCK_TRY(SharedPage shared, make_shared_page());
   auto supervisor = std::make_unique<ProcessSupervisor>(spec, std::move(shared));
   DBLOCK_CHECK(supervisor->begin(with_parent, std::move(after_death)));

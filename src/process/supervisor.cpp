@@ -156,10 +156,10 @@ void ProcessSupervisor::handle_job_exited(const Message& message) {
     note_deadline();
     return;
   }
+  handle_signals();  // Ctrl-C has come to both of us, and may have ended the job before we read of it
   if (stopping_since_) end_.stop_took = BootClock::now() - *stopping_since_;
   end_.status = ExitStatus::from_wait(message.value);
   end_.exec_errno = message.detail;
-  handle_signals();  // Ctrl-C has come to both of us, and may have ended the job before we read of it
 }
 
 void ProcessSupervisor::handle_job_stopped(int signal) {
@@ -241,7 +241,10 @@ void ProcessSupervisor::handle_times() {
 }
 
 void ProcessSupervisor::request_stop(const StopRequest& request, int signal_for_job) {
-  if (end_.stop.reason == StopReason::none) end_.stop = request;
+  if (end_.stop.reason == StopReason::none) {
+    end_.stop = request;
+    end_.stop_came_late = end_.status.has_value();
+  }
   note_stop();
   plan_.request(BootClock::now());
   channel_.send({MessageType::stop, signal_for_job, 0, {}});
@@ -266,7 +269,8 @@ void ProcessSupervisor::take_over() {
   const auto deadline = shared_->deadline();
   if (end_.stop.reason == StopReason::none) {
     const bool late = deadline && BootClock::now() >= *deadline - spec_.slack - spec_.kill_grace;
-    end_.stop = {.reason = late ? StopReason::deadline : StopReason::guardian, .signal = SIGKILL};
+    end_.stop = {.reason = late ? StopReason::deadline : StopReason::guardian,
+                 .signal = stopping_since_ ? spec_.first_signal : SIGKILL};
   }
   if (end_.stop.reason == StopReason::deadline) tell_loss();
   end_.killed = !end_.status;

@@ -63,6 +63,7 @@ struct JobEnd {
   int fork_errno = 0;      // the guardian could make no process for it
   bool tree_dead = false;  // every descendant is known to be gone (or was left behind on purpose)
   std::vector<std::string> left_behind;  // "name (pid)" of daemons that --leftovers left
+  bool stop_came_late = false;           // the job had ended by itself: the stop was for its leftovers
 };
 
 // What ended a wait for something to be decided before the job starts, or after its end.
@@ -84,6 +85,9 @@ class Fence {
   virtual void stop_revoked() = 0;
 };
 
+// What the guardian does for a dblock that has died. `some_left`: daemons of the job were left to go on.
+using AfterDeath = std::function<void(bool some_left)>;
+
 // One job's processes. Made before any thread or connection exists, because it forks.
 class Supervisor : public Fence {
  public:
@@ -92,7 +96,7 @@ class Supervisor : public Fence {
   // merely frozen) and the job's tree is confirmed dead, if the release was armed by then. `with_parent`:
   // treat the end of the process that started dblock as SIGTERM.
   [[nodiscard]] static Result<std::unique_ptr<Supervisor>> start(const JobSpec& spec, bool with_parent,
-                                                                 std::function<void()> after_death);
+                                                                 AfterDeath after_death);
 
   // Waits until `wake` is raised, a signal that ends a wait has come (stop_request() then says which) or the
   // guardian is gone. Signals that were ignored when dblock started stay ignored.

@@ -273,11 +273,18 @@ Result<NotOurs> TableLeaseStore::nested_for_script(const lease::LeaseRef& outer,
 
 Result<lease::ReleaseOutcome> TableLeaseStore::unnest(const lease::LeaseRef& ref,
                                                       const std::string& attempt) {
-  for (const Key& key : keys_of(ref.key, ref.also)) {
-    const lease::LeaseRef outer = outer_part(ref, key);
-    DBLOCK_TRY(const bool counted, table_->unnest(outer, first_rows(outer), attempt));
-    if (!counted) return why_not(outer, lease::Actor::holder, false, attempt);
-  }
+  std::optional<lease::LeaseRef> not_counted;
+  const auto count_out = [&]() -> Result<void> {
+    not_counted.reset();
+    for (const Key& key : keys_of(ref.key, ref.also)) {
+      const lease::LeaseRef outer = outer_part(ref, key);
+      DBLOCK_TRY(const bool counted, table_->unnest(outer, first_rows(outer), attempt));
+      if (!counted && !not_counted) not_counted = outer;
+    }
+    return {};
+  };
+  DBLOCK_CHECK(ref.also.empty() ? count_out() : table_->in_transaction(attempt, count_out));
+  if (not_counted) return why_not(*not_counted, lease::Actor::holder, false, attempt);
   return lease::Released{};
 }
 

@@ -1,4 +1,6 @@
 // Runs inside the jobs of others that hold the same lock.
+#include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
@@ -196,18 +198,67 @@ TEST_CASE("a nested run that was killed with its guardian holds the lock no long
                           "; read -r pid name state parent rest </proc/$PPID/stat; kill -9 $PPID $parent";
   Process process(dblock_spawn(
       database, run_words("a", {"-v", "--ttl", "2s"}, sh(leaves_nested_run("--ttl 2s", job, directory)))));
+  REQUIRE(wait_until([&] { return process.err().find("a nested run") != std::string::npos; }));
   CHECK(process.wait(30s * slowness()) == exited(3));
   CHECK_FALSE(database.has_holder("a"));
 }
 
-TEST_CASE("a signal ends the wait for a nested run, which keeps the lock") {
+TEST_CASE("a dblock that is killed while it waits for a nested run leaves the lock to that") {
   Database database;
   const TempDir directory;
-  Process process(dblock_spawn(
-      database, run_words("a", {"-v"}, sh(leaves_nested_run("", until_told(directory), directory)))));
+  const auto* const mode = GENERATE("--exclusive", "--shared", "--slots=1");
+  CAPTURE(mode);
+  const auto job = leaves_nested_run("--ttl 3s " + std::string(mode), until_told(directory), directory);
+  Process process(dblock_spawn(database, run_words("a", {"-v", "--ttl", "3s", mode}, sh(job))));
+  REQUIRE(wait_until([&] { return process.err().find("a nested run") != std::string::npos; }));
+  const pid_t guardian = guardian_of(process);
+  process.signal(SIGKILL);
+  CHECK(wait_until([&] { return !alive(guardian); }, 30s * slowness()));
+  const auto beside = run_words("a", {mode == std::string("--shared") ? "-x" : mode}, {"true"});
+  CHECK(dblock(database, beside).exit == exited(75));
+  write_file(directory.file("go"), "");
+  CHECK(dblock(database, run_words("a", {"--wait", "40s"}, {"true"})).exit == exited(0));
+}
+
+// What has stopped nothing must not release as if it had.
+TEST_CASE("a stop that is heard after the job has left a nested run behind leaves the lock to that") {
+  Database database;
+  const TempDir directory;
+  const std::string job = "setsid " + inner("-k a -- sh -c '" + until_told(directory) + "'") +
+                          " >&2 & while [ ! -e " + directory.file("leave") +
+                          " ]; do sleep 0.02; done; exit 3";
+  Process process(dblock_spawn(database, run_words("a", {"-v", "--leftovers", "leave"}, sh(job))));
+  await_file(process, directory.file("up"));
+  const pid_t guardian = guardian_of(process);
+  const std::string job_in_proc = "/proc/" + std::to_string(job_of(process));
+  process.freeze();
+  write_file(directory.file("leave"), "");
+  // Waited for, and asleep again: the guardian has left the nested run behind.
+  REQUIRE(wait_until([&] {
+    return !std::filesystem::exists(job_in_proc) &&
+           says(read_file("/proc/" + std::to_string(guardian) + "/stat"), ") S ");
+  }));
+  process.signal(SIGTERM);
+  process.signal(SIGCONT);
+  CHECK(wait_until([&] { return says(process.err(), "a nested run"); }));
+  CHECK(dblock(database, run_words("a", {}, {"true"})).exit == exited(75));
+  write_file(directory.file("go"), "");
+  CHECK(process.wait(30s * slowness()) == exited(3));
+  CHECK_FALSE(database.has_holder("a"));
+}
+
+TEST_CASE("a signal ends the wait for a nested run, which keeps the lock, and the status file names it") {
+  Database database;
+  const TempDir directory;
+  Process process(
+      dblock_spawn(database, run_words("a", {"-v", "--status-file", directory.file("status")},
+                                       sh(leaves_nested_run("", until_told(directory), directory)))));
   REQUIRE(wait_until([&] { return process.err().find("a nested run") != std::string::npos; }));
   process.signal(SIGTERM);
   CHECK(process.wait(30s * slowness()) == exited(3));
+  const auto stop = nlohmann::json::parse(read_file(directory.file("status"))).at("stop");
+  CHECK(stop.at("reason") == "signal");
+  CHECK(stop.at("signal") == "TERM");
   CHECK(dblock(database, run_words("a", {}, {"true"})).exit == exited(75));
   write_file(directory.file("go"), "");
 }

@@ -60,6 +60,23 @@ TEST_CASE(
         json{{"reason", "signal"}, {"signal", "TERM"}, {"who", sender()}, {"killed", true}});
 }
 
+TEST_CASE("a stop that comes after the job's own end is said to be of what it left running") {
+  const Database database;
+  const TempDir directory;
+  Process process(dblock_spawn(
+      database, run_words("k", {"--status-file", directory.file("status")},
+                          sh(k_deaf + "sleep 300 & touch " + directory.file("up") + "; exit 3"))));
+  await_file(process, directory.file("up"));
+  CHECK_FALSE(wait_until([&] { return !process.running(); }, milliseconds{300}));
+  process.signal(SIGTERM);
+  CHECK(process.wait() == exited(3));
+  const std::string last = last_line(process.err());
+  INFO(last);
+  CHECK(last.starts_with(asked_by_us("TERM")));
+  CHECK(last.ends_with("): the job had ended by then, and what it left running was stopped"));
+  CHECK(json::parse(read_file(directory.file("status"))).at("outcome") == "failed");
+}
+
 TEST_CASE("a job that nobody had stopped was killed by somebody else") {
   const Database database;
   const TempDir directory;

@@ -42,13 +42,15 @@ Calls calls_of_a_lease(const test::FakeStore::Release& answer, ReleaseResult exp
   const lease::LeaseRef ref{request.key, request.owner, lease::Token{8}};
   const lease::RunEnd end{lease::Outcome::failed, 3};
   auto result = job.release(ref, lease::Actor::holder, end, 100ms);
-  if (result == ReleaseResult::nested) {
+  const bool was_nested = result == ReleaseResult::nested;
+  if (was_nested) {
     CHECK(line.has_place);
     job.start_release_after_nested(ref, end, 100ms);
     SystemClock().wait_until(BootClock::now() + 20s, job.done());
     result = job.release_result();
   }
   CHECK(result == expected);
+  CHECK(job.lost().has_value() == (expected == ReleaseResult::not_ours && !was_nested));
   CHECK_FALSE(line.has_place);
   return store.calls;
 }
@@ -110,6 +112,15 @@ TEST_CASE("a lease that a nested run holds too is released after its end, and le
   const auto calls = calls_of_a_lease(release, answers ? ReleaseResult::released : ReleaseResult::unknown);
   CHECK(std::ranges::count(calls, "release") >= 4);
   CHECK(calls.back() == "leave");
+}
+
+TEST_CASE("a lease that ran out while its holder waited for a nested run was not lost by the job") {
+  int tries = 0;
+  const auto release = [&]() -> Result<lease::ReleaseOutcome> {
+    const auto why = ++tries < 3 ? lease::NotOursWhy::nested : lease::NotOursWhy::other_holder;
+    return lease::NotOurs{why, lease::LockStatus{}};
+  };
+  CHECK(calls_of_a_lease(release, ReleaseResult::not_ours).back() == "leave");
 }
 
 TEST_CASE("a release that was done twice is told by the row from a lease that another has ended") {
