@@ -105,9 +105,14 @@ std::string line_with_key(const RequestSource& from) {
   const bool is_command = alone || first.starts_with('/') || first.starts_with('.') ||
                           process::find_command(first, path ? path->c_str() : nullptr);
   line += " --key " + (is_command ? std::string("KEY") : typed(first));
-  auto rest = std::span(from.job).subspan(is_command ? 0 : 1);
+  // The command's own words may hold a password, so they are not repeated.
+  const auto rest = std::span(from.job).subspan(is_command ? 0 : 1);
   if (!rest.empty() && !rest.front().starts_with('-')) line += " --";
-  for (const auto& word : rest) line += " " + typed(word);
+  for (std::size_t i = 0; i < rest.size(); ++i) {
+    line += " " + typed(rest[i]);
+    const bool is_option = rest[i].starts_with('-') && rest[i] != "-c";
+    if (!is_option && i + 1 < rest.size()) return line + " ...";
+  }
   return line;
 }
 
