@@ -51,7 +51,8 @@ class Tree {
   [[nodiscard]] static Result<Tree> open();
 
   // Those that we have by now, for example of a shell that has become this program, are not ours to stop, and
-  // neither is what they start.
+  // neither is what they start, while they live: an orphan of theirs becomes our child as the job's do, and
+  // nothing tells it from those.
   void spare_children() { spared_ = children(); }
 
   // Waits for every child that has ended, without blocking. True when no child is left at all (ECHILD).

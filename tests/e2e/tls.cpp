@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "support/catch.hpp"
@@ -224,13 +225,23 @@ TEST_CASE("replies put into a connection before tls begins are believed by no su
   const std::string ca = "&tls-ca=" + certificates.authority();
   Process holder(dblock_spawn(database, run_words("k", {"--ttl", "10m"}, {"sleep", "600"})));
   REQUIRE(wait_until([&] { return database.has_holder("k"); }));
+  const auto script = dblock(database, {"--json", "acquire", "--key", "s", "--ttl", "10m"});
+  REQUIRE(script.exit == exited(0));
+  const std::string owner = nlohmann::json::parse(script.out).at("owner");
+  const std::string expires = database.column("s", "expire_time");
   const std::vector<Words> attempts{
       run_words("k", {}, {"touch", directory.file("ran")}),
       run_words("k", {"--shared"}, {"touch", directory.file("ran")}),
       run_words("k", {"--key", "l"}, {"touch", directory.file("ran")}),
       run_words("k", {"--wait", "1s"}, {"touch", directory.file("ran")}),
       {"acquire", "--key", "k", "--ttl", "1m"},
+      {"acquire", "--key", "k", "--ttl", "1m", "--while-pid", std::to_string(::getpid())},
+      {"renew", "--key", "s", "--owner", owner, "--ttl", "1h"},
+      {"release", "--key", "s", "--owner", owner},
       {"inspect"},
+      {"history"},
+      {"reap"},
+      {"migrate"},
       {"doctor"},
   };
   for (const auto& tls : {std::string("require"), "verify-ca" + ca, "verify-full" + ca}) {
@@ -245,7 +256,33 @@ TEST_CASE("replies put into a connection before tls begins are believed by no su
       }
     }
   }
+  CHECK(database.column("s", "expire_time") == expires);
   holder.signal(SIGTERM);
+}
+
+TEST_CASE("replies put into a reconnect before tls begins renew nothing", "[server]") {
+  const Certificates certificates;
+  const Server server(certificates.server_options("good"));
+  ServerDatabase database(server.address());
+  const std::string user = database.account("IDENTIFIED BY 'hunter2-hunter2'");
+  const auto armed = std::make_shared<std::atomic<bool>>(false);
+  FakeServer meddler(Meddler(server.address().port, [armed](int number, std::string& part) {
+    if (*armed) add_replies_to_greeting(12)(number, part);
+  }));
+  const std::string url = url_through(meddler, database, user + ":hunter2-hunter2",
+                                      "tls=verify-full&tls-ca=" + certificates.authority());
+  const Words times{"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"};
+  Process run(dblock_bare_spawn(run_words("k", times, {"sleep", "600"}), {"DBLOCK_DB=" + url}));
+  REQUIRE(wait_until([&] { return database.has_holder("k"); }));
+  await_renewal(database);
+  *armed = true;
+  const auto sessions =
+      database.sql("SELECT id FROM information_schema.processlist WHERE user='" + user + "'");
+  REQUIRE_FALSE(sessions.empty());
+  for (const auto& session : sessions) database.kill_session(session.at(0));
+  const Exit exit = run.wait();
+  INFO(run.err());
+  CHECK(exit == exited(76));
 }
 
 // One reply after the part of that number, on the first connection that comes so far.

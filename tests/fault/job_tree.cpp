@@ -2,6 +2,7 @@
 // sessions, and whatever /proc shows of them.
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -128,6 +129,48 @@ TEST_CASE("a job that /proc hides from its user is killed all the same") {
   CHECK(ended.exit == exited(124));
   CHECK(says(read_file(home.file("alive")), "ready"));
   CHECK(all_dead(home.file("alive")));
+}
+
+TEST_CASE("the job ends with its guardian, though no descriptor is to be had for looking at it") {
+  const Database database;
+  const TempDir directory;
+  const std::string script = "exec 9>" + directory.file("alive") +
+                             "; flock 9; (sleep 600; :) & setsid sh -c 'sleep 600; :' & echo ready >&9; wait";
+  Process process(dblock_spawn(database, run_words("k", {"--ttl", "60s"}, sh(script))));
+  REQUIRE(wait_until([&] { return is_ready(directory); }));
+  const pid_t guardian = guardian_of(process);
+  const rlimit none{0, 0};
+  REQUIRE(::prlimit(process.pid(), RLIMIT_NOFILE, &none, nullptr) == 0);
+  ::kill(guardian, SIGKILL);
+  CHECK(process.wait() == exited(70));
+  CHECK(all_dead(directory.file("alive")));
+}
+
+// Processor time of all children that were waited for.
+milliseconds spent_by_children() {
+  rusage usage{};
+  ::getrusage(RUSAGE_CHILDREN, &usage);
+  return milliseconds((usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000 +
+                      (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1000);
+}
+
+// The job's processes are looked for while leftovers live, and in each stop.
+TEST_CASE("what looking for the job's processes costs does not grow with the host's") {
+  const Database database;
+  const auto cost_of_run = [&] {
+    const auto before = spent_by_children();
+    CHECK(dblock(database, run_words("k", {}, sh("sleep 1 & exit"))).exit == exited(0));
+    return spent_by_children() - before;
+  };
+  const auto alone = cost_of_run();
+  const TempDir directory;
+  Process strangers({.argv = sh("i=0; while [ $i -lt 2000 ]; do sleep 600 & i=$((i+1)); done; echo >" +
+                                directory.file("up") + "; wait")});
+  await_file(strangers, directory.file("up"));
+  const auto in_a_crowd = cost_of_run();
+  kill_tree(strangers.mark());
+  CAPTURE(alone.count(), in_a_crowd.count());
+  CHECK(in_a_crowd < 2 * alone + 50ms * slowness());
 }
 
 TEST_CASE("what was there before dblock outlives the guardian's death, and the job does not") {

@@ -35,7 +35,9 @@ TEST_CASE("a server frozen for longer than the ttl ends the whole tree before ex
   CHECK(dead_at < expires);
   CHECK(process.wait(20s * slowness()) == exited(76));
   CHECK(ends_with_exit_line(process.err(), 76));
-  CHECK(process.tree().empty());
+  INFO(process.err());
+  // Where the job's death was seen late, the guardian is not dismissed: it goes when dblock has gone.
+  CHECK(wait_until([&] { return process.tree().empty(); }));
   const auto status = nlohmann::json::parse(read_file(directory.file("status")));
   CHECK(status.at("outcome") == "lost");
   CHECK(status.at("exit_code") == 76);

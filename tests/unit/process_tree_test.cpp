@@ -58,7 +58,26 @@ Answer forgets_the_number() {
   return right ? Answer::right : Answer::wrong;
 }
 
+Answer signals_that_process_alone() {
+  const pid_t pid = fork_sleeper(0);
+  auto grandchild = process_info(pid).value();
+  grandchild.parent = pid + 1;  // a child of ours cannot lose its number
+  auto earlier = grandchild;
+  --earlier.start_ticks;
+  Tree::signal(earlier, SIGKILL);
+  int status = 0;
+  ::usleep(20'000);
+  const bool spared = ::waitpid(pid, &status, WNOHANG) == 0;
+  Tree::signal(grandchild, SIGKILL);
+  const bool killed = !spared || ::waitpid(pid, &status, 0) == pid;
+  return spared && killed ? Answer::right : Answer::wrong;
+}
+
 }  // namespace
+
+TEST_CASE("a process that has the number of one that was to be signalled gets no signal") {
+  CHECK(in_child(signals_that_process_alone) == Answer::right);
+}
 
 TEST_CASE("a process of the job with the number of a spared one that has ended is not spared") {
   Answer answer = Answer::cannot_tell;
