@@ -73,7 +73,8 @@ void waiting_in_line(Firm& firm, const std::string& directory) {
   const auto terminal = firm.shell("anna@laptop");
   pause_for(1s);  // so that the other one is first in line
   terminal->send("dblock inspect\n");
-  see(*terminal, "runner-7");
+  see(*terminal, "pipeline 4711");
+  see(*terminal, "$ ");  // what is typed before the prompt is shown twice
   terminal->send("dblock run --key deploy-prod --wait 10m -- ./deploy.sh\n");
   see(*terminal, "waiting 12s");
   see(*terminal, ", expires in ");  // the rest of the line
@@ -81,7 +82,7 @@ void waiting_in_line(Firm& firm, const std::string& directory) {
 }
 
 void watching(Firm& firm, const std::string& directory) {
-  firm.run("etl@db-host-2", "nightly-etl", {"--heartbeat", "2s", "--note", "full load"}, "sleep 60");
+  firm.run("etl@db-host-2", "nightly-etl", {"--heartbeat", "1s", "--note", "full load"}, "sleep 60");
   firm.run("etl@db-host-1", "reports", {"--shared"}, "sleep 60");
   firm.run("anna@laptop", "reports", {"--shared"}, "sleep 60");
   firm.run("ci@runner-3", "deploy-prod", {"--wait", "1m", "--note", "pipeline 4712"}, "sleep 60");
@@ -89,7 +90,10 @@ void watching(Firm& firm, const std::string& directory) {
   pause_for(5s);  // for times that differ
   terminal->send("dblock inspect --watch\n");
   for (int drawn = 0; drawn < 5; ++drawn) see(*terminal, "nightly-etl");
-  see(*terminal, "full load");  // the rest of its line
+  firm.run("root@db-host-3", "backup", {}, "sleep 60");
+  see(*terminal, "backup");
+  see(*terminal, "full load");  // in the last line but one
+  see(*terminal, "anna@laptop");
   save(directory, "watch.svg", *terminal, "inspect --watch: who holds what, redrawn in place");
 }
 
