@@ -216,7 +216,8 @@ std::vector<std::string> ServerDatabase::sessions(const std::string& more) {
 }
 
 namespace {
-constexpr const char* k_in_line = "info LIKE 'SET SESSION %dblock waits%'";
+// In the server's queue, and not merely on the way there.
+constexpr const char* k_in_line = "info LIKE 'SET SESSION %dblock waits%' AND state='User lock'";
 }
 
 long long ServerDatabase::waiting_in_line() {
