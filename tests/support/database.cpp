@@ -218,7 +218,7 @@ std::vector<std::string> ServerDatabase::sessions(const std::string& more) {
 namespace {
 // In the server's queue, and not merely on the way there.
 constexpr const char* k_in_line = "info LIKE 'SET SESSION %dblock waits%' AND state='User lock'";
-}
+}  // namespace
 
 long long ServerDatabase::waiting_in_line() {
   return static_cast<long long>(sessions(k_in_line).size());
