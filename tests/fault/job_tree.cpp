@@ -142,7 +142,8 @@ TEST_CASE("the job ends with its guardian, though no descriptor is to be had for
   const rlimit none{0, 0};
   REQUIRE(::prlimit(process.pid(), RLIMIT_NOFILE, &none, nullptr) == 0);
   ::kill(guardian, SIGKILL);
-  CHECK(process.wait() == exited(70));
+  // A sanitizer's search for leaks needs descriptors, too.
+  CHECK((process.wait() == exited(70) || slowness() > 1));
   CHECK(all_dead(directory.file("alive")));
 }
 
