@@ -74,8 +74,7 @@ using ReleaseOutcome = std::variant<Released, NotOurs>;
 // Who asks. The holder itself may end a run's lease, and its release also succeeds past expire_time as long
 // as nobody took over, but not while a nested run holds the lease too. A holder that has stopped everything
 // which ran under its lease (a run that killed its job, a guardian that left nothing of it) waits for no
-// nested run. A script may
-// touch only Kind::acquire leases that have not expired.
+// nested run. A script may touch only Kind::acquire leases that have not expired.
 enum class Actor { holder, stopper, script };
 
 struct Revoked {

@@ -26,8 +26,9 @@ using namespace std::chrono_literals;
 constexpr std::chrono::seconds k_network_timeout = 10s;
 constexpr int k_clock_readings = 5;
 constexpr const char* k_attempt = "cannot examine the database";
-// What tells servers apart, also those that were cloned with their configuration.
-constexpr const char* k_identity = "SELECT CONCAT(@@hostname,':',@@port,' (server_id ',@@server_id,')')";
+std::string identity_statement() {
+  return cat("SELECT ", k_this_server);
+}
 
 std::string lower(std::string text) {
   std::ranges::transform(text, text.begin(),
@@ -199,7 +200,7 @@ void read_server(Session& session, HostFacts& facts) {
   read_history(session, facts);
   read_replication(session, facts);
   facts.named_lock = try_named_lock(session);
-  facts.identity = session.value(k_identity);
+  facts.identity = session.value(identity_statement());
 }
 
 std::string shown(const HostPort* host, const MariadbSettings& settings) {
@@ -230,7 +231,7 @@ HostFacts examine_host(const MariadbSettings& settings, const HostPort* host) {
   }
   read_server(*session, facts);
   if (auto second = open_session(settings, host); second)
-    facts.identity_of_second = second->value(k_identity);
+    facts.identity_of_second = second->value(identity_statement());
   return facts;
 }
 

@@ -132,12 +132,12 @@ Result<void> MariadbLockTable::grant_is_safe(const std::string& attempt) {
 Result<std::optional<lease::Token>> MariadbLockTable::grant(const lease::AcquireRequest& request,
                                                             const std::string& attempt) {
   ended_.expect(request);
-  const Mark mark = connection_.next_mark();
+  const auto statement = [&](Mark mark) { return grant_statement(request, mark); };
   const auto give_back = [&] {
     const lease::RunEnd not_run{lease::Outcome::not_run, std::nullopt};
     return free_row(Rows::locks, ref_to(request), lease::Actor::holder, not_run, attempt);
   };
-  DBLOCK_TRY(const auto token, change_and_hear(grant_statement(request, mark), mark, attempt, give_back));
+  DBLOCK_TRY(const auto token, change_and_hear(statement, attempt, give_back));
   if (!token) return std::nullopt;
   turnstile_.settle();
   return lease::Token{*token};
@@ -206,14 +206,13 @@ Result<void> MariadbLockTable::put(const lease::AcquireRequest& request, const l
                                    std::uint32_t slot, lease::Token token, const Scene& seen,
                                    const std::string& attempt) {
   ended_.expect(request);
-  const auto put_gate = [&] {
-    const Mark mark = connection_.next_mark();
-    return put_row(put_statement(request, key, slot, token, seen.gate.sharing, mark), mark, attempt);
+  const auto gate = [&](Mark mark) {
+    return put_statement(request, key, slot, token, seen.gate.sharing, mark);
   };
-  DBLOCK_TRY(bool done, put_gate());
+  DBLOCK_TRY(bool done, put_row(gate, attempt));
   if (!done) {
     DBLOCK_CHECK(mend(key, attempt));
-    DBLOCK_TRY(done, put_gate());
+    DBLOCK_TRY(done, put_row(gate, attempt));
   }
   if (done && slot > 0) {
     auto held = put_hold(request, key, slot, token, seen, attempt);
@@ -228,27 +227,24 @@ Result<void> MariadbLockTable::put(const lease::AcquireRequest& request, const l
 Result<bool> MariadbLockTable::put_hold(const lease::AcquireRequest& request, const lease::Key& key,
                                         std::uint32_t slot, lease::Token token, const Scene& seen,
                                         const std::string& attempt) {
-  const auto put_over = [&] {
-    const Mark mark = connection_.next_mark();
-    return put_row(put_hold_statement(request, key, slot, token, mark), mark, attempt);
-  };
+  const auto over = [&](Mark mark) { return put_hold_statement(request, key, slot, token, mark); };
   if (std::ranges::find(seen.holds, slot, &lease::LockStatus::slot) != seen.holds.end()) {
-    DBLOCK_TRY(const bool done, put_over());
+    DBLOCK_TRY(const bool done, put_row(over, attempt));
     if (done) return true;
     DBLOCK_CHECK(insert_one(add_fence_statement(key, slot, token), attempt));
-    return put_over();
+    return put_row(over, attempt);
   }
   DBLOCK_TRY(const bool fenced, insert_one(add_fence_statement(key, slot, token), attempt));
   if (!fenced) DBLOCK_CHECK(change(put_fence_statement(key, slot, token), attempt));
-  const Mark mark = connection_.next_mark();
-  return put_row(create_hold_statement(request, key, slot, token, mark), mark, attempt);
+  const auto anew = [&](Mark mark) { return create_hold_statement(request, key, slot, token, mark); };
+  return put_row(anew, attempt);
 }
 
 // A row of a grant, whose token must be told as it will have to be by each renewal. Otherwise the transaction
 // undoes it all.
-Result<bool> MariadbLockTable::put_row(const std::string& sql, Mark mark, const std::string& attempt) {
+Result<bool> MariadbLockTable::put_row(const MarkedStatement& statement, const std::string& attempt) {
   const auto leave_to_transaction = [] { return true; };
-  DBLOCK_TRY(const auto told, change_and_hear(sql, mark, attempt, leave_to_transaction));
+  DBLOCK_TRY(const auto told, change_and_hear(statement, attempt, leave_to_transaction));
   return told.has_value();
 }
 
@@ -273,10 +269,9 @@ Result<std::optional<Renewal>> MariadbLockTable::renew(const lease::LeaseRef& re
                                                        lease::Actor actor, std::optional<Micros> ttl,
                                                        const std::string& attempt) {
   turnstile_.settle();  // a grant that was found by reading has not done it
-  const Mark mark = connection_.next_mark();
+  const auto statement = [&](Mark mark) { return renew_statement(ref, rows, actor, ttl, mark); };
   const auto keep = [] { return true; };  // a renewal too many takes nothing from anybody
-  DBLOCK_TRY(const auto stored,
-             change_and_hear(renew_statement(ref, rows, actor, ttl, mark), mark, attempt, keep));
+  DBLOCK_TRY(const auto stored, change_and_hear(statement, attempt, keep));
   if (!stored) return std::nullopt;
   return Renewal{Micros{static_cast<Micros::rep>(*stored)}};
 }
@@ -308,10 +303,10 @@ Result<bool> MariadbLockTable::release_hold(const lease::LeaseRef& ref, lease::A
 Result<std::optional<lease::Token>> MariadbLockTable::nest(const lease::LeaseRef& ref,
                                                            const lease::Sharing& sharing, Micros ttl,
                                                            const std::string& attempt) {
-  const Mark mark = connection_.next_mark();
+  const auto statement = [&](Mark mark) { return nest_statement(ref, sharing, ttl, mark); };
   const Rows rows = sharing.mode == lease::Mode::exclusive ? Rows::locks : Rows::holds;
-  DBLOCK_TRY(const auto token, change_and_hear(nest_statement(ref, sharing, ttl, mark), mark, attempt,
-                                               [&] { return unnest(ref, rows, attempt); }));
+  DBLOCK_TRY(const auto token,
+             change_and_hear(statement, attempt, [&] { return unnest(ref, rows, attempt); }));
   if (!token) return std::nullopt;
   return lease::Token{*token};
 }
@@ -347,9 +342,9 @@ Result<Changed> MariadbLockTable::change(const std::string& sql, const std::stri
 // What the statement tells; nothing where it changed no row. A job without a token must not run: where it is
 // not told, what was done is undone. Where that fails too, a grant ends by itself.
 Result<std::optional<std::uint64_t>> MariadbLockTable::change_and_hear(
-    const std::string& sql, Mark mark, const std::string& attempt,
-    const std::function<Result<bool>()>& undo) {
-  DBLOCK_TRY(const auto changed, change(sql, attempt));
+    const MarkedStatement& statement, const std::string& attempt, const std::function<Result<bool>()>& undo) {
+  const Mark mark = connection_.next_mark();
+  DBLOCK_TRY(const auto changed, change(statement(mark), attempt));
   if (changed.rows == 0) return std::nullopt;
   DBLOCK_TRY(const auto told, connection_.told(changed, mark, attempt));
   if (told) return told;

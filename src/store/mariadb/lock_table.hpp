@@ -76,11 +76,12 @@ class MariadbLockTable final : public LockTable {
  private:
   [[nodiscard]] Result<void> leave_the_line(const std::string& attempt);
   [[nodiscard]] Result<Changed> change(const std::string& sql, const std::string& attempt);
+  using MarkedStatement = std::function<std::string(Mark)>;
   [[nodiscard]] Result<std::optional<std::uint64_t>> change_and_hear(
-      const std::string& sql, Mark mark, const std::string& attempt,
+      const MarkedStatement& statement, const std::string& attempt,
       const std::function<Result<bool>()>& undo);
   [[nodiscard]] Result<bool> change_one(const std::string& sql, const std::string& attempt);
-  [[nodiscard]] Result<bool> put_row(const std::string& sql, Mark mark, const std::string& attempt);
+  [[nodiscard]] Result<bool> put_row(const MarkedStatement& statement, const std::string& attempt);
   [[nodiscard]] Result<bool> insert_one(const std::string& sql, const std::string& attempt);
   [[nodiscard]] Result<bool> put_hold(const lease::AcquireRequest& request, const lease::Key& key,
                                       std::uint32_t slot, lease::Token token, const Scene& seen,

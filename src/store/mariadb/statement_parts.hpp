@@ -21,6 +21,10 @@ inline constexpr std::string_view k_past_margin =
     "expire_time+INTERVAL margin_us MICROSECOND<=" DBLOCK_SQL_NOW;
 inline constexpr std::string_view k_hold_is_over = "(hold_until IS NULL OR hold_until<=" DBLOCK_SQL_NOW ")";
 #undef DBLOCK_SQL_NOW
+// Which server answers, for people. Tells servers apart, also those that were cloned with their
+// configuration.
+inline constexpr std::string_view k_this_server =
+    "CONCAT(@@hostname,':',@@port,' (server_id ',@@server_id,')')";
 // The mark that `migrate --history on` leaves beside the migrations, which everybody may read.
 inline constexpr std::string_view k_keeps_history = "EXISTS(SELECT 1 FROM dblock_migration WHERE version=0)";
 

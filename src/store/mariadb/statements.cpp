@@ -23,9 +23,6 @@ constexpr std::chrono::seconds k_most_lock_wait = 2s;
 constexpr std::string_view k_takes_no_writes =
     "(@@innodb_read_only OR CONCAT(@@global.read_only) NOT IN ('0','OFF'))";
 
-// For people.
-constexpr std::string_view k_this_server = "CONCAT(@@hostname,':',@@port,' (server_id ',@@server_id,')')";
-
 // Like the schema check, it costs no statement of its own.
 std::string only_where_writable(const SessionOptions& options, const std::string& mode) {
   if (options.reads_only) return mode;
