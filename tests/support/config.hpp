@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <limits>
 #include <string>
 
 namespace dblock::test {
@@ -37,6 +38,11 @@ template <typename Condition>
 
 // CLOCK_REALTIME in microseconds since the epoch: on one machine the server's UTC_TIMESTAMP(6).
 [[nodiscard]] long long realtime_micros();
+// Polls until `over` holds, and returns when the last look began that found it not so: the proof of "still
+// alive then", whatever time the looks themselves take on a loaded machine. 0 when none did; the end of time
+// when `over` does not come.
+template <typename Condition>
+[[nodiscard]] long long last_seen_before(Condition&& over);
 // CLOCK_BOOTTIME in nanoseconds, as the jobs of test_job.cpp note it.
 [[nodiscard]] long long boot_nanos();
 void pause_for(milliseconds time);
@@ -66,6 +72,18 @@ bool wait_until(Condition&& condition, milliseconds limit) {
     pause_for(5ms);
   }
   return true;
+}
+
+template <typename Condition>
+long long last_seen_before(Condition&& over) {
+  long long seen = 0;
+  const bool came = wait_until([&] {
+    const long long now = realtime_micros();
+    if (over()) return true;
+    seen = now;
+    return false;
+  });
+  return came ? seen : std::numeric_limits<long long>::max();
 }
 
 }  // namespace dblock::test
