@@ -17,7 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 using Report = ReleaseReport;
 
-constexpr int k_tries = 3;
+constexpr int k_release_tries = 3;
 constexpr Micros k_poll = 200ms;
 
 Report report_on(const lease::Key& key, Report::Action action) {
@@ -34,7 +34,7 @@ Result<Report> give_back(const ReleaseRequest& request, lease::LeaseStore& store
   const BootTime sent_at = clock.now();
   std::optional<Micros> unheard_for;
   auto outcome = store.release(ref, lease::Actor::script, end);
-  for (int i = 1; i < k_tries && !outcome && outcome.error().code == Errc::indeterminate; ++i) {
+  for (int i = 1; i < k_release_tries && !outcome && outcome.error().code == Errc::indeterminate; ++i) {
     outcome = store.release(ref, lease::Actor::script, end);
     unheard_for = std::chrono::ceil<Micros>(clock.now() - sent_at);
   }

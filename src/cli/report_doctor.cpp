@@ -74,10 +74,6 @@ std::string count_of(const std::vector<Finding>& findings, Level level) {
   return std::to_string(count) + " " + std::string(word_of(level));
 }
 
-Json text_or_null(const std::string& text) {
-  return text.empty() ? Json(nullptr) : Json(text);
-}
-
 std::string doctor_json(const app::DoctorReport& report) {
   auto document = json_document();
   document["verdict"] = word_of(report.verdict);

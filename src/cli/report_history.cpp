@@ -11,10 +11,6 @@
 namespace dblock::cli {
 namespace {
 
-std::string dash_if_empty(const std::string& text) {
-  return text.empty() ? "-" : escape_untrusted(text);
-}
-
 // To the second, which is what people ask for; --json has all of it.
 std::string started(const lease::RecordedRun& run) {
   if (!run.acquired_at) return "-";
@@ -41,11 +37,7 @@ TableRow row_of(const lease::RecordedRun& run) {
           {run.outcome ? std::string(lease::to_string(*run.outcome)) : "unknown"},
           {run.exit_code ? std::to_string(*run.exit_code) : "-"},
           {holder(run)},
-          {dash_if_empty(run.holder.note)}};
-}
-
-Json text_or_null(const std::string& text) {
-  return text.empty() ? Json(nullptr) : Json(text);
+          {dash_if_empty(escape_untrusted(run.holder.note))}};
 }
 
 Json json_run(const lease::RecordedRun& run) {

@@ -5,10 +5,6 @@
 namespace dblock::cli {
 namespace {
 
-Json text_or_null(const std::string& text) {
-  return text.empty() ? Json(nullptr) : Json(text);
-}
-
 Json json_last(const std::optional<lease::PastRun>& run) {
   if (!run) return nullptr;
   return {{"acquired_at", json_time(run->acquired_at)},
@@ -41,6 +37,10 @@ Json millis_between(const std::optional<lease::ServerTime>& from,
 }
 
 }  // namespace
+
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json(nullptr) : Json(text);
+}
 
 Json json_document() {
   return {{"format", 1}};

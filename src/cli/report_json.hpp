@@ -17,6 +17,7 @@ using Json = nlohmann::ordered_json;
 // a terminal; malformed UTF-8 becomes U+FFFD.
 [[nodiscard]] std::string to_line(const Json& document);
 
+[[nodiscard]] Json text_or_null(const std::string& text);
 [[nodiscard]] Json json_time(const std::optional<lease::ServerTime>& time);
 [[nodiscard]] Json json_millis(Micros length);
 // One element of "locks" (DESIGN section 2, inspect).

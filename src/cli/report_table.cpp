@@ -29,10 +29,6 @@ std::string_view color_of(lease::State state) {
   return k_dim;
 }
 
-std::string dash_if_empty(const std::string& text) {
-  return text.empty() ? "-" : text;
-}
-
 std::string span_between(const std::optional<lease::ServerTime>& from,
                          const std::optional<lease::ServerTime>& to) {
   if (!from || !to) return "-";

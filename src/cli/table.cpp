@@ -1,6 +1,7 @@
 #include "cli/table.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/width.hpp"
 
@@ -87,6 +88,10 @@ std::string line_of(const TableRow& row, const Columns& columns, const Layout& l
 }
 
 }  // namespace
+
+std::string dash_if_empty(std::string text) {
+  return text.empty() ? "-" : std::move(text);
+}
 
 std::string painted(const std::string& text, std::string_view color, bool wanted) {
   if (!wanted || color.empty()) return text;

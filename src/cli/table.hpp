@@ -32,6 +32,8 @@ struct Layout {
   std::string_view key{};   // its cells are cut last
 };
 
+[[nodiscard]] std::string dash_if_empty(std::string text);
+
 // `text` in `color`, or as it is.
 [[nodiscard]] std::string painted(const std::string& text, std::string_view color, bool wanted);
 

@@ -10,6 +10,8 @@ namespace dblock::lease {
 
 class Backoff {
  public:
+  static constexpr double k_doubling = 2.0;
+
   Backoff(Micros first, Micros limit, double multiplier, std::uint64_t seed)
       : next_(first), limit_(limit), multiplier_(multiplier), random_(seed) {}
 

@@ -11,7 +11,6 @@ using namespace std::chrono_literals;
 
 constexpr Micros k_first_retry = 50ms;
 constexpr Micros k_last_retry = 2s;
-constexpr double k_retry_growth = 2.0;
 
 }  // namespace
 
@@ -20,7 +19,7 @@ BootTime run_heartbeat(LeaseStore& store, Clock& clock, const Lease& lease, cons
   const LeaseRef ref = ref_to(lease);
   // Retries stay within one interval, so that a short outage costs at most one renewal's worth of time.
   const Micros last_retry = std::clamp<Micros>(timing.heartbeat, k_first_retry, k_last_retry);
-  Backoff retry(k_first_retry, last_retry, k_retry_growth, lease.token.value);
+  Backoff retry(k_first_retry, last_retry, Backoff::k_doubling, lease.token.value);
   BootTime proved = lease.sent_at;
   BootTime next = proved + timing.heartbeat;
   int failures = 0;

@@ -38,8 +38,6 @@ constexpr int k_looks_that_find_nobody = 3;
 // exec cannot be stopped, its child can.
 constexpr Nanos k_unpark_period = 1s;
 constexpr Nanos k_unpark_poll = 50ms;
-// A process that survives SIGKILL this long is not ours to kill (another user's) or stuck in the kernel.
-constexpr Nanos k_kill_patience = 5s;
 
 BootTime earlier(const std::optional<BootTime>& one, BootTime other) {
   return one ? std::min(*one, other) : other;
@@ -331,8 +329,7 @@ void Guardian::leave_behind(const std::vector<ProcessInfo>& processes) {
 
 void Guardian::kill_tree() {
   job_killed_ = phase_ == Phase::running;
-  finish(tree_->kill_all(BootClock::now() + k_kill_patience,
-                         [this](pid_t pid, int status) { reaped(pid, status); }));
+  finish(tree_->kill_all([this](pid_t pid, int status) { reaped(pid, status); }));
 }
 
 void Guardian::finish(bool tree_dead) {
@@ -384,8 +381,7 @@ void Guardian::dismissed() {
 // dblock is dead: nobody renews. The tree goes at once; only when it is known to be gone is the lock given
 // back.
 void Guardian::orphaned() {
-  if (phase_ != Phase::finished)
-    tree_dead_ = !tree_ || tree_->kill_all(BootClock::now() + k_kill_patience, [](pid_t, int) {});
+  if (phase_ != Phase::finished) tree_dead_ = !tree_ || tree_->kill_all([](pid_t, int) {});
   if (tree_dead_ && setup_.shared.release_armed() && setup_.after_death) setup_.after_death(some_left_);
   ::_exit(0);
 }

@@ -29,9 +29,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// As the guardian's: who survives SIGKILL this long is not ours to kill, or stuck in the kernel.
-constexpr Nanos k_kill_patience = 5s;
-
 void warn(const Hook& hook, const std::string& what) {
   log::warning("the " + hook.option + " command " + what);
 }
@@ -128,7 +125,7 @@ void Watcher::end_all(Tree& tree) {
     warn(hook_, "was killed after " + format_duration(std::chrono::duration_cast<Micros>(limit_)) +
                     " with all that it had started; hand work that takes longer over to a service");
   }
-  static_cast<void>(tree.kill_all(BootClock::now() + k_kill_patience, [](pid_t, int) {}));
+  static_cast<void>(tree.kill_all([](pid_t, int) {}));
 }
 
 // The next record, of any size; nullopt when dblock has ended.

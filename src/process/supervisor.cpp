@@ -21,7 +21,6 @@ using namespace std::chrono_literals;
 // How long the guardian may be behind its plan before dblock stops the tree by itself; near the deadline it
 // is half of the slack, so that there is time left to do it.
 constexpr Nanos k_guardian_patience = 1s;
-constexpr Nanos k_kill_patience = 5s;
 constexpr Nanos k_terminal_poll = 200ms;
 constexpr int k_no_signal = 0;  // the grace begins, but the job has had its signal
 
@@ -278,14 +277,14 @@ void ProcessSupervisor::take_over() {
   // A guardian that is merely late comes last: should we be killed in the middle of this, it is the one who
   // is left to stop the rest, and to release.
   if (guardian_alive_) {
-    tree_->kill_all_but(guardian_, BootClock::now() + k_kill_patience);
+    tree_->kill_all_but(guardian_);
     // From here until the release nobody would follow up on our own death: the lease would have to end.
     log::warning(
         "the guardian process did not stop the job in time (an overloaded machine, or was it "
         "frozen?); dblock stopped the job itself");
     ::kill(guardian_, SIGKILL);
   }
-  const bool dead = tree_->kill_all(BootClock::now() + k_kill_patience, [this](pid_t pid, int status) {
+  const bool dead = tree_->kill_all([this](pid_t pid, int status) {
     if (pid == guardian_) guardian_alive_ = false;
     if (pid == job_ && !end_.status) end_.status = ExitStatus::from_wait(status);
   });

@@ -21,6 +21,9 @@
 namespace dblock::process {
 namespace {
 
+// A process that survives SIGKILL this long is not ours to kill (another user's) or stuck in the kernel.
+constexpr Nanos k_kill_patience = std::chrono::seconds(5);
+
 struct CloseDir {
   void operator()(DIR* dir) const { ::closedir(dir); }
 };
@@ -217,7 +220,8 @@ bool Tree::only_spared_left() const {
   return !spared_.empty() && all_spared() && all_spared();
 }
 
-bool Tree::kill_all(BootTime give_up, const OnReaped& on_reaped) {
+bool Tree::kill_all(const OnReaped& on_reaped) {
+  const BootTime give_up = BootClock::now() + k_kill_patience;
   for (;;) {
     kill_living();
     // A killed process takes a moment to die; look again only after that moment.
@@ -229,7 +233,8 @@ bool Tree::kill_all(BootTime give_up, const OnReaped& on_reaped) {
   }
 }
 
-void Tree::kill_all_but(pid_t spared, BootTime give_up) const {
+void Tree::kill_all_but(pid_t spared) const {
+  const BootTime give_up = BootClock::now() + k_kill_patience;
   while (kill_living(spared) && BootClock::now() < give_up) pause_briefly();
 }
 

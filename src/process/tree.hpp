@@ -67,13 +67,13 @@ class Tree {
   // Sends it to that descendant, unless another process has got its number in the meantime.
   static void signal(const ProcessInfo& process, int number);
 
-  // Sends SIGKILL to all descendants and waits for them, again and again, until none is left (true) or
-  // `give_up` has come (false: not ours to kill, or in uninterruptible sleep).
-  [[nodiscard]] bool kill_all(BootTime give_up, const OnReaped& on_reaped);
+  // Sends SIGKILL to all descendants and waits for them, again and again, until none is left (true) or five
+  // seconds have passed (false: not ours to kill, or in uninterruptible sleep).
+  [[nodiscard]] bool kill_all(const OnReaped& on_reaped);
 
   // The same for all but one child and those whom it has still to wait for, which stay zombies; waits for
   // nobody itself.
-  void kill_all_but(pid_t spared, BootTime give_up) const;
+  void kill_all_but(pid_t spared) const;
 
  private:
   explicit Tree(UniqueFd children) : children_(std::move(children)) {}

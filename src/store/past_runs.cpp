@@ -6,11 +6,6 @@
 namespace dblock::store {
 namespace {
 
-std::optional<lease::ServerTime> time(const Field& field) {
-  if (!field) return std::nullopt;
-  return lease::ServerTime{micros(field)};
-}
-
 lease::Mode mode_of(const Field& field) {
   if (field == to_string(lease::Mode::shared)) return lease::Mode::shared;
   if (field == to_string(lease::Mode::slot)) return lease::Mode::slot;

@@ -49,11 +49,6 @@ Number parsed(const Field& field) {
   return value;
 }
 
-std::optional<lease::ServerTime> time(const Field& field) {
-  if (!field) return std::nullopt;
-  return lease::ServerTime{micros(field)};
-}
-
 lease::Sharing sharing(const Row& row) {
   lease::Sharing found;
   if (row[c_mode] == to_string(lease::Mode::shared)) found.mode = lease::Mode::shared;
@@ -114,6 +109,11 @@ std::uint64_t unsigned_number(const Field& field) {
 Micros micros(const Field& field) {
   constexpr std::int64_t k_farthest = std::int64_t{1} << 60;
   return Micros{std::clamp(number(field), -k_farthest, k_farthest)};
+}
+
+std::optional<lease::ServerTime> time(const Field& field) {
+  if (!field) return std::nullopt;
+  return lease::ServerTime{micros(field)};
 }
 
 lease::State state_of(const lease::LockStatus& status) {

@@ -39,6 +39,7 @@ inline constexpr std::size_t k_status_columns = 29;
 [[nodiscard]] std::uint64_t unsigned_number(const Field& field);
 // A time since the epoch or a duration, at most 36,000 years from 0: sums of several do not overflow.
 [[nodiscard]] Micros micros(const Field& field);
+[[nodiscard]] std::optional<lease::ServerTime> time(const Field& field);
 
 // A row with k_status_columns columns in the order that rows.cpp lists.
 [[nodiscard]] lease::LockStatus read_status(const Row& row);

@@ -7,8 +7,6 @@
 namespace dblock::contract {
 namespace {
 
-SystemClock the_clock;
-
 // Everything that says who holds the row until when.
 void check_untouched(const LockStatus& before, const LockStatus& after) {
   CHECK(after.owner == before.owner);
@@ -21,11 +19,11 @@ void check_untouched(const LockStatus& before, const LockStatus& after) {
 
 STORE_CASE("a lock that nobody ever held is granted with its terms and holder in the row") {
   Fixture t;
-  const BootTime before = the_clock.now();
+  const BootTime before = BootClock::now();
   const Lease lease = t.grant(asks("k", "owner-1"));
   CHECK(lease.owner.text == "owner-1");
   CHECK(lease.sent_at >= before);
-  CHECK(lease.sent_at <= the_clock.now());
+  CHECK(lease.sent_at <= BootClock::now());
   CHECK_FALSE(lease.needs_renewal_proof);
   const LockStatus row = t.row("k");
   CHECK(row.state == State::held);
@@ -383,13 +381,13 @@ STORE_CASE("a renewal extends the lease by the stored length from now") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1"));
   t.under_test->age("k", 20s, false);
-  const BootTime before = the_clock.now();
+  const BootTime before = BootClock::now();
   const auto outcome = t.renew(ref(lease));
   REQUIRE(renewed(outcome));
   const auto& answer = std::get<Renewed>(outcome);
   CHECK(answer.ttl == 60s);
   CHECK(answer.sent_at >= before);
-  CHECK(answer.sent_at <= the_clock.now());
+  CHECK(answer.sent_at <= BootClock::now());
   const LockStatus row = t.row("k");
   CHECK(row.expires_at->since_epoch == row.renewed_at->since_epoch + 60s);
   CHECK(row.token == lease.token);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "contract/mariadb_store.hpp"
+#include "contract/store_fixture.hpp"
 #include "store/mariadb/hold_statements.hpp"
 #include "store/mariadb/migrations.hpp"
 #include "support/catch.hpp"
@@ -15,35 +16,16 @@ using namespace std::chrono_literals;
 using namespace lease;
 using test::Server;
 
-AcquireRequest asks(const std::string& name, const std::string& owner, Sharing sharing = {}) {
-  auto request = request_for(name, owner);
-  request.sharing = sharing;
-  return request;
-}
-
 constexpr Sharing k_alone{};
 constexpr Sharing k_reading{Mode::shared, 1};
 constexpr Sharing k_one_of_three{Mode::slot, 3};
 constexpr Sharing k_one_of_two{Mode::slot, 2};
 
-struct Fixture {
-  explicit Fixture(const test::ServerAddress& server = test::shared_server()) : under_test(server) {}
+struct Fenced {
+  explicit Fenced(const test::ServerAddress& server = test::shared_server()) : under_test(server) {}
 
-  AcquireOutcome acquire(const AcquireRequest& request) {
-    auto outcome = store->try_acquire(request);
-    if (!outcome) FAIL(outcome.error().message);
-    return std::move(*outcome);
-  }
-  Lease grant(const AcquireRequest& request) {
-    auto outcome = acquire(request);
-    REQUIRE(std::holds_alternative<Lease>(outcome));
-    return std::get<Lease>(outcome);
-  }
-  LockStatus conflict(const AcquireRequest& request) {
-    auto outcome = acquire(request);
-    REQUIRE(std::holds_alternative<Conflict>(outcome));
-    return std::get<Conflict>(outcome).status;
-  }
+  Lease grant(const AcquireRequest& request) { return contract::grant(*store, request); }
+  LockStatus conflict(const AcquireRequest& request) { return contract::conflict(*store, request).status; }
   bool renewed(const Lease& lease) {
     const auto outcome = store->renew(ref_to(lease), Actor::holder, std::nullopt);
     if (!outcome) FAIL(outcome.error().message);
@@ -75,12 +57,12 @@ struct Fixture {
 
 // The job's own session, under an account that may call the procedure and nothing else.
 struct Job {
-  explicit Job(Fixture& t, const std::string& isolation = "REPEATABLE READ")
+  explicit Job(Fenced& t, const std::string& isolation = "REPEATABLE READ")
       : user(account(t)), session(t.under_test.database().server(), user, t.under_test.database().name()) {
     session.sql("SET SESSION TRANSACTION ISOLATION LEVEL " + isolation);
   }
 
-  static std::string account(Fixture& t) {
+  static std::string account(Fenced& t) {
     auto& database = t.under_test.database();
     const std::string user = database.account("", "USAGE");
     database.sql("GRANT EXECUTE ON PROCEDURE dblock_assert_held TO " + user);
@@ -121,61 +103,61 @@ const char* const k_not_held = "is not held under this token";
 }  // namespace
 
 TEST_CASE("mariadb: lock and fence have the same token after every grant") {
-  Fixture t;
+  Fenced t;
   const auto same = [&] {
     CHECK(t.token_in("dblock_fence", "k") == t.token_in("dblock_lock", "k"));
     return t.token_in("dblock_lock", "k");
   };
-  const auto first = t.grant(asks("k", "one"));
+  const auto first = t.grant(request_for("k", "one"));
   CHECK(same() == std::to_string(first.token.value));
   t.release(first);
-  const auto second = t.grant(asks("k", "two"));
+  const auto second = t.grant(request_for("k", "two"));
   CHECK(same() == std::to_string(second.token.value));
   t.expire("k");
-  const auto third = t.grant(asks("k", "three"));
+  const auto third = t.grant(request_for("k", "three"));
   CHECK(same() == std::to_string(third.token.value));
   // The clock no longer helps: the next is one more than the last.
   t.under_test.database().sql("UPDATE dblock_lock SET token=token+1000000000000");
   t.expire("k");
-  const auto fourth = t.grant(asks("k", "three"));
+  const auto fourth = t.grant(request_for("k", "three"));
   CHECK(same() == std::to_string(fourth.token.value));
   CHECK(fourth.token.value == third.token.value + 1'000'000'000'001);
 }
 
 TEST_CASE("mariadb: nobody waits for a protected transaction but who would take the lock over") {
   const Server own;
-  Fixture t(own.address());
+  Fenced t(own.address());
   const auto* const isolation = GENERATE("READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ");
   CAPTURE(isolation);
-  const auto lease = t.grant(asks("k", "holder"));
+  const auto lease = t.grant(request_for("k", "holder"));
   Job job(t, isolation);
   job.begin();
   REQUIRE(job.asserts(lease).empty());
   const auto waits = t.lock_waits();
-  const auto status = t.conflict(asks("k", "other"));
+  const auto status = t.conflict(request_for("k", "other"));
   CHECK_FALSE(status.fenced);
   CHECK(status.owner == "holder");
   CHECK(t.renewed(lease));
-  REQUIRE(t.store->look(asks("k", "other")));
+  REQUIRE(t.store->look(request_for("k", "other")));
   // Nor does a refusal for good lock the lease: a snapshot that is older lets it pass once more.
   REQUIRE(t.store->revoke(lease.key, lease.token));
   CHECK(job.asserts(lease).empty() == (std::string_view(isolation) == "REPEATABLE READ"));
   t.release(lease);
   CHECK(t.lock_waits() == waits);
 
-  const auto kept_out = t.conflict(asks("k", "other"));
+  const auto kept_out = t.conflict(request_for("k", "other"));
   CHECK(kept_out.fenced);
   CHECK(t.lock_waits() > waits);
   job.commit();
-  CHECK(t.grant(asks("k", "other")).token > lease.token);
+  CHECK(t.grant(request_for("k", "other")).token > lease.token);
 }
 
 TEST_CASE("mariadb: a protected transaction holds a takeover off when its lease has long expired") {
-  Fixture t;
+  Fenced t;
   const auto* const isolation =
       GENERATE("READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE");
   CAPTURE(isolation);
-  const auto lease = t.grant(asks("k", "holder"));
+  const auto lease = t.grant(request_for("k", "holder"));
   Job job(t, isolation);
   job.begin();
   REQUIRE(job.asserts(lease).empty());
@@ -187,18 +169,18 @@ TEST_CASE("mariadb: a protected transaction holds a takeover off when its lease 
     return;
   }
   t.expire("k");
-  const auto kept_out = t.conflict(asks("k", "other"));
+  const auto kept_out = t.conflict(request_for("k", "other"));
   CHECK(kept_out.fenced);
   CHECK(kept_out.owner == "holder");
   CHECK(kept_out.state == State::expired);
   job.commit();
-  const auto next = t.grant(asks("k", "other"));
+  const auto next = t.grant(request_for("k", "other"));
   CHECK(says(job.asserts(lease), "granted again since"));
   CHECK(job.asserts(next).empty());
 }
 
 TEST_CASE("mariadb: whoever holds no lease any more, or never did, is refused with the reason") {
-  Fixture t;
+  Fenced t;
   const auto* const isolation =
       GENERATE("READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE");
   CAPTURE(isolation);
@@ -206,7 +188,9 @@ TEST_CASE("mariadb: whoever holds no lease any more, or never did, is refused wi
   for (const auto& sharing : {k_alone, k_reading, k_one_of_three}) {
     CAPTURE(to_string(sharing.mode));
     const std::string mode(to_string(sharing.mode));
-    const auto holder = [&](const std::string& key) { return t.grant(asks(key + mode, "holder", sharing)); };
+    const auto holder = [&](const std::string& key) {
+      return t.grant(request_for(key + mode, "holder", sharing));
+    };
 
     const auto lease = holder("k");
     const std::string held = test::sql_hex("k" + mode);
@@ -227,7 +211,7 @@ TEST_CASE("mariadb: whoever holds no lease any more, or never did, is refused wi
     const auto expired = holder("expired");
     t.expire("expired" + mode);
     CHECK(says(job.asserts(expired), "its lease has expired"));
-    const auto next = t.grant(asks("expired" + mode, "next", sharing));
+    const auto next = t.grant(request_for("expired" + mode, "next", sharing));
     CHECK(says(job.asserts(expired), "granted again since"));
     CHECK(job.asserts(next).empty());
 
@@ -250,23 +234,23 @@ TEST_CASE("mariadb: whoever holds no lease any more, or never did, is refused wi
 // innodb_snapshot_isolation: ON is the default from MariaDB 11.8 on, and refuses to lock what was changed
 // after the snapshot.
 TEST_CASE("mariadb: an old snapshot lets nobody pass whose lock was taken over") {
-  Fixture t;
+  Fenced t;
   const auto before = GENERATE(k_alone, k_reading, k_one_of_three);
   const auto after = GENERATE(k_alone, k_reading, k_one_of_three, k_one_of_two);
   const bool isolated = GENERATE(false, true);
   CAPTURE(isolated);
-  const auto lease = t.grant(asks("k", "frozen", before));
+  const auto lease = t.grant(request_for("k", "frozen", before));
   Job job(t);
   job.begin_early(isolated);
   t.expire("k");
-  const auto next = t.grant(asks("k", "next", after));
+  const auto next = t.grant(request_for("k", "next", after));
   CHECK(says(job.asserts(lease), k_not_held));
   job.session.sql("ROLLBACK");
   CHECK(job.asserts(next).empty());
 }
 
 TEST_CASE("mariadb: an old snapshot keeps nobody out whose lease has been renewed since") {
-  Fixture t;
+  Fenced t;
   const auto sharing = GENERATE(k_alone, k_reading, k_one_of_three);
   const bool isolated = GENERATE(false, true);
   CAPTURE(isolated);
@@ -275,7 +259,7 @@ TEST_CASE("mariadb: an old snapshot keeps nobody out whose lease has been renewe
   database.sql("CREATE TABLE effect (n INT PRIMARY KEY)");
   Job job(t);
   database.sql("GRANT SELECT,INSERT ON effect TO " + job.user);
-  const auto lease = t.grant(asks("k", "holder", sharing));
+  const auto lease = t.grant(request_for("k", "holder", sharing));
   // As after a transaction that is longer than the TTL: its snapshot shows the end of the lease as it was.
   database.sql("UPDATE " + table + " SET expire_time=expire_time-INTERVAL 1 HOUR");
   job.begin_early(isolated);
@@ -294,11 +278,11 @@ TEST_CASE("mariadb: an old snapshot keeps nobody out whose lease has been renewe
 }
 
 TEST_CASE("mariadb: heartbeats and a transaction with an old snapshot do not disturb each other") {
-  Fixture t;
+  Fenced t;
   const auto sharing = GENERATE(k_alone, k_reading, k_one_of_three);
   const bool isolated = GENERATE(false, true);
   CAPTURE(isolated);
-  const auto lease = t.grant(asks("k", "holder", sharing));
+  const auto lease = t.grant(request_for("k", "holder", sharing));
   Job job(t);
   job.begin_early(isolated);
   for (int heartbeats = 0; heartbeats < 3; ++heartbeats) {
@@ -311,15 +295,15 @@ TEST_CASE("mariadb: heartbeats and a transaction with an old snapshot do not dis
 
 // What it has read may be older than the last holder's work, and it is to go by what it has read.
 TEST_CASE("mariadb: a transaction that began to read before the grant is refused") {
-  Fixture t;
+  Fenced t;
   const auto sharing = GENERATE(k_alone, k_reading, k_one_of_three);
   const bool isolated = GENERATE(false, true);
   const bool row_is_there = GENERATE(false, true);
   CAPTURE(isolated, row_is_there);
-  if (row_is_there) t.release(t.grant(asks("k", "before", sharing)));
+  if (row_is_there) t.release(t.grant(request_for("k", "before", sharing)));
   Job job(t);
   job.begin_early(isolated);
-  const auto lease = t.grant(asks("k", "holder", sharing));
+  const auto lease = t.grant(request_for("k", "holder", sharing));
   CHECK(says(job.asserts(lease), "after this transaction began to read"));
   job.session.sql("ROLLBACK");
   job.begin();
@@ -329,40 +313,39 @@ TEST_CASE("mariadb: a transaction that began to read before the grant is refused
 
 TEST_CASE("mariadb: a reader's or slot holder's transaction is in nobody's way but an exclusive holder's") {
   const Server own;
-  Fixture t(own.address());
+  Fenced t(own.address());
   const auto sharing = GENERATE(k_reading, k_one_of_three);
-  const auto first = t.grant(asks("k", "first", sharing));
-  const auto second = t.grant(asks("k", "second", sharing));
+  const auto first = t.grant(request_for("k", "first", sharing));
+  const auto second = t.grant(request_for("k", "second", sharing));
   Job job(t);
   job.begin();
   REQUIRE(job.asserts(first).empty());
   const auto waits = t.lock_waits();
   t.release(second);
-  const auto third = t.grant(asks("k", "third", sharing));
+  const auto third = t.grant(request_for("k", "third", sharing));
   CHECK(t.renewed(first));
   t.release(third);
   t.release(first);
-  const auto other_place = t.grant(asks("j", "other key", sharing));
+  const auto other_place = t.grant(request_for("j", "other key", sharing));
   CHECK(t.lock_waits() == waits);
-  CHECK(t.conflict(asks("k", "writer")).fenced);
-  CHECK(t.conflict(asks("k", "by another number", {Mode::slot, 2})).fenced);
+  CHECK(t.conflict(request_for("k", "writer")).fenced);
+  CHECK(t.conflict(request_for("k", "by another number", {Mode::slot, 2})).fenced);
   job.commit();
-  CHECK(t.grant(asks("k", "writer")).token > third.token);
+  CHECK(t.grant(request_for("k", "writer")).token > third.token);
   CHECK(says(job.asserts(first), k_not_held));
 }
 
 TEST_CASE("mariadb: a grant that is stuck in its transaction keeps no living holder's transaction waiting") {
-  Fixture t;
+  Fenced t;
   const auto sharing = GENERATE(k_reading, k_one_of_three);
-  const auto first = t.grant(asks("k", "first", sharing));
-  t.release(t.grant(asks("k", "second", sharing)));
+  const auto first = t.grant(request_for("k", "first", sharing));
+  t.release(t.grant(request_for("k", "second", sharing)));
   auto& database = t.under_test.database();
   test::Connection stuck(database.server(), "root", database.name());
   stuck.sql("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED");
   stuck.sql("START TRANSACTION");
-  CHECK(
-      stuck.sql(store::mariadb::survey_statement(asks("k", "first").key, store::Rows::holds, true)).size() ==
-      2);
+  CHECK(stuck.sql(store::mariadb::survey_statement(request_for("k", "first").key, store::Rows::holds, true))
+            .size() == 2);
   Job job(t);
   job.session.sql("SET SESSION innodb_lock_wait_timeout=1");
   job.begin();
@@ -372,13 +355,13 @@ TEST_CASE("mariadb: a grant that is stuck in its transaction keeps no living hol
 TEST_CASE(
     "mariadb: a slot whose last holder's transaction goes on is left to it, and the others are granted") {
   const Server own;
-  Fixture t(own.address());
+  Fenced t(own.address());
   const auto sharing = GENERATE(k_reading, k_one_of_three);
   const bool released = GENERATE(false, true);
   CAPTURE(to_string(sharing.mode), released);
-  const auto first = t.grant(asks("k", "first", sharing));
-  const auto other = t.grant(asks("k", "other", sharing));
-  t.release(t.grant(asks("k", "third", sharing)));
+  const auto first = t.grant(request_for("k", "first", sharing));
+  const auto other = t.grant(request_for("k", "other", sharing));
+  t.release(t.grant(request_for("k", "third", sharing)));
   Job job(t);
   job.begin();
   REQUIRE(job.asserts(first).empty());
@@ -389,55 +372,55 @@ TEST_CASE(
         "UPDATE dblock_hold SET expire_time=expire_time-INTERVAL 1 HOUR WHERE slot=1");
   }
   const auto waits = t.lock_waits();
-  const auto next = t.grant(asks("k", "next", sharing));
+  const auto next = t.grant(request_for("k", "next", sharing));
   CHECK(t.slot_of(next) == 3);
   if (sharing == k_reading) {
-    t.release(t.grant(asks("k", "one more", sharing)));
+    t.release(t.grant(request_for("k", "one more", sharing)));
   } else {
-    CHECK_FALSE(t.conflict(asks("k", "one more", sharing)).fenced);
+    CHECK_FALSE(t.conflict(request_for("k", "one more", sharing)).fenced);
   }
   t.release(other);
   t.release(next);
-  CHECK(t.conflict(asks("k", "writer")).fenced);
+  CHECK(t.conflict(request_for("k", "writer")).fenced);
   CHECK(t.lock_waits() == waits);
   job.commit();
-  CHECK(t.slot_of(t.grant(asks("k", "next", sharing))) == 1);
+  CHECK(t.slot_of(t.grant(request_for("k", "next", sharing))) == 1);
 }
 
 TEST_CASE("mariadb: while transactions of all who had a slot go on, the next is told so at once") {
   const Server own;
-  Fixture t(own.address());
+  Fenced t(own.address());
   const Sharing alone_in_a_slot{Mode::slot, 1};
-  const auto first = t.grant(asks("k", "first", alone_in_a_slot));
+  const auto first = t.grant(request_for("k", "first", alone_in_a_slot));
   Job job(t);
   job.begin();
   REQUIRE(job.asserts(first).empty());
   t.release(first);
   const auto waits = t.lock_waits();
-  CHECK(t.conflict(asks("k", "next", alone_in_a_slot)).fenced);
+  CHECK(t.conflict(request_for("k", "next", alone_in_a_slot)).fenced);
   CHECK(t.lock_waits() == waits);
   job.commit();
-  t.grant(asks("k", "next", alone_in_a_slot));
+  t.grant(request_for("k", "next", alone_in_a_slot));
 }
 
 TEST_CASE("mariadb: an exclusive holder's transaction keeps readers and slots out as well") {
-  Fixture t;
+  Fenced t;
   const auto sharing = GENERATE(k_reading, k_one_of_three);
-  const auto writer = t.grant(asks("k", "writer"));
+  const auto writer = t.grant(request_for("k", "writer"));
   Job job(t);
   job.begin();
   REQUIRE(job.asserts(writer).empty());
   t.release(writer);
-  CHECK(t.conflict(asks("k", "reader", sharing)).fenced);
+  CHECK(t.conflict(request_for("k", "reader", sharing)).fenced);
   job.commit();
-  const auto reader = t.grant(asks("k", "reader", sharing));
+  const auto reader = t.grant(request_for("k", "reader", sharing));
   CHECK(job.asserts(reader).empty());
   CHECK(says(job.asserts(writer), k_not_held));
 }
 
 TEST_CASE("mariadb: of several keys each is fenced by itself, under the one token") {
-  Fixture t;
-  auto both = asks("a", "both");
+  Fenced t;
+  auto both = request_for("a", "both");
   both.also.push_back(*Key::parse("b"));
   const auto lease = t.grant(both);
   Job job(t);
@@ -447,8 +430,8 @@ TEST_CASE("mariadb: of several keys each is fenced by itself, under the one toke
   CHECK(job.asserts(test::sql_hex("b"), token).empty());
   CHECK(t.renewed(lease));
   t.release(lease);
-  const auto first = t.grant(asks("a", "alone"));
-  CHECK(t.conflict(asks("b", "alone")).fenced);
+  const auto first = t.grant(request_for("a", "alone"));
+  CHECK(t.conflict(request_for("b", "alone")).fenced);
   t.release(first);
   const auto kept_out = t.conflict(both);
   CHECK(kept_out.fenced);
@@ -459,11 +442,11 @@ TEST_CASE("mariadb: of several keys each is fenced by itself, under the one toke
 }
 
 TEST_CASE("mariadb: a fence that is missing is put back by the next grant") {
-  Fixture t;
+  Fenced t;
   const auto sharing = GENERATE(k_alone, k_reading, k_one_of_three);
   const auto several = GENERATE(false, true);
   CAPTURE(several);
-  auto request = asks("k", "first", sharing);
+  auto request = request_for("k", "first", sharing);
   if (several) request.also.push_back(*Key::parse("l"));
   Job job(t);
   const auto first = t.grant(request);
@@ -479,16 +462,16 @@ TEST_CASE("mariadb: a fence that is missing is put back by the next grant") {
   CHECK(job.asserts(second).empty());
   CHECK(says(job.asserts(first), k_not_held));
   t.release(second);
-  const auto third = t.grant(asks("k", "third"));
+  const auto third = t.grant(request_for("k", "third"));
   CHECK(job.asserts(third).empty());
   CHECK(third.token > second.token);
 }
 
 TEST_CASE("mariadb: forgetting a lock forgets its fences, and the tokens go on growing") {
-  Fixture t;
+  Fenced t;
   const auto sharing = GENERATE(k_alone, k_reading);
-  const auto lease = t.grant(asks("k", "owner", sharing));
-  const auto kept = t.grant(asks("kept", "owner", sharing));
+  const auto lease = t.grant(request_for("k", "owner", sharing));
+  const auto kept = t.grant(request_for("kept", "owner", sharing));
   t.release(lease);
   t.under_test.age("k", 1000h, true);
   const auto reaped = t.store->reap({false, 48h});
@@ -496,14 +479,14 @@ TEST_CASE("mariadb: forgetting a lock forgets its fences, and the tokens go on g
   CHECK(t.number("SELECT COUNT(*) FROM dblock_fence" + t.under_test.where("k")) == 0);
   CHECK(t.number("SELECT COUNT(*) FROM dblock_fence" + t.under_test.where("kept")) > 0);
   CHECK(Job(t).asserts(kept).empty());
-  const auto again = t.grant(asks("k", "owner-2"));
+  const auto again = t.grant(request_for("k", "owner-2"));
   CHECK(again.token > lease.token);
   CHECK(Job(t).asserts(again).empty());
 }
 
 TEST_CASE("mariadb: a fence is not forgotten while its token is young") {
-  Fixture t;
-  const auto lease = t.grant(asks("k", "owner"));
+  Fenced t;
+  const auto lease = t.grant(request_for("k", "owner"));
   t.release(lease);
   t.under_test.age("k", 1000h, false);
   t.under_test.database().sql("UPDATE dblock_lock SET token=token-200000000000");
@@ -512,10 +495,10 @@ TEST_CASE("mariadb: a fence is not forgotten while its token is young") {
 }
 
 TEST_CASE("mariadb: migrating gives locks that are there their fences, held ones too") {
-  Fixture t;
-  const auto held = t.grant(asks("held", "owner"));
-  const auto read = t.grant(asks("read", "owner", k_reading));
-  const auto free = t.grant(asks("free", "owner"));
+  Fenced t;
+  const auto held = t.grant(request_for("held", "owner"));
+  const auto read = t.grant(request_for("read", "owner", k_reading));
+  const auto free = t.grant(request_for("free", "owner"));
   t.release(free);
   auto& database = t.under_test.database();
   database.sql("DROP PROCEDURE dblock_assert_held");
@@ -529,11 +512,11 @@ TEST_CASE("mariadb: migrating gives locks that are there their fences, held ones
   CHECK(job.asserts(held).empty());
   CHECK(job.asserts(read).empty());
   CHECK(says(job.asserts(free), "it was released"));
-  const auto next = t.grant(asks("free", "next"));
+  const auto next = t.grant(request_for("free", "next"));
   CHECK(job.asserts(next).empty());
   CHECK(t.renewed(held));
   t.expire("held");
-  CHECK(job.asserts(t.grant(asks("held", "next"))).empty());
+  CHECK(job.asserts(t.grant(request_for("held", "next"))).empty());
   // Twice, or with what another host has done in the meantime, it does no harm.
   database.sql("DELETE FROM dblock_fence WHERE lock_key='read'");
   database.sql("DELETE FROM dblock_migration WHERE version>4");
@@ -543,8 +526,8 @@ TEST_CASE("mariadb: migrating gives locks that are there their fences, held ones
 }
 
 TEST_CASE("mariadb: a trigger that calls the fence's procedure lets no write pass", "[mariadb]") {
-  Fixture t;
-  const auto lease = t.grant(asks("k", "holder", k_alone));
+  Fenced t;
+  const auto lease = t.grant(request_for("k", "holder", k_alone));
   auto& database = t.under_test.database();
   database.sql("CREATE TABLE written (n INT)");
   database.sql("CREATE TRIGGER fenced BEFORE INSERT ON written FOR EACH ROW CALL dblock_assert_held('k'," +
@@ -560,8 +543,8 @@ TEST_CASE("mariadb: a trigger that calls the fence's procedure lets no write pas
 }
 
 TEST_CASE("mariadb: an old procedure that may not be replaced is not taken for the new one", "[mariadb]") {
-  Fixture t;
-  const auto lease = t.grant(asks("k", "owner"));
+  Fenced t;
+  const auto lease = t.grant(request_for("k", "owner"));
   Job job(t);
   auto& database = t.under_test.database();
   database.sql("DELETE FROM dblock_migration WHERE version>8");

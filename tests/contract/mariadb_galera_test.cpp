@@ -22,7 +22,7 @@ constexpr const char* k_cut_off_text =
     "Component)";
 
 // The same server under two names.
-struct TwoHosts {
+struct TwoNames {
   [[nodiscard]] std::string url() {
     const std::string one = first.url(t.database().name());
     const std::string other = second.url(t.database().name());
@@ -47,12 +47,12 @@ bool granted(const Result<AcquireOutcome>& outcome) {
 }  // namespace
 
 TEST_CASE("mariadb galera: a server built without it is set up without its variable", "[mariadb]") {
-  TwoHosts hosts;
+  TwoNames hosts;
   hosts.first.refuse_statements(containing("wsrep_sync_wait"), 1193,
                                 "Unknown system variable 'wsrep_sync_wait'");
   CHECK(granted(hosts.store->try_acquire(request_for("k", "owner"))));
-  CHECK(TwoHosts::seen(hosts.first, "SET NAMES") == 2);
-  CHECK(TwoHosts::seen(hosts.second, "") == 0);
+  CHECK(TwoNames::seen(hosts.first, "SET NAMES") == 2);
+  CHECK(TwoNames::seen(hosts.second, "") == 0);
   // Those who stand in line keep their place.
   const auto another = MariadbUnderTest::open_at(hosts.first.url(hosts.t.database().name()));
   Turnstile& line = *another->turnstile();
@@ -62,7 +62,7 @@ TEST_CASE("mariadb galera: a server built without it is set up without its varia
 }
 
 TEST_CASE("mariadb galera: a node that is not ready is passed over, in a transaction too") {
-  TwoHosts hosts;
+  TwoNames hosts;
   hosts.first.refuse_statements(
       [](const std::string& statement) { return !containing("SET NAMES")(statement); }, k_not_ready,
       k_not_ready_text);
@@ -74,43 +74,43 @@ TEST_CASE("mariadb galera: a node that is not ready is passed over, in a transac
     request.sharing = {Mode::slot, 2};
     CHECK(granted(hosts.store->try_acquire(request)));
   }
-  CHECK(TwoHosts::seen(hosts.first, "") == 2);  // the set-up and one refusal
+  CHECK(TwoNames::seen(hosts.first, "") == 2);  // the set-up and one refusal
   // And is not asked again first.
   hosts.store->disconnect();
   CHECK(granted(hosts.store->try_acquire(request_for("other", "owner"))));
-  CHECK(TwoHosts::seen(hosts.first, "") == 2);
+  CHECK(TwoNames::seen(hosts.first, "") == 2);
 }
 
 TEST_CASE("mariadb galera: where no node is ready nothing is granted, and each is asked once") {
-  TwoHosts hosts;
+  TwoNames hosts;
   for (Proxy* host : {&hosts.first, &hosts.second})
     host->refuse_statements(containing("dblock_lock"), k_not_ready, k_not_ready_text);
   const auto refused = hosts.store->try_acquire(request_for("k", "owner"));
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::unreachable);
   CHECK(refused.error().message.find("cut off from the majority") != std::string::npos);
-  CHECK(TwoHosts::seen(hosts.first, "dblock_lock") == 1);
-  CHECK(TwoHosts::seen(hosts.second, "dblock_lock") == 1);
+  CHECK(TwoNames::seen(hosts.first, "dblock_lock") == 1);
+  CHECK(TwoNames::seen(hosts.second, "dblock_lock") == 1);
 }
 
 TEST_CASE("mariadb galera: a commit on its way when the majority went is looked for at another host") {
-  TwoHosts hosts;
+  TwoNames hosts;
   hosts.first.refuse_statements(containing("UPDATE dblock_lock"), k_error_during_commit, k_cut_off_text);
   const auto lost = hosts.store->try_acquire(request_for("k", "owner"));
   REQUIRE_FALSE(lost);
   CHECK(lost.error().code == Errc::indeterminate);
-  CHECK(TwoHosts::seen(hosts.second, "") == 0);  // not sent again
+  CHECK(TwoNames::seen(hosts.second, "") == 0);  // not sent again
   REQUIRE(hosts.store->peek(*Key::parse("k")));
-  CHECK(TwoHosts::seen(hosts.second, "SELECT") > 0);
+  CHECK(TwoNames::seen(hosts.second, "SELECT") > 0);
 }
 
 TEST_CASE("mariadb galera: a host that fell silent is not the first to be asked again") {
-  TwoHosts hosts;
+  TwoNames hosts;
   REQUIRE(hosts.store->connect());
   hosts.first.cut(Proxy::Cut::before_reply, containing("UPDATE dblock_lock"));
   REQUIRE_FALSE(hosts.store->try_acquire(request_for("k", "owner")));
   REQUIRE(hosts.store->peek(*Key::parse("k")));
-  CHECK(TwoHosts::seen(hosts.second, "SELECT") > 0);
+  CHECK(TwoNames::seen(hosts.second, "SELECT") > 0);
 }
 
 }  // namespace dblock::contract

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "contract/mariadb_store.hpp"
+#include "contract/store_fixture.hpp"
 #include "support/catch.hpp"
 
 namespace dblock::contract {
@@ -16,16 +17,8 @@ using namespace std::chrono_literals;
 using namespace lease;
 using test::Server;
 
-AcquireOutcome acquire(LeaseStore& store, const AcquireRequest& request) {
-  auto outcome = store.try_acquire(request);
-  if (!outcome) FAIL(outcome.error().message);
-  return std::move(*outcome);
-}
-
 std::string free_row(MariadbUnderTest& t, LeaseStore& store, const std::string& key) {
-  const auto outcome = acquire(store, request_for(key, "before"));
-  REQUIRE(std::holds_alternative<Lease>(outcome));
-  const auto& lease = std::get<Lease>(outcome);
+  const auto lease = grant(store, request_for(key, "before"));
   REQUIRE(store.release({lease.key, lease.owner, lease.token}, Actor::holder, {}));
   return "SELECT * FROM dblock_lock" + t.where(key) + " FOR UPDATE";
 }

@@ -2,6 +2,7 @@
 #include <thread>
 
 #include "contract/mariadb_store.hpp"
+#include "contract/store_fixture.hpp"
 #include "support/catch.hpp"
 #include "support/proxy.hpp"
 
@@ -16,16 +17,9 @@ std::chrono::milliseconds since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
 }
 
-Lease grant(LeaseStore& store, const std::string& key, const std::string& owner) {
-  auto outcome = store.try_acquire(request_for(key, owner));
-  if (!outcome) FAIL(outcome.error().message);
-  REQUIRE(std::holds_alternative<Lease>(*outcome));
-  return std::get<Lease>(*outcome);
-}
-
 bool cycle_works(MariadbUnderTest& under_test, const std::string& key) {
   const auto store = under_test.open();
-  const Lease lease = grant(*store, key, "owner");
+  const Lease lease = grant(*store, request_for(key, "owner"));
   const auto renewed = store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
   if (!renewed) FAIL(renewed.error().message);
   const auto released = store->release({lease.key, lease.owner, lease.token}, Actor::holder, {});
@@ -49,7 +43,7 @@ TEST_CASE("mariadb: a lost reply to a grant is indeterminate, and the row tells 
   MariadbUnderTest t;
   test::Proxy proxy(t.database().server());
   const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
-  const Lease first = grant(*store, "k", "first");
+  const Lease first = grant(*store, request_for("k", "first"));
   REQUIRE(store->release({first.key, first.owner, first.token}, Actor::holder, {}));
   proxy.cut(test::Proxy::Cut::before_reply, test::containing("UPDATE dblock_lock"));
   const auto lost = store->try_acquire(request_for("k", "owner"));
@@ -101,7 +95,7 @@ TEST_CASE("mariadb: lost replies to renewals and releases are indeterminate, to 
   MariadbUnderTest t;
   test::Proxy proxy(t.database().server());
   const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
-  const Lease lease = grant(*store, "k", "owner");
+  const Lease lease = grant(*store, request_for("k", "owner"));
   const LeaseRef ref{lease.key, lease.owner, lease.token};
   proxy.cut(test::Proxy::Cut::before_reply, test::containing("UPDATE dblock_lock"));
   const auto renewed = store->renew(ref, Actor::holder, std::nullopt);
@@ -135,7 +129,7 @@ TEST_CASE("mariadb: no statement is ever sent twice by itself") {
 TEST_CASE("mariadb: an idle session that the server closed is replaced without an error") {
   MariadbUnderTest t;
   const auto store = t.open();
-  const Lease lease = grant(*store, "k", "owner");
+  const Lease lease = grant(*store, request_for("k", "owner"));
   REQUIRE(t.database().kill_session(t.database().sessions().front()));
   REQUIRE(test::wait_until([&] { return t.database().sessions().empty(); }));
   const auto renewed = store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
@@ -149,7 +143,7 @@ TEST_CASE("mariadb: the server may drop a session that is idle for longer than w
   store::SessionOptions options;
   options.idle_timeout = 1s;
   const auto store = store::open_store(settings_of(t.database().url()), options, clock);
-  const Lease lease = grant(*store, "k", "owner");
+  const Lease lease = grant(*store, request_for("k", "owner"));
   CHECK(t.database().sessions().size() == 1);
   CHECK(test::wait_until([&] { return t.database().sessions().empty(); }));
   // The server takes a session off its list a moment before it hangs up: a call in between is lost with it.
@@ -162,7 +156,7 @@ TEST_CASE("mariadb: the server may drop a session that is idle for longer than w
 TEST_CASE("mariadb: interrupt ends a call that waits for a row lock") {
   MariadbUnderTest t;
   const auto store = t.open();
-  const Lease lease = grant(*store, "k", "owner");
+  const Lease lease = grant(*store, request_for("k", "owner"));
   const RowLock row_lock(t, "k");
   const std::jthread other([&] {
     (void)test::wait_until([&] { return !t.database().sessions("info LIKE 'UPDATE%'").empty(); });
@@ -182,7 +176,7 @@ TEST_CASE("mariadb: a slow reply does not lengthen what the holder may believe")
   SystemClock clock;
   REQUIRE(store->connect());
   proxy.delay(400ms);
-  const Lease lease = grant(*store, "k", "owner");
+  const Lease lease = grant(*store, request_for("k", "owner"));
   CHECK(clock.now() - lease.sent_at >= 400ms);
   const auto renewed = store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
   REQUIRE(renewed);
@@ -192,7 +186,7 @@ TEST_CASE("mariadb: a slow reply does not lengthen what the holder may believe")
 TEST_CASE("mariadb: a row lock that is held for long makes a definite failure") {
   MariadbUnderTest t;
   const auto store = t.open();
-  const Lease lease = grant(*store, "k", "owner");
+  const Lease lease = grant(*store, request_for("k", "owner"));
   const RowLock row_lock(t, "k");
   const auto start = std::chrono::steady_clock::now();
   const auto renewed = store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
@@ -206,7 +200,7 @@ TEST_CASE("mariadb: a server that stops answering costs no more than the network
   Server own;
   MariadbUnderTest t(own.address());
   const auto store = MariadbUnderTest::open_at(t.database().url(), 1s);
-  const Lease lease = grant(*store, "k", "owner");
+  const Lease lease = grant(*store, request_for("k", "owner"));
   own.freeze();
   const auto start = std::chrono::steady_clock::now();
   const auto renewed = store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
@@ -279,13 +273,13 @@ TEST_CASE("mariadb: no global sql_mode changes what the statements mean") {
 TEST_CASE("mariadb: a takeover records its predecessor the same way when assignments are simultaneous",
           "[mariadb]") {
   MariadbUnderTest t;
-  grant(*t.open(), "k", "owner-1");
+  grant(*t.open(), request_for("k", "owner-1"));
   t.age("k", 1h, false);
   const auto acquired = t.database().column("k", "create_time");
   // The store's own session cannot be given the mode, so its statement is run in one that has it.
   test::Proxy proxy(t.database().server());
   const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
-  grant(*store, "other", "owner-2");
+  grant(*store, request_for("other", "owner-2"));
   std::string statement;
   for (const auto& seen : proxy.statements()) {
     if (seen.starts_with("UPDATE")) statement = seen;
@@ -316,7 +310,7 @@ TEST_CASE("mariadb: session time zones, a DST instant and other global settings 
     t.database().sql((for_session_only ? "SET " : "SET GLOBAL ") + std::string(setting));
     CHECK(cycle_works(t, setting));
     const auto store = t.open();
-    const Lease lease = grant(*store, setting, "owner");
+    const Lease lease = grant(*store, request_for(setting, "owner"));
     const auto seen = store->peek(lease.key);
     REQUIRE(seen);
     // The server's UTC clock is this machine's, whatever any time zone says.

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "contract/mariadb_store.hpp"
+#include "contract/store_fixture.hpp"
 #include "support/catch.hpp"
 #include "support/proxy.hpp"
 
@@ -15,20 +16,12 @@ using namespace std::chrono_literals;
 using namespace lease;
 using test::Proxy;
 
-Key key(const std::string& name) {
-  return *Key::parse(name);
-}
-
 AcquireRequest shared(const std::string& name, const std::string& owner) {
-  auto request = request_for(name, owner);
-  request.sharing = {Mode::shared, 1};
-  return request;
+  return request_for(name, owner, {Mode::shared, 1});
 }
 
 AcquireRequest slot(const std::string& name, const std::string& owner, std::uint32_t slots) {
-  auto request = request_for(name, owner);
-  request.sharing = {Mode::slot, slots};
-  return request;
+  return request_for(name, owner, {Mode::slot, slots});
 }
 
 AcquireRequest several(std::vector<std::string> names, const std::string& owner) {
@@ -37,35 +30,17 @@ AcquireRequest several(std::vector<std::string> names, const std::string& owner)
   return request;
 }
 
-AcquireOutcome acquire(LeaseStore& store, const AcquireRequest& request) {
-  auto outcome = store.try_acquire(request);
-  if (!outcome) FAIL(outcome.error().message);
-  return std::move(*outcome);
-}
-
-Lease grant(LeaseStore& store, const AcquireRequest& request) {
-  auto outcome = acquire(store, request);
-  REQUIRE(std::holds_alternative<Lease>(outcome));
-  return std::get<Lease>(outcome);
-}
-
-LockStatus conflict(LeaseStore& store, const AcquireRequest& request) {
-  auto outcome = acquire(store, request);
-  REQUIRE(std::holds_alternative<Conflict>(outcome));
-  return std::get<Conflict>(outcome).status;
-}
-
-bool released(LeaseStore& store, const LeaseRef& ref, RunEnd end = {}) {
+bool does_release(LeaseStore& store, const LeaseRef& ref, RunEnd end = {}) {
   const auto outcome = store.release(ref, Actor::holder, end);
   if (!outcome) FAIL(outcome.error().message);
   return std::holds_alternative<Released>(*outcome);
 }
 
-bool released(LeaseStore& store, const Lease& lease, RunEnd end = {}) {
-  return released(store, ref_to(lease), end);
+bool does_release(LeaseStore& store, const Lease& lease, RunEnd end = {}) {
+  return does_release(store, ref_to(lease), end);
 }
 
-bool renewed(LeaseStore& store, const Lease& lease) {
+bool does_renew(LeaseStore& store, const Lease& lease) {
   const auto outcome = store.renew(ref_to(lease), Actor::holder, std::nullopt);
   if (!outcome) FAIL(outcome.error().message);
   return std::holds_alternative<Renewed>(*outcome);
@@ -83,7 +58,7 @@ bool is_commit(const std::string& statement) {
 }
 
 // A proxy in front of the server, and a store behind it.
-struct Fixture {
+struct Proxied {
   MariadbUnderTest under_test;
   Proxy proxy{under_test.database().server()};
   std::unique_ptr<LeaseStore> store = MariadbUnderTest::open_at(proxy.url(under_test.database().name()));
@@ -137,7 +112,7 @@ TEST_CASE("mariadb: readers share a lock, a writer is refused until the last of 
   const Lease two = grant(*store, shared("k", "r2"));
   CHECK(two.token > one.token);
   CHECK(one.slot == 0);
-  const auto refusal = conflict(*store, request_for("k", "w"));
+  const auto refusal = conflict(*store, request_for("k", "w")).status;
   CHECK(refusal.sharing.mode == Mode::shared);
   CHECK(refusal.slot > 0);
   CHECK(refusal.holder.host == "host");
@@ -147,12 +122,12 @@ TEST_CASE("mariadb: readers share a lock, a writer is refused until the last of 
   CHECK(rows[0].slot == 1);
   CHECK(rows[1].owner == "r2");
   CHECK_FALSE(rows[1].waiters);  // the first of them would poll unseen
-  CHECK(renewed(*store, one));
-  CHECK(released(*store, one, {Outcome::succeeded, 0}));
-  CHECK_FALSE(released(*store, one));
-  CHECK_FALSE(renewed(*store, one));
+  CHECK(does_renew(*store, one));
+  CHECK(does_release(*store, one, {Outcome::succeeded, 0}));
+  CHECK_FALSE(does_release(*store, one));
+  CHECK_FALSE(does_renew(*store, one));
   conflict(*store, request_for("k", "w"));
-  CHECK(released(*store, two, {Outcome::failed, 3}));
+  CHECK(does_release(*store, two, {Outcome::failed, 3}));
   const Lease writer = grant(*store, request_for("k", "w"));
   CHECK(writer.token > two.token);
   conflict(*store, shared("k", "r3"));
@@ -163,7 +138,7 @@ TEST_CASE("mariadb: readers share a lock, a writer is refused until the last of 
   CHECK((*row)->last->exit_code == 3);
   CHECK((*row)->last->acquired_at);
   CHECK((*row)->last_success);
-  CHECK(released(*store, writer));
+  CHECK(does_release(*store, writer));
   grant(*store, request_for("k", "w2"));
 }
 
@@ -177,8 +152,8 @@ TEST_CASE("mariadb: slots are numbered from one, and the lowest free one is give
   const auto other_number = store->try_acquire(slot("k", "d", 4));
   REQUIRE_FALSE(other_number);
   CHECK(other_number.error().code == Errc::usage);
-  CHECK(released(*store, leases[1]));
-  CHECK(released(*store, leases[0]));
+  CHECK(does_release(*store, leases[1]));
+  CHECK(does_release(*store, leases[0]));
   CHECK(grant(*store, slot("k", "d", 3)).slot == 1);
   CHECK(grant(*store, slot("k", "e", 3)).slot == 2);
   conflict(*store, slot("k", "f", 3));
@@ -192,19 +167,19 @@ TEST_CASE("mariadb: without a mode a release and a renewal find the reader") {
   const auto again = store->renew({key("k"), {"r"}, {}}, Actor::holder, 90s);
   REQUIRE(again);
   CHECK(std::holds_alternative<Renewed>(*again));
-  CHECK(released(*store, {key("k"), {"r"}, {}}));
+  CHECK(does_release(*store, {key("k"), {"r"}, {}}));
 }
 
 TEST_CASE("mariadb: several keys are taken and given back together, or none of them is") {
-  Fixture t;
+  Proxied t;
   const Lease both = grant(*t.store, several({"a", "b", "c"}, "one"));
   CHECK(t.number("SELECT COUNT(DISTINCT token) FROM dblock_lock") == 1);
-  CHECK(conflict(*t.other, request_for("c", "two")).owner == "one");
-  CHECK(renewed(*t.store, both));
-  CHECK(released(*t.store, both, {Outcome::succeeded, 0}));
+  CHECK(conflict(*t.other, request_for("c", "two")).status.owner == "one");
+  CHECK(does_renew(*t.store, both));
+  CHECK(does_release(*t.store, both, {Outcome::succeeded, 0}));
   CHECK(t.holders("dblock_lock") == 0);
   grant(*t.other, request_for("b", "two"));
-  CHECK(conflict(*t.store, several({"a", "b"}, "one")).key == "b");
+  CHECK(conflict(*t.store, several({"a", "b"}, "one")).status.key == "b");
   CHECK(t.holders("dblock_lock") == 1);
 }
 
@@ -229,7 +204,7 @@ TEST_CASE("mariadb: a deadlock anywhere in a transaction repeats all of it") {
   CAPTURE(where);
   for (const auto error : {std::uint16_t{1213}, std::uint16_t{1205}, std::uint16_t{1020}}) {
     CAPTURE(error);
-    Fixture t;
+    Proxied t;
     REQUIRE(t.store->connect());
     t.proxy.refuse_statements(the_first(1, where), error, "not now");
     const Lease lease = grant(*t.store, shared("k", "r"));
@@ -239,14 +214,14 @@ TEST_CASE("mariadb: a deadlock anywhere in a transaction repeats all of it") {
     CHECK(t.holders("dblock_hold") == 1);
     CHECK(t.number("SELECT COUNT(*) FROM dblock_hold") == 1);
     CHECK(t.outside_transactions());
-    CHECK(released(*t.store, lease));
+    CHECK(does_release(*t.store, lease));
   }
 }
 
 TEST_CASE("mariadb: deadlocks without end are a definite failure, and nothing is done") {
   // 1020: the row was changed after the snapshot, with innodb_snapshot_isolation.
   const auto error = GENERATE(std::uint16_t{1213}, std::uint16_t{1020});
-  Fixture t;
+  Proxied t;
   REQUIRE(t.store->connect());
   t.proxy.refuse_statements(test::containing("INSERT INTO dblock_hold"), error, "not now");
   const auto refused = t.store->try_acquire(shared("k", "r"));
@@ -263,7 +238,7 @@ TEST_CASE("mariadb: deadlocks without end are a definite failure, and nothing is
 }
 
 TEST_CASE("mariadb: a session that cannot be rolled back is not used any more") {
-  Fixture t;
+  Proxied t;
   grant(*t.other, shared("k", "r"));
   REQUIRE(t.store->connect());
   t.proxy.cut(Proxy::Cut::before_statement, test::containing("ROLLBACK"));
@@ -281,7 +256,7 @@ TEST_CASE("mariadb: a transaction cut off before its COMMIT is known not to be d
                "INSERT INTO dblock_fence", "INSERT INTO dblock_hold");
   CAPTURE(where);
   for (const auto how : {Proxy::Cut::before_statement, Proxy::Cut::before_reply}) {
-    Fixture t;
+    Proxied t;
     REQUIRE(t.store->connect());
     t.proxy.cut(how, test::containing(where));
     const auto lost = t.store->try_acquire(shared("k", "r"));
@@ -297,7 +272,7 @@ TEST_CASE("mariadb: a transaction cut off before its COMMIT is known not to be d
 TEST_CASE("mariadb: a lost reply to a COMMIT is indeterminate, and a look tells") {
   const auto how = GENERATE(Proxy::Cut::before_statement, Proxy::Cut::before_reply);
   const bool done = how == Proxy::Cut::before_reply;
-  Fixture t;
+  Proxied t;
   REQUIRE(t.store->connect());
   t.proxy.cut(how, is_commit);
   const auto request = several({"a", "b"}, "owner");
@@ -318,7 +293,7 @@ TEST_CASE("mariadb: a lost reply to a COMMIT is indeterminate, and a look tells"
 }
 
 TEST_CASE("mariadb: an interrupted transaction leaves nothing behind") {
-  Fixture t;
+  Proxied t;
   grant(*t.other, request_for("k", "w"));
   auto& database = t.under_test.database();
   test::Connection blocker(database.server(), "root", database.name());
@@ -366,7 +341,7 @@ TEST_CASE("mariadb: of many who want slots at once exactly so many get one each"
     CHECK(granted == 4);
     CHECK(numbers == 0b11110);
     for (const auto& row : listed(*stores[0])) {
-      CHECK(released(*stores[0], {key(row.key), {row.owner}, row.token, {}, Mode::slot}));
+      CHECK(does_release(*stores[0], {key(row.key), {row.owner}, row.token, {}, Mode::slot}));
     }
   }
 }
@@ -409,12 +384,12 @@ TEST_CASE("mariadb: an expired reader makes way for a writer after its margin, a
   const auto store = t.open();
   const Lease reader = grant(*store, shared("k", "r"));
   t.age("k", 60s + 500ms, false);
-  CHECK(conflict(*store, request_for("k", "w")).state == State::expired);
+  CHECK(conflict(*store, request_for("k", "w")).status.state == State::expired);
   t.age("k", 1s, false);
   const Lease writer = grant(*store, request_for("k", "w"));
-  CHECK_FALSE(renewed(*store, reader));
-  CHECK_FALSE(released(*store, reader));
-  CHECK(renewed(*store, writer));
+  CHECK_FALSE(does_renew(*store, reader));
+  CHECK_FALSE(does_release(*store, reader));
+  CHECK(does_renew(*store, writer));
 }
 
 TEST_CASE("mariadb: an expired slot is taken over, and the row remembers its last holder") {
@@ -428,8 +403,8 @@ TEST_CASE("mariadb: an expired slot is taken over, and the row remembers its las
   const auto rows = listed(*store);
   REQUIRE(rows.size() == 1);
   CHECK(rows[0].last->outcome == Outcome::abandoned);
-  CHECK_FALSE(released(*store, lost));
-  CHECK(renewed(*store, next));
+  CHECK_FALSE(does_release(*store, lost));
+  CHECK(does_renew(*store, next));
 }
 
 TEST_CASE("mariadb: one holder of several is revoked or freed by its token") {
@@ -440,12 +415,12 @@ TEST_CASE("mariadb: one holder of several is revoked or freed by its token") {
   const auto revoked = store->revoke(key("k"), one.token);
   REQUIRE(revoked);
   CHECK(std::get<Revoked>(*revoked).status.owner == "a");
-  CHECK_FALSE(renewed(*store, one));
-  CHECK(renewed(*store, two));
+  CHECK_FALSE(does_renew(*store, one));
+  CHECK(does_renew(*store, two));
   t.database().sql("UPDATE dblock_hold SET update_time=update_time-INTERVAL 1 MINUTE WHERE slot=2");
   REQUIRE(store->free_now(key("k"), two.token));
   CHECK(grant(*store, slot("k", "c", 2)).slot == 2);
-  CHECK(released(*store, one));
+  CHECK(does_release(*store, one));
 }
 
 TEST_CASE("mariadb: reaping frees holders one by one and forgets a lock only after the last of them") {
@@ -463,7 +438,7 @@ TEST_CASE("mariadb: reaping frees holders one by one and forgets a lock only aft
   CHECK(report->abandoned[0].owner == "b");
   CHECK(report->abandoned[0].slot == 2);
   CHECK(t.database().column("k", "last_outcome") == "abandoned");
-  CHECK_FALSE(renewed(*store, second));
+  CHECK_FALSE(does_renew(*store, second));
 
   // Everything is old but the first holder's lease.
   t.age("k", 1000h, true);
@@ -477,7 +452,7 @@ TEST_CASE("mariadb: reaping frees holders one by one and forgets a lock only aft
   CHECK(report->forgotten == 1);
   CHECK(t.database().number("SELECT COUNT(*) FROM dblock_lock") == 1);
 
-  CHECK(released(*store, {key("k"), {"a"}, {}}));
+  CHECK(does_release(*store, {key("k"), {"a"}, {}}));
   t.age("k", 1000h, true);
   report = store->reap({false, 24h});
   REQUIRE(report);
@@ -491,8 +466,8 @@ TEST_CASE("mariadb: a minimal hold keeps a slot, and a success within the period
   auto request = slot("k", "a", 1);
   request.promises.min_hold = 1h;
   const Lease lease = grant(*store, request);
-  CHECK(released(*store, lease, {Outcome::succeeded, 0}));
-  CHECK(conflict(*store, slot("k", "b", 1)).state == State::cooldown);
+  CHECK(does_release(*store, lease, {Outcome::succeeded, 0}));
+  CHECK(conflict(*store, slot("k", "b", 1)).status.state == State::cooldown);
   const auto rows = listed(*store, false);
   REQUIRE(rows.size() == 1);
   CHECK(rows[0].state == State::cooldown);
@@ -503,7 +478,7 @@ TEST_CASE("mariadb: a minimal hold keeps a slot, and a success within the period
 }
 
 TEST_CASE("mariadb: who waits for readers keeps his place while looking, and his session when he is one") {
-  Fixture t;
+  Proxied t;
   const WakeEvent never;
   const auto soon = [] { return BootClock::now() + 100ms; };
   const auto stand = [](LeaseStore& store) {
@@ -534,11 +509,11 @@ TEST_CASE("mariadb: who waits for readers keeps his place while looking, and his
   };
   CHECK(sessions() == 1);
   CHECK(t.sent("wait_timeout=DEFAULT") == 1);
-  CHECK(renewed(*t.store, lease));
+  CHECK(does_renew(*t.store, lease));
 }
 
 TEST_CASE("mariadb: a nested acquisition costs a statement and counts on its outer lease, of either kind") {
-  Fixture t;
+  Proxied t;
   for (const auto& request : {request_for("k", "w"), shared("s", "r")}) {
     const Lease outer = grant(*t.store, request);
     auto inner = request;
@@ -551,12 +526,12 @@ TEST_CASE("mariadb: a nested acquisition costs a statement and counts on its out
     CHECK((*nested)->token == outer.token);
     CHECK(t.proxy.statements().size() - before <= 2);
     CHECK(t.store->peek(request.key)->value().count == 2);
-    CHECK(renewed(*t.store, **nested));
-    CHECK(released(*t.store, **nested));
-    CHECK(released(*t.store, **nested));
+    CHECK(does_renew(*t.store, **nested));
+    CHECK(does_release(*t.store, **nested));
+    CHECK(does_release(*t.store, **nested));
     CHECK(t.store->peek(request.key)->value().count == 1);
-    CHECK(renewed(*t.store, outer));
-    CHECK(released(*t.store, outer));
+    CHECK(does_renew(*t.store, outer));
+    CHECK(does_release(*t.store, outer));
     const auto late = t.store->nest(inner);
     REQUIRE(late);
     CHECK_FALSE(late->has_value());
@@ -565,8 +540,8 @@ TEST_CASE("mariadb: a nested acquisition costs a statement and counts on its out
 
 TEST_CASE(
     "mariadb: who is frozen in the middle of a transaction keeps others from its rows for seconds only") {
-  Fixture t;
-  REQUIRE(released(*t.other, grant(*t.other, slot("k", "before", 2))));
+  Proxied t;
+  REQUIRE(does_release(*t.other, grant(*t.other, slot("k", "before", 2))));
   // Our own patience is longer than the server's, which alone can end it.
   const auto frozen = MariadbUnderTest::open_at(t.proxy.url(t.under_test.database().name()), 90s);
   t.proxy.cut(
@@ -593,21 +568,21 @@ TEST_CASE(
 
 // On MySQL one more in front of a transaction and one after it: see NamedLockTurnstile::Brief.
 TEST_CASE("mariadb: a shared lock costs six statements to take and five to release") {
-  Fixture t;
+  Proxied t;
   const std::size_t more = test::mysql_run() ? 2 : 0;
   const Lease first = grant(*t.store, shared("k", "r1"));
   auto before = t.proxy.statements().size();
   // Never have there been two: the place gets its fence.
-  REQUIRE(released(*t.store, grant(*t.store, shared("k", "r2"))));
+  REQUIRE(does_release(*t.store, grant(*t.store, shared("k", "r2"))));
   CHECK(t.proxy.statements().size() - before == 7 + 5 + 2 * more);
   before = t.proxy.statements().size();
   const Lease lease = grant(*t.store, shared("k", "r2"));
   CHECK(t.proxy.statements().size() - before == 6 + more);
   before = t.proxy.statements().size();
-  CHECK(renewed(*t.store, lease));
+  CHECK(does_renew(*t.store, lease));
   CHECK(t.proxy.statements().size() - before == 1);
   before = t.proxy.statements().size();
-  CHECK(released(*t.store, lease));
+  CHECK(does_release(*t.store, lease));
   CHECK(t.proxy.statements().size() - before == 5 + more);
 }
 

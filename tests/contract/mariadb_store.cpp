@@ -34,10 +34,12 @@ store::Settings settings_of(const std::string& url) {
   return resolved->settings;
 }
 
-lease::AcquireRequest request_for(const std::string& key, const std::string& owner) {
+lease::AcquireRequest request_for(const std::string& key, const std::string& owner, lease::Sharing sharing) {
   using namespace std::chrono_literals;
-  return {*lease::Key::parse(key),       {}, {owner}, lease::Kind::run, {60s, 1s, 10s},
-          {"host", 1, "user", "job", ""}};
+  lease::AcquireRequest request{*lease::Key::parse(key),       {}, {owner}, lease::Kind::run, {60s, 1s, 10s},
+                                {"host", 1, "user", "job", ""}};
+  request.sharing = sharing;
+  return request;
 }
 
 MariadbUnderTest::MariadbUnderTest(const test::ServerAddress& server, bool migrated)

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "contract/sqlite_store.hpp"
+#include "contract/store_fixture.hpp"
 #include "store/sqlite/migrations.hpp"
 #include "store/sqlite/statements.hpp"
 #include "support/catch.hpp"
@@ -18,10 +19,6 @@ using namespace std::chrono_literals;
 using namespace lease;
 
 SystemClock the_clock;
-
-AcquireRequest asks(const std::string& name, const std::string& owner) {
-  return {*Key::parse(name), {}, {owner}, Kind::run, {60s, 3s, 10s}, {"host", 1, "user", "job", ""}};
-}
 
 Error refusal(const SqliteUnderTest& t) {
   const auto connected = t.open_with(the_clock)->connect();
@@ -250,7 +247,7 @@ TEST_CASE("sqlite: a renewal that had to wait goes by the time when it was done"
   auto writer = std::make_unique<test::SqliteWriter>(t.path());
   std::optional<Result<RenewOutcome>> renewed;
   std::jthread renewing([&] { renewed = store->renew({lease.key, lease.owner, {}}, Actor::script, 1h); });
-  while (the_clock.now() < lease.sent_at + 1100ms) std::this_thread::sleep_for(10ms);
+  while (BootClock::now() < lease.sent_at + 1100ms) std::this_thread::sleep_for(10ms);
   writer.reset();
   renewing.join();
   REQUIRE(renewed->has_value());
@@ -319,13 +316,13 @@ TEST_CASE("sqlite: a store that stays taken is given up in time, as unreachable 
   SqliteUnderTest t;
   REQUIRE(t.open()->connect());
   const test::SqliteWriter writer(t.path());
-  const BootTime begun = the_clock.now();
+  const BootTime begun = BootClock::now();
   const auto outcome = t.open_with(the_clock, 1s)->try_acquire(asks("k", "owner"));
   REQUIRE_FALSE(outcome);
   CHECK(outcome.error().code == Errc::unreachable);
   CHECK(outcome.error().message.find("other processes") != std::string::npos);
-  CHECK(the_clock.now() - begun >= 1s);
-  CHECK(the_clock.now() - begun < 3s);
+  CHECK(BootClock::now() - begun >= 1s);
+  CHECK(BootClock::now() - begun < 3s);
 }
 
 TEST_CASE("sqlite: interrupt() ends a call that waits for the store") {
@@ -338,13 +335,13 @@ TEST_CASE("sqlite: interrupt() ends a call that waits for the store") {
     granted = store->try_acquire(asks("k", "owner")).has_value();
     ended = true;
   });
-  const BootTime begun = the_clock.now();
+  const BootTime begun = BootClock::now();
   while (!ended) {
     store->interrupt();  // again and again: the call may not have begun yet
     std::this_thread::sleep_for(1ms);
   }
   CHECK_FALSE(granted);
-  CHECK(the_clock.now() - begun < 2s);
+  CHECK(BootClock::now() - begun < 2s);
 }
 
 TEST_CASE("sqlite: the log is emptied by a closing connection once it has grown") {

@@ -1,6 +1,7 @@
 // The embedded store's clocks: leases by (boot id, boot clock), what people see by the wall clock.
 
 #include "contract/sqlite_store.hpp"
+#include "contract/store_fixture.hpp"
 #include "support/catch.hpp"
 
 namespace dblock::contract {
@@ -8,10 +9,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using namespace lease;
-
-Key key(std::string_view bytes) {
-  return *Key::parse(bytes);
-}
 
 AcquireRequest asks(std::string owner) {
   return {key("k"), {}, {std::move(owner)}, Kind::run, {60s, 3s, 10s}, {"host", 1, "user", "job", ""}};
@@ -30,13 +27,6 @@ class ShiftedClock final : public Clock {
   Nanos by_;
   SystemClock real_;
 };
-
-Lease grant(LeaseStore& store, const AcquireRequest& request) {
-  auto outcome = store.try_acquire(request);
-  if (!outcome) FAIL(outcome.error().message);
-  REQUIRE(std::holds_alternative<Lease>(*outcome));
-  return std::get<Lease>(*outcome);
-}
 
 AcquireRequest shares(std::string owner, Sharing sharing = {Mode::shared, 1}) {
   auto request = asks(std::move(owner));

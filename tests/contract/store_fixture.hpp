@@ -29,25 +29,31 @@ inline AcquireRequest asks(std::string_view name, std::string owner, Kind kind =
   return {key(name), {}, {std::move(owner)}, kind, terms, {"host", 4711, "user", "job", "note"}};
 }
 
+inline AcquireOutcome acquire(LeaseStore& store, const AcquireRequest& request) {
+  auto outcome = store.try_acquire(request);
+  if (!outcome) FAIL(outcome.error().message);
+  return std::move(*outcome);
+}
+
+inline Lease grant(LeaseStore& store, const AcquireRequest& request) {
+  auto outcome = acquire(store, request);
+  REQUIRE(std::holds_alternative<Lease>(outcome));
+  return std::get<Lease>(outcome);
+}
+
+inline Conflict conflict(LeaseStore& store, const AcquireRequest& request) {
+  auto outcome = acquire(store, request);
+  REQUIRE(std::holds_alternative<Conflict>(outcome));
+  return std::get<Conflict>(outcome);
+}
+
 struct Fixture {
   std::unique_ptr<StoreUnderTest> under_test = make_store_under_test();
   std::unique_ptr<LeaseStore> store = under_test->open();
 
-  AcquireOutcome acquire(const AcquireRequest& request) {
-    auto outcome = store->try_acquire(request);
-    if (!outcome) FAIL(outcome.error().message);
-    return std::move(*outcome);
-  }
-  Lease grant(const AcquireRequest& request) {
-    auto outcome = acquire(request);
-    REQUIRE(std::holds_alternative<Lease>(outcome));
-    return std::get<Lease>(outcome);
-  }
-  Conflict conflict(const AcquireRequest& request) {
-    auto outcome = acquire(request);
-    REQUIRE(std::holds_alternative<Conflict>(outcome));
-    return std::get<Conflict>(outcome);
-  }
+  AcquireOutcome acquire(const AcquireRequest& request) { return contract::acquire(*store, request); }
+  Lease grant(const AcquireRequest& request) { return contract::grant(*store, request); }
+  Conflict conflict(const AcquireRequest& request) { return contract::conflict(*store, request); }
   LockStatus row(std::string_view name) {
     auto seen = store->peek(key(name));
     if (!seen) FAIL(seen.error().message);

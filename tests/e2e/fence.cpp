@@ -29,8 +29,8 @@ struct Application {
 };
 
 // Stopping a parent first: nothing it could still do is done for those that are to come.
-void freeze(const std::vector<pid_t>& processes) {
-  for (const pid_t pid : processes) REQUIRE(test::freeze(pid));
+void freeze_all(const std::vector<pid_t>& processes) {
+  for (const pid_t pid : processes) REQUIRE(freeze(pid));
 }
 
 TEST_CASE("a write under the lock goes through, in every kind of it", "[server]") {
@@ -52,7 +52,7 @@ TEST_CASE("a frozen holder's late write is refused", "[server]") {
   await_file(first, directory.file("up"));
   const pid_t guardian = guardian_of(first);
   const pid_t job = job_of(first);
-  freeze({first.pid(), guardian, job});
+  freeze_all({first.pid(), guardian, job});
 
   // Not in the line, where the frozen one still has its place.
   const auto second =
@@ -94,7 +94,7 @@ TEST_CASE("a transaction longer than the lease: renewed meanwhile, and not taken
 
   // All that would have released the lock is gone; only the job's session on the server is left.
   const std::vector<pid_t> processes = run.tree();
-  freeze(processes);
+  freeze_all(processes);
   for (const pid_t pid : processes) ::kill(pid, SIGKILL);
   const long long end = app.database.expires_micros("k") + 200'000;
   CHECK(wait_until([&] { return realtime_micros() > end; }));

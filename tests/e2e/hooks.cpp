@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-void hold(const Database& database, const std::string& key) {
+void hold_by_hand(const Database& database, const std::string& key) {
   REQUIRE(dblock(database, {"acquire", "--key", key, "--ttl", "100s", "--note", "by hand"}).exit ==
           exited(0));
 }
@@ -60,7 +60,7 @@ bool no_hooks_process(const std::vector<pid_t>& tree) {
 TEST_CASE("the wait hook starts once, when a wait for a held lock begins, and is told of the holder") {
   Database database;
   const TempDir directory;
-  hold(database, "k");
+  hold_by_hand(database, "k");
   Process waiter(dblock_spawn(
       database, run_words("k",
                           {"--wait", "60s", "--on-wait",
@@ -109,7 +109,7 @@ TEST_CASE("a lock granted at once starts no hook, and a run without hooks has no
 TEST_CASE("the conflict hook starts when a run gives up on a held lock, whatever the exit code then is") {
   Database database;
   const TempDir directory;
-  hold(database, "k");
+  hold_by_hand(database, "k");
   for (const std::string code : {"75", "0", "9"}) {
     INFO("-E " << code);
     Process process(dblock_spawn(
@@ -127,7 +127,7 @@ TEST_CASE("the conflict hook starts when a run gives up on a held lock, whatever
 TEST_CASE("a wait that ends without the lock starts the hooks for waiting and for conflict, each once") {
   Database database;
   const TempDir directory;
-  hold(database, "k");
+  hold_by_hand(database, "k");
   Process process(dblock_spawn(
       database,
       run_words("k",
@@ -146,7 +146,7 @@ TEST_CASE("a wait that ends without the lock starts the hooks for waiting and fo
 TEST_CASE("a wait ended by a signal is no conflict") {
   Database database;
   const TempDir directory;
-  hold(database, "k");
+  hold_by_hand(database, "k");
   Process waiter(
       dblock_spawn(database, run_words("k",
                                        {"--wait", "60s", "--on-wait", count_in(directory.file("wait")),
@@ -162,7 +162,7 @@ TEST_CASE("a wait ended by a signal is no conflict") {
 TEST_CASE("a hook is told of several keys as a job is, and which of them is in the way") {
   Database database;
   const TempDir directory;
-  hold(database, "b");
+  hold_by_hand(database, "b");
   Process process(dblock_spawn(database, {"run", "-k", "b", "-k", "a", "--on-conflict",
                                           note_in(directory.file("told")), "--", "true"}));
   CHECK(process.wait() == exited(75));
@@ -174,7 +174,7 @@ TEST_CASE("a hook is told of several keys as a job is, and which of them is in t
 TEST_CASE("a hook has the caller's directory and stderr, and nothing else of the caller or of dblock") {
   Database database;
   const TempDir directory;
-  hold(database, "k");
+  hold_by_hand(database, "k");
   const std::string look =
       print_signals() +
       "; pwd -P; readlink /proc/$$/fd/0; ls /proc/$$/fd; cut -d' ' -f6 /proc/$$/stat; echo $$";
@@ -205,7 +205,7 @@ TEST_CASE("a hook has the caller's directory and stderr, and nothing else of the
 TEST_CASE("what a hook writes goes to stderr, and its failure is one warning that changes no exit code") {
   Database database;
   const TempDir directory;
-  hold(database, "k");
+  hold_by_hand(database, "k");
   Process process(dblock_spawn(
       database, run_words("k", {"--wait", "60s", "--on-wait", "echo said; exit 5"}, {"echo", "result"})));
   CHECK(wait_until([&] { return says(process.err(), "exit status 5"); }));
@@ -220,7 +220,7 @@ TEST_CASE("what a hook writes goes to stderr, and its failure is one warning tha
 // The password's warning has opened the pipe once more, for dblock alone.
 TEST_CASE("a hook's failure is said in a pipe, too, where dblock has said something before", "[server]") {
   ServerDatabase database;
-  hold(database, "k");
+  hold_by_hand(database, "k");
   const std::string user = database.account("IDENTIFIED BY 'secret'") + ":secret";
   const auto finished = run_program({.argv = sh("{ '" + dblock_binary() + "' --db '" + database.url(user) +
                                                 "' run -k k --on-conflict 'exit 5' true 2>&1; } | cat")});
@@ -245,7 +245,7 @@ TEST_CASE("a run whose hooks get no process of their own says so and starts noth
 TEST_CASE("a hook that hangs delays neither a conflict's exit nor the job and the end of a run") {
   Database database;
   const TempDir directory;
-  hold(database, "k");
+  hold_by_hand(database, "k");
   const auto before = steady_clock::now();
   Process refused(dblock_spawn(
       database, run_words("k", {"--on-conflict", hang_in(directory.file("conflict"))}, {"true"})));
@@ -266,7 +266,7 @@ TEST_CASE("a hook that hangs delays neither a conflict's exit nor the job and th
 TEST_CASE("a closed stderr does not keep a hook from running") {
   Database database;
   const TempDir directory;
-  hold(database, "k");
+  hold_by_hand(database, "k");
   auto spec = dblock_spawn(
       database,
       run_words("k", {"--on-conflict", "echo said && echo worse >&2 && " + note_in(directory.file("told"))},
@@ -280,7 +280,7 @@ TEST_CASE("a closed stderr does not keep a hook from running") {
 TEST_CASE("hooks come from the environment too, but inside a hook only when they are typed") {
   Database database;
   const TempDir directory;
-  hold(database, "k");
+  hold_by_hand(database, "k");
   const std::string again = "DBLOCK_ON_CONFLICT=" + count_in(directory.file("count")) + "; " +
                             dblock_binary() + " run -k k true 2>/dev/null; mv " + directory.file("count") +
                             " " + directory.file("counted");
@@ -295,7 +295,7 @@ TEST_CASE("hooks come from the environment too, but inside a hook only when they
 TEST_CASE("hooks of a nested run are no daemons that the outer job leaves, and are told of no lock of it") {
   Database database;
   const TempDir directory;
-  hold(database, "inner");
+  hold_by_hand(database, "inner");
   Process outer(dblock_spawn(
       database, run_words("outer", {"-v"},
                           {dblock_binary(), "run", "-k", "inner", "-E", "3", "--on-wait", "true", "--on-lost",

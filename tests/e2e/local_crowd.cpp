@@ -17,10 +17,6 @@ namespace {
 
 using Processes = std::vector<std::unique_ptr<Process>>;
 
-std::string file_of(const Database& database) {
-  return database.url().substr(std::string("sqlite:").size());
-}
-
 // Programs that start at the same moment: each waits, ready to become dblock, until the pipe is opened.
 class StartingGun {
  public:

@@ -12,10 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string file_of(const Database& database) {
-  return database.url().substr(std::string("sqlite:").size());
-}
-
 // A script that has `disk`, a file system of 400 KiB, and can fill it and make room again.
 std::string with_small_disk(const TempDir& disk) {
   return "disk=" + disk.path() +

@@ -7,14 +7,14 @@
 namespace dblock::test {
 namespace {
 
-constexpr const char* k_password = "s3same";
+constexpr const char* k_mysql_password = "s3same";
 
 // An account as MySQL makes it by default, and the ways to log in to it.
 class PasswordAccount {
  public:
   explicit PasswordAccount(const ServerAddress& server = shared_server())
       : database_(server),
-        user_(database_.account("IDENTIFIED WITH caching_sha2_password BY '" + std::string(k_password) +
+        user_(database_.account("IDENTIFIED WITH caching_sha2_password BY '" + std::string(k_mysql_password) +
                                 "'")) {}
 
   // Of `dblock run` by way of `url`, which the server has not yet seen the password of.
@@ -29,7 +29,7 @@ class PasswordAccount {
   [[nodiscard]] ServerDatabase& database() { return database_; }
 
  private:
-  [[nodiscard]] std::string login() const { return user_ + ":" + k_password; }
+  [[nodiscard]] std::string login() const { return user_ + ":" + k_mysql_password; }
   ServerDatabase database_;
   std::string user_;
 };
@@ -86,7 +86,7 @@ TEST_CASE("mysql: a password does not go out over a connection that others can r
     CHECK(finished.exit == exited(77));
     CHECK(ends_with_exit_line(finished.err, 77));
     CHECK(says(finished.err, "tls=require"));
-    CHECK_FALSE(says(finished.err, k_password));
+    CHECK_FALSE(says(finished.err, k_mysql_password));
   };
   refused(with_tls, "?tls=off");
   refused(no_tls, "?tls=off");

@@ -15,7 +15,7 @@ namespace {
 using namespace std::string_literals;
 
 constexpr const char* k_secret = "the-content-of-a-local-file";
-constexpr const char* k_password = "hunter2-hunter2";
+constexpr const char* k_asked_password = "hunter2-hunter2";
 
 const std::vector<Words>& all_commands() {
   static const std::vector<Words> all{
@@ -111,14 +111,14 @@ std::string given_away(const std::string& plugin, const std::string& tls, const 
       given += *answer;
     }
   });
-  const auto finished =
-      dblock_bare({"inspect"}, {"DBLOCK_DB=" + rogue.url("app:" + std::string(k_password), "?tls=" + tls)});
+  const auto finished = dblock_bare(
+      {"inspect"}, {"DBLOCK_DB=" + rogue.url("app:" + std::string(k_asked_password), "?tls=" + tls)});
   rogue.stop();
   INFO(plugin << " with tls=" << tls << ": " << finished.err);
   CHECK(finished.exit != exited(0));
   CHECK_FALSE(finished.exit.signalled);
-  CHECK_FALSE(says(rogue.heard(), k_password));
-  CHECK_FALSE(says(finished.err, k_password));
+  CHECK_FALSE(says(rogue.heard(), k_asked_password));
+  CHECK_FALSE(says(finished.err, k_asked_password));
   return given;
 }
 
@@ -208,11 +208,12 @@ std::vector<std::string> broken_frames() {
 
 void survives(const FakeServer::Talk& talk, const Words& words) {
   FakeServer rogue(talk);
-  const auto finished = dblock_bare(words, {"DBLOCK_DB=" + rogue.url("app:" + std::string(k_password))});
+  const auto finished =
+      dblock_bare(words, {"DBLOCK_DB=" + rogue.url("app:" + std::string(k_asked_password))});
   INFO(words[0] << ": " << finished.err);
   CHECK_FALSE(finished.exit.signalled);
   CHECK_FALSE(says(finished.err, "anitizer"));
-  CHECK_FALSE(says(finished.err, k_password));
+  CHECK_FALSE(says(finished.err, k_asked_password));
 }
 
 TEST_CASE("nonsense from a server ends in an error and never in a crash", "[server]") {

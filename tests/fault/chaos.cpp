@@ -28,11 +28,6 @@ constexpr int k_job_beyond_any_lease = 60'000;
 constexpr int k_notices_lost_lease = 1000;    // some heartbeats
 constexpr milliseconds k_clock_drift = 20ms;  // what two clocks may differ by after a lease's time
 
-// A guardian that the machine keeps from running for longer than this would be too late, and no bug.
-milliseconds margin() {
-  return 1s * slowness();
-}
-
 // What a run may be hit by. Of dblock and its guardian only one is hit at a time: whoever is left stops the
 // job in time, and with nobody left a lock can promise nothing. Both may be killed, since the kernel then
 // stops the job. dblock continues a stopped guardian, and the guardian a stopped job.
@@ -135,7 +130,7 @@ class Storm {
   }
 
   void check_afterwards() const {
-    const auto late = std::to_string((k_ttl + margin() + 5s * slowness()).count()) + "ms";
+    const auto late = std::to_string((k_ttl + machine_delay() + 5s * slowness()).count()) + "ms";
     const auto last =
         dblock(database_, run_words("k", {"--wait", late}, {job_binary(), "interval", log(), "1"}));
     INFO(last.err);
@@ -160,7 +155,7 @@ class Storm {
   void start(std::optional<Act> fate, int job_ms) {
     // Where all who could stop the job are killed, the kernel stops it, but would not stop its child.
     const std::string habit = fate && *fate != Act::kill_both ? "family" : "interval";
-    const auto margin_ms = std::to_string(margin().count()) + "ms";
+    const auto margin_ms = std::to_string(machine_delay().count()) + "ms";
     const Words options{"-v",    "--wait",       "forever", "--ttl",    "3s",     "--heartbeat",
                         "300ms", "--kill-grace", "500ms",   "--margin", margin_ms};
     const Words job{job_binary(), habit, log(), std::to_string(job_ms)};
@@ -183,10 +178,10 @@ class Storm {
     const pid_t job = intervals.back().pid;
     Run* const run = find(proc_info(proc_info(job).parent).parent);
     if (run == nullptr || !run->fate || run->hit) return;
-    hit(*run, *run->fate, k_ttl + margin() + 500ms);
+    hit(*run, *run->fate, k_ttl + machine_delay() + 500ms);
     if (run->fate != Act::stop_dblock) return;
     const long long left = database_.expires_micros("k") - realtime_micros();
-    const std::chrono::nanoseconds more = margin() - k_clock_drift;
+    const std::chrono::nanoseconds more = machine_delay() - k_clock_drift;
     outlived_ = {job, boot_nanos() + left * 1000 + more.count()};
     // The session of one who is stopped keeps the others in line until the server hears that it is gone.
     if (sessions_ != nullptr) sessions_->kill_idle();

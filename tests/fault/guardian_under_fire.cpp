@@ -40,11 +40,6 @@ const Story k_grace{
     "a job that ignores the first signal", {"--max-runtime", "40ms"}, k_does_not_end, false, exited(124)};
 const Story k_lost{"a lease that is revoked", {}, k_does_not_end, true, exited(76)};
 
-// A guardian that the machine keeps from running for longer than this would be too late, and no bug.
-milliseconds margin() {
-  return 1s * slowness();
-}
-
 bool kills_dblock(Fate fate) {
   return fate == Fate::kill_dblock || fate == Fate::kill_both;
 }
@@ -124,7 +119,7 @@ class Fire {
   Spawn first(const Database& database, const std::string& key, const std::string& log) {
     Words options{"--wait", "20s", "--heartbeat", "50ms", "--kill-grace", "150ms", "--leftovers", "kill"};
     options.insert(options.end(), {"--ttl", lease_must_end(fate_) ? "1s" : "60s"});
-    options.insert(options.end(), {"--margin", std::to_string(margin().count()) + "ms"});
+    options.insert(options.end(), {"--margin", std::to_string(machine_delay().count()) + "ms"});
     options.insert(options.end(), story_.options.begin(), story_.options.end());
     // With both gone the kernel stops the job itself, and nobody stops its children.
     const std::string habit = fate_ == Fate::kill_both || fate_ == Fate::freeze_both ? "interval" : "brood";
@@ -279,7 +274,7 @@ class Fire {
     if (!database.has_holder(key)) return 0;
     const long long expires = database.expires_micros(key);
     if (database.column(key, "holder_pid") != std::to_string(holder)) return 0;
-    const std::chrono::nanoseconds more = margin() - drift;
+    const std::chrono::nanoseconds more = machine_delay() - drift;
     const long long now = boot_nanos();
     return now + (expires - realtime_micros()) * 1000 + more.count();
   }

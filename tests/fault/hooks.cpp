@@ -10,12 +10,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-const Words k_short_lease{"--ttl", "4s", "--heartbeat", "400ms", "--kill-grace", "500ms"};
-
-Words with(Words options, const Words& more) {
-  options.insert(options.end(), more.begin(), more.end());
-  return options;
-}
+const Words k_hooked_lease{"--ttl", "4s", "--heartbeat", "400ms", "--kill-grace", "500ms"};
 
 std::string note_in(const std::string& file) {
   return "env >" + file + ".$$ && mv " + file + ".$$ " + file;
@@ -96,7 +91,7 @@ TEST_CASE("a dead database and a hook that hangs: the job is dead before expire_
   ServerDatabase database(server.address());
   const TempDir directory;
   Process process(dblock_spawn(
-      database, run_words("k", with(k_short_lease, {"--on-lost", brood_in(directory.file("hook"))}),
+      database, run_words("k", with(k_hooked_lease, {"--on-lost", brood_in(directory.file("hook"))}),
                           {job_binary(), "tree", directory.file("up")})));
   await_file(process, directory.file("up"));
   const pid_t guardian = guardian_of(process);

@@ -6,10 +6,6 @@
 namespace dblock::test {
 namespace {
 
-Words tree_job(const TempDir& directory) {
-  return {job_binary(), "tree", directory.file("up")};
-}
-
 TEST_CASE("a revoked lease ends the run with 76 within heartbeat and grace") {
   Database database;
   const TempDir directory;

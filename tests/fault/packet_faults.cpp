@@ -19,9 +19,9 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr milliseconds k_ttl = 2s;
+constexpr milliseconds k_trial_ttl = 2s;
 constexpr milliseconds k_margin = 200ms;
-constexpr std::size_t k_at_once = 16;  // most of a trial is waiting
+constexpr std::size_t k_trials_at_once = 16;  // most of a trial is waiting
 
 // When a packet that was held back arrives.
 enum class Arrival { none, during_another, at_the_end };
@@ -43,10 +43,6 @@ struct Trial {
 
 Words lease_options() {
   return {"--ttl", "2s", "--margin", "200ms"};
-}
-Words with(Words one, const Words& other) {
-  one.insert(one.end(), other.begin(), other.end());
-  return one;
 }
 const Words& run_options() {
   static const Words options =
@@ -80,7 +76,7 @@ class Sweep {
       if (packets[i].command) cases.push_back({Harm::twice, Arrival::none, i});
     }
     const auto begun = steady_clock::now();
-    const auto failures = sweep(cases.size(), k_at_once, [&](std::size_t n) {
+    const auto failures = sweep(cases.size(), k_trials_at_once, [&](std::size_t n) {
       return trial(cases[n].harm, cases[n].arrival, cases[n].at);
     });
     std::cout << name_ << ": " << packets.size() << " packets, " << struck_ << " of " << cases.size()
@@ -164,7 +160,7 @@ class Sweep {
       wrong += "; the other run ended with " + shown(end) + ": " + other.err();
     if (arrival == Arrival::at_the_end) proxy.deliver();
     // Nothing keeps the lock for longer than a lease and its margin.
-    const auto late = std::to_string((k_ttl + k_margin + 5s * slowness()).count()) + "ms";
+    const auto late = std::to_string((k_trial_ttl + k_margin + 5s * slowness()).count()) + "ms";
     const auto last =
         direct(run_words(trial.key, with({"--wait", late}, other_options()), trial.job("last", 1)));
     if (last.exit != exited(0)) wrong += "; the last run ended with " + shown(last.exit) + ": " + last.err;

@@ -11,10 +11,6 @@ namespace {
 
 const Words k_short_lease{"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"};
 
-Words tree_job(const TempDir& directory) {
-  return {job_binary(), "tree", directory.file("up")};
-}
-
 TEST_CASE("a server frozen for longer than the ttl ends the whole tree before expire_time with 76",
           "[server][tsan]") {
   Server server;

@@ -39,6 +39,10 @@ Words run_words(const std::string& key, const Words& options, const Words& comma
   return words;
 }
 
+Words tree_job(const TempDir& directory) {
+  return {job_binary(), "tree", directory.file("up")};
+}
+
 std::string until_told(const TempDir& directory) {
   return "touch " + directory.file("up") + "; while [ ! -e " + directory.file("go") +
          " ]; do sleep 0.02; done";
@@ -92,6 +96,10 @@ pid_t job_of(const Process& dblock) {
   });
   if (!found) throw std::runtime_error("no job; stderr: " + dblock.err());
   return children.front();
+}
+
+milliseconds machine_delay() {
+  return 1s * slowness();
 }
 
 bool job_tree_dead(const Process& dblock, pid_t guardian) {

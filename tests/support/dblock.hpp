@@ -27,6 +27,13 @@ Finished dblock_bare(const Words& arguments, const Words& env = {});
   return {"/bin/sh", "-c", script};
 }
 
+[[nodiscard]] inline Words with(Words words, const Words& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// A job with children in its session and out of it, that creates the file `up` once they are there.
+[[nodiscard]] Words tree_job(const TempDir& directory);
 // Shell that creates the file `up` and then waits for `go`.
 [[nodiscard]] std::string until_told(const TempDir& directory);
 // … and then ends with code 5.
@@ -45,6 +52,8 @@ long long await_renewal(const Database& database, const std::string& key = "k");
 // The processes of a running `dblock run`.
 [[nodiscard]] pid_t guardian_of(const Process& dblock);  // waits for it
 [[nodiscard]] pid_t job_of(const Process& dblock);       // the guardian's child
+// A guardian that the machine keeps from running for longer than this would be too late, and no bug.
+[[nodiscard]] milliseconds machine_delay();
 // No process of the job lives; dblock and guardian may.
 [[nodiscard]] bool job_tree_dead(const Process& dblock, pid_t guardian);
 

@@ -9,12 +9,13 @@
 #include <stdexcept>
 #include <utility>
 
+#include "support/packets.hpp"
+
 namespace dblock::test {
 namespace {
 
 using namespace std::string_literals;
 
-constexpr std::size_t k_header = 4;
 constexpr int k_patience_ms = 5000;
 
 std::size_t length_of(const std::string& header) {
@@ -39,12 +40,12 @@ bool Wire::fill(std::size_t wanted) {
 }
 
 std::optional<std::string> Wire::receive() {
-  if (!fill(k_header)) return std::nullopt;
-  const std::size_t size = k_header + length_of(pending_);
+  if (!fill(k_packet_header)) return std::nullopt;
+  const std::size_t size = k_packet_header + length_of(pending_);
   if (!fill(size)) return std::nullopt;
   number_ = static_cast<unsigned char>(pending_[3]);
   ++number_;
-  std::string payload = pending_.substr(k_header, size - k_header);
+  std::string payload = pending_.substr(k_packet_header, size - k_packet_header);
   pending_.erase(0, size);
   last_ = payload;
   return payload;

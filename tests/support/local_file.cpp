@@ -87,6 +87,10 @@ std::vector<Row> sqlite_sql(const std::string& path, const std::string& query) {
   return File(path).sql(query);
 }
 
+std::string file_of(const Database& database) {
+  return database.url().substr(std::string("sqlite:").size());
+}
+
 std::string sqlite_value(const std::string& path, const std::string& query) {
   const auto rows = sqlite_sql(path, query);
   return rows.empty() ? "" : rows.front().at(0);

@@ -13,6 +13,9 @@ namespace dblock::test {
 std::vector<Row> sqlite_sql(const std::string& path, const std::string& query);
 [[nodiscard]] std::string sqlite_value(const std::string& path, const std::string& query);
 
+// The file of a database whose store is the embedded one.
+[[nodiscard]] std::string file_of(const Database& database);
+
 // Holds the file's write lock, as a stuck or slow writer would.
 class SqliteWriter {
  public:

@@ -16,7 +16,6 @@
 namespace dblock::test {
 namespace {
 
-constexpr std::size_t k_header = k_packet_header;
 constexpr unsigned char k_com_stmt_prepare = 0x16;
 constexpr unsigned char k_com_stmt_execute = 0x17;
 constexpr std::uint32_t k_last_prepared = 0xffffffff;  // libmariadb's "the statement just prepared"
@@ -137,7 +136,7 @@ std::string Proxy::with_time(std::string packet) {
   const auto at = time_.empty() ? std::string::npos : packet.find(k_own);
   if (at == std::string::npos) return packet;
   packet.replace(at, std::strlen(k_own), "timestamp=" + time_);
-  const std::size_t length = packet.size() - k_header;
+  const std::size_t length = packet.size() - k_packet_header;
   for (std::size_t i = 0; i < 3; ++i) packet[i] = static_cast<char>(length >> (8 * i) & 0xffU);
   return packet;
 }
@@ -241,8 +240,9 @@ void Proxy::from_server(Link& link) {
   if (link.mute) return;
   std::string reply(part, static_cast<std::size_t>(got));
   if (!std::exchange(link.greeted, true)) hide_tls(reply);
-  if (std::exchange(link.preparing, false) && reply.size() >= k_header + 5 && reply[k_header] == 0)
-    link.prepared[little_endian(reply, k_header + 1, 4)] = link.last_prepared;
+  if (std::exchange(link.preparing, false) && reply.size() >= k_packet_header + 5 &&
+      reply[k_packet_header] == 0)
+    link.prepared[little_endian(reply, k_packet_header + 1, 4)] = link.last_prepared;
   milliseconds wait{0};
   {
     const std::lock_guard lock(mutex_);
@@ -253,7 +253,7 @@ void Proxy::from_server(Link& link) {
 }
 
 bool Proxy::read_elsewhere(Link& link, const std::string& packet) {
-  const std::string text = packet.substr(k_header + 1);
+  const std::string text = packet.substr(k_packet_header + 1);
   const bool login = packet[3] != 0;
   if (text.starts_with("START TRANSACTION")) link.in_transaction = true;
   if (text.starts_with("COMMIT") || text.starts_with("ROLLBACK")) link.in_transaction = false;
@@ -270,9 +270,10 @@ bool Proxy::read_elsewhere(Link& link, const std::string& packet) {
 }
 
 bool Proxy::on_packet(Link& link, const std::string& packet) {
-  if (packet.size() <= k_header || packet[3] != 0) return true;  // the handshake, or a packet's continuation
-  const auto command = static_cast<unsigned char>(packet[k_header]);
-  const std::string rest = packet.substr(k_header + 1);
+  if (packet.size() <= k_packet_header || packet[3] != 0)
+    return true;  // the handshake, or a packet's continuation
+  const auto command = static_cast<unsigned char>(packet[k_packet_header]);
+  const std::string rest = packet.substr(k_packet_header + 1);
   if (command == k_com_query) return on_statement(link, rest);
   if (command == k_com_stmt_prepare) {
     link.last_prepared = rest;

@@ -14,8 +14,8 @@
 namespace dblock::test {
 namespace {
 
-constexpr int k_options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
-                          PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL;
+constexpr int k_ptrace_options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK |
+                                 PTRACE_O_TRACECLONE | PTRACE_O_EXITKILL;
 constexpr int k_own = __WALL | __WNOTHREAD;  // other threads of the test trace runs of their own
 constexpr int k_system_call = SIGTRAP | 0x80;
 
@@ -86,7 +86,7 @@ bool can_trace() {
     if (child == 0) {
       for (;;) ::pause();
     }
-    const bool seized = trace(PTRACE_SEIZE, child, static_cast<long>(k_options)) == 0;
+    const bool seized = trace(PTRACE_SEIZE, child, static_cast<long>(k_ptrace_options)) == 0;
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, __WALL);
     return seized;
@@ -111,7 +111,7 @@ TracedRun::TracedRun(Spawn spec) : process_(held_back(std::move(spec))) {
   const pid_t pid = process_.pid();
   int status = 0;
   if (::waitpid(pid, &status, WUNTRACED | __WALL) != pid || !WIFSTOPPED(status) ||
-      trace(PTRACE_SEIZE, pid, static_cast<long>(k_options)) != 0)
+      trace(PTRACE_SEIZE, pid, static_cast<long>(k_ptrace_options)) != 0)
     throw std::runtime_error(std::string("cannot trace: ") + std::strerror(errno));
   threads_[pid] = {Tracee::dblock, pid, false, 0};
   ::kill(pid, SIGCONT);

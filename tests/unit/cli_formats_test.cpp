@@ -16,28 +16,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const std::string k_hostile = "\x1b[31m\r\n\xe2\x80\xae\xc2\x9b\xff";
-
-lease::LockStatus free_lock(const std::string& key) {
-  lease::LockStatus status;
-  status.key = key;
-  status.server_time.since_epoch = 1h;
-  return status;
-}
-
-lease::LockStatus held_lock(const std::string& key, Micros held_for = 90s, Micros left = 30s) {
-  auto status = free_lock(key);
-  status.state = left > 0s ? lease::State::held : lease::State::expired;
-  status.owner = "o";
-  status.token.value = 17;
-  status.holder = {"host", 42, "user", "etl", "note"};
-  status.acquired_at = lease::ServerTime{1h - held_for};
-  status.renewed_at = lease::ServerTime{1h - 1500ms};
-  status.expires_at = lease::ServerTime{1h + left};
-  status.ttl = 2min;
-  return status;
-}
-
 std::string shown(std::vector<lease::LockStatus> locks, Shape shape,
                   const std::vector<std::string>& named = {}) {
   app::InspectReport report;

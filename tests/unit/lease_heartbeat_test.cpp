@@ -16,7 +16,7 @@ Timing make() {
   return *make_timing({.ttl = 60s, .heartbeat = 10s, .kill_grace = 4s, .margin = 3s});
 }
 
-struct Bench {
+struct HeartbeatBench {
   FakeClock clock;
   FakeStore store;
   WakeEvent stop;
@@ -56,7 +56,7 @@ struct Bench {
 }  // namespace
 
 TEST_CASE("renewals come one interval after the last was sent, not after its reply", "[tsan]") {
-  Bench b;
+  HeartbeatBench b;
   b.store.renews = {b.works()};
   b.stop_after(3);
   const BootTime begun = b.clock.now();
@@ -69,8 +69,8 @@ TEST_CASE("renewals come one interval after the last was sent, not after its rep
 }
 
 TEST_CASE("a failed renewal is repeated soon and its recovery reported", "[tsan]") {
-  Bench b;
-  b.store.renews = {Bench::fails(), Bench::fails(), Bench::fails(), b.works()};
+  HeartbeatBench b;
+  b.store.renews = {HeartbeatBench::fails(), HeartbeatBench::fails(), HeartbeatBench::fails(), b.works()};
   b.stop_after(4);
   const BootTime begun = b.clock.now();
   b.go();
@@ -81,8 +81,8 @@ TEST_CASE("a failed renewal is repeated soon and its recovery reported", "[tsan]
 }
 
 TEST_CASE("failures never count as renewals, however long they last", "[tsan]") {
-  Bench b;
-  b.store.renews = {Bench::fails()};
+  HeartbeatBench b;
+  b.store.renews = {HeartbeatBench::fails()};
   b.stop_after(200);
   const BootTime begun = b.clock.now();
   CHECK(b.go() == begun);
@@ -91,7 +91,7 @@ TEST_CASE("failures never count as renewals, however long they last", "[tsan]") 
 }
 
 TEST_CASE("a definite loss is reported once and ends the heartbeat", "[tsan]") {
-  Bench b;
+  HeartbeatBench b;
   b.store.renews = {b.works(), []() -> Result<RenewOutcome> { return NotOurs{NotOursWhy::revoked, {}}; }};
   b.go();
   CHECK(b.lost == std::vector{NotOursWhy::revoked});
@@ -99,7 +99,7 @@ TEST_CASE("a definite loss is reported once and ends the heartbeat", "[tsan]") {
 }
 
 TEST_CASE("a call broken off by a stop is no trouble", "[tsan]") {
-  Bench b;
+  HeartbeatBench b;
   b.store.renews = {[&]() -> Result<RenewOutcome> {
     b.stop.raise();
     return fail(Errc::indeterminate, "interrupted");

@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 using lease::Turn;
 
-constexpr const char* k_attempt = "cannot stand in line";
+constexpr const char* k_line_attempt = "cannot stand in line";
 
 // A look costs a connection. A hundred waiters may not ask the server more than twenty things a second, and
 // may not all ask in the moment when a lease would end.
@@ -47,7 +47,7 @@ Turn NamedLockTurnstile::enter(const lease::Key& key) {
 
 bool NamedLockTurnstile::open() {
   const Connection::Call call(connection_);
-  return connection_.ensure_open(k_attempt).has_value();
+  return connection_.ensure_open(k_line_attempt).has_value();
 }
 
 Turn NamedLockTurnstile::await(BootTime until, const WakeEvent& cancel) {
@@ -112,7 +112,7 @@ NamedLockTurnstile::Reply NamedLockTurnstile::poll_reply(BootTime until, const W
 void NamedLockTurnstile::lead() noexcept {
   if (short_lived_ || !connection_.has_turn()) return;
   const Connection::Call call(connection_);
-  short_lived_ = connection_.change(lead_statement(), k_attempt).has_value();
+  short_lived_ = connection_.change(lead_statement(), k_line_attempt).has_value();
 }
 
 void NamedLockTurnstile::leave() noexcept {
@@ -134,7 +134,7 @@ void NamedLockTurnstile::settle() {
   }
   if (!short_lived_ || !connection_.is_open()) return;
   short_lived_ = false;
-  [[maybe_unused]] const auto settled = connection_.change(settle_statement(options_), k_attempt);
+  [[maybe_unused]] const auto settled = connection_.change(settle_statement(options_), k_line_attempt);
 }
 
 NamedLockTurnstile::Brief::Brief(NamedLockTurnstile& turnstile)
@@ -142,7 +142,7 @@ NamedLockTurnstile::Brief::Brief(NamedLockTurnstile& turnstile)
   if (!needed_) return;
   turnstile_.stays_short_ = turnstile_.short_lived_;
   if (!turnstile_.short_lived_)
-    turnstile_.short_lived_ = turnstile_.connection_.change(lead_statement(), k_attempt).has_value();
+    turnstile_.short_lived_ = turnstile_.connection_.change(lead_statement(), k_line_attempt).has_value();
   turnstile_.brief_ = true;
 }
 

@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 // A renewal of another lock waits for one batch at most.
 constexpr std::int64_t k_forget_batch = 200;
 
-Parameter number(const char* name, std::optional<Micros> value) {
+Parameter micros_parameter(const char* name, std::optional<Micros> value) {
   if (!value) return {name, nullptr};
   return {name, value->count()};
 }
@@ -41,18 +41,18 @@ Parameters grant_parameters(const lease::AcquireRequest& request, const lease::K
       {":key", key.bytes()},
       {":owner", request.owner.text},
       {":kind", std::string(lease::to_string(request.kind))},
-      number(":ttl", request.terms.ttl),
-      number(":margin", request.terms.margin),
-      number(":heartbeat", request.terms.heartbeat),
+      micros_parameter(":ttl", request.terms.ttl),
+      micros_parameter(":margin", request.terms.margin),
+      micros_parameter(":heartbeat", request.terms.heartbeat),
       {":host", clean_utf8(holder.host, k_name_bytes)},
       {":pid", static_cast<std::int64_t>(holder.pid)},
       {":user", clean_utf8(holder.user, k_name_bytes)},
       {":command", clean_utf8(holder.command, k_command_bytes)},
       {":note", clean_utf8(holder.note, k_note_bytes)},
-      number(":min_hold", min_hold > Micros{0} ? std::optional(min_hold) : std::nullopt),
-      number(":period", of_period(&lease::OncePer::period)),
-      number(":look_back", of_period(&lease::OncePer::look_back)),
-      number(":look_ahead", of_period(&lease::OncePer::look_ahead)),
+      micros_parameter(":min_hold", min_hold > Micros{0} ? std::optional(min_hold) : std::nullopt),
+      micros_parameter(":period", of_period(&lease::OncePer::period)),
+      micros_parameter(":look_back", of_period(&lease::OncePer::look_back)),
+      micros_parameter(":look_ahead", of_period(&lease::OncePer::look_ahead)),
   };
 }
 
@@ -154,16 +154,16 @@ Result<void> SqliteLockTable::keep_readers_away(const lease::Key& key, lease::Se
                                                 const std::string& attempt) {
   DBLOCK_CHECK(connection_.change(keep_readers_away_sql(),
                                   {{":key", key.bytes()},
-                                   number(":until", until.since_epoch),
-                                   number(":longest", lease::k_longest_intent)},
+                                   micros_parameter(":until", until.since_epoch),
+                                   micros_parameter(":longest", lease::k_longest_intent)},
                                   attempt));
   return {};
 }
 
 Result<void> SqliteLockTable::let_readers_in(const lease::Key& key, lease::ServerTime until,
                                              const std::string& attempt) {
-  DBLOCK_CHECK(connection_.change(let_readers_in_sql(),
-                                  {{":key", key.bytes()}, number(":until", until.since_epoch)}, attempt));
+  DBLOCK_CHECK(connection_.change(
+      let_readers_in_sql(), {{":key", key.bytes()}, micros_parameter(":until", until.since_epoch)}, attempt));
   return {};
 }
 
@@ -171,7 +171,7 @@ Result<std::optional<Renewal>> SqliteLockTable::renew(const lease::LeaseRef& ref
                                                       lease::Actor actor, std::optional<Micros> ttl,
                                                       const std::string& attempt) {
   Parameters parameters = ref_parameters(ref, actor);
-  parameters.push_back(number(":ttl", ttl));
+  parameters.push_back(micros_parameter(":ttl", ttl));
   DBLOCK_TRY(const auto done, connection_.change(renew_sql(rows), parameters, attempt));
   if (done.rows.empty()) return std::nullopt;
   const Row& row = done.rows.front();
@@ -193,8 +193,8 @@ Result<bool> SqliteLockTable::release_hold(const Parameters& parameters, const s
   if (done.rows.empty()) return false;
   const Row& hold = done.rows.front();
   Parameters end = parameters;
-  end.push_back({":acquired", store::number(hold[0])});
-  end.push_back({":released", store::number(hold[1])});
+  end.push_back({":acquired", number(hold[0])});
+  end.push_back({":released", number(hold[1])});
   end.push_back({":host", hold[2].value_or("")});
   return change_one(note_release_sql(), end, attempt);
 }
@@ -203,7 +203,7 @@ Result<std::optional<lease::Token>> SqliteLockTable::nest(const lease::LeaseRef&
                                                           const lease::Sharing& sharing, Micros ttl,
                                                           const std::string& attempt) {
   Parameters parameters = ref_parameters(ref, lease::Actor::holder);
-  parameters.push_back(number(":ttl", ttl));
+  parameters.push_back(micros_parameter(":ttl", ttl));
   parameters.push_back({":mode", std::string(lease::to_string(sharing.mode))});
   parameters.push_back({":slots", std::int64_t{sharing.slots}});
   const Rows rows = sharing.mode == lease::Mode::exclusive ? Rows::locks : Rows::holds;
@@ -291,8 +291,9 @@ Result<lease::ReapReport> SqliteLockTable::reap(const lease::ReapRequest& reques
                forget_runs_with(connection_, *request.forget_history, request.dry_run, attempt));
   }
   if (!request.dry_run) return report;
-  DBLOCK_TRY(const auto rows, connection_.run(count_idle_sql(), {number(":forget_after", forget_after)},
-                                              attempt, Phase::read));
+  DBLOCK_TRY(const auto rows,
+             connection_.run(count_idle_sql(), {micros_parameter(":forget_after", forget_after)}, attempt,
+                             Phase::read));
   if (!rows.empty()) report.forgotten = unsigned_number(rows.front()[0]);
   return report;
 }
@@ -332,7 +333,7 @@ Result<std::uint64_t> SqliteLockTable::forget_idle(Rows rows, Micros forget_afte
 
 Result<void> SqliteLockTable::forget_batch(Rows rows, Micros forget_after, std::uint64_t& forgotten,
                                            const std::string& attempt) {
-  const Parameters parameters{number(":forget_after", forget_after), {":limit", k_forget_batch}};
+  const Parameters parameters{micros_parameter(":forget_after", forget_after), {":limit", k_forget_batch}};
   DBLOCK_TRY(const auto gone, connection_.run(forget_sql(rows), parameters, attempt, Phase::write));
   forgotten = gone.size();
   lease::Token highest;
