@@ -145,7 +145,22 @@ Result<std::optional<Lease>> TableLeaseStore::nest_in(const lease::AcquireReques
   const std::string attempt = attempt_to("acquire", request.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
   DBLOCK_CHECK(table_->safe_to_grant(attempt));
-  return nest_together(*table_, request, clock_.now(), attempt);
+  DBLOCK_TRY(auto lease, nest_together(*table_, request, clock_.now(), attempt));
+  if (lease && lease->sharing.mode != lease::Mode::exclusive) find_rows(*lease, attempt);
+  return lease;
+}
+
+// So that what is nested in is renewed by its primary key. Where a row is not found, it is looked for each
+// time.
+void TableLeaseStore::find_rows(Lease& lease, const std::string& attempt) {
+  for (const Key& key : keys_of(lease.key, lease.also)) {
+    const auto seen = table_->survey(key, false, attempt);
+    if (!seen || !*seen) return lease.rows.clear();
+    const auto own =
+        std::ranges::find((*seen)->holds, lease::outermost(lease.owner).text, &LockStatus::owner);
+    if (own == (*seen)->holds.end()) return lease.rows.clear();
+    lease.rows.push_back(own->slot);
+  }
 }
 
 void TableLeaseStore::call_off(const lease::AcquireRequest& request) noexcept {
@@ -225,7 +240,9 @@ Result<lease::RenewOutcome> TableLeaseStore::renew_one(const lease::LeaseRef& re
   if (!renewal && !ref.mode) {
     DBLOCK_TRY(seen, own_row(ref, attempt));
     if (seen && seen->slot > 0) {
-      DBLOCK_TRY(renewal, table_->renew(ref, Rows::holds, actor, ttl, attempt));
+      lease::LeaseRef found = ref;
+      found.rows = {seen->slot};
+      DBLOCK_TRY(renewal, table_->renew(found, Rows::holds, actor, ttl, attempt));
     }
   }
   if (!renewal) return why_not(ref, actor, true, attempt);

@@ -253,6 +253,13 @@ TEST_CASE("mariadb: a holder renews and releases its own row without a look at t
                    test::numbers(2, 2000));
   RowsRead rows_read(t.database().root());
   CHECK(rows_read([&] { return store->renew(ref, Actor::holder, 60s); }) < 10);
+  auto inner = request;
+  inner.outer = ref.owner;
+  const auto nested = store->nest(inner);
+  REQUIRE((nested && *nested));
+  const LeaseRef nested_ref = ref_to(**nested);
+  CHECK(rows_read([&] { return store->renew(nested_ref, Actor::holder, 60s); }) < 10);
+  CHECK(rows_read([&] { return store->release(nested_ref, Actor::holder, {}); }) < 10);
   CHECK(rows_read([&] { return store->release(ref, Actor::holder, {}); }) < 20);
 }
 
