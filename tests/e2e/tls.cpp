@@ -157,13 +157,20 @@ class Meddler {
   Change change_;
 };
 
-void take_tls_out(int number, std::string& greeting) {
-  if (number != 0) return;
-  constexpr unsigned char k_tls = 0x08;  // in the second byte of what the server can
+// Takes a capability out of what a greeting says of the server: after version, connection id, eight bytes and
+// a filler come two bytes of them, and after character set and status two more.
+void take_out(unsigned char capability, std::size_t behind_filler, std::string& greeting) {
   const auto end_of_version = greeting.find('\0', 5);
-  const std::size_t at = end_of_version + 1 + 4 + 8 + 1 + 1;
+  const std::size_t at = end_of_version + 1 + 4 + 8 + 1 + behind_filler;
   if (end_of_version == std::string::npos || at >= greeting.size()) return;
-  greeting[at] = static_cast<char>(static_cast<unsigned char>(greeting[at]) & ~k_tls);
+  greeting[at] = static_cast<char>(static_cast<unsigned char>(greeting[at]) & ~capability);
+}
+void take_tls_out(int number, std::string& part) {
+  if (number == 0) take_out(0x08, 1, part);
+}
+// As a proxy that does not pass on what a session tells of its variables.
+void take_tracking_out(int number, std::string& part) {
+  if (number == 0) take_out(0x80, 5, part);
 }
 
 // "Done, one row, insert id 2^40": header and packet number; done, a row, eight bytes of the insert id, in no
@@ -309,6 +316,61 @@ TEST_CASE("a reply too many starts no job beside the holder's, wherever it comes
     }
   }
   holder.signal(SIGTERM);
+}
+
+TEST_CASE("where no session tells its variables, another statement proves the replies", "[server]") {
+  ServerDatabase database;
+  const TempDir directory;
+  const auto run_through = [&](const Meddler::Change& change) {
+    FakeServer meddler(Meddler(database.server().port, change));
+    const std::string url = url_through(meddler, database, "app", "tls=off");
+    auto finished = dblock_bare(run_words("k", {}, {"touch", directory.file("ran")}), {"DBLOCK_DB=" + url});
+    meddler.stop();
+    return std::pair(std::move(finished), meddler.heard());
+  };
+  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  const auto [plain, with_tracking] = run_through([](int, std::string&) {});
+  REQUIRE(plain.exit == exited(0));
+  const auto [proved, heard] = run_through(take_tracking_out);
+  INFO(proved.err);
+  CHECK(proved.exit == exited(0));
+  const std::string another = "SELECT ";
+  CHECK(count_of(heard, another) == count_of(with_tracking, another) + 1);
+  REQUIRE(std::filesystem::remove(directory.file("ran")));
+  Process holder(dblock_spawn(database, run_words("k", {"--ttl", "10m"}, {"sleep", "600"})));
+  REQUIRE(wait_until([&] { return database.has_holder("k"); }));
+  for (int after = 1; after <= 6; ++after) {
+    const auto [refused, words] = run_through([add = add_one_reply(after)](int number, std::string& part) {
+      take_tracking_out(number, part);
+      add(number, part);
+    });
+    INFO("after " << after << ": " << refused.err);
+    CHECK(refused.exit != exited(0));
+    CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
+  }
+  holder.signal(SIGTERM);
+}
+
+TEST_CASE("replies put into the guardian's connection do not pass for the release", "[server]") {
+  const Certificates certificates;
+  const Server server(certificates.server_options("good"));
+  ServerDatabase database(server.address());
+  const std::string user = database.account("IDENTIFIED BY 'hunter2-hunter2'");
+  const auto armed = std::make_shared<std::atomic<bool>>(false);
+  const auto struck = std::make_shared<std::atomic<bool>>(false);
+  FakeServer meddler(Meddler(server.address().port, [armed, struck](int number, std::string& part) {
+    if (number != 0 || !armed->exchange(false)) return;
+    add_replies_to_greeting(12)(number, part);
+    *struck = true;
+  }));
+  const std::string url = url_through(meddler, database, user + ":hunter2-hunter2",
+                                      "tls=verify-full&tls-ca=" + certificates.authority());
+  Process run(dblock_bare_spawn(run_words("k", {"--ttl", "10m"}, {"sleep", "600"}), {"DBLOCK_DB=" + url}));
+  REQUIRE(wait_until([&] { return database.has_holder("k"); }));
+  *armed = true;
+  run.signal(SIGKILL);
+  CHECK(wait_until([&] { return !database.has_holder("k"); }));
+  CHECK(*struck);
 }
 
 TEST_CASE("a reply too many is not taken for a renewal's", "[server]") {
