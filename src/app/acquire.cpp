@@ -12,6 +12,7 @@
 #include "app/identity.hpp"
 #include "app/job_lease.hpp"
 #include "app/keeper.hpp"
+#include "app/stop.hpp"
 #include "app/use_cases.hpp"
 #include "base/duration.hpp"
 #include "process/signals.hpp"
@@ -114,7 +115,8 @@ Result<std::optional<Ending>> Acquisition::hand_over(const lease::Lease& lease) 
     case Keeper::HandedOver::standing:
       return std::nullopt;
     case Keeper::HandedOver::signalled:
-      return give_up(interrupted_by(keeper_->signal(), "before " + lock() + " was kept; nothing is held"));
+      return give_up(
+          interrupted_by(keeper_->stopped_by(), "before " + lock() + " was kept; nothing is held"));
     case Keeper::HandedOver::failed:
       break;
   }
@@ -141,9 +143,8 @@ Result<lease::Look> Acquisition::look_back() {
 
 Result<std::variant<Acquired, Ending>> Acquisition::go() {
   job_.start_acquire();
-  const int signal = signals_.wait(job_.done(), std::nullopt, keeper_ ? keeper_->fd() : -1);
-  if (signal != 0)
-    return give_up(interrupted_by(signal, "while waiting for " + lock() + "; nothing is held"));
+  const auto stop = signals_.wait(job_.done(), std::nullopt, keeper_ ? keeper_->fd() : -1);
+  if (stop) return give_up(interrupted_by(*stop, "while waiting for " + lock() + "; nothing is held"));
   if (!job_.done().raised()) return without_keeper();
   const auto outcome = job_.grant();
   if (keeper_ && !(outcome ? std::holds_alternative<lease::Lease>(*outcome)

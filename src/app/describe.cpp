@@ -4,7 +4,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 
 #include "app/identity.hpp"
 #include "base/duration.hpp"
@@ -133,12 +132,6 @@ std::string describe_not_ours(const lease::NotOurs& refused) {
       break;
   }
   return "is held by a running job; use --force";
-}
-
-Ending interrupted_by(int signal, const std::string& doing) {
-  return Ending{.how = Ending::How::interrupted,
-                .number = signal,
-                .message = std::string("stopped by SIG") + sigabbrev_np(signal) + " " + doing};
 }
 
 void warn_if_slow(std::string_view what, const std::string& locks, Nanos took, Micros limit) {

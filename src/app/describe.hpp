@@ -41,9 +41,6 @@ void warn_of_own_script(const lease::LockStatus& status);
 // Why a lease is not ours, as the end of a sentence about lock "k".
 [[nodiscard]] std::string describe_not_ours(const lease::NotOurs& refused);
 
-// The ending of a subcommand that `signal` broke off: "stopped by SIGTERM " and what it was doing.
-[[nodiscard]] Ending interrupted_by(int signal, const std::string& doing);
-
 // One warning when `what` ("acquiring") the locks, as lock_names() has them, took longer than `limit`.
 void warn_if_slow(std::string_view what, const std::string& locks, Nanos took, Micros limit);
 

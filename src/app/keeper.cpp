@@ -243,8 +243,10 @@ Keeper::HandedOver Keeper::hand_over(const lease::Lease& lease, const process::S
   const BootTime patience = BootClock::now() + 2 * lease::network_timeout(timing_.ttl);
   const BootTime until = std::min(timing_.signal_at(lease.sent_at), patience);
   for (;;) {
-    signal_ = signals.wait(never, until, channel_.get());
-    if (signal_ != 0) return HandedOver::signalled;
+    if (const auto stop = signals.wait(never, until, channel_.get()); stop) {
+      stopped_by_ = *stop;
+      return HandedOver::signalled;
+    }
     Word word;
     const auto received = receive(channel_, word);
     if (received == Received::message && word.kind == Word::Kind::standing) return HandedOver::standing;

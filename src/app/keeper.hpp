@@ -44,7 +44,9 @@ class Keeper final : public process::Fence {
   // Hands the lease over. Returns when the keeper has renewed it over a connection of its own.
   enum class HandedOver { standing, signalled, failed };
   [[nodiscard]] HandedOver hand_over(const lease::Lease& lease, const process::Signals& signals);
-  [[nodiscard]] int signal() const noexcept { return signal_; }  // of `signalled`
+  [[nodiscard]] const process::StopRequest& stopped_by() const noexcept {
+    return stopped_by_;
+  }  // `signalled`
 
   // The caller has the result: from now on only PID's end or a loss ends the keeper.
   void confirm() noexcept;
@@ -56,7 +58,7 @@ class Keeper final : public process::Fence {
  private:
   UniqueFd channel_;
   lease::Timing timing_;
-  int signal_ = 0;
+  process::StopRequest stopped_by_;
 };
 
 // Whether a lease that a renewal found gone was given back on purpose. `silence`: time since the last renewal

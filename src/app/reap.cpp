@@ -35,7 +35,7 @@ Result<Ending> reap(const ReapRequest& request,
     }
     // A round that took longer than the interval is followed by the next at once, not by a burst of them.
     next = std::max(next, clock.now() - *request.every);
-    if (signals.wait(never, next + *request.every) != 0) return Ending{};
+    if (signals.wait(never, next + *request.every)) return Ending{};
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "app/database.hpp"
 #include "app/describe.hpp"
+#include "app/stop.hpp"
 #include "app/use_cases.hpp"
 #include "base/text.hpp"
 #include "lease/release.hpp"
@@ -91,9 +92,9 @@ Result<Ending> await_end(const ReleaseRequest& request, lease::LeaseStore& store
                     .number = 75,
                     .message = "revoked, but not yet given up: " + describe_conflict(*status)};
     }
-    if (const int signal = signals.wait(never, clock.now() + k_poll); signal != 0) {
-      return interrupted_by(signal, "while waiting for the holder of lock " + quoted(request.key) +
-                                        " to end; its lease stays revoked");
+    if (const auto stop = signals.wait(never, clock.now() + k_poll); stop) {
+      return interrupted_by(*stop, "while waiting for the holder of lock " + quoted(request.key) +
+                                       " to end; its lease stays revoked");
     }
   }
 }

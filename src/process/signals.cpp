@@ -26,6 +26,15 @@ bool is_ignored(int signal) {
 
 }  // namespace
 
+StopRequest request_of(const signalfd_siginfo& info) {
+  const bool by_kernel = info.ssi_code == SI_KERNEL;
+  return {.reason = StopReason::signal,
+          .signal = static_cast<int>(info.ssi_signo),
+          .terminal = by_kernel,
+          .pid = by_kernel ? 0 : static_cast<pid_t>(info.ssi_pid),
+          .uid = info.ssi_uid};
+}
+
 bool ends_wait(int signal) {
   constexpr std::array ending{SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
   return std::ranges::find(ending, signal) != ending.end();
@@ -57,7 +66,8 @@ Signals::Signals() {
   if (!fd_) die("cannot make a descriptor for signals");
 }
 
-int Signals::wait(const WakeEvent& wake, std::optional<BootTime> until, int also) const {
+std::optional<StopRequest> Signals::wait(const WakeEvent& wake, std::optional<BootTime> until,
+                                         int also) const {
   DeadlineTimer timer;
   if (until) timer.arm(*until);
   for (;;) {
@@ -66,10 +76,9 @@ int Signals::wait(const WakeEvent& wake, std::optional<BootTime> until, int also
     ::poll(fds.data(), fds.size(), -1);
     signalfd_siginfo info{};
     while (::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-      const auto number = static_cast<int>(info.ssi_signo);
-      if (ends_wait(number)) return number;
+      if (ends_wait(static_cast<int>(info.ssi_signo))) return request_of(info);
     }
-    if (((fds[1].revents | fds[2].revents | fds[3].revents) & (POLLIN | POLLHUP)) != 0) return 0;
+    if (((fds[1].revents | fds[2].revents | fds[3].revents) & (POLLIN | POLLHUP)) != 0) return std::nullopt;
   }
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/types.h>
 
 #include <optional>
 
@@ -9,6 +11,28 @@
 #include "base/unique_fd.hpp"
 
 namespace dblock::process {
+
+// Why dblock stopped the job, or what it waited for.
+enum class StopReason {
+  none,
+  signal,    // TERM, INT or HUP sent to dblock
+  parent,    // --with-parent: the process that started dblock has ended
+  deadline,  // the lease could not be renewed in time (self-fence)
+  revoked,   // told to by stop_revoked()
+  max_runtime,
+  guardian,  // the guardian died or would not answer
+};
+
+struct StopRequest {
+  StopReason reason = StopReason::none;
+  int signal = 0;         // the first one the job gets; of `signal` the one that was sent to dblock
+  bool terminal = false;  // `signal`: the terminal made it
+  pid_t pid = 0;          // its sender, where the kernel tells it; of `parent` the process that has ended
+  uid_t uid = 0;          // of the sender
+};
+
+// `terminal`: the kernel sent it.
+[[nodiscard]] StopRequest request_of(const signalfd_siginfo& info);
 
 // Signals that would end a process with nothing to pass them on to: TERM, INT, HUP, QUIT, USR1, USR2.
 [[nodiscard]] bool ends_wait(int signal);
@@ -23,9 +47,10 @@ class Signals {
 
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
 
-  // Blocks until `wake` is raised or descriptor `also` is readable (0), a signal that ends a wait has come
-  // (its number), or `until` (0).
-  [[nodiscard]] int wait(const WakeEvent& wake, std::optional<BootTime> until, int also = -1) const;
+  // Blocks until `wake` is raised or descriptor `also` is readable, `until`, or a signal that ends a wait has
+  // come, which alone is returned.
+  [[nodiscard]] std::optional<StopRequest> wait(const WakeEvent& wake, std::optional<BootTime> until,
+                                                int also = -1) const;
 
   // For the job, before its exec: the dispositions of the start, then its mask, which lets pending signals
   // in.

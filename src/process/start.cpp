@@ -83,13 +83,10 @@ bool ProcessSupervisor::read_signal(signalfd_siginfo& info) const {
   return ::read(signals_.fd(), &info, sizeof info) == static_cast<ssize_t>(sizeof info);
 }
 
-StopRequest ProcessSupervisor::request_of(const signalfd_siginfo& info) const {
-  const bool by_kernel = info.ssi_code == SI_KERNEL;
-  return {.reason = StopReason::signal,
-          .signal = static_cast<int>(info.ssi_signo),
-          .terminal = by_kernel && terminal_,
-          .pid = by_kernel ? 0 : static_cast<pid_t>(info.ssi_pid),
-          .uid = info.ssi_uid};
+StopRequest ProcessSupervisor::request_from(const signalfd_siginfo& info) const {
+  StopRequest request = request_of(info);
+  request.terminal = request.terminal && terminal_;
+  return request;
 }
 
 StopRequest ProcessSupervisor::request_of_parent() const {
@@ -123,7 +120,7 @@ Awaited ProcessSupervisor::await(const WakeEvent& wake) {
       const auto number = static_cast<int>(info.ssi_signo);
       if (number == SIGCHLD) check_guardian();
       if (ends_wait(number)) {
-        end_.stop = request_of(info);
+        end_.stop = request_from(info);
         return Awaited::signalled;
       }
     }

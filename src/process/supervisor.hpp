@@ -15,6 +15,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "process/exit_status.hpp"
+#include "process/signals.hpp"
 
 namespace dblock::process {
 
@@ -32,25 +33,6 @@ struct JobSpec {
   Nanos kill_grace{0};  // first signal to SIGKILL
   Nanos slack{0};       // SIGKILL to the deadline
   Leftovers leftovers = Leftovers::automatic;
-};
-
-// Why dblock stopped the job, when it did.
-enum class StopReason {
-  none,
-  signal,    // TERM, INT or HUP sent to dblock
-  parent,    // --with-parent: the process that started dblock has ended
-  deadline,  // the lease could not be renewed in time (self-fence)
-  revoked,   // told to by stop_revoked()
-  max_runtime,
-  guardian,  // the guardian died or would not answer
-};
-
-struct StopRequest {
-  StopReason reason = StopReason::none;
-  int signal = 0;         // the first one the job gets; of `signal` the one that was sent to dblock
-  bool terminal = false;  // `signal`: the terminal made it
-  pid_t pid = 0;          // its sender, where the kernel tells it; of `parent` the process that has ended
-  uid_t uid = 0;          // of the sender
 };
 
 struct JobEnd {

@@ -321,6 +321,7 @@ TEST_CASE("a signal ends a wait with a keeper and leaves nothing") {
   REQUIRE(wait_until([&] { return waiting.err().find("waiting") != std::string::npos; }));
   waiting.signal(SIGTERM);
   CHECK(waiting.wait() == killed_by(SIGTERM));
+  CHECK(says(waiting.err(), "stopped by SIGTERM from pid " + std::to_string(::getpid()) + " (user "));
   CHECK(wait_until([&] { return waiting.tree().empty(); }));
 }
 

@@ -295,6 +295,7 @@ TEST_CASE("a signal ends the wait for a revoked holder, and says so") {
   process.signal(SIGTERM);
   CHECK(process.wait() == killed_by(SIGTERM));
   CHECK(ends_with_exit_line(process.err(), 143));
+  CHECK(says(process.err(), "stopped by SIGTERM from pid " + std::to_string(::getpid()) + " (user "));
 }
 
 TEST_CASE("force on a free lock is not a success") {
