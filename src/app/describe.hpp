@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "app/ending.hpp"
 #include "lease/store.hpp"
 
 namespace dblock::app {

@@ -44,9 +44,8 @@ class Keeper final : public process::Fence {
   // Hands the lease over. Returns when the keeper has renewed it over a connection of its own.
   enum class HandedOver { standing, signalled, failed };
   [[nodiscard]] HandedOver hand_over(const lease::Lease& lease, const process::Signals& signals);
-  [[nodiscard]] const process::StopRequest& stopped_by() const noexcept {
-    return stopped_by_;
-  }  // `signalled`
+  // Of `signalled`.
+  [[nodiscard]] const process::StopRequest& stopped_by() const noexcept { return stopped_by_; }
 
   // The caller has the result: from now on only PID's end or a loss ends the keeper.
   void confirm() noexcept;

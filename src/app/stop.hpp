@@ -11,8 +11,8 @@
 
 namespace dblock::app {
 
-// "stopped by SIGTERM from pid 12 (user alice) while waiting …": the ending of a
-// run without a job, or of another subcommand that was broken off.
+// "stopped by SIGTERM from pid 12 (user alice) while waiting …": the ending of a run without a job, or of
+// another subcommand that was broken off.
 [[nodiscard]] Ending interrupted_by(const process::StopRequest& request, const std::string& doing);
 
 // "asked to stop by TERM from pid 12 (user alice): the job got TERM, ignored it for 4s, and was killed".

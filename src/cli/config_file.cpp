@@ -13,7 +13,6 @@ namespace dblock::cli {
 namespace {
 
 constexpr Scope k_main = scope_of(Subcommand::run) | scope_of(Subcommand::acquire);
-constexpr Scope k_any = ~Scope{0};
 
 std::string_view trim(std::string_view text) {
   constexpr std::string_view k_blank = " \t\r\f\v";

@@ -18,6 +18,7 @@ constexpr Scope scope_of(Subcommand command) {
   return 2U << static_cast<unsigned>(command);
 }
 inline constexpr Scope k_global = 1U;
+inline constexpr Scope k_any = ~Scope{0};
 
 struct OptionSpec {
   std::string_view name;      // without its dashes

@@ -7,8 +7,6 @@
 namespace dblock::cli {
 namespace {
 
-constexpr Scope k_any = ~Scope{0};
-
 class Splitter {
  public:
   explicit Splitter(const std::vector<std::string>& words) : words_(words) {}

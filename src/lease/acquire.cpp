@@ -27,8 +27,8 @@ constexpr double k_no_growth = 1.0;
 // Readers are kept away by a mark that lasts two seconds.
 constexpr Micros k_keep_away = 900ms;
 // A database that does not answer is asked less eagerly.
-constexpr Micros k_first_try_pause = 100ms;
-constexpr Micros k_last_try_pause = 2s;
+constexpr Micros k_first_pause = 100ms;
+constexpr Micros k_longest_pause = 2s;
 // A try whose statement got lost on its way was no try: it is repeated even where one try is allowed.
 constexpr int k_max_lost_replies = 3;
 
@@ -55,7 +55,7 @@ class Acquisition {
         lead_poll_(k_lead_poll, k_lead_poll, k_no_growth, seed_from(request.owner)),
         looks_(place_.looks()),
         look_(looks_.interval, looks_.interval, k_no_growth, seed_from(request.owner)),
-        retry_(k_first_try_pause, k_last_try_pause, Backoff::k_doubling, seed_from(request.owner)) {
+        retry_(k_first_pause, k_longest_pause, Backoff::k_doubling, seed_from(request.owner)) {
     if (policy.limit) give_up_at_ = clock_.now() + *policy.limit;
     if (request.plain()) line_ = request.key;
   }
@@ -86,7 +86,7 @@ class Acquisition {
         continue;
       }
       had_turn_ = false;
-      retry_.reset(k_first_try_pause);
+      retry_.reset(k_first_pause);
       if (!std::holds_alternative<Conflict>(*tried)) return tried;
       const auto& conflict = std::get<Conflict>(*tried);
       if (observer_.on_conflict) observer_.on_conflict(conflict.status);
@@ -230,7 +230,7 @@ class Acquisition {
   // I5: the statement was sent and its reply lost. Nothing may be started or reported until the row has been
   // read back; a row that carries our owner id is our grant.
   Result<GrantOutcome> resolve(BootTime sent_at, const Error& lost_reply) {
-    Backoff backoff(k_first_try_pause, k_last_poll, Backoff::k_doubling, seed_from(request_.owner));
+    Backoff backoff(k_first_pause, k_last_poll, Backoff::k_doubling, seed_from(request_.owner));
     if (observer_.on_trouble) observer_.on_trouble(lost_reply);
     for (;;) {
       const auto seen = store_.look(request_);
@@ -275,7 +275,7 @@ class Acquisition {
   // A grant becomes a lease to rely on: proved by a renewal where it was found by reading only, and with time
   // left, since this process may have been frozen between sending and now.
   Result<GrantOutcome> settle(Lease lease) {
-    Backoff backoff(k_first_try_pause, k_last_poll, Backoff::k_doubling, seed_from(request_.owner));
+    Backoff backoff(k_first_pause, k_last_poll, Backoff::k_doubling, seed_from(request_.owner));
     while (lease.needs_renewal_proof) {
       auto renewed = store_.renew(ref_to(lease), Actor::holder, std::nullopt);
       if (renewed) {

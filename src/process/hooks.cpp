@@ -27,8 +27,6 @@
 namespace dblock::process {
 namespace {
 
-using namespace std::chrono_literals;
-
 void warn(const Hook& hook, const std::string& what) {
   log::warning("the " + hook.option + " command " + what);
 }

@@ -45,7 +45,7 @@ class ProcessSupervisor final : public Supervisor {
   Result<void> watch_parent();
   [[nodiscard]] bool parent_ended() const;
   bool read_signal(signalfd_siginfo& info) const;
-  [[nodiscard]] StopRequest request_from(const signalfd_siginfo& info) const;
+  [[nodiscard]] StopRequest request_at_terminal(const signalfd_siginfo& info) const;
   [[nodiscard]] StopRequest request_of_parent() const;
   void check_guardian();
 

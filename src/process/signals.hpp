@@ -12,10 +12,10 @@
 
 namespace dblock::process {
 
-// Why dblock stopped the job, or what it waited for.
+// Why dblock stopped the job, or gave up waiting.
 enum class StopReason {
   none,
-  signal,    // TERM, INT or HUP sent to dblock
+  signal,    // sent to dblock: TERM, INT or HUP, or another that ends a wait
   parent,    // --with-parent: the process that started dblock has ended
   deadline,  // the lease could not be renewed in time (self-fence)
   revoked,   // told to by stop_revoked()

@@ -83,7 +83,7 @@ bool ProcessSupervisor::read_signal(signalfd_siginfo& info) const {
   return ::read(signals_.fd(), &info, sizeof info) == static_cast<ssize_t>(sizeof info);
 }
 
-StopRequest ProcessSupervisor::request_from(const signalfd_siginfo& info) const {
+StopRequest ProcessSupervisor::request_at_terminal(const signalfd_siginfo& info) const {
   StopRequest request = request_of(info);
   request.terminal = request.terminal && terminal_;
   return request;
@@ -120,7 +120,7 @@ Awaited ProcessSupervisor::await(const WakeEvent& wake) {
       const auto number = static_cast<int>(info.ssi_signo);
       if (number == SIGCHLD) check_guardian();
       if (ends_wait(number)) {
-        end_.stop = request_from(info);
+        end_.stop = request_at_terminal(info);
         return Awaited::signalled;
       }
     }

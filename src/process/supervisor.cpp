@@ -186,15 +186,15 @@ void ProcessSupervisor::handle_signal(const signalfd_siginfo& info) {
       break;
     case SIGINT:
       if (!job_has_it) {
-        request_stop(request_from(info), number);
+        request_stop(request_at_terminal(info), number);
       } else if (!terminal_is_raw()) {
         interrupted_at_terminal_ = true;
-        request_stop(request_from(info), k_no_signal);
+        request_stop(request_at_terminal(info), k_no_signal);
       }
       break;
     case SIGTERM:
     case SIGHUP:
-      request_stop(request_from(info), number);
+      request_stop(request_at_terminal(info), number);
       break;
     case SIGQUIT:
     case SIGUSR1:

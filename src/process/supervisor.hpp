@@ -2,8 +2,6 @@
 // deadline, extends it when told to, and guarantees that the job's tree is dead before it.
 #pragma once
 
-#include <sys/types.h>
-
 #include <csignal>
 #include <cstdint>
 #include <functional>

@@ -26,7 +26,10 @@ Result<void> TableLeaseStore::keep_if_safe(const lease::Lease& lease) {
 
 Result<std::optional<lease::Lease>> TableLeaseStore::nest(const lease::AcquireRequest& request) {
   auto nested = nest_in(request);
-  if (nested && *nested) DBLOCK_CHECK(keep_if_safe(**nested));
+  if (nested && *nested) {
+    DBLOCK_CHECK(keep_if_safe(**nested));
+    find_rows(**nested);
+  }
   return nested;
 }
 

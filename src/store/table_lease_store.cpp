@@ -145,19 +145,23 @@ Result<std::optional<Lease>> TableLeaseStore::nest_in(const lease::AcquireReques
   const std::string attempt = attempt_to("acquire", request.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
   DBLOCK_CHECK(table_->safe_to_grant(attempt));
-  DBLOCK_TRY(auto lease, nest_together(*table_, request, clock_.now(), attempt));
-  if (lease && lease->sharing.mode != lease::Mode::exclusive) find_rows(*lease, attempt);
-  return lease;
+  return nest_together(*table_, request, clock_.now(), attempt);
 }
 
 // So that what is nested in is renewed by its primary key. Where a row is not found, it is looked for each
 // time.
-void TableLeaseStore::find_rows(Lease& lease, const std::string& attempt) {
+void TableLeaseStore::find_rows(Lease& lease) {
+  if (lease.sharing.mode == lease::Mode::exclusive) return;
+  const Call call(*table_, LockTable::Patience::renewal);  // the job waits for it
+  const std::string attempt = attempt_to("look at", lease.key);
+  const lease::OwnerId outer = lease::outermost(lease.owner);
+  const auto is_ours = [&](const LockStatus& hold) {
+    return hold.owner == outer.text && hold.token == lease.token;
+  };
   for (const Key& key : keys_of(lease.key, lease.also)) {
     const auto seen = table_->survey(key, false, attempt);
     if (!seen || !*seen) return lease.rows.clear();
-    const auto own =
-        std::ranges::find((*seen)->holds, lease::outermost(lease.owner).text, &LockStatus::owner);
+    const auto own = std::ranges::find_if((*seen)->holds, is_ours);
     if (own == (*seen)->holds.end()) return lease.rows.clear();
     lease.rows.push_back(own->slot);
   }

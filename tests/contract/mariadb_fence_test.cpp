@@ -12,8 +12,6 @@
 namespace dblock::contract {
 namespace {
 
-using namespace std::chrono_literals;
-using namespace lease;
 using test::Server;
 
 constexpr Sharing k_alone{};

@@ -13,8 +13,6 @@
 namespace dblock::contract {
 namespace {
 
-using namespace std::chrono_literals;
-using namespace lease;
 using test::Server;
 
 std::string free_row(MariadbUnderTest& t, LeaseStore& store, const std::string& key) {

@@ -9,8 +9,6 @@
 namespace dblock::contract {
 namespace {
 
-using namespace std::chrono_literals;
-using namespace lease;
 using test::Server;
 
 std::chrono::milliseconds since(std::chrono::steady_clock::time_point start) {

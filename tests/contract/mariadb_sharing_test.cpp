@@ -12,8 +12,6 @@
 namespace dblock::contract {
 namespace {
 
-using namespace std::chrono_literals;
-using namespace lease;
 using test::Proxy;
 
 AcquireRequest shared(const std::string& name, const std::string& owner) {

@@ -15,9 +15,6 @@
 namespace dblock::contract {
 namespace {
 
-using namespace std::chrono_literals;
-using namespace lease;
-
 SystemClock the_clock;
 
 Error refusal(const SqliteUnderTest& t) {

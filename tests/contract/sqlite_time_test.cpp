@@ -7,9 +7,6 @@
 namespace dblock::contract {
 namespace {
 
-using namespace std::chrono_literals;
-using namespace lease;
-
 AcquireRequest asks(std::string owner) {
   return {key("k"), {}, {std::move(owner)}, Kind::run, {60s, 3s, 10s}, {"host", 1, "user", "job", ""}};
 }

@@ -50,8 +50,7 @@ TEST_CASE("TERM to process 1 of a container stops the job and gives the lock bac
   DBLOCK_NEEDS(why_no_container());
   Database database;
   const TempDir directory;
-  Process container(in_container(
-      database, run_words("k", {"--kill-grace", "500ms"}, {job_binary(), "tree", directory.file("up")})));
+  Process container(in_container(database, run_words("k", {"--kill-grace", "500ms"}, tree_job(directory))));
   await_file(container, directory.file("up"));
   CHECK(status_field(first_process(container), "NSpid").ends_with("\t1"));
   ::kill(first_process(container), SIGTERM);
@@ -76,8 +75,8 @@ TEST_CASE("a container killed whole: its job is dead, and the lock free after le
   DBLOCK_NEEDS(why_no_container());
   Database database;
   const TempDir directory;
-  Process container(in_container(database, run_words("k", {"--ttl", "2s", "--margin", "500ms"},
-                                                     {job_binary(), "tree", directory.file("up")})));
+  Process container(
+      in_container(database, run_words("k", {"--ttl", "2s", "--margin", "500ms"}, tree_job(directory))));
   await_file(container, directory.file("up"));
   ::kill(first_process(container), SIGKILL);
   CHECK(wait_until([&] { return container.tree().empty(); }));

@@ -142,9 +142,9 @@ TEST_CASE("a writer that does not let go for longer than the ttl ends the job be
           "[local]") {
   const Database database;
   const TempDir directory;
-  Process run(
-      dblock_spawn(database, run_words("k", {"--ttl", "3s", "--heartbeat", "300ms", "--kill-grace", "500ms"},
-                                       {job_binary(), "tree", directory.file("up")})));
+  Process run(dblock_spawn(
+      database,
+      run_words("k", {"--ttl", "3s", "--heartbeat", "300ms", "--kill-grace", "500ms"}, tree_job(directory))));
   await_file(run, directory.file("up"));
   const SqliteWriter writer(file_of(database));
   const long long expires = database.expires_micros("k");
@@ -161,8 +161,8 @@ TEST_CASE("a store removed under a running job ends it with 76", "[local]") {
     const TempDir directory;
     const Words env{"DBLOCK_DB=sqlite:" + directory.file("d/locks.db")};
     fs::create_directory(directory.file("d"));
-    const Words words = run_words("k", {"--ttl", "6s", "--heartbeat", "300ms", "--kill-grace", "500ms"},
-                                  {job_binary(), "tree", directory.file("up")});
+    const Words words =
+        run_words("k", {"--ttl", "6s", "--heartbeat", "300ms", "--kill-grace", "500ms"}, tree_job(directory));
     Process run(dblock_bare_spawn(words, env));
     await_file(run, directory.file("up"));
     fs::remove_all(directory.file("d"));

@@ -206,8 +206,7 @@ TEST_CASE("TERM to every process at once, the guardian among them, ends the job 
 TEST_CASE("TERM to every process at once leaves nothing of a job that ignores it") {
   Database database;
   const TempDir directory;
-  Process process(dblock_spawn(
-      database, run_words("k", {"--kill-grace", "300ms"}, {job_binary(), "tree", directory.file("up")})));
+  Process process(dblock_spawn(database, run_words("k", {"--kill-grace", "300ms"}, tree_job(directory))));
   await_file(process, directory.file("up"));
   for (const pid_t pid : process.tree()) ::kill(pid, SIGTERM);
   CHECK(process.wait() == killed_by(SIGTERM));
@@ -231,8 +230,7 @@ TEST_CASE("a job that ignores TERM is killed after the grace and the lock releas
 TEST_CASE("TERM reaches the whole tree and run ends with nothing left") {
   Database database;
   const TempDir directory;
-  Process process(dblock_spawn(
-      database, run_words("k", {"--kill-grace", "500ms"}, {job_binary(), "tree", directory.file("up")})));
+  Process process(dblock_spawn(database, run_words("k", {"--kill-grace", "500ms"}, tree_job(directory))));
   await_file(process, directory.file("up"));
   process.signal(SIGTERM);
   CHECK(process.wait().signalled);

@@ -291,8 +291,8 @@ TEST_CASE("after a stop by dblock nothing is left, whatever --leftovers says") {
   for (const char* leftovers : {"leave", "wait", "auto"}) {
     INFO(leftovers);
     const TempDir directory;
-    Process process(dblock_spawn(database, run_words("k", {"--leftovers", leftovers, "--kill-grace", "300ms"},
-                                                     {job_binary(), "tree", directory.file("up")})));
+    Process process(dblock_spawn(
+        database, run_words("k", {"--leftovers", leftovers, "--kill-grace", "300ms"}, tree_job(directory))));
     await_file(process, directory.file("up"));
     process.signal(SIGTERM);
     CHECK(process.wait().signalled);
@@ -302,7 +302,7 @@ TEST_CASE("after a stop by dblock nothing is left, whatever --leftovers says") {
   const TempDir directory;
   Process late(dblock_spawn(
       database, run_words("k", {"--leftovers", "leave", "--kill-grace", "300ms", "--max-runtime", "500ms"},
-                          {job_binary(), "tree", directory.file("up")})));
+                          tree_job(directory))));
   CHECK(late.wait() == exited(124));
   CHECK(late.tree().empty());
 }

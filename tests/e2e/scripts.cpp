@@ -1,4 +1,6 @@
 // acquire, renew and release, as scripts use them.
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 
 #include "support/catch.hpp"

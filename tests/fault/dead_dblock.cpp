@@ -18,8 +18,7 @@ using std::chrono::steady_clock;
 // A run of a job with children, one of which ignores TERM and one of which left the session.
 struct TreeRun {
   explicit TreeRun(const Database& database, const Words& options, const std::string& key = "k")
-      : process(
-            dblock_spawn(database, run_words(key, options, {job_binary(), "tree", directory.file("up")}))) {
+      : process(dblock_spawn(database, run_words(key, options, tree_job(directory)))) {
     await_file(process, directory.file("up"));
     guardian = guardian_of(process);
     job = job_of(process);

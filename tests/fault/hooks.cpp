@@ -72,7 +72,7 @@ TEST_CASE("a hook that hangs delays neither the stop of a revoked job nor the re
   Process process(dblock_spawn(database, run_words("k",
                                                    {"--ttl", "60s", "--heartbeat", "500ms", "--kill-grace",
                                                     "500ms", "--on-lost", brood_in(directory.file("hook"))},
-                                                   {job_binary(), "tree", directory.file("up")})));
+                                                   tree_job(directory))));
   await_file(process, directory.file("up"));
   const pid_t job = job_of(process);
   const auto before = steady_clock::now();
@@ -92,7 +92,7 @@ TEST_CASE("a dead database and a hook that hangs: the job is dead before expire_
   const TempDir directory;
   Process process(dblock_spawn(
       database, run_words("k", with(k_hooked_lease, {"--on-lost", brood_in(directory.file("hook"))}),
-                          {job_binary(), "tree", directory.file("up")})));
+                          tree_job(directory))));
   await_file(process, directory.file("up"));
   const pid_t guardian = guardian_of(process);
   const auto job_tree = descendants_of(guardian);
@@ -137,7 +137,7 @@ TEST_CASE("kill -9 of dblock with a hook running: the job dies, the lock is free
                           {"--wait", "60s", "--ttl", "60s", "--on-wait",
                            "echo $$ >" + directory.file("hook") + "; while [ ! -e " + directory.file("end") +
                                " ]; do sleep 0.05; done; touch " + directory.file("ended")},
-                          {job_binary(), "tree", directory.file("up")})));
+                          tree_job(directory))));
   REQUIRE(wait_until([&] { return pid_in(directory.file("hook")) > 0; }));
   REQUIRE(dblock(database, {"release", "--key", "k", "--owner", database.column("k", "lock_value")}).exit ==
           exited(0));
@@ -158,9 +158,9 @@ TEST_CASE(
   Database database;
   const TempDir directory;
   REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "100s"}).exit == exited(0));
-  Process process(
-      dblock_spawn(database, run_words("k", {"--wait", "60s", "--on-wait", brood_in(directory.file("hook"))},
-                                       {job_binary(), "tree", directory.file("up")})));
+  Process process(dblock_spawn(
+      database,
+      run_words("k", {"--wait", "60s", "--on-wait", brood_in(directory.file("hook"))}, tree_job(directory))));
   REQUIRE(wait_until([&] { return pid_in(directory.file("hook.daemon")) > 0; }));
   REQUIRE(dblock(database, {"release", "--key", "k", "--owner", database.column("k", "lock_value")}).exit ==
           exited(0));
@@ -181,7 +181,7 @@ TEST_CASE("hooks that were frozen or killed hold up nothing") {
     Process process(dblock_spawn(
         database,
         run_words("k", {"--ttl", "60s", "--heartbeat", "300ms", "--kill-grace", "500ms", "--on-lost", "true"},
-                  {job_binary(), "tree", directory.file("up")})));
+                  tree_job(directory))));
     await_file(process, directory.file("up"));
     pid_t starter = 0;
     REQUIRE(wait_until([&] {  // it takes its name when it first runs

@@ -23,7 +23,7 @@ Spawn holder(const std::string& url, const TempDir& directory, const std::string
 
 void check_signalled_before(long long expires, Process& process, int signal) {
   CHECK(process.wait(20s * slowness()) == killed_by(signal));
-  const long long dead_at = realtime_micros();
+  const long long dead_at = realtime_micros();  // of a child, which costs no look through /proc
   INFO("left: " << expires - dead_at << " us");
   CHECK(dead_at < expires);
 }

@@ -121,9 +121,9 @@ TEST_CASE("a promoted replica that missed the grant is a lost lease, and its nex
   REQUIRE(dblock_at(pair.url(), run_words("k", {}, {"true"})).exit == exited(0));
   await_caught_up(pair.replica, pair.primary);
   stop_replication(pair.replica);
-  auto first = start_dblock_at(pair.url(),
-                               run_words("k", {"--ttl", "30s", "--heartbeat", "1s", "--kill-grace", "500ms"},
-                                         {job_binary(), "tree", directory.file("up")}));
+  auto first = start_dblock_at(
+      pair.url(),
+      run_words("k", {"--ttl", "30s", "--heartbeat", "1s", "--kill-grace", "500ms"}, tree_job(directory)));
   await_file(first, directory.file("up"));
   const auto first_token = std::stoull(pair.column(pair.primary, "k", "token"));
   pair.primary.stop_hard();

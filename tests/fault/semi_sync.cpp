@@ -111,9 +111,9 @@ TEST_CASE("a primary that cannot get acknowledgements ends its runs before expir
           "[server][mariadb]") {
   const TempDir directory;
   SemiSyncPair pair(k_for_ever);
-  auto job = start_dblock_at(pair.asking_for(1),
-                             run_words("k", {"--ttl", "6s", "--heartbeat", "500ms", "--kill-grace", "500ms"},
-                                       {job_binary(), "tree", directory.file("up")}));
+  auto job = start_dblock_at(
+      pair.asking_for(1),
+      run_words("k", {"--ttl", "6s", "--heartbeat", "500ms", "--kill-grace", "500ms"}, tree_job(directory)));
   await_file(job, directory.file("up"));
   pair.replica.freeze();
   // What the replica has not acknowledged nobody sees: the last expiry that can be read is the last promise.

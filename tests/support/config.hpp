@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <limits>
+#include <optional>
 #include <string>
 
 namespace dblock::test {
@@ -39,8 +40,8 @@ template <typename Condition>
 // CLOCK_REALTIME in microseconds since the epoch: on one machine the server's UTC_TIMESTAMP(6).
 [[nodiscard]] long long realtime_micros();
 // Polls until `over` holds, and returns when the last look began that found it not so: the proof of "still
-// alive then", whatever time the looks themselves take on a loaded machine. 0 when none did; the end of time
-// when `over` does not come.
+// alive then", whatever time the looks themselves take on a loaded machine. Where none did, now; where `over`
+// does not come, the end of time.
 template <typename Condition>
 [[nodiscard]] long long last_seen_before(Condition&& over);
 // CLOCK_BOOTTIME in nanoseconds, as the jobs of test_job.cpp note it.
@@ -76,14 +77,15 @@ bool wait_until(Condition&& condition, milliseconds limit) {
 
 template <typename Condition>
 long long last_seen_before(Condition&& over) {
-  long long seen = 0;
+  std::optional<long long> seen;
   const bool came = wait_until([&] {
     const long long now = realtime_micros();
     if (over()) return true;
     seen = now;
     return false;
   });
-  return came ? seen : std::numeric_limits<long long>::max();
+  if (!came) return std::numeric_limits<long long>::max();
+  return seen.value_or(realtime_micros());
 }
 
 }  // namespace dblock::test

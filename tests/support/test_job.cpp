@@ -24,7 +24,7 @@ bool appended(const char* file, int flags, const std::string& line) {
   return true;
 }
 
-// A new file comes with its line: whoever awaits the file finds it in there.
+// A file that was not there comes with its line: a test that awaits the file finds the line in it.
 void append(const char* file, const std::string& line) {
   if (appended(file, O_APPEND, line)) return;
   const std::string made = std::string(file) + "." + std::to_string(::getpid());

@@ -1,4 +1,5 @@
-// A command line read in surroundings made of values.
+// What the cases of cli/ have in common: a command line read in surroundings made of values, and locks to
+// report.
 #pragma once
 
 #include <cstdio>

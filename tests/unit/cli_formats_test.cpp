@@ -14,8 +14,6 @@
 namespace dblock::cli {
 namespace {
 
-using namespace std::chrono_literals;
-
 std::string shown(std::vector<lease::LockStatus> locks, Shape shape,
                   const std::vector<std::string>& named = {}) {
   app::InspectReport report;

@@ -3,8 +3,6 @@
 namespace dblock::cli {
 namespace {
 
-using namespace std::chrono_literals;
-
 const Words k_run{"run", "-k", "a", "true"};
 
 Words run_with(const Words& options) {

@@ -17,8 +17,6 @@
 namespace dblock::cli {
 namespace {
 
-using namespace std::chrono_literals;
-
 TEST_CASE("who waits is counted in the table and named in JSON, escaped, where it is known") {
   auto lock = held_lock("k");
   lock.waiters = {{"web1", 7, k_hostile, {1h - 5s}}, {"web2", 8, "job", {1h}}};

@@ -6,8 +6,6 @@
 namespace dblock::cli {
 namespace {
 
-using namespace std::chrono_literals;
-
 std::string usage_error(const Words& words) {
   const World world;
   const auto error = world.refusal(words);

@@ -9,7 +9,6 @@
 namespace dblock::cli {
 namespace {
 
-using namespace std::chrono_literals;
 using Lines = std::vector<std::string>;
 
 lease::LockStatus held(const std::string& key, const std::string& owner, Micros renewed_at) {

@@ -6,10 +6,6 @@
 namespace dblock::store::mariadb {
 namespace {
 
-std::string time_literal(Micros since_epoch) {
-  return cat("TIMESTAMP'1970-01-01 00:00:00'+", interval(since_epoch));
-}
-
 std::string either(std::string_view column, const std::string& otherwise) {
   return cat("COALESCE(seen.", column, ",", otherwise, ")");
 }

@@ -10,10 +10,6 @@
 namespace dblock::store::mariadb {
 namespace {
 
-std::string time_literal(Micros since_epoch) {
-  return cat("TIMESTAMP'1970-01-01 00:00:00'+", interval(since_epoch));
-}
-
 std::vector<Assignment> sharing_values(const lease::Sharing& sharing) {
   return {{"mode", quoted(lease::to_string(sharing.mode))}, {"slots", std::to_string(sharing.slots)}};
 }

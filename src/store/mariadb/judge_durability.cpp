@@ -10,7 +10,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Micros k_noticeable = 1s;
-constexpr Micros k_default_margin = 3s;
 constexpr Micros k_default_ttl = 2min;
 
 std::string seconds_of(Micros time) {

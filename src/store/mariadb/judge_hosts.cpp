@@ -10,8 +10,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Micros k_default_margin = 3s;
-
 bool is_primary(const HostFacts& facts) {
   return facts.failed.empty() && !facts.is_read_only();
 }

@@ -32,6 +32,10 @@ std::string quoted(std::string_view constant) {
   return cat("'", constant, "'");
 }
 
+std::string time_literal(Micros since_epoch) {
+  return cat("TIMESTAMP'1970-01-01 00:00:00'+", interval(since_epoch));
+}
+
 std::string key_is(std::string_view key) {
   return "lock_key=" + bytes_literal(key);
 }

@@ -45,6 +45,7 @@ std::string cat(const Parts&... parts) {
 [[nodiscard]] std::string joined(const std::vector<std::string>& parts, std::string_view separator);
 [[nodiscard]] std::string micros_of(std::string_view expression);
 [[nodiscard]] std::string quoted(std::string_view constant);
+[[nodiscard]] std::string time_literal(Micros since_epoch);
 [[nodiscard]] std::string key_is(std::string_view key);
 [[nodiscard]] std::string token_is(lease::Token token);
 // An expression with the value of `expression`, which the reply tells beside the mark.

@@ -9,7 +9,7 @@ namespace dblock::store::sqlite {
 namespace {
 
 // By its primary key the runs of one lock lie in the order of their ends.
-constexpr const char* k_create =
+constexpr const char* k_create_history =
     "CREATE TABLE IF NOT EXISTS dblock_history (lock_key TEXT,recorded_at INT,token INT,lock_value TEXT,kind "
     "TEXT,"
     "mode TEXT,holder_host TEXT,holder_pid INT,holder_user TEXT,holder_command TEXT,holder_note TEXT,"
@@ -69,7 +69,7 @@ Result<bool> keeps_history(Connection& connection, const std::string& attempt) {
 
 Result<void> keep_history(Connection& connection, bool on, const std::string& attempt) {
   return connection.in_transaction(attempt, [&]() -> Result<void> {
-    if (on) DBLOCK_CHECK(connection.run_script(k_create, attempt));
+    if (on) DBLOCK_CHECK(connection.run_script(k_create_history, attempt));
     DBLOCK_CHECK(connection.run_script(on ? k_begin : k_end, attempt));
     // A transaction without a changed row would be rolled back.
     return connection.run_script("UPDATE dblock_state SET changes=changes", attempt);
