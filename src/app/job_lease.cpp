@@ -185,7 +185,7 @@ void JobLease::Session::release_after_nested(const lease::LeaseRef& ref, lease::
 
 void JobLease::Session::give_back(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
                                   Micros patience) {
-  lease::Backoff backoff(100ms, 1s, 2.0, 1);
+  lease::Backoff backoff(100ms, 1s, lease::Backoff::k_doubling, 1);
   BootTime give_up = clock.now() + patience;
   {
     const std::lock_guard lock(mutex);

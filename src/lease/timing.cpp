@@ -14,7 +14,6 @@ constexpr Micros k_min_ttl = 1s;
 constexpr Micros k_max_ttl = 24h * 30;
 constexpr Micros k_max_default_heartbeat = 15s;  // a lost connection is noticed this soon, whatever the TTL
 constexpr Micros k_max_default_grace = 4s;
-constexpr Micros k_max_default_margin = 3s;
 constexpr Micros k_min_slack = 100ms;  // a loaded machine needs this long to kill and reap a tree
 
 // Whole milliseconds: as exact as a message should be.

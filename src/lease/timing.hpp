@@ -28,6 +28,9 @@ struct Timing {
   [[nodiscard]] BootTime signal_at(BootTime sent) const { return kill_at(sent) - kill_grace; }
 };
 
+// The lease margin where none is asked for is this, or a tenth of the TTL when less.
+inline constexpr Micros k_max_default_margin = std::chrono::seconds(3);
+
 struct TimingRequest {
   Micros ttl{0};
   std::optional<Micros> heartbeat;   // default TTL/6, at most 15 s

@@ -77,8 +77,7 @@ unsigned long long token_of_run(const Database& database) {
 }
 
 unsigned long long token_of_acquire(const Database& database, const Words& more) {
-  Words words{"acquire", "--key", "k", "--format", "shell"};
-  words.insert(words.end(), more.begin(), more.end());
+  const Words words = with({"acquire", "--key", "k", "--format", "shell"}, more);
   const auto finished = dblock(database, words);
   REQUIRE(finished.exit == exited(0));
   const auto at = finished.out.find("DBLOCK_TOKEN=");

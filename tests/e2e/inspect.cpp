@@ -10,8 +10,7 @@ namespace {
 using nlohmann::json;
 
 json inspect_json(const Database& database, const Words& more = {}) {
-  Words words{"--json", "inspect"};
-  words.insert(words.end(), more.begin(), more.end());
+  const Words words = with({"--json", "inspect"}, more);
   const auto finished = dblock(database, words);
   INFO(finished.err);
   REQUIRE(finished.exit == exited(0));
@@ -25,8 +24,7 @@ std::vector<std::string> keys_of(const json& document) {
 }
 
 void hold(const Database& database, const std::string& key, const Words& more = {}) {
-  Words words{"acquire", "--key", key, "--ttl", "60s"};
-  words.insert(words.end(), more.begin(), more.end());
+  const Words words = with({"acquire", "--key", key, "--ttl", "60s"}, more);
   REQUIRE(dblock(database, words).exit == exited(0));
 }
 

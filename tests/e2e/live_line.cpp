@@ -41,8 +41,7 @@ class Watched : public LineBefore<Database> {
   Watched() : LineBefore({}) {}
 
   [[nodiscard]] Words waiting(const Words& options = {}, const Words& command = {"echo", "job's output"}) {
-    Words more{"--wait", "120s", "--warn-after", "1h"};
-    more.insert(more.end(), options.begin(), options.end());
+    const Words more = with({"--wait", "120s", "--warn-after", "1h"}, options);
     Words words = run_words("k", more, command);
     words.insert(words.begin(), dblock_binary());
     return words;

@@ -10,8 +10,7 @@ namespace dblock::test {
 namespace {
 
 std::string acquire_owner(const Database& database, const Words& options = {"--ttl", "60s"}) {
-  Words words{"acquire", "--key", "k"};
-  words.insert(words.end(), options.begin(), options.end());
+  const Words words = with({"acquire", "--key", "k"}, options);
   const auto finished = dblock(database, words);
   INFO(finished.err);
   REQUIRE(finished.exit == exited(0));
@@ -194,8 +193,7 @@ TEST_CASE("force without a token is 0 when nobody holds the lock, also when a le
 TEST_CASE("force shows a cooldown with the command that ends it, and that command ends it") {
   Database database;
   for (const Words& options : {Words{}, Words{"--shared"}, Words{"--slots", "2"}}) {
-    Words words{"--min-hold", "1h"};
-    words.insert(words.end(), options.begin(), options.end());
+    const Words words = with({"--min-hold", "1h"}, options);
     REQUIRE(dblock(database, run_words("k", words, {"true"})).exit == exited(0));
     const auto refused = dblock(database, run_words("k", {}, {"true"}));
     INFO(refused.err);

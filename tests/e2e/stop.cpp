@@ -18,8 +18,7 @@ const std::string k_deaf = "trap '' TERM INT; ";  // a job that takes no notice
 class Stopped {
  public:
   Words run(const Words& options, const std::string& job) const {
-    Words all{"--status-file", directory_.file("status"), "--kill-grace", "300ms"};
-    all.insert(all.end(), options.begin(), options.end());
+    const Words all = with({"--status-file", directory_.file("status"), "--kill-grace", "300ms"}, options);
     return run_words("k", all, sh(job + "touch " + directory_.file("up") + "; sleep 300 & wait; wait"));
   }
   [[nodiscard]] std::string up() const { return directory_.file("up"); }
@@ -110,8 +109,7 @@ TEST_CASE("the end of the process that started dblock is told from a signal") {
   Words words{dblock_binary()};
   for (const auto& word : stopped.run({"--with-parent"}, k_deaf)) words.push_back(word);
   // "$@" is dblock's line: the shell starts it in the background and stays.
-  Words shell{"/bin/sh", "-c", "\"$@\" & exec sleep 300", "sh"};
-  shell.insert(shell.end(), words.begin(), words.end());
+  const Words shell = with({"/bin/sh", "-c", "\"$@\" & exec sleep 300", "sh"}, words);
   Process parent({.argv = shell, .env = {"DBLOCK_DB=" + database.url()}});
   await_file(parent, stopped.up());
   const pid_t pid = parent.pid();
@@ -229,8 +227,7 @@ TEST_CASE("the status file tells the time spent waiting for the lock, and a gran
   const Database database;
   const TempDir directory;
   const auto waited = [&](const Words& options) {
-    Words all{"--status-file", directory.file("status")};
-    all.insert(all.end(), options.begin(), options.end());
+    const Words all = with({"--status-file", directory.file("status")}, options);
     UNSCOPED_INFO(dblock(database, run_words("k", all, {"true"})).err);
     return json::parse(read_file(directory.file("status"))).at("waited_ms").get<int>();
   };

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -267,29 +268,45 @@ TEST_CASE("replies put into a connection before tls begins are believed by no su
   holder.signal(SIGTERM);
 }
 
-TEST_CASE("replies put into a reconnect before tls begins renew nothing", "[server]") {
+// A server that is reached over TLS alone, and who puts replies into so many connections to it as `attacks`
+// says.
+struct AttackedServer {
   const Certificates certificates;
-  const Server server(certificates.server_options("good"));
-  ServerDatabase database(server.address());
+  const Server server{certificates.server_options("good")};
+  ServerDatabase database{server.address()};
   const std::string user = database.account("IDENTIFIED BY 'hunter2-hunter2'");
-  const auto armed = std::make_shared<std::atomic<bool>>(false);
-  FakeServer meddler(Meddler(server.address().port, [armed](int number, std::string& part) {
-    if (*armed) add_replies_to_greeting(12)(number, part);
-  }));
-  const std::string url = url_through(meddler, database, user + ":hunter2-hunter2",
+  const std::shared_ptr<std::atomic<int>> attacks = std::make_shared<std::atomic<int>>(0);
+  FakeServer attacker{Meddler(server.address().port, [left = attacks](int number, std::string& part) {
+    if (number == 0 && left->fetch_sub(1) > 0) add_replies_to_greeting(12)(number, part);
+  })};
+  const std::string url = url_through(attacker, database, user + ":hunter2-hunter2",
                                       "tls=verify-full&tls-ca=" + certificates.authority());
+};
+
+TEST_CASE("replies put into a reconnect before tls begins renew nothing", "[server]") {
+  AttackedServer t;
   const Words times{"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"};
-  Process run(dblock_bare_spawn(run_words("k", times, {"sleep", "600"}), {"DBLOCK_DB=" + url}));
-  REQUIRE(wait_until([&] { return database.has_holder("k"); }));
-  await_renewal(database);
-  *armed = true;
+  Process run(dblock_bare_spawn(run_words("k", times, {"sleep", "600"}), {"DBLOCK_DB=" + t.url}));
+  REQUIRE(wait_until([&] { return t.database.has_holder("k"); }));
+  await_renewal(t.database);
+  *t.attacks = std::numeric_limits<int>::max();
   const auto sessions =
-      database.sql("SELECT id FROM information_schema.processlist WHERE user='" + user + "'");
+      t.database.sql("SELECT id FROM information_schema.processlist WHERE user='" + t.user + "'");
   REQUIRE_FALSE(sessions.empty());
-  for (const auto& session : sessions) database.kill_session(session.at(0));
+  for (const auto& session : sessions) t.database.kill_session(session.at(0));
   const Exit exit = run.wait();
   INFO(run.err());
   CHECK(exit == exited(76));
+}
+
+TEST_CASE("replies put into the guardian's connection do not pass for the release", "[server]") {
+  AttackedServer t;
+  Process run(dblock_bare_spawn(run_words("k", {"--ttl", "10m"}, {"sleep", "600"}), {"DBLOCK_DB=" + t.url}));
+  REQUIRE(wait_until([&] { return t.database.has_holder("k"); }));
+  *t.attacks = 1;
+  run.signal(SIGKILL);
+  CHECK(wait_until([&] { return !t.database.has_holder("k"); }));
+  CHECK(*t.attacks <= 0);
 }
 
 // One reply after the part of that number, on the first connection that comes so far.
@@ -349,28 +366,6 @@ TEST_CASE("where no session tells its variables, another statement proves the re
     CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
   }
   holder.signal(SIGTERM);
-}
-
-TEST_CASE("replies put into the guardian's connection do not pass for the release", "[server]") {
-  const Certificates certificates;
-  const Server server(certificates.server_options("good"));
-  ServerDatabase database(server.address());
-  const std::string user = database.account("IDENTIFIED BY 'hunter2-hunter2'");
-  const auto armed = std::make_shared<std::atomic<bool>>(false);
-  const auto struck = std::make_shared<std::atomic<bool>>(false);
-  FakeServer meddler(Meddler(server.address().port, [armed, struck](int number, std::string& part) {
-    if (number != 0 || !armed->exchange(false)) return;
-    add_replies_to_greeting(12)(number, part);
-    *struck = true;
-  }));
-  const std::string url = url_through(meddler, database, user + ":hunter2-hunter2",
-                                      "tls=verify-full&tls-ca=" + certificates.authority());
-  Process run(dblock_bare_spawn(run_words("k", {"--ttl", "10m"}, {"sleep", "600"}), {"DBLOCK_DB=" + url}));
-  REQUIRE(wait_until([&] { return database.has_holder("k"); }));
-  *armed = true;
-  run.signal(SIGKILL);
-  CHECK(wait_until([&] { return !database.has_holder("k"); }));
-  CHECK(*struck);
 }
 
 TEST_CASE("a reply too many is not taken for a renewal's", "[server]") {

@@ -43,8 +43,7 @@ void check_left_to_expire(const Words& store) {
   DBLOCK_NEEDS(sudo.why_not());
   const UsersHome home;
   const auto as_user = [&](const Words& words) {
-    Words all = store;
-    all.insert(all.end(), words.begin(), words.end());
+    const Words all = with(store, words);
     return home.spawn(all);
   };
   const Words inspect{"inspect", "--key", "k", "--exit-code"};

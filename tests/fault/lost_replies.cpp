@@ -114,8 +114,7 @@ TEST_CASE("a script's release whose reply is lost succeeds when it was its own, 
   ServerDatabase database;
   Proxy proxy(database.server());
   const auto acquire = [&](const Words& terms) {
-    Words words{"acquire", "--key", "k", "--wait", "10s"};
-    words.insert(words.end(), terms.begin(), terms.end());
+    const Words words = with({"acquire", "--key", "k", "--wait", "10s"}, terms);
     const auto taken = dblock(database, words);
     REQUIRE(taken.exit == exited(0));
     return lines(taken.out).front();
@@ -157,8 +156,7 @@ TEST_CASE("a run whose lock another took over is told so, though the reply to it
   const std::string token = database.value("SELECT token FROM " + table);
   REQUIRE(dblock(database, {"release", "--key", "k", "--force", "--now", "--token", token}).exit ==
           exited(0));
-  Words other{"acquire", "--key", "k", "--ttl", "60s"};
-  other.insert(other.end(), mode.begin(), mode.end());
+  const Words other = with({"acquire", "--key", "k", "--ttl", "60s"}, mode);
   REQUIRE(dblock(database, other).exit == exited(0));
   proxy.cut(Proxy::Cut::before_reply, containing(mode.empty() ? "UPDATE" : "COMMIT"));
   write_file(directory.file("go"), "");

@@ -26,6 +26,7 @@ using namespace std::chrono_literals;
 constexpr std::chrono::seconds k_network_timeout = 10s;
 constexpr int k_clock_readings = 5;
 constexpr const char* k_attempt = "cannot examine the database";
+
 std::string identity_statement() {
   return cat("SELECT ", k_this_server);
 }

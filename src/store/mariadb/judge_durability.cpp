@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "lease/timing.hpp"
 #include "store/mariadb/judgements.hpp"
 #include "store/rows.hpp"
 
@@ -28,7 +29,7 @@ Finding clock(const HostFacts& facts) {
   const std::string found =
       seconds_of(facts.clock->ahead) + (facts.clock->ahead < 0us ? " behind" : " ahead of") + " this host";
   if (apart <= k_noticeable) return {"clock", Level::ok, found, "", {}};
-  if (apart <= k_default_margin) {
+  if (apart <= lease::k_max_default_margin) {
     return {"clock",
             Level::warn,
             found,
@@ -40,7 +41,7 @@ Finding clock(const HostFacts& facts) {
           found,
           "one of the two is wrong. If it is the server's, the day it is set right moves the end of every "
           "lease by more than the margin of " +
-              seconds_of(k_default_margin) + " makes up for; see to its time synchronisation",
+              seconds_of(lease::k_max_default_margin) + " makes up for; see to its time synchronisation",
           {}};
 }
 

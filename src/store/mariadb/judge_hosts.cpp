@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "lease/timing.hpp"
 #include "store/mariadb/judgements.hpp"
 
 namespace dblock::store::mariadb {
@@ -90,7 +91,7 @@ Finding clocks(const std::vector<HostFacts>& hosts) {
   const Micros sure = apart - 2 * blur;
   if (sure <= 1s) return {"clocks", Level::ok, found, "", {}};
   return {"clocks",
-          sure <= k_default_margin ? Level::warn : Level::bad,
+          sure <= lease::k_max_default_margin ? Level::warn : Level::bad,
           found,
           "after a failover a lease may end that much earlier than its holder believes; the margin makes up "
           "for 3 s by default. See to the time synchronisation of the hosts",

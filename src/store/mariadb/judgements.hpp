@@ -9,9 +9,6 @@
 
 namespace dblock::store::mariadb {
 
-// How far servers' clocks may be apart where no other lease margin was asked for.
-inline constexpr Micros k_default_margin = std::chrono::seconds(3);
-
 // connection, and with it tls, certificate, privileges, excess, schema
 [[nodiscard]] std::vector<Finding> judge_access(const HostFacts& facts);
 
