@@ -99,6 +99,7 @@ for display in "$displays"/*; do
   kind=${kind##*.}
   # What is elsewhere on the reader's machines is in the box here.
   sed -i "s#/tmp/#$box/tmp/#g; s#/opt/#$box/opt/#g; s#/var/lib/#$box/var/lib/#g; s#PATH=/usr/bin#PATH=$box/bin:/usr/bin#; s#--local#--db sqlite:$box/locks.db#
+    s#^local = yes#db = sqlite:$box/locks.db#
     s#mysql://[a-z]*@db1[^ ']*#$DBLOCK_DB#g" "$display"
   case $kind in
     none) ;;

@@ -120,7 +120,9 @@ TEST_CASE("a job that /proc hides from its user is killed all the same") {
   DBLOCK_NEEDS(why_no_other_user());
   DBLOCK_NEEDS(why_no_mount_namespace());
   const UsersHome home;
-  std::string script = "mount -o remount,hidepid=2 /proc && cd " + home.path() + " && exec";
+  const auto user = std::to_string(home.user());
+  std::string script = "mount -o remount,hidepid=2 /proc && cd " + home.path() + " && exec setpriv --reuid " +
+                       user + " --regid " + user + " --clear-groups";
   const Spawn spawn = home.spawn(run_words("k", {"--local", "--max-runtime", "1s", "--kill-grace", "200ms"},
                                            sh(job_binary() + " hidden alive & wait")));
   for (const auto& word : spawn.argv) script += " '" + word + "'";
