@@ -9,7 +9,11 @@ Micros Backoff::next() {
   const Micros step = std::min(next_, limit_);
   const auto grown = static_cast<double>(step.count()) * multiplier_;
   next_ = grown >= static_cast<double>(limit_.count()) ? limit_ : Micros(static_cast<Micros::rep>(grown));
-  std::uniform_int_distribution<Micros::rep> jitter(step.count() / 2, step.count());
+  return jittered(step);
+}
+
+Micros Backoff::jittered(Micros length) {
+  std::uniform_int_distribution<Micros::rep> jitter(length.count() / 2, length.count());
   return Micros(jitter(random_));
 }
 

@@ -18,6 +18,8 @@ class Backoff {
   // The next pause: between half of and the full current step; the step then grows up to the limit.
   [[nodiscard]] Micros next();
   void reset(Micros first) { next_ = first; }
+  // Between half of and the full `length`; changes no step.
+  [[nodiscard]] Micros jittered(Micros length);
 
  private:
   Micros next_;
