@@ -10,8 +10,8 @@
 #include "app/database.hpp"
 #include "app/describe.hpp"
 #include "app/identity.hpp"
-#include "app/job_lease.hpp"
 #include "app/keeper.hpp"
+#include "app/session_events.hpp"
 #include "app/stop.hpp"
 #include "app/use_cases.hpp"
 #include "base/duration.hpp"
@@ -57,8 +57,9 @@ class Acquisition {
       : request_(request),
         wanted_(wanted),
         keeper_(std::move(keeper)),
-        job_(store::open_store(settings, {lease::network_timeout(request.timing.ttl), Micros{0}}, clock()),
-             wanted, request.wait, request.timing, keeper_) {}
+        session_(
+            store::open_store(settings, {lease::network_timeout(request.timing.ttl), Micros{0}}, clock()),
+            clock(), wanted, request.wait, request.timing, session_events(request.wait, keeper_, {})) {}
 
   Result<std::variant<Acquired, Ending>> go();
 
@@ -79,22 +80,22 @@ class Acquisition {
 
   const AcquireRequest& request_;
   const lease::AcquireRequest& wanted_;
-  // Before the job's thread: a signal must not strand a lock that was just granted.
+  // Before the session's thread: a signal must not strand a lock that was just granted.
   const process::Signals signals_;
   std::shared_ptr<Keeper> keeper_;
-  JobLease job_;
+  lease::Session session_;
 };
 
 // What may have been granted. Where that stays in doubt it is the keeper's to release when we are gone.
 bool Acquisition::take_back() {
-  const bool nothing_left = job_.cancel_acquire();
+  const bool nothing_left = session_.cancel_acquire();
   if (nothing_left && keeper_) keeper_->dismiss();
   return nothing_left;
 }
 
 Ending Acquisition::give_up(Ending ending) {
   take_back();
-  ending.thread_left_behind = job_.abandoned();
+  ending.thread_left_behind = session_.abandoned();
   return ending;
 }
 
@@ -129,9 +130,9 @@ Result<std::optional<Ending>> Acquisition::hand_over(const lease::Lease& lease) 
 // The row as it is reported. A connection that breaks here must not leave a lease behind of which nobody has
 // been told.
 Result<lease::Look> Acquisition::look_back() {
-  auto seen = job_.store().look(wanted_);
+  auto seen = session_.store().look(wanted_);
   for (int i = 1; i < k_looks && !seen && seen.error().code == Errc::unreachable; ++i)
-    seen = job_.store().look(wanted_);
+    seen = session_.store().look(wanted_);
   if (!seen) {
     const bool given_back = take_back();
     seen.error().message +=
@@ -142,11 +143,11 @@ Result<lease::Look> Acquisition::look_back() {
 }
 
 Result<std::variant<Acquired, Ending>> Acquisition::go() {
-  job_.start_acquire();
-  const auto stop = signals_.wait(job_.done(), std::nullopt, keeper_ ? keeper_->fd() : -1);
+  session_.start_acquire();
+  const auto stop = signals_.wait(session_.done(), std::nullopt, keeper_ ? keeper_->fd() : -1);
   if (stop) return give_up(interrupted_by(*stop, "while waiting for " + lock() + "; nothing is held"));
-  if (!job_.done().raised()) return without_keeper();
-  const auto outcome = job_.grant();
+  if (!session_.done().raised()) return without_keeper();
+  const auto outcome = session_.grant();
   if (keeper_ && !(outcome ? std::holds_alternative<lease::Lease>(*outcome)
                            : outcome.error().code == Errc::indeterminate)) {
     keeper_->dismiss();
@@ -158,7 +159,7 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
                   .message = describe_refusal(conflict->status, !request_.wait.once())};
   }
   const auto& lease = std::get<lease::Lease>(*outcome);
-  warn_if_slow("acquiring", lock(), job_.grant_took(), request_.warn_after);
+  warn_if_slow("acquiring", lock(), session_.grant_took(), request_.warn_after);
   if (keeper_) {
     DBLOCK_TRY(auto failed, hand_over(lease));
     if (failed) return std::move(*failed);

@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "app/job_lease.hpp"
 #include "app/store_session.hpp"
+#include "lease/session.hpp"
 #include "process/channel.hpp"
 #include "process/detached.hpp"
 #include "process/stop_plan.hpp"
@@ -49,14 +49,13 @@ Received receive(const UniqueFd& channel, Word& word) noexcept {
   return process::receive_record(channel, &word, sizeof word);
 }
 
-// From the heartbeat's thread to the keeper's main thread.
-struct News final : process::Fence {
-  void arm_release() override {}
-  void set_deadline(BootTime deadline) override {
+// From the session's thread to the keeper's main thread.
+struct News {
+  void renewed(BootTime deadline) {
     deadline_ns.store(deadline.time_since_epoch().count());
     event.raise();
   }
-  void stop_revoked() override {
+  void lost() {
     refused.store(true);
     event.raise();
   }
@@ -99,7 +98,7 @@ class KeeperProcess {
   DeadlineTimer timer_;
   std::shared_ptr<News> news_ = std::make_shared<News>();
   std::optional<lease::Lease> lease_;
-  std::optional<JobLease> job_;
+  std::optional<lease::Session> session_;
   bool standing_ = false;
   bool confirmed_ = false;
 };
@@ -137,11 +136,14 @@ void KeeperProcess::await_lease() {
 void KeeperProcess::begin() {
   static SystemClock clock;  // outlives a thread that is stuck
   plan_.set_deadline(charge_.timing.expires(lease_->sent_at));
-  job_.emplace(store::open_store(charge_.settings, session_options(charge_.timing), clock), charge_.wanted,
-               lease::WaitPolicy{}, charge_.timing, news_);
+  lease::SessionEvents events;
+  events.on_renewed = [news = news_](BootTime deadline) { news->renewed(deadline); };
+  events.on_lost = [news = news_](const lease::NotOurs&) { news->lost(); };
+  session_.emplace(store::open_store(charge_.settings, session_options(charge_.timing), clock), clock,
+                   charge_.wanted, lease::WaitPolicy{}, charge_.timing, std::move(events));
   lease::Lease due = *lease_;
   due.sent_at = std::min(due.sent_at, BootTime(clock.now() - charge_.timing.heartbeat));
-  job_->start_heartbeat(due);
+  session_->start_heartbeat(due);
 }
 
 void KeeperProcess::step() {
@@ -172,7 +174,7 @@ void KeeperProcess::hear_heartbeat() {
   const BootTime proved_until{Nanos(news_->deadline_ns.load())};
   if (proved_until != BootTime{}) plan_.set_deadline(proved_until);
   if (news_->refused.load()) {
-    const auto refused = job_->lost();
+    const auto refused = session_->lost();
     const BootTime sent_at = *plan_.deadline() - charge_.timing.ttl;
     if (refused && given_back_on_purpose(*refused, BootClock::now() - sent_at, charge_.timing)) end();
     lose();
@@ -187,7 +189,7 @@ void KeeperProcess::hear_heartbeat() {
 void KeeperProcess::lose() {
   if (!confirmed_) give_back();
   watched_.signal(charge_.lost_signal);
-  job_->stop_heartbeat(true);
+  session_->stop_heartbeat(true);
   timer_.arm(*plan_.deadline());
   std::array<pollfd, 2> fds{pollfd{watched_.fd(), POLLIN, 0}, pollfd{timer_.fd(), POLLIN, 0}};
   while (::poll(fds.data(), fds.size(), -1) < 0 && errno == EINTR) {
@@ -199,8 +201,8 @@ void KeeperProcess::lose() {
 // Goes on trying for as long as the lease lasts, when it has to.
 void KeeperProcess::give_back() {
   const lease::LeaseRef ref = lease::ref_to(*lease_);
-  static_cast<void>(
-      job_->release(ref, lease::Actor::holder, {lease::Outcome::released, std::nullopt}, charge_.timing.ttl));
+  static_cast<void>(session_->release(ref, lease::Actor::holder, {lease::Outcome::released, std::nullopt},
+                                      charge_.timing.ttl));
   end();
 }
 

@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 using Report = ReleaseReport;
 
-constexpr int k_release_tries = 3;
+constexpr Micros k_patience = 5s;  // with a release whose reply was lost
 constexpr Micros k_poll = 200ms;
 
 Report report_on(const lease::Key& key, Report::Action action) {
@@ -31,24 +31,21 @@ Ending lost(std::string message) {
 
 Result<Report> give_back(const ReleaseRequest& request, lease::LeaseStore& store, Clock& clock) {
   const lease::LeaseRef ref{request.key, *request.owner, std::nullopt};
-  const lease::RunEnd end{lease::Outcome::released, std::nullopt};
-  const BootTime sent_at = clock.now();
-  std::optional<Micros> unheard_for;
-  auto outcome = store.release(ref, lease::Actor::script, end);
-  for (int i = 1; i < k_release_tries && !outcome && outcome.error().code == Errc::indeterminate; ++i) {
-    outcome = store.release(ref, lease::Actor::script, end);
-    unheard_for = std::chrono::ceil<Micros>(clock.now() - sent_at);
-  }
-  if (!outcome) return std::unexpected(outcome.error());
+  const lease::GivingBack how{.actor = lease::Actor::script,
+                              .end = {lease::Outcome::released, std::nullopt},
+                              .give_up = clock.now() + k_patience,
+                              .insists = false};
+  const WakeEvent never;
+  auto given = lease::give_back(store, clock, ref, how, never);
+  if (given.failure) return std::unexpected(std::move(*given.failure));
   Report report = report_on(request.key, Report::Action::released);
-  const auto* why = std::get_if<lease::NotOurs>(&*outcome);
-  if (why == nullptr) return report;
+  if (given.result == lease::ReleaseResult::released) return report;
   // What cannot be known is no success: the script is told who holds the lock now.
-  if (lease::judge_release(*why, ref, end, unheard_for) == lease::ReleaseResult::released) return report;
-  const bool running = why->why == lease::NotOursWhy::run_lease;
+  const auto& why = *given.refused;
+  const bool running = why.why == lease::NotOursWhy::run_lease;
   report.ending = Ending{
       .how = running ? Ending::How::refused : Ending::How::lost,
-      .message = "lock " + quoted(request.key) + " " + describe_not_ours(*why) + "; nothing was released"};
+      .message = "lock " + quoted(request.key) + " " + describe_not_ours(why) + "; nothing was released"};
   return report;
 }
 

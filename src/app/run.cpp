@@ -12,7 +12,7 @@
 #include "app/hooks.hpp"
 #include "app/identity.hpp"
 #include "app/job_environment.hpp"
-#include "app/job_lease.hpp"
+#include "app/session_events.hpp"
 #include "app/status_file.hpp"
 #include "app/stop.hpp"
 #include "app/store_session.hpp"
@@ -27,6 +27,7 @@ namespace dblock::app {
 namespace {
 
 using namespace std::chrono_literals;
+using lease::ReleaseResult;
 using process::JobEnd;
 using process::StopReason;
 
@@ -105,7 +106,7 @@ class Run {
   process::StopRequest wait_stopped_;  // by whom the wait for a nested run was ended
   std::shared_ptr<Hooks> hooks_;
   std::shared_ptr<process::Supervisor> supervisor_;
-  std::unique_ptr<JobLease> lease_;
+  std::unique_ptr<lease::Session> lease_;
 };
 
 Result<Ending> Run::attempt() {
@@ -132,13 +133,15 @@ Result<Ending> Run::attempt() {
              }));
   // Made after the guardian's fork: from here on there are threads.
   static SystemClock clock;  // outlives an abandoned thread
-  lease_ = std::make_unique<JobLease>(store::open_store(settings, session_options(request_.timing), clock),
-                                      wanted, request_.wait, request_.timing, supervisor_);
+  lease_ = std::make_unique<lease::Session>(
+      store::open_store(settings, session_options(request_.timing), clock), clock, wanted, request_.wait,
+      request_.timing,
+      session_events(request_.wait, supervisor_,
+                     [hooks = hooks_](const lease::LockStatus& other) { hooks->waiting(other); }));
   return wait_for_grant();
 }
 
 Result<Ending> Run::wait_for_grant() {
-  lease_->on_wait([hooks = hooks_](const lease::LockStatus& holder) { hooks->waiting(holder); });
   lease_->start_acquire();
   switch (supervisor_->await(lease_->done())) {
     case process::Awaited::signalled:

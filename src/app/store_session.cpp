@@ -1,7 +1,8 @@
 #include "app/store_session.hpp"
 
 #include <chrono>
-#include <variant>
+
+#include "lease/release.hpp"
 
 namespace dblock::app {
 
@@ -22,11 +23,12 @@ void release_after_death(const store::Settings& settings, const lease::AcquireRe
   const auto store = store::open_store(settings, {3s, 30s}, clock);
   const BootTime begun = clock.now();
   const lease::LeaseRef ref = lease::ref_to(request);
+  const lease::GivingBack how{
+      .actor = actor, .end = {lease::Outcome::abandoned, std::nullopt}, .give_up = begun + patience};
   for (;;) {
-    const auto outcome = store->release(ref, actor, {lease::Outcome::abandoned, std::nullopt});
-    if (outcome && std::holds_alternative<lease::Released>(*outcome)) return store->record_ended();
-    const Micros limit = outcome ? late_statement : patience;
-    if (clock.now() - begun >= limit) return;
+    const auto given = lease::give_back(*store, clock, ref, how, never);
+    if (given.result == lease::ReleaseResult::released) return store->record_ended();
+    if (clock.now() - begun >= late_statement) return;
     clock.wait_until(clock.now() + 200ms, never);
   }
 }

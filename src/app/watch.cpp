@@ -14,7 +14,7 @@
 
 #include "app/database.hpp"
 #include "app/inspect_report.hpp"
-#include "app/worker.hpp"
+#include "base/worker.hpp"
 #include "process/signals.hpp"
 #include "store/open.hpp"
 

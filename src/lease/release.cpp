@@ -1,6 +1,22 @@
 #include "lease/release.hpp"
 
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <variant>
+
+#include "lease/backoff.hpp"
+#include "lease/owner_id.hpp"
+
 namespace dblock::lease {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Micros k_first_pause = 100ms;
+constexpr Micros k_longest_pause = 1s;
+
+}  // namespace
 
 // The row keeps how its last lease ended. Our own release puts down our end, at a time after it was sent;
 // whoever else ends a lease puts it down as abandoned.
@@ -24,6 +40,31 @@ ReleaseResult judge_release(const NotOurs& refused, const LeaseRef& ref, const R
   const bool since_then = row.last && row.last->released_at &&
                           row.last->released_at->since_epoch >= row.server_time.since_epoch - *unheard_for;
   return as_we_said && since_then ? released : unknown;
+}
+
+GivenBack give_back(LeaseStore& store, Clock& clock, const LeaseRef& ref, const GivingBack& how,
+                    const WakeEvent& stop) {
+  Backoff backoff(k_first_pause, k_longest_pause, Backoff::k_doubling, 1);
+  std::optional<BootTime> unheard_since;
+  for (;;) {
+    const BootTime sent_at = clock.now();
+    auto outcome = store.release(ref, how.actor, how.end);
+    if (outcome) {
+      auto* const refused = std::get_if<NotOurs>(&*outcome);
+      if (refused == nullptr) return {.result = ReleaseResult::released};
+      std::optional<Micros> unheard_for;
+      if (unheard_since) unheard_for = std::chrono::ceil<Micros>(clock.now() - *unheard_since);
+      const auto result = judge_release(*refused, ref, how.end, unheard_for);
+      return {.result = result, .refused = std::move(*refused)};
+    }
+    if (!unheard_since && outcome.error().code == Errc::indeterminate) unheard_since = sent_at;
+    if (how.on_trouble) how.on_trouble(outcome.error());
+    GivenBack unknown{.failure = std::move(outcome.error())};
+    // Counted out twice, a nested run would take another's place with it.
+    if (unheard_since ? is_nested(ref.owner) : !how.insists) return unknown;
+    const BootTime next = std::min(clock.now() + backoff.next(), how.give_up);
+    if (clock.wait_until(next, stop) || clock.now() >= how.give_up) return unknown;
+  }
 }
 
 }  // namespace dblock::lease

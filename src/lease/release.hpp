@@ -1,9 +1,11 @@
-// What became of a lease that was given back, where the reply was lost or the lock was not ours any more: one
-// rule for runs, keepers and scripts.
+// Giving a lease back, and what a lost reply to that means: one rule for runs, keepers, guardians and
+// scripts.
 #pragma once
 
+#include <functional>
 #include <optional>
 
+#include "base/clock.hpp"
 #include "lease/store.hpp"
 
 namespace dblock::lease {
@@ -19,5 +21,22 @@ enum class ReleaseResult {
 // `unheard_for`: the time since the first try whose reply was lost was sent; nullopt when no reply was.
 [[nodiscard]] ReleaseResult judge_release(const NotOurs& refused, const LeaseRef& ref, const RunEnd& end,
                                           std::optional<Micros> unheard_for);
+
+struct GivingBack {
+  Actor actor = Actor::holder;
+  RunEnd end{};
+  BootTime give_up{};                                 // no try begins later, but for the first
+  bool insists = true;                                // false: a failure is final unless a reply was lost
+  std::function<void(const Error&)> on_trouble = {};  // at each failed try
+};
+struct GivenBack {
+  ReleaseResult result = ReleaseResult::unknown;
+  std::optional<NotOurs> refused{};  // the answer, where it was no
+  std::optional<Error> failure{};    // of the last try, where there was no answer
+};
+
+// Tries to release the lease until there is an answer, until the time to give up, or until `stop` is raised.
+[[nodiscard]] GivenBack give_back(LeaseStore& store, Clock& clock, const LeaseRef& ref, const GivingBack& how,
+                                  const WakeEvent& stop);
 
 }  // namespace dblock::lease

@@ -1,4 +1,4 @@
-#include "app/worker.hpp"
+#include "base/worker.hpp"
 
 #include <malloc.h>
 #include <sys/prctl.h>
@@ -12,7 +12,7 @@
 
 #include "base/error.hpp"
 
-namespace dblock::app {
+namespace dblock {
 
 struct Worker::State {
   std::mutex mutex;
@@ -95,4 +95,4 @@ void Worker::abandon() {
   thread_.detach();
 }
 
-}  // namespace dblock::app
+}  // namespace dblock

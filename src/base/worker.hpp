@@ -8,7 +8,7 @@
 
 #include "base/clock.hpp"
 
-namespace dblock::app {
+namespace dblock {
 
 class Worker {
  public:
@@ -36,4 +36,4 @@ class Worker {
   std::thread thread_;
 };
 
-}  // namespace dblock::app
+}  // namespace dblock

@@ -1,0 +1,80 @@
+#include "app/session_events.hpp"
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "app/describe.hpp"
+#include "app/identity.hpp"
+#include "app/waiting_line.hpp"
+#include "base/log.hpp"
+
+namespace dblock::app {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Micros k_repeat_waiting_line = 60s;
+
+// What somebody sees who waits: the live line at a terminal, elsewhere a log line a minute.
+class WaitReport {
+ public:
+  explicit WaitReport(bool waits) : waits_(waits) {}
+
+  void refused_by(const lease::LockStatus& status) {
+    warn_of_clocks(status);
+    if (!waits_ || line_.show(status)) return;
+    const BootTime now = BootClock::now();
+    if (said_at_ != BootTime{} && now - said_at_ < k_repeat_waiting_line) return;
+    said_at_ = now;
+    log::info("waiting: " + describe_conflict(status));
+  }
+
+  void in_trouble() { line_.begin(); }
+  void end() { line_.end(); }
+
+ private:
+  bool waits_;
+  BootTime said_at_{};
+  WaitingLine line_;
+};
+
+void say_trouble(const Error& error, bool first) {
+  log::write(first ? log::Level::warning : log::Level::debug, error.message + "; trying again");
+}
+
+}  // namespace
+
+lease::SessionEvents session_events(const lease::WaitPolicy& policy, std::shared_ptr<process::Fence> fence,
+                                    std::function<void(const lease::LockStatus&)> on_wait) {
+  const auto report = std::make_shared<WaitReport>(!policy.once());
+  lease::SessionEvents events;
+  events.acquiring.on_conflict = [report](const lease::LockStatus& holder) { report->refused_by(holder); };
+  events.acquiring.on_wait = [told = std::move(on_wait)](const lease::LockStatus& holder) {
+    warn_of_own_script(holder);
+    if (told) told(holder);
+  };
+  events.acquiring.on_send = [fence] {
+    if (fence) fence->arm_release();
+  };
+  events.acquiring.wants_place = log::can_show_live;
+  events.acquiring.hopeless = held_by_ancestor;
+  events.on_acquire_ended = [report] { report->end(); };
+  events.on_renewed = [fence](BootTime deadline) {
+    if (fence) fence->set_deadline(deadline);
+  };
+  events.on_lost = [fence](const lease::NotOurs& why) {
+    if (why.status) warn_of_clocks(*why.status);
+    if (fence) fence->stop_revoked();
+  };
+  events.on_trouble = [report](const Error& error, bool first) {
+    report->in_trouble();
+    say_trouble(error, first);
+  };
+  events.on_recovered = [](int failures) {
+    log::info("the lease is renewed again after " + std::to_string(failures) + " failed tries");
+  };
+  return events;
+}
+
+}  // namespace dblock::app

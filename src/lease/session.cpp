@@ -1,0 +1,282 @@
+#include "lease/session.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <utility>
+#include <variant>
+
+#include "lease/backoff.hpp"
+#include "lease/heartbeat.hpp"
+
+namespace dblock::lease {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A statement under way normally ends by itself within this; after it, its connection is broken off.
+constexpr Nanos k_natural_end = 300ms;
+constexpr Nanos k_no_patience = 20ms;  // for a thread that is merely asleep
+// A broken connection lets the thread go at once; only connection establishment can outlast this.
+constexpr Nanos k_forced_end = 700ms;
+constexpr Micros k_least_release_time = 500ms;
+constexpr Micros k_cancelled_release_time = 1s;
+constexpr Micros k_first_nested_poll = 250ms;
+constexpr Micros k_last_nested_poll = 2s;
+constexpr double k_nested_poll_growth = 1.5;
+
+}  // namespace
+
+// Shared with the worker's tasks, which may outlive the Session when the thread had to be abandoned.
+struct Session::State {
+  // Not changed after construction; the store is the worker's.
+  std::unique_ptr<LeaseStore> store;
+  Clock& clock;
+  AcquireRequest request;
+  WaitPolicy policy;
+  Timing timing;
+  SessionEvents events;
+  WakeEvent stop{};
+  std::atomic<bool> heartbeat_over = true;
+
+  mutable std::mutex mutex{};  // guards what follows
+  std::optional<Result<GrantOutcome>> grant{};
+  BootTime started{};
+  BootTime ended{};
+  std::optional<BootTime> wait_began{};
+  std::optional<NotOurs> lost{};
+  std::string trouble{};
+  BootTime proved_until{};
+  ReleaseResult release_result = ReleaseResult::unknown;
+
+  // Tasks of the worker.
+  void acquire();
+  void heartbeat(const Lease& lease);
+  void release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience);
+  void release_after_nested(const LeaseRef& ref, RunEnd end, Micros patience);
+
+  [[nodiscard]] AcquireObserver acquire_observer();
+  void note_trouble(const Error& error);
+  void give_back(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience);
+};
+
+AcquireObserver Session::State::acquire_observer() {
+  AcquireObserver observer = events.acquiring;
+  observer.on_wait = [this](const LockStatus& status) {
+    {
+      const std::lock_guard lock(mutex);
+      if (!wait_began) wait_began = clock.now();
+    }
+    if (events.acquiring.on_wait) events.acquiring.on_wait(status);
+  };
+  observer.on_trouble = [this](const Error& error) { note_trouble(error); };
+  return observer;
+}
+
+void Session::State::acquire() {
+  {
+    const std::lock_guard lock(mutex);
+    started = clock.now();
+  }
+  auto outcome = lease::acquire(*store, clock, request, policy, acquire_observer(), stop);
+  if (events.on_acquire_ended) events.on_acquire_ended();
+  const std::lock_guard lock(mutex);
+  trouble.clear();
+  ended = clock.now();
+  grant = std::move(outcome);
+}
+
+void Session::State::note_trouble(const Error& error) {
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex);
+    first = trouble.empty();
+    trouble = error.message;
+  }
+  if (events.on_trouble) events.on_trouble(error, first);
+}
+
+void Session::State::heartbeat(const Lease& lease) {
+  const HeartbeatObserver observer{
+      .on_renewed =
+          [this](BootTime sent_at) {
+            if (events.on_renewed) events.on_renewed(timing.expires(sent_at));
+            const std::lock_guard lock(mutex);
+            proved_until = timing.expires(sent_at);
+            trouble.clear();
+          },
+      .on_lost =
+          [this](const NotOurs& why) {
+            {
+              const std::lock_guard lock(mutex);
+              lost = why;
+            }
+            if (events.on_lost) events.on_lost(why);
+          },
+      .on_trouble = [this](const Error& error) { note_trouble(error); },
+      .on_recovered = events.on_recovered,
+  };
+  store->prepare_release();  // while the job starts
+  run_heartbeat(*store, clock, lease, timing, observer, stop);
+  heartbeat_over.store(true);
+}
+
+// The next in line wakes when the release is done and not before, or it would find the lock held; and also
+// when the release failed, since waiting for us would be of no more use.
+void Session::State::release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience) {
+  give_back(ref, actor, end, patience);
+  if (release_result == ReleaseResult::nested) return;
+  if (auto* const turnstile = store->turnstile()) turnstile->leave();
+  store->record_ended();
+}
+
+// Without an answer the result is unknown, and this ends: nor can the nested run renew the lease then. A
+// lease that has run out by the time of the next try, and is free or another's, was not lost while the job
+// ran.
+void Session::State::release_after_nested(const LeaseRef& ref, RunEnd end, Micros patience) {
+  Backoff backoff(k_first_nested_poll, k_last_nested_poll, k_nested_poll_growth, 1);
+  while (release_result == ReleaseResult::nested) {
+    if (clock.wait_until(clock.now() + backoff.next(), stop)) return;
+    {
+      const std::lock_guard lock(mutex);
+      release_result = ReleaseResult::unknown;
+      proved_until = clock.now() + timing.ttl;  // by the nested run's renewals
+    }
+    release(ref, Actor::holder, end, patience);
+    const std::lock_guard lock(mutex);
+    if (release_result == ReleaseResult::not_ours) lost.reset();
+  }
+}
+
+void Session::State::give_back(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience) {
+  GivingBack how{.actor = actor, .end = end, .on_trouble = [this](const Error& error) {
+                   const std::lock_guard lock(mutex);
+                   trouble = error.message;
+                 }};
+  {
+    const std::lock_guard lock(mutex);
+    const BootTime now = clock.now();
+    how.give_up = std::max(now + k_least_release_time, std::min(now + patience, proved_until));
+  }
+  auto given = lease::give_back(*store, clock, ref, how, stop);
+  const std::lock_guard lock(mutex);
+  release_result = given.result;
+  if (release_result == ReleaseResult::not_ours) lost = std::move(given.refused);
+}
+
+Session::Session(std::unique_ptr<LeaseStore> store, Clock& clock, AcquireRequest request, WaitPolicy policy,
+                 Timing timing, SessionEvents events)
+    : state_(new State{.store = std::move(store),
+                       .clock = clock,
+                       .request = std::move(request),
+                       .policy = policy,
+                       .timing = timing,
+                       .events = std::move(events)}) {
+  state_->request.waits = !policy.once();
+}
+
+void Session::start_acquire() {
+  worker_.post([state = state_] { state->acquire(); });
+}
+
+Result<GrantOutcome> Session::grant() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->grant ? *state_->grant : fail(Errc::internal, "the acquisition has not ended");
+}
+
+std::chrono::milliseconds Session::waited() const {
+  const std::lock_guard lock(state_->mutex);
+  if (!state_->wait_began) return 0ms;
+  const BootTime until = state_->grant ? state_->ended : state_->clock.now();
+  return std::chrono::duration_cast<std::chrono::milliseconds>(until - *state_->wait_began);
+}
+
+Nanos Session::grant_took() const {
+  const std::lock_guard lock(state_->mutex);
+  const auto* const lease = state_->grant && *state_->grant ? std::get_if<Lease>(&**state_->grant) : nullptr;
+  if (lease == nullptr) return Nanos{0};
+  return state_->ended - (state_->wait_began ? lease->sent_at : state_->started);
+}
+
+// Lets the worker's task end: by itself, by breaking its connection, or not at all.
+bool Session::let_end(Nanos patience) {
+  if (worker_.wait_idle(patience)) return true;
+  responsive_ = false;
+  state_->store->interrupt();
+  if (worker_.wait_idle(k_forced_end)) return true;
+  worker_.abandon();
+  abandoned_ = true;
+  return false;
+}
+
+bool Session::cancel_acquire() {
+  state_->stop.raise();
+  if (state_->events.on_acquire_ended)
+    state_->events.on_acquire_ended();  // however long the thread is held up
+  if (!let_end(k_natural_end)) return false;
+  state_->stop.clear();
+  const auto outcome = grant();
+  if (!outcome) return outcome.error().code != Errc::indeterminate;
+  const auto* cancelled = std::get_if<Cancelled>(&*outcome);
+  const auto* granted = std::get_if<Lease>(&*outcome);
+  if (granted == nullptr && (cancelled == nullptr || !cancelled->undecided)) return true;
+  // A nested lease has an owner id that the request does not know.
+  const LeaseRef ref = granted != nullptr ? ref_to(*granted) : ref_to(state_->request);
+  return release(ref, Actor::stopper, {Outcome::not_run, std::nullopt}, k_cancelled_release_time) !=
+         ReleaseResult::unknown;
+}
+
+LeaseStore& Session::store() {
+  return *state_->store;
+}
+
+void Session::start_heartbeat(const Lease& lease) {
+  state_->proved_until = state_->timing.expires(lease.sent_at);
+  state_->heartbeat_over.store(false);
+  worker_.post([state = state_, lease] { state->heartbeat(lease); });
+}
+
+bool Session::stop_heartbeat(bool at_once) {
+  state_->stop.raise();
+  if (!let_end(at_once ? k_no_patience : k_natural_end)) return false;
+  state_->stop.clear();
+  return true;
+}
+
+std::optional<NotOurs> Session::lost() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->lost;
+}
+
+std::string Session::trouble() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->trouble;
+}
+
+ReleaseResult Session::release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience) {
+  if (abandoned_) return ReleaseResult::unknown;
+  // Posted at once, not after the heartbeat has reported its end: one thread runs both, one after the other.
+  state_->stop.raise();
+  worker_.post([state = state_, ref, actor, end, patience] {
+    state->stop.clear();  // it was for the heartbeat
+    state->release(ref, actor, end, patience);
+  });
+  if (!worker_.wait_idle(k_natural_end) && !state_->heartbeat_over.load()) {
+    responsive_ = false;
+    state_->store->interrupt();
+  }
+  let_end(patience);
+  return release_result();
+}
+
+void Session::start_release_after_nested(const LeaseRef& ref, RunEnd end, Micros patience) {
+  state_->stop.clear();
+  worker_.post([state = state_, ref, end, patience] { state->release_after_nested(ref, end, patience); });
+}
+
+ReleaseResult Session::release_result() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->release_result;
+}
+
+}  // namespace dblock::lease

@@ -1,0 +1,231 @@
+// The life of a lease under a clock that jumps to whatever is waited for: grant, renewals, loss, release; its
+// place in line is kept from the grant until the release has ended.
+#include "lease/session.hpp"
+
+#include <algorithm>
+#include <memory>
+
+#include "lease_fakes.hpp"
+#include "support/catch.hpp"
+
+namespace dblock::lease {
+namespace {
+
+using namespace std::chrono_literals;
+using Calls = std::vector<std::string>;
+
+AcquireRequest make_request() {
+  return {*Key::parse("k"), {}, OwnerId{"me"}, Kind::acquire, {60s, 3s, {}}, {}};
+}
+
+test::FakeStore::Acquire grants(const test::FakeClock& clock) {
+  return [&clock](const AcquireRequest& request) -> Result<AcquireOutcome> {
+    return Lease{request.key, {}, request.owner, Token{8}, request.terms, clock.now(), false};
+  };
+}
+
+void await(const Session& session) {
+  SystemClock().wait_until(BootClock::now() + 20s, session.done());
+  REQUIRE(session.done().raised());
+}
+
+// A lease taken and given back again, also from a nested run; what was called, in order.
+Calls calls_of_a_lease(const test::FakeStore::Release& answer, ReleaseResult expected) {
+  auto owned = std::make_unique<test::FakeStore>();
+  test::FakeStore& store = *owned;
+  test::FakeClock clock;
+  test::FakeTurnstile line(clock, store);
+  line.on_enter = Turn::ours;
+  line.on_leave = [&store] { store.calls.emplace_back("leave"); };
+  store.line = &line;
+  store.acquires = {grants(clock)};
+  store.releases = {answer};
+  const AcquireRequest request = make_request();
+  Session job(std::move(owned), clock, request, {}, *make_timing({60s, {}, {}, {}}), {});
+  job.start_acquire();
+  await(job);
+  REQUIRE(job.grant());
+  CHECK(line.has_place);
+  const LeaseRef ref{request.key, request.owner, Token{8}};
+  const RunEnd end{Outcome::failed, 3};
+  auto result = job.release(ref, Actor::holder, end, 100ms);
+  const bool was_nested = result == ReleaseResult::nested;
+  if (was_nested) {
+    CHECK(line.has_place);
+    job.start_release_after_nested(ref, end, 100ms);
+    await(job);
+    result = job.release_result();
+  }
+  CHECK(result == expected);
+  CHECK(job.lost().has_value() == (expected == ReleaseResult::not_ours && !was_nested));
+  CHECK_FALSE(line.has_place);
+  return store.calls;
+}
+
+}  // namespace
+
+// Not for the thread sanitizer: it does not see that polling done() orders the fakes' use by two threads.
+TEST_CASE("a lease keeps its place in line until it has been released") {
+  const auto released = [] { return Result<ReleaseOutcome>(Released{}); };
+  CHECK(calls_of_a_lease(released, ReleaseResult::released) == Calls{"enter", "acquire", "release", "leave"});
+}
+
+TEST_CASE("a lease that cannot be released gives its place up after the last try") {
+  const auto fails = [] { return Result<ReleaseOutcome>(fail(Errc::unreachable, "away")); };
+  const Calls calls = calls_of_a_lease(fails, ReleaseResult::unknown);
+  CHECK(std::ranges::count(calls, "release") > 1);
+  CHECK(std::ranges::count(calls, "leave") == 1);
+  CHECK(calls.back() == "leave");
+}
+
+TEST_CASE(
+    "after a lost reply to a release the row tells whether it was done, lost before, or cannot be known") {
+  const auto unheard_then = [](NotOursWhy why, std::uint64_t token, std::optional<Outcome> outcome, int code,
+                               Micros age) {
+    auto tries = std::make_shared<int>(0);
+    return [=]() -> Result<ReleaseOutcome> {
+      if (++*tries == 1) return fail(Errc::indeterminate, "unheard");
+      LockStatus row;
+      row.token = Token{token};
+      row.server_time.since_epoch = 100h;
+      if (outcome) row.last = PastRun{{}, ServerTime{100h - age}, outcome, code};
+      return NotOurs{why, row};
+    };
+  };
+  const auto result_is = [](const test::FakeStore::Release& answer, ReleaseResult expected) {
+    return std::ranges::count(calls_of_a_lease(answer, expected), "release") == 2;
+  };
+  using enum ReleaseResult;
+  CHECK(result_is(unheard_then(NotOursWhy::free, 8, Outcome::failed, 3, 0s), released));
+  CHECK(result_is(unheard_then(NotOursWhy::free, 8, Outcome::abandoned, 3, 0s), not_ours));
+  CHECK(result_is(unheard_then(NotOursWhy::other_holder, 9, Outcome::failed, 3, 0s), released));
+  CHECK(result_is(unheard_then(NotOursWhy::other_holder, 9, Outcome::abandoned, 3, 0s), not_ours));
+  CHECK(result_is(unheard_then(NotOursWhy::other_holder, 9, Outcome::failed, 3, 1h), unknown));
+  CHECK(result_is(unheard_then(NotOursWhy::other_holder, 10, Outcome::succeeded, 0, 0s), unknown));
+  CHECK(result_is(unheard_then(NotOursWhy::absent, 8, std::nullopt, 0, 0s), unknown));
+  CHECK(result_is(unheard_then(NotOursWhy::expired, 8, std::nullopt, 0, 0s), not_ours));
+}
+
+TEST_CASE("a lease that a nested run holds too is released after its end, and left alone without an answer") {
+  const bool answers = GENERATE(true, false);
+  int tries = 0;
+  const auto release = [&]() -> Result<ReleaseOutcome> {
+    if (++tries < 4) return NotOurs{NotOursWhy::nested, LockStatus{}};
+    if (!answers) return fail(Errc::unreachable, "away");
+    return Released{};
+  };
+  const auto calls = calls_of_a_lease(release, answers ? ReleaseResult::released : ReleaseResult::unknown);
+  CHECK(std::ranges::count(calls, "release") >= 4);
+  CHECK(calls.back() == "leave");
+}
+
+TEST_CASE("a lease that ran out while its holder waited for a nested run was not lost by the job") {
+  int tries = 0;
+  const auto release = [&]() -> Result<ReleaseOutcome> {
+    const auto why = ++tries < 3 ? NotOursWhy::nested : NotOursWhy::other_holder;
+    return NotOurs{why, LockStatus{}};
+  };
+  CHECK(calls_of_a_lease(release, ReleaseResult::not_ours).back() == "leave");
+}
+
+TEST_CASE("a release that was done twice is told by the row from a lease that another has ended") {
+  const auto free_after = [](std::uint64_t token, Outcome outcome, int code) {
+    return [=] {
+      LockStatus row;
+      row.token = Token{token};
+      row.last = PastRun{{}, {}, outcome, code};
+      return Result<ReleaseOutcome>(NotOurs{NotOursWhy::free, row});
+    };
+  };
+  CHECK_FALSE(calls_of_a_lease(free_after(8, Outcome::failed, 3), ReleaseResult::released).empty());
+  CHECK_FALSE(calls_of_a_lease(free_after(9, Outcome::failed, 3), ReleaseResult::not_ours).empty());
+  CHECK_FALSE(calls_of_a_lease(free_after(8, Outcome::abandoned, 3), ReleaseResult::not_ours).empty());
+  CHECK_FALSE(calls_of_a_lease(free_after(8, Outcome::failed, 4), ReleaseResult::not_ours).empty());
+}
+
+TEST_CASE("a lease tells of each renewal, of trouble once, of its end, and of nothing after that") {
+  auto owned = std::make_unique<test::FakeStore>();
+  test::FakeStore& store = *owned;
+  test::FakeClock clock;
+  const BootTime begun = clock.now();
+  const Timing timing = *make_timing({60s, 10s, {}, {}});
+  store.acquires = {grants(clock)};
+  const test::FakeStore::Renew works = [&]() -> Result<RenewOutcome> {
+    return Renewed{clock.now(), 60s, {}};
+  };
+  const test::FakeStore::Renew fails = [] { return Result<RenewOutcome>(fail(Errc::unreachable, "away")); };
+  const test::FakeStore::Renew gone = [] { return Result<RenewOutcome>(NotOurs{NotOursWhy::revoked, {}}); };
+  store.renews = {works, fails, fails, works, gone};
+  Calls told;
+  std::vector<Nanos> deadlines;
+  SessionEvents events;
+  events.acquiring.on_send = [&] { told.emplace_back("sent"); };
+  events.on_acquire_ended = [&] { told.emplace_back("acquired"); };
+  events.on_renewed = [&](BootTime deadline) { deadlines.push_back(deadline - begun); };
+  events.on_trouble = [&](const Error&, bool first) { told.emplace_back(first ? "trouble" : "more"); };
+  events.on_recovered = [&](int failures) { told.push_back("after " + std::to_string(failures)); };
+  events.on_lost = [&](const NotOurs&) { told.emplace_back("lost"); };
+  Session session(std::move(owned), clock, make_request(), {}, timing, events);
+  session.start_acquire();
+  await(session);
+  const Lease lease = std::get<Lease>(*session.grant());
+  session.start_heartbeat(lease);
+  await(session);
+  CHECK(told == Calls{"sent", "acquired", "trouble", "more", "after 2", "lost"});
+  REQUIRE(deadlines.size() == 2);
+  CHECK(deadlines[0] == 70s);
+  CHECK(deadlines[1] > 80s);  // the third try of the second renewal
+  CHECK(deadlines[1] < 81s);
+  CHECK(session.trouble().empty());
+  REQUIRE(session.lost());
+  CHECK(session.lost()->why == NotOursWhy::revoked);
+  store.releases = {[] { return Result<ReleaseOutcome>(NotOurs{NotOursWhy::other_holder, {}}); }};
+  CHECK(session.release(ref_to(lease), Actor::holder, {Outcome::lost, 76}, 1s) == ReleaseResult::not_ours);
+}
+
+TEST_CASE("a wait is counted from the first refusal to the grant, and a grant from the try that took it") {
+  auto owned = std::make_unique<test::FakeStore>();
+  test::FakeClock clock;
+  LockStatus held;
+  held.key = "k";
+  held.owner = "other";
+  held.state = State::held;
+  held.server_time = ServerTime{1000s};
+  held.expires_at = ServerTime{1030s};
+  owned->acquires = {[&](const AcquireRequest&) -> Result<AcquireOutcome> { return Conflict{held}; },
+                     [&](const AcquireRequest& request) {
+                       auto granted = grants(clock)(request);
+                       clock.tick(200ms);  // the reply takes a while
+                       return granted;
+                     }};
+  owned->peeks = {[]() -> Result<std::optional<LockStatus>> { return LockStatus{}; }};
+  Session session(std::move(owned), clock, make_request(), WaitPolicy{10s}, *make_timing({60s, {}, {}, {}}),
+                  {});
+  const BootTime begun = clock.now();
+  session.start_acquire();
+  await(session);
+  REQUIRE(std::holds_alternative<Lease>(*session.grant()));
+  CHECK(session.waited() == std::chrono::duration_cast<std::chrono::milliseconds>(clock.now() - begun));
+  CHECK(session.waited() > 200ms);
+  CHECK(session.grant_took() == 200ms);
+}
+
+TEST_CASE("a nested grant that comes together with a signal is given back by its own owner id") {
+  auto owned = std::make_unique<test::FakeStore>();
+  test::FakeStore& store = *owned;
+  AcquireRequest request = make_request();
+  request.outer = OwnerId{"outer"};
+  store.nests = {[](const AcquireRequest& wanted) {
+    return Lease{wanted.key, {}, OwnerId{"outer/inner"}, Token{8}, wanted.terms, BootClock::now(), false};
+  }};
+  store.releases = {[] { return Result<ReleaseOutcome>(Released{}); }};
+  test::FakeClock clock;
+  Session job(std::move(owned), clock, request, {}, *make_timing({60s, {}, {}, {}}), {});
+  job.start_acquire();
+  await(job);
+  CHECK(job.cancel_acquire());
+  CHECK(store.calls == Calls{"nest", "release"});
+  CHECK(store.released.owner.text == "outer/inner");
+}
+
+}  // namespace dblock::lease
