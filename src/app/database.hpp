@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/error.hpp"
-#include "store/settings.hpp"
+#include "store/config/settings.hpp"
 
 namespace dblock::app {
 

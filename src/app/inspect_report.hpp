@@ -2,7 +2,7 @@
 #pragma once
 
 #include "app/use_cases.hpp"
-#include "store/settings.hpp"
+#include "store/config/settings.hpp"
 
 namespace dblock::app {
 

@@ -12,7 +12,7 @@
 #include "process/signals.hpp"
 #include "process/supervisor.hpp"
 #include "process/watched_process.hpp"
-#include "store/settings.hpp"
+#include "store/config/settings.hpp"
 
 namespace dblock::app {
 

@@ -12,7 +12,7 @@
 #include "lease/timing.hpp"
 #include "lease/types.hpp"
 #include "process/supervisor.hpp"
-#include "store/settings.hpp"
+#include "store/config/settings.hpp"
 
 namespace dblock::app {
 

@@ -3,8 +3,8 @@
 
 #include "lease/store.hpp"
 #include "lease/timing.hpp"
+#include "store/config/settings.hpp"
 #include "store/open.hpp"
-#include "store/settings.hpp"
 
 namespace dblock::app {
 

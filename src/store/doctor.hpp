@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "store/settings.hpp"
+#include "store/config/settings.hpp"
 
 namespace dblock::store {
 

@@ -8,8 +8,8 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "lease/store.hpp"
+#include "store/config/settings.hpp"
 #include "store/schema.hpp"
-#include "store/settings.hpp"
 
 namespace dblock::store {
 

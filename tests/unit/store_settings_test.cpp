@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "store/settings.hpp"
+#include "store/config/settings.hpp"
 #include "support/catch.hpp"
 #include "temp_directory.hpp"
 

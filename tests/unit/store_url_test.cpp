@@ -1,6 +1,6 @@
 #include <filesystem>
 
-#include "store/settings.hpp"
+#include "store/config/settings.hpp"
 #include "support/catch.hpp"
 
 namespace dblock::store {

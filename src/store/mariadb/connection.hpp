@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "store/config/settings.hpp"
 #include "store/mariadb/errors.hpp"
 #include "store/mariadb/host_order.hpp"
 #include "store/mariadb/login.hpp"
@@ -25,7 +26,6 @@
 #include "store/mariadb/statements.hpp"
 #include "store/open.hpp"
 #include "store/rows.hpp"
-#include "store/settings.hpp"
 
 namespace dblock::store::mariadb {
 

@@ -5,9 +5,9 @@
 
 #include "base/clock.hpp"
 #include "lease/store.hpp"
+#include "store/config/settings.hpp"
 #include "store/open.hpp"
 #include "store/schema.hpp"
-#include "store/settings.hpp"
 
 namespace dblock::store::mariadb {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "store/config/settings.hpp"
 #include "store/mariadb/errors.hpp"
-#include "store/settings.hpp"
 
 namespace dblock::store::mariadb {
 

@@ -9,9 +9,9 @@
 #include <expected>
 #include <memory>
 
+#include "store/config/settings.hpp"
 #include "store/mariadb/client_library.hpp"
 #include "store/mariadb/errors.hpp"
-#include "store/settings.hpp"
 
 namespace dblock::store::mariadb {
 

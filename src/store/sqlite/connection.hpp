@@ -21,9 +21,9 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "store/config/settings.hpp"
 #include "store/open.hpp"
 #include "store/rows.hpp"
-#include "store/settings.hpp"
 #include "store/sqlite/boot.hpp"
 #include "store/sqlite/errors.hpp"
 #include "store/sqlite/witness.hpp"

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "store/config/settings.hpp"
 #include "store/doctor.hpp"
-#include "store/settings.hpp"
 
 namespace dblock::store::sqlite {
 

@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
-#include "store/settings.hpp"
+#include "store/config/settings.hpp"
 
 namespace dblock::store::sqlite {
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/small_file.hpp"
-#include "store/settings_parts.hpp"
+#include "store/config/settings_parts.hpp"
 
 namespace dblock::store {
 namespace {

@@ -1,4 +1,4 @@
-#include "store/settings.hpp"
+#include "store/config/settings.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/duration.hpp"
-#include "store/settings_parts.hpp"
+#include "store/config/settings_parts.hpp"
 
 namespace dblock::store {
 namespace {
@@ -43,28 +43,6 @@ Result<OptionGroups> read_all_option_files(const SettingsSources& sources) {
   DBLOCK_CHECK(read_option_groups("/etc/mysql/my.cnf", groups));
   if (!sources.home.empty()) DBLOCK_CHECK(read_option_groups(sources.home + "/.my.cnf", groups));
   return groups;
-}
-
-// The first source that has one wins: URL, its password-file, DBLOCK_PASSWORD_FILE, option files.
-Result<void> find_password(const SettingsSources& sources, const PartialSettings& url,
-                           const PartialSettings& files, MariadbSettings& out,
-                           std::vector<std::string>& warnings) {
-  const auto take = [&out](const std::optional<std::string>& password, std::string from) {
-    out.password = password;
-    out.password_from = std::move(from);
-    return Result<void>();
-  };
-  const auto take_file = [&](const std::string& path, std::string from) -> Result<void> {
-    DBLOCK_TRY(const auto password, read_password_file(path, warnings));
-    return take(password, std::move(from));
-  };
-  if (url.password) return take(url.password, "the URL of " + sources.said_by);
-  if (url.password_file) return take_file(*url.password_file, "password file " + *url.password_file);
-  if (sources.password_file)
-    return take_file(*sources.password_file, "DBLOCK_PASSWORD_FILE (" + *sources.password_file + ")");
-  if (files.password) return take(files.password, files.password_from);
-  if (files.password_file) return take_file(*files.password_file, "password file " + *files.password_file);
-  return {};
 }
 
 Result<void> check_complete(const PartialSettings& all, bool has_url) {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "store/settings.hpp"
+#include "store/config/settings.hpp"
 
 namespace dblock::store {
 
@@ -44,10 +44,11 @@ struct OptionGroups {
 // Reads `path` and what it includes on top of `groups`. A missing file changes nothing.
 [[nodiscard]] Result<void> read_option_groups(const std::string& path, OptionGroups& groups);
 
-// The first line of a file that holds a password: one newline at its end is not part of it. A file that
-// others may read gets a warning.
-[[nodiscard]] Result<std::string> read_password_file(const std::string& path,
-                                                     std::vector<std::string>& warnings);
+// The password and where it is from, put into `out`. The first source that has one wins: the URL, its
+// password-file, DBLOCK_PASSWORD_FILE, option files.
+[[nodiscard]] Result<void> find_password(const SettingsSources& sources, const PartialSettings& url,
+                                         const PartialSettings& files, MariadbSettings& out,
+                                         std::vector<std::string>& warnings);
 
 // "" stays "".
 [[nodiscard]] std::string absolute_path(const std::string& path);

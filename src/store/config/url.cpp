@@ -4,7 +4,7 @@
 #include <charconv>
 
 #include "base/duration.hpp"
-#include "store/settings_parts.hpp"
+#include "store/config/settings_parts.hpp"
 
 namespace dblock::store {
 namespace {

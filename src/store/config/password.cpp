@@ -1,0 +1,47 @@
+// Where the password of a server comes from.
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "base/small_file.hpp"
+#include "store/config/settings_parts.hpp"
+
+namespace dblock::store {
+namespace {
+
+// One newline at the end is not part of the password. A file that others may read gets a warning.
+Result<std::string> read_password_file(const std::string& path, std::vector<std::string>& warnings) {
+  DBLOCK_TRY(auto file, read_small_file(path, "password file"));
+  if (!file)
+    return fail(Errc::config,
+                "there is no password file " + path + "; name one that the user who runs dblock may read");
+  if (S_ISREG(file->mode) && (file->mode & (S_IRGRP | S_IROTH)) != 0)
+    warnings.push_back("others may read password file " + path + "; chmod 600 it");
+  if (file->text.ends_with('\n')) file->text.pop_back();
+  return std::move(file->text);
+}
+
+}  // namespace
+
+Result<void> find_password(const SettingsSources& sources, const PartialSettings& url,
+                           const PartialSettings& files, MariadbSettings& out,
+                           std::vector<std::string>& warnings) {
+  const auto take = [&out](const std::optional<std::string>& password, std::string from) {
+    out.password = password;
+    out.password_from = std::move(from);
+    return Result<void>();
+  };
+  const auto take_file = [&](const std::string& path, std::string from) -> Result<void> {
+    DBLOCK_TRY(const auto password, read_password_file(path, warnings));
+    return take(password, std::move(from));
+  };
+  if (url.password) return take(url.password, "the URL of " + sources.said_by);
+  if (url.password_file) return take_file(*url.password_file, "password file " + *url.password_file);
+  if (sources.password_file)
+    return take_file(*sources.password_file, "DBLOCK_PASSWORD_FILE (" + *sources.password_file + ")");
+  if (files.password) return take(files.password, files.password_from);
+  if (files.password_file) return take_file(*files.password_file, "password file " + *files.password_file);
+  return {};
+}
+
+}  // namespace dblock::store
