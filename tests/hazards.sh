@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 # Long names are written in pieces, and the manual in lines: both become one line of text.
 find tests -name '*.cpp' -exec cat {} + | tr '\n' ' ' | sed 's/" *"//g' >"$work/test"
 grep -v '^\.' man/dblock-safety.7 | tr '\n' ' ' >"$work/man"
-cat src/store/mariadb/judge_*.cpp >"$work/doctor"
+cat src/doctor/judge_*.cpp >"$work/doctor"
 
 bad=0
 lines=0

@@ -12,8 +12,8 @@
 #include "app/ending.hpp"
 #include "app/requests.hpp"
 #include "base/error.hpp"
+#include "doctor/finding.hpp"
 #include "lease/store.hpp"
-#include "store/doctor.hpp"
 #include "store/schema.hpp"
 
 namespace dblock::app {
@@ -86,8 +86,8 @@ struct MigrateReport {
 [[nodiscard]] Result<MigrateReport> migrate(const MigrateRequest& request);
 
 struct DoctorReport {
-  std::vector<store::Finding> findings;
-  store::Level verdict = store::Level::ok;  // the worst of them
+  std::vector<doctor::Finding> findings;
+  doctor::Level verdict = doctor::Level::ok;  // the worst of them
   Ending ending;
 };
 // Never fails as a whole: what stands in the way is a finding.

@@ -9,8 +9,8 @@
 namespace dblock::cli {
 namespace {
 
-using store::Finding;
-using store::Level;
+using doctor::Finding;
+using doctor::Level;
 
 std::string_view word_of(Level level) {
   switch (level) {

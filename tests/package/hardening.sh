@@ -46,7 +46,7 @@ expect 'checked library calls' symbols '__[a-z]+_chk(@|$)'
 
 # What leaves no mark in the file: each source of the product was compiled with it.
 tr -d '\n' <"$commands" | sed 's/},/}\n/g' |
-  grep -E '"file": "[^"]*/src/(main|(base|lease|store|process|app|cli)/[^"]*)\.cpp"' >"$work/compiled" || true
+  grep -E '"file": "[^"]*/src/(main|(base|lease|store|doctor|process|app|cli)/[^"]*)\.cpp"' >"$work/compiled" || true
 [ -s "$work/compiled" ] || { echo "FAILED: $commands names no source of src"; bad=1; }
 for flag in -fPIE -fstack-protector-strong -fstack-clash-protection -D_FORTIFY_SOURCE=3; do
   if grep -vF -e "$flag " "$work/compiled"; then

@@ -450,10 +450,10 @@ TEST_CASE("reap counts forgotten runs where there were any") {
 
 app::DoctorReport doctors_report() {
   app::DoctorReport report;
-  report.findings = {{"tls", store::Level::ok, "TLS_AES", "encrypted", {}},
-                     {"named-locks", store::Level::warn, k_hostile, k_hostile, "db1"},
-                     {"schema", store::Level::bad, "", "run it", "db1"}};
-  report.verdict = store::Level::bad;
+  report.findings = {{"tls", doctor::Level::ok, "TLS_AES", "encrypted", {}},
+                     {"named-locks", doctor::Level::warn, k_hostile, k_hostile, "db1"},
+                     {"schema", doctor::Level::bad, "", "run it", "db1"}};
+  report.verdict = doctor::Level::bad;
   return report;
 }
 

@@ -1,16 +1,13 @@
-#include "store/mariadb/examiner.hpp"
-
+// What `doctor` wants to know of MariaDB and MySQL, asked of each host.
 #include <algorithm>
 #include <chrono>
-#include <iterator>
 #include <utility>
 
+#include "store/grant_line.hpp"
 #include "store/mariadb/challenge.hpp"
 #include "store/mariadb/client_library.hpp"
 #include "store/mariadb/factory.hpp"
-#include "store/mariadb/grant_line.hpp"
 #include "store/mariadb/history_statements.hpp"
-#include "store/mariadb/judgements.hpp"
 #include "store/mariadb/login.hpp"
 #include "store/mariadb/migrations.hpp"
 #include "store/mariadb/result.hpp"
@@ -37,13 +34,27 @@ std::string lower(std::string text) {
   return text;
 }
 
+Reply reply_of(const ServerWords& words) {
+  constexpr unsigned k_column_denied = 1143;
+  constexpr unsigned k_routine_denied = 1370;
+  if (words.native == k_no_such_table) return Reply::no_table;
+  const bool denied =
+      words.native == k_table_denied || words.native == k_column_denied || words.native == k_routine_denied;
+  return denied ? Reply::denied : Reply::refused;
+}
+
+std::unexpected<Refusal> refusal(const ServerWords& words) {
+  return std::unexpected(
+      Refusal{reply_of(words), words.text + " (error " + std::to_string(words.native) + ")"});
+}
+
 // A session that goes on after an error: being refused is an answer here.
 class Session {
  public:
   explicit Session(Handle handle) : handle_(std::move(handle)) {}
 
   // The names of its columns in lower case.
-  Answer<Table> ask(const std::string& sql) {
+  std::expected<Table, ServerWords> ask(const std::string& sql) {
     if (api().mysql_real_query(handle_.get(), sql.data(), sql.size()) != 0)
       return std::unexpected(last_words(handle_.get()));
     auto table = fetch_table(handle_.get(), Most::few);
@@ -55,6 +66,12 @@ class Session {
   std::string value(const std::string& sql) {
     const auto table = ask(sql);
     return table && !table->rows.empty() ? table->rows.front()[0].value_or("") : "";
+  }
+
+  // What came of a statement whose rows do not matter.
+  Reply attempt(const std::string& sql) {
+    const auto answer = ask(sql);
+    return answer ? Reply::answered : reply_of(answer.error());
   }
 
   // Two columns: names and values.
@@ -120,9 +137,7 @@ std::vector<PrivilegeTried> try_privileges(Session& session, const std::string& 
   for (const auto& grant : needed_grants(database)) {
     for (const auto& privilege : grant.privileges) {
       const std::string trial = trial_of(privilege, grant.object);
-      if (trial.empty()) continue;
-      const auto answer = session.ask(trial);
-      tried.push_back({privilege + " on " + grant.object, answer ? 0 : answer.error().native});
+      if (!trial.empty()) tried.push_back({privilege + " on " + grant.object, session.attempt(trial)});
     }
   }
   return tried;
@@ -133,17 +148,15 @@ void read_history(Session& session, HostFacts& facts) {
   if (kept.empty()) return;
   facts.keeps_history = kept != "0";
   if (!*facts.keeps_history) return;
-  for (const std::string privilege : {"SELECT", "INSERT", "DELETE"}) {
-    const auto answer = session.ask(trial_of(privilege, "dblock_history"));
-    facts.history_privileges.push_back({privilege, answer ? 0 : answer.error().native});
-  }
+  for (const std::string privilege : {"SELECT", "INSERT", "DELETE"})
+    facts.history_privileges.push_back({privilege, session.attempt(trial_of(privilege, "dblock_history"))});
 }
 
 void read_schema(Session& session, HostFacts& facts) {
   facts.schema_needed = schema_version();
   const auto version = session.ask("SELECT COALESCE(MAX(version),0) FROM dblock_migration");
   if (!version) {
-    facts.schema_version = std::unexpected(version.error());
+    facts.schema_version = refusal(version.error());
   } else if (!version->rows.empty()) {
     facts.schema_version = static_cast<unsigned>(unsigned_number(version->rows.front()[0]));
   }
@@ -176,7 +189,7 @@ void read_replication(Session& session, HostFacts& facts) {
 // The lock is gone with the session; its name is nobody else's.
 Answer<std::optional<std::string>> try_named_lock(Session& session) {
   const auto answer = session.ask("SELECT GET_LOCK(CONCAT('dblock.doctor.',CONNECTION_ID()),0)");
-  if (!answer) return std::unexpected(answer.error());
+  if (!answer) return refusal(answer.error());
   return answer->rows.empty() ? std::nullopt : answer->rows.front()[0];
 }
 
@@ -238,17 +251,13 @@ HostFacts examine_host(const MariadbSettings& settings, const HostPort* host) {
 
 }  // namespace
 
-std::vector<Finding> examine(const MariadbSettings& settings) {
+ServerFacts gather_facts(const MariadbSettings& settings) {
   forget_environment();
-  if (const auto& library = client_library(); !library)
-    return {{"connection", Level::bad, "", library.error().message, {}}};
-  std::vector<HostFacts> hosts;
-  if (settings.hosts.empty()) hosts.push_back(examine_host(settings, nullptr));
-  for (const auto& host : settings.hosts) hosts.push_back(examine_host(settings, &host));
-  std::vector<Finding> findings{
-      {"client-library", Level::ok, client_library_in_use().value_or(""), "MariaDB's, as loaded here", {}}};
-  std::ranges::move(judge_hosts(hosts, settings.min_replicas), std::back_inserter(findings));
-  return findings;
+  ServerFacts facts{client_library_in_use(), {}};
+  if (!facts.client_library) return facts;
+  if (settings.hosts.empty()) facts.hosts.push_back(examine_host(settings, nullptr));
+  for (const auto& host : settings.hosts) facts.hosts.push_back(examine_host(settings, &host));
+  return facts;
 }
 
 }  // namespace dblock::store::mariadb

@@ -1,4 +1,4 @@
-// The adapters of this folder, for store/open alone.
+// The adapters of this folder, for store/open and store/facts alone.
 #pragma once
 
 #include <memory>
@@ -6,6 +6,7 @@
 #include "base/clock.hpp"
 #include "lease/store.hpp"
 #include "store/config/settings.hpp"
+#include "store/facts.hpp"
 #include "store/open.hpp"
 #include "store/schema.hpp"
 
@@ -16,5 +17,7 @@ namespace dblock::store::sqlite {
                                                                   Clock& clock);
 [[nodiscard]] std::unique_ptr<SchemaAdmin> make_schema_admin(const SqliteSettings& settings,
                                                              const SessionOptions& options);
+// As store::gather_facts(). Makes no store where there is none yet, and migrates none.
+[[nodiscard]] FileFacts gather_facts(const SqliteSettings& settings);
 
 }  // namespace dblock::store::sqlite

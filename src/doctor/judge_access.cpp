@@ -2,15 +2,21 @@
 #include <array>
 #include <chrono>
 
-#include "store/mariadb/grant_line.hpp"
-#include "store/mariadb/judgements.hpp"
-#include "store/mariadb/statement_parts.hpp"
+#include "doctor/judgements.hpp"
+#include "store/grant_line.hpp"
 
-namespace dblock::store::mariadb {
+namespace dblock::doctor {
 namespace {
 
-constexpr unsigned k_column_denied = 1143;
-constexpr unsigned k_routine_denied = 1370;
+using store::GrantLine;
+using store::Reply;
+using store::TlsMode;
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const auto& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
 
 std::string_view name_of(TlsMode mode) {
   constexpr std::array<std::string_view, 5> k_names{"off", "prefer", "require", "verify-ca", "verify-full"};
@@ -60,22 +66,18 @@ Finding certificate(const HostFacts& facts) {
       {}};
 }
 
-bool is_denial(unsigned native) {
-  return native == k_table_denied || native == k_column_denied || native == k_routine_denied;
-}
-
 // An error that is no denial (a missing table, a read-only server) says nothing about privileges.
 Finding privileges(const HostFacts& facts) {
   std::vector<std::string> missing;
   std::vector<std::string> unknown;
-  for (const auto& [privilege, native] : facts.privileges) {
-    if (is_denial(native)) missing.push_back(privilege);
-    if (native != 0 && !is_denial(native)) unknown.push_back(privilege);
+  for (const auto& [privilege, reply] : facts.privileges) {
+    if (reply == Reply::answered) continue;
+    (reply == Reply::denied ? missing : unknown).push_back(privilege);
   }
   if (!missing.empty()) {
     return {"privileges",
             Level::bad,
-            "missing: " + joined(missing, ", "),
+            "missing: " + joined(missing),
             "jobs will be refused (77); `dblock migrate --print-grants USER` prints what to grant",
             {}};
   }
@@ -113,7 +115,7 @@ Finding excess(const HostFacts& facts) {
   std::vector<std::string> more;
   bool bypass = false;
   for (const auto& line : facts.grants) {
-    const auto grant = parse_grant(line);
+    const auto grant = store::parse_grant(line);
     if (!grant) continue;
     bypass = bypass || bypasses_read_only(*grant);
     std::vector<std::string> here;
@@ -121,7 +123,7 @@ Finding excess(const HostFacts& facts) {
       return is_more_than_needed(*grant, privilege);
     });
     if (here.size() > 4) here = {here[0], here[1], "…", here.back()};
-    if (!here.empty()) more.push_back(joined(here, ", ") + " on " + grant->scope());
+    if (!here.empty()) more.push_back(joined(here) + " on " + grant->scope());
   }
   if (facts.grants.empty()) return {"excess", Level::ok, "not known", "the server shows no grants", {}};
   if (more.empty()) return {"excess", Level::ok, "none", "the account can do no more than its work", {}};
@@ -131,13 +133,13 @@ Finding excess(const HostFacts& facts) {
   if (bypass && facts.is_read_only()) {
     return {"excess",
             Level::bad,
-            joined(more, ", "),
+            joined(more),
             "read_only does not stop this account: locks would be taken on a replica; " + advice,
             {}};
   }
   return {"excess",
           Level::warn,
-          joined(more, ", "),
+          joined(more),
           (bypass ? "read_only would not stop this account from taking locks on a replica; " : "") + advice,
           {}};
 }
@@ -162,11 +164,10 @@ std::vector<std::string> table_faults(const HostFacts& facts) {
 
 Finding schema(const HostFacts& facts) {
   if (!facts.schema_version) {
-    const auto& words = facts.schema_version.error();
-    if (words.native == k_no_such_table)
+    const auto& refusal = facts.schema_version.error();
+    if (refusal.reply == Reply::no_table)
       return {"schema", Level::bad, "no tables", "run `dblock migrate`", {}};
-    return {
-        "schema", Level::bad, "not known", words.text + " (error " + std::to_string(words.native) + ")", {}};
+    return {"schema", Level::bad, "not known", refusal.words, {}};
   }
   const std::string found = "version " + std::to_string(*facts.schema_version);
   if (*facts.schema_version != facts.schema_needed)
@@ -174,7 +175,7 @@ Finding schema(const HostFacts& facts) {
   if (const auto faults = table_faults(facts); !faults.empty()) {
     return {"schema",
             Level::bad,
-            joined(faults, ", "),
+            joined(faults),
             "locks are not safe in such tables; were they changed by hand?",
             {}};
   }
@@ -186,17 +187,17 @@ Finding history(const HostFacts& facts) {
   if (!*facts.keeps_history)
     return {"history", Level::ok, "not kept", "`dblock migrate --history on` begins one", {}};
   std::vector<std::string> missing;
-  for (const auto& [privilege, native] : facts.history_privileges) {
-    if (native == k_no_such_table)
+  for (const auto& [privilege, reply] : facts.history_privileges) {
+    if (reply == Reply::no_table)
       return {
           "history", Level::warn, "no table", "no run is recorded; run `dblock migrate --history on`", {}};
-    if (is_denial(native)) missing.push_back(privilege);
+    if (reply == Reply::denied) missing.push_back(privilege);
   }
   if (missing.empty()) return {"history", Level::ok, "kept", "`dblock history` shows it", {}};
   return {
       "history",
       Level::warn,
-      "missing: " + joined(missing, ", ") + " on dblock_history",
+      "missing: " + joined(missing) + " on dblock_history",
       "runs of this account are not recorded, or not shown, or not forgotten; `dblock migrate --history on "
       "--print-grants USER` prints what to grant",
       {}};
@@ -212,4 +213,4 @@ std::vector<Finding> judge_access(const HostFacts& facts) {
   return findings;
 }
 
-}  // namespace dblock::store::mariadb
+}  // namespace dblock::doctor

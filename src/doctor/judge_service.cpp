@@ -1,14 +1,14 @@
 #include <algorithm>
 
-#include "store/mariadb/judgements.hpp"
+#include "doctor/judgements.hpp"
 #include "store/rows.hpp"
 
-namespace dblock::store::mariadb {
+namespace dblock::doctor {
 namespace {
 
 // Shorter than the pauses between the statements of a waiting or renewing dblock.
 constexpr std::uint64_t k_short_idle_seconds = 60;
-constexpr double k_crowded = 0.8;  // as line_statements.cpp: from there on waiters stay away
+constexpr double k_crowded = 0.8;  // as in store/mariadb/line_statements.cpp: from there on waiters stay away
 
 bool is_set(const std::optional<std::string>& value) {
   return value && value->find_first_of("123456789") != std::string::npos;
@@ -29,14 +29,14 @@ Finding timeouts(const HostFacts& facts) {
         "the lease is then there without it; set max_statement_time=0 for this account",
         {}};
   }
-  if (idle && unsigned_number(idle) < k_short_idle_seconds)
+  if (idle && store::unsigned_number(idle) < k_short_idle_seconds)
     return {"timeouts", Level::warn, found, "sessions are dropped between two statements", {}};
   return {"timeouts", Level::ok, found, "dblock sets lock waits and the rest by itself", {}};
 }
 
 Finding connections(const HostFacts& facts) {
-  const auto most = unsigned_number(facts.variable({"max_connections"}));
-  const auto used = unsigned_number(facts.state({"threads_connected"}));
+  const auto most = store::unsigned_number(facts.variable({"max_connections"}));
+  const auto used = store::unsigned_number(facts.state({"threads_connected"}));
   if (most == 0) return {"connections", Level::ok, "not known", "", {}};
   const std::string found = std::to_string(used) + " of " + std::to_string(most);
   if (static_cast<double>(used) > k_crowded * static_cast<double>(most)) {
@@ -55,12 +55,7 @@ Finding named_locks(const HostFacts& facts) {
   constexpr const char* k_consequence =
       "waiters ask for the lock now and then instead of standing in line; exclusion does not depend on it";
   if (!facts.named_lock) {
-    return {"named-locks",
-            Level::warn,
-            "refused",
-            facts.named_lock.error().text + " (error " + std::to_string(facts.named_lock.error().native) +
-                "): " + k_consequence,
-            {}};
+    return {"named-locks", Level::warn, "refused", facts.named_lock.error().words + ": " + k_consequence, {}};
   }
   if (!*facts.named_lock) return {"named-locks", Level::warn, "GET_LOCK answers NULL", k_consequence, {}};
   return {"named-locks", Level::ok, "available", "waiters stand in line", {}};
@@ -95,4 +90,4 @@ std::vector<Finding> judge_service(const HostFacts& facts) {
   return {timeouts(facts), connections(facts), named_locks(facts), session(facts), balancer(facts)};
 }
 
-}  // namespace dblock::store::mariadb
+}  // namespace dblock::doctor

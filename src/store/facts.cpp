@@ -1,6 +1,9 @@
-#include "store/mariadb/host_facts.hpp"
+#include "store/facts.hpp"
 
-namespace dblock::store::mariadb {
+#include "store/mariadb/factory.hpp"
+#include "store/sqlite/factory.hpp"
+
+namespace dblock::store {
 namespace {
 
 std::optional<std::string> first_of(const Names& names, std::initializer_list<std::string_view> wanted) {
@@ -37,4 +40,9 @@ bool HostFacts::in_galera() const {
   return is_on({"wsrep_on"});
 }
 
-}  // namespace dblock::store::mariadb
+Facts gather_facts(const Settings& settings) {
+  if (const auto* embedded = std::get_if<SqliteSettings>(&settings)) return sqlite::gather_facts(*embedded);
+  return mariadb::gather_facts(std::get<MariadbSettings>(settings));
+}
+
+}  // namespace dblock::store

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <chrono>
 
+#include "doctor/judgements.hpp"
 #include "lease/timing.hpp"
-#include "store/mariadb/judgements.hpp"
 #include "store/rows.hpp"
 
-namespace dblock::store::mariadb {
+namespace dblock::doctor {
 namespace {
 
 using namespace std::chrono_literals;
@@ -69,7 +69,7 @@ Finding replica(const HostFacts& facts) {
             "made the primary, this server would know nothing of the leases granted since",
             {}};
   }
-  const Level level = unsigned_number(lag) > 3 ? Level::warn : Level::ok;
+  const Level level = store::unsigned_number(lag) > 3 ? Level::warn : Level::ok;
   return {"replica",
           level,
           lag + " s behind",
@@ -122,11 +122,11 @@ SemiSync semi_sync_of(const HostFacts& facts) {
   semi.enabled = facts.is_on({"rpl_semi_sync_master_enabled", "rpl_semi_sync_source_enabled"});
   semi.active = facts.state({"rpl_semi_sync_master_status", "rpl_semi_sync_source_status"}) == "ON";
   semi.clients =
-      unsigned_number(facts.state({"rpl_semi_sync_master_clients", "rpl_semi_sync_source_clients"}));
+      store::unsigned_number(facts.state({"rpl_semi_sync_master_clients", "rpl_semi_sync_source_clients"}));
   semi.wait_point = facts.variable({"rpl_semi_sync_master_wait_point", "rpl_semi_sync_source_wait_point"})
                         .value_or("AFTER_SYNC");
-  semi.timeout = std::chrono::milliseconds(
-      unsigned_number(facts.variable({"rpl_semi_sync_master_timeout", "rpl_semi_sync_source_timeout"})));
+  semi.timeout = std::chrono::milliseconds(store::unsigned_number(
+      facts.variable({"rpl_semi_sync_master_timeout", "rpl_semi_sync_source_timeout"})));
   semi.waits_without_replica =
       facts.variable({"rpl_semi_sync_master_wait_no_slave", "rpl_semi_sync_source_wait_no_replica"})
           .value_or("ON") == "ON";
@@ -189,7 +189,7 @@ Finding galera(const HostFacts& facts) {
   if (!facts.in_galera()) return {"galera", Level::ok, "no", "this server is no node of a cluster", {}};
   const auto status = facts.state({"wsrep_cluster_status"}).value_or("");
   const auto state = facts.state({"wsrep_local_state_comment"}).value_or("");
-  const auto size = unsigned_number(facts.state({"wsrep_cluster_size"}));
+  const auto size = store::unsigned_number(facts.state({"wsrep_cluster_size"}));
   const std::string found = status + ", " + state + ", " + counted(size, "node");
   if (status != "Primary" || facts.state({"wsrep_ready"}) != "ON") {
     return {"galera",
@@ -220,4 +220,4 @@ std::vector<Finding> judge_durability(const HostFacts& facts, unsigned min_repli
           galera(facts)};
 }
 
-}  // namespace dblock::store::mariadb
+}  // namespace dblock::doctor

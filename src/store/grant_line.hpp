@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace dblock::store::mariadb {
+namespace dblock::store {
 
 struct GrantLine {
   std::vector<std::string> privileges;  // "SELECT", without lists of columns; "GRANT OPTION" among them
@@ -21,4 +21,4 @@ struct GrantLine {
 // nullopt for what grants no privilege on anything: a role, a proxy, an unknown form.
 [[nodiscard]] std::optional<GrantLine> parse_grant(std::string_view statement);
 
-}  // namespace dblock::store::mariadb
+}  // namespace dblock::store

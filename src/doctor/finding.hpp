@@ -1,12 +1,9 @@
-// What `doctor` asks of a store: does what it finds there deserve trust?
+// What `doctor` says about one thing that it looked at.
 #pragma once
 
 #include <string>
-#include <vector>
 
-#include "store/config/settings.hpp"
-
-namespace dblock::store {
+namespace dblock::doctor {
 
 enum class Level { ok, warn, bad };
 
@@ -19,8 +16,4 @@ struct Finding {
   std::string host;     // of a list of hosts; empty where the check is about all of them, or none
 };
 
-// Looks at each host of the settings, or at the file, and changes nothing there. Never fails: what cannot be
-// reached is a finding. Blocks within the connect timeout and a few seconds for each host.
-[[nodiscard]] std::vector<Finding> examine(const Settings& settings);
-
-}  // namespace dblock::store
+}  // namespace dblock::doctor

@@ -1,25 +1,36 @@
-// What one host told `doctor`, before anybody judges it. Plain values, so that tests can make them up.
+// What a store tells about itself for `doctor`, which judges it. Plain values, so that tests can make them
+// up.
 #pragma once
 
 #include <cstdint>
+#include <expected>
 #include <map>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/error.hpp"
 #include "store/config/settings.hpp"
-#include "store/mariadb/errors.hpp"
 
-namespace dblock::store::mariadb {
+namespace dblock::store {
 
 // Answers of SHOW VARIABLES or SHOW STATUS by name, in lower case.
 using Names = std::map<std::string, std::string, std::less<>>;
 
-// A privilege that jobs need, and what the server said to a statement that needs it and does nothing.
+// What came of a statement.
+enum class Reply {
+  answered,
+  denied,    // the account may not
+  no_table,  // the table is missing
+  refused,   // another error, which says nothing about the account's rights
+};
+
+// A privilege that jobs need, and what came of a statement that needs it and does nothing.
 struct PrivilegeTried {
   std::string privilege;  // "UPDATE on dblock_lock"
-  unsigned native = 0;    // 0: allowed
+  Reply reply = Reply::answered;
 };
 
 // The server's clock minus ours, from the middle of the shortest of a few round trips.
@@ -28,10 +39,15 @@ struct ClockReading {
   Micros uncertainty{0};
 };
 
-// Why a server without this answer gave none, or the answer.
+// Why the server did not answer.
+struct Refusal {
+  Reply reply = Reply::refused;
+  std::string words;  // the server's: "Table 'd.t' doesn't exist (error 1146)"
+};
 template <typename T>
-using Answer = std::expected<T, ServerWords>;
+using Answer = std::expected<T, Refusal>;
 
+// One host of the settings.
 struct HostFacts {
   std::string host;    // as shown: "db1:3307", "socket /run/x"
   std::string failed;  // why there is no session; everything below is then unknown
@@ -73,4 +89,37 @@ struct HostFacts {
   [[nodiscard]] bool in_galera() const;
 };
 
-}  // namespace dblock::store::mariadb
+struct ServerFacts {
+  // The client library and the TLS library in use. An error: neither can be loaded, and no host was asked.
+  Result<std::string> client_library;
+  std::vector<HostFacts> hosts;  // in the order of the settings
+};
+
+// What is inside the embedded store's file.
+struct FileContents {
+  Result<unsigned> schema_version{0};
+  unsigned schema_needed = 0;
+  std::optional<bool> keeps_history;  // empty: not known
+  std::string journal_mode;
+  std::string integrity;  // "ok", or what is wrong
+};
+
+// The embedded store.
+struct FileFacts {
+  // The file's path, or that of the file which the first lock makes. An error: why no store can be there.
+  Result<std::string> path;
+  bool exists = false;
+  unsigned mode = 0;                             // st_mode of the file
+  std::optional<Result<FileContents>> contents;  // of a file that is there
+  Result<std::uint64_t> free_bytes{0};           // on its disk
+  Result<void> boot_clock;                       // by which leases are kept
+  Micros wall_clock{0};                          // since the epoch
+};
+
+using Facts = std::variant<ServerFacts, FileFacts>;
+
+// Asks each host of the settings, or looks into the file, and changes nothing there. Blocks within the
+// connect timeout and a few seconds for each host.
+[[nodiscard]] Facts gather_facts(const Settings& settings);
+
+}  // namespace dblock::store

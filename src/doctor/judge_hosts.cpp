@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <optional>
 #include <utility>
 
+#include "doctor/judgements.hpp"
 #include "lease/timing.hpp"
-#include "store/mariadb/judgements.hpp"
 
-namespace dblock::store::mariadb {
+namespace dblock::doctor {
 namespace {
 
 using namespace std::chrono_literals;
@@ -128,4 +129,13 @@ std::vector<Finding> judge_hosts(const std::vector<HostFacts>& hosts, unsigned m
   return all;
 }
 
-}  // namespace dblock::store::mariadb
+std::vector<Finding> judge_server(const ServerFacts& facts, unsigned min_replicas) {
+  if (!facts.client_library)
+    return {{"connection", Level::bad, "", facts.client_library.error().message, {}}};
+  std::vector<Finding> findings{
+      {"client-library", Level::ok, *facts.client_library, "MariaDB's, as loaded here", {}}};
+  std::ranges::move(judge_hosts(facts.hosts, min_replicas), std::back_inserter(findings));
+  return findings;
+}
+
+}  // namespace dblock::doctor

@@ -1,8 +1,8 @@
-#include "store/mariadb/grant_line.hpp"
+#include "store/grant_line.hpp"
 
 #include <array>
 
-namespace dblock::store::mariadb {
+namespace dblock::store {
 namespace {
 
 constexpr std::string_view k_quotes = "`'\"";
@@ -105,4 +105,4 @@ std::optional<GrantLine> parse_grant(std::string_view statement) {
   return grant;
 }
 
-}  // namespace dblock::store::mariadb
+}  // namespace dblock::store

@@ -1,15 +1,20 @@
 // doctor's judgements, on facts made up.
 #include <algorithm>
 
-#include "store/mariadb/grant_line.hpp"
-#include "store/mariadb/judgements.hpp"
-#include "store/sqlite/examiner.hpp"
+#include "doctor/judgements.hpp"
+#include "store/grant_line.hpp"
 #include "support/catch.hpp"
 
-namespace dblock::store::mariadb {
+namespace dblock::doctor {
 namespace {
 
 using namespace std::chrono_literals;
+using store::ClockReading;
+using store::Names;
+using store::parse_grant;
+using store::Refusal;
+using store::Reply;
+using store::TlsMode;
 
 // A server that nothing can be said against.
 HostFacts sound() {
@@ -32,7 +37,7 @@ HostFacts sound() {
   facts.status = {{"threads_connected", "80"}, {"wsrep_ready", "OFF"}};
   facts.grants = {"GRANT USAGE ON *.* TO `jobs`@`%` IDENTIFIED BY PASSWORD '*00'",
                   "GRANT SELECT, INSERT, UPDATE, DELETE ON `locks`.`dblock_lock` TO `jobs`@`%`"};
-  facts.privileges = {{"SELECT on dblock_lock", 0}, {"UPDATE on dblock_lock", 0}};
+  facts.privileges = {{"SELECT on dblock_lock"}, {"UPDATE on dblock_lock"}};
   facts.clock = ClockReading{2ms, 1ms};
   facts.named_lock = std::optional<std::string>("1");
   facts.replica_known = true;
@@ -122,10 +127,10 @@ TEST_CASE(
 
 TEST_CASE("doctor: a privilege that is missing is bad and named, one that cannot be tried is a warning") {
   auto facts = sound();
-  facts.privileges.push_back({"DELETE on dblock_lock", 1142});
+  facts.privileges.push_back({"DELETE on dblock_lock", Reply::denied});
   CHECK(level_of(facts, "privileges") == Level::bad);
   CHECK(judged(facts, "privileges").found == "missing: DELETE on dblock_lock");
-  facts.privileges.back().native = 1290;
+  facts.privileges.back().reply = Reply::refused;
   CHECK(level_of(facts, "privileges") == Level::warn);
   facts.privileges.clear();
   CHECK(level_of(facts, "privileges") == Level::warn);
@@ -137,13 +142,13 @@ TEST_CASE("doctor: a history is looked at where one is kept, and is never bad") 
   CHECK(judged(facts, "history").level == Level::ok);
   CHECK(judged(facts, "history").found == "not kept");
   facts.keeps_history = true;
-  facts.history_privileges = {{"SELECT", 0}, {"INSERT", 0}, {"DELETE", 0}};
+  facts.history_privileges = {{"SELECT"}, {"INSERT"}, {"DELETE"}};
   CHECK(judged(facts, "history").level == Level::ok);
   CHECK(judged(facts, "history").found == "kept");
-  facts.history_privileges[1].native = 1142;
+  facts.history_privileges[1].reply = Reply::denied;
   CHECK(judged(facts, "history").level == Level::warn);
   CHECK(judged(facts, "history").found == "missing: INSERT on dblock_history");
-  facts.history_privileges[0].native = 1146;
+  facts.history_privileges[0].reply = Reply::no_table;
   CHECK(judged(facts, "history").level == Level::warn);
   CHECK(judged(facts, "history").found == "no table");
 }
@@ -183,7 +188,7 @@ TEST_CASE("doctor: an account that read_only does not stop is bad on a read-only
 
 TEST_CASE("doctor: tables that are missing, of another version or another make are bad") {
   auto facts = sound();
-  facts.schema_version = std::unexpected(ServerWords{1146, "no such table"});
+  facts.schema_version = std::unexpected(Refusal{Reply::no_table, "no such table (error 1146)"});
   CHECK(level_of(facts, "schema") == Level::bad);
   CHECK(judged(facts, "schema").message.find("dblock migrate") != std::string::npos);
   facts.schema_version = 3;
@@ -335,8 +340,9 @@ TEST_CASE("doctor: what gets in the way of waiting is warned of") {
   CHECK(level_with("wait_timeout", "10", "timeouts") == Level::warn);
   CHECK(level_with("max_connections", "99", "connections") == Level::warn);
   auto facts = sound();
-  facts.named_lock = std::unexpected(ServerWords{1235, "not supported yet"});
+  facts.named_lock = std::unexpected(Refusal{Reply::refused, "not supported yet (error 1235)"});
   CHECK(level_of(facts, "named-locks") == Level::warn);
+  CHECK(judged(facts, "named-locks").message.starts_with("not supported yet (error 1235): "));
   facts.named_lock = std::optional<std::string>();
   CHECK(level_of(facts, "named-locks") == Level::warn);
   facts = sound();
@@ -430,13 +436,87 @@ TEST_CASE("doctor: GRANT statements are read whatever names they hold") {
   CHECK_FALSE(parse_grant("GRANT SELECT ON `unclosed"));
 }
 
-TEST_CASE("doctor: the embedded store's mode and the room on its disk") {
-  CHECK(sqlite::judge_mode(0100600).level == Level::ok);
-  CHECK(sqlite::judge_mode(0100640).level == Level::warn);
-  CHECK(sqlite::judge_mode(0100602).level == Level::warn);
-  CHECK(sqlite::judge_space(std::uint64_t{1} << 30U).level == Level::ok);
-  CHECK(sqlite::judge_space(std::uint64_t{10} << 20U).level == Level::warn);
-  CHECK(sqlite::judge_space(4096).level == Level::bad);
+TEST_CASE("doctor: without a client library no server is judged") {
+  const store::ServerFacts facts{fail(Errc::config, "cannot be loaded"), {}};
+  const auto findings = judge_server(facts, 0);
+  REQUIRE(findings.size() == 1);
+  CHECK(findings.front().check == "connection");
+  CHECK(findings.front().level == Level::bad);
+  CHECK(findings.front().message == "cannot be loaded");
+  CHECK(find(judge_server({"3.3.8", {sound()}}, 0), "client-library").found == "3.3.8");
 }
 
-}  // namespace dblock::store::mariadb
+namespace {
+
+store::FileFacts sound_file() {
+  store::FileFacts facts;
+  facts.path = "/locks.db";
+  facts.exists = true;
+  facts.mode = 0100600;
+  facts.contents = store::FileContents{3, 3, false, "wal", "ok"};
+  facts.free_bytes = std::uint64_t{1} << 30U;
+  facts.wall_clock = std::chrono::hours(24) * 365 * 56;
+  return facts;
+}
+
+Level level_of_file(const store::FileFacts& facts, const std::string& check) {
+  return find(judge_file(facts), check).level;
+}
+
+}  // namespace
+
+TEST_CASE("doctor: a sound embedded store gets ok from every check, each once") {
+  std::vector<std::string> names;
+  for (const auto& finding : judge_file(sound_file())) {
+    INFO(finding.check << ": " << finding.found << ": " << finding.message);
+    CHECK(finding.level == Level::ok);
+    names.push_back(finding.check);
+  }
+  CHECK(names == std::vector<std::string>{"store", "store-mode", "schema", "history", "journal", "integrity",
+                                          "disk-space", "clock"});
+  auto missing = sound_file();
+  missing.exists = false;
+  missing.contents.reset();
+  CHECK(judge_file(missing).size() == 3);
+  CHECK(find(judge_file(missing), "store").message == "not there yet; the first lock makes it");
+}
+
+TEST_CASE("doctor: an embedded store that is damaged, newer or in a bad place is bad") {
+  auto facts = sound_file();
+  facts.contents = store::FileContents{2, 3, {}, "delete", "row missing from index"};
+  CHECK(find(judge_file(facts), "schema").message == "the next job brings it to version 3");
+  CHECK(level_of_file(facts, "schema") == Level::ok);
+  CHECK(level_of_file(facts, "journal") == Level::warn);
+  CHECK(level_of_file(facts, "integrity") == Level::bad);
+  facts.contents = store::FileContents{fail(Errc::schema, "newer"), 3, {}, "wal", "ok"};
+  CHECK(level_of_file(facts, "schema") == Level::bad);
+  facts.contents = fail(Errc::config, "not a database");
+  CHECK(judge_file(facts)[2].message == "not a database");
+  CHECK(judge_file(facts)[2].level == Level::bad);
+  facts.path = fail(Errc::config, "on a network file system");
+  CHECK(level_of_file(facts, "store") == Level::bad);
+  CHECK(judge_file(facts).size() == 2);  // with the room on the disk
+  facts.exists = false;
+  CHECK(judge_file(facts).size() == 1);
+}
+
+TEST_CASE("doctor: a clock that cannot be right and a disk that cannot be looked at") {
+  auto facts = sound_file();
+  facts.wall_clock = Micros{0};
+  CHECK(level_of_file(facts, "clock") == Level::warn);
+  facts.boot_clock = fail(Errc::config, "no boot id");
+  CHECK(level_of_file(facts, "clock") == Level::bad);
+  facts.free_bytes = fail(Errc::internal, "no disk");
+  CHECK(level_of_file(facts, "disk-space") == Level::warn);
+}
+
+TEST_CASE("doctor: the embedded store's mode and the room on its disk") {
+  CHECK(judge_mode(0100600).level == Level::ok);
+  CHECK(judge_mode(0100640).level == Level::warn);
+  CHECK(judge_mode(0100602).level == Level::warn);
+  CHECK(judge_space(std::uint64_t{1} << 30U).level == Level::ok);
+  CHECK(judge_space(std::uint64_t{10} << 20U).level == Level::warn);
+  CHECK(judge_space(4096).level == Level::bad);
+}
+
+}  // namespace dblock::doctor

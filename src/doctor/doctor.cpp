@@ -1,0 +1,74 @@
+#include "doctor/doctor.hpp"
+
+#include <sys/stat.h>
+
+#include <variant>
+
+#include "doctor/judgements.hpp"
+
+namespace dblock::doctor {
+namespace {
+
+std::string display(const store::Settings& settings) {
+  return std::visit([](const auto& one) { return one.display(); }, settings);
+}
+
+bool others_may_read(const std::string& path) {
+  struct stat seen {};
+  return ::stat(path.c_str(), &seen) == 0 && (seen.st_mode & (S_IRGRP | S_IROTH)) != 0;
+}
+
+Finding configuration(const store::SettingsSources& sources, const store::Settings& settings) {
+  const std::string source = sources.said_by.empty() ? "option file" : sources.said_by;
+  return {"configuration", Level::ok, source, display(settings), {}};
+}
+
+// Where a password in the URL can be seen; the command line has a warning of its own.
+std::vector<std::string> exposures_of_url(const store::SettingsSources& sources) {
+  if (!sources.url) return {};
+  const auto url = store::parse_url(*sources.url);
+  if (!url || !url->password) return {};
+  if (sources.said_by == "DBLOCK_DB")
+    return {
+        "the password in DBLOCK_DB is in the environment of every job; use an option file or password-file"};
+  if (!sources.url_file.empty() && others_may_read(sources.url_file))
+    return {"others may read the password in " + sources.url_file + "; chmod 600 it"};
+  return {};
+}
+
+std::vector<Finding> credentials(const store::SettingsSources& sources,
+                                 const store::ResolvedSettings& resolved) {
+  std::vector<Finding> findings;
+  const auto warn = [&](const std::vector<std::string>& sentences) {
+    for (const auto& sentence : sentences) findings.push_back({"credentials", Level::warn, "", sentence, {}});
+  };
+  warn(resolved.warnings);
+  warn(resolved.remarks);
+  const auto* const server = std::get_if<store::MariadbSettings>(&resolved.settings);
+  if (server == nullptr) return findings;
+  warn(exposures_of_url(sources));
+  const bool password = server->password && !server->password->empty();
+  const std::string source = password ? "from " + server->password_from : "";
+  const std::string only_we = password && findings.empty() ? ", and nobody else may read it" : "";
+  findings.push_back({"credentials", Level::ok, password ? "password" : "no password", source + only_we, {}});
+  return findings;
+}
+
+std::vector<Finding> judge_store(const store::Settings& settings) {
+  const auto facts = store::gather_facts(settings);
+  if (const auto* const file = std::get_if<FileFacts>(&facts)) return judge_file(*file);
+  return judge_server(std::get<ServerFacts>(facts), std::get<store::MariadbSettings>(settings).min_replicas);
+}
+
+}  // namespace
+
+std::vector<Finding> examine(const store::SettingsSources& sources) {
+  const auto resolved = store::resolve_settings(sources);
+  if (!resolved) return {{"configuration", Level::bad, sources.said_by, resolved.error().message, {}}};
+  std::vector<Finding> findings{configuration(sources, resolved->settings)};
+  for (auto& more : {credentials(sources, *resolved), judge_store(resolved->settings)})
+    findings.insert(findings.end(), more.begin(), more.end());
+  return findings;
+}
+
+}  // namespace dblock::doctor

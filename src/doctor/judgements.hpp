@@ -1,0 +1,41 @@
+// What `doctor` makes of the facts that a store tells: facts in, findings out. A value that a server does not
+// know, or does not tell this account, is no fault.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "doctor/finding.hpp"
+#include "store/facts.hpp"
+
+namespace dblock::doctor {
+
+using store::FileFacts;
+using store::HostFacts;
+using store::ServerFacts;
+
+// connection, and with it tls, certificate, privileges, excess, schema
+[[nodiscard]] std::vector<Finding> judge_access(const HostFacts& facts);
+
+// clock, read-only, replica, flush-log, binary-log, semi-sync, galera: what decides whether a granted lease
+// stays granted.
+[[nodiscard]] std::vector<Finding> judge_durability(const HostFacts& facts, unsigned min_replicas);
+
+// timeouts, connections, named-locks, session, balancer
+[[nodiscard]] std::vector<Finding> judge_service(const HostFacts& facts);
+
+// All of the above for each host, in order, then what only a comparison shows. Where another host takes
+// writes, one that cannot be reached or is read-only is what several hosts are for.
+[[nodiscard]] std::vector<Finding> judge_hosts(const std::vector<HostFacts>& hosts, unsigned min_replicas);
+
+// client-library, then the hosts.
+[[nodiscard]] std::vector<Finding> judge_server(const ServerFacts& facts, unsigned min_replicas);
+
+// store, and with it store-mode, schema, history, journal, integrity; disk-space, clock
+[[nodiscard]] std::vector<Finding> judge_file(const FileFacts& facts);
+
+// Two of them alone: of the file's st_mode, and of the room on its disk.
+[[nodiscard]] Finding judge_mode(unsigned mode);
+[[nodiscard]] Finding judge_space(std::uint64_t free_bytes);
+
+}  // namespace dblock::doctor
