@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <iterator>
 
 #include "doctor/judgements.hpp"
 #include "store/grant_line.hpp"

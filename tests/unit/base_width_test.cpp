@@ -1,3 +1,5 @@
+#include <locale.h>
+
 #include <string>
 
 #include "base/width.hpp"
@@ -46,6 +48,14 @@ TEST_CASE("the width of text is what a terminal makes of it") {
   CHECK(display_width("a\xe2\x80\x8b"
                       "b") == 2);  // nor does a space without width
   CHECK(display_width("\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb") == 4);  // joined emoji: at most
+}
+
+TEST_CASE("the width of text does not depend on the locale, and leaves it as it was") {
+  const locale_t own = ::newlocale(LC_ALL_MASK, "C", nullptr);
+  const locale_t before = ::uselocale(own);
+  CHECK(display_width("鍵" + k_accent) == 2);
+  CHECK(::uselocale(before) == own);
+  ::freelocale(own);
 }
 
 TEST_CASE("text is cut in its middle") {
