@@ -7,8 +7,6 @@
 #include <numeric>
 #include <utility>
 
-#include "base/utf8.hpp"
-
 namespace dblock {
 namespace {
 

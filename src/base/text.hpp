@@ -2,11 +2,20 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace dblock {
+
+struct CodePoint {
+  std::uint32_t value = 0;
+  std::size_t length = 0;  // bytes read; 0: malformed at this place
+};
+
+// The code point that starts `text`, which is not empty.
+[[nodiscard]] CodePoint decode_utf8(std::string_view text);
 
 // True for well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF).
 [[nodiscard]] bool is_utf8(std::string_view bytes);

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "base/utf8.hpp"
+#include "base/text.hpp"
 
 namespace dblock {
 namespace {
