@@ -5,7 +5,6 @@
 
 #include "cli/convert.hpp"
 #include "cli/requests.hpp"
-#include "cli/split.hpp"
 
 namespace dblock::cli {
 namespace {
@@ -107,20 +106,18 @@ void take_error(CommandLine& line, Error error) {
 
 }  // namespace
 
-CommandLine read_command_line(const std::vector<std::string>& words, const Surroundings& surroundings) {
+CommandLine read_command_line(const ParsedWords& parsed, const Surroundings& surroundings) {
   CommandLine line;
-  auto split = split_words(words);
-  line.subcommand = split.subcommand;
-  line.no_subcommand = split.no_subcommand;
-  line.error = std::move(split.error);
-  if (!line.error && split.version) line.request = ShowVersion{};
-  if (!line.error && split.help) line.request = ShowHelp{};
-  if (!line.error && (split.help || split.version)) return line;
+  line.subcommand = parsed.subcommand;
+  line.no_subcommand = parsed.no_subcommand;
+  line.error = parsed.error;
+  if (parsed.version) line.request = ShowVersion{};
+  if (parsed.help) line.request = ShowHelp{};
+  if (parsed.help || parsed.version) return line;
 
-  Values values;
-  values.set_scope(k_global | (line.subcommand ? scope_of(*line.subcommand) : Scope{0}));
-  if (auto added = add_flags(values, split); !added) take_error(line, std::move(added.error()));
-  add_environment(values, line.subcommand, surroundings);
+  Values values(scope_with(line.subcommand));
+  add_flags(values, parsed);
+  add_environment(values, surroundings);
   if (line.subcommand) {
     auto added = add_config_files(values, *line.subcommand, surroundings);
     if (!added) take_error(line, std::move(added.error()));
@@ -128,10 +125,11 @@ CommandLine read_command_line(const std::vector<std::string>& words, const Surro
   const Reader options(values);
   if (auto read = read_presentation(options, line); !read) take_error(line, std::move(read.error()));
   if (line.error) {
-    if (line.subcommand == Subcommand::acquire && mentions_shell_format(words)) line.output.shell = true;
+    if (line.subcommand == Subcommand::acquire && mentions_shell_format(parsed.words))
+      line.output.shell = true;
     return line;
   }
-  auto request = make_request(*line.subcommand, {options, surroundings, words, split.job});
+  auto request = make_request(*line.subcommand, {options, surroundings, parsed});
   if (request) {
     if (auto fits = fit_to_shape(*request, line.output); !fits)
       request = std::unexpected(std::move(fits.error()));

@@ -43,7 +43,6 @@ struct CommandLine {
 };
 
 // Never fails as a whole: a faulty line still says how its own error should be shown.
-[[nodiscard]] CommandLine read_command_line(const std::vector<std::string>& words,
-                                            const Surroundings& surroundings);
+[[nodiscard]] CommandLine read_command_line(const ParsedWords& parsed, const Surroundings& surroundings);
 
 }  // namespace dblock::cli

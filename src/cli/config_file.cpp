@@ -7,7 +7,7 @@
 
 #include "base/small_file.hpp"
 #include "base/text.hpp"
-#include "cli/split.hpp"
+#include "cli/parse.hpp"
 
 namespace dblock::cli {
 namespace {

@@ -7,7 +7,6 @@
 #include <string>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "app/use_cases.hpp"
 #include "base/log.hpp"
@@ -161,15 +160,15 @@ void show_short_help() {
 }
 
 int run_program(int argc, char** argv) {
-  const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
-  hide_passwords(argv, words);
+  const auto parsed = parse_words({argv + (argc > 0 ? 1 : 0), argv + argc});
+  hide_passwords(argv, parsed);
   Surroundings surroundings;
   surroundings.root = ::geteuid() == 0;
   surroundings.variable = [](const std::string& name) -> std::optional<std::string> {
     const char* const value = std::getenv(name.c_str());
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   };
-  const auto line = read_command_line(words, surroundings);
+  const auto line = read_command_line(parsed, surroundings);
   log::configure(line.log);
   if (line.no_subcommand) show_short_help();
   const auto end = std::visit(Runner(line, surroundings), line.request);

@@ -19,6 +19,10 @@ constexpr Scope scope_of(Subcommand command) {
 }
 inline constexpr Scope k_global = 1U;
 inline constexpr Scope k_any = ~Scope{0};
+// The options that may be typed once `command` has been named, or before.
+constexpr Scope scope_with(std::optional<Subcommand> command) {
+  return k_global | (command ? scope_of(*command) : Scope{0});
+}
 
 struct OptionSpec {
   std::string_view name;      // without its dashes

@@ -4,8 +4,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "cli/split.hpp"
-
 namespace dblock::cli {
 
 void mask_url_password(char* url) {
@@ -21,8 +19,10 @@ void mask_url_password(char* url) {
   std::fill(url + colon + 1, url + at, 'x');
 }
 
-void hide_passwords(char** argv, const std::vector<std::string>& words) {
-  for (const auto index : split_words(words).database_words) mask_url_password(argv[index + 1]);
+void hide_passwords(char** argv, const ParsedWords& parsed) {
+  for (const auto& option : parsed.options) {
+    if (option.name == "db") mask_url_password(argv[option.word + 1]);
+  }
 }
 
 }  // namespace dblock::cli

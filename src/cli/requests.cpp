@@ -93,20 +93,20 @@ std::string typed(std::string word) {
 
 // `run KEY COMMAND` is a habit from flock; `run COMMAND` lacks a key altogether.
 std::string line_with_key(const RequestSource& from) {
-  if (from.job.empty()) return "dblock run --key KEY -- COMMAND [ARG...]";
+  if (from.parsed.job.empty()) return "dblock run --key KEY -- COMMAND [ARG...]";
   std::string line = "dblock";
-  const auto before = from.words.size() - from.job.size();
+  const auto before = from.parsed.words.size() - from.parsed.job.size();
   for (std::size_t i = 0; i < before; ++i) {
-    if (i + 1 < before || from.words[i] != "--") line += " " + typed(from.words[i]);
+    if (i + 1 < before || from.parsed.words[i] != "--") line += " " + typed(from.parsed.words[i]);
   }
-  const std::string& first = from.job.front();
-  const bool alone = from.job.size() == 1 && !from.options.given("command");
+  const std::string& first = from.parsed.job.front();
+  const bool alone = from.parsed.job.size() == 1 && !from.options.given("command");
   const auto path = from.surroundings.get("PATH");
   const bool is_command = alone || first.starts_with('/') || first.starts_with('.') ||
                           process::find_command(first, path ? path->c_str() : nullptr);
   line += " --key " + (is_command ? std::string("KEY") : typed(first));
   // The command's own words may hold a password, so they are not repeated.
-  const auto rest = std::span(from.job).subspan(is_command ? 0 : 1);
+  const auto rest = std::span(from.parsed.job).subspan(is_command ? 0 : 1);
   if (!rest.empty() && !rest.front().starts_with('-')) line += " --";
   for (std::size_t i = 0; i < rest.size(); ++i) {
     line += " " + typed(rest[i]);
@@ -220,11 +220,11 @@ Result<std::string> hook(const RequestSource& from, std::string_view name) {
 // -c from the environment or a file gives way to a command that was typed; both typed is a contradiction.
 Result<void> take_job(const RequestSource& from, app::RunRequest& request) {
   const auto shell = from.options.values().find("command");
-  if (!from.job.empty()) {
+  if (!from.parsed.job.empty()) {
     if (shell && shell->rank == Rank::flag) {
       return fail(Errc::usage, "run: both --command and COMMAND are given; choose one");
     }
-    request.command = from.job;
+    request.command = from.parsed.job;
     return {};
   }
   if (!shell) return fail(Errc::usage, "run needs a command: dblock run --key KEY -- COMMAND [ARG...]");

@@ -13,8 +13,7 @@ namespace dblock::cli {
 struct RequestSource {
   const Reader& options;
   const Surroundings& surroundings;
-  const std::vector<std::string>& words;  // as typed, after the program's name
-  const std::vector<std::string>& job;    // the last of them
+  const ParsedWords& parsed;
 };
 
 // Where the store is, by command line, environment and configuration files.

@@ -2,15 +2,10 @@
 
 #include <utility>
 
-#include "cli/collect.hpp"
 #include "cli/config_file.hpp"
 
 namespace dblock::cli {
 namespace {
-
-Scope scope_for(std::optional<Subcommand> command) {
-  return k_global | (command ? scope_of(*command) : Scope{0});
-}
 
 Result<bool> add_config_file(Values& values, Rank rank, const std::string& path, Subcommand command) {
   DBLOCK_TRY(const auto text, read_config(path));
@@ -74,17 +69,14 @@ std::vector<Sourced> Values::all(std::string_view name) const {
   return best;
 }
 
-Result<void> add_flags(Values& values, const SplitWords& words) {
-  DBLOCK_TRY(auto typed, collect_options(words.options, scope_for(words.subcommand)));
-  for (auto& option : typed) {
-    values.add(Rank::flag, option.name, std::move(option.value), "--" + std::string(option.name));
-  }
-  return {};
+void add_flags(Values& values, const ParsedWords& parsed) {
+  for (const auto& option : parsed.options)
+    values.add(Rank::flag, option.name, option.value, "--" + std::string(option.name));
 }
 
-void add_environment(Values& values, std::optional<Subcommand> command, const Surroundings& surroundings) {
+void add_environment(Values& values, const Surroundings& surroundings) {
   for (const auto& spec : option_specs()) {
-    if ((spec.scope & scope_for(command)) == 0) continue;
+    if ((spec.scope & values.scope()) == 0) continue;
     const auto name = environment_name(spec);
     if (name.empty()) continue;
     if (auto text = surroundings.get(name)) values.add(Rank::environment, spec.name, std::move(*text), name);

@@ -9,7 +9,7 @@
 
 #include "base/error.hpp"
 #include "cli/option_spec.hpp"
-#include "cli/split.hpp"
+#include "cli/parse.hpp"
 
 namespace dblock::cli {
 
@@ -40,13 +40,14 @@ struct Sourced {
 
 class Values {
  public:
+  explicit Values(Scope scope) : scope_(scope) {}
+
   void add(Rank rank, std::string_view name, std::string text, std::string label);
   // The winner: highest rank, the last one within it. Falls back on the option table.
   [[nodiscard]] std::optional<Sourced> find(std::string_view name) const;
   // Every value of the highest rank that has any.
   [[nodiscard]] std::vector<Sourced> all(std::string_view name) const;
 
-  void set_scope(Scope scope) { scope_ = scope; }
   [[nodiscard]] Scope scope() const { return scope_; }
 
  private:
@@ -55,12 +56,12 @@ class Values {
     Sourced value;
   };
   std::vector<Entry> entries_;
-  Scope scope_ = k_global;
+  Scope scope_;
 };
 
-// Each fills in one layer. `command` may be unknown yet (a usage error): then only global options are read.
-[[nodiscard]] Result<void> add_flags(Values& values, const SplitWords& words);
-void add_environment(Values& values, std::optional<Subcommand> command, const Surroundings& surroundings);
+// Each fills in one layer.
+void add_flags(Values& values, const ParsedWords& parsed);
+void add_environment(Values& values, const Surroundings& surroundings);
 // --config FILE (must exist), else the system's and the user's file (may be missing). After the other two.
 [[nodiscard]] Result<void> add_config_files(Values& values, Subcommand command,
                                             const Surroundings& surroundings);

@@ -79,7 +79,7 @@ class World {
       const auto it = variables_.find(name);
       return it == variables_.end() ? std::nullopt : std::optional(it->second);
     };
-    return read_command_line(words, surroundings);
+    return read_command_line(parse_words(words), surroundings);
   }
 
   template <typename T>

@@ -1,0 +1,242 @@
+#include "cli/parse.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "base/text.hpp"
+
+namespace dblock::cli {
+namespace {
+
+struct Stop {};  // thrown through CLI11 when no further word is to be read: --help, or a fault
+
+constexpr char k_mark = '\0';  // no word of argv holds one
+
+// CLI11 would read --key= as --key with the next word, -q-x as -q --x, run.key as an option of run, and ++ as
+// a subcommand's end. A mark within such a word prevents that. Each value behind a '=' has one, each plain
+// word begins with one.
+std::string marked(const std::string& word) {
+  if (word.size() < 2 || word[0] != '-') return find_subcommand(word) ? word : k_mark + word;
+  const bool is_long = word[1] == '-';
+  std::string out;
+  for (const char c : word) {
+    if (c == '.' || (c == '-' && !is_long && !out.empty())) out += k_mark;
+    out += c;
+    if (c == '=') out += k_mark;
+  }
+  return out;
+}
+
+std::string unmarked(std::string word) {
+  std::erase(word, k_mark);
+  return word;
+}
+
+// `word` ends with an option whose value stands apart, if anywhere: "--key", or "-k" of "-qk".
+std::string last_option_of(const std::string& word) {
+  return word.starts_with("--") ? word : std::string("-") + word.back();
+}
+
+class Parser {
+ public:
+  explicit Parser(std::vector<std::string> words) {
+    out_.words = std::move(words);
+    end_ = static_cast<std::size_t>(std::ranges::find(out_.words, "--") - out_.words.begin());
+    for (auto i = end_; i-- > 0;) unread_.push_back(marked(out_.words[i]));
+  }
+
+  ParsedWords parse() {
+    try {
+      parser_.set_help_flag();
+      parser_.prefix_command()->fallthrough()->require_subcommand(0, 1);
+      declare_options(parser_, k_global);
+      declare_subcommands();
+      parser_.parse(unread_);
+    } catch (const Stop&) {
+    } catch (const CLI::ArgumentMismatch&) {
+      if (parser_.remaining_size() == 0) refuse_missing_value();
+    } catch (const CLI::Error& e) {
+      out_.error = Error{Errc::internal, std::string("the command line parser failed: ") + e.what()};
+    }
+    if (!out_.error && !out_.help && !out_.version) take_rest();
+    return std::move(out_);
+  }
+
+ private:
+  // Only what a word may mean is declared: building every option costs more than parsing.
+  void declare_options(CLI::App& app, Scope scope) {
+    for (const auto& spec : option_specs()) {
+      if ((spec.scope & scope) == 0 || !may_be_typed(spec)) continue;
+      auto names = "--" + std::string(spec.name);
+      if (spec.letter != 0) names += std::string(",-") + spec.letter;
+      app.add_option(names, CLI::callback_t([this, &spec](const CLI::results_t& values) {
+                       take(spec, values.front());
+                       return true;
+                     }))
+          ->expected(spec.is_flag() || spec.may_lack_value() ? 0 : 1)
+          ->trigger_on_parse();
+    }
+  }
+
+  [[nodiscard]] bool may_be_typed(const OptionSpec& spec) const {
+    return std::ranges::any_of(std::span(out_.words).first(end_), [&](std::string_view word) {
+      if (word.starts_with("--")) return word.substr(2).starts_with(spec.name);
+      return spec.letter != 0 && word.starts_with('-') && word.find(spec.letter) != std::string_view::npos;
+    });
+  }
+
+  void declare_subcommands() {
+    for (const auto& spec : subcommand_specs()) {
+      if (std::ranges::find(unread_, spec.name) == unread_.end()) continue;
+      auto* const subcommand = parser_.add_subcommand(std::string(spec.name));
+      subcommand->preparse_callback([this, subcommand, &spec](std::size_t) {
+        stop_behind_fault();
+        out_.subcommand = spec.id;
+        declare_options(*subcommand, scope_of(spec.id));
+      });
+    }
+  }
+
+  // CLI11 goes on behind an option that it does not know.
+  void stop_behind_fault() const {
+    if (parser_.remaining_size() > 0) throw Stop{};
+  }
+
+  // CLI11 has read an option. `unread_` holds the words behind it, the last one first.
+  void take(const OptionSpec& spec, const std::string& marked_value) {
+    stop_behind_fault();
+    auto word = end_ - unread_.size() - 1;
+    const bool behind_equals = marked_value.find(k_mark) != std::string::npos;
+    if (spec.is_flag()) {
+      if (!behind_equals) return take_flag(spec, word);
+      refuse("--" + std::string(spec.name) + " takes no value; leave the = and what follows out");
+      throw Stop{};
+    }
+    auto value = unmarked(marked_value);
+    if (spec.may_lack_value() && !behind_equals) {
+      value = spec.remark;
+      if (digit_follows(word)) {
+        value = out_.words[++word];
+        unread_.pop_back();
+      }
+    }
+    if (spec.names_something() && value.size() > 1 && value[0] == '-' && value == out_.words[word])
+      refuse_dashed_value(spec, word);
+    out_.options.push_back({spec.name, std::move(value), word});
+  }
+
+  // No other word that may stand behind an option that may lack its value begins so, and a duration does.
+  [[nodiscard]] bool digit_follows(std::size_t word) const {
+    if (unread_.empty()) return false;
+    const char first = out_.words[word + 1][0];
+    return first >= '0' && first <= '9';
+  }
+
+  void take_flag(const OptionSpec& spec, std::size_t word) {
+    if (spec.name == "help") out_.help = true;
+    if (spec.name == "version") out_.version = true;
+    if (out_.help || out_.version) throw Stop{};
+    const bool nonblock = spec.name == "nonblock";
+    out_.options.push_back({nonblock ? "wait" : spec.name, nonblock ? "0" : "true", word});
+  }
+
+  // What CLI11 left: nothing, the job from its first word on, or a fault and what follows it.
+  void take_rest() {
+    const auto rest = parser_.remaining();
+    if (!rest.empty() && rest.front()[0] == '-') return refuse_option(rest.front());
+    const bool dashes = rest.empty() && end_ < out_.words.size();
+    if (!out_.subcommand) {
+      if (!rest.empty()) return refuse_subcommand(unmarked(rest.front()));
+      out_.no_subcommand = !dashes;
+      return refuse(dashes ? "a subcommand must stand before --" : "no subcommand; dblock --help lists them");
+    }
+    const auto job = std::span(out_.words).subspan(end_ - rest.size() + (dashes ? 1 : 0));
+    out_.job.assign(job.begin(), job.end());
+    if (out_.subcommand != Subcommand::run && !out_.job.empty()) refuse_argument(out_.job.front());
+  }
+
+  void refuse_missing_value() {
+    const auto option = last_option_of(out_.words[end_ - 1]);
+    const auto* const spec =
+        option.starts_with("--") ? find_option(option.substr(2), scope()) : find_option(option[1], scope());
+    refuse(option + " needs a value (" + std::string(spec->value) + ")");
+  }
+
+  [[noreturn]] void refuse_dashed_value(const OptionSpec& spec, std::size_t word) {
+    const auto& value = out_.words[word];
+    refuse(last_option_of(out_.words[word - 1]) + " needs a value (" + std::string(spec.value) + "), and " +
+           quote_untrusted(value) + " looks like an option; should it be the value, write --" +
+           std::string(spec.name) + "=" + escape_untrusted(value));
+    throw Stop{};
+  }
+
+  void refuse_argument(const std::string& argument) {
+    const std::string word = escape_untrusted(argument);
+    refuse(command_prefix() + "takes no argument \"" + word + "\"; " +
+           (find_option("key", scope()) != nullptr ? "for the name of a lock write --key " + word
+                                                   : "only run takes a command"));
+  }
+
+  void refuse_subcommand(const std::string& word) {
+    std::vector<std::string> names;
+    for (const auto& spec : subcommand_specs()) {
+      if (!spec.hidden) names.emplace_back(spec.name);
+    }
+    auto nearest = std::string(subcommand_meant(word));
+    if (nearest.empty()) nearest = nearest_word(word, names);
+    refuse("unknown subcommand \"" + escape_untrusted(word) + "\"; " +
+           (nearest.empty() ? "dblock --help lists them" : "did you mean " + nearest + "?"));
+  }
+
+  // `marked_word`: "--name", "--name=value", or what is left of a cluster from the unknown letter on.
+  void refuse_option(const std::string& marked_word) {
+    const bool is_long = marked_word.starts_with("--");
+    const auto word = unmarked(marked_word);
+    const auto spelled = word.substr(0, is_long ? word.find('=') : 2);
+    const auto name = is_long ? spelled.substr(2) : std::string();
+    const bool known_habit = is_long && !option_meant(name, scope()).empty();
+    const auto* const elsewhere = is_long ? find_option(name, k_any) : find_option(word[1], k_any);
+    if (elsewhere == nullptr || known_habit) {
+      return refuse(command_prefix() + "unknown option " + escape_untrusted(spelled) +
+                    (is_long ? suggest_option(name, scope()) : "; --help lists them"));
+    }
+    if (!out_.subcommand) return refuse(spelled + " must stand after its subcommand");
+    Scope owners = 0;  // several specs may share a name, with other words for other subcommands
+    for (const auto& spec : option_specs()) owners |= spec.name == elsewhere->name ? spec.scope : Scope{0};
+    refuse(command_prefix() + "unknown option " + spelled + " (it belongs to " + names_of(owners) + ")");
+  }
+
+  [[nodiscard]] Scope scope() const { return scope_with(out_.subcommand); }
+
+  [[nodiscard]] std::string command_prefix() const {
+    return out_.subcommand ? std::string(spec_of(*out_.subcommand).name) + ": " : std::string();
+  }
+
+  void refuse(std::string message) { out_.error = Error{Errc::usage, std::move(message)}; }
+
+  CLI::App parser_;
+  std::size_t end_ = 0;              // the first bare --: dblock's words stand before it
+  std::vector<std::string> unread_;  // those words, marked, the last one first; CLI11 takes them off the back
+  ParsedWords out_;
+};
+
+}  // namespace
+
+ParsedWords parse_words(std::vector<std::string> words) {
+  return Parser(std::move(words)).parse();
+}
+
+std::string suggest_option(std::string_view name, Scope scope) {
+  if (const auto meant = option_meant(name, scope); !meant.empty())
+    return "; did you mean " + std::string(meant) + "?";
+  std::vector<std::string> names;
+  for (const auto& spec : option_specs()) {
+    if ((spec.scope & scope) != 0) names.emplace_back(spec.name);
+  }
+  const auto nearest = nearest_word(name, names);
+  return nearest.empty() ? std::string() : "; did you mean --" + nearest + "?";
+}
+
+}  // namespace dblock::cli
