@@ -3,31 +3,30 @@
 #include <algorithm>
 #include <utility>
 
-#include "cli/convert.hpp"
 #include "cli/requests.hpp"
 
 namespace dblock::cli {
 namespace {
 
 // -q from the environment must not silence a -v that was typed.
-Result<void> read_verbosity(const Reader& options, log::Options& log) {
-  DBLOCK_TRY(log.quiet, options.flag("quiet"));
-  DBLOCK_TRY(log.verbose, options.flag("verbose"));
+Result<void> read_verbosity(const Values& options, log::Options& log) {
+  DBLOCK_CHECK(options.read("quiet", log.quiet));
+  DBLOCK_CHECK(options.read("verbose", log.verbose));
   if (!log.quiet || !log.verbose) return {};
-  const auto quiet = options.values().find("quiet")->rank;
-  const auto verbose = options.values().find("verbose")->rank;
+  const auto quiet = options.find("quiet")->rank;
+  const auto verbose = options.find("verbose")->rank;
   if (quiet == verbose) return fail(Errc::usage, "choose one of --quiet and --verbose");
   (quiet < verbose ? log.quiet : log.verbose) = false;
   return {};
 }
 
 // --json and --format are two ways to say one thing; the one of higher rank wins.
-Result<void> read_format(const Reader& options, CommandLine& line) {
+Result<void> read_format(const Values& options, CommandLine& line) {
   const bool acquire = line.subcommand == Subcommand::acquire;
   if (!acquire && line.subcommand != Subcommand::inspect) return {};
-  DBLOCK_TRY(const auto format, options.choice("format"));
-  const auto format_rank = options.values().find("format")->rank;
-  const auto json = options.values().find("json");
+  DBLOCK_TRY(const auto format, options.get<std::string>("format"));
+  const auto format_rank = options.find("format")->rank;
+  const auto json = options.find("json");
   if (line.output.json && format != "json" && json->rank <= format_rank) {
     if (json->rank == format_rank) return fail(Errc::usage, "choose one of --json and --format " + format);
     line.output.json = false;
@@ -39,13 +38,10 @@ Result<void> read_format(const Reader& options, CommandLine& line) {
   return {};
 }
 
-Result<void> read_presentation(const Reader& options, CommandLine& line) {
-  DBLOCK_TRY(line.output.json, options.flag("json"));
-  DBLOCK_TRY(const auto color, options.choice("color"));
-  if (color == "always") line.output.color = Color::always;
-  if (color == "never") line.output.color = Color::never;
-  DBLOCK_TRY(const auto shape, options.choice("log-format"));
-  if (shape == "json") line.log.format = log::Format::json;
+Result<void> read_presentation(const Values& options, CommandLine& line) {
+  DBLOCK_CHECK(options.read("json", line.output.json));
+  DBLOCK_CHECK(options.read("color", line.output.color));
+  DBLOCK_CHECK(options.read("log-format", line.log.format));
   DBLOCK_CHECK(read_format(options, line));
   return read_verbosity(options, line.log);
 }
@@ -115,14 +111,11 @@ CommandLine read_command_line(const ParsedWords& parsed, const Surroundings& sur
   if (parsed.help) line.request = ShowHelp{};
   if (parsed.help || parsed.version) return line;
 
-  Values values(scope_with(line.subcommand));
-  add_flags(values, parsed);
-  add_environment(values, surroundings);
+  Values options(parsed, surroundings);
   if (line.subcommand) {
-    auto added = add_config_files(values, *line.subcommand, surroundings);
+    auto added = options.add_config_files(*line.subcommand, surroundings);
     if (!added) take_error(line, std::move(added.error()));
   }
-  const Reader options(values);
   if (auto read = read_presentation(options, line); !read) take_error(line, std::move(read.error()));
   if (line.error) {
     if (line.subcommand == Subcommand::acquire && mentions_shell_format(parsed.words))

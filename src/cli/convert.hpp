@@ -1,55 +1,71 @@
-// Raw values become typed ones. Every message names the source of the value.
+// A value as text becomes a typed one, within the bounds of the option table.
 #pragma once
 
+#include <concepts>
+#include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
+#include <type_traits>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "cli/values.hpp"
-#include "lease/acquire.hpp"
-#include "lease/types.hpp"
+#include "cli/option_spec.hpp"
 
 namespace dblock::cli {
 
+enum class Rank { fallback, system_config, user_config, environment, flag };
+
+// One value and who said so: "--ttl", "DBLOCK_TTL" or "/etc/dblock.conf: ttl".
+struct Sourced {
+  std::string text;
+  std::string label;
+  Rank rank = Rank::fallback;
+
+  // The configuration file that says so; empty where none does.
+  [[nodiscard]] std::string file() const;
+
+  // The error of a bad value: Errc::config from a file, else Errc::usage; the message starts with the label.
+  [[nodiscard]] std::unexpected<Error> refuse(const std::string& why) const;
+};
+
 // Signal number for NAME with or without SIG, in any case, or for a number. nullopt when there is none.
 [[nodiscard]] std::optional<int> parse_signal(std::string_view text);
-// 1/true/yes/on and 0/false/no/off, in any case.
-[[nodiscard]] std::optional<bool> parse_bool(std::string_view text);
 
-// Typed access to Values. An option that nobody set and that has no default is nullopt (false for flags).
-class Reader {
- public:
-  explicit Reader(const Values& values) : values_(values) {}
+// The place of `value` among the option's choices.
+[[nodiscard]] Result<std::size_t> choice_index(const Sourced& value, const OptionSpec& spec);
 
-  [[nodiscard]] const Values& values() const { return values_; }
-  [[nodiscard]] bool given(std::string_view name) const;  // on the command line
-  [[nodiscard]] std::optional<std::string> text(std::string_view name) const;
-  [[nodiscard]] Result<bool> flag(std::string_view name) const;
-  [[nodiscard]] Result<std::optional<Micros>> duration(std::string_view name) const;
-  [[nodiscard]] Result<std::optional<Micros>> positive_duration(std::string_view name) const;
-  // A limit where 0 and `forever` mean none, as in timeout(1).
-  [[nodiscard]] Result<std::optional<Micros>> optional_limit(std::string_view name) const;
-  // How often to repeat something, by a switch that may have a value: "yes" means its remark, "no" not at
-  // all.
-  [[nodiscard]] Result<std::optional<Micros>> interval(std::string_view name) const;
-  // --wait and, where the subcommand has it, --nonblock; the one of higher rank wins.
-  [[nodiscard]] Result<lease::WaitPolicy> wait() const;
-  // The same with --attempts, --backoff and --backoff-multiplier: where tries are counted, nothing else
-  // limits the wait unless it was said.
-  [[nodiscard]] Result<lease::WaitPolicy> wait_or_retry() const;
-  [[nodiscard]] Result<std::optional<std::uint64_t>> number(std::string_view name, std::uint64_t most) const;
-  [[nodiscard]] Result<int> signal(std::string_view name) const;
-  [[nodiscard]] Result<std::string> choice(std::string_view name) const;  // one of the table's
-  [[nodiscard]] Result<double> factor(std::string_view name) const;       // 1 or more
-  [[nodiscard]] Result<std::vector<lease::Key>> keys(std::string_view name) const;
+// Each reads `value` as the option's kind says. The kind allows these types: bool for a flag, a string for a
+// text, a name or a choice, an enumeration for a choice, an integer that holds the bounds for a count or a
+// signal, double for a factor, Micros for a duration.
+[[nodiscard]] Result<void> convert(const Sourced& value, const OptionSpec& spec, bool& into);
+[[nodiscard]] Result<void> convert(const Sourced& value, const OptionSpec& spec, std::string& into);
+[[nodiscard]] Result<void> convert(const Sourced& value, const OptionSpec& spec, std::uint64_t& into);
+[[nodiscard]] Result<void> convert(const Sourced& value, const OptionSpec& spec, double& into);
+[[nodiscard]] Result<void> convert(const Sourced& value, const OptionSpec& spec, Micros& into);
+// For a limit or an interval as well: nullopt is none.
+[[nodiscard]] Result<void> convert(const Sourced& value, const OptionSpec& spec, std::optional<Micros>& into);
 
- private:
-  const Values& values_;
-};
+template <typename T>
+requires std::is_enum_v<T>
+[[nodiscard]] Result<void> convert(const Sourced& value, const OptionSpec& spec, T& into) {
+  DBLOCK_TRY(const auto index, choice_index(value, spec));
+  into = static_cast<T>(index);
+  return {};
+}
+
+template <std::integral T>
+[[nodiscard]] Result<void> convert(const Sourced& value, const OptionSpec& spec, T& into) {
+  std::uint64_t number = 0;
+  DBLOCK_CHECK(convert(value, spec, number));
+  into = static_cast<T>(number);
+  return {};
+}
+
+template <typename T>
+[[nodiscard]] Result<void> convert(const Sourced& value, const OptionSpec& spec, std::optional<T>& into) {
+  return convert(value, spec, into.emplace());
+}
 
 }  // namespace dblock::cli

@@ -27,7 +27,7 @@ std::string default_of(const OptionSpec& spec) {
 std::string option_line(const OptionSpec& spec) {
   std::string head = spec.letter == 0 ? "      " : std::string("  -") + spec.letter + ", ";
   head += "--" + std::string(spec.name);
-  if (!spec.is_flag()) head += " " + std::string(spec.value);
+  if (!spec.is_flag()) head += " " + std::string(spec.value.shown);
   std::string line = pad(head, k_text_column);
   for (const char c : spec.help) {
     line += c;

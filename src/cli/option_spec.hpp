@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/value_spec.hpp"
+
 namespace dblock::cli {
 
 enum class Subcommand { run, acquire, renew, release, inspect, history, reap, migrate, doctor, keys };
@@ -25,24 +27,18 @@ constexpr Scope scope_with(std::optional<Subcommand> command) {
 }
 
 struct OptionSpec {
-  std::string_view name;      // without its dashes
-  char letter = 0;            // 0: no short form
-  std::string_view value;     // name of the value; empty for a flag
+  std::string_view name;  // without its dashes
+  char letter = 0;        // 0: no short form
+  ValueSpec value;
   std::string_view fallback;  // the value when none is given; read like one that was typed
   std::string_view remark;    // what --help says of a default that is no fixed value
   std::string_view help;
   std::string_view group;
   Scope scope = 0;
-  std::string_view choices = {};  // the only values there are, blank-separated; empty: any
-  bool repeats = false;           // each one counts, not the last alone
+  bool repeats = false;  // each one counts, not the last alone
 
-  [[nodiscard]] bool is_flag() const { return value.empty(); }
-  // "[D]": given without a value it means its remark.
-  [[nodiscard]] bool may_lack_value() const { return value.starts_with('['); }
-  // A key, a file or an account: what begins with a dash is more likely the next option.
-  [[nodiscard]] bool names_something() const {
-    return value == "KEY" || value == "P" || value == "FILE" || value == "USER";
-  }
+  [[nodiscard]] bool is_flag() const { return value.kind == Kind::flag; }
+  [[nodiscard]] bool may_lack_value() const { return value.kind == Kind::interval; }
 };
 
 struct SubcommandSpec {

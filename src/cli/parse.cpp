@@ -122,7 +122,7 @@ class Parser {
         unread_.pop_back();
       }
     }
-    if (spec.names_something() && value.size() > 1 && value[0] == '-' && value == out_.words[word])
+    if (spec.value.kind == Kind::name && value.size() > 1 && value[0] == '-' && value == out_.words[word])
       refuse_dashed_value(spec, word);
     out_.options.push_back({spec.name, std::move(value), word});
   }
@@ -161,13 +161,13 @@ class Parser {
     const auto option = last_option_of(out_.words[end_ - 1]);
     const auto* const spec =
         option.starts_with("--") ? find_option(option.substr(2), scope()) : find_option(option[1], scope());
-    refuse(option + " needs a value (" + std::string(spec->value) + ")");
+    refuse(option + " needs a value (" + std::string(spec->value.shown) + ")");
   }
 
   [[noreturn]] void refuse_dashed_value(const OptionSpec& spec, std::size_t word) {
     const auto& value = out_.words[word];
-    refuse(last_option_of(out_.words[word - 1]) + " needs a value (" + std::string(spec.value) + "), and " +
-           quote_untrusted(value) + " looks like an option; should it be the value, write --" +
+    refuse(last_option_of(out_.words[word - 1]) + " needs a value (" + std::string(spec.value.shown) +
+           "), and " + quote_untrusted(value) + " looks like an option; should it be the value, write --" +
            std::string(spec.name) + "=" + escape_untrusted(value));
     throw Stop{};
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <span>
 #include <utility>
 
@@ -19,14 +18,24 @@ constexpr Micros k_kept_ttl = 2min;  // as run's: somebody renews
 
 }  // namespace
 
+Result<std::vector<lease::Key>> named_keys(const Values& options) {
+  std::vector<lease::Key> keys;
+  for (const auto& value : options.all("key")) {
+    auto key = lease::Key::parse(value.text);
+    if (!key) return value.refuse(key.error().message);
+    keys.push_back(std::move(*key));
+  }
+  return keys;
+}
+
 // --local and --db each name a store; what was said in the stronger place wins. `local = no` names none, but
 // outranks a weaker --local.
 Result<store::SettingsSources> database_sources(const RequestSource& from) {
   store::SettingsSources sources;
-  auto url = from.options.values().find("db");
-  DBLOCK_TRY(sources.local, from.options.flag("local"));
+  auto url = from.options.find("db");
+  DBLOCK_CHECK(from.options.read("local", sources.local));
   if (sources.local && url) {
-    const auto local = from.options.values().find("local");
+    const auto local = from.options.find("local");
     if (local->rank == url->rank) {
       return fail(Errc::config,
                   "choose one of " + local->label + " and " + url->label + ": each names a store");
@@ -37,14 +46,14 @@ Result<store::SettingsSources> database_sources(const RequestSource& from) {
       url.reset();
     }
   }
-  if (sources.local) sources.said_by = from.options.values().find("local")->label;
+  if (sources.local) sources.said_by = from.options.find("local")->label;
   if (url) {
     sources.url_from_command_line = url->rank == Rank::flag;
     sources.said_by = url->label;
     sources.url_file = url->file();
     sources.url = std::move(url->text);
   }
-  sources.defaults_file = from.options.text("defaults-file");
+  DBLOCK_CHECK(from.options.read("defaults-file", sources.defaults_file));
   sources.password_file = from.surroundings.get("DBLOCK_PASSWORD_FILE");
   sources.root = from.surroundings.root;
   sources.home = from.surroundings.get("HOME").value_or("");
@@ -69,12 +78,12 @@ std::string ci_job_url(const Surroundings& surroundings) {
 }
 
 app::Identity identity(const RequestSource& from) {
-  const auto note = from.options.text("note");
-  return {from.surroundings.get("DBLOCK_HOLDER"), note ? *note : ci_job_url(from.surroundings)};
+  const auto note = from.options.find("note");
+  return {from.surroundings.get("DBLOCK_HOLDER"), note ? note->text : ci_job_url(from.surroundings)};
 }
 
 Result<lease::Key> only_key(const RequestSource& from, std::string_view command) {
-  DBLOCK_TRY(auto keys, from.options.keys("key"));
+  DBLOCK_TRY(auto keys, named_keys(from.options));
   if (keys.empty()) return fail(Errc::usage, std::string(command) + " needs --key KEY, the name of the lock");
   if (keys.size() > 1)
     return fail(Errc::usage, std::string(command) + ": --key is given twice; give one key");
@@ -100,7 +109,7 @@ std::string line_with_key(const RequestSource& from) {
     if (i + 1 < before || from.parsed.words[i] != "--") line += " " + typed(from.parsed.words[i]);
   }
   const std::string& first = from.parsed.job.front();
-  const bool alone = from.parsed.job.size() == 1 && !from.options.given("command");
+  const bool alone = from.parsed.job.size() == 1 && !from.options.typed("command");
   const auto path = from.surroundings.get("PATH");
   const bool is_command = alone || first.starts_with('/') || first.starts_with('.') ||
                           process::find_command(first, path ? path->c_str() : nullptr);
@@ -118,7 +127,7 @@ std::string line_with_key(const RequestSource& from) {
 
 // Sorted and each once, so that everyone takes the same locks in the same order.
 Result<std::vector<lease::Key>> several_keys(const RequestSource& from) {
-  DBLOCK_TRY(auto keys, from.options.keys("key"));
+  DBLOCK_TRY(auto keys, named_keys(from.options));
   if (keys.empty())
     return fail(Errc::usage, "run needs --key KEY, the name of the lock; write: " + line_with_key(from));
   std::ranges::sort(keys);
@@ -127,20 +136,17 @@ Result<std::vector<lease::Key>> several_keys(const RequestSource& from) {
   return keys;
 }
 
-constexpr std::uint64_t k_most_slots = 100'000;
-
 // --shared, --exclusive and --slots each choose a kind of lock; what was said in the stronger place wins.
-Result<lease::Sharing> sharing(const Reader& options) {
-  DBLOCK_TRY(const auto slots, options.number("slots", k_most_slots));
-  if (slots == 0U) return options.values().find("slots")->refuse("must be at least 1");
+Result<lease::Sharing> sharing(const Values& options) {
+  DBLOCK_TRY(const auto slots, options.get<std::uint32_t>("slots"));
   std::optional<std::pair<Rank, std::string>> chosen;
   lease::Sharing sharing;
   for (const auto* const name : {"shared", "exclusive", "slots"}) {
-    const auto value = options.values().find(name);
+    const auto value = options.find(name);
     if (!value || value->rank == Rank::fallback) continue;
     const bool counts = std::string_view(name) == "slots";
     if (!counts) {
-      DBLOCK_TRY(const bool on, options.flag(name));
+      DBLOCK_TRY(const bool on, options.get<bool>(name));
       if (!on) continue;
     }
     if (chosen && chosen->first == value->rank)
@@ -149,64 +155,78 @@ Result<lease::Sharing> sharing(const Reader& options) {
     chosen = {value->rank, value->label};
     sharing = {};
     if (std::string_view(name) == "shared") sharing.mode = lease::Mode::shared;
-    if (counts && *slots > 1) sharing = {lease::Mode::slot, static_cast<std::uint32_t>(*slots)};
+    if (counts && slots > 1) sharing = {lease::Mode::slot, slots};
   }
   return sharing;
 }
 
-Result<lease::Timing> timing(const RequestSource& from, Micros ttl) {
+Result<lease::Timing> timing(const Values& options, Micros ttl) {
   lease::TimingRequest request;
   request.ttl = ttl;
-  DBLOCK_TRY(request.heartbeat, from.options.duration("heartbeat"));
-  DBLOCK_TRY(request.kill_grace, from.options.duration("kill-grace"));
-  DBLOCK_TRY(request.margin, from.options.duration("margin"));
+  DBLOCK_CHECK(options.read("heartbeat", request.heartbeat));
+  DBLOCK_CHECK(options.read("kill-grace", request.kill_grace));
+  DBLOCK_CHECK(options.read("margin", request.margin));
   return lease::make_timing(request);
 }
 
-Result<process::Leftovers> leftovers(const Reader& options) {
-  DBLOCK_TRY(const auto word, options.choice("leftovers"));
-  if (word == "wait") return process::Leftovers::wait;
-  if (word == "kill") return process::Leftovers::kill;
-  if (word == "leave") return process::Leftovers::leave;
-  return process::Leftovers::automatic;
+// --wait and, where the subcommand has it, --nonblock; the one of higher rank wins.
+Result<lease::WaitPolicy> wait_policy(const Values& options) {
+  lease::WaitPolicy policy;
+  const auto wait = options.find("wait");
+  const auto nonblock = options.find("nonblock");
+  if (nonblock && (!wait || nonblock->rank >= wait->rank)) {
+    DBLOCK_TRY(const bool once, options.get<bool>("nonblock"));
+    if (once) return policy;
+  }
+  DBLOCK_CHECK(options.read("wait", policy.limit));
+  return policy;
 }
 
-// As a lease: whoever finds the lock kept for longer will take it for stuck.
-constexpr Micros k_longest_hold = std::chrono::days(30);
-
-Result<Micros> min_hold(const Reader& options) {
-  DBLOCK_TRY(const auto length, options.duration("min-hold"));
-  if (length && *length > k_longest_hold)
-    return options.values().find("min-hold")->refuse("must be at most 30d, the longest lease");
-  return length.value_or(Micros{0});
+// The same with --attempts, --backoff and --backoff-multiplier: where tries are counted, nothing else limits
+// the wait unless it was said.
+Result<lease::WaitPolicy> wait_or_retry(const Values& options) {
+  DBLOCK_TRY(auto policy, wait_policy(options));
+  lease::Retry retry;
+  DBLOCK_CHECK(options.read("backoff", retry.first));
+  DBLOCK_CHECK(options.read("backoff-multiplier", retry.growth));
+  DBLOCK_CHECK(options.read("attempts", retry.attempts));
+  if (!options.find("attempts")) {
+    for (const auto* const name : {"backoff", "backoff-multiplier"}) {
+      if (options.typed(name)) return options.find(name)->refuse("needs --attempts N, the number of tries");
+    }
+    return policy;
+  }
+  policy.retry = retry;
+  const auto wait = options.find("wait");
+  DBLOCK_TRY(const bool nonblock, options.get<bool>("nonblock"));
+  if (!nonblock && (!wait || wait->rank == Rank::fallback)) policy.limit.reset();
+  return policy;
 }
 
-Result<std::optional<lease::OncePer>> once_per(const Reader& options) {
-  DBLOCK_TRY(const auto period, options.positive_duration("once-per"));
-  if (!period) return std::nullopt;
-  return lease::OncePer{*period};
+Result<lease::Promises> promises(const Values& options) {
+  lease::Promises promises;
+  DBLOCK_CHECK(options.read("min-hold", promises.min_hold));
+  DBLOCK_TRY(const auto period, options.get<std::optional<Micros>>("once-per"));
+  if (period) promises.once_per = lease::OncePer{*period};
+  return promises;
 }
 
-Result<std::optional<app::WhilePid>> while_pid(const Reader& options) {
-  DBLOCK_TRY(const auto pid, options.number("while-pid", std::numeric_limits<pid_t>::max()));
-  if (!pid) {
-    if (options.given("lost-signal"))
+Result<std::optional<app::WhilePid>> while_pid(const Values& options) {
+  if (!options.find("while-pid")) {
+    if (options.typed("lost-signal"))
       return fail(Errc::usage, "acquire: --lost-signal needs --while-pid PID");
     return std::nullopt;
   }
-  if (*pid == 0)
-    return options.values()
-        .find("while-pid")
-        ->refuse("0 is no process; give the pid of the one to hold the lock for, such as $$");
-  app::WhilePid kept{.pid = static_cast<pid_t>(*pid)};
-  DBLOCK_TRY(kept.lost_signal, options.signal("lost-signal"));
+  app::WhilePid kept;
+  DBLOCK_CHECK(options.read("while-pid", kept.pid));
+  DBLOCK_CHECK(options.read("lost-signal", kept.lost_signal));
   return kept;
 }
 
 // A hook's dblock would start hooks that start a dblock …: what is not typed is for the outermost one.
 // A signal's name is meant for acquire's --lost-signal.
 Result<std::string> hook(const RequestSource& from, std::string_view name) {
-  const auto value = from.options.values().find(name);
+  const auto value = from.options.find(name);
   if (!value) return std::string();
   const bool typed = value->rank == Rank::flag;
   if (!typed && from.surroundings.get("DBLOCK_EVENT")) return std::string();
@@ -219,7 +239,7 @@ Result<std::string> hook(const RequestSource& from, std::string_view name) {
 
 // -c from the environment or a file gives way to a command that was typed; both typed is a contradiction.
 Result<void> take_job(const RequestSource& from, app::RunRequest& request) {
-  const auto shell = from.options.values().find("command");
+  const auto shell = from.options.find("command");
   if (!from.parsed.job.empty()) {
     if (shell && shell->rank == Rank::flag) {
       return fail(Errc::usage, "run: both --command and COMMAND are given; choose one");
@@ -234,7 +254,7 @@ Result<void> take_job(const RequestSource& from, app::RunRequest& request) {
 
 // renew and release inside a job or after `lock=$(dblock acquire …) || exit; eval "$lock"`.
 Result<lease::Key> key_or_variable(const RequestSource& from, std::string_view command) {
-  const bool typed = from.options.values().find("key").has_value();
+  const bool typed = from.options.find("key").has_value();
   const auto inherited = typed ? std::nullopt : from.surroundings.get("DBLOCK_KEY");
   if (!inherited) return only_key(from, command);
   if (inherited->find('\n') != std::string::npos) {
@@ -249,8 +269,8 @@ Result<lease::Key> key_or_variable(const RequestSource& from, std::string_view c
 }
 
 Result<lease::OwnerId> owner_or_variable(const RequestSource& from, std::string_view command) {
-  auto owner = from.options.text("owner");
-  if (!owner) owner = from.surroundings.get("DBLOCK_OWNER");
+  const auto given = from.options.find("owner");
+  auto owner = given ? given->text : from.surroundings.get("DBLOCK_OWNER");
   if (!owner || owner->empty()) {
     return fail(Errc::usage,
                 std::string(command) + " needs --owner ID or DBLOCK_OWNER, as acquire printed it");
@@ -259,8 +279,8 @@ Result<lease::OwnerId> owner_or_variable(const RequestSource& from, std::string_
 }
 
 // As ReleaseRequest::typed_store.
-std::string typed_store(const Reader& options, const store::SettingsSources& sources) {
-  if (sources.local) return options.given("local") ? " --local" : "";
+std::string typed_store(const Values& options, const store::SettingsSources& sources) {
+  if (sources.local) return options.typed("local") ? " --local" : "";
   if (!sources.url_from_command_line) return "";
   if (!store::is_sqlite_url(*sources.url)) {
     const auto parts = store::parse_url(*sources.url);
@@ -269,11 +289,10 @@ std::string typed_store(const Reader& options, const store::SettingsSources& sou
   return " --db " + shell_quote(*sources.url);
 }
 
-Result<void> take_force(const RequestSource& from, app::ReleaseRequest& request) {
-  const Reader& options = from.options;
-  DBLOCK_TRY(request.now, options.flag("now"));
-  DBLOCK_TRY(const auto token, options.number("token", std::numeric_limits<std::uint64_t>::max()));
-  const bool wait_given = options.text("wait").has_value();
+Result<void> take_force(const Values& options, app::ReleaseRequest& request) {
+  DBLOCK_CHECK(options.read("now", request.now));
+  DBLOCK_TRY(const auto token, options.get<std::optional<std::uint64_t>>("token"));
+  const bool wait_given = options.find("wait").has_value();
   if (!request.force && (token || request.now)) {
     return fail(Errc::usage, "release: --token and --now need --force");
   }
@@ -284,7 +303,7 @@ Result<void> take_force(const RequestSource& from, app::ReleaseRequest& request)
   if (request.now && wait_given) return fail(Errc::usage, "release: choose one of --now and --wait");
   if (token) request.token = lease::Token{*token};
   if (wait_given) {
-    DBLOCK_TRY(request.wait, options.wait());
+    DBLOCK_TRY(request.wait, wait_policy(options));
   }
   return {};
 }
@@ -292,10 +311,10 @@ Result<void> take_force(const RequestSource& from, app::ReleaseRequest& request)
 }  // namespace
 
 Result<app::RunRequest> run_request(const RequestSource& from) {
-  const Reader& options = from.options;
+  const Values& options = from.options;
   DBLOCK_TRY(auto keys, several_keys(from));
-  DBLOCK_TRY(const auto ttl, options.duration("ttl"));
-  DBLOCK_TRY(const auto lengths, timing(from, ttl.value_or(Micros{0})));
+  DBLOCK_TRY(const auto ttl, options.get<Micros>("ttl"));
+  DBLOCK_TRY(const auto lengths, timing(options, ttl));
   DBLOCK_TRY(auto database, database_sources(from));
   app::RunRequest request{.database = std::move(database),
                           .identity = identity(from),
@@ -307,30 +326,23 @@ Result<app::RunRequest> run_request(const RequestSource& from) {
                           .shell_command = {},
                           .command = {}};
   request.held = from.surroundings.get("DBLOCK_HELD").value_or("");
-  DBLOCK_TRY(const bool apart, options.flag("no-reentrant"));
+  DBLOCK_TRY(const bool apart, options.get<bool>("no-reentrant"));
   request.reentrant = !apart;
   request.also.assign(keys.begin() + 1, keys.end());
   DBLOCK_TRY(request.sharing, sharing(options));
   if (request.sharing.mode == lease::Mode::slot && !request.also.empty())
     return fail(Errc::usage, "run: --slots counts the holders of one lock; give one --key");
-  DBLOCK_TRY(request.wait, options.wait_or_retry());
-  DBLOCK_TRY(request.promises.min_hold, min_hold(options));
-  DBLOCK_TRY(request.promises.once_per, once_per(options));
-  DBLOCK_TRY(const auto conflict, options.number("conflict-exit-code", 255));
-  request.conflict_exit_code = static_cast<int>(conflict.value_or(75));
-  DBLOCK_TRY(request.first_signal, options.signal("signal"));
-  DBLOCK_TRY(request.max_runtime, options.optional_limit("max-runtime"));
-  DBLOCK_TRY(request.with_parent, options.flag("with-parent"));
-  DBLOCK_TRY(request.leftovers, leftovers(options));
-  DBLOCK_TRY(const auto warn_after, options.duration("warn-after"));
-  request.warn_after = warn_after.value_or(Micros{0});
-  DBLOCK_TRY(request.record_args, options.flag("record-args"));
-  request.status_file = options.text("status-file");
-  if (request.status_file && request.status_file->empty()) {
-    return options.values()
-        .find("status-file")
-        ->refuse("the file name is empty; name a file, or leave the option out");
-  }
+  DBLOCK_TRY(request.wait, wait_or_retry(options));
+  DBLOCK_TRY(request.promises, promises(options));
+  DBLOCK_CHECK(options.read("conflict-exit-code", request.conflict_exit_code));
+  DBLOCK_CHECK(options.read("signal", request.first_signal));
+  DBLOCK_CHECK(options.read("max-runtime", request.max_runtime));
+  if (request.max_runtime == Micros{0}) request.max_runtime.reset();  // as in timeout(1)
+  DBLOCK_CHECK(options.read("with-parent", request.with_parent));
+  DBLOCK_CHECK(options.read("leftovers", request.leftovers));
+  DBLOCK_CHECK(options.read("warn-after", request.warn_after));
+  DBLOCK_CHECK(options.read("record-args", request.record_args));
+  DBLOCK_CHECK(options.read("status-file", request.status_file));
   DBLOCK_TRY(request.hooks.wait, hook(from, "on-wait"));
   DBLOCK_TRY(request.hooks.lost, hook(from, "on-lost"));
   DBLOCK_TRY(request.hooks.conflict, hook(from, "on-conflict"));
@@ -339,16 +351,16 @@ Result<app::RunRequest> run_request(const RequestSource& from) {
 }
 
 Result<app::AcquireRequest> acquire_request(const RequestSource& from) {
-  const Reader& options = from.options;
+  const Values& options = from.options;
   DBLOCK_TRY(auto key, only_key(from, "acquire"));
-  DBLOCK_TRY(const auto ttl, options.duration("ttl"));
+  DBLOCK_TRY(const auto ttl, options.get<std::optional<Micros>>("ttl"));
   DBLOCK_TRY(const auto kept, while_pid(options));
   if (!ttl && !kept) {
     return fail(Errc::usage,
                 "acquire needs --ttl D, how long the script takes, or --while-pid PID, the process until "
                 "whose end the lease is renewed (a script's own is $$)");
   }
-  DBLOCK_TRY(const auto lengths, timing(from, ttl.value_or(k_kept_ttl)));
+  DBLOCK_TRY(const auto lengths, timing(options, ttl.value_or(k_kept_ttl)));
   DBLOCK_TRY(auto database, database_sources(from));
   app::AcquireRequest request{.database = std::move(database),
                               .identity = identity(from),
@@ -357,17 +369,16 @@ Result<app::AcquireRequest> acquire_request(const RequestSource& from) {
                               .wait = {}};
   request.while_pid = kept;
   DBLOCK_TRY(request.sharing, sharing(options));
-  DBLOCK_TRY(request.wait, options.wait_or_retry());
-  DBLOCK_TRY(request.promises.min_hold, min_hold(options));
-  DBLOCK_TRY(const auto warn_after, options.duration("warn-after"));
-  request.warn_after = warn_after.value_or(Micros{0});
+  DBLOCK_TRY(request.wait, wait_or_retry(options));
+  DBLOCK_TRY(request.promises, promises(options));
+  DBLOCK_CHECK(options.read("warn-after", request.warn_after));
   return request;
 }
 
 Result<app::RenewRequest> renew_request(const RequestSource& from) {
   DBLOCK_TRY(auto key, key_or_variable(from, "renew"));
   DBLOCK_TRY(auto owner, owner_or_variable(from, "renew"));
-  DBLOCK_TRY(const auto ttl, from.options.duration("ttl"));
+  DBLOCK_TRY(const auto ttl, from.options.get<std::optional<Micros>>("ttl"));
   if (ttl) DBLOCK_CHECK(lease::make_timing({.ttl = *ttl, .heartbeat = {}, .kill_grace = {}, .margin = {}}));
   DBLOCK_TRY(auto database, database_sources(from));
   return app::RenewRequest{std::move(database), std::move(key), std::move(owner), ttl};
@@ -382,11 +393,11 @@ Result<app::ReleaseRequest> release_request(const RequestSource& from) {
                               .owner = {},
                               .token = {},
                               .wait = {}};
-  DBLOCK_TRY(request.force, from.options.flag("force"));
-  DBLOCK_CHECK(take_force(from, request));
+  DBLOCK_CHECK(from.options.read("force", request.force));
+  DBLOCK_CHECK(take_force(from.options, request));
   if (request.force) {
     request.typed_store = typed_store(from.options, request.database);
-    if (from.options.given("owner")) return fail(Errc::usage, "release: choose one of --owner and --force");
+    if (from.options.typed("owner")) return fail(Errc::usage, "release: choose one of --owner and --force");
     return request;
   }
   DBLOCK_TRY(request.owner, owner_or_variable(from, "release"));

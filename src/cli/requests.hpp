@@ -6,15 +6,18 @@
 
 #include "app/requests.hpp"
 #include "base/error.hpp"
-#include "cli/convert.hpp"
+#include "cli/values.hpp"
 
 namespace dblock::cli {
 
 struct RequestSource {
-  const Reader& options;
+  const Values& options;
   const Surroundings& surroundings;
   const ParsedWords& parsed;
 };
+
+// The keys that were named, in their order.
+[[nodiscard]] Result<std::vector<lease::Key>> named_keys(const Values& options);
 
 // Where the store is, by command line, environment and configuration files.
 [[nodiscard]] Result<store::SettingsSources> database_sources(const RequestSource& from);

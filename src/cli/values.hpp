@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "cli/convert.hpp"
 #include "cli/option_spec.hpp"
 #include "cli/parse.hpp"
 
@@ -23,47 +24,44 @@ struct Surroundings {
   [[nodiscard]] std::optional<std::string> get(const std::string& name) const;
 };
 
-enum class Rank { fallback, system_config, user_config, environment, flag };
-
-// One value and who said so: "--ttl", "DBLOCK_TTL" or "/etc/dblock.conf: ttl".
-struct Sourced {
-  std::string text;
-  std::string label;
-  Rank rank = Rank::fallback;
-
-  // The configuration file that says so; empty where none does.
-  [[nodiscard]] std::string file() const;
-
-  // The error of a bad value: Errc::config from a file, else Errc::usage; the message starts with the label.
-  [[nodiscard]] std::unexpected<Error> refuse(const std::string& why) const;
-};
-
 class Values {
  public:
-  explicit Values(Scope scope) : scope_(scope) {}
+  // What was typed, and what variables say. Configuration files come by add_config_files().
+  Values(const ParsedWords& parsed, const Surroundings& surroundings);
 
-  void add(Rank rank, std::string_view name, std::string text, std::string label);
+  // --config FILE (must exist), else the system's and the user's file (may be missing).
+  [[nodiscard]] Result<void> add_config_files(Subcommand command, const Surroundings& surroundings);
+
   // The winner: highest rank, the last one within it. Falls back on the option table.
   [[nodiscard]] std::optional<Sourced> find(std::string_view name) const;
   // Every value of the highest rank that has any.
   [[nodiscard]] std::vector<Sourced> all(std::string_view name) const;
+  [[nodiscard]] bool typed(std::string_view name) const;  // on the command line
 
-  [[nodiscard]] Scope scope() const { return scope_; }
+  // The winner as convert() reads it. An option that nobody set and that has no default leaves `into` alone.
+  template <typename T>
+  [[nodiscard]] Result<void> read(std::string_view name, T& into) const {
+    const auto value = find(name);
+    return value ? convert(*value, *find_option(name, scope_), into) : Result<void>();
+  }
+  template <typename T>
+  [[nodiscard]] Result<T> get(std::string_view name) const {
+    T value{};
+    DBLOCK_CHECK(read(name, value));
+    return value;
+  }
 
  private:
   struct Entry {
     std::string_view name;
     Sourced value;
   };
-  std::vector<Entry> entries_;
-  Scope scope_;
-};
 
-// Each fills in one layer.
-void add_flags(Values& values, const ParsedWords& parsed);
-void add_environment(Values& values, const Surroundings& surroundings);
-// --config FILE (must exist), else the system's and the user's file (may be missing). After the other two.
-[[nodiscard]] Result<void> add_config_files(Values& values, Subcommand command,
-                                            const Surroundings& surroundings);
+  void add(Rank rank, std::string_view name, std::string text, std::string label);
+  [[nodiscard]] Result<bool> add_config_file(Rank rank, const std::string& path, Subcommand command);
+
+  Scope scope_;
+  std::vector<Entry> entries_;
+};
 
 }  // namespace dblock::cli

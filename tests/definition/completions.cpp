@@ -39,20 +39,20 @@ void for_each_scope(const std::function<void(std::string_view, const std::vector
 
 // What a value is: the shells have a function of each name.
 std::string kind_of(const OptionSpec& spec) {
-  if (!spec.choices.empty()) return "words " + std::string(spec.choices);
+  if (!spec.value.choices.empty()) return "words " + std::string(spec.value.choices);
+  if (spec.value.kind == dblock::cli::Kind::signal) return "signal";
   for (const auto& [value, kind] :
        std::initializer_list<std::pair<std::string_view, std::string_view>>{{"KEY", "key"},
                                                                             {"FILE", "file"},
                                                                             {"D", "duration"},
                                                                             {"D|forever", "wait"},
                                                                             {"URL", "url"},
-                                                                            {"SIGNAL", "signal"},
                                                                             {"PID", "pid"},
                                                                             {"CMD", "command"},
                                                                             {"STRING", "command"}}) {
-    if (spec.value == value) return std::string(kind);
+    if (spec.value.shown == value) return std::string(kind);
   }
-  return spec.name == "signal" ? "signal" : "any";
+  return "any";
 }
 
 // Completed without a value: it has none, or need not have one.
@@ -132,7 +132,7 @@ void zsh() {
     std::cout << "typeset -ga _dblock_" << scope << "_options=(\n";
     for (const auto& spec : options) {
       std::string tail = "[" + replaced(on_one_line(spec.help), "[]:\\", "\\") + "]";
-      if (!is_lone(spec)) tail += ":" + std::string(spec.value) + ":" + zsh_action(spec);
+      if (!is_lone(spec)) tail += ":" + std::string(spec.value.shown) + ":" + zsh_action(spec);
       const std::string value_mark = is_lone(spec) ? "" : "=";
       const std::string name = "--" + std::string(spec.name) + value_mark;
       const std::string star = spec.repeats ? "*" : "";

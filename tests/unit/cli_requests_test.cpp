@@ -32,7 +32,7 @@ TEST_CASE("history takes keys, an age and a limit") {
   CHECK(all.query.keys.size() == 2);
   CHECK(all.query.since == 168h);
   CHECK(all.query.limit == 5);
-  CHECK(usage_error({"history", "--limit", "0"}).starts_with("--limit"));
+  CHECK(usage_error({"history", "--limit", "0"}) == "--limit: must be at least 1");
   CHECK(usage_error({"history", "--limit", "1000001"}).starts_with("--limit"));
   CHECK(usage_error({"history", "--since", "7"}).starts_with("--since"));
 }
