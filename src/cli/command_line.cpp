@@ -46,34 +46,28 @@ Result<void> read_presentation(const Values& options, CommandLine& line) {
   return read_verbosity(options, line.log);
 }
 
-template <typename T>
-Result<Request> as_request(Result<T> request) {
-  if (!request) return std::unexpected(std::move(request.error()));
-  return Request{std::move(*request)};
-}
-
-Result<Request> make_request(Subcommand command, const RequestSource& from) {
+Result<Request> make_request(Subcommand command, const Values& options) {
   switch (command) {
     case Subcommand::run:
-      return as_request(run_request(from));
+      return run_request(options);
     case Subcommand::acquire:
-      return as_request(acquire_request(from));
+      return acquire_request(options);
     case Subcommand::renew:
-      return as_request(renew_request(from));
+      return renew_request(options);
     case Subcommand::release:
-      return as_request(release_request(from));
+      return release_request(options);
     case Subcommand::inspect:
-      return as_request(inspect_request(from));
+      return inspect_request(options);
     case Subcommand::reap:
-      return as_request(reap_request(from));
+      return reap_request(options);
     case Subcommand::history:
-      return as_request(history_request(from));
+      return history_request(options);
     case Subcommand::migrate:
-      return as_request(migrate_request(from));
+      return migrate_request(options);
     case Subcommand::doctor:
-      return as_request(doctor_request(from));
+      return doctor_request(options);
     case Subcommand::keys:
-      return as_request(keys_request(from));
+      return keys_request(options);
   }
   return fail(Errc::internal, "a subcommand has no reader");
 }
@@ -113,7 +107,7 @@ CommandLine read_command_line(const ParsedWords& parsed, const Surroundings& sur
 
   Values options(parsed, surroundings);
   if (line.subcommand) {
-    auto added = options.add_config_files(*line.subcommand, surroundings);
+    auto added = options.add_config_files(*line.subcommand);
     if (!added) take_error(line, std::move(added.error()));
   }
   if (auto read = read_presentation(options, line); !read) take_error(line, std::move(read.error()));
@@ -122,7 +116,7 @@ CommandLine read_command_line(const ParsedWords& parsed, const Surroundings& sur
       line.output.shell = true;
     return line;
   }
-  auto request = make_request(*line.subcommand, {options, surroundings, parsed});
+  auto request = make_request(*line.subcommand, options);
   if (request) {
     if (auto fits = fit_to_shape(*request, line.output); !fits)
       request = std::unexpected(std::move(fits.error()));

@@ -141,11 +141,8 @@ class Runner {
 
   // Nobody learned the owner id, so nobody could release this lease before it expires.
   static void give_back(const app::AcquireRequest& request, const app::Acquired& acquired) {
-    const app::ReleaseRequest release{.database = request.database,
-                                      .key = acquired.lease.key,
-                                      .owner = acquired.lease.owner,
-                                      .token = {},
-                                      .wait = {}};
+    const app::ReleaseRequest release{
+        .database = request.database, .key = acquired.lease.key, .owner = acquired.lease.owner};
     const auto released = app::release(release);
     if (!released) log::warning("the lease could not be given back: " + released.error().message);
   }

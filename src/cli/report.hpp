@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "app/use_cases.hpp"
 #include "cli/command_line.hpp"
@@ -20,6 +21,15 @@ namespace dblock::cli {
 [[nodiscard]] std::string report_inspected(const app::InspectReport& report,
                                            const app::InspectRequest& request, const OutputOptions& output,
                                            bool color, std::size_t columns = 0);
+
+// CSV: the line of column names, and a line for each holder or free lock.
+[[nodiscard]] std::string csv_header();
+[[nodiscard]] std::string csv_rows(const lease::Listing& listing);
+
+// The text format for node_exporter's textfile collector. Each of `named` has its series even when the store
+// knows nothing of it: a job that never ran has not succeeded lately.
+[[nodiscard]] std::string prometheus_text(const lease::Listing& listing,
+                                          const std::vector<lease::Key>& named);
 
 // Cut to `columns` as the table of inspect.
 [[nodiscard]] std::string report_history(const lease::History& history, const OutputOptions& output,

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/text.hpp"
-#include "cli/report_formats.hpp"
+#include "cli/report.hpp"
 
 namespace dblock::cli {
 namespace {

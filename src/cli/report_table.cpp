@@ -6,7 +6,6 @@
 #include "base/duration.hpp"
 #include "base/text.hpp"
 #include "cli/report.hpp"
-#include "cli/report_formats.hpp"
 #include "cli/report_json.hpp"
 #include "cli/report_table.hpp"
 #include "cli/table.hpp"

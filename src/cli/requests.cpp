@@ -10,13 +10,6 @@
 #include "process/command.hpp"
 
 namespace dblock::cli {
-namespace {
-
-using namespace std::chrono_literals;
-
-constexpr Micros k_kept_ttl = 2min;  // as run's: somebody renews
-
-}  // namespace
 
 Result<std::vector<lease::Key>> named_keys(const Values& options) {
   std::vector<lease::Key> keys;
@@ -28,14 +21,34 @@ Result<std::vector<lease::Key>> named_keys(const Values& options) {
   return keys;
 }
 
+Result<lease::Key> only_key(const Values& options, std::string_view command) {
+  DBLOCK_TRY(auto keys, named_keys(options));
+  if (keys.empty()) return fail(Errc::usage, std::string(command) + " needs --key KEY, the name of the lock");
+  if (keys.size() > 1)
+    return fail(Errc::usage, std::string(command) + ": --key is given twice; give one key");
+  return std::move(keys.front());
+}
+
+Result<lease::WaitPolicy> wait_policy(const Values& options) {
+  lease::WaitPolicy policy;
+  const auto wait = options.find("wait");
+  const auto nonblock = options.find("nonblock");
+  if (nonblock && (!wait || nonblock->rank >= wait->rank)) {
+    DBLOCK_TRY(const bool once, options.get<bool>("nonblock"));
+    if (once) return policy;
+  }
+  DBLOCK_CHECK(options.read("wait", policy.limit));
+  return policy;
+}
+
 // --local and --db each name a store; what was said in the stronger place wins. `local = no` names none, but
 // outranks a weaker --local.
-Result<store::SettingsSources> database_sources(const RequestSource& from) {
+Result<store::SettingsSources> database_sources(const Values& options) {
   store::SettingsSources sources;
-  auto url = from.options.find("db");
-  DBLOCK_CHECK(from.options.read("local", sources.local));
+  auto url = options.find("db");
+  DBLOCK_CHECK(options.read("local", sources.local));
   if (sources.local && url) {
-    const auto local = from.options.find("local");
+    const auto local = options.find("local");
     if (local->rank == url->rank) {
       return fail(Errc::config,
                   "choose one of " + local->label + " and " + url->label + ": each names a store");
@@ -46,22 +59,26 @@ Result<store::SettingsSources> database_sources(const RequestSource& from) {
       url.reset();
     }
   }
-  if (sources.local) sources.said_by = from.options.find("local")->label;
+  if (sources.local) sources.said_by = options.find("local")->label;
   if (url) {
     sources.url_from_command_line = url->rank == Rank::flag;
     sources.said_by = url->label;
     sources.url_file = url->file();
     sources.url = std::move(url->text);
   }
-  DBLOCK_CHECK(from.options.read("defaults-file", sources.defaults_file));
-  sources.password_file = from.surroundings.get("DBLOCK_PASSWORD_FILE");
-  sources.root = from.surroundings.root;
-  sources.home = from.surroundings.get("HOME").value_or("");
-  sources.state_home = from.surroundings.get("XDG_STATE_HOME").value_or("");
+  DBLOCK_CHECK(options.read("defaults-file", sources.defaults_file));
+  sources.password_file = options.surroundings().get("DBLOCK_PASSWORD_FILE");
+  sources.root = options.surroundings().root;
+  sources.home = options.surroundings().get("HOME").value_or("");
+  sources.state_home = options.surroundings().get("XDG_STATE_HOME").value_or("");
   return sources;
 }
 
 namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Micros k_kept_ttl = 2min;  // as run's: somebody renews
 
 // Where a person finds the log of the CI job that takes the lock: GitLab, GitHub, Jenkins, Buildkite,
 // CircleCI.
@@ -77,17 +94,10 @@ std::string ci_job_url(const Surroundings& surroundings) {
   return {};
 }
 
-app::Identity identity(const RequestSource& from) {
-  const auto note = from.options.find("note");
-  return {from.surroundings.get("DBLOCK_HOLDER"), note ? note->text : ci_job_url(from.surroundings)};
-}
-
-Result<lease::Key> only_key(const RequestSource& from, std::string_view command) {
-  DBLOCK_TRY(auto keys, named_keys(from.options));
-  if (keys.empty()) return fail(Errc::usage, std::string(command) + " needs --key KEY, the name of the lock");
-  if (keys.size() > 1)
-    return fail(Errc::usage, std::string(command) + ": --key is given twice; give one key");
-  return std::move(keys.front());
+app::Identity identity(const Values& options) {
+  const auto note = options.find("note");
+  return {options.surroundings().get("DBLOCK_HOLDER"),
+          note ? note->text : ci_job_url(options.surroundings())};
 }
 
 // As a person would type it, safe to show.
@@ -101,21 +111,23 @@ std::string typed(std::string word) {
 }
 
 // `run KEY COMMAND` is a habit from flock; `run COMMAND` lacks a key altogether.
-std::string line_with_key(const RequestSource& from) {
-  if (from.parsed.job.empty()) return "dblock run --key KEY -- COMMAND [ARG...]";
+std::string line_with_key(const Values& options) {
+  const auto& words = options.parsed().words;
+  const auto& job = options.parsed().job;
+  if (job.empty()) return "dblock run --key KEY -- COMMAND [ARG...]";
   std::string line = "dblock";
-  const auto before = from.parsed.words.size() - from.parsed.job.size();
+  const auto before = words.size() - job.size();
   for (std::size_t i = 0; i < before; ++i) {
-    if (i + 1 < before || from.parsed.words[i] != "--") line += " " + typed(from.parsed.words[i]);
+    if (i + 1 < before || words[i] != "--") line += " " + typed(words[i]);
   }
-  const std::string& first = from.parsed.job.front();
-  const bool alone = from.parsed.job.size() == 1 && !from.options.typed("command");
-  const auto path = from.surroundings.get("PATH");
+  const std::string& first = job.front();
+  const bool alone = job.size() == 1 && !options.typed("command");
+  const auto path = options.surroundings().get("PATH");
   const bool is_command = alone || first.starts_with('/') || first.starts_with('.') ||
                           process::find_command(first, path ? path->c_str() : nullptr);
   line += " --key " + (is_command ? std::string("KEY") : typed(first));
   // The command's own words may hold a password, so they are not repeated.
-  const auto rest = std::span(from.parsed.job).subspan(is_command ? 0 : 1);
+  const auto rest = std::span(job).subspan(is_command ? 0 : 1);
   if (!rest.empty() && !rest.front().starts_with('-')) line += " --";
   for (std::size_t i = 0; i < rest.size(); ++i) {
     line += " " + typed(rest[i]);
@@ -126,10 +138,10 @@ std::string line_with_key(const RequestSource& from) {
 }
 
 // Sorted and each once, so that everyone takes the same locks in the same order.
-Result<std::vector<lease::Key>> several_keys(const RequestSource& from) {
-  DBLOCK_TRY(auto keys, named_keys(from.options));
+Result<std::vector<lease::Key>> several_keys(const Values& options) {
+  DBLOCK_TRY(auto keys, named_keys(options));
   if (keys.empty())
-    return fail(Errc::usage, "run needs --key KEY, the name of the lock; write: " + line_with_key(from));
+    return fail(Errc::usage, "run needs --key KEY, the name of the lock; write: " + line_with_key(options));
   std::ranges::sort(keys);
   const auto repeated = std::ranges::unique(keys);
   keys.erase(repeated.begin(), repeated.end());
@@ -167,19 +179,6 @@ Result<lease::Timing> timing(const Values& options, Micros ttl) {
   DBLOCK_CHECK(options.read("kill-grace", request.kill_grace));
   DBLOCK_CHECK(options.read("margin", request.margin));
   return lease::make_timing(request);
-}
-
-// --wait and, where the subcommand has it, --nonblock; the one of higher rank wins.
-Result<lease::WaitPolicy> wait_policy(const Values& options) {
-  lease::WaitPolicy policy;
-  const auto wait = options.find("wait");
-  const auto nonblock = options.find("nonblock");
-  if (nonblock && (!wait || nonblock->rank >= wait->rank)) {
-    DBLOCK_TRY(const bool once, options.get<bool>("nonblock"));
-    if (once) return policy;
-  }
-  DBLOCK_CHECK(options.read("wait", policy.limit));
-  return policy;
 }
 
 // The same with --attempts, --backoff and --backoff-multiplier: where tries are counted, nothing else limits
@@ -225,11 +224,11 @@ Result<std::optional<app::WhilePid>> while_pid(const Values& options) {
 
 // A hook's dblock would start hooks that start a dblock …: what is not typed is for the outermost one.
 // A signal's name is meant for acquire's --lost-signal.
-Result<std::string> hook(const RequestSource& from, std::string_view name) {
-  const auto value = from.options.find(name);
+Result<std::string> hook(const Values& options, std::string_view name) {
+  const auto value = options.find(name);
   if (!value) return std::string();
   const bool typed = value->rank == Rank::flag;
-  if (!typed && from.surroundings.get("DBLOCK_EVENT")) return std::string();
+  if (!typed && options.surroundings().get("DBLOCK_EVENT")) return std::string();
   if (name == "on-lost" && parse_signal(value->text)) {
     return value->refuse(quote_untrusted(value->text) +
                          " is a signal, as `acquire --lost-signal` takes; for `run` write a command");
@@ -238,13 +237,13 @@ Result<std::string> hook(const RequestSource& from, std::string_view name) {
 }
 
 // -c from the environment or a file gives way to a command that was typed; both typed is a contradiction.
-Result<void> take_job(const RequestSource& from, app::RunRequest& request) {
-  const auto shell = from.options.find("command");
-  if (!from.parsed.job.empty()) {
+Result<void> take_job(const Values& options, app::RunRequest& request) {
+  const auto shell = options.find("command");
+  if (!options.parsed().job.empty()) {
     if (shell && shell->rank == Rank::flag) {
       return fail(Errc::usage, "run: both --command and COMMAND are given; choose one");
     }
-    request.command = from.parsed.job;
+    request.command = options.parsed().job;
     return {};
   }
   if (!shell) return fail(Errc::usage, "run needs a command: dblock run --key KEY -- COMMAND [ARG...]");
@@ -252,80 +251,16 @@ Result<void> take_job(const RequestSource& from, app::RunRequest& request) {
   return {};
 }
 
-// renew and release inside a job or after `lock=$(dblock acquire …) || exit; eval "$lock"`.
-Result<lease::Key> key_or_variable(const RequestSource& from, std::string_view command) {
-  const bool typed = from.options.find("key").has_value();
-  const auto inherited = typed ? std::nullopt : from.surroundings.get("DBLOCK_KEY");
-  if (!inherited) return only_key(from, command);
-  if (inherited->find('\n') != std::string::npos) {
-    return fail(Errc::usage,
-                "DBLOCK_KEY: these are the keys of a running job; its lease ends with it, so there is "
-                "nothing to " +
-                    std::string(command));
-  }
-  auto key = lease::Key::parse(*inherited);
-  if (!key) return fail(Errc::usage, "DBLOCK_KEY: " + key.error().message);
-  return key;
-}
-
-Result<lease::OwnerId> owner_or_variable(const RequestSource& from, std::string_view command) {
-  const auto given = from.options.find("owner");
-  auto owner = given ? given->text : from.surroundings.get("DBLOCK_OWNER");
-  if (!owner || owner->empty()) {
-    return fail(Errc::usage,
-                std::string(command) + " needs --owner ID or DBLOCK_OWNER, as acquire printed it");
-  }
-  return lease::OwnerId{std::move(*owner)};
-}
-
-// As ReleaseRequest::typed_store.
-std::string typed_store(const Values& options, const store::SettingsSources& sources) {
-  if (sources.local) return options.typed("local") ? " --local" : "";
-  if (!sources.url_from_command_line) return "";
-  if (!store::is_sqlite_url(*sources.url)) {
-    const auto parts = store::parse_url(*sources.url);
-    if (!parts || parts->password) return "";
-  }
-  return " --db " + shell_quote(*sources.url);
-}
-
-Result<void> take_force(const Values& options, app::ReleaseRequest& request) {
-  DBLOCK_CHECK(options.read("now", request.now));
-  DBLOCK_TRY(const auto token, options.get<std::optional<std::uint64_t>>("token"));
-  const bool wait_given = options.find("wait").has_value();
-  if (!request.force && (token || request.now)) {
-    return fail(Errc::usage, "release: --token and --now need --force");
-  }
-  if ((request.now || wait_given) && !token) {
-    return fail(Errc::usage,
-                "release: --now and --wait need --force --token T; release --force shows the token");
-  }
-  if (request.now && wait_given) return fail(Errc::usage, "release: choose one of --now and --wait");
-  if (token) request.token = lease::Token{*token};
-  if (wait_given) {
-    DBLOCK_TRY(request.wait, wait_policy(options));
-  }
-  return {};
-}
-
 }  // namespace
 
-Result<app::RunRequest> run_request(const RequestSource& from) {
-  const Values& options = from.options;
-  DBLOCK_TRY(auto keys, several_keys(from));
+Result<app::RunRequest> run_request(const Values& options) {
+  DBLOCK_TRY(auto keys, several_keys(options));
   DBLOCK_TRY(const auto ttl, options.get<Micros>("ttl"));
   DBLOCK_TRY(const auto lengths, timing(options, ttl));
-  DBLOCK_TRY(auto database, database_sources(from));
-  app::RunRequest request{.database = std::move(database),
-                          .identity = identity(from),
-                          .key = keys.front(),
-                          .timing = lengths,
-                          .wait = {},
-                          .max_runtime = {},
-                          .status_file = {},
-                          .shell_command = {},
-                          .command = {}};
-  request.held = from.surroundings.get("DBLOCK_HELD").value_or("");
+  DBLOCK_TRY(auto database, database_sources(options));
+  app::RunRequest request{
+      .database = std::move(database), .identity = identity(options), .key = keys.front(), .timing = lengths};
+  request.held = options.surroundings().get("DBLOCK_HELD").value_or("");
   DBLOCK_TRY(const bool apart, options.get<bool>("no-reentrant"));
   request.reentrant = !apart;
   request.also.assign(keys.begin() + 1, keys.end());
@@ -343,16 +278,15 @@ Result<app::RunRequest> run_request(const RequestSource& from) {
   DBLOCK_CHECK(options.read("warn-after", request.warn_after));
   DBLOCK_CHECK(options.read("record-args", request.record_args));
   DBLOCK_CHECK(options.read("status-file", request.status_file));
-  DBLOCK_TRY(request.hooks.wait, hook(from, "on-wait"));
-  DBLOCK_TRY(request.hooks.lost, hook(from, "on-lost"));
-  DBLOCK_TRY(request.hooks.conflict, hook(from, "on-conflict"));
-  DBLOCK_CHECK(take_job(from, request));
+  DBLOCK_TRY(request.hooks.wait, hook(options, "on-wait"));
+  DBLOCK_TRY(request.hooks.lost, hook(options, "on-lost"));
+  DBLOCK_TRY(request.hooks.conflict, hook(options, "on-conflict"));
+  DBLOCK_CHECK(take_job(options, request));
   return request;
 }
 
-Result<app::AcquireRequest> acquire_request(const RequestSource& from) {
-  const Values& options = from.options;
-  DBLOCK_TRY(auto key, only_key(from, "acquire"));
+Result<app::AcquireRequest> acquire_request(const Values& options) {
+  DBLOCK_TRY(auto key, only_key(options, "acquire"));
   DBLOCK_TRY(const auto ttl, options.get<std::optional<Micros>>("ttl"));
   DBLOCK_TRY(const auto kept, while_pid(options));
   if (!ttl && !kept) {
@@ -361,46 +295,16 @@ Result<app::AcquireRequest> acquire_request(const RequestSource& from) {
                 "whose end the lease is renewed (a script's own is $$)");
   }
   DBLOCK_TRY(const auto lengths, timing(options, ttl.value_or(k_kept_ttl)));
-  DBLOCK_TRY(auto database, database_sources(from));
+  DBLOCK_TRY(auto database, database_sources(options));
   app::AcquireRequest request{.database = std::move(database),
-                              .identity = identity(from),
+                              .identity = identity(options),
                               .key = std::move(key),
-                              .timing = lengths,
-                              .wait = {}};
+                              .timing = lengths};
   request.while_pid = kept;
   DBLOCK_TRY(request.sharing, sharing(options));
   DBLOCK_TRY(request.wait, wait_or_retry(options));
   DBLOCK_TRY(request.promises, promises(options));
   DBLOCK_CHECK(options.read("warn-after", request.warn_after));
-  return request;
-}
-
-Result<app::RenewRequest> renew_request(const RequestSource& from) {
-  DBLOCK_TRY(auto key, key_or_variable(from, "renew"));
-  DBLOCK_TRY(auto owner, owner_or_variable(from, "renew"));
-  DBLOCK_TRY(const auto ttl, from.options.get<std::optional<Micros>>("ttl"));
-  if (ttl) DBLOCK_CHECK(lease::make_timing({.ttl = *ttl, .heartbeat = {}, .kill_grace = {}, .margin = {}}));
-  DBLOCK_TRY(auto database, database_sources(from));
-  return app::RenewRequest{std::move(database), std::move(key), std::move(owner), ttl};
-}
-
-Result<app::ReleaseRequest> release_request(const RequestSource& from) {
-  DBLOCK_TRY(auto key, key_or_variable(from, "release"));
-  DBLOCK_TRY(auto database, database_sources(from));
-  app::ReleaseRequest request{.database = std::move(database),
-                              .typed_store = {},
-                              .key = std::move(key),
-                              .owner = {},
-                              .token = {},
-                              .wait = {}};
-  DBLOCK_CHECK(from.options.read("force", request.force));
-  DBLOCK_CHECK(take_force(from.options, request));
-  if (request.force) {
-    request.typed_store = typed_store(from.options, request.database);
-    if (from.options.typed("owner")) return fail(Errc::usage, "release: choose one of --owner and --force");
-    return request;
-  }
-  DBLOCK_TRY(request.owner, owner_or_variable(from, "release"));
   return request;
 }
 

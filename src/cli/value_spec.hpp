@@ -22,9 +22,9 @@ enum class Kind {
 
 // Of a number, of a duration in microseconds, of a name in bytes.
 struct Bounds {
+  std::string_view refusal{};  // what is said of a value beyond
   std::uint64_t least = 0;
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
-  std::string_view refusal{};  // what is said of a value beyond
 };
 
 struct ValueSpec {
@@ -34,46 +34,39 @@ struct ValueSpec {
   std::string_view choices{};  // the only values there are, blank-separated; of an enumeration in its order
 };
 
-// The values of options: value::key for KEY.
-namespace value {
+// What an option takes.
+namespace takes {
 
-inline constexpr std::uint64_t k_no_most = Bounds{}.most;
 inline constexpr std::uint64_t k_second = 1'000'000;
 inline constexpr std::uint64_t k_day = 86'400 * k_second;
 
-inline constexpr ValueSpec flag{};
+inline constexpr ValueSpec nothing{};
 inline constexpr ValueSpec key{Kind::name, "KEY"};
 inline constexpr ValueSpec prefix{Kind::name, "P"};
 inline constexpr ValueSpec file{Kind::name, "FILE"};
 inline constexpr ValueSpec output_file{
-    Kind::name, "FILE", {1, k_no_most, "the file name is empty; name a file, or leave the option out"}};
+    Kind::name, "FILE", {"the file name is empty; name a file, or leave the option out", 1}};
 inline constexpr ValueSpec user{
-    Kind::name, "USER", {1, k_no_most, "the user's name is empty; write for example 'jobs@%'"}};
-
+    Kind::name, "USER", {"the user's name is empty; write for example 'jobs@%'", 1}};
 inline constexpr ValueSpec duration{Kind::duration, "D"};
-inline constexpr ValueSpec period{Kind::duration, "D", {1, k_no_most, "must be more than 0"}};
+inline constexpr ValueSpec period{Kind::duration, "D", {"must be more than 0", 1}};
 // As a lease: whoever finds the lock kept for longer will take it for stuck.
 inline constexpr ValueSpec hold{
-    Kind::duration, "D", {0, 30 * k_day, "must be at most 30d, the longest lease"}};
+    Kind::duration, "D", {"must be at most 30d, the longest lease", 0, 30 * k_day}};
 // A blocked statement keeps its old clock for hours (I2).
-inline constexpr ValueSpec idle{
-    Kind::duration,
-    "D",
-    {k_day, k_no_most,
-     "rows must be idle for at least 1d before they are deleted, so that tokens stay increasing"}};
+inline constexpr std::string_view k_too_short =
+    "rows must be idle for at least 1d before they are deleted, so that tokens stay increasing";
+inline constexpr ValueSpec idle{Kind::duration, "D", {k_too_short, k_day}};
 inline constexpr ValueSpec wait{Kind::limit, "D|forever"};
 inline constexpr ValueSpec limit{Kind::limit, "D"};
 inline constexpr ValueSpec interval{
-    Kind::interval,
-    "[D]",
-    {k_second / 10, k_no_most, "must be at least 100ms, which is faster than anybody reads"}};
-
-inline constexpr ValueSpec pid{Kind::count,
-                               "PID",
-                               {1, std::numeric_limits<std::int32_t>::max(),
-                                "0 is no process; give the pid of the one to hold the lock for, such as $$"}};
+    Kind::interval, "[D]", {"must be at least 100ms, which is faster than anybody reads", k_second / 10}};
+inline constexpr ValueSpec pid{
+    Kind::count,
+    "PID",
+    {"0 is no process; give the pid of the one to hold the lock for, such as $$", 1, 2'147'483'647}};
 inline constexpr ValueSpec factor{
-    Kind::factor, "X", {1, k_no_most, "must be at least 1, so that pauses do not shrink to nothing"}};
+    Kind::factor, "X", {"must be at least 1, so that pauses do not shrink to nothing", 1}};
 
 constexpr ValueSpec text(std::string_view shown) {
   return {Kind::text, shown};
@@ -81,12 +74,13 @@ constexpr ValueSpec text(std::string_view shown) {
 constexpr ValueSpec signal(std::string_view shown) {
   return {Kind::signal, shown};
 }
-constexpr ValueSpec count(std::string_view shown, std::uint64_t least = 0, std::uint64_t most = k_no_most) {
-  return {Kind::count, shown, {least, most}};
+constexpr ValueSpec count(std::string_view shown, std::uint64_t least = 0,
+                          std::uint64_t most = Bounds{}.most) {
+  return {Kind::count, shown, {{}, least, most}};
 }
 constexpr ValueSpec choice(std::string_view shown, std::string_view choices) {
   return {Kind::choice, shown, {}, choices};
 }
 
-}  // namespace value
+}  // namespace takes
 }  // namespace dblock::cli

@@ -11,7 +11,6 @@
 #include "cli/output.hpp"
 #include "cli/picture.hpp"
 #include "cli/report.hpp"
-#include "cli/report_formats.hpp"
 #include "cli/terminal.hpp"
 
 namespace dblock::cli {

@@ -1,6 +1,5 @@
 #include <csignal>
 
-#include "cli/convert.hpp"
 #include "cli_fixture.hpp"
 
 namespace dblock::cli {
