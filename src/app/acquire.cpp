@@ -9,10 +9,10 @@
 
 #include "app/database.hpp"
 #include "app/describe.hpp"
+#include "app/ending.hpp"
 #include "app/identity.hpp"
 #include "app/keeper.hpp"
 #include "app/session_events.hpp"
-#include "app/stop.hpp"
 #include "app/use_cases.hpp"
 #include "base/duration.hpp"
 #include "process/signals.hpp"

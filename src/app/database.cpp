@@ -1,16 +1,46 @@
 #include "app/database.hpp"
 
+#include <chrono>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include "base/log.hpp"
+#include "lease/release.hpp"
 
 namespace dblock::app {
+
+using namespace std::chrono_literals;
 
 Result<store::Settings> settings_from(const store::SettingsSources& sources) {
   DBLOCK_TRY(store::ResolvedSettings resolved, store::resolve_settings(sources));
   for (const std::string& warning : resolved.warnings) log::warning(warning);
   return std::move(resolved.settings);
+}
+
+store::SessionOptions session_options(const lease::Timing& timing) {
+  // A dead host's session goes away by itself; a living one renews far more often than this.
+  return {lease::network_timeout(timing.ttl), 2 * timing.ttl + 30s, false, lease::renewal_timeout(timing)};
+}
+
+// A statement that dblock sent just before it died may still be on its way, so "not ours" is asked again.
+void release_after_death(const store::Settings& settings, const lease::AcquireRequest& request,
+                         lease::Actor actor) {
+  constexpr Micros patience = 5s;
+  constexpr Micros late_statement = 2500ms;  // the server's own lock wait is 2 s
+  SystemClock clock;
+  const WakeEvent never;
+  const auto store = store::open_store(settings, {3s, 30s}, clock);
+  const BootTime begun = clock.now();
+  const lease::LeaseRef ref = lease::ref_to(request);
+  const lease::GivingBack how{
+      .actor = actor, .end = {lease::Outcome::abandoned, std::nullopt}, .give_up = begun + patience};
+  for (;;) {
+    const auto given = lease::give_back(*store, clock, ref, how, never);
+    if (given.result == lease::ReleaseResult::released) return store->record_ended();
+    if (clock.now() - begun >= late_statement) return;
+    clock.wait_until(clock.now() + 200ms, never);
+  }
 }
 
 }  // namespace dblock::app

@@ -1,7 +1,15 @@
-// How a subcommand ended, before it becomes an exit status (cli/exit_code).
+// How a subcommand ended, a run above all: one type, from which the exit status (cli/exit_code), the status
+// file and the row's record of the run are made; and the words for it.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "lease/types.hpp"
+#include "process/job.hpp"
 
 namespace dblock::app {
 
@@ -18,12 +26,50 @@ struct Ending {
     stale,          // 1: inspect --max-age
     refused,        // 64: nothing was changed; the message says how to go on
     unfit,          // 78: doctor found something bad
+    failed,         // `error` says at what
   };
   How how = How::success;
   int number = 0;
+  Errc error = Errc::internal;
   // A thread is still inside a call that would not end in time: leave by _Exit(), which waits for nothing.
   bool thread_left_behind = false;
-  std::string message;  // for the exit line; empty where the code is the job's own
+  process::Stop stop{};  // what had a run stopped
+  std::string message;   // for the exit line, where the code is dblock's own; for the status file always
+
+  [[nodiscard]] static Ending failed(const Error& error) {
+    return {.how = How::failed, .error = error.code, .message = error.message};
+  }
 };
+
+// The one map from endings to exit statuses lives above this layer (cli/exit_code).
+using ExitCodeOf = std::function<int(const Ending&)>;
+
+// "stopped by SIGTERM from pid 12 (user alice) while waiting …": the ending of a run without a job, or of
+// another subcommand that was broken off.
+[[nodiscard]] Ending interrupted_by(const process::Stop& stop, const std::string& doing);
+
+struct RunRequest;
+
+// The ending of a run whose lease lasted until the release.
+[[nodiscard]] Ending ending_of(const process::JobEnd& end, const RunRequest& request);
+// The ending of a run whose lease was lost. `loss`: the sentence about it.
+[[nodiscard]] Ending lost_ending(const process::JobEnd& end, const std::string& loss);
+// What the row remembers of the run. `lost`: so much was known when the lock was given back.
+[[nodiscard]] lease::RunEnd row_end(const process::JobEnd& end, bool lost, const ExitCodeOf& exit_code_of);
+
+// The lease was lost while the job ran, and that is why it was stopped.
+[[nodiscard]] bool stopped_by_loss(const process::JobEnd& end);
+
+// "asked to stop by TERM from pid 12 (user alice): the job got TERM, ignored it for 4s, and was killed".
+// Empty where the stop was not asked for, by a signal or by the parent's end, or where no job ran.
+[[nodiscard]] std::string describe_stop(const process::JobEnd& end);
+
+// " (it ignored TERM for 4s and was killed)", or nothing where the job ended by itself.
+[[nodiscard]] std::string describe_kill(const process::Stop& stop);
+
+// For the status file: "succeeded", "timed_out", …; "parent-ended", "max-runtime", …; "TERM".
+[[nodiscard]] std::string_view outcome_word(Ending::How how);
+[[nodiscard]] std::string_view reason_word(process::Stop::Reason reason);
+[[nodiscard]] std::string signal_name(int signal);
 
 }  // namespace dblock::app

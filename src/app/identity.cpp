@@ -15,7 +15,7 @@
 
 #include "base/unique_fd.hpp"
 #include "lease/owner_id.hpp"
-#include "process/lineage.hpp"
+#include "process/process_info.hpp"
 
 namespace dblock::app {
 namespace {

@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <utility>
 
-#include "app/store_session.hpp"
+#include "app/database.hpp"
 #include "lease/session.hpp"
-#include "process/channel.hpp"
 #include "process/detached.hpp"
+#include "process/messages.hpp"
 #include "process/stop_plan.hpp"
 
 namespace dblock::app {
@@ -38,16 +38,10 @@ struct Word {
   std::int64_t sent_at_ns = 0;
 };
 
-using process::Received;
-
 // The few words there are fit into the socket, and a peer that is gone shows when reading.
-void send(const UniqueFd& channel, const Word& word) noexcept {
-  process::send_record(channel, &word, sizeof word);
-}
-
-Received receive(const UniqueFd& channel, Word& word) noexcept {
-  return process::receive_record(channel, &word, sizeof word);
-}
+using process::receive_record;
+using process::Received;
+using process::send_record;
 
 // From the session's thread to the keeper's main thread.
 struct News {
@@ -114,10 +108,10 @@ void KeeperProcess::await_lease() {
     ::poll(fds.data(), fds.size(), -1);
     if (!ended && watched_.ended()) {
       ended = true;
-      send(channel_, {.kind = Word::Kind::ended});
+      send_record(channel_, Word{.kind = Word::Kind::ended});
     }
     Word word;
-    const auto received = receive(channel_, word);
+    const auto received = receive_record(channel_, word);
     if (received == Received::nothing) continue;
     if (received == Received::closed) {
       if (armed) release_after_death(charge_.settings, charge_.wanted, lease::Actor::stopper);
@@ -160,7 +154,7 @@ void KeeperProcess::step() {
 void KeeperProcess::hear_dblock() {
   if (confirmed_) return;
   Word word;
-  const auto received = receive(channel_, word);
+  const auto received = receive_record(channel_, word);
   if (received == Received::nothing) return;
   if (received == Received::closed) give_back();  // the caller never learnt of the lease
   if (word.kind == Word::Kind::dismiss) end();
@@ -181,7 +175,7 @@ void KeeperProcess::hear_heartbeat() {
   }
   if (proved_until == BootTime{} || standing_) return;
   standing_ = true;
-  send(channel_, {.kind = Word::Kind::standing});
+  send_record(channel_, Word{.kind = Word::Kind::standing});
 }
 
 // From here there is no way back, even if a late renewal would work: PID has been told. Its end may still
@@ -229,17 +223,18 @@ Result<std::shared_ptr<Keeper>> Keeper::start(const KeeperCharge& charge,
 }
 
 void Keeper::arm_release() {
-  send(channel_, {.kind = Word::Kind::arm});
+  send_record(channel_, Word{.kind = Word::Kind::arm});
 }
 
 bool Keeper::process_ended() const noexcept {
   Word word;
-  return receive(channel_, word) == Received::message && word.kind == Word::Kind::ended;
+  return receive_record(channel_, word) == Received::message && word.kind == Word::Kind::ended;
 }
 
 Keeper::HandedOver Keeper::hand_over(const lease::Lease& lease, const process::Signals& signals) {
   const std::uint32_t slot = lease.rows.empty() ? 0 : lease.rows.front();
-  send(channel_, {Word::Kind::hold, slot, lease.token.value, lease.sent_at.time_since_epoch().count()});
+  send_record(channel_,
+              Word{Word::Kind::hold, slot, lease.token.value, lease.sent_at.time_since_epoch().count()});
   const WakeEvent never;
   // One call that hangs may be followed by one that works, but nobody waits here for a whole lease.
   const BootTime patience = BootClock::now() + 2 * lease::network_timeout(timing_.ttl);
@@ -250,18 +245,18 @@ Keeper::HandedOver Keeper::hand_over(const lease::Lease& lease, const process::S
       return HandedOver::signalled;
     }
     Word word;
-    const auto received = receive(channel_, word);
+    const auto received = receive_record(channel_, word);
     if (received == Received::message && word.kind == Word::Kind::standing) return HandedOver::standing;
     if (received != Received::nothing || BootClock::now() >= until) return HandedOver::failed;
   }
 }
 
 void Keeper::confirm() noexcept {
-  send(channel_, {.kind = Word::Kind::confirm});
+  send_record(channel_, Word{.kind = Word::Kind::confirm});
 }
 
 void Keeper::dismiss() noexcept {
-  send(channel_, {.kind = Word::Kind::dismiss});
+  send_record(channel_, Word{.kind = Word::Kind::dismiss});
 }
 
 }  // namespace dblock::app

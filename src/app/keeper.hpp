@@ -25,7 +25,7 @@ struct KeeperCharge {
 
 // dblock's view of its keeper. Until confirm() or dismiss() the keeper gives back whatever dblock may have
 // taken as soon as dblock ends, however it does: nobody has learnt of that lease.
-class Keeper final : public process::Fence {
+class Keeper final : public process::DeadlineListener {
  public:
   // Forks; before any thread or connection exists.
   [[nodiscard]] static Result<std::shared_ptr<Keeper>> start(const KeeperCharge& charge,
@@ -34,7 +34,7 @@ class Keeper final : public process::Fence {
   // Thread-safe. From now on dblock's end is a reason to release.
   void arm_release() override;
   void set_deadline(BootTime) override {}  // dblock itself never renews
-  void stop_revoked() override {}
+  void stop_lost() override {}
 
   // Readable as soon as there will be no lease for this keeper: PID has ended, or the keeper has.
   [[nodiscard]] int fd() const noexcept { return channel_.get(); }
@@ -45,7 +45,7 @@ class Keeper final : public process::Fence {
   enum class HandedOver { standing, signalled, failed };
   [[nodiscard]] HandedOver hand_over(const lease::Lease& lease, const process::Signals& signals);
   // Of `signalled`.
-  [[nodiscard]] const process::StopRequest& stopped_by() const noexcept { return stopped_by_; }
+  [[nodiscard]] const process::Stop& stopped_by() const noexcept { return stopped_by_; }
 
   // The caller has the result: from now on only PID's end or a loss ends the keeper.
   void confirm() noexcept;
@@ -57,7 +57,7 @@ class Keeper final : public process::Fence {
  private:
   UniqueFd channel_;
   lease::Timing timing_;
-  process::StopRequest stopped_by_;
+  process::Stop stopped_by_;
 };
 
 // Whether a lease that a renewal found gone was given back on purpose. `silence`: time since the last renewal

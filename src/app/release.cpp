@@ -5,7 +5,7 @@
 
 #include "app/database.hpp"
 #include "app/describe.hpp"
-#include "app/stop.hpp"
+#include "app/ending.hpp"
 #include "app/use_cases.hpp"
 #include "base/text.hpp"
 #include "lease/release.hpp"

@@ -11,7 +11,7 @@
 #include "lease/acquire.hpp"
 #include "lease/timing.hpp"
 #include "lease/types.hpp"
-#include "process/supervisor.hpp"
+#include "process/job.hpp"
 #include "store/config/settings.hpp"
 
 namespace dblock::app {

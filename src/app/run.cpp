@@ -2,25 +2,24 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <csignal>
 #include <memory>
 #include <utility>
 #include <variant>
 
 #include "app/database.hpp"
 #include "app/describe.hpp"
+#include "app/ending.hpp"
 #include "app/hooks.hpp"
 #include "app/identity.hpp"
 #include "app/job_environment.hpp"
 #include "app/session_events.hpp"
 #include "app/status_file.hpp"
-#include "app/stop.hpp"
-#include "app/store_session.hpp"
 #include "app/use_cases.hpp"
 #include "base/duration.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "process/command.hpp"
+#include "process/supervisor.hpp"
 #include "store/open.hpp"
 
 namespace dblock::app {
@@ -29,7 +28,7 @@ namespace {
 using namespace std::chrono_literals;
 using lease::ReleaseResult;
 using process::JobEnd;
-using process::StopReason;
+using process::Stop;
 
 // How long the end of a run may be held up by a database that does not confirm the release.
 constexpr Micros k_release_patience = 10s;
@@ -73,9 +72,10 @@ class Run {
     status_.started_at = wall_now();
   }
 
-  Result<Ending> go() {
-    auto ending = attempt();
-    if (lease_ && lease_->abandoned() && ending) ending->thread_left_behind = true;
+  Ending go() {
+    const auto result = attempt();
+    Ending ending = result ? *result : Ending::failed(result.error());
+    ending.thread_left_behind = lease_ && lease_->abandoned();
     write_status(ending);
     return ending;
   }
@@ -83,19 +83,16 @@ class Run {
  private:
   Result<Ending> attempt();
   Result<Ending> wait_for_grant();
-  Ending interrupted();
+  Ending interrupted(const Stop& stop);
   Ending without_lease(const lease::GrantOutcome& outcome);
-  Result<Ending> with_lease(const lease::Lease& lease);
-  Result<Ending> conclude(const lease::Lease& lease, const JobEnd& end);
-  void tell_stop(const JobEnd& end);
-  void tell_daemons(const JobEnd& end) const;
+  Ending with_lease(const lease::Lease& lease);
+  Ending conclude(const lease::Lease& lease, const JobEnd& end);
+  void say_stop(const JobEnd& end) const;
+  void say_daemons(const JobEnd& end) const;
   [[nodiscard]] std::string describe_loss() const;
-  Ending lost_ending(const JobEnd& end) const;
-  Result<Ending> job_ending(const JobEnd& end) const;
-  [[nodiscard]] lease::RunEnd run_end(const JobEnd& end, bool lost) const;
-  void give_back(const lease::Lease& lease, const JobEnd& end, bool lost);
+  void give_back(const lease::Lease& lease, const JobEnd& end);
   ReleaseResult release_after_nested(const lease::Lease& lease, const JobEnd& end);
-  void write_status(const Result<Ending>& ending);
+  void write_status(const Ending& ending) const;
 
   const RunRequest& request_;
   std::string store_name_;
@@ -103,7 +100,7 @@ class Run {
   const ExitCodeOf& exit_code_of_;
   std::optional<StatusFile> status_file_;
   RunStatus status_;
-  process::StopRequest wait_stopped_;  // by whom the wait for a nested run was ended
+  Stop wait_stopped_;  // what ended the wait for a nested run
   std::shared_ptr<Hooks> hooks_;
   std::shared_ptr<process::Supervisor> supervisor_;
   std::unique_ptr<lease::Session> lease_;
@@ -143,17 +140,14 @@ Result<Ending> Run::attempt() {
 
 Result<Ending> Run::wait_for_grant() {
   lease_->start_acquire();
-  switch (supervisor_->await(lease_->done())) {
-    case process::Awaited::signalled:
-      return interrupted();
-    case process::Awaited::guardian_died:
-      if (lease_->cancel_acquire()) supervisor_->finish();
-      return fail(Errc::internal,
-                  "the guardian process died before the job could start; nothing was run. Was it killed by "
-                  "hand? Run it again");
-    case process::Awaited::woken:
-      break;
+  const Stop stop = supervisor_->await(lease_->done());
+  if (stop.reason == Stop::Reason::guardian) {
+    if (lease_->cancel_acquire()) supervisor_->finish();
+    return fail(Errc::internal,
+                "the guardian process died before the job could start; nothing was run. Was it killed by "
+                "hand? Run it again");
   }
+  if (stop) return interrupted(stop);
   auto outcome = lease_->grant();
   status_.waited = lease_->waited();
   if (!outcome) {
@@ -184,16 +178,14 @@ Ending Run::without_lease(const lease::GrantOutcome& outcome) {
   return refused;
 }
 
-Ending Run::interrupted() {
-  const process::StopRequest request = supervisor_->stop_request();
-  status_.stop = record_stop(request, false, {});
+Ending Run::interrupted(const Stop& stop) {
   if (lease_->cancel_acquire()) supervisor_->finish();
   status_.owner.reset();
   status_.waited = lease_->waited();
-  return interrupted_by(request, "while waiting for " + locks_ + "; nothing was run");
+  return interrupted_by(stop, "while waiting for " + locks_ + "; nothing was run");
 }
 
-Result<Ending> Run::with_lease(const lease::Lease& lease) {
+Ending Run::with_lease(const lease::Lease& lease) {
   status_.token = lease.token.value;
   status_.acquired_at = wall_now();
   log::debug(locks_ + " acquired, token " + std::to_string(lease.token.value));
@@ -206,38 +198,42 @@ Result<Ending> Run::with_lease(const lease::Lease& lease) {
   return conclude(lease, end);
 }
 
-Result<Ending> Run::conclude(const lease::Lease& lease, const JobEnd& end) {
-  bool lost = end.stop.reason == StopReason::deadline || end.stop.reason == StopReason::revoked;
-  give_back(lease, end, lost);
-  tell_stop(end);
+Ending Run::conclude(const lease::Lease& lease, const JobEnd& end) {
+  give_back(lease, end);
+  say_stop(end);
+  const auto lost = lease_->lost();
+  Ending ending;
   // The heartbeat or the release may have learnt that the lock is another's after the job had already ended.
-  lost = lost || lease_->lost().has_value();
-  if (!lost) return job_ending(end);
-  hooks_->lost(lease, describe_loss());
-  if (status_.release != "released") status_.release = "lost";
-  return lost_ending(end);
+  if (stopped_by_loss(end) || lost) {
+    hooks_->lost(lease, describe_loss());
+    if (status_.release != "released") status_.release = "lost";
+    ending = lost_ending(end, describe_loss());
+  } else {
+    ending = ending_of(end, request_);
+  }
+  ending.stop = end.stop ? end.stop : wait_stopped_;
+  if (ending.stop.reason == Stop::Reason::lost && lost && lost->why == lease::NotOursWhy::revoked)
+    ending.stop.reason = Stop::Reason::revoked;
+  return ending;
 }
 
-// Where the exit code is the job's own no exit line says who had it stopped. After Ctrl-C nobody need be
-// told, unless the job took no notice of it.
-void Run::tell_stop(const JobEnd& end) {
-  const bool in_time = end.stop.reason != StopReason::none;
-  status_.stop = record_stop(in_time ? end.stop : wait_stopped_, end.killed, lease_->lost());
-  const bool asked = end.stop.reason == StopReason::signal || end.stop.reason == StopReason::parent;
-  if (!asked || !end.status || end.exec_errno != 0) return;
-  status_.message = describe_stop(end);
-  const bool known = end.stop.terminal && !end.killed;
-  log::write(known ? log::Level::debug : log::Level::error, status_.message);
+// After Ctrl-C nobody need be told, unless the job took no notice of it.
+void Run::say_stop(const JobEnd& end) const {
+  const std::string words = describe_stop(end);
+  if (words.empty()) return;
+  const bool known = end.stop.terminal && !end.stop.killed;
+  log::write(known ? log::Level::debug : log::Level::error, words);
 }
 
-void Run::tell_daemons(const JobEnd& end) const {
+void Run::say_daemons(const JobEnd& end) const {
   for (const std::string& daemon : end.left_behind)
     log::warning("the job left a process of its own session behind, which runs on without the lock: " +
                  daemon);
 }
 
-void Run::give_back(const lease::Lease& lease, const JobEnd& end, bool lost) {
-  const bool fenced = end.stop.reason == StopReason::deadline;
+void Run::give_back(const lease::Lease& lease, const JobEnd& end) {
+  const bool lost = stopped_by_loss(end);
+  const bool fenced = end.stop.reason == Stop::Reason::deadline;
   if (fenced || !end.tree_dead) lease_->stop_heartbeat(fenced);
   if (!end.tree_dead) {
     log::warning("some of the job's processes could not be stopped, so the lease of " + locks_ +
@@ -253,16 +249,16 @@ void Run::give_back(const lease::Lease& lease, const JobEnd& end, bool lost) {
     return;
   }
   const BootTime begun = BootClock::now();
-  const bool stopped = end.stop.reason != StopReason::none || request_.leftovers == process::Leftovers::kill;
+  const bool stopped = end.stop || request_.leftovers == process::Leftovers::kill;
   const bool all_stopped = stopped && end.left_behind.empty();
-  auto result =
-      lease_->release(lease::ref_to(lease), all_stopped ? lease::Actor::stopper : lease::Actor::holder,
-                      run_end(end, lost), fenced ? k_fenced_release_patience : k_release_patience);
+  auto result = lease_->release(
+      lease::ref_to(lease), all_stopped ? lease::Actor::stopper : lease::Actor::holder,
+      row_end(end, lost, exit_code_of_), fenced ? k_fenced_release_patience : k_release_patience);
   const bool nested = result == ReleaseResult::nested;
   if (nested) {
     result = release_after_nested(lease, end);
   } else {
-    tell_daemons(end);
+    say_daemons(end);
   }
   if (result == ReleaseResult::released) {
     status_.release = "released";
@@ -283,32 +279,20 @@ void Run::give_back(const lease::Lease& lease, const JobEnd& end, bool lost) {
 ReleaseResult Run::release_after_nested(const lease::Lease& lease, const JobEnd& end) {
   log::info("a nested run still holds " + locks_ +
             " too, or ended without giving it back; waiting for it, or for the lease to end");
-  lease_->start_release_after_nested(lease::ref_to(lease), run_end(end, false), k_release_patience);
-  if (supervisor_->await(lease_->done()) == process::Awaited::woken) {
+  lease_->start_release_after_nested(lease::ref_to(lease), row_end(end, false, exit_code_of_),
+                                     k_release_patience);
+  const Stop stop = supervisor_->await(lease_->done());
+  if (!stop) {
     if (lease_->release_result() == ReleaseResult::not_ours) status_.release = "expires";
     return lease_->release_result();
   }
   lease_->stop_heartbeat(false);
   if (lease_->release_result() != ReleaseResult::nested) return lease_->release_result();
-  wait_stopped_ = supervisor_->stop_request();
+  if (stop.reason != Stop::Reason::guardian) wait_stopped_ = stop;
   log::warning("the wait for a nested run was ended: " + locks_ +
                " stays held, and expires when that run does not renew the lease any more");
   status_.release = "expires";
   return ReleaseResult::nested;
-}
-
-lease::RunEnd Run::run_end(const JobEnd& end, bool lost) const {
-  lease::RunEnd result{lease::Outcome::not_run, std::nullopt};
-  if (end.status) {
-    result.exit_code = end.status->signalled ? 128 + end.status->number : end.status->number;
-    result.outcome = end.status->signalled
-                         ? lease::Outcome::signalled
-                         : (end.status->success() ? lease::Outcome::succeeded : lease::Outcome::failed);
-  }
-  if (end.exec_errno != 0) result = {lease::Outcome::not_run, std::nullopt};
-  if (end.stop.reason == StopReason::max_runtime) result = {lease::Outcome::timed_out, 124};
-  if (lost) result = {lease::Outcome::lost, 76};
-  return result;
 }
 
 std::string Run::describe_loss() const {
@@ -320,95 +304,22 @@ std::string Run::describe_loss() const {
   return locks_ + " could not be renewed in time" + (trouble.empty() ? "" : " (" + trouble + ")");
 }
 
-Ending Run::lost_ending(const JobEnd& end) const {
-  std::string message = describe_loss();
-  if (end.stop.reason == StopReason::none) {
-    message += "; the job had ended by then";
-  } else {
-    message += end.started ? "; the job was stopped" + describe_kill(end) : "; the job was not started";
-  }
-  if (!end.tree_dead) message += ", but some of its processes could not be killed";
-  message += "; see `dblock inspect` for who holds it now";
-  return Ending{.how = Ending::How::lost, .message = message};
-}
-
-Result<Ending> Run::job_ending(const JobEnd& end) const {
-  if (end.fork_errno != 0) {
-    return fail(Errc::internal, with_errno("the guardian process cannot start the job", end.fork_errno) +
-                                    "; too many processes or open files (ulimit -u, ulimit -n)?");
-  }
-  if (end.exec_errno != 0) {
-    // The program itself was found before the wait, so what is missing now is what it names to run it.
-    const std::string program = request_.shell_command ? "/bin/sh" : request_.command.front();
-    const std::string hint =
-        end.exec_errno == ENOENT ? "; is the interpreter in its first line installed?" : "";
-    return fail(Errc::cannot_run, with_errno("cannot run " + quote_untrusted(program), end.exec_errno) + hint,
-                static_cast<unsigned>(end.exec_errno));
-  }
-  if (end.stop.reason == StopReason::max_runtime) {
-    return Ending{.how = Ending::How::timed_out,
-                  .message = "the job ran longer than --max-runtime " +
-                             format_duration(*request_.max_runtime) + " and was stopped" +
-                             describe_kill(end) + "; give it more, or find out what held it up"};
-  }
-  if (end.stop.reason == StopReason::guardian) {
-    return fail(
-        Errc::internal,
-        "the guardian process died or stopped answering, so the job was stopped; was it killed by hand?");
-  }
-  if (!end.status) {
-    process::StopRequest request = end.stop;
-    if (request.signal == 0) request.signal = SIGKILL;
-    return interrupted_by(request,
-                          end.started ? "while the job ran, which was stopped" : "before the job began");
-  }
-  if (end.status->signalled) return Ending{.how = Ending::How::job_signalled, .number = end.status->number};
-  return Ending{.how = end.status->number == 0 ? Ending::How::success : Ending::How::job_exited,
-                .number = end.status->number};
-}
-
-std::string outcome_of(const Result<Ending>& ending) {
-  if (!ending) return "error";
-  switch (ending->how) {
-    case Ending::How::success:
-      return "succeeded";
-    case Ending::How::job_exited:
-      return "failed";
-    case Ending::How::job_signalled:
-      return "signalled";
-    case Ending::How::interrupted:
-      return "interrupted";
-    case Ending::How::held:
-      return "held";
-    case Ending::How::skipped:
-      return "skipped";
-    case Ending::How::lost:
-      return "lost";
-    case Ending::How::timed_out:
-      return "timed_out";
-    default:
-      return "error";
-  }
-}
-
-void Run::write_status(const Result<Ending>& ending) {
+void Run::write_status(const Ending& ending) const {
   if (!status_file_) return;
-  status_.outcome = outcome_of(ending);
-  status_.exit_code = exit_code_of_(ending);
-  const std::string& last = ending ? ending->message : ending.error().message;
-  if (!last.empty()) status_.message = last;
-  if (const auto written = status_file_->commit(status_); !written) log::warning(written.error().message);
+  const auto written = status_file_->commit(status_document(status_, ending, exit_code_of_(ending)));
+  if (!written) log::warning(written.error().message);
 }
 
 }  // namespace
 
-Result<Ending> run(const RunRequest& request, const ExitCodeOf& exit_code_of) {
-  // First of all, so that every later end of this run is told there: an old document must not pass for this
-  // run's.
+Ending run(const RunRequest& request, const ExitCodeOf& exit_code_of) {
   std::optional<StatusFile> status_file;
   if (request.status_file) {
-    DBLOCK_TRY(StatusFile prepared, StatusFile::prepare(*request.status_file));
-    status_file.emplace(std::move(prepared));
+    // First of all, so that every later end of this run is told there: an old document must not pass for this
+    // run's.
+    auto prepared = StatusFile::prepare(*request.status_file);
+    if (!prepared) return Ending::failed(prepared.error());
+    status_file.emplace(std::move(*prepared));
   }
   return Run(request, exit_code_of, std::move(status_file)).go();
 }

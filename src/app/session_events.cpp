@@ -45,7 +45,8 @@ void say_trouble(const Error& error, bool first) {
 
 }  // namespace
 
-lease::SessionEvents session_events(const lease::WaitPolicy& policy, std::shared_ptr<process::Fence> fence,
+lease::SessionEvents session_events(const lease::WaitPolicy& policy,
+                                    std::shared_ptr<process::DeadlineListener> listener,
                                     std::function<void(const lease::LockStatus&)> on_wait) {
   const auto report = std::make_shared<WaitReport>(!policy.once());
   lease::SessionEvents events;
@@ -54,18 +55,18 @@ lease::SessionEvents session_events(const lease::WaitPolicy& policy, std::shared
     warn_of_own_script(holder);
     if (told) told(holder);
   };
-  events.acquiring.on_send = [fence] {
-    if (fence) fence->arm_release();
+  events.acquiring.on_send = [listener] {
+    if (listener) listener->arm_release();
   };
   events.acquiring.wants_place = log::can_show_live;
   events.acquiring.hopeless = held_by_ancestor;
   events.on_acquire_ended = [report] { report->end(); };
-  events.on_renewed = [fence](BootTime deadline) {
-    if (fence) fence->set_deadline(deadline);
+  events.on_renewed = [listener](BootTime deadline) {
+    if (listener) listener->set_deadline(deadline);
   };
-  events.on_lost = [fence](const lease::NotOurs& why) {
+  events.on_lost = [listener](const lease::NotOurs& why) {
     if (why.status) warn_of_clocks(*why.status);
-    if (fence) fence->stop_revoked();
+    if (listener) listener->stop_lost();
   };
   events.on_trouble = [report](const Error& error, bool first) {
     report->in_trouble();

@@ -9,10 +9,10 @@
 
 namespace dblock::app {
 
-// Log lines, the live line of a wait, and the deadlines for `fence`, which may be null where nothing runs
+// Log lines, the live line of a wait, and the deadlines for `listener`, which may be null where nothing runs
 // under the lease. `on_wait`: told at each pause that a holder makes necessary; may be empty.
 [[nodiscard]] lease::SessionEvents session_events(const lease::WaitPolicy& policy,
-                                                  std::shared_ptr<process::Fence> fence,
+                                                  std::shared_ptr<process::DeadlineListener> listener,
                                                   std::function<void(const lease::LockStatus&)> on_wait);
 
 }  // namespace dblock::app

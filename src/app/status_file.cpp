@@ -36,32 +36,19 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-Json who(const StopRecord& stop) {
+Json sender_of(const process::Stop& stop) {
   if (stop.terminal) return "terminal";
-  if (!stop.pid) return nullptr;
-  return {{"pid", *stop.pid}, {"uid", or_null(stop.uid)}};
+  if (stop.pid == 0) return nullptr;
+  const bool by_signal = stop.reason == process::Stop::Reason::signal;
+  return {{"pid", stop.pid}, {"uid", by_signal ? Json(stop.uid) : Json(nullptr)}};
 }
 
-Json to_json(const std::optional<StopRecord>& stop) {
+Json to_json(const process::Stop& stop) {
   if (!stop) return nullptr;
-  return {{"reason", stop->reason}, {"signal", stop->signal}, {"who", who(*stop)}, {"killed", stop->killed}};
-}
-
-std::string to_json(const RunStatus& status) {
-  const Json document{{"format", 1},
-                      {"outcome", status.outcome},
-                      {"exit_code", status.exit_code},
-                      {"key", status.key},
-                      {"owner", or_null(status.owner)},
-                      {"token", or_null(status.token)},
-                      {"started_at", time_or_null(status.started_at)},
-                      {"acquired_at", time_or_null(status.acquired_at)},
-                      {"ended_at", time_or_null(status.ended_at)},
-                      {"waited_ms", status.waited.count()},
-                      {"release", status.release},
-                      {"stop", to_json(status.stop)},
-                      {"message", status.message}};
-  return document.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+  return {{"reason", reason_word(stop.reason)},
+          {"signal", signal_name(stop.signal)},
+          {"who", sender_of(stop)},
+          {"killed", stop.killed}};
 }
 
 // A new file of our own in the directory of `path`; goes unless its name is taken from it.
@@ -86,6 +73,23 @@ struct Temporary {
 
 }  // namespace
 
+std::string status_document(const RunStatus& status, const Ending& ending, int exit_code) {
+  const Json document{{"format", 1},
+                      {"outcome", outcome_word(ending.how)},
+                      {"exit_code", exit_code},
+                      {"key", status.key},
+                      {"owner", or_null(status.owner)},
+                      {"token", or_null(status.token)},
+                      {"started_at", time_or_null(status.started_at)},
+                      {"acquired_at", time_or_null(status.acquired_at)},
+                      {"ended_at", time_or_null(status.ended_at)},
+                      {"waited_ms", status.waited.count()},
+                      {"release", status.release},
+                      {"stop", to_json(ending.stop)},
+                      {"message", ending.message}};
+  return document.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
 Result<StatusFile> StatusFile::prepare(const std::string& path) {
   struct stat info {};
   // Followed only to see what it is: /dev/stdout is a link too, and replacing it would break the machine.
@@ -100,11 +104,10 @@ Result<StatusFile> StatusFile::prepare(const std::string& path) {
   return StatusFile(path);
 }
 
-Result<void> StatusFile::commit(const RunStatus& status) const {
-  const std::string text = to_json(status);
+Result<void> StatusFile::commit(const std::string& document) const {
   DBLOCK_TRY(Temporary file, Temporary::beside(path_));
-  for (std::size_t done = 0; done < text.size();) {
-    const ssize_t n = ::write(file.fd.get(), text.data() + done, text.size() - done);
+  for (std::size_t done = 0; done < document.size();) {
+    const ssize_t n = ::write(file.fd.get(), document.data() + done, document.size() - done);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return cannot(path_, errno);
     done += static_cast<std::size_t>(n);

@@ -1,31 +1,20 @@
 // --status-file: one JSON document about a run, written whole or not at all.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 
+#include "app/ending.hpp"
 #include "base/error.hpp"
 
 namespace dblock::app {
 
 using WallTime = std::chrono::system_clock::time_point;
 
-// Who had the run stopped, before it would have ended by itself.
-struct StopRecord {
-  std::string reason;  // signal, parent-ended, max-runtime, revoked, lost, deadline, guardian
-  std::string signal;  // the first one: TERM
-  bool terminal = false;
-  std::optional<pid_t> pid;  // of the sender; of the process that has ended
-  std::optional<uid_t> uid;
-  bool killed = false;  // the job did not end in its grace
-};
-
+// What is told of a run beside its ending.
 struct RunStatus {
-  std::string outcome;  // succeeded, failed, signalled, timed_out, lost, held, skipped, interrupted, error
-  int exit_code = 0;
   std::string key;
   std::optional<std::string> owner;
   std::optional<std::uint64_t> token;
@@ -33,10 +22,11 @@ struct RunStatus {
   std::optional<WallTime> acquired_at;  // by this host's wall clock
   std::optional<WallTime> ended_at;     // the job and its leftovers ended
   std::chrono::milliseconds waited{0};  // for a held lock
-  std::optional<StopRecord> stop;
-  std::string release = "none";  // none, released, unknown, expires (left to expire), lost
-  std::string message;
+  std::string release = "none";         // none, released, unknown, expires (left to expire), lost
 };
+
+// The document. `exit_code`: of `ending`.
+[[nodiscard]] std::string status_document(const RunStatus& status, const Ending& ending, int exit_code);
 
 // Written to a temporary file beside the target, mode 0600, and renamed into place: whole or not at all, and
 // a symbolic link is replaced, not followed.
@@ -46,7 +36,7 @@ class StatusFile {
   // when `path` is something that must not be replaced: a directory, a device, a pipe.
   [[nodiscard]] static Result<StatusFile> prepare(const std::string& path);
 
-  [[nodiscard]] Result<void> commit(const RunStatus& status) const;
+  [[nodiscard]] Result<void> commit(const std::string& document) const;
 
  private:
   explicit StatusFile(std::string path) : path_(std::move(path)) {}

@@ -18,12 +18,9 @@
 
 namespace dblock::app {
 
-// The one map from endings to exit statuses lives above this layer; --status-file needs its answer.
-using ExitCodeOf = std::function<int(const Result<Ending>&)>;
-
 // Runs the job under the lock. Blocks every signal first and takes over the process's signal handling;
 // messages go to the log. Returns when the job, what it left behind and the release are done.
-[[nodiscard]] Result<Ending> run(const RunRequest& request, const ExitCodeOf& exit_code_of);
+[[nodiscard]] Ending run(const RunRequest& request, const ExitCodeOf& exit_code_of);
 
 class Keeper;
 

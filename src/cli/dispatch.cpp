@@ -21,23 +21,10 @@
 namespace dblock::cli {
 namespace {
 
-// How the program is to end.
-struct Finish {
-  Exit exit;
-  std::string message;
-};
-
-Finish finish(const Error& error) {
-  return {exit_for(error.code), error.message};
-}
-Finish finish(const app::Ending& ending) {
-  return {exit_for(ending), ending.message};
-}
-
 // A result that could not be written is a failure, whatever the use case said.
-Finish show(const std::string& text, const app::Ending& ending) {
+Exit show(const std::string& text, const app::Ending& ending) {
   const auto written = write_result(text);
-  return written ? finish(ending) : finish(written.error());
+  return written ? exit_for(ending) : exit_for(written.error());
 }
 
 // One overload for each Request.
@@ -46,21 +33,18 @@ class Runner {
   Runner(const CommandLine& line, const Surroundings& surroundings)
       : line_(line), surroundings_(surroundings) {}
 
-  Finish operator()(std::monostate) const { return finish(*line_.error); }
-  Finish operator()(const ShowHelp&) const { return show(help_text(line_.subcommand), {}); }
-  Finish operator()(const ShowVersion&) const { return show(version_text(), {}); }
+  Exit operator()(std::monostate) const { return exit_for(*line_.error); }
+  Exit operator()(const ShowHelp&) const { return show(help_text(line_.subcommand), {}); }
+  Exit operator()(const ShowVersion&) const { return show(version_text(), {}); }
 
-  Finish operator()(const app::RunRequest& request) const {
-    const auto ending = app::run(request, [](const Result<app::Ending>& result) {
-      return result ? exit_for(*result).code : exit_for(result.error().code).code;
-    });
-    return ending ? finish(*ending) : finish(ending.error());
+  Exit operator()(const app::RunRequest& request) const {
+    return exit_for(app::run(request, [](const app::Ending& ending) { return exit_for(ending).code; }));
   }
 
-  Finish operator()(const app::AcquireRequest& request) const {
+  Exit operator()(const app::AcquireRequest& request) const {
     const auto result = app::acquire(request);
-    if (!result) return finish(result.error());
-    if (const auto* const ending = std::get_if<app::Ending>(&*result)) return finish(*ending);
+    if (!result) return exit_for(result.error());
+    if (const auto* const ending = std::get_if<app::Ending>(&*result)) return exit_for(*ending);
     const auto& acquired = std::get<app::Acquired>(*result);
     const auto written = write_result(report_acquired(acquired, line_.output));
     if (written) {
@@ -68,69 +52,69 @@ class Runner {
       return {};
     }
     give_back(request, acquired);
-    return finish(written.error());
+    return exit_for(written.error());
   }
 
-  Finish operator()(const app::RenewRequest& request) const {
+  Exit operator()(const app::RenewRequest& request) const {
     const auto result = app::renew(request);
-    if (!result) return finish(result.error());
-    if (const auto* const ending = std::get_if<app::Ending>(&*result)) return finish(*ending);
+    if (!result) return exit_for(result.error());
+    if (const auto* const ending = std::get_if<app::Ending>(&*result)) return exit_for(*ending);
     return show(report_renewed(std::get<app::RenewedLease>(*result), line_.output), {});
   }
 
-  Finish operator()(const app::ReleaseRequest& request) const {
+  Exit operator()(const app::ReleaseRequest& request) const {
     const auto report = app::release(request);
-    if (!report) return finish(report.error());
+    if (!report) return exit_for(report.error());
     // Nothing was found or done: there is no holder to show, only the exit line.
     using Action = app::ReleaseReport::Action;
     const bool failed = report->ending.how != app::Ending::How::success;
-    if (failed && report->action != Action::described) return finish(report->ending);
+    if (failed && report->action != Action::described) return exit_for(report->ending);
     return show(report_released(*report, line_.output), report->ending);
   }
 
-  Finish operator()(const app::InspectRequest& request) const {
+  Exit operator()(const app::InspectRequest& request) const {
     if (request.watch) {
       const auto watcher = make_watcher(request, line_.output, surroundings_);
       const auto ending = app::watch(request, *watcher);
-      return ending ? finish(*ending) : finish(ending.error());
+      return ending ? exit_for(*ending) : exit_for(ending.error());
     }
     const auto report = app::inspect(request);
-    if (!report) return finish(report.error());
+    if (!report) return exit_for(report.error());
     const auto columns = columns_of_stdout(surroundings_);
     auto end = show(report_inspected(*report, request, line_.output, colored(), columns), report->ending);
     if (!report->remark.empty()) log::info(report->remark);
     return end;
   }
 
-  Finish operator()(const app::HistoryRequest& request) const {
+  Exit operator()(const app::HistoryRequest& request) const {
     const auto history = app::history(request);
-    if (!history) return finish(history.error());
+    if (!history) return exit_for(history.error());
     return show(report_history(*history, line_.output, colored(), columns_of_stdout(surroundings_)), {});
   }
 
-  Finish operator()(const app::ReapRequest& request) const {
+  Exit operator()(const app::ReapRequest& request) const {
     Result<void> written;
     const auto ending = app::reap(request, [&](const lease::ReapReport& report) {
       if (written) written = write_result(report_reaped(report, request, line_.output));
     });
-    if (!ending) return finish(ending.error());
-    return written ? finish(*ending) : finish(written.error());
+    if (!ending) return exit_for(ending.error());
+    return written ? exit_for(*ending) : exit_for(written.error());
   }
 
-  Finish operator()(const app::MigrateRequest& request) const {
+  Exit operator()(const app::MigrateRequest& request) const {
     const auto report = app::migrate(request);
-    if (!report) return finish(report.error());
+    if (!report) return exit_for(report.error());
     return show(report_migrated(*report, request, line_.output), {});
   }
 
-  Finish operator()(const app::DoctorRequest& request) const {
+  Exit operator()(const app::DoctorRequest& request) const {
     const auto report = app::doctor(request);
     return show(report_doctor(report, line_.output, colored()), report.ending);
   }
 
-  Finish operator()(const app::KeysRequest& request) const {
+  Exit operator()(const app::KeysRequest& request) const {
     const auto keys = app::known_keys(request);
-    if (!keys) return finish(keys.error());
+    if (!keys) return exit_for(keys.error());
     std::string lines;
     for (const auto& key : *keys) lines += key + "\n";
     return show(lines, {});
@@ -169,11 +153,11 @@ int run_program(int argc, char** argv) {
   log::configure(line.log);
   if (line.no_subcommand) show_short_help();
   const auto end = std::visit(Runner(line, surroundings), line.request);
-  if (line.output.shell && end.exit.code != 0) {
+  if (line.output.shell && end.code != 0) {
     // When stdout is gone the exit status has to do.
-    [[maybe_unused]] const auto written = write_result(report_shell_failure(end.exit.code));
+    [[maybe_unused]] const auto written = write_result(report_shell_failure(end.code));
   }
-  return leave_with(end.exit, end.message);
+  return leave_with(end);
 }
 
 }  // namespace
@@ -182,9 +166,9 @@ int dispatch(int argc, char** argv) {
   try {
     return run_program(argc, argv);
   } catch (const std::exception& e) {
-    return leave_with(exit_for(Errc::internal), e.what());
+    return leave_with(exit_for(Error{Errc::internal, e.what()}));
   } catch (...) {
-    return leave_with(exit_for(Errc::internal), "an unknown exception escaped");
+    return leave_with(exit_for(Error{Errc::internal, "an unknown exception escaped"}));
   }
 }
 

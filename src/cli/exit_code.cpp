@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "base/log.hpp"
-#include "process/supervisor.hpp"
+#include "process/signals.hpp"
 
 namespace dblock::cli {
 namespace {
@@ -16,38 +16,7 @@ Exit by_signal(int signal, bool announced) {
   return {.code = 128 + signal, .reason = "signal", .announced = announced, .signal = signal};
 }
 
-Exit exit_for_how(const app::Ending& ending) {
-  using How = app::Ending::How;
-  switch (ending.how) {
-    case How::success:
-    case How::skipped:
-      return {};
-    case How::job_exited:
-      return {.code = ending.number};
-    case How::job_signalled:
-      return by_signal(ending.number, false);
-    case How::interrupted:
-      return by_signal(ending.number, true);
-    case How::held:
-      // `-E 0` asks for a skip that looks like success: nothing is said.
-      return ending.number == 0 ? Exit{} : own(ending.number, "held");
-    case How::lost:
-      return exit_for(Errc::lost);
-    case How::timed_out:
-      return own(124, "max-runtime");
-    case How::stale:
-      return own(1, "stale");
-    case How::refused:
-      return exit_for(Errc::usage);
-    case How::unfit:
-      return exit_for(Errc::config);
-  }
-  return exit_for(Errc::internal);
-}
-
-}  // namespace
-
-Exit exit_for(Errc code) {
+Exit exit_at(Errc code) {
   switch (code) {
     case Errc::usage:
       return own(64, "usage");
@@ -74,14 +43,52 @@ Exit exit_for(Errc code) {
   return own(70, "internal");
 }
 
+Exit exit_for_how(const app::Ending& ending) {
+  using How = app::Ending::How;
+  switch (ending.how) {
+    case How::success:
+    case How::skipped:
+      return {};
+    case How::job_exited:
+      return {.code = ending.number};
+    case How::job_signalled:
+      return by_signal(ending.number, false);
+    case How::interrupted:
+      return by_signal(ending.number, true);
+    case How::held:
+      // `-E 0` asks for a skip that looks like success: nothing is said.
+      return ending.number == 0 ? Exit{} : own(ending.number, "held");
+    case How::lost:
+      return exit_at(Errc::lost);
+    case How::timed_out:
+      return own(124, "max-runtime");
+    case How::stale:
+      return own(1, "stale");
+    case How::refused:
+      return exit_at(Errc::usage);
+    case How::unfit:
+      return exit_at(Errc::config);
+    case How::failed:
+      return exit_at(ending.error);
+  }
+  return exit_at(Errc::internal);
+}
+
+}  // namespace
+
 Exit exit_for(const app::Ending& ending) {
   auto exit = exit_for_how(ending);
   exit.abrupt = ending.thread_left_behind;
+  exit.message = ending.message;
   return exit;
 }
 
-int leave_with(const Exit& exit, std::string_view message) {
-  if (exit.announced) log::exit_line(exit.code, exit.reason, message);
+Exit exit_for(const Error& error) {
+  return exit_for(app::Ending::failed(error));
+}
+
+int leave_with(const Exit& exit) {
+  if (exit.announced) log::exit_line(exit.code, exit.reason, exit.message);
   if (exit.signal != 0) process::die_of_signal(exit.signal);
 #ifdef __SANITIZE_ADDRESS__
   const bool at_once = exit.abrupt;  // the search for leaks needs the normal way out

@@ -1,17 +1,18 @@
 #include "process/detached.hpp"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "process/channel.hpp"
-#include "process/descriptors.hpp"
+#include "process/messages.hpp"
 #include "process/signals.hpp"
 
 namespace dblock::process {
@@ -63,6 +64,21 @@ Result<UniqueFd> fork_detached(const Detached& spec, const std::function<void(Un
     ::_exit(70);  // nobody is there to be told, and dblock's stack above is not ours
   }
   ::_exit(0);
+}
+
+void keep_only(std::vector<int> kept) {
+  std::erase_if(kept, [](int fd) { return fd < 0; });
+  std::ranges::sort(kept);
+  unsigned first = 0;
+  for (const int fd : kept) {
+    const auto last = static_cast<unsigned>(fd);
+    if (last > first) ::close_range(first, last - 1, 0);
+    first = last + 1;
+  }
+  ::close_range(first, ~0U, 0);
+  const int null = ::open("/dev/null", O_RDWR);  // becomes 0, the lowest free descriptor
+  while (null >= 0 && ::dup(null) >= 0 && ::fcntl(2, F_GETFD) < 0) {
+  }
 }
 
 }  // namespace dblock::process

@@ -29,4 +29,8 @@ struct Detached {
 [[nodiscard]] Result<UniqueFd> fork_detached(const Detached& spec,
                                              const std::function<void(UniqueFd channel)>& body);
 
+// For processes that outlive dblock's caller: closes every descriptor of this process but those in `kept` (-1
+// stands for none), and puts /dev/null on those of the standard three that are not.
+void keep_only(std::vector<int> kept);
+
 }  // namespace dblock::process

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "process/environment.hpp"
+#include "process/command.hpp"
 #include "process/stop_plan.hpp"
 
 namespace dblock::process {

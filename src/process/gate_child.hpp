@@ -3,20 +3,16 @@
 
 #include <sys/types.h>
 
-#include <cerrno>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/unique_fd.hpp"
-#include "process/channel.hpp"
+#include "process/job.hpp"
+#include "process/messages.hpp"
 #include "process/signals.hpp"
-#include "process/supervisor.hpp"
 
 namespace dblock::process {
-
-// Reported instead of the errno of an exec: there was no time left for the job.
-inline constexpr int k_too_late = ETIME;
 
 struct GateChild {
   const JobSpec& spec;

@@ -18,10 +18,10 @@
 
 #include "base/duration.hpp"
 #include "base/log.hpp"
-#include "process/channel.hpp"
+#include "process/command.hpp"
 #include "process/detached.hpp"
-#include "process/environment.hpp"
-#include "process/exit_status.hpp"
+#include "process/job.hpp"
+#include "process/messages.hpp"
 #include "process/tree.hpp"
 
 namespace dblock::process {
@@ -172,7 +172,7 @@ void HookStarter::start(std::size_t index, const std::vector<std::string>& envir
   std::string record(sizeof number, '\0');
   std::memcpy(record.data(), &number, sizeof number);
   record += join_changes(environment);
-  if (!send_record(channel_, record.data(), record.size()))
+  if (!send_bytes(channel_, record.data(), record.size()))
     warn(hooks_.at(index), "could not be started: the process that starts it is gone; was it killed?");
 }
 

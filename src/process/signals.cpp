@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.hpp"
-#include "process/supervisor.hpp"
 
 namespace dblock::process {
 namespace {
@@ -26,9 +26,9 @@ bool is_ignored(int signal) {
 
 }  // namespace
 
-StopRequest request_of(const signalfd_siginfo& info) {
+Stop stop_by(const signalfd_siginfo& info) {
   const bool by_kernel = info.ssi_code == SI_KERNEL;
-  return {.reason = StopReason::signal,
+  return {.reason = Stop::Reason::signal,
           .signal = static_cast<int>(info.ssi_signo),
           .terminal = by_kernel,
           .pid = by_kernel ? 0 : static_cast<pid_t>(info.ssi_pid),
@@ -66,8 +66,7 @@ Signals::Signals() {
   if (!fd_) die("cannot make a descriptor for signals");
 }
 
-std::optional<StopRequest> Signals::wait(const WakeEvent& wake, std::optional<BootTime> until,
-                                         int also) const {
+std::optional<Stop> Signals::wait(const WakeEvent& wake, std::optional<BootTime> until, int also) const {
   DeadlineTimer timer;
   if (until) timer.arm(*until);
   for (;;) {
@@ -76,7 +75,7 @@ std::optional<StopRequest> Signals::wait(const WakeEvent& wake, std::optional<Bo
     ::poll(fds.data(), fds.size(), -1);
     signalfd_siginfo info{};
     while (::read(fd_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-      if (ends_wait(static_cast<int>(info.ssi_signo))) return request_of(info);
+      if (ends_wait(static_cast<int>(info.ssi_signo))) return stop_by(info);
     }
     if (((fds[1].revents | fds[2].revents | fds[3].revents) & (POLLIN | POLLHUP)) != 0) return std::nullopt;
   }

@@ -3,36 +3,17 @@
 
 #include <signal.h>
 #include <sys/signalfd.h>
-#include <sys/types.h>
 
 #include <optional>
 
 #include "base/clock.hpp"
 #include "base/unique_fd.hpp"
+#include "process/job.hpp"
 
 namespace dblock::process {
 
-// Why dblock stopped the job, or gave up waiting.
-enum class StopReason {
-  none,
-  signal,    // sent to dblock: TERM, INT or HUP, or another that ends a wait
-  parent,    // --with-parent: the process that started dblock has ended
-  deadline,  // the lease could not be renewed in time (self-fence)
-  revoked,   // told to by stop_revoked()
-  max_runtime,
-  guardian,  // the guardian died or would not answer
-};
-
-struct StopRequest {
-  StopReason reason = StopReason::none;
-  int signal = 0;         // the first one the job gets; of `signal` the one that was sent to dblock
-  bool terminal = false;  // `signal`: the terminal made it
-  pid_t pid = 0;          // its sender, where the kernel tells it; of `parent` the process that has ended
-  uid_t uid = 0;          // of the sender
-};
-
-// `terminal`: the kernel sent it.
-[[nodiscard]] StopRequest request_of(const signalfd_siginfo& info);
+// A stop that a signal asks for. `terminal`: the kernel sent it.
+[[nodiscard]] Stop stop_by(const signalfd_siginfo& info);
 
 // Signals that would end a process with nothing to pass them on to: TERM, INT, HUP, QUIT, USR1, USR2.
 [[nodiscard]] bool ends_wait(int signal);
@@ -49,8 +30,8 @@ class Signals {
 
   // Blocks until `wake` is raised or descriptor `also` is readable, `until`, or a signal that ends a wait has
   // come, which alone is returned.
-  [[nodiscard]] std::optional<StopRequest> wait(const WakeEvent& wake, std::optional<BootTime> until,
-                                                int also = -1) const;
+  [[nodiscard]] std::optional<Stop> wait(const WakeEvent& wake, std::optional<BootTime> until,
+                                         int also = -1) const;
 
   // For the job, before its exec: the dispositions of the start, then its mask, which lets pending signals
   // in.
@@ -62,5 +43,9 @@ class Signals {
   struct sigaction caller_child_action_ {};  // of SIGCHLD, the only one that is changed
   UniqueFd fd_;
 };
+
+// Ends this process as if killed by `signal`, without a core dump; _exit(128 + signal) where that fails (PID
+// 1).
+[[noreturn]] void die_of_signal(int signal);
 
 }  // namespace dblock::process

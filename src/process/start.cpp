@@ -8,9 +8,7 @@
 #include <cerrno>
 
 #include "base/log.hpp"
-#include "process/guardian.hpp"
-#include "process/process_supervisor.hpp"
-#include "process/tree.hpp"
+#include "process/supervisor.hpp"
 #include "process/watched_process.hpp"
 
 namespace dblock::process {
@@ -22,13 +20,20 @@ constexpr Nanos k_dismissal_patience = 2s;
 
 }  // namespace
 
-Result<void> ProcessSupervisor::begin(bool with_parent, AfterDeath after_death) {
+Supervisor::Supervisor(const JobSpec& spec, SharedPage shared)
+    : spec_(spec), shared_(std::move(shared)), rules_(spec) {}
+
+Supervisor::~Supervisor() {
+  if (dismissed_) await_guardian();
+}
+
+Result<void> Supervisor::begin(bool with_parent, AfterDeath after_death) {
   DBLOCK_TRY(auto tree, Tree::open());
   tree_.emplace(std::move(tree));
   tree_->spare_children();
   terminal_.reset(::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC));
   if (with_parent) DBLOCK_CHECK(watch_parent());
-  DBLOCK_TRY(ChannelPair pair, make_channel());
+  DBLOCK_TRY(SocketPair pair, make_socket_pair("the guardian"));
   std::array<int, 2> gate{};
   if (::pipe2(gate.data(), O_CLOEXEC) != 0)
     return fail(Errc::internal, with_errno("cannot make a pipe for the job's gate", errno));
@@ -42,21 +47,21 @@ Result<void> ProcessSupervisor::begin(bool with_parent, AfterDeath after_death) 
     return fail(Errc::internal,
                 with_errno("cannot fork the guardian", errno) + "; too many processes (ulimit -u)?");
   if (pid == 0) {
-    // Copies of dblock's ends would hide its death from the gate and the channel.
+    // Copies of dblock's ends would hide its death from the gate and the socket.
     gate_.reset();
-    pair.first.close();
+    pair.first.reset();
     run_guardian({spec_, signals_, *shared_, std::move(pair.second), std::move(self), std::move(gate_read),
                   static_cast<bool>(terminal_), std::move(after_death)});
   }
   guardian_ = pid;
   guardian_alive_ = true;
-  channel_ = std::move(pair.first);
+  socket_ = std::move(pair.first);
   return {};
 }
 
 // What the kernel could tell of a parent that we cannot see is the end of the thread that forked us, not of
 // its process (PR_SET_PDEATHSIG).
-Result<void> ProcessSupervisor::watch_parent() {
+Result<void> Supervisor::watch_parent() {
   parent_pid_ = ::getppid();
   if (parent_pid_ == 0) {
     return fail(Errc::usage,
@@ -72,80 +77,73 @@ Result<void> ProcessSupervisor::watch_parent() {
   return {};
 }
 
-bool ProcessSupervisor::parent_ended() const {
+bool Supervisor::parent_ended() const {
   if (parent_gone_) return true;
   if (!parent_) return false;
   pollfd p{parent_.get(), POLLIN, 0};
   return ::poll(&p, 1, 0) > 0;
 }
 
-bool ProcessSupervisor::read_signal(signalfd_siginfo& info) const {
+bool Supervisor::read_signal(signalfd_siginfo& info) const {
   return ::read(signals_.fd(), &info, sizeof info) == static_cast<ssize_t>(sizeof info);
 }
 
-StopRequest ProcessSupervisor::request_at_terminal(const signalfd_siginfo& info) const {
-  StopRequest request = request_of(info);
-  request.terminal = request.terminal && terminal_;
-  return request;
-}
-
-StopRequest ProcessSupervisor::request_of_parent() const {
-  return {.reason = StopReason::parent, .signal = SIGTERM, .pid = parent_pid_};
+Stop Supervisor::stop_by_signal(const signalfd_siginfo& info) const {
+  Stop stop = stop_by(info);
+  // Made by the terminal for its whole foreground group: the job has it already.
+  stop.terminal = stop.terminal && terminal_;
+  return stop;
 }
 
 // On SIGCHLD. The guardian is our child; anyone else reaped here is an orphan that fell to us as subreaper or
 // as process 1.
-void ProcessSupervisor::check_guardian() {
+void Supervisor::check_guardian() {
   siginfo_t info{};
   if (guardian_alive_ && ::waitid(P_PID, static_cast<id_t>(guardian_), &info, WSTOPPED | WNOHANG) == 0 &&
       info.si_pid != 0) {
     log::warning("the guardian process was stopped from outside; continued it, since it protects the job");
     ::kill(guardian_, SIGCONT);
   }
-  tree_->reap_ended([this](pid_t pid, int status) {
-    if (pid == guardian_) guardian_alive_ = false;
-    if (pid == job_) end_.status = ExitStatus::from_wait(status);
-  });
+  tree_->reap_ended([this](pid_t pid, int status) { waited_for(pid, status); });
 }
 
-Awaited ProcessSupervisor::await(const WakeEvent& wake) {
+void Supervisor::waited_for(pid_t pid, int wait_status) {
+  if (pid == guardian_) guardian_alive_ = false;
+  if (pid == job_) rules_.job_waited_for(wait_status);
+}
+
+Stop Supervisor::await(const WakeEvent& wake) {
   for (;;) {
-    if (wake.raised()) return Awaited::woken;
-    if (parent_ended()) {
-      end_.stop = request_of_parent();
-      return Awaited::signalled;
-    }
+    if (wake.raised()) return {};
+    if (parent_ended()) return {.reason = Stop::Reason::parent, .signal = SIGTERM, .pid = parent_pid_};
     signalfd_siginfo info{};
     while (read_signal(info)) {
       const auto number = static_cast<int>(info.ssi_signo);
       if (number == SIGCHLD) check_guardian();
-      if (ends_wait(number)) {
-        end_.stop = request_at_terminal(info);
-        return Awaited::signalled;
-      }
+      if (ends_wait(number)) return stop_by_signal(info);
     }
-    if (!guardian_alive_) return Awaited::guardian_died;
+    if (!guardian_alive_) return {.reason = Stop::Reason::guardian};
     std::array<pollfd, 3> fds{pollfd{wake.fd(), POLLIN, 0}, pollfd{signals_.fd(), POLLIN, 0},
                               pollfd{parent_.get(), POLLIN, 0}};
     ::poll(fds.data(), fds.size(), -1);
   }
 }
 
-void ProcessSupervisor::finish() {
+void Supervisor::finish() {
   if (!guardian_alive_) return;
   gate_.reset();
-  channel_.send({MessageType::finish, 0, 0, {}});
+  send_record(socket_, Message{MessageType::finish});
   dismissed_ = true;
 }
 
-void ProcessSupervisor::await_guardian() {
+void Supervisor::await_guardian() {
   const BootTime patience = BootClock::now() + k_dismissal_patience;
   while (guardian_alive_ && BootClock::now() < patience) {
-    pollfd p{channel_.fd(), POLLIN, 0};
+    pollfd p{socket_.get(), POLLIN, 0};
     ::poll(&p, 1, 50);
     if ((p.revents & POLLHUP) != 0) break;
     Message unread;
-    while (channel_.receive(unread) == Channel::Received::message) {
+    while (receive_record(socket_, unread) == Received::message) {
     }
     check_guardian();  // continues it if somebody stopped it
   }
@@ -158,7 +156,7 @@ void ProcessSupervisor::await_guardian() {
 Result<std::unique_ptr<Supervisor>> Supervisor::start(const JobSpec& spec, bool with_parent,
                                                       AfterDeath after_death) {
   DBLOCK_TRY(SharedPage shared, make_shared_page());
-  auto supervisor = std::make_unique<ProcessSupervisor>(spec, std::move(shared));
+  auto supervisor = std::make_unique<Supervisor>(spec, std::move(shared));
   DBLOCK_CHECK(supervisor->begin(with_parent, std::move(after_death)));
   return supervisor;
 }

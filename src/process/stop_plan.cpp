@@ -3,6 +3,13 @@
 #include <algorithm>
 
 namespace dblock::process {
+namespace {
+
+// How long the guardian may be behind its plan before dblock stops the tree by itself; near the deadline it
+// is half of the slack, so that there is time left to do it.
+constexpr Nanos k_guardian_patience = std::chrono::seconds(1);
+
+}  // namespace
 
 void StopPlan::request(BootTime now) {
   if (!requested_) requested_ = now;
@@ -25,6 +32,14 @@ std::optional<BootTime> StopPlan::kill_at() const {
     const BootTime fence = *deadline_ - slack_;
     at = at ? std::min(*at, fence) : fence;
   }
+  return at;
+}
+
+std::optional<BootTime> StopPlan::take_over_at() const {
+  auto at = kill_at();
+  if (!at) return std::nullopt;
+  *at += k_guardian_patience;
+  if (deadline_) at = std::min(*at, *deadline_ - slack_ / 2);
   return at;
 }
 

@@ -1,5 +1,6 @@
-// When to send the first signal and when SIGKILL: pure arithmetic on times given from outside, so that the
-// guardian and dblock itself follow the same plan and tests need no processes.
+// The one rule for when to send the first signal, when SIGKILL, and when dblock acts in the guardian's place.
+// Pure arithmetic on times given from outside: the guardian, dblock, the keeper and the job behind its gate
+// follow the same plan, and tests need no processes.
 #pragma once
 
 #include <optional>
@@ -7,6 +8,12 @@
 #include "base/clock.hpp"
 
 namespace dblock::process {
+
+// When it is, and until when the lease is proved; without a deadline nothing is fenced.
+struct Moment {
+  BootTime now;
+  std::optional<BootTime> deadline{};
+};
 
 class StopPlan {
  public:
@@ -27,7 +34,11 @@ class StopPlan {
   // The next moment at which any of the above may change; nullopt: none.
   [[nodiscard]] std::optional<BootTime> next_change() const;
   [[nodiscard]] std::optional<BootTime> kill_at() const;
+  // When dblock stops the job's tree itself, since the guardian has not: later than the guardian's kill, and
+  // early enough before the deadline.
+  [[nodiscard]] std::optional<BootTime> take_over_at() const;
   [[nodiscard]] std::optional<BootTime> deadline() const { return deadline_; }
+  [[nodiscard]] std::optional<BootTime> requested() const { return requested_; }
 
  private:
   [[nodiscard]] std::optional<BootTime> fence_signal_at() const;

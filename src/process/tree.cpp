@@ -1,7 +1,5 @@
 #include "process/tree.hpp"
 
-#include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -11,10 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <ctime>
-#include <iterator>
-#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -23,87 +18,6 @@ namespace {
 
 // A process that survives SIGKILL this long is not ours to kill (another user's) or stuck in the kernel.
 constexpr Nanos k_kill_patience = std::chrono::seconds(5);
-
-struct CloseDir {
-  void operator()(DIR* dir) const { ::closedir(dir); }
-};
-
-// The next blank-separated number.
-template <typename Number = pid_t>
-std::optional<Number> next_number(std::string_view& text) {
-  const auto start = text.find_first_not_of(" \n");
-  if (start == std::string_view::npos) return std::nullopt;
-  text.remove_prefix(start);
-  Number value = 0;
-  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
-  text.remove_prefix(static_cast<std::size_t>(parsed.ptr - text.data()));
-  if (parsed.ec != std::errc{}) return std::nullopt;
-  return value;
-}
-
-// The whole of a file of /proc, from its beginning.
-std::string content_of(const UniqueFd& file) {
-  std::string text;
-  std::array<char, 4096> buffer{};
-  for (;;) {
-    const ssize_t n = ::pread(file.get(), buffer.data(), buffer.size(), static_cast<off_t>(text.size()));
-    if (n <= 0) return text;
-    text.append(buffer.data(), static_cast<std::size_t>(n));
-  }
-}
-
-std::vector<pid_t> numbers_in(const UniqueFd& file) {
-  const std::string text = content_of(file);
-  std::string_view rest = text;
-  std::vector<pid_t> numbers;
-  while (const auto number = next_number(rest)) numbers.push_back(*number);
-  return numbers;
-}
-
-UniqueFd open_proc(const std::string& path) {
-  return UniqueFd(::open(("/proc/" + path).c_str(), O_RDONLY | O_CLOEXEC));
-}
-
-// Of any process: each of its threads has a list.
-std::vector<pid_t> children_of(pid_t pid) {
-  const std::string threads = std::to_string(pid) + "/task";
-  std::vector<pid_t> all;
-  const std::unique_ptr<DIR, CloseDir> dir(::opendir(("/proc/" + threads).c_str()));
-  if (!dir) return all;
-  while (const dirent* entry = ::readdir(dir.get())) {
-    if (entry->d_name[0] == '.') continue;
-    if (const auto file = open_proc(threads + "/" + entry->d_name + "/children"); file)
-      std::ranges::copy(numbers_in(file), std::back_inserter(all));
-  }
-  return all;
-}
-
-constexpr int k_fields_from_session_to_threads = 13;
-
-// proc(5): PID (NAME) STATE PPID PGRP SESSION …, field 20 is the number of threads, 22 the start time. NAME
-// may hold blanks and parentheses, so look for the last ')'.
-std::optional<ProcessInfo> read_stat(const UniqueFd& file) {
-  const std::string content = file ? content_of(file) : std::string();
-  const std::string_view text = content;
-  const auto open = text.find('(');
-  const auto close = text.rfind(')');
-  if (open == std::string_view::npos || close == std::string_view::npos || close + 3 >= text.size())
-    return std::nullopt;
-  ProcessInfo info;
-  info.name = text.substr(open + 1, close - open - 1);
-  info.state = text[close + 2];
-  std::string_view head = text.substr(0, open);
-  info.pid = next_number(head).value_or(0);
-  std::string_view tail = text.substr(close + 3);
-  info.parent = next_number(tail).value_or(0);
-  info.group = next_number(tail).value_or(0);
-  info.session = next_number(tail).value_or(0);
-  for (int i = 0; i < k_fields_from_session_to_threads; ++i) next_number<std::int64_t>(tail);
-  info.threads = next_number<std::uint64_t>(tail).value_or(0);
-  next_number<std::int64_t>(tail);
-  info.start_ticks = next_number<std::uint64_t>(tail).value_or(0);
-  return info;
-}
 
 // As much as the kernel tells of a process that /proc hides.
 ProcessInfo known_of(pid_t pid, pid_t parent) {
@@ -127,10 +41,6 @@ std::unexpected<Error> unknowable(const std::string& why) {
 }
 
 }  // namespace
-
-std::optional<ProcessInfo> process_info(pid_t pid) {
-  return read_stat(open_proc(std::to_string(pid) + "/stat"));
-}
 
 Result<Tree> Tree::open() {
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)

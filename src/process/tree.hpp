@@ -11,35 +11,16 @@
 
 #include <sys/types.h>
 
-#include <cstdint>
 #include <functional>
-#include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
+#include "process/process_info.hpp"
 
 namespace dblock::process {
-
-struct ProcessInfo {
-  pid_t pid = 0;
-  pid_t parent = 0;
-  pid_t group = 0;
-  pid_t session = 0;
-  char state = '?';  // as in /proc/PID/stat; '?' where /proc hides the process (hidepid)
-  std::uint64_t threads = 0;
-  std::uint64_t start_ticks = 0;  // since boot
-  std::string name;
-
-  // Ended, and not yet waited for. A process whose first thread has ended looks like it, but its others live.
-  [[nodiscard]] bool ended() const { return state == 'X' || (state == 'Z' && threads <= 1); }
-};
-
-// nullopt when there is no such process, or /proc does not tell.
-[[nodiscard]] std::optional<ProcessInfo> process_info(pid_t pid);
 
 // Called for every child that was waited for.
 using OnReaped = std::function<void(pid_t pid, int wait_status)>;

@@ -624,18 +624,18 @@ end:
   od
 }
 
-/* ---- src/process/guardian.cpp */
+/* ---- src/process/guardian_rules.cpp */
 proctype Guardian(byte c) {
 end:
   do
-  :: d_step { guardian_able(c) && job[c] != DEAD && guarded[c] && kill_due(c) -> dies(c) } /* follow_plan() */
-  :: d_step { guardian_able(c) && job[c] == ALIVE && lost[c] -> dies(c) }               /* begin_stop() */
-  :: d_step { guardian_able(c) && job[c] != DEAD && killed[c] -> dies(c) }              /* orphaned(): kill_all() */
+  :: d_step { guardian_able(c) && job[c] != DEAD && guarded[c] && kill_due(c) -> dies(c) } /* GuardianRules::time_passed() */
+  :: d_step { guardian_able(c) && job[c] == ALIVE && lost[c] -> dies(c) }               /* ::begin_stop() */
+  :: d_step { guardian_able(c) && job[c] != DEAD && killed[c] -> dies(c) }              /* ::dblock_died() */
 #ifdef MUTANT_GUARDIAN_RELEASES_FIRST
   :: d_step { guardian_able(c) && killed[c] && at[c] != ENDED && !free_sent[c] && !freed[c] -> free_sent[c] = true }
 #else
   :: d_step { guardian_able(c) && killed[c] && at[c] != ENDED && job[c] == DEAD && !free_sent[c] && !freed[c] ->
-       free_sent[c] = true } /* orphaned(): after_death() */
+       free_sent[c] = true } /* ::release_and_end() */
 #endif
   :: d_step { guardian_able(c) && killed[c] && job[c] == DEAD && (freed[c] || !healed) -> /* done, or out of patience */
        end_run(c) }

@@ -23,9 +23,10 @@ TEST_CASE("every error has the exit code of the contract and an exit line") {
       {Errc::not_found, 127},    {Errc::cannot_run, 126}, {Errc::internal, 70},
   };
   for (const auto& [errc, code] : table) {
-    CHECK(exit_for(errc).code == code);
-    CHECK(exit_for(errc).announced);
-    CHECK_FALSE(exit_for(errc).reason.empty());
+    CHECK(exit_for(Error{errc, "why"}).code == code);
+    CHECK(exit_for(Error{errc, "why"}).announced);
+    CHECK_FALSE(exit_for(Error{errc, "why"}).reason.empty());
+    CHECK(exit_for(Error{errc, "why"}).message == "why");
   }
 }
 

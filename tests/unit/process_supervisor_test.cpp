@@ -45,7 +45,7 @@ JobEnd supervise(const JobSpec& spec, BootTime deadline) {
 TEST_CASE("a job that ends in time keeps its status and sees its environment", "[tsan]") {
   CHECK(in_child([] {
     const JobEnd end = supervise(shell("exit $DBLOCK_TOKEN"), BootClock::now() + 60s);
-    return end.status == ExitStatus{false, 7} && end.stop.reason == StopReason::none && end.tree_dead;
+    return end.status == ExitStatus{false, 7} && end.stop.reason == Stop::Reason::none && end.tree_dead;
   }));
 }
 
@@ -53,7 +53,7 @@ TEST_CASE("a job that ends in time keeps its status and sees its environment", "
 TEST_CASE("a job whose deadline leaves no room for a stop is not started", "[tsan]") {
   CHECK(in_child([] {
     const JobEnd end = supervise(shell("exit 0"), BootClock::now() + 1400ms);
-    return !end.status && end.stop.reason == StopReason::deadline && end.tree_dead;
+    return !end.status && end.stop.reason == Stop::Reason::deadline && end.tree_dead;
   }));
 }
 
@@ -64,8 +64,8 @@ TEST_CASE("a job that outstays its deadline is dead before it", "[tsan]") {
     spec.slack = 1500ms;  // what a busy machine may add
     const BootTime deadline = BootClock::now() + 3s;
     const JobEnd end = supervise(spec, deadline);
-    return end.status == ExitStatus{true, SIGKILL} && end.killed && end.stop.reason == StopReason::deadline &&
-           end.tree_dead && BootClock::now() < deadline;
+    return end.status == ExitStatus{true, SIGKILL} && end.stop.killed &&
+           end.stop.reason == Stop::Reason::deadline && end.tree_dead && BootClock::now() < deadline;
   }));
 }
 
@@ -74,10 +74,10 @@ TEST_CASE("a revocation from another thread stops the job", "[tsan]") {
     const auto supervisor = Supervisor::start(shell("sleep 60"), false, {});
     if (!supervisor) return false;
     (*supervisor)->set_deadline(BootClock::now() + 60s);
-    std::jthread other([&] { (*supervisor)->stop_revoked(); });
+    std::jthread other([&] { (*supervisor)->stop_lost(); });
     const JobEnd end = (*supervisor)->run_job({}, std::nullopt);
     (*supervisor)->finish();
-    return end.stop.reason == StopReason::revoked && end.tree_dead;
+    return end.stop.reason == Stop::Reason::lost && end.tree_dead;
   }));
 }
 

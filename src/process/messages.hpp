@@ -1,11 +1,12 @@
-// The words dblock and its guardian exchange: fixed-size messages over a socket pair, and a page of shared
-// memory for what changes often (the deadline).
+// What dblock and the processes beside it tell each other: records of fixed size over a socket pair. To the
+// guardian these are messages, and a page of shared memory holds what changes often (the deadline).
 #pragma once
 
 #include <sys/types.h>
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -34,11 +35,11 @@ enum class MessageType : std::int32_t {
   job_exited,   // value: wait status; detail: errno of a failed exec. Its descendants may still live
   fencing,      // the deadline is too near: the job is being stopped
   left_behind,  // text: "name (pid)" of a daemon that is left alone
-  done,         // value: 1 when the tree is dead or left on purpose; detail: the two flags below
+  done,         // value: 1 when the tree is dead or left on purpose; detail: 1 when the job had to be killed
 };
 
-inline constexpr std::int32_t k_fenced = 1;      // the deadline made the job stop
-inline constexpr std::int32_t k_job_killed = 2;  // the job itself had to be killed
+// In job_exited, instead of the errno of an exec: there was no time left for the job.
+inline constexpr int k_too_late = ETIME;
 
 struct Message {
   MessageType type{};
@@ -49,38 +50,29 @@ struct Message {
   [[nodiscard]] static Message with_text(MessageType type, std::string_view text);
 };
 
-// The two ends of a SOCK_SEQPACKET pair, and the records of fixed size that pass through it.
+// The two ends of a SOCK_SEQPACKET pair.
 struct SocketPair {
   UniqueFd first;
   UniqueFd second;
 };
 [[nodiscard]] Result<SocketPair> make_socket_pair(const std::string& peer);  // whom it is for, in messages
 
-// Neither call blocks. A record that was sent is received even when its sender has ended.
+// Neither call blocks: a full socket means that the peer is frozen, which its own timers handle. A record
+// that was sent is received even when its sender has ended.
 enum class Received { message, nothing, closed };
-bool send_record(const UniqueFd& socket, const void* record, std::size_t size) noexcept;
-[[nodiscard]] Received receive_record(const UniqueFd& socket, void* record, std::size_t size) noexcept;
+bool send_bytes(const UniqueFd& socket, const void* record, std::size_t size) noexcept;
+[[nodiscard]] Received receive_bytes(const UniqueFd& socket, void* record, std::size_t size) noexcept;
 
-// One end of the pair. Never blocks: a full channel means the peer is frozen, which its own timers handle.
-class Channel {
- public:
-  Channel() = default;
-  explicit Channel(UniqueFd fd) : fd_(std::move(fd)) {}
-  bool send(const Message& message) const noexcept;
-  using Received = process::Received;
-  Received receive(Message& message) const noexcept;
-  [[nodiscard]] int fd() const noexcept { return fd_.get(); }
-  void close() noexcept { fd_.reset(); }
-
- private:
-  UniqueFd fd_;
-};
-
-struct ChannelPair {
-  Channel first;
-  Channel second;
-};
-[[nodiscard]] Result<ChannelPair> make_channel();
+template <typename Record>
+bool send_record(const UniqueFd& socket, const Record& record) noexcept {
+  static_assert(std::is_trivially_copyable_v<Record>);
+  return send_bytes(socket, &record, sizeof record);
+}
+template <typename Record>
+[[nodiscard]] Received receive_record(const UniqueFd& socket, Record& record) noexcept {
+  static_assert(std::is_trivially_copyable_v<Record>);
+  return receive_bytes(socket, &record, sizeof record);
+}
 
 // Lives in a page that dblock, its guardian and the job before its exec share; survives the death of any of
 // them.

@@ -1,4 +1,4 @@
-#include "process/channel.hpp"
+#include "process/messages.hpp"
 
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -23,7 +23,7 @@ Result<SocketPair> make_socket_pair(const std::string& peer) {
   return SocketPair{UniqueFd(fds[0]), UniqueFd(fds[1])};
 }
 
-bool send_record(const UniqueFd& socket, const void* record, std::size_t size) noexcept {
+bool send_bytes(const UniqueFd& socket, const void* record, std::size_t size) noexcept {
   for (;;) {
     const ssize_t n = ::send(socket.get(), record, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n == static_cast<ssize_t>(size)) return true;
@@ -31,7 +31,7 @@ bool send_record(const UniqueFd& socket, const void* record, std::size_t size) n
   }
 }
 
-Received receive_record(const UniqueFd& socket, void* record, std::size_t size) noexcept {
+Received receive_bytes(const UniqueFd& socket, void* record, std::size_t size) noexcept {
   for (;;) {
     const ssize_t n = ::recv(socket.get(), record, size, MSG_DONTWAIT);
     if (n == static_cast<ssize_t>(size)) return Received::message;
@@ -39,19 +39,6 @@ Received receive_record(const UniqueFd& socket, void* record, std::size_t size) 
     if (n < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
     return n < 0 && errno == EAGAIN ? Received::nothing : Received::closed;
   }
-}
-
-bool Channel::send(const Message& message) const noexcept {
-  return send_record(fd_, &message, sizeof message);
-}
-
-Channel::Received Channel::receive(Message& message) const noexcept {
-  return receive_record(fd_, &message, sizeof message);
-}
-
-Result<ChannelPair> make_channel() {
-  DBLOCK_TRY(SocketPair pair, make_socket_pair("the guardian"));
-  return ChannelPair{Channel(std::move(pair.first)), Channel(std::move(pair.second))};
 }
 
 void SharedState::extend_deadline(BootTime deadline) noexcept {

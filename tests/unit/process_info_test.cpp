@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "process/lineage.hpp"
+#include "process/process_info.hpp"
 #include "support/catch.hpp"
 
 namespace dblock::process {

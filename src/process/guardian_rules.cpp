@@ -1,0 +1,211 @@
+#include "process/guardian_rules.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <string>
+#include <utility>
+
+#include "process/detached.hpp"
+#include "process/hooks.hpp"
+
+namespace dblock::process {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Whether a descendant has left the job's session is no event one could wait for: looked at often at first,
+// and ever more rarely.
+constexpr Nanos k_first_leftover_poll = 10ms;
+constexpr Nanos k_last_leftover_poll = 1s;
+// A look while processes come and go may miss one of them.
+constexpr int k_looks_that_find_nobody = 3;
+// How long members of the group are looked after that a Ctrl-Z may stop late: a shell between vfork() and
+// exec cannot be stopped, its child can.
+constexpr Nanos k_unpark_period = 1s;
+constexpr Nanos k_unpark_poll = 50ms;
+
+using Do = GuardianAction::Kind;
+
+GuardianAction tell_dblock(const Message& message) {
+  return {.kind = Do::tell, .message = message};
+}
+
+BootTime earlier(const std::optional<BootTime>& one, BootTime other) {
+  return one ? std::min(*one, other) : other;
+}
+
+}  // namespace
+
+GuardianRules::GuardianRules(const JobSpec& spec, pid_t session)
+    : leftovers_(spec.leftovers),
+      first_signal_(spec.first_signal),
+      session_(session),
+      plan_(spec.kill_grace, spec.slack),
+      look_again_in_(k_first_leftover_poll) {}
+
+GuardianRules::Actions GuardianRules::job_forked(pid_t job) {
+  if (job > 0) phase_ = Phase::running;
+  return {tell_dblock({MessageType::ready, job})};
+}
+
+GuardianRules::Actions GuardianRules::time_passed(const Moment& moment) {
+  if (!watching()) return {};
+  Actions actions;
+  plan_.set_deadline(moment.deadline);
+  if (plan_.fence_due(moment.now) && !plan_.stopping()) {
+    begin_stop(first_signal_, moment.now, actions);
+    actions.push_back(tell_dblock({MessageType::fencing}));
+  }
+  if (plan_.kill_due(moment.now)) {
+    job_killed_ = phase_ == Phase::running;
+    actions.push_back({Do::kill_tree});
+  }
+  if (unpark_until_ && (phase_ != Phase::running || moment.now >= *unpark_until_)) unpark_until_.reset();
+  if (unpark_until_ && moment.now >= unpark_at_) {
+    unpark_at_ = moment.now + k_unpark_poll;
+    actions.push_back({Do::continue_stopped});
+  }
+  return actions;
+}
+
+std::optional<BootTime> GuardianRules::wake_at(BootTime now) const {
+  if (!watching()) return std::nullopt;
+  auto at = plan_.next_change();
+  if (phase_ == Phase::leftovers && looks_for_leftovers()) at = earlier(at, now + look_again_in_);
+  if (unpark_until_) at = earlier(at, unpark_at_);
+  return at;
+}
+
+// From here there is no way back, even if a late renewal moves the deadline: the job has been told to end.
+void GuardianRules::begin_stop(int signal, BootTime now, Actions& actions) {
+  if (plan_.stopping()) return;
+  plan_.request(now);
+  actions.push_back({phase_ == Phase::running ? Do::stop_job : Do::stop_leftovers, signal});
+}
+
+GuardianRules::Actions GuardianRules::told(const Message& message, BootTime now) {
+  const bool running = phase_ == Phase::running;
+  Actions actions;
+  switch (message.type) {
+    case MessageType::forward:
+      if (running) actions.push_back({Do::signal_job, message.value});
+      break;
+    case MessageType::stop:
+      if (watching()) begin_stop(message.value, now, actions);
+      break;
+    case MessageType::resume:
+      if (running) actions.push_back({Do::continue_job});
+      break;
+    case MessageType::unpark:
+      unpark_until_ = now + k_unpark_period;
+      unpark_at_ = now;
+      break;
+    case MessageType::finish:
+      // The run is over. A job that never got through the gate goes with us.
+      if (running) actions.push_back({Do::kill_job});
+      actions.push_back({Do::end});
+      break;
+    default:
+      break;  // guard: having been woken is enough, the next round looks at the deadline
+  }
+  return actions;
+}
+
+// Stopped for the terminal it waits for its turn there; anything else would park the lock.
+GuardianRules::Actions GuardianRules::job_stopped(int signal) {
+  if (phase_ != Phase::running) return {};
+  Actions actions;
+  const bool for_terminal = signal == SIGTTIN || signal == SIGTTOU;
+  if (!for_terminal || plan_.stopping()) actions.push_back({Do::continue_job});
+  actions.push_back(tell_dblock({MessageType::job_stopped, signal}));
+  return actions;
+}
+
+GuardianRules::Actions GuardianRules::job_ended(int wait_status, int exec_errno) {
+  if (phase_ != Phase::running) return {};
+  phase_ = Phase::leftovers;
+  Actions actions{tell_dblock({MessageType::job_exited, wait_status, exec_errno})};
+  if (plan_.stopping()) actions.push_back({Do::stop_leftovers, first_signal_});
+  return actions;
+}
+
+GuardianRules::Actions GuardianRules::children_waited_for(bool none_left, BootTime now) {
+  if (phase_ != Phase::leftovers) return {};
+  Actions actions;
+  if (none_left) {
+    finish(true, actions);
+  } else if (leftovers_ == Leftovers::kill) {
+    begin_stop(first_signal_, now, actions);
+  } else if (looks_for_leftovers()) {
+    actions.push_back({Do::look});
+  }
+  return actions;
+}
+
+bool GuardianRules::looks_for_leftovers() const {
+  return !plan_.stopping() && (leftovers_ == Leftovers::automatic || leftovers_ == Leftovers::leave);
+}
+
+GuardianRules::Actions GuardianRules::tree_seen(const std::vector<ProcessInfo>& descendants) {
+  Actions actions;
+  if (leftovers_ == Leftovers::automatic && some_in_session(descendants)) return actions;
+  for (const ProcessInfo& process : descendants) {
+    // These need no telling of: a keeper ends by itself with the process it is for, hooks in a short time.
+    if (process.ended() || process.name == k_keeper_name || process.name == k_hooks_name) continue;
+    actions.push_back(tell_dblock(Message::with_text(
+        MessageType::left_behind, process.name + " (" + std::to_string(process.pid) + ")")));
+    some_left_ = true;
+  }
+  finish(true, actions);
+  return actions;
+}
+
+// Somebody who has just ended may have left a child that this look has missed.
+bool GuardianRules::some_in_session(const std::vector<ProcessInfo>& descendants) {
+  std::vector<pid_t> ended;
+  bool some = false;
+  for (const ProcessInfo& process : descendants) {
+    if (process.session != session_) continue;
+    const bool known_to_have_ended =
+        process.ended() && std::ranges::find(ended_by_last_look_, process.pid) != ended_by_last_look_.end();
+    if (process.ended()) ended.push_back(process.pid);
+    if (!known_to_have_ended) some = true;
+  }
+  ended_by_last_look_ = std::move(ended);
+  looks_that_found_nobody_ = some ? 0 : looks_that_found_nobody_ + 1;
+  look_again_in_ = some ? std::min(look_again_in_ * 2, k_last_leftover_poll) : k_first_leftover_poll;
+  return looks_that_found_nobody_ < k_looks_that_find_nobody;
+}
+
+// dblock is dead: nobody renews. The tree goes at once; only when it is known to be gone is the lock given
+// back.
+GuardianRules::Actions GuardianRules::dblock_died() {
+  dblock_died_ = true;
+  Actions actions;
+  if (phase_ == Phase::finished) {
+    release_and_end(actions);
+  } else {
+    actions.push_back({Do::kill_tree});
+  }
+  return actions;
+}
+
+GuardianRules::Actions GuardianRules::tree_killed(bool dead) {
+  Actions actions;
+  finish(dead, actions);
+  if (dblock_died_) release_and_end(actions);
+  return actions;
+}
+
+void GuardianRules::finish(bool tree_dead, Actions& actions) {
+  phase_ = Phase::finished;
+  tree_dead_ = tree_dead;
+  actions.push_back(tell_dblock({MessageType::done, tree_dead ? 1 : 0, job_killed_ ? 1 : 0}));
+}
+
+void GuardianRules::release_and_end(Actions& actions) const {
+  if (tree_dead_) actions.push_back({Do::release});
+  actions.push_back({Do::end});
+}
+
+}  // namespace dblock::process

@@ -1,0 +1,96 @@
+// The guardian's decisions: when the job is signalled and when killed, when its tree counts as dead, and when
+// the lock is given back in dblock's place.
+//
+// Entirely passive. guardian.cpp reports each event when it happens, carries out the actions that come back,
+// in their order, and only then reports the next event. No system call, no clock, no process: all of it comes
+// in as values, so tests/unit/process_guardian_rules_test.cpp decides each case without any.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "process/job.hpp"
+#include "process/messages.hpp"
+#include "process/process_info.hpp"
+#include "process/stop_plan.hpp"
+
+namespace dblock::process {
+
+struct GuardianAction {
+  enum class Kind {
+    tell,              // dblock `message`
+    signal_job,        // `signal`, to the job alone
+    stop_job,          // `signal`, to the job or its group, and on with those that are stopped
+    stop_leftovers,    // `signal`, to all descendants that have not had it with the job's group
+    continue_job,      // and its group
+    continue_stopped,  // continue_job, if any descendant is stopped
+    look,              // at the descendants, for tree_seen()
+    kill_tree,         // for tree_killed(); children that are waited for in between are reported too
+    kill_job,          // which is still behind its gate
+    release,           // the lock, in dblock's place
+    end,               // of the guardian
+  };
+  Kind kind{};
+  int signal = 0;
+  Message message{};
+};
+
+class GuardianRules {
+ public:
+  using Actions = std::vector<GuardianAction>;
+
+  // `session`: of dblock's caller, in which the job begins.
+  GuardianRules(const JobSpec& spec, pid_t session);
+
+  // The events, in the order in which one round reports them. The time comes first: after a suspend both the
+  // deadline and the job's end may be news, and a job that outlived its deadline did not end in time.
+  Actions time_passed(const Moment& moment);
+  Actions told(const Message& message, BootTime now);  // by dblock
+  Actions dblock_died();
+  Actions job_stopped(int signal);
+  Actions job_ended(int wait_status, int exec_errno);
+  // After every child that had ended was waited for. `none_left`: ECHILD, the one proof that all are dead.
+  Actions children_waited_for(bool none_left, BootTime now);
+
+  // The start, and the answers to actions. `job`: its pid, or the negative errno of a failed fork.
+  Actions job_forked(pid_t job);
+  Actions tree_seen(const std::vector<ProcessInfo>& descendants);
+  Actions tree_killed(bool dead);
+
+  // True while there is a job, or what it has left, whose time may come.
+  [[nodiscard]] bool watching() const { return phase_ == Phase::running || phase_ == Phase::leftovers; }
+  [[nodiscard]] bool job_runs() const { return phase_ == Phase::running; }
+  // When time_passed() is due, should nothing else happen.
+  [[nodiscard]] std::optional<BootTime> wake_at(BootTime now) const;
+  // Daemons of the job go on.
+  [[nodiscard]] bool some_left() const { return some_left_; }
+
+ private:
+  enum class Phase { no_job, running, leftovers, finished };
+
+  void begin_stop(int signal, BootTime now, Actions& actions);
+  [[nodiscard]] bool looks_for_leftovers() const;
+  [[nodiscard]] bool some_in_session(const std::vector<ProcessInfo>& descendants);
+  void finish(bool tree_dead, Actions& actions);
+  void release_and_end(Actions& actions) const;
+
+  Leftovers leftovers_;
+  int first_signal_;
+  pid_t session_;
+  StopPlan plan_;
+  Phase phase_ = Phase::no_job;
+  bool dblock_died_ = false;
+  bool job_killed_ = false;
+  bool some_left_ = false;
+  bool tree_dead_ = false;
+  Nanos look_again_in_;
+  int looks_that_found_nobody_ = 0;
+  std::vector<pid_t> ended_by_last_look_;
+  std::optional<BootTime> unpark_until_;
+  BootTime unpark_at_{};
+};
+
+}  // namespace dblock::process

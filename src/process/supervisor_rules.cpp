@@ -1,0 +1,211 @@
+#include "process/supervisor_rules.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <iterator>
+#include <utility>
+
+namespace dblock::process {
+namespace {
+
+constexpr Nanos k_terminal_poll = std::chrono::milliseconds(200);
+constexpr int k_no_signal = 0;  // the grace begins, but the job has had its signal
+
+SupervisorAction tell_guardian(MessageType type, int value = 0) {
+  return {.kind = SupervisorAction::Kind::tell, .message = {type, value}};
+}
+
+}  // namespace
+
+SupervisorRules::Actions SupervisorRules::told(const Message& message, const Moment& moment) {
+  switch (message.type) {
+    case MessageType::ready:
+      return job_ready(message, moment);
+    case MessageType::job_stopped:
+      return job_stopped(message.value, moment.now);
+    case MessageType::job_exited:
+      job_exited(message, moment.now);
+      break;
+    case MessageType::fencing:
+      note_deadline();
+      plan_.request(moment.now);
+      return {{SupervisorAction::Kind::tell_loss}};
+    case MessageType::left_behind:
+      end_.left_behind.emplace_back(message.text.data());
+      break;
+    case MessageType::done:
+      end_.tree_dead = message.value != 0;
+      end_.stop.killed = message.detail != 0;
+      over_ = true;
+      break;
+    default:
+      break;
+  }
+  return {};
+}
+
+// The job is known to both of us and still behind the gate. I4: look at the deadline once more before the
+// exec; with no time for even an immediate stop, the job does not start.
+SupervisorRules::Actions SupervisorRules::job_ready(const Message& message, const Moment& moment) {
+  plan_.set_deadline(moment.deadline);
+  if (message.value < 0) end_.fork_errno = -message.value;
+  if (message.value > 0 && plan_.fence_due(moment.now)) note_deadline();
+  if (message.value < 0 || end_.stop) {
+    end_.tree_dead = true;
+    over_ = true;
+    return {};
+  }
+  end_.started = true;
+  if (max_runtime_) runtime_ends_ = moment.now + *max_runtime_;
+  // The word comes before the gate opens: a guardian that sleeps without a timer would let the job outlive
+  // its lease.
+  return {tell_guardian(MessageType::guard), {SupervisorAction::Kind::open_gate}};
+}
+
+void SupervisorRules::job_exited(const Message& message, BootTime now) {
+  look_at_terminal_.reset();
+  end_.started = message.detail == 0;
+  if (message.detail == k_too_late) {
+    note_deadline();
+    return;
+  }
+  if (plan_.stopping()) end_.stop.took = now - *plan_.requested();
+  end_.status = ExitStatus::from_wait(message.value);
+  end_.exec_errno = message.detail;
+}
+
+SupervisorRules::Actions SupervisorRules::job_stopped(int signal, BootTime now) {
+  if (signal == SIGTTIN || signal == SIGTTOU) {
+    // It waits for the terminal; a shell's `fg` gives it the terminal but wakes only what the shell saw stop.
+    look_at_terminal_ = now + k_terminal_poll;
+    return {};
+  }
+  if (std::exchange(said_continued_, true)) return {};
+  return {{SupervisorAction::Kind::say_continued}};
+}
+
+SupervisorRules::Actions SupervisorRules::terminal_seen(bool ours, const Moment& moment) {
+  if (ours) return {tell_guardian(MessageType::resume)};
+  look_at_terminal_ = moment.now + k_terminal_poll;
+  return {};
+}
+
+SupervisorRules::Actions SupervisorRules::signalled(const Stop& signal, bool raw, const Moment& moment) {
+  const bool job_has_it = signal.terminal;
+  switch (signal.signal) {
+    case SIGINT:
+      // An interactive program at its prompt reads key by key; to it Ctrl-C is one more key, not the end.
+      if (job_has_it && raw) break;
+      interrupted_at_terminal_ = interrupted_at_terminal_ || job_has_it;
+      return stop(signal, job_has_it ? k_no_signal : SIGINT, moment.now);
+    case SIGTERM:
+    case SIGHUP:
+      return stop(signal, signal.signal, moment.now);
+    case SIGQUIT:
+    case SIGUSR1:
+    case SIGUSR2:
+    case SIGWINCH:
+      if (!job_has_it) return {tell_guardian(MessageType::forward, signal.signal)};
+      break;
+    case SIGTSTP:
+      // From the terminal it has stopped every member of the foreground group that does not handle it, of
+      // which the guardian sees no more than its own child.
+      if (job_has_it) {
+        Actions actions{tell_guardian(MessageType::unpark)};
+        std::ranges::copy(job_stopped(SIGTSTP, moment.now), std::back_inserter(actions));
+        return actions;
+      }
+      break;
+    default:
+      break;  // TTIN, TTOU: meant for a job in the background, which shares our group
+  }
+  return {};
+}
+
+SupervisorRules::Actions SupervisorRules::lease_lost(const Moment& moment) {
+  Actions actions = stop({.reason = Stop::Reason::lost, .signal = first_signal_}, first_signal_, moment.now);
+  actions.push_back({SupervisorAction::Kind::tell_loss});
+  return actions;
+}
+
+SupervisorRules::Actions SupervisorRules::parent_ended(pid_t parent, const Moment& moment) {
+  return stop({.reason = Stop::Reason::parent, .signal = SIGTERM, .pid = parent}, SIGTERM, moment.now);
+}
+
+SupervisorRules::Actions SupervisorRules::time_passed(const Moment& moment) {
+  Actions actions;
+  if (runtime_ends_ && moment.now >= *runtime_ends_) {
+    runtime_ends_.reset();
+    actions = stop({.reason = Stop::Reason::max_runtime, .signal = first_signal_}, first_signal_, moment.now);
+  }
+  if (look_at_terminal_ && moment.now >= *look_at_terminal_) {
+    look_at_terminal_.reset();
+    actions.push_back({SupervisorAction::Kind::look_at_terminal});
+  }
+  plan_.set_deadline(moment.deadline);
+  const auto late = plan_.take_over_at();
+  if (late && moment.now >= *late) std::ranges::copy(take_over(moment), std::back_inserter(actions));
+  return actions;
+}
+
+std::optional<BootTime> SupervisorRules::wake_at(std::optional<BootTime> deadline) {
+  plan_.set_deadline(deadline);
+  std::optional<BootTime> at = plan_.take_over_at();
+  for (const auto& other : {runtime_ends_, look_at_terminal_}) {
+    if (other) at = at ? std::min(*at, *other) : *other;
+  }
+  return at;
+}
+
+// The first reason counts. The guardian, too, begins one stop only.
+SupervisorRules::Actions SupervisorRules::stop(const Stop& why, int signal_for_job, BootTime now) {
+  if (!end_.stop) {
+    end_.stop = why;
+    end_.stop.late = end_.status.has_value();
+  }
+  plan_.request(now);
+  return {tell_guardian(MessageType::stop, signal_for_job)};
+}
+
+void SupervisorRules::note_deadline() {
+  if (!end_.stop) end_.stop = {.reason = Stop::Reason::deadline, .signal = first_signal_};
+}
+
+SupervisorRules::Actions SupervisorRules::guardian_died(const Moment& moment) {
+  plan_.set_deadline(moment.deadline);
+  return take_over(moment);
+}
+
+// The guardian is dead, or did not do in time what it had to. Without it the job's tree falls to us, the next
+// subreaper; stop it all ourselves.
+SupervisorRules::Actions SupervisorRules::take_over(const Moment& moment) {
+  Actions actions;
+  if (!end_.stop) {
+    const bool fenced = plan_.fence_due(moment.now);
+    end_.stop = {.reason = fenced ? Stop::Reason::deadline : Stop::Reason::guardian, .signal = SIGKILL};
+  }
+  if (end_.stop.reason == Stop::Reason::deadline) actions.push_back({SupervisorAction::Kind::tell_loss});
+  end_.stop.killed = !end_.status;
+  if (plan_.stopping()) end_.stop.took = moment.now - *plan_.requested();
+  actions.push_back({SupervisorAction::Kind::kill_tree});
+  return actions;
+}
+
+void SupervisorRules::tree_killed(bool dead) {
+  end_.tree_dead = dead;
+  over_ = true;
+}
+
+void SupervisorRules::job_waited_for(int wait_status) {
+  if (!end_.status) end_.status = ExitStatus::from_wait(wait_status);
+}
+
+// A shell's loop around us stops at Ctrl-C only when it sees us die of it, also when the job had to be
+// killed.
+JobEnd SupervisorRules::end() const {
+  JobEnd end = end_;
+  if (interrupted_at_terminal_ && end.status == ExitStatus{true, SIGKILL}) end.status = {true, SIGINT};
+  return end;
+}
+
+}  // namespace dblock::process

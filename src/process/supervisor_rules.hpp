@@ -1,0 +1,85 @@
+// dblock's decisions while it supervises a job: whether the job may start, when the guardian is told to stop
+// it and for which reason, and when dblock stops the tree in the guardian's place.
+//
+// Entirely passive. supervisor.cpp reports each event when it happens, carries out the actions that come
+// back, in their order, and only then reports the next event. No system call, no clock, no process: all of it
+// comes in as values, so tests/unit/process_supervisor_rules_test.cpp decides each case without any.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <vector>
+
+#include "base/clock.hpp"
+#include "process/job.hpp"
+#include "process/messages.hpp"
+#include "process/stop_plan.hpp"
+
+namespace dblock::process {
+
+struct SupervisorAction {
+  enum class Kind {
+    tell,              // the guardian `message`
+    open_gate,         // the job starts
+    tell_loss,         // on_loss()
+    kill_tree,         // in the guardian's place, for tree_killed()
+    look_at_terminal,  // for terminal_seen()
+    say_continued,     // the job was stopped, which a lock does not allow
+  };
+  Kind kind{};
+  Message message{};
+};
+
+class SupervisorRules {
+ public:
+  using Actions = std::vector<SupervisorAction>;
+
+  explicit SupervisorRules(const JobSpec& spec)
+      : first_signal_(spec.first_signal), plan_(spec.kill_grace, spec.slack) {}
+
+  // `max_runtime` counts from the job's start.
+  void begin(std::optional<Nanos> max_runtime) { max_runtime_ = max_runtime; }
+
+  // The events, in the order in which one round reports them. The guardian comes first: it acts on the same
+  // deadline earlier than dblock. Signals that have come are reported before told(ready) and
+  // told(job_exited): they decide whether the job starts, and Ctrl-C may have ended it.
+  Actions told(const Message& message, const Moment& moment);  // by the guardian
+  // `terminal`: the job has the signal too. `raw`: the terminal hands keys on one by one.
+  Actions signalled(const Stop& signal, bool raw, const Moment& moment);
+  Actions guardian_died(const Moment& moment);
+  Actions lease_lost(const Moment& moment);
+  Actions parent_ended(pid_t parent, const Moment& moment);
+  Actions time_passed(const Moment& moment);
+
+  // The answers to actions. `ours`: dblock and the job are in the terminal's foreground.
+  Actions terminal_seen(bool ours, const Moment& moment);
+  void tree_killed(bool dead);
+  // dblock has waited for the job itself, whose guardian is dead.
+  void job_waited_for(int wait_status);
+
+  // When time_passed() is due, should nothing else happen.
+  [[nodiscard]] std::optional<BootTime> wake_at(std::optional<BootTime> deadline);
+  [[nodiscard]] bool over() const { return over_; }
+  [[nodiscard]] JobEnd end() const;
+
+ private:
+  Actions job_ready(const Message& message, const Moment& moment);
+  Actions job_stopped(int signal, BootTime now);
+  void job_exited(const Message& message, BootTime now);
+  Actions stop(const Stop& why, int signal_for_job, BootTime now);
+  Actions take_over(const Moment& moment);
+  void note_deadline();
+
+  int first_signal_;
+  StopPlan plan_;
+  std::optional<Nanos> max_runtime_;
+  std::optional<BootTime> runtime_ends_;
+  std::optional<BootTime> look_at_terminal_;
+  bool said_continued_ = false;
+  bool interrupted_at_terminal_ = false;
+  bool over_ = false;
+  JobEnd end_;
+};
+
+}  // namespace dblock::process

@@ -1,0 +1,276 @@
+// What dblock decides while it supervises a job, without a process: events in, actions out, time as a value.
+#include "process/supervisor_rules.hpp"
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace dblock::process {
+namespace {
+
+using namespace std::chrono_literals;
+using Reason = Stop::Reason;
+
+constexpr Moment k_early{BootTime{10s}, BootTime{100s}};
+
+Moment second(int seconds) {
+  return {BootTime{std::chrono::seconds(seconds)}, k_early.deadline};
+}
+
+// With a grace of 4 s and a slack of 1 s: the guardian signals at 95 s and kills at 99 s.
+SupervisorRules supervise_rules() {
+  JobSpec spec;
+  spec.kill_grace = 4s;
+  spec.slack = 1s;
+  return SupervisorRules(spec);
+}
+
+SupervisorRules running(std::optional<Nanos> max_runtime = {}) {
+  SupervisorRules rules = supervise_rules();
+  rules.begin(max_runtime);
+  rules.told({MessageType::ready, 100}, k_early);
+  return rules;
+}
+
+// The actions in a line: "tell stop 15, tell_loss".
+std::string words_of(const SupervisorRules::Actions& actions) {
+  static const std::vector<std::string> acts{"tell",      "open_gate",        "tell_loss",
+                                             "kill_tree", "look_at_terminal", "say_continued"};
+  static const std::vector<std::string> words{"guard", "forward", "stop", "resume", "unpark", "finish"};
+  std::string line;
+  for (const SupervisorAction& action : actions) {
+    line += (line.empty() ? "" : ", ") + acts.at(static_cast<std::size_t>(action.kind));
+    if (action.kind != SupervisorAction::Kind::tell) continue;
+    line += " " + words.at(static_cast<std::size_t>(action.message.type));
+    if (action.message.value != 0) line += " " + std::to_string(action.message.value);
+  }
+  return line;
+}
+
+Stop sent(int number, bool by_terminal = false) {
+  return {.reason = Reason::signal, .signal = number, .terminal = by_terminal};
+}
+
+int killed_by(int number) {
+  return number;  // the wait status
+}
+
+}  // namespace
+
+TEST_CASE("the gate opens for a job that has time left, after the guardian was told to watch the deadline") {
+  SupervisorRules rules = supervise_rules();
+  CHECK(words_of(rules.told({MessageType::ready, 100}, k_early)) == "tell guard, open_gate");
+  CHECK(rules.end().started);
+  CHECK_FALSE(rules.over());
+}
+
+TEST_CASE("the gate stays closed when the deadline leaves no room for a stop") {
+  SupervisorRules rules = supervise_rules();
+  CHECK(words_of(rules.told({MessageType::ready, 100}, second(95))).empty());
+  CHECK(rules.over());
+  CHECK_FALSE(rules.end().started);
+  CHECK(rules.end().tree_dead);
+  CHECK(rules.end().stop.reason == Reason::deadline);
+}
+
+TEST_CASE("the gate stays closed when a stop has come since the wait for the lock ended") {
+  SupervisorRules rules = supervise_rules();
+  CHECK(words_of(rules.signalled(sent(SIGTERM), false, k_early)) == "tell stop 15");
+  CHECK(words_of(rules.told({MessageType::ready, 100}, k_early)).empty());
+  CHECK(rules.over());
+  CHECK_FALSE(rules.end().started);
+  CHECK(rules.end().stop.reason == Reason::signal);
+}
+
+TEST_CASE("a job for which there is no process ends the run with the reason") {
+  SupervisorRules rules = supervise_rules();
+  CHECK(words_of(rules.told({MessageType::ready, -EAGAIN}, k_early)).empty());
+  CHECK(rules.over());
+  CHECK(rules.end().fork_errno == EAGAIN);
+  CHECK(rules.end().tree_dead);
+}
+
+TEST_CASE("a job that ends by itself keeps its status, and the run goes on until the tree is dead") {
+  SupervisorRules rules = running();
+  rules.told({MessageType::job_exited, 3 << 8}, second(20));
+  CHECK_FALSE(rules.over());
+  rules.told({MessageType::done, 1}, second(30));
+  CHECK(rules.over());
+  CHECK(rules.end().status == ExitStatus{false, 3});
+  CHECK(rules.end().tree_dead);
+  CHECK_FALSE(rules.end().stop);
+}
+
+TEST_CASE("a tree that is not dead is not reported as dead") {
+  SupervisorRules rules = running();
+  rules.told({MessageType::done, 0}, second(30));
+  CHECK(rules.over());
+  CHECK_FALSE(rules.end().tree_dead);
+}
+
+TEST_CASE("a program that cannot be executed, or comes too late, never started") {
+  SupervisorRules rules = running();
+  rules.told({MessageType::job_exited, 126 << 8, ENOENT}, second(11));
+  CHECK_FALSE(rules.end().started);
+  CHECK(rules.end().exec_errno == ENOENT);
+  SupervisorRules late = running();
+  late.told({MessageType::job_exited, 126 << 8, k_too_late}, second(96));
+  CHECK_FALSE(late.end().started);
+  CHECK_FALSE(late.end().status);
+  CHECK(late.end().stop.reason == Reason::deadline);
+}
+
+TEST_CASE("the first stop gives the reason, and each is passed on to the guardian") {
+  SupervisorRules rules = running();
+  CHECK(words_of(rules.signalled(sent(SIGTERM), false, second(20))) == "tell stop 15");
+  CHECK(words_of(rules.signalled(sent(SIGHUP), false, second(21))) == "tell stop 1");
+  rules.told({MessageType::job_exited, killed_by(SIGTERM)}, second(23));
+  CHECK(rules.end().stop.signal == SIGTERM);
+  CHECK(rules.end().stop.took == 3s);
+  CHECK_FALSE(rules.end().stop.late);
+}
+
+TEST_CASE("a stop after the job's end is for its leftovers") {
+  SupervisorRules rules = running();
+  rules.told({MessageType::job_exited, 0}, second(20));
+  rules.signalled(sent(SIGTERM), false, second(21));
+  CHECK(rules.end().stop.late);
+}
+
+TEST_CASE(
+    "signals that stop nothing are forwarded, but not those that the terminal has sent to the job too") {
+  SupervisorRules rules = running();
+  for (const int number : {SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH}) {
+    CHECK(words_of(rules.signalled(sent(number), false, second(20))) ==
+          "tell forward " + std::to_string(number));
+    CHECK(words_of(rules.signalled(sent(number, true), false, second(20))).empty());
+  }
+  CHECK_FALSE(rules.end().stop);
+}
+
+TEST_CASE("Ctrl-C begins the grace without a second signal, and a job that had to be killed died of Ctrl-C") {
+  SupervisorRules rules = running();
+  CHECK(words_of(rules.signalled(sent(SIGINT, true), false, second(20))) == "tell stop");
+  rules.told({MessageType::job_exited, killed_by(SIGKILL)}, second(24));
+  CHECK(rules.end().status == ExitStatus{true, SIGINT});
+  CHECK(rules.end().stop.terminal);
+  SupervisorRules prompt = running();  // reads key by key
+  CHECK(words_of(prompt.signalled(sent(SIGINT, true), true, second(20))).empty());
+  CHECK_FALSE(prompt.end().stop);
+}
+
+TEST_CASE("a lost lease stops the job, and whoever must know is told") {
+  SupervisorRules rules = running();
+  CHECK(words_of(rules.lease_lost(second(20))) == "tell stop 15, tell_loss");
+  CHECK(rules.end().stop.reason == Reason::lost);
+}
+
+TEST_CASE("a self-fence stays one, whatever else asks for a stop while it goes on") {
+  SupervisorRules rules = running();
+  CHECK(words_of(rules.told({MessageType::fencing}, second(95))) == "tell_loss");
+  rules.signalled(sent(SIGTERM), false, second(96));
+  rules.told({MessageType::job_exited, killed_by(SIGKILL)}, second(99));
+  rules.told({MessageType::done, 1, 1}, second(99));
+  CHECK(rules.end().stop.reason == Reason::deadline);
+  CHECK(rules.end().stop.killed);
+  CHECK(rules.end().stop.took == 4s);
+}
+
+TEST_CASE("max-runtime counts from the job's start and is heard once") {
+  SupervisorRules rules = running(5s);
+  CHECK(rules.wake_at(k_early.deadline) == BootTime{15s});
+  CHECK(words_of(rules.time_passed(second(14))).empty());
+  CHECK(words_of(rules.time_passed(second(15))) == "tell stop 15");
+  CHECK(words_of(rules.time_passed(second(16))).empty());
+  CHECK(rules.end().stop.reason == Reason::max_runtime);
+}
+
+TEST_CASE("the end of the process that started dblock is a TERM that tells its pid") {
+  SupervisorRules rules = running();
+  CHECK(words_of(rules.parent_ended(77, second(20))) == "tell stop 15");
+  CHECK(rules.end().stop.reason == Reason::parent);
+  CHECK(rules.end().stop.pid == 77);
+}
+
+TEST_CASE("dblock kills in the guardian's place a second after the grace has ended") {
+  SupervisorRules rules = running();
+  rules.signalled(sent(SIGTERM), false, second(20));
+  CHECK(rules.wake_at(k_early.deadline) == BootTime{25s});
+  CHECK(words_of(rules.time_passed({BootTime{25s} - 1ns, k_early.deadline})).empty());
+  CHECK(words_of(rules.time_passed(second(25))) == "kill_tree");
+  rules.tree_killed(true);
+  CHECK(rules.over());
+  CHECK(rules.end().stop.reason == Reason::signal);
+  CHECK(rules.end().stop.killed);
+  CHECK(rules.end().stop.took == 5s);
+}
+
+TEST_CASE("dblock kills in the guardian's place half of the slack before the deadline") {
+  SupervisorRules rules = running();
+  CHECK(rules.wake_at(k_early.deadline) == BootTime{99s} + 500ms);
+  CHECK(words_of(rules.time_passed(second(99))).empty());
+  CHECK(words_of(rules.time_passed({BootTime{99s} + 500ms, k_early.deadline})) == "tell_loss, kill_tree");
+  CHECK(rules.end().stop.reason == Reason::deadline);
+}
+
+TEST_CASE("a renewal moves the time at which dblock kills in the guardian's place") {
+  SupervisorRules rules = running();
+  CHECK(words_of(rules.time_passed({BootTime{150s}, BootTime{300s}})).empty());
+  CHECK(rules.wake_at(BootTime{300s}) == BootTime{299s} + 500ms);
+}
+
+TEST_CASE("a dead guardian's job is killed at once, and its own wait tells how it ended") {
+  SupervisorRules rules = running();
+  CHECK(words_of(rules.guardian_died(second(20))) == "kill_tree");
+  rules.job_waited_for(killed_by(SIGKILL));
+  rules.tree_killed(false);
+  CHECK(rules.end().stop.reason == Reason::guardian);
+  CHECK(rules.end().stop.killed);
+  CHECK(rules.end().status == ExitStatus{true, SIGKILL});
+  CHECK_FALSE(rules.end().tree_dead);
+  SupervisorRules late = running();
+  CHECK(words_of(late.guardian_died(second(96))) == "tell_loss, kill_tree");
+  CHECK(late.end().stop.reason == Reason::deadline);
+}
+
+TEST_CASE("what the guardian has said of the job's end stays when it dies afterwards") {
+  SupervisorRules rules = running();
+  rules.told({MessageType::job_exited, 3 << 8}, second(20));
+  rules.guardian_died(second(21));
+  rules.job_waited_for(killed_by(SIGKILL));
+  CHECK(rules.end().status == ExitStatus{false, 3});
+  CHECK_FALSE(rules.end().stop.killed);
+}
+
+TEST_CASE("that a suspended job was continued is said once") {
+  SupervisorRules rules = running();
+  CHECK(words_of(rules.told({MessageType::job_stopped, SIGSTOP}, second(20))) == "say_continued");
+  CHECK(words_of(rules.told({MessageType::job_stopped, SIGSTOP}, second(21))).empty());
+  CHECK(words_of(rules.signalled(sent(SIGTSTP, true), false, second(22))) == "tell unpark");
+  CHECK(words_of(running().signalled(sent(SIGTSTP, true), false, second(22))) ==
+        "tell unpark, say_continued");
+  CHECK(words_of(rules.signalled(sent(SIGTSTP), false, second(23))).empty());
+}
+
+TEST_CASE(
+    "a job that waits for the terminal is resumed when the terminal is ours, looked at five times a second") {
+  SupervisorRules rules = running();
+  CHECK(words_of(rules.told({MessageType::job_stopped, SIGTTIN}, second(20))).empty());
+  CHECK(rules.wake_at({}) == BootTime{20s} + 200ms);
+  CHECK(words_of(rules.time_passed(second(21))) == "look_at_terminal");
+  CHECK(words_of(rules.terminal_seen(false, second(21))).empty());
+  CHECK(rules.wake_at({}) == BootTime{21s} + 200ms);
+  rules.time_passed(second(22));
+  CHECK(words_of(rules.terminal_seen(true, second(22))) == "tell resume");
+  CHECK_FALSE(rules.wake_at({}));
+}
+
+TEST_CASE("daemons that were left are named") {
+  SupervisorRules rules = running();
+  rules.told(Message::with_text(MessageType::left_behind, "d (7)"), second(20));
+  CHECK(rules.end().left_behind == std::vector<std::string>{"d (7)"});
+}
+
+}  // namespace dblock::process
