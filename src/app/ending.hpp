@@ -33,7 +33,7 @@ struct Ending {
   Errc error = Errc::internal;
   // A thread is still inside a call that would not end in time: leave by _Exit(), which waits for nothing.
   bool thread_left_behind = false;
-  process::Stop stop{};  // what had a run stopped
+  process::Stop stop{};  // why a run was stopped, if it was
   std::string message;   // for the exit line, where the code is dblock's own; for the status file always
 
   [[nodiscard]] static Ending failed(const Error& error) {

@@ -100,7 +100,7 @@ class Run {
   const ExitCodeOf& exit_code_of_;
   std::optional<StatusFile> status_file_;
   RunStatus status_;
-  Stop wait_stopped_;  // what ended the wait for a nested run
+  Stop wait_stopped_;  // why the wait for a nested run was given up
   std::shared_ptr<Hooks> hooks_;
   std::shared_ptr<process::Supervisor> supervisor_;
   std::unique_ptr<lease::Session> lease_;
