@@ -22,8 +22,8 @@ Result<void> read_verbosity(const Values& options, log::Options& log) {
 
 // --json and --format are two ways to say one thing; the one of higher rank wins.
 Result<void> read_format(const Values& options, CommandLine& line) {
-  const bool acquire = line.subcommand == Subcommand::acquire;
-  if (!acquire && line.subcommand != Subcommand::inspect) return {};
+  const auto subcommand = options.parsed().subcommand;
+  if (subcommand != Subcommand::acquire && subcommand != Subcommand::inspect) return {};
   DBLOCK_TRY(const auto format, options.get<std::string>("format"));
   const auto format_rank = options.find("format")->rank;
   const auto json = options.find("json");
@@ -72,12 +72,13 @@ Result<Request> make_request(Subcommand command, const Values& options) {
   return fail(Errc::internal, "a subcommand has no reader");
 }
 
-// A series that ends when a lock gets free could not tell how long ago its job last succeeded.
-Result<void> fit_to_shape(Request& request, const OutputOptions& output) {
+Result<Request> read_request(const Values& options, const OutputOptions& output) {
+  DBLOCK_TRY(auto request, make_request(*options.parsed().subcommand, options));
   auto* const inspect = std::get_if<app::InspectRequest>(&request);
-  if (inspect == nullptr || output.shape != Shape::prometheus) return {};
+  if (inspect == nullptr || output.shape != Shape::prometheus) return request;
+  // A series that ends when a lock gets free could not tell how long ago its job last succeeded.
   inspect->all = true;
-  if (!inspect->watch) return {};
+  if (!inspect->watch) return request;
   return fail(Errc::usage,
               "inspect: --format prometheus is one document a file; run it from a timer instead of --watch");
 }
@@ -90,42 +91,32 @@ bool mentions_shell_format(const std::vector<std::string>& words) {
   return apart || std::ranges::find(words, "--format=shell") != words.end();
 }
 
-void take_error(CommandLine& line, Error error) {
-  if (!line.error) line.error = std::move(error);
+// The first error is the one to tell.
+template <typename T>
+void take_error(CommandLine& line, const Result<T>& result) {
+  if (!result && !line.error) line.error = result.error();
 }
 
 }  // namespace
 
 CommandLine read_command_line(const ParsedWords& parsed, const Surroundings& surroundings) {
   CommandLine line;
-  line.subcommand = parsed.subcommand;
-  line.no_subcommand = parsed.no_subcommand;
   line.error = parsed.error;
   if (parsed.version) line.request = ShowVersion{};
-  if (parsed.help) line.request = ShowHelp{};
+  if (parsed.help) line.request = ShowHelp{parsed.subcommand};
   if (parsed.help || parsed.version) return line;
 
   Values options(parsed, surroundings);
-  if (line.subcommand) {
-    auto added = options.add_config_files(*line.subcommand);
-    if (!added) take_error(line, std::move(added.error()));
-  }
-  if (auto read = read_presentation(options, line); !read) take_error(line, std::move(read.error()));
+  if (parsed.subcommand) take_error(line, options.add_config_files(*parsed.subcommand));
+  take_error(line, read_presentation(options, line));
   if (line.error) {
-    if (line.subcommand == Subcommand::acquire && mentions_shell_format(parsed.words))
+    if (parsed.subcommand == Subcommand::acquire && mentions_shell_format(parsed.words))
       line.output.shell = true;
     return line;
   }
-  auto request = make_request(*line.subcommand, options);
-  if (request) {
-    if (auto fits = fit_to_shape(*request, line.output); !fits)
-      request = std::unexpected(std::move(fits.error()));
-  }
-  if (request) {
-    line.request = std::move(*request);
-  } else {
-    take_error(line, std::move(request.error()));
-  }
+  auto request = read_request(options, line.output);
+  take_error(line, request);
+  if (request) line.request = std::move(*request);
   return line;
 }
 

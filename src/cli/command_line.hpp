@@ -14,7 +14,9 @@
 
 namespace dblock::cli {
 
-struct ShowHelp {};
+struct ShowHelp {
+  std::optional<Subcommand> about;
+};
 struct ShowVersion {};
 using Request = std::variant<std::monostate, ShowHelp, ShowVersion, app::RunRequest, app::AcquireRequest,
                              app::RenewRequest, app::ReleaseRequest, app::InspectRequest, app::ReapRequest,
@@ -34,8 +36,6 @@ struct OutputOptions {
 };
 
 struct CommandLine {
-  std::optional<Subcommand> subcommand;
-  bool no_subcommand = false;  // `error` is that there is none: short help is in order
   log::Options log;
   OutputOptions output;
   Request request;             // std::monostate when there is an error

@@ -34,7 +34,7 @@ class Runner {
       : line_(line), surroundings_(surroundings) {}
 
   Exit operator()(std::monostate) const { return exit_for(*line_.error); }
-  Exit operator()(const ShowHelp&) const { return show(help_text(line_.subcommand), {}); }
+  Exit operator()(const ShowHelp& help) const { return show(help_text(help.about), {}); }
   Exit operator()(const ShowVersion&) const { return show(version_text(), {}); }
 
   Exit operator()(const app::RunRequest& request) const {
@@ -151,7 +151,7 @@ int run_program(int argc, char** argv) {
   };
   const auto line = read_command_line(parsed, surroundings);
   log::configure(line.log);
-  if (line.no_subcommand) show_short_help();
+  if (parsed.no_subcommand) show_short_help();
   const auto end = std::visit(Runner(line, surroundings), line.request);
   if (line.output.shell && end.code != 0) {
     // When stdout is gone the exit status has to do.

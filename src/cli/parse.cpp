@@ -34,11 +34,6 @@ std::string unmarked(std::string word) {
   return word;
 }
 
-// `word` ends with an option whose value stands apart, if anywhere: "--key", or "-k" of "-qk".
-std::string last_option_of(const std::string& word) {
-  return word.starts_with("--") ? word : std::string("-") + word.back();
-}
-
 class Parser {
  public:
   explicit Parser(std::vector<std::string> words) {
@@ -111,8 +106,7 @@ class Parser {
     const bool behind_equals = marked_value.find(k_mark) != std::string::npos;
     if (spec.is_flag()) {
       if (!behind_equals) return take_flag(spec, word);
-      refuse("--" + std::string(spec.name) + " takes no value; leave the = and what follows out");
-      throw Stop{};
+      stop("--" + std::string(spec.name) + " takes no value; leave the = and what follows out");
     }
     auto value = unmarked(marked_value);
     if (spec.may_lack_value() && !behind_equals) {
@@ -122,8 +116,11 @@ class Parser {
         unread_.pop_back();
       }
     }
-    if (spec.value.kind == Kind::name && value.size() > 1 && value[0] == '-' && value == out_.words[word])
-      refuse_dashed_value(spec, word);
+    if (spec.value.kind == Kind::name && value.size() > 1 && value[0] == '-' && value == out_.words[word]) {
+      stop(needs_value(spec, word - 1) + ", and " + quote_untrusted(value) +
+           " looks like an option; should it be the value, write --" + std::string(spec.name) + "=" +
+           escape_untrusted(value));
+    }
     out_.options.push_back({spec.name, std::move(value), word});
   }
 
@@ -157,19 +154,18 @@ class Parser {
     if (out_.subcommand != Subcommand::run && !out_.job.empty()) refuse_argument(out_.job.front());
   }
 
-  void refuse_missing_value() {
-    const auto option = last_option_of(out_.words[end_ - 1]);
-    const auto* const spec =
-        option.starts_with("--") ? find_option(option.substr(2), scope()) : find_option(option[1], scope());
-    refuse(option + " needs a value (" + std::string(spec->value.shown) + ")");
+  // The word at `index` ends with the option: "--key", "-k" or "-qk".
+  [[nodiscard]] std::string needs_value(const OptionSpec& spec, std::size_t index) const {
+    const auto& word = out_.words[index];
+    const auto option = word.starts_with("--") ? word : std::string("-") + word.back();
+    return option + " needs a value (" + std::string(spec.value.shown) + ")";
   }
 
-  [[noreturn]] void refuse_dashed_value(const OptionSpec& spec, std::size_t word) {
-    const auto& value = out_.words[word];
-    refuse(last_option_of(out_.words[word - 1]) + " needs a value (" + std::string(spec.value.shown) +
-           "), and " + quote_untrusted(value) + " looks like an option; should it be the value, write --" +
-           std::string(spec.name) + "=" + escape_untrusted(value));
-    throw Stop{};
+  void refuse_missing_value() {
+    const std::string_view word = out_.words[end_ - 1];
+    const auto* const spec =
+        word.starts_with("--") ? find_option(word.substr(2), scope()) : find_option(word.back(), scope());
+    refuse(needs_value(*spec, end_ - 1));
   }
 
   void refuse_argument(const std::string& argument) {
@@ -212,6 +208,11 @@ class Parser {
 
   [[nodiscard]] std::string command_prefix() const {
     return out_.subcommand ? std::string(spec_of(*out_.subcommand).name) + ": " : std::string();
+  }
+
+  [[noreturn]] void stop(std::string message) {
+    refuse(std::move(message));
+    throw Stop{};
   }
 
   void refuse(std::string message) { out_.error = Error{Errc::usage, std::move(message)}; }
