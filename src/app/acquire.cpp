@@ -59,7 +59,7 @@ class Acquisition {
         keeper_(std::move(keeper)),
         session_(
             store::open_store(settings, {lease::network_timeout(request.timing.ttl), Micros{0}}, clock()),
-            clock(), wanted, request.wait, request.timing, session_events(request.wait, keeper_, {})) {}
+            clock(), wanted, request.wait, request.timing, with_reports(request.wait, session_events())) {}
 
   Result<std::variant<Acquired, Ending>> go();
 
@@ -68,6 +68,7 @@ class Acquisition {
     static SystemClock instance;  // outlives an abandoned thread
     return instance;
   }
+  [[nodiscard]] lease::SessionEvents session_events() const;
   bool take_back();
   Ending give_up(Ending ending);
   Result<Ending> without_keeper();
@@ -85,6 +86,12 @@ class Acquisition {
   std::shared_ptr<Keeper> keeper_;
   lease::Session session_;
 };
+
+lease::SessionEvents Acquisition::session_events() const {
+  lease::SessionEvents events;
+  if (keeper_) events.acquiring.on_send = [keeper = keeper_] { keeper->arm_release(); };
+  return events;
+}
 
 // What may have been granted. Where that stays in doubt it is the keeper's to release when we are gone.
 bool Acquisition::take_back() {

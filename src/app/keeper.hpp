@@ -10,7 +10,6 @@
 #include "lease/store.hpp"
 #include "lease/timing.hpp"
 #include "process/signals.hpp"
-#include "process/supervisor.hpp"
 #include "process/watched_process.hpp"
 #include "store/config/settings.hpp"
 
@@ -25,16 +24,14 @@ struct KeeperCharge {
 
 // dblock's view of its keeper. Until confirm() or dismiss() the keeper gives back whatever dblock may have
 // taken as soon as dblock ends, however it does: nobody has learnt of that lease.
-class Keeper final : public process::DeadlineListener {
+class Keeper {
  public:
   // Forks; before any thread or connection exists.
   [[nodiscard]] static Result<std::shared_ptr<Keeper>> start(const KeeperCharge& charge,
                                                              const process::WatchedProcess& watched);
 
   // Thread-safe. From now on dblock's end is a reason to release.
-  void arm_release() override;
-  void set_deadline(BootTime) override {}  // dblock itself never renews
-  void stop_lost() override {}
+  void arm_release();
 
   // Readable as soon as there will be no lease for this keeper: PID has ended, or the keeper has.
   [[nodiscard]] int fd() const noexcept { return channel_.get(); }

@@ -82,6 +82,7 @@ class Run {
 
  private:
   Result<Ending> attempt();
+  [[nodiscard]] lease::SessionEvents session_events() const;
   Result<Ending> wait_for_grant();
   Ending interrupted(const Stop& stop);
   Ending without_lease(const lease::GrantOutcome& outcome);
@@ -132,10 +133,18 @@ Result<Ending> Run::attempt() {
   static SystemClock clock;  // outlives an abandoned thread
   lease_ = std::make_unique<lease::Session>(
       store::open_store(settings, session_options(request_.timing), clock), clock, wanted, request_.wait,
-      request_.timing,
-      session_events(request_.wait, supervisor_,
-                     [hooks = hooks_](const lease::LockStatus& other) { hooks->waiting(other); }));
+      request_.timing, with_reports(request_.wait, session_events()));
   return wait_for_grant();
+}
+
+// Told on the session's thread, which may outlive this run.
+lease::SessionEvents Run::session_events() const {
+  lease::SessionEvents events;
+  events.acquiring.on_wait = [hooks = hooks_](const lease::LockStatus& holder) { hooks->waiting(holder); };
+  events.acquiring.on_send = [supervisor = supervisor_] { supervisor->arm_release(); };
+  events.on_renewed = [supervisor = supervisor_](BootTime deadline) { supervisor->set_deadline(deadline); };
+  events.on_lost = [supervisor = supervisor_](const lease::NotOurs&) { supervisor->stop_lost(); };
+  return events;
 }
 
 Result<Ending> Run::wait_for_grant() {

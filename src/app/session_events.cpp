@@ -45,28 +45,19 @@ void say_trouble(const Error& error, bool first) {
 
 }  // namespace
 
-lease::SessionEvents session_events(const lease::WaitPolicy& policy,
-                                    std::shared_ptr<process::DeadlineListener> listener,
-                                    std::function<void(const lease::LockStatus&)> on_wait) {
+lease::SessionEvents with_reports(const lease::WaitPolicy& policy, lease::SessionEvents events) {
   const auto report = std::make_shared<WaitReport>(!policy.once());
-  lease::SessionEvents events;
   events.acquiring.on_conflict = [report](const lease::LockStatus& holder) { report->refused_by(holder); };
-  events.acquiring.on_wait = [told = std::move(on_wait)](const lease::LockStatus& holder) {
+  events.acquiring.on_wait = [told = std::move(events.acquiring.on_wait)](const lease::LockStatus& holder) {
     warn_of_own_script(holder);
     if (told) told(holder);
-  };
-  events.acquiring.on_send = [listener] {
-    if (listener) listener->arm_release();
   };
   events.acquiring.wants_place = log::can_show_live;
   events.acquiring.hopeless = held_by_ancestor;
   events.on_acquire_ended = [report] { report->end(); };
-  events.on_renewed = [listener](BootTime deadline) {
-    if (listener) listener->set_deadline(deadline);
-  };
-  events.on_lost = [listener](const lease::NotOurs& why) {
+  events.on_lost = [told = std::move(events.on_lost)](const lease::NotOurs& why) {
     if (why.status) warn_of_clocks(*why.status);
-    if (listener) listener->stop_lost();
+    if (told) told(why);
   };
   events.on_trouble = [report](const Error& error, bool first) {
     report->in_trouble();

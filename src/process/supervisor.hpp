@@ -3,7 +3,7 @@
 //
 // start() -> await() until the lock is granted -> set_deadline() -> run_job() -> release the lock ->
 // finish(). start.cpp has what surrounds the job, supervisor.cpp the loop while it runs; supervisor_rules.hpp
-// decides. One thread, but for what DeadlineListener declares.
+// decides. One thread, but for what is called thread-safe.
 #pragma once
 
 #include <sys/signalfd.h>
@@ -26,24 +26,8 @@
 
 namespace dblock::process {
 
-// Receives each new deadline of a lease, and its loss. Thread-safe: told by the lease's own thread.
-class DeadlineListener {
- public:
-  DeadlineListener() = default;
-  DeadlineListener(const DeadlineListener&) = delete;
-  DeadlineListener& operator=(const DeadlineListener&) = delete;
-  virtual ~DeadlineListener() = default;
-
-  // From now on dblock's death leaves something to release. Before: it releases nothing.
-  virtual void arm_release() = 0;
-  // The lease is proved until `deadline`. Never moves it backwards.
-  virtual void set_deadline(BootTime deadline) = 0;
-  // The lease is lost for certain: stop now.
-  virtual void stop_lost() = 0;
-};
-
 // One job's processes.
-class Supervisor final : public DeadlineListener {
+class Supervisor {
  public:
   // Blocks the signals that dblock handles (signals.hpp), becomes child subreaper and forks the guardian,
   // which forks the job behind a closed gate. Call before any thread or connection exists. `after_death` runs
@@ -51,11 +35,16 @@ class Supervisor final : public DeadlineListener {
   // release was armed by then. `with_parent`: treat the end of the process that started dblock as SIGTERM.
   [[nodiscard]] static Result<std::unique_ptr<Supervisor>> start(const JobSpec& spec, bool with_parent,
                                                                  AfterDeath after_death);
-  ~Supervisor() override;
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+  ~Supervisor();
 
-  void arm_release() override { shared_->arm_release(); }
-  void set_deadline(BootTime deadline) override { shared_->extend_deadline(deadline); }
-  void stop_lost() override { lost_event_.raise(); }
+  // Thread-safe. From now on dblock's death leaves something to release. Before: it releases nothing.
+  void arm_release() { shared_->arm_release(); }
+  // Thread-safe. The lease is proved until `deadline`. Never moves it backwards.
+  void set_deadline(BootTime deadline) { shared_->extend_deadline(deadline); }
+  // Thread-safe. The lease is lost for certain: stop now.
+  void stop_lost() { lost_event_.raise(); }
 
   // A wait for something to be decided before the job starts, or after its end. Returns when `wake` is raised
   // (no Stop), a signal that ends a wait has come, the parent has ended or the guardian is gone (which the

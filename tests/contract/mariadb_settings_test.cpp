@@ -111,7 +111,10 @@ class Trial {
     }
     const auto granted = one_->try_acquire(pair.first);
     if (!granted) return refuse(granted.error());
-    if (neighbour && !other_->release(ref(*neighbour), Actor::holder, {})) return "the neighbour stays";
+    if (neighbour) {
+      const auto left = other_->release(ref(*neighbour), Actor::holder, {});
+      if (!left) return "the neighbour stays: " + left.error().message;
+    }
     const auto* const lease = std::get_if<Lease>(&*granted);
     if (lease == nullptr) return "a free lock was not granted";
     if (holders(pair.first) != 1) return "granted, and not to be seen by others";
