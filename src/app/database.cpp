@@ -37,7 +37,7 @@ void release_after_death(const store::Settings& settings, const lease::AcquireRe
       .actor = actor, .end = {lease::Outcome::abandoned, std::nullopt}, .give_up = begun + patience};
   for (;;) {
     const auto given = lease::give_back(*store, clock, ref, how, never);
-    if (given.result == lease::ReleaseResult::released) return store->record_ended();
+    if (given.result == lease::ReleaseResult::released && !given.refused) return store->record_ended();
     if (clock.now() - begun >= late_statement) return;
     clock.wait_until(clock.now() + 200ms, never);
   }

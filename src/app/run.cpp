@@ -251,8 +251,9 @@ void Run::give_back(const lease::Lease& lease, const JobEnd& end) {
     return;  // without finish(): the guardian goes when we do
   }
   // The deadline passed because the database is away: it would not hear a release either, and the lease ends
-  // by itself in a moment. (With the database well it was dblock that was frozen.)
-  if (fenced && (!lease_->trouble().empty() || !lease_->responsive())) {
+  // by itself in a moment. (With the database well it was dblock that was frozen, or the lease was revoked.)
+  const bool away = !lease_->lost() && (!lease_->trouble().empty() || !lease_->responsive());
+  if (fenced && away) {
     status_.release = "lost";
     supervisor_->finish();
     return;

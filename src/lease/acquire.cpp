@@ -28,6 +28,8 @@ constexpr Micros k_keep_away = 900ms;
 // A database that does not answer is asked less eagerly.
 constexpr Micros k_first_pause = 100ms;
 constexpr Micros k_longest_pause = 2s;
+// But what became of a lost statement is asked sooner, since a lease may be running.
+constexpr Micros k_longest_doubt = 1s;
 // A try whose statement got lost on its way was no try: it is repeated even where one try is allowed.
 constexpr int k_max_lost_replies = 3;
 
@@ -56,6 +58,7 @@ class Acquisition {
         schedule_(policy.retry),
         poll_(k_first_poll, k_last_poll, k_poll_growth, seed_from(request.owner)),
         retry_(k_first_pause, k_longest_pause, Backoff::k_doubling, seed_from(request.owner)),
+        ask_again_(k_first_pause, k_longest_doubt, Backoff::k_doubling, seed_from(request.owner)),
         may_nest_(request.outer.has_value()) {
     if (policy.limit) give_up_at_ = clock_.now() + *policy.limit;
     if (request.plain()) line_ = request.key;
@@ -196,7 +199,7 @@ class Acquisition {
   Progress resolve(Error lost_reply) {
     if (observer_.on_trouble) observer_.on_trouble(lost_reply);
     lost_reply_ = std::move(lost_reply);
-    retry_.reset(k_first_pause);
+    ask_again_.reset(k_first_pause);
     step_ = Step::resolving;
     return std::nullopt;
   }
@@ -217,6 +220,7 @@ class Acquisition {
 
   Progress rely_on(Lease lease) {
     lease_ = std::move(lease);
+    ask_again_.reset(k_first_pause);
     step_ = Step::proving;
     return std::nullopt;
   }
@@ -257,7 +261,7 @@ class Acquisition {
                       "); nothing was started, and a lease that was granted after all ends by itself",
                   why.native);
     }
-    if (clock_.wait_until(clock_.now() + retry_.next(), cancel_)) return Cancelled{true};
+    if (clock_.wait_until(clock_.now() + ask_again_.next(), cancel_)) return Cancelled{true};
     return std::nullopt;
   }
 
@@ -349,8 +353,9 @@ class Acquisition {
   Place place_;
   Looks looks_;
   std::optional<Retry> schedule_;
-  Backoff poll_;   // of a held lock
-  Backoff retry_;  // of a database that does not answer
+  Backoff poll_;       // of a held lock
+  Backoff retry_;      // of a database that does not answer a try
+  Backoff ask_again_;  // of one that does not tell what became of a try
   std::optional<BootTime> give_up_at_;
 
   Step step_ = Step::lining_up;

@@ -254,7 +254,9 @@ void Guardian::stop_job(int signal) {
 // means "hurry" to many programs.
 void Guardian::stop_leftovers(int signal) {
   for (const ProcessInfo& process : tree_->descendants()) {
-    if (process.ended() || process.group == signalled_group_) continue;
+    // /proc tells of a group of another PID namespace that its number is 0.
+    const bool signalled = signalled_group_ != 0 && process.group == signalled_group_;
+    if (process.ended() || signalled) continue;
     Tree::signal(process, signal);
     Tree::signal(process, SIGCONT);
   }

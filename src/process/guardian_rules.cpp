@@ -53,12 +53,14 @@ GuardianRules::Actions GuardianRules::time_passed(const Moment& moment) {
   Actions actions;
   plan_.set_deadline(moment.deadline);
   if (plan_.fence_due(moment.now) && !plan_.stopping()) {
+    fenced_ = true;
     begin_stop(first_signal_, moment.now, actions);
     actions.push_back(tell_dblock({MessageType::fencing}));
   }
   if (plan_.kill_due(moment.now)) {
     job_killed_ = phase_ == Phase::running;
     actions.push_back({Do::kill_tree});
+    return actions;
   }
   if (unpark_until_ && (phase_ != Phase::running || moment.now >= *unpark_until_)) unpark_until_.reset();
   if (unpark_until_ && moment.now >= unpark_at_) {
@@ -200,7 +202,8 @@ GuardianRules::Actions GuardianRules::tree_killed(bool dead) {
 void GuardianRules::finish(bool tree_dead, Actions& actions) {
   phase_ = Phase::finished;
   tree_dead_ = tree_dead;
-  actions.push_back(tell_dblock({MessageType::done, tree_dead ? 1 : 0, job_killed_ ? 1 : 0}));
+  const std::int32_t how = (job_killed_ ? k_job_killed : 0) | (fenced_ ? k_fenced : 0);
+  actions.push_back(tell_dblock({MessageType::done, tree_dead ? 1 : 0, how}));
 }
 
 void GuardianRules::release_and_end(Actions& actions) const {

@@ -84,6 +84,7 @@ class GuardianRules {
   Phase phase_ = Phase::no_job;
   bool dblock_died_ = false;
   bool job_killed_ = false;
+  bool fenced_ = false;
   bool some_left_ = false;
   bool tree_dead_ = false;
   Nanos look_again_in_;

@@ -35,8 +35,13 @@ enum class MessageType : std::int32_t {
   job_exited,   // value: wait status; detail: errno of a failed exec. Its descendants may still live
   fencing,      // the deadline is too near: the job is being stopped
   left_behind,  // text: "name (pid)" of a daemon that is left alone
-  done,         // value: 1 when the tree is dead or left on purpose; detail: 1 when the job had to be killed
+  done,         // value: 1 when the tree is dead or left on purpose; detail: k_job_killed, k_fenced, or both
 };
+
+// In done. Words that a full socket did not take in, when dblock was frozen, do not come again: so the last
+// one repeats that the deadline stopped the job.
+inline constexpr std::int32_t k_job_killed = 1;
+inline constexpr std::int32_t k_fenced = 2;
 
 // In job_exited, instead of the errno of an exec: there was no time left for the job.
 inline constexpr int k_too_late = ETIME;

@@ -68,6 +68,8 @@ void Supervisor::read_messages() {
     if (message.type == MessageType::ready) job_ = message.value;
     // They count before these two (SupervisorRules::told()).
     if (message.type == MessageType::ready || message.type == MessageType::job_exited) read_signals();
+    // The last look at the deadline before the gate must not be an old one.
+    if (message.type == MessageType::ready) moment_ = {BootClock::now(), shared_->deadline()};
     act(rules_.told(message, moment_));
   }
 }

@@ -35,7 +35,8 @@ SupervisorRules::Actions SupervisorRules::told(const Message& message, const Mom
       break;
     case MessageType::done:
       end_.tree_dead = message.value != 0;
-      end_.stop.killed = message.detail != 0;
+      if ((message.detail & k_fenced) != 0) note_deadline();
+      end_.stop.killed = (message.detail & k_job_killed) != 0;
       over_ = true;
       break;
     default:

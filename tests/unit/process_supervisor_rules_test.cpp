@@ -103,6 +103,14 @@ TEST_CASE("a job that ends by itself keeps its status, and the run goes on until
   CHECK_FALSE(rules.end().stop);
 }
 
+TEST_CASE("the guardian's last word alone tells that the deadline stopped the job") {
+  SupervisorRules rules = running();
+  rules.told({MessageType::job_exited, SIGTERM}, second(20));
+  rules.told({MessageType::done, 1, k_fenced}, second(30));
+  CHECK(rules.end().stop.reason == Stop::Reason::deadline);
+  CHECK_FALSE(rules.end().stop.killed);
+}
+
 TEST_CASE("a tree that is not dead is not reported as dead") {
   SupervisorRules rules = running();
   rules.told({MessageType::done, 0}, second(30));
@@ -172,7 +180,7 @@ TEST_CASE("a self-fence stays one, whatever else asks for a stop while it goes o
   CHECK(words_of(rules.told({MessageType::fencing}, second(95))) == "tell_loss");
   rules.signalled(sent(SIGTERM), false, second(96));
   rules.told({MessageType::job_exited, killed_by(SIGKILL)}, second(99));
-  rules.told({MessageType::done, 1, 1}, second(99));
+  rules.told({MessageType::done, 1, k_job_killed}, second(99));
   CHECK(rules.end().stop.reason == Reason::deadline);
   CHECK(rules.end().stop.killed);
   CHECK(rules.end().stop.took == 4s);
