@@ -50,16 +50,21 @@ class Parser {
       declare_subcommands();
       parser_.parse(unread_);
     } catch (const Stop&) {
+      return finished();
     } catch (const CLI::ArgumentMismatch&) {
       if (parser_.remaining_size() == 0) refuse_missing_value();
     } catch (const CLI::Error& e) {
       out_.error = Error{Errc::internal, std::string("the command line parser failed: ") + e.what()};
     }
+    return finished();
+  }
+
+ private:
+  ParsedWords finished() {
     if (!out_.error && !out_.help && !out_.version) take_rest();
     return std::move(out_);
   }
 
- private:
   // Only what a word may mean is declared: building every option costs more than parsing.
   void declare_options(CLI::App& app, Scope scope) {
     for (const auto& spec : option_specs()) {
