@@ -12,7 +12,7 @@
 #include "app/ending.hpp"
 #include "app/identity.hpp"
 #include "app/keeper.hpp"
-#include "app/session_events.hpp"
+#include "app/session_reports.hpp"
 #include "app/use_cases.hpp"
 #include "base/duration.hpp"
 #include "process/signals.hpp"

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "base/log.hpp"
 #include "lease/release.hpp"

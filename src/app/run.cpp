@@ -12,7 +12,7 @@
 #include "app/hooks.hpp"
 #include "app/identity.hpp"
 #include "app/job_environment.hpp"
-#include "app/session_events.hpp"
+#include "app/session_reports.hpp"
 #include "app/status_file.hpp"
 #include "app/use_cases.hpp"
 #include "base/duration.hpp"
@@ -110,7 +110,7 @@ class Run {
 Result<Ending> Run::attempt() {
   DBLOCK_TRY(const process::JobSpec spec, make_spec(request_));
   DBLOCK_TRY(const store::Settings settings, settings_from(request_.database));
-  store_name_ = std::visit([](const auto& parts) { return parts.display(); }, settings);
+  store_name_ = store::display(settings);
   const lease::Holder holder =
       make_holder(request_.identity, static_cast<std::uint32_t>(::getpid()), describe_command(request_));
   const lease::AcquireRequest wanted{.key = request_.key,

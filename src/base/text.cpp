@@ -81,6 +81,13 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view k_blank = " \t\r\n\v\f";
+  const auto first = text.find_first_not_of(k_blank);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(k_blank) - first + 1);
+}
+
 CodePoint decode_utf8(std::string_view text) {
   const auto lead = static_cast<unsigned char>(text[0]);
   if (lead < 0x80) return {lead, 1};

@@ -17,6 +17,9 @@ struct CodePoint {
 // The code point that starts `text`, which is not empty.
 [[nodiscard]] CodePoint decode_utf8(std::string_view text);
 
+// Without the white space at its ends.
+[[nodiscard]] std::string_view trimmed(std::string_view text);
+
 // True for well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF).
 [[nodiscard]] bool is_utf8(std::string_view bytes);
 

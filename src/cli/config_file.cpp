@@ -14,13 +14,6 @@ namespace {
 
 constexpr Scope k_main = scope_of(Subcommand::run) | scope_of(Subcommand::acquire);
 
-std::string_view trim(std::string_view text) {
-  constexpr std::string_view k_blank = " \t\r\f\v";
-  const auto first = text.find_first_not_of(k_blank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(k_blank) - first + 1);
-}
-
 // Quotes around a whole value are not a part of it. `"page me" "$DBLOCK_MESSAGE"` has none around the whole.
 std::string_view unquoted(std::string_view value) {
   if (value.size() < 2 || (value.front() != '"' && value.front() != '\'')) return value;
@@ -40,7 +33,7 @@ class ConfigParser {
 
   Result<void> take(std::string_view line) {
     ++number_;
-    line = trim(line);
+    line = trimmed(line);
     if (line.empty() || line[0] == '#' || line[0] == ';') return {};
     if (line[0] == '[') return take_section(line);
     const auto equals = line.find('=');
@@ -48,7 +41,7 @@ class ConfigParser {
       return refuse(quote_untrusted(line) +
                     " is not of the form option = value; write it so, or # before it");
     }
-    return take_option(trim(line.substr(0, equals)), unquoted(trim(line.substr(equals + 1))));
+    return take_option(trimmed(line.substr(0, equals)), unquoted(trimmed(line.substr(equals + 1))));
   }
 
   std::vector<ConfigValue> values() && { return std::move(values_); }
@@ -56,7 +49,7 @@ class ConfigParser {
  private:
   Result<void> take_section(std::string_view line) {
     if (!line.ends_with(']')) return refuse("a section is written [run]");
-    const auto name = trim(line.substr(1, line.size() - 2));
+    const auto name = trimmed(line.substr(1, line.size() - 2));
     const auto command = find_subcommand(name);
     if (!command) return refuse("unknown section [" + escape_untrusted(name) + "]; sections are subcommands");
     section_ = command;

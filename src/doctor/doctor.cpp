@@ -9,10 +9,6 @@
 namespace dblock::doctor {
 namespace {
 
-std::string display(const store::Settings& settings) {
-  return std::visit([](const auto& one) { return one.display(); }, settings);
-}
-
 bool others_may_read(const std::string& path) {
   struct stat seen {};
   return ::stat(path.c_str(), &seen) == 0 && (seen.st_mode & (S_IRGRP | S_IROTH)) != 0;
@@ -20,7 +16,7 @@ bool others_may_read(const std::string& path) {
 
 Finding configuration(const store::SettingsSources& sources, const store::Settings& settings) {
   const std::string source = sources.said_by.empty() ? "option file" : sources.said_by;
-  return {"configuration", Level::ok, source, display(settings), {}};
+  return {"configuration", Level::ok, source, store::display(settings), {}};
 }
 
 // Where a password in the URL can be seen; the command line has a warning of its own.

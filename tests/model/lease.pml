@@ -411,7 +411,7 @@ inline serve(c) {
     :: answer == RENEWED
     :: answer == RELEASED || (answer == NOT_OURS && call[c] == RELEASE) -> end_run(c)
     :: answer == NOT_OURS && call[c] == RENEW && at[c] == PROVE -> at[c] = IDLE; token[c] = 0 /* not_ours_after_all() */
-    :: answer == NOT_OURS && call[c] == RENEW && at[c] != PROVE -> /* the heartbeat's on_lost: stop_revoked() */
+    :: answer == NOT_OURS && call[c] == RENEW && at[c] != PROVE -> /* the heartbeat's on_lost: stop_lost() */
       check_I3(!freed[c]);
       lost[c] = (job[c] != DEAD)
     fi

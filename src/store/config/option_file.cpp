@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/small_file.hpp"
+#include "base/text.hpp"
 #include "store/config/settings_parts.hpp"
 
 namespace dblock::store {
@@ -14,13 +15,6 @@ namespace {
 constexpr int k_deepest_include = 10;
 
 enum class Group { dblock, client, other };
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view k_blank = " \t\r\n\v\f";
-  const auto first = text.find_first_not_of(k_blank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(k_blank) - first + 1);
-}
 
 // '#' starts a comment anywhere but inside quotes.
 std::string_view without_comment(std::string_view line) {

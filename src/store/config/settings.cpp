@@ -197,6 +197,10 @@ std::string absolute_path(const std::string& path) {
   return error ? path : absolute.string();
 }
 
+std::string display(const Settings& settings) {
+  return std::visit([](const auto& one) { return one.display(); }, settings);
+}
+
 Result<ResolvedSettings> resolve_settings(const SettingsSources& sources) {
   if (sources.local) return embedded(local_store(sources));
   if (sources.url && is_sqlite_url(*sources.url)) return embedded(parse_sqlite_url(*sources.url));

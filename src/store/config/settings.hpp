@@ -66,6 +66,7 @@ struct SqliteSettings {
 };
 
 using Settings = std::variant<MariadbSettings, SqliteSettings>;
+[[nodiscard]] std::string display(const Settings& settings);
 
 // mysql:// or mariadb://[USER[:PASS]@]HOST[:PORT][,HOST2[:PORT2]…]/DATABASE[?param=…], percent-decoded.
 // Errc::config, with the faulty part named but never the password. The whole authority and path may be empty

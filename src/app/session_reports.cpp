@@ -1,4 +1,4 @@
-#include "app/session_events.hpp"
+#include "app/session_reports.hpp"
 
 #include <chrono>
 #include <string>
