@@ -1,32 +1,42 @@
--- One row a lock; it outlives its lease. All times are UTC by the server's clock, all *_us are microseconds.
+-- Serves: 2
+-- A row a lock (slot 0: its gate, and its exclusive holder) and a row a reader or holder of a slot (slot 1 and up).
+-- Rows outlive their leases. All times are UTC by the server's clock, all *_us are microseconds. A row is free where
+-- lock_value is NULL. Each heartbeat writes its row whole into a binary log in ROW format, hence the short types.
 CREATE TABLE IF NOT EXISTS dblock_lock (
-  lock_key VARBINARY(255) NOT NULL PRIMARY KEY,
+  lock_key VARBINARY(255) NOT NULL,
+  slot INT UNSIGNED NOT NULL DEFAULT 0 COMMENT '0: the lock itself, and its exclusive holder; from 1 on: readers, holders of slots',
   lock_value VARBINARY(255) NULL COMMENT 'owner id; NULL: free',
   create_time DATETIME(6) NOT NULL COMMENT 'this lease was granted',
-  update_time DATETIME(6) NOT NULL COMMENT 'this lease was last renewed, or the lock freed',
+  update_time DATETIME(6) NOT NULL COMMENT 'this lease was last renewed, or the row freed',
   expire_time DATETIME(6) NULL COMMENT 'end of the lease; NULL: free',
-  token BIGINT UNSIGNED NOT NULL COMMENT 'fencing token of the last grant; never decreases',
+  token BIGINT UNSIGNED NOT NULL COMMENT 'fencing token of the last grant; in slot 0 that of the lock; never decreases',
   version BIGINT UNSIGNED NOT NULL COMMENT 'counts every change of this row',
-  lock_count INT UNSIGNED NOT NULL,
-  kind VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'run or acquire',
-  ttl_us BIGINT NOT NULL,
+  lock_count INT UNSIGNED NOT NULL COMMENT 'the holder, and the runs that nest in its lease; 0: free',
+  kind ENUM('run', 'acquire') CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'the command that took the lease',
+  mode ENUM('exclusive', 'shared', 'slot') CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT 'exclusive'
+    COMMENT 'of the last grant; in slot 0 that of the lock: unless exclusive, its holders have rows of their own',
+  slots INT UNSIGNED NOT NULL DEFAULT 1 COMMENT 'how many holders the last grant allowed; 0: exclusive, with other keys',
+  ttl_us BIGINT NOT NULL COMMENT 'length of the lease',
   margin_us BIGINT NOT NULL COMMENT 'nobody may take over before expire_time + margin',
   heartbeat_us BIGINT NULL COMMENT 'the holder renews this often; NULL: it does not promise to',
   hold_until DATETIME(6) NULL COMMENT 'not granted before, whoever holds it',
   keep_until DATETIME(6) NULL COMMENT 'this row is not forgotten before',
   revoke_time DATETIME(6) NULL COMMENT 'renewals are refused from then on',
-  idle_since DATETIME(6) NULL COMMENT 'freed then; NULL: held',
-  holder_host VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
+  intent_until DATETIME(6) NULL COMMENT 'in slot 0: a writer waits, no new readers before',
+  holder_host VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL COMMENT 'of the holder, or of the last one',
   holder_pid INT UNSIGNED NOT NULL,
   holder_user VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
   holder_command VARCHAR(2000) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
   holder_note VARCHAR(1000) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
-  last_acquired_at DATETIME(6) NULL,
-  last_released_at DATETIME(6) NULL,
-  last_outcome VARCHAR(16) CHARACTER SET ascii COLLATE ascii_bin NULL,
+  last_acquired_at DATETIME(6) NULL COMMENT 'the last run under this row that has ended',
+  last_released_at DATETIME(6) NULL COMMENT 'NULL: nobody released it',
+  last_outcome ENUM('succeeded', 'failed', 'signalled', 'timed_out', 'lost', 'released', 'not_run', 'abandoned')
+    CHARACTER SET ascii COLLATE ascii_bin NULL,
   last_exit_code INT NULL,
-  success_acquired_at DATETIME(6) NULL,
+  success_acquired_at DATETIME(6) NULL COMMENT 'the last of them that succeeded',
   success_released_at DATETIME(6) NULL,
-  KEY dblock_lock_expiry (expire_time),
-  KEY dblock_lock_idle (idle_since)
-) ENGINE=InnoDB
+  PRIMARY KEY (lock_key, slot),
+  KEY dblock_lock_time (expire_time, update_time) COMMENT 'finds what is held, what has expired, and what is idle for long',
+  CONSTRAINT dblock_lock_free CHECK ((lock_value IS NULL) = (expire_time IS NULL) AND (lock_value IS NULL) = (lock_count = 0)),
+  CONSTRAINT dblock_lock_slot CHECK (slot = 0 OR mode <> 'exclusive')
+) ENGINE=InnoDB COMMENT='leases of dblock; for people there is the view dblock_now'

@@ -171,7 +171,7 @@ Finding schema(const HostFacts& facts) {
     return {"schema", Level::bad, "not known", refusal.words, {}};
   }
   const std::string found = "version " + std::to_string(*facts.schema_version);
-  if (*facts.schema_version != facts.schema_needed)
+  if (*facts.schema_version < facts.schema_needed || facts.schema_serves > facts.schema_needed)
     return {"schema", Level::bad, found, mismatch(facts, *facts.schema_version), {}};
   if (const auto faults = table_faults(facts); !faults.empty()) {
     return {"schema",
@@ -180,6 +180,8 @@ Finding schema(const HostFacts& facts) {
             "locks are not safe in such tables; were they changed by hand?",
             {}};
   }
+  if (*facts.schema_version > facts.schema_needed)
+    return {"schema", Level::ok, found, "newer than this dblock, which it serves", {}};
   return {"schema", Level::ok, found, "the one this dblock needs", {}};
 }
 

@@ -71,6 +71,11 @@ LeaseRef ref_to(const Lease& lease) {
   return {lease.key, lease.owner, lease.token, lease.also, lease.sharing.mode, lease.rows};
 }
 
+std::optional<std::uint32_t> slot_of(const LeaseRef& ref) {
+  if (!ref.rows.empty()) return ref.rows.front();
+  return ref.mode == Mode::exclusive ? std::optional(0U) : std::nullopt;
+}
+
 LeaseRef part_of(const LeaseRef& ref, const Key& key) {
   LeaseRef part{key, ref.owner, ref.token, {}, ref.mode};
   const auto also = std::ranges::find(ref.also, key);

@@ -112,7 +112,7 @@ struct Lease {
   bool needs_renewal_proof = false;  // found by read-back after a lost reply: renew once before relying on it
   Sharing sharing{};
   std::uint32_t slot = 0;  // Mode::slot: which one, from 1 on
-  // Which row each key's hold has, in the keys' order; empty where it is exclusive, or not known.
+  // Which row each key's lease has, in the keys' order; empty where it is exclusive, or not known.
   std::vector<std::uint32_t> rows{};
 };
 
@@ -123,10 +123,12 @@ struct LeaseRef {
   std::optional<Token> token;
   std::vector<Key> also{};     // further keys that are renewed and released with it
   std::optional<Mode> mode{};  // where it is known; else every kind of lease is looked for
-  // As Lease::rows. Where it is empty a hold is looked for among all those of its key.
+  // As Lease::rows. Where neither says it, the lease is looked for among all rows of its key.
   std::vector<std::uint32_t> rows{};
 };
 [[nodiscard]] LeaseRef ref_to(const Lease& lease);
+// The row of its first key, where it is known.
+[[nodiscard]] std::optional<std::uint32_t> slot_of(const LeaseRef& ref);
 // What concerns one of its keys.
 [[nodiscard]] LeaseRef part_of(const LeaseRef& ref, const Key& key);
 

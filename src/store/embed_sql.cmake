@@ -1,5 +1,6 @@
 # Writes OUTPUT, a C++ source that defines STORE::migrations() from the files FILES (a ;-list, sorted here) as raw
-# string literals. Run with: cmake -DFILES=… -DOUTPUT=… -DSTORE=… -P embed_sql.cmake
+# string literals. A file begins with the line `-- Serves: N`: the oldest dblock, by the version that it knows, that goes on
+# working with this version. Run with: cmake -DFILES=… -DOUTPUT=… -DSTORE=… -P embed_sql.cmake
 list(SORT FILES)
 set(entries "")
 set(expected 1)
@@ -14,8 +15,14 @@ foreach(file IN LISTS FILES)
   endif()
   math(EXPR expected "${expected} + 1")
   file(READ "${file}" sql)
+  if(NOT sql MATCHES "^-- Serves: ([0-9]+)\n" OR CMAKE_MATCH_1 GREATER version)
+    message(FATAL_ERROR "migration ${name}: its first line must be `-- Serves: N`, at most ${version}")
+  endif()
+  set(serves ${CMAKE_MATCH_1})
+  string(FIND "${sql}" "\n" end_of_line)
+  string(SUBSTRING "${sql}" ${end_of_line} -1 sql)
   string(STRIP "${sql}" sql)
-  string(APPEND entries "    Migration{${version}, \"${name}\", R\"dblock_sql(${sql})dblock_sql\"},\n")
+  string(APPEND entries "    Migration{${version}, ${serves}, \"${name}\", R\"dblock_sql(${sql})dblock_sql\"},\n")
 endforeach()
 math(EXPR count "${expected} - 1")
 file(WRITE "${OUTPUT}.new" "// Generated from sql/ by embed_sql.cmake; do not edit.

@@ -66,6 +66,7 @@ struct HostFacts {
   std::vector<PrivilegeTried> privileges;
 
   Answer<unsigned> schema_version{0};
+  unsigned schema_serves = 0;  // the oldest dblock that it is for
   unsigned schema_needed = 0;
   std::map<std::string, std::string> engines;  // of dblock's tables, as far as the account may see them
   std::string key_type;                        // of dblock_lock.lock_key; empty: not known

@@ -7,15 +7,14 @@
 namespace dblock::store {
 namespace {
 
-// Running jobs needs no DDL, and of the record of migrations only a look at it.
+// Running jobs needs no DDL, and of the tables' versions only a look at them.
 struct TableGrant {
   std::string_view table;
   std::string_view privileges;
 };
 constexpr std::array k_table_grants{
-    TableGrant{"dblock_migration", "SELECT"},
+    TableGrant{"dblock_schema", "SELECT"},
     TableGrant{"dblock_lock", "SELECT, INSERT, UPDATE, DELETE"},
-    TableGrant{"dblock_hold", "SELECT, INSERT, UPDATE, DELETE"},
     TableGrant{"dblock_fence", "SELECT, INSERT, UPDATE, DELETE"},
 };
 
@@ -39,8 +38,8 @@ Result<std::vector<std::string>> grants_for(std::string_view user, std::string_v
     return fail(
         Errc::usage,
         "cannot print grants for names with quotes, backslashes or control characters; grant SELECT, "
-        "INSERT, UPDATE, DELETE on dblock_lock, dblock_hold and dblock_fence, SELECT on dblock_migration and "
-        "EXECUTE on the procedure dblock_assert_held by hand");
+        "INSERT, UPDATE, DELETE on dblock_lock and dblock_fence, SELECT on dblock_schema and EXECUTE on the "
+        "procedure dblock_assert_held by hand");
   }
   std::vector<std::string> statements;
   const auto grant = [&](std::string_view privileges, std::string_view what) {

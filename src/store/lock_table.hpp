@@ -19,15 +19,21 @@ struct Renewal {
   std::optional<lease::ServerTime> expires_at{};  // where the statement tells it
 };
 
-// One lock as a whole. What its row says of a holder is true of an exclusive one; others have a row each.
+// One lock as a whole.
 struct Scene {
+  // The lock's own row, and the exclusive holder's. What it says of past runs is what all rows know.
   lease::LockStatus gate;
-  // Also free ones and expired ones, by slot; `slot` is set, and `fenced` where the scene is locked.
+  // Those of readers and of slots, also free ones and expired ones, by slot; `fenced` where the scene is
+  // locked.
   std::vector<lease::LockStatus> holds;
 };
 
-// Which table a lease is kept in: dblock_lock, where it is exclusive, or dblock_hold.
-enum class Rows { locks, holds };
+// Where a grant of one key goes: to the row `slot` of a lock that was found so.
+struct Place {
+  lease::Key key;
+  Scene seen;
+  std::uint32_t slot = 0;
+};
 
 // THREADING, CONNECTION, ERRORS: as lease::LeaseStore. `attempt` begins every message: "cannot renew lock
 // "k"".
@@ -68,19 +74,19 @@ class LockTable {
   // inside; renew, release and the others may be called there too.
   using Body = std::function<Result<void>()>;
   [[nodiscard]] virtual Result<void> in_transaction(const std::string& attempt, const Body& body) = 0;
-  // What there is of a lock; nullopt without a row. Locked until the transaction ends where `to_change`.
-  [[nodiscard]] virtual Result<std::optional<Scene>> survey(const lease::Key& key, bool to_change,
-                                                            const std::string& attempt) = 0;
-  // The row of a lock that nobody has held. No harm where there is one.
+  // What there is of each lock, in the order of `keys`, which are sorted; nullopt without a row. Locked until
+  // the transaction ends where `to_change`.
+  [[nodiscard]] virtual Result<std::vector<std::optional<Scene>>> survey(const std::vector<lease::Key>& keys,
+                                                                         bool to_change,
+                                                                         const std::string& attempt) = 0;
+  // The lock's own row of a lock that nobody has held. No harm where there is one.
   [[nodiscard]] virtual Result<void> add(const lease::Key& key, const std::string& attempt) = 0;
-  // Writes a grant of `key` that was decided on `seen`: into the lock's own row when it is exclusive (slot
-  // 0), else into the hold's. The lock's row takes the token and the sharing in any case.
-  [[nodiscard]] virtual Result<void> put(const lease::AcquireRequest& request, const lease::Key& key,
-                                         std::uint32_t slot, lease::Token token, const Scene& seen,
+  // Writes a grant to all its places. Each lock's own row takes the token and the sharing in any case.
+  [[nodiscard]] virtual Result<void> put(const lease::AcquireRequest& request,
+                                         const std::vector<Place>& places, lease::Token token,
                                          const std::string& attempt) = 0;
   // Frees a lease that is past its margin, so that a late renewal cannot bring it back.
-  [[nodiscard]] virtual Result<bool> abandon(const lease::LockStatus& lease, Rows rows,
-                                             const std::string& attempt) = 0;
+  [[nodiscard]] virtual Result<bool> abandon(const lease::LockStatus& lease, const std::string& attempt) = 0;
   // New readers are refused until then, or for longer where somebody else has asked for that, though never
   // for longer than lease::k_longest_intent.
   [[nodiscard]] virtual Result<void> keep_readers_away(const lease::Key& key, lease::ServerTime until,
@@ -110,24 +116,28 @@ class LockTable {
     return false;
   }
   // nullopt, false: no row matched.
-  [[nodiscard]] virtual Result<std::optional<Renewal>> renew(const lease::LeaseRef& ref, Rows rows,
-                                                             lease::Actor actor, std::optional<Micros> ttl,
+  [[nodiscard]] virtual Result<std::optional<Renewal>> renew(const lease::LeaseRef& ref, lease::Actor actor,
+                                                             std::optional<Micros> ttl,
                                                              const std::string& attempt) = 0;
-  // From Rows::holds inside of a transaction only: the run's end is put down in the lock's row too.
-  [[nodiscard]] virtual Result<bool> release(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
+  // Of its first key.
+  [[nodiscard]] virtual Result<bool> release(const lease::LeaseRef& ref, lease::Actor actor,
                                              lease::RunEnd end, const std::string& attempt) = 0;
+  // Of all its keys, or none: where a nested run holds one of them too, none is released. Those that were
+  // not.
+  [[nodiscard]] virtual Result<std::vector<lease::Key>> release_all(const lease::LeaseRef& ref,
+                                                                    lease::Actor actor, lease::RunEnd end,
+                                                                    const std::string& attempt) = 0;
   virtual void prepare_release() noexcept {}
   // Counts one more acquisition under the lease, which is renewed for `ttl`. The token, when `ref` holds it
-  // as `sharing` says: in dblock_lock where that is exclusive, else in dblock_hold.
+  // and, unless that is exclusive, as `sharing` says.
   [[nodiscard]] virtual Result<std::optional<lease::Token>> nest(const lease::LeaseRef& ref,
                                                                  const lease::Sharing& sharing, Micros ttl,
                                                                  const std::string& attempt) = 0;
   // Counts one down, never below the holder's own. False when `ref` does not hold it.
-  [[nodiscard]] virtual Result<bool> unnest(const lease::LeaseRef& ref, Rows rows,
+  [[nodiscard]] virtual Result<bool> unnest(const lease::LeaseRef& ref, const std::string& attempt) = 0;
+  [[nodiscard]] virtual Result<bool> revoke(const lease::Key& key, std::uint32_t slot, lease::Token token,
                                             const std::string& attempt) = 0;
-  [[nodiscard]] virtual Result<bool> revoke(const lease::Key& key, lease::Token token, Rows rows,
-                                            const std::string& attempt) = 0;
-  [[nodiscard]] virtual Result<bool> free_now(const lease::Key& key, lease::Token token, Rows rows,
+  [[nodiscard]] virtual Result<bool> free_now(const lease::Key& key, std::uint32_t slot, lease::Token token,
                                               const std::string& attempt) = 0;
 
   // The lock's own row.
@@ -143,6 +153,7 @@ class LockTable {
                                                                               const std::string& attempt) {
     return look(key, attempt);
   }
+  // Rows, also those of readers and slots that are free, where not only held ones are asked for.
   [[nodiscard]] virtual Result<lease::Listing> list(const lease::Selection& selection,
                                                     const std::string& attempt) = 0;
   [[nodiscard]] virtual Result<lease::ReapReport> reap(const lease::ReapRequest& request,

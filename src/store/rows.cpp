@@ -37,7 +37,7 @@ enum Column : std::size_t {
   c_now,
   c_mode,
   c_slots,
-  c_slot,  // 0 in the lock's own row
+  c_slot,
   c_intent_until,
 };
 static_assert(c_intent_until + 1 == k_status_columns);

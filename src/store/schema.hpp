@@ -14,6 +14,7 @@ namespace dblock::store {
 
 struct Migration {
   unsigned version = 0;
+  unsigned serves = 0;    // the oldest dblock, by the version that it knows, that this version serves
   std::string_view name;  // file name without its directory
   std::string_view sql;
 };
@@ -32,12 +33,13 @@ struct RoutineState {
 class SchemaAdmin {
  public:
   virtual ~SchemaAdmin() = default;
-  // The version this binary needs; needs no connection.
+  // The version this binary knows; needs no connection.
   [[nodiscard]] virtual unsigned version() const = 0;
-  // Every migration this binary knows, with when it was applied. Errc::schema when the database is newer.
+  // Every migration this binary knows, with when it was applied. Errc::schema when the database is
+  // newer and does not serve this binary.
   [[nodiscard]] virtual Result<std::vector<MigrationState>> status() = 0;
   // Applies what is missing, in order; safe when several hosts do so at once. Returns what this call applied.
-  // Errc::schema when the database is newer, Errc::denied (with the privileges needed) when not allowed.
+  // Errc::schema as status(), Errc::denied (with the privileges needed) when not allowed.
   // A routine that the account may not create is not an error: routine() tells.
   [[nodiscard]] virtual Result<std::vector<Migration>> apply() = 0;
   // nullopt where there are no transactions but dblock's own.

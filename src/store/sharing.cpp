@@ -1,8 +1,8 @@
 #include "store/sharing.hpp"
 
 #include <algorithm>
-#include <optional>
-#include <vector>
+#include <tuple>
+#include <utility>
 
 #include "base/text.hpp"
 
@@ -87,7 +87,50 @@ Decision beside(const Scene& seen, const std::vector<const LockStatus*>& taken,
   }
 }
 
+// Of a run that nobody released only its beginning is known.
+bool ended_before(const lease::PastRun& one, const lease::PastRun& other) {
+  const auto end = [](const lease::PastRun& run) {
+    return run.released_at ? run.released_at : run.acquired_at;
+  };
+  return std::tuple(end(one), one.acquired_at) < std::tuple(end(other), other.acquired_at);
+}
+
 }  // namespace
+
+void remember(LockStatus& lock, const LockStatus& row) {
+  if (row.last && (!lock.last || ended_before(*lock.last, *row.last))) lock.last = row.last;
+  // Of several at a time the one that was granted last counts; one that is dated ahead, by a clock that was
+  // set back since, does not.
+  const auto granted_at = [&row](const std::optional<lease::PastRun>& success) {
+    const bool ahead = success && success->acquired_at > row.server_time;
+    return success && !ahead ? success->acquired_at : std::nullopt;
+  };
+  if (row.last_success && granted_at(lock.last_success) < granted_at(row.last_success))
+    lock.last_success = row.last_success;
+  if (!lock.last_success) lock.last_success = row.last_success;
+}
+
+std::vector<std::optional<Scene>> scenes_of(const std::vector<lease::Key>& keys,
+                                            std::vector<LockStatus> rows) {
+  std::vector<std::optional<Scene>> scenes(keys.size());
+  for (auto& row : rows) {
+    const auto key = std::ranges::find(keys, row.key, &lease::Key::bytes);
+    if (key == keys.end()) continue;
+    auto& scene = scenes[static_cast<std::size_t>(key - keys.begin())];
+    if (row.slot == 0) {
+      scene = Scene{std::move(row), {}};
+    } else if (scene) {
+      remember(scene->gate, row);
+      scene->holds.push_back(std::move(row));
+    }
+  }
+  return scenes;
+}
+
+bool is_nested_in(const Scene& seen, const std::string& owner) {
+  const auto counts_more = [&owner](const LockStatus& row) { return row.owner == owner && row.count > 1; };
+  return counts_more(seen.gate) || std::ranges::any_of(seen.holds, counts_more);
+}
 
 bool in_the_way(const LockStatus& status) {
   return status.state == lease::State::unknown || status.grantable_at() > status.server_time;

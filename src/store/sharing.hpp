@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "lease/store.hpp"
 #include "store/lock_table.hpp"
@@ -24,6 +26,14 @@ struct Mismatch {
   std::string why;
 };
 using Decision = std::variant<Take, Own, lease::Conflict, lease::AlreadyDone, Mismatch>;
+
+// The locks that rows make up, in the order of `keys`, which are sorted. Rows come by key and slot.
+[[nodiscard]] std::vector<std::optional<Scene>> scenes_of(const std::vector<lease::Key>& keys,
+                                                          std::vector<lease::LockStatus> rows);
+// Adds to what `lock` knows of past runs what `row` knows, where that is more recent.
+void remember(lease::LockStatus& lock, const lease::LockStatus& row);
+// A run nests in the lease of this owner.
+[[nodiscard]] bool is_nested_in(const Scene& seen, const std::string& owner);
 
 [[nodiscard]] Decision decide(const Scene& seen, const lease::AcquireRequest& request);
 

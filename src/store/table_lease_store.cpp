@@ -1,6 +1,7 @@
 #include "store/table_lease_store.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/text.hpp"
@@ -36,34 +37,40 @@ lease::LeaseRef outer_part(const lease::LeaseRef& ref, const Key& key) {
   return part;
 }
 
-// Where a lease is looked for first, and only there when its mode is known.
-Rows first_rows(const lease::LeaseRef& ref) {
-  return ref.mode.value_or(lease::Mode::exclusive) == lease::Mode::exclusive ? Rows::locks : Rows::holds;
+// A lease of which nothing is known but its owner is looked for as an exclusive one first.
+lease::LeaseRef likeliest(lease::LeaseRef ref) {
+  if (!ref.mode && ref.rows.empty()) ref.rows = {0};
+  return ref;
 }
 
 std::unexpected<Error> not_settled(const std::string& attempt, std::string_view why) {
   return fail(Errc::unreachable, attempt + ": " + std::string(why) + "; try again");
 }
 
-// A lock that several hold is shown by its holders, each with the past that only the lock's own row knows.
-// Rows come by key, a lock's own row first.
-void show_by_holders(std::vector<LockStatus>& rows) {
-  std::vector<LockStatus> shown;
-  for (auto& row : rows) {
-    const bool of_last = !shown.empty() && shown.back().key == row.key;
-    if (row.slot > 0 && of_last) {
-      row.last = shown.back().last;
-      row.last_success = shown.back().last_success;
-      if (shown.back().slot == 0 && shown.back().owner.empty()) shown.pop_back();
-    }
-    shown.push_back(std::move(row));
-  }
-  rows = std::move(shown);
-}
-
 // What force can end: a lease, or a cooldown.
 bool keeps_the_lock(const LockStatus& row) {
   return !row.owner.empty() || row.state == lease::State::cooldown;
+}
+
+// A lock that several hold is shown by its holders, each with what all rows of the lock know of past runs.
+// Rows come by key and slot, and those that are free and no lock's own have nothing else to show.
+void show_by_holders(std::vector<LockStatus>& rows) {
+  std::vector<LockStatus> shown;
+  for (std::size_t first = 0, next = 0; first < rows.size(); first = next) {
+    while (next < rows.size() && rows[next].key == rows[first].key) ++next;
+    const std::span lock(&rows[first], next - first);
+    LockStatus past = lock.front();
+    for (const auto& row : lock) remember(past, row);
+    const bool by_others =
+        std::ranges::any_of(lock, [](const LockStatus& row) { return row.slot > 0 && keeps_the_lock(row); });
+    for (auto& row : lock) {
+      if (row.slot > 0 ? !keeps_the_lock(row) : by_others && row.owner.empty()) continue;
+      row.last = past.last;
+      row.last_success = past.last_success;
+      shown.push_back(std::move(row));
+    }
+  }
+  rows = std::move(shown);
 }
 
 bool passed(const std::optional<lease::ServerTime>& limit, const LockStatus& status) {
@@ -158,11 +165,12 @@ void TableLeaseStore::find_rows(Lease& lease) {
   const auto is_ours = [&](const LockStatus& hold) {
     return hold.owner == outer.text && hold.token == lease.token;
   };
-  for (const Key& key : keys_of(lease.key, lease.also)) {
-    const auto seen = table_->survey(key, false, attempt);
-    if (!seen || !*seen) return lease.rows.clear();
-    const auto own = std::ranges::find_if((*seen)->holds, is_ours);
-    if (own == (*seen)->holds.end()) return lease.rows.clear();
+  const auto locks = table_->survey(keys_of(lease.key, lease.also), false, attempt);
+  if (!locks) return;
+  for (const auto& seen : *locks) {
+    if (!seen) return lease.rows.clear();
+    const auto own = std::ranges::find_if(seen->holds, is_ours);
+    if (own == seen->holds.end()) return lease.rows.clear();
     lease.rows.push_back(own->slot);
   }
 }
@@ -238,15 +246,12 @@ Result<lease::RenewOutcome> TableLeaseStore::renew_one(const lease::LeaseRef& re
                                                        std::optional<Micros> ttl,
                                                        const std::string& attempt) {
   const BootTime sent_at = clock_.now();
-  const Rows rows = first_rows(ref);
-  DBLOCK_TRY(auto renewal, table_->renew(ref, rows, actor, ttl, attempt));
+  DBLOCK_TRY(auto renewal, table_->renew(likeliest(ref), actor, ttl, attempt));
   std::optional<LockStatus> seen;
-  if (!renewal && !ref.mode) {
-    DBLOCK_TRY(seen, own_row(ref, attempt));
-    if (seen && seen->slot > 0) {
-      lease::LeaseRef found = ref;
-      found.rows = {seen->slot};
-      DBLOCK_TRY(renewal, table_->renew(found, Rows::holds, actor, ttl, attempt));
+  if (!renewal) {
+    DBLOCK_TRY(const auto found, found_elsewhere(ref, attempt));
+    if (found) {
+      DBLOCK_TRY(renewal, table_->renew(*found, actor, ttl, attempt));
     }
   }
   if (!renewal) return why_not(ref, actor, true, attempt);
@@ -268,19 +273,30 @@ Result<lease::ReleaseOutcome> TableLeaseStore::release(const lease::LeaseRef& re
     if (actor != lease::Actor::script) return unnest(ref, attempt);
     return nested_for_script(outer_part(ref, ref.key), attempt);
   }
-  const Rows rows = first_rows(ref);
-  if (rows == Rows::locks && ref.also.empty()) {
-    DBLOCK_TRY(const bool released, table_->release(ref, rows, actor, end, attempt));
-    if (released) return lease::Released{};
-    if (ref.mode) return why_not(ref, actor, false, attempt);
-    DBLOCK_TRY(const auto seen, own_row(ref, attempt));
-    if (!seen || seen->slot == 0) return why_not(ref, actor, false, attempt);
+  if (!ref.also.empty()) {
+    DBLOCK_TRY(const auto missing, table_->release_all(ref, actor, end, attempt));
+    if (missing.empty()) return lease::Released{};
+    return why_not(lease::part_of(ref, missing.front()), actor, false, attempt);
   }
-  const bool alone = ref.mode == lease::Mode::exclusive;
-  DBLOCK_TRY(const auto missing,
-             release_together(*table_, ref, alone ? Rows::locks : Rows::holds, actor, end, attempt));
-  if (missing.empty()) return lease::Released{};
-  return why_not(lease::part_of(ref, missing.front()), actor, false, attempt);
+  DBLOCK_TRY(bool released, table_->release(likeliest(ref), actor, end, attempt));
+  if (!released) {
+    DBLOCK_TRY(const auto found, found_elsewhere(ref, attempt));
+    if (found) {
+      DBLOCK_TRY(released, table_->release(*found, actor, end, attempt));
+    }
+  }
+  if (released) return lease::Released{};
+  return why_not(ref, actor, false, attempt);
+}
+
+// Where the likeliest row was not it.
+Result<std::optional<lease::LeaseRef>> TableLeaseStore::found_elsewhere(lease::LeaseRef ref,
+                                                                        const std::string& attempt) {
+  if (ref.mode || !ref.rows.empty()) return std::nullopt;
+  DBLOCK_TRY(const auto seen, own_row(ref, attempt));
+  if (!seen || seen->slot == 0) return std::nullopt;
+  ref.rows = {seen->slot};
+  return ref;
 }
 
 // A nested run's lease is the outer run's, which no script may touch; scripts' own are never nested in.
@@ -299,7 +315,7 @@ Result<lease::ReleaseOutcome> TableLeaseStore::unnest(const lease::LeaseRef& ref
     not_counted.reset();
     for (const Key& key : keys_of(ref.key, ref.also)) {
       const lease::LeaseRef outer = outer_part(ref, key);
-      DBLOCK_TRY(const bool counted, table_->unnest(outer, first_rows(outer), attempt));
+      DBLOCK_TRY(const bool counted, table_->unnest(outer, attempt));
       if (!counted && !not_counted) not_counted = outer;
     }
     return {};
@@ -324,7 +340,8 @@ Result<std::optional<LockStatus>> TableLeaseStore::row_where(
   DBLOCK_CHECK(table_->ensure_open(attempt));
   DBLOCK_TRY(auto gate, table_->look(key, attempt));
   if (!gate || wanted(*gate) || gate->sharing.mode == lease::Mode::exclusive) return gate;
-  DBLOCK_TRY(auto seen, table_->survey(key, false, attempt));
+  DBLOCK_TRY(auto locks, table_->survey({key}, false, attempt));
+  auto& seen = locks.front();
   if (!seen) return std::nullopt;
   for (auto& hold : seen->holds) {
     if (wanted(hold)) return std::move(hold);
@@ -374,10 +391,9 @@ Result<ForceOutcome> TableLeaseStore::force(Force how, const lease::Key& key, le
   using Why = ForceRefused::Why;
   if (!before || !keeps_the_lock(*before)) return ForceRefused{Why::not_held, std::move(before)};
   if (before->token != token) return ForceRefused{Why::wrong_token, std::move(before)};
-  const Rows rows = before->slot > 0 ? Rows::holds : Rows::locks;
   const bool frees = how == Force::free_now && !before->owner.empty();
-  DBLOCK_TRY(const bool changed,
-             frees ? table_->free_now(key, token, rows, attempt) : table_->revoke(key, token, rows, attempt));
+  DBLOCK_TRY(const bool changed, frees ? table_->free_now(key, before->slot, token, attempt)
+                                       : table_->revoke(key, before->slot, token, attempt));
   if (changed) {
     if (!frees && !before->owner.empty() && !before->revoked_at) before->revoked_at = before->server_time;
     return lease::Revoked{std::move(*before)};

@@ -65,6 +65,8 @@ class TableLeaseStore final : public lease::LeaseStore {
   [[nodiscard]] Result<lease::ReleaseOutcome> unnest(const lease::LeaseRef& ref, const std::string& attempt);
   [[nodiscard]] Result<std::optional<lease::LockStatus>> own_row(const lease::LeaseRef& ref,
                                                                  const std::string& attempt);
+  [[nodiscard]] Result<std::optional<lease::LeaseRef>> found_elsewhere(lease::LeaseRef ref,
+                                                                       const std::string& attempt);
   void find_rows(lease::Lease& lease);
   [[nodiscard]] Result<std::optional<lease::LockStatus>> row_where(
       const lease::Key& key, const std::string& attempt,

@@ -21,32 +21,21 @@ using lease::Look;
 // A time that is kept by one clock and read by another comes back a little off.
 constexpr Micros k_reading_jitter = 50ms;
 
-struct Chosen {
-  Key key;
-  Scene seen;
-  std::uint32_t slot = 0;
-};
-
-Result<Scene> survey_or_add(LockTable& table, const Key& key, const std::string& attempt) {
-  DBLOCK_TRY(auto seen, table.survey(key, true, attempt));
-  if (seen) return std::move(*seen);
-  DBLOCK_CHECK(table.add(key, attempt));
-  DBLOCK_TRY(seen, table.survey(key, true, attempt));
-  if (seen) return std::move(*seen);
-  return fail(Errc::unreachable, attempt + ": its row vanished; is another tool deleting rows?");
-}
+using Scenes = std::vector<std::optional<Scene>>;
 
 // Leases past their margin end here for good: a renewal that was sent in time and comes late must not find
-// them.
-Result<void> clear(LockTable& table, const Chosen& place, const AcquireRequest& request,
+// them. Among their own kind whoever takes their places over is enough.
+Result<void> clear(LockTable& table, Place& place, const AcquireRequest& request,
                    const std::string& attempt) {
+  auto& [gate, holds] = place.seen;
   const bool alone = request.sharing.mode == lease::Mode::exclusive;
-  if (!alone && !place.seen.gate.owner.empty())
-    DBLOCK_CHECK(table.abandon(place.seen.gate, Rows::locks, attempt));
-  // Among their own kind those who took their places over are enough.
-  if (place.seen.gate.sharing == request.sharing) return {};
-  for (const auto& hold : place.seen.holds) {
-    if (!hold.owner.empty()) DBLOCK_CHECK(table.abandon(hold, Rows::holds, attempt));
+  if (!alone && !gate.owner.empty()) DBLOCK_CHECK(table.abandon(gate, attempt));
+  if (gate.sharing == request.sharing) return {};
+  for (auto& hold : holds) {
+    if (hold.owner.empty()) continue;
+    DBLOCK_CHECK(table.abandon(hold, attempt));
+    hold.last = lease::PastRun{hold.acquired_at, std::nullopt, lease::Outcome::abandoned, std::nullopt, {}};
+    remember(gate, hold);
   }
   return {};
 }
@@ -59,7 +48,12 @@ class Taking {
  public:
   Taking(LockTable& table, const AcquireRequest& request, BootTime sent_at, std::optional<Mark>& mark,
          const std::string& attempt)
-      : table_(table), request_(request), sent_at_(sent_at), mark_(mark), attempt_(attempt) {}
+      : table_(table),
+        request_(request),
+        keys_(keys_of(request.key, request.also)),
+        sent_at_(sent_at),
+        mark_(mark),
+        attempt_(attempt) {}
 
   Result<AcquireOutcome> run() {
     const auto body = [this] { return transaction(); };
@@ -71,36 +65,56 @@ class Taking {
  private:
   Result<void> transaction() {
     outcome_.reset();
-    std::vector<Chosen> places;
+    DBLOCK_TRY(Scenes seen, table_.survey(keys_, true, attempt_));
+    DBLOCK_CHECK(decide_on(seen));
+    if (outcome_) return {};
+    if (places_.size() < keys_.size()) {
+      for (std::size_t i = 0; i < keys_.size(); ++i)
+        if (!seen[i]) DBLOCK_CHECK(table_.add(keys_[i], attempt_));
+      DBLOCK_TRY(seen, table_.survey(keys_, true, attempt_));
+      DBLOCK_CHECK(decide_on(seen));
+      if (outcome_) return {};
+    }
+    if (places_.size() == keys_.size()) return take();
+    return fail(Errc::unreachable, attempt_ + ": its row vanished; is another tool deleting rows?");
+  }
+
+  Result<void> take() {
     lease::Token token;
-    for (const Key& key : keys_of(request_.key, request_.also)) {
-      DBLOCK_TRY(auto seen, survey_or_add(table_, key, attempt_));
-      auto decision = decide(seen, request_);
-      const auto* take = std::get_if<Take>(&decision);
-      if (take == nullptr) {
-        DBLOCK_CHECK(refused(key, std::move(decision), seen));
-        return request_.promises.once_per ? look_for_success(key) : Result<void>{};
-      }
-      const auto now = static_cast<std::uint64_t>(seen.gate.server_time.since_epoch.count());
-      token.value = std::max({token.value, seen.gate.token.value + 1, now});
-      places.push_back({key, std::move(seen), take->slot});
+    for (const Place& place : places_) {
+      const auto& gate = place.seen.gate;
+      const auto now = static_cast<std::uint64_t>(gate.server_time.since_epoch.count());
+      token.value = std::max({token.value, gate.token.value + 1, now});
     }
-    for (const Chosen& place : places) {
-      DBLOCK_CHECK(clear(table_, place, request_, attempt_));
-      DBLOCK_CHECK(table_.put(request_, place.key, place.slot, token, place.seen, attempt_));
-    }
-    auto lease = lease::granted(request_, token, places.front().slot, sent_at_, false);
+    for (Place& place : places_) DBLOCK_CHECK(clear(table_, place, request_, attempt_));
+    DBLOCK_CHECK(table_.put(request_, places_, token, attempt_));
+    auto lease = lease::granted(request_, token, places_.front().slot, sent_at_, false);
     lease.rows.clear();
-    for (const Chosen& place : places) {
+    for (const Place& place : places_) {
       if (place.slot > 0) lease.rows.push_back(place.slot);
     }
     outcome_ = std::move(lease);
     return {};
   }
 
-  Result<void> refused(const Key& key, Decision decision, const Scene& seen) {
-    if (const auto* mismatch = std::get_if<Mismatch>(&decision))
-      return fail(Errc::usage, "cannot acquire lock " + quote_untrusted(key.bytes()) + ": " + mismatch->why);
+  // Either the outcome, or places to take in all locks that have rows.
+  Result<void> decide_on(const Scenes& seen) {
+    places_.clear();
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      if (!seen[i]) continue;
+      auto decision = decide(*seen[i], request_);
+      const auto* take = std::get_if<Take>(&decision);
+      if (take == nullptr) return refused(i, std::move(decision), seen);
+      places_.push_back({keys_[i], *seen[i], take->slot});
+    }
+    return {};
+  }
+
+  Result<void> refused(std::size_t by, Decision decision, const Scenes& seen) {
+    if (const auto* mismatch = std::get_if<Mismatch>(&decision)) {
+      return fail(Errc::usage,
+                  "cannot acquire lock " + quote_untrusted(keys_[by].bytes()) + ": " + mismatch->why);
+    }
     if (const auto* own = std::get_if<Own>(&decision)) {
       outcome_ = lease::granted(request_, own->status.token, own->status.slot, sent_at_, true);
     } else if (auto* done = std::get_if<lease::AlreadyDone>(&decision)) {
@@ -109,22 +123,18 @@ class Taking {
       auto& conflict = std::get<lease::Conflict>(decision);
       const bool readers = conflict.status.is_reader();
       outcome_ = std::move(conflict);
-      if (readers && keeps_readers_away(request_)) return keep_readers_away(key, seen);
+      if (readers && keeps_readers_away(request_)) DBLOCK_CHECK(keep_readers_away(*seen[by], seen));
     }
+    look_for_success(by, seen);
     return {};
   }
 
   // From all keys, or those that are free by now would fill with readers while the others empty.
-  Result<void> keep_readers_away(const Key& refused, const Scene& seen) {
-    Mark mark{{seen.gate.server_time.since_epoch + lease::k_intent}, mark_ && mark_->for_others};
-    for (const Key& key : keys_of(request_.key, request_.also)) {
-      if (key == refused) {
-        mark.for_others = mark.for_others || marked_by_another(seen.gate);
-      } else {
-        DBLOCK_TRY(const auto other, table_.survey(key, true, attempt_));
-        mark.for_others = mark.for_others || (other && marked_by_another(other->gate));
-      }
-      DBLOCK_CHECK(table_.keep_readers_away(key, mark.until, attempt_));
+  Result<void> keep_readers_away(const Scene& refused, const Scenes& seen) {
+    Mark mark{{refused.gate.server_time.since_epoch + lease::k_intent}, mark_ && mark_->for_others};
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      mark.for_others = mark.for_others || (seen[i] && marked_by_another(seen[i]->gate));
+      DBLOCK_CHECK(table_.keep_readers_away(keys_[i], mark.until, attempt_));
     }
     mark_ = mark;
     return {};
@@ -137,35 +147,37 @@ class Taking {
   }
 
   // A success under any of the keys outweighs who is in the way of another.
-  Result<void> look_for_success(const Key& after) {
-    for (const Key& key : request_.also) {
-      if (!(after < key)) continue;
-      DBLOCK_TRY(const auto seen, table_.survey(key, true, attempt_));
-      if (!seen || !seen->gate.done_within(*request_.promises.once_per)) continue;
-      outcome_ = lease::AlreadyDone{seen->gate};
-      return {};
+  void look_for_success(std::size_t after, const Scenes& seen) {
+    if (!request_.promises.once_per) return;
+    for (std::size_t i = after + 1; i < keys_.size(); ++i) {
+      if (!seen[i] || !seen[i]->gate.done_within(*request_.promises.once_per)) continue;
+      outcome_ = lease::AlreadyDone{seen[i]->gate};
+      return;
     }
-    return {};
   }
 
   LockTable& table_;
   const AcquireRequest& request_;
+  const std::vector<Key> keys_;
   const BootTime sent_at_;
   std::optional<Mark>& mark_;
   const std::string& attempt_;
+  std::vector<Place> places_;
   std::optional<AcquireOutcome> outcome_;
 };
 
-// Under an exclusive lease anything may nest, beside others only what is like it.
-Result<std::optional<lease::Token>> nest_one(LockTable& table, const lease::LeaseRef& outer,
-                                             const AcquireRequest& request, Rows& rows,
+// Under an exclusive lease anything may nest, beside others only what is like it. `sharing`: how the outer
+// lease turns out to be held.
+Result<std::optional<lease::Token>> nest_one(LockTable& table, const Key& key, const lease::OwnerId& outer,
+                                             const AcquireRequest& request, lease::Sharing& sharing,
                                              const std::string& attempt) {
-  const Micros ttl = request.terms.ttl;
-  rows = Rows::locks;
-  DBLOCK_TRY(auto token, table.nest(outer, lease::Sharing{}, ttl, attempt));
-  if (token || outer.mode == lease::Mode::exclusive) return token;
-  rows = Rows::holds;
-  return table.nest(outer, request.sharing, ttl, attempt);
+  lease::LeaseRef ref{key, outer, std::nullopt, {}, lease::Mode::exclusive};
+  sharing = {};
+  DBLOCK_TRY(auto token, table.nest(ref, sharing, request.terms.ttl, attempt));
+  if (token || request.sharing.mode == lease::Mode::exclusive) return token;
+  sharing = request.sharing;
+  ref.mode = sharing.mode;
+  return table.nest(ref, sharing, request.terms.ttl, attempt);
 }
 
 Look look_of(Decision decision, const Scene& seen) {
@@ -176,13 +188,6 @@ Look look_of(Decision decision, const Scene& seen) {
     return {Look::Kind::refused, std::move(conflict->status)};
   // A mismatch is for the next try to say.
   return {Look::Kind::free, seen.gate};
-}
-
-bool is_nested_in(const Scene& seen, const lease::OwnerId& owner) {
-  const auto counts_more = [&owner](const lease::LockStatus& row) {
-    return row.owner == owner.text && row.count > 1;
-  };
-  return counts_more(seen.gate) || std::ranges::any_of(seen.holds, counts_more);
 }
 
 }  // namespace
@@ -202,12 +207,11 @@ Result<std::optional<lease::Lease>> nest_together(LockTable& table, const Acquir
                                                   BootTime sent_at, const std::string& attempt) {
   const lease::OwnerId outer = lease::outermost(*request.outer);
   std::optional<lease::Token> token;
-  Rows rows = Rows::locks;
+  lease::Sharing sharing;
   bool absent = false;
   const auto body = [&]() -> Result<void> {
     for (const Key& key : keys_of(request.key, request.also)) {
-      const lease::LeaseRef ref{key, outer, std::nullopt, {}, request.sharing.mode};
-      DBLOCK_TRY(token, nest_one(table, ref, request, rows, attempt));
+      DBLOCK_TRY(token, nest_one(table, key, outer, request, sharing, attempt));
       absent = !token;
       if (absent)
         return fail(Errc::internal, attempt + ": the outer lease is not there");  // undoes the others
@@ -219,7 +223,7 @@ Result<std::optional<lease::Lease>> nest_together(LockTable& table, const Acquir
   if (!done) return std::unexpected(done.error());
   auto lease = lease::granted(request, *token, 0, sent_at, false);
   lease.owner = lease::nested_owner_id(outer);
-  if (rows == Rows::locks) lease.sharing = {};
+  lease.sharing = sharing;
   return lease;
 }
 
@@ -232,36 +236,11 @@ void call_off(LockTable& table, const AcquireRequest& request, const Mark& mark)
   }
 }
 
-Result<std::vector<Key>> release_together(LockTable& table, const lease::LeaseRef& ref, Rows rows,
-                                          lease::Actor actor, lease::RunEnd end, const std::string& attempt) {
-  std::vector<Key> missing;
-  bool nested = false;
-  const auto body = [&]() -> Result<void> {
-    missing.clear();
-    nested = false;
-    for (const Key& key : keys_of(ref.key, ref.also)) {
-      DBLOCK_TRY(const bool released, table.release(lease::part_of(ref, key), rows, actor, end, attempt));
-      if (!released) missing.push_back(key);
-    }
-    for (const Key& key : missing) {
-      DBLOCK_TRY(const auto seen, table.survey(key, true, attempt));
-      nested = actor == lease::Actor::holder && seen && is_nested_in(*seen, ref.owner);
-      if (!nested) continue;
-      missing = {key};
-      return fail(Errc::internal, attempt + ": a nested run holds it");  // undoes the others
-    }
-    return {};
-  };
-  const auto done = table.in_transaction(attempt, body);
-  if (!done && !nested) return std::unexpected(done.error());
-  return missing;
-}
-
 Result<Look> look_together(LockTable& table, const AcquireRequest& request, const std::string& attempt) {
   std::optional<Look> in_the_way;
   Look last;
-  for (const Key& key : keys_of(request.key, request.also)) {
-    DBLOCK_TRY(const auto seen, table.survey(key, false, attempt));
+  DBLOCK_TRY(const auto locks, table.survey(keys_of(request.key, request.also), false, attempt));
+  for (const auto& seen : locks) {
     if (!seen) continue;
     last = look_of(decide(*seen, request), *seen);
     // A success under any of the keys outweighs who is in the way of another.

@@ -1,6 +1,5 @@
-// Grants and releases that are more than one row: several keys, readers, slots. One transaction each, with
-// the locks' own rows as gates, taken in sorted order, so that opposite orders of naming keys cannot
-// deadlock.
+// Grants that are more than one row: of several keys, to readers, of slots. One transaction each, with the
+// locks' own rows as gates, taken in sorted order, so that opposite orders of naming keys cannot deadlock.
 #pragma once
 
 #include <optional>
@@ -33,11 +32,6 @@ struct Mark {
 
 // See LeaseStore::call_off().
 void call_off(LockTable& table, const lease::AcquireRequest& request, const Mark& mark) noexcept;
-
-// The keys of which nothing was ours any more; the others are released.
-[[nodiscard]] Result<std::vector<lease::Key>> release_together(LockTable& table, const lease::LeaseRef& ref,
-                                                               Rows rows, lease::Actor actor,
-                                                               lease::RunEnd end, const std::string& attempt);
 
 // See LeaseStore::look().
 [[nodiscard]] Result<lease::Look> look_together(LockTable& table, const lease::AcquireRequest& request,

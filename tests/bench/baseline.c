@@ -57,10 +57,10 @@ int main(int argc, char** argv) {
           "version=version+1,lock_value='%s',create_time=UTC_TIMESTAMP(6),update_time=UTC_TIMESTAMP(6),"
           "expire_time=UTC_TIMESTAMP(6)+INTERVAL 120000000 MICROSECOND,lock_count=1,kind='run',"
           "ttl_us=120000000,margin_us=3000000,heartbeat_us=15000000,hold_until=NULL,revoke_time=NULL,"
-          "idle_since=NULL,holder_host='host',holder_pid=%ld,holder_user='root',holder_command='true',"
+          "holder_host='host',holder_pid=%ld,holder_user='root',holder_command='true',"
           "holder_note='',"
           "fence.token=IF(lock_value='%s' AND create_time=UTC_TIMESTAMP(6),lease.token," TOKEN ") "
-          "WHERE lease.lock_key='%s' AND " FREE,
+          "WHERE lease.lock_key='%s' AND lease.slot=0 AND " FREE,
           owner, (long)getpid(), owner, key));
   const unsigned long long token = mysql_insert_id(connection);
 
@@ -77,9 +77,9 @@ int main(int argc, char** argv) {
       snprintf(sql, sizeof sql,
                "UPDATE dblock_lock SET last_acquired_at=create_time,last_released_at=UTC_TIMESTAMP(6),"
                "last_outcome='succeeded',last_exit_code=%d,version=version+1,update_time=UTC_TIMESTAMP(6),"
-               "idle_since=UTC_TIMESTAMP(6),lock_value=NULL,expire_time=NULL,revoke_time=NULL,lock_count=0,"
+               "lock_value=NULL,expire_time=NULL,revoke_time=NULL,lock_count=0,"
                "success_acquired_at=create_time,success_released_at=UTC_TIMESTAMP(6) "
-               "WHERE lock_key='%s' AND lock_value='%s' AND token=%llu",
+               "WHERE lock_key='%s' AND slot=0 AND lock_value='%s' AND token=%llu",
                WEXITSTATUS(status), key, owner, token));
   mysql_close(connection);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;

@@ -72,32 +72,33 @@ void fill(test::ServerDatabase& database, int rows, int nth) {
   database.sql(
       "INSERT INTO dblock_lock "
       "(lock_key,lock_value,create_time,update_time,expire_time,token,version,lock_count,kind,"
-      "ttl_us,margin_us,idle_since,holder_host,holder_pid,holder_user,holder_command,holder_note) "
+      "ttl_us,margin_us,holder_host,holder_pid,holder_user,holder_command,holder_note) "
       "SELECT CONCAT('bulk/',seq),IF(" +
       is_held + ",CONCAT('owner-',seq),NULL)," + now + "," + now + ",IF(" + is_held + "," + now +
-      "+INTERVAL 1 DAY,NULL),1000000+seq,1," + is_held + ",'run',60000000,1000000,IF(" + is_held + ",NULL," +
-      now + "),'',0,'','','' FROM " + test::numbers(1, rows));
+      "+INTERVAL 1 DAY,NULL),1000000+seq,1," + is_held + ",'run',60000000,1000000,'',0,'','','' FROM " +
+      test::numbers(1, rows));
   database.sql("INSERT INTO dblock_fence (lock_key,slot,token) SELECT lock_key,0,token FROM dblock_lock");
   // Opening a table for the first time is a dozen of reads.
-  database.sql("ANALYZE TABLE dblock_lock,dblock_hold,dblock_fence");
+  database.sql("ANALYZE TABLE dblock_lock,dblock_fence");
   database.sql("SELECT * FROM dblock_fence WHERE lock_key=''");
-  database.sql("SELECT * FROM dblock_hold WHERE lock_key=''");
 }
 
-// The same as a slot each: what is held has its owner in dblock_hold, and so has had what is free.
+// The same as a slot each: what is held has its owner in slot 1, and so has had what is free.
 void fill_slots(test::ServerDatabase& database, int rows, int nth) {
   fill(database, rows, nth);
   const std::string columns =
       "lock_key,lock_value,create_time,update_time,expire_time,token,version,lock_count,kind,ttl_us,margin_"
       "us,"
-      "idle_since,holder_host,holder_pid,holder_user,holder_command,holder_note";
-  database.sql("INSERT INTO dblock_hold (" + columns + ",slot,mode,slots) SELECT " + columns +
+      "holder_host,holder_pid,holder_user,holder_command,holder_note";
+  database.sql("INSERT INTO dblock_lock (" + columns + ",slot,mode,slots) SELECT " + columns +
                ",1,'slot',2 FROM dblock_lock");
-  database.sql("INSERT INTO dblock_fence (lock_key,slot,token) SELECT lock_key,1,token FROM dblock_lock");
+  database.sql(
+      "INSERT INTO dblock_fence (lock_key,slot,token) SELECT lock_key,slot,token FROM dblock_lock WHERE "
+      "slot=1");
   database.sql(
       "UPDATE dblock_lock SET lock_value=NULL,expire_time=NULL,lock_count=0,mode='slot',slots=2,"
-      "idle_since=update_time-INTERVAL 2 DAY,update_time=update_time-INTERVAL 2 DAY");
-  database.sql("ANALYZE TABLE dblock_lock,dblock_hold,dblock_fence");
+      "update_time=update_time-INTERVAL 2 DAY WHERE slot=0");
+  database.sql("ANALYZE TABLE dblock_lock,dblock_fence");
 }
 
 }  // namespace
@@ -245,11 +246,11 @@ TEST_CASE("mariadb: a holder renews and releases its own row without a look at t
   REQUIRE(std::holds_alternative<Lease>(*taken));
   const LeaseRef ref = ref_to(std::get<Lease>(*taken));
   const std::string columns =
-      "lock_key,create_time,update_time,token,version,lock_count,kind,ttl_us,margin_us,idle_since,"
+      "lock_key,create_time,update_time,token,version,lock_count,kind,ttl_us,margin_us,"
       "holder_host,holder_pid,holder_user,holder_command,holder_note,mode,slots";
   const std::string now = "UTC_TIMESTAMP(6)";
-  t.database().sql("INSERT INTO dblock_hold (" + columns + ",slot) SELECT 'k'," + now + "," + now +
-                   ",1,1,0,'run',60000000,1000000," + now + ",'',0,'','','','slot',3000,seq FROM " +
+  t.database().sql("INSERT INTO dblock_lock (" + columns + ",slot) SELECT 'k'," + now + "," + now +
+                   ",1,1,0,'run',60000000,1000000,'',0,'','','','slot',3000,seq FROM " +
                    test::numbers(2, 2000));
   RowsRead rows_read(t.database().root());
   CHECK(rows_read([&] { return store->renew(ref, Actor::holder, 60s); }) < 10);

@@ -4,7 +4,7 @@
 
 #include "contract/mariadb_store.hpp"
 #include "contract/store_fixture.hpp"
-#include "store/mariadb/hold_statements.hpp"
+#include "store/mariadb/gate_statements.hpp"
 #include "store/mariadb/migrations.hpp"
 #include "support/catch.hpp"
 #include "support/server_kind.hpp"
@@ -39,10 +39,10 @@ struct Fenced {
   long long number(const std::string& sql) { return under_test.database().number(sql); }
   std::string token_in(const std::string& table, const std::string& key, int slot = 0) {
     return under_test.database().value("SELECT token FROM " + table + under_test.where(key) +
-                                       (table == "dblock_lock" ? "" : " AND slot=" + std::to_string(slot)));
+                                       " AND slot=" + std::to_string(slot));
   }
   long long slot_of(const Lease& lease) {
-    return number("SELECT slot FROM dblock_hold WHERE token=" + std::to_string(lease.token.value));
+    return number("SELECT MAX(slot) FROM dblock_lock WHERE token=" + std::to_string(lease.token.value));
   }
   long long lock_waits() {
     return number("SELECT variable_value FROM " + test::status_table() +
@@ -252,16 +252,15 @@ TEST_CASE("mariadb: an old snapshot keeps nobody out whose lease has been renewe
   const auto sharing = GENERATE(k_alone, k_reading, k_one_of_three);
   const bool isolated = GENERATE(false, true);
   CAPTURE(isolated);
-  const std::string table = sharing == k_alone ? "dblock_lock" : "dblock_hold";
   auto& database = t.under_test.database();
   database.sql("CREATE TABLE effect (n INT PRIMARY KEY)");
   Job job(t);
   database.sql("GRANT SELECT,INSERT ON effect TO " + job.user);
   const auto lease = t.grant(request_for("k", "holder", sharing));
   // As after a transaction that is longer than the TTL: its snapshot shows the end of the lease as it was.
-  database.sql("UPDATE " + table + " SET expire_time=expire_time-INTERVAL 1 HOUR");
+  database.sql("UPDATE dblock_lock SET expire_time=expire_time-INTERVAL 1 HOUR");
   job.begin_early(isolated);
-  database.sql("UPDATE " + table + " SET expire_time=expire_time+INTERVAL 1 HOUR");
+  database.sql("UPDATE dblock_lock SET expire_time=expire_time+INTERVAL 1 HOUR");
   CHECK(t.renewed(lease));
   CHECK(job.asserts(lease).empty());
   CHECK(job.asserts(lease).empty());
@@ -270,7 +269,7 @@ TEST_CASE("mariadb: an old snapshot keeps nobody out whose lease has been renewe
   CHECK(database.number("SELECT COUNT(*) FROM effect") == 1);
   CHECK(t.renewed(lease));
 
-  database.sql("UPDATE " + table + " SET expire_time=expire_time-INTERVAL 1 HOUR");
+  database.sql("UPDATE dblock_lock SET expire_time=expire_time-INTERVAL 1 HOUR");
   job.begin_early(isolated);
   CHECK(says(job.asserts(lease), "its lease has expired"));
 }
@@ -342,8 +341,7 @@ TEST_CASE("mariadb: a grant that is stuck in its transaction keeps no living hol
   test::Connection stuck(database.server(), "root", database.name());
   stuck.sql("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED");
   stuck.sql("START TRANSACTION");
-  CHECK(stuck.sql(store::mariadb::survey_statement(request_for("k", "first").key, store::Rows::holds, true))
-            .size() == 2);
+  CHECK(stuck.sql(store::mariadb::survey_statement({key("k")})).size() == 3);
   Job job(t);
   job.session.sql("SET SESSION innodb_lock_wait_timeout=1");
   job.begin();
@@ -367,7 +365,7 @@ TEST_CASE(
     t.release(first);
   } else {
     t.under_test.database().sql(
-        "UPDATE dblock_hold SET expire_time=expire_time-INTERVAL 1 HOUR WHERE slot=1");
+        "UPDATE dblock_lock SET expire_time=expire_time-INTERVAL 1 HOUR WHERE slot=1");
   }
   const auto waits = t.lock_waits();
   const auto next = t.grant(request_for("k", "next", sharing));
@@ -492,37 +490,6 @@ TEST_CASE("mariadb: a fence is not forgotten while its token is young") {
   CHECK(t.token_in("dblock_fence", "k") == std::to_string(lease.token.value));
 }
 
-TEST_CASE("mariadb: migrating gives locks that are there their fences, held ones too") {
-  Fenced t;
-  const auto held = t.grant(request_for("held", "owner"));
-  const auto read = t.grant(request_for("read", "owner", k_reading));
-  const auto free = t.grant(request_for("free", "owner"));
-  t.release(free);
-  auto& database = t.under_test.database();
-  database.sql("DROP PROCEDURE dblock_assert_held");
-  database.sql("DROP TABLE dblock_fence");
-  database.sql("DELETE FROM dblock_migration WHERE version>4");
-  const auto applied = t.under_test.admin()->apply();
-  if (!applied) FAIL(applied.error().message);
-  CHECK(applied->size() == store::mariadb::schema_version() - 4);
-  CHECK(t.number("SELECT COUNT(*) FROM dblock_fence") == 4);
-  Job job(t);
-  CHECK(job.asserts(held).empty());
-  CHECK(job.asserts(read).empty());
-  CHECK(says(job.asserts(free), "it was released"));
-  const auto next = t.grant(request_for("free", "next"));
-  CHECK(job.asserts(next).empty());
-  CHECK(t.renewed(held));
-  t.expire("held");
-  CHECK(job.asserts(t.grant(request_for("held", "next"))).empty());
-  // Twice, or with what another host has done in the meantime, it does no harm.
-  database.sql("DELETE FROM dblock_fence WHERE lock_key='read'");
-  database.sql("DELETE FROM dblock_migration WHERE version>4");
-  REQUIRE(t.under_test.admin()->apply());
-  CHECK(job.asserts(read).empty());
-  CHECK(job.asserts(next).empty());
-}
-
 TEST_CASE("mariadb: a trigger that calls the fence's procedure lets no write pass", "[mariadb]") {
   Fenced t;
   const auto lease = t.grant(request_for("k", "holder", k_alone));
@@ -545,16 +512,16 @@ TEST_CASE("mariadb: an old procedure that may not be replaced is not taken for t
   const auto lease = t.grant(request_for("k", "owner"));
   Job job(t);
   auto& database = t.under_test.database();
-  database.sql("DELETE FROM dblock_migration WHERE version>8");
+  database.sql("DELETE FROM dblock_schema WHERE version>4");
   const std::string user =
       database.account("", "SELECT,INSERT,UPDATE,DELETE,CREATE,ALTER,INDEX,DROP,EXECUTE");
   const auto applied = store::open_schema(settings_of(database.url(user)), {})->apply();
   REQUIRE_FALSE(applied);
   CHECK(applied.error().code == Errc::denied);
   CHECK(says(applied.error().message, "ALTER ROUTINE"));
-  CHECK(t.number("SELECT MAX(version) FROM dblock_migration") == 8);
+  CHECK(t.number("SELECT MAX(version) FROM dblock_schema") == 4);
   REQUIRE(t.under_test.admin()->apply());
-  CHECK(t.number("SELECT MAX(version) FROM dblock_migration") == store::mariadb::schema_version());
+  CHECK(t.number("SELECT MAX(version) FROM dblock_schema") == store::mariadb::schema_version());
   CHECK(job.asserts(lease).empty());  // the right to call it outlives the replacement
 }
 

@@ -75,7 +75,7 @@ TEST_CASE("mariadb: whoever migrates has taken the turn that others wait for") {
 
 TEST_CASE("mariadb: a migration that died half-way is finished by the next") {
   MariadbUnderTest t;
-  t.database().sql("DELETE FROM dblock_migration WHERE version=" +
+  t.database().sql("DELETE FROM dblock_schema WHERE version=" +
                    std::to_string(store::mariadb::schema_version()));
   CHECK(refusal(t).message.find("dblock migrate") != std::string::npos);
   const auto applied = t.admin()->apply();
@@ -89,14 +89,14 @@ TEST_CASE("mariadb: migrating again what is there does no harm, and leases go on
   const auto store = t.open();
   const auto granted = store->try_acquire(request_for("k", "owner"));
   REQUIRE(granted);
-  t.database().sql("DELETE FROM dblock_migration WHERE version>2");
+  t.database().sql("DELETE FROM dblock_schema WHERE version>2");
   const auto applied = t.admin()->apply();
   REQUIRE(applied);
   CHECK(applied->size() == store::mariadb::schema_version() - 2);
-  t.database().sql("DROP TABLE dblock_hold");
-  t.database().sql("ALTER TABLE dblock_lock DROP COLUMN mode,DROP COLUMN slots,DROP COLUMN intent_until");
-  t.database().sql("DELETE FROM dblock_migration WHERE version>2");
+  t.database().sql("DROP VIEW dblock_now");
+  t.database().sql("DELETE FROM dblock_schema WHERE version>2");
   REQUIRE(t.admin()->apply());
+  CHECK(t.database().value("SELECT holder FROM dblock_now WHERE lock_key='k'") == "user@host:1");
   const auto& lease = std::get<Lease>(*granted);
   const auto renewed = t.open()->renew(ref_to(lease), Actor::holder, std::nullopt);
   REQUIRE(renewed);
@@ -107,7 +107,7 @@ TEST_CASE("mariadb: a missing, empty, older or newer schema is refused with the 
   MariadbUnderTest t(test::shared_server(), false);
   CHECK(refusal(t).message.find("dblock migrate") != std::string::npos);
   REQUIRE(t.admin()->apply());
-  t.database().sql("UPDATE dblock_migration SET version=version+1000");
+  t.database().sql("UPDATE dblock_schema SET version=version+1000,serves=serves+1000");
   const auto newer = refusal(t);
   CHECK(newer.message.find("newer") != std::string::npos);
   CHECK(newer.message.find("upgrade dblock") != std::string::npos);
@@ -115,7 +115,7 @@ TEST_CASE("mariadb: a missing, empty, older or newer schema is refused with the 
   REQUIRE_FALSE(migrated);
   CHECK(migrated.error().code == Errc::schema);
   CHECK_FALSE(t.admin()->status());
-  t.database().sql("DELETE FROM dblock_migration");
+  t.database().sql("DELETE FROM dblock_schema");
   CHECK(refusal(t).message.find("dblock migrate") != std::string::npos);
 }
 
@@ -157,7 +157,7 @@ TEST_CASE("mariadb: the printed grants are enough for everything but migrating")
   const auto status = store::open_schema(settings_of(url), {})->status();
   CHECK(status);
   t.database().sql("DROP TABLE dblock_lock");
-  t.database().sql("DELETE FROM dblock_migration WHERE version>1");
+  t.database().sql("DELETE FROM dblock_schema WHERE version>1");
   const auto denied = store::open_schema(settings_of(url), {})->apply();
   REQUIRE_FALSE(denied);
   CHECK(denied.error().code == Errc::denied);

@@ -137,14 +137,11 @@ class Trial {
   long long holders(const AcquireRequest& request) {
     const std::string key = test::sql_hex(request.key.bytes());
     return under_test_.database().number(
-        "SELECT (SELECT COUNT(*) FROM dblock_lock WHERE lock_value IS NOT NULL AND lock_key=" + key +
-        ")+(SELECT COUNT(*) FROM dblock_hold WHERE lock_value IS NOT NULL AND lock_key=" + key + ")");
+        "SELECT COUNT(*) FROM dblock_lock WHERE lock_value IS NOT NULL AND lock_key=" + key);
   }
   std::string expiry(const AcquireRequest& request) {
     const std::string key = test::sql_hex(request.key.bytes());
-    return under_test_.database().value(
-        "SELECT COALESCE((SELECT MAX(expire_time) FROM dblock_lock WHERE lock_key=" + key +
-        "),(SELECT MAX(expire_time) FROM dblock_hold WHERE lock_key=" + key + "))");
+    return under_test_.database().value("SELECT MAX(expire_time) FROM dblock_lock WHERE lock_key=" + key);
   }
 
   MariadbUnderTest& under_test_;

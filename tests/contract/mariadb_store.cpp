@@ -12,11 +12,11 @@ std::string shifted(const std::string& column, Micros by) {
   return column + "=" + column + "-INTERVAL " + std::to_string(by.count()) + " MICROSECOND";
 }
 
-// Every time that a row of either table has, as much earlier.
+// Every time that a row has, as much earlier.
 std::string earlier(Micros by) {
   std::string set;
   for (const auto* const column :
-       {"create_time", "update_time", "expire_time", "hold_until", "keep_until", "revoke_time", "idle_since",
+       {"create_time", "update_time", "expire_time", "hold_until", "keep_until", "revoke_time",
         "last_acquired_at", "last_released_at", "success_acquired_at", "success_released_at"}) {
     set += (set.empty() ? "" : ",") + shifted(column, by);
   }
@@ -73,24 +73,22 @@ void MariadbUnderTest::age(const std::string& key, Micros by, bool with_token) {
   std::string set = earlier(by);
   if (with_token) set += ",token=token-(" + std::to_string(by.count()) + ")";
   database_.sql("UPDATE dblock_lock SET " + set + "," + shifted("intent_until", by) + where(key));
-  database_.sql("UPDATE dblock_hold SET " + set + where(key));
   if (with_token)
     database_.sql("UPDATE dblock_fence SET token=token-LEAST(token," + std::to_string(by.count()) + ")" +
                   where(key));
 }
 
 void MariadbUnderTest::age_hold(const std::string& key, std::uint32_t slot, Micros by) {
-  database_.sql("UPDATE dblock_hold SET " + earlier(by) + where(key) + " AND slot=" + std::to_string(slot));
+  database_.sql("UPDATE dblock_lock SET " + earlier(by) + where(key) + " AND slot=" + std::to_string(slot));
 }
 
 void MariadbUnderTest::set_promise(const std::string& key, Promise which, Micros from_now) {
   const std::string column = which == Promise::hold_until ? "hold_until" : "keep_until";
   database_.sql("UPDATE dblock_lock SET " + column + "=UTC_TIMESTAMP(6)+INTERVAL " +
-                std::to_string(from_now.count()) + " MICROSECOND" + where(key));
+                std::to_string(from_now.count()) + " MICROSECOND" + where(key) + " AND slot=0");
 }
 
 void MariadbUnderTest::delete_row(const std::string& key) {
-  database_.sql("DELETE FROM dblock_hold" + where(key));
   database_.sql("DELETE FROM dblock_lock" + where(key));
 }
 

@@ -11,12 +11,12 @@ std::string is(const std::string& key) {
   return " WHERE lock_key='" + quoted + "'";
 }
 
-// Every time a row of either table has, as much earlier.
+// Every time a row has, as much earlier.
 std::string earlier(Micros by) {
   const std::string length = std::to_string(by.count());
   std::string set;
   for (const std::string column :
-       {"create_time", "update_time", "expire_time", "hold_until", "keep_until", "revoke_time", "idle_since",
+       {"create_time", "update_time", "expire_time", "hold_until", "keep_until", "revoke_time",
         "last_acquired_at", "last_released_at", "success_acquired_at", "success_released_at"}) {
     set += (set.empty() ? "" : ",") + column + "=" + column + "-(" + length + ")";
   }
@@ -40,17 +40,17 @@ void SqliteUnderTest::age(const std::string& key, Micros by, bool with_token) {
   const std::string length = "-(" + std::to_string(by.count()) + ")";
   const std::string set = earlier(by) + (with_token ? ",token=token" + length : "");
   sql("UPDATE dblock_lock SET " + set + ",intent_until=intent_until" + length + is(key));
-  sql("UPDATE dblock_hold SET " + set + is(key));
 }
 
 void SqliteUnderTest::age_hold(const std::string& key, std::uint32_t slot, Micros by) {
-  sql("UPDATE dblock_hold SET " + earlier(by) + is(key) + " AND slot=" + std::to_string(slot));
+  sql("UPDATE dblock_lock SET " + earlier(by) + is(key) + " AND slot=" + std::to_string(slot));
 }
 
 void SqliteUnderTest::set_promise(const std::string& key, Promise which, Micros from_now) {
   const auto now = std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch());
   const std::string column = which == Promise::hold_until ? "hold_until" : "keep_until";
-  sql("UPDATE dblock_lock SET " + column + "=" + std::to_string((now + from_now).count()) + is(key));
+  sql("UPDATE dblock_lock SET " + column + "=" + std::to_string((now + from_now).count()) + is(key) +
+      " AND slot=0");
 }
 
 void SqliteUnderTest::delete_row(const std::string& key) {
@@ -74,8 +74,7 @@ void SqliteUnderTest::copy_history(int times) {
 }
 
 void SqliteUnderTest::reboot(const std::string& key) const {
-  for (const std::string table : {"dblock_lock", "dblock_hold"})
-    sql("UPDATE " + table + " SET boot_id='00000000-0000-4000-8000-000000000000',boot_offset_us=0" + is(key));
+  sql("UPDATE dblock_lock SET boot_id='00000000-0000-4000-8000-000000000000',boot_offset_us=0" + is(key));
 }
 
 std::unique_ptr<StoreUnderTest> make_store_under_test() {

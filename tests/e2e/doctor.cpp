@@ -131,10 +131,10 @@ TEST_CASE("doctor finds a schema that is missing, older or newer bad", "[server]
   CHECK(says(missing.message("schema"), "dblock migrate"));
   REQUIRE(dblock(database, {"migrate"}).exit == exited(0));
   CHECK(doctor(database.url()).level("schema") == "ok");
-  database.sql("ALTER TABLE dblock_hold ENGINE=MyISAM");
+  database.sql("ALTER TABLE dblock_fence ENGINE=MyISAM");
   CHECK(says(doctor(database.url()).found("schema"), "MyISAM"));
-  database.sql("ALTER TABLE dblock_hold ENGINE=InnoDB");
-  database.sql("DELETE FROM dblock_migration ORDER BY version DESC LIMIT 1");
+  database.sql("ALTER TABLE dblock_fence ENGINE=InnoDB");
+  database.sql("DELETE FROM dblock_schema ORDER BY version DESC LIMIT 1");
   CHECK(says(doctor(database.url()).message("schema"), "dblock migrate"));
   database.set_schema_version(9999);
   CHECK(says(doctor(database.url()).message("schema"), "upgrade"));

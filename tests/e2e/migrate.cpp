@@ -73,7 +73,7 @@ TEST_CASE("a missing schema is not waited for", "[server]") {
 
 TEST_CASE("an older schema is 78 and migrate brings it up to date", "[server]") {
   ServerDatabase database;
-  database.sql("DELETE FROM dblock_migration ORDER BY version DESC LIMIT 1");
+  database.sql("DELETE FROM dblock_schema ORDER BY version DESC LIMIT 1");
   const auto refused = dblock(database, run_words("k", {}, {"true"}));
   INFO(refused.err);
   CHECK(refused.exit == exited(78));
@@ -93,6 +93,70 @@ TEST_CASE("a newer schema is 78 for everyone and migrate does not touch it") {
     CHECK(finished.err.find("newer") != std::string::npos);
   }
   CHECK(database.rows() == 0);
+}
+
+TEST_CASE("runs, waiters, keepers and guardians live through a migration to a version that serves them",
+          "[server]") {
+  ServerDatabase database;
+  const TempDir directory, other, script;
+  const Words terms{"--ttl", "6s", "--heartbeat", "300ms"};
+  Process run(dblock_spawn(database, run_words("k", terms, sh(until_told(directory)))));
+  await_file(run, directory.file("up"));
+  Process waiter(dblock_spawn(database, run_words("k", with(terms, {"--wait", "60s"}), {"true"})));
+  REQUIRE(wait_until([&] { return database.waiting_in_line() == 1; }));
+  Process reader(dblock_spawn(database, run_words("s", with(terms, {"--shared"}), sh(until_told(other)))));
+  await_file(reader, other.file("up"));
+  Process killed(dblock_spawn(database, run_words("g", {"--ttl", "10m"}, {"sleep", "600"})));
+  REQUIRE(wait_until([&] { return database.has_holder("g"); }));
+  static_cast<void>(job_of(killed));
+  Spawn keeps;
+  keeps.argv = sh(dblock_binary() + " acquire --key p --ttl 3s --while-pid $$ && " + until_told(script));
+  keeps.env = {"DBLOCK_DB=" + database.url()};
+  Process kept(keeps);
+  await_file(kept, script.file("up"));
+
+  const long long ours = database.schema_version();
+  database.sql("ALTER TABLE dblock_lock ADD COLUMN later INT NULL,ADD KEY dblock_lock_later (later)");
+  database.set_schema_version(ours + 1, ours);
+  CHECK(dblock(database, {"migrate"}).exit == exited(0));
+  CHECK(database.schema_version() == ours + 1);
+  for (const auto& session : database.sessions()) database.kill_session(session);
+  await_renewal(database);
+  await_renewal(database, "p");
+  const auto reads = [&] {
+    return database.value("SELECT MAX(expire_time) FROM dblock_lock WHERE lock_key='s'");
+  };
+  const auto read_until = reads();
+  CHECK(wait_until([&] { return reads() > read_until; }));
+
+  killed.signal(SIGKILL);
+  CHECK(wait_until([&] { return !database.has_holder("g"); }));
+  for (const auto* const where : {&directory, &other, &script}) write_file(where->file("go"), "");
+  for (auto* const process : {&run, &reader, &waiter, &kept}) {
+    CHECK(process->wait(30s * slowness()) == exited(0));
+    INFO(process->err());
+  }
+  CHECK(wait_until([&] { return !database.has_holder("p"); }));
+  CHECK(database.number("SELECT COUNT(lock_value) FROM dblock_lock") == 0);
+  CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+}
+
+TEST_CASE("a run goes on when its schema is replaced by one that does not serve it, and no other begins") {
+  Database database;
+  const TempDir directory;
+  Process run(dblock_spawn(database, run_words("k", {}, sh(until_told(directory)))));
+  await_file(run, directory.file("up"));
+  const long long ours = database.schema_version();
+  database.set_schema_version(ours + 1, ours + 1);
+  for (const Words& words : {run_words("k", {}, {"true"}), Words{"migrate"}}) {
+    const auto refused = dblock(database, words);
+    CHECK(refused.exit == exited(78));
+    CHECK(says(refused.err, "upgrade dblock"));
+  }
+  write_file(directory.file("go"), "");
+  CHECK(run.wait() == exited(0));
+  INFO(run.err());
+  CHECK_FALSE(database.has_holder("k"));
 }
 
 TEST_CASE("an account that may not create tables is told what migrate needs", "[server]") {

@@ -42,7 +42,7 @@ TEST_CASE("where every host is read-only nothing is granted, and the reason is s
   CHECK(read_file(directory.file("ran")).empty());
   CHECK(says(dblock_at(pair.url(), run_words("k", {}, {"true"})).err, "no host takes writes"));
   CHECK(dblock_at(pair.url("", "root"), {"migrate", "--status"}).exit == exited(0));
-  Connection(pair.primary.address(), "root", pair.database->name()).sql("DELETE FROM dblock_migration");
+  Connection(pair.primary.address(), "root", pair.database->name()).sql("DELETE FROM dblock_schema");
   CHECK(dblock_at(pair.url("", "root"), {"migrate"}).exit == exited(69));
 }
 

@@ -99,7 +99,7 @@ bool row;            /* is there one? */
 byte row_owner;      /* lock_value; 0: free (NULL) */
 byte row_expire;     /* expire_time */
 byte row_token;
-byte row_idle;       /* idle_since */
+byte row_idle;       /* update_time */
 #ifdef FAILOVER
 bool old_row;
 byte old_owner, old_expire, old_token, old_idle;

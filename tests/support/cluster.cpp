@@ -224,7 +224,7 @@ void Cluster::catch_up(const std::string& database) {
   for (int node = 1; node <= k_size; ++node) {
     auto root = sql(node);
     root.sql("SET SESSION wsrep_sync_wait=15");
-    root.sql("SELECT COUNT(*) FROM " + database + ".dblock_migration");
+    root.sql("SELECT COUNT(*) FROM " + database + ".dblock_schema");
   }
 }
 

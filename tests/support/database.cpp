@@ -14,15 +14,15 @@ namespace {
 
 using std::chrono::microseconds;
 
-const std::vector<std::string> k_times{"create_time",         "update_time",        "expire_time",
-                                       "hold_until",          "keep_until",         "revoke_time",
-                                       "idle_since",          "last_acquired_at",   "last_released_at",
-                                       "success_acquired_at", "success_released_at"};
+const std::vector<std::string> k_times{
+    "create_time", "update_time",      "expire_time",      "hold_until",          "keep_until",
+    "revoke_time", "last_acquired_at", "last_released_at", "success_acquired_at", "success_released_at"};
 
 // All columns that both stores have, but lock_key.
 constexpr const char* k_rest_of_row =
     "lock_value, create_time, update_time, expire_time, token, version, lock_count, kind, ttl_us, margin_us, "
-    "heartbeat_us, hold_until, keep_until, revoke_time, idle_since, holder_host, holder_pid, holder_user, "
+    "heartbeat_us, hold_until, keep_until, revoke_time, slot, mode, slots, holder_host, holder_pid, "
+    "holder_user, "
     "holder_command, holder_note, last_acquired_at, last_released_at, last_outcome, last_exit_code, "
     "success_acquired_at, success_released_at";
 
@@ -62,10 +62,10 @@ class ServerStore final : public StoreBackend {
   void admit_owner() override { sql("GRANT ALL ON " + name_ + ".* TO app@'%'"); }
   std::vector<Row> sql(const std::string& query) override { return root_.sql(query); }
   [[nodiscard]] long long schema_version() override {
-    return sql("SHOW TABLES").empty() ? 0 : root_.number("SELECT MAX(version) FROM dblock_migration");
+    return sql("SHOW TABLES").empty() ? 0 : root_.number("SELECT MAX(version) FROM dblock_schema");
   }
-  void set_schema_version(long long version) override {
-    sql("INSERT INTO dblock_migration VALUES (" + std::to_string(version) +
+  void set_schema_version(long long version, long long serves) override {
+    sql("INSERT INTO dblock_schema VALUES (" + std::to_string(version) + ", " + std::to_string(serves) +
         ", 'by_a_test.sql', UTC_TIMESTAMP(6))");
   }
   [[nodiscard]] std::string text(const std::string& bytes) const override { return sql_hex(bytes); }
@@ -107,9 +107,12 @@ void Database::set_up(Schema schema) const {
 }
 
 std::string Database::column(const std::string& key, const std::string& name) const {
-  const auto found =
-      backend_->sql("SELECT " + name + " FROM dblock_lock WHERE lock_key = " + backend_->text(key));
+  const auto found = backend_->sql("SELECT " + name + own_row(key));
   return found.empty() ? "" : found.front().at(0);
+}
+
+std::string Database::own_row(const std::string& key) const {
+  return " FROM dblock_lock WHERE slot = 0 AND lock_key = " + backend_->text(key);
 }
 
 long long Database::micros(const std::string& key, const std::string& name) const {
@@ -127,7 +130,7 @@ bool Database::has_holder(const std::string& key) const {
 }
 
 std::string Database::row(const std::string& key) const {
-  const auto found = backend_->sql("SELECT * FROM dblock_lock WHERE lock_key = " + backend_->text(key));
+  const auto found = backend_->sql("SELECT *" + own_row(key));
   std::string all;
   for (const auto& row : found) {
     for (const auto& cell : row) all += cell + "|";
@@ -136,11 +139,12 @@ std::string Database::row(const std::string& key) const {
 }
 
 long long Database::rows() const {
-  return std::stoll(backend_->sql("SELECT COUNT(*) FROM dblock_lock").front().at(0));
+  return std::stoll(backend_->sql("SELECT COUNT(*) FROM dblock_lock WHERE slot = 0").front().at(0));
 }
 
 void Database::update(const std::string& assignments, const std::string& key) {
-  backend_->sql("UPDATE dblock_lock SET " + assignments + " WHERE lock_key = " + backend_->text(key));
+  backend_->sql("UPDATE dblock_lock SET " + assignments +
+                " WHERE slot = 0 AND lock_key = " + backend_->text(key));
 }
 
 void Database::age(const std::string& key, microseconds by) {
@@ -178,12 +182,12 @@ void Database::copy_row(const std::string& key, const std::vector<std::string>& 
     for (std::size_t i = from; i < std::min(from + k_batch, new_keys.size()); ++i)
       names += (names.empty() ? "SELECT " : " UNION ALL SELECT ") + backend_->text(new_keys[i]) + " AS name";
     backend_->sql("INSERT INTO dblock_lock (lock_key, " + rest + ") SELECT names.name, " + rest +
-                  " FROM dblock_lock, (" + names + ") AS names WHERE lock_key = " + backend_->text(key));
+                  " FROM dblock_lock, (" + names +
+                  ") AS names WHERE slot = 0 AND lock_key = " + backend_->text(key));
   }
 }
 
 void Database::delete_rows() {
-  backend_->sql("DELETE FROM dblock_hold");
   backend_->sql("DELETE FROM dblock_lock");
 }
 

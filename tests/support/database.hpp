@@ -27,7 +27,7 @@ class StoreBackend {
   virtual void admit_owner() {}
   virtual std::vector<Row> sql(const std::string& query) = 0;
   [[nodiscard]] virtual long long schema_version() = 0;  // 0: none yet
-  virtual void set_schema_version(long long version) = 0;
+  virtual void set_schema_version(long long version, long long serves) = 0;
   // SQL for: these bytes as text, a time's microseconds since the epoch, a time moved by some, a time given
   // so.
   [[nodiscard]] virtual std::string text(const std::string& bytes) const = 0;
@@ -71,7 +71,11 @@ class Database {
   void delete_rows();
 
   [[nodiscard]] long long schema_version() const { return backend_->schema_version(); }
-  void set_schema_version(long long version) { backend_->set_schema_version(version); }
+  // As a newer dblock leaves it, which says how old one may be that goes on.
+  void set_schema_version(long long version, long long serves) {
+    backend_->set_schema_version(version, serves);
+  }
+  void set_schema_version(long long version) { set_schema_version(version, version); }
 
  protected:
   explicit Database(std::unique_ptr<StoreBackend> backend);
@@ -79,6 +83,8 @@ class Database {
   [[nodiscard]] StoreBackend& backend() const { return *backend_; }
 
  private:
+  // "FROM …" of the lock's own row.
+  [[nodiscard]] std::string own_row(const std::string& key) const;
   void update(const std::string& assignments, const std::string& key);
   std::unique_ptr<StoreBackend> backend_;
 };

@@ -63,7 +63,9 @@ class LocalStore final : public StoreBackend {
   [[nodiscard]] long long schema_version() override {
     return std::filesystem::exists(path()) ? std::stoll(sqlite_value(path(), "PRAGMA user_version")) : 0;
   }
-  void set_schema_version(long long version) override {
+  void set_schema_version(long long version, long long serves) override {
+    sql("INSERT INTO dblock_schema VALUES (" + std::to_string(version) + ", " + std::to_string(serves) +
+        ", 'by_a_test.sql', 0)");
     sql("PRAGMA user_version = " + std::to_string(version));
   }
   [[nodiscard]] std::string text(const std::string& bytes) const override {

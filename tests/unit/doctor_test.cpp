@@ -26,8 +26,9 @@ HostFacts sound() {
   facts.account = "jobs@%";
   facts.database = "locks";
   facts.schema_version = 4;
+  facts.schema_serves = 4;
   facts.schema_needed = 4;
-  facts.engines = {{"dblock_lock", "InnoDB"}, {"dblock_hold", "InnoDB"}};
+  facts.engines = {{"dblock_lock", "InnoDB"}, {"dblock_fence", "InnoDB"}};
   facts.key_type = "varbinary(255)";
   facts.variables = {{"read_only", "OFF"},       {"innodb_flush_log_at_trx_commit", "1"},
                      {"log_bin", "ON"},          {"sync_binlog", "1"},
@@ -194,10 +195,12 @@ TEST_CASE("doctor: tables that are missing, of another version or another make a
   facts.schema_version = 3;
   CHECK(judged(facts, "schema").message.find("dblock migrate") != std::string::npos);
   facts.schema_version = 5;
+  CHECK(level_of(facts, "schema") == Level::ok);
+  facts.schema_serves = 5;
   CHECK(level_of(facts, "schema") == Level::bad);
   CHECK(judged(facts, "schema").message.find("upgrade") != std::string::npos);
   facts = sound();
-  facts.engines["dblock_hold"] = "MyISAM";
+  facts.engines["dblock_fence"] = "MyISAM";
   CHECK(level_of(facts, "schema") == Level::bad);
   facts = sound();
   facts.key_type = "varchar(255)";

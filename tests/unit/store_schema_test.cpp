@@ -10,6 +10,7 @@ TEST_CASE("MariaDB's migrations count from 1 without holes and hold one statemen
     CAPTURE(migration.name);
     CHECK(migration.version == expected++);
     CHECK(migration.name.ends_with(".sql"));
+    CHECK(migration.serves <= migration.version);
     const bool is_procedure = migration.sql.find(" PROCEDURE ") != std::string_view::npos;
     CHECK((migration.sql.find(";\n") == std::string_view::npos || is_procedure));
   }
@@ -20,9 +21,8 @@ TEST_CASE("grants are the least that running jobs needs") {
   const auto grants = grants_for("nightly", "locks");
   REQUIRE(grants);
   CHECK(*grants == std::vector<std::string>{
-                       "GRANT SELECT ON `locks`.`dblock_migration` TO 'nightly'@'%'",
+                       "GRANT SELECT ON `locks`.`dblock_schema` TO 'nightly'@'%'",
                        "GRANT SELECT, INSERT, UPDATE, DELETE ON `locks`.`dblock_lock` TO 'nightly'@'%'",
-                       "GRANT SELECT, INSERT, UPDATE, DELETE ON `locks`.`dblock_hold` TO 'nightly'@'%'",
                        "GRANT SELECT, INSERT, UPDATE, DELETE ON `locks`.`dblock_fence` TO 'nightly'@'%'",
                        "GRANT EXECUTE ON PROCEDURE `locks`.`dblock_assert_held` TO 'nightly'@'%'",
                    });

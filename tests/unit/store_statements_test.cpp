@@ -4,8 +4,8 @@
 #include <cctype>
 
 #include "store/mariadb/errors.hpp"
+#include "store/mariadb/gate_statements.hpp"
 #include "store/mariadb/history_statements.hpp"
-#include "store/mariadb/hold_statements.hpp"
 #include "store/mariadb/line_statements.hpp"
 #include "store/mariadb/literals.hpp"
 #include "store/mariadb/migrations.hpp"
@@ -44,42 +44,43 @@ std::vector<std::string> all_statements() {
       grant_statement(request(), {}),
       grant_statement(request_with_promises(), {}),
       peek_statement(ref.key),
+      look_statement({ref.key, key("l")}),
       server_time_statement(),
+      unnest_statement(ref),
+      revoke_statement(ref.key, 1, {7}),
+      free_now_statement(ref.key, 1, {7}),
+      list_statement({{ref.key}, "pre", true}),
+      expired_statement(),
+      abandon_statement(seen),
+      count_idle_statement(24h),
+      select_idle_statement(24h, 10),
+      forget_statement({{"k", 1, 1}, {"l", 2, 2}}, 24h),
   };
   for (const auto& sharing : {lease::Sharing{}, lease::Sharing{lease::Mode::slot, 3}})
     statements.push_back(nest_statement(ref, sharing, 5s, {}));
-  for (const auto rows : {Rows::locks, Rows::holds}) {
-    statements.push_back(unnest_statement(ref, rows));
-    statements.push_back(revoke_statement(ref.key, {7}, rows));
-    statements.push_back(free_now_statement(ref.key, {7}, rows));
-    statements.push_back(list_statement({{ref.key}, "pre", true}, rows));
-    statements.push_back(expired_statement(rows));
-    statements.push_back(abandon_statement(seen, rows));
-    statements.push_back(count_idle_statement(rows, 24h));
-    statements.push_back(select_idle_statement(rows, 24h, 10));
-    statements.push_back(forget_statement(rows, {{"k", 1, 1}, {"l", 2, 2}}, 24h));
-    for (const auto actor : {lease::Actor::holder, lease::Actor::script}) {
-      statements.push_back(renew_statement(ref, rows, actor, std::nullopt, {}));
-      statements.push_back(renew_statement(ref, rows, actor, 5s, {}));
-      statements.push_back(release_statement(ref, rows, actor, {lease::Outcome::succeeded, 0}));
-    }
+  const lease::RunEnd end{lease::Outcome::succeeded, 0};
+  for (const auto actor : {lease::Actor::holder, lease::Actor::script}) {
+    statements.push_back(renew_statement(ref, actor, std::nullopt, {}));
+    statements.push_back(renew_statement(ref, actor, 5s, {}));
+    statements.push_back(release_statement(ref, actor, end));
+    statements.push_back(release_statement({ref, {key("l"), {"owner"}, lease::Token{7}}}, actor, end));
   }
-  statements.push_back(add_statement(ref.key));
-  statements.push_back(record_run_statement({"k", {7}, "it's", Rows::holds, true, {}}));
+  statements.push_back(add_statement(ref.key, 0));
+  statements.push_back(record_run_statement({"k", {7}, "it's", true, {}}));
   statements.push_back(select_runs_statement(&ref.key, 1h, 10));
   statements.push_back(select_old_runs_statement(1h, 10));
   statements.push_back(forget_runs_statement({{"k", "1", "7"}, {"l", "2", "8"}}));
   statements.push_back(forget_fences_statement({{"k", 1, 1}, {"l", 2, 2}}, 24h));
-  statements.push_back(add_fence_statement(ref.key, 1, {7}));
-  statements.push_back(put_fence_statement(ref.key, 1, {7}));
-  for (const auto mode : {lease::Mode::exclusive, lease::Mode::shared})
-    statements.push_back(put_statement(request_with_promises(), ref.key, 0, {7}, {mode, 1}, {1}));
-  statements.push_back(put_hold_statement(request_with_promises(), ref.key, 1, {7}, {1}));
-  statements.push_back(create_hold_statement(request_with_promises(), ref.key, 1, {7}, {1}));
+  statements.push_back(add_fence_statement(ref.key, 1));
+  statements.push_back(pass_fences_statement(ref.key, 1));
+  statements.push_back(inherit_statement(seen));
+  for (const auto mode : {lease::Mode::exclusive, lease::Mode::shared}) {
+    auto wanted = request_with_promises();
+    wanted.sharing.mode = mode;
+    statements.push_back(put_statement(wanted, {{ref.key, {}, 1}, {key("l"), {}, 2}}, {7}, {1}));
+  }
   statements.push_back(keep_readers_away_statement(ref.key, {2s}));
   statements.push_back(let_readers_in_statement(ref.key, {2s}));
-  statements.push_back(record_end_statement(ref.key, {1s, "host", {lease::Outcome::succeeded, 0}}));
-  statements.push_back(record_abandoned_statement(seen));
   return statements;
 }
 
@@ -120,8 +121,8 @@ TEST_CASE("no statement uses what the lease protocol forbids") {
       if (const auto at = statement.find(k_keeps_history); at != std::string::npos)
         statement.erase(at, k_keeps_history.size());
       CHECK(statement.find("SELECT") == std::string::npos);
-      const auto by_key = {
-          " WHERE lock_key=", " WHERE lease.lock_key=", " WHERE ((lock_key=", " WHERE lock_key IN ("};
+      const auto by_key = {" WHERE lock_key=", " WHERE lease.lock_key=", " WHERE (lease.lock_key=",
+                           " WHERE ((lock_key=", " WHERE lock_key IN ("};
       CHECK(std::ranges::any_of(
           by_key, [&](const char* where) { return statement.find(where) != std::string::npos; }));
     }
@@ -136,33 +137,28 @@ TEST_CASE("a try names the fence by a key that it has only while the lock is fre
   for (const auto* const part :
        {"mode='exclusive'", "lock_value IS NULL", "margin_us", "hold_until", "success"})
     CHECK(is_free.find(part) != std::string::npos);
-  CHECK(statement.ends_with(" WHERE lease.lock_key=x'6b' AND " + is_free));
+  CHECK(statement.ends_with(" WHERE lease.lock_key=x'6b' AND lease.slot=0 AND " + is_free));
 }
 
-TEST_CASE("among their own kind readers and slots pass nobody's fence but their own") {
+TEST_CASE("readers and slots pass nobody's fence but their own") {
   auto wanted = request();
   wanted.sharing = {lease::Mode::slot, 3};
-  const auto put = [&](const lease::Sharing& last) {
-    return put_statement(wanted, key("k"), 2, {7}, last, {1}).find("dblock_fence") != std::string::npos;
-  };
-  CHECK_FALSE(put({lease::Mode::slot, 3}));
-  CHECK(put({lease::Mode::slot, 4}));
-  CHECK(put({lease::Mode::shared, 1}));
-  CHECK(put({}));
-  wanted.sharing = {};
-  CHECK(put({}));
+  const auto put = put_statement(wanted, {{key("k"), {}, 2}}, {7}, {1});
+  CHECK(put.find("fence.lock_key=lease.lock_key AND fence.slot=lease.slot") != std::string::npos);
+  CHECK(put.ends_with(" WHERE (lease.lock_key=x'6b' AND lease.slot=2)"));
+  CHECK(pass_fences_statement(key("k"), 2).ends_with(" WHERE lock_key=x'6b' AND slot<>2"));
 }
 
 TEST_CASE("a prefix is a range of keys without wildcards") {
   const auto end_of = [](const std::string& prefix) {
-    const auto statement = list_statement({{}, prefix, false}, Rows::locks);
+    const auto statement = list_statement({{}, prefix, false});
     const auto at = statement.find("lock_key<");
     return at == std::string::npos ? "" : statement.substr(at + 9, statement.find('\'', at + 12) - at - 8);
   };
   CHECK(end_of("ab") == "x'6163'");
   CHECK(end_of("a\xff") == "x'62'");
   CHECK(end_of("\xff\xff").empty());
-  CHECK(list_statement({{}, "a%", false}, Rows::locks).find("LIKE") == std::string::npos);
+  CHECK(list_statement({{}, "a%", false}).find("LIKE") == std::string::npos);
 }
 
 TEST_CASE("only what is known to be undone is reported as undone") {

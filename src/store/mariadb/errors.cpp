@@ -36,8 +36,8 @@ constexpr std::array k_crowded_out{1040U, 1203U, 1226U};
 constexpr std::array k_read_only{k_option_forbids, 1792U, 1836U};
 // The server refused the statement itself: a bug here or a table changed by hand. Nothing was done.
 constexpr std::array k_statement_refused{
-    1048U, 1062U, 1064U, 1149U, 1193U, 1235U, 1264U, 1265U,
-    1292U, 1305U, 1364U, 1366U, 1406U, 1411U, 1690U, k_wrong_variable_value};
+    k_null_refused, 1062U, 1064U, 1149U, 1193U, 1235U, 1264U, 1265U,
+    1292U,          1305U, 1364U, 1366U, 1406U, 1411U, 1690U, k_wrong_variable_value};
 
 bool among(std::span<const unsigned> numbers, unsigned native) {
   return std::ranges::find(numbers, native) != numbers.end();
@@ -132,7 +132,8 @@ bool is_lock_wait(unsigned native) {
 }
 
 bool keeps_connection(unsigned native) {
-  return is_transient(native) || is_lock_wait(native) || native == k_duplicate_key;
+  return is_transient(native) || is_lock_wait(native) || native == k_duplicate_key ||
+         native == k_null_refused;
 }
 
 bool is_crowded_out(unsigned native) {

@@ -22,6 +22,7 @@ struct ServerWords {
 };
 
 inline constexpr unsigned k_duplicate_key = 1062;
+inline constexpr unsigned k_null_refused = 1048;
 inline constexpr unsigned k_table_exists = 1050;
 inline constexpr unsigned k_unknown_variable = 1193;
 inline constexpr unsigned k_no_such_table = 1146;

@@ -154,11 +154,13 @@ void read_history(Session& session, HostFacts& facts) {
 
 void read_schema(Session& session, HostFacts& facts) {
   facts.schema_needed = schema_version();
-  const auto version = session.ask("SELECT COALESCE(MAX(version),0) FROM dblock_migration");
+  const auto version =
+      session.ask("SELECT COALESCE(MAX(version),0),COALESCE(MAX(serves),0) FROM dblock_schema");
   if (!version) {
     facts.schema_version = refusal(version.error());
   } else if (!version->rows.empty()) {
     facts.schema_version = static_cast<unsigned>(unsigned_number(version->rows.front()[0]));
+    facts.schema_serves = static_cast<unsigned>(unsigned_number(version->rows.front()[1]));
   }
   for (const auto& grant : needed_grants(facts.database)) {
     const auto engine = session.value(

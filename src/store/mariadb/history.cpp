@@ -23,27 +23,25 @@ void EndedRuns::expect(const lease::AcquireRequest& request) {
   expected_.holder = request.holder;
 }
 
-void EndedRuns::add(Rows rows, const lease::LeaseRef& ref, lease::RunEnd end, const Changed& changed) {
+void EndedRuns::add(const lease::LeaseRef& ref, lease::RunEnd end, const Changed& changed) {
   if (changed.rows == 0 || changed.insert_id == 0) return;
   EndedRun run = expected_.owner == ref.owner.text ? expected_ : EndedRun{};
   run.key = ref.key.bytes();
   run.token = {changed.insert_id};
   run.owner = ref.owner.text;
-  run.rows = rows;
   run.end = end;
   runs_.push_back(std::move(run));
 }
 
-void EndedRuns::add_forced(Rows rows, const lease::Key& key, const Changed& changed) {
-  add(rows, {key, {}, std::nullopt}, {lease::Outcome::abandoned, std::nullopt}, changed);
+void EndedRuns::add_forced(const lease::Key& key, const Changed& changed) {
+  add({key, {}, std::nullopt}, {lease::Outcome::abandoned, std::nullopt}, changed);
 }
 
-void EndedRuns::add_abandoned(Rows rows, const lease::LockStatus& lease, const Changed& changed) {
+void EndedRuns::add_abandoned(const lease::LockStatus& lease, const Changed& changed) {
   if (changed.rows == 0 || changed.insert_id == 0) return;
   runs_.push_back({lease.key,
                    lease.token,
                    lease.owner,
-                   rows,
                    false,
                    {lease::Outcome::abandoned, std::nullopt},
                    lease.kind,

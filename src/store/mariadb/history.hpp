@@ -23,9 +23,9 @@ class EndedRuns {
   // Who will be the holder under this owner id.
   void expect(const lease::AcquireRequest& request);
   // `changed`: of the statement that freed the row. Nothing where no history is kept.
-  void add(Rows rows, const lease::LeaseRef& ref, lease::RunEnd end, const Changed& changed);
-  void add_forced(Rows rows, const lease::Key& key, const Changed& changed);
-  void add_abandoned(Rows rows, const lease::LockStatus& lease, const Changed& changed);
+  void add(const lease::LeaseRef& ref, lease::RunEnd end, const Changed& changed);
+  void add_forced(const lease::Key& key, const Changed& changed);
+  void add_abandoned(const lease::LockStatus& lease, const Changed& changed);
 
   // For transactions that are undone.
   [[nodiscard]] std::size_t mark() const { return runs_.size(); }

@@ -38,11 +38,11 @@ std::string create_history_statement() {
 }
 
 std::string begin_history_statement() {
-  return cat("INSERT INTO dblock_migration (version,name,applied_at) VALUES (0,'history',", k_now, ")");
+  return cat("INSERT INTO dblock_schema (version,serves,name,applied_at) VALUES (0,0,'history',", k_now, ")");
 }
 
 std::string end_history_statement() {
-  return "DELETE FROM dblock_migration WHERE version=0";
+  return "DELETE FROM dblock_schema WHERE version=0";
 }
 
 std::string keeps_history_statement() {
@@ -79,8 +79,8 @@ std::string record_run_statement(const EndedRun& run) {
       ",", run.was_released ? either("last_released_at", std::string(k_now)) : "NULL", ",",
       quoted(lease::to_string(run.end.outcome)), ",",
       run.end.exit_code ? std::to_string(*run.end.exit_code) : "NULL",
-      " FROM (SELECT 1 AS one) AS one LEFT JOIN ", table_of(run.rows),
-      " AS seen FORCE INDEX (PRIMARY) ON seen.lock_key=", key, " AND seen.token=", token);
+      " FROM (SELECT 1 AS one) AS one LEFT JOIN dblock_lock AS seen FORCE INDEX (PRIMARY) ON seen.lock_key=",
+      key, " AND seen.token=", token, " AND (seen.slot>0 OR seen.mode='exclusive')");
 }
 
 std::string select_runs_statement(const lease::Key* key, std::optional<Micros> since, std::size_t limit) {

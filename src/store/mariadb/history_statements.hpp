@@ -18,7 +18,6 @@ struct EndedRun {
   std::string key;
   lease::Token token;
   std::string owner;
-  Rows rows = Rows::locks;  // where its lease was
   bool was_released = true;
   lease::RunEnd end;
   // As far as they are known here; the row tells too, until its next grant.

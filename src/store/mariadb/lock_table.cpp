@@ -2,23 +2,23 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <tuple>
 #include <utility>
 
 #include "store/mariadb/factory.hpp"
-#include "store/mariadb/hold_statements.hpp"
+#include "store/mariadb/gate_statements.hpp"
 #include "store/mariadb/line_statements.hpp"
 #include "store/mariadb/reaper.hpp"
 #include "store/mariadb/statements.hpp"
 #include "store/sharing.hpp"
 #include "store/table_lease_store.hpp"
+#include "store/together.hpp"
 
 namespace dblock::store::mariadb {
 namespace {
 
 Result<std::vector<lease::LockStatus>> read_rows(Connection& connection, const std::string& sql,
-                                                 const std::string& attempt, Most most = Most::few) {
+                                                 const std::string& attempt, Most most) {
   DBLOCK_TRY(const auto rows, connection.read(sql, attempt, most));
   std::vector<lease::LockStatus> read;
   read.reserve(rows.size());
@@ -61,38 +61,50 @@ Result<std::optional<std::string>> read_gate(Connection& connection, const lease
   return rows.front()[k_status_columns];
 }
 
-Result<std::optional<Scene>> survey_to_change(Connection& connection, const lease::Key& key,
-                                              const std::string& attempt) {
-  DBLOCK_TRY(auto gate, read_rows(connection, survey_statement(key, Rows::locks, true), attempt));
-  if (gate.empty()) return std::nullopt;
-  DBLOCK_TRY(const auto rows, connection.read(survey_statement(key, Rows::holds, true), attempt));
-  Scene scene{std::move(gate.front()), {}};
-  for (const auto& row : rows) {
-    auto& hold = scene.holds.emplace_back(read_status(row));
-    hold.fenced = unsigned_number(row[k_status_columns]) != 0 && !in_the_way(hold);
-  }
-  return scene;
+using Scenes = std::vector<std::optional<Scene>>;
+
+bool in_order(const lease::LockStatus& one, const lease::LockStatus& other) {
+  return std::tie(one.key, one.slot) < std::tie(other.key, other.slot);
 }
 
-Result<std::optional<Scene>> survey_to_look(Connection& connection, const lease::Key& key,
-                                            const std::string& attempt) {
-  std::optional<lease::LockStatus> gate;
-  std::vector<lease::LockStatus> holds;
+Result<Scenes> survey_to_change(Connection& connection, const std::vector<lease::Key>& keys,
+                                std::vector<RowId>& unfenced, const std::string& attempt) {
+  DBLOCK_TRY(const auto rows, connection.read(survey_statement(keys), attempt));
+  std::vector<lease::LockStatus> read;
+  unfenced.clear();
+  for (const auto& row : rows) {
+    auto& status = read.emplace_back(read_status(row));
+    const auto fence = static_cast<FenceState>(unsigned_number(row[k_status_columns]));
+    status.fenced = fence == FenceState::kept && !in_the_way(status);
+    if (fence == FenceState::missing) unfenced.emplace_back(status.key, status.slot);
+  }
+  return scenes_of(keys, std::move(read));
+}
+
+Result<Scenes> survey_to_look(Connection& connection, const std::vector<lease::Key>& keys,
+                              const std::string& attempt) {
+  std::vector<lease::LockStatus> seen;
   const auto read = [&]() -> Result<std::optional<std::string>> {
-    DBLOCK_TRY(auto replica, read_gate(connection, key, gate, attempt));
-    if (!gate) return replica;
-    DBLOCK_TRY(holds, read_rows(connection, survey_statement(key, Rows::holds, false), attempt));
-    return replica;
+    DBLOCK_TRY(const auto rows, connection.read(look_statement(keys), attempt));
+    seen.clear();
+    for (const auto& row : rows)
+      if (row[0]) seen.push_back(read_status(row));
+    return rows.empty() ? std::nullopt : rows.front()[k_status_columns];
   };
   DBLOCK_CHECK(read_where_written(connection, attempt, read));
-  if (!gate) return std::nullopt;
-  return Scene{std::move(*gate), std::move(holds)};
+  std::ranges::sort(seen, in_order);
+  return scenes_of(keys, std::move(seen));
 }
 
 // A server that does not keep to its locks must not be believed, nor must a proxy that has it do things
 // twice. The transaction undoes what was done.
 std::unexpected<Error> changed_while_locked(const std::string& attempt) {
   return fail(Errc::unreachable, attempt + ": its rows changed while they were locked; try again");
+}
+
+std::unexpected<Error> token_not_told(const std::string& attempt) {
+  return fail(Errc::schema,
+              attempt + ": the server does not tell the token; drop the triggers on dblock's tables");
 }
 
 // Only a run that holds one lock alone owns the lock's turnstile. Behind any other holder the first waiter
@@ -102,8 +114,24 @@ bool all_in_line_seen(const lease::LockStatus& lock) {
          lock.sharing == lease::Sharing{};
 }
 
-bool in_order(const lease::LockStatus& one, const lease::LockStatus& other) {
-  return std::tie(one.key, one.slot) < std::tie(other.key, other.slot);
+// Nobody who held the lock as it was last granted may have it beside this request.
+bool is_of_another_kind(const lease::Sharing& last, const lease::Sharing& asked) {
+  return last.mode != asked.mode || (asked.mode == lease::Mode::slot && last.slots != asked.slots);
+}
+
+bool has_row(const Place& place) {
+  return place.slot == 0 ||
+         std::ranges::find(place.seen.holds, place.slot, &lease::LockStatus::slot) != place.seen.holds.end();
+}
+
+// As far as rows tell afterwards: a lock whose row is free under the same token ended as `end` says, or
+// another way.
+bool is_released(const std::optional<Scene>& seen, const lease::LeaseRef& ref, lease::RunEnd end) {
+  const auto ended_so = [&](const lease::LockStatus& row) {
+    return row.owner.empty() && (!ref.token || row.token == *ref.token) && row.last &&
+           row.last->outcome == end.outcome;
+  };
+  return seen && (ended_so(seen->gate) || std::ranges::any_of(seen->holds, ended_so));
 }
 
 }  // namespace
@@ -135,7 +163,7 @@ Result<std::optional<lease::Token>> MariadbLockTable::grant(const lease::Acquire
   const auto statement = [&](Mark mark) { return grant_statement(request, mark); };
   const auto give_back = [&] {
     const lease::RunEnd not_run{lease::Outcome::not_run, std::nullopt};
-    return free_row(Rows::locks, ref_to(request), lease::Actor::holder, not_run, attempt);
+    return release(ref_to(request), lease::Actor::holder, not_run, attempt);
   };
   DBLOCK_TRY(const auto token, change_and_hear(statement, attempt, give_back));
   if (!token) return std::nullopt;
@@ -162,24 +190,24 @@ Result<void> MariadbLockTable::in_transaction(const std::string& attempt, const 
   return done;
 }
 
-Result<std::optional<Scene>> MariadbLockTable::survey(const lease::Key& key, bool to_change,
-                                                      const std::string& attempt) {
-  if (to_change) return survey_to_change(connection_, key, attempt);
-  if (!connection_.awaits_reply()) return survey_to_look(connection_, key, attempt);
+Result<Scenes> MariadbLockTable::survey(const std::vector<lease::Key>& keys, bool to_change,
+                                        const std::string& attempt) {
+  if (to_change) return survey_to_change(connection_, keys, unfenced_, attempt);
+  if (!connection_.awaits_reply()) return survey_to_look(connection_, keys, attempt);
   looks_.follow(connection_);
   DBLOCK_CHECK(looks_.ensure_open(attempt));
-  auto seen = survey_to_look(looks_, key, attempt);
+  auto seen = survey_to_look(looks_, keys, attempt);
   looks_.close();
   return seen;
 }
 
 Result<void> MariadbLockTable::add(const lease::Key& key, const std::string& attempt) {
-  DBLOCK_TRY(const bool added, insert_one(add_statement(key), attempt));
+  DBLOCK_TRY(const bool added, insert_one(add_statement(key, 0), attempt));
   return added ? mend(key, attempt) : Result<void>{};
 }
 
 Result<void> MariadbLockTable::mend(const lease::Key& key, const std::string& attempt) {
-  DBLOCK_CHECK(insert_one(add_fence_statement(key, 0, {}), attempt));
+  DBLOCK_CHECK(insert_one(add_fence_statement(key, 0), attempt));
   return {};
 }
 
@@ -202,55 +230,37 @@ Result<bool> MariadbLockTable::kept_by_fence(const lease::Key& key, const Error&
               why.native);
 }
 
-Result<void> MariadbLockTable::put(const lease::AcquireRequest& request, const lease::Key& key,
-                                   std::uint32_t slot, lease::Token token, const Scene& seen,
-                                   const std::string& attempt) {
+Result<void> MariadbLockTable::put(const lease::AcquireRequest& request, const std::vector<Place>& places,
+                                   lease::Token token, const std::string& attempt) {
   ended_.expect(request);
-  const auto gate = [&](Mark mark) {
-    return put_statement(request, key, slot, token, seen.gate.sharing, mark);
-  };
-  DBLOCK_TRY(bool done, put_row(gate, attempt));
-  if (!done) {
-    DBLOCK_CHECK(mend(key, attempt));
-    DBLOCK_TRY(done, put_row(gate, attempt));
-  }
-  if (done && slot > 0) {
-    auto held = put_hold(request, key, slot, token, seen, attempt);
-    if (!held && held.error().native != k_duplicate_key) return std::unexpected(std::move(held.error()));
-    done = held.value_or(false);
-  }
-  if (!done) return changed_while_locked(attempt);
+  for (const Place& place : places) DBLOCK_CHECK(make_room(place, request.sharing, attempt));
+  const Mark mark = connection_.next_mark();
+  DBLOCK_TRY(const auto changed, change(put_statement(request, places, token, mark), attempt));
+  if (changed.rows != rows_put(request, places)) return changed_while_locked(attempt);
+  // The token must be told as it will have to be by each renewal. Otherwise the transaction undoes it all.
+  DBLOCK_TRY(const auto told, connection_.told(changed, mark, attempt));
+  if (!told) return token_not_told(attempt);
   turnstile_.settle();
   return {};
 }
 
-Result<bool> MariadbLockTable::put_hold(const lease::AcquireRequest& request, const lease::Key& key,
-                                        std::uint32_t slot, lease::Token token, const Scene& seen,
-                                        const std::string& attempt) {
-  const auto over = [&](Mark mark) { return put_hold_statement(request, key, slot, token, mark); };
-  if (std::ranges::find(seen.holds, slot, &lease::LockStatus::slot) != seen.holds.end()) {
-    DBLOCK_TRY(const bool done, put_row(over, attempt));
-    if (done) return true;
-    DBLOCK_CHECK(insert_one(add_fence_statement(key, slot, token), attempt));
-    return put_row(over, attempt);
-  }
-  DBLOCK_TRY(const bool fenced, insert_one(add_fence_statement(key, slot, token), attempt));
-  if (!fenced) DBLOCK_CHECK(change(put_fence_statement(key, slot, token), attempt));
-  const auto anew = [&](Mark mark) { return create_hold_statement(request, key, slot, token, mark); };
-  return put_row(anew, attempt);
+// What the grant itself does not write: rows that are not there yet, and what ends with another kind of
+// grant.
+Result<void> MariadbLockTable::make_room(const Place& place, const lease::Sharing& asked,
+                                         const std::string& attempt) {
+  const bool there = has_row(place);
+  if (!there) DBLOCK_CHECK(insert_one(add_statement(place.key, place.slot), attempt));
+  if (!there || std::ranges::find(unfenced_, RowId(place.key.bytes(), place.slot)) != unfenced_.end())
+    DBLOCK_CHECK(insert_one(add_fence_statement(place.key, place.slot), attempt));
+  const auto& last = place.seen.gate.sharing;
+  if (!is_of_another_kind(last, asked)) return {};
+  DBLOCK_CHECK(change(pass_fences_statement(place.key, place.slot), attempt));
+  if (place.slot == 0) DBLOCK_CHECK(change(inherit_statement(place.seen.gate), attempt));
+  return {};
 }
 
-// A row of a grant, whose token must be told as it will have to be by each renewal. Otherwise the transaction
-// undoes it all.
-Result<bool> MariadbLockTable::put_row(const MarkedStatement& statement, const std::string& attempt) {
-  const auto leave_to_transaction = [] { return true; };
-  DBLOCK_TRY(const auto told, change_and_hear(statement, attempt, leave_to_transaction));
-  return told.has_value();
-}
-
-Result<bool> MariadbLockTable::abandon(const lease::LockStatus& lease, Rows rows,
-                                       const std::string& attempt) {
-  return abandon_with(connection_, ended_, lease, rows, attempt);
+Result<bool> MariadbLockTable::abandon(const lease::LockStatus& lease, const std::string& attempt) {
+  return abandon_with(connection_, ended_, lease, attempt);
 }
 
 Result<void> MariadbLockTable::keep_readers_away(const lease::Key& key, lease::ServerTime until,
@@ -265,65 +275,69 @@ Result<void> MariadbLockTable::let_readers_in(const lease::Key& key, lease::Serv
   return {};
 }
 
-Result<std::optional<Renewal>> MariadbLockTable::renew(const lease::LeaseRef& ref, Rows rows,
-                                                       lease::Actor actor, std::optional<Micros> ttl,
+Result<std::optional<Renewal>> MariadbLockTable::renew(const lease::LeaseRef& ref, lease::Actor actor,
+                                                       std::optional<Micros> ttl,
                                                        const std::string& attempt) {
   turnstile_.settle();  // a grant that was found by reading has not done it
-  const auto statement = [&](Mark mark) { return renew_statement(ref, rows, actor, ttl, mark); };
+  const auto statement = [&](Mark mark) { return renew_statement(ref, actor, ttl, mark); };
   const auto keep = [] { return true; };  // a renewal too many takes nothing from anybody
   DBLOCK_TRY(const auto stored, change_and_hear(statement, attempt, keep));
   if (!stored) return std::nullopt;
   return Renewal{Micros{static_cast<Micros::rep>(*stored)}};
 }
 
-Result<bool> MariadbLockTable::release(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
-                                       lease::RunEnd end, const std::string& attempt) {
-  if (rows == Rows::holds) return release_hold(ref, actor, end, attempt);
-  return free_row(rows, ref, actor, end, attempt);
-}
-
-Result<bool> MariadbLockTable::free_row(Rows rows, const lease::LeaseRef& ref, lease::Actor actor,
-                                        lease::RunEnd end, const std::string& attempt) {
-  DBLOCK_TRY(const auto changed, change(release_statement(ref, rows, actor, end), attempt));
-  ended_.add(rows, ref, end, changed);
+Result<bool> MariadbLockTable::release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
+                                       const std::string& attempt) {
+  DBLOCK_TRY(const auto changed, change(release_statement(ref, actor, end), attempt));
+  ended_.add(ref, end, changed);
   return changed.rows == 1;
 }
 
-Result<bool> MariadbLockTable::release_hold(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
-                                            const std::string& attempt) {
-  DBLOCK_TRY(const auto own, connection_.read(own_hold_statement(ref, actor), attempt));
-  if (own.empty()) return false;
-  DBLOCK_TRY(const bool freed, free_row(Rows::holds, ref, actor, end, attempt));
-  if (!freed) return changed_while_locked(attempt);
-  const Row& row = own.front();
-  const EndOfHold ended{micros(row[0]), row[1].value_or(""), end};
-  return change_one(record_end_statement(ref.key, ended), attempt);
+Result<std::vector<lease::Key>> MariadbLockTable::release_all(const lease::LeaseRef& ref, lease::Actor actor,
+                                                              lease::RunEnd end, const std::string& attempt) {
+  const auto keys = keys_of(ref.key, ref.also);
+  std::vector<lease::LeaseRef> parts;
+  for (const auto& key : keys) parts.push_back(lease::part_of(ref, key));
+  const auto changed = change(release_statement(parts, actor, end), attempt);
+  const bool nested = !changed && changed.error().native == k_null_refused;
+  if (!changed && !nested) return std::unexpected(changed.error());
+  std::vector<lease::Key> missing;
+  if (nested || changed->rows < keys.size()) {
+    DBLOCK_TRY(const auto seen, survey(keys, false, attempt));
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const bool kept =
+          nested ? seen[i] && is_nested_in(*seen[i], ref.owner.text) : !is_released(seen[i], ref, end);
+      if (kept) missing.push_back(keys[i]);
+    }
+    if (missing.empty()) missing.push_back(ref.key);
+  }
+  for (const auto& part : parts)
+    if (!nested && std::ranges::find(missing, part.key) == missing.end()) ended_.add(part, end, *changed);
+  return missing;
 }
 
 Result<std::optional<lease::Token>> MariadbLockTable::nest(const lease::LeaseRef& ref,
                                                            const lease::Sharing& sharing, Micros ttl,
                                                            const std::string& attempt) {
   const auto statement = [&](Mark mark) { return nest_statement(ref, sharing, ttl, mark); };
-  const Rows rows = sharing.mode == lease::Mode::exclusive ? Rows::locks : Rows::holds;
-  DBLOCK_TRY(const auto token,
-             change_and_hear(statement, attempt, [&] { return unnest(ref, rows, attempt); }));
+  DBLOCK_TRY(const auto token, change_and_hear(statement, attempt, [&] { return unnest(ref, attempt); }));
   if (!token) return std::nullopt;
   return lease::Token{*token};
 }
 
-Result<bool> MariadbLockTable::unnest(const lease::LeaseRef& ref, Rows rows, const std::string& attempt) {
-  return change_one(unnest_statement(ref, rows), attempt);
+Result<bool> MariadbLockTable::unnest(const lease::LeaseRef& ref, const std::string& attempt) {
+  return change_one(unnest_statement(ref), attempt);
 }
 
-Result<bool> MariadbLockTable::revoke(const lease::Key& key, lease::Token token, Rows rows,
+Result<bool> MariadbLockTable::revoke(const lease::Key& key, std::uint32_t slot, lease::Token token,
                                       const std::string& attempt) {
-  return change_one(revoke_statement(key, token, rows), attempt);
+  return change_one(revoke_statement(key, slot, token), attempt);
 }
 
-Result<bool> MariadbLockTable::free_now(const lease::Key& key, lease::Token token, Rows rows,
+Result<bool> MariadbLockTable::free_now(const lease::Key& key, std::uint32_t slot, lease::Token token,
                                         const std::string& attempt) {
-  DBLOCK_TRY(const auto changed, change(free_now_statement(key, token, rows), attempt));
-  ended_.add_forced(rows, key, changed);
+  DBLOCK_TRY(const auto changed, change(free_now_statement(key, slot, token), attempt));
+  ended_.add_forced(key, changed);
   return changed.rows == 1;
 }
 
@@ -349,8 +363,7 @@ Result<std::optional<std::uint64_t>> MariadbLockTable::change_and_hear(
   DBLOCK_TRY(const auto told, connection_.told(changed, mark, attempt));
   if (told) return told;
   [[maybe_unused]] const auto undone = undo();
-  return fail(Errc::schema,
-              attempt + ": the server does not tell the token; drop the triggers on dblock's tables");
+  return token_not_told(attempt);
 }
 
 // False: somebody else's is there.
@@ -435,13 +448,9 @@ std::optional<lease::PlaceInLine> MariadbLockTable::place_seen_by(Connection& co
 
 Result<lease::Listing> MariadbLockTable::list(const lease::Selection& selection, const std::string& attempt) {
   lease::Listing listing;
-  auto& locks = listing.locks;
-  DBLOCK_TRY(locks, read_rows(connection_, list_statement(selection, Rows::locks), attempt, Most::list));
-  DBLOCK_TRY(auto holds, read_rows(connection_, list_statement(selection, Rows::holds), attempt, Most::list));
-  std::ranges::move(holds, std::back_inserter(locks));
-  std::ranges::sort(locks, in_order);
-  if (!locks.empty()) {
-    listing.server_time = locks.front().server_time;
+  DBLOCK_TRY(listing.locks, read_rows(connection_, list_statement(selection), attempt, Most::list));
+  if (!listing.locks.empty()) {
+    listing.server_time = listing.locks.front().server_time;
     add_waiters(listing);
     return listing;
   }

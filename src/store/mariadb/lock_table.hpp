@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "store/lock_table.hpp"
@@ -13,6 +14,9 @@
 #include "store/mariadb/turnstile.hpp"
 
 namespace dblock::store::mariadb {
+
+// lock_key and slot.
+using RowId = std::pair<std::string, std::uint32_t>;
 
 class MariadbLockTable final : public LockTable {
  public:
@@ -28,14 +32,14 @@ class MariadbLockTable final : public LockTable {
   }
   Result<void> ensure_open(const std::string& attempt) override;
   Result<void> in_transaction(const std::string& attempt, const Body& body) override;
-  Result<std::optional<Scene>> survey(const lease::Key& key, bool to_change,
-                                      const std::string& attempt) override;
+  Result<std::vector<std::optional<Scene>>> survey(const std::vector<lease::Key>& keys, bool to_change,
+                                                   const std::string& attempt) override;
   Result<void> add(const lease::Key& key, const std::string& attempt) override;
   Result<void> mend(const lease::Key& key, const std::string& attempt) override;
   Result<bool> kept_by_fence(const lease::Key& key, const Error& why, const std::string& attempt) override;
-  Result<void> put(const lease::AcquireRequest& request, const lease::Key& key, std::uint32_t slot,
-                   lease::Token token, const Scene& seen, const std::string& attempt) override;
-  Result<bool> abandon(const lease::LockStatus& lease, Rows rows, const std::string& attempt) override;
+  Result<void> put(const lease::AcquireRequest& request, const std::vector<Place>& places, lease::Token token,
+                   const std::string& attempt) override;
+  Result<bool> abandon(const lease::LockStatus& lease, const std::string& attempt) override;
   Result<void> keep_readers_away(const lease::Key& key, lease::ServerTime until,
                                  const std::string& attempt) override;
   Result<void> let_readers_in(const lease::Key& key, lease::ServerTime until,
@@ -46,16 +50,18 @@ class MariadbLockTable final : public LockTable {
                                             const std::string& attempt) override;
   Result<std::optional<lease::Token>> create(const lease::AcquireRequest& request,
                                              const std::string& attempt) override;
-  Result<std::optional<Renewal>> renew(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
+  Result<std::optional<Renewal>> renew(const lease::LeaseRef& ref, lease::Actor actor,
                                        std::optional<Micros> ttl, const std::string& attempt) override;
-  Result<bool> release(const lease::LeaseRef& ref, Rows rows, lease::Actor actor, lease::RunEnd end,
+  Result<bool> release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
                        const std::string& attempt) override;
+  Result<std::vector<lease::Key>> release_all(const lease::LeaseRef& ref, lease::Actor actor,
+                                              lease::RunEnd end, const std::string& attempt) override;
   Result<std::optional<lease::Token>> nest(const lease::LeaseRef& ref, const lease::Sharing& sharing,
                                            Micros ttl, const std::string& attempt) override;
-  Result<bool> unnest(const lease::LeaseRef& ref, Rows rows, const std::string& attempt) override;
-  Result<bool> revoke(const lease::Key& key, lease::Token token, Rows rows,
+  Result<bool> unnest(const lease::LeaseRef& ref, const std::string& attempt) override;
+  Result<bool> revoke(const lease::Key& key, std::uint32_t slot, lease::Token token,
                       const std::string& attempt) override;
-  Result<bool> free_now(const lease::Key& key, lease::Token token, Rows rows,
+  Result<bool> free_now(const lease::Key& key, std::uint32_t slot, lease::Token token,
                         const std::string& attempt) override;
   Result<std::optional<lease::LockStatus>> look(const lease::Key& key, const std::string& attempt) override;
   Result<std::optional<lease::LockStatus>> look_where_written(const lease::Key& key,
@@ -81,16 +87,10 @@ class MariadbLockTable final : public LockTable {
       const MarkedStatement& statement, const std::string& attempt,
       const std::function<Result<bool>()>& undo);
   [[nodiscard]] Result<bool> change_one(const std::string& sql, const std::string& attempt);
-  [[nodiscard]] Result<bool> put_row(const MarkedStatement& statement, const std::string& attempt);
   [[nodiscard]] Result<bool> insert_one(const std::string& sql, const std::string& attempt);
-  [[nodiscard]] Result<bool> put_hold(const lease::AcquireRequest& request, const lease::Key& key,
-                                      std::uint32_t slot, lease::Token token, const Scene& seen,
-                                      const std::string& attempt);
+  [[nodiscard]] Result<void> make_room(const Place& place, const lease::Sharing& asked,
+                                       const std::string& attempt);
   void add_waiters(lease::Listing& listing);
-  [[nodiscard]] Result<bool> free_row(Rows rows, const lease::LeaseRef& ref, lease::Actor actor,
-                                      lease::RunEnd end, const std::string& attempt);
-  [[nodiscard]] Result<bool> release_hold(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
-                                          const std::string& attempt);
   enum class Detail { row, row_and_place };
   [[nodiscard]] Result<std::optional<lease::LockStatus>> look(const lease::Key& key, Detail detail,
                                                               const std::string& attempt);
@@ -106,6 +106,7 @@ class MariadbLockTable final : public LockTable {
   Connection connection_;
   Connection looks_;  // open only for the length of a look while connection_ waits in line
   std::optional<lease::LockStatus> last_look_;
+  std::vector<RowId> unfenced_;  // of the last survey to change
   const Micros renewal_timeout_;
   NamedLockTurnstile turnstile_;
   ReplicaCheck replicas_;

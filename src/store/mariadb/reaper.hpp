@@ -13,8 +13,7 @@ namespace dblock::store::mariadb {
 
 // Frees one lease past its margin; false when it is no longer there. REQUIRES: the connection is open.
 [[nodiscard]] Result<bool> abandon_with(Connection& connection, EndedRuns& ended,
-                                        const lease::LockStatus& lease, Rows rows,
-                                        const std::string& attempt);
+                                        const lease::LockStatus& lease, const std::string& attempt);
 
 // Candidates are found by plain reads, which lock nothing; each is then changed by primary key, and only
 // while it is still what was read. REQUIRES: the connection is open.

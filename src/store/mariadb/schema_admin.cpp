@@ -21,6 +21,7 @@ constexpr std::array k_already_done{k_table_exists,  1060U /* column */,      10
 // than CREATE ROUTINE, SUPER is missing for the definer.
 constexpr std::array k_routine_refused{1227U, 1418U, 1419U};
 constexpr std::string_view k_routine = "dblock_assert_held";
+constexpr std::string_view k_view = "dblock_now";
 
 bool already_done(unsigned native) {
   return std::ranges::find(k_already_done, native) != k_already_done.end();
@@ -108,7 +109,12 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     return applied;
   }
 
-  // False: it was done already, or is a routine that is not to be had.
+  // Nothing of dblock's needs the view for people.
+  static bool makes_view(const Migration& migration) {
+    return migration.name.find(k_view) != std::string_view::npos;
+  }
+
+  // False: it was done already, or is a routine or a view that is not to be had.
   Result<bool> run(const Migration& migration, const std::string& what) {
     DBLOCK_CHECK(connection_.ensure_open(what));
     auto ran = connection_.change(std::string(migration.sql), what);
@@ -116,6 +122,7 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     Error error = std::move(ran.error());
     DBLOCK_CHECK(connection_.ensure_open(what));
     if (already_done(error.native)) return false;
+    if (makes_view(migration) && error.code == Errc::denied) return false;
     if (!makes_routine(migration)) return std::unexpected(explained(std::move(error)));
     return do_without_routine(std::move(error), what);
   }
@@ -135,15 +142,18 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
   Result<std::vector<MigrationState>> read_state(const std::string& attempt) {
     DBLOCK_CHECK(connection_.ensure_open(attempt));
     std::map<unsigned, lease::ServerTime> applied;
+    unsigned serves = 0;
     auto rows = connection_.read(
-        "SELECT version,TIMESTAMPDIFF(MICROSECOND,'1970-01-01',applied_at) FROM dblock_migration", attempt);
+        "SELECT version,serves,TIMESTAMPDIFF(MICROSECOND,'1970-01-01',applied_at) FROM dblock_schema",
+        attempt);
     if (!rows && rows.error().native != k_no_such_table) return std::unexpected(std::move(rows.error()));
     if (rows) {
-      for (const auto& row : *rows)
-        applied[static_cast<unsigned>(unsigned_number(row[0]))] = {micros(row[1])};
+      for (const auto& row : *rows) {
+        applied[static_cast<unsigned>(unsigned_number(row[0]))] = {micros(row[2])};
+        serves = std::max(serves, static_cast<unsigned>(unsigned_number(row[1])));
+      }
     }
-    if (!applied.empty() && applied.rbegin()->first > schema_version())
-      return too_new(applied.rbegin()->first);
+    if (serves > schema_version()) return too_new(applied.rbegin()->first);
     // A missing table ended the session; the caller goes on with this one.
     DBLOCK_CHECK(connection_.ensure_open(attempt));
     std::vector<MigrationState> states;
@@ -172,11 +182,11 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
   Result<bool> apply_one(const Migration& migration, const std::string& attempt) {
     const std::string what = attempt + " (" + std::string(migration.name) + ")";
     DBLOCK_CHECK(run(migration, what));
-    auto recorded =
-        connection_.change("INSERT INTO dblock_migration (version,name,applied_at) VALUES (" +
-                               std::to_string(migration.version) + "," +
-                               text_literal(migration.name, migration.name.size()) + ",UTC_TIMESTAMP(6))",
-                           what);
+    auto recorded = connection_.change(
+        "INSERT INTO dblock_schema (version,serves,name,applied_at) VALUES (" +
+            std::to_string(migration.version) + "," + std::to_string(migration.serves) + "," +
+            text_literal(migration.name, migration.name.size()) + ",UTC_TIMESTAMP(6))",
+        what);
     if (recorded) return refusal_.empty() || !makes_routine(migration);
     if (recorded.error().native == k_duplicate_key) return false;  // another host was faster
     return std::unexpected(explained(std::move(recorded.error())));
@@ -185,8 +195,9 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
   Error explained(Error error) const {
     if (error.code == Errc::denied) {
       error.message +=
-          "; migrating needs CREATE, ALTER, INDEX, SELECT and INSERT, and for dblock_assert_held() CREATE "
-          "ROUTINE and ALTER ROUTINE, on the database \"" +
+          "; migrating needs CREATE, ALTER, INDEX, SELECT and INSERT, for dblock_assert_held() CREATE "
+          "ROUTINE "
+          "and ALTER ROUTINE, and for dblock_now CREATE VIEW, on the database \"" +
           connection_.settings().database + "\"";
     }
     return error;

@@ -40,6 +40,10 @@ std::string key_is(std::string_view key) {
   return "lock_key=" + bytes_literal(key);
 }
 
+std::string row_is(std::string_view key, std::uint32_t slot) {
+  return cat(key_is(key), " AND slot=", std::to_string(slot));
+}
+
 std::string token_is(lease::Token token) {
   return "token=" + std::to_string(token.value);
 }
@@ -51,28 +55,10 @@ std::string told(std::string_view expression, Mark mark) {
 
 std::string ref_matches(const lease::LeaseRef& ref, lease::Actor actor) {
   std::string where = key_is(ref.key.bytes()) + " AND lock_value=" + bytes_literal(ref.owner.text);
-  // Only a hold's row is known, and by it the primary key.
-  if (!ref.rows.empty()) where += " AND slot=" + std::to_string(ref.rows.front());
+  if (const auto slot = lease::slot_of(ref)) where += " AND slot=" + std::to_string(*slot);
   if (ref.token) where += " AND " + token_is(*ref.token);
   if (actor == lease::Actor::script) where += " AND kind='acquire'";
   return where;
-}
-
-std::string_view table_of(Rows rows) {
-  return rows == Rows::locks ? "dblock_lock" : "dblock_hold";
-}
-
-std::string by_expiry(Rows rows) {
-  return cat(" FORCE INDEX (", table_of(rows), "_expiry)");
-}
-
-std::string by_idle_time(Rows rows) {
-  return cat(" FORCE INDEX (", table_of(rows), "_idle)");
-}
-
-// One row of dblock_lock cannot be found but by its key.
-std::string_view by_key(Rows rows) {
-  return rows == Rows::locks ? "dblock_lock" : "dblock_hold FORCE INDEX (PRIMARY)";
 }
 
 std::vector<Assignment> grant_values(const lease::AcquireRequest& request) {
@@ -90,7 +76,6 @@ std::vector<Assignment> grant_values(const lease::AcquireRequest& request) {
       {"heartbeat_us", heartbeat_literal(terms)},
       {"hold_until", hold_until_literal(request.promises)},
       {"revoke_time", "NULL"},
-      {"idle_since", "NULL"},
       {"holder_host", text_literal(holder.host, k_name_bytes)},
       {"holder_pid", std::to_string(holder.pid)},
       {"holder_user", text_literal(holder.user, k_name_bytes)},
@@ -101,46 +86,38 @@ std::vector<Assignment> grant_values(const lease::AcquireRequest& request) {
 
 std::string assigned(const std::vector<Assignment>& values) {
   std::string text;
-  for (const auto& [column, value] : values) text += cat(text.empty() ? "" : ",", column, "=", value);
+  for (const auto& [column, value] : values)
+    text += cat(text.empty() ? "" : ",", "lease.", column, "=", value);
   return text;
-}
-
-std::string insertion(Rows rows, const std::vector<Assignment>& values) {
-  std::string columns;
-  std::string row;
-  for (const auto& [column, value] : values) {
-    columns += cat(columns.empty() ? "" : ",", column);
-    row += cat(row.empty() ? "" : ",", value);
-  }
-  return cat("INSERT INTO ", table_of(rows), " (", columns, ") VALUES (", row, ")");
 }
 
 // Assignments run left to right on MySQL, and all at once under MariaDB's SIMULTANEOUS_ASSIGNMENT: what is
 // read comes before it is written, which means the same under both.
 std::string taking_over() {
-  return " SET last_acquired_at=IF(lock_value IS NULL,last_acquired_at,create_time),"
-         "last_released_at=IF(lock_value IS NULL,last_released_at,NULL),"
-         "last_outcome=IF(lock_value IS NULL,last_outcome,'abandoned'),"
-         "last_exit_code=IF(lock_value IS NULL,last_exit_code,NULL),";
+  const auto unless_free = [](std::string_view column, std::string_view abandoned) {
+    return cat("lease.", column, "=IF(lease.lock_value IS NULL,lease.", column, ",", abandoned, "),");
+  };
+  return cat(" SET ", unless_free("last_acquired_at", "lease.create_time"),
+             unless_free("last_released_at", "NULL"), unless_free("last_outcome", "'abandoned'"),
+             unless_free("last_exit_code", "NULL"));
 }
 
-// The last_* columns come first: see above. Where a history is kept the token comes back as the insert id,
-// which costs those who keep none no statement.
-std::string freeing(Rows rows, std::string_view outcome, std::string_view released_at,
-                    std::string_view exit_code) {
-  return cat("UPDATE ", by_key(rows), " SET last_acquired_at=create_time,last_released_at=", released_at,
-             ",last_outcome=", quoted(outcome), ",last_exit_code=", exit_code,
-             ",version=version+1,update_time=", k_now, ",idle_since=", k_now,
-             ",lock_value=NULL,expire_time=NULL,revoke_time=NULL,lock_count=0*LAST_INSERT_ID(IF(",
-             k_keeps_history, ",token,0))");
+// The last_* columns and the count come first: see above. Where a history is kept the token comes back as the
+// insert id, which costs those who keep none no statement.
+std::string freeing(std::string_view outcome, std::string_view released_at, std::string_view exit_code,
+                    std::string_view nobody) {
+  return cat("UPDATE ", k_by_key, " SET last_acquired_at=create_time,last_released_at=", released_at,
+             ",last_outcome=", quoted(outcome), ",last_exit_code=", exit_code, ",lock_count=", nobody,
+             "*LAST_INSERT_ID(IF(", k_keeps_history, ",token,0)),version=version+1,update_time=", k_now,
+             ",lock_value=NULL,expire_time=NULL,revoke_time=NULL");
 }
 
 std::string kept_until(const lease::OncePer& once_per) {
   const std::string until = cat(k_now, "+", interval(once_per.period));
-  return cat("keep_until=GREATEST(COALESCE(keep_until,", until, "),", until, ")");
+  return cat("lease.keep_until=GREATEST(COALESCE(lease.keep_until,", until, "),", until, ")");
 }
 
-std::string status_columns(Rows rows, std::string_view more) {
+std::string status_columns(std::string_view more) {
   static const std::string columns =
       "SELECT lock_key,lock_value,token,lock_count,kind,holder_host,holder_pid,holder_user,holder_command,"
       "holder_note," +
@@ -148,9 +125,8 @@ std::string status_columns(Rows rows, std::string_view more) {
       micros_of("revoke_time") + "," + micros_of("hold_until") + ",ttl_us,margin_us,heartbeat_us," +
       micros_of("last_acquired_at") + "," + micros_of("last_released_at") + ",last_outcome,last_exit_code," +
       micros_of("success_acquired_at") + "," + micros_of("success_released_at") + "," + micros_of(k_now) +
-      ",mode,slots,";
-  if (rows == Rows::holds) return cat(columns, "slot,NULL", more, " FROM ");
-  return cat(columns, "0,", micros_of("intent_until"), more, " FROM ");
+      ",mode,slots,slot," + micros_of("intent_until");
+  return cat(columns, more, " FROM ");
 }
 
 }  // namespace dblock::store::mariadb

@@ -1,5 +1,4 @@
-// What the statements of this folder have in common. dblock_lock and dblock_hold have the same columns as far
-// as a lease goes, so that its statements are the same text for both.
+// What the statements of this folder have in common.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +24,8 @@ inline constexpr std::string_view k_hold_is_over = "(hold_until IS NULL OR hold_
 // configuration.
 inline constexpr std::string_view k_this_server =
     "CONCAT(@@hostname,':',@@port,' (server_id ',@@server_id,')')";
-// The mark that `migrate --history on` leaves beside the migrations, which everybody may read.
-inline constexpr std::string_view k_keeps_history = "EXISTS(SELECT 1 FROM dblock_migration WHERE version=0)";
+// The mark that `migrate --history on` leaves beside the versions, which everybody may read.
+inline constexpr std::string_view k_keeps_history = "EXISTS(SELECT 1 FROM dblock_schema WHERE version=0)";
 
 // A number that is sent with a statement and comes back in its reply, so that no reply to another statement
 // is taken for it. Below k_marks: what a statement has to tell (a token, a TTL) shares the insert id with it.
@@ -47,18 +46,17 @@ std::string cat(const Parts&... parts) {
 [[nodiscard]] std::string quoted(std::string_view constant);
 [[nodiscard]] std::string time_literal(Micros since_epoch);
 [[nodiscard]] std::string key_is(std::string_view key);
+[[nodiscard]] std::string row_is(std::string_view key, std::uint32_t slot);
 [[nodiscard]] std::string token_is(lease::Token token);
 // An expression with the value of `expression`, which the reply tells beside the mark.
 [[nodiscard]] std::string told(std::string_view expression, Mark mark);
 [[nodiscard]] std::string ref_matches(const lease::LeaseRef& ref, lease::Actor actor);
 
-[[nodiscard]] std::string_view table_of(Rows rows);
-// Whatever the optimizer's estimates say at the moment (freed rows that InnoDB has yet to purge still count),
-// what is held or idle is never found by reading the whole table.
-[[nodiscard]] std::string by_expiry(Rows rows);
-[[nodiscard]] std::string by_idle_time(Rows rows);
-// The table for a statement that names the key: it must lock no rows but those of the key.
-[[nodiscard]] std::string_view by_key(Rows rows);
+// The table for a statement that names keys: it must lock no rows but theirs.
+inline constexpr std::string_view k_by_key = "dblock_lock FORCE INDEX (PRIMARY)";
+// And for one that looks for what is held, has expired or is idle. Whatever the optimizer's estimates say at
+// the moment (freed rows that InnoDB has yet to purge still count), the whole table is never read for it.
+inline constexpr std::string_view k_by_time = "dblock_lock FORCE INDEX (dblock_lock_time)";
 
 struct Assignment {
   std::string_view column;
@@ -67,17 +65,16 @@ struct Assignment {
 
 // What a grant writes, apart from key, token, version, sharing and the record of an abandoned predecessor.
 [[nodiscard]] std::vector<Assignment> grant_values(const lease::AcquireRequest& request);
+// These three are about the row that the statement calls `lease`.
 [[nodiscard]] std::string assigned(const std::vector<Assignment>& values);
-// "INSERT INTO table (columns) VALUES (values)".
-[[nodiscard]] std::string insertion(Rows rows, const std::vector<Assignment>& values);
-// " SET …," of taking a row over: what its last holder did not say itself. To be followed by assignments.
+// " SET …," of taking the row over: what its last holder did not say itself. To be followed by assignments.
 [[nodiscard]] std::string taking_over();
-// Frees the row, up to the condition.
-[[nodiscard]] std::string freeing(Rows rows, std::string_view outcome, std::string_view released_at,
-                                  std::string_view exit_code);
-// The lock's row is kept this long, so that the success can be found in it.
+// The row is kept this long, so that the success can be found in it.
 [[nodiscard]] std::string kept_until(const lease::OncePer& once_per);
+// Frees rows, up to the condition. `nobody`: 0, or an expression that is 0 where a row may be freed.
+[[nodiscard]] std::string freeing(std::string_view outcome, std::string_view released_at,
+                                  std::string_view exit_code, std::string_view nobody = "0");
 // "SELECT …" up to the table: columns as read by read_status() in rows.hpp, and `more` after them.
-[[nodiscard]] std::string status_columns(Rows rows, std::string_view more = {});
+[[nodiscard]] std::string status_columns(std::string_view more = {});
 
 }  // namespace dblock::store::mariadb

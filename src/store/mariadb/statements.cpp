@@ -23,6 +23,11 @@ constexpr std::chrono::seconds k_most_lock_wait = 2s;
 constexpr std::string_view k_takes_no_writes =
     "(@@innodb_read_only OR CONCAT(@@global.read_only) NOT IN ('0','OFF'))";
 
+// A column more of what is read: which server answers, where that is one that takes no writes.
+std::string answering_replica() {
+  return cat(",IF(", k_takes_no_writes, ",", k_this_server, ",NULL)");
+}
+
 // Like the schema check, it costs no statement of its own.
 std::string only_where_writable(const SessionOptions& options, const std::string& mode) {
   if (options.reads_only) return mode;
@@ -36,26 +41,37 @@ std::string not_done_within(const lease::OncePer& once_per) {
              interval(once_per.look_ahead()), ")");
 }
 
-// Old enough by every mark the row carries. `idle_since` is first because its index finds the rows.
+// Old enough by every mark the row carries. The first two conditions are those that the index on times
+// serves.
 std::string forgettable(Micros forget_after) {
   const std::string limit = cat(k_now, "-", interval(std::max(forget_after, k_least_idle_time)));
-  return cat("idle_since<", limit, " AND lock_value IS NULL AND update_time<", limit, " AND token<",
+  return cat("expire_time IS NULL AND update_time<", limit, " AND lock_value IS NULL AND token<",
              micros_of(limit), " AND (keep_until IS NULL OR keep_until<=", k_now, ") AND ", k_hold_is_over);
 }
 
-// A lock is not forgotten before its holders are. No row of theirs gets an owner without a new version of the
-// lock's row, for which deleting it looks.
-std::string idle_in(Rows rows, Micros forget_after) {
-  const std::string table = cat(table_of(rows), by_idle_time(rows));
-  if (rows == Rows::holds) return cat(table, " WHERE ", forgettable(forget_after));
-  return cat(table,
-             " LEFT JOIN (SELECT lock_key AS held_key FROM dblock_hold WHERE lock_value IS NOT NULL OR "
-             "hold_until>",
-             k_now, ") AS held ON held_key=lock_key WHERE held_key IS NULL AND ", forgettable(forget_after));
+// A lock is not forgotten before its holders are, nor before what they have succeeded in. No row of theirs
+// gets an owner without a new version of the lock's own row, for which deleting it looks.
+std::string idle_rows(Micros forget_after) {
+  const std::string idle = forgettable(forget_after);
+  return cat("dblock_lock AS lease FORCE INDEX (dblock_lock_time) WHERE ", idle,
+             " AND NOT (slot=0 AND EXISTS(SELECT 1 FROM dblock_lock AS held FORCE INDEX (PRIMARY) WHERE "
+             "held.lock_key=lease.lock_key AND held.slot>0 AND NOT COALESCE(",
+             idle, ",FALSE)))");
 }
 
-std::string_view in_order(Rows rows) {
-  return rows == Rows::holds ? " ORDER BY lock_key,slot" : " ORDER BY lock_key";
+std::string wanted_keys(const std::vector<lease::Key>& keys) {
+  std::vector<std::string> literals;
+  for (const auto& key : keys) literals.push_back(bytes_literal(key.bytes()));
+  return cat("lock_key IN (", joined(literals, ","), ")");
+}
+
+// What the end of a run says of it, besides what every end of a lease says.
+std::string ended(lease::RunEnd end, std::string_view nobody) {
+  std::string sql = freeing(lease::to_string(end.outcome), k_now,
+                            end.exit_code ? std::to_string(*end.exit_code) : std::string("NULL"), nobody);
+  if (end.outcome == lease::Outcome::succeeded)
+    sql += cat(",success_acquired_at=create_time,success_released_at=", k_now);
+  return sql;
 }
 
 }  // namespace
@@ -94,10 +110,10 @@ std::string setup_statement(bool server_is_mariadb, const SessionOptions& option
   if (check == SchemaCheck::off) return sql + ",sql_mode=" + only_where_writable(options, mode);
   // The schema check costs no statement of its own: a version that does not fit becomes a mode that is
   // refused.
-  const std::string checked =
-      "IF((SELECT MAX(version) FROM dblock_migration)=" + std::to_string(schema_version()) + "," + mode +
-      ",CONCAT('" + std::string(k_schema_mark) +
-      "',COALESCE((SELECT MAX(version) FROM dblock_migration),0)))";
+  const std::string ours = std::to_string(schema_version());
+  const std::string checked = "IF((SELECT MAX(version)>=" + ours + " AND MAX(serves)<=" + ours +
+                              " FROM dblock_schema)," + mode + ",CONCAT('" + std::string(k_schema_mark) +
+                              "',COALESCE((SELECT MAX(version) FROM dblock_schema),0)))";
   return sql + ",sql_mode=" + only_where_writable(options, checked);
 }
 
@@ -124,119 +140,121 @@ std::string grant_statement(const lease::AcquireRequest& request, Mark mark) {
   // so is its token.
   sql += cat(",fence.token=IF(lock_value=", bytes_literal(request.owner.text), " AND create_time=", k_now,
              ",lease.token,", token, ")");
-  return cat(sql, " WHERE lease.", key_is(request.key.bytes()), " AND ", is_free);
+  return cat(sql, " WHERE lease.", key_is(request.key.bytes()), " AND lease.slot=0 AND ", is_free);
 }
 
-std::string renew_statement(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
-                            std::optional<Micros> ttl, Mark mark) {
+std::string renew_statement(const lease::LeaseRef& ref, lease::Actor actor, std::optional<Micros> ttl,
+                            Mark mark) {
   // The heartbeat learns the stored TTL without a second statement.
   const std::string stored = told(ttl ? std::to_string(ttl->count()) : "ttl_us", mark);
   const std::string length = ttl ? interval(*ttl) : "INTERVAL ttl_us MICROSECOND";
-  return cat("UPDATE ", by_key(rows), " SET version=version+1,update_time=", k_now,
+  return cat("UPDATE ", k_by_key, " SET version=version+1,update_time=", k_now,
              ",expire_time=GREATEST(expire_time,", k_now, "+", length, "),ttl_us=", stored, " WHERE ",
              ref_matches(ref, actor), " AND revoke_time IS NULL AND expire_time>", k_now);
 }
 
 std::string nest_statement(const lease::LeaseRef& ref, const lease::Sharing& sharing, Micros ttl, Mark mark) {
-  const bool alone = sharing.mode == lease::Mode::exclusive;
   // update_time stays: it dates the holder's last heartbeat.
-  std::string sql =
-      cat("UPDATE ", by_key(alone ? Rows::locks : Rows::holds),
-          " SET version=version+1,lock_count=lock_count+1,expire_time=GREATEST(expire_time,", k_now, "+",
-          interval(ttl), "),token=", told("token", mark), " WHERE ", ref_matches(ref, lease::Actor::holder),
-          " AND revoke_time IS NULL AND expire_time>", k_now);
-  if (alone) return sql;
-  return cat(sql, " AND mode='", lease::to_string(sharing.mode),
-             "' AND slots=", std::to_string(sharing.slots));
+  return cat("UPDATE ", k_by_key,
+             " SET version=version+1,lock_count=lock_count+1,expire_time=GREATEST(expire_time,", k_now, "+",
+             interval(ttl), "),token=", told("token", mark), " WHERE ",
+             ref_matches(ref, lease::Actor::holder), " AND revoke_time IS NULL AND expire_time>", k_now,
+             sharing.mode == lease::Mode::exclusive ? std::string()
+                                                    : cat(" AND mode='", lease::to_string(sharing.mode),
+                                                          "' AND slots=", std::to_string(sharing.slots)));
 }
 
-std::string unnest_statement(const lease::LeaseRef& ref, Rows rows) {
-  return cat("UPDATE ", by_key(rows), " SET version=version+1,lock_count=GREATEST(lock_count,2)-1 WHERE ",
+std::string unnest_statement(const lease::LeaseRef& ref) {
+  return cat("UPDATE ", k_by_key, " SET version=version+1,lock_count=GREATEST(lock_count,2)-1 WHERE ",
              ref_matches(ref, lease::Actor::holder));
 }
 
-std::string release_statement(const lease::LeaseRef& ref, Rows rows, lease::Actor actor, lease::RunEnd end) {
-  std::string sql = freeing(rows, lease::to_string(end.outcome), k_now,
-                            end.exit_code ? std::to_string(*end.exit_code) : std::string("NULL"));
-  if (end.outcome == lease::Outcome::succeeded)
-    sql += cat(",success_acquired_at=create_time,success_released_at=", k_now);
-  sql += cat(" WHERE ", ref_matches(ref, actor));
+std::string release_statement(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end) {
+  std::string sql = cat(ended(end, "0"), " WHERE ", ref_matches(ref, actor));
   if (actor == lease::Actor::script) sql += cat(" AND expire_time>", k_now);
   if (actor == lease::Actor::holder) sql += cat(" AND (lock_count<2 OR expire_time<=", k_now, ")");
   return sql;
 }
 
-std::string revoke_statement(const lease::Key& key, lease::Token token, Rows rows) {
+std::string release_statement(const std::vector<lease::LeaseRef>& refs, lease::Actor actor,
+                              lease::RunEnd end) {
+  // Of what a nested run holds the count becomes NULL, which the column refuses.
+  const std::string nobody = cat("IF(lock_count<2 OR expire_time<=", k_now, ",0,NULL)");
+  std::vector<std::string> matches;
+  for (const auto& ref : refs) matches.push_back(cat("(", ref_matches(ref, actor), ")"));
+  std::string sql =
+      cat(ended(end, actor == lease::Actor::holder ? nobody : "0"), " WHERE (", joined(matches, " OR "), ")");
+  if (actor == lease::Actor::script) sql += cat(" AND expire_time>", k_now);
+  return sql;
+}
+
+std::string revoke_statement(const lease::Key& key, std::uint32_t slot, lease::Token token) {
   // update_time stays, as in nest_statement().
-  return cat("UPDATE ", by_key(rows),
+  return cat("UPDATE ", k_by_key,
              " SET version=version+1,hold_until=NULL,"
              "revoke_time=IF(lock_value IS NULL,NULL,COALESCE(revoke_time,",
-             k_now, ")) WHERE ", key_is(key.bytes()), " AND ", token_is(token),
+             k_now, ")) WHERE ", row_is(key.bytes(), slot), " AND ", token_is(token),
              " AND (lock_value IS NOT NULL OR hold_until>", k_now, ")");
 }
 
-std::string free_now_statement(const lease::Key& key, lease::Token token, Rows rows) {
-  return cat(freeing(rows, lease::to_string(lease::Outcome::abandoned), k_now, "NULL"),
-             ",hold_until=NULL WHERE ", key_is(key.bytes()), " AND ", token_is(token),
+std::string free_now_statement(const lease::Key& key, std::uint32_t slot, lease::Token token) {
+  return cat(freeing(lease::to_string(lease::Outcome::abandoned), k_now, "NULL"), ",hold_until=NULL WHERE ",
+             row_is(key.bytes(), slot), " AND ", token_is(token),
              " AND lock_value IS NOT NULL AND (heartbeat_us IS NULL OR "
              "update_time+INTERVAL 2*heartbeat_us MICROSECOND<=",
              k_now, ")");
 }
 
 std::string peek_statement(const lease::Key& key) {
-  const std::string from = cat(",IF(", k_takes_no_writes, ",", k_this_server, ",NULL)");
-  return cat(status_columns(Rows::locks, from), "(SELECT 1 AS one) AS asked LEFT JOIN ", by_key(Rows::locks),
-             " ON ", key_is(key.bytes()));
+  return cat(status_columns(answering_replica()), "(SELECT 1 AS one) AS asked LEFT JOIN dblock_lock ON ",
+             row_is(key.bytes(), 0));
 }
 
-std::string list_statement(const lease::Selection& selection, Rows rows) {
+std::string look_statement(const std::vector<lease::Key>& keys) {
+  return cat(status_columns(answering_replica()), "(SELECT 1 AS one) AS asked LEFT JOIN ", k_by_key, " ON ",
+             wanted_keys(keys));
+}
+
+std::string list_statement(const lease::Selection& selection) {
   std::vector<std::string> conditions;
-  if (!selection.keys.empty()) {
-    std::vector<std::string> keys;
-    for (const auto& key : selection.keys) keys.push_back(bytes_literal(key.bytes()));
-    conditions.push_back("lock_key IN (" + joined(keys, ",") + ")");
-  }
+  if (!selection.keys.empty()) conditions.push_back(wanted_keys(selection.keys));
   if (selection.prefix && !selection.prefix->empty()) {
     conditions.push_back("lock_key>=" + bytes_literal(*selection.prefix));
     const std::string end = after_prefix(*selection.prefix);
     if (!end.empty()) conditions.push_back("lock_key<" + bytes_literal(end));
   }
   const bool by_held = selection.held_only && conditions.empty();
-  if (selection.held_only) {
-    conditions.push_back(cat("expire_time>", k_now));
-  } else if (rows == Rows::holds) {
-    conditions.push_back(cat("(lock_value IS NOT NULL OR hold_until>", k_now, ")"));
-  }
-  std::string sql = cat(status_columns(rows), table_of(rows), by_held ? by_expiry(rows) : "");
+  if (selection.held_only) conditions.push_back(cat("expire_time>", k_now));
+  if (selection.at_most) conditions.emplace_back("slot=0");
+  std::string sql = cat(status_columns(), by_held ? k_by_time : "dblock_lock");
   if (!conditions.empty()) sql += " WHERE " + joined(conditions, " AND ");
-  sql += in_order(rows);
+  sql += " ORDER BY lock_key,slot";
   return selection.at_most ? sql + " LIMIT " + std::to_string(*selection.at_most) : sql;
 }
 
-std::string expired_statement(Rows rows) {
-  // The first condition alone is one that the index on expire_time can serve.
-  return cat(status_columns(rows), table_of(rows), by_expiry(rows), " WHERE expire_time<=", k_now, " AND ",
-             k_past_margin, in_order(rows));
+std::string expired_statement() {
+  // The first condition alone is one that the index on times can serve.
+  return cat(status_columns(), k_by_time, " WHERE expire_time<=", k_now, " AND ", k_past_margin,
+             " ORDER BY lock_key,slot");
 }
 
 std::string server_time_statement() {
   return "SELECT " + micros_of(k_now);
 }
 
-std::string abandon_statement(const lease::LockStatus& seen, Rows rows) {
-  return cat(freeing(rows, lease::to_string(lease::Outcome::abandoned), "NULL", "NULL"), " WHERE ",
-             key_is(seen.key), rows == Rows::holds ? " AND slot=" + std::to_string(seen.slot) : "",
-             " AND lock_value=", bytes_literal(seen.owner), " AND ", token_is(seen.token), " AND ",
-             k_past_margin);
+std::string abandon_statement(const lease::LockStatus& seen) {
+  return cat(freeing(lease::to_string(lease::Outcome::abandoned), "NULL", "NULL"), " WHERE ",
+             row_is(seen.key, seen.slot), " AND lock_value=", bytes_literal(seen.owner), " AND ",
+             token_is(seen.token), " AND ", k_past_margin);
 }
 
-std::string count_idle_statement(Rows rows, Micros forget_after) {
-  return "SELECT COUNT(*) FROM " + idle_in(rows, forget_after);
+std::string count_idle_statement(Micros forget_after) {
+  return "SELECT COUNT(*) FROM " + idle_rows(forget_after);
 }
 
-std::string select_idle_statement(Rows rows, Micros forget_after, std::size_t limit) {
-  return cat("SELECT lock_key,", rows == Rows::holds ? "slot" : "0", ",version FROM ",
-             idle_in(rows, forget_after), " ORDER BY idle_since LIMIT ", std::to_string(limit));
+std::string select_idle_statement(Micros forget_after, std::size_t limit) {
+  return cat("SELECT lock_key,slot,version FROM ", idle_rows(forget_after), " ORDER BY update_time LIMIT ",
+             std::to_string(limit));
 }
 
 std::string forget_fences_statement(const std::vector<IdleRow>& batch, Micros forget_after) {
@@ -246,14 +264,11 @@ std::string forget_fences_statement(const std::vector<IdleRow>& batch, Micros fo
              micros_of(cat(k_now, "-", interval(std::max(forget_after, k_least_idle_time)))));
 }
 
-std::string forget_statement(Rows rows, const std::vector<IdleRow>& batch, Micros forget_after) {
+std::string forget_statement(const std::vector<IdleRow>& batch, Micros forget_after) {
   std::vector<std::string> matches;
-  for (const auto& row : batch) {
-    const std::string slot = rows == Rows::holds ? " AND slot=" + std::to_string(row.slot) : "";
-    matches.push_back(cat("(", key_is(row.key), slot, " AND version=", std::to_string(row.version), ")"));
-  }
-  return cat("DELETE FROM ", table_of(rows), " WHERE (", joined(matches, " OR "), ") AND ",
-             forgettable(forget_after));
+  for (const auto& row : batch)
+    matches.push_back(cat("(", row_is(row.key, row.slot), " AND version=", std::to_string(row.version), ")"));
+  return cat("DELETE FROM dblock_lock WHERE (", joined(matches, " OR "), ") AND ", forgettable(forget_after));
 }
 
 }  // namespace dblock::store::mariadb

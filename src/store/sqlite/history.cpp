@@ -19,21 +19,17 @@ constexpr const char* k_create_history =
 
 // Grants and whatever frees a row set its last outcome, a renewal does not and is spared the look. Another
 // token under a holder: the lease before was taken over.
-#define DBLOCK_SQL_TRIGGER(table)                                                                           \
-  "CREATE TRIGGER IF NOT EXISTS " table "_ended AFTER UPDATE OF last_outcome ON " table                     \
-  " WHEN OLD.lock_value IS NOT NULL AND (NEW.lock_value IS NULL OR NEW.token<>OLD.token) BEGIN "            \
-  "INSERT INTO dblock_history VALUES "                                                                      \
-  "(OLD.lock_key,NEW.update_time,OLD.token,OLD.lock_value,OLD.kind,OLD.mode,"                               \
-  "OLD.holder_host,OLD.holder_pid,OLD.holder_user,OLD.holder_command,OLD.holder_note,NEW.last_acquired_at," \
-  "NEW.last_released_at,NEW.last_outcome,NEW.last_exit_code); END;"
-constexpr const char* k_begin = DBLOCK_SQL_TRIGGER("dblock_lock") DBLOCK_SQL_TRIGGER("dblock_hold");
-#undef DBLOCK_SQL_TRIGGER
-constexpr const char* k_end =
-    "DROP TRIGGER IF EXISTS dblock_lock_ended;DROP TRIGGER IF EXISTS dblock_hold_ended;";
+constexpr const char* k_begin =
+    "CREATE TRIGGER IF NOT EXISTS dblock_lock_ended AFTER UPDATE OF last_outcome ON dblock_lock "
+    "WHEN OLD.lock_value IS NOT NULL AND (NEW.lock_value IS NULL OR NEW.token<>OLD.token) BEGIN "
+    "INSERT INTO dblock_history VALUES "
+    "(OLD.lock_key,NEW.update_time,OLD.token,OLD.lock_value,OLD.kind,OLD.mode,"
+    "OLD.holder_host,OLD.holder_pid,OLD.holder_user,OLD.holder_command,OLD.holder_note,NEW.last_acquired_at,"
+    "NEW.last_released_at,NEW.last_outcome,NEW.last_exit_code); END;";
+constexpr const char* k_end = "DROP TRIGGER IF EXISTS dblock_lock_ended;";
 
-constexpr std::string_view k_has_triggers =
-    "SELECT count(*) FROM sqlite_schema WHERE type='trigger' AND name IN "
-    "('dblock_lock_ended','dblock_hold_ended')";
+constexpr std::string_view k_has_trigger =
+    "SELECT count(*) FROM sqlite_schema WHERE type='trigger' AND name='dblock_lock_ended'";
 constexpr std::string_view k_has_table =
     "SELECT count(*) FROM sqlite_schema WHERE type='table' AND name='dblock_history'";
 
@@ -63,8 +59,8 @@ Result<std::int64_t> count(Connection& connection, std::string_view sql, const P
 }  // namespace
 
 Result<bool> keeps_history(Connection& connection, const std::string& attempt) {
-  DBLOCK_TRY(const auto triggers, count(connection, k_has_triggers, {}, attempt));
-  return triggers == 2;
+  DBLOCK_TRY(const auto triggers, count(connection, k_has_trigger, {}, attempt));
+  return triggers > 0;
 }
 
 Result<void> keep_history(Connection& connection, bool on, const std::string& attempt) {

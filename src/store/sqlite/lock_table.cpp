@@ -6,10 +6,12 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "store/sharing.hpp"
 #include "store/sqlite/factory.hpp"
 #include "store/sqlite/history.hpp"
 #include "store/sqlite/statements.hpp"
 #include "store/table_lease_store.hpp"
+#include "store/together.hpp"
 
 namespace dblock::store::sqlite {
 namespace {
@@ -30,10 +32,9 @@ Parameter token_parameter(std::optional<lease::Token> token) {
   return {":token", static_cast<std::int64_t>(token->value)};
 }
 
-Parameters grant_parameters(const lease::AcquireRequest& request, const lease::Key& key,
-                            const lease::Promises& promises) {
+Parameters grant_parameters(const lease::AcquireRequest& request, const lease::Key& key) {
   const auto& holder = request.holder;
-  const auto& [min_hold, once_per] = promises;
+  const auto& [min_hold, once_per] = request.promises;
   const auto of_period = [&period = once_per](auto length) {
     return period ? std::optional<Micros>(std::invoke(length, *period)) : std::nullopt;
   };
@@ -53,36 +54,45 @@ Parameters grant_parameters(const lease::AcquireRequest& request, const lease::K
       micros_parameter(":period", of_period(&lease::OncePer::period)),
       micros_parameter(":look_back", of_period(&lease::OncePer::look_back)),
       micros_parameter(":look_ahead", of_period(&lease::OncePer::look_ahead)),
+      {":mode", std::string(lease::to_string(request.sharing.mode))},
+      {":slots", std::int64_t{request.sharing.slots}},
   };
 }
 
-Parameters grant_parameters(const lease::AcquireRequest& request) {
-  return grant_parameters(request, request.key, request.promises);
-}
-
-// Of a grant that was decided by view of the lock.
-Parameters put_parameters(const lease::AcquireRequest& request, const lease::Key& key, std::uint32_t slot,
-                          lease::Token token, const lease::Promises& promises) {
-  Parameters parameters = grant_parameters(request, key, promises);
-  parameters.push_back(token_parameter(token));
-  parameters.push_back({":slot", std::int64_t{slot}});
-  parameters.push_back({":mode", std::string(lease::to_string(request.sharing.mode))});
-  parameters.push_back({":slots", std::int64_t{request.sharing.slots}});
-  return parameters;
+Parameter slot_parameter(std::uint32_t slot) {
+  return {":slot", std::int64_t{slot}};
 }
 
 Parameters ref_parameters(const lease::LeaseRef& ref, lease::Actor actor) {
-  constexpr auto last_row = std::int64_t{std::numeric_limits<std::uint32_t>::max()};
+  constexpr auto last_slot = std::numeric_limits<std::uint32_t>::max();
+  const auto slot = lease::slot_of(ref);
   return {{":key", ref.key.bytes()},
           {":owner", ref.owner.text},
           token_parameter(ref.token),
           {":script", std::int64_t{actor == lease::Actor::script ? 1 : 0}},
-          {":first_row", ref.rows.empty() ? std::int64_t{0} : std::int64_t{ref.rows.front()}},
-          {":last_row", ref.rows.empty() ? last_row : std::int64_t{ref.rows.front()}}};
+          {":first_slot", std::int64_t{slot.value_or(0)}},
+          {":last_slot", std::int64_t{slot.value_or(last_slot)}}};
 }
 
-Parameters force_parameters(const lease::Key& key, lease::Token token) {
-  return {{":key", key.bytes()}, token_parameter(token)};
+Parameters force_parameters(const lease::Key& key, std::uint32_t slot, lease::Token token) {
+  return {{":key", key.bytes()}, slot_parameter(slot), token_parameter(token)};
+}
+
+// Of what all rows of a lock know of past runs.
+Parameters past_parameters(const lease::LockStatus& gate) {
+  const auto time = [](const char* name, const std::optional<lease::ServerTime>& at) {
+    return micros_parameter(name, at ? std::optional(at->since_epoch) : std::nullopt);
+  };
+  const lease::PastRun last = gate.last.value_or(lease::PastRun{});
+  const lease::PastRun success = gate.last_success.value_or(lease::PastRun{});
+  Parameters parameters{{":key", gate.key},
+                        time(":last_acquired", last.acquired_at),
+                        time(":last_released", last.released_at),
+                        time(":success_acquired", success.acquired_at),
+                        time(":success_released", success.released_at)};
+  if (last.outcome) parameters.push_back({":last_outcome", std::string(lease::to_string(*last.outcome))});
+  if (last.exit_code) parameters.push_back({":last_exit_code", std::int64_t{*last.exit_code}});
+  return parameters;
 }
 
 std::optional<lease::Token> token_of(const std::vector<Row>& rows) {
@@ -97,14 +107,21 @@ SqliteLockTable::SqliteLockTable(const SqliteSettings& settings, const SessionOp
 
 Result<std::optional<lease::Token>> SqliteLockTable::grant(const lease::AcquireRequest& request,
                                                            const std::string& attempt) {
-  DBLOCK_TRY(const auto done, connection_.change(grant_sql(), grant_parameters(request), attempt));
+  DBLOCK_TRY(const auto done,
+             connection_.change(grant_sql(), grant_parameters(request, request.key), attempt));
   return token_of(done.rows);
 }
 
 Result<std::optional<lease::Token>> SqliteLockTable::create(const lease::AcquireRequest& request,
                                                             const std::string& attempt) {
-  DBLOCK_TRY(const auto done, connection_.change(create_sql(), grant_parameters(request), attempt));
-  return token_of(done.rows);
+  std::optional<lease::Token> token;
+  const auto add_and_grant = [&]() -> Result<void> {
+    DBLOCK_CHECK(add(request.key, attempt));
+    DBLOCK_TRY(token, grant(request, attempt));
+    return {};
+  };
+  DBLOCK_CHECK(connection_.in_transaction(attempt, add_and_grant));
+  return token;
 }
 
 Result<void> SqliteLockTable::in_transaction(const std::string& attempt, const Body& body) {
@@ -112,42 +129,52 @@ Result<void> SqliteLockTable::in_transaction(const std::string& attempt, const B
 }
 
 // A transaction that is going to change something has the store to itself: reading is locking.
-Result<std::optional<Scene>> SqliteLockTable::survey(const lease::Key& key, bool to_change,
-                                                     const std::string& attempt) {
-  const Parameters parameters{{":key", key.bytes()}};
-  std::optional<Scene> scene;
+Result<std::vector<std::optional<Scene>>> SqliteLockTable::survey(const std::vector<lease::Key>& keys,
+                                                                  bool to_change,
+                                                                  const std::string& attempt) {
+  std::vector<lease::LockStatus> seen;
   const auto read = [&]() -> Result<void> {
-    DBLOCK_TRY(auto gate, look(key, attempt));
-    if (!gate) return {};
-    scene = Scene{std::move(*gate), {}};
-    DBLOCK_TRY(const auto rows, connection_.run(holds_sql(), parameters, attempt, Phase::read));
-    for (const auto& row : rows) scene->holds.push_back(read_status(row));
+    for (const auto& key : keys) {
+      DBLOCK_TRY(const auto rows,
+                 connection_.run(survey_sql(), {{":key", key.bytes()}}, attempt, Phase::read));
+      for (const auto& row : rows) seen.push_back(read_status(row));
+    }
     return {};
   };
   DBLOCK_CHECK(to_change ? read() : connection_.in_view(attempt, read));
-  return scene;
+  return scenes_of(keys, std::move(seen));
 }
 
 Result<void> SqliteLockTable::add(const lease::Key& key, const std::string& attempt) {
-  DBLOCK_CHECK(connection_.change(add_sql(), {{":key", key.bytes()}}, attempt));
+  DBLOCK_CHECK(connection_.change(add_sql(), {{":key", key.bytes()}, slot_parameter(0)}, attempt));
   return {};
 }
 
-Result<void> SqliteLockTable::put(const lease::AcquireRequest& request, const lease::Key& key,
-                                  std::uint32_t slot, lease::Token token, const Scene& /*seen*/,
-                                  const std::string& attempt) {
-  const auto write = [&](std::string_view sql, const lease::Promises& promises) -> Result<void> {
-    DBLOCK_CHECK(connection_.change(sql, put_parameters(request, key, slot, token, promises), attempt));
-    return {};
-  };
-  if (slot == 0) return write(put_lock_sql(), request.promises);
-  DBLOCK_CHECK(write(put_gate_sql(), {Micros{0}, request.promises.once_per}));
-  return write(put_hold_sql(), {request.promises.min_hold, std::nullopt});
+Result<void> SqliteLockTable::put(const lease::AcquireRequest& request, const std::vector<Place>& places,
+                                  lease::Token token, const std::string& attempt) {
+  for (const auto& [key, seen, slot] : places) {
+    Parameters parameters = grant_parameters(request, key);
+    parameters.push_back(token_parameter(token));
+    parameters.push_back(slot_parameter(slot));
+    const bool becomes_exclusive = slot == 0 && seen.gate.sharing.mode != lease::Mode::exclusive;
+    if (becomes_exclusive)
+      DBLOCK_CHECK(connection_.change(inherit_sql(), past_parameters(seen.gate), attempt));
+    if (slot > 0) {
+      DBLOCK_CHECK(connection_.change(put_gate_sql(), parameters, attempt));
+      DBLOCK_CHECK(connection_.change(add_sql(), {{":key", key.bytes()}, slot_parameter(slot)}, attempt));
+    }
+    DBLOCK_CHECK(connection_.change(put_sql(), parameters, attempt));
+  }
+  return {};
 }
 
-Result<bool> SqliteLockTable::abandon(const lease::LockStatus& lease, Rows rows, const std::string& attempt) {
-  return change_one(abandon_sql(rows),
-                    {{":key", lease.key}, {":owner", lease.owner}, token_parameter(lease.token)}, attempt);
+Result<bool> SqliteLockTable::abandon(const lease::LockStatus& lease, const std::string& attempt) {
+  return change_one(abandon_sql(),
+                    {{":key", lease.key},
+                     slot_parameter(lease.slot),
+                     {":owner", lease.owner},
+                     token_parameter(lease.token)},
+                    attempt);
 }
 
 Result<void> SqliteLockTable::keep_readers_away(const lease::Key& key, lease::ServerTime until,
@@ -167,36 +194,46 @@ Result<void> SqliteLockTable::let_readers_in(const lease::Key& key, lease::Serve
   return {};
 }
 
-Result<std::optional<Renewal>> SqliteLockTable::renew(const lease::LeaseRef& ref, Rows rows,
-                                                      lease::Actor actor, std::optional<Micros> ttl,
-                                                      const std::string& attempt) {
+Result<std::optional<Renewal>> SqliteLockTable::renew(const lease::LeaseRef& ref, lease::Actor actor,
+                                                      std::optional<Micros> ttl, const std::string& attempt) {
   Parameters parameters = ref_parameters(ref, actor);
   parameters.push_back(micros_parameter(":ttl", ttl));
-  DBLOCK_TRY(const auto done, connection_.change(renew_sql(rows), parameters, attempt));
+  DBLOCK_TRY(const auto done, connection_.change(renew_sql(), parameters, attempt));
   if (done.rows.empty()) return std::nullopt;
   const Row& row = done.rows.front();
   return Renewal{store::micros(row[0]), lease::ServerTime{store::micros(row[1])}};
 }
 
-Result<bool> SqliteLockTable::release(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
-                                      lease::RunEnd end, const std::string& attempt) {
+Result<bool> SqliteLockTable::release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
+                                      const std::string& attempt) {
   Parameters parameters = ref_parameters(ref, actor);
   parameters.push_back({":leaves_nested", std::int64_t{actor == lease::Actor::holder ? 1 : 0}});
   parameters.push_back({":outcome", std::string(lease::to_string(end.outcome))});
   if (end.exit_code) parameters.push_back({":exit_code", std::int64_t{*end.exit_code}});
-  if (rows == Rows::holds) return release_hold(parameters, attempt);
-  return change_one(release_sql(rows), parameters, attempt);
+  return change_one(release_sql(), parameters, attempt);
 }
 
-Result<bool> SqliteLockTable::release_hold(const Parameters& parameters, const std::string& attempt) {
-  DBLOCK_TRY(const auto done, connection_.change(release_sql(Rows::holds), parameters, attempt));
-  if (done.rows.empty()) return false;
-  const Row& hold = done.rows.front();
-  Parameters end = parameters;
-  end.push_back({":acquired", number(hold[0])});
-  end.push_back({":released", number(hold[1])});
-  end.push_back({":host", hold[2].value_or("")});
-  return change_one(note_release_sql(), end, attempt);
+Result<std::vector<lease::Key>> SqliteLockTable::release_all(const lease::LeaseRef& ref, lease::Actor actor,
+                                                             lease::RunEnd end, const std::string& attempt) {
+  const auto keys = keys_of(ref.key, ref.also);
+  std::vector<lease::Key> missing;
+  bool nested = false;
+  const auto body = [&]() -> Result<void> {
+    for (const auto& key : keys) {
+      DBLOCK_TRY(const bool released, release(lease::part_of(ref, key), actor, end, attempt));
+      if (!released) missing.push_back(key);
+    }
+    if (missing.empty() || actor != lease::Actor::holder) return {};
+    DBLOCK_TRY(const auto seen, survey(missing, true, attempt));
+    for (std::size_t i = 0; i < seen.size() && !nested; ++i) {
+      nested = seen[i] && is_nested_in(*seen[i], ref.owner.text);
+      if (nested) missing = {lease::Key(missing[i])};
+    }
+    return nested ? fail(Errc::internal, attempt + ": a nested run holds it") : Result<void>{};
+  };
+  const auto done = connection_.in_transaction(attempt, body);
+  if (!done && !nested) return std::unexpected(done.error());
+  return missing;
 }
 
 Result<std::optional<lease::Token>> SqliteLockTable::nest(const lease::LeaseRef& ref,
@@ -206,27 +243,26 @@ Result<std::optional<lease::Token>> SqliteLockTable::nest(const lease::LeaseRef&
   parameters.push_back(micros_parameter(":ttl", ttl));
   parameters.push_back({":mode", std::string(lease::to_string(sharing.mode))});
   parameters.push_back({":slots", std::int64_t{sharing.slots}});
-  const Rows rows = sharing.mode == lease::Mode::exclusive ? Rows::locks : Rows::holds;
-  DBLOCK_TRY(const auto done, connection_.change(nest_sql(rows), parameters, attempt));
+  DBLOCK_TRY(const auto done, connection_.change(nest_sql(), parameters, attempt));
   return token_of(done.rows);
 }
 
-Result<bool> SqliteLockTable::unnest(const lease::LeaseRef& ref, Rows rows, const std::string& attempt) {
-  return change_one(unnest_sql(rows), ref_parameters(ref, lease::Actor::holder), attempt);
+Result<bool> SqliteLockTable::unnest(const lease::LeaseRef& ref, const std::string& attempt) {
+  return change_one(unnest_sql(), ref_parameters(ref, lease::Actor::holder), attempt);
 }
 
 void SqliteLockTable::prepare_release() noexcept {
-  connection_.prepare_ahead(release_sql(Rows::locks));
+  connection_.prepare_ahead(release_sql());
 }
 
-Result<bool> SqliteLockTable::revoke(const lease::Key& key, lease::Token token, Rows rows,
+Result<bool> SqliteLockTable::revoke(const lease::Key& key, std::uint32_t slot, lease::Token token,
                                      const std::string& attempt) {
-  return change_one(revoke_sql(rows), force_parameters(key, token), attempt);
+  return change_one(revoke_sql(), force_parameters(key, slot, token), attempt);
 }
 
-Result<bool> SqliteLockTable::free_now(const lease::Key& key, lease::Token token, Rows rows,
+Result<bool> SqliteLockTable::free_now(const lease::Key& key, std::uint32_t slot, lease::Token token,
                                        const std::string& attempt) {
-  return change_one(free_now_sql(rows), force_parameters(key, token), attempt);
+  return change_one(free_now_sql(), force_parameters(key, slot, token), attempt);
 }
 
 Result<bool> SqliteLockTable::change_one(std::string_view sql, const Parameters& parameters,
@@ -280,11 +316,7 @@ Result<lease::ReapReport> SqliteLockTable::reap(const lease::ReapRequest& reques
   lease::ReapReport report;
   DBLOCK_TRY(report.abandoned, free_expired(request.dry_run, attempt));
   if (!request.dry_run) {
-    // A lock's row, with its token, stays as long as there are holds.
-    for (const Rows rows : {Rows::holds, Rows::locks}) {
-      DBLOCK_TRY(const auto forgotten, forget_idle(rows, forget_after, attempt));
-      report.forgotten += forgotten;
-    }
+    DBLOCK_TRY(report.forgotten, forget_idle(forget_after, attempt));
   }
   if (request.forget_history) {
     DBLOCK_TRY(report.forgotten_runs,
@@ -310,8 +342,7 @@ Result<std::vector<lease::LockStatus>> SqliteLockTable::free_expired(bool dry_ru
   for (const auto& row : rows) {
     auto seen = read_status(row);
     if (!dry_run) {
-      const Rows table = seen.slot > 0 ? Rows::holds : Rows::locks;
-      DBLOCK_TRY(const bool changed, abandon(seen, table, attempt));
+      DBLOCK_TRY(const bool changed, abandon(seen, attempt));
       if (!changed) continue;  // taken over or released since it was read
     }
     freed.push_back(std::move(seen));
@@ -319,22 +350,21 @@ Result<std::vector<lease::LockStatus>> SqliteLockTable::free_expired(bool dry_ru
   return freed;
 }
 
-Result<std::uint64_t> SqliteLockTable::forget_idle(Rows rows, Micros forget_after,
-                                                   const std::string& attempt) {
+Result<std::uint64_t> SqliteLockTable::forget_idle(Micros forget_after, const std::string& attempt) {
   std::uint64_t forgotten = 0;
   for (;;) {
     std::uint64_t batch = 0;
-    const auto forget = [&] { return forget_batch(rows, forget_after, batch, attempt); };
+    const auto forget = [&] { return forget_batch(forget_after, batch, attempt); };
     DBLOCK_CHECK(connection_.in_transaction(attempt, forget));
     forgotten += batch;
     if (batch < static_cast<std::uint64_t>(k_forget_batch)) return forgotten;
   }
 }
 
-Result<void> SqliteLockTable::forget_batch(Rows rows, Micros forget_after, std::uint64_t& forgotten,
+Result<void> SqliteLockTable::forget_batch(Micros forget_after, std::uint64_t& forgotten,
                                            const std::string& attempt) {
   const Parameters parameters{micros_parameter(":forget_after", forget_after), {":limit", k_forget_batch}};
-  DBLOCK_TRY(const auto gone, connection_.run(forget_sql(rows), parameters, attempt, Phase::write));
+  DBLOCK_TRY(const auto gone, connection_.run(forget_sql(), parameters, attempt, Phase::write));
   forgotten = gone.size();
   lease::Token highest;
   for (const auto& row : gone) highest = std::max(highest, lease::Token{unsigned_number(row[0])});

@@ -20,12 +20,12 @@ class SqliteLockTable final : public LockTable {
   [[nodiscard]] std::string connecting() const override { return "cannot use the store"; }
   Result<void> ensure_open(const std::string& attempt) override { return connection_.ensure_open(attempt); }
   Result<void> in_transaction(const std::string& attempt, const Body& body) override;
-  Result<std::optional<Scene>> survey(const lease::Key& key, bool to_change,
-                                      const std::string& attempt) override;
+  Result<std::vector<std::optional<Scene>>> survey(const std::vector<lease::Key>& keys, bool to_change,
+                                                   const std::string& attempt) override;
   Result<void> add(const lease::Key& key, const std::string& attempt) override;
-  Result<void> put(const lease::AcquireRequest& request, const lease::Key& key, std::uint32_t slot,
-                   lease::Token token, const Scene& seen, const std::string& attempt) override;
-  Result<bool> abandon(const lease::LockStatus& lease, Rows rows, const std::string& attempt) override;
+  Result<void> put(const lease::AcquireRequest& request, const std::vector<Place>& places, lease::Token token,
+                   const std::string& attempt) override;
+  Result<bool> abandon(const lease::LockStatus& lease, const std::string& attempt) override;
   Result<void> keep_readers_away(const lease::Key& key, lease::ServerTime until,
                                  const std::string& attempt) override;
   Result<void> let_readers_in(const lease::Key& key, lease::ServerTime until,
@@ -34,17 +34,19 @@ class SqliteLockTable final : public LockTable {
                                             const std::string& attempt) override;
   Result<std::optional<lease::Token>> create(const lease::AcquireRequest& request,
                                              const std::string& attempt) override;
-  Result<std::optional<Renewal>> renew(const lease::LeaseRef& ref, Rows rows, lease::Actor actor,
+  Result<std::optional<Renewal>> renew(const lease::LeaseRef& ref, lease::Actor actor,
                                        std::optional<Micros> ttl, const std::string& attempt) override;
-  Result<bool> release(const lease::LeaseRef& ref, Rows rows, lease::Actor actor, lease::RunEnd end,
+  Result<bool> release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
                        const std::string& attempt) override;
+  Result<std::vector<lease::Key>> release_all(const lease::LeaseRef& ref, lease::Actor actor,
+                                              lease::RunEnd end, const std::string& attempt) override;
   void prepare_release() noexcept override;
   Result<std::optional<lease::Token>> nest(const lease::LeaseRef& ref, const lease::Sharing& sharing,
                                            Micros ttl, const std::string& attempt) override;
-  Result<bool> unnest(const lease::LeaseRef& ref, Rows rows, const std::string& attempt) override;
-  Result<bool> revoke(const lease::Key& key, lease::Token token, Rows rows,
+  Result<bool> unnest(const lease::LeaseRef& ref, const std::string& attempt) override;
+  Result<bool> revoke(const lease::Key& key, std::uint32_t slot, lease::Token token,
                       const std::string& attempt) override;
-  Result<bool> free_now(const lease::Key& key, lease::Token token, Rows rows,
+  Result<bool> free_now(const lease::Key& key, std::uint32_t slot, lease::Token token,
                         const std::string& attempt) override;
   Result<std::optional<lease::LockStatus>> look(const lease::Key& key, const std::string& attempt) override;
   Result<std::optional<lease::LockStatus>> look_in_line(const lease::Key& key,
@@ -57,12 +59,11 @@ class SqliteLockTable final : public LockTable {
   void interrupt() noexcept override { connection_.interrupt(); }
 
  private:
-  [[nodiscard]] Result<bool> release_hold(const Parameters& parameters, const std::string& attempt);
   [[nodiscard]] Result<bool> change_one(std::string_view sql, const Parameters& parameters,
                                         const std::string& attempt);
   [[nodiscard]] Result<std::vector<lease::LockStatus>> free_expired(bool dry_run, const std::string& attempt);
-  [[nodiscard]] Result<std::uint64_t> forget_idle(Rows rows, Micros forget_after, const std::string& attempt);
-  [[nodiscard]] Result<void> forget_batch(Rows rows, Micros forget_after, std::uint64_t& forgotten,
+  [[nodiscard]] Result<std::uint64_t> forget_idle(Micros forget_after, const std::string& attempt);
+  [[nodiscard]] Result<void> forget_batch(Micros forget_after, std::uint64_t& forgotten,
                                           const std::string& attempt);
 
   Connection connection_;

@@ -10,7 +10,7 @@ namespace dblock::store::sqlite {
 // In ascending order of version, which count 1, 2, 3, … without holes.
 [[nodiscard]] std::span<const Migration> migrations();
 
-// The version this binary needs.
+// The version this binary knows, and needs at least.
 [[nodiscard]] inline unsigned schema_version() {
   return migrations().back().version;
 }

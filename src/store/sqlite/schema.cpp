@@ -37,10 +37,19 @@ Result<Marks> read_marks(Connection& connection, const std::string& attempt) {
   return Marks{static_cast<unsigned>(version), id};
 }
 
+// A newer version tells which older ones may go on beside it. Where that cannot be read it is none.
+bool serves_this(Connection& connection, unsigned version, const std::string& attempt) {
+  const auto rows =
+      connection.run("SELECT max(version),max(serves) FROM dblock_schema", {}, attempt, Phase::read);
+  return rows && !rows->empty() && unsigned_number(rows->front()[0]) == version &&
+         unsigned_number(rows->front()[1]) <= schema_version();
+}
+
 // Whether this is a store, or an empty file that may become one.
 Result<Marks> judge_marks(Connection& connection, const Marks& marks, const std::string& attempt) {
   if (marks.application_id == k_application_id) {
     if (marks.version <= schema_version()) return marks;
+    if (serves_this(connection, marks.version, attempt)) return marks;
     return fail(Errc::schema, attempt + ": the store " + connection.where() + " has version " +
                                   std::to_string(marks.version) + ", newer than this dblock, which knows " +
                                   std::to_string(schema_version()) + "; upgrade dblock");
@@ -100,9 +109,11 @@ Result<void> apply_missing(Connection& connection, const std::string& attempt) {
     const std::string what = attempt + " (" + std::string(migration.name) + ")";
     DBLOCK_CHECK(connection.run_script(without_comments(migration.sql), what));
     DBLOCK_CHECK(connection.run(
-        "INSERT INTO dblock_migration (version,name,applied_at) VALUES (:version,:name,:wall)",
-        {{":version", std::int64_t{migration.version}}, {":name", std::string(migration.name)}}, what,
-        Phase::write));
+        "INSERT INTO dblock_schema (version,serves,name,applied_at) VALUES (:version,:serves,:name,:wall)",
+        {{":version", std::int64_t{migration.version}},
+         {":serves", std::int64_t{migration.serves}},
+         {":name", std::string(migration.name)}},
+        what, Phase::write));
   }
   return connection.run_script("PRAGMA application_id=" + std::to_string(k_application_id) +
                                    ";PRAGMA user_version=" + std::to_string(schema_version()),
@@ -153,8 +164,8 @@ class SqliteSchemaAdmin final : public SchemaAdmin {
     DBLOCK_TRY(const Marks marks, look(connection_, attempt));
     std::map<unsigned, lease::ServerTime> applied;
     if (marks.version > 0) {
-      DBLOCK_TRY(const auto rows, connection_.run("SELECT version,applied_at FROM dblock_migration", {},
-                                                  attempt, Phase::read));
+      DBLOCK_TRY(const auto rows,
+                 connection_.run("SELECT version,applied_at FROM dblock_schema", {}, attempt, Phase::read));
       for (const auto& row : rows) applied[static_cast<unsigned>(unsigned_number(row[0]))] = {micros(row[1])};
     }
     std::vector<MigrationState> states;

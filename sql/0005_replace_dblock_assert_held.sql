@@ -1,3 +1,4 @@
+-- Serves: 5
 -- On a Galera cluster a row lock is a node's own. Where the transaction's node lagged behind, a takeover through another
 -- node was in order before the transaction's commit, and yet nothing of the two was the same, so that both went through.
 -- There the fence is written to, and certification lets one of them pass. Elsewhere it stays a shared lock, beside which
@@ -49,19 +50,11 @@ BEGIN
   -- old snapshot shows an expiry that has been put off since: before that counts, the row itself is asked. A row that
   -- was changed after the snapshot can be asked only while innodb_snapshot_isolation, where the server has it, is off; that
   -- does no harm here, since the fence is locked already and nothing that the row says is handed on.
-  IF v_slot = 0 THEN
-    SELECT MAX(CASE WHEN lock_value IS NULL THEN 'it was released'
-                    WHEN revoke_time IS NOT NULL THEN 'it was revoked'
-                    WHEN expire_time > UTC_TIMESTAMP(6) THEN ''
-                    ELSE 'its lease has expired' END)
-      INTO v_why FROM dblock_lock WHERE lock_key = p_key AND token = p_token;
-  ELSE
-    SELECT MAX(CASE WHEN lock_value IS NULL THEN 'it was released'
-                    WHEN revoke_time IS NOT NULL THEN 'it was revoked'
-                    WHEN expire_time > UTC_TIMESTAMP(6) THEN ''
-                    ELSE 'its lease has expired' END)
-      INTO v_why FROM dblock_hold WHERE lock_key = p_key AND slot = v_slot AND token = p_token;
-  END IF;
+  SELECT MAX(CASE WHEN lock_value IS NULL THEN 'it was released'
+                  WHEN revoke_time IS NOT NULL THEN 'it was revoked'
+                  WHEN expire_time > UTC_TIMESTAMP(6) THEN ''
+                  ELSE 'its lease has expired' END)
+    INTO v_why FROM dblock_lock WHERE lock_key = p_key AND slot = v_slot AND token = p_token;
   IF COALESCE(v_why, 'its lease has expired') = 'its lease has expired' THEN
     SELECT MAX(variable_value) INTO v_isolation
       FROM information_schema.session_variables WHERE variable_name = 'INNODB_SNAPSHOT_ISOLATION';
@@ -70,9 +63,8 @@ BEGIN
       'SELECT MAX(CASE WHEN lock_value IS NULL THEN ''it was released''
                        WHEN revoke_time IS NOT NULL THEN ''it was revoked''
                        WHEN expire_time > UTC_TIMESTAMP(6) THEN ''''
-                       ELSE ''its lease has expired'' END) INTO @dblock_why FROM ',
-      IF(v_slot = 0, 'dblock_lock WHERE 0', 'dblock_hold WHERE slot'),
-      ' = ? AND lock_key = ? AND token = ? LOCK IN SHARE MODE') USING v_slot, p_key, p_token;
+                       ELSE ''its lease has expired'' END) INTO @dblock_why
+         FROM dblock_lock WHERE lock_key = ? AND slot = ? AND token = ? LOCK IN SHARE MODE') USING p_key, v_slot, p_token;
     SET v_why = @dblock_why;
   END IF;
   IF COALESCE(v_why, 'gone') <> '' THEN

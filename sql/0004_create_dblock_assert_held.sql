@@ -1,3 +1,4 @@
+-- Serves: 4
 -- For a job's own transaction: an error unless the lock is held under this token, and until the transaction ends nobody
 -- else is granted it. Tokens only grow, and the fence is locked before the lease is looked at, so even with
 -- an old snapshot of the caller's nobody passes whose place was granted again.
@@ -34,32 +35,17 @@ BEGIN
 
   -- The lease is read without a lock, which would keep the heartbeat waiting as long as the transaction lasts. But an
   -- old snapshot shows an expiry that has been put off since: before that counts, the row itself is asked.
-  IF v_slot = 0 THEN
+  SELECT MAX(CASE WHEN lock_value IS NULL THEN 'it was released'
+                  WHEN revoke_time IS NOT NULL THEN 'it was revoked'
+                  WHEN expire_time > UTC_TIMESTAMP(6) THEN ''
+                  ELSE 'its lease has expired' END)
+    INTO v_why FROM dblock_lock WHERE lock_key = p_key AND slot = v_slot AND token = p_token;
+  IF COALESCE(v_why, 'its lease has expired') = 'its lease has expired' THEN
     SELECT MAX(CASE WHEN lock_value IS NULL THEN 'it was released'
                     WHEN revoke_time IS NOT NULL THEN 'it was revoked'
                     WHEN expire_time > UTC_TIMESTAMP(6) THEN ''
                     ELSE 'its lease has expired' END)
-      INTO v_why FROM dblock_lock WHERE lock_key = p_key AND token = p_token;
-    IF COALESCE(v_why, 'its lease has expired') = 'its lease has expired' THEN
-      SELECT MAX(CASE WHEN lock_value IS NULL THEN 'it was released'
-                      WHEN revoke_time IS NOT NULL THEN 'it was revoked'
-                      WHEN expire_time > UTC_TIMESTAMP(6) THEN ''
-                      ELSE 'its lease has expired' END)
-        INTO v_why FROM dblock_lock WHERE lock_key = p_key AND token = p_token LOCK IN SHARE MODE;
-    END IF;
-  ELSE
-    SELECT MAX(CASE WHEN lock_value IS NULL THEN 'it was released'
-                    WHEN revoke_time IS NOT NULL THEN 'it was revoked'
-                    WHEN expire_time > UTC_TIMESTAMP(6) THEN ''
-                    ELSE 'its lease has expired' END)
-      INTO v_why FROM dblock_hold WHERE lock_key = p_key AND slot = v_slot AND token = p_token;
-    IF COALESCE(v_why, 'its lease has expired') = 'its lease has expired' THEN
-      SELECT MAX(CASE WHEN lock_value IS NULL THEN 'it was released'
-                      WHEN revoke_time IS NOT NULL THEN 'it was revoked'
-                      WHEN expire_time > UTC_TIMESTAMP(6) THEN ''
-                      ELSE 'its lease has expired' END)
-        INTO v_why FROM dblock_hold WHERE lock_key = p_key AND slot = v_slot AND token = p_token LOCK IN SHARE MODE;
-    END IF;
+      INTO v_why FROM dblock_lock WHERE lock_key = p_key AND slot = v_slot AND token = p_token LOCK IN SHARE MODE;
   END IF;
   IF COALESCE(v_why, 'gone') <> '' THEN
     SET v_why = CONCAT('dblock: the lock is not held under this token: ', COALESCE(v_why, 'its row is gone'));

@@ -1,45 +1,53 @@
--- One row a lock; it outlives its lease. All times are microseconds since the epoch, UTC, all *_us microseconds.
+-- Serves: 1
+-- A row a lock (slot 0: its gate, and its exclusive holder) and a row a reader or holder of a slot (slot 1 and up).
+-- Rows outlive their leases. All times are microseconds since the epoch, UTC, all *_us microseconds. A row is free
+-- where lock_value is NULL. With WITHOUT ROWID rows of usual size would not fit into a page of the index.
 --
 -- Times of the current lease are on the lease's own time line: the boot clock (which counts suspend and which no
 -- step of the wall clock moves) plus boot_offset_us. A lease whose boot_id is not this boot's has ended with it.
 CREATE TABLE dblock_lock (
-  lock_key TEXT NOT NULL PRIMARY KEY,
+  lock_key TEXT NOT NULL,
+  slot INTEGER NOT NULL,
   lock_value TEXT,                  -- owner id; NULL: free
   boot_id TEXT NOT NULL,            -- of the boot in which the lease was granted
   boot_offset_us INTEGER NOT NULL,  -- wall clock minus boot clock at the grant
   create_time INTEGER NOT NULL,     -- this lease was granted
-  update_time INTEGER NOT NULL,     -- this lease was last renewed, or the lock freed
+  update_time INTEGER NOT NULL,     -- this lease was last renewed, or the row freed
   expire_time INTEGER,              -- end of the lease; NULL: free
-  token INTEGER NOT NULL,           -- fencing token of the last grant; never decreases
+  token INTEGER NOT NULL,           -- fencing token of the last grant; in slot 0 that of the lock; never decreases
   version INTEGER NOT NULL,         -- counts every change of this row
-  lock_count INTEGER NOT NULL,
+  lock_count INTEGER NOT NULL,      -- the holder, and the runs that nest in its lease; 0: free
   kind TEXT NOT NULL,               -- run or acquire
+  mode TEXT NOT NULL,               -- of the last grant; in slot 0 that of the lock: unless exclusive, its holders
+                                    -- have rows of their own
+  slots INTEGER NOT NULL,           -- how many holders the last grant allowed
   ttl_us INTEGER NOT NULL,
   margin_us INTEGER NOT NULL,       -- nobody may take over before expire_time + margin
   heartbeat_us INTEGER,             -- the holder renews this often; NULL: it does not promise to
   hold_until INTEGER,               -- not granted before, by the wall clock, whoever holds it
   keep_until INTEGER,               -- this row is not forgotten before
   revoke_time INTEGER,              -- renewals are refused from then on
-  idle_since INTEGER,               -- freed then; NULL: held
+  intent_until INTEGER,             -- in slot 0: a writer waits, no new readers before
   holder_host TEXT NOT NULL,
   holder_pid INTEGER NOT NULL,
   holder_user TEXT NOT NULL,
   holder_command TEXT NOT NULL,
   holder_note TEXT NOT NULL,
-  last_acquired_at INTEGER,
+  last_acquired_at INTEGER,         -- the last run under this row that has ended
   last_released_at INTEGER,
   last_outcome TEXT,
   last_exit_code INTEGER,
-  success_acquired_at INTEGER,
-  success_released_at INTEGER
+  success_acquired_at INTEGER,      -- the last of them that succeeded
+  success_released_at INTEGER,
+  PRIMARY KEY (lock_key, slot),
+  CHECK ((lock_value IS NULL) = (expire_time IS NULL) AND (lock_value IS NULL) = (lock_count = 0))
 ) STRICT;
 
-CREATE INDEX dblock_lock_expiry ON dblock_lock (expire_time) WHERE expire_time IS NOT NULL;
-CREATE INDEX dblock_lock_idle ON dblock_lock (idle_since) WHERE idle_since IS NOT NULL;
-
--- The record of which migrations this store has seen; PRAGMA user_version is the version itself.
-CREATE TABLE dblock_migration (
+-- The versions of this store's tables. A dblock works with the version that it knows, and with a newer one that serves
+-- it. PRAGMA user_version is the version too.
+CREATE TABLE dblock_schema (
   version INTEGER NOT NULL PRIMARY KEY,
+  serves INTEGER NOT NULL,  -- the oldest dblock, by the version that it knows, that this version serves
   name TEXT NOT NULL,
   applied_at INTEGER NOT NULL
 ) STRICT;

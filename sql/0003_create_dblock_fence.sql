@@ -1,0 +1,10 @@
+-- Serves: 3
+-- What dblock_assert_held() locks for the length of a job's transaction: a row for each of dblock_lock. Only grants write
+-- here, so that a renewal never waits for such a transaction, and whoever takes the lock over does.
+CREATE TABLE IF NOT EXISTS dblock_fence (
+  lock_key VARBINARY(255) NOT NULL,
+  slot INT UNSIGNED NOT NULL COMMENT 'that of the row in dblock_lock',
+  token BIGINT UNSIGNED NOT NULL COMMENT 'of the last grant; 0: it is not granted',
+  asserted BIGINT UNSIGNED NOT NULL DEFAULT 0 COMMENT 'counts up on Galera, where it has two transactions certified against each other',
+  PRIMARY KEY (lock_key, slot)
+) ENGINE=InnoDB COMMENT='locked by transactions of jobs that call dblock_assert_held()'

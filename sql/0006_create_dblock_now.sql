@@ -1,0 +1,12 @@
+-- Serves: 6
+-- Who holds what, for people with a SQL prompt. Whoever may read dblock_lock may be let read this.
+CREATE SQL SECURITY INVOKER VIEW dblock_now AS
+SELECT
+  CONVERT(lock_key USING utf8mb4) AS lock_key,
+  CONCAT(holder_user, '@', holder_host, ':', holder_pid) AS holder,
+  SEC_TO_TIME(TIMESTAMPDIFF(SECOND, create_time, UTC_TIMESTAMP(6))) AS held_for,
+  TIMESTAMPDIFF(SECOND, UTC_TIMESTAMP(6), expire_time) AS seconds_left,
+  token,
+  holder_note AS note
+FROM dblock_lock
+WHERE expire_time > UTC_TIMESTAMP(6)
