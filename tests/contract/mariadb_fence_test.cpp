@@ -4,8 +4,8 @@
 
 #include "contract/mariadb_store.hpp"
 #include "contract/store_fixture.hpp"
-#include "store/mariadb/gate_statements.hpp"
 #include "store/mariadb/migrations.hpp"
+#include "store/mariadb/verbs.hpp"
 #include "support/catch.hpp"
 #include "support/server_kind.hpp"
 
@@ -341,7 +341,8 @@ TEST_CASE("mariadb: a grant that is stuck in its transaction keeps no living hol
   test::Connection stuck(database.server(), "root", database.name());
   stuck.sql("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED");
   stuck.sql("START TRANSACTION");
-  CHECK(stuck.sql(store::mariadb::survey_statement({key("k")})).size() == 3);
+  const store::Parameters keys{{"keys", store::List{1, {key("k").bytes()}}}};
+  CHECK(stuck.sql(store::mariadb::render(store::Verb::survey, keys)).size() == 3);
   Job job(t);
   job.session.sql("SET SESSION innodb_lock_wait_timeout=1");
   job.begin();

@@ -9,7 +9,7 @@
 #include "contract/sqlite_store.hpp"
 #include "contract/store_fixture.hpp"
 #include "store/sqlite/migrations.hpp"
-#include "store/sqlite/statements.hpp"
+#include "store/sqlite/verbs.hpp"
 #include "support/catch.hpp"
 
 namespace dblock::contract {
@@ -358,7 +358,7 @@ TEST_CASE("sqlite: the log is emptied by a closing connection once it has grown"
 TEST_CASE("sqlite: a holder renews and releases its own row without a look at the others of its key") {
   SqliteUnderTest t;
   REQUIRE(t.open()->connect());
-  for (const auto sql : {store::sqlite::renew_sql(), store::sqlite::release_sql()}) {
+  for (const auto sql : {store::sqlite::sql(store::Verb::renew), store::sqlite::sql(store::Verb::release)}) {
     const auto plan = t.sql("EXPLAIN QUERY PLAN " + std::string(sql));
     REQUIRE_FALSE(plan.empty());
     const std::string detail = plan.front().back();

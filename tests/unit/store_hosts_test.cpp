@@ -2,7 +2,7 @@
 
 #include "store/mariadb/errors.hpp"
 #include "store/mariadb/host_order.hpp"
-#include "store/mariadb/statements.hpp"
+#include "store/mariadb/session_statements.hpp"
 #include "support/catch.hpp"
 
 namespace dblock::store::mariadb {

@@ -8,7 +8,7 @@
 
 #include "store/mariadb/login.hpp"
 #include "store/mariadb/result.hpp"
-#include "store/mariadb/statements.hpp"
+#include "store/mariadb/session_statements.hpp"
 
 namespace dblock::store::mariadb {
 namespace {

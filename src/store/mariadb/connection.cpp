@@ -206,7 +206,7 @@ bool Connection::turned_read_only(const std::string& attempt) {
                     transaction_ == Transaction::none && !awaits_reply_;
   const auto now = std::chrono::steady_clock::now();
   if (!asks || now - known_to_take_writes_at_ < k_moment) return false;
-  const auto answer = read(takes_no_writes_statement(), attempt);
+  const auto answer = read(render(Verb::takes_no_writes), attempt);
   if (!answer) return !handle_;
   known_to_take_writes_at_ = now;
   if (answer->empty() || answer->front()[0] != "1") return false;

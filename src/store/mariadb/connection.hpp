@@ -23,7 +23,8 @@
 #include "store/mariadb/host_order.hpp"
 #include "store/mariadb/login.hpp"
 #include "store/mariadb/result.hpp"
-#include "store/mariadb/statements.hpp"
+#include "store/mariadb/session_statements.hpp"
+#include "store/mariadb/verbs.hpp"
 #include "store/open.hpp"
 #include "store/rows.hpp"
 
@@ -66,7 +67,7 @@ class Connection {
   // A statement that changes rows. REQUIRES: ensure_open() succeeded in this call.
   [[nodiscard]] Result<Changed> change(const std::string& sql, const std::string& attempt);
 
-  // The mark for a statement that tells something (statement_parts.hpp), and what its reply told: nothing
+  // The mark for a statement that tells something (verbs.hpp), and what its reply told: nothing
   // where the server forgets what LAST_INSERT_ID() was given, as triggers make it do. A reply that is not to
   // this statement closes the session and leaves unknown what was done.
   [[nodiscard]] Mark next_mark() { return {marks_++ % k_marks}; }

@@ -7,7 +7,7 @@
 #include <span>
 
 #include "store/mariadb/migrations.hpp"
-#include "store/mariadb/statements.hpp"
+#include "store/mariadb/session_statements.hpp"
 
 namespace dblock::store::mariadb {
 namespace {

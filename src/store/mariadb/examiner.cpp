@@ -7,11 +7,11 @@
 #include "store/mariadb/challenge.hpp"
 #include "store/mariadb/client_library.hpp"
 #include "store/mariadb/factory.hpp"
-#include "store/mariadb/history_statements.hpp"
 #include "store/mariadb/login.hpp"
 #include "store/mariadb/migrations.hpp"
 #include "store/mariadb/result.hpp"
-#include "store/mariadb/statements.hpp"
+#include "store/mariadb/session_statements.hpp"
+#include "store/mariadb/verbs.hpp"
 #include "store/rows.hpp"
 #include "store/schema.hpp"
 
@@ -25,7 +25,7 @@ constexpr int k_clock_readings = 5;
 constexpr const char* k_attempt = "cannot examine the database";
 
 std::string identity_statement() {
-  return cat("SELECT ", k_this_server);
+  return render(Verb::this_server);
 }
 
 std::string lower(std::string text) {
@@ -144,7 +144,7 @@ std::vector<PrivilegeTried> try_privileges(Session& session, const std::string& 
 }
 
 void read_history(Session& session, HostFacts& facts) {
-  const std::string kept = session.value(keeps_history_statement());
+  const std::string kept = session.value(render(Verb::keeps_history));
   if (kept.empty()) return;
   facts.keeps_history = kept != "0";
   if (!*facts.keeps_history) return;

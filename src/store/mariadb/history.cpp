@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "store/mariadb/verbs.hpp"
+#include "store/parameters.hpp"
 #include "store/past_runs.hpp"
 
 namespace dblock::store::mariadb {
@@ -12,6 +14,15 @@ std::string advised(const Error& error) {
   if (error.native != k_table_denied && error.native != k_no_such_table) return error.message;
   return error.message +
          "; `dblock migrate --history on` makes its table, and with --print-grants USER prints what to grant";
+}
+
+Parameters run_parameters(const EndedRun& run) {
+  return Parameters{{"key", Scalar(run.key)},
+                    {"token", Scalar(run.token.value)},
+                    {"owner", Scalar(run.owner)},
+                    {"was_released", flag(run.was_released)}} +
+         holder_parameters(run.kind, run.holder) + sharing_parameters({run.mode, 1}) +
+         end_parameters(run.end);
 }
 
 }  // namespace
@@ -55,7 +66,7 @@ void EndedRuns::record(Connection& connection) {
   for (const auto& run : std::exchange(runs_, {})) {
     auto done = connection.ensure_open(attempt);
     if (done) {
-      auto changed = connection.change(record_run_statement(run), attempt);
+      auto changed = connection.change(render(Verb::record_run, run_parameters(run)), attempt);
       if (!changed) done = std::unexpected(std::move(changed.error()));
     }
     if (done) continue;
@@ -67,12 +78,12 @@ void EndedRuns::record(Connection& connection) {
 Result<lease::History> history_with(Connection& connection, const lease::HistoryQuery& query,
                                     const std::string& attempt) {
   lease::History history;
-  DBLOCK_TRY(const auto state, connection.read(history_state_statement(), attempt));
+  DBLOCK_TRY(const auto state, connection.read(render(Verb::history_state), attempt));
   if (!state.empty()) {
     history.kept = number(state.front()[0]) != 0;
     history.server_time = {micros(state.front()[1])};
   }
-  DBLOCK_TRY(const auto there, connection.read(history_is_there_statement(), attempt));
+  DBLOCK_TRY(const auto there, connection.read(render(Verb::history_is_there), attempt));
   const bool seen = !there.empty() && number(there.front()[0]) > 0;
   if (!seen && history.kept) {
     return fail(Errc::denied,
@@ -81,12 +92,16 @@ Result<lease::History> history_with(Connection& connection, const lease::History
                     "what to grant");
   }
   if (!seen) return history;
+  const Parameters parameters{{"since", micros_or_null(query.since)},
+                              {"limit", Scalar(static_cast<std::uint64_t>(query.limit + 1))}};
   std::vector<const lease::Key*> keys;
   for (const auto& key : query.keys) keys.push_back(&key);
   if (keys.empty()) keys.push_back(nullptr);
   for (const auto* key : keys) {
-    DBLOCK_TRY(const auto rows, connection.read(select_runs_statement(key, query.since, query.limit + 1),
-                                                attempt, Most::list));
+    DBLOCK_TRY(const auto rows,
+               connection.read(key == nullptr ? render(Verb::all_runs, parameters)
+                                              : render(Verb::runs_of_key, parameters + key_parameters(*key)),
+                               attempt, Most::list));
     std::vector<lease::RecordedRun> runs;
     for (const auto& row : rows) runs.push_back(read_recorded_run(row));
     merge(history, std::move(runs));
@@ -97,18 +112,25 @@ Result<lease::History> history_with(Connection& connection, const lease::History
 
 Result<std::uint64_t> forget_runs_with(Connection& connection, Micros forget_after, bool dry_run,
                                        const std::string& attempt) {
-  DBLOCK_TRY(const auto there, connection.read(history_is_there_statement(), attempt));
+  DBLOCK_TRY(const auto there, connection.read(render(Verb::history_is_there), attempt));
   if (there.empty() || number(there.front()[0]) == 0) return 0;
+  const auto parameters = forget_parameters(forget_after, k_forget_runs);
   if (dry_run) {
-    DBLOCK_TRY(const auto found, connection.read(count_old_runs_statement(forget_after), attempt));
+    DBLOCK_TRY(const auto found, connection.read(render(Verb::count_old_runs, parameters), attempt));
     return found.empty() ? 0 : unsigned_number(found.front()[0]);
   }
   std::uint64_t forgotten = 0;
   for (;;) {
-    DBLOCK_TRY(const auto batch,
-               connection.read(select_old_runs_statement(forget_after, k_forget_runs), attempt));
+    DBLOCK_TRY(const auto batch, connection.read(render(Verb::select_old_runs, parameters), attempt));
     if (batch.empty()) return forgotten;
-    DBLOCK_TRY(const auto changed, connection.change(forget_runs_statement(batch), attempt));
+    List rows{3, {}};
+    for (const auto& row : batch) {
+      rows.values.emplace_back(row[0].value_or(""));
+      rows.values.emplace_back(Text{row[1].value_or("")});
+      rows.values.emplace_back(unsigned_number(row[2]));
+    }
+    DBLOCK_TRY(const auto changed,
+               connection.change(render(Verb::forget_runs, {{"rows", std::move(rows)}}), attempt));
     forgotten += changed.rows;
     if (batch.size() < k_forget_runs || changed.rows == 0) return forgotten;
   }

@@ -1,5 +1,6 @@
-// The history of runs. What ends a run says, at no cost, whether one is kept (see freeing() in
-// statement_parts); the record is a statement of its own after that, when nobody waits for it any more.
+// The history of runs. What ends a run says, at no cost, whether one is kept (see {tell_history}
+// in sql/verbs/mariadb/terms.sql); the record is a statement of its own after that, when nobody waits for it
+// any more.
 //
 // A trigger on the locks' tables would do it in the same transaction, but is not to be had: it makes
 // LAST_INSERT_ID(expression), by which a grant learns its token, come back as 0; it ties every renewal to its
@@ -13,9 +14,22 @@
 #include "lease/store.hpp"
 #include "store/lock_table.hpp"
 #include "store/mariadb/connection.hpp"
-#include "store/mariadb/history_statements.hpp"
+#include "store/rows.hpp"
 
 namespace dblock::store::mariadb {
+
+// A run that has ended and is not in the history yet.
+struct EndedRun {
+  std::string key;
+  lease::Token token;
+  std::string owner;
+  bool was_released = true;
+  lease::RunEnd end;
+  // As far as they are known here; the row tells too, until its next grant.
+  lease::Kind kind = lease::Kind::run;
+  lease::Mode mode = lease::Mode::exclusive;
+  lease::Holder holder{};
+};
 
 // What has ended in this session and is still to be recorded.
 class EndedRuns {

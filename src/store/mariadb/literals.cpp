@@ -1,8 +1,40 @@
 #include "store/mariadb/literals.hpp"
 
 #include "base/text.hpp"
+#include "store/mariadb/verbs.hpp"
 
 namespace dblock::store::mariadb {
+namespace {
+
+void append(std::string& sql, const Scalar& value) {
+  if (const auto* number = std::get_if<std::int64_t>(&value)) {
+    sql += std::to_string(*number);
+  } else if (const auto* natural = std::get_if<std::uint64_t>(&value)) {
+    sql += std::to_string(*natural);
+  } else if (const auto* word = std::get_if<Word>(&value)) {
+    sql.append("'").append(word->text).append("'");
+  } else if (const auto* text = std::get_if<Text>(&value)) {
+    sql.append("_utf8mb4 ").append(bytes_literal(text->text));
+  } else if (const auto* bytes = std::get_if<std::string>(&value)) {
+    sql += bytes_literal(*bytes);
+  } else {
+    sql += "NULL";
+  }
+}
+
+// a,b,c; or (a,b),(c,d).
+void append(std::string& sql, const List& list) {
+  const bool rows = list.columns > 1;
+  for (std::size_t i = 0; i < list.values.size(); ++i) {
+    const bool begins = i % list.columns == 0;
+    if (i > 0) sql += ',';
+    if (rows && begins) sql += '(';
+    append(sql, list.values[i]);
+    if (rows && (i + 1) % list.columns == 0) sql += ')';
+  }
+}
+
+}  // namespace
 
 std::string bytes_literal(std::string_view bytes) {
   constexpr std::string_view k_digits = "0123456789abcdef";
@@ -17,12 +49,24 @@ std::string bytes_literal(std::string_view bytes) {
   return literal;
 }
 
-std::string text_literal(std::string_view text, std::size_t max_bytes) {
-  return "_utf8mb4 " + bytes_literal(clean_utf8(text, max_bytes));
-}
-
-std::string interval(Micros length) {
-  return "INTERVAL " + std::to_string(length.count()) + " MICROSECOND";
+std::string render(Verb verb, const Parameters& parameters, Mark mark) {
+  const std::string_view text = sql(verb);
+  std::string rendered;
+  rendered.reserve(2 * text.size());
+  std::size_t done = 0;
+  for (auto next = find_parameter(text, 0); next.colon != std::string_view::npos;
+       next = find_parameter(text, done)) {
+    rendered += text.substr(done, next.colon - done);
+    done = next.colon + 1 + next.name.size();
+    if (next.name == "mark") {
+      rendered += std::to_string(mark.number);
+    } else if (const Value* value = value_of(parameters, next.name)) {
+      std::visit([&rendered](const auto& one) { append(rendered, one); }, *value);
+    } else {
+      rendered.append(":").append(next.name);
+    }
+  }
+  return rendered.append(text.substr(done));
 }
 
 }  // namespace dblock::store::mariadb

@@ -6,10 +6,10 @@
 #include <utility>
 
 #include "store/mariadb/factory.hpp"
-#include "store/mariadb/gate_statements.hpp"
 #include "store/mariadb/line_statements.hpp"
 #include "store/mariadb/reaper.hpp"
-#include "store/mariadb/statements.hpp"
+#include "store/mariadb/verbs.hpp"
+#include "store/parameters.hpp"
 #include "store/sharing.hpp"
 #include "store/table_lease_store.hpp"
 #include "store/together.hpp"
@@ -18,8 +18,8 @@ namespace dblock::store::mariadb {
 namespace {
 
 Result<std::vector<lease::LockStatus>> read_rows(Connection& connection, const std::string& sql,
-                                                 const std::string& attempt, Most most) {
-  DBLOCK_TRY(const auto rows, connection.read(sql, attempt, most));
+                                                 const std::string& attempt) {
+  DBLOCK_TRY(const auto rows, connection.read(sql, attempt, Most::list));
   std::vector<lease::LockStatus> read;
   read.reserve(rows.size());
   for (const auto& row : rows) read.push_back(read_status(row));
@@ -54,7 +54,7 @@ Result<void> read_where_written(Connection& connection, const std::string& attem
 Result<std::optional<std::string>> read_gate(Connection& connection, const lease::Key& key,
                                              std::optional<lease::LockStatus>& gate,
                                              const std::string& attempt) {
-  DBLOCK_TRY(const auto rows, connection.read(peek_statement(key), attempt));
+  DBLOCK_TRY(const auto rows, connection.read(render(Verb::look, key_parameters(key)), attempt));
   gate.reset();
   if (rows.empty()) return std::nullopt;
   if (rows.front()[0]) gate = read_status(rows.front());
@@ -63,13 +63,16 @@ Result<std::optional<std::string>> read_gate(Connection& connection, const lease
 
 using Scenes = std::vector<std::optional<Scene>>;
 
+// What survey.sql says of a row's fence.
+enum class FenceState : std::uint64_t { open, kept, missing };
+
 bool in_order(const lease::LockStatus& one, const lease::LockStatus& other) {
   return std::tie(one.key, one.slot) < std::tie(other.key, other.slot);
 }
 
 Result<Scenes> survey_to_change(Connection& connection, const std::vector<lease::Key>& keys,
                                 std::vector<RowId>& unfenced, const std::string& attempt) {
-  DBLOCK_TRY(const auto rows, connection.read(survey_statement(keys), attempt));
+  DBLOCK_TRY(const auto rows, connection.read(render(Verb::survey, keys_parameters(keys)), attempt));
   std::vector<lease::LockStatus> read;
   unfenced.clear();
   for (const auto& row : rows) {
@@ -85,7 +88,7 @@ Result<Scenes> survey_to_look(Connection& connection, const std::vector<lease::K
                               const std::string& attempt) {
   std::vector<lease::LockStatus> seen;
   const auto read = [&]() -> Result<std::optional<std::string>> {
-    DBLOCK_TRY(const auto rows, connection.read(look_statement(keys), attempt));
+    DBLOCK_TRY(const auto rows, connection.read(render(Verb::look_all, keys_parameters(keys)), attempt));
     seen.clear();
     for (const auto& row : rows)
       if (row[0]) seen.push_back(read_status(row));
@@ -124,6 +127,38 @@ bool has_row(const Place& place) {
          std::ranges::find(place.seen.holds, place.slot, &lease::LockStatus::slot) != place.seen.holds.end();
 }
 
+List rows_of(const std::vector<Place>& places) {
+  List rows{2, {}};
+  for (const auto& place : places) {
+    rows.values.emplace_back(place.key.bytes());
+    rows.values.emplace_back(std::int64_t{place.slot});
+  }
+  return rows;
+}
+
+// Of all keys that one lease holds: by its rows where they are known.
+std::string release_of(const std::vector<lease::LeaseRef>& parts, lease::Actor actor, lease::RunEnd end) {
+  List rows{2, {}};
+  List keys;
+  bool known = true;
+  for (const auto& part : parts) {
+    const auto slot = lease::slot_of(part);
+    known = known && slot;
+    keys.values.emplace_back(part.key.bytes());
+    rows.values.emplace_back(part.key.bytes());
+    rows.values.emplace_back(std::int64_t{slot.value_or(0)});
+  }
+  const auto parameters = ref_parameters(parts.front(), actor) + end_parameters(end) +
+                          Parameters{{"keys", std::move(keys)}, {"rows", std::move(rows)}};
+  return render(known ? Verb::release_rows : Verb::release_keys, parameters);
+}
+
+std::string listing_of(const lease::Selection& selection) {
+  const bool all_keys = selection.keys.empty() && selection.prefix.value_or("").empty();
+  const Verb among = selection.keys.empty() ? Verb::list_range : Verb::list_keys;
+  return render(all_keys && selection.held_only ? Verb::list_held : among, selection_parameters(selection));
+}
+
 // As far as rows tell afterwards: a lock whose row is free under the same token ended as `end` says, or
 // another way.
 bool is_released(const std::optional<Scene>& seen, const lease::LeaseRef& ref, lease::RunEnd end) {
@@ -160,12 +195,12 @@ Result<void> MariadbLockTable::grant_is_safe(const std::string& attempt) {
 Result<std::optional<lease::Token>> MariadbLockTable::grant(const lease::AcquireRequest& request,
                                                             const std::string& attempt) {
   ended_.expect(request);
-  const auto statement = [&](Mark mark) { return grant_statement(request, mark); };
+  const auto parameters = grant_parameters(request, request.key);
   const auto give_back = [&] {
     const lease::RunEnd not_run{lease::Outcome::not_run, std::nullopt};
     return release(ref_to(request), lease::Actor::holder, not_run, attempt);
   };
-  DBLOCK_TRY(const auto token, change_and_hear(statement, attempt, give_back));
+  DBLOCK_TRY(const auto token, change_and_hear(Verb::grant, parameters, attempt, give_back));
   if (!token) return std::nullopt;
   turnstile_.settle();
   return lease::Token{*token};
@@ -202,12 +237,12 @@ Result<Scenes> MariadbLockTable::survey(const std::vector<lease::Key>& keys, boo
 }
 
 Result<void> MariadbLockTable::add(const lease::Key& key, const std::string& attempt) {
-  DBLOCK_TRY(const bool added, insert_one(add_statement(key, 0), attempt));
+  DBLOCK_TRY(const bool added, insert_one(Verb::add, key, 0, attempt));
   return added ? mend(key, attempt) : Result<void>{};
 }
 
 Result<void> MariadbLockTable::mend(const lease::Key& key, const std::string& attempt) {
-  DBLOCK_CHECK(insert_one(add_fence_statement(key, 0), attempt));
+  DBLOCK_CHECK(insert_one(Verb::add_fence, key, 0, attempt));
   return {};
 }
 
@@ -215,14 +250,14 @@ Result<bool> MariadbLockTable::kept_by_fence(const lease::Key& key, const Error&
                                              const std::string& attempt) {
   if (!is_lock_wait(why.native)) return false;
   DBLOCK_CHECK(connection_.ensure_open(attempt));
-  const auto is_locked = [&](const std::string& by_statement) {
-    const auto free = connection_.read(by_statement, attempt);
+  const auto is_locked = [&](Verb verb) {
+    const auto free = connection_.read(render(verb, key_parameters(key)), attempt);
     return !free && is_lock_wait(free.error().native);
   };
   // A job's transaction keeps the fence alone; a commit that waits for a replica keeps the lock's row, and
   // perhaps the fence.
   DBLOCK_TRY(const bool waits_for_replica, commits_wait_for_replicas(connection_, attempt));
-  if (!waits_for_replica || !is_locked(try_row_statement(key))) return is_locked(try_fence_statement(key));
+  if (!waits_for_replica || !is_locked(Verb::try_row)) return is_locked(Verb::try_fence);
   return fail(Errc::unreachable,
               attempt + " on " + connection_.settings().display() +
                   ": its row is kept by a commit that waits for a replica to acknowledge it "
@@ -235,8 +270,13 @@ Result<void> MariadbLockTable::put(const lease::AcquireRequest& request, const s
   ended_.expect(request);
   for (const Place& place : places) DBLOCK_CHECK(make_room(place, request.sharing, attempt));
   const Mark mark = connection_.next_mark();
-  DBLOCK_TRY(const auto changed, change(put_statement(request, places, token, mark), attempt));
-  if (changed.rows != rows_put(request, places)) return changed_while_locked(attempt);
+  const bool alone = request.sharing.mode == lease::Mode::exclusive;
+  const auto parameters = grant_parameters(request, request.key) +
+                          Parameters{{"token", Scalar(token.value)}, {"rows", rows_of(places)}};
+  DBLOCK_TRY(const auto changed,
+             change(render(alone ? Verb::put : Verb::put_beside, parameters, mark), attempt));
+  // Of each key the row and its fence, and the gate where that is another row.
+  if (changed.rows != places.size() * (alone ? 2 : 3)) return changed_while_locked(attempt);
   // The token must be told as it will have to be by each renewal. Otherwise the transaction undoes it all.
   DBLOCK_TRY(const auto told, connection_.told(changed, mark, attempt));
   if (!told) return token_not_told(attempt);
@@ -249,13 +289,13 @@ Result<void> MariadbLockTable::put(const lease::AcquireRequest& request, const s
 Result<void> MariadbLockTable::make_room(const Place& place, const lease::Sharing& asked,
                                          const std::string& attempt) {
   const bool there = has_row(place);
-  if (!there) DBLOCK_CHECK(insert_one(add_statement(place.key, place.slot), attempt));
+  if (!there) DBLOCK_CHECK(insert_one(Verb::add, place.key, place.slot, attempt));
   if (!there || std::ranges::find(unfenced_, RowId(place.key.bytes(), place.slot)) != unfenced_.end())
-    DBLOCK_CHECK(insert_one(add_fence_statement(place.key, place.slot), attempt));
+    DBLOCK_CHECK(insert_one(Verb::add_fence, place.key, place.slot, attempt));
   const auto& last = place.seen.gate.sharing;
   if (!is_of_another_kind(last, asked)) return {};
-  DBLOCK_CHECK(change(pass_fences_statement(place.key, place.slot), attempt));
-  if (place.slot == 0) DBLOCK_CHECK(change(inherit_statement(place.seen.gate), attempt));
+  DBLOCK_CHECK(change(render(Verb::pass_fences, row_parameters(place.key, place.slot)), attempt));
+  if (place.slot == 0) DBLOCK_CHECK(change(render(Verb::inherit, past_parameters(place.seen.gate)), attempt));
   return {};
 }
 
@@ -265,13 +305,13 @@ Result<bool> MariadbLockTable::abandon(const lease::LockStatus& lease, const std
 
 Result<void> MariadbLockTable::keep_readers_away(const lease::Key& key, lease::ServerTime until,
                                                  const std::string& attempt) {
-  DBLOCK_CHECK(change(keep_readers_away_statement(key, until), attempt));
+  DBLOCK_CHECK(change(render(Verb::keep_readers_away, intent_parameters(key, until)), attempt));
   return {};
 }
 
 Result<void> MariadbLockTable::let_readers_in(const lease::Key& key, lease::ServerTime until,
                                               const std::string& attempt) {
-  DBLOCK_CHECK(change(let_readers_in_statement(key, until), attempt));
+  DBLOCK_CHECK(change(render(Verb::let_readers_in, intent_parameters(key, until)), attempt));
   return {};
 }
 
@@ -279,16 +319,17 @@ Result<std::optional<Renewal>> MariadbLockTable::renew(const lease::LeaseRef& re
                                                        std::optional<Micros> ttl,
                                                        const std::string& attempt) {
   turnstile_.settle();  // a grant that was found by reading has not done it
-  const auto statement = [&](Mark mark) { return renew_statement(ref, actor, ttl, mark); };
+  const auto parameters = ref_parameters(ref, actor) + Parameters{{"ttl", micros_or_null(ttl)}};
   const auto keep = [] { return true; };  // a renewal too many takes nothing from anybody
-  DBLOCK_TRY(const auto stored, change_and_hear(statement, attempt, keep));
+  DBLOCK_TRY(const auto stored, change_and_hear(Verb::renew, parameters, attempt, keep));
   if (!stored) return std::nullopt;
   return Renewal{Micros{static_cast<Micros::rep>(*stored)}};
 }
 
 Result<bool> MariadbLockTable::release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
                                        const std::string& attempt) {
-  DBLOCK_TRY(const auto changed, change(release_statement(ref, actor, end), attempt));
+  DBLOCK_TRY(const auto changed,
+             change(render(Verb::release, ref_parameters(ref, actor) + end_parameters(end)), attempt));
   ended_.add(ref, end, changed);
   return changed.rows == 1;
 }
@@ -298,7 +339,7 @@ Result<std::vector<lease::Key>> MariadbLockTable::release_all(const lease::Lease
   const auto keys = keys_of(ref.key, ref.also);
   std::vector<lease::LeaseRef> parts;
   for (const auto& key : keys) parts.push_back(lease::part_of(ref, key));
-  const auto changed = change(release_statement(parts, actor, end), attempt);
+  const auto changed = change(release_of(parts, actor, end), attempt);
   const bool nested = !changed && changed.error().native == k_null_refused;
   if (!changed && !nested) return std::unexpected(changed.error());
   std::vector<lease::Key> missing;
@@ -319,24 +360,26 @@ Result<std::vector<lease::Key>> MariadbLockTable::release_all(const lease::Lease
 Result<std::optional<lease::Token>> MariadbLockTable::nest(const lease::LeaseRef& ref,
                                                            const lease::Sharing& sharing, Micros ttl,
                                                            const std::string& attempt) {
-  const auto statement = [&](Mark mark) { return nest_statement(ref, sharing, ttl, mark); };
-  DBLOCK_TRY(const auto token, change_and_hear(statement, attempt, [&] { return unnest(ref, attempt); }));
+  const auto parameters = ref_parameters(ref, lease::Actor::holder) + sharing_parameters(sharing) +
+                          Parameters{{"ttl", micros_or_null(ttl)}};
+  const auto count_down = [&] { return unnest(ref, attempt); };
+  DBLOCK_TRY(const auto token, change_and_hear(Verb::nest, parameters, attempt, count_down));
   if (!token) return std::nullopt;
   return lease::Token{*token};
 }
 
 Result<bool> MariadbLockTable::unnest(const lease::LeaseRef& ref, const std::string& attempt) {
-  return change_one(unnest_statement(ref), attempt);
+  return change_one(render(Verb::unnest, ref_parameters(ref, lease::Actor::holder)), attempt);
 }
 
 Result<bool> MariadbLockTable::revoke(const lease::Key& key, std::uint32_t slot, lease::Token token,
                                       const std::string& attempt) {
-  return change_one(revoke_statement(key, slot, token), attempt);
+  return change_one(render(Verb::revoke, force_parameters(key, slot, token)), attempt);
 }
 
 Result<bool> MariadbLockTable::free_now(const lease::Key& key, std::uint32_t slot, lease::Token token,
                                         const std::string& attempt) {
-  DBLOCK_TRY(const auto changed, change(free_now_statement(key, slot, token), attempt));
+  DBLOCK_TRY(const auto changed, change(render(Verb::free_now, force_parameters(key, slot, token)), attempt));
   ended_.add_forced(key, changed);
   return changed.rows == 1;
 }
@@ -356,9 +399,10 @@ Result<Changed> MariadbLockTable::change(const std::string& sql, const std::stri
 // What the statement tells; nothing where it changed no row. A job without a token must not run: where it is
 // not told, what was done is undone. Where that fails too, a grant ends by itself.
 Result<std::optional<std::uint64_t>> MariadbLockTable::change_and_hear(
-    const MarkedStatement& statement, const std::string& attempt, const std::function<Result<bool>()>& undo) {
+    Verb verb, const Parameters& parameters, const std::string& attempt,
+    const std::function<Result<bool>()>& undo) {
   const Mark mark = connection_.next_mark();
-  DBLOCK_TRY(const auto changed, change(statement(mark), attempt));
+  DBLOCK_TRY(const auto changed, change(render(verb, parameters, mark), attempt));
   if (changed.rows == 0) return std::nullopt;
   DBLOCK_TRY(const auto told, connection_.told(changed, mark, attempt));
   if (told) return told;
@@ -367,8 +411,9 @@ Result<std::optional<std::uint64_t>> MariadbLockTable::change_and_hear(
 }
 
 // False: somebody else's is there.
-Result<bool> MariadbLockTable::insert_one(const std::string& sql, const std::string& attempt) {
-  auto inserted = change(sql, attempt);
+Result<bool> MariadbLockTable::insert_one(Verb verb, const lease::Key& key, std::uint32_t slot,
+                                          const std::string& attempt) {
+  auto inserted = change(render(verb, row_parameters(key, slot)), attempt);
   if (inserted) return true;
   if (inserted.error().native == k_duplicate_key) return false;
   return std::unexpected(std::move(inserted.error()));
@@ -448,13 +493,13 @@ std::optional<lease::PlaceInLine> MariadbLockTable::place_seen_by(Connection& co
 
 Result<lease::Listing> MariadbLockTable::list(const lease::Selection& selection, const std::string& attempt) {
   lease::Listing listing;
-  DBLOCK_TRY(listing.locks, read_rows(connection_, list_statement(selection), attempt, Most::list));
+  DBLOCK_TRY(listing.locks, read_rows(connection_, listing_of(selection), attempt));
   if (!listing.locks.empty()) {
     listing.server_time = listing.locks.front().server_time;
     add_waiters(listing);
     return listing;
   }
-  DBLOCK_TRY(const auto time, connection_.read(server_time_statement(), attempt));
+  DBLOCK_TRY(const auto time, connection_.read(render(Verb::server_time), attempt));
   if (!time.empty()) listing.server_time = {micros(time.front()[0])};
   return listing;
 }

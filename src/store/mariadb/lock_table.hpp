@@ -12,6 +12,7 @@
 #include "store/mariadb/history.hpp"
 #include "store/mariadb/replicas.hpp"
 #include "store/mariadb/turnstile.hpp"
+#include "store/verbs.hpp"
 
 namespace dblock::store::mariadb {
 
@@ -82,12 +83,12 @@ class MariadbLockTable final : public LockTable {
  private:
   [[nodiscard]] Result<void> leave_the_line(const std::string& attempt);
   [[nodiscard]] Result<Changed> change(const std::string& sql, const std::string& attempt);
-  using MarkedStatement = std::function<std::string(Mark)>;
   [[nodiscard]] Result<std::optional<std::uint64_t>> change_and_hear(
-      const MarkedStatement& statement, const std::string& attempt,
+      Verb verb, const Parameters& parameters, const std::string& attempt,
       const std::function<Result<bool>()>& undo);
   [[nodiscard]] Result<bool> change_one(const std::string& sql, const std::string& attempt);
-  [[nodiscard]] Result<bool> insert_one(const std::string& sql, const std::string& attempt);
+  [[nodiscard]] Result<bool> insert_one(Verb verb, const lease::Key& key, std::uint32_t slot,
+                                        const std::string& attempt);
   [[nodiscard]] Result<void> make_room(const Place& place, const lease::Sharing& asked,
                                        const std::string& attempt);
   void add_waiters(lease::Listing& listing);

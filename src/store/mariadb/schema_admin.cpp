@@ -7,9 +7,9 @@
 
 #include "store/mariadb/connection.hpp"
 #include "store/mariadb/factory.hpp"
-#include "store/mariadb/history_statements.hpp"
 #include "store/mariadb/literals.hpp"
 #include "store/mariadb/migrations.hpp"
+#include "store/mariadb/verbs.hpp"
 
 namespace dblock::store::mariadb {
 namespace {
@@ -69,7 +69,7 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     const Connection::Call call(connection_);
     const std::string attempt = "cannot look whether a history is kept";
     DBLOCK_CHECK(connection_.ensure_open(attempt));
-    DBLOCK_TRY(const auto found, connection_.read(keeps_history_statement(), attempt));
+    DBLOCK_TRY(const auto found, connection_.read(render(Verb::keeps_history), attempt));
     return !found.empty() && number(found.front()[0]) != 0;
   }
 
@@ -77,8 +77,8 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     const Connection::Call call(connection_);
     const std::string attempt = on ? "cannot begin the history" : "cannot end the history";
     DBLOCK_CHECK(connection_.ensure_open(attempt));
-    if (on) DBLOCK_CHECK(connection_.change(create_history_statement(), attempt));
-    const auto marked = connection_.change(on ? begin_history_statement() : end_history_statement(), attempt);
+    if (on) DBLOCK_CHECK(connection_.change(render(Verb::create_history), attempt));
+    const auto marked = connection_.change(render(on ? Verb::begin_history : Verb::end_history), attempt);
     if (marked || marked.error().native == k_duplicate_key) return {};
     return std::unexpected(marked.error());
   }
@@ -182,11 +182,11 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
   Result<bool> apply_one(const Migration& migration, const std::string& attempt) {
     const std::string what = attempt + " (" + std::string(migration.name) + ")";
     DBLOCK_CHECK(run(migration, what));
-    auto recorded = connection_.change(
-        "INSERT INTO dblock_schema (version,serves,name,applied_at) VALUES (" +
-            std::to_string(migration.version) + "," + std::to_string(migration.serves) + "," +
-            text_literal(migration.name, migration.name.size()) + ",UTC_TIMESTAMP(6))",
-        what);
+    auto recorded =
+        connection_.change("INSERT INTO dblock_schema (version,serves,name,applied_at) VALUES (" +
+                               std::to_string(migration.version) + "," + std::to_string(migration.serves) +
+                               "," + "_utf8mb4 " + bytes_literal(migration.name) + ",UTC_TIMESTAMP(6))",
+                           what);
     if (recorded) return refusal_.empty() || !makes_routine(migration);
     if (recorded.error().native == k_duplicate_key) return false;  // another host was faster
     return std::unexpected(explained(std::move(recorded.error())));

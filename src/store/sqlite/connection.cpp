@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <thread>
 #include <utility>
 
@@ -42,6 +43,47 @@ void configure_library() {
     return true;
   }();
   static_cast<void>(once);
+}
+
+// Parameters that bind_moment() sees to.
+constexpr std::array<std::string_view, 4> k_of_the_moment{"boot", "wall", "offset", "boot_id"};
+
+// A token beyond the range of SQLite's integers was never given out; negative, it matches none.
+void bind(sqlite3_stmt* statement, int index, const Scalar& value) {
+  const auto bind_text = [&](std::string_view text) {
+    ::sqlite3_bind_text64(statement, index, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8);
+  };
+  if (const auto* number = std::get_if<std::int64_t>(&value)) {
+    ::sqlite3_bind_int64(statement, index, *number);
+  } else if (const auto* natural = std::get_if<std::uint64_t>(&value)) {
+    ::sqlite3_bind_int64(statement, index, static_cast<std::int64_t>(*natural));
+  } else if (const auto* word = std::get_if<Word>(&value)) {
+    bind_text(word->text);
+  } else if (const auto* text = std::get_if<Text>(&value)) {
+    bind_text(text->text);
+  } else if (const auto* bytes = std::get_if<std::string>(&value)) {
+    bind_text(*bytes);
+  }
+}
+
+// With a `?` for each value of a list, which are added to `listed`.
+std::string spelled_out(std::string_view sql, const Parameters& parameters,
+                        std::vector<const Scalar*>& listed) {
+  std::string text;
+  std::size_t done = 0;
+  for (auto next = find_parameter(sql, 0); next.colon != std::string_view::npos;
+       next = find_parameter(sql, next.colon + 1)) {
+    const Value* value = value_of(parameters, next.name);
+    const auto* list = value != nullptr ? std::get_if<List>(value) : nullptr;
+    if (list == nullptr) continue;
+    text += sql.substr(done, next.colon - done);
+    done = next.colon + 1 + next.name.size();
+    for (const auto& one : list->values) {
+      text += &one == &list->values.front() ? "?" : ",?";
+      listed.push_back(&one);
+    }
+  }
+  return text.append(sql.substr(done));
 }
 
 Row row_of(sqlite3_stmt* statement) {
@@ -185,16 +227,26 @@ Result<sqlite3_stmt*> Connection::prepare(std::string_view sql, const std::strin
   }
 }
 
-void Connection::bind(sqlite3_stmt* statement, const Parameters& parameters) {
-  for (const auto& [name, value] : parameters) {
-    const int index = ::sqlite3_bind_parameter_index(statement, name);
-    if (index == 0) continue;
-    if (const auto* number = std::get_if<std::int64_t>(&value)) {
-      ::sqlite3_bind_int64(statement, index, *number);
-    } else if (const auto* text = std::get_if<std::string>(&value)) {
-      ::sqlite3_bind_text64(statement, index, text->data(), text->size(), SQLITE_STATIC, SQLITE_UTF8);
+// The values belong to the caller, who keeps them until the statement has ended. Where one is missing, the
+// statement is not to run with NULL in its place, which could match more than was meant.
+Result<sqlite3_stmt*> Connection::prepare(std::string_view sql, const Parameters& parameters,
+                                          const std::string& attempt) {
+  std::vector<const Scalar*> listed;
+  DBLOCK_TRY(sqlite3_stmt* const statement, prepare(spelled_out(sql, parameters, listed), attempt));
+  auto next = listed.begin();
+  for (int index = 1; index <= ::sqlite3_bind_parameter_count(statement); ++index) {
+    const char* const name = ::sqlite3_bind_parameter_name(statement, index);
+    if (name == nullptr) {
+      bind(statement, index, **next++);
+      continue;
     }
+    if (std::ranges::find(k_of_the_moment, name + 1) != k_of_the_moment.end()) continue;
+    const Value* value = value_of(parameters, name + 1);
+    if (value == nullptr)
+      return fail(Errc::internal, attempt + ": its statement has no value for " + std::string(name));
+    bind(statement, index, std::get<Scalar>(*value));
   }
+  return statement;
 }
 
 void Connection::bind_moment(sqlite3_stmt* statement) {
@@ -225,9 +277,8 @@ int Connection::step_through(sqlite3_stmt* statement, std::vector<Row>& rows) {
 
 Result<std::vector<Row>> Connection::run(std::string_view sql, const Parameters& parameters,
                                          const std::string& attempt, Phase phase) {
-  DBLOCK_TRY(sqlite3_stmt* const prepared, prepare(sql, attempt));
+  DBLOCK_TRY(sqlite3_stmt* const prepared, prepare(sql, parameters, attempt));
   const InUse statement(prepared);
-  bind(statement.get(), parameters);
   std::vector<Row> rows;
   for (int tries = 0;; ++tries) {
     const int code = step_through(statement.get(), rows);
@@ -247,9 +298,8 @@ void Connection::prepare_ahead(std::string_view sql) noexcept {
 Result<Change> Connection::change(std::string_view sql, const Parameters& parameters,
                                   const std::string& attempt) {
   // Prepared before the store is taken, which is for microseconds then.
-  DBLOCK_TRY(sqlite3_stmt* const prepared, prepare(sql, attempt));
+  DBLOCK_TRY(sqlite3_stmt* const prepared, prepare(sql, parameters, attempt));
   const InUse statement(prepared);
-  bind(statement.get(), parameters);
   Change done;
   const auto body = [&]() -> Result<void> {
     const int code = step_through(statement.get(), done.rows);
@@ -275,8 +325,8 @@ Result<void> Connection::commit(std::int64_t before, const std::string& attempt)
   // Nobody else writes between the two.
   DBLOCK_TRY(auto changes, read_changes(attempt));
   ++changes;
-  DBLOCK_CHECK(run("UPDATE dblock_state SET changes=:changes",
-                   {{":changes", static_cast<std::int64_t>(changes)}}, attempt, Phase::write));
+  DBLOCK_CHECK(
+      run("UPDATE dblock_state SET changes=:changes", {{"changes", Scalar(changes)}}, attempt, Phase::write));
   DBLOCK_CHECK(run("COMMIT", {}, attempt, Phase::write));
   witness_.saw(changes);
   return {};

@@ -16,7 +16,6 @@
 #include <random>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "base/clock.hpp"
@@ -27,15 +26,9 @@
 #include "store/sqlite/boot.hpp"
 #include "store/sqlite/errors.hpp"
 #include "store/sqlite/witness.hpp"
+#include "store/verbs.hpp"
 
 namespace dblock::store::sqlite {
-
-// A named parameter and its value; one that the statement does not use is passed over.
-struct Parameter {
-  const char* name = nullptr;  // ":key"
-  std::variant<std::nullptr_t, std::int64_t, std::string> value;
-};
-using Parameters = std::vector<Parameter>;
 
 enum class SchemaCheck { on, off };
 
@@ -69,8 +62,8 @@ class Connection {
   [[nodiscard]] Result<void> ensure_open(const std::string& attempt);
 
   // Runs one statement to its end, alone (then it only reads) or as part of a transaction. :boot, :wall,
-  // :offset (microseconds) and :boot_id are known to every statement. REQUIRES: ensure_open() succeeded in
-  // this call.
+  // :offset (microseconds) and :boot_id are known to every statement. A statement of which another parameter
+  // has no value fails. REQUIRES: ensure_open() succeeded in this call.
   [[nodiscard]] Result<std::vector<Row>> run(std::string_view sql, const Parameters& parameters,
                                              const std::string& attempt, Phase phase);
 
@@ -151,9 +144,11 @@ class Connection {
   [[nodiscard]] Result<void> commit(std::int64_t before, const std::string& attempt);
   // Prepared before, or now; for whoever asks next it must be left reset and without values.
   [[nodiscard]] Result<sqlite3_stmt*> prepare(std::string_view sql, const std::string& attempt);
+  // The same, with the values of its parameters.
+  [[nodiscard]] Result<sqlite3_stmt*> prepare(std::string_view sql, const Parameters& parameters,
+                                              const std::string& attempt);
   // One run through the rows; the result code that ended it.
   [[nodiscard]] int step_through(sqlite3_stmt* statement, std::vector<Row>& rows);
-  void bind(sqlite3_stmt* statement, const Parameters& parameters);
   void bind_moment(sqlite3_stmt* statement);
   void roll_back() noexcept;
   // Sets disk space aside for the log, so that a disk that fills up does not end the leases of running jobs.

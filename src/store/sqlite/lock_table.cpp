@@ -1,15 +1,13 @@
 #include "store/sqlite/lock_table.hpp"
 
 #include <algorithm>
-#include <functional>
-#include <limits>
 #include <utility>
 
-#include "base/text.hpp"
+#include "store/parameters.hpp"
 #include "store/sharing.hpp"
 #include "store/sqlite/factory.hpp"
 #include "store/sqlite/history.hpp"
-#include "store/sqlite/statements.hpp"
+#include "store/sqlite/verbs.hpp"
 #include "store/table_lease_store.hpp"
 #include "store/together.hpp"
 
@@ -19,81 +17,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // A renewal of another lock waits for one batch at most.
-constexpr std::int64_t k_forget_batch = 200;
-
-Parameter micros_parameter(const char* name, std::optional<Micros> value) {
-  if (!value) return {name, nullptr};
-  return {name, value->count()};
-}
-
-// A token beyond the range of SQLite's integers was never given out; negative, it matches none.
-Parameter token_parameter(std::optional<lease::Token> token) {
-  if (!token) return {":token", nullptr};
-  return {":token", static_cast<std::int64_t>(token->value)};
-}
-
-Parameters grant_parameters(const lease::AcquireRequest& request, const lease::Key& key) {
-  const auto& holder = request.holder;
-  const auto& [min_hold, once_per] = request.promises;
-  const auto of_period = [&period = once_per](auto length) {
-    return period ? std::optional<Micros>(std::invoke(length, *period)) : std::nullopt;
-  };
-  return {
-      {":key", key.bytes()},
-      {":owner", request.owner.text},
-      {":kind", std::string(lease::to_string(request.kind))},
-      micros_parameter(":ttl", request.terms.ttl),
-      micros_parameter(":margin", request.terms.margin),
-      micros_parameter(":heartbeat", request.terms.heartbeat),
-      {":host", clean_utf8(holder.host, k_name_bytes)},
-      {":pid", static_cast<std::int64_t>(holder.pid)},
-      {":user", clean_utf8(holder.user, k_name_bytes)},
-      {":command", clean_utf8(holder.command, k_command_bytes)},
-      {":note", clean_utf8(holder.note, k_note_bytes)},
-      micros_parameter(":min_hold", min_hold > Micros{0} ? std::optional(min_hold) : std::nullopt),
-      micros_parameter(":period", of_period(&lease::OncePer::period)),
-      micros_parameter(":look_back", of_period(&lease::OncePer::look_back)),
-      micros_parameter(":look_ahead", of_period(&lease::OncePer::look_ahead)),
-      {":mode", std::string(lease::to_string(request.sharing.mode))},
-      {":slots", std::int64_t{request.sharing.slots}},
-  };
-}
-
-Parameter slot_parameter(std::uint32_t slot) {
-  return {":slot", std::int64_t{slot}};
-}
-
-Parameters ref_parameters(const lease::LeaseRef& ref, lease::Actor actor) {
-  constexpr auto last_slot = std::numeric_limits<std::uint32_t>::max();
-  const auto slot = lease::slot_of(ref);
-  return {{":key", ref.key.bytes()},
-          {":owner", ref.owner.text},
-          token_parameter(ref.token),
-          {":script", std::int64_t{actor == lease::Actor::script ? 1 : 0}},
-          {":first_slot", std::int64_t{slot.value_or(0)}},
-          {":last_slot", std::int64_t{slot.value_or(last_slot)}}};
-}
-
-Parameters force_parameters(const lease::Key& key, std::uint32_t slot, lease::Token token) {
-  return {{":key", key.bytes()}, slot_parameter(slot), token_parameter(token)};
-}
-
-// Of what all rows of a lock know of past runs.
-Parameters past_parameters(const lease::LockStatus& gate) {
-  const auto time = [](const char* name, const std::optional<lease::ServerTime>& at) {
-    return micros_parameter(name, at ? std::optional(at->since_epoch) : std::nullopt);
-  };
-  const lease::PastRun last = gate.last.value_or(lease::PastRun{});
-  const lease::PastRun success = gate.last_success.value_or(lease::PastRun{});
-  Parameters parameters{{":key", gate.key},
-                        time(":last_acquired", last.acquired_at),
-                        time(":last_released", last.released_at),
-                        time(":success_acquired", success.acquired_at),
-                        time(":success_released", success.released_at)};
-  if (last.outcome) parameters.push_back({":last_outcome", std::string(lease::to_string(*last.outcome))});
-  if (last.exit_code) parameters.push_back({":last_exit_code", std::int64_t{*last.exit_code}});
-  return parameters;
-}
+constexpr std::size_t k_forget_batch = 200;
 
 std::optional<lease::Token> token_of(const std::vector<Row>& rows) {
   if (rows.empty()) return std::nullopt;
@@ -108,7 +32,7 @@ SqliteLockTable::SqliteLockTable(const SqliteSettings& settings, const SessionOp
 Result<std::optional<lease::Token>> SqliteLockTable::grant(const lease::AcquireRequest& request,
                                                            const std::string& attempt) {
   DBLOCK_TRY(const auto done,
-             connection_.change(grant_sql(), grant_parameters(request, request.key), attempt));
+             connection_.change(sql(Verb::grant), grant_parameters(request, request.key), attempt));
   return token_of(done.rows);
 }
 
@@ -128,77 +52,58 @@ Result<void> SqliteLockTable::in_transaction(const std::string& attempt, const B
   return connection_.in_transaction(attempt, body);
 }
 
-// A transaction that is going to change something has the store to itself: reading is locking.
 Result<std::vector<std::optional<Scene>>> SqliteLockTable::survey(const std::vector<lease::Key>& keys,
-                                                                  bool to_change,
+                                                                  bool /*to_change*/,
                                                                   const std::string& attempt) {
+  DBLOCK_TRY(const auto rows,
+             connection_.run(sql(Verb::survey), keys_parameters(keys), attempt, Phase::read));
   std::vector<lease::LockStatus> seen;
-  const auto read = [&]() -> Result<void> {
-    for (const auto& key : keys) {
-      DBLOCK_TRY(const auto rows,
-                 connection_.run(survey_sql(), {{":key", key.bytes()}}, attempt, Phase::read));
-      for (const auto& row : rows) seen.push_back(read_status(row));
-    }
-    return {};
-  };
-  DBLOCK_CHECK(to_change ? read() : connection_.in_view(attempt, read));
+  for (const auto& row : rows) seen.push_back(read_status(row));
   return scenes_of(keys, std::move(seen));
 }
 
 Result<void> SqliteLockTable::add(const lease::Key& key, const std::string& attempt) {
-  DBLOCK_CHECK(connection_.change(add_sql(), {{":key", key.bytes()}, slot_parameter(0)}, attempt));
+  DBLOCK_CHECK(connection_.change(sql(Verb::add), row_parameters(key, 0), attempt));
   return {};
 }
 
 Result<void> SqliteLockTable::put(const lease::AcquireRequest& request, const std::vector<Place>& places,
                                   lease::Token token, const std::string& attempt) {
   for (const auto& [key, seen, slot] : places) {
-    Parameters parameters = grant_parameters(request, key);
-    parameters.push_back(token_parameter(token));
-    parameters.push_back(slot_parameter(slot));
+    const auto parameters = grant_parameters(request, key) + Parameters{{"token", Scalar(token.value)}} +
+                            row_parameters(key, slot);
     const bool becomes_exclusive = slot == 0 && seen.gate.sharing.mode != lease::Mode::exclusive;
     if (becomes_exclusive)
-      DBLOCK_CHECK(connection_.change(inherit_sql(), past_parameters(seen.gate), attempt));
+      DBLOCK_CHECK(connection_.change(sql(Verb::inherit), past_parameters(seen.gate), attempt));
     if (slot > 0) {
-      DBLOCK_CHECK(connection_.change(put_gate_sql(), parameters, attempt));
-      DBLOCK_CHECK(connection_.change(add_sql(), {{":key", key.bytes()}, slot_parameter(slot)}, attempt));
+      DBLOCK_CHECK(connection_.change(sql(Verb::put_gate), parameters, attempt));
+      DBLOCK_CHECK(connection_.change(sql(Verb::add), parameters, attempt));
     }
-    DBLOCK_CHECK(connection_.change(put_sql(), parameters, attempt));
+    DBLOCK_CHECK(connection_.change(sql(Verb::put), parameters, attempt));
   }
   return {};
 }
 
 Result<bool> SqliteLockTable::abandon(const lease::LockStatus& lease, const std::string& attempt) {
-  return change_one(abandon_sql(),
-                    {{":key", lease.key},
-                     slot_parameter(lease.slot),
-                     {":owner", lease.owner},
-                     token_parameter(lease.token)},
-                    attempt);
+  return change_one(Verb::abandon, seen_parameters(lease), attempt);
 }
 
 Result<void> SqliteLockTable::keep_readers_away(const lease::Key& key, lease::ServerTime until,
                                                 const std::string& attempt) {
-  DBLOCK_CHECK(connection_.change(keep_readers_away_sql(),
-                                  {{":key", key.bytes()},
-                                   micros_parameter(":until", until.since_epoch),
-                                   micros_parameter(":longest", lease::k_longest_intent)},
-                                  attempt));
+  DBLOCK_CHECK(connection_.change(sql(Verb::keep_readers_away), intent_parameters(key, until), attempt));
   return {};
 }
 
 Result<void> SqliteLockTable::let_readers_in(const lease::Key& key, lease::ServerTime until,
                                              const std::string& attempt) {
-  DBLOCK_CHECK(connection_.change(
-      let_readers_in_sql(), {{":key", key.bytes()}, micros_parameter(":until", until.since_epoch)}, attempt));
+  DBLOCK_CHECK(connection_.change(sql(Verb::let_readers_in), intent_parameters(key, until), attempt));
   return {};
 }
 
 Result<std::optional<Renewal>> SqliteLockTable::renew(const lease::LeaseRef& ref, lease::Actor actor,
                                                       std::optional<Micros> ttl, const std::string& attempt) {
-  Parameters parameters = ref_parameters(ref, actor);
-  parameters.push_back(micros_parameter(":ttl", ttl));
-  DBLOCK_TRY(const auto done, connection_.change(renew_sql(), parameters, attempt));
+  const auto parameters = ref_parameters(ref, actor) + Parameters{{"ttl", micros_or_null(ttl)}};
+  DBLOCK_TRY(const auto done, connection_.change(sql(Verb::renew), parameters, attempt));
   if (done.rows.empty()) return std::nullopt;
   const Row& row = done.rows.front();
   return Renewal{store::micros(row[0]), lease::ServerTime{store::micros(row[1])}};
@@ -206,11 +111,7 @@ Result<std::optional<Renewal>> SqliteLockTable::renew(const lease::LeaseRef& ref
 
 Result<bool> SqliteLockTable::release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
                                       const std::string& attempt) {
-  Parameters parameters = ref_parameters(ref, actor);
-  parameters.push_back({":leaves_nested", std::int64_t{actor == lease::Actor::holder ? 1 : 0}});
-  parameters.push_back({":outcome", std::string(lease::to_string(end.outcome))});
-  if (end.exit_code) parameters.push_back({":exit_code", std::int64_t{*end.exit_code}});
-  return change_one(release_sql(), parameters, attempt);
+  return change_one(Verb::release, ref_parameters(ref, actor) + end_parameters(end), attempt);
 }
 
 Result<std::vector<lease::Key>> SqliteLockTable::release_all(const lease::LeaseRef& ref, lease::Actor actor,
@@ -239,41 +140,39 @@ Result<std::vector<lease::Key>> SqliteLockTable::release_all(const lease::LeaseR
 Result<std::optional<lease::Token>> SqliteLockTable::nest(const lease::LeaseRef& ref,
                                                           const lease::Sharing& sharing, Micros ttl,
                                                           const std::string& attempt) {
-  Parameters parameters = ref_parameters(ref, lease::Actor::holder);
-  parameters.push_back(micros_parameter(":ttl", ttl));
-  parameters.push_back({":mode", std::string(lease::to_string(sharing.mode))});
-  parameters.push_back({":slots", std::int64_t{sharing.slots}});
-  DBLOCK_TRY(const auto done, connection_.change(nest_sql(), parameters, attempt));
+  const auto parameters = ref_parameters(ref, lease::Actor::holder) + sharing_parameters(sharing) +
+                          Parameters{{"ttl", micros_or_null(ttl)}};
+  DBLOCK_TRY(const auto done, connection_.change(sql(Verb::nest), parameters, attempt));
   return token_of(done.rows);
 }
 
 Result<bool> SqliteLockTable::unnest(const lease::LeaseRef& ref, const std::string& attempt) {
-  return change_one(unnest_sql(), ref_parameters(ref, lease::Actor::holder), attempt);
+  return change_one(Verb::unnest, ref_parameters(ref, lease::Actor::holder), attempt);
 }
 
 void SqliteLockTable::prepare_release() noexcept {
-  connection_.prepare_ahead(release_sql());
+  connection_.prepare_ahead(sql(Verb::release));
 }
 
 Result<bool> SqliteLockTable::revoke(const lease::Key& key, std::uint32_t slot, lease::Token token,
                                      const std::string& attempt) {
-  return change_one(revoke_sql(), force_parameters(key, slot, token), attempt);
+  return change_one(Verb::revoke, force_parameters(key, slot, token), attempt);
 }
 
 Result<bool> SqliteLockTable::free_now(const lease::Key& key, std::uint32_t slot, lease::Token token,
                                        const std::string& attempt) {
-  return change_one(free_now_sql(), force_parameters(key, slot, token), attempt);
+  return change_one(Verb::free_now, force_parameters(key, slot, token), attempt);
 }
 
-Result<bool> SqliteLockTable::change_one(std::string_view sql, const Parameters& parameters,
+Result<bool> SqliteLockTable::change_one(Verb verb, const Parameters& parameters,
                                          const std::string& attempt) {
-  DBLOCK_TRY(const auto done, connection_.change(sql, parameters, attempt));
+  DBLOCK_TRY(const auto done, connection_.change(sql(verb), parameters, attempt));
   return done.changed == 1;
 }
 
 Result<std::optional<lease::LockStatus>> SqliteLockTable::look(const lease::Key& key,
                                                                const std::string& attempt) {
-  DBLOCK_TRY(const auto rows, connection_.run(look_sql(), {{":key", key.bytes()}}, attempt, Phase::read));
+  DBLOCK_TRY(const auto rows, connection_.run(sql(Verb::look), key_parameters(key), attempt, Phase::read));
   if (rows.empty()) return std::nullopt;
   return read_status(rows.front());
 }
@@ -291,18 +190,8 @@ Result<std::optional<lease::LockStatus>> SqliteLockTable::look_in_line(const lea
 }
 
 Result<lease::Listing> SqliteLockTable::list(const lease::Selection& selection, const std::string& attempt) {
-  std::vector<std::string> names(selection.keys.size());
-  Parameters parameters;
-  for (std::size_t i = 0; i < selection.keys.size(); ++i) {
-    names[i] = ":key" + std::to_string(i);
-    parameters.push_back({names[i].c_str(), selection.keys[i].bytes()});
-  }
-  if (selection.prefix) {
-    parameters.push_back({":from", *selection.prefix});
-    const std::string end = after_prefix(*selection.prefix);
-    if (!end.empty()) parameters.push_back({":to", end});
-  }
-  DBLOCK_TRY(const auto rows, connection_.run(list_sql(selection), parameters, attempt, Phase::read));
+  const auto text = sql(selection.keys.empty() ? Verb::list_range : Verb::list_keys);
+  DBLOCK_TRY(const auto rows, connection_.run(text, selection_parameters(selection), attempt, Phase::read));
   lease::Listing listing;
   listing.server_time = {wall_now()};
   listing.locks.reserve(rows.size());
@@ -324,7 +213,7 @@ Result<lease::ReapReport> SqliteLockTable::reap(const lease::ReapRequest& reques
   }
   if (!request.dry_run) return report;
   DBLOCK_TRY(const auto rows,
-             connection_.run(count_idle_sql(), {micros_parameter(":forget_after", forget_after)}, attempt,
+             connection_.run(sql(Verb::count_idle), forget_parameters(forget_after, k_forget_batch), attempt,
                              Phase::read));
   if (!rows.empty()) report.forgotten = unsigned_number(rows.front()[0]);
   return report;
@@ -337,7 +226,7 @@ Result<lease::History> SqliteLockTable::history(const lease::HistoryQuery& query
 
 Result<std::vector<lease::LockStatus>> SqliteLockTable::free_expired(bool dry_run,
                                                                      const std::string& attempt) {
-  DBLOCK_TRY(const auto rows, connection_.run(expired_sql(), {}, attempt, Phase::read));
+  DBLOCK_TRY(const auto rows, connection_.run(sql(Verb::expired), {}, attempt, Phase::read));
   std::vector<lease::LockStatus> freed;
   for (const auto& row : rows) {
     auto seen = read_status(row);
@@ -357,18 +246,19 @@ Result<std::uint64_t> SqliteLockTable::forget_idle(Micros forget_after, const st
     const auto forget = [&] { return forget_batch(forget_after, batch, attempt); };
     DBLOCK_CHECK(connection_.in_transaction(attempt, forget));
     forgotten += batch;
-    if (batch < static_cast<std::uint64_t>(k_forget_batch)) return forgotten;
+    if (batch < k_forget_batch) return forgotten;
   }
 }
 
 Result<void> SqliteLockTable::forget_batch(Micros forget_after, std::uint64_t& forgotten,
                                            const std::string& attempt) {
-  const Parameters parameters{micros_parameter(":forget_after", forget_after), {":limit", k_forget_batch}};
-  DBLOCK_TRY(const auto gone, connection_.run(forget_sql(), parameters, attempt, Phase::write));
+  const auto parameters = forget_parameters(forget_after, k_forget_batch);
+  DBLOCK_TRY(const auto gone, connection_.run(sql(Verb::forget), parameters, attempt, Phase::write));
   forgotten = gone.size();
   lease::Token highest;
   for (const auto& row : gone) highest = std::max(highest, lease::Token{unsigned_number(row[0])});
-  DBLOCK_CHECK(connection_.run(raise_floor_sql(), {token_parameter(highest)}, attempt, Phase::write));
+  DBLOCK_CHECK(
+      connection_.run(sql(Verb::raise_floor), {{"token", Scalar(highest.value)}}, attempt, Phase::write));
   return {};
 }
 

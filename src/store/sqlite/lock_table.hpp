@@ -59,8 +59,7 @@ class SqliteLockTable final : public LockTable {
   void interrupt() noexcept override { connection_.interrupt(); }
 
  private:
-  [[nodiscard]] Result<bool> change_one(std::string_view sql, const Parameters& parameters,
-                                        const std::string& attempt);
+  [[nodiscard]] Result<bool> change_one(Verb verb, const Parameters& parameters, const std::string& attempt);
   [[nodiscard]] Result<std::vector<lease::LockStatus>> free_expired(bool dry_run, const std::string& attempt);
   [[nodiscard]] Result<std::uint64_t> forget_idle(Micros forget_after, const std::string& attempt);
   [[nodiscard]] Result<void> forget_batch(Micros forget_after, std::uint64_t& forgotten,

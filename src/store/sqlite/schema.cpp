@@ -110,9 +110,9 @@ Result<void> apply_missing(Connection& connection, const std::string& attempt) {
     DBLOCK_CHECK(connection.run_script(without_comments(migration.sql), what));
     DBLOCK_CHECK(connection.run(
         "INSERT INTO dblock_schema (version,serves,name,applied_at) VALUES (:version,:serves,:name,:wall)",
-        {{":version", std::int64_t{migration.version}},
-         {":serves", std::int64_t{migration.serves}},
-         {":name", std::string(migration.name)}},
+        {{"version", Scalar(std::int64_t{migration.version})},
+         {"serves", Scalar(std::int64_t{migration.serves})},
+         {"name", Scalar(std::string(migration.name))}},
         what, Phase::write));
   }
   return connection.run_script("PRAGMA application_id=" + std::to_string(k_application_id) +

@@ -1,0 +1,2 @@
+-- Rows that may be forgotten.
+SELECT COUNT(*) FROM {idle_rows}

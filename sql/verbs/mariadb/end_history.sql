@@ -1,0 +1,1 @@
+DELETE FROM dblock_schema WHERE version = 0

@@ -1,0 +1,5 @@
+-- The same of all keys, or of those with a prefix.
+SELECT {status} FROM dblock_lock
+WHERE lock_key >= :from AND (:to IS NULL OR lock_key < :to)
+  AND (NOT :held_only OR expire_time > {now}) AND (NOT :gates_only OR slot = 0)
+ORDER BY lock_key, slot LIMIT :limit

@@ -1,0 +1,12 @@
+-- What the row tells of the run counts, until its next grant; what is known here, from then on. The row may be another
+-- holder's by now; then the token tells when the run began, to the microsecond unless a clock had been set back.
+INSERT INTO dblock_history (lock_key, recorded_at, token, lock_value, kind, mode, holder_host, holder_pid, holder_user,
+  holder_command, holder_note, acquired_at, released_at, outcome, exit_code)
+SELECT :key, COALESCE(seen.update_time, {now}), :token, :owner, COALESCE(seen.kind, :kind), COALESCE(seen.mode, :mode),
+  COALESCE(seen.holder_host, :host), COALESCE(seen.holder_pid, :pid), COALESCE(seen.holder_user, :user),
+  COALESCE(seen.holder_command, :command), COALESCE(seen.holder_note, :note),
+  COALESCE(seen.last_acquired_at, TIMESTAMP'1970-01-01 00:00:00' + INTERVAL :token MICROSECOND),
+  IF(:was_released, COALESCE(seen.last_released_at, {now}), NULL), :outcome, :exit_code
+FROM (SELECT 1 AS one) AS one
+LEFT JOIN dblock_lock AS seen FORCE INDEX (PRIMARY)
+  ON seen.lock_key = :key AND seen.token = :token AND (seen.slot > 0 OR seen.mode = 'exclusive')

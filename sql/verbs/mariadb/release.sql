@@ -1,0 +1,5 @@
+-- One row: released. A script's lease must not have expired; a holder leaves a lease to the runs that nest in it.
+UPDATE dblock_lock FORCE INDEX (PRIMARY)
+SET {ended}, lock_count = 0 * {tell_history}, {freed}
+WHERE {is_ref} AND (NOT :script OR expire_time > {now})
+  AND (NOT :leaves_nested OR lock_count < 2 OR expire_time <= {now})

@@ -1,0 +1,5 @@
+-- The same where their rows are not known.
+UPDATE dblock_lock FORCE INDEX (PRIMARY)
+SET {ended}, lock_count = {nested_is_null} * {tell_history}, {freed}
+WHERE lock_key IN (:keys) AND lock_value = :owner AND (:token IS NULL OR token = :token)
+  AND (NOT :script OR (kind = 'acquire' AND expire_time > {now}))

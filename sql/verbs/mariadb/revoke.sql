@@ -1,0 +1,5 @@
+-- Renewals fail from now on, and no cooldown follows. update_time stays, as in nest.sql.
+UPDATE dblock_lock FORCE INDEX (PRIMARY)
+SET version = version + 1, hold_until = NULL,
+  revoke_time = IF(lock_value IS NULL, NULL, COALESCE(revoke_time, {now}))
+WHERE lock_key = :key AND slot = :slot AND token = :token AND (lock_value IS NOT NULL OR hold_until > {now})

@@ -1,0 +1,2 @@
+-- Rows that may be forgotten.
+SELECT count(*) FROM {idle_rows}

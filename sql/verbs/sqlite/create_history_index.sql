@@ -1,0 +1,1 @@
+CREATE INDEX IF NOT EXISTS dblock_history_time ON dblock_history (recorded_at)

@@ -1,0 +1,2 @@
+-- The lock's own row.
+SELECT {status} FROM dblock_lock WHERE lock_key = :key AND slot = 0

@@ -1,0 +1,154 @@
+#include "store/parameters.hpp"
+
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "base/text.hpp"
+
+namespace dblock::store {
+namespace {
+
+Scalar whole(std::uint32_t number) {
+  return std::int64_t{number};
+}
+
+Scalar token_or_null(const std::optional<lease::Token>& token) {
+  if (!token) return nullptr;
+  return token->value;
+}
+
+}  // namespace
+
+Scalar micros_or_null(std::optional<Micros> length) {
+  if (!length) return nullptr;
+  return std::int64_t{length->count()};
+}
+
+Scalar time_or_null(const std::optional<lease::ServerTime>& time) {
+  if (!time) return nullptr;
+  return std::int64_t{time->since_epoch.count()};
+}
+
+Scalar number_or_null(const std::optional<int>& number) {
+  if (!number) return nullptr;
+  return std::int64_t{*number};
+}
+
+Parameters operator+(Parameters some, Parameters more) {
+  some.insert(some.end(), std::move_iterator(more.begin()), std::move_iterator(more.end()));
+  return some;
+}
+
+Parameters key_parameters(const lease::Key& key) {
+  return {{"key", Scalar(key.bytes())}};
+}
+
+Parameters keys_parameters(const std::vector<lease::Key>& keys) {
+  List list;
+  for (const auto& key : keys) list.values.emplace_back(key.bytes());
+  return {{"keys", std::move(list)}};
+}
+
+Parameters row_parameters(const lease::Key& key, std::uint32_t slot) {
+  return {{"key", Scalar(key.bytes())}, {"slot", whole(slot)}};
+}
+
+Parameters force_parameters(const lease::Key& key, std::uint32_t slot, lease::Token token) {
+  return row_parameters(key, slot) + Parameters{{"token", Scalar(token.value)}};
+}
+
+Parameters seen_parameters(const lease::LockStatus& seen) {
+  return {{"key", Scalar(seen.key)},
+          {"slot", whole(seen.slot)},
+          {"owner", Scalar(seen.owner)},
+          {"token", Scalar(seen.token.value)}};
+}
+
+Parameters ref_parameters(const lease::LeaseRef& ref, lease::Actor actor) {
+  const auto slot = lease::slot_of(ref);
+  return {{"key", Scalar(ref.key.bytes())},
+          {"first_slot", whole(slot.value_or(0))},
+          {"last_slot", whole(slot.value_or(std::numeric_limits<std::uint32_t>::max()))},
+          {"owner", Scalar(ref.owner.text)},
+          {"token", token_or_null(ref.token)},
+          {"script", flag(actor == lease::Actor::script)},
+          {"leaves_nested", flag(actor == lease::Actor::holder)}};
+}
+
+Parameters end_parameters(lease::RunEnd end) {
+  return {{"outcome", Scalar(Word{lease::to_string(end.outcome)})},
+          {"exit_code", number_or_null(end.exit_code)}};
+}
+
+Parameters sharing_parameters(const lease::Sharing& sharing) {
+  return {{"mode", Scalar(Word{lease::to_string(sharing.mode)})}, {"slots", whole(sharing.slots)}};
+}
+
+Parameters holder_parameters(lease::Kind kind, const lease::Holder& holder) {
+  return {{"kind", Scalar(Word{lease::to_string(kind)})},
+          {"host", Scalar(Text{clean_utf8(holder.host, k_name_bytes)})},
+          {"pid", whole(holder.pid)},
+          {"user", Scalar(Text{clean_utf8(holder.user, k_name_bytes)})},
+          {"command", Scalar(Text{clean_utf8(holder.command, k_command_bytes)})},
+          {"note", Scalar(Text{clean_utf8(holder.note, k_note_bytes)})}};
+}
+
+Parameters grant_parameters(const lease::AcquireRequest& request, const lease::Key& key) {
+  const auto& [min_hold, once_per] = request.promises;
+  const auto of_period = [&period = once_per](auto length) {
+    return micros_or_null(period ? std::optional<Micros>(std::invoke(length, *period)) : std::nullopt);
+  };
+  Parameters parameters{
+      {"key", Scalar(key.bytes())},
+      {"owner", Scalar(request.owner.text)},
+      {"several", flag(!request.also.empty())},
+      {"ttl", micros_or_null(request.terms.ttl)},
+      {"margin", micros_or_null(request.terms.margin)},
+      {"heartbeat", micros_or_null(request.terms.heartbeat)},
+      {"min_hold", micros_or_null(min_hold > Micros{0} ? std::optional(min_hold) : std::nullopt)},
+      {"period", of_period(&lease::OncePer::period)},
+      {"look_back", of_period(&lease::OncePer::look_back)},
+      {"look_ahead", of_period(&lease::OncePer::look_ahead)}};
+  return std::move(parameters) + holder_parameters(request.kind, request.holder) +
+         sharing_parameters(request.sharing);
+}
+
+Parameters past_parameters(const lease::LockStatus& gate) {
+  const lease::PastRun last = gate.last.value_or(lease::PastRun{});
+  const lease::PastRun success = gate.last_success.value_or(lease::PastRun{});
+  const Scalar outcome = last.outcome ? Scalar(Word{lease::to_string(*last.outcome)}) : Scalar(nullptr);
+  return {{"key", Scalar(gate.key)},
+          {"last_acquired", time_or_null(last.acquired_at)},
+          {"last_released", time_or_null(last.released_at)},
+          {"last_outcome", outcome},
+          {"last_exit_code", number_or_null(last.exit_code)},
+          {"success_acquired", time_or_null(success.acquired_at)},
+          {"success_released", time_or_null(success.released_at)}};
+}
+
+Parameters intent_parameters(const lease::Key& key, lease::ServerTime until) {
+  return {{"key", Scalar(key.bytes())},
+          {"until", time_or_null(until)},
+          {"longest", micros_or_null(lease::k_longest_intent)}};
+}
+
+Parameters selection_parameters(const lease::Selection& selection) {
+  const std::string from = selection.prefix.value_or("");
+  const std::string to = after_prefix(from);
+  const std::int64_t limit = selection.at_most ? static_cast<std::int64_t>(*selection.at_most)
+                                               : std::numeric_limits<std::int64_t>::max();
+  return keys_parameters(selection.keys) + Parameters{{"from", Scalar(from)},
+                                                      {"to", to.empty() ? Scalar(nullptr) : Scalar(to)},
+                                                      {"held_only", flag(selection.held_only)},
+                                                      {"gates_only", flag(selection.at_most.has_value())},
+                                                      {"limit", Scalar(limit)}};
+}
+
+Parameters forget_parameters(Micros forget_after, std::size_t limit) {
+  return {{"forget_after", micros_or_null(forget_after)},
+          {"limit", Scalar(static_cast<std::int64_t>(limit))}};
+}
+
+}  // namespace dblock::store

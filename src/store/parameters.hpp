@@ -1,0 +1,52 @@
+// What statements are given, from what callers ask for: the same for both stores.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "lease/store.hpp"
+#include "store/lock_table.hpp"
+#include "store/verbs.hpp"
+
+namespace dblock::store {
+
+[[nodiscard]] Scalar micros_or_null(std::optional<Micros> length);
+[[nodiscard]] Scalar time_or_null(const std::optional<lease::ServerTime>& time);
+[[nodiscard]] Scalar number_or_null(const std::optional<int>& number);
+[[nodiscard]] inline Value flag(bool on) {
+  return Scalar(std::int64_t{on ? 1 : 0});
+}
+
+[[nodiscard]] Parameters operator+(Parameters some, Parameters more);
+
+// key
+[[nodiscard]] Parameters key_parameters(const lease::Key& key);
+// keys
+[[nodiscard]] Parameters keys_parameters(const std::vector<lease::Key>& keys);
+// key, slot
+[[nodiscard]] Parameters row_parameters(const lease::Key& key, std::uint32_t slot);
+// key, slot, token
+[[nodiscard]] Parameters force_parameters(const lease::Key& key, std::uint32_t slot, lease::Token token);
+// key, slot, owner, token of a lease as it was read
+[[nodiscard]] Parameters seen_parameters(const lease::LockStatus& seen);
+// key, first_slot, last_slot, owner, token, script, leaves_nested
+[[nodiscard]] Parameters ref_parameters(const lease::LeaseRef& ref, lease::Actor actor);
+// outcome, exit_code
+[[nodiscard]] Parameters end_parameters(lease::RunEnd end);
+// mode, slots
+[[nodiscard]] Parameters sharing_parameters(const lease::Sharing& sharing);
+// kind, host, pid, user, command, note
+[[nodiscard]] Parameters holder_parameters(lease::Kind kind, const lease::Holder& holder);
+// All that a grant writes, and `key`.
+[[nodiscard]] Parameters grant_parameters(const lease::AcquireRequest& request, const lease::Key& key);
+// key, and what all rows of a lock know of past runs
+[[nodiscard]] Parameters past_parameters(const lease::LockStatus& gate);
+// key, until, longest
+[[nodiscard]] Parameters intent_parameters(const lease::Key& key, lease::ServerTime until);
+// keys, from, to, held_only, gates_only, limit
+[[nodiscard]] Parameters selection_parameters(const lease::Selection& selection);
+// forget_after, limit
+[[nodiscard]] Parameters forget_parameters(Micros forget_after, std::size_t limit);
+
+}  // namespace dblock::store

@@ -1,0 +1,139 @@
+// The statements of sql/verbs, by the names of their files, and what they are given. Each store has its own
+// text of a statement; what it means is said there.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace dblock::store {
+
+enum class Verb : std::uint8_t {
+  // one lock, or several
+  grant,
+  renew,
+  nest,
+  unnest,
+  release,
+  release_rows,
+  release_keys,
+  revoke,
+  free_now,
+  abandon,
+  // what leads to a grant of more than one row
+  survey,
+  add,
+  add_fence,
+  pass_fences,
+  inherit,
+  put,
+  put_gate,
+  put_beside,
+  keep_readers_away,
+  let_readers_in,
+  // looking
+  look,
+  look_all,
+  list_keys,
+  list_range,
+  list_held,
+  server_time,
+  takes_no_writes,
+  this_server,
+  try_fence,
+  try_row,
+  // reaping
+  expired,
+  count_idle,
+  select_idle,
+  forget_fences,
+  forget,
+  raise_floor,
+  // the history of runs
+  create_history,
+  create_history_index,
+  begin_history,
+  end_history,
+  keeps_history,
+  history_state,
+  history_is_there,
+  record_run,
+  runs_of_key,
+  all_runs,
+  count_old_runs,
+  select_old_runs,
+  forget_runs,
+};
+
+// Where a token or a length is told, the mark (store/mariadb/literals.hpp) is a parameter like others.
+inline constexpr std::array<std::string_view, 49> k_parameters{
+    "key", "keys", "slot", "first_slot", "last_slot", "rows", "owner", "token", "script", "leaves_nested",
+    "kind", "mode", "slots", "several", "ttl", "margin", "heartbeat", "min_hold", "period", "look_back",
+    "look_ahead", "host", "pid", "user", "command", "note", "mark", "until", "longest", "outcome",
+    "exit_code", "was_released", "last_acquired", "last_released", "last_outcome", "last_exit_code",
+    "success_acquired", "success_released", "from", "to", "held_only", "gates_only", "limit", "forget_after",
+    "since",
+    // of SQLite, where every statement knows them
+    "boot", "wall", "offset", "boot_id"};
+
+// The next `:name` in a statement, from `at` on.
+struct ParameterAt {
+  std::size_t colon = std::string_view::npos;  // npos: there is none
+  std::string_view name;
+};
+[[nodiscard]] constexpr ParameterAt find_parameter(std::string_view sql, std::size_t at) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || c == '_'; };
+  for (; at + 1 < sql.size(); ++at) {
+    if (sql[at] != ':' || !is_letter(sql[at + 1])) continue;
+    std::size_t end = at + 1;
+    while (end < sql.size() && is_letter(sql[end])) ++end;
+    return {at, sql.substr(at + 1, end - at - 1)};
+  }
+  return {};
+}
+
+// The same text; a parameter that nobody knows does not compile.
+[[nodiscard]] consteval std::string_view checked(std::string_view sql) {
+  for (auto next = find_parameter(sql, 0); next.colon != std::string_view::npos;
+       next = find_parameter(sql, next.colon + 1)) {
+    if (std::ranges::find(k_parameters, next.name) == k_parameters.end())
+      throw "a statement names a parameter that is not in k_parameters";
+  }
+  return sql;
+}
+
+// A word of dblock's own, like those of its columns: lower-case letters and `_`.
+struct Word {
+  std::string_view text;
+};
+// UTF-8 for people.
+struct Text {
+  std::string text;
+};
+// A string holds bytes: a key, an owner id.
+using Scalar = std::variant<std::nullptr_t, std::int64_t, std::uint64_t, Word, Text, std::string>;
+// For IN: of rows, where each has several values.
+struct List {
+  std::size_t columns = 1;
+  std::vector<Scalar> values;
+};
+using Value = std::variant<Scalar, List>;
+
+struct Parameter {
+  std::string_view name;  // "key"
+  Value value;
+};
+// A statement is given each parameter that it names; others are passed over.
+using Parameters = std::vector<Parameter>;
+
+[[nodiscard]] inline const Value* value_of(const Parameters& parameters, std::string_view name) {
+  const auto found = std::ranges::find(parameters, name, &Parameter::name);
+  return found == parameters.end() ? nullptr : &found->value;
+}
+
+}  // namespace dblock::store
