@@ -1,16 +1,20 @@
-// The table dblock_lock as one kind of database keeps it: what TableLeaseStore needs done to its rows. Each
-// function that changes a row decides and changes in one statement, by the database's clock.
+// The table dblock_lock: what TableLeaseStore needs done to its rows, on any database. Each function that
+// changes a row decides and changes in one statement, by the database's clock.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lease/store.hpp"
+#include "store/database.hpp"
+#include "store/ended_runs.hpp"
 
 namespace dblock::store {
 
@@ -39,134 +43,116 @@ struct Place {
 // "k"".
 class LockTable {
  public:
-  LockTable() = default;
-  LockTable(const LockTable&) = delete;
-  LockTable& operator=(const LockTable&) = delete;
-  virtual ~LockTable() = default;
+  explicit LockTable(std::unique_ptr<Database> database) : database_(std::move(database)) {}
 
-  // Around everything below: between the two interrupt() breaks what is under way.
-  enum class Patience {
-    usual,
-    renewal,  // a lease runs out meanwhile: SessionOptions::renewal_timeout
-  };
-  virtual void begin_call(Patience patience) = 0;
-  virtual void end_call() noexcept = 0;
+  // Around everything below.
   class Call {
    public:
-    explicit Call(LockTable& table, Patience patience = Patience::usual) : table_(table) {
-      table_.begin_call(patience);
+    explicit Call(LockTable& table, Database::Patience patience = Database::Patience::usual)
+        : database_(*table.database_) {
+      database_.begin_call(patience);
     }
-    ~Call() { table_.end_call(); }
+    ~Call() { database_.end_call(); }
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
    private:
-    LockTable& table_;
+    Database& database_;
   };
 
-  // What connecting is called in messages.
-  [[nodiscard]] virtual std::string connecting() const { return "cannot connect to the database"; }
-  // Opens the connection, unless it is open and sound.
-  [[nodiscard]] virtual Result<void> ensure_open(const std::string& attempt) = 0;
+  // The database itself, for what has nothing to do with rows.
+  [[nodiscard]] Database& database() { return *database_; }
+  [[nodiscard]] Result<void> ensure_open(const std::string& attempt) {
+    return database_->ensure_open(attempt);
+  }
+  // As Database::in_transaction(). Functions of the second group below are for inside; renew, release and the
+  // others may be called there too.
+  [[nodiscard]] Result<void> in_transaction(const std::string& attempt, const Database::Body& body);
 
-  // Everything `body` does is done, or nothing is. `body` runs again after a rollback by the database itself.
-  // Errc::indeterminate when the reply to the commit is lost. Functions of the second group below are for
-  // inside; renew, release and the others may be called there too.
-  using Body = std::function<Result<void>()>;
-  [[nodiscard]] virtual Result<void> in_transaction(const std::string& attempt, const Body& body) = 0;
   // What there is of each lock, in the order of `keys`, which are sorted; nullopt without a row. Locked until
   // the transaction ends where `to_change`.
-  [[nodiscard]] virtual Result<std::vector<std::optional<Scene>>> survey(const std::vector<lease::Key>& keys,
-                                                                         bool to_change,
-                                                                         const std::string& attempt) = 0;
+  [[nodiscard]] Result<std::vector<std::optional<Scene>>> survey(const std::vector<lease::Key>& keys,
+                                                                 bool to_change, const std::string& attempt);
   // The lock's own row of a lock that nobody has held. No harm where there is one.
-  [[nodiscard]] virtual Result<void> add(const lease::Key& key, const std::string& attempt) = 0;
+  [[nodiscard]] Result<void> add(const lease::Key& key, const std::string& attempt);
   // Writes a grant to all its places. Each lock's own row takes the token and the sharing in any case.
-  [[nodiscard]] virtual Result<void> put(const lease::AcquireRequest& request,
-                                         const std::vector<Place>& places, lease::Token token,
-                                         const std::string& attempt) = 0;
+  [[nodiscard]] Result<void> put(const lease::AcquireRequest& request, const std::vector<Place>& places,
+                                 lease::Token token, const std::string& attempt);
   // Frees a lease that is past its margin, so that a late renewal cannot bring it back.
-  [[nodiscard]] virtual Result<bool> abandon(const lease::LockStatus& lease, const std::string& attempt) = 0;
+  [[nodiscard]] Result<bool> abandon(const lease::LockStatus& lease, const std::string& attempt);
   // New readers are refused until then, or for longer where somebody else has asked for that, though never
   // for longer than lease::k_longest_intent.
-  [[nodiscard]] virtual Result<void> keep_readers_away(const lease::Key& key, lease::ServerTime until,
-                                                       const std::string& attempt) = 0;
+  [[nodiscard]] Result<void> keep_readers_away(const lease::Key& key, lease::ServerTime until,
+                                               const std::string& attempt);
   // Takes that back, unless somebody else has asked for longer since.
-  [[nodiscard]] virtual Result<void> let_readers_in(const lease::Key& key, lease::ServerTime until,
-                                                    const std::string& attempt) = 0;
+  [[nodiscard]] Result<void> let_readers_in(const lease::Key& key, lease::ServerTime until,
+                                            const std::string& attempt);
 
-  // Whether a grant would be, and whether the last one was, as safe as the settings ask for: on so many
-  // servers. Errc::unreachable when not.
-  [[nodiscard]] virtual Result<void> safe_to_grant(const std::string&) { return {}; }
-  [[nodiscard]] virtual Result<void> grant_is_safe(const std::string&) { return {}; }
   // The token, when the row was there and free to grant.
-  [[nodiscard]] virtual Result<std::optional<lease::Token>> grant(const lease::AcquireRequest& request,
-                                                                  const std::string& attempt) = 0;
+  [[nodiscard]] Result<std::optional<lease::Token>> grant(const lease::AcquireRequest& request,
+                                                          const std::string& attempt);
   // The same for a key without a row; nullopt when there is one by now.
-  [[nodiscard]] virtual Result<std::optional<lease::Token>> create(const lease::AcquireRequest& request,
-                                                                   const std::string& attempt) = 0;
+  [[nodiscard]] Result<std::optional<lease::Token>> create(const lease::AcquireRequest& request,
+                                                           const std::string& attempt);
   // Puts back what grant() needs beside the lock's row and somebody took away. No harm where it is there.
-  [[nodiscard]] virtual Result<void> mend(const lease::Key& /*key*/, const std::string& /*attempt*/) {
-    return {};
-  }
-  // Whether the attempt that failed so was kept waiting by a job's transaction that called
-  // dblock_assert_held(): the lock is as good as held. Errc::unreachable where it was the server's own doing.
-  [[nodiscard]] virtual Result<bool> kept_by_fence(const lease::Key& /*key*/, const Error& /*why*/,
-                                                   const std::string& /*attempt*/) {
-    return false;
-  }
+  [[nodiscard]] Result<void> mend(const lease::Key& key, const std::string& attempt);
   // nullopt, false: no row matched.
-  [[nodiscard]] virtual Result<std::optional<Renewal>> renew(const lease::LeaseRef& ref, lease::Actor actor,
-                                                             std::optional<Micros> ttl,
-                                                             const std::string& attempt) = 0;
+  [[nodiscard]] Result<std::optional<Renewal>> renew(const lease::LeaseRef& ref, lease::Actor actor,
+                                                     std::optional<Micros> ttl, const std::string& attempt);
   // Of its first key.
-  [[nodiscard]] virtual Result<bool> release(const lease::LeaseRef& ref, lease::Actor actor,
-                                             lease::RunEnd end, const std::string& attempt) = 0;
+  [[nodiscard]] Result<bool> release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
+                                     const std::string& attempt);
   // Of all its keys, or none: where a nested run holds one of them too, none is released. Those that were
   // not.
-  [[nodiscard]] virtual Result<std::vector<lease::Key>> release_all(const lease::LeaseRef& ref,
-                                                                    lease::Actor actor, lease::RunEnd end,
-                                                                    const std::string& attempt) = 0;
-  virtual void prepare_release() noexcept {}
+  [[nodiscard]] Result<std::vector<lease::Key>> release_all(const lease::LeaseRef& ref, lease::Actor actor,
+                                                            lease::RunEnd end, const std::string& attempt);
   // Counts one more acquisition under the lease, which is renewed for `ttl`. The token, when `ref` holds it
   // and, unless that is exclusive, as `sharing` says.
-  [[nodiscard]] virtual Result<std::optional<lease::Token>> nest(const lease::LeaseRef& ref,
-                                                                 const lease::Sharing& sharing, Micros ttl,
-                                                                 const std::string& attempt) = 0;
+  [[nodiscard]] Result<std::optional<lease::Token>> nest(const lease::LeaseRef& ref,
+                                                         const lease::Sharing& sharing, Micros ttl,
+                                                         const std::string& attempt);
   // Counts one down, never below the holder's own. False when `ref` does not hold it.
-  [[nodiscard]] virtual Result<bool> unnest(const lease::LeaseRef& ref, const std::string& attempt) = 0;
-  [[nodiscard]] virtual Result<bool> revoke(const lease::Key& key, std::uint32_t slot, lease::Token token,
-                                            const std::string& attempt) = 0;
-  [[nodiscard]] virtual Result<bool> free_now(const lease::Key& key, std::uint32_t slot, lease::Token token,
-                                              const std::string& attempt) = 0;
+  [[nodiscard]] Result<bool> unnest(const lease::LeaseRef& ref, const std::string& attempt);
+  [[nodiscard]] Result<bool> revoke(const lease::Key& key, std::uint32_t slot, lease::Token token,
+                                    const std::string& attempt);
+  [[nodiscard]] Result<bool> free_now(const lease::Key& key, std::uint32_t slot, lease::Token token,
+                                      const std::string& attempt);
 
   // The lock's own row.
-  [[nodiscard]] virtual Result<std::optional<lease::LockStatus>> look(const lease::Key& key,
-                                                                      const std::string& attempt) = 0;
-  // The same from where the writes go, also where something in between has reads answered elsewhere.
-  [[nodiscard]] virtual Result<std::optional<lease::LockStatus>> look_where_written(
-      const lease::Key& key, const std::string& attempt) {
-    return look(key, attempt);
-  }
-  // With our own place in the line, where it can be known.
-  [[nodiscard]] virtual Result<std::optional<lease::LockStatus>> look_in_line(const lease::Key& key,
-                                                                              const std::string& attempt) {
-    return look(key, attempt);
-  }
+  [[nodiscard]] Result<std::optional<lease::LockStatus>> look(const lease::Key& key,
+                                                              const std::string& attempt);
+  // The same from where the writes go.
+  [[nodiscard]] Result<std::optional<lease::LockStatus>> look_where_written(const lease::Key& key,
+                                                                            const std::string& attempt);
   // Rows, also those of readers and slots that are free, where not only held ones are asked for.
-  [[nodiscard]] virtual Result<lease::Listing> list(const lease::Selection& selection,
-                                                    const std::string& attempt) = 0;
-  [[nodiscard]] virtual Result<lease::ReapReport> reap(const lease::ReapRequest& request,
-                                                       const std::string& attempt) = 0;
+  [[nodiscard]] Result<lease::Listing> list(const lease::Selection& selection, const std::string& attempt);
+  [[nodiscard]] Result<lease::ReapReport> reap(const lease::ReapRequest& request, const std::string& attempt);
 
-  [[nodiscard]] virtual Result<lease::History> history(const lease::HistoryQuery& query,
-                                                       const std::string& attempt) = 0;
+  [[nodiscard]] Result<lease::History> history(const lease::HistoryQuery& query, const std::string& attempt);
   // See lease::LeaseStore. Only what ended by a call that succeeded since is left to be recorded.
-  virtual void record_ended() noexcept {}
+  void record_ended() noexcept { ended_.record(*database_); }
 
-  virtual lease::Turnstile* turnstile() noexcept { return nullptr; }
-  virtual void close() noexcept = 0;
-  virtual void interrupt() noexcept = 0;
+ private:
+  [[nodiscard]] Result<Answer> run(Verb verb, const Parameters& parameters, const std::string& attempt) {
+    return database_->run(verb, parameters, attempt);
+  }
+  [[nodiscard]] Result<bool> changes_one(Verb verb, const Parameters& parameters, const std::string& attempt);
+  [[nodiscard]] Result<std::optional<Answer>> hear(Verb verb, const Parameters& parameters,
+                                                   const std::string& attempt,
+                                                   const std::function<Result<bool>()>& undo);
+  [[nodiscard]] Result<void> make_room(const Place& place, const lease::Sharing& asked,
+                                       const std::string& attempt);
+  [[nodiscard]] Result<void> free_expired(bool dry_run, std::vector<lease::LockStatus>& freed,
+                                          const std::string& attempt);
+  [[nodiscard]] Result<std::uint64_t> forget_idle(Micros forget_after, const std::string& attempt);
+  [[nodiscard]] Result<std::uint64_t> forget_runs(Micros forget_after, bool dry_run,
+                                                  const std::string& attempt);
+  [[nodiscard]] Result<std::uint64_t> count(Verb verb, Micros old, const std::string& attempt);
+
+  const std::unique_ptr<Database> database_;
+  EndedRuns ended_;
+  // lock_key and slot of rows that have no fence, as of the last survey to change.
+  std::vector<std::pair<std::string, std::uint32_t>> unfenced_;
 };
 
 // Widths of the columns for people, in bytes of UTF-8 (columns of MariaDB count characters).

@@ -16,7 +16,7 @@ Result<lease::AcquireOutcome> TableLeaseStore::try_acquire(const lease::AcquireR
 Result<void> TableLeaseStore::keep_if_safe(const lease::Lease& lease) {
   const auto safe = [&] {
     const LockTable::Call call(*table_);
-    return table_->grant_is_safe("cannot acquire lock " + quote_untrusted(lease.key.bytes()));
+    return table_->database().grant_is_safe("cannot acquire lock " + quote_untrusted(lease.key.bytes()));
   }();
   // Where this fails too it ends by itself.
   if (!safe) [[maybe_unused]]

@@ -84,14 +84,14 @@ TableLeaseStore::TableLeaseStore(std::unique_ptr<LockTable> table, Clock& clock)
 
 Result<void> TableLeaseStore::connect() {
   const Call call(*table_);
-  return table_->ensure_open(table_->connecting());
+  return table_->ensure_open(table_->database().connecting());
 }
 
 Result<AcquireOutcome> TableLeaseStore::take(const lease::AcquireRequest& request) {
   const Call call(*table_);
   const std::string attempt = attempt_to("acquire", request.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
-  DBLOCK_CHECK(table_->safe_to_grant(attempt));
+  DBLOCK_CHECK(table_->database().safe_to_grant(attempt));
   // Any of the statements below may turn out to be the one that granted; the first send bounds them all.
   const BootTime sent_at = clock_.now();
   auto outcome = request.plain() ? try_alone(request, sent_at, attempt)
@@ -113,7 +113,7 @@ Result<AcquireOutcome> TableLeaseStore::try_alone(const lease::AcquireRequest& r
 Result<AcquireOutcome> TableLeaseStore::fenced_or(const lease::AcquireRequest& request, Error why,
                                                   const std::string& attempt) {
   for (const Key& key : keys_of(request.key, request.also)) {
-    DBLOCK_TRY(const bool kept, table_->kept_by_fence(key, why, attempt));
+    DBLOCK_TRY(const bool kept, table_->database().kept_by_fence(key, why, attempt));
     if (!kept) continue;
     DBLOCK_TRY(auto seen, table_->look(key, attempt));
     if (!seen) break;
@@ -151,7 +151,7 @@ Result<std::optional<Lease>> TableLeaseStore::nest_in(const lease::AcquireReques
   const Call call(*table_);
   const std::string attempt = attempt_to("acquire", request.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
-  DBLOCK_CHECK(table_->safe_to_grant(attempt));
+  DBLOCK_CHECK(table_->database().safe_to_grant(attempt));
   return nest_together(*table_, request, clock_.now(), attempt);
 }
 
@@ -159,7 +159,7 @@ Result<std::optional<Lease>> TableLeaseStore::nest_in(const lease::AcquireReques
 // time.
 void TableLeaseStore::find_rows(Lease& lease) {
   if (lease.sharing.mode == lease::Mode::exclusive) return;
-  const Call call(*table_, LockTable::Patience::renewal);  // the job waits for it
+  const Call call(*table_, Database::Patience::renewal);  // the job waits for it
   const std::string attempt = attempt_to("look at", lease.key);
   const lease::OwnerId outer = lease::outermost(lease.owner);
   const auto is_ours = [&](const LockStatus& hold) {
@@ -196,8 +196,8 @@ Result<lease::Look> TableLeaseStore::look_in_line(const lease::AcquireRequest& r
   const Call call(*table_);
   const std::string attempt = attempt_to("look at", request.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
-  DBLOCK_TRY(auto seen, table_->look_in_line(request.key, attempt));
-  const auto place = seen ? seen->place : std::nullopt;
+  DBLOCK_TRY(auto seen, table_->look(request.key, attempt));
+  const auto place = seen ? table_->database().place_in_line(*seen) : std::nullopt;
   DBLOCK_TRY(auto look, judge(request, std::move(seen), attempt));
   if (look.status) look.status->place = place;
   return look;
@@ -224,11 +224,11 @@ Result<std::optional<LockStatus>> TableLeaseStore::peek(const lease::Key& key) {
 
 Result<lease::RenewOutcome> TableLeaseStore::renew(const lease::LeaseRef& ref, lease::Actor actor,
                                                    std::optional<Micros> ttl) {
-  using Patience = LockTable::Patience;
+  using Patience = Database::Patience;
   const Call call(*table_, actor == lease::Actor::holder ? Patience::renewal : Patience::usual);
   const std::string attempt = attempt_to("renew", ref.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
-  if (unproved_) DBLOCK_CHECK(table_->safe_to_grant(attempt));
+  if (unproved_) DBLOCK_CHECK(table_->database().safe_to_grant(attempt));
   std::optional<lease::RenewOutcome> first;
   for (const Key& key : keys_of(ref.key, ref.also)) {
     const lease::LeaseRef one = outer_part(ref, key);
@@ -237,7 +237,7 @@ Result<lease::RenewOutcome> TableLeaseStore::renew(const lease::LeaseRef& ref, l
     if (std::holds_alternative<NotOurs>(outcome)) return outcome;
     if (!first) first = std::move(outcome);
   }
-  if (unproved_) DBLOCK_CHECK(table_->grant_is_safe(attempt));
+  if (unproved_) DBLOCK_CHECK(table_->database().grant_is_safe(attempt));
   unproved_ = false;
   return std::move(*first);
 }
@@ -422,19 +422,19 @@ Result<lease::ReapReport> TableLeaseStore::reap(const lease::ReapRequest& reques
 }
 
 void TableLeaseStore::prepare_release() noexcept {
-  table_->prepare_release();
+  table_->database().prepare(Verb::release);
 }
 
 lease::Turnstile* TableLeaseStore::turnstile() noexcept {
-  return table_->turnstile();
+  return table_->database().turnstile();
 }
 
 void TableLeaseStore::disconnect() noexcept {
-  table_->close();
+  table_->database().close();
 }
 
 void TableLeaseStore::interrupt() noexcept {
-  table_->interrupt();
+  table_->database().interrupt();
 }
 
 }  // namespace dblock::store

@@ -1,9 +1,9 @@
 -- Takes a lock for one exclusive holder. Rows changed, that of the fence among them: granted, and the reply tells the
 -- token. None: held, cooling down, done within the period, or without a row here or in dblock_fence.
 --
--- The fence is joined by a key that is NULL while the lock is not free: a try that is refused must not even touch the row
--- that a job's transaction keeps locked. Which of two tables is written first is the server's to choose: where this grant
--- is in the lease already, so is its token.
+-- The fence is joined by a key that is NULL while the lock is not free: a try that is refused must not even touch the
+-- row that a job's transaction keeps locked. Which of two tables is written first is the server's to choose: where
+-- this grant is in the lease already, so is its token.
 UPDATE dblock_lock AS lease
 JOIN dblock_fence AS fence ON fence.slot = 0 AND fence.lock_key = IF({is_free}, lease.lock_key, NULL)
 SET {taken_over},

@@ -1,5 +1,5 @@
--- One row: counted up, and the reply tells the token. Beside others only a lease that is shared in the same way counts.
--- update_time stays: it dates the holder's last heartbeat.
+-- One row: counted up, and the reply tells the token. Beside others only a lease that is shared in the same way
+-- counts. update_time stays: it dates the holder's last heartbeat.
 UPDATE dblock_lock FORCE INDEX (PRIMARY)
 SET version = version + 1, lock_count = lock_count + 1,
   expire_time = GREATEST(expire_time, {now} + INTERVAL :ttl MICROSECOND),

@@ -6,4 +6,4 @@ SET {taken_over}, lease.token = LAST_INSERT_ID(:token * 1024 + :mark) DIV 1024, 
   lease.mode = :mode, lease.slots = :slots, fence.token = :token,
   gate.token = :token, gate.version = gate.version + 1, gate.update_time = {now}, gate.hold_until = NULL,
   gate.intent_until = NULL, gate.mode = :mode, gate.slots = :slots
-WHERE (lease.lock_key, lease.slot) IN (:rows)
+WHERE lease.lock_key IN (:keys) AND (lease.lock_key, lease.slot) IN (:rows)

@@ -1,5 +1,5 @@
--- One row: renewed, and the reply tells the length, which without :ttl is the stored one: the heartbeat learns it without
--- a second statement.
+-- One row: renewed, and the reply tells the length, which without :ttl is the stored one: the heartbeat learns it
+-- without a second statement.
 UPDATE dblock_lock FORCE INDEX (PRIMARY)
 SET version = version + 1, update_time = {now},
   expire_time = GREATEST(expire_time, {now} + INTERVAL COALESCE(:ttl, ttl_us) MICROSECOND),

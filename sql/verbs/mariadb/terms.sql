@@ -1,5 +1,5 @@
--- What the statements of this folder have in common. `{name}` in a statement stands for the text that follows the name
--- here; `:name` is a parameter (src/store/verbs.hpp). Times are computed and compared on the server.
+-- What the statements of this folder have in common. `{name}` in a statement stands for the text that follows the
+-- name here; `:name` is a parameter (src/store/verbs.hpp). Times are computed and compared on the server.
 
 -- {now} The present, fixed at the start of a statement: so a wait for a row lock can only shorten a lease.
 UTC_TIMESTAMP(6)
@@ -18,24 +18,24 @@ expire_time + INTERVAL margin_us MICROSECOND <= {now}
   OR success_acquired_at <= {now} - INTERVAL :look_back MICROSECOND
   OR success_acquired_at > {now} + INTERVAL :look_ahead MICROSECOND)
 
--- {is_free} The row can be granted to an exclusive holder. Where others had the lock last, whether they are gone is not
--- in this row.
+-- {is_free} The row can be granted to an exclusive holder. Where others had the lock last, whether they are gone is
+-- not in this row.
 mode = 'exclusive' AND (lock_value IS NULL OR {past_margin}) AND {hold_is_over} AND {not_done}
 
 -- {is_ref} The lease that the caller names: in the one row that is known, or in any row of the key.
 lock_key = :key AND slot BETWEEN :first_slot AND :last_slot AND lock_value = :owner
   AND (:token IS NULL OR token = :token) AND (NOT :script OR kind = 'acquire')
 
--- {taken_over} A grant records for the last holder what that did not say itself. Assignments run left to right on MySQL,
--- and all at once under MariaDB's SIMULTANEOUS_ASSIGNMENT: what is read comes before it is written, which means the same
--- under both.
+-- {taken_over} A grant records for the last holder what that did not say itself. Assignments run left to right on
+-- MySQL, and all at once under MariaDB's SIMULTANEOUS_ASSIGNMENT: what is read comes before it is written, which
+-- means the same under both.
 lease.last_acquired_at = IF(lease.lock_value IS NULL, lease.last_acquired_at, lease.create_time),
 lease.last_released_at = IF(lease.lock_value IS NULL, lease.last_released_at, NULL),
 lease.last_outcome = IF(lease.lock_value IS NULL, lease.last_outcome, 'abandoned'),
 lease.last_exit_code = IF(lease.lock_value IS NULL, lease.last_exit_code, NULL)
 
--- {granted} What a grant writes besides that, the token, and how the lock is shared. The row is kept long enough for a
--- success to be found in it.
+-- {granted} What a grant writes besides that, the token, and how the lock is shared. The row is kept long enough for
+-- a success to be found in it.
 lease.version = lease.version + 1, lease.lock_value = :owner, lease.create_time = {now}, lease.update_time = {now},
 lease.expire_time = {now} + INTERVAL :ttl MICROSECOND, lease.lock_count = 1, lease.kind = :kind, lease.ttl_us = :ttl,
 lease.margin_us = :margin, lease.heartbeat_us = :heartbeat,
@@ -59,8 +59,8 @@ last_acquired_at = create_time, last_released_at = {now}, last_outcome = :outcom
 success_acquired_at = IF(:outcome = 'succeeded', create_time, success_acquired_at),
 success_released_at = IF(:outcome = 'succeeded', {now}, success_released_at)
 
--- {nested_is_null} 0, or NULL where a nested run holds the lease as well: the column refuses that, which undoes the whole
--- statement (error 1048).
+-- {nested_is_null} 0, or NULL where a nested run holds the lease as well: the column refuses that, which undoes the
+-- whole statement (error 1048).
 IF(NOT :leaves_nested OR lock_count < 2 OR expire_time <= {now}, 0, NULL)
 
 -- {status} The columns of a status row, in the order of src/store/rows.cpp.
@@ -75,8 +75,8 @@ TIMESTAMPDIFF(MICROSECOND, '1970-01-01', success_released_at),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {now}), mode, slots, slot,
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', intent_until)
 
--- {takes_no_writes} Whatever the account may do: who has READ ONLY ADMIN or SUPER would write on a replica, and both sides
--- of a switchover would grant. read_only is a number on some servers and a word on others.
+-- {takes_no_writes} Whatever the account may do: who has READ ONLY ADMIN or SUPER would write on a replica, and both
+-- sides of a switchover would grant. read_only is a number on some servers and a word on others.
 (@@innodb_read_only OR CONCAT(@@global.read_only) NOT IN ('0', 'OFF'))
 
 -- {this_server} Which server answers, for people. Tells servers apart, also those that were cloned with their
@@ -99,8 +99,8 @@ expire_time IS NULL AND update_time < {idle_since} AND lock_value IS NULL
   AND token < TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {idle_since})
   AND (keep_until IS NULL OR keep_until <= {now}) AND {hold_is_over}
 
--- {idle_rows} A lock is not forgotten before its holders are, nor before what they have succeeded in. No row of theirs
--- gets an owner without a new version of the lock's own row, for which deleting it looks.
+-- {idle_rows} A lock is not forgotten before its holders are, nor before what they have succeeded in. No row of
+-- theirs gets an owner without a new version of the lock's own row, for which deleting it looks.
 dblock_lock AS lease FORCE INDEX (dblock_lock_time)
 WHERE {forgettable}
   AND NOT (slot = 0 AND EXISTS(SELECT 1 FROM dblock_lock AS held FORCE INDEX (PRIMARY)

@@ -24,13 +24,11 @@ void append(std::string& sql, const Scalar& value) {
 
 // a,b,c; or (a,b),(c,d).
 void append(std::string& sql, const List& list) {
-  const bool rows = list.columns > 1;
   for (std::size_t i = 0; i < list.values.size(); ++i) {
-    const bool begins = i % list.columns == 0;
     if (i > 0) sql += ',';
-    if (rows && begins) sql += '(';
+    if (list.columns > 1 && i % list.columns == 0) sql += '(';
     append(sql, list.values[i]);
-    if (rows && (i + 1) % list.columns == 0) sql += ')';
+    if (list.columns > 1 && (i + 1) % list.columns == 0) sql += ')';
   }
 }
 

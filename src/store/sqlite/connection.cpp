@@ -49,7 +49,7 @@ void configure_library() {
 constexpr std::array<std::string_view, 4> k_of_the_moment{"boot", "wall", "offset", "boot_id"};
 
 // A token beyond the range of SQLite's integers was never given out; negative, it matches none.
-void bind(sqlite3_stmt* statement, int index, const Scalar& value) {
+void bind_value(sqlite3_stmt* statement, int index, const Scalar& value) {
   const auto bind_text = [&](std::string_view text) {
     ::sqlite3_bind_text64(statement, index, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8);
   };
@@ -66,7 +66,19 @@ void bind(sqlite3_stmt* statement, int index, const Scalar& value) {
   }
 }
 
-// With a `?` for each value of a list, which are added to `listed`.
+// ?,?; or (?,?),(?,?).
+std::string places_of(const List& list) {
+  std::string text;
+  for (std::size_t i = 0; i < list.values.size(); ++i) {
+    if (i > 0) text += ',';
+    if (list.columns > 1 && i % list.columns == 0) text += '(';
+    text += '?';
+    if (list.columns > 1 && (i + 1) % list.columns == 0) text += ')';
+  }
+  return text;
+}
+
+// With a place for each value of a list, which are added to `listed`.
 std::string spelled_out(std::string_view sql, const Parameters& parameters,
                         std::vector<const Scalar*>& listed) {
   std::string text;
@@ -76,12 +88,9 @@ std::string spelled_out(std::string_view sql, const Parameters& parameters,
     const Value* value = value_of(parameters, next.name);
     const auto* list = value != nullptr ? std::get_if<List>(value) : nullptr;
     if (list == nullptr) continue;
-    text += sql.substr(done, next.colon - done);
+    text.append(sql.substr(done, next.colon - done)).append(places_of(*list));
     done = next.colon + 1 + next.name.size();
-    for (const auto& one : list->values) {
-      text += &one == &list->values.front() ? "?" : ",?";
-      listed.push_back(&one);
-    }
+    for (const auto& one : list->values) listed.push_back(&one);
   }
   return text.append(sql.substr(done));
 }
@@ -237,14 +246,13 @@ Result<sqlite3_stmt*> Connection::prepare(std::string_view sql, const Parameters
   for (int index = 1; index <= ::sqlite3_bind_parameter_count(statement); ++index) {
     const char* const name = ::sqlite3_bind_parameter_name(statement, index);
     if (name == nullptr) {
-      bind(statement, index, **next++);
+      bind_value(statement, index, **next++);
       continue;
     }
-    if (std::ranges::find(k_of_the_moment, name + 1) != k_of_the_moment.end()) continue;
+    if (std::ranges::find(k_of_the_moment, std::string_view(name + 1)) != k_of_the_moment.end()) continue;
     const Value* value = value_of(parameters, name + 1);
-    if (value == nullptr)
-      return fail(Errc::internal, attempt + ": its statement has no value for " + std::string(name));
-    bind(statement, index, std::get<Scalar>(*value));
+    if (value == nullptr) return std::unexpected(failure(attempt, SQLITE_MISUSE, Phase::read));
+    bind_value(statement, index, std::get<Scalar>(*value));
   }
   return statement;
 }
@@ -325,8 +333,8 @@ Result<void> Connection::commit(std::int64_t before, const std::string& attempt)
   // Nobody else writes between the two.
   DBLOCK_TRY(auto changes, read_changes(attempt));
   ++changes;
-  DBLOCK_CHECK(
-      run("UPDATE dblock_state SET changes=:changes", {{"changes", Scalar(changes)}}, attempt, Phase::write));
+  DBLOCK_CHECK(run("UPDATE dblock_state SET changes=:changes", {{"changes", Scalar(std::uint64_t{changes})}},
+                   attempt, Phase::write));
   DBLOCK_CHECK(run("COMMIT", {}, attempt, Phase::write));
   witness_.saw(changes);
   return {};

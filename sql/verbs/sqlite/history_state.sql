@@ -1,0 +1,2 @@
+-- Whether runs are recorded, and the time.
+SELECT count(*), :wall FROM sqlite_schema WHERE type = 'trigger' AND name = 'dblock_lock_ended'

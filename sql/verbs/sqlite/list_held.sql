@@ -1,0 +1,4 @@
+-- All that is held.
+SELECT {status} FROM dblock_lock WHERE expire_time IS NOT NULL AND {this_boot} AND expire_time > {now}
+  AND (NOT :gates_only OR slot = 0)
+ORDER BY lock_key, slot LIMIT :limit

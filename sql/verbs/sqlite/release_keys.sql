@@ -1,0 +1,4 @@
+-- The same where their rows are not known.
+UPDATE dblock_lock SET {freed}, {ended}, lock_count = {nested_is_null}
+WHERE lock_key IN (:keys) AND lock_value = :owner AND (:token IS NULL OR token = :token)
+  AND (NOT :script OR (kind = 'acquire' AND {this_boot} AND expire_time > {now}))

@@ -1,0 +1,103 @@
+// What LockTable does for grants that are more than one row, inside of a transaction.
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "store/lock_table.hpp"
+#include "store/parameters.hpp"
+#include "store/sharing.hpp"
+
+namespace dblock::store {
+namespace {
+
+// What survey.sql says of a row's fence.
+enum class FenceState : std::uint64_t {
+  open,     // or not looked at, since its lease lives; or there are none in this database
+  kept,     // by a job's transaction that called dblock_assert_held()
+  missing,  // there is none
+};
+
+bool in_order(const lease::LockStatus& one, const lease::LockStatus& other) {
+  return std::tie(one.key, one.slot) < std::tie(other.key, other.slot);
+}
+
+// A server that does not keep to its locks must not be believed, nor must a proxy that has it do things
+// twice. The transaction undoes what was done.
+std::unexpected<Error> changed_while_locked(const std::string& attempt) {
+  return fail(Errc::unreachable, attempt + ": its rows changed while they were locked; try again");
+}
+
+// Nobody who held the lock as it was last granted may have it beside this request.
+bool is_of_another_kind(const lease::Sharing& last, const lease::Sharing& asked) {
+  return last.mode != asked.mode || (asked.mode == lease::Mode::slot && last.slots != asked.slots);
+}
+
+bool has_row(const Place& place) {
+  return place.slot == 0 ||
+         std::ranges::find(place.seen.holds, place.slot, &lease::LockStatus::slot) != place.seen.holds.end();
+}
+
+Parameters put_parameters(const lease::AcquireRequest& request, const std::vector<Place>& places,
+                          lease::Token token) {
+  List keys;
+  List rows{2, {}};
+  for (const auto& place : places) {
+    keys.values.emplace_back(place.key.bytes());
+    rows.values.emplace_back(place.key.bytes());
+    rows.values.emplace_back(std::int64_t{place.slot});
+  }
+  return grant_parameters(request, request.key) +
+         Parameters{{"token", Scalar(token.value)}, {"keys", std::move(keys)}, {"rows", std::move(rows)}};
+}
+
+}  // namespace
+
+Result<std::vector<std::optional<Scene>>> LockTable::survey(const std::vector<lease::Key>& keys,
+                                                            bool to_change, const std::string& attempt) {
+  const Verb verb = to_change ? Verb::survey : Verb::look_all;
+  DBLOCK_TRY(const auto found, run(verb, keys_parameters(keys), attempt));
+  if (to_change) unfenced_.clear();
+  std::vector<lease::LockStatus> seen;
+  for (const auto& row : found.rows) {
+    if (!row[0]) continue;
+    auto& status = seen.emplace_back(read_status(row));
+    if (!to_change) continue;
+    const auto fence = static_cast<FenceState>(unsigned_number(row[k_status_columns]));
+    status.fenced = fence == FenceState::kept && !in_the_way(status);
+    if (fence == FenceState::missing) unfenced_.emplace_back(status.key, status.slot);
+  }
+  std::ranges::sort(seen, in_order);
+  return scenes_of(keys, std::move(seen));
+}
+
+Result<void> LockTable::put(const lease::AcquireRequest& request, const std::vector<Place>& places,
+                            lease::Token token, const std::string& attempt) {
+  ended_.expect(request);
+  for (const Place& place : places) DBLOCK_CHECK(make_room(place, request.sharing, attempt));
+  const bool alone = request.sharing.mode == lease::Mode::exclusive;
+  const auto parameters = put_parameters(request, places, token);
+  if (!alone) DBLOCK_CHECK(run(Verb::put_gate, parameters, attempt));
+  // The token must be told as it will have to be by each renewal. Otherwise the transaction undoes it all.
+  const auto undo = [] { return true; };
+  DBLOCK_TRY(const auto done, hear(alone ? Verb::put : Verb::put_beside, parameters, attempt, undo));
+  if (!done || done->changed != places.size()) return changed_while_locked(attempt);
+  return {};
+}
+
+// What the grant itself does not write: rows that are not there yet, and what ends with another kind of
+// grant.
+Result<void> LockTable::make_room(const Place& place, const lease::Sharing& asked,
+                                  const std::string& attempt) {
+  const bool there = has_row(place);
+  const auto row = row_parameters(place.key, place.slot);
+  if (!there) DBLOCK_CHECK(run(Verb::add, row, attempt));
+  if (!there || std::ranges::find(unfenced_, std::pair(place.key.bytes(), place.slot)) != unfenced_.end())
+    DBLOCK_CHECK(run(Verb::add_fence, row, attempt));
+  const auto& last = place.seen.gate.sharing;
+  if (!is_of_another_kind(last, asked)) return {};
+  DBLOCK_CHECK(run(Verb::pass_fences, row, attempt));
+  if (place.slot == 0) DBLOCK_CHECK(run(Verb::inherit, past_parameters(place.seen.gate), attempt));
+  return {};
+}
+
+}  // namespace dblock::store

@@ -1,0 +1,235 @@
+#include "store/lock_table.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "store/parameters.hpp"
+#include "store/sharing.hpp"
+#include "store/together.hpp"
+
+namespace dblock::store {
+namespace {
+
+std::unexpected<Error> token_not_told(const std::string& attempt) {
+  return fail(Errc::schema,
+              attempt + ": the server does not tell the token; drop the triggers on dblock's tables");
+}
+
+std::optional<lease::Token> token_of(const std::optional<Answer>& done) {
+  if (!done) return std::nullopt;
+  return lease::Token{*done->told};
+}
+
+// Without a key where the lock has no row.
+std::optional<lease::LockStatus> status_of(const Answer& seen) {
+  if (seen.rows.empty() || !seen.rows.front()[0]) return std::nullopt;
+  return read_status(seen.rows.front());
+}
+
+// Of all keys that one lease holds: by its rows where they are known.
+Verb release_of(const std::vector<lease::LeaseRef>& parts, Parameters& parameters) {
+  List rows{2, {}};
+  List keys;
+  bool known = true;
+  for (const auto& part : parts) {
+    const auto slot = lease::slot_of(part);
+    known = known && slot;
+    keys.values.emplace_back(part.key.bytes());
+    rows.values.emplace_back(part.key.bytes());
+    rows.values.emplace_back(std::int64_t{slot.value_or(0)});
+  }
+  parameters.push_back({"keys", std::move(keys)});
+  parameters.push_back({"rows", std::move(rows)});
+  return known ? Verb::release_rows : Verb::release_keys;
+}
+
+// As far as rows tell afterwards: a lock whose row is free under the same token ended as `end` says, or
+// another way.
+bool is_released(const std::optional<Scene>& seen, const lease::LeaseRef& ref, lease::RunEnd end) {
+  const auto ended_so = [&](const lease::LockStatus& row) {
+    return row.owner.empty() && (!ref.token || row.token == *ref.token) && row.last &&
+           row.last->outcome == end.outcome;
+  };
+  return seen && (ended_so(seen->gate) || std::ranges::any_of(seen->holds, ended_so));
+}
+
+}  // namespace
+
+Result<void> LockTable::in_transaction(const std::string& attempt, const Database::Body& body) {
+  const auto ended_before = ended_.mark();
+  auto done = database_->in_transaction(attempt, [&] {
+    ended_.back_to(ended_before);  // of a try that the server undid
+    return body();
+  });
+  if (!done) ended_.back_to(ended_before);
+  return done;
+}
+
+Result<bool> LockTable::changes_one(Verb verb, const Parameters& parameters, const std::string& attempt) {
+  DBLOCK_TRY(const auto done, run(verb, parameters, attempt));
+  return done.changed == 1;
+}
+
+// With what the statement tells; nothing where it changed no row. A job without a token must not run: where
+// it is not told, what was done is undone. Where that fails too, a grant ends by itself.
+Result<std::optional<Answer>> LockTable::hear(Verb verb, const Parameters& parameters,
+                                              const std::string& attempt,
+                                              const std::function<Result<bool>()>& undo) {
+  DBLOCK_TRY(auto done, run(verb, parameters, attempt));
+  if (done.changed == 0) return std::nullopt;
+  if (done.told) return std::optional(std::move(done));
+  [[maybe_unused]] const auto undone = undo();
+  return token_not_told(attempt);
+}
+
+Result<std::optional<lease::Token>> LockTable::grant(const lease::AcquireRequest& request,
+                                                     const std::string& attempt) {
+  ended_.expect(request);
+  const auto give_back = [&] {
+    const lease::RunEnd not_run{lease::Outcome::not_run, std::nullopt};
+    return release(ref_to(request), lease::Actor::holder, not_run, attempt);
+  };
+  DBLOCK_TRY(const auto done, hear(Verb::grant, grant_parameters(request, request.key), attempt, give_back));
+  return token_of(done);
+}
+
+// A server's one statement could make a row that is held, but not its fence as well: so a free one comes
+// first.
+Result<std::optional<lease::Token>> LockTable::create(const lease::AcquireRequest& request,
+                                                      const std::string& attempt) {
+  std::optional<lease::Token> token;
+  const auto add_and_grant = [&]() -> Result<void> {
+    DBLOCK_CHECK(add(request.key, attempt));
+    DBLOCK_TRY(token, grant(request, attempt));
+    return {};
+  };
+  DBLOCK_CHECK(database_->bundled(attempt, add_and_grant));
+  return token;
+}
+
+Result<void> LockTable::add(const lease::Key& key, const std::string& attempt) {
+  DBLOCK_TRY(const bool added, changes_one(Verb::add, row_parameters(key, 0), attempt));
+  return added ? mend(key, attempt) : Result<void>{};
+}
+
+Result<void> LockTable::mend(const lease::Key& key, const std::string& attempt) {
+  DBLOCK_CHECK(run(Verb::add_fence, row_parameters(key, 0), attempt));
+  return {};
+}
+
+Result<bool> LockTable::abandon(const lease::LockStatus& lease, const std::string& attempt) {
+  DBLOCK_TRY(const auto done, run(Verb::abandon, seen_parameters(lease), attempt));
+  ended_.add_abandoned(lease, done);
+  return done.changed == 1;
+}
+
+Result<void> LockTable::keep_readers_away(const lease::Key& key, lease::ServerTime until,
+                                          const std::string& attempt) {
+  DBLOCK_CHECK(run(Verb::keep_readers_away, intent_parameters(key, until), attempt));
+  return {};
+}
+
+Result<void> LockTable::let_readers_in(const lease::Key& key, lease::ServerTime until,
+                                       const std::string& attempt) {
+  DBLOCK_CHECK(run(Verb::let_readers_in, intent_parameters(key, until), attempt));
+  return {};
+}
+
+Result<std::optional<Renewal>> LockTable::renew(const lease::LeaseRef& ref, lease::Actor actor,
+                                                std::optional<Micros> ttl, const std::string& attempt) {
+  const auto parameters = ref_parameters(ref, actor) + Parameters{{"ttl", micros_or_null(ttl)}};
+  const auto keep = [] { return true; };  // a renewal too many takes nothing from anybody
+  DBLOCK_TRY(const auto done, hear(Verb::renew, parameters, attempt, keep));
+  if (!done) return std::nullopt;
+  Renewal renewal{Micros{static_cast<Micros::rep>(*done->told)}};
+  if (!done->rows.empty()) renewal.expires_at = lease::ServerTime{store::micros(done->rows.front()[1])};
+  return renewal;
+}
+
+Result<bool> LockTable::release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
+                                const std::string& attempt) {
+  DBLOCK_TRY(const auto done, run(Verb::release, ref_parameters(ref, actor) + end_parameters(end), attempt));
+  ended_.add(ref, end, done);
+  return done.changed == 1;
+}
+
+Result<std::vector<lease::Key>> LockTable::release_all(const lease::LeaseRef& ref, lease::Actor actor,
+                                                       lease::RunEnd end, const std::string& attempt) {
+  const auto keys = keys_of(ref.key, ref.also);
+  std::vector<lease::LeaseRef> parts;
+  for (const auto& key : keys) parts.push_back(lease::part_of(ref, key));
+  auto parameters = ref_parameters(ref, actor) + end_parameters(end);
+  const Verb verb = release_of(parts, parameters);
+  const auto done = run(verb, parameters, attempt);
+  const bool nested = !done && database_->refused_null(done.error());
+  if (!done && !nested) return std::unexpected(done.error());
+  std::vector<lease::Key> missing;
+  if (nested || done->changed < keys.size()) {
+    DBLOCK_TRY(const auto seen, survey(keys, false, attempt));
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const bool kept =
+          nested ? seen[i] && is_nested_in(*seen[i], ref.owner.text) : !is_released(seen[i], ref, end);
+      if (kept) missing.push_back(keys[i]);
+    }
+    if (missing.empty()) missing.push_back(ref.key);
+  }
+  for (const auto& part : parts)
+    if (!nested && std::ranges::find(missing, part.key) == missing.end()) ended_.add(part, end, *done);
+  return missing;
+}
+
+Result<std::optional<lease::Token>> LockTable::nest(const lease::LeaseRef& ref, const lease::Sharing& sharing,
+                                                    Micros ttl, const std::string& attempt) {
+  const auto parameters = ref_parameters(ref, lease::Actor::holder) + sharing_parameters(sharing) +
+                          Parameters{{"ttl", micros_or_null(ttl)}};
+  const auto count_down = [&] { return unnest(ref, attempt); };
+  DBLOCK_TRY(const auto done, hear(Verb::nest, parameters, attempt, count_down));
+  return token_of(done);
+}
+
+Result<bool> LockTable::unnest(const lease::LeaseRef& ref, const std::string& attempt) {
+  return changes_one(Verb::unnest, ref_parameters(ref, lease::Actor::holder), attempt);
+}
+
+Result<bool> LockTable::revoke(const lease::Key& key, std::uint32_t slot, lease::Token token,
+                               const std::string& attempt) {
+  return changes_one(Verb::revoke, force_parameters(key, slot, token), attempt);
+}
+
+Result<bool> LockTable::free_now(const lease::Key& key, std::uint32_t slot, lease::Token token,
+                                 const std::string& attempt) {
+  DBLOCK_TRY(const auto done, run(Verb::free_now, force_parameters(key, slot, token), attempt));
+  ended_.add_forced(key, done);
+  return done.changed == 1;
+}
+
+Result<std::optional<lease::LockStatus>> LockTable::look(const lease::Key& key, const std::string& attempt) {
+  DBLOCK_TRY(const auto seen, run(Verb::look, key_parameters(key), attempt));
+  return status_of(seen);
+}
+
+Result<std::optional<lease::LockStatus>> LockTable::look_where_written(const lease::Key& key,
+                                                                       const std::string& attempt) {
+  DBLOCK_TRY(const auto seen, database_->run_where_written(Verb::look, key_parameters(key), attempt));
+  return status_of(seen);
+}
+
+Result<lease::Listing> LockTable::list(const lease::Selection& selection, const std::string& attempt) {
+  const bool all_keys = selection.keys.empty() && selection.prefix.value_or("").empty();
+  const Verb among = selection.keys.empty() ? Verb::list_range : Verb::list_keys;
+  const Verb verb = all_keys && selection.held_only ? Verb::list_held : among;
+  lease::Listing listing;
+  DBLOCK_TRY(const auto found, run(verb, selection_parameters(selection), attempt));
+  listing.locks.reserve(found.rows.size());
+  for (const auto& row : found.rows) listing.locks.push_back(read_status(row));
+  if (!listing.locks.empty()) {
+    listing.server_time = listing.locks.front().server_time;
+    database_->add_waiters(listing);
+    return listing;
+  }
+  DBLOCK_TRY(const auto time, run(Verb::server_time, {}, attempt));
+  if (!time.rows.empty()) listing.server_time = {micros(time.rows.front()[0])};
+  return listing;
+}
+
+}  // namespace dblock::store

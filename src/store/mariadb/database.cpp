@@ -1,0 +1,240 @@
+#include "store/mariadb/database.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "store/lock_table.hpp"
+#include "store/mariadb/factory.hpp"
+#include "store/mariadb/line_statements.hpp"
+#include "store/parameters.hpp"
+#include "store/table_lease_store.hpp"
+
+namespace dblock::store::mariadb {
+namespace {
+
+using Rows = std::vector<Row>;
+
+// Which server that takes no writes has answered, if one has.
+Field answering_replica(const Rows& rows) {
+  return rows.empty() ? std::nullopt : rows.front()[k_status_columns];
+}
+
+// What a proxy that splits reads from writes does not send to a replica.
+Result<Rows> read_in_transaction(Connection& connection, const std::string& statement,
+                                 const std::string& attempt) {
+  Rows rows;
+  auto done = connection.in_transaction(attempt, [&]() -> Result<void> {
+    DBLOCK_TRY(rows, connection.read(statement, attempt));
+    const Field replica = answering_replica(rows);
+    if (!replica) return {};
+    return fail(Errc::unreachable, attempt + " on " + connection.settings().display() +
+                                       ": what was read comes from " + *replica +
+                                       ", which takes no writes and may lag behind; have a proxy send all of "
+                                       "dblock's statements to the primary");
+  });
+  if (done) return rows;
+  // Nothing was written that a lost reply could leave in doubt.
+  if (done.error().code == Errc::indeterminate) done.error().code = Errc::unreachable;
+  return std::unexpected(std::move(done.error()));
+}
+
+// A replica that lags says of a lock whatever was true once.
+Result<Rows> read_where_written(Connection& connection, const std::string& statement,
+                                const std::string& attempt) {
+  DBLOCK_TRY(auto rows, connection.read(statement, attempt));
+  if (!answering_replica(rows) || connection.reads_only()) return rows;
+  return read_in_transaction(connection, statement, attempt);
+}
+
+// Only a run that holds one lock alone owns the lock's turnstile. Behind any other holder the first waiter
+// owns it, and polls unseen.
+bool all_in_line_seen(const lease::LockStatus& lock) {
+  return lock.state == lease::State::held && lock.kind == lease::Kind::run &&
+         lock.sharing == lease::Sharing{};
+}
+
+Most most_of(Verb verb) {
+  switch (verb) {
+    case Verb::list_keys:
+    case Verb::list_range:
+    case Verb::list_held:
+    case Verb::expired:
+    case Verb::runs_of_key:
+    case Verb::all_runs:
+      return Most::list;
+    default:
+      return Most::few;
+  }
+}
+
+// Rows that a grant of one lease changes: its row and its fence, and the gate where that is another row.
+std::uint64_t rows_each(Verb verb) {
+  if (verb == Verb::put_beside) return 3;
+  return verb == Verb::put ? 2 : 1;
+}
+
+Error advised(Error error) {
+  if (error.native == k_table_denied || error.native == k_no_such_table) {
+    error.message +=
+        "; `dblock migrate --history on` makes its table, and with --print-grants USER prints what to grant";
+  }
+  return error;
+}
+
+}  // namespace
+
+MariadbDatabase::MariadbDatabase(const MariadbSettings& settings, const SessionOptions& options)
+    : connection_(settings, options, SchemaCheck::on),
+      looks_(settings, options, SchemaCheck::off, Connection::Session::bare),
+      renewal_timeout_(options.renewal_timeout),
+      turnstile_(connection_, options),
+      replicas_(settings.min_replicas) {}
+
+Result<void> MariadbDatabase::safe_to_grant(const std::string& attempt) {
+  if (!replicas_.wanted()) return {};
+  DBLOCK_CHECK(leave_the_line(attempt));
+  return replicas_.before(connection_, attempt);
+}
+
+Result<void> MariadbDatabase::in_transaction(const std::string& attempt, const Body& body) {
+  DBLOCK_CHECK(leave_the_line(attempt));
+  const NamedLockTurnstile::Brief brief(turnstile_);
+  return connection_.in_transaction(attempt, body);
+}
+
+// Who writes while standing in line has given up on the line.
+Result<void> MariadbDatabase::leave_the_line(const std::string& attempt) {
+  if (!connection_.awaits_reply()) return {};
+  connection_.close();
+  return connection_.ensure_open(attempt);
+}
+
+Result<Answer> MariadbDatabase::run(Verb verb, const Parameters& parameters, const std::string& attempt) {
+  const std::string_view text = sql(verb);
+  if (text.empty()) return Answer{};
+  if (verb == Verb::look || verb == Verb::look_all) return look(verb, parameters, attempt);
+  if (!text.starts_with("SELECT")) return change(verb, parameters, attempt);
+  DBLOCK_TRY(Connection* const connection, reader(attempt));
+  DBLOCK_TRY(auto rows, connection->read(render(verb, parameters), attempt, most_of(verb)));
+  return Answer{std::move(rows)};
+}
+
+Result<Answer> MariadbDatabase::run_where_written(Verb verb, const Parameters& parameters,
+                                                  const std::string& attempt) {
+  DBLOCK_TRY(auto rows, read_in_transaction(connection_, render(verb, parameters), attempt));
+  return Answer{std::move(rows)};
+}
+
+// While the first connection stands in line the second one reads.
+Result<Connection*> MariadbDatabase::reader(const std::string& attempt) {
+  if (!connection_.awaits_reply()) return &connection_;
+  looks_.follow(connection_);
+  DBLOCK_CHECK(looks_.ensure_open(attempt));
+  return &looks_;
+}
+
+Result<Answer> MariadbDatabase::look(Verb verb, const Parameters& parameters, const std::string& attempt) {
+  const std::string statement = render(verb, parameters);
+  const auto read = [&]() -> Result<Rows> {
+    DBLOCK_TRY(Connection* const connection, reader(attempt));
+    return read_where_written(*connection, statement, attempt);
+  };
+  auto rows = read();
+  if (rows) {
+    Answer answer{std::move(*rows)};
+    if (verb == Verb::look) last_look_ = Seen{statement, answer};
+    return answer;
+  }
+  // Too little room for a second connection is no reason to lose the place that the first one keeps.
+  const bool crowded_out = connection_.awaits_reply() && is_crowded_out(rows.error().native);
+  if (crowded_out && last_look_ && last_look_->statement == statement) return last_look_->answer;
+  return std::unexpected(std::move(rows.error()));
+}
+
+Result<Answer> MariadbDatabase::change(Verb verb, const Parameters& parameters, const std::string& attempt) {
+  if (verb == Verb::renew) turnstile_.settle();  // a grant that was found by reading has not done it
+  DBLOCK_CHECK(leave_the_line(attempt));
+  const Mark mark = connection_.next_mark();
+  auto changed = connection_.change(render(verb, parameters, mark), attempt);
+  if (!changed && changed.error().native == k_duplicate_key) return Answer{};
+  if (!changed && verb == Verb::record_run) return std::unexpected(advised(std::move(changed.error())));
+  if (!changed) return std::unexpected(std::move(changed.error()));
+  Answer answer{{}, changed->rows / rows_each(verb)};
+  if (answer.changed == 0) return answer;
+  if (sql(verb).find(":mark") == std::string_view::npos) {
+    if (changed->insert_id != 0) answer.told = changed->insert_id;
+    return answer;
+  }
+  DBLOCK_TRY(answer.told, connection_.told(*changed, mark, attempt));
+  const bool granted = verb == Verb::grant || verb == Verb::put || verb == Verb::put_beside;
+  if (granted && answer.told) turnstile_.settle();
+  return answer;
+}
+
+Result<bool> MariadbDatabase::kept_by_fence(const lease::Key& key, const Error& why,
+                                            const std::string& attempt) {
+  if (!is_lock_wait(why.native)) return false;
+  DBLOCK_CHECK(connection_.ensure_open(attempt));
+  const auto is_locked = [&](Verb verb) {
+    const auto free = connection_.read(render(verb, key_parameters(key)), attempt);
+    return !free && is_lock_wait(free.error().native);
+  };
+  // A job's transaction keeps the fence alone; a commit that waits for a replica keeps the lock's row, and
+  // perhaps the fence.
+  DBLOCK_TRY(const bool waits_for_replica, commits_wait_for_replicas(connection_, attempt));
+  if (!waits_for_replica || !is_locked(Verb::try_row)) return is_locked(Verb::try_fence);
+  return fail(Errc::unreachable,
+              attempt + " on " + connection_.settings().display() +
+                  ": its row is kept by a commit that waits for a replica to acknowledge it "
+                  "(semi-synchronous replication); do the replicas run?",
+              why.native);
+}
+
+// Before we have queued, it is the place that we will get.
+std::optional<lease::PlaceInLine> MariadbDatabase::place_in_line(const lease::LockStatus& lock) {
+  if (!all_in_line_seen(lock)) return std::nullopt;
+  const std::string attempt = "cannot list waiters";
+  const auto connection = reader(attempt);
+  if (!connection) return last_look_ ? last_look_->place : std::nullopt;
+  const auto rows = (*connection)->read(waiters_statement((*connection)->is_mariadb()), attempt);
+  if (!rows) return std::nullopt;
+  lease::PlaceInLine ours{0, 0};
+  for (const auto& row : *rows) {
+    const auto seen = read_announcement(row[0].value_or(""));
+    if (!seen || seen->key != lock.key) continue;
+    ++ours.of;
+    if (ours.place == 0 && turnstile_.announced(seen->waiter)) ours.place = ours.of;
+  }
+  if (ours.place == 0 && !(*connection)->awaits_reply()) ours.place = ++ours.of;
+  const auto place = ours.place == 0 ? std::nullopt : std::optional(ours);
+  if (last_look_) last_look_->place = place;
+  return place;
+}
+
+// What the account may not see, or the server does not tell, stays unknown.
+void MariadbDatabase::add_waiters(lease::Listing& listing) {
+  const auto rows = connection_.read(waiters_statement(connection_.is_mariadb()), "cannot list waiters");
+  if (!rows) return;
+  for (auto& lock : listing.locks) {
+    if (all_in_line_seen(lock)) lock.waiters.emplace();
+  }
+  for (const auto& row : *rows) {
+    auto seen = read_announcement(row[0].value_or(""));
+    if (!seen) continue;
+    seen->waiter.since = {listing.server_time.since_epoch - micros(row[1])};
+    const auto of_key = std::ranges::equal_range(listing.locks, seen->key, {}, &lease::LockStatus::key);
+    for (auto& lock : of_key) {
+      if (lock.waiters) lock.waiters->push_back(seen->waiter);
+    }
+  }
+}
+
+std::unique_ptr<lease::LeaseStore> make_lease_store(const MariadbSettings& settings,
+                                                    const SessionOptions& options, Clock& clock) {
+  auto database = std::make_unique<MariadbDatabase>(settings, options);
+  return std::make_unique<TableLeaseStore>(std::make_unique<LockTable>(std::move(database)), clock);
+}
+
+}  // namespace dblock::store::mariadb

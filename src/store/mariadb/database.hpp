@@ -1,0 +1,73 @@
+// A database on MariaDB and MySQL: the SQL is in sql/verbs/mariadb, the session in connection.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "store/database.hpp"
+#include "store/mariadb/connection.hpp"
+#include "store/mariadb/replicas.hpp"
+#include "store/mariadb/turnstile.hpp"
+
+namespace dblock::store::mariadb {
+
+class MariadbDatabase final : public Database {
+ public:
+  MariadbDatabase(const MariadbSettings& settings, const SessionOptions& options);
+
+  void begin_call(Patience patience) override {
+    call_.emplace(connection_, patience == Patience::renewal ? renewal_timeout_ : Micros{0});
+    looking_.emplace(looks_);
+  }
+  // The second connection is not kept open: a hundred waiters would take two hundred of the server's.
+  void end_call() noexcept override {
+    looks_.close();
+    looking_.reset();
+    call_.reset();
+  }
+  Result<void> ensure_open(const std::string& attempt) override { return connection_.ensure_open(attempt); }
+  Result<void> in_transaction(const std::string& attempt, const Body& body) override;
+  // A transaction costs two statements more.
+  Result<void> bundled(const std::string& /*attempt*/, const Body& body) override { return body(); }
+  Result<Answer> run(Verb verb, const Parameters& parameters, const std::string& attempt) override;
+  Result<Answer> run_where_written(Verb verb, const Parameters& parameters,
+                                   const std::string& attempt) override;
+  bool refused_null(const Error& why) const override { return why.native == k_null_refused; }
+  Result<void> safe_to_grant(const std::string& attempt) override;
+  Result<void> grant_is_safe(const std::string& attempt) override {
+    return replicas_.after(connection_, attempt);
+  }
+  Result<bool> kept_by_fence(const lease::Key& key, const Error& why, const std::string& attempt) override;
+  lease::Turnstile* turnstile() noexcept override { return &turnstile_; }
+  std::optional<lease::PlaceInLine> place_in_line(const lease::LockStatus& lock) override;
+  void add_waiters(lease::Listing& listing) override;
+  void close() noexcept override { connection_.close(); }
+  void interrupt() noexcept override {
+    connection_.interrupt();
+    looks_.interrupt();
+  }
+
+ private:
+  [[nodiscard]] Result<void> leave_the_line(const std::string& attempt);
+  [[nodiscard]] Result<Connection*> reader(const std::string& attempt);
+  [[nodiscard]] Result<Answer> look(Verb verb, const Parameters& parameters, const std::string& attempt);
+  [[nodiscard]] Result<Answer> change(Verb verb, const Parameters& parameters, const std::string& attempt);
+
+  Connection connection_;
+  Connection looks_;  // open only for the length of a call while connection_ waits in line
+  // The last look at one lock: what it read by which statement, and our place in line.
+  struct Seen {
+    std::string statement;
+    Answer answer;
+    std::optional<lease::PlaceInLine> place{};
+  };
+  std::optional<Seen> last_look_;
+  const Micros renewal_timeout_;
+  NamedLockTurnstile turnstile_;
+  ReplicaCheck replicas_;
+  std::optional<Connection::Call> call_;
+  std::optional<Connection::Call> looking_;
+};
+
+}  // namespace dblock::store::mariadb

@@ -1,0 +1,47 @@
+#include "store/sqlite/database.hpp"
+
+#include <memory>
+#include <utility>
+
+#include "store/lock_table.hpp"
+#include "store/sqlite/factory.hpp"
+#include "store/table_lease_store.hpp"
+
+namespace dblock::store::sqlite {
+
+SqliteDatabase::SqliteDatabase(const SqliteSettings& settings, const SessionOptions& options, Clock& clock)
+    : connection_(settings, options, clock, SchemaCheck::on), turnstile_(settings.path) {}
+
+Result<Answer> SqliteDatabase::run(Verb verb, const Parameters& parameters, const std::string& attempt) {
+  const std::string_view text = sql(verb);
+  if (text.empty()) return Answer{};
+  if (text.starts_with("SELECT")) {
+    DBLOCK_TRY(auto rows, connection_.run(text, parameters, attempt, Phase::read));
+    return Answer{std::move(rows)};
+  }
+  DBLOCK_TRY(auto done, connection_.change(text, parameters, attempt));
+  Answer answer{std::move(done.rows), done.changed};
+  if (!answer.rows.empty()) answer.told = unsigned_number(answer.rows.front()[0]);
+  return answer;
+}
+
+bool SqliteDatabase::refused_null(const Error& why) const {
+  return (why.native & 0xffU) == SQLITE_CONSTRAINT;
+}
+
+// A running job's place is the first one; a lease of `acquire` has none.
+std::optional<lease::PlaceInLine> SqliteDatabase::place_in_line(const lease::LockStatus& lock) {
+  const auto others = turnstile_.others();
+  if (!others) return std::nullopt;
+  const bool holder_is_first = !lock.owner.empty() && lock.kind == lease::Kind::run;
+  const std::size_t before = others->before - (holder_is_first && others->before > 0 ? 1 : 0);
+  return lease::PlaceInLine{before + 1, before + 1 + others->behind};
+}
+
+std::unique_ptr<lease::LeaseStore> make_lease_store(const SqliteSettings& settings,
+                                                    const SessionOptions& options, Clock& clock) {
+  auto database = std::make_unique<SqliteDatabase>(settings, options, clock);
+  return std::make_unique<TableLeaseStore>(std::make_unique<LockTable>(std::move(database)), clock);
+}
+
+}  // namespace dblock::store::sqlite

@@ -1,0 +1,43 @@
+// The embedded store: the SQL is in sql/verbs/sqlite, the file in connection.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "store/database.hpp"
+#include "store/sqlite/connection.hpp"
+#include "store/sqlite/turnstile.hpp"
+#include "store/sqlite/verbs.hpp"
+
+namespace dblock::store::sqlite {
+
+class SqliteDatabase final : public Database {
+ public:
+  SqliteDatabase(const SqliteSettings& settings, const SessionOptions& options, Clock& clock);
+
+  // There is no network to lose an answer.
+  void begin_call(Patience /*patience*/) override { connection_.begin_call(); }
+  void end_call() noexcept override { connection_.end_call(); }
+  [[nodiscard]] std::string connecting() const override { return "cannot use the store"; }
+  Result<void> ensure_open(const std::string& attempt) override { return connection_.ensure_open(attempt); }
+  Result<void> in_transaction(const std::string& attempt, const Body& body) override {
+    return connection_.in_transaction(attempt, body);
+  }
+  // One commit instead of several.
+  Result<void> bundled(const std::string& attempt, const Body& body) override {
+    return connection_.in_transaction(attempt, body);
+  }
+  Result<Answer> run(Verb verb, const Parameters& parameters, const std::string& attempt) override;
+  void prepare(Verb verb) noexcept override { connection_.prepare_ahead(sql(verb)); }
+  bool refused_null(const Error& why) const override;
+  lease::Turnstile* turnstile() noexcept override { return &turnstile_; }
+  std::optional<lease::PlaceInLine> place_in_line(const lease::LockStatus& lock) override;
+  void close() noexcept override { connection_.close(); }
+  void interrupt() noexcept override { connection_.interrupt(); }
+
+ private:
+  Connection connection_;
+  FileTurnstile turnstile_;
+};
+
+}  // namespace dblock::store::sqlite
