@@ -29,7 +29,7 @@ Result<std::vector<std::string>> known_keys(const KeysRequest& request) {
   SystemClock clock;
   const auto store = store::open_store(settings, {.reads_only = true}, clock);
   const lease::Selection all{
-      .keys = {}, .prefix = request.prefix, .held_only = false, .at_most = k_most_keys};
+      .keys = {}, .prefix = request.prefix, .held_only = false, .at_most = k_most_keys, .keys_only = true};
   DBLOCK_TRY(const lease::Listing listing, store->list(all));
   std::vector<std::string> keys;
   for (const auto& lock : listing.locks) {

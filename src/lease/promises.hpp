@@ -19,6 +19,10 @@ struct OncePer {
   // either, so that no step of the clock holds the job off for longer than a period.
   [[nodiscard]] Micros look_ahead() const { return tolerance(); }
 
+  // Grows with the shortest period for which a success of this age counts, whether the age says that it lies
+  // behind or ahead (negative).
+  static constexpr Micros shortest_by(Micros age) { return age < Micros{0} ? -age : age / 9; }
+
  private:
   [[nodiscard]] Micros tolerance() const { return period / 10; }
 };

@@ -92,6 +92,7 @@ struct Selection {
   std::optional<std::string> prefix;        // and only keys that start with these bytes
   bool held_only = true;                    // only State::held; else every state
   std::optional<std::size_t> at_most = {};  // rows, in the order of keys
+  bool keys_only = false;                   // a row a lock, its own, whoever holds it
 };
 // What a request would meet. `status`: see LeaseStore::look(); none where the lock has no row yet.
 struct Look {

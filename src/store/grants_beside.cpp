@@ -70,6 +70,12 @@ Result<std::vector<std::optional<Scene>>> LockTable::survey(const std::vector<le
   return scenes_of(keys, std::move(seen));
 }
 
+Result<void> LockTable::abandon_locked(const lease::LockStatus& lease, const std::string& attempt) {
+  DBLOCK_TRY(const bool abandoned, abandon(lease, attempt));
+  if (!abandoned) return changed_while_locked(attempt);
+  return {};
+}
+
 Result<void> LockTable::put(const lease::AcquireRequest& request, const std::vector<Place>& places,
                             lease::Token token, const std::string& attempt) {
   ended_.expect(request);
@@ -96,7 +102,7 @@ Result<void> LockTable::make_room(const Place& place, const lease::Sharing& aske
   const auto& last = place.seen.gate.sharing;
   if (!is_of_another_kind(last, asked)) return {};
   DBLOCK_CHECK(run(Verb::pass_fences, row, attempt));
-  if (place.slot == 0) DBLOCK_CHECK(run(Verb::inherit, past_parameters(place.seen.gate), attempt));
+  if (place.slot == 0) DBLOCK_CHECK(run(Verb::inherit, past_parameters(whole(place.seen)), attempt));
   return {};
 }
 

@@ -1,6 +1,7 @@
 #include "store/lock_table.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "store/parameters.hpp"
@@ -43,14 +44,28 @@ Verb release_of(const std::vector<lease::LeaseRef>& parts, Parameters& parameter
   return known ? Verb::release_rows : Verb::release_keys;
 }
 
-// As far as rows tell afterwards: a lock whose row is free under the same token ended as `end` says, or
-// another way.
-bool is_released(const std::optional<Scene>& seen, const lease::LeaseRef& ref, lease::RunEnd end) {
+// As far as rows tell afterwards: the lease's row is free under the same token, and its run ended so. The
+// gate has the token of a lease beside others, too.
+bool is_released(const Scene& seen, const lease::LeaseRef& ref, lease::RunEnd end) {
   const auto ended_so = [&](const lease::LockStatus& row) {
     return row.owner.empty() && (!ref.token || row.token == *ref.token) && row.last &&
-           row.last->outcome == end.outcome;
+           row.last->outcome == end.outcome && row.last->exit_code == end.exit_code;
   };
-  return seen && (ended_so(seen->gate) || std::ranges::any_of(seen->holds, ended_so));
+  if (seen.gate.sharing.mode == lease::Mode::exclusive) return ended_so(seen.gate);
+  return std::ranges::any_of(seen.holds, ended_so);
+}
+
+// A nested run that ends while its outer one's locks are released is in the way of that for a moment only.
+constexpr int k_release_tries = 3;
+
+// Those whose lock has a row and is so. Both are in the same order.
+template <typename Condition>
+std::vector<lease::Key> keys_where(const std::vector<lease::Key>& keys,
+                                   const std::vector<std::optional<Scene>>& locks, Condition is_so) {
+  std::vector<lease::Key> found;
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    if (locks[i] && is_so(*locks[i])) found.push_back(keys[i]);
+  return found;
 }
 
 }  // namespace
@@ -160,21 +175,26 @@ Result<std::vector<lease::Key>> LockTable::release_all(const lease::LeaseRef& re
   for (const auto& key : keys) parts.push_back(lease::part_of(ref, key));
   auto parameters = ref_parameters(ref, actor) + end_parameters(end);
   const Verb verb = release_of(parts, parameters);
-  const auto done = run(verb, parameters, attempt);
-  const bool nested = !done && database_->refused_null(done.error());
-  if (!done && !nested) return std::unexpected(done.error());
-  std::vector<lease::Key> missing;
-  if (nested || done->changed < keys.size()) {
+  auto done = run(verb, parameters, attempt);
+  for (int tries = 1; !done && database_->refused_null(done.error()); ++tries) {
     DBLOCK_TRY(const auto seen, survey(keys, false, attempt));
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      const bool kept =
-          nested ? seen[i] && is_nested_in(*seen[i], ref.owner.text) : !is_released(seen[i], ref, end);
-      if (kept) missing.push_back(keys[i]);
-    }
+    const auto nested =
+        keys_where(keys, seen, [&ref](const Scene& lock) { return is_nested_in(lock, ref.owner.text); });
+    if (!nested.empty() || tries == k_release_tries) return nested.empty() ? keys : nested;
+    done = run(verb, parameters, attempt);  // the nested run has ended meanwhile
+  }
+  if (!done) return std::unexpected(std::move(done.error()));
+  std::vector<lease::Key> missing;
+  if (done->changed < keys.size()) {
+    DBLOCK_TRY(const auto seen, survey(keys, false, attempt));
+    const auto released =
+        keys_where(keys, seen, [&](const Scene& lock) { return is_released(lock, ref, end); });
+    std::ranges::set_difference(keys, released, std::back_inserter(missing), {}, &lease::Key::bytes,
+                                &lease::Key::bytes);
     if (missing.empty()) missing.push_back(ref.key);
   }
   for (const auto& part : parts)
-    if (!nested && std::ranges::find(missing, part.key) == missing.end()) ended_.add(part, end, *done);
+    if (std::ranges::find(missing, part.key) == missing.end()) ended_.add(part, end, *done);
   return missing;
 }
 

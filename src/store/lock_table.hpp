@@ -25,7 +25,7 @@ struct Renewal {
 
 // One lock as a whole.
 struct Scene {
-  // The lock's own row, and the exclusive holder's. What it says of past runs is what all rows know.
+  // The lock's own row, and the exclusive holder's. What all rows know of past runs: whole() in sharing.hpp.
   lease::LockStatus gate;
   // Those of readers and of slots, also free ones and expired ones, by slot; `fenced` where the scene is
   // locked.
@@ -78,8 +78,9 @@ class LockTable {
   // Writes a grant to all its places. Each lock's own row takes the token and the sharing in any case.
   [[nodiscard]] Result<void> put(const lease::AcquireRequest& request, const std::vector<Place>& places,
                                  lease::Token token, const std::string& attempt);
-  // Frees a lease that is past its margin, so that a late renewal cannot bring it back.
-  [[nodiscard]] Result<bool> abandon(const lease::LockStatus& lease, const std::string& attempt);
+  // Frees a lease that is past its margin, so that a late renewal cannot bring it back. An error where it is
+  // no longer what survey() has found.
+  [[nodiscard]] Result<void> abandon_locked(const lease::LockStatus& lease, const std::string& attempt);
   // New readers are refused until then, or for longer where somebody else has asked for that, though never
   // for longer than lease::k_longest_intent.
   [[nodiscard]] Result<void> keep_readers_away(const lease::Key& key, lease::ServerTime until,
@@ -140,6 +141,7 @@ class LockTable {
   [[nodiscard]] Result<std::optional<Done>> hear(Verb verb, const Parameters& parameters,
                                                  const std::string& attempt,
                                                  const std::function<Result<bool>()>& undo);
+  [[nodiscard]] Result<bool> abandon(const lease::LockStatus& lease, const std::string& attempt);
   [[nodiscard]] Result<void> make_room(const Place& place, const lease::Sharing& asked,
                                        const std::string& attempt);
   [[nodiscard]] Result<void> free_expired(bool dry_run, std::vector<lease::LockStatus>& freed,

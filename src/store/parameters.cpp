@@ -142,7 +142,7 @@ Parameters selection_parameters(const lease::Selection& selection) {
   return keys_parameters(selection.keys) + Parameters{{"from", Scalar(from)},
                                                       {"to", to.empty() ? Scalar(nullptr) : Scalar(to)},
                                                       {"held_only", flag(selection.held_only)},
-                                                      {"gates_only", flag(selection.at_most.has_value())},
+                                                      {"gates_only", flag(selection.keys_only)},
                                                       {"limit", Scalar(limit)}};
 }
 

@@ -8,23 +8,19 @@
 namespace dblock::store {
 namespace {
 
-// Rows deleted by one statement: few enough that its row locks delay nobody, enough to get on.
+// Locks deleted by one statement: few enough that its row locks delay nobody, enough to get on.
 constexpr std::size_t k_batch = 200;
 
-struct Batch {
-  List rows{3, {}};  // key, slot and version of each
-  List locks;        // keys of those that are locks' own
-};
-
-Batch batch_of(const std::vector<Row>& idle) {
-  Batch batch;
+// keys, and rows of key and version
+Parameters locks_of(const std::vector<Row>& idle) {
+  List keys;
+  List rows{2, {}};
   for (const auto& row : idle) {
-    batch.rows.values.emplace_back(row[0].value_or(""));
-    batch.rows.values.emplace_back(unsigned_number(row[1]));
-    batch.rows.values.emplace_back(unsigned_number(row[2]));
-    if (unsigned_number(row[1]) == 0) batch.locks.values.emplace_back(row[0].value_or(""));
+    keys.values.emplace_back(row[0].value_or(""));
+    rows.values.emplace_back(row[0].value_or(""));
+    rows.values.emplace_back(unsigned_number(row[1]));
   }
-  return batch;
+  return {{"keys", std::move(keys)}, {"rows", std::move(rows)}};
 }
 
 }  // namespace
@@ -70,13 +66,11 @@ Result<std::uint64_t> LockTable::forget_idle(Micros forget_after, const std::str
     DBLOCK_TRY(const auto idle, run(Verb::select_idle, some, attempt));
     more = idle.rows.size() == k_batch;
     if (idle.rows.empty()) return {};
-    Batch batch = batch_of(idle.rows);
-    if (!batch.locks.values.empty())
-      DBLOCK_CHECK(run(Verb::forget_fences, some + Parameters{{"keys", std::move(batch.locks)}}, attempt));
-    DBLOCK_TRY(const auto gone,
-               run(Verb::forget, some + Parameters{{"rows", std::move(batch.rows)}}, attempt));
+    const auto locks = some + locks_of(idle.rows);
+    DBLOCK_CHECK(run(Verb::forget_fences, locks, attempt));
+    DBLOCK_TRY(const auto gone, run(Verb::forget, locks, attempt));
     forgotten += gone.changed;
-    // Rows that something else keeps changing: the next reap sees to those.
+    // Locks that somebody keeps taking: the next reap sees to those.
     more = more && gone.changed > 0;
     std::uint64_t highest = 0;
     for (const auto& row : gone.rows) highest = std::max(highest, unsigned_number(row[0]));

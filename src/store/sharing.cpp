@@ -99,15 +99,19 @@ bool ended_before(const lease::PastRun& one, const lease::PastRun& other) {
 
 void remember(LockStatus& lock, const LockStatus& row) {
   if (row.last && (!lock.last || ended_before(*lock.last, *row.last))) lock.last = row.last;
-  // Of several at a time the one that was granted last counts; one that is dated ahead, by a clock that was
-  // set back since, does not.
-  const auto granted_at = [&row](const std::optional<lease::PastRun>& success) {
-    const bool ahead = success && success->acquired_at > row.server_time;
-    return success && !ahead ? success->acquired_at : std::nullopt;
+  const auto shortest = [&lock](const lease::PastRun& success) {
+    const Micros granted = success.acquired_at.value_or(lease::ServerTime{}).since_epoch;
+    return lease::OncePer::shortest_by(lock.server_time.since_epoch - granted);
   };
-  if (row.last_success && granted_at(lock.last_success) < granted_at(row.last_success))
-    lock.last_success = row.last_success;
-  if (!lock.last_success) lock.last_success = row.last_success;
+  const auto& found = row.last_success;
+  if (found && (!lock.last_success || shortest(*found) < shortest(*lock.last_success)))
+    lock.last_success = found;
+}
+
+LockStatus whole(const Scene& seen) {
+  LockStatus lock = seen.gate;
+  for (const auto& hold : seen.holds) remember(lock, hold);
+  return lock;
 }
 
 std::vector<std::optional<Scene>> scenes_of(const std::vector<lease::Key>& keys,
@@ -120,7 +124,6 @@ std::vector<std::optional<Scene>> scenes_of(const std::vector<lease::Key>& keys,
     if (row.slot == 0) {
       scene = Scene{std::move(row), {}};
     } else if (scene) {
-      remember(scene->gate, row);
       scene->holds.push_back(std::move(row));
     }
   }
@@ -137,7 +140,7 @@ bool in_the_way(const LockStatus& status) {
 }
 
 Decision decide(const Scene& seen, const AcquireRequest& request) {
-  const LockStatus& gate = seen.gate;
+  const LockStatus gate = whole(seen);
   if (gate.owner == request.owner.text) return Own{gate};
   std::vector<const LockStatus*> taken;
   for (const auto& hold : seen.holds) {

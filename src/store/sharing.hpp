@@ -30,8 +30,11 @@ using Decision = std::variant<Take, Own, lease::Conflict, lease::AlreadyDone, Mi
 // The locks that rows make up, in the order of `keys`, which are sorted. Rows come by key and slot.
 [[nodiscard]] std::vector<std::optional<Scene>> scenes_of(const std::vector<lease::Key>& keys,
                                                           std::vector<lease::LockStatus> rows);
-// Adds to what `lock` knows of past runs what `row` knows, where that is more recent.
+// Adds to what `lock` knows of past runs what `row` knows: the run that ended last; of successes the one that
+// counts for the shortest period (lease::OncePer), since no other counts for a period that this one does not.
 void remember(lease::LockStatus& lock, const lease::LockStatus& row);
+// The lock's own row with what all its rows know of past runs.
+[[nodiscard]] lease::LockStatus whole(const Scene& seen);
 // A run nests in the lease of this owner.
 [[nodiscard]] bool is_nested_in(const Scene& seen, const std::string& owner);
 

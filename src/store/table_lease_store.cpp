@@ -349,7 +349,7 @@ Result<std::optional<LockStatus>> TableLeaseStore::row_where(
   for (auto& hold : seen->holds) {
     if (keeps_the_lock(hold)) return std::move(hold);
   }
-  return std::move(seen->gate);
+  return whole(*seen);
 }
 
 Result<NotOurs> TableLeaseStore::why_not(const lease::LeaseRef& ref, lease::Actor actor, bool renewing,

@@ -29,13 +29,12 @@ Result<void> clear(LockTable& table, Place& place, const AcquireRequest& request
                    const std::string& attempt) {
   auto& [gate, holds] = place.seen;
   const bool alone = request.sharing.mode == lease::Mode::exclusive;
-  if (!alone && !gate.owner.empty()) DBLOCK_CHECK(table.abandon(gate, attempt));
+  if (!alone && !gate.owner.empty()) DBLOCK_CHECK(table.abandon_locked(gate, attempt));
   if (gate.sharing == request.sharing) return {};
   for (auto& hold : holds) {
     if (hold.owner.empty()) continue;
-    DBLOCK_CHECK(table.abandon(hold, attempt));
+    DBLOCK_CHECK(table.abandon_locked(hold, attempt));
     hold.last = lease::PastRun{hold.acquired_at, std::nullopt, lease::Outcome::abandoned, std::nullopt, {}};
-    remember(gate, hold);
   }
   return {};
 }
@@ -150,8 +149,10 @@ class Taking {
   void look_for_success(std::size_t after, const Scenes& seen) {
     if (!request_.promises.once_per) return;
     for (std::size_t i = after + 1; i < keys_.size(); ++i) {
-      if (!seen[i] || !seen[i]->gate.done_within(*request_.promises.once_per)) continue;
-      outcome_ = lease::AlreadyDone{seen[i]->gate};
+      if (!seen[i]) continue;
+      auto lock = whole(*seen[i]);
+      if (!lock.done_within(*request_.promises.once_per)) continue;
+      outcome_ = lease::AlreadyDone{std::move(lock)};
       return;
     }
   }
@@ -187,7 +188,7 @@ Look look_of(Decision decision, const Scene& seen) {
   if (auto* conflict = std::get_if<lease::Conflict>(&decision))
     return {Look::Kind::refused, std::move(conflict->status)};
   // A mismatch is for the next try to say.
-  return {Look::Kind::free, seen.gate};
+  return {Look::Kind::free, whole(seen)};
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Grants that are more than one row: of several keys, to readers, of slots. One transaction each, with the
-// locks' own rows as gates, taken in sorted order, so that opposite orders of naming keys cannot deadlock.
+// locks' own rows as gates, taken in sorted order, so that opposite orders of naming keys cannot deadlock;
+// but where a lock has no row yet, its first one is written after those, and of two that deadlock so one
+// tries again.
 #pragma once
 
 #include <optional>

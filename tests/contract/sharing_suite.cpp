@@ -530,6 +530,20 @@ STORE_CASE("several keys of which one was lost are not renewed, and the others a
   CHECK(owners(t) == Owners{"other"});
 }
 
+STORE_CASE("of several keys that are read together the one that was lost is not taken for released") {
+  Fixture t;
+  const Lease before = t.grant(reads("b", "before"));
+  auto request = asks_for_all({"a", "b"}, "reader");
+  request.sharing = {Mode::shared, 1};
+  const Lease lease = t.grant(request);
+  t.under_test->age_hold("b", lease.rows.back(), 2min);
+  CHECK(t.reap(false).abandoned.size() == 1);
+  // The last run under "b" ends as the lease's own will.
+  CHECK(released(t.release(ref_to(before), Actor::holder, {Outcome::failed, 1})));
+  CHECK(why(t.release(ref_to(lease), Actor::holder, {Outcome::failed, 1})) == NotOursWhy::free);
+  CHECK(owners(t).empty());
+}
+
 STORE_CASE("several keys are read together") {
   Fixture t;
   auto request = asks_for_all({"a", "b"}, "reader-1");
@@ -786,6 +800,39 @@ STORE_CASE("a success under a slot is the lock's last success, and done for the 
   t.grant(exclusive);
   t.under_test->age("k", 9h, false);
   t.grant(once);
+}
+
+STORE_CASE("when a lock turns exclusive its own row takes over what its slots have succeeded in") {
+  Fixture t;
+  t.grant(takes_slot("k", "owner-1", 2));
+  const Lease second = t.grant(takes_slot("k", "owner-2", 2));
+  CHECK(released(t.release(ref_to(second), Actor::holder, {Outcome::succeeded, 0})));
+  CHECK(released(t.release({key("k"), {"owner-1"}, std::nullopt}, Actor::holder, {Outcome::failed, 1})));
+  const Lease writer = t.grant(asks("k", "writer"));
+  CHECK(t.row("k").last->outcome == Outcome::failed);
+  CHECK(released(t.release(ref_to(writer), Actor::holder, {Outcome::failed, 2})));
+  auto once = asks("k", "once");
+  once.promises.once_per = OncePer{10h};
+  CHECK(std::holds_alternative<AlreadyDone>(t.acquire(once)));
+  once.promises.once_per.reset();
+  t.grant(once);
+}
+
+STORE_CASE("what a slot has succeeded in is known for as long as its lock is, and forgotten with it") {
+  Fixture t;
+  const Lease first = t.grant(takes_slot("k", "owner-1", 2));
+  const Lease second = t.grant(takes_slot("k", "owner-2", 2));
+  CHECK(released(t.release(ref_to(second), Actor::holder, {Outcome::succeeded, 0})));
+  CHECK(released(t.release(ref_to(first), Actor::holder, {Outcome::failed, 1})));
+  t.under_test->age("k", 1000h, true);
+  const Lease third = t.grant(takes_slot("k", "owner-3", 2));
+  CHECK(third.slot == 1);
+  for (const bool dry : {true, false}) CHECK(t.reap(dry, 48h).forgotten == 0);
+  CHECK(holder(t, "k", "owner-3")->last_success);
+  CHECK(released(t.release(ref_to(third), Actor::holder, {Outcome::failed, 1})));
+  t.under_test->age("k", 1000h, true);
+  for (const bool dry : {true, false}) CHECK(t.reap(dry, 48h).forgotten == 3);
+  CHECK(t.rows({{}, {}, false}).empty());
 }
 
 STORE_CASE("a lock is not forgotten within the period of a success under a slot") {

@@ -52,17 +52,18 @@ TEST_CASE("where nothing is held inspect says so beside its results, and what th
   REQUIRE(dblock(database, run_words("c", {"--min-hold", "1h"}, {"true"})).exit == exited(0));
   hold(database, "d");
   database.age_until_expired("d", 1s);
+  REQUIRE(dblock(database, run_words("e", {"--slots", "2", "--min-hold", "1h"}, {"true"})).exit == exited(0));
   const auto told = dblock(database, {"-v", "inspect"});
   INFO(told.out << told.err);
   CHECK(told.exit == exited(0));
-  CHECK(says(told.err, "dblock: no lock is held; --all shows 1 expired, 1 cooling down, 2 free\n"));
+  CHECK(says(told.err, "dblock: no lock is held; --all shows 1 expired, 2 cooling down, 2 free\n"));
   CHECK(count_of(told.out, "\n") == (local_run() ? 2 : 1));  // the header
   CHECK(says(dblock(database, {"-v", "inspect", "--key", "a"}).err, "no lock is held; --all shows 1 free\n"));
   CHECK(json::parse(dblock(database, {"-v", "--json", "inspect"}).out).at("locks").empty());
   CHECK(lines(dblock(database, {"-v", "inspect", "--format", "csv"}).out).size() == 1);
   CHECK(dblock(database, {"inspect"}).err.empty());
   CHECK_FALSE(says(dblock(database, {"-v", "inspect", "--all"}).err, "no lock"));
-  hold(database, "e");
+  hold(database, "f");
   CHECK_FALSE(says(dblock(database, {"-v", "inspect"}).err, "no lock"));
 }
 

@@ -1,5 +1,8 @@
 // Who may have a lock beside whom: the rules, on views of it that are made by hand.
 #include "store/sharing.hpp"
+
+#include <algorithm>
+
 #include "support/catch.hpp"
 
 namespace dblock::store {
@@ -268,6 +271,38 @@ TEST_CASE("sharing: a success within the period is told before who is in the way
     seen.gate.last_success = success;
     CHECK(std::holds_alternative<lease::AlreadyDone>(decide(seen, once)));
     CHECK_FALSE(std::holds_alternative<lease::AlreadyDone>(decide(seen, asks(slots(2)))));
+  }
+}
+
+// Dated ahead by a clock that was set back since, or by another server's.
+TEST_CASE("sharing: of successes under several rows each that lies within the period counts") {
+  const lease::PastRun recent{at(-5min), at(-4min), lease::Outcome::succeeded, 0};
+  const lease::PastRun old{at(-20h), at(-20h), lease::Outcome::succeeded, 0};
+  const lease::PastRun far_ahead{at(1h), at(1h), lease::Outcome::succeeded, 0};
+  const lease::PastRun just_ahead{at(1s), at(2s), lease::Outcome::succeeded, 0};
+  struct Case {
+    std::vector<lease::PastRun> successes;
+    Micros period;
+    bool done;
+  };
+  for (const auto& [successes, period, done] :
+       {Case{{recent, far_ahead}, 30min, true}, Case{{old, just_ahead}, 1h, true},
+        Case{{old, recent, far_ahead}, 1h, true}, Case{{old, far_ahead}, 24h, true},
+        Case{{old, far_ahead}, 9h, false}, Case{{recent, just_ahead}, 9s, false}}) {
+    for (const bool backwards : {false, true}) {
+      Scene seen = scene(slots(3));
+      for (const auto& success : successes) {
+        seen.holds.push_back(free_row());
+        seen.holds.back().slot = static_cast<std::uint32_t>(seen.holds.size());
+        seen.holds.back().last_success = success;
+      }
+      if (backwards) std::ranges::reverse(seen.holds);
+      std::swap(seen.gate.last_success, seen.holds.front().last_success);
+      auto once = asks(slots(3));
+      once.promises.once_per = lease::OncePer{period};
+      CAPTURE(period.count(), backwards);
+      CHECK(std::holds_alternative<lease::AlreadyDone>(decide(seen, once)) == done);
+    }
   }
 }
 

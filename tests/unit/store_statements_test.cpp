@@ -114,8 +114,9 @@ TEST_CASE("no statement uses what the lease protocol forbids") {
       if (const auto at = statement.find(kept); at != std::string::npos) statement.erase(at, kept.size());
       if (statement == "DELETE FROM dblock_schema WHERE version=0") continue;
       CHECK(statement.find("SELECT") == std::string::npos);
-      const auto by_key = {" WHERE lock_key=", " WHERE lease.lock_key=", " WHERE lease.lock_key IN (",
-                           " WHERE (lock_key,", " WHERE lock_key IN ("};
+      const auto by_key = {
+          " WHERE lock_key=",          " WHERE lease.lock_key=", " WHERE lease.lock_key IN (",
+          " WHERE gate.lock_key IN (", " WHERE (lock_key,",      " WHERE lock_key IN ("};
       CHECK(std::ranges::any_of(
           by_key, [&](const char* where) { return statement.find(where) != std::string::npos; }));
     }

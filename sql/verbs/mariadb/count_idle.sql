@@ -1,2 +1,3 @@
--- Rows that may be forgotten.
-SELECT COUNT(*) FROM {idle_rows}
+-- Rows of locks that may be forgotten.
+SELECT COALESCE(SUM((SELECT COUNT(*) FROM dblock_lock AS lease WHERE lease.lock_key = gate.lock_key)), 0)
+FROM {idle_locks}

@@ -1,2 +1,2 @@
 -- Some of them, as read: each is deleted only while unchanged.
-SELECT lock_key, slot, version FROM {idle_rows} ORDER BY update_time LIMIT :limit
+SELECT lock_key, version FROM {idle_locks} ORDER BY update_time LIMIT :limit

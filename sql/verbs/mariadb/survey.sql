@@ -6,6 +6,6 @@
 -- those of living leases: their holders' transactions need not wait for a grant to others. What an exclusive grant
 -- waits for, it waits for when it is written.
 SELECT {status},
-  CASE WHEN slot > 0 AND (expire_time > {now} OR ({own_fence} FOR UPDATE SKIP LOCKED)) THEN 0
+  CASE WHEN expire_time > {now} OR ({own_fence} FOR UPDATE SKIP LOCKED) THEN 0
     WHEN NOT ({own_fence}) THEN 2 WHEN slot > 0 THEN 1 ELSE 0 END
 FROM dblock_lock AS lease FORCE INDEX (PRIMARY) WHERE lock_key IN (:keys) ORDER BY lock_key, slot FOR UPDATE

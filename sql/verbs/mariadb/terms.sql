@@ -93,18 +93,16 @@ SELECT COUNT(*) FROM dblock_fence AS fence WHERE fence.lock_key = lease.lock_key
 -- {idle_since} The row was free then, and has been since.
 {now} - INTERVAL :forget_after MICROSECOND
 
--- {forgettable} Old enough by every mark the row carries. The first two conditions are those that the index on times
--- serves.
-expire_time IS NULL AND update_time < {idle_since} AND lock_value IS NULL
+-- {forgettable} Old enough by every mark the row carries.
+lock_value IS NULL AND update_time < {idle_since}
   AND token < TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {idle_since})
   AND (keep_until IS NULL OR keep_until <= {now}) AND {hold_is_over}
 
--- {idle_rows} A lock is not forgotten before its holders are, nor before what they have succeeded in. No row of
--- theirs gets an owner without a new version of the lock's own row, for which deleting it looks.
-dblock_lock AS lease FORCE INDEX (dblock_lock_time)
-WHERE {forgettable}
-  AND NOT (slot = 0 AND EXISTS(SELECT 1 FROM dblock_lock AS held FORCE INDEX (PRIMARY)
-    WHERE held.lock_key = lease.lock_key AND held.slot > 0 AND NOT COALESCE({forgettable}, FALSE)))
+-- {idle_locks} A lock is forgotten as a whole: each of its rows may know of runs that no other row knows of.
+dblock_lock AS gate FORCE INDEX (dblock_lock_time)
+WHERE gate.expire_time IS NULL AND gate.update_time < {idle_since} AND gate.slot = 0
+  AND 0 = (SELECT COUNT(*) FROM dblock_lock FORCE INDEX (PRIMARY)
+    WHERE lock_key = gate.lock_key AND NOT COALESCE({forgettable}, FALSE))
 
 -- {run} The columns of a recorded run, in the order of src/store/past_runs.hpp.
 lock_key, token, lock_value, kind, mode, holder_host, holder_pid, holder_user, holder_command, holder_note,

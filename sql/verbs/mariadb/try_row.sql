@@ -1,2 +1,2 @@
--- The same for the lock's own row.
-SELECT lock_key FROM dblock_lock WHERE lock_key = :key AND slot = 0 FOR UPDATE NOWAIT
+-- The same for the lock's own row, and those of its readers or slots.
+SELECT slot FROM dblock_lock WHERE lock_key = :key FOR UPDATE NOWAIT

@@ -1,2 +1,3 @@
--- Rows that may be forgotten.
-SELECT count(*) FROM {idle_rows}
+-- Rows of locks that may be forgotten.
+SELECT coalesce(sum((SELECT count(*) FROM dblock_lock AS lease WHERE lease.lock_key = gate.lock_key)), 0)
+FROM {idle_locks}

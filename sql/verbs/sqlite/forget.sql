@@ -1,3 +1,3 @@
--- Rows by key, slot and version. Answers with the token of each, which raise_floor.sql must note in the same
--- transaction.
-DELETE FROM dblock_lock WHERE (lock_key, slot, version) IN (VALUES :rows) AND {forgettable} RETURNING token
+-- In the transaction that has found them idle. Answers with the token of each row, which raise_floor.sql must note in
+-- the same one.
+DELETE FROM dblock_lock WHERE lock_key IN (:keys) RETURNING token

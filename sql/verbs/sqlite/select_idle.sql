@@ -1,2 +1,2 @@
--- Some of them: rows of holders first.
-SELECT lock_key, slot, version FROM {idle_rows} ORDER BY slot = 0, update_time LIMIT :limit
+-- Some of them, by the key and the version of their own row.
+SELECT lock_key, version FROM {idle_locks} ORDER BY update_time LIMIT :limit

@@ -84,9 +84,9 @@ iif({this_boot}, intent_until + :offset - boot_offset_us, NULL)
 lock_value IS NULL AND update_time < :wall - :forget_after AND token < :wall - :forget_after
   AND (keep_until IS NULL OR keep_until <= :wall) AND {hold_is_over}
 
--- {idle_rows} A lock's own row, with its token, stays as long as others of it do.
-dblock_lock WHERE {forgettable}
-  AND (slot > 0 OR lock_key NOT IN (SELECT lock_key FROM dblock_lock WHERE slot > 0 AND ({forgettable}) IS NOT TRUE))
+-- {idle_locks} A lock is forgotten as a whole: each of its rows may know of runs that no other row knows of.
+dblock_lock AS gate WHERE slot = 0 AND update_time < :wall - :forget_after
+  AND NOT EXISTS(SELECT 1 FROM dblock_lock WHERE lock_key = gate.lock_key AND ({forgettable}) IS NOT TRUE)
 
 -- {run} The columns of a recorded run, in the order of src/store/past_runs.hpp.
 lock_key, token, lock_value, kind, mode, holder_host, holder_pid, holder_user, holder_command, holder_note, acquired_at,

@@ -181,8 +181,8 @@ Result<bool> MariadbDatabase::kept_by_fence(const lease::Key& key, const Error& 
     const auto free = connection_.read(render(verb, key_parameters(key)), attempt);
     return !free && is_lock_wait(free.error().native);
   };
-  // A job's transaction keeps the fence alone; a commit that waits for a replica keeps the lock's row, and
-  // perhaps the fence.
+  // A job's transaction keeps the fence alone; a commit that waits for a replica keeps a row of the lock, and
+  // perhaps its fence.
   DBLOCK_TRY(const bool waits_for_replica, commits_wait_for_replicas(connection_, attempt));
   if (!waits_for_replica || !is_locked(Verb::try_row)) return is_locked(Verb::try_fence);
   return fail(Errc::unreachable,

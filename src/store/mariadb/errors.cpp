@@ -35,9 +35,9 @@ constexpr std::array k_refused_for_now{1040U, 1114U, 1129U, 1152U, 1203U, 1205U,
 constexpr std::array k_crowded_out{1040U, 1203U, 1226U};
 constexpr std::array k_read_only{k_option_forbids, 1792U, 1836U};
 // The server refused the statement itself: a bug here or a table changed by hand. Nothing was done.
-constexpr std::array k_statement_refused{
-    k_null_refused, 1062U, 1064U, 1149U, 1193U, 1235U, 1264U, 1265U,
-    1292U,          1305U, 1364U, 1366U, 1406U, 1411U, 1690U, k_wrong_variable_value};
+constexpr std::array k_statement_refused{k_null_refused, 1062U, 1064U, 1149U, 1193U, 1235U,
+                                         1264U,          1265U, 1292U, 1305U, 1364U, 1366U,
+                                         1406U,          1411U, 1690U, 3819U, 4025U, k_wrong_variable_value};
 
 bool among(std::span<const unsigned> numbers, unsigned native) {
   return std::ranges::find(numbers, native) != numbers.end();

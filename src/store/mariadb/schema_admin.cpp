@@ -44,7 +44,7 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     const std::string attempt = "cannot migrate the schema";
     DBLOCK_TRY(auto states, read_state(attempt));
     if (std::ranges::all_of(states, [](const auto& state) { return state.applied_at.has_value(); }))
-      return catch_up_on_routine(attempt);
+      return catch_up(attempt);
     DBLOCK_CHECK(take_turn(attempt));
     DBLOCK_TRY(states, read_state(attempt));
     std::vector<Migration> applied;
@@ -96,13 +96,12 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     return !found.empty() && number(found.front()[0]) > 0;
   }
 
-  // The account that migrated was not allowed to create it, or a dump without routines lost it.
-  Result<std::vector<Migration>> catch_up_on_routine(const std::string& attempt) {
-    DBLOCK_TRY(const bool there, routine_is_there(attempt));
-    if (there) return {};
+  // On what the account that migrated was not allowed to create, or a dump without routines or views lost.
+  Result<std::vector<Migration>> catch_up(const std::string& attempt) {
+    DBLOCK_TRY(const bool has_routine, routine_is_there(attempt));
     std::vector<Migration> applied;
     for (const auto& migration : migrations()) {
-      if (!makes_routine(migration)) continue;
+      if (!makes_view(migration) && (has_routine || !makes_routine(migration))) continue;
       DBLOCK_TRY(const bool ran, run(migration, attempt + " (" + std::string(migration.name) + ")"));
       if (ran) applied.push_back(migration);
     }
