@@ -73,7 +73,7 @@ class Acquisition {
   Ending give_up(Ending ending);
   Result<Ending> without_keeper();
   Result<std::optional<Ending>> hand_over(const lease::Lease& lease);
-  Result<lease::Look> look_back();
+  Result<lease::Answer> look_back();
   [[nodiscard]] std::string frees_itself() const {
     return "frees itself within " + format_duration(request_.timing.ttl + request_.timing.margin);
   }
@@ -136,7 +136,7 @@ Result<std::optional<Ending>> Acquisition::hand_over(const lease::Lease& lease) 
 
 // The row as it is reported. A connection that breaks here must not leave a lease behind of which nobody has
 // been told.
-Result<lease::Look> Acquisition::look_back() {
+Result<lease::Answer> Acquisition::look_back() {
   auto seen = session_.store().look(wanted_);
   for (int i = 1; i < k_looks && !seen && seen.error().code == Errc::unreachable; ++i)
     seen = session_.store().look(wanted_);
@@ -160,10 +160,10 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
     keeper_->dismiss();
   }
   if (!outcome) return std::unexpected(outcome.error());
-  if (const auto* conflict = std::get_if<lease::Conflict>(&*outcome)) {
+  if (const auto* held = std::get_if<lease::Held>(&*outcome)) {
     return Ending{.how = Ending::How::held,
                   .number = 75,
-                  .message = describe_refusal(conflict->status, !request_.wait.once())};
+                  .message = describe_refusal(held->status, !request_.wait.once())};
   }
   const auto& lease = std::get<lease::Lease>(*outcome);
   warn_if_slow("acquiring", lock(), session_.grant_took(), request_.warn_after);
@@ -172,10 +172,11 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
     if (failed) return std::move(*failed);
   }
   DBLOCK_TRY(const auto seen, look_back());
-  if (seen.kind != lease::Look::Kind::ours) {
+  const auto* ours = std::get_if<lease::Granted>(&seen);
+  if (ours == nullptr) {
     return Ending{.how = Ending::How::lost, .message = lock() + " was granted and taken away again at once"};
   }
-  return Acquired{lease, *seen.status, keeper_};
+  return Acquired{lease, *ours->row, keeper_};
 }
 
 }  // namespace

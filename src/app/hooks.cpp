@@ -23,7 +23,7 @@ Result<std::shared_ptr<Hooks>> Hooks::prepare(const HookCommands& commands,
     return std::make_shared<Hooks>(nullptr);
   // A hook is under no lock, neither the one it tells of nor one that dblock was started under.
   std::vector<std::string> environment =
-      lock_environment(lease::granted(wanted, lease::Token{}, 0, BootTime{}, false));
+      lock_environment(lease::granted(wanted, lease::Token{}, 0, BootTime{}).lease);
   for (const auto* const name : {"DBLOCK_TOKEN", "DBLOCK_SLOT", "DBLOCK_HELD", "DBLOCK_CONFLICT_KEY",
                                  "DBLOCK_CONFLICT_HOLDER", "DBLOCK_CONFLICT_NOTE"})
     environment.emplace_back(name);

@@ -121,7 +121,8 @@ void KeeperProcess::await_lease() {
     if (word.kind == Word::Kind::arm) armed = true;
     if (word.kind == Word::Kind::hold) {
       lease_ = lease::granted(charge_.wanted, lease::Token{word.token}, word.slot,
-                              BootTime(Nanos(word.sent_at_ns)), false);
+                              BootTime(Nanos(word.sent_at_ns)))
+                   .lease;
     }
   }
 }

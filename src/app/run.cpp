@@ -173,13 +173,13 @@ Result<Ending> Run::wait_for_grant() {
 Ending Run::without_lease(const lease::GrantOutcome& outcome) {
   supervisor_->finish();
   status_.owner.reset();
-  if (const auto* done = std::get_if<lease::AlreadyDone>(&outcome)) {
+  if (const auto* done = std::get_if<lease::Done>(&outcome)) {
     Ending skipped{.how = Ending::How::skipped,
                    .message = describe_done(done->status, request_.promises.once_per->period)};
     log::info(skipped.message);
     return skipped;
   }
-  const lease::LockStatus& holder = std::get<lease::Conflict>(outcome).status;
+  const lease::LockStatus& holder = std::get<lease::Held>(outcome).status;
   Ending refused{.how = Ending::How::held,
                  .number = request_.conflict_exit_code,
                  .message = describe_refusal(holder, !request_.wait.once())};

@@ -131,7 +131,7 @@ class Acquisition {
     // A nested run keeps its promise about successes like any other.
     if (request_.promises.once_per) {
       DBLOCK_TRY(const auto seen, store_.look(request_));
-      may_nest_ = seen.kind != Look::Kind::done;
+      may_nest_ = !std::holds_alternative<Done>(seen);
       if (!may_nest_) return std::nullopt;
     }
     auto nested = store_.nest(request_);
@@ -146,9 +146,9 @@ class Acquisition {
     const bool with_place = observer_.wants_place && observer_.wants_place();
     DBLOCK_TRY(const auto seen, with_place ? store_.look_in_line(request_) : store_.look(request_));
     // No turn that may still come would let us start.
-    if (seen.kind == Look::Kind::done) return AlreadyDone{*seen.status};
-    const bool held = seen.kind == Look::Kind::refused;
-    if (held && (out_of_time() || hopeless(*seen.status))) return refused(*seen.status);
+    if (const auto* done = std::get_if<Done>(&seen)) return *done;
+    const auto* held = std::get_if<Held>(&seen);
+    if (held != nullptr && (out_of_time() || hopeless(held->status))) return refused(held->status);
     if (!out_of_time()) {
       const Micros stay = note(seen);
       if (place_.behind() && place_.await(within_limit(stay), cancel_)) return Cancelled{};
@@ -159,32 +159,34 @@ class Acquisition {
   }
 
   // Takes in a look from the line; how long the next one can wait.
-  Micros note(const Look& seen) {
+  Micros note(const Answer& seen) {
     const Micros stay = poll_.jittered(looks_.interval);
-    if (seen.kind != Look::Kind::refused) {
-      place_.saw_free(seen.status ? std::optional(seen.status->token) : std::nullopt);
-      return std::min(stay, k_look_again);
+    if (const auto* held = std::get_if<Held>(&seen)) {
+      place_.saw_held();
+      if (observer_.on_conflict) observer_.on_conflict(held->status);
+      if (observer_.on_wait) observer_.on_wait(held->status);
+      return looks_.at_expiry ? not_past_expiry(stay, held->status) : stay;
     }
-    place_.saw_held();
-    if (observer_.on_conflict) observer_.on_conflict(*seen.status);
-    if (observer_.on_wait) observer_.on_wait(*seen.status);
-    return looks_.at_expiry ? not_past_expiry(stay, *seen.status) : stay;
+    const auto* free = std::get_if<Free>(&seen);
+    const auto& row = free != nullptr ? free->status : std::get<Granted>(seen).row;
+    place_.saw_free(row ? std::optional(row->token) : std::nullopt);
+    return std::min(stay, k_look_again);
   }
 
   Progress try_lock() {
     if (looks_first()) {
       DBLOCK_TRY(auto seen, store_.look(request_));
-      if (seen.kind == Look::Kind::done) return AlreadyDone{std::move(*seen.status)};
-      if (seen.kind == Look::Kind::refused) return refused(*seen.status);
+      if (auto* done = std::get_if<Done>(&seen)) return std::move(*done);
+      if (const auto* held = std::get_if<Held>(&seen)) return refused(held->status);
     }
     if (observer_.on_send) observer_.on_send();
     sent_at_ = clock_.now();
-    auto outcome = store_.try_acquire(request_);
-    if (!outcome && outcome.error().code == Errc::indeterminate) return resolve(std::move(outcome.error()));
-    if (!outcome) return std::unexpected(std::move(outcome.error()));
-    if (const auto* conflict = std::get_if<Conflict>(&*outcome)) return refused(conflict->status);
-    if (auto* done = std::get_if<AlreadyDone>(&*outcome)) return std::move(*done);
-    return rely_on(std::get<Lease>(std::move(*outcome)));
+    auto answer = store_.try_acquire(request_);
+    if (!answer && answer.error().code == Errc::indeterminate) return resolve(std::move(answer.error()));
+    if (!answer) return std::unexpected(std::move(answer.error()));
+    if (const auto* held = std::get_if<Held>(&*answer)) return refused(held->status);
+    if (auto* done = std::get_if<Done>(&*answer)) return std::move(*done);
+    return rely_on(std::get<Granted>(std::move(*answer)).lease);
   }
 
   // While waiting, look before trying: a plain read costs the server no lock and no log write. Readers are
@@ -205,15 +207,18 @@ class Acquisition {
   }
 
   Progress read_back() {
-    const auto seen = store_.look(request_);
+    auto seen = store_.look(request_);
     if (!seen && seen.error().code != Errc::unreachable) return std::unexpected(seen.error());
     if (!seen) return ask_again(sent_at_ + request_.terms.ttl, seen.error());
-    if (!seen->status) return std::unexpected(lost_reply_);
-    if (seen->kind == Look::Kind::ours)
-      return rely_on(granted(request_, seen->status->token, seen->status->slot, sent_at_, true));
+    if (auto* ours = std::get_if<Granted>(&*seen)) {
+      ours->lease.sent_at = sent_at_;
+      return rely_on(std::move(ours->lease));
+    }
+    const auto* free = std::get_if<Free>(&*seen);
+    if (free != nullptr && !free->status) return std::unexpected(lost_reply_);
     refused_before_ = true;
-    if (seen->kind == Look::Kind::done) return AlreadyDone{*seen->status};
-    if (seen->kind == Look::Kind::refused) return refused(*seen->status);
+    if (auto* done = std::get_if<Done>(&*seen)) return std::move(*done);
+    if (const auto* held = std::get_if<Held>(&*seen)) return refused(held->status);
     return fail(Errc::indeterminate, "the reply to taking lock " + quote_untrusted(request_.key.bytes()) +
                                          " was lost and the lock was not taken; try again");
   }
@@ -270,7 +275,7 @@ class Acquisition {
     refused_before_ = true;
     retry_.reset(k_first_pause);
     if (observer_.on_conflict) observer_.on_conflict(status);
-    if (last_try() || hopeless(status)) return Conflict{status};
+    if (last_try() || hopeless(status)) return Held{status};
     held_by_readers_ = status.is_reader();
     stand_before(status);
     if (observer_.on_wait) observer_.on_wait(status);

@@ -43,7 +43,7 @@ struct AcquireObserver {
 struct Cancelled {
   bool undecided = false;
 };
-using GrantOutcome = std::variant<Lease, Conflict, Cancelled, AlreadyDone>;
+using GrantOutcome = std::variant<Lease, Held, Done, Cancelled>;
 
 // Blocks until granted, refused for good, failed, or `cancel` is raised. Where the store has a turnstile,
 // those who wait do so in line and the lock is tried at the head of it only (a Retry has no place there);

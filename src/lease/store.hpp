@@ -31,21 +31,37 @@ struct AcquireRequest {
   [[nodiscard]] bool plain() const { return also.empty() && sharing.mode == Mode::exclusive; }
 };
 
-// What the request has got. `slot`: the row of the hold, of any kind.
-[[nodiscard]] Lease granted(const AcquireRequest& request, Token token, std::uint32_t slot, BootTime sent_at,
-                            bool needs_renewal_proof);
 // What it may have got, while no token is known.
 [[nodiscard]] LeaseRef ref_to(const AcquireRequest& request);
 
-// The answer "held by X". An outcome, not an error.
-struct Conflict {
+// What a request meets: the answer to a try, and to a look, which changes nothing.
+//
+// The lock is the request's.
+struct Granted {
+  Lease lease;
+  std::optional<LockStatus> row{};  // where the answer was found by reading; `lease` needs proof then
+};
+// Somebody or something keeps the lock from the request: an outcome, not an error. `status`: what will be in
+// its way for the longest.
+struct Held {
   LockStatus status;
 };
-// The answer "a job under this key has succeeded within the period" (Promises::once_per), whoever holds it.
-struct AlreadyDone {
+// A job under this key has succeeded within the period (Promises::once_per), whoever holds the lock.
+struct Done {
   LockStatus status;
 };
-using AcquireOutcome = std::variant<Lease, Conflict, AlreadyDone>;
+// Nothing is in the way. Never the answer to a try.
+struct Free {
+  std::uint32_t slot = 0;              // the row that a grant would go to
+  std::optional<LockStatus> status{};  // the lock's own row, where there is one
+};
+using Answer = std::variant<Granted, Held, Done, Free>;
+
+// A grant that a statement told of. `slot`: the row of the hold, of any kind.
+[[nodiscard]] Granted granted(const AcquireRequest& request, Token token, std::uint32_t slot,
+                              BootTime sent_at);
+// A grant that was read: the row carries the request's owner id.
+[[nodiscard]] Granted found(const AcquireRequest& request, LockStatus row, BootTime sent_at);
 
 struct Renewed {
   BootTime sent_at;       // local time before the statement was sent: the lease is ours until sent_at + ttl
@@ -94,17 +110,6 @@ struct Selection {
   std::optional<std::size_t> at_most = {};  // rows, in the order of keys
   bool keys_only = false;                   // a row a lock, its own, whoever holds it
 };
-// What a request would meet. `status`: see LeaseStore::look(); none where the lock has no row yet.
-struct Look {
-  enum class Kind {
-    free,     // nothing is in the way
-    ours,     // the row carries the request's owner id
-    refused,  // `status` is in the way
-    done,     // a job under this key has succeeded within the period
-  } kind = Kind::free;
-  std::optional<LockStatus> status;
-};
-
 struct Listing {
   ServerTime server_time;
   std::vector<LockStatus> locks;  // ordered by key bytes
@@ -156,7 +161,7 @@ class LeaseStore {
   // with needs_renewal_proof set (a replayed statement, or our own lost reply). After Errc::indeterminate
   // call look() until it answers. Errc::usage when the lock is held with another number of slots than asked
   // for.
-  [[nodiscard]] virtual Result<AcquireOutcome> try_acquire(const AcquireRequest& request) = 0;
+  [[nodiscard]] virtual Result<Answer> try_acquire(const AcquireRequest& request) = 0;
 
   // Reads the lock's row, or that of one of its holders where several hold it, without locks; nullopt when
   // there is none. Never writes.
@@ -173,12 +178,11 @@ class LeaseStore {
   // The request is not going to be tried again: what it kept away from the lock may come.
   virtual void call_off(const AcquireRequest& /*request*/) noexcept {}
 
-  // What try_acquire() would meet now, by reading only. `status` is the row that carries the request's owner
-  // id, or what would be in its way for the longest, or the lock's own row.
-  [[nodiscard]] virtual Result<Look> look(const AcquireRequest& request) = 0;
+  // What try_acquire() would meet now, by reading only. The sent_at of a lease that was found is not known.
+  [[nodiscard]] virtual Result<Answer> look(const AcquireRequest& request) = 0;
   // The same for one who stands in line and wants to know the place there as well, which may cost another
   // statement.
-  [[nodiscard]] virtual Result<Look> look_in_line(const AcquireRequest& request) { return look(request); }
+  [[nodiscard]] virtual Result<Answer> look_in_line(const AcquireRequest& request) { return look(request); }
 
   // Extends the lease by `ttl` (default: the stored TTL) from now, never shortening it. Succeeds only when
   // key, owner (and token) match, it is not revoked and expire_time is in the future. Safe to repeat.

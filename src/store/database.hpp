@@ -15,7 +15,7 @@
 namespace dblock::store {
 
 // What a statement did. A row that an INSERT found there already is no error: nothing was changed.
-struct Done {
+struct Effect {
   std::vector<Row> rows;
   std::uint64_t changed = 0;  // rows; for `put` and `put_beside` leases, each with all that belongs to it
   // The token or the length that the statement tells (its file says which). Where one ends a run: the token,
@@ -53,12 +53,12 @@ class Database {
   [[nodiscard]] virtual Result<void> bundled(const std::string& attempt, const Body& body) = 0;
 
   // Runs a statement. One that this database has no text for has nothing to do here.
-  [[nodiscard]] virtual Result<Done> run(Verb verb, const Parameters& parameters,
-                                         const std::string& attempt) = 0;
+  [[nodiscard]] virtual Result<Effect> run(Verb verb, const Parameters& parameters,
+                                           const std::string& attempt) = 0;
   // A statement that reads, where the writes go, also where something in between has reads answered
   // elsewhere.
-  [[nodiscard]] virtual Result<Done> run_where_written(Verb verb, const Parameters& parameters,
-                                                       const std::string& attempt) {
+  [[nodiscard]] virtual Result<Effect> run_where_written(Verb verb, const Parameters& parameters,
+                                                         const std::string& attempt) {
     return run(verb, parameters, attempt);
   }
   // Gets ready for a statement that others wait for.

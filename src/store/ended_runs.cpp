@@ -26,7 +26,7 @@ void EndedRuns::expect(const lease::AcquireRequest& request) {
   expected_.holder = request.holder;
 }
 
-void EndedRuns::add(const lease::LeaseRef& ref, lease::RunEnd end, const Done& done) {
+void EndedRuns::add(const lease::LeaseRef& ref, lease::RunEnd end, const Effect& done) {
   if (done.changed == 0 || !done.told) return;
   EndedRun run = expected_.owner == ref.owner.text ? expected_ : EndedRun{};
   run.key = ref.key.bytes();
@@ -36,11 +36,11 @@ void EndedRuns::add(const lease::LeaseRef& ref, lease::RunEnd end, const Done& d
   runs_.push_back(std::move(run));
 }
 
-void EndedRuns::add_forced(const lease::Key& key, const Done& done) {
+void EndedRuns::add_forced(const lease::Key& key, const Effect& done) {
   add({key, {}, std::nullopt}, {lease::Outcome::abandoned, std::nullopt}, done);
 }
 
-void EndedRuns::add_abandoned(const lease::LockStatus& lease, const Done& done) {
+void EndedRuns::add_abandoned(const lease::LockStatus& lease, const Effect& done) {
   if (done.changed == 0 || !done.told) return;
   runs_.push_back({lease.key,
                    lease.token,

@@ -34,9 +34,9 @@ class EndedRuns {
   // Who will be the holder under this owner id.
   void expect(const lease::AcquireRequest& request);
   // `done`: the answer to the statement that freed the row. Nothing where it tells of no history.
-  void add(const lease::LeaseRef& ref, lease::RunEnd end, const Done& done);
-  void add_forced(const lease::Key& key, const Done& done);
-  void add_abandoned(const lease::LockStatus& lease, const Done& done);
+  void add(const lease::LeaseRef& ref, lease::RunEnd end, const Effect& done);
+  void add_forced(const lease::Key& key, const Effect& done);
+  void add_abandoned(const lease::LockStatus& lease, const Effect& done);
 
   // For transactions that are undone.
   [[nodiscard]] std::size_t mark() const { return runs_.size(); }

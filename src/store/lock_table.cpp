@@ -16,13 +16,13 @@ std::unexpected<Error> token_not_told(const std::string& attempt) {
               attempt + ": the server does not tell the token; drop the triggers on dblock's tables");
 }
 
-std::optional<lease::Token> token_of(const std::optional<Done>& done) {
+std::optional<lease::Token> token_of(const std::optional<Effect>& done) {
   if (!done) return std::nullopt;
   return lease::Token{*done->told};
 }
 
 // Without a key where the lock has no row.
-std::optional<lease::LockStatus> status_of(const Done& seen) {
+std::optional<lease::LockStatus> status_of(const Effect& seen) {
   if (seen.rows.empty() || !seen.rows.front()[0]) return std::nullopt;
   return read_status(seen.rows.front());
 }
@@ -87,9 +87,9 @@ Result<bool> LockTable::changes_one(Verb verb, const Parameters& parameters, con
 
 // With what the statement tells; nothing where it changed no row. A job without a token must not run: where
 // it is not told, what was done is undone. Where that fails too, a grant ends by itself.
-Result<std::optional<Done>> LockTable::hear(Verb verb, const Parameters& parameters,
-                                            const std::string& attempt,
-                                            const std::function<Result<bool>()>& undo) {
+Result<std::optional<Effect>> LockTable::hear(Verb verb, const Parameters& parameters,
+                                              const std::string& attempt,
+                                              const std::function<Result<bool>()>& undo) {
   DBLOCK_TRY(auto done, run(verb, parameters, attempt));
   if (done.changed == 0) return std::nullopt;
   if (done.told) return std::optional(std::move(done));

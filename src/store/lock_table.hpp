@@ -134,13 +134,13 @@ class LockTable {
   void record_ended() noexcept { ended_.record(*database_); }
 
  private:
-  [[nodiscard]] Result<Done> run(Verb verb, const Parameters& parameters, const std::string& attempt) {
+  [[nodiscard]] Result<Effect> run(Verb verb, const Parameters& parameters, const std::string& attempt) {
     return database_->run(verb, parameters, attempt);
   }
   [[nodiscard]] Result<bool> changes_one(Verb verb, const Parameters& parameters, const std::string& attempt);
-  [[nodiscard]] Result<std::optional<Done>> hear(Verb verb, const Parameters& parameters,
-                                                 const std::string& attempt,
-                                                 const std::function<Result<bool>()>& undo);
+  [[nodiscard]] Result<std::optional<Effect>> hear(Verb verb, const Parameters& parameters,
+                                                   const std::string& attempt,
+                                                   const std::function<Result<bool>()>& undo);
   [[nodiscard]] Result<bool> abandon(const lease::LockStatus& lease, const std::string& attempt);
   [[nodiscard]] Result<void> make_room(const Place& place, const lease::Sharing& asked,
                                        const std::string& attempt);

@@ -4,13 +4,13 @@
 
 namespace dblock::store {
 
-Result<lease::AcquireOutcome> TableLeaseStore::try_acquire(const lease::AcquireRequest& request) {
-  auto outcome = take(request);
-  const auto* lease = outcome ? std::get_if<lease::Lease>(&*outcome) : nullptr;
-  unproved_ =
-      lease != nullptr ? lease->needs_renewal_proof : !outcome && outcome.error().code == Errc::indeterminate;
-  if (lease != nullptr && !unproved_) DBLOCK_CHECK(keep_if_safe(*lease));
-  return outcome;
+Result<lease::Answer> TableLeaseStore::try_acquire(const lease::AcquireRequest& request) {
+  auto answer = take(request);
+  const auto* granted = answer ? std::get_if<lease::Granted>(&*answer) : nullptr;
+  unproved_ = granted != nullptr ? granted->lease.needs_renewal_proof
+                                 : !answer && answer.error().code == Errc::indeterminate;
+  if (granted != nullptr && !unproved_) DBLOCK_CHECK(keep_if_safe(granted->lease));
+  return answer;
 }
 
 Result<void> TableLeaseStore::keep_if_safe(const lease::Lease& lease) {

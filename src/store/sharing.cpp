@@ -10,7 +10,9 @@ namespace dblock::store {
 namespace {
 
 using lease::AcquireRequest;
-using lease::Conflict;
+using lease::Answer;
+using lease::Free;
+using lease::Held;
 using lease::LockStatus;
 using lease::Mode;
 using lease::Sharing;
@@ -56,35 +58,37 @@ const LockStatus& shortest(const std::vector<const LockStatus*>& holds) {
   return **std::ranges::min_element(holds, {}, [](const auto* hold) { return hold->grantable_at(); });
 }
 
-Mismatch mismatch(const LockStatus& gate, const Sharing& held, std::size_t holders, const Sharing& asked) {
-  return {"it is held " + in_words(held) + " (by " + std::to_string(holders) + ") and cannot be taken " +
-          in_words(asked) + " until that has ended; use the same for all jobs under key " +
-          quote_untrusted(gate.key)};
+std::unexpected<Error> mismatch(const LockStatus& gate, const Sharing& held, std::ptrdiff_t holders,
+                                const Sharing& asked) {
+  const std::string key = quote_untrusted(gate.key);
+  return fail(Errc::usage, "cannot acquire lock " + key + ": it is held " + in_words(held) + " (by " +
+                               std::to_string(holders) + ") and cannot be taken " + in_words(asked) +
+                               " until that has ended; use the same for all jobs under key " + key);
 }
 
 // Who waits for all of them must know whether one of them is his own ancestor.
-Conflict all_in_the_way(const LockStatus& named, const std::vector<const LockStatus*>& taken) {
-  Conflict conflict{named};
+Held all_in_the_way(const LockStatus& named, const std::vector<const LockStatus*>& taken) {
+  Held held{named};
   for (const auto* hold : taken) {
-    if (hold->slot != named.slot) conflict.status.other_owners.push_back(hold->owner);
+    if (hold->slot != named.slot) held.status.other_owners.push_back(hold->owner);
   }
-  return conflict;
+  return held;
 }
 
-Decision beside(const Scene& seen, const std::vector<const LockStatus*>& taken,
-                const AcquireRequest& request) {
-  const LockStatus& gate = seen.gate;
+Answer beside(const Scene& seen, const LockStatus& lock, const std::vector<const LockStatus*>& taken,
+              const AcquireRequest& request) {
+  const std::uint32_t slot = request.sharing.mode == Mode::exclusive ? 0 : lowest_free(seen.holds);
   switch (request.sharing.mode) {
     case Mode::exclusive:
       if (!taken.empty()) return all_in_the_way(longest(taken), taken);
-      return Take{0};
+      break;
     case Mode::shared:
-      if (gate.keeps_readers_away()) return Conflict{gate};
-      return Take{lowest_free(seen.holds)};
+      if (lock.keeps_readers_away()) return Held{lock};
+      break;
     default:
-      if (const auto slot = lowest_free(seen.holds); slot <= request.sharing.slots) return Take{slot};
-      return Conflict{taken.empty() ? *fenced_in(seen) : shortest(taken)};
+      if (slot > request.sharing.slots) return Held{taken.empty() ? *fenced_in(seen) : shortest(taken)};
   }
+  return Free{slot, lock};
 }
 
 // Of a run that nobody released only its beginning is known.
@@ -139,34 +143,32 @@ bool in_the_way(const LockStatus& status) {
   return status.state == lease::State::unknown || status.grantable_at() > status.server_time;
 }
 
-Decision decide(const Scene& seen, const AcquireRequest& request) {
-  const LockStatus gate = whole(seen);
-  if (gate.owner == request.owner.text) return Own{gate};
+Result<Answer> decide(const Scene& seen, const AcquireRequest& request) {
+  const LockStatus lock = whole(seen);
+  if (lock.owner == request.owner.text) return found(request, lock, {});
   std::vector<const LockStatus*> taken;
   for (const auto& hold : seen.holds) {
-    if (hold.owner == request.owner.text) return Own{hold};
+    if (hold.owner == request.owner.text) return found(request, hold, {});
     if (in_the_way(hold)) taken.push_back(&hold);
   }
   // Before the question who holds it: no end of a holder would change this answer.
-  if (request.promises.once_per && gate.done_within(*request.promises.once_per))
-    return lease::AlreadyDone{gate};
-  if (in_the_way(gate)) {
-    if (gate.state == lease::State::held && !agree({}, request.sharing))
-      return mismatch(gate, {}, 1, request.sharing);
-    return Conflict{gate};
+  if (request.promises.once_per && lock.done_within(*request.promises.once_per)) return lease::Done{lock};
+  if (in_the_way(lock)) {
+    if (lock.state == lease::State::held && !agree({}, request.sharing))
+      return mismatch(lock, {}, 1, request.sharing);
+    return Held{lock};
   }
   const auto held =
       std::ranges::count(taken, lease::State::held, [](const auto* hold) { return hold->state; });
   const bool apart = std::ranges::any_of(
       taken, [&request](const auto* hold) { return !agree(hold->sharing, request.sharing); });
-  if (apart && held > 0)
-    return mismatch(gate, taken.front()->sharing, static_cast<std::size_t>(held), request.sharing);
+  if (apart && held > 0) return mismatch(lock, taken.front()->sharing, held, request.sharing);
   // What is over but for its margin or its cooldown excludes others as much as what is held.
   if (apart) return all_in_the_way(longest(taken), taken);
   // A grant of another kind takes every fence of the key.
-  if (const auto* fenced = fenced_in(seen); fenced && taken.empty() && gate.sharing != request.sharing)
-    return Conflict{*fenced};
-  return beside(seen, taken, request);
+  if (const auto* fenced = fenced_in(seen); fenced && taken.empty() && lock.sharing != request.sharing)
+    return Held{*fenced};
+  return beside(seen, lock, taken, request);
 }
 
 }  // namespace dblock::store

@@ -5,27 +5,12 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "lease/store.hpp"
 #include "store/lock_table.hpp"
 
 namespace dblock::store {
-
-// Nothing is in the way. `slot`: the row of the hold, the lowest that is free; 0 for an exclusive lease.
-struct Take {
-  std::uint32_t slot = 0;
-};
-// The request's owner id is there already.
-struct Own {
-  lease::LockStatus status;
-};
-// The lock is held, and in a way that could not even be waited out as what was asked for: `why` names both.
-struct Mismatch {
-  std::string why;
-};
-using Decision = std::variant<Take, Own, lease::Conflict, lease::AlreadyDone, Mismatch>;
 
 // The locks that rows make up, in the order of `keys`, which are sorted. Rows come by key and slot.
 [[nodiscard]] std::vector<std::optional<Scene>> scenes_of(const std::vector<lease::Key>& keys,
@@ -38,7 +23,9 @@ void remember(lease::LockStatus& lock, const lease::LockStatus& row);
 // A run nests in the lease of this owner.
 [[nodiscard]] bool is_nested_in(const Scene& seen, const std::string& owner);
 
-[[nodiscard]] Decision decide(const Scene& seen, const lease::AcquireRequest& request);
+// What the request meets; the slot of lease::Free is the lowest that is free, 0 for an exclusive lease.
+// Errc::usage: the lock is held, and in a way that could not even be waited out as what was asked for.
+[[nodiscard]] Result<lease::Answer> decide(const Scene& seen, const lease::AcquireRequest& request);
 
 // Still in the way of others by its row's own times: held, within its margin, or cooling down.
 [[nodiscard]] bool in_the_way(const lease::LockStatus& status);

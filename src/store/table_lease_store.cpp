@@ -13,8 +13,7 @@ namespace dblock::store {
 namespace {
 
 using Call = LockTable::Call;
-using lease::AcquireOutcome;
-using lease::Conflict;
+using lease::Answer;
 using lease::ForceOutcome;
 using lease::ForceRefused;
 using lease::Key;
@@ -87,7 +86,7 @@ Result<void> TableLeaseStore::connect() {
   return table_->ensure_open(table_->database().connecting());
 }
 
-Result<AcquireOutcome> TableLeaseStore::take(const lease::AcquireRequest& request) {
+Result<Answer> TableLeaseStore::take(const lease::AcquireRequest& request) {
   const Call call(*table_);
   const std::string attempt = attempt_to("acquire", request.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
@@ -100,8 +99,8 @@ Result<AcquireOutcome> TableLeaseStore::take(const lease::AcquireRequest& reques
   return fenced_or(request, std::move(outcome.error()), attempt);
 }
 
-Result<AcquireOutcome> TableLeaseStore::try_alone(const lease::AcquireRequest& request, BootTime sent_at,
-                                                  const std::string& attempt) {
+Result<Answer> TableLeaseStore::try_alone(const lease::AcquireRequest& request, BootTime sent_at,
+                                          const std::string& attempt) {
   for (int round = 0; round < k_acquire_rounds; ++round) {
     if (round > 0) DBLOCK_CHECK(table_->mend(request.key, attempt));
     DBLOCK_TRY(auto outcome, try_once(request, sent_at, round > 0, attempt));
@@ -110,41 +109,39 @@ Result<AcquireOutcome> TableLeaseStore::try_alone(const lease::AcquireRequest& r
   return not_settled(attempt, "it changed hands at every try");
 }
 
-Result<AcquireOutcome> TableLeaseStore::fenced_or(const lease::AcquireRequest& request, Error why,
-                                                  const std::string& attempt) {
+Result<Answer> TableLeaseStore::fenced_or(const lease::AcquireRequest& request, Error why,
+                                          const std::string& attempt) {
   for (const Key& key : keys_of(request.key, request.also)) {
     DBLOCK_TRY(const bool kept, table_->database().kept_by_fence(key, why, attempt));
     if (!kept) continue;
     DBLOCK_TRY(auto seen, table_->look(key, attempt));
     if (!seen) break;
     seen->fenced = !in_the_way(*seen);
-    return Conflict{std::move(*seen)};
+    return lease::Held{std::move(*seen)};
   }
   return std::unexpected(std::move(why));
 }
 
-Result<std::optional<AcquireOutcome>> TableLeaseStore::try_once(const lease::AcquireRequest& request,
-                                                                BootTime sent_at, bool again,
-                                                                const std::string& attempt) {
+Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::AcquireRequest& request,
+                                                        BootTime sent_at, bool again,
+                                                        const std::string& attempt) {
   DBLOCK_TRY(auto token, table_->grant(request, attempt));
-  if (token) return lease::granted(request, *token, 0, sent_at, false);
+  if (token) return lease::granted(request, *token, 0, sent_at);
   DBLOCK_TRY(auto seen,
              again ? table_->look_where_written(request.key, attempt) : table_->look(request.key, attempt));
   if (!seen) {
     DBLOCK_TRY(token, table_->create(request, attempt));
-    if (token) return lease::granted(request, *token, 0, sent_at, false);
+    if (token) return lease::granted(request, *token, 0, sent_at);
     return std::nullopt;
   }
   // Readers or holders of slots had it last: whether they are gone is more than one statement can tell.
   if (seen->sharing.mode != lease::Mode::exclusive)
     return take_together(*table_, request, sent_at, mark_, attempt);
+  DBLOCK_TRY(auto answer, decide({std::move(*seen), {}}, request));
   // A proxy that replays statements reports 0 rows for a grant it made: the row tells (I5).
-  if (seen->owner == request.owner.text) return lease::granted(request, seen->token, 0, sent_at, true);
-  // Before the question who holds it: no end of a holder would change this answer.
-  if (request.promises.once_per && seen->done_within(*request.promises.once_per))
-    return lease::AlreadyDone{std::move(*seen)};
-  if (in_the_way(*seen)) return Conflict{std::move(*seen)};
-  return std::nullopt;
+  if (auto* ours = std::get_if<lease::Granted>(&answer)) ours->lease.sent_at = sent_at;
+  if (std::holds_alternative<lease::Free>(answer)) return std::nullopt;
+  return answer;
 }
 
 Result<std::optional<Lease>> TableLeaseStore::nest_in(const lease::AcquireRequest& request) {
@@ -182,7 +179,7 @@ void TableLeaseStore::call_off(const lease::AcquireRequest& request) noexcept {
   mark_.reset();
 }
 
-Result<lease::Look> TableLeaseStore::look(const lease::AcquireRequest& request) {
+Result<Answer> TableLeaseStore::look(const lease::AcquireRequest& request) {
   const Call call(*table_);
   const std::string attempt = attempt_to("look at", request.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
@@ -191,30 +188,24 @@ Result<lease::Look> TableLeaseStore::look(const lease::AcquireRequest& request) 
   return judge(request, std::move(seen), attempt);
 }
 
-Result<lease::Look> TableLeaseStore::look_in_line(const lease::AcquireRequest& request) {
+Result<Answer> TableLeaseStore::look_in_line(const lease::AcquireRequest& request) {
   if (!request.plain()) return look(request);
   const Call call(*table_);
   const std::string attempt = attempt_to("look at", request.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
   DBLOCK_TRY(auto seen, table_->look(request.key, attempt));
   const auto place = seen ? table_->database().place_in_line(*seen) : std::nullopt;
-  DBLOCK_TRY(auto look, judge(request, std::move(seen), attempt));
-  if (look.status) look.status->place = place;
-  return look;
+  DBLOCK_TRY(auto answer, judge(request, std::move(seen), attempt));
+  if (auto* held = std::get_if<lease::Held>(&answer)) held->status.place = place;
+  return answer;
 }
 
 // What an exclusive request of one key makes of the lock's row.
-Result<lease::Look> TableLeaseStore::judge(const lease::AcquireRequest& request,
-                                           std::optional<LockStatus> seen, const std::string& attempt) {
-  if (!seen) return lease::Look{};
+Result<Answer> TableLeaseStore::judge(const lease::AcquireRequest& request, std::optional<LockStatus> seen,
+                                      const std::string& attempt) {
+  if (!seen) return lease::Free{};
   if (seen->sharing.mode != lease::Mode::exclusive) return look_together(*table_, request, attempt);
-  using Kind = lease::Look::Kind;
-  const auto kind = [&] {
-    if (seen->owner == request.owner.text) return Kind::ours;
-    if (request.promises.once_per && seen->done_within(*request.promises.once_per)) return Kind::done;
-    return in_the_way(*seen) ? Kind::refused : Kind::free;
-  }();
-  return lease::Look{kind, std::move(seen)};
+  return decide({std::move(*seen), {}}, request);
 }
 
 Result<std::optional<LockStatus>> TableLeaseStore::peek(const lease::Key& key) {

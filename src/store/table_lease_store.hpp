@@ -20,12 +20,12 @@ class TableLeaseStore final : public lease::LeaseStore {
   TableLeaseStore(std::unique_ptr<LockTable> table, Clock& clock);
 
   Result<void> connect() override;
-  Result<lease::AcquireOutcome> try_acquire(const lease::AcquireRequest& request) override;
+  Result<lease::Answer> try_acquire(const lease::AcquireRequest& request) override;
   Result<std::optional<lease::LockStatus>> peek(const lease::Key& key) override;
   Result<std::optional<lease::Lease>> nest(const lease::AcquireRequest& request) override;
   void call_off(const lease::AcquireRequest& request) noexcept override;
-  Result<lease::Look> look(const lease::AcquireRequest& request) override;
-  Result<lease::Look> look_in_line(const lease::AcquireRequest& request) override;
+  Result<lease::Answer> look(const lease::AcquireRequest& request) override;
+  Result<lease::Answer> look_in_line(const lease::AcquireRequest& request) override;
   Result<lease::RenewOutcome> renew(const lease::LeaseRef& ref, lease::Actor actor,
                                     std::optional<Micros> ttl) override;
   Result<lease::ReleaseOutcome> release(const lease::LeaseRef& ref, lease::Actor actor,
@@ -42,22 +42,23 @@ class TableLeaseStore final : public lease::LeaseStore {
   void interrupt() noexcept override;
 
  private:
-  [[nodiscard]] Result<lease::AcquireOutcome> take(const lease::AcquireRequest& request);
+  [[nodiscard]] Result<lease::Answer> take(const lease::AcquireRequest& request);
   [[nodiscard]] Result<std::optional<lease::Lease>> nest_in(const lease::AcquireRequest& request);
   // Gives a new lease back where it is not as safe as was asked for.
   [[nodiscard]] Result<void> keep_if_safe(const lease::Lease& lease);
-  [[nodiscard]] Result<lease::AcquireOutcome> try_alone(const lease::AcquireRequest& request,
-                                                        BootTime sent_at, const std::string& attempt);
+  [[nodiscard]] Result<lease::Answer> try_alone(const lease::AcquireRequest& request, BootTime sent_at,
+                                                const std::string& attempt);
   // The answer to a try that failed: held, where it was kept waiting by what dblock_assert_held() protects.
-  [[nodiscard]] Result<lease::AcquireOutcome> fenced_or(const lease::AcquireRequest& request, Error why,
-                                                        const std::string& attempt);
+  [[nodiscard]] Result<lease::Answer> fenced_or(const lease::AcquireRequest& request, Error why,
+                                                const std::string& attempt);
   // One round of try_alone(); nullopt when the row changed under it and another round is due. `again`: what
   // was read contradicted what was written.
-  [[nodiscard]] Result<std::optional<lease::AcquireOutcome>> try_once(const lease::AcquireRequest& request,
-                                                                      BootTime sent_at, bool again,
-                                                                      const std::string& attempt);
-  [[nodiscard]] Result<lease::Look> judge(const lease::AcquireRequest& request,
-                                          std::optional<lease::LockStatus> seen, const std::string& attempt);
+  [[nodiscard]] Result<std::optional<lease::Answer>> try_once(const lease::AcquireRequest& request,
+                                                              BootTime sent_at, bool again,
+                                                              const std::string& attempt);
+  [[nodiscard]] Result<lease::Answer> judge(const lease::AcquireRequest& request,
+                                            std::optional<lease::LockStatus> seen,
+                                            const std::string& attempt);
   [[nodiscard]] Result<lease::RenewOutcome> renew_one(const lease::LeaseRef& ref, lease::Actor actor,
                                                       std::optional<Micros> ttl, const std::string& attempt);
   [[nodiscard]] Result<lease::NotOurs> nested_for_script(const lease::LeaseRef& outer,

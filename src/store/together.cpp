@@ -13,10 +13,9 @@ namespace dblock::store {
 namespace {
 
 using namespace std::chrono_literals;
-using lease::AcquireOutcome;
 using lease::AcquireRequest;
+using lease::Answer;
 using lease::Key;
-using lease::Look;
 
 // A time that is kept by one clock and read by another comes back a little off.
 constexpr Micros k_reading_jitter = 50ms;
@@ -54,25 +53,25 @@ class Taking {
         mark_(mark),
         attempt_(attempt) {}
 
-  Result<AcquireOutcome> run() {
+  Result<Answer> run() {
     const auto body = [this] { return transaction(); };
     DBLOCK_CHECK(table_.in_transaction(attempt_, body));
-    if (outcome_) return std::move(*outcome_);
+    if (answer_) return std::move(*answer_);
     return fail(Errc::internal, attempt_ + ": the transaction did nothing");
   }
 
  private:
   Result<void> transaction() {
-    outcome_.reset();
+    answer_.reset();
     DBLOCK_TRY(Scenes seen, table_.survey(keys_, true, attempt_));
     DBLOCK_CHECK(decide_on(seen));
-    if (outcome_) return {};
+    if (answer_) return {};
     if (places_.size() < keys_.size()) {
       for (std::size_t i = 0; i < keys_.size(); ++i)
         if (!seen[i]) DBLOCK_CHECK(table_.add(keys_[i], attempt_));
       DBLOCK_TRY(seen, table_.survey(keys_, true, attempt_));
       DBLOCK_CHECK(decide_on(seen));
-      if (outcome_) return {};
+      if (answer_) return {};
     }
     if (places_.size() == keys_.size()) return take();
     return fail(Errc::unreachable, attempt_ + ": its row vanished; is another tool deleting rows?");
@@ -87,12 +86,12 @@ class Taking {
     }
     for (Place& place : places_) DBLOCK_CHECK(clear(table_, place, request_, attempt_));
     DBLOCK_CHECK(table_.put(request_, places_, token, attempt_));
-    auto lease = lease::granted(request_, token, places_.front().slot, sent_at_, false);
-    lease.rows.clear();
+    auto grant = lease::granted(request_, token, places_.front().slot, sent_at_);
+    grant.lease.rows.clear();
     for (const Place& place : places_) {
-      if (place.slot > 0) lease.rows.push_back(place.slot);
+      if (place.slot > 0) grant.lease.rows.push_back(place.slot);
     }
-    outcome_ = std::move(lease);
+    answer_ = std::move(grant);
     return {};
   }
 
@@ -101,29 +100,20 @@ class Taking {
     places_.clear();
     for (std::size_t i = 0; i < keys_.size(); ++i) {
       if (!seen[i]) continue;
-      auto decision = decide(*seen[i], request_);
-      const auto* take = std::get_if<Take>(&decision);
-      if (take == nullptr) return refused(i, std::move(decision), seen);
-      places_.push_back({keys_[i], *seen[i], take->slot});
+      DBLOCK_TRY(auto answer, decide(*seen[i], request_));
+      const auto* free = std::get_if<lease::Free>(&answer);
+      if (free == nullptr) return refused(i, std::move(answer), seen);
+      places_.push_back({keys_[i], *seen[i], free->slot});
     }
     return {};
   }
 
-  Result<void> refused(std::size_t by, Decision decision, const Scenes& seen) {
-    if (const auto* mismatch = std::get_if<Mismatch>(&decision)) {
-      return fail(Errc::usage,
-                  "cannot acquire lock " + quote_untrusted(keys_[by].bytes()) + ": " + mismatch->why);
-    }
-    if (const auto* own = std::get_if<Own>(&decision)) {
-      outcome_ = lease::granted(request_, own->status.token, own->status.slot, sent_at_, true);
-    } else if (auto* done = std::get_if<lease::AlreadyDone>(&decision)) {
-      outcome_ = std::move(*done);
-    } else {
-      auto& conflict = std::get<lease::Conflict>(decision);
-      const bool readers = conflict.status.is_reader();
-      outcome_ = std::move(conflict);
-      if (readers && keeps_readers_away(request_)) DBLOCK_CHECK(keep_readers_away(*seen[by], seen));
-    }
+  Result<void> refused(std::size_t by, Answer answer, const Scenes& seen) {
+    if (auto* ours = std::get_if<lease::Granted>(&answer)) ours->lease.sent_at = sent_at_;
+    const auto* held = std::get_if<lease::Held>(&answer);
+    const bool readers = held != nullptr && held->status.is_reader();
+    answer_ = std::move(answer);
+    if (readers && keeps_readers_away(request_)) DBLOCK_CHECK(keep_readers_away(*seen[by], seen));
     look_for_success(by, seen);
     return {};
   }
@@ -152,7 +142,7 @@ class Taking {
       if (!seen[i]) continue;
       auto lock = whole(*seen[i]);
       if (!lock.done_within(*request_.promises.once_per)) continue;
-      outcome_ = lease::AlreadyDone{std::move(lock)};
+      answer_ = lease::Done{std::move(lock)};
       return;
     }
   }
@@ -164,7 +154,7 @@ class Taking {
   std::optional<Mark>& mark_;
   const std::string& attempt_;
   std::vector<Place> places_;
-  std::optional<AcquireOutcome> outcome_;
+  std::optional<Answer> answer_;
 };
 
 // Under an exclusive lease anything may nest, beside others only what is like it. `sharing`: how the outer
@@ -181,16 +171,6 @@ Result<std::optional<lease::Token>> nest_one(LockTable& table, const Key& key, c
   return table.nest(ref, sharing, request.terms.ttl, attempt);
 }
 
-Look look_of(Decision decision, const Scene& seen) {
-  if (auto* own = std::get_if<Own>(&decision)) return {Look::Kind::ours, std::move(own->status)};
-  if (auto* done = std::get_if<lease::AlreadyDone>(&decision))
-    return {Look::Kind::done, std::move(done->status)};
-  if (auto* conflict = std::get_if<lease::Conflict>(&decision))
-    return {Look::Kind::refused, std::move(conflict->status)};
-  // A mismatch is for the next try to say.
-  return {Look::Kind::free, whole(seen)};
-}
-
 }  // namespace
 
 std::vector<Key> keys_of(const Key& first, const std::vector<Key>& also) {
@@ -199,8 +179,8 @@ std::vector<Key> keys_of(const Key& first, const std::vector<Key>& also) {
   return keys;
 }
 
-Result<AcquireOutcome> take_together(LockTable& table, const AcquireRequest& request, BootTime sent_at,
-                                     std::optional<Mark>& mark, const std::string& attempt) {
+Result<Answer> take_together(LockTable& table, const AcquireRequest& request, BootTime sent_at,
+                             std::optional<Mark>& mark, const std::string& attempt) {
   return Taking(table, request, sent_at, mark, attempt).run();
 }
 
@@ -222,7 +202,7 @@ Result<std::optional<lease::Lease>> nest_together(LockTable& table, const Acquir
   const auto done = request.also.empty() ? body() : table.in_transaction(attempt, body);
   if (absent) return std::nullopt;
   if (!done) return std::unexpected(done.error());
-  auto lease = lease::granted(request, *token, 0, sent_at, false);
+  auto lease = lease::granted(request, *token, 0, sent_at).lease;
   lease.owner = lease::nested_owner_id(outer);
   lease.sharing = sharing;
   return lease;
@@ -237,16 +217,17 @@ void call_off(LockTable& table, const AcquireRequest& request, const Mark& mark)
   }
 }
 
-Result<Look> look_together(LockTable& table, const AcquireRequest& request, const std::string& attempt) {
-  std::optional<Look> in_the_way;
-  Look last;
+Result<Answer> look_together(LockTable& table, const AcquireRequest& request, const std::string& attempt) {
+  std::optional<Answer> in_the_way;
+  Answer last = lease::Free{};
   DBLOCK_TRY(const auto locks, table.survey(keys_of(request.key, request.also), false, attempt));
   for (const auto& seen : locks) {
     if (!seen) continue;
-    last = look_of(decide(*seen, request), *seen);
+    // What could not even be waited out is for the next try to say.
+    last = decide(*seen, request).value_or(lease::Free{0, whole(*seen)});
     // A success under any of the keys outweighs who is in the way of another.
-    if (last.kind == Look::Kind::done) return last;
-    if (last.kind != Look::Kind::free && !in_the_way) in_the_way = last;
+    if (std::holds_alternative<lease::Done>(last)) return last;
+    if (!std::holds_alternative<lease::Free>(last) && !in_the_way) in_the_way = last;
     if (in_the_way && !request.promises.once_per) break;
   }
   return in_the_way ? std::move(*in_the_way) : last;

@@ -22,10 +22,9 @@ struct Mark {
 
 // Whatever rows it took, one acquisition has one token. `mark` is set where a waiting writer was refused by
 // readers.
-[[nodiscard]] Result<lease::AcquireOutcome> take_together(LockTable& table,
-                                                          const lease::AcquireRequest& request,
-                                                          BootTime sent_at, std::optional<Mark>& mark,
-                                                          const std::string& attempt);
+[[nodiscard]] Result<lease::Answer> take_together(LockTable& table, const lease::AcquireRequest& request,
+                                                  BootTime sent_at, std::optional<Mark>& mark,
+                                                  const std::string& attempt);
 
 // See LeaseStore::nest().
 [[nodiscard]] Result<std::optional<lease::Lease>> nest_together(LockTable& table,
@@ -36,7 +35,7 @@ struct Mark {
 void call_off(LockTable& table, const lease::AcquireRequest& request, const Mark& mark) noexcept;
 
 // See LeaseStore::look().
-[[nodiscard]] Result<lease::Look> look_together(LockTable& table, const lease::AcquireRequest& request,
-                                                const std::string& attempt);
+[[nodiscard]] Result<lease::Answer> look_together(LockTable& table, const lease::AcquireRequest& request,
+                                                  const std::string& attempt);
 
 }  // namespace dblock::store

@@ -52,7 +52,7 @@ STORE_CASE("a held lock is refused and the refusal names the holder") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1"));
   const LockStatus before = t.row("k");
-  const Conflict refusal = t.conflict(asks("k", "owner-2"));
+  const Held refusal = t.conflict(asks("k", "owner-2"));
   CHECK(refusal.status.owner == "owner-1");
   CHECK(refusal.status.token == lease.token);
   CHECK(refusal.status.holder.host == "host");
@@ -90,7 +90,7 @@ STORE_CASE("of many who try at once exactly one is granted") {
         const auto outcome = stores[static_cast<std::size_t>(i)]->try_acquire(request);
         if (!outcome) {
           ++errors;
-        } else if (std::holds_alternative<Lease>(*outcome)) {
+        } else if (std::holds_alternative<Granted>(*outcome)) {
           ++granted;
         }
       });
@@ -110,7 +110,7 @@ STORE_CASE("an expired lease is taken over at expire_time plus margin and not a 
   CHECK(t.conflict(asks("k", "owner-2")).status.state == State::expired);
   t.under_test->age("k", 30min - 100ms, false);
   const ServerTime allowed = t.row("k").grantable_at();
-  while (!std::holds_alternative<Lease>(t.acquire(asks("k", "owner-2")))) std::this_thread::sleep_for(2ms);
+  while (!std::holds_alternative<Granted>(t.acquire(asks("k", "owner-2")))) std::this_thread::sleep_for(2ms);
   const LockStatus row = t.row("k");
   CHECK(row.owner == "owner-2");
   CHECK(row.acquired_at->since_epoch + t.under_test->clock_jitter() >= allowed.since_epoch);
@@ -183,7 +183,7 @@ STORE_CASE("hold_until keeps a free lock from being granted until it has passed"
   Fixture t;
   CHECK(released(t.release(ref(t.grant(asks("k", "owner-1"))))));
   t.under_test->set_promise("k", StoreUnderTest::Promise::hold_until, 1h);
-  const Conflict refusal = t.conflict(asks("k", "owner-2"));
+  const Held refusal = t.conflict(asks("k", "owner-2"));
   CHECK(refusal.status.state == State::cooldown);
   CHECK(refusal.status.grantable_at() == refusal.status.hold_until);
   t.under_test->age("k", 59min, false);
@@ -215,7 +215,7 @@ STORE_CASE("a grant promises its minimal hold, and release and the next holders 
     CHECK(held.hold_until->since_epoch == held.acquired_at->since_epoch + 1h);
     CHECK(held.state == State::held);
     CHECK(released(t.release(ref(lease), Actor::holder, {Outcome::succeeded, 0})));
-    const Conflict refusal = t.conflict(asks("k", "owner-2"));
+    const Held refusal = t.conflict(asks("k", "owner-2"));
     CHECK(refusal.status.state == State::cooldown);
     CHECK(refusal.status.hold_until == held.hold_until);
     REQUIRE(refusal.status.last);
@@ -259,8 +259,8 @@ AcquireRequest asks_once(std::string_view name, std::string owner, Micros period
   return request;
 }
 
-bool already_done(const AcquireOutcome& outcome) {
-  return std::holds_alternative<AlreadyDone>(outcome);
+bool already_done(const Answer& outcome) {
+  return std::holds_alternative<Done>(outcome);
 }
 
 }  // namespace
@@ -273,7 +273,7 @@ STORE_CASE("a job that has succeeded is due again when nine tenths of its period
   const LockStatus before = t.row("k");
   auto refusal = t.acquire(asks_once("k", "owner-2", 10h));
   REQUIRE(already_done(refusal));
-  CHECK(std::get<AlreadyDone>(refusal).status.last_success->acquired_at == before.last_success->acquired_at);
+  CHECK(std::get<Done>(refusal).status.last_success->acquired_at == before.last_success->acquired_at);
   check_untouched(before, t.row("k"));
   t.under_test->age("k", 5s, false);
   t.grant(asks_once("k", "owner-2", 10h));
@@ -309,7 +309,7 @@ STORE_CASE("a success of this period is told whether the lock is held, cooling d
   CHECK(released(t.release(ref(held), Actor::holder, {Outcome::failed, 1})));
   CHECK(t.row("k").state == State::cooldown);
   CHECK(already_done(t.acquire(asks_once("k", "owner-3", 10h))));
-  CHECK(std::holds_alternative<Conflict>(t.acquire(asks("k", "owner-3"))));
+  CHECK(std::holds_alternative<Held>(t.acquire(asks("k", "owner-3"))));
 }
 
 STORE_CASE("a success dated by a clock that was ahead holds nobody off for longer than a period") {
@@ -340,7 +340,7 @@ STORE_CASE("of many who want a job done once per period exactly one does it") {
         while (ready < k_racers) std::this_thread::yield();
         for (;;) {
           const auto outcome = store.try_acquire(request);
-          if (outcome && std::holds_alternative<Conflict>(*outcome)) continue;
+          if (outcome && std::holds_alternative<Held>(*outcome)) continue;
           if (!outcome) ++errors;
           if (outcome && already_done(*outcome)) ++skipped;
           if (!outcome || already_done(*outcome)) return;

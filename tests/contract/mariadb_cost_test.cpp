@@ -117,7 +117,8 @@ TEST_CASE("mariadb: an uncontended run on an existing row costs three statements
   const auto before = counter.read();
   const auto lease = store->try_acquire(request_for("k", "owner-2"));
   REQUIRE(lease);
-  REQUIRE(store->release({*Key::parse("k"), {"owner-2"}, std::get<Lease>(*lease).token}, Actor::holder, {}));
+  REQUIRE(store->release({*Key::parse("k"), {"owner-2"}, std::get<Granted>(*lease).lease.token},
+                         Actor::holder, {}));
   CHECK(counter.read() - before - idle == 3);
 }
 
@@ -130,7 +131,7 @@ TEST_CASE("mariadb: a minimal hold and once per period cost no statement when no
   const auto run = [&] {
     const auto outcome = store->try_acquire(request);
     REQUIRE(outcome);
-    REQUIRE(std::holds_alternative<Lease>(*outcome));
+    REQUIRE(std::holds_alternative<Granted>(*outcome));
     REQUIRE(
         store->release({request.key, request.owner, std::nullopt}, Actor::holder, {Outcome::succeeded, 0}));
   };
@@ -157,10 +158,10 @@ TEST_CASE("mariadb: a period ends at nine tenths of its length to the microsecon
     const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
     auto outcome = store->try_acquire(request);
     REQUIRE(outcome);
-    if (std::holds_alternative<Lease>(*outcome)) {
+    if (std::holds_alternative<Granted>(*outcome)) {
       REQUIRE(store->release({request.key, request.owner, {}}, Actor::holder, {Outcome::succeeded, 0}));
     }
-    return std::holds_alternative<Lease>(*outcome);
+    return std::holds_alternative<Granted>(*outcome);
   };
   constexpr Micros k_done = 1774746000s + 250ms;
   CHECK(outcome_at(k_done));
@@ -243,8 +244,8 @@ TEST_CASE("mariadb: a holder renews and releases its own row without a look at t
   request.sharing = GENERATE(Sharing{Mode::shared, 1}, Sharing{Mode::slot, 3000});
   const auto taken = store->try_acquire(request);
   REQUIRE(taken);
-  REQUIRE(std::holds_alternative<Lease>(*taken));
-  const LeaseRef ref = ref_to(std::get<Lease>(*taken));
+  REQUIRE(std::holds_alternative<Granted>(*taken));
+  const LeaseRef ref = ref_to(std::get<Granted>(*taken).lease);
   const std::string columns =
       "lock_key,create_time,update_time,token,version,lock_count,kind,ttl_us,margin_us,"
       "holder_host,holder_pid,holder_user,holder_command,holder_note,mode,slots";
@@ -272,8 +273,9 @@ TEST_CASE("mariadb: the history is read and forgotten without a look at the rest
   const auto run = [&](const std::string& name) {
     const auto granted = store->try_acquire(request_for(name, "owner"));
     REQUIRE(granted);
-    REQUIRE(std::holds_alternative<Lease>(*granted));
-    REQUIRE(store->release(ref_to(std::get<Lease>(*granted)), Actor::holder, {Outcome::succeeded, 0}));
+    REQUIRE(std::holds_alternative<Granted>(*granted));
+    REQUIRE(
+        store->release(ref_to(std::get<Granted>(*granted).lease), Actor::holder, {Outcome::succeeded, 0}));
     store->record_ended();
   };
   run("often");
@@ -308,8 +310,9 @@ TEST_CASE("mariadb: a run costs three statements, and a fourth after its release
     const auto store = t.open();
     const auto granted = store->try_acquire(request_for("k", "owner"));
     REQUIRE(granted);
-    REQUIRE(std::holds_alternative<Lease>(*granted));
-    REQUIRE(store->release(ref_to(std::get<Lease>(*granted)), Actor::holder, {Outcome::succeeded, 0}));
+    REQUIRE(std::holds_alternative<Granted>(*granted));
+    REQUIRE(
+        store->release(ref_to(std::get<Granted>(*granted).lease), Actor::holder, {Outcome::succeeded, 0}));
     const auto until_released = counter.read() - before - idle;
     store->record_ended();
     return std::pair(until_released, counter.read() - before - 2 * idle);
@@ -329,10 +332,10 @@ TEST_CASE("mariadb: no run suffers from a history that cannot be written") {
     const auto store = t.open();
     const auto granted = store->try_acquire(request_for("k", "owner"));
     REQUIRE(granted);
-    REQUIRE(std::holds_alternative<Lease>(*granted));
-    CHECK(std::get<Lease>(*granted).token.value > 0);
+    REQUIRE(std::holds_alternative<Granted>(*granted));
+    CHECK(std::get<Granted>(*granted).lease.token.value > 0);
     const auto done =
-        store->release(ref_to(std::get<Lease>(*granted)), Actor::holder, {Outcome::succeeded, 0});
+        store->release(ref_to(std::get<Granted>(*granted).lease), Actor::holder, {Outcome::succeeded, 0});
     REQUIRE(done);
     CHECK(std::holds_alternative<Released>(*done));
     store->record_ended();

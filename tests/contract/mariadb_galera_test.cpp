@@ -39,9 +39,9 @@ struct TwoNames {
   std::unique_ptr<LeaseStore> store = MariadbUnderTest::open_at(url());
 };
 
-bool granted(const Result<AcquireOutcome>& outcome) {
+bool granted(const Result<Answer>& outcome) {
   if (!outcome) FAIL(outcome.error().message);
-  return std::holds_alternative<Lease>(*outcome);
+  return std::holds_alternative<Granted>(*outcome);
 }
 
 }  // namespace

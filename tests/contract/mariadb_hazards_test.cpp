@@ -48,7 +48,7 @@ struct Race {
         const std::lock_guard lock(mutex);
         error = outcome.error().message;
       }
-      if (!outcome || !std::holds_alternative<Lease>(*outcome)) continue;
+      if (!outcome || !std::holds_alternative<Granted>(*outcome)) continue;
       ++grants;
       const bool alone = request.sharing.mode == Mode::exclusive;
       auto& of_kind = alone ? writers : others;
@@ -57,7 +57,7 @@ struct Race {
       if (request.sharing.mode == Mode::slot && now > limit) ++overlaps;
       std::this_thread::yield();
       --of_kind;
-      const auto& lease = std::get<Lease>(*outcome);
+      const auto& lease = std::get<Granted>(*outcome).lease;
       if (!store->release(ref_to(lease), Actor::holder, {})) ++vague;
     }
   }
@@ -90,7 +90,7 @@ TEST_CASE("mariadb: a lease counts from before a wait for its row, not from afte
   other.sql("ROLLBACK");
   const auto outcome = granted.get();
   if (!outcome) FAIL(outcome.error().message);
-  REQUIRE(std::holds_alternative<Lease>(*outcome));
+  REQUIRE(std::holds_alternative<Granted>(*outcome));
   const auto seen = store->peek(*Key::parse("k"));
   REQUIRE(seen);
   const Micros let_go{let_go_at};
@@ -136,7 +136,7 @@ TEST_CASE("mariadb: an expired lease is taken over by one of many under snapshot
       t.database().sql(std::string("SET GLOBAL innodb_snapshot_isolation=") + (isolated ? "ON" : "OFF"));
     const std::string key = isolated ? "isolated" : "not";
     const auto store = t.open();
-    const auto old = std::get<Lease>(acquire(*store, request_for(key, "old")));
+    const auto old = std::get<Granted>(acquire(*store, request_for(key, "old"))).lease;
     auto inner = request_for(key, "inner");
     inner.outer = old.owner;
     const auto nested = store->nest(inner);
@@ -149,7 +149,7 @@ TEST_CASE("mariadb: an expired lease is taken over by one of many under snapshot
       for (int number = 0; number < 6; ++number) {
         racers.emplace_back([&, number] {
           const auto outcome = t.open()->try_acquire(request_for(key, "new-" + std::to_string(number)));
-          if (outcome && std::holds_alternative<Lease>(*outcome)) ++grants;
+          if (outcome && std::holds_alternative<Granted>(*outcome)) ++grants;
         });
       }
     }
@@ -183,10 +183,10 @@ TEST_CASE("mariadb: every run is recorded once while others run and reap forgets
       auto request = request_for(key, "owner-" + std::to_string(number) + "-" + std::to_string(round));
       if (round % 2 != 0) request.sharing = {Mode::slot, 3};
       const auto outcome = store->try_acquire(request);
-      if (!outcome || !std::holds_alternative<Lease>(*outcome)) continue;
+      if (!outcome || !std::holds_alternative<Granted>(*outcome)) continue;
       ++grants;
       const auto done =
-          store->release(ref_to(std::get<Lease>(*outcome)), Actor::holder, {Outcome::succeeded, 0});
+          store->release(ref_to(std::get<Granted>(*outcome).lease), Actor::holder, {Outcome::succeeded, 0});
       if (!done || !std::holds_alternative<Released>(*done)) ++failed_releases;
       store->record_ended();
     }

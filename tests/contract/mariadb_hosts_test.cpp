@@ -28,10 +28,10 @@ struct TwoHosts {
   test::Proxy behind{t.database().server()};
 };
 
-Lease granted_by(Result<AcquireOutcome> outcome) {
+Lease granted_by(Result<Answer> outcome) {
   if (!outcome) FAIL(outcome.error().message);
-  REQUIRE(std::holds_alternative<Lease>(*outcome));
-  return std::get<Lease>(*outcome);
+  REQUIRE(std::holds_alternative<Granted>(*outcome));
+  return std::get<Granted>(*outcome).lease;
 }
 
 LeaseRef of(const Lease& lease) {

@@ -314,7 +314,7 @@ TEST_CASE("mariadb line: where the named lock cannot be had there is no line, an
   CHECK(place.line.await(in(1s), never) == Turn::none);
   const auto granted = place.store->try_acquire(request_for("k", "owner"));
   REQUIRE(granted);
-  CHECK(std::holds_alternative<Lease>(*granted));
+  CHECK(std::holds_alternative<Granted>(*granted));
 }
 
 TEST_CASE("mariadb line: a wait that the server keeps ending is given up, not repeated for ever") {

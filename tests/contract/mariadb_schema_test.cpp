@@ -97,7 +97,7 @@ TEST_CASE("mariadb: migrating again what is there does no harm, and leases go on
   t.database().sql("DELETE FROM dblock_schema WHERE version>2");
   REQUIRE(t.admin()->apply());
   CHECK(t.database().value("SELECT holder FROM dblock_now WHERE lock_key='k'") == "user@host:1");
-  const auto& lease = std::get<Lease>(*granted);
+  const auto& lease = std::get<Granted>(*granted).lease;
   const auto renewed = t.open()->renew(ref_to(lease), Actor::holder, std::nullopt);
   REQUIRE(renewed);
   CHECK(std::holds_alternative<Renewed>(*renewed));
@@ -138,7 +138,7 @@ TEST_CASE("mariadb: the printed grants are enough for everything but migrating")
   const auto store = MariadbUnderTest::open_at(url);
   const auto outcome = store->try_acquire(request_for("k", "owner"));
   if (!outcome) FAIL(outcome.error().message);
-  const Lease lease = std::get<Lease>(*outcome);
+  const Lease lease = std::get<Granted>(*outcome).lease;
   const LeaseRef ref{lease.key, lease.owner, lease.token};
   CHECK(store->renew(ref, Actor::holder, std::nullopt));
   CHECK(store->revoke(lease.key, lease.token));
@@ -147,7 +147,7 @@ TEST_CASE("mariadb: the printed grants are enough for everything but migrating")
   reader.sharing.mode = Mode::shared;
   const auto shared = store->try_acquire(reader);
   if (!shared) FAIL(shared.error().message);
-  CHECK(store->release(ref_to(std::get<Lease>(*shared)), Actor::holder, {}));
+  CHECK(store->release(ref_to(std::get<Granted>(*shared).lease), Actor::holder, {}));
   CHECK(store->list({{}, {}, false}));
   t.age("k", std::chrono::hours{1000}, true);
   const auto reaped = store->reap({false, std::chrono::hours{48}});

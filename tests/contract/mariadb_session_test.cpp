@@ -53,7 +53,7 @@ TEST_CASE("mariadb: a lost reply to a grant is indeterminate, and the row tells 
   CHECK((*seen)->owner == "owner");
   const auto again = store->try_acquire(request_for("k", "owner"));
   REQUIRE(again);
-  CHECK(std::get<Lease>(*again).needs_renewal_proof);
+  CHECK(std::get<Granted>(*again).lease.needs_renewal_proof);
 }
 
 TEST_CASE("mariadb: a new key has got a free row, and no more, where the reply to making it is lost") {
@@ -71,8 +71,8 @@ TEST_CASE("mariadb: a new key has got a free row, and no more, where the reply t
   CHECK((*seen)->state == State::free);
   const auto again = store->try_acquire(request_for("k", "owner"));
   REQUIRE(again);
-  REQUIRE(std::holds_alternative<Lease>(*again));
-  CHECK_FALSE(std::get<Lease>(*again).needs_renewal_proof);
+  REQUIRE(std::holds_alternative<Granted>(*again));
+  CHECK_FALSE(std::get<Granted>(*again).lease.needs_renewal_proof);
 }
 
 TEST_CASE(

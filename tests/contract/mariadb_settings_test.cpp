@@ -107,7 +107,7 @@ class Trial {
       request.owner = {"neighbour"};
       const auto beside = other_->try_acquire(request);
       if (!beside) return refuse(beside.error());
-      neighbour = std::get<Lease>(*beside);
+      neighbour = std::get<Granted>(*beside).lease;
     }
     const auto granted = one_->try_acquire(pair.first);
     if (!granted) return refuse(granted.error());
@@ -115,13 +115,13 @@ class Trial {
       const auto left = other_->release(ref(*neighbour), Actor::holder, {});
       if (!left) return "the neighbour stays: " + left.error().message;
     }
-    const auto* const lease = std::get_if<Lease>(&*granted);
+    const auto* const lease = std::get_if<Granted>(&*granted);
     if (lease == nullptr) return "a free lock was not granted";
     if (holders(pair.first) != 1) return "granted, and not to be seen by others";
     const auto second = other_->try_acquire(pair.in_its_way);
-    if (second && std::holds_alternative<Lease>(*second)) return "granted twice";
+    if (second && std::holds_alternative<Granted>(*second)) return "granted twice";
     const auto before = expiry(pair.first);
-    const LeaseRef own = ref_to(*lease);
+    const LeaseRef own = ref_to(lease->lease);
     const auto renewal = one_->renew(own, Actor::holder, 120s);
     if (!renewal || !renewed(*renewal)) return "not renewed";
     if (expiry(pair.first) <= before) return "renewed, and not to be seen by others";

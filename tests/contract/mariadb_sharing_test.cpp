@@ -280,7 +280,8 @@ TEST_CASE("mariadb: a lost reply to a COMMIT is indeterminate, and a look tells"
   CHECK(test::wait_until([&] { return t.outside_transactions(); }));
   const auto seen = t.store->look(request);
   REQUIRE(seen);
-  CHECK(seen->kind == (done ? Look::Kind::ours : Look::Kind::free));
+  CHECK(std::holds_alternative<Granted>(*seen) == done);
+  CHECK(std::holds_alternative<Free>(*seen) == !done);
   CHECK(grant(*t.store, request).needs_renewal_proof == done);
 
   t.proxy.cut(how, test::containing("UPDATE dblock_lock"));
@@ -325,9 +326,9 @@ TEST_CASE("mariadb: of many who want slots at once exactly so many get one each"
             stores[i]->try_acquire(slot(name, "owner-" + std::to_string(round) + "-" + std::to_string(i), 4));
         if (!outcome) {
           ++errors;
-        } else if (const auto* const lease = std::get_if<Lease>(&*outcome)) {
+        } else if (const auto* const taken = std::get_if<Granted>(&*outcome)) {
           ++granted;
-          numbers += 1 << lease->slot;
+          numbers += 1 << taken->lease.slot;
         } else {
           ++refused;
         }
@@ -357,7 +358,7 @@ TEST_CASE("mariadb: opposite orders of keys, readers and writers at once neither
         const auto outcome = store->try_acquire(request);
         if (!outcome) {
           ++errors;
-        } else if (const auto* const lease = std::get_if<Lease>(&*outcome)) {
+        } else if (const auto* const taken = std::get_if<Granted>(&*outcome)) {
           ++granted;
           const int weight = reads ? 1 : 1000;
           const int others = inside.fetch_add(weight);
@@ -470,7 +471,7 @@ TEST_CASE("mariadb: a minimal hold keeps a slot, and a success within the period
   CHECK(rows[0].slot == 1);
   auto periodic = request_for("k", "c");
   periodic.promises.once_per = OncePer{1h};
-  CHECK(std::holds_alternative<AlreadyDone>(acquire(*store, periodic)));
+  CHECK(std::holds_alternative<Done>(acquire(*store, periodic)));
 }
 
 TEST_CASE("mariadb: who waits for readers keeps his place while looking, and his session when he is one") {
@@ -489,11 +490,11 @@ TEST_CASE("mariadb: who waits for readers keeps his place while looking, and his
     CHECK(t.store->turnstile()->await(soon(), never) == Turn::not_yet);
     const auto writer = t.store->look(request_for("k", "w"));
     REQUIRE(writer);
-    CHECK(writer->kind == Look::Kind::refused);
-    CHECK(writer->status->owner == "r1");
+    REQUIRE(std::holds_alternative<Held>(*writer));
+    CHECK(std::get<Held>(*writer).status.owner == "r1");
     const auto like = t.store->look(shared("k", "r2"));
     REQUIRE(like);
-    CHECK(like->kind == Look::Kind::free);
+    CHECK(std::holds_alternative<Free>(*like));
   }
   CHECK(t.sent("dblock waits") == 1);
   t.other->disconnect();

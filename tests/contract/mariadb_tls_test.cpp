@@ -248,8 +248,8 @@ TEST_CASE("mariadb: a renewal without an answer is given up in time over the soc
   const auto store = store::open_store(settings_of(url), options, clock);
   const auto taken = store->try_acquire(request_for("k", "owner"));
   REQUIRE(taken);
-  REQUIRE(std::holds_alternative<lease::Lease>(*taken));
-  const auto ref = ref_to(std::get<lease::Lease>(*taken));
+  REQUIRE(std::holds_alternative<lease::Granted>(*taken));
+  const auto ref = ref_to(std::get<lease::Granted>(*taken).lease);
   const auto renewed = [&] {
     const auto outcome = store->renew(ref, lease::Actor::holder, 60s);
     return outcome && std::holds_alternative<lease::Renewed>(*outcome);

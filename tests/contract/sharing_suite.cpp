@@ -48,8 +48,8 @@ LeaseRef named(const Lease& lease) {
   return {lease.key, lease.owner, std::nullopt};
 }
 
-bool is_granted(const AcquireOutcome& outcome) {
-  return std::holds_alternative<Lease>(outcome);
+bool is_granted(const Answer& outcome) {
+  return std::holds_alternative<Granted>(outcome);
 }
 
 std::string usage_error(Fixture& t, const AcquireRequest& request) {
@@ -78,7 +78,7 @@ Owners owners(Fixture& t, const Selection& selection = {}) {
   return found;
 }
 
-Look look(Fixture& t, const AcquireRequest& request) {
+Answer look(Fixture& t, const AcquireRequest& request) {
   auto seen = t.store->look(request);
   if (!seen) FAIL(seen.error().message);
   return std::move(*seen);
@@ -138,7 +138,7 @@ STORE_CASE("a writer waits for the last reader, and readers for a writer") {
   const Lease writer = t.grant(asks("k", "writer"));
   CHECK(writer.token > second.token);
   CHECK(t.row("k").sharing.mode == Mode::exclusive);
-  const Conflict refusal = t.conflict(reads("k", "reader-3"));
+  const Held refusal = t.conflict(reads("k", "reader-3"));
   CHECK(refusal.status.owner == "writer");
   CHECK(refusal.status.token == writer.token);
   CHECK(renewed(t.renew(ref_to(writer))));
@@ -212,7 +212,7 @@ STORE_CASE("slots are given lowest first, and no more than there are") {
     CHECK(leases.back().slot == slot);
     CHECK(leases.back().sharing == Sharing{Mode::slot, 3});
   }
-  const Conflict refusal = t.conflict(takes_slot("k", "owner-4", 3));
+  const Held refusal = t.conflict(takes_slot("k", "owner-4", 3));
   CHECK(refusal.status.sharing == Sharing{Mode::slot, 3});
   CHECK(refusal.status.slot > 0);
   CHECK(released(t.release(ref_to(leases[1]))));
@@ -383,7 +383,7 @@ STORE_CASE("an expired reader is in a writer's way for its margin, and cannot co
   t.under_test->age_hold("k", 1, 60500ms);
   CHECK(why(t.renew(ref_to(gone))) == NotOursWhy::expired);
   CHECK(released(t.release(ref_to(here))));
-  const Conflict refusal = t.conflict(asks("k", "writer"));
+  const Held refusal = t.conflict(asks("k", "writer"));
   CHECK(refusal.status.owner == "gone");
   CHECK(refusal.status.state == State::expired);
   t.under_test->age_hold("k", 1, 500ms);
@@ -414,7 +414,7 @@ STORE_CASE("an expired slot is taken over after its margin, and its holder is re
   const Lease gone = t.grant(takes_slot("k", "gone", 2));
   const Lease here = t.grant(takes_slot("k", "here", 2));
   t.under_test->age_hold("k", 1, 60500ms);
-  const Conflict refusal = t.conflict(takes_slot("k", "next", 2));
+  const Held refusal = t.conflict(takes_slot("k", "next", 2));
   CHECK(refusal.status.owner == "gone");
   t.under_test->age_hold("k", 1, 500ms);
   const Lease next = t.grant(takes_slot("k", "next", 2));
@@ -511,7 +511,7 @@ STORE_CASE("of several keys none is taken when one is refused") {
   const auto in_the_way = GENERATE(as<std::string>{}, "a", "b", "c");
   CAPTURE(in_the_way);
   t.grant(reads(in_the_way, "reader"));
-  const Conflict refusal = t.conflict(asks_for_all({"a", "b", "c"}, "owner"));
+  const Held refusal = t.conflict(asks_for_all({"a", "b", "c"}, "owner"));
   CHECK(refusal.status.key == in_the_way);
   CHECK(refusal.status.owner == "reader");
   CHECK(owners(t) == Owners{"reader"});
@@ -582,7 +582,7 @@ STORE_CASE("opposite orders of naming keys neither deadlock nor fail") {
       for (std::size_t i = 0; i < 3; ++i) {
         if (i != skip) --inside[i];
       }
-      const auto gone = store.release(ref_to(std::get<Lease>(*outcome)), Actor::holder, {});
+      const auto gone = store.release(ref_to(std::get<Granted>(*outcome).lease), Actor::holder, {});
       if (!gone || !released(*gone)) ++errors;
     }
   });
@@ -618,7 +618,7 @@ STORE_CASE("readers, writers and slots race without an overlap") {
       const auto outcome = store.try_acquire(request);
       if (!outcome) ++errors;
       if (!outcome || !is_granted(*outcome)) continue;
-      const auto& lease = std::get<Lease>(*outcome);
+      const auto& lease = std::get<Granted>(*outcome).lease;
       ++granted;
       tokens.at(static_cast<std::size_t>(number)).push_back(lease.token);
       if (!enter(lease)) ++overlaps;
@@ -792,8 +792,8 @@ STORE_CASE("a success under a slot is the lock's last success, and done for the 
   CHECK(row.last_success->released_at);
   CHECK(row.last->outcome == Outcome::succeeded);
   once.owner.text = "owner-2";
-  CHECK(std::holds_alternative<AlreadyDone>(t.acquire(once)));
-  CHECK(look(t, once).kind == Look::Kind::done);
+  CHECK(std::holds_alternative<Done>(t.acquire(once)));
+  CHECK(std::holds_alternative<Done>(look(t, once)));
   t.grant(takes_slot("k", "owner-3", 2));  // which made no promise
   auto exclusive = asks("l", "owner-4");
   exclusive.promises.once_per = OncePer{10h};
@@ -813,7 +813,7 @@ STORE_CASE("when a lock turns exclusive its own row takes over what its slots ha
   CHECK(released(t.release(ref_to(writer), Actor::holder, {Outcome::failed, 2})));
   auto once = asks("k", "once");
   once.promises.once_per = OncePer{10h};
-  CHECK(std::holds_alternative<AlreadyDone>(t.acquire(once)));
+  CHECK(std::holds_alternative<Done>(t.acquire(once)));
   once.promises.once_per.reset();
   t.grant(once);
 }
@@ -843,7 +843,7 @@ STORE_CASE("a lock is not forgotten within the period of a success under a slot"
   t.under_test->age("k", 500h, true);
   static_cast<void>(t.reap(false, 48h));
   once.owner.text = "owner-2";
-  CHECK(std::holds_alternative<AlreadyDone>(t.acquire(once)));
+  CHECK(std::holds_alternative<Done>(t.acquire(once)));
   t.under_test->age("k", 600h, true);
   CHECK(t.reap(false, 48h).forgotten > 0);
   t.grant(once);
@@ -863,7 +863,7 @@ STORE_CASE("a slot keeps its place for its minimal hold") {
   CHECK(rows[0].slot == 1);
   CHECK(rows[1].owner == "owner-2");
   CHECK(released(t.release(ref_to(second))));
-  const Conflict refusal = t.conflict(asks("k", "writer"));
+  const Held refusal = t.conflict(asks("k", "writer"));
   CHECK(refusal.status.state == State::cooldown);
   CHECK(refusal.status.grantable_at() == refusal.status.hold_until);
   t.under_test->age("k", 1h, false);
@@ -915,20 +915,19 @@ STORE_CASE("a writer's minimal hold keeps readers out") {
 
 STORE_CASE("looking tells what a request would meet, and changes nothing") {
   Fixture t;
-  CHECK(look(t, reads("k", "reader-1")).kind == Look::Kind::free);
-  CHECK(look(t, asks_for_all({"k", "l"}, "owner")).kind == Look::Kind::free);
+  CHECK(std::holds_alternative<Free>(look(t, reads("k", "reader-1"))));
+  CHECK(std::holds_alternative<Free>(look(t, asks_for_all({"k", "l"}, "owner"))));
   CHECK(t.rows({{}, {}, false}).empty());
   const Lease first = t.grant(reads("k", "reader-1"));
   const auto own = look(t, reads("k", "reader-1"));
-  CHECK(own.kind == Look::Kind::ours);
-  REQUIRE(own.status);
-  CHECK(own.status->token == first.token);
-  CHECK(look(t, reads("k", "reader-2")).kind == Look::Kind::free);
+  REQUIRE(std::holds_alternative<Granted>(own));
+  CHECK(std::get<Granted>(own).lease.token == first.token);
+  CHECK(std::get<Granted>(own).row->token == first.token);
+  CHECK(std::holds_alternative<Free>(look(t, reads("k", "reader-2"))));
   for (const auto& request : {writes_patiently("k", "writer"), asks_for_all({"k", "l"}, "owner")}) {
     const auto refused_by = look(t, request);
-    CHECK(refused_by.kind == Look::Kind::refused);
-    REQUIRE(refused_by.status);
-    CHECK(refused_by.status->owner == "reader-1");
+    REQUIRE(std::holds_alternative<Held>(refused_by));
+    CHECK(std::get<Held>(refused_by).status.owner == "reader-1");
   }
   t.grant(reads("k", "reader-2"));
   CHECK(t.row("k").sharing.mode == Mode::shared);

@@ -76,7 +76,7 @@ TEST_CASE("sqlite: many connections that make the store at once make one") {
         const auto outcome = store->try_acquire(asks("k", "owner-" + std::to_string(i)));
         if (!outcome) {
           ++errors;
-        } else if (std::holds_alternative<Lease>(*outcome)) {
+        } else if (std::holds_alternative<Granted>(*outcome)) {
           ++granted;
         }
       });
@@ -103,7 +103,7 @@ TEST_CASE("sqlite: a store of a newer dblock that serves this one is used, and l
   CHECK(applied->empty());
   const auto outcome = t.open()->try_acquire(asks("k", "owner-2"));
   REQUIRE(outcome);
-  CHECK(std::holds_alternative<Lease>(*outcome));
+  CHECK(std::holds_alternative<Granted>(*outcome));
   CHECK(t.value("PRAGMA user_version") == "999");
 }
 
@@ -194,7 +194,7 @@ TEST_CASE("sqlite: a store whose log is gone, damaged or cut is refused, and one
   std::filesystem::copy_file(copy, log);
   const auto outcome = t.open()->try_acquire(asks("k", "other"));
   REQUIRE(outcome);
-  CHECK(std::holds_alternative<Conflict>(*outcome));
+  CHECK(std::holds_alternative<Held>(*outcome));
 }
 
 TEST_CASE("sqlite: what was seen of a store in an earlier boot does not count") {
@@ -213,7 +213,7 @@ TEST_CASE("sqlite: a connection whose log or index was replaced opens the store 
   auto holder = t.open();
   const auto outcome = holder->try_acquire(asks("k", "owner"));
   REQUIRE(outcome);
-  const Lease lease = std::get<Lease>(*outcome);
+  const Lease lease = std::get<Granted>(*outcome).lease;
   std::filesystem::remove(t.path() + "-shm");
   REQUIRE(t.open()->try_acquire(asks("other", "owner-2")));
   for (int i = 0; i < 3; ++i) {
@@ -240,7 +240,7 @@ TEST_CASE("sqlite: a renewal that had to wait goes by the time when it was done"
   request.terms = {1s, 1s, std::nullopt};
   const auto outcome = store->try_acquire(request);
   REQUIRE(outcome);
-  const Lease lease = std::get<Lease>(*outcome);
+  const Lease lease = std::get<Granted>(*outcome).lease;
   auto writer = std::make_unique<test::SqliteWriter>(t.path());
   std::optional<Result<RenewOutcome>> renewed;
   std::jthread renewing([&] { renewed = store->renew({lease.key, lease.owner, {}}, Actor::script, 1h); });
@@ -257,7 +257,7 @@ TEST_CASE("sqlite: a holder whose store was removed and made anew is told that i
   auto holder = t.open();
   const auto outcome = holder->try_acquire(asks("k", "owner"));
   REQUIRE(outcome);
-  const Lease lease = std::get<Lease>(*outcome);
+  const Lease lease = std::get<Granted>(*outcome).lease;
   for (const auto* const part : {"", "-wal", "-shm", "-seen"}) std::filesystem::remove(t.path() + part);
   REQUIRE(t.open()->connect());
   const auto renewed = holder->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt);
@@ -348,7 +348,7 @@ TEST_CASE("sqlite: the log is emptied by a closing connection once it has grown"
     const auto store = t.open();
     const auto outcome = store->try_acquire(asks("k", "owner-" + std::to_string(i)));
     REQUIRE(outcome);
-    const Lease lease = std::get<Lease>(*outcome);
+    const Lease lease = std::get<Granted>(*outcome).lease;
     REQUIRE(store->release({lease.key, lease.owner, lease.token}, Actor::holder, {}));
     store->disconnect();
     REQUIRE(log_size() < 1'000'000);

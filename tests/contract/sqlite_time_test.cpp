@@ -34,7 +34,7 @@ AcquireRequest shares(std::string owner, Sharing sharing = {Mode::shared, 1}) {
 bool refused(LeaseStore& store, const AcquireRequest& request) {
   auto outcome = store.try_acquire(request);
   if (!outcome) FAIL(outcome.error().message);
-  return std::holds_alternative<Conflict>(*outcome);
+  return std::holds_alternative<Held>(*outcome);
 }
 
 LockStatus row(LeaseStore& store) {
@@ -201,7 +201,7 @@ TEST_CASE("sqlite: a success of an earlier boot still counts for its period") {
   request.promises.once_per = OncePer{10h};
   auto outcome = store->try_acquire(request);
   REQUIRE(outcome);
-  CHECK(std::holds_alternative<AlreadyDone>(*outcome));
+  CHECK(std::holds_alternative<Done>(*outcome));
   t.age("k", 9h, false);
   grant(*store, request);
 }

@@ -29,7 +29,7 @@ inline AcquireRequest asks(std::string_view name, std::string owner, Kind kind =
   return {key(name), {}, {std::move(owner)}, kind, terms, {"host", 4711, "user", "job", "note"}};
 }
 
-inline AcquireOutcome acquire(LeaseStore& store, const AcquireRequest& request) {
+inline Answer acquire(LeaseStore& store, const AcquireRequest& request) {
   auto outcome = store.try_acquire(request);
   if (!outcome) FAIL(outcome.error().message);
   return std::move(*outcome);
@@ -37,23 +37,23 @@ inline AcquireOutcome acquire(LeaseStore& store, const AcquireRequest& request) 
 
 inline Lease grant(LeaseStore& store, const AcquireRequest& request) {
   auto outcome = acquire(store, request);
-  REQUIRE(std::holds_alternative<Lease>(outcome));
-  return std::get<Lease>(outcome);
+  REQUIRE(std::holds_alternative<Granted>(outcome));
+  return std::get<Granted>(outcome).lease;
 }
 
-inline Conflict conflict(LeaseStore& store, const AcquireRequest& request) {
+inline Held conflict(LeaseStore& store, const AcquireRequest& request) {
   auto outcome = acquire(store, request);
-  REQUIRE(std::holds_alternative<Conflict>(outcome));
-  return std::get<Conflict>(outcome);
+  REQUIRE(std::holds_alternative<Held>(outcome));
+  return std::get<Held>(outcome);
 }
 
 struct Fixture {
   std::unique_ptr<StoreUnderTest> under_test = make_store_under_test();
   std::unique_ptr<LeaseStore> store = under_test->open();
 
-  AcquireOutcome acquire(const AcquireRequest& request) { return contract::acquire(*store, request); }
+  Answer acquire(const AcquireRequest& request) { return contract::acquire(*store, request); }
   Lease grant(const AcquireRequest& request) { return contract::grant(*store, request); }
-  Conflict conflict(const AcquireRequest& request) { return contract::conflict(*store, request); }
+  Held conflict(const AcquireRequest& request) { return contract::conflict(*store, request); }
   LockStatus row(std::string_view name) {
     auto seen = store->peek(key(name));
     if (!seen) FAIL(seen.error().message);

@@ -39,17 +39,15 @@ struct Bench {
     return acquire(store, clock, request, WaitPolicy{limit}, {}, cancel);
   }
   FakeStore::Acquire grants() {
-    return [this](const AcquireRequest& r) -> Result<AcquireOutcome> {
-      return Lease{r.key, {}, r.owner, Token{8}, r.terms, clock.now(), false};
+    return [this](const AcquireRequest& r) -> Result<Answer> {
+      return Granted{{r.key, {}, r.owner, Token{8}, r.terms, clock.now(), false}};
     };
   }
   static FakeStore::Acquire refuses() {
-    return [](const AcquireRequest&) -> Result<AcquireOutcome> { return Conflict{row_of("other", 30s)}; };
+    return [](const AcquireRequest&) -> Result<Answer> { return Held{row_of("other", 30s)}; };
   }
   static FakeStore::Acquire loses_reply() {
-    return [](const AcquireRequest&) -> Result<AcquireOutcome> {
-      return fail(Errc::indeterminate, "reply lost");
-    };
+    return [](const AcquireRequest&) -> Result<Answer> { return fail(Errc::indeterminate, "reply lost"); };
   }
   static FakeStore::Peek shows(std::optional<LockStatus> status) {
     return [status]() -> Result<std::optional<LockStatus>> { return status; };
@@ -70,7 +68,7 @@ TEST_CASE("counted tries come after exactly the pauses that were asked for") {
   b.clock.on_wait = [&] { waits.push_back(b.clock.now() - std::exchange(last, b.clock.now())); };
   const auto outcome = acquire(b.store, b.clock, b.request, {std::nullopt, Retry{5, 2s, 1.5}}, {}, b.cancel);
   REQUIRE(outcome);
-  CHECK(std::holds_alternative<Conflict>(*outcome));
+  CHECK(std::holds_alternative<Held>(*outcome));
   CHECK(waits == std::vector<Nanos>{2s, 3s, 4500ms, 6750ms});
   CHECK(b.store.calls == std::vector<std::string>{"acquire", "peek", "peek", "peek", "peek"});
 }
@@ -101,7 +99,7 @@ TEST_CASE("counted tries end with a grant, and one try is one") {
   b.store.peeks = {Bench::shows(row_of("", 0s))};
   auto outcome = acquire(b.store, b.clock, b.request, {std::nullopt, Retry{1, 2s, 1.5}}, {}, b.cancel);
   REQUIRE(outcome);
-  CHECK(std::holds_alternative<Conflict>(*outcome));
+  CHECK(std::holds_alternative<Held>(*outcome));
   b.store.acquires = {Bench::refuses(), b.grants()};
   const BootTime begun = b.clock.now();
   outcome = acquire(b.store, b.clock, b.request, {std::nullopt, Retry{2, 2s, 1.5}}, {}, b.cancel);
@@ -128,7 +126,7 @@ TEST_CASE("a wait limits counted tries as a whole") {
   const BootTime begun = b.clock.now();
   const auto outcome = acquire(b.store, b.clock, b.request, {Micros{5s}, Retry{100, 2s, 1.0}}, {}, b.cancel);
   REQUIRE(outcome);
-  CHECK(std::holds_alternative<Conflict>(*outcome));
+  CHECK(std::holds_alternative<Held>(*outcome));
   CHECK(b.clock.now() - begun == 5s);
   CHECK(b.store.calls.size() == 4);  // at 0, 2, 4 and 5 s
 }
@@ -190,7 +188,7 @@ TEST_CASE("the first in line does not ask often for a lock that is cooling down"
   auto cooling = row_of("", 0s);
   cooling.state = State::cooldown;
   cooling.hold_until = ServerTime{1000s + 1h};
-  b.store.acquires = {[&](const AcquireRequest&) -> Result<AcquireOutcome> { return Conflict{cooling}; }};
+  b.store.acquires = {[&](const AcquireRequest&) -> Result<Answer> { return Held{cooling}; }};
   b.store.peeks = {Bench::shows(cooling)};
   REQUIRE(b.go(60s));
   CHECK(std::ranges::count(b.store.calls, "peek") < 140);
@@ -203,7 +201,7 @@ TEST_CASE("a waiter goes home when it sees that the job is done for this period"
   b.store.peeks = {Bench::shows(row_of("other", 30s)), Bench::shows(done_row("", 5s))};
   const auto outcome = b.go(std::nullopt);
   REQUIRE(outcome);
-  CHECK(std::holds_alternative<AlreadyDone>(*outcome));
+  CHECK(std::holds_alternative<Done>(*outcome));
   CHECK(std::ranges::count(b.store.calls, "acquire") == 1);
 }
 
@@ -215,18 +213,17 @@ TEST_CASE("a waiter in line goes home when it sees that the job is done for this
   b.store.peeks = {Bench::shows(row_of("other", 30s)), Bench::shows(done_row("other", 5s))};
   const auto outcome = b.go(std::nullopt);
   REQUIRE(outcome);
-  CHECK(std::holds_alternative<AlreadyDone>(*outcome));
+  CHECK(std::holds_alternative<Done>(*outcome));
   CHECK_FALSE(line.has_place);
 }
 
 TEST_CASE("a waiter whose turn has come is told by the store that the job is done") {
   Bench b;
   b.request.promises.once_per = OncePer{100s};
-  b.store.acquires = {
-      [](const AcquireRequest&) -> Result<AcquireOutcome> { return AlreadyDone{done_row("", 5s)}; }};
+  b.store.acquires = {[](const AcquireRequest&) -> Result<Answer> { return Done{done_row("", 5s)}; }};
   const auto outcome = b.go(std::nullopt);
   REQUIRE(outcome);
-  CHECK(std::holds_alternative<AlreadyDone>(*outcome));
+  CHECK(std::holds_alternative<Done>(*outcome));
 }
 
 TEST_CASE("after a lost reply a success of another is told, but never in place of our own grant") {
@@ -236,7 +233,7 @@ TEST_CASE("after a lost reply a success of another is told, but never in place o
   b.store.peeks = {Bench::shows(done_row("other", 5s))};
   auto outcome = b.go(Micros{0});
   REQUIRE(outcome);
-  CHECK(std::holds_alternative<AlreadyDone>(*outcome));
+  CHECK(std::holds_alternative<Done>(*outcome));
   b.store.peeks = {Bench::shows(done_row("me", 5s))};
   b.store.renews = {[&]() -> Result<RenewOutcome> { return Renewed{b.clock.now(), k_ttl, {}}; }};
   outcome = b.go(Micros{0});
@@ -249,7 +246,7 @@ TEST_CASE("a held lock is tried once when no wait was asked for") {
   b.store.acquires = {Bench::refuses()};
   const auto outcome = b.go(Micros{0});
   REQUIRE(outcome);
-  CHECK(std::holds_alternative<Conflict>(*outcome));
+  CHECK(std::holds_alternative<Held>(*outcome));
   CHECK(b.store.calls == std::vector<std::string>{"acquire"});
 }
 
@@ -260,7 +257,7 @@ TEST_CASE("a waiter looks before it tries again, and tries at the very end of it
   const BootTime begun = b.clock.now();
   const auto outcome = b.go(5s);
   REQUIRE(outcome);
-  CHECK(std::holds_alternative<Conflict>(*outcome));
+  CHECK(std::holds_alternative<Held>(*outcome));
   CHECK(b.clock.now() - begun == 5s);
   CHECK(std::ranges::count(b.store.calls, "acquire") == 1);
   CHECK(std::ranges::count(b.store.calls, "peek") >= 5);
@@ -311,7 +308,7 @@ TEST_CASE("a grant found by reading that cannot be renewed starts nothing") {
   b.store.renews = {[]() -> Result<RenewOutcome> { return NotOurs{NotOursWhy::expired, row_of("me", 0s)}; }};
   const auto outcome = b.go(Micros{0});
   REQUIRE(outcome);
-  CHECK(std::holds_alternative<Conflict>(*outcome));
+  CHECK(std::holds_alternative<Held>(*outcome));
 }
 
 TEST_CASE("a statement that got lost on its way is repeated even where one try is allowed") {
@@ -358,10 +355,10 @@ TEST_CASE("a cancelled read-back says that a try is undecided") {
 
 TEST_CASE("a process held up for its whole TTL after the grant does not rely on it") {
   Bench b;
-  b.store.acquires = {[&](const AcquireRequest& r) -> Result<AcquireOutcome> {
+  b.store.acquires = {[&](const AcquireRequest& r) -> Result<Answer> {
     const BootTime sent = b.clock.now();
     b.clock.tick(k_ttl);
-    return Lease{r.key, {}, r.owner, Token{8}, r.terms, sent, false};
+    return Granted{{r.key, {}, r.owner, Token{8}, r.terms, sent, false}};
   }};
   const auto outcome = b.go(Micros{0});
   REQUIRE_FALSE(outcome);
@@ -438,7 +435,7 @@ TEST_CASE("a waiter behind others looks at the row at least once a second, and n
       .on_send = {}};
   const auto outcome = acquire(b.store, b.clock, b.request, WaitPolicy{10s}, observer, b.cancel);
   REQUIRE(outcome);
-  CHECK(std::holds_alternative<Conflict>(*outcome));
+  CHECK(std::holds_alternative<Held>(*outcome));
   for (const Nanos length : b.line.lengths) CHECK(length <= 1s);
   CHECK(b.line.lengths.size() <= 20);
   CHECK(named.size() == static_cast<std::size_t>(b.count("peek")));
@@ -535,7 +532,7 @@ TEST_CASE("a run that tries once takes a place, waits for no turn, and gives the
   b.store.acquires = {Bench::refuses()};
   const auto refused = b.go(Micros{0});
   REQUIRE(refused);
-  CHECK(std::holds_alternative<Conflict>(*refused));
+  CHECK(std::holds_alternative<Held>(*refused));
   CHECK(b.store.calls == std::vector<std::string>{"enter", "acquire"});
   CHECK_FALSE(b.line.has_place);
 
@@ -576,8 +573,8 @@ TEST_CASE("a wait in line ends at its limit, tells the holder and gives the plac
   const BootTime begun = b.clock.now();
   const auto outcome = b.go(2500ms);
   REQUIRE(outcome);
-  REQUIRE(std::holds_alternative<Conflict>(*outcome));
-  CHECK(std::get<Conflict>(*outcome).status.owner == "other");
+  REQUIRE(std::holds_alternative<Held>(*outcome));
+  CHECK(std::get<Held>(*outcome).status.owner == "other");
   CHECK(b.clock.now() - begun == 2500ms);
   CHECK(b.store.calls.back() == "peek");
   CHECK_FALSE(b.line.has_place);
@@ -611,7 +608,7 @@ TEST_CASE("every end without a lease gives the place up") {
   for (const Errc code : {Errc::denied, Errc::schema, Errc::internal}) {
     LineBench b;
     b.line.on_enter = Turn::ours;
-    b.store.acquires = {[code](const AcquireRequest&) -> Result<AcquireOutcome> { return fail(code, "no"); }};
+    b.store.acquires = {[code](const AcquireRequest&) -> Result<Answer> { return fail(code, "no"); }};
     REQUIRE_FALSE(b.go(std::nullopt));
     CHECK_FALSE(b.line.has_place);
   }
@@ -676,7 +673,7 @@ TEST_CASE("a turn that was lost with its connection is stood in line for again")
 TEST_CASE("a turn whose connection breaks under a try is used once more before the line is stood in again") {
   LineBench b;
   b.line.on_enter = Turn::ours;
-  b.store.acquires = {[&](const AcquireRequest&) -> Result<AcquireOutcome> {
+  b.store.acquires = {[&](const AcquireRequest&) -> Result<Answer> {
                         b.line.turn_lost = true;
                         b.line.on_enter = Turn::not_yet;  // a server that takes the old connection for alive
                         return fail(Errc::indeterminate, "reply lost");

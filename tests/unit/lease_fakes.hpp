@@ -32,7 +32,7 @@ class FakeClock final : public Clock {
 // Each verb pops its next scripted answer; the last one repeats. Calls are recorded in order.
 class FakeStore final : public lease::LeaseStore {
  public:
-  using Acquire = std::function<Result<lease::AcquireOutcome>(const lease::AcquireRequest&)>;
+  using Acquire = std::function<Result<lease::Answer>(const lease::AcquireRequest&)>;
   using Peek = std::function<Result<std::optional<lease::LockStatus>>()>;
   using Renew = std::function<Result<lease::RenewOutcome>()>;
   using Release = std::function<Result<lease::ReleaseOutcome>()>;
@@ -53,7 +53,7 @@ class FakeStore final : public lease::LeaseStore {
     if (!answer) calls.emplace_back("connect failed");
     return answer;
   }
-  Result<lease::AcquireOutcome> try_acquire(const lease::AcquireRequest& request) override {
+  Result<lease::Answer> try_acquire(const lease::AcquireRequest& request) override {
     calls.emplace_back("acquire");
     return next(acquires)(request);
   }
@@ -62,24 +62,23 @@ class FakeStore final : public lease::LeaseStore {
     return next(peeks)();
   }
   // As a peek, judged as an exclusive request of one key has to.
-  Result<lease::Look> look(const lease::AcquireRequest& request) override {
+  Result<lease::Answer> look(const lease::AcquireRequest& request) override {
     return judged(request, peek(request.key));
   }
-  Result<lease::Look> look_in_line(const lease::AcquireRequest& request) override {
+  Result<lease::Answer> look_in_line(const lease::AcquireRequest& request) override {
     calls.emplace_back("peek in line");
     return judged(request, next(peeks)());
   }
-  static Result<lease::Look> judged(const lease::AcquireRequest& request,
-                                    Result<std::optional<lease::LockStatus>> seen) {
+  static Result<lease::Answer> judged(const lease::AcquireRequest& request,
+                                      Result<std::optional<lease::LockStatus>> seen) {
     if (!seen) return std::unexpected(seen.error());
-    if (!*seen) return lease::Look{};
-    using Kind = lease::Look::Kind;
+    if (!*seen) return lease::Free{};
     const auto& row = **seen;
     const auto& once_per = request.promises.once_per;
-    Kind kind = row.grantable_at() > row.server_time ? Kind::refused : Kind::free;
-    if (once_per && row.done_within(*once_per)) kind = Kind::done;
-    if (row.owner == request.owner.text) kind = Kind::ours;
-    return lease::Look{kind, row};
+    if (row.owner == request.owner.text) return found(request, row, {});
+    if (once_per && row.done_within(*once_per)) return lease::Done{row};
+    if (row.grantable_at() > row.server_time) return lease::Held{row};
+    return lease::Free{0, row};
   }
   Result<lease::RenewOutcome> renew(const lease::LeaseRef&, lease::Actor, std::optional<Micros>) override {
     calls.emplace_back("renew");

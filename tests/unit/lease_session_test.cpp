@@ -19,8 +19,8 @@ AcquireRequest make_request() {
 }
 
 test::FakeStore::Acquire grants(const test::FakeClock& clock) {
-  return [&clock](const AcquireRequest& request) -> Result<AcquireOutcome> {
-    return Lease{request.key, {}, request.owner, Token{8}, request.terms, clock.now(), false};
+  return [&clock](const AcquireRequest& request) -> Result<Answer> {
+    return Granted{{request.key, {}, request.owner, Token{8}, request.terms, clock.now(), false}};
   };
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("a wait is counted from the first refusal to the grant, and a grant fr
   held.state = State::held;
   held.server_time = ServerTime{1000s};
   held.expires_at = ServerTime{1030s};
-  owned->acquires = {[&](const AcquireRequest&) -> Result<AcquireOutcome> { return Conflict{held}; },
+  owned->acquires = {[&](const AcquireRequest&) -> Result<Answer> { return Held{held}; },
                      [&](const AcquireRequest& request) {
                        auto granted = grants(clock)(request);
                        clock.tick(200ms);  // the reply takes a while

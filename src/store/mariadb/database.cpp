@@ -111,20 +111,20 @@ Result<void> MariadbDatabase::leave_the_line(const std::string& attempt) {
   return connection_.ensure_open(attempt);
 }
 
-Result<Done> MariadbDatabase::run(Verb verb, const Parameters& parameters, const std::string& attempt) {
+Result<Effect> MariadbDatabase::run(Verb verb, const Parameters& parameters, const std::string& attempt) {
   const std::string_view text = sql(verb);
-  if (text.empty()) return Done{};
+  if (text.empty()) return Effect{};
   if (verb == Verb::look || verb == Verb::look_all) return look(verb, parameters, attempt);
   if (!text.starts_with("SELECT")) return change(verb, parameters, attempt);
   DBLOCK_TRY(Connection* const connection, reader(attempt));
   DBLOCK_TRY(auto rows, connection->read(render(verb, parameters), attempt, most_of(verb)));
-  return Done{std::move(rows)};
+  return Effect{std::move(rows)};
 }
 
-Result<Done> MariadbDatabase::run_where_written(Verb verb, const Parameters& parameters,
-                                                const std::string& attempt) {
+Result<Effect> MariadbDatabase::run_where_written(Verb verb, const Parameters& parameters,
+                                                  const std::string& attempt) {
   DBLOCK_TRY(auto rows, read_in_transaction(connection_, render(verb, parameters), attempt));
-  return Done{std::move(rows)};
+  return Effect{std::move(rows)};
 }
 
 // While the first connection stands in line the second one reads.
@@ -135,7 +135,7 @@ Result<Connection*> MariadbDatabase::reader(const std::string& attempt) {
   return &looks_;
 }
 
-Result<Done> MariadbDatabase::look(Verb verb, const Parameters& parameters, const std::string& attempt) {
+Result<Effect> MariadbDatabase::look(Verb verb, const Parameters& parameters, const std::string& attempt) {
   const std::string statement = render(verb, parameters);
   const auto read = [&]() -> Result<Rows> {
     DBLOCK_TRY(Connection* const connection, reader(attempt));
@@ -143,7 +143,7 @@ Result<Done> MariadbDatabase::look(Verb verb, const Parameters& parameters, cons
   };
   auto rows = read();
   if (rows) {
-    Done answer{std::move(*rows)};
+    Effect answer{std::move(*rows)};
     if (verb == Verb::look) last_look_ = Seen{statement, answer};
     return answer;
   }
@@ -153,15 +153,15 @@ Result<Done> MariadbDatabase::look(Verb verb, const Parameters& parameters, cons
   return std::unexpected(std::move(rows.error()));
 }
 
-Result<Done> MariadbDatabase::change(Verb verb, const Parameters& parameters, const std::string& attempt) {
+Result<Effect> MariadbDatabase::change(Verb verb, const Parameters& parameters, const std::string& attempt) {
   if (verb == Verb::renew) turnstile_.settle();  // a grant that was found by reading has not done it
   DBLOCK_CHECK(leave_the_line(attempt));
   const Mark mark = connection_.next_mark();
   auto changed = connection_.change(render(verb, parameters, mark), attempt);
-  if (!changed && changed.error().native == k_duplicate_key) return Done{};
+  if (!changed && changed.error().native == k_duplicate_key) return Effect{};
   if (!changed && verb == Verb::record_run) return std::unexpected(advised(std::move(changed.error())));
   if (!changed) return std::unexpected(std::move(changed.error()));
-  Done answer{{}, changed->rows / rows_each(verb)};
+  Effect answer{{}, changed->rows / rows_each(verb)};
   if (answer.changed == 0) return answer;
   if (sql(verb).find(":mark") == std::string_view::npos) {
     if (changed->insert_id != 0) answer.told = changed->insert_id;

@@ -30,9 +30,9 @@ class MariadbDatabase final : public Database {
   Result<void> in_transaction(const std::string& attempt, const Body& body) override;
   // A transaction costs two statements more.
   Result<void> bundled(const std::string& /*attempt*/, const Body& body) override { return body(); }
-  Result<Done> run(Verb verb, const Parameters& parameters, const std::string& attempt) override;
-  Result<Done> run_where_written(Verb verb, const Parameters& parameters,
-                                 const std::string& attempt) override;
+  Result<Effect> run(Verb verb, const Parameters& parameters, const std::string& attempt) override;
+  Result<Effect> run_where_written(Verb verb, const Parameters& parameters,
+                                   const std::string& attempt) override;
   bool refused_null(const Error& why) const override { return why.native == k_null_refused; }
   Result<void> safe_to_grant(const std::string& attempt) override;
   Result<void> grant_is_safe(const std::string& attempt) override {
@@ -51,15 +51,15 @@ class MariadbDatabase final : public Database {
  private:
   [[nodiscard]] Result<void> leave_the_line(const std::string& attempt);
   [[nodiscard]] Result<Connection*> reader(const std::string& attempt);
-  [[nodiscard]] Result<Done> look(Verb verb, const Parameters& parameters, const std::string& attempt);
-  [[nodiscard]] Result<Done> change(Verb verb, const Parameters& parameters, const std::string& attempt);
+  [[nodiscard]] Result<Effect> look(Verb verb, const Parameters& parameters, const std::string& attempt);
+  [[nodiscard]] Result<Effect> change(Verb verb, const Parameters& parameters, const std::string& attempt);
 
   Connection connection_;
   Connection looks_;  // open only for the length of a call while connection_ waits in line
   // The last look at one lock: what it read by which statement, and our place in line.
   struct Seen {
     std::string statement;
-    Done answer;
+    Effect answer;
     std::optional<lease::PlaceInLine> place{};
   };
   std::optional<Seen> last_look_;

@@ -12,15 +12,15 @@ namespace dblock::store::sqlite {
 SqliteDatabase::SqliteDatabase(const SqliteSettings& settings, const SessionOptions& options, Clock& clock)
     : connection_(settings, options, clock, SchemaCheck::on), turnstile_(settings.path) {}
 
-Result<Done> SqliteDatabase::run(Verb verb, const Parameters& parameters, const std::string& attempt) {
+Result<Effect> SqliteDatabase::run(Verb verb, const Parameters& parameters, const std::string& attempt) {
   const std::string_view text = sql(verb);
-  if (text.empty()) return Done{};
+  if (text.empty()) return Effect{};
   if (text.starts_with("SELECT")) {
     DBLOCK_TRY(auto rows, connection_.run(text, parameters, attempt, Phase::read));
-    return Done{std::move(rows)};
+    return Effect{std::move(rows)};
   }
   DBLOCK_TRY(auto done, connection_.change(text, parameters, attempt));
-  Done answer{std::move(done.rows), done.changed};
+  Effect answer{std::move(done.rows), done.changed};
   if (!answer.rows.empty()) answer.told = unsigned_number(answer.rows.front()[0]);
   return answer;
 }

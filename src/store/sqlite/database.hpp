@@ -27,7 +27,7 @@ class SqliteDatabase final : public Database {
   Result<void> bundled(const std::string& attempt, const Body& body) override {
     return connection_.in_transaction(attempt, body);
   }
-  Result<Done> run(Verb verb, const Parameters& parameters, const std::string& attempt) override;
+  Result<Effect> run(Verb verb, const Parameters& parameters, const std::string& attempt) override;
   void prepare(Verb verb) noexcept override { connection_.prepare_ahead(sql(verb)); }
   bool refused_null(const Error& why) const override;
   lease::Turnstile* turnstile() noexcept override { return &turnstile_; }
