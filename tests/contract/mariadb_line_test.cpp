@@ -492,8 +492,8 @@ TEST_CASE("mariadb line: a look from the line tells the place there, before it i
     return test::wait_until([&] {
       const auto seen = waiter.store->look_in_line(request_for("k", "other"));
       REQUIRE(seen);
-      REQUIRE(seen->status);
-      const auto& place = seen->status->place;
+      REQUIRE(std::holds_alternative<Held>(*seen));
+      const auto& place = std::get<Held>(*seen).status.place;
       return place && Pair(place->place, place->of) == expected;
     });
   };

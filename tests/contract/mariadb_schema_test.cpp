@@ -115,8 +115,25 @@ TEST_CASE("mariadb: a missing, empty, older or newer schema is refused with the 
   REQUIRE_FALSE(migrated);
   CHECK(migrated.error().code == Errc::schema);
   CHECK_FALSE(t.admin()->status());
+  // Of two newer versions one served this dblock, and the other no longer does.
+  t.database().sql("UPDATE dblock_schema SET version=version-1000,serves=serves-1000");
+  t.database().sql(
+      "INSERT INTO dblock_schema VALUES (1001,1001,'a',UTC_TIMESTAMP()),(1002,1,'b',UTC_TIMESTAMP())");
+  CHECK(refusal(t).message.find("upgrade dblock") != std::string::npos);
+  CHECK_FALSE(t.admin()->apply());
   t.database().sql("DELETE FROM dblock_schema");
   CHECK(refusal(t).message.find("dblock migrate") != std::string::npos);
+}
+
+TEST_CASE("mariadb: the table refuses rows that contradict themselves") {
+  MariadbUnderTest t;
+  REQUIRE(t.open()->try_acquire(request_for("k", "owner")));
+  for (const std::string change : {"lock_value=NULL", "expire_time=NULL", "lock_count=0", "mode='other'"}) {
+    CAPTURE(change);
+    CHECK_THROWS(t.database().sql("UPDATE dblock_lock SET " + change));
+  }
+  CHECK_THROWS(t.database().sql("UPDATE dblock_lock SET slot=1"));
+  CHECK(t.database().number("SELECT COUNT(*) FROM dblock_lock WHERE lock_value='owner' AND slot=0") == 1);
 }
 
 TEST_CASE("mariadb: a table that lost a column is a schema error") {

@@ -363,9 +363,9 @@ TEST_CASE("mariadb: opposite orders of keys, readers and writers at once neither
           const int weight = reads ? 1 : 1000;
           const int others = inside.fetch_add(weight);
           if (reads ? others >= 1000 : others > 0) ++overlaps;
-          if (!store->renew(ref_to(*lease), Actor::holder, {})) ++errors;
+          if (!store->renew(ref_to(taken->lease), Actor::holder, {})) ++errors;
           inside -= weight;
-          if (!store->release(ref_to(*lease), Actor::holder, {})) ++errors;
+          if (!store->release(ref_to(taken->lease), Actor::holder, {})) ++errors;
         }
       }
     });

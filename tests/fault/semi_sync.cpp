@@ -196,6 +196,19 @@ TEST_CASE("a grant that others' waiting commit is in the way of is the database'
   INFO(fenced.err);
   CHECK(fenced.exit == exited(75));
   CHECK(says(fenced.err, "dblock_assert_held"));
+  job.sql("ROLLBACK");
+  // A reader's release keeps the reader's row alone.
+  const auto reader = dblock_at(pair.url(), {"acquire", "--key", "r", "--shared", "--ttl", "60s"});
+  REQUIRE(reader.exit == exited(0));
+  pair.replica.freeze();
+  auto leaving = start_dblock_at(pair.url(), {"release", "--key", "r", "--owner", lines(reader.out).front()});
+  REQUIRE(wait_until([&] { return semi_sync(pair.primary, "wait_sessions") == "1"; }));
+  const auto writer = dblock_at(pair.url(), run_words("r", {"--ttl", "60s", "-E", "0"}, {"true"}));
+  INFO(writer.err);
+  CHECK(writer.exit == exited(69));
+  CHECK(says(writer.err, "acknowledge"));
+  pair.replica.thaw();
+  leaving.wait(60s * slowness());
 }
 
 TEST_CASE("doctor finds a replica that has the primary's settings and applies nothing of what it receives",

@@ -174,6 +174,8 @@ TEST_CASE("only what is known to be undone is reported as undone") {
   for (const unsigned native : {1044U, 1045U, 1142U, 1143U, 1227U, 1370U, 1698U})
     CHECK(code(native, Phase::write) == Errc::denied);
   CHECK(code(1049, Phase::connect) == Errc::config);
+  for (const unsigned native : {1048U, 1062U, 3819U, 4025U})
+    CHECK(code(native, Phase::write) == Errc::internal);
   // Refused before anything is done, since it could not be logged.
   CHECK(code(1665, Phase::write) == Errc::config);
   CHECK(make_error("", "", {1665, "x"}, Phase::write).message.find("binlog_format=ROW or MIXED") !=
