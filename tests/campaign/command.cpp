@@ -38,16 +38,8 @@ class Output {
   int fd_;
 };
 
-std::vector<char*> pointers(const Words& words) {
-  std::vector<char*> list;
-  for (const auto& word : words) list.push_back(const_cast<char*>(word.c_str()));
-  list.push_back(nullptr);
-  return list;
-}
-
 pid_t spawn(const Words& words, const Words& environment, int out, int err) {
-  Words all{test::dblock_binary()};
-  all.insert(all.end(), words.begin(), words.end());
+  const Words all = test::dblock_words(words);
   posix_spawn_file_actions_t files;
   ::posix_spawn_file_actions_init(&files);
   ::posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
@@ -57,8 +49,8 @@ pid_t spawn(const Words& words, const Words& environment, int out, int err) {
   ::posix_spawnattr_init(&attributes);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
   pid_t pid = -1;
-  const int failed = ::posix_spawn(&pid, all.front().c_str(), &files, &attributes, pointers(all).data(),
-                                   pointers(environment).data());
+  const int failed = ::posix_spawn(&pid, all.front().c_str(), &files, &attributes,
+                                   test::pointers_to(all).data(), test::pointers_to(environment).data());
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&files);
   if (failed != 0) throw std::runtime_error("cannot start " + all.front());

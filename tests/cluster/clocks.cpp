@@ -19,12 +19,8 @@ std::string why_no_skewed_cluster() {
 
 // A server has threads, and its own clock for waiting is left alone.
 Cluster& skewed_cluster() {
-  static Cluster cluster([] {
-    std::string library = faketime_library();
-    const std::string plain = "libfaketime.so";
-    library.replace(library.rfind(plain), plain.size(), "libfaketimeMT.so");
-    return Words{"LD_PRELOAD=" + library, "FAKETIME=+1", "FAKETIME_DONT_FAKE_MONOTONIC=1"};
-  }());
+  static Cluster cluster(
+      Words{"LD_PRELOAD=" + faketime_library_for_threads(), "FAKETIME=+1", "FAKETIME_DONT_FAKE_MONOTONIC=1"});
   return cluster;
 }
 
@@ -51,7 +47,7 @@ long long given_away_early_ns(const ClusterDatabase& database, const std::string
     REQUIRE(database.ask({1}, {"acquire", "--key", "k", "--ttl", "2s", "--margin", margin}).exit ==
             exited(0));
     const long long answered = boot_nanos();
-    auto heir = begin_on(k_fast, database, {}, {job_binary(), "interval", log, "1"});
+    auto heir = begin_on(k_fast, database, {}, interval_job(log, 1));
     REQUIRE(heir.wait() == exited(0));
     // A machine that takes longer over the question may have let the lease begin as much later: again.
     if (answered - asked < 500'000'000) return asked + k_ttl_ns - read_intervals(log).front().begin_ns;

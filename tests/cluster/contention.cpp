@@ -5,8 +5,10 @@
 
 #include "cluster/runs.hpp"
 #include "support/catch.hpp"
+#include "support/live_run.hpp"
 #include "support/overlap.hpp"
 #include "support/privilege.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -20,12 +22,8 @@ TEST_CASE("waiting runs on three nodes never overlap and their tokens rise", "[c
   const std::string log = directory.file("log");
   std::vector<Process> runs;
   for (int i = 0; i < 30; ++i)
-    runs.emplace_back(database.at({1 + i % 3}, run_words("k", k_patient, interval_job(log, "20"))));
-  for (auto& run : runs) {
-    const Exit exit = run.wait(60s);
-    INFO(run.err());
-    CHECK(exit == exited(0));
-  }
+    runs.emplace_back(database.at({1 + i % 3}, run_words("k", k_patient, interval_job(log, 20))));
+  check_all_succeed(runs, 60s);
   const auto intervals = read_intervals(log);
   CHECK(intervals.size() == runs.size());
   CHECK(exclusion_violation(intervals) == "");
@@ -40,7 +38,7 @@ TEST_CASE("of runs that do not wait each is granted or told who holds the lock",
   for (int round = 0; round < 12; ++round) {
     std::vector<Process> runs;
     for (int i = 0; i < 9; ++i)
-      runs.emplace_back(database.at({1 + i % 3}, run_words("k", {}, interval_job(log, "1"))));
+      runs.emplace_back(database.at({1 + i % 3}, run_words("k", {}, interval_job(log, 1))));
     for (auto& run : runs) {
       const Exit exit = run.wait();
       INFO(run.err());
@@ -65,29 +63,21 @@ TEST_CASE("readers, writers, slots and several keys exclude each other across no
   const ClusterDatabase database(shared_cluster());
   const TempDir directory;
   const auto words = [&](int kind) {
-    Words options = k_patient;
-    const auto with = [&](const Words& more) {
-      options.insert(options.end(), more.begin(), more.end());
-      return options;
-    };
     switch (kind) {
       case 0:
-        return run_words("slots", with({"--slots", "2"}), sh(witness(directory, "-x", "slot$DBLOCK_SLOT")));
+        return run_words("slots", with(k_patient, {"--slots", "2"}),
+                         sh(witness(directory, "-x", "slot$DBLOCK_SLOT")));
       case 1:
-        return run_words("rw", with({"--shared"}), sh(witness(directory, "-s", "rw")));
+        return run_words("rw", with(k_patient, {"--shared"}), sh(witness(directory, "-s", "rw")));
       case 2:
-        return run_words("rw", options, sh(witness(directory, "-x", "rw")));
+        return run_words("rw", k_patient, sh(witness(directory, "-x", "rw")));
       default:
-        return run_words("rw", with({"--key", "other"}), sh(witness(directory, "-x", "rw")));
+        return run_words("rw", with(k_patient, {"--key", "other"}), sh(witness(directory, "-x", "rw")));
     }
   };
   std::vector<Process> runs;
   for (int i = 0; i < 36; ++i) runs.emplace_back(database.at({1 + i % 3}, words(i / 3 % 4)));
-  for (auto& run : runs) {
-    const Exit exit = run.wait(90s);
-    INFO(run.err());
-    CHECK(exit == exited(0));
-  }
+  check_all_succeed(runs, 90s);
   CHECK(read_file(directory.file("violation")).empty());
   const auto tokens = lines(read_file(directory.file("tokens")));
   CHECK(tokens.size() == runs.size());
@@ -98,14 +88,11 @@ TEST_CASE("readers, writers, slots and several keys exclude each other across no
 TEST_CASE("a waiter on another node starts within moments of the release", "[contention]") {
   DBLOCK_NEEDS(why_no_cluster());
   const ClusterDatabase database(shared_cluster());
-  const TempDir directory;
-  Process holder(database.at({1}, run_words("k", {}, sh(until_told(directory)))));
-  await_file(holder, directory.file("up"));
+  LiveRun holder(database.url({1}));
   Process waiter(database.at({2}, run_words("k", {"-v", "--wait", "60s"}, sh("date +%s%N"))));
-  REQUIRE(wait_until([&] { return says(waiter.err(), "waiting"); }));
+  REQUIRE(soon_says(waiter, "waiting"));
   pause_for(1s);  // long enough to be asking at the longest interval
-  write_file(directory.file("go"), "");
-  CHECK(holder.wait() == exited(0));
+  CHECK(holder.end() == exited(0));
   const long long released = realtime_micros();
   CHECK(waiter.wait() == exited(0));
   CHECK(std::stoll(waiter.out()) / 1000 - released < 2'000'000);  // asks five times a second

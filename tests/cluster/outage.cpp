@@ -3,6 +3,7 @@
 
 #include "cluster/runs.hpp"
 #include "support/catch.hpp"
+#include "support/live_run.hpp"
 #include "support/privilege.hpp"
 
 namespace dblock::test {
@@ -11,33 +12,15 @@ namespace {
 // Time for the others to throw a silent node out, and then some.
 const Words k_lease{"--ttl", "18s", "--kill-grace", "1s"};
 
-// A run that holds "k" by way of the first of these nodes, until it is told to end.
-class Holder {
- public:
-  Holder(const std::vector<int>& nodes, const ClusterDatabase& database)
-      : process_(database.at(nodes, run_words("k", k_lease, sh(until_told(directory_) + "; exit 5")))) {
-    await_file(process_, directory_.file("up"));
-  }
-  Process& process() { return process_; }
-  Exit end() {
-    write_file(directory_.file("go"), "");
-    return process_.wait(30s);
-  }
-
- private:
-  TempDir directory_;
-  Process process_;
-};
-
 TEST_CASE("a run survives the death of its node, and nobody else gets the lock", "[outage]") {
   DBLOCK_NEEDS(why_no_cluster());
   Cluster& cluster = shared_cluster();
   const ClusterDatabase database(cluster, 2);
-  Holder holder({1, 2, 3}, database);
+  LiveRun holder(database.url({1, 2, 3}), k_lease);
   cluster.kill(1);
   for (const Exit exit : database.tries({3, 2}, 8s)) CHECK(exit == exited(75));
-  INFO(holder.process().err());
-  CHECK(holder.end() == exited(5));
+  INFO(holder.err());
+  CHECK(holder.end(5, 30s) == exited(5));
   CHECK_FALSE(database.rows.has_holder("k"));
   // The others are tried where the first of a URL is gone.
   CHECK(database.tries({1, 2, 3}) == once(0));
@@ -52,7 +35,7 @@ TEST_CASE("a run survives its node being frozen, and the node is not believed wh
   REQUIRE(database.tries({1}) == once(0));
   cluster.freeze(1);
   cluster.await_synced(2, 2);
-  Holder holder({1, 2, 3}, database);  // what the frozen node does not know
+  LiveRun holder(database.url({1, 2, 3}), k_lease);  // what the frozen node does not know
   cluster.thaw(1);
   // Until it has caught up it may say that it does not know, but never that the lock is free.
   std::vector<Exit> said;
@@ -69,8 +52,8 @@ TEST_CASE("a run survives its node being frozen, and the node is not believed wh
   cluster.freeze(2);  // the holder's own node this time
   for (const Exit exit : database.tries({3}, 8s)) CHECK(exit == exited(75));
   cluster.thaw(2);
-  INFO(holder.process().err());
-  CHECK(holder.end() == exited(5));
+  INFO(holder.err());
+  CHECK(holder.end(5, 30s) == exited(5));
   cluster.await_synced(2);
 }
 

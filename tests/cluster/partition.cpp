@@ -18,12 +18,12 @@ TEST_CASE("a minority grants nothing and its holder is stopped before the majori
   const TempDir directory;
   const std::string log = directory.file("log");
   const Words lease{"--ttl", "8s", "--kill-grace", "500ms", "--margin", "500ms"};
-  Process holder(database.at({3}, run_words("k", lease, interval_job(log, "600000"))));
+  Process holder(database.at({3}, run_words("k", lease, interval_job(log, 600000))));
   REQUIRE(wait_until([&] { return !read_intervals(log).empty(); }));
   cluster.isolate(3);
   cluster.await_cut_off(3);
   const long long kept_until = database.rows.expires_micros("k") + 500'000;
-  Process successor(database.at({1, 2}, run_words("k", {"--wait", "60s"}, interval_job(log, "10"))));
+  Process successor(database.at({1, 2}, run_words("k", {"--wait", "60s"}, interval_job(log, 10))));
 
   const auto refused = database.ask({3}, run_words("new", {}, {"touch", directory.file("never")}));
   INFO(refused.err);
@@ -61,7 +61,7 @@ TEST_CASE("a crowd never overlaps while nodes are killed, frozen and cut off", "
     for (; running < 9; ++running) {
       const int first = 1 + static_cast<int>(runs.size()) % 3;
       const std::vector<int> nodes{first, first % 3 + 1, (first + 1) % 3 + 1};
-      runs.emplace_back(database.at(nodes, run_words("k", options, interval_job(log, "100"))));
+      runs.emplace_back(database.at(nodes, run_words("k", options, interval_job(log, 100))));
     }
   };
   const auto goes_on = [&] {

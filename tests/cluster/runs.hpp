@@ -17,9 +17,12 @@ struct ClusterDatabase {
       : cluster(its_cluster), rows(cluster.address(node)) {
     cluster.catch_up(rows.name());
   }
+  [[nodiscard]] std::string url(const std::vector<int>& nodes) const {
+    return cluster.url(rows.name(), nodes);
+  }
   // `dblock WORDS…` with these hosts in its URL, in this order.
   [[nodiscard]] Spawn at(const std::vector<int>& nodes, const Words& words) const {
-    return dblock_bare_spawn(words, {"DBLOCK_DB=" + cluster.url(rows.name(), nodes)});
+    return dblock_spawn_at(url(nodes), words);
   }
   [[nodiscard]] Finished ask(const std::vector<int>& nodes, const Words& words) const {
     return run_program(at(nodes, words), 40s);
@@ -39,11 +42,6 @@ struct ClusterDatabase {
 
 [[nodiscard]] inline std::vector<Exit> once(int code) {
   return {exited(code)};
-}
-
-// Notes its beginning and its end for overlap.hpp.
-[[nodiscard]] inline Words interval_job(const std::string& log, const char* ms) {
-  return {job_binary(), "interval", log, ms};
 }
 
 }  // namespace dblock::test

@@ -1,11 +1,12 @@
 // The embedded store and time: a step of the wall clock changes nothing, and another boot ends every lease.
 #include <deque>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 #include "support/privilege.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 std::vector<Words> shifted_clocks() {
   std::vector<Words> all;
   for (const char* shift : {"+1d", "-1d"}) {
-    const Words env{"LD_PRELOAD=" + faketime_library(), std::string("FAKETIME=") + shift};
+    const Words env = clock_shifted_by(shift);
     all.push_back(env);
     all.push_back(env);
     all.back().emplace_back("FAKETIME_DONT_FAKE_MONOTONIC=1");
@@ -63,7 +64,7 @@ TEST_CASE("a held lease is refused under a shifted clock, whichever side is shif
 
     const Database theirs;
     REQUIRE(dblock(theirs, k_acquire, env).exit == exited(0));
-    CHECK(dblock(theirs, run_words("k", {}, {"true"})).exit == exited(75));
+    CHECK(run_true(theirs) == exited(75));
     CHECK(dblock(theirs, {"reap"}).exit == exited(0));
     CHECK(theirs.has_holder("k"));
   }
@@ -107,17 +108,11 @@ TEST_CASE("a job longer than its ttl is renewed under a shifted clock and never 
   DBLOCK_NEEDS(why_no_faketime());
   struct Run {
     explicit Run(const Words& env)
-        : clock(told(env)),
-          process(dblock_spawn(
-              database, run_words("k", {"--ttl", "3s", "--margin", "0"}, patient_job(directory)), env)) {
-      await_file(process, directory.file("up"));
-      first_expiry = database.expires_micros("k");
-    }
+        : clock(told(env)), live(database, {"--ttl", "3s", "--margin", "0"}, patient_job, "k", env) {}
     std::string clock;
     Database database;
-    TempDir directory;
-    Process process;
-    long long first_expiry = 0;
+    LiveRun live;
+    long long first_expiry = database.expires_micros("k");
   };
   std::deque<Run> runs;
   for (const auto& env : shifted_clocks()) runs.emplace_back(env);
@@ -126,9 +121,8 @@ TEST_CASE("a job longer than its ttl is renewed under a shifted clock and never 
     // Until the lease that was granted would be over.
     REQUIRE(wait_until([&] { return run.database.expires_micros("k") > run.first_expiry + 3'100'000; }));
     CHECK(dblock(run.database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(75));
-    CHECK(run.process.running());
-    write_file(run.directory.file("go"), "");
-    CHECK(run.process.wait() == exited(5));
+    CHECK(run.live.running());
+    CHECK(run.live.end(5) == exited(5));
   }
 }
 
@@ -136,34 +130,26 @@ TEST_CASE("steps of the clock while a job runs change nothing", "[local]") {
   DBLOCK_NEEDS(why_no_faketime());
   for (const bool monotonic_too : {false, true}) {
     const Database database;
-    const TempDir directory;
-    const std::string clock = directory.file("clock");
-    const auto step = [&](const char* to) {
-      write_file(clock + ".new", std::string(to) + "\n");
-      REQUIRE(::rename((clock + ".new").c_str(), clock.c_str()) == 0);
-    };
-    step("+0");
-    Words env{"LD_PRELOAD=" + faketime_library(), "FAKETIME_TIMESTAMP_FILE=" + clock, "FAKETIME_NO_CACHE=1"};
-    if (!monotonic_too) env.emplace_back("FAKETIME_DONT_FAKE_MONOTONIC=1");
-    Process run(
-        dblock_spawn(database,
-                     run_words("k", {"--ttl", "2s"},
-                               sh("touch " + directory.file("up") + "; while [ ! -e " + directory.file("go") +
-                                  " ]; do env -u LD_PRELOAD sleep 0.05; done; exit 7")),
-                     env));
-    await_file(run, directory.file("up"));
+    const SteppedClock clock;
+    LiveRun run(
+        database, {"--ttl", "2s"},
+        [](const TempDir& directory) {
+          return sh("touch " + directory.file("up") + "; while [ ! -e " + directory.file("go") +
+                    " ]; do env -u LD_PRELOAD sleep 0.05; done; exit 7");
+        },
+        "k", clock.env(false, monotonic_too));
     for (const char* to : {"+1d", "-1d", "+400d", "+0"}) {
       INFO(to);
-      step(to);
+      clock.step(to);
       for (int renewals = 0; renewals < 2; ++renewals) {
         const long long expires = database.expires_micros("k");
         REQUIRE(wait_until([&] { return database.expires_micros("k") > expires || !run.running(); }));
       }
-      CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(75));
+      CHECK(run_true(database) == exited(75));
     }
-    write_file(directory.file("go"), "");
+    const Exit exit = run.end();
     INFO(run.err());
-    CHECK(run.wait() == exited(7));
+    CHECK(exit == exited(7));
     CHECK_FALSE(database.has_holder("k"));
   }
 }
@@ -176,7 +162,7 @@ void make_of_another_boot(Database& database, const std::string& key) {
 
 TEST_CASE("another boot's lease is free at once and its token is exceeded", "[local]") {
   Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "30d"}).exit == exited(0));
+  take(database, "k", {"--ttl", "30d"});
   make_of_another_boot(database, "k");
   const auto old_token = std::stoull(database.column("k", "token"));
   const std::string owner = database.column("k", "lock_value");
@@ -190,13 +176,13 @@ TEST_CASE("another boot's lease is free at once and its token is exceeded", "[lo
 
 TEST_CASE("another boot's leases are reaped at once and told as abandoned", "[local]") {
   Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "30d"}).exit == exited(0));
+  take(database, "k", {"--ttl", "30d"});
   make_of_another_boot(database, "k");
   const std::string token = database.column("k", "token");
   const auto finished = dblock(database, {"reap"});
   INFO(finished.out << finished.err);
   CHECK(finished.exit == exited(0));
-  CHECK(finished.out.find("k") != std::string::npos);
+  CHECK(says(finished.out, "k"));
   CHECK_FALSE(database.has_holder("k"));
   CHECK(database.column("k", "last_outcome") == "abandoned");
   CHECK(database.column("k", "token") == token);
@@ -217,17 +203,16 @@ TEST_CASE("containers of one kernel with boot ids of their own respect each othe
   const auto in_container = [&](char digit, const std::string& script) {
     return in_mount_namespace(with_own_boot_id(directory, digit) + script, {"DBLOCK_DB=" + database.url()});
   };
-  const std::string take = "$DBLOCK acquire --key k --ttl 60s\n";
-  const auto first = in_container('1', take);
+  const auto first = in_container('1', "$DBLOCK acquire --key k --ttl 60s\n");
   REQUIRE(first.exit == exited(0));
   CHECK(in_container('2', "$DBLOCK run --key k -- true\n").exit == exited(75));
   CHECK(in_container('2', "$DBLOCK reap\n").exit == exited(0));
-  CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(75));
+  CHECK(run_true(database) == exited(75));
   const std::string owner = lines(first.out).at(0);
   CHECK(in_container('2', "$DBLOCK renew --key k --owner '" + owner + "'\n").exit == exited(0));
   CHECK(in_container('2', "$DBLOCK release --key k --owner '" + owner + "'\n").exit == exited(0));
   // And the host's own, by a container.
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  take(database);
   CHECK(in_container('1', "$DBLOCK run --key k -- true\n").exit == exited(75));
 }
 
@@ -235,7 +220,7 @@ TEST_CASE("a lease of a container's earlier boot is free, whatever the container
   DBLOCK_NEEDS(why_no_mount_namespace());
   Database database;
   const TempDir directory;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "30d"}).exit == exited(0));
+  take(database, "k", {"--ttl", "30d"});
   make_of_another_boot(database, "k");
   // That boot began a year ago, and lasted for an hour.
   const long long ago = 365LL * 86'400 * 1'000'000;

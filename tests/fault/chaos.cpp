@@ -5,7 +5,6 @@
 // The acts are drawn from a seed, which a failure shows; DBLOCK_TEST_SEED draws the same ones again.
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <optional>
@@ -16,6 +15,7 @@
 #include "support/dblock.hpp"
 #include "support/local_file.hpp"
 #include "support/overlap.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -64,8 +64,7 @@ class Storm {
   Storm(const Database& database, Sessions* sessions) : database_(database), sessions_(sessions) {}
 
   void gather() {
-    const auto held = dblock(database_, {"acquire", "--key", "k", "--ttl", "1h"});
-    REQUIRE(held.exit == exited(0));
+    const std::string owner = take(database_, "k", {"--ttl", "1h"});
     const std::size_t crowd = 100 / static_cast<std::size_t>(slowness());
     const std::size_t every = crowd / k_fates.size();
     for (std::size_t i = 0; i < crowd; ++i) {
@@ -82,8 +81,7 @@ class Storm {
                                      [](const auto& run) { return says(run->process.err(), "waiting"); });
         },
         60s * slowness()));
-    const std::string owner = lines(held.out).front();
-    REQUIRE(dblock(database_, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
+    give_back(database_, owner);
   }
 
   // Until all have ended, or have had far more than enough time.
@@ -109,7 +107,7 @@ class Storm {
       INFO("pid " << run->process.pid() << (run->hit ? ", hit, " : ", ") << exit << ": "
                   << run->process.err());
       CHECK(may_end_so(*run, exit));
-      CHECK(wait_until([&] { return run->process.tree().empty(); }));
+      CHECK(soon_gone(run->process));
       succeeded += exit == exited(0) ? 1 : 0;
     }
     const auto intervals = read_intervals(log());
@@ -131,8 +129,7 @@ class Storm {
 
   void check_afterwards() const {
     const auto late = std::to_string((k_ttl + machine_delay() + 5s * slowness()).count()) + "ms";
-    const auto last =
-        dblock(database_, run_words("k", {"--wait", late}, {job_binary(), "interval", log(), "1"}));
+    const auto last = dblock(database_, run_words("k", {"--wait", late}, interval_job(log(), 1)));
     INFO(last.err);
     CHECK(last.exit == exited(0));
     CHECK_FALSE(database_.has_holder("k"));
@@ -303,10 +300,9 @@ TEST_CASE("a hundred waiters in a storm of kill -9 and SIGSTOP and lost connecti
 TEST_CASE("a hundred waiters of the embedded store in a storm of kill -9 and SIGSTOP never overlap",
           "[local][storm]") {
   const Database database;
-  const std::string file = database.url().substr(std::string("sqlite:").size());
   Storm storm(database, nullptr);
   survive(storm);
-  CHECK(sqlite_value(file, "PRAGMA integrity_check") == "ok");
+  CHECK(sqlite_value(file_of(database), "PRAGMA integrity_check") == "ok");
 }
 
 }  // namespace

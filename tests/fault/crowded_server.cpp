@@ -2,6 +2,7 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 #include "support/proxy.hpp"
 
 namespace dblock::test {
@@ -25,10 +26,7 @@ TEST_CASE("a run that loses its connection to a full server goes on when there i
   Server server({"--max-connections=10"});
   ServerDatabase database(server.address());
   database.sql("DO 1");  // the session that looks on comes before the crowd
-  const TempDir directory;
-  Process process(dblock_spawn(
-      database, run_words("k", {"--ttl", "20s", "--heartbeat", "200ms", "-v"}, sh(until_told(directory)))));
-  await_file(process, directory.file("up"));
+  LiveRun process(database, {"--ttl", "20s", "--heartbeat", "200ms", "-v"});
   auto crowd = fill(database);
   REQUIRE(crowd.size() >= 5);
   REQUIRE(database.kill_session(database.sessions().front()));
@@ -41,8 +39,7 @@ TEST_CASE("a run that loses its connection to a full server goes on when there i
   const auto before = database.expires_micros("k");
   crowd.clear();
   CHECK(wait_until([&] { return database.expires_micros("k") > before; }));
-  write_file(directory.file("go"), "");
-  CHECK(process.wait() == exited(0));
+  CHECK(process.end() == exited(0));
   CHECK_FALSE(database.has_holder("k"));
 }
 
@@ -62,16 +59,12 @@ TEST_CASE("a holder whose host vanished without a word blocks the key for its le
           "[server]") {
   ServerDatabase database;
   Proxy proxy(database.server());
-  const TempDir directory;
-  Process process(
-      dblock_bare_spawn(run_words("k", {"--ttl", "3s", "--margin", "500ms"}, sh(until_told(directory))),
-                        {"DBLOCK_DB=" + proxy.url(database.name())}));
-  await_file(process, directory.file("up"));
+  LiveRun process(proxy.url(database.name()), {"--ttl", "3s", "--margin", "500ms"});
   proxy.stall();
   CHECK(process.wait(20s * slowness()) == exited(76));
   CHECK(database.sessions().size() == 1);
   // Not in the line: the row alone decides.
-  REQUIRE(wait_until([&] { return dblock(database, run_words("k", {}, {"true"})).exit == exited(0); }));
+  REQUIRE(wait_until([&] { return run_true(database) == exited(0); }));
   // In the line, which the vanished session leads: the README's 43 seconds, and what a loaded machine adds.
   const auto began = std::chrono::steady_clock::now();
   const auto waited = dblock(database, run_words("k", {"--wait", "5m"}, {"true"}));

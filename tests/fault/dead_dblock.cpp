@@ -6,8 +6,10 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 #include "support/overlap.hpp"
 #include "support/privilege.hpp"
+#include "support/steps.hpp"
 #include "support/tracer.hpp"
 
 namespace dblock::test {
@@ -15,32 +17,18 @@ namespace {
 
 using std::chrono::steady_clock;
 
-// A run of a job with children, one of which ignores TERM and one of which left the session.
-struct TreeRun {
-  explicit TreeRun(const Database& database, const Words& options, const std::string& key = "k")
-      : process(dblock_spawn(database, run_words(key, options, tree_job(directory)))) {
-    await_file(process, directory.file("up"));
-    guardian = guardian_of(process);
-    job = job_of(process);
-  }
-  [[nodiscard]] bool job_tree_dead() const { return test::job_tree_dead(process, guardian); }
-  TempDir directory;
-  Process process;
-  pid_t guardian = 0, job = 0;
-};
-
 TEST_CASE("kill -9 of dblock: the tree is dead within a second and the lock is free right after",
           "[tsan][timing]") {
   Database database;
   TreeRun run(database, {"--ttl", "60s"});
   const auto before = steady_clock::now();
-  run.process.signal(SIGKILL);
-  CHECK(wait_until([&] { return run.job_tree_dead(); }));
+  run.signal(SIGKILL);
+  CHECK(wait_until([&] { return run.job_dead(); }));
   CHECK(steady_clock::now() - before < 1s * slowness());
-  CHECK(wait_until([&] { return !database.has_holder("k"); }));
+  CHECK(soon_free(database));
   CHECK(steady_clock::now() - before < 2s * slowness());
-  CHECK(wait_until([&] { return run.process.tree().empty(); }));
-  CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  CHECK(soon_gone(run));
+  CHECK(run_true(database) == exited(0));
 }
 
 // Who wakes first decides who stops the job, and who learns how it ended.
@@ -53,7 +41,7 @@ TEST_CASE(
   }
   std::vector<pid_t> frozen;
   for (const auto& run : runs) {
-    for (const pid_t pid : run->process.tree()) {
+    for (const pid_t pid : run->tree()) {
       ::kill(pid, SIGSTOP);
       frozen.push_back(pid);
     }
@@ -61,35 +49,32 @@ TEST_CASE(
   pause_for(2500ms);  // longer than the lease
   for (const pid_t pid : frozen) ::kill(pid, SIGCONT);
   for (const auto& run : runs) {
-    CHECK(run->process.wait() == exited(76));
-    INFO(run->process.err());
-    CHECK_FALSE(says(run->process.err(), "was not started"));
-    CHECK(says(run->process.err(), "the job was stopped"));
+    CHECK(run->wait() == exited(76));
+    INFO(run->err());
+    CHECK_FALSE(says(run->err(), "was not started"));
+    CHECK(says(run->err(), "the job was stopped"));
   }
 }
 
 TEST_CASE("kill -9 of dblock while it waits leaves nothing") {
   Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
-  const std::string owner = database.column("k", "lock_value");
-  Process waiter(dblock_spawn(database, run_words("k", {"-v", "--wait", "forever"}, {"sleep", "60"})));
-  REQUIRE(wait_until([&] { return says(waiter.err(), "waiting"); }));
+  const std::string owner = take(database);
+  Process waiter = waiting_run(database, {"--wait", "forever"}, {"sleep", "60"});
   waiter.signal(SIGKILL);
   // The guardian looks for a grant that was still on its way for as long as the server may sit on a
   // statement.
-  CHECK(wait_until([&] { return waiter.tree().empty(); }, 5s * slowness()));
+  CHECK(soon_gone(waiter, 5s * slowness()));
   CHECK(database.column("k", "lock_value") == owner);
 }
 
 TEST_CASE("kill -9 of dblock at any moment of its start leaves no job and frees the lock soon") {
   Database database;
-  const TempDir directory;
   for (int delay_ms = 0; delay_ms < 40; delay_ms += 2) {
     Process process(dblock_spawn(database, run_words("k", {"--ttl", "60s"}, {"sleep", "60"})));
     pause_for(milliseconds(delay_ms));
     process.signal(SIGKILL);
     INFO("after " << delay_ms << " ms");
-    CHECK(wait_until([&] { return process.tree().empty(); }, 3s * slowness()));
+    CHECK(soon_gone(process, 3s * slowness()));
     CHECK_FALSE(database.has_holder("k"));
     if (database.has_holder("k")) database.delete_rows();
   }
@@ -101,13 +86,10 @@ TEST_CASE("kill -9 of the guardian: the tree is dead within a second and dblock 
   TreeRun run(database, {"--ttl", "60s"});
   const auto before = steady_clock::now();
   ::kill(run.guardian, SIGKILL);
-  CHECK(wait_until([&] { return run.job_tree_dead(); }));
+  CHECK(wait_until([&] { return run.job_dead(); }));
   CHECK(steady_clock::now() - before < 1s * slowness());
-  const Exit exit = run.process.wait();
-  INFO(exit << " " << run.process.err());
-  CHECK(exit == exited(70));
-  CHECK(ends_with_exit_line(run.process.err(), 70));
-  CHECK(run.process.tree().empty());
+  check_ends(run, 70);
+  CHECK(run.tree().empty());
   CHECK_FALSE(database.has_holder("k"));
 }
 
@@ -117,31 +99,30 @@ TEST_CASE(
   Database database;
   TreeRun run(database, {"--ttl", "2s", "--kill-grace", "300ms", "--margin", "700ms"});
   // Nobody is left who could stop the tree; the lease alone protects, and the job's token is stale then.
-  freeze(run.process.pid());
+  freeze(run.pid());
   ::kill(run.guardian, SIGKILL);
-  run.process.signal(SIGKILL);
-  REQUIRE(run.process.wait() == killed_by(SIGKILL));
+  run.signal(SIGKILL);
+  REQUIRE(run.wait() == killed_by(SIGKILL));
   const long long expires = database.expires_micros("k");
   const auto token = std::stoull(database.column("k", "token"));
   const auto next = dblock(database, run_words("k", {"--wait", "30s"}, {"printenv", "DBLOCK_TOKEN"}));
   REQUIRE(next.exit == exited(0));
   CHECK(database.micros("k", "last_acquired_at") >= expires + 700'000);
   CHECK(std::stoull(next.out) > token);
-  CHECK_FALSE(run.process.tree().empty());  // else it would prove nothing
+  CHECK_FALSE(run.tree().empty());  // else it would prove nothing
 }
 
 TEST_CASE("a frozen dblock: the guardian has the tree dead before expire_time", "[tsan]") {
   Database database;
   TreeRun run(database, {"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"});
-  run.process.freeze();
+  run.freeze();
   const long long expires = database.expires_micros("k");
-  const long long alive_at = last_seen_before([&] { return run.job_tree_dead(); });
-  CHECK(alive_at < expires);
+  CHECK(run.job_last_seen() < expires);
   CHECK(database.has_holder("k"));  // frozen is not dead: nobody released in its name
   CHECK(database.expires_micros("k") == expires);
-  run.process.signal(SIGCONT);
-  CHECK(run.process.wait() == exited(76));
-  CHECK(run.process.tree().empty());
+  run.signal(SIGCONT);
+  CHECK(run.wait() == exited(76));
+  CHECK(run.tree().empty());
 }
 
 TEST_CASE("a dblock frozen for less than the lease goes on") {
@@ -165,12 +146,11 @@ TEST_CASE("a frozen guardian does not keep dblock from ending a run whose lease 
   const long long expires = await_renewal(database);
   ::kill(run.guardian, SIGSTOP);  // dblock wakes it
   server.freeze();
-  const long long alive_at = last_seen_before([&] { return run.job_tree_dead(); });
-  CHECK(alive_at < expires);
+  CHECK(run.job_last_seen() < expires);
   server.thaw();
-  const Exit exit = run.process.wait();
+  const Exit exit = run.wait();
   CHECK(exit == exited(76));
-  CHECK(wait_until([&] { return run.process.tree().empty(); }));
+  CHECK(soon_gone(run));
 }
 
 // A stopped guardian is continued by its dblock; against a halt by a tracer SIGCONT does not help.
@@ -179,13 +159,13 @@ TEST_CASE("a guardian that cannot act: dblock stops the job in its place, releas
   Database database;
   TreeRun run(database, {"--ttl", "60s", "--kill-grace", "500ms"});
   REQUIRE(halt(run.guardian));
-  run.process.signal(SIGTERM);
-  CHECK(wait_until([&] { return run.job_tree_dead(); }));
+  run.signal(SIGTERM);
+  CHECK(wait_until([&] { return run.job_dead(); }));
   REQUIRE(::waitpid(run.guardian, nullptr, __WALL) == run.guardian);  // its tracer hears of its death first
-  const Exit exit = run.process.wait();
-  INFO(run.process.err());
+  const Exit exit = run.wait();
+  INFO(run.err());
   CHECK(exit == killed_by(SIGKILL));  // as the job was: nobody gave it the signal of the stop
-  CHECK(says(run.process.err(), "dblock stopped the job itself"));
+  CHECK(says(run.err(), "dblock stopped the job itself"));
   CHECK_FALSE(database.has_holder("k"));
 }
 
@@ -193,19 +173,16 @@ TEST_CASE("a frozen guardian ends with its run") {
   Database database;
   TreeRun run(database, {"--ttl", "6s", "--kill-grace", "500ms"});
   ::kill(run.guardian, SIGSTOP);  // dblock wakes it
-  run.process.signal(SIGTERM);
-  const Exit exit = run.process.wait(30s * slowness());
-  INFO(exit << " " << run.process.err());
+  run.signal(SIGTERM);
+  const Exit exit = run.wait(30s * slowness());
+  INFO(exit << " " << run.err());
   CHECK(exit != exited(0));
-  CHECK(wait_until([&] { return run.process.tree().empty(); }));
+  CHECK(soon_gone(run));
 }
 
 TEST_CASE("a job stopped by STOP is continued each time, with one message, and its lease renewed") {
   Database database;
-  const TempDir directory;
-  Process process(dblock_spawn(database, run_words("k", {"--ttl", "6s", "--heartbeat", "200ms"},
-                                                   sh(until_told(directory) + "; exit 4"))));
-  await_file(process, directory.file("up"));
+  LiveRun process(database, {"--ttl", "6s", "--heartbeat", "200ms"});
   const pid_t job = job_of(process);
   const auto continued = [&] { return says(process.err(), "a lock cannot be parked"); };
   for (int round = 0; round < 2; ++round) {
@@ -213,8 +190,7 @@ TEST_CASE("a job stopped by STOP is continued each time, with one message, and i
     REQUIRE(wait_until([&] { return continued() && proc_info(job).state != 'T'; }));
   }
   await_renewal(database);
-  write_file(directory.file("go"), "");
-  CHECK(process.wait() == exited(4));
+  CHECK(process.end(4) == exited(4));
   CHECK(count_of(process.err(), "dblock: ") == 1);
 }
 
@@ -223,17 +199,16 @@ TEST_CASE("killed holders and takeovers never overlap") {
   const TempDir directory;
   const std::string log = directory.file("log");
   for (int round = 0; round < 3; ++round) {
-    Process victim(dblock_spawn(database, run_words("k", {"--ttl", "2s", "--wait", "30s"},
-                                                    {job_binary(), "interval", log, "60000"})));
-    std::vector<std::unique_ptr<Process>> waiters;
+    Process victim(
+        dblock_spawn(database, run_words("k", {"--ttl", "2s", "--wait", "30s"}, interval_job(log, 60000))));
+    std::vector<Process> waiters;
     REQUIRE(wait_until([&] { return count_of(read_file(log), std::to_string(job_of(victim))) > 0; }));
     const pid_t job = job_of(victim);
     for (int i = 0; i < 4; ++i)
-      waiters.push_back(std::make_unique<Process>(
-          dblock_spawn(database, run_words("k", {"--wait", "30s"}, {job_binary(), "interval", log, "20"}))));
+      waiters.emplace_back(dblock_spawn(database, run_words("k", {"--wait", "30s"}, interval_job(log, 20))));
     victim.signal(SIGKILL);
     REQUIRE(wait_until([&] { return !alive(job); }));
-    for (const auto& waiter : waiters) CHECK(waiter->wait() == exited(0));
+    check_all_succeed(waiters);
   }
   // The victims' intervals have no end: each ended before its successor began, or its successor saw it alive.
   auto intervals = read_intervals(log);

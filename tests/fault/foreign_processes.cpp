@@ -42,17 +42,14 @@ void check_left_to_expire(const Words& store) {
   const Sudo sudo;
   DBLOCK_NEEDS(sudo.why_not());
   const UsersHome home;
-  const auto as_user = [&](const Words& words) {
-    const Words all = with(store, words);
-    return home.spawn(all);
-  };
+  const auto as_user = [&](const Words& words) { return home.spawn(with(store, words)); };
   const Words inspect{"inspect", "--key", "k", "--exit-code"};
   const Words options{"--ttl", "4s", "--heartbeat", "300ms", "--kill-grace", "300ms", "--margin", "1s"};
-  Process run(as_user(run_words("k", options,
-                                sh(sudo.command("sleep 600") + " & echo $! >" + home.file("pid.new") +
-                                   "; mv " + home.file("pid.new") + " " + home.file("pid") + "; wait"))));
+  Process run(as_user(
+      run_words("k", options,
+                sh(sudo.command("sleep 600") + " & " + print_into(home.file("pid"), "echo $!") + "; wait"))));
   await_file(run, home.file("pid"));
-  const pid_t foreign = std::stoi(read_file(home.file("pid")));
+  const pid_t foreign = pid_in(home.file("pid"));
   REQUIRE(wait_until([&] { return proc_info(foreign).name == "sleep"; }));
   run.signal(SIGTERM);
   const Exit exit = run.wait(30s * slowness());

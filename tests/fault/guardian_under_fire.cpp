@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <iostream>
 #include <mutex>
-#include <sstream>
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
@@ -117,17 +116,19 @@ class Fire {
   std::string new_key() { return "k" + std::to_string(++keys_); }
 
   Spawn first(const Database& database, const std::string& key, const std::string& log) {
-    Words options{"--wait", "20s", "--heartbeat", "50ms", "--kill-grace", "150ms", "--leftovers", "kill"};
-    options.insert(options.end(), {"--ttl", lease_must_end(fate_) ? "1s" : "60s"});
-    options.insert(options.end(), {"--margin", std::to_string(machine_delay().count()) + "ms"});
-    options.insert(options.end(), story_.options.begin(), story_.options.end());
+    const Words terms{"--wait",       "20s",
+                      "--heartbeat",  "50ms",
+                      "--kill-grace", "150ms",
+                      "--leftovers",  "kill",
+                      "--ttl",        lease_must_end(fate_) ? "1s" : "60s",
+                      "--margin",     std::to_string(machine_delay().count()) + "ms"};
     // With both gone the kernel stops the job itself, and nobody stops its children.
     const std::string habit = fate_ == Fate::kill_both || fate_ == Fate::freeze_both ? "interval" : "brood";
     std::string job = "exec " + job_binary() + " " + habit + " " + log + " " + std::to_string(story_.job_ms);
     if (story_.loses_lease)
       job = dblock_binary() + " release --key " + key + " --force --token $DBLOCK_TOKEN >/dev/null 2>&1; " +
             job;
-    return dblock_spawn(database, run_words(key, options, sh(job)));
+    return dblock_spawn(database, run_words(key, with(terms, story_.options), sh(job)));
   }
 
   // Strikes one run at `step`, while the next waits for the lock. What was wrong with it all.
@@ -140,7 +141,7 @@ class Fire {
     TracedRun run(first(database, key, log));
     if (!run.run_to(step)) {
       const Exit exit = run.process().wait();
-      return exit == story_.end ? "" : told(step, run, "undisturbed, but another end: " + shown(exit));
+      return exit == story_.end ? "" : told(step, run, "undisturbed, but another end: " + to_string(exit));
     }
     ++struck_;
     const bool job_alive = begun_and_not_ended(log);
@@ -163,9 +164,9 @@ class Fire {
     const bool lease_stays = kills_dblock(fate_) && replaced_its_guardian(run.process());
     const bool shut_out = may_have_been_shut_out(next_exit) || (lease_stays && next_exit == exited(75));
     if (next_exit != exited(0) && !shut_out)
-      wrong += "the next run ended with " + shown(next_exit) + ": " + next.err();
+      wrong += "the next run ended with " + to_string(next_exit) + ": " + next.err();
     wrong += judge(run, exit, directory, kept_until);
-    if (!wait_until([&] { return run.process().tree().empty(); })) wrong += "; somebody is left of the tree";
+    if (!soon_gone(run.process())) wrong += "; somebody is left of the tree";
     if (!lease_stays && !wait_until([&] { return !has_lease(database, key); }))
       wrong += "; the lock is not free";
     return wrong.empty() ? "" : told(step, run, wrong);
@@ -198,13 +199,13 @@ class Fire {
   // Exit code and jobs tell one truth.
   std::string judge(TracedRun& run, Exit exit, const TempDir& directory, long long kept_until) {
     const auto intervals = read_intervals(directory.file("log"));
-    const int next_pid = std::atoi(read_file(directory.file("next")).c_str());
+    const pid_t next_pid = pid_in(directory.file("next"));
     std::vector<Interval> own, of_next;
     for (const auto& one : intervals) (one.pid == next_pid ? of_next : own).push_back(one);
     std::string wrong;
     if (own.size() > 1) wrong += "; its job ran twice";
     const bool whole = !own.empty() && own.front().end_ns != 0;
-    if (!may_end_with(exit, !own.empty(), whole)) wrong += "; it ended with " + shown(exit);
+    if (!may_end_with(exit, !own.empty(), whole)) wrong += "; it ended with " + to_string(exit);
     // With both frozen nobody keeps the job from running on: only its token tells that it is late.
     if (fate_ != Fate::freeze_both) {
       const std::string violation = exclusion_violation_despite_kills(intervals);
@@ -243,18 +244,13 @@ class Fire {
     return !intervals.empty() && intervals.back().end_ns == 0;
   }
   static bool begun(const TempDir& directory, const std::string& log) {
-    const int pid = std::atoi(read_file(directory.file("next")).c_str());
+    const pid_t pid = pid_in(directory.file("next"));
     for (const auto& one : read_intervals(log)) {
       if (one.pid == pid) return true;
     }
     return false;
   }
 
-  static std::string shown(Exit exit) {
-    std::ostringstream text;
-    text << exit;
-    return text.str();
-  }
   std::string told(const Step& step, TracedRun& run, const std::string& wrong) const {
     return std::string(story_.name) + ", " + to_string(step) + " (dblock " + std::to_string(run.dblock()) +
            ", guardian " + std::to_string(run.guardian()) + "): " + wrong +

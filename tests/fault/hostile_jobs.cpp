@@ -5,6 +5,8 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -34,8 +36,7 @@ TEST_CASE("a job that kills its guardian is killed with all it started, and the 
       database, run_words("k", {"--ttl", "60s"},
                           sh(with_children(directory) + "kill -9 " + k_guardian + "; sleep 600"))));
   CHECK(wait_until([&] { return only_dblock_is_left(process); }));
-  CHECK(process.wait() == exited(70));
-  CHECK(ends_with_exit_line(process.err(), 70));
+  check_ends(process, 70);
   CHECK_FALSE(database.has_holder("k"));
 }
 
@@ -46,21 +47,19 @@ TEST_CASE("a job that kills dblock is killed with all it started, and the lock i
       database, run_words("k", {"--ttl", "60s"},
                           sh(with_children(directory) + "kill -9 " + k_dblock + "; sleep 600"))));
   CHECK(process.wait() == killed_by(SIGKILL));
-  CHECK(wait_until([&] { return process.tree().empty(); }));
+  CHECK(soon_gone(process));
   CHECK_FALSE(database.has_holder("k"));
 }
 
 TEST_CASE(
     "a job that kills dblock and guardian dies, and the lock stays until the lease and its margin end") {
   Database database;
-  const TempDir directory;
   // Both are frozen first: between the two deaths the one that lives on would do its duty.
   const std::string processes = k_dblock + " " + k_guardian;
   const std::string both = "set " + processes + "; kill -STOP $1 $2; kill -9 $1 $2";
-  Process process(dblock_spawn(
-      database, run_words("k", {"--ttl", "3s", "--margin", "1s"},
-                          sh(": >" + directory.file("up") + "; sleep 0.3; " + both + "; sleep 600"))));
-  await_file(process, directory.file("up"));
+  LiveRun process(database, {"--ttl", "3s", "--margin", "1s"}, [&](const TempDir& directory) {
+    return sh(": >" + directory.file("up") + "; sleep 0.3; " + both + "; sleep 600");
+  });
   CHECK(process.wait() == killed_by(SIGKILL));
   const long long expires = database.expires_micros("k");
   REQUIRE(expires > 0);
@@ -72,11 +71,10 @@ TEST_CASE(
 
 TEST_CASE("a job of two hundred processes is dead before its lease ends") {
   Database database;
-  const TempDir directory;
-  Process process(dblock_spawn(
-      database, run_words("k", {"--ttl", "6s", "--kill-grace", "300ms", "--heartbeat", "400ms"},
-                          sh(with_children(directory, 100) + "trap '' TERM; while :; do sleep 1; done"))));
-  await_file(process, directory.file("up"));
+  LiveRun process(database, {"--ttl", "6s", "--kill-grace", "300ms", "--heartbeat", "400ms"},
+                  [](const TempDir& directory) {
+                    return sh(with_children(directory, 100) + "trap '' TERM; while :; do sleep 1; done");
+                  });
   const pid_t guardian = guardian_of(process);
   process.freeze();
   const long long expires = database.expires_micros("k");
@@ -92,15 +90,12 @@ TEST_CASE("kill -9 of dblock alone frees the lock within moments") {
   Database database;
   std::vector<double> took;
   for (int i = 0; i < 20; ++i) {
-    const TempDir directory;
-    Process process(dblock_spawn(
-        database, run_words("k", {"--ttl", "60s"}, sh(": >" + directory.file("up") + "; sleep 600"))));
-    await_file(process, directory.file("up"));
+    LiveRun process(database, {"--ttl", "60s"}, sleeping_job);
     const auto killed_at = steady_clock::now();
     process.signal(SIGKILL);
-    REQUIRE(wait_until([&] { return !database.has_holder("k"); }));
+    REQUIRE(soon_free(database));
     took.push_back(std::chrono::duration<double, std::milli>(steady_clock::now() - killed_at).count());
-    CHECK(wait_until([&] { return process.tree().empty(); }));
+    CHECK(soon_gone(process));
   }
   std::ranges::sort(took);
   std::cout << "from kill -9 of dblock to the free lock: median " << took[took.size() / 2] << " ms, most "

@@ -36,7 +36,7 @@ TEST_CASE("a job whose first thread has ended is killed before the lock is free"
   Process process(dblock_spawn(database, run_words("k", {"--ttl", "60s"}, headless(directory))));
   REQUIRE(wait_until([&] { return is_ready(directory); }));
   process.signal(SIGKILL);
-  CHECK(wait_until([&] { return !database.has_holder("k"); }));
+  CHECK(soon_free(database));
   CHECK(all_dead(directory.file("alive")));
 }
 
@@ -103,9 +103,8 @@ TEST_CASE("no job is started where /proc is missing or another PID namespace's")
   const Words run = run_words("k", {}, {"touch", directory.file("ran")});
   for (const std::string& surroundings :
        {std::string("unshare --pid --fork --kill-child"), std::string("umount -l /proc; exec")}) {
-    std::string script = surroundings;
-    for (const auto& word : dblock_spawn(database, run).argv) script += " '" + word + "'";
-    const auto ended = in_mount_namespace(script, {"DBLOCK_DB=" + database.url()});
+    const auto ended =
+        in_mount_namespace(surroundings + quoted(dblock_words(run)), {"DBLOCK_DB=" + database.url()});
     INFO(surroundings << ": " << ended.err);
     // A sanitizer's search for leaks needs /proc, too, and has its own exit code where it cannot run.
     CHECK((ended.exit == exited(78) || slowness() > 1));
@@ -121,12 +120,11 @@ TEST_CASE("a job that /proc hides from its user is killed all the same") {
   DBLOCK_NEEDS(why_no_mount_namespace());
   const UsersHome home;
   const auto user = std::to_string(home.user());
-  std::string script = "mount -o remount,hidepid=2 /proc && cd " + home.path() + " && exec setpriv --reuid " +
-                       user + " --regid " + user + " --clear-groups";
+  const std::string script = "mount -o remount,hidepid=2 /proc && cd " + home.path() +
+                             " && exec setpriv --reuid " + user + " --regid " + user + " --clear-groups";
   const Spawn spawn = home.spawn(run_words("k", {"--local", "--max-runtime", "1s", "--kill-grace", "200ms"},
                                            sh(job_binary() + " hidden alive & wait")));
-  for (const auto& word : spawn.argv) script += " '" + word + "'";
-  const auto ended = in_mount_namespace(script, spawn.env);
+  const auto ended = in_mount_namespace(script + quoted(spawn.argv), spawn.env);
   INFO(ended.err);
   CHECK(ended.exit == exited(124));
   CHECK(says(read_file(home.file("alive")), "ready"));
@@ -185,14 +183,15 @@ TEST_CASE("what was there before dblock outlives the guardian's death, and the j
   Spawn spec = dblock_spawn(database, run_words("k", {"--ttl", "60s"},
                                                 sh("sleep 600 & echo $! >" + directory.file("job") +
                                                    "; kill -9 $PPID; sleep 600")));
-  std::string script = "sleep 600 & echo $! >" + directory.file("helper") + "; exec";
-  for (const auto& word : spec.argv) script += " '" + word + "'";
-  spec.argv = sh(script);
+  spec.argv = sh("sleep 600 & echo $! >" + directory.file("helper") + "; exec" + quoted(spec.argv));
   Process process(spec);
   CHECK(process.wait() == exited(70));
-  const pid_t helper = std::stoi(read_file(directory.file("helper")));
+  const pid_t helper = pid_in(directory.file("helper"));
+  const pid_t job = pid_in(directory.file("job"));
+  REQUIRE(helper > 0);
+  REQUIRE(job > 0);
   CHECK(alive(helper));
-  CHECK_FALSE(alive(std::stoi(read_file(directory.file("job")))));
+  CHECK_FALSE(alive(job));
   CHECK_FALSE(database.has_holder("k"));
   ::kill(helper, SIGKILL);
 }

@@ -2,35 +2,27 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
 
 TEST_CASE("a revoked lease ends the run with 76 within heartbeat and grace") {
   Database database;
-  const TempDir directory;
-  Process process(
-      dblock_spawn(database, run_words("k", {"--ttl", "20s", "--heartbeat", "500ms", "--kill-grace", "500ms"},
-                                       tree_job(directory))));
-  await_file(process, directory.file("up"));
+  LiveRun process(database, {"--ttl", "20s", "--heartbeat", "500ms", "--kill-grace", "500ms"}, tree_job);
   const auto before = std::chrono::steady_clock::now();
-  REQUIRE(
-      dblock(database, {"release", "--key", "k", "--force", "--token", database.column("k", "token")}).exit ==
-      exited(0));
-  CHECK(process.wait() == exited(76));
+  revoke(database);
+  check_ends(process, 76);
   CHECK(std::chrono::steady_clock::now() - before < 3s * slowness());
-  CHECK(ends_with_exit_line(process.err(), 76));
   CHECK(process.tree().empty());
   CHECK_FALSE(database.has_holder("k"));  // given back as soon as the job was dead
-  CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  CHECK(run_true(database) == exited(0));
 }
 
 TEST_CASE("release with wait returns when the revoked holder is gone") {
   Database database;
-  const TempDir directory;
-  Process process(
-      dblock_spawn(database, run_words("k", {"--ttl", "20s", "--heartbeat", "500ms"}, {"sleep", "60"})));
-  REQUIRE(wait_until([&] { return database.has_holder("k"); }));
+  LiveRun process(database, {"--ttl", "20s", "--heartbeat", "500ms"}, sleeping_job);
   const auto released = dblock(database, {"release", "--key", "k", "--force", "--token",
                                           database.column("k", "token"), "--wait", "15s"});
   INFO(released.err);
@@ -41,11 +33,7 @@ TEST_CASE("release with wait returns when the revoked holder is gone") {
 
 TEST_CASE("a lease taken by hand from the table is noticed as lost and the other's row is left alone") {
   Database database;
-  const TempDir directory;
-  Process process(
-      dblock_spawn(database, run_words("k", {"--ttl", "20s", "--heartbeat", "300ms", "--kill-grace", "500ms"},
-                                       tree_job(directory))));
-  await_file(process, directory.file("up"));
+  LiveRun process(database, {"--ttl", "20s", "--heartbeat", "300ms", "--kill-grace", "500ms"}, tree_job);
   database.set_number("k", "token", std::stoll(database.column("k", "token")) + 1);
   database.set_text("k", "lock_value", "thief");
   CHECK(process.wait() == exited(76));
@@ -54,10 +42,8 @@ TEST_CASE("a lease taken by hand from the table is noticed as lost and the other
 
 TEST_CASE("a lease lost to a server whose clock is ahead is told as that", "[server]") {
   Database database;
-  const TempDir directory;
   const Words lease{"--ttl", "20s", "--heartbeat", "300ms", "--kill-grace", "500ms"};
-  Process process(dblock_spawn(database, run_words("k", lease, tree_job(directory))));
-  await_file(process, directory.file("up"));
+  LiveRun process(database, lease, tree_job);
   database.age("k", -60s);  // renewals leave the time of the grant
   database.set_text("k", "lock_value", "thief");
   CHECK(process.wait() == exited(76));
@@ -67,10 +53,7 @@ TEST_CASE("a lease lost to a server whose clock is ahead is told as that", "[ser
 
 TEST_CASE("a deleted row is a lost lease") {
   Database database;
-  const TempDir directory;
-  Process process(
-      dblock_spawn(database, run_words("k", {"--ttl", "20s", "--heartbeat", "300ms"}, {"sleep", "60"})));
-  REQUIRE(wait_until([&] { return database.has_holder("k"); }));
+  LiveRun process(database, {"--ttl", "20s", "--heartbeat", "300ms"}, sleeping_job);
   database.delete_rows();
   CHECK(process.wait() == exited(76));
   CHECK(process.tree().empty());

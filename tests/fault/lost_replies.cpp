@@ -3,16 +3,16 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 #include "support/overlap.hpp"
 #include "support/proxy.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
 
 Spawn through(const Proxy& proxy, const ServerDatabase& database, const Words& words) {
-  auto spec = dblock_spawn(database, words);
-  spec.env = {"DBLOCK_DB=" + proxy.url(database.name())};
-  return spec;
+  return dblock_spawn_at(proxy.url(database.name()), words);
 }
 
 // Every statement of an undisturbed run, in order, on a row that exists or not.
@@ -27,18 +27,18 @@ void check_one_job_and_no_lock(ServerDatabase& database, const std::string& key,
   CHECK(lines(read_file(log)).size() == 2 * jobs);
   CHECK(exclusion_violation(read_intervals(log)).empty());
   CHECK_FALSE(database.has_holder(key));
-  CHECK(dblock(database, run_words(key, {}, {"true"})).exit == exited(0));
+  CHECK(run_true(database, key) == exited(0));
 }
 
 TEST_CASE("the reply to the acquiring UPDATE is lost: read back and one job runs", "[server]") {
   ServerDatabase database;
   const TempDir directory;
   const std::string log = directory.file("log");
-  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database) == exited(0));
   Proxy proxy(database.server());
   proxy.cut(Proxy::Cut::before_reply, containing("UPDATE"));
-  const auto finished = run_program(
-      through(proxy, database, run_words("k", {}, {job_binary(), "interval", log, "20"})), 30s * slowness());
+  const auto finished =
+      run_program(through(proxy, database, run_words("k", {}, interval_job(log, 20))), 30s * slowness());
   INFO(finished.err);
   CHECK(proxy.cuts() == 1);
   CHECK(finished.exit == exited(0));
@@ -52,8 +52,7 @@ TEST_CASE("the reply to the acquiring INSERT is lost: read back and one job runs
   Proxy proxy(database.server());
   proxy.cut(Proxy::Cut::before_reply, containing("INSERT"));
   const auto finished =
-      run_program(through(proxy, database, run_words("fresh", {}, {job_binary(), "interval", log, "20"})),
-                  30s * slowness());
+      run_program(through(proxy, database, run_words("fresh", {}, interval_job(log, 20))), 30s * slowness());
   INFO(finished.err);
   CHECK(proxy.cuts() == 1);
   CHECK(finished.exit == exited(0));
@@ -67,9 +66,9 @@ TEST_CASE("an acquiring statement that never arrived is resolved too", "[server]
     const std::string log = directory.file(verb);
     Proxy proxy(database.server());
     proxy.cut(Proxy::Cut::before_statement, containing(verb));
-    const auto finished = run_program(
-        through(proxy, database, run_words(verb, {"--wait", "10s"}, {job_binary(), "interval", log, "20"})),
-        30s * slowness());
+    const auto finished =
+        run_program(through(proxy, database, run_words(verb, {"--wait", "10s"}, interval_job(log, 20))),
+                    30s * slowness());
     INFO(verb << " " << finished.err);
     CHECK(proxy.cuts() == 1);
     CHECK(finished.exit == exited(0));
@@ -80,7 +79,7 @@ TEST_CASE("an acquiring statement that never arrived is resolved too", "[server]
 TEST_CASE("a reply lost on the way to acquire for a script leaves exactly the lease that is reported",
           "[server]") {
   ServerDatabase database;
-  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database) == exited(0));
   Proxy proxy(database.server());
   proxy.cut(Proxy::Cut::before_reply, containing("UPDATE"));
   const auto finished =
@@ -97,13 +96,9 @@ TEST_CASE("the reply to the release is lost: the run keeps its code and the lock
   ServerDatabase database;
   Proxy proxy(database.server());
   // The acquiring UPDATE may begin alike: the release is what follows the job's start.
-  const TempDir directory;
-  Process process(through(
-      proxy, database, run_words("k", with({"--ttl", "60s"}, mode), sh(until_told(directory) + "; exit 5"))));
-  await_file(process, directory.file("up"));
+  LiveRun process(proxy.url(database.name()), with({"--ttl", "60s"}, mode));
   proxy.cut(Proxy::Cut::before_reply, containing("UPDATE"));
-  write_file(directory.file("go"), "");
-  CHECK(process.wait(30s * slowness()) == exited(5));
+  CHECK(process.end(5, 30s * slowness()) == exited(5));
   INFO(process.err());
   CHECK(proxy.cuts() == 1);
   CHECK(database.value("SELECT COUNT(lock_value) FROM dblock_lock") == "0");
@@ -113,30 +108,25 @@ TEST_CASE("the reply to the release is lost: the run keeps its code and the lock
 TEST_CASE("a script's release whose reply is lost succeeds when it was its own, and only then", "[server]") {
   ServerDatabase database;
   Proxy proxy(database.server());
-  const auto acquire = [&](const Words& terms) {
-    const Words words = with({"acquire", "--key", "k", "--wait", "10s"}, terms);
-    const auto taken = dblock(database, words);
-    REQUIRE(taken.exit == exited(0));
-    return lines(taken.out).front();
-  };
   const auto release_unheard = [&](const std::string& owner) {
     proxy.cut(Proxy::Cut::before_reply, containing("UPDATE"));
     return run_program(through(proxy, database, {"release", "--key", "k", "--owner", owner}),
                        30s * slowness());
   };
-  const std::string first = acquire({"--ttl", "60s"});
+  const std::string first = take(database);
   const auto released = release_unheard(first);
   INFO(released.err);
   CHECK(released.exit == exited(0));
   CHECK_FALSE(database.has_holder("k"));
 
-  const std::string forgotten = acquire({"--ttl", "1s", "--margin", "0"});
-  const std::string successor = acquire({"--ttl", "60s"});  // when that has expired
+  const std::string forgotten = take(database, "k", {"--ttl", "1s", "--margin", "0"});
+  const std::string successor =
+      take(database, "k", {"--ttl", "60s", "--wait", "10s"});  // when that has expired
   const auto too_late = release_unheard(forgotten);
   INFO(too_late.err);
   CHECK(too_late.exit == exited(76));
   CHECK(database.column("k", "lock_value") == successor);
-  REQUIRE(dblock(database, {"release", "--key", "k", "--owner", successor}).exit == exited(0));
+  give_back(database, successor);
   CHECK(release_unheard(forgotten).exit == exited(76));
   CHECK(proxy.cuts() == 3);
 }
@@ -146,20 +136,15 @@ TEST_CASE("a run whose lock another took over is told so, though the reply to it
   const auto mode = GENERATE(Words{}, Words{"--shared"}, Words{"--slots", "2"});
   ServerDatabase database;
   Proxy proxy(database.server());
-  const TempDir directory;
-  auto words = run_words("k", mode, sh(until_told(directory)));
-  Process process(through(proxy, database, words));
-  await_file(process, directory.file("up"));
+  LiveRun process(proxy.url(database.name()), mode);
   // As after two renewals that failed: the holder may be dead, so that somebody frees the lock by force.
   database.sql("UPDATE dblock_lock SET update_time=update_time-INTERVAL 1 HOUR");
   const std::string token = database.value("SELECT MAX(token) FROM dblock_lock");
   REQUIRE(dblock(database, {"release", "--key", "k", "--force", "--now", "--token", token}).exit ==
           exited(0));
-  const Words other = with({"acquire", "--key", "k", "--ttl", "60s"}, mode);
-  REQUIRE(dblock(database, other).exit == exited(0));
+  take(database, "k", with({"--ttl", "60s"}, mode));
   proxy.cut(Proxy::Cut::before_reply, containing("UPDATE"));
-  write_file(directory.file("go"), "");
-  CHECK(process.wait(30s * slowness()) == exited(76));
+  CHECK(process.end(0, 30s * slowness()) == exited(76));
   INFO(process.err());
   CHECK(proxy.cuts() == 1);
 }
@@ -167,17 +152,11 @@ TEST_CASE("a run whose lock another took over is told so, though the reply to it
 TEST_CASE("replies to renewals are lost again and again: the run survives", "[server]") {
   ServerDatabase database;
   Proxy proxy(database.server());
-  const TempDir directory;
-  Process process(through(
-      proxy, database,
-      run_words("k", {"--ttl", "8s", "--heartbeat", "300ms"}, sh(until_told(directory) + "; exit 5"))));
-  await_file(process, directory.file("up"));
+  LiveRun process(proxy.url(database.name()), {"--ttl", "8s", "--heartbeat", "300ms"});
   proxy.cut(Proxy::Cut::before_reply, containing("UPDATE"), 4);
   CHECK(wait_until([&] { return proxy.cuts() == 4; }));
-  const long long expires = database.expires_micros("k");
-  CHECK(wait_until([&] { return database.expires_micros("k") > expires; }));
-  write_file(directory.file("go"), "");
-  CHECK(process.wait() == exited(5));
+  CHECK(soon_renewed(database));
+  CHECK(process.end(5) == exited(5));
   CHECK_FALSE(database.has_holder("k"));
 }
 
@@ -189,9 +168,7 @@ TEST_CASE("one renewal that is never answered costs no lease, at any TTL", "[ser
                Words{"--ttl", "4s", "--heartbeat", "1500ms", "--kill-grace", "500ms"});
   CAPTURE(terms);
   Proxy proxy(database.server());
-  const TempDir directory;
-  Process process(through(proxy, database, run_words("k", terms, patient_job(directory))));
-  await_file(process, directory.file("up"));
+  LiveRun process(proxy.url(database.name()), terms);
   for (int time = 1; time <= 3; ++time) {
     proxy.cut(Proxy::Cut::never_answered, containing("UPDATE"));
     REQUIRE(wait_until([&] { return proxy.cuts() == time || !process.running(); }));
@@ -202,8 +179,7 @@ TEST_CASE("one renewal that is never answered costs no lease, at any TTL", "[ser
     INFO(process.err());
     REQUIRE(process.running());
   }
-  write_file(directory.file("go"), "");
-  CHECK(process.wait() == exited(5));
+  CHECK(process.end(5) == exited(5));
   CHECK(says(process.err(), "no answer within"));
   CHECK_FALSE(database.has_holder("k"));
 }
@@ -222,9 +198,9 @@ TEST_CASE("whichever statement of a run is cut there is at most one job and no l
         Proxy proxy(database.server());
         std::size_t seen = 0;
         proxy.cut(how, [&](const std::string&) { return seen++ == n; });
-        const auto finished = run_program(
-            through(proxy, database, run_words(key, {"--wait", "5s"}, {job_binary(), "interval", log, "10"})),
-            30s * slowness());
+        const auto finished =
+            run_program(through(proxy, database, run_words(key, {"--wait", "5s"}, interval_job(log, 10))),
+                        30s * slowness());
         INFO("statement " << n << (fresh ? " fresh " : " existing ") << static_cast<int>(how) << ": "
                           << finished.err);
         const bool ran = std::filesystem::exists(log);
@@ -239,7 +215,7 @@ TEST_CASE("whichever statement of a run is cut there is at most one job and no l
 
 TEST_CASE("a signal while the outcome of the acquisition is unknown leaves no lock", "[server]") {
   ServerDatabase database;
-  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database) == exited(0));
   Proxy proxy(database.server());
   const TempDir directory;
   proxy.cut(Proxy::Cut::before_reply, [&](const std::string& statement) {
@@ -266,7 +242,7 @@ TEST_CASE("a signal while the outcome of the acquisition is unknown leaves no lo
 
 TEST_CASE("an acquisition that stays unknown starts nothing", "[server]") {
   ServerDatabase database;
-  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database) == exited(0));
   Proxy proxy(database.server());
   const TempDir directory;
   proxy.cut(Proxy::Cut::before_reply, [&](const std::string& statement) {
@@ -278,8 +254,7 @@ TEST_CASE("an acquisition that stays unknown starts nothing", "[server]") {
       run_program(through(proxy, database, run_words("k", {"--ttl", "1s"}, {"touch", directory.file("ran")})),
                   30s * slowness());
   INFO(finished.err);
-  CHECK(finished.exit == exited(69));
-  CHECK(ends_with_exit_line(finished.err, 69));
+  check_ended(finished, 69);
   CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
 }
 

@@ -1,8 +1,5 @@
 // Readers, writers and holders of slots racing for two locks while some of them are killed: the kernel's own
 // file locks, which end with their processes, tell whether two jobs were ever together that may not be.
-#include <unistd.h>
-
-#include <memory>
 #include <random>
 #include <set>
 #include <thread>
@@ -19,19 +16,18 @@ class Race {
  public:
   enum class Part { reader, writer, slot };
 
-  Process& start(Part part) {
+  void start(Part part) {
     Words options{"--wait", "120s", "--ttl", "3s", "--heartbeat", "300ms", "--kill-grace", "300ms"};
     if (part == Part::reader) options.emplace_back("--shared");
     if (part == Part::slot) options.insert(options.end(), {"--slots", std::to_string(k_slots)});
-    runs_.push_back(std::make_unique<Process>(
-        dblock_spawn(database_, run_words(part == Part::slot ? "slots" : "rw", options, sh(job(part))))));
-    return *runs_.back();
+    runs_.emplace_back(
+        dblock_spawn(database_, run_words(part == Part::slot ? "slots" : "rw", options, sh(job(part)))));
   }
 
-  [[nodiscard]] std::vector<std::unique_ptr<Process>>& runs() { return runs_; }
-  [[nodiscard]] std::string violations() const { return read_file_or_nothing("violation"); }
+  [[nodiscard]] std::vector<Process>& runs() { return runs_; }
+  [[nodiscard]] std::string violations() const { return read_file(directory_.file("violation")); }
   // Every token that a job was given, by key.
-  [[nodiscard]] Words tokens() const { return lines(read_file_or_nothing("tokens")); }
+  [[nodiscard]] Words tokens() const { return lines(read_file(directory_.file("tokens"))); }
   [[nodiscard]] const Database& database() const { return database_; }
 
  private:
@@ -42,14 +38,10 @@ class Race {
            (part == Part::reader ? "-s " : "-x ") + directory_.file(file) +
            " sleep 0.05 || echo $DBLOCK_KEY $DBLOCK_SLOT >>" + directory_.file("violation");
   }
-  [[nodiscard]] std::string read_file_or_nothing(const std::string& name) const {
-    const std::string path = directory_.file(name);
-    return ::access(path.c_str(), R_OK) == 0 ? read_file(path) : "";
-  }
 
   Database database_;
   TempDir directory_;
-  std::vector<std::unique_ptr<Process>> runs_;
+  std::vector<Process> runs_;
 };
 
 TEST_CASE("thirty-two racing readers, writers and holders of slots never meet, whoever is killed") {
@@ -69,11 +61,11 @@ TEST_CASE("thirty-two racing readers, writers and holders of slots never meet, w
     while (killed.size() < 8) {
       std::this_thread::sleep_for(milliseconds(moment(random)));  // chaos has no condition to wait for
       const std::size_t victim = any(random);
-      race.runs()[victim]->signal(SIGKILL);
+      race.runs()[victim].signal(SIGKILL);
       killed.insert(victim);
     }
     for (std::size_t i = first; i < race.runs().size(); ++i) {
-      Process& run = *race.runs()[i];
+      Process& run = race.runs()[i];
       const Exit exit = run.wait(120s * slowness());
       INFO(run.err());
       CHECK((exit == exited(0) || (killed.contains(i) && exit == killed_by(SIGKILL))));
@@ -83,7 +75,7 @@ TEST_CASE("thirty-two racing readers, writers and holders of slots never meet, w
   const auto tokens = race.tokens();
   CHECK(std::set<std::string>(tokens.begin(), tokens.end()).size() == tokens.size());
   CHECK(tokens.size() >= 3 * 24);
-  for (const auto& run : race.runs()) CHECK(wait_until([&] { return run->tree().empty(); }));
+  for (const auto& run : race.runs()) CHECK(soon_gone(run));
   CHECK(wait_until([&] {
     return dblock(race.database(), {"inspect", "--key", "rw", "--key", "slots", "--exit-code"}).exit ==
            exited(0);

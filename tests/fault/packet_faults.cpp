@@ -6,7 +6,6 @@
 #include <functional>
 #include <iostream>
 #include <mutex>
-#include <sstream>
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
@@ -109,9 +108,7 @@ class Sweep {
 
  private:
   [[nodiscard]] Spawn through(const PacketProxy& proxy, const Words& words) const {
-    auto spec = dblock_spawn(database_, words);
-    spec.env = {"DBLOCK_DB=" + proxy.url(database_.name())};
-    return spec;
+    return dblock_spawn_at(proxy.url(database_.name()), words);
   }
 
   std::vector<Packet> record() {
@@ -157,13 +154,14 @@ class Sweep {
       proxy.deliver();
     }
     if (const Exit end = other.wait(40s * slowness()); end != exited(0))
-      wrong += "; the other run ended with " + shown(end) + ": " + other.err();
+      wrong += "; the other run ended with " + to_string(end) + ": " + other.err();
     if (arrival == Arrival::at_the_end) proxy.deliver();
     // Nothing keeps the lock for longer than a lease and its margin.
     const auto late = std::to_string((k_trial_ttl + k_margin + 5s * slowness()).count()) + "ms";
     const auto last =
         direct(run_words(trial.key, with({"--wait", late}, other_options()), trial.job("last", 1)));
-    if (last.exit != exited(0)) wrong += "; the last run ended with " + shown(last.exit) + ": " + last.err;
+    if (last.exit != exited(0))
+      wrong += "; the last run ended with " + to_string(last.exit) + ": " + last.err;
     const std::string violation = exclusion_violation_despite_kills(read_intervals(trial.log()));
     if (!violation.empty()) wrong += "; " + violation + "\n" + read_file(trial.log());
     if (!process.tree().empty()) wrong += "; somebody is left of the tree";
@@ -173,17 +171,9 @@ class Sweep {
       where += packet.from_client ? (packet.command ? "C" : "c") : "s";
     return std::string(name_) + ", packet " + std::to_string(at) + " " + to_string(harm) +
            (arrival == Arrival::during_another ? " during another" : "") + ": " + wrong + "\n  exit " +
-           shown(exit) + ", it said: " + process.err() + "\n  packets " + where;
+           to_string(exit) + ", it said: " + process.err() + "\n  packets " + where;
   }
 
- protected:
-  static std::string shown(Exit exit) {
-    std::ostringstream text;
-    text << exit;
-    return text.str();
-  }
-
- private:
   const char* name_;
   ServerDatabase database_;
   std::mutex mutex_;
@@ -205,7 +195,7 @@ class RunSweep : public Sweep {
 
   // 0: the job ran, once and to its end. On a slow machine the lease may be lost, which then is said.
   std::string judge(const Trial& trial, Exit exit, const Process& process) override {
-    const int own = std::atoi(read_file(trial.directory.file("own")).c_str());
+    const pid_t own = pid_in(trial.directory.file("own"));
     bool whole = false;
     for (const auto& one : read_intervals(trial.log())) whole = whole || (one.pid == own && one.end_ns != 0);
     if (exit == exited(0)) return whole ? "" : "; its job did not run";
@@ -214,7 +204,7 @@ class RunSweep : public Sweep {
     if (trial.harm == Harm::twice && exit == exited(76) && whole && says(why, "the job had ended by then"))
       return "";
     const bool slow = says(why, "not be renewed in time") || says(why, "held up") || says(why, "has expired");
-    return exit == exited(76) && slow ? "" : "; ended with " + shown(exit);
+    return exit == exited(76) && slow ? "" : "; ended with " + to_string(exit);
   }
 
  private:
@@ -245,14 +235,13 @@ class Contended : public RunSweep {
     const auto held = direct({"acquire", "--key", trial.key, "--ttl", "60s"});
     const std::string owner = held.out.substr(0, held.out.find('\n'));
     ask([&](Database&) {
-      releases_.push_back(std::make_unique<Process>(
-          Spawn{.argv = sh("sleep 0.3; exec " + dblock_binary() + " release --key " + trial.key +
-                           " --owner '" + owner + "'"),
-                .env = {spawn({}).env.front()}}));
+      releases_.emplace_back(Spawn{.argv = sh("sleep 0.3; exec " + dblock_binary() + " release --key " +
+                                              trial.key + " --owner '" + owner + "'"),
+                                   .env = {spawn({}).env.front()}});
       return 0;
     });
   }
-  std::vector<std::unique_ptr<Process>> releases_;
+  std::vector<Process> releases_;
 };
 
 // One place of two is taken for good.
@@ -318,7 +307,8 @@ class Acquire : public Sweep {
   // Reported: held by the owner who was printed. Not reported: nothing printed.
   std::string judge(const Trial& trial, Exit exit, const Process& process) override {
     const auto printed = lines(process.out());
-    if (exit != exited(0)) return printed.empty() ? "; ended with " + shown(exit) : "; failed, but printed";
+    if (exit != exited(0))
+      return printed.empty() ? "; ended with " + to_string(exit) : "; failed, but printed";
     const std::string owner =
         ask([&](Database& database) { return database.column(trial.key, "lock_value"); });
     return printed.size() == 1 && printed.front() == owner
@@ -340,7 +330,7 @@ class Renew : public Sweep {
   std::string judge(const Trial& trial, Exit exit, const Process& process) override {
     if (exit == exited(69)) return "";
     if (exit == exited(76) && says(process.err(), "expired")) return "";
-    if (exit != exited(0)) return "; ended with " + shown(exit);
+    if (exit != exited(0)) return "; ended with " + to_string(exit);
     const bool renewed = ask([&](Database& database) {
       // Or its time is over by now, on a slow machine.
       return database.column(trial.key, "lock_value") != trial.owner ||
@@ -363,7 +353,7 @@ class Release : public Sweep {
   std::string judge(const Trial& trial, Exit exit, const Process&) override {
     if (exit == exited(69)) return "";
     // 76: done twice, or too late; what was heard of is then that the lock is not ours any more.
-    if (exit != exited(0) && exit != exited(76)) return "; ended with " + shown(exit);
+    if (exit != exited(0) && exit != exited(76)) return "; ended with " + to_string(exit);
     const std::string owner =
         ask([&](Database& database) { return database.column(trial.key, "lock_value"); });
     return owner != trial.owner ? "" : "; reported, but not released";

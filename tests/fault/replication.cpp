@@ -1,13 +1,15 @@
 // A primary and its replicas, all named in the URL: who may grant, what a change of roles does to a running
 // job, and what a promoted replica that missed something does.
-#include <unistd.h>
+#include <filesystem>
 
 #include "support/catch.hpp"
 #include "support/certificates.hpp"
 #include "support/dblock.hpp"
 #include "support/deaf_port.hpp"
+#include "support/live_run.hpp"
 #include "support/proxy.hpp"
 #include "support/replication.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -33,10 +35,7 @@ TEST_CASE("where every host is read-only nothing is granted, and the reason is s
     for (const auto& url :
          {pair.url("", user), pair.primary.address().tcp_url(pair.database->name(), user)}) {
       const auto done = dblock_at(url, run_words("k", {}, {"touch", directory.file("ran")}));
-      INFO(done.err);
-      CHECK(done.exit == exited(69));
-      CHECK(says(done.err, "read_only is set"));
-      CHECK(ends_with_exit_line(done.err, 69));
+      check_ended(done, 69, {"read_only is set"});
     }
   }
   CHECK(read_file(directory.file("ran")).empty());
@@ -48,9 +47,7 @@ TEST_CASE("where every host is read-only nothing is granted, and the reason is s
 
 TEST_CASE("inspect asks who takes writes, and a replica where nobody does", "[server][mariadb]") {
   const ReplicatingPair pair;
-  const TempDir directory;
-  auto job = start_dblock_at(pair.url(), run_words("before", {}, patient_job(directory)));
-  await_file(job, directory.file("up"));
+  LiveRun job(pair.url(), {}, patient_job, "before");
   await_caught_up(pair.replica, pair.primary);
   stop_replication(pair.replica);
   REQUIRE(dblock_at(pair.url(), {"acquire", "--key", "after", "--ttl", "1m"}).exit == exited(0));
@@ -62,26 +59,21 @@ TEST_CASE("inspect asks who takes writes, and a replica where nobody does", "[se
   set_read_only(pair.primary, true);
   CHECK(says(dblock_at(pair.url_replica_first(), {"inspect"}).out, "before"));
   set_read_only(pair.primary, false);
-  write_file(directory.file("go"), "");
-  CHECK(job.wait() == exited(5));
+  CHECK(job.end(5) == exited(5));
 }
 
 // An account that may write on read-only servers stays connected to the old primary and sees no error there.
 TEST_CASE("a planned switchover is survived within the lease", "[server][mariadb]") {
   ReplicatingPair pair;
   for (const std::string user : {"app", "root"}) {
-    const TempDir directory;
     INFO(user);
-    auto job = start_dblock_at(pair.url("", user), run_words("k", {"--ttl", "20s", "--heartbeat", "1500ms"},
-                                                             patient_job(directory)));
-    await_file(job, directory.file("up"));
+    LiveRun job(pair.url("", user), {"--ttl", "20s", "--heartbeat", "1500ms"});
     const std::string token = pair.column(pair.primary, "k", "token");
     switch_over(pair.primary, pair.replica);
     pair.await_renewal(pair.replica, "k");
     CHECK(pair.column(pair.replica, "k", "token") == token);
     CHECK(dblock_at(pair.url(), run_words("k", {}, {"true"})).exit == exited(75));
-    write_file(directory.file("go"), "");
-    CHECK(job.wait() == exited(5));
+    CHECK(job.end(5) == exited(5));
     CHECK(pair.column(pair.replica, "k", "lock_value") == "NULL");
     // Nothing was written where nothing may be: the old primary follows the new one without a conflict.
     await_caught_up(pair.primary, pair.replica);
@@ -94,11 +86,9 @@ TEST_CASE("a planned switchover is survived within the lease", "[server][mariadb
 TEST_CASE("a waiter in the line of the old primary is granted by the new one", "[server][mariadb]") {
   ReplicatingPair pair;
   const TempDir directory;
-  auto job = start_dblock_at(
-      pair.url(), run_words("k", {"--ttl", "20s", "--heartbeat", "500ms"}, patient_job(directory)));
-  await_file(job, directory.file("up"));
-  auto waiter =
-      start_dblock_at(pair.url(), run_words("k", {"--wait", "100s"}, {"touch", directory.file("second")}));
+  LiveRun job(pair.url(), {"--ttl", "20s", "--heartbeat", "500ms"});
+  Process waiter(
+      dblock_spawn_at(pair.url(), run_words("k", {"--wait", "100s"}, {"touch", directory.file("second")})));
   Connection root(pair.primary.address());
   REQUIRE(wait_until([&] {
     return root.number(
@@ -108,8 +98,7 @@ TEST_CASE("a waiter in the line of the old primary is granted by the new one", "
   switch_over(pair.primary, pair.replica);
   pair.await_renewal(pair.replica, "k");
   CHECK(read_file(directory.file("second")).empty());
-  write_file(directory.file("go"), "");
-  CHECK(job.wait() == exited(5));
+  CHECK(job.end(5) == exited(5));
   CHECK(waiter.wait(60s * slowness()) == exited(0));
   CHECK(pair.column(pair.replica, "k", "last_outcome") == "succeeded");
 }
@@ -117,47 +106,36 @@ TEST_CASE("a waiter in the line of the old primary is granted by the new one", "
 TEST_CASE("a promoted replica that missed the grant is a lost lease, and its next token is greater",
           "[server][mariadb]") {
   ReplicatingPair pair;
-  const TempDir directory;
   REQUIRE(dblock_at(pair.url(), run_words("k", {}, {"true"})).exit == exited(0));
   await_caught_up(pair.replica, pair.primary);
   stop_replication(pair.replica);
-  auto first = start_dblock_at(
-      pair.url(),
-      run_words("k", {"--ttl", "30s", "--heartbeat", "1s", "--kill-grace", "500ms"}, tree_job(directory)));
-  await_file(first, directory.file("up"));
+  LiveRun first(pair.url(), {"--ttl", "30s", "--heartbeat", "1s", "--kill-grace", "500ms"}, tree_job);
   const auto first_token = std::stoull(pair.column(pair.primary, "k", "token"));
   pair.primary.stop_hard();
   promote(pair.replica);
   // Nobody can know better: until the first has asked the new primary, both believe.
   const auto begun = std::chrono::steady_clock::now();
-  auto second = start_dblock_at(
-      pair.url(),
-      run_words("k", {},
-                {"/bin/sh", "-c", "echo $DBLOCK_TOKEN > " + directory.file("token") + "; sleep 600"}));
-  REQUIRE(wait_until([&] { return read_file(directory.file("token")).ends_with('\n'); }));
-  CHECK(std::stoull(read_file(directory.file("token"))) > first_token);
-  CHECK(first.wait() == exited(76));
+  LiveRun second(pair.url(), {}, [](const TempDir& directory) {
+    return sh(print_into(directory.file("up"), "echo $DBLOCK_TOKEN") + "; sleep 600");
+  });
+  CHECK(std::stoull(read_file(second.file("up"))) > first_token);
+  check_ends(first, 76);
   CHECK(std::chrono::steady_clock::now() - begun < 10s * slowness());  // and not at the end of the TTL
-  CHECK(ends_with_exit_line(first.err(), 76));
   CHECK(first.tree().empty());
   // The second is left alone by it.
   CHECK(second.running());
-  CHECK(pair.column(pair.replica, "k", "token") + "\n" == read_file(directory.file("token")));
+  CHECK(pair.column(pair.replica, "k", "token") + "\n" == read_file(second.file("up")));
 }
 
 TEST_CASE("a frozen primary costs no lease when its replica is promoted", "[server][mariadb]") {
   ReplicatingPair pair;
-  const TempDir directory;
-  auto job = start_dblock_at(pair.url(),
-                             run_words("k", {"--ttl", "30s", "--heartbeat", "1s"}, patient_job(directory)));
-  await_file(job, directory.file("up"));
+  LiveRun job(pair.url(), {"--ttl", "30s", "--heartbeat", "1s"});
   pair.await_renewal(pair.primary, "k");
   await_caught_up(pair.replica, pair.primary);
   pair.primary.freeze();
   promote(pair.replica);
   pair.await_renewal(pair.replica, "k");
-  write_file(directory.file("go"), "");
-  CHECK(job.wait() == exited(5));
+  CHECK(job.end(5) == exited(5));
   CHECK(pair.column(pair.replica, "k", "lock_value") == "NULL");
   pair.primary.thaw();
 }
@@ -169,7 +147,6 @@ TEST_CASE("what a lagging replica behind a balancer says of a refused lock is no
   const bool read_only = GENERATE(true, false);
   CAPTURE(read_only);
   const ReplicatingPair pair;
-  const TempDir directory;
   REQUIRE(dblock_at(pair.url(), run_words("k", {}, {"true"})).exit == exited(0));
   REQUIRE(dblock_at(pair.url(), run_words("cut", {}, {"true"})).exit == exited(0));
   await_caught_up(pair.replica, pair.primary);
@@ -178,9 +155,7 @@ TEST_CASE("what a lagging replica behind a balancer says of a refused lock is no
   Proxy balancer(pair.primary.address());
   balancer.read_from(pair.replica.address());
   const auto url = balancer.url(pair.database->name());
-  auto holder = start_dblock_at(
-      pair.url(), run_words("k", {"--note", "the holder", "--key", "new"}, patient_job(directory)));
-  await_file(holder, directory.file("up"));
+  LiveRun holder(pair.url(), {"--note", "the holder", "--key", "new"});
   for (const auto* const key : {"k", "new"}) {
     const auto refused = dblock_at(url, run_words(key, {}, {"true"}));
     INFO(refused.err);
@@ -193,14 +168,13 @@ TEST_CASE("what a lagging replica behind a balancer says of a refused lock is no
   INFO(cut.err);
   CHECK(cut.exit == exited(0));
   CHECK(balancer.cuts() == 1);
-  auto waiter = start_dblock_at(
+  Process waiter(dblock_spawn_at(
       url,
-      run_words("k", {"--attempts", "1000", "--backoff", "100ms", "--backoff-multiplier", "1"}, {"true"}));
+      run_words("k", {"--attempts", "1000", "--backoff", "100ms", "--backoff-multiplier", "1"}, {"true"})));
   balancer.forget_statements();
   REQUIRE(wait_until([&] { return balancer.statements().size() >= 4; }));
   CHECK(waiter.running());
-  write_file(directory.file("go"), "");
-  CHECK(holder.wait() == exited(5));
+  CHECK(holder.end(5) == exited(5));
   const Exit granted = waiter.wait(60s * slowness());
   INFO(waiter.err());
   CHECK(granted == exited(0));
@@ -210,31 +184,22 @@ TEST_CASE("a server that takes no writes any more is not believed about a lock t
           "[server][mariadb]") {
   const Server server;
   ServerDatabase database(server.address());
-  const auto taken = dblock(database, {"acquire", "--key", "k", "--ttl", "10m"});
-  REQUIRE(taken.exit == exited(0));
-  Process waiter(dblock_spawn(
-      database,
-      run_words("k", {"--attempts", "1000", "--backoff", "100ms", "--backoff-multiplier", "1", "-v"},
-                {"true"})));
-  REQUIRE(wait_until([&] { return says(waiter.err(), "waiting: "); }));
+  const std::string owner = take(database, "k", {"--ttl", "10m"});
+  Process waiter =
+      waiting_run(database, {"--attempts", "1000", "--backoff", "100ms", "--backoff-multiplier", "1"});
   set_read_only(server, true);
-  CHECK(wait_until([&] { return says(waiter.err(), "which takes no writes and may lag behind"); }));
+  CHECK(soon_says(waiter, "which takes no writes and may lag behind"));
   set_read_only(server, false);
-  const std::string owner = lines(taken.out).front();
-  REQUIRE(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
+  give_back(database, owner);
   CHECK(waiter.wait() == exited(0));
 }
 
 TEST_CASE("a dead host in front costs its connect-timeout once, and no lease", "[server]") {
   ServerDatabase database;
   const DeafPort dead;
-  const TempDir directory;
   const auto begun = std::chrono::steady_clock::now();
-  auto job =
-      start_dblock_at(url_of({dead.number(), database.server().port}, database.name(), "connect-timeout=4s"),
-                      run_words("k", {"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"},
-                                patient_job(directory)));
-  await_file(job, directory.file("up"));
+  LiveRun job(url_of({dead.number(), database.server().port}, database.name(), "connect-timeout=4s"),
+              {"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"});
   CHECK(std::chrono::steady_clock::now() - begun >= 3s);
   for (int round = 0; round < 3; ++round) {
     REQUIRE(wait_until([&] {
@@ -243,8 +208,7 @@ TEST_CASE("a dead host in front costs its connect-timeout once, and no lease", "
     }));
     await_renewal(database);
   }
-  write_file(directory.file("go"), "");
-  CHECK(job.wait() == exited(5));
+  CHECK(job.end(5) == exited(5));
   CHECK_FALSE(database.has_holder("k"));
 }
 
@@ -261,7 +225,7 @@ TEST_CASE("what the settings ask of tls holds for each host", "[server][mariadb]
     const auto done = dblock_at(url, run_words("k", {}, {"touch", directory.file(both ? "both" : "one")}));
     INFO(done.err);
     CHECK(done.exit == exited(both ? 0 : 69));
-    CHECK(::access(directory.file(both ? "both" : "one").c_str(), F_OK) == (both ? 0 : -1));
+    CHECK(std::filesystem::exists(directory.file(both ? "both" : "one")) == both);
   }
 }
 

@@ -1,11 +1,13 @@
 // min-replicas on a real semi-synchronous pair: what is granted while replicas acknowledge, while they do
 // not, and when they stop in the middle.
-#include <unistd.h>
+#include <filesystem>
 
 #include "support/catch.hpp"
 #include "support/connection.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 #include "support/replication.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -36,13 +38,10 @@ std::vector<Words> all_modes(const TempDir& directory) {
 TEST_CASE("with min-replicas nothing is granted while fewer acknowledge", "[server][mariadb]") {
   const TempDir directory;
   SemiSyncPair pair(k_for_ever);
-  const auto ran = [&] { return ::access(directory.file("ran").c_str(), F_OK) == 0; };
+  const auto ran = [&] { return std::filesystem::exists(directory.file("ran")); };
   for (const auto& words : all_modes(directory)) {
     const auto two = dblock_at(pair.asking_for(2), words);
-    INFO(two.err);
-    CHECK(two.exit == exited(69));
-    CHECK(says(two.err, "min-replicas=2"));
-    CHECK(ends_with_exit_line(two.err, 69));
+    check_ended(two, 69, {"min-replicas=2"});
   }
   CHECK_FALSE(ran());
   CHECK(pair.database->rows() == 0);
@@ -53,9 +52,7 @@ TEST_CASE("with min-replicas nothing is granted while fewer acknowledge", "[serv
   }
   CHECK(ran());
   // What it was told is what the replica has, at once: it had acknowledged it.
-  const TempDir inside;
-  auto job = start_dblock_at(pair.asking_for(1), run_words("now", {}, patient_job(inside)));
-  await_file(job, inside.file("up"));
+  LiveRun job(pair.asking_for(1), {}, patient_job, "now");
   stop_replication(pair.replica);
   CHECK(dblock_at(pair.asking_for(1), run_words("k", {}, {"true"})).exit == exited(69));
   // Nothing but the parameter makes it so. Nobody is there to acknowledge, so the server must not wait.
@@ -63,13 +60,12 @@ TEST_CASE("with min-replicas nothing is granted while fewer acknowledge", "[serv
   CHECK(dblock_at(pair.asking_for(0), run_words("k", {}, {"true"})).exit == exited(0));
   CHECK(dblock_at(pair.asking_for(1), run_words("k", {}, {"true"})).exit == exited(69));
   // Who waits gets it when the replica is back.
-  auto waiter = start_dblock_at(pair.asking_for(1), run_words("w", {"--wait", "100s"}, {"true"}));
-  REQUIRE(wait_until([&] { return says(waiter.err(), "min-replicas=1"); }));
+  Process waiter(dblock_spawn_at(pair.asking_for(1), run_words("w", {"--wait", "100s"}, {"true"})));
+  REQUIRE(soon_says(waiter, "min-replicas=1"));
   CHECK(waiter.running());
   start_replication(pair.replica);
   CHECK(waiter.wait(60s * slowness()) == exited(0));
-  write_file(inside.file("go"), "");
-  CHECK(job.wait() == exited(5));
+  CHECK(job.end(5) == exited(5));
 }
 
 TEST_CASE("min-replicas holds for a run inside a run, and needs semi-synchronous replication",
@@ -103,21 +99,16 @@ TEST_CASE("a grant that no replica acknowledged in time is given back", "[server
     CHECK(pair.database->number("SELECT COUNT(*) FROM dblock_lock WHERE lock_value IS NOT NULL") == 0);
     REQUIRE(wait_until([&] { return semi_sync(pair.primary, "status") == "ON"; }));
   }
-  CHECK(::access(directory.file("ran").c_str(), F_OK) != 0);
+  CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
 }
 
 TEST_CASE("a primary that cannot get acknowledgements ends its runs before expire_time",
           "[server][mariadb]") {
-  const TempDir directory;
   SemiSyncPair pair(k_for_ever);
-  auto job = start_dblock_at(
-      pair.asking_for(1),
-      run_words("k", {"--ttl", "6s", "--heartbeat", "500ms", "--kill-grace", "500ms"}, tree_job(directory)));
-  await_file(job, directory.file("up"));
+  TreeRun job(pair.asking_for(1), {"--ttl", "6s", "--heartbeat", "500ms", "--kill-grace", "500ms"});
   pair.replica.freeze();
   // What the replica has not acknowledged nobody sees: the last expiry that can be read is the last promise.
-  const pid_t guardian = guardian_of(job);
-  const long long alive_at = last_seen_before([&] { return job_tree_dead(job, guardian); });
+  const long long alive_at = job.job_last_seen();
   CHECK(alive_at < pair.expires_micros(pair.primary, "k"));
   CHECK(job.wait(30s * slowness()) == exited(76));
   pair.replica.thaw();
@@ -125,18 +116,14 @@ TEST_CASE("a primary that cannot get acknowledgements ends its runs before expir
 
 TEST_CASE("where the server falls back, a running job goes on and nothing new is granted",
           "[server][mariadb]") {
-  const TempDir directory;
   SemiSyncPair pair(300ms);
-  auto job = start_dblock_at(
-      pair.asking_for(1), run_words("k", {"--ttl", "12s", "--heartbeat", "500ms"}, patient_job(directory)));
-  await_file(job, directory.file("up"));
+  LiveRun job(pair.asking_for(1), {"--ttl", "12s", "--heartbeat", "500ms"});
   pair.replica.freeze();
   REQUIRE(wait_until([&] { return semi_sync(pair.primary, "status") == "OFF"; }));
   pair.await_renewal(pair.primary, "k");
   CHECK(dblock_at(pair.asking_for(1), run_words("other", {}, {"true"})).exit == exited(69));
   pair.await_renewal(pair.primary, "k");
-  write_file(directory.file("go"), "");
-  CHECK(job.wait() == exited(5));
+  CHECK(job.end(5) == exited(5));
   pair.replica.thaw();
 }
 
@@ -148,8 +135,8 @@ TEST_CASE("a grant that is acknowledged too late starts nothing and ends by itse
   REQUIRE(dblock_at(pair.asking_for(1), run_words("k", {}, {"true"})).exit == exited(0));
   const auto token = pair.database->column("k", "token");
   pair.replica.freeze();
-  auto late =
-      start_dblock_at(pair.asking_for(1), run_words("k", {"--ttl", "4s"}, {"touch", directory.file("ran")}));
+  Process late(
+      dblock_spawn_at(pair.asking_for(1), run_words("k", {"--ttl", "4s"}, {"touch", directory.file("ran")})));
   const Exit ended = late.wait(60s * slowness());
   INFO(late.err());
   CHECK(ended == exited(69));
@@ -158,7 +145,7 @@ TEST_CASE("a grant that is acknowledged too late starts nothing and ends by itse
   CHECK(pair.database->column("k", "token") == token);  // not visible yet
   pair.replica.thaw();
   CHECK(wait_until([&] { return pair.database->column("k", "token") != token; }));
-  CHECK(::access(directory.file("ran").c_str(), F_OK) != 0);
+  CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
   CHECK(dblock_at(pair.asking_for(1), run_words("k", {"--wait", "30s"}, {"true"})).exit == exited(0));
 }
 
@@ -169,15 +156,13 @@ TEST_CASE("a grant that others' waiting commit is in the way of is the database'
   SemiSyncPair pair(k_for_ever);
   REQUIRE(dblock_at(pair.url(), run_words("k", {}, {"true"})).exit == exited(0));
   pair.replica.freeze();
-  auto waiting = start_dblock_at(pair.url(), run_words("k", {"--ttl", "60s"}, {"true"}));
+  Process waiting(dblock_spawn_at(pair.url(), run_words("k", {"--ttl", "60s"}, {"true"})));
   REQUIRE(wait_until([&] { return semi_sync(pair.primary, "wait_sessions") == "1"; }));
   const auto silent =
       dblock_at(pair.url(), run_words("k", {"--ttl", "60s", "-E", "0"}, {"touch", directory.file("ran")}));
   INFO(silent.err);
-  CHECK(silent.exit == exited(69));
-  CHECK(says(silent.err, "acknowledge"));
-  CHECK(ends_with_exit_line(silent.err, 69));
-  CHECK(::access(directory.file("ran").c_str(), F_OK) != 0);
+  check_ended(silent, 69, {"acknowledge"});
+  CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
   pair.replica.thaw();
   waiting.wait(60s * slowness());
   // And the other way round: a job's transaction is known for one where replication is semi-synchronous.

@@ -1,12 +1,14 @@
 // The clock of a server is stepped while a lease is out. The margin is what makes that harmless. Not on
 // MySQL: libfaketime makes its server too slow to be of use.
 #include <cstdlib>
-#include <utility>
+#include <map>
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 #include "support/overlap.hpp"
 #include "support/privilege.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -14,10 +16,7 @@ namespace {
 // A server whose wall clock is what a file says; the clock for its own waits is left alone.
 class SteppedServer {
  public:
-  void step(const std::string& to) const {
-    write_file(file_ + ".new", to + "\n");
-    REQUIRE(::rename((file_ + ".new").c_str(), file_.c_str()) == 0);
-  }
+  void step(const std::string& to) const { clock_.step(to); }
   [[nodiscard]] ServerDatabase& database() { return database_; }
   [[nodiscard]] long long micros_ahead() {
     return database_.number("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6))") -
@@ -27,27 +26,23 @@ class SteppedServer {
  private:
   // The server inherits the test's environment.
   [[nodiscard]] std::vector<std::string> prepared() const {
-    step("+0");
-    std::string library = faketime_library();
-    const std::string plain = "libfaketime.so";
-    library.replace(library.rfind(plain), plain.size(), "libfaketimeMT.so");
-    ::setenv("LD_PRELOAD", library.c_str(), 1);
-    ::setenv("FAKETIME_TIMESTAMP_FILE", file_.c_str(), 1);
-    ::setenv("FAKETIME_NO_CACHE", "1", 1);
-    ::setenv("FAKETIME_DONT_FAKE_MONOTONIC", "1", 1);
+    for (const auto& [name, value] : variables()) ::setenv(name.c_str(), value.c_str(), 1);
     return {};
   }
-  static ServerAddress address_of(const Server& server) {
-    for (const char* name :
-         {"LD_PRELOAD", "FAKETIME_TIMESTAMP_FILE", "FAKETIME_NO_CACHE", "FAKETIME_DONT_FAKE_MONOTONIC"})
-      ::unsetenv(name);
-    return server.address();
+  [[nodiscard]] ServerAddress address() const {
+    for (const auto& [name, value] : variables()) ::unsetenv(name.c_str());
+    return server_.address();
+  }
+  [[nodiscard]] std::map<std::string, std::string> variables() const {
+    std::map<std::string, std::string> all;
+    for (const auto& word : clock_.env(true, false))
+      all[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
+    return all;
   }
 
-  TempDir directory_;
-  std::string file_ = directory_.file("clock");
+  SteppedClock clock_;
   Server server_{prepared()};
-  ServerDatabase database_{address_of(server_)};
+  ServerDatabase database_{address()};
 };
 
 // How long before the end of an `acquire`d lease, as its holder counts it, the stepped server gave the lock
@@ -58,12 +53,10 @@ long long given_away_early_ns(SteppedServer& server, const std::string& key, con
     const std::string log = directory.file("log");
     server.step("+0");
     const long long asked = boot_nanos();
-    const auto acquired =
-        dblock(server.database(), {"acquire", "--key", key, "--ttl", "3s", "--margin", margin});
-    REQUIRE(acquired.exit == exited(0));
+    take(server.database(), key, {"--ttl", "3s", "--margin", margin});
     server.step("+2");
     const long long stepped = boot_nanos();
-    const Words heir = run_words(key, {"--wait", "60s"}, {job_binary(), "interval", log, "1"});
+    const Words heir = run_words(key, {"--wait", "60s"}, interval_job(log, 1));
     REQUIRE(dblock(server.database(), heir).exit == exited(0));
     // A machine that takes longer may have let the lease begin as much later: again.
     if (stepped - asked < 500'000'000) return asked + 3'000'000'000 - read_intervals(log).front().begin_ns;
@@ -92,25 +85,19 @@ TEST_CASE(
     "[server][mariadb]") {
   DBLOCK_NEEDS(why_no_faketime());
   SteppedServer server;
-  const TempDir directory;
   auto& database = server.database();
-  Process run(dblock_spawn(
-      database,
-      run_words("k", {"--ttl", "9s", "--heartbeat", "200ms", "--kill-grace", "300ms", "--margin", "3s"},
-                patient_job(directory))));
-  await_file(run, directory.file("up"));
+  LiveRun run(database, {"--ttl", "9s", "--heartbeat", "200ms", "--kill-grace", "300ms", "--margin", "3s"});
   const std::string token = database.column("k", "token");
   for (const char* to : {"+2", "+0", "-2", "+0"}) {
     INFO(to);
     const long long version = std::stoll(database.column("k", "version"));
     server.step(to);
     REQUIRE(wait_until([&] { return std::stoll(database.column("k", "version")) >= version + 2; }));
-    CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(75));
+    CHECK(run_true(database) == exited(75));
     CHECK(run.running());
   }
   CHECK(database.column("k", "token") == token);
-  write_file(directory.file("go"), "");
-  const Exit exit = run.wait();
+  const Exit exit = run.end(5);
   INFO(run.err());
   CHECK(exit == exited(5));
   CHECK_FALSE(database.has_holder("k"));

@@ -36,8 +36,8 @@ class Firm {
   // An interactive shell in which dblock is the command to type.
   [[nodiscard]] std::unique_ptr<Terminal> shell(const std::string& who) {
     auto terminal = std::make_unique<Terminal>(
-        Words{"bash", "--norc", "--noprofile", "-i"},
-        Words{"TERM=xterm", "DBLOCK_HOLDER=" + who, "DBLOCK_DB=" + database_.url()}, k_columns);
+        interactive_bash(), Words{"TERM=xterm", "DBLOCK_HOLDER=" + who, "DBLOCK_DB=" + database_.url()},
+        k_columns);
     terminal->send("cd " + checkout_.path() + "; bind 'set enable-bracketed-paste off'; dblock() { " +
                    dblock_binary() + R"( "$@"; }; PS1='$ '; clear)" + "\n");
     if (!terminal->shows("\x1b[H\x1b[2J")) throw std::runtime_error("bash does not clear its screen");

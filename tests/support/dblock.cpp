@@ -1,6 +1,7 @@
 #include "support/dblock.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <sstream>
 #include <stdexcept>
@@ -9,22 +10,37 @@ namespace dblock::test {
 
 Spawn dblock_bare_spawn(const Words& arguments, const Words& env) {
   Spawn spec;
-  spec.argv = {dblock_binary()};
-  spec.argv.insert(spec.argv.end(), arguments.begin(), arguments.end());
+  spec.argv = dblock_words(arguments);
   spec.env = env;
   return spec;
 }
 
+Spawn dblock_spawn_at(const std::string& url, const Words& arguments, const Words& env) {
+  return dblock_bare_spawn(arguments, with({"DBLOCK_DB=" + url}, env));
+}
+
 Spawn dblock_spawn(const Database& database, const Words& arguments, const Words& env) {
   const bool migrates = !arguments.empty() && arguments.front() == "migrate";
-  Spawn spec =
-      dblock_bare_spawn(arguments, {"DBLOCK_DB=" + (migrates ? database.owner_url() : database.url())});
-  spec.env.insert(spec.env.end(), env.begin(), env.end());
+  return dblock_spawn_at(migrates ? database.owner_url() : database.url(), arguments, env);
+}
+
+Spawn script_spawn(const std::string& url, const std::string& script, const std::string& shell) {
+  Spawn spec;
+  spec.argv = {shell, "-c", "dblock() { " + dblock_binary() + " \"$@\"; }\n" + script};
+  spec.env = {"DBLOCK_DB=" + url};
   return spec;
+}
+
+Words dblock_words(const Words& arguments) {
+  return with({dblock_binary()}, arguments);
 }
 
 Finished dblock(const Database& database, const Words& arguments, const Words& env) {
   return run_program(dblock_spawn(database, arguments, env));
+}
+
+Finished dblock_at(const std::string& url, const Words& arguments, const Words& env) {
+  return run_program(dblock_spawn_at(url, arguments, env));
 }
 
 Finished dblock_bare(const Words& arguments, const Words& env) {
@@ -32,24 +48,56 @@ Finished dblock_bare(const Words& arguments, const Words& env) {
 }
 
 Words run_words(const std::string& key, const Words& options, const Words& command) {
-  Words words{"run", "--key", key};
-  words.insert(words.end(), options.begin(), options.end());
-  words.push_back("--");
-  words.insert(words.end(), command.begin(), command.end());
-  return words;
+  return with(with({"run", "--key", key}, options), with({"--"}, command));
+}
+
+Exit run_true(const Database& database, const std::string& key, const Words& options) {
+  return dblock(database, run_words(key, options, {"true"})).exit;
 }
 
 Words tree_job(const TempDir& directory) {
   return {job_binary(), "tree", directory.file("up")};
 }
 
+std::string await_in_shell(const std::string& file) {
+  return "while [ ! -e " + file + " ]; do sleep 0.02; done";
+}
+
 std::string until_told(const TempDir& directory) {
-  return "touch " + directory.file("up") + "; while [ ! -e " + directory.file("go") +
-         " ]; do sleep 0.02; done";
+  return "touch " + directory.file("up") + "; " + await_in_shell(directory.file("go"));
 }
 
 Words patient_job(const TempDir& directory) {
-  return sh(until_told(directory) + "; exit 5");
+  return sh(until_told(directory) + "; exit $(cat " + directory.file("go") + ")");
+}
+
+// In one step: a job that finds the file finds the code in it.
+void let_end(const TempDir& directory, int code) {
+  write_file(directory.file("go.new"), std::to_string(code));
+  std::filesystem::rename(directory.file("go.new"), directory.file("go"));
+}
+
+Words sleeping_job(const TempDir& directory) {
+  return sh("touch " + directory.file("up") + "; sleep 600");
+}
+
+std::string print_into(const std::string& file, const std::string& command) {
+  return command + " >" + file + ".$$ && mv " + file + ".$$ " + file;
+}
+
+pid_t pid_in(const std::string& file) {
+  return std::atoi(read_file(file).c_str());
+}
+
+Spawn after(const std::string& shell_words, Spawn spec) {
+  spec.argv = with({"/bin/bash", "-c", shell_words + "; exec \"$0\" \"$@\""}, spec.argv);
+  return spec;
+}
+
+std::string quoted(const Words& words) {
+  std::string all;
+  for (const auto& word : words) all += " '" + word + "'";
+  return all;
 }
 
 std::string print_signals() {
@@ -62,29 +110,43 @@ void await_file(Process& process, const std::string& file) {
   throw std::runtime_error("the job did not create " + file + "; stderr: " + process.err());
 }
 
-long long await_renewal(const Database& database, const std::string& key) {
-  const long long seen = database.expires_micros(key);
-  long long now = 0;
-  if (wait_until([&] { return (now = database.expires_micros(key)) > seen; })) return now;
-  throw std::runtime_error("the lease of " + key + " is not renewed");
+bool soon_says(const Process& process, const std::string& part) {
+  return wait_until([&] { return says(process.err(), part); });
+}
+
+bool soon_held(const Database& database, const std::string& key) {
+  return wait_until([&] { return database.has_holder(key); });
+}
+
+bool soon_free(const Database& database, const std::string& key) {
+  return wait_until([&] { return !database.has_holder(key); });
 }
 
 namespace {
 
-pid_t guardian_now(const Process& dblock) {
-  for (const pid_t pid : children_of(dblock.pid())) {
-    if (proc_info(pid).name == "dblock-guardian") return pid;
-  }
-  return 0;
+// The end of the lease after its next renewal; 0 when none comes in time.
+long long next_end(const Database& database, const std::string& key) {
+  const long long seen = database.expires_micros(key);
+  long long now = 0;
+  return wait_until([&] { return (now = database.expires_micros(key)) > seen; }) ? now : 0;
 }
 
 }  // namespace
 
+bool soon_renewed(const Database& database, const std::string& key) {
+  return next_end(database, key) != 0;
+}
+
+long long await_renewal(const Database& database, const std::string& key) {
+  if (const long long end = next_end(database, key); end != 0) return end;
+  throw std::runtime_error("the lease of " + key + " is not renewed");
+}
+
 pid_t guardian_of(const Process& dblock) {
-  pid_t found = 0;
-  if (!wait_until([&] { return (found = guardian_now(dblock)) != 0; }))
+  std::vector<pid_t> found;
+  if (!wait_until([&] { return !(found = named("dblock-guardian", children_of(dblock.pid()))).empty(); }))
     throw std::runtime_error("no guardian; stderr: " + dblock.err());
-  return found;
+  return found.front();
 }
 
 pid_t job_of(const Process& dblock) {

@@ -16,9 +16,20 @@ using Words = std::vector<std::string>;
 [[nodiscard]] Spawn dblock_spawn(const Database& database, const Words& arguments, const Words& env = {});
 // … to the end.
 Finished dblock(const Database& database, const Words& arguments, const Words& env = {});
+// … with the store that the URL names, as DBLOCK_DB.
+[[nodiscard]] Spawn dblock_spawn_at(const std::string& url, const Words& arguments, const Words& env = {});
+Finished dblock_at(const std::string& url, const Words& arguments, const Words& env = {});
 // … without any configuration.
 [[nodiscard]] Spawn dblock_bare_spawn(const Words& arguments, const Words& env = {});
 Finished dblock_bare(const Words& arguments, const Words& env = {});
+// A shell script with DBLOCK_DB set, in which `dblock` is a function that calls the program.
+[[nodiscard]] Spawn script_spawn(const std::string& url, const std::string& script,
+                                 const std::string& shell = "/bin/sh");
+// `dblock ARG…` as words, for a terminal or another program.
+[[nodiscard]] Words dblock_words(const Words& arguments);
+
+// Nothing listens there.
+inline constexpr const char* k_no_server = "mysql://app@127.0.0.1:1/d";
 
 // `run --key KEY [OPTIONS] -- COMMAND…`
 [[nodiscard]] Words run_words(const std::string& key, const Words& options, const Words& command);
@@ -32,12 +43,29 @@ Finished dblock_bare(const Words& arguments, const Words& env = {});
   return words;
 }
 
+// The end of a run of `true`, which tells whether the lock is to be had.
+Exit run_true(const Database& database, const std::string& key = "k", const Words& options = {});
+
 // A job with children in its session and out of it, that creates the file `up` once they are there.
 [[nodiscard]] Words tree_job(const TempDir& directory);
 // Shell that creates the file `up` and then waits for `go`.
 [[nodiscard]] std::string until_told(const TempDir& directory);
-// … and then ends with code 5.
+// … and then ends with the code that `go` holds.
 [[nodiscard]] Words patient_job(const TempDir& directory);
+// Tells it to end with this code.
+void let_end(const TempDir& directory, int code = 0);
+// Creates the file `up`, and does not end by itself.
+[[nodiscard]] Words sleeping_job(const TempDir& directory);
+// Shell that waits for a file.
+[[nodiscard]] std::string await_in_shell(const std::string& file);
+// Shell that runs `command` and puts what it prints into FILE, which is not there before it is whole.
+[[nodiscard]] std::string print_into(const std::string& file, const std::string& command);
+// The number in a file that a process has written its pid to; 0 without one.
+[[nodiscard]] pid_t pid_in(const std::string& file);
+// `spec` started by a shell that says this first: "umask 077", "ulimit -n 9".
+[[nodiscard]] Spawn after(const std::string& shell_words, Spawn spec);
+// The words in quotes, for a shell. REQUIRES: no word has a quote.
+[[nodiscard]] std::string quoted(const Words& words);
 
 // Shell that prints its SigBlk and SigIgn. To be its first command: around each that it forks for, it blocks
 // signals and has none blocked after it.
@@ -46,8 +74,21 @@ Finished dblock_bare(const Words& arguments, const Words& env = {});
 // Waits until a job has created `file`; throws with the program's output when it ends before or does not.
 void await_file(Process& process, const std::string& file);
 // Waits for the next renewal of the key's lease, and returns its expire_time: a heartbeat passes before
-// another.
+// another. Throws when none comes.
 long long await_renewal(const Database& database, const std::string& key = "k");
+
+// Whether a process says this in time, with its stderr.
+[[nodiscard]] bool soon_says(const Process& process, const std::string& part);
+// Whether the key has a holder by its row in time, or none.
+[[nodiscard]] bool soon_held(const Database& database, const std::string& key = "k");
+[[nodiscard]] bool soon_free(const Database& database, const std::string& key = "k");
+// Whether the key's lease is renewed in time, from now.
+[[nodiscard]] bool soon_renewed(const Database& database, const std::string& key = "k");
+// Whether nothing is left of a process's or terminal's tree in time.
+template <typename Started>
+[[nodiscard]] bool soon_gone(const Started& started, milliseconds limit = patience()) {
+  return wait_until([&] { return started.tree().empty(); }, limit);
+}
 
 // The processes of a running `dblock run`.
 [[nodiscard]] pid_t guardian_of(const Process& dblock);  // waits for it

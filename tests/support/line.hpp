@@ -3,10 +3,10 @@
 // A held lock "k", a line of named waiters in front of it, and a log of who ran; and what must hold in a line
 // on either kind of store.
 #include <chrono>
-#include <memory>
+#include <deque>
 
 #include "support/catch.hpp"
-#include "support/dblock.hpp"
+#include "support/live_run.hpp"
 
 namespace dblock::test {
 
@@ -14,33 +14,25 @@ namespace dblock::test {
 template <class Store>
 class LineBefore {
  public:
-  explicit LineBefore(const Words& holder_options)
-      : holder_(dblock_spawn(database_, run_words("k", holder_options, sh(until_told(directory_))))) {
-    await_file(holder_, file("up"));
-  }
+  explicit LineBefore(const Words& holder_options) : holder_(database_, holder_options) {}
 
-  void release() {
-    write_file(file("go"), "");
-    REQUIRE(holder_.wait() == exited(0));
-  }
+  void release() { REQUIRE(holder_.end() == exited(0)); }
   [[nodiscard]] Words who_ran() const { return lines(read_file(file("log"))); }
   [[nodiscard]] Process& holder() { return holder_; }
   [[nodiscard]] Store& database() { return database_; }
-  [[nodiscard]] std::string file(const std::string& name) const { return directory_.file(name); }
+  [[nodiscard]] std::string file(const std::string& name) const { return holder_.file(name); }
 
  protected:
   // Starts a waiter, who may not stand in line yet.
   Process& start(const std::string& name, const Words& options) {
     const Words command = sh("echo " + name + " >>" + file("log"));
-    waiters_.push_back(std::make_unique<Process>(dblock_spawn(database_, run_words("k", options, command))));
-    return *waiters_.back();
+    return waiters_.emplace_back(dblock_spawn(database_, run_words("k", options, command)));
   }
 
  private:
   Store database_;
-  TempDir directory_;
-  Process holder_;
-  std::vector<std::unique_ptr<Process>> waiters_;
+  LiveRun holder_;
+  std::deque<Process> waiters_;
 };
 
 // `Line` is a LineBefore with a `Process& join(name)` that returns once the waiter has its place.
@@ -73,7 +65,7 @@ void check_stopped_and_killed_leave_nothing(Line& line, const Gone& gone) {
   CHECK(stopped.tree().empty());
   killed.signal(SIGKILL);
   CHECK(killed.wait() == killed_by(SIGKILL));
-  CHECK(wait_until([&] { return killed.tree().empty(); }));
+  CHECK(soon_gone(killed));
   gone();
   line.release();
   CHECK(first.wait() == exited(0));

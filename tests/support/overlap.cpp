@@ -8,6 +8,10 @@
 
 namespace dblock::test {
 
+std::vector<std::string> interval_job(const std::string& file, int ms) {
+  return {job_binary(), "interval", file, std::to_string(ms)};
+}
+
 std::vector<Interval> read_intervals(const std::string& file) {
   std::map<int, Interval> by_pid;  // each job is a process of its own; ids are not reused within a test
   std::istringstream in(read_file(file));

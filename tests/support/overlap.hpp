@@ -18,6 +18,8 @@ struct Interval {
   bool beside_another = false;
 };
 
+// The job that does so, for so many milliseconds.
+[[nodiscard]] std::vector<std::string> interval_job(const std::string& file, int ms);
 [[nodiscard]] std::vector<Interval> read_intervals(const std::string& file);  // in order of begin
 
 // "" when no two intervals overlap and tokens rise from each to the next, else what is wrong.

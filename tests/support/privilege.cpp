@@ -62,6 +62,29 @@ const std::string& faketime_library() {
   return path;
 }
 
+std::vector<std::string> clock_shifted_by(const std::string& shift) {
+  return {"LD_PRELOAD=" + faketime_library(), "FAKETIME=" + shift};
+}
+
+std::string faketime_library_for_threads() {
+  std::string library = faketime_library();
+  const std::string plain = "libfaketime.so";
+  return library.replace(library.rfind(plain), plain.size(), "libfaketimeMT.so");
+}
+
+void SteppedClock::step(const std::string& to) const {
+  write_file(file_ + ".new", to + "\n");
+  std::filesystem::rename(file_ + ".new", file_);
+}
+
+std::vector<std::string> SteppedClock::env(bool threads, bool monotonic_too) const {
+  std::vector<std::string> all{
+      "LD_PRELOAD=" + (threads ? faketime_library_for_threads() : faketime_library()),
+      "FAKETIME_TIMESTAMP_FILE=" + file_, "FAKETIME_NO_CACHE=1"};
+  if (!monotonic_too) all.emplace_back("FAKETIME_DONT_FAKE_MONOTONIC=1");
+  return all;
+}
+
 const std::string& fake_fstatfs_library() {
   static const std::string path = DBLOCK_TEST_FAKE_FSTATFS;
   return path;

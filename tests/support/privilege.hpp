@@ -42,7 +42,25 @@ class UsersHome {
 [[nodiscard]] std::string why_no_faketime();
 
 [[nodiscard]] const std::string& faketime_library();
+// The environment of a program whose wall clock is shifted by this, "+1d". Its monotonic clocks are as well,
+// for all who ask the C library.
+[[nodiscard]] std::vector<std::string> clock_shifted_by(const std::string& shift);
+// The library for programs with threads.
+[[nodiscard]] std::string faketime_library_for_threads();
 [[nodiscard]] const std::string& fake_fstatfs_library();
+
+// The wall clock of the programs that get its environment is what it says.
+class SteppedClock {
+ public:
+  SteppedClock() { step("+0"); }
+  void step(const std::string& to) const;
+  // `threads`: the program has some.
+  [[nodiscard]] std::vector<std::string> env(bool threads, bool monotonic_too) const;
+
+ private:
+  TempDir directory_;
+  std::string file_ = directory_.file("clock");
+};
 
 }  // namespace dblock::test
 

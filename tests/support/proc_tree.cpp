@@ -96,6 +96,15 @@ bool alive(pid_t pid) {
   return state != 0 && state != 'Z' && state != 'X';
 }
 
+long long last_alive(const std::vector<pid_t>& processes) {
+  return last_seen_before([&] { return std::ranges::none_of(processes, alive); });
+}
+
+std::vector<pid_t> named(const std::string& name, std::vector<pid_t> processes) {
+  std::erase_if(processes, [&](pid_t pid) { return proc_info(pid).name != name; });
+  return processes;
+}
+
 std::vector<std::string> open_files(pid_t pid) {
   std::vector<std::string> found;
   std::error_code failed;

@@ -27,6 +27,11 @@ struct ProcInfo {
 };
 [[nodiscard]] ProcInfo proc_info(pid_t pid);
 [[nodiscard]] bool alive(pid_t pid);  // exists and is no zombie
+// Those of the processes that have this name.
+[[nodiscard]] std::vector<pid_t> named(const std::string& name, std::vector<pid_t> processes);
+
+// When the last look began that found any of them alive, as last_seen_before() tells it.
+[[nodiscard]] long long last_alive(const std::vector<pid_t>& processes);
 
 // SIGSTOP, and the wait for it to arrive: kill() returns before the threads on other processors have noticed,
 // and a server answers one more question meanwhile. Waits a second at the most, in case somebody wakes it at

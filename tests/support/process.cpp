@@ -23,13 +23,6 @@ const std::string& empty_home() {
   return home.path();
 }
 
-std::vector<char*> pointers(const std::vector<std::string>& words) {
-  std::vector<char*> list;
-  for (const auto& word : words) list.push_back(const_cast<char*>(word.c_str()));
-  list.push_back(nullptr);
-  return list;
-}
-
 // In the child, between fork and exec: async-signal-safe calls only.
 [[noreturn]] void become(const Spawn& spec, pid_t test, int in, int out, int err, char* const* argv,
                          char* const* env, const char* program) {
@@ -72,6 +65,13 @@ std::vector<std::string> bare_environment(const std::string& mark, const std::ve
   return env;
 }
 
+std::vector<char*> pointers_to(const std::vector<std::string>& words) {
+  std::vector<char*> list;
+  for (const auto& word : words) list.push_back(const_cast<char*>(word.c_str()));
+  list.push_back(nullptr);
+  return list;
+}
+
 void reset_signals() {
   sigset_t none;
   ::sigemptyset(&none);
@@ -89,9 +89,13 @@ void kill_tree(const std::string& mark) {
   }
 }
 
+std::string to_string(const Exit& exit) {
+  return exit.signalled ? std::string("killed by ") + ::strsignal(exit.number)
+                        : "exit " + std::to_string(exit.number);
+}
+
 std::ostream& operator<<(std::ostream& out, const Exit& exit) {
-  if (!exit.signalled) return out << "exit " << exit.number;
-  return out << "killed by " << ::strsignal(exit.number);
+  return out << to_string(exit);
 }
 
 // Output goes to a file without a name: it can be read at any time and never blocks the writer.
@@ -116,8 +120,8 @@ struct Process::CapturedFile {
 Process::Process(const Spawn& spec)
     : out_(std::make_shared<CapturedFile>()), err_(std::make_shared<CapturedFile>()), mark_(new_mark()) {
   const auto env_words = bare_environment(mark_, spec.env);
-  const auto argv = pointers(spec.argv);
-  const auto env = pointers(env_words);
+  const auto argv = pointers_to(spec.argv);
+  const auto env = pointers_to(env_words);
   int input[2] = {-1, -1};
   int in = spec.stdin_fd;
   if (in < 0 && !spec.input.empty()) {

@@ -29,6 +29,7 @@ struct Exit {
   return {true, signal};
 }
 std::ostream& operator<<(std::ostream& out, const Exit& exit);
+[[nodiscard]] std::string to_string(const Exit& exit);  // as << shows it
 
 struct Spawn {
   std::vector<std::string> argv;
@@ -51,6 +52,8 @@ struct Spawn {
 [[nodiscard]] std::string new_mark();
 [[nodiscard]] std::vector<std::string> bare_environment(const std::string& mark,
                                                         const std::vector<std::string>& more);
+// For exec: ends with a null pointer, valid as long as the words are.
+[[nodiscard]] std::vector<char*> pointers_to(const std::vector<std::string>& words);
 void reset_signals();                     // default dispositions, nothing blocked; async-signal-safe
 void kill_tree(const std::string& mark);  // SIGKILL to all who bear it, until none is left
 

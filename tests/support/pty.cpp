@@ -15,6 +15,10 @@
 
 namespace dblock::test {
 
+std::vector<std::string> interactive_bash() {
+  return {"/bin/bash", "--norc", "--noprofile", "-i"};
+}
+
 Terminal::Terminal(const std::vector<std::string>& argv, const std::vector<std::string>& env,
                    unsigned short columns)
     : mark_(new_mark()) {
@@ -22,12 +26,8 @@ Terminal::Terminal(const std::vector<std::string>& argv, const std::vector<std::
   const auto names_term = [](const std::string& word) { return word.starts_with("TERM="); };
   if (std::ranges::none_of(env, names_term)) env_words.emplace_back("TERM=dumb");
   env_words.emplace_back("PS1=ready> ");
-  std::vector<char*> arguments;
-  std::vector<char*> variables;
-  for (const auto& word : argv) arguments.push_back(const_cast<char*>(word.c_str()));
-  for (const auto& word : env_words) variables.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  variables.push_back(nullptr);
+  const auto arguments = pointers_to(argv);
+  const auto variables = pointers_to(env_words);
   const winsize size{40, columns, 0, 0};
   pid_ = ::forkpty(&master_, nullptr, nullptr, &size);
   if (pid_ < 0) throw std::runtime_error("no pseudo-terminal");

@@ -17,11 +17,17 @@ inline constexpr const char* k_ctrl_s = "\x13";
 inline constexpr const char* k_ctrl_z = "\x1a";
 inline constexpr const char* k_ctrl_backslash = "\x1c";
 
+// bash as a person uses it, whose prompt is "ready> ".
+[[nodiscard]] std::vector<std::string> interactive_bash();
+
 class Terminal {
  public:
   // TERM is dumb unless `env` says otherwise.
   explicit Terminal(const std::vector<std::string>& argv, const std::vector<std::string>& env = {},
                     unsigned short columns = 200);
+  // As `spec` says, of which only argv and env count.
+  explicit Terminal(const Spawn& spec, unsigned short columns = 200)
+      : Terminal(spec.argv, spec.env, columns) {}
   ~Terminal();  // kills the whole tree
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;

@@ -151,12 +151,4 @@ long long ReplicatingPair::await_renewal(const Server& server, const std::string
   return now;
 }
 
-Finished dblock_at(const std::string& url, const Words& words) {
-  return dblock_bare(words, {"DBLOCK_DB=" + url});
-}
-
-Process start_dblock_at(const std::string& url, const Words& words) {
-  return Process(dblock_bare_spawn(words, {"DBLOCK_DB=" + url}));
-}
-
 }  // namespace dblock::test

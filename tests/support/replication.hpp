@@ -59,8 +59,4 @@ struct ReplicatingPair {
   std::unique_ptr<ServerDatabase> database;
 };
 
-// `dblock ARG…` with DBLOCK_DB=`url`: to the end, and started only.
-Finished dblock_at(const std::string& url, const Words& words);
-[[nodiscard]] Process start_dblock_at(const std::string& url, const Words& words);
-
 }  // namespace dblock::test
