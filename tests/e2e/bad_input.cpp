@@ -4,6 +4,7 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -14,9 +15,7 @@ const Words k_nowhere{local_run() ? "DBLOCK_DB=sqlite:/dev/null/locks.db"
 
 std::string usage_error(const Words& words) {
   const auto finished = dblock_bare(words, k_nowhere);
-  INFO(finished.err);
-  CHECK(finished.exit == exited(64));
-  CHECK(ends_with_exit_line(finished.err, 64));
+  check_ended(finished, 64);
   CHECK(finished.out.empty());
   return finished.err;
 }
@@ -63,8 +62,8 @@ TEST_CASE("a duration without a unit is told how to write it") {
 
 TEST_CASE("a bare zero is a duration") {
   const Database database;
-  CHECK(dblock(database, run_words("k", {"--wait", "0"}, {"true"})).exit == exited(0));
-  CHECK(dblock(database, run_words("k", {"--margin", "0"}, {"true"})).exit == exited(0));
+  CHECK(run_true(database, "k", {"--wait", "0"}) == exited(0));
+  CHECK(run_true(database, "k", {"--margin", "0"}) == exited(0));
 }
 
 TEST_CASE("negative overflowing and nonsensical durations are refused") {
@@ -215,10 +214,10 @@ TEST_CASE("a bad url is a configuration error that does not show its password") 
   for (const char* url :
        {"postgres://app:geheim@h/d", "mysql://app:geheim@h:99999/d", "mysql://app:geheim@h/d?nonsense=1",
         "mysql://app:geheim@h/d?tls=maybe", "mysql://app:geheim@h/", "mysql://app:geh%zzeim@h/d"}) {
-    const auto finished = dblock_bare(run_words("k", {}, {"true"}), {std::string("DBLOCK_DB=") + url});
+    const auto finished = dblock_at(url, run_words("k", {}, {"true"}));
     INFO(url << "\n" << finished.err);
     CHECK(finished.exit == exited(78));
-    CHECK(finished.err.find("geh") == std::string::npos);
+    CHECK_FALSE(says(finished.err, "geh"));
   }
 }
 
@@ -238,7 +237,7 @@ TEST_CASE("a row edited to the ends of what a number can be crashes no subcomman
       GENERATE(std::numeric_limits<long long>::min(), std::numeric_limits<long long>::max(), -1LL);
   CAPTURE(column, value);
   Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  take(database);
   database.set_number("k", column, value);
   for (const Words& words :
        {run_words("k", {}, {"true"}), run_words("k", {"--wait", "100ms"}, {"true"}), Words{"inspect"},

@@ -5,6 +5,8 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -37,12 +39,8 @@ class FakeLibrary {
 std::string expect_refused(const ServerDatabase& database, const Words& arguments, const FakeLibrary& fake) {
   const auto finished = dblock(database, arguments, {fake.variable()});
   INFO(arguments.front() << ": " << finished.err);
-  CHECK(finished.exit == exited(78));
+  check_ended(finished, 78, {k_file, "package libmariadb3", "--local"});
   CHECK(finished.out.empty());
-  CHECK(ends_with_exit_line(finished.err, 78));
-  CHECK(finished.err.find(k_file) != std::string::npos);
-  CHECK(finished.err.find("package libmariadb3") != std::string::npos);
-  CHECK(finished.err.find("--local") != std::string::npos);
   return finished.err;
 }
 
@@ -63,11 +61,10 @@ TEST_CASE("a run says in words why the client library cannot be loaded, and runs
   ServerDatabase database;
   const TempDir directory;
   const Words run = run_words("k", {"--wait", "1h"}, {"touch", directory.file("ran")});
-  CHECK(expect_refused(database, run, FakeLibrary("")).find("file too short") != std::string::npos);
-  CHECK(expect_refused(database, run, FakeLibrary(std::string(1000, 'x'))).find("ELF") != std::string::npos);
+  CHECK(says(expect_refused(database, run, FakeLibrary("")), "file too short"));
+  CHECK(says(expect_refused(database, run, FakeLibrary(std::string(1000, 'x'))), "ELF"));
   CHECK(
-      expect_refused(database, run, FakeLibrary(read_file(some_other_library()))).find("undefined symbol") !=
-      std::string::npos);
+      says(expect_refused(database, run, FakeLibrary(read_file(some_other_library()))), "undefined symbol"));
   CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
   CHECK(database.rows() == 0);
 }
@@ -76,7 +73,7 @@ TEST_CASE("a run says in words why the client library cannot be loaded, and runs
 TEST_CASE("the client library's own variables decide on no password, port or socket", "[server]") {
   ServerDatabase database;
   const auto run = [](const std::string& url, const std::string& variable) {
-    auto finished = dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=" + url, variable});
+    auto finished = dblock_at(url, run_words("k", {}, {"true"}), {variable});
     INFO(url << " " << variable << ": " << finished.err);
     CHECK((finished.exit == exited(0)) == finished.err.empty());
     return finished;
@@ -142,10 +139,7 @@ TEST_CASE("the embedded store works without the client library and never maps it
 
 TEST_CASE("of a run's processes only dblock maps the client library and its crypto", "[server]") {
   const ServerDatabase database;
-  const TempDir directory;
-  Process run(
-      dblock_spawn(database, run_words("k", {}, sh("touch " + directory.file("up") + "; exec sleep 60"))));
-  await_file(run, directory.file("up"));
+  LiveRun run(database, {}, sleeping_job);
   CHECK(maps(run.pid(), k_file));
   CHECK(maps(run.pid(), "libcrypto."));
   for (const char* library : {k_file, "libssl.", "libcrypto."}) {

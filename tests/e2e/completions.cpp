@@ -7,6 +7,7 @@
 #include "support/fake_server.hpp"
 #include "support/privilege.hpp"
 #include "support/pty.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -26,7 +27,7 @@ class Shell {
     const std::string show = "dblock() { case \" $* \" in *' __keys '*) " + dblock_binary() +
                              R"( "$@" ;; *) printf '\ngot'; printf '<%s>' "$@"; echo . ;; esac; })";
     if (name_ == "bash") {
-      terminal_ = std::make_unique<Terminal>(Words{"bash", "--norc", "--noprofile", "-i"}, env_);
+      terminal_ = std::make_unique<Terminal>(interactive_bash(), env_);
       terminal_->send("bind 'set enable-bracketed-paste off'; . " + completions() + "/dblock.bash\n");
     } else {
       terminal_ = std::make_unique<Terminal>(Words{"zsh", "-f", "-i"}, env_);
@@ -64,17 +65,13 @@ class Shell {
   std::unique_ptr<Terminal> terminal_;
 };
 
-void take(Database& database, const std::string& key) {
-  REQUIRE(dblock(database, run_words(key, {}, {"true"})).exit == exited(0));
-}
-
 // What each shell completes the line to, up to its way of writing it.
 void expect_completions(const std::string& name) {
   DBLOCK_NEEDS(why_no_program(name));
   Database database;
-  take(database, "nightly-etl");
-  take(database, "deploy web");
-  take(database, "app:cache");
+  REQUIRE(run_true(database, "nightly-etl") == exited(0));
+  REQUIRE(run_true(database, "deploy web") == exited(0));
+  REQUIRE(run_true(database, "app:cache") == exited(0));
   Shell shell(name, database.url());
   const bool fish = name == "fish";
   const auto check = [&](const std::string& line, const std::string& words, const std::string& in_fish) {
@@ -157,7 +154,7 @@ TEST_CASE("fish completes the keys of the database that is named on the line", "
 TEST_CASE("keys are completed silently and within moments when the database does not answer", "[server]") {
   Server server;
   ServerDatabase database(server.address());
-  take(database, "nightly-etl");
+  REQUIRE(run_true(database, "nightly-etl") == exited(0));
   server.freeze();
   const auto begun = std::chrono::steady_clock::now();
   const auto done = dblock(database, {"__keys"});
@@ -170,19 +167,17 @@ TEST_CASE("keys are completed silently and within moments when the database does
 
 TEST_CASE("a key that a terminal would not show as it is, is not offered") {
   Database database;
-  take(database, "a");
-  take(database, "a\u200b");
-  take(database, "a\\b");
+  REQUIRE(run_true(database, "a") == exited(0));
+  REQUIRE(run_true(database, "a\u200b") == exited(0));
+  REQUIRE(run_true(database, "a\\b") == exited(0));
   CHECK(dblock(database, {"__keys"}).out == "a\na\\b\n");
 }
 
 TEST_CASE("at most a hundred keys are offered, each once, and only those that begin so") {
   Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "a", "--ttl", "1m", "--slots", "3"}).exit == exited(0));
-  REQUIRE(dblock(database, {"acquire", "--key", "a", "--ttl", "1m", "--slots", "3"}).exit == exited(0));
-  for (int i = 0; i < 110; ++i)
-    REQUIRE(dblock(database, {"acquire", "--key", "k" + std::to_string(1000 + i), "--ttl", "1m"}).exit ==
-            exited(0));
+  take(database, "a", {"--ttl", "1m", "--slots", "3"});
+  take(database, "a", {"--ttl", "1m", "--slots", "3"});
+  for (int i = 0; i < 110; ++i) take(database, "k" + std::to_string(1000 + i), {"--ttl", "1m"});
   CHECK(dblock(database, {"__keys", "--prefix", "a"}).out == "a\n");
   const auto all = lines(dblock(database, {"__keys", "--prefix", "k"}).out);
   REQUIRE(all.size() == 100);

@@ -50,8 +50,7 @@ TEST_CASE("a group without a database is not a configuration", "[server]") {
 }
 
 TEST_CASE("a defaults file that is not there is 78", "[server]") {
-  const auto finished = dblock_bare({"--defaults-file", "/nonexistent/my.cnf", "inspect"},
-                                    {"DBLOCK_DB=mysql://app@127.0.0.1:1/d"});
+  const auto finished = dblock_at(k_no_server, {"--defaults-file", "/nonexistent/my.cnf", "inspect"});
   CHECK(finished.exit == exited(78));
   CHECK(says(finished.err, "/nonexistent/my.cnf"));
 }
@@ -65,9 +64,9 @@ TEST_CASE("parts of the url win over the option file one by one", "[server]") {
                  "\npassword = from-file\n[dblock]\nhost = 127.0.0.1\nport = 1\ndatabase = "
                  "elsewhere\n",
              0600);
-  const auto finished = dblock_bare(
-      {"--defaults-file", directory.file("my.cnf"), "run", "--key", "k", "--", "true"},
-      {"DBLOCK_DB=mysql://127.0.0.1:" + std::to_string(database.server().port) + "/" + database.name()});
+  const auto finished =
+      dblock_at("mysql://127.0.0.1:" + std::to_string(database.server().port) + "/" + database.name(),
+                {"--defaults-file", directory.file("my.cnf"), "run", "--key", "k", "--", "true"});
   INFO(finished.err);
   CHECK(finished.exit == exited(0));
 }
@@ -78,9 +77,8 @@ TEST_CASE("a flag wins over the environment and that over a configuration file")
   write_file(directory.file("dblock.conf"), "db = " + database.url() + "\n");
   const Words words{"--config", directory.file("dblock.conf"), "inspect"};
   CHECK(dblock_bare(words).exit == exited(0));
-  CHECK(dblock_bare(words, {"DBLOCK_DB=mysql://app@127.0.0.1:1/d"}).exit == exited(69));
-  CHECK(dblock_bare({"--db", database.url(), "--config", directory.file("dblock.conf"), "inspect"},
-                    {"DBLOCK_DB=mysql://app@127.0.0.1:1/d"})
+  CHECK(dblock_at(k_no_server, words).exit == exited(69));
+  CHECK(dblock_at(k_no_server, {"--db", database.url(), "--config", directory.file("dblock.conf"), "inspect"})
             .exit == exited(0));
 }
 
@@ -106,12 +104,9 @@ TEST_CASE("an unknown option in a configuration file is 78 with file and line") 
 
 TEST_CASE("a configuration that somebody is still writing is waited for") {
   const Database database;
-  const auto ended = run_program([&] {
-    auto spec = dblock_spawn(database, {});
-    spec.argv = sh("(sleep 0.3; echo 'no-wait = yes'; sleep 0.1; echo '[run]') | " + dblock_binary() +
-                   " --config /dev/stdin run --key k -- echo ran");
-    return spec;
-  }());
+  const auto ended = run_program(script_spawn(database.url(),
+                                              "(sleep 0.3; echo 'no-wait = yes'; sleep 0.1; echo '[run]') | "
+                                              "dblock --config /dev/stdin run --key k -- echo ran"));
   INFO(ended.err);
   CHECK(says(ended.err, "no-wait"));  // which is no option: so it was read
   CHECK(ended.exit == exited(78));
@@ -119,10 +114,8 @@ TEST_CASE("a configuration that somebody is still writing is waited for") {
 
 TEST_CASE("a configuration that does not come ends the wait for it") {
   const Database database;
-  auto spec = dblock_spawn(database, {});
-  spec.argv = sh("sleep 60 | { " + dblock_binary() +
-                 " --config /dev/stdin inspect; echo $?; pkill -x -P $$ sleep; }");
-  const auto ended = run_program(spec);
+  const auto ended = run_program(script_spawn(
+      database.url(), "sleep 60 | { dblock --config /dev/stdin inspect; echo $?; pkill -x -P $$ sleep; }"));
   INFO(ended.err);
   CHECK(ended.out == "78\n");
   CHECK(says(ended.err, "who is to write it?"));
@@ -147,9 +140,7 @@ TEST_CASE("a configuration file that others may write is not obeyed") {
   for (const mode_t mode : {0666U, 0602U}) {
     REQUIRE(::chmod(directory.file("conf").c_str(), mode) == 0);
     for (const Words& words : {run_words("k", {}, {"true"}), Words{"doctor"}}) {
-      Words all{"--config", directory.file("conf")};
-      all.insert(all.end(), words.begin(), words.end());
-      const auto ended = dblock(database, all);
+      const auto ended = dblock(database, with({"--config", directory.file("conf")}, words));
       INFO(ended.err);
       CHECK(ended.exit == exited(78));
       CHECK(says(ended.err, "may be changed by other users"));
@@ -203,7 +194,7 @@ TEST_CASE("a password in a url on the command line works with a warning and is s
   CHECK(says(warned.err, "password"));
   CHECK_FALSE(says(warned.err, "ss/w"));
   CHECK_FALSE(says(warned.err, "p%40ss"));
-  const auto quiet = dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=" + url});
+  const auto quiet = dblock_at(url, run_words("k", {}, {"true"}));
   CHECK(quiet.exit == exited(0));
   CHECK(quiet.err.empty());
 }
@@ -230,10 +221,9 @@ TEST_CASE("a password file loses one newline and warns when others may read it",
 
 TEST_CASE("the second host of a url is tried when the first does not answer", "[server]") {
   const ServerDatabase database;
-  const auto finished =
-      dblock_bare(run_words("k", {}, {"true"}),
-                  {"DBLOCK_DB=mysql://app@127.0.0.1:1,127.0.0.1:" + std::to_string(database.server().port) +
-                   "/" + database.name()});
+  const auto finished = dblock_at(
+      "mysql://app@127.0.0.1:1,127.0.0.1:" + std::to_string(database.server().port) + "/" + database.name(),
+      run_words("k", {}, {"true"}));
   INFO(finished.err);
   CHECK(finished.exit == exited(0));
 }

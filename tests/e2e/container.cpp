@@ -3,6 +3,7 @@
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/privilege.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -42,7 +43,7 @@ TEST_CASE("process 1 of a container passes the job's exit code on, and its own")
   CHECK(run(sh("kill -KILL $$")).exit == exited(137));
   CHECK(run({"no-such-program"}).exit == exited(127));
   CHECK_FALSE(database.has_holder("k"));
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  take(database);
   CHECK(run({"true"}).exit == exited(75));
 }
 
@@ -63,12 +64,11 @@ TEST_CASE("TERM to process 1 of a container stops the job and gives the lock bac
 TEST_CASE("a signal ends the wait of process 1 of a container") {
   DBLOCK_NEEDS(why_no_container());
   const Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  take(database);
   Process container(in_container(database, run_words("k", {"-v", "--wait", "1h"}, {"true"})));
-  REQUIRE(wait_until([&] { return says(container.err(), "waiting"); }));
+  REQUIRE(soon_says(container, "waiting"));
   ::kill(first_process(container), SIGTERM);
-  CHECK(container.wait() == exited(143));
-  CHECK(ends_with_exit_line(container.err(), 143));
+  check_ends(container, 143);
 }
 
 TEST_CASE("a container killed whole: its job is dead, and the lock free after lease and margin") {
@@ -79,10 +79,10 @@ TEST_CASE("a container killed whole: its job is dead, and the lock free after le
       in_container(database, run_words("k", {"--ttl", "2s", "--margin", "500ms"}, tree_job(directory))));
   await_file(container, directory.file("up"));
   ::kill(first_process(container), SIGKILL);
-  CHECK(wait_until([&] { return container.tree().empty(); }));
+  CHECK(soon_gone(container));
   const long long expires = database.expires_micros("k");
   CHECK(database.has_holder("k"));  // nobody was left to release it
-  CHECK(dblock(database, run_words("k", {"--wait", "60s"}, {"true"})).exit == exited(0));
+  CHECK(run_true(database, "k", {"--wait", "60s"}) == exited(0));
   CHECK(database.micros("k", "last_acquired_at") >= expires + 500'000);
 }
 
@@ -94,9 +94,7 @@ TEST_CASE("with-parent says that a parent outside of the pid namespace cannot be
   const auto finished = run_program(
       in_container(database, run_words("k", {"--with-parent"}, {"touch", directory.file("ran")})));
   INFO(finished.err);
-  CHECK(finished.exit == exited(64));
-  CHECK(ends_with_exit_line(finished.err, 64));
-  CHECK(says(finished.err, "outside of this PID namespace"));
+  check_ended(finished, 64, {"outside of this PID namespace"});
   CHECK_FALSE(database.has_row("k"));
   // A shell between the two can be watched.
   Spawn shell = in_container(database, {});

@@ -49,12 +49,12 @@ Doctored judge(const Spawn& spec) {
 }
 
 Doctored doctor(const std::string& url, Words words = {"doctor", "--json"}) {
-  return judge(dblock_bare_spawn(words, {"DBLOCK_DB=" + url}));
+  return judge(dblock_spawn_at(url, words));
 }
 
 TEST_CASE("doctor finds nothing bad in a working configuration and takes no lock") {
   const Database database;
-  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database) == exited(0));
   const std::string before = database.row("k");
   const auto doctored = doctor(database.url());
   CHECK(doctored.exit == exited(0));
@@ -159,7 +159,7 @@ TEST_CASE("doctor without a configuration says what to configure") {
   const auto doctored = judge(dblock_bare_spawn({"doctor", "--json"}));
   CHECK(doctored.level("configuration") == "bad");
   CHECK(says(doctored.message("configuration"), "DBLOCK_DB"));
-  CHECK(doctor("mysql://u:geheim@h:99999/d").document.dump().find("geheim") == std::string::npos);
+  CHECK_FALSE(says(doctor("mysql://u:geheim@h:99999/d").document.dump(), "geheim"));
 }
 
 TEST_CASE("doctor finds a read-only server bad, and an account that writes there all the same", "[server]") {
@@ -195,8 +195,7 @@ TEST_CASE("doctor measures the server's clock against ours", "[server]") {
   DBLOCK_NEEDS(why_no_faketime());
   const ServerDatabase database;
   const auto at = [&](const std::string& offset) {
-    return judge(dblock_spawn(database, {"doctor", "--json"},
-                              {"LD_PRELOAD=" + faketime_library(), "FAKETIME=" + offset}));
+    return judge(dblock_spawn(database, {"doctor", "--json"}, clock_shifted_by(offset)));
   };
   const auto behind = at("-60s");
   CHECK(behind.level("clock") == "bad");
@@ -240,7 +239,7 @@ TEST_CASE("doctor looks at the embedded store's file", "[local]") {
   CHECK(none.exit == exited(0));
   struct stat seen {};
   CHECK(::stat(path.c_str(), &seen) != 0);  // looked for, not made
-  REQUIRE(dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=sqlite:" + path}).exit == exited(0));
+  REQUIRE(dblock_at("sqlite:" + path, run_words("k", {}, {"true"})).exit == exited(0));
   const auto good = doctor("sqlite:" + path);
   for (const char* check : {"store", "store-mode", "schema", "journal", "integrity", "disk-space", "clock"})
     CHECK(good.level(check) == "ok");
@@ -257,10 +256,10 @@ TEST_CASE("doctor refuses a store on a network file system", "[local]") {
   DBLOCK_NEEDS(why_no_preload());
   const TempDir directory;
   const std::string path = directory.file("locks.db");
-  REQUIRE(dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=sqlite:" + path}).exit == exited(0));
+  REQUIRE(dblock_at("sqlite:" + path, run_words("k", {}, {"true"})).exit == exited(0));
   const auto network =
-      judge(dblock_bare_spawn({"doctor", "--json"}, {"DBLOCK_DB=sqlite:" + path, "FAKE_FS_TYPE=0x6969",
-                                                     "LD_PRELOAD=" + fake_fstatfs_library()}));
+      judge(dblock_spawn_at("sqlite:" + path, {"doctor", "--json"},
+                            {"FAKE_FS_TYPE=0x6969", "LD_PRELOAD=" + fake_fstatfs_library()}));
   CHECK(network.level("store") == "bad");
 }
 

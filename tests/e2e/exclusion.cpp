@@ -5,6 +5,7 @@
 #include "support/dblock.hpp"
 #include "support/overlap.hpp"
 #include "support/proxy.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -16,12 +17,11 @@ TEST_CASE("sixteen racing processes never overlap and their tokens rise", "[tsan
   constexpr std::size_t k_rounds = 3;
   constexpr std::size_t k_racers = 16;
   for (std::size_t round = 0; round < k_rounds; ++round) {
-    std::vector<std::unique_ptr<Process>> racers;
+    std::vector<Process> racers;
     for (std::size_t i = 0; i < k_racers; ++i) {
-      racers.push_back(std::make_unique<Process>(dblock_spawn(
-          database, run_words("race", {"--wait", "60s"}, {job_binary(), "interval", log, "5"}))));
+      racers.emplace_back(dblock_spawn(database, run_words("race", {"--wait", "60s"}, interval_job(log, 5))));
     }
-    for (const auto& racer : racers) CHECK(racer->wait(60s * slowness()) == exited(0));
+    check_all_succeed(racers, 60s * slowness());
   }
   const auto intervals = read_intervals(log);
   CHECK(intervals.size() == k_rounds * k_racers);
@@ -34,14 +34,13 @@ TEST_CASE("of racers that do not wait those who lose run nothing") {
   const std::string log = directory.file("log");
   for (int round = 0; round < 3; ++round) {
     const std::string key = "round" + std::to_string(round);  // a fresh row: INSERT against INSERT
-    std::vector<std::unique_ptr<Process>> racers;
+    std::vector<Process> racers;
     for (int i = 0; i < 16; ++i)
-      racers.push_back(std::make_unique<Process>(
-          dblock_spawn(database, run_words(key, {}, {job_binary(), "interval", log, "300"}))));
+      racers.emplace_back(dblock_spawn(database, run_words(key, {}, interval_job(log, 300))));
     int won = 0;
-    for (const auto& racer : racers) {
-      const Exit exit = racer->wait();
-      INFO(racer->err());
+    for (auto& racer : racers) {
+      const Exit exit = racer.wait();
+      INFO(racer.err());
       CHECK((exit == exited(0) || exit == exited(75)));
       won += exit == exited(0) ? 1 : 0;
     }
@@ -54,19 +53,15 @@ TEST_CASE("racers whose first inserter is killed neither deadlock nor overlap", 
   ServerDatabase database;
   const TempDir directory;
   const std::string log = directory.file("log");
-  std::vector<std::unique_ptr<Process>> racers;
+  std::vector<Process> racers;
   for (int i = 0; i < 12; ++i)
-    racers.push_back(std::make_unique<Process>(
-        dblock_spawn(database, run_words("k", {"--wait", "60s"}, {job_binary(), "interval", log, "20"}))));
+    racers.emplace_back(dblock_spawn(database, run_words("k", {"--wait", "60s"}, interval_job(log, 20))));
   // Whichever connection is inserting now loses its statement.
   for (int i = 0; i < 20; ++i) {
     const auto inserting = database.sessions("info LIKE '%INSERT%'");
     if (!inserting.empty()) database.kill_session(inserting.front());
   }
-  for (const auto& racer : racers) {
-    INFO(racer->err());
-    CHECK(racer->wait(60s * slowness()) == exited(0));
-  }
+  check_all_succeed(racers, 60s * slowness());
   CHECK(exclusion_violation(read_intervals(log)).empty());
 }
 
@@ -131,7 +126,7 @@ TEST_CASE("an acquired lease is taken over not before expire_time plus margin by
   Database database;
   for (const char* margin : {"0", "400ms", "1s"}) {
     INFO(margin);
-    REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "1s", "--margin", margin}).exit == exited(0));
+    take(database, "k", {"--ttl", "1s", "--margin", margin});
     const long long free_at = database.expires_micros("k") + std::stoll(database.column("k", "margin_us"));
     // Asked again and again, since a waiter would know itself when asking makes sense.
     REQUIRE(wait_until([&] {
@@ -144,12 +139,12 @@ TEST_CASE("an acquired lease is taken over not before expire_time plus margin by
 
 TEST_CASE("just before its time an expired lease is still held for everyone") {
   Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "10s", "--margin", "10s"}).exit == exited(0));
+  take(database, "k", {"--ttl", "10s", "--margin", "10s"});
   // Move the lease into the past instead of waiting: most of the margin is over.
   database.age_until_expired("k", 10s - 700ms * slowness());
-  CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(75));
+  CHECK(run_true(database) == exited(75));
   CHECK(dblock(database, {"inspect", "--key", "k", "--exit-code"}).exit == exited(75));
-  CHECK(dblock(database, run_words("k", {"--wait", "10s"}, {"true"})).exit == exited(0));
+  CHECK(run_true(database, "k", {"--wait", "10s"}) == exited(0));
 }
 
 TEST_CASE("a and A and a-with-space and a-acute are four locks") {
@@ -164,9 +159,8 @@ TEST_CASE("a and A and a-with-space and a-acute are four locks") {
   }
   CHECK(owners.size() == 4);
   CHECK(database.rows() == 4);
-  for (const auto& key : keys) CHECK(dblock(database, run_words(key, {}, {"true"})).exit == exited(75));
-  CHECK(dblock(database, run_words("a\xcc\x81", {}, {"true"})).exit ==
-        exited(0));  // not normalised: a fifth lock
+  for (const auto& key : keys) CHECK(run_true(database, key) == exited(75));
+  CHECK(run_true(database, "a\xcc\x81") == exited(0));  // not normalised: a fifth lock
 }
 
 }  // namespace

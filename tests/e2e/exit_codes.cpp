@@ -7,15 +7,16 @@
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/deaf_port.hpp"
+#include "support/live_run.hpp"
 #include "support/privilege.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
 
-void expect_own_code(const Finished& finished, int code) {
-  INFO(finished.err);
-  CHECK(finished.exit == exited(code));
-  CHECK(ends_with_exit_line(finished.err, code));
+void expect_own_code(const Finished& finished, int code, const Words& said = {},
+                     const Place& place = Place::current()) {
+  check_ended(finished, code, said, place);
   CHECK(finished.out.empty());
 }
 
@@ -33,7 +34,7 @@ TEST_CASE("the job's own exit code passes through whatever it is") {
     const auto finished = dblock(database, run_words("k", {}, sh("exit " + std::to_string(code))));
     INFO(finished.err);
     CHECK(finished.exit == exited(code));
-    CHECK(finished.err.find("dblock: exit") == std::string::npos);  // the code is the job's, not dblock's
+    CHECK_FALSE(says(finished.err, "dblock: exit"));  // the code is the job's, not dblock's
   }
 }
 
@@ -50,9 +51,8 @@ TEST_CASE("dblock dies of the signal that killed its job") {
 TEST_CASE("dblock dumps no core of its own for a job that was killed by a signal") {
   const TempDir directory;
   const auto dumps_core = [&](Spawn spec) {
-    spec.argv.insert(spec.argv.begin(), {"/bin/sh", "-c", "ulimit -c unlimited; exec \"$0\" \"$@\""});
     spec.cwd = directory.path();
-    Process process(spec);
+    Process process(after("ulimit -c unlimited", spec));
     REQUIRE(process.wait() == killed_by(SIGSEGV));
     return process.dumped_core();
   };
@@ -63,37 +63,32 @@ TEST_CASE("dblock dumps no core of its own for a job that was killed by a signal
 
 TEST_CASE("a held lock is 75 and names the holder") {
   Database database;
-  const TempDir directory;
-  Process holder(
-      dblock_spawn(database, run_words("k", {}, sh("touch " + directory.file("up") + "; sleep 60"))));
-  await_file(holder, directory.file("up"));
+  LiveRun holder(database, {}, sleeping_job);
   const auto refused = dblock(database, run_words("k", {}, {"true"}));
-  expect_own_code(refused, 75);
-  CHECK(refused.err.find(":" + std::to_string(holder.pid())) != std::string::npos);
+  expect_own_code(refused, 75, {":" + std::to_string(holder.pid())});
   CHECK(dblock(database, {"acquire", "--key", "k", "--ttl", "10s"}).exit == exited(75));
 }
 
 TEST_CASE("an unreachable host is 69 within the connect timeout, in words and not by errno", "[server]") {
-  const auto refused = dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=mysql://app@127.0.0.1:1/d"});
+  const auto refused = dblock_at(k_no_server, run_words("k", {}, {"true"}));
   expect_own_code(refused, 69);  // nothing listens on port 1
-  CHECK(refused.err.find("(115)") == std::string::npos);
+  CHECK_FALSE(says(refused.err, "(115)"));
   const DeafPort deaf;
   const auto before = std::chrono::steady_clock::now();
-  const auto finished = dblock_bare(
-      run_words("k", {}, {"true"}),
-      {"DBLOCK_DB=mysql://app@127.0.0.1:" + std::to_string(deaf.number()) + "/d?connect-timeout=1s"});
+  const auto finished =
+      dblock_at("mysql://app@127.0.0.1:" + std::to_string(deaf.number()) + "/d?connect-timeout=1s",
+                run_words("k", {}, {"true"}));
   expect_own_code(finished, 69);
   const auto took = std::chrono::steady_clock::now() - before;
   CHECK(took > 900ms);
   CHECK(took < 4s * slowness());
-  CHECK(finished.err.find("127.0.0.1:" + std::to_string(deaf.number())) != std::string::npos);
+  CHECK(says(finished.err, "127.0.0.1:" + std::to_string(deaf.number())));
 }
 
 TEST_CASE("a missing socket is 69 and names the socket", "[server]") {
-  const auto finished = dblock_bare(run_words("k", {}, {"true"}),
-                                    {"DBLOCK_DB=mysql://app@localhost/d?socket=/nonexistent/sock"});
-  expect_own_code(finished, 69);
-  CHECK(finished.err.find("/nonexistent/sock") != std::string::npos);
+  const auto finished =
+      dblock_at("mysql://app@localhost/d?socket=/nonexistent/sock", run_words("k", {}, {"true"}));
+  expect_own_code(finished, 69, {"/nonexistent/sock"});
 }
 
 TEST_CASE("a server that does not answer is 69 within the connect timeout", "[server]") {
@@ -101,8 +96,7 @@ TEST_CASE("a server that does not answer is 69 within the connect timeout", "[se
   const ServerDatabase database(server.address());
   server.freeze();
   const auto before = std::chrono::steady_clock::now();
-  const auto finished =
-      dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=" + database.tcp_url() + "?connect-timeout=1s"});
+  const auto finished = dblock_at(database.tcp_url() + "?connect-timeout=1s", run_words("k", {}, {"true"}));
   expect_own_code(finished, 69);
   CHECK(std::chrono::steady_clock::now() - before < 4s * slowness());
   server.thaw();
@@ -111,13 +105,12 @@ TEST_CASE("a server that does not answer is 69 within the connect timeout", "[se
 TEST_CASE("a read-only server is 69 and said to be read-only", "[server]") {
   Server server;
   ServerDatabase database(server.address());
-  REQUIRE(dblock(database, run_words("seen", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database, "seen") == exited(0));
   database.sql("SET GLOBAL read_only = 1");
   const TempDir directory;
   for (const char* key : {"seen", "new"}) {
     const auto finished = dblock(database, run_words(key, {}, {"touch", directory.file("ran")}));
-    expect_own_code(finished, 69);
-    CHECK(finished.err.find("read-only") != std::string::npos);
+    expect_own_code(finished, 69, {"read-only"});
   }
   CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
 }
@@ -126,10 +119,10 @@ TEST_CASE("a wrong password is 77 and the password is shown nowhere", "[server]"
   ServerDatabase database;
   const std::string user = database.account("IDENTIFIED BY 'right-one'");
   std::string url = database.url(user + ":wrong-one");
-  const auto finished = dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=" + url});
+  const auto finished = dblock_at(url, run_words("k", {}, {"true"}));
   expect_own_code(finished, 77);
-  CHECK(finished.err.find("wrong-one") == std::string::npos);
-  CHECK(finished.err.find(user) != std::string::npos);
+  CHECK_FALSE(says(finished.err, "wrong-one"));
+  CHECK(says(finished.err, user));
 }
 
 TEST_CASE("77 and doctor name the source of the password", "[server]") {
@@ -138,13 +131,11 @@ TEST_CASE("77 and doctor name the source of the password", "[server]") {
   const std::string user = database.account("IDENTIFIED BY 'right-one'");
   const std::string url = database.url(user);
   const auto both_say = [&](const std::string& db, const Words& env, const std::string& source) {
-    Words all{"DBLOCK_DB=" + db};
-    all.insert(all.end(), env.begin(), env.end());
     for (const char* subcommand : {"inspect", "doctor"}) {
-      const auto finished = dblock_bare({subcommand}, all);
+      const auto finished = dblock_at(db, {subcommand}, env);
       INFO(finished.out << finished.err);
       CHECK(finished.exit == exited(std::string(subcommand) == "doctor" ? 78 : 77));
-      CHECK((finished.out + finished.err).find(source) != std::string::npos);
+      CHECK(says(finished.out + finished.err, source));
     }
   };
   const std::string file = directory.file("password");
@@ -162,33 +153,28 @@ TEST_CASE("77 and doctor name the source of the password", "[server]") {
 TEST_CASE("a missing privilege is 77", "[server]") {
   ServerDatabase database;
   const std::string user = database.account("", "SELECT");
-  expect_own_code(dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=" + database.url(user)}), 77);
+  expect_own_code(dblock_at(database.url(user), run_words("k", {}, {"true"})), 77);
 }
 
 TEST_CASE("a missing database is 78", "[server]") {
   const ServerDatabase database;
-  const auto finished = dblock_bare(run_words("k", {}, {"true"}),
-                                    {"DBLOCK_DB=" + shared_server().url("t_missing_database", "owner")});
-  expect_own_code(finished, 78);
-  CHECK(finished.err.find("t_missing_database") != std::string::npos);
+  const auto finished =
+      dblock_at(shared_server().url("t_missing_database", "owner"), run_words("k", {}, {"true"}));
+  expect_own_code(finished, 78, {"t_missing_database"});
   CHECK_FALSE(database.name().empty());
   // A server does not tell an account without rights there whether it exists.
-  const auto denied =
-      dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=" + shared_server().url("t_missing_database")});
-  expect_own_code(denied, 77);
-  CHECK(denied.err.find("t_missing_database") != std::string::npos);
+  const auto denied = dblock_at(shared_server().url("t_missing_database"), run_words("k", {}, {"true"}));
+  expect_own_code(denied, 77, {"t_missing_database"});
 }
 
 TEST_CASE("nothing configured is 78 and shows the ways to configure") {
   const auto finished = dblock_bare(run_words("k", {}, {"true"}));
-  expect_own_code(finished, 78);
-  CHECK(finished.err.find("DBLOCK_DB") != std::string::npos);
-  CHECK(finished.err.find("[dblock]") != std::string::npos);
+  expect_own_code(finished, 78, {"DBLOCK_DB", "[dblock]"});
 }
 
 TEST_CASE("renewing or releasing a lease that is not ours is 76") {
   const Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "30s"}).exit == exited(0));
+  take(database, "k", {"--ttl", "30s"});
   expect_own_code(dblock(database, {"renew", "--key", "k", "--owner", "somebody-else"}), 76);
   expect_own_code(dblock(database, {"release", "--key", "k", "--owner", "somebody-else"}), 76);
   expect_own_code(dblock(database, {"release", "--key", "never-seen", "--owner", "x"}), 76);
@@ -215,8 +201,7 @@ TEST_CASE("a command that is not there is 127 before anything is locked") {
   Database database;
   for (const char* name : {"no-such-program-anywhere", "/no/such/path", "./missing"}) {
     const auto finished = dblock(database, run_words("k", {}, {name}));
-    expect_own_code(finished, 127);
-    CHECK(finished.err.find(name) != std::string::npos);
+    expect_own_code(finished, 127, {name});
   }
   CHECK(database.rows() == 0);
 }
@@ -224,12 +209,11 @@ TEST_CASE("a command that is not there is 127 before anything is locked") {
 TEST_CASE("a command line in one word is 127, and -c is said to be the way to run it") {
   Database database;
   const auto line = dblock(database, run_words("k", {}, {"echo hi there"}));
-  expect_own_code(line, 127);
-  CHECK(line.err.find("write -c 'echo hi there'") != std::string::npos);
+  expect_own_code(line, 127, {"write -c 'echo hi there'"});
   const auto path = dblock(database, run_words("k", {}, {"./job --full"}));
-  CHECK(path.err.find("write -c './job --full'") != std::string::npos);
+  CHECK(says(path.err, "write -c './job --full'"));
   const auto program = dblock(database, run_words("k", {}, {"no-such-program"}));
-  CHECK(program.err.find("write -c") == std::string::npos);
+  CHECK_FALSE(says(program.err, "write -c"));
   CHECK(database.rows() == 0);
 }
 
@@ -249,13 +233,13 @@ TEST_CASE("a command without an interpreter is 126, says so and leaves the lock 
   const auto finished = dblock(database, run_words("k", {}, {directory.file("script")}));
   INFO(finished.err);
   CHECK(finished.exit == exited(126));
-  CHECK(finished.err.find("interpreter") != std::string::npos);
+  CHECK(says(finished.err, "interpreter"));
   CHECK_FALSE(database.has_holder("k"));
 }
 
 TEST_CASE("a missing command is found without waiting for the lock") {
   Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  take(database);
   const auto before = std::chrono::steady_clock::now();
   CHECK(dblock(database, run_words("k", {"--wait", "30s"}, {"no-such-program"})).exit == exited(127));
   CHECK(std::chrono::steady_clock::now() - before < 5s);
@@ -265,8 +249,8 @@ TEST_CASE("inspect with max-age is 1 for a key whose last success is too old or 
   Database database;
   const auto never = dblock(database, {"inspect", "--key", "never", "--max-age", "1h"});
   CHECK(never.exit == exited(1));
-  CHECK((never.out + never.err).find("never") != std::string::npos);
-  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  CHECK(says(never.out + never.err, "never"));
+  REQUIRE(run_true(database) == exited(0));
   CHECK(dblock(database, {"inspect", "--key", "k", "--max-age", "1h"}).exit == exited(0));
   REQUIRE(dblock(database, run_words("bad", {}, {"false"})).exit == exited(1));
   CHECK(dblock(database, {"inspect", "--key", "bad", "--max-age", "1h"}).exit == exited(1));

@@ -3,6 +3,7 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 
 namespace dblock::test {
 namespace {
@@ -46,8 +47,8 @@ TEST_CASE("a frozen holder's late write is refused", "[server]") {
   Application app;
   const TempDir directory;
   const std::string script = until_told(directory) + "; " + app.write(1, "late") + " 2>" +
-                             directory.file("said") + "; echo $? >" + directory.file("code.new") + "; mv " +
-                             directory.file("code.new") + " " + directory.file("code") + "; sleep 600";
+                             directory.file("said") + "; " + print_into(directory.file("code"), "echo $?") +
+                             "; sleep 600";
   Process first(dblock_spawn(app.database, run_words("k", {"--ttl", "2s", "--margin", "200ms"}, sh(script))));
   await_file(first, directory.file("up"));
   const pid_t guardian = guardian_of(first);
@@ -75,10 +76,7 @@ TEST_CASE("a frozen holder's late write is refused", "[server]") {
 TEST_CASE("a transaction longer than the lease: renewed meanwhile, and not taken over before it ends",
           "[server]") {
   Application app;
-  const TempDir directory;
-  Process run(dblock_spawn(app.database,
-                           run_words("k", {"--ttl", "3s", "--margin", "200ms"}, sh(until_told(directory)))));
-  await_file(run, directory.file("up"));
+  LiveRun run(app.database, {"--ttl", "3s", "--margin", "200ms"});
   const std::string call = "CALL dblock_assert_held('k'," + app.database.column("k", "token") + ")";
   Connection session(app.database.server(), "app", app.database.name());
   session.sql("START TRANSACTION");
@@ -114,17 +112,17 @@ TEST_CASE("a transaction longer than the lease: renewed meanwhile, and not taken
 TEST_CASE("migrate by an account that may not create routines says so, and a later one adds it", "[server]") {
   ServerDatabase database(shared_server(), Database::Schema::none);
   const std::string user = database.account("", "SELECT,INSERT,UPDATE,DELETE,CREATE,ALTER,INDEX");
-  const Words as_user{"DBLOCK_DB=" + database.url(user)};
-  const auto migrated = dblock_bare({"migrate"}, as_user);
+  const std::string as_user = database.url(user);
+  const auto migrated = dblock_at(as_user, {"migrate"});
   INFO(migrated.err);
   CHECK(migrated.exit == exited(0));
   CHECK(says(migrated.err, "dblock_assert_held()"));
   CHECK(says(migrated.err, "CREATE ROUTINE"));
   CHECK(says(migrated.err, "run `dblock migrate` again"));
-  CHECK(dblock_bare(run_words("k", {}, {"true"}), as_user).exit == exited(0));
-  CHECK(says(dblock_bare({"migrate", "--status"}, as_user).out, "not there"));
-  CHECK(says(dblock_bare({"--json", "migrate", "--status"}, as_user).out, "\"assert_held\":false"));
-  CHECK(says(dblock_bare({"migrate"}, as_user).err, "dblock_assert_held()"));
+  CHECK(dblock_at(as_user, run_words("k", {}, {"true"})).exit == exited(0));
+  CHECK(says(dblock_at(as_user, {"migrate", "--status"}).out, "not there"));
+  CHECK(says(dblock_at(as_user, {"--json", "migrate", "--status"}).out, "\"assert_held\":false"));
+  CHECK(says(dblock_at(as_user, {"migrate"}).err, "dblock_assert_held()"));
 
   const auto added = dblock(database, {"migrate"});
   CHECK(added.exit == exited(0));
@@ -146,7 +144,7 @@ TEST_CASE("what migrate --dry-run prints can be given to the client", "[server]"
   CHECK(fed.exit == exited(0));
   const auto after = dblock(database, {"migrate"});
   CHECK(after.exit == exited(0));
-  CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  CHECK(run_true(database) == exited(0));
   CHECK(says(dblock(database, {"migrate", "--status"}).out, "callable: dblock_assert_held()"));
 }
 

@@ -3,7 +3,9 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 #include "support/pty.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -24,9 +26,7 @@ struct Kept {
   }
 
   [[nodiscard]] json runs(const Words& options = {}) const {
-    Words words{"--json", "history"};
-    words.insert(words.end(), options.begin(), options.end());
-    const auto finished = dblock(database, words);
+    const auto finished = dblock(database, with({"--json", "history"}, options));
     INFO(finished.err);
     REQUIRE(finished.exit == exited(0));
     const auto document = json::parse(finished.out);
@@ -38,12 +38,12 @@ struct Kept {
 
 TEST_CASE("history tells of each run how it ended, the last one first") {
   const Kept t;
-  CHECK(dblock(t.database, run_words("good", {"--note", "from \x1b[31mCI"}, {"true"})).exit == exited(0));
+  CHECK(run_true(t.database, "good", {"--note", "from \x1b[31mCI"}) == exited(0));
   CHECK(dblock(t.database, run_words("bad", {}, sh("exit 7"))).exit == exited(7));
   CHECK(dblock(t.database, run_words("slow", {"--max-runtime", "100ms"}, {"sleep", "60"})).exit ==
         exited(124));
   CHECK(dblock(t.database, run_words("none", {}, {"/nonexistent/command"})).exit == exited(127));
-  CHECK(dblock(t.database, run_words("read", {"--shared"}, {"true"})).exit == exited(0));
+  CHECK(run_true(t.database, "read", {"--shared"}) == exited(0));
   const auto runs = t.runs();
   REQUIRE(runs.size() == 4);
   CHECK(runs[0].at("key") == "read");
@@ -66,8 +66,7 @@ TEST_CASE("history tells of each run how it ended, the last one first") {
 
 TEST_CASE("history is limited by key, age and number") {
   const Kept t;
-  for (const char* key : {"a", "b", "a"})
-    REQUIRE(dblock(t.database, run_words(key, {}, {"true"})).exit == exited(0));
+  for (const char* key : {"a", "b", "a"}) REQUIRE(run_true(t.database, key) == exited(0));
   CHECK(t.runs({"-k", "a"}).size() == 2);
   CHECK(t.runs({"-k", "a", "-k", "b"}).size() == 3);
   CHECK(t.runs({"--since", "1h"}).size() == 3);
@@ -79,10 +78,7 @@ TEST_CASE("history is limited by key, age and number") {
 
 TEST_CASE("a run whose dblock was killed is in the history once its guardian has cleared up") {
   const Kept t;
-  const TempDir directory;
-  Process run(
-      dblock_spawn(t.database, run_words("k", {}, sh("touch " + directory.file("up") + "; sleep 60"))));
-  await_file(run, directory.file("up"));
+  LiveRun run(t.database, {}, sleeping_job);
   run.signal(SIGKILL);
   run.wait();
   REQUIRE(wait_until([&] { return t.runs().size() == 1; }));
@@ -92,16 +88,12 @@ TEST_CASE("a run whose dblock was killed is in the history once its guardian has
 
 TEST_CASE("leases that were acquired, given back, broken or reaped are in the history") {
   Kept t;
-  const auto given = dblock(t.database, {"acquire", "--key", "given", "--ttl", "60s"});
-  REQUIRE(given.exit == exited(0));
-  REQUIRE(dblock(t.database, {"release", "--key", "given", "--owner", lines(given.out).front()}).exit ==
-          exited(0));
-  REQUIRE(dblock(t.database, {"acquire", "--key", "broken", "--ttl", "60s"}).exit == exited(0));
+  give_back(t.database, take(t.database, "given"), "given");
+  take(t.database, "broken");
   REQUIRE(dblock(t.database, {"release", "--key", "broken", "--force", "--token",
                               t.database.column("broken", "token"), "--now"})
               .exit == exited(0));
-  REQUIRE(dblock(t.database, {"acquire", "--key", "dead", "--ttl", "60s", "--margin", "1s"}).exit ==
-          exited(0));
+  take(t.database, "dead", {"--ttl", "60s", "--margin", "1s"});
   t.database.age_until_expired("dead", 6s);
   REQUIRE(dblock(t.database, {"reap"}).exit == exited(0));
   const auto runs = t.runs();
@@ -117,7 +109,7 @@ TEST_CASE("leases that were acquired, given back, broken or reaped are in the hi
 
 TEST_CASE("without a history nothing is recorded and history says how to begin one") {
   const Kept t(false);
-  REQUIRE(dblock(t.database, run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(t.database) == exited(0));
   const auto none = dblock(t.database, {"history"});
   CHECK(none.exit == exited(0));
   CHECK(lines(none.out).size() == 1);
@@ -127,16 +119,16 @@ TEST_CASE("without a history nothing is recorded and history says how to begin o
   REQUIRE(dblock(t.database, {"migrate", "--history", "on"}).exit == exited(0));
   CHECK(says(dblock(t.database, {"migrate", "--status"}).out, "runs that end are recorded"));
   REQUIRE(dblock(t.database, {"migrate"}).exit == exited(0));  // leaves it as it is
-  REQUIRE(dblock(t.database, run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(t.database) == exited(0));
   CHECK(t.runs().size() == 1);
   REQUIRE(dblock(t.database, {"migrate", "--history", "off"}).exit == exited(0));
-  REQUIRE(dblock(t.database, run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(t.database) == exited(0));
   CHECK(t.runs().size() == 1);
 }
 
 TEST_CASE("reap forgets the history by its age and says how much of it") {
   const Kept t;
-  for (int i = 0; i < 2; ++i) REQUIRE(dblock(t.database, run_words("k", {}, {"true"})).exit == exited(0));
+  for (int i = 0; i < 2; ++i) REQUIRE(run_true(t.database) == exited(0));
   CHECK_FALSE(says(dblock(t.database, {"reap"}).out, "past run"));
   CHECK(
       says(dblock(t.database, {"reap", "--forget-history", "0", "--dry-run"}).out, "2 past runs to delete"));
@@ -152,8 +144,7 @@ TEST_CASE("inspect --all tells how the last run went, with or without a history"
   const auto shown = dblock(t.database, {"inspect", "--key", "k", "--all"});
   CHECK(shown.exit == exited(0));
   CHECK(says(shown.out, "failed (9), "));
-  const auto document = json::parse(dblock(t.database, {"--json", "inspect", "--key", "k", "--all"}).out);
-  const auto last = document.at("locks").at(0).at("last");
+  const auto last = inspected(t.database, {"--key", "k", "--all"}).at("locks").at(0).at("last");
   CHECK(last.at("outcome") == "failed");
   CHECK(last.at("exit_code") == 9);
   CHECK(last.at("acquired_at") < last.at("released_at"));
@@ -162,7 +153,7 @@ TEST_CASE("inspect --all tells how the last run went, with or without a history"
 TEST_CASE("the grants for a history are printed when one is asked for, and are enough", "[server]") {
   ServerDatabase database;
   REQUIRE(dblock(database, {"migrate", "--history", "on"}).exit == exited(0));
-  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database) == exited(0));
   CHECK(database.number("SELECT COUNT(*) FROM dblock_history") == 0);  // this account may not
   const auto doctor = dblock(database, {"doctor", "--db", database.url()});
   CHECK(says(doctor.out, "missing: SELECT, INSERT, DELETE on dblock_history"));
@@ -173,7 +164,7 @@ TEST_CASE("the grants for a history are printed when one is asked for, and are e
   const auto grants = dblock(database, {"migrate", "--print-grants", "app", "--history", "on"});
   REQUIRE(says(grants.out, "GRANT SELECT, INSERT, DELETE ON `" + database.name() + "`.`dblock_history` TO"));
   for (auto grant : lines(grants.out)) database.sql(grant.substr(0, grant.rfind(';')));
-  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database) == exited(0));
   CHECK(lines(dblock(database, {"history"}).out).size() == 2);
   CHECK(says(dblock(database, {"doctor", "--db", database.url()}).out, "`dblock history` shows it"));
   CHECK(says(dblock(database, {"reap", "--forget-history", "0"}).out, "1 past run deleted"));
@@ -181,9 +172,9 @@ TEST_CASE("the grants for a history are printed when one is asked for, and are e
 
 TEST_CASE("a takeover without a release is recorded by the embedded store", "[local]") {
   Kept t;
-  REQUIRE(dblock(t.database, {"acquire", "--key", "k", "--ttl", "60s", "--margin", "1s"}).exit == exited(0));
+  take(t.database, "k", {"--ttl", "60s", "--margin", "1s"});
   t.database.age_until_expired("k", 6s);
-  REQUIRE(dblock(t.database, run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(t.database) == exited(0));
   const auto runs = t.runs();
   REQUIRE(runs.size() == 2);
   CHECK(runs[0].at("outcome") == "succeeded");
@@ -194,8 +185,8 @@ TEST_CASE("a takeover without a release is recorded by the embedded store", "[lo
 TEST_CASE("at a terminal the history is as wide as that, and elsewhere nothing is cut") {
   const Kept t;
   const std::string note = std::string(150, 'n') + "/4711";
-  REQUIRE(dblock(t.database, run_words("k", {"--note", note}, {"true"})).exit == exited(0));
-  Terminal terminal({dblock_binary(), "history"}, {"DBLOCK_DB=" + t.database.url()}, 80);
+  REQUIRE(run_true(t.database, "k", {"--note", note}) == exited(0));
+  Terminal terminal(dblock_spawn(t.database, {"history"}), 80);
   REQUIRE(terminal.wait() == exited(0));
   const auto rows = lines(terminal.screen());
   REQUIRE(rows.size() == 2);

@@ -6,26 +6,22 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 #include "support/privilege.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
 
 using std::chrono::steady_clock;
 
-void hold_by_hand(const Database& database, const std::string& key) {
-  REQUIRE(dblock(database, {"acquire", "--key", key, "--ttl", "100s", "--note", "by hand"}).exit ==
-          exited(0));
+std::string hold_by_hand(const Database& database, const std::string& key = "k") {
+  return take(database, key, {"--ttl", "100s", "--note", "by hand"});
 }
 
-void let_go(const Database& database, const std::string& key) {
-  REQUIRE(dblock(database, {"release", "--key", key, "--owner", database.column(key, "lock_value")}).exit ==
-          exited(0));
-}
-
-// Writes what the hook is told to FILE, whole or not at all.
+// Writes what the hook is told to FILE.
 std::string note_in(const std::string& file) {
-  return "env >" + file + ".$$ && mv " + file + ".$$ " + file;
+  return print_into(file, "env");
 }
 
 // One line a start.
@@ -41,26 +37,19 @@ bool appears(const std::string& file) {
   return wait_until([&] { return std::filesystem::exists(file); });
 }
 
-pid_t pid_in(const std::string& file) {
-  return std::atoi(read_file(file).c_str());
-}
-
 // Writes its pid to FILE and does not end by itself; holds no pipe of dblock's caller.
 std::string hang_in(const std::string& file) {
   return "echo $$ >" + file + "; exec sleep 600 2>/dev/null >&2";
 }
 
 bool no_hooks_process(const std::vector<pid_t>& tree) {
-  for (const pid_t pid : tree) {
-    if (proc_info(pid).name == "dblock-hooks") return false;
-  }
-  return true;
+  return named("dblock-hooks", tree).empty();
 }
 
 TEST_CASE("the wait hook starts once, when a wait for a held lock begins, and is told of the holder") {
   Database database;
   const TempDir directory;
-  hold_by_hand(database, "k");
+  const std::string owner = hold_by_hand(database);
   Process waiter(dblock_spawn(
       database, run_words("k",
                           {"--wait", "60s", "--on-wait",
@@ -76,7 +65,7 @@ TEST_CASE("the wait hook starts once, when a wait for a held lock begins, and is
   CHECK(told(directory.file("told"), "DBLOCK_MESSAGE=lock \"k\" is held by "));
   CHECK_FALSE(told(directory.file("told"), "DBLOCK_TOKEN="));
   pause_for(500ms);  // some more looks at the lock
-  let_go(database, "k");
+  give_back(database, owner);
   CHECK(waiter.wait() == exited(0));
   CHECK(told(directory.file("told"), "DBLOCK_OWNER=" + waiter.out()));
   CHECK(read_file(directory.file("count")) == "started\n");
@@ -88,28 +77,22 @@ TEST_CASE("a lock granted at once starts no hook, and a run without hooks has no
   const Words hooks{"--on-wait",     count_in(directory.file("count")),
                     "--on-lost",     count_in(directory.file("count")),
                     "--on-conflict", count_in(directory.file("count"))};
-  Words options = hooks;
-  options.insert(options.end(), {"--wait", "10s"});
-  Process with(dblock_spawn(database, run_words("k", options, sh(until_told(directory)))));
-  await_file(with, directory.file("up"));
-  CHECK_FALSE(no_hooks_process(with.tree()));
-  CHECK(no_hooks_process(descendants_of(with.pid())));
-  write_file(directory.file("go"), "");
-  CHECK(with.wait() == exited(0));
-  CHECK(wait_until([&] { return with.tree().empty(); }));
+  LiveRun hooked(database, with(hooks, {"--wait", "10s"}));
+  CHECK_FALSE(no_hooks_process(hooked.tree()));
+  CHECK(no_hooks_process(descendants_of(hooked.pid())));
+  CHECK(hooked.end() == exited(0));
+  CHECK(soon_gone(hooked));
   CHECK_FALSE(std::filesystem::exists(directory.file("count")));
-  CHECK(with.err().empty());
+  CHECK(hooked.err().empty());
 
-  const TempDir other;
-  Process without(dblock_spawn(database, run_words("k", {}, sh(until_told(other)))));
-  await_file(without, other.file("up"));
+  LiveRun without(database);
   CHECK(no_hooks_process(without.tree()));
 }
 
 TEST_CASE("the conflict hook starts when a run gives up on a held lock, whatever the exit code then is") {
   Database database;
   const TempDir directory;
-  hold_by_hand(database, "k");
+  hold_by_hand(database);
   for (const std::string code : {"75", "0", "9"}) {
     INFO("-E " << code);
     Process process(dblock_spawn(
@@ -127,7 +110,7 @@ TEST_CASE("the conflict hook starts when a run gives up on a held lock, whatever
 TEST_CASE("a wait that ends without the lock starts the hooks for waiting and for conflict, each once") {
   Database database;
   const TempDir directory;
-  hold_by_hand(database, "k");
+  hold_by_hand(database);
   Process process(dblock_spawn(
       database,
       run_words("k",
@@ -137,7 +120,7 @@ TEST_CASE("a wait that ends without the lock starts the hooks for waiting and fo
   CHECK(process.wait() == exited(75));
   CHECK(appears(directory.file("wait")));
   CHECK(appears(directory.file("conflict")));
-  CHECK(wait_until([&] { return process.tree().empty(); }));
+  CHECK(soon_gone(process));
   CHECK(read_file(directory.file("wait")) == "started\n");
   CHECK(read_file(directory.file("conflict")) == "started\n");
   CHECK_FALSE(std::filesystem::exists(directory.file("lost")));
@@ -146,7 +129,7 @@ TEST_CASE("a wait that ends without the lock starts the hooks for waiting and fo
 TEST_CASE("a wait ended by a signal is no conflict") {
   Database database;
   const TempDir directory;
-  hold_by_hand(database, "k");
+  hold_by_hand(database);
   Process waiter(
       dblock_spawn(database, run_words("k",
                                        {"--wait", "60s", "--on-wait", count_in(directory.file("wait")),
@@ -155,7 +138,7 @@ TEST_CASE("a wait ended by a signal is no conflict") {
   REQUIRE(appears(directory.file("wait")));
   waiter.signal(SIGTERM);
   CHECK(waiter.wait() == killed_by(SIGTERM));
-  CHECK(wait_until([&] { return waiter.tree().empty(); }));
+  CHECK(soon_gone(waiter));
   CHECK_FALSE(std::filesystem::exists(directory.file("conflict")));
 }
 
@@ -174,7 +157,7 @@ TEST_CASE("a hook is told of several keys as a job is, and which of them is in t
 TEST_CASE("a hook has the caller's directory and stderr, and nothing else of the caller or of dblock") {
   Database database;
   const TempDir directory;
-  hold_by_hand(database, "k");
+  hold_by_hand(database);
   const std::string look =
       print_signals() +
       "; pwd -P; readlink /proc/$$/fd/0; ls /proc/$$/fd; cut -d' ' -f6 /proc/$$/stat; echo $$";
@@ -204,12 +187,11 @@ TEST_CASE("a hook has the caller's directory and stderr, and nothing else of the
 
 TEST_CASE("what a hook writes goes to stderr, and its failure is one warning that changes no exit code") {
   Database database;
-  const TempDir directory;
-  hold_by_hand(database, "k");
+  const std::string owner = hold_by_hand(database);
   Process process(dblock_spawn(
       database, run_words("k", {"--wait", "60s", "--on-wait", "echo said; exit 5"}, {"echo", "result"})));
-  CHECK(wait_until([&] { return says(process.err(), "exit status 5"); }));
-  let_go(database, "k");
+  CHECK(soon_says(process, "exit status 5"));
+  give_back(database, owner);
   CHECK(process.wait() == exited(0));
   CHECK(process.out() == "result\n");
   CHECK(says(process.err(), "said\n"));
@@ -220,7 +202,7 @@ TEST_CASE("what a hook writes goes to stderr, and its failure is one warning tha
 // The password's warning has opened the pipe once more, for dblock alone.
 TEST_CASE("a hook's failure is said in a pipe, too, where dblock has said something before", "[server]") {
   ServerDatabase database;
-  hold_by_hand(database, "k");
+  hold_by_hand(database);
   const std::string user = database.account("IDENTIFIED BY 'secret'") + ":secret";
   const auto finished = run_program({.argv = sh("{ '" + dblock_binary() + "' --db '" + database.url(user) +
                                                 "' run -k k --on-conflict 'exit 5' true 2>&1; } | cat")});
@@ -233,9 +215,8 @@ TEST_CASE("a run whose hooks get no process of their own says so and starts noth
   DBLOCK_NEEDS(why_no_other_user());
   DBLOCK_NEEDS(why_no_preload());
   const UsersHome home(54322);  // whose only processes these are
-  Spawn spec = home.spawn(run_words("k", {"--local", "--on-conflict", "true"}, {"touch", "ran"}));
-  spec.argv.insert(spec.argv.begin(), {"/bin/bash", "-c", "ulimit -u 2; exec \"$0\" \"$@\""});
-  const auto finished = run_program(spec);
+  const Spawn spec = home.spawn(run_words("k", {"--local", "--on-conflict", "true"}, {"touch", "ran"}));
+  const auto finished = run_program(after("ulimit -u 2", spec));
   INFO(finished.err);
   CHECK(finished.exit == exited(70));
   CHECK(says(finished.err, "cannot fork dblock-hooks"));
@@ -245,7 +226,7 @@ TEST_CASE("a run whose hooks get no process of their own says so and starts noth
 TEST_CASE("a hook that hangs delays neither a conflict's exit nor the job and the end of a run") {
   Database database;
   const TempDir directory;
-  hold_by_hand(database, "k");
+  const std::string owner = hold_by_hand(database);
   const auto before = steady_clock::now();
   Process refused(dblock_spawn(
       database, run_words("k", {"--on-conflict", hang_in(directory.file("conflict"))}, {"true"})));
@@ -255,7 +236,7 @@ TEST_CASE("a hook that hangs delays neither a conflict's exit nor the job and th
   Process process(dblock_spawn(
       database, run_words("k", {"--wait", "60s", "--on-wait", hang_in(directory.file("wait"))}, {"true"})));
   REQUIRE(wait_until([&] { return pid_in(directory.file("wait")) > 0; }));
-  let_go(database, "k");
+  give_back(database, owner);
   CHECK(process.wait(10s * slowness()) == exited(0));
   // Neither waited for nor stopped as something that the job left.
   CHECK(alive(pid_in(directory.file("wait"))));
@@ -266,7 +247,7 @@ TEST_CASE("a hook that hangs delays neither a conflict's exit nor the job and th
 TEST_CASE("a closed stderr does not keep a hook from running") {
   Database database;
   const TempDir directory;
-  hold_by_hand(database, "k");
+  hold_by_hand(database);
   auto spec = dblock_spawn(
       database,
       run_words("k", {"--on-conflict", "echo said && echo worse >&2 && " + note_in(directory.file("told"))},
@@ -280,14 +261,14 @@ TEST_CASE("a closed stderr does not keep a hook from running") {
 TEST_CASE("hooks come from the environment too, but inside a hook only when they are typed") {
   Database database;
   const TempDir directory;
-  hold_by_hand(database, "k");
+  hold_by_hand(database);
   const std::string again = "DBLOCK_ON_CONFLICT=" + count_in(directory.file("count")) + "; " +
                             dblock_binary() + " run -k k true 2>/dev/null; mv " + directory.file("count") +
                             " " + directory.file("counted");
   Process process(dblock_spawn(database, run_words("k", {}, {"true"}), {again}));
   CHECK(process.wait() == exited(75));
   REQUIRE(appears(directory.file("counted")));
-  CHECK(wait_until([&] { return process.tree().empty(); }));
+  CHECK(soon_gone(process));
   CHECK(read_file(directory.file("counted")) == "started\n");
   CHECK_FALSE(std::filesystem::exists(directory.file("count")));
 }

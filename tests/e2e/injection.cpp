@@ -5,6 +5,7 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -51,9 +52,7 @@ std::string hex(const std::string& text) {
 }
 
 std::string acquired(const Database& database, const Words& options, const std::string& key) {
-  Words words{"acquire", "--json", "--ttl", "1h", "--key=" + key};
-  words.insert(words.end(), options.begin(), options.end());
-  const auto finished = dblock(database, words);
+  const auto finished = dblock(database, with({"acquire", "--json", "--ttl", "1h", "--key=" + key}, options));
   INFO(finished.err);
   REQUIRE(finished.exit == exited(0));
   return Json::parse(finished.out).at("owner");
@@ -72,11 +71,11 @@ void attack_with(Database& database, const std::string& text, const std::string&
   CHECK(database.column(text, "lock_value") == owner);
   CHECK(database.column(text, "HEX(holder_note)") == hex(text));
 
-  const auto shown = Json::parse(dblock(database, {"inspect", "--json", "--key=" + text}).out).at("locks");
+  const auto shown = inspected(database, {"--key=" + text}).at("locks");
   REQUIRE(shown.size() == 1);
   CHECK(shown.at(0).at("key") == text);
   CHECK(shown.at(0).at("note") == text);
-  const auto by_prefix = Json::parse(dblock(database, {"inspect", "--json", "--prefix=" + text}).out);
+  const auto by_prefix = inspected(database, {"--prefix=" + text});
   for (const auto& lock : by_prefix.at("locks")) CHECK(lock.at("key").get<std::string>().starts_with(text));
   CHECK_FALSE(by_prefix.at("locks").empty());
 
@@ -122,10 +121,8 @@ TEST_CASE("patterns in keys and prefixes are letters like others") {
   Database database;
   for (const char* key : {"a%b", "a_b", "axb", "a", "A", "\\a", "a\\%b"}) acquired(database, {}, key);
   const auto keys_with = [&](const Words& selection) {
-    Words words{"inspect", "--json"};
-    words.insert(words.end(), selection.begin(), selection.end());
     std::vector<std::string> keys;
-    const auto document = Json::parse(dblock(database, words).out);
+    const auto document = inspected(database, selection);
     for (const auto& lock : document.at("locks")) keys.push_back(lock.at("key"));
     std::ranges::sort(keys);
     return keys;

@@ -3,19 +3,12 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
 
 using nlohmann::json;
-
-json inspect_json(const Database& database, const Words& more = {}) {
-  const Words words = with({"--json", "inspect"}, more);
-  const auto finished = dblock(database, words);
-  INFO(finished.err);
-  REQUIRE(finished.exit == exited(0));
-  return json::parse(finished.out);
-}
 
 std::vector<std::string> keys_of(const json& document) {
   std::vector<std::string> keys;
@@ -23,36 +16,31 @@ std::vector<std::string> keys_of(const json& document) {
   return keys;
 }
 
-void hold(const Database& database, const std::string& key, const Words& more = {}) {
-  const Words words = with({"acquire", "--key", key, "--ttl", "60s"}, more);
-  REQUIRE(dblock(database, words).exit == exited(0));
-}
-
 TEST_CASE("the table shows held locks with their holder") {
   Database database;
-  hold(database, "reports", {"--note", "for the board"});
-  REQUIRE(dblock(database, run_words("ended", {}, {"true"})).exit == exited(0));
+  take(database, "reports", {"--ttl", "60s", "--note", "for the board"});
+  REQUIRE(run_true(database, "ended") == exited(0));
   const auto finished = dblock(database, {"inspect"});
   CHECK(finished.exit == exited(0));
-  CHECK(finished.out.find("reports") != std::string::npos);
-  CHECK(finished.out.find("for the board") != std::string::npos);
-  CHECK(finished.out.find(database.column("reports", "token")) != std::string::npos);
-  CHECK(finished.out.find("@") != std::string::npos);
-  CHECK(finished.out.find("ended") == std::string::npos);
+  CHECK(says(finished.out, "reports"));
+  CHECK(says(finished.out, "for the board"));
+  CHECK(says(finished.out, database.column("reports", "token")));
+  CHECK(says(finished.out, "@"));
+  CHECK_FALSE(says(finished.out, "ended"));
   const auto all = dblock(database, {"inspect", "--all"});
-  CHECK(all.out.find("ended") != std::string::npos);
+  CHECK(says(all.out, "ended"));
 }
 
 TEST_CASE("where nothing is held inspect says so beside its results, and what there is instead") {
   Database database;
   const auto none = dblock(database, {"-v", "inspect"});
   CHECK(says(none.err, "dblock: no lock is held\n"));
-  REQUIRE(dblock(database, run_words("a", {}, {"true"})).exit == exited(0));
-  REQUIRE(dblock(database, run_words("b", {}, {"true"})).exit == exited(0));
-  REQUIRE(dblock(database, run_words("c", {"--min-hold", "1h"}, {"true"})).exit == exited(0));
-  hold(database, "d");
+  REQUIRE(run_true(database, "a") == exited(0));
+  REQUIRE(run_true(database, "b") == exited(0));
+  REQUIRE(run_true(database, "c", {"--min-hold", "1h"}) == exited(0));
+  take(database, "d");
   database.age_until_expired("d", 1s);
-  REQUIRE(dblock(database, run_words("e", {"--slots", "2", "--min-hold", "1h"}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database, "e", {"--slots", "2", "--min-hold", "1h"}) == exited(0));
   const auto told = dblock(database, {"-v", "inspect"});
   INFO(told.out << told.err);
   CHECK(told.exit == exited(0));
@@ -63,14 +51,14 @@ TEST_CASE("where nothing is held inspect says so beside its results, and what th
   CHECK(lines(dblock(database, {"-v", "inspect", "--format", "csv"}).out).size() == 1);
   CHECK(dblock(database, {"inspect"}).err.empty());
   CHECK_FALSE(says(dblock(database, {"-v", "inspect", "--all"}).err, "no lock"));
-  hold(database, "f");
+  take(database, "f");
   CHECK_FALSE(says(dblock(database, {"-v", "inspect"}).err, "no lock"));
 }
 
 TEST_CASE("json has the documented fields") {
   Database database;
-  hold(database, "k", {"--note", "n"});
-  const json document = inspect_json(database);
+  take(database, "k", {"--ttl", "60s", "--note", "n"});
+  const json document = inspected(database);
   CHECK(document.at("format") == 1);
   CHECK(document.at("server_time").get<std::string>().ends_with("Z"));
   REQUIRE(document.at("locks").size() == 1);
@@ -99,9 +87,9 @@ TEST_CASE("json has the documented fields") {
 
 TEST_CASE("the last run and the last success are told after the lock is free") {
   const Database database;
-  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database) == exited(0));
   REQUIRE(dblock(database, run_words("k", {}, sh("exit 7"))).exit == exited(7));
-  const json lock = inspect_json(database, {"--all"}).at("locks").at(0);
+  const json lock = inspected(database, {"--all"}).at("locks").at(0);
   CHECK(lock.at("state") == "free");
   CHECK(lock.at("last").at("exit_code") == 7);
   CHECK(lock.at("last").at("outcome") == "failed");
@@ -111,25 +99,25 @@ TEST_CASE("the last run and the last success are told after the lock is free") {
 
 TEST_CASE("key and prefix select by bytes") {
   const Database database;
-  for (const char* key : {"etl/a", "etl/b", "etl_c", "ETL/d", "etl%"}) hold(database, key);
-  CHECK(keys_of(inspect_json(database, {"--prefix", "etl/"})) == Words{"etl/a", "etl/b"});
-  CHECK(keys_of(inspect_json(database, {"--prefix", "etl%"})) == Words{"etl%"});
-  CHECK(keys_of(inspect_json(database, {"--prefix", "etl_"})) == Words{"etl_c"});
-  CHECK(keys_of(inspect_json(database, {"--key", "etl/b", "--key", "ETL/d"})) == Words{"ETL/d", "etl/b"});
-  CHECK(keys_of(inspect_json(database)).size() == 5);
+  for (const char* key : {"etl/a", "etl/b", "etl_c", "ETL/d", "etl%"}) take(database, key);
+  CHECK(keys_of(inspected(database, {"--prefix", "etl/"})) == Words{"etl/a", "etl/b"});
+  CHECK(keys_of(inspected(database, {"--prefix", "etl%"})) == Words{"etl%"});
+  CHECK(keys_of(inspected(database, {"--prefix", "etl_"})) == Words{"etl_c"});
+  CHECK(keys_of(inspected(database, {"--key", "etl/b", "--key", "ETL/d"})) == Words{"ETL/d", "etl/b"});
+  CHECK(keys_of(inspected(database)).size() == 5);
 }
 
 TEST_CASE("an expired lease is shown as such with all") {
   Database database;
-  hold(database, "k");
+  take(database);
   database.age_until_expired("k", 1h);
-  CHECK(keys_of(inspect_json(database)).empty());
-  CHECK(inspect_json(database, {"--all"}).at("locks").at(0).at("state") == "expired");
+  CHECK(keys_of(inspected(database)).empty());
+  CHECK(inspected(database, {"--all"}).at("locks").at(0).at("state") == "expired");
 }
 
 TEST_CASE("exit-code says whether an exclusive acquire would be refused") {
   const Database database;
-  hold(database, "held");
+  take(database, "held");
   CHECK(dblock(database, {"inspect", "--key", "held", "--exit-code"}).exit == exited(75));
   CHECK(dblock(database, {"inspect", "--key", "free", "--exit-code"}).exit == exited(0));
   CHECK(dblock(database, {"inspect", "--key", "free", "--key", "held", "--exit-code"}).exit == exited(75));
@@ -137,7 +125,7 @@ TEST_CASE("exit-code says whether an exclusive acquire would be refused") {
 
 TEST_CASE("inspect changes no row") {
   Database database;
-  hold(database, "k");
+  take(database);
   const std::string before = database.row("k");
   const auto finished = dblock(database, {"inspect", "--all"});
   INFO(finished.err);
@@ -147,17 +135,17 @@ TEST_CASE("inspect changes no row") {
 
 TEST_CASE("inspect needs no right to write", "[server]") {
   ServerDatabase database;
-  hold(database, "k");
+  take(database);
   const std::string user = database.account("", "SELECT");
-  const auto finished = dblock_bare({"inspect", "--all"}, {"DBLOCK_DB=" + database.url(user)});
+  const auto finished = dblock_at(database.url(user), {"inspect", "--all"});
   INFO(finished.err);
   CHECK(finished.exit == exited(0));
-  CHECK(finished.out.find("k") != std::string::npos);
+  CHECK(says(finished.out, "k"));
 }
 
 TEST_CASE("hostile text in a row is escaped wherever it is printed") {
   Database database;
-  hold(database, "k");
+  take(database);
   // A terminal title, a colour, a line break, a right-to-left override and an isolate.
   const std::string hostile =
       "\x1b]0;owned\x07\x1b[31mred\r\nfake line\xe2\x80\xaeoverride\xe2\x81\xa6isolate\xc2\x9b"
@@ -177,12 +165,12 @@ TEST_CASE("hostile text in a row is escaped wherever it is printed") {
     for (const char* raw : {"\x1b", "\x07", "\r", "\xe2\x80\xae", "\xe2\x81\xa6", "\xc2\x9b", "\xe2\x80\x8b",
                             "\xf3\xa0\x81\xa1"}) {
       INFO(words[0] << " " << words.back() << ": " << finished.out << finished.err);
-      CHECK(finished.out.find(raw) == std::string::npos);
-      CHECK(finished.err.find(raw) == std::string::npos);
+      CHECK_FALSE(says(finished.out, raw));
+      CHECK_FALSE(says(finished.err, raw));
     }
     CHECK(count_of(finished.out, "\nfake line") == 0);
   }
-  CHECK(printed.find("owned") != std::string::npos);  // escaped, not swallowed
+  CHECK(says(printed, "owned"));  // escaped, not swallowed
   // JSON keeps the value itself.
   const json document = json::parse(dblock(database, {"inspect", "--json", "--key", "k"}).out);
   CHECK(document.at("locks").at(0).at("note").get<std::string>() == hostile);
@@ -190,7 +178,7 @@ TEST_CASE("hostile text in a row is escaped wherever it is printed") {
 
 TEST_CASE("bytes that are no text in a key do not break json") {
   Database database;
-  hold(database, "k");
+  take(database);
   database.rename_row("k", std::string("\xff\0\xfe", 3));
   const auto finished = dblock(database, {"inspect", "--json"});
   CHECK(finished.exit == exited(0));
@@ -200,9 +188,9 @@ TEST_CASE("bytes that are no text in a key do not break json") {
 
 TEST_CASE("csv has a line for each holder, whatever the rows hold") {
   Database database;
-  hold(database, "plain", {"--note", "a,b \"c\""});
-  hold(database, "slots", {"--slots", "2"});
-  hold(database, "slots", {"--slots", "2"});
+  take(database, "plain", {"--ttl", "60s", "--note", "a,b \"c\""});
+  take(database, "slots", {"--ttl", "60s", "--slots", "2"});
+  take(database, "slots", {"--ttl", "60s", "--slots", "2"});
   database.set_text("plain", "holder_command", "line\r\nbreak\x1b[31m");
   const auto finished = dblock(database, {"inspect", "--format", "csv"});
   INFO(finished.out << finished.err);
@@ -216,9 +204,9 @@ TEST_CASE("csv has a line for each holder, whatever the rows hold") {
 
 TEST_CASE("prometheus metrics are about all keys, one series a key") {
   Database database;
-  hold(database, "slots", {"--slots", "2"});
-  hold(database, "slots", {"--slots", "2"});
-  REQUIRE(dblock(database, run_words("ended \"so\"", {}, {"true"})).exit == exited(0));
+  take(database, "slots", {"--ttl", "60s", "--slots", "2"});
+  take(database, "slots", {"--ttl", "60s", "--slots", "2"});
+  REQUIRE(run_true(database, "ended \"so\"") == exited(0));
   REQUIRE(dblock(database, run_words("failed", {}, sh("exit 7"))).exit == exited(7));
   database.copy_row("failed", {"\xff\x1b\n"});
   const auto finished = dblock(database, {"inspect", "--format", "prometheus"});

@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
@@ -14,75 +13,34 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 #include "support/privilege.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
 
-const std::string k_name = "dblock-keeper";
-
-// Keepers among the processes that a spawned program has started.
-std::vector<pid_t> keepers_of(const Process& process) {
-  std::vector<pid_t> found;
-  for (const pid_t pid : process.tree()) {
-    if (proc_info(pid).name == k_name) found.push_back(pid);
-  }
-  return found;
-}
-
-pid_t keeper_of(const Process& process) {
-  std::vector<pid_t> found;
-  if (!wait_until([&] { return !(found = keepers_of(process)).empty(); }))
-    throw std::runtime_error("no keeper; stderr: " + process.err());
-  REQUIRE(found.size() == 1);
-  return found.front();
-}
-
-// A script that takes the lock for itself, writes the owner id to `id` and goes on with `rest`.
-Spawn script(const Database& database, const TempDir& directory, const std::string& options,
-             const std::string& rest, const std::string& shell = "/bin/sh") {
-  Spawn spec;
-  spec.argv = {shell, "-c",
-               "dblock() { " + dblock_binary() + " \"$@\"; }; set -e\n" +
-                   "id=$(dblock acquire --key k --while-pid $$ " + options + ")\n" + "echo \"$id\" > " +
-                   directory.file("new") + "; mv " + directory.file("new") + " " + directory.file("id") +
-                   "\n" + rest};
-  spec.env = {"DBLOCK_DB=" + database.url()};
-  return spec;
-}
-
-const std::string k_for_ever = "while :; do sleep 0.05; done";
 // One heartbeat is then half a second.
 const std::string k_short = "--ttl 3s ";
-
-// The renewals of a lease show in its row.
-bool is_renewed(const Database& database) {
-  const long long expires = database.expires_micros("k");
-  return wait_until([&] { return database.expires_micros("k") > expires; });
-}
 
 TEST_CASE("an owner id comes at once from every shell while its keeper goes on renewing", "[tsan]") {
   for (const std::string shell : {"/bin/sh", "/bin/dash", "/bin/bash", "/bin/zsh"}) {
     if (!std::filesystem::exists(shell)) continue;
     INFO(shell);
     Database database;
-    const TempDir directory;
     // The end of `$(...)` is awaited by nothing else than the lines that follow it.
-    Process process(script(database, directory, k_short, k_for_ever, shell));
-    await_file(process, directory.file("id"));
-    CHECK(database.column("k", "lock_value") + "\n" == read_file(directory.file("id")));
+    KeptScript process(database.url(), k_short, k_for_ever, shell);
+    CHECK(database.column("k", "lock_value") + "\n" == read_file(process.file("id")));
     CHECK(database.column("k", "holder_pid") == std::to_string(process.pid()));
     CHECK(database.column("k", "holder_command") == std::filesystem::path(shell).filename().string());
     CHECK(database.column("k", "kind") == "acquire");
-    CHECK(is_renewed(database));
+    CHECK(soon_renewed(database));
   }
 }
 
 TEST_CASE("the lease of a keeper is as long as that of a run unless it is said") {
   Database database;
-  const TempDir directory;
-  Process process(script(database, directory, "", k_for_ever));
-  await_file(process, directory.file("id"));
+  KeptScript process(database.url(), "");
   CHECK(database.column("k", "ttl_us") == "120000000");
   CHECK(database.column("k", "heartbeat_us") == "15000000");
 }
@@ -92,9 +50,8 @@ TEST_CASE("a keeper has nothing of its caller's") {
   const TempDir directory;
   std::array<int, 2> pipe{};
   REQUIRE(::pipe(pipe.data()) == 0);
-  auto spec = script(database, directory, "", k_for_ever);
+  auto spec = kept_script(database.url(), directory, "");
   spec.keep_fds = {pipe[1]};
-  spec.cwd = directory.path();
   spec.ignored_signals = {SIGCHLD, SIGWINCH};
   Process process(spec);
   ::close(pipe[0]);
@@ -105,9 +62,9 @@ TEST_CASE("a keeper has nothing of its caller's") {
   std::size_t nulls = 0;
   for (const std::string& file : open_files(keeper)) {
     INFO(file);
-    CHECK(file.find(pipe_name) == std::string::npos);
-    CHECK(file.find("pipe:") == std::string::npos);
-    CHECK(file.find(directory.path()) == std::string::npos);
+    CHECK_FALSE(says(file, pipe_name));
+    CHECK_FALSE(says(file, "pipe:"));
+    CHECK_FALSE(says(file, directory.path()));
     nulls += count_of(file, "/dev/null");
   }
   CHECK(nulls == 3);
@@ -125,19 +82,16 @@ TEST_CASE("a keeper has nothing of its caller's") {
 TEST_CASE("the lock is free moments after the process has ended, however it ended", "[tsan]") {
   for (const bool killed : {false, true}) {
     Database database;
-    const TempDir directory;
     // A whole lease lasts far longer than the test is patient.
-    Process process(script(database, directory, "--ttl 10m",
-                           "while [ ! -e " + directory.file("go") + " ]; do sleep 0.02; done"));
-    await_file(process, directory.file("id"));
+    KeptScript process(database.url(), "--ttl 10m", await_in_shell("go"));
     const pid_t keeper = keeper_of(process);
     CHECK(database.has_holder("k"));
     if (killed)
       process.signal(SIGKILL);
     else
-      write_file(directory.file("go"), "");
+      write_file(process.file("go"), "");
     CHECK(process.wait() == (killed ? killed_by(SIGKILL) : exited(0)));
-    CHECK(wait_until([&] { return !database.has_holder("k"); }));
+    CHECK(soon_free(database));
     CHECK(database.column("k", "last_outcome") == "released");
     CHECK(wait_until([&] { return !alive(keeper); }));
   }
@@ -157,9 +111,7 @@ pid_t fork_as(pid_t number) {
 
 TEST_CASE("another process that gets the number of one that has ended does not hold its lock") {
   Database database;
-  const TempDir directory;
-  Process process(script(database, directory, "--ttl 10m", k_for_ever));
-  await_file(process, directory.file("id"));
+  KeptScript process(database.url(), "--ttl 10m");
   const pid_t keeper = keeper_of(process);
   freeze(keeper);
   process.signal(SIGKILL);
@@ -170,105 +122,88 @@ TEST_CASE("another process that gets the number of one that has ended does not h
   DBLOCK_NEEDS(other < 0 ? "choosing a process's number needs CAP_CHECKPOINT_RESTORE" : "");
   CHECK(other == process.pid());
   ::kill(keeper, SIGCONT);
-  CHECK(wait_until([&] { return !database.has_holder("k"); }));
+  CHECK(soon_free(database));
   ::kill(other, SIGKILL);
   ::waitpid(other, nullptr, 0);
 }
 
 TEST_CASE("a hangup and a termination of everything around it do not end a keeper") {
   Database database;
-  const TempDir directory;
-  Process process(script(database, directory, k_short, k_for_ever));
-  await_file(process, directory.file("id"));
+  KeptScript process(database.url(), k_short);
   const pid_t keeper = keeper_of(process);
   for (const int signal : {SIGHUP, SIGTERM, SIGINT}) ::kill(keeper, signal);
-  CHECK(is_renewed(database));
+  CHECK(soon_renewed(database));
   CHECK(alive(keeper));
 }
 
 TEST_CASE("a keeper that is killed costs a lease and its margin, no more") {
   Database database;
-  const TempDir directory;
-  Process process(script(database, directory, "--ttl 3s --margin 200ms", k_for_ever));
-  await_file(process, directory.file("id"));
+  KeptScript process(database.url(), "--ttl 3s --margin 200ms");
   ::kill(keeper_of(process), SIGKILL);
-  CHECK(dblock(database, run_words("k", {"--wait", "20s"}, {"true"})).exit == exited(0));
+  CHECK(run_true(database, "k", {"--wait", "20s"}) == exited(0));
   CHECK(process.running());
 }
 
 TEST_CASE("a release by the script ends the keeper silently", "[tsan]") {
   Database database;
-  const TempDir directory;
-  Process process(script(database, directory, k_short,
-                         "trap 'touch " + directory.file("signalled") +
-                             "' TERM; dblock release --key k --owner \"$id\"; touch " +
-                             directory.file("released") + "; " + k_for_ever));
-  await_file(process, directory.file("id"));
-  await_file(process, directory.file("released"));
+  KeptScript process(database.url(), k_short,
+                     std::string("trap 'touch signalled' TERM; dblock release --key k --owner \"$id\"; "
+                                 "touch released; ") +
+                         k_for_ever);
+  await_file(process, process.file("released"));
   CHECK_FALSE(database.has_holder("k"));
   CHECK(wait_until([&] { return keepers_of(process).empty(); }));
-  CHECK_FALSE(std::filesystem::exists(directory.file("signalled")));
+  CHECK_FALSE(std::filesystem::exists(process.file("signalled")));
   CHECK(process.running());
   CHECK_FALSE(database.has_holder("k"));
 }
 
 TEST_CASE("a release is no loss even when another takes the lock before the keeper knows") {
   Database database;
-  const TempDir directory;
-  Process process(
-      script(database, directory, k_short,
-             "trap 'touch " + directory.file("signalled") +
-                 "' TERM; dblock release --key k --owner \"$id\"; dblock acquire --key k --ttl 60s; "
-                 "touch " +
-                 directory.file("released") + "; " + k_for_ever));
-  await_file(process, directory.file("id"));
-  await_file(process, directory.file("released"));
+  KeptScript process(database.url(), k_short,
+                     std::string("trap 'touch signalled' TERM; dblock release --key k --owner \"$id\"; "
+                                 "dblock acquire --key k --ttl 60s; touch released; ") +
+                         k_for_ever);
+  await_file(process, process.file("released"));
   const std::string other = database.column("k", "lock_value");
   CHECK(wait_until([&] { return keepers_of(process).empty(); }));
-  CHECK_FALSE(std::filesystem::exists(directory.file("signalled")));
+  CHECK_FALSE(std::filesystem::exists(process.file("signalled")));
   CHECK(process.running());
   CHECK(database.column("k", "lock_value") == other);
 }
 
 TEST_CASE("a script that releases and takes the lock again has one keeper in the end") {
   Database database;
-  const TempDir directory;
-  Process process(
-      script(database, directory, k_short,
-             "for i in 1 2 3; do dblock release --key k --owner \"$id\"; id=$(dblock acquire --key k "
-             "--while-pid $$ --ttl 3s); done; touch " +
-                 directory.file("done") + "; " + k_for_ever));
-  await_file(process, directory.file("id"));
-  await_file(process, directory.file("done"));
+  KeptScript process(
+      database.url(), k_short,
+      std::string("for i in 1 2 3; do dblock release --key k --owner \"$id\"; id=$(dblock acquire --key k "
+                  "--while-pid $$ --ttl 3s); done; touch done; ") +
+          k_for_ever);
+  await_file(process, process.file("done"));
   CHECK(wait_until([&] { return keepers_of(process).size() == 1; }));
-  CHECK(is_renewed(database));
+  CHECK(soon_renewed(database));
   CHECK(process.running());
 }
 
 TEST_CASE("a revoked lease makes the keeper send the signal that was asked for and free the lock") {
   for (const int signal : {SIGTERM, SIGUSR1}) {
     Database database;
-    const TempDir directory;
     // The row keeps its holder until somebody releases it, expired or not.
-    Process process(script(database, directory, signal == SIGTERM ? k_short : k_short + "--lost-signal usr1",
-                           "exec sleep 300"));
-    await_file(process, directory.file("id"));
-    REQUIRE(dblock(database, {"release", "--key", "k", "--force", "--token", database.column("k", "token")})
-                .exit == exited(0));
+    KeptScript process(database.url(), signal == SIGTERM ? k_short : k_short + "--lost-signal usr1",
+                       "exec sleep 300");
+    revoke(database);
     CHECK(process.wait(20s * slowness()) == killed_by(signal));
-    CHECK(wait_until([&] { return !database.has_holder("k"); }));
+    CHECK(soon_free(database));
   }
 }
 
 TEST_CASE("the script's own renew can neither shorten nor outlive what its keeper believes") {
   Database database;
-  const TempDir directory;
-  Process process(script(database, directory, "--ttl 12s",
-                         "dblock renew --key k --owner \"$id\" --ttl 1s; touch " + directory.file("renewed") +
-                             "; " + k_for_ever));
-  await_file(process, directory.file("id"));
-  await_file(process, directory.file("renewed"));
-  CHECK(is_renewed(database));
+  KeptScript process(
+      database.url(), "--ttl 12s",
+      std::string("dblock renew --key k --owner \"$id\" --ttl 1s; touch renewed; ") + k_for_ever);
+  await_file(process, process.file("renewed"));
+  CHECK(soon_renewed(database));
   CHECK(database.column("k", "ttl_us") == "12000000");
   CHECK(database.expires_micros("k") > realtime_micros() + 8'000'000);
 }
@@ -276,58 +211,53 @@ TEST_CASE("the script's own renew can neither shorten nor outlive what its keepe
 TEST_CASE("a held lock ends a script under set -e with 75 and leaves no keeper") {
   Database database;
   const TempDir directory;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
-  Process process(script(database, directory, "", "touch " + directory.file("went-on")));
+  take(database);
+  Process process(kept_script(database.url(), directory, "", "touch went-on"));
   CHECK(process.wait() == exited(75));
   CHECK_FALSE(std::filesystem::exists(directory.file("went-on")));
   // Told that there is nothing to do, a keeper asks the store nothing.
-  CHECK(wait_until([&] { return process.tree().empty(); }, 2s * slowness()));
+  CHECK(soon_gone(process, 2s * slowness()));
 }
 
 TEST_CASE("a wait for the lock ends with the process it is for and leaves nothing") {
   Database database;
-  const TempDir directory;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
-  const std::string holder = database.column("k", "lock_value");
+  const std::string holder = take(database);
   Process script_process({.argv = {"sleep", "300"}});
   Process waiting(dblock_spawn(database, {"acquire", "--key", "k", "--wait", "forever", "--while-pid",
                                           std::to_string(script_process.pid())}));
-  keeper_of(waiting);
+  (void)keeper_of(waiting);
   script_process.signal(SIGKILL);
-  CHECK(waiting.wait() == exited(64));
-  CHECK(ends_with_exit_line(waiting.err(), 64));
-  CHECK(wait_until([&] { return waiting.tree().empty(); }));
+  check_ends(waiting, 64);
+  CHECK(soon_gone(waiting));
   CHECK(database.column("k", "lock_value") == holder);
 }
 
 TEST_CASE("a keeper killed while its dblock waits ends the wait and leaves nothing") {
   Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
-  const std::string holder = database.column("k", "lock_value");
+  const std::string holder = take(database);
   Process waiting(dblock_spawn(
       database, {"acquire", "--key", "k", "--wait", "forever", "--while-pid", std::to_string(::getpid())}));
   ::kill(keeper_of(waiting), SIGKILL);
   CHECK(waiting.wait() == exited(70));
-  CHECK(waiting.err().find("keeper") != std::string::npos);
-  CHECK(wait_until([&] { return waiting.tree().empty(); }));
+  CHECK(says(waiting.err(), "keeper"));
+  CHECK(soon_gone(waiting));
   CHECK(database.column("k", "lock_value") == holder);
 }
 
 TEST_CASE("a signal ends a wait with a keeper and leaves nothing") {
   Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  take(database);
   Process waiting(dblock_spawn(database, {"-v", "acquire", "--key", "k", "--wait", "forever", "--while-pid",
                                           std::to_string(::getpid())}));
-  REQUIRE(wait_until([&] { return waiting.err().find("waiting") != std::string::npos; }));
+  REQUIRE(soon_says(waiting, "waiting"));
   waiting.signal(SIGTERM);
   CHECK(waiting.wait() == killed_by(SIGTERM));
   CHECK(says(waiting.err(), "stopped by SIGTERM from pid " + std::to_string(::getpid()) + " (user "));
-  CHECK(wait_until([&] { return waiting.tree().empty(); }));
+  CHECK(soon_gone(waiting));
 }
 
 TEST_CASE("a lease that nobody learnt of is given back") {
   Database database;
-  const TempDir directory;
   auto spec = dblock_spawn(
       database, {"acquire", "--key", "k", "--ttl", "10m", "--while-pid", std::to_string(::getpid())});
   const int full = ::open("/dev/full", O_WRONLY | O_CLOEXEC);
@@ -336,7 +266,7 @@ TEST_CASE("a lease that nobody learnt of is given back") {
   Process process(spec);
   CHECK(process.wait().number != 0);
   ::close(full);
-  CHECK(wait_until([&] { return process.tree().empty(); }));
+  CHECK(soon_gone(process));
   CHECK_FALSE(database.has_holder("k"));
 }
 
@@ -389,7 +319,7 @@ TEST_CASE(
     const auto refused = dblock(database, {"acquire", "--key", "k", "--while-pid=" + pid});
     INFO(pid << ": " << refused.err);
     CHECK(refused.exit == exited(64));
-    CHECK(refused.err.find("--while-pid") != std::string::npos);
+    CHECK(says(refused.err, "--while-pid"));
     CHECK(refused.out.empty());
   }
   const auto itself = run_program({.argv = sh("exec " + dblock_binary() + " acquire --key k --while-pid $$"),
@@ -417,26 +347,26 @@ TEST_CASE("another user's process is refused") {
       home.spawn({"--db", "sqlite:" + home.file("locks.db"), "acquire", "--key", "k", "--while-pid", "1"}));
   INFO(refused.err);
   CHECK(refused.exit == exited(64));
-  CHECK(refused.err.find("another user") != std::string::npos);
+  CHECK(says(refused.err, "another user"));
 }
 
 TEST_CASE("acquire with neither a ttl nor a process is refused and names both") {
   const Database database;
   const auto neither = dblock(database, {"acquire", "--key", "k"});
   CHECK(neither.exit == exited(64));
-  CHECK(neither.err.find("--ttl") != std::string::npos);
-  CHECK(neither.err.find("--while-pid") != std::string::npos);
+  CHECK(says(neither.err, "--ttl"));
+  CHECK(says(neither.err, "--while-pid"));
   const auto signal_alone =
       dblock(database, {"acquire", "--key", "k", "--ttl", "5s", "--lost-signal", "HUP"});
   CHECK(signal_alone.exit == exited(64));
-  CHECK(signal_alone.err.find("--while-pid") != std::string::npos);
+  CHECK(says(signal_alone.err, "--while-pid"));
   CHECK(dblock(database, {"acquire", "--key", "k", "--while-pid", std::to_string(::getpid()), "--lost-signal",
                           "nonsense"})
             .exit == exited(64));
   const auto of_run = dblock(
       database, {"acquire", "--key", "k", "--while-pid", std::to_string(::getpid()), "--on-lost", "HUP"});
   CHECK(of_run.exit == exited(64));
-  CHECK(of_run.err.find("did you mean --lost-signal?") != std::string::npos);
+  CHECK(says(of_run.err, "did you mean --lost-signal?"));
 }
 
 TEST_CASE("a relative path names the same store for the keeper", "[local]") {
@@ -464,8 +394,8 @@ TEST_CASE("a keeper inside a job is neither left behind nor waited for") {
                                           " acquire --key k --ttl 10m --while-pid $$) && test -n \"$id\""))));
   CHECK(outer.wait() == exited(0));
   INFO(outer.err());
-  CHECK(outer.err().find("dblock-keeper") == std::string::npos);
-  CHECK(wait_until([&] { return !database.has_holder("k"); }));
+  CHECK_FALSE(says(outer.err(), "dblock-keeper"));
+  CHECK(soon_free(database));
 }
 
 }  // namespace

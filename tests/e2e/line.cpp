@@ -3,6 +3,7 @@
 
 #include "support/line.hpp"
 #include "support/catch.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -64,8 +65,7 @@ TEST_CASE("a holder's death wakes a server's line once its job is gone", "[serve
 TEST_CASE("a server that restarts ends no wait", "[server]") {
   Server server;
   ServerDatabase database(server.address());
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
-  const std::string owner = database.column("k", "lock_value");
+  const std::string owner = take(database);
   Process first(dblock_spawn(database, run_words("k", {"--wait", "120s"}, {"true"})));
   Process second(dblock_spawn(database, run_words("k", {"--wait", "120s"}, {"true"})));
   REQUIRE(wait_until([&] { return database.waiting_in_line() == 1; }));
@@ -73,7 +73,7 @@ TEST_CASE("a server that restarts ends no wait", "[server]") {
   server.start();
   CHECK(wait_until(
       [&] { return database.waiting_in_line() == 1; }));  // one leads again, the other is in line again
-  REQUIRE(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
+  give_back(database, owner);
   CHECK(first.wait() == exited(0));
   CHECK(second.wait() == exited(0));
 }

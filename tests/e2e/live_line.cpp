@@ -7,6 +7,8 @@
 #include "support/line.hpp"
 #include "support/proxy.hpp"
 #include "support/pty.hpp"
+#include "support/shown.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -16,21 +18,7 @@ constexpr const char* k_drawn = "\r\x1b[Kdblock: waiting ";
 
 // What is on the screen in the end.
 Words displayed(const std::string& written) {
-  Words rows{""};
-  std::size_t column = 0;
-  for (std::size_t i = 0; i < written.size(); ++i) {
-    if (written[i] == '\r') {
-      column = 0;
-    } else if (written[i] == '\n') {
-      rows.emplace_back();
-    } else if (written.compare(i, 3, "\x1b[K") == 0) {
-      rows.back().resize(std::min(rows.back().size(), column));
-      i += 2;
-    } else {
-      if (rows.back().size() <= column) rows.back().resize(column + 1, ' ');
-      rows.back()[column++] = written[i];
-    }
-  }
+  Words rows = Shown(written).rows;
   while (!rows.empty() && rows.back().empty()) rows.pop_back();
   return rows;
 }
@@ -41,10 +29,7 @@ class Watched : public LineBefore<Database> {
   Watched() : LineBefore({}) {}
 
   [[nodiscard]] Words waiting(const Words& options = {}, const Words& command = {"echo", "job's output"}) {
-    const Words more = with({"--wait", "120s", "--warn-after", "1h"}, options);
-    Words words = run_words("k", more, command);
-    words.insert(words.begin(), dblock_binary());
-    return words;
+    return dblock_words(run_words("k", with({"--wait", "120s", "--warn-after", "1h"}, options), command));
   }
   [[nodiscard]] Words env(const std::string& term = "xterm") {
     return {"DBLOCK_DB=" + database().url(), "TERM=" + term};
@@ -128,7 +113,7 @@ TEST_CASE("where a live line is not wanted or cannot be shown there are the plai
     }
     lock.release();
     CHECK(terminal.wait() == exited(0));
-    CHECK(terminal.screen().find(k_clear) == std::string::npos);
+    CHECK_FALSE(says(terminal.screen(), k_clear));
     CHECK(displayed(terminal.screen()).size() == (plain_line ? 2 : 1));
   }
 }
@@ -167,7 +152,7 @@ TEST_CASE("a waiter behind another one is told its place") {
 
 TEST_CASE("a waiter is told no place in a line that it does not see whole", "[server]") {
   ServerDatabase database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  take(database);
   const Words waits{dblock_binary(), "run", "--wait", "60s", "--key", "k", "--", "true"};
   const Words env{"DBLOCK_DB=" + database.url(), "TERM=xterm"};
   Terminal first(waits, env);
@@ -181,8 +166,7 @@ TEST_CASE("a waiter is told no place in a line that it does not see whole", "[se
 TEST_CASE("a line about trouble in between is not mangled, and the live line goes on below it", "[server]") {
   ServerDatabase database;
   Proxy proxy(database.server());
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
-  const std::string owner = database.column("k", "lock_value");
+  const std::string owner = take(database);
   Terminal terminal(
       {dblock_binary(), "run", "--wait", "60s", "--warn-after", "1h", "--key", "k", "--", "echo", "over"},
       {"DBLOCK_DB=" + proxy.url(database.name()), "TERM=xterm"});
@@ -196,7 +180,7 @@ TEST_CASE("a line about trouble in between is not mangled, and the live line goe
   REQUIRE(rows.size() == 2);
   CHECK_THAT(rows[0], Catch::StartsWith("dblock: warning: ") && Catch::EndsWith("; trying again"));
   CHECK_THAT(rows[1], Catch::StartsWith("dblock: waiting "));
-  REQUIRE(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
+  give_back(database, owner);
   CHECK(terminal.wait() == exited(0));
   CHECK(displayed(terminal.screen()) == Words{rows[0], "over"});
 }
@@ -241,10 +225,9 @@ TEST_CASE("hostile text in the row does nothing to the terminal") {
 TEST_CASE("a waiter in the background does not draw and is not stopped, and draws in the foreground") {
   Database database;
   // The head of the line asks often what nobody will tell it, so that it is soon to notice.
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
-  const std::string owner = database.column("k", "lock_value");
+  const std::string owner = take(database);
   const Words env{"DBLOCK_DB=" + database.url()};
-  Terminal terminal({"/bin/bash", "--norc", "--noprofile", "-i"}, env);
+  Terminal terminal(interactive_bash(), env);
   REQUIRE(terminal.shows("ready> "));
   terminal.send("stty tostop\n");
   terminal.send("TERM=xterm " + dblock_binary() +
@@ -259,7 +242,7 @@ TEST_CASE("a waiter in the background does not draw and is not stopped, and draw
   for (const pid_t pid : terminal.tree()) CHECK(proc_info(pid).state != 'T');
   terminal.send("stty -tostop; fg\n");
   REQUIRE(terminal.shows(k_drawn));
-  REQUIRE(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
+  give_back(database, owner);
   CHECK(terminal.shows("finished"));
 }
 
@@ -278,10 +261,8 @@ TEST_CASE("a stopped terminal does not hold up the wait", "[tsan]") {
 
 TEST_CASE("a terminal that is gone kills no waiter that ignores HUP") {
   Watched lock;
-  Words script = sh("trap '' HUP; exec \"$0\" \"$@\"");
   const Words words = lock.waiting({}, sh("echo ran >" + lock.file("ran")));
-  script.insert(script.end(), words.begin(), words.end());
-  Terminal terminal(script, lock.env());
+  Terminal terminal(with(sh("trap '' HUP; exec \"$0\" \"$@\""), words), lock.env());
   REQUIRE(terminal.shows(k_drawn));
   terminal.hang_up();
   lock.release();

@@ -40,7 +40,7 @@ void check_not_busy(const std::string& err) {
   INFO(err);
   std::string lower = err;
   std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (const char* word : {"busy", "locked", "sqlite_"}) CHECK(lower.find(word) == std::string::npos);
+  for (const char* word : {"busy", "locked", "sqlite_"}) CHECK_FALSE(says(lower, word));
 }
 
 TEST_CASE("twenty rounds of sixteen racers that do not wait: one job at a time", "[local]") {
@@ -49,15 +49,15 @@ TEST_CASE("twenty rounds of sixteen racers that do not wait: one job at a time",
   const std::string log = directory.file("log");
   for (int round = 0; round < 20; ++round) {
     StartingGun gun;
-    Processes racers;
+    std::vector<Process> racers;
     for (int i = 0; i < 16; ++i)
-      racers.push_back(std::make_unique<Process>(gun.behind(
-          dblock_spawn(database, run_words("race", {"-n"}, {job_binary(), "interval", log, "30"})))));
+      racers.emplace_back(
+          gun.behind(dblock_spawn(database, run_words("race", {"-n"}, interval_job(log, 30)))));
     gun.fire();
     int won = 0;
-    for (const auto& racer : racers) {
-      const Exit exit = racer->wait();
-      check_not_busy(racer->err());
+    for (auto& racer : racers) {
+      const Exit exit = racer.wait();
+      check_not_busy(racer.err());
       CHECK((exit == exited(0) || exit == exited(75)));
       won += exit == exited(0) ? 1 : 0;
     }
@@ -71,18 +71,17 @@ TEST_CASE("two hundred processes on five keys all get their turn and see no busy
   const TempDir directory;
   constexpr int k_keys = 5;
   const auto log = [&](int key) { return directory.file("log" + std::to_string(key)); };
-  Processes crowd;
+  std::vector<Process> crowd;
   for (int i = 0; i < 200; ++i) {
     const int key = i % k_keys;
-    crowd.push_back(std::make_unique<Process>(
-        dblock_spawn(database, run_words("key" + std::to_string(key), {"--wait", "60s"},
-                                         {job_binary(), "interval", log(key), "5"}))));
+    crowd.emplace_back(dblock_spawn(
+        database, run_words("key" + std::to_string(key), {"--wait", "60s"}, interval_job(log(key), 5))));
   }
-  for (const auto& one : crowd) {
-    const Exit exit = one->wait(90s * slowness());
+  for (auto& one : crowd) {
+    const Exit exit = one.wait(90s * slowness());
     CHECK(exit == exited(0));
-    CHECK(one->err().empty());
-    check_not_busy(one->err());
+    CHECK(one.err().empty());
+    check_not_busy(one.err());
   }
   for (int key = 0; key < k_keys; ++key) {
     const auto intervals = read_intervals(log(key));
@@ -96,17 +95,16 @@ TEST_CASE("a crowd that makes the store together makes one", "[local]") {
     const Database database(Database::Schema::none);
     const TempDir directory;
     StartingGun gun;
-    Processes crowd;
+    std::vector<Process> crowd;
     for (int i = 0; i < 16; ++i)
-      crowd.push_back(std::make_unique<Process>(gun.behind(dblock_spawn(
-          database,
-          run_words("k", {"--wait", "60s"}, {job_binary(), "interval", directory.file("log"), "1"})))));
+      crowd.emplace_back(gun.behind(
+          dblock_spawn(database, run_words("k", {"--wait", "60s"}, interval_job(directory.file("log"), 1)))));
     gun.fire();
-    for (const auto& one : crowd) {
-      const Exit exit = one->wait(60s * slowness());
-      INFO(one->err());
+    for (auto& one : crowd) {
+      const Exit exit = one.wait(60s * slowness());
+      INFO(one.err());
       CHECK(exit == exited(0));
-      CHECK(one->err().empty());
+      CHECK(one.err().empty());
     }
     const auto intervals = read_intervals(directory.file("log"));
     CHECK(intervals.size() == 16);
@@ -129,9 +127,8 @@ TEST_CASE("a storm of kill -9 leaves a sound store whose tokens rise", "[local][
         return dblock_spawn(database,
                             {"acquire", "--key", "s" + std::to_string(random() % 9), "--ttl", "1s"});
       default:
-        return dblock_spawn(database,
-                            run_words("k", {"--wait", "60s", "--ttl", "2s", "--heartbeat", "50ms"},
-                                      {job_binary(), "interval", log, std::to_string(random() % 20)}));
+        return dblock_spawn(database, run_words("k", {"--wait", "60s", "--ttl", "2s", "--heartbeat", "50ms"},
+                                                interval_job(log, static_cast<int>(random() % 20))));
     }
   };
   Processes storm, ended;
@@ -156,12 +153,11 @@ TEST_CASE("a storm of kill -9 leaves a sound store whose tokens rise", "[local][
   CHECK(killed >= 10);
   for (const auto& one : storm) (void)one->wait(60s * slowness());
   for (const auto& all : {&storm, &ended}) {
-    for (const auto& one : *all) CHECK(wait_until([&] { return one->tree().empty(); }));
+    for (const auto& one : *all) CHECK(soon_gone(*one));
   }
   CHECK(sqlite_value(file_of(database), "PRAGMA integrity_check") == "ok");
   for (int i = 0; i < 3; ++i)
-    CHECK(dblock(database, run_words("k", {"--wait", "30s"}, {job_binary(), "interval", log, "1"})).exit ==
-          exited(0));
+    CHECK(dblock(database, run_words("k", {"--wait", "30s"}, interval_job(log, 1))).exit == exited(0));
   const auto intervals = read_intervals(log);
   CHECK(intervals.size() > 10);
   CHECK(exclusion_violation_despite_kills(intervals).empty());
@@ -171,15 +167,14 @@ TEST_CASE("kill -9 while the store is being made leaves one that opens", "[local
   std::mt19937 random(chosen_seed());
   for (int round = 0; round < 30; ++round) {
     const Database database(Database::Schema::none);
-    Processes makers;
+    std::vector<Process> makers;
     for (int i = 0; i < 3; ++i)
-      makers.push_back(
-          std::make_unique<Process>(dblock_spawn(database, run_words("k", {"--wait", "9s"}, {"true"}))));
-    for (const auto& maker : makers) {
+      makers.emplace_back(dblock_spawn(database, run_words("k", {"--wait", "9s"}, {"true"})));
+    for (auto& maker : makers) {
       pause_for(milliseconds(random() % 4));
-      maker->signal(SIGKILL);
+      maker.signal(SIGKILL);
     }
-    for (const auto& maker : makers) CHECK(wait_until([&] { return maker->tree().empty(); }));
+    for (auto& maker : makers) CHECK(soon_gone(maker));
     const auto after = dblock(database, run_words("k", {"--wait", "9s"}, {"true"}));
     INFO(after.err);
     CHECK(after.exit == exited(0));

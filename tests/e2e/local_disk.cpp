@@ -4,8 +4,10 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 #include "support/local_file.hpp"
 #include "support/privilege.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -48,8 +50,8 @@ TEST_CASE("a full disk is 69 in words, and with room again the store goes on", "
   const auto said = lines(finished.out);
   REQUIRE(said.size() == 3);
   CHECK(said[1] == "full 69");
-  CHECK(finished.err.find("no space") != std::string::npos);
-  CHECK(finished.err.find(disk.path()) != std::string::npos);
+  CHECK(says(finished.err, "no space"));
+  CHECK(says(finished.err, disk.path()));
   CHECK(std::stoull(said[2].substr(6)) > std::stoull(said[0].substr(7)));
   CHECK(sqlite_value(copy.file("locks.db"), "PRAGMA integrity_check") == "ok");
 }
@@ -64,7 +66,7 @@ TEST_CASE("a store cannot be made on a full disk: 69, and with room it can", "[l
                                            "token k >&2 && echo works\n");
   INFO(finished.err);
   CHECK(finished.out == "full 69\nfull 69\nworks\n");
-  CHECK(finished.err.find("no space") != std::string::npos);
+  CHECK(says(finished.err, "no space"));
 }
 
 TEST_CASE("a disk that fills up under a job ends it with 76 before its lease does, and room saves it",
@@ -107,22 +109,18 @@ TEST_CASE("a disk that fills up does not end a job whose store has set room for 
 
 TEST_CASE("a writer in the store is waited for, and no word of it is said", "[local]") {
   const Database database;
-  REQUIRE(dblock(database, run_words("seen", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database, "seen") == exited(0));
   auto writer = std::make_unique<SqliteWriter>(file_of(database));
-  std::vector<std::unique_ptr<Process>> waiting;
+  std::vector<Process> waiting;
   for (const Words& words : {run_words("seen", {"--wait", "30s"}, {"true"}), run_words("new", {}, {"true"}),
                              Words{"acquire", "--key", "a", "--ttl", "60s"}, Words{"reap"}})
-    waiting.push_back(std::make_unique<Process>(dblock_spawn(database, words)));
+    waiting.emplace_back(dblock_spawn(database, words));
   CHECK(dblock(database, {"inspect"}).exit == exited(0));  // reading needs no leave
   pause_for(500ms);                                        // time for a wrong end
-  for (const auto& process : waiting) CHECK(process->running());
+  for (auto& process : waiting) CHECK(process.running());
   writer.reset();
-  for (const auto& process : waiting) {
-    const Exit exit = process->wait();
-    INFO(process->err());
-    CHECK(exit == exited(0));
-    CHECK(process->err().empty());
-  }
+  check_all_succeed(waiting);
+  for (const auto& process : waiting) CHECK(process.err().empty());
 }
 
 TEST_CASE("a writer that does not let go is 69 in time", "[local]") {
@@ -132,8 +130,7 @@ TEST_CASE("a writer that does not let go is 69 in time", "[local]") {
   const auto before = std::chrono::steady_clock::now();
   const auto finished = dblock(database, run_words("k", {"--ttl", "10s"}, {"touch", directory.file("ran")}));
   INFO(finished.err);
-  CHECK(finished.exit == exited(69));
-  CHECK(ends_with_exit_line(finished.err, 69));
+  check_ended(finished, 69);
   CHECK(std::chrono::steady_clock::now() - before < 15s * slowness());  // as with a server that is silent
   CHECK_FALSE(fs::exists(directory.file("ran")));
 }
@@ -141,40 +138,26 @@ TEST_CASE("a writer that does not let go is 69 in time", "[local]") {
 TEST_CASE("a writer that does not let go for longer than the ttl ends the job before expire_time",
           "[local]") {
   const Database database;
-  const TempDir directory;
-  Process run(dblock_spawn(
-      database,
-      run_words("k", {"--ttl", "3s", "--heartbeat", "300ms", "--kill-grace", "500ms"}, tree_job(directory))));
-  await_file(run, directory.file("up"));
+  TreeRun run(database, {"--ttl", "3s", "--heartbeat", "300ms", "--kill-grace", "500ms"});
   const SqliteWriter writer(file_of(database));
   const long long expires = database.expires_micros("k");
-  const auto job_tree = descendants_of(guardian_of(run));
-  const long long alive_at =
-      last_seen_before([&] { return std::none_of(job_tree.begin(), job_tree.end(), alive); });
-  CHECK(alive_at < expires);
-  CHECK(run.wait() == exited(76));
-  CHECK(ends_with_exit_line(run.err(), 76));
+  CHECK(run.job_last_seen() < expires);
+  check_ends(run, 76);
 }
 
 TEST_CASE("a store removed under a running job ends it with 76", "[local]") {
   for (const bool made_anew : {false, true}) {
     const TempDir directory;
-    const Words env{"DBLOCK_DB=sqlite:" + directory.file("d/locks.db")};
+    const std::string url = "sqlite:" + directory.file("d/locks.db");
     fs::create_directory(directory.file("d"));
-    const Words words =
-        run_words("k", {"--ttl", "6s", "--heartbeat", "300ms", "--kill-grace", "500ms"}, tree_job(directory));
-    Process run(dblock_bare_spawn(words, env));
-    await_file(run, directory.file("up"));
+    TreeRun run(url, {"--ttl", "6s", "--heartbeat", "300ms", "--kill-grace", "500ms"});
     fs::remove_all(directory.file("d"));
     // In the new store the lock looks free, and the first to know is the job's own dblock.
     if (made_anew) {
       fs::create_directory(directory.file("d"));
-      CHECK(dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, env).exit == exited(0));
+      CHECK(dblock_at(url, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
     }
-    const Exit exit = run.wait();
-    INFO(run.err());
-    CHECK(exit == exited(76));
-    CHECK(ends_with_exit_line(run.err(), 76));
+    check_ends(run, 76);
     CHECK(run.tree().empty());
   }
 }
@@ -183,21 +166,17 @@ TEST_CASE("a job that ends right after its store was removed does not end as if 
           "[local]") {
   for (const bool made_anew : {false, true}) {
     const TempDir directory;
-    const Words env{"DBLOCK_DB=sqlite:" + directory.file("d/locks.db")};
+    const std::string url = "sqlite:" + directory.file("d/locks.db");
     fs::create_directory(directory.file("d"));
-    Process run(dblock_bare_spawn(run_words("k", {"--ttl", "60s"}, sh(until_told(directory))), env));
-    await_file(run, directory.file("up"));
+    LiveRun run(url, {"--ttl", "60s"});
     fs::remove_all(directory.file("d"));
     if (made_anew) {
       fs::create_directory(directory.file("d"));
-      CHECK(dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, env).exit == exited(0));
+      CHECK(dblock_at(url, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
     }
-    write_file(directory.file("go"), "");
-    const Exit exit = run.wait();
-    INFO(run.err());
-    CHECK(exit == exited(76));
-    CHECK(ends_with_exit_line(run.err(), 76));
-    if (made_anew) CHECK(dblock_bare({"run", "--key", "k", "--", "true"}, env).exit == exited(75));
+    run.tell();
+    check_ends(run, 76);
+    if (made_anew) CHECK(dblock_at(url, {"run", "--key", "k", "--", "true"}).exit == exited(75));
   }
 }
 

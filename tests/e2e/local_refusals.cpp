@@ -9,6 +9,7 @@
 #include "support/dblock.hpp"
 #include "support/local_file.hpp"
 #include "support/privilege.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -24,13 +25,10 @@ std::string check_refused(const std::string& path, const std::string& reason) {
         Words{"acquire", "--key", "k", "--ttl", "5s"}, Words{"renew", "--key", "k", "--owner", "x"},
         Words{"release", "--key", "k", "--owner", "x"}, Words{"inspect"}, Words{"reap"}, Words{"migrate"}}) {
     const auto before = std::chrono::steady_clock::now();
-    const auto finished = dblock_bare(words, {"DBLOCK_DB=sqlite:" + path});
+    const auto finished = dblock_at("sqlite:" + path, words);
     INFO(words[0] << ": " << finished.exit << ": " << finished.err);
-    CHECK(finished.exit == exited(78));
+    check_ended(finished, 78, {path, reason});
     CHECK(finished.out.empty());
-    CHECK(ends_with_exit_line(finished.err, 78));
-    CHECK(says(finished.err, path));
-    CHECK(says(finished.err, reason));
     CHECK(std::chrono::steady_clock::now() - before < 5s * slowness());  // waiting would not help
     err = finished.err;
   }
@@ -45,10 +43,14 @@ void check_refused_untouched(const std::string& path, const std::string& reason)
   CHECK(read_file(path) == before);
 }
 
-// A store that is all in its file and not in the log.
+// A store with a lease, which is in its log yet.
+void make_store_with_log(const std::string& path) {
+  REQUIRE(dblock_at("sqlite:" + path, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+}
+
+// … that is all in its file and not in the log.
 void make_store(const std::string& path) {
-  REQUIRE(dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, {"DBLOCK_DB=sqlite:" + path}).exit ==
-          exited(0));
+  make_store_with_log(path);
   sqlite_sql(path, "PRAGMA wal_checkpoint(TRUNCATE)");
 }
 
@@ -97,8 +99,7 @@ TEST_CASE("a store whose pages were overwritten is refused and left as it is", "
 TEST_CASE("a store truncated to nothing is refused and not made anew", "[local]") {
   const TempDir directory;
   const std::string path = directory.file("locks.db");
-  REQUIRE(dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, {"DBLOCK_DB=sqlite:" + path}).exit ==
-          exited(0));
+  make_store_with_log(path);
   REQUIRE(fs::exists(path + "-wal"));
   fs::resize_file(path, 0);
   check_refused(path, "truncated");
@@ -116,8 +117,7 @@ TEST_CASE("a store truncated in the middle is refused", "[local]") {
 TEST_CASE("a store removed but for its log is refused", "[local]") {
   const TempDir directory;
   const std::string path = directory.file("locks.db");
-  REQUIRE(dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, {"DBLOCK_DB=sqlite:" + path}).exit ==
-          exited(0));
+  make_store_with_log(path);
   fs::remove(path);
   check_refused(path, "removed");
 }
@@ -171,7 +171,7 @@ TEST_CASE("a store is refused while a file beside it is not its owner's alone", 
     CAPTURE(suffix);
     fs::remove(beside);
     fs::create_hard_link(directory.file("other"), beside);
-    CHECK(dblock_bare({"inspect"}, {"DBLOCK_DB=sqlite:" + path}).exit == exited(78));
+    CHECK(dblock_at("sqlite:" + path, {"inspect"}).exit == exited(78));
     fs::remove(beside);
     fs::create_symlink(directory.file("other"), beside);
     check_refused(path, beside + " beside it is not this user's alone");
@@ -215,8 +215,7 @@ TEST_CASE("a directory whose owner could swap the store is refused", "[local]") 
 TEST_CASE("a store whose log was removed is refused, and nothing is granted", "[local]") {
   const TempDir directory;
   const std::string path = directory.file("locks.db");
-  REQUIRE(dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, {"DBLOCK_DB=sqlite:" + path}).exit ==
-          exited(0));
+  make_store_with_log(path);
   fs::remove(path + "-wal");
   fs::remove(path + "-shm");
   check_refused(path, "changes made since this machine was started are missing");
@@ -256,9 +255,7 @@ TEST_CASE("too few descriptors or too small files end in words, never in a core"
   const Database database;
   REQUIRE(dblock(database, {"run", "--key", "k", "--", "true"}).exit == exited(0));
   const auto limited = [&](const std::string& limit, const Words& words) {
-    Spawn spec = dblock_spawn(database, words);
-    spec.argv.insert(spec.argv.begin(), {"/bin/bash", "-c", "ulimit " + limit + "; exec \"$0\" \"$@\""});
-    return run_program(spec);
+    return run_program(after("ulimit " + limit, dblock_spawn(database, words)));
   };
   // A key each: the guardian has no more descriptors than dblock, so a lease may be left to expire.
   for (int n = 6; n < 24; ++n) {
@@ -281,14 +278,8 @@ TEST_CASE("an unwritable directory is refused with the reason", "[local]") {
   const UsersHome home;
   fs::permissions(home.path(), fs::perms(0500));
   for (const Words& store : {Words{"--db", "sqlite:" + home.file("locks.db")}, Words{"--local"}}) {
-    Words words = store;
-    for (const auto& word : run_words("k", {}, {"true"})) words.push_back(word);
-    const auto finished = run_program(home.spawn(words));
-    INFO(finished.err);
-    CHECK(finished.exit == exited(78));
-    CHECK(ends_with_exit_line(finished.err, 78));
-    CHECK(says(finished.err, home.path()));
-    CHECK(says(finished.err, "Permission denied"));
+    const auto finished = run_program(home.spawn(with(store, run_words("k", {}, {"true"}))));
+    check_ended(finished, 78, {home.path(), "Permission denied"});
   }
 }
 
@@ -300,10 +291,7 @@ TEST_CASE("a file that its owner may not write is refused", "[local]") {
   const std::string path = home.file(".local/state/dblock/locks.db");
   fs::permissions(path, fs::perms(0400));
   const auto finished = run_program(home.spawn(words));
-  INFO(finished.err);
-  CHECK(finished.exit == exited(78));
-  CHECK(ends_with_exit_line(finished.err, 78));
-  CHECK(says(finished.err, path));
+  check_ended(finished, 78, {path});
 }
 
 TEST_CASE("a network file system is refused", "[local]") {
@@ -311,17 +299,13 @@ TEST_CASE("a network file system is refused", "[local]") {
   const TempDir directory;
   const std::string path = directory.file("locks.db");
   const auto on = [&](const char* type) {
-    return dblock_bare(run_words("k", {}, {"true"}),
-                       {"DBLOCK_DB=sqlite:" + path, std::string("FAKE_FS_TYPE=") + type,
-                        "LD_PRELOAD=" + fake_fstatfs_library()});
+    return dblock_at("sqlite:" + path, run_words("k", {}, {"true"}),
+                     {std::string("FAKE_FS_TYPE=") + type, "LD_PRELOAD=" + fake_fstatfs_library()});
   };
   for (const char* type : {"0x6969" /* NFS */, "0xff534d42" /* CIFS */, "0xfe534d42" /* SMB2 */}) {
     const auto finished = on(type);
     INFO(type << finished.err);
-    CHECK(finished.exit == exited(78));
-    CHECK(ends_with_exit_line(finished.err, 78));
-    CHECK(says(finished.err, "network file system"));
-    CHECK(says(finished.err, path));
+    check_ended(finished, 78, {"network file system", path});
   }
   CHECK(on("0xef53" /* ext4 */).exit == exited(0));
 }

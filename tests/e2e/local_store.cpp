@@ -1,14 +1,13 @@
 // The embedded store as its users meet it: where it is and who may use it.
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/local_file.hpp"
 #include "support/privilege.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -101,14 +100,8 @@ TEST_CASE("nothing configured is 78, names the ways to configure, and is never l
   for (int round = 0; round < 2; ++round) {  // the second time with a local store that is there
     for (const Words& words : {k_hello, Words{"inspect"}, Words{"acquire", "--key", "k", "--ttl", "5s"}}) {
       const auto finished = run_program(home.spawn(words));
-      INFO(finished.err);
-      CHECK(finished.exit == exited(78));
+      check_ended(finished, 78, {"DBLOCK_DB", "[dblock]", "/etc/dblock.conf", "--local"});
       CHECK(finished.out.empty());
-      CHECK(ends_with_exit_line(finished.err, 78));
-      CHECK(says(finished.err, "DBLOCK_DB"));
-      CHECK(says(finished.err, "[dblock]"));
-      CHECK(says(finished.err, "/etc/dblock.conf"));
-      CHECK(says(finished.err, "--local"));
     }
     if (round == 0) CHECK(fs::is_empty(home.path()));
     REQUIRE(run_program(home.spawn({"--local", "run", "--key", "k", "--", "true"})).exit == exited(0));
@@ -152,7 +145,7 @@ TEST_CASE("a mistyped path makes no directories: it is 78 and named, by doctor t
   const TempDir directory;
   const std::string url = "sqlite:" + directory.file("no/such/locks.db");
   for (const Words& words : {run_words("k", {}, {"true"}), Words{"inspect"}, Words{"doctor"}}) {
-    const auto finished = dblock_bare(words, {"DBLOCK_DB=" + url});
+    const auto finished = dblock_at(url, words);
     INFO(finished.out << finished.err);
     CHECK(finished.exit == exited(78));
     CHECK(says(finished.out + finished.err, "there is no directory " + directory.file("no/such")));
@@ -162,10 +155,8 @@ TEST_CASE("a mistyped path makes no directories: it is 78 and named, by doctor t
 
 TEST_CASE("a store in memory or without a name is refused", "[local]") {
   for (const char* url : {"sqlite::memory:", "sqlite:"}) {
-    const auto finished = dblock_bare(run_words("k", {}, {"true"}), {std::string("DBLOCK_DB=") + url});
-    INFO(finished.err);
-    CHECK(finished.exit == exited(78));
-    CHECK(ends_with_exit_line(finished.err, 78));
+    const auto finished = dblock_at(url, run_words("k", {}, {"true"}));
+    check_ended(finished, 78);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "support/catch.hpp"
 #include "support/line.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -17,7 +18,7 @@ class Line : public LineBefore<Database> {
   // Returns once the waiter has its place in the line.
   Process& join(const std::string& name) {
     Process& waiter = start(name, {"-v", "--wait", "60s"});
-    REQUIRE(wait_until([&] { return says(waiter.err(), "waiting: "); }));
+    REQUIRE(soon_says(waiter, "waiting: "));
     return waiter;
   }
 };
@@ -80,13 +81,13 @@ TEST_CASE("a wait in line ends in time with the holder's name, and the line goes
 TEST_CASE("a lease that nobody renews is taken over when it ends, in order", "[local]") {
   const Database database;
   const TempDir directory;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "1s", "--margin", "0"}).exit == exited(0));
+  take(database, "k", {"--ttl", "1s", "--margin", "0"});
   const std::string log = directory.file("log");
   const auto wait_as = [&](const std::string& name) {
     return dblock_spawn(database, run_words("k", {"-v", "--wait", "60s"}, sh("echo " + name + " >>" + log)));
   };
   Process first(wait_as("first"));
-  REQUIRE(wait_until([&] { return says(first.err(), "waiting: "); }));
+  REQUIRE(soon_says(first, "waiting: "));
   Process second(wait_as("second"));
   CHECK(first.wait() == exited(0));
   CHECK(second.wait() == exited(0));
@@ -96,15 +97,13 @@ TEST_CASE("a lease that nobody renews is taken over when it ends, in order", "[l
 TEST_CASE("the job gets neither the line's descriptor nor another signal mask", "[local]") {
   Line line;
   const std::string seen = line.file("seen");
-  Process waiter(dblock_spawn(
-      line.database(), run_words("k", {"-v", "--wait", "60s"},
-                                 sh(print_signals() + " >" + seen + "; ls -l /proc/self/fd >>" + seen))));
-  REQUIRE(wait_until([&] { return says(waiter.err(), "waiting: "); }));
+  Process waiter = waiting_run(line.database(), {"--wait", "60s"},
+                               sh(print_signals() + " >" + seen + "; ls -l /proc/self/fd >>" + seen));
   line.release();
   REQUIRE(waiter.wait() == exited(0));
   const std::string text = read_file(seen);
   INFO(text);
-  CHECK(text.find("-line") == std::string::npos);
+  CHECK_FALSE(says(text, "-line"));
   CHECK(count_of(text, "0000000000000000") == 2);
 }
 

@@ -7,6 +7,7 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -59,8 +60,8 @@ Spawn cron_line(const ServerDatabase& locks, const Words& options, const std::st
                "LOGNAME=etl",
                "DBLOCK_DB=" + locks.url(),
                dblock_binary()};
-  const Words words = run_words("nightly-etl", options, {"/bin/bash", "-o", "pipefail", "-c", script});
-  spec.argv.insert(spec.argv.end(), words.begin(), words.end());
+  spec.argv =
+      with(spec.argv, run_words("nightly-etl", options, {"/bin/bash", "-o", "pipefail", "-c", script}));
   return spec;
 }
 
@@ -68,7 +69,7 @@ void check_complete_dump(const std::string& file) {
   CHECK(std::filesystem::file_size(file) > static_cast<std::uintmax_t>(megabytes()) * 200'000);
   CHECK(run_program({.argv = {"gzip", "-t", file}}, 120s).exit == exited(0));
   const auto tail = run_program({.argv = sh("gzip -dc " + file + " | tail -c 200")}, 120s);
-  CHECK(tail.out.find("Dump completed") != std::string::npos);
+  CHECK(says(tail.out, "Dump completed"));
 }
 
 void two_cron_lines_at_the_same_moment(const Warehouse& warehouse) {
@@ -80,10 +81,7 @@ void two_cron_lines_at_the_same_moment(const Warehouse& warehouse) {
   const bool second_lost = !second.running();
   Process& winner = second_lost ? first : second;
   Process& loser = second_lost ? second : first;
-  CHECK(loser.wait() == exited(75));
-  CHECK(ends_with_exit_line(loser.err(), 75));
-  CHECK(loser.err().find(":" + std::to_string(winner.pid())) != std::string::npos);
-  CHECK(loser.err().find("nightly-etl") != std::string::npos);
+  check_ends(loser, 75, {":" + std::to_string(winner.pid()), "nightly-etl"});
   CHECK(winner.wait(120s * slowness()) == exited(0));
   check_complete_dump(directory.file(second_lost ? "a.gz" : "b.gz"));
   CHECK_FALSE(std::filesystem::exists(directory.file(second_lost ? "b" : "a")));  // its job never began
@@ -120,11 +118,8 @@ void server_gone_for_longer_than_the_ttl(const Warehouse& warehouse) {
   lock_server.freeze();
   const auto job_tree = descendants_of(guardian_of(run));
   CHECK(job_tree.size() >= 3);
-  const long long alive_at =
-      last_seen_before([&] { return std::none_of(job_tree.begin(), job_tree.end(), alive); });
-  CHECK(alive_at < expires);
-  CHECK(run.wait() == exited(76));
-  CHECK(ends_with_exit_line(run.err(), 76));
+  CHECK(last_alive(job_tree) < expires);
+  check_ends(run, 76);
   lock_server.thaw();
 }
 

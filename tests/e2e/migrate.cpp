@@ -2,6 +2,8 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -15,7 +17,7 @@ TEST_CASE("migrate twice does no harm and the second does nothing") {
   CHECK(first.exit == exited(0));
   const long long version = database.schema_version();
   CHECK(version >= 1);
-  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database) == exited(0));
   CHECK(dblock(database, {"migrate"}).exit == exited(0));
   CHECK(database.schema_version() == version);
   CHECK(database.has_row("k"));
@@ -24,15 +26,10 @@ TEST_CASE("migrate twice does no harm and the second does nothing") {
 TEST_CASE("several migrations at once all succeed") {
   for (int round = 0; round < 3; ++round) {
     const Database database(k_empty);
-    std::vector<std::unique_ptr<Process>> hosts;
-    for (int i = 0; i < 6; ++i)
-      hosts.push_back(std::make_unique<Process>(dblock_spawn(database, {"migrate"})));
-    for (const auto& host : hosts) {
-      const Exit exit = host->wait();
-      INFO(host->err());
-      CHECK(exit == exited(0));
-    }
-    CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+    std::vector<Process> hosts;
+    for (int i = 0; i < 6; ++i) hosts.emplace_back(dblock_spawn(database, {"migrate"}));
+    check_all_succeed(hosts);
+    CHECK(run_true(database) == exited(0));
   }
 }
 
@@ -40,7 +37,7 @@ TEST_CASE("status and dry-run change nothing") {
   Database database(k_empty);
   const auto planned = dblock(database, {"migrate", "--dry-run"});
   CHECK(planned.exit == exited(0));
-  CHECK(planned.out.find("0001") != std::string::npos);
+  CHECK(says(planned.out, "0001"));
   const auto before = dblock(database, {"migrate", "--status"});
   CHECK_FALSE(before.out.empty());
   CHECK(database.schema_version() == 0);
@@ -58,16 +55,14 @@ TEST_CASE("a missing schema is 78 for every other subcommand and names migrate",
         Words{"inspect"}, Words{"reap"}}) {
     const auto finished = dblock(database, words);
     INFO(words[0] << ": " << finished.err);
-    CHECK(finished.exit == exited(78));
-    CHECK(ends_with_exit_line(finished.err, 78));
-    CHECK(finished.err.find("dblock migrate") != std::string::npos);
+    check_ended(finished, 78, {"dblock migrate"});
   }
 }
 
 TEST_CASE("a missing schema is not waited for", "[server]") {
   const ServerDatabase database(shared_server(), k_empty);
   const auto before = std::chrono::steady_clock::now();
-  CHECK(dblock(database, run_words("k", {"--wait", "30s"}, {"true"})).exit == exited(78));
+  CHECK(run_true(database, "k", {"--wait", "30s"}) == exited(78));
   CHECK(std::chrono::steady_clock::now() - before < 5s * slowness());
 }
 
@@ -77,9 +72,9 @@ TEST_CASE("an older schema is 78 and migrate brings it up to date", "[server]") 
   const auto refused = dblock(database, run_words("k", {}, {"true"}));
   INFO(refused.err);
   CHECK(refused.exit == exited(78));
-  CHECK(refused.err.find("dblock migrate") != std::string::npos);
+  CHECK(says(refused.err, "dblock migrate"));
   CHECK(dblock(database, {"migrate"}).exit == exited(0));
-  CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  CHECK(run_true(database) == exited(0));
 }
 
 TEST_CASE("a newer schema is 78 for everyone and migrate does not touch it") {
@@ -90,7 +85,7 @@ TEST_CASE("a newer schema is 78 for everyone and migrate does not touch it") {
     const auto finished = dblock(database, words);
     INFO(words[0] << ": " << finished.err);
     CHECK(finished.exit == exited(78));
-    CHECK(finished.err.find("newer") != std::string::npos);
+    CHECK(says(finished.err, "newer"));
   }
   CHECK(database.rows() == 0);
 }
@@ -98,22 +93,13 @@ TEST_CASE("a newer schema is 78 for everyone and migrate does not touch it") {
 TEST_CASE("runs, waiters, keepers and guardians live through a migration to a version that serves them",
           "[server]") {
   ServerDatabase database;
-  const TempDir directory, other, script;
   const Words terms{"--ttl", "6s", "--heartbeat", "300ms"};
-  Process run(dblock_spawn(database, run_words("k", terms, sh(until_told(directory)))));
-  await_file(run, directory.file("up"));
-  Process waiter(dblock_spawn(database, run_words("k", with(terms, {"--wait", "60s"}), {"true"})));
+  LiveRun run(database, terms, patient_job, "r");
+  Process waiter(dblock_spawn(database, run_words("r", with(terms, {"--wait", "60s"}), {"true"})));
   REQUIRE(wait_until([&] { return database.waiting_in_line() == 1; }));
-  Process reader(dblock_spawn(database, run_words("s", with(terms, {"--shared"}), sh(until_told(other)))));
-  await_file(reader, other.file("up"));
-  Process killed(dblock_spawn(database, run_words("g", {"--ttl", "10m"}, {"sleep", "600"})));
-  REQUIRE(wait_until([&] { return database.has_holder("g"); }));
-  static_cast<void>(job_of(killed));
-  Spawn keeps;
-  keeps.argv = sh(dblock_binary() + " acquire --key p --ttl 3s --while-pid $$ && " + until_told(script));
-  keeps.env = {"DBLOCK_DB=" + database.url()};
-  Process kept(keeps);
-  await_file(kept, script.file("up"));
+  LiveRun reader(database, with(terms, {"--shared"}), patient_job, "s");
+  LiveRun killed(database, {"--ttl", "10m"}, sleeping_job, "g");
+  KeptScript kept(database.url(), "--ttl 3s", await_in_shell("go"));
 
   const long long ours = database.schema_version();
   database.sql("ALTER TABLE dblock_lock ADD COLUMN later INT NULL,ADD KEY dblock_lock_later (later)");
@@ -121,8 +107,8 @@ TEST_CASE("runs, waiters, keepers and guardians live through a migration to a ve
   CHECK(dblock(database, {"migrate"}).exit == exited(0));
   CHECK(database.schema_version() == ours + 1);
   for (const auto& session : database.sessions()) database.kill_session(session);
+  await_renewal(database, "r");
   await_renewal(database);
-  await_renewal(database, "p");
   const auto reads = [&] {
     return database.value("SELECT MAX(expire_time) FROM dblock_lock WHERE lock_key='s'");
   };
@@ -130,22 +116,22 @@ TEST_CASE("runs, waiters, keepers and guardians live through a migration to a ve
   CHECK(wait_until([&] { return reads() > read_until; }));
 
   killed.signal(SIGKILL);
-  CHECK(wait_until([&] { return !database.has_holder("g"); }));
-  for (const auto* const where : {&directory, &other, &script}) write_file(where->file("go"), "");
-  for (auto* const process : {&run, &reader, &waiter, &kept}) {
+  CHECK(soon_free(database, "g"));
+  run.tell();
+  reader.tell();
+  write_file(kept.file("go"), "");
+  for (Process* const process : std::initializer_list<Process*>{&run, &reader, &waiter, &kept}) {
     CHECK(process->wait(30s * slowness()) == exited(0));
     INFO(process->err());
   }
-  CHECK(wait_until([&] { return !database.has_holder("p"); }));
+  CHECK(soon_free(database));
   CHECK(database.number("SELECT COUNT(lock_value) FROM dblock_lock") == 0);
-  CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  CHECK(run_true(database) == exited(0));
 }
 
 TEST_CASE("a run goes on when its schema is replaced by one that does not serve it, and no other begins") {
   Database database;
-  const TempDir directory;
-  Process run(dblock_spawn(database, run_words("k", {}, sh(until_told(directory)))));
-  await_file(run, directory.file("up"));
+  LiveRun run(database);
   const long long ours = database.schema_version();
   database.set_schema_version(ours + 1, ours + 1);
   for (const Words& words : {run_words("k", {}, {"true"}), Words{"migrate"}}) {
@@ -153,8 +139,7 @@ TEST_CASE("a run goes on when its schema is replaced by one that does not serve 
     CHECK(refused.exit == exited(78));
     CHECK(says(refused.err, "upgrade dblock"));
   }
-  write_file(directory.file("go"), "");
-  CHECK(run.wait() == exited(0));
+  CHECK(run.end() == exited(0));
   INFO(run.err());
   CHECK_FALSE(database.has_holder("k"));
 }
@@ -162,10 +147,10 @@ TEST_CASE("a run goes on when its schema is replaced by one that does not serve 
 TEST_CASE("an account that may not create tables is told what migrate needs", "[server]") {
   ServerDatabase database(shared_server(), k_empty);
   const std::string user = database.account("", "SELECT");
-  const auto finished = dblock_bare({"migrate"}, {"DBLOCK_DB=" + database.url(user)});
+  const auto finished = dblock_at(database.url(user), {"migrate"});
   INFO(finished.err);
   CHECK(finished.exit == exited(77));
-  CHECK(finished.err.find("CREATE") != std::string::npos);
+  CHECK(says(finished.err, "CREATE"));
 }
 
 TEST_CASE("the printed grants are enough for everything but migrate and for no more", "[server]") {
@@ -179,17 +164,17 @@ TEST_CASE("the printed grants are enough for everything but migrate and for no m
     if (statement.ends_with(";")) statement.pop_back();
     database.sql(statement);
   }
-  const Words as_least{"DBLOCK_DB=" + database.url(least)};
-  CHECK(dblock_bare(run_words("k", {}, {"true"}), as_least).exit == exited(0));
-  CHECK(dblock_bare(run_words("k", {"--wait", "2s"}, {"true"}), as_least).exit == exited(0));
-  const auto acquired = dblock_bare({"acquire", "--key", "s", "--ttl", "60s"}, as_least);
+  const std::string as_least = database.url(least);
+  CHECK(dblock_at(as_least, run_words("k", {}, {"true"})).exit == exited(0));
+  CHECK(dblock_at(as_least, run_words("k", {"--wait", "2s"}, {"true"})).exit == exited(0));
+  const auto acquired = dblock_at(as_least, {"acquire", "--key", "s", "--ttl", "60s"});
   CHECK(acquired.exit == exited(0));
   const std::string owner = database.column("s", "lock_value");
-  CHECK(dblock_bare({"renew", "--key", "s", "--owner", owner}, as_least).exit == exited(0));
-  CHECK(dblock_bare({"release", "--key", "s", "--owner", owner}, as_least).exit == exited(0));
-  CHECK(dblock_bare({"inspect", "--all"}, as_least).exit == exited(0));
-  CHECK(dblock_bare({"reap"}, as_least).exit == exited(0));
-  CHECK(dblock_bare({"migrate", "--status"}, as_least).exit == exited(0));
+  CHECK(dblock_at(as_least, {"renew", "--key", "s", "--owner", owner}).exit == exited(0));
+  CHECK(dblock_at(as_least, {"release", "--key", "s", "--owner", owner}).exit == exited(0));
+  CHECK(dblock_at(as_least, {"inspect", "--all"}).exit == exited(0));
+  CHECK(dblock_at(as_least, {"reap"}).exit == exited(0));
+  CHECK(dblock_at(as_least, {"migrate", "--status"}).exit == exited(0));
   Connection session(database.server(), least, database.name());
   CHECK_THROWS(session.sql("CREATE TABLE other (a INT)"));
   CHECK_THROWS(session.sql("DROP TABLE dblock_lock"));

@@ -3,6 +3,8 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -20,7 +22,7 @@ class PasswordAccount {
   // Of `dblock run` by way of `url`, which the server has not yet seen the password of.
   Finished run(const std::string& url, const Words& options = {}, const Words& command = {"true"}) {
     database_.sql("FLUSH PRIVILEGES");
-    return dblock_bare(run_words("k", options, command), {"DBLOCK_DB=" + url});
+    return dblock_at(url, run_words("k", options, command));
   }
   [[nodiscard]] std::string by_socket() const { return database_.url(login()); }
   [[nodiscard]] std::string by_tcp(const std::string& parameters) const {
@@ -40,7 +42,7 @@ TEST_CASE("mysql: these cases run on MySQL, with accounts as it makes them", "[s
     Connection root(address);
     const std::string version = root.value("SELECT VERSION()");
     INFO(version);
-    CHECK(version.find("MariaDB") == std::string::npos);
+    CHECK_FALSE(says(version, "MariaDB"));
     CHECK(std::stoi(version) >= 9);
     CHECK(root.value("SELECT plugin FROM mysql.user WHERE user = 'app'") == "caching_sha2_password");
     CHECK_THROWS(root.sql("INSERT INTO mysql.user () VALUES () RETURNING user"));
@@ -60,18 +62,13 @@ TEST_CASE("mysql: a password goes out over a unix socket and over tls", "[server
 TEST_CASE("mysql: renewals log in with the password after their session was killed", "[server][mysql]") {
   PasswordAccount account;
   auto& database = account.database();
-  const TempDir directory;
-  Process run(
-      dblock_bare_spawn(run_words("k", {"--ttl", "10s", "--heartbeat", "200ms"}, sh(until_told(directory))),
-                        {"DBLOCK_DB=" + account.by_tcp("?tls=require")}));
-  await_file(run, directory.file("up"));
+  LiveRun run(account.by_tcp("?tls=require"), {"--ttl", "10s", "--heartbeat", "200ms"});
   database.sql("FLUSH PRIVILEGES");
   const auto session = database.value("SELECT id FROM information_schema.processlist WHERE db = '" +
                                       database.name() + "' AND id <> CONNECTION_ID()");
   database.sql("KILL " + session);
   await_renewal(database);
-  write_file(directory.file("go"), "");
-  CHECK(run.wait() == exited(0));
+  CHECK(run.end() == exited(0));
   CHECK_FALSE(database.has_holder("k"));
 }
 
@@ -83,9 +80,7 @@ TEST_CASE("mysql: a password does not go out over a connection that others can r
   const auto refused = [&](PasswordAccount& account, const std::string& parameters) {
     const auto finished = account.run(account.by_tcp(parameters), {}, {"touch", directory.file("ran")});
     INFO(parameters << ": " << finished.err);
-    CHECK(finished.exit == exited(77));
-    CHECK(ends_with_exit_line(finished.err, 77));
-    CHECK(says(finished.err, "tls=require"));
+    check_ended(finished, 77, {"tls=require"});
     CHECK_FALSE(says(finished.err, k_mysql_password));
   };
   refused(with_tls, "?tls=off");
@@ -108,27 +103,25 @@ TEST_CASE("mysql: an account whose password has expired is 77", "[server][mysql]
 TEST_CASE("mysql: a server that is read-only to everyone is 69, whoever asks", "[server][mysql]") {
   const Server server;
   ServerDatabase database(server.address());
-  REQUIRE(dblock(database, run_words("seen", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database, "seen") == exited(0));
   database.sql("SET GLOBAL super_read_only = 1");
   const TempDir directory;
   for (const auto* const key : {"seen", "new"}) {
-    const auto finished = dblock_bare(run_words(key, {}, {"touch", directory.file("ran")}),
-                                      {"DBLOCK_DB=" + database.url("root")});
+    const auto finished =
+        dblock_at(database.url("root"), run_words(key, {}, {"touch", directory.file("ran")}));
     INFO(finished.err);
     CHECK(finished.exit == exited(69));
     CHECK(says(finished.err, "read-only"));
   }
   CHECK(read_file(directory.file("ran")).empty());
   database.sql("SET GLOBAL super_read_only = 0, GLOBAL read_only = 0");
-  CHECK(dblock(database, run_words("seen", {}, {"true"})).exit == exited(0));
+  CHECK(run_true(database, "seen") == exited(0));
 }
 
 TEST_CASE("mysql: the longest key in a schema has a named lock that MySQL takes", "[server][mysql]") {
   ServerDatabase database;
   const std::string key(255, 'k');
-  const TempDir directory;
-  Process run(dblock_spawn(database, run_words(key, {}, sh(until_told(directory)))));
-  await_file(run, directory.file("up"));
+  LiveRun run(database, {}, patient_job, key);
   const auto length = database.value(
       "SELECT CHAR_LENGTH(object_name) FROM performance_schema.metadata_locks JOIN "
       "performance_schema.threads ON "
@@ -136,8 +129,7 @@ TEST_CASE("mysql: the longest key in a schema has a named lock that MySQL takes"
       database.name() + "'");
   REQUIRE_FALSE(length.empty());
   CHECK(std::stoi(length) <= 64);
-  write_file(directory.file("go"), "");
-  CHECK(run.wait() == exited(0));
+  CHECK(run.end() == exited(0));
 }
 
 }  // namespace

@@ -4,7 +4,8 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
-#include "support/privilege.hpp"
+#include "support/live_run.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -32,18 +33,17 @@ TEST_CASE("a run inside a run of the same key nests: same token, an owner id bel
 TEST_CASE("the row counts the runs under one lease, and the lock stays the outer one's until its end") {
   Database database;
   const TempDir directory;
-  Process process(
-      dblock_spawn(database, run_words("a", {},
-                                       sh(inner("-k a -- sh -c '" + until_told(directory) + "'") +
-                                          "; touch " + directory.file("inner-done") + "; while [ ! -e " +
-                                          directory.file("end") + " ]; do sleep 0.02; done"))));
+  Process process(dblock_spawn(
+      database, run_words("a", {},
+                          sh(inner("-k a -- sh -c '" + until_told(directory) + "'") + "; touch " +
+                             directory.file("inner-done") + "; " + await_in_shell(directory.file("end"))))));
   await_file(process, directory.file("up"));
   CHECK(database.column("a", "lock_count") == "2");
-  CHECK(dblock(database, run_words("a", {}, {"true"})).exit == exited(75));
+  CHECK(run_true(database, "a") == exited(75));
   write_file(directory.file("go"), "");
   await_file(process, directory.file("inner-done"));
   CHECK(database.column("a", "lock_count") == "1");
-  CHECK(dblock(database, run_words("a", {}, {"true"})).exit == exited(75));
+  CHECK(run_true(database, "a") == exited(75));
   write_file(directory.file("end"), "");
   CHECK(process.wait() == exited(0));
   CHECK_FALSE(database.has_holder("a"));
@@ -96,7 +96,6 @@ TEST_CASE("an ancestor whose variables were dropped is recognised, at once and e
 
 TEST_CASE("what DBLOCK_HELD says is not believed when the row says otherwise") {
   Database database;
-  const TempDir directory;
   const auto told = outer(database, "printf %s \"$DBLOCK_HELD\"");
   REQUIRE(told.exit == exited(0));
   REQUIRE(says(told.out, "a\t"));
@@ -106,12 +105,10 @@ TEST_CASE("what DBLOCK_HELD says is not believed when the row says otherwise") {
   CHECK(alone.exit == exited(0));
   CHECK_FALSE(says(alone.out, "/"));
   // Somebody else has it: a conflict like any other.
-  Process other(dblock_spawn(database, run_words("a", {}, sh(until_told(directory)))));
-  await_file(other, directory.file("up"));
+  LiveRun other(database, {}, patient_job, "a");
   CHECK(dblock(database, run_words("a", {}, {"true"}), {"DBLOCK_HELD=" + told.out}).exit == exited(75));
   CHECK(database.column("a", "lock_count") == "1");
-  write_file(directory.file("go"), "");
-  CHECK(other.wait() == exited(0));
+  CHECK(other.end() == exited(0));
   for (const auto* const nonsense : {"", "x", "a\tb", "\t\t\t", "a\t/\tx\n\n"}) {
     CHECK(dblock(database, run_words("a", {}, {"true"}), {std::string("DBLOCK_HELD=") + nonsense}).exit ==
           exited(0));
@@ -139,7 +136,7 @@ TEST_CASE("a nested run keeps the promise about successes") {
 
 TEST_CASE("of several keys any success counts for a nested run") {
   Database database;
-  REQUIRE(dblock(database, run_words("b", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database, "b") == exited(0));
   const auto skipped = outer(database, inner("-k a -k b --once-per 1h -- echo started"), {"-k", "b"});
   CHECK(skipped.exit == exited(0));
   CHECK(skipped.out.empty());
@@ -161,8 +158,7 @@ TEST_CASE("a script cannot end or extend a lease by a nested run's owner id") {
     INFO(refused.err);
     CHECK(refused.exit == exited(64));
   }
-  const auto acquired = dblock(database, {"acquire", "--key", "s", "--ttl", "60s"});
-  const auto below = lines(acquired.out).at(0) + "/0f";
+  const auto below = take(database, "s") + "/0f";
   CHECK(dblock(database, {"release", "--key", "s", "--owner", below}).exit == exited(76));
   CHECK(dblock(database, {"renew", "--key", "s", "--owner", below}).exit == exited(76));
   CHECK(database.has_holder("s"));
@@ -170,8 +166,8 @@ TEST_CASE("a script cannot end or extend a lease by a nested run's owner id") {
 
 // A shell script that starts a nested run in a session of its own, waits for its job and ends.
 std::string leaves_nested_run(const std::string& options, const std::string& job, const TempDir& directory) {
-  return "setsid " + inner("-k a " + options + " -- sh -c '" + job + "'") + " >&2 & while [ ! -e " +
-         directory.file("up") + " ]; do sleep 0.02; done; exit 3";
+  return "setsid " + inner("-k a " + options + " -- sh -c '" + job + "'") + " >&2 & " +
+         await_in_shell(directory.file("up")) + "; exit 3";
 }
 
 TEST_CASE(
@@ -183,7 +179,7 @@ TEST_CASE(
   Process process(dblock_spawn(
       database, run_words("a", {"-v", mode}, sh(leaves_nested_run(mode, until_told(directory), directory)))));
   await_file(process, directory.file("up"));
-  REQUIRE(wait_until([&] { return process.err().find("a nested run") != std::string::npos; }));
+  REQUIRE(soon_says(process, "a nested run"));
   const auto beside = run_words("a", {mode == std::string("--shared") ? "-x" : mode}, {"true"});
   CHECK(dblock(database, beside).exit == exited(75));
   write_file(directory.file("go"), "");
@@ -209,23 +205,22 @@ TEST_CASE("a dblock that is killed while it waits for a nested run leaves the lo
   CAPTURE(mode);
   const auto job = leaves_nested_run("--ttl 3s " + std::string(mode), until_told(directory), directory);
   Process process(dblock_spawn(database, run_words("a", {"-v", "--ttl", "3s", mode}, sh(job))));
-  REQUIRE(wait_until([&] { return process.err().find("a nested run") != std::string::npos; }));
+  REQUIRE(soon_says(process, "a nested run"));
   const pid_t guardian = guardian_of(process);
   process.signal(SIGKILL);
   CHECK(wait_until([&] { return !alive(guardian); }, 30s * slowness()));
   const auto beside = run_words("a", {mode == std::string("--shared") ? "-x" : mode}, {"true"});
   CHECK(dblock(database, beside).exit == exited(75));
   write_file(directory.file("go"), "");
-  CHECK(dblock(database, run_words("a", {"--wait", "40s"}, {"true"})).exit == exited(0));
+  CHECK(run_true(database, "a", {"--wait", "40s"}) == exited(0));
 }
 
 // What has stopped nothing must not release as if it had.
 TEST_CASE("a stop that is heard after the job has left a nested run behind leaves the lock to that") {
   Database database;
   const TempDir directory;
-  const std::string job = "setsid " + inner("-k a -- sh -c '" + until_told(directory) + "'") +
-                          " >&2 & while [ ! -e " + directory.file("leave") +
-                          " ]; do sleep 0.02; done; exit 3";
+  const std::string job = "setsid " + inner("-k a -- sh -c '" + until_told(directory) + "'") + " >&2 & " +
+                          await_in_shell(directory.file("leave")) + "; exit 3";
   Process process(dblock_spawn(database, run_words("a", {"-v", "--leftovers", "leave"}, sh(job))));
   await_file(process, directory.file("up"));
   const pid_t guardian = guardian_of(process);
@@ -239,8 +234,8 @@ TEST_CASE("a stop that is heard after the job has left a nested run behind leave
   }));
   process.signal(SIGTERM);
   process.signal(SIGCONT);
-  CHECK(wait_until([&] { return says(process.err(), "a nested run"); }));
-  CHECK(dblock(database, run_words("a", {}, {"true"})).exit == exited(75));
+  CHECK(soon_says(process, "a nested run"));
+  CHECK(run_true(database, "a") == exited(75));
   write_file(directory.file("go"), "");
   CHECK(process.wait(30s * slowness()) == exited(3));
   CHECK_FALSE(database.has_holder("a"));
@@ -252,13 +247,13 @@ TEST_CASE("a signal ends the wait for a nested run, which keeps the lock, and th
   Process process(
       dblock_spawn(database, run_words("a", {"-v", "--status-file", directory.file("status")},
                                        sh(leaves_nested_run("", until_told(directory), directory)))));
-  REQUIRE(wait_until([&] { return process.err().find("a nested run") != std::string::npos; }));
+  REQUIRE(soon_says(process, "a nested run"));
   process.signal(SIGTERM);
   CHECK(process.wait(30s * slowness()) == exited(3));
   const auto stop = nlohmann::json::parse(read_file(directory.file("status"))).at("stop");
   CHECK(stop.at("reason") == "signal");
   CHECK(stop.at("signal") == "TERM");
-  CHECK(dblock(database, run_words("a", {}, {"true"})).exit == exited(75));
+  CHECK(run_true(database, "a") == exited(75));
   write_file(directory.file("go"), "");
 }
 
@@ -270,8 +265,7 @@ TEST_CASE("an inner run whose outer lease is revoked is stopped with it") {
                           sh(inner("-k a --ttl 3s --heartbeat 200ms --kill-grace 500ms -- sh -c '" +
                                    until_told(directory) + "'")))));
   await_file(process, directory.file("up"));
-  const auto token = database.column("a", "token");
-  REQUIRE(dblock(database, {"release", "--key", "a", "--force", "--token", token}).exit == exited(0));
+  revoke(database, "a");
   CHECK(process.wait(30s * slowness()) == exited(76));
   CHECK(process.tree().empty());
 }

@@ -7,6 +7,7 @@
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/pty.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -47,7 +48,7 @@ class FullPipe {
 TEST_CASE("informational lines appear with -v and with CI set and not otherwise") {
   const Database database;
   CHECK(dblock(database, run_words("free", {}, {"true"})).err.empty());
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  take(database);
   const auto quiet = dblock(database, run_words("k", {"--wait", "300ms"}, {"true"}));
   CHECK(lines(quiet.err).size() == 1);  // the exit line
   const auto verbose = dblock(database, run_words("k", {"-v", "--wait", "300ms"}, {"true"}));
@@ -65,18 +66,17 @@ TEST_CASE("informational lines appear with -v and with CI set and not otherwise"
 
 TEST_CASE("the exit line is the last line and stays with -q") {
   const Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  take(database);
   for (const char* option : {"-q", "-v"}) {
     const auto held = dblock(database, {option, "run", "--key", "k", "--", "true"});
-    CHECK(held.exit == exited(75));
-    CHECK(ends_with_exit_line(held.err, 75));
+    check_ended(held, 75);
     check_prefix(held.err);
   }
 }
 
 TEST_CASE("stderr lines can be json") {
   const Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  take(database);
   const auto held = dblock(database, {"--log-format", "json", "run", "--key", "k", "--", "true"});
   CHECK(held.exit == exited(75));
   for (const auto& line : lines(held.err)) CHECK(nlohmann::json::accept(line));
@@ -100,7 +100,7 @@ TEST_CASE("a closed stderr kills nothing and changes no exit code") {
   CHECK(finished.exit == exited(0));
   CHECK(finished.out == "result\n");
 
-  REQUIRE(dblock(database, {"acquire", "--key", "held", "--ttl", "60s"}).exit == exited(0));
+  take(database, "held");
   auto refused = dblock_spawn(database, run_words("held", {"-v"}, {"true"}));
   refused.close_stderr = true;
   CHECK(run_program(refused).exit == exited(75));
@@ -125,8 +125,7 @@ TEST_CASE("a full pipe as stderr delays neither the job nor the release nor a si
   CHECK_FALSE(database.has_holder("k"));
 
   const TempDir directory;
-  auto slow =
-      dblock_spawn(database, run_words("k", {"-v"}, sh("touch " + directory.file("up") + "; sleep 60")));
+  auto slow = dblock_spawn(database, run_words("k", {"-v"}, sleeping_job(directory)));
   slow.stderr_fd = pipe.write_end();
   Process process(slow);
   await_file(process, directory.file("up"));
@@ -149,9 +148,8 @@ TEST_CASE("a reader of stderr that went away kills nothing") {
 
 TEST_CASE("a job whose reader went away dies of SIGPIPE as without dblock") {
   const Database database;
-  const auto finished = run_program(
-      {.argv = {"/bin/bash", "-c", dblock_binary() + " run --key k -- yes | head -1; echo ${PIPESTATUS[0]}"},
-       .env = {"DBLOCK_DB=" + database.url()}});
+  const auto finished = run_program(script_spawn(
+      database.url(), "dblock run --key k -- yes | head -1; echo ${PIPESTATUS[0]}", "/bin/bash"));
   CHECK(finished.exit == exited(0));
   CHECK(finished.out == "y\n141\n");
 }
@@ -159,8 +157,7 @@ TEST_CASE("a job whose reader went away dies of SIGPIPE as without dblock") {
 TEST_CASE("a command substitution around run ends when the job does") {
   const Database database;
   const auto finished =
-      run_program({.argv = sh("x=$(" + dblock_binary() + " run --key k -- echo inner 2>&1); echo \"[$x]\""),
-                   .env = {"DBLOCK_DB=" + database.url()}});
+      run_program(script_spawn(database.url(), "x=$(dblock run --key k -- echo inner 2>&1); echo \"[$x]\""));
   CHECK(finished.out == "[inner]\n");
 }
 

@@ -5,8 +5,10 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 #include "support/privilege.hpp"
 #include "support/proxy.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -56,10 +58,10 @@ TEST_CASE("a lock with a minimal hold is cooling down after its job, for all to 
   CHECK(silent.finished.err.empty());
   CHECK_FALSE(silent.started);
 
-  const auto shown = json::parse(dblock(database, {"--json", "inspect", "--all"}).out);
+  const auto shown = inspected(database, {"--all"});
   CHECK(shown.at("locks").at(0).at("state") == "cooldown");
   CHECK(says(dblock(database, {"inspect", "--all"}).out, "cooldown"));
-  CHECK(json::parse(dblock(database, {"--json", "inspect"}).out).at("locks").empty());
+  CHECK(inspected(database).at("locks").empty());
   CHECK(dblock(database, {"inspect", "--key", "k", "--exit-code"}).exit == exited(75));
 
   database.age("k", 1h);
@@ -79,10 +81,7 @@ TEST_CASE("a waiter is granted a lock when its minimal hold is over and not befo
 
 TEST_CASE("a lease of acquire cools down as well") {
   Database database;
-  const auto acquired = dblock(database, {"acquire", "--key", "k", "--ttl", "60s", "--min-hold", "1h"});
-  REQUIRE(acquired.exit == exited(0));
-  REQUIRE(dblock(database, {"release", "--key", "k", "--owner", lines(acquired.out).at(0)}).exit ==
-          exited(0));
+  give_back(database, take(database, "k", {"--ttl", "60s", "--min-hold", "1h"}));
   const auto refused = try_run(database, {});
   CHECK(refused.finished.exit == exited(75));
   CHECK(says(refused.finished.err, "'s lease (--min-hold)"));
@@ -91,18 +90,15 @@ TEST_CASE("a lease of acquire cools down as well") {
 TEST_CASE("a minimal hold outlives dblock, its guardian and a reap") {
   Database database;
   {
-    Process run(dblock_spawn(database, run_words("k", {"--min-hold", "1h"}, {"sleep", "60"})));
-    REQUIRE(wait_until([&] { return database.has_holder("k"); }));
-    (void)job_of(run);
+    LiveRun run(database, {"--min-hold", "1h"}, sleeping_job);
     run.signal(SIGKILL);
-    REQUIRE(wait_until([&] { return run.tree().empty(); }));
-    REQUIRE(wait_until([&] { return !database.has_holder("k"); }));
+    REQUIRE(soon_gone(run));
+    REQUIRE(soon_free(database));
   }
   CHECK(try_run(database, {}).finished.exit == exited(75));
   database.age("k", 1h);
   {
-    Process run(dblock_spawn(database, run_words("k", {"--min-hold", "1h"}, {"sleep", "60"})));
-    REQUIRE(wait_until([&] { return database.has_holder("k"); }));
+    LiveRun run(database, {"--min-hold", "1h"}, sleeping_job);
     kill_tree(run.mark());
   }
   database.age("k", 10min);  // past the lease and its margin
@@ -115,7 +111,7 @@ TEST_CASE("a minimal hold outlives dblock, its guardian and a reap") {
 
 TEST_CASE("a skip with -E 0 prints nothing however long it waited") {
   const Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  take(database);
   const auto skipped = try_run(database, {"-E", "0", "--wait", "400ms", "--warn-after", "50ms"});
   CHECK(skipped.finished.exit == exited(0));
   CHECK_FALSE(skipped.started);
@@ -164,8 +160,7 @@ TEST_CASE("once per period a job is started until it succeeds, and then no more"
 TEST_CASE("a waiter does not repeat what its holder has done for the period") {
   Database database;
   const TempDir directory;
-  Process holder(dblock_spawn(database, run_words("k", {}, sh(until_told(directory)))));
-  await_file(holder, directory.file("up"));
+  LiveRun holder(database);
   std::deque<Process> waiters;
   for (int i = 0; i < 3; ++i) {
     waiters.emplace_back(dblock_spawn(database, run_words("k", {"-v", "--wait", "60s", "--once-per", "1h"},
@@ -173,8 +168,7 @@ TEST_CASE("a waiter does not repeat what its holder has done for the period") {
   }
   for (auto& waiter : waiters)
     REQUIRE(wait_until([&] { return says(waiter.err(), "waiting") || !waiter.running(); }));
-  write_file(directory.file("go"), "");
-  CHECK(holder.wait() == exited(0));
+  CHECK(holder.end() == exited(0));
   for (auto& waiter : waiters) {
     CHECK(waiter.wait() == exited(0));
     CHECK(says(waiter.err(), "--once-per"));
@@ -198,14 +192,11 @@ TEST_CASE("a reap forgets no success before the period is over") {
 
 TEST_CASE("a period goes by the wall clock, and a clock that was ahead holds nobody off", "[local]") {
   DBLOCK_NEEDS(why_no_faketime());
-  const auto shifted = [](const std::string& by) {
-    return Words{"LD_PRELOAD=" + faketime_library(), "FAKETIME=" + by};
-  };
   for (const auto& [shift, skipping, starting] :
        {std::tuple{"-1d", "2d", "10h"}, std::tuple{"+1d", "30d", "2d"}}) {
     INFO(shift);
     const Database database;
-    REQUIRE(runs(database, {}, shifted(shift)));
+    REQUIRE(runs(database, {}, clock_shifted_by(shift)));
     CHECK_FALSE(runs(database, {"--once-per", skipping}));
     CHECK(runs(database, {"--once-per", starting}));
   }
@@ -214,13 +205,13 @@ TEST_CASE("a period goes by the wall clock, and a clock that was ahead holds nob
 TEST_CASE("a clock that is set back does not keep a lock cooling down", "[local]") {
   DBLOCK_NEEDS(why_no_faketime());
   const Database database;
-  REQUIRE(runs(database, {"--min-hold", "1h"}, {"LD_PRELOAD=" + faketime_library(), "FAKETIME=+1d"}));
+  REQUIRE(runs(database, {"--min-hold", "1h"}, clock_shifted_by("+1d")));
   CHECK(runs(database, {}));
 }
 
 TEST_CASE("tries are counted and come after the pauses that were asked for") {
   const Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  take(database);
   const Words env{"DBLOCK_ATTEMPTS=3", "DBLOCK_BACKOFF=200ms", "DBLOCK_BACKOFF_MULTIPLIER=2"};
   const auto took = [&](const Words& options, const Words& set) {
     const auto before = steady_clock::now();
@@ -246,7 +237,7 @@ TEST_CASE("tries are counted and come after the pauses that were asked for") {
 
 TEST_CASE("a counted try gets the lock when it has become free") {
   const Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "1s", "--margin", "0"}).exit == exited(0));
+  take(database, "k", {"--ttl", "1s", "--margin", "0"});
   CHECK(runs(database, {"--attempts", "100", "--backoff", "100ms", "--backoff-multiplier", "1"}));
   CHECK(dblock(database, {"acquire", "--key", "k", "--ttl", "1s", "--margin", "0"}).exit == exited(0));
   CHECK(dblock(database, {"acquire", "--key", "k", "--ttl", "1s", "--attempts", "20", "--backoff", "200ms"})
@@ -255,20 +246,17 @@ TEST_CASE("a counted try gets the lock when it has become free") {
 
 TEST_CASE("a signal ends a pause between tries at once") {
   const Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
-  Process waiter(
-      dblock_spawn(database, run_words("k", {"-v", "--attempts", "9", "--backoff", "1h"}, {"true"})));
-  REQUIRE(wait_until([&] { return says(waiter.err(), "waiting"); }));
+  take(database);
+  Process waiter = waiting_run(database, {"--attempts", "9", "--backoff", "1h"});
   waiter.signal(SIGTERM);
   CHECK(waiter.wait(5s * slowness()) == killed_by(SIGTERM));
 }
 
 TEST_CASE("a server that cannot be reached uses up the tries", "[server]") {
   const auto before = steady_clock::now();
-  const auto finished = dblock_bare(run_words("k", {"--attempts", "3", "--backoff", "200ms"}, {"true"}),
-                                    {"DBLOCK_DB=mysql://app@127.0.0.1:1/d"});
-  CHECK(finished.exit == exited(69));
-  CHECK(ends_with_exit_line(finished.err, 69));
+  const auto finished =
+      dblock_at(k_no_server, run_words("k", {"--attempts", "3", "--backoff", "200ms"}, {"true"}));
+  check_ended(finished, 69);
   CHECK(steady_clock::now() - before >= 500ms);
   CHECK(steady_clock::now() - before < patience());
 }
@@ -280,7 +268,7 @@ TEST_CASE("a server that comes up between tries is found", "[server]") {
   Process waiter(dblock_spawn(
       database,
       run_words("k", {"--attempts", "600", "--backoff", "100ms", "--backoff-multiplier", "1"}, {"true"})));
-  REQUIRE(wait_until([&] { return says(waiter.err(), "trying again"); }));
+  REQUIRE(soon_says(waiter, "trying again"));
   server.start();
   CHECK(waiter.wait() == exited(0));
 }

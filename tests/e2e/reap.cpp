@@ -3,6 +3,7 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -10,7 +11,7 @@ namespace {
 constexpr auto k_day = 24h;
 
 void abandon(Database& database, const std::string& key) {
-  REQUIRE(dblock(database, {"acquire", "--key", key, "--ttl", "60s", "--margin", "5s"}).exit == exited(0));
+  take(database, key, {"--ttl", "60s", "--margin", "5s"});
   database.age_until_expired(key, 6s);
 }
 
@@ -21,19 +22,18 @@ TEST_CASE("reap frees a lease past its margin and reports the holder as abandone
   const auto finished = dblock(database, {"reap"});
   INFO(finished.err);
   CHECK(finished.exit == exited(0));
-  CHECK(finished.out.find("dead") != std::string::npos);
-  CHECK(finished.out.find(database.column("dead", "holder_host")) != std::string::npos);
+  CHECK(says(finished.out, "dead"));
+  CHECK(says(finished.out, database.column("dead", "holder_host")));
   CHECK_FALSE(database.has_holder("dead"));
   CHECK(database.column("dead", "last_outcome") == "abandoned");
   CHECK(database.column("dead", "token") == token);  // it never decreases
-  CHECK(dblock(database, {"reap"}).out.find("dead") == std::string::npos);
+  CHECK_FALSE(says(dblock(database, {"reap"}).out, "dead"));
 }
 
 TEST_CASE("reap leaves leases that are held or within their margin") {
   Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "held", "--ttl", "60s"}).exit == exited(0));
-  REQUIRE(dblock(database, {"acquire", "--key", "margin", "--ttl", "60s", "--margin", "60s"}).exit ==
-          exited(0));
+  take(database, "held");
+  take(database, "margin", {"--ttl", "60s", "--margin", "60s"});
   database.age_until_expired("margin", 30s);
   REQUIRE(dblock(database, {"reap"}).exit == exited(0));
   CHECK(database.has_holder("held"));
@@ -46,7 +46,7 @@ TEST_CASE("a dry run of reap changes nothing and says the same") {
   const std::string before = database.row("dead");
   const auto finished = dblock(database, {"reap", "--dry-run"});
   CHECK(finished.exit == exited(0));
-  CHECK(finished.out.find("dead") != std::string::npos);
+  CHECK(says(finished.out, "dead"));
   CHECK(database.row("dead") == before);
 }
 
@@ -56,14 +56,13 @@ TEST_CASE("reap json lists what was abandoned") {
   const auto finished = dblock(database, {"--json", "reap"});
   const auto document = nlohmann::json::parse(finished.out);
   CHECK(document.at("format") == 1);
-  CHECK(document.dump().find("dead") != std::string::npos);
+  CHECK(says(document.dump(), "dead"));
 }
 
 TEST_CASE("rows idle for longer than forget-after are deleted and younger or held ones are not") {
   Database database;
-  for (const char* key : {"old", "young", "kept"})
-    REQUIRE(dblock(database, run_words(key, {}, {"true"})).exit == exited(0));
-  REQUIRE(dblock(database, {"acquire", "--key", "held", "--ttl", "60s"}).exit == exited(0));
+  for (const char* key : {"old", "young", "kept"}) REQUIRE(run_true(database, key) == exited(0));
+  take(database, "held");
   // A row may go only when token and update_time are old as well.
   for (const char* key : {"old", "kept"}) {
     database.age(key, 500 * k_day);
@@ -83,7 +82,7 @@ TEST_CASE("rows idle for longer than forget-after are deleted and younger or hel
 
 TEST_CASE("a row with a token from the last day stays whatever its age") {
   Database database;
-  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database) == exited(0));
   database.age("k", 500 * k_day);
   CHECK(dblock(database, {"reap", "--forget-after", "1d"}).exit == exited(0));
   CHECK(database.has_row("k"));
@@ -91,7 +90,7 @@ TEST_CASE("a row with a token from the last day stays whatever its age") {
 
 TEST_CASE("thousands of idle rows are forgotten in one reap") {
   Database database;
-  REQUIRE(dblock(database, run_words("seed", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database, "seed") == exited(0));
   database.age("seed", 500 * k_day);
   database.set_number("seed", "token", 1);
   std::vector<std::string> keys;
@@ -107,14 +106,14 @@ TEST_CASE("reap every repeats until TERM and then dies of it or exits 0") {
   Process reaper(dblock_spawn(database, {"reap", "--every", "200ms"}));
   for (const char* key : {"first", "second"}) {
     abandon(database, key);
-    CHECK(wait_until([&] { return !database.has_holder(key); }));
+    CHECK(soon_free(database, key));
   }
   CHECK(reaper.running());
   reaper.signal(SIGTERM);
   const Exit exit = reaper.wait();
   CHECK(exit == exited(0));
-  CHECK(reaper.out().find("first") != std::string::npos);
-  CHECK(reaper.out().find("second") != std::string::npos);
+  CHECK(says(reaper.out(), "first"));
+  CHECK(says(reaper.out(), "second"));
 }
 
 TEST_CASE("reap every survives a server that is away for a while", "[server]") {
@@ -126,7 +125,7 @@ TEST_CASE("reap every survives a server that is away for a while", "[server]") {
   CHECK(reaper.running());
   server.start();
   abandon(database, "dead");
-  CHECK(wait_until([&] { return !database.has_holder("dead"); }));
+  CHECK(soon_free(database, "dead"));
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ TEST_CASE("a server that asks for a local file gets nothing, whenever it asks", 
     FileThief thief(directory.file("secret"), before);
     FakeServer rogue([&](Wire& wire) { thief(wire); });
     for (const Words& words : all_commands()) {
-      const auto finished = dblock_bare(words, {"DBLOCK_DB=" + rogue.url()});
+      const auto finished = dblock_at(rogue.url(), words);
       INFO(words[0] << " after " << before << ": " << finished.err);
       CHECK_FALSE(finished.exit.signalled);
       CHECK_FALSE(says(finished.out + finished.err, k_secret));
@@ -88,7 +88,7 @@ TEST_CASE("dblock tells no server that it would send files or several statements
     wire.greet();
     login = wire.receive().value_or("");
   });
-  dblock_bare({"inspect"}, {"DBLOCK_DB=" + rogue.url()});
+  dblock_at(rogue.url(), {"inspect"});
   rogue.stop();
   REQUIRE(login.size() > 4);
   constexpr unsigned char k_local_files = 0x80;         // of the first byte
@@ -111,8 +111,8 @@ std::string given_away(const std::string& plugin, const std::string& tls, const 
       given += *answer;
     }
   });
-  const auto finished = dblock_bare(
-      {"inspect"}, {"DBLOCK_DB=" + rogue.url("app:" + std::string(k_asked_password), "?tls=" + tls)});
+  const auto finished =
+      dblock_at(rogue.url("app:" + std::string(k_asked_password), "?tls=" + tls), {"inspect"});
   rogue.stop();
   INFO(plugin << " with tls=" << tls << ": " << finished.err);
   CHECK(finished.exit != exited(0));
@@ -153,7 +153,7 @@ TEST_CASE("a login that dblock never uses is not met with the advice to use tls"
     static_cast<void>(wire.receive());
   });
   // Without a password, as over TLS, every way to log in that dblock knows is open to the server.
-  const auto finished = dblock_bare({"inspect"}, {"DBLOCK_DB=" + rogue.url("app", "?tls=off")});
+  const auto finished = dblock_at(rogue.url("app", "?tls=off"), {"inspect"});
   rogue.stop();
   INFO(finished.err);
   CHECK(finished.exit == exited(77));
@@ -208,8 +208,7 @@ std::vector<std::string> broken_frames() {
 
 void survives(const FakeServer::Talk& talk, const Words& words) {
   FakeServer rogue(talk);
-  const auto finished =
-      dblock_bare(words, {"DBLOCK_DB=" + rogue.url("app:" + std::string(k_asked_password))});
+  const auto finished = dblock_at(rogue.url("app:" + std::string(k_asked_password)), words);
   INFO(words[0] << ": " << finished.err);
   CHECK_FALSE(finished.exit.signalled);
   CHECK_FALSE(says(finished.err, "anitizer"));
@@ -299,7 +298,7 @@ std::size_t taken_of(const std::string& packets, std::size_t most, const Words& 
       return;
     }
   });
-  finished = dblock_bare(words, {"DBLOCK_DB=" + rogue.url()});
+  finished = dblock_at(rogue.url(), words);
   rogue.stop();
   return taken;
 }

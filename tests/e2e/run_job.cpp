@@ -6,6 +6,7 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 #include "support/privilege.hpp"
 
 namespace dblock::test {
@@ -25,20 +26,17 @@ TEST_CASE("the job's environment gains key and owner and token after the inherit
   const std::string token = database.column("k", "token");
   CHECK(finished.out.starts_with("k|"));
   CHECK(finished.out.ends_with("|" + token + "|kept\n"));
-  CHECK(finished.out.find("|outer|") == std::string::npos);
+  CHECK_FALSE(says(finished.out, "|outer|"));
   const auto names = run_script(database, "env | grep -c '^DBLOCK_KEY='", {}, {"DBLOCK_KEY=outer"});
   CHECK(names.out == "1\n");
 }
 
 TEST_CASE("the owner id in the job's environment is the one in the row") {
   const Database database;
-  const TempDir directory;
-  Process process(dblock_spawn(
-      database, run_words("k", {},
-                          sh("echo $DBLOCK_OWNER > " + directory.file("owner.new") + "; mv " +
-                             directory.file("owner.new") + " " + directory.file("owner") + "; sleep 60"))));
-  await_file(process, directory.file("owner"));
-  CHECK(read_file(directory.file("owner")) == database.column("k", "lock_value") + "\n");
+  LiveRun process(database, {}, [](const TempDir& directory) {
+    return sh(print_into(directory.file("up"), "echo $DBLOCK_OWNER") + "; sleep 60");
+  });
+  CHECK(read_file(process.file("up")) == database.column("k", "lock_value") + "\n");
   CHECK(database.column("k", "holder_pid") == std::to_string(process.pid()));
   CHECK(database.column("k", "kind") == "run");
 }
@@ -58,7 +56,7 @@ TEST_CASE("option -c runs a string by the shell") {
   const Database database;
   const auto finished = dblock(database, {"run", "--key", "k", "-c", "echo \"$0\" && exit 7"});
   CHECK(finished.exit == exited(7));
-  CHECK(finished.out.find("sh") != std::string::npos);
+  CHECK(says(finished.out, "sh"));
 }
 
 TEST_CASE("the job keeps the directory and umask and inherited descriptors") {
@@ -67,8 +65,8 @@ TEST_CASE("the job keeps the directory and umask and inherited descriptors") {
   write_file(directory.file("data"), "from descriptor 7");
   const int fd = ::open(directory.file("data").c_str(), O_RDONLY | O_CLOEXEC);
   REQUIRE(::dup3(fd, 77, O_CLOEXEC) == 77);
-  auto spec = dblock_spawn(database, run_words("k", {}, sh("pwd; umask; cat /proc/self/fd/77")));
-  spec.argv.insert(spec.argv.begin(), {"/bin/sh", "-c", "umask 0137; exec \"$0\" \"$@\""});
+  auto spec =
+      after("umask 0137", dblock_spawn(database, run_words("k", {}, sh("pwd; umask; cat /proc/self/fd/77"))));
   spec.cwd = directory.path();
   spec.keep_fds = {77};
   const auto finished = run_program(spec);
@@ -89,7 +87,7 @@ TEST_CASE("the guardian keeps no inherited descriptor and no directory") {
   const TempDir directory;
   int ends[2];
   REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
-  auto spec = dblock_spawn(database, run_words("k", {}, sh("touch " + directory.file("up") + "; sleep 60")));
+  auto spec = dblock_spawn(database, run_words("k", {}, sleeping_job(directory)));
   spec.keep_fds = {ends[1]};
   spec.cwd = directory.path();
   Process process(spec);
@@ -132,14 +130,14 @@ TEST_CASE("an inherited ignored SIGCHLD does not hide the job's status") {
 TEST_CASE("under nohup a hang-up does not end the run") {
   const Database database;
   const TempDir directory;
-  auto spec = dblock_spawn(database, run_words("k", {}, sh(until_told(directory) + "; exit 5")));
+  auto spec = dblock_spawn(database, run_words("k", {}, patient_job(directory)));
   spec.ignored_signals = {SIGHUP};
   Process process(spec);
   await_file(process, directory.file("up"));
   process.signal(SIGHUP);
   pause_for(200ms);  // time for a wrong reaction; there is no condition to await for "nothing happens"
   CHECK(process.running());
-  write_file(directory.file("go"), "");
+  let_end(directory, 5);
   CHECK(process.wait() == exited(5));
 }
 
@@ -182,14 +180,10 @@ TEST_CASE("QUIT sent to dblock is the job's affair: forwarded once, and no stop"
 // As a service manager or a CI runner does.
 TEST_CASE("TERM to every process at once, the guardian among them, ends the job in order") {
   Database database;
-  const TempDir directory;
-  Process process(
-      dblock_spawn(database, run_words("k", {"--kill-grace", "10s"},
-                                       sh("trap 'while [ ! -e " + directory.file("go") +
-                                          " ]; do sleep 0.02; done; exit 3' TERM; "
-                                          "touch " +
-                                          directory.file("up") + "; while :; do sleep 0.02; done"))));
-  await_file(process, directory.file("up"));
+  LiveRun process(database, {"--kill-grace", "10s"}, [](const TempDir& directory) {
+    return sh("trap '" + await_in_shell(directory.file("go")) + "; exit 3' TERM; touch " +
+              directory.file("up") + "; while :; do sleep 0.02; done");
+  });
   const pid_t guardian = guardian_of(process);
   const pid_t job = job_of(process);
   for (const pid_t pid : process.tree()) ::kill(pid, SIGTERM);
@@ -197,17 +191,14 @@ TEST_CASE("TERM to every process at once, the guardian among them, ends the job 
   CHECK(alive(guardian));
   CHECK(database.has_holder("k"));
   CHECK(alive(job));
-  write_file(directory.file("go"), "");
-  CHECK(process.wait() == exited(3));
+  CHECK(process.end() == exited(3));
   CHECK(process.tree().empty());
   CHECK_FALSE(database.has_holder("k"));
 }
 
 TEST_CASE("TERM to every process at once leaves nothing of a job that ignores it") {
   Database database;
-  const TempDir directory;
-  Process process(dblock_spawn(database, run_words("k", {"--kill-grace", "300ms"}, tree_job(directory))));
-  await_file(process, directory.file("up"));
+  LiveRun process(database, {"--kill-grace", "300ms"}, tree_job);
   for (const pid_t pid : process.tree()) ::kill(pid, SIGTERM);
   CHECK(process.wait() == killed_by(SIGTERM));
   CHECK(process.tree().empty());
@@ -216,11 +207,9 @@ TEST_CASE("TERM to every process at once leaves nothing of a job that ignores it
 
 TEST_CASE("a job that ignores TERM is killed after the grace and the lock released", "[tsan]") {
   Database database;
-  const TempDir directory;
-  Process process(dblock_spawn(database, run_words("k", {"--kill-grace", "500ms"},
-                                                   sh("trap '' TERM; touch " + directory.file("up") +
-                                                      "; while :; do sleep 0.1; done"))));
-  await_file(process, directory.file("up"));
+  LiveRun process(database, {"--kill-grace", "500ms"}, [](const TempDir& directory) {
+    return sh("trap '' TERM; touch " + directory.file("up") + "; while :; do sleep 0.1; done");
+  });
   process.signal(SIGTERM);
   CHECK(process.wait() == killed_by(SIGKILL));
   CHECK_FALSE(database.has_holder("k"));
@@ -229,9 +218,7 @@ TEST_CASE("a job that ignores TERM is killed after the grace and the lock releas
 
 TEST_CASE("TERM reaches the whole tree and run ends with nothing left") {
   Database database;
-  const TempDir directory;
-  Process process(dblock_spawn(database, run_words("k", {"--kill-grace", "500ms"}, tree_job(directory))));
-  await_file(process, directory.file("up"));
+  LiveRun process(database, {"--kill-grace", "500ms"}, tree_job);
   process.signal(SIGTERM);
   CHECK(process.wait().signalled);
   CHECK(process.tree().empty());
@@ -247,37 +234,31 @@ TEST_CASE("the first signal can be chosen") {
   CHECK(finished.out == "got usr1\n");
 }
 
+LiveRun::Job commented_job(const std::string& comment) {
+  return [=](const TempDir& directory) {
+    return sh("touch " + directory.file("up") + "; sleep 60 # " + comment);
+  };
+}
+
 TEST_CASE("the note and only the program's name are stored by default") {
   Database database;
   REQUIRE(run_script(database, "true # secret-argument", {"--note", "nightly ETL"}).exit == exited(0));
-  const TempDir directory;
-  Process process(dblock_spawn(
-      database, run_words("k", {"--note", "nightly ETL"},
-                          sh("touch " + directory.file("up") + "; sleep 60 # secret-argument"))));
-  await_file(process, directory.file("up"));
+  LiveRun process(database, {"--note", "nightly ETL"}, commented_job("secret-argument"));
   CHECK(database.column("k", "holder_note") == "nightly ETL");
-  CHECK(database.column("k", "holder_command").find("secret-argument") == std::string::npos);
-  CHECK(database.column("k", "holder_command").find("sh") != std::string::npos);
+  CHECK_FALSE(says(database.column("k", "holder_command"), "secret-argument"));
+  CHECK(says(database.column("k", "holder_command"), "sh"));
   CHECK(database.column("k", "holder_user") != "");
 }
 
 TEST_CASE("record-args stores the whole command") {
   Database database;
-  const TempDir directory;
-  Process process(dblock_spawn(
-      database,
-      run_words("k", {"--record-args"}, sh("touch " + directory.file("up") + "; sleep 60 # told"))));
-  await_file(process, directory.file("up"));
-  CHECK(database.column("k", "holder_command").find("# told") != std::string::npos);
+  LiveRun process(database, {"--record-args"}, commented_job("told"));
+  CHECK(says(database.column("k", "holder_command"), "# told"));
 }
 
 TEST_CASE("the default note is the CI job's url") {
   Database database;
-  const TempDir directory;
-  Process process(dblock_spawn(database,
-                               run_words("k", {}, sh("touch " + directory.file("up") + "; sleep 60")),
-                               {"CI=true", "CI_JOB_URL=https://git.example/job/42"}));
-  await_file(process, directory.file("up"));
+  LiveRun process(database, {}, sleeping_job, "k", {"CI=true", "CI_JOB_URL=https://git.example/job/42"});
   CHECK(database.column("k", "holder_note") == "https://git.example/job/42");
 }
 
@@ -293,7 +274,7 @@ TEST_CASE("make -j hands its job server on through dblock") {
   const auto finished = run_program(spec);
   INFO(finished.err);
   CHECK(finished.exit == exited(0));
-  CHECK(finished.err.find("jobserver unavailable") == std::string::npos);
+  CHECK_FALSE(says(finished.err, "jobserver unavailable"));
   CHECK(count_of(finished.out, "leaf\n") >= 2);
 }
 

@@ -1,13 +1,14 @@
 // Options of run beside the lock itself: status file, run time, parent, leftovers, warnings, conflict code.
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 #include "support/proxy.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -44,7 +45,7 @@ TEST_CASE("the status file has a key that a terminal would not show as it is in 
   const TempDir directory;
   const std::string file = directory.file("status.json");
   const std::string key = "k\u200b\u202e\u00e1";
-  CHECK(dblock(database, run_words(key, {"--status-file", file}, {"true"})).exit == exited(0));
+  CHECK(run_true(database, key, {"--status-file", file}) == exited(0));
   CHECK(status_of(file).at("key") == key);
   CHECK(says(read_file(file), R"("k\u200b\u202e\u00e1")"));
 }
@@ -53,8 +54,8 @@ TEST_CASE("the status file tells of a conflict") {
   Database database;
   const TempDir directory;
   const std::string file = directory.file("status.json");
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
-  CHECK(dblock(database, run_words("k", {"--status-file", file}, {"true"})).exit == exited(75));
+  take(database);
+  CHECK(run_true(database, "k", {"--status-file", file}) == exited(75));
   CHECK(status_of(file).at("exit_code") == 75);
   CHECK(status_of(file).at("outcome") == "held");
 }
@@ -73,20 +74,18 @@ TEST_CASE("the status file tells a killed job, one out of time, a wait cut short
   CHECK(dblock(database, run_words("k", options, sh("kill -KILL $$"))).exit == killed_by(SIGKILL));
   check_status("signalled", 137, "released");
 
-  Words limited = options;
-  limited.insert(limited.end(), {"--max-runtime", "100ms"});
-  CHECK(dblock(database, run_words("k", limited, {"sleep", "60"})).exit == exited(124));
+  CHECK(dblock(database, run_words("k", with(options, {"--max-runtime", "100ms"}), {"sleep", "60"})).exit ==
+        exited(124));
   check_status("timed_out", 124, "released");
 
-  Process run(dblock_spawn(database, run_words("k", options, sh(until_told(directory)))));
-  await_file(run, directory.file("up"));
+  LiveRun run(database, options);
   ::kill(guardian_of(run), SIGKILL);
   CHECK(run.wait() == exited(70));
   check_status("error", 70, "released");
 
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  take(database);
   Process waiter(dblock_spawn(database, run_words("k", options, {"true"})));
-  REQUIRE(wait_until([&] { return says(waiter.err(), "waiting"); }));
+  REQUIRE(soon_says(waiter, "waiting"));
   waiter.signal(SIGTERM);
   CHECK(waiter.wait() == killed_by(SIGTERM));
   check_status("interrupted", 143, "none");
@@ -113,8 +112,7 @@ TEST_CASE("a status file never takes the place of a pipe, a device or what stand
   REQUIRE(run_program({.argv = {"/usr/bin/mkfifo", pipe}}).exit == exited(0));
   for (const std::string& path : {pipe, std::string("/dev/null"), std::string("/dev/stdout")}) {
     const auto finished = dblock(database, run_words("k", {"--status-file", path}, {"true"}));
-    CHECK(finished.exit == exited(78));
-    CHECK(ends_with_exit_line(finished.err, 78));
+    check_ended(finished, 78);
   }
   CHECK(std::filesystem::is_fifo(pipe));
   CHECK(std::filesystem::is_character_file("/dev/null"));
@@ -124,7 +122,7 @@ TEST_CASE("a run that fails before it takes the lock replaces an older run's sta
   const Database database;
   const TempDir directory;
   const Words options{"--status-file", directory.file("status")};
-  REQUIRE(dblock(database, run_words("k", options, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database, "k", options) == exited(0));
   CHECK(dblock(database, run_words("k", options, {"no-such-program"})).exit == exited(127));
   CHECK(status_of(directory.file("status")).at("exit_code") == 127);
   CHECK(dblock_bare(run_words("k", options, {"true"}), {}).exit == exited(78));
@@ -134,11 +132,9 @@ TEST_CASE("a run that fails before it takes the lock replaces an older run's sta
 TEST_CASE("a killed dblock leaves no temporary status file") {
   Database database;
   const TempDir directory;
-  Process process(
-      dblock_spawn(database, run_words("k", {"--status-file", directory.file("status")}, {"sleep", "60"})));
-  REQUIRE(wait_until([&] { return database.has_holder("k"); }));
+  LiveRun process(database, {"--status-file", directory.file("status")}, sleeping_job);
   process.signal(SIGKILL);
-  CHECK(wait_until([&] { return process.tree().empty(); }));
+  CHECK(soon_gone(process));
   CHECK(std::filesystem::is_empty(directory.path()));
 }
 
@@ -148,9 +144,7 @@ TEST_CASE("an unwritable status file is 78 before acquiring") {
   for (const std::string& file : {std::string("/nonexistent/status"), directory.path()}) {
     const auto finished =
         dblock(database, run_words("k", {"--status-file", file}, {"touch", directory.file("ran")}));
-    INFO(finished.err);
-    CHECK(finished.exit == exited(78));
-    CHECK(ends_with_exit_line(finished.err, 78));
+    check_ended(finished, 78);
   }
   CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
   CHECK(database.rows() == 0);
@@ -167,10 +161,9 @@ TEST_CASE("a relative status file is relative to where dblock was started") {
 
 TEST_CASE("the conflict exit code can be chosen and 0 is silent") {
   Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  take(database);
   const auto chosen = dblock(database, run_words("k", {"-E", "9"}, {"true"}));
-  CHECK(chosen.exit == exited(9));
-  CHECK(ends_with_exit_line(chosen.err, 9));
+  check_ended(chosen, 9);
   const auto skipped = dblock(database, run_words("k", {"-E", "0"}, {"true"}));
   CHECK(skipped.exit == exited(0));
   CHECK(skipped.err.empty());
@@ -178,7 +171,7 @@ TEST_CASE("the conflict exit code can be chosen and 0 is silent") {
 
 TEST_CASE("max-runtime does not count the time spent waiting") {
   const Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "2s", "--margin", "0"}).exit == exited(0));
+  take(database, "k", {"--ttl", "2s", "--margin", "0"});
   const auto finished =
       dblock(database, run_words("k", {"--wait", "60s", "--max-runtime", "1500ms"}, sh("exit 4")));
   CHECK(finished.exit == exited(4));
@@ -193,7 +186,7 @@ TEST_CASE("with-parent ends the run when the process that started dblock ends") 
                  .env = {"DBLOCK_DB=" + database.url()}});
   await_file(shell, directory.file("up"));
   shell.signal(SIGKILL);
-  CHECK(wait_until([&] { return shell.tree().empty(); }, 5s * slowness()));
+  CHECK(soon_gone(shell, 5s * slowness()));
   CHECK_FALSE(database.has_holder("k"));
 }
 
@@ -228,7 +221,7 @@ Left leave_child(const Database& database, const Words& options, const std::stri
   left.finished.exit = process.wait();
   left.took = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - before);
   left.finished.err = process.err();
-  left.child = std::stoi("0" + read_file(directory.file("pid")));
+  left.child = pid_in(directory.file("pid"));
   left.alive_after = alive(left.child);
   return left;
 }
@@ -240,10 +233,12 @@ TEST_CASE("leftovers auto waits for those in the job's session, and renews the l
                                                    sh("echo $$ >" + directory.file("job") + "; (" +
                                                       until_told(directory) + ") & exit 3"))));
   await_file(process, directory.file("up"));
-  REQUIRE(wait_until([&] { return !alive(std::stoi(read_file(directory.file("job")))); }));
+  const pid_t job = pid_in(directory.file("job"));
+  REQUIRE(job > 0);
+  REQUIRE(wait_until([&] { return !alive(job); }));
   for (int renewals = 0; renewals < 2; ++renewals) await_renewal(database);
   CHECK(process.running());
-  CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(75));
+  CHECK(run_true(database) == exited(75));
   write_file(directory.file("go"), "");
   CHECK(process.wait() == exited(3));
   CHECK(process.tree().empty());
@@ -256,7 +251,7 @@ TEST_CASE("leftovers auto leaves and names a daemon") {
   CHECK(left.finished.exit == exited(0));
   CHECK(left.took < 10s);
   CHECK(left.alive_after);
-  CHECK(left.finished.err.find(std::to_string(left.child)) != std::string::npos);
+  CHECK(says(left.finished.err, std::to_string(left.child)));
 }
 
 TEST_CASE("leftovers wait waits for daemons too") {
@@ -291,9 +286,7 @@ TEST_CASE("after a stop by dblock nothing is left, whatever --leftovers says") {
   for (const char* leftovers : {"leave", "wait", "auto"}) {
     INFO(leftovers);
     const TempDir directory;
-    Process process(dblock_spawn(
-        database, run_words("k", {"--leftovers", leftovers, "--kill-grace", "300ms"}, tree_job(directory))));
-    await_file(process, directory.file("up"));
+    LiveRun process(database, {"--leftovers", leftovers, "--kill-grace", "300ms"}, tree_job);
     process.signal(SIGTERM);
     CHECK(process.wait().signalled);
     CHECK(process.tree().empty());
@@ -309,14 +302,10 @@ TEST_CASE("after a stop by dblock nothing is left, whatever --leftovers says") {
 
 TEST_CASE("one warning tells of a slow release", "[server]") {
   const ServerDatabase database;
-  const TempDir directory;
   Proxy proxy(database.server());
-  Process process(dblock_bare_spawn(run_words("k", {"--warn-after", "1s"}, sh(until_told(directory))),
-                                    {"DBLOCK_DB=" + proxy.url(database.name())}));
-  await_file(process, directory.file("up"));
+  LiveRun process(proxy.url(database.name()), {"--warn-after", "1s"});
   proxy.delay(1100ms);
-  write_file(directory.file("go"), "");
-  CHECK(process.wait(60s * slowness()) == exited(0));
+  CHECK(process.end(0, 60s * slowness()) == exited(0));
   INFO(process.err());
   CHECK(count_of(process.err(), "releasing lock \"k\" took") == 1);
 }
@@ -325,14 +314,14 @@ TEST_CASE("one warning tells of a slow acquisition", "[server]") {
   const ServerDatabase database;
   Proxy proxy(database.server());
   proxy.delay(150ms);
-  auto spec = dblock_spawn(database, run_words("k", {"--warn-after", "200ms"}, {"true"}));
-  spec.env = {"DBLOCK_DB=" + proxy.url(database.name())};
-  const auto finished = run_program(spec);
+  const auto run = [&](const std::string& limit) {
+    return dblock_at(proxy.url(database.name()), run_words("k", {"--warn-after", limit}, {"true"}));
+  };
+  const auto finished = run("200ms");
   INFO(finished.err);
   CHECK(finished.exit == exited(0));
   CHECK(count_of(finished.err, "acquir") == 1);
-  spec.argv = dblock_spawn(database, run_words("k", {"--warn-after", "30s"}, {"true"})).argv;
-  CHECK(run_program(spec).err.empty());
+  CHECK(run("30s").err.empty());
 }
 
 TEST_CASE("options of run can come from the environment, and the command line has the last word") {
@@ -340,7 +329,7 @@ TEST_CASE("options of run can come from the environment, and the command line ha
   const auto finished = dblock(database, run_words("k", {}, sh("sleep 20")),
                                {"DBLOCK_MAX_RUNTIME=200ms", "DBLOCK_NOTE=from env"});
   CHECK(finished.exit == exited(124));
-  REQUIRE(dblock(database, {"acquire", "--key", "held", "--ttl", "60s"}).exit == exited(0));
+  take(database, "held");
   CHECK(dblock(database, run_words("held", {}, {"true"}), {"DBLOCK_CONFLICT_EXIT_CODE=33"}).exit ==
         exited(33));
   CHECK(dblock(database, run_words("held", {"-E", "34"}, {"true"}), {"DBLOCK_CONFLICT_EXIT_CODE=33"}).exit ==

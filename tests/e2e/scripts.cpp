@@ -5,27 +5,15 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
 
-std::string acquire_owner(const Database& database, const Words& options = {"--ttl", "60s"}) {
-  const Words words = with({"acquire", "--key", "k"}, options);
-  const auto finished = dblock(database, words);
-  INFO(finished.err);
-  REQUIRE(finished.exit == exited(0));
-  REQUIRE(finished.out.ends_with("\n"));
-  return finished.out.substr(0, finished.out.size() - 1);
-}
-
-Finished shell(const Database& database, const std::string& script) {
-  return run_program({.argv = {"/bin/sh", "-c", "dblock() { " + dblock_binary() + " \"$@\"; }\n" + script},
-                      .env = {"DBLOCK_DB=" + database.url()}});
-}
-
 TEST_CASE("acquire prints the owner id alone on a line and the lease stays") {
   Database database;
-  const std::string owner = acquire_owner(database, {"--ttl", "60s", "--note", "by hand"});
+  const std::string owner = take(database, "k", {"--ttl", "60s", "--note", "by hand"});
   CHECK(owner.find('\n') == std::string::npos);
   CHECK(database.column("k", "lock_value") == owner);
   CHECK(database.column("k", "kind") == "acquire");
@@ -39,13 +27,13 @@ TEST_CASE("acquire with json prints a lease object") {
   const auto lease = nlohmann::json::parse(finished.out);
   INFO(finished.out);
   CHECK(lease.at("format") == 1);
-  CHECK(lease.dump().find(database.column("k", "lock_value")) != std::string::npos);
-  CHECK(lease.dump().find(database.column("k", "token")) != std::string::npos);
+  CHECK(says(lease.dump(), database.column("k", "lock_value")));
+  CHECK(says(lease.dump(), database.column("k", "token")));
 }
 
 TEST_CASE("renew extends the lease by the stored ttl or the given one and never shortens it") {
   Database database;
-  const std::string owner = acquire_owner(database);
+  const std::string owner = take(database);
   const long long granted = database.expires_micros("k");
   pause_for(20ms);
   REQUIRE(dblock(database, {"renew", "--key", "k", "--owner", owner}).exit == exited(0));
@@ -61,7 +49,7 @@ TEST_CASE("renew extends the lease by the stored ttl or the given one and never 
 
 TEST_CASE("release frees the lock and a second release is 76") {
   Database database;
-  const std::string owner = acquire_owner(database);
+  const std::string owner = take(database);
   CHECK(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
   CHECK_FALSE(database.has_holder("k"));
   CHECK(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(76));
@@ -69,7 +57,7 @@ TEST_CASE("release frees the lock and a second release is 76") {
 
 TEST_CASE("an expired lease can be neither renewed nor released even when nobody took it") {
   Database database;
-  const std::string owner = acquire_owner(database);
+  const std::string owner = take(database);
   database.age_until_expired("k", std::chrono::microseconds(1));
   const std::string before = database.row("k");
   CHECK(dblock(database, {"renew", "--key", "k", "--owner", owner}).exit == exited(76));
@@ -79,13 +67,14 @@ TEST_CASE("an expired lease can be neither renewed nor released even when nobody
 
 TEST_CASE("key and owner default to the variables that acquire exports") {
   const Database database;
-  const auto finished = shell(database,
-                              "set -e\n"
-                              "eval \"$(dblock acquire --key 'it'\\''s a key' --ttl 60s --format shell)\"\n"
-                              "test \"$DBLOCK_KEY\" = \"it's a key\"; test -n \"$DBLOCK_TOKEN\"\n"
-                              "dblock renew\n"
-                              "dblock release\n"
-                              "echo done\n");
+  const auto finished =
+      run_program(script_spawn(database.url(),
+                               "set -e\n"
+                               "eval \"$(dblock acquire --key 'it'\\''s a key' --ttl 60s --format shell)\"\n"
+                               "test \"$DBLOCK_KEY\" = \"it's a key\"; test -n \"$DBLOCK_TOKEN\"\n"
+                               "dblock renew\n"
+                               "dblock release\n"
+                               "echo done\n"));
   INFO(finished.err);
   CHECK(finished.exit == exited(0));
   CHECK(finished.out.ends_with("done\n"));
@@ -93,25 +82,19 @@ TEST_CASE("key and owner default to the variables that acquire exports") {
 
 TEST_CASE("a failed acquire ends a script that evals it under set -e with its code") {
   const Database database;
-  acquire_owner(database);
+  take(database);
+  const auto went_on = [](const std::string& terms) {
+    return "set -e; eval \"$(dblock acquire --key k " + terms + "--format shell)\"; echo went on";
+  };
   for (const char* interpreter : {"/bin/sh", "/bin/bash"}) {
-    const auto finished =
-        run_program({.argv = {interpreter, "-c",
-                              "set -e; eval \"$(" + dblock_binary() +
-                                  " acquire --key k --ttl 60s --format shell)\"; echo went on"},
-                     .env = {"DBLOCK_DB=" + database.url()}});
+    const auto finished = run_program(script_spawn(database.url(), went_on("--ttl 60s "), interpreter));
     CHECK(finished.exit == exited(75));
     CHECK(finished.out.empty());
   }
-  const auto unreachable =
-      run_program({.argv = sh("set -e; eval \"$(" + dblock_binary() +
-                              " acquire --key k --ttl 60s --format shell)\"; echo went on"),
-                   .env = {"DBLOCK_DB=mysql://app@127.0.0.1:1/d"}});
+  const auto unreachable = run_program(script_spawn(k_no_server, went_on("--ttl 60s ")));
   CHECK(unreachable.exit == exited(69));
   CHECK(unreachable.out.empty());
-  const auto usage = run_program(
-      {.argv = sh("set -e; eval \"$(" + dblock_binary() + " acquire --key k --format shell)\"; echo went on"),
-       .env = {"DBLOCK_DB=mysql://app@127.0.0.1:1/d"}});
+  const auto usage = run_program(script_spawn(k_no_server, went_on("")));
   CHECK(usage.exit == exited(64));
   CHECK(usage.out.empty());
 }
@@ -129,16 +112,13 @@ TEST_CASE("a script without a dblock on its path does not go on") {
 
 TEST_CASE("acquire waits for a holder within its limit") {
   const Database database;
-  acquire_owner(database, {"--ttl", "1s", "--margin", "0"});
+  take(database, "k", {"--ttl", "1s", "--margin", "0"});
   CHECK(dblock(database, {"acquire", "--key", "k", "--ttl", "5s", "--wait", "20s"}).exit == exited(0));
 }
 
 TEST_CASE("the lease of a running job is left alone by plain renew and release") {
   Database database;
-  const TempDir directory;
-  Process process(
-      dblock_spawn(database, run_words("k", {}, sh("touch " + directory.file("up") + "; sleep 60"))));
-  await_file(process, directory.file("up"));
+  LiveRun process(database, {}, sleeping_job);
   const std::string owner = database.column("k", "lock_value");
   for (const char* verb : {"renew", "release"}) {
     const auto refused = dblock(database, {verb, "--key", "k", "--owner", owner});
@@ -153,7 +133,7 @@ TEST_CASE("the lease of a running job is left alone by plain renew and release")
 
 TEST_CASE("force without a token shows the holder and, once, the complete command, and changes nothing") {
   Database database;
-  acquire_owner(database, {"--ttl", "60s", "--note", "deploy of shop"});
+  take(database, "k", {"--ttl", "60s", "--note", "deploy of shop"});
   const std::string before = database.row("k");
   const auto shown = dblock(database, {"release", "--key", "k", "--force"});
   INFO(shown.out << shown.err);
@@ -175,9 +155,9 @@ TEST_CASE("force without a token is 0 when nobody holds the lock, also when a le
   Database database;
   for (const auto* const row : {"none", "free", "expired"}) {
     INFO(row);
-    if (std::string(row) == "free") REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+    if (std::string(row) == "free") REQUIRE(run_true(database) == exited(0));
     if (std::string(row) == "expired") {
-      acquire_owner(database, {"--ttl", "60s"});
+      take(database, "k", {"--ttl", "60s"});
       database.age("k", 1h);
     }
     const auto shown = dblock(database, {"release", "--key", "k", "--force"});
@@ -194,7 +174,7 @@ TEST_CASE("force shows a cooldown with the command that ends it, and that comman
   Database database;
   for (const Words& options : {Words{}, Words{"--shared"}, Words{"--slots", "2"}}) {
     const Words words = with({"--min-hold", "1h"}, options);
-    REQUIRE(dblock(database, run_words("k", words, {"true"})).exit == exited(0));
+    REQUIRE(run_true(database, "k", words) == exited(0));
     const auto refused = dblock(database, run_words("k", {}, {"true"}));
     INFO(refused.err);
     CHECK(refused.exit == exited(75));
@@ -203,7 +183,7 @@ TEST_CASE("force shows a cooldown with the command that ends it, and that comman
     INFO(shown.out << shown.err);
     CHECK(shown.exit == exited(75));
     CHECK(says(shown.out, "cooling down:   for another 59m"));
-    CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(75));
+    CHECK(run_true(database) == exited(75));
     const std::string token = database.column("k", "token");
     CHECK(says(shown.out, "dblock release --key 'k' --force --token " + token + "\n"));
     const auto wrong = dblock(database, {"release", "--key", "k", "--force", "--token", "12345"});
@@ -213,58 +193,52 @@ TEST_CASE("force shows a cooldown with the command that ends it, and that comman
         dblock(database, {"release", "--key", "k", "--force", "--token", token, "--wait", "60s"});
     CHECK(ended.exit == exited(0));
     CHECK(ended.out == "freed: k, which was cooling down\n");
-    CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+    CHECK(run_true(database) == exited(0));
   }
 }
 
 TEST_CASE("a lock with a minimal hold is free once its revoked holder has gone") {
   Database database;
-  REQUIRE(
-      dblock(database, {"acquire", "--key", "k", "--ttl", "2s", "--margin", "0", "--min-hold", "1h"}).exit ==
-      exited(0));
+  take(database, "k", {"--ttl", "2s", "--margin", "0", "--min-hold", "1h"});
   REQUIRE(dblock(database, {"release", "--key", "k", "--force", "--token", database.column("k", "token"),
                             "--wait", "60s"})
               .exit == exited(0));
-  CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  CHECK(run_true(database) == exited(0));
 }
 
 TEST_CASE("force with a token that is not current is 76 and names the current holder") {
   Database database;
-  acquire_owner(database, {"--ttl", "60s", "--note", "somebody new"});
+  take(database, "k", {"--ttl", "60s", "--note", "somebody new"});
   const auto refused = dblock(database, {"release", "--key", "k", "--force", "--token", "12345"});
   CHECK(refused.exit == exited(76));
-  CHECK((refused.err + refused.out).find(database.column("k", "holder_pid")) != std::string::npos);
+  CHECK(says(refused.err + refused.out, database.column("k", "holder_pid")));
   CHECK(database.column("k", "revoke_time") == "NULL");
 }
 
 TEST_CASE("a revoked lease cannot be renewed but is still held until its end") {
   Database database;
-  const std::string owner = acquire_owner(database);
+  const std::string owner = take(database);
   const std::string token = database.column("k", "token");
   REQUIRE(dblock(database, {"release", "--key", "k", "--force", "--token", token}).exit == exited(0));
   CHECK(dblock(database, {"renew", "--key", "k", "--owner", owner}).exit == exited(76));
-  CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(75));
+  CHECK(run_true(database) == exited(75));
   CHECK(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
-  CHECK(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  CHECK(run_true(database) == exited(0));
 }
 
 TEST_CASE("now frees an acquired lease at once but is refused while a heartbeat is fresh") {
   Database database;
-  const TempDir directory;
-  acquire_owner(database, {"--ttl", "1h"});
+  take(database, "k", {"--ttl", "1h"});
   database.age("k", 50min);  // its last sign of life
   CHECK(dblock(database,
                {"release", "--key", "k", "--force", "--now", "--token", database.column("k", "token")})
             .exit == exited(0));
   CHECK_FALSE(database.has_holder("k"));
 
-  Process process(
-      dblock_spawn(database, run_words("run", {}, sh("touch " + directory.file("up") + "; sleep 60"))));
-  await_file(process, directory.file("up"));
+  LiveRun process(database, {}, sleeping_job, "run");
   const auto refused = dblock(
       database, {"release", "--key", "run", "--force", "--now", "--token", database.column("run", "token")});
-  CHECK(refused.exit == exited(75));
-  CHECK(ends_with_exit_line(refused.err, 75));
+  check_ended(refused, 75);
   CHECK(database.has_holder("run"));
   CHECK(process.running());
 }
@@ -272,10 +246,10 @@ TEST_CASE("now frees an acquired lease at once but is refused while a heartbeat 
 TEST_CASE("the command that force prints means the same key however hostile it is, and shows it escaped") {
   Database database;
   const std::string key = "it's \\ \u202e\u00e1";
-  REQUIRE(dblock(database, {"acquire", "--key", key, "--ttl", "60s"}).exit == exited(0));
+  take(database, key);
   const auto described = dblock(database, {"release", "--key", key, "--force"});
   CHECK(described.exit == exited(75));
-  CHECK((described.out + described.err).find("\u202e") == std::string::npos);
+  CHECK_FALSE(says(described.out + described.err, "\u202e"));
   const auto at = described.out.find("dblock release --key");
   REQUIRE(at != std::string::npos);
   const std::string command = described.out.substr(at + 6, described.out.find('\n', at) - at - 6);
@@ -288,7 +262,7 @@ TEST_CASE("the command that force prints means the same key however hostile it i
 
 TEST_CASE("a signal ends the wait for a revoked holder, and says so") {
   Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  take(database);
   Process process(dblock_spawn(database, {"release", "--key", "k", "--force", "--token",
                                           database.column("k", "token"), "--wait", "30s"}));
   REQUIRE(wait_until([&] { return database.micros("k", "revoke_time") != 0; }));
@@ -300,13 +274,13 @@ TEST_CASE("a signal ends the wait for a revoked holder, and says so") {
 
 TEST_CASE("force on a free lock is not a success") {
   const Database database;
-  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database) == exited(0));
   CHECK(dblock(database, {"release", "--key", "k", "--force", "--token", "1"}).exit == exited(76));
 }
 
 TEST_CASE("results have a json form with a format number") {
   Database database;
-  const std::string owner = acquire_owner(database);
+  const std::string owner = take(database);
   for (const Words& words : {Words{"--json", "renew", "--key", "k", "--owner", owner},
                              Words{"--json", "release", "--key", "k", "--owner", owner}}) {
     const auto finished = dblock(database, words);

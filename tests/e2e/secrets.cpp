@@ -17,9 +17,7 @@ struct Seen {
 // Runs a job and looks at all processes from outside while it runs.
 Seen look_at_run(const Words& before_run, const Words& env) {
   const TempDir directory;
-  Words words = before_run;
-  for (const auto& word : run_words("k", {}, sh(until_told(directory)))) words.push_back(word);
-  Process run(dblock_bare_spawn(words, env));
+  Process run(dblock_bare_spawn(with(before_run, run_words("k", {}, sh(until_told(directory)))), env));
   await_file(run, directory.file("up"));
   Seen seen;
   for (const pid_t pid : run.tree()) {
@@ -80,14 +78,14 @@ TEST_CASE("a password reaches no status file, no row and no other output", "[ser
   ServerDatabase database;
   const std::string user = database.account(std::string("IDENTIFIED BY '") + k_password + "'", "ALL");
   const TempDir directory;
-  const Words env{"DBLOCK_DB=" + database.url(user + ":" + k_password)};
+  const std::string url = database.url(user + ":" + k_password);
   std::string all;
   for (const Words& words :
        {Words{"run", "-v", "--key", "k", "--status-file", directory.file("status"), "--", "true"},
         Words{"acquire", "--json", "--key", "l", "--ttl", "60s"}, Words{"inspect", "--json", "--all"},
         Words{"release", "--key", "l", "--force"}, Words{"doctor", "--json"}, Words{"migrate", "--status"},
         Words{"--log-format", "json", "-v", "run", "--key", "l", "--", "true"}}) {
-    const auto finished = dblock_bare(words, env);
+    const auto finished = dblock_at(url, words);
     all += finished.out + finished.err;
   }
   all += read_file(directory.file("status")) + database.row("k") + database.row("l");

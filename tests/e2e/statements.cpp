@@ -3,6 +3,7 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 #include "support/proxy.hpp"
 
 namespace dblock::test {
@@ -33,24 +34,26 @@ long long cost_of(ServerDatabase& database, Act&& act) {
 TEST_CASE("an uncontended run on an existing row costs at most three statements", "[server]") {
   Server server;
   ServerDatabase database(server.address());
-  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database) == exited(0));
   // Logging in and saying goodbye counts as well; it is no statement.
   const long long session =
       cost_of(database, [&] { REQUIRE(Connection::can_connect(server.address(), "app")); });
   CHECK(session <= 1);
   for (int round = 0; round < 3; ++round) {
-    CHECK(cost_of(database, [&] {
-            REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
-          }) <= 3 + session);
+    CHECK(cost_of(database, [&] { REQUIRE(run_true(database) == exited(0)); }) <= 3 + session);
   }
+}
+
+// A trigger that hides what the statement says.
+void spy_on_updates(ServerDatabase& database) {
+  database.sql("CREATE TABLE log (at DATETIME)");
+  database.sql("CREATE TRIGGER spy AFTER UPDATE ON dblock_lock FOR EACH ROW INSERT INTO log VALUES (NOW())");
 }
 
 TEST_CASE("a trigger that hides the token keeps the job from running, in words", "[server]") {
   ServerDatabase database;
-  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
-  database.sql("CREATE TABLE " + database.name() + ".log (at DATETIME)");
-  database.sql("CREATE TRIGGER " + database.name() + ".spy AFTER UPDATE ON " + database.name() +
-               ".dblock_lock FOR EACH ROW INSERT INTO " + database.name() + ".log VALUES (NOW())");
+  REQUIRE(run_true(database) == exited(0));
+  spy_on_updates(database);
   const auto refused = dblock(database, run_words("k", {}, {"echo", "the job ran"}));
   INFO(refused.out << refused.err);
   CHECK(refused.exit == exited(78));
@@ -65,7 +68,7 @@ TEST_CASE("a trigger that hides the token from a reader, a slot or several keys 
           "[server]") {
   const Words options = GENERATE(Words{"--shared"}, Words{"--slots", "2"}, Words{"--key", "l"});
   ServerDatabase database;
-  REQUIRE(dblock(database, run_words("k", options, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database, "k", options) == exited(0));
   database.sql("CREATE TABLE log (at DATETIME)");
   for (const std::string event : {"INSERT", "UPDATE"})
     database.sql("CREATE TRIGGER spy_" + event + " AFTER " + event +
@@ -80,20 +83,15 @@ TEST_CASE("a trigger that hides the token from a reader, a slot or several keys 
 
 TEST_CASE("a nested run that is not told its token counts as none of the lease", "[server]") {
   ServerDatabase database;
-  const TempDir directory;
-  Process outer(dblock_spawn(
-      database,
-      run_words("k", {}, sh(until_told(directory) + "; '" + dblock_binary() + "' run -k k -- true"))));
-  await_file(outer, directory.file("up"));
-  database.sql("CREATE TABLE " + database.name() + ".log (at DATETIME)");
-  database.sql("CREATE TRIGGER " + database.name() + ".spy AFTER UPDATE ON " + database.name() +
-               ".dblock_lock FOR EACH ROW INSERT INTO " + database.name() + ".log VALUES (NOW())");
+  LiveRun outer(database, {}, [](const TempDir& directory) {
+    return sh(until_told(directory) + ";" + quoted(dblock_words(run_words("k", {}, {"true"}))));
+  });
+  spy_on_updates(database);
   database.sql("CREATE TABLE counts (n INT)");
   database.sql("CREATE TRIGGER " + database.name() + ".count BEFORE UPDATE ON " + database.name() +
                ".dblock_lock FOR EACH ROW INSERT INTO " + database.name() +
                ".counts VALUES (NEW.lock_count)");
-  write_file(directory.file("go"), "");
-  CHECK(outer.wait() == exited(78));
+  CHECK(outer.end() == exited(78));
   INFO(outer.err());
   // Counted in, counted out again, released.
   CHECK(database.value("SELECT GROUP_CONCAT(n SEPARATOR ' ') FROM counts") == "2 1 0");
@@ -102,12 +100,12 @@ TEST_CASE("a nested run that is not told its token counts as none of the lease",
 TEST_CASE("no statement uses the forms that the protocol forbids", "[server]") {
   ServerDatabase database;
   Proxy proxy(database.server());
-  const Words env{"DBLOCK_DB=" + proxy.url(database.name())};
-  REQUIRE(dblock_bare(run_words("k", {"--ttl", "1s"}, {"sleep", "0.7"}), env).exit == exited(0));
-  REQUIRE(dblock_bare({"acquire", "--key", "s", "--ttl", "60s"}, env).exit == exited(0));
-  REQUIRE(dblock_bare(run_words("s", {"--wait", "300ms"}, {"true"}), env).exit == exited(75));
-  REQUIRE(dblock_bare({"inspect", "--all"}, env).exit == exited(0));
-  REQUIRE(dblock_bare({"reap"}, env).exit == exited(0));
+  const std::string url = proxy.url(database.name());
+  REQUIRE(dblock_at(url, run_words("k", {"--ttl", "1s"}, {"sleep", "0.7"})).exit == exited(0));
+  REQUIRE(dblock_at(url, {"acquire", "--key", "s", "--ttl", "60s"}).exit == exited(0));
+  REQUIRE(dblock_at(url, run_words("s", {"--wait", "300ms"}, {"true"})).exit == exited(75));
+  REQUIRE(dblock_at(url, {"inspect", "--all"}).exit == exited(0));
+  REQUIRE(dblock_at(url, {"reap"}).exit == exited(0));
   const auto statements = proxy.statements();
   CHECK(statements.size() >= 8);
   for (const auto& statement : statements) {
@@ -120,10 +118,10 @@ TEST_CASE("no statement uses the forms that the protocol forbids", "[server]") {
 
 TEST_CASE("the server is not asked more often than the heartbeat says", "[server]") {
   ServerDatabase database;
-  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));  // a new key costs more
+  REQUIRE(run_true(database) == exited(0));  // a new key costs more
   Proxy proxy(database.server());
-  REQUIRE(dblock_bare(run_words("k", {"--ttl", "6s", "--heartbeat", "300ms"}, {"sleep", "1.4"}),
-                      {"DBLOCK_DB=" + proxy.url(database.name())})
+  REQUIRE(dblock_at(proxy.url(database.name()),
+                    run_words("k", {"--ttl", "6s", "--heartbeat", "300ms"}, {"sleep", "1.4"}))
               .exit == exited(0));
   const auto count = proxy.statements().size();
   CHECK(count >= 3 + 3);
@@ -186,7 +184,7 @@ TEST_CASE("the hours around a change to and from summer time change nothing", "[
       const std::string key = std::to_string(change) + std::to_string(offset);
       const auto at = [&](long long second, const Words& words) {
         proxy.set_time(std::to_string(change + offset + second));
-        return dblock_bare(words, {"DBLOCK_DB=" + proxy.url(database.name())}).exit;
+        return dblock_at(proxy.url(database.name()), words).exit;
       };
       INFO(key);
       REQUIRE(at(0, {"acquire", "--key", key, "--ttl", "10m", "--margin", "1s"}) == exited(0));
@@ -202,13 +200,13 @@ TEST_CASE("two renewals within one microsecond both succeed", "[server]") {
   ServerDatabase database;
   Proxy proxy(database.server());
   proxy.set_time("1774746000.5");
-  const Words db{"DBLOCK_DB=" + proxy.url(database.name())};
-  const auto acquired = dblock_bare({"acquire", "--key", "k", "--ttl", "60s"}, db);
+  const std::string db = proxy.url(database.name());
+  const auto acquired = dblock_at(db, {"acquire", "--key", "k", "--ttl", "60s"});
   const std::string owner = lines(acquired.out).at(0);
   for (int i = 0; i < 3; ++i)
-    CHECK(dblock_bare({"renew", "--key", "k", "--owner", owner}, db).exit == exited(0));
+    CHECK(dblock_at(db, {"renew", "--key", "k", "--owner", owner}).exit == exited(0));
   CHECK(database.column("k", "update_time") == "2026-03-29 01:00:00.500000");
-  CHECK(dblock_bare({"release", "--key", "k", "--owner", owner}, db).exit == exited(0));
+  CHECK(dblock_at(db, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
 }
 
 TEST_CASE("statement-based replication raises no warning of an unsafe statement", "[server]") {
@@ -218,7 +216,7 @@ TEST_CASE("statement-based replication raises no warning of an unsafe statement"
     REQUIRE(dblock(database, run_words("k", {"--ttl", "1s"}, {"sleep", "0.4"})).exit == exited(0));
   REQUIRE(dblock(database, {"reap"}).exit == exited(0));
   const std::string log = read_file(server.directory() + "/error.log");
-  CHECK(log.find("nsafe statement") == std::string::npos);
+  CHECK_FALSE(says(log, "nsafe statement"));
 }
 
 }  // namespace

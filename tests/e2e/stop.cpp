@@ -1,11 +1,13 @@
 // Who had a run stopped, and what became of its job: what dblock says of it, and the status file.
 #include <unistd.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/pty.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -22,12 +24,19 @@ class Stopped {
     return run_words("k", all, sh(job + "touch " + directory_.file("up") + "; sleep 300 & wait; wait"));
   }
   [[nodiscard]] std::string up() const { return directory_.file("up"); }
+  [[nodiscard]] bool is_up() const { return std::filesystem::exists(up()); }
   [[nodiscard]] json status() const { return json::parse(read_file(directory_.file("status"))); }
   [[nodiscard]] json stop() const { return status().at("stop"); }
 
  private:
   TempDir directory_;
 };
+
+// Started in the background by a shell that stays.
+Spawn in_background(Spawn spec) {
+  spec.argv = with({"/bin/sh", "-c", "\"$@\" & exec sleep 300", "sh"}, spec.argv);
+  return spec;
+}
 
 json sender() {
   return {{"pid", ::getpid()}, {"uid", ::getuid()}};
@@ -106,15 +115,11 @@ TEST_CASE("a job that ends when it is asked to is said to have done so") {
 TEST_CASE("the end of the process that started dblock is told from a signal") {
   const Database database;
   const Stopped stopped;
-  Words words{dblock_binary()};
-  for (const auto& word : stopped.run({"--with-parent"}, k_deaf)) words.push_back(word);
-  // "$@" is dblock's line: the shell starts it in the background and stays.
-  const Words shell = with({"/bin/sh", "-c", "\"$@\" & exec sleep 300", "sh"}, words);
-  Process parent({.argv = shell, .env = {"DBLOCK_DB=" + database.url()}});
+  Process parent(in_background(dblock_spawn(database, stopped.run({"--with-parent"}, k_deaf))));
   await_file(parent, stopped.up());
   const pid_t pid = parent.pid();
   parent.signal(SIGKILL);
-  CHECK(wait_until([&] { return parent.tree().empty(); }));
+  CHECK(soon_gone(parent));
   CHECK(says(parent.err(), "dblock: asked to stop since the process that started dblock (pid " +
                                std::to_string(pid) + ") has ended: the job got TERM, ignored it for "));
   CHECK(stopped.stop() == json{{"reason", "parent-ended"},
@@ -127,11 +132,8 @@ TEST_CASE("Ctrl-C is told from a signal, and spoken of only where the job ignore
   const Database database;
   for (const bool deaf : {false, true}) {
     const Stopped stopped;
-    Words words{dblock_binary()};
-    for (const auto& word : stopped.run({}, deaf ? k_deaf : "")) words.push_back(word);
-    Terminal terminal(words, {"DBLOCK_DB=" + database.url()});
-    REQUIRE(wait_until(
-        [&] { return !read_file(stopped.up()).empty() || ::access(stopped.up().c_str(), F_OK) == 0; }));
+    Terminal terminal(dblock_spawn(database, stopped.run({}, deaf ? k_deaf : "")));
+    REQUIRE(wait_until([&] { return stopped.is_up(); }));
     terminal.send(k_ctrl_c);
     CHECK(terminal.wait() == killed_by(SIGINT));
     INFO(terminal.screen());
@@ -146,11 +148,8 @@ TEST_CASE("Ctrl-C is told from a signal, and spoken of only where the job ignore
 TEST_CASE("Ctrl-C is told, too, where dblock reads of the job's end before it reads the signal") {
   const Database database;
   const Stopped stopped;
-  Words words{dblock_binary()};
-  for (const auto& word : stopped.run({}, "touch " + stopped.up() + "; exec sleep 300; "))
-    words.push_back(word);
-  Terminal terminal(words, {"DBLOCK_DB=" + database.url()});
-  REQUIRE(wait_until([&] { return ::access(stopped.up().c_str(), F_OK) == 0; }));
+  Terminal terminal(dblock_spawn(database, stopped.run({}, "touch " + stopped.up() + "; exec sleep 300; ")));
+  REQUIRE(wait_until([&] { return stopped.is_up(); }));
   REQUIRE(freeze(terminal.pid()));
   terminal.send(k_ctrl_c);
   REQUIRE(wait_until([&] { return terminal.tree().size() == 2; }));  // dblock and its guardian
@@ -175,9 +174,7 @@ TEST_CASE("a job out of time and one whose lease is gone are told apart, with wh
   const Stopped revoked;
   Process holder(dblock_spawn(database, revoked.run(short_lease, "")));
   await_file(holder, revoked.up());
-  REQUIRE(
-      dblock(database, {"release", "--key", "k", "--force", "--token", database.column("k", "token")}).exit ==
-      exited(0));
+  revoke(database);
   CHECK(holder.wait() == exited(76));
   CHECK(reason_of(revoked.stop()) == "revoked");
   CHECK_FALSE(revoked.stop().at("killed").get<bool>());
@@ -193,10 +190,10 @@ TEST_CASE("a job out of time and one whose lease is gone are told apart, with wh
 
 TEST_CASE("a wait that is broken off tells by whom, and how long it was") {
   const Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  take(database);
   const Stopped stopped;
   Process waiter(dblock_spawn(database, stopped.run({"-v", "--wait", "1h"}, "")));
-  REQUIRE(wait_until([&] { return says(waiter.err(), "waiting"); }));
+  REQUIRE(soon_says(waiter, "waiting"));
   pause_for(300ms);
   waiter.signal(SIGTERM);
   CHECK(waiter.wait() == killed_by(SIGTERM));
@@ -209,14 +206,13 @@ TEST_CASE("a wait that is broken off tells by whom, and how long it was") {
 
 TEST_CASE("a wait that ends with the process that started dblock says so") {
   const Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  take(database);
   const Stopped stopped;
-  Words shell{"/bin/sh", "-c", "\"$@\" & exec sleep 300", "sh", dblock_binary()};
-  for (const auto& word : stopped.run({"-v", "--with-parent", "--wait", "1h"}, "")) shell.push_back(word);
-  Process parent({.argv = shell, .env = {"DBLOCK_DB=" + database.url()}});
-  REQUIRE(wait_until([&] { return says(parent.err(), "waiting"); }));
+  Process parent(
+      in_background(dblock_spawn(database, stopped.run({"-v", "--with-parent", "--wait", "1h"}, ""))));
+  REQUIRE(soon_says(parent, "waiting"));
   parent.signal(SIGKILL);
-  CHECK(wait_until([&] { return parent.tree().empty(); }));
+  CHECK(soon_gone(parent));
   CHECK(says(parent.err(), "stopped since the process that started dblock (pid " +
                                std::to_string(parent.pid()) +
                                ") has ended, while waiting for lock \"k\"; nothing was run"));
@@ -232,22 +228,20 @@ TEST_CASE("the status file tells the time spent waiting for the lock, and a gran
     return json::parse(read_file(directory.file("status"))).at("waited_ms").get<int>();
   };
   CHECK(waited({}) == 0);
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "2s", "--margin", "0"}).exit == exited(0));
+  take(database, "k", {"--ttl", "2s", "--margin", "0"});
   CHECK(waited({}) == 0);  // it did not wait
   CHECK(waited({"--wait", "60s"}) >= 500);
 }
 
 TEST_CASE("time spent in line is no slow grant, and a lock that stays held was not acquired") {
   const Database database;
-  const auto take = [&](const char* ttl) {
-    REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", ttl, "--margin", "0"}).exit == exited(0));
-  };
-  take("2s");
+  const auto held_for = [&](const char* ttl) { take(database, "k", {"--ttl", ttl, "--margin", "0"}); };
+  held_for("2s");
   const Words patient{"--wait", "60s", "--warn-after", "1s"};
   const auto granted = dblock(database, run_words("k", patient, {"true"}));
   CHECK(granted.exit == exited(0));
   CHECK(granted.err.empty());
-  take("60s");
+  held_for("60s");
   for (const Words& words :
        {run_words("k", {"--wait", "1s", "--warn-after", "1ms"}, {"true"}),
         Words{"acquire", "--key", "k", "--ttl", "5s", "--wait", "1s", "--warn-after", "1ms"}}) {

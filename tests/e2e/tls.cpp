@@ -18,6 +18,8 @@
 #include "support/certificates.hpp"
 #include "support/dblock.hpp"
 #include "support/fake_server.hpp"
+#include "support/live_run.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -25,7 +27,7 @@ namespace {
 using namespace std::string_literals;
 
 Exit inspect_with(const ServerDatabase& database, const std::string& parameters) {
-  const auto finished = dblock_bare({"inspect"}, {"DBLOCK_DB=" + database.tcp_url() + "?" + parameters});
+  const auto finished = dblock_at(database.tcp_url() + "?" + parameters, {"inspect"});
   UNSCOPED_INFO(parameters << ": " << finished.err);
   return finished.exit;
 }
@@ -45,12 +47,10 @@ TEST_CASE("no run starts its job when tls is demanded and not to be had", "[serv
   const Server server({without_tls()});
   const ServerDatabase database(server.address());
   const TempDir directory;
-  const auto finished = dblock_bare(run_words("k", {}, {"touch", directory.file("ran")}),
-                                    {"DBLOCK_DB=" + database.tcp_url() + "?tls=require"});
+  const auto finished =
+      dblock_at(database.tcp_url() + "?tls=require", run_words("k", {}, {"touch", directory.file("ran")}));
   INFO(finished.err);
-  CHECK(finished.exit == exited(69));
-  CHECK(ends_with_exit_line(finished.err, 69));
-  CHECK(finished.err.find("TLS") != std::string::npos);
+  check_ended(finished, 69, {"TLS"});
   CHECK(read_file(directory.file("ran")).empty());
 }
 
@@ -67,12 +67,10 @@ TEST_CASE("a server with a good certificate is accepted by every mode", "[server
   database.sql("CREATE USER sealed@'%' IDENTIFIED BY 'sesame' REQUIRE SSL");
   database.sql("GRANT ALL ON " + database.name() + ".* TO sealed@'%'");
   const auto sealed =
-      dblock_bare(run_words("k", {}, {"true"}),
-                  {"DBLOCK_DB=" + database.tcp_url("sealed:sesame") + "?tls=verify-full" + ca});
+      dblock_at(database.tcp_url("sealed:sesame") + "?tls=verify-full" + ca, run_words("k", {}, {"true"}));
   INFO(sealed.err);
   CHECK(sealed.exit == exited(0));
-  CHECK(dblock_bare({"inspect"}, {"DBLOCK_DB=" + database.tcp_url("sealed:sesame") + "?tls=off"}).exit ==
-        exited(77));
+  CHECK(dblock_at(database.tcp_url("sealed:sesame") + "?tls=off", {"inspect"}).exit == exited(77));
 }
 
 TEST_CASE("a certificate of a foreign authority is refused by verify-ca and verify-full", "[server]") {
@@ -103,8 +101,8 @@ TEST_CASE("without tls-ca verify-full trusts the system's authorities, and the n
   std::string by_name = database.tcp_url();
   by_name.replace(by_name.find("127.0.0.1"), 9, "localhost");
   for (const std::string& url : {database.tcp_url() + "?", by_name + "?", database.url() + "&"}) {
-    const auto finished = dblock_bare(
-        {"inspect"}, {"DBLOCK_DB=" + url + "tls=verify-full", "SSL_CERT_FILE=" + certificates.authority()});
+    const auto finished =
+        dblock_at(url + "tls=verify-full", {"inspect"}, {"SSL_CERT_FILE=" + certificates.authority()});
     INFO(url << ": " << finished.err);
     CHECK(finished.exit == exited(accepted ? 0 : 69));
     // Ours, or those of a client library that checks by itself.
@@ -204,7 +202,7 @@ TEST_CASE("who strips tls from a connection hears nothing where tls is demanded"
   const auto through_stripper = [&](const std::string& tls) {
     FakeServer stripper(Meddler(server.address().port, take_tls_out));
     const std::string url = url_through(stripper, database, user + ":hunter2-hunter2", "tls=" + tls);
-    const auto finished = dblock_bare(run_words("k", {}, {"true"}), {"DBLOCK_DB=" + url});
+    const auto finished = dblock_at(url, run_words("k", {}, {"true"}));
     stripper.stop();
     UNSCOPED_INFO(tls << ": " << finished.err);
     CHECK_FALSE(says(stripper.heard(), "hunter2"));
@@ -231,8 +229,7 @@ TEST_CASE("replies put into a connection before tls begins are believed by no su
   const TempDir directory;
   const std::string user = database.account("IDENTIFIED BY 'hunter2-hunter2'");
   const std::string ca = "&tls-ca=" + certificates.authority();
-  Process holder(dblock_spawn(database, run_words("k", {"--ttl", "10m"}, {"sleep", "600"})));
-  REQUIRE(wait_until([&] { return database.has_holder("k"); }));
+  LiveRun holder(database, {"--ttl", "10m"}, sleeping_job);
   const auto script = dblock(database, {"--json", "acquire", "--key", "s", "--ttl", "10m"});
   REQUIRE(script.exit == exited(0));
   const std::string owner = nlohmann::json::parse(script.out).at("owner");
@@ -257,7 +254,7 @@ TEST_CASE("replies put into a connection before tls begins are believed by no su
       FakeServer meddler(Meddler(server.address().port, add_replies_to_greeting(statements)));
       const std::string url = url_through(meddler, database, user + ":hunter2-hunter2", "tls=" + tls);
       for (const auto& words : attempts) {
-        const auto finished = dblock_bare(words, {"DBLOCK_DB=" + url});
+        const auto finished = dblock_at(url, words);
         INFO(tls << ", " << statements << ", " << words[0] << ": " << finished.out << finished.err);
         CHECK(finished.exit != exited(0));
         CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
@@ -286,8 +283,7 @@ struct AttackedServer {
 TEST_CASE("replies put into a reconnect before tls begins renew nothing", "[server]") {
   AttackedServer t;
   const Words times{"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"};
-  Process run(dblock_bare_spawn(run_words("k", times, {"sleep", "600"}), {"DBLOCK_DB=" + t.url}));
-  REQUIRE(wait_until([&] { return t.database.has_holder("k"); }));
+  LiveRun run(t.url, times, sleeping_job);
   await_renewal(t.database);
   *t.attacks = std::numeric_limits<int>::max();
   const auto sessions =
@@ -301,11 +297,10 @@ TEST_CASE("replies put into a reconnect before tls begins renew nothing", "[serv
 
 TEST_CASE("replies put into the guardian's connection do not pass for the release", "[server]") {
   AttackedServer t;
-  Process run(dblock_bare_spawn(run_words("k", {"--ttl", "10m"}, {"sleep", "600"}), {"DBLOCK_DB=" + t.url}));
-  REQUIRE(wait_until([&] { return t.database.has_holder("k"); }));
+  LiveRun run(t.url, {"--ttl", "10m"}, sleeping_job);
   *t.attacks = 1;
   run.signal(SIGKILL);
-  CHECK(wait_until([&] { return !t.database.has_holder("k"); }));
+  CHECK(soon_free(t.database));
   CHECK(*t.attacks <= 0);
 }
 
@@ -319,14 +314,12 @@ Meddler::Change add_one_reply(int after) {
 TEST_CASE("a reply too many starts no job beside the holder's, wherever it comes", "[server]") {
   ServerDatabase database;
   const TempDir directory;
-  Process holder(dblock_spawn(database, run_words("k", {"--ttl", "10m"}, {"sleep", "600"})));
-  REQUIRE(wait_until([&] { return database.has_holder("k"); }));
+  LiveRun holder(database, {"--ttl", "10m"}, sleeping_job);
   for (int after = 1; after <= 12; ++after) {
     for (const Words& options : {Words{}, Words{"--shared"}, Words{"--key", "l"}}) {
       FakeServer meddler(Meddler(database.server().port, add_one_reply(after)));
       const std::string url = url_through(meddler, database, "app", "tls=off");
-      const auto finished =
-          dblock_bare(run_words("k", options, {"touch", directory.file("ran")}), {"DBLOCK_DB=" + url});
+      const auto finished = dblock_at(url, run_words("k", options, {"touch", directory.file("ran")}));
       INFO("after " << after << ": " << finished.err);
       CHECK(finished.exit != exited(0));
       CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
@@ -341,11 +334,11 @@ TEST_CASE("where no session tells its variables, another statement proves the re
   const auto run_through = [&](const Meddler::Change& change) {
     FakeServer meddler(Meddler(database.server().port, change));
     const std::string url = url_through(meddler, database, "app", "tls=off");
-    auto finished = dblock_bare(run_words("k", {}, {"touch", directory.file("ran")}), {"DBLOCK_DB=" + url});
+    auto finished = dblock_at(url, run_words("k", {}, {"touch", directory.file("ran")}));
     meddler.stop();
     return std::pair(std::move(finished), meddler.heard());
   };
-  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database) == exited(0));
   const auto [plain, with_tracking] = run_through([](int, std::string&) {});
   REQUIRE(plain.exit == exited(0));
   const auto [proved, heard] = run_through(take_tracking_out);
@@ -354,8 +347,7 @@ TEST_CASE("where no session tells its variables, another statement proves the re
   const std::string another = "SELECT ";
   CHECK(count_of(heard, another) == count_of(with_tracking, another) + 1);
   REQUIRE(std::filesystem::remove(directory.file("ran")));
-  Process holder(dblock_spawn(database, run_words("k", {"--ttl", "10m"}, {"sleep", "600"})));
-  REQUIRE(wait_until([&] { return database.has_holder("k"); }));
+  LiveRun holder(database, {"--ttl", "10m"}, sleeping_job);
   for (int after = 1; after <= 6; ++after) {
     const auto [refused, words] = run_through([add = add_one_reply(after)](int number, std::string& part) {
       take_tracking_out(number, part);
@@ -371,11 +363,10 @@ TEST_CASE("where no session tells its variables, another statement proves the re
 TEST_CASE("a reply too many is not taken for a renewal's", "[server]") {
   ServerDatabase database;
   constexpr int k_grant = 3;  // after greeting, login and set-up, where the key's row is there
-  REQUIRE(dblock(database, run_words("k", {}, {"true"})).exit == exited(0));
+  REQUIRE(run_true(database) == exited(0));
   FakeServer meddler(Meddler(database.server().port, add_one_reply(k_grant)));
   const std::string url = url_through(meddler, database, "app", "tls=off");
-  const auto finished =
-      dblock_bare(run_words("k", {"--ttl", "1s", "--verbose"}, {"sleep", "1"}), {"DBLOCK_DB=" + url});
+  const auto finished = dblock_at(url, run_words("k", {"--ttl", "1s", "--verbose"}, {"sleep", "1"}));
   INFO(finished.err);
   CHECK(finished.exit == exited(0));
   CHECK(says(finished.err, "the reply is not to what was asked"));

@@ -3,7 +3,9 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 #include "support/proxy.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -13,14 +15,10 @@ using std::chrono::steady_clock;
 TEST_CASE("a waiter runs soon after the holder has ended", "[tsan]") {
   Database database;
   const TempDir directory;
-  Process holder(dblock_spawn(database, run_words("k", {}, sh(until_told(directory)))));
-  await_file(holder, directory.file("up"));
-  Process waiter(dblock_spawn(
-      database, run_words("k", {"-v", "--wait", "60s"}, sh("touch " + directory.file("second")))));
-  REQUIRE(wait_until([&] { return says(waiter.err(), "waiting"); }));
+  LiveRun holder(database);
+  Process waiter = waiting_run(database, {"--wait", "60s"}, sh("touch " + directory.file("second")));
   CHECK_FALSE(std::filesystem::exists(directory.file("second")));
-  write_file(directory.file("go"), "");
-  CHECK(holder.wait() == exited(0));
+  CHECK(holder.end() == exited(0));
   const auto released = steady_clock::now();
   CHECK(waiter.wait() == exited(0));
   CHECK(steady_clock::now() - released < 3s * slowness());
@@ -29,22 +27,21 @@ TEST_CASE("a waiter runs soon after the holder has ended", "[tsan]") {
 
 TEST_CASE("a wait ends with 75 when its time is up") {
   const Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  take(database);
   const auto before = steady_clock::now();
   const auto finished = dblock(database, run_words("k", {"--wait", "700ms"}, {"true"}));
   const auto took = steady_clock::now() - before;
-  CHECK(finished.exit == exited(75));
-  CHECK(ends_with_exit_line(finished.err, 75));
+  check_ended(finished, 75);
   CHECK(took >= 700ms);
   CHECK(took < 2500ms * slowness());
 }
 
 TEST_CASE("nonblock and a wait of zero try once") {
   const Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
+  take(database);
   for (const Words& options : {Words{"-n"}, Words{"--nonblock"}, Words{"-w", "0"}, Words{}}) {
     const auto before = steady_clock::now();
-    CHECK(dblock(database, run_words("k", options, {"true"})).exit == exited(75));
+    CHECK(run_true(database, "k", options) == exited(75));
     CHECK(steady_clock::now() - before < 2s * slowness());
   }
 }
@@ -52,12 +49,9 @@ TEST_CASE("nonblock and a wait of zero try once") {
 TEST_CASE("a signal ends a wait at once and leaves no row held", "[tsan]") {
   Database database;
   const TempDir directory;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
-  const std::string owner = database.column("k", "lock_value");
+  const std::string owner = take(database);
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) {
-    Process waiter(dblock_spawn(
-        database, run_words("k", {"-v", "--wait", "forever"}, {"touch", directory.file("ran")})));
-    REQUIRE(wait_until([&] { return says(waiter.err(), "waiting"); }));
+    Process waiter = waiting_run(database, {"--wait", "forever"}, {"touch", directory.file("ran")});
     const auto before = steady_clock::now();
     waiter.signal(number);
     CHECK(waiter.wait() == killed_by(number));
@@ -70,7 +64,6 @@ TEST_CASE("a signal ends a wait at once and leaves no row held", "[tsan]") {
 
 TEST_CASE("a signal at any moment of a start leaves no job and no lock") {
   Database database;
-  const TempDir directory;
   for (int delay_ms = 0; delay_ms < 40; delay_ms += 2) {
     Process process(dblock_spawn(database, run_words("k", {}, {"sleep", "60"})));
     pause_for(milliseconds(delay_ms));
@@ -85,10 +78,8 @@ TEST_CASE("a signal at any moment of a start leaves no job and no lock") {
 
 TEST_CASE("connection errors are retried until the wait is over", "[server]") {
   const auto before = steady_clock::now();
-  const auto finished =
-      dblock_bare(run_words("k", {"--wait", "800ms"}, {"true"}), {"DBLOCK_DB=mysql://app@127.0.0.1:1/d"});
-  CHECK(finished.exit == exited(69));
-  CHECK(ends_with_exit_line(finished.err, 69));
+  const auto finished = dblock_at(k_no_server, run_words("k", {"--wait", "800ms"}, {"true"}));
+  check_ended(finished, 69);
   CHECK(steady_clock::now() - before >= 800ms);
 }
 
@@ -97,7 +88,7 @@ TEST_CASE("a server that comes up during the wait is found", "[server]") {
   ServerDatabase database(server.address());
   server.stop_gracefully();
   Process waiter(dblock_spawn(database, run_words("k", {"--wait", "60s"}, {"echo", "ran"})));
-  REQUIRE(wait_until([&] { return says(waiter.err(), "trying again"); }));
+  REQUIRE(soon_says(waiter, "trying again"));
   CHECK(waiter.running());
   server.start();
   CHECK(waiter.wait() == exited(0));
@@ -107,10 +98,9 @@ TEST_CASE("a server that comes up during the wait is found", "[server]") {
 TEST_CASE("a waiter survives the loss of its connection", "[server]") {
   ServerDatabase database;
   Proxy proxy(database.server());
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(0));
-  const std::string owner = database.column("k", "lock_value");
-  Process waiter(dblock_bare_spawn(run_words("k", {"--wait", "30s"}, {"echo", "ran"}),
-                                   {"DBLOCK_DB=" + proxy.url(database.name())}));
+  const std::string owner = take(database);
+  Process waiter(
+      dblock_spawn_at(proxy.url(database.name()), run_words("k", {"--wait", "30s"}, {"echo", "ran"})));
   // `acquire` keeps no session, so the waiter asks again and again.
   const auto asked_since = [&](std::size_t before) { return proxy.statements().size() > before + 5; };
   REQUIRE(wait_until([&] { return asked_since(0); }));
@@ -118,18 +108,17 @@ TEST_CASE("a waiter survives the loss of its connection", "[server]") {
   proxy.cut_all();
   REQUIRE(wait_until([&] { return asked_since(before); }));
   CHECK(waiter.running());
-  REQUIRE(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
+  give_back(database, owner);
   CHECK(waiter.wait() == exited(0));
   CHECK(waiter.out() == "ran\n");
 }
 
 TEST_CASE("while it waits the informational line names the holder") {
   const Database database;
-  REQUIRE(dblock(database, {"acquire", "--key", "k", "--ttl", "60s", "--note", "release train"}).exit ==
-          exited(0));
+  take(database, "k", {"--ttl", "60s", "--note", "release train"});
   const auto finished = dblock(database, run_words("k", {"-v", "--wait", "600ms"}, {"true"}));
   CHECK(finished.exit == exited(75));
-  CHECK(finished.err.find("release train") != std::string::npos);
+  CHECK(says(finished.err, "release train"));
 }
 
 }  // namespace

@@ -9,6 +9,8 @@
 #include "support/dblock.hpp"
 #include "support/proxy.hpp"
 #include "support/pty.hpp"
+#include "support/shown.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -23,60 +25,9 @@ std::size_t width_of(const std::string& text) {
       std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
-// What a terminal shows after all that was written to it. It knows no more than a watch may use.
-struct Shown {
-  Words rows{""};
-  bool other_screen = false;
-  bool cursor = true;
-
-  explicit Shown(const std::string& written) {
-    Words before;
-    std::size_t row = 0;
-    std::size_t column = 0;
-    for (std::size_t i = 0; i < written.size();) {
-      const auto takes = [&](const std::string& sequence) {
-        if (written.compare(i, sequence.size(), sequence) != 0) return false;
-        i += sequence.size();
-        return true;
-      };
-      if (takes("\x1b[?1049h")) {
-        before = std::exchange(rows, {""});
-        other_screen = true, row = column = 0;
-      } else if (takes("\x1b[?1049l")) {
-        rows = before;
-        other_screen = false, row = rows.size() - 1, column = rows.back().size();
-      } else if (takes("\x1b[?25l")) {
-        cursor = false;
-      } else if (takes("\x1b[?25h")) {
-        cursor = true;
-      } else if (takes("\x1b[H")) {
-        row = column = 0;
-      } else if (takes("\x1b[K")) {
-        rows[row].resize(std::min(rows[row].size(), column));
-      } else if (takes("\x1b[J")) {
-        rows[row].resize(std::min(rows[row].size(), column));
-        rows.resize(row + 1);
-      } else if (takes("\r")) {
-        column = 0;
-      } else if (takes("\n")) {
-        if (++row == rows.size()) rows.emplace_back();
-      } else {
-        if (written[i] == '\x1b') FAIL("unknown sequence: " << written.substr(i + 1, 8));
-        if (rows[row].size() <= column) rows[row].resize(column + 1, ' ');
-        rows[row][column++] = written[i++];
-      }
-    }
-  }
-
-  [[nodiscard]] bool has(const std::string& part) const {
-    return std::ranges::any_of(rows, [&](const auto& row) { return says(row, part); });
-  }
-};
-
-std::string take(const Database& database, const std::string& key, const std::string& note = "") {
-  const auto finished = dblock(database, {"acquire", "--key", key, "--ttl", "10m", "--note", note});
-  REQUIRE(finished.exit == exited(0));
-  return lines(finished.out).at(0);
+// Takes a lock for a long time.
+std::string hold(const Database& database, const std::string& key = "k", const std::string& note = "") {
+  return take(database, key, {"--ttl", "10m", "--note", note});
 }
 
 // A shell at a terminal that watches, and then says how that ended and waits.
@@ -86,7 +37,7 @@ class Watching {
                     unsigned short columns = 120)
       : terminal_(sh("echo before; " + dblock_binary() + " inspect --watch " + options +
                      "; echo \"ended: $?\"; read -r rest"),
-                  with(env, url), columns) {}
+                  with(env, {"TERM=xterm", "NO_COLOR=1", "DBLOCK_DB=" + url}), columns) {}
 
   [[nodiscard]] Terminal& terminal() { return terminal_; }
   [[nodiscard]] bool shows(const std::string& text) { return terminal_.shows(text); }
@@ -110,29 +61,24 @@ class Watching {
   }
 
  private:
-  static Words with(Words env, const std::string& url) {
-    for (const char* more : {"TERM=xterm", "NO_COLOR=1"}) env.emplace_back(more);
-    env.push_back("DBLOCK_DB=" + url);
-    return env;
-  }
   Terminal terminal_;
 };
 
 TEST_CASE("a watch shows new locks, renewals and releases as they happen, in place", "[tsan]") {
   Database database;
-  const std::string owner = take(database, "k");
+  const std::string owner = hold(database);
   Watching watching(database.url(), "200ms");
   REQUIRE(watching.shows(k_enter));
   REQUIRE(watching.shows("dblock: 1 held at "));
   REQUIRE(watching.shows("\n   k "));
   CHECK_FALSE(watching.terminal().is_cooked());
-  take(database, "second");
+  hold(database, "second");
   REQUIRE(watching.shows("\n+  second "));
   REQUIRE(watching.shows("\n   second "));
   REQUIRE(dblock(database, {"renew", "--key", "k", "--owner", owner}).exit == exited(0));
   REQUIRE(watching.shows("\n*  k "));
   REQUIRE(watching.shows("\n   k "));
-  REQUIRE(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
+  give_back(database, owner);
   REQUIRE(watching.shows("dblock: 1 held at "));
   REQUIRE(watching.shows(k_home));  // the whole of that picture
   const auto seen = watching.shown();
@@ -147,7 +93,7 @@ TEST_CASE("a watch shows new locks, renewals and releases as they happen, in pla
 
 TEST_CASE("every way out of a watch leaves the terminal as it was", "[tsan]") {
   const Database database;
-  take(database, "k");
+  hold(database);
   for (const int signal : {0, SIGTERM, SIGHUP, SIGINT}) {
     INFO(signal);
     Watching watching(database.url(), "1h");
@@ -165,8 +111,8 @@ TEST_CASE("every way out of a watch leaves the terminal as it was", "[tsan]") {
 
 TEST_CASE("Ctrl-C and Ctrl-Z at a watch, and a watch in the background", "[tsan]") {
   const Database database;
-  take(database, "k");
-  Terminal terminal({"/bin/bash", "--norc", "--noprofile", "-i"},
+  hold(database);
+  Terminal terminal(interactive_bash(),
                     {"DBLOCK_DB=" + database.url(), "TERM=xterm", "NO_COLOR=1", "HISTFILE="}, 120);
   REQUIRE(terminal.shows("ready> "));
   terminal.send("bind 'set enable-bracketed-paste off'\n");
@@ -197,7 +143,7 @@ TEST_CASE("Ctrl-C and Ctrl-Z at a watch, and a watch in the background", "[tsan]
 
 TEST_CASE("a watch follows the size of its window") {
   const Database database;
-  for (int i = 10; i < 20; ++i) take(database, "key-" + std::to_string(i), std::string(200, 'n') + "end");
+  for (int i = 10; i < 20; ++i) hold(database, "key-" + std::to_string(i), std::string(200, 'n') + "end");
   Watching watching(database.url(), "1h");
   REQUIRE(watching.shows("   key-19 "));
   REQUIRE(watching.shows("\x1b[J"));
@@ -223,7 +169,7 @@ TEST_CASE("a watch follows the size of its window") {
 TEST_CASE("a watch survives an outage of the database and says so meanwhile", "[server][tsan]") {
   ServerDatabase database;
   Proxy proxy(database.server());
-  take(database, "k");
+  hold(database);
   Watching watching(proxy.url(database.name()), "200ms");
   REQUIRE(watching.shows("\n   k "));
   proxy.refuse(true);
@@ -244,7 +190,7 @@ TEST_CASE("q ends a watch whose database does not answer, or not even to a new c
   for (const bool connecting : {false, true}) {
     ServerDatabase database;
     Proxy proxy(database.server());
-    take(database, "k");
+    hold(database);
     Watching watching(proxy.url(database.name()) + "?connect-timeout=30s", "200ms");
     REQUIRE(watching.shows("\n   k "));
     proxy.stall();
@@ -269,7 +215,7 @@ TEST_CASE("a watch that cannot begin fails as inspect does and touches no termin
 
 TEST_CASE("a watch ends when its terminal goes away, even if it ignores HUP") {
   const Database database;
-  take(database, "k");
+  hold(database);
   for (const bool ignores : {false, true}) {
     const std::string watch = "exec " + dblock_binary() + " inspect --watch 1h";
     Terminal terminal(sh(ignores ? "trap '' HUP; " + watch : watch),
@@ -293,16 +239,13 @@ TEST_CASE("a watch ends when the reader of its pipe goes away") {
   REQUIRE(::read(ends[0], &first, 1) == 1);
   CHECK(first == '{');
   ::close(ends[0]);
-  CHECK(watch.wait() == exited(70));
-  CHECK(ends_with_exit_line(watch.err(), 70));
+  check_ends(watch, 70);
 }
 
 // Runs a watch until it has written so many lines.
 Finished watched(const Database& database, const Words& options, std::size_t at_least,
                  const Words& env = {}) {
-  Words words{"inspect", "--watch", "100ms"};
-  words.insert(words.end(), options.begin(), options.end());
-  Process watch(dblock_spawn(database, words, env));
+  Process watch(dblock_spawn(database, with({"inspect", "--watch", "100ms"}, options), env));
   REQUIRE(wait_until([&] { return lines(watch.out()).size() >= at_least; }));
   watch.signal(SIGTERM);
   const auto exit = watch.wait();
@@ -311,7 +254,7 @@ Finished watched(const Database& database, const Words& options, std::size_t at_
 
 TEST_CASE("a watch in JSON is one document a line") {
   const Database database;
-  take(database, "k");
+  hold(database);
   for (const Words& options : {Words{"--json"}, Words{"--format", "json"}}) {
     const auto finished = watched(database, options, 3, {"TERM=xterm"});
     INFO(finished.out);
@@ -330,7 +273,7 @@ TEST_CASE("a watch in JSON is one document a line") {
 
 TEST_CASE("a watch without a terminal writes tables, and csv with one header") {
   const Database database;
-  take(database, "k");
+  hold(database);
   const auto tables = watched(database, {}, 8, {"TERM=xterm"});
   INFO(tables.out);
   CHECK(tables.exit == exited(0));
@@ -344,11 +287,10 @@ TEST_CASE("a watch without a terminal writes tables, and csv with one header") {
 
 TEST_CASE("a watch keeps one connection and asks what one inspect asks", "[server]") {
   ServerDatabase database;
-  take(database, "k");
+  hold(database);
   const auto asked_by = [&](const Words& words, std::size_t pictures) {
     Proxy proxy(database.server());
-    auto spec = dblock_bare_spawn(words, {"DBLOCK_DB=" + proxy.url(database.name())});
-    Process watch(spec);
+    Process watch(dblock_spawn_at(proxy.url(database.name()), words));
     REQUIRE(wait_until([&] { return lines(watch.out()).size() >= pictures; }));
     watch.signal(SIGTERM);
     watch.wait();
@@ -365,11 +307,9 @@ TEST_CASE("a watch keeps one connection and asks what one inspect asks", "[serve
 TEST_CASE("at a terminal the table is coloured and as wide as that, and elsewhere it is neither") {
   const Database database;
   const std::string note = "https://ci.example.org/" + std::string(150, 'n') + "/4711";
-  take(database, "k", note);
+  hold(database, "k", note);
   const auto at_terminal = [&](const Words& more, unsigned short columns) {
-    Words env{"DBLOCK_DB=" + database.url()};
-    env.insert(env.end(), more.begin(), more.end());
-    Terminal terminal({dblock_binary(), "inspect"}, env, columns);
+    Terminal terminal(dblock_spawn(database, {"inspect"}, more), columns);
     REQUIRE(terminal.wait() == exited(0));
     return terminal.screen();
   };
