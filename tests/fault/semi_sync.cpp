@@ -186,7 +186,8 @@ TEST_CASE("a grant that others' waiting commit is in the way of is the database'
   const auto reader = dblock_at(pair.url(), {"acquire", "--key", "r", "--shared", "--ttl", "60s"});
   REQUIRE(reader.exit == exited(0));
   pair.replica.freeze();
-  auto leaving = start_dblock_at(pair.url(), {"release", "--key", "r", "--owner", lines(reader.out).front()});
+  const Words release{"release", "--key", "r", "--owner", lines(reader.out).front()};
+  Process leaving(dblock_spawn_at(pair.url(), release));
   REQUIRE(wait_until([&] { return semi_sync(pair.primary, "wait_sessions") == "1"; }));
   const auto writer = dblock_at(pair.url(), run_words("r", {"--ttl", "60s", "-E", "0"}, {"true"}));
   INFO(writer.err);

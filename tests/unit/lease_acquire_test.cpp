@@ -38,11 +38,7 @@ struct Bench {
   Result<GrantOutcome> go(std::optional<Micros> limit) {
     return acquire(store, clock, request, WaitPolicy{limit}, {}, cancel);
   }
-  FakeStore::Acquire grants() {
-    return [this](const AcquireRequest& r) -> Result<Answer> {
-      return Granted{{r.key, {}, r.owner, Token{8}, r.terms, clock.now(), false}};
-    };
-  }
+  FakeStore::Acquire grants() { return test::grants(clock); }
   static FakeStore::Acquire refuses() {
     return [](const AcquireRequest&) -> Result<Answer> { return Held{row_of("other", 30s)}; };
   }

@@ -168,4 +168,12 @@ class FakeTurnstile final : public lease::Turnstile {
   FakeStore& store_;
 };
 
+// Grants what is asked for, with token 8, from now on.
+inline FakeStore::Acquire grants(const FakeClock& clock) {
+  return [&clock](const lease::AcquireRequest& request) -> Result<lease::Answer> {
+    return lease::Granted{
+        {request.key, {}, request.owner, lease::Token{8}, request.terms, clock.now(), false}};
+  };
+}
+
 }  // namespace dblock::test

@@ -18,12 +18,6 @@ AcquireRequest make_request() {
   return {*Key::parse("k"), {}, OwnerId{"me"}, Kind::acquire, {60s, 3s, {}}, {}};
 }
 
-test::FakeStore::Acquire grants(const test::FakeClock& clock) {
-  return [&clock](const AcquireRequest& request) -> Result<Answer> {
-    return Granted{{request.key, {}, request.owner, Token{8}, request.terms, clock.now(), false}};
-  };
-}
-
 void await(const Session& session) {
   SystemClock().wait_until(BootClock::now() + 20s, session.done());
   REQUIRE(session.done().raised());
@@ -38,7 +32,7 @@ Calls calls_of_a_lease(const test::FakeStore::Release& answer, ReleaseResult exp
   line.on_enter = Turn::ours;
   line.on_leave = [&store] { store.calls.emplace_back("leave"); };
   store.line = &line;
-  store.acquires = {grants(clock)};
+  store.acquires = {test::grants(clock)};
   store.releases = {answer};
   const AcquireRequest request = make_request();
   Session job(std::move(owned), clock, request, {}, *make_timing({60s, {}, {}, {}}), {});
@@ -149,7 +143,7 @@ TEST_CASE("a lease tells of each renewal, of trouble once, of its end, and of no
   test::FakeClock clock;
   const BootTime begun = clock.now();
   const Timing timing = *make_timing({60s, 10s, {}, {}});
-  store.acquires = {grants(clock)};
+  store.acquires = {test::grants(clock)};
   const test::FakeStore::Renew works = [&]() -> Result<RenewOutcome> {
     return Renewed{clock.now(), 60s, {}};
   };
@@ -194,7 +188,7 @@ TEST_CASE("a wait is counted from the first refusal to the grant, and a grant fr
   held.expires_at = ServerTime{1030s};
   owned->acquires = {[&](const AcquireRequest&) -> Result<Answer> { return Held{held}; },
                      [&](const AcquireRequest& request) {
-                       auto granted = grants(clock)(request);
+                       auto granted = test::grants(clock)(request);
                        clock.tick(200ms);  // the reply takes a while
                        return granted;
                      }};

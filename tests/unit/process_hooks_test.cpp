@@ -1,7 +1,6 @@
 // The commands of hooks: started beside dblock, bounded in time, and ended with all that they start.
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -11,6 +10,7 @@
 #include <sstream>
 #include <thread>
 
+#include "child.hpp"
 #include "process/hooks.hpp"
 #include "process/supervisor.hpp"
 #include "process/tree.hpp"
@@ -36,15 +36,11 @@ struct Stage {
 
   // Runs `body` in a child whose stderr is the file "err"; true when it returns true.
   [[nodiscard]] bool in_child(const std::function<bool()>& body) const {
-    const pid_t pid = ::fork();
-    if (pid == 0) {
+    return dblock::in_child([&] {
       const int err = ::open(file("err").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
       ::dup2(err, STDERR_FILENO);
-      ::_exit(body() ? 0 : 1);
-    }
-    int status = 0;
-    ::waitpid(pid, &status, 0);
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+      return body();
+    });
   }
 
   TempDirectory directory{};

@@ -1,10 +1,8 @@
 // The supervisor takes over a process's signals and children, so each case runs in a child of its own.
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <functional>
 #include <thread>
 
+#include "child.hpp"
 #include "process/supervisor.hpp"
 #include "support/catch.hpp"
 
@@ -12,15 +10,6 @@ namespace dblock::process {
 namespace {
 
 using namespace std::chrono_literals;
-
-// True when `check` returns true in a child process.
-bool in_child(const std::function<bool()>& check) {
-  const pid_t pid = ::fork();
-  if (pid == 0) ::_exit(check() ? 0 : 1);
-  int status = 0;
-  ::waitpid(pid, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
 
 JobSpec shell(const std::string& script) {
   JobSpec spec;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "child.hpp"
 #include "support/catch.hpp"
 #include "support/privilege.hpp"
 
@@ -34,11 +35,8 @@ pid_t fork_sleeper(pid_t number) {
 enum class Answer { right = 0, wrong = 1, cannot_tell = 2 };
 
 Answer in_child(Answer (*check)()) {
-  const pid_t pid = ::fork();
-  if (pid == 0) ::_exit(static_cast<int>(check()));
-  int status = 0;
-  ::waitpid(pid, &status, 0);
-  return WIFEXITED(status) ? Answer{WEXITSTATUS(status)} : Answer::wrong;
+  const int code = code_of_child([&] { return static_cast<int>(check()); });
+  return code < 0 ? Answer::wrong : Answer{code};
 }
 
 Answer forgets_the_number() {
