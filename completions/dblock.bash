@@ -1,6 +1,6 @@
 # bash completion for dblock(1)                             -*- shell-script -*-
 
-# begin: made from dblock's table of options; edit nothing here
+# begin: made from dblock's table of options by: cmake --build --preset dev --target update-completions
 _dblock_subcommands='run acquire renew release inspect history reap migrate doctor'
 
 # The options of subcommand $1, or "global" ones.

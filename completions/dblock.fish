@@ -92,7 +92,7 @@ end
 
 complete -c dblock -f
 complete -c dblock -n __dblock_in_job -a '(__dblock_job)'
-# begin: made from dblock's table of options; edit nothing here
+# begin: made from dblock's table of options by: cmake --build --preset dev --target update-completions
 set -g __dblock_subcommands run acquire renew release inspect history reap migrate doctor
 # Options with a value, by which the subcommand and the job are found.
 set -g __dblock_valued --attempts --backoff --backoff-multiplier --color --command --config --conflict-exit-code --db --defaults-file --every --forget-after --forget-history --format --heartbeat --history --key --kill-grace --leftovers --limit --log-format --lost-signal --margin --max-age --max-runtime --min-hold --note --on-conflict --on-lost --on-wait --once-per --owner --prefix --print-grants --signal --since --slots --status-file --token --ttl --wait --warn-after --while-pid -E -c -k -w

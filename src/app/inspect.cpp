@@ -39,9 +39,16 @@ std::vector<std::string> stale_keys(const InspectRequest& request, const lease::
       continue;
     }
     const Micros age = listing.server_time.since_epoch - status->last_success->released_at->since_epoch;
-    if (age < *request.max_age) continue;
-    lines.push_back("the last success under key " + quoted(key) + " was " + format_age(age) + " ago, at " +
-                    lease::format_time(*status->last_success->released_at));
+    const bool ahead = age < -lease::OncePer{*request.max_age}.look_ahead();
+    if (age < *request.max_age && !ahead) continue;
+    const std::string when = lease::format_time(*status->last_success->released_at);
+    if (ahead) {
+      lines.push_back("the last success under key " + quoted(key) + " is dated ahead of the clock, at " +
+                      when + ": was the clock set back?");
+    } else {
+      lines.push_back("the last success under key " + quoted(key) + " was " + format_age(age) + " ago, at " +
+                      when);
+    }
   }
   return lines;
 }

@@ -51,7 +51,7 @@ bool is_released(const Scene& seen, const lease::LeaseRef& ref, lease::RunEnd en
     return row.owner.empty() && (!ref.token || row.token == *ref.token) && row.last &&
            row.last->outcome == end.outcome && row.last->exit_code == end.exit_code;
   };
-  if (seen.gate.sharing.mode == lease::Mode::exclusive) return ended_so(seen.gate);
+  if (ref.mode.value_or(seen.gate.sharing.mode) == lease::Mode::exclusive) return ended_so(seen.gate);
   return std::ranges::any_of(seen.holds, ended_so);
 }
 

@@ -16,7 +16,8 @@ namespace dblock::store {
 [[nodiscard]] std::vector<std::optional<Scene>> scenes_of(const std::vector<lease::Key>& keys,
                                                           std::vector<lease::LockStatus> rows);
 // Adds to what `lock` knows of past runs what `row` knows: the run that ended last; of successes the one that
-// counts for the shortest period (lease::OncePer), since no other counts for a period that this one does not.
+// counts for the shortest period (lease::OncePer): at this moment no other counts for a period that this one
+// does not.
 void remember(lease::LockStatus& lock, const lease::LockStatus& row);
 // The lock's own row with what all its rows know of past runs.
 [[nodiscard]] lease::LockStatus whole(const Scene& seen);

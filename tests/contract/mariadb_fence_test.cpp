@@ -481,6 +481,31 @@ TEST_CASE("mariadb: forgetting a lock forgets its fences, and the tokens go on g
   CHECK(Job(t).asserts(again).empty());
 }
 
+// As where a reap is held up between its look and its DELETE, while another forgets the lock.
+TEST_CASE(
+    "mariadb: a lock that was made anew since it was found idle is not forgotten, though its version is the "
+    "same") {
+  Fenced t;
+  const auto sharing = GENERATE(k_alone, k_reading);
+  const auto lease = t.grant(request_for("k", "owner", sharing));
+  const auto version = static_cast<std::uint64_t>(t.number("SELECT version FROM dblock_lock WHERE slot=0"));
+  using store::List;
+  using store::Scalar;
+  const store::Parameters seen{{"keys", List{1, {Scalar(std::string("k"))}}},
+                               {"rows", List{2, {Scalar(std::string("k")), Scalar(version)}}},
+                               {"forget_after", Scalar(Micros(48h).count())}};
+  const auto forget = [&] { t.under_test.database().sql(store::mariadb::render(store::Verb::forget, seen)); };
+  forget();
+  CHECK(t.number("SELECT COUNT(lock_value) FROM dblock_lock") == 1);
+  t.release(lease);
+  t.under_test.database().sql("UPDATE dblock_lock SET version=" + std::to_string(version));
+  forget();
+  CHECK(t.number("SELECT COUNT(*) FROM dblock_lock") > 0);
+  t.under_test.age("k", 1000h, true);
+  forget();
+  CHECK(t.number("SELECT COUNT(*) FROM dblock_lock") == 0);
+}
+
 TEST_CASE("mariadb: a fence is not forgotten while its token is young") {
   Fenced t;
   const auto lease = t.grant(request_for("k", "owner"));

@@ -254,6 +254,12 @@ TEST_CASE("inspect with max-age is 1 for a key whose last success is too old or 
   CHECK(dblock(database, {"inspect", "--key", "k", "--max-age", "1h"}).exit == exited(0));
   REQUIRE(dblock(database, run_words("bad", {}, {"false"})).exit == exited(1));
   CHECK(dblock(database, {"inspect", "--key", "bad", "--max-age", "1h"}).exit == exited(1));
+  // The clock was set back since.
+  database.age("k", -2h);
+  CHECK(dblock(database, {"inspect", "--key", "k", "--max-age", "24h"}).exit == exited(0));
+  const auto ahead = dblock(database, {"inspect", "--key", "k", "--max-age", "12h"});
+  CHECK(ahead.exit == exited(1));
+  CHECK(says(ahead.out, "ahead of the clock"));
 }
 
 }  // namespace

@@ -181,10 +181,11 @@ Result<bool> MariadbDatabase::kept_by_fence(const lease::Key& key, const Error& 
     const auto free = connection_.read(render(verb, key_parameters(key)), attempt);
     return !free && is_lock_wait(free.error().native);
   };
-  // A job's transaction keeps the fence alone; a commit that waits for a replica keeps a row of the lock, and
-  // perhaps its fence.
+  // A job's transaction keeps the fence alone. A grant under way keeps a row of the lock, and perhaps its
+  // fence, and so does a commit that waits for a replica.
+  if (!is_locked(Verb::try_row)) return is_locked(Verb::try_fence);
   DBLOCK_TRY(const bool waits_for_replica, commits_wait_for_replicas(connection_, attempt));
-  if (!waits_for_replica || !is_locked(Verb::try_row)) return is_locked(Verb::try_fence);
+  if (!waits_for_replica) return false;
   return fail(Errc::unreachable,
               attempt + " on " + connection_.settings().display() +
                   ": its row is kept by a commit that waits for a replica to acknowledge it "

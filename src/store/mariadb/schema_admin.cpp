@@ -89,19 +89,26 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
   }
 
   Result<bool> routine_is_there(const std::string& attempt) {
-    DBLOCK_TRY(const auto found, connection_.read("SELECT COUNT(*) FROM information_schema.ROUTINES WHERE "
-                                                  "ROUTINE_SCHEMA=DATABASE() AND ROUTINE_NAME='" +
-                                                      std::string(k_routine) + "'",
-                                                  attempt));
+    return is_there("ROUTINES WHERE ROUTINE_SCHEMA=DATABASE() AND ROUTINE_NAME", k_routine, attempt);
+  }
+
+  // As far as this account may see.
+  Result<bool> is_there(const std::string& among, std::string_view name, const std::string& attempt) {
+    const std::string statement =
+        "SELECT COUNT(*) FROM information_schema." + among + "='" + std::string(name) + "'";
+    DBLOCK_TRY(const auto found, connection_.read(statement, attempt));
     return !found.empty() && number(found.front()[0]) > 0;
   }
 
   // On what the account that migrated was not allowed to create, or a dump without routines or views lost.
   Result<std::vector<Migration>> catch_up(const std::string& attempt) {
     DBLOCK_TRY(const bool has_routine, routine_is_there(attempt));
+    DBLOCK_TRY(const bool has_view,
+               is_there("VIEWS WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME", k_view, attempt));
     std::vector<Migration> applied;
     for (const auto& migration : migrations()) {
-      if (!makes_view(migration) && (has_routine || !makes_routine(migration))) continue;
+      const bool missing = (makes_routine(migration) && !has_routine) || (makes_view(migration) && !has_view);
+      if (!missing) continue;
       DBLOCK_TRY(const bool ran, run(migration, attempt + " (" + std::string(migration.name) + ")"));
       if (ran) applied.push_back(migration);
     }

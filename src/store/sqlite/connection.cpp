@@ -63,6 +63,8 @@ void bind_value(sqlite3_stmt* statement, int index, const Scalar& value) {
     bind_text(text->text);
   } else if (const auto* bytes = std::get_if<std::string>(&value)) {
     bind_text(*bytes);
+  } else {
+    ::sqlite3_bind_null(statement, index);
   }
 }
 
