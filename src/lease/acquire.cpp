@@ -12,25 +12,28 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Polling a held lock: soon at first, since most holders of a contended lock are short, then at most a second
+// Polling a held lock: soon at first, since most contended locks are held briefly, then at most a second
 // apart (DESIGN section 4).
 constexpr Micros k_first_poll = 50ms;
 constexpr Micros k_last_poll = 1s;
 constexpr double k_poll_growth = 1.5;
-// In line the turnstile wakes us; looks only find out whether it can be believed. A lock that was found free
-// is looked at again soon, but not before the server has dropped a frozen waiter from the line (two seconds).
+// The turnstile wakes its waiters; they look at the lock only to find out whether the turnstile works. After
+// a look that found the lock free the next one comes soon, but not before the server has dropped a frozen
+// process from the head of the turnstile (two seconds).
 constexpr Micros k_look_again = 3s;
-// First in line, but the holder's release will not wake us, since the holder does not own the turnstile. With
-// jitter it makes five to ten polls a second.
+// The poll interval of a waiter whose turn has come while the lock is held: the holder does not own the
+// turnstile, so its release will not wake the waiter. With jitter it makes five to ten polls a second.
 constexpr Micros k_lead_poll = 200ms;
-// A writer's try keeps new readers away for two seconds (k_intent); the next one comes in time.
+// A waiting writer's try keeps new readers away for two seconds (k_intent). After this it tries again, in
+// time.
 constexpr Micros k_keep_away = 900ms;
-// A database that does not answer is asked less eagerly.
+// Pauses after a failed try: a database that does not answer is asked less and less often.
 constexpr Micros k_first_pause = 100ms;
 constexpr Micros k_longest_pause = 2s;
-// But what became of a lost statement is asked sooner, since a lease may be running.
+// The longest pause while the outcome of a try is unknown. Shorter, since a lease may be running.
 constexpr Micros k_longest_doubt = 1s;
-// A try whose statement got lost on its way was no try: it is repeated even where one try is allowed.
+// A try whose reply was lost, and that took no lock, does not count: it is repeated even where one try is
+// allowed. From the next one after these on it counts.
 constexpr int k_max_lost_replies = 3;
 
 Turnstile* turnstile_for(LeaseStore& store, const WaitPolicy& policy) {
@@ -66,7 +69,8 @@ class Acquisition {
 
   Result<GrantOutcome> run() {
     auto outcome = go_through_steps();
-    // Shared and slot holders do not wake waiters, so only an exclusive holder keeps its place.
+    // Only the exclusive holder of one key wakes the next waiter, so only it keeps its position at the
+    // turnstile.
     const bool granted = outcome && std::holds_alternative<Lease>(*outcome);
     if (granted && request_.plain()) place_.keep();
     if (!granted) store_.call_off(request_);
@@ -76,10 +80,10 @@ class Acquisition {
  private:
   enum class Step {
     lining_up,  // connect, nest in an ancestor's lease where there is one, enter the turnstile
-    in_line,    // somebody stands before us: look at the lock now and then until our turn comes
+    in_line,    // another process is ahead at the turnstile: look now and then until our turn comes
     trying,     // our turn: send the statement that takes the lock
-    resolving,  // its reply was lost: read back whose the lock is (I5)
-    proving,    // the lock is ours: renew it once where that was only read, then rely on it
+    resolving,  // its reply was lost: read back which owner id the lock has (I5)
+    proving,    // the lock is ours: renew once where that was only read, then rely on the lease
   };
   // nullopt: go on with step_.
   using Progress = Result<std::optional<GrantOutcome>>;
@@ -109,8 +113,9 @@ class Acquisition {
     return prove();
   }
 
-  // A connection that broke in our turn may keep the turnstile from us for as long as the server, or a proxy
-  // before it, takes that connection for alive. So the next try after it waits for nobody.
+  // When our connection has broken in our turn, the server, or a proxy before it, may take that connection
+  // for alive for a while. The broken connection then still owns the turnstile. So the next try does not wait
+  // for its turn.
   Progress line_up() {
     if (cancel_.raised()) return Cancelled{};
     if (line_) place_.approach(*line_, request_.holder);
@@ -123,12 +128,12 @@ class Acquisition {
     return std::nullopt;
   }
 
-  // Asked once: an ancestor that does not hold the lock now will not hold it later. After a lost reply the
-  // nested run may be counted twice, and the outer run then waits for the end of its lease: too long is safe,
-  // too short would not be.
+  // Nesting is not asked for again once the store has answered: an ancestor that does not hold the lock now
+  // will not hold it later. After a lost reply the nested run may be counted twice. The outer run's release
+  // then waits for the end of its lease: longer than needed is safe, shorter would not be.
   Result<std::optional<Lease>> nest() {
     if (!may_nest_) return std::nullopt;
-    // A nested run keeps its promise about successes like any other.
+    // --once-per applies to a nested run as well.
     if (request_.promises.once_per) {
       DBLOCK_TRY(const auto seen, store_.look(request_));
       may_nest_ = !std::holds_alternative<Done>(seen);
@@ -140,12 +145,12 @@ class Acquisition {
     return nested;
   }
 
-  // One look and one stay in line. A lock that is free at the very end of the wait is tried from any place:
-  // "held" would not be true.
+  // Looks at the lock once, then waits at the turnstile until the next look is due. At the very end of the
+  // wait a free lock is tried out of turn: the answer "held" would not be true.
   Progress look_from_line() {
     const bool with_place = observer_.wants_place && observer_.wants_place();
     DBLOCK_TRY(const auto seen, with_place ? store_.look_in_line(request_) : store_.look(request_));
-    // No turn that may still come would let us start.
+    // Even in our turn the answer would be Done.
     if (const auto* done = std::get_if<Done>(&seen)) return *done;
     const auto* held = std::get_if<Held>(&seen);
     if (held != nullptr && (out_of_time() || hopeless(held->status))) return refused(held->status);
@@ -158,7 +163,7 @@ class Acquisition {
     return std::nullopt;
   }
 
-  // Takes in a look from the line; how long the next one can wait.
+  // Notes what a look from the turnstile has seen. RETURNS: how long the next look can wait.
   Micros note(const Answer& seen) {
     const Micros stay = poll_.jittered(looks_.interval);
     if (const auto* held = std::get_if<Held>(&seen)) {
@@ -189,8 +194,8 @@ class Acquisition {
     return rely_on(std::get<Granted>(std::move(*answer)).lease);
   }
 
-  // While waiting, look before trying: a plain read costs the server no lock and no log write. Readers are
-  // kept away by tries, though.
+  // After a refusal, look before trying: a plain read costs the server no lock and no log write. But only a
+  // try renews the writer's intent, which keeps new readers away.
   [[nodiscard]] bool looks_first() const {
     const bool keep_away = held_by_readers_ && clock_.now() >= sent_at_ + k_keep_away;
     return refused_before_ && !keep_away;
@@ -231,7 +236,7 @@ class Acquisition {
   }
 
   // A grant becomes a lease to rely on: proved by a renewal where it was found by reading only, and with time
-  // left, since this process may have been frozen between sending and now.
+  // left, since this process may have been frozen since it sent the try.
   Progress prove() {
     if (lease_->needs_renewal_proof) {
       const auto renewed = store_.renew(ref_to(*lease_), Actor::holder, std::nullopt);
@@ -255,8 +260,8 @@ class Acquisition {
                     " was granted and its row then vanished; is another tool deleting rows?");
   }
 
-  // Neither granted nor refused is known, and the database does not say: the step is repeated until a lease
-  // that was granted after all has ended by itself.
+  // Whether the lock was granted is not known, and the database does not tell. Repeats the step until
+  // `lease_end`, when a lease that was granted after all has expired.
   Progress ask_again(BootTime lease_end, const Error& why) {
     if (clock_.now() >= lease_end) {
       return fail(Errc::unreachable,
@@ -310,7 +315,8 @@ class Acquisition {
 
   [[nodiscard]] bool out_of_time() const { return give_up_at_ && clock_.now() >= *give_up_at_; }
 
-  // Before the next round of steps. Never past the wait limit, so that the last try happens at its very end.
+  // Waits before the next round of steps, but never past the wait limit, so that the last try happens at its
+  // very end.
   Progress pause(Micros length) {
     step_ = Step::lining_up;
     place_.wait_in_front();
@@ -328,8 +334,9 @@ class Acquisition {
     return give_up_at_ ? std::min(until, *give_up_at_) : until;
   }
 
-  // Several keys: while none is held, in the line of the one that is in the way. Readers and holders of slots
-  // try before they enter a line, since most need not wait.
+  // A request for several keys, to share or for a slot holds nothing while it waits: it waits at the
+  // turnstile of the key that refused it. It tries before it enters any, since most such requests need not
+  // wait.
   void stand_before(const LockStatus& status) {
     if (request_.plain() || (line_ && line_->bytes() == status.key)) return;
     const auto key = Key::parse(status.key);
@@ -338,7 +345,7 @@ class Acquisition {
     line_ = *key;
   }
 
-  // The end of a cooldown is known, so that nothing is gained by asking often.
+  // The end of a cooldown is known, so frequent polls gain nothing.
   Micros until_next_poll(const LockStatus& status) {
     const bool often = (place_.leads() || !request_.plain()) && status.state != State::cooldown;
     return not_past_expiry(often ? poll_.jittered(k_lead_poll) : poll_.next(), status);
@@ -358,22 +365,22 @@ class Acquisition {
   Place place_;
   Looks looks_;
   std::optional<Retry> schedule_;
-  Backoff poll_;       // of a held lock
-  Backoff retry_;      // of a database that does not answer a try
-  Backoff ask_again_;  // of one that does not tell what became of a try
+  Backoff poll_;       // between polls of a held lock
+  Backoff retry_;      // after a failed step
+  Backoff ask_again_;  // while the outcome of a try is unknown
   std::optional<BootTime> give_up_at_;
 
   Step step_ = Step::lining_up;
-  BootTime sent_at_{};          // the last try
-  Error lost_reply_{};          // resolving
-  std::optional<Lease> lease_;  // proving
-  std::optional<Key> line_;     // the key whose line we stand in
+  BootTime sent_at_{};          // when the last try was sent
+  Error lost_reply_{};          // for Step::resolving
+  std::optional<Lease> lease_;  // for Step::proving
+  std::optional<Key> line_;     // the key at whose turnstile we wait
   std::uint64_t tries_ = 0;
   int lost_replies_ = 0;
   bool may_nest_;
   bool refused_before_ = false;
   bool held_by_readers_ = false;  // at the last refusal
-  bool broke_in_turn_ = false;    // the connection
+  bool broke_in_turn_ = false;    // the connection broke in our turn
 };
 
 }  // namespace

@@ -11,8 +11,9 @@
 
 namespace dblock::lease {
 
-// Instead of standing in line: a fixed number of tries, the first pause `first`, each next one `growth` times
-// longer. Exactly so, since people compute schedules from them. A database that does not answer was a try.
+// A fixed number of tries instead of waiting at the turnstile. The first pause is `first`, each next one
+// `growth` times longer, without jitter, since people compute schedules from them. A try for which the
+// database is unreachable counts.
 struct Retry {
   std::uint64_t attempts = 1;
   Micros first{0};
@@ -28,29 +29,30 @@ struct WaitPolicy {
   [[nodiscard]] bool once() const { return limit == Micros{0} || (retry && retry->attempts <= 1); }
 };
 
-// Told, and asked, on the acquiring thread while it waits. All may be empty.
+// Callbacks on the acquiring thread. All may be empty.
 struct AcquireObserver {
   std::function<void(const LockStatus& holder)> on_conflict;  // at each refusal
-  std::function<void(const LockStatus& holder)> on_wait{};    // at each pause or stay in line after one
-  std::function<void(const Error& error)> on_trouble;         // at each failed try that will be repeated
-  std::function<bool()> wants_place{};                        // somebody is there to read the place in line
+  // Before each pause, or wait at the turnstile, after a refusal.
+  std::function<void(const LockStatus& holder)> on_wait{};
+  std::function<void(const Error& error)> on_trouble;  // at each failed try that will be repeated
+  std::function<bool()> wants_place{};                 // whether looks read our position too
   std::function<void()> on_send;  // before the first statement that could grant the lock is sent
-  // Whether waiting for this holder could never end, as where he waits for us.
+  // True where waiting for this holder would never end, as where the holder itself waits for this process.
   std::function<bool(const LockStatus& holder)> hopeless{};
 };
 
-// `undecided`: a try was under way whose outcome is not known; release by owner id then.
+// `undecided`: the outcome of a try is not known; the caller must release by owner id.
 struct Cancelled {
   bool undecided = false;
 };
 using GrantOutcome = std::variant<Lease, Held, Done, Cancelled>;
 
 // Blocks until granted, refused for good, failed, or `cancel` is raised. Where the store has a turnstile,
-// those who wait do so in line and the lock is tried at the head of it only (a Retry has no place there);
-// with a lease the place in the line is kept, and whoever gives the lease back leaves it, without one it is
-// given up. Returns a lease only when it is known to be ours and has time left by the local clock; start
-// nothing on anything else. When the outcome of a try stays unknown until its TTL has passed,
-// Errc::unreachable.
+// waiters wait there and try the lock only in their turn; with WaitPolicy::retry the turnstile is not used.
+// After the grant of one exclusive key the caller still owns its position at the turnstile, and leaves the
+// turnstile after the release. In every other case this function leaves it. Returns a lease only when it is
+// known to be ours and has time left by the local clock; start nothing on anything else. Errc::unreachable
+// when the outcome of a try stays unknown until its TTL has passed.
 [[nodiscard]] Result<GrantOutcome> acquire(LeaseStore& store, Clock& clock, const AcquireRequest& request,
                                            const WaitPolicy& policy, const AcquireObserver& observer,
                                            const WakeEvent& cancel);

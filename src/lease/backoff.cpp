@@ -19,7 +19,7 @@ Micros Backoff::jittered(Micros length) {
 
 // By squaring, since std::pow() would map libm into every run.
 Micros pause_after(std::uint64_t tries, Micros first, double growth) {
-  constexpr Micros longest = std::chrono::days(36'500);  // as a duration that is typed
+  constexpr Micros longest = std::chrono::days(36'500);  // the longest duration that a user may type
   if (first <= Micros::zero()) return Micros::zero();
   auto length = static_cast<double>(first.count());
   for (std::uint64_t left = tries - 1; left > 0; left /= 2) {

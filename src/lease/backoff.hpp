@@ -1,4 +1,5 @@
-// Pauses between tries: exponential growth with full jitter on the upper half, so that waiters spread out.
+// Pauses between tries. The step grows exponentially; each pause is random, between half of the step and the
+// whole, so that waiters spread out.
 #pragma once
 
 #include <cstdint>

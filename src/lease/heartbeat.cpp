@@ -24,10 +24,11 @@ BootTime run_heartbeat(LeaseStore& store, Clock& clock, const Lease& lease, cons
   BootTime next = proved + timing.heartbeat;
   int failures = 0;
   while (!clock.wait_until(next, stop)) {
-    // Not the stored length: `dblock renew --ttl` may have put another into an acquired lease's row.
+    // Asks for our own TTL, not for the stored one: `dblock renew --ttl` may have stored another in the row
+    // of an `acquire`d lease.
     const auto outcome = store.renew(ref, Actor::holder, timing.ttl);
     if (!outcome) {
-      // Raised while the call was under way: it was broken off on purpose, which is no trouble.
+      // `stop` was raised during the call, which was then broken off on purpose: no trouble.
       if (stop.raised()) break;
       ++failures;
       if (observer.on_trouble) observer.on_trouble(outcome.error());

@@ -1,5 +1,6 @@
-// The periodic renewal of one lease. Owns the store while it runs; never decides to stop the job itself: it
-// reports, and the deadline is watched elsewhere, so that a stuck query still ends in self-fencing.
+// The periodic renewal of one lease. No other thread may use the store while it runs. It reports, and never
+// stops the job itself: another thread watches the deadline, so that a stuck query still ends in
+// self-fencing.
 #pragma once
 
 #include <functional>
@@ -10,7 +11,7 @@
 
 namespace dblock::lease {
 
-// Told on the heartbeat's thread.
+// Callbacks on the heartbeat's thread.
 struct HeartbeatObserver {
   std::function<void(BootTime sent_at)> on_renewed;    // the lease is proved until sent_at + ttl
   std::function<void(const NotOurs& why)> on_lost;     // definite; the heartbeat ends after it
@@ -20,7 +21,7 @@ struct HeartbeatObserver {
 
 // Renews `lease` every timing.heartbeat until `stop` is raised or the lease is lost. After a failure it tries
 // again soon (jittered, from 50 ms), reconnecting as needed. It goes on past the local deadline: a late
-// success is reported like any other, and the deadline's owner has acted long before.
+// success is reported like any other, and the thread that watches the deadline has acted long before.
 // RETURNS: the time the last confirmed renewal was sent.
 BootTime run_heartbeat(LeaseStore& store, Clock& clock, const Lease& lease, const Timing& timing,
                        const HeartbeatObserver& observer, const WakeEvent& stop);

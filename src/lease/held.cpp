@@ -5,7 +5,7 @@
 namespace dblock::lease {
 namespace {
 
-// The text up to `end`, which is taken off together with it.
+// Removes the front of `text` up to `end`, and `end` itself. RETURNS: that front, without `end`.
 std::string_view take_until(std::string_view& text, char end) {
   const auto at = text.find(end);
   const std::string_view part = text.substr(0, at);

@@ -1,5 +1,5 @@
-// What a job is told of the locks it runs under, for runs of its own: DBLOCK_HELD. A hint: whoever finds
-// himself in it asks the database before he believes it.
+// DBLOCK_HELD: tells a job which locks it runs under, so that a `dblock run` inside the job can nest. A hint:
+// the inner run asks the database before it believes an entry.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct HeldLock {
   std::string store;  // as Settings display it: no password, and no blanks but spaces
 };
 
-// One lock a line, KEY TAB OWNER TAB STORE, the innermost last. Lines of another form are passed over.
+// One lock a line, KEY TAB OWNER TAB STORE, the innermost last. Lines of another form are skipped.
 [[nodiscard]] std::vector<HeldLock> parse_held(std::string_view text);
 [[nodiscard]] std::string to_line(const HeldLock& held);
 

@@ -15,8 +15,7 @@ constexpr std::size_t k_mark_size = 16;
 
 std::string random_hex() {
   std::array<unsigned char, 16> bits{};
-  // getrandom() of up to 256 bytes is never short; it fails only on kernels without it, where nothing is
-  // safe.
+  // getrandom() of up to 256 bytes is never short; it fails only on kernels without it.
   if (::getrandom(bits.data(), bits.size(), 0) != static_cast<ssize_t>(bits.size()))
     die("cannot draw a random number");
   constexpr std::string_view digits = "0123456789abcdef";

@@ -11,16 +11,17 @@
 namespace dblock::lease {
 
 // `name` is the host, or DBLOCK_HOLDER's value. Anything but letters, digits, '.', '_', '-' and '@' becomes
-// '_'; at most 64 bytes of it are used. The 128 random bits come from getrandom(2).
-// `mark` tells the holder's process from others of the same pid, and is left out where it is not known.
+// '_'; at most 64 bytes of it are used. The 128 random bits come from getrandom(2). `mark` tells the holder's
+// process from other processes with the same pid; empty where it is not known.
 [[nodiscard]] OwnerId make_owner_id(std::string_view name, std::uint32_t pid, std::time_t now,
                                     std::string_view mark = {});
 // The mark that an owner id carries; empty where it carries none.
 [[nodiscard]] std::string mark_of(std::string_view owner);
 
+// A new owner id of an acquisition that nests in the lease of `outer`.
 [[nodiscard]] OwnerId nested_owner_id(const OwnerId& outer);
 [[nodiscard]] bool is_nested(const OwnerId& owner);
-// Whose lease a nested acquisition counts on; any other owner id is its own.
+// The owner id of the lease in which a nested acquisition nests; any other owner id unchanged.
 [[nodiscard]] OwnerId outermost(const OwnerId& owner);
 
 }  // namespace dblock::lease

@@ -28,11 +28,11 @@ void Place::set(Turn turn) {
 }
 
 void Place::saw_free(std::optional<Token> last_grant) {
-  // Each grant has a token of its own, so two short gaps between three busy holders are not taken for one
-  // long one.
+  // Each grant has a token of its own. So two short gaps between three holders are not taken for one long
+  // gap.
   const bool nobody_took_it = free_since_ && free_since_->last_grant == last_grant;
   free_since_ = FreeLock{last_grant};
-  // The place itself is kept: those behind us still wake when we are done.
+  // We stay at the turnstile all the same: waiters behind us still wake when we leave it.
   if (nobody_took_it) standing_ = Standing::outside;
 }
 

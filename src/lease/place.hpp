@@ -1,4 +1,4 @@
-// One acquisition's place in its store's line, and whether it still believes in that line.
+// One acquisition's position at the turnstile, and whether the acquisition still believes the turnstile.
 #pragma once
 
 #include <optional>
@@ -8,11 +8,12 @@
 
 namespace dblock::lease {
 
-// Without a turnstile it does nothing and stands in nobody's way. Gives its place up in the end, unless told
-// to keep it.
+// Without a turnstile all functions do nothing, and the acquisition is never behind. The destructor leaves
+// the turnstile, unless keep() was called.
 class Place {
  public:
-  // `waits`: false for a run that tries once; it stands in line for those behind it, but does not wait there.
+  // `waits`: false for a run that tries once. It enters the turnstile, so that its release wakes the next
+  // waiter, but does not wait there.
   Place(Turnstile* turnstile, bool waits) : turnstile_(turnstile), waits_(waits) {}
   Place(const Place&) = delete;
   Place& operator=(const Place&) = delete;
@@ -20,37 +21,38 @@ class Place {
     if (turnstile_ != nullptr) turnstile_->leave();
   }
 
-  // Says that the line will be entered. Call it before the store connects.
+  // Tells the turnstile that take() will enter it for `key`, and describes the waiter. Call it before the
+  // store connects.
   void approach(const Key& key, const Holder& who);
 
-  // Enters the line, once; and again when a turn was lost with its connection.
+  // Enters the turnstile of `key`, once; and again when our turn was lost with its connection.
   void take(const Key& key);
 
-  // Leaves the line, to enter another.
+  // Leaves the turnstile, so that take() can enter the one of another key.
   void give_up();
 
-  // Somebody stands before us, so the lock is theirs to try.
+  // Another process is ahead at the turnstile: the lock is that process's to try.
   [[nodiscard]] bool behind() const { return standing_ == Standing::behind; }
-  // It is our turn: whoever holds the lock came round the line or left it, and nobody will wake us.
+  // It is our turn. A holder of the lock then does not own the turnstile, so no release will wake us: poll.
   [[nodiscard]] bool leads() const { return standing_ == Standing::leading; }
 
-  // We lead, and are going to wait.
+  // Call it before a pause: in our turn it tells the turnstile that we wait for the lock.
   void wait_in_front() {
     if (leads()) turnstile_->lead();
   }
 
-  // Tells what was seen of the lock while somebody stood before us. A lock that nobody took between two looks
-  // shows that whoever leads does not live: from then on there is no line for us.
+  // Tells what a look saw of the lock while another process was ahead. A lock that stays free between two
+  // looks shows that the process ahead is dead or frozen: from then on we ignore the turnstile.
   void saw_held() { free_since_.reset(); }
   void saw_free(std::optional<Token> last_grant);
 
   [[nodiscard]] bool crowded() const { return turnstile_ != nullptr && turnstile_->crowded(); }
   [[nodiscard]] Looks looks() const { return turnstile_ != nullptr ? turnstile_->looks() : Looks{}; }
 
-  // Waits for our turn; true when `cancel` was raised.
+  // Waits for our turn, until `until`; true when `cancel` was raised. REQUIRES: behind().
   [[nodiscard]] bool await(BootTime until, const WakeEvent& cancel);
 
-  // The place now belongs to the lease: whoever releases it leaves the line.
+  // The position now belongs to the lease: the release of the lease leaves the turnstile.
   void keep() { turnstile_ = nullptr; }
 
  private:
@@ -64,7 +66,7 @@ class Place {
   bool waits_;
   bool taken_ = false;
   Standing standing_ = Standing::outside;
-  std::optional<FreeLock> free_since_;  // what the last look saw, if it saw a free lock
+  std::optional<FreeLock> free_since_;  // set when the last look saw the lock free
 };
 
 }  // namespace dblock::lease

@@ -1,5 +1,5 @@
-// What an acquisition asks for beyond its lease. Both live in the row, so that a crash, the guardian and a
-// reap keep them.
+// What an acquisition asks for beyond its lease: --min-hold and --once-per. Both are stored in the row, so
+// that they outlive a crash, a release by the guardian and a reap.
 #pragma once
 
 #include <optional>
@@ -8,19 +8,19 @@
 
 namespace dblock::lease {
 
-// Not twice in a period. Counted from grant to grant, with a tenth of the period as tolerance: a job that
-// starts a little earlier than the last time, as cron's do, must not miss its period.
+// At most one success in a period. Counted from grant to grant, with a tenth of the period as tolerance: a
+// job that starts a little earlier than the last time, as cron jobs do, must not miss its period.
 struct OncePer {
   Micros period{0};
 
-  // A success granted this long ago counts no more.
+  // A success whose grant is at least this long ago no longer counts.
   [[nodiscard]] Micros look_back() const { return period - tolerance(); }
-  // One that seems to lie further ahead was dated by a clock that has been set back since. It does not count
-  // either, so that no step of the clock holds the job off for longer than a period.
+  // A success whose grant seems to lie further ahead than this was dated before the clock was set back. It
+  // does not count either, so that no step of the clock holds the job off for longer than a period.
   [[nodiscard]] Micros look_ahead() const { return tolerance(); }
 
-  // Grows with the shortest period for which a success of this age counts, whether the age says that it lies
-  // behind or ahead (negative).
+  // A tenth of the shortest period for which a success of this age counts. A negative age: the success seems
+  // to lie ahead.
   static constexpr Micros shortest_by(Micros age) { return age < Micros{0} ? -age : age / 9; }
 
  private:

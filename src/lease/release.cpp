@@ -18,8 +18,8 @@ constexpr Micros k_longest_pause = 1s;
 
 }  // namespace
 
-// The row keeps how its last lease ended. Our own release puts down our end, at a time after it was sent;
-// whoever else ends a lease puts it down as abandoned.
+// The row records how its last lease ended. Our own release records our `end`, at a time after we sent it. A
+// takeover, a reap or a forced release records `abandoned`.
 ReleaseResult judge_release(const NotOurs& refused, const LeaseRef& ref, const RunEnd& end,
                             std::optional<Micros> unheard_for) {
   using enum ReleaseResult;
@@ -30,11 +30,13 @@ ReleaseResult judge_release(const NotOurs& refused, const LeaseRef& ref, const R
   const LockStatus& row = *refused.status;
   const bool as_we_said =
       row.last && row.last->outcome == end.outcome && row.last->exit_code == end.exit_code;
-  // A proxy has the server do a release twice, and passes on the second answer.
+  // The row is free under our own token. A proxy may have sent our release twice and passed on the second
+  // answer.
   if (refused.why == NotOursWhy::free && ref.token && row.token == *ref.token)
     return as_we_said ? released : not_ours;
   if (!unheard_for) return not_ours;
-  // The row of one among several is known by its token alone.
+  // A reader's or slot holder's freed row is recognised by its token alone. Without the token, no row with
+  // our owner id means released.
   if (row.sharing.mode != Mode::exclusive && !ref.token) return released;
   if (row.last && row.last->outcome == Outcome::abandoned) return not_ours;
   const bool since_then = row.last && row.last->released_at &&
@@ -60,7 +62,8 @@ GivenBack give_back(LeaseStore& store, Clock& clock, const LeaseRef& ref, const 
     if (!unheard_since && outcome.error().code == Errc::indeterminate) unheard_since = sent_at;
     if (how.on_trouble) how.on_trouble(outcome.error());
     GivenBack unknown{.failure = std::move(outcome.error())};
-    // Counted out twice, a nested run would take another's place with it.
+    // A nested run does not repeat a release whose reply was lost: a second one could take another nested run
+    // off the count.
     if (unheard_since ? is_nested(ref.owner) : !how.insists) return unknown;
     const BootTime next = std::min(clock.now() + backoff.next(), how.give_up);
     if (clock.wait_until(next, stop) || clock.now() >= how.give_up) return unknown;

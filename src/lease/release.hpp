@@ -1,4 +1,4 @@
-// Giving a lease back, and what a lost reply to that means: one rule for runs, keepers, guardians and
+// Releasing a lease, and judging a release whose reply was lost: one rule for runs, keepers, guardians and
 // scripts.
 #pragma once
 
@@ -12,26 +12,27 @@ namespace dblock::lease {
 
 enum class ReleaseResult {
   released,
-  not_ours,  // the lock is another's, or nobody's: the lease was lost without our noticing
+  not_ours,  // the lock is free or another holder's: the lease was lost without our noticing
   nested,    // a nested run holds the lease as well
-  unknown,   // not confirmed in time, or others have held the lock since
+  unknown,   // not confirmed in time, or other holders have had the lock since
 };
 
-// Judges `refused`, the answer to a release of `ref` that would have put `end` down in the row.
-// `unheard_for`: the time since the first try whose reply was lost was sent; nullopt when no reply was.
+// Judges `refused`, the answer to a release of `ref` that would have recorded `end` in the row.
+// `unheard_for`: the time since the sending of the first try whose reply was lost; nullopt: no reply was
+// lost.
 [[nodiscard]] ReleaseResult judge_release(const NotOurs& refused, const LeaseRef& ref, const RunEnd& end,
                                           std::optional<Micros> unheard_for);
 
 struct GivingBack {
   Actor actor = Actor::holder;
   RunEnd end{};
-  BootTime give_up{};                                 // no try begins later, but for the first
+  BootTime give_up{};                                 // no try but the first begins later
   bool insists = true;                                // false: a failure is final unless a reply was lost
   std::function<void(const Error&)> on_trouble = {};  // at each failed try
 };
 struct GivenBack {
   ReleaseResult result = ReleaseResult::unknown;
-  std::optional<NotOurs> refused{};  // the answer, where it was no
+  std::optional<NotOurs> refused{};  // the answer, where it was a refusal
   std::optional<Error> failure{};    // of the last try, where there was no answer
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A statement under way normally ends by itself within this; after it, its connection is broken off.
+// A statement under way normally ends by itself within this; after that its connection is broken off.
 constexpr Nanos k_natural_end = 300ms;
 constexpr Nanos k_no_patience = 20ms;  // for a thread that is merely asleep
 // A broken connection lets the thread go at once; only connection establishment can outlast this.
@@ -121,8 +121,8 @@ void Session::State::heartbeat(const Lease& lease) {
   heartbeat_over.store(true);
 }
 
-// The next in line wakes when the release is done and not before, or it would find the lock held; and also
-// when the release failed, since waiting for us would be of no more use.
+// Leaves the turnstile after the release and not before: the next waiter would wake and find the lock held.
+// Leaves it also when the release failed, since nothing more will come that a waiter could wait for.
 void Session::State::release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience) {
   give_back(ref, actor, end, patience);
   if (release_result == ReleaseResult::nested) return;
@@ -130,9 +130,9 @@ void Session::State::release(const LeaseRef& ref, Actor actor, RunEnd end, Micro
   store->record_ended();
 }
 
-// Without an answer the result is unknown, and this ends: nor can the nested run renew the lease then. A
-// lease that has run out by the time of the next try, and is free or another's, was not lost while the job
-// ran.
+// Ends with the result `unknown` where the database does not answer: the nested run cannot renew the lease
+// then either. Where a later try finds the lease expired, and the lock free or another holder's, the lease
+// was not lost while the job ran: `lost` stays unset.
 void Session::State::release_after_nested(const LeaseRef& ref, RunEnd end, Micros patience) {
   Backoff backoff(k_first_nested_poll, k_last_nested_poll, k_nested_poll_growth, 1);
   while (release_result == ReleaseResult::nested) {
@@ -140,7 +140,7 @@ void Session::State::release_after_nested(const LeaseRef& ref, RunEnd end, Micro
     {
       const std::lock_guard lock(mutex);
       release_result = ReleaseResult::unknown;
-      proved_until = clock.now() + timing.ttl;  // by the nested run's renewals
+      proved_until = clock.now() + timing.ttl;  // the nested run renews the lease
     }
     release(ref, Actor::holder, end, patience);
     const std::lock_guard lock(mutex);
@@ -198,7 +198,8 @@ Nanos Session::grant_took() const {
   return state_->ended - (state_->wait_began ? lease->sent_at : state_->started);
 }
 
-// Lets the worker's task end: by itself, by breaking its connection, or not at all.
+// Waits until the worker's task has ended: for `patience`, then with its connection broken off. False: the
+// task does not end, and its thread is abandoned.
 bool Session::let_end(Nanos patience) {
   if (worker_.wait_idle(patience)) return true;
   responsive_ = false;
@@ -212,7 +213,7 @@ bool Session::let_end(Nanos patience) {
 bool Session::cancel_acquire() {
   state_->stop.raise();
   if (state_->events.on_acquire_ended)
-    state_->events.on_acquire_ended();  // however long the thread is held up
+    state_->events.on_acquire_ended();  // now, however long the thread takes to end
   if (!let_end(k_natural_end)) return false;
   state_->stop.clear();
   const auto outcome = grant();
@@ -220,7 +221,7 @@ bool Session::cancel_acquire() {
   const auto* cancelled = std::get_if<Cancelled>(&*outcome);
   const auto* granted = std::get_if<Lease>(&*outcome);
   if (granted == nullptr && (cancelled == nullptr || !cancelled->undecided)) return true;
-  // A nested lease has an owner id that the request does not know.
+  // A nested lease has an owner id of its own, which is not in the request.
   const LeaseRef ref = granted != nullptr ? ref_to(*granted) : ref_to(state_->request);
   return release(ref, Actor::stopper, {Outcome::not_run, std::nullopt}, k_cancelled_release_time) !=
          ReleaseResult::unknown;
@@ -258,7 +259,7 @@ ReleaseResult Session::release(const LeaseRef& ref, Actor actor, RunEnd end, Mic
   // Posted at once, not after the heartbeat has reported its end: one thread runs both, one after the other.
   state_->stop.raise();
   worker_.post([state = state_, ref, actor, end, patience] {
-    state->stop.clear();  // it was for the heartbeat
+    state->stop.clear();  // raised to end the heartbeat
     state->release(ref, actor, end, patience);
   });
   if (!worker_.wait_idle(k_natural_end) && !state_->heartbeat_over.load()) {

@@ -1,5 +1,5 @@
 // The contract that every store of leases keeps (DESIGN section 3). Expiry is computed and compared on the
-// server; local clocks only bound how long we believe an answer.
+// server; local clocks only bound how long dblock relies on an answer.
 #pragma once
 
 #include <cstdint>
@@ -23,44 +23,47 @@ struct AcquireRequest {
   Holder holder;
   Promises promises{};
   Sharing sharing{};
-  // An ancestor's acquisition that may hold the same locks: nested in it, nothing has to be waited for.
+  // Owner id of an ancestor run that may hold the same locks. Where it does, the request nests in the
+  // ancestor's lease instead of waiting for it.
   std::optional<OwnerId> outer{};
-  bool waits = false;  // a writer that will try again keeps new readers away in between
+  // The request will be repeated: a writer's refused try then keeps new readers away until the next try.
+  bool waits = false;
 
-  // One key, for itself alone: one statement grants it.
+  // One exclusive key: a single statement can grant it.
   [[nodiscard]] bool plain() const { return also.empty() && sharing.mode == Mode::exclusive; }
 };
 
-// What it may have got, while no token is known.
+// Names the lease that the request may have been granted; without a token, since none is known yet.
 [[nodiscard]] LeaseRef ref_to(const AcquireRequest& request);
 
-// What a request meets: the answer to a try, and to a look, which changes nothing.
+// Granted, Held, Done and Free are the answers to a try, and to a look, which changes nothing.
 //
-// The lock is the request's.
+// The request holds the lock.
 struct Granted {
   Lease lease;
-  std::optional<LockStatus> row{};  // where the answer was found by reading; `lease` needs proof then
+  std::optional<LockStatus> row{};  // set where the grant was found by reading; `lease` then needs proof
 };
-// Somebody or something keeps the lock from the request: an outcome, not an error. `status`: what will be in
-// its way for the longest.
+// The lock cannot be granted now: it is held, within its margin, in cooldown, or kept by a writer's intent or
+// by a job's open transaction. An outcome, not an error. `status`: the row whose end the request waits for.
 struct Held {
   LockStatus status;
 };
-// A job under this key has succeeded within the period (Promises::once_per), whoever holds the lock.
+// A job under this key has succeeded within the period (Promises::once_per). The lock may be held or free.
 struct Done {
   LockStatus status;
 };
-// Nothing is in the way. Never the answer to a try.
+// The request would be granted. Answers a look, never a try.
 struct Free {
-  std::uint32_t slot = 0;              // the row that a grant would go to
-  std::optional<LockStatus> status{};  // the lock's own row, where there is one
+  std::uint32_t slot = 0;              // the row that a grant would use
+  std::optional<LockStatus> status{};  // the lock's own row; nullopt: it has none yet
 };
 using Answer = std::variant<Granted, Held, Done, Free>;
 
-// A grant that a statement told of. `slot`: the row of the hold, of any kind.
+// The lease granted by a statement that reported `token`. `slot`: 0 for an exclusive lock, else the holder's
+// row.
 [[nodiscard]] Granted granted(const AcquireRequest& request, Token token, std::uint32_t slot,
                               BootTime sent_at);
-// A grant that was read: the row carries the request's owner id.
+// The lease found by reading `row`, which carries the request's owner id. It needs a renewal as proof.
 [[nodiscard]] Granted found(const AcquireRequest& request, LockStatus row, BootTime sent_at);
 
 struct Renewed {
@@ -87,16 +90,19 @@ using RenewOutcome = std::variant<Renewed, NotOurs>;
 struct Released {};
 using ReleaseOutcome = std::variant<Released, NotOurs>;
 
-// Who asks. The holder itself may end a run's lease, and its release also succeeds past expire_time as long
-// as nobody took over, but not while a nested run holds the lease too. A holder that has stopped everything
-// which ran under its lease (a run that killed its job, a guardian that left nothing of it) waits for no
-// nested run. A script may touch only Kind::acquire leases that have not expired.
+// On whose behalf a lease is renewed or released.
+// - holder: the run itself. Its release also succeeds past expire_time until a takeover, but not while a
+//   nested run holds the lease as well.
+// - stopper: a run or guardian that has stopped every process under the lease, nested runs included. As
+//   holder, but its release does not wait for nested runs.
+// - script: only Kind::acquire leases that have not expired.
 enum class Actor { holder, stopper, script };
 
 struct Revoked {
   LockStatus status;
 };
-// Why a forced release was refused: not the current token, or (free_now) the heartbeat is fresh.
+// Why revoke() or free_now() changed nothing: `token` is not the current one, no holder and no cooldown, or
+// (free_now() only) the last heartbeat is younger than two intervals.
 struct ForceRefused {
   enum class Why { wrong_token, not_held, fresh_heartbeat } why = Why::wrong_token;
   std::optional<LockStatus> status;
@@ -108,7 +114,7 @@ struct Selection {
   std::optional<std::string> prefix;        // and only keys that start with these bytes
   bool held_only = true;                    // only State::held; else every state
   std::optional<std::size_t> at_most = {};  // rows, in the order of keys
-  bool keys_only = false;                   // a row a lock, its own, whoever holds it
+  bool keys_only = false;                   // only each lock's own row, no rows of readers or slot holders
 };
 struct Listing {
   ServerTime server_time;
@@ -118,12 +124,12 @@ struct Listing {
 struct ReapRequest {
   bool dry_run = false;
   Micros forget_after{0};  // rows idle longer than this are deleted; callers ensure at least one day
-  std::optional<Micros> forget_history{};  // so are records of runs that ended longer ago
+  std::optional<Micros> forget_history{};  // records of runs that ended longer ago are deleted; nullopt: none
 };
 struct ReapReport {
   std::vector<LockStatus> abandoned;  // leases past expire_time + margin that were (or would be) freed
   std::uint64_t forgotten = 0;        // rows deleted (or that would be)
-  std::uint64_t forgotten_runs = 0;   // the same of the history
+  std::uint64_t forgotten_runs = 0;   // records of past runs deleted (or that would be)
 };
 
 struct HistoryQuery {
@@ -133,20 +139,20 @@ struct HistoryQuery {
 };
 struct History {
   bool kept = false;  // runs that end now are recorded
-  bool cut = false;   // there are more than the limit
+  bool cut = false;   // more runs matched than `limit`
   ServerTime server_time;
-  std::vector<RecordedRun> runs;  // the one that ended last first
+  std::vector<RecordedRun> runs;  // latest end first
 };
 
 // One store of leases, one connection.
 //
-// THREADING: not thread-safe, except interrupt(). One thread at a time; it may change between calls.
+// THREADING: not thread-safe, except interrupt(). One thread at a time calls it; that thread may change
+//   between calls.
 // CONNECTION: opened by the first call that needs it, and again by the first call after it broke. Nothing is
 //   ever replayed: a call that loses its connection returns an error.
 // ERRORS: Errc::unreachable - no connection, or a definite refusal for now (read-only, shutting down, lock
-// wait
-//   or deadlock retries used up): nothing was changed. Errc::indeterminate - sent, reply lost (only verbs
-//   that write). Errc::denied, config, schema as in DESIGN section 2.
+//   wait or deadlock retries used up): nothing was changed. Errc::indeterminate - sent, reply lost (only
+//   verbs that write). Errc::denied, config, schema as in DESIGN section 2.
 class LeaseStore {
  public:
   LeaseStore() = default;
@@ -154,38 +160,38 @@ class LeaseStore {
   LeaseStore& operator=(const LeaseStore&) = delete;
   virtual ~LeaseStore() = default;
 
-  // Opens the connection and checks the schema, if that has not happened.
+  // Opens the connection and checks the schema, unless both are done.
   [[nodiscard]] virtual Result<void> connect() = 0;
 
   // One attempt, never waiting for a holder. A row found held by `request.owner` itself counts as granted,
   // with needs_renewal_proof set (a replayed statement, or our own lost reply). After Errc::indeterminate
-  // call look() until it answers. Errc::usage when the lock is held with another number of slots than asked
-  // for.
+  // call look() until it answers. Errc::usage when the lock is held in a mode that does not go with the
+  // request's (Mode), or with another number of slots.
   [[nodiscard]] virtual Result<Answer> try_acquire(const AcquireRequest& request) = 0;
 
-  // Reads the lock's row, or that of one of its holders where several hold it, without locks; nullopt when
-  // there is none. Never writes.
+  // Reads a row of a holder or of a cooldown where there is one, else the lock's own row; nullopt: the lock
+  // has no row. Locks nothing and never writes.
   [[nodiscard]] virtual Result<std::optional<LockStatus>> peek(const Key& key) = 0;
 
-  // Counts the request as part of the acquisition `request.outer`, if that is the holder of all its keys and
-  // its lease has not ended, and renews that lease for as long as the request's. nullopt where it is not. A
-  // nested lease's owner id is OUTER/random: renewing it renews the outer lease, releasing it only counts
-  // down.
+  // Nests the request in the lease of `request.outer`: adds one to the lease's count, and renews it for the
+  // TTL of the request. nullopt where `outer` does not hold all keys of the request, or its lease has ended.
+  // The nested lease's owner id is OUTER/random: renewing it renews the outer lease, releasing it takes one
+  // off the count. REQUIRES: `request.outer` is set.
   [[nodiscard]] virtual Result<std::optional<Lease>> nest(const AcquireRequest& /*request*/) {
     return std::nullopt;
   }
 
-  // The request is not going to be tried again: what it kept away from the lock may come.
+  // The request will not be tried again: takes back the intent that refuses new readers on its behalf.
   virtual void call_off(const AcquireRequest& /*request*/) noexcept {}
 
-  // What try_acquire() would meet now, by reading only. The sent_at of a lease that was found is not known.
+  // What try_acquire() would answer now, found by reading only. A lease found so carries no sent_at: only the
+  // caller knows when it sent the try.
   [[nodiscard]] virtual Result<Answer> look(const AcquireRequest& request) = 0;
-  // The same for one who stands in line and wants to know the place there as well, which may cost another
-  // statement.
+  // As look(), for a waiter at the turnstile: also sets LockStatus::place, which may cost another statement.
   [[nodiscard]] virtual Result<Answer> look_in_line(const AcquireRequest& request) { return look(request); }
 
-  // Extends the lease by `ttl` (default: the stored TTL) from now, never shortening it. Succeeds only when
-  // key, owner (and token) match, it is not revoked and expire_time is in the future. Safe to repeat.
+  // Extends the lease to `ttl` (default: the stored TTL) from now, never shortening it. Succeeds only when
+  // key, owner (and token) match, the lease is not revoked and expire_time is in the future. Safe to repeat.
   [[nodiscard]] virtual Result<RenewOutcome> renew(const LeaseRef& ref, Actor actor,
                                                    std::optional<Micros> ttl) = 0;
 
@@ -193,34 +199,38 @@ class LeaseStore {
   // after success answers NotOurs.
   [[nodiscard]] virtual Result<ReleaseOutcome> release(const LeaseRef& ref, Actor actor, RunEnd end) = 0;
 
-  // Gets ready for release(), which others wait for, while there is nothing else to do. May do nothing.
+  // Does in advance what can make release() faster, since waiters wait for that. May do nothing.
   virtual void prepare_release() noexcept {}
 
-  // Puts what release() and free_now() have ended into the history, where one is kept and they have not done
-  // it. For after everybody who waits has been let in. What fails is left out: no run is to suffer from it.
+  // Records in the history the runs that release() and free_now() have ended, where a history is kept and the
+  // database did not record them itself. Call it when no waiter waits for this process any more. A failure
+  // only leaves the record out, so that no run suffers from it.
   virtual void record_ended() noexcept {}
 
   // Makes the holder's renewals fail from now on; the lease itself runs on to its end, and no cooldown
-  // follows it. Ends a cooldown at once: `status` then has no owner.
+  // follows it. Ends a cooldown at once: Revoked::status then has no owner.
   [[nodiscard]] virtual Result<ForceOutcome> revoke(const Key& key, Token token) = 0;
   // Frees the lock at once, unless a heartbeat younger than two intervals shows a live holder. Ends a
   // cooldown as revoke() does.
   [[nodiscard]] virtual Result<ForceOutcome> free_now(const Key& key, Token token) = 0;
 
+  // The selected locks: a row for each holder, or the lock's own row where there is no holder.
   [[nodiscard]] virtual Result<Listing> list(const Selection& selection) = 0;
+  // Frees the leases past expire_time + margin, and deletes rows and records that are old enough. With
+  // `dry_run` it only reports them.
   [[nodiscard]] virtual Result<ReapReport> reap(const ReapRequest& request) = 0;
-  // By plain reads.
+  // The runs that have ended, where a history is kept. Locks nothing and never writes.
   [[nodiscard]] virtual Result<History> history(const HistoryQuery& /*query*/) { return History{}; }
 
-  // The store's line for those who wait; null where it has none. Lives as long as the store.
+  // The store's turnstile, owned by the store; null where it has none.
   [[nodiscard]] virtual Turnstile* turnstile() noexcept { return nullptr; }
 
-  // Says goodbye to the server; the next call connects anew.
+  // Closes the connection; the next call opens a new one.
   virtual void disconnect() noexcept = 0;
 
-  // Thread-safe. Breaks the connection under a call that another thread is in, so that it returns soon with
-  // an error; nothing when no call is under way. A call still establishing a connection ends within its
-  // timeout.
+  // Thread-safe. Breaks the connection under a call that another thread is in, so that the call returns soon
+  // with an error; does nothing when no call is under way. A call that is still opening a connection ends
+  // within its timeout.
   virtual void interrupt() noexcept = 0;
 };
 

@@ -1,5 +1,4 @@
-// Pure deadline arithmetic (I4): from a TTL to the moments at which things must happen. No clock is read
-// here.
+// Pure deadline arithmetic (I4): from a TTL to the moments at which dblock must act. Reads no clock.
 #pragma once
 
 #include <optional>
@@ -43,11 +42,11 @@ struct TimingRequest {
 [[nodiscard]] Result<Timing> make_timing(const TimingRequest& request);
 
 // Longest a single network call may take under this TTL: TTL/6, between 3 s (the server's own lock wait is 2
-// s) and 10 s. The job's end does not wait for it: LeaseStore::interrupt() comes from the deadline's own
-// thread.
+// s) and 10 s. Stopping the job does not wait for the call: the thread that watches the deadline calls
+// LeaseStore::interrupt().
 [[nodiscard]] std::chrono::seconds network_timeout(Micros ttl);
-// The same for a renewal, which waits for nobody's lock: at most half of the time from when it is due until
-// the job is signalled, so that a second one, over a new connection, has as long.
+// The same for a renewal, which waits for no lock: at most half of the time from the moment when it is due
+// until the job must be signalled. So a second renewal over a new connection has as long.
 [[nodiscard]] Micros renewal_timeout(const Timing& timing);
 
 }  // namespace dblock::lease

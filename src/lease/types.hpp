@@ -35,8 +35,8 @@ struct OwnerId {
   auto operator<=>(const OwnerId&) const = default;
 };
 
-// Fencing token: per key, greater than every earlier grant's, for ever (microseconds since the epoch, or
-// more).
+// Fencing token: strictly increases with every grant of its key, for ever. It is at least the server's time
+// of the grant in microseconds since the epoch.
 struct Token {
   std::uint64_t value = 0;
   auto operator<=>(const Token&) const = default;
@@ -53,29 +53,30 @@ enum class Kind {
   acquire,  // held on behalf of a script by `dblock acquire`; `renew` and `release` work on it
 };
 
-// How a lock is held. Readers and one writer go together; a lock with slots is another kind of lock.
+// How a lock is held. Exclusive and shared requests (writers and readers) may wait for each other. All slot
+// requests of a lock must name the same number of slots, and no other mode goes with them.
 enum class Mode {
-  exclusive,  // by one alone
-  shared,     // by any number of readers
-  slot,       // by up to a number of holders, each with a slot of its own
+  exclusive,  // one holder alone, a writer
+  shared,     // any number of holders, called readers
+  slot,       // up to a number of holders, each in a numbered slot of its own
 };
 
-// What a lock is asked for, and what each of its present holders asked for.
+// How a request asks for a lock, and how a holder was granted it.
 struct Sharing {
   Mode mode = Mode::exclusive;
-  std::uint32_t slots = 1;  // Mode::slot: how many holders there may be
+  std::uint32_t slots = 1;  // Mode::slot: the most holders at a time
   auto operator<=>(const Sharing&) const = default;
 };
 
-// The lengths stored with a lease. `heartbeat` is the interval at which the holder promises to renew;
-// none for an `acquire`d lease, which nobody renews unasked.
+// The lengths stored with a lease. `heartbeat` is the interval at which the holder promises to renew; nullopt
+// where no process renews by itself (`dblock acquire --ttl`).
 struct Terms {
   Micros ttl{0};
   Micros margin{0};  // lease margin: extra time after expire_time before anyone may take over
   std::optional<Micros> heartbeat;
 };
 
-// Who holds a lock, as stored in its row. Untrusted text when read back.
+// Describes the holder of a lock, as stored in its row. Text that is read back is untrusted.
 struct Holder {
   std::string host;
   std::uint32_t pid = 0;
@@ -91,9 +92,9 @@ enum class Outcome {
   signalled,  // the job was killed by a signal
   timed_out,  // --max-runtime stopped the job
   lost,       // the lease was lost or revoked and the job stopped
-  released,   // an `acquire`d lease given back
+  released,   // a lease of `dblock acquire` was released
   not_run,    // granted, but the job never started
-  abandoned,  // the lease expired; set by whoever took over or reaped it
+  abandoned,  // the lease expired or was ended by force; recorded by the takeover, the reap or free_now()
 };
 
 struct RunEnd {
@@ -111,25 +112,27 @@ struct Lease {
   BootTime sent_at;  // local time before the statement that granted or last renewed it was sent
   bool needs_renewal_proof = false;  // found by read-back after a lost reply: renew once before relying on it
   Sharing sharing{};
-  std::uint32_t slot = 0;  // Mode::slot: which one, from 1 on
-  // Which row each key's lease has, in the keys' order; empty where it is exclusive, or not known.
+  std::uint32_t slot = 0;  // Mode::slot: its number, from 1 on; else 0
+  // The row number of each key's lease, in the order of the keys. Empty where the lease is exclusive, or the
+  // rows are not known.
   std::vector<std::uint32_t> rows{};
 };
 
-// What identifies a lease in renew and release. The token narrows it further where it is known.
+// Names a lease for renew and release: by key and owner id, and by token where that is known.
 struct LeaseRef {
   Key key;
   OwnerId owner;
   std::optional<Token> token;
   std::vector<Key> also{};     // further keys that are renewed and released with it
-  std::optional<Mode> mode{};  // where it is known; else every kind of lease is looked for
-  // As Lease::rows. Where neither says it, the lease is looked for among all rows of its key.
+  std::optional<Mode> mode{};  // nullopt: not known, so leases of every mode are looked for
+  // As Lease::rows. Where neither `mode` nor `rows` tells the row, the lease is looked for in all rows of its
+  // key.
   std::vector<std::uint32_t> rows{};
 };
 [[nodiscard]] LeaseRef ref_to(const Lease& lease);
-// The row of its first key, where it is known.
+// The row of the first key's lease, 0 for an exclusive one; nullopt where it is not known.
 [[nodiscard]] std::optional<std::uint32_t> slot_of(const LeaseRef& ref);
-// What concerns one of its keys.
+// The part of `ref` that concerns `key`. REQUIRES: `key` is one of its keys.
 [[nodiscard]] LeaseRef part_of(const LeaseRef& ref, const Key& key);
 
 enum class State { held, expired, cooldown, free, unknown };
@@ -139,10 +142,10 @@ struct PastRun {
   std::optional<ServerTime> released_at;
   std::optional<Outcome> outcome;
   std::optional<int> exit_code;
-  std::string host{};  // of the last run of a free lock; else not known
+  std::string host{};  // only for the last run of a free lock; else empty
 };
 
-// One run (or lease of `acquire`) that has ended, as the history has it. Text is untrusted.
+// One run, or lease of `dblock acquire`, that has ended, as the history records it. Text is untrusted.
 struct RecordedRun {
   std::string key;
   Token token;
@@ -151,13 +154,13 @@ struct RecordedRun {
   Mode mode = Mode::exclusive;
   Holder holder;
   std::optional<ServerTime> acquired_at;
-  std::optional<ServerTime> released_at;  // none: nobody released it
-  ServerTime recorded_at;                 // it had ended by then
+  std::optional<ServerTime> released_at;  // nullopt: it ended without a release
+  ServerTime recorded_at;                 // a time by which it had ended
   std::optional<Outcome> outcome;
   std::optional<int> exit_code;
 };
 
-// One who waits for a lock, as it announced itself. Untrusted text.
+// A waiter, as it announced itself. Text is untrusted.
 struct Waiter {
   std::string host;
   std::uint32_t pid = 0;
@@ -165,24 +168,27 @@ struct Waiter {
   ServerTime since;
 };
 
+// A waiter's position at the turnstile.
 struct PlaceInLine {
-  std::size_t place = 1;  // 1 for the first who waits
-  std::size_t of = 1;
+  std::size_t place = 1;  // 1: the first waiter
+  std::size_t of = 1;     // how many wait
 };
 
-// How long a writer's try keeps new readers away, and what a row can say at most, where clocks of a cluster
-// differ by less than the margin. One that says more was left there before the clock was set back.
+// A waiting writer's try stores an intent in the lock's row: new readers are refused for k_intent. An intent
+// that ends later than k_longest_intent from now is ignored: it was stored before the server's clock was set
+// back. The difference of 3 s allows for the clocks of a cluster, which differ by less than the margin.
 inline constexpr Micros k_intent = std::chrono::seconds(2);
 inline constexpr Micros k_longest_intent = k_intent + std::chrono::seconds(3);
 
-// One row, seen at `server_time` of the answer it came in. Text is untrusted.
+// One row of a lock as it was at `server_time`. Text is untrusted.
 struct LockStatus {
   std::string key;  // raw bytes; may break Key's rules when someone wrote the table by hand
   State state = State::free;
   Kind kind = Kind::run;
-  Sharing sharing{};       // of the last grant
-  std::uint32_t slot = 0;  // 1 and up: one holder of several; readers are numbered too
-  std::string owner;       // empty when nobody holds it
+  Sharing sharing{};  // of the last grant
+  // 0: the lock's own row, also its exclusive holder's; from 1 on: a reader's or slot holder's.
+  std::uint32_t slot = 0;
+  std::string owner;  // empty: no holder
   Token token;
   std::uint32_t count = 0;
   Holder holder;
@@ -196,29 +202,30 @@ struct LockStatus {
   std::optional<Micros> heartbeat;
   std::optional<PastRun> last;
   std::optional<PastRun> last_success;
-  // Where this is the answer to a request that all holders are in the way of: the others'.
+  // The owner ids of the other holders. Set only where a request is refused because of all holders.
   std::vector<std::string> other_owners{};
-  // A writer waits for the readers to go, and new readers are turned away until then.
+  // Until then new readers are refused, because a writer waits for the present readers to end (its intent).
   std::optional<ServerTime> intent_until{};
-  // Not held by its own times, but a transaction in which its last holder called dblock_assert_held() goes
-  // on. Only in the answer to a try.
+  // The lease is over by its own times, but a transaction in which its holder called dblock_assert_held() is
+  // still open. Set only in the answer to a try.
   bool fenced = false;
-  // In the order of arrival; only where a listing knows.
+  // In the order of arrival; nullopt where not known. Set only by a listing.
   std::optional<std::vector<Waiter>> waiters{};
-  // Our own; only from LeaseStore::look_in_line(), and only where it is known.
+  // The asking waiter's own position at the turnstile. Set only by LeaseStore::look_in_line(), where it is
+  // known.
   std::optional<PlaceInLine> place{};
   ServerTime server_time;
 
   // The server time from which an exclusive acquire would no longer be refused.
   [[nodiscard]] ServerTime grantable_at() const;
-  // One holder of several who share the lock.
+  // This row is a reader's.
   [[nodiscard]] bool is_reader() const { return sharing.mode == Mode::shared && slot > 0; }
-  // New readers are turned away for a writer who waits.
+  // True while a waiting writer's intent refuses new readers.
   [[nodiscard]] bool keeps_readers_away() const {
     return intent_until && *intent_until > server_time &&
            intent_until->since_epoch <= server_time.since_epoch + k_longest_intent;
   }
-  // A job under this key has succeeded within the period.
+  // True when a job under this key has succeeded within the period.
   [[nodiscard]] bool done_within(const OncePer& once_per) const;
 };
 
