@@ -18,7 +18,8 @@
 namespace dblock {
 namespace {
 
-// How late a wait may hear of its end where there is no descriptor for a timer, and the machine was asleep.
+// Without a descriptor for a timer, a wait looks at the clock at least this often: poll()'s own timeout does
+// not count the time that the machine sleeps.
 constexpr int k_without_timer_ms = 1000;
 
 UniqueFd open_timer() {
@@ -36,9 +37,8 @@ void arm_timer(const UniqueFd& timer, BootTime when) noexcept {
 
 }  // namespace
 
-// The kernel is asked directly, here and for timers: the library's functions answer to whoever preloads
-// libfaketime (which bends timers too, by other rules), and the embedded store compares these readings
-// between processes.
+// Asks the kernel directly, as the timers do. A preloaded libfaketime replaces the library's functions (and
+// bends timers too, by other rules), but the embedded store compares these readings between processes.
 BootClock::time_point BootClock::now() noexcept {
   timespec ts{};
   ::syscall(SYS_clock_gettime, CLOCK_BOOTTIME, &ts);
@@ -51,7 +51,7 @@ WakeEvent::WakeEvent() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
 
 void WakeEvent::raise() noexcept {
   const std::uint64_t one = 1;
-  // The counter can only be full when it is raised already.
+  // The write fails only when the counter is full, and then the event is raised already.
   [[maybe_unused]] const auto n = ::write(fd_.get(), &one, sizeof one);
 }
 
@@ -78,7 +78,8 @@ void DeadlineTimer::disarm() noexcept {
   ::syscall(SYS_timerfd_settime, fd_.get(), 0, &none, nullptr);
 }
 
-// A full table of descriptors must end no process that keeps a lease.
+// Manages without a descriptor for a timer: a full table of descriptors must not end a process that holds a
+// lease.
 bool SystemClock::wait_until(BootTime when, const WakeEvent& wake) {
   const UniqueFd timer = open_timer();
   if (timer) arm_timer(timer, when);

@@ -1,6 +1,6 @@
-// What can go wrong, as values: every fallible function returns Result<T>. Thrown is only what ends the
-// process with 70, in cli/dispatch.cpp: no memory, and no thread to be had (app/worker.cpp). One function in
-// cli/exit_code turns an Errc into an exit status; nothing else does.
+// Errors are values: every fallible function returns Result<T>. Exceptions are thrown only where no memory is
+// left, or no thread can be started (base/worker.cpp); cli/dispatch.cpp then ends the process with 70. One
+// function in cli/exit_code turns an Errc into an exit status; nothing else does.
 #pragma once
 
 #include <expected>
@@ -16,7 +16,7 @@ enum class Errc {
   unreachable,    // the database cannot be reached or gave up in time; nothing was done
   indeterminate,  // a statement was sent and its reply lost; it may or may not have been done
   denied,         // the database refused the account
-  held,           // the lock is held by someone else
+  held,           // the lock is held by another holder
   lost,           // the lease is not, or no longer, ours
   not_found,      // the command was not found
   cannot_run,     // the command was found but cannot be executed
@@ -41,9 +41,9 @@ using Result = std::expected<T, Error>;
 // "cannot open /x: No such file or directory": the system's words for errno value `err` after `attempt`.
 [[nodiscard]] std::string with_errno(const std::string& attempt, int err);
 
-// Ends the process with 70 and the reason in errno, where the system refuses something that nothing goes on
-// without: a descriptor, most likely. No core: it would show nothing that is wrong here, and whoever watches
-// this process (the guardian, the holder) stops the job.
+// Writes `attempt` and the reason in errno to stderr, and ends the process with 70. Call it where the system
+// refuses something that dblock cannot go on without, most likely a descriptor. Dumps no core: it would show
+// no fault of dblock's. The process that watches this one (the guardian, or dblock) stops the job.
 [[noreturn]] void die(const char* attempt);
 
 }  // namespace dblock

@@ -1,4 +1,4 @@
-// FNV-1a (draft-eastlake-fnv), 64 bits: for telling a few things apart, not for keeping anybody out.
+// FNV-1a (draft-eastlake-fnv), 64 bits: tells a few things apart; no protection against an attacker.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ constexpr std::size_t k_usual_columns = 80;
 
 struct Settings {
   Options options;
-  bool informative = false;  // somebody is likely to read along
+  bool informative = false;  // a person is likely to read stderr
 };
 
 Settings& settings() {
@@ -39,7 +39,7 @@ Settings& settings() {
   return current;
 }
 
-// SIGPIPE and SIGTTOU held back in this thread: neither may end or stop a process that keeps a lease. The
+// Blocks SIGPIPE and SIGTTOU in this thread: neither may end or stop a process that holds a lease. The
 // dispositions stay as they are, because the job inherits them.
 class QuietSignals {
  public:
@@ -71,8 +71,8 @@ class QuietSignals {
   bool pipe_was_pending_ = false;
 };
 
-// Where lines go. O_NONBLOCK belongs to the open file description, which the job shares on descriptor 2; so
-// pipes and terminals are opened once more for dblock alone.
+// Writes lines to stderr without blocking. O_NONBLOCK belongs to the open file description, which the job
+// shares on descriptor 2. So pipes and terminals are opened once more, for dblock alone.
 class Channel {
  public:
   Channel() {
@@ -95,7 +95,7 @@ class Channel {
     }
   }
 
-  // False when nothing of it was written.
+  // False when nothing of `line` was written.
   bool put(const std::string& line) {
     if (!still_ours() && !opened_anew()) return false;
     const QuietSignals quiet;
@@ -105,7 +105,7 @@ class Channel {
     return ::write(fd_, line.data(), line.size()) > 0;
   }
 
-  // A terminal that no write can block on, and whose foreground is ours.
+  // True for a terminal on which no write can block and whose foreground is ours.
   [[nodiscard]] bool commands_terminal() const {
     return own_terminal_ && still_ours() && ::tcgetpgrp(fd_) == ::getpgrp();
   }
@@ -126,7 +126,7 @@ class Channel {
            info.st_ino == inode_;
   }
 
-  // A forked process that kept standard error alone has closed what was opened once more.
+  // Opens stderr once more in a forked process that has closed every other descriptor.
   bool opened_anew() {
     struct stat info {};
     if (fd_ == STDERR_FILENO || ::fstat(STDERR_FILENO, &info) != 0) return false;
@@ -142,7 +142,7 @@ class Channel {
   ino_t inode_ = 0;
 };
 
-// All that is written, one thing after another.
+// Writes lines and the live line, one at a time.
 class Screen {
  public:
   void put(const std::string& line) {
@@ -157,8 +157,8 @@ class Screen {
   void show(const std::string& text) {
     const std::lock_guard lock(mutex_);
     if (!channel_.commands_terminal()) return forget();
-    // The last column stays free, since a cursor beyond it may be in the next row. It waits in the first one,
-    // so that the ^C which the terminal shows at Ctrl-C goes with the line.
+    // The last column stays free, since a cursor beyond it may be in the next row. The cursor waits in the
+    // first column, so that the ^C which the terminal shows at Ctrl-C is erased with the line.
     live_ = cut_to_columns(text, channel_.columns() - 1) + "\r";
     if (channel_.put(std::string(k_clear_line) + live_)) drawn_ = true;
   }
@@ -167,14 +167,14 @@ class Screen {
     const std::lock_guard lock(mutex_);
     live_.clear();
     if (!drawn_) return;
-    // On a stopped terminal the next line that comes through does it.
+    // On a stopped terminal the next line that gets through erases the live line.
     if (!channel_.commands_terminal() || channel_.put(std::string(k_clear_line))) drawn_ = false;
   }
 
  private:
   [[nodiscard]] std::string clearing() const { return std::string(drawn_ ? k_clear_line : ""); }
 
-  // In the background: the foreground has the screen now, and it is not for us to clear.
+  // Forgets the live line without erasing it: in the background the screen belongs to the foreground process.
   void forget() {
     live_.clear();
     drawn_ = false;
@@ -182,8 +182,8 @@ class Screen {
 
   Channel channel_;
   std::mutex mutex_;
-  std::string live_;    // what to draw, with the way back to the first column
-  bool drawn_ = false;  // it may be on the screen
+  std::string live_;    // the live line, then a return to the first column
+  bool drawn_ = false;  // the live line may be on the screen
 };
 
 Screen& screen() {
@@ -197,7 +197,7 @@ void put(const std::string& line) {
   errno = saved;
 }
 
-// Terminals that are no screens, like those of an editor, are called dumb.
+// Terminals that cannot move their cursor, like those of an editor, are called dumb.
 bool moves_cursor() {
   const char* term = std::getenv("TERM");
   return term != nullptr && *term != '\0' && std::string_view(term) != "dumb";
@@ -220,7 +220,7 @@ std::string json_string(std::string_view text) {
   return out + "\"";
 }
 
-// For the reader of a log only; nothing is decided by it.
+// For the reader of a log only: no decision uses it.
 std::string wall_clock() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);

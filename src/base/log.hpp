@@ -15,7 +15,7 @@ struct Options {
   bool verbose = false;  // -v: info and debug, terminal or not
 };
 
-// Called once before threads start. Decides whether informational lines are shown: stderr is a terminal, CI
+// Call it once, before threads start. Decides whether informational lines are shown: stderr is a terminal, CI
 // is set, or -v.
 void configure(const Options& options);
 [[nodiscard]] bool shows(Level level);
@@ -35,11 +35,12 @@ inline void debug(std::string_view message) {
   write(Level::debug, message);
 }
 
-// The live line: one line below all others, rewritten in place and gone without a trace in the end. There can
-// be one in text, on a terminal that moves its cursor (TERM), while this process is in the foreground there
-// and informational lines are shown.
+// The live line: one line below all others, rewritten in place and erased in the end. It is possible in text
+// format, on a terminal that moves its cursor (TERM), while this process is in the foreground there and
+// informational lines are shown.
 [[nodiscard]] bool can_show_live();
-// `message` as write() would show it, cut to the terminal's width. Nothing happens where there can be none.
+// Shows `message` as write() would, cut to the terminal's width. Clears the live line where it is not
+// possible.
 void show_live(std::string_view message);
 void clear_live();
 

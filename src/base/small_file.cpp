@@ -17,7 +17,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::size_t k_most_bytes = 1U << 20U;  // a device or a log file named by mistake ends here
+// Ends the reading of a device or a log file named by mistake.
+constexpr std::size_t k_most_bytes = 1U << 20U;
 constexpr auto k_patience = 10s;
 
 class Reading {

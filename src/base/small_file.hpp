@@ -18,9 +18,9 @@ struct SmallFile {
   gid_t group = 0;
 };
 
-// The file at `path`, which may be a pipe (`<(make-config)`): waited for as long as somebody has it open to
-// write, but ten seconds at most. nullopt where there is none. Errc::config for what cannot be read, and for
-// more than 1 MiB. `what` names it in messages: "option file".
+// Reads the file at `path`. A pipe (`<(make-config)`) is read until its last writer has closed it, for ten
+// seconds at most. nullopt: there is no file. Errc::config for a file that cannot be read, or of more than 1
+// MiB. `what` names the file in messages: "option file".
 [[nodiscard]] Result<std::optional<SmallFile>> read_small_file(const std::string& path,
                                                                std::string_view what);
 

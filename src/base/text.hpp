@@ -1,4 +1,4 @@
-// Text that came from elsewhere, made safe; and text that must be well formed.
+// Makes untrusted text safe to show, and checks that text is well formed.
 #pragma once
 
 #include <cstddef>

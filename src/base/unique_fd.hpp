@@ -1,4 +1,4 @@
-// Owner of one file descriptor; closes it when it goes.
+// Owns one file descriptor, and closes it when destroyed.
 #pragma once
 
 #include <unistd.h>

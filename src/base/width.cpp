@@ -11,19 +11,19 @@
 namespace dblock {
 namespace {
 
-// By the C library's tables, in a locale of our own: the environment's may know no UTF-8. Only text beyond
-// Latin letters costs the time to load them.
+// Uses the C library's tables, in a locale of our own: the environment's may know no UTF-8. The tables are
+// loaded only for text beyond Latin letters.
 std::size_t columns_of(std::uint32_t c) {
   if (c < 0x0300) return 1;
   static const locale_t k_utf8 = ::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
-  if (k_utf8 == nullptr) return 1;  // no such locale on this host: columns may stand askew
+  if (k_utf8 == nullptr) return 1;  // no such locale on this host: columns may be misaligned
   const locale_t before = ::uselocale(k_utf8);
   const int columns = ::wcwidth(static_cast<wchar_t>(c));
   ::uselocale(before);
-  return columns < 0 ? 1 : static_cast<std::size_t>(columns);  // below 0: no character that it knows
+  return columns < 0 ? 1 : static_cast<std::size_t>(columns);  // below 0: a character unknown to the tables
 }
 
-// A character with what belongs to it: accents stay with their letter.
+// A character with the combining characters after it: accents stay with their letter.
 struct Cluster {
   std::size_t bytes = 0;
   std::size_t columns = 0;
@@ -41,7 +41,7 @@ Cluster first_cluster(std::string_view text) {
   return cluster;
 }
 
-// The bytes at the front of `text` that fit.
+// How many bytes at the front of `text` fit into `columns`.
 std::size_t front_of(std::string_view text, std::size_t columns) {
   std::size_t at = 0;
   while (at < text.size()) {
@@ -53,7 +53,7 @@ std::size_t front_of(std::string_view text, std::size_t columns) {
   return at;
 }
 
-// Where the end of `text` begins that fits.
+// Where the longest end of `text` begins that fits into `columns`.
 std::size_t end_of(std::string_view text, std::size_t columns) {
   std::size_t width = display_width(text);
   std::size_t at = 0;

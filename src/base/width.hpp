@@ -1,4 +1,4 @@
-// How much of a terminal's line well-formed text takes, whatever the locale.
+// How many columns of a terminal well-formed text takes, whatever the locale.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,8 @@ namespace dblock {
 // The front of `text` that takes at most `columns`, with … in place of what was cut off.
 [[nodiscard]] std::string cut_to_columns(std::string_view text, std::size_t columns);
 
-// Both ends of `text`, with … in place of what was cut out: names often differ at their ends.
+// Both ends of `text`, within `columns`, with … in place of what was cut out: names often differ at their
+// ends.
 [[nodiscard]] std::string cut_middle(std::string_view text, std::size_t columns);
 
 }  // namespace dblock

@@ -22,7 +22,7 @@ struct Worker::State {
   WakeEvent idle;
 
   void run() {
-    // libmariadb sleeps "one microsecond" in each connect; the default slack makes that sixty.
+    // libmariadb sleeps "one microsecond" in each connect; with the default timer slack that takes sixty.
     ::prctl(PR_SET_TIMERSLACK, 1);
     std::unique_lock lock(mutex);
     for (;;) {
@@ -32,7 +32,7 @@ struct Worker::State {
       tasks.pop_front();
       lock.unlock();
       task();
-      task = nullptr;  // what it held must be gone before anyone hears of its end
+      task = nullptr;  // destroys what the task owned before idle is raised
       lock.lock();
       if (tasks.empty()) idle.raise();
     }
@@ -56,7 +56,7 @@ Worker::Worker() : state_(std::make_shared<State>()) {
 Worker::~Worker() {
   if (!thread_.joinable()) return;
 #ifdef __SANITIZE_ADDRESS__
-  const bool at_rest = false;  // what a thread has not freed when the process ends counts as leaked
+  const bool at_rest = false;  // memory that a detached thread has not freed would count as leaked
 #else
   const bool at_rest = state_->idle.raised();
 #endif
@@ -65,7 +65,7 @@ Worker::~Worker() {
     state_->ending = true;
   }
   state_->changed.notify_one();
-  // With no task left it touches nothing but its own state any more, and need not be waited for.
+  // An idle thread touches nothing but its own State, and need not be waited for.
   if (at_rest) {
     thread_.detach();
   } else {

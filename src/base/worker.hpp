@@ -15,7 +15,7 @@ class Worker {
   Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
-  ~Worker();  // waits for the running task, unless abandoned
+  ~Worker();  // waits for all tasks, unless abandoned
 
   // Runs `task` on the worker's thread after all earlier ones. One caller thread.
   void post(std::function<void()> task);
@@ -23,11 +23,11 @@ class Worker {
   // Raised while no task is waiting or running.
   [[nodiscard]] const WakeEvent& idle() const;
 
-  // True when idle, waiting at most `patience` for it.
+  // Waits for idle(), at most `patience`; true when idle.
   bool wait_idle(Nanos patience) const;
 
-  // Gives up on a task that will not end in time. Whatever tasks refer to must be shared with them; the
-  // process must end by _Exit() or a signal.
+  // Gives up on a task that will not end in time. The tasks must own, or share, everything that they refer
+  // to. The process must end by _Exit() or a signal.
   void abandon();
 
  private:

@@ -19,7 +19,8 @@ Finding configuration(const store::SettingsSources& sources, const store::Settin
   return {"configuration", Level::ok, source, store::display(settings), {}};
 }
 
-// Where a password in the URL can be seen; the command line has a warning of its own.
+// Warnings where other users or jobs can see a password in the URL. A URL on the command line has a warning
+// elsewhere.
 std::vector<std::string> exposures_of_url(const store::SettingsSources& sources) {
   if (!sources.url) return {};
   const auto url = store::parse_url(*sources.url);

@@ -11,9 +11,9 @@ enum class Level { ok, warn, bad };
 struct Finding {
   std::string check;  // "read-only"
   Level level = Level::ok;
-  std::string found;    // what is there; empty where that is not known
+  std::string found;    // what is there; empty: not known
   std::string message;  // why that is good or bad, and what to do
-  std::string host;     // of a list of hosts; empty where the check is about all of them, or none
+  std::string host;     // one of several hosts; empty: a single host, or no one host
 };
 
 }  // namespace dblock::doctor

@@ -93,7 +93,7 @@ Finding privileges(const HostFacts& facts) {
   return {"privileges", Level::ok, std::to_string(facts.privileges.size()) + " needed, all there", "", {}};
 }
 
-// Whoever has one of these is let through where read_only keeps others from writing.
+// True for a privilege with which the account may write although read_only is set.
 bool bypasses_read_only(const GrantLine& grant) {
   constexpr std::array<std::string_view, 4> k_bypass{"SUPER", "READ ONLY ADMIN", "READ_ONLY ADMIN",
                                                      "CONNECTION_ADMIN"};
@@ -150,7 +150,7 @@ std::string mismatch(const HostFacts& facts, unsigned found) {
   return found > facts.schema_needed ? needed + "; upgrade dblock" : needed + "; run `dblock migrate`";
 }
 
-// What makes the tables unfit although their version is right: changed by hand, or restored by a tool.
+// Faults of tables whose version is right: they were changed by hand, or restored by a tool.
 std::vector<std::string> table_faults(const HostFacts& facts) {
   std::vector<std::string> faults;
   for (const auto& [table, engine] : facts.engines) {
@@ -185,7 +185,7 @@ Finding schema(const HostFacts& facts) {
   return {"schema", Level::ok, found, "the one this dblock needs", {}};
 }
 
-// No lock needs it, so nothing here is bad.
+// No lock needs the history, so no finding here is bad.
 Finding history(const HostFacts& facts) {
   if (!*facts.keeps_history)
     return {"history", Level::ok, "not kept", "`dblock migrate --history on` begins one", {}};

@@ -22,7 +22,7 @@ std::string counted(std::uint64_t n, const std::string& thing) {
   return std::to_string(n) + " " + thing + (n == 1 ? "" : "s");
 }
 
-// Only what lies beyond the round trip's own uncertainty counts.
+// Only a difference beyond the round trip's own uncertainty counts.
 Finding clock(const HostFacts& facts) {
   if (!facts.clock) return {"clock", Level::warn, "not known", "the server did not tell its time", {}};
   const Micros apart = std::chrono::abs(facts.clock->ahead) - facts.clock->uncertainty;
@@ -91,7 +91,7 @@ Finding flush_log(const HostFacts& facts) {
           {}};
 }
 
-// What crash recovery trusts, and replicas read.
+// Crash recovery trusts the binary log, and replicas read it.
 Finding binary_log(const HostFacts& facts) {
   if (!facts.is_on({"log_bin"})) return {"binary-log", Level::ok, "off", "nothing to lose there", {}};
   const auto sync = facts.variable({"sync_binlog"});
@@ -133,7 +133,7 @@ SemiSync semi_sync_of(const HostFacts& facts) {
   return semi;
 }
 
-// Why a primary that has lost its replicas could go on granting.
+// Why a primary that has lost its replicas could go on granting; empty: it could not.
 std::string weakness_of(const SemiSync& semi) {
   if (semi.wait_point != "AFTER_SYNC")
     return "with wait point " + semi.wait_point +
@@ -146,7 +146,8 @@ std::string weakness_of(const SemiSync& semi) {
   return {};
 }
 
-// With nobody to acknowledge what it applies, the applier waits for ever, or for the timeout each time.
+// True for a replica with semi-synchronous replication on and no replica of its own. Nothing acknowledges
+// what its applier commits, so the applier waits for ever, or for the timeout each time.
 bool applier_waits_in_vain(const HostFacts& facts, const SemiSync& semi) {
   const bool follows_another = facts.replica_known ? facts.replica.has_value() : facts.is_read_only();
   return follows_another && semi.enabled && semi.clients == 0 && semi.waits_without_replica;

@@ -13,7 +13,7 @@ using store::FileContents;
 
 constexpr std::uint64_t k_mebibyte = 1U << 20U;
 constexpr std::uint64_t k_scarce = 64 * k_mebibyte;
-constexpr std::uint64_t k_too_little = k_mebibyte;  // less than a log of ordinary length
+constexpr std::uint64_t k_too_little = k_mebibyte;  // less than a write-ahead log of ordinary length
 constexpr Micros k_impossible_past = std::chrono::hours(24) * 365 * 50;
 
 Finding bad(const std::string& check, const Error& error) {
@@ -26,7 +26,7 @@ Finding space(const FileFacts& facts) {
   return judge_space(*facts.free_bytes);
 }
 
-// No time of the wall clock decides anything; it is shown, and tells one boot's past from another's.
+// The wall clock decides no lease. Its times are shown, and tell one boot from another.
 Finding clock(const FileFacts& facts) {
   if (!facts.boot_clock) return bad("clock", facts.boot_clock.error());
   if (facts.wall_clock < k_impossible_past)

@@ -16,13 +16,13 @@ bool is_primary(const HostFacts& facts) {
   return facts.failed.empty() && !facts.is_read_only();
 }
 
-// What makes several writable servers one: empty where nothing does.
+// The cluster (Galera, group replication) that makes several writable servers one; empty: none.
 std::string cluster_of(const HostFacts& facts) {
   if (facts.in_galera()) return facts.state({"wsrep_cluster_state_uuid"}).value_or("");
   return facts.variable({"group_replication_group_name"}).value_or("");
 }
 
-// A spare host may be away or read-only; that no lock can be taken there is what the others are for.
+// A spare host may be away or read-only: another host takes the locks meanwhile.
 void excuse_spare(Finding& finding) {
   if (finding.level != Level::bad) return;
   if (finding.check == "connection") {
@@ -75,7 +75,7 @@ Finding failover(const std::vector<HostFacts>& hosts) {
           {}};
 }
 
-// After a failover the other clock decides when a lease ends.
+// After a failover the clock of another host decides when a lease ends.
 Finding clocks(const std::vector<HostFacts>& hosts) {
   std::optional<Micros> least;
   std::optional<Micros> most;

@@ -6,15 +6,17 @@
 namespace dblock::doctor {
 namespace {
 
-// Shorter than the pauses between the statements of a waiting or renewing dblock.
+// An idle timeout below this is shorter than the pauses between the statements of a waiting or renewing
+// dblock.
 constexpr std::uint64_t k_short_idle_seconds = 60;
-constexpr double k_crowded = 0.8;  // as in store/mariadb/line_statements.cpp: from there on waiters stay away
+// From this share of connections on waiters poll; as in store/mariadb/line_statements.cpp.
+constexpr double k_crowded = 0.8;
 
 bool is_set(const std::optional<std::string>& value) {
   return value && value->find_first_of("123456789") != std::string::npos;
 }
 
-// dblock sets what it needs in its own sessions; what it cannot set is what matters here.
+// dblock sets most timeouts in its own sessions; this judges those that it cannot set.
 Finding timeouts(const HostFacts& facts) {
   const auto idle = facts.variable({"wait_timeout"});
   const auto statement = facts.variable({"max_statement_time"});
@@ -61,7 +63,7 @@ Finding named_locks(const HostFacts& facts) {
   return {"named-locks", Level::ok, "available", "waiters stand in line", {}};
 }
 
-// What users ask about, and need not set.
+// Settings that users ask about, and need not set.
 Finding session(const HostFacts& facts) {
   std::string found = "sql_mode=" + facts.variable({"sql_mode"}).value_or("not known");
   if (const auto snapshot = facts.variable({"innodb_snapshot_isolation"}))

@@ -1,5 +1,5 @@
-// What `doctor` makes of the facts that a store tells: facts in, findings out. A value that a server does not
-// know, or does not tell this account, is no fault.
+// The judgements of `doctor`: facts of a store in, findings out. A value that a server does not know, or does
+// not tell this account, is no fault.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,14 @@ using store::ServerFacts;
 // connection, and with it tls, certificate, privileges, excess, schema
 [[nodiscard]] std::vector<Finding> judge_access(const HostFacts& facts);
 
-// clock, read-only, replica, flush-log, binary-log, semi-sync, galera: what decides whether a granted lease
-// stays granted.
+// clock, read-only, replica, flush-log, binary-log, semi-sync, galera: whether a granted lease stays granted.
 [[nodiscard]] std::vector<Finding> judge_durability(const HostFacts& facts, unsigned min_replicas);
 
 // timeouts, connections, named-locks, session, balancer
 [[nodiscard]] std::vector<Finding> judge_service(const HostFacts& facts);
 
-// All of the above for each host, in order, then what only a comparison shows. Where another host takes
-// writes, one that cannot be reached or is read-only is what several hosts are for.
+// All of the above for each host, in order, then a comparison of the hosts. A host that cannot be reached, or
+// is read-only, is not bad while another host takes writes.
 [[nodiscard]] std::vector<Finding> judge_hosts(const std::vector<HostFacts>& hosts, unsigned min_replicas);
 
 // client-library, then the hosts.
@@ -34,7 +33,7 @@ using store::ServerFacts;
 // store, and with it store-mode, schema, history, journal, integrity; disk-space, clock
 [[nodiscard]] std::vector<Finding> judge_file(const FileFacts& facts);
 
-// Two of them alone: of the file's st_mode, and of the room on its disk.
+// The checks store-mode (of a file's st_mode) and disk-space alone.
 [[nodiscard]] Finding judge_mode(unsigned mode);
 [[nodiscard]] Finding judge_space(std::uint64_t free_bytes);
 

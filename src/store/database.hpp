@@ -1,5 +1,5 @@
-// What a database must offer to keep locks. Nothing here knows what a lease is: the rules stand once, in
-// LockTable and above it, and say what is to be done by the names of statements (sql/verbs).
+// The port to a database that keeps locks. It runs statements by name (sql/verbs) and contains no rule of
+// leases: LockTable and the classes above it contain them, once for all databases.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,13 @@
 
 namespace dblock::store {
 
-// What a statement did. A row that an INSERT found there already is no error: nothing was changed.
+// What a statement did. An INSERT that finds its row present is no error: it changes nothing.
 struct Effect {
   std::vector<Row> rows;
-  std::uint64_t changed = 0;  // rows; for `put` and `put_beside` leases, each with all that belongs to it
-  // The token or the length that the statement tells (its file says which). Where one ends a run: the token,
-  // if the history is up to the caller.
+  // Rows; for `put` and `put_beside`: leases, each with its fence and its lock's own row.
+  std::uint64_t changed = 0;
+  // The token or the length that the statement reports (its file says which). A statement that ends a run
+  // reports the token where a history is kept and the caller must record the run.
   std::optional<std::uint64_t> told{};
 };
 
@@ -32,59 +33,63 @@ class Database {
   Database& operator=(const Database&) = delete;
   virtual ~Database() = default;
 
-  // Around everything below: between the two interrupt() breaks what is under way.
+  // Every use of the functions below stands between begin_call() and end_call(). In between, interrupt()
+  // breaks the statement under way.
   enum class Patience {
     usual,
-    renewal,  // a lease runs out meanwhile: SessionOptions::renewal_timeout
+    renewal,  // for a holder's renewal, whose lease runs out meanwhile: SessionOptions::renewal_timeout
   };
   virtual void begin_call(Patience patience) = 0;
   virtual void end_call() noexcept = 0;
 
-  // What connecting is called in messages.
+  // The `attempt` that begins messages about connecting.
   [[nodiscard]] virtual std::string connecting() const { return "cannot connect to the database"; }
   // Opens the connection, unless it is open and sound.
   [[nodiscard]] virtual Result<void> ensure_open(const std::string& attempt) = 0;
 
-  // Everything `body` does is done, or nothing is. `body` runs again after a rollback by the database itself.
-  // Errc::indeterminate when the reply to the commit is lost.
+  // Runs `body` as one transaction: all its statements take effect, or none. `body` runs again when the
+  // database itself rolled back. Errc::indeterminate when the reply to the commit is lost.
   using Body = std::function<Result<void>()>;
   [[nodiscard]] virtual Result<void> in_transaction(const std::string& attempt, const Body& body) = 0;
-  // Several statements that may as well be one transaction, where that is cheaper.
+  // Runs `body`, whose statements need no transaction, as one transaction where that is cheaper.
   [[nodiscard]] virtual Result<void> bundled(const std::string& attempt, const Body& body) = 0;
 
-  // Runs a statement. One that this database has no text for has nothing to do here.
+  // Runs a statement. Does nothing for a verb for which this database has no SQL.
   [[nodiscard]] virtual Result<Effect> run(Verb verb, const Parameters& parameters,
                                            const std::string& attempt) = 0;
-  // A statement that reads, where the writes go, also where something in between has reads answered
-  // elsewhere.
+  // Runs a statement that only reads on the server that takes the writes, even where a proxy sends plain
+  // reads to another server.
   [[nodiscard]] virtual Result<Effect> run_where_written(Verb verb, const Parameters& parameters,
                                                          const std::string& attempt) {
     return run(verb, parameters, attempt);
   }
-  // Gets ready for a statement that others wait for.
+  // Does in advance what makes a statement faster, since waiters wait for it. May do nothing.
   virtual void prepare(Verb /*verb*/) noexcept {}
-  // A column refused NULL, which undid the statement.
+  // True when the statement failed because a column refused NULL: it changed nothing.
   [[nodiscard]] virtual bool refused_null(const Error& why) const = 0;
 
-  // Whether a grant would be, and whether the last one was, as safe as the settings ask for: on so many
-  // servers. Errc::unreachable when not.
+  // Whether a grant would be (safe_to_grant), and whether the last one was (grant_is_safe), stored on as many
+  // servers as the settings ask for. Errc::unreachable when not.
   [[nodiscard]] virtual Result<void> safe_to_grant(const std::string& /*attempt*/) { return {}; }
   [[nodiscard]] virtual Result<void> grant_is_safe(const std::string& /*attempt*/) { return {}; }
-  // Whether the attempt that failed so was kept waiting by a job's transaction that called
-  // dblock_assert_held(): the lock is as good as held. Errc::unreachable where it was the server's own doing.
+  // True when the attempt that failed with `why` had waited for a job's open transaction that called
+  // dblock_assert_held(): the lock then counts as held. Errc::unreachable where it had waited for a commit
+  // that no replica acknowledges.
   [[nodiscard]] virtual Result<bool> kept_by_fence(const lease::Key& /*key*/, const Error& /*why*/,
                                                    const std::string& /*attempt*/) {
     return false;
   }
 
-  // The line in front of each lock; null where there is none.
+  // The turnstile of the locks, owned by the database; null where there is none.
   [[nodiscard]] virtual lease::Turnstile* turnstile() noexcept = 0;
-  // Our own place in the line of the lock that was looked at last, where it can be known.
+  // This process's position at the turnstile of `lock`, the lock that it looked at last; nullopt: not known.
   [[nodiscard]] virtual std::optional<lease::PlaceInLine> place_in_line(const lease::LockStatus& lock) = 0;
-  // What can be known of those who wait.
+  // Adds to each lock of `listing` its waiters, as far as they are known.
   virtual void add_waiters(lease::Listing& /*listing*/) {}
 
+  // Closes the connection; ensure_open() opens a new one.
   virtual void close() noexcept = 0;
+  // Thread-safe: see lease::LeaseStore::interrupt().
   virtual void interrupt() noexcept = 0;
 };
 

@@ -52,7 +52,7 @@ void EndedRuns::add_abandoned(const lease::LockStatus& lease, const Effect& done
                    lease.holder});
 }
 
-// The lock is free already: whatever goes wrong here costs a line of the history and nothing else.
+// The lock is free already: a failure here costs records of the history and nothing else.
 void EndedRuns::record(Database& database) {
   const std::string attempt = "cannot record the run in the history";
   for (const auto& run : std::exchange(runs_, {})) {

@@ -1,10 +1,11 @@
-// What has ended and is still to be recorded in the history of runs, where the database does not do that
-// itself. What ends a run tells, at no cost, whether a history is kept; the record is a statement of its own
-// after that, when nobody waits for it any more.
+// Runs that have ended and are not in the history yet, where the database does not record them itself. The
+// statement that ends a run reports, at no cost, whether a history is kept. A second statement records the
+// run later, when no waiter waits for this process any more.
 //
-// A trigger on the locks' table would do it in the same transaction, as SQLite's does, but is not to be had
-// on a server: it makes LAST_INSERT_ID(expression), by which a grant learns its token, come back as 0; it
-// ties every renewal to its definer, who may be dropped; and to the history's table, which may be locked.
+// SQLite records runs by a trigger on dblock_lock, in the same transaction. On a server a trigger has three
+// faults. It makes LAST_INSERT_ID(expression), by which a grant learns its token, return 0. It ties every
+// renewal to the trigger's definer, who may be dropped. It ties every renewal to the history's table, which
+// may be locked.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@ struct EndedRun {
   std::string owner;
   bool was_released = true;
   lease::RunEnd end;
-  // As far as they are known here; the row tells too, until its next grant.
+  // As far as this process knows them. The lock's row knows them too, until its next grant.
   lease::Kind kind = lease::Kind::run;
   lease::Mode mode = lease::Mode::exclusive;
   lease::Holder holder{};
@@ -31,17 +32,19 @@ struct EndedRun {
 
 class EndedRuns {
  public:
-  // Who will be the holder under this owner id.
+  // Remembers the holder that `request` describes, for the run that will end under its owner id.
   void expect(const lease::AcquireRequest& request);
-  // `done`: the answer to the statement that freed the row. Nothing where it tells of no history.
+  // Add a run that has ended, unless no history is kept. `done`: the effect of the statement that freed its
+  // row.
   void add(const lease::LeaseRef& ref, lease::RunEnd end, const Effect& done);
   void add_forced(const lease::Key& key, const Effect& done);
   void add_abandoned(const lease::LockStatus& lease, const Effect& done);
 
-  // For transactions that are undone.
+  // back_to(mark()) forgets the runs that were added in between, by a transaction that was rolled back.
   [[nodiscard]] std::size_t mark() const { return runs_.size(); }
   void back_to(std::size_t mark) { runs_.resize(mark); }
 
+  // Writes all runs to the history and forgets them. A failure is logged, and costs records only.
   void record(Database& database);
 
  private:

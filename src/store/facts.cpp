@@ -29,7 +29,7 @@ bool HostFacts::is_on(std::initializer_list<std::string_view> names) const {
   return value == "ON" || value == "1";
 }
 
-// MariaDB 12 knows more words than ON for it.
+// MariaDB 12 has further values that mean read-only, besides ON.
 bool HostFacts::is_read_only() const {
   const auto value = variable({"read_only"});
   const bool off = !value || *value == "OFF" || *value == "0";

@@ -19,7 +19,7 @@ namespace dblock::store {
 // Answers of SHOW VARIABLES or SHOW STATUS by name, in lower case.
 using Names = std::map<std::string, std::string, std::less<>>;
 
-// What came of a statement.
+// How the server answered a statement.
 enum class Reply {
   answered,
   denied,    // the account may not
@@ -27,7 +27,7 @@ enum class Reply {
   refused,   // another error, which says nothing about the account's rights
 };
 
-// A privilege that jobs need, and what came of a statement that needs it and does nothing.
+// A privilege that jobs need, and the reply to a statement that needs it and changes nothing.
 struct PrivilegeTried {
   std::string privilege;  // "UPDATE on dblock_lock"
   Reply reply = Reply::answered;
@@ -66,20 +66,21 @@ struct HostFacts {
   std::vector<PrivilegeTried> privileges;
 
   Answer<unsigned> schema_version{0};
-  unsigned schema_serves = 0;  // the oldest dblock that it is for
+  // The oldest dblock that can use the schema, by the version which that dblock knows.
+  unsigned schema_serves = 0;
   unsigned schema_needed = 0;
   std::map<std::string, std::string> engines;  // of dblock's tables, as far as the account may see them
   std::string key_type;                        // of dblock_lock.lock_key; empty: not known
 
-  std::optional<bool> keeps_history;               // not known without tables
-  std::vector<PrivilegeTried> history_privileges;  // for the table of it, where it is kept
+  std::optional<bool> keeps_history;               // nullopt: not known, as without tables
+  std::vector<PrivilegeTried> history_privileges;  // on dblock_history, where a history is kept
 
   std::optional<ClockReading> clock;
   Answer<std::optional<std::string>> named_lock;  // what GET_LOCK answered
   std::optional<Names> replica;    // the row of SHOW REPLICA STATUS, names in lower case; empty: no replica
-  bool replica_known = false;      // the account may ask
-  std::string identity;            // of the server behind this session and …
-  std::string identity_of_second;  // … a second one; empty: not known
+  bool replica_known = false;      // the account may read it
+  std::string identity;            // of the server behind this session; empty: not known
+  std::string identity_of_second;  // of the server behind a second session; empty: not known
 
   // The value of a variable (or status) by the first of its names that the server knows.
   [[nodiscard]] std::optional<std::string> variable(std::initializer_list<std::string_view> names) const;
@@ -107,14 +108,14 @@ struct FileContents {
 
 // The embedded store.
 struct FileFacts {
-  // The file's path, or that of the file which the first lock makes. An error: why no store can be there.
+  // The path of the file, which the first lock creates. An error: why there can be no store.
   Result<std::string> path;
   bool exists = false;
   unsigned mode = 0;                             // st_mode of the file
   std::optional<Result<FileContents>> contents;  // of a file that is there
   Result<std::uint64_t> free_bytes{0};           // on its disk
-  Result<void> boot_clock;                       // by which leases are kept
-  Micros wall_clock{0};                          // since the epoch
+  Result<void> boot_clock;  // the clock that decides when leases end; an error: it cannot be read
+  Micros wall_clock{0};     // since the epoch
 };
 
 using Facts = std::variant<ServerFacts, FileFacts>;

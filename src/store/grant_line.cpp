@@ -18,7 +18,7 @@ std::size_t end_of_quoted(std::string_view text, std::size_t at) {
   return at;
 }
 
-// Where `what` stands outside quotes and brackets.
+// The first position of `what` outside quotes and brackets; npos: none.
 std::size_t find_outside(std::string_view text, std::string_view what) {
   int depth = 0;
   for (std::size_t at = 0; at < text.size();) {

@@ -18,7 +18,7 @@ struct GrantLine {
   [[nodiscard]] std::string scope() const;
 };
 
-// nullopt for what grants no privilege on anything: a role, a proxy, an unknown form.
+// nullopt for a statement that grants no privilege on anything: a role, a proxy, an unknown form.
 [[nodiscard]] std::optional<GrantLine> parse_grant(std::string_view statement);
 
 }  // namespace dblock::store

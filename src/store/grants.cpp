@@ -7,7 +7,7 @@
 namespace dblock::store {
 namespace {
 
-// Running jobs needs no DDL, and of the tables' versions only a look at them.
+// Jobs need no DDL, and only read dblock_schema.
 struct TableGrant {
   std::string_view table;
   std::string_view privileges;
@@ -48,7 +48,7 @@ Result<std::vector<std::string>> grants_for(std::string_view user, std::string_v
   };
   for (const auto& [table, privileges] : k_table_grants) grant(std::string(privileges) + " ON", table);
   if (with_history) grant("SELECT, INSERT, DELETE ON", "dblock_history");
-  // Last, since it fails where the routine could not be installed.
+  // Last, since this statement fails where the routine could not be installed.
   grant("EXECUTE ON PROCEDURE", "dblock_assert_held");
   return statements;
 }

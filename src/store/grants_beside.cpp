@@ -1,4 +1,4 @@
-// What LockTable does for grants that are more than one row, inside of a transaction.
+// The functions of LockTable for grants of more than one row. They run inside a transaction.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -10,24 +10,24 @@
 namespace dblock::store {
 namespace {
 
-// What survey.sql says of a row's fence.
+// The state of a row's fence, as survey.sql reports it.
 enum class FenceState : std::uint64_t {
-  open,     // or not looked at, since its lease lives; or there are none in this database
-  kept,     // by a job's transaction that called dblock_assert_held()
-  missing,  // there is none
+  open,     // open, or not looked at because the lease lives; or this database has no fences
+  kept,     // locked by a job's transaction that called dblock_assert_held()
+  missing,  // the row has no fence
 };
 
 bool in_order(const lease::LockStatus& one, const lease::LockStatus& other) {
   return std::tie(one.key, one.slot) < std::tie(other.key, other.slot);
 }
 
-// A server that does not keep to its locks must not be believed, nor must a proxy that has it do things
-// twice. The transaction undoes what was done.
+// A server that breaks its row locks cannot be relied on, nor can a proxy that sends statements twice. The
+// error rolls the transaction back.
 std::unexpected<Error> changed_while_locked(const std::string& attempt) {
   return fail(Errc::unreachable, attempt + ": its rows changed while they were locked; try again");
 }
 
-// Nobody who held the lock as it was last granted may have it beside this request.
+// True when no holder of the last sharing may hold the lock beside a holder of `asked`.
 bool is_of_another_kind(const lease::Sharing& last, const lease::Sharing& asked) {
   return last.mode != asked.mode || (asked.mode == lease::Mode::slot && last.slots != asked.slots);
 }
@@ -83,15 +83,16 @@ Result<void> LockTable::put(const lease::AcquireRequest& request, const std::vec
   const bool alone = request.sharing.mode == lease::Mode::exclusive;
   const auto parameters = put_parameters(request, places, token);
   if (!alone) DBLOCK_CHECK(run(Verb::put_gate, parameters, attempt));
-  // The token must be told as it will have to be by each renewal. Otherwise the transaction undoes it all.
+  // The statement must report the token, as later each renewal must report its length. Without the report
+  // hear() fails, and the transaction is rolled back.
   const auto undo = [] { return true; };
   DBLOCK_TRY(const auto done, hear(alone ? Verb::put : Verb::put_beside, parameters, attempt, undo));
   if (!done || done->changed != places.size()) return changed_while_locked(attempt);
   return {};
 }
 
-// What the grant itself does not write: rows that are not there yet, and what ends with another kind of
-// grant.
+// Writes what the grant itself does not: rows and fences that are missing. Before a grant of another kind
+// also: the end of all jobs' transactions, and all past runs in the lock's own row.
 Result<void> LockTable::make_room(const Place& place, const lease::Sharing& asked,
                                   const std::string& attempt) {
   const bool there = has_row(place);

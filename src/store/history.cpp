@@ -1,4 +1,4 @@
-// What LockTable does about the history of runs.
+// The functions of LockTable for the history of runs.
 #include "store/lock_table.hpp"
 #include "store/parameters.hpp"
 #include "store/past_runs.hpp"

@@ -21,13 +21,14 @@ std::optional<lease::Token> token_of(const std::optional<Effect>& done) {
   return lease::Token{*done->told};
 }
 
-// Without a key where the lock has no row.
+// nullopt where the lock has no row: some statements then return a row without a key.
 std::optional<lease::LockStatus> status_of(const Effect& seen) {
   if (seen.rows.empty() || !seen.rows.front()[0]) return std::nullopt;
   return read_status(seen.rows.front());
 }
 
-// Of all keys that one lease holds: by its rows where they are known.
+// The statement that releases all keys of one lease: by rows where all are known, else by keys. Adds the
+// parameters `keys` and `rows`.
 Verb release_of(const std::vector<lease::LeaseRef>& parts, Parameters& parameters) {
   List rows{2, {}};
   List keys;
@@ -44,8 +45,8 @@ Verb release_of(const std::vector<lease::LeaseRef>& parts, Parameters& parameter
   return known ? Verb::release_rows : Verb::release_keys;
 }
 
-// As far as rows tell afterwards: the lease's row is free under the same token, and its run ended so. The
-// gate has the token of a lease beside others, too.
+// True when a row shows the release: free, under the same token, with `end` as the end of its run. On a
+// shared lock, or one with slots, only the holds are looked at: the lock's own row carries the same token.
 bool is_released(const Scene& seen, const lease::LeaseRef& ref, lease::RunEnd end) {
   const auto ended_so = [&](const lease::LockStatus& row) {
     return row.owner.empty() && (!ref.token || row.token == *ref.token) && row.last &&
@@ -55,10 +56,11 @@ bool is_released(const Scene& seen, const lease::LeaseRef& ref, lease::RunEnd en
   return std::ranges::any_of(seen.holds, ended_so);
 }
 
-// A nested run that ends while its outer one's locks are released is in the way of that for a moment only.
+// A nested run may end while its outer run's locks are being released. It blocks that release for a moment
+// only, so the release is tried so many times.
 constexpr int k_release_tries = 3;
 
-// Those whose lock has a row and is so. Both are in the same order.
+// The keys whose lock has a row and meets the condition. `keys` and `locks` are in the same order.
 template <typename Condition>
 std::vector<lease::Key> keys_where(const std::vector<lease::Key>& keys,
                                    const std::vector<std::optional<Scene>>& locks, Condition is_so) {
@@ -73,7 +75,7 @@ std::vector<lease::Key> keys_where(const std::vector<lease::Key>& keys,
 Result<void> LockTable::in_transaction(const std::string& attempt, const Database::Body& body) {
   const auto ended_before = ended_.mark();
   auto done = database_->in_transaction(attempt, [&] {
-    ended_.back_to(ended_before);  // of a try that the server undid
+    ended_.back_to(ended_before);  // forgets the runs of a try that the server rolled back
     return body();
   });
   if (!done) ended_.back_to(ended_before);
@@ -85,8 +87,9 @@ Result<bool> LockTable::changes_one(Verb verb, const Parameters& parameters, con
   return done.changed == 1;
 }
 
-// With what the statement tells; nothing where it changed no row. A job without a token must not run: where
-// it is not told, what was done is undone. Where that fails too, a grant ends by itself.
+// Runs a statement that must report a token or a length; nullopt where it changed no row. Where the report is
+// missing it calls `undo` and fails, since no job may run without a token. Where `undo` fails too, the grant
+// expires by itself.
 Result<std::optional<Effect>> LockTable::hear(Verb verb, const Parameters& parameters,
                                               const std::string& attempt,
                                               const std::function<Result<bool>()>& undo) {
@@ -108,8 +111,8 @@ Result<std::optional<lease::Token>> LockTable::grant(const lease::AcquireRequest
   return token_of(done);
 }
 
-// A server's one statement could make a row that is held, but not its fence as well: so a free one comes
-// first.
+// One statement of a server cannot add both a held row and its fence. So this adds a free row and its fence,
+// and then grants.
 Result<std::optional<lease::Token>> LockTable::create(const lease::AcquireRequest& request,
                                                       const std::string& attempt) {
   std::optional<lease::Token> token;
@@ -153,7 +156,7 @@ Result<void> LockTable::let_readers_in(const lease::Key& key, lease::ServerTime 
 Result<std::optional<Renewal>> LockTable::renew(const lease::LeaseRef& ref, lease::Actor actor,
                                                 std::optional<Micros> ttl, const std::string& attempt) {
   const auto parameters = ref_parameters(ref, actor) + Parameters{{"ttl", micros_or_null(ttl)}};
-  const auto keep = [] { return true; };  // a renewal too many takes nothing from anybody
+  const auto keep = [] { return true; };  // a renewal too many harms nobody: nothing to undo
   DBLOCK_TRY(const auto done, hear(Verb::renew, parameters, attempt, keep));
   if (!done) return std::nullopt;
   Renewal renewal{Micros{static_cast<Micros::rep>(*done->told)}};

@@ -1,5 +1,8 @@
-// The table dblock_lock: what TableLeaseStore needs done to its rows, on any database. Each function that
-// changes a row decides and changes in one statement, by the database's clock.
+// The table dblock_lock: the operations that TableLeaseStore needs on its rows, on any database. Each
+// function that changes a row decides and changes in one statement, by the database's clock.
+//
+// Each lock has a row of its own, slot 0, also called its gate; an exclusive holder's lease is in this row.
+// Each reader or slot holder has a further row, called a hold, with a slot from 1 on.
 #pragma once
 
 #include <chrono>
@@ -19,20 +22,20 @@
 namespace dblock::store {
 
 struct Renewal {
-  Micros ttl{0};                                  // the length that was granted
-  std::optional<lease::ServerTime> expires_at{};  // where the statement tells it
+  Micros ttl{0};                                  // the length of the lease from now on
+  std::optional<lease::ServerTime> expires_at{};  // where the statement reports it
 };
 
-// One lock as a whole.
+// All rows of one lock, as one statement read them.
 struct Scene {
-  // The lock's own row, and the exclusive holder's. What all rows know of past runs: whole() in sharing.hpp.
+  // The lock's own row. Its past runs are not all: whole() in sharing.hpp adds those of the other rows.
   lease::LockStatus gate;
-  // Those of readers and of slots, also free ones and expired ones, by slot; `fenced` where the scene is
-  // locked.
+  // The rows of readers and slot holders, by slot, free and expired ones too. `fenced` is set only where
+  // survey() locked the rows.
   std::vector<lease::LockStatus> holds;
 };
 
-// Where a grant of one key goes: to the row `slot` of a lock that was found so.
+// Where a grant of one key is written: to row `slot` of a lock that was `seen` in this state.
 struct Place {
   lease::Key key;
   Scene seen;
@@ -45,7 +48,7 @@ class LockTable {
  public:
   explicit LockTable(std::unique_ptr<Database> database) : database_(std::move(database)) {}
 
-  // Around everything below.
+  // Every use of the functions below needs a Call around it: see Database::begin_call().
   class Call {
    public:
     explicit Call(LockTable& table, Database::Patience patience = Database::Patience::usual)
@@ -60,77 +63,80 @@ class LockTable {
     Database& database_;
   };
 
-  // The database itself, for what has nothing to do with rows.
+  // The database itself, for calls that do not concern rows.
   [[nodiscard]] Database& database() { return *database_; }
   [[nodiscard]] Result<void> ensure_open(const std::string& attempt) {
     return database_->ensure_open(attempt);
   }
-  // As Database::in_transaction(). Functions of the second group below are for inside; renew, release and the
-  // others may be called there too.
+  // As Database::in_transaction(). The functions from survey() to let_readers_in() are for use inside a
+  // transaction; renew(), release() and the others may be called there too.
   [[nodiscard]] Result<void> in_transaction(const std::string& attempt, const Database::Body& body);
 
-  // What there is of each lock, in the order of `keys`, which are sorted; nullopt without a row. Locked until
-  // the transaction ends where `to_change`.
+  // Reads all rows of each lock, in the order of `keys`, which are sorted; nullopt for a lock without a row.
+  // With `to_change` the rows stay locked until the transaction ends.
   [[nodiscard]] Result<std::vector<std::optional<Scene>>> survey(const std::vector<lease::Key>& keys,
                                                                  bool to_change, const std::string& attempt);
-  // The lock's own row of a lock that nobody has held. No harm where there is one.
+  // Adds a free row, slot 0, for a key without one. Does nothing where there is one.
   [[nodiscard]] Result<void> add(const lease::Key& key, const std::string& attempt);
-  // Writes a grant to all its places. Each lock's own row takes the token and the sharing in any case.
+  // Writes a grant to all its places. The lock's own row of each key takes the token and the sharing in any
+  // case.
   [[nodiscard]] Result<void> put(const lease::AcquireRequest& request, const std::vector<Place>& places,
                                  lease::Token token, const std::string& attempt);
-  // Frees a lease that is past its margin, so that a late renewal cannot bring it back. An error where it is
-  // no longer what survey() has found.
+  // Frees a lease that is past its margin, so that a late renewal cannot bring it back. An error where the
+  // row is no longer as survey() found it.
   [[nodiscard]] Result<void> abandon_locked(const lease::LockStatus& lease, const std::string& attempt);
-  // New readers are refused until then, or for longer where somebody else has asked for that, though never
-  // for longer than lease::k_longest_intent.
+  // Writes a writer's intent: new readers are refused until `until`. Another writer's intent that ends later
+  // stays, unless it ends later than lease::k_longest_intent from now.
   [[nodiscard]] Result<void> keep_readers_away(const lease::Key& key, lease::ServerTime until,
                                                const std::string& attempt);
-  // Takes that back, unless somebody else has asked for longer since.
+  // Takes back the intent that ends at `until`. A later one, which another writer has written since, stays.
   [[nodiscard]] Result<void> let_readers_in(const lease::Key& key, lease::ServerTime until,
                                             const std::string& attempt);
 
-  // The token, when the row was there and free to grant.
+  // Grants one exclusive lock. nullopt: the row, or its fence, is missing, or the row is not free to grant.
   [[nodiscard]] Result<std::optional<lease::Token>> grant(const lease::AcquireRequest& request,
                                                           const std::string& attempt);
-  // The same for a key without a row; nullopt when there is one by now.
+  // The same for a key without a row. nullopt when another process has taken the lock meanwhile.
   [[nodiscard]] Result<std::optional<lease::Token>> create(const lease::AcquireRequest& request,
                                                            const std::string& attempt);
-  // Puts back what grant() needs beside the lock's row and somebody took away. No harm where it is there.
+  // Adds the lock's row in dblock_fence, which grant() needs, where a user or a tool has deleted it. Does
+  // nothing where it is there.
   [[nodiscard]] Result<void> mend(const lease::Key& key, const std::string& attempt);
-  // nullopt, false: no row matched.
+  // renew() and release() return nullopt and false where no row matched.
   [[nodiscard]] Result<std::optional<Renewal>> renew(const lease::LeaseRef& ref, lease::Actor actor,
                                                      std::optional<Micros> ttl, const std::string& attempt);
-  // Of its first key.
+  // Releases the first key of `ref`.
   [[nodiscard]] Result<bool> release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
                                      const std::string& attempt);
-  // Of all its keys, or none: where a nested run holds one of them too, none is released. Those that were
-  // not.
+  // Releases all keys of `ref`; none of them where a nested run holds one of them as well. RETURNS: the keys
+  // that were not released.
   [[nodiscard]] Result<std::vector<lease::Key>> release_all(const lease::LeaseRef& ref, lease::Actor actor,
                                                             lease::RunEnd end, const std::string& attempt);
-  // Counts one more acquisition under the lease, which is renewed for `ttl`. The token, when `ref` holds it
-  // and, unless that is exclusive, as `sharing` says.
+  // Adds one to the count of the lease, and renews it for `ttl`. RETURNS: the token; nullopt where `ref` does
+  // not hold the lock, or not as `sharing` asks (an exclusive `sharing` matches every lease).
   [[nodiscard]] Result<std::optional<lease::Token>> nest(const lease::LeaseRef& ref,
                                                          const lease::Sharing& sharing, Micros ttl,
                                                          const std::string& attempt);
-  // Counts one down, never below the holder's own. False when `ref` does not hold it.
+  // Takes one off the count, but never the holder's own. False when `ref` does not hold the lock.
   [[nodiscard]] Result<bool> unnest(const lease::LeaseRef& ref, const std::string& attempt);
+  // revoke() and free_now(): see lease::LeaseStore. False: no row matched, or the heartbeat is fresh.
   [[nodiscard]] Result<bool> revoke(const lease::Key& key, std::uint32_t slot, lease::Token token,
                                     const std::string& attempt);
   [[nodiscard]] Result<bool> free_now(const lease::Key& key, std::uint32_t slot, lease::Token token,
                                       const std::string& attempt);
 
-  // The lock's own row.
+  // Reads the lock's own row; nullopt: there is none.
   [[nodiscard]] Result<std::optional<lease::LockStatus>> look(const lease::Key& key,
                                                               const std::string& attempt);
-  // The same from where the writes go.
+  // The same from the server that takes the writes: see Database::run_where_written().
   [[nodiscard]] Result<std::optional<lease::LockStatus>> look_where_written(const lease::Key& key,
                                                                             const std::string& attempt);
-  // Rows, also those of readers and slots that are free, where not only held ones are asked for.
+  // The selected rows. Free rows of readers and slots are among them, unless only held locks are asked for.
   [[nodiscard]] Result<lease::Listing> list(const lease::Selection& selection, const std::string& attempt);
   [[nodiscard]] Result<lease::ReapReport> reap(const lease::ReapRequest& request, const std::string& attempt);
 
   [[nodiscard]] Result<lease::History> history(const lease::HistoryQuery& query, const std::string& attempt);
-  // See lease::LeaseStore. Only what ended by a call that succeeded since is left to be recorded.
+  // See lease::LeaseStore. Records the runs that were ended by calls which succeeded, since the last record.
   void record_ended() noexcept { ended_.record(*database_); }
 
  private:
@@ -153,17 +159,17 @@ class LockTable {
 
   const std::unique_ptr<Database> database_;
   EndedRuns ended_;
-  // lock_key and slot of rows that have no fence, as of the last survey to change.
+  // lock_key and slot of the rows without a fence, as the last survey() with `to_change` found them.
   std::vector<std::pair<std::string, std::uint32_t>> unfenced_;
 };
 
-// Widths of the columns for people, in bytes of UTF-8 (columns of MariaDB count characters).
+// Widths of the columns with text for people, in bytes of UTF-8 (columns of MariaDB count characters).
 inline constexpr std::size_t k_name_bytes = 255;
 inline constexpr std::size_t k_command_bytes = 2000;
 inline constexpr std::size_t k_note_bytes = 1000;
 
-// A statement may have been blocked with yesterday's clock; its token must still be greater than any that a
-// deleted row ever had (I2).
+// The least time that a row is idle before it is deleted. A statement may have been blocked with yesterday's
+// clock; its token must still be greater than any that the deleted row had (I2).
 inline constexpr Micros k_least_idle_time = std::chrono::hours(24);
 
 // The least byte string greater than all that start with `prefix`; empty when there is none.

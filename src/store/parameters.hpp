@@ -1,4 +1,5 @@
-// What statements are given, from what callers ask for: the same for both stores.
+// Turns the values of callers into the parameters of statements, the same for both stores. The comment at a
+// function names the parameters that it sets.
 #pragma once
 
 #include <optional>
@@ -38,9 +39,9 @@ namespace dblock::store {
 [[nodiscard]] Parameters sharing_parameters(const lease::Sharing& sharing);
 // kind, host, pid, user, command, note
 [[nodiscard]] Parameters holder_parameters(lease::Kind kind, const lease::Holder& holder);
-// All that a grant writes, and `key`.
+// All parameters of a grant, `key` among them.
 [[nodiscard]] Parameters grant_parameters(const lease::AcquireRequest& request, const lease::Key& key);
-// key, and what all rows of a lock know of past runs
+// key, and the past runs of a lock: last_… and success_…
 [[nodiscard]] Parameters past_parameters(const lease::LockStatus& gate);
 // key, until, longest
 [[nodiscard]] Parameters intent_parameters(const lease::Key& key, lease::ServerTime until);

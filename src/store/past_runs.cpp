@@ -1,4 +1,4 @@
-// What TableLeaseStore does about the history of runs.
+// How rows of dblock_history are read, and the functions of TableLeaseStore for the history.
 #include "store/past_runs.hpp"
 
 #include "store/table_lease_store.hpp"

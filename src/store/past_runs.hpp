@@ -1,5 +1,5 @@
-// Rows of dblock_history, the record of the runs that have ended. It is no part of the schema that locks
-// need: `migrate --history on` makes it, and jobs run without it.
+// Rows of dblock_history, the record of the runs that have ended. Locks do not need this table: `migrate
+// --history on` makes it, and jobs run without it.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace dblock::store {
 
-// Records deleted at a time: few enough that nobody waits for them, enough to get on.
+// Records deleted by one statement: few enough to delay no other statement, enough to get on.
 inline constexpr std::size_t k_forget_runs = 200;
 
 // A row of: lock_key, token, lock_value, kind, mode, holder_host, holder_pid, holder_user, holder_command,
@@ -22,7 +22,7 @@ inline constexpr std::size_t k_forget_runs = 200;
 
 // Adds more runs, keeping the order.
 void merge(lease::History& history, std::vector<lease::RecordedRun> more);
-// Says whether there are more than the limit, and drops those.
+// Drops the runs beyond `limit`, and sets History::cut where there were any.
 void cut(lease::History& history, std::size_t limit);
 
 }  // namespace dblock::store

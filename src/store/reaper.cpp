@@ -1,4 +1,4 @@
-// What LockTable does about leases that have ended by themselves, and about locks that nobody uses any more.
+// The functions of LockTable that reap: free expired leases, and delete locks that are idle for long.
 #include <algorithm>
 #include <utility>
 
@@ -8,7 +8,7 @@
 namespace dblock::store {
 namespace {
 
-// Locks deleted by one statement: few enough that its row locks delay nobody, enough to get on.
+// Locks deleted by one statement: few enough that its row locks delay no other statement, enough to get on.
 constexpr std::size_t k_batch = 200;
 
 // keys, and rows of key and version
@@ -46,7 +46,7 @@ Result<void> LockTable::free_expired(bool dry_run, std::vector<lease::LockStatus
     auto seen = read_status(row);
     if (!dry_run) {
       DBLOCK_TRY(const bool still_there, abandon(seen, attempt));
-      if (!still_there) continue;  // taken over or released since it was read
+      if (!still_there) continue;  // taken over or released since the row was read
     }
     freed.push_back(std::move(seen));
   }
@@ -70,7 +70,7 @@ Result<std::uint64_t> LockTable::forget_idle(Micros forget_after, const std::str
     DBLOCK_CHECK(run(Verb::forget_fences, locks, attempt));
     DBLOCK_TRY(const auto gone, run(Verb::forget, locks, attempt));
     forgotten += gone.changed;
-    // Locks that somebody keeps taking: the next reap sees to those.
+    // Nothing was deleted: other processes have taken these locks meanwhile. The next reap sees to them.
     more = more && gone.changed > 0;
     std::uint64_t highest = 0;
     for (const auto& row : gone.rows) highest = std::max(highest, unsigned_number(row[0]));

@@ -1,4 +1,4 @@
-// Rows as they come back: text fields that may be NULL, and the status row of a lock.
+// Rows of a reply: text fields that may be NULL, and the status row of a lock.
 #pragma once
 
 #include <cstddef>

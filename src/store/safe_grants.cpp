@@ -1,4 +1,4 @@
-// What TableLeaseStore does about grants that are made but may not last.
+// The functions of TableLeaseStore that grant, and release again a lease that too few replicas have stored.
 #include "base/text.hpp"
 #include "store/table_lease_store.hpp"
 
@@ -18,7 +18,7 @@ Result<void> TableLeaseStore::keep_if_safe(const lease::Lease& lease) {
     const LockTable::Call call(*table_);
     return table_->database().grant_is_safe("cannot acquire lock " + quote_untrusted(lease.key.bytes()));
   }();
-  // Where this fails too it ends by itself.
+  // Where the release fails too, the lease expires by itself.
   if (!safe) [[maybe_unused]]
     const auto released = release(lease::ref_to(lease), lease::Actor::holder, {lease::Outcome::not_run, {}});
   return safe;

@@ -14,7 +14,7 @@ namespace dblock::store {
 
 struct Migration {
   unsigned version = 0;
-  unsigned serves = 0;    // the oldest dblock, by the version that it knows, that this version serves
+  unsigned serves = 0;  // the oldest dblock that can use this version, by the version which that dblock knows
   std::string_view name;  // file name without its directory
   std::string_view sql;
 };
@@ -24,10 +24,10 @@ struct MigrationState {
   std::optional<lease::ServerTime> applied_at;
 };
 
-// dblock_assert_held(), which jobs call in their own transactions. All else works without it.
+// The state of dblock_assert_held(), which jobs call in their own transactions. All else works without it.
 struct RoutineState {
-  bool there = false;   // or this account may not see it
-  std::string refusal;  // the database's words when it was to be installed
+  bool there = false;   // false also where this account may not see it
+  std::string refusal;  // the database's words, where it refused to install the routine
 };
 
 class SchemaAdmin {
@@ -42,16 +42,17 @@ class SchemaAdmin {
   // Errc::schema as status(), Errc::denied (with the privileges needed) when not allowed.
   // A routine that the account may not create is not an error: routine() tells.
   [[nodiscard]] virtual Result<std::vector<Migration>> apply() = 0;
-  // nullopt where there are no transactions but dblock's own.
+  // nullopt where only dblock runs transactions (the embedded store).
   [[nodiscard]] virtual Result<std::optional<RoutineState>> routine() { return std::nullopt; }
   // Whether runs that end are recorded in dblock_history. REQUIRES: a schema of this version.
   [[nodiscard]] virtual Result<bool> keeps_history() = 0;
-  // From now on they are, or are not; what is recorded already stays.
+  // Switches the recording of runs on or off; records that are there stay.
   [[nodiscard]] virtual Result<void> keep_history(bool on) = 0;
 };
 
 // GRANT statements with the least privileges for running jobs, for `user` as USER or USER@HOST (default host
-// %). Where a history is kept jobs write it as well; its table must be there.
+// %). `with_history`: also those for writing dblock_history, whose table must be there. Errc::usage for a
+// name that cannot be quoted safely.
 [[nodiscard]] Result<std::vector<std::string>> grants_for(std::string_view user, std::string_view database,
                                                           bool with_history = false);
 

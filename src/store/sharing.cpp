@@ -28,14 +28,14 @@ std::string in_words(const Sharing& sharing) {
   }
 }
 
-// Readers and a writer wait for each other; a number of slots is a property of the lock that all must agree
-// on.
+// True when a holder and a request go together on one lock. Readers and a writer wait for each other; the
+// number of slots must be the same for all.
 bool agree(const Sharing& held, const Sharing& asked) {
   if (held.mode == Mode::slot || asked.mode == Mode::slot) return held == asked;
   return true;
 }
 
-// A slot whose last holder's transaction goes on is left to it: a grant would wait for its end.
+// Passes over a fenced slot: a grant there would wait for the end of the last holder's transaction.
 std::uint32_t lowest_free(const std::vector<LockStatus>& holds) {
   std::uint32_t slot = 1;
   const auto taken = [&slot](const auto& hold) {
@@ -66,7 +66,7 @@ std::unexpected<Error> mismatch(const LockStatus& gate, const Sharing& held, std
                                " until that has ended; use the same for all jobs under key " + key);
 }
 
-// Who waits for all of them must know whether one of them is his own ancestor.
+// Names the other holders too: a waiter must know whether one of them is its own ancestor.
 Held all_in_the_way(const LockStatus& named, const std::vector<const LockStatus*>& taken) {
   Held held{named};
   for (const auto* hold : taken) {
@@ -91,7 +91,7 @@ Answer beside(const Scene& seen, const LockStatus& lock, const std::vector<const
   return Free{slot, lock};
 }
 
-// Of a run that nobody released only its beginning is known.
+// A run without a release has no known end: its beginning counts instead.
 bool ended_before(const lease::PastRun& one, const lease::PastRun& other) {
   const auto end = [](const lease::PastRun& run) {
     return run.released_at ? run.released_at : run.acquired_at;
@@ -151,7 +151,7 @@ Result<Answer> decide(const Scene& seen, const AcquireRequest& request) {
     if (hold.owner == request.owner.text) return found(request, hold, {});
     if (in_the_way(hold)) taken.push_back(&hold);
   }
-  // Before the question who holds it: no end of a holder would change this answer.
+  // Asked before the holders are looked at: no release of theirs would change this answer.
   if (request.promises.once_per && lock.done_within(*request.promises.once_per)) return lease::Done{lock};
   if (in_the_way(lock)) {
     if (lock.state == lease::State::held && !agree({}, request.sharing))
@@ -163,9 +163,11 @@ Result<Answer> decide(const Scene& seen, const AcquireRequest& request) {
   const bool apart = std::ranges::any_of(
       taken, [&request](const auto* hold) { return !agree(hold->sharing, request.sharing); });
   if (apart && held > 0) return mismatch(lock, taken.front()->sharing, held, request.sharing);
-  // What is over but for its margin or its cooldown excludes others as much as what is held.
+  // A lease within its margin, or a cooldown, refuses the request like a held lease, but the request may wait
+  // for its end.
   if (apart) return all_in_the_way(longest(taken), taken);
-  // A grant of another kind takes every fence of the key.
+  // A grant of another kind writes every fence of the key, so one fence that a transaction has locked is
+  // enough to refuse it.
   if (const auto* fenced = fenced_in(seen); fenced && taken.empty() && lock.sharing != request.sharing)
     return Held{*fenced};
   return beside(seen, lock, taken, request);

@@ -1,5 +1,5 @@
-// Who may have a lock beside whom, decided on one view of it. Pure rules: the view is locked, and what is
-// decided is written, by the caller's transaction.
+// The rules of sharing: which request is granted beside which holders. Pure functions of a Scene; the
+// caller's transaction locks the rows and writes the decision.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@
 
 namespace dblock::store {
 
-// The locks that rows make up, in the order of `keys`, which are sorted. Rows come by key and slot.
+// Groups rows into locks, in the order of `keys`, which are sorted; nullopt for a lock without its own row.
+// REQUIRES: `rows` are ordered by key and slot.
 [[nodiscard]] std::vector<std::optional<Scene>> scenes_of(const std::vector<lease::Key>& keys,
                                                           std::vector<lease::LockStatus> rows);
-// Adds to what `lock` knows of past runs what `row` knows: the run that ended last; of successes the one that
-// counts for the shortest period (lease::OncePer): at this moment no other counts for a period that this one
-// does not.
+// Merges the past runs of `row` into `lock`. Keeps the run that ended last. Keeps the success that counts for
+// the shortest period (lease::OncePer): at this moment it counts for every period for which the other does.
 void remember(lease::LockStatus& lock, const lease::LockStatus& row);
-// The lock's own row with what all its rows know of past runs.
+// The lock's own row, with the past runs of all its rows merged in.
 [[nodiscard]] lease::LockStatus whole(const Scene& seen);
-// A run nests in the lease of this owner.
+// True when a nested run holds the lease of `owner` as well.
 [[nodiscard]] bool is_nested_in(const Scene& seen, const std::string& owner);
 
-// What the request meets; the slot of lease::Free is the lowest that is free, 0 for an exclusive lease.
-// Errc::usage: the lock is held, and in a way that could not even be waited out as what was asked for.
+// The answer to the request. Free::slot is the lowest free slot, 0 for an exclusive lease. Errc::usage: the
+// lock is held in a mode that does not go with the request's (lease::Mode), or with another number of slots.
 [[nodiscard]] Result<lease::Answer> decide(const Scene& seen, const lease::AcquireRequest& request);
 
-// Still in the way of others by its row's own times: held, within its margin, or cooling down.
+// True while the row's own times refuse other requests: held, within its margin, or in cooldown.
 [[nodiscard]] bool in_the_way(const lease::LockStatus& status);
 
 }  // namespace dblock::store

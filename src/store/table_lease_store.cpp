@@ -22,21 +22,21 @@ using lease::LockStatus;
 using lease::NotOurs;
 using lease::NotOursWhy;
 
-// Rounds of "refused, but the row looks free": each lost to someone who came and went in between.
+// Rounds of "refused, but the row looks free": in each one another holder came and went in between.
 constexpr int k_acquire_rounds = 5;
 
 std::string attempt_to(std::string_view verb, const lease::Key& key) {
   return "cannot " + std::string(verb) + " lock " + quote_untrusted(key.bytes());
 }
 
-// A nested lease is the outer one, counted.
+// The part of the outer lease that concerns `key`. A nested lease is the outer lease with a higher count.
 lease::LeaseRef outer_part(const lease::LeaseRef& ref, const Key& key) {
   lease::LeaseRef part = lease::part_of(ref, key);
   part.owner = lease::outermost(ref.owner);
   return part;
 }
 
-// A lease of which nothing is known but its owner is looked for as an exclusive one first.
+// A lease of which only key and owner id are known is looked for as an exclusive one first.
 lease::LeaseRef likeliest(lease::LeaseRef ref) {
   if (!ref.mode && ref.rows.empty()) ref.rows = {0};
   return ref;
@@ -46,13 +46,13 @@ std::unexpected<Error> not_settled(const std::string& attempt, std::string_view 
   return fail(Errc::unreachable, attempt + ": " + std::string(why) + "; try again");
 }
 
-// What force can end: a lease, or a cooldown.
+// True for a row that --force can end: it has a lease, or a cooldown.
 bool keeps_the_lock(const LockStatus& row) {
   return !row.owner.empty() || row.state == lease::State::cooldown;
 }
 
-// A lock that several hold is shown by its holders, each with what all rows of the lock know of past runs.
-// Rows come by key and slot, and those that are free and no lock's own have nothing else to show.
+// Keeps one row for each holder of a lock, or else the lock's own row, and gives each the past runs of all
+// rows of the lock. Drops the free rows of readers and slots. REQUIRES: `rows` are ordered by key and slot.
 void show_by_holders(std::vector<LockStatus>& rows) {
   std::vector<LockStatus> shown;
   for (std::size_t first = 0, next = 0; first < rows.size(); first = next) {
@@ -91,7 +91,8 @@ Result<Answer> TableLeaseStore::take(const lease::AcquireRequest& request) {
   const std::string attempt = attempt_to("acquire", request.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
   DBLOCK_CHECK(table_->database().safe_to_grant(attempt));
-  // Any of the statements below may turn out to be the one that granted; the first send bounds them all.
+  // Any of the statements below may be the one that grants, and none is sent before this moment: so the
+  // deadline counts from it.
   const BootTime sent_at = clock_.now();
   auto outcome = request.plain() ? try_alone(request, sent_at, attempt)
                                  : take_together(*table_, request, sent_at, mark_, attempt);
@@ -134,11 +135,11 @@ Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::AcquireRequ
     if (token) return lease::granted(request, *token, 0, sent_at);
     return std::nullopt;
   }
-  // Readers or holders of slots had it last: whether they are gone is more than one statement can tell.
+  // The last holders were readers or slot holders: one statement cannot tell whether they are gone.
   if (seen->sharing.mode != lease::Mode::exclusive)
     return take_together(*table_, request, sent_at, mark_, attempt);
   DBLOCK_TRY(auto answer, decide({std::move(*seen), {}}, request));
-  // A proxy that replays statements reports 0 rows for a grant it made: the row tells (I5).
+  // A proxy that replays statements reports 0 rows for a grant that was made. The row shows it (I5).
   if (auto* ours = std::get_if<lease::Granted>(&answer)) ours->lease.sent_at = sent_at;
   if (std::holds_alternative<lease::Free>(answer)) return std::nullopt;
   return answer;
@@ -152,11 +153,11 @@ Result<std::optional<Lease>> TableLeaseStore::nest_in(const lease::AcquireReques
   return nest_together(*table_, request, clock_.now(), attempt);
 }
 
-// So that what is nested in is renewed by its primary key. Where a row is not found, it is looked for each
-// time.
+// Finds the rows of the outer lease, so that the nested run renews by primary key. Where one is not found,
+// every renewal searches all rows of its key.
 void TableLeaseStore::find_rows(Lease& lease) {
   if (lease.sharing.mode == lease::Mode::exclusive) return;
-  const Call call(*table_, Database::Patience::renewal);  // the job waits for it
+  const Call call(*table_, Database::Patience::renewal);  // the job cannot start before this ends
   const std::string attempt = attempt_to("look at", lease.key);
   const lease::OwnerId outer = lease::outermost(lease.owner);
   const auto is_ours = [&](const LockStatus& hold) {
@@ -200,7 +201,7 @@ Result<Answer> TableLeaseStore::look_in_line(const lease::AcquireRequest& reques
   return answer;
 }
 
-// What an exclusive request of one key makes of the lock's row.
+// The answer to an exclusive request of one key, from the lock's own row.
 Result<Answer> TableLeaseStore::judge(const lease::AcquireRequest& request, std::optional<LockStatus> seen,
                                       const std::string& attempt) {
   if (!seen) return lease::Free{};
@@ -280,7 +281,7 @@ Result<lease::ReleaseOutcome> TableLeaseStore::release(const lease::LeaseRef& re
   return why_not(ref, actor, false, attempt);
 }
 
-// Where the likeliest row was not it.
+// Finds a lease that is not in its likeliest row: `ref` with the right row; nullopt: no other row has it.
 Result<std::optional<lease::LeaseRef>> TableLeaseStore::found_elsewhere(lease::LeaseRef ref,
                                                                         const std::string& attempt) {
   if (ref.mode || !ref.rows.empty()) return std::nullopt;
@@ -290,7 +291,8 @@ Result<std::optional<lease::LeaseRef>> TableLeaseStore::found_elsewhere(lease::L
   return ref;
 }
 
-// A nested run's lease is the outer run's, which no script may touch; scripts' own are never nested in.
+// Why a script may not renew or release a nested lease: it is the lease of the outer run. Leases of scripts
+// have no nested runs.
 Result<NotOurs> TableLeaseStore::nested_for_script(const lease::LeaseRef& outer, const std::string& attempt) {
   DBLOCK_TRY(auto seen, own_row(outer, attempt));
   if (!seen) return NotOurs{NotOursWhy::absent, std::nullopt};
@@ -316,8 +318,8 @@ Result<lease::ReleaseOutcome> TableLeaseStore::unnest(const lease::LeaseRef& ref
   return lease::Released{};
 }
 
-// The row of `ref` among all the rows of its lock, also when its lease has ended; else the lock's own, or
-// somebody's that is in the way.
+// The row of `ref` among all rows of its lock, also when its lease has ended. Where there is none: another
+// holder's row, or else the lock's own.
 Result<std::optional<LockStatus>> TableLeaseStore::own_row(const lease::LeaseRef& ref,
                                                            const std::string& attempt) {
   return row_where(ref.key, attempt, [&ref](const LockStatus& row) {
@@ -357,7 +359,7 @@ Result<NotOurs> TableLeaseStore::why_not(const lease::LeaseRef& ref, lease::Acto
   if ((renewing || actor == lease::Actor::script) && over) return because(NotOursWhy::expired);
   if (!renewing && actor == lease::Actor::holder && seen->count > 1 && !over)
     return because(NotOursWhy::nested);
-  // The row says that the statement should have matched: an answer that contradicts itself is not believed.
+  // By this row the statement should have matched: answers that contradict each other are not relied on.
   return not_settled(attempt, "the server's answers contradict each other");
 }
 
@@ -377,7 +379,7 @@ Result<ForceOutcome> TableLeaseStore::force(Force how, const lease::Key& key, le
     return row_where(key, attempt,
                      [token](const LockStatus& row) { return keeps_the_lock(row) && row.token == token; });
   };
-  // Looked at before, so that the report names the holder who is affected and not a successor.
+  // Looks before it changes, so that the report names the affected holder and not its successor.
   DBLOCK_TRY(auto before, look());
   using Why = ForceRefused::Why;
   if (!before || !keeps_the_lock(*before)) return ForceRefused{Why::not_held, std::move(before)};

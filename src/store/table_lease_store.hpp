@@ -1,5 +1,5 @@
-// lease::LeaseStore on a table of locks: what each verb makes of the rows' answers, the same for every
-// database.
+// lease::LeaseStore on a table of locks: turns what the statements report into the answers of the contract,
+// the same for every database.
 #pragma once
 
 #include <functional>
@@ -44,15 +44,16 @@ class TableLeaseStore final : public lease::LeaseStore {
  private:
   [[nodiscard]] Result<lease::Answer> take(const lease::AcquireRequest& request);
   [[nodiscard]] Result<std::optional<lease::Lease>> nest_in(const lease::AcquireRequest& request);
-  // Gives a new lease back where it is not as safe as was asked for.
+  // Releases a new lease where fewer replicas have stored it than the settings ask for.
   [[nodiscard]] Result<void> keep_if_safe(const lease::Lease& lease);
   [[nodiscard]] Result<lease::Answer> try_alone(const lease::AcquireRequest& request, BootTime sent_at,
                                                 const std::string& attempt);
-  // The answer to a try that failed: held, where it was kept waiting by what dblock_assert_held() protects.
+  // Turns a try that failed with `why` into Held, where it had waited for a transaction that called
+  // dblock_assert_held(). Else returns `why`.
   [[nodiscard]] Result<lease::Answer> fenced_or(const lease::AcquireRequest& request, Error why,
                                                 const std::string& attempt);
-  // One round of try_alone(); nullopt when the row changed under it and another round is due. `again`: what
-  // was read contradicted what was written.
+  // One round of try_alone(); nullopt when the row changed during the round and another round is due.
+  // `again`: not the first round, because the row that was read contradicted the refused grant.
   [[nodiscard]] Result<std::optional<lease::Answer>> try_once(const lease::AcquireRequest& request,
                                                               BootTime sent_at, bool again,
                                                               const std::string& attempt);
@@ -80,8 +81,9 @@ class TableLeaseStore final : public lease::LeaseStore {
                                                   const std::string& attempt);
 
   const std::unique_ptr<LockTable> table_;
-  std::optional<Mark> mark_;  // of the acquisition under way
-  // A grant may have been made whose reply was lost: the renewal that proves it also tells how safe it is.
+  std::optional<Mark> mark_;  // the intent of the acquisition under way
+  // The last try may have been granted without a confirmed reply. The renewal that proves the grant then also
+  // checks grant_is_safe().
   bool unproved_ = false;
   Clock& clock_;
 };

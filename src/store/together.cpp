@@ -17,13 +17,14 @@ using lease::AcquireRequest;
 using lease::Answer;
 using lease::Key;
 
-// A time that is kept by one clock and read by another comes back a little off.
+// A time that is stored by one clock and read by another comes back a little off.
 constexpr Micros k_reading_jitter = 50ms;
 
 using Scenes = std::vector<std::optional<Scene>>;
 
-// Leases past their margin end here for good: a renewal that was sent in time and comes late must not find
-// them. Among their own kind whoever takes their places over is enough.
+// Frees expired leases, so that a renewal of theirs that was sent in time and comes late matches no row. A
+// grant of the same kind as the last one leaves its fellow holders' rows alone: it overwrites the row it
+// takes.
 Result<void> clear(LockTable& table, Place& place, const AcquireRequest& request,
                    const std::string& attempt) {
   auto& [gate, holds] = place.seen;
@@ -95,7 +96,7 @@ class Taking {
     return {};
   }
 
-  // Either the outcome, or places to take in all locks that have rows.
+  // Sets answer_ where a lock decides the outcome, else places_ for all locks that have a row.
   Result<void> decide_on(const Scenes& seen) {
     places_.clear();
     for (std::size_t i = 0; i < keys_.size(); ++i) {
@@ -118,7 +119,8 @@ class Taking {
     return {};
   }
 
-  // From all keys, or those that are free by now would fill with readers while the others empty.
+  // Writes the intent to all keys: else new readers would fill the keys that are free by now, while the
+  // readers of the other keys end.
   Result<void> keep_readers_away(const Scene& refused, const Scenes& seen) {
     Mark mark{{refused.gate.server_time.since_epoch + lease::k_intent}, mark_ && mark_->for_others};
     for (std::size_t i = 0; i < keys_.size(); ++i) {
@@ -157,8 +159,8 @@ class Taking {
   std::optional<Answer> answer_;
 };
 
-// Under an exclusive lease anything may nest, beside others only what is like it. `sharing`: how the outer
-// lease turns out to be held.
+// Any request may nest in an exclusive lease; in a shared or slot lease only a request that asks for the
+// same. Sets `sharing` to how the outer lease is held.
 Result<std::optional<lease::Token>> nest_one(LockTable& table, const Key& key, const lease::OwnerId& outer,
                                              const AcquireRequest& request, lease::Sharing& sharing,
                                              const std::string& attempt) {
@@ -195,7 +197,8 @@ Result<std::optional<lease::Lease>> nest_together(LockTable& table, const Acquir
       DBLOCK_TRY(token, nest_one(table, key, outer, request, sharing, attempt));
       absent = !token;
       if (absent)
-        return fail(Errc::internal, attempt + ": the outer lease is not there");  // undoes the others
+        // Rolls back the keys that were counted.
+        return fail(Errc::internal, attempt + ": the outer lease is not there");
     }
     return {};
   };
@@ -208,11 +211,11 @@ Result<std::optional<lease::Lease>> nest_together(LockTable& table, const Acquir
   return lease;
 }
 
-// Another's mark ends by itself, if he is gone as well.
+// Leaves the intent alone where another writer wrote one too: it ends by itself, should that writer be gone.
 void call_off(LockTable& table, const AcquireRequest& request, const Mark& mark) noexcept {
   if (mark.for_others) return;
   for (const Key& key : keys_of(request.key, request.also)) {
-    // Where it fails, it ends by itself soon.
+    // Where this fails, the intent ends by itself soon.
     [[maybe_unused]] const auto done = table.let_readers_in(key, mark.until, "cannot let readers in again");
   }
 }
@@ -223,7 +226,7 @@ Result<Answer> look_together(LockTable& table, const AcquireRequest& request, co
   DBLOCK_TRY(const auto locks, table.survey(keys_of(request.key, request.also), false, attempt));
   for (const auto& seen : locks) {
     if (!seen) continue;
-    // What could not even be waited out is for the next try to say.
+    // An error (a mode that does not go with the holders') counts as free here: the next try reports it.
     last = decide(*seen, request).value_or(lease::Free{0, whole(*seen)});
     // A success under any of the keys outweighs who is in the way of another.
     if (std::holds_alternative<lease::Done>(last)) return last;

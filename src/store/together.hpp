@@ -1,7 +1,7 @@
-// Grants that are more than one row: of several keys, to readers, of slots. One transaction each, with the
-// locks' own rows as gates, taken in sorted order, so that opposite orders of naming keys cannot deadlock;
-// but where a lock has no row yet, its first one is written after those, and of two that deadlock so one
-// tries again.
+// Grants of more than one row: of several keys, to readers, of slots. Each is one transaction. It locks the
+// own row of every lock first (the gate), in sorted order, so that requests which name the same keys in
+// another order cannot deadlock. A lock without a row gets its first row after that: two requests may
+// deadlock there, and the database makes one of them try again.
 #pragma once
 
 #include <optional>
@@ -12,16 +12,17 @@
 
 namespace dblock::store {
 
+// `first` and then `also`, as one list.
 [[nodiscard]] std::vector<lease::Key> keys_of(const lease::Key& first, const std::vector<lease::Key>& also);
 
-// What a waiting writer has left in the locks' rows.
+// The intent that a waiting writer has written to the locks' rows.
 struct Mark {
-  lease::ServerTime until;  // readers are kept away
-  bool for_others = false;  // another writer had asked for it too
+  lease::ServerTime until;  // new readers are refused until then
+  bool for_others = false;  // another waiting writer had written an intent too
 };
 
-// Whatever rows it took, one acquisition has one token. `mark` is set where a waiting writer was refused by
-// readers.
+// Takes all rows of the request under one token, or none. Sets `mark` where a waiting writer was refused
+// because of readers.
 [[nodiscard]] Result<lease::Answer> take_together(LockTable& table, const lease::AcquireRequest& request,
                                                   BootTime sent_at, std::optional<Mark>& mark,
                                                   const std::string& attempt);

@@ -1,5 +1,5 @@
-// The statements of sql/verbs, by the names of their files, and what they are given. Each store has its own
-// text of a statement; what it means is said there.
+// The statements of sql/verbs, by the names of their files, and their parameters. Each store has its own SQL
+// for a statement; the comment in its file says what it does.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace dblock::store {
 
 enum class Verb : std::uint8_t {
-  // one lock, or several
+  // leases of one lock, or of several
   grant,
   renew,
   nest,
@@ -25,7 +25,7 @@ enum class Verb : std::uint8_t {
   revoke,
   free_now,
   abandon,
-  // what leads to a grant of more than one row
+  // steps of a grant of more than one row
   survey,
   add,
   add_fence,
@@ -36,7 +36,7 @@ enum class Verb : std::uint8_t {
   put_beside,
   keep_readers_away,
   let_readers_in,
-  // looking
+  // reading
   look,
   look_all,
   list_keys,
@@ -70,7 +70,8 @@ enum class Verb : std::uint8_t {
   forget_runs,
 };
 
-// Where a token or a length is told, the mark (store/mariadb/literals.hpp) is a parameter like others.
+// The names of all parameters. A statement that reports a token or a length has `mark` as a parameter too
+// (store/mariadb/verbs.hpp).
 inline constexpr std::array<std::string_view, 49> k_parameters{
     "key", "keys", "slot", "first_slot", "last_slot", "rows", "owner", "token", "script", "leaves_nested",
     "kind", "mode", "slots", "several", "ttl", "margin", "heartbeat", "min_hold", "period", "look_back",
@@ -78,7 +79,7 @@ inline constexpr std::array<std::string_view, 49> k_parameters{
     "exit_code", "was_released", "last_acquired", "last_released", "last_outcome", "last_exit_code",
     "success_acquired", "success_released", "from", "to", "held_only", "gates_only", "limit", "forget_after",
     "since",
-    // of SQLite, where every statement knows them
+    // SQLite only: set for every statement
     "boot", "wall", "offset", "boot_id"};
 
 // The next `:name` in a statement, from `at` on.
@@ -97,7 +98,8 @@ struct ParameterAt {
   return {};
 }
 
-// The same text; a parameter that nobody knows does not compile: what is called then is no constant.
+// Returns `sql` itself. Text with an unknown parameter does not compile, since unknown_parameter() is no
+// constant.
 void unknown_parameter();
 [[nodiscard]] consteval std::string_view checked(std::string_view sql) {
   for (auto next = find_parameter(sql, 0); next.colon != std::string_view::npos;
@@ -107,7 +109,7 @@ void unknown_parameter();
   return sql;
 }
 
-// A word of dblock's own, like those of its columns: lower-case letters and `_`.
+// A word of dblock's own, as stored in columns such as mode: lower-case letters and `_`.
 struct Word {
   std::string_view text;
 };
@@ -117,7 +119,7 @@ struct Text {
 };
 // A string holds bytes: a key, an owner id.
 using Scalar = std::variant<std::nullptr_t, std::int64_t, std::uint64_t, Word, Text, std::string>;
-// For IN: of rows, where each has several values.
+// A list for IN: of values, or of rows with `columns` values each.
 struct List {
   std::size_t columns = 1;
   std::vector<Scalar> values;
@@ -128,7 +130,7 @@ struct Parameter {
   std::string_view name;  // "key"
   Value value;
 };
-// A statement is given each parameter that it names; others are passed over.
+// A statement takes the parameters that it names; it ignores the others.
 using Parameters = std::vector<Parameter>;
 
 [[nodiscard]] inline const Value* value_of(const Parameters& parameters, std::string_view name) {
