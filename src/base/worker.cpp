@@ -41,8 +41,8 @@ struct Worker::State {
 
 Worker::Worker() : state_(std::make_shared<State>()) {
   ::mallopt(M_ARENA_MAX, 1);                     // two threads that take turns need no second heap
-  ::mallopt(M_TOP_PAD, 512 * 1024);              // grown in few steps
-  ::mallopt(M_TRIM_THRESHOLD, 8 * 1024 * 1024);  // and not cut back in between
+  ::mallopt(M_TOP_PAD, 512 * 1024);              // the heap grows in few steps
+  ::mallopt(M_TRIM_THRESHOLD, 8 * 1024 * 1024);  // and does not shrink in between
   try {
     thread_ = std::thread([state = state_] { state->run(); });
   } catch (const std::system_error& e) {

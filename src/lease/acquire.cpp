@@ -32,8 +32,8 @@ constexpr Micros k_first_pause = 100ms;
 constexpr Micros k_longest_pause = 2s;
 // The longest pause while the outcome of a try is unknown. Shorter, since a lease may be running.
 constexpr Micros k_longest_doubt = 1s;
-// A try whose reply was lost, and that took no lock, does not count: it is repeated even where one try is
-// allowed. From the next one after these on it counts.
+// A try whose reply was lost, and that took no lock, is repeated even where one try is allowed. After this
+// many, each further one counts as a try.
 constexpr int k_max_lost_replies = 3;
 
 Turnstile* turnstile_for(LeaseStore& store, const WaitPolicy& policy) {

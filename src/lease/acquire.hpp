@@ -49,10 +49,10 @@ using GrantOutcome = std::variant<Lease, Held, Done, Cancelled>;
 
 // Blocks until granted, refused for good, failed, or `cancel` is raised. Where the store has a turnstile,
 // waiters wait there and try the lock only in their turn; with WaitPolicy::retry the turnstile is not used.
-// After the grant of one exclusive key the caller still owns its position at the turnstile, and leaves the
-// turnstile after the release. In every other case this function leaves it. Returns a lease only when it is
-// known to be ours and has time left by the local clock; start nothing on anything else. Errc::unreachable
-// when the outcome of a try stays unknown until its TTL has passed.
+// The grant of one exclusive key keeps the position at the turnstile: the caller must leave the turnstile
+// after the release. In every other case this function leaves it. Returns a lease only when it is known to be
+// ours and has time left by the local clock; start nothing on anything else. Errc::unreachable when the
+// outcome of a try stays unknown until its TTL has passed.
 [[nodiscard]] Result<GrantOutcome> acquire(LeaseStore& store, Clock& clock, const AcquireRequest& request,
                                            const WaitPolicy& policy, const AcquireObserver& observer,
                                            const WakeEvent& cancel);

@@ -41,8 +41,8 @@ class Place {
     if (leads()) turnstile_->lead();
   }
 
-  // Tells what a look saw of the lock while another process was ahead. A lock that stays free between two
-  // looks shows that the process ahead is dead or frozen: from then on we ignore the turnstile.
+  // Call these with what a look saw of the lock while another process was ahead. A lock that stays free
+  // between two looks shows that the process ahead is dead or frozen: from then on we ignore the turnstile.
   void saw_held() { free_since_.reset(); }
   void saw_free(std::optional<Token> last_grant);
 

@@ -28,7 +28,7 @@ struct OncePer {
 };
 
 struct Promises {
-  Micros min_hold{0};  // not granted to anyone else for this long from the grant
+  Micros min_hold{0};  // not granted to another holder for this long from the grant
   std::optional<OncePer> once_per{};
 };
 

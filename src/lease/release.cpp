@@ -35,8 +35,8 @@ ReleaseResult judge_release(const NotOurs& refused, const LeaseRef& ref, const R
   if (refused.why == NotOursWhy::free && ref.token && row.token == *ref.token)
     return as_we_said ? released : not_ours;
   if (!unheard_for) return not_ours;
-  // A reader's or slot holder's freed row is recognised by its token alone. Without the token, no row with
-  // our owner id means released.
+  // Without a token our freed row cannot be told from those of other readers or slot holders. No row carries
+  // our owner id any more, so the lease counts as released.
   if (row.sharing.mode != Mode::exclusive && !ref.token) return released;
   if (row.last && row.last->outcome == Outcome::abandoned) return not_ours;
   const bool since_then = row.last && row.last->released_at &&

@@ -74,7 +74,7 @@ struct Renewed {
 
 enum class NotOursWhy {
   absent,        // no such row
-  free,          // nobody holds it
+  free,          // no holder
   other_holder,  // another owner id
   expired,       // our owner id, but past expire_time
   revoked,       // our owner id, revoked with --force (renew only)

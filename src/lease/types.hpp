@@ -135,6 +135,8 @@ struct LeaseRef {
 // The part of `ref` that concerns `key`. REQUIRES: `key` is one of its keys.
 [[nodiscard]] LeaseRef part_of(const LeaseRef& ref, const Key& key);
 
+// What a row's own times say. expired: past expire_time, and not yet taken over or reaped. cooldown: without
+// a holder, but not granted before hold_until. unknown: only in a row that was edited by hand.
 enum class State { held, expired, cooldown, free, unknown };
 
 struct PastRun {
@@ -182,21 +184,21 @@ inline constexpr Micros k_longest_intent = k_intent + std::chrono::seconds(3);
 
 // One row of a lock as it was at `server_time`. Text is untrusted.
 struct LockStatus {
-  std::string key;  // raw bytes; may break Key's rules when someone wrote the table by hand
+  std::string key;  // raw bytes; may break Key's rules when the table was edited by hand
   State state = State::free;
   Kind kind = Kind::run;
-  Sharing sharing{};  // of the last grant
+  Sharing sharing{};  // of the last grant; 0 slots: granted together with other keys
   // 0: the lock's own row, also its exclusive holder's; from 1 on: a reader's or slot holder's.
   std::uint32_t slot = 0;
   std::string owner;  // empty: no holder
   Token token;
-  std::uint32_t count = 0;
+  std::uint32_t count = 0;  // the holder, and each run that nests in its lease
   Holder holder;
   std::optional<ServerTime> acquired_at;
   std::optional<ServerTime> renewed_at;
   std::optional<ServerTime> expires_at;
   std::optional<ServerTime> revoked_at;
-  std::optional<ServerTime> hold_until;
+  std::optional<ServerTime> hold_until;  // not granted to another holder before this (--min-hold)
   Micros ttl{0};
   Micros margin{0};
   std::optional<Micros> heartbeat;

@@ -137,7 +137,7 @@ class Taking {
     return !mark_ || std::chrono::abs(until - mark_->until.since_epoch) > k_reading_jitter;
   }
 
-  // A success under any of the keys outweighs who is in the way of another.
+  // A success under any of the keys is the answer, even where another key is held.
   void look_for_success(std::size_t after, const Scenes& seen) {
     if (!request_.promises.once_per) return;
     for (std::size_t i = after + 1; i < keys_.size(); ++i) {
@@ -228,7 +228,7 @@ Result<Answer> look_together(LockTable& table, const AcquireRequest& request, co
     if (!seen) continue;
     // An error (a mode that does not go with the holders') counts as free here: the next try reports it.
     last = decide(*seen, request).value_or(lease::Free{0, whole(*seen)});
-    // A success under any of the keys outweighs who is in the way of another.
+    // A success under any of the keys is the answer, even where another key is held.
     if (std::holds_alternative<lease::Done>(last)) return last;
     if (!std::holds_alternative<lease::Free>(last) && !in_the_way) in_the_way = last;
     if (in_the_way && !request.promises.once_per) break;
