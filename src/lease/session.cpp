@@ -17,7 +17,8 @@ using namespace std::chrono_literals;
 // A statement under way normally ends by itself within this; after that its connection is broken off.
 constexpr Nanos k_natural_end = 300ms;
 constexpr Nanos k_no_patience = 20ms;  // for a thread that is merely asleep
-// A broken connection lets the thread go at once; only connection establishment can outlast this.
+// After its connection is broken off, the thread ends at once, unless it is still opening a connection. After
+// this time it is abandoned.
 constexpr Nanos k_forced_end = 700ms;
 constexpr Micros k_least_release_time = 500ms;
 constexpr Micros k_cancelled_release_time = 1s;

@@ -36,9 +36,8 @@ struct AcquireRequest {
 // Names the lease that the request may have been granted; without a token, since none is known yet.
 [[nodiscard]] LeaseRef ref_to(const AcquireRequest& request);
 
-// Granted, Held, Done and Free are the answers to a try, and to a look, which changes nothing.
-//
-// The request holds the lock.
+// The answers to a try, and to a look, which changes nothing: Granted, Held, Done and Free. Granted: the
+// request holds the lock.
 struct Granted {
   Lease lease;
   std::optional<LockStatus> row{};  // set where the grant was found by reading; `lease` then needs proof
@@ -94,7 +93,7 @@ using ReleaseOutcome = std::variant<Released, NotOurs>;
 // - holder: the run itself. Its release also succeeds past expire_time until a takeover, but not while a
 //   nested run holds the lease as well.
 // - stopper: a run or guardian that has stopped every process under the lease, nested runs included. As
-//   holder, but its release does not wait for nested runs.
+//   holder, but nested runs do not keep it from releasing.
 // - script: only Kind::acquire leases that have not expired.
 enum class Actor { holder, stopper, script };
 

@@ -22,9 +22,9 @@ constexpr Micros k_reading_jitter = 50ms;
 
 using Scenes = std::vector<std::optional<Scene>>;
 
-// Frees expired leases, so that a renewal of theirs that was sent in time and comes late matches no row. A
-// grant of the same kind as the last one leaves its fellow holders' rows alone: it overwrites the row it
-// takes.
+// Frees leases past their margin, so that a renewal of theirs that was sent in time and comes late matches no
+// row. A grant of the same kind as the last one leaves its fellow holders' rows alone: it overwrites the row
+// it takes.
 Result<void> clear(LockTable& table, Place& place, const AcquireRequest& request,
                    const std::string& attempt) {
   auto& [gate, holds] = place.seen;
@@ -197,7 +197,7 @@ Result<std::optional<lease::Lease>> nest_together(LockTable& table, const Acquir
       DBLOCK_TRY(token, nest_one(table, key, outer, request, sharing, attempt));
       absent = !token;
       if (absent)
-        // Rolls back the keys that were counted.
+        // This error rolls back the keys that were counted.
         return fail(Errc::internal, attempt + ": the outer lease is not there");
     }
     return {};
