@@ -1,12 +1,13 @@
-// Parse, dispatch, exit.
+// Makes the standard descriptors safe, then hands the words of the command line to `cli`.
 #include <fcntl.h>
 
 #include "cli/dispatch.hpp"
 
 namespace {
 
-// A missing standard descriptor would be taken by the next open(), and dblock's words would go into a
-// database connection. The stand-ins fail when used, as the missing ones would, and do not reach the job.
+// Opens a stand-in for each missing standard descriptor: otherwise the next open() would get its number, and
+// dblock's output could go into a database connection. A stand-in fails when used, as the missing descriptor
+// would, and is not passed on to the job.
 bool fill_standard_descriptors() {
   for (int fd = 0; fd <= 2; ++fd) {
     if (::fcntl(fd, F_GETFD) >= 0) continue;

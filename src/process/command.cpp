@@ -31,7 +31,7 @@ std::unexpected<Error> cannot_run(const std::string& path, int err) {
 }
 
 std::unexpected<Error> not_found(std::string_view name, std::string_view where) {
-  // A shell line that was quoted as one word.
+  // A blank in the name: most likely a shell line that was quoted as one word.
   const std::string hint = name.find_first_of(" \t\n") == std::string_view::npos
                                ? std::string(where)
                                : "; to have a shell run this line, write -c " + shell_quote(name);
@@ -58,7 +58,7 @@ Result<std::string> find_command(std::string_view name, const char* path) {
   }
   if (name.empty()) return not_found(name, "; its name is empty: is a variable not set?");
   std::string_view rest = path != nullptr ? path : "/bin:/usr/bin";
-  std::string refused;  // found, but not executable: execvp(3) goes on looking and remembers it
+  std::string refused;  // the first file found that is not executable; execvp(3) goes on looking, too
   int refused_errno = 0;
   for (bool more = true; more;) {
     const auto colon = rest.find(':');
@@ -78,8 +78,8 @@ Result<std::string> find_command(std::string_view name, const char* path) {
   return not_found(name, " in PATH; cron's PATH is short, give the full path");
 }
 
-// No inherited entry of a changed name stays: an inner lock's values win even with programs that believe the
-// last of two equal names.
+// Drops each inherited entry whose name is changed. So an inner run's values win, whether a program takes the
+// first or the last of two entries with the same name.
 std::vector<char*> changed_environment(std::string& changes) {
   std::map<std::string_view, char*> changed;  // the last change of each name counts
   for (std::size_t at = 0; at < changes.size(); at += std::strlen(&changes[at]) + 1)

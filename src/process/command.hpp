@@ -1,5 +1,5 @@
-// The command that dblock starts: its program, found before anything else happens so that 126 and 127 need no
-// guessing later, and its environment.
+// The job's command: its program and its environment. dblock looks the program up before it does anything
+// else, so that exit codes 126 and 127 need no guessing later.
 #pragma once
 
 #include <string>
@@ -10,16 +10,17 @@
 
 namespace dblock::process {
 
-// The path to execute for `name`, looked up as execvp(3) does: names with a slash as they are, others in
-// `path` (PATH's value; "/bin:/usr/bin" when null). Errc::not_found or Errc::cannot_run (a directory, no
-// permission).
+// Looks up the path to execute for `name` as execvp(3) does: a name with a slash is the path itself, any
+// other name is searched in `path` (PATH's value; "/bin:/usr/bin" when null). Errc::not_found, or
+// Errc::cannot_run when the file may not be executed or `name` is the path of a directory.
 [[nodiscard]] Result<std::string> find_command(std::string_view name, const char* path);
 
-// For execve(2): the inherited environment with `changes`, strings that each end with a NUL: NAME=VALUE sets,
-// NAME alone takes away. Points into both.
+// Makes the environment for execve(2): the inherited one with `changes` applied. `changes` holds strings that
+// each end with a NUL: NAME=VALUE sets a variable, NAME alone removes it. The result ends with a null
+// pointer; its pointers lead into `changes` and into the inherited environment.
 [[nodiscard]] std::vector<char*> changed_environment(std::string& changes);
 
-// `changes` from a list, of which nothing after a NUL counts.
+// Joins a list into such a `changes` string. Cuts each entry at its first NUL.
 [[nodiscard]] std::string join_changes(const std::vector<std::string>& changes);
 
 }  // namespace dblock::process

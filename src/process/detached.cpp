@@ -34,7 +34,8 @@ std::unexpected<Error> cannot_fork(const Detached& spec, int err) {
 
 Result<UniqueFd> fork_detached(const Detached& spec, const std::function<void(UniqueFd)>& body) {
   DBLOCK_TRY(SocketPair pair, make_socket_pair(spec.name));
-  // A subreaper would get the orphan that is to be outside of its tree; exec does not end being one.
+  // The process is to leave dblock's tree as an orphan, but a subreaper would adopt it. dblock may be a
+  // subreaper already, since exec keeps that attribute.
   if (spec.outside_tree) ::prctl(PR_SET_CHILD_SUBREAPER, 0);
   const pid_t pid = ::fork();
   if (pid < 0) return cannot_fork(spec, errno);
@@ -54,14 +55,15 @@ Result<UniqueFd> fork_detached(const Detached& spec, const std::function<void(Un
     [[maybe_unused]] const int moved = ::chdir("/");
   }
   reset_signals();
-  static_cast<void>(pair.first.release());  // keep_only() closes it; its number may be another's by the end
+  // keep_only() closes this descriptor. Its number may be reused afterwards, so no destructor may close it.
+  static_cast<void>(pair.first.release());
   std::vector<int> kept = spec.kept;
   kept.push_back(pair.second.get());
   keep_only(std::move(kept));
   try {
     body(std::move(pair.second));
   } catch (...) {
-    ::_exit(70);  // nobody is there to be told, and dblock's stack above is not ours
+    ::_exit(70);  // no one reads an error here, and the exception must not reach dblock's stack frames
   }
   ::_exit(0);
 }

@@ -1,5 +1,6 @@
-// A process that lives on when dblock has ended, and has nothing of dblock's caller: no `$(...)` waits for
-// it, no unmounting, no hangup and no closing pipe is held up by it or ends it.
+// A detached process: it may outlive dblock, and keeps of dblock's caller only what `Detached` names. So the
+// caller's `$(...)` does not wait for it, its working directory prevents no unmounting, and neither a hangup
+// nor a closed pipe ends it.
 #pragma once
 
 #include <functional>
@@ -14,23 +15,23 @@ namespace dblock::process {
 inline constexpr const char* k_keeper_name = "dblock-keeper";
 
 struct Detached {
-  const char* name;           // at most 15 bytes
+  const char* name;           // of the process; at most 15 bytes
   std::vector<int> kept;      // descriptors that stay open
-  bool outside_tree = false;  // no descendant of dblock, where dblock is not process 1
-  bool at_root = true;        // cwd "/", not the caller's
+  bool outside_tree = false;  // make it no descendant of dblock; impossible where dblock is process 1
+  bool at_root = true;        // working directory "/"; false: the caller's
 };
 
-// Forks such a process, in a session of its own: /dev/null on the standard descriptors that are not kept, its
-// end of a channel, and no other descriptor. Signals have their default meaning, but those that end a wait
-// (see ends_wait()) and PIPE are ignored: it ends when its work does, or by SIGKILL.
-// It runs `body`, with its end of the channel, and ends with it.
-// Call before any thread or connection exists.
+// Forks a detached process, in a session of its own. The process runs `body` with its end of a channel, and
+// exits when `body` returns. Its only descriptors are the channel, those in `spec.kept`, and /dev/null on the
+// standard descriptors that are not kept. It ignores SIGPIPE and the signals that end a wait (ends_wait()),
+// and leaves all other signals at their default: it ends when its work does, or by SIGKILL.
+// REQUIRES: no thread and no connection exists yet.
 // RETURNS: dblock's end of the channel, a SOCK_SEQPACKET socket: end of file means that the process is gone.
 [[nodiscard]] Result<UniqueFd> fork_detached(const Detached& spec,
                                              const std::function<void(UniqueFd channel)>& body);
 
-// For processes that outlive dblock's caller: closes every descriptor of this process but those in `kept` (-1
-// stands for none), and puts /dev/null on those of the standard three that are not.
+// Closes every descriptor of this process that is not in `kept` (entries of -1 are skipped), and puts
+// /dev/null on each standard descriptor that is not kept. For processes that outlive dblock's caller.
 void keep_only(std::vector<int> kept);
 
 }  // namespace dblock::process

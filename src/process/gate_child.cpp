@@ -35,7 +35,8 @@ bool write_fully(int fd, const char* data, std::size_t size) {
   return true;
 }
 
-// The gate's message: a length, then NAME=VALUE entries that each end with a NUL.
+// Reads the message that opens the gate: a length, then NAME=VALUE entries that each end with a NUL. False
+// when the gate is closed instead.
 bool wait_for_gate(int gate, std::string& entries) {
   std::uint32_t size = 0;
   std::array<char, sizeof size> head{};
@@ -53,7 +54,8 @@ std::vector<char*> pointers(std::vector<std::string>& strings) {
   return list;
 }
 
-// As execvp(3): a file without a format the kernel knows is a shell script.
+// Like execvp(3): runs a file whose format the kernel does not know as a shell script. Returns on failure
+// only, with the reason in errno.
 void exec_program(const std::string& path, std::vector<std::string> argv, char* const* environment) {
   ::execve(path.c_str(), pointers(argv).data(), environment);
   if (errno != ENOEXEC) return;
@@ -77,8 +79,8 @@ bool too_late(const GateChild& child) {
 
 void become_job(GateChild child) {
   if (child.group) ::setpgid(0, *child.group);
-  child.signals
-      .restore_dispositions();  // in the time until the gate opens; all handled signals are still blocked
+  // Done while the gate is still closed, to save time later. All handled signals stay blocked.
+  child.signals.restore_dispositions();
   std::string entries;
   if (!wait_for_gate(child.gate.get(), entries)) ::_exit(125);
   child.gate.reset();

@@ -20,14 +20,17 @@ struct GateChild {
   const SharedState& shared;
   UniqueFd gate;                 // end of file means: do not run
   UniqueFd exec_error;           // close-on-exec; receives errno when exec fails
-  std::optional<pid_t> group{};  // to move to; 0: one of its own
+  std::optional<pid_t> group{};  // the process group to join; 0: a new one; none: stay in the present one
 };
 
-// Runs in the forked child and never returns: reads the environment from the gate, gives the process back the
-// caller's signals, and becomes the job.
+// Runs in the forked child and never returns. Reads the environment's changes from the gate, restores the
+// caller's signal dispositions and mask, and executes the job. Exits with 125 when the gate is closed
+// unopened. Exits with 126 when the exec fails or the deadline is too near (k_too_late), with the reason in
+// `exec_error`.
 [[noreturn]] void become_job(GateChild child);
 
-// Opens the gate from the other side: `environment` entries (NAME=VALUE) go after the inherited ones.
+// Opens the gate, in dblock. `environment`: NAME=VALUE entries that replace or complete the inherited ones.
+// False when the message could not be written.
 bool open_gate(const UniqueFd& gate, const std::vector<std::string>& environment);
 
 }  // namespace dblock::process

@@ -23,11 +23,12 @@
 namespace dblock::process {
 namespace {
 
-// A process group for the job that the job does not lead: a leader's setsid(2) fails, so that setsid(1) would
-// fork there, and the job end at once, under cron and not at a terminal. The group begins with a process that
-// ends at once, and exists while that one is not waited for or has been joined. 0 where it cannot be had.
+// Makes a process group for the job that the job does not lead; 0 on failure. setsid(2) fails for a group's
+// leader, so a job that is setsid(1) would fork, and end at once: under cron, but not at a terminal, where
+// the job gets no group of its own. The group's first process ends at once; the group lasts until that
+// process was waited for, or as long as another process is in it.
 pid_t begin_group() {
-  const pid_t first = ::vfork();  // NOLINT(bugprone-unsafe-functions): it ends at once
+  const pid_t first = ::vfork();  // NOLINT(bugprone-unsafe-functions): the child ends at once
   if (first == 0) {
     ::setpgid(0, 0);
     ::_exit(0);
@@ -35,7 +36,8 @@ pid_t begin_group() {
   return std::max(first, 0);
 }
 
-// Gathers the events of each round, and carries out what the rules make of them.
+// The guardian's loop: reports the events of each round to the rules, and carries out the actions they
+// return.
 class Guardian {
  public:
   explicit Guardian(GuardianSetup setup) : setup_(std::move(setup)), rules_(setup_.spec, ::getsid(0)) {}
@@ -46,7 +48,7 @@ class Guardian {
       tree_.emplace(std::move(*tree));
       fork_job();
     } else {
-      job_ = -EMFILE;  // dblock has just done the same
+      job_ = -EMFILE;  // Tree::open() worked in dblock a moment ago, so only descriptors can be short
     }
     detach();
     act(rules_.job_forked(job_));
@@ -81,12 +83,12 @@ class Guardian {
   UniqueFd child_events_;  // signalfd for SIGCHLD
   UniqueFd exec_error_;
   pid_t job_ = -1;
-  std::optional<pid_t> group_;  // made for the job; at a terminal it stays in the caller's
-  pid_t signalled_group_ = 0;   // as a whole; 0: the job alone was, or nobody
+  std::optional<pid_t> group_;  // the job's; none at a terminal, where the job stays in the caller's
+  pid_t signalled_group_ = 0;   // the group that stop_job() signalled; 0: none, or the job alone
 };
 
-// The job inherits everything from dblock's caller: session, terminal, descriptors. So it is forked before
-// the guardian lets go of them.
+// Forks the job before detach(): the job inherits session, terminal and descriptors of dblock's caller, which
+// the guardian gives up there.
 void Guardian::fork_job() {
   sigset_t child;
   sigemptyset(&child);
@@ -103,7 +105,7 @@ void Guardian::fork_job() {
   const pid_t self = ::getpid();
   const pid_t pid = ::fork();
   if (pid == 0) {
-    // If guardian and dblock are killed together, the kernel still stops the job itself.
+    // If guardian and dblock are killed together, the kernel still kills the job.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != self) ::_exit(125);
     setup_.socket.reset();
@@ -125,15 +127,15 @@ void Guardian::detach() {
              tree_ ? tree_->fd() : -1});
 }
 
-// Priority: deadline > dblock's words > dblock's death > the job's end. The deadline is looked at again
-// before the wait: one that was set since then must end the wait.
+// Priority: deadline > dblock's messages > dblock's death > the job's end. The first look at the time is for
+// a deadline that was set since the last one: the wait must end by then.
 void Guardian::round() {
   look_at_time();
   await_event();
   look_at_time();
   read_messages();
   if (dblock_died()) {
-    read_messages();  // a last "finish" may have come with its death
+    read_messages();  // dblock may have sent `finish` just before its death
     act(rules_.dblock_died());
   }
   signalfd_siginfo ignored{};
@@ -164,7 +166,8 @@ void Guardian::read_messages() {
   Message message;
   for (;;) {
     const auto received = receive_record(setup_.socket, message);
-    // Closed: dblock is about to die, and only its death counts. A closed socket would keep poll() awake.
+    // Closed: dblock is about to die, which dblock_died() will tell. Until then the closed socket would keep
+    // poll() from sleeping.
     if (received == Received::closed) setup_.socket.reset();
     if (received != Received::message) return;
     act(rules_.told(message, now_));
@@ -239,22 +242,22 @@ void Guardian::carry_out(const GuardianAction& action) {
   }
 }
 
-// The job is not waited for while it runs, so neither its pid nor the number of the group that it is in can
-// have been reused. It may have moved to one of its own, as setsid(2) does.
+// The guardian has not waited for the job yet, so neither the job's pid nor the number of its group can have
+// been reused. The job may have moved to a group of its own, as setsid(2) does.
 void Guardian::stop_job(int signal) {
   const pid_t group = ::getpgid(job_);
   const bool has_group = group_ && (group == *group_ || group == job_);
   const pid_t target = has_group ? -group : job_;
   signalled_group_ = has_group ? group : 0;
   ::kill(target, signal);
-  ::kill(target, SIGCONT);  // a stopped process would not see it
+  ::kill(target, SIGCONT);  // a stopped process handles no signal before it continues
 }
 
-// For descendants when the job itself has ended. Its group may have had the signal already: a second one
-// means "hurry" to many programs.
+// Signals the descendants after the job's end. Leaves out the group that stop_job() has signalled: a second
+// signal means "hurry" to many programs.
 void Guardian::stop_leftovers(int signal) {
   for (const ProcessInfo& process : tree_->descendants()) {
-    // /proc tells of a group of another PID namespace that its number is 0.
+    // /proc shows a group of another PID namespace as 0.
     const bool signalled = signalled_group_ != 0 && process.group == signalled_group_;
     if (process.ended() || signalled) continue;
     Tree::signal(process, signal);
@@ -262,15 +265,14 @@ void Guardian::stop_leftovers(int signal) {
   }
 }
 
-// Ctrl-Z stopped the whole foreground group, so the whole group goes on.
+// Continues the job's whole group, since Ctrl-Z stops the whole foreground group.
 void Guardian::continue_job() {
   const pid_t group = ::getpgid(job_);
   if (group > 0) ::kill(-group, SIGCONT);
   ::kill(job_, SIGCONT);
 }
 
-// The group's members in the foreground cannot be waiting for the terminal, so all that are stopped may go
-// on.
+// Members of the foreground group never wait for the terminal, so every stopped one may be continued.
 void Guardian::continue_stopped() {
   const bool some_stopped =
       std::ranges::any_of(tree_->descendants(), [](const ProcessInfo& p) { return p.state == 'T'; });

@@ -1,6 +1,7 @@
-// The guardian: a small process between dblock and the job that is the job's parent. It does all signalling
-// and waiting for the job's tree, watches the lease's deadline by itself, and outlives dblock's death long
-// enough to stop the tree and give the lock back. Its loop decides nothing: guardian_rules.hpp does.
+// The guardian: a small process between dblock and the job that is the job's parent. It signals the job's
+// tree and waits for it, watches the lease's deadline by itself, and outlives dblock's death long enough to
+// stop the tree and give the lock back. guardian_rules.hpp makes the decisions; the loop here carries them
+// out.
 #pragma once
 
 #include <sys/types.h>
@@ -14,17 +15,18 @@
 
 namespace dblock::process {
 
-// What the guardian does for a dblock that has died. `some_left`: daemons of the job were left to go on.
+// Gives the lock back for a dblock that has died, in the guardian. `some_left`: daemons of the job were left
+// to run on.
 using AfterDeath = std::function<void(bool some_left)>;
 
 struct GuardianSetup {
   const JobSpec& spec;
   const Signals& signals;
   SharedState& shared;
-  UniqueFd socket;  // to dblock: the guardian's end
-  UniqueFd dblock;  // its pidfd
-  UniqueFd gate;    // the job's end of the gate
-  bool has_terminal = false;
+  UniqueFd socket;            // to dblock: the guardian's end
+  UniqueFd dblock;            // pidfd of dblock's process
+  UniqueFd gate;              // the job's end of the gate
+  bool has_terminal = false;  // dblock has a controlling terminal
   AfterDeath after_death;
 };
 

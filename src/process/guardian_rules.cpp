@@ -13,14 +13,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Whether a descendant has left the job's session is no event one could wait for: looked at often at first,
-// and ever more rarely.
+// No event tells that a descendant has left the job's session. So the guardian polls, often at first and ever
+// more rarely later.
 constexpr Nanos k_first_leftover_poll = 10ms;
 constexpr Nanos k_last_leftover_poll = 1s;
-// A look while processes come and go may miss one of them.
+// How many looks in a row must find no process of the job's session. One look may miss a process while others
+// come and go.
 constexpr int k_looks_that_find_nobody = 3;
-// How long members of the group are looked after that a Ctrl-Z may stop late: a shell between vfork() and
-// exec cannot be stopped, its child can.
+// How long after a Ctrl-Z the guardian continues stopped members of the foreground group. A member may stop
+// late: a shell between vfork() and exec cannot be stopped, but its child can.
 constexpr Nanos k_unpark_period = 1s;
 constexpr Nanos k_unpark_poll = 50ms;
 
@@ -78,7 +79,8 @@ std::optional<BootTime> GuardianRules::wake_at(BootTime now) const {
   return at;
 }
 
-// From here there is no way back, even if a late renewal moves the deadline: the job has been told to end.
+// A stop that has begun is never taken back, even if a late renewal moves the deadline: the job has been told
+// to end.
 void GuardianRules::begin_stop(int signal, BootTime now, Actions& actions) {
   if (plan_.stopping()) return;
   plan_.request(now);
@@ -103,17 +105,18 @@ GuardianRules::Actions GuardianRules::told(const Message& message, BootTime now)
       unpark_at_ = now;
       break;
     case MessageType::finish:
-      // The run is over. A job that never got through the gate goes with us.
+      // The run is over. A job that is still behind its gate ends with the guardian.
       if (running) actions.push_back({Do::kill_job});
       actions.push_back({Do::end});
       break;
     default:
-      break;  // guard: having been woken is enough, the next round looks at the deadline
+      break;  // guard: it only has to wake the guardian, which then looks at the deadline
   }
   return actions;
 }
 
-// Stopped for the terminal it waits for its turn there; anything else would park the lock.
+// A job stopped by SIGTTIN or SIGTTOU waits for the terminal, so it stays stopped. A job stopped by any other
+// signal is continued: it would hold the lock without working.
 GuardianRules::Actions GuardianRules::job_stopped(int signal) {
   if (phase_ != Phase::running) return {};
   Actions actions;
@@ -152,7 +155,8 @@ GuardianRules::Actions GuardianRules::tree_seen(const std::vector<ProcessInfo>& 
   Actions actions;
   if (leftovers_ == Leftovers::automatic && some_in_session(descendants)) return actions;
   for (const ProcessInfo& process : descendants) {
-    // These need no telling of: a keeper ends by itself with the process it is for, hooks in a short time.
+    // Keepers and hooks are not reported: a keeper ends with the process it watches, a hook at its time
+    // limit.
     if (process.ended() || process.name == k_keeper_name || process.name == k_hooks_name) continue;
     actions.push_back(tell_dblock(Message::with_text(
         MessageType::left_behind, process.name + " (" + std::to_string(process.pid) + ")")));
@@ -162,7 +166,8 @@ GuardianRules::Actions GuardianRules::tree_seen(const std::vector<ProcessInfo>& 
   return actions;
 }
 
-// Somebody who has just ended may have left a child that this look has missed.
+// True while processes of the job's session may be left. One that has just ended still counts, since it may
+// have left a child that this look has missed.
 bool GuardianRules::some_in_session(const std::vector<ProcessInfo>& descendants) {
   std::vector<pid_t> ended;
   bool some = false;
@@ -179,8 +184,8 @@ bool GuardianRules::some_in_session(const std::vector<ProcessInfo>& descendants)
   return looks_that_found_nobody_ < k_looks_that_find_nobody;
 }
 
-// dblock is dead: nobody renews. The tree goes at once; only when it is known to be gone is the lock given
-// back.
+// dblock is dead, so nothing renews the lease: the guardian kills the tree at once. It gives the lock back
+// only when the tree is known to be dead.
 GuardianRules::Actions GuardianRules::dblock_died() {
   dblock_died_ = true;
   Actions actions;

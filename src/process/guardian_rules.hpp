@@ -1,5 +1,5 @@
-// The guardian's decisions: when the job is signalled and when killed, when its tree counts as dead, and when
-// the lock is given back in dblock's place.
+// The guardian's decisions: when to signal the job and when to kill it, when its tree counts as dead, and
+// when to give the lock back in dblock's place.
 //
 // Entirely passive. guardian.cpp reports each event when it happens, carries out the actions that come back,
 // in their order, and only then reports the next event. No system call, no clock, no process: all of it comes
@@ -21,17 +21,17 @@ namespace dblock::process {
 
 struct GuardianAction {
   enum class Kind {
-    tell,              // dblock `message`
-    signal_job,        // `signal`, to the job alone
-    stop_job,          // `signal`, to the job or its group, and on with those that are stopped
-    stop_leftovers,    // `signal`, to all descendants that have not had it with the job's group
-    continue_job,      // and its group
-    continue_stopped,  // continue_job, if any descendant is stopped
-    look,              // at the descendants, for tree_seen()
-    kill_tree,         // for tree_killed(); children that are waited for in between are reported too
-    kill_job,          // which is still behind its gate
-    release,           // the lock, in dblock's place
-    end,               // of the guardian
+    tell,              // send `message` to dblock
+    signal_job,        // send `signal` to the job alone
+    stop_job,          // send `signal` to the job or its group, then continue what is stopped there
+    stop_leftovers,    // send `signal` to all descendants that did not get it with the job's group
+    continue_job,      // continue the job and its group
+    continue_stopped,  // do continue_job if any descendant is stopped
+    look,              // list the descendants, then call tree_seen()
+    kill_tree,         // kill all descendants, then call tree_killed(); report a job's end on the way
+    kill_job,          // kill the job, which is still behind its gate
+    release,           // give the lock back in dblock's place
+    end,               // exit the guardian
   };
   Kind kind{};
   int signal = 0;
@@ -42,30 +42,32 @@ class GuardianRules {
  public:
   using Actions = std::vector<GuardianAction>;
 
-  // `session`: of dblock's caller, in which the job begins.
+  // `session`: the session of dblock's caller, in which the job begins.
   GuardianRules(const JobSpec& spec, pid_t session);
 
-  // The events, in the order in which one round reports them. The time comes first: after a suspend both the
-  // deadline and the job's end may be news, and a job that outlived its deadline did not end in time.
+  // The events, in the order in which one round reports them. The time comes first: after a suspend the
+  // deadline's passing and the job's end may both be new, and a job that outlived its deadline must not count
+  // as ended in time.
   Actions time_passed(const Moment& moment);
-  Actions told(const Message& message, BootTime now);  // by dblock
+  Actions told(const Message& message, BootTime now);  // dblock has sent `message`
   Actions dblock_died();
   Actions job_stopped(int signal);
   Actions job_ended(int wait_status, int exec_errno);
-  // After every child that had ended was waited for. `none_left`: ECHILD, the one proof that all are dead.
+  // Every child that has ended was waited for. `none_left`: the wait said ECHILD, the only proof that all
+  // descendants are dead.
   Actions children_waited_for(bool none_left, BootTime now);
 
-  // The start, and the answers to actions. `job`: its pid, or the negative errno of a failed fork.
+  // The start, and the results of actions. `job`: the job's pid, or the negative errno of a failed fork.
   Actions job_forked(pid_t job);
   Actions tree_seen(const std::vector<ProcessInfo>& descendants);
   Actions tree_killed(bool dead);
 
-  // True while there is a job, or what it has left, whose time may come.
+  // True while the job or its leftovers run, and may have to be stopped.
   [[nodiscard]] bool watching() const { return phase_ == Phase::running || phase_ == Phase::leftovers; }
   [[nodiscard]] bool job_runs() const { return phase_ == Phase::running; }
-  // When time_passed() is due, should nothing else happen.
+  // When the next round is due if no event comes before; nullopt: not until an event.
   [[nodiscard]] std::optional<BootTime> wake_at(BootTime now) const;
-  // Daemons of the job go on.
+  // True when daemons of the job were left to run on.
   [[nodiscard]] bool some_left() const { return some_left_; }
 
  private:

@@ -31,7 +31,8 @@ void warn(const Hook& hook, const std::string& what) {
   log::warning("the " + hook.option + " command " + what);
 }
 
-// The process behind one command: waits for it and for all that it starts, and ends what is left in the end.
+// The process that watches one command: waits for the command and all its descendants, and kills those that
+// are left at the time limit.
 class Watcher {
  public:
   Watcher(const Hook& hook, std::string environment, Nanos limit)
@@ -89,12 +90,12 @@ void Watcher::run() {
 }
 
 void Watcher::become_command(pid_t watcher) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // who would end it in time if the watcher were killed?
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // without its watcher no process would enforce the time limit
   if (::getppid() != watcher) ::_exit(125);
   ::setsid();
-  // A stand-in for a missing stderr does not reach the programs that dblock starts.
+  // Close-on-exec: stderr is main.cpp's stand-in for a missing one. The command gets /dev/null instead.
   if ((::fcntl(STDERR_FILENO, F_GETFD) & FD_CLOEXEC) != 0) ::dup2(STDIN_FILENO, STDERR_FILENO);
-  ::dup2(STDERR_FILENO, STDOUT_FILENO);  // stdout is for the job's results
+  ::dup2(STDERR_FILENO, STDOUT_FILENO);  // dblock's stdout is for the job's results
   for (int s = 1; s < NSIG; ++s) ::signal(s, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
@@ -137,10 +138,10 @@ std::optional<std::string> receive(const UniqueFd& channel) {
   }
 }
 
-// A record is the hook's index and the environment's changes.
+// The starter's loop. A record is the hook's index, followed by changes to its environment.
 void run_starter(const std::vector<Hook>& hooks, const std::string& environment, Nanos limit,
                  UniqueFd channel) {
-  ::signal(SIGCHLD, SIG_IGN);  // watchers are waited for by nobody
+  ::signal(SIGCHLD, SIG_IGN);  // the kernel clears away ended watchers; the starter waits for none
   while (auto record = receive(channel)) {
     std::uint32_t index = 0;
     if (record->size() < sizeof index) continue;

@@ -1,10 +1,9 @@
-// Commands that people hang on events of a run. They run beside dblock and outside of its tree: nothing that
-// one of them does, or fails to do, holds up the job's stop, the release or dblock's end, and neither does
-// the job's stop end it.
+// Hooks: commands of the user for events of a run. They run outside of dblock's tree. So no hook can hold up
+// the job's stop, the release or dblock's end, and stopping the job's tree ends no hook.
 //
 // dblock -> starter -> one watcher for each command -> /bin/sh -c COMMAND
-// The starter is forked before dblock becomes a subreaper and is nobody's child that dblock waits for. It
-// ends with dblock, however that ends; a watcher ends with all that its command has started.
+// dblock forks the starter before it becomes a subreaper, and does not wait for it. The starter ends when
+// dblock ends, for any reason. A watcher ends when all processes that its command has started have ended.
 #pragma once
 
 #include <chrono>
@@ -22,7 +21,7 @@ namespace dblock::process {
 // The name of starter and watchers.
 inline constexpr const char* k_hooks_name = "dblock-hooks";
 
-// After it, whatever of a hook is left is killed.
+// How long a hook may run. Its watcher kills what is left then.
 inline constexpr Nanos k_hook_limit = std::chrono::seconds(30);
 
 struct Hook {
@@ -32,13 +31,14 @@ struct Hook {
 
 class HookStarter {
  public:
-  // Forks the starter. Call before Supervisor::start() and before any thread exists. `environment`:
-  // NAME=VALUE to set and NAME to take away in every hook's.
+  // Forks the starter. Call before Supervisor::start() and before any thread exists. `environment`: changes
+  // for every hook's environment; NAME=VALUE sets a variable, NAME alone removes it.
   [[nodiscard]] static Result<std::unique_ptr<HookStarter>> fork(std::vector<Hook> hooks,
                                                                  std::vector<std::string> environment,
                                                                  Nanos limit = k_hook_limit);
 
-  // Has hooks[index] started with more `environment`. Never blocks; a failure is a warning. Thread-safe.
+  // Asks the starter to start hooks[index] with further changes to its environment. Does nothing when the
+  // hook has no command. Never blocks; logs a failure as a warning. Thread-safe.
   void start(std::size_t index, const std::vector<std::string>& environment) const;
 
   HookStarter(std::vector<Hook> hooks, UniqueFd channel)

@@ -15,7 +15,7 @@ namespace dblock::process {
 
 // What becomes of descendants that outlive the job.
 enum class Leftovers {
-  automatic,  // wait for those in the job's session, leave those that made one of their own
+  automatic,  // wait for those in the job's session, leave those in a session of their own
   wait,       // wait for all
   kill,       // stop all
   leave,      // leave all
@@ -25,15 +25,15 @@ struct JobSpec {
   std::string executable;         // from find_command()
   std::vector<std::string> argv;  // argv[0] included
   int first_signal = SIGTERM;
-  Nanos kill_grace{0};  // first signal to SIGKILL
-  Nanos slack{0};       // SIGKILL to the deadline
+  Nanos kill_grace{0};  // from the first signal to SIGKILL
+  Nanos slack{0};       // from SIGKILL to the deadline
   Leftovers leftovers = Leftovers::automatic;
 };
 
-// A wait status, decoded once and for all.
+// A decoded wait status.
 struct ExitStatus {
   bool signalled = false;
-  int number = 0;  // exit code 0-255, or the signal that killed it
+  int number = 0;  // exit code 0-255, or the signal that killed the process
 
   [[nodiscard]] static ExitStatus from_wait(int wait_status) {
     if (WIFSIGNALED(wait_status)) return {true, WTERMSIG(wait_status)};
@@ -43,24 +43,25 @@ struct ExitStatus {
   bool operator==(const ExitStatus&) const = default;
 };
 
-// Why dblock stopped the job, or gave up a wait; and what the stop did. False where nothing was stopped.
+// Why dblock stopped the job, or gave up a wait; and what the stop did. As a bool: false if there was no
+// stop.
 struct Stop {
   enum class Reason {
     none,
     signal,    // sent to dblock: TERM, INT or HUP, or another that ends a wait
     parent,    // --with-parent: the process that started dblock has ended
     deadline,  // the lease could not be renewed in time (self-fence)
-    lost,      // told to by stop_lost()
-    revoked,   // the same, where the caller knows that the lease was ended by force
+    lost,      // stop_lost() was called
+    revoked,   // like `lost`; set by a caller that knows that the lease was ended by force
     max_runtime,
-    guardian,  // the guardian died or would not answer
+    guardian,  // the guardian died or did not answer
   };
   Reason reason = Reason::none;
-  int signal = 0;         // the first one the job gets; of `signal` the one that was sent to dblock
-  bool terminal = false;  // `signal`: the terminal made it
-  pid_t pid = 0;          // its sender, where the kernel tells it; of `parent` the process that has ended
+  int signal = 0;         // the job's first signal; with Reason::signal the one that was sent to dblock
+  bool terminal = false;  // Reason::signal: the terminal sent the signal
+  pid_t pid = 0;          // the signal's sender, 0 if unknown; with Reason::parent the ended process
   uid_t uid = 0;          // of the sender
-  bool killed = false;    // the job itself, by SIGKILL, because it did not end in its grace
+  bool killed = false;    // the job itself got SIGKILL, because it did not end within its grace
   bool late = false;      // the job had ended by itself: the stop was for its leftovers
   Nanos took{0};          // from the first signal to the job's end
 
@@ -69,10 +70,10 @@ struct Stop {
 
 struct JobEnd {
   bool started = false;              // its program was executed, or may have been
-  std::optional<ExitStatus> status;  // none: the job never ran, or its status could not be had
+  std::optional<ExitStatus> status;  // none: the job never ran, or its status is not known
   Stop stop;
-  int exec_errno = 0;                    // the program could not be executed after all
-  int fork_errno = 0;                    // the guardian could make no process for it
+  int exec_errno = 0;                    // why the program could not be executed; 0: it was
+  int fork_errno = 0;                    // why the guardian could make no process for the job; 0: it did
   bool tree_dead = false;                // every descendant is gone (or was left behind on purpose)
   std::vector<std::string> left_behind;  // "name (pid)" of daemons that --leftovers left
 };

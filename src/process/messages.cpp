@@ -35,7 +35,7 @@ Received receive_bytes(const UniqueFd& socket, void* record, std::size_t size) n
   for (;;) {
     const ssize_t n = ::recv(socket.get(), record, size, MSG_DONTWAIT);
     if (n == static_cast<ssize_t>(size)) return Received::message;
-    // A peer that ended with a word of ours unread: its own last words come after this error.
+    // ECONNRESET: the peer ended without reading all our records. Its own last records come after this error.
     if (n < 0 && (errno == EINTR || errno == ECONNRESET)) continue;
     return n < 0 && errno == EAGAIN ? Received::nothing : Received::closed;
   }

@@ -1,5 +1,6 @@
-// What dblock and the processes beside it tell each other: records of fixed size over a socket pair. To the
-// guardian these are messages, and a page of shared memory holds what changes often (the deadline).
+// How dblock and its helper processes tell each other things: records over a socket pair. dblock and the
+// guardian send each other `Message` records, and share a page of memory for the deadline, which changes
+// often.
 #pragma once
 
 #include <sys/types.h>
@@ -27,23 +28,23 @@ enum class MessageType : std::int32_t {
   forward,  // value: signal for the job alone
   stop,     // value: first signal; begin stopping the whole tree
   resume,   // continue a job that stopped for the terminal
-  unpark,   // Ctrl-Z has stopped the foreground group; see to it that everyone in it goes on
+  unpark,   // Ctrl-Z has stopped the foreground group; continue all its members
   finish,   // nothing is left to guard; exit
   // guardian -> dblock
   ready,        // value: the job's pid, still behind the gate; negative: -errno of a failed fork
   job_stopped,  // value: signal that stopped the job
   job_exited,   // value: wait status; detail: errno of a failed exec. Its descendants may still live
   fencing,      // the deadline is too near: the job is being stopped
-  left_behind,  // text: "name (pid)" of a daemon that is left alone
+  left_behind,  // text: "name (pid)" of a daemon that is left to run on
   done,         // value: 1 when the tree is dead or left on purpose; detail: k_job_killed, k_fenced, or both
 };
 
-// In done. Words that a full socket did not take in, when dblock was frozen, do not come again: so the last
-// one repeats that the deadline stopped the job.
+// Bits of `detail` in `done`. A message that finds the socket full, because dblock is frozen, is lost. So
+// `done`, the last one, repeats that the deadline stopped the job.
 inline constexpr std::int32_t k_job_killed = 1;
 inline constexpr std::int32_t k_fenced = 2;
 
-// In job_exited, instead of the errno of an exec: there was no time left for the job.
+// `detail` of job_exited, in place of an exec's errno: the deadline left no time to start the job.
 inline constexpr int k_too_late = ETIME;
 
 struct Message {
@@ -60,10 +61,13 @@ struct SocketPair {
   UniqueFd first;
   UniqueFd second;
 };
-[[nodiscard]] Result<SocketPair> make_socket_pair(const std::string& peer);  // whom it is for, in messages
+// `peer`: the other process's name, for error messages.
+[[nodiscard]] Result<SocketPair> make_socket_pair(const std::string& peer);
 
-// Neither call blocks: a full socket means that the peer is frozen, which its own timers handle. A record
-// that was sent is received even when its sender has ended.
+// Neither call blocks. Sending returns false when the record was not sent: a full socket means that the peer
+// is frozen, which the timers of the other processes handle. A record that was sent is received even after
+// its sender has ended.
+// `nothing`: no record has come yet. `closed`: the peer has closed its end or has ended.
 enum class Received { message, nothing, closed };
 bool send_bytes(const UniqueFd& socket, const void* record, std::size_t size) noexcept;
 [[nodiscard]] Received receive_bytes(const UniqueFd& socket, void* record, std::size_t size) noexcept;
@@ -79,23 +83,26 @@ template <typename Record>
   return receive_bytes(socket, &record, sizeof record);
 }
 
-// Lives in a page that dblock, its guardian and the job before its exec share; survives the death of any of
-// them.
+// Lives in a page of memory that dblock, its guardian and the job before its exec share. The page survives
+// the death of any of these processes.
 //
-// Nothing here leans on the order in which one processor's writes reach another. Each field is one machine
-// word, so nobody reads half a change, and no two fields have to be read together. A write releases and a
-// read acquires: a process that reads a value also sees all that the writer had done before. A process may
-// read an older deadline for a moment. That is safe, since deadlines only move forwards: an older one stops
-// the job too early, never too late. An older "no lease yet" would not be safe, so whoever guards the first
-// deadline is sent a word after it was set: the guardian a message, the job the opening of its gate. A system
-// call that receives what another one sent orders the memory of both processes as a mutex does.
+// This needs no fixed order in which one processor's writes reach another:
+// - Each field is one machine word, so no process reads half a change. No two fields have to be read
+// together.
+// - A write releases and a read acquires: a process that reads a value also sees all that the writer had done
+// before.
+// - A process may read an older deadline for a moment. That is safe, since deadlines only move forwards: an
+// older one stops the job too early, never too late.
+// - An older "no lease yet" would not be safe. So, after setting the first deadline, dblock sends a message
+// to the guardian and opens the job's gate. A system call that receives what another one sent orders the
+// memory of both processes as a mutex does.
 class SharedState {
  public:
-  // Moves the deadline forwards only, whichever of several writers comes last.
+  // Sets the deadline if `deadline` is later than the present one. Any number of writers may call it at once.
   void extend_deadline(BootTime deadline) noexcept;
-  [[nodiscard]] std::optional<BootTime> deadline() const noexcept;
+  [[nodiscard]] std::optional<BootTime> deadline() const noexcept;  // nullopt: no lease yet
 
-  // From now on there may be a lease, which the guardian has to release after dblock's death.
+  // From now on a lease may exist, which the guardian has to release after dblock's death.
   void arm_release() noexcept;
   [[nodiscard]] bool release_armed() const noexcept;
 

@@ -22,7 +22,7 @@ struct CloseDir {
   void operator()(DIR* dir) const { ::closedir(dir); }
 };
 
-// The next blank-separated number.
+// Removes the next blank-separated number from `text`; nullopt when no number comes next.
 template <typename Number = pid_t>
 std::optional<Number> next_number(std::string_view& text) {
   const auto start = text.find_first_not_of(" \n");
@@ -82,7 +82,7 @@ std::string boot_id() {
   return n > 0 ? std::string(buffer.data(), static_cast<std::size_t>(n)) : std::string();
 }
 
-// What all processes that the caller can see have in common.
+// Boot id and pid namespace: the same for all processes that the caller can see. Empty when not readable.
 std::string surroundings() {
   std::array<char, 64> space{};
   const ssize_t n = ::readlink("/proc/self/ns/pid", space.data(), space.size());

@@ -1,4 +1,4 @@
-// What /proc tells of processes.
+// Facts about processes, read from /proc.
 #pragma once
 
 #include <sys/types.h>
@@ -22,27 +22,28 @@ struct ProcessInfo {
   std::uint64_t start_ticks = 0;  // since boot
   std::string name;
 
-  // Ended, and not yet waited for. A process whose first thread has ended looks like it, but its others live.
+  // Ended, and not yet waited for. State Z alone does not say so: a process has it as soon as its first
+  // thread has ended, while its other threads run on.
   [[nodiscard]] bool ended() const { return state == 'X' || (state == 'Z' && threads <= 1); }
 };
 
 // nullopt when there is no such process, or /proc does not tell.
 [[nodiscard]] std::optional<ProcessInfo> process_info(pid_t pid);
 
-// A file of /proc; empty where it is not to be had.
+// Opens /proc/`path` for reading; empty, with errno set, on failure.
 [[nodiscard]] UniqueFd open_proc(const std::string& path);
 
 // The blank-separated numbers in a file of /proc, from its beginning.
 [[nodiscard]] std::vector<pid_t> numbers_in(const UniqueFd& file);
 
-// The children of any process: each of its threads has a list.
+// The children of process `pid`, collected from the lists of all its threads.
 [[nodiscard]] std::vector<pid_t> children_of(pid_t pid);
 
-// Tells a process from all others, also from later ones with its pid: 16 hexadecimal digits, a digest of its
-// boot id, pid namespace, pid and start time. Empty where /proc does not tell.
+// A mark that no other process has, not even a later one with the same pid: 16 hexadecimal digits, a digest
+// of boot id, pid namespace, pid and start time. Empty where /proc does not tell these.
 [[nodiscard]] std::string process_mark(pid_t pid);
 
-// Of the processes above the caller, nearest first, as far as its pid namespace reaches.
+// The marks of the caller's ancestors, nearest first, as far as its pid namespace reaches.
 [[nodiscard]] std::vector<std::string> ancestor_marks();
 
 }  // namespace dblock::process

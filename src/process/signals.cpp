@@ -49,16 +49,16 @@ Signals::Signals() {
   sigset_t read;
   sigemptyset(&blocked);
   sigemptyset(&read);
-  // Writing to a closed pipe must be an error to handle, not the end of the lock's holder.
+  // A write to a closed pipe must return an error, not end the holder of a lock.
   sigaddset(&blocked, SIGPIPE);
-  sigaddset(&blocked, SIGXFSZ);  // and so must a file that may not grow any more
+  sigaddset(&blocked, SIGXFSZ);  // likewise a write to a file that may not grow any more
   for (const int s : k_handled) {
     if (is_ignored(s)) continue;
     sigaddset(&blocked, s);
     sigaddset(&read, s);
   }
   ::sigprocmask(SIG_BLOCK, &blocked, &caller_mask_);
-  // A signal the caller had blocked stays unread: it was not meant for us either.
+  // A signal that the caller had blocked stays unread: the caller did not want it to have an effect.
   for (const int s : k_handled) {
     if (s != SIGCHLD && sigismember(&caller_mask_, s) == 1) sigdelset(&read, s);
   }
@@ -90,7 +90,7 @@ void Signals::restore_mask() const noexcept {
 }
 
 void die_of_signal(int signal) {
-  // The job dumped core if it should have; ours would only be confusing.
+  // The job dumped core if it should have; a core dump of dblock would only confuse.
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
   ::prctl(PR_SET_DUMPABLE, 0);
@@ -100,7 +100,7 @@ void die_of_signal(int signal) {
   sigaddset(&only, signal);
   ::sigprocmask(SIG_UNBLOCK, &only, nullptr);
   ::raise(signal);
-  ::_exit(128 + signal);  // process 1 of a container survives its own signals; so does WINCH and the like
+  ::_exit(128 + signal);  // process 1 of a container survives its own signals, any process a SIGWINCH
 }
 
 }  // namespace dblock::process

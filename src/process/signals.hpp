@@ -1,4 +1,5 @@
-// dblock's own signals: taken over at the start of a run, handed to the job as the caller had them.
+// The signals sent to dblock: blocked at the start of a run and read from a descriptor. The job gets back the
+// mask and the dispositions that dblock's caller had set.
 #pragma once
 
 #include <signal.h>
@@ -12,14 +13,16 @@
 
 namespace dblock::process {
 
-// A stop that a signal asks for. `terminal`: the kernel sent it.
+// The stop that a signal asks for, with `terminal` set when the kernel sent the signal.
 [[nodiscard]] Stop stop_by(const signalfd_siginfo& info);
 
-// Signals that would end a process with nothing to pass them on to: TERM, INT, HUP, QUIT, USR1, USR2.
+// True for the signals that end a wait while there is no job to pass them on to: TERM, INT, HUP, QUIT, USR1,
+// USR2.
 [[nodiscard]] bool ends_wait(int signal);
 
-// The signal mask and dispositions that this process was started with, and a signalfd for those it handles.
-// Signals ignored at the start (nohup, background jobs of a plain shell) stay ignored and are never read.
+// Keeps the signal mask and dispositions that this process was started with, and has a signalfd for the
+// handled signals. Signals ignored at the start (nohup, background jobs of a plain shell) stay ignored and
+// are never read.
 class Signals {
  public:
   // Blocks the handled signals, SIGPIPE and SIGXFSZ in the calling thread; call before any other thread
@@ -28,19 +31,19 @@ class Signals {
 
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
 
-  // Blocks until `wake` is raised or descriptor `also` is readable, `until`, or a signal that ends a wait has
-  // come, which alone is returned.
+  // Blocks until `wake` is raised, until descriptor `also` is readable (-1: none), until the time `until`, or
+  // until a signal comes that ends a wait (ends_wait()). Returns a Stop for such a signal only.
   [[nodiscard]] std::optional<Stop> wait(const WakeEvent& wake, std::optional<BootTime> until,
                                          int also = -1) const;
 
-  // For the job, before its exec: the dispositions of the start, then its mask, which lets pending signals
-  // in.
+  // For the job, before its exec: restore what this process was started with. Call the second one last: it
+  // delivers the pending signals.
   void restore_dispositions() const noexcept;
   void restore_mask() const noexcept;
 
  private:
   sigset_t caller_mask_{};
-  struct sigaction caller_child_action_ {};  // of SIGCHLD, the only one that is changed
+  struct sigaction caller_child_action_ {};  // of SIGCHLD, the only disposition that is changed
   UniqueFd fd_;
 };
 

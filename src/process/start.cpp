@@ -1,4 +1,5 @@
-// Around the job: the guardian's fork and dismissal, the caller's end, the wait for the lock.
+// What a Supervisor does before and after the job: it forks and dismisses the guardian, watches the process
+// that started dblock, and waits for the lock.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -16,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Nanos k_dismissal_patience = 2s;
+constexpr Nanos k_dismissal_patience = 2s;  // for the guardian to exit before it is killed
 
 }  // namespace
 
@@ -47,7 +48,7 @@ Result<void> Supervisor::begin(bool with_parent, AfterDeath after_death) {
     return fail(Errc::internal,
                 with_errno("cannot fork the guardian", errno) + "; too many processes (ulimit -u)?");
   if (pid == 0) {
-    // Copies of dblock's ends would hide its death from the gate and the socket.
+    // The guardian's copies of dblock's ends would keep gate and socket open after dblock's death.
     gate_.reset();
     pair.first.reset();
     run_guardian({spec_, signals_, *shared_, std::move(pair.second), std::move(self), std::move(gate_read),
@@ -59,8 +60,8 @@ Result<void> Supervisor::begin(bool with_parent, AfterDeath after_death) {
   return {};
 }
 
-// What the kernel could tell of a parent that we cannot see is the end of the thread that forked us, not of
-// its process (PR_SET_PDEATHSIG).
+// A parent outside of this PID namespace has no pid here, so dblock cannot watch it. PR_SET_PDEATHSIG is no
+// way out: it tells the end of the thread that forked dblock, not of the parent process.
 Result<void> Supervisor::watch_parent() {
   parent_pid_ = ::getppid();
   if (parent_pid_ == 0) {
@@ -72,7 +73,7 @@ Result<void> Supervisor::watch_parent() {
   parent_ = open_pidfd(parent_pid_);
   if (!parent_ && errno != ESRCH)
     return fail(Errc::internal, with_errno("cannot watch the process that started dblock", errno));
-  // It may have ended, and its pid been reused, before we looked.
+  // The parent may have ended, and its pid been reused, before open_pidfd().
   if (!parent_ || ::getppid() != parent_pid_) parent_gone_ = true;
   return {};
 }
@@ -90,13 +91,13 @@ bool Supervisor::read_signal(signalfd_siginfo& info) const {
 
 Stop Supervisor::stop_by_signal(const signalfd_siginfo& info) const {
   Stop stop = stop_by(info);
-  // Made by the terminal for its whole foreground group: the job has it already.
+  // The terminal sends a signal to its whole foreground group: the job has it already.
   stop.terminal = stop.terminal && terminal_;
   return stop;
 }
 
-// On SIGCHLD. The guardian is our child; anyone else reaped here is an orphan that fell to us as subreaper or
-// as process 1.
+// Called on SIGCHLD. The guardian is dblock's child. Any other child that is waited for here is an orphan
+// that dblock has adopted as subreaper or as process 1.
 void Supervisor::check_guardian() {
   siginfo_t info{};
   if (guardian_alive_ && ::waitid(P_PID, static_cast<id_t>(guardian_), &info, WSTOPPED | WNOHANG) == 0 &&
@@ -145,10 +146,10 @@ void Supervisor::await_guardian() {
     Message unread;
     while (receive_record(socket_, unread) == Received::message) {
     }
-    check_guardian();  // continues it if somebody stopped it
+    check_guardian();  // continues a guardian that was stopped from outside
   }
   if (!guardian_alive_) return;
-  ::kill(guardian_, SIGKILL);  // it is exiting or frozen; there is nothing left for it to do
+  ::kill(guardian_, SIGKILL);  // the guardian is exiting or frozen, and has nothing left to do
   ::waitpid(guardian_, nullptr, 0);
   guardian_alive_ = false;
 }

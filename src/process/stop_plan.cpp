@@ -5,8 +5,8 @@
 namespace dblock::process {
 namespace {
 
-// How long the guardian may be behind its plan before dblock stops the tree by itself; near the deadline it
-// is half of the slack, so that there is time left to do it.
+// How late the guardian's SIGKILL may be before dblock stops the tree itself. Near the deadline dblock waits
+// for half of the slack only, so that time is left to stop the tree.
 constexpr Nanos k_guardian_patience = std::chrono::seconds(1);
 
 }  // namespace

@@ -1,6 +1,6 @@
-// The one rule for when to send the first signal, when SIGKILL, and when dblock acts in the guardian's place.
-// Pure arithmetic on times given from outside: the guardian, dblock, the keeper and the job behind its gate
-// follow the same plan, and tests need no processes.
+// The one rule for when to send the first signal, when to send SIGKILL, and when dblock acts in the
+// guardian's place. Pure arithmetic on times given from outside: the guardian, dblock, the keeper and the job
+// behind its gate follow the same plan, and tests need no processes.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace dblock::process {
 
-// When it is, and until when the lease is proved; without a deadline nothing is fenced.
+// The present time, and the time until which the lease is proved; without a deadline nothing is fenced.
 struct Moment {
   BootTime now;
   std::optional<BootTime> deadline{};
@@ -23,19 +23,21 @@ class StopPlan {
   // The lease is proved until `deadline`; without one nothing is fenced.
   void set_deadline(std::optional<BootTime> deadline) { deadline_ = deadline; }
 
-  // Somebody decided at `now` to stop the job: the grace runs from here, but never past the deadline's kill.
+  // The job is to be stopped: the grace begins at `now`, and ends early if the deadline's SIGKILL is due
+  // before. A second request changes nothing.
   void request(BootTime now);
 
   [[nodiscard]] bool stopping() const { return requested_.has_value(); }
   // The deadline is so near that the first signal must go out now, whatever else was decided.
   [[nodiscard]] bool fence_due(BootTime now) const;
+  // SIGKILL must go out now.
   [[nodiscard]] bool kill_due(BootTime now) const;
 
   // The next moment at which any of the above may change; nullopt: none.
   [[nodiscard]] std::optional<BootTime> next_change() const;
   [[nodiscard]] std::optional<BootTime> kill_at() const;
-  // When dblock stops the job's tree itself, since the guardian has not: later than the guardian's kill, and
-  // early enough before the deadline.
+  // When dblock stops the job's tree itself, because the guardian has not: later than the guardian's SIGKILL
+  // is due, and early enough before the deadline.
   [[nodiscard]] std::optional<BootTime> take_over_at() const;
   [[nodiscard]] std::optional<BootTime> deadline() const { return deadline_; }
   [[nodiscard]] std::optional<BootTime> requested() const { return requested_; }

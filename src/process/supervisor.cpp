@@ -1,5 +1,5 @@
-// While the job runs: one poll loop that gathers the events of each round, and carries out what the rules
-// make of them.
+// What a Supervisor does while the job runs: one poll loop that reports the events of each round to the
+// rules, and carries out the actions they return.
 #include "process/supervisor.hpp"
 
 #include <poll.h>
@@ -23,8 +23,8 @@ JobEnd Supervisor::run_job(const std::vector<std::string>& environment, std::opt
   return rules_.end();
 }
 
-// Priority: the guardian's words (the deadline and the job's end, which it sees first) > signals > the
-// guardian's death > the lease > the parent > dblock's own times.
+// Priority: the guardian's messages (it sees the deadline and the job's end first) > signals > the guardian's
+// death > the loss of the lease > the parent's end > dblock's own times.
 void Supervisor::round() {
   await_event();
   moment_ = {BootClock::now(), shared_->deadline()};
@@ -32,11 +32,11 @@ void Supervisor::round() {
   if (rules_.over()) return;
   read_signals();
   if (!guardian_alive_) {
-    read_messages();  // its last words
+    read_messages();  // the guardian's last ones
     if (!rules_.over()) act(rules_.guardian_died(moment_));
     return;
   }
-  // Both are heard once only: what stays readable would keep poll() from sleeping.
+  // Both events are reported once only: a descriptor that stays readable would keep poll() from sleeping.
   if (lost_event_.raised()) {
     lost_event_.clear();
     act(rules_.lease_lost(moment_));
@@ -66,9 +66,9 @@ void Supervisor::read_messages() {
   Message message;
   while (!rules_.over() && receive_record(socket_, message) == Received::message) {
     if (message.type == MessageType::ready) job_ = message.value;
-    // They count before these two (SupervisorRules::told()).
+    // Signals are reported before these two messages (see told() in supervisor_rules.hpp).
     if (message.type == MessageType::ready || message.type == MessageType::job_exited) read_signals();
-    // The last look at the deadline before the gate must not be an old one.
+    // The last look at the deadline before the gate opens must use the present time.
     if (message.type == MessageType::ready) moment_ = {BootClock::now(), shared_->deadline()};
     act(rules_.told(message, moment_));
   }
@@ -123,18 +123,18 @@ void Supervisor::carry_out(const SupervisorAction& action) {
 }
 
 void Supervisor::kill_tree() {
-  // A guardian that is merely late comes last: should we be killed in the middle of this, it is the one who
-  // is left to stop the rest, and to release.
+  // A guardian that is merely late is killed last: if dblock is killed in the middle of this, the guardian is
+  // left to stop the rest and to release the lock.
   if (guardian_alive_) {
     tree_->kill_all_but(guardian_);
-    // From here until the release nobody would follow up on our own death: the lease would have to end.
+    // From here on no process releases the lock if dblock dies: the lease would have to expire.
     log::warning(
         "the guardian process did not stop the job in time (an overloaded machine, or was it "
         "frozen?); dblock stopped the job itself");
     ::kill(guardian_, SIGKILL);
   }
   const bool dead = tree_->kill_all([this](pid_t pid, int status) { waited_for(pid, status); });
-  read_messages();  // the end of a job that the guardian has waited for is told by nobody else
+  read_messages();  // if the guardian has waited for the job, only its message tells how the job ended
   rules_.tree_killed(dead);
 }
 

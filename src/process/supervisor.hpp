@@ -1,9 +1,10 @@
-// Supervision of one job: dblock -> guardian -> job (DESIGN section 5). Knows nothing of leases: it is told a
-// deadline, extends it when told to, and guarantees that the job's tree is dead before it.
+// Supervision of one job: dblock -> guardian -> job (DESIGN section 5). Knows nothing of leases: its caller
+// sets a deadline and moves it forwards, and the supervisor guarantees that the job's tree is dead before the
+// deadline.
 //
 // start() -> await() until the lock is granted -> set_deadline() -> run_job() -> release the lock ->
-// finish(). start.cpp has what surrounds the job, supervisor.cpp the loop while it runs; supervisor_rules.hpp
-// decides. One thread, but for what is called thread-safe.
+// finish(). start.cpp has what comes before and after the job, supervisor.cpp the loop while the job runs;
+// supervisor_rules.hpp makes the decisions. For one thread, except for the functions called thread-safe.
 #pragma once
 
 #include <sys/signalfd.h>
@@ -26,7 +27,6 @@
 
 namespace dblock::process {
 
-// One job's processes.
 class Supervisor {
  public:
   // Blocks the signals that dblock handles (signals.hpp), becomes child subreaper and forks the guardian,
@@ -39,28 +39,29 @@ class Supervisor {
   Supervisor& operator=(const Supervisor&) = delete;
   ~Supervisor();
 
-  // Thread-safe. From now on dblock's death leaves something to release. Before: it releases nothing.
+  // Thread-safe. From now on a lease may exist, so that dblock's death makes the guardian run `after_death`.
   void arm_release() { shared_->arm_release(); }
   // Thread-safe. The lease is proved until `deadline`. Never moves it backwards.
   void set_deadline(BootTime deadline) { shared_->extend_deadline(deadline); }
-  // Thread-safe. The lease is lost for certain: stop now.
+  // Thread-safe. The lease is lost for certain: stop the job now.
   void stop_lost() { lost_event_.raise(); }
 
-  // A wait for something to be decided before the job starts, or after its end. Returns when `wake` is raised
-  // (no Stop), a signal that ends a wait has come, the parent has ended or the guardian is gone (which the
-  // Stop tells). Signals that were ignored when dblock started stay ignored.
+  // Blocks until `wake` is raised, before the job starts or after its end. Returns no Stop then. Returns a
+  // Stop, which tells the reason, when a signal comes that ends a wait, the parent has ended, or the guardian
+  // is gone. Signals that were ignored when dblock started stay ignored.
   [[nodiscard]] Stop await(const WakeEvent& wake);
 
-  // run_job() calls `told` once, as soon as it stops the job because the lease is lost. It must not block.
+  // run_job() calls `told` once, as soon as it stops the job because the lease is lost. `told` must not
+  // block.
   void on_loss(std::function<void()> told) { on_loss_ = std::move(told); }
 
-  // Opens the gate - unless the deadline leaves no room for the job at all - with `environment` (NAME=VALUE)
-  // put after the inherited one, and supervises until the job and its leftovers are dealt with. `max_runtime`
-  // counts from here.
+  // Opens the gate, and supervises until the job and its leftovers are dealt with. Does not open the gate
+  // when the deadline leaves no time for the job. `environment`: NAME=VALUE entries that replace or complete
+  // the inherited ones. `max_runtime` counts from the job's start.
   [[nodiscard]] JobEnd run_job(const std::vector<std::string>& environment, std::optional<Nanos> max_runtime);
 
-  // Dismisses the guardian: the lock is released or was never ours, nothing is left to do if dblock dies.
-  // Does not wait; the destructor does, so that a run leaves no process behind.
+  // Dismisses the guardian: the lock is released or was never granted, so nothing is left to do if dblock
+  // dies. Does not wait for the guardian's exit; the destructor does, so that a run leaves no process behind.
   void finish();
 
   Supervisor(const JobSpec& spec, SharedPage shared);  // for start()

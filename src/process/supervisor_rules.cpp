@@ -9,7 +9,7 @@ namespace dblock::process {
 namespace {
 
 constexpr Nanos k_terminal_poll = std::chrono::milliseconds(200);
-constexpr int k_no_signal = 0;  // the grace begins, but the job has had its signal
+constexpr int k_no_signal = 0;  // begins the grace without a signal, since the job has had one
 
 SupervisorAction tell_guardian(MessageType type, int value = 0) {
   return {.kind = SupervisorAction::Kind::tell, .message = {type, value}};
@@ -45,8 +45,8 @@ SupervisorRules::Actions SupervisorRules::told(const Message& message, const Mom
   return {};
 }
 
-// The job is known to both of us and still behind the gate. I4: look at the deadline once more before the
-// exec; with no time for even an immediate stop, the job does not start.
+// The guardian and dblock now know the job, which is still behind the gate. I4: look at the deadline once
+// more before the exec; when there is no time left even for an immediate stop, the job does not start.
 SupervisorRules::Actions SupervisorRules::job_ready(const Message& message, const Moment& moment) {
   plan_.set_deadline(moment.deadline);
   if (message.value < 0) end_.fork_errno = -message.value;
@@ -58,7 +58,7 @@ SupervisorRules::Actions SupervisorRules::job_ready(const Message& message, cons
   }
   end_.started = true;
   if (max_runtime_) runtime_ends_ = moment.now + *max_runtime_;
-  // The word comes before the gate opens: a guardian that sleeps without a timer would let the job outlive
+  // `guard` goes out before the gate opens: a guardian that sleeps without a timer would let the job outlive
   // its lease.
   return {tell_guardian(MessageType::guard), {SupervisorAction::Kind::open_gate}};
 }
@@ -77,7 +77,8 @@ void SupervisorRules::job_exited(const Message& message, BootTime now) {
 
 SupervisorRules::Actions SupervisorRules::job_stopped(int signal, BootTime now) {
   if (signal == SIGTTIN || signal == SIGTTOU) {
-    // It waits for the terminal; a shell's `fg` gives it the terminal but wakes only what the shell saw stop.
+    // The job waits for the terminal. A shell's `fg` gives it the terminal, but continues only processes that
+    // the shell saw stop.
     look_at_terminal_ = now + k_terminal_poll;
     return {};
   }
@@ -95,7 +96,7 @@ SupervisorRules::Actions SupervisorRules::signalled(const Stop& signal, bool raw
   const bool job_has_it = signal.terminal;
   switch (signal.signal) {
     case SIGINT:
-      // An interactive program at its prompt reads key by key; to it Ctrl-C is one more key, not the end.
+      // An interactive program at its prompt reads key by key, and treats Ctrl-C as one more key.
       if (job_has_it && raw) break;
       interrupted_at_terminal_ = interrupted_at_terminal_ || job_has_it;
       return stop(signal, job_has_it ? k_no_signal : SIGINT, moment.now);
@@ -109,8 +110,8 @@ SupervisorRules::Actions SupervisorRules::signalled(const Stop& signal, bool raw
       if (!job_has_it) return {tell_guardian(MessageType::forward, signal.signal)};
       break;
     case SIGTSTP:
-      // From the terminal it has stopped every member of the foreground group that does not handle it, of
-      // which the guardian sees no more than its own child.
+      // The terminal's SIGTSTP has stopped every member of the foreground group that does not handle it. The
+      // guardian sees only its own child stop, so dblock tells it.
       if (job_has_it) {
         Actions actions{tell_guardian(MessageType::unpark)};
         std::ranges::copy(job_stopped(SIGTSTP, moment.now), std::back_inserter(actions));
@@ -118,7 +119,7 @@ SupervisorRules::Actions SupervisorRules::signalled(const Stop& signal, bool raw
       }
       break;
     default:
-      break;  // TTIN, TTOU: meant for a job in the background, which shares our group
+      break;  // TTIN, TTOU: meant for a job in the background, which shares dblock's group
   }
   return {};
 }
@@ -158,7 +159,7 @@ std::optional<BootTime> SupervisorRules::wake_at(std::optional<BootTime> deadlin
   return at;
 }
 
-// The first reason counts. The guardian, too, begins one stop only.
+// Only the first reason counts: the guardian, too, begins one stop only.
 SupervisorRules::Actions SupervisorRules::stop(const Stop& why, int signal_for_job, BootTime now) {
   if (!end_.stop) {
     end_.stop = why;
@@ -177,8 +178,8 @@ SupervisorRules::Actions SupervisorRules::guardian_died(const Moment& moment) {
   return take_over(moment);
 }
 
-// The guardian is dead, or did not do in time what it had to. Without it the job's tree falls to us, the next
-// subreaper; stop it all ourselves.
+// The guardian is dead, or did not stop the job in time. dblock stops the whole tree itself: as the next
+// subreaper it adopts a dead guardian's tree.
 SupervisorRules::Actions SupervisorRules::take_over(const Moment& moment) {
   Actions actions;
   if (!end_.stop) {
@@ -201,8 +202,8 @@ void SupervisorRules::job_waited_for(int wait_status) {
   if (!end_.status) end_.status = ExitStatus::from_wait(wait_status);
 }
 
-// A shell's loop around us stops at Ctrl-C only when it sees us die of it, also when the job had to be
-// killed.
+// A shell's loop around dblock stops at Ctrl-C only when it sees dblock die of SIGINT. So a Ctrl-C counts as
+// the job's end also when the job had to be killed.
 JobEnd SupervisorRules::end() const {
   JobEnd end = end_;
   if (interrupted_at_terminal_ && end.status == ExitStatus{true, SIGKILL}) end.status = {true, SIGINT};

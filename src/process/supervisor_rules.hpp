@@ -1,5 +1,5 @@
-// dblock's decisions while it supervises a job: whether the job may start, when the guardian is told to stop
-// it and for which reason, and when dblock stops the tree in the guardian's place.
+// dblock's decisions while it supervises a job: whether the job may start, when and why dblock tells the
+// guardian to stop the job, and when dblock stops the tree in the guardian's place.
 //
 // Entirely passive. supervisor.cpp reports each event when it happens, carries out the actions that come
 // back, in their order, and only then reports the next event. No system call, no clock, no process: all of it
@@ -20,12 +20,12 @@ namespace dblock::process {
 
 struct SupervisorAction {
   enum class Kind {
-    tell,              // the guardian `message`
-    open_gate,         // the job starts
-    tell_loss,         // on_loss()
-    kill_tree,         // in the guardian's place, for tree_killed()
-    look_at_terminal,  // for terminal_seen()
-    say_continued,     // the job was stopped, which a lock does not allow
+    tell,              // send `message` to the guardian
+    open_gate,         // let the job start
+    tell_loss,         // call the function given to on_loss()
+    kill_tree,         // kill the tree in the guardian's place, then call tree_killed()
+    look_at_terminal,  // find out whose the terminal's foreground is, then call terminal_seen()
+    say_continued,     // warn that the job was stopped, which a lock does not allow, and was continued
   };
   Kind kind{};
   Message message{};
@@ -41,24 +41,25 @@ class SupervisorRules {
   // `max_runtime` counts from the job's start.
   void begin(std::optional<Nanos> max_runtime) { max_runtime_ = max_runtime; }
 
-  // The events, in the order in which one round reports them. The guardian comes first: it acts on the same
-  // deadline earlier than dblock. Signals that have come are reported before told(ready) and
-  // told(job_exited): they decide whether the job starts, and Ctrl-C may have ended it.
-  Actions told(const Message& message, const Moment& moment);  // by the guardian
-  // `terminal`: the job has the signal too. `raw`: the terminal hands keys on one by one.
+  // The events, in the order in which one round reports them. The guardian's messages come first: the
+  // guardian acts on the same deadline earlier than dblock. Signals that have come are reported before
+  // told(ready), since they decide whether the job starts, and before told(job_exited), since Ctrl-C may have
+  // ended the job.
+  Actions told(const Message& message, const Moment& moment);  // the guardian has sent `message`
+  // `signal.terminal`: the job has got the signal too. `raw`: the terminal passes keys on one by one.
   Actions signalled(const Stop& signal, bool raw, const Moment& moment);
   Actions guardian_died(const Moment& moment);
   Actions lease_lost(const Moment& moment);
   Actions parent_ended(pid_t parent, const Moment& moment);
   Actions time_passed(const Moment& moment);
 
-  // The answers to actions. `ours`: dblock and the job are in the terminal's foreground.
+  // The results of actions. `ours`: dblock and the job are in the terminal's foreground.
   Actions terminal_seen(bool ours, const Moment& moment);
   void tree_killed(bool dead);
-  // dblock has waited for the job itself, whose guardian is dead.
+  // The guardian is dead, so dblock has adopted the job and waited for it.
   void job_waited_for(int wait_status);
 
-  // When time_passed() is due, should nothing else happen.
+  // When time_passed() is due if no event comes before; nullopt: not until an event.
   [[nodiscard]] std::optional<BootTime> wake_at(std::optional<BootTime> deadline);
   [[nodiscard]] bool over() const { return over_; }
   [[nodiscard]] JobEnd end() const;

@@ -16,10 +16,10 @@
 namespace dblock::process {
 namespace {
 
-// A process that survives SIGKILL this long is not ours to kill (another user's) or stuck in the kernel.
+// A process that survives SIGKILL this long is another user's, or stuck in the kernel.
 constexpr Nanos k_kill_patience = std::chrono::seconds(5);
 
-// As much as the kernel tells of a process that /proc hides.
+// Facts about `pid` from /proc, or, where /proc hides the process, those that other system calls tell.
 ProcessInfo known_of(pid_t pid, pid_t parent) {
   if (auto info = process_info(pid)) return *info;
   ProcessInfo info;
@@ -78,7 +78,8 @@ std::vector<pid_t> Tree::children() const {
 
 std::vector<ProcessInfo> Tree::descendants() const {
   std::vector<ProcessInfo> found;
-  // Who has lost its parent meanwhile is ours by now, and any other number is somebody else's.
+  // A process that has lost its parent meanwhile is a child of this process by now. A pid with any other
+  // parent has been reused.
   const auto add = [&](const std::vector<pid_t>& pids, pid_t parent) {
     for (const pid_t pid : pids) {
       auto process = known_of(pid, parent);
@@ -88,14 +89,14 @@ std::vector<ProcessInfo> Tree::descendants() const {
   std::vector<pid_t> ours = children();
   std::erase_if(ours, [this](pid_t pid) { return is_spared(pid); });
   add(ours, ::getpid());
-  for (std::size_t next = 0; next < found.size();) {  // which grows
+  for (std::size_t next = 0; next < found.size();) {  // add() makes `found` grow
     const pid_t parent = found[next++].pid;
     add(children_of(parent), parent);
   }
   return found;
 }
 
-// The number of a child of ours stays its own until we have waited for it.
+// A child's pid cannot be reused before this process has waited for it, so kill(2) is safe for a child.
 void Tree::signal(const ProcessInfo& process, int number) {
   if (process.parent == ::getpid()) {
     ::kill(process.pid, number);
@@ -122,7 +123,8 @@ bool Tree::is_spared(pid_t pid) const {
   return std::ranges::find(spared_, pid) != spared_.end();
 }
 
-// ECHILD does not come while they live, so the list has to say it: twice, since it may miss one that moves.
+// True when spared children are left and no others. waitpid(2) does not say ECHILD while these live, so the
+// list of children must tell. It is read twice, since it may miss a child while others come and go.
 bool Tree::only_spared_left() const {
   const auto all_spared = [this] {
     return std::ranges::all_of(children(), [this](pid_t pid) { return is_spared(pid); });

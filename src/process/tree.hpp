@@ -1,12 +1,12 @@
 // The descendants of this process: finding them, signalling them, waiting for them.
 //
-// The caller is a child subreaper (prctl(2)): whoever loses its parent becomes our child. So nobody is left
-// exactly when waitpid(2) says ECHILD, and only that counts as "dead". Who is to be signalled comes from the
-// kernel's lists of children (proc(5), /proc/PID/task/TID/children), which cost what the tree is large and
-// not what the host is. A list that is read while processes come and go may miss one; so whoever kills looks
-// again until nobody is left.
+// This process is a child subreaper (prctl(2)): a descendant that loses its parent becomes its child. So no
+// descendant is left exactly when waitpid(2) says ECHILD, and only that counts as "dead". The processes to
+// signal come from the kernel's lists of children (proc(5), /proc/PID/task/TID/children): the cost of reading
+// these grows with the tree, not with the host. A list that is read while processes come and go may miss one;
+// so the code that kills looks again until none is left.
 //
-// Not thread-safe; for the thread that forks and does all waiting, which is the process's first.
+// Not thread-safe: only for the process's first thread, which forks and does all waiting for children.
 #pragma once
 
 #include <sys/types.h>
@@ -28,32 +28,33 @@ using OnReaped = std::function<void(pid_t pid, int wait_status)>;
 class Tree {
  public:
   // Makes this process the subreaper of its descendants and opens its list of children. Errc::config where
-  // they could not be known: /proc is missing, hidden, or another PID namespace's.
+  // the descendants cannot be known: /proc is missing, hidden, or another PID namespace's.
   [[nodiscard]] static Result<Tree> open();
 
-  // Those that we have by now, for example of a shell that has become this program, are not ours to stop, and
-  // neither is what they start, while they live: an orphan of theirs becomes our child as the job's do, and
-  // nothing tells it from those.
+  // Spares the present children, for example those of a shell that has become this program by exec: they and
+  // their descendants are not to be stopped. This holds while such a child lives: its orphans become children
+  // of this process, and nothing tells them from the job's.
   void spare_children() { spared_ = children(); }
 
   // Waits for every child that has ended, without blocking. True when no child is left at all (ECHILD).
   bool reap_ended(const OnReaped& on_reaped);
 
-  // The descriptor that must stay open.
+  // The descriptor that must stay open while this object is used.
   [[nodiscard]] int fd() const { return children_.get(); }
 
-  // All descendants but those who are spared, ended ones that are still to be waited for included.
+  // All descendants, except spared children and their descendants. Includes processes that have ended and are
+  // not waited for yet.
   [[nodiscard]] std::vector<ProcessInfo> descendants() const;
 
-  // Sends it to that descendant, unless another process has got its number in the meantime.
+  // Sends signal `number` to `process`, unless another process has got its pid in the meantime.
   static void signal(const ProcessInfo& process, int number);
 
   // Sends SIGKILL to all descendants and waits for them, again and again, until none is left (true) or five
-  // seconds have passed (false: not ours to kill, or in uninterruptible sleep).
+  // seconds have passed (false: another user's process, or one in uninterruptible sleep).
   [[nodiscard]] bool kill_all(const OnReaped& on_reaped);
 
-  // The same for all but one child and those whom it has still to wait for, which stay zombies; waits for
-  // nobody itself.
+  // Sends SIGKILL to all descendants except the child `spared`, for five seconds at most, but waits for none:
+  // the descendants that `spared` has to wait for stay zombies.
   void kill_all_but(pid_t spared) const;
 
  private:
@@ -63,8 +64,8 @@ class Tree {
   [[nodiscard]] bool only_spared_left() const;
   bool kill_living(pid_t but = 0) const;
 
-  UniqueFd children_;          // our list, open while descriptors can be had
-  std::vector<pid_t> spared_;  // each until it was waited for: its number may be another's then
+  UniqueFd children_;          // this process's list, opened early: later no descriptor may be left
+  std::vector<pid_t> spared_;  // each until it was waited for: its pid may be reused afterwards
 };
 
 }  // namespace dblock::process

@@ -11,7 +11,8 @@
 namespace dblock::process {
 namespace {
 
-// glibc 2.36 declares these two without C linkage for C++.
+// A system call, since glibc 2.36 declares pidfd_send_signal() without C linkage for C++; so also
+// open_pidfd().
 long pidfd_send_signal(int fd, int number) {
   return ::syscall(SYS_pidfd_send_signal, fd, number, nullptr, 0U);
 }
@@ -32,7 +33,7 @@ Result<WatchedProcess> WatchedProcess::open(pid_t pid) {
   WatchedProcess process(pid, open_pidfd(pid));
   if (!process.fd_) {
     if (errno == ESRCH) return refuse(pid, "does not exist; give the pid of one that runs, such as $$");
-    // A thread's number; ENOENT since Linux 6.9.
+    // `pid` is a thread's number: EINVAL, and ENOENT since Linux 6.9.
     if (errno == EINVAL || errno == ENOENT)
       return refuse(pid, "is no process but a thread of one; give the pid of the process");
     return fail(Errc::internal, with_errno("cannot watch process " + std::to_string(pid), errno));

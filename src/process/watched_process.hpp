@@ -1,5 +1,5 @@
-// Somebody else's process, held by a pidfd: its number may be given to another, the descriptor means this one
-// for ever.
+// A process that dblock did not start, held by a pidfd: the kernel may give its pid to another process later,
+// but the descriptor always means this one.
 #pragma once
 
 #include <sys/types.h>
@@ -9,19 +9,19 @@
 
 namespace dblock::process {
 
-// Empty, with errno set, when it fails.
+// A pidfd of process `pid`; empty, with errno set, on failure.
 [[nodiscard]] UniqueFd open_pidfd(pid_t pid);
 
 class WatchedProcess {
  public:
-  // Errc::usage when `pid` has ended, is no process, is this one, or is one that we may not signal.
+  // Errc::usage when `pid` has ended, is no process, is this process, or is one that we may not signal.
   [[nodiscard]] static Result<WatchedProcess> open(pid_t pid);
 
   [[nodiscard]] bool ended() const;
   void signal(int number) const noexcept;
 
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
-  [[nodiscard]] int fd() const noexcept { return fd_.get(); }  // readable once it has ended
+  [[nodiscard]] int fd() const noexcept { return fd_.get(); }  // readable once the process has ended
 
  private:
   WatchedProcess(pid_t pid, UniqueFd fd) : pid_(pid), fd_(std::move(fd)) {}
