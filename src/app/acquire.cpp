@@ -1,4 +1,5 @@
-// `dblock acquire`: a lease for a script, which nobody renews unasked, but with --while-pid its keeper.
+// `dblock acquire`: takes a lease for a script. With --while-pid a keeper renews the lease; without it only
+// `dblock renew` does.
 #include <unistd.h>
 
 #include <memory>
@@ -24,7 +25,7 @@ namespace {
 
 constexpr int k_looks = 3;
 
-// The script is the holder, not this process, which is gone in a moment.
+// The holder is the script, not this process, which ends in a moment.
 lease::AcquireRequest make_wanted(const AcquireRequest& request) {
   const auto script = static_cast<std::uint32_t>(request.while_pid ? request.while_pid->pid : ::getppid());
   lease::AcquireRequest wanted{request.key,
@@ -40,7 +41,8 @@ lease::AcquireRequest make_wanted(const AcquireRequest& request) {
   return wanted;
 }
 
-// Before threads and connections, since it forks. PID is held by its descriptor from here on.
+// Forks, so call it before any thread or connection exists. From here on a pidfd identifies PID. Null without
+// --while-pid.
 Result<std::shared_ptr<Keeper>> start_keeper(const AcquireRequest& request, const store::Settings& settings,
                                              const lease::AcquireRequest& wanted) {
   if (!request.while_pid) return nullptr;
@@ -65,7 +67,7 @@ class Acquisition {
 
  private:
   static SystemClock& clock() {
-    static SystemClock instance;  // outlives an abandoned thread
+    static SystemClock instance;  // an abandoned thread may use it until the process ends
     return instance;
   }
   [[nodiscard]] lease::SessionEvents session_events() const;
@@ -81,7 +83,7 @@ class Acquisition {
 
   const AcquireRequest& request_;
   const lease::AcquireRequest& wanted_;
-  // Before the session's thread: a signal must not strand a lock that was just granted.
+  // Made before the session's thread: a signal must not strand a lock that was just granted.
   const process::Signals signals_;
   std::shared_ptr<Keeper> keeper_;
   lease::Session session_;
@@ -93,7 +95,8 @@ lease::SessionEvents Acquisition::session_events() const {
   return events;
 }
 
-// What may have been granted. Where that stays in doubt it is the keeper's to release when we are gone.
+// Takes back a lease that may have been granted. False when that stays in doubt: a keeper then releases the
+// lease after dblock's end.
 bool Acquisition::take_back() {
   const bool nothing_left = session_.cancel_acquire();
   if (nothing_left && keeper_) keeper_->dismiss();
@@ -106,7 +109,7 @@ Ending Acquisition::give_up(Ending ending) {
   return ending;
 }
 
-// The keeper has news before there is a lease: there will be none.
+// The keeper has reported before there was a lease: PID or the keeper has ended, so there will be no lease.
 Result<Ending> Acquisition::without_keeper() {
   if (keeper_->process_ended()) {
     return give_up({.how = Ending::How::refused,
@@ -117,7 +120,8 @@ Result<Ending> Acquisition::without_keeper() {
   return fail(Errc::internal, "the keeper process died before it had a lease to keep; nothing is held");
 }
 
-// The lock is held, but a lease without a keeper is not what was asked for.
+// Hands the granted lease to the keeper; nullopt when the keeper has taken it over. Otherwise gives the lease
+// back: --while-pid asks for a lease with a keeper.
 Result<std::optional<Ending>> Acquisition::hand_over(const lease::Lease& lease) {
   switch (keeper_->hand_over(lease, signals_)) {
     case Keeper::HandedOver::standing:
@@ -134,8 +138,8 @@ Result<std::optional<Ending>> Acquisition::hand_over(const lease::Lease& lease) 
                                      (given_back ? "was given back" : frees_itself()));
 }
 
-// The row as it is reported. A connection that breaks here must not leave a lease behind of which nobody has
-// been told.
+// Reads the row that is reported. When the connection breaks here, gives the lease back: dblock's caller
+// would not learn of it.
 Result<lease::Answer> Acquisition::look_back() {
   auto seen = session_.store().look(wanted_);
   for (int i = 1; i < k_looks && !seen && seen.error().code == Errc::unreachable; ++i)

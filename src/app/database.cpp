@@ -18,11 +18,12 @@ Result<store::Settings> settings_from(const store::SettingsSources& sources) {
 }
 
 store::SessionOptions session_options(const lease::Timing& timing) {
-  // A dead host's session goes away by itself; a living one renews far more often than this.
+  // The server drops an idle session, so a dead host's goes away. A living holder renews far more often.
   return {lease::network_timeout(timing.ttl), 2 * timing.ttl + 30s, false, lease::renewal_timeout(timing)};
 }
 
-// A statement that dblock sent just before it died may still be on its way, so "not ours" is asked again.
+// A statement that dblock sent just before its death may reach the database late. So the answer "not ours" is
+// checked again for as long as such a statement can take.
 void release_after_death(const store::Settings& settings, const lease::AcquireRequest& request,
                          lease::Actor actor) {
   constexpr Micros patience = 5s;

@@ -1,4 +1,4 @@
-// The database a request is about, and how the processes that keep a lease use it.
+// The database that a request names, and how the processes that keep a lease use it.
 #pragma once
 
 #include "base/error.hpp"
@@ -9,14 +9,15 @@
 
 namespace dblock::app {
 
-// The settings that `sources` add up to; what is questionable about them is logged as a warning.
+// Resolves `sources` to settings. Logs whatever is questionable about them as warnings.
 [[nodiscard]] Result<store::Settings> settings_from(const store::SettingsSources& sources);
 
-// For a holder that renews.
+// How a holder that renews its lease connects.
 [[nodiscard]] store::SessionOptions session_options(const lease::Timing& timing);
 
-// For the process that dblock leaves behind, after dblock's death: frees the lock by its owner id. `actor`:
-// holder where something of the job goes on, and may be a nested run; the lease then ends after it.
+// Called by the guardian or the keeper after dblock's death: releases the lock by its owner id, retrying for
+// a few seconds. `actor`: Actor::holder where a process of the job was left that may be a nested run, after
+// which the lease then ends; else Actor::stopper.
 void release_after_death(const store::Settings& settings, const lease::AcquireRequest& request,
                          lease::Actor actor);
 

@@ -142,8 +142,8 @@ void warn_if_slow(std::string_view what, const std::string& locks, Nanos took, M
 
 namespace {
 
-// By how much what the holder last did lies ahead of the clock that the row was read by: at least so far
-// ahead is the clock of another server.
+// How far the holder's last write lies ahead of the clock of the server that read the row. The clock of the
+// server that wrote the row is at least that far ahead.
 Micros written_ahead(const LockStatus& status) {
   lease::ServerTime latest = status.server_time;
   for (const auto& time : {status.acquired_at, status.renewed_at}) {

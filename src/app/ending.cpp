@@ -19,7 +19,7 @@ using How = Ending::How;
 
 std::string sender_of(const Stop& stop) {
   if (stop.terminal) return "from the terminal";
-  // The kernel shows no pid of a process in a PID namespace around ours.
+  // The kernel shows no pid for a sender outside of dblock's PID namespace.
   if (stop.pid == 0) return "from a process outside of this PID namespace";
   return "from pid " + std::to_string(stop.pid) + " (user " + account_name(stop.uid) + ")";
 }
@@ -43,7 +43,8 @@ Ending not_started(const JobEnd& end, const RunRequest& request) {
         {Errc::internal, with_errno("the guardian process cannot start the job", end.fork_errno) +
                              "; too many processes or open files (ulimit -u, ulimit -n)?"});
   }
-  // The program itself was found before the wait, so what is missing now is what it names to run it.
+  // The program itself was found before the wait, so ENOENT now means that the interpreter it names is
+  // missing.
   const std::string program = request.shell_command ? "/bin/sh" : request.command.front();
   const std::string hint =
       end.exec_errno == ENOENT ? "; is the interpreter in its first line installed?" : "";
@@ -126,7 +127,7 @@ lease::RunEnd row_end(const JobEnd& end, bool lost, const ExitCodeOf& exit_code_
   return {row_outcome(ending.how), exit_code_of(ending)};
 }
 
-// Where the exit code is the job's own no exit line says who had it stopped.
+// With the job's own exit code there is no exit line to say who had the job stopped; this sentence does.
 std::string describe_stop(const JobEnd& end) {
   const Stop& stop = end.stop;
   const bool asked = stop.reason == Stop::Reason::signal || stop.reason == Stop::Reason::parent;

@@ -1,5 +1,5 @@
-// How a subcommand ended, a run above all: one type, from which the exit status (cli/exit_code), the status
-// file and the row's record of the run are made; and the words for it.
+// How a subcommand ended, above all `run`: one type, from which the exit status (cli/exit_code), the status
+// file and the row's record of the run are made. And the sentences about it.
 #pragma once
 
 #include <functional>
@@ -14,27 +14,28 @@
 namespace dblock::app {
 
 struct Ending {
+  // The numbers are exit statuses.
   enum class How {
     success,        // 0
     job_exited,     // the job's own code: `number`
     job_signalled,  // the job was killed by signal `number`; dblock dies of it too
     interrupted,    // dblock itself was told to end by signal `number` before a job ran
     skipped,        // 0: --once-per found the job done; no job ran
-    held,           // the lock is held; `number` is the exit code asked for (75)
+    held,           // the lock is held; `number`: the exit code to use, 75 unless -E changed it
     lost,           // 76
     timed_out,      // 124
     stale,          // 1: inspect --max-age
     refused,        // 64: nothing was changed; the message says how to go on
     unfit,          // 78: doctor found something bad
-    failed,         // `error` says at what
+    failed,         // `error` says why, and decides the exit status
   };
   How how = How::success;
   int number = 0;
   Errc error = Errc::internal;
-  // A thread is still inside a call that would not end in time: leave by _Exit(), which waits for nothing.
+  // A thread is still inside a call that did not end in time: leave by _Exit(), which waits for no thread.
   bool thread_left_behind = false;
   process::Stop stop{};  // why a run was stopped, if it was
-  std::string message;   // for the exit line, where the code is dblock's own; for the status file always
+  std::string message;   // for the status file; also for the exit line where the exit code is dblock's own
 
   [[nodiscard]] static Ending failed(const Error& error) {
     return {.how = How::failed, .error = error.code, .message = error.message};
@@ -54,17 +55,17 @@ struct RunRequest;
 [[nodiscard]] Ending ending_of(const process::JobEnd& end, const RunRequest& request);
 // The ending of a run whose lease was lost. `loss`: the sentence about it.
 [[nodiscard]] Ending lost_ending(const process::JobEnd& end, const std::string& loss);
-// What the row remembers of the run. `lost`: so much was known when the lock was given back.
+// What the row records of the run. `lost`: the lease was known to be lost when the lock was given back.
 [[nodiscard]] lease::RunEnd row_end(const process::JobEnd& end, bool lost, const ExitCodeOf& exit_code_of);
 
-// The lease was lost while the job ran, and that is why it was stopped.
+// True when the job was stopped because its lease was lost.
 [[nodiscard]] bool stopped_by_loss(const process::JobEnd& end);
 
 // "asked to stop by TERM from pid 12 (user alice): the job got TERM, ignored it for 4s, and was killed".
-// Empty where the stop was not asked for, by a signal or by the parent's end, or where no job ran.
+// Empty where neither a signal nor the parent's end asked for the stop, or where no job ran.
 [[nodiscard]] std::string describe_stop(const process::JobEnd& end);
 
-// " (it ignored TERM for 4s and was killed)", or nothing where the job ended by itself.
+// " (it ignored TERM for 4s and was killed)", or nothing where the job ended within its grace.
 [[nodiscard]] std::string describe_kill(const process::Stop& stop);
 
 // For the status file: "succeeded", "timed_out", …; "parent-ended", "max-runtime", …; "TERM".

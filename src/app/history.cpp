@@ -1,4 +1,5 @@
-// `dblock history`: the runs that have ended, where they are recorded. Takes no lock, changes no row.
+// `dblock history`: lists the runs that have ended, where the database records them. Takes no lock, changes
+// no row.
 #include "app/database.hpp"
 #include "app/use_cases.hpp"
 #include "base/log.hpp"

@@ -21,7 +21,8 @@ Result<std::shared_ptr<Hooks>> Hooks::prepare(const HookCommands& commands,
                                               const lease::AcquireRequest& wanted) {
   if (commands.wait.empty() && commands.lost.empty() && commands.conflict.empty())
     return std::make_shared<Hooks>(nullptr);
-  // A hook is under no lock, neither the one it tells of nor one that dblock was started under.
+  // A hook runs under no lock, neither the one that it reports on nor one of an outer run. So the variables
+  // that would claim a lease are removed.
   std::vector<std::string> environment =
       lock_environment(lease::granted(wanted, lease::Token{}, 0, BootTime{}).lease);
   for (const auto* const name : {"DBLOCK_TOKEN", "DBLOCK_SLOT", "DBLOCK_HELD", "DBLOCK_CONFLICT_KEY",

@@ -1,4 +1,5 @@
-// `run --on-wait`, `--on-lost`, `--on-conflict`: what each command is told, and that each is started once.
+// `run --on-wait`, `--on-lost`, `--on-conflict`: sets each command's environment and starts each at most
+// once.
 #pragma once
 
 #include <array>
@@ -16,14 +17,14 @@ namespace dblock::app {
 // Thread-safe, and never blocks.
 class Hooks {
  public:
-  // Forks a process when there is a command to start, and only then: see HookStarter::fork().
+  // Forks the starter if there is any command; HookStarter::fork() says when this may be called.
   [[nodiscard]] static Result<std::shared_ptr<Hooks>> prepare(const HookCommands& commands,
                                                               const lease::AcquireRequest& wanted);
   explicit Hooks(std::unique_ptr<process::HookStarter> starter) : starter_(std::move(starter)) {}
 
   void waiting(const lease::LockStatus& holder);
   void conflict(const lease::LockStatus& holder, const std::string& message);
-  // Without a lease: it was over before the run knew of it.
+  // `lease` is empty where the lease was over before the run knew of it.
   void lost(const std::optional<lease::Lease>& lease, const std::string& message);
 
  private:

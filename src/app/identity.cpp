@@ -26,7 +26,7 @@ std::string host_name() {
   return name.data();
 }
 
-// Without the name service, whose configuration and sockets cost more than the rest of a lookup.
+// Reads /etc/passwd without the name service, whose configuration and sockets would cost more than the file.
 std::optional<std::string> local_account(uid_t id) {
   struct Close {
     void operator()(std::FILE* file) const noexcept { std::fclose(file); }
@@ -41,7 +41,8 @@ std::optional<std::string> local_account(uid_t id) {
   return std::nullopt;
 }
 
-// The environment first: looking an account up may ask a directory server. It is for display only.
+// Asks the environment first, since looking an account up may ask a directory server. The name is for display
+// only.
 std::string user_name() {
   for (const char* variable : {"LOGNAME", "USER"}) {
     const char* value = std::getenv(variable);
@@ -74,7 +75,8 @@ lease::OwnerId new_owner_id(const lease::Holder& holder) {
 }
 
 bool held_by_ancestor(const lease::LockStatus& status) {
-  // A script that acquired it may have started us beside itself, and release it yet.
+  // A script that acquired the lock may have started this process in the background, and may still release
+  // it.
   if (status.kind != lease::Kind::run) return false;
   // Another slot may become free.
   if (status.sharing.mode == lease::Mode::slot) return false;

@@ -1,4 +1,4 @@
-// Who we are, for the row of a lock and the owner id.
+// Names the holder, for the row of a lock and for the owner id; and recognizes holders near this process.
 #pragma once
 
 #include <sys/types.h>
@@ -10,18 +10,19 @@
 
 namespace dblock::app {
 
-// Host, user and note as others will see them; `identity.display_name` replaces "user@host" (containers have
-// random host names). `pid` is the process that a person should look for.
+// Host, user and note as other users will see them. `identity.display_name` replaces "user@host" (containers
+// have random host names). `pid`: the process that a person should look for.
 [[nodiscard]] lease::Holder make_holder(const Identity& identity, std::uint32_t pid, std::string command);
 
 // A new owner id for this acquisition.
 [[nodiscard]] lease::OwnerId new_owner_id(const lease::Holder& holder);
 
-// The holder is a run that this process is part of: it waits for us, so that we must not wait for it.
-// Looks at /proc at the first call.
+// True when the holder is a run that this process is part of. That run waits for this process to end, so this
+// process must not wait for the lock. Reads /proc at the first call.
 [[nodiscard]] bool held_by_ancestor(const lease::LockStatus& status);
 
-// The holder is the script that this process is part of: its `acquire` left DBLOCK_OWNER in the environment.
+// True when the holder is the script that this process is part of: the script's `acquire` left DBLOCK_OWNER
+// in the environment.
 [[nodiscard]] bool held_by_own_script(const lease::LockStatus& status);
 
 // The account's name by /etc/passwd alone, else its number: no directory server is asked.

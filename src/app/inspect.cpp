@@ -1,4 +1,4 @@
-// `dblock inspect`: who holds what. Takes no lock, changes no row.
+// `dblock inspect`: reports locks and their holders. Takes no lock, changes no row.
 #include <algorithm>
 #include <utility>
 #include <variant>
@@ -21,7 +21,7 @@ const lease::LockStatus* find(const lease::Listing& listing, const lease::Key& k
   return it == listing.locks.end() ? nullptr : &*it;
 }
 
-// The first named lock that an exclusive acquire would be refused now.
+// --exit-code: ends as held at the first listed lock that an exclusive acquire could not get now.
 Ending check_held(const lease::Listing& listing) {
   for (const auto& status : listing.locks) {
     if (status.grantable_at() <= listing.server_time) continue;
@@ -55,13 +55,14 @@ std::vector<std::string> stale_keys(const InspectRequest& request, const lease::
 
 constexpr std::size_t k_most_counted = 1000;
 
-// "no lock is held; --all shows 1 cooling down, 12 free": an empty answer may be a slip of the key.
+// "no lock is held; --all shows 1 cooling down, 12 free". Counts the locks that are not held, since an empty
+// answer may be due to a mistyped key.
 std::string describe_nothing(const InspectRequest& request, lease::LeaseStore& store) {
   using lease::State;
   const lease::Selection all{request.keys, request.prefix, false, k_most_counted};
   const auto listing = store.list(all);
   std::string counts;
-  if (!listing) return "no lock is held";  // as the answer itself says
+  if (!listing) return "no lock is held";  // so much is known from the listing before
   for (const auto& [state, words] : {std::pair{State::expired, " expired"},
                                      {State::cooldown, " cooling down"},
                                      {State::free, " free"},

@@ -1,4 +1,4 @@
-// What inspect reports of a listing, once or again and again (private to the use cases).
+// What `inspect`, with or without --watch, reports of a listing (private to the use cases).
 #pragma once
 
 #include "app/use_cases.hpp"
@@ -6,8 +6,9 @@
 
 namespace dblock::app {
 
-// What of the store the request is about.
+// The locks to list for the request. May be more than are reported: a judgement needs free locks, too.
 [[nodiscard]] lease::Selection selection_of(const InspectRequest& request);
+// The judgements that the request asks for, and the locks that it wants to see.
 [[nodiscard]] InspectReport report_on(lease::Listing listing, const InspectRequest& request,
                                       const store::Settings& settings);
 

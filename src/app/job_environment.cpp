@@ -28,7 +28,7 @@ std::vector<std::string> lock_environment(const lease::Lease& lease) {
       "DBLOCK_KEY=" + key_lines(lease.key, lease.also),
       "DBLOCK_OWNER=" + lines([&lease](const lease::Key&) { return lease.owner.text; }),
       "DBLOCK_TOKEN=" + lines([&lease](const lease::Key&) { return std::to_string(lease.token.value); })};
-  // An outer run's slot is none of this one's.
+  // Overrides an outer run's slot, which is not this run's.
   if (lease.slot > 0 || std::getenv("DBLOCK_SLOT") != nullptr)
     environment.push_back("DBLOCK_SLOT=" + (lease.slot > 0 ? std::to_string(lease.slot) : std::string()));
   return environment;
@@ -46,7 +46,7 @@ std::vector<std::string> job_environment(const lease::Lease& lease, const std::s
 
 std::optional<lease::OwnerId> outer_of(const RunRequest& request, const std::string& store) {
   if (!request.reentrant || request.held.empty()) return std::nullopt;
-  std::map<std::string, lease::OwnerId> held;  // the innermost of each key
+  std::map<std::string, lease::OwnerId> held;  // for each key the last line, which is the innermost run's
   for (const auto& lock : lease::parse_held(request.held)) {
     if (lock.store == store) held[lock.key.bytes()] = lease::outermost(lock.owner);
   }

@@ -20,30 +20,31 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What dblock and its keeper say to each other.
+// A message between dblock and its keeper.
 struct Word {
   enum class Kind : std::uint32_t {
     // dblock -> keeper
     arm,      // a lease may exist from now on
-    hold,     // it does: token, slot, sent_at
-    confirm,  // and the caller knows
-    dismiss,  // nothing is left to do
+    hold,     // the lease exists, keep it: token, slot, sent_at
+    confirm,  // dblock's caller knows of the lease
+    dismiss,  // nothing is left to do: exit
     // keeper -> dblock
     standing,  // the lease has been renewed by the keeper
     ended,     // PID has ended
   };
   Kind kind{};
-  std::uint32_t slot = 0;  // of a hold
+  std::uint32_t slot = 0;  // with `hold`: the lease's row; 0 for an exclusive lock
   std::uint64_t token = 0;
   std::int64_t sent_at_ns = 0;
 };
 
-// The few words there are fit into the socket, and a peer that is gone shows when reading.
+// The result of a send is not checked: these few messages fit into the socket, and a read shows when the peer
+// is gone.
 using process::receive_record;
 using process::Received;
 using process::send_record;
 
-// From the session's thread to the keeper's main thread.
+// What the session's thread tells the keeper's main thread.
 struct News {
   void renewed(BootTime deadline) {
     deadline_ns.store(deadline.time_since_epoch().count());
@@ -59,8 +60,8 @@ struct News {
   WakeEvent event;
 };
 
-// The keeper's own process. Its functions return to go on and _exit() where the work is done: a thread may be
-// stuck in a call, and nothing is buffered.
+// What runs in the keeper's process. Where the work is done a function calls _exit() instead of returning: a
+// thread may be stuck in a call, so an ordinary exit could hang, and no output is buffered.
 class KeeperProcess {
  public:
   KeeperProcess(const KeeperCharge& charge, const process::WatchedProcess& watched, UniqueFd channel)
@@ -97,8 +98,8 @@ class KeeperProcess {
   bool confirmed_ = false;
 };
 
-// Ends with a lease to keep, or not at all: PID's end does not decide here, since dblock may be about to be
-// granted the lock.
+// Returns when dblock has handed over a lease; exits when dblock dismisses the keeper or has ended. PID's end
+// is only told to dblock, which may be about to be granted the lock.
 void KeeperProcess::await_lease() {
   bool armed = false;
   bool ended = false;
@@ -127,9 +128,9 @@ void KeeperProcess::await_lease() {
   }
 }
 
-// Renews at once: only a keeper that has done it stands.
+// Starts the heartbeat with a renewal at once: the keeper counts as standing only after a renewal of its own.
 void KeeperProcess::begin() {
-  static SystemClock clock;  // outlives a thread that is stuck
+  static SystemClock clock;  // a stuck thread may use it until the process ends
   plan_.set_deadline(charge_.timing.expires(lease_->sent_at));
   lease::SessionEvents events;
   events.on_renewed = [news = news_](BootTime deadline) { news->renewed(deadline); };
@@ -157,11 +158,11 @@ void KeeperProcess::hear_dblock() {
   Word word;
   const auto received = receive_record(channel_, word);
   if (received == Received::nothing) return;
-  if (received == Received::closed) give_back();  // the caller never learnt of the lease
+  if (received == Received::closed) give_back();  // dblock's caller never learnt of the lease
   if (word.kind == Word::Kind::dismiss) end();
   if (word.kind != Word::Kind::confirm) return;
   confirmed_ = true;
-  channel_.reset();  // dblock's end is no news any more
+  channel_.reset();  // from now on dblock's end means nothing to the keeper
 }
 
 void KeeperProcess::hear_heartbeat() {
@@ -179,8 +180,8 @@ void KeeperProcess::hear_heartbeat() {
   send_record(channel_, Word{.kind = Word::Kind::standing});
 }
 
-// From here there is no way back, even if a late renewal would work: PID has been told. Its end may still
-// free the lock before the lease does.
+// Signals PID that the lease is lost. There is no way back then, even if a late renewal would work. If PID
+// ends before the lease does, the keeper still gives the lease back.
 void KeeperProcess::lose() {
   if (!confirmed_) give_back();
   watched_.signal(charge_.lost_signal);
@@ -193,7 +194,7 @@ void KeeperProcess::lose() {
   end();
 }
 
-// Goes on trying for as long as the lease lasts, when it has to.
+// Gives the lease back and exits. Retries for as long as the lease lasts.
 void KeeperProcess::give_back() {
   const lease::LeaseRef ref = lease::ref_to(*lease_);
   static_cast<void>(session_->release(ref, lease::Actor::holder, {lease::Outcome::released, std::nullopt},
@@ -203,9 +204,10 @@ void KeeperProcess::give_back() {
 
 }  // namespace
 
-// Within the deadline a lease goes in three ways: its owner id releases it, or by force, revoked or freed.
-// Revoked shows in the row. Freed leaves `abandoned` there, as an expiry does, and is possible only once two
-// heartbeats are missing. The row remembers one past lease, so after a silence it has to say `released`.
+// Within the deadline a lease ends in three ways: it is released by its owner id, or by force it is revoked
+// or freed. A revocation shows in the row. Freeing leaves the outcome `abandoned` there, as an expiry does,
+// and is possible only once two heartbeats are missing. The row records one past lease only, so after two
+// missing heartbeats nothing but the outcome `released` proves a release.
 bool given_back_on_purpose(const lease::NotOurs& refused, Nanos silence, const lease::Timing& timing) {
   using Why = lease::NotOursWhy;
   if (refused.why != Why::free && refused.why != Why::other_holder) return false;
@@ -237,7 +239,7 @@ Keeper::HandedOver Keeper::hand_over(const lease::Lease& lease, const process::S
   send_record(channel_,
               Word{Word::Kind::hold, slot, lease.token.value, lease.sent_at.time_since_epoch().count()});
   const WakeEvent never;
-  // One call that hangs may be followed by one that works, but nobody waits here for a whole lease.
+  // Time for one call that hangs and one that works: dblock does not wait for a whole lease.
   const BootTime patience = BootClock::now() + 2 * lease::network_timeout(timing_.ttl);
   const BootTime until = std::min(timing_.signal_at(lease.sent_at), patience);
   for (;;) {

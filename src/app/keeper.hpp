@@ -1,6 +1,6 @@
 // The keeper of `acquire --while-pid PID`: a process that stays when dblock has ended, renews the lease until
-// PID ends, and gives it back then. When the lease is lost it signals PID in time (I4). What the script
-// releases itself is no loss: the keeper finds it gone and ends silently.
+// PID ends, and gives it back then. When the lease is lost, the keeper signals PID in time (I4). A release by
+// the script itself is no loss: the keeper finds the lease gone and ends silently.
 #pragma once
 
 #include <memory>
@@ -22,31 +22,34 @@ struct KeeperCharge {
   int lost_signal = 0;  // to PID
 };
 
-// dblock's view of its keeper. Until confirm() or dismiss() the keeper gives back whatever dblock may have
-// taken as soon as dblock ends, however it does: nobody has learnt of that lease.
+// dblock's handle of its keeper. When dblock ends, for any reason, before confirm() or dismiss(), the keeper
+// gives back the lease that dblock may have taken: dblock's caller has not learnt of it.
 class Keeper {
  public:
-  // Forks; before any thread or connection exists.
+  // Forks the keeper. Call before any thread or connection exists.
   [[nodiscard]] static Result<std::shared_ptr<Keeper>> start(const KeeperCharge& charge,
                                                              const process::WatchedProcess& watched);
 
-  // Thread-safe. From now on dblock's end is a reason to release.
+  // Thread-safe. From now on a lease may exist, which the keeper has to release after dblock's end.
   void arm_release();
 
-  // Readable as soon as there will be no lease for this keeper: PID has ended, or the keeper has.
+  // Readable as soon as PID or the keeper has ended, so that there will be no lease to keep.
   [[nodiscard]] int fd() const noexcept { return channel_.get(); }
-  // Whether it is PID that has ended. REQUIRES: fd() is readable and no lease was handed over.
+  // True when PID has ended, false when the keeper has. REQUIRES: fd() is readable and no lease was handed
+  // over.
   [[nodiscard]] bool process_ended() const noexcept;
 
-  // Hands the lease over. Returns when the keeper has renewed it over a connection of its own.
+  // `standing`: the keeper has renewed the lease over a connection of its own. `signalled`: dblock got a
+  // signal that ends a wait. `failed`: the keeper has ended, or could not renew in time.
   enum class HandedOver { standing, signalled, failed };
+  // Hands the lease over, and waits for the keeper's renewal.
   [[nodiscard]] HandedOver hand_over(const lease::Lease& lease, const process::Signals& signals);
-  // Of `signalled`.
+  // The signal behind `signalled`.
   [[nodiscard]] const process::Stop& stopped_by() const noexcept { return stopped_by_; }
 
-  // The caller has the result: from now on only PID's end or a loss ends the keeper.
+  // dblock's caller knows of the lease: from now on only PID's end or the lease's end ends the keeper.
   void confirm() noexcept;
-  // Nothing is held, or dblock itself sees to it.
+  // Ends the keeper: dblock holds nothing, or gives the lease back itself.
   void dismiss() noexcept;
 
   Keeper(UniqueFd channel, lease::Timing timing) : channel_(std::move(channel)), timing_(timing) {}
@@ -57,8 +60,8 @@ class Keeper {
   process::Stop stopped_by_;
 };
 
-// Whether a lease that a renewal found gone was given back on purpose. `silence`: time since the last renewal
-// that worked was sent.
+// True when a lease that a renewal found gone was given back on purpose. `silence`: time since the last
+// renewal that worked was sent.
 [[nodiscard]] bool given_back_on_purpose(const lease::NotOurs& refused, Nanos silence,
                                          const lease::Timing& timing);
 

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t k_most_keys = 100;
 constexpr timeval k_patience{0, 300'000};
 
-// Of the whole process: neither a name server nor a database can be waited for in any other way.
+// Ends the whole process after k_patience: nothing less bounds the wait for a name server and a database.
 void end_silently_in_time() {
   ::signal(SIGALRM, [](int) { ::_exit(0); });
   const itimerval once{{0, 0}, k_patience};
@@ -33,7 +33,7 @@ Result<std::vector<std::string>> known_keys(const KeysRequest& request) {
   DBLOCK_TRY(const lease::Listing listing, store->list(all));
   std::vector<std::string> keys;
   for (const auto& lock : listing.locks) {
-    // What a terminal would not show as it is, nobody should choose by its looks.
+    // A user should not choose a key that the terminal would not show as it is.
     if (escape_message(lock.key) != lock.key) continue;
     if (keys.empty() || keys.back() != lock.key) keys.push_back(lock.key);
   }

@@ -31,7 +31,8 @@ Result<void> look_for_routine(store::SchemaAdmin& schema, const std::string& dat
   return {};
 }
 
-// Before the tables are there, nothing is kept either.
+// Switches the history as the request says, and reports whether it is kept. Not asked before there are
+// tables.
 Result<void> switch_history(store::SchemaAdmin& schema, const MigrateRequest& request,
                             MigrateReport& report) {
   if (request.history) DBLOCK_CHECK(schema.keep_history(*request.history));

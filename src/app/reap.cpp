@@ -33,7 +33,7 @@ Result<Ending> reap(const ReapRequest& request,
     } else {
       return std::unexpected(report.error());
     }
-    // A round that took longer than the interval is followed by the next at once, not by a burst of them.
+    // After a round that took longer than the interval the next one comes at once, but not several.
     next = std::max(next, clock.now() - *request.every);
     if (signals.wait(never, next + *request.every)) return Ending{};
   }

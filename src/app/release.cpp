@@ -1,4 +1,4 @@
-// `dblock release`: give a script's lease back, or break someone else's by force, in two deliberate steps.
+// `dblock release`: gives a script's lease back, or ends another holder's by force, in two deliberate steps.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 using Report = ReleaseReport;
 
-constexpr Micros k_patience = 5s;  // with a release whose reply was lost
+constexpr Micros k_patience = 5s;  // how long to retry a release whose reply was lost
 constexpr Micros k_poll = 200ms;
 
 Report report_on(const lease::Key& key, Report::Action action) {
@@ -40,7 +40,7 @@ Result<Report> give_back(const ReleaseRequest& request, lease::LeaseStore& store
   if (given.failure) return std::unexpected(std::move(*given.failure));
   Report report = report_on(request.key, Report::Action::released);
   if (given.result == lease::ReleaseResult::released) return report;
-  // What cannot be known is no success: the script is told who holds the lock now.
+  // An unknown outcome is no success either: the message tells the script who holds the lock now.
   const auto& why = *given.refused;
   const bool running = why.why == lease::NotOursWhy::run_lease;
   report.ending = Ending{
@@ -49,7 +49,7 @@ Result<Report> give_back(const ReleaseRequest& request, lease::LeaseStore& store
   return report;
 }
 
-// What --force --token could end: every holder, and every cooldown, with the command for it.
+// Lists what --force --token could end: every lease and every cooldown, with the command for each.
 Result<Report> describe(const ReleaseRequest& request, lease::LeaseStore& store) {
   DBLOCK_TRY(auto listing, store.list({{request.key}, std::nullopt, false}));
   Report report = report_on(request.key, Report::Action::described);
@@ -71,14 +71,15 @@ Result<Report> describe(const ReleaseRequest& request, lease::LeaseStore& store)
   return report;
 }
 
-// After a revocation: until the holder has released, or its lease and margin have run out.
+// After a revocation: waits until the holder has released, or its lease and lease margin have run out, or the
+// limit of --wait has come.
 Result<Ending> await_end(const ReleaseRequest& request, lease::LeaseStore& store, Clock& clock,
                          const process::Signals& signals) {
   const WakeEvent never;
   const auto give_up =
       request.wait->limit ? std::optional(clock.now() + *request.wait->limit) : std::optional<BootTime>();
   for (;;) {
-    // Among several holders it is the one of the token.
+    // Of several holders, the one whose lease has the token.
     DBLOCK_TRY(const auto listing, store.list({{request.key}, std::nullopt, false}));
     const auto status = std::ranges::find_if(listing.locks, [&request](const lease::LockStatus& row) {
       return !row.owner.empty() && row.token == *request.token;
@@ -113,7 +114,7 @@ Ending refusal(const ReleaseRequest& request, const lease::ForceRefused& refused
 }
 
 Result<Report> force(const ReleaseRequest& request, lease::LeaseStore& store, Clock& clock) {
-  std::optional<process::Signals> signals;  // from before the revocation: its news must not get lost
+  std::optional<process::Signals> signals;  // made before the revocation, so that its result gets reported
   if (request.wait) signals.emplace();
   auto done =
       request.now ? store.free_now(request.key, *request.token) : store.revoke(request.key, *request.token);
@@ -124,7 +125,7 @@ Result<Report> force(const ReleaseRequest& request, lease::LeaseStore& store, Cl
     return report;
   }
   report.locks.push_back({std::get<lease::Revoked>(*done).status});
-  // The end of a cooldown leaves no holder to wait for.
+  // A cooldown has no holder to wait for: its lock is free at once.
   if (request.now || report.locks.front().status.owner.empty()) report.action = Report::Action::freed;
   if (signals) {
     DBLOCK_TRY(report.ending, await_end(request, store, clock, *signals));

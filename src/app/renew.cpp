@@ -1,4 +1,4 @@
-// `dblock renew`: extend a script's lease.
+// `dblock renew`: extends a script's lease.
 #include <utility>
 
 #include "app/database.hpp"
@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 constexpr int k_tries = 3;  // a renewal may be repeated without harm when its reply was lost
 
 Ending refused(const lease::Key& key, const lease::NotOurs& why) {
-  // There is nothing to force here.
+  // describe_not_ours() proposes --force for a running job, but `renew` has no --force.
   const bool running = why.why == lease::NotOursWhy::run_lease;
   const std::string words =
       running ? "is held by a running job, which renews its lease itself" : describe_not_ours(why);

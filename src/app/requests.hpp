@@ -1,4 +1,4 @@
-// What each subcommand was asked to do: plain values, checked by the command line's reader, free of its
+// What the user asks of each subcommand: plain values, which `cli` has checked, free of the command line's
 // syntax.
 #pragma once
 
@@ -26,7 +26,7 @@ struct Identity {
 struct HookCommands {
   std::string wait;      // the wait for a held lock begins
   std::string lost;      // the lease is lost
-  std::string conflict;  // given up, since the lock is held
+  std::string conflict;  // the run is given up, since the lock is held
 };
 
 struct RunRequest {
@@ -36,7 +36,7 @@ struct RunRequest {
   std::vector<lease::Key> also{};  // further keys, sorted, after `key`
   lease::Sharing sharing{};
   std::string held{};     // DBLOCK_HELD as inherited
-  bool reentrant = true;  // a lock that an ancestor holds is shared with it
+  bool reentrant = true;  // share the locks that an outer run holds
   lease::Timing timing;
   lease::WaitPolicy wait;
   lease::Promises promises{};
@@ -88,7 +88,7 @@ struct ReleaseRequest {
   bool force = false;
   std::optional<lease::Token> token;      // --force --token T
   bool now = false;                       // --now
-  std::optional<lease::WaitPolicy> wait;  // --wait D: until the revoked key is granted again or free
+  std::optional<lease::WaitPolicy> wait;  // --wait D: how long to wait until the revoked lease has ended
 };
 
 struct InspectRequest {
@@ -98,7 +98,7 @@ struct InspectRequest {
   bool all = false;
   bool exit_code = false;
   std::optional<Micros> max_age;
-  std::optional<Micros> watch{};  // ask again after so long, until told to end
+  std::optional<Micros> watch{};  // --watch: the interval between two listings
 };
 
 struct ReapRequest {
@@ -118,7 +118,7 @@ struct MigrateRequest {
   store::SettingsSources database;
   enum class Action { apply, status, dry_run, print_grants } action = Action::apply;
   std::string grants_user;      // print_grants
-  std::optional<bool> history;  // apply: keep one from now on, or no more; print_grants: what it needs too
+  std::optional<bool> history;  // apply: switch it on or off; print_grants: true adds the grants for it
 };
 
 struct DoctorRequest {

@@ -30,7 +30,7 @@ using lease::ReleaseResult;
 using process::JobEnd;
 using process::Stop;
 
-// How long the end of a run may be held up by a database that does not confirm the release.
+// How long a run that has ended waits for a database that does not confirm the release.
 constexpr Micros k_release_patience = 10s;
 // After self-fencing the database is most likely still away, and the lease ends by itself in a moment.
 constexpr Micros k_fenced_release_patience = 500ms;
@@ -63,7 +63,7 @@ std::string describe_command(const RunRequest& request) {
   return text;
 }
 
-// One run, from the first try to the last word.
+// One run, from the lookup of its command to its status file.
 class Run {
  public:
   Run(const RunRequest& request, const ExitCodeOf& exit_code_of, std::optional<StatusFile> status_file)
@@ -130,14 +130,14 @@ Result<Ending> Run::attempt() {
                                    some_left ? lease::Actor::holder : lease::Actor::stopper);
              }));
   // Made after the guardian's fork: from here on there are threads.
-  static SystemClock clock;  // outlives an abandoned thread
+  static SystemClock clock;  // an abandoned thread may use it until the process ends
   lease_ = std::make_unique<lease::Session>(
       store::open_store(settings, session_options(request_.timing), clock), clock, wanted, request_.wait,
       request_.timing, with_reports(request_.wait, session_events()));
   return wait_for_grant();
 }
 
-// Told on the session's thread, which may outlive this run.
+// The session's thread calls these. It may outlive this Run, so they share the ownership of what they use.
 lease::SessionEvents Run::session_events() const {
   lease::SessionEvents events;
   events.acquiring.on_wait = [hooks = hooks_](const lease::LockStatus& holder) { hooks->waiting(holder); };
@@ -160,7 +160,7 @@ Result<Ending> Run::wait_for_grant() {
   auto outcome = lease_->grant();
   status_.waited = lease_->waited();
   if (!outcome) {
-    // An unknown outcome is the guardian's to clear up: it frees the lock by owner id when we are gone.
+    // An unknown outcome is left to the guardian: it releases the lock by owner id after dblock's end.
     if (outcome.error().code != Errc::indeterminate) supervisor_->finish();
     if (outcome.error().code == Errc::lost) hooks_->lost(std::nullopt, outcome.error().message);
     return std::unexpected(outcome.error());
@@ -226,7 +226,8 @@ Ending Run::conclude(const lease::Lease& lease, const JobEnd& end) {
   return ending;
 }
 
-// After Ctrl-C nobody need be told, unless the job took no notice of it.
+// After Ctrl-C the user knows who stopped the job, so the sentence is for debugging only, unless the job took
+// no notice of the signal.
 void Run::say_stop(const JobEnd& end) const {
   const std::string words = describe_stop(end);
   if (words.empty()) return;
@@ -248,10 +249,10 @@ void Run::give_back(const lease::Lease& lease, const JobEnd& end) {
     log::warning("some of the job's processes could not be stopped, so the lease of " + locks_ +
                  " is left to expire instead of being released");
     status_.release = "expires";
-    return;  // without finish(): the guardian goes when we do
+    return;  // without finish(): the guardian ends after dblock
   }
-  // The deadline passed because the database is away: it would not hear a release either, and the lease ends
-  // by itself in a moment. (With the database well it was dblock that was frozen, or the lease was revoked.)
+  // When the deadline passed because the database is away, a release would not reach it either, and the lease
+  // ends by itself in a moment. (When the database is well, dblock was frozen or the lease was revoked.)
   const bool away = !lease_->lost() && (!lease_->trouble().empty() || !lease_->responsive());
   if (fenced && away) {
     status_.release = "lost";
@@ -285,7 +286,7 @@ void Run::give_back(const lease::Lease& lease, const JobEnd& end) {
   supervisor_->finish();
 }
 
-// The nested run renews the lease, which this process has no more use for.
+// Waits until the nested run, which goes on renewing the lease, has ended, and then releases.
 ReleaseResult Run::release_after_nested(const lease::Lease& lease, const JobEnd& end) {
   log::info("a nested run still holds " + locks_ +
             " too, or ended without giving it back; waiting for it, or for the lease to end");
@@ -325,8 +326,8 @@ void Run::write_status(const Ending& ending) const {
 Ending run(const RunRequest& request, const ExitCodeOf& exit_code_of) {
   std::optional<StatusFile> status_file;
   if (request.status_file) {
-    // First of all, so that every later end of this run is told there: an old document must not pass for this
-    // run's.
+    // First of all, so that every later end of this run is written there: an old document must not pass for
+    // this run's.
     auto prepared = StatusFile::prepare(*request.status_file);
     if (!prepared) return Ending::failed(prepared.error());
     status_file.emplace(std::move(*prepared));

@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 constexpr Micros k_repeat_waiting_line = 60s;
 
-// What somebody sees who waits: the live line at a terminal, elsewhere a log line a minute.
+// Tells the user of the wait: by the live line at a terminal, elsewhere by a log line a minute.
 class WaitReport {
  public:
   explicit WaitReport(bool waits) : waits_(waits) {}

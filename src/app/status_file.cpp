@@ -51,7 +51,7 @@ Json to_json(const process::Stop& stop) {
           {"killed", stop.killed}};
 }
 
-// A new file of our own in the directory of `path`; goes unless its name is taken from it.
+// A new file in the directory of `path`. The destructor removes it unless `name` has been cleared.
 struct Temporary {
   std::string name;
   UniqueFd fd;
@@ -92,14 +92,15 @@ std::string status_document(const RunStatus& status, const Ending& ending, int e
 
 Result<StatusFile> StatusFile::prepare(const std::string& path) {
   struct stat info {};
-  // Followed only to see what it is: /dev/stdout is a link too, and replacing it would break the machine.
+  // A link is followed here, only to see its target: /dev/stdout is a link, too, and replacing it would break
+  // the machine.
   const bool exists = ::stat(path.c_str(), &info) == 0;
   if (exists && S_ISDIR(info.st_mode)) return cannot(path, EISDIR);
   if (path.starts_with("/dev/") || path.starts_with("/proc/") || (exists && !S_ISREG(info.st_mode))) {
     return fail(Errc::config, "cannot write the status file " + escape_untrusted(path) +
                                   ": it is not a regular file and would be replaced by one; name another");
   }
-  // Removed again at once, so that a run that is killed leaves nothing behind.
+  // The probe is removed again at once, so that a run that is killed leaves nothing behind.
   DBLOCK_TRY(const Temporary probe, Temporary::beside(path));
   return StatusFile(path);
 }

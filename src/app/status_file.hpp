@@ -13,7 +13,7 @@ namespace dblock::app {
 
 using WallTime = std::chrono::system_clock::time_point;
 
-// What is told of a run beside its ending.
+// What the document says of a run beside its ending.
 struct RunStatus {
   std::string key;
   std::optional<std::string> owner;
@@ -25,17 +25,18 @@ struct RunStatus {
   std::string release = "none";         // none, released, unknown, expires (left to expire), lost
 };
 
-// The document. `exit_code`: of `ending`.
+// The JSON document. `exit_code`: the exit code of `ending`.
 [[nodiscard]] std::string status_document(const RunStatus& status, const Ending& ending, int exit_code);
 
-// Written to a temporary file beside the target, mode 0600, and renamed into place: whole or not at all, and
-// a symbolic link is replaced, not followed.
+// Writes to a temporary file beside the target, mode 0600, and renames that into place: so the document is
+// written whole or not at all, and a symbolic link is replaced, not followed.
 class StatusFile {
  public:
-  // Proves that commit() will be able to write, before a lock is taken. Errc::config when it will not, or
-  // when `path` is something that must not be replaced: a directory, a device, a pipe.
+  // Proves that commit() will be able to write, before a lock is taken. Errc::config when commit() could not,
+  // or when `path` must not be replaced: a directory, a device, a pipe.
   [[nodiscard]] static Result<StatusFile> prepare(const std::string& path);
 
+  // Errc::config when the document could not be written.
   [[nodiscard]] Result<void> commit(const std::string& document) const;
 
  private:

@@ -18,21 +18,22 @@
 
 namespace dblock::app {
 
-// Runs the job under the lock. Blocks every signal first and takes over the process's signal handling;
-// messages go to the log. Returns when the job, what it left behind and the release are done.
+// Runs the job under the lock. Takes over the process's signal handling (process/signals.hpp); messages go to
+// the log. Returns when the job and its leftovers are dealt with and the release is done.
 [[nodiscard]] Ending run(const RunRequest& request, const ExitCodeOf& exit_code_of);
 
 class Keeper;
 
-// Ends with How::held or How::interrupted, or yields the lease.
 struct Acquired {
   lease::Lease lease;
-  lease::LockStatus status;  // as read back: the server's times
+  lease::LockStatus status;  // the row as read back, with the server's times
   std::shared_ptr<Keeper> keeper{};
 };
+// Takes the lock for a script. Returns the lease, or an Ending: held, interrupted, refused (PID ended) or
+// lost.
 [[nodiscard]] Result<std::variant<Acquired, Ending>> acquire(const AcquireRequest& request);
-// The caller has been told: a keeper's lease now lasts as long as the process it is for. Without this it is
-// given back when dblock ends.
+// Call this when dblock's caller has been told of the lease: from then on a keeper keeps it until PID ends.
+// Without this call the keeper gives the lease back when dblock ends.
 void confirm(const Acquired& acquired);
 
 struct RenewedLease {
@@ -46,7 +47,7 @@ struct RenewedLease {
 // What `release` did or, for --force without --token, could do.
 struct ReleaseReport {
   enum class Action { released, described, revoked, freed } action = Action::released;
-  // A lease or a cooldown that was ended, or, where described, can be.
+  // A lease or a cooldown that was ended; with Action::described one that can be ended.
   struct Affected {
     lease::LockStatus status;
     std::string next_command{};  // described: the complete command, shell-quoted
@@ -60,14 +61,14 @@ struct ReleaseReport {
 struct InspectReport {
   lease::Listing listing;
   std::vector<std::string> stale;          // one sentence a key, for --max-age
-  std::optional<std::string> local_store;  // its URL, unescaped, when these are locks of this host only
+  std::optional<std::string> local_store;  // the store's URL, unescaped, when it is a file of this host
   std::string remark{};                    // a sentence to say beside the result, or empty
   Ending ending;
 };
 [[nodiscard]] Result<InspectReport> inspect(const InspectRequest& request);
 
-// Calls `on_report` once, or with --every once a round until TERM, INT or HUP; with --every a failed round is
-// logged and the next one tried.
+// Calls `on_report` once, or with --every once a round until a signal comes that ends a wait. With --every,
+// logs a round that did not reach the database and tries the next one.
 [[nodiscard]] Result<Ending> reap(const ReapRequest& request,
                                   const std::function<void(const lease::ReapReport&)>& on_report);
 
@@ -77,21 +78,21 @@ struct MigrateReport {
   std::vector<store::MigrationState> states;  // status, dry_run: all; apply: those applied by this call
   std::vector<std::string> grants;            // print_grants
   unsigned schema_version = 0;                // the one this binary needs
-  std::optional<bool> assert_held;            // the procedure is there; status, apply: where there can be one
-  std::optional<bool> history;                // one is kept; status, and apply when it was asked for
+  std::optional<bool> assert_held;            // status, apply on a server: dblock_assert_held() exists
+  std::optional<bool> history;                // status, and apply where asked for: a history is kept
 };
 [[nodiscard]] Result<MigrateReport> migrate(const MigrateRequest& request);
 
 struct DoctorReport {
   std::vector<doctor::Finding> findings;
-  doctor::Level verdict = doctor::Level::ok;  // the worst of them
+  doctor::Level verdict = doctor::Level::ok;  // the worst level of the findings
   Ending ending;
 };
-// Never fails as a whole: what stands in the way is a finding.
+// Never fails as a whole: whatever prevents a check is a finding.
 [[nodiscard]] DoctorReport doctor(const DoctorRequest& request);
 
-// The first hundred keys that start with the prefix, for somebody who has just pressed Tab: after 300 ms the
-// process ends, with nothing said.
+// The first hundred keys that start with the prefix, for a shell's completion. The process ends silently 300
+// ms after this call, so that a user who has pressed Tab does not wait longer.
 [[nodiscard]] Result<std::vector<std::string>> known_keys(const KeysRequest& request);
 
 }  // namespace dblock::app

@@ -41,7 +41,7 @@ std::string describe_wait(const lease::LockStatus& status, Micros age, Micros wa
   std::string text = "waiting " + in_seconds(waited);
   if (status.place)
     text += ", " + ordinal(status.place->place) + " of " + std::to_string(status.place->of) + ",";
-  text += " for " + quote_untrusted(status.key) + ": ";  // of several keys the one that is in the way
+  text += " for " + quote_untrusted(status.key) + ": ";  // of several keys the one that was refused
   if (writer_waits(status)) return text + "a writer waits too, and is let go first";
   const Micros until_free = status.grantable_at().since_epoch - now;
   if (status.owner.empty()) return text + "cooling down" + free_in(until_free);
@@ -51,12 +51,12 @@ std::string describe_wait(const lease::LockStatus& status, Micros age, Micros wa
   if (!status.expires_at) return text;
   const Micros until_expiry = status.expires_at->since_epoch - now;
   if (until_expiry > 0s) return text + ", expires in " + in_seconds(until_expiry);
-  // A lease that is renewed has most likely been so since we looked.
+  // A lease with a heartbeat has most likely been renewed since `status` was read.
   if (status.heartbeat && status.state == lease::State::held) return text;
   return text + ", expired" + free_in(until_free);
 }
 
-// Draws the line at once, and again each time another second of the wait is over.
+// A thread that draws the line at once, and again after each further second of the wait.
 class WaitingLine::Ticker {
  public:
   Ticker(BootTime begun, WaitingLine& line)
@@ -100,13 +100,14 @@ bool WaitingLine::show(const lease::LockStatus& status) {
   seen_ = {status, BootClock::now()};
   try {
     if (!ticker_) ticker_ = std::make_unique<Ticker>(*begun_, *this);
-  } catch (const std::system_error&) {  // no thread to be had
+  } catch (const std::system_error&) {  // the system gives us no thread
     return false;
   }
   return true;
 }
 
-// Of two threads that end it, one may return before the ticker has gone, but none while there is a line.
+// Two threads may call this at once. The second may return before the ticker's thread has ended, but not
+// before the line is cleared.
 void WaitingLine::end() {
   std::unique_ptr<Ticker> ticker;
   {

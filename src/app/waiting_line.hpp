@@ -1,4 +1,4 @@
-// What somebody who waits at a terminal sees: one live line (base/log.hpp) that ticks once a second.
+// The live line (base/log.hpp) by which a user at a terminal sees the wait; it is drawn anew every second.
 #pragma once
 
 #include <memory>
@@ -12,10 +12,10 @@
 namespace dblock::app {
 
 // waiting 12s, 2nd of 5, for "k": held 3m2s by user@host:pid, expires in 1m50s
-// `status` was seen `age` ago; its times go on from there.
+// `age`: the time since `status` was read, by which its times are moved on.
 [[nodiscard]] std::string describe_wait(const lease::LockStatus& status, Micros age, Micros waited);
 
-// Has a thread of its own while there is a line, which asks nobody anything. Thread-safe.
+// While the line is shown, a thread of its own redraws it, without any query. Thread-safe.
 class WaitingLine {
  public:
   WaitingLine();
@@ -23,11 +23,11 @@ class WaitingLine {
   WaitingLine& operator=(const WaitingLine&) = delete;
   ~WaitingLine();
 
-  // The wait has begun: what `waited` counts from. Done by show() at the latest.
+  // The wait has begun: its length is counted from the first call. show() calls this, too.
   void begin();
-  // Shows who holds the lock, from now on until end(). False when there can be no live line.
+  // Shows `status`, from now on until end() or the next call. False when there can be no live line.
   [[nodiscard]] bool show(const lease::LockStatus& status);
-  // Clears the line away for good.
+  // Clears the line for good.
   void end();
 
  private:
@@ -38,7 +38,7 @@ class WaitingLine {
   };
   void draw();
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   std::optional<BootTime> begun_;
   std::optional<Seen> seen_;
   bool over_ = false;

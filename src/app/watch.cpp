@@ -24,13 +24,13 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Nanos k_late_after = 2s;     // longer than a healthy store takes, and than most intervals
-constexpr Nanos k_broken_within = 1s;  // how long a broken call may take to end
+constexpr Nanos k_broken_within = 1s;  // how long a call may take to end after interrupt()
 
 bool passes(const Error& error) {
   return error.code == Errc::unreachable || error.code == Errc::indeterminate;
 }
 
-// Shared with the worker's task, which may outlive the watch when it would not end in time.
+// Shared with the worker's task, which outlives the watch when its call does not end in time.
 class Questions {
  public:
   Questions(const InspectRequest& request, store::Settings settings)
@@ -76,7 +76,8 @@ class Watch {
       DBLOCK_CHECK(heed_signals());
       if ((polled_[k_input].revents & (POLLIN | POLLHUP)) != 0 && watcher_.wants_end()) over_ = true;
       if (over_) return end();
-      // What went on in the same moment, as when a window is closed, may still be on its way as a signal.
+      // Judged after signals and input: when a terminal's window is closed, its SIGHUP should end the watch,
+      // not this error. But the SIGHUP may come later than the descriptor's news.
       if ((polled_[k_output].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) {
         watcher_.step_aside();
         end();
@@ -121,7 +122,7 @@ class Watch {
 
   Result<void> heed_answer() {
     if (worker_.idle().raised()) {
-      // Slower answers than the interval do not make a queue of questions.
+      // After an answer slower than the interval, one further listing is due at once, not several.
       due_ = std::max(*asked_ + every_, BootClock::now());
       asked_.reset();
       const auto answer = questions_->answer();
@@ -147,7 +148,7 @@ class Watch {
     return {.thread_left_behind = true};
   }
 
-  const process::Signals signals_;  // before the worker's thread
+  const process::Signals signals_;  // made before the worker's thread, which inherits the signal mask
   const std::shared_ptr<Questions> questions_;
   const Micros every_;
   Watcher& watcher_;
@@ -156,8 +157,8 @@ class Watch {
   std::array<pollfd, k_descriptors> polled_{};
   BootTime due_ = BootClock::now();
   BootTime said_late_{};
-  std::optional<BootTime> asked_;  // while there is no answer
-  bool answered_ = false;          // ever
+  std::optional<BootTime> asked_;  // when the open question was asked; none: no question is open
+  bool answered_ = false;          // at least one question was answered without an error
   bool over_ = false;
 };
 

@@ -1,12 +1,12 @@
-// `inspect --watch`: the same question again and again, over one connection.
+// `inspect --watch`: asks the store for the same listing again and again, over one connection.
 #pragma once
 
 #include "app/use_cases.hpp"
 
 namespace dblock::app {
 
-// Who watches: shows what is answered and says when it is enough. Called from the main thread, while signals
-// are held back. An error that it returns ends the watch.
+// The user's side of a watch: shows the answers and tells when the user wants to end. Called from the main
+// thread, while signals are blocked. An error that a function returns ends the watch.
 class Watcher {
  public:
   Watcher() = default;
@@ -14,22 +14,22 @@ class Watcher {
   Watcher& operator=(const Watcher&) = delete;
   virtual ~Watcher() = default;
 
-  // What the store has answered, or why it has not; the watch goes on.
+  // Shows the store's answer, or the error that it failed with; the watch goes on after such an error.
   [[nodiscard]] virtual Result<void> show(const Result<InspectReport>& answer) = 0;
-  // The answer is late by now.
+  // Shows that the answer is late; the question was asked `waited` ago.
   [[nodiscard]] virtual Result<void> wait_on(Nanos waited) = 0;
-  // The terminal has another size, or the process is back from having been stopped.
+  // Draws again: the terminal's size has changed, or the process was stopped and continued.
   [[nodiscard]] virtual Result<void> redraw() = 0;
-  // The process is going to stop or end: whatever was done to the terminal is undone. More than once.
+  // Undoes all changes to the terminal, before the process stops or ends. May be called more than once.
   virtual void step_aside() noexcept = 0;
 
-  [[nodiscard]] virtual int input() const = 0;   // tells when it is readable; -1: nothing to read
-  [[nodiscard]] virtual int output() const = 0;  // tells when its reader has gone
-  [[nodiscard]] virtual bool wants_end() = 0;    // reads the input
+  [[nodiscard]] virtual int input() const = 0;   // the descriptor that wants_end() reads; -1: none
+  [[nodiscard]] virtual int output() const = 0;  // the descriptor shown on; its hangup ends the watch
+  [[nodiscard]] virtual bool wants_end() = 0;    // reads input(); true: the user wants to end
 };
 
-// Asks every `request.watch`, until the watcher or a signal ends it. Outages are survived, except at the very
-// beginning.
+// Asks the store every `request.watch`, until the watcher or a signal ends the watch. Survives outages of the
+// database, except before the first answer.
 [[nodiscard]] Result<Ending> watch(const InspectRequest& request, Watcher& watcher);
 
 }  // namespace dblock::app
