@@ -37,7 +37,7 @@ void warn_of_own_script(const lease::LockStatus& status);
 // the job under key "k" last succeeded in a run that began 3h ago, so it is not started again (--once-per 1d)
 [[nodiscard]] std::string describe_done(const lease::LockStatus& status, Micros period);
 
-// Why a lease is not ours, as the end of a sentence about lock "k".
+// Why a lease is not ours, as the end of a sentence about lock "k": "is held by …", "has expired".
 [[nodiscard]] std::string describe_not_ours(const lease::NotOurs& refused);
 
 // Warns when `what` ("acquiring") took longer than `limit`. `locks`: the locks as lock_names() names them.

@@ -22,6 +22,7 @@ class Hooks {
                                                               const lease::AcquireRequest& wanted);
   explicit Hooks(std::unique_ptr<process::HookStarter> starter) : starter_(std::move(starter)) {}
 
+  // Each starts its command, unless that has been started before. `message`: the sentence for the command.
   void waiting(const lease::LockStatus& holder);
   void conflict(const lease::LockStatus& holder, const std::string& message);
   // `lease` is empty where the lease was over before the run knew of it.

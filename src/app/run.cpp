@@ -212,7 +212,7 @@ Ending Run::conclude(const lease::Lease& lease, const JobEnd& end) {
   say_stop(end);
   const auto lost = lease_->lost();
   Ending ending;
-  // The heartbeat or the release may have learnt that the lock is another's after the job had already ended.
+  // The heartbeat or the release may have learnt that the lease is lost after the job had already ended.
   if (stopped_by_loss(end) || lost) {
     hooks_->lost(lease, describe_loss());
     if (status_.release != "released") status_.release = "lost";

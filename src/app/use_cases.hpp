@@ -42,6 +42,8 @@ struct RenewedLease {
   Micros ttl{0};
   lease::ServerTime expires_at;
 };
+// Extends a script's lease. Returns the renewed lease, or an Ending: lost, or refused (a running job's
+// lease).
 [[nodiscard]] Result<std::variant<RenewedLease, Ending>> renew(const RenewRequest& request);
 
 // What `release` did or, for --force without --token, could do.
@@ -56,6 +58,7 @@ struct ReleaseReport {
   std::vector<Affected> locks;  // described: all, maybe none; revoked and freed: one; released: none
   Ending ending;                // success, refused (64), lost (76) or held (75)
 };
+// Gives a script's lease back; with --force describes or ends another holder's lease or a cooldown.
 [[nodiscard]] Result<ReleaseReport> release(const ReleaseRequest& request);
 
 struct InspectReport {
@@ -65,6 +68,7 @@ struct InspectReport {
   std::string remark{};                    // a sentence to say beside the result, or empty
   Ending ending;
 };
+// Lists the locks that the request selects, and judges them where it asks for that. Changes nothing.
 [[nodiscard]] Result<InspectReport> inspect(const InspectRequest& request);
 
 // Calls `on_report` once, or with --every once a round until a signal comes that ends a wait. With --every,
@@ -72,6 +76,7 @@ struct InspectReport {
 [[nodiscard]] Result<Ending> reap(const ReapRequest& request,
                                   const std::function<void(const lease::ReapReport&)>& on_report);
 
+// Lists the recorded runs that have ended. Warns where runs are not recorded. Changes nothing.
 [[nodiscard]] Result<lease::History> history(const HistoryRequest& request);
 
 struct MigrateReport {
@@ -81,6 +86,7 @@ struct MigrateReport {
   std::optional<bool> assert_held;            // status, apply on a server: dblock_assert_held() exists
   std::optional<bool> history;                // status, and apply where asked for: a history is kept
 };
+// Brings dblock's tables to the version that this binary needs, or reports on them, as the action says.
 [[nodiscard]] Result<MigrateReport> migrate(const MigrateRequest& request);
 
 struct DoctorReport {

@@ -14,7 +14,7 @@
 namespace dblock::process {
 namespace {
 
-// 0 when `path` can be executed, else the reason.
+// 0 when `path` can be executed, else the errno that says why not.
 int why_not_executable(const std::string& path) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return errno;

@@ -1,6 +1,5 @@
-// How dblock and its helper processes tell each other things: records over a socket pair. dblock and the
-// guardian send each other `Message` records, and share a page of memory for the deadline, which changes
-// often.
+// How dblock and its helper processes communicate: by records over a socket pair. dblock and the guardian
+// send each other `Message` records, and share a page of memory for the deadline, which changes often.
 #pragma once
 
 #include <sys/types.h>
@@ -110,15 +109,17 @@ class SharedState {
   std::atomic<std::int64_t> deadline_ns_{0};  // BOOTTIME; 0: no lease yet
   std::atomic<bool> release_armed_{false};
 };
-// An atomic with a lock would keep that lock in one process's memory, unknown to the other.
+// An atomic that needs a lock would keep the lock in each process's own memory, where no other process sees
+// it.
 static_assert(std::atomic<std::int64_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
-// Each process unmaps the page, none destroys what is in it.
+// Each process unmaps the page; none runs the destructor of the state in it.
 static_assert(std::is_trivially_destructible_v<SharedState>);
 
 struct UnmapShared {
   void operator()(SharedState* state) const noexcept;
 };
 using SharedPage = std::unique_ptr<SharedState, UnmapShared>;
+// Maps a page that this process shares with the children it forks later. Errc::internal on failure.
 [[nodiscard]] Result<SharedPage> make_shared_page();
 
 }  // namespace dblock::process

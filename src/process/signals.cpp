@@ -14,8 +14,8 @@
 namespace dblock::process {
 namespace {
 
-// Forwarded, acted upon or swallowed by dblock. Faults (SEGV, BUS, …) are left alone: blocking them would
-// turn a crash into undefined behaviour.
+// The signals that dblock forwards, acts upon or swallows. Faults (SEGV, BUS, …) are not among them: blocking
+// them would turn a crash into undefined behaviour.
 constexpr std::array k_handled{SIGTERM,  SIGINT,  SIGHUP,  SIGQUIT, SIGUSR1, SIGUSR2,
                                SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU, SIGCHLD};
 

@@ -18,7 +18,7 @@ class WatchedProcess {
   [[nodiscard]] static Result<WatchedProcess> open(pid_t pid);
 
   [[nodiscard]] bool ended() const;
-  void signal(int number) const noexcept;
+  void signal(int number) const noexcept;  // no effect once the process has ended
 
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }  // readable once the process has ended
