@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // Polling a held lock: soon at first, since most contended locks are held briefly, then at most a second
-// apart (DESIGN section 4).
+// apart.
 constexpr Micros k_first_poll = 50ms;
 constexpr Micros k_last_poll = 1s;
 constexpr double k_poll_growth = 1.5;

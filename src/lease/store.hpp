@@ -1,5 +1,5 @@
-// The contract that every store of leases keeps (DESIGN section 3). Expiry is computed and compared on the
-// server; local clocks only bound how long dblock relies on an answer.
+// The contract that every store of leases keeps: I1 to I5 of src/README.md. Expiry is computed and compared
+// on the server; local clocks only bound how long dblock relies on an answer.
 #pragma once
 
 #include <cstdint>
@@ -151,7 +151,7 @@ struct History {
 //   ever replayed: a call that loses its connection returns an error.
 // ERRORS: Errc::unreachable - no connection, or a definite refusal for now (read-only, shutting down, lock
 //   wait or deadlock retries used up): nothing was changed. Errc::indeterminate - sent, reply lost (only
-//   verbs that write). Errc::denied, config, schema as in DESIGN section 2.
+//   verbs that write). Errc::denied, config, schema as in base/error.hpp.
 class LeaseStore {
  public:
   LeaseStore() = default;

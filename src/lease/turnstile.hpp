@@ -1,4 +1,4 @@
-// Wake-up and order for the waiters of one lock (DESIGN section 4). A hint: exclusion and liveness hold
+// Wake-up and order for the waiters of one lock. A hint: exclusion and liveness hold
 // without it. So nothing here is an error: where the turnstile does not work, the waiter polls. What it says
 // may be wrong: the process ahead may be frozen, or wait for a lock that was free all along.
 #pragma once

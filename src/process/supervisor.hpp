@@ -1,4 +1,4 @@
-// Supervision of one job: dblock -> guardian -> job (DESIGN section 5). Knows nothing of leases: its caller
+// Supervision of one job: dblock -> guardian -> job. Knows nothing of leases: its caller
 // sets a deadline and moves it forwards, and the supervisor guarantees that the job's tree is dead before the
 // deadline.
 //

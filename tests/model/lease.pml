@@ -1,4 +1,4 @@
-/* The lease protocol of `dblock run`, for Spin: is I1 to I5 of the contract (DESIGN section 3) what the protocol
+/* The lease protocol of `dblock run`, for Spin: is I1 to I5 of the contract (src/README.md) what the protocol
  * gives, whatever is lost, late, paused, killed, skewed, reaped or failed over? Run by check.sh, which knows the
  * configurations (which faults), the mutants (which rule is broken) and the witnesses (what must be reachable).
  *
