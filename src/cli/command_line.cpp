@@ -8,7 +8,7 @@
 namespace dblock::cli {
 namespace {
 
-// -q from the environment must not silence a -v that was typed.
+// Of --quiet and --verbose the one of higher rank wins: DBLOCK_QUIET must not silence a -v that was typed.
 Result<void> read_verbosity(const Values& options, log::Options& log) {
   DBLOCK_CHECK(options.read("quiet", log.quiet));
   DBLOCK_CHECK(options.read("verbose", log.verbose));
@@ -20,7 +20,7 @@ Result<void> read_verbosity(const Values& options, log::Options& log) {
   return {};
 }
 
-// --json and --format are two ways to say one thing; the one of higher rank wins.
+// --json and --format both choose the format; the one of higher rank wins.
 Result<void> read_format(const Values& options, CommandLine& line) {
   const auto subcommand = options.parsed().subcommand;
   if (subcommand != Subcommand::acquire && subcommand != Subcommand::inspect) return {};
@@ -76,22 +76,22 @@ Result<Request> read_request(const Values& options, const OutputOptions& output)
   DBLOCK_TRY(auto request, make_request(*options.parsed().subcommand, options));
   auto* const inspect = std::get_if<app::InspectRequest>(&request);
   if (inspect == nullptr || output.shape != Shape::prometheus) return request;
-  // A series that ends when a lock gets free could not tell how long ago its job last succeeded.
+  // Free locks too: a free lock's series must go on, to show how long ago its job last succeeded.
   inspect->all = true;
   if (!inspect->watch) return request;
   return fail(Errc::usage,
               "inspect: --format prometheus is one document a file; run it from a timer instead of --watch");
 }
 
-// After a usage error the rest of the line was not read. A script that evaluates what acquire prints must see
-// the failure all the same.
+// True if the words hold --format shell. For usage errors, after which the rest of the line was not parsed:
+// a script that evaluates acquire's output must see this failure, too.
 bool mentions_shell_format(const std::vector<std::string>& words) {
   const auto spelled = std::ranges::find(words, "--format");
   const bool apart = spelled != words.end() && spelled + 1 != words.end() && *(spelled + 1) == "shell";
   return apart || std::ranges::find(words, "--format=shell") != words.end();
 }
 
-// The first error is the one to tell.
+// Keeps the first error.
 template <typename T>
 void take_error(CommandLine& line, const Result<T>& result) {
   if (!result && !line.error) line.error = result.error();

@@ -1,4 +1,4 @@
-// argv and environment -> what is to be done, as plain values.
+// Turns the parsed command line, environment and configuration files into one plain request.
 #pragma once
 
 #include <optional>
@@ -24,25 +24,25 @@ using Request = std::variant<std::monostate, ShowHelp, ShowVersion, app::RunRequ
 
 enum class Color { automatic, always, never };
 
-// inspect --format, for what is no JSON.
+// The formats of inspect other than JSON.
 enum class Shape { table, csv, prometheus };
 
 // How results are shown.
 struct OutputOptions {
   bool json = false;
-  Shape shape = Shape::table;  // unless json
-  bool shell = false;          // acquire --format shell; also set, as far as can be told, when `error` is
+  Shape shape = Shape::table;  // counts only if `json` is false
+  bool shell = false;          // acquire --format shell; after an error, a guess from the typed words
   Color color = Color::automatic;
 };
 
 struct CommandLine {
   log::Options log;
   OutputOptions output;
-  Request request;             // std::monostate when there is an error
-  std::optional<Error> error;  // usage or config; log and output are as good as could be made out
+  Request request;             // std::monostate if `error` is set
+  std::optional<Error> error;  // usage or config; `log` and `output` hold what was read before the error
 };
 
-// Never fails as a whole: a faulty line still says how its own error should be shown.
+// Never fails: CommandLine::error holds the first error, and the other members say how to show it.
 [[nodiscard]] CommandLine read_command_line(const ParsedWords& parsed, const Surroundings& surroundings);
 
 }  // namespace dblock::cli

@@ -14,13 +14,14 @@ namespace {
 
 constexpr Scope k_main = scope_of(Subcommand::run) | scope_of(Subcommand::acquire);
 
-// Quotes around a whole value are not a part of it. `"page me" "$DBLOCK_MESSAGE"` has none around the whole.
+// Removes quotes around a whole value. `"page me" "$DBLOCK_MESSAGE"` keeps its quotes: no pair encloses all.
 std::string_view unquoted(std::string_view value) {
   if (value.size() < 2 || (value.front() != '"' && value.front() != '\'')) return value;
   return value.find(value.front(), 1) == value.size() - 1 ? value.substr(1, value.size() - 2) : value;
 }
 
-// Whether users whom the one who runs dblock need not trust can write the file.
+// True if users other than root and the user who runs dblock can write the file: everybody; for root also a
+// file of another user or of another group that may write it.
 bool others_may_write(const SmallFile& file) {
   if ((file.mode & S_IWOTH) != 0) return true;
   if (::geteuid() != 0) return false;
@@ -74,7 +75,8 @@ class ConfigParser {
     return nullptr;
   }
 
-  // A `wait` for run and acquire must not turn up in `release`, so names are looked up by scope, not alone.
+  // True if the line applies to the wanted subcommand. Outside sections, `wait` means the option of run and
+  // acquire and must not reach `release`, which has another --wait; so the scope counts, not the name alone.
   [[nodiscard]] bool applies(const OptionSpec& spec) const {
     if (section_) return scope_of(*section_) == wanted_;
     if ((spec.scope & k_global) != 0) return true;
@@ -109,7 +111,7 @@ Result<std::vector<ConfigValue>> parse_config(std::string_view text, const std::
 Result<std::optional<std::string>> read_config(const std::string& path) {
   DBLOCK_TRY(auto file, read_small_file(path, "configuration file"));
   if (!file) return std::nullopt;
-  // Hooks are commands: nobody runs any that others may write.
+  // A hook is a command: dblock must not run commands that other users can write.
   if (S_ISREG(file->mode) && others_may_write(*file))
     return fail(Errc::config, "configuration file " + path +
                                   " may be changed by other users, and with it which commands are run; chmod "

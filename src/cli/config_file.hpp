@@ -12,17 +12,19 @@
 namespace dblock::cli {
 
 struct ConfigValue {
-  std::string_view name;  // of the option
+  std::string_view name;  // the option's name, in the option table's storage
   std::string value;
 };
 
-// The values of `text` that apply to `command`. A line outside a section sets a global option, else an option
-// of run and acquire, else the option of whichever subcommands have it. Errc::config naming file and line for
-// what is unknown anywhere in the file, whichever subcommand is asked for.
+// The values in `text` that apply to `command`, in their order. A line outside any section sets a global
+// option, else an option of run and acquire, else the option of every subcommand that has it. Errc::config
+// with file and line for an unknown option or section anywhere in the file, also in sections of other
+// subcommands.
 [[nodiscard]] Result<std::vector<ConfigValue>> parse_config(std::string_view text, const std::string& path,
                                                             Subcommand command);
 
-// Contents of `path`; nullopt when there is no such file. Errc::config when it cannot be read.
+// Contents of `path`; nullopt if there is no such file. Errc::config if the file cannot be read, or if other
+// users may change it.
 [[nodiscard]] Result<std::optional<std::string>> read_config(const std::string& path);
 
 }  // namespace dblock::cli

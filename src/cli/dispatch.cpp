@@ -21,13 +21,13 @@
 namespace dblock::cli {
 namespace {
 
-// A result that could not be written is a failure, whatever the use case said.
+// Shows a result. If it cannot be written, that error decides the exit code, not the use case's ending.
 Exit show(const std::string& text, const app::Ending& ending) {
   const auto written = write_result(text);
   return written ? exit_for(ending) : exit_for(written.error());
 }
 
-// One overload for each Request.
+// Runs the use case of a request and shows its result; one overload for each alternative of Request.
 class Runner {
  public:
   Runner(const CommandLine& line, const Surroundings& surroundings)
@@ -65,7 +65,7 @@ class Runner {
   Exit operator()(const app::ReleaseRequest& request) const {
     const auto report = app::release(request);
     if (!report) return exit_for(report.error());
-    // Nothing was found or done: there is no holder to show, only the exit line.
+    // The release failed: there is no holder to show, only the exit line.
     using Action = app::ReleaseReport::Action;
     const bool failed = report->ending.how != app::Ending::How::success;
     if (failed && report->action != Action::described) return exit_for(report->ending);
@@ -123,7 +123,7 @@ class Runner {
  private:
   [[nodiscard]] bool colored() const { return wants_color(line_.output.color, surroundings_); }
 
-  // Nobody learned the owner id, so nobody could release this lease before it expires.
+  // Releases a lease whose owner id could not be written: no caller knows the id to release it with.
   static void give_back(const app::AcquireRequest& request, const app::Acquired& acquired) {
     const app::ReleaseRequest release{
         .database = request.database, .key = acquired.lease.key, .owner = acquired.lease.owner};
@@ -154,7 +154,7 @@ int run_program(int argc, char** argv) {
   if (parsed.no_subcommand) show_short_help();
   const auto end = std::visit(Runner(line, surroundings), line.request);
   if (line.output.shell && end.code != 0) {
-    // When stdout is gone the exit status has to do.
+    // If stdout is closed, the exit status alone must tell of the failure.
     [[maybe_unused]] const auto written = write_result(report_shell_failure(end.code));
   }
   return leave_with(end);

@@ -56,7 +56,7 @@ Exit exit_for_how(const app::Ending& ending) {
     case How::interrupted:
       return by_signal(ending.number, true);
     case How::held:
-      // `-E 0` asks for a skip that looks like success: nothing is said.
+      // `-E 0` asks that a conflict look like success, so there is no exit line.
       return ending.number == 0 ? Exit{} : own(ending.number, "held");
     case How::lost:
       return exit_at(Errc::lost);
@@ -91,9 +91,9 @@ int leave_with(const Exit& exit) {
   if (exit.announced) log::exit_line(exit.code, exit.reason, exit.message);
   if (exit.signal != 0) process::die_of_signal(exit.signal);
 #ifdef __SANITIZE_ADDRESS__
-  const bool at_once = exit.abrupt;  // the search for leaks needs the normal way out
+  const bool at_once = exit.abrupt;  // the leak check runs only when main() returns
 #else
-  // Nothing is buffered, and taking down the libraries' tables costs more than the release did.
+  // No output is buffered, and the libraries' destructors would take longer than the lock's release.
   const bool at_once = true;
 #endif
   if (at_once) std::_Exit(exit.code);

@@ -1,4 +1,4 @@
-// The only map from how things ended to exit statuses (DESIGN section 2, "Exit codes").
+// The only map from endings and errors to exit statuses (DESIGN section 2, "Exit codes").
 #pragma once
 
 #include <string>
@@ -12,17 +12,17 @@ namespace dblock::cli {
 struct Exit {
   int code = 0;
   std::string_view reason = {};  // the word in brackets of the exit line
-  bool announced = false;        // an exit line is shown: the code is dblock's own
-  int signal = 0;                // not 0: end as if killed by it; code is 128 + signal
+  bool announced = false;        // show an exit line, because the code is dblock's own and not the job's
+  int signal = 0;                // not 0: end as if killed by this signal; code is 128 + signal
   bool abrupt = false;           // leave by _Exit(): a thread is stuck and must not be waited for
-  std::string message = {};      // of the exit line
+  std::string message = {};      // the exit line's text
 };
 
 [[nodiscard]] Exit exit_for(const app::Ending& ending);
 [[nodiscard]] Exit exit_for(const Error& error);
 
-// Shows the exit line, if there is one, and returns the status for main, or ends the process by
-// `exit.signal`.
+// Shows the exit line if exit.announced. Then ends the process, by exit.signal or at once with exit.code;
+// only builds with AddressSanitizer return the status for main() instead (unless exit.abrupt).
 [[nodiscard]] int leave_with(const Exit& exit);
 
 }  // namespace dblock::cli

@@ -82,7 +82,7 @@ std::string help_text(std::optional<Subcommand> command) {
            "Global options: see dblock --help.\nExamples:\n" + std::string(spec.examples);
   };
   std::string text = page("\n");
-  // Empty lines are the first to go where a page would not fit a screen.
+  // A page too long for a screen loses its empty lines.
   return std::ranges::count(text, '\n') > k_screen_lines ? page("") : text;
 }
 

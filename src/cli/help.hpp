@@ -1,4 +1,4 @@
-// --help, made from the option table.
+// The texts of --help and --version, made from the option table.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace dblock::cli {
 
-// For dblock itself without a subcommand. Lines of at most 80 columns.
+// The help of `command`, or of dblock itself if none is given. Lines of at most 80 columns.
 [[nodiscard]] std::string help_text(std::optional<Subcommand> command);
 [[nodiscard]] std::string version_text();
 

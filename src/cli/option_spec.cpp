@@ -132,7 +132,7 @@ constexpr auto k_subcommands = std::to_array<SubcommandSpec>({
     {Subcommand::keys, "__keys", "known keys, one a line, for completions", "[--prefix P]", "", "", true},
 });
 
-// Words of flock, timeout, etcdctl, mysql and others, and what they mean here.
+// Options and subcommands of flock, timeout, etcdctl, mysql and others, with dblock's words for them.
 struct Habit {
   std::string_view typed;  // without its dashes
   Scope scope;
@@ -227,7 +227,7 @@ bool allowed_in_config(const OptionSpec& spec) {
 }
 
 std::string environment_name(const OptionSpec& spec) {
-  // DBLOCK_KEY is what a job is told; read back, it would make every nested dblock use its parent's lock.
+  // dblock sets DBLOCK_KEY for the job. If --key read it, a nested dblock would use its parent's lock.
   const bool wanted = (spec.scope & (k_global | k_run | k_acquire)) != 0;
   if (!wanted || spec.name == "key" || spec.name == "help" || spec.name == "version") return {};
   std::string name = "DBLOCK_";

@@ -12,7 +12,7 @@
 namespace dblock::cli {
 namespace {
 
-// Holds SIGPIPE back and takes it away again; the disposition is left alone because a job inherits it.
+// Blocks SIGPIPE and, at its end, discards a pending one. The disposition stays, because a job inherits it.
 class HeldSigpipe {
  public:
   HeldSigpipe() {
@@ -45,7 +45,7 @@ Result<void> write_result(std::string_view text) {
     }
     const int fault = errno;
     if (n < 0 && fault == EINTR) continue;
-    if (n < 0 && fault == EAGAIN) {  // somebody who shares stdout made it non-blocking
+    if (n < 0 && fault == EAGAIN) {  // another process that shares stdout made it non-blocking
       pollfd room{STDOUT_FILENO, POLLOUT, 0};
       ::poll(&room, 1, -1);
       continue;

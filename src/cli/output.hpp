@@ -1,4 +1,4 @@
-// Results on stdout: whole or with an error, never half and silent.
+// Writes results to stdout. An incomplete result is always an error.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace dblock::cli {
 
-// Writes all of `text` to stdout. Errc::internal when that fails (a closed pipe, a full disk); SIGPIPE does
-// not end the process, so that the failure gets its exit line.
+// Writes all of `text` to stdout. Errc::internal if that fails (closed pipe, full disk). SIGPIPE does not end
+// the process, so dblock can still show its exit line.
 [[nodiscard]] Result<void> write_result(std::string_view text);
 
-// Whether colours belong into what goes to stdout.
+// True if results on stdout shall have colours.
 [[nodiscard]] bool wants_color(Color color, const Surroundings& surroundings);
 
-// The columns of the terminal that stdout is, or of COLUMNS; 0 where stdout is none.
+// Width to which tables on stdout are cut: COLUMNS, else the terminal's width. 0 if stdout is no terminal.
 [[nodiscard]] std::size_t columns_of_stdout(const Surroundings& surroundings);
 
 }  // namespace dblock::cli

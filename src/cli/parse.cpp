@@ -10,13 +10,13 @@
 namespace dblock::cli {
 namespace {
 
-struct Stop {};  // thrown through CLI11 when no further word is to be read: --help, or a fault
+struct Stop {};  // thrown through CLI11 to stop reading words: after --help, --version or a fault
 
-constexpr char k_mark = '\0';  // no word of argv holds one
+constexpr char k_mark = '\0';  // no word of argv can contain this character
 
 // CLI11 would read --key= as --key with the next word, -q-x as -q --x, run.key as an option of run, and ++ as
-// a subcommand's end. A mark within such a word prevents that. Each value behind a '=' has one, each plain
-// word begins with one.
+// a subcommand's end. A mark inside such words prevents that: each '=' is followed by a mark, and each word
+// that is neither option nor subcommand begins with one.
 std::string marked(const std::string& word) {
   if (word.size() < 2 || word[0] != '-') return find_subcommand(word) ? word : k_mark + word;
   const bool is_long = word[1] == '-';
@@ -65,7 +65,7 @@ class Parser {
     return std::move(out_);
   }
 
-  // Only what a word may mean is declared: building every option costs more than parsing.
+  // Declares only the options that some word may mean: declaring all of them takes longer than parsing.
   void declare_options(CLI::App& app, Scope scope) {
     for (const auto& spec : option_specs()) {
       if ((spec.scope & scope) == 0 || !may_be_typed(spec)) continue;
@@ -99,12 +99,12 @@ class Parser {
     }
   }
 
-  // CLI11 goes on behind an option that it does not know.
+  // Stops at the first unknown option; CLI11 itself would go on behind it.
   void stop_behind_fault() const {
     if (parser_.remaining_size() > 0) throw Stop{};
   }
 
-  // CLI11 has read an option. `unread_` holds the words behind it, the last one first.
+  // CLI11 calls this for each option that it reads. `unread_` holds the words behind it, last one first.
   void take(const OptionSpec& spec, const std::string& marked_value) {
     stop_behind_fault();
     auto word = end_ - unread_.size() - 1;
@@ -129,7 +129,8 @@ class Parser {
     out_.options.push_back({spec.name, std::move(value), word});
   }
 
-  // No other word that may stand behind an option that may lack its value begins so, and a duration does.
+  // True if the next word begins with a digit. Behind an option whose value may be missing only a duration
+  // does: no option and no subcommand begins with a digit.
   [[nodiscard]] bool digit_follows(std::size_t word) const {
     if (unread_.empty()) return false;
     const char first = out_.words[word + 1][0];
@@ -144,7 +145,7 @@ class Parser {
     out_.options.push_back({nonblock ? "wait" : spec.name, nonblock ? "0" : "true", word});
   }
 
-  // What CLI11 left: nothing, the job from its first word on, or a fault and what follows it.
+  // Handles the words that CLI11 left over: none, the job's words, or a faulty word and the words behind it.
   void take_rest() {
     const auto rest = parser_.remaining();
     if (!rest.empty() && rest.front()[0] == '-') return refuse_option(rest.front());
@@ -191,7 +192,7 @@ class Parser {
            (nearest.empty() ? "dblock --help lists them" : "did you mean " + nearest + "?"));
   }
 
-  // `marked_word`: "--name", "--name=value", or what is left of a cluster from the unknown letter on.
+  // `marked_word`: "--name", "--name=value", or a cluster like -qx from its first unknown letter on ("-x").
   void refuse_option(const std::string& marked_word) {
     const bool is_long = marked_word.starts_with("--");
     const auto word = unmarked(marked_word);
@@ -204,7 +205,7 @@ class Parser {
                     (is_long ? suggest_option(name, scope()) : "; --help lists them"));
     }
     if (!out_.subcommand) return refuse(spelled + " must stand after its subcommand");
-    Scope owners = 0;  // several specs may share a name, with other words for other subcommands
+    Scope owners = 0;  // several specs may share a name, each for other subcommands
     for (const auto& spec : option_specs()) owners |= spec.name == elsewhere->name ? spec.scope : Scope{0};
     refuse(command_prefix() + "unknown option " + spelled + " (it belongs to " + names_of(owners) + ")");
   }
@@ -223,8 +224,9 @@ class Parser {
   void refuse(std::string message) { out_.error = Error{Errc::usage, std::move(message)}; }
 
   CLI::App parser_;
-  std::size_t end_ = 0;              // the first bare --: dblock's words stand before it
-  std::vector<std::string> unread_;  // those words, marked, the last one first; CLI11 takes them off the back
+  std::size_t end_ = 0;  // index of the first bare --; only words before it are parsed
+  std::vector<std::string>
+      unread_;  // the words before end_, marked, last one first; CLI11 pops from the back
   ParsedWords out_;
 };
 

@@ -1,5 +1,5 @@
-// argv -> the options that were typed, and the job's words. CLI11 parses. What it cannot tell is told here:
-// the order across options, the word at which each was typed, and what is wrong, in dblock's words.
+// Splits argv into the options that were typed and the job's words. CLI11 does the parsing; this code adds
+// what CLI11 cannot tell: the order across options, the word at which each stands, and dblock's own messages.
 #pragma once
 
 #include <cstddef>
@@ -14,26 +14,27 @@
 namespace dblock::cli {
 
 struct TypedOption {
-  std::string_view name;  // as in the option table; --nonblock has become --wait 0: the later of both wins
+  std::string_view name;  // as in the option table; --nonblock becomes --wait 0, so the later of both wins
   std::string value;      // "true" for a flag
-  std::size_t word = 0;   // index of the word that holds the value
+  std::size_t word = 0;   // index in ParsedWords::words of the word that holds the value
 };
 
 struct ParsedWords {
   std::vector<std::string> words;  // as typed, after the program's name
   std::optional<Subcommand> subcommand;
   std::vector<TypedOption> options;  // in the order typed
-  std::vector<std::string> job;      // the last of `words`, untouched
-  bool help = false;                 // -h or -V was met; nothing after it was looked at
-  bool version = false;
-  bool no_subcommand = false;  // `error` is that there is none at all
-  std::optional<Error> error;  // Errc::usage; what stands before the fault is still filled in
+  std::vector<std::string> job;      // the job's command and arguments: the last of `words`, unchanged
+  bool help = false;                 // -h or --help; the words after it were not read
+  bool version = false;              // -V or --version; the words after it were not read
+  bool no_subcommand = false;        // `error` says that the command line has no subcommand at all
+  std::optional<Error> error;        // Errc::usage; the members hold the words before the fault
 };
 
-// dblock's words end at the first bare `--`, or before the first word that is neither an option nor a value.
+// Never fails: `error` holds the fault. dblock's own words end at the first bare `--`, else before the first
+// word that is neither an option nor a value nor a subcommand; the job's words follow.
 [[nodiscard]] ParsedWords parse_words(std::vector<std::string> words);
 
-// "; did you mean --ttl?" or nothing.
+// "; did you mean --ttl?", or empty if no option of `scope` resembles `name`.
 [[nodiscard]] std::string suggest_option(std::string_view name, Scope scope);
 
 }  // namespace dblock::cli

@@ -11,7 +11,7 @@ void mask_url_password(char* url) {
   const auto scheme = text.find("://");
   if (scheme == std::string_view::npos) return;
   const auto user = scheme + 3;
-  // The last '@' counts: a password whose '@' or '/' was not percent-encoded must not show either.
+  // Search the last '@', because a password may hold '@' or '/' that should have been percent-encoded.
   const auto at = text.rfind('@');
   if (at == std::string_view::npos || at < user) return;
   const auto colon = text.find(':', user);

@@ -1,14 +1,14 @@
-// A password in a --db URL is overwritten in this process's argument area, which everybody can read in `ps`.
+// Overwrites passwords of --db URLs in this process's argument area, which every user can read with `ps`.
 #pragma once
 
 #include "cli/parse.hpp"
 
 namespace dblock::cli {
 
-// Overwrites the password part of a URL in place with 'x' (of the same length); nothing when there is none.
+// Overwrites the password in a URL in place, each byte with 'x'. Leaves a URL without password alone.
 void mask_url_password(char* url);
 
-// Does so for every value of --db in `argv`, of which `parsed` was made. The job's own words are left alone.
+// Masks each value of --db in `argv`, of which `parsed` was made. Leaves the job's words alone.
 void hide_passwords(char** argv, const ParsedWords& parsed);
 
 }  // namespace dblock::cli

@@ -16,7 +16,7 @@ namespace {
 constexpr char k_new = '+';
 constexpr char k_renewed = '*';
 
-// One acquisition: the same holder's next one has another owner id.
+// Identifies one acquisition: the same process's next acquisition has another owner id.
 std::string name_of(const lease::LockStatus& status) {
   return status.key + '\0' + std::to_string(status.slot) + '\0' + status.owner;
 }
@@ -72,7 +72,7 @@ std::vector<std::string> Picture::lines(std::size_t columns, std::size_t rows, N
     return painted(cut_to_columns(text, columns), color, style_.color);
   };
   std::vector<std::string> lines{line(title(age), k_dim)};
-  // An empty line keeps the place, so that the table does not jump.
+  // Without trouble an empty line stands here, so that the table does not jump.
   lines.push_back(trouble_.empty() ? "" : line("trouble: " + trouble_, k_red));
   if (!report_) return lines;
   if (report_->local_store) lines.push_back(line(local_store_line(*report_->local_store), k_dim));

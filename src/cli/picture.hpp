@@ -1,4 +1,4 @@
-// What `inspect --watch` draws on a terminal.
+// The lines that `inspect --watch` draws on a terminal: title, trouble, table.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +21,12 @@ class Picture {
   };
   explicit Picture(const Style& style) : style_(style) {}
 
-  // The newest answer. Rows that are new or renewed since the one before are marked.
+  // Takes the database's newest answer. Marks rows that are new or were renewed since the answer before.
   void take(app::InspectReport report);
-  // There is none, and why; until the next answer.
+  // Takes the reason why there is no newer answer; shown until the next answer.
   void take_trouble(std::string why) { trouble_ = std::move(why); }
 
-  // At most `rows` lines of at most `columns`. The answer was `age` ago.
+  // At most `rows` lines of at most `columns` columns. `age`: time since the last answer.
   [[nodiscard]] std::vector<std::string> lines(std::size_t columns, std::size_t rows, Nanos age) const;
 
  private:

@@ -10,13 +10,13 @@ namespace {
 
 constexpr std::string_view k_line_end = "\r\n";
 
-// New columns go to the end: readers may count.
+// New columns go to the end: readers may refer to columns by number.
 constexpr std::string_view k_columns =
     "server_time,key,kind,mode,slot,state,owner,token,count,host,pid,user,command,note,acquired_at,"
     "renewed_at,expires_at,ttl_ms,margin_ms,remaining_ms,held_ms,waiters,last_acquired_at,"
     "last_released_at,last_outcome,last_exit_code,last_success_acquired_at,last_success_released_at";
 
-// A spreadsheet takes a field that starts like this for a formula, and would run what a stranger wrote.
+// A spreadsheet takes a field with such a first character for a formula, and would run a stranger's text.
 bool starts_formula(std::string_view text) {
   return !text.empty() && std::string_view("=+-@").find(text.front()) != std::string_view::npos;
 }
@@ -27,7 +27,7 @@ std::string hex_of_first(std::string_view text) {
   return {'\\', 'x', k_digits[byte >> 4U], k_digits[byte & 15U]};
 }
 
-// Text from rows, on one line: escaped as in the table, then quoted where RFC 4180 wants it.
+// Text of a row as one CSV field: escaped as in the table, then quoted where RFC 4180 demands quotes.
 std::string csv_text(std::string_view untrusted) {
   std::string text = escape_untrusted(untrusted);
   if (starts_formula(text)) text = hex_of_first(text) + text.substr(1);
@@ -44,7 +44,7 @@ std::string csv_field(const Json& value) {
   return value.dump();
 }
 
-// "last_acquired_at" is "acquired_at" of the object "last".
+// A column's value: "last_acquired_at" is "acquired_at" of the object "last"; an array becomes its length.
 Json flattened(const Json& lock, std::string_view column) {
   for (const std::string_view parent : {"last_success", "last"}) {
     const std::string prefix = std::string(parent) + "_";

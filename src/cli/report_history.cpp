@@ -11,7 +11,7 @@
 namespace dblock::cli {
 namespace {
 
-// To the second, which is what people ask for; --json has all of it.
+// The start time to the second, which is enough for people; --json has microseconds.
 std::string started(const lease::RecordedRun& run) {
   if (!run.acquired_at) return "-";
   const std::string time = lease::format_time(*run.acquired_at);

@@ -11,10 +11,10 @@ namespace dblock::cli {
 
 using Json = nlohmann::ordered_json;
 
-// {"format":1} to be filled in.
+// A new document, {"format":1}; the caller adds the fields.
 [[nodiscard]] Json json_document();
-// One line. All but ASCII is escaped, so that neither C1 controls nor bidirectional characters of a row reach
-// a terminal; malformed UTF-8 becomes U+FFFD.
+// The document as one line. Escapes everything but ASCII, so that no C1 control or bidirectional character of
+// a row reaches a terminal; malformed UTF-8 becomes U+FFFD.
 [[nodiscard]] std::string to_line(const Json& document);
 
 [[nodiscard]] Json text_or_null(const std::string& text);

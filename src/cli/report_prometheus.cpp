@@ -13,19 +13,19 @@ namespace {
 using lease::LockStatus;
 using lease::ServerTime;
 
-// What is said of one key, however many holders it has: series are told apart by their labels alone, and an
-// owner id as a label would make a new series with every run.
+// The samples of one key, summed up over all its holders. Holders get no series of their own: that would need
+// the owner id as a label, which makes a new series with every run.
 struct KeySummary {
   std::string labels;
   std::size_t held = 0;
   std::size_t expired = 0;
-  std::optional<Micros> held_for;    // of who has held it for the longest
-  std::optional<Micros> expires_in;  // of whose lease ends first; below zero when that has passed
-  std::optional<Micros> unrenewed;   // since the oldest of the last renewals
+  std::optional<Micros> held_for;    // of the holder that has held the lock for longest
+  std::optional<Micros> expires_in;  // of the lease that ends first; below zero once it has expired
+  std::optional<Micros> unrenewed;   // of the holder that has gone longest without a renewal
   std::optional<std::size_t> waiters;
   std::optional<lease::PastRun> last;
   std::optional<ServerTime> success;
-  bool named = false;  // asked for by name
+  bool named = false;  // --key asked for it
 };
 
 std::string label_value(std::string_view text) {
@@ -34,8 +34,8 @@ std::string label_value(std::string_view text) {
   return out + "\"";
 }
 
-// A label may hold any text, but a key that would break lines or fool a terminal is spelled as in the table;
-// a second label keeps it apart from a lock whose name is that very spelling.
+// A label may hold any text, but a key with characters that break lines or fool a terminal is escaped as in
+// the table. Then the label `escaped` distinguishes it from a lock whose real name is the escaped text.
 std::string labels_of(const std::string& key) {
   if (escape_message(key) == key) return "key=" + label_value(key);
   return "key=" + label_value(escape_untrusted(key)) + ",escaped=\"true\"";
@@ -75,7 +75,7 @@ KeySummary& summary_of(std::vector<KeySummary>& keys, const std::string& key) {
   return keys.back();
 }
 
-// Rows of one key stand together, so that the one before is all there is to compare with.
+// Rows of one key follow each other, so a comparison with the previous row finds where a new key begins.
 std::vector<KeySummary> summaries(const lease::Listing& listing, const std::vector<lease::Key>& named) {
   std::vector<KeySummary> keys;
   const std::string* before = nullptr;
@@ -88,7 +88,7 @@ std::vector<KeySummary> summaries(const lease::Listing& listing, const std::vect
   return keys;
 }
 
-// Whole microseconds as seconds. By hand: a double would bring rounding, and a locale its comma.
+// Microseconds as seconds with six decimals. No double: it would round, and a locale might write a comma.
 std::string seconds(Micros time) {
   const auto micros = time.count();
   const auto positive = micros < 0 ? -micros : micros;
@@ -102,9 +102,9 @@ std::string flat(std::string_view labels, const std::string& value) {
   return "{" + std::string(labels) + "} " + value;
 }
 
-using Sample = std::optional<std::string>;  // what follows the metric's name
+using Sample = std::optional<std::string>;  // labels and value, as written behind the metric's name
 
-// HELP and TYPE stand once before all samples of a metric, and not at all where there are none.
+// All samples of one metric under one HELP and TYPE; empty if there are no samples.
 template <typename SampleOf>
 std::string metric(std::string_view name, std::string_view help, const std::vector<KeySummary>& keys,
                    const SampleOf& sample_of) {

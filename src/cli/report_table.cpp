@@ -1,4 +1,4 @@
-// Report of inspect.
+// The report of inspect, and its table.
 #include <algorithm>
 #include <string_view>
 #include <vector>
@@ -49,7 +49,7 @@ std::string last_run_of(const lease::LockStatus& status) {
   return when ? text + ", " + span_between(when, status.server_time) + " ago" : text;
 }
 
-// Beside whom the holder has the lock.
+// The holder, and whether it is a reader or has a slot.
 std::string holder_of(const lease::LockStatus& status) {
   std::string holder = lease::display_holder(status);
   if (status.sharing.mode == lease::Mode::shared) return holder + " (reader)";
@@ -58,8 +58,8 @@ std::string holder_of(const lease::LockStatus& status) {
          ")";
 }
 
-// The end of the lease, and whether it is one to look at: it is over or will not be renewed, or the holder is
-// late with the renewals that it promised.
+// When the lease ends. Red if it has expired or is revoked; yellow if the holder's last renewal is more than
+// two heartbeats old.
 Cell expiry_cell(const lease::LockStatus& status) {
   Cell cell{expiry_of(status)};
   if (status.owner.empty()) return cell;

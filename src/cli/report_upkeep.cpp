@@ -24,7 +24,7 @@ Json json_migration(const store::MigrationState& state) {
           {"applied_at", json_time(state.applied_at)}};
 }
 
-// The state lines of --status, or the SQL that is still to be run.
+// For one migration: the line of apply or --status, or with --dry-run the SQL if it is still to be run.
 std::string migration_text(const store::MigrationState& state, app::MigrateRequest::Action action) {
   const std::string name(state.migration.name);
   if (action == app::MigrateRequest::Action::apply) return "applied: " + name + "\n";
@@ -35,7 +35,7 @@ std::string migration_text(const store::MigrationState& state, app::MigrateReque
   if (state.applied_at) return {};
   std::string sql(state.migration.sql);
   while (sql.ends_with('\n') || sql.ends_with(';')) sql.pop_back();
-  // The statements inside of a procedure end in what would end it for the client.
+  // The semicolons inside a procedure would end the statement for the client.
   if (sql.find(" PROCEDURE ") != std::string::npos)
     return "-- " + name + "\nDELIMITER //\n" + sql + "\n//\nDELIMITER ;\n";
   return "-- " + name + "\n" + sql + ";\n";
@@ -75,7 +75,7 @@ std::string report_reaped(const lease::ReapReport& report, const app::ReapReques
   }
   std::string text;
   for (const auto& status : report.abandoned) text += abandoned_line(status, request.dry_run);
-  // A round of --every that found nothing would only fill a log.
+  // A round of --every that found nothing prints nothing, so that it does not fill a log.
   if (request.every && report.abandoned.empty() && report.forgotten + report.forgotten_runs == 0) return text;
   return text + counted(report.abandoned.size(), "lease", "leases") +
          (request.dry_run ? " to free, " : " freed, ") + counted(report.forgotten, "idle row", "idle rows") +

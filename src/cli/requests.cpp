@@ -41,8 +41,8 @@ Result<lease::WaitPolicy> wait_policy(const Values& options) {
   return policy;
 }
 
-// --local and --db each name a store; what was said in the stronger place wins. `local = no` names none, but
-// outranks a weaker --local.
+// --local and --db each name a store; the one of higher rank wins. `local = no` names no store, but overrides
+// a --local of lower rank.
 Result<store::SettingsSources> database_sources(const Values& options) {
   store::SettingsSources sources;
   auto url = options.find("db");
@@ -78,10 +78,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Micros k_kept_ttl = 2min;  // as run's: somebody renews
+constexpr Micros k_kept_ttl = 2min;  // run's default: with --while-pid a keeper renews the lease
 
-// Where a person finds the log of the CI job that takes the lock: GitLab, GitHub, Jenkins, Buildkite,
-// CircleCI.
+// Web address of the CI job that takes the lock: GitLab, GitHub, Jenkins, Buildkite or CircleCI.
 std::string ci_job_url(const Surroundings& surroundings) {
   if (const auto url = surroundings.get("CI_JOB_URL")) return *url;
   const auto server = surroundings.get("GITHUB_SERVER_URL");
@@ -100,7 +99,7 @@ app::Identity identity(const Values& options) {
           note ? note->text : ci_job_url(options.surroundings())};
 }
 
-// As a person would type it, safe to show.
+// The word as a person would type it in a shell, with a URL's password masked.
 std::string typed(std::string word) {
   mask_url_password(word.data());
   const bool plain = !word.empty() && std::ranges::all_of(word, [](char c) {
@@ -110,7 +109,8 @@ std::string typed(std::string word) {
   return plain ? word : shell_quote(word);
 }
 
-// `run KEY COMMAND` is a habit from flock; `run COMMAND` lacks a key altogether.
+// The command line to suggest when --key is missing. The user typed `run KEY COMMAND`, as for flock, or
+// `run COMMAND`; if the first word names a command, the key is taken to be missing.
 std::string line_with_key(const Values& options) {
   const auto& words = options.parsed().words;
   const auto& job = options.parsed().job;
@@ -126,7 +126,7 @@ std::string line_with_key(const Values& options) {
   const bool is_command = alone || first.starts_with('/') || first.starts_with('.') ||
                           process::find_command(first, path ? path->c_str() : nullptr);
   line += " --key " + (is_command ? std::string("KEY") : typed(first));
-  // The command's own words may hold a password, so they are not repeated.
+  // Does not repeat the command's arguments, which may hold a password.
   const auto rest = std::span(job).subspan(is_command ? 0 : 1);
   if (!rest.empty() && !rest.front().starts_with('-')) line += " --";
   for (std::size_t i = 0; i < rest.size(); ++i) {
@@ -137,7 +137,7 @@ std::string line_with_key(const Values& options) {
   return line;
 }
 
-// Sorted and each once, so that everyone takes the same locks in the same order.
+// The keys sorted and without repetitions, so that all runs take the same locks in the same order.
 Result<std::vector<lease::Key>> several_keys(const Values& options) {
   DBLOCK_TRY(auto keys, named_keys(options));
   if (keys.empty())
@@ -148,7 +148,7 @@ Result<std::vector<lease::Key>> several_keys(const Values& options) {
   return keys;
 }
 
-// --shared, --exclusive and --slots each choose a kind of lock; what was said in the stronger place wins.
+// --shared, --exclusive and --slots each choose a mode; the one of higher rank wins.
 Result<lease::Sharing> sharing(const Values& options) {
   DBLOCK_TRY(const auto slots, options.get<std::uint32_t>("slots"));
   std::optional<std::pair<Rank, std::string>> chosen;
@@ -181,8 +181,8 @@ Result<lease::Timing> timing(const Values& options, Micros ttl) {
   return lease::make_timing(request);
 }
 
-// The same with --attempts, --backoff and --backoff-multiplier: where tries are counted, nothing else limits
-// the wait unless it was said.
+// wait_policy() with --attempts, --backoff and --backoff-multiplier. With --attempts the wait has no time
+// limit unless the user set one.
 Result<lease::WaitPolicy> wait_or_retry(const Values& options) {
   DBLOCK_TRY(auto policy, wait_policy(options));
   lease::Retry retry;
@@ -222,8 +222,9 @@ Result<std::optional<app::WhilePid>> while_pid(const Values& options) {
   return kept;
 }
 
-// A hook's dblock would start hooks that start a dblock …: what is not typed is for the outermost one.
-// A signal's name is meant for acquire's --lost-signal.
+// The command of a hook. A dblock inside a hook (DBLOCK_EVENT is set) ignores hooks that were not typed, else
+// hooks would start dblocks that start hooks without end. Refuses a signal's name for --on-lost: the user
+// means acquire's --lost-signal.
 Result<std::string> hook(const Values& options, std::string_view name) {
   const auto value = options.find(name);
   if (!value) return std::string();
@@ -236,7 +237,7 @@ Result<std::string> hook(const Values& options, std::string_view name) {
   return value->text;
 }
 
-// -c from the environment or a file gives way to a command that was typed; both typed is a contradiction.
+// A typed command overrides --command from the environment or a file. Both typed is an error.
 Result<void> take_job(const Values& options, app::RunRequest& request) {
   const auto shell = options.find("command");
   if (!options.parsed().job.empty()) {

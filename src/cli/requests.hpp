@@ -1,4 +1,5 @@
-// One function a subcommand: typed option values become the request its use case takes.
+// Makes the request of a use case out of option values, one function for each subcommand. All fail with
+// Errc::usage, or Errc::config if a configuration file holds the bad value.
 #pragma once
 
 #include <string>
@@ -10,12 +11,13 @@
 
 namespace dblock::cli {
 
-// The keys that were named, in their order; and the one, which must have been.
+// The values of --key, in the order given; may be empty.
 [[nodiscard]] Result<std::vector<lease::Key>> named_keys(const Values& options);
+// The value of --key; an error if --key is missing or repeated.
 [[nodiscard]] Result<lease::Key> only_key(const Values& options, std::string_view command);
-// --wait and, where the subcommand has it, --nonblock; the one of higher rank wins.
+// How long to wait: --wait or --nonblock (where the subcommand has it), whichever has the higher rank.
 [[nodiscard]] Result<lease::WaitPolicy> wait_policy(const Values& options);
-// Where the store is, by command line, environment and configuration files.
+// The location of the store, as named by the command line, the environment and configuration files.
 [[nodiscard]] Result<store::SettingsSources> database_sources(const Values& options);
 
 [[nodiscard]] Result<app::RunRequest> run_request(const Values& options);

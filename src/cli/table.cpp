@@ -9,8 +9,8 @@ namespace dblock::cli {
 namespace {
 
 constexpr std::size_t k_gap = 2;
-constexpr std::size_t k_least = 8;   // columns that a shortened cell keeps
-constexpr std::size_t k_roomy = 32;  // and what it has before an extra is shown
+constexpr std::size_t k_least = 8;   // no cell is cut to fewer columns
+constexpr std::size_t k_roomy = 32;  // extras are shown only while the `gives` columns can have this width
 
 struct Column {
   std::size_t index = 0;
@@ -32,7 +32,7 @@ Columns natural_columns(const std::vector<TableRow>& rows, const Layout& layout)
   return columns;
 }
 
-// When those that give are cut down to `room`.
+// The line's width if the columns that give are cut to `room`.
 std::size_t total(const Columns& columns, std::size_t room) {
   std::size_t sum = k_gap * (columns.size() - 1);
   for (const auto& column : columns) sum += column.gives ? std::min(column.width, room) : column.width;
@@ -47,7 +47,7 @@ void leave_out(Columns& columns, const TableRow& header, const Layout::Names& na
   }
 }
 
-// Takes from the widest first, until the lines fit or there is nothing left to take.
+// Narrows the widest giving column, one by one, until the lines fit or all of them are at k_least.
 void shrink(Columns& columns, std::size_t limit) {
   const auto gives = [](const Column& column) { return column.gives ? column.width : 0; };
   while (!columns.empty() && total(columns, std::string::npos) > limit) {
@@ -68,8 +68,8 @@ void fit(Columns& columns, const TableRow& header, const Layout& layout) {
 
 std::string line_of(const TableRow& row, const Columns& columns, const Layout& layout) {
   std::string line;
-  std::size_t at = 0;     // where the line ends so far
-  std::size_t start = 0;  // where the next cell is to stand
+  std::size_t at = 0;     // the line's width so far
+  std::size_t start = 0;  // the next cell's first column
   for (const auto& column : columns) {
     const Cell& cell = row[column.index];
     std::string text = cut_middle(cell.text, column.width);

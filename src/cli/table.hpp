@@ -1,4 +1,4 @@
-// Cells laid out in columns.
+// Lays cells out in columns.
 #pragma once
 
 #include <cstddef>
@@ -16,28 +16,29 @@ inline constexpr std::string_view k_yellow = "\x1b[33m";
 inline constexpr std::string_view k_plain = "\x1b[0m";
 
 struct Cell {
-  std::string text;             // well formed, on one line
+  std::string text;             // well-formed UTF-8 on one line
   std::string_view color = {};  // an escape sequence, or nothing
 };
 using TableRow = std::vector<Cell>;
 
-// What becomes of columns, named by their headers, where the terminal is too narrow for all of them.
+// How columns, named by their headers, are shortened or left out when the terminal is too narrow for them.
 struct Layout {
   using Names = std::vector<std::string_view>;
   bool color = false;
-  std::size_t columns = 0;  // of the terminal; 0: as wide as it takes
-  Names gives{};            // the middle of their cells may be cut out, from the widest first
-  Names extras{};           // left out, in this order, where those that give would get little room otherwise
-  Names drops{};            // left out, in this order, where those that give would get next to none
-  std::string_view key{};   // its cells are cut last
+  std::size_t columns = 0;  // width of the terminal; 0: no limit
+  Names gives{};            // columns whose cells may lose their middle, the widest column first
+  Names extras{};           // left out first, in this order, until each of `gives` can have 32 columns
+  Names drops{};            // left out next, in this order, until each of `gives` can have 8 columns
+  std::string_view key{};   // the column that is cut last
 };
 
 [[nodiscard]] std::string dash_if_empty(std::string text);
 
-// `text` in `color`, or as it is.
+// `text` in `color`; unchanged if no colour is wanted or `color` is empty.
 [[nodiscard]] std::string painted(const std::string& text, std::string_view color, bool wanted);
 
-// A line for each row, no wider than the terminal. Every row has as many cells as the first.
+// A line for each row, no wider than the terminal. The first row is the header; all rows must have as many
+// cells as the header.
 [[nodiscard]] std::vector<std::string> lay_out(const std::vector<TableRow>& rows, const Layout& layout);
 
 }  // namespace dblock::cli

@@ -16,19 +16,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The other screen keeps what the user had before his eyes and the scrollback as they were.
+// ?1049: the alternate screen, so that the user's screen and scrollback stay as they were. ?25: the cursor.
 constexpr std::string_view k_enter = "\x1b[?1049h\x1b[?25l";
 constexpr std::string_view k_leave = "\x1b[?25h\x1b[?1049l";
 constexpr std::string_view k_home = "\x1b[H";
 constexpr std::string_view k_erase_rest_of_line = "\x1b[K";
 constexpr std::string_view k_erase_below = "\x1b[J";
 
-constexpr Nanos k_patience = 500ms;
+constexpr Nanos k_patience = 500ms;  // how long put() waits for a terminal that accepts nothing
 
 }  // namespace
 
-// Opened once more: O_NONBLOCK must not reach others who share descriptor 1. Where that is not allowed
-// (another user's terminal, after su), it has to do.
+// Opens the terminal once more: O_NONBLOCK must not reach other processes that share descriptor 1. If opening
+// is not allowed (another user's terminal, after su), a blocking duplicate of descriptor 1 must do.
 Terminal::Terminal() : fd_(::open("/proc/self/fd/1", O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)) {
   if (!fd_) fd_.reset(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
 }
@@ -43,7 +43,7 @@ bool Terminal::enter() {
   termios mode{};
   if (::tcgetattr(fd_.get(), &mode) != 0) return false;
   before_ = mode;
-  // Ctrl-C and Ctrl-Z stay signals. Ctrl-S would stop the picture, and the way out of it.
+  // Ctrl-C and Ctrl-Z still send signals. IXON off: Ctrl-S would stop the picture and the output of leave().
   mode.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
   mode.c_iflag &= ~static_cast<tcflag_t>(IXON);
   mode.c_cc[VMIN] = 1;
@@ -55,7 +55,7 @@ bool Terminal::enter() {
 
 void Terminal::leave() noexcept {
   if (!before_) return;
-  // In the background both belong to somebody else by now.
+  // In the background, screen and mode belong to the foreground process by now.
   if (in_foreground()) {
     [[maybe_unused]] const auto written = put(k_leave);
     ::tcsetattr(fd_.get(), TCSANOW, &*before_);

@@ -1,4 +1,4 @@
-// The terminal as a canvas: another screen, without cursor and echo, that is gone without a trace in the end.
+// Draws on the terminal's alternate screen, without cursor and echo. leave() restores the terminal.
 #pragma once
 
 #include <termios.h>
@@ -21,31 +21,32 @@ class Terminal {
     std::size_t rows = 24;
   };
 
-  // The terminal that stdout is. Nothing is done to it yet.
+  // Opens the terminal behind stdout; changes nothing on it yet.
   Terminal();
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
   ~Terminal() { leave(); }
 
-  // Takes the screen and the keys, when that has not happened. False while another job is in the foreground.
+  // Switches to the alternate screen and reads keys unbuffered; nothing if already entered. False while
+  // another process group is in the terminal's foreground.
   [[nodiscard]] bool enter();
-  // Gives both back, as they were.
+  // Restores screen and key mode; nothing without enter().
   void leave() noexcept;
 
-  // Replaces what is on the screen, in one write and without clearing it first. Lines that do not fit are
-  // left out. A terminal that takes nothing for a while loses the picture.
+  // Replaces the screen's content in one write, without clearing first, so that nothing flickers. Leaves out
+  // lines that do not fit. Drops the rest of the picture if the terminal accepts nothing for 500 ms.
   [[nodiscard]] Result<void> draw(const std::vector<std::string>& lines) const;
 
   [[nodiscard]] Size size() const;
   [[nodiscard]] int fd() const noexcept { return fd_.get(); }
-  [[nodiscard]] std::string read_keys() const;  // those that were pressed; after enter()
+  [[nodiscard]] std::string read_keys() const;  // the keys pressed so far; only after enter()
 
  private:
   [[nodiscard]] bool in_foreground() const;
   [[nodiscard]] Result<void> put(std::string_view text) const;
 
   UniqueFd fd_;
-  std::optional<termios> before_;  // while the screen is ours
+  std::optional<termios> before_;  // the mode to restore; set between enter() and leave()
 };
 
 }  // namespace dblock::cli

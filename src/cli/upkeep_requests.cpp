@@ -1,11 +1,11 @@
-// Requests of the subcommands that take no lock.
+// Requests of the subcommands that acquire no lock.
 #include "base/text.hpp"
 #include "cli/requests.hpp"
 
 namespace dblock::cli {
 namespace {
 
-// renew and release inside a job or after `lock=$(dblock acquire …) || exit; eval "$lock"`.
+// --key, else DBLOCK_KEY: set inside a job, and after `lock=$(dblock acquire …) || exit; eval "$lock"`.
 Result<lease::Key> key_or_variable(const Values& options, std::string_view command) {
   const bool typed = options.find("key").has_value();
   const auto inherited = typed ? std::nullopt : options.surroundings().get("DBLOCK_KEY");
@@ -31,7 +31,7 @@ Result<lease::OwnerId> owner_or_variable(const Values& options, std::string_view
   return lease::OwnerId{std::move(*owner)};
 }
 
-// As ReleaseRequest::typed_store.
+// The value for ReleaseRequest::typed_store.
 std::string typed_store(const Values& options, const store::SettingsSources& sources) {
   if (sources.local) return options.typed("local") ? " --local" : "";
   if (!sources.url_from_command_line) return "";

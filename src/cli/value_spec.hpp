@@ -1,4 +1,4 @@
-// What the values of options are: their kinds and bounds, for the option table.
+// The kinds and bounds of option values, for the option table.
 #pragma once
 
 #include <cstdint>
@@ -9,32 +9,32 @@ namespace dblock::cli {
 
 enum class Kind {
   flag,    // no value
-  text,    // any
-  name,    // of a key, a file or an account: what begins with a dash is more likely the next option
+  text,    // any text
+  name,    // of a key, a file or an account; `--key -x` is refused, because -x is more likely an option
   choice,  // one of a few words
   duration,
-  limit,     // a duration, or `forever`: none
-  interval,  // a duration that may be lacking (then it is the option's remark); yes and no do as well
+  limit,     // a duration, or `forever` for no limit
+  interval,  // a duration; also yes or no value at all (both mean the duration in the option's remark), or no
   count,     // a whole number
   factor,    // a number
   signal,    // a name or a number
 };
 
-// Of a number, of a duration in microseconds, of a name in bytes.
+// Smallest and largest value: a number, a duration in microseconds, or a name's length in bytes.
 struct Bounds {
-  std::string_view refusal{};  // what is said of a value beyond
+  std::string_view refusal{};  // the message for a value out of bounds
   std::uint64_t least = 0;
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
 };
 
 struct ValueSpec {
   Kind kind = Kind::flag;
-  std::string_view shown{};  // by --help
+  std::string_view shown{};  // the placeholder in --help, such as KEY
   Bounds bounds{};
-  std::string_view choices{};  // the only values there are, blank-separated; of an enumeration in its order
+  std::string_view choices{};  // the allowed values, blank-separated; an enumeration's in its order
 };
 
-// What an option takes.
+// The values that options take.
 namespace takes {
 
 inline constexpr std::uint64_t k_second = 1'000'000;
@@ -50,7 +50,7 @@ inline constexpr ValueSpec user{
     Kind::name, "USER", {"the user's name is empty; write for example 'jobs@%'", 1}};
 inline constexpr ValueSpec duration{Kind::duration, "D"};
 inline constexpr ValueSpec period{Kind::duration, "D", {"must be more than 0", 1}};
-// As a lease: whoever finds the lock kept for longer will take it for stuck.
+// The bound of a lease: people take a lock that is held for longer to be stuck.
 inline constexpr ValueSpec hold{
     Kind::duration, "D", {"must be at most 30d, the longest lease", 0, 30 * k_day}};
 // A blocked statement keeps its old clock for hours (I2).

@@ -15,7 +15,7 @@
 namespace dblock::cli {
 namespace {
 
-// The XDG specification says that relative paths are to be ignored.
+// Ignores a relative XDG_CONFIG_HOME, as the XDG specification demands.
 std::optional<std::string> user_config_path(const Surroundings& surroundings) {
   if (auto base = surroundings.get("XDG_CONFIG_HOME"); base && base->starts_with('/')) {
     return *base + "/dblock.conf";
@@ -125,8 +125,8 @@ Result<void> convert(const Sourced& value, const OptionSpec& spec, std::uint64_t
 
 Result<void> convert(const Sourced& value, const OptionSpec& spec, double& into) {
   const std::string& text = value.text;
-  // strtod(), since std::from_chars() of a double would map libm into every run; the program keeps the C
-  // locale.
+  // strtod(): std::from_chars() of a double would load libm in every run. No locale interferes, because
+  // dblock never calls setlocale().
   const bool plain = text.find_first_not_of("0123456789.eE+-") == std::string::npos;
   char* stop = nullptr;
   into = std::strtod(text.c_str(), &stop);
@@ -147,7 +147,7 @@ Result<void> convert(const Sourced& value, const OptionSpec& spec, Micros& into)
 Result<void> convert(const Sourced& value, const OptionSpec& spec, std::optional<Micros>& into) {
   into.reset();
   if (spec.value.kind == Kind::limit && value.text == "forever") return {};
-  // 0 and 1 are no durations, though they mean no and yes elsewhere.
+  // 0 and 1 mean no and yes for flags; here they are read as durations, and refused.
   const auto wanted =
       spec.value.kind == Kind::interval && value.text.size() > 1 ? parse_bool(value.text) : std::nullopt;
   if (wanted == false) return {};

@@ -1,5 +1,5 @@
-// Values of options from every source, laid over each other: flag, environment, configuration file, default.
-// Typed ones are made of them, within the bounds of the option table.
+// Collects the values of options from the command line, the environment, configuration files and the option
+// table, ranks them, and converts the winner to the caller's type within the bounds of the option table.
 #pragma once
 
 #include <concepts>
@@ -19,7 +19,7 @@
 
 namespace dblock::cli {
 
-// What of the process the reader looks at; tests replace it.
+// The process's environment, as far as the option reader uses it. Tests replace it.
 struct Surroundings {
   std::function<std::optional<std::string>(const std::string& name)> variable;
   std::string system_config = "/etc/dblock.conf";
@@ -29,36 +29,40 @@ struct Surroundings {
   [[nodiscard]] std::optional<std::string> get(const std::string& name) const;
 };
 
+// Where a value comes from, weakest first. A value of higher rank wins.
 enum class Rank { fallback, system_config, user_config, environment, flag };
 
-// One value and who said so: "--ttl", "DBLOCK_TTL" or "/etc/dblock.conf: ttl".
+// One value and its source. `label` names the source: "--ttl", "DBLOCK_TTL" or "/etc/dblock.conf: ttl".
 struct Sourced {
   std::string text;
   std::string label;
   Rank rank = Rank::fallback;
 
-  // The configuration file that says so; empty where none does.
+  // Path of the configuration file that holds the value; empty when the value has another source.
   [[nodiscard]] std::string file() const;
 
-  // The error of a bad value: Errc::config from a file, else Errc::usage; the message starts with the label.
+  // The error for a bad value: Errc::config if a file holds it, else Errc::usage. The message starts with the
+  // label.
   [[nodiscard]] std::unexpected<Error> refuse(const std::string& why) const;
 };
 
-// Signal number for NAME with or without SIG, in any case, or for a number. nullopt when there is none.
+// Signal number for a name (with or without SIG, in any case) or a number. nullopt if there is no such
+// signal.
 [[nodiscard]] std::optional<int> parse_signal(std::string_view text);
 
-// The place of `value` among the option's choices.
+// Index of `value` in the option's choices; else an error that lists the choices.
 [[nodiscard]] Result<std::size_t> choice_index(const Sourced& value, const OptionSpec& spec);
 
-// Each reads `value` as the option's kind says. The kind allows these types: bool for a flag, a string for a
-// text, a name or a choice, an enumeration for a choice, an integer that holds the bounds for a count or a
-// signal, double for a factor, Micros for a duration.
+// Each converts `value` to `into` as the option's kind demands, or fails as value.refuse() does. Types
+// allowed for each kind: flag: bool; text and name: string; choice: string, or an enumeration with its values
+// in the order of the choices; count and signal: an integer that can hold the bounds; factor: double;
+// duration: Micros.
 [[nodiscard]] Result<void> convert(const Sourced& value, const OptionSpec& spec, bool& into);
 [[nodiscard]] Result<void> convert(const Sourced& value, const OptionSpec& spec, std::string& into);
 [[nodiscard]] Result<void> convert(const Sourced& value, const OptionSpec& spec, std::uint64_t& into);
 [[nodiscard]] Result<void> convert(const Sourced& value, const OptionSpec& spec, double& into);
 [[nodiscard]] Result<void> convert(const Sourced& value, const OptionSpec& spec, Micros& into);
-// For a limit or an interval as well: nullopt is none.
+// Also for kind limit (nullopt: `forever`) and kind interval (nullopt: switched off).
 [[nodiscard]] Result<void> convert(const Sourced& value, const OptionSpec& spec, std::optional<Micros>& into);
 
 template <typename T>
@@ -84,21 +88,23 @@ template <typename T>
 
 class Values {
  public:
-  // What was typed, and what variables say; then configuration files: --config FILE (must exist), else the
-  // system's and the user's (may be missing). Keeps references to both.
+  // Takes the values that were typed and those of environment variables. Keeps references to both arguments.
   Values(const ParsedWords& parsed, const Surroundings& surroundings);
+  // Adds the values of --config FILE, which must exist, else of the system's and the user's configuration
+  // files, which may be missing. Errc::config for an unreadable or faulty file.
   [[nodiscard]] Result<void> add_config_files(Subcommand command);
 
   [[nodiscard]] const ParsedWords& parsed() const { return parsed_; }
   [[nodiscard]] const Surroundings& surroundings() const { return surroundings_; }
 
-  // The winner: highest rank, the last one within it. Falls back on the option table.
+  // The winner: the last value of the highest rank, else the default of the option table, else nullopt.
   [[nodiscard]] std::optional<Sourced> find(std::string_view name) const;
-  // Every value of the highest rank that has any.
+  // All values of the highest rank that has any, in their order; for options that repeat.
   [[nodiscard]] std::vector<Sourced> all(std::string_view name) const;
-  [[nodiscard]] bool typed(std::string_view name) const;  // on the command line
+  // True if the winner was typed on the command line.
+  [[nodiscard]] bool typed(std::string_view name) const;
 
-  // The winner as convert() reads it. An option that nobody set and that has no default leaves `into` alone.
+  // Converts the winner. `into` stays as it is if the option was not set and has no default.
   template <typename T>
   [[nodiscard]] Result<void> read(std::string_view name, T& into) const {
     const auto value = find(name);

@@ -37,12 +37,13 @@ class ScreenWatcher final : public app::Watcher {
     return redraw();
   }
 
-  // In the background there is nothing to draw on; the next answer finds out whether that has changed.
+  // Draws nothing while dblock is in the background. The next answer calls redraw() again.
   Result<void> redraw() override {
     if (!answered_at_) return {};
     drawing_ = terminal_.enter();
     if (!drawing_) return {};
-    // The last column stays free: a cursor that waits beyond it would have it erased.
+    // The last column stays free: the cursor stays on the last character of a full line, and erasing the rest
+    // of the line would erase that character.
     const std::size_t columns = columns_of_stdout(surroundings_) - 1;
     return terminal_.draw(picture_.lines(columns, terminal_.size().rows, BootClock::now() - *answered_at_));
   }
@@ -56,7 +57,7 @@ class ScreenWatcher final : public app::Watcher {
   [[nodiscard]] int output() const override { return STDOUT_FILENO; }
 
   bool wants_end() override {
-    constexpr std::string_view k_quits = "qQ\x03\x04";  // the last two where they are no signals
+    constexpr std::string_view k_quits = "qQ\x03\x04";  // \x03 is Ctrl-C where it is no signal; \x04 Ctrl-D
     return terminal_.read_keys().find_first_of(k_quits) != std::string::npos;
   }
 
@@ -104,7 +105,7 @@ class StreamWatcher final : public app::Watcher {
   bool in_trouble_ = false;
 };
 
-// Terminals that are no screens, like those of an editor, are called dumb.
+// TERM=dumb marks terminals that cannot move their cursor, like those inside editors.
 bool is_screen(const Surroundings& surroundings) {
   const auto term = surroundings.get("TERM");
   return ::isatty(STDOUT_FILENO) == 1 && term && *term != "dumb";

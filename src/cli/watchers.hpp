@@ -1,4 +1,4 @@
-// The two ways to show a watch: a picture on a terminal, or one document after another.
+// The two ways to show `inspect --watch`: a picture on a terminal, or one document after another.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,8 @@
 
 namespace dblock::cli {
 
+// A picture if the answer is a table and stdout a terminal that can move its cursor, else a stream of
+// documents. The watcher keeps a reference to `surroundings`.
 [[nodiscard]] std::unique_ptr<app::Watcher> make_watcher(const app::InspectRequest& request,
                                                          const OutputOptions& output,
                                                          const Surroundings& surroundings);
