@@ -16,7 +16,7 @@ constexpr int k_deepest_include = 10;
 
 enum class Group { dblock, client, other };
 
-// '#' starts a comment anywhere but inside quotes.
+// Removes a comment: it starts at any '#' outside of quotes.
 std::string_view without_comment(std::string_view line) {
   char quote = '\0';
   bool escaped = false;
@@ -87,7 +87,8 @@ std::optional<TlsMode> mode_of_mysql(std::string value) {
   return std::nullopt;
 }
 
-// MariaDB's switches add up to a mode; verification never gets weaker by a later `ssl`.
+// Turns MariaDB's TLS switches, one by one, into a mode. A later `ssl` does not weaken a verification asked
+// for before.
 void take_tls_switch(const Option& option, PartialSettings& out) {
   const bool on = !is_false(option.value);
   const TlsMode now = out.tls.value_or(TlsMode::prefer);
@@ -108,7 +109,7 @@ class Reader {
   Result<void> read(const std::string& path, int depth) {
     DBLOCK_TRY(const auto file, read_small_file(path, "option file"));
     if (!file) return {};
-    // An option file that anybody may write is ignored by mysql(1) and the server, and so it is here.
+    // Ignores an option file that everybody may write, as mysql(1) and the server do.
     if (S_ISREG(file->mode) && (file->mode & S_IWOTH) != 0) {
       groups_.warnings.push_back("option file " + path +
                                  " is ignored because everybody may write it; chmod o-w it");
@@ -133,7 +134,7 @@ class Reader {
     return line.front() != '[' && line.front() != '!' && option_of(without_comment(line)).name == "password";
   }
 
-  // Not a comment, nor an option in somebody else's group.
+  // True if the line matters: no comment, and no option in a group that dblock does not read.
   static bool says_something(std::string_view line, Group group) {
     if (line.empty() || line.front() == '#' || line.front() == ';') return false;
     return group != Group::other || line.front() == '!' || line.front() == '[';
@@ -184,8 +185,8 @@ class Reader {
     return paths;
   }
 
-  // Options that say where the database is count in [dblock] alone: the distribution's stock file names the
-  // local socket in [client], and each host would lock on its own.
+  // Only [dblock] may say where the database is. The distribution's stock file names the local socket in
+  // [client]; if that counted, each host would keep locks of its own.
   Result<void> take_dblock(const Option& option, const std::string& where) {
     PartialSettings& out = groups_.dblock;
     if (option.name == "host") return take_hosts(option.value, where);

@@ -1,4 +1,4 @@
-// Where the password of a server comes from.
+// Finds the password for a server.
 #include <sys/stat.h>
 
 #include <utility>
@@ -9,7 +9,7 @@
 namespace dblock::store {
 namespace {
 
-// One newline at the end is not part of the password. A file that others may read gets a warning.
+// The file's content without one newline at its end. Warns about a file that other users may read.
 Result<std::string> read_password_file(const std::string& path, std::vector<std::string>& warnings) {
   DBLOCK_TRY(auto file, read_small_file(path, "password file"));
   if (!file)

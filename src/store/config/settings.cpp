@@ -72,15 +72,15 @@ Result<void> check_tls(const MariadbSettings& settings) {
   return {};
 }
 
-// Nothing that was given to keep others out may be dropped silently: a certificate authority in the settings
-// means that certificates are to be checked.
+// The TLS mode. Without a mode, a certificate authority in the settings means that the user wants
+// certificates checked: dblock must not ignore it silently.
 TlsMode mode_of(const PartialSettings& all) {
   if (all.tls) return *all.tls;
   return all.tls_ca ? TlsMode::verify_ca : TlsMode::prefer;
 }
 
-// Relative directories are passed over, as the XDG specification says: the lock would depend on where the job
-// was started.
+// The file of --local. Ignores relative directories, as the XDG specification demands: the lock would depend
+// on the directory in which the job was started.
 Result<SqliteSettings> local_store(const SettingsSources& sources) {
   if (sources.root) return SqliteSettings{"/var/lib/dblock/locks.db", true};
   if (sources.state_home.starts_with('/'))

@@ -1,4 +1,4 @@
-// Pieces of settings.hpp that its sources share. Private to this folder.
+// Pieces that the sources of settings share. Private to this folder.
 #pragma once
 
 #include <chrono>
@@ -15,42 +15,42 @@ namespace dblock::store {
 
 [[nodiscard]] std::optional<TlsMode> parse_tls_mode(std::string_view text);
 
-// A name or address that holds nothing but what those are made of. The client library would read a "host"
-// with
-// '=' in it as a list of options.
+// True if all characters of `text` may stand in a host name or address. The client library would read a
+// "host" with '=' in it as a list of options.
 [[nodiscard]] bool is_host(std::string_view text);
 
-// 1 to 65535.
+// nullopt unless `text` is a number from 1 to 65535.
 [[nodiscard]] std::optional<std::uint16_t> parse_port(std::string_view text);
 
-// "5s", at least 1 ms; `name` is for the message.
+// A duration such as "5s", at least 1 ms, else Errc::config; `name` is the setting's name for the message.
 [[nodiscard]] Result<std::chrono::milliseconds> parse_connect_timeout(std::string_view name,
                                                                       std::string_view text);
 
-// Fields that `over` has replace those of `under`; hosts and socket count as one field.
+// Merges two sources: a field of `over` replaces that of `under`. Hosts and socket count as one field.
 [[nodiscard]] PartialSettings laid_over(PartialSettings over, const PartialSettings& under);
 
-// The groups of option files, apart because [dblock] wins over the others whatever the order of the files.
+// What option files hold, [dblock] apart from the client groups: [dblock] wins, whatever the order of the
+// files.
 struct OptionGroups {
   PartialSettings dblock;
   PartialSettings client;
-  std::uint16_t dblock_port = 0;  // for hosts of [dblock] whichever of the two lines came first
+  std::uint16_t dblock_port = 0;  // [dblock]'s `port`, kept apart because it may come before `host`
   std::vector<std::string> warnings;
   std::vector<std::string> remarks;
 
   [[nodiscard]] PartialSettings dblock_settings() const;
 };
 
-// Reads `path` and what it includes on top of `groups`. A missing file changes nothing.
+// Adds the options of `path` and the files that it includes to `groups`. A missing file changes nothing.
 [[nodiscard]] Result<void> read_option_groups(const std::string& path, OptionGroups& groups);
 
-// The password and where it is from, put into `out`. The first source that has one wins: the URL, its
-// password-file, DBLOCK_PASSWORD_FILE, option files.
+// Stores the password and its source in `out`. The first of these that has a password wins: the URL, its
+// password-file parameter, DBLOCK_PASSWORD_FILE, option files.
 [[nodiscard]] Result<void> find_password(const SettingsSources& sources, const PartialSettings& url,
                                          const PartialSettings& files, MariadbSettings& out,
                                          std::vector<std::string>& warnings);
 
-// "" stays "".
+// `path` as seen from the root directory; "" stays "".
 [[nodiscard]] std::string absolute_path(const std::string& path);
 
 }  // namespace dblock::store

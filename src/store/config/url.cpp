@@ -1,4 +1,4 @@
-// Database URLs. Messages name the faulty part but repeat only what cannot be (a piece of) a password.
+// Parses database URLs. Messages name the faulty part, but never repeat text that may be part of a password.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -43,7 +43,7 @@ Result<std::string> percent_decoded(std::string_view text, std::string_view part
   return decoded;
 }
 
-// Cuts `text` at the first `mark`; the second half is absent without one.
+// Cuts `text` at the first `mark`. Without a mark there is no second half.
 std::pair<std::string_view, std::optional<std::string_view>> cut(std::string_view text, char mark) {
   const auto at = text.find(mark);
   if (at == std::string_view::npos) return {text, std::nullopt};
@@ -110,14 +110,14 @@ constexpr std::array k_text_parameters{
     TextParameter{"password-file", &PartialSettings::password_file},
 };
 
-// What stands where a parameter's name should be may be the rest of a password with a ? in it.
+// A parameter's name for messages; empty if it may be the rest of a password that contains a '?'.
 std::string shown_name(std::string_view name) {
   const bool harmless =
       !name.empty() && std::ranges::all_of(name, [](char c) { return (c >= 'a' && c <= 'z') || c == '-'; });
   return harmless ? " \"" + std::string(name) + "\"" : "";
 }
 
-// Nobody has more of them, and what is written with more digits is a mistake.
+// 0 to 100 replicas; more is taken to be a mistake.
 Result<unsigned> parse_min_replicas(std::string_view text) {
   unsigned count = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), count);
@@ -171,7 +171,7 @@ Result<void> check_scheme(std::string_view scheme) {
                                 " is not supported; use mysql://, mariadb:// or sqlite:PATH");
 }
 
-// What names no file, or most likely another one than was meant.
+// Refuses a path that names no file, or most likely not the file that the user meant.
 Result<void> check_path(std::string_view path) {
   const auto refuse = [](std::string_view why) {
     return fail(Errc::config, "the database URL " + std::string(why) +

@@ -1,9 +1,10 @@
-// The check of the server's certificate, done by us where the client library's own is not enough.
+// Checks the server's certificate where the client library's own check is not enough.
 //
-// Connector/C 3.3 checks as it is told. From 3.4 on it makes exceptions: it never compares the name on
-// 127.0.0.1, ::1 and Unix sockets, compares it elsewhere also where only the authority matters, and may take
-// a login with a password for proof enough. So 3.4 is told to ask us instead, by a function that it calls
-// between the TLS handshake and the login: what is refused there has seen neither user nor password.
+// Connector/C 3.3 checks what its options ask for. From 3.4 on it makes exceptions: it never compares the
+// name on 127.0.0.1, ::1 and Unix sockets, compares the name elsewhere even if only the authority matters,
+// and may take a login with a password for sufficient proof. So dblock gives 3.4 a function of its own, which
+// the library calls between the TLS handshake and the login. A server that is refused there has seen neither
+// user nor password.
 //
 // THREADING: a check belongs to the thread that opens the session, and to one session.
 #pragma once
@@ -15,10 +16,10 @@
 
 namespace dblock::store::mariadb {
 
-// What a server's certificate has to prove. Without `chain` any certificate is good.
+// What a server's certificate must prove. Without `chain` any certificate is accepted.
 struct CertificateDemand {
-  bool chain = false;               // valid now, and signed by an authority that is trusted
-  std::optional<std::string> name;  // issued for this host name or IP address
+  bool chain = false;               // the certificate is valid now, and a trusted authority signed it
+  std::optional<std::string> name;  // the certificate is for this host name or IP address
 };
 
 class CertificateCheck {
@@ -28,17 +29,17 @@ class CertificateCheck {
   CertificateCheck(const CertificateCheck&) = delete;
   CertificateCheck& operator=(const CertificateCheck&) = delete;
 
-  // To be called before mysql_real_connect(). False: the library has no such function, or a TLS library that
-  // we cannot ask; refusal() says what to do, and no connection may be opened.
+  // Call before mysql_real_connect(). False if the library cannot call dblock back, or uses a TLS library
+  // that dblock cannot query: then refusal() says what to do, and the caller must not open the connection.
   [[nodiscard]] bool install(MYSQL* handle);
-  // After the connection, or its failure: whether the handshake got as far as a certificate.
+  // After mysql_real_connect() returned: true if the handshake got as far as a certificate.
   [[nodiscard]] bool was_asked() const { return asked_; }
 
-  // Why the server was refused; empty: it was not. A server that the library has logged in to without having
-  // asked is refused as well.
+  // After mysql_real_connect() returned: why this check refuses the server; empty if it does not. Also
+  // refuses a server to which the library logged in without asking this check.
   [[nodiscard]] std::string refusal() const;
 
-  // For the library's call.
+  // The library calls this after the handshake. False ends the connection.
   [[nodiscard]] bool accepts(void* tls);
 
  private:

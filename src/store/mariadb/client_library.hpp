@@ -1,6 +1,6 @@
-// libmariadb, loaded by the first connection instead of with the program. A run on another store pays nothing
-// for it and for the OpenSSL it brings along, and neither does the guardian, which is forked before and loads
-// it only when it has to release a dead dblock's lock.
+// Loads libmariadb at the first connection instead of at the program's start. So a run on SQLite does not pay
+// for libmariadb and its OpenSSL. Nor does the guardian, which is forked earlier: it loads the library only
+// if it must release a dead dblock's lock.
 #pragma once
 
 #include <mysql.h>
@@ -11,8 +11,8 @@
 
 namespace dblock::store::mariadb {
 
-// What dblock calls, under the library's own names: declaration and look-up cannot name different functions.
-// `mysql_server_init` is what the header's macro mysql_library_init stands for.
+// The functions that dblock calls. Declaration and look-up both use this list, so they cannot differ.
+// `mysql_server_init` is the function behind the header's macro mysql_library_init.
 #define DBLOCK_CLIENT_FUNCTIONS(X) \
   X(mariadb_connection)            \
   X(mariadb_get_infov)             \
@@ -47,24 +47,25 @@ struct ClientLibrary {
 #undef DBLOCK_DECLARE
 };
 
-// Takes out of this process's environment what libmariadb, OpenSSL and the resolver would go by, so that cron
-// and a shell mean the same server and run the same code. The job, hooks and keepers inherit the whole
-// environment: all of them are forked before. Call before threads exist, and before the library is loaded.
+// Removes from this process's environment the variables that steer libmariadb, OpenSSL and the resolver, so
+// that cron and a shell reach the same server and run the same code. The job, hooks and keepers still get the
+// whole environment, because they are forked earlier. Call before threads exist and before the library is
+// loaded.
 void forget_environment();
 
-// The library this build was made for, loaded by the first call. Thread-safe; a failure is remembered.
+// The library for which dblock was built. The first call loads it; its failure is final. Thread-safe.
 [[nodiscard]] const Result<ClientLibrary>& client_library();
 
-// api().mysql_errno(…). REQUIRES: client_library() has a value, as it has for whoever holds a handle.
+// The library's functions: api().mysql_errno(…). REQUIRES: client_library() has a value, which is true for
+// everyone that has a MYSQL handle.
 [[nodiscard]] inline const ClientLibrary& api() {
   return *client_library();
 }
 
-// A function of the library's, or of those that it has brought along (OpenSSL). REQUIRES: as api().
+// A function of the library or of a library loaded with it (OpenSSL); null if missing. REQUIRES: as api().
 [[nodiscard]] void* symbol_of_library(const char* name);
 
-// "3.4.9" and "OpenSSL 3.5.7 9 Jun 2026": what is in use, not what this build was made with. REQUIRES: as
-// api().
+// "3.4.9" and "OpenSSL 3.5.7 9 Jun 2026": the versions in use, not those at build time. REQUIRES: as api().
 [[nodiscard]] std::string client_library_version();
 [[nodiscard]] std::string tls_library();
 

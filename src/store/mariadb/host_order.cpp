@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The client library counts its timeouts in seconds.
+// A failure after this time was a timeout: the client library's timeouts are whole seconds.
 constexpr auto k_silence = 1s;
 
 }  // namespace

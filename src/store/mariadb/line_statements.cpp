@@ -16,8 +16,8 @@ constexpr const char* k_announcement = " /* dblock waits: key=";
 constexpr int k_frozen_after_seconds = 2;
 constexpr int k_a_year_of_seconds = 31'536'000;
 
-// At most 64 characters, letter case ignored: so a hash, and of the schema too, since named locks belong to
-// the whole server.
+// The name of a key's named lock. A hash, because names have at most 64 characters and ignore letter case. It
+// covers the schema too, because named locks belong to the whole server.
 std::string name_of(const lease::Key& key) {
   return "CONCAT('dblock.',LEFT(SHA2(CONCAT(DATABASE(),'/'," + bytes_literal(key.bytes()) + "),256),48))";
 }
@@ -30,14 +30,16 @@ std::string mode_with_turn(const std::string& taking) {
   return "CONCAT('" + std::string(k_modes) + "',IF(" + taking + "=1,'" + k_turn_mode + "',''))";
 }
 
-// MySQL keeps what its accounts may read of this in another schema.
+// True if more than four fifths of the server's connections are in use. MySQL and MariaDB keep the table that
+// every account may read in different schemas.
 std::string crowded(bool server_is_mariadb) {
   return "(SELECT variable_value FROM " +
          std::string(server_is_mariadb ? "information_schema" : "performance_schema") +
          ".global_status WHERE variable_name='Threads_connected')>0.8*@@max_connections";
 }
 
-// Takes `before` off the front of `text` and then everything up to the next blank.
+// Removes `before` and the following word from the front of `text`; returns the word. nullopt if `text` does
+// not begin with `before`.
 std::optional<std::string_view> take_word(std::string_view& text, std::string_view before) {
   if (!text.starts_with(before)) return std::nullopt;
   text.remove_prefix(before.size());
@@ -52,7 +54,7 @@ std::optional<unsigned> hex_digit(char c) {
   return std::nullopt;
 }
 
-// What bytes_literal() wrote.
+// Decodes the output of bytes_literal(); nullopt for any other text.
 std::optional<std::string> read_bytes(std::optional<std::string_view> literal) {
   if (!literal || literal->size() < 3 || !literal->starts_with("x'") || !literal->ends_with('\''))
     return std::nullopt;
@@ -83,7 +85,7 @@ std::string queue_statement(bool server_is_mariadb, const lease::Key& key, const
          " user=" + bytes_literal(clean_utf8(waiter.user, k_name_bytes)) + " */";
 }
 
-// MySQL counts whole seconds; of those who came within one, who connected first is most likely the first.
+// MySQL counts whole seconds. Of waiters with the same second, the one that connected first comes first.
 std::string waiters_statement(bool server_is_mariadb) {
   return "SELECT info,CAST(" + std::string(server_is_mariadb ? "time_ms*1000" : "time*1000000") +
          " AS SIGNED) AS waited FROM information_schema.processlist WHERE db=DATABASE() AND "

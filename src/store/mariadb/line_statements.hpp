@@ -1,8 +1,8 @@
-// The SQL of the line in front of a lock (turnstile.hpp): a named lock of the server, one a key and schema.
+// The SQL of the turnstile (turnstile.hpp): a named lock of the server for each key and schema.
 //
-// Statements that may get the turn say so in the session's sql_mode, and the mode in the status flags of
-// every reply: so it is known without asking. The mode chosen changes nothing for dblock, whose statements
-// hold no backslash.
+// A statement that takes the turn sets an extra mode in the session's sql_mode if it succeeds. The status
+// flags of every reply show that mode, so dblock knows without a further statement whether it has the turn.
+// The mode, NO_BACKSLASH_ESCAPES, changes nothing else: dblock's statements hold no backslash.
 #pragma once
 
 #include <optional>
@@ -14,31 +14,32 @@
 
 namespace dblock::store::mariadb {
 
-// Our session's modes as an SQL expression; without `line` they say that the turn is not ours, with it they
-// say whether it is, which takes the named lock if nobody has it.
+// The value of sql_mode as an SQL expression. With `line` the expression takes that key's named lock if it is
+// free, and the mode then says whether this session has the turn. Without `line` the mode says that it has
+// not.
 [[nodiscard]] std::string session_mode(const lease::Key* line);
 
-// Waits in line, for as long as it takes, and announces who waits. From then on the server drops the session
-// when it is idle for two seconds: a process that is frozen at the head of the line must not stop it. Ends at
-// once and without the turn where more than four fifths of the server's connections are taken: waiting costs
-// one each.
+// Waits for the turn without a time limit, and announces the waiter in a comment that the process list shows.
+// From then on the server drops the session once it is idle for two seconds, so that a frozen first waiter
+// does not block the turnstile. Ends at once and without the turn if more than four fifths of the server's
+// connections are in use, because each waiter takes one.
 [[nodiscard]] std::string queue_statement(bool server_is_mariadb, const lease::Key& key,
                                           const lease::Holder& waiter);
 
-// Who waits, in the order of arrival, as far as the account may see: the statement, and how many microseconds
-// it has been waiting.
+// Lists the waiters that the account may see, in the order of their arrival: each waiter's queue_statement(),
+// and for how many microseconds it has waited.
 [[nodiscard]] std::string waiters_statement(bool server_is_mariadb);
 
 struct Announcement {
   std::string key;
   lease::Waiter waiter;  // without `since`
 };
-// What queue_statement() announced; nothing where the text is another's.
+// The waiter announced by a queue_statement(); nullopt for any other statement.
 [[nodiscard]] std::optional<Announcement> read_announcement(std::string_view statement);
 
-// The idle time of those who wait, for one who leads them.
+// Gives the first waiter's session the short idle time of a waiter's session.
 [[nodiscard]] std::string lead_statement();
-// The session now holds a lease: the usual idle time again.
+// Gives the session its usual idle time again; for a session that now holds a lease.
 [[nodiscard]] std::string settle_statement(const SessionOptions& options);
 
 }  // namespace dblock::store::mariadb

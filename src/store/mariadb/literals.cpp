@@ -22,7 +22,7 @@ void append(std::string& sql, const Scalar& value) {
   }
 }
 
-// a,b,c; or (a,b),(c,d).
+// Appends a list as a,b,c or, with several columns, as (a,b),(c,d).
 void append(std::string& sql, const List& list) {
   for (std::size_t i = 0; i < list.values.size(); ++i) {
     if (i > 0) sql += ',';

@@ -1,4 +1,4 @@
-// Values from outside become SQL by render() (verbs.hpp) and by this, and nowhere else: as hexadecimal
+// Only this function and render() (verbs.hpp) turn values from outside into SQL. They write hexadecimal
 // literals, which no character set, quote or sql_mode can turn into anything but a value.
 #pragma once
 

@@ -1,8 +1,7 @@
-// Opening a session on one host: timeouts, TLS, and which ways to log in are allowed.
+// Opens a session on one host: sets timeouts and TLS, and allows only safe ways to log in.
 //
-// TLS (HAZARDS 24, 27): the client library quietly goes on in plaintext when the server offers no TLS, unless
-// a certificate check was asked for. What we do about it, and that it works, is said at each mode in
-// login.cpp.
+// TLS (HAZARDS 24, 27): if the server offers no TLS, the client library silently continues in plaintext,
+// unless it was asked to check the certificate. login.cpp says how each mode deals with that.
 #pragma once
 
 #include <chrono>
@@ -25,11 +24,11 @@ struct FreeResult {
 };
 using ResultSet = std::unique_ptr<MYSQL_RES, FreeResult>;
 
-// Why the last call on `handle` failed.
+// The error of the last call on `handle`.
 [[nodiscard]] ServerWords last_words(MYSQL* handle);
 
-// Blocks for at most the connect timeout (name look-ups aside) and as much again for the handshake. `host` is
-// null for the Unix socket. REQUIRES: client_library() has a value.
+// Logs in to `host`, or to the Unix socket if `host` is null. Blocks for at most the connect timeout (plus
+// name look-ups), and as long again for the handshake. REQUIRES: client_library() has a value.
 [[nodiscard]] std::expected<Handle, ServerWords> log_in(const MariadbSettings& settings, const HostPort* host,
                                                         std::chrono::seconds network_timeout);
 
