@@ -87,8 +87,7 @@ std::optional<TlsMode> mode_of_mysql(std::string value) {
   return std::nullopt;
 }
 
-// Turns MariaDB's TLS switches, one by one, into a mode. A later `ssl` does not weaken a verification asked
-// for before.
+// Adds one of MariaDB's TLS switches to the mode. A later `ssl` does not weaken verification.
 void take_tls_switch(const Option& option, PartialSettings& out) {
   const bool on = !is_false(option.value);
   const TlsMode now = out.tls.value_or(TlsMode::prefer);

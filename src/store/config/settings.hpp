@@ -24,8 +24,7 @@ struct HostPort {
   [[nodiscard]] std::string display() const;  // as in a URL
 };
 
-// The settings of one source. Every field may be missing, so that laid_over() can merge sources field by
-// field.
+// The settings of one source. Every field may be missing: laid_over() merges sources field by field.
 struct PartialSettings {
   std::vector<HostPort> hosts;
   std::optional<std::string> socket;

@@ -29,8 +29,7 @@ namespace dblock::store {
 // Merges two sources: a field of `over` replaces that of `under`. Hosts and socket count as one field.
 [[nodiscard]] PartialSettings laid_over(PartialSettings over, const PartialSettings& under);
 
-// What option files hold, [dblock] apart from the client groups: [dblock] wins, whatever the order of the
-// files.
+// The content of option files. [dblock] is kept apart, because it wins whatever the order of the files.
 struct OptionGroups {
   PartialSettings dblock;
   PartialSettings client;

@@ -13,17 +13,18 @@
 namespace dblock::store::mariadb {
 namespace {
 
-// MARIADB_OPT_TLS_VERIFICATION_CALLBACK, which the headers of 3.3 do not have; the library may be newer.
+// MARIADB_OPT_TLS_VERIFICATION_CALLBACK. The headers of 3.3 lack it, but the loaded library may be newer.
 constexpr auto k_callback_option = static_cast<mysql_option>(MARIADB_OPT_RESTRICTED_AUTH + 5);
 
-// The beginning of what the library hands over (MARIADB_TLS, whose header is not installed everywhere).
+// The first members of MARIADB_TLS, which the library passes to the callback. Its header is not installed
+// everywhere.
 struct LibrarysTls {
   void* data;
   MARIADB_PVIO* connection;
   void* ssl;  // OpenSSL's SSL*
 };
 
-// OpenSSL as the client library has loaded it. Its headers are not needed for five functions.
+// Functions of the OpenSSL that the client library has loaded. Six declarations make its headers unnecessary.
 struct OpenSsl {
   long (*verify_result)(const void*) = nullptr;
   void* (*certificate)(const void*) = nullptr;
@@ -67,7 +68,7 @@ bool makes_exceptions(std::string_view version) {
   return std::tuple(major, minor) >= std::tuple(3, 4);
 }
 
-// What the library noted during the handshake; not 0: it goes on only if the password proves the server.
+// The library's own verdict from the handshake. If not 0, it goes on only if the password proves the server.
 template <typename Net>
 unsigned char& verify_status(Net& net) {
   if constexpr (requires { net.tls_verify_status; }) {
@@ -76,7 +77,7 @@ unsigned char& verify_status(Net& net) {
     return reinterpret_cast<unsigned char&>(net.unused_2);  // the same byte, before 3.4 gave it a name
   }
 }
-constexpr unsigned char k_refused = 32;  // MARIADB_TLS_VERIFY_UNKNOWN: no exception is made for this one
+constexpr unsigned char k_refused = 32;  // MARIADB_TLS_VERIFY_UNKNOWN: the library makes no exception for it
 
 thread_local CertificateCheck* t_check = nullptr;
 
@@ -119,7 +120,7 @@ bool CertificateCheck::accepts(void* tls) {
   asked_ = true;
   refusal_ = why_not(tls);
   verify_status(handle_->net) = refusal_.empty() ? 0 : k_refused;
-  // Whatever the library makes of our answer, nothing more is sent to this server.
+  // Whatever the library does with our answer, it can send nothing more to this server.
   if (!refusal_.empty()) ::shutdown(api().mysql_get_socket(handle_), SHUT_RDWR);
   return refusal_.empty();
 }

@@ -14,17 +14,17 @@ namespace dblock::store::mariadb {
 namespace {
 
 constexpr std::string_view k_variable = "last_insert_id";
-// As BIGINT reads it, signed or not.
+// 62 bits, so that a BIGINT holds the number, signed or not.
 constexpr std::uint64_t k_number_bits = (std::uint64_t{1} << 62) - 1;
 
 std::uint64_t draw() {
   std::uint64_t bits = 0;
-  // Never short, and never refused on kernels that this program runs on.
+  // On kernels that dblock supports, getrandom() returns so few bytes in full and does not fail.
   while (::getrandom(&bits, sizeof bits, 0) != static_cast<ssize_t>(sizeof bits)) continue;
   return bits & k_number_bits;
 }
 
-// Names and values of variables alternate.
+// True if session tracking returned this number. Names and values of variables alternate in its list.
 bool is_told(MYSQL* handle, std::string_view number) {
   const char* data = nullptr;
   std::size_t length = 0;

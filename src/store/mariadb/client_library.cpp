@@ -12,22 +12,22 @@
 namespace dblock::store::mariadb {
 namespace {
 
-// All that is read on the way to the server, but for
-// - what log_in() gives by parameters: MYSQL_PWD, MYSQL_TCP_PORT, MYSQL_UNIX_PORT, MARIADB_UNIX_PORT, USER,
-//   LOGNAME; and MYSQL_HOME, MARIADB_HOME, which only the library's own option files need;
-// - SSL_CERT_FILE and SSL_CERT_DIR: the usual way to say where a system has its authorities. tls-ca has the
-//   last word, and without the right authority a server is refused;
-// - KRB5CCNAME, KRB5_CONFIG: a Kerberos ticket has no other way in;
-// - LD_*, MALLOC_*, GLIBC_TUNABLES, OPENSSL_ia32cap: obeyed before main(), and how code runs, not which;
-// - TZ, SQLITE_TMPDIR, TMPDIR: they decide nothing. No local time is read, and SQLite puts no more there
-//   than a long list while it sorts it, in a file without a name.
+// All variables that are read on the way to the server, except
+// - those that log_in() overrides with parameters: MYSQL_PWD, MYSQL_TCP_PORT, MYSQL_UNIX_PORT,
+//   MARIADB_UNIX_PORT, USER, LOGNAME; and MYSQL_HOME, MARIADB_HOME, used only for the library's option files;
+// - SSL_CERT_FILE and SSL_CERT_DIR: the usual way to say where a system has its authorities. tls-ca overrides
+//   them, and a server without the right authority is refused;
+// - KRB5CCNAME, KRB5_CONFIG: a Kerberos ticket can be passed in no other way;
+// - LD_*, MALLOC_*, GLIBC_TUNABLES, OPENSSL_ia32cap: they take effect before main(), or decide how code runs,
+//   not which code;
+// - TZ, SQLITE_TMPDIR, TMPDIR: they decide nothing. dblock reads no local time, and SQLite uses those
+//   directories only to sort long lists, in a file without a name.
 constexpr std::array k_forgotten{
-    // libmariadb: plugins to load, where they are, and no check of certificates.
+    // libmariadb: plugins to load, their directory, and a switch that turns certificate checks off.
     "LIBMYSQL_PLUGINS", "MARIADB_PLUGIN_DIR", "MARIADB_TLS_DISABLE_PEER_VERIFICATION",
-    // OpenSSL: code to load, and a file for the keys of all sessions. The system's openssl.cnf stays in
-    // force.
+    // OpenSSL: code to load, and a file for all sessions' keys. The system's openssl.cnf stays in force.
     "OPENSSL_CONF", "OPENSSL_CONF_INCLUDE", "OPENSSL_MODULES", "OPENSSL_ENGINES", "SSLKEYLOGFILE",
-    // The resolver (resolv.conf(5), host.conf(5), hostname(7)): which host a name means.
+    // The resolver (resolv.conf(5), host.conf(5), hostname(7)): the host that a name means.
     "HOSTALIASES", "LOCALDOMAIN", "RES_OPTIONS", "RESOLV_HOST_CONF", "RESOLV_MULTI", "RESOLV_REORDER",
     "RESOLV_ADD_TRIM_DOMAINS", "RESOLV_OVERRIDE_TRIM_DOMAINS"};
 
@@ -47,10 +47,11 @@ bool look_up(void* library, const char* name, Function*& function) {
 
 void* s_library = nullptr;  // written once, by client_library()
 
-// Never unloaded: OpenSSL has left handlers behind that run when the process ends.
+// Loads the library for good: OpenSSL leaves handlers behind that run when the process ends.
 Result<ClientLibrary> load(const char* file) {
-  // NOW: a library that does not fit its OpenSSL is refused here, not by the dynamic linker's exit between
-  // two statements. It costs nothing, since distributions link these libraries to be bound at once anyway.
+  // RTLD_NOW: a library that does not fit its OpenSSL fails here; otherwise the dynamic linker would end the
+  // process between two statements. It costs nothing, since distributions build these libraries to be bound
+  // at once anyway.
   void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return cannot_load(file);
   s_library = library;
@@ -86,7 +87,7 @@ std::string tls_library() {
   const bool known = api().mariadb_get_infov(nullptr, MARIADB_TLS_LIBRARY, static_cast<void*>(&name)) == 0 &&
                      name != nullptr;
   if (known && *name != '\0') return name;
-  // Before the first connection only OpenSSL itself knows.
+  // Before the first connection the client library does not know it yet, so ask OpenSSL itself.
   using OpenSslVersion = const char*(int);
   auto* const ask = reinterpret_cast<OpenSslVersion*>(symbol_of_library("OpenSSL_version"));
   return ask != nullptr ? ask(0) : "";

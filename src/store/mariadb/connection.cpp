@@ -20,15 +20,15 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A deadlock is over at once and worth several tries. A lock wait that timed out took seconds and is somebody
-// else's long transaction: the caller has a deadline of its own to keep.
+// After a deadlock, which costs no time, several tries are worthwhile. A lock wait that timed out has cost
+// seconds and means another session's long transaction: the caller must keep its own deadline.
 constexpr int k_tries = 4;
 constexpr int k_tries_after_lock_wait = 2;
-// Whoever is first to take a new lock together with others may deadlock with each of them once.
+// Several processes that all take a new lock for the first time may each deadlock once with each other one.
 constexpr int k_transaction_tries = 8;
 constexpr auto k_shortest_pause = 2ms;
 constexpr int k_most_doublings = 4;
-// What was known to take writes a moment ago still does: sessions are opened to be written on.
+// A server that took writes within this time is not asked again whether it is read-only.
 constexpr auto k_moment = 1s;
 
 int limit_of_tries(unsigned native, int after_deadlock) {
@@ -39,11 +39,11 @@ std::string in_words(Micros limit) {
   return format_duration(std::chrono::ceil<std::chrono::milliseconds>(limit));
 }
 
-// What line_statements.cpp's mode looks like in a reply.
+// The status flag by which a reply shows k_turn_mode of line_statements.cpp.
 constexpr unsigned k_turn_flag = SERVER_STATUS_NO_BACKSLASH_ESCAPES;
 
-// Nothing comes from the server while a reply is hours away, so a server that vanished without a word is
-// found out by asking its kernel, half a minute later.
+// While a reply is hours away, the server sends nothing. TCP keep-alive asks the server's kernel, so dblock
+// notices a vanished server within half a minute.
 void keep_alive(int socket) {
   const auto set = [socket](int level, int option, int value) {
     ::setsockopt(socket, level, option, &value, sizeof value);  // refused for Unix sockets, which need none
@@ -58,7 +58,8 @@ ServerWords words_of(const HostPort& host, const ServerWords& said) {
   return {said.native, host.display() + ": " + said.text};
 }
 
-// One sentence for all of them. What a person can do something about is said of those that did not answer.
+// Joins all hosts' errors in one sentence. The error number is that of a host that failed, not of one that
+// merely takes no writes, because the advice in the message depends on that number.
 ServerWords all_words(const std::vector<ServerWords>& said) {
   ServerWords all{said.back().native, ""};
   bool wrong_hosts_only = true;
@@ -74,7 +75,7 @@ ServerWords all_words(const std::vector<ServerWords>& said) {
   return all;
 }
 
-// With which password a login was refused.
+// For a refused login: the source of the password.
 std::string password_words(const MariadbSettings& settings) {
   if (!settings.password) return "; no password is configured";
   return "; the password is from " + settings.password_from;
@@ -117,7 +118,7 @@ Result<void> Connection::ensure_open(const std::string& attempt) {
   if (const auto& library = client_library(); !library)
     return fail(library.error().code, attempt + " on " + where_ + ": " + library.error().message);
   if (!options_.reads_only) return open_somewhere(attempt, true);
-  // What a replica shows may be old: it is asked only where nobody else answers.
+  // A replica's rows may be old, so a read-only server is used only if no host takes writes.
   if (settings_.hosts.size() > 1 && open_somewhere(attempt, true)) return {};
   return open_somewhere(attempt, false);
 }
@@ -129,7 +130,8 @@ Result<void> Connection::open_somewhere(const std::string& attempt, bool to_writ
     const auto opened = open_at(host, to_write);
     if (opened) {
       hosts_.worked(host);
-      // From now on a lease may depend on it: a host that is down must not cost more of it than a lost reply.
+      // From now on a lease may depend on this connection: connecting to a host that is down must not cost
+      // more of the lease's time than a lost reply.
       settings_.connect_timeout =
           std::min<std::chrono::milliseconds>(settings_.connect_timeout, options_.network_timeout);
       return {};
@@ -137,8 +139,7 @@ Result<void> Connection::open_somewhere(const std::string& attempt, bool to_writ
     close();
     if (interrupted()) return std::unexpected(interruption(attempt));
     hosts_.failed(host, std::chrono::steady_clock::now() - begun);
-    // A host that answers and refuses is an answer; silence makes the next one worth trying, and so does a
-    // host that says that it is not the one to ask.
+    // A host's refusal is final. The next host is tried only after silence, or if this one takes no writes.
     Error error = make_error(attempt, where_, opened.error(), Phase::connect);
     if (is_password_refused(opened.error().native)) error.message += password_words(settings_);
     if (error.code != Errc::unreachable) return std::unexpected(std::move(error));
@@ -171,7 +172,7 @@ Connection::Said Connection::set_up(bool to_write) {
   if (line_ && !interrupted()) {
     auto done = send_setup(options, &*line_);
     if (done || done.error().native == 0 || is_wrong_host(done.error())) return done;
-    // Perhaps the server is one that refuses named locks; if not, the next statement says what is wrong.
+    // Perhaps the server refuses named locks: try without. If the cause is another, that try reports it.
     line_refused_ = true;
   }
   for (int tries = 1;; ++tries) {
@@ -183,7 +184,7 @@ Connection::Said Connection::set_up(bool to_write) {
   }
 }
 
-// A server that was built without Galera does not know its variables.
+// Tries again without Galera's variables if the server does not know them.
 Connection::Said Connection::send_setup(const SessionOptions& options, const lease::Key* line) {
   const auto sent = [&]() -> Said {
     sent_at_ = std::chrono::steady_clock::now();
@@ -199,8 +200,9 @@ Connection::Said Connection::send_setup(const SessionOptions& options, const lea
   return sent();
 }
 
-// One more statement for each call that comes a while after the session was set up. Where there is but one
-// host there is nowhere else to go, and nothing is asked.
+// Asks the server whether it has turned read-only; if so, closes the session and returns true. Costs one
+// statement for a call that comes more than k_moment after the last check. With a single host there is no
+// alternative, so nothing is asked.
 bool Connection::turned_read_only(const std::string& attempt) {
   const bool asks = settings_.hosts.size() > 1 && session_ == Session::full && !options_.reads_only &&
                     transaction_ == Transaction::none && !awaits_reply_;
@@ -278,11 +280,11 @@ Result<void> Connection::run(const std::string& sql, const std::string& attempt,
   if (!handle_) return fail(Errc::unreachable, attempt + " on " + where_ + ": the connection is closed");
   std::size_t hosts_left = settings_.hosts.size();
   for (int tries = 1;; ++tries) {
-    // Before the first send this is a definite answer, and after a rollback it still is.
+    // An interruption is a definite answer here: nothing was sent yet, or the server rolled it back.
     if (interrupted()) return std::unexpected(interruption(attempt));
     if (send(sql)) return {};
-    // Not done, and known to be: the server has just turned read-only, or is a Galera node without a
-    // majority, which sets sessions up before it says so.
+    // The statement was certainly not executed: the server has just turned read-only, or is a Galera node
+    // without a majority, which accepts the session's set-up and refuses the first statement.
     if (transaction_ == Transaction::none && is_wrong_host(last_words(handle_.get())) && hosts_left > 1) {
       --hosts_left;
       hosts_.failed(host_, {});
@@ -330,7 +332,7 @@ Result<void> Connection::commit(const std::string& attempt) {
   return {};
 }
 
-// Whatever state the session is in, it is in no transaction afterwards.
+// Afterwards the session is in no transaction, or closed.
 void Connection::roll_back() noexcept {
   const bool began = std::exchange(transaction_, Transaction::none) != Transaction::none;
   if (began && handle_ && !send("ROLLBACK")) close();
@@ -344,7 +346,8 @@ bool Connection::send(const std::string& sql) {
   return api().mysql_read_query_result(handle_.get()) == 0;
 }
 
-// Nothing that was sent before is left to be read, so the first byte belongs to the reply, also inside TLS.
+// Waits for the reply's first byte, at most until reply_limit_, then breaks the connection. All earlier
+// replies have been read, so the first byte belongs to this reply, also inside TLS.
 void Connection::await_reply() {
   if (reply_limit_ <= Micros{0}) return;
   pollfd answer{socket(), POLLIN, 0};
@@ -365,15 +368,16 @@ Result<std::optional<std::uint64_t>> Connection::told(const Changed& changed, Ma
   return std::unexpected(wrong_reply("it has another's mark", attempt, Phase::write));
 }
 
-// Every reply tells whether a transaction is open. Where COMMIT opens another, nothing is committed.
+// Each reply tells whether a transaction is open. If that is not as expected, the reply belongs to another
+// statement, or COMMIT did not commit.
 Result<void> Connection::replied_as_asked(bool in_transaction, const std::string& attempt, Phase phase) {
   if (server_has_flag(SERVER_STATUS_IN_TRANS) == in_transaction) return {};
   return std::unexpected(
       wrong_reply(in_transaction ? "no transaction is open" : "a transaction is open", attempt, phase));
 }
 
-// Replies that are one too many or too few, as a broken proxy might make them, put all later ones out of
-// step.
+// Closes the session: after one reply too many or too few, as from a broken proxy, no later reply would
+// belong to its statement.
 Error Connection::wrong_reply(const std::string& why, const std::string& attempt, Phase phase) {
   close();
   return {phase == Phase::read ? Errc::unreachable : Errc::indeterminate,
@@ -382,8 +386,8 @@ Error Connection::wrong_reply(const std::string& why, const std::string& attempt
           0};
 }
 
-// Two sessions that deadlocked must not meet again at once. Seeding waits until then: the standard library
-// looks at the processor's identity for it, which in a virtual machine its host has to answer.
+// A random pause, so that two sessions that deadlocked do not meet again. Seeding waits until the first
+// pause, because std::random_device queries the processor's identity, which is slow in a virtual machine.
 void Connection::pause_before_retry(int tries) {
   std::uniform_int_distribution<int> factor(1, 4 << std::min(tries, k_most_doublings));
   if (!random_) random_.emplace(std::random_device{}());
@@ -401,15 +405,15 @@ Error Connection::failure(const std::string& attempt, Phase phase) {
     if (is_client_side(words.native)) hosts_.failed(host_, took);
   }
   if (!keeps_connection(words.native)) close();
-  // Before COMMIT is sent, nothing that the session did outlives it.
+  // Before COMMIT is sent, the end of the session undoes all that the transaction did.
   const bool undone = transaction_ != Transaction::none && phase != Phase::commit;
   if (undone && words.native != k_duplicate_key) transaction_ = Transaction::over;
   return make_error(attempt, where_, words, undone ? Phase::read : phase);
 }
 
-// An idle session that the server closed (restart, wait_timeout) is known to be of no use before anything is
-// sent over it: finding that out here turns an unknown outcome into a plain reconnect. With TLS readable data
-// may be a session ticket, so only the end of the stream counts.
+// True if the server has closed the session (restart, wait_timeout). To know that before a statement is sent
+// turns an unknown outcome into a plain reconnect. With TLS, readable data may be a session ticket, so only
+// the end of the stream counts.
 bool Connection::hung_up() const {
   pollfd socket{api().mysql_get_socket(handle_.get()), POLLRDHUP, 0};
   return ::poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLHUP | POLLERR | POLLNVAL)) != 0;
@@ -422,8 +426,8 @@ void Connection::close() noexcept {
     const std::lock_guard lock(interrupt_mutex_);
     socket_ = -1;
   }
-  // While a statement runs the server looks for a client that has gone, but takes a goodbye it has not read
-  // yet for a sign of life.
+  // While a statement runs, the server checks whether the client has gone. An unread quit message would count
+  // as a sign of life, so shut the socket down before the library sends it.
   if (std::exchange(awaits_reply_, false)) ::shutdown(socket(), SHUT_RDWR);
   handle_.reset();
 }

@@ -1,9 +1,9 @@
 // One session on a MariaDB or MySQL server. No raw handle leaves this folder.
 //
 // THREADING: not thread-safe, except interrupt().
-// The connection is opened when first needed. After any error that leaves the session in doubt it is closed,
-// never left half-open, and the next begin() opens a new one. Nothing is ever sent twice, except that a
-// statement or a whole transaction that the server rolled back by itself (deadlock, lock wait timeout) is
+// ensure_open() opens the session. Any error that leaves the session in doubt closes it, and the next
+// ensure_open() opens a new one. No statement is sent twice if it may have been executed: only a statement or
+// transaction that the server itself rolled back (deadlock, lock wait timeout), or refused as read-only, is
 // tried again a few times.
 #pragma once
 
@@ -37,7 +37,7 @@ struct Changed {
 
 class Connection {
  public:
-  // A bare session is known to be the server's, but not set up: fit for reading a row.
+  // A bare session has passed the challenge (challenge.hpp), but is not set up: it can only read rows.
   enum class Session { full, bare };
   Connection(MariadbSettings settings, const SessionOptions& options, SchemaCheck check,
              Session session = Session::full);
@@ -45,8 +45,9 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // A call: between its construction and destruction interrupt() breaks the connection. So does a statement
-  // that is not answered within `reply_limit`, where that is not zero: the library counts in whole seconds.
+  // Spans a call: only while a Call lives, interrupt() breaks the connection. A statement that gets no answer
+  // within `reply_limit` also breaks it, unless the limit is zero. (The library's own timeouts are whole
+  // seconds.)
   class Call {
    public:
     explicit Call(Connection& connection, Micros reply_limit = Micros{0});
@@ -58,54 +59,56 @@ class Connection {
     Connection& connection_;
   };
 
-  // Opens the session unless it is open and the server has not hung up in the meantime: on the first host
-  // that answers and takes writes. With several hosts an open session whose server has turned read-only is
-  // left for another; an account that may write all the same would not notice. `attempt` says what the caller
-  // is about: "cannot renew lock "k"".
+  // Opens the session, on the first host that answers and takes writes, unless it is open and the server has
+  // not hung up. With several hosts, leaves a server that has turned read-only for another one; the server
+  // itself would not stop an account that may write on read-only servers. `attempt` begins error messages:
+  // "cannot renew lock "k"".
   [[nodiscard]] Result<void> ensure_open(const std::string& attempt);
 
-  // A statement that changes rows. REQUIRES: ensure_open() succeeded in this call.
+  // Runs a statement that changes rows. REQUIRES: ensure_open() succeeded in this call.
   [[nodiscard]] Result<Changed> change(const std::string& sql, const std::string& attempt);
 
-  // The mark for a statement that tells something (verbs.hpp), and what its reply told: nothing
-  // where the server forgets what LAST_INSERT_ID() was given, as triggers make it do. A reply that is not to
-  // this statement closes the session and leaves unknown what was done.
+  // The mark for a statement that tells a value (verbs.hpp).
   [[nodiscard]] Mark next_mark() { return {marks_++ % k_marks}; }
+  // The value that the reply told; nullopt if the server forgot the value of LAST_INSERT_ID(), as triggers
+  // make it do. If the reply has another mark, closes the session and returns Errc::indeterminate.
   [[nodiscard]] Result<std::optional<std::uint64_t>> told(const Changed& changed, Mark mark,
                                                           const std::string& attempt);
 
-  // A statement that only reads. REQUIRES: as change().
+  // Runs a statement that only reads. REQUIRES: as change().
   [[nodiscard]] Result<std::vector<Row>> read(const std::string& sql, const std::string& attempt,
                                               Most most = Most::few);
 
-  // One transaction around what `body` changes and reads, rolled back where it fails. `body` runs again when
-  // the server rolled back. Errc::indeterminate: the reply to COMMIT was lost. A session that broke before
-  // leaves nothing done, and is not replaced before the body has returned. REQUIRES: as change(); not nested.
+  // Runs `body` in one transaction, and rolls back if `body` fails. Runs `body` again if the server rolled
+  // back. Errc::indeterminate: the reply to COMMIT was lost. If the session breaks before COMMIT, nothing was
+  // done, and no new session is opened until `body` has returned. REQUIRES: as change(); not nested.
   [[nodiscard]] Result<void> in_transaction(const std::string& attempt,
                                             const std::function<Result<void>()>& body);
 
-  // Opening a session takes the turn in this line along (line_statements.hpp), from now on. A session that
-  // was opened without is closed.
+  // From now on, opening a session also takes the turn at this key's turnstile, if it is free
+  // (line_statements.hpp). Closes a session that was opened for another key or for none.
   void set_line(std::optional<lease::Key> line);
-  // Asks the hosts in the other's order: what is read there is not older than what it sees.
+  // Tries hosts in the other connection's order, so that this one reads nothing older than the other does.
   void follow(const Connection& other) { hosts_ = other.hosts_; }
   void forget_line() noexcept { line_.reset(); }
+  // True if the last reply says that this session has the turn.
   [[nodiscard]] bool has_turn() const;
-  // The server would not have it: no GET_LOCK here.
+  // True if the server refused GET_LOCK when the session was opened.
   [[nodiscard]] bool line_refused() const { return line_refused_; }
 
-  // A statement whose reply may be hours away. Meanwhile the session is good for nothing else, and close()
-  // makes the server give the statement up. REQUIRES: ensure_open() succeeded in this call.
+  // Sends a statement whose reply may be hours away. Until then the session can do nothing else; close()
+  // makes the server give the statement up. False, with the session closed, if sending failed. REQUIRES:
+  // ensure_open() succeeded in this call.
   [[nodiscard]] bool send_ahead(const std::string& sql);
   [[nodiscard]] bool awaits_reply() const { return awaits_reply_; }
-  [[nodiscard]] int socket() const;  // readable when the reply is there, or never will be
-  // Takes the reply in; false, and closed, where it is an error.
+  [[nodiscard]] int socket() const;  // becomes readable when the reply comes or the connection breaks
+  // Reads the reply; false, with the session closed, if the reply is an error.
   [[nodiscard]] bool take_reply();
 
   [[nodiscard]] bool is_open() const { return handle_ != nullptr; }
   [[nodiscard]] bool is_mariadb() const;  // REQUIRES: is_open()
 
-  // Says goodbye to the server.
+  // Ends the session, if it is open.
   void close() noexcept;
 
   // Thread-safe: see lease::LeaseStore::interrupt().
@@ -144,25 +147,25 @@ class Connection {
   const std::string where_;
   Handle handle_;
   HostOrder hosts_;
-  std::size_t host_ = 0;                             // of the session
-  std::chrono::steady_clock::time_point sent_at_{};  // the last statement
-  Micros reply_limit_{0};                            // of the call under way; zero: the library's
-  bool unanswered_ = false;                          // the last statement, within that
+  std::size_t host_ = 0;                             // index of the session's host
+  std::chrono::steady_clock::time_point sent_at_{};  // when the last statement was sent
+  Micros reply_limit_{0};                            // of the current call; zero: none but the library's
+  bool unanswered_ = false;                          // the last statement got no answer within reply_limit_
   std::chrono::steady_clock::time_point known_to_take_writes_at_{};
   bool knows_galera_ = true;
-  std::optional<std::minstd_rand> random_;  // seeded by the first pause
+  std::optional<std::minstd_rand> random_;  // seeded at the first pause
 
   std::optional<lease::Key> line_;
   bool line_refused_ = false;
   bool awaits_reply_ = false;
-  std::uint64_t marks_ = 0;  // begins anywhere in each session
+  std::uint64_t marks_ = 0;  // starts at a random number in each session
 
-  // `over`: rolled back or lost while its body still runs. What that would send must not be sent: it would be
-  // done, and committed at once.
+  // `over`: the transaction was rolled back or lost while its body still runs. The body's further statements
+  // must not be sent: outside a transaction the server would commit each of them at once.
   enum class Transaction { none, open, over };
   Transaction transaction_ = Transaction::none;
 
-  // Guards the descriptor against a shutdown() that comes after its close and hits another file's number.
+  // Guards socket_: interrupt() must not shut down a descriptor that was closed and reused for another file.
   std::mutex interrupt_mutex_;
   int socket_ = -1;
   bool in_call_ = false;

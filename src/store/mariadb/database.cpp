@@ -16,12 +16,13 @@ namespace {
 
 using Rows = std::vector<Row>;
 
-// Which server that takes no writes has answered, if one has.
+// The read-only server that gave this answer; nullopt if the server takes writes.
 Field answering_replica(const Rows& rows) {
   return rows.empty() ? std::nullopt : rows.front()[k_status_columns];
 }
 
-// What a proxy that splits reads from writes does not send to a replica.
+// Reads inside a transaction, because a proxy that splits reads from writes does not send that to a replica.
+// Errc::unreachable if a read-only server answers all the same.
 Result<Rows> read_in_transaction(Connection& connection, const std::string& statement,
                                  const std::string& attempt) {
   Rows rows;
@@ -35,12 +36,12 @@ Result<Rows> read_in_transaction(Connection& connection, const std::string& stat
                                        "dblock's statements to the primary");
   });
   if (done) return rows;
-  // Nothing was written that a lost reply could leave in doubt.
+  // Nothing was written, so a lost reply to COMMIT leaves nothing in doubt.
   if (done.error().code == Errc::indeterminate) done.error().code = Errc::unreachable;
   return std::unexpected(std::move(done.error()));
 }
 
-// A replica that lags says of a lock whatever was true once.
+// Reads, and if a read-only server answered, reads again from the primary: a replica may lag behind.
 Result<Rows> read_where_written(Connection& connection, const std::string& statement,
                                 const std::string& attempt) {
   DBLOCK_TRY(auto rows, connection.read(statement, attempt));
@@ -48,8 +49,8 @@ Result<Rows> read_where_written(Connection& connection, const std::string& state
   return read_in_transaction(connection, statement, attempt);
 }
 
-// Only a run that holds one lock alone owns the lock's turnstile. Behind any other holder the first waiter
-// owns it, and polls unseen.
+// True if the process list shows all waiters. Only a run that holds one lock alone owns the lock's turnstile.
+// Behind any other holder the first waiter owns the turnstile, and polls without being seen.
 bool all_in_line_seen(const lease::LockStatus& lock) {
   return lock.state == lease::State::held && lock.kind == lease::Kind::run &&
          lock.sharing == lease::Sharing{};
@@ -69,7 +70,7 @@ Most most_of(Verb verb) {
   }
 }
 
-// Rows that a grant of one lease changes: its row and its fence, and the gate where that is another row.
+// How many rows one lease's grant changes: its row, its fence, and the gate (slot 0) if that is another row.
 std::uint64_t rows_each(Verb verb) {
   if (verb == Verb::put_beside) return 3;
   return verb == Verb::put ? 2 : 1;
@@ -104,7 +105,8 @@ Result<void> MariadbDatabase::in_transaction(const std::string& attempt, const B
   return connection_.in_transaction(attempt, body);
 }
 
-// Who writes while standing in line has given up on the line.
+// A caller that writes while the connection waits at the turnstile gives its position up: the connection is
+// closed and opened again.
 Result<void> MariadbDatabase::leave_the_line(const std::string& attempt) {
   if (!connection_.awaits_reply()) return {};
   connection_.close();
@@ -127,7 +129,7 @@ Result<Effect> MariadbDatabase::run_where_written(Verb verb, const Parameters& p
   return Effect{std::move(rows)};
 }
 
-// While the first connection stands in line the second one reads.
+// The connection to read with: the second one while the first waits at the turnstile.
 Result<Connection*> MariadbDatabase::reader(const std::string& attempt) {
   if (!connection_.awaits_reply()) return &connection_;
   looks_.follow(connection_);
@@ -147,14 +149,15 @@ Result<Effect> MariadbDatabase::look(Verb verb, const Parameters& parameters, co
     if (verb == Verb::look) last_look_ = Seen{statement, answer};
     return answer;
   }
-  // Too little room for a second connection is no reason to lose the place that the first one keeps.
+  // The server has no room for a second connection: answer with the last look, so that the first connection
+  // keeps its position at the turnstile.
   const bool crowded_out = connection_.awaits_reply() && is_crowded_out(rows.error().native);
   if (crowded_out && last_look_ && last_look_->statement == statement) return last_look_->answer;
   return std::unexpected(std::move(rows.error()));
 }
 
 Result<Effect> MariadbDatabase::change(Verb verb, const Parameters& parameters, const std::string& attempt) {
-  if (verb == Verb::renew) turnstile_.settle();  // a grant that was found by reading has not done it
+  if (verb == Verb::renew) turnstile_.settle();  // not done yet if a lost grant was confirmed by reading
   DBLOCK_CHECK(leave_the_line(attempt));
   const Mark mark = connection_.next_mark();
   auto changed = connection_.change(render(verb, parameters, mark), attempt);
@@ -181,8 +184,8 @@ Result<bool> MariadbDatabase::kept_by_fence(const lease::Key& key, const Error& 
     const auto free = connection_.read(render(verb, key_parameters(key)), attempt);
     return !free && is_lock_wait(free.error().native);
   };
-  // A job's transaction keeps the fence alone. A grant under way keeps a row of the lock, and perhaps its
-  // fence, and so does a commit that waits for a replica.
+  // A job's transaction locks only the fence. A grant under way locks a row of the lock, and perhaps its fence;
+  // so does a commit that waits for a replica.
   if (!is_locked(Verb::try_row)) return is_locked(Verb::try_fence);
   DBLOCK_TRY(const bool waits_for_replica, commits_wait_for_replicas(connection_, attempt));
   if (!waits_for_replica) return false;
@@ -193,7 +196,7 @@ Result<bool> MariadbDatabase::kept_by_fence(const lease::Key& key, const Error& 
               why.native);
 }
 
-// Before we have queued, it is the place that we will get.
+// Our position among the waiters; before we wait at the turnstile, the position that we would get.
 std::optional<lease::PlaceInLine> MariadbDatabase::place_in_line(const lease::LockStatus& lock) {
   if (!all_in_line_seen(lock)) return std::nullopt;
   const std::string attempt = "cannot list waiters";
@@ -214,7 +217,7 @@ std::optional<lease::PlaceInLine> MariadbDatabase::place_in_line(const lease::Lo
   return place;
 }
 
-// What the account may not see, or the server does not tell, stays unknown.
+// Adds the waiters that the server shows to the account; others stay unknown.
 void MariadbDatabase::add_waiters(lease::Listing& listing) {
   const auto rows = connection_.read(waiters_statement(connection_.is_mariadb()), "cannot list waiters");
   if (!rows) return;

@@ -1,4 +1,4 @@
-// A database on MariaDB and MySQL: the SQL is in sql/verbs/mariadb, the session in connection.
+// The database port on MariaDB and MySQL. The statements are in sql/verbs/mariadb.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ class MariadbDatabase final : public Database {
     call_.emplace(connection_, patience == Patience::renewal ? renewal_timeout_ : Micros{0});
     looking_.emplace(looks_);
   }
-  // The second connection is not kept open: a hundred waiters would take two hundred of the server's.
+  // Closes the second connection: else a hundred waiters would take two hundred of the server's connections.
   void end_call() noexcept override {
     looks_.close();
     looking_.reset();
@@ -28,7 +28,7 @@ class MariadbDatabase final : public Database {
   }
   Result<void> ensure_open(const std::string& attempt) override { return connection_.ensure_open(attempt); }
   Result<void> in_transaction(const std::string& attempt, const Body& body) override;
-  // A transaction costs two statements more.
+  // Without a transaction, which would cost two more statements.
   Result<void> bundled(const std::string& /*attempt*/, const Body& body) override { return body(); }
   Result<Effect> run(Verb verb, const Parameters& parameters, const std::string& attempt) override;
   Result<Effect> run_where_written(Verb verb, const Parameters& parameters,
@@ -55,8 +55,8 @@ class MariadbDatabase final : public Database {
   [[nodiscard]] Result<Effect> change(Verb verb, const Parameters& parameters, const std::string& attempt);
 
   Connection connection_;
-  Connection looks_;  // open only for the length of a call while connection_ waits in line
-  // The last look at one lock: what it read by which statement, and our place in line.
+  Connection looks_;  // open only within a call, and only while connection_ waits at the turnstile
+  // The last look at one lock: the statement, its answer, and our position at the turnstile.
   struct Seen {
     std::string statement;
     Effect answer;

@@ -14,27 +14,27 @@ namespace {
 
 constexpr unsigned k_no_such_database = 1049;
 constexpr unsigned k_wrong_variable_value = 1231;
-// A transaction isolation that InnoDB cannot log as statements.
+// InnoDB cannot log this transaction isolation as statements.
 constexpr unsigned k_needs_row_logging = 1665;
 constexpr unsigned k_galera_not_ready = 1047;
 constexpr unsigned k_option_forbids = 1290;
-constexpr unsigned k_lock_nowait = 3572;  // MySQL's word for NOWAIT; MariaDB says 1205
+constexpr unsigned k_lock_nowait = 3572;  // NOWAIT met a locked row on MySQL; MariaDB's number is 1205
 constexpr std::string_view k_not_ready = "not yet prepared";
 constexpr unsigned k_first_client_error = 2000;
 constexpr unsigned k_last_client_error = 2999;
 constexpr unsigned k_first_connector_error = 5000;
 
-// Login or privilege: asking again will not help.
+// Login or privilege refused: a second try would not help.
 constexpr std::array k_denied{1044U, 1045U, 1095U, 1130U, 1131U, 1132U, 1133U, 1142U, 1143U,
                               1227U, 1251U, 1275U, 1370U, 1396U, 1410U, 1524U, 1698U, 1820U,
                               1862U, 2049U, 2054U, 2059U, 2061U, 3118U, 3955U, 4151U, k_plugin_not_allowed};
 constexpr std::array k_schema{1054U, 1136U, k_no_such_table, 1932U};
-// The server says in so many words that nothing was done and that it may be done later or elsewhere.
+// The server did nothing, but may do it later, or another server may.
 constexpr std::array k_refused_for_now{1040U, 1114U, 1129U, 1152U, 1203U, 1205U, 1213U,
                                        1020U, 1226U, 1792U, 1836U, 3100U, 3101U, k_lock_nowait};
 constexpr std::array k_crowded_out{1040U, 1203U, 1226U};
 constexpr std::array k_read_only{k_option_forbids, 1792U, 1836U};
-// The server refused the statement itself: a bug here or a table changed by hand. Nothing was done.
+// The server refused the statement itself: a bug in dblock, or a table changed by hand. Nothing was done.
 constexpr std::array k_statement_refused{k_null_refused, 1062U, 1064U, 1149U, 1193U, 1235U,
                                          1264U,          1265U, 1292U, 1305U, 1364U, 1366U,
                                          1406U,          1411U, 1690U, 3819U, 4025U, k_wrong_variable_value};
@@ -43,7 +43,8 @@ bool among(std::span<const unsigned> numbers, unsigned native) {
   return std::ranges::find(numbers, native) != numbers.end();
 }
 
-// The set-up statement smuggles the version of the tables out in the value that sql_mode refuses.
+// The tables' version, which the set-up statement puts into the value that sql_mode refuses; nullopt for
+// other errors.
 std::optional<unsigned> found_schema_version(const ServerWords& words) {
   if (words.native != k_wrong_variable_value) return std::nullopt;
   const auto at = words.text.find(k_schema_mark);
@@ -55,15 +56,15 @@ std::optional<unsigned> found_schema_version(const ServerWords& words) {
   return version;
 }
 
-// 1290 names the option that forbids a statement: --read-only, --super-read-only, --innodb-read-only, and
-// others that have nothing to do with replicas.
+// True if the server is read-only. The text of 1290 names the option that forbids the statement: --read-only,
+// --super-read-only, --innodb-read-only, or another option that has nothing to do with replicas.
 bool is_read_only(const ServerWords& words) {
   if (words.native != k_option_forbids) return among(k_read_only, words.native);
   return words.text.find("read-only") != std::string::npos ||
          words.text.find("read_only") != std::string::npos;
 }
 
-// HAZARDS 19: an error that is not known to mean "not done" means that nobody knows.
+// HAZARDS 19: unless an error is known to mean "not done", the outcome is unknown.
 Errc classify(const ServerWords& words, Phase phase) {
   const unsigned native = words.native;
   if (among(k_denied, native)) return Errc::denied;
@@ -111,7 +112,7 @@ std::string_view advice(Errc code, const ServerWords& words) {
   }
 }
 
-// The library ends some of its sentences with an errno, and after a refused connection with the wrong one.
+// Removes the errno at the end of some of the library's messages: after a refused connection it is wrong.
 std::string without_errno(std::string text) {
   const auto open = text.rfind(" (");
   if (open == std::string::npos || !text.ends_with(')')) return text;
@@ -166,7 +167,7 @@ Error make_error(std::string_view attempt, std::string_view where, const ServerW
   if (const auto found = found_schema_version(words)) {
     message += schema_sentence(*found);
   } else if (words.native == k_plugin_not_allowed) {
-    message += words.text;  // log_in()'s: the library has none for this one
+    message += words.text;  // log_in() wrote this text, advice included
   } else {
     message += is_client_side(words.native) ? without_errno(words.text) : words.text;
     if (words.native != 0) message += " (error " + std::to_string(words.native) + ")";

@@ -8,14 +8,15 @@
 
 namespace dblock::store::mariadb {
 
-// What was under way when the error came; decides what a lost reply means.
+// The step that failed. It decides what a lost reply means.
 enum class Phase {
-  connect,  // nothing that matters was sent
+  connect,  // opening a session: nothing was changed
   read,     // a statement that changes nothing
   write,    // a statement that changes rows: a lost reply leaves its outcome unknown
-  commit,   // the end of a transaction: the same, and never sent twice, since a second one has nothing to do
+  commit,   // COMMIT: as write, but never sent twice, because a second COMMIT would have nothing to commit
 };
 
+// An error number and text, of the server or the client library. Number 0: dblock's own text.
 struct ServerWords {
   unsigned native = 0;
   std::string text;
@@ -34,40 +35,41 @@ inline constexpr unsigned k_connection_lost = 2013;     // CR_SERVER_LOST
 inline constexpr unsigned k_plugin_not_allowed = 5010;  // CR_PLUGIN_NOT_ALLOWED
 inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERROR
 
-// Rolled back by the server, and a second try has a fair chance: deadlock, lock wait timeout, row changed
-// since it was read. On Galera 1213 is also the refusal at certification.
+// The server rolled back, and a second try may succeed: deadlock, lock wait timeout, or a row changed since
+// it was read. On Galera, 1213 also means that certification failed.
 [[nodiscard]] bool is_transient(unsigned native);
 
-// A row stayed locked for as long as the statement may wait, which may be not at all.
+// A row stayed locked for as long as the statement may wait; with NOWAIT that is no time at all.
 [[nodiscard]] bool is_lock_wait(unsigned native);
 
-// The session is intact after this error: a statement was refused, nothing more.
+// The session is intact after this error: the server only refused the statement.
 [[nodiscard]] bool keeps_connection(unsigned native);
 
-// The server, or the account's share of it, has no connection left.
+// The server has no connection left, or the account has used up its share.
 [[nodiscard]] bool is_crowded_out(unsigned native);
 
-// Another host of the list may do better: this server takes no writes. Nothing was done.
+// This server takes no writes, so try another host of the list. Nothing was done.
 [[nodiscard]] bool is_wrong_host(unsigned native, std::string_view text);
 [[nodiscard]] inline bool is_wrong_host(const ServerWords& words) {
   return is_wrong_host(words.native, words.text);
 }
 
-// A Galera node that lost the majority under a commit: what became of it is for another host to tell.
+// A Galera node lost the majority during a commit. Another host must tell whether the commit succeeded.
 [[nodiscard]] bool is_cut_off(const ServerWords& words);
 
-// The connection itself failed, and not what was asked over it.
+// The connection failed, not the statement.
 [[nodiscard]] bool is_client_side(unsigned native);
 
-// The account's password, or its absence, was refused.
+// The server refused the password, or its absence.
 [[nodiscard]] inline bool is_password_refused(unsigned native) {
   return native == k_access_denied || native == k_access_denied_no_password;
 }
 
-// What the server meant, where the set-up statement made it say it in a roundabout way.
+// Translates the error by which the set-up statement reports a read-only server; leaves other errors alone.
 [[nodiscard]] ServerWords plain_words(ServerWords words);
 
-// "cannot acquire lock "k" on mysql://host/db: <words>; <what to do>". `where` holds no password.
+// Makes the error "cannot acquire lock "k" on mysql://host/db: <words>; <what to do>". `where` must hold no
+// password.
 [[nodiscard]] Error make_error(std::string_view attempt, std::string_view where, const ServerWords& words,
                                Phase phase);
 

@@ -1,4 +1,4 @@
-// What `doctor` wants to know of MariaDB and MySQL, asked of each host.
+// Collects the facts for `doctor` from MariaDB and MySQL, from each host.
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -48,12 +48,12 @@ std::unexpected<Refusal> refusal(const ServerWords& words) {
       Refusal{reply_of(words), words.text + " (error " + std::to_string(words.native) + ")"});
 }
 
-// A session that goes on after an error: being refused is an answer here.
+// A session that continues after an error: for doctor a refusal is an answer.
 class Session {
  public:
   explicit Session(Handle handle) : handle_(std::move(handle)) {}
 
-  // The names of its columns in lower case.
+  // The statement's rows, with column names in lower case.
   std::expected<Table, ServerWords> ask(const std::string& sql) {
     if (api().mysql_real_query(handle_.get(), sql.data(), sql.size()) != 0)
       return std::unexpected(last_words(handle_.get()));
@@ -68,13 +68,13 @@ class Session {
     return table && !table->rows.empty() ? table->rows.front()[0].value_or("") : "";
   }
 
-  // What came of a statement whose rows do not matter.
+  // Runs a statement and tells whether the server answered; the rows do not matter.
   Reply attempt(const std::string& sql) {
     const auto answer = ask(sql);
     return answer ? Reply::answered : reply_of(answer.error());
   }
 
-  // Two columns: names and values.
+  // Reads a result of two columns, names and values.
   Names names(const std::string& sql) {
     Names names;
     const auto table = ask(sql);
@@ -119,7 +119,7 @@ std::string trial_of(const std::string& privilege, const std::string& table) {
   return {};
 }
 
-// What the grants for jobs are about: dblock's tables.
+// The table grants that a job's account needs.
 std::vector<GrantLine> needed_grants(const std::string& database) {
   std::vector<GrantLine> needed;
   const auto statements = grants_for("x", database);
@@ -130,8 +130,8 @@ std::vector<GrantLine> needed_grants(const std::string& database) {
   return needed;
 }
 
-// Tried one by one rather than read from SHOW GRANTS: roles and patterns of names count as the server counts
-// them.
+// Tries the privileges one by one instead of reading SHOW GRANTS, so that roles and name patterns count
+// exactly as for the server.
 std::vector<PrivilegeTried> try_privileges(Session& session, const std::string& database) {
   std::vector<PrivilegeTried> tried;
   for (const auto& grant : needed_grants(database)) {
@@ -173,7 +173,7 @@ void read_schema(Session& session, HostFacts& facts) {
                     "table_name='dblock_lock' AND column_name='lock_key'"));
 }
 
-// Newer servers have dropped the old name.
+// Tries both names of the statement: newer servers have dropped the old one, older servers lack the new one.
 void read_replication(Session& session, HostFacts& facts) {
   auto answer = session.ask("SHOW REPLICA STATUS");
   if (!answer) answer = session.ask("SHOW SLAVE STATUS");
@@ -188,7 +188,7 @@ void read_replication(Session& session, HostFacts& facts) {
   facts.replica = std::move(row);
 }
 
-// The lock is gone with the session; its name is nobody else's.
+// Takes a named lock as a test. No other session uses its name, and the session's end frees it.
 Answer<std::optional<std::string>> try_named_lock(Session& session) {
   const auto answer = session.ask("SELECT GET_LOCK(CONCAT('dblock.doctor.',CONNECTION_ID()),0)");
   if (!answer) return refusal(answer.error());
@@ -224,7 +224,7 @@ std::string shown(const HostPort* host, const MariadbSettings& settings) {
   return host->host + (host->port != 0 ? ":" + std::to_string(host->port) : "");
 }
 
-// One that is known to hear the server itself.
+// Opens a session and proves that its replies come from the server (challenge.hpp).
 std::expected<Session, ServerWords> open_session(const MariadbSettings& settings, const HostPort* host) {
   auto handle = log_in(settings, host, k_network_timeout);
   if (!handle) return std::unexpected(std::move(handle.error()));

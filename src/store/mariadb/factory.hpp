@@ -1,4 +1,4 @@
-// The adapters of this folder, for store/open and store/facts alone.
+// Makes the adapters of this folder. Only store/open and store/facts include this header.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,9 @@ namespace dblock::store::mariadb {
                                                                   Clock& clock);
 [[nodiscard]] std::unique_ptr<SchemaAdmin> make_schema_admin(const MariadbSettings& settings,
                                                              const SessionOptions& options);
+// Versions of the client library and its TLS library, for people; an error if the library cannot be loaded.
 [[nodiscard]] Result<std::string> client_library_in_use();
-// As store::gather_facts().
+// Implements store::gather_facts() for servers.
 [[nodiscard]] ServerFacts gather_facts(const MariadbSettings& settings);
 
 }  // namespace dblock::store::mariadb

@@ -15,8 +15,7 @@
 namespace dblock::store::mariadb {
 
 // The value of sql_mode as an SQL expression. With `line` the expression takes that key's named lock if it is
-// free, and the mode then says whether this session has the turn. Without `line` the mode says that it has
-// not.
+// free, and the mode then says whether this session has the turn. Without `line` the mode says no.
 [[nodiscard]] std::string session_mode(const lease::Key* line);
 
 // Waits for the turn without a time limit, and announces the waiter in a comment that the process list shows.

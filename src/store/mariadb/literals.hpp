@@ -7,7 +7,7 @@
 
 namespace dblock::store::mariadb {
 
-// x'6b'
+// x'6b' for "k".
 [[nodiscard]] std::string bytes_literal(std::string_view bytes);
 
 }  // namespace dblock::store::mariadb

@@ -15,24 +15,24 @@
 namespace dblock::store::mariadb {
 namespace {
 
-// Ways to log in that never hand out the password: challenge and response, signatures.
+// Ways to log in that never send the password: challenge and response, signatures.
 constexpr const char* k_blind_plugins =
     "mysql_native_password,client_ed25519,auth_gssapi_client,auth_socket,unix_socket,parsec";
-// With these the server may ask for the password itself, which is fine where nobody listens in. Never
-// allowed: mysql_clear_password and dialog, which hand it to anyone who asks.
+// Also allows ways in which the server may ask for the password itself; safe where no attacker can listen.
+// Never allowed: mysql_clear_password and dialog, which send the password to any server that asks.
 constexpr const char* k_all_plugins =
     "mysql_native_password,client_ed25519,auth_gssapi_client,auth_socket,unix_socket,parsec,"
     "caching_sha2_password,sha256_password";
 
 enum class Channel {
-  plain,  // no TLS asked for
+  plain,  // without TLS
   tls_if_offered,
   tls_only,
 };
 
 struct Plan {
   Channel channel = Channel::plain;
-  bool check_certificate = false;  // its chain, against settings.tls_ca or the system's
+  bool check_certificate = false;  // its chain, against settings.tls_ca or the system's authorities
   bool check_name = false;
   const char* plugins = k_blind_plugins;
 };
@@ -55,7 +55,7 @@ Plan plan_for(TlsMode mode, bool local_socket) {
     case TlsMode::verify_full:
       return {Channel::tls_only, true, true, k_all_plugins};
   }
-  // A Unix socket goes nowhere, so nobody listens in and TLS would only cost time.
+  // A Unix socket stays on this host: no attacker can listen, and TLS would only cost time.
   return {Channel::plain, false, false, local_socket ? k_all_plugins : k_blind_plugins};
 }
 
@@ -69,16 +69,16 @@ void set_text(MYSQL* handle, mysql_option option, const std::string& text) {
 }
 
 void set_tls(MYSQL* handle, const MariadbSettings& settings, const Plan& plan) {
-  // Also for plain text: a library may be built to ask for TLS unless it is told not to check the name.
+  // Set without TLS too: some builds of the library demand TLS unless told not to check the name.
   set_flag(handle, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, plan.check_name);
   if (plan.channel == Channel::plain) return;
-  set_flag(handle, MYSQL_OPT_SSL_ENFORCE, true);  // "try": it does not enforce anything by itself
+  set_flag(handle, MYSQL_OPT_SSL_ENFORCE, true);  // only tries TLS: by itself it enforces nothing
   set_text(handle, MYSQL_OPT_SSL_CERT, settings.tls_cert);
   set_text(handle, MYSQL_OPT_SSL_KEY, settings.tls_key);
   // A certificate authority alone makes the library check the chain, but not the name.
   if (plan.check_certificate) set_text(handle, MYSQL_OPT_SSL_CA, settings.tls_ca);
-  // An empty fingerprint is never compared, but its presence makes the library give up, before it sends the
-  // password, on a server without TLS. There is no other way to ask for that without checking the name.
+  // The library never compares an empty fingerprint. But if one is set, it refuses a server without TLS
+  // before it sends the password. No other option does that without also checking the name.
   if (plan.channel == Channel::tls_only) api().mysql_optionsv(handle, MARIADB_OPT_TLS_PEER_FP, "");
 }
 
@@ -105,10 +105,9 @@ void set_common(MYSQL* handle, const Plan& plan, const HostPort* host) {
   api().mysql_optionsv(handle, MYSQL_OPT_PROTOCOL, &protocol);
 }
 
-// The library is set up once and, in a process with threads, must be before the second of them starts. It
-// then looks for the port of the service "mysql" first where /etc/nsswitch.conf says, which on Debian is a
-// database that next to no host has: ninety system calls in search of its module. /etc/services alone is
-// asked here.
+// Sets the library up, once; must happen before a second thread starts. The set-up looks up the port of the
+// service "mysql". /etc/nsswitch.conf on Debian first names a database that almost no host has: ninety system
+// calls to find its module. So only /etc/services is asked.
 bool set_up_library() {
   ::__nss_configure_lookup("services", "files");
   return api().mysql_server_init(0, nullptr, nullptr) == 0;
@@ -123,16 +122,17 @@ std::string name_of(const HostPort* host) {
   return host != nullptr ? host->host : "localhost";
 }
 
-// For a user without a name the library would ask USER and LOGNAME.
+// The user to log in as; by default the effective user. For an empty name the library would read USER and
+// LOGNAME.
 std::string user_of(const MariadbSettings& settings) {
   if (!settings.user.empty()) return settings.user;
   const passwd* const user = ::getpwuid(::geteuid());
   return user != nullptr ? user->pw_name : std::to_string(::geteuid());
 }
 
-// Whatever is left out here the library takes from its own environment variables (MYSQL_PWD, MYSQL_TCP_PORT,
-// MYSQL_UNIX_PORT) and /etc/services, which are not the same for cron and a shell. forget_environment() deals
-// with variables that have no parameter here.
+// Passes every parameter explicitly. The library takes missing ones from environment variables (MYSQL_PWD,
+// MYSQL_TCP_PORT, MYSQL_UNIX_PORT), which differ between cron and a shell, and from /etc/services.
+// forget_environment() removes the variables that have no parameter here.
 bool connect(MYSQL* handle, const MariadbSettings& settings, const HostPort* host) {
   const bool by_socket = is_local_socket(host);
   const char* const socket = settings.socket.empty() ? MARIADB_UNIX_ADDR : settings.socket.c_str();
@@ -143,7 +143,7 @@ bool connect(MYSQL* handle, const MariadbSettings& settings, const HostPort* hos
                                   by_socket ? socket : nullptr, CLIENT_FOUND_ROWS) != nullptr;
 }
 
-// Why the login failed; where the server asked for a plugin that the plan does not have, what to do about it.
+// Why the login failed. If the server asked for a plugin that the plan forbids, also what to do about it.
 ServerWords words_of_refusal(MYSQL* handle, const Plan& plan) {
   ServerWords words = last_words(handle);
   if (words.native != k_plugin_not_allowed) return words;
@@ -157,7 +157,7 @@ ServerWords words_of_refusal(MYSQL* handle, const Plan& plan) {
   return words;
 }
 
-// As connect(), and refuses a server that does not show the certificate that the plan asks for.
+// connect() with TLS; also refuses a server without the certificate that the plan demands.
 std::expected<void, ServerWords> connect_with_tls(MYSQL* handle, const MariadbSettings& settings,
                                                   const HostPort* host, const Plan& plan) {
   CertificateCheck check(
@@ -196,12 +196,12 @@ ServerWords last_words(MYSQL* handle) {
 std::expected<Handle, ServerWords> log_in(const MariadbSettings& settings, const HostPort* host,
                                           std::chrono::seconds network_timeout) {
   Plan plan = plan_for(settings.tls, is_local_socket(host));
-  if (!settings.password || settings.password->empty()) plan.plugins = k_all_plugins;  // nothing to give away
+  if (!settings.password || settings.password->empty()) plan.plugins = k_all_plugins;  // no secret to protect
   auto handle = log_in_as_planned(settings, host, network_timeout, plan);
   if (handle || plan.channel != Channel::tls_if_offered || handle.error().native != k_plugin_not_allowed)
     return handle;
-  // MySQL 8 and later may ask for the password itself (caching_sha2_password). Over TLS that is what mysql(1)
-  // does too; without TLS the password would go out under a key that anyone can offer.
+  // MySQL 8 and later may ask for the password itself (caching_sha2_password). Over TLS, dblock sends it, as
+  // mysql(1) does. Without TLS the password would be encrypted with a key that any attacker can offer.
   const Plan with_tls{Channel::tls_only, false, false, k_all_plugins};
   auto second = log_in_as_planned(settings, host, network_timeout, with_tls);
   if (!second && second.error().native == k_tls_failed) return handle;

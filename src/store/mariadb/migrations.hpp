@@ -1,4 +1,4 @@
-// The embedded files of sql/; one statement a file (MySQL commits at each DDL statement anyway).
+// The embedded files of sql/. Each holds one statement: MySQL commits at each DDL statement anyway.
 #pragma once
 
 #include <span>
@@ -7,10 +7,10 @@
 
 namespace dblock::store::mariadb {
 
-// In ascending order of version, which count 1, 2, 3, … without holes.
+// In ascending order of version; versions count 1, 2, 3, … without gaps.
 [[nodiscard]] std::span<const Migration> migrations();
 
-// The version this binary knows, and needs at least.
+// The newest version that this binary knows, and the oldest that it works with.
 [[nodiscard]] inline unsigned schema_version() {
   return migrations().back().version;
 }

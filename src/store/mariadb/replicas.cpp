@@ -10,7 +10,8 @@ namespace {
 
 constexpr const char* k_semi_sync_status = "SHOW GLOBAL STATUS LIKE 'Rpl%semi%sync%'";
 
-// "Rpl_semi_sync_master_status", on MySQL by now "Rpl_semi_sync_source_status": what follows the role.
+// The part behind the role ("status") of "Rpl_semi_sync_master_status" or, on newer MySQL,
+// "Rpl_semi_sync_source_status"; empty for other names.
 std::string_view part_about_source(std::string_view name) {
   for (const std::string_view role : {"_semi_sync_master_", "_semi_sync_source_"}) {
     if (const auto at = name.find(role); at != std::string_view::npos) return name.substr(at + role.size());
@@ -66,7 +67,7 @@ Result<void> ReplicaCheck::before(Connection& connection, const std::string& att
   if (!wanted()) return {};
   DBLOCK_TRY(const auto now, ask(connection, attempt));
   if (const auto why = short_of(now, replicas_)) return refusal(connection, attempt, *why);
-  // There the number of acknowledgements is a setting, and less than asked for is a wrong one.
+  // MySQL has a setting for the number of acknowledgements; it must not be below min-replicas.
   if (!connection.is_mariadb() && now->waits_for < replicas_)
     return refusal(connection, attempt,
                    "the server waits for " + std::to_string(now->waits_for) +
@@ -75,7 +76,8 @@ Result<void> ReplicaCheck::before(Connection& connection, const std::string& att
   return {};
 }
 
-// On again is not enough: it is switched on as soon as a replica is being sent the last commit.
+// That replication is on does not suffice: the server switches it on again as soon as it sends a replica the
+// last commit. So the count of unacknowledged commits must not have changed.
 Result<void> ReplicaCheck::after(Connection& connection, const std::string& attempt) {
   if (!wanted()) return {};
   DBLOCK_TRY(const auto now, ask(connection, attempt));

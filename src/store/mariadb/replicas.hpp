@@ -1,5 +1,5 @@
-// What semi-synchronous replication says of itself, for min-replicas. A grant that no replica has
-// acknowledged dies with the server that made it, and the next server would grant the same lock again.
+// Checks semi-synchronous replication, for min-replicas. If the server dies before a replica has a grant, the
+// next primary does not know of the grant and grants the same lock again.
 #pragma once
 
 #include <cstdint>
@@ -15,34 +15,34 @@ namespace dblock::store::mariadb {
 class Connection;
 
 struct SemiSync {
-  bool on = false;                   // it waits for replicas; off once it has fallen back
-  std::uint64_t replicas = 0;        // connected, and acknowledging as far as the server knows
-  std::uint64_t waits_for = 1;       // acknowledgements before a commit returns
-  std::uint64_t unacknowledged = 0;  // commits that returned without, ever
-  std::uint64_t waiting = 0;         // commits that wait for one now
+  bool on = false;                   // commits wait for replicas; false once it fell back to asynchronous
+  std::uint64_t replicas = 0;        // connected replicas that acknowledge, as far as the server knows
+  std::uint64_t waits_for = 1;       // acknowledgements that a commit waits for
+  std::uint64_t unacknowledged = 0;  // commits so far that returned without acknowledgement
+  std::uint64_t waiting = 0;         // commits that are waiting for an acknowledgement now
 };
 
-// Rows of name and value, as SHOW STATUS and SHOW VARIABLES give them; what is not about this is passed over.
-// nullopt: the server does no semi-synchronous replication.
+// Reads the rows (name and value) of SHOW STATUS and SHOW VARIABLES; ignores unrelated names. nullopt: the
+// server has no semi-synchronous replication.
 [[nodiscard]] std::optional<SemiSync> read_semi_sync(const std::vector<Row>& status,
                                                      const std::vector<Row>& variables);
 
-// Why nothing may be granted; nullopt when something may.
+// Why dblock must not grant locks; nullopt if it may.
 [[nodiscard]] std::optional<std::string> short_of(const std::optional<SemiSync>& now, std::uint64_t replicas);
 
-// Some commit waits for an acknowledgement at this moment. REQUIRES: as Connection::read().
+// True if some commit waits for an acknowledgement at this moment. REQUIRES: as Connection::read().
 [[nodiscard]] Result<bool> commits_wait_for_replicas(Connection& connection, const std::string& attempt);
 
-// Around each grant. MariaDB waits for one acknowledgement however many replicas there are: with more than
-// one asked for, that so many are there is all that can be known.
+// Checks replication around each grant. MariaDB always waits for one acknowledgement only. If min-replicas is
+// more than one, dblock can merely check that so many replicas are connected.
 class ReplicaCheck {
  public:
   explicit ReplicaCheck(std::uint64_t replicas) : replicas_(replicas) {}
 
   [[nodiscard]] bool wanted() const { return replicas_ > 0; }
-  // Errc::unreachable where a commit would not be acknowledged. REQUIRES: as Connection::read().
+  // Errc::unreachable if a commit would not be acknowledged. REQUIRES: as Connection::read().
   [[nodiscard]] Result<void> before(Connection& connection, const std::string& attempt);
-  // … where one since before() may not have been.
+  // Errc::unreachable if a commit since before() may not have been acknowledged. REQUIRES: as before().
   [[nodiscard]] Result<void> after(Connection& connection, const std::string& attempt);
 
  private:

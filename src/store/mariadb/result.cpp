@@ -39,7 +39,7 @@ std::expected<Table, ServerWords> fetch_table(MYSQL* handle, Most most) {
   while (MYSQL_ROW fields = api().mysql_fetch_row(result.get())) {
     table.rows.push_back(copy_row(result.get(), fields, memory));
     if (memory <= static_cast<std::size_t>(most)) continue;
-    // The result's end would be waited for otherwise.
+    // Without the shutdown, freeing the result would read the reply to its end.
     ::shutdown(api().mysql_get_socket(handle), SHUT_RDWR);
     return std::unexpected(ServerWords{0, "it has more rows than dblock's tables could hold"});
   }

@@ -1,5 +1,4 @@
-// The rows of a reply, taken in one by one and no more of them than there may be: a server that is not what
-// it seems may send rows for ever.
+// Reads the rows of a reply one by one, up to a limit: a false server might send rows without end.
 #pragma once
 
 #include <cstddef>
@@ -13,22 +12,22 @@
 
 namespace dblock::store::mariadb {
 
-// How much of this process's memory the rows of one reply may take.
+// Memory limit for the rows of one reply, in bytes.
 enum class Most : std::size_t {
   few = std::size_t{16} << 20U,
-  list = std::size_t{2} << 30U,  // all of a table with a million locks
+  list = std::size_t{2} << 30U,  // enough for all rows of a table with a million locks
 };
 
-// A packet has at most a row, which is a few KiB.
+// Limit for one packet, in bytes. A packet holds at most one row, which is a few KiB.
 inline constexpr std::size_t k_largest_packet = std::size_t{16} << 20U;
 
 struct Table {
-  std::vector<std::string> names;  // of the columns
+  std::vector<std::string> names;  // the columns' names
   std::vector<Row> rows;
 };
 
-// The reply to the statement that was sent last. With 0 as the error it is none to a question for rows, as
-// the text says; what has not been read of it is left, and the connection of no more use.
+// Reads the reply to the last statement. On failure: the server's error; or error 0 with a text if the reply
+// holds no rows or exceeds `most`. After error 0 part of the reply is unread: close the connection.
 [[nodiscard]] std::expected<Table, ServerWords> fetch_table(MYSQL* handle, Most most);
 
 }  // namespace dblock::store::mariadb

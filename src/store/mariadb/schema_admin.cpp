@@ -1,5 +1,5 @@
-// Migrations on MariaDB and MySQL. Both commit at each DDL statement, so there is no transaction to lean on:
-// every migration is written so that running it twice does no harm, and is recorded only after it ran.
+// Migrations on MariaDB and MySQL. Both commit at each DDL statement, so no transaction protects a migration.
+// Instead each migration may run twice without harm, and is recorded only after it ran.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -14,11 +14,11 @@
 namespace dblock::store::mariadb {
 namespace {
 
-// "Already there": another host ran the same migration a moment ago (or an earlier try died half-way).
+// "Already there": another host has just run the same migration, or an earlier try died half-way.
 constexpr std::array k_already_done{k_table_exists,  1060U /* column */,      1061U /* index */,
                                     k_duplicate_key, 1091U /* no such key */, 1304U /* routine */};
-// Refusals that are about routines and say nothing of the account's other rights: binary logging wants more
-// than CREATE ROUTINE, SUPER is missing for the definer.
+// Refusals that concern only routines, not the account's other rights: with binary logging, CREATE ROUTINE
+// does not suffice; SUPER is missing for the definer.
 constexpr std::array k_routine_refused{1227U, 1418U, 1419U};
 constexpr std::string_view k_routine = "dblock_assert_held";
 constexpr std::string_view k_view = "dblock_now";
@@ -53,7 +53,7 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
       DBLOCK_TRY(const bool by_us, apply_one(state.migration, attempt));
       if (by_us) applied.push_back(state.migration);
     }
-    connection_.close();  // gives the turn up as well
+    connection_.close();  // also frees the named lock of take_turn()
     return applied;
   }
 
@@ -100,7 +100,8 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     return !found.empty() && number(found.front()[0]) > 0;
   }
 
-  // On what the account that migrated was not allowed to create, or a dump without routines or views lost.
+  // Creates the routine and view if they are missing: an earlier account was not allowed to create them, or a
+  // dump left them out.
   Result<std::vector<Migration>> catch_up(const std::string& attempt) {
     DBLOCK_TRY(const bool has_routine, routine_is_there(attempt));
     DBLOCK_TRY(const bool has_view,
@@ -115,12 +116,12 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     return applied;
   }
 
-  // Nothing of dblock's needs the view for people.
+  // The view dblock_now is only for people; dblock does not need it.
   static bool makes_view(const Migration& migration) {
     return migration.name.find(k_view) != std::string_view::npos;
   }
 
-  // False: it was done already, or is a routine or a view that is not to be had.
+  // False: it was done already, or creates a routine or view that the server refuses.
   Result<bool> run(const Migration& migration, const std::string& what) {
     DBLOCK_CHECK(connection_.ensure_open(what));
     auto ran = connection_.change(std::string(migration.sql), what);
@@ -133,9 +134,11 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     return do_without_routine(std::move(error), what);
   }
 
-  // Always false. All else works without the routine; but an old one must not be taken for its replacement.
+  // False, since dblock works without the routine. But an error if an old routine exists: it must not be
+  // taken for its replacement.
   Result<bool> do_without_routine(Error error, const std::string& what) {
-    if (error.native == k_unknown_variable) return false;  // built without Galera, which the new one is for
+    if (error.native == k_unknown_variable)
+      return false;  // a server without Galera does not need the new one
     const bool refused = error.code == Errc::denied ||
                          std::ranges::find(k_routine_refused, error.native) != k_routine_refused.end();
     if (!refused) return std::unexpected(explained(std::move(error)));
@@ -160,7 +163,7 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
       }
     }
     if (serves > schema_version()) return too_new(applied.rbegin()->first);
-    // A missing table ended the session; the caller goes on with this one.
+    // The error of a missing table closed the session; open another for the caller.
     DBLOCK_CHECK(connection_.ensure_open(attempt));
     std::vector<MigrationState> states;
     for (const auto& migration : migrations()) {
@@ -176,8 +179,9 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
                                   std::to_string(schema_version()) + "; upgrade dblock");
   }
 
-  // Two hosts at once do no harm; taking turns only spares them each other's "already exists". So the answer
-  // does not matter, and neither does a server that has no such locks.
+  // Takes a named lock, waiting for at most 3 s, so that two hosts that migrate at once do not meet each
+  // other's "already exists". Two at once do no harm, so neither the answer matters nor a server without such
+  // locks.
   Result<void> take_turn(const std::string& attempt) {
     auto turn = connection_.read("SELECT GET_LOCK(CONCAT('dblock.migrate.',LEFT(SHA2(DATABASE(),256),48)),3)",
                                  attempt);

@@ -18,10 +18,10 @@ using lease::Turn;
 
 constexpr const char* k_line_attempt = "cannot stand in line";
 
-// A look costs a connection. A hundred waiters may not ask the server more than twenty things a second, and
-// may not all ask in the moment when a lease would end.
+// Each look at a lock takes a connection. A hundred waiters must not send the server more than twenty
+// statements a second, and must not all send one in the moment when a lease ends.
 constexpr Micros k_look_interval = 50s;
-// A wait that fails at once, and does so again and again, is no wait.
+// After this many waits that each failed within this time, the waiter gives named locks up and polls.
 constexpr Nanos k_quick_failure = 1s;
 constexpr int k_most_quick_failures = 3;
 
@@ -67,7 +67,8 @@ Turn NamedLockTurnstile::await(BootTime until, const WakeEvent& cancel) {
   return take_reply();
 }
 
-// not_yet with a reply to wait for, or with a database that cannot be reached, which the next look will tell.
+// Sends the statement that waits for the turn. not_yet means that its reply is to come, or that the database
+// cannot be reached; the next look at the lock will report that.
 Turn NamedLockTurnstile::queue() {
   if (!open()) return Turn::not_yet;
   if (connection_.line_refused()) return no_line();
@@ -81,10 +82,10 @@ Turn NamedLockTurnstile::queue() {
 Turn NamedLockTurnstile::take_reply() {
   if (connection_.take_reply()) {
     if (connection_.has_turn()) return Turn::ours;
-    crowded_ = true;  // or a server that answers NULL, where polling without a connection does no harm
+    crowded_ = true;  // or the server answers NULL; then polling without a connection does no harm either
     return no_line();
   }
-  // Killed, or the server went away: the place is gone, and the next await() takes a new one.
+  // The session was killed, or the server went away: the next await() takes another position.
   if (BootClock::now() - queued_at_ < k_quick_failure && ++quick_failures_ >= k_most_quick_failures)
     return no_line();
   return Turn::not_yet;
@@ -108,7 +109,7 @@ NamedLockTurnstile::Reply NamedLockTurnstile::poll_reply(BootTime until, const W
   }
 }
 
-// As those who wait in GET_LOCK: the server drops a session that asks nothing for two seconds.
+// As for a waiter in GET_LOCK, the server drops the session once it is idle for two seconds.
 void NamedLockTurnstile::lead() noexcept {
   if (short_lived_ || !connection_.has_turn()) return;
   const Connection::Call call(connection_);
@@ -126,7 +127,7 @@ bool NamedLockTurnstile::announced(const lease::Waiter& seen) const {
          seen.user == clean_utf8(who_.user, k_name_bytes);
 }
 
-// A session that cannot be told is closed by that, and opened again by the next renewal.
+// If the statement fails, it closes the session, and the next renewal opens a new one.
 void NamedLockTurnstile::settle() {
   if (brief_) {
     stays_short_ = false;

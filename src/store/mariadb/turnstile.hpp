@@ -1,8 +1,8 @@
-// The line in front of each lock on MariaDB and MySQL: the server's named locks. The session that holds a
-// lease owns its key's named lock and gives it up by ending, so a release costs no further statement. Whoever
-// waits does so in one GET_LOCK, which the server serves first come, first served; asking again would mean
-// starting over at the end of the line. One server's line: sessions on another server, or behind a proxy that
-// spreads them over several, stand in another.
+// The turnstile on MariaDB and MySQL, made of the server's named locks. The holder's session owns the key's
+// named lock and frees it by ending, so a release costs no further statement. Each waiter waits in a single
+// GET_LOCK, because the server serves GET_LOCKs in their order: a waiter that asked again would lose its
+// position. Each server has its own turnstile: sessions on another server, or behind a proxy that spreads
+// sessions over several servers, wait at another one.
 #pragma once
 
 #include <optional>
@@ -12,13 +12,14 @@
 
 namespace dblock::store::mariadb {
 
-// A place is taken when the session is opened, if nobody has one, else by the first await(): until then
-// others may come in before us. Those behind whose session ends, on either side, are out of the line within a
-// second or when their turn comes, and the next await() begins anew at its end. A frozen process loses its
-// turn after two seconds.
+// Opening the session takes the turn if the turnstile is free. Otherwise the first await() takes a position;
+// until then other processes may come in first. A waiter whose session ends, on either side, loses its
+// position within a second or when its turn comes; its next await() starts again as the last. A frozen
+// process loses its turn after two seconds.
 class NamedLockTurnstile final : public lease::Turnstile {
  public:
-  // The connection must outlive the turnstile. While this waits it is busy (Connection::awaits_reply()).
+  // The connection must outlive the turnstile. While the turnstile waits, the connection is busy
+  // (Connection::awaits_reply()).
   NamedLockTurnstile(Connection& connection, const SessionOptions& options)
       : connection_(connection), options_(options) {}
 
@@ -31,15 +32,15 @@ class NamedLockTurnstile final : public lease::Turnstile {
   void lead() noexcept override;
   void leave() noexcept override;
 
-  // The waiter that the server shows is this one.
+  // True if `seen`, a waiter that the server lists, is this turnstile's own waiter.
   [[nodiscard]] bool announced(const lease::Waiter& seen) const;
 
-  // The session now holds a lease: it may be idle again for as long as was agreed.
+  // Gives the session its usual idle time again, because it now holds a lease.
   void settle();
 
-  // Around a transaction. Who is frozen in the middle of one must not keep others from its rows for long.
-  // MySQL has no limit for that alone, so the session may not be idle for longer than a waiter's until the
-  // end of it.
+  // Lives around a transaction. A process that is frozen inside a transaction must not block other processes'
+  // rows for long. MySQL has no idle limit for transactions alone, so until the transaction's end the session
+  // gets a waiter's short idle time.
   class Brief {
    public:
     explicit Brief(NamedLockTurnstile& turnstile);
@@ -67,9 +68,9 @@ class NamedLockTurnstile final : public lease::Turnstile {
   lease::Holder who_;
   bool inside_ = false;
   bool crowded_ = false;
-  bool short_lived_ = false;  // the session's idle time is a waiter's
-  bool brief_ = false;        // and is for now, whatever settle() says
-  bool stays_short_ = false;  // after that too
+  bool short_lived_ = false;  // the session has a waiter's short idle time
+  bool brief_ = false;        // a Brief lives: settle() must wait for its end
+  bool stays_short_ = false;  // the short idle time stays after the Brief, too
   BootTime queued_at_{};
   int quick_failures_ = 0;
 };
