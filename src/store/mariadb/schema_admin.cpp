@@ -137,8 +137,7 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
   // False, since dblock works without the routine. But an error if an old routine exists: it must not be
   // taken for its replacement.
   Result<bool> do_without_routine(Error error, const std::string& what) {
-    if (error.native == k_unknown_variable)
-      return false;  // a server without Galera does not need the new one
+    if (error.native == k_unknown_variable) return false;  // built without Galera: needs no replacement
     const bool refused = error.code == Errc::denied ||
                          std::ranges::find(k_routine_refused, error.native) != k_routine_refused.end();
     if (!refused) return std::unexpected(explained(std::move(error)));

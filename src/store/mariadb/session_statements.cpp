@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // Bounds for waits inside the server, whose defaults are 50 s and a day. A wait must end well before a
-// renewal is due, and before the network timeout, which would leave the statement's outcome unknown.
+// renewal runs out of time, and before the network timeout, which would leave the outcome unknown.
 constexpr std::chrono::seconds k_least_lock_wait = 1s;
 constexpr std::chrono::seconds k_most_lock_wait = 2s;
 

@@ -18,7 +18,7 @@
 namespace dblock::store::sqlite {
 namespace {
 
-// The beginning of a small file of the kernel's; empty when there is none.
+// The first 128 bytes of a file of the kernel; empty if it cannot be read.
 std::string read_line_file(const char* path) {
   const UniqueFd file(::open(path, O_RDONLY | O_CLOEXEC));
   std::array<char, 128> text{};
@@ -26,7 +26,7 @@ std::string read_line_file(const char* path) {
   return n <= 0 ? "" : std::string(text.data(), static_cast<std::size_t>(n));
 }
 
-// What is mounted over a file of the kernel's is not the kernel's.
+// True if the kernel itself provides the file: nothing is mounted over it.
 bool is_kernels_own(const char* path) {
   struct statx seen {};
   struct statfs system {};
@@ -42,7 +42,7 @@ std::int64_t next_number(std::string_view& text) {
   return value;
 }
 
-// "boottime  SECONDS  NANOSECONDS" is one of the lines; kernels without time namespaces have no such file.
+// Reads the line "boottime  SECONDS  NANOSECONDS". Kernels without time namespaces have no such file.
 Micros namespace_offset() {
   const std::string offsets = read_line_file("/proc/self/timens_offsets");
   constexpr std::string_view name = "boottime";
@@ -65,7 +65,7 @@ Moment moment_now(const Clock& clock, const Boot& boot) {
   const auto read_boot_clock = [&] {
     return duration_cast<Micros>(clock.now().time_since_epoch()) - boot.namespace_offset;
   };
-  // Held up between the two readings, they would not belong together.
+  // If the process was delayed between the two readings, they do not belong together: read again.
   constexpr Micros together{20};
   constexpr int tries = 5;
   Moment moment;

@@ -1,6 +1,6 @@
-// The embedded store's clock. Deadlines are kept by (boot id, boot clock): the boot clock counts suspend and
-// no step of the wall clock moves it; another boot id means that every holder of then is dead, unless it is a
-// container's own.
+// The embedded store's clock. Deadlines are stored as (boot id, boot clock). The boot clock goes on during
+// suspend, and no step of the wall clock moves it. If a row has another boot id, every holder of that boot is
+// dead, unless the id is a container's own.
 #pragma once
 
 #include <string>
@@ -10,34 +10,36 @@
 
 namespace dblock::store::sqlite {
 
-// One moment by both clocks, read together.
+// One moment by both clocks.
 struct Moment {
   Micros boot{0};  // since boot, by the host's clock
   Micros wall{0};  // since the epoch, UTC
 
-  // A time line is named by its distance from the boot clock.
+  // The distance between the two clocks. A row stores it to define its time line
+  // (sql/verbs/sqlite/terms.sql).
   [[nodiscard]] Micros offset() const { return wall - boot; }
 };
 
-// Which boot this is, and where the caller's boot clock stands in it.
+// Identifies the current boot, and tells how to convert the caller's boot clock to the host's.
 struct Boot {
-  // The kernel's; with k_containers_own behind it where a container's manager (nspawn, LXC) has put a file of
-  // its own in that place. Such an id differs between containers of one boot.
+  // The kernel's boot id. With k_containers_own appended if a container manager (nspawn, LXC) has mounted a
+  // file of its own there: such an id differs between containers of one boot.
   std::string id;
-  Micros namespace_offset{
-      0};  // of a time namespace (time_namespaces(7)): the host's clock is this much behind ours
+  // How far the host's boot clock is behind ours; not 0 in a time namespace (time_namespaces(7)).
+  Micros namespace_offset{0};
 };
 
 inline constexpr char k_containers_own = '*';
 
-// Errc::config where /proc does not tell.
+// Errc::config if /proc does not show the boot id.
 [[nodiscard]] Result<Boot> read_boot();
 
 [[nodiscard]] Micros wall_now();
 [[nodiscard]] Moment moment_now(const Clock& clock, const Boot& boot);
 
-// A row's offset differs from the present one by jitter of reading two clocks, or because the wall clock was
-// stepped. Steps are shown, jitter is not; neither decides anything.
+// A row's offset differs from the present one by the jitter of reading two clocks, or by a step of the wall
+// clock. Differences from this length on count as steps, for which shown times are corrected. Neither steps
+// nor jitter decide anything.
 inline constexpr Micros k_least_clock_step = std::chrono::milliseconds(100);
 
 }  // namespace dblock::store::sqlite

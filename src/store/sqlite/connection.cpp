@@ -19,24 +19,23 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Frames of the write-ahead log (one changed page each) after which a closing connection writes them back.
-// Every opening of a store that nobody has open reads the log once through, about 0.6 us a KiB; writing back
-// syncs the disk twice, tens of milliseconds. A run leaves four frames of 1 KiB.
+// If the write-ahead log has this many frames (one changed page each), a closing connection writes them back.
+// The first connection that opens a store reads the whole log, about 0.6 us a KiB; writing back syncs the
+// disk twice, tens of milliseconds. A run leaves four frames of 1 KiB.
 constexpr int k_tidy_frames = 150;
-// The same as a backstop at each commit, for when every process dies before it can close.
+// With this many frames a commit writes them back: a backstop in case every process dies before it can close.
 constexpr int k_most_frames = 4000;
 
-// Room for some hundred renewals and releases once the disk is full.
+// Room for a few hundred renewals and releases after the disk has filled up.
 constexpr off_t k_reserved_log = off_t{1024} * 1024;
 
-// Collisions are over within microseconds to a few milliseconds.
+// Other processes block the store for microseconds to a few milliseconds.
 constexpr Micros k_shortest_pause = 50us;
 constexpr Micros k_longest_pause = 5ms;
 
 void configure_library() {
   static const bool once = [] {
-    // What a short run would touch and hardly use: counters, and memory set aside beforehand, each page of it
-    // a fault.
+    // A short run hardly uses counters and preallocated memory, and each page of that costs a page fault.
     ::sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     ::sqlite3_config(SQLITE_CONFIG_PAGECACHE, nullptr, 0, 0);
     ::sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0);
@@ -45,10 +44,10 @@ void configure_library() {
   static_cast<void>(once);
 }
 
-// Parameters that bind_moment() sees to.
+// The parameters that bind_moment() binds.
 constexpr std::array<std::string_view, 4> k_of_the_moment{"boot", "wall", "offset", "boot_id"};
 
-// A token beyond the range of SQLite's integers was never given out; negative, it matches none.
+// Binds a value. A token beyond SQLite's integers was never granted; as a negative number it matches no row.
 void bind_value(sqlite3_stmt* statement, int index, const Scalar& value) {
   const auto bind_text = [&](std::string_view text) {
     ::sqlite3_bind_text64(statement, index, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8);
@@ -68,7 +67,7 @@ void bind_value(sqlite3_stmt* statement, int index, const Scalar& value) {
   }
 }
 
-// ?,?; or (?,?),(?,?).
+// The places for a list's values: ?,? or, with several columns, (?,?),(?,?).
 std::string places_of(const List& list) {
   std::string text;
   for (std::size_t i = 0; i < list.values.size(); ++i) {
@@ -80,7 +79,7 @@ std::string places_of(const List& list) {
   return text;
 }
 
-// With a place for each value of a list, which are added to `listed`.
+// The statement with a place for each value of its lists; appends those values to `listed`, in their order.
 std::string spelled_out(std::string_view sql, const Parameters& parameters,
                         std::vector<const Scalar*>& listed) {
   std::string text;
@@ -149,8 +148,8 @@ void Connection::interrupt() noexcept {
 }
 
 Result<void> Connection::ensure_open(const std::string& attempt) {
-  // A store of which a file was removed or replaced is another store by now: what we see of it counts for
-  // nothing.
+  // If one of the store's files was removed or replaced, other processes use another store by now, and our
+  // view of the old one is worthless.
   if (handle_ && files_moved()) drop();
   if (handle_) return {};
   auto opened = open(attempt);
@@ -175,11 +174,11 @@ Result<void> Connection::open(const std::string& attempt) {
   DBLOCK_CHECK(configure(attempt));
   if (check_ == SchemaCheck::on) DBLOCK_CHECK(ensure_schema(*this, attempt));
   side_files_ = side_files();
-  settings_.makes_directory = true;  // the path is no slip: should the store be removed, the new one is empty
+  settings_.makes_directory = true;  // the path proved right: if the store is removed, make an empty new one
   return {};
 }
 
-// The witness is read first: whatever it has seen was committed by then.
+// Reads the witness first, so that all changes it has seen are committed when the store is read.
 Result<std::uint64_t> Connection::read_changes(const std::string& attempt) {
   const auto seen = witness_.changes();
   DBLOCK_TRY(const auto rows, run("SELECT changes FROM dblock_state", {}, attempt, Phase::read));
@@ -201,7 +200,7 @@ Result<void> Connection::configure(const std::string& attempt) {
         return SQLITE_OK;
       },
       this);
-  // SQLite opens what it may not write for reading only, and says so at the first write.
+  // SQLite opens a file that it may not write read-only, and would fail only at the first write.
   if (::sqlite3_db_readonly(db, "main") == 1)
     return std::unexpected(failure(attempt, SQLITE_READONLY, Phase::read));
   return run_script("PRAGMA synchronous=NORMAL", attempt);
@@ -238,8 +237,8 @@ Result<sqlite3_stmt*> Connection::prepare(std::string_view sql, const std::strin
   }
 }
 
-// The values belong to the caller, who keeps them until the statement has ended. Where one is missing, the
-// statement is not to run with NULL in its place, which could match more than was meant.
+// The caller must keep the values alive until the statement has ended. Fails if a value is missing: with NULL
+// in its place the statement could match more rows than the caller meant.
 Result<sqlite3_stmt*> Connection::prepare(std::string_view sql, const Parameters& parameters,
                                           const std::string& attempt) {
   std::vector<const Scalar*> listed;
@@ -295,7 +294,7 @@ Result<std::vector<Row>> Connection::run(std::string_view sql, const Parameters&
     if (code == SQLITE_DONE) return rows;
     Error error = failure(attempt, code, phase);
     ::sqlite3_reset(statement.get());
-    // Waited for here and not by SQLite's busy handler, so that each try reads the clock anew.
+    // Waits here instead of in SQLite's busy handler, so that each try reads the clock anew.
     if (!is_busy(code) || !pause_for_others(tries)) return std::unexpected(std::move(error));
   }
 }
@@ -307,7 +306,7 @@ void Connection::prepare_ahead(std::string_view sql) noexcept {
 
 Result<Change> Connection::change(std::string_view sql, const Parameters& parameters,
                                   const std::string& attempt) {
-  // Prepared before the store is taken, which is for microseconds then.
+  // Prepares before the transaction, so that the write lock is held only for microseconds.
   DBLOCK_TRY(sqlite3_stmt* const prepared, prepare(sql, parameters, attempt));
   const InUse statement(prepared);
   Change done;
@@ -316,7 +315,7 @@ Result<Change> Connection::change(std::string_view sql, const Parameters& parame
     done.changed = static_cast<std::uint64_t>(::sqlite3_changes64(handle_.get()));
     Result<void> ended;
     if (code != SQLITE_DONE) ended = std::unexpected(failure(attempt, code, Phase::write));
-    ::sqlite3_reset(statement.get());  // no transaction ends while a statement is at work
+    ::sqlite3_reset(statement.get());  // a transaction cannot end while a statement is active
     return ended;
   };
   DBLOCK_CHECK(transaction_open() ? body() : in_transaction(attempt, body));
@@ -332,7 +331,7 @@ Result<void> Connection::commit(std::int64_t before, const std::string& attempt)
     roll_back();
     return {};
   }
-  // Nobody else writes between the two.
+  // The transaction excludes other writers between this read and the update.
   DBLOCK_TRY(auto changes, read_changes(attempt));
   ++changes;
   DBLOCK_CHECK(run("UPDATE dblock_state SET changes=:changes", {{"changes", Scalar(std::uint64_t{changes})}},
@@ -359,27 +358,27 @@ void Connection::roll_back() noexcept {
   if (transaction_open()) ::sqlite3_exec(handle_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
 }
 
-// Emptied, not only written back: who opens the store when nobody has it open reads whatever the log holds.
-// Other connections at work are not waited for; the last of them comes by here too.
+// Empties the log instead of only writing it back, because the first connection to open the store reads the
+// whole log. Does not wait for other connections: the last one to close gets here, too.
 void Connection::empty_log() noexcept {
   log_frames_ = 0;
   const int emptied =
       ::sqlite3_wal_checkpoint_v2(handle_.get(), nullptr, SQLITE_CHECKPOINT_TRUNCATE, nullptr, nullptr);
-  // The first commit into an empty log syncs it: better this one than somebody's grant.
+  // The first commit into an empty log syncs the disk: better this empty change than a grant.
   if (emptied != SQLITE_OK) return;
   ::sqlite3_exec(handle_.get(), "UPDATE dblock_state SET changes=changes", nullptr, nullptr, nullptr);
   reserve_log();
 }
 
-// A descriptor of its own: SQLite keeps its locks on the other files.
+// Opens a descriptor of its own. To close it is safe: SQLite keeps its locks on the store's other files.
 void Connection::reserve_log() const noexcept {
   const char* log = ::sqlite3_filename_wal(::sqlite3_db_filename(handle_.get(), "main"));
   const UniqueFd file(::open(log, O_WRONLY | O_CLOEXEC | O_NOFOLLOW));
   if (file) ::fallocate(file.get(), FALLOC_FL_KEEP_SIZE, 0, k_reserved_log);
 }
 
-// The log is written back once in a while, here rather than at a commit: nobody waits for a closing
-// connection.
+// Writes the log back from time to time; here and not at a commit, because a closing connection delays
+// nobody.
 void Connection::close() noexcept {
   if (handle_ && log_frames_ >= k_tidy_frames && !files_moved()) empty_log();
   drop();

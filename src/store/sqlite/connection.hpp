@@ -1,7 +1,7 @@
 // One connection to the embedded store. No raw handle leaves this folder.
 //
-// Chosen by measurement: write-ahead log, synchronous=NORMAL, no checkpoint when the last connection closes.
-// A killed process loses nothing; a power cut can lose the last commits before it, never the file
+// Settings chosen by measurement: write-ahead log, synchronous=NORMAL, no checkpoint when the last connection
+// closes. A killed process loses nothing. A power cut can lose the last commits, never the file
 // (sqlite.org/wal.html, section 4, "Performance Considerations").
 //
 // THREADING: not thread-safe, except interrupt().
@@ -32,17 +32,17 @@ namespace dblock::store::sqlite {
 
 enum class SchemaCheck { on, off };
 
-// Which file a path led to.
+// Identifies the file at a path.
 struct FileId {
   dev_t device = 0;
   ino_t inode = 0;
   bool operator==(const FileId&) const = default;
 };
 
-// What a statement that changes rows did.
+// The effect of a statement that changes rows.
 struct Change {
-  std::vector<Row> rows;      // of its RETURNING clause
-  std::uint64_t changed = 0;  // rows changed
+  std::vector<Row> rows;      // from its RETURNING clause
+  std::uint64_t changed = 0;  // how many rows it changed
 };
 
 class Connection {
@@ -53,34 +53,33 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Around everything below: how long other processes are waited for counts from here, and interrupt() works.
+  // Everything below happens between begin_call() and end_call(). The time limit for waiting for other
+  // processes counts from begin_call(), and only in between interrupt() has an effect.
   void begin_call();
   void end_call() noexcept;
 
-  // Opens the store, unless it is open and still the file of its name. Makes the tables of a new store, and
-  // migrates an older one, unless the schema is not to be looked at.
+  // Opens the store, unless it is open and its files are still those of that name. Creates the tables of a
+  // new store and migrates an older one, unless SchemaCheck is off.
   [[nodiscard]] Result<void> ensure_open(const std::string& attempt);
 
-  // Runs one statement to its end, alone (then it only reads) or as part of a transaction. :boot, :wall,
-  // :offset (microseconds) and :boot_id are known to every statement. A statement of which another parameter
-  // has no value fails. REQUIRES: ensure_open() succeeded in this call.
+  // Runs one statement to its end, as part of a transaction or, if it only reads, alone. Every statement gets
+  // :boot, :wall, :offset (microseconds) and :boot_id. Fails if another parameter has no value. REQUIRES:
+  // ensure_open() succeeded in this call.
   [[nodiscard]] Result<std::vector<Row>> run(std::string_view sql, const Parameters& parameters,
                                              const std::string& attempt, Phase phase);
 
-  // One statement that changes rows, as a transaction unless one is open. The clock is read under the write
-  // lock: an answer that had to wait for other processes must not go by the time before (I3).
+  // Runs one statement that changes rows, in a transaction of its own unless one is open. Reads the clock
+  // under the write lock: a statement that waited for other processes must not judge by the time before (I3).
   [[nodiscard]] Result<Change> change(std::string_view sql, const Parameters& parameters,
                                       const std::string& attempt);
 
-  // Prepares a statement that run() or change() will be asked for, so that it takes less time then. Quietly
-  // does nothing where that fails.
+  // Prepares a statement in advance, so that run() or change() takes less time. Ignores failures.
   void prepare_ahead(std::string_view sql) noexcept;
 
-  // Statements without parameters or answers, separated by semicolons.
+  // Runs statements without parameters or results, separated by semicolons.
   [[nodiscard]] Result<void> run_script(const std::string& sql, const std::string& attempt);
 
-  // Everything `body` does is one transaction that no other writer comes between, rolled back when it fails
-  // or changes nothing.
+  // Runs `body` in one transaction, alone among writers. Rolls back if `body` fails or changes nothing.
   template <typename Body>
   [[nodiscard]] Result<void> in_transaction(const std::string& attempt, const Body& body) {
     DBLOCK_CHECK(run("BEGIN IMMEDIATE", {}, attempt, Phase::write));
@@ -90,7 +89,7 @@ class Connection {
     if (!done) roll_back();
     return done;
   }
-  // Everything `body` reads is the store at one moment.
+  // Runs `body`, which only reads: all reads see the store at one moment.
   template <typename Body>
   [[nodiscard]] Result<void> in_view(const std::string& attempt, const Body& body) {
     DBLOCK_CHECK(run("BEGIN", {}, attempt, Phase::read));
@@ -99,23 +98,23 @@ class Connection {
     return done;
   }
 
-  // Between the beginning and the end of either.
+  // True inside in_transaction() and in_view().
   [[nodiscard]] bool transaction_open() const noexcept;
 
-  // How many changes the store has. Fails where it has no tables yet, and when more changes were seen in this
-  // boot than it has.
+  // How many changes were committed to the store. Fails if the store has no tables yet. Errc::config if the
+  // witness has seen more changes in this boot than the store has: then the store has lost some.
   [[nodiscard]] Result<std::uint64_t> read_changes(const std::string& attempt);
-  // The same for a store without tables yet: fails when any were seen.
+  // The same check for a store without tables yet: Errc::config if the witness has seen any changes.
   [[nodiscard]] Result<void> check_unused(const std::string& attempt);
 
-  // Writes everything into the main file and empties the log, unless others are at work.
+  // Writes the log back into the main file and empties it, unless other connections are at work.
   void empty_log() noexcept;
 
   void close() noexcept;
   // Thread-safe: see lease::LeaseStore::interrupt().
   void interrupt() noexcept;
 
-  // The store's name for messages.
+  // The store's URL for messages, escaped.
   [[nodiscard]] std::string where() const;
 
  private:
@@ -126,7 +125,7 @@ class Connection {
     void operator()(sqlite3_stmt* statement) const noexcept { sqlite3_finalize(statement); }
   };
   using Statement = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
-  // Ends the use of a statement that is kept: it lets go of the store and of the values.
+  // Ends one use of a statement, which stays prepared: frees its grip on the store and its values.
   struct LetGo {
     void operator()(sqlite3_stmt* statement) const noexcept {
       sqlite3_reset(statement);
@@ -142,17 +141,17 @@ class Connection {
   [[nodiscard]] bool files_moved() const;
   [[nodiscard]] std::int64_t changes_so_far() const;
   [[nodiscard]] Result<void> commit(std::int64_t before, const std::string& attempt);
-  // Prepared before, or now; for whoever asks next it must be left reset and without values.
+  // Returns the statement, prepared at its first use. The caller resets it and clears its values (InUse).
   [[nodiscard]] Result<sqlite3_stmt*> prepare(std::string_view sql, const std::string& attempt);
-  // The same, with the values of its parameters.
+  // The same, and binds the values of the parameters.
   [[nodiscard]] Result<sqlite3_stmt*> prepare(std::string_view sql, const Parameters& parameters,
                                               const std::string& attempt);
-  // One run through the rows; the result code that ended it.
+  // Runs the statement once and stores its rows; returns the last result code.
   [[nodiscard]] int step_through(sqlite3_stmt* statement, std::vector<Row>& rows);
   void bind_moment(sqlite3_stmt* statement);
   void roll_back() noexcept;
-  // Sets disk space aside for the log, so that a disk that fills up does not end the leases of running jobs.
-  // Does what it can: not every file system knows this.
+  // Reserves disk space for the log, so that a full disk does not end the leases of running jobs. Not every
+  // file system supports that; failures are ignored.
   void reserve_log() const noexcept;
   void drop() noexcept;
   [[nodiscard]] Error failure(const std::string& attempt, int code, Phase phase);
@@ -164,17 +163,17 @@ class Connection {
   const SchemaCheck check_;
   Boot boot_;
   Witness witness_;
-  std::vector<FileId> side_files_;  // of the log and its index, as they were opened
+  std::vector<FileId> side_files_;  // the log and its index when the store was opened
   std::minstd_rand random_;
   BootTime give_up_at_{};
-  int log_frames_ = 0;  // in the write-ahead log, as of the last commit
+  int log_frames_ = 0;  // frames in the write-ahead log after the last commit
 
-  std::mutex mutex_;  // guards what interrupt() touches
+  std::mutex mutex_;  // guards the next three members, which interrupt() uses
   std::unique_ptr<sqlite3, CloseHandle> handle_;
   bool in_call_ = false;
   bool interrupted_ = false;
 
-  std::vector<Statement> statements_;  // of the handle, which must outlive them
+  std::vector<Statement> statements_;  // prepared on handle_; declared after it, so destroyed before it
 };
 
 }  // namespace dblock::store::sqlite

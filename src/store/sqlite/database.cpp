@@ -29,7 +29,8 @@ bool SqliteDatabase::refused_null(const Error& why) const {
   return (why.native & 0xffU) == SQLITE_CONSTRAINT;
 }
 
-// A running job's place is the first one; a lease of `acquire` has none.
+// Our position among the waiters. A holder that is a run stands at the turnstile before them and does not
+// count; a lease of `acquire` has no position there.
 std::optional<lease::PlaceInLine> SqliteDatabase::place_in_line(const lease::LockStatus& lock) {
   const auto others = turnstile_.others();
   if (!others) return std::nullopt;

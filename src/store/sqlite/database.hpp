@@ -1,4 +1,4 @@
-// The embedded store: the SQL is in sql/verbs/sqlite, the file in connection.
+// The database port on the embedded store. The statements are in sql/verbs/sqlite.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ class SqliteDatabase final : public Database {
  public:
   SqliteDatabase(const SqliteSettings& settings, const SessionOptions& options, Clock& clock);
 
-  // There is no network to lose an answer.
+  // Ignores `patience`: there is no network that could lose an answer.
   void begin_call(Patience /*patience*/) override { connection_.begin_call(); }
   void end_call() noexcept override { connection_.end_call(); }
   [[nodiscard]] std::string connecting() const override { return "cannot use the store"; }
@@ -23,7 +23,7 @@ class SqliteDatabase final : public Database {
   Result<void> in_transaction(const std::string& attempt, const Body& body) override {
     return connection_.in_transaction(attempt, body);
   }
-  // One commit instead of several.
+  // In a transaction: one commit instead of several.
   Result<void> bundled(const std::string& attempt, const Body& body) override {
     return connection_.in_transaction(attempt, body);
   }

@@ -23,7 +23,7 @@ Verdict not_a_store(const std::string& words) {
               "away, and dblock makes a new store"};
 }
 
-// The system's own error number tells what SQLite's general codes leave open.
+// Judges an I/O error by the system's error number: SQLite's code alone is too general.
 Verdict of_io(int system, Phase phase, const std::string& words) {
   if (system == ENOSPC || system == EDQUOT) return disk_full();
   if (system == EFBIG) {

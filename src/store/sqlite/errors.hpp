@@ -10,16 +10,16 @@ struct sqlite3;
 
 namespace dblock::store::sqlite {
 
-// What was under way when the error came.
+// The step that failed.
 enum class Phase {
   read,   // a statement that changes nothing
   write,  // a statement that changes rows: an I/O error leaves its outcome unknown
 };
 
-// Another process is in the way for a moment; nothing was done.
+// Another process blocks the store for a moment; nothing was done.
 [[nodiscard]] bool is_busy(int code);
 
-// "cannot acquire lock "k" in sqlite:/path: <words>; <what to do>". `handle` may be null.
+// Makes the error "cannot acquire lock "k" in sqlite:/path: <words>; <what to do>". `handle` may be null.
 [[nodiscard]] Error make_error(std::string_view attempt, std::string_view where, sqlite3* handle, int code,
                                Phase phase);
 

@@ -1,4 +1,4 @@
-// What `doctor` wants to know of the embedded store: its file, the disk and the clocks.
+// Collects the facts for `doctor` from the embedded store: its file, the disk and the clocks.
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 const std::string k_attempt = "cannot examine the store";
 
-// The directory that the store is in, or will be: the nearest one that is there.
+// The store's directory; if it does not exist yet, the nearest parent that exists.
 std::string directory_of(const std::string& path) {
   std::string directory = path;
   struct stat seen {};

@@ -1,4 +1,4 @@
-// The adapters of this folder, for store/open and store/facts alone.
+// Makes the adapters of this folder. Only store/open and store/facts include this header.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace dblock::store::sqlite {
                                                                   Clock& clock);
 [[nodiscard]] std::unique_ptr<SchemaAdmin> make_schema_admin(const SqliteSettings& settings,
                                                              const SessionOptions& options);
-// As store::gather_facts(). Makes no store where there is none yet, and migrates none.
+// Implements store::gather_facts() for files. Neither creates nor migrates a store.
 [[nodiscard]] FileFacts gather_facts(const SqliteSettings& settings);
 
 }  // namespace dblock::store::sqlite

@@ -19,9 +19,9 @@
 namespace dblock::store::sqlite {
 namespace {
 
-// File systems that several hosts, or several kernels on one (virtiofs), may share: locks and memory maps do
-// not reach, or not reliably, and one kernel's boot clock means nothing to another. Of a FUSE it cannot be
-// told who else uses it. Numbers from linux/magic.h and statfs(2).
+// File systems that several hosts, or several kernels on one host (virtiofs), may share. Between kernels,
+// locks and memory maps do not work reliably, and one kernel's boot clock means nothing to another. With
+// FUSE, dblock cannot tell who else uses the files. Numbers from linux/magic.h and statfs(2).
 constexpr std::array<unsigned long, 13> k_network_file_systems{
     NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC, CIFS_SUPER_MAGIC, SMB2_SUPER_MAGIC, AFS_SUPER_MAGIC,
     CODA_SUPER_MAGIC, V9FS_MAGIC,      FUSE_SUPER_MAGIC, CEPH_SUPER_MAGIC, OCFS2_SUPER_MAGIC,
@@ -43,7 +43,7 @@ Names split(const std::string& path) {
   return {slash == 0 ? "/" : path.substr(0, slash), path.substr(slash + 1)};
 }
 
-// What may lie beside the store: a regular file of the effective user's with one name.
+// True for a regular file that belongs to the effective user and has one name only.
 bool is_ours_alone(const struct stat& seen) {
   return S_ISREG(seen.st_mode) && seen.st_uid == ::geteuid() && seen.st_nlink <= 1;
 }
@@ -90,7 +90,8 @@ class Preparation {
     return fail(code, attempt_ + " in sqlite:" + escape_untrusted(path_) + ": " + reason);
   }
 
-  // `what` could not be made: for want of room, which passes, or for a reason that somebody must see to.
+  // The error when `what` could not be made: Errc::unreachable for a full disk, which may pass, else
+  // Errc::config with advice.
   [[nodiscard]] std::unexpected<Error> not_made(const std::string& what, int err,
                                                 const std::string& advice) const {
     if (err == ENOSPC || err == EDQUOT)
@@ -106,18 +107,18 @@ class Preparation {
     }
     struct stat seen {};
     const int err = errno;
-    if (::stat(directory.c_str(), &seen) == 0) return {};  // there, on a read-only disk say
+    if (::stat(directory.c_str(), &seen) == 0) return {};  // it exists, for example on a read-only disk
     return not_made("cannot make the directory " + escape_untrusted(directory), err,
                     "choose another place with --db sqlite:PATH");
   }
 
-  // There, and if by us then with its mode whatever the umask.
+  // True if the directory exists. A directory made here gets mode 0700 whatever the umask.
   [[nodiscard]] static bool made(const std::string& directory) {
     if (::mkdir(directory.c_str(), 0700) == 0) return ::chmod(directory.c_str(), 0700) == 0;
     return errno == EEXIST;
   }
 
-  // Who may rename files in the directory may put another store in the place of ours.
+  // Refuses a directory in which other users could rename files: they could replace the store by another one.
   Result<void> check_directory(const std::string& directory) {
     struct stat seen {};
     if (::stat(directory.c_str(), &seen) != 0)
@@ -127,7 +128,7 @@ class Preparation {
     if (seen.st_uid != 0 && seen.st_uid != ::geteuid())
       return refuse("its directory belongs to another user (uid " + std::to_string(seen.st_uid) +
                     "), who could swap the file; choose a directory of yours with --db sqlite:PATH");
-    // The sticky bit would keep the file itself, and let others put theirs beside it.
+    // The sticky bit would not do: it protects the file itself, but other users could put files beside it.
     if ((seen.st_mode & (S_IWGRP | S_IWOTH)) != 0)
       return refuse(
           "other users may write its directory, and swap the file or put theirs beside it; chmod go-w " +
@@ -138,13 +139,13 @@ class Preparation {
   Result<void> make_file() {
     UniqueFd there(::open(real_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
     if (!there && errno == ENOENT) {
-      // Looked at again: another process may have made both files just now.
+      // Looks for the file again: another process may have made both files just now.
       if (exists(real_ + "-wal") && !exists(real_))
         return refuse(
             "the file is gone, but " + escape_untrusted(real_ + "-wal") +
             " is still there: someone removed the store. If no job runs under its locks, remove what "
             "is left of it, and dblock makes a new one");
-      // Not open(): see the header.
+      // mknod() instead of open(): the header says why no descriptor may be opened.
       const bool made = ::mknod(real_.c_str(), S_IFREG | 0600, 0) == 0;
       if (!made && errno != EEXIST)
         return not_made("cannot create it", errno,
@@ -172,7 +173,7 @@ class Preparation {
     if (is_mount_point(fd))
       return refuse("the file alone is mounted here, without those beside it; mount its directory");
     if (seen.st_size == 0) DBLOCK_CHECK(check_empty());
-    // SQLite would take a file of one byte for an empty one, and write over it.
+    // SQLite would take a file of one byte for an empty one, and overwrite it.
     if (seen.st_size > 0 && seen.st_size < k_least_database)
       return refuse(
           "the file is no store of dblock's, or damaged; it is left as it is. Move it away, or choose "
@@ -181,8 +182,8 @@ class Preparation {
     return check_file_system(fd);
   }
 
-  // SQLite and dblock believe what they find in these. One may go in this moment, and is made anew by us
-  // then.
+  // SQLite and dblock trust the content of these files. A file that is missing, or vanishes now, does no
+  // harm: it is made anew.
   Result<void> check_files_beside() {
     for (const char* const suffix : {"-wal", "-shm", "-journal", "-seen", "-line"}) {
       struct stat seen {};
@@ -209,10 +210,10 @@ class Preparation {
            "sqlite:PATH";
   }
 
-  // A new store is empty until its first connection has made its tables; one that has been in use never is.
+  // Refuses an empty file with a log beside it: a store is empty only until its tables are made.
   Result<void> check_empty() {
     if (!exists(real_ + "-wal")) return {};
-    struct stat seen {};  // again: another process may have been making its tables just now
+    struct stat seen {};  // look again: another process may have made the tables just now
     if (::stat(real_.c_str(), &seen) == 0 && seen.st_size > 0) return {};
     return refuse(
         "the file is empty although it has been in use: it was truncated, and who holds what is lost. If no "
@@ -246,7 +247,7 @@ class Preparation {
 
 UniqueFd open_beside(const std::string& path, WhenMissing when_missing) {
   const int make = when_missing == WhenMissing::make ? O_CREAT : 0;
-  // O_NONBLOCK: a pipe in its place must not hold us up.
+  // O_NONBLOCK: a pipe in the file's place must not block dblock.
   UniqueFd file(::open(path.c_str(), O_RDWR | make | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
   struct stat seen {};
   if (!file || ::fstat(file.get(), &seen) != 0 || !is_ours_alone(seen)) return {};

@@ -1,4 +1,4 @@
-// The store's file before SQLite sees it: that it is there, ours, and on a disk of this host.
+// Checks the store's file before SQLite opens it: it exists, belongs to this user, and is on a local disk.
 #pragma once
 
 #include <string>
@@ -9,19 +9,20 @@
 
 namespace dblock::store::sqlite {
 
-// Makes sure that the store's path is a regular file of the effective user on a local file system, creating
-// it with mode 0600, and --local's directory with mode 0700, when there is none yet. Returns its path without
-// symbolic links. Errc::config with the reason and what to do otherwise; an existing file is never changed.
+// Makes sure that the store's path is a regular file of the effective user on a local file system. Creates a
+// missing file with mode 0600, and a missing directory of --local with mode 0700. Returns the path without
+// symbolic links. Never changes an existing file. Errc::config with the reason and advice if the file or its
+// directory will not do; Errc::unreachable if the disk is full.
 //
 // Opens no descriptor on the file: closing one would drop the locks of this process's other connections
 // (POSIX fcntl locks; "How To Corrupt An SQLite Database File", section 2.2).
 [[nodiscard]] Result<std::string> prepare_file(const SqliteSettings& settings, const std::string& attempt);
 
-// Errc::config where the store's directory is missing and will not be made.
+// Errc::config if the store's directory is missing and settings.makes_directory is false.
 [[nodiscard]] Result<void> check_place(const SqliteSettings& settings, const std::string& attempt);
 
-// A file of dblock's own beside the store, private whatever the umask. Empty when there is none and it is not
-// to be made, when it cannot be had, or is no regular file of the effective user's alone.
+// Opens one of dblock's own files beside the store, with mode 0600 whatever the umask. Empty if the file is
+// missing (and WhenMissing::leave), cannot be opened, or is not a regular file of the effective user alone.
 enum class WhenMissing { make, leave };
 [[nodiscard]] UniqueFd open_beside(const std::string& path, WhenMissing when_missing);
 

@@ -16,7 +16,7 @@ Result<void> keep_history(Connection& connection, bool on, const std::string& at
     const std::vector<Verb> begin{Verb::create_history, Verb::create_history_index, Verb::begin_history};
     for (const Verb verb : on ? begin : std::vector{Verb::end_history})
       DBLOCK_CHECK(connection.run_script(std::string(sql(verb)), attempt));
-    // A transaction without a changed row would be rolled back.
+    // Changes a row, because in_transaction() rolls back a transaction without changes.
     return connection.run_script("UPDATE dblock_state SET changes=changes", attempt);
   });
 }

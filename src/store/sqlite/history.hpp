@@ -1,5 +1,6 @@
-// The history of runs: dblock_history, filled by triggers in the very transaction that ends a run, whoever
-// ends it. A store that keeps none has neither table nor triggers: each would be read at every opening.
+// The history of runs: the table dblock_history. A trigger fills it in the same transaction that ends a run,
+// whichever process ends the run. A store without history has neither table nor trigger, because SQLite would
+// read them each time it opens the store.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace dblock::store::sqlite {
 
-// REQUIRES, for all: the connection is open.
+// REQUIRES, for both: the connection is open.
 [[nodiscard]] Result<bool> keeps_history(Connection& connection, const std::string& attempt);
 [[nodiscard]] Result<void> keep_history(Connection& connection, bool on, const std::string& attempt);
 

@@ -10,20 +10,20 @@ namespace {
 
 constexpr int k_repeat_ms = 1;
 
-// The C library keeps the first two for itself; the next ones are popular.
+// The C library reserves the first two real-time signals, and other programs often use the next ones.
 int wake_signal() {
   return SIGRTMIN + 3;
 }
 
 void do_nothing(int) {}
 
-// For good, not for the length of a call: another thread may be waiting too. The job and the guardian were
-// forked before and never see it.
+// Installs the handler for good, not only for a call, because another thread may be waiting too. Job and
+// guardian were forked before and do not get it.
 void install_handler() {
   static std::once_flag once;
   std::call_once(once, [] {
     struct sigaction action {};
-    action.sa_handler = do_nothing;  // and no SA_RESTART, which would continue the call
+    action.sa_handler = do_nothing;  // without SA_RESTART, which would continue the blocking call
     sigemptyset(&action.sa_mask);
     ::sigaction(wake_signal(), &action, nullptr);
   });
@@ -37,7 +37,7 @@ Interrupter::Interrupter(BootTime until, const WakeEvent& cancel) : target_(::pt
   sigemptyset(&wake);
   sigaddset(&wake, wake_signal());
   watcher_ = std::thread([this, until, cancel_fd = cancel.fd()] { watch(until, cancel_fd); });
-  ::pthread_sigmask(SIG_UNBLOCK, &wake, &caller_mask_);  // our caller's caller may have blocked it
+  ::pthread_sigmask(SIG_UNBLOCK, &wake, &caller_mask_);  // dblock's own caller may have blocked the signal
 }
 
 Interrupter::~Interrupter() {

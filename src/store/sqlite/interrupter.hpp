@@ -1,5 +1,5 @@
-// Ends a thread's blocking system call at a moment, or when an event is raised. For calls that know no
-// timeout and no second descriptor, such as waiting for a file lock.
+// Ends a thread's blocking system call at a given time, or when an event is raised. For calls without a
+// timeout that cannot be polled, such as waiting for a file lock.
 #pragma once
 
 #include <pthread.h>
@@ -12,9 +12,9 @@
 
 namespace dblock::store::sqlite {
 
-// Watches over the thread that makes it, from construction to over(): from `until` on, or once `cancel` is
-// raised, that thread gets a signal with an empty handler every millisecond, so its blocking calls fail with
-// EINTR. Once would not do: a signal that comes just before the call is lost on it.
+// Watches the thread that constructs it, until over(). From `until` on, or once `cancel` is raised, it sends
+// that thread a signal with an empty handler every millisecond, so that blocking calls fail with EINTR. One
+// signal would not do: just before the call it would have no effect.
 class Interrupter {
  public:
   Interrupter(BootTime until, const WakeEvent& cancel);  // throws std::system_error without a thread
@@ -22,8 +22,8 @@ class Interrupter {
   Interrupter& operator=(const Interrupter&) = delete;
   ~Interrupter();
 
-  // On the same thread: no more signals. Does not wait for the watching thread to end, which the destructor
-  // does: that would put a change of threads between a wake-up and its use.
+  // Call on the same thread. Afterwards no signal comes. Only the destructor waits for the watching thread to
+  // end: waiting here would put a thread switch between a wake-up and its use.
   void over() noexcept;
 
  private:
@@ -33,7 +33,7 @@ class Interrupter {
   pthread_t target_;
   sigset_t caller_mask_{};
   WakeEvent done_;
-  std::mutex mutex_;  // held while signalling: after over() no signal is on its way
+  std::mutex mutex_;  // held while signalling, so that after over() no signal is on its way
   bool over_ = false;
   std::thread watcher_;
 };

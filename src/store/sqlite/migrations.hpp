@@ -1,4 +1,4 @@
-// The embedded files of sql/sqlite/; any number of statements a file, run in one transaction.
+// The embedded files of sql/sqlite/. Each holds any number of statements, all run in one transaction.
 #pragma once
 
 #include <span>
@@ -7,10 +7,10 @@
 
 namespace dblock::store::sqlite {
 
-// In ascending order of version, which count 1, 2, 3, … without holes.
+// In ascending order of version; versions count 1, 2, 3, … without gaps.
 [[nodiscard]] std::span<const Migration> migrations();
 
-// The version this binary knows, and needs at least.
+// The newest version that this binary knows; it migrates older stores.
 [[nodiscard]] inline unsigned schema_version() {
   return migrations().back().version;
 }

@@ -13,10 +13,10 @@
 namespace dblock::store::sqlite {
 namespace {
 
-// "dblk", in the file's header: what file(1) and we tell our stores by.
+// "dblk", in the file's header. By it file(1) and dblock recognize a store.
 constexpr std::int64_t k_application_id = 0x64626c6b;
 
-// Small pages make small commits; the rows of a busy store fill few of either size.
+// Small pages make small commits. Even a busy store's rows fill few pages.
 constexpr std::string_view k_page_size = "PRAGMA page_size=1024";
 
 constexpr std::string_view k_version = "PRAGMA user_version";
@@ -37,7 +37,7 @@ Result<Marks> read_marks(Connection& connection, const std::string& attempt) {
   return Marks{static_cast<unsigned>(version), id};
 }
 
-// A newer version tells which older ones may go on beside it. Where that cannot be read it is none.
+// True if a newer store says that this older binary may use it. False if that cannot be read.
 bool serves_this(Connection& connection, unsigned version, const std::string& attempt) {
   const auto rows =
       connection.run("SELECT max(version),max(serves) FROM dblock_schema", {}, attempt, Phase::read);
@@ -45,7 +45,7 @@ bool serves_this(Connection& connection, unsigned version, const std::string& at
          unsigned_number(rows->front()[1]) <= schema_version();
 }
 
-// Whether this is a store, or an empty file that may become one.
+// Succeeds for a store that this binary can use, and for an empty file that may become one.
 Result<Marks> judge_marks(Connection& connection, const Marks& marks, const std::string& attempt) {
   if (marks.application_id == k_application_id) {
     if (marks.version <= schema_version()) return marks;
@@ -61,8 +61,8 @@ Result<Marks> judge_marks(Connection& connection, const Marks& marks, const std:
                                 "another place with --db sqlite:PATH");
 }
 
-// The marks and what else is in the file are several reads, and another process may be making the tables in
-// between: what is not plainly ours is judged by one view of the file.
+// Reads and judges the marks. That takes several reads, and another process may create the tables in between.
+// So unless the first read shows a store, all reads happen in one view of the file.
 Result<Marks> look(Connection& connection, const std::string& attempt) {
   DBLOCK_TRY(Marks marks, read_marks(connection, attempt));
   if (marks.application_id == k_application_id) return judge_marks(connection, marks, attempt);
@@ -75,8 +75,8 @@ Result<Marks> look(Connection& connection, const std::string& attempt) {
   return marks;
 }
 
-// The mode is a mark in the file; setting it takes the whole store for a moment, so other processes may be in
-// the way, which run() waits out.
+// Sets page size and write-ahead log, which the file remembers. Setting the mode locks the whole store for a
+// moment; run() waits for other processes.
 Result<void> choose_journal(Connection& connection, const std::string& attempt) {
   DBLOCK_CHECK(connection.run(k_page_size, {}, attempt, Phase::write));
   DBLOCK_TRY(const auto mode, connection.run("PRAGMA journal_mode=WAL", {}, attempt, Phase::write));
@@ -85,7 +85,7 @@ Result<void> choose_journal(Connection& connection, const std::string& attempt) 
                                 ": its file system cannot hold a write-ahead log; choose a local disk");
 }
 
-// SQLite keeps the text of each CREATE statement and parses it again at every opening.
+// Shortens SQL: SQLite stores the text of each CREATE statement and parses it each time it opens the store.
 std::string without_comments(std::string_view sql) {
   std::string text;
   while (!sql.empty()) {
@@ -101,7 +101,7 @@ std::string without_comments(std::string_view sql) {
 }
 
 Result<void> apply_missing(Connection& connection, const std::string& attempt) {
-  // Another process may have been faster.
+  // Reads the version again: another process may have migrated in the meantime.
   DBLOCK_TRY(const Marks marks, read_marks(connection, attempt));
   if (marks.version == 0) DBLOCK_CHECK(connection.check_unused(attempt));
   for (const auto& migration : migrations()) {
@@ -183,14 +183,14 @@ class SqliteSchemaAdmin final : public SchemaAdmin {
 }  // namespace
 
 Result<void> ensure_schema(Connection& connection, const std::string& attempt) {
-  // Nearly all are stores of ours and of this version. Whatever else there is is looked at closely.
+  // Nearly every file is a store of this version, so check that first, with the fewest reads.
   const auto version = read_number(connection, k_version, attempt);
   if (version && *version == schema_version() && connection.read_changes(attempt)) return {};
   DBLOCK_TRY(const Marks marks, look(connection, attempt));
   if (marks.version < schema_version()) {
     if (marks.version == 0) DBLOCK_CHECK(choose_journal(connection, attempt));
     DBLOCK_CHECK(connection.in_transaction(attempt, [&] { return apply_missing(connection, attempt); }));
-    // Its tables are not to hang on a new store's log alone.
+    // A new store's tables must not exist in its log alone.
     if (marks.version == 0) connection.empty_log();
   }
   DBLOCK_CHECK(connection.read_changes(attempt));

@@ -1,4 +1,4 @@
-// The embedded store's tables: made on first use, migrated by whoever opens an older store.
+// The embedded store's tables. The first process to open a store creates them; a newer dblock migrates them.
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@ namespace dblock::store::sqlite {
 
 class Connection;
 
-// REQUIRES: the connection is open. Errc::schema when the store is newer than this binary, Errc::config when
-// the file is another program's; neither is touched then. Several processes may do this at once.
+// Creates or migrates the tables if needed. Errc::schema if the store is too new for this binary,
+// Errc::config if the file is another program's; leaves both unchanged. Several processes may call this at
+// once. REQUIRES: the connection is open.
 [[nodiscard]] Result<void> ensure_schema(Connection& connection, const std::string& attempt);
 
 }  // namespace dblock::store::sqlite

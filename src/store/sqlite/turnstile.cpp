@@ -21,14 +21,14 @@ namespace {
 using namespace std::chrono_literals;
 using lease::Turn;
 
-// 28 bits of hash and 35 of ticket: all of what an offset holds. A line would have to stay busy for 34 000
-// million places to run out of tickets.
+// 28 bits of hash and 35 bits of ticket use all 63 bits of a file offset. Tickets run out only if a turnstile
+// stays busy for 34 000 million positions on end.
 constexpr int k_ticket_bits = 35;
 constexpr int k_hash_bits = 28;
 constexpr off_t k_last_ticket = (off_t{1} << k_ticket_bits) - 1;
 
-// The door is held for microseconds, but a busy machine may take its holder's processor away for longer.
-// Beyond this the holder is frozen.
+// A process locks the door for microseconds, or longer if a busy machine takes its processor away. After this
+// time that process counts as frozen.
 constexpr Nanos k_door_patience = 200ms;
 
 }  // namespace
@@ -60,8 +60,8 @@ bool FileTurnstile::open_file() {
   return static_cast<bool>(file_);
 }
 
-// Behind the door, so that tickets grow in the order of arrival. Meanwhile others may leave, but nobody
-// comes.
+// Takes a ticket while it holds the door, so that tickets grow in the order of arrival. Meanwhile other
+// processes may leave, but none can enter.
 bool FileTurnstile::take_ticket() {
   const WakeEvent never;
   if (lock_patiently(F_WRLCK, door_, door_, BootClock::now() + k_door_patience, never) != Tried::got)
@@ -73,10 +73,10 @@ bool FileTurnstile::take_ticket() {
          lock(F_OFD_SETLK, F_UNLCK, door_, door_) == Tried::got;
 }
 
-// The highest ticket that others hold up to `highest`; 0 when there is none, nothing when locks do not work.
-// The kernel does not name the highest, only some lock in a range. So the steps upwards are doubled (tickets
-// are mostly small numbers, `highest` may be a huge one), and halved once one went too far: one question for
-// an empty line, else about twice the logarithm of the ticket.
+// The highest ticket of another process up to `highest`; 0 if there is none, nullopt if file locks do not
+// work. The kernel only names some lock in a range, not the highest. So this search doubles its step upwards
+// (tickets are mostly small, `highest` may be huge), and halves the range once a step went too far. It asks
+// once for an empty turnstile, else about twice the logarithm of the ticket.
 std::optional<off_t> FileTurnstile::last_ticket(off_t highest) const {
   off_t found = 0;
   for (off_t step = 1; found < highest; step *= 2) {
@@ -94,7 +94,7 @@ std::optional<off_t> FileTurnstile::last_ticket(off_t highest) const {
 
 std::optional<off_t> FileTurnstile::some_ticket(off_t lowest, off_t highest) const {
   struct flock range {};
-  range.l_type = F_RDLCK;  // does not see the read locks that waiters hold for a moment
+  range.l_type = F_RDLCK;  // ignores the read locks that waiters hold for a moment
   range.l_whence = SEEK_SET;
   range.l_start = door_ + lowest;
   range.l_len = highest - lowest + 1;
@@ -110,7 +110,7 @@ std::optional<FileTurnstile::Others> FileTurnstile::others() const {
   return Others{*before, *behind};
 }
 
-// Each ticket that is found leaves two ranges to be searched.
+// Counts other processes' tickets. Each ticket found splits its range in two, which are searched next.
 std::optional<std::size_t> FileTurnstile::count_tickets(off_t lowest, off_t highest) const {
   std::size_t found = 0;
   std::vector<std::pair<off_t, off_t>> ranges{{lowest, highest}};
@@ -131,7 +131,7 @@ std::optional<std::size_t> FileTurnstile::count_tickets(off_t lowest, off_t high
 Turn FileTurnstile::await(BootTime until, const WakeEvent& cancel) {
   if (!file_) return Turn::none;
   for (;;) {
-    // Only the one directly before us is waited for, so that each leaving wakes one process and not all.
+    // Waits only for the position directly before ours, so that a process that leaves wakes one waiter.
     const auto before = last_ticket(ticket_ - 1);
     if (!before) return Turn::none;
     if (*before == 0) return Turn::ours;
@@ -153,14 +153,14 @@ FileTurnstile::Tried FileTurnstile::lock(int command, short type, off_t first, o
   return errno == EAGAIN || errno == EACCES ? Tried::refused : Tried::broken;
 }
 
-// Tried::interrupted once `until` has come or `cancel` is raised.
+// Waits for the lock. Tried::interrupted once `until` has come or `cancel` is raised.
 FileTurnstile::Tried FileTurnstile::lock_patiently(short type, off_t first, off_t last, BootTime until,
                                                    const WakeEvent& cancel) {
   Tried tried = lock(F_OFD_SETLK, type, first, last);
   if (tried != Tried::refused) return tried;
   try {
     interrupter_ = std::make_unique<Interrupter>(until, cancel);
-  } catch (const std::system_error&) {  // no thread to be had
+  } catch (const std::system_error&) {  // the system has no thread left
     return Tried::broken;
   }
   do {

@@ -1,5 +1,5 @@
-// The line in front of each lock of an embedded store: OFD file locks on a file next to the database. The
-// kernel wakes the next in line itself, and drops a process's place however that process ends.
+// The turnstile of an embedded store, made of OFD file locks on a file beside the database. The kernel wakes
+// the next waiter, and frees a process's position however the process ends.
 #pragma once
 
 #include <sys/types.h>
@@ -16,13 +16,13 @@ namespace dblock::store::sqlite {
 
 class Interrupter;
 
-// One empty file for all keys, `DATABASE-line`. A key's line is a range of its bytes (which need not exist to
-// be locked), chosen by a hash. Each place is one write-locked byte, its ticket: 1 for the first of an empty
-// line, then always one more than the last. The range's byte 0 is the door: whoever takes a ticket holds it
-// for the moment that takes.
+// One empty file, `DATABASE-line`, serves all keys. A hash of the key chooses the range of bytes that is the
+// key's turnstile; bytes need not exist to be locked. Each position is one write-locked byte, its ticket: 1
+// at an empty turnstile, else one more than the highest ticket. Byte 0 of the range is the door: a process
+// locks it while it takes a ticket.
 //
-// Two keys with the same hash share a line (of a thousand keys, one pair in five hundred stores): their
-// waiters then hold each other up until they see their own lock free twice.
+// Two keys with the same hash share a turnstile (with a thousand keys, in one of five hundred stores). Their
+// waiters then delay each other, until a waiter has seen its own lock free twice.
 class FileTurnstile final : public lease::Turnstile {
  public:
   // Touches nothing until the first enter().
@@ -33,14 +33,14 @@ class FileTurnstile final : public lease::Turnstile {
   [[nodiscard]] lease::Turn await(BootTime until, const WakeEvent& cancel) override;
   void leave() noexcept override;
 
-  // How many hold a place in our line before us, and how many after us. Holders of a lease do so too.
+  // How many other processes have a position before and behind ours. Holders of a lease count, too.
   struct Others {
     std::size_t before = 0;
     std::size_t behind = 0;
   };
-  [[nodiscard]] std::optional<Others> others() const;  // nothing without a place
+  [[nodiscard]] std::optional<Others> others() const;  // nullopt without a position
 
-  // Where the line of `key` begins in the file.
+  // The file offset of the door of `key`, where its range begins.
   [[nodiscard]] static off_t door_of(const lease::Key& key);
 
  private:

@@ -7,7 +7,7 @@
 
 namespace dblock::store::sqlite {
 
-// The statement with its parameters; empty where this store has none of that name.
+// The statement, with `:name` for each parameter; empty if this store has no such statement.
 [[nodiscard]] std::string_view sql(Verb verb);
 
 }  // namespace dblock::store::sqlite

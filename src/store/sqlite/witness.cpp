@@ -10,7 +10,7 @@
 namespace dblock::store::sqlite {
 namespace {
 
-// The file's content. Within one page, so that it is written and read in one go.
+// The file's content. It lies within one page, so one system call reads or writes all of it.
 struct Record {
   std::uint64_t changes = 0;
   std::array<char, 56> boot_id{};  // padded with zeros

@@ -1,10 +1,10 @@
-// What has been seen of a store, beside it: the number of its changes, by those who made them. SQLite takes a
-// write-ahead log that is gone or damaged for one that has nothing more to say, and a file copied back for
-// the file itself; either would free locks that are held. A store that has fewer changes than were seen since
-// the machine started is refused.
+// Notices that a store has lost changes. Each process that commits a change writes the store's number of
+// changes into a file beside the store. SQLite takes a removed or damaged write-ahead log for an empty one,
+// and cannot tell an older copy of the file from the file itself; either would free locks that are held. So
+// dblock refuses a store with fewer changes than the witness has seen since the machine started.
 //
-// Kept for this boot only: what a power cut takes from the store and not from the witness must not count
-// against it, and the leases of another boot are over anyway.
+// The witness counts for one boot only. A power cut may take changes from the store and not from the witness,
+// which must not count against the store; and the leases of an earlier boot are over anyway.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +17,15 @@ namespace dblock::store::sqlite {
 class Witness {
  public:
   Witness() = default;
-  // Of the store at `database_path`. Its file is made by the first change, so that what is no store gets
-  // none; where it cannot be had (no room, no permission) nothing is seen.
+  // The witness of the store at `database_path`. The first change makes its file, so that a file that is no
+  // store gets none. If the file cannot be made (full disk, no permission), the witness sees nothing.
   Witness(const std::string& database_path, std::string boot_id);
 
-  // The most changes that were seen in this boot; 0 when none were.
+  // The highest number of changes seen in this boot; 0 if none was seen.
   [[nodiscard]] std::uint64_t changes();
 
-  // After the change was committed. Of two at once the later may lose to the earlier: less is seen then,
-  // never more.
+  // Call after a change was committed. If two processes call it at once, the lower number may win: the
+  // witness may see too little, never too much.
   void saw(std::uint64_t changes);
 
  private:
