@@ -1,6 +1,6 @@
 -- Serves: 1
--- The versions of dblock's tables, a row each. A dblock works with the version that it knows, and with a newer one that
--- serves it.
+-- The versions of dblock's tables, one row each. A dblock works with the version that it knows, and with a
+-- newer version that serves it.
 CREATE TABLE IF NOT EXISTS dblock_schema (
   version INT UNSIGNED NOT NULL PRIMARY KEY COMMENT '0: runs are recorded in dblock_history',
   serves INT UNSIGNED NOT NULL COMMENT 'the oldest dblock, by the version that it knows, that this version serves',

@@ -1,7 +1,8 @@
 -- Serves: 2
--- A row a lock (slot 0: its gate, and its exclusive holder) and a row a reader or holder of a slot (slot 1 and up).
--- Rows outlive their leases. All times are UTC by the server's clock, all *_us are microseconds. A row is free where
--- lock_value is NULL. Each heartbeat writes its row whole into a binary log in ROW format, hence the short types.
+-- One row for each lock (slot 0: its gate, and its exclusive holder), and one for each reader or holder of a
+-- slot (slot 1 and up). Rows outlive their leases. A row is free if lock_value is NULL. All times are UTC by
+-- the server's clock, all *_us are microseconds. Types are short, because in ROW format each heartbeat writes
+-- the whole row into the binary log.
 CREATE TABLE IF NOT EXISTS dblock_lock (
   lock_key VARBINARY(255) NOT NULL,
   slot INT UNSIGNED NOT NULL DEFAULT 0 COMMENT '0: the lock itself, and its exclusive holder; from 1 on: readers, holders of slots',

@@ -1,6 +1,6 @@
 -- Serves: 3
--- What dblock_assert_held() locks for the length of a job's transaction: a row for each of dblock_lock. Only grants write
--- here, so that a renewal never waits for such a transaction, and whoever takes the lock over does.
+-- The rows that dblock_assert_held() locks until the end of a job's transaction, one for each row of
+-- dblock_lock. Only grants write here: a renewal never waits for such a transaction, and a takeover does.
 CREATE TABLE IF NOT EXISTS dblock_fence (
   lock_key VARBINARY(255) NOT NULL,
   slot INT UNSIGNED NOT NULL COMMENT 'that of the row in dblock_lock',

@@ -1,7 +1,7 @@
 -- Serves: 4
--- For a job's own transaction: an error unless the lock is held under this token, and until the transaction ends nobody
--- else is granted it. Tokens only grow, and the fence is locked before the lease is looked at, so even with
--- an old snapshot of the caller's nobody passes whose place was granted again.
+-- For a job's own transaction: an error unless the lock is held under this token. Until the transaction ends,
+-- no other holder is granted the lock. Tokens only grow, and the procedure locks the fence before it looks at
+-- the lease. So a job whose lock was granted again fails even if its transaction has an old snapshot.
 CREATE PROCEDURE dblock_assert_held(IN p_key VARBINARY(255), IN p_token BIGINT UNSIGNED)
   READS SQL DATA
   SQL SECURITY DEFINER

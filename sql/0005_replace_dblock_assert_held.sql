@@ -1,8 +1,9 @@
 -- Serves: 5
--- On a Galera cluster a row lock is a node's own. Where the transaction's node lagged behind, a takeover through another
--- node was in order before the transaction's commit, and yet nothing of the two was the same, so that both went through.
--- There the fence is written to, and certification lets one of them pass. Elsewhere it stays a shared lock, beside which
--- the same job may have others. MySQL knows no Galera; of this it reads the end alone, and MariaDB all but the end.
+-- On a Galera cluster a row lock exists on one node only. If the transaction's node lagged behind, a takeover
+-- through another node came before the transaction's commit in the cluster's order, but the two wrote no common
+-- row, so both succeeded. So on Galera the procedure writes to the fence, and certification lets only one of
+-- the two pass. Elsewhere it still takes a shared lock, so that the same job may call it in several
+-- transactions at once. MySQL has no Galera: it reads only the end of this file, and MariaDB all but the end.
 /*M! CREATE OR REPLACE PROCEDURE dblock_assert_held(IN p_key VARBINARY(255), IN p_token BIGINT UNSIGNED)
   MODIFIES SQL DATA
   SQL SECURITY DEFINER

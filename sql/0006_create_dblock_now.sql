@@ -1,5 +1,5 @@
 -- Serves: 6
--- Who holds what, for people with a SQL prompt. Whoever may read dblock_lock may be let read this.
+-- The current holders, for people with a SQL prompt. An account also needs the right to read dblock_lock.
 CREATE SQL SECURITY INVOKER VIEW dblock_now AS
 SELECT
   CONVERT(lock_key USING utf8mb4) AS lock_key,

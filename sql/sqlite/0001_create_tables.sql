@@ -1,10 +1,12 @@
 -- Serves: 1
--- A row a lock (slot 0: its gate, and its exclusive holder) and a row a reader or holder of a slot (slot 1 and up).
--- Rows outlive their leases. All times are microseconds since the epoch, UTC, all *_us microseconds. A row is free
--- where lock_value is NULL. With WITHOUT ROWID rows of usual size would not fit into a page of the index.
+-- One row for each lock (slot 0: its gate, and its exclusive holder), and one for each reader or holder of a
+-- slot (slot 1 and up). Rows outlive their leases. A row is free if lock_value is NULL. All times are
+-- microseconds since the epoch, UTC; all *_us are microseconds. Not WITHOUT ROWID: usual rows would not fit
+-- into a page of the index.
 --
--- Times of the current lease are on the lease's own time line: the boot clock (which counts suspend and which no
--- step of the wall clock moves) plus boot_offset_us. A lease whose boot_id is not this boot's has ended with it.
+-- Times of the current lease are on the lease's own time line: the boot clock plus boot_offset_us. The boot
+-- clock goes on during suspend, and no step of the wall clock moves it. If boot_id is not this boot's, the
+-- lease ended with its boot.
 CREATE TABLE dblock_lock (
   lock_key TEXT NOT NULL,
   slot INTEGER NOT NULL,
@@ -43,8 +45,8 @@ CREATE TABLE dblock_lock (
   CHECK ((lock_value IS NULL) = (expire_time IS NULL) AND (lock_value IS NULL) = (lock_count = 0))
 ) STRICT;
 
--- The versions of this store's tables. A dblock works with the version that it knows, and with a newer one that serves
--- it. PRAGMA user_version is the version too.
+-- The versions of this store's tables. A dblock works with the version that it knows, and with a newer version
+-- that serves it. PRAGMA user_version holds the newest version, too.
 CREATE TABLE dblock_schema (
   version INTEGER NOT NULL PRIMARY KEY,
   serves INTEGER NOT NULL,  -- the oldest dblock, by the version that it knows, that this version serves

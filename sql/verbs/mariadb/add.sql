@@ -1,4 +1,4 @@
--- A row that is free and was never held. Error 1062: there is one.
+-- Adds a row that is free and was never held. Error 1062: the row exists already.
 INSERT INTO dblock_lock (lock_key, slot, mode, create_time, update_time, token, version, lock_count, kind, ttl_us,
   margin_us, holder_host, holder_pid, holder_user, holder_command, holder_note)
 VALUES (:key, :slot, IF(:slot > 0, 'slot', 'exclusive'), {now}, {now}, 0, 0, 0, 'run', 0, 0, '', 0, '', '', '')

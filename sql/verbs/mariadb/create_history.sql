@@ -1,4 +1,4 @@
--- A second try of this does no harm.
+-- Creates the table of past runs. Running this twice does no harm.
 CREATE TABLE IF NOT EXISTS dblock_history (
   lock_key VARBINARY(255) NOT NULL,
   recorded_at DATETIME(6) NOT NULL COMMENT 'the run had ended by then',

@@ -1,5 +1,6 @@
--- Locks by the key and the version of their own row. No other row gets an owner without a new version of that one. Of
--- a lock that was forgotten and made anew since, the version may be the same, but not the age.
+-- Deletes all rows of locks, if the version of the lock's own row (slot 0, the gate) is still as given. A grant in any of
+-- the lock's rows changes that version. A lock that was forgotten and made anew since may have the same version: the
+-- condition on its age spares it.
 DELETE gate, lease FROM dblock_lock AS gate FORCE INDEX (PRIMARY)
 LEFT JOIN dblock_lock AS lease FORCE INDEX (PRIMARY) ON lease.lock_key = gate.lock_key AND lease.slot > 0
 WHERE gate.lock_key IN (:keys) AND gate.slot = 0 AND (gate.lock_key, gate.version) IN (:rows)

@@ -1,4 +1,4 @@
--- What fences these locks, as far as it is as old. To be run first: a lock without a fence gets one when it is
--- granted, but a fence without its lock would be found by nobody.
+-- Deletes the fences of these locks that are old enough. Runs before forget.sql: a lock without a fence gets
+-- one at its next grant, but no statement would ever find a fence without its lock.
 DELETE FROM dblock_fence
 WHERE lock_key IN (:keys) AND token < TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {idle_since})

@@ -1,9 +1,10 @@
--- Takes a lock for one exclusive holder. Rows changed, that of the fence among them: granted, and the reply tells the
--- token. None: held, cooling down, done within the period, or without a row here or in dblock_fence.
+-- Takes a lock for one exclusive holder. If rows changed (the lock's and the fence's), the lock is granted, and
+-- the reply tells the token. If none changed, the lock is held, cooling down, done within the period, or lacks
+-- a row here or in dblock_fence.
 --
--- The fence is joined by a key that is NULL while the lock is not free: a try that is refused must not even touch the
--- row that a job's transaction keeps locked. Which of two tables is written first is the server's to choose: where
--- this grant is in the lease already, so is its token.
+-- While the lock is not free, the key that joins the fence is NULL: a refused try must not touch the fence,
+-- which a job's transaction may keep locked. The server chooses which of the two tables it writes first: if it
+-- has written this grant to the lease already, the fence takes the token from there.
 UPDATE dblock_lock AS lease
 JOIN dblock_fence AS fence ON fence.slot = 0 AND fence.lock_key = IF({is_free}, lease.lock_key, NULL)
 SET {taken_over},

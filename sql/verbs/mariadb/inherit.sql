@@ -1,4 +1,4 @@
--- When a lock becomes exclusive, its own row takes over what all its rows know of past runs.
+-- When a lock becomes exclusive, copies what all its rows know of past runs into its own row (slot 0).
 UPDATE dblock_lock
 SET last_acquired_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL :last_acquired MICROSECOND,
   last_released_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL :last_released MICROSECOND,

@@ -1,4 +1,4 @@
--- New readers are refused until then, or for longer where another writer has asked for that.
+-- Refuses new readers until :until, or for longer if another waiting writer has asked for longer.
 UPDATE dblock_lock
 SET version = version + 1,
   intent_until = IF(intent_until > TIMESTAMP'1970-01-01 00:00:00' + INTERVAL :until MICROSECOND

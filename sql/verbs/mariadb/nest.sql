@@ -1,5 +1,6 @@
--- One row: counted up, and the reply tells the token. Beside others only a lease that is shared in the same way
--- counts. update_time stays: it dates the holder's last heartbeat.
+-- Adds a nested run to a lease. If one row changed, it is counted, and the reply tells the token. A shared
+-- lease or a slot must be shared in the same way. update_time stays, because it dates the holder's last
+-- heartbeat.
 UPDATE dblock_lock FORCE INDEX (PRIMARY)
 SET version = version + 1, lock_count = lock_count + 1,
   expire_time = GREATEST(expire_time, {now} + INTERVAL :ttl MICROSECOND),

@@ -1,3 +1,4 @@
--- For a grant of another kind than the last one, when everybody who held the lock is gone. All its fences but that of
--- the slot are passed, as the grant itself passes that one: so all their jobs' transactions have ended.
+-- For a grant in another mode than the last one, after all holders are gone. Writes to all the lock's fences
+-- except the slot's own, to which the grant itself writes: so it waits until all those holders' transactions
+-- have ended.
 UPDATE dblock_fence SET token = 0 WHERE lock_key = :key AND slot <> :slot

@@ -1,5 +1,6 @@
--- Inside of a transaction that has locked all rows: an exclusive grant of one key or several. Two rows a key, or
--- something is missing. 0 slots mark one of several locks: their holder has no turnstile, which a listing must know.
+-- Inside a transaction that has locked all rows: grants one key or several exclusively. Must change two rows
+-- for each key, else a row is missing. slots = 0 marks one of several locks: its holder does not own the
+-- turnstile, which a listing must know.
 UPDATE dblock_lock AS lease FORCE INDEX (PRIMARY)
 JOIN dblock_fence AS fence FORCE INDEX (PRIMARY) ON fence.lock_key = lease.lock_key AND fence.slot = lease.slot
 SET {taken_over}, lease.token = LAST_INSERT_ID(:token * 1024 + :mark) DIV 1024, {granted},

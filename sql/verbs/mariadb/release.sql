@@ -1,4 +1,5 @@
--- One row: released. A script's lease must not have expired; a holder leaves a lease to the runs that nest in it.
+-- Releases one lease; one row changed means done. A script's lease must not have expired. With :leaves_nested a
+-- lease with nested runs stays.
 UPDATE dblock_lock FORCE INDEX (PRIMARY)
 SET {ended}, lock_count = 0 * {tell_history}, {freed}
 WHERE {is_ref} AND (NOT :script OR expire_time > {now})

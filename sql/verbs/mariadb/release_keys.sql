@@ -1,4 +1,4 @@
--- The same where their rows are not known.
+-- As release_rows.sql, if the caller does not know the rows.
 UPDATE dblock_lock FORCE INDEX (PRIMARY)
 SET {ended}, lock_count = {nested_is_null} * {tell_history}, {freed}
 WHERE lock_key IN (:keys) AND lock_value = :owner AND (:token IS NULL OR token = :token)

@@ -1,4 +1,5 @@
--- Of several keys: as many rows as were there. Error 1048, and none of them: a nested run holds one too.
+-- Releases several keys; tells how many rows still held the lease. Error 1048: a nested run holds one of them,
+-- and none is released.
 UPDATE dblock_lock FORCE INDEX (PRIMARY)
 SET {ended}, lock_count = {nested_is_null} * {tell_history}, {freed}
 WHERE lock_key IN (:keys) AND (lock_key, slot) IN (:rows)

@@ -1,5 +1,5 @@
--- One row: renewed, and the reply tells the length, which without :ttl is the stored one: the heartbeat learns it
--- without a second statement.
+-- Renews a lease. If one row changed, it is renewed, and the reply tells the TTL: :ttl, or the stored one if
+-- :ttl is NULL. So the heartbeat learns the stored TTL without a second statement.
 UPDATE dblock_lock FORCE INDEX (PRIMARY)
 SET version = version + 1, update_time = {now},
   expire_time = GREATEST(expire_time, {now} + INTERVAL COALESCE(:ttl, ttl_us) MICROSECOND),

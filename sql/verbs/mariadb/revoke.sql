@@ -1,4 +1,5 @@
--- Renewals fail from now on, and no cooldown follows. update_time stays, as in nest.sql.
+-- Revokes a lease or ends a cooldown: renewals fail from now on, and no cooldown follows. update_time stays,
+-- because it dates the holder's last heartbeat.
 UPDATE dblock_lock FORCE INDEX (PRIMARY)
 SET version = version + 1, hold_until = NULL,
   revoke_time = IF(lock_value IS NULL, NULL, COALESCE(revoke_time, {now}))

@@ -1,10 +1,11 @@
--- Locks all rows of these keys, the gates first. After the status columns: 0 where the row's fence is open, or not
--- looked at since its lease lives; 1 where a job's transaction that called dblock_assert_held() keeps it; 2 where
--- there is none.
+-- Reads and locks all rows of these keys, each key's gate first. The column after the status columns tells
+-- about the row's fence: 2 if the row has none; 1 if it is a reader's or slot's row and a job's transaction,
+-- through dblock_assert_held(), keeps the fence locked; else 0.
 --
--- The server skips the fences that another transaction has locked, without waiting for its end. It does not lock
--- those of living leases: their holders' transactions need not wait for a grant to others. What an exclusive grant
--- waits for, it waits for when it is written.
+-- SKIP LOCKED: the server skips a fence that another transaction has locked, and does not wait for that
+-- transaction. The fences of leases that run are not locked here, so that their holders' transactions need not
+-- wait for a grant to another holder. The gate's locked fence counts as 0, because an exclusive grant waits for
+-- it when it writes.
 SELECT {status},
   CASE WHEN expire_time > {now} OR ({own_fence} FOR UPDATE SKIP LOCKED) THEN 0
     WHEN NOT ({own_fence}) THEN 2 WHEN slot > 0 THEN 1 ELSE 0 END

@@ -1,2 +1,2 @@
--- One row with 1 or 0.
+-- 1 if the server is read-only, else 0.
 SELECT {takes_no_writes}

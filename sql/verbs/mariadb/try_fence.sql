@@ -1,2 +1,2 @@
--- An error at once where a transaction keeps a fence of this lock.
+-- Fails at once if a transaction has locked a fence of this lock.
 SELECT slot FROM dblock_fence WHERE lock_key = :key FOR UPDATE NOWAIT

@@ -1,5 +1,5 @@
--- Grants and whatever frees a row set its last outcome, a renewal does not and is spared the look. Another token
--- under a holder: the lease before was taken over.
+-- Records each run at its end. Fires on last_outcome, which grants set and all statements that free a row, so
+-- renewals do not fire it. If the row had an owner and the token changes, the old lease was taken over.
 CREATE TRIGGER IF NOT EXISTS dblock_lock_ended AFTER UPDATE OF last_outcome ON dblock_lock
 WHEN OLD.lock_value IS NOT NULL AND (NEW.lock_value IS NULL OR NEW.token <> OLD.token)
 BEGIN

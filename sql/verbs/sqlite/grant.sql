@@ -1,5 +1,6 @@
--- Takes a lock for one exclusive holder. One row with the token: granted. None: held, cooling down, done within the
--- period, or no such row. While the lock is exclusive nobody holds another row of it, which is not looked at.
+-- Takes a lock for one exclusive holder. If it returns a row with the token, the lock is granted. If none, the
+-- lock is held, cooling down, done within the period, or has no row. It need not look at the lock's other rows:
+-- in mode 'exclusive' none of them has a holder.
 UPDATE dblock_lock SET token = max(token + 1, :wall), {granted}
 WHERE lock_key = :key AND slot = 0 AND mode = 'exclusive' AND (lock_value IS NULL OR {past_margin})
   AND {hold_is_over} AND {not_done}

@@ -1,5 +1,4 @@
--- Rows of these keys. Rows that are free are there too, unless only what is held is asked for: they know of past
--- runs.
+-- The rows of these keys. Includes free rows, which know of past runs, unless :held_only.
 SELECT {status} FROM dblock_lock
 WHERE lock_key IN (:keys) AND lock_key >= :from AND (:to IS NULL OR lock_key < :to) AND {wanted}
 ORDER BY lock_key, slot LIMIT :limit

@@ -1,4 +1,4 @@
--- The same to a reader or a holder of a slot; put_gate.sql sees to the lock's own row.
+-- As put.sql, for a reader or a holder of a slot. put_gate.sql changes the lock's own row.
 UPDATE dblock_lock SET token = :token, intent_until = NULL, {granted}
 WHERE lock_key IN (:keys) AND (lock_key, slot) IN (VALUES :rows)
 RETURNING token

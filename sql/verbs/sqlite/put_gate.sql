@@ -1,5 +1,5 @@
--- The locks' own rows, where those of the holders are others. Idle as far as they tell; that they are not forgotten
--- is up to those of the holders.
+-- After put_beside.sql: changes the locks' own rows (slot 0, the gates). A gate itself looks idle; the holders'
+-- rows keep the lock from being forgotten.
 UPDATE dblock_lock
 SET token = :token, mode = :mode, slots = :slots, intent_until = NULL, version = version + 1, hold_until = NULL,
   update_time = :wall

@@ -1,4 +1,5 @@
--- Of several keys: as many rows as were there. Refused, and none of them: a nested run holds one too.
+-- Releases several keys; tells how many rows still held the lease. Fails, and releases none, if a nested run
+-- holds one of them.
 UPDATE dblock_lock SET {freed}, {ended}, lock_count = {nested_is_null}
 WHERE lock_key IN (:keys) AND (lock_key, slot) IN (VALUES :rows)
   AND lock_value = :owner AND (:token IS NULL OR token = :token)

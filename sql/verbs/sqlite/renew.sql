@@ -1,4 +1,4 @@
--- One row with the granted length, which without :ttl is the stored one, and the end of the lease: renewed.
+-- Renews a lease. If renewed, returns a row: the TTL (the stored one if :ttl is NULL) and the end of the lease.
 UPDATE dblock_lock
 SET version = version + 1, update_time = {now},
   expire_time = max(expire_time, {now} + coalesce(:ttl, ttl_us)), ttl_us = coalesce(:ttl, ttl_us)

@@ -1,4 +1,5 @@
--- Renewals fail from now on, and no cooldown follows. update_time stays: it dates the holder's last heartbeat.
+-- Revokes a lease or ends a cooldown: renewals fail from now on, and no cooldown follows. update_time stays,
+-- because it dates the holder's last heartbeat.
 UPDATE dblock_lock
 SET version = version + 1, hold_until = NULL,
   revoke_time = iif(lock_value IS NULL, NULL, coalesce(revoke_time, iif({this_boot}, {now}, :wall)))

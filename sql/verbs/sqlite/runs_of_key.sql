@@ -1,2 +1,2 @@
--- Recorded runs of one key; the one that ended last first.
+-- Recorded runs of one key, the latest end first.
 SELECT {run} FROM dblock_history WHERE lock_key = :key AND {asked_runs} ORDER BY recorded_at DESC LIMIT :limit

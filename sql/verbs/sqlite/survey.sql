@@ -1,3 +1,3 @@
--- All rows of these keys, free ones too. In a transaction that is going to change something, which has the store to
--- itself, reading is locking.
+-- All rows of these keys, free ones too. Needs no row locks: it runs in a writing transaction, which excludes
+-- all other writers from the store.
 SELECT {status} FROM dblock_lock WHERE lock_key IN (:keys) ORDER BY lock_key, slot
