@@ -23,7 +23,7 @@
 namespace dblock::app {
 namespace {
 
-constexpr int k_looks = 3;
+constexpr int k_row_reads = 3;
 
 // The holder is the script, not this process, which ends in a moment.
 lease::AcquireRequest make_wanted(const AcquireRequest& request) {
@@ -75,7 +75,7 @@ class Acquisition {
   Ending give_up(Ending ending);
   Result<Ending> without_keeper();
   Result<std::optional<Ending>> hand_over(const lease::Lease& lease);
-  Result<lease::Answer> look_back();
+  Result<lease::Answer> read_row_back();
   [[nodiscard]] std::string frees_itself() const {
     return "frees itself within " + format_duration(request_.timing.ttl + request_.timing.margin);
   }
@@ -140,9 +140,9 @@ Result<std::optional<Ending>> Acquisition::hand_over(const lease::Lease& lease) 
 
 // Reads the row that is reported. When the connection breaks here, gives the lease back: dblock's caller
 // would not learn of it.
-Result<lease::Answer> Acquisition::look_back() {
+Result<lease::Answer> Acquisition::read_row_back() {
   auto seen = session_.store().look(wanted_);
-  for (int i = 1; i < k_looks && !seen && seen.error().code == Errc::unreachable; ++i)
+  for (int i = 1; i < k_row_reads && !seen && seen.error().code == Errc::unreachable; ++i)
     seen = session_.store().look(wanted_);
   if (!seen) {
     const bool given_back = take_back();
@@ -175,7 +175,7 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
     DBLOCK_TRY(auto failed, hand_over(lease));
     if (failed) return std::move(*failed);
   }
-  DBLOCK_TRY(const auto seen, look_back());
+  DBLOCK_TRY(const auto seen, read_row_back());
   const auto* ours = std::get_if<lease::Granted>(&seen);
   if (ours == nullptr) {
     return Ending{.how = Ending::How::lost, .message = lock() + " was granted and taken away again at once"};

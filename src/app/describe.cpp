@@ -24,7 +24,7 @@ constexpr std::string_view k_own_script =
 
 }  // namespace
 
-std::string beside_others(const LockStatus& status) {
+std::string describe_sharing(const LockStatus& status) {
   switch (status.sharing.mode) {
     case lease::Mode::shared:
       return " as a reader";
@@ -35,7 +35,7 @@ std::string beside_others(const LockStatus& status) {
   }
 }
 
-bool writer_waits(const LockStatus& status) {
+bool refused_for_writer(const LockStatus& status) {
   return status.owner.empty() && status.keeps_readers_away();
 }
 
@@ -62,15 +62,15 @@ std::string describe_conflict(const LockStatus& status) {
     return format_age(then ? status.server_time.since_epoch - then->since_epoch : Micros{0});
   };
   const std::string until = format_age(status.grantable_at().since_epoch - status.server_time.since_epoch);
-  if (status.fenced) {
+  if (status.kept_by_transaction) {
     const std::string last =
         status.owner.empty() ? " is free" : ": the lease of " + display_holder(status) + " has ended";
     return lock + last +
            ", but a transaction that is protected by dblock_assert_held() is still open on the server";
   }
-  if (writer_waits(status)) return lock + " is waited for by a writer, whom new readers let go first";
+  if (refused_for_writer(status)) return lock + " is waited for by a writer, whom new readers let go first";
   if (status.owner.empty()) return lock + " is cooling down for another " + describe_cooldown(status);
-  std::string text = lock + " is held by " + display_holder(status) + beside_others(status);
+  std::string text = lock + " is held by " + display_holder(status) + describe_sharing(status);
   if (!status.holder.command.empty()) text += " (" + escape_untrusted(status.holder.command) + ")";
   text += " for " + since(status.acquired_at);
   if (!status.holder.note.empty()) text += ", note: " + escape_untrusted(status.holder.note);

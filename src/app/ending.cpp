@@ -103,7 +103,7 @@ Ending ending_of(const JobEnd& end, const RunRequest& request) {
 }
 
 bool stopped_by_loss(const JobEnd& end) {
-  return end.stop.reason == Stop::Reason::deadline || end.stop.reason == Stop::Reason::lost;
+  return end.stop.reason == Stop::Reason::self_fence || end.stop.reason == Stop::Reason::lost;
 }
 
 Ending lost_ending(const JobEnd& end, const std::string& loss) {
@@ -178,7 +178,7 @@ std::string_view reason_word(Stop::Reason reason) {
       return "signal";
     case Stop::Reason::parent:
       return "parent-ended";
-    case Stop::Reason::deadline:
+    case Stop::Reason::self_fence:
       return "deadline";
     case Stop::Reason::lost:
       return "lost";

@@ -85,7 +85,7 @@ class Run {
   [[nodiscard]] lease::SessionEvents session_events() const;
   Result<Ending> wait_for_grant();
   Ending interrupted(const Stop& stop);
-  Ending without_lease(const lease::GrantOutcome& outcome);
+  Ending without_lease(const lease::AcquireOutcome& outcome);
   Ending with_lease(const lease::Lease& lease);
   Ending conclude(const lease::Lease& lease, const JobEnd& end);
   void say_stop(const JobEnd& end) const;
@@ -170,7 +170,7 @@ Result<Ending> Run::wait_for_grant() {
   return lease != nullptr ? with_lease(*lease) : without_lease(*outcome);
 }
 
-Ending Run::without_lease(const lease::GrantOutcome& outcome) {
+Ending Run::without_lease(const lease::AcquireOutcome& outcome) {
   supervisor_->finish();
   status_.owner.reset();
   if (const auto* done = std::get_if<lease::Done>(&outcome)) {
@@ -243,7 +243,7 @@ void Run::say_daemons(const JobEnd& end) const {
 
 void Run::give_back(const lease::Lease& lease, const JobEnd& end) {
   const bool lost = stopped_by_loss(end);
-  const bool fenced = end.stop.reason == Stop::Reason::deadline;
+  const bool fenced = end.stop.reason == Stop::Reason::self_fence;
   if (fenced || !end.tree_dead) lease_->stop_heartbeat(fenced);
   if (!end.tree_dead) {
     log::warning("some of the job's processes could not be stopped, so the lease of " + locks_ +

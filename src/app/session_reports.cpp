@@ -6,7 +6,7 @@
 
 #include "app/describe.hpp"
 #include "app/identity.hpp"
-#include "app/waiting_line.hpp"
+#include "app/wait_display.hpp"
 #include "base/log.hpp"
 
 namespace dblock::app {
@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Micros k_repeat_waiting_line = 60s;
+constexpr Micros k_repeat_wait_log = 60s;
 
 // Tells the user of the wait: by the live line at a terminal, elsewhere by a log line a minute.
 class WaitReport {
@@ -25,7 +25,7 @@ class WaitReport {
     warn_of_clocks(status);
     if (!waits_ || line_.show(status)) return;
     const BootTime now = BootClock::now();
-    if (said_at_ != BootTime{} && now - said_at_ < k_repeat_waiting_line) return;
+    if (said_at_ != BootTime{} && now - said_at_ < k_repeat_wait_log) return;
     said_at_ = now;
     log::info("waiting: " + describe_conflict(status));
   }
@@ -36,7 +36,7 @@ class WaitReport {
  private:
   bool waits_;
   BootTime said_at_{};
-  WaitingLine line_;
+  WaitDisplay line_;
 };
 
 void say_trouble(const Error& error, bool first) {

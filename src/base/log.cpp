@@ -73,9 +73,9 @@ class QuietSignals {
 
 // Writes lines to stderr without blocking. O_NONBLOCK belongs to the open file description, which the job
 // shares on descriptor 2. So pipes and terminals are opened once more, for dblock alone.
-class Channel {
+class StderrWriter {
  public:
-  Channel() {
+  StderrWriter() {
     struct stat info {};
     if (::fstat(STDERR_FILENO, &info) != 0) return;
     device_ = info.st_dev;
@@ -131,7 +131,7 @@ class Channel {
     struct stat info {};
     if (fd_ == STDERR_FILENO || ::fstat(STDERR_FILENO, &info) != 0) return false;
     if (info.st_dev != device_ || info.st_ino != inode_) return false;
-    *this = Channel();
+    *this = StderrWriter();
     return how_ != How::nowhere;
   }
 
@@ -147,20 +147,20 @@ class Screen {
  public:
   void put(const std::string& line) {
     const std::lock_guard lock(mutex_);
-    if ((drawn_ || !live_.empty()) && !channel_.commands_terminal()) forget();
-    if (channel_.put(clearing() + line + live_)) drawn_ = !live_.empty();
+    if ((drawn_ || !live_.empty()) && !writer_.commands_terminal()) forget();
+    if (writer_.put(clearing() + line + live_)) drawn_ = !live_.empty();
   }
 
   // Without the mutex: the channel changes only in a forked process, which has one thread.
-  [[nodiscard]] bool can_show() const { return channel_.commands_terminal(); }
+  [[nodiscard]] bool can_show() const { return writer_.commands_terminal(); }
 
   void show(const std::string& text) {
     const std::lock_guard lock(mutex_);
-    if (!channel_.commands_terminal()) return forget();
+    if (!writer_.commands_terminal()) return forget();
     // The last column stays free, since a cursor beyond it may be in the next row. The cursor waits in the
     // first column, so that the ^C which the terminal shows at Ctrl-C is erased with the line.
-    live_ = cut_to_columns(text, channel_.columns() - 1) + "\r";
-    if (channel_.put(std::string(k_clear_line) + live_)) drawn_ = true;
+    live_ = cut_to_columns(text, writer_.columns() - 1) + "\r";
+    if (writer_.put(std::string(k_clear_line) + live_)) drawn_ = true;
   }
 
   void clear() {
@@ -168,7 +168,7 @@ class Screen {
     live_.clear();
     if (!drawn_) return;
     // On a stopped terminal the next line that gets through erases the live line.
-    if (!channel_.commands_terminal() || channel_.put(std::string(k_clear_line))) drawn_ = false;
+    if (!writer_.commands_terminal() || writer_.put(std::string(k_clear_line))) drawn_ = false;
   }
 
  private:
@@ -180,7 +180,7 @@ class Screen {
     drawn_ = false;
   }
 
-  Channel channel_;
+  StderrWriter writer_;
   std::mutex mutex_;
   std::string live_;    // the live line, then a return to the first column
   bool drawn_ = false;  // the live line may be on the screen

@@ -31,7 +31,7 @@ std::string age_of(const std::optional<lease::ServerTime>& time, const lease::Lo
 std::string describe_holder(const lease::LockStatus& status) {
   const auto every = status.heartbeat ? " (one every " + format_age(*status.heartbeat) + ")"
                                       : std::string(" (taken by acquire, renewed only on request)");
-  return "holder:         " + lease::display_holder(status) + app::beside_others(status) + "\n" +
+  return "holder:         " + lease::display_holder(status) + app::describe_sharing(status) + "\n" +
          "note:           " + (status.holder.note.empty() ? "-" : escape_untrusted(status.holder.note)) +
          "\n" + "last heartbeat: " + age_of(status.renewed_at, status) + every + "\n" + "to revoke it:   ";
 }

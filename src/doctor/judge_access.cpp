@@ -4,13 +4,13 @@
 #include <iterator>
 
 #include "doctor/judgements.hpp"
-#include "store/grant_line.hpp"
+#include "store/sql_grant.hpp"
 
 namespace dblock::doctor {
 namespace {
 
-using store::GrantLine;
 using store::Reply;
+using store::SqlGrant;
 using store::TlsMode;
 
 std::string joined(const std::vector<std::string>& parts) {
@@ -94,7 +94,7 @@ Finding privileges(const HostFacts& facts) {
 }
 
 // True for a privilege with which the account may write although read_only is set.
-bool bypasses_read_only(const GrantLine& grant) {
+bool bypasses_read_only(const SqlGrant& grant) {
   constexpr std::array<std::string_view, 4> k_bypass{"SUPER", "READ ONLY ADMIN", "READ_ONLY ADMIN",
                                                      "CONNECTION_ADMIN"};
   if (!grant.database.empty()) return false;
@@ -103,7 +103,7 @@ bool bypasses_read_only(const GrantLine& grant) {
   });
 }
 
-bool is_more_than_needed(const GrantLine& grant, const std::string& privilege) {
+bool is_more_than_needed(const SqlGrant& grant, const std::string& privilege) {
   constexpr std::array<std::string_view, 8> k_looking{
       "USAGE",     "REPLICATION CLIENT", "BINLOG MONITOR",  "SLAVE MONITOR",
       "SHOW VIEW", "SHOW DATABASES",     "REPLICA MONITOR", "PROCESS"};

@@ -9,7 +9,7 @@ namespace {
 // An idle timeout below this is shorter than the pauses between the statements of a waiting or renewing
 // dblock.
 constexpr std::uint64_t k_short_idle_seconds = 60;
-// From this share of connections on waiters poll; as in store/mariadb/line_statements.cpp.
+// From this share of connections on waiters poll; as in store/mariadb/turnstile_statements.cpp.
 constexpr double k_crowded = 0.8;
 
 bool is_set(const std::optional<std::string>& value) {

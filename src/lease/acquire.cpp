@@ -67,13 +67,13 @@ class Acquisition {
     if (request.plain()) line_ = request.key;
   }
 
-  Result<GrantOutcome> run() {
+  Result<AcquireOutcome> run() {
     auto outcome = go_through_steps();
     // Only the exclusive holder of one key wakes the next waiter, so only it keeps its position at the
     // turnstile.
     const bool granted = outcome && std::holds_alternative<Lease>(*outcome);
     if (granted && request_.plain()) place_.keep();
-    if (!granted) store_.call_off(request_);
+    if (!granted) store_.withdraw_intent(request_);
     return outcome;
   }
 
@@ -86,9 +86,9 @@ class Acquisition {
     proving,    // the lock is ours: renew once where that was only read, then rely on the lease
   };
   // nullopt: go on with step_.
-  using Progress = Result<std::optional<GrantOutcome>>;
+  using Progress = Result<std::optional<AcquireOutcome>>;
 
-  Result<GrantOutcome> go_through_steps() {
+  Result<AcquireOutcome> go_through_steps() {
     for (;;) {
       Progress progress = take_step();
       if (!progress) progress = failed(std::move(progress.error()));
@@ -385,9 +385,9 @@ class Acquisition {
 
 }  // namespace
 
-Result<GrantOutcome> acquire(LeaseStore& store, Clock& clock, const AcquireRequest& request,
-                             const WaitPolicy& policy, const AcquireObserver& observer,
-                             const WakeEvent& cancel) {
+Result<AcquireOutcome> acquire(LeaseStore& store, Clock& clock, const AcquireRequest& request,
+                               const WaitPolicy& policy, const AcquireObserver& observer,
+                               const WakeEvent& cancel) {
   return Acquisition(store, clock, request, policy, observer, cancel).run();
 }
 

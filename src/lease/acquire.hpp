@@ -45,7 +45,7 @@ struct AcquireObserver {
 struct Cancelled {
   bool undecided = false;
 };
-using GrantOutcome = std::variant<Lease, Held, Done, Cancelled>;
+using AcquireOutcome = std::variant<Lease, Held, Done, Cancelled>;
 
 // Blocks until granted, refused for good, failed, or `cancel` is raised. Where the store has a turnstile,
 // waiters wait there and try the lock only in their turn; with WaitPolicy::retry the turnstile is not used.
@@ -53,8 +53,8 @@ using GrantOutcome = std::variant<Lease, Held, Done, Cancelled>;
 // after the release. In every other case this function leaves it. Returns a lease only when it is known to be
 // ours and has time left by the local clock; start nothing on anything else. Errc::unreachable when the
 // outcome of a try stays unknown until its TTL has passed.
-[[nodiscard]] Result<GrantOutcome> acquire(LeaseStore& store, Clock& clock, const AcquireRequest& request,
-                                           const WaitPolicy& policy, const AcquireObserver& observer,
-                                           const WakeEvent& cancel);
+[[nodiscard]] Result<AcquireOutcome> acquire(LeaseStore& store, Clock& clock, const AcquireRequest& request,
+                                             const WaitPolicy& policy, const AcquireObserver& observer,
+                                             const WakeEvent& cancel);
 
 }  // namespace dblock::lease

@@ -41,7 +41,7 @@ struct Session::State {
   std::atomic<bool> heartbeat_over = true;
 
   mutable std::mutex mutex{};  // guards what follows
-  std::optional<Result<GrantOutcome>> grant{};
+  std::optional<Result<AcquireOutcome>> grant{};
   BootTime started{};
   BootTime ended{};
   std::optional<BootTime> wait_began{};
@@ -180,7 +180,7 @@ void Session::start_acquire() {
   worker_.post([state = state_] { state->acquire(); });
 }
 
-Result<GrantOutcome> Session::grant() const {
+Result<AcquireOutcome> Session::grant() const {
   const std::lock_guard lock(state_->mutex);
   return state_->grant ? *state_->grant : fail(Errc::internal, "the acquisition has not ended");
 }

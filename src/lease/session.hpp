@@ -38,7 +38,7 @@ class Session {
   // Begins taking the lock; done() is raised when grant() has the answer.
   void start_acquire();
   [[nodiscard]] const WakeEvent& done() const { return worker_.idle(); }
-  [[nodiscard]] Result<GrantOutcome> grant() const;
+  [[nodiscard]] Result<AcquireOutcome> grant() const;
   // From the first wait after a refusal to the answer, or to now; zero where there was no wait.
   [[nodiscard]] std::chrono::milliseconds waited() const;
   // How long the database took for the grant: from the start, or, where there was a wait, from the sending of

@@ -181,7 +181,7 @@ class LeaseStore {
   }
 
   // The request will not be tried again: takes back the intent that refuses new readers on its behalf.
-  virtual void call_off(const AcquireRequest& /*request*/) noexcept {}
+  virtual void withdraw_intent(const AcquireRequest& /*request*/) noexcept {}
 
   // What try_acquire() would answer now, found by reading only. A lease found so carries no sent_at: only the
   // caller knows when it sent the try.

@@ -210,7 +210,7 @@ struct LockStatus {
   std::optional<ServerTime> intent_until{};
   // The lease is over by its own times, but a transaction in which its holder called dblock_assert_held() is
   // still open. Set only in the answer to a try.
-  bool fenced = false;
+  bool kept_by_transaction = false;
   // In the order of arrival; nullopt where not known. Set only by a listing.
   std::optional<std::vector<Waiter>> waiters{};
   // The asking waiter's own position at the turnstile. Set only by LeaseStore::look_in_line(), where it is

@@ -188,7 +188,7 @@ void Guardian::look_at_job() {
 
 void Guardian::wait_for_children() {
   if (!rules_.watching()) return;
-  const bool none_left = tree_->reap_ended([this](pid_t pid, int status) { waited_for(pid, status); });
+  const bool none_left = tree_->collect_ended([this](pid_t pid, int status) { waited_for(pid, status); });
   act(rules_.children_waited_for(none_left, now_));
 }
 

@@ -19,10 +19,10 @@ constexpr Nanos k_first_leftover_poll = 10ms;
 constexpr Nanos k_last_leftover_poll = 1s;
 // How many looks in a row must find no process of the job's session. One look may miss a process while others
 // come and go.
-constexpr int k_looks_that_find_nobody = 3;
+constexpr int k_empty_looks_needed = 3;
 // How long after a Ctrl-Z the guardian continues stopped members of the foreground group. A member may stop
 // late: a shell between vfork() and exec cannot be stopped, but its child can.
-constexpr Nanos k_unpark_period = 1s;
+constexpr Nanos k_continue_period = 1s;
 constexpr Nanos k_unpark_poll = 50ms;
 
 using Do = GuardianAction::Kind;
@@ -63,8 +63,9 @@ GuardianRules::Actions GuardianRules::time_passed(const Moment& moment) {
     actions.push_back({Do::kill_tree});
     return actions;
   }
-  if (unpark_until_ && (phase_ != Phase::running || moment.now >= *unpark_until_)) unpark_until_.reset();
-  if (unpark_until_ && moment.now >= unpark_at_) {
+  if (continue_until_ && (phase_ != Phase::running || moment.now >= *continue_until_))
+    continue_until_.reset();
+  if (continue_until_ && moment.now >= unpark_at_) {
     unpark_at_ = moment.now + k_unpark_poll;
     actions.push_back({Do::continue_stopped});
   }
@@ -75,7 +76,7 @@ std::optional<BootTime> GuardianRules::wake_at(BootTime now) const {
   if (!watching()) return std::nullopt;
   auto at = plan_.next_change();
   if (phase_ == Phase::leftovers && looks_for_leftovers()) at = earlier(at, now + look_again_in_);
-  if (unpark_until_) at = earlier(at, unpark_at_);
+  if (continue_until_) at = earlier(at, unpark_at_);
   return at;
 }
 
@@ -100,8 +101,8 @@ GuardianRules::Actions GuardianRules::told(const Message& message, BootTime now)
     case MessageType::resume:
       if (running) actions.push_back({Do::continue_job});
       break;
-    case MessageType::unpark:
-      unpark_until_ = now + k_unpark_period;
+    case MessageType::continue_group:
+      continue_until_ = now + k_continue_period;
       unpark_at_ = now;
       break;
     case MessageType::finish:
@@ -160,7 +161,7 @@ GuardianRules::Actions GuardianRules::tree_seen(const std::vector<ProcessInfo>& 
     if (process.ended() || process.name == k_keeper_name || process.name == k_hooks_name) continue;
     actions.push_back(tell_dblock(Message::with_text(
         MessageType::left_behind, process.name + " (" + std::to_string(process.pid) + ")")));
-    some_left_ = true;
+    daemons_left_ = true;
   }
   finish(true, actions);
   return actions;
@@ -179,9 +180,9 @@ bool GuardianRules::some_in_session(const std::vector<ProcessInfo>& descendants)
     if (!known_to_have_ended) some = true;
   }
   ended_by_last_look_ = std::move(ended);
-  looks_that_found_nobody_ = some ? 0 : looks_that_found_nobody_ + 1;
+  empty_looks_ = some ? 0 : empty_looks_ + 1;
   look_again_in_ = some ? std::min(look_again_in_ * 2, k_last_leftover_poll) : k_first_leftover_poll;
-  return looks_that_found_nobody_ < k_looks_that_find_nobody;
+  return empty_looks_ < k_empty_looks_needed;
 }
 
 // dblock is dead, so nothing renews the lease: the guardian kills the tree at once. It gives the lock back

@@ -68,7 +68,7 @@ class GuardianRules {
   // When the next round is due if no event comes before; nullopt: not until an event.
   [[nodiscard]] std::optional<BootTime> wake_at(BootTime now) const;
   // True when daemons of the job were left to run on.
-  [[nodiscard]] bool some_left() const { return some_left_; }
+  [[nodiscard]] bool some_left() const { return daemons_left_; }
 
  private:
   enum class Phase { no_job, running, leftovers, finished };
@@ -87,12 +87,12 @@ class GuardianRules {
   bool dblock_died_ = false;
   bool job_killed_ = false;
   bool fenced_ = false;
-  bool some_left_ = false;
+  bool daemons_left_ = false;
   bool tree_dead_ = false;
   Nanos look_again_in_;
-  int looks_that_found_nobody_ = 0;
+  int empty_looks_ = 0;
   std::vector<pid_t> ended_by_last_look_;
-  std::optional<BootTime> unpark_until_;
+  std::optional<BootTime> continue_until_;
   BootTime unpark_at_{};
 };
 

@@ -33,9 +33,9 @@ void warn(const Hook& hook, const std::string& what) {
 
 // The process that watches one command: waits for the command and all its descendants, and kills those that
 // are left at the time limit.
-class Watcher {
+class HookWatcher {
  public:
-  Watcher(const Hook& hook, std::string environment, Nanos limit)
+  HookWatcher(const Hook& hook, std::string environment, Nanos limit)
       : hook_(hook), environment_(std::move(environment)), ends_(BootClock::now() + limit), limit_(limit) {}
 
   [[noreturn]] void run();
@@ -53,7 +53,7 @@ class Watcher {
   bool warned_ = false;
 };
 
-void Watcher::run() {
+void HookWatcher::run() {
   auto tree = Tree::open();
   if (!tree) {
     warn(hook_, "could not be started: " + tree.error().message + "; the run does without it");
@@ -75,7 +75,7 @@ void Watcher::run() {
     ::_exit(0);
   }
   const auto on_reaped = [this](pid_t pid, int status) { reaped(pid, status); };
-  while (!tree->reap_ended(on_reaped)) {
+  while (!tree->collect_ended(on_reaped)) {
     if (BootClock::now() >= ends_) {
       end_all(*tree);
       break;
@@ -89,7 +89,7 @@ void Watcher::run() {
   ::_exit(0);
 }
 
-void Watcher::become_command(pid_t watcher) {
+void HookWatcher::become_command(pid_t watcher) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // without its watcher no process would enforce the time limit
   if (::getppid() != watcher) ::_exit(125);
   ::setsid();
@@ -109,7 +109,7 @@ void Watcher::become_command(pid_t watcher) {
   ::_exit(127);
 }
 
-void Watcher::reaped(pid_t pid, int wait_status) {
+void HookWatcher::reaped(pid_t pid, int wait_status) {
   if (pid != command_) return;
   const ExitStatus status = ExitStatus::from_wait(wait_status);
   if (status.success()) return;
@@ -119,7 +119,7 @@ void Watcher::reaped(pid_t pid, int wait_status) {
   warn(hook_, how + "; the run does not depend on it, what it should have done is left to do");
 }
 
-void Watcher::end_all(Tree& tree) {
+void HookWatcher::end_all(Tree& tree) {
   if (!std::exchange(warned_, true)) {
     warn(hook_, "was killed after " + format_duration(std::chrono::duration_cast<Micros>(limit_)) +
                     " with all that it had started; hand work that takes longer over to a service");
@@ -150,7 +150,7 @@ void run_starter(const std::vector<Hook>& hooks, const std::string& environment,
     const pid_t pid = ::fork();
     if (pid == 0) {
       channel.reset();
-      Watcher(hooks[index], environment + record->substr(sizeof index), limit).run();
+      HookWatcher(hooks[index], environment + record->substr(sizeof index), limit).run();
     }
     if (pid < 0) warn(hooks[index], with_errno("could not be started", errno) + "; the run does without it");
   }

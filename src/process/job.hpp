@@ -48,11 +48,11 @@ struct ExitStatus {
 struct Stop {
   enum class Reason {
     none,
-    signal,    // sent to dblock: TERM, INT or HUP, or another that ends a wait
-    parent,    // --with-parent: the process that started dblock has ended
-    deadline,  // the lease could not be renewed in time (self-fence)
-    lost,      // stop_lost() was called
-    revoked,   // like `lost`; set by a caller that knows that the lease was ended by force
+    signal,      // sent to dblock: TERM, INT or HUP, or another that ends a wait
+    parent,      // --with-parent: the process that started dblock has ended
+    self_fence,  // the lease could not be renewed in time
+    lost,        // stop_lost() was called
+    revoked,     // like `lost`; set by a caller that knows that the lease was ended by force
     max_runtime,
     guardian,  // the guardian died or did not answer
   };

@@ -23,12 +23,12 @@ namespace dblock::process {
 
 enum class MessageType : std::int32_t {
   // dblock -> guardian
-  guard,    // the shared deadline has been set for the first time: watch it from now on
-  forward,  // value: signal for the job alone
-  stop,     // value: first signal; begin stopping the whole tree
-  resume,   // continue a job that stopped for the terminal
-  unpark,   // Ctrl-Z has stopped the foreground group; continue all its members
-  finish,   // nothing is left to guard; exit
+  guard,           // the shared deadline has been set for the first time: watch it from now on
+  forward,         // value: signal for the job alone
+  stop,            // value: first signal; begin stopping the whole tree
+  resume,          // continue a job that stopped for the terminal
+  continue_group,  // Ctrl-Z has stopped the foreground group; continue all its members
+  finish,          // nothing is left to guard; exit
   // guardian -> dblock
   ready,        // value: the job's pid, still behind the gate; negative: -errno of a failed fork
   job_stopped,  // value: signal that stopped the job

@@ -105,7 +105,7 @@ void Supervisor::check_guardian() {
     log::warning("the guardian process was stopped from outside; continued it, since it protects the job");
     ::kill(guardian_, SIGCONT);
   }
-  tree_->reap_ended([this](pid_t pid, int status) { waited_for(pid, status); });
+  tree_->collect_ended([this](pid_t pid, int status) { waited_for(pid, status); });
 }
 
 void Supervisor::waited_for(pid_t pid, int wait_status) {

@@ -35,7 +35,7 @@ std::optional<BootTime> StopPlan::kill_at() const {
   return at;
 }
 
-std::optional<BootTime> StopPlan::take_over_at() const {
+std::optional<BootTime> StopPlan::stop_in_place_at() const {
   auto at = kill_at();
   if (!at) return std::nullopt;
   *at += k_guardian_patience;

@@ -38,7 +38,7 @@ class StopPlan {
   [[nodiscard]] std::optional<BootTime> kill_at() const;
   // When dblock stops the job's tree itself, because the guardian has not: later than the guardian's SIGKILL
   // is due, and early enough before the deadline.
-  [[nodiscard]] std::optional<BootTime> take_over_at() const;
+  [[nodiscard]] std::optional<BootTime> stop_in_place_at() const;
   [[nodiscard]] std::optional<BootTime> deadline() const { return deadline_; }
   [[nodiscard]] std::optional<BootTime> requested() const { return requested_; }
 

@@ -27,7 +27,7 @@ SupervisorRules::Actions SupervisorRules::told(const Message& message, const Mom
       job_exited(message, moment.now);
       break;
     case MessageType::fencing:
-      note_deadline();
+      note_self_fence();
       plan_.request(moment.now);
       return {{SupervisorAction::Kind::tell_loss}};
     case MessageType::left_behind:
@@ -35,7 +35,7 @@ SupervisorRules::Actions SupervisorRules::told(const Message& message, const Mom
       break;
     case MessageType::done:
       end_.tree_dead = message.value != 0;
-      if ((message.detail & k_fenced) != 0) note_deadline();
+      if ((message.detail & k_fenced) != 0) note_self_fence();
       end_.stop.killed = (message.detail & k_job_killed) != 0;
       over_ = true;
       break;
@@ -50,7 +50,7 @@ SupervisorRules::Actions SupervisorRules::told(const Message& message, const Mom
 SupervisorRules::Actions SupervisorRules::job_ready(const Message& message, const Moment& moment) {
   plan_.set_deadline(moment.deadline);
   if (message.value < 0) end_.fork_errno = -message.value;
-  if (message.value > 0 && plan_.fence_due(moment.now)) note_deadline();
+  if (message.value > 0 && plan_.fence_due(moment.now)) note_self_fence();
   if (message.value < 0 || end_.stop) {
     end_.tree_dead = true;
     over_ = true;
@@ -67,7 +67,7 @@ void SupervisorRules::job_exited(const Message& message, BootTime now) {
   look_at_terminal_.reset();
   end_.started = message.detail == 0;
   if (message.detail == k_too_late) {
-    note_deadline();
+    note_self_fence();
     return;
   }
   if (plan_.stopping()) end_.stop.took = now - *plan_.requested();
@@ -113,7 +113,7 @@ SupervisorRules::Actions SupervisorRules::signalled(const Stop& signal, bool raw
       // The terminal's SIGTSTP has stopped every member of the foreground group that does not handle it. The
       // guardian sees only its own child stop, so dblock tells it.
       if (job_has_it) {
-        Actions actions{tell_guardian(MessageType::unpark)};
+        Actions actions{tell_guardian(MessageType::continue_group)};
         std::ranges::copy(job_stopped(SIGTSTP, moment.now), std::back_inserter(actions));
         return actions;
       }
@@ -145,14 +145,14 @@ SupervisorRules::Actions SupervisorRules::time_passed(const Moment& moment) {
     actions.push_back({SupervisorAction::Kind::look_at_terminal});
   }
   plan_.set_deadline(moment.deadline);
-  const auto late = plan_.take_over_at();
-  if (late && moment.now >= *late) std::ranges::copy(take_over(moment), std::back_inserter(actions));
+  const auto late = plan_.stop_in_place_at();
+  if (late && moment.now >= *late) std::ranges::copy(act_for_guardian(moment), std::back_inserter(actions));
   return actions;
 }
 
 std::optional<BootTime> SupervisorRules::wake_at(std::optional<BootTime> deadline) {
   plan_.set_deadline(deadline);
-  std::optional<BootTime> at = plan_.take_over_at();
+  std::optional<BootTime> at = plan_.stop_in_place_at();
   for (const auto& other : {runtime_ends_, look_at_terminal_}) {
     if (other) at = at ? std::min(*at, *other) : *other;
   }
@@ -169,24 +169,24 @@ SupervisorRules::Actions SupervisorRules::stop(const Stop& why, int signal_for_j
   return {tell_guardian(MessageType::stop, signal_for_job)};
 }
 
-void SupervisorRules::note_deadline() {
-  if (!end_.stop) end_.stop = {.reason = Stop::Reason::deadline, .signal = first_signal_};
+void SupervisorRules::note_self_fence() {
+  if (!end_.stop) end_.stop = {.reason = Stop::Reason::self_fence, .signal = first_signal_};
 }
 
 SupervisorRules::Actions SupervisorRules::guardian_died(const Moment& moment) {
   plan_.set_deadline(moment.deadline);
-  return take_over(moment);
+  return act_for_guardian(moment);
 }
 
 // The guardian is dead, or did not stop the job in time. dblock stops the whole tree itself: as the next
 // subreaper it adopts a dead guardian's tree.
-SupervisorRules::Actions SupervisorRules::take_over(const Moment& moment) {
+SupervisorRules::Actions SupervisorRules::act_for_guardian(const Moment& moment) {
   Actions actions;
   if (!end_.stop) {
     const bool fenced = plan_.fence_due(moment.now);
-    end_.stop = {.reason = fenced ? Stop::Reason::deadline : Stop::Reason::guardian, .signal = SIGKILL};
+    end_.stop = {.reason = fenced ? Stop::Reason::self_fence : Stop::Reason::guardian, .signal = SIGKILL};
   }
-  if (end_.stop.reason == Stop::Reason::deadline) actions.push_back({SupervisorAction::Kind::tell_loss});
+  if (end_.stop.reason == Stop::Reason::self_fence) actions.push_back({SupervisorAction::Kind::tell_loss});
   end_.stop.killed = !end_.status;
   if (plan_.stopping()) end_.stop.took = moment.now - *plan_.requested();
   actions.push_back({SupervisorAction::Kind::kill_tree});

@@ -69,8 +69,8 @@ class SupervisorRules {
   Actions job_stopped(int signal, BootTime now);
   void job_exited(const Message& message, BootTime now);
   Actions stop(const Stop& why, int signal_for_job, BootTime now);
-  Actions take_over(const Moment& moment);
-  void note_deadline();
+  Actions act_for_guardian(const Moment& moment);
+  void note_self_fence();
 
   int first_signal_;
   StopPlan plan_;

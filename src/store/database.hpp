@@ -17,7 +17,7 @@ namespace dblock::store {
 // What a statement did. An INSERT that finds its row present is no error: it changes nothing.
 struct Effect {
   std::vector<Row> rows;
-  // Rows; for `put` and `put_beside`: leases, each with its fence and its lock's own row.
+  // Rows; for `grant_rows` and `grant_beside`: leases, each with its fence and its lock's own row.
   std::uint64_t changed = 0;
   // The token or the length that the statement reports (its file says which). A statement that ends a run
   // reports the token where a history is kept and the caller must record the run.
@@ -59,8 +59,8 @@ class Database {
                                            const std::string& attempt) = 0;
   // Runs a statement that only reads on the server that takes the writes, even where a proxy sends plain
   // reads to another server.
-  [[nodiscard]] virtual Result<Effect> run_where_written(Verb verb, const Parameters& parameters,
-                                                         const std::string& attempt) {
+  [[nodiscard]] virtual Result<Effect> run_on_primary(Verb verb, const Parameters& parameters,
+                                                      const std::string& attempt) {
     return run(verb, parameters, attempt);
   }
   // Does in advance what makes a statement faster, since waiters wait for it. May do nothing.

@@ -45,7 +45,7 @@ struct Refusal {
   std::string words;  // the server's: "Table 'd.t' doesn't exist (error 1146)"
 };
 template <typename T>
-using Answer = std::expected<T, Refusal>;
+using FactOr = std::expected<T, Refusal>;
 
 // One host of the settings.
 struct HostFacts {
@@ -65,7 +65,7 @@ struct HostFacts {
   std::vector<std::string> grants;  // SHOW GRANTS
   std::vector<PrivilegeTried> privileges;
 
-  Answer<unsigned> schema_version{0};
+  FactOr<unsigned> schema_version{0};
   // The oldest dblock that can use the schema, by the version which that dblock knows.
   unsigned schema_serves = 0;
   unsigned schema_needed = 0;
@@ -76,7 +76,7 @@ struct HostFacts {
   std::vector<PrivilegeTried> history_privileges;  // on dblock_history, where a history is kept
 
   std::optional<ClockReading> clock;
-  Answer<std::optional<std::string>> named_lock;  // what GET_LOCK answered
+  FactOr<std::optional<std::string>> named_lock;  // what GET_LOCK answered
   std::optional<Names> replica;    // the row of SHOW REPLICA STATUS, names in lower case; empty: no replica
   bool replica_known = false;      // the account may read it
   std::string identity;            // of the server behind this session; empty: not known

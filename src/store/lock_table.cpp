@@ -11,7 +11,7 @@
 namespace dblock::store {
 namespace {
 
-std::unexpected<Error> token_not_told(const std::string& attempt) {
+std::unexpected<Error> token_not_reported(const std::string& attempt) {
   return fail(Errc::schema,
               attempt + ": the server does not tell the token; drop the triggers on dblock's tables");
 }
@@ -47,7 +47,7 @@ Verb release_of(const std::vector<lease::LeaseRef>& parts, Parameters& parameter
 
 // True when a row shows the release: free, under the same token, with `end` as the end of its run. On a
 // shared lock, or one with slots, only the holds are looked at: the lock's own row carries the same token.
-bool is_released(const Scene& seen, const lease::LeaseRef& ref, lease::RunEnd end) {
+bool is_released(const LockRows& seen, const lease::LeaseRef& ref, lease::RunEnd end) {
   const auto ended_so = [&](const lease::LockStatus& row) {
     return row.owner.empty() && (!ref.token || row.token == *ref.token) && row.last &&
            row.last->outcome == end.outcome && row.last->exit_code == end.exit_code;
@@ -63,7 +63,7 @@ constexpr int k_release_tries = 3;
 // The keys whose lock has a row and meets the condition. `keys` and `locks` are in the same order.
 template <typename Condition>
 std::vector<lease::Key> keys_where(const std::vector<lease::Key>& keys,
-                                   const std::vector<std::optional<Scene>>& locks, Condition is_so) {
+                                   const std::vector<std::optional<LockRows>>& locks, Condition is_so) {
   std::vector<lease::Key> found;
   for (std::size_t i = 0; i < keys.size(); ++i)
     if (locks[i] && is_so(*locks[i])) found.push_back(keys[i]);
@@ -90,14 +90,14 @@ Result<bool> LockTable::changes_one(Verb verb, const Parameters& parameters, con
 // Runs a statement that must report a token or a length; nullopt where it changed no row. Where the report is
 // missing it calls `undo` and fails, since no job may run without a token. Where `undo` fails too, the grant
 // expires by itself.
-Result<std::optional<Effect>> LockTable::hear(Verb verb, const Parameters& parameters,
-                                              const std::string& attempt,
-                                              const std::function<Result<bool>()>& undo) {
+Result<std::optional<Effect>> LockTable::run_reporting(Verb verb, const Parameters& parameters,
+                                                       const std::string& attempt,
+                                                       const std::function<Result<bool>()>& undo) {
   DBLOCK_TRY(auto done, run(verb, parameters, attempt));
   if (done.changed == 0) return std::nullopt;
   if (done.told) return std::optional(std::move(done));
   [[maybe_unused]] const auto undone = undo();
-  return token_not_told(attempt);
+  return token_not_reported(attempt);
 }
 
 Result<std::optional<lease::Token>> LockTable::grant(const lease::AcquireRequest& request,
@@ -107,7 +107,8 @@ Result<std::optional<lease::Token>> LockTable::grant(const lease::AcquireRequest
     const lease::RunEnd not_run{lease::Outcome::not_run, std::nullopt};
     return release(ref_to(request), lease::Actor::holder, not_run, attempt);
   };
-  DBLOCK_TRY(const auto done, hear(Verb::grant, grant_parameters(request, request.key), attempt, give_back));
+  DBLOCK_TRY(const auto done,
+             run_reporting(Verb::grant, grant_parameters(request, request.key), attempt, give_back));
   return token_of(done);
 }
 
@@ -126,11 +127,11 @@ Result<std::optional<lease::Token>> LockTable::create(const lease::AcquireReques
 }
 
 Result<void> LockTable::add(const lease::Key& key, const std::string& attempt) {
-  DBLOCK_TRY(const bool added, changes_one(Verb::add, row_parameters(key, 0), attempt));
-  return added ? mend(key, attempt) : Result<void>{};
+  DBLOCK_TRY(const bool added, changes_one(Verb::add_row, row_parameters(key, 0), attempt));
+  return added ? add_missing_fence(key, attempt) : Result<void>{};
 }
 
-Result<void> LockTable::mend(const lease::Key& key, const std::string& attempt) {
+Result<void> LockTable::add_missing_fence(const lease::Key& key, const std::string& attempt) {
   DBLOCK_CHECK(run(Verb::add_fence, row_parameters(key, 0), attempt));
   return {};
 }
@@ -157,7 +158,7 @@ Result<std::optional<Renewal>> LockTable::renew(const lease::LeaseRef& ref, leas
                                                 std::optional<Micros> ttl, const std::string& attempt) {
   const auto parameters = ref_parameters(ref, actor) + Parameters{{"ttl", micros_or_null(ttl)}};
   const auto keep = [] { return true; };  // a renewal too many harms nobody: nothing to undo
-  DBLOCK_TRY(const auto done, hear(Verb::renew, parameters, attempt, keep));
+  DBLOCK_TRY(const auto done, run_reporting(Verb::renew, parameters, attempt, keep));
   if (!done) return std::nullopt;
   Renewal renewal{Micros{static_cast<Micros::rep>(*done->told)}};
   if (!done->rows.empty()) renewal.expires_at = lease::ServerTime{store::micros(done->rows.front()[1])};
@@ -182,7 +183,7 @@ Result<std::vector<lease::Key>> LockTable::release_all(const lease::LeaseRef& re
   for (int tries = 1; !done && database_->refused_null(done.error()); ++tries) {
     DBLOCK_TRY(const auto seen, survey(keys, false, attempt));
     const auto nested =
-        keys_where(keys, seen, [&ref](const Scene& lock) { return is_nested_in(lock, ref.owner.text); });
+        keys_where(keys, seen, [&ref](const LockRows& lock) { return is_nested_in(lock, ref.owner.text); });
     if (!nested.empty() || tries == k_release_tries) return nested.empty() ? keys : nested;
     done = run(verb, parameters, attempt);  // the nested run has ended meanwhile
   }
@@ -191,7 +192,7 @@ Result<std::vector<lease::Key>> LockTable::release_all(const lease::LeaseRef& re
   if (done->changed < keys.size()) {
     DBLOCK_TRY(const auto seen, survey(keys, false, attempt));
     const auto released =
-        keys_where(keys, seen, [&](const Scene& lock) { return is_released(lock, ref, end); });
+        keys_where(keys, seen, [&](const LockRows& lock) { return is_released(lock, ref, end); });
     std::ranges::set_difference(keys, released, std::back_inserter(missing), {}, &lease::Key::bytes,
                                 &lease::Key::bytes);
     if (missing.empty()) missing.push_back(ref.key);
@@ -206,7 +207,7 @@ Result<std::optional<lease::Token>> LockTable::nest(const lease::LeaseRef& ref, 
   const auto parameters = ref_parameters(ref, lease::Actor::holder) + sharing_parameters(sharing) +
                           Parameters{{"ttl", micros_or_null(ttl)}};
   const auto count_down = [&] { return unnest(ref, attempt); };
-  DBLOCK_TRY(const auto done, hear(Verb::nest, parameters, attempt, count_down));
+  DBLOCK_TRY(const auto done, run_reporting(Verb::nest, parameters, attempt, count_down));
   return token_of(done);
 }
 
@@ -231,9 +232,9 @@ Result<std::optional<lease::LockStatus>> LockTable::look(const lease::Key& key, 
   return status_of(seen);
 }
 
-Result<std::optional<lease::LockStatus>> LockTable::look_where_written(const lease::Key& key,
-                                                                       const std::string& attempt) {
-  DBLOCK_TRY(const auto seen, database_->run_where_written(Verb::look, key_parameters(key), attempt));
+Result<std::optional<lease::LockStatus>> LockTable::look_on_primary(const lease::Key& key,
+                                                                    const std::string& attempt) {
+  DBLOCK_TRY(const auto seen, database_->run_on_primary(Verb::look, key_parameters(key), attempt));
   return status_of(seen);
 }
 

@@ -27,8 +27,9 @@ struct Renewal {
 };
 
 // All rows of one lock, as one statement read them.
-struct Scene {
-  // The lock's own row. Its past runs are not all: whole() in sharing.hpp adds those of the other rows.
+struct LockRows {
+  // The lock's own row. Its past runs are not all: with_past_runs() in sharing.hpp adds those of the other
+  // rows.
   lease::LockStatus gate;
   // The rows of readers and slot holders, by slot, free and expired ones too. `fenced` is set only where
   // survey() locked the rows.
@@ -36,9 +37,9 @@ struct Scene {
 };
 
 // Where a grant of one key is written: to row `slot` of a lock that was `seen` in this state.
-struct Place {
+struct GrantTarget {
   lease::Key key;
-  Scene seen;
+  LockRows seen;
   std::uint32_t slot = 0;
 };
 
@@ -74,14 +75,16 @@ class LockTable {
 
   // Reads all rows of each lock, in the order of `keys`, which are sorted; nullopt for a lock without a row.
   // With `to_change` the rows stay locked until the transaction ends.
-  [[nodiscard]] Result<std::vector<std::optional<Scene>>> survey(const std::vector<lease::Key>& keys,
-                                                                 bool to_change, const std::string& attempt);
+  [[nodiscard]] Result<std::vector<std::optional<LockRows>>> survey(const std::vector<lease::Key>& keys,
+                                                                    bool to_change,
+                                                                    const std::string& attempt);
   // Adds a free row, slot 0, for a key without one. Does nothing where there is one.
   [[nodiscard]] Result<void> add(const lease::Key& key, const std::string& attempt);
-  // Writes a grant to all its places. The lock's own row of each key takes the token and the sharing in any
+  // Writes a grant to all its targets. The lock's own row of each key takes the token and the sharing in any
   // case.
-  [[nodiscard]] Result<void> put(const lease::AcquireRequest& request, const std::vector<Place>& places,
-                                 lease::Token token, const std::string& attempt);
+  [[nodiscard]] Result<void> grant_rows(const lease::AcquireRequest& request,
+                                        const std::vector<GrantTarget>& targets, lease::Token token,
+                                        const std::string& attempt);
   // Frees a lease that is past its margin, so that a late renewal cannot bring it back. An error where the
   // row is no longer as survey() found it.
   [[nodiscard]] Result<void> abandon_locked(const lease::LockStatus& lease, const std::string& attempt);
@@ -101,7 +104,7 @@ class LockTable {
                                                            const std::string& attempt);
   // Adds the lock's row in dblock_fence, which grant() needs, where a user or a tool has deleted it. Does
   // nothing where it is there.
-  [[nodiscard]] Result<void> mend(const lease::Key& key, const std::string& attempt);
+  [[nodiscard]] Result<void> add_missing_fence(const lease::Key& key, const std::string& attempt);
   // renew() and release() return nullopt and false where no row matched.
   [[nodiscard]] Result<std::optional<Renewal>> renew(const lease::LeaseRef& ref, lease::Actor actor,
                                                      std::optional<Micros> ttl, const std::string& attempt);
@@ -128,9 +131,9 @@ class LockTable {
   // Reads the lock's own row; nullopt: there is none.
   [[nodiscard]] Result<std::optional<lease::LockStatus>> look(const lease::Key& key,
                                                               const std::string& attempt);
-  // The same from the server that takes the writes: see Database::run_where_written().
-  [[nodiscard]] Result<std::optional<lease::LockStatus>> look_where_written(const lease::Key& key,
-                                                                            const std::string& attempt);
+  // The same from the server that takes the writes: see Database::run_on_primary().
+  [[nodiscard]] Result<std::optional<lease::LockStatus>> look_on_primary(const lease::Key& key,
+                                                                         const std::string& attempt);
   // The selected rows. Free rows of readers and slots are among them, unless only held locks are asked for.
   [[nodiscard]] Result<lease::Listing> list(const lease::Selection& selection, const std::string& attempt);
   [[nodiscard]] Result<lease::ReapReport> reap(const lease::ReapRequest& request, const std::string& attempt);
@@ -144,11 +147,11 @@ class LockTable {
     return database_->run(verb, parameters, attempt);
   }
   [[nodiscard]] Result<bool> changes_one(Verb verb, const Parameters& parameters, const std::string& attempt);
-  [[nodiscard]] Result<std::optional<Effect>> hear(Verb verb, const Parameters& parameters,
-                                                   const std::string& attempt,
-                                                   const std::function<Result<bool>()>& undo);
+  [[nodiscard]] Result<std::optional<Effect>> run_reporting(Verb verb, const Parameters& parameters,
+                                                            const std::string& attempt,
+                                                            const std::function<Result<bool>()>& undo);
   [[nodiscard]] Result<bool> abandon(const lease::LockStatus& lease, const std::string& attempt);
-  [[nodiscard]] Result<void> make_room(const Place& place, const lease::Sharing& asked,
+  [[nodiscard]] Result<void> make_room(const GrantTarget& target, const lease::Sharing& asked,
                                        const std::string& attempt);
   [[nodiscard]] Result<void> free_expired(bool dry_run, std::vector<lease::LockStatus>& freed,
                                           const std::string& attempt);

@@ -30,7 +30,7 @@ std::string in_words(const Sharing& sharing) {
 
 // True when a holder and a request go together on one lock. Readers and a writer wait for each other; the
 // number of slots must be the same for all.
-bool agree(const Sharing& held, const Sharing& asked) {
+bool modes_agree(const Sharing& held, const Sharing& asked) {
   if (held.mode == Mode::slot || asked.mode == Mode::slot) return held == asked;
   return true;
 }
@@ -39,14 +39,14 @@ bool agree(const Sharing& held, const Sharing& asked) {
 std::uint32_t lowest_free(const std::vector<LockStatus>& holds) {
   std::uint32_t slot = 1;
   const auto taken = [&slot](const auto& hold) {
-    return hold.slot == slot && (hold.fenced || in_the_way(hold));
+    return hold.slot == slot && (hold.kept_by_transaction || in_the_way(hold));
   };
   while (std::ranges::any_of(holds, taken)) ++slot;
   return slot;
 }
 
-const LockStatus* fenced_in(const Scene& seen) {
-  const auto found = std::ranges::find_if(seen.holds, &LockStatus::fenced);
+const LockStatus* fenced_in(const LockRows& seen) {
+  const auto found = std::ranges::find_if(seen.holds, &LockStatus::kept_by_transaction);
   return found == seen.holds.end() ? nullptr : &*found;
 }
 
@@ -75,8 +75,8 @@ Held all_in_the_way(const LockStatus& named, const std::vector<const LockStatus*
   return held;
 }
 
-Answer beside(const Scene& seen, const LockStatus& lock, const std::vector<const LockStatus*>& taken,
-              const AcquireRequest& request) {
+Answer answer_beside(const LockRows& seen, const LockStatus& lock,
+                     const std::vector<const LockStatus*>& taken, const AcquireRequest& request) {
   const std::uint32_t slot = request.sharing.mode == Mode::exclusive ? 0 : lowest_free(seen.holds);
   switch (request.sharing.mode) {
     case Mode::exclusive:
@@ -101,7 +101,7 @@ bool ended_before(const lease::PastRun& one, const lease::PastRun& other) {
 
 }  // namespace
 
-void remember(LockStatus& lock, const LockStatus& row) {
+void merge_past_runs(LockStatus& lock, const LockStatus& row) {
   if (row.last && (!lock.last || ended_before(*lock.last, *row.last))) lock.last = row.last;
   const auto shortest = [&lock](const lease::PastRun& success) {
     const Micros granted = success.acquired_at.value_or(lease::ServerTime{}).since_epoch;
@@ -112,21 +112,21 @@ void remember(LockStatus& lock, const LockStatus& row) {
     lock.last_success = found;
 }
 
-LockStatus whole(const Scene& seen) {
+LockStatus with_past_runs(const LockRows& seen) {
   LockStatus lock = seen.gate;
-  for (const auto& hold : seen.holds) remember(lock, hold);
+  for (const auto& hold : seen.holds) merge_past_runs(lock, hold);
   return lock;
 }
 
-std::vector<std::optional<Scene>> scenes_of(const std::vector<lease::Key>& keys,
-                                            std::vector<LockStatus> rows) {
-  std::vector<std::optional<Scene>> scenes(keys.size());
+std::vector<std::optional<LockRows>> rows_of_locks(const std::vector<lease::Key>& keys,
+                                                   std::vector<LockStatus> rows) {
+  std::vector<std::optional<LockRows>> scenes(keys.size());
   for (auto& row : rows) {
     const auto key = std::ranges::find(keys, row.key, &lease::Key::bytes);
     if (key == keys.end()) continue;
     auto& scene = scenes[static_cast<std::size_t>(key - keys.begin())];
     if (row.slot == 0) {
-      scene = Scene{std::move(row), {}};
+      scene = LockRows{std::move(row), {}};
     } else if (scene) {
       scene->holds.push_back(std::move(row));
     }
@@ -134,7 +134,7 @@ std::vector<std::optional<Scene>> scenes_of(const std::vector<lease::Key>& keys,
   return scenes;
 }
 
-bool is_nested_in(const Scene& seen, const std::string& owner) {
+bool is_nested_in(const LockRows& seen, const std::string& owner) {
   const auto counts_more = [&owner](const LockStatus& row) { return row.owner == owner && row.count > 1; };
   return counts_more(seen.gate) || std::ranges::any_of(seen.holds, counts_more);
 }
@@ -143,8 +143,8 @@ bool in_the_way(const LockStatus& status) {
   return status.state == lease::State::unknown || status.grantable_at() > status.server_time;
 }
 
-Result<Answer> decide(const Scene& seen, const AcquireRequest& request) {
-  const LockStatus lock = whole(seen);
+Result<Answer> decide(const LockRows& seen, const AcquireRequest& request) {
+  const LockStatus lock = with_past_runs(seen);
   if (lock.owner == request.owner.text) return found(request, lock, {});
   std::vector<const LockStatus*> taken;
   for (const auto& hold : seen.holds) {
@@ -154,14 +154,14 @@ Result<Answer> decide(const Scene& seen, const AcquireRequest& request) {
   // Asked before the holders are looked at: no release of theirs would change this answer.
   if (request.promises.once_per && lock.done_within(*request.promises.once_per)) return lease::Done{lock};
   if (in_the_way(lock)) {
-    if (lock.state == lease::State::held && !agree({}, request.sharing))
+    if (lock.state == lease::State::held && !modes_agree({}, request.sharing))
       return mismatch(lock, {}, 1, request.sharing);
     return Held{lock};
   }
   const auto held =
       std::ranges::count(taken, lease::State::held, [](const auto* hold) { return hold->state; });
   const bool apart = std::ranges::any_of(
-      taken, [&request](const auto* hold) { return !agree(hold->sharing, request.sharing); });
+      taken, [&request](const auto* hold) { return !modes_agree(hold->sharing, request.sharing); });
   if (apart && held > 0) return mismatch(lock, taken.front()->sharing, held, request.sharing);
   // A lease within its margin, or a cooldown, refuses the request like a held lease, but the request may wait
   // for its end.
@@ -170,7 +170,7 @@ Result<Answer> decide(const Scene& seen, const AcquireRequest& request) {
   // enough to refuse it.
   if (const auto* fenced = fenced_in(seen); fenced && taken.empty() && lock.sharing != request.sharing)
     return Held{*fenced};
-  return beside(seen, lock, taken, request);
+  return answer_beside(seen, lock, taken, request);
 }
 
 }  // namespace dblock::store

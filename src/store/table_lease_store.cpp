@@ -59,7 +59,7 @@ void show_by_holders(std::vector<LockStatus>& rows) {
     while (next < rows.size() && rows[next].key == rows[first].key) ++next;
     const std::span lock(&rows[first], next - first);
     LockStatus past = lock.front();
-    for (const auto& row : lock) remember(past, row);
+    for (const auto& row : lock) merge_past_runs(past, row);
     const bool by_others =
         std::ranges::any_of(lock, [](const LockStatus& row) { return row.slot > 0 && keeps_the_lock(row); });
     for (auto& row : lock) {
@@ -95,7 +95,7 @@ Result<Answer> TableLeaseStore::take(const lease::AcquireRequest& request) {
   // deadline counts from it.
   const BootTime sent_at = clock_.now();
   auto outcome = request.plain() ? try_alone(request, sent_at, attempt)
-                                 : take_together(*table_, request, sent_at, mark_, attempt);
+                                 : take_together(*table_, request, sent_at, intent_, attempt);
   if (outcome) return outcome;
   return fenced_or(request, std::move(outcome.error()), attempt);
 }
@@ -103,7 +103,7 @@ Result<Answer> TableLeaseStore::take(const lease::AcquireRequest& request) {
 Result<Answer> TableLeaseStore::try_alone(const lease::AcquireRequest& request, BootTime sent_at,
                                           const std::string& attempt) {
   for (int round = 0; round < k_acquire_rounds; ++round) {
-    if (round > 0) DBLOCK_CHECK(table_->mend(request.key, attempt));
+    if (round > 0) DBLOCK_CHECK(table_->add_missing_fence(request.key, attempt));
     DBLOCK_TRY(auto outcome, try_once(request, sent_at, round > 0, attempt));
     if (outcome) return std::move(*outcome);
   }
@@ -117,7 +117,7 @@ Result<Answer> TableLeaseStore::fenced_or(const lease::AcquireRequest& request, 
     if (!kept) continue;
     DBLOCK_TRY(auto seen, table_->look(key, attempt));
     if (!seen) break;
-    seen->fenced = !in_the_way(*seen);
+    seen->kept_by_transaction = !in_the_way(*seen);
     return lease::Held{std::move(*seen)};
   }
   return std::unexpected(std::move(why));
@@ -129,7 +129,7 @@ Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::AcquireRequ
   DBLOCK_TRY(auto token, table_->grant(request, attempt));
   if (token) return lease::granted(request, *token, 0, sent_at);
   DBLOCK_TRY(auto seen,
-             again ? table_->look_where_written(request.key, attempt) : table_->look(request.key, attempt));
+             again ? table_->look_on_primary(request.key, attempt) : table_->look(request.key, attempt));
   if (!seen) {
     DBLOCK_TRY(token, table_->create(request, attempt));
     if (token) return lease::granted(request, *token, 0, sent_at);
@@ -137,7 +137,7 @@ Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::AcquireRequ
   }
   // The last holders were readers or slot holders: one statement cannot tell whether they are gone.
   if (seen->sharing.mode != lease::Mode::exclusive)
-    return take_together(*table_, request, sent_at, mark_, attempt);
+    return take_together(*table_, request, sent_at, intent_, attempt);
   DBLOCK_TRY(auto answer, decide({std::move(*seen), {}}, request));
   // A proxy that replays statements reports 0 rows for a grant that was made. The row shows it (I5).
   if (auto* ours = std::get_if<lease::Granted>(&answer)) ours->lease.sent_at = sent_at;
@@ -173,11 +173,11 @@ void TableLeaseStore::find_rows(Lease& lease) {
   }
 }
 
-void TableLeaseStore::call_off(const lease::AcquireRequest& request) noexcept {
-  if (!mark_) return;
+void TableLeaseStore::withdraw_intent(const lease::AcquireRequest& request) noexcept {
+  if (!intent_) return;
   const Call call(*table_);
-  store::call_off(*table_, request, *mark_);
-  mark_.reset();
+  store::withdraw_intent(*table_, request, *intent_);
+  intent_.reset();
 }
 
 Result<Answer> TableLeaseStore::look(const lease::AcquireRequest& request) {
@@ -342,7 +342,7 @@ Result<std::optional<LockStatus>> TableLeaseStore::row_where(
   for (auto& hold : seen->holds) {
     if (keeps_the_lock(hold)) return std::move(hold);
   }
-  return whole(*seen);
+  return with_past_runs(*seen);
 }
 
 Result<NotOurs> TableLeaseStore::why_not(const lease::LeaseRef& ref, lease::Actor actor, bool renewing,

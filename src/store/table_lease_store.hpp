@@ -23,7 +23,7 @@ class TableLeaseStore final : public lease::LeaseStore {
   Result<lease::Answer> try_acquire(const lease::AcquireRequest& request) override;
   Result<std::optional<lease::LockStatus>> peek(const lease::Key& key) override;
   Result<std::optional<lease::Lease>> nest(const lease::AcquireRequest& request) override;
-  void call_off(const lease::AcquireRequest& request) noexcept override;
+  void withdraw_intent(const lease::AcquireRequest& request) noexcept override;
   Result<lease::Answer> look(const lease::AcquireRequest& request) override;
   Result<lease::Answer> look_in_line(const lease::AcquireRequest& request) override;
   Result<lease::RenewOutcome> renew(const lease::LeaseRef& ref, lease::Actor actor,
@@ -81,7 +81,7 @@ class TableLeaseStore final : public lease::LeaseStore {
                                                   const std::string& attempt);
 
   const std::unique_ptr<LockTable> table_;
-  std::optional<Mark> mark_;  // the intent of the acquisition under way
+  std::optional<Intent> intent_;  // the intent of the acquisition under way
   // The last try may have been granted without a confirmed reply. The renewal that proves the grant then also
   // checks grant_is_safe().
   bool unproved_ = false;

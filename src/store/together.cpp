@@ -20,14 +20,14 @@ using lease::Key;
 // A time that is stored by one clock and read by another comes back a little off.
 constexpr Micros k_reading_jitter = 50ms;
 
-using Scenes = std::vector<std::optional<Scene>>;
+using RowsOfLocks = std::vector<std::optional<LockRows>>;
 
 // Frees leases past their margin, so that a renewal of theirs that was sent in time and comes late matches no
 // row. A grant of the same kind as the last one leaves its fellow holders' rows alone: it overwrites the row
 // it takes.
-Result<void> clear(LockTable& table, Place& place, const AcquireRequest& request,
+Result<void> clear(LockTable& table, GrantTarget& target, const AcquireRequest& request,
                    const std::string& attempt) {
-  auto& [gate, holds] = place.seen;
+  auto& [gate, holds] = target.seen;
   const bool alone = request.sharing.mode == lease::Mode::exclusive;
   if (!alone && !gate.owner.empty()) DBLOCK_CHECK(table.abandon_locked(gate, attempt));
   if (gate.sharing == request.sharing) return {};
@@ -45,13 +45,13 @@ bool keeps_readers_away(const AcquireRequest& request) {
 
 class Taking {
  public:
-  Taking(LockTable& table, const AcquireRequest& request, BootTime sent_at, std::optional<Mark>& mark,
+  Taking(LockTable& table, const AcquireRequest& request, BootTime sent_at, std::optional<Intent>& intent,
          const std::string& attempt)
       : table_(table),
         request_(request),
         keys_(keys_of(request.key, request.also)),
         sent_at_(sent_at),
-        mark_(mark),
+        intent_(intent),
         attempt_(attempt) {}
 
   Result<Answer> run() {
@@ -64,52 +64,52 @@ class Taking {
  private:
   Result<void> transaction() {
     answer_.reset();
-    DBLOCK_TRY(Scenes seen, table_.survey(keys_, true, attempt_));
+    DBLOCK_TRY(RowsOfLocks seen, table_.survey(keys_, true, attempt_));
     DBLOCK_CHECK(decide_on(seen));
     if (answer_) return {};
-    if (places_.size() < keys_.size()) {
+    if (targets_.size() < keys_.size()) {
       for (std::size_t i = 0; i < keys_.size(); ++i)
         if (!seen[i]) DBLOCK_CHECK(table_.add(keys_[i], attempt_));
       DBLOCK_TRY(seen, table_.survey(keys_, true, attempt_));
       DBLOCK_CHECK(decide_on(seen));
       if (answer_) return {};
     }
-    if (places_.size() == keys_.size()) return take();
+    if (targets_.size() == keys_.size()) return take();
     return fail(Errc::unreachable, attempt_ + ": its row vanished; is another tool deleting rows?");
   }
 
   Result<void> take() {
     lease::Token token;
-    for (const Place& place : places_) {
-      const auto& gate = place.seen.gate;
+    for (const GrantTarget& target : targets_) {
+      const auto& gate = target.seen.gate;
       const auto now = static_cast<std::uint64_t>(gate.server_time.since_epoch.count());
       token.value = std::max({token.value, gate.token.value + 1, now});
     }
-    for (Place& place : places_) DBLOCK_CHECK(clear(table_, place, request_, attempt_));
-    DBLOCK_CHECK(table_.put(request_, places_, token, attempt_));
-    auto grant = lease::granted(request_, token, places_.front().slot, sent_at_);
+    for (GrantTarget& target : targets_) DBLOCK_CHECK(clear(table_, target, request_, attempt_));
+    DBLOCK_CHECK(table_.grant_rows(request_, targets_, token, attempt_));
+    auto grant = lease::granted(request_, token, targets_.front().slot, sent_at_);
     grant.lease.rows.clear();
-    for (const Place& place : places_) {
-      if (place.slot > 0) grant.lease.rows.push_back(place.slot);
+    for (const GrantTarget& target : targets_) {
+      if (target.slot > 0) grant.lease.rows.push_back(target.slot);
     }
     answer_ = std::move(grant);
     return {};
   }
 
-  // Sets answer_ where a lock decides the outcome, else places_ for all locks that have a row.
-  Result<void> decide_on(const Scenes& seen) {
-    places_.clear();
+  // Sets answer_ where a lock decides the outcome, else targets_ for all locks that have a row.
+  Result<void> decide_on(const RowsOfLocks& seen) {
+    targets_.clear();
     for (std::size_t i = 0; i < keys_.size(); ++i) {
       if (!seen[i]) continue;
       DBLOCK_TRY(auto answer, decide(*seen[i], request_));
       const auto* free = std::get_if<lease::Free>(&answer);
       if (free == nullptr) return refused(i, std::move(answer), seen);
-      places_.push_back({keys_[i], *seen[i], free->slot});
+      targets_.push_back({keys_[i], *seen[i], free->slot});
     }
     return {};
   }
 
-  Result<void> refused(std::size_t by, Answer answer, const Scenes& seen) {
+  Result<void> refused(std::size_t by, Answer answer, const RowsOfLocks& seen) {
     if (auto* ours = std::get_if<lease::Granted>(&answer)) ours->lease.sent_at = sent_at_;
     const auto* held = std::get_if<lease::Held>(&answer);
     const bool readers = held != nullptr && held->status.is_reader();
@@ -121,28 +121,28 @@ class Taking {
 
   // Writes the intent to all keys: else new readers would fill the keys that are free by now, while the
   // readers of the other keys end.
-  Result<void> keep_readers_away(const Scene& refused, const Scenes& seen) {
-    Mark mark{{refused.gate.server_time.since_epoch + lease::k_intent}, mark_ && mark_->for_others};
+  Result<void> keep_readers_away(const LockRows& refused, const RowsOfLocks& seen) {
+    Intent intent{{refused.gate.server_time.since_epoch + lease::k_intent}, intent_ && intent_->for_others};
     for (std::size_t i = 0; i < keys_.size(); ++i) {
-      mark.for_others = mark.for_others || (seen[i] && marked_by_another(seen[i]->gate));
-      DBLOCK_CHECK(table_.keep_readers_away(keys_[i], mark.until, attempt_));
+      intent.for_others = intent.for_others || (seen[i] && marked_by_another(seen[i]->gate));
+      DBLOCK_CHECK(table_.keep_readers_away(keys_[i], intent.until, attempt_));
     }
-    mark_ = mark;
+    intent_ = intent;
     return {};
   }
 
   [[nodiscard]] bool marked_by_another(const lease::LockStatus& gate) const {
     if (!gate.keeps_readers_away()) return false;
     const Micros until = gate.intent_until->since_epoch;
-    return !mark_ || std::chrono::abs(until - mark_->until.since_epoch) > k_reading_jitter;
+    return !intent_ || std::chrono::abs(until - intent_->until.since_epoch) > k_reading_jitter;
   }
 
   // A success under any of the keys is the answer, even where another key is held.
-  void look_for_success(std::size_t after, const Scenes& seen) {
+  void look_for_success(std::size_t after, const RowsOfLocks& seen) {
     if (!request_.promises.once_per) return;
     for (std::size_t i = after + 1; i < keys_.size(); ++i) {
       if (!seen[i]) continue;
-      auto lock = whole(*seen[i]);
+      auto lock = with_past_runs(*seen[i]);
       if (!lock.done_within(*request_.promises.once_per)) continue;
       answer_ = lease::Done{std::move(lock)};
       return;
@@ -153,9 +153,9 @@ class Taking {
   const AcquireRequest& request_;
   const std::vector<Key> keys_;
   const BootTime sent_at_;
-  std::optional<Mark>& mark_;
+  std::optional<Intent>& intent_;
   const std::string& attempt_;
-  std::vector<Place> places_;
+  std::vector<GrantTarget> targets_;
   std::optional<Answer> answer_;
 };
 
@@ -182,8 +182,8 @@ std::vector<Key> keys_of(const Key& first, const std::vector<Key>& also) {
 }
 
 Result<Answer> take_together(LockTable& table, const AcquireRequest& request, BootTime sent_at,
-                             std::optional<Mark>& mark, const std::string& attempt) {
-  return Taking(table, request, sent_at, mark, attempt).run();
+                             std::optional<Intent>& intent, const std::string& attempt) {
+  return Taking(table, request, sent_at, intent, attempt).run();
 }
 
 Result<std::optional<lease::Lease>> nest_together(LockTable& table, const AcquireRequest& request,
@@ -212,11 +212,11 @@ Result<std::optional<lease::Lease>> nest_together(LockTable& table, const Acquir
 }
 
 // Leaves the intent alone where another writer wrote one too: it ends by itself, should that writer be gone.
-void call_off(LockTable& table, const AcquireRequest& request, const Mark& mark) noexcept {
-  if (mark.for_others) return;
+void withdraw_intent(LockTable& table, const AcquireRequest& request, const Intent& intent) noexcept {
+  if (intent.for_others) return;
   for (const Key& key : keys_of(request.key, request.also)) {
     // Where this fails, the intent ends by itself soon.
-    [[maybe_unused]] const auto done = table.let_readers_in(key, mark.until, "cannot let readers in again");
+    [[maybe_unused]] const auto done = table.let_readers_in(key, intent.until, "cannot let readers in again");
   }
 }
 
@@ -227,7 +227,7 @@ Result<Answer> look_together(LockTable& table, const AcquireRequest& request, co
   for (const auto& seen : locks) {
     if (!seen) continue;
     // An error (a mode that does not go with the holders') counts as free here: the next try reports it.
-    last = decide(*seen, request).value_or(lease::Free{0, whole(*seen)});
+    last = decide(*seen, request).value_or(lease::Free{0, with_past_runs(*seen)});
     // A success under any of the keys is the answer, even where another key is held.
     if (std::holds_alternative<lease::Done>(last)) return last;
     if (!std::holds_alternative<lease::Free>(last) && !in_the_way) in_the_way = last;

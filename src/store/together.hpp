@@ -16,7 +16,7 @@ namespace dblock::store {
 [[nodiscard]] std::vector<lease::Key> keys_of(const lease::Key& first, const std::vector<lease::Key>& also);
 
 // The intent that a waiting writer has written to the locks' rows.
-struct Mark {
+struct Intent {
   lease::ServerTime until;  // new readers are refused until then
   bool for_others = false;  // another waiting writer had written an intent too
 };
@@ -24,7 +24,7 @@ struct Mark {
 // Takes all rows of the request under one token, or none. Sets `mark` where a waiting writer was refused
 // because of readers.
 [[nodiscard]] Result<lease::Answer> take_together(LockTable& table, const lease::AcquireRequest& request,
-                                                  BootTime sent_at, std::optional<Mark>& mark,
+                                                  BootTime sent_at, std::optional<Intent>& intent,
                                                   const std::string& attempt);
 
 // See LeaseStore::nest().
@@ -32,8 +32,8 @@ struct Mark {
                                                                 const lease::AcquireRequest& request,
                                                                 BootTime sent_at, const std::string& attempt);
 
-// See LeaseStore::call_off().
-void call_off(LockTable& table, const lease::AcquireRequest& request, const Mark& mark) noexcept;
+// See LeaseStore::withdraw_intent().
+void withdraw_intent(LockTable& table, const lease::AcquireRequest& request, const Intent& intent) noexcept;
 
 // See LeaseStore::look().
 [[nodiscard]] Result<lease::Answer> look_together(LockTable& table, const lease::AcquireRequest& request,

@@ -27,13 +27,13 @@ enum class Verb : std::uint8_t {
   abandon,
   // steps of a grant of more than one row
   survey,
-  add,
+  add_row,
   add_fence,
   pass_fences,
-  inherit,
-  put,
-  put_gate,
-  put_beside,
+  collect_past_runs,
+  grant_rows,
+  grant_gate,
+  grant_beside,
   keep_readers_away,
   let_readers_in,
   // reading

@@ -133,7 +133,7 @@ TEST_CASE("mariadb: nobody waits for a protected transaction but who would take 
   REQUIRE(job.asserts(lease).empty());
   const auto waits = t.lock_waits();
   const auto status = t.conflict(request_for("k", "other"));
-  CHECK_FALSE(status.fenced);
+  CHECK_FALSE(status.kept_by_transaction);
   CHECK(status.owner == "holder");
   CHECK(t.renewed(lease));
   REQUIRE(t.store->look(request_for("k", "other")));
@@ -144,7 +144,7 @@ TEST_CASE("mariadb: nobody waits for a protected transaction but who would take 
   CHECK(t.lock_waits() == waits);
 
   const auto kept_out = t.conflict(request_for("k", "other"));
-  CHECK(kept_out.fenced);
+  CHECK(kept_out.kept_by_transaction);
   CHECK(t.lock_waits() > waits);
   job.commit();
   CHECK(t.grant(request_for("k", "other")).token > lease.token);
@@ -168,7 +168,7 @@ TEST_CASE("mariadb: a protected transaction holds a takeover off when its lease 
   }
   t.expire("k");
   const auto kept_out = t.conflict(request_for("k", "other"));
-  CHECK(kept_out.fenced);
+  CHECK(kept_out.kept_by_transaction);
   CHECK(kept_out.owner == "holder");
   CHECK(kept_out.state == State::expired);
   job.commit();
@@ -325,8 +325,8 @@ TEST_CASE("mariadb: a reader's or slot holder's transaction is in nobody's way b
   t.release(first);
   const auto other_place = t.grant(request_for("j", "other key", sharing));
   CHECK(t.lock_waits() == waits);
-  CHECK(t.conflict(request_for("k", "writer")).fenced);
-  CHECK(t.conflict(request_for("k", "by another number", {Mode::slot, 2})).fenced);
+  CHECK(t.conflict(request_for("k", "writer")).kept_by_transaction);
+  CHECK(t.conflict(request_for("k", "by another number", {Mode::slot, 2})).kept_by_transaction);
   job.commit();
   CHECK(t.grant(request_for("k", "writer")).token > third.token);
   CHECK(says(job.asserts(first), k_not_held));
@@ -374,11 +374,11 @@ TEST_CASE(
   if (sharing == k_reading) {
     t.release(t.grant(request_for("k", "one more", sharing)));
   } else {
-    CHECK_FALSE(t.conflict(request_for("k", "one more", sharing)).fenced);
+    CHECK_FALSE(t.conflict(request_for("k", "one more", sharing)).kept_by_transaction);
   }
   t.release(other);
   t.release(next);
-  CHECK(t.conflict(request_for("k", "writer")).fenced);
+  CHECK(t.conflict(request_for("k", "writer")).kept_by_transaction);
   CHECK(t.lock_waits() == waits);
   job.commit();
   CHECK(t.slot_of(t.grant(request_for("k", "next", sharing))) == 1);
@@ -394,7 +394,7 @@ TEST_CASE("mariadb: while transactions of all who had a slot go on, the next is 
   REQUIRE(job.asserts(first).empty());
   t.release(first);
   const auto waits = t.lock_waits();
-  CHECK(t.conflict(request_for("k", "next", alone_in_a_slot)).fenced);
+  CHECK(t.conflict(request_for("k", "next", alone_in_a_slot)).kept_by_transaction);
   CHECK(t.lock_waits() == waits);
   job.commit();
   t.grant(request_for("k", "next", alone_in_a_slot));
@@ -408,7 +408,7 @@ TEST_CASE("mariadb: an exclusive holder's transaction keeps readers and slots ou
   job.begin();
   REQUIRE(job.asserts(writer).empty());
   t.release(writer);
-  CHECK(t.conflict(request_for("k", "reader", sharing)).fenced);
+  CHECK(t.conflict(request_for("k", "reader", sharing)).kept_by_transaction);
   job.commit();
   const auto reader = t.grant(request_for("k", "reader", sharing));
   CHECK(job.asserts(reader).empty());
@@ -428,10 +428,10 @@ TEST_CASE("mariadb: of several keys each is fenced by itself, under the one toke
   CHECK(t.renewed(lease));
   t.release(lease);
   const auto first = t.grant(request_for("a", "alone"));
-  CHECK(t.conflict(request_for("b", "alone")).fenced);
+  CHECK(t.conflict(request_for("b", "alone")).kept_by_transaction);
   t.release(first);
   const auto kept_out = t.conflict(both);
-  CHECK(kept_out.fenced);
+  CHECK(kept_out.kept_by_transaction);
   CHECK(kept_out.key == "b");
   job.commit();
   t.grant(both);

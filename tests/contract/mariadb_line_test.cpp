@@ -355,7 +355,7 @@ TEST_CASE("mariadb line: an acquisition that waits takes the lock when it is giv
   const auto held = lease::acquire(*holder, clock, request_for("k", "owner-1"), {}, {}, never);
   REQUIRE(held);
   const auto waiter = MariadbUnderTest::open_at(proxy.url(t.database().name()));
-  std::optional<Result<GrantOutcome>> outcome;
+  std::optional<Result<AcquireOutcome>> outcome;
   BootTime granted_at{};
   std::jthread thread([&] {
     outcome = lease::acquire(*waiter, clock, request_for("k", "owner-2"), {60s}, {}, never);
@@ -412,7 +412,7 @@ TEST_CASE("mariadb line: where the server is short of connections those who come
   std::vector<test::Connection> others;
   fill(t, others, 16);
   const WakeEvent never;
-  std::optional<Result<GrantOutcome>> outcome;
+  std::optional<Result<AcquireOutcome>> outcome;
   std::atomic<bool> seen = false;
   const AcquireObserver observer{
       .on_conflict = [&](const LockStatus&) { seen = true; }, .on_trouble = {}, .on_send = {}};

@@ -40,7 +40,7 @@ bool document_says(const Stop& stop, const std::string& words) {
 TEST_CASE("each reason for a stop has a word of its own in the status file") {
   CHECK(document_says({}, "\"stop\": null"));
   const std::vector<std::pair<Reason, std::string>> words{
-      {Reason::signal, "signal"},     {Reason::parent, "parent-ended"}, {Reason::deadline, "deadline"},
+      {Reason::signal, "signal"},     {Reason::parent, "parent-ended"}, {Reason::self_fence, "deadline"},
       {Reason::revoked, "revoked"},   {Reason::lost, "lost"},           {Reason::max_runtime, "max-runtime"},
       {Reason::guardian, "guardian"},
   };
@@ -80,7 +80,7 @@ TEST_CASE("a job that never ran ends the run with the reason") {
 }
 
 TEST_CASE("only a stop for the lease makes a run end with its loss, whatever the job returned") {
-  CHECK(stopped_by_loss({.stop = {.reason = Reason::deadline}}));
+  CHECK(stopped_by_loss({.stop = {.reason = Reason::self_fence}}));
   CHECK(stopped_by_loss({.stop = {.reason = Reason::lost}}));
   CHECK_FALSE(stopped_by_loss({.stop = {.reason = Reason::signal}}));
   const Ending lost =

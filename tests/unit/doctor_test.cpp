@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "doctor/judgements.hpp"
-#include "store/grant_line.hpp"
+#include "store/sql_grant.hpp"
 #include "support/catch.hpp"
 
 namespace dblock::doctor {

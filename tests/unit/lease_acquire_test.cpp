@@ -35,7 +35,7 @@ struct Bench {
   WakeEvent cancel;
   AcquireRequest request = make_request();
 
-  Result<GrantOutcome> go(std::optional<Micros> limit) {
+  Result<AcquireOutcome> go(std::optional<Micros> limit) {
     return acquire(store, clock, request, WaitPolicy{limit}, {}, cancel);
   }
   FakeStore::Acquire grants() { return test::grants(clock); }

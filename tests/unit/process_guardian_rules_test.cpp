@@ -40,9 +40,9 @@ std::string line_of(const GuardianRules::Actions& actions) {
   static const std::vector<std::string> acts{"tell",         "signal_job",       "stop_job", "stop_leftovers",
                                              "continue_job", "continue_stopped", "look",     "kill_tree",
                                              "kill_job",     "release",          "end"};
-  static const std::vector<std::string> words{"guard",      "forward", "stop",        "resume",
-                                              "unpark",     "finish",  "ready",       "job_stopped",
-                                              "job_exited", "fencing", "left_behind", "done"};
+  static const std::vector<std::string> words{"guard",          "forward", "stop",        "resume",
+                                              "continue_group", "finish",  "ready",       "job_stopped",
+                                              "job_exited",     "fencing", "left_behind", "done"};
   std::string line;
   for (const GuardianAction& action : actions) {
     line += (line.empty() ? "" : ", ") + acts.at(static_cast<std::size_t>(action.kind));
@@ -223,7 +223,7 @@ TEST_CASE("a suspended job is continued, unless it waits for the terminal and no
 
 TEST_CASE("after Ctrl-Z the group's members are looked after for a second, at every twentieth of it") {
   GuardianRules rules = guard();
-  rules.told({MessageType::unpark}, BootTime{10s});
+  rules.told({MessageType::continue_group}, BootTime{10s});
   CHECK(line_of(rules.time_passed({BootTime{10s}, {}})) == "continue_stopped");
   CHECK(line_of(rules.time_passed({BootTime{10s} + 1ms, {}})).empty());
   CHECK(rules.wake_at(BootTime{10s}) == BootTime{10s} + 50ms);

@@ -138,7 +138,7 @@ TEST_CASE("a hook is no part of the tree that the supervisor stops") {
     (*supervisor)->on_loss([&] { (*starter)->start(0, {}); });
     const JobEnd end = (*supervisor)->run_job({}, std::nullopt);
     (*supervisor)->finish();
-    return end.stop.reason == Stop::Reason::deadline && end.tree_dead &&
+    return end.stop.reason == Stop::Reason::self_fence && end.tree_dead &&
            until([&] { return stage.pid("hook") > 0; }) && !gone(stage.pid("hook")) &&
            Tree::open()->descendants().size() <= 1;
   }));

@@ -38,7 +38,8 @@ SupervisorRules running(std::optional<Nanos> max_runtime = {}) {
 std::string words_of(const SupervisorRules::Actions& actions) {
   static const std::vector<std::string> acts{"tell",      "open_gate",        "tell_loss",
                                              "kill_tree", "look_at_terminal", "say_continued"};
-  static const std::vector<std::string> words{"guard", "forward", "stop", "resume", "unpark", "finish"};
+  static const std::vector<std::string> words{"guard",  "forward",        "stop",
+                                              "resume", "continue_group", "finish"};
   std::string line;
   for (const SupervisorAction& action : actions) {
     line += (line.empty() ? "" : ", ") + acts.at(static_cast<std::size_t>(action.kind));
@@ -72,7 +73,7 @@ TEST_CASE("the gate stays closed when the deadline leaves no room for a stop") {
   CHECK(rules.over());
   CHECK_FALSE(rules.end().started);
   CHECK(rules.end().tree_dead);
-  CHECK(rules.end().stop.reason == Reason::deadline);
+  CHECK(rules.end().stop.reason == Reason::self_fence);
 }
 
 TEST_CASE("the gate stays closed when a stop has come since the wait for the lock ended") {
@@ -107,7 +108,7 @@ TEST_CASE("the guardian's last word alone tells that the deadline stopped the jo
   SupervisorRules rules = running();
   rules.told({MessageType::job_exited, SIGTERM}, second(20));
   rules.told({MessageType::done, 1, k_fenced}, second(30));
-  CHECK(rules.end().stop.reason == Stop::Reason::deadline);
+  CHECK(rules.end().stop.reason == Stop::Reason::self_fence);
   CHECK_FALSE(rules.end().stop.killed);
 }
 
@@ -127,7 +128,7 @@ TEST_CASE("a program that cannot be executed, or comes too late, never started")
   late.told({MessageType::job_exited, 126 << 8, k_too_late}, second(96));
   CHECK_FALSE(late.end().started);
   CHECK_FALSE(late.end().status);
-  CHECK(late.end().stop.reason == Reason::deadline);
+  CHECK(late.end().stop.reason == Reason::self_fence);
 }
 
 TEST_CASE("the first stop gives the reason, and each is passed on to the guardian") {
@@ -181,7 +182,7 @@ TEST_CASE("a self-fence stays one, whatever else asks for a stop while it goes o
   rules.signalled(sent(SIGTERM), false, second(96));
   rules.told({MessageType::job_exited, killed_by(SIGKILL)}, second(99));
   rules.told({MessageType::done, 1, k_job_killed}, second(99));
-  CHECK(rules.end().stop.reason == Reason::deadline);
+  CHECK(rules.end().stop.reason == Reason::self_fence);
   CHECK(rules.end().stop.killed);
   CHECK(rules.end().stop.took == 4s);
 }
@@ -220,7 +221,7 @@ TEST_CASE("dblock kills in the guardian's place half of the slack before the dea
   CHECK(rules.wake_at(k_early.deadline) == BootTime{99s} + 500ms);
   CHECK(words_of(rules.time_passed(second(99))).empty());
   CHECK(words_of(rules.time_passed({BootTime{99s} + 500ms, k_early.deadline})) == "tell_loss, kill_tree");
-  CHECK(rules.end().stop.reason == Reason::deadline);
+  CHECK(rules.end().stop.reason == Reason::self_fence);
 }
 
 TEST_CASE("a renewal moves the time at which dblock kills in the guardian's place") {
@@ -240,7 +241,7 @@ TEST_CASE("a dead guardian's job is killed at once, and its own wait tells how i
   CHECK_FALSE(rules.end().tree_dead);
   SupervisorRules late = running();
   CHECK(words_of(late.guardian_died(second(96))) == "tell_loss, kill_tree");
-  CHECK(late.end().stop.reason == Reason::deadline);
+  CHECK(late.end().stop.reason == Reason::self_fence);
 }
 
 TEST_CASE("what the guardian has said of the job's end stays when it dies afterwards") {
@@ -256,9 +257,9 @@ TEST_CASE("that a suspended job was continued is said once") {
   SupervisorRules rules = running();
   CHECK(words_of(rules.told({MessageType::job_stopped, SIGSTOP}, second(20))) == "say_continued");
   CHECK(words_of(rules.told({MessageType::job_stopped, SIGSTOP}, second(21))).empty());
-  CHECK(words_of(rules.signalled(sent(SIGTSTP, true), false, second(22))) == "tell unpark");
+  CHECK(words_of(rules.signalled(sent(SIGTSTP, true), false, second(22))) == "tell continue_group");
   CHECK(words_of(running().signalled(sent(SIGTSTP, true), false, second(22))) ==
-        "tell unpark, say_continued");
+        "tell continue_group, say_continued");
   CHECK(words_of(rules.signalled(sent(SIGTSTP), false, second(23))).empty());
 }
 

@@ -42,7 +42,7 @@ TEST_CASE("a job that ends in time keeps its status and sees its environment", "
 TEST_CASE("a job whose deadline leaves no room for a stop is not started", "[tsan]") {
   CHECK(in_child([] {
     const JobEnd end = supervise(shell("exit 0"), BootClock::now() + 1400ms);
-    return !end.status && end.stop.reason == Stop::Reason::deadline && end.tree_dead;
+    return !end.status && end.stop.reason == Stop::Reason::self_fence && end.tree_dead;
   }));
 }
 
@@ -54,7 +54,7 @@ TEST_CASE("a job that outstays its deadline is dead before it", "[tsan]") {
     const BootTime deadline = BootClock::now() + 3s;
     const JobEnd end = supervise(spec, deadline);
     return end.status == ExitStatus{true, SIGKILL} && end.stop.killed &&
-           end.stop.reason == Stop::Reason::deadline && end.tree_dead && BootClock::now() < deadline;
+           end.stop.reason == Stop::Reason::self_fence && end.tree_dead && BootClock::now() < deadline;
   }));
 }
 

@@ -46,7 +46,7 @@ Answer forgets_the_number() {
   tree->spare_children();
   if (!tree->descendants().empty()) return Answer::wrong;
   ::kill(spared, SIGKILL);
-  while (!tree->reap_ended([](pid_t, int) {})) ::usleep(1000);
+  while (!tree->collect_ended([](pid_t, int) {})) ::usleep(1000);
   const pid_t jobs = fork_sleeper(spared);
   if (jobs < 0) return Answer::cannot_tell;
   const auto seen = tree->descendants();

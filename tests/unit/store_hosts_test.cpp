@@ -51,11 +51,11 @@ TEST_CASE("a server that takes no writes is the wrong host, in each of its ways 
   CHECK_FALSE(is_wrong_host(1047, "Unknown command"));
   CHECK_FALSE(is_wrong_host(2013, "Lost connection"));
   const auto said =
-      plain_words({1231, "Variable 'sql_mode' can't be set to the value of 'dblock_read_only'"});
+      read_only_error({1231, "Variable 'sql_mode' can't be set to the value of 'dblock_read_only'"});
   CHECK(is_wrong_host(said));
   CHECK(make_error("cannot x", "mysql://h/d", said, Phase::connect).code == Errc::unreachable);
-  const ServerWords schema{1231, "Variable 'sql_mode' can't be set to the value of 'dblock_schema_1'"};
-  CHECK(plain_words(schema).native == 1231);
+  const ServerError schema{1231, "Variable 'sql_mode' can't be set to the value of 'dblock_schema_1'"};
+  CHECK(read_only_error(schema).native == 1231);
 }
 
 TEST_CASE("every session but a reading one makes sure that the server takes writes") {

@@ -48,28 +48,28 @@ constexpr Sharing slots(std::uint32_t count) {
   return {Mode::slot, count};
 }
 
-Scene scene(Sharing sharing = {}, std::vector<LockStatus> holds = {}) {
-  Scene seen{free_row(), std::move(holds)};
+LockRows scene(Sharing sharing = {}, std::vector<LockStatus> holds = {}) {
+  LockRows seen{free_row(), std::move(holds)};
   seen.gate.sharing = sharing;
   return seen;
 }
 
-Scene held_by_readers(std::vector<std::uint32_t> numbers) {
-  Scene seen = scene(k_shared);
+LockRows held_by_readers(std::vector<std::uint32_t> numbers) {
+  LockRows seen = scene(k_shared);
   for (const auto number : numbers)
     seen.holds.push_back(held_row("reader-" + std::to_string(number), k_shared, number));
   return seen;
 }
 
-Scene held_slots(std::uint32_t count, std::vector<std::uint32_t> numbers) {
-  Scene seen = scene(slots(count));
+LockRows held_slots(std::uint32_t count, std::vector<std::uint32_t> numbers) {
+  LockRows seen = scene(slots(count));
   for (const auto number : numbers)
     seen.holds.push_back(held_row("slot-" + std::to_string(number), slots(count), number));
   return seen;
 }
 
-Scene held_alone(Micros left = 60s) {
-  Scene seen = scene();
+LockRows held_alone(Micros left = 60s) {
+  LockRows seen = scene();
   seen.gate = held_row("writer", k_exclusive, 0, left);
   return seen;
 }
@@ -81,31 +81,31 @@ AcquireRequest asks(Sharing sharing, std::string owner = "asker") {
 }
 
 template <typename Kind>
-Kind decided(const Scene& seen, const AcquireRequest& request) {
+Kind decided(const LockRows& seen, const AcquireRequest& request) {
   auto answer = decide(seen, request);
   if (!answer) FAIL(answer.error().message);
   REQUIRE(std::holds_alternative<Kind>(*answer));
   return std::get<Kind>(std::move(*answer));
 }
 
-bool is_done(const Scene& seen, const AcquireRequest& request) {
+bool is_done(const LockRows& seen, const AcquireRequest& request) {
   const auto answer = decide(seen, request);
   return answer && std::holds_alternative<lease::Done>(*answer);
 }
 
 // Why the lock could not even be waited for.
-std::string mismatch(const Scene& seen, const AcquireRequest& request) {
+std::string mismatch(const LockRows& seen, const AcquireRequest& request) {
   const auto answer = decide(seen, request);
   REQUIRE_FALSE(answer);
   CHECK(answer.error().code == Errc::usage);
   return answer.error().message;
 }
 
-std::uint32_t slot_for(const Scene& seen, const AcquireRequest& request) {
+std::uint32_t slot_for(const LockRows& seen, const AcquireRequest& request) {
   return decided<lease::Free>(seen, request).slot;
 }
 
-std::string in_the_way_of(const Scene& seen, const AcquireRequest& request) {
+std::string in_the_way_of(const LockRows& seen, const AcquireRequest& request) {
   return decided<lease::Held>(seen, request).status.owner;
 }
 
@@ -153,14 +153,14 @@ TEST_CASE("sharing: who waits for several is told of all of them") {
 TEST_CASE("sharing: rows of holders who are gone are in nobody's way") {
   LockStatus left = free_row();
   left.slot = 1;
-  const Scene seen = scene(slots(1), {left});
+  const LockRows seen = scene(slots(1), {left});
   CHECK(slot_for(seen, asks(k_exclusive)) == 0);
   CHECK(slot_for(seen, asks(slots(1))) == 1);
   CHECK(slot_for(seen, asks(slots(5))) == 1);
 }
 
 TEST_CASE("sharing: an exclusive holder refuses readers and writers, and is another kind than slots") {
-  const Scene seen = held_alone();
+  const LockRows seen = held_alone();
   CHECK(in_the_way_of(seen, asks(k_exclusive)) == "writer");
   CHECK(in_the_way_of(seen, asks(k_shared)) == "writer");
   const std::string why = mismatch(seen, asks(slots(2)));
@@ -178,7 +178,7 @@ TEST_CASE("sharing: an expired exclusive lease refuses everybody for its margin,
 }
 
 TEST_CASE("sharing: a cooldown of the lock's own row refuses everybody until it is over") {
-  Scene seen = scene();
+  LockRows seen = scene();
   seen.gate.hold_until = at(1us);
   seen.gate.state = state_of(seen.gate);
   for (const auto& sharing : {k_exclusive, k_shared, slots(2)})
@@ -195,7 +195,7 @@ TEST_CASE("sharing: readers go together, on the lowest free number") {
 }
 
 TEST_CASE("sharing: a writer is refused by the reader who has longest to go") {
-  Scene seen = held_by_readers({1, 2, 3});
+  LockRows seen = held_by_readers({1, 2, 3});
   seen.holds[1].expires_at = at(2min);
   CHECK(in_the_way_of(seen, asks(k_exclusive)) == "reader-2");
   for (auto& hold : seen.holds) {
@@ -214,7 +214,7 @@ TEST_CASE("sharing: new readers are refused as long as a writer waits, whoever i
     seen.gate.intent_until = k_now;
     CHECK(std::holds_alternative<lease::Free>(*decide(seen, asks(k_shared))));
   }
-  Scene seen = scene(k_shared);
+  LockRows seen = scene(k_shared);
   seen.gate.intent_until = at(1s);
   CHECK(slot_for(seen, asks(k_exclusive)) == 0);
 }
@@ -223,13 +223,13 @@ TEST_CASE("sharing: slots are given lowest first, up to their number") {
   CHECK(slot_for(held_slots(3, {1}), asks(slots(3))) == 2);
   CHECK(slot_for(held_slots(3, {2, 3}), asks(slots(3))) == 1);
   CHECK(slot_for(held_slots(3, {1, 2}), asks(slots(3))) == 3);
-  Scene full = held_slots(2, {1, 2});
+  LockRows full = held_slots(2, {1, 2});
   full.holds[0].expires_at = at(2min);
   CHECK(in_the_way_of(full, asks(slots(2))) == "slot-2");  // who will be gone first
 }
 
 TEST_CASE("sharing: an expired slot is taken over after its margin, with its number") {
-  Scene seen = held_slots(2, {1, 2});
+  LockRows seen = held_slots(2, {1, 2});
   seen.holds[0] = held_row("slot-1", slots(2), 1, -k_margin + 1us);
   CHECK(in_the_way_of(seen, asks(slots(2))) == "slot-1");
   seen.holds[0] = held_row("slot-1", slots(2), 1, -k_margin);
@@ -237,7 +237,7 @@ TEST_CASE("sharing: an expired slot is taken over after its margin, with its num
 }
 
 TEST_CASE("sharing: a slot that cools down is taken") {
-  Scene seen = scene(slots(2));
+  LockRows seen = scene(slots(2));
   LockStatus cooling = free_row();
   cooling.slot = 1;
   cooling.sharing = slots(2);
@@ -250,7 +250,7 @@ TEST_CASE("sharing: a slot that cools down is taken") {
 }
 
 TEST_CASE("sharing: a number of slots, or another kind, that the holders did not agree on is a mismatch") {
-  const Scene seen = held_slots(4, {1, 2});
+  const LockRows seen = held_slots(4, {1, 2});
   for (const auto& sharing : {slots(3), slots(5), k_shared, k_exclusive}) {
     const std::string why = mismatch(seen, asks(sharing));
     CHECK(why.find("held with --slots 4 (by 2)") != std::string::npos);
@@ -261,7 +261,7 @@ TEST_CASE("sharing: a number of slots, or another kind, that the holders did not
 }
 
 TEST_CASE("sharing: leases in their margin are waited out, and no mismatch") {
-  Scene seen = held_slots(2, {1});
+  LockRows seen = held_slots(2, {1});
   seen.holds[0] = held_row("slot-1", slots(2), 1, -1s);
   CHECK(in_the_way_of(seen, asks(k_exclusive)) == "slot-1");
   CHECK(in_the_way_of(seen, asks(slots(1))) == "slot-1");
@@ -272,7 +272,7 @@ TEST_CASE("sharing: leases in their margin are waited out, and no mismatch") {
 TEST_CASE("sharing: the request's own lease is found, wherever it is and whatever else is in the way") {
   CHECK(decided<lease::Granted>(held_alone(), asks(k_exclusive, "writer")).row->owner == "writer");
   CHECK(decided<lease::Granted>(held_slots(2, {1, 2}), asks(slots(2), "slot-2")).row->slot == 2);
-  Scene seen = held_by_readers({1, 2});
+  LockRows seen = held_by_readers({1, 2});
   seen.gate.intent_until = at(1s);
   CHECK(decided<lease::Granted>(seen, asks(k_shared, "reader-1")).row->slot == 1);
 }
@@ -304,7 +304,7 @@ TEST_CASE("sharing: of successes under several rows each that lies within the pe
         Case{{old, recent, far_ahead}, 1h, true}, Case{{old, far_ahead}, 24h, true},
         Case{{old, far_ahead}, 9h, false}, Case{{recent, just_ahead}, 9s, false}}) {
     for (const bool backwards : {false, true}) {
-      Scene seen = scene(slots(3));
+      LockRows seen = scene(slots(3));
       for (const auto& success : successes) {
         seen.holds.push_back(free_row());
         seen.holds.back().slot = static_cast<std::uint32_t>(seen.holds.size());

@@ -5,10 +5,10 @@
 #include <limits>
 
 #include "store/mariadb/errors.hpp"
-#include "store/mariadb/line_statements.hpp"
 #include "store/mariadb/literals.hpp"
 #include "store/mariadb/migrations.hpp"
 #include "store/mariadb/session_statements.hpp"
+#include "store/mariadb/turnstile_statements.hpp"
 #include "store/parameters.hpp"
 #include "support/catch.hpp"
 
@@ -137,7 +137,7 @@ TEST_CASE("a try names the fence by a key that it has only while the lock is fre
 TEST_CASE("readers and slots pass nobody's fence but their own") {
   auto wanted = request();
   wanted.sharing = {lease::Mode::slot, 3};
-  const auto put = render(Verb::put_beside, place(wanted, 2));
+  const auto put = render(Verb::grant_beside, place(wanted, 2));
   CHECK(put.find("fence.lock_key=lease.lock_key AND fence.slot=lease.slot") != std::string::npos);
   CHECK(put.ends_with(" AND (lease.lock_key,lease.slot) IN ((x'6b',2),(x'6c',2))"));
   CHECK(
@@ -206,12 +206,12 @@ TEST_CASE("error 1290 is about a replica only where it names an option about rea
 
 TEST_CASE(
     "a node of a cluster that is cut off did nothing of what it refuses at once, and perhaps of a commit") {
-  const ServerWords refused{1047, "WSREP has not yet prepared node for application use"};
-  const ServerWords broken{
+  const ServerError refused{1047, "WSREP has not yet prepared node for application use"};
+  const ServerError broken{
       1180,
       "Error while appending streaming replication fragment(provider status: Not connected "
       "to Primary Component)"};
-  const ServerWords other{1047, "Unknown command"};
+  const ServerError other{1047, "Unknown command"};
   CHECK(is_wrong_host(refused));
   CHECK_FALSE(is_wrong_host(broken));
   CHECK_FALSE(is_wrong_host(other));

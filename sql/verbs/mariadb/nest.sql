@@ -5,5 +5,5 @@ UPDATE dblock_lock FORCE INDEX (PRIMARY)
 SET version = version + 1, lock_count = lock_count + 1,
   expire_time = GREATEST(expire_time, {now} + INTERVAL :ttl MICROSECOND),
   token = LAST_INSERT_ID(token * 1024 + :mark) DIV 1024
-WHERE {is_ref} AND revoke_time IS NULL AND expire_time > {now}
+WHERE {is_named_lease} AND revoke_time IS NULL AND expire_time > {now}
   AND (:mode = 'exclusive' OR (mode = :mode AND slots = :slots))

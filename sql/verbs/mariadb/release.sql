@@ -2,5 +2,5 @@
 -- lease with nested runs stays.
 UPDATE dblock_lock FORCE INDEX (PRIMARY)
 SET {ended}, lock_count = 0 * {tell_history}, {freed}
-WHERE {is_ref} AND (NOT :script OR expire_time > {now})
+WHERE {is_named_lease} AND (NOT :script OR expire_time > {now})
   AND (NOT :leaves_nested OR lock_count < 2 OR expire_time <= {now})

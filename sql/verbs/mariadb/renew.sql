@@ -4,4 +4,4 @@ UPDATE dblock_lock FORCE INDEX (PRIMARY)
 SET version = version + 1, update_time = {now},
   expire_time = GREATEST(expire_time, {now} + INTERVAL COALESCE(:ttl, ttl_us) MICROSECOND),
   ttl_us = LAST_INSERT_ID(COALESCE(:ttl, ttl_us) * 1024 + :mark) DIV 1024
-WHERE {is_ref} AND revoke_time IS NULL AND expire_time > {now}
+WHERE {is_named_lease} AND revoke_time IS NULL AND expire_time > {now}

@@ -11,7 +11,7 @@ GREATEST(lease.token + 1, CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {now}) A
 -- {past_margin} The lease margin is over too: no process can still believe that it holds this lease.
 expire_time + INTERVAL margin_us MICROSECOND <= {now}
 
--- {hold_is_over} The lock is not cooling down.
+-- {not_cooling_down} The lock is not cooling down.
 (hold_until IS NULL OR hold_until <= {now})
 
 -- {not_done} The caller names no period, or the key has no success dated within it (src/lease/promises.hpp).
@@ -21,9 +21,9 @@ expire_time + INTERVAL margin_us MICROSECOND <= {now}
 
 -- {is_free} The row can be granted to an exclusive holder. Only for a lock whose last grant was exclusive:
 -- whether readers or holders of slots are gone is not in this row.
-mode = 'exclusive' AND (lock_value IS NULL OR {past_margin}) AND {hold_is_over} AND {not_done}
+mode = 'exclusive' AND (lock_value IS NULL OR {past_margin}) AND {not_cooling_down} AND {not_done}
 
--- {is_ref} The lease that the caller names: in one row if the caller knows its slot, else in any of the key's.
+-- {is_named_lease} The lease that the caller names: in one row if the caller knows its slot, else in any of the key's.
 lock_key = :key AND slot BETWEEN :first_slot AND :last_slot AND lock_value = :owner
   AND (:token IS NULL OR token = :token) AND (NOT :script OR kind = 'acquire')
 
@@ -99,7 +99,7 @@ SELECT COUNT(*) FROM dblock_fence AS fence WHERE fence.lock_key = lease.lock_key
 -- {forgettable} The row is free, and old enough by each of its times and its token.
 lock_value IS NULL AND update_time < {idle_since}
   AND token < TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {idle_since})
-  AND (keep_until IS NULL OR keep_until <= {now}) AND {hold_is_over}
+  AND (keep_until IS NULL OR keep_until <= {now}) AND {not_cooling_down}
 
 -- {idle_locks} The locks that may be forgotten. A lock is forgotten with all its rows at once, because each row
 -- may know of runs that no other row knows of.

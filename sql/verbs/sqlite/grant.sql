@@ -3,5 +3,5 @@
 -- in mode 'exclusive' none of them has a holder.
 UPDATE dblock_lock SET token = max(token + 1, :wall), {granted}
 WHERE lock_key = :key AND slot = 0 AND mode = 'exclusive' AND (lock_value IS NULL OR {past_margin})
-  AND {hold_is_over} AND {not_done}
+  AND {not_cooling_down} AND {not_done}
 RETURNING token

@@ -2,5 +2,5 @@
 UPDATE dblock_lock
 SET version = version + 1, update_time = {now},
   expire_time = max(expire_time, {now} + coalesce(:ttl, ttl_us)), ttl_us = coalesce(:ttl, ttl_us)
-WHERE {is_ref} AND {this_boot} AND revoke_time IS NULL AND expire_time > {now}
+WHERE {is_named_lease} AND {this_boot} AND revoke_time IS NULL AND expire_time > {now}
 RETURNING ttl_us, expire_time + {step}

@@ -3,4 +3,4 @@
 UPDATE dblock_lock
 SET version = version + 1, hold_until = NULL,
   revoke_time = iif(lock_value IS NULL, NULL, coalesce(revoke_time, iif({this_boot}, {now}, :wall)))
-WHERE lock_key = :key AND slot = :slot AND token = :token AND (lock_value IS NOT NULL OR NOT {hold_is_over})
+WHERE lock_key = :key AND slot = :slot AND token = :token AND (lock_value IS NOT NULL OR NOT {not_cooling_down})

@@ -10,20 +10,20 @@
 -- {now} The present on the time line of the row's lease. Meaningless for a lease of another boot: it is over.
 (:boot + boot_offset_us)
 
--- {seen} The boot clock's value when the row was last changed.
+-- {boot_clock_at_change} The boot clock's value when the row was last changed.
 (update_time - boot_offset_us)
 
 -- {this_boot} The row was last granted in this boot. If one of two different ids is a container's own ('*'),
 -- both may be of one boot, and the clocks decide. In a later boot the wall clock is farther from the boot
--- clock, by more than {seen}. On a machine whose wall clock starts anew with each boot, a row of an earlier
--- boot is recognized until the boot clock has reached {seen}.
+-- clock, by more than {boot_clock_at_change}. On a machine whose wall clock starts anew with each boot, a row of an earlier
+-- boot is recognized until the boot clock has reached {boot_clock_at_change}.
 (boot_id = :boot_id OR (instr(boot_id || :boot_id, '*') > 0
-  AND {seen} <= :boot AND abs(:offset - boot_offset_us) < {seen}))
+  AND {boot_clock_at_change} <= :boot AND abs(:offset - boot_offset_us) < {boot_clock_at_change}))
 
 -- {past_margin} The lease margin is over too: no process can still believe that it holds this lease.
 (NOT {this_boot} OR expire_time + margin_us <= {now})
 
--- {hold_is_over} The lock is not cooling down. A cooldown that would last for more than twice its length is
+-- {not_cooling_down} The lock is not cooling down. A cooldown that would last for more than twice its length is
 -- ignored: the wall clock has been set back since it was promised.
 (hold_until IS NULL OR hold_until <= :wall OR hold_until - :wall > 2 * (hold_until - create_time))
 
@@ -32,7 +32,7 @@
 (:period IS NULL OR success_acquired_at IS NULL OR success_acquired_at <= :wall - :look_back
   OR success_acquired_at > :wall + :look_ahead)
 
--- {is_ref} The lease that the caller names: in one row if the caller knows its slot, else in any row of the
+-- {is_named_lease} The lease that the caller names: in one row if the caller knows its slot, else in any row of the
 -- key.
 lock_key = :key AND slot BETWEEN :first_slot AND :last_slot AND lock_value = :owner
   AND (:token IS NULL OR token = :token) AND (NOT :script OR kind = 'acquire')
@@ -74,7 +74,7 @@ holder_note = :note, mode = :mode, slots = :slots
 -- with that boot at the latest, and needs no margin.
 lock_key, lock_value, token, lock_count, kind, holder_host, holder_pid, holder_user, holder_command, holder_note,
 create_time + {step}, update_time + {step}, iif({this_boot}, expire_time + {step}, min(expire_time, :wall - :boot)),
-revoke_time + {step}, iif({hold_is_over}, NULL, hold_until), ttl_us,
+revoke_time + {step}, iif({not_cooling_down}, NULL, hold_until), ttl_us,
 iif({this_boot} OR lock_value IS NULL, margin_us, 0), heartbeat_us, last_acquired_at, last_released_at, last_outcome,
 last_exit_code, success_acquired_at, success_released_at,
 iif({this_boot} AND lock_value IS NOT NULL, {now} + {step}, :wall), mode, slots, slot,
@@ -85,7 +85,7 @@ iif({this_boot}, intent_until + :offset - boot_offset_us, NULL)
 
 -- {forgettable} The row is free, and old enough by each of its times and its token.
 lock_value IS NULL AND update_time < :wall - :forget_after AND token < :wall - :forget_after
-  AND (keep_until IS NULL OR keep_until <= :wall) AND {hold_is_over}
+  AND (keep_until IS NULL OR keep_until <= :wall) AND {not_cooling_down}
 
 -- {idle_locks} The locks that may be forgotten. A lock is forgotten with all its rows at once, because each row
 -- may know of runs that no other row knows of.

@@ -52,7 +52,7 @@ bool send(MYSQL* handle, const std::string& sql) {
 
 }  // namespace
 
-std::expected<std::uint64_t, ServerWords> send_with_challenge(MYSQL* handle, const std::string& set) {
+std::expected<std::uint64_t, ServerError> send_with_challenge(MYSQL* handle, const std::string& set) {
   const std::uint64_t number = draw();
   const std::string assignments = ",session_track_system_variables='" + std::string(k_variable) + "'," +
                                   std::string(k_variable) + "=" + std::to_string(number);
@@ -61,13 +61,13 @@ std::expected<std::uint64_t, ServerWords> send_with_challenge(MYSQL* handle, con
   const std::string another = std::to_string(draw());
   if (!send(handle, "SELECT " + another)) return std::unexpected(last_words(handle));
   if (is_answered(handle, another)) return number;
-  return std::unexpected(ServerWords{
+  return std::unexpected(ServerError{
       0,
       "a reply does not hold the number that was sent along, so packets that are not the server's have been "
       "put into the connection; find out what is between this host and the server"});
 }
 
-std::expected<std::uint64_t, ServerWords> set_up_bare(MYSQL* handle) {
+std::expected<std::uint64_t, ServerError> set_up_bare(MYSQL* handle) {
   return send_with_challenge(handle, session_basics(api().mariadb_connection(handle) != 0));
 }
 

@@ -24,10 +24,10 @@ namespace dblock::store::mariadb {
 // the keyword SESSION. Returns the number once a reply holds it. If the server refuses, returns the server's
 // words; if the reply does not hold the number, dblock's words with error 0. REQUIRES: a session that is
 // logged in.
-[[nodiscard]] std::expected<std::uint64_t, ServerWords> send_with_challenge(MYSQL* handle,
+[[nodiscard]] std::expected<std::uint64_t, ServerError> send_with_challenge(MYSQL* handle,
                                                                             const std::string& set);
 
 // Makes a session that is logged in a bare one, fit for reading: sends session_basics() with the challenge.
-[[nodiscard]] std::expected<std::uint64_t, ServerWords> set_up_bare(MYSQL* handle);
+[[nodiscard]] std::expected<std::uint64_t, ServerError> set_up_bare(MYSQL* handle);
 
 }  // namespace dblock::store::mariadb

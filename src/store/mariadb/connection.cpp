@@ -39,7 +39,7 @@ std::string in_words(Micros limit) {
   return format_duration(std::chrono::ceil<std::chrono::milliseconds>(limit));
 }
 
-// The status flag by which a reply shows k_turn_mode of line_statements.cpp.
+// The status flag by which a reply shows k_turn_mode of turnstile_statements.cpp.
 constexpr unsigned k_turn_flag = SERVER_STATUS_NO_BACKSLASH_ESCAPES;
 
 // While a reply is hours away, the server sends nothing. TCP keep-alive asks the server's kernel, so dblock
@@ -54,14 +54,14 @@ void keep_alive(int socket) {
   set(IPPROTO_TCP, TCP_KEEPCNT, 3);
 }
 
-ServerWords words_of(const HostPort& host, const ServerWords& said) {
+ServerError words_of(const HostPort& host, const ServerError& said) {
   return {said.native, host.display() + ": " + said.text};
 }
 
 // Joins all hosts' errors in one sentence. The error number is that of a host that failed, not of one that
 // merely takes no writes, because the advice in the message depends on that number.
-ServerWords all_words(const std::vector<ServerWords>& said) {
-  ServerWords all{said.back().native, ""};
+ServerError all_words(const std::vector<ServerError>& said) {
+  ServerError all{said.back().native, ""};
   bool wrong_hosts_only = true;
   for (const auto& words : said) {
     all.text += (all.text.empty() ? "" : "; ") + words.text;
@@ -124,7 +124,7 @@ Result<void> Connection::ensure_open(const std::string& attempt) {
 }
 
 Result<void> Connection::open_somewhere(const std::string& attempt, bool to_write) {
-  std::vector<ServerWords> said;
+  std::vector<ServerError> said;
   for (const std::size_t host : hosts_.order()) {
     const auto begun = std::chrono::steady_clock::now();
     const auto opened = open_at(host, to_write);
@@ -169,8 +169,8 @@ Connection::Said Connection::set_up(bool to_write) {
   options.reads_only = !to_write;
   known_to_take_writes_at_ = std::chrono::steady_clock::now();
   line_refused_ = false;
-  if (line_ && !interrupted()) {
-    auto done = send_setup(options, &*line_);
+  if (turnstile_key_ && !interrupted()) {
+    auto done = send_setup(options, &*turnstile_key_);
     if (done || done.error().native == 0 || is_wrong_host(done.error())) return done;
     // Perhaps the server refuses named locks: try without. If the cause is another, that try reports it.
     line_refused_ = true;
@@ -190,7 +190,7 @@ Connection::Said Connection::send_setup(const SessionOptions& options, const lea
     sent_at_ = std::chrono::steady_clock::now();
     auto done = send_with_challenge(handle_.get(),
                                     setup_statement(is_mariadb(), options, check_, line, knows_galera_));
-    if (!done) return std::unexpected(plain_words(std::move(done.error())));
+    if (!done) return std::unexpected(read_only_error(std::move(done.error())));
     marks_ = *done;
     return {};
   };
@@ -221,14 +221,14 @@ bool Connection::is_mariadb() const {
   return api().mariadb_connection(handle_.get()) != 0;
 }
 
-void Connection::set_line(std::optional<lease::Key> line) {
-  if (line == line_) return;
+void Connection::set_turnstile_key(std::optional<lease::Key> line) {
+  if (line == turnstile_key_) return;
   close();
-  line_ = std::move(line);
+  turnstile_key_ = std::move(line);
 }
 
 bool Connection::has_turn() const {
-  return handle_ && line_ && !awaits_reply_ && server_has_flag(k_turn_flag);
+  return handle_ && turnstile_key_ && !awaits_reply_ && server_has_flag(k_turn_flag);
 }
 
 bool Connection::server_has_flag(unsigned flag) const {
@@ -395,7 +395,7 @@ void Connection::pause_before_retry(int tries) {
 }
 
 Error Connection::failure(const std::string& attempt, Phase phase) {
-  ServerWords words = plain_words(last_words(handle_.get()));
+  ServerError words = read_only_error(last_words(handle_.get()));
   if (std::exchange(unanswered_, false))
     words = {k_connection_lost, "no answer within " + in_words(reply_limit_)};
   if (is_wrong_host(words) || is_cut_off(words)) {

@@ -86,15 +86,15 @@ class Connection {
                                             const std::function<Result<void>()>& body);
 
   // From now on, opening a session also takes the turn at this key's turnstile, if it is free
-  // (line_statements.hpp). Closes a session that was opened for another key or for none.
-  void set_line(std::optional<lease::Key> line);
+  // (turnstile_statements.hpp). Closes a session that was opened for another key or for none.
+  void set_turnstile_key(std::optional<lease::Key> line);
   // Tries hosts in the other connection's order, so that this one reads nothing older than the other does.
   void follow(const Connection& other) { hosts_ = other.hosts_; }
-  void forget_line() noexcept { line_.reset(); }
+  void forget_turnstile() noexcept { turnstile_key_.reset(); }
   // True if the last reply says that this session has the turn.
   [[nodiscard]] bool has_turn() const;
   // True if the server refused GET_LOCK when the session was opened.
-  [[nodiscard]] bool line_refused() const { return line_refused_; }
+  [[nodiscard]] bool named_locks_refused() const { return line_refused_; }
 
   // Sends a statement whose reply may be hours away. Until then the session can do nothing else; close()
   // makes the server give the statement up. False, with the session closed, if sending failed. REQUIRES:
@@ -118,7 +118,7 @@ class Connection {
   [[nodiscard]] bool reads_only() const { return options_.reads_only; }
 
  private:
-  using Said = std::expected<void, ServerWords>;
+  using Said = std::expected<void, ServerError>;
   [[nodiscard]] Result<void> open_somewhere(const std::string& attempt, bool to_write);
   [[nodiscard]] Said open_at(std::size_t host, bool to_write);
   [[nodiscard]] Said set_up(bool to_write);
@@ -155,7 +155,7 @@ class Connection {
   bool knows_galera_ = true;
   std::optional<std::minstd_rand> random_;  // seeded at the first pause
 
-  std::optional<lease::Key> line_;
+  std::optional<lease::Key> turnstile_key_;
   bool line_refused_ = false;
   bool awaits_reply_ = false;
   std::uint64_t marks_ = 0;  // starts at a random number in each session

@@ -7,7 +7,7 @@
 
 #include "store/lock_table.hpp"
 #include "store/mariadb/factory.hpp"
-#include "store/mariadb/line_statements.hpp"
+#include "store/mariadb/turnstile_statements.hpp"
 #include "store/parameters.hpp"
 #include "store/table_lease_store.hpp"
 
@@ -42,8 +42,8 @@ Result<Rows> read_in_transaction(Connection& connection, const std::string& stat
 }
 
 // Reads, and if a read-only server answered, reads again from the primary: a replica may lag behind.
-Result<Rows> read_where_written(Connection& connection, const std::string& statement,
-                                const std::string& attempt) {
+Result<Rows> read_on_primary(Connection& connection, const std::string& statement,
+                             const std::string& attempt) {
   DBLOCK_TRY(auto rows, connection.read(statement, attempt));
   if (!answering_replica(rows) || connection.reads_only()) return rows;
   return read_in_transaction(connection, statement, attempt);
@@ -72,8 +72,8 @@ Most most_of(Verb verb) {
 
 // How many rows one lease's grant changes: its row, its fence, and the gate (slot 0) if that is another row.
 std::uint64_t rows_each(Verb verb) {
-  if (verb == Verb::put_beside) return 3;
-  return verb == Verb::put ? 2 : 1;
+  if (verb == Verb::grant_beside) return 3;
+  return verb == Verb::grant_rows ? 2 : 1;
 }
 
 Error advised(Error error) {
@@ -95,19 +95,19 @@ MariadbDatabase::MariadbDatabase(const MariadbSettings& settings, const SessionO
 
 Result<void> MariadbDatabase::safe_to_grant(const std::string& attempt) {
   if (!replicas_.wanted()) return {};
-  DBLOCK_CHECK(leave_the_line(attempt));
+  DBLOCK_CHECK(leave_turnstile(attempt));
   return replicas_.before(connection_, attempt);
 }
 
 Result<void> MariadbDatabase::in_transaction(const std::string& attempt, const Body& body) {
-  DBLOCK_CHECK(leave_the_line(attempt));
+  DBLOCK_CHECK(leave_turnstile(attempt));
   const NamedLockTurnstile::Brief brief(turnstile_);
   return connection_.in_transaction(attempt, body);
 }
 
 // A caller that writes while the connection waits at the turnstile gives its position up: the connection is
 // closed and opened again.
-Result<void> MariadbDatabase::leave_the_line(const std::string& attempt) {
+Result<void> MariadbDatabase::leave_turnstile(const std::string& attempt) {
   if (!connection_.awaits_reply()) return {};
   connection_.close();
   return connection_.ensure_open(attempt);
@@ -123,8 +123,8 @@ Result<Effect> MariadbDatabase::run(Verb verb, const Parameters& parameters, con
   return Effect{std::move(rows)};
 }
 
-Result<Effect> MariadbDatabase::run_where_written(Verb verb, const Parameters& parameters,
-                                                  const std::string& attempt) {
+Result<Effect> MariadbDatabase::run_on_primary(Verb verb, const Parameters& parameters,
+                                               const std::string& attempt) {
   DBLOCK_TRY(auto rows, read_in_transaction(connection_, render(verb, parameters), attempt));
   return Effect{std::move(rows)};
 }
@@ -141,7 +141,7 @@ Result<Effect> MariadbDatabase::look(Verb verb, const Parameters& parameters, co
   const std::string statement = render(verb, parameters);
   const auto read = [&]() -> Result<Rows> {
     DBLOCK_TRY(Connection* const connection, reader(attempt));
-    return read_where_written(*connection, statement, attempt);
+    return read_on_primary(*connection, statement, attempt);
   };
   auto rows = read();
   if (rows) {
@@ -158,7 +158,7 @@ Result<Effect> MariadbDatabase::look(Verb verb, const Parameters& parameters, co
 
 Result<Effect> MariadbDatabase::change(Verb verb, const Parameters& parameters, const std::string& attempt) {
   if (verb == Verb::renew) turnstile_.settle();  // not done yet if a lost grant was confirmed by reading
-  DBLOCK_CHECK(leave_the_line(attempt));
+  DBLOCK_CHECK(leave_turnstile(attempt));
   const Mark mark = connection_.next_mark();
   auto changed = connection_.change(render(verb, parameters, mark), attempt);
   if (!changed && changed.error().native == k_duplicate_key) return Effect{};
@@ -171,7 +171,7 @@ Result<Effect> MariadbDatabase::change(Verb verb, const Parameters& parameters, 
     return answer;
   }
   DBLOCK_TRY(answer.told, connection_.told(*changed, mark, attempt));
-  const bool granted = verb == Verb::grant || verb == Verb::put || verb == Verb::put_beside;
+  const bool granted = verb == Verb::grant || verb == Verb::grant_rows || verb == Verb::grant_beside;
   if (granted && answer.told) turnstile_.settle();
   return answer;
 }
@@ -184,11 +184,10 @@ Result<bool> MariadbDatabase::kept_by_fence(const lease::Key& key, const Error& 
     const auto free = connection_.read(render(verb, key_parameters(key)), attempt);
     return !free && is_lock_wait(free.error().native);
   };
-  // A job's transaction locks only the fence. A grant under way locks a row of the lock, and perhaps its fence;
-  // so does a commit that waits for a replica.
-  if (!is_locked(Verb::try_row)) return is_locked(Verb::try_fence);
+  // A job's transaction locks the fence, and with an old snapshot the row as well. A commit that waits for a
+  // replica locks a row of the lock, and perhaps its fence.
   DBLOCK_TRY(const bool waits_for_replica, commits_wait_for_replicas(connection_, attempt));
-  if (!waits_for_replica) return false;
+  if (!waits_for_replica || !is_locked(Verb::try_row)) return is_locked(Verb::try_fence);
   return fail(Errc::unreachable,
               attempt + " on " + connection_.settings().display() +
                   ": its row is kept by a commit that waits for a replica to acknowledge it "

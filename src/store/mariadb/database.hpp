@@ -31,8 +31,7 @@ class MariadbDatabase final : public Database {
   // Without a transaction, which would cost two more statements.
   Result<void> bundled(const std::string& /*attempt*/, const Body& body) override { return body(); }
   Result<Effect> run(Verb verb, const Parameters& parameters, const std::string& attempt) override;
-  Result<Effect> run_where_written(Verb verb, const Parameters& parameters,
-                                   const std::string& attempt) override;
+  Result<Effect> run_on_primary(Verb verb, const Parameters& parameters, const std::string& attempt) override;
   bool refused_null(const Error& why) const override { return why.native == k_null_refused; }
   Result<void> safe_to_grant(const std::string& attempt) override;
   Result<void> grant_is_safe(const std::string& attempt) override {
@@ -49,7 +48,7 @@ class MariadbDatabase final : public Database {
   }
 
  private:
-  [[nodiscard]] Result<void> leave_the_line(const std::string& attempt);
+  [[nodiscard]] Result<void> leave_turnstile(const std::string& attempt);
   [[nodiscard]] Result<Connection*> reader(const std::string& attempt);
   [[nodiscard]] Result<Effect> look(Verb verb, const Parameters& parameters, const std::string& attempt);
   [[nodiscard]] Result<Effect> change(Verb verb, const Parameters& parameters, const std::string& attempt);

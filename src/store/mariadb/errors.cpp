@@ -45,7 +45,7 @@ bool among(std::span<const unsigned> numbers, unsigned native) {
 
 // The tables' version, which the set-up statement puts into the value that sql_mode refuses; nullopt for
 // other errors.
-std::optional<unsigned> found_schema_version(const ServerWords& words) {
+std::optional<unsigned> found_schema_version(const ServerError& words) {
   if (words.native != k_wrong_variable_value) return std::nullopt;
   const auto at = words.text.find(k_schema_mark);
   if (at == std::string::npos) return std::nullopt;
@@ -58,14 +58,14 @@ std::optional<unsigned> found_schema_version(const ServerWords& words) {
 
 // True if the server is read-only. The text of 1290 names the option that forbids the statement: --read-only,
 // --super-read-only, --innodb-read-only, or another option that has nothing to do with replicas.
-bool is_read_only(const ServerWords& words) {
+bool is_read_only(const ServerError& words) {
   if (words.native != k_option_forbids) return among(k_read_only, words.native);
   return words.text.find("read-only") != std::string::npos ||
          words.text.find("read_only") != std::string::npos;
 }
 
 // HAZARDS 19: unless an error is known to mean "not done", the outcome is unknown.
-Errc classify(const ServerWords& words, Phase phase) {
+Errc classify(const ServerError& words, Phase phase) {
   const unsigned native = words.native;
   if (among(k_denied, native)) return Errc::denied;
   if (native == k_no_such_database || native == k_needs_row_logging) return Errc::config;
@@ -88,7 +88,7 @@ std::string schema_sentence(unsigned found) {
          "; run `dblock migrate`";
 }
 
-std::string_view advice(Errc code, const ServerWords& words) {
+std::string_view advice(Errc code, const ServerError& words) {
   const unsigned native = words.native;
   if (is_read_only(words)) return "; the server is read-only, is this a replica?";
   if (native == k_option_forbids) return "; start the server without that option, or use another one";
@@ -146,7 +146,7 @@ bool is_wrong_host(unsigned native, std::string_view text) {
   return is_read_only({native, std::string(text)});
 }
 
-bool is_cut_off(const ServerWords& words) {
+bool is_cut_off(const ServerError& words) {
   return words.text.find("Not connected to Primary Component") != std::string::npos;
 }
 
@@ -155,13 +155,13 @@ bool is_client_side(unsigned native) {
          native >= k_first_connector_error;
 }
 
-ServerWords plain_words(ServerWords words) {
+ServerError read_only_error(ServerError words) {
   if (words.native != k_wrong_variable_value || words.text.find(k_read_only_mark) == std::string::npos)
     return words;
   return {k_read_only.front(), "read_only is set"};
 }
 
-Error make_error(std::string_view attempt, std::string_view where, const ServerWords& words, Phase phase) {
+Error make_error(std::string_view attempt, std::string_view where, const ServerError& words, Phase phase) {
   const Errc code = classify(words, phase);
   std::string message = std::string(attempt) + " on " + std::string(where) + ": ";
   if (const auto found = found_schema_version(words)) {

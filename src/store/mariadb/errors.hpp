@@ -17,7 +17,7 @@ enum class Phase {
 };
 
 // An error number and text, of the server or the client library. Number 0: dblock's own text.
-struct ServerWords {
+struct ServerError {
   unsigned native = 0;
   std::string text;
 };
@@ -50,12 +50,12 @@ inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERR
 
 // This server takes no writes, so try another host of the list. Nothing was done.
 [[nodiscard]] bool is_wrong_host(unsigned native, std::string_view text);
-[[nodiscard]] inline bool is_wrong_host(const ServerWords& words) {
+[[nodiscard]] inline bool is_wrong_host(const ServerError& words) {
   return is_wrong_host(words.native, words.text);
 }
 
 // A Galera node lost the majority during a commit. Another host must tell whether the commit succeeded.
-[[nodiscard]] bool is_cut_off(const ServerWords& words);
+[[nodiscard]] bool is_cut_off(const ServerError& words);
 
 // The connection failed, not the statement.
 [[nodiscard]] bool is_client_side(unsigned native);
@@ -66,11 +66,11 @@ inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERR
 }
 
 // Translates the error by which the set-up statement reports a read-only server; leaves other errors alone.
-[[nodiscard]] ServerWords plain_words(ServerWords words);
+[[nodiscard]] ServerError read_only_error(ServerError words);
 
 // Makes the error "cannot acquire lock "k" on mysql://host/db: <words>; <what to do>". `where` must hold no
 // password.
-[[nodiscard]] Error make_error(std::string_view attempt, std::string_view where, const ServerWords& words,
+[[nodiscard]] Error make_error(std::string_view attempt, std::string_view where, const ServerError& words,
                                Phase phase);
 
 }  // namespace dblock::store::mariadb

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <utility>
 
-#include "store/grant_line.hpp"
 #include "store/mariadb/challenge.hpp"
 #include "store/mariadb/client_library.hpp"
 #include "store/mariadb/factory.hpp"
@@ -14,6 +13,7 @@
 #include "store/mariadb/verbs.hpp"
 #include "store/rows.hpp"
 #include "store/schema.hpp"
+#include "store/sql_grant.hpp"
 
 namespace dblock::store::mariadb {
 namespace {
@@ -34,7 +34,7 @@ std::string lower(std::string text) {
   return text;
 }
 
-Reply reply_of(const ServerWords& words) {
+Reply reply_of(const ServerError& words) {
   constexpr unsigned k_column_denied = 1143;
   constexpr unsigned k_routine_denied = 1370;
   if (words.native == k_no_such_table) return Reply::no_table;
@@ -43,7 +43,7 @@ Reply reply_of(const ServerWords& words) {
   return denied ? Reply::denied : Reply::refused;
 }
 
-std::unexpected<Refusal> refusal(const ServerWords& words) {
+std::unexpected<Refusal> refusal(const ServerError& words) {
   return std::unexpected(
       Refusal{reply_of(words), words.text + " (error " + std::to_string(words.native) + ")"});
 }
@@ -54,7 +54,7 @@ class Session {
   explicit Session(Handle handle) : handle_(std::move(handle)) {}
 
   // The statement's rows, with column names in lower case.
-  std::expected<Table, ServerWords> ask(const std::string& sql) {
+  std::expected<Table, ServerError> ask(const std::string& sql) {
     if (api().mysql_real_query(handle_.get(), sql.data(), sql.size()) != 0)
       return std::unexpected(last_words(handle_.get()));
     auto table = fetch_table(handle_.get(), Most::few);
@@ -120,8 +120,8 @@ std::string trial_of(const std::string& privilege, const std::string& table) {
 }
 
 // The table grants that a job's account needs.
-std::vector<GrantLine> needed_grants(const std::string& database) {
-  std::vector<GrantLine> needed;
+std::vector<SqlGrant> needed_grants(const std::string& database) {
+  std::vector<SqlGrant> needed;
   const auto statements = grants_for("x", database);
   if (!statements) return needed;
   for (const auto& statement : *statements) {
@@ -189,7 +189,7 @@ void read_replication(Session& session, HostFacts& facts) {
 }
 
 // Takes a named lock as a test. No other session uses its name, and the session's end frees it.
-Answer<std::optional<std::string>> try_named_lock(Session& session) {
+FactOr<std::optional<std::string>> try_named_lock(Session& session) {
   const auto answer = session.ask("SELECT GET_LOCK(CONCAT('dblock.doctor.',CONNECTION_ID()),0)");
   if (!answer) return refusal(answer.error());
   return answer->rows.empty() ? std::nullopt : answer->rows.front()[0];
@@ -225,7 +225,7 @@ std::string shown(const HostPort* host, const MariadbSettings& settings) {
 }
 
 // Opens a session and proves that its replies come from the server (challenge.hpp).
-std::expected<Session, ServerWords> open_session(const MariadbSettings& settings, const HostPort* host) {
+std::expected<Session, ServerError> open_session(const MariadbSettings& settings, const HostPort* host) {
   auto handle = log_in(settings, host, k_network_timeout);
   if (!handle) return std::unexpected(std::move(handle.error()));
   if (auto proved = set_up_bare(handle->get()); !proved) return std::unexpected(std::move(proved.error()));

@@ -24,14 +24,14 @@ constexpr const char* k_all_plugins =
     "mysql_native_password,client_ed25519,auth_gssapi_client,auth_socket,unix_socket,parsec,"
     "caching_sha2_password,sha256_password";
 
-enum class Channel {
+enum class Encryption {
   plain,  // without TLS
   tls_if_offered,
   tls_only,
 };
 
 struct Plan {
-  Channel channel = Channel::plain;
+  Encryption encryption = Encryption::plain;
   bool check_certificate = false;  // its chain, against settings.tls_ca or the system's authorities
   bool check_name = false;
   const char* plugins = k_blind_plugins;
@@ -46,17 +46,17 @@ Plan plan_for(TlsMode mode, bool local_socket) {
     case TlsMode::off:
       break;
     case TlsMode::prefer:
-      if (!local_socket) return {Channel::tls_if_offered, false, false, k_blind_plugins};
+      if (!local_socket) return {Encryption::tls_if_offered, false, false, k_blind_plugins};
       break;
     case TlsMode::require:
-      return {Channel::tls_only, false, false, k_all_plugins};
+      return {Encryption::tls_only, false, false, k_all_plugins};
     case TlsMode::verify_ca:
-      return {Channel::tls_only, true, false, k_all_plugins};
+      return {Encryption::tls_only, true, false, k_all_plugins};
     case TlsMode::verify_full:
-      return {Channel::tls_only, true, true, k_all_plugins};
+      return {Encryption::tls_only, true, true, k_all_plugins};
   }
   // A Unix socket stays on this host: no attacker can listen, and TLS would only cost time.
-  return {Channel::plain, false, false, local_socket ? k_all_plugins : k_blind_plugins};
+  return {Encryption::plain, false, false, local_socket ? k_all_plugins : k_blind_plugins};
 }
 
 void set_flag(MYSQL* handle, mysql_option option, bool on) {
@@ -71,7 +71,7 @@ void set_text(MYSQL* handle, mysql_option option, const std::string& text) {
 void set_tls(MYSQL* handle, const MariadbSettings& settings, const Plan& plan) {
   // Set without TLS too: some builds of the library demand TLS unless told not to check the name.
   set_flag(handle, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, plan.check_name);
-  if (plan.channel == Channel::plain) return;
+  if (plan.encryption == Encryption::plain) return;
   set_flag(handle, MYSQL_OPT_SSL_ENFORCE, true);  // only tries TLS: by itself it enforces nothing
   set_text(handle, MYSQL_OPT_SSL_CERT, settings.tls_cert);
   set_text(handle, MYSQL_OPT_SSL_KEY, settings.tls_key);
@@ -79,7 +79,7 @@ void set_tls(MYSQL* handle, const MariadbSettings& settings, const Plan& plan) {
   if (plan.check_certificate) set_text(handle, MYSQL_OPT_SSL_CA, settings.tls_ca);
   // The library never compares an empty fingerprint. But if one is set, it refuses a server without TLS
   // before it sends the password. No other option does that without also checking the name.
-  if (plan.channel == Channel::tls_only) api().mysql_optionsv(handle, MARIADB_OPT_TLS_PEER_FP, "");
+  if (plan.encryption == Encryption::tls_only) api().mysql_optionsv(handle, MARIADB_OPT_TLS_PEER_FP, "");
 }
 
 void set_timeouts(MYSQL* handle, const MariadbSettings& settings, std::chrono::seconds network_timeout) {
@@ -144,8 +144,8 @@ bool connect(MYSQL* handle, const MariadbSettings& settings, const HostPort* hos
 }
 
 // Why the login failed. If the server asked for a plugin that the plan forbids, also what to do about it.
-ServerWords words_of_refusal(MYSQL* handle, const Plan& plan) {
-  ServerWords words = last_words(handle);
+ServerError words_of_refusal(MYSQL* handle, const Plan& plan) {
+  ServerError words = last_words(handle);
   if (words.native != k_plugin_not_allowed) return words;
   words.text =
       std::string_view(plan.plugins) == k_all_plugins
@@ -158,27 +158,27 @@ ServerWords words_of_refusal(MYSQL* handle, const Plan& plan) {
 }
 
 // connect() with TLS; also refuses a server without the certificate that the plan demands.
-std::expected<void, ServerWords> connect_with_tls(MYSQL* handle, const MariadbSettings& settings,
+std::expected<void, ServerError> connect_with_tls(MYSQL* handle, const MariadbSettings& settings,
                                                   const HostPort* host, const Plan& plan) {
   CertificateCheck check(
       {plan.check_certificate, plan.check_name ? std::optional(name_of(host)) : std::nullopt});
-  if (!check.install(handle)) return std::unexpected(ServerWords{k_tls_failed, check.refusal()});
+  if (!check.install(handle)) return std::unexpected(ServerError{k_tls_failed, check.refusal()});
   const bool connected = connect(handle, settings, host);
   if (!connected && !check.was_asked()) return std::unexpected(words_of_refusal(handle, plan));
-  if (!check.refusal().empty()) return std::unexpected(ServerWords{k_tls_failed, check.refusal()});
+  if (!check.refusal().empty()) return std::unexpected(ServerError{k_tls_failed, check.refusal()});
   if (!connected) return std::unexpected(words_of_refusal(handle, plan));
   if (api().mysql_get_ssl_cipher(handle) != nullptr) return {};
-  return std::unexpected(ServerWords{k_tls_failed, "the connection is not encrypted"});
+  return std::unexpected(ServerError{k_tls_failed, "the connection is not encrypted"});
 }
 
-std::expected<Handle, ServerWords> log_in_as_planned(const MariadbSettings& settings, const HostPort* host,
+std::expected<Handle, ServerError> log_in_as_planned(const MariadbSettings& settings, const HostPort* host,
                                                      std::chrono::seconds network_timeout, const Plan& plan) {
   Handle handle(library_is_ready() ? api().mysql_init(nullptr) : nullptr);
-  if (!handle) return std::unexpected(ServerWords{2008, "out of memory"});
+  if (!handle) return std::unexpected(ServerError{2008, "out of memory"});
   set_common(handle.get(), plan, host);
   set_timeouts(handle.get(), settings, network_timeout);
   set_tls(handle.get(), settings, plan);
-  if (plan.channel == Channel::tls_only) {
+  if (plan.encryption == Encryption::tls_only) {
     const auto connected = connect_with_tls(handle.get(), settings, host, plan);
     if (!connected) return std::unexpected(connected.error());
   } else if (!connect(handle.get(), settings, host)) {
@@ -189,20 +189,21 @@ std::expected<Handle, ServerWords> log_in_as_planned(const MariadbSettings& sett
 
 }  // namespace
 
-ServerWords last_words(MYSQL* handle) {
+ServerError last_words(MYSQL* handle) {
   return {api().mysql_errno(handle), api().mysql_error(handle)};
 }
 
-std::expected<Handle, ServerWords> log_in(const MariadbSettings& settings, const HostPort* host,
+std::expected<Handle, ServerError> log_in(const MariadbSettings& settings, const HostPort* host,
                                           std::chrono::seconds network_timeout) {
   Plan plan = plan_for(settings.tls, is_local_socket(host));
   if (!settings.password || settings.password->empty()) plan.plugins = k_all_plugins;  // no secret to protect
   auto handle = log_in_as_planned(settings, host, network_timeout, plan);
-  if (handle || plan.channel != Channel::tls_if_offered || handle.error().native != k_plugin_not_allowed)
+  if (handle || plan.encryption != Encryption::tls_if_offered ||
+      handle.error().native != k_plugin_not_allowed)
     return handle;
   // MySQL 8 and later may ask for the password itself (caching_sha2_password). Over TLS, dblock sends it, as
   // mysql(1) does. Without TLS the password would be encrypted with a key that any attacker can offer.
-  const Plan with_tls{Channel::tls_only, false, false, k_all_plugins};
+  const Plan with_tls{Encryption::tls_only, false, false, k_all_plugins};
   auto second = log_in_as_planned(settings, host, network_timeout, with_tls);
   if (!second && second.error().native == k_tls_failed) return handle;
   return second;

@@ -25,11 +25,11 @@ struct FreeResult {
 using ResultSet = std::unique_ptr<MYSQL_RES, FreeResult>;
 
 // The error of the last call on `handle`.
-[[nodiscard]] ServerWords last_words(MYSQL* handle);
+[[nodiscard]] ServerError last_words(MYSQL* handle);
 
 // Logs in to `host`, or to the Unix socket if `host` is null. Blocks for at most the connect timeout (plus
 // name look-ups), and as long again for the handshake. REQUIRES: client_library() has a value.
-[[nodiscard]] std::expected<Handle, ServerWords> log_in(const MariadbSettings& settings, const HostPort* host,
+[[nodiscard]] std::expected<Handle, ServerError> log_in(const MariadbSettings& settings, const HostPort* host,
                                                         std::chrono::seconds network_timeout);
 
 }  // namespace dblock::store::mariadb

@@ -30,9 +30,9 @@ std::vector<std::string> column_names(MYSQL_RES* result) {
 
 }  // namespace
 
-std::expected<Table, ServerWords> fetch_table(MYSQL* handle, Most most) {
+std::expected<Table, ServerError> fetch_table(MYSQL* handle, Most most) {
   const ResultSet result(api().mysql_use_result(handle));
-  if (!result && api().mysql_errno(handle) == 0) return std::unexpected(ServerWords{0, "it holds no rows"});
+  if (!result && api().mysql_errno(handle) == 0) return std::unexpected(ServerError{0, "it holds no rows"});
   if (!result) return std::unexpected(last_words(handle));
   Table table{column_names(result.get()), {}};
   std::size_t memory = 0;
@@ -41,7 +41,7 @@ std::expected<Table, ServerWords> fetch_table(MYSQL* handle, Most most) {
     if (memory <= static_cast<std::size_t>(most)) continue;
     // Without the shutdown, freeing the result would read the reply to its end.
     ::shutdown(api().mysql_get_socket(handle), SHUT_RDWR);
-    return std::unexpected(ServerWords{0, "it has more rows than dblock's tables could hold"});
+    return std::unexpected(ServerError{0, "it has more rows than dblock's tables could hold"});
   }
   if (api().mysql_errno(handle) != 0) return std::unexpected(last_words(handle));
   return table;

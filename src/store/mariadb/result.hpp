@@ -28,6 +28,6 @@ struct Table {
 
 // Reads the reply to the last statement. On failure: the server's error; or error 0 with a text if the reply
 // holds no rows or exceeds `most`. After error 0 part of the reply is unread: close the connection.
-[[nodiscard]] std::expected<Table, ServerWords> fetch_table(MYSQL* handle, Most most);
+[[nodiscard]] std::expected<Table, ServerError> fetch_table(MYSQL* handle, Most most);
 
 }  // namespace dblock::store::mariadb

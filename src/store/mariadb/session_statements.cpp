@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
-#include "store/mariadb/line_statements.hpp"
 #include "store/mariadb/migrations.hpp"
+#include "store/mariadb/turnstile_statements.hpp"
 #include "store/mariadb/verbs.hpp"
 
 namespace dblock::store::mariadb {

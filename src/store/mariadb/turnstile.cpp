@@ -8,7 +8,7 @@
 
 #include "base/text.hpp"
 #include "store/lock_table.hpp"
-#include "store/mariadb/line_statements.hpp"
+#include "store/mariadb/turnstile_statements.hpp"
 
 namespace dblock::store::mariadb {
 namespace {
@@ -33,15 +33,15 @@ lease::Looks NamedLockTurnstile::looks() const {
 
 void NamedLockTurnstile::approach(const lease::Key& key, const lease::Holder& who) {
   who_ = who;
-  connection_.set_line(key);
+  connection_.set_turnstile_key(key);
 }
 
 Turn NamedLockTurnstile::enter(const lease::Key& key) {
   key_ = key;
   inside_ = true;
-  connection_.set_line(key);
+  connection_.set_turnstile_key(key);
   if (!open()) return Turn::not_yet;
-  if (connection_.line_refused()) return no_line();
+  if (connection_.named_locks_refused()) return no_line();
   return connection_.has_turn() ? Turn::ours : Turn::not_yet;
 }
 
@@ -71,7 +71,7 @@ Turn NamedLockTurnstile::await(BootTime until, const WakeEvent& cancel) {
 // cannot be reached; the next look at the lock will report that.
 Turn NamedLockTurnstile::queue() {
   if (!open()) return Turn::not_yet;
-  if (connection_.line_refused()) return no_line();
+  if (connection_.named_locks_refused()) return no_line();
   if (connection_.has_turn()) return Turn::ours;
   queued_at_ = BootClock::now();
   short_lived_ = true;
@@ -93,7 +93,7 @@ Turn NamedLockTurnstile::take_reply() {
 
 Turn NamedLockTurnstile::no_line() {
   inside_ = false;
-  connection_.forget_line();
+  connection_.forget_turnstile();
   return Turn::none;
 }
 
@@ -113,13 +113,13 @@ NamedLockTurnstile::Reply NamedLockTurnstile::poll_reply(BootTime until, const W
 void NamedLockTurnstile::lead() noexcept {
   if (short_lived_ || !connection_.has_turn()) return;
   const Connection::Call call(connection_);
-  short_lived_ = connection_.change(lead_statement(), k_line_attempt).has_value();
+  short_lived_ = connection_.change(short_idle_statement(), k_line_attempt).has_value();
 }
 
 void NamedLockTurnstile::leave() noexcept {
   inside_ = false;
   if (connection_.has_turn() || connection_.awaits_reply()) connection_.close();
-  connection_.forget_line();
+  connection_.forget_turnstile();
 }
 
 bool NamedLockTurnstile::announced(const lease::Waiter& seen) const {
@@ -135,7 +135,7 @@ void NamedLockTurnstile::settle() {
   }
   if (!short_lived_ || !connection_.is_open()) return;
   short_lived_ = false;
-  [[maybe_unused]] const auto settled = connection_.change(settle_statement(options_), k_line_attempt);
+  [[maybe_unused]] const auto settled = connection_.change(usual_idle_statement(options_), k_line_attempt);
 }
 
 NamedLockTurnstile::Brief::Brief(NamedLockTurnstile& turnstile)
@@ -143,7 +143,8 @@ NamedLockTurnstile::Brief::Brief(NamedLockTurnstile& turnstile)
   if (!needed_) return;
   turnstile_.stays_short_ = turnstile_.short_lived_;
   if (!turnstile_.short_lived_)
-    turnstile_.short_lived_ = turnstile_.connection_.change(lead_statement(), k_line_attempt).has_value();
+    turnstile_.short_lived_ =
+        turnstile_.connection_.change(short_idle_statement(), k_line_attempt).has_value();
   turnstile_.brief_ = true;
 }
 

@@ -68,7 +68,7 @@ void bind_value(sqlite3_stmt* statement, int index, const Scalar& value) {
 }
 
 // The places for a list's values: ?,? or, with several columns, (?,?),(?,?).
-std::string places_of(const List& list) {
+std::string placeholders_of(const List& list) {
   std::string text;
   for (std::size_t i = 0; i < list.values.size(); ++i) {
     if (i > 0) text += ',';
@@ -80,8 +80,8 @@ std::string places_of(const List& list) {
 }
 
 // The statement with a place for each value of its lists; appends those values to `listed`, in their order.
-std::string spelled_out(std::string_view sql, const Parameters& parameters,
-                        std::vector<const Scalar*>& listed) {
+std::string with_placeholders(std::string_view sql, const Parameters& parameters,
+                              std::vector<const Scalar*>& listed) {
   std::string text;
   std::size_t done = 0;
   for (auto next = find_parameter(sql, 0); next.colon != std::string_view::npos;
@@ -89,7 +89,7 @@ std::string spelled_out(std::string_view sql, const Parameters& parameters,
     const Value* value = value_of(parameters, next.name);
     const auto* list = value != nullptr ? std::get_if<List>(value) : nullptr;
     if (list == nullptr) continue;
-    text.append(sql.substr(done, next.colon - done)).append(places_of(*list));
+    text.append(sql.substr(done, next.colon - done)).append(placeholders_of(*list));
     done = next.colon + 1 + next.name.size();
     for (const auto& one : list->values) listed.push_back(&one);
   }
@@ -242,7 +242,7 @@ Result<sqlite3_stmt*> Connection::prepare(std::string_view sql, const std::strin
 Result<sqlite3_stmt*> Connection::prepare(std::string_view sql, const Parameters& parameters,
                                           const std::string& attempt) {
   std::vector<const Scalar*> listed;
-  DBLOCK_TRY(sqlite3_stmt* const statement, prepare(spelled_out(sql, parameters, listed), attempt));
+  DBLOCK_TRY(sqlite3_stmt* const statement, prepare(with_placeholders(sql, parameters, listed), attempt));
   auto next = listed.begin();
   for (int index = 1; index <= ::sqlite3_bind_parameter_count(statement); ++index) {
     const char* const name = ::sqlite3_bind_parameter_name(statement, index);
@@ -287,7 +287,7 @@ int Connection::step_through(sqlite3_stmt* statement, std::vector<Row>& rows) {
 Result<std::vector<Row>> Connection::run(std::string_view sql, const Parameters& parameters,
                                          const std::string& attempt, Phase phase) {
   DBLOCK_TRY(sqlite3_stmt* const prepared, prepare(sql, parameters, attempt));
-  const InUse statement(prepared);
+  const StatementUse statement(prepared);
   std::vector<Row> rows;
   for (int tries = 0;; ++tries) {
     const int code = step_through(statement.get(), rows);
@@ -308,7 +308,7 @@ Result<Change> Connection::change(std::string_view sql, const Parameters& parame
                                   const std::string& attempt) {
   // Prepares before the transaction, so that the write lock is held only for microseconds.
   DBLOCK_TRY(sqlite3_stmt* const prepared, prepare(sql, parameters, attempt));
-  const InUse statement(prepared);
+  const StatementUse statement(prepared);
   Change done;
   const auto body = [&]() -> Result<void> {
     const int code = step_through(statement.get(), done.rows);

@@ -126,13 +126,13 @@ class Connection {
   };
   using Statement = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
   // Ends one use of a statement, which stays prepared: frees its grip on the store and its values.
-  struct LetGo {
+  struct ResetStatement {
     void operator()(sqlite3_stmt* statement) const noexcept {
       sqlite3_reset(statement);
       sqlite3_clear_bindings(statement);
     }
   };
-  using InUse = std::unique_ptr<sqlite3_stmt, LetGo>;
+  using StatementUse = std::unique_ptr<sqlite3_stmt, ResetStatement>;
 
   [[nodiscard]] Result<void> open(const std::string& attempt);
   [[nodiscard]] Result<void> configure(const std::string& attempt);
@@ -141,7 +141,8 @@ class Connection {
   [[nodiscard]] bool files_moved() const;
   [[nodiscard]] std::int64_t changes_so_far() const;
   [[nodiscard]] Result<void> commit(std::int64_t before, const std::string& attempt);
-  // Returns the statement, prepared at its first use. The caller resets it and clears its values (InUse).
+  // Returns the statement, prepared at its first use. The caller resets it and clears its values
+  // (StatementUse).
   [[nodiscard]] Result<sqlite3_stmt*> prepare(std::string_view sql, const std::string& attempt);
   // The same, and binds the values of the parameters.
   [[nodiscard]] Result<sqlite3_stmt*> prepare(std::string_view sql, const Parameters& parameters,

@@ -245,7 +245,7 @@ class Preparation {
 
 }  // namespace
 
-UniqueFd open_beside(const std::string& path, WhenMissing when_missing) {
+UniqueFd open_side_file(const std::string& path, WhenMissing when_missing) {
   const int make = when_missing == WhenMissing::make ? O_CREAT : 0;
   // O_NONBLOCK: a pipe in the file's place must not block dblock.
   UniqueFd file(::open(path.c_str(), O_RDWR | make | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));

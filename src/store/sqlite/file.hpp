@@ -24,6 +24,6 @@ namespace dblock::store::sqlite {
 // Opens one of dblock's own files beside the store, with mode 0600 whatever the umask. Empty if the file is
 // missing (and WhenMissing::leave), cannot be opened, or is not a regular file of the effective user alone.
 enum class WhenMissing { make, leave };
-[[nodiscard]] UniqueFd open_beside(const std::string& path, WhenMissing when_missing);
+[[nodiscard]] UniqueFd open_side_file(const std::string& path, WhenMissing when_missing);
 
 }  // namespace dblock::store::sqlite

@@ -56,7 +56,7 @@ Turn FileTurnstile::enter(const lease::Key& key) {
 }
 
 bool FileTurnstile::open_file() {
-  file_ = open_beside(path_, WhenMissing::make);
+  file_ = open_side_file(path_, WhenMissing::make);
   return static_cast<bool>(file_);
 }
 

@@ -1,4 +1,4 @@
-#include "app/waiting_line.hpp"
+#include "app/wait_display.hpp"
 
 #include "base/text.hpp"
 #include "support/catch.hpp"
@@ -84,7 +84,7 @@ TEST_CASE("waiting line: text from the row is escaped") {
 }
 
 TEST_CASE("waiting line: without a terminal there is none") {
-  WaitingLine line;
+  WaitDisplay line;
   line.begin();
   CHECK_FALSE(line.show(held()));
   line.end();

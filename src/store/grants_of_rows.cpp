@@ -32,19 +32,19 @@ bool is_of_another_kind(const lease::Sharing& last, const lease::Sharing& asked)
   return last.mode != asked.mode || (asked.mode == lease::Mode::slot && last.slots != asked.slots);
 }
 
-bool has_row(const Place& place) {
-  return place.slot == 0 ||
-         std::ranges::find(place.seen.holds, place.slot, &lease::LockStatus::slot) != place.seen.holds.end();
+bool has_row(const GrantTarget& target) {
+  return target.slot == 0 || std::ranges::find(target.seen.holds, target.slot, &lease::LockStatus::slot) !=
+                                 target.seen.holds.end();
 }
 
-Parameters put_parameters(const lease::AcquireRequest& request, const std::vector<Place>& places,
-                          lease::Token token) {
+Parameters grant_rows_parameters(const lease::AcquireRequest& request,
+                                 const std::vector<GrantTarget>& targets, lease::Token token) {
   List keys;
   List rows{2, {}};
-  for (const auto& place : places) {
-    keys.values.emplace_back(place.key.bytes());
-    rows.values.emplace_back(place.key.bytes());
-    rows.values.emplace_back(std::int64_t{place.slot});
+  for (const auto& target : targets) {
+    keys.values.emplace_back(target.key.bytes());
+    rows.values.emplace_back(target.key.bytes());
+    rows.values.emplace_back(std::int64_t{target.slot});
   }
   return grant_parameters(request, request.key) +
          Parameters{{"token", Scalar(token.value)}, {"keys", std::move(keys)}, {"rows", std::move(rows)}};
@@ -52,8 +52,8 @@ Parameters put_parameters(const lease::AcquireRequest& request, const std::vecto
 
 }  // namespace
 
-Result<std::vector<std::optional<Scene>>> LockTable::survey(const std::vector<lease::Key>& keys,
-                                                            bool to_change, const std::string& attempt) {
+Result<std::vector<std::optional<LockRows>>> LockTable::survey(const std::vector<lease::Key>& keys,
+                                                               bool to_change, const std::string& attempt) {
   const Verb verb = to_change ? Verb::survey : Verb::look_all;
   DBLOCK_TRY(const auto found, run(verb, keys_parameters(keys), attempt));
   if (to_change) unfenced_.clear();
@@ -63,11 +63,11 @@ Result<std::vector<std::optional<Scene>>> LockTable::survey(const std::vector<le
     auto& status = seen.emplace_back(read_status(row));
     if (!to_change) continue;
     const auto fence = static_cast<FenceState>(unsigned_number(row[k_status_columns]));
-    status.fenced = fence == FenceState::kept && !in_the_way(status);
+    status.kept_by_transaction = fence == FenceState::kept && !in_the_way(status);
     if (fence == FenceState::missing) unfenced_.emplace_back(status.key, status.slot);
   }
   std::ranges::sort(seen, in_order);
-  return scenes_of(keys, std::move(seen));
+  return rows_of_locks(keys, std::move(seen));
 }
 
 Result<void> LockTable::abandon_locked(const lease::LockStatus& lease, const std::string& attempt) {
@@ -76,34 +76,37 @@ Result<void> LockTable::abandon_locked(const lease::LockStatus& lease, const std
   return {};
 }
 
-Result<void> LockTable::put(const lease::AcquireRequest& request, const std::vector<Place>& places,
-                            lease::Token token, const std::string& attempt) {
+Result<void> LockTable::grant_rows(const lease::AcquireRequest& request,
+                                   const std::vector<GrantTarget>& targets, lease::Token token,
+                                   const std::string& attempt) {
   ended_.expect(request);
-  for (const Place& place : places) DBLOCK_CHECK(make_room(place, request.sharing, attempt));
+  for (const GrantTarget& target : targets) DBLOCK_CHECK(make_room(target, request.sharing, attempt));
   const bool alone = request.sharing.mode == lease::Mode::exclusive;
-  const auto parameters = put_parameters(request, places, token);
-  if (!alone) DBLOCK_CHECK(run(Verb::put_gate, parameters, attempt));
+  const auto parameters = grant_rows_parameters(request, targets, token);
+  if (!alone) DBLOCK_CHECK(run(Verb::grant_gate, parameters, attempt));
   // The statement must report the token, as later each renewal must report its length. Without the report
-  // hear() fails, and the transaction is rolled back.
+  // run_reporting() fails, and the transaction is rolled back.
   const auto undo = [] { return true; };
-  DBLOCK_TRY(const auto done, hear(alone ? Verb::put : Verb::put_beside, parameters, attempt, undo));
-  if (!done || done->changed != places.size()) return changed_while_locked(attempt);
+  DBLOCK_TRY(const auto done,
+             run_reporting(alone ? Verb::grant_rows : Verb::grant_beside, parameters, attempt, undo));
+  if (!done || done->changed != targets.size()) return changed_while_locked(attempt);
   return {};
 }
 
 // Writes what the grant itself does not: rows and fences that are missing. Before a grant of another kind
 // also: the end of all jobs' transactions, and all past runs in the lock's own row.
-Result<void> LockTable::make_room(const Place& place, const lease::Sharing& asked,
+Result<void> LockTable::make_room(const GrantTarget& target, const lease::Sharing& asked,
                                   const std::string& attempt) {
-  const bool there = has_row(place);
-  const auto row = row_parameters(place.key, place.slot);
-  if (!there) DBLOCK_CHECK(run(Verb::add, row, attempt));
-  if (!there || std::ranges::find(unfenced_, std::pair(place.key.bytes(), place.slot)) != unfenced_.end())
+  const bool there = has_row(target);
+  const auto row = row_parameters(target.key, target.slot);
+  if (!there) DBLOCK_CHECK(run(Verb::add_row, row, attempt));
+  if (!there || std::ranges::find(unfenced_, std::pair(target.key.bytes(), target.slot)) != unfenced_.end())
     DBLOCK_CHECK(run(Verb::add_fence, row, attempt));
-  const auto& last = place.seen.gate.sharing;
+  const auto& last = target.seen.gate.sharing;
   if (!is_of_another_kind(last, asked)) return {};
   DBLOCK_CHECK(run(Verb::pass_fences, row, attempt));
-  if (place.slot == 0) DBLOCK_CHECK(run(Verb::inherit, past_parameters(whole(place.seen)), attempt));
+  if (target.slot == 0)
+    DBLOCK_CHECK(run(Verb::collect_past_runs, past_parameters(with_past_runs(target.seen)), attempt));
   return {};
 }
 

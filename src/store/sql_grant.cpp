@@ -1,4 +1,4 @@
-#include "store/grant_line.hpp"
+#include "store/sql_grant.hpp"
 
 #include <array>
 
@@ -72,11 +72,11 @@ std::string take_name(std::string_view& text) {
 
 }  // namespace
 
-std::string GrantLine::scope() const {
+std::string SqlGrant::scope() const {
   return (database.empty() ? "*" : database) + "." + (object.empty() ? "*" : object);
 }
 
-std::optional<GrantLine> parse_grant(std::string_view statement) {
+std::optional<SqlGrant> parse_grant(std::string_view statement) {
   constexpr std::string_view k_grant = "GRANT ";
   constexpr std::string_view k_on = " ON ";
   constexpr std::string_view k_to = " TO ";
@@ -88,7 +88,7 @@ std::optional<GrantLine> parse_grant(std::string_view statement) {
   const auto to = find_outside(rest, k_to);
   if (to == std::string_view::npos) return std::nullopt;
 
-  GrantLine grant{privileges_of(statement.substr(0, on)), {}, {}, false};
+  SqlGrant grant{privileges_of(statement.substr(0, on)), {}, {}, false};
   if (grant.privileges.front() == "PROXY") return std::nullopt;
   std::string_view scope = rest.substr(0, to);
   for (const std::string_view kind : std::to_array<std::string_view>({"PROCEDURE ", "FUNCTION "})) {

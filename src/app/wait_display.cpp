@@ -1,4 +1,4 @@
-#include "app/waiting_line.hpp"
+#include "app/wait_display.hpp"
 
 #include <chrono>
 #include <system_error>
@@ -42,12 +42,12 @@ std::string describe_wait(const lease::LockStatus& status, Micros age, Micros wa
   if (status.place)
     text += ", " + ordinal(status.place->place) + " of " + std::to_string(status.place->of) + ",";
   text += " for " + quote_untrusted(status.key) + ": ";  // of several keys the one that was refused
-  if (writer_waits(status)) return text + "a writer waits too, and is let go first";
+  if (refused_for_writer(status)) return text + "a writer waits too, and is let go first";
   const Micros until_free = status.grantable_at().since_epoch - now;
   if (status.owner.empty()) return text + "cooling down" + free_in(until_free);
   text += "held ";
   if (status.acquired_at) text += in_seconds(now - status.acquired_at->since_epoch) + " ";
-  text += "by " + lease::display_holder(status) + beside_others(status);
+  text += "by " + lease::display_holder(status) + describe_sharing(status);
   if (!status.expires_at) return text;
   const Micros until_expiry = status.expires_at->since_epoch - now;
   if (until_expiry > 0s) return text + ", expires in " + in_seconds(until_expiry);
@@ -57,9 +57,9 @@ std::string describe_wait(const lease::LockStatus& status, Micros age, Micros wa
 }
 
 // A thread that draws the line at once, and again after each further second of the wait.
-class WaitingLine::Ticker {
+class WaitDisplay::Ticker {
  public:
-  Ticker(BootTime begun, WaitingLine& line)
+  Ticker(BootTime begun, WaitDisplay& line)
       : thread_([this, begun, &line] {
           do line.draw();
           while (!clock_.wait_until(next(begun), stop_));
@@ -81,18 +81,18 @@ class WaitingLine::Ticker {
   std::thread thread_;
 };
 
-WaitingLine::WaitingLine() = default;
+WaitDisplay::WaitDisplay() = default;
 
-WaitingLine::~WaitingLine() {
+WaitDisplay::~WaitDisplay() {
   end();
 }
 
-void WaitingLine::begin() {
+void WaitDisplay::begin() {
   const std::lock_guard lock(mutex_);
   if (!begun_) begun_ = BootClock::now();
 }
 
-bool WaitingLine::show(const lease::LockStatus& status) {
+bool WaitDisplay::show(const lease::LockStatus& status) {
   begin();
   if (!log::can_show_live()) return false;
   const std::lock_guard lock(mutex_);
@@ -108,7 +108,7 @@ bool WaitingLine::show(const lease::LockStatus& status) {
 
 // Two threads may call this at once. The second may return before the ticker's thread has ended, but not
 // before the line is cleared.
-void WaitingLine::end() {
+void WaitDisplay::end() {
   std::unique_ptr<Ticker> ticker;
   {
     const std::lock_guard lock(mutex_);
@@ -118,7 +118,7 @@ void WaitingLine::end() {
   }
 }
 
-void WaitingLine::draw() {
+void WaitDisplay::draw() {
   const std::lock_guard lock(mutex_);
   if (over_ || !seen_) return;
   const BootTime now = BootClock::now();

@@ -8,7 +8,7 @@
 
 namespace dblock::store {
 
-struct GrantLine {
+struct SqlGrant {
   std::vector<std::string> privileges;  // "SELECT", without lists of columns; "GRANT OPTION" among them
   std::string database;                 // empty: all of them
   std::string object;                   // table or routine; empty: all of the database
@@ -19,6 +19,6 @@ struct GrantLine {
 };
 
 // nullopt for a statement that grants no privilege on anything: a role, a proxy, an unknown form.
-[[nodiscard]] std::optional<GrantLine> parse_grant(std::string_view statement);
+[[nodiscard]] std::optional<SqlGrant> parse_grant(std::string_view statement);
 
 }  // namespace dblock::store

@@ -1,4 +1,4 @@
--- As put.sql, for a reader or a holder of a slot, whose row is not the gate. Must change three rows a key.
+-- As grant_rows.sql, for a reader or a holder of a slot, whose row is not the gate. Must change three rows a key.
 UPDATE dblock_lock AS lease FORCE INDEX (PRIMARY)
 JOIN dblock_fence AS fence FORCE INDEX (PRIMARY) ON fence.lock_key = lease.lock_key AND fence.slot = lease.slot
 JOIN dblock_lock AS gate FORCE INDEX (PRIMARY) ON gate.lock_key = lease.lock_key AND gate.slot = 0

@@ -1,4 +1,4 @@
-#include "store/mariadb/line_statements.hpp"
+#include "store/mariadb/turnstile_statements.hpp"
 
 #include <charconv>
 #include <chrono>
@@ -106,11 +106,11 @@ std::optional<Announcement> read_announcement(std::string_view statement) {
   return seen;
 }
 
-std::string lead_statement() {
+std::string short_idle_statement() {
   return "SET SESSION wait_timeout=" + std::to_string(k_frozen_after_seconds);
 }
 
-std::string settle_statement(const SessionOptions& options) {
+std::string usual_idle_statement(const SessionOptions& options) {
   if (options.idle_timeout <= Micros{0}) return "SET SESSION wait_timeout=DEFAULT";
   const auto idle = std::chrono::ceil<std::chrono::seconds>(options.idle_timeout);
   return "SET SESSION wait_timeout=" + std::to_string(idle.count());

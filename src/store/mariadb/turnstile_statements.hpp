@@ -37,8 +37,8 @@ struct Announcement {
 [[nodiscard]] std::optional<Announcement> read_announcement(std::string_view statement);
 
 // Gives the first waiter's session the short idle time of a waiter's session.
-[[nodiscard]] std::string lead_statement();
+[[nodiscard]] std::string short_idle_statement();
 // Gives the session its usual idle time again; for a session that now holds a lease.
-[[nodiscard]] std::string settle_statement(const SessionOptions& options);
+[[nodiscard]] std::string usual_idle_statement(const SessionOptions& options);
 
 }  // namespace dblock::store::mariadb

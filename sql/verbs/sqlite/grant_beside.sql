@@ -1,4 +1,4 @@
--- As put.sql, for a reader or a holder of a slot. put_gate.sql changes the lock's own row.
+-- As grant_rows.sql, for a reader or a holder of a slot. grant_gate.sql changes the lock's own row.
 UPDATE dblock_lock SET token = :token, intent_until = NULL, {granted}
 WHERE lock_key IN (:keys) AND (lock_key, slot) IN (VALUES :rows)
 RETURNING token

@@ -16,12 +16,12 @@ namespace dblock::app {
 [[nodiscard]] std::string describe_wait(const lease::LockStatus& status, Micros age, Micros waited);
 
 // While the line is shown, a thread of its own redraws it, without any query. Thread-safe.
-class WaitingLine {
+class WaitDisplay {
  public:
-  WaitingLine();
-  WaitingLine(const WaitingLine&) = delete;
-  WaitingLine& operator=(const WaitingLine&) = delete;
-  ~WaitingLine();
+  WaitDisplay();
+  WaitDisplay(const WaitDisplay&) = delete;
+  WaitDisplay& operator=(const WaitDisplay&) = delete;
+  ~WaitDisplay();
 
   // The wait has begun: its length is counted from the first call. show() calls this, too.
   void begin();
