@@ -1,4 +1,4 @@
-// The only map from endings and errors to exit statuses (DESIGN section 2, "Exit codes").
+// The only map from endings and errors to exit statuses, which dblock(1) lists under EXIT STATUS.
 #pragma once
 
 #include <string>

@@ -17,6 +17,8 @@ constexpr Scope k_reap = scope_of(Subcommand::reap);
 constexpr Scope k_migrate = scope_of(Subcommand::migrate);
 constexpr Scope k_keys = scope_of(Subcommand::keys);
 
+// A page of --help has 40 lines of 80 columns, of which a help text gets 50 with its default. `run` has a
+// full page.
 // clang-format off
 // name, letter, value, fallback, remark, help, group, scope, repeats
 constexpr auto k_options = std::to_array<OptionSpec>({
@@ -227,7 +229,9 @@ bool allowed_in_config(const OptionSpec& spec) {
 }
 
 std::string environment_name(const OptionSpec& spec) {
-  // dblock sets DBLOCK_KEY for the job. If --key read it, a nested dblock would use its parent's lock.
+  // The job inherits the variables, and with them each dblock within the job: an option whose effect adds up
+  // must see to that, as hook() in requests.cpp does. dblock sets DBLOCK_KEY for the job. If --key read it, a
+  // nested dblock would use its parent's lock.
   const bool wanted = (spec.scope & (k_global | k_run | k_acquire)) != 0;
   if (!wanted || spec.name == "key" || spec.name == "help" || spec.name == "version") return {};
   std::string name = "DBLOCK_";

@@ -20,7 +20,7 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] Json text_or_null(const std::string& text);
 [[nodiscard]] Json json_time(const std::optional<lease::ServerTime>& time);
 [[nodiscard]] Json json_millis(Micros length);
-// One element of "locks" (DESIGN section 2, inspect).
+// One element of "locks", with the fields that dblock-inspect(1) lists. Names carry their unit (_ms, _at).
 [[nodiscard]] Json json_lock(const lease::LockStatus& status);
 
 }  // namespace dblock::cli

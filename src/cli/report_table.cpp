@@ -72,17 +72,28 @@ Cell expiry_cell(const lease::LockStatus& status) {
   return cell;
 }
 
+// The columns that give way where the terminal is too narrow.
+constexpr const char* k_key = "KEY";
+constexpr const char* k_holder = "HOLDER";
+constexpr const char* k_held_for = "HELD FOR";
+constexpr const char* k_expires_in = "EXPIRES IN";
+constexpr const char* k_token = "TOKEN";
+constexpr const char* k_waiters = "WAITERS";
+constexpr const char* k_last_run = "LAST RUN";
+constexpr const char* k_command = "COMMAND";
+constexpr const char* k_note = "NOTE";
+
 TableRow header(const TableStyle& style) {
   TableRow row;
   if (style.mark) row.push_back({" "});
-  row.push_back({"KEY", k_bold});
+  row.push_back({k_key, k_bold});
   if (style.all) row.push_back({"STATE", k_bold});
-  for (const auto* const name : {"HOLDER", "HELD FOR", "EXPIRES IN", "TOKEN", "WAITERS"}) {
+  for (const auto* const name : {k_holder, k_held_for, k_expires_in, k_token, k_waiters}) {
     row.push_back({name, k_bold});
   }
-  if (style.all) row.push_back({"LAST RUN", k_bold});
-  row.push_back({"COMMAND", k_bold});
-  row.push_back({"NOTE", k_bold});
+  if (style.all) row.push_back({k_last_run, k_bold});
+  row.push_back({k_command, k_bold});
+  row.push_back({k_note, k_bold});
   return row;
 }
 
@@ -134,10 +145,10 @@ std::vector<std::string> table_lines(const lease::Listing& listing, const TableS
   for (const auto& status : listing.locks) rows.push_back(row_of(status, style));
   return lay_out(rows, {.color = style.color,
                         .columns = style.columns,
-                        .gives = {"HOLDER", "LAST RUN", "COMMAND", "NOTE"},
-                        .extras = {"TOKEN", "COMMAND", "WAITERS"},
-                        .drops = {"HELD FOR", "NOTE", "LAST RUN", "EXPIRES IN"},
-                        .key = "KEY"});
+                        .gives = {k_holder, k_last_run, k_command, k_note},
+                        .extras = {k_token, k_command, k_waiters},
+                        .drops = {k_held_for, k_note, k_last_run, k_expires_in},
+                        .key = k_key});
 }
 
 std::string local_store_line(const std::string& url) {

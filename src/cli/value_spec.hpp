@@ -22,7 +22,7 @@ enum class Kind {
 
 // Smallest and largest value: a number, a duration in microseconds, or a name's length in bytes.
 struct Bounds {
-  std::string_view refusal{};  // the message for a value out of bounds
+  std::string_view refusal{};  // the message for a value out of bounds; a count above `most` has its own
   std::uint64_t least = 0;
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
 };

@@ -84,7 +84,9 @@ void become_job(GateChild child) {
   std::string entries;
   if (!wait_for_gate(child.gate.get(), entries)) ::_exit(125);
   child.gate.reset();
-  // I4: dblock may have been frozen between its last look at the deadline and the opening of the gate.
+  // What the job is given besides its environment is to be set before this line: nothing that takes time may
+  // follow. I4: dblock may have been frozen between its last look at the deadline and the opening of the
+  // gate.
   if (too_late(child)) give_up(child, k_too_late);
   const std::vector<char*> environment = changed_environment(entries);
   child.signals.restore_mask();

@@ -1,5 +1,5 @@
 // Where the locks are kept and how to reach them. Makes one Settings value out of the URL, --local, MariaDB
-// option files and the environment (DESIGN section 2, "What counts as configured").
+// option files and the environment, as dblock(1) says.
 #pragma once
 
 #include <chrono>

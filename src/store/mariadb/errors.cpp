@@ -64,7 +64,7 @@ bool is_read_only(const ServerError& words) {
          words.text.find("read_only") != std::string::npos;
 }
 
-// HAZARDS 19: unless an error is known to mean "not done", the outcome is unknown.
+// Unless an error is known to mean "not done", the outcome is unknown.
 Errc classify(const ServerError& words, Phase phase) {
   const unsigned native = words.native;
   if (among(k_denied, native)) return Errc::denied;

@@ -1,6 +1,6 @@
 // Opens a session on one host: sets timeouts and TLS, and allows only safe ways to log in.
 //
-// TLS (HAZARDS 24, 27): if the server offers no TLS, the client library silently continues in plaintext,
+// TLS: if the server offers no TLS, the client library silently continues in plaintext,
 // unless it was asked to check the certificate. login.cpp says how each mode deals with that.
 #pragma once
 

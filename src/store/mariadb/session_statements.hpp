@@ -20,7 +20,7 @@ enum class SchemaCheck { on, off };
 
 // The assignments with which each session begins: a list that starts with SET and ends under the keyword
 // SESSION. They set each variable by which a server's settings or init_connect could change what dblock's
-// statements mean (HAZARDS; tests/e2e/server_settings.cpp tries all of them), and end an open transaction.
+// statements mean (tests/e2e/server_settings.cpp tries all of them), and end an open transaction.
 [[nodiscard]] std::string session_basics(bool server_is_mariadb);
 
 // The one statement that sets a full session up, including session_basics(). The server refuses it with error
