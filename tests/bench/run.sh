@@ -87,6 +87,7 @@ against_baseline() { # LABEL
 # The embedded store, on the disk of $TMPDIR.
 against_flock() {
   store=sqlite:$work/local/locks.db
+  mkdir -m 700 "$work/local"
   "$dblock" --db "$store" run --key bench -- true
   pair "$dblock" --db "$store" run --key bench -- true ::: flock "$work/flock" true >"$work/result"
   read -r a b ratio pairwise low high <"$work/result"
