@@ -1,6 +1,6 @@
 -- Serves: 3
 -- The rows that dblock_assert_held() locks until the end of a job's transaction, one for each row of
--- dblock_lock. Only grants write here: a renewal never waits for such a transaction, and a takeover does.
+-- dblock_lock. Renewals and releases do not write here: a renewal never waits for such a transaction, and a takeover does.
 CREATE TABLE IF NOT EXISTS dblock_fence (
   lock_key VARBINARY(255) NOT NULL,
   slot INT UNSIGNED NOT NULL COMMENT 'that of the row in dblock_lock',

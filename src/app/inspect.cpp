@@ -30,6 +30,9 @@ Ending check_held(const lease::Listing& listing) {
   return {};
 }
 
+// The clocks of a cluster's servers may differ by less than the lease margin.
+constexpr Micros k_clock_skew = 3s;
+
 std::vector<std::string> stale_keys(const InspectRequest& request, const lease::Listing& listing) {
   std::vector<std::string> lines;
   for (const lease::Key& key : request.keys) {
@@ -39,7 +42,7 @@ std::vector<std::string> stale_keys(const InspectRequest& request, const lease::
       continue;
     }
     const Micros age = listing.server_time.since_epoch - status->last_success->released_at->since_epoch;
-    const bool ahead = age < -lease::OncePer{*request.max_age}.look_ahead();
+    const bool ahead = age < -std::max(lease::OncePer{*request.max_age}.look_ahead(), k_clock_skew);
     if (age < *request.max_age && !ahead) continue;
     const std::string when = lease::format_time(*status->last_success->released_at);
     if (ahead) {

@@ -151,7 +151,7 @@ class Screen {
     if (writer_.put(clearing() + line + live_)) drawn_ = !live_.empty();
   }
 
-  // Without the mutex: the channel changes only in a forked process, which has one thread.
+  // Without the mutex: the writer changes only in a forked process, which has one thread.
   [[nodiscard]] bool can_show() const { return writer_.commands_terminal(); }
 
   void show(const std::string& text) {

@@ -122,7 +122,7 @@ struct Listing {
 
 struct ReapRequest {
   bool dry_run = false;
-  Micros forget_after{0};  // rows idle longer than this are deleted; callers ensure at least one day
+  Micros forget_after{0};                  // rows idle longer than this are deleted; never less than a day
   std::optional<Micros> forget_history{};  // records of runs that ended longer ago are deleted; nullopt: none
 };
 struct ReapReport {
@@ -194,8 +194,8 @@ class LeaseStore {
   [[nodiscard]] virtual Result<RenewOutcome> renew(const LeaseRef& ref, Actor actor,
                                                    std::optional<Micros> ttl) = 0;
 
-  // Frees the lock when key, owner (and token) match, and records how the run ended. Safe to repeat; a repeat
-  // after success answers NotOurs.
+  // Frees the lock when key, owner (and token) match, and records how the run ended. Safe to repeat, and
+  // a repeat after success answers NotOurs; but each release of a nested lease takes one more off the count.
   [[nodiscard]] virtual Result<ReleaseOutcome> release(const LeaseRef& ref, Actor actor, RunEnd end) = 0;
 
   // Does in advance what can make release() faster, since waiters wait for that. May do nothing.

@@ -209,7 +209,7 @@ struct LockStatus {
   // Until then new readers are refused, because a writer waits for the present readers to end (its intent).
   std::optional<ServerTime> intent_until{};
   // The lease is over by its own times, but a transaction in which its holder called dblock_assert_held() is
-  // still open. Set only in the answer to a try.
+  // still open, or another grant has just locked the same fence. Set only in the answer to a try.
   bool kept_by_transaction = false;
   // In the order of arrival; nullopt where not known. Set only by a listing.
   std::optional<std::vector<Waiter>> waiters{};

@@ -23,7 +23,7 @@ constexpr int k_empty_looks_needed = 3;
 // How long after a Ctrl-Z the guardian continues stopped members of the foreground group. A member may stop
 // late: a shell between vfork() and exec cannot be stopped, but its child can.
 constexpr Nanos k_continue_period = 1s;
-constexpr Nanos k_unpark_poll = 50ms;
+constexpr Nanos k_continue_poll = 50ms;
 
 using Do = GuardianAction::Kind;
 
@@ -65,8 +65,8 @@ GuardianRules::Actions GuardianRules::time_passed(const Moment& moment) {
   }
   if (continue_until_ && (phase_ != Phase::running || moment.now >= *continue_until_))
     continue_until_.reset();
-  if (continue_until_ && moment.now >= unpark_at_) {
-    unpark_at_ = moment.now + k_unpark_poll;
+  if (continue_until_ && moment.now >= continue_at_) {
+    continue_at_ = moment.now + k_continue_poll;
     actions.push_back({Do::continue_stopped});
   }
   return actions;
@@ -76,7 +76,7 @@ std::optional<BootTime> GuardianRules::wake_at(BootTime now) const {
   if (!watching()) return std::nullopt;
   auto at = plan_.next_change();
   if (phase_ == Phase::leftovers && looks_for_leftovers()) at = earlier(at, now + look_again_in_);
-  if (continue_until_) at = earlier(at, unpark_at_);
+  if (continue_until_) at = earlier(at, continue_at_);
   return at;
 }
 
@@ -103,7 +103,7 @@ GuardianRules::Actions GuardianRules::told(const Message& message, BootTime now)
       break;
     case MessageType::continue_group:
       continue_until_ = now + k_continue_period;
-      unpark_at_ = now;
+      continue_at_ = now;
       break;
     case MessageType::finish:
       // The run is over. A job that is still behind its gate ends with the guardian.

@@ -68,7 +68,7 @@ class GuardianRules {
   // When the next round is due if no event comes before; nullopt: not until an event.
   [[nodiscard]] std::optional<BootTime> wake_at(BootTime now) const;
   // True when daemons of the job were left to run on.
-  [[nodiscard]] bool some_left() const { return daemons_left_; }
+  [[nodiscard]] bool daemons_left() const { return daemons_left_; }
 
  private:
   enum class Phase { no_job, running, leftovers, finished };
@@ -93,7 +93,7 @@ class GuardianRules {
   int empty_looks_ = 0;
   std::vector<pid_t> ended_by_last_look_;
   std::optional<BootTime> continue_until_;
-  BootTime unpark_at_{};
+  BootTime continue_at_{};
 };
 
 }  // namespace dblock::process

@@ -74,8 +74,8 @@ void HookWatcher::run() {
     warn(hook_, with_errno("could not be started", errno) + "; the run does without it");
     ::_exit(0);
   }
-  const auto on_reaped = [this](pid_t pid, int status) { reaped(pid, status); };
-  while (!tree->collect_ended(on_reaped)) {
+  const auto on_collected = [this](pid_t pid, int status) { reaped(pid, status); };
+  while (!tree->collect_ended(on_collected)) {
     if (BootClock::now() >= ends_) {
       end_all(*tree);
       break;

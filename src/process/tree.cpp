@@ -57,13 +57,13 @@ Result<Tree> Tree::open() {
   return Tree(std::move(children));
 }
 
-bool Tree::collect_ended(const OnCollected& on_reaped) {
+bool Tree::collect_ended(const OnCollected& on_collected) {
   for (;;) {
     int status = 0;
     const pid_t pid = ::waitpid(-1, &status, WNOHANG);
     if (pid > 0) {
       std::erase(spared_, pid);
-      on_reaped(pid, status);
+      on_collected(pid, status);
     } else if (pid == 0) {
       return false;
     } else if (errno != EINTR) {
@@ -132,13 +132,13 @@ bool Tree::only_spared_left() const {
   return !spared_.empty() && all_spared() && all_spared();
 }
 
-bool Tree::kill_all(const OnCollected& on_reaped) {
+bool Tree::kill_all(const OnCollected& on_collected) {
   const BootTime give_up = BootClock::now() + k_kill_patience;
   for (;;) {
     kill_living();
     // A killed process takes a moment to die; look again only after that moment.
     for (int i = 0; i < 5; ++i) {
-      if (collect_ended(on_reaped) || only_spared_left()) return true;
+      if (collect_ended(on_collected) || only_spared_left()) return true;
       if (BootClock::now() >= give_up) return false;
       pause_briefly();
     }

@@ -37,7 +37,7 @@ class Tree {
   void spare_children() { spared_ = children(); }
 
   // Waits for every child that has ended, without blocking. True when no child is left at all (ECHILD).
-  bool collect_ended(const OnCollected& on_reaped);
+  bool collect_ended(const OnCollected& on_collected);
 
   // The descriptor that must stay open while this object is used.
   [[nodiscard]] int fd() const { return children_.get(); }
@@ -51,7 +51,7 @@ class Tree {
 
   // Sends SIGKILL to all descendants and waits for them, again and again, until none is left (true) or five
   // seconds have passed (false: another user's process, or one in uninterruptible sleep).
-  [[nodiscard]] bool kill_all(const OnCollected& on_reaped);
+  [[nodiscard]] bool kill_all(const OnCollected& on_collected);
 
   // Sends SIGKILL to all descendants except the child `spared`, for five seconds at most, but waits for none:
   // the descendants that `spared` has to wait for stay zombies.

@@ -31,8 +31,8 @@ struct LockRows {
   // The lock's own row. Its past runs are not all: with_past_runs() in sharing.hpp adds those of the other
   // rows.
   lease::LockStatus gate;
-  // The rows of readers and slot holders, by slot, free and expired ones too. `fenced` is set only where
-  // survey() locked the rows.
+  // The rows of readers and slot holders, by slot, free and expired ones too. `kept_by_transaction` is set
+  // only where survey() locked the rows.
   std::vector<lease::LockStatus> holds;
 };
 
@@ -116,7 +116,7 @@ class LockTable {
   [[nodiscard]] Result<std::vector<lease::Key>> release_all(const lease::LeaseRef& ref, lease::Actor actor,
                                                             lease::RunEnd end, const std::string& attempt);
   // Adds one to the count of the lease, and renews it for `ttl`. RETURNS: the token; nullopt where `ref` does
-  // not hold the lock, or not as `sharing` asks (an exclusive `sharing` matches every lease).
+  // not hold the lock, or not as `sharing` asks (an exclusive `sharing` is for an exclusive lease).
   [[nodiscard]] Result<std::optional<lease::Token>> nest(const lease::LeaseRef& ref,
                                                          const lease::Sharing& sharing, Micros ttl,
                                                          const std::string& attempt);

@@ -10,7 +10,7 @@
 namespace dblock::store {
 namespace {
 
-Scalar with_past_runs(std::uint32_t number) {
+Scalar number_of(std::uint32_t number) {
   return std::int64_t{number};
 }
 
@@ -52,7 +52,7 @@ Parameters keys_parameters(const std::vector<lease::Key>& keys) {
 }
 
 Parameters row_parameters(const lease::Key& key, std::uint32_t slot) {
-  return {{"key", Scalar(key.bytes())}, {"slot", with_past_runs(slot)}};
+  return {{"key", Scalar(key.bytes())}, {"slot", number_of(slot)}};
 }
 
 Parameters force_parameters(const lease::Key& key, std::uint32_t slot, lease::Token token) {
@@ -61,7 +61,7 @@ Parameters force_parameters(const lease::Key& key, std::uint32_t slot, lease::To
 
 Parameters seen_parameters(const lease::LockStatus& seen) {
   return {{"key", Scalar(seen.key)},
-          {"slot", with_past_runs(seen.slot)},
+          {"slot", number_of(seen.slot)},
           {"owner", Scalar(seen.owner)},
           {"token", Scalar(seen.token.value)}};
 }
@@ -69,8 +69,8 @@ Parameters seen_parameters(const lease::LockStatus& seen) {
 Parameters ref_parameters(const lease::LeaseRef& ref, lease::Actor actor) {
   const auto slot = lease::slot_of(ref);
   return {{"key", Scalar(ref.key.bytes())},
-          {"first_slot", with_past_runs(slot.value_or(0))},
-          {"last_slot", with_past_runs(slot.value_or(std::numeric_limits<std::uint32_t>::max()))},
+          {"first_slot", number_of(slot.value_or(0))},
+          {"last_slot", number_of(slot.value_or(std::numeric_limits<std::uint32_t>::max()))},
           {"owner", Scalar(ref.owner.text)},
           {"token", token_or_null(ref.token)},
           {"script", flag(actor == lease::Actor::script)},
@@ -83,13 +83,13 @@ Parameters end_parameters(lease::RunEnd end) {
 }
 
 Parameters sharing_parameters(const lease::Sharing& sharing) {
-  return {{"mode", Scalar(Word{lease::to_string(sharing.mode)})}, {"slots", with_past_runs(sharing.slots)}};
+  return {{"mode", Scalar(Word{lease::to_string(sharing.mode)})}, {"slots", number_of(sharing.slots)}};
 }
 
 Parameters holder_parameters(lease::Kind kind, const lease::Holder& holder) {
   return {{"kind", Scalar(Word{lease::to_string(kind)})},
           {"host", Scalar(Text{clean_utf8(holder.host, k_name_bytes)})},
-          {"pid", with_past_runs(holder.pid)},
+          {"pid", number_of(holder.pid)},
           {"user", Scalar(Text{clean_utf8(holder.user, k_name_bytes)})},
           {"command", Scalar(Text{clean_utf8(holder.command, k_command_bytes)})},
           {"note", Scalar(Text{clean_utf8(holder.note, k_note_bytes)})}};

@@ -120,18 +120,18 @@ LockStatus with_past_runs(const LockRows& seen) {
 
 std::vector<std::optional<LockRows>> rows_of_locks(const std::vector<lease::Key>& keys,
                                                    std::vector<LockStatus> rows) {
-  std::vector<std::optional<LockRows>> scenes(keys.size());
+  std::vector<std::optional<LockRows>> locks(keys.size());
   for (auto& row : rows) {
     const auto key = std::ranges::find(keys, row.key, &lease::Key::bytes);
     if (key == keys.end()) continue;
-    auto& scene = scenes[static_cast<std::size_t>(key - keys.begin())];
+    auto& lock = locks[static_cast<std::size_t>(key - keys.begin())];
     if (row.slot == 0) {
-      scene = LockRows{std::move(row), {}};
-    } else if (scene) {
-      scene->holds.push_back(std::move(row));
+      lock = LockRows{std::move(row), {}};
+    } else if (lock) {
+      lock->holds.push_back(std::move(row));
     }
   }
-  return scenes;
+  return locks;
 }
 
 bool is_nested_in(const LockRows& seen, const std::string& owner) {

@@ -1,5 +1,5 @@
-// The rules of sharing: which request is granted beside which holders. Pure functions of a LockRows; the
-// caller's transaction locks the rows and writes the decision.
+// The rules of sharing: which request is granted beside which holders. Pure functions of the rows of a lock;
+// the caller's transaction locks the rows and writes the decision.
 #pragma once
 
 #include <cstdint>

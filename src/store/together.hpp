@@ -21,7 +21,7 @@ struct Intent {
   bool for_others = false;  // another waiting writer had written an intent too
 };
 
-// Takes all rows of the request under one token, or none. Sets `mark` where a waiting writer was refused
+// Takes all rows of the request under one token, or none. Sets `intent` where a waiting writer was refused
 // because of readers.
 [[nodiscard]] Result<lease::Answer> take_together(LockTable& table, const lease::AcquireRequest& request,
                                                   BootTime sent_at, std::optional<Intent>& intent,

@@ -124,7 +124,7 @@ byte lag[N];
 /* ---- messages. At most one call of a dblock is under way (LeaseStore: one thread at a time). A call that was given
  * up, or repeated by a proxy, may still be executed later, even after its client's end: `late`. */
 #define NONE 0
-#define ACQUIRE 1 /* TableLeaseStore::try_acquire(): grant_statement, look, create_statement */
+#define ACQUIRE 1 /* TableLeaseStore::try_acquire(): grant, look, create */
 #define RENEW 2
 #define RELEASE 3
 
@@ -234,7 +234,7 @@ inline before_commit() {
 #ifdef MUTANT_PLAIN_COUNTER
 #define next_token (row -> row_token + 1 : 1)
 #else
-/* GREATEST(token + 1, microseconds since the epoch); without a row the latter (grant_, create_statement) */
+/* GREATEST(token + 1, microseconds since the epoch); without a row the latter (grant, create) */
 #define next_token (row && row_token >= server_now -> row_token + 1 : server_now)
 #endif
 
@@ -306,7 +306,7 @@ inline renew_statement(c, t, answer) {
 #ifdef MUTANT_RELEASE_ANY_OWNER
 #define release_matches(c, t) (row && row_owner != 0)
 #else
-#define release_matches(c, t) (row && row_owner == owner_of(c) && (t == 0 || row_token == t)) /* ref_matches() */
+#define release_matches(c, t) (row && row_owner == owner_of(c) && (t == 0 || row_token == t)) /* {is_named_lease} */
 #endif
 
 inline release_statement(c, t, answer) {
@@ -490,7 +490,7 @@ end:
        polled[c] = local(c);
 #endif
        send_call(c, ACQUIRE) }
-  /* settle(), Run::with_lease(), ProcessSupervisor::handle_ready(): there must be time left. The last look, which is
+  /* prove(), Run::with_lease(), SupervisorRules::job_ready(): there must be time left. The last look, which is
    * also the strictest, stands for all. */
   :: d_step { dblock_able(c) && !g_gone[c] &&
               ((at[c] == TRY && reply[c] == GRANTED_TO_US) || (at[c] == PROVE && reply[c] == RENEWED)) ->
@@ -514,7 +514,7 @@ end:
          token[c] = row_token
        :: else -> say_not_acquired(c); at[c] = IDLE
        fi }
-  :: d_step { dblock_able(c) && at[c] == PROVE && !waits[c] && call[c] == NONE -> /* settle(): an acknowledged renewal */
+  :: d_step { dblock_able(c) && at[c] == PROVE && !waits[c] && call[c] == NONE -> /* prove(): an acknowledged renewal */
        send_call(c, RENEW) }
 #ifdef CALLS_FAIL
   :: atomic { dblock_able(c) && at[c] == TRY && may_drop(c) -> /* Errc::indeterminate */
@@ -543,7 +543,7 @@ end:
        got_reply(c);
        at[c] = GIVE_BACK }
 
-  /* -- the gate, ProcessSupervisor::handle_ready(): the guardian first, for it may have to do it alone. dblock may have
+  /* -- the gate, SupervisorRules::job_ready(): the guardian first, for it may have to do it alone. dblock may have
    * been frozen since it looked, so the child looks as well (become_job()). Who was killed behind the gate stays dead. */
 #ifdef MUTANT_BLIND_GUARDIAN
 #define woken(c) true
@@ -586,7 +586,7 @@ end:
        drop_call(c) }
 #endif
 
-  /* -- ProcessSupervisor::handle_times(), take_over(): whatever the worker thread hangs in */
+  /* -- SupervisorRules::time_passed(), act_for_guardian(): whatever the worker thread hangs in */
 #ifndef MUTANT_NO_SELF_FENCE
   :: d_step { dblock_able(c) && at[c] == RUN && job[c] != DEAD && (kill_due(c) || g_gone[c]) ->
        dies(c);

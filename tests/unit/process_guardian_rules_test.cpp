@@ -159,7 +159,7 @@ TEST_CASE("leftovers in the job's session are waited for, and daemons are named 
       rules.tree_seen({daemon, process_in(300, "dblock-keeper"), process_in(300, "dblock-hooks")});
   CHECK(line_of(told) == "tell left_behind, tell done");
   CHECK(std::string(told.front().message.text.data()) == "daemon (102)");
-  CHECK(rules.some_left());
+  CHECK(rules.daemons_left());
 }
 
 TEST_CASE("a process that has just ended may have left a child, so it keeps the guardian looking") {

@@ -1,6 +1,6 @@
 -- Takes a lock for one exclusive holder. If rows changed (the lock's and the fence's), the lock is granted, and
--- the reply tells the token. If none changed, the lock is held, cooling down, done within the period, or lacks
--- a row here or in dblock_fence.
+-- the reply tells the token. If none changed, the lock is held, cooling down, done within the period, was last
+-- granted in another mode, or lacks a row here or in dblock_fence.
 --
 -- While the lock is not free, the key that joins the fence is NULL: a refused try must not touch the fence,
 -- which a job's transaction may keep locked. The server chooses which of the two tables it writes first: if it

@@ -1,5 +1,5 @@
 -- Records a run. Takes its data from the lock's row until that row's next grant, then from the parameters. Then
--- the token also tells when the run began, to the microsecond unless a clock had been set back.
+-- the token also tells when the run began, nearly (for one exclusive key exactly), unless a clock had been set back.
 INSERT INTO dblock_history (lock_key, recorded_at, token, lock_value, kind, mode, holder_host, holder_pid, holder_user,
   holder_command, holder_note, acquired_at, released_at, outcome, exit_code)
 SELECT :key, COALESCE(seen.update_time, {now}), :token, :owner, COALESCE(seen.kind, :kind), COALESCE(seen.mode, :mode),

@@ -168,12 +168,12 @@ Connection::Said Connection::set_up(bool to_write) {
   SessionOptions options = options_;
   options.reads_only = !to_write;
   known_to_take_writes_at_ = std::chrono::steady_clock::now();
-  line_refused_ = false;
+  named_locks_refused_ = false;
   if (turnstile_key_ && !interrupted()) {
     auto done = send_setup(options, &*turnstile_key_);
     if (done || done.error().native == 0 || is_wrong_host(done.error())) return done;
     // Perhaps the server refuses named locks: try without. If the cause is another, that try reports it.
-    line_refused_ = true;
+    named_locks_refused_ = true;
   }
   for (int tries = 1;; ++tries) {
     auto done = send_setup(options, nullptr);

@@ -94,7 +94,7 @@ class Connection {
   // True if the last reply says that this session has the turn.
   [[nodiscard]] bool has_turn() const;
   // True if the server refused GET_LOCK when the session was opened.
-  [[nodiscard]] bool named_locks_refused() const { return line_refused_; }
+  [[nodiscard]] bool named_locks_refused() const { return named_locks_refused_; }
 
   // Sends a statement whose reply may be hours away. Until then the session can do nothing else; close()
   // makes the server give the statement up. False, with the session closed, if sending failed. REQUIRES:
@@ -156,7 +156,7 @@ class Connection {
   std::optional<std::minstd_rand> random_;  // seeded at the first pause
 
   std::optional<lease::Key> turnstile_key_;
-  bool line_refused_ = false;
+  bool named_locks_refused_ = false;
   bool awaits_reply_ = false;
   std::uint64_t marks_ = 0;  // starts at a random number in each session
 

@@ -70,7 +70,8 @@ Most most_of(Verb verb) {
   }
 }
 
-// How many rows one lease's grant changes: its row, its fence, and the gate (slot 0) if that is another row.
+// How many rows a grant inside of a transaction changes for each lease: its row, its fence, and the gate
+// (slot 0) if that is another row. 1 for other verbs, whose callers only ask whether there was one at all.
 std::uint64_t rows_each(Verb verb) {
   if (verb == Verb::grant_beside) return 3;
   return verb == Verb::grant_rows ? 2 : 1;
@@ -184,13 +185,14 @@ Result<bool> MariadbDatabase::kept_by_fence(const lease::Key& key, const Error& 
     const auto free = connection_.read(render(verb, key_parameters(key)), attempt);
     return !free && is_lock_wait(free.error().native);
   };
-  // A job's transaction locks the fence, and with an old snapshot the row as well. A commit that waits for a
+  // A job's transaction locks the fence, and with an old snapshot the row as well. A grant under way locks
+  // both too and is reported as such a transaction: nothing tells the two apart. A commit that waits for a
   // replica locks a row of the lock, and perhaps its fence.
   DBLOCK_TRY(const bool waits_for_replica, commits_wait_for_replicas(connection_, attempt));
   if (!waits_for_replica || !is_locked(Verb::try_row)) return is_locked(Verb::try_fence);
   return fail(Errc::unreachable,
               attempt + " on " + connection_.settings().display() +
-                  ": its row is kept by a commit that waits for a replica to acknowledge it "
+                  ": its row is locked, and commits wait for a replica to acknowledge them "
                   "(semi-synchronous replication); do the replicas run?",
               why.native);
 }

@@ -67,7 +67,7 @@ void bind_value(sqlite3_stmt* statement, int index, const Scalar& value) {
   }
 }
 
-// The places for a list's values: ?,? or, with several columns, (?,?),(?,?).
+// The placeholders for a list's values: ?,? or, with several columns, (?,?),(?,?).
 std::string placeholders_of(const List& list) {
   std::string text;
   for (std::size_t i = 0; i < list.values.size(); ++i) {
@@ -79,7 +79,8 @@ std::string placeholders_of(const List& list) {
   return text;
 }
 
-// The statement with a place for each value of its lists; appends those values to `listed`, in their order.
+// The statement with a placeholder for each value of its lists; appends those values to `listed`, in their
+// order.
 std::string with_placeholders(std::string_view sql, const Parameters& parameters,
                               std::vector<const Scalar*>& listed) {
   std::string text;
