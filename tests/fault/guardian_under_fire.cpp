@@ -33,7 +33,7 @@ struct Story {
 };
 
 constexpr int k_does_not_end = 60'000;
-constexpr std::size_t k_many_steps = 40;
+constexpr std::size_t k_many_steps = 60;
 const Story k_plain{"a run to its end", {}, 120};
 const Story k_grace{
     "a job that ignores the first signal", {"--max-runtime", "40ms"}, k_does_not_end, false, exited(124)};
