@@ -9,12 +9,12 @@
 #include <variant>
 
 #include "app/database.hpp"
-#include "app/describe.hpp"
-#include "app/ending.hpp"
 #include "app/identity.hpp"
-#include "app/keeper.hpp"
-#include "app/session_reports.hpp"
+#include "app/run/keeper.hpp"
 #include "app/use_cases.hpp"
+#include "app/words/describe.hpp"
+#include "app/words/ending.hpp"
+#include "app/words/session_reports.hpp"
 #include "base/duration.hpp"
 #include "process/signals.hpp"
 #include "process/watched_process.hpp"

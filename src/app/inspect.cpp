@@ -4,9 +4,9 @@
 #include <variant>
 
 #include "app/database.hpp"
-#include "app/describe.hpp"
 #include "app/inspect_report.hpp"
 #include "app/use_cases.hpp"
+#include "app/words/describe.hpp"
 #include "base/duration.hpp"
 #include "base/log.hpp"
 #include "store/open.hpp"

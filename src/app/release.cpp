@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "app/database.hpp"
-#include "app/describe.hpp"
-#include "app/ending.hpp"
 #include "app/use_cases.hpp"
+#include "app/words/describe.hpp"
+#include "app/words/ending.hpp"
 #include "base/text.hpp"
 #include "lease/release.hpp"
 #include "process/signals.hpp"

@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "app/database.hpp"
-#include "app/describe.hpp"
 #include "app/use_cases.hpp"
+#include "app/words/describe.hpp"
 #include "store/open.hpp"
 
 namespace dblock::app {

@@ -9,10 +9,10 @@
 #include <variant>
 #include <vector>
 
-#include "app/ending.hpp"
 #include "app/requests.hpp"
+#include "app/words/ending.hpp"
 #include "base/error.hpp"
-#include "doctor/finding.hpp"
+#include "doctor/doctor.hpp"
 #include "lease/store.hpp"
 #include "store/schema.hpp"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "cli/requests.hpp"
+#include "cli/options/requests.hpp"
 
 namespace dblock::cli {
 namespace {

@@ -9,8 +9,8 @@
 #include "app/requests.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
-#include "cli/option_spec.hpp"
-#include "cli/values.hpp"
+#include "cli/options/option_spec.hpp"
+#include "cli/options/values.hpp"
 
 namespace dblock::cli {
 

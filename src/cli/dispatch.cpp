@@ -12,10 +12,10 @@
 #include "base/log.hpp"
 #include "cli/command_line.hpp"
 #include "cli/exit_code.hpp"
-#include "cli/help.hpp"
+#include "cli/options/help.hpp"
 #include "cli/output.hpp"
 #include "cli/password.hpp"
-#include "cli/report.hpp"
+#include "cli/report/report.hpp"
 #include "cli/watchers.hpp"
 
 namespace dblock::cli {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "app/ending.hpp"
+#include "app/words/ending.hpp"
 #include "base/error.hpp"
 
 namespace dblock::cli {

@@ -1,7 +1,7 @@
 // Overwrites passwords of --db URLs in this process's argument area, which every user can read with `ps`.
 #pragma once
 
-#include "cli/parse.hpp"
+#include "cli/options/parse.hpp"
 
 namespace dblock::cli {
 

@@ -9,8 +9,8 @@
 #include "base/log.hpp"
 #include "base/text.hpp"
 #include "cli/output.hpp"
-#include "cli/picture.hpp"
-#include "cli/report.hpp"
+#include "cli/report/picture.hpp"
+#include "cli/report/report.hpp"
 #include "cli/terminal.hpp"
 
 namespace dblock::cli {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "doctor/finding.hpp"
+#include "doctor/doctor.hpp"
 #include "store/facts.hpp"
 
 namespace dblock::doctor {

@@ -5,7 +5,8 @@
 
 #include "base/text.hpp"
 #include "lease/backoff.hpp"
-#include "lease/place.hpp"
+#include "lease/timing.hpp"
+#include "lease/turnstile.hpp"
 
 namespace dblock::lease {
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "lease/backoff.hpp"
+#include "lease/timing.hpp"
 
 namespace dblock::lease {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "lease/backoff.hpp"
 #include "lease/owner_id.hpp"
+#include "lease/timing.hpp"
 
 namespace dblock::lease {
 namespace {

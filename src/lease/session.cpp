@@ -8,6 +8,7 @@
 
 #include "lease/backoff.hpp"
 #include "lease/heartbeat.hpp"
+#include "lease/timing.hpp"
 
 namespace dblock::lease {
 namespace {

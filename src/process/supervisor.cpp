@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/log.hpp"
-#include "process/gate_child.hpp"
+#include "process/guardian/gate_child.hpp"
 
 namespace dblock::process {
 

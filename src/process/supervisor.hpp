@@ -3,7 +3,7 @@
 // deadline.
 //
 // start() -> await() until the lock is granted -> set_deadline() -> run_job() -> release the lock ->
-// finish(). start.cpp has what comes before and after the job, supervisor.cpp the loop while the job runs;
+// finish(). guardian/start.cpp has what comes before and after the job, supervisor.cpp the loop while the job runs;
 // supervisor_rules.hpp makes the decisions. For one thread, except for the functions called thread-safe.
 #pragma once
 
@@ -18,12 +18,12 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "process/guardian.hpp"
+#include "process/guardian/guardian.hpp"
+#include "process/guardian/messages.hpp"
+#include "process/guardian/tree.hpp"
 #include "process/job.hpp"
-#include "process/messages.hpp"
 #include "process/signals.hpp"
 #include "process/supervisor_rules.hpp"
-#include "process/tree.hpp"
 
 namespace dblock::process {
 
@@ -67,7 +67,7 @@ class Supervisor {
   Supervisor(const JobSpec& spec, SharedPage shared);  // for start()
 
  private:
-  // start.cpp
+  // guardian/start.cpp
   Result<void> begin(bool with_parent, AfterDeath after_death);
   Result<void> watch_parent();
   [[nodiscard]] bool parent_ended() const;

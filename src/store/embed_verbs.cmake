@@ -77,7 +77,7 @@ foreach(name IN LISTS terms)
   endif()
 endforeach()
 file(WRITE "${OUTPUT}.new" "// Generated from sql/verbs by embed_verbs.cmake; do not edit.
-#include \"store/${STORE}/verbs.hpp\"
+#include \"store/${STORE}/sql.hpp\"
 
 namespace dblock::store::${STORE} {
 

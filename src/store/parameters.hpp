@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lease/store.hpp"
-#include "store/lock_table.hpp"
+#include "store/rules/lock_table.hpp"
 #include "store/verbs.hpp"
 
 namespace dblock::store {

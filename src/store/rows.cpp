@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "store/lock_table.hpp"
+#include "store/rules/lock_table.hpp"
 
 namespace dblock::store {
 namespace {

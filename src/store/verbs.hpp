@@ -71,7 +71,7 @@ enum class Verb : std::uint8_t {
 };
 
 // The names of all parameters. A statement that reports a token or a length has `mark` as a parameter too
-// (store/mariadb/verbs.hpp).
+// (store/mariadb/sql.hpp).
 inline constexpr std::array<std::string_view, 49> k_parameters{
     "key", "keys", "slot", "first_slot", "last_slot", "rows", "owner", "token", "script", "leaves_nested",
     "kind", "mode", "slots", "several", "ttl", "margin", "heartbeat", "min_hold", "period", "look_back",

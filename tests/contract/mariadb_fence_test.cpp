@@ -4,8 +4,7 @@
 
 #include "contract/mariadb_store.hpp"
 #include "contract/store_fixture.hpp"
-#include "store/mariadb/migrations.hpp"
-#include "store/mariadb/verbs.hpp"
+#include "store/mariadb/sql.hpp"
 #include "support/catch.hpp"
 #include "support/server_kind.hpp"
 

@@ -2,7 +2,7 @@
 #include <thread>
 
 #include "contract/mariadb_store.hpp"
-#include "store/mariadb/migrations.hpp"
+#include "store/mariadb/sql.hpp"
 #include "support/catch.hpp"
 #include "support/proxy.hpp"
 

@@ -8,8 +8,7 @@
 
 #include "contract/sqlite_store.hpp"
 #include "contract/store_fixture.hpp"
-#include "store/sqlite/migrations.hpp"
-#include "store/sqlite/verbs.hpp"
+#include "store/sqlite/sql.hpp"
 #include "support/catch.hpp"
 
 namespace dblock::contract {

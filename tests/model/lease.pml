@@ -624,7 +624,7 @@ end:
   od
 }
 
-/* ---- src/process/guardian_rules.cpp */
+/* ---- src/process/guardian/guardian_rules.cpp */
 proctype Guardian(byte c) {
 end:
   do

@@ -1,10 +1,10 @@
-#include "app/ending.hpp"
+#include "app/words/ending.hpp"
 
 #include <cerrno>
 #include <csignal>
 
 #include "app/requests.hpp"
-#include "app/status_file.hpp"
+#include "app/run/status_file.hpp"
 #include "cli/exit_code.hpp"
 #include "support/catch.hpp"
 

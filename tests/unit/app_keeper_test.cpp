@@ -1,6 +1,6 @@
 // What a keeper makes of a lease that a renewal found gone.
 
-#include "app/keeper.hpp"
+#include "app/run/keeper.hpp"
 #include "support/catch.hpp"
 
 namespace dblock::app {

@@ -1,4 +1,4 @@
-#include "app/wait_display.hpp"
+#include "app/words/wait_display.hpp"
 
 #include "base/text.hpp"
 #include "support/catch.hpp"

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "base/text.hpp"
-#include "cli/report.hpp"
+#include "cli/report/report.hpp"
 #include "cli_fixture.hpp"
 #include "support/catch.hpp"
 

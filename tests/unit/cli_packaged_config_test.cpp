@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "cli/config_file.hpp"
+#include "cli/options/config_file.hpp"
 #include "cli_fixture.hpp"
 
 namespace dblock::cli {

@@ -1,7 +1,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/parse.hpp"
+#include "cli/options/parse.hpp"
 #include "cli/password.hpp"
 #include "support/catch.hpp"
 

@@ -8,9 +8,9 @@
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "base/width.hpp"
-#include "cli/help.hpp"
+#include "cli/options/help.hpp"
 #include "cli/output.hpp"
-#include "cli/report.hpp"
+#include "cli/report/report.hpp"
 #include "cli_fixture.hpp"
 #include "support/catch.hpp"
 

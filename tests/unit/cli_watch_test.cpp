@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "base/width.hpp"
-#include "cli/picture.hpp"
+#include "cli/report/picture.hpp"
 #include "cli_fixture.hpp"
 #include "support/catch.hpp"
 

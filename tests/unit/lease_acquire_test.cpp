@@ -2,6 +2,7 @@
 
 #include "lease/acquire.hpp"
 #include "lease/backoff.hpp"
+#include "lease/timing.hpp"
 #include "lease_fakes.hpp"
 #include "support/catch.hpp"
 

@@ -1,5 +1,5 @@
 // What the guardian decides, without a process: events in, actions out, time as a value.
-#include "process/guardian_rules.hpp"
+#include "process/guardian/guardian_rules.hpp"
 
 #include <csignal>
 #include <string>

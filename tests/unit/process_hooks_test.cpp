@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "child.hpp"
+#include "process/guardian/tree.hpp"
 #include "process/hooks.hpp"
 #include "process/supervisor.hpp"
-#include "process/tree.hpp"
 #include "support/catch.hpp"
 #include "temp_directory.hpp"
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "process/messages.hpp"
+#include "process/guardian/messages.hpp"
 #include "support/catch.hpp"
 
 namespace dblock::process {

@@ -1,4 +1,4 @@
-#include "process/stop_plan.hpp"
+#include "process/guardian/stop_plan.hpp"
 #include "support/catch.hpp"
 
 namespace dblock::process {

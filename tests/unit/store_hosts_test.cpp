@@ -1,8 +1,8 @@
 // Several hosts: in which order they are asked, and which of them are the wrong ones.
 
-#include "store/mariadb/errors.hpp"
-#include "store/mariadb/host_order.hpp"
-#include "store/mariadb/session_statements.hpp"
+#include "store/mariadb/session/errors.hpp"
+#include "store/mariadb/session/host_order.hpp"
+#include "store/mariadb/session/session_statements.hpp"
 #include "support/catch.hpp"
 
 namespace dblock::store::mariadb {

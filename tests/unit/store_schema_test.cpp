@@ -1,4 +1,4 @@
-#include "store/mariadb/migrations.hpp"
+#include "store/mariadb/sql.hpp"
 #include "store/schema.hpp"
 #include "support/catch.hpp"
 

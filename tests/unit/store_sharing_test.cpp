@@ -1,5 +1,5 @@
 // Who may have a lock beside whom: the rules, on views of it that are made by hand.
-#include "store/sharing.hpp"
+#include "store/rules/sharing.hpp"
 
 #include <algorithm>
 

@@ -1,13 +1,11 @@
-#include "store/mariadb/verbs.hpp"
+#include "store/mariadb/sql.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <limits>
 
-#include "store/mariadb/errors.hpp"
-#include "store/mariadb/literals.hpp"
-#include "store/mariadb/migrations.hpp"
-#include "store/mariadb/session_statements.hpp"
+#include "store/mariadb/session/errors.hpp"
+#include "store/mariadb/session/session_statements.hpp"
 #include "store/mariadb/turnstile_statements.hpp"
 #include "store/parameters.hpp"
 #include "support/catch.hpp"

@@ -14,7 +14,7 @@ expire_time + INTERVAL margin_us MICROSECOND <= {now}
 -- {not_cooling_down} The lock is not cooling down.
 (hold_until IS NULL OR hold_until <= {now})
 
--- {not_done} The caller names no period, or the key has no success dated within it (src/lease/promises.hpp).
+-- {not_done} The caller names no period, or the key has no success dated within it (src/lease/timing.hpp).
 (:period IS NULL OR success_acquired_at IS NULL
   OR success_acquired_at <= {now} - INTERVAL :look_back MICROSECOND
   OR success_acquired_at > {now} + INTERVAL :look_ahead MICROSECOND)
@@ -108,7 +108,7 @@ WHERE gate.expire_time IS NULL AND gate.update_time < {idle_since} AND gate.slot
   AND 0 = (SELECT COUNT(*) FROM dblock_lock FORCE INDEX (PRIMARY)
     WHERE lock_key = gate.lock_key AND NOT COALESCE({forgettable}, FALSE))
 
--- {run} The columns of a recorded run, in the order of src/store/past_runs.hpp.
+-- {run} The columns of a recorded run, in the order of src/store/rules/history.hpp.
 lock_key, token, lock_value, kind, mode, holder_host, holder_pid, holder_user, holder_command, holder_note,
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', acquired_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', released_at),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', recorded_at), outcome, exit_code

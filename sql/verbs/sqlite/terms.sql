@@ -27,7 +27,7 @@
 -- ignored: the wall clock has been set back since it was promised.
 (hold_until IS NULL OR hold_until <= :wall OR hold_until - :wall > 2 * (hold_until - create_time))
 
--- {not_done} The caller names no period, or the key has no success dated within it (src/lease/promises.hpp). By
+-- {not_done} The caller names no period, or the key has no success dated within it (src/lease/timing.hpp). By
 -- the wall clock: people mean that by a period, and it outlives the boot.
 (:period IS NULL OR success_acquired_at IS NULL OR success_acquired_at <= :wall - :look_back
   OR success_acquired_at > :wall + :look_ahead)
@@ -92,7 +92,7 @@ lock_value IS NULL AND update_time < :wall - :forget_after AND token < :wall - :
 dblock_lock AS gate WHERE slot = 0 AND update_time < :wall - :forget_after
   AND NOT EXISTS(SELECT 1 FROM dblock_lock WHERE lock_key = gate.lock_key AND ({forgettable}) IS NOT TRUE)
 
--- {run} The columns of a recorded run, in the order of src/store/past_runs.hpp.
+-- {run} The columns of a recorded run, in the order of src/store/rules/history.hpp.
 lock_key, token, lock_value, kind, mode, holder_host, holder_pid, holder_user, holder_command, holder_note, acquired_at,
 released_at, recorded_at, outcome, exit_code
 

@@ -5,11 +5,11 @@
 #include <memory>
 #include <utility>
 
-#include "store/lock_table.hpp"
 #include "store/mariadb/factory.hpp"
 #include "store/mariadb/turnstile_statements.hpp"
 #include "store/parameters.hpp"
-#include "store/table_lease_store.hpp"
+#include "store/rules/lock_table.hpp"
+#include "store/rules/table_lease_store.hpp"
 
 namespace dblock::store::mariadb {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "store/database.hpp"
-#include "store/mariadb/connection.hpp"
 #include "store/mariadb/replicas.hpp"
+#include "store/mariadb/session/connection.hpp"
 #include "store/mariadb/turnstile.hpp"
 
 namespace dblock::store::mariadb {

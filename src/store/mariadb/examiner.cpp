@@ -3,14 +3,13 @@
 #include <chrono>
 #include <utility>
 
-#include "store/mariadb/challenge.hpp"
-#include "store/mariadb/client_library.hpp"
 #include "store/mariadb/factory.hpp"
-#include "store/mariadb/login.hpp"
-#include "store/mariadb/migrations.hpp"
-#include "store/mariadb/result.hpp"
-#include "store/mariadb/session_statements.hpp"
-#include "store/mariadb/verbs.hpp"
+#include "store/mariadb/session/challenge.hpp"
+#include "store/mariadb/session/client_library.hpp"
+#include "store/mariadb/session/login.hpp"
+#include "store/mariadb/session/result.hpp"
+#include "store/mariadb/session/session_statements.hpp"
+#include "store/mariadb/sql.hpp"
 #include "store/rows.hpp"
 #include "store/schema.hpp"
 #include "store/sql_grant.hpp"

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <string_view>
 
-#include "store/mariadb/connection.hpp"
+#include "store/mariadb/session/connection.hpp"
 
 namespace dblock::store::mariadb {
 namespace {

@@ -5,11 +5,9 @@
 #include <map>
 #include <utility>
 
-#include "store/mariadb/connection.hpp"
 #include "store/mariadb/factory.hpp"
-#include "store/mariadb/literals.hpp"
-#include "store/mariadb/migrations.hpp"
-#include "store/mariadb/verbs.hpp"
+#include "store/mariadb/session/connection.hpp"
+#include "store/mariadb/sql.hpp"
 
 namespace dblock::store::mariadb {
 namespace {

@@ -7,8 +7,8 @@
 #include <chrono>
 
 #include "base/text.hpp"
-#include "store/lock_table.hpp"
 #include "store/mariadb/turnstile_statements.hpp"
+#include "store/rules/lock_table.hpp"
 
 namespace dblock::store::mariadb {
 namespace {

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "lease/turnstile.hpp"
-#include "store/mariadb/connection.hpp"
+#include "store/mariadb/session/connection.hpp"
 
 namespace dblock::store::mariadb {
 

@@ -4,8 +4,8 @@
 #include <chrono>
 
 #include "base/text.hpp"
-#include "store/lock_table.hpp"
-#include "store/mariadb/literals.hpp"
+#include "store/mariadb/sql.hpp"
+#include "store/rules/lock_table.hpp"
 
 namespace dblock::store::mariadb {
 namespace {

@@ -3,9 +3,9 @@
 #include <memory>
 #include <utility>
 
-#include "store/lock_table.hpp"
+#include "store/rules/lock_table.hpp"
+#include "store/rules/table_lease_store.hpp"
 #include "store/sqlite/factory.hpp"
-#include "store/table_lease_store.hpp"
 
 namespace dblock::store::sqlite {
 

@@ -6,8 +6,8 @@
 
 #include "store/database.hpp"
 #include "store/sqlite/connection.hpp"
+#include "store/sqlite/sql.hpp"
 #include "store/sqlite/turnstile.hpp"
-#include "store/sqlite/verbs.hpp"
 
 namespace dblock::store::sqlite {
 

@@ -9,7 +9,7 @@
 #include "store/sqlite/connection.hpp"
 #include "store/sqlite/factory.hpp"
 #include "store/sqlite/file.hpp"
-#include "store/sqlite/history.hpp"
+#include "store/sqlite/schema.hpp"
 
 namespace dblock::store::sqlite {
 namespace {

@@ -1,16 +1,16 @@
-#include "store/sqlite/schema.hpp"
-
 #include <map>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "store/schema.hpp"
 #include "store/sqlite/connection.hpp"
 #include "store/sqlite/factory.hpp"
-#include "store/sqlite/history.hpp"
-#include "store/sqlite/migrations.hpp"
+#include "store/sqlite/schema.hpp"
+#include "store/sqlite/sql.hpp"
 
 namespace dblock::store::sqlite {
+
 namespace {
 
 // "dblk", in the file's header. By it file(1) and dblock recognize a store.
@@ -200,6 +200,21 @@ Result<void> ensure_schema(Connection& connection, const std::string& attempt) {
 std::unique_ptr<SchemaAdmin> make_schema_admin(const SqliteSettings& settings,
                                                const SessionOptions& options) {
   return std::make_unique<SqliteSchemaAdmin>(settings, options);
+}
+
+Result<bool> keeps_history(Connection& connection, const std::string& attempt) {
+  DBLOCK_TRY(const auto rows, connection.run(sql(Verb::keeps_history), {}, attempt, Phase::read));
+  return !rows.empty() && number(rows.front()[0]) > 0;
+}
+
+Result<void> keep_history(Connection& connection, bool on, const std::string& attempt) {
+  return connection.in_transaction(attempt, [&]() -> Result<void> {
+    const std::vector<Verb> begin{Verb::create_history, Verb::create_history_index, Verb::begin_history};
+    for (const Verb verb : on ? begin : std::vector{Verb::end_history})
+      DBLOCK_CHECK(connection.run_script(std::string(sql(verb)), attempt));
+    // Changes a row, because in_transaction() rolls back a transaction without changes.
+    return connection.run_script("UPDATE dblock_state SET changes=changes", attempt);
+  });
 }
 
 }  // namespace dblock::store::sqlite

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "store/sqlite/connection.hpp"
 
 namespace dblock::store::sqlite {
 
@@ -13,5 +14,12 @@ class Connection;
 // Errc::config if the file is another program's; leaves both unchanged. Several processes may call this at
 // once. REQUIRES: the connection is open.
 [[nodiscard]] Result<void> ensure_schema(Connection& connection, const std::string& attempt);
+
+// The history of runs: the table dblock_history. A trigger fills it in the same transaction that ends a run,
+// whichever process ends the run. A store without history has neither table nor trigger, because SQLite would
+// read them each time it opens the store.
+// REQUIRES, for both: the connection is open.
+[[nodiscard]] Result<bool> keeps_history(Connection& connection, const std::string& attempt);
+[[nodiscard]] Result<void> keep_history(Connection& connection, bool on, const std::string& attempt);
 
 }  // namespace dblock::store::sqlite

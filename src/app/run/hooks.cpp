@@ -1,0 +1,59 @@
+#include "app/run/hooks.hpp"
+
+#include "app/run/job_environment.hpp"
+#include "app/words/describe.hpp"
+#include "base/text.hpp"
+
+namespace dblock::app {
+namespace {
+
+std::vector<std::string> about(const lease::LockStatus& holder) {
+  std::vector<std::string> environment{"DBLOCK_CONFLICT_KEY=" + holder.key};
+  if (!holder.owner.empty()) environment.push_back("DBLOCK_CONFLICT_HOLDER=" + lease::display_holder(holder));
+  if (!holder.holder.note.empty())
+    environment.push_back("DBLOCK_CONFLICT_NOTE=" + escape_untrusted(holder.holder.note));
+  return environment;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Hooks>> Hooks::prepare(const HookCommands& commands,
+                                              const lease::AcquireRequest& wanted) {
+  if (commands.wait.empty() && commands.lost.empty() && commands.conflict.empty())
+    return std::make_shared<Hooks>(nullptr);
+  // A hook runs under no lock, neither the one that it reports on nor one of an outer run. So the variables
+  // that would claim a lease are removed.
+  std::vector<std::string> environment =
+      lock_environment(lease::granted(wanted, lease::Token{}, 0, BootTime{}).lease);
+  for (const auto* const name : {"DBLOCK_TOKEN", "DBLOCK_SLOT", "DBLOCK_HELD", "DBLOCK_CONFLICT_KEY",
+                                 "DBLOCK_CONFLICT_HOLDER", "DBLOCK_CONFLICT_NOTE"})
+    environment.emplace_back(name);
+  std::vector<process::Hook> hooks(3);
+  hooks[k_wait] = {"--on-wait", commands.wait};
+  hooks[k_lost] = {"--on-lost", commands.lost};
+  hooks[k_conflict] = {"--on-conflict", commands.conflict};
+  DBLOCK_TRY(auto starter, process::HookStarter::fork(std::move(hooks), std::move(environment)));
+  return std::make_shared<Hooks>(std::move(starter));
+}
+
+void Hooks::waiting(const lease::LockStatus& holder) {
+  if (starter_) start(k_wait, "wait", about(holder), describe_conflict(holder));
+}
+
+void Hooks::conflict(const lease::LockStatus& holder, const std::string& message) {
+  if (starter_) start(k_conflict, "conflict", about(holder), message);
+}
+
+void Hooks::lost(const std::optional<lease::Lease>& lease, const std::string& message) {
+  if (starter_) start(k_lost, "lost", lease ? lock_environment(*lease) : std::vector<std::string>{}, message);
+}
+
+void Hooks::start(Event event, const char* word, std::vector<std::string> environment,
+                  const std::string& message) {
+  if (started_.at(event).exchange(true)) return;
+  environment.push_back(std::string("DBLOCK_EVENT=") + word);
+  environment.push_back("DBLOCK_MESSAGE=" + message);
+  starter_->start(event, environment);
+}
+
+}  // namespace dblock::app

@@ -1,0 +1,265 @@
+#include "app/run/keeper.hpp"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <utility>
+
+#include "app/database.hpp"
+#include "lease/session.hpp"
+#include "process/detached.hpp"
+#include "process/guardian/messages.hpp"
+#include "process/guardian/stop_plan.hpp"
+
+namespace dblock::app {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A message between dblock and its keeper.
+struct Word {
+  enum class Kind : std::uint32_t {
+    // dblock -> keeper
+    arm,      // a lease may exist from now on
+    hold,     // the lease exists, keep it: token, slot, sent_at
+    confirm,  // dblock's caller knows of the lease
+    dismiss,  // nothing is left to do: exit
+    // keeper -> dblock
+    standing,  // the lease has been renewed by the keeper
+    ended,     // PID has ended
+  };
+  Kind kind{};
+  std::uint32_t slot = 0;  // with `hold`: the lease's row; 0 for an exclusive lock
+  std::uint64_t token = 0;
+  std::int64_t sent_at_ns = 0;
+};
+
+// The result of a send is not checked: these few messages fit into the socket, and a read shows when the peer
+// is gone.
+using process::receive_record;
+using process::Received;
+using process::send_record;
+
+// What the session's thread tells the keeper's main thread.
+struct News {
+  void renewed(BootTime deadline) {
+    deadline_ns.store(deadline.time_since_epoch().count());
+    event.raise();
+  }
+  void lost() {
+    refused.store(true);
+    event.raise();
+  }
+
+  std::atomic<std::int64_t> deadline_ns{0};  // 0: not renewed yet
+  std::atomic<bool> refused = false;
+  WakeEvent event;
+};
+
+// What runs in the keeper's process. Where the work is done a function calls _exit() instead of returning: a
+// thread may be stuck in a call, so an ordinary exit could hang, and no output is buffered.
+class KeeperProcess {
+ public:
+  KeeperProcess(const KeeperCharge& charge, const process::WatchedProcess& watched, UniqueFd channel)
+      : charge_(charge),
+        watched_(watched),
+        channel_(std::move(channel)),
+        plan_(charge.timing.kill_grace, charge.timing.slack) {}
+
+  [[noreturn]] void run() {
+    await_lease();
+    begin();
+    for (;;) step();
+  }
+
+ private:
+  void await_lease();
+  void begin();
+  void step();
+  void hear_dblock();
+  void hear_heartbeat();
+  [[noreturn]] void lose();
+  [[noreturn]] void give_back();
+  [[noreturn]] static void end() { ::_exit(0); }
+
+  const KeeperCharge& charge_;
+  const process::WatchedProcess& watched_;
+  UniqueFd channel_;
+  process::StopPlan plan_;
+  DeadlineTimer timer_;
+  std::shared_ptr<News> news_ = std::make_shared<News>();
+  std::optional<lease::Lease> lease_;
+  std::optional<lease::Session> session_;
+  bool standing_ = false;
+  bool confirmed_ = false;
+};
+
+// Returns when dblock has handed over a lease; exits when dblock dismisses the keeper or has ended. PID's end
+// is only told to dblock, which may be about to be granted the lock.
+void KeeperProcess::await_lease() {
+  bool armed = false;
+  bool ended = false;
+  while (!lease_) {
+    std::array<pollfd, 2> fds{pollfd{channel_.get(), POLLIN, 0},
+                              pollfd{ended ? -1 : watched_.fd(), POLLIN, 0}};
+    ::poll(fds.data(), fds.size(), -1);
+    if (!ended && watched_.ended()) {
+      ended = true;
+      send_record(channel_, Word{.kind = Word::Kind::ended});
+    }
+    Word word;
+    const auto received = receive_record(channel_, word);
+    if (received == Received::nothing) continue;
+    if (received == Received::closed) {
+      if (armed) release_after_death(charge_.settings, charge_.wanted, lease::Actor::stopper);
+      end();
+    }
+    if (word.kind == Word::Kind::dismiss) end();
+    if (word.kind == Word::Kind::arm) armed = true;
+    if (word.kind == Word::Kind::hold) {
+      lease_ = lease::granted(charge_.wanted, lease::Token{word.token}, word.slot,
+                              BootTime(Nanos(word.sent_at_ns)))
+                   .lease;
+    }
+  }
+}
+
+// Starts the heartbeat with a renewal at once: the keeper counts as standing only after a renewal of its own.
+void KeeperProcess::begin() {
+  static SystemClock clock;  // a stuck thread may use it until the process ends
+  plan_.set_deadline(charge_.timing.expires(lease_->sent_at));
+  lease::SessionEvents events;
+  events.on_renewed = [news = news_](BootTime deadline) { news->renewed(deadline); };
+  events.on_lost = [news = news_](const lease::NotOurs&) { news->lost(); };
+  session_.emplace(store::open_store(charge_.settings, session_options(charge_.timing), clock), clock,
+                   charge_.wanted, lease::WaitPolicy{}, charge_.timing, std::move(events));
+  lease::Lease due = *lease_;
+  due.sent_at = std::min(due.sent_at, BootTime(clock.now() - charge_.timing.heartbeat));
+  session_->start_heartbeat(due);
+}
+
+void KeeperProcess::step() {
+  if (watched_.ended()) give_back();
+  hear_dblock();
+  hear_heartbeat();
+  if (plan_.fence_due(BootClock::now())) lose();
+  timer_.arm(*plan_.next_change());
+  std::array<pollfd, 4> fds{pollfd{watched_.fd(), POLLIN, 0}, pollfd{channel_.get(), POLLIN, 0},
+                            pollfd{news_->event.fd(), POLLIN, 0}, pollfd{timer_.fd(), POLLIN, 0}};
+  ::poll(fds.data(), fds.size(), -1);
+}
+
+void KeeperProcess::hear_dblock() {
+  if (confirmed_) return;
+  Word word;
+  const auto received = receive_record(channel_, word);
+  if (received == Received::nothing) return;
+  if (received == Received::closed) give_back();  // dblock's caller never learnt of the lease
+  if (word.kind == Word::Kind::dismiss) end();
+  if (word.kind != Word::Kind::confirm) return;
+  confirmed_ = true;
+  channel_.reset();  // from now on dblock's end means nothing to the keeper
+}
+
+void KeeperProcess::hear_heartbeat() {
+  news_->event.clear();
+  const BootTime proved_until{Nanos(news_->deadline_ns.load())};
+  if (proved_until != BootTime{}) plan_.set_deadline(proved_until);
+  if (news_->refused.load()) {
+    const auto refused = session_->lost();
+    const BootTime sent_at = *plan_.deadline() - charge_.timing.ttl;
+    if (refused && given_back_on_purpose(*refused, BootClock::now() - sent_at, charge_.timing)) end();
+    lose();
+  }
+  if (proved_until == BootTime{} || standing_) return;
+  standing_ = true;
+  send_record(channel_, Word{.kind = Word::Kind::standing});
+}
+
+// Signals PID that the lease is lost. There is no way back then, even if a late renewal would work. If PID
+// ends before the lease does, the keeper still gives the lease back.
+void KeeperProcess::lose() {
+  if (!confirmed_) give_back();
+  watched_.signal(charge_.lost_signal);
+  session_->stop_heartbeat(true);
+  timer_.arm(*plan_.deadline());
+  std::array<pollfd, 2> fds{pollfd{watched_.fd(), POLLIN, 0}, pollfd{timer_.fd(), POLLIN, 0}};
+  while (::poll(fds.data(), fds.size(), -1) < 0 && errno == EINTR) {
+  }
+  if (watched_.ended()) give_back();
+  end();
+}
+
+// Gives the lease back and exits. Retries for as long as the lease lasts.
+void KeeperProcess::give_back() {
+  const lease::LeaseRef ref = lease::ref_to(*lease_);
+  static_cast<void>(session_->release(ref, lease::Actor::holder, {lease::Outcome::released, std::nullopt},
+                                      charge_.timing.ttl));
+  end();
+}
+
+}  // namespace
+
+// Within the deadline a lease ends in three ways: it is released by its owner id, or by force it is revoked
+// or freed. A revocation shows in the row. Freeing leaves the outcome `abandoned` there, as an expiry does,
+// and is possible only once two heartbeats are missing. The row records one past lease only, so after two
+// missing heartbeats nothing but the outcome `released` proves a release.
+bool given_back_on_purpose(const lease::NotOurs& refused, Nanos silence, const lease::Timing& timing) {
+  using Why = lease::NotOursWhy;
+  if (refused.why != Why::free && refused.why != Why::other_holder) return false;
+  const auto last = refused.status && refused.status->last ? refused.status->last->outcome : std::nullopt;
+  if (last == lease::Outcome::abandoned) return false;
+  return last == lease::Outcome::released || silence < 2 * timing.heartbeat;
+}
+
+Result<std::shared_ptr<Keeper>> Keeper::start(const KeeperCharge& charge,
+                                              const process::WatchedProcess& watched) {
+  DBLOCK_TRY(auto channel,
+             process::fork_detached({process::k_keeper_name, {watched.fd()}}, [&](UniqueFd theirs) {
+               KeeperProcess(charge, watched, std::move(theirs)).run();
+             }));
+  return std::make_shared<Keeper>(std::move(channel), charge.timing);
+}
+
+void Keeper::arm_release() {
+  send_record(channel_, Word{.kind = Word::Kind::arm});
+}
+
+bool Keeper::process_ended() const noexcept {
+  Word word;
+  return receive_record(channel_, word) == Received::message && word.kind == Word::Kind::ended;
+}
+
+Keeper::HandedOver Keeper::hand_over(const lease::Lease& lease, const process::Signals& signals) {
+  const std::uint32_t slot = lease.rows.empty() ? 0 : lease.rows.front();
+  send_record(channel_,
+              Word{Word::Kind::hold, slot, lease.token.value, lease.sent_at.time_since_epoch().count()});
+  const WakeEvent never;
+  // Time for one call that hangs and one that works: dblock does not wait for a whole lease.
+  const BootTime patience = BootClock::now() + 2 * lease::network_timeout(timing_.ttl);
+  const BootTime until = std::min(timing_.signal_at(lease.sent_at), patience);
+  for (;;) {
+    if (const auto stop = signals.wait(never, until, channel_.get()); stop) {
+      stopped_by_ = *stop;
+      return HandedOver::signalled;
+    }
+    Word word;
+    const auto received = receive_record(channel_, word);
+    if (received == Received::message && word.kind == Word::Kind::standing) return HandedOver::standing;
+    if (received != Received::nothing || BootClock::now() >= until) return HandedOver::failed;
+  }
+}
+
+void Keeper::confirm() noexcept {
+  send_record(channel_, Word{.kind = Word::Kind::confirm});
+}
+
+void Keeper::dismiss() noexcept {
+  send_record(channel_, Word{.kind = Word::Kind::dismiss});
+}
+
+}  // namespace dblock::app

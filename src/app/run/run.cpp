@@ -1,0 +1,338 @@
+// `dblock run`: joins the lease and the job's processes, which know nothing of each other.
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "app/database.hpp"
+#include "app/identity.hpp"
+#include "app/run/hooks.hpp"
+#include "app/run/job_environment.hpp"
+#include "app/run/status_file.hpp"
+#include "app/use_cases.hpp"
+#include "app/words/describe.hpp"
+#include "app/words/ending.hpp"
+#include "app/words/session_reports.hpp"
+#include "base/duration.hpp"
+#include "base/log.hpp"
+#include "base/text.hpp"
+#include "process/command.hpp"
+#include "process/supervisor.hpp"
+#include "store/open.hpp"
+
+namespace dblock::app {
+namespace {
+
+using namespace std::chrono_literals;
+using lease::ReleaseResult;
+using process::JobEnd;
+using process::Stop;
+
+// How long a run that has ended waits for a database that does not confirm the release.
+constexpr Micros k_release_patience = 10s;
+// After self-fencing the database is most likely still away, and the lease ends by itself in a moment.
+constexpr Micros k_fenced_release_patience = 500ms;
+
+WallTime wall_now() {
+  return std::chrono::system_clock::now();
+}
+
+Result<process::JobSpec> make_spec(const RunRequest& request) {
+  process::JobSpec spec;
+  if (request.shell_command) {
+    spec.executable = "/bin/sh";
+    spec.argv = {"sh", "-c", *request.shell_command};
+  } else {
+    DBLOCK_TRY(spec.executable, process::find_command(request.command.front(), std::getenv("PATH")));
+    spec.argv = request.command;
+  }
+  spec.first_signal = request.first_signal;
+  spec.kill_grace = request.timing.kill_grace;
+  spec.slack = request.timing.slack;
+  spec.leftovers = request.leftovers;
+  return spec;
+}
+
+std::string describe_command(const RunRequest& request) {
+  if (!request.record_args) return request.shell_command ? "sh" : request.command.front();
+  if (request.shell_command) return "sh -c " + shell_quote(*request.shell_command);
+  std::string text;
+  for (const std::string& word : request.command) text += (text.empty() ? "" : " ") + shell_quote(word);
+  return text;
+}
+
+// One run, from the lookup of its command to its status file.
+class Run {
+ public:
+  Run(const RunRequest& request, const ExitCodeOf& exit_code_of, std::optional<StatusFile> status_file)
+      : request_(request), exit_code_of_(exit_code_of), status_file_(std::move(status_file)) {
+    status_.key = key_lines(request.key, request.also);
+    status_.started_at = wall_now();
+  }
+
+  Ending go() {
+    const auto result = attempt();
+    Ending ending = result ? *result : Ending::failed(result.error());
+    ending.thread_left_behind = lease_ && lease_->abandoned();
+    write_status(ending);
+    return ending;
+  }
+
+ private:
+  Result<Ending> attempt();
+  [[nodiscard]] lease::SessionEvents session_events() const;
+  Result<Ending> wait_for_grant();
+  Ending interrupted(const Stop& stop);
+  Ending without_lease(const lease::AcquireOutcome& outcome);
+  Ending with_lease(const lease::Lease& lease);
+  Ending conclude(const lease::Lease& lease, const JobEnd& end);
+  void say_stop(const JobEnd& end) const;
+  void say_daemons(const JobEnd& end) const;
+  [[nodiscard]] std::string describe_loss() const;
+  void give_back(const lease::Lease& lease, const JobEnd& end);
+  ReleaseResult release_after_nested(const lease::Lease& lease, const JobEnd& end);
+  void write_status(const Ending& ending) const;
+
+  const RunRequest& request_;
+  std::string store_name_;
+  const std::string locks_ = lock_names(request_.key, request_.also);
+  const ExitCodeOf& exit_code_of_;
+  std::optional<StatusFile> status_file_;
+  RunStatus status_;
+  Stop wait_stopped_;  // why the wait for a nested run was given up
+  std::shared_ptr<Hooks> hooks_;
+  std::shared_ptr<process::Supervisor> supervisor_;
+  std::unique_ptr<lease::Session> lease_;
+};
+
+Result<Ending> Run::attempt() {
+  DBLOCK_TRY(const process::JobSpec spec, make_spec(request_));
+  DBLOCK_TRY(const store::Settings settings, settings_from(request_.database));
+  store_name_ = store::display(settings);
+  const lease::Holder holder =
+      make_holder(request_.identity, static_cast<std::uint32_t>(::getpid()), describe_command(request_));
+  const lease::AcquireRequest wanted{.key = request_.key,
+                                     .also = request_.also,
+                                     .owner = new_owner_id(holder),
+                                     .kind = lease::Kind::run,
+                                     .terms = request_.timing.terms(),
+                                     .holder = holder,
+                                     .promises = request_.promises,
+                                     .sharing = request_.sharing,
+                                     .outer = outer_of(request_, store_name_)};
+  status_.owner = wanted.owner.text;
+  DBLOCK_TRY(hooks_, Hooks::prepare(request_.hooks, wanted));
+  DBLOCK_TRY(supervisor_,
+             process::Supervisor::start(spec, request_.with_parent, [&settings, &wanted](bool some_left) {
+               release_after_death(settings, wanted,
+                                   some_left ? lease::Actor::holder : lease::Actor::stopper);
+             }));
+  // Made after the guardian's fork: from here on there are threads.
+  static SystemClock clock;  // an abandoned thread may use it until the process ends
+  lease_ = std::make_unique<lease::Session>(
+      store::open_store(settings, session_options(request_.timing), clock), clock, wanted, request_.wait,
+      request_.timing, with_reports(request_.wait, session_events()));
+  return wait_for_grant();
+}
+
+// The session's thread calls these. It may outlive this Run, so they share the ownership of what they use.
+lease::SessionEvents Run::session_events() const {
+  lease::SessionEvents events;
+  events.acquiring.on_wait = [hooks = hooks_](const lease::LockStatus& holder) { hooks->waiting(holder); };
+  events.acquiring.on_send = [supervisor = supervisor_] { supervisor->arm_release(); };
+  events.on_renewed = [supervisor = supervisor_](BootTime deadline) { supervisor->set_deadline(deadline); };
+  events.on_lost = [supervisor = supervisor_](const lease::NotOurs&) { supervisor->stop_lost(); };
+  return events;
+}
+
+Result<Ending> Run::wait_for_grant() {
+  lease_->start_acquire();
+  const Stop stop = supervisor_->await(lease_->done());
+  if (stop.reason == Stop::Reason::guardian) {
+    if (lease_->cancel_acquire()) supervisor_->finish();
+    return fail(Errc::internal,
+                "the guardian process died before the job could start; nothing was run. Was it killed by "
+                "hand? Run it again");
+  }
+  if (stop) return interrupted(stop);
+  auto outcome = lease_->grant();
+  status_.waited = lease_->waited();
+  if (!outcome) {
+    // An unknown outcome is left to the guardian: it releases the lock by owner id after dblock's end.
+    if (outcome.error().code != Errc::indeterminate) supervisor_->finish();
+    if (outcome.error().code == Errc::lost) hooks_->lost(std::nullopt, outcome.error().message);
+    return std::unexpected(outcome.error());
+  }
+  const auto* lease = std::get_if<lease::Lease>(&*outcome);
+  if (lease != nullptr) warn_if_slow("acquiring", locks_, lease_->grant_took(), request_.warn_after);
+  return lease != nullptr ? with_lease(*lease) : without_lease(*outcome);
+}
+
+Ending Run::without_lease(const lease::AcquireOutcome& outcome) {
+  supervisor_->finish();
+  status_.owner.reset();
+  if (const auto* done = std::get_if<lease::Done>(&outcome)) {
+    Ending skipped{.how = Ending::How::skipped,
+                   .message = describe_done(done->status, request_.promises.once_per->period)};
+    log::info(skipped.message);
+    return skipped;
+  }
+  const lease::LockStatus& holder = std::get<lease::Held>(outcome).status;
+  Ending refused{.how = Ending::How::held,
+                 .number = request_.conflict_exit_code,
+                 .message = describe_refusal(holder, !request_.wait.once())};
+  hooks_->conflict(holder, refused.message);
+  return refused;
+}
+
+Ending Run::interrupted(const Stop& stop) {
+  if (lease_->cancel_acquire()) supervisor_->finish();
+  status_.owner.reset();
+  status_.waited = lease_->waited();
+  return interrupted_by(stop, "while waiting for " + locks_ + "; nothing was run");
+}
+
+Ending Run::with_lease(const lease::Lease& lease) {
+  status_.token = lease.token.value;
+  status_.acquired_at = wall_now();
+  log::debug(locks_ + " acquired, token " + std::to_string(lease.token.value));
+  supervisor_->set_deadline(request_.timing.expires(lease.sent_at));
+  lease_->start_heartbeat(lease);
+  supervisor_->on_loss([this, &lease] { hooks_->lost(lease, describe_loss()); });
+  const JobEnd end =
+      supervisor_->run_job(job_environment(lease, request_.held, store_name_), request_.max_runtime);
+  status_.ended_at = wall_now();
+  return conclude(lease, end);
+}
+
+Ending Run::conclude(const lease::Lease& lease, const JobEnd& end) {
+  give_back(lease, end);
+  say_stop(end);
+  const auto lost = lease_->lost();
+  Ending ending;
+  // The heartbeat or the release may have learnt that the lease is lost after the job had already ended.
+  if (stopped_by_loss(end) || lost) {
+    hooks_->lost(lease, describe_loss());
+    if (status_.release != "released") status_.release = "lost";
+    ending = lost_ending(end, describe_loss());
+  } else {
+    ending = ending_of(end, request_);
+  }
+  ending.stop = end.stop ? end.stop : wait_stopped_;
+  if (ending.stop.reason == Stop::Reason::lost && lost && lost->why == lease::NotOursWhy::revoked)
+    ending.stop.reason = Stop::Reason::revoked;
+  return ending;
+}
+
+// After Ctrl-C the user knows who stopped the job, so the sentence is for debugging only, unless the job took
+// no notice of the signal.
+void Run::say_stop(const JobEnd& end) const {
+  const std::string words = describe_stop(end);
+  if (words.empty()) return;
+  const bool known = end.stop.terminal && !end.stop.killed;
+  log::write(known ? log::Level::debug : log::Level::error, words);
+}
+
+void Run::say_daemons(const JobEnd& end) const {
+  for (const std::string& daemon : end.left_behind)
+    log::warning("the job left a process of its own session behind, which runs on without the lock: " +
+                 daemon);
+}
+
+void Run::give_back(const lease::Lease& lease, const JobEnd& end) {
+  const bool lost = stopped_by_loss(end);
+  const bool fenced = end.stop.reason == Stop::Reason::self_fence;
+  if (fenced || !end.tree_dead) lease_->stop_heartbeat(fenced);
+  if (!end.tree_dead) {
+    log::warning("some of the job's processes could not be stopped, so the lease of " + locks_ +
+                 " is left to expire instead of being released");
+    status_.release = "expires";
+    return;  // without finish(): the guardian ends after dblock
+  }
+  // When the deadline passed because the database is away, a release would not reach it either, and the lease
+  // ends by itself in a moment. (When the database is well, dblock was frozen or the lease was revoked.)
+  const bool away = !lease_->lost() && (!lease_->trouble().empty() || !lease_->responsive());
+  if (fenced && away) {
+    status_.release = "lost";
+    supervisor_->finish();
+    return;
+  }
+  const BootTime begun = BootClock::now();
+  const bool stopped = end.stop || request_.leftovers == process::Leftovers::kill;
+  const bool all_stopped = stopped && end.left_behind.empty();
+  auto result = lease_->release(
+      lease::ref_to(lease), all_stopped ? lease::Actor::stopper : lease::Actor::holder,
+      row_end(end, lost, exit_code_of_), fenced ? k_fenced_release_patience : k_release_patience);
+  const bool nested = result == ReleaseResult::nested;
+  if (nested) {
+    result = release_after_nested(lease, end);
+  } else {
+    say_daemons(end);
+  }
+  if (result == ReleaseResult::released) {
+    status_.release = "released";
+    if (!fenced && !nested) warn_if_slow("releasing", locks_, BootClock::now() - begun, request_.warn_after);
+  }
+  if (result == ReleaseResult::unknown) {
+    status_.release = "unknown";
+    if (!lost) {
+      log::warning("the release of " + locks_ + " could not be confirmed (" + lease_->trouble() +
+                   "); if it did not work, the lock frees itself within " +
+                   format_duration(request_.timing.ttl + request_.timing.margin));
+    }
+  }
+  supervisor_->finish();
+}
+
+// Waits until the nested run, which goes on renewing the lease, has ended, and then releases.
+ReleaseResult Run::release_after_nested(const lease::Lease& lease, const JobEnd& end) {
+  log::info("a nested run still holds " + locks_ +
+            " too, or ended without giving it back; waiting for it, or for the lease to end");
+  lease_->start_release_after_nested(lease::ref_to(lease), row_end(end, false, exit_code_of_),
+                                     k_release_patience);
+  const Stop stop = supervisor_->await(lease_->done());
+  if (!stop) {
+    if (lease_->release_result() == ReleaseResult::not_ours) status_.release = "expires";
+    return lease_->release_result();
+  }
+  lease_->stop_heartbeat(false);
+  if (lease_->release_result() != ReleaseResult::nested) return lease_->release_result();
+  if (stop.reason != Stop::Reason::guardian) wait_stopped_ = stop;
+  log::warning("the wait for a nested run was ended: " + locks_ +
+               " stays held, and expires when that run does not renew the lease any more");
+  status_.release = "expires";
+  return ReleaseResult::nested;
+}
+
+std::string Run::describe_loss() const {
+  if (const auto lost = lease_->lost()) {
+    const std::string which = lost->status ? "lock " + quote_untrusted(lost->status->key) : locks_;
+    return which + " " + describe_not_ours(*lost);
+  }
+  const std::string trouble = lease_->trouble();
+  return locks_ + " could not be renewed in time" + (trouble.empty() ? "" : " (" + trouble + ")");
+}
+
+void Run::write_status(const Ending& ending) const {
+  if (!status_file_) return;
+  const auto written = status_file_->commit(status_document(status_, ending, exit_code_of_(ending)));
+  if (!written) log::warning(written.error().message);
+}
+
+}  // namespace
+
+Ending run(const RunRequest& request, const ExitCodeOf& exit_code_of) {
+  std::optional<StatusFile> status_file;
+  if (request.status_file) {
+    // First of all, so that every later end of this run is written there: an old document must not pass for
+    // this run's.
+    auto prepared = StatusFile::prepare(*request.status_file);
+    if (!prepared) return Ending::failed(prepared.error());
+    status_file.emplace(std::move(*prepared));
+  }
+  return Run(request, exit_code_of, std::move(status_file)).go();
+}
+
+}  // namespace dblock::app

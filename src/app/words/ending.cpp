@@ -1,0 +1,200 @@
+#include "app/words/ending.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+
+#include "app/identity.hpp"
+#include "app/requests.hpp"
+#include "base/duration.hpp"
+#include "base/text.hpp"
+
+namespace dblock::app {
+namespace {
+
+using process::JobEnd;
+using process::Stop;
+using How = Ending::How;
+
+std::string sender_of(const Stop& stop) {
+  if (stop.terminal) return "from the terminal";
+  // The kernel shows no pid for a sender outside of dblock's PID namespace.
+  if (stop.pid == 0) return "from a process outside of this PID namespace";
+  return "from pid " + std::to_string(stop.pid) + " (user " + account_name(stop.uid) + ")";
+}
+
+std::string parent_of(const Stop& stop) {
+  return "the process that started dblock (pid " + std::to_string(stop.pid) + ") has ended";
+}
+
+std::string duration_of(const Stop& stop) {
+  return format_age(std::chrono::duration_cast<Micros>(stop.took));
+}
+
+Ending own_ending(const process::ExitStatus& status) {
+  if (status.signalled) return {.how = How::job_signalled, .number = status.number};
+  return {.how = status.number == 0 ? How::success : How::job_exited, .number = status.number};
+}
+
+Ending not_started(const JobEnd& end, const RunRequest& request) {
+  if (end.fork_errno != 0) {
+    return Ending::failed(
+        {Errc::internal, with_errno("the guardian process cannot start the job", end.fork_errno) +
+                             "; too many processes or open files (ulimit -u, ulimit -n)?"});
+  }
+  // The program itself was found before the wait, so ENOENT now means that the interpreter it names is
+  // missing.
+  const std::string program = request.shell_command ? "/bin/sh" : request.command.front();
+  const std::string hint =
+      end.exec_errno == ENOENT ? "; is the interpreter in its first line installed?" : "";
+  return Ending::failed(
+      {Errc::cannot_run, with_errno("cannot run " + quote_untrusted(program), end.exec_errno) + hint});
+}
+
+lease::Outcome row_outcome(How how) {
+  switch (how) {
+    case How::success:
+      return lease::Outcome::succeeded;
+    case How::job_exited:
+      return lease::Outcome::failed;
+    case How::job_signalled:
+      return lease::Outcome::signalled;
+    case How::timed_out:
+      return lease::Outcome::timed_out;
+    case How::lost:
+      return lease::Outcome::lost;
+    default:
+      return lease::Outcome::not_run;
+  }
+}
+
+}  // namespace
+
+Ending interrupted_by(const Stop& stop, const std::string& doing) {
+  const std::string why = stop.reason == Stop::Reason::parent
+                              ? "stopped since " + parent_of(stop) + ","
+                              : "stopped by SIG" + signal_name(stop.signal) + " " + sender_of(stop);
+  return {.how = How::interrupted, .number = stop.signal, .stop = stop, .message = why + " " + doing};
+}
+
+Ending ending_of(const JobEnd& end, const RunRequest& request) {
+  if (end.fork_errno != 0 || end.exec_errno != 0) return not_started(end, request);
+  if (end.stop.reason == Stop::Reason::max_runtime) {
+    return {.how = How::timed_out,
+            .message = "the job ran longer than --max-runtime " + format_duration(*request.max_runtime) +
+                       " and was stopped" + describe_kill(end.stop) +
+                       "; give it more, or find out what held it up"};
+  }
+  if (end.stop.reason == Stop::Reason::guardian) {
+    return Ending::failed(
+        {Errc::internal,
+         "the guardian process died or stopped answering, so the job was stopped; was it killed by hand?"});
+  }
+  if (!end.status) {
+    Stop stop = end.stop;
+    if (stop.signal == 0) stop.signal = SIGKILL;
+    return interrupted_by(stop,
+                          end.started ? "while the job ran, which was stopped" : "before the job began");
+  }
+  Ending ending = own_ending(*end.status);
+  ending.message = describe_stop(end);
+  return ending;
+}
+
+bool stopped_by_loss(const JobEnd& end) {
+  return end.stop.reason == Stop::Reason::self_fence || end.stop.reason == Stop::Reason::lost;
+}
+
+Ending lost_ending(const JobEnd& end, const std::string& loss) {
+  std::string message = loss;
+  if (!end.stop) {
+    message += "; the job had ended by then";
+  } else {
+    message += end.started ? "; the job was stopped" + describe_kill(end.stop) : "; the job was not started";
+  }
+  if (!end.tree_dead) message += ", but some of its processes could not be killed";
+  message += "; see `dblock inspect` for who holds it now";
+  return {.how = How::lost, .message = message};
+}
+
+lease::RunEnd row_end(const JobEnd& end, bool lost, const ExitCodeOf& exit_code_of) {
+  Ending ending{.how = How::failed};
+  if (end.status && end.exec_errno == 0) ending = own_ending(*end.status);
+  if (end.stop.reason == Stop::Reason::max_runtime) ending.how = How::timed_out;
+  if (lost) ending.how = How::lost;
+  if (ending.how == How::failed) return {lease::Outcome::not_run, std::nullopt};
+  return {row_outcome(ending.how), exit_code_of(ending)};
+}
+
+// With the job's own exit code there is no exit line to say who had the job stopped; this sentence does.
+std::string describe_stop(const JobEnd& end) {
+  const Stop& stop = end.stop;
+  const bool asked = stop.reason == Stop::Reason::signal || stop.reason == Stop::Reason::parent;
+  if (!asked || !end.status || end.exec_errno != 0) return "";
+  const std::string signal = signal_name(stop.signal);
+  const std::string by = stop.reason == Stop::Reason::parent
+                             ? "asked to stop since " + parent_of(stop)
+                             : "asked to stop by " + signal + " " + sender_of(stop);
+  if (stop.late) return by + ": the job had ended by then, and what it left running was stopped";
+  return by + ": the job got " + signal +
+         (stop.killed ? ", ignored it for " + duration_of(stop) + ", and was killed"
+                      : " and ended " + duration_of(stop) + " later");
+}
+
+std::string describe_kill(const Stop& stop) {
+  if (!stop.killed || stop.signal == SIGKILL) return "";
+  return " (it ignored " + signal_name(stop.signal) + " for " + duration_of(stop) + " and was killed)";
+}
+
+std::string_view outcome_word(How how) {
+  switch (how) {
+    case How::success:
+      return "succeeded";
+    case How::job_exited:
+      return "failed";
+    case How::job_signalled:
+      return "signalled";
+    case How::interrupted:
+      return "interrupted";
+    case How::held:
+      return "held";
+    case How::skipped:
+      return "skipped";
+    case How::lost:
+      return "lost";
+    case How::timed_out:
+      return "timed_out";
+    default:
+      return "error";
+  }
+}
+
+std::string_view reason_word(Stop::Reason reason) {
+  switch (reason) {
+    case Stop::Reason::none:
+      break;
+    case Stop::Reason::signal:
+      return "signal";
+    case Stop::Reason::parent:
+      return "parent-ended";
+    case Stop::Reason::self_fence:
+      return "deadline";
+    case Stop::Reason::lost:
+      return "lost";
+    case Stop::Reason::revoked:
+      return "revoked";
+    case Stop::Reason::max_runtime:
+      return "max-runtime";
+    case Stop::Reason::guardian:
+      return "guardian";
+  }
+  return "none";
+}
+
+std::string signal_name(int signal) {
+  const char* const name = ::sigabbrev_np(signal);
+  return name != nullptr ? name : std::to_string(signal);
+}
+
+}  // namespace dblock::app

@@ -1,0 +1,122 @@
+#include "cli/options/config_file.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "base/small_file.hpp"
+#include "base/text.hpp"
+#include "cli/options/parse.hpp"
+
+namespace dblock::cli {
+namespace {
+
+constexpr Scope k_main = scope_of(Subcommand::run) | scope_of(Subcommand::acquire);
+
+// Removes quotes around a whole value. `"page me" "$DBLOCK_MESSAGE"` keeps its quotes: no pair encloses all.
+std::string_view unquoted(std::string_view value) {
+  if (value.size() < 2 || (value.front() != '"' && value.front() != '\'')) return value;
+  return value.find(value.front(), 1) == value.size() - 1 ? value.substr(1, value.size() - 2) : value;
+}
+
+// True if users other than root and the user who runs dblock can write the file: everybody; for root also a
+// file of another user or of another group that may write it.
+bool others_may_write(const SmallFile& file) {
+  if ((file.mode & S_IWOTH) != 0) return true;
+  if (::geteuid() != 0) return false;
+  return file.owner != 0 || ((file.mode & S_IWGRP) != 0 && file.group != 0);
+}
+
+class ConfigParser {
+ public:
+  ConfigParser(const std::string& path, Subcommand command) : path_(path), wanted_(scope_of(command)) {}
+
+  Result<void> take(std::string_view line) {
+    ++number_;
+    line = trimmed(line);
+    if (line.empty() || line[0] == '#' || line[0] == ';') return {};
+    if (line[0] == '[') return take_section(line);
+    const auto equals = line.find('=');
+    if (equals == std::string_view::npos) {
+      return refuse(quote_untrusted(line) +
+                    " is not of the form option = value; write it so, or # before it");
+    }
+    return take_option(trimmed(line.substr(0, equals)), unquoted(trimmed(line.substr(equals + 1))));
+  }
+
+  std::vector<ConfigValue> values() && { return std::move(values_); }
+
+ private:
+  Result<void> take_section(std::string_view line) {
+    if (!line.ends_with(']')) return refuse("a section is written [run]");
+    const auto name = trimmed(line.substr(1, line.size() - 2));
+    const auto command = find_subcommand(name);
+    if (!command) return refuse("unknown section [" + escape_untrusted(name) + "]; sections are subcommands");
+    section_ = command;
+    return {};
+  }
+
+  Result<void> take_option(std::string_view name, std::string_view value) {
+    const auto* const spec = find_spec(name);
+    if (spec == nullptr || !allowed_in_config(*spec)) {
+      const Scope scope = section_ ? scope_of(*section_) | k_global : k_any;
+      return refuse("unknown option " + quote_untrusted(name) + suggest_option(name, scope));
+    }
+    if (applies(*spec)) values_.push_back({spec->name, std::string(value)});
+    return {};
+  }
+
+  [[nodiscard]] const OptionSpec* find_spec(std::string_view name) const {
+    if (section_) return find_option(name, scope_of(*section_) | k_global);
+    for (const Scope scope : {k_global | k_main, k_any}) {
+      if (const auto* const spec = find_option(name, scope)) return spec;
+    }
+    return nullptr;
+  }
+
+  // True if the line applies to the wanted subcommand. Outside sections, `wait` means the option of run and
+  // acquire and must not reach `release`, which has another --wait; so the scope counts, not the name alone.
+  [[nodiscard]] bool applies(const OptionSpec& spec) const {
+    if (section_) return scope_of(*section_) == wanted_;
+    if ((spec.scope & k_global) != 0) return true;
+    const bool main_option = find_option(spec.name, k_main) != nullptr;
+    return find_option(spec.name, wanted_ & (main_option ? k_main : k_any)) != nullptr;
+  }
+
+  std::unexpected<Error> refuse(const std::string& why) const {
+    return fail(Errc::config, path_ + ":" + std::to_string(number_) + ": " + why);
+  }
+
+  const std::string& path_;
+  Scope wanted_;
+  unsigned number_ = 0;
+  std::optional<Subcommand> section_;
+  std::vector<ConfigValue> values_;
+};
+
+}  // namespace
+
+Result<std::vector<ConfigValue>> parse_config(std::string_view text, const std::string& path,
+                                              Subcommand command) {
+  ConfigParser parser(path, command);
+  while (!text.empty()) {
+    const auto end = text.find('\n');
+    DBLOCK_CHECK(parser.take(text.substr(0, end)));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return std::move(parser).values();
+}
+
+Result<std::optional<std::string>> read_config(const std::string& path) {
+  DBLOCK_TRY(auto file, read_small_file(path, "configuration file"));
+  if (!file) return std::nullopt;
+  // A hook is a command: dblock must not run commands that other users can write.
+  if (S_ISREG(file->mode) && others_may_write(*file))
+    return fail(Errc::config, "configuration file " + path +
+                                  " may be changed by other users, and with it which commands are run; chmod "
+                                  "go-w it, and chown it to root where root uses it");
+  return std::move(file->text);
+}
+
+}  // namespace dblock::cli

@@ -1,0 +1,30 @@
+// Configuration files: `option = value` lines, # and ; comments, [run], [acquire], … sections.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "cli/options/option_spec.hpp"
+
+namespace dblock::cli {
+
+struct ConfigValue {
+  std::string_view name;  // the option's name, in the option table's storage
+  std::string value;
+};
+
+// The values in `text` that apply to `command`, in their order. A line outside any section sets a global
+// option, else an option of run and acquire, else the option of every subcommand that has it. Errc::config
+// with file and line for an unknown option or section anywhere in the file, also in sections of other
+// subcommands.
+[[nodiscard]] Result<std::vector<ConfigValue>> parse_config(std::string_view text, const std::string& path,
+                                                            Subcommand command);
+
+// Contents of `path`; nullopt if there is no such file. Errc::config if the file cannot be read, or if other
+// users may change it.
+[[nodiscard]] Result<std::optional<std::string>> read_config(const std::string& path);
+
+}  // namespace dblock::cli

@@ -1,0 +1,34 @@
+// Makes the request of a use case out of option values, one function for each subcommand. All fail with
+// Errc::usage, or Errc::config if a configuration file holds the bad value.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/requests.hpp"
+#include "base/error.hpp"
+#include "cli/options/values.hpp"
+
+namespace dblock::cli {
+
+// The values of --key, in the order given; may be empty.
+[[nodiscard]] Result<std::vector<lease::Key>> named_keys(const Values& options);
+// The value of --key; an error if --key is missing or repeated.
+[[nodiscard]] Result<lease::Key> only_key(const Values& options, std::string_view command);
+// How long to wait: --wait or --nonblock (where the subcommand has it), whichever has the higher rank.
+[[nodiscard]] Result<lease::WaitPolicy> wait_policy(const Values& options);
+// The location of the store, as named by the command line, the environment and configuration files.
+[[nodiscard]] Result<store::SettingsSources> database_sources(const Values& options);
+
+[[nodiscard]] Result<app::RunRequest> run_request(const Values& options);
+[[nodiscard]] Result<app::AcquireRequest> acquire_request(const Values& options);
+[[nodiscard]] Result<app::RenewRequest> renew_request(const Values& options);
+[[nodiscard]] Result<app::ReleaseRequest> release_request(const Values& options);
+[[nodiscard]] Result<app::InspectRequest> inspect_request(const Values& options);
+[[nodiscard]] Result<app::HistoryRequest> history_request(const Values& options);
+[[nodiscard]] Result<app::ReapRequest> reap_request(const Values& options);
+[[nodiscard]] Result<app::MigrateRequest> migrate_request(const Values& options);
+[[nodiscard]] Result<app::DoctorRequest> doctor_request(const Values& options);
+[[nodiscard]] Result<app::KeysRequest> keys_request(const Values& options);
+
+}  // namespace dblock::cli

@@ -1,0 +1,170 @@
+// Requests of the subcommands that acquire no lock.
+#include "base/text.hpp"
+#include "cli/options/requests.hpp"
+
+namespace dblock::cli {
+namespace {
+
+// --key, else DBLOCK_KEY: set inside a job, and after `lock=$(dblock acquire …) || exit; eval "$lock"`.
+Result<lease::Key> key_or_variable(const Values& options, std::string_view command) {
+  const bool typed = options.find("key").has_value();
+  const auto inherited = typed ? std::nullopt : options.surroundings().get("DBLOCK_KEY");
+  if (!inherited) return only_key(options, command);
+  if (inherited->find('\n') != std::string::npos) {
+    return fail(Errc::usage,
+                "DBLOCK_KEY: these are the keys of a running job; its lease ends with it, so there is "
+                "nothing to " +
+                    std::string(command));
+  }
+  auto key = lease::Key::parse(*inherited);
+  if (!key) return fail(Errc::usage, "DBLOCK_KEY: " + key.error().message);
+  return key;
+}
+
+Result<lease::OwnerId> owner_or_variable(const Values& options, std::string_view command) {
+  const auto given = options.find("owner");
+  auto owner = given ? given->text : options.surroundings().get("DBLOCK_OWNER");
+  if (!owner || owner->empty()) {
+    return fail(Errc::usage,
+                std::string(command) + " needs --owner ID or DBLOCK_OWNER, as acquire printed it");
+  }
+  return lease::OwnerId{std::move(*owner)};
+}
+
+// The value for ReleaseRequest::typed_store.
+std::string typed_store(const Values& options, const store::SettingsSources& sources) {
+  if (sources.local) return options.typed("local") ? " --local" : "";
+  if (!sources.url_from_command_line) return "";
+  if (!store::is_sqlite_url(*sources.url)) {
+    const auto parts = store::parse_url(*sources.url);
+    if (!parts || parts->password) return "";
+  }
+  return " --db " + shell_quote(*sources.url);
+}
+
+Result<void> take_force(const Values& options, app::ReleaseRequest& request) {
+  DBLOCK_CHECK(options.read("now", request.now));
+  DBLOCK_TRY(const auto token, options.get<std::optional<std::uint64_t>>("token"));
+  const bool wait_given = options.find("wait").has_value();
+  if (!request.force && (token || request.now)) {
+    return fail(Errc::usage, "release: --token and --now need --force");
+  }
+  if ((request.now || wait_given) && !token) {
+    return fail(Errc::usage,
+                "release: --now and --wait need --force --token T; release --force shows the token");
+  }
+  if (request.now && wait_given) return fail(Errc::usage, "release: choose one of --now and --wait");
+  if (token) request.token = lease::Token{*token};
+  if (wait_given) {
+    DBLOCK_TRY(request.wait, wait_policy(options));
+  }
+  return {};
+}
+
+Result<void> take_history_switch(const Values& options, app::MigrateRequest& request) {
+  using Action = app::MigrateRequest::Action;
+  if (!options.find("history")) return {};
+  if (request.action == Action::status || request.action == Action::dry_run)
+    return fail(Errc::usage, "migrate: --history goes with neither --status nor --dry-run");
+  DBLOCK_TRY(const auto word, options.get<std::string>("history"));
+  request.history = word == "on";
+  return {};
+}
+
+}  // namespace
+
+Result<app::RenewRequest> renew_request(const Values& options) {
+  DBLOCK_TRY(auto key, key_or_variable(options, "renew"));
+  DBLOCK_TRY(auto owner, owner_or_variable(options, "renew"));
+  DBLOCK_TRY(const auto ttl, options.get<std::optional<Micros>>("ttl"));
+  if (ttl) DBLOCK_CHECK(lease::make_timing({.ttl = *ttl, .heartbeat = {}, .kill_grace = {}, .margin = {}}));
+  DBLOCK_TRY(auto database, database_sources(options));
+  return app::RenewRequest{std::move(database), std::move(key), std::move(owner), ttl};
+}
+
+Result<app::ReleaseRequest> release_request(const Values& options) {
+  DBLOCK_TRY(auto key, key_or_variable(options, "release"));
+  DBLOCK_TRY(auto database, database_sources(options));
+  app::ReleaseRequest request{.database = std::move(database), .key = std::move(key)};
+  DBLOCK_CHECK(options.read("force", request.force));
+  DBLOCK_CHECK(take_force(options, request));
+  if (request.force) {
+    request.typed_store = typed_store(options, request.database);
+    if (options.typed("owner")) return fail(Errc::usage, "release: choose one of --owner and --force");
+    return request;
+  }
+  DBLOCK_TRY(request.owner, owner_or_variable(options, "release"));
+  return request;
+}
+
+Result<app::HistoryRequest> history_request(const Values& options) {
+  app::HistoryRequest request;
+  DBLOCK_TRY(request.database, database_sources(options));
+  DBLOCK_TRY(request.query.keys, named_keys(options));
+  DBLOCK_CHECK(options.read("since", request.query.since));
+  DBLOCK_CHECK(options.read("limit", request.query.limit));
+  return request;
+}
+
+Result<app::InspectRequest> inspect_request(const Values& options) {
+  app::InspectRequest request;
+  DBLOCK_TRY(request.database, database_sources(options));
+  DBLOCK_TRY(request.keys, named_keys(options));
+  DBLOCK_CHECK(options.read("prefix", request.prefix));
+  DBLOCK_CHECK(options.read("all", request.all));
+  DBLOCK_CHECK(options.read("exit-code", request.exit_code));
+  DBLOCK_CHECK(options.read("max-age", request.max_age));
+  if (request.keys.empty() && (request.exit_code || request.max_age)) {
+    return fail(Errc::usage, "inspect: --exit-code and --max-age need at least one --key");
+  }
+  if (request.exit_code && request.max_age) {
+    return fail(Errc::usage, "inspect: choose one of --exit-code and --max-age");
+  }
+  DBLOCK_CHECK(options.read("watch", request.watch));
+  if (request.watch && (request.exit_code || request.max_age)) {
+    return fail(Errc::usage,
+                "inspect: --watch goes on, and --exit-code and --max-age answer once; choose one of them");
+  }
+  return request;
+}
+
+Result<app::ReapRequest> reap_request(const Values& options) {
+  app::ReapRequest request;
+  DBLOCK_TRY(request.database, database_sources(options));
+  DBLOCK_CHECK(options.read("dry-run", request.dry_run));
+  DBLOCK_CHECK(options.read("every", request.every));
+  DBLOCK_CHECK(options.read("forget-after", request.forget_after));
+  DBLOCK_CHECK(options.read("forget-history", request.forget_history));
+  return request;
+}
+
+Result<app::MigrateRequest> migrate_request(const Values& options) {
+  using Action = app::MigrateRequest::Action;
+  app::MigrateRequest request;
+  DBLOCK_TRY(request.database, database_sources(options));
+  DBLOCK_TRY(const bool status, options.get<bool>("status"));
+  DBLOCK_TRY(const bool dry_run, options.get<bool>("dry-run"));
+  const bool print_grants = options.find("print-grants").has_value();
+  if (int{status} + int{dry_run} + int{print_grants} > 1) {
+    return fail(Errc::usage, "migrate: choose one of --status, --dry-run and --print-grants");
+  }
+  if (status) request.action = Action::status;
+  if (dry_run) request.action = Action::dry_run;
+  if (print_grants) request.action = Action::print_grants;
+  DBLOCK_CHECK(options.read("print-grants", request.grants_user));
+  DBLOCK_CHECK(take_history_switch(options, request));
+  return request;
+}
+
+Result<app::DoctorRequest> doctor_request(const Values& options) {
+  DBLOCK_TRY(auto database, database_sources(options));
+  return app::DoctorRequest{std::move(database)};
+}
+
+Result<app::KeysRequest> keys_request(const Values& options) {
+  DBLOCK_TRY(auto database, database_sources(options));
+  DBLOCK_TRY(auto prefix, options.get<std::string>("prefix"));
+  return app::KeysRequest{std::move(database), std::move(prefix)};
+}
+
+}  // namespace dblock::cli

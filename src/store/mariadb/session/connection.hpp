@@ -1,0 +1,175 @@
+// One session on a MariaDB or MySQL server. No raw handle leaves this folder.
+//
+// THREADING: not thread-safe, except interrupt().
+// ensure_open() opens the session. Any error that leaves the session in doubt closes it, and the next
+// ensure_open() opens a new one. No statement is sent twice if it may have been executed: only a statement or
+// transaction that the server itself rolled back (deadlock, lock wait timeout), or refused as read-only, is
+// tried again a few times.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <expected>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "store/config/settings.hpp"
+#include "store/mariadb/session/errors.hpp"
+#include "store/mariadb/session/host_order.hpp"
+#include "store/mariadb/session/login.hpp"
+#include "store/mariadb/session/result.hpp"
+#include "store/mariadb/session/session_statements.hpp"
+#include "store/mariadb/sql.hpp"
+#include "store/open.hpp"
+#include "store/rows.hpp"
+
+namespace dblock::store::mariadb {
+
+struct Changed {
+  std::uint64_t rows = 0;       // matched by the statement
+  std::uint64_t insert_id = 0;  // the value given to LAST_INSERT_ID()
+};
+
+class Connection {
+ public:
+  // A bare session has passed the challenge (challenge.hpp), but is not set up: it can only read rows.
+  enum class Session { full, bare };
+  Connection(MariadbSettings settings, const SessionOptions& options, SchemaCheck check,
+             Session session = Session::full);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  // Spans a call: only while a Call lives, interrupt() breaks the connection. A statement that gets no answer
+  // within `reply_limit` also breaks it, unless the limit is zero. (The library's own timeouts are whole
+  // seconds.)
+  class Call {
+   public:
+    explicit Call(Connection& connection, Micros reply_limit = Micros{0});
+    ~Call();
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    Connection& connection_;
+  };
+
+  // Opens the session, on the first host that answers and takes writes, unless it is open and the server has
+  // not hung up. With several hosts, leaves a server that has turned read-only for another one; the server
+  // itself would not stop an account that may write on read-only servers. `attempt` begins error messages:
+  // "cannot renew lock "k"".
+  [[nodiscard]] Result<void> ensure_open(const std::string& attempt);
+
+  // Runs a statement that changes rows. REQUIRES: ensure_open() succeeded in this call.
+  [[nodiscard]] Result<Changed> change(const std::string& sql, const std::string& attempt);
+
+  // The mark for a statement that tells a value (store/mariadb/sql.hpp).
+  [[nodiscard]] Mark next_mark() { return {marks_++ % k_marks}; }
+  // The value that the reply told; nullopt if the server forgot the value of LAST_INSERT_ID(), as triggers
+  // make it do. If the reply has another mark, closes the session and returns Errc::indeterminate.
+  [[nodiscard]] Result<std::optional<std::uint64_t>> told(const Changed& changed, Mark mark,
+                                                          const std::string& attempt);
+
+  // Runs a statement that only reads. REQUIRES: as change().
+  [[nodiscard]] Result<std::vector<Row>> read(const std::string& sql, const std::string& attempt,
+                                              Most most = Most::few);
+
+  // Runs `body` in one transaction, and rolls back if `body` fails. Runs `body` again if the server rolled
+  // back. Errc::indeterminate: the reply to COMMIT was lost. If the session breaks before COMMIT, nothing was
+  // done, and no new session is opened until `body` has returned. REQUIRES: as change(); not nested.
+  [[nodiscard]] Result<void> in_transaction(const std::string& attempt,
+                                            const std::function<Result<void>()>& body);
+
+  // From now on, opening a session also takes the turn at this key's turnstile, if it is free
+  // (turnstile_statements.hpp). Closes a session that was opened for another key or for none.
+  void set_turnstile_key(std::optional<lease::Key> line);
+  // Tries hosts in the other connection's order, so that this one reads nothing older than the other does.
+  void follow(const Connection& other) { hosts_ = other.hosts_; }
+  void forget_turnstile() noexcept { turnstile_key_.reset(); }
+  // True if the last reply says that this session has the turn.
+  [[nodiscard]] bool has_turn() const;
+  // True if the server refused GET_LOCK when the session was opened.
+  [[nodiscard]] bool named_locks_refused() const { return named_locks_refused_; }
+
+  // Sends a statement whose reply may be hours away. Until then the session can do nothing else; close()
+  // makes the server give the statement up. False, with the session closed, if sending failed. REQUIRES:
+  // ensure_open() succeeded in this call.
+  [[nodiscard]] bool send_ahead(const std::string& sql);
+  [[nodiscard]] bool awaits_reply() const { return awaits_reply_; }
+  [[nodiscard]] int socket() const;  // becomes readable when the reply comes or the connection breaks
+  // Reads the reply; false, with the session closed, if the reply is an error.
+  [[nodiscard]] bool take_reply();
+
+  [[nodiscard]] bool is_open() const { return handle_ != nullptr; }
+  [[nodiscard]] bool is_mariadb() const;  // REQUIRES: is_open()
+
+  // Ends the session, if it is open.
+  void close() noexcept;
+
+  // Thread-safe: see lease::LeaseStore::interrupt().
+  void interrupt() noexcept;
+
+  [[nodiscard]] const MariadbSettings& settings() const { return settings_; }
+  [[nodiscard]] bool reads_only() const { return options_.reads_only; }
+
+ private:
+  using Said = std::expected<void, ServerError>;
+  [[nodiscard]] Result<void> open_somewhere(const std::string& attempt, bool to_write);
+  [[nodiscard]] Said open_at(std::size_t host, bool to_write);
+  [[nodiscard]] Said set_up(bool to_write);
+  [[nodiscard]] bool turned_read_only(const std::string& attempt);
+  [[nodiscard]] Result<void> try_transaction(const std::string& attempt,
+                                             const std::function<Result<void>()>& body);
+  [[nodiscard]] Result<void> commit(const std::string& attempt);
+  void roll_back() noexcept;
+  [[nodiscard]] Result<void> run(const std::string& sql, const std::string& attempt, Phase phase);
+  [[nodiscard]] bool send(const std::string& sql);
+  void await_reply();
+  [[nodiscard]] Said send_setup(const SessionOptions& options, const lease::Key* line);
+  [[nodiscard]] bool server_has_flag(unsigned flag) const;
+  [[nodiscard]] Result<void> replied_as_asked(bool in_transaction, const std::string& attempt, Phase phase);
+  [[nodiscard]] Error wrong_reply(const std::string& why, const std::string& attempt, Phase phase);
+  [[nodiscard]] bool hung_up() const;
+  [[nodiscard]] bool interrupted();
+  [[nodiscard]] Error interruption(const std::string& attempt) const;
+  [[nodiscard]] Error failure(const std::string& attempt, Phase phase);
+  void pause_before_retry(int tries);
+
+  MariadbSettings settings_;
+  const SessionOptions options_;
+  const SchemaCheck check_;
+  const Session session_;
+  const std::string where_;
+  Handle handle_;
+  HostOrder hosts_;
+  std::size_t host_ = 0;                             // index of the session's host
+  std::chrono::steady_clock::time_point sent_at_{};  // when the last statement was sent
+  Micros reply_limit_{0};                            // of the current call; zero: none but the library's
+  bool unanswered_ = false;                          // the last statement got no answer within reply_limit_
+  std::chrono::steady_clock::time_point known_to_take_writes_at_{};
+  bool knows_galera_ = true;
+  std::optional<std::minstd_rand> random_;  // seeded at the first pause
+
+  std::optional<lease::Key> turnstile_key_;
+  bool named_locks_refused_ = false;
+  bool awaits_reply_ = false;
+  std::uint64_t marks_ = 0;  // starts at a random number in each session
+
+  // `over`: the transaction was rolled back or lost while its body still runs. The body's further statements
+  // must not be sent: outside a transaction the server would commit each of them at once.
+  enum class Transaction { none, open, over };
+  Transaction transaction_ = Transaction::none;
+
+  // Guards socket_: interrupt() must not shut down a descriptor that was closed and reused for another file.
+  std::mutex interrupt_mutex_;
+  int socket_ = -1;
+  bool in_call_ = false;
+  bool interrupted_ = false;
+};
+
+}  // namespace dblock::store::mariadb

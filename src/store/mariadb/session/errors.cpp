@@ -1,0 +1,179 @@
+#include "store/mariadb/session/errors.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+#include <span>
+
+#include "store/mariadb/session/session_statements.hpp"
+#include "store/mariadb/sql.hpp"
+
+namespace dblock::store::mariadb {
+namespace {
+
+constexpr unsigned k_no_such_database = 1049;
+constexpr unsigned k_wrong_variable_value = 1231;
+// InnoDB cannot log this transaction isolation as statements.
+constexpr unsigned k_needs_row_logging = 1665;
+constexpr unsigned k_galera_not_ready = 1047;
+constexpr unsigned k_option_forbids = 1290;
+constexpr unsigned k_lock_nowait = 3572;  // NOWAIT met a locked row on MySQL; MariaDB's number is 1205
+constexpr std::string_view k_not_ready = "not yet prepared";
+constexpr unsigned k_first_client_error = 2000;
+constexpr unsigned k_last_client_error = 2999;
+constexpr unsigned k_first_connector_error = 5000;
+
+// Login or privilege refused: a second try would not help.
+constexpr std::array k_denied{1044U, 1045U, 1095U, 1130U, 1131U, 1132U, 1133U, 1142U, 1143U,
+                              1227U, 1251U, 1275U, 1370U, 1396U, 1410U, 1524U, 1698U, 1820U,
+                              1862U, 2049U, 2054U, 2059U, 2061U, 3118U, 3955U, 4151U, k_plugin_not_allowed};
+constexpr std::array k_schema{1054U, 1136U, k_no_such_table, 1932U};
+// The server did nothing, but may do it later, or another server may.
+constexpr std::array k_refused_for_now{1040U, 1114U, 1129U, 1152U, 1203U, 1205U, 1213U,
+                                       1020U, 1226U, 1792U, 1836U, 3100U, 3101U, k_lock_nowait};
+constexpr std::array k_crowded_out{1040U, 1203U, 1226U};
+constexpr std::array k_read_only{k_option_forbids, 1792U, 1836U};
+// The server refused the statement itself: a bug in dblock, or a table changed by hand. Nothing was done.
+constexpr std::array k_statement_refused{k_null_refused, 1062U, 1064U, 1149U, 1193U, 1235U,
+                                         1264U,          1265U, 1292U, 1305U, 1364U, 1366U,
+                                         1406U,          1411U, 1690U, 3819U, 4025U, k_wrong_variable_value};
+
+bool among(std::span<const unsigned> numbers, unsigned native) {
+  return std::ranges::find(numbers, native) != numbers.end();
+}
+
+// The tables' version, which the set-up statement puts into the value that sql_mode refuses; nullopt for
+// other errors.
+std::optional<unsigned> found_schema_version(const ServerError& words) {
+  if (words.native != k_wrong_variable_value) return std::nullopt;
+  const auto at = words.text.find(k_schema_mark);
+  if (at == std::string::npos) return std::nullopt;
+  unsigned version = 0;
+  const char* const digits = words.text.data() + at + k_schema_mark.size();
+  const auto read = std::from_chars(digits, words.text.data() + words.text.size(), version);
+  if (read.ec != std::errc{}) return std::nullopt;
+  return version;
+}
+
+// True if the server is read-only. The text of 1290 names the option that forbids the statement: --read-only,
+// --super-read-only, --innodb-read-only, or another option that has nothing to do with replicas.
+bool is_read_only(const ServerError& words) {
+  if (words.native != k_option_forbids) return among(k_read_only, words.native);
+  return words.text.find("read-only") != std::string::npos ||
+         words.text.find("read_only") != std::string::npos;
+}
+
+// Unless an error is known to mean "not done", the outcome is unknown.
+Errc classify(const ServerError& words, Phase phase) {
+  const unsigned native = words.native;
+  if (among(k_denied, native)) return Errc::denied;
+  if (native == k_no_such_database || native == k_needs_row_logging) return Errc::config;
+  if (among(k_schema, native) || found_schema_version(words)) return Errc::schema;
+  if (among(k_refused_for_now, native)) return Errc::unreachable;
+  if (is_wrong_host(words)) return Errc::unreachable;
+  if (native == k_option_forbids) return Errc::config;
+  if (among(k_statement_refused, native)) return Errc::internal;
+  const bool changes = phase == Phase::write || phase == Phase::commit;
+  return changes ? Errc::indeterminate : Errc::unreachable;
+}
+
+std::string schema_sentence(unsigned found) {
+  const std::string needed = std::to_string(schema_version());
+  if (found > schema_version()) {
+    return "dblock's tables have version " + std::to_string(found) +
+           ", newer than this dblock, which knows " + needed + "; upgrade dblock";
+  }
+  return "dblock's tables have version " + std::to_string(found) + ", this dblock needs " + needed +
+         "; run `dblock migrate`";
+}
+
+std::string_view advice(Errc code, const ServerError& words) {
+  const unsigned native = words.native;
+  if (is_read_only(words)) return "; the server is read-only, is this a replica?";
+  if (native == k_option_forbids) return "; start the server without that option, or use another one";
+  if (code == Errc::unreachable && native == k_galera_not_ready)
+    return "; is this Galera node cut off from the majority, or still joining?";
+  if (native == k_tls_failed)
+    return "; check tls and tls-ca in the settings, and the certificate and name of the server";
+  if (native == k_needs_row_logging) return "; set binlog_format=ROW or MIXED on the server";
+  if (native == k_no_such_database) return "; create it with CREATE DATABASE, then run `dblock migrate`";
+  switch (code) {
+    case Errc::schema:
+      return "; run `dblock migrate`";
+    case Errc::denied:
+      return "; check user, password and grants (`dblock migrate --print-grants USER` lists them)";
+    case Errc::indeterminate:
+      return "; whether it was done is not known";
+    case Errc::internal:
+      return "; this should not happen: were dblock's tables changed by hand?";
+    default:
+      return is_client_side(native) ? "; is the server up and can it be reached from here?" : "";
+  }
+}
+
+// Removes the errno at the end of some of the library's messages: after a refused connection it is wrong.
+std::string without_errno(std::string text) {
+  const auto open = text.rfind(" (");
+  if (open == std::string::npos || !text.ends_with(')')) return text;
+  const auto digits = std::string_view(text).substr(open + 2, text.size() - open - 3);
+  const bool is_number = !digits.empty() && digits.find_first_not_of("-0123456789") == std::string_view::npos;
+  if (is_number) text.resize(open);
+  return text;
+}
+
+}  // namespace
+
+bool is_transient(unsigned native) {
+  return native == 1213 || native == k_lock_wait_timed_out || native == 1020;
+}
+
+bool is_lock_wait(unsigned native) {
+  return native == k_lock_wait_timed_out || native == k_lock_nowait;
+}
+
+bool keeps_connection(unsigned native) {
+  return is_transient(native) || is_lock_wait(native) || native == k_duplicate_key ||
+         native == k_null_refused;
+}
+
+bool is_crowded_out(unsigned native) {
+  return among(k_crowded_out, native);
+}
+
+bool is_wrong_host(unsigned native, std::string_view text) {
+  if (native == k_galera_not_ready) return text.find(k_not_ready) != std::string_view::npos;
+  return is_read_only({native, std::string(text)});
+}
+
+bool is_cut_off(const ServerError& words) {
+  return words.text.find("Not connected to Primary Component") != std::string::npos;
+}
+
+bool is_client_side(unsigned native) {
+  return (native >= k_first_client_error && native <= k_last_client_error) ||
+         native >= k_first_connector_error;
+}
+
+ServerError read_only_error(ServerError words) {
+  if (words.native != k_wrong_variable_value || words.text.find(k_read_only_mark) == std::string::npos)
+    return words;
+  return {k_read_only.front(), "read_only is set"};
+}
+
+Error make_error(std::string_view attempt, std::string_view where, const ServerError& words, Phase phase) {
+  const Errc code = classify(words, phase);
+  std::string message = std::string(attempt) + " on " + std::string(where) + ": ";
+  if (const auto found = found_schema_version(words)) {
+    message += schema_sentence(*found);
+  } else if (words.native == k_plugin_not_allowed) {
+    message += words.text;  // log_in() wrote this text, advice included
+  } else {
+    message += is_client_side(words.native) ? without_errno(words.text) : words.text;
+    if (words.native != 0) message += " (error " + std::to_string(words.native) + ")";
+    message += advice(code, words);
+  }
+  return Error{code, std::move(message), words.native};
+}
+
+}  // namespace dblock::store::mariadb

@@ -1,0 +1,42 @@
+// The SQL that is built into this binary: the statements of sql/verbs/mariadb and the migrations, sql/*.sql.
+// Only bytes_literal() and render() turn values from outside into SQL. They write hexadecimal literals, which
+// no character set, quote or sql_mode can turn into anything but a value.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "store/schema.hpp"
+#include "store/verbs.hpp"
+
+namespace dblock::store::mariadb {
+
+// The statement, with `:name` for each parameter; empty if this store has no such statement.
+[[nodiscard]] std::string_view sql(Verb verb);
+
+// A number, below k_marks, that a statement sends and its reply returns, so that dblock does not take another
+// statement's reply for it. It shares the insert id with the value that the statement tells (a token, a
+// length): value*1024+mark.
+struct Mark {
+  std::uint64_t number = 0;
+};
+inline constexpr std::uint64_t k_marks = 1024;
+
+// The statement with its parameters' values filled in. A parameter without a value stays as `:name`, which
+// every server refuses.
+[[nodiscard]] std::string render(Verb verb, const Parameters& parameters = {}, Mark mark = {});
+
+// x'6b' for "k".
+[[nodiscard]] std::string bytes_literal(std::string_view bytes);
+
+// Each holds one statement: MySQL commits at each DDL statement anyway. In ascending order of version;
+// versions count 1, 2, 3, … without gaps.
+[[nodiscard]] std::span<const Migration> migrations();
+
+// The newest version that this binary knows, and the oldest that it works with.
+[[nodiscard]] inline unsigned schema_version() {
+  return migrations().back().version;
+}
+
+}  // namespace dblock::store::mariadb

@@ -1,0 +1,185 @@
+// The functions of LockTable for the history of runs.
+#include <utility>
+
+#include "base/log.hpp"
+#include "store/parameters.hpp"
+#include "store/rules/history.hpp"
+#include "store/rules/lock_table.hpp"
+#include "store/rules/table_lease_store.hpp"
+
+namespace dblock::store {
+
+Result<lease::History> LockTable::history(const lease::HistoryQuery& query, const std::string& attempt) {
+  lease::History history;
+  DBLOCK_TRY(const auto state, run(Verb::history_state, {}, attempt));
+  if (!state.rows.empty()) {
+    history.kept = number(state.rows.front()[0]) != 0;
+    history.server_time = {micros(state.rows.front()[1])};
+  }
+  DBLOCK_TRY(const auto tables, count(Verb::history_is_there, Micros{0}, attempt));
+  if (tables == 0 && history.kept) {
+    return fail(Errc::denied,
+                attempt + " in dblock_history: its table is gone, or this account may not read it; " +
+                    "`dblock migrate --history on` makes it, and with --print-grants USER prints "
+                    "what to grant");
+  }
+  if (tables == 0) return history;
+  const Parameters asked{{"since", micros_or_null(query.since)},
+                         {"limit", Scalar(static_cast<std::int64_t>(query.limit) + 1)}};
+  const auto add = [&](Verb verb, const Parameters& parameters) -> Result<void> {
+    DBLOCK_TRY(const auto found, run(verb, parameters, attempt));
+    std::vector<lease::RecordedRun> runs;
+    for (const auto& row : found.rows) runs.push_back(read_recorded_run(row));
+    merge(history, std::move(runs));
+    return {};
+  };
+  if (query.keys.empty()) DBLOCK_CHECK(add(Verb::all_runs, asked));
+  for (const auto& key : query.keys) DBLOCK_CHECK(add(Verb::runs_of_key, asked + key_parameters(key)));
+  cut(history, query.limit);
+  return history;
+}
+
+Result<std::uint64_t> LockTable::forget_runs(Micros forget_after, bool dry_run, const std::string& attempt) {
+  DBLOCK_TRY(const auto tables, count(Verb::history_is_there, Micros{0}, attempt));
+  if (tables == 0) return 0;
+  if (dry_run) return count(Verb::count_old_runs, forget_after, attempt);
+  const auto some = forget_parameters(forget_after, k_forget_runs);
+  std::uint64_t forgotten = 0;
+  for (;;) {
+    DBLOCK_TRY(const auto old, run(Verb::select_old_runs, some, attempt));
+    if (old.rows.empty()) return forgotten;
+    List keys;
+    List rows{3, {}};
+    for (const auto& row : old.rows) {
+      keys.values.emplace_back(row[0].value_or(""));
+      rows.values.emplace_back(row[0].value_or(""));
+      rows.values.emplace_back(Text{row[1].value_or("")});
+      rows.values.emplace_back(unsigned_number(row[2]));
+    }
+    DBLOCK_TRY(const auto gone,
+               run(Verb::forget_runs, some + Parameters{{"keys", std::move(keys)}, {"rows", std::move(rows)}},
+                   attempt));
+    forgotten += gone.changed;
+    if (old.rows.size() < k_forget_runs || gone.changed == 0) return forgotten;
+  }
+}
+
+namespace {
+
+Parameters run_parameters(const EndedRun& run) {
+  return Parameters{{"key", Scalar(run.key)},
+                    {"token", Scalar(run.token.value)},
+                    {"owner", Scalar(run.owner)},
+                    {"was_released", flag(run.was_released)}} +
+         holder_parameters(run.kind, run.holder) + sharing_parameters({run.mode, 1}) +
+         end_parameters(run.end);
+}
+
+}  // namespace
+
+void EndedRuns::expect(const lease::AcquireRequest& request) {
+  expected_.owner = request.owner.text;
+  expected_.kind = request.kind;
+  expected_.mode = request.sharing.mode;
+  expected_.holder = request.holder;
+}
+
+void EndedRuns::add(const lease::LeaseRef& ref, lease::RunEnd end, const Effect& done) {
+  if (done.changed == 0 || !done.told) return;
+  EndedRun run = expected_.owner == ref.owner.text ? expected_ : EndedRun{};
+  run.key = ref.key.bytes();
+  run.token = {*done.told};
+  run.owner = ref.owner.text;
+  run.end = end;
+  runs_.push_back(std::move(run));
+}
+
+void EndedRuns::add_forced(const lease::Key& key, const Effect& done) {
+  add({key, {}, std::nullopt}, {lease::Outcome::abandoned, std::nullopt}, done);
+}
+
+void EndedRuns::add_abandoned(const lease::LockStatus& lease, const Effect& done) {
+  if (done.changed == 0 || !done.told) return;
+  runs_.push_back({lease.key,
+                   lease.token,
+                   lease.owner,
+                   false,
+                   {lease::Outcome::abandoned, std::nullopt},
+                   lease.kind,
+                   lease.sharing.mode,
+                   lease.holder});
+}
+
+// The lock is free already: a failure here costs records of the history and nothing else.
+void EndedRuns::record(Database& database) {
+  const std::string attempt = "cannot record the run in the history";
+  for (const auto& run : std::exchange(runs_, {})) {
+    auto done = database.ensure_open(attempt);
+    if (done) {
+      auto recorded = database.run(Verb::record_run, run_parameters(run), attempt);
+      if (!recorded) done = std::unexpected(std::move(recorded.error()));
+    }
+    if (done) continue;
+    log::info(done.error().message);
+    return;
+  }
+}
+
+namespace {
+
+lease::Mode mode_of(const Field& field) {
+  if (field == to_string(lease::Mode::shared)) return lease::Mode::shared;
+  if (field == to_string(lease::Mode::slot)) return lease::Mode::slot;
+  return lease::Mode::exclusive;
+}
+
+}  // namespace
+
+lease::RecordedRun read_recorded_run(const Row& row) {
+  lease::RecordedRun run;
+  std::size_t i = 0;
+  run.key = row[i++].value_or("");
+  run.token = {unsigned_number(row[i++])};
+  run.owner = row[i++].value_or("");
+  run.kind = row[i++] == to_string(lease::Kind::acquire) ? lease::Kind::acquire : lease::Kind::run;
+  run.mode = mode_of(row[i++]);
+  run.holder.host = row[i++].value_or("");
+  run.holder.pid = static_cast<std::uint32_t>(unsigned_number(row[i++]));
+  run.holder.user = row[i++].value_or("");
+  run.holder.command = row[i++].value_or("");
+  run.holder.note = row[i++].value_or("");
+  run.acquired_at = time(row[i++]);
+  run.released_at = time(row[i++]);
+  run.recorded_at = time(row[i++]).value_or(lease::ServerTime{});
+  if (row[i]) run.outcome = lease::parse_outcome(*row[i]);
+  if (row[++i]) run.exit_code = static_cast<int>(number(row[i]));
+  return run;
+}
+
+void merge(lease::History& history, std::vector<lease::RecordedRun> more) {
+  auto& runs = history.runs;
+  std::ranges::move(more, std::back_inserter(runs));
+  std::ranges::sort(runs, std::ranges::greater{}, [](const lease::RecordedRun& run) {
+    return std::pair(run.recorded_at.since_epoch, run.token.value);
+  });
+}
+
+void cut(lease::History& history, std::size_t limit) {
+  history.cut = history.runs.size() > limit;
+  if (history.cut)
+    history.runs.erase(history.runs.begin() + static_cast<std::ptrdiff_t>(limit), history.runs.end());
+}
+
+Result<lease::History> TableLeaseStore::history(const lease::HistoryQuery& query) {
+  const LockTable::Call call(*table_);
+  const std::string attempt = "cannot read the history";
+  DBLOCK_CHECK(table_->ensure_open(attempt));
+  return table_->history(query, attempt);
+}
+
+void TableLeaseStore::record_ended() noexcept {
+  const LockTable::Call call(*table_);
+  table_->record_ended();
+}
+
+}  // namespace dblock::store

@@ -1,0 +1,74 @@
+// The history of runs: rows of dblock_history, the record of the runs that have ended. Locks do not need this
+// table: `migrate --history on` makes it, and jobs run without it.
+//
+// EndedRuns: runs that have ended and are not in the history yet, where the database does not record them
+// itself. The statement that ends a run reports, at no cost, whether a history is kept. A second statement
+// records the run later, when no waiter waits for this process any more.
+//
+// SQLite records runs by a trigger on dblock_lock, in the same transaction. On a server a trigger has three
+// faults. It makes LAST_INSERT_ID(expression), by which a grant learns its token, return 0. It ties every
+// renewal to the trigger's definer, who may be dropped. It ties every renewal to the history's table, which
+// may be locked.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "lease/store.hpp"
+#include "store/database.hpp"
+#include "store/rows.hpp"
+
+namespace dblock::store {
+
+// A run that has ended and is not in the history yet.
+struct EndedRun {
+  std::string key;
+  lease::Token token;
+  std::string owner;
+  bool was_released = true;
+  lease::RunEnd end;
+  // As far as this process knows them. The lock's row knows them too, until its next grant.
+  lease::Kind kind = lease::Kind::run;
+  lease::Mode mode = lease::Mode::exclusive;
+  lease::Holder holder{};
+};
+
+class EndedRuns {
+ public:
+  // Remembers the holder that `request` describes, for the run that will end under its owner id.
+  void expect(const lease::AcquireRequest& request);
+  // Add a run that has ended, unless no history is kept. `done`: the effect of the statement that freed its
+  // row.
+  void add(const lease::LeaseRef& ref, lease::RunEnd end, const Effect& done);
+  void add_forced(const lease::Key& key, const Effect& done);
+  void add_abandoned(const lease::LockStatus& lease, const Effect& done);
+
+  // back_to(mark()) forgets the runs that were added in between, by a transaction that was rolled back.
+  [[nodiscard]] std::size_t mark() const { return runs_.size(); }
+  void back_to(std::size_t mark) { runs_.resize(mark); }
+
+  // Writes all runs to the history and forgets them. A failure is logged, and costs records only.
+  void record(Database& database);
+
+ private:
+  std::vector<EndedRun> runs_;
+  EndedRun expected_;
+};
+
+// Records deleted by one statement: few enough to delay no other statement, enough to get on.
+inline constexpr std::size_t k_forget_runs = 200;
+
+// A row of: lock_key, token, lock_value, kind, mode, holder_host, holder_pid, holder_user, holder_command,
+// holder_note, acquired_at, released_at, recorded_at, outcome, exit_code; times in microseconds since the
+// epoch.
+[[nodiscard]] lease::RecordedRun read_recorded_run(const Row& row);
+
+// Adds more runs, keeping the order.
+void merge(lease::History& history, std::vector<lease::RecordedRun> more);
+// Drops the runs beyond `limit`, and sets History::cut where there were any.
+void cut(lease::History& history, std::size_t limit);
+
+}  // namespace dblock::store

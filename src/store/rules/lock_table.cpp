@@ -1,0 +1,259 @@
+#include "store/rules/lock_table.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "store/parameters.hpp"
+#include "store/rules/sharing.hpp"
+#include "store/rules/together.hpp"
+
+namespace dblock::store {
+namespace {
+
+std::unexpected<Error> token_not_reported(const std::string& attempt) {
+  return fail(Errc::schema,
+              attempt + ": the server does not tell the token; drop the triggers on dblock's tables");
+}
+
+std::optional<lease::Token> token_of(const std::optional<Effect>& done) {
+  if (!done) return std::nullopt;
+  return lease::Token{*done->told};
+}
+
+// nullopt where the lock has no row: some statements then return a row without a key.
+std::optional<lease::LockStatus> status_of(const Effect& seen) {
+  if (seen.rows.empty() || !seen.rows.front()[0]) return std::nullopt;
+  return read_status(seen.rows.front());
+}
+
+// The statement that releases all keys of one lease: by rows where all are known, else by keys. Adds the
+// parameters `keys` and `rows`.
+Verb release_of(const std::vector<lease::LeaseRef>& parts, Parameters& parameters) {
+  List rows{2, {}};
+  List keys;
+  bool known = true;
+  for (const auto& part : parts) {
+    const auto slot = lease::slot_of(part);
+    known = known && slot;
+    keys.values.emplace_back(part.key.bytes());
+    rows.values.emplace_back(part.key.bytes());
+    rows.values.emplace_back(std::int64_t{slot.value_or(0)});
+  }
+  parameters.push_back({"keys", std::move(keys)});
+  parameters.push_back({"rows", std::move(rows)});
+  return known ? Verb::release_rows : Verb::release_keys;
+}
+
+// True when a row shows the release: free, under the same token, with `end` as the end of its run. On a
+// shared lock, or one with slots, only the holds are looked at: the lock's own row carries the same token.
+bool is_released(const LockRows& seen, const lease::LeaseRef& ref, lease::RunEnd end) {
+  const auto ended_so = [&](const lease::LockStatus& row) {
+    return row.owner.empty() && (!ref.token || row.token == *ref.token) && row.last &&
+           row.last->outcome == end.outcome && row.last->exit_code == end.exit_code;
+  };
+  if (ref.mode.value_or(seen.gate.sharing.mode) == lease::Mode::exclusive) return ended_so(seen.gate);
+  return std::ranges::any_of(seen.holds, ended_so);
+}
+
+// A nested run may end while its outer run's locks are being released. It blocks that release for a moment
+// only, so the release is tried so many times.
+constexpr int k_release_tries = 3;
+
+// The keys whose lock has a row and meets the condition. `keys` and `locks` are in the same order.
+template <typename Condition>
+std::vector<lease::Key> keys_where(const std::vector<lease::Key>& keys,
+                                   const std::vector<std::optional<LockRows>>& locks, Condition is_so) {
+  std::vector<lease::Key> found;
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    if (locks[i] && is_so(*locks[i])) found.push_back(keys[i]);
+  return found;
+}
+
+}  // namespace
+
+Result<void> LockTable::in_transaction(const std::string& attempt, const Database::Body& body) {
+  const auto ended_before = ended_.mark();
+  auto done = database_->in_transaction(attempt, [&] {
+    ended_.back_to(ended_before);  // forgets the runs of a try that the server rolled back
+    return body();
+  });
+  if (!done) ended_.back_to(ended_before);
+  return done;
+}
+
+Result<bool> LockTable::changes_one(Verb verb, const Parameters& parameters, const std::string& attempt) {
+  DBLOCK_TRY(const auto done, run(verb, parameters, attempt));
+  return done.changed == 1;
+}
+
+// Runs a statement that must report a token or a length; nullopt where it changed no row. Where the report is
+// missing it calls `undo` and fails, since no job may run without a token. Where `undo` fails too, the grant
+// expires by itself.
+Result<std::optional<Effect>> LockTable::run_reporting(Verb verb, const Parameters& parameters,
+                                                       const std::string& attempt,
+                                                       const std::function<Result<bool>()>& undo) {
+  DBLOCK_TRY(auto done, run(verb, parameters, attempt));
+  if (done.changed == 0) return std::nullopt;
+  if (done.told) return std::optional(std::move(done));
+  [[maybe_unused]] const auto undone = undo();
+  return token_not_reported(attempt);
+}
+
+Result<std::optional<lease::Token>> LockTable::grant(const lease::AcquireRequest& request,
+                                                     const std::string& attempt) {
+  ended_.expect(request);
+  const auto give_back = [&] {
+    const lease::RunEnd not_run{lease::Outcome::not_run, std::nullopt};
+    return release(ref_to(request), lease::Actor::holder, not_run, attempt);
+  };
+  DBLOCK_TRY(const auto done,
+             run_reporting(Verb::grant, grant_parameters(request, request.key), attempt, give_back));
+  return token_of(done);
+}
+
+// One statement of a server cannot add both a held row and its fence. So this adds a free row and its fence,
+// and then grants.
+Result<std::optional<lease::Token>> LockTable::create(const lease::AcquireRequest& request,
+                                                      const std::string& attempt) {
+  std::optional<lease::Token> token;
+  const auto add_and_grant = [&]() -> Result<void> {
+    DBLOCK_CHECK(add(request.key, attempt));
+    DBLOCK_TRY(token, grant(request, attempt));
+    return {};
+  };
+  DBLOCK_CHECK(database_->bundled(attempt, add_and_grant));
+  return token;
+}
+
+Result<void> LockTable::add(const lease::Key& key, const std::string& attempt) {
+  DBLOCK_TRY(const bool added, changes_one(Verb::add_row, row_parameters(key, 0), attempt));
+  return added ? add_missing_fence(key, attempt) : Result<void>{};
+}
+
+Result<void> LockTable::add_missing_fence(const lease::Key& key, const std::string& attempt) {
+  DBLOCK_CHECK(run(Verb::add_fence, row_parameters(key, 0), attempt));
+  return {};
+}
+
+Result<bool> LockTable::abandon(const lease::LockStatus& lease, const std::string& attempt) {
+  DBLOCK_TRY(const auto done, run(Verb::abandon, seen_parameters(lease), attempt));
+  ended_.add_abandoned(lease, done);
+  return done.changed == 1;
+}
+
+Result<void> LockTable::keep_readers_away(const lease::Key& key, lease::ServerTime until,
+                                          const std::string& attempt) {
+  DBLOCK_CHECK(run(Verb::keep_readers_away, intent_parameters(key, until), attempt));
+  return {};
+}
+
+Result<void> LockTable::let_readers_in(const lease::Key& key, lease::ServerTime until,
+                                       const std::string& attempt) {
+  DBLOCK_CHECK(run(Verb::let_readers_in, intent_parameters(key, until), attempt));
+  return {};
+}
+
+Result<std::optional<Renewal>> LockTable::renew(const lease::LeaseRef& ref, lease::Actor actor,
+                                                std::optional<Micros> ttl, const std::string& attempt) {
+  const auto parameters = ref_parameters(ref, actor) + Parameters{{"ttl", micros_or_null(ttl)}};
+  const auto keep = [] { return true; };  // a renewal too many harms nobody: nothing to undo
+  DBLOCK_TRY(const auto done, run_reporting(Verb::renew, parameters, attempt, keep));
+  if (!done) return std::nullopt;
+  Renewal renewal{Micros{static_cast<Micros::rep>(*done->told)}};
+  if (!done->rows.empty()) renewal.expires_at = lease::ServerTime{store::micros(done->rows.front()[1])};
+  return renewal;
+}
+
+Result<bool> LockTable::release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
+                                const std::string& attempt) {
+  DBLOCK_TRY(const auto done, run(Verb::release, ref_parameters(ref, actor) + end_parameters(end), attempt));
+  ended_.add(ref, end, done);
+  return done.changed == 1;
+}
+
+Result<std::vector<lease::Key>> LockTable::release_all(const lease::LeaseRef& ref, lease::Actor actor,
+                                                       lease::RunEnd end, const std::string& attempt) {
+  const auto keys = keys_of(ref.key, ref.also);
+  std::vector<lease::LeaseRef> parts;
+  for (const auto& key : keys) parts.push_back(lease::part_of(ref, key));
+  auto parameters = ref_parameters(ref, actor) + end_parameters(end);
+  const Verb verb = release_of(parts, parameters);
+  auto done = run(verb, parameters, attempt);
+  for (int tries = 1; !done && database_->refused_null(done.error()); ++tries) {
+    DBLOCK_TRY(const auto seen, survey(keys, false, attempt));
+    const auto nested =
+        keys_where(keys, seen, [&ref](const LockRows& lock) { return is_nested_in(lock, ref.owner.text); });
+    if (!nested.empty() || tries == k_release_tries) return nested.empty() ? keys : nested;
+    done = run(verb, parameters, attempt);  // the nested run has ended meanwhile
+  }
+  if (!done) return std::unexpected(std::move(done.error()));
+  std::vector<lease::Key> missing;
+  if (done->changed < keys.size()) {
+    DBLOCK_TRY(const auto seen, survey(keys, false, attempt));
+    const auto released =
+        keys_where(keys, seen, [&](const LockRows& lock) { return is_released(lock, ref, end); });
+    std::ranges::set_difference(keys, released, std::back_inserter(missing), {}, &lease::Key::bytes,
+                                &lease::Key::bytes);
+    if (missing.empty()) missing.push_back(ref.key);
+  }
+  for (const auto& part : parts)
+    if (std::ranges::find(missing, part.key) == missing.end()) ended_.add(part, end, *done);
+  return missing;
+}
+
+Result<std::optional<lease::Token>> LockTable::nest(const lease::LeaseRef& ref, const lease::Sharing& sharing,
+                                                    Micros ttl, const std::string& attempt) {
+  const auto parameters = ref_parameters(ref, lease::Actor::holder) + sharing_parameters(sharing) +
+                          Parameters{{"ttl", micros_or_null(ttl)}};
+  const auto count_down = [&] { return unnest(ref, attempt); };
+  DBLOCK_TRY(const auto done, run_reporting(Verb::nest, parameters, attempt, count_down));
+  return token_of(done);
+}
+
+Result<bool> LockTable::unnest(const lease::LeaseRef& ref, const std::string& attempt) {
+  return changes_one(Verb::unnest, ref_parameters(ref, lease::Actor::holder), attempt);
+}
+
+Result<bool> LockTable::revoke(const lease::Key& key, std::uint32_t slot, lease::Token token,
+                               const std::string& attempt) {
+  return changes_one(Verb::revoke, force_parameters(key, slot, token), attempt);
+}
+
+Result<bool> LockTable::free_now(const lease::Key& key, std::uint32_t slot, lease::Token token,
+                                 const std::string& attempt) {
+  DBLOCK_TRY(const auto done, run(Verb::free_now, force_parameters(key, slot, token), attempt));
+  ended_.add_forced(key, done);
+  return done.changed == 1;
+}
+
+Result<std::optional<lease::LockStatus>> LockTable::look(const lease::Key& key, const std::string& attempt) {
+  DBLOCK_TRY(const auto seen, run(Verb::look, key_parameters(key), attempt));
+  return status_of(seen);
+}
+
+Result<std::optional<lease::LockStatus>> LockTable::look_on_primary(const lease::Key& key,
+                                                                    const std::string& attempt) {
+  DBLOCK_TRY(const auto seen, database_->run_on_primary(Verb::look, key_parameters(key), attempt));
+  return status_of(seen);
+}
+
+Result<lease::Listing> LockTable::list(const lease::Selection& selection, const std::string& attempt) {
+  const bool all_keys = selection.keys.empty() && selection.prefix.value_or("").empty();
+  const Verb among = selection.keys.empty() ? Verb::list_range : Verb::list_keys;
+  const Verb verb = all_keys && selection.held_only ? Verb::list_held : among;
+  lease::Listing listing;
+  DBLOCK_TRY(const auto found, run(verb, selection_parameters(selection), attempt));
+  listing.locks.reserve(found.rows.size());
+  for (const auto& row : found.rows) listing.locks.push_back(read_status(row));
+  if (!listing.locks.empty()) {
+    listing.server_time = listing.locks.front().server_time;
+    database_->add_waiters(listing);
+    return listing;
+  }
+  DBLOCK_TRY(const auto time, run(Verb::server_time, {}, attempt));
+  if (!time.rows.empty()) listing.server_time = {micros(time.rows.front()[0])};
+  return listing;
+}
+
+}  // namespace dblock::store

@@ -1,0 +1,184 @@
+// The table dblock_lock: the operations that TableLeaseStore needs on its rows, on any database. Each
+// function that changes a row decides and changes in one statement, by the database's clock.
+//
+// Each lock has a row of its own, slot 0, also called its gate; an exclusive holder's lease is in this row.
+// Each reader or slot holder has a further row, called a hold, with a slot from 1 on.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lease/store.hpp"
+#include "store/database.hpp"
+#include "store/rules/history.hpp"
+
+namespace dblock::store {
+
+struct Renewal {
+  Micros ttl{0};                                  // the length of the lease from now on
+  std::optional<lease::ServerTime> expires_at{};  // where the statement reports it
+};
+
+// All rows of one lock, as one statement read them.
+struct LockRows {
+  // The lock's own row. Its past runs are not all: with_past_runs() in sharing.hpp adds those of the other
+  // rows.
+  lease::LockStatus gate;
+  // The rows of readers and slot holders, by slot, free and expired ones too. `kept_by_transaction` is set
+  // only where survey() locked the rows.
+  std::vector<lease::LockStatus> holds;
+};
+
+// Where a grant of one key is written: to row `slot` of a lock that was `seen` in this state.
+struct GrantTarget {
+  lease::Key key;
+  LockRows seen;
+  std::uint32_t slot = 0;
+};
+
+// THREADING, CONNECTION, ERRORS: as lease::LeaseStore. `attempt` begins every message: "cannot renew lock
+// "k"".
+class LockTable {
+ public:
+  explicit LockTable(std::unique_ptr<Database> database) : database_(std::move(database)) {}
+
+  // Every use of the functions below needs a Call around it: see Database::begin_call().
+  class Call {
+   public:
+    explicit Call(LockTable& table, Database::Patience patience = Database::Patience::usual)
+        : database_(*table.database_) {
+      database_.begin_call(patience);
+    }
+    ~Call() { database_.end_call(); }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    Database& database_;
+  };
+
+  // The database itself, for calls that do not concern rows.
+  [[nodiscard]] Database& database() { return *database_; }
+  [[nodiscard]] Result<void> ensure_open(const std::string& attempt) {
+    return database_->ensure_open(attempt);
+  }
+  // As Database::in_transaction(). The functions from survey() to let_readers_in() are for use inside a
+  // transaction; renew(), release() and the others may be called there too.
+  [[nodiscard]] Result<void> in_transaction(const std::string& attempt, const Database::Body& body);
+
+  // Reads all rows of each lock, in the order of `keys`, which are sorted; nullopt for a lock without a row.
+  // With `to_change` the rows stay locked until the transaction ends.
+  [[nodiscard]] Result<std::vector<std::optional<LockRows>>> survey(const std::vector<lease::Key>& keys,
+                                                                    bool to_change,
+                                                                    const std::string& attempt);
+  // Adds a free row, slot 0, for a key without one. Does nothing where there is one.
+  [[nodiscard]] Result<void> add(const lease::Key& key, const std::string& attempt);
+  // Writes a grant to all its targets. The lock's own row of each key takes the token and the sharing in any
+  // case.
+  [[nodiscard]] Result<void> grant_rows(const lease::AcquireRequest& request,
+                                        const std::vector<GrantTarget>& targets, lease::Token token,
+                                        const std::string& attempt);
+  // Frees a lease that is past its margin, so that a late renewal cannot bring it back. An error where the
+  // row is no longer as survey() found it.
+  [[nodiscard]] Result<void> abandon_locked(const lease::LockStatus& lease, const std::string& attempt);
+  // Writes a writer's intent: new readers are refused until `until`. Another writer's intent that ends later
+  // stays, unless it ends later than lease::k_longest_intent from now.
+  [[nodiscard]] Result<void> keep_readers_away(const lease::Key& key, lease::ServerTime until,
+                                               const std::string& attempt);
+  // Takes back the intent that ends at `until`. A later one, which another writer has written since, stays.
+  [[nodiscard]] Result<void> let_readers_in(const lease::Key& key, lease::ServerTime until,
+                                            const std::string& attempt);
+
+  // Grants one exclusive lock. nullopt: the row, or its fence, is missing, or the row is not free to grant.
+  [[nodiscard]] Result<std::optional<lease::Token>> grant(const lease::AcquireRequest& request,
+                                                          const std::string& attempt);
+  // The same for a key without a row. nullopt when another process has taken the lock meanwhile.
+  [[nodiscard]] Result<std::optional<lease::Token>> create(const lease::AcquireRequest& request,
+                                                           const std::string& attempt);
+  // Adds the lock's row in dblock_fence, which grant() needs, where a user or a tool has deleted it. Does
+  // nothing where it is there.
+  [[nodiscard]] Result<void> add_missing_fence(const lease::Key& key, const std::string& attempt);
+  // renew() and release() return nullopt and false where no row matched.
+  [[nodiscard]] Result<std::optional<Renewal>> renew(const lease::LeaseRef& ref, lease::Actor actor,
+                                                     std::optional<Micros> ttl, const std::string& attempt);
+  // Releases the first key of `ref`.
+  [[nodiscard]] Result<bool> release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
+                                     const std::string& attempt);
+  // Releases all keys of `ref`; none of them where a nested run holds one of them as well. RETURNS: the keys
+  // that were not released.
+  [[nodiscard]] Result<std::vector<lease::Key>> release_all(const lease::LeaseRef& ref, lease::Actor actor,
+                                                            lease::RunEnd end, const std::string& attempt);
+  // Adds one to the count of the lease, and renews it for `ttl`. RETURNS: the token; nullopt where `ref` does
+  // not hold the lock, or not as `sharing` asks (an exclusive `sharing` is for an exclusive lease).
+  [[nodiscard]] Result<std::optional<lease::Token>> nest(const lease::LeaseRef& ref,
+                                                         const lease::Sharing& sharing, Micros ttl,
+                                                         const std::string& attempt);
+  // Takes one off the count, but never the holder's own. False when `ref` does not hold the lock.
+  [[nodiscard]] Result<bool> unnest(const lease::LeaseRef& ref, const std::string& attempt);
+  // revoke() and free_now(): see lease::LeaseStore. False: no row matched, or the heartbeat is fresh.
+  [[nodiscard]] Result<bool> revoke(const lease::Key& key, std::uint32_t slot, lease::Token token,
+                                    const std::string& attempt);
+  [[nodiscard]] Result<bool> free_now(const lease::Key& key, std::uint32_t slot, lease::Token token,
+                                      const std::string& attempt);
+
+  // Reads the lock's own row; nullopt: there is none.
+  [[nodiscard]] Result<std::optional<lease::LockStatus>> look(const lease::Key& key,
+                                                              const std::string& attempt);
+  // The same from the server that takes the writes: see Database::run_on_primary().
+  [[nodiscard]] Result<std::optional<lease::LockStatus>> look_on_primary(const lease::Key& key,
+                                                                         const std::string& attempt);
+  // The selected rows. Free rows of readers and slots are among them, unless only held locks are asked for.
+  [[nodiscard]] Result<lease::Listing> list(const lease::Selection& selection, const std::string& attempt);
+  [[nodiscard]] Result<lease::ReapReport> reap(const lease::ReapRequest& request, const std::string& attempt);
+
+  [[nodiscard]] Result<lease::History> history(const lease::HistoryQuery& query, const std::string& attempt);
+  // See lease::LeaseStore. Records the runs that were ended by calls which succeeded, since the last record.
+  void record_ended() noexcept { ended_.record(*database_); }
+
+ private:
+  [[nodiscard]] Result<Effect> run(Verb verb, const Parameters& parameters, const std::string& attempt) {
+    return database_->run(verb, parameters, attempt);
+  }
+  [[nodiscard]] Result<bool> changes_one(Verb verb, const Parameters& parameters, const std::string& attempt);
+  [[nodiscard]] Result<std::optional<Effect>> run_reporting(Verb verb, const Parameters& parameters,
+                                                            const std::string& attempt,
+                                                            const std::function<Result<bool>()>& undo);
+  [[nodiscard]] Result<bool> abandon(const lease::LockStatus& lease, const std::string& attempt);
+  [[nodiscard]] Result<void> make_room(const GrantTarget& target, const lease::Sharing& asked,
+                                       const std::string& attempt);
+  [[nodiscard]] Result<void> free_expired(bool dry_run, std::vector<lease::LockStatus>& freed,
+                                          const std::string& attempt);
+  [[nodiscard]] Result<std::uint64_t> forget_idle(Micros forget_after, const std::string& attempt);
+  [[nodiscard]] Result<std::uint64_t> forget_runs(Micros forget_after, bool dry_run,
+                                                  const std::string& attempt);
+  [[nodiscard]] Result<std::uint64_t> count(Verb verb, Micros old, const std::string& attempt);
+
+  const std::unique_ptr<Database> database_;
+  EndedRuns ended_;
+  // lock_key and slot of the rows without a fence, as the last survey() with `to_change` found them.
+  std::vector<std::pair<std::string, std::uint32_t>> unfenced_;
+};
+
+// Widths of the columns with text for people, in bytes of UTF-8 (columns of MariaDB count characters).
+inline constexpr std::size_t k_name_bytes = 255;
+inline constexpr std::size_t k_command_bytes = 2000;
+inline constexpr std::size_t k_note_bytes = 1000;
+
+// The least time that a row is idle before it is deleted. A statement may have been blocked with yesterday's
+// clock; its token must still be greater than any that the deleted row had (I2).
+inline constexpr Micros k_least_idle_time = std::chrono::hours(24);
+
+// The least byte string greater than all that start with `prefix`; empty when there is none.
+[[nodiscard]] std::string after_prefix(std::string prefix);
+
+// What the row's own times say. REQUIRES: everything else in `status` is set.
+[[nodiscard]] lease::State state_of(const lease::LockStatus& status);
+
+}  // namespace dblock::store

@@ -1,0 +1,84 @@
+// The functions of LockTable that reap: free expired leases, and delete locks that are idle for long.
+#include <algorithm>
+#include <utility>
+
+#include "store/parameters.hpp"
+#include "store/rules/lock_table.hpp"
+
+namespace dblock::store {
+namespace {
+
+// Locks deleted by one statement: few enough that its row locks delay no other statement, enough to get on.
+constexpr std::size_t k_batch = 200;
+
+// keys, and rows of key and version
+Parameters locks_of(const std::vector<Row>& idle) {
+  List keys;
+  List rows{2, {}};
+  for (const auto& row : idle) {
+    keys.values.emplace_back(row[0].value_or(""));
+    rows.values.emplace_back(row[0].value_or(""));
+    rows.values.emplace_back(unsigned_number(row[1]));
+  }
+  return {{"keys", std::move(keys)}, {"rows", std::move(rows)}};
+}
+
+}  // namespace
+
+Result<lease::ReapReport> LockTable::reap(const lease::ReapRequest& request, const std::string& attempt) {
+  lease::ReapReport report;
+  DBLOCK_CHECK(free_expired(request.dry_run, report.abandoned, attempt));
+  ended_.record(*database_);
+  DBLOCK_CHECK(ensure_open(attempt));
+  const Micros old = std::max(request.forget_after, k_least_idle_time);
+  DBLOCK_TRY(report.forgotten,
+             request.dry_run ? count(Verb::count_idle, old, attempt) : forget_idle(old, attempt));
+  if (request.forget_history) {
+    DBLOCK_TRY(report.forgotten_runs, forget_runs(*request.forget_history, request.dry_run, attempt));
+  }
+  return report;
+}
+
+Result<void> LockTable::free_expired(bool dry_run, std::vector<lease::LockStatus>& freed,
+                                     const std::string& attempt) {
+  DBLOCK_TRY(const auto found, run(Verb::expired, {}, attempt));
+  for (const auto& row : found.rows) {
+    auto seen = read_status(row);
+    if (!dry_run) {
+      DBLOCK_TRY(const bool still_there, abandon(seen, attempt));
+      if (!still_there) continue;  // taken over or released since the row was read
+    }
+    freed.push_back(std::move(seen));
+  }
+  return {};
+}
+
+Result<std::uint64_t> LockTable::count(Verb verb, Micros old, const std::string& attempt) {
+  DBLOCK_TRY(const auto found, run(verb, forget_parameters(old, k_batch), attempt));
+  return found.rows.empty() ? 0 : unsigned_number(found.rows.front()[0]);
+}
+
+Result<std::uint64_t> LockTable::forget_idle(Micros forget_after, const std::string& attempt) {
+  const auto some = forget_parameters(forget_after, k_batch);
+  std::uint64_t forgotten = 0;
+  bool more = true;
+  const auto forget = [&]() -> Result<void> {
+    DBLOCK_TRY(const auto idle, run(Verb::select_idle, some, attempt));
+    more = idle.rows.size() == k_batch;
+    if (idle.rows.empty()) return {};
+    const auto locks = some + locks_of(idle.rows);
+    DBLOCK_CHECK(run(Verb::forget_fences, locks, attempt));
+    DBLOCK_TRY(const auto gone, run(Verb::forget, locks, attempt));
+    forgotten += gone.changed;
+    // Nothing was deleted: other processes have taken these locks meanwhile. The next reap sees to them.
+    more = more && gone.changed > 0;
+    std::uint64_t highest = 0;
+    for (const auto& row : gone.rows) highest = std::max(highest, unsigned_number(row[0]));
+    DBLOCK_CHECK(run(Verb::raise_floor, {{"token", Scalar(highest)}}, attempt));
+    return {};
+  };
+  while (more) DBLOCK_CHECK(database_->bundled(attempt, forget));
+  return forgotten;
+}
+
+}  // namespace dblock::store

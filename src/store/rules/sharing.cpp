@@ -1,0 +1,176 @@
+#include "store/rules/sharing.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "base/text.hpp"
+
+namespace dblock::store {
+namespace {
+
+using lease::AcquireRequest;
+using lease::Answer;
+using lease::Free;
+using lease::Held;
+using lease::LockStatus;
+using lease::Mode;
+using lease::Sharing;
+
+std::string in_words(const Sharing& sharing) {
+  switch (sharing.mode) {
+    case Mode::slot:
+      return "with --slots " + std::to_string(sharing.slots);
+    case Mode::shared:
+      return "as a reader (--shared)";
+    default:
+      return "exclusively";
+  }
+}
+
+// True when a holder and a request go together on one lock. Readers and a writer wait for each other; the
+// number of slots must be the same for all.
+bool modes_agree(const Sharing& held, const Sharing& asked) {
+  if (held.mode == Mode::slot || asked.mode == Mode::slot) return held == asked;
+  return true;
+}
+
+// Passes over a fenced slot: a grant there would wait for the end of the last holder's transaction.
+std::uint32_t lowest_free(const std::vector<LockStatus>& holds) {
+  std::uint32_t slot = 1;
+  const auto taken = [&slot](const auto& hold) {
+    return hold.slot == slot && (hold.kept_by_transaction || in_the_way(hold));
+  };
+  while (std::ranges::any_of(holds, taken)) ++slot;
+  return slot;
+}
+
+const LockStatus* fenced_in(const LockRows& seen) {
+  const auto found = std::ranges::find_if(seen.holds, &LockStatus::kept_by_transaction);
+  return found == seen.holds.end() ? nullptr : &*found;
+}
+
+const LockStatus& longest(const std::vector<const LockStatus*>& holds) {
+  return **std::ranges::max_element(holds, {}, [](const auto* hold) { return hold->grantable_at(); });
+}
+
+const LockStatus& shortest(const std::vector<const LockStatus*>& holds) {
+  return **std::ranges::min_element(holds, {}, [](const auto* hold) { return hold->grantable_at(); });
+}
+
+std::unexpected<Error> mismatch(const LockStatus& gate, const Sharing& held, std::ptrdiff_t holders,
+                                const Sharing& asked) {
+  const std::string key = quote_untrusted(gate.key);
+  return fail(Errc::usage, "cannot acquire lock " + key + ": it is held " + in_words(held) + " (by " +
+                               std::to_string(holders) + ") and cannot be taken " + in_words(asked) +
+                               " until that has ended; use the same for all jobs under key " + key);
+}
+
+// Names the other holders too: a waiter must know whether one of them is its own ancestor.
+Held all_in_the_way(const LockStatus& named, const std::vector<const LockStatus*>& taken) {
+  Held held{named};
+  for (const auto* hold : taken) {
+    if (hold->slot != named.slot) held.status.other_owners.push_back(hold->owner);
+  }
+  return held;
+}
+
+Answer answer_beside(const LockRows& seen, const LockStatus& lock,
+                     const std::vector<const LockStatus*>& taken, const AcquireRequest& request) {
+  const std::uint32_t slot = request.sharing.mode == Mode::exclusive ? 0 : lowest_free(seen.holds);
+  switch (request.sharing.mode) {
+    case Mode::exclusive:
+      if (!taken.empty()) return all_in_the_way(longest(taken), taken);
+      break;
+    case Mode::shared:
+      if (lock.keeps_readers_away()) return Held{lock};
+      break;
+    default:
+      if (slot > request.sharing.slots) return Held{taken.empty() ? *fenced_in(seen) : shortest(taken)};
+  }
+  return Free{slot, lock};
+}
+
+// A run without a release has no known end: its beginning counts instead.
+bool ended_before(const lease::PastRun& one, const lease::PastRun& other) {
+  const auto end = [](const lease::PastRun& run) {
+    return run.released_at ? run.released_at : run.acquired_at;
+  };
+  return std::tuple(end(one), one.acquired_at) < std::tuple(end(other), other.acquired_at);
+}
+
+}  // namespace
+
+void merge_past_runs(LockStatus& lock, const LockStatus& row) {
+  if (row.last && (!lock.last || ended_before(*lock.last, *row.last))) lock.last = row.last;
+  const auto shortest = [&lock](const lease::PastRun& success) {
+    const Micros granted = success.acquired_at.value_or(lease::ServerTime{}).since_epoch;
+    return lease::OncePer::shortest_by(lock.server_time.since_epoch - granted);
+  };
+  const auto& found = row.last_success;
+  if (found && (!lock.last_success || shortest(*found) < shortest(*lock.last_success)))
+    lock.last_success = found;
+}
+
+LockStatus with_past_runs(const LockRows& seen) {
+  LockStatus lock = seen.gate;
+  for (const auto& hold : seen.holds) merge_past_runs(lock, hold);
+  return lock;
+}
+
+std::vector<std::optional<LockRows>> rows_of_locks(const std::vector<lease::Key>& keys,
+                                                   std::vector<LockStatus> rows) {
+  std::vector<std::optional<LockRows>> locks(keys.size());
+  for (auto& row : rows) {
+    const auto key = std::ranges::find(keys, row.key, &lease::Key::bytes);
+    if (key == keys.end()) continue;
+    auto& lock = locks[static_cast<std::size_t>(key - keys.begin())];
+    if (row.slot == 0) {
+      lock = LockRows{std::move(row), {}};
+    } else if (lock) {
+      lock->holds.push_back(std::move(row));
+    }
+  }
+  return locks;
+}
+
+bool is_nested_in(const LockRows& seen, const std::string& owner) {
+  const auto counts_more = [&owner](const LockStatus& row) { return row.owner == owner && row.count > 1; };
+  return counts_more(seen.gate) || std::ranges::any_of(seen.holds, counts_more);
+}
+
+bool in_the_way(const LockStatus& status) {
+  return status.state == lease::State::unknown || status.grantable_at() > status.server_time;
+}
+
+Result<Answer> decide(const LockRows& seen, const AcquireRequest& request) {
+  const LockStatus lock = with_past_runs(seen);
+  if (lock.owner == request.owner.text) return found(request, lock, {});
+  std::vector<const LockStatus*> taken;
+  for (const auto& hold : seen.holds) {
+    if (hold.owner == request.owner.text) return found(request, hold, {});
+    if (in_the_way(hold)) taken.push_back(&hold);
+  }
+  // Asked before the holders are looked at: no release of theirs would change this answer.
+  if (request.promises.once_per && lock.done_within(*request.promises.once_per)) return lease::Done{lock};
+  if (in_the_way(lock)) {
+    if (lock.state == lease::State::held && !modes_agree({}, request.sharing))
+      return mismatch(lock, {}, 1, request.sharing);
+    return Held{lock};
+  }
+  const auto held =
+      std::ranges::count(taken, lease::State::held, [](const auto* hold) { return hold->state; });
+  const bool apart = std::ranges::any_of(
+      taken, [&request](const auto* hold) { return !modes_agree(hold->sharing, request.sharing); });
+  if (apart && held > 0) return mismatch(lock, taken.front()->sharing, held, request.sharing);
+  // A lease within its margin, or a cooldown, refuses the request like a held lease, but the request may wait
+  // for its end.
+  if (apart) return all_in_the_way(longest(taken), taken);
+  // A grant of another kind writes every fence of the key, so one fence that a transaction has locked is
+  // enough to refuse it.
+  if (const auto* fenced = fenced_in(seen); fenced && taken.empty() && lock.sharing != request.sharing)
+    return Held{*fenced};
+  return answer_beside(seen, lock, taken, request);
+}
+
+}  // namespace dblock::store

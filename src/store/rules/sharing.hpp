@@ -1,0 +1,34 @@
+// The rules of sharing: which request is granted beside which holders. Pure functions of the rows of a lock;
+// the caller's transaction locks the rows and writes the decision.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lease/store.hpp"
+#include "store/rules/lock_table.hpp"
+
+namespace dblock::store {
+
+// Groups rows into locks, in the order of `keys`, which are sorted; nullopt for a lock without its own row.
+// REQUIRES: `rows` are ordered by key and slot.
+[[nodiscard]] std::vector<std::optional<LockRows>> rows_of_locks(const std::vector<lease::Key>& keys,
+                                                                 std::vector<lease::LockStatus> rows);
+// Merges the past runs of `row` into `lock`. Keeps the run that ended last. Keeps the success that counts for
+// the shortest period (lease::OncePer): at this moment it counts for every period for which the other does.
+void merge_past_runs(lease::LockStatus& lock, const lease::LockStatus& row);
+// The lock's own row, with the past runs of all its rows merged in.
+[[nodiscard]] lease::LockStatus with_past_runs(const LockRows& seen);
+// True when a nested run holds the lease of `owner` as well.
+[[nodiscard]] bool is_nested_in(const LockRows& seen, const std::string& owner);
+
+// The answer to the request. Free::slot is the lowest free slot, 0 for an exclusive lease. Errc::usage: the
+// lock is held in a mode that does not go with the request's (lease::Mode), or with another number of slots.
+[[nodiscard]] Result<lease::Answer> decide(const LockRows& seen, const lease::AcquireRequest& request);
+
+// True while the row's own times refuse other requests: held, within its margin, or in cooldown.
+[[nodiscard]] bool in_the_way(const lease::LockStatus& status);
+
+}  // namespace dblock::store

@@ -1,0 +1,91 @@
+// lease::LeaseStore on a table of locks: turns what the statements report into the answers of the contract,
+// the same for every database.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/clock.hpp"
+#include "lease/store.hpp"
+#include "store/rules/lock_table.hpp"
+#include "store/rules/together.hpp"
+
+namespace dblock::store {
+
+class TableLeaseStore final : public lease::LeaseStore {
+ public:
+  // The clock must outlive the store.
+  TableLeaseStore(std::unique_ptr<LockTable> table, Clock& clock);
+
+  Result<void> connect() override;
+  Result<lease::Answer> try_acquire(const lease::AcquireRequest& request) override;
+  Result<std::optional<lease::LockStatus>> peek(const lease::Key& key) override;
+  Result<std::optional<lease::Lease>> nest(const lease::AcquireRequest& request) override;
+  void withdraw_intent(const lease::AcquireRequest& request) noexcept override;
+  Result<lease::Answer> look(const lease::AcquireRequest& request) override;
+  Result<lease::Answer> look_in_line(const lease::AcquireRequest& request) override;
+  Result<lease::RenewOutcome> renew(const lease::LeaseRef& ref, lease::Actor actor,
+                                    std::optional<Micros> ttl) override;
+  Result<lease::ReleaseOutcome> release(const lease::LeaseRef& ref, lease::Actor actor,
+                                        lease::RunEnd end) override;
+  void prepare_release() noexcept override;
+  Result<lease::ForceOutcome> revoke(const lease::Key& key, lease::Token token) override;
+  Result<lease::ForceOutcome> free_now(const lease::Key& key, lease::Token token) override;
+  Result<lease::Listing> list(const lease::Selection& selection) override;
+  Result<lease::ReapReport> reap(const lease::ReapRequest& request) override;
+  Result<lease::History> history(const lease::HistoryQuery& query) override;
+  void record_ended() noexcept override;
+  lease::Turnstile* turnstile() noexcept override;
+  void disconnect() noexcept override;
+  void interrupt() noexcept override;
+
+ private:
+  [[nodiscard]] Result<lease::Answer> take(const lease::AcquireRequest& request);
+  [[nodiscard]] Result<std::optional<lease::Lease>> nest_in(const lease::AcquireRequest& request);
+  // Releases a new lease where fewer replicas have stored it than the settings ask for.
+  [[nodiscard]] Result<void> keep_if_safe(const lease::Lease& lease);
+  [[nodiscard]] Result<lease::Answer> try_alone(const lease::AcquireRequest& request, BootTime sent_at,
+                                                const std::string& attempt);
+  // Turns a try that failed with `why` into Held, where it had waited for a transaction that called
+  // dblock_assert_held(). Else returns `why`.
+  [[nodiscard]] Result<lease::Answer> fenced_or(const lease::AcquireRequest& request, Error why,
+                                                const std::string& attempt);
+  // One round of try_alone(); nullopt when the row changed during the round and another round is due.
+  // `again`: not the first round, because the row that was read contradicted the refused grant.
+  [[nodiscard]] Result<std::optional<lease::Answer>> try_once(const lease::AcquireRequest& request,
+                                                              BootTime sent_at, bool again,
+                                                              const std::string& attempt);
+  [[nodiscard]] Result<lease::Answer> judge(const lease::AcquireRequest& request,
+                                            std::optional<lease::LockStatus> seen,
+                                            const std::string& attempt);
+  [[nodiscard]] Result<lease::RenewOutcome> renew_one(const lease::LeaseRef& ref, lease::Actor actor,
+                                                      std::optional<Micros> ttl, const std::string& attempt);
+  [[nodiscard]] Result<lease::NotOurs> nested_for_script(const lease::LeaseRef& outer,
+                                                         const std::string& attempt);
+  [[nodiscard]] Result<lease::ReleaseOutcome> unnest(const lease::LeaseRef& ref, const std::string& attempt);
+  [[nodiscard]] Result<std::optional<lease::LockStatus>> own_row(const lease::LeaseRef& ref,
+                                                                 const std::string& attempt);
+  [[nodiscard]] Result<std::optional<lease::LeaseRef>> found_elsewhere(lease::LeaseRef ref,
+                                                                       const std::string& attempt);
+  void find_rows(lease::Lease& lease);
+  [[nodiscard]] Result<std::optional<lease::LockStatus>> row_where(
+      const lease::Key& key, const std::string& attempt,
+      const std::function<bool(const lease::LockStatus&)>& wanted);
+  // Why a renewal or release matched no row. An error when the row gives no reason.
+  [[nodiscard]] Result<lease::NotOurs> why_not(const lease::LeaseRef& ref, lease::Actor actor, bool renewing,
+                                               const std::string& attempt);
+  enum class Force { revoke, free_now };
+  [[nodiscard]] Result<lease::ForceOutcome> force(Force how, const lease::Key& key, lease::Token token,
+                                                  const std::string& attempt);
+
+  const std::unique_ptr<LockTable> table_;
+  std::optional<Intent> intent_;  // the intent of the acquisition under way
+  // The last try may have been granted without a confirmed reply. The renewal that proves the grant then also
+  // checks grant_is_safe().
+  bool unproved_ = false;
+  Clock& clock_;
+};
+
+}  // namespace dblock::store

@@ -1,0 +1,239 @@
+#include "store/rules/together.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <variant>
+
+#include "base/text.hpp"
+#include "lease/owner_id.hpp"
+#include "store/rules/sharing.hpp"
+
+namespace dblock::store {
+namespace {
+
+using namespace std::chrono_literals;
+using lease::AcquireRequest;
+using lease::Answer;
+using lease::Key;
+
+// A time that is stored by one clock and read by another comes back a little off.
+constexpr Micros k_reading_jitter = 50ms;
+
+using RowsOfLocks = std::vector<std::optional<LockRows>>;
+
+// Frees leases past their margin, so that a renewal of theirs that was sent in time and comes late matches no
+// row. A grant of the same kind as the last one leaves its fellow holders' rows alone: it overwrites the row
+// it takes.
+Result<void> clear(LockTable& table, GrantTarget& target, const AcquireRequest& request,
+                   const std::string& attempt) {
+  auto& [gate, holds] = target.seen;
+  const bool alone = request.sharing.mode == lease::Mode::exclusive;
+  if (!alone && !gate.owner.empty()) DBLOCK_CHECK(table.abandon_locked(gate, attempt));
+  if (gate.sharing == request.sharing) return {};
+  for (auto& hold : holds) {
+    if (hold.owner.empty()) continue;
+    DBLOCK_CHECK(table.abandon_locked(hold, attempt));
+    hold.last = lease::PastRun{hold.acquired_at, std::nullopt, lease::Outcome::abandoned, std::nullopt, {}};
+  }
+  return {};
+}
+
+bool keeps_readers_away(const AcquireRequest& request) {
+  return request.waits && request.sharing.mode == lease::Mode::exclusive;
+}
+
+class Taking {
+ public:
+  Taking(LockTable& table, const AcquireRequest& request, BootTime sent_at, std::optional<Intent>& intent,
+         const std::string& attempt)
+      : table_(table),
+        request_(request),
+        keys_(keys_of(request.key, request.also)),
+        sent_at_(sent_at),
+        intent_(intent),
+        attempt_(attempt) {}
+
+  Result<Answer> run() {
+    const auto body = [this] { return transaction(); };
+    DBLOCK_CHECK(table_.in_transaction(attempt_, body));
+    if (answer_) return std::move(*answer_);
+    return fail(Errc::internal, attempt_ + ": the transaction did nothing");
+  }
+
+ private:
+  Result<void> transaction() {
+    answer_.reset();
+    DBLOCK_TRY(RowsOfLocks seen, table_.survey(keys_, true, attempt_));
+    DBLOCK_CHECK(decide_on(seen));
+    if (answer_) return {};
+    if (targets_.size() < keys_.size()) {
+      for (std::size_t i = 0; i < keys_.size(); ++i)
+        if (!seen[i]) DBLOCK_CHECK(table_.add(keys_[i], attempt_));
+      DBLOCK_TRY(seen, table_.survey(keys_, true, attempt_));
+      DBLOCK_CHECK(decide_on(seen));
+      if (answer_) return {};
+    }
+    if (targets_.size() == keys_.size()) return take();
+    return fail(Errc::unreachable, attempt_ + ": its row vanished; is another tool deleting rows?");
+  }
+
+  Result<void> take() {
+    lease::Token token;
+    for (const GrantTarget& target : targets_) {
+      const auto& gate = target.seen.gate;
+      const auto now = static_cast<std::uint64_t>(gate.server_time.since_epoch.count());
+      token.value = std::max({token.value, gate.token.value + 1, now});
+    }
+    for (GrantTarget& target : targets_) DBLOCK_CHECK(clear(table_, target, request_, attempt_));
+    DBLOCK_CHECK(table_.grant_rows(request_, targets_, token, attempt_));
+    auto grant = lease::granted(request_, token, targets_.front().slot, sent_at_);
+    grant.lease.rows.clear();
+    for (const GrantTarget& target : targets_) {
+      if (target.slot > 0) grant.lease.rows.push_back(target.slot);
+    }
+    answer_ = std::move(grant);
+    return {};
+  }
+
+  // Sets answer_ where a lock decides the outcome, else targets_ for all locks that have a row.
+  Result<void> decide_on(const RowsOfLocks& seen) {
+    targets_.clear();
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      if (!seen[i]) continue;
+      DBLOCK_TRY(auto answer, decide(*seen[i], request_));
+      const auto* free = std::get_if<lease::Free>(&answer);
+      if (free == nullptr) return refused(i, std::move(answer), seen);
+      targets_.push_back({keys_[i], *seen[i], free->slot});
+    }
+    return {};
+  }
+
+  Result<void> refused(std::size_t by, Answer answer, const RowsOfLocks& seen) {
+    if (auto* ours = std::get_if<lease::Granted>(&answer)) ours->lease.sent_at = sent_at_;
+    const auto* held = std::get_if<lease::Held>(&answer);
+    const bool readers = held != nullptr && held->status.is_reader();
+    answer_ = std::move(answer);
+    if (readers && keeps_readers_away(request_)) DBLOCK_CHECK(keep_readers_away(*seen[by], seen));
+    look_for_success(by, seen);
+    return {};
+  }
+
+  // Writes the intent to all keys: else new readers would fill the keys that are free by now, while the
+  // readers of the other keys end.
+  Result<void> keep_readers_away(const LockRows& refused, const RowsOfLocks& seen) {
+    Intent intent{{refused.gate.server_time.since_epoch + lease::k_intent}, intent_ && intent_->for_others};
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      intent.for_others = intent.for_others || (seen[i] && marked_by_another(seen[i]->gate));
+      DBLOCK_CHECK(table_.keep_readers_away(keys_[i], intent.until, attempt_));
+    }
+    intent_ = intent;
+    return {};
+  }
+
+  [[nodiscard]] bool marked_by_another(const lease::LockStatus& gate) const {
+    if (!gate.keeps_readers_away()) return false;
+    const Micros until = gate.intent_until->since_epoch;
+    return !intent_ || std::chrono::abs(until - intent_->until.since_epoch) > k_reading_jitter;
+  }
+
+  // A success under any of the keys is the answer, even where another key is held.
+  void look_for_success(std::size_t after, const RowsOfLocks& seen) {
+    if (!request_.promises.once_per) return;
+    for (std::size_t i = after + 1; i < keys_.size(); ++i) {
+      if (!seen[i]) continue;
+      auto lock = with_past_runs(*seen[i]);
+      if (!lock.done_within(*request_.promises.once_per)) continue;
+      answer_ = lease::Done{std::move(lock)};
+      return;
+    }
+  }
+
+  LockTable& table_;
+  const AcquireRequest& request_;
+  const std::vector<Key> keys_;
+  const BootTime sent_at_;
+  std::optional<Intent>& intent_;
+  const std::string& attempt_;
+  std::vector<GrantTarget> targets_;
+  std::optional<Answer> answer_;
+};
+
+// Any request may nest in an exclusive lease; in a shared or slot lease only a request that asks for the
+// same. Sets `sharing` to how the outer lease is held.
+Result<std::optional<lease::Token>> nest_one(LockTable& table, const Key& key, const lease::OwnerId& outer,
+                                             const AcquireRequest& request, lease::Sharing& sharing,
+                                             const std::string& attempt) {
+  lease::LeaseRef ref{key, outer, std::nullopt, {}, lease::Mode::exclusive};
+  sharing = {};
+  DBLOCK_TRY(auto token, table.nest(ref, sharing, request.terms.ttl, attempt));
+  if (token || request.sharing.mode == lease::Mode::exclusive) return token;
+  sharing = request.sharing;
+  ref.mode = sharing.mode;
+  return table.nest(ref, sharing, request.terms.ttl, attempt);
+}
+
+}  // namespace
+
+std::vector<Key> keys_of(const Key& first, const std::vector<Key>& also) {
+  std::vector<Key> keys{first};
+  keys.insert(keys.end(), also.begin(), also.end());
+  return keys;
+}
+
+Result<Answer> take_together(LockTable& table, const AcquireRequest& request, BootTime sent_at,
+                             std::optional<Intent>& intent, const std::string& attempt) {
+  return Taking(table, request, sent_at, intent, attempt).run();
+}
+
+Result<std::optional<lease::Lease>> nest_together(LockTable& table, const AcquireRequest& request,
+                                                  BootTime sent_at, const std::string& attempt) {
+  const lease::OwnerId outer = lease::outermost(*request.outer);
+  std::optional<lease::Token> token;
+  lease::Sharing sharing;
+  bool absent = false;
+  const auto body = [&]() -> Result<void> {
+    for (const Key& key : keys_of(request.key, request.also)) {
+      DBLOCK_TRY(token, nest_one(table, key, outer, request, sharing, attempt));
+      absent = !token;
+      if (absent)
+        // This error rolls back the keys that were counted.
+        return fail(Errc::internal, attempt + ": the outer lease is not there");
+    }
+    return {};
+  };
+  const auto done = request.also.empty() ? body() : table.in_transaction(attempt, body);
+  if (absent) return std::nullopt;
+  if (!done) return std::unexpected(done.error());
+  auto lease = lease::granted(request, *token, 0, sent_at).lease;
+  lease.owner = lease::nested_owner_id(outer);
+  lease.sharing = sharing;
+  return lease;
+}
+
+// Leaves the intent alone where another writer wrote one too: it ends by itself, should that writer be gone.
+void withdraw_intent(LockTable& table, const AcquireRequest& request, const Intent& intent) noexcept {
+  if (intent.for_others) return;
+  for (const Key& key : keys_of(request.key, request.also)) {
+    // Where this fails, the intent ends by itself soon.
+    [[maybe_unused]] const auto done = table.let_readers_in(key, intent.until, "cannot let readers in again");
+  }
+}
+
+Result<Answer> look_together(LockTable& table, const AcquireRequest& request, const std::string& attempt) {
+  std::optional<Answer> in_the_way;
+  Answer last = lease::Free{};
+  DBLOCK_TRY(const auto locks, table.survey(keys_of(request.key, request.also), false, attempt));
+  for (const auto& seen : locks) {
+    if (!seen) continue;
+    // An error (a mode that does not go with the holders') counts as free here: the next try reports it.
+    last = decide(*seen, request).value_or(lease::Free{0, with_past_runs(*seen)});
+    // A success under any of the keys is the answer, even where another key is held.
+    if (std::holds_alternative<lease::Done>(last)) return last;
+    if (!std::holds_alternative<lease::Free>(last) && !in_the_way) in_the_way = last;
+    if (in_the_way && !request.promises.once_per) break;
+  }
+  return in_the_way ? std::move(*in_the_way) : last;
+}
+
+}  // namespace dblock::store

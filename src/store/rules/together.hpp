@@ -1,0 +1,42 @@
+// Grants of more than one row: of several keys, to readers, of slots. Each is one transaction. It locks the
+// own row of every lock first (the gate), in sorted order, so that requests which name the same keys in
+// another order cannot deadlock. A lock without a row gets its first row after that: two requests may
+// deadlock there, and the database makes one of them try again.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "store/rules/lock_table.hpp"
+
+namespace dblock::store {
+
+// `first` and then `also`, as one list.
+[[nodiscard]] std::vector<lease::Key> keys_of(const lease::Key& first, const std::vector<lease::Key>& also);
+
+// The intent that a waiting writer has written to the locks' rows.
+struct Intent {
+  lease::ServerTime until;  // new readers are refused until then
+  bool for_others = false;  // another waiting writer had written an intent too
+};
+
+// Takes all rows of the request under one token, or none. Sets `intent` where a waiting writer was refused
+// because of readers.
+[[nodiscard]] Result<lease::Answer> take_together(LockTable& table, const lease::AcquireRequest& request,
+                                                  BootTime sent_at, std::optional<Intent>& intent,
+                                                  const std::string& attempt);
+
+// See LeaseStore::nest().
+[[nodiscard]] Result<std::optional<lease::Lease>> nest_together(LockTable& table,
+                                                                const lease::AcquireRequest& request,
+                                                                BootTime sent_at, const std::string& attempt);
+
+// See LeaseStore::withdraw_intent().
+void withdraw_intent(LockTable& table, const lease::AcquireRequest& request, const Intent& intent) noexcept;
+
+// See LeaseStore::look().
+[[nodiscard]] Result<lease::Answer> look_together(LockTable& table, const lease::AcquireRequest& request,
+                                                  const std::string& attempt);
+
+}  // namespace dblock::store

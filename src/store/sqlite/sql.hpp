@@ -1,0 +1,25 @@
+// The SQL that is built into this binary: the statements of sql/verbs/sqlite and the migrations,
+// sql/sqlite/*.sql.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "store/schema.hpp"
+#include "store/verbs.hpp"
+
+namespace dblock::store::sqlite {
+
+// The statement, with `:name` for each parameter; empty if this store has no such statement.
+[[nodiscard]] std::string_view sql(Verb verb);
+
+// Each holds any number of statements, all run in one transaction. In ascending order of version; versions
+// count 1, 2, 3, … without gaps.
+[[nodiscard]] std::span<const Migration> migrations();
+
+// The newest version that this binary knows; it migrates older stores.
+[[nodiscard]] inline unsigned schema_version() {
+  return migrations().back().version;
+}
+
+}  // namespace dblock::store::sqlite
