@@ -1,12 +1,12 @@
 // Makes the README's pictures of a terminal out of real sessions, on a server of their own.
 // usage: dblock_pictures DIRECTORY
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
 
 #include "pictures/screen.hpp"
+#include "support/config.hpp"
 #include "support/dblock.hpp"
 #include "support/pty.hpp"
 
@@ -18,18 +18,19 @@ constexpr unsigned short k_columns = 110;
 // People and machines of a small firm, all of them on this one.
 class Firm {
  public:
-  Firm() : database_(server_.address()) {
-    std::ofstream(checkout_.file("deploy.sh")) << "#!/bin/sh\necho deployed, token $DBLOCK_TOKEN\n";
-    std::filesystem::permissions(checkout_.file("deploy.sh"), std::filesystem::perms::owner_all);
-  }
+  Firm() : database_(server_.address()) {}
 
-  void start(const std::string& who, const Words& words) {
-    Words env{"DBLOCK_HOLDER=" + who, "DBLOCK_DB=" + database_.url()};
-    Spawn spawn = dblock_spawn(database_, words, env);
+  // Runs `job`, a script that takes `length`, on the machine and in the name of `who`.
+  void run(const std::string& who, const std::string& key, const Words& options, const std::string& job,
+           std::chrono::seconds length) {
+    script(job, "sleep " + std::to_string(length.count()));
+    Spawn spawn = dblock_spawn(database_, run_words(key, options, {"./" + job}), {"DBLOCK_HOLDER=" + who});
+    const Words in_checkout{"/bin/sh", "-c", R"(cd "$0" && exec "$@")", checkout_.path()};
+    spawn.argv.insert(spawn.argv.begin(), in_checkout.begin(), in_checkout.end());
     jobs_.push_back(std::make_unique<Process>(spawn));
   }
-  void run(const std::string& who, const std::string& key, const Words& options, const std::string& job) {
-    start(who, run_words(key, options, sh(job)));
+  void script(const std::string& name, const std::string& line) {
+    write_file(checkout_.file(name), "#!/bin/sh\n" + line + "\n", 0755);
   }
   [[nodiscard]] ServerDatabase& database() { return database_; }
 
@@ -51,13 +52,16 @@ class Firm {
   std::vector<std::unique_ptr<Process>> jobs_;
 };
 
-void save(const std::string& directory, const std::string& name, const Terminal& terminal,
-          const std::string& title) {
+Moment moment_of(const Terminal& terminal, const std::string& title) {
   Screen screen(24, k_columns);
   screen.write(terminal.screen());
-  std::ofstream file(directory + "/" + name);
-  file << to_svg(screen, title);
-  if (!file.flush()) throw std::runtime_error("cannot write " + directory + "/" + name);
+  return {screen, title};
+}
+
+void save(const std::string& path, const std::vector<Moment>& moments) {
+  std::ofstream file(path);
+  file << to_svg(moments);
+  if (!file.flush()) throw std::runtime_error("cannot write " + path);
 }
 
 void see(Terminal& terminal, const std::string& text, std::chrono::seconds limit = 60s) {
@@ -66,35 +70,36 @@ void see(Terminal& terminal, const std::string& text, std::chrono::seconds limit
 }
 
 void waiting_in_line(Firm& firm, const std::string& directory) {
-  firm.run("ci@runner-7", "deploy-prod", {"--note", "pipeline 4711"}, "sleep 20");
+  firm.run("ci@runner-7", "deploy-prod", {}, "deploy-v41.sh", 16s);
   if (!wait_until([&] { return firm.database().has_holder("deploy-prod"); }))
     throw std::runtime_error("no holder");
-  firm.run("ci@runner-3", "deploy-prod", {"--wait", "5m"}, "sleep 4");
+  firm.run("ci@runner-3", "deploy-prod", {"--wait", "5m"}, "deploy-v42.sh", 1s);
+  firm.script("deploy.sh", "echo deploying, fencing token $DBLOCK_TOKEN");
   const auto terminal = firm.shell("anna@laptop");
   pause_for(1s);  // so that the other one is first in line
-  terminal->send("dblock inspect\n");
-  see(*terminal, "pipeline 4711");
-  see(*terminal, "$ ");  // what is typed before the prompt is shown twice
   terminal->send("dblock run --key deploy-prod --wait 10m -- ./deploy.sh\n");
   see(*terminal, "waiting 12s");
   see(*terminal, ", expires in ");  // the rest of the line
-  save(directory, "waiting.svg", *terminal, "run: the second in line waits for its turn");
+  const Moment waiting = moment_of(*terminal, "the lock is held: one line, redrawn every second");
+  see(*terminal, "deploying, fencing token ");
+  see(*terminal, "$ ");
+  save(directory + "/waiting.svg", {waiting, moment_of(*terminal, "our turn: the job runs")});
 }
 
 void watching(Firm& firm, const std::string& directory) {
-  firm.run("etl@db-host-2", "nightly-etl", {"--heartbeat", "1s", "--note", "full load"}, "sleep 60");
-  firm.run("etl@db-host-1", "reports", {"--shared"}, "sleep 60");
-  firm.run("anna@laptop", "reports", {"--shared"}, "sleep 60");
-  firm.run("ci@runner-3", "deploy-prod", {"--wait", "1m", "--note", "pipeline 4712"}, "sleep 60");
+  firm.run("etl@db-host-2", "nightly-etl", {"--heartbeat", "1s", "--note", "full load"}, "etl.sh", 60s);
+  firm.run("etl@db-host-1", "reports", {"--shared"}, "report.sh", 60s);
+  firm.run("anna@laptop", "reports", {"--shared"}, "query.sh", 60s);
+  firm.run("ci@runner-3", "deploy-prod", {"--wait", "1m", "--note", "pipeline 4712"}, "deploy.sh", 60s);
   const auto terminal = firm.shell("anna@laptop");
   pause_for(5s);  // for times that differ
   terminal->send("dblock inspect --watch\n");
   for (int drawn = 0; drawn < 5; ++drawn) see(*terminal, "nightly-etl");
-  firm.run("root@db-host-3", "backup", {}, "sleep 60");
+  firm.run("root@db-host-3", "backup", {}, "backup.sh", 60s);
   see(*terminal, "backup");
   see(*terminal, "full load");  // in the last line but one
   see(*terminal, "anna@laptop");
-  save(directory, "watch.svg", *terminal, "inspect --watch: who holds what, redrawn in place");
+  save(directory + "/watch.svg", {moment_of(*terminal, "inspect --watch: who holds what, redrawn in place")});
 }
 
 }  // namespace

@@ -1,21 +1,22 @@
 #include "pictures/screen.hpp"
 
 #include <algorithm>
-#include <map>
 #include <sstream>
 
 namespace dblock::test {
 namespace {
 
-constexpr int k_cell_width = 8;
-constexpr int k_line_height = 18;
-constexpr int k_margin = 16;
-constexpr int k_title_height = 34;
+constexpr std::size_t k_cell_width = 8;
+constexpr std::size_t k_line_height = 18;
+constexpr std::size_t k_margin = 16;
+constexpr std::size_t k_title_height = 34;
 
-const std::map<int, const char*> k_colors{{31, "#ff7b72"}, {32, "#7ee787"}, {33, "#e3b341"}, {34, "#79c0ff"},
-                                          {35, "#d2a8ff"}, {36, "#76e3ea"}, {37, "#c9d1d9"}, {90, "#8b949e"},
-                                          {91, "#ffa198"}, {92, "#aff5b4"}, {93, "#f2cc60"}, {94, "#a5d6ff"},
-                                          {95, "#e2c5ff"}, {96, "#b3f0ff"}, {97, "#ffffff"}};
+// A reader whose system is set to light colours gets those; a program without style sheets shows the dark
+// ones.
+constexpr const char* k_colors =
+    "<style>.back{fill:#0d1117}text{fill:#c9d1d9}.title{fill:#8b949e}.c31{fill:#ff7b72}.c32{fill:#7ee787}"
+    ".c33{fill:#e3b341}\n@media (prefers-color-scheme: light) {.back{fill:#f6f8fa}text{fill:#1f2328}"
+    ".title{fill:#59636e}.c31{fill:#cf222e}.c32{fill:#1a7f37}.c33{fill:#9a6700}}</style>\n";
 
 std::string escaped(const std::string& text) {
   std::string result;
@@ -46,13 +47,35 @@ std::string span(const std::vector<Cell>& row, std::size_t begin, std::size_t en
   if (text.find_first_not_of(' ') == std::string::npos) return {};
   const Style& style = row[begin].style;
   std::ostringstream out;
-  out << "<text x=\"" << k_margin + static_cast<int>(begin) * k_cell_width << "\" y=\"" << y
-      << "\" textLength=\"" << static_cast<int>(end - begin) * k_cell_width << "\"";
-  if (const auto color = k_colors.find(style.color); color != k_colors.end())
-    out << " fill=\"" << color->second << "\"";
+  out << "<text x=\"" << k_margin + begin * k_cell_width << "\" y=\"" << y << "\" textLength=\""
+      << (end - begin) * k_cell_width << "\"";
+  if (style.color != 0) out << " class=\"c" << style.color << "\"";
   if (style.bold) out << " font-weight=\"bold\"";
   if (style.dim) out << " opacity=\"0.6\"";
   out << ">" << escaped(text) << "</text>\n";
+  return out.str();
+}
+
+std::size_t used_rows(const Screen& screen) {
+  std::size_t used = screen.rows().size();
+  while (used > 0 && used_columns(screen.rows()[used - 1]) == 0) --used;
+  return used;
+}
+
+// The title and the rows of `moment`, below `top`.
+std::string drawn(const Moment& moment, std::size_t top) {
+  std::ostringstream out;
+  out << "<text class=\"title\" x=\"50%\" y=\"" << top + 21
+      << "\" text-anchor=\"middle\" font-family=\"sans-serif\" font-size=\"12\">" << escaped(moment.title)
+      << "</text>\n";
+  for (std::size_t i = 0; i < used_rows(moment.screen); ++i) {
+    const auto& row = moment.screen.rows()[i];
+    const std::size_t y = top + k_title_height + (i + 1) * k_line_height - 4;
+    for (std::size_t begin = 0, end = 0; begin < used_columns(row); begin = end) {
+      for (end = begin; end < used_columns(row) && row[end].style == row[begin].style;) ++end;
+      out << span(row, begin, end, y);
+    }
+  }
   return out.str();
 }
 
@@ -117,7 +140,7 @@ void Screen::select_style(const std::vector<int>& numbers) {
     if (n == 1) style_.bold = true;
     if (n == 2) style_.dim = true;
     if (n == 22) style_.bold = style_.dim = false;
-    if ((n >= 31 && n <= 37) || (n >= 90 && n <= 97)) style_.color = n;
+    if (n >= 31 && n <= 33) style_.color = n;
     if (n == 39) style_.color = 0;
   }
 }
@@ -183,34 +206,25 @@ void Screen::line_feed() {
   rows_.emplace_back(columns_);
 }
 
-std::string to_svg(const Screen& screen, const std::string& title) {
+std::string to_svg(const std::vector<Moment>& moments) {
   std::size_t columns = 0;
-  std::size_t used = 0;
-  for (std::size_t i = 0; i < screen.rows().size(); ++i) {
-    const std::size_t here = used_columns(screen.rows()[i]);
-    columns = std::max(columns, here);
-    if (here > 0) used = i + 1;
+  std::size_t height = 0;
+  std::string text;
+  for (const Moment& moment : moments) {
+    for (const auto& row : moment.screen.rows()) columns = std::max(columns, used_columns(row));
+    text += drawn(moment, height);
+    height += used_rows(moment.screen) * k_line_height + k_title_height;
   }
-  const int width = static_cast<int>(columns) * k_cell_width + 2 * k_margin;
-  const int height = static_cast<int>(used) * k_line_height + k_title_height + k_margin;
+  height += k_margin;
+  const std::size_t width = columns * k_cell_width + 2 * k_margin;
   std::ostringstream out;
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << width << "\" height=\"" << height
-      << "\" viewBox=\"0 0 " << width << " " << height << "\" role=\"img\">\n<title>" << escaped(title)
-      << "</title>\n<rect width=\"100%\" height=\"100%\" rx=\"8\" fill=\"#0d1117\"/>\n"
-      << "<text x=\"50%\" y=\"21\" text-anchor=\"middle\" font-family=\"sans-serif\" font-size=\"12\" "
-         "fill=\"#8b949e\">"
-      << escaped(title)
-      << "</text>\n<g font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\" font-size=\"13\" "
-         "fill=\"#c9d1d9\" xml:space=\"preserve\">\n";
-  for (std::size_t i = 0; i < used; ++i) {
-    const auto& row = screen.rows()[i];
-    const std::size_t y = k_title_height + (i + 1) * k_line_height - 4;
-    for (std::size_t begin = 0, end = 0; begin < used_columns(row); begin = end) {
-      for (end = begin; end < used_columns(row) && row[end].style == row[begin].style;) ++end;
-      out << span(row, begin, end, y);
-    }
-  }
-  out << "</g>\n</svg>\n";
+      << "\" viewBox=\"0 0 " << width << " " << height << "\" role=\"img\">\n<title>"
+      << escaped(moments.front().title) << "</title>\n"
+      << k_colors << "<rect class=\"back\" width=\"100%\" height=\"100%\" rx=\"8\"/>\n"
+      << "<g font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\" font-size=\"13.3\" "
+         "xml:space=\"preserve\">\n"
+      << text << "</g>\n</svg>\n";
   return out.str();
 }
 

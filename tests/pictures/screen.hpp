@@ -8,7 +8,7 @@
 namespace dblock::test {
 
 struct Style {
-  int color = 0;  // 31 to 37 and 91 to 97; 0: the terminal's own
+  int color = 0;  // 31 to 33; 0: the terminal's own
   bool bold = false;
   bool dim = false;
   bool operator==(const Style&) const = default;
@@ -40,7 +40,13 @@ class Screen {
   Style style_;
 };
 
-// The rows in use as an SVG document, under a title.
-[[nodiscard]] std::string to_svg(const Screen& screen, const std::string& title);
+// What a terminal showed at one moment of a session.
+struct Moment {
+  Screen screen;
+  std::string title;
+};
+
+// The moments as an SVG document, one below the other: the rows in use, each under its title.
+[[nodiscard]] std::string to_svg(const std::vector<Moment>& moments);
 
 }  // namespace dblock::test
