@@ -8,7 +8,7 @@
 namespace dblock::cli {
 namespace {
 
-// "#ttl = 2m" below "[run]". Explanations have a blank after their '#'.
+// "#ttl = 2m" below "#[run]". Explanations have a blank after their '#'.
 struct Offer {
   std::string section;
   std::string name;
@@ -31,8 +31,8 @@ std::vector<Offer> offers() {
   std::vector<Offer> found;
   std::string section;
   for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with('[')) section = line.substr(1, line.find(']') - 1);
-    if (!line.starts_with('#') || line.size() < 2 || line[1] == ' ') continue;
+    if (line.starts_with("#[")) section = line.substr(2, line.find(']') - 2);
+    if (!line.starts_with('#') || line.size() < 2 || line[1] == ' ' || line[1] == '[') continue;
     const auto equals = line.find(" = ");
     INFO(line);
     REQUIRE(equals != std::string::npos);
@@ -61,6 +61,14 @@ TEST_CASE("the packaged configuration file sets nothing") {
     const auto values = parse_config(packaged_text(), "dblock.conf", command.id);
     REQUIRE(values.has_value());
     CHECK(values->empty());
+  }
+}
+
+TEST_CASE("a line added at the end of the packaged configuration file holds for all subcommands") {
+  for (const auto& command : subcommand_specs()) {
+    const auto values = parse_config(packaged_text() + "local = yes\n", "dblock.conf", command.id);
+    REQUIRE(values.has_value());
+    CHECK(values->size() == 1);
   }
 }
 

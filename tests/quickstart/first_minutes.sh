@@ -1,0 +1,90 @@
+#!/bin/sh
+# The README's way from a checkout to a cron job, line by line as it is written: build, first locks, package, database,
+# cron. Replaced are only the hour of the cron line, and db.example.com, which is a server of this script's own with a
+# certificate in that name. For a machine of its own (a container, a chroot): installs packages, makes a user, writes
+# below /etc. Run it as root, at the top of the checkout.
+set -eu
+
+die() {
+  echo "first_minutes.sh: $*" >&2
+  exit 1
+}
+
+# The N-th fenced block of the README's section HEADING, without the indentation of a list.
+block() {
+  awk -v heading="$1" -v want="$2" '
+    /^ *```/ { open = !open; if (open && section == heading) ++count; next }
+    open { if (section == heading && count == want) { sub(/^   /, ""); print }; next }
+    /^#/ { section = $0; sub(/^#+ /, "", section) }
+  ' README.md
+}
+
+try() { # WHAT HEADING N
+  echo "== $1"
+  lines=$(block "$2" "$3")
+  [ -n "$lines" ] || die "README.md has no block $3 under '$2'"
+  sh -euc "$lines" || die "these lines of the README do not work: $lines"
+}
+
+as_etl() {
+  setpriv --reuid=etl --regid=etl --init-groups env -i HOME=/home/etl PATH=/usr/bin:/bin sh -euc "$1"
+}
+
+# A server for db.example.com, and the authority that has signed its certificate.
+start_server() {
+  certificates=$(mktemp -d)
+  chmod 755 "$certificates"
+  (
+    cd "$certificates"
+    openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=authority -keyout ca.key -out ca.pem
+    openssl req -newkey rsa:2048 -nodes -subj /CN=db.example.com -addext subjectAltName=DNS:db.example.com \
+      -keyout server.key -out server.csr
+    openssl x509 -req -days 2 -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -copy_extensions copy \
+      -out server.pem
+    mariadb-install-db --no-defaults --user=root --datadir="$certificates/data" \
+      --auth-root-authentication-method=normal --skip-test-db --skip-name-resolve --force
+  ) >"$certificates/log" 2>&1 || die "$(cat "$certificates/log")"
+  grep -q ' db.example.com$' /etc/hosts 2>/dev/null || echo '127.0.0.1 db.example.com' >>/etc/hosts
+  mariadbd --no-defaults --user=root --datadir="$certificates/data" --socket="$certificates/socket" \
+    --bind-address=127.0.0.1 --ssl-cert="$certificates/server.pem" --ssl-key="$certificates/server.key" \
+    >>"$certificates/log" 2>&1 &
+  server=$!
+  trap 'kill $server $cron 2>/dev/null; wait; rm -rf "$certificates"' EXIT
+  cron=
+  await "the server's answer" mariadb-admin --no-defaults --skip-ssl --socket="$certificates/socket" --silent ping
+}
+
+await() { # WHAT COMMAND...
+  what=$1
+  shift
+  tries=900
+  until "$@" >/dev/null 2>&1; do
+    tries=$((tries - 1))
+    [ "$tries" -gt 0 ] || die "waited for 90 s for $what: $(tail -n 20 "$certificates/log")"
+    sleep 0.1
+  done
+}
+
+try "install, build, run a job under a lock" "Quick start" 1
+try "the same job on MariaDB" "Quick start" 2
+try "the package" "Quick start" 4
+
+echo "== connect a database"
+id etl >/dev/null 2>&1 || useradd --create-home etl
+start_server
+block "Connect a database" 1 | mariadb --no-defaults --skip-ssl --socket="$certificates/socket"
+printf 'choose-a-password\n' | sh -euc "$(block 'Connect a database' 2)"
+echo "$(block 'Connect a database' 3)&tls-ca=$certificates/ca.pem" >>/etc/dblock.conf
+as_etl "$(block 'Connect a database' 4)" || die "the first commands with a database do not work"
+
+echo "== cron"
+printf '#!/bin/sh\necho "$DBLOCK_TOKEN" >>/home/etl/tokens\n' >/usr/local/bin/etl.sh
+chmod 755 /usr/local/bin/etl.sh
+block "Cron, with an alert" 1 | sed 's/^30 2 /* * /' >/etc/cron.d/nightly-etl
+grep -q '^\* \* \* \* \* ' /etc/cron.d/nightly-etl || die "the cron line does not begin at 30 2: $(cat /etc/cron.d/nightly-etl)"
+cron -f &
+cron=$!
+await "the job that cron starts" test -s /home/etl/tokens
+as_etl "$(block 'Cron, with an alert' 2 | sed 's/^.* etl  //')" || die "the alert of the README finds no success"
+rm /etc/cron.d/nightly-etl
+echo "ok: from the checkout to cron"
