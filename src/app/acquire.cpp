@@ -26,14 +26,14 @@ namespace {
 constexpr int k_row_reads = 3;
 
 // The holder is the script, not this process, which ends in a moment.
-lease::AcquireRequest make_wanted(const AcquireRequest& request) {
+lease::LeaseRequest make_wanted(const AcquireRequest& request) {
   const auto script = static_cast<std::uint32_t>(request.while_pid ? request.while_pid->pid : ::getppid());
-  lease::AcquireRequest wanted{request.key,
-                               {},
-                               {},
-                               lease::Kind::acquire,
-                               request.timing.terms(),
-                               make_holder(request.identity, script, program_of(script))};
+  lease::LeaseRequest wanted{request.key,
+                             {},
+                             {},
+                             lease::Kind::acquire,
+                             request.timing.terms(),
+                             make_holder(request.identity, script, program_of(script))};
   wanted.sharing = request.sharing;
   if (!request.while_pid) wanted.terms.heartbeat.reset();
   wanted.promises = request.promises;
@@ -44,7 +44,7 @@ lease::AcquireRequest make_wanted(const AcquireRequest& request) {
 // Forks, so call it before any thread or connection exists. From here on a pidfd identifies PID. Null without
 // --while-pid.
 Result<std::shared_ptr<Keeper>> start_keeper(const AcquireRequest& request, const store::Settings& settings,
-                                             const lease::AcquireRequest& wanted) {
+                                             const lease::LeaseRequest& wanted) {
   if (!request.while_pid) return nullptr;
   const auto watched = process::WatchedProcess::open(request.while_pid->pid);
   if (!watched) return fail(watched.error().code, "--while-pid: " + watched.error().message);
@@ -55,7 +55,7 @@ Result<std::shared_ptr<Keeper>> start_keeper(const AcquireRequest& request, cons
 class Acquisition {
  public:
   Acquisition(const AcquireRequest& request, const store::Settings& settings,
-              const lease::AcquireRequest& wanted, std::shared_ptr<Keeper> keeper)
+              const lease::LeaseRequest& wanted, std::shared_ptr<Keeper> keeper)
       : request_(request),
         wanted_(wanted),
         keeper_(std::move(keeper)),
@@ -82,7 +82,7 @@ class Acquisition {
   [[nodiscard]] std::string lock() const { return "lock " + quoted(request_.key); }
 
   const AcquireRequest& request_;
-  const lease::AcquireRequest& wanted_;
+  const lease::LeaseRequest& wanted_;
   // Made before the session's thread: a signal must not strand a lock that was just granted.
   const process::Signals signals_;
   std::shared_ptr<Keeper> keeper_;
@@ -187,7 +187,7 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
 
 Result<std::variant<Acquired, Ending>> acquire(const AcquireRequest& request) {
   DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
-  const lease::AcquireRequest wanted = make_wanted(request);
+  const lease::LeaseRequest wanted = make_wanted(request);
   DBLOCK_TRY(auto keeper, start_keeper(request, settings, wanted));
   return Acquisition(request, settings, wanted, std::move(keeper)).go();
 }

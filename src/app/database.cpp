@@ -24,7 +24,7 @@ store::SessionOptions session_options(const lease::Timing& timing) {
 
 // A statement that dblock sent just before its death may reach the database late. So the answer "not ours" is
 // checked again for as long as such a statement can take.
-void release_after_death(const store::Settings& settings, const lease::AcquireRequest& request,
+void release_after_death(const store::Settings& settings, const lease::LeaseRequest& request,
                          lease::Actor actor) {
   constexpr Micros patience = 5s;
   constexpr Micros late_statement = 2500ms;  // the server's own lock wait is 2 s
@@ -33,11 +33,11 @@ void release_after_death(const store::Settings& settings, const lease::AcquireRe
   const auto store = store::open_store(settings, {3s, 30s}, clock);
   const BootTime begun = clock.now();
   const lease::LeaseRef ref = lease::ref_to(request);
-  const lease::GivingBack how{
+  const lease::ReleaseOptions how{
       .actor = actor, .end = {lease::Outcome::abandoned, std::nullopt}, .give_up = begun + patience};
   for (;;) {
-    const auto given = lease::give_back(*store, clock, ref, how, never);
-    if (given.result == lease::ReleaseResult::released && !given.refused) return store->record_ended();
+    const auto tried = lease::release_with_retries(*store, clock, ref, how, never);
+    if (tried.result == lease::ReleaseResult::released && !tried.refused) return store->record_ended();
     if (clock.now() - begun >= late_statement) return;
     clock.wait_until(clock.now() + 200ms, never);
   }

@@ -16,16 +16,16 @@ Result<Ending> reap(const ReapRequest& request,
   DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   SystemClock clock;
   const auto store = store::open_store(settings, {}, clock);
-  const lease::ReapRequest work{request.dry_run, request.forget_after, request.forget_history};
+  const lease::ReapOptions options{request.dry_run, request.forget_after, request.forget_history};
   if (!request.every) {
-    DBLOCK_TRY(const lease::ReapReport report, store->reap(work));
+    DBLOCK_TRY(const lease::ReapReport report, store->reap(options));
     on_report(report);
     return Ending{};
   }
   const process::Signals signals;
   const WakeEvent never;
   for (BootTime next = clock.now();; next += *request.every) {
-    const auto report = store->reap(work);
+    const auto report = store->reap(options);
     if (report) {
       on_report(*report);
     } else if (report.error().code == Errc::unreachable || report.error().code == Errc::indeterminate) {

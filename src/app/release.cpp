@@ -29,19 +29,19 @@ Ending lost(std::string message) {
   return Ending{.how = Ending::How::lost, .message = std::move(message)};
 }
 
-Result<Report> give_back(const ReleaseRequest& request, lease::LeaseStore& store, Clock& clock) {
+Result<Report> release_own(const ReleaseRequest& request, lease::LeaseStore& store, Clock& clock) {
   const lease::LeaseRef ref{request.key, *request.owner, std::nullopt};
-  const lease::GivingBack how{.actor = lease::Actor::script,
-                              .end = {lease::Outcome::released, std::nullopt},
-                              .give_up = clock.now() + k_patience,
-                              .insists = false};
+  const lease::ReleaseOptions how{.actor = lease::Actor::script,
+                                  .end = {lease::Outcome::released, std::nullopt},
+                                  .give_up = clock.now() + k_patience,
+                                  .insists = false};
   const WakeEvent never;
-  auto given = lease::give_back(store, clock, ref, how, never);
-  if (given.failure) return std::unexpected(std::move(*given.failure));
+  auto tried = lease::release_with_retries(store, clock, ref, how, never);
+  if (tried.failure) return std::unexpected(std::move(*tried.failure));
   Report report = report_on(request.key, Report::Action::released);
-  if (given.result == lease::ReleaseResult::released) return report;
+  if (tried.result == lease::ReleaseResult::released) return report;
   // An unknown outcome is no success either: the message tells the script who holds the lock now.
-  const auto& why = *given.refused;
+  const auto& why = *tried.refused;
   const bool running = why.why == lease::NotOursWhy::run_lease;
   report.ending = Ending{
       .how = running ? Ending::How::refused : Ending::How::lost,
@@ -140,7 +140,7 @@ Result<Report> release(const ReleaseRequest& request) {
   SystemClock clock;
   const auto store = store::open_store(settings, {}, clock);
   if (request.force && !request.token) return describe(request, *store);
-  auto report = request.force ? force(request, *store, clock) : give_back(request, *store, clock);
+  auto report = request.force ? force(request, *store, clock) : release_own(request, *store, clock);
   store->record_ended();
   return report;
 }

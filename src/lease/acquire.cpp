@@ -47,25 +47,25 @@ std::uint64_t seed_from(const OwnerId& owner) {
 
 // One call of acquire(). Each step does one thing and names the next step; a lease is returned by `proving`
 // alone. Every failure of a step goes through failed(), every refusal through refused(): both count the try,
-// pause, and go back to `lining_up`, or end the acquisition.
+// pause, and go back to `entering`, or end the acquisition.
 class Acquisition {
  public:
-  Acquisition(LeaseStore& store, Clock& clock, const AcquireRequest& request, const WaitPolicy& policy,
+  Acquisition(LeaseStore& store, Clock& clock, const LeaseRequest& request, const WaitPolicy& policy,
               const AcquireObserver& observer, const WakeEvent& cancel)
       : store_(store),
         clock_(clock),
         request_(request),
         observer_(observer),
         cancel_(cancel),
-        place_(turnstile_for(store, policy), policy.limit != Micros{0}),
-        looks_(place_.looks()),
+        position_(turnstile_for(store, policy), policy.limit != Micros{0}),
+        look_schedule_(position_.look_schedule()),
         schedule_(policy.retry),
         poll_(k_first_poll, k_last_poll, k_poll_growth, seed_from(request.owner)),
         retry_(k_first_pause, k_longest_pause, Backoff::k_doubling, seed_from(request.owner)),
         ask_again_(k_first_pause, k_longest_doubt, Backoff::k_doubling, seed_from(request.owner)),
         may_nest_(request.outer.has_value()) {
     if (policy.limit) give_up_at_ = clock_.now() + *policy.limit;
-    if (request.plain()) line_ = request.key;
+    if (request.plain()) turnstile_key_ = request.key;
   }
 
   Result<AcquireOutcome> run() {
@@ -73,15 +73,15 @@ class Acquisition {
     // Only the exclusive holder of one key wakes the next waiter, so only it keeps its position at the
     // turnstile.
     const bool granted = outcome && std::holds_alternative<Lease>(*outcome);
-    if (granted && request_.plain()) place_.keep();
+    if (granted && request_.plain()) position_.keep();
     if (!granted) store_.withdraw_intent(request_);
     return outcome;
   }
 
  private:
   enum class Step {
-    lining_up,  // connect, nest in an ancestor's lease where there is one, enter the turnstile
-    in_line,    // another process is ahead at the turnstile: look now and then until our turn comes
+    entering,   // connect, nest in an ancestor's lease where there is one, enter the turnstile
+    waiting,    // another process is ahead at the turnstile: look now and then until our turn comes
     trying,     // our turn: send the statement that takes the lock
     resolving,  // its reply was lost: read back which owner id the lock has (I5)
     proving,    // the lock is ours: renew once where that was only read, then rely on the lease
@@ -100,10 +100,10 @@ class Acquisition {
 
   Progress take_step() {
     switch (step_) {
-      case Step::lining_up:
-        return line_up();
-      case Step::in_line:
-        return look_from_line();
+      case Step::entering:
+        return enter_turnstile();
+      case Step::waiting:
+        return wait_for_turn();
       case Step::trying:
         return try_lock();
       case Step::resolving:
@@ -117,15 +117,15 @@ class Acquisition {
   // When our connection has broken in our turn, the server, or a proxy before it, may take that connection
   // for alive for a while. The broken connection then still owns the turnstile. So the next try does not wait
   // for its turn.
-  Progress line_up() {
+  Progress enter_turnstile() {
     if (cancel_.raised()) return Cancelled{};
-    if (line_) place_.approach(*line_, request_.holder);
+    if (turnstile_key_) position_.approach(*turnstile_key_, request_.holder);
     DBLOCK_CHECK(store_.connect());
     DBLOCK_TRY(auto nested, nest());
     if (nested) return rely_on(std::move(*nested));
-    if (line_) place_.take(*line_);
+    if (turnstile_key_) position_.take(*turnstile_key_);
     const bool had_turn = std::exchange(broke_in_turn_, false);
-    step_ = place_.behind() && !had_turn ? Step::in_line : Step::trying;
+    step_ = position_.behind() && !had_turn ? Step::waiting : Step::trying;
     return std::nullopt;
   }
 
@@ -146,19 +146,19 @@ class Acquisition {
     return nested;
   }
 
-  // Looks at the lock once, then waits at the turnstile until the next look is due. At the very end of the
-  // wait a free lock is tried out of turn: the answer "held" would not be true.
-  Progress look_from_line() {
-    const bool with_place = observer_.wants_place && observer_.wants_place();
-    DBLOCK_TRY(const auto seen, with_place ? store_.look_in_line(request_) : store_.look(request_));
+  // Looks at the lock once, then waits at the turnstile until the next look is due. At the very end of
+  // the wait a free lock is tried out of turn: the answer "held" would not be true.
+  Progress wait_for_turn() {
+    const bool with_position = observer_.wants_position && observer_.wants_position();
+    DBLOCK_TRY(const auto seen, with_position ? store_.look_with_position(request_) : store_.look(request_));
     // Even in our turn the answer would be Done.
     if (const auto* done = std::get_if<Done>(&seen)) return *done;
     const auto* held = std::get_if<Held>(&seen);
     if (held != nullptr && (out_of_time() || hopeless(held->status))) return refused(held->status);
     if (!out_of_time()) {
       const Micros stay = note(seen);
-      if (place_.behind() && place_.await(within_limit(stay), cancel_)) return Cancelled{};
-      if (place_.behind()) return std::nullopt;
+      if (position_.behind() && position_.await(within_limit(stay), cancel_)) return Cancelled{};
+      if (position_.behind()) return std::nullopt;
     }
     step_ = Step::trying;
     return std::nullopt;
@@ -166,16 +166,16 @@ class Acquisition {
 
   // Notes what a look from the turnstile has seen. RETURNS: how long the next look can wait.
   Micros note(const Answer& seen) {
-    const Micros stay = poll_.jittered(looks_.interval);
+    const Micros stay = poll_.jittered(look_schedule_.interval);
     if (const auto* held = std::get_if<Held>(&seen)) {
-      place_.saw_held();
+      position_.saw_held();
       if (observer_.on_conflict) observer_.on_conflict(held->status);
       if (observer_.on_wait) observer_.on_wait(held->status);
-      return looks_.at_expiry ? not_past_expiry(stay, held->status) : stay;
+      return look_schedule_.at_expiry ? not_past_expiry(stay, held->status) : stay;
     }
     const auto* free = std::get_if<Free>(&seen);
     const auto& row = free != nullptr ? free->status : std::get<Granted>(seen).row;
-    place_.saw_free(row ? std::optional(row->token) : std::nullopt);
+    position_.saw_free(row ? std::optional(row->token) : std::nullopt);
     return std::min(stay, k_look_again);
   }
 
@@ -283,7 +283,7 @@ class Acquisition {
     if (observer_.on_conflict) observer_.on_conflict(status);
     if (last_try() || hopeless(status)) return Held{status};
     held_by_readers_ = status.is_reader();
-    stand_before(status);
+    move_to_turnstile_of(status);
     if (observer_.on_wait) observer_.on_wait(status);
     return pause(schedule_ ? scheduled_pause() : until_next_poll(status));
   }
@@ -319,9 +319,9 @@ class Acquisition {
   // Waits before the next round of steps, but never past the wait limit, so that the last try happens at its
   // very end.
   Progress pause(Micros length) {
-    step_ = Step::lining_up;
-    place_.wait_in_front();
-    if (place_.crowded()) store_.disconnect();
+    step_ = Step::entering;
+    position_.wait_in_front();
+    if (position_.crowded()) store_.disconnect();
     if (clock_.wait_until(within_limit(length), cancel_)) return Cancelled{};
     return std::nullopt;
   }
@@ -338,17 +338,17 @@ class Acquisition {
   // A request for several keys, to share or for a slot holds nothing while it waits: it waits at the
   // turnstile of the key that refused it. It tries before it enters any, since most such requests need not
   // wait.
-  void stand_before(const LockStatus& status) {
-    if (request_.plain() || (line_ && line_->bytes() == status.key)) return;
+  void move_to_turnstile_of(const LockStatus& status) {
+    if (request_.plain() || (turnstile_key_ && turnstile_key_->bytes() == status.key)) return;
     const auto key = Key::parse(status.key);
     if (!key) return;
-    place_.give_up();
-    line_ = *key;
+    position_.give_up();
+    turnstile_key_ = *key;
   }
 
   // The end of a cooldown is known, so frequent polls gain nothing.
   Micros until_next_poll(const LockStatus& status) {
-    const bool often = (place_.leads() || !request_.plain()) && status.state != State::cooldown;
+    const bool often = (position_.leads() || !request_.plain()) && status.state != State::cooldown;
     return not_past_expiry(often ? poll_.jittered(k_lead_poll) : poll_.next(), status);
   }
 
@@ -360,22 +360,22 @@ class Acquisition {
 
   LeaseStore& store_;
   Clock& clock_;
-  const AcquireRequest& request_;
+  const LeaseRequest& request_;
   const AcquireObserver& observer_;
   const WakeEvent& cancel_;
-  Place place_;
-  Looks looks_;
+  TurnstilePosition position_;
+  LookSchedule look_schedule_;
   std::optional<Retry> schedule_;
   Backoff poll_;       // between polls of a held lock
   Backoff retry_;      // after a failed step
   Backoff ask_again_;  // while the outcome of a try is unknown
   std::optional<BootTime> give_up_at_;
 
-  Step step_ = Step::lining_up;
-  BootTime sent_at_{};          // when the last try was sent
-  Error lost_reply_{};          // for Step::resolving
-  std::optional<Lease> lease_;  // for Step::proving
-  std::optional<Key> line_;     // the key at whose turnstile we wait
+  Step step_ = Step::entering;
+  BootTime sent_at_{};                // when the last try was sent
+  Error lost_reply_{};                // for Step::resolving
+  std::optional<Lease> lease_;        // for Step::proving
+  std::optional<Key> turnstile_key_;  // the key at whose turnstile we wait
   std::uint64_t tries_ = 0;
   int lost_replies_ = 0;
   bool may_nest_;
@@ -386,7 +386,7 @@ class Acquisition {
 
 }  // namespace
 
-Result<AcquireOutcome> acquire(LeaseStore& store, Clock& clock, const AcquireRequest& request,
+Result<AcquireOutcome> acquire(LeaseStore& store, Clock& clock, const LeaseRequest& request,
                                const WaitPolicy& policy, const AcquireObserver& observer,
                                const WakeEvent& cancel) {
   return Acquisition(store, clock, request, policy, observer, cancel).run();

@@ -35,7 +35,7 @@ struct AcquireObserver {
   // Before each pause, or wait at the turnstile, after a refusal.
   std::function<void(const LockStatus& holder)> on_wait{};
   std::function<void(const Error& error)> on_trouble;  // at each failed try that will be repeated
-  std::function<bool()> wants_place{};                 // whether looks read our position too
+  std::function<bool()> wants_position{};              // whether looks read our position too
   std::function<void()> on_send;  // before the first statement that could grant the lock is sent
   // True where waiting for this holder would never end, as where the holder itself waits for this process.
   std::function<bool(const LockStatus& holder)> hopeless{};
@@ -53,7 +53,7 @@ using AcquireOutcome = std::variant<Lease, Held, Done, Cancelled>;
 // after the release. In every other case this function leaves it. Returns a lease only when it is known to be
 // ours and has time left by the local clock; start nothing on anything else. Errc::unreachable when the
 // outcome of a try stays unknown until its TTL has passed.
-[[nodiscard]] Result<AcquireOutcome> acquire(LeaseStore& store, Clock& clock, const AcquireRequest& request,
+[[nodiscard]] Result<AcquireOutcome> acquire(LeaseStore& store, Clock& clock, const LeaseRequest& request,
                                              const WaitPolicy& policy, const AcquireObserver& observer,
                                              const WakeEvent& cancel);
 

@@ -22,11 +22,11 @@ constexpr Micros k_longest_pause = 1s;
 // The row records how its last lease ended. Our own release records our `end`, at a time after we sent it. A
 // takeover, a reap or a forced release records `abandoned`.
 ReleaseResult judge_release(const NotOurs& refused, const LeaseRef& ref, const RunEnd& end,
-                            std::optional<Micros> unheard_for) {
+                            std::optional<Micros> reply_lost_for) {
   using enum ReleaseResult;
   if (refused.why == NotOursWhy::nested) return nested;
   const bool ended = refused.why == NotOursWhy::free || refused.why == NotOursWhy::other_holder;
-  if (!ended) return unheard_for && refused.why == NotOursWhy::absent ? unknown : not_ours;
+  if (!ended) return reply_lost_for && refused.why == NotOursWhy::absent ? unknown : not_ours;
   if (!refused.status) return not_ours;
   const LockStatus& row = *refused.status;
   const bool as_we_said =
@@ -35,37 +35,37 @@ ReleaseResult judge_release(const NotOurs& refused, const LeaseRef& ref, const R
   // answer.
   if (refused.why == NotOursWhy::free && ref.token && row.token == *ref.token)
     return as_we_said ? released : not_ours;
-  if (!unheard_for) return not_ours;
+  if (!reply_lost_for) return not_ours;
   // Without a token our freed row cannot be told from those of other readers or slot holders. No row carries
   // our owner id any more, so the lease counts as released.
   if (row.sharing.mode != Mode::exclusive && !ref.token) return released;
   if (row.last && row.last->outcome == Outcome::abandoned) return not_ours;
   const bool since_then = row.last && row.last->released_at &&
-                          row.last->released_at->since_epoch >= row.server_time.since_epoch - *unheard_for;
+                          row.last->released_at->since_epoch >= row.server_time.since_epoch - *reply_lost_for;
   return as_we_said && since_then ? released : unknown;
 }
 
-GivenBack give_back(LeaseStore& store, Clock& clock, const LeaseRef& ref, const GivingBack& how,
-                    const WakeEvent& stop) {
+RetriedRelease release_with_retries(LeaseStore& store, Clock& clock, const LeaseRef& ref,
+                                    const ReleaseOptions& how, const WakeEvent& stop) {
   Backoff backoff(k_first_pause, k_longest_pause, Backoff::k_doubling, 1);
-  std::optional<BootTime> unheard_since;
+  std::optional<BootTime> reply_lost_since;
   for (;;) {
     const BootTime sent_at = clock.now();
     auto outcome = store.release(ref, how.actor, how.end);
     if (outcome) {
       auto* const refused = std::get_if<NotOurs>(&*outcome);
       if (refused == nullptr) return {.result = ReleaseResult::released};
-      std::optional<Micros> unheard_for;
-      if (unheard_since) unheard_for = std::chrono::ceil<Micros>(clock.now() - *unheard_since);
-      const auto result = judge_release(*refused, ref, how.end, unheard_for);
+      std::optional<Micros> reply_lost_for;
+      if (reply_lost_since) reply_lost_for = std::chrono::ceil<Micros>(clock.now() - *reply_lost_since);
+      const auto result = judge_release(*refused, ref, how.end, reply_lost_for);
       return {.result = result, .refused = std::move(*refused)};
     }
-    if (!unheard_since && outcome.error().code == Errc::indeterminate) unheard_since = sent_at;
+    if (!reply_lost_since && outcome.error().code == Errc::indeterminate) reply_lost_since = sent_at;
     if (how.on_trouble) how.on_trouble(outcome.error());
-    GivenBack unknown{.failure = std::move(outcome.error())};
+    RetriedRelease unknown{.failure = std::move(outcome.error())};
     // A nested run does not repeat a release whose reply was lost: a second one could take another nested run
     // off the count.
-    if (unheard_since ? is_nested(ref.owner) : !how.insists) return unknown;
+    if (reply_lost_since ? is_nested(ref.owner) : !how.insists) return unknown;
     const BootTime next = std::min(clock.now() + backoff.next(), how.give_up);
     if (clock.wait_until(next, stop) || clock.now() >= how.give_up) return unknown;
   }

@@ -18,26 +18,27 @@ enum class ReleaseResult {
 };
 
 // Judges `refused`, the answer to a release of `ref` that would have recorded `end` in the row.
-// `unheard_for`: the time since the sending of the first try whose reply was lost; nullopt: no reply was
+// `reply_lost_for`: the time since the sending of the first try whose reply was lost; nullopt: no reply was
 // lost.
 [[nodiscard]] ReleaseResult judge_release(const NotOurs& refused, const LeaseRef& ref, const RunEnd& end,
-                                          std::optional<Micros> unheard_for);
+                                          std::optional<Micros> reply_lost_for);
 
-struct GivingBack {
+struct ReleaseOptions {
   Actor actor = Actor::holder;
   RunEnd end{};
   BootTime give_up{};                                 // no try but the first begins later
   bool insists = true;                                // false: a failure is final unless a reply was lost
   std::function<void(const Error&)> on_trouble = {};  // at each failed try
 };
-struct GivenBack {
+// How the tries to release a lease have ended.
+struct RetriedRelease {
   ReleaseResult result = ReleaseResult::unknown;
   std::optional<NotOurs> refused{};  // the answer, where it was a refusal
   std::optional<Error> failure{};    // of the last try, where there was no answer
 };
 
 // Tries to release the lease until there is an answer, until the time to give up, or until `stop` is raised.
-[[nodiscard]] GivenBack give_back(LeaseStore& store, Clock& clock, const LeaseRef& ref, const GivingBack& how,
-                                  const WakeEvent& stop);
+[[nodiscard]] RetriedRelease release_with_retries(LeaseStore& store, Clock& clock, const LeaseRef& ref,
+                                                  const ReleaseOptions& how, const WakeEvent& stop);
 
 }  // namespace dblock::lease

@@ -34,7 +34,7 @@ struct Session::State {
   // Not changed after construction; the store is the worker's.
   std::unique_ptr<LeaseStore> store;
   Clock& clock;
-  AcquireRequest request;
+  LeaseRequest request;
   WaitPolicy policy;
   Timing timing;
   SessionEvents events;
@@ -59,7 +59,7 @@ struct Session::State {
 
   [[nodiscard]] AcquireObserver acquire_observer();
   void note_trouble(const Error& error);
-  void give_back(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience);
+  void try_release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience);
 };
 
 AcquireObserver Session::State::acquire_observer() {
@@ -126,7 +126,7 @@ void Session::State::heartbeat(const Lease& lease) {
 // Leaves the turnstile after the release and not before: the next waiter would wake and find the lock held.
 // Leaves it also when the release failed, since nothing more will come that a waiter could wait for.
 void Session::State::release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience) {
-  give_back(ref, actor, end, patience);
+  try_release(ref, actor, end, patience);
   if (release_result == ReleaseResult::nested) return;
   if (auto* const turnstile = store->turnstile()) turnstile->leave();
   store->record_ended();
@@ -150,23 +150,23 @@ void Session::State::release_after_nested(const LeaseRef& ref, RunEnd end, Micro
   }
 }
 
-void Session::State::give_back(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience) {
-  GivingBack how{.actor = actor, .end = end, .on_trouble = [this](const Error& error) {
-                   const std::lock_guard lock(mutex);
-                   trouble = error.message;
-                 }};
+void Session::State::try_release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience) {
+  ReleaseOptions how{.actor = actor, .end = end, .on_trouble = [this](const Error& error) {
+                       const std::lock_guard lock(mutex);
+                       trouble = error.message;
+                     }};
   {
     const std::lock_guard lock(mutex);
     const BootTime now = clock.now();
     how.give_up = std::max(now + k_least_release_time, std::min(now + patience, proved_until));
   }
-  auto given = lease::give_back(*store, clock, ref, how, stop);
+  auto tried = lease::release_with_retries(*store, clock, ref, how, stop);
   const std::lock_guard lock(mutex);
-  release_result = given.result;
-  if (release_result == ReleaseResult::not_ours) lost = std::move(given.refused);
+  release_result = tried.result;
+  if (release_result == ReleaseResult::not_ours) lost = std::move(tried.refused);
 }
 
-Session::Session(std::unique_ptr<LeaseStore> store, Clock& clock, AcquireRequest request, WaitPolicy policy,
+Session::Session(std::unique_ptr<LeaseStore> store, Clock& clock, LeaseRequest request, WaitPolicy policy,
                  Timing timing, SessionEvents events)
     : state_(new State{.store = std::move(store),
                        .clock = clock,

@@ -32,7 +32,7 @@ class Session {
  public:
   // The clock must live until the process ends: a thread that had to be abandoned may still use it.
   // `events.acquiring.on_trouble` is not used.
-  Session(std::unique_ptr<LeaseStore> store, Clock& clock, AcquireRequest request, WaitPolicy policy,
+  Session(std::unique_ptr<LeaseStore> store, Clock& clock, LeaseRequest request, WaitPolicy policy,
           Timing timing, SessionEvents events);
 
   // Begins taking the lock; done() is raised when grant() has the answer.

@@ -4,7 +4,7 @@
 
 namespace dblock::lease {
 
-Granted granted(const AcquireRequest& request, Token token, std::uint32_t slot, BootTime sent_at) {
+Granted granted(const LeaseRequest& request, Token token, std::uint32_t slot, BootTime sent_at) {
   const bool numbered = request.sharing.mode == Mode::slot;
   const bool one_row = slot > 0 && request.also.empty();
   return {.lease = {.key = request.key,
@@ -18,14 +18,14 @@ Granted granted(const AcquireRequest& request, Token token, std::uint32_t slot, 
                     .rows = one_row ? std::vector{slot} : std::vector<std::uint32_t>()}};
 }
 
-Granted found(const AcquireRequest& request, LockStatus row, BootTime sent_at) {
+Granted found(const LeaseRequest& request, LockStatus row, BootTime sent_at) {
   Granted grant = granted(request, row.token, row.slot, sent_at);
   grant.lease.needs_renewal_proof = true;
   grant.row = std::move(row);
   return grant;
 }
 
-LeaseRef ref_to(const AcquireRequest& request) {
+LeaseRef ref_to(const LeaseRequest& request) {
   return {request.key, request.owner, std::nullopt, request.also, request.sharing.mode};
 }
 

@@ -14,7 +14,8 @@
 
 namespace dblock::lease {
 
-struct AcquireRequest {
+// The lease that an acquisition asks the store for.
+struct LeaseRequest {
   Key key;
   std::vector<Key> also{};  // further keys, sorted, after `key`: all of them or none
   OwnerId owner;
@@ -34,7 +35,7 @@ struct AcquireRequest {
 };
 
 // Names the lease that the request may have been granted; without a token, since none is known yet.
-[[nodiscard]] LeaseRef ref_to(const AcquireRequest& request);
+[[nodiscard]] LeaseRef ref_to(const LeaseRequest& request);
 
 // The answers to a try, and to a look, which changes nothing: Granted, Held, Done and Free. Granted: the
 // request holds the lock.
@@ -60,10 +61,9 @@ using Answer = std::variant<Granted, Held, Done, Free>;
 
 // The lease granted by a statement that reported `token`. `slot`: 0 for an exclusive lock, else the holder's
 // row.
-[[nodiscard]] Granted granted(const AcquireRequest& request, Token token, std::uint32_t slot,
-                              BootTime sent_at);
+[[nodiscard]] Granted granted(const LeaseRequest& request, Token token, std::uint32_t slot, BootTime sent_at);
 // The lease found by reading `row`, which carries the request's owner id. It needs a renewal as proof.
-[[nodiscard]] Granted found(const AcquireRequest& request, LockStatus row, BootTime sent_at);
+[[nodiscard]] Granted found(const LeaseRequest& request, LockStatus row, BootTime sent_at);
 
 struct Renewed {
   BootTime sent_at;       // local time before the statement was sent: the lease is ours until sent_at + ttl
@@ -120,7 +120,7 @@ struct Listing {
   std::vector<LockStatus> locks;  // ordered by key bytes
 };
 
-struct ReapRequest {
+struct ReapOptions {
   bool dry_run = false;
   Micros forget_after{0};                  // rows idle longer than this are deleted; never less than a day
   std::optional<Micros> forget_history{};  // records of runs that ended longer ago are deleted; nullopt: none
@@ -166,7 +166,7 @@ class LeaseStore {
   // with needs_renewal_proof set (a replayed statement, or our own lost reply). After Errc::indeterminate
   // call look() until it answers. Errc::usage when the lock is held in a mode that does not go with the
   // request's (Mode), or with another number of slots.
-  [[nodiscard]] virtual Result<Answer> try_acquire(const AcquireRequest& request) = 0;
+  [[nodiscard]] virtual Result<Answer> try_acquire(const LeaseRequest& request) = 0;
 
   // Reads a row of a holder or of a cooldown where there is one, else the lock's own row; nullopt: the lock
   // has no row. Locks nothing and never writes.
@@ -176,18 +176,21 @@ class LeaseStore {
   // TTL of the request. nullopt where `outer` does not hold all keys of the request, or its lease has ended.
   // The nested lease's owner id is OUTER/random: renewing it renews the outer lease, releasing it takes one
   // off the count. REQUIRES: `request.outer` is set.
-  [[nodiscard]] virtual Result<std::optional<Lease>> nest(const AcquireRequest& /*request*/) {
+  [[nodiscard]] virtual Result<std::optional<Lease>> nest(const LeaseRequest& /*request*/) {
     return std::nullopt;
   }
 
   // The request will not be tried again: takes back the intent that refuses new readers on its behalf.
-  virtual void withdraw_intent(const AcquireRequest& /*request*/) noexcept {}
+  virtual void withdraw_intent(const LeaseRequest& /*request*/) noexcept {}
 
   // What try_acquire() would answer now, found by reading only. A lease found so carries no sent_at: only the
   // caller knows when it sent the try.
-  [[nodiscard]] virtual Result<Answer> look(const AcquireRequest& request) = 0;
-  // As look(), for a waiter at the turnstile: also sets LockStatus::place, which may cost another statement.
-  [[nodiscard]] virtual Result<Answer> look_in_line(const AcquireRequest& request) { return look(request); }
+  [[nodiscard]] virtual Result<Answer> look(const LeaseRequest& request) = 0;
+  // As look(), for a waiter at the turnstile: also sets LockStatus::position, which may cost another
+  // statement.
+  [[nodiscard]] virtual Result<Answer> look_with_position(const LeaseRequest& request) {
+    return look(request);
+  }
 
   // Extends the lease to `ttl` (default: the stored TTL) from now, never shortening it. Succeeds only when
   // key, owner (and token) match, the lease is not revoked and expire_time is in the future. Safe to repeat.
@@ -217,7 +220,7 @@ class LeaseStore {
   [[nodiscard]] virtual Result<Listing> list(const Selection& selection) = 0;
   // Frees the leases past expire_time + margin, and deletes rows and records that are old enough. With
   // `dry_run` it only reports them.
-  [[nodiscard]] virtual Result<ReapReport> reap(const ReapRequest& request) = 0;
+  [[nodiscard]] virtual Result<ReapReport> reap(const ReapOptions& options) = 0;
   // The runs that have ended, where a history is kept. Locks nothing and never writes.
   [[nodiscard]] virtual Result<History> history(const HistoryQuery& /*query*/) { return History{}; }
 

@@ -2,11 +2,11 @@
 
 namespace dblock::lease {
 
-void Place::approach(const Key& key, const Holder& who) {
+void TurnstilePosition::approach(const Key& key, const Holder& who) {
   if (turnstile_ != nullptr && !taken_) turnstile_->approach(key, who);
 }
 
-void Place::take(const Key& key) {
+void TurnstilePosition::take(const Key& key) {
   if (turnstile_ == nullptr) return;
   if (taken_ && !(leads() && turnstile_->lost_turn())) return;
   taken_ = true;
@@ -14,20 +14,20 @@ void Place::take(const Key& key) {
   if (waits_) set(turn);
 }
 
-void Place::give_up() {
+void TurnstilePosition::give_up() {
   if (turnstile_ != nullptr && taken_) turnstile_->leave();
   taken_ = false;
   standing_ = Standing::outside;
   free_since_.reset();
 }
 
-void Place::set(Turn turn) {
+void TurnstilePosition::set(Turn turn) {
   if (turn == Turn::ours) standing_ = Standing::leading;
   if (turn == Turn::not_yet) standing_ = Standing::behind;
   if (turn == Turn::none) standing_ = Standing::outside;
 }
 
-void Place::saw_free(std::optional<Token> last_grant) {
+void TurnstilePosition::saw_free(std::optional<Token> last_grant) {
   // Each grant has a token of its own. So two short gaps between three holders are not taken for one long
   // gap.
   const bool nobody_took_it = free_since_ && free_since_->last_grant == last_grant;
@@ -36,7 +36,7 @@ void Place::saw_free(std::optional<Token> last_grant) {
   if (nobody_took_it) standing_ = Standing::outside;
 }
 
-bool Place::await(BootTime until, const WakeEvent& cancel) {
+bool TurnstilePosition::await(BootTime until, const WakeEvent& cancel) {
   const Turn turn = turnstile_->await(until, cancel);
   set(turn);
   return turn == Turn::cancelled;

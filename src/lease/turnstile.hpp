@@ -18,7 +18,7 @@ enum class Turn {
 };
 
 // When waiters look at the lock themselves.
-struct Looks {
+struct LookSchedule {
   Micros interval = std::chrono::seconds(1);  // each look comes after half of this to all of it
   // Also look when the lease ends unless it is renewed. All waiters then look in the same moment.
   bool at_expiry = true;
@@ -60,22 +60,22 @@ class Turnstile {
   [[nodiscard]] virtual bool crowded() const { return false; }
 
   // How often waiters look at the lock themselves. This bounds the wait at a stuck turnstile.
-  [[nodiscard]] virtual Looks looks() const { return {}; }
+  [[nodiscard]] virtual LookSchedule look_schedule() const { return {}; }
 
   // Gives the position up, if there is one.
   virtual void leave() noexcept = 0;
 };
 
-// Without a turnstile all functions do nothing, and the acquisition is never behind. The destructor leaves
-// the turnstile, unless keep() was called.
-class Place {
+// An acquisition's position at a turnstile. Without a turnstile all functions do nothing, and the acquisition
+// is never behind. The destructor leaves the turnstile, unless keep() was called.
+class TurnstilePosition {
  public:
   // `waits`: false for a run that tries once. It enters the turnstile, so that its release wakes the next
   // waiter, but does not wait there.
-  Place(Turnstile* turnstile, bool waits) : turnstile_(turnstile), waits_(waits) {}
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
-  ~Place() {
+  TurnstilePosition(Turnstile* turnstile, bool waits) : turnstile_(turnstile), waits_(waits) {}
+  TurnstilePosition(const TurnstilePosition&) = delete;
+  TurnstilePosition& operator=(const TurnstilePosition&) = delete;
+  ~TurnstilePosition() {
     if (turnstile_ != nullptr) turnstile_->leave();
   }
 
@@ -105,7 +105,9 @@ class Place {
   void saw_free(std::optional<Token> last_grant);
 
   [[nodiscard]] bool crowded() const { return turnstile_ != nullptr && turnstile_->crowded(); }
-  [[nodiscard]] Looks looks() const { return turnstile_ != nullptr ? turnstile_->looks() : Looks{}; }
+  [[nodiscard]] LookSchedule look_schedule() const {
+    return turnstile_ != nullptr ? turnstile_->look_schedule() : LookSchedule{};
+  }
 
   // Waits for our turn, until `until`; true when `cancel` was raised. REQUIRES: behind().
   [[nodiscard]] bool await(BootTime until, const WakeEvent& cancel);

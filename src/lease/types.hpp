@@ -171,9 +171,9 @@ struct Waiter {
 };
 
 // A waiter's position at the turnstile.
-struct PlaceInLine {
-  std::size_t place = 1;  // 1: the first waiter
-  std::size_t of = 1;     // how many wait
+struct WaiterPosition {
+  std::size_t number = 1;  // 1: the first waiter
+  std::size_t of = 1;      // how many wait
 };
 
 // A waiting writer's try stores an intent in the lock's row: new readers are refused for k_intent. An intent
@@ -213,9 +213,9 @@ struct LockStatus {
   bool kept_by_transaction = false;
   // In the order of arrival; nullopt where not known. Set only by a listing.
   std::optional<std::vector<Waiter>> waiters{};
-  // The asking waiter's own position at the turnstile. Set only by LeaseStore::look_in_line(), where it is
-  // known.
-  std::optional<PlaceInLine> place{};
+  // The asking waiter's own position at the turnstile. Set only by LeaseStore::look_with_position(), where it
+  // is known.
+  std::optional<WaiterPosition> position{};
   ServerTime server_time;
 
   // The server time from which an exclusive acquire would no longer be refused.

@@ -21,7 +21,7 @@ struct Effect {
   std::uint64_t changed = 0;
   // The token or the length that the statement reports (its file says which). A statement that ends a run
   // reports the token where a history is kept and the caller must record the run.
-  std::optional<std::uint64_t> told{};
+  std::optional<std::uint64_t> reported{};
 };
 
 // THREADING, CONNECTION, ERRORS: as lease::LeaseStore. `attempt` begins every message: "cannot renew lock
@@ -83,7 +83,8 @@ class Database {
   // The turnstile of the locks, owned by the database; null where there is none.
   [[nodiscard]] virtual lease::Turnstile* turnstile() noexcept = 0;
   // This process's position at the turnstile of `lock`, the lock that it looked at last; nullopt: not known.
-  [[nodiscard]] virtual std::optional<lease::PlaceInLine> place_in_line(const lease::LockStatus& lock) = 0;
+  [[nodiscard]] virtual std::optional<lease::WaiterPosition> waiter_position(
+      const lease::LockStatus& lock) = 0;
   // Adds to each lock of `listing` its waiters, as far as they are known.
   virtual void add_waiters(lease::Listing& /*listing*/) {}
 

@@ -95,7 +95,7 @@ Parameters holder_parameters(lease::Kind kind, const lease::Holder& holder) {
           {"note", Scalar(Text{clean_utf8(holder.note, k_note_bytes)})}};
 }
 
-Parameters grant_parameters(const lease::AcquireRequest& request, const lease::Key& key) {
+Parameters grant_parameters(const lease::LeaseRequest& request, const lease::Key& key) {
   const auto& [min_hold, once_per] = request.promises;
   const auto of_period = [&period = once_per](auto length) {
     return micros_or_null(period ? std::optional<Micros>(std::invoke(length, *period)) : std::nullopt);

@@ -40,7 +40,7 @@ namespace dblock::store {
 // kind, host, pid, user, command, note
 [[nodiscard]] Parameters holder_parameters(lease::Kind kind, const lease::Holder& holder);
 // All parameters of a grant, `key` among them.
-[[nodiscard]] Parameters grant_parameters(const lease::AcquireRequest& request, const lease::Key& key);
+[[nodiscard]] Parameters grant_parameters(const lease::LeaseRequest& request, const lease::Key& key);
 // key, and the past runs of a lock: last_… and success_…
 [[nodiscard]] Parameters past_parameters(const lease::LockStatus& gate);
 // key, until, longest

@@ -56,11 +56,11 @@ void work(Times& times, int name, int rounds) {
   const auto key = *lease::Key::parse("handoff");
   for (int round = 0; round < rounds; ++round) {
     const auto store = open(clock);
-    const lease::AcquireRequest request{.key = key,
-                                        .owner = {std::to_string(name) + "-" + std::to_string(round)},
-                                        .kind = lease::Kind::run,
-                                        .terms = {60s, 1s, 10s},
-                                        .holder = {"bench", 1, "", "", ""}};
+    const lease::LeaseRequest request{.key = key,
+                                      .owner = {std::to_string(name) + "-" + std::to_string(round)},
+                                      .kind = lease::Kind::run,
+                                      .terms = {60s, 1s, 10s},
+                                      .holder = {"bench", 1, "", "", ""}};
     const auto outcome = lease::acquire(*store, clock, request, {std::nullopt}, {}, never);
     const BootTime granted = clock.now();
     if (!outcome || !std::holds_alternative<lease::Lease>(*outcome)) std::exit(70);

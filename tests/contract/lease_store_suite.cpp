@@ -253,7 +253,7 @@ STORE_CASE("a minimal hold outlives a lease that is abandoned, taken back or rea
 
 namespace {
 
-AcquireRequest asks_once(std::string_view name, std::string owner, Micros period) {
+LeaseRequest asks_once(std::string_view name, std::string owner, Micros period) {
   auto request = asks(name, std::move(owner));
   request.promises.once_per = OncePer{period};
   return request;
@@ -359,7 +359,7 @@ STORE_CASE("of many who want a job done once per period exactly one does it") {
 
 STORE_CASE("a row is not forgotten before the longest period asked for is over") {
   Fixture t;
-  const auto run = [&](const AcquireRequest& request) {
+  const auto run = [&](const LeaseRequest& request) {
     CHECK(released(t.release(ref(t.grant(request)), Actor::holder, {Outcome::succeeded, 0})));
   };
   run(asks_once("new row", "owner", 2000h));

@@ -21,8 +21,8 @@ constexpr Sharing k_one_of_two{Mode::slot, 2};
 struct Fenced {
   explicit Fenced(const test::ServerAddress& server = test::shared_server()) : under_test(server) {}
 
-  Lease grant(const AcquireRequest& request) { return contract::grant(*store, request); }
-  LockStatus conflict(const AcquireRequest& request) { return contract::conflict(*store, request).status; }
+  Lease grant(const LeaseRequest& request) { return contract::grant(*store, request); }
+  LockStatus conflict(const LeaseRequest& request) { return contract::conflict(*store, request).status; }
   bool renewed(const Lease& lease) {
     const auto outcome = store->renew(ref_to(lease), Actor::holder, std::nullopt);
     if (!outcome) FAIL(outcome.error().message);

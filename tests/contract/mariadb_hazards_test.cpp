@@ -30,7 +30,7 @@ long long grants_under_way(test::Connection& session) {
 // Eight sessions that take a lock and give it back, over and over. Exclusive holders are alone, and of the
 // others there are `limit`, or any number of readers.
 struct Race {
-  using Maker = std::function<AcquireRequest(int number, const std::string& owner)>;
+  using Maker = std::function<LeaseRequest(int number, const std::string& owner)>;
   explicit Race(int allowed) : limit(allowed) {}
 
   void run(MariadbUnderTest& t, const Maker& make) {

@@ -490,11 +490,11 @@ TEST_CASE("mariadb line: a look from the line tells the place there, before it i
   // The server does not show a statement's text while it is busy with it.
   const auto gets = [](Place& waiter, Pair expected) {
     return test::wait_until([&] {
-      const auto seen = waiter.store->look_in_line(request_for("k", "other"));
+      const auto seen = waiter.store->look_with_position(request_for("k", "other"));
       REQUIRE(seen);
       REQUIRE(std::holds_alternative<Held>(*seen));
-      const auto& place = std::get<Held>(*seen).status.place;
-      return place && Pair(place->place, place->of) == expected;
+      const auto& position = std::get<Held>(*seen).status.position;
+      return position && Pair(position->number, position->of) == expected;
     });
   };
   Place first(t, 11);
@@ -509,7 +509,7 @@ TEST_CASE("mariadb line: a look from the line tells the place there, before it i
   CHECK(gets(second, Pair{2, 2}));
   const auto plain = second.store->peek(the_key());
   REQUIRE(plain);
-  CHECK_FALSE((*plain)->place);
+  CHECK_FALSE((*plain)->position);
   first.line.leave();
   CHECK(gets(second, {1, 1}));
   holder.line.leave();

@@ -61,8 +61,8 @@ std::vector<std::string> settings(const Server& server) {
 }
 
 struct Pair {
-  AcquireRequest first;
-  AcquireRequest in_its_way;
+  LeaseRequest first;
+  LeaseRequest in_its_way;
   bool second_place = false;  // `first` gets the second place, whose neighbour is free again
 };
 
@@ -72,7 +72,7 @@ std::vector<Pair> pairs(const std::string& name) {
     request.sharing = sharing;
     return request;
   };
-  const auto also = [&](AcquireRequest request) {
+  const auto also = [&](LeaseRequest request) {
     request.also = {key(name + "-other")};
     return request;
   };
@@ -134,12 +134,12 @@ class Trial {
     refused_ = true;
     return error.code == Errc::internal ? error.message : "";
   }
-  long long holders(const AcquireRequest& request) {
+  long long holders(const LeaseRequest& request) {
     const std::string key = test::sql_hex(request.key.bytes());
     return under_test_.database().number(
         "SELECT COUNT(*) FROM dblock_lock WHERE lock_value IS NOT NULL AND lock_key=" + key);
   }
-  std::string expiry(const AcquireRequest& request) {
+  std::string expiry(const LeaseRequest& request) {
     const std::string key = test::sql_hex(request.key.bytes());
     return under_test_.database().value("SELECT MAX(expire_time) FROM dblock_lock WHERE lock_key=" + key);
   }

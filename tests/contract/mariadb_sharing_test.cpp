@@ -14,15 +14,15 @@ namespace {
 
 using test::Proxy;
 
-AcquireRequest shared(const std::string& name, const std::string& owner) {
+LeaseRequest shared(const std::string& name, const std::string& owner) {
   return request_for(name, owner, {Mode::shared, 1});
 }
 
-AcquireRequest slot(const std::string& name, const std::string& owner, std::uint32_t slots) {
+LeaseRequest slot(const std::string& name, const std::string& owner, std::uint32_t slots) {
   return request_for(name, owner, {Mode::slot, slots});
 }
 
-AcquireRequest several(std::vector<std::string> names, const std::string& owner) {
+LeaseRequest several(std::vector<std::string> names, const std::string& owner) {
   auto request = request_for(names.front(), owner);
   for (std::size_t i = 1; i < names.size(); ++i) request.also.push_back(key(names[i]));
   return request;

@@ -34,10 +34,10 @@ store::Settings settings_of(const std::string& url) {
   return resolved->settings;
 }
 
-lease::AcquireRequest request_for(const std::string& key, const std::string& owner, lease::Sharing sharing) {
+lease::LeaseRequest request_for(const std::string& key, const std::string& owner, lease::Sharing sharing) {
   using namespace std::chrono_literals;
-  lease::AcquireRequest request{*lease::Key::parse(key),       {}, {owner}, lease::Kind::run, {60s, 1s, 10s},
-                                {"host", 1, "user", "job", ""}};
+  lease::LeaseRequest request{*lease::Key::parse(key),       {}, {owner}, lease::Kind::run, {60s, 1s, 10s},
+                              {"host", 1, "user", "job", ""}};
   request.sharing = sharing;
   return request;
 }

@@ -37,7 +37,7 @@ class MariadbUnderTest final : public StoreUnderTest {
 [[nodiscard]] store::Settings settings_of(const std::string& url);
 
 // A run's request with a TTL of a minute.
-[[nodiscard]] lease::AcquireRequest request_for(const std::string& key, const std::string& owner,
-                                                lease::Sharing sharing = {});
+[[nodiscard]] lease::LeaseRequest request_for(const std::string& key, const std::string& owner,
+                                              lease::Sharing sharing = {});
 
 }  // namespace dblock::contract

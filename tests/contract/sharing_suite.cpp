@@ -11,33 +11,33 @@
 namespace dblock::contract {
 namespace {
 
-AcquireRequest reads(std::string_view name, std::string owner) {
+LeaseRequest reads(std::string_view name, std::string owner) {
   auto request = asks(name, std::move(owner));
   request.sharing = {Mode::shared, 1};
   return request;
 }
 
-AcquireRequest takes_slot(std::string_view name, std::string owner, std::uint32_t slots) {
+LeaseRequest takes_slot(std::string_view name, std::string owner, std::uint32_t slots) {
   auto request = asks(name, std::move(owner));
   request.sharing = {Mode::slot, slots};
   return request;
 }
 
-AcquireRequest writes_patiently(std::string_view name, std::string owner) {
+LeaseRequest writes_patiently(std::string_view name, std::string owner) {
   auto request = asks(name, std::move(owner));
   request.waits = true;
   return request;
 }
 
 // In the order that everybody keeps.
-AcquireRequest asks_for_all(std::vector<std::string> names, std::string owner) {
+LeaseRequest asks_for_all(std::vector<std::string> names, std::string owner) {
   std::ranges::sort(names);
   auto request = asks(names.front(), std::move(owner));
   for (std::size_t i = 1; i < names.size(); ++i) request.also.push_back(key(names[i]));
   return request;
 }
 
-AcquireRequest by_script(AcquireRequest request) {
+LeaseRequest by_script(LeaseRequest request) {
   request.kind = Kind::acquire;
   request.terms.heartbeat.reset();
   return request;
@@ -52,7 +52,7 @@ bool is_granted(const Answer& outcome) {
   return std::holds_alternative<Granted>(outcome);
 }
 
-std::string usage_error(Fixture& t, const AcquireRequest& request) {
+std::string usage_error(Fixture& t, const LeaseRequest& request) {
   const auto outcome = t.store->try_acquire(request);
   REQUIRE_FALSE(outcome);
   CHECK(outcome.error().code == Errc::usage);
@@ -78,7 +78,7 @@ Owners owners(Fixture& t, const Selection& selection = {}) {
   return found;
 }
 
-Answer look(Fixture& t, const AcquireRequest& request) {
+Answer look(Fixture& t, const LeaseRequest& request) {
   auto seen = t.store->look(request);
   if (!seen) FAIL(seen.error().message);
   return std::move(*seen);
@@ -266,11 +266,11 @@ STORE_CASE("slots are refused as usage while readers or a writer hold the lock, 
 STORE_CASE("tokens increase over all kinds of leases, release, expiry, reaping and forgetting") {
   Fixture t;
   std::vector<Token> tokens;
-  const auto take = [&](const AcquireRequest& request) {
+  const auto take = [&](const LeaseRequest& request) {
     tokens.push_back(t.grant(request).token);
     return LeaseRef{request.key, request.owner, tokens.back(), request.also, request.sharing.mode};
   };
-  const auto pass = [&](const AcquireRequest& request) { CHECK(released(t.release(take(request)))); };
+  const auto pass = [&](const LeaseRequest& request) { CHECK(released(t.release(take(request)))); };
   pass(asks("k", "exclusive-1"));
   take(reads("k", "reader-1"));
   take(reads("k", "reader-2"));

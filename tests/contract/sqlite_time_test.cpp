@@ -7,7 +7,7 @@
 namespace dblock::contract {
 namespace {
 
-AcquireRequest asks(std::string owner) {
+LeaseRequest asks(std::string owner) {
   return {key("k"), {}, {std::move(owner)}, Kind::run, {60s, 3s, 10s}, {"host", 1, "user", "job", ""}};
 }
 
@@ -25,13 +25,13 @@ class ShiftedClock final : public Clock {
   SystemClock real_;
 };
 
-AcquireRequest shares(std::string owner, Sharing sharing = {Mode::shared, 1}) {
+LeaseRequest shares(std::string owner, Sharing sharing = {Mode::shared, 1}) {
   auto request = asks(std::move(owner));
   request.sharing = sharing;
   return request;
 }
 
-bool refused(LeaseStore& store, const AcquireRequest& request) {
+bool refused(LeaseStore& store, const LeaseRequest& request) {
   auto outcome = store.try_acquire(request);
   if (!outcome) FAIL(outcome.error().message);
   return std::holds_alternative<Held>(*outcome);

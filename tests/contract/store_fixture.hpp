@@ -22,26 +22,26 @@ inline Key key(std::string_view bytes) {
   return *Key::parse(bytes);
 }
 
-inline AcquireRequest asks(std::string_view name, std::string owner, Kind kind = Kind::run, Micros ttl = 60s,
-                           Micros margin = 1s) {
+inline LeaseRequest asks(std::string_view name, std::string owner, Kind kind = Kind::run, Micros ttl = 60s,
+                         Micros margin = 1s) {
   Terms terms{ttl, margin, std::nullopt};
   if (kind == Kind::run) terms.heartbeat = ttl / 6;
   return {key(name), {}, {std::move(owner)}, kind, terms, {"host", 4711, "user", "job", "note"}};
 }
 
-inline Answer acquire(LeaseStore& store, const AcquireRequest& request) {
+inline Answer acquire(LeaseStore& store, const LeaseRequest& request) {
   auto outcome = store.try_acquire(request);
   if (!outcome) FAIL(outcome.error().message);
   return std::move(*outcome);
 }
 
-inline Lease grant(LeaseStore& store, const AcquireRequest& request) {
+inline Lease grant(LeaseStore& store, const LeaseRequest& request) {
   auto outcome = acquire(store, request);
   REQUIRE(std::holds_alternative<Granted>(outcome));
   return std::get<Granted>(outcome).lease;
 }
 
-inline Held conflict(LeaseStore& store, const AcquireRequest& request) {
+inline Held conflict(LeaseStore& store, const LeaseRequest& request) {
   auto outcome = acquire(store, request);
   REQUIRE(std::holds_alternative<Held>(outcome));
   return std::get<Held>(outcome);
@@ -51,9 +51,9 @@ struct Fixture {
   std::unique_ptr<StoreUnderTest> under_test = make_store_under_test();
   std::unique_ptr<LeaseStore> store = under_test->open();
 
-  Answer acquire(const AcquireRequest& request) { return contract::acquire(*store, request); }
-  Lease grant(const AcquireRequest& request) { return contract::grant(*store, request); }
-  Held conflict(const AcquireRequest& request) { return contract::conflict(*store, request); }
+  Answer acquire(const LeaseRequest& request) { return contract::acquire(*store, request); }
+  Lease grant(const LeaseRequest& request) { return contract::grant(*store, request); }
+  Held conflict(const LeaseRequest& request) { return contract::conflict(*store, request); }
   LockStatus row(std::string_view name) {
     auto seen = store->peek(key(name));
     if (!seen) FAIL(seen.error().message);

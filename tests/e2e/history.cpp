@@ -88,7 +88,7 @@ TEST_CASE("a run whose dblock was killed is in the history once its guardian has
 
 TEST_CASE("leases that were acquired, given back, broken or reaped are in the history") {
   Kept t;
-  give_back(t.database, take(t.database, "given"), "given");
+  release_lease(t.database, take(t.database, "given"), "given");
   take(t.database, "broken");
   REQUIRE(dblock(t.database, {"release", "--key", "broken", "--force", "--token",
                               t.database.column("broken", "token"), "--now"})

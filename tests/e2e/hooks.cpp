@@ -65,7 +65,7 @@ TEST_CASE("the wait hook starts once, when a wait for a held lock begins, and is
   CHECK(told(directory.file("told"), "DBLOCK_MESSAGE=lock \"k\" is held by "));
   CHECK_FALSE(told(directory.file("told"), "DBLOCK_TOKEN="));
   pause_for(500ms);  // some more looks at the lock
-  give_back(database, owner);
+  release_lease(database, owner);
   CHECK(waiter.wait() == exited(0));
   CHECK(told(directory.file("told"), "DBLOCK_OWNER=" + waiter.out()));
   CHECK(read_file(directory.file("count")) == "started\n");
@@ -191,7 +191,7 @@ TEST_CASE("what a hook writes goes to stderr, and its failure is one warning tha
   Process process(dblock_spawn(
       database, run_words("k", {"--wait", "60s", "--on-wait", "echo said; exit 5"}, {"echo", "result"})));
   CHECK(soon_says(process, "exit status 5"));
-  give_back(database, owner);
+  release_lease(database, owner);
   CHECK(process.wait() == exited(0));
   CHECK(process.out() == "result\n");
   CHECK(says(process.err(), "said\n"));
@@ -236,7 +236,7 @@ TEST_CASE("a hook that hangs delays neither a conflict's exit nor the job and th
   Process process(dblock_spawn(
       database, run_words("k", {"--wait", "60s", "--on-wait", hang_in(directory.file("wait"))}, {"true"})));
   REQUIRE(wait_until([&] { return pid_in(directory.file("wait")) > 0; }));
-  give_back(database, owner);
+  release_lease(database, owner);
   CHECK(process.wait(10s * slowness()) == exited(0));
   // Neither waited for nor stopped as something that the job left.
   CHECK(alive(pid_in(directory.file("wait"))));

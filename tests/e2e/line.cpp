@@ -73,7 +73,7 @@ TEST_CASE("a server that restarts ends no wait", "[server]") {
   server.start();
   CHECK(wait_until(
       [&] { return database.waiting_in_line() == 1; }));  // one leads again, the other is in line again
-  give_back(database, owner);
+  release_lease(database, owner);
   CHECK(first.wait() == exited(0));
   CHECK(second.wait() == exited(0));
 }

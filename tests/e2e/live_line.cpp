@@ -180,7 +180,7 @@ TEST_CASE("a line about trouble in between is not mangled, and the live line goe
   REQUIRE(rows.size() == 2);
   CHECK_THAT(rows[0], Catch::StartsWith("dblock: warning: ") && Catch::EndsWith("; trying again"));
   CHECK_THAT(rows[1], Catch::StartsWith("dblock: waiting "));
-  give_back(database, owner);
+  release_lease(database, owner);
   CHECK(terminal.wait() == exited(0));
   CHECK(displayed(terminal.screen()) == Words{rows[0], "over"});
 }
@@ -242,7 +242,7 @@ TEST_CASE("a waiter in the background does not draw and is not stopped, and draw
   for (const pid_t pid : terminal.tree()) CHECK(proc_info(pid).state != 'T');
   terminal.send("stty -tostop; fg\n");
   REQUIRE(terminal.shows(k_drawn));
-  give_back(database, owner);
+  release_lease(database, owner);
   CHECK(terminal.shows("finished"));
 }
 

@@ -81,7 +81,7 @@ TEST_CASE("a waiter is granted a lock when its minimal hold is over and not befo
 
 TEST_CASE("a lease of acquire cools down as well") {
   Database database;
-  give_back(database, take(database, "k", {"--ttl", "60s", "--min-hold", "1h"}));
+  release_lease(database, take(database, "k", {"--ttl", "60s", "--min-hold", "1h"}));
   const auto refused = try_run(database, {});
   CHECK(refused.finished.exit == exited(75));
   CHECK(says(refused.finished.err, "'s lease (--min-hold)"));

@@ -108,7 +108,7 @@ TEST_CASE("a waiter survives the loss of its connection", "[server]") {
   proxy.cut_all();
   REQUIRE(wait_until([&] { return asked_since(before); }));
   CHECK(waiter.running());
-  give_back(database, owner);
+  release_lease(database, owner);
   CHECK(waiter.wait() == exited(0));
   CHECK(waiter.out() == "ran\n");
 }

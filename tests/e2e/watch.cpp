@@ -78,7 +78,7 @@ TEST_CASE("a watch shows new locks, renewals and releases as they happen, in pla
   REQUIRE(dblock(database, {"renew", "--key", "k", "--owner", owner}).exit == exited(0));
   REQUIRE(watching.shows("\n*  k "));
   REQUIRE(watching.shows("\n   k "));
-  give_back(database, owner);
+  release_lease(database, owner);
   REQUIRE(watching.shows("dblock: 1 held at "));
   REQUIRE(watching.shows(k_home));  // the whole of that picture
   const auto seen = watching.shown();

@@ -81,7 +81,7 @@ class Storm {
                                      [](const auto& run) { return says(run->process.err(), "waiting"); });
         },
         60s * slowness()));
-    give_back(database_, owner);
+    release_lease(database_, owner);
   }
 
   // Until all have ended, or have had far more than enough time.

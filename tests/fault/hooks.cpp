@@ -112,7 +112,7 @@ TEST_CASE("kill -9 of dblock with a hook running: the job dies, the lock is free
                                await_in_shell(directory.file("end")) + "; touch " + directory.file("ended")},
                           tree_job(directory))));
   REQUIRE(wait_until([&] { return pid_in(directory.file("hook")) > 0; }));
-  give_back(database, owner);
+  release_lease(database, owner);
   await_file(process, directory.file("up"));
   const pid_t job = job_of(process);
   const pid_t hook = pid_in(directory.file("hook"));
@@ -134,7 +134,7 @@ TEST_CASE(
       database,
       run_words("k", {"--wait", "60s", "--on-wait", brood_in(directory.file("hook"))}, tree_job(directory))));
   REQUIRE(wait_until([&] { return pid_in(directory.file("hook.daemon")) > 0; }));
-  give_back(database, owner);
+  release_lease(database, owner);
   await_file(process, directory.file("up"));
   const pid_t job = job_of(process);
   ::kill(guardian_of(process), SIGKILL);

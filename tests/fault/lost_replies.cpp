@@ -126,7 +126,7 @@ TEST_CASE("a script's release whose reply is lost succeeds when it was its own, 
   INFO(too_late.err);
   CHECK(too_late.exit == exited(76));
   CHECK(database.column("k", "lock_value") == successor);
-  give_back(database, successor);
+  release_lease(database, successor);
   CHECK(release_unheard(forgotten).exit == exited(76));
   CHECK(proxy.cuts() == 3);
 }

@@ -190,7 +190,7 @@ TEST_CASE("a server that takes no writes any more is not believed about a lock t
   set_read_only(server, true);
   CHECK(soon_says(waiter, "which takes no writes and may lag behind"));
   set_read_only(server, false);
-  give_back(database, owner);
+  release_lease(database, owner);
   CHECK(waiter.wait() == exited(0));
 }
 

@@ -593,7 +593,7 @@ end:
        g_gone[c] = true; g_paused[c] = false }
 #endif
 
-  /* -- the end: Run::give_back(). The job's tree is dead, the heartbeat has ended or its call has been broken off */
+  /* -- the end: Run::release(). The job's tree is dead, the heartbeat has ended or its call has been broken off */
 #ifdef MUTANT_RELEASE_BEFORE_JOIN
   :: d_step { dblock_able(c) && at[c] == RUN && job[c] == DEAD && waits[c] && !free_sent[c] -> free_sent[c] = true }
 #endif

@@ -28,8 +28,8 @@ inline std::string take(const Database& database, const std::string& key = "k",
 }
 
 // `release` by its owner.
-inline void give_back(const Database& database, const std::string& owner, const std::string& key = "k",
-                      const Place& place = Place::current()) {
+inline void release_lease(const Database& database, const std::string& owner, const std::string& key = "k",
+                          const Place& place = Place::current()) {
   const auto released = dblock(database, {"release", "--key", key, "--owner", owner});
   INFO(at_line(place) << released.err);
   REQUIRE(released.exit == exited(0));

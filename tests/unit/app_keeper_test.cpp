@@ -22,7 +22,7 @@ lease::NotOurs gone(NotOursWhy why, std::optional<Outcome> last) {
 }
 
 bool on_purpose(NotOursWhy why, std::optional<Outcome> last, Nanos silence) {
-  return given_back_on_purpose(gone(why, last), silence, k_timing);
+  return released_on_purpose(gone(why, last), silence, k_timing);
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ TEST_CASE("a lease that was revoked, freed by force, taken over or deleted is a 
     CHECK_FALSE(on_purpose(why, Outcome::succeeded, 20s));
     CHECK_FALSE(on_purpose(why, std::nullopt, 20s));
   }
-  CHECK_FALSE(given_back_on_purpose({NotOursWhy::free, {}}, 20s, k_timing));
+  CHECK_FALSE(released_on_purpose({NotOursWhy::free, {}}, 20s, k_timing));
 }
 
 }  // namespace dblock::app

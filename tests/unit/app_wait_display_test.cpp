@@ -61,9 +61,9 @@ TEST_CASE("waiting line: an expired lease and a cooldown name the time when they
 }
 
 TEST_CASE("waiting line: the place in line where it is known") {
-  const auto start = [](std::size_t place, std::size_t of) {
+  const auto start = [](std::size_t number, std::size_t of) {
     auto status = held();
-    status.place = {place, of};
+    status.position = {number, of};
     const std::string line = text(status);
     return line.substr(0, line.find(" for "));
   };

@@ -15,7 +15,7 @@ using test::FakeStore;
 
 constexpr Micros k_ttl = 60s;
 
-AcquireRequest make_request() {
+LeaseRequest make_request() {
   return {*Key::parse("k"), {}, OwnerId{"me"}, Kind::run, Terms{k_ttl, 3s, 10s}, Holder{}};
 }
 
@@ -34,17 +34,17 @@ struct Bench {
   FakeClock clock;
   FakeStore store;
   WakeEvent cancel;
-  AcquireRequest request = make_request();
+  LeaseRequest request = make_request();
 
   Result<AcquireOutcome> go(std::optional<Micros> limit) {
     return acquire(store, clock, request, WaitPolicy{limit}, {}, cancel);
   }
   FakeStore::Acquire grants() { return test::grants(clock); }
   static FakeStore::Acquire refuses() {
-    return [](const AcquireRequest&) -> Result<Answer> { return Held{row_of("other", 30s)}; };
+    return [](const LeaseRequest&) -> Result<Answer> { return Held{row_of("other", 30s)}; };
   }
   static FakeStore::Acquire loses_reply() {
-    return [](const AcquireRequest&) -> Result<Answer> { return fail(Errc::indeterminate, "reply lost"); };
+    return [](const LeaseRequest&) -> Result<Answer> { return fail(Errc::indeterminate, "reply lost"); };
   }
   static FakeStore::Peek shows(std::optional<LockStatus> status) {
     return [status]() -> Result<std::optional<LockStatus>> { return status; };
@@ -185,7 +185,7 @@ TEST_CASE("the first in line does not ask often for a lock that is cooling down"
   auto cooling = row_of("", 0s);
   cooling.state = State::cooldown;
   cooling.hold_until = ServerTime{1000s + 1h};
-  b.store.acquires = {[&](const AcquireRequest&) -> Result<Answer> { return Held{cooling}; }};
+  b.store.acquires = {[&](const LeaseRequest&) -> Result<Answer> { return Held{cooling}; }};
   b.store.peeks = {Bench::shows(cooling)};
   REQUIRE(b.go(60s));
   CHECK(std::ranges::count(b.store.calls, "peek") < 140);
@@ -211,13 +211,13 @@ TEST_CASE("a waiter in line goes home when it sees that the job is done for this
   const auto outcome = b.go(std::nullopt);
   REQUIRE(outcome);
   CHECK(std::holds_alternative<Done>(*outcome));
-  CHECK_FALSE(line.has_place);
+  CHECK_FALSE(line.has_position);
 }
 
 TEST_CASE("a waiter whose turn has come is told by the store that the job is done") {
   Bench b;
   b.request.promises.once_per = OncePer{100s};
-  b.store.acquires = {[](const AcquireRequest&) -> Result<Answer> { return Done{done_row("", 5s)}; }};
+  b.store.acquires = {[](const LeaseRequest&) -> Result<Answer> { return Done{done_row("", 5s)}; }};
   const auto outcome = b.go(std::nullopt);
   REQUIRE(outcome);
   CHECK(std::holds_alternative<Done>(*outcome));
@@ -352,7 +352,7 @@ TEST_CASE("a cancelled read-back says that a try is undecided") {
 
 TEST_CASE("a process held up for its whole TTL after the grant does not rely on it") {
   Bench b;
-  b.store.acquires = {[&](const AcquireRequest& r) -> Result<Answer> {
+  b.store.acquires = {[&](const LeaseRequest& r) -> Result<Answer> {
     const BootTime sent = b.clock.now();
     b.clock.tick(k_ttl);
     return Granted{{r.key, {}, r.owner, Token{8}, r.terms, sent, false}};
@@ -446,10 +446,10 @@ TEST_CASE("the place in line is asked for while somebody reads it") {
   b.line.awaits = {turn(Turn::not_yet), turn(Turn::not_yet), turn(Turn::ours)};
   int reads = 0;
   const AcquireObserver observer{
-      .on_conflict = {}, .on_trouble = {}, .wants_place = [&] { return ++reads == 2; }, .on_send = {}};
+      .on_conflict = {}, .on_trouble = {}, .wants_position = [&] { return ++reads == 2; }, .on_send = {}};
   REQUIRE(acquire(b.store, b.clock, b.request, WaitPolicy{std::nullopt}, observer, b.cancel));
-  CHECK(b.store.calls == std::vector<std::string>{"enter", "peek", "await", "peek in line", "await", "peek",
-                                                  "await", "acquire"});
+  CHECK(b.store.calls == std::vector<std::string>{"enter", "peek", "await", "peek with position", "await",
+                                                  "peek", "await", "acquire"});
 }
 
 TEST_CASE("a waiter behind others looks again when the lease it saw ends") {
@@ -472,7 +472,7 @@ TEST_CASE("a lock that stays free for two looks is taken whoever leads, and the 
         std::vector<std::string>{"enter", "peek", "await", "peek", "await", "peek", "acquire"});
   CHECK(b.clock.now() - begun >= 800ms);
   CHECK(b.clock.now() - begun <= 1300ms);
-  CHECK(b.line.has_place);
+  CHECK(b.line.has_position);
 }
 
 TEST_CASE("a row that does not exist counts as free") {
@@ -514,13 +514,13 @@ TEST_CASE("first in line but refused: polls five to ten times a second and keeps
   b.store.peeks = std::deque<FakeStore::Peek>(20, Bench::shows(row_of("other", 30s)));
   b.store.peeks.push_back(Bench::shows(free_row(5)));
   bool left = false;
-  b.clock.on_wait = [&] { left = left || !b.line.has_place; };
+  b.clock.on_wait = [&] { left = left || !b.line.has_position; };
   const BootTime begun = b.clock.now();
   REQUIRE(b.go(std::nullopt));
   CHECK(b.clock.now() - begun >= 21 * 100ms);
   CHECK(b.clock.now() - begun <= 21 * 200ms);
   CHECK_FALSE(left);
-  CHECK(b.line.has_place);
+  CHECK(b.line.has_position);
   CHECK(b.count("await") == 0);
 }
 
@@ -531,13 +531,13 @@ TEST_CASE("a run that tries once takes a place, waits for no turn, and gives the
   REQUIRE(refused);
   CHECK(std::holds_alternative<Held>(*refused));
   CHECK(b.store.calls == std::vector<std::string>{"enter", "acquire"});
-  CHECK_FALSE(b.line.has_place);
+  CHECK_FALSE(b.line.has_position);
 
   b.store.acquires = {b.grants()};
   const auto granted = b.go(Micros{0});
   REQUIRE(granted);
   CHECK(std::holds_alternative<Lease>(*granted));
-  CHECK(b.line.has_place);
+  CHECK(b.line.has_position);
 }
 
 TEST_CASE("without a working line the waiter polls as without a turnstile") {
@@ -549,7 +549,7 @@ TEST_CASE("without a working line the waiter polls as without a turnstile") {
     b.store.acquires = {Bench::refuses()};
     b.store.peeks = {Bench::shows(row_of("other", 30s))};
     REQUIRE(b.go(5s));
-    CHECK_FALSE(b.line.has_place);
+    CHECK_FALSE(b.line.has_position);
     return b.store.calls;
   };
   const auto plain = calls_with(std::nullopt, {});
@@ -574,7 +574,7 @@ TEST_CASE("a wait in line ends at its limit, tells the holder and gives the plac
   CHECK(std::get<Held>(*outcome).status.owner == "other");
   CHECK(b.clock.now() - begun == 2500ms);
   CHECK(b.store.calls.back() == "peek");
-  CHECK_FALSE(b.line.has_place);
+  CHECK_FALSE(b.line.has_position);
 }
 
 TEST_CASE("a lock that is free at the very end of a wait in line is tried") {
@@ -598,16 +598,16 @@ TEST_CASE("a cancelled wait in line ends at once and gives the place up") {
   CHECK_FALSE(std::get<Cancelled>(*outcome).undecided);
   CHECK(b.clock.now() == begun);
   CHECK(b.count("await") == 1);
-  CHECK_FALSE(b.line.has_place);
+  CHECK_FALSE(b.line.has_position);
 }
 
 TEST_CASE("every end without a lease gives the place up") {
   for (const Errc code : {Errc::denied, Errc::schema, Errc::internal}) {
     LineBench b;
     b.line.on_enter = Turn::ours;
-    b.store.acquires = {[code](const AcquireRequest&) -> Result<Answer> { return fail(code, "no"); }};
+    b.store.acquires = {[code](const LeaseRequest&) -> Result<Answer> { return fail(code, "no"); }};
     REQUIRE_FALSE(b.go(std::nullopt));
-    CHECK_FALSE(b.line.has_place);
+    CHECK_FALSE(b.line.has_position);
   }
   LineBench undecided;
   undecided.line.on_enter = Turn::ours;
@@ -615,7 +615,7 @@ TEST_CASE("every end without a lease gives the place up") {
   undecided.store.peeks = {Bench::unreachable()};
   undecided.clock.on_wait = [&] { undecided.cancel.raise(); };
   REQUIRE(undecided.go(std::nullopt));
-  CHECK_FALSE(undecided.line.has_place);
+  CHECK_FALSE(undecided.line.has_position);
 }
 
 TEST_CASE("the line is entered once the store is connected, and once only") {
@@ -670,7 +670,7 @@ TEST_CASE("a turn that was lost with its connection is stood in line for again")
 TEST_CASE("a turn whose connection breaks under a try is used once more before the line is stood in again") {
   LineBench b;
   b.line.on_enter = Turn::ours;
-  b.store.acquires = {[&](const AcquireRequest&) -> Result<Answer> {
+  b.store.acquires = {[&](const LeaseRequest&) -> Result<Answer> {
                         b.line.turn_lost = true;
                         b.line.on_enter = Turn::not_yet;  // a server that takes the old connection for alive
                         return fail(Errc::indeterminate, "reply lost");
@@ -684,7 +684,7 @@ TEST_CASE("a turn whose connection breaks under a try is used once more before t
 
 TEST_CASE("where looks cost something the line is looked at seldom, but soon again after a free lock") {
   LineBench b;
-  b.line.look_rule = {40s, false};
+  b.line.looks_after = {40s, false};
   b.store.acquires = {b.grants()};
   b.store.peeks = {Bench::shows(row_of("other", 2s)), Bench::shows(row_of("other", 2s)),
                    Bench::shows(free_row(7)), Bench::shows(free_row(7))};

@@ -32,7 +32,7 @@ class FakeClock final : public Clock {
 // Each verb pops its next scripted answer; the last one repeats. Calls are recorded in order.
 class FakeStore final : public lease::LeaseStore {
  public:
-  using Acquire = std::function<Result<lease::Answer>(const lease::AcquireRequest&)>;
+  using Acquire = std::function<Result<lease::Answer>(const lease::LeaseRequest&)>;
   using Peek = std::function<Result<std::optional<lease::LockStatus>>()>;
   using Renew = std::function<Result<lease::RenewOutcome>()>;
   using Release = std::function<Result<lease::ReleaseOutcome>()>;
@@ -41,8 +41,8 @@ class FakeStore final : public lease::LeaseStore {
   std::deque<Peek> peeks;
   std::deque<Renew> renews;
   std::deque<Release> releases;
-  std::deque<std::function<lease::Lease(const lease::AcquireRequest&)>> nests;  // none: nothing to nest in
-  lease::LeaseRef released{*lease::Key::parse("none"), {}, {}};                 // by the last release
+  std::deque<std::function<lease::Lease(const lease::LeaseRequest&)>> nests;  // none: nothing to nest in
+  lease::LeaseRef released{*lease::Key::parse("none"), {}, {}};               // by the last release
   std::deque<Result<void>> connects;
   std::vector<std::string> calls;
 
@@ -53,7 +53,7 @@ class FakeStore final : public lease::LeaseStore {
     if (!answer) calls.emplace_back("connect failed");
     return answer;
   }
-  Result<lease::Answer> try_acquire(const lease::AcquireRequest& request) override {
+  Result<lease::Answer> try_acquire(const lease::LeaseRequest& request) override {
     calls.emplace_back("acquire");
     return next(acquires)(request);
   }
@@ -62,14 +62,14 @@ class FakeStore final : public lease::LeaseStore {
     return next(peeks)();
   }
   // As a peek, judged as an exclusive request of one key has to.
-  Result<lease::Answer> look(const lease::AcquireRequest& request) override {
+  Result<lease::Answer> look(const lease::LeaseRequest& request) override {
     return judged(request, peek(request.key));
   }
-  Result<lease::Answer> look_in_line(const lease::AcquireRequest& request) override {
-    calls.emplace_back("peek in line");
+  Result<lease::Answer> look_with_position(const lease::LeaseRequest& request) override {
+    calls.emplace_back("peek with position");
     return judged(request, next(peeks)());
   }
-  static Result<lease::Answer> judged(const lease::AcquireRequest& request,
+  static Result<lease::Answer> judged(const lease::LeaseRequest& request,
                                       Result<std::optional<lease::LockStatus>> seen) {
     if (!seen) return std::unexpected(seen.error());
     if (!*seen) return lease::Free{};
@@ -84,7 +84,7 @@ class FakeStore final : public lease::LeaseStore {
     calls.emplace_back("renew");
     return next(renews)();
   }
-  Result<std::optional<lease::Lease>> nest(const lease::AcquireRequest& request) override {
+  Result<std::optional<lease::Lease>> nest(const lease::LeaseRequest& request) override {
     if (nests.empty()) return std::nullopt;
     calls.emplace_back("nest");
     return next(nests)(request);
@@ -103,7 +103,7 @@ class FakeStore final : public lease::LeaseStore {
   Result<lease::Listing> list(const lease::Selection&) override {
     return fail(Errc::internal, "not scripted");
   }
-  Result<lease::ReapReport> reap(const lease::ReapRequest&) override {
+  Result<lease::ReapReport> reap(const lease::ReapOptions&) override {
     return fail(Errc::internal, "not scripted");
   }
   void disconnect() noexcept override {}
@@ -133,18 +133,18 @@ class FakeTurnstile final : public lease::Turnstile {
   lease::Turn on_enter = lease::Turn::not_yet;
   std::deque<Await> awaits;  // the last one repeats; none: not_yet
   std::vector<Nanos> lengths;
-  bool has_place = false;
+  bool has_position = false;
   bool turn_lost = false;
-  lease::Looks look_rule{};
+  lease::LookSchedule looks_after{};
   std::vector<std::string> calls_before_approach;  // as of the last one
 
   void approach(const lease::Key&, const lease::Holder&) override { calls_before_approach = store_.calls; }
   [[nodiscard]] bool lost_turn() const override { return turn_lost; }
-  [[nodiscard]] lease::Looks looks() const override { return look_rule; }
+  [[nodiscard]] lease::LookSchedule look_schedule() const override { return looks_after; }
 
   lease::Turn enter(const lease::Key&) override {
     store_.calls.emplace_back("enter");
-    has_place = on_enter != lease::Turn::none;
+    has_position = on_enter != lease::Turn::none;
     turn_lost = false;
     return on_enter;
   }
@@ -158,10 +158,10 @@ class FakeTurnstile final : public lease::Turnstile {
     return clock_.wait_until(until, cancel) ? lease::Turn::cancelled : lease::Turn::not_yet;
   }
   void leave() noexcept override {
-    if (std::exchange(has_place, false) && on_leave) on_leave();
+    if (std::exchange(has_position, false) && on_leave) on_leave();
   }
 
-  std::function<void()> on_leave;  // called when a place is given up
+  std::function<void()> on_leave;  // called when a position is given up
 
  private:
   FakeClock& clock_;
@@ -170,7 +170,7 @@ class FakeTurnstile final : public lease::Turnstile {
 
 // Grants what is asked for, with token 8, from now on.
 inline FakeStore::Acquire grants(const FakeClock& clock) {
-  return [&clock](const lease::AcquireRequest& request) -> Result<lease::Answer> {
+  return [&clock](const lease::LeaseRequest& request) -> Result<lease::Answer> {
     return lease::Granted{
         {request.key, {}, request.owner, lease::Token{8}, request.terms, clock.now(), false}};
   };

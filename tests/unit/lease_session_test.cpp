@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using Calls = std::vector<std::string>;
 
-AcquireRequest make_request() {
+LeaseRequest make_request() {
   return {*Key::parse("k"), {}, OwnerId{"me"}, Kind::acquire, {60s, 3s, {}}, {}};
 }
 
@@ -34,25 +34,25 @@ Calls calls_of_a_lease(const test::FakeStore::Release& answer, ReleaseResult exp
   store.line = &line;
   store.acquires = {test::grants(clock)};
   store.releases = {answer};
-  const AcquireRequest request = make_request();
+  const LeaseRequest request = make_request();
   Session job(std::move(owned), clock, request, {}, *make_timing({60s, {}, {}, {}}), {});
   job.start_acquire();
   await(job);
   REQUIRE(job.grant());
-  CHECK(line.has_place);
+  CHECK(line.has_position);
   const LeaseRef ref{request.key, request.owner, Token{8}};
   const RunEnd end{Outcome::failed, 3};
   auto result = job.release(ref, Actor::holder, end, 100ms);
   const bool was_nested = result == ReleaseResult::nested;
   if (was_nested) {
-    CHECK(line.has_place);
+    CHECK(line.has_position);
     job.start_release_after_nested(ref, end, 100ms);
     await(job);
     result = job.release_result();
   }
   CHECK(result == expected);
   CHECK(job.lost().has_value() == (expected == ReleaseResult::not_ours && !was_nested));
-  CHECK_FALSE(line.has_place);
+  CHECK_FALSE(line.has_position);
   return store.calls;
 }
 
@@ -186,8 +186,8 @@ TEST_CASE("a wait is counted from the first refusal to the grant, and a grant fr
   held.state = State::held;
   held.server_time = ServerTime{1000s};
   held.expires_at = ServerTime{1030s};
-  owned->acquires = {[&](const AcquireRequest&) -> Result<Answer> { return Held{held}; },
-                     [&](const AcquireRequest& request) {
+  owned->acquires = {[&](const LeaseRequest&) -> Result<Answer> { return Held{held}; },
+                     [&](const LeaseRequest& request) {
                        auto granted = test::grants(clock)(request);
                        clock.tick(200ms);  // the reply takes a while
                        return granted;
@@ -207,9 +207,9 @@ TEST_CASE("a wait is counted from the first refusal to the grant, and a grant fr
 TEST_CASE("a nested grant that comes together with a signal is given back by its own owner id") {
   auto owned = std::make_unique<test::FakeStore>();
   test::FakeStore& store = *owned;
-  AcquireRequest request = make_request();
+  LeaseRequest request = make_request();
   request.outer = OwnerId{"outer"};
-  store.nests = {[](const AcquireRequest& wanted) {
+  store.nests = {[](const LeaseRequest& wanted) {
     return Lease{wanted.key, {}, OwnerId{"outer/inner"}, Token{8}, wanted.terms, BootClock::now(), false};
   }};
   store.releases = {[] { return Result<ReleaseOutcome>(Released{}); }};

@@ -9,7 +9,7 @@ namespace dblock::store {
 namespace {
 
 using namespace std::chrono_literals;
-using lease::AcquireRequest;
+using lease::LeaseRequest;
 using lease::LockStatus;
 using lease::Mode;
 using lease::ServerTime;
@@ -74,38 +74,38 @@ LockRows held_alone(Micros left = 60s) {
   return seen;
 }
 
-AcquireRequest asks(Sharing sharing, std::string owner = "asker") {
-  AcquireRequest request{.key = *lease::Key::parse("k"), .owner = {std::move(owner)}};
+LeaseRequest asks(Sharing sharing, std::string owner = "asker") {
+  LeaseRequest request{.key = *lease::Key::parse("k"), .owner = {std::move(owner)}};
   request.sharing = sharing;
   return request;
 }
 
 template <typename Kind>
-Kind decided(const LockRows& seen, const AcquireRequest& request) {
-  auto answer = decide(seen, request);
+Kind decided(const LockRows& seen, const LeaseRequest& request) {
+  auto answer = answer_for(seen, request);
   if (!answer) FAIL(answer.error().message);
   REQUIRE(std::holds_alternative<Kind>(*answer));
   return std::get<Kind>(std::move(*answer));
 }
 
-bool is_done(const LockRows& seen, const AcquireRequest& request) {
-  const auto answer = decide(seen, request);
+bool is_done(const LockRows& seen, const LeaseRequest& request) {
+  const auto answer = answer_for(seen, request);
   return answer && std::holds_alternative<lease::Done>(*answer);
 }
 
 // Why the lock could not even be waited for.
-std::string mismatch(const LockRows& seen, const AcquireRequest& request) {
-  const auto answer = decide(seen, request);
+std::string mismatch(const LockRows& seen, const LeaseRequest& request) {
+  const auto answer = answer_for(seen, request);
   REQUIRE_FALSE(answer);
   CHECK(answer.error().code == Errc::usage);
   return answer.error().message;
 }
 
-std::uint32_t slot_for(const LockRows& seen, const AcquireRequest& request) {
+std::uint32_t slot_for(const LockRows& seen, const LeaseRequest& request) {
   return decided<lease::Free>(seen, request).slot;
 }
 
-std::string in_the_way_of(const LockRows& seen, const AcquireRequest& request) {
+std::string refusing_holder(const LockRows& seen, const LeaseRequest& request) {
   return decided<lease::Held>(seen, request).status.owner;
 }
 
@@ -124,7 +124,7 @@ TEST_CASE("sharing: until its margin is over a lease keeps other kinds out, and 
     for (const auto& asked : {k_exclusive, k_shared, slots(2), slots(3)}) {
       if (asked == held) continue;
       INFO(to_string(held.mode) << ", asked " << to_string(asked.mode) << " " << asked.slots);
-      CHECK(in_the_way_of(scene(held, {held_row("late", held, 1, -1s)}), asks(asked)) == "late");
+      CHECK(refusing_holder(scene(held, {held_row("late", held, 1, -1s)}), asks(asked)) == "late");
       CHECK(decided<lease::Free>(scene(held, {held_row("late", held, 1, -k_margin)}), asks(asked)).slot <= 1);
     }
   }
@@ -161,8 +161,8 @@ TEST_CASE("sharing: rows of holders who are gone are in nobody's way") {
 
 TEST_CASE("sharing: an exclusive holder refuses readers and writers, and is another kind than slots") {
   const LockRows seen = held_alone();
-  CHECK(in_the_way_of(seen, asks(k_exclusive)) == "writer");
-  CHECK(in_the_way_of(seen, asks(k_shared)) == "writer");
+  CHECK(refusing_holder(seen, asks(k_exclusive)) == "writer");
+  CHECK(refusing_holder(seen, asks(k_shared)) == "writer");
   const std::string why = mismatch(seen, asks(slots(2)));
   CHECK(why.find("held exclusively (by 1)") != std::string::npos);
   CHECK(why.find("--slots 2") != std::string::npos);
@@ -171,9 +171,9 @@ TEST_CASE("sharing: an exclusive holder refuses readers and writers, and is anot
 
 TEST_CASE("sharing: an expired exclusive lease refuses everybody for its margin, and nobody after it") {
   for (const auto& sharing : {k_exclusive, k_shared, slots(2)}) {
-    CHECK(in_the_way_of(held_alone(0s), asks(sharing)) == "writer");
-    CHECK(in_the_way_of(held_alone(-k_margin + 1us), asks(sharing)) == "writer");
-    CHECK(std::holds_alternative<lease::Free>(*decide(held_alone(-k_margin), asks(sharing))));
+    CHECK(refusing_holder(held_alone(0s), asks(sharing)) == "writer");
+    CHECK(refusing_holder(held_alone(-k_margin + 1us), asks(sharing)) == "writer");
+    CHECK(std::holds_alternative<lease::Free>(*answer_for(held_alone(-k_margin), asks(sharing))));
   }
 }
 
@@ -197,22 +197,22 @@ TEST_CASE("sharing: readers go together, on the lowest free number") {
 TEST_CASE("sharing: a writer is refused by the reader who has longest to go") {
   LockRows seen = held_by_readers({1, 2, 3});
   seen.holds[1].expires_at = at(2min);
-  CHECK(in_the_way_of(seen, asks(k_exclusive)) == "reader-2");
+  CHECK(refusing_holder(seen, asks(k_exclusive)) == "reader-2");
   for (auto& hold : seen.holds) {
     hold.expires_at = at(-k_margin);
     hold.state = state_of(hold);
   }
   CHECK(slot_for(seen, asks(k_exclusive)) == 0);
   seen.holds[2].expires_at = at(-k_margin + 1us);
-  CHECK(in_the_way_of(seen, asks(k_exclusive)) == "reader-3");
+  CHECK(refusing_holder(seen, asks(k_exclusive)) == "reader-3");
 }
 
 TEST_CASE("sharing: new readers are refused as long as a writer waits, whoever is left") {
   for (auto seen : {held_by_readers({1}), scene(k_shared)}) {
     seen.gate.intent_until = at(1us);
-    CHECK(std::holds_alternative<lease::Held>(*decide(seen, asks(k_shared))));
+    CHECK(std::holds_alternative<lease::Held>(*answer_for(seen, asks(k_shared))));
     seen.gate.intent_until = k_now;
-    CHECK(std::holds_alternative<lease::Free>(*decide(seen, asks(k_shared))));
+    CHECK(std::holds_alternative<lease::Free>(*answer_for(seen, asks(k_shared))));
   }
   LockRows seen = scene(k_shared);
   seen.gate.intent_until = at(1s);
@@ -225,13 +225,13 @@ TEST_CASE("sharing: slots are given lowest first, up to their number") {
   CHECK(slot_for(held_slots(3, {1, 2}), asks(slots(3))) == 3);
   LockRows full = held_slots(2, {1, 2});
   full.holds[0].expires_at = at(2min);
-  CHECK(in_the_way_of(full, asks(slots(2))) == "slot-2");  // who will be gone first
+  CHECK(refusing_holder(full, asks(slots(2))) == "slot-2");  // who will be gone first
 }
 
 TEST_CASE("sharing: an expired slot is taken over after its margin, with its number") {
   LockRows seen = held_slots(2, {1, 2});
   seen.holds[0] = held_row("slot-1", slots(2), 1, -k_margin + 1us);
-  CHECK(in_the_way_of(seen, asks(slots(2))) == "slot-1");
+  CHECK(refusing_holder(seen, asks(slots(2))) == "slot-1");
   seen.holds[0] = held_row("slot-1", slots(2), 1, -k_margin);
   CHECK(slot_for(seen, asks(slots(2))) == 1);
 }
@@ -245,8 +245,8 @@ TEST_CASE("sharing: a slot that cools down is taken") {
   cooling.state = state_of(cooling);
   seen.holds.push_back(cooling);
   CHECK(slot_for(seen, asks(slots(2))) == 2);
-  CHECK(std::holds_alternative<lease::Held>(*decide(seen, asks(slots(1)))));
-  CHECK(std::holds_alternative<lease::Held>(*decide(seen, asks(k_exclusive))));
+  CHECK(std::holds_alternative<lease::Held>(*answer_for(seen, asks(slots(1)))));
+  CHECK(std::holds_alternative<lease::Held>(*answer_for(seen, asks(k_exclusive))));
 }
 
 TEST_CASE("sharing: a number of slots, or another kind, that the holders did not agree on is a mismatch") {
@@ -263,8 +263,8 @@ TEST_CASE("sharing: a number of slots, or another kind, that the holders did not
 TEST_CASE("sharing: leases in their margin are waited out, and no mismatch") {
   LockRows seen = held_slots(2, {1});
   seen.holds[0] = held_row("slot-1", slots(2), 1, -1s);
-  CHECK(in_the_way_of(seen, asks(k_exclusive)) == "slot-1");
-  CHECK(in_the_way_of(seen, asks(slots(1))) == "slot-1");
+  CHECK(refusing_holder(seen, asks(k_exclusive)) == "slot-1");
+  CHECK(refusing_holder(seen, asks(slots(1))) == "slot-1");
   seen.holds[0] = held_row("slot-1", slots(2), 1, -k_margin);
   CHECK(slot_for(seen, asks(slots(7))) == 1);
 }

@@ -19,20 +19,20 @@ lease::Key key(std::string_view bytes) {
   return *lease::Key::parse(bytes);
 }
 
-lease::AcquireRequest request() {
+lease::LeaseRequest request() {
   return {key("k"),        {},
           {"owner"},       lease::Kind::run,
           {2min, 3s, 15s}, {"host", 1, "user", "cmd", "it's a \\ note"}};
 }
 
-lease::AcquireRequest request_with_promises() {
+lease::LeaseRequest request_with_promises() {
   auto wanted = request();
   wanted.promises = {5min, lease::OncePer{24h}};
   return wanted;
 }
 
 // All that a grant of two keys is given.
-Parameters place(const lease::AcquireRequest& wanted, std::uint32_t slot) {
+Parameters place(const lease::LeaseRequest& wanted, std::uint32_t slot) {
   return grant_parameters(wanted, wanted.key) + row_parameters(wanted.key, slot) +
          Parameters{
              {"token", Scalar(std::uint64_t{7})},

@@ -18,7 +18,7 @@ std::vector<std::string> about(const lease::LockStatus& holder) {
 }  // namespace
 
 Result<std::shared_ptr<Hooks>> Hooks::prepare(const HookCommands& commands,
-                                              const lease::AcquireRequest& wanted) {
+                                              const lease::LeaseRequest& wanted) {
   if (commands.wait.empty() && commands.lost.empty() && commands.conflict.empty())
     return std::make_shared<Hooks>(nullptr);
   // A hook runs under no lock, neither the one that it reports on nor one of an outer run. So the variables

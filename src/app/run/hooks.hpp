@@ -19,7 +19,7 @@ class Hooks {
  public:
   // Forks the starter if there is any command; HookStarter::fork() says when this may be called.
   [[nodiscard]] static Result<std::shared_ptr<Hooks>> prepare(const HookCommands& commands,
-                                                              const lease::AcquireRequest& wanted);
+                                                              const lease::LeaseRequest& wanted);
   explicit Hooks(std::unique_ptr<process::HookStarter> starter) : starter_(std::move(starter)) {}
 
   // Each starts its command, unless that has been started before. `message`: the sentence for the command.

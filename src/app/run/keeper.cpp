@@ -83,7 +83,7 @@ class KeeperProcess {
   void hear_dblock();
   void hear_heartbeat();
   [[noreturn]] void lose();
-  [[noreturn]] void give_back();
+  [[noreturn]] void release_and_exit();
   [[noreturn]] static void end() { ::_exit(0); }
 
   const KeeperCharge& charge_;
@@ -143,7 +143,7 @@ void KeeperProcess::begin() {
 }
 
 void KeeperProcess::step() {
-  if (watched_.ended()) give_back();
+  if (watched_.ended()) release_and_exit();
   hear_dblock();
   hear_heartbeat();
   if (plan_.fence_due(BootClock::now())) lose();
@@ -158,7 +158,7 @@ void KeeperProcess::hear_dblock() {
   Word word;
   const auto received = receive_record(channel_, word);
   if (received == Received::nothing) return;
-  if (received == Received::closed) give_back();  // dblock's caller never learnt of the lease
+  if (received == Received::closed) release_and_exit();  // dblock's caller never learnt of the lease
   if (word.kind == Word::Kind::dismiss) end();
   if (word.kind != Word::Kind::confirm) return;
   confirmed_ = true;
@@ -172,7 +172,7 @@ void KeeperProcess::hear_heartbeat() {
   if (news_->refused.load()) {
     const auto refused = session_->lost();
     const BootTime sent_at = *plan_.deadline() - charge_.timing.ttl;
-    if (refused && given_back_on_purpose(*refused, BootClock::now() - sent_at, charge_.timing)) end();
+    if (refused && released_on_purpose(*refused, BootClock::now() - sent_at, charge_.timing)) end();
     lose();
   }
   if (proved_until == BootTime{} || standing_) return;
@@ -183,19 +183,19 @@ void KeeperProcess::hear_heartbeat() {
 // Signals PID that the lease is lost. There is no way back then, even if a late renewal would work. If PID
 // ends before the lease does, the keeper still gives the lease back.
 void KeeperProcess::lose() {
-  if (!confirmed_) give_back();
+  if (!confirmed_) release_and_exit();
   watched_.signal(charge_.lost_signal);
   session_->stop_heartbeat(true);
   timer_.arm(*plan_.deadline());
   std::array<pollfd, 2> fds{pollfd{watched_.fd(), POLLIN, 0}, pollfd{timer_.fd(), POLLIN, 0}};
   while (::poll(fds.data(), fds.size(), -1) < 0 && errno == EINTR) {
   }
-  if (watched_.ended()) give_back();
+  if (watched_.ended()) release_and_exit();
   end();
 }
 
-// Gives the lease back and exits. Retries for as long as the lease lasts.
-void KeeperProcess::give_back() {
+// Releases the lease and exits. Retries for as long as the lease lasts.
+void KeeperProcess::release_and_exit() {
   const lease::LeaseRef ref = lease::ref_to(*lease_);
   static_cast<void>(session_->release(ref, lease::Actor::holder, {lease::Outcome::released, std::nullopt},
                                       charge_.timing.ttl));
@@ -208,7 +208,7 @@ void KeeperProcess::give_back() {
 // or freed. A revocation shows in the row. Freeing leaves the outcome `abandoned` there, as an expiry does,
 // and is possible only once two heartbeats are missing. The row records one past lease only, so after two
 // missing heartbeats nothing but the outcome `released` proves a release.
-bool given_back_on_purpose(const lease::NotOurs& refused, Nanos silence, const lease::Timing& timing) {
+bool released_on_purpose(const lease::NotOurs& refused, Nanos silence, const lease::Timing& timing) {
   using Why = lease::NotOursWhy;
   if (refused.why != Why::free && refused.why != Why::other_holder) return false;
   const auto last = refused.status && refused.status->last ? refused.status->last->outcome : std::nullopt;

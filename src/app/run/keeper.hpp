@@ -17,7 +17,7 @@ namespace dblock::app {
 
 struct KeeperCharge {
   store::Settings settings;
-  lease::AcquireRequest wanted;
+  lease::LeaseRequest wanted;
   lease::Timing timing;
   int lost_signal = 0;  // to PID
 };
@@ -62,7 +62,7 @@ class Keeper {
 
 // True when a lease that a renewal found gone was given back on purpose. `silence`: time since the last
 // renewal that worked was sent.
-[[nodiscard]] bool given_back_on_purpose(const lease::NotOurs& refused, Nanos silence,
-                                         const lease::Timing& timing);
+[[nodiscard]] bool released_on_purpose(const lease::NotOurs& refused, Nanos silence,
+                                       const lease::Timing& timing);
 
 }  // namespace dblock::app

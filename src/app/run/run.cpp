@@ -91,7 +91,7 @@ class Run {
   void say_stop(const JobEnd& end) const;
   void say_daemons(const JobEnd& end) const;
   [[nodiscard]] std::string describe_loss() const;
-  void give_back(const lease::Lease& lease, const JobEnd& end);
+  void release(const lease::Lease& lease, const JobEnd& end);
   ReleaseResult release_after_nested(const lease::Lease& lease, const JobEnd& end);
   void write_status(const Ending& ending) const;
 
@@ -113,15 +113,15 @@ Result<Ending> Run::attempt() {
   store_name_ = store::display(settings);
   const lease::Holder holder =
       make_holder(request_.identity, static_cast<std::uint32_t>(::getpid()), describe_command(request_));
-  const lease::AcquireRequest wanted{.key = request_.key,
-                                     .also = request_.also,
-                                     .owner = new_owner_id(holder),
-                                     .kind = lease::Kind::run,
-                                     .terms = request_.timing.terms(),
-                                     .holder = holder,
-                                     .promises = request_.promises,
-                                     .sharing = request_.sharing,
-                                     .outer = outer_of(request_, store_name_)};
+  const lease::LeaseRequest wanted{.key = request_.key,
+                                   .also = request_.also,
+                                   .owner = new_owner_id(holder),
+                                   .kind = lease::Kind::run,
+                                   .terms = request_.timing.terms(),
+                                   .holder = holder,
+                                   .promises = request_.promises,
+                                   .sharing = request_.sharing,
+                                   .outer = outer_of(request_, store_name_)};
   status_.owner = wanted.owner.text;
   DBLOCK_TRY(hooks_, Hooks::prepare(request_.hooks, wanted));
   DBLOCK_TRY(supervisor_,
@@ -208,7 +208,7 @@ Ending Run::with_lease(const lease::Lease& lease) {
 }
 
 Ending Run::conclude(const lease::Lease& lease, const JobEnd& end) {
-  give_back(lease, end);
+  release(lease, end);
   say_stop(end);
   const auto lost = lease_->lost();
   Ending ending;
@@ -241,7 +241,7 @@ void Run::say_daemons(const JobEnd& end) const {
                  daemon);
 }
 
-void Run::give_back(const lease::Lease& lease, const JobEnd& end) {
+void Run::release(const lease::Lease& lease, const JobEnd& end) {
   const bool lost = stopped_by_loss(end);
   const bool fenced = end.stop.reason == Stop::Reason::self_fence;
   if (fenced || !end.tree_dead) lease_->stop_heartbeat(fenced);

@@ -52,7 +52,7 @@ lease::SessionEvents with_reports(const lease::WaitPolicy& policy, lease::Sessio
     warn_of_own_script(holder);
     if (told) told(holder);
   };
-  events.acquiring.wants_place = log::can_show_live;
+  events.acquiring.wants_position = log::can_show_live;
   events.acquiring.hopeless = held_by_ancestor;
   events.on_acquire_ended = [report] { report->end(); };
   events.on_lost = [told = std::move(events.on_lost)](const lease::NotOurs& why) {

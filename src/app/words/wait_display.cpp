@@ -39,8 +39,8 @@ std::string ordinal(std::size_t n) {
 std::string describe_wait(const lease::LockStatus& status, Micros age, Micros waited) {
   const Micros now = status.server_time.since_epoch + age;
   std::string text = "waiting " + in_seconds(waited);
-  if (status.place)
-    text += ", " + ordinal(status.place->place) + " of " + std::to_string(status.place->of) + ",";
+  if (status.position)
+    text += ", " + ordinal(status.position->number) + " of " + std::to_string(status.position->of) + ",";
   text += " for " + quote_untrusted(status.key) + ": ";  // of several keys the one that was refused
   if (refused_for_writer(status)) return text + "a writer waits too, and is let go first";
   const Micros until_free = status.grantable_at().since_epoch - now;

@@ -168,12 +168,12 @@ Result<Effect> MariadbDatabase::change(Verb verb, const Parameters& parameters, 
   Effect answer{{}, changed->rows / rows_each(verb)};
   if (answer.changed == 0) return answer;
   if (sql(verb).find(":mark") == std::string_view::npos) {
-    if (changed->insert_id != 0) answer.told = changed->insert_id;
+    if (changed->insert_id != 0) answer.reported = changed->insert_id;
     return answer;
   }
-  DBLOCK_TRY(answer.told, connection_.told(*changed, mark, attempt));
+  DBLOCK_TRY(answer.reported, connection_.told(*changed, mark, attempt));
   const bool granted = verb == Verb::grant || verb == Verb::grant_rows || verb == Verb::grant_beside;
-  if (granted && answer.told) turnstile_.settle();
+  if (granted && answer.reported) turnstile_.settle();
   return answer;
 }
 
@@ -198,24 +198,24 @@ Result<bool> MariadbDatabase::kept_by_fence(const lease::Key& key, const Error& 
 }
 
 // Our position among the waiters; before we wait at the turnstile, the position that we would get.
-std::optional<lease::PlaceInLine> MariadbDatabase::place_in_line(const lease::LockStatus& lock) {
+std::optional<lease::WaiterPosition> MariadbDatabase::waiter_position(const lease::LockStatus& lock) {
   if (!all_in_line_seen(lock)) return std::nullopt;
   const std::string attempt = "cannot list waiters";
   const auto connection = reader(attempt);
-  if (!connection) return last_look_ ? last_look_->place : std::nullopt;
+  if (!connection) return last_look_ ? last_look_->position : std::nullopt;
   const auto rows = (*connection)->read(waiters_statement((*connection)->is_mariadb()), attempt);
   if (!rows) return std::nullopt;
-  lease::PlaceInLine ours{0, 0};
+  lease::WaiterPosition ours{0, 0};
   for (const auto& row : *rows) {
     const auto seen = read_announcement(row[0].value_or(""));
     if (!seen || seen->key != lock.key) continue;
     ++ours.of;
-    if (ours.place == 0 && turnstile_.announced(seen->waiter)) ours.place = ours.of;
+    if (ours.number == 0 && turnstile_.announced(seen->waiter)) ours.number = ours.of;
   }
-  if (ours.place == 0 && !(*connection)->awaits_reply()) ours.place = ++ours.of;
-  const auto place = ours.place == 0 ? std::nullopt : std::optional(ours);
-  if (last_look_) last_look_->place = place;
-  return place;
+  if (ours.number == 0 && !(*connection)->awaits_reply()) ours.number = ++ours.of;
+  const auto position = ours.number == 0 ? std::nullopt : std::optional(ours);
+  if (last_look_) last_look_->position = position;
+  return position;
 }
 
 // Adds the waiters that the server shows to the account; others stay unknown.

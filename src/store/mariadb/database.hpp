@@ -39,7 +39,7 @@ class MariadbDatabase final : public Database {
   }
   Result<bool> kept_by_fence(const lease::Key& key, const Error& why, const std::string& attempt) override;
   lease::Turnstile* turnstile() noexcept override { return &turnstile_; }
-  std::optional<lease::PlaceInLine> place_in_line(const lease::LockStatus& lock) override;
+  std::optional<lease::WaiterPosition> waiter_position(const lease::LockStatus& lock) override;
   void add_waiters(lease::Listing& listing) override;
   void close() noexcept override { connection_.close(); }
   void interrupt() noexcept override {
@@ -59,7 +59,7 @@ class MariadbDatabase final : public Database {
   struct Seen {
     std::string statement;
     Effect answer;
-    std::optional<lease::PlaceInLine> place{};
+    std::optional<lease::WaiterPosition> position{};
   };
   std::optional<Seen> last_look_;
   const Micros renewal_timeout_;

@@ -27,7 +27,7 @@ constexpr int k_most_quick_failures = 3;
 
 }  // namespace
 
-lease::Looks NamedLockTurnstile::looks() const {
+lease::LookSchedule NamedLockTurnstile::look_schedule() const {
   return {k_look_interval, false};
 }
 

@@ -28,7 +28,7 @@ class NamedLockTurnstile final : public lease::Turnstile {
   [[nodiscard]] lease::Turn await(BootTime until, const WakeEvent& cancel) override;
   [[nodiscard]] bool lost_turn() const override { return inside_ && !connection_.has_turn(); }
   [[nodiscard]] bool crowded() const override { return crowded_; }
-  [[nodiscard]] lease::Looks looks() const override;
+  [[nodiscard]] lease::LookSchedule look_schedule() const override;
   void lead() noexcept override;
   void leave() noexcept override;
 

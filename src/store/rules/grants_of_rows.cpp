@@ -37,8 +37,8 @@ bool has_row(const GrantTarget& target) {
                                  target.seen.holds.end();
 }
 
-Parameters grant_rows_parameters(const lease::AcquireRequest& request,
-                                 const std::vector<GrantTarget>& targets, lease::Token token) {
+Parameters grant_rows_parameters(const lease::LeaseRequest& request, const std::vector<GrantTarget>& targets,
+                                 lease::Token token) {
   List keys;
   List rows{2, {}};
   for (const auto& target : targets) {
@@ -63,7 +63,7 @@ Result<std::vector<std::optional<LockRows>>> LockTable::survey(const std::vector
     auto& status = seen.emplace_back(read_status(row));
     if (!to_change) continue;
     const auto fence = static_cast<FenceState>(unsigned_number(row[k_status_columns]));
-    status.kept_by_transaction = fence == FenceState::kept && !in_the_way(status);
+    status.kept_by_transaction = fence == FenceState::kept && !refuses_requests(status);
     if (fence == FenceState::missing) unfenced_.emplace_back(status.key, status.slot);
   }
   std::ranges::sort(seen, in_order);
@@ -76,7 +76,7 @@ Result<void> LockTable::abandon_locked(const lease::LockStatus& lease, const std
   return {};
 }
 
-Result<void> LockTable::grant_rows(const lease::AcquireRequest& request,
+Result<void> LockTable::grant_rows(const lease::LeaseRequest& request,
                                    const std::vector<GrantTarget>& targets, lease::Token token,
                                    const std::string& attempt) {
   ended_.expect(request);

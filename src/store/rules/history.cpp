@@ -77,7 +77,7 @@ Parameters run_parameters(const EndedRun& run) {
 
 }  // namespace
 
-void EndedRuns::expect(const lease::AcquireRequest& request) {
+void EndedRuns::expect(const lease::LeaseRequest& request) {
   expected_.owner = request.owner.text;
   expected_.kind = request.kind;
   expected_.mode = request.sharing.mode;
@@ -85,10 +85,10 @@ void EndedRuns::expect(const lease::AcquireRequest& request) {
 }
 
 void EndedRuns::add(const lease::LeaseRef& ref, lease::RunEnd end, const Effect& done) {
-  if (done.changed == 0 || !done.told) return;
+  if (done.changed == 0 || !done.reported) return;
   EndedRun run = expected_.owner == ref.owner.text ? expected_ : EndedRun{};
   run.key = ref.key.bytes();
-  run.token = {*done.told};
+  run.token = {*done.reported};
   run.owner = ref.owner.text;
   run.end = end;
   runs_.push_back(std::move(run));
@@ -99,7 +99,7 @@ void EndedRuns::add_forced(const lease::Key& key, const Effect& done) {
 }
 
 void EndedRuns::add_abandoned(const lease::LockStatus& lease, const Effect& done) {
-  if (done.changed == 0 || !done.told) return;
+  if (done.changed == 0 || !done.reported) return;
   runs_.push_back({lease.key,
                    lease.token,
                    lease.owner,

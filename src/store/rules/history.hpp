@@ -39,7 +39,7 @@ struct EndedRun {
 class EndedRuns {
  public:
   // Remembers the holder that `request` describes, for the run that will end under its owner id.
-  void expect(const lease::AcquireRequest& request);
+  void expect(const lease::LeaseRequest& request);
   // Add a run that has ended, unless no history is kept. `done`: the effect of the statement that freed its
   // row.
   void add(const lease::LeaseRef& ref, lease::RunEnd end, const Effect& done);

@@ -18,7 +18,7 @@ std::unexpected<Error> token_not_reported(const std::string& attempt) {
 
 std::optional<lease::Token> token_of(const std::optional<Effect>& done) {
   if (!done) return std::nullopt;
-  return lease::Token{*done->told};
+  return lease::Token{*done->reported};
 }
 
 // nullopt where the lock has no row: some statements then return a row without a key.
@@ -95,26 +95,26 @@ Result<std::optional<Effect>> LockTable::run_reporting(Verb verb, const Paramete
                                                        const std::function<Result<bool>()>& undo) {
   DBLOCK_TRY(auto done, run(verb, parameters, attempt));
   if (done.changed == 0) return std::nullopt;
-  if (done.told) return std::optional(std::move(done));
+  if (done.reported) return std::optional(std::move(done));
   [[maybe_unused]] const auto undone = undo();
   return token_not_reported(attempt);
 }
 
-Result<std::optional<lease::Token>> LockTable::grant(const lease::AcquireRequest& request,
+Result<std::optional<lease::Token>> LockTable::grant(const lease::LeaseRequest& request,
                                                      const std::string& attempt) {
   ended_.expect(request);
-  const auto give_back = [&] {
+  const auto undo = [&] {
     const lease::RunEnd not_run{lease::Outcome::not_run, std::nullopt};
     return release(ref_to(request), lease::Actor::holder, not_run, attempt);
   };
   DBLOCK_TRY(const auto done,
-             run_reporting(Verb::grant, grant_parameters(request, request.key), attempt, give_back));
+             run_reporting(Verb::grant, grant_parameters(request, request.key), attempt, undo));
   return token_of(done);
 }
 
 // One statement of a server cannot add both a held row and its fence. So this adds a free row and its fence,
 // and then grants.
-Result<std::optional<lease::Token>> LockTable::create(const lease::AcquireRequest& request,
+Result<std::optional<lease::Token>> LockTable::create(const lease::LeaseRequest& request,
                                                       const std::string& attempt) {
   std::optional<lease::Token> token;
   const auto add_and_grant = [&]() -> Result<void> {
@@ -160,7 +160,7 @@ Result<std::optional<Renewal>> LockTable::renew(const lease::LeaseRef& ref, leas
   const auto keep = [] { return true; };  // a renewal too many harms nobody: nothing to undo
   DBLOCK_TRY(const auto done, run_reporting(Verb::renew, parameters, attempt, keep));
   if (!done) return std::nullopt;
-  Renewal renewal{Micros{static_cast<Micros::rep>(*done->told)}};
+  Renewal renewal{Micros{static_cast<Micros::rep>(*done->reported)}};
   if (!done->rows.empty()) renewal.expires_at = lease::ServerTime{store::micros(done->rows.front()[1])};
   return renewal;
 }

@@ -82,7 +82,7 @@ class LockTable {
   [[nodiscard]] Result<void> add(const lease::Key& key, const std::string& attempt);
   // Writes a grant to all its targets. The lock's own row of each key takes the token and the sharing in any
   // case.
-  [[nodiscard]] Result<void> grant_rows(const lease::AcquireRequest& request,
+  [[nodiscard]] Result<void> grant_rows(const lease::LeaseRequest& request,
                                         const std::vector<GrantTarget>& targets, lease::Token token,
                                         const std::string& attempt);
   // Frees a lease that is past its margin, so that a late renewal cannot bring it back. An error where the
@@ -97,10 +97,10 @@ class LockTable {
                                             const std::string& attempt);
 
   // Grants one exclusive lock. nullopt: the row, or its fence, is missing, or the row is not free to grant.
-  [[nodiscard]] Result<std::optional<lease::Token>> grant(const lease::AcquireRequest& request,
+  [[nodiscard]] Result<std::optional<lease::Token>> grant(const lease::LeaseRequest& request,
                                                           const std::string& attempt);
   // The same for a key without a row. nullopt when another process has taken the lock meanwhile.
-  [[nodiscard]] Result<std::optional<lease::Token>> create(const lease::AcquireRequest& request,
+  [[nodiscard]] Result<std::optional<lease::Token>> create(const lease::LeaseRequest& request,
                                                            const std::string& attempt);
   // Adds the lock's row in dblock_fence, which grant() needs, where a user or a tool has deleted it. Does
   // nothing where it is there.
@@ -136,7 +136,7 @@ class LockTable {
                                                                          const std::string& attempt);
   // The selected rows. Free rows of readers and slots are among them, unless only held locks are asked for.
   [[nodiscard]] Result<lease::Listing> list(const lease::Selection& selection, const std::string& attempt);
-  [[nodiscard]] Result<lease::ReapReport> reap(const lease::ReapRequest& request, const std::string& attempt);
+  [[nodiscard]] Result<lease::ReapReport> reap(const lease::ReapOptions& options, const std::string& attempt);
 
   [[nodiscard]] Result<lease::History> history(const lease::HistoryQuery& query, const std::string& attempt);
   // See lease::LeaseStore. Records the runs that were ended by calls which succeeded, since the last record.

@@ -25,16 +25,16 @@ Parameters locks_of(const std::vector<Row>& idle) {
 
 }  // namespace
 
-Result<lease::ReapReport> LockTable::reap(const lease::ReapRequest& request, const std::string& attempt) {
+Result<lease::ReapReport> LockTable::reap(const lease::ReapOptions& options, const std::string& attempt) {
   lease::ReapReport report;
-  DBLOCK_CHECK(free_expired(request.dry_run, report.abandoned, attempt));
+  DBLOCK_CHECK(free_expired(options.dry_run, report.abandoned, attempt));
   ended_.record(*database_);
   DBLOCK_CHECK(ensure_open(attempt));
-  const Micros old = std::max(request.forget_after, k_least_idle_time);
+  const Micros old = std::max(options.forget_after, k_least_idle_time);
   DBLOCK_TRY(report.forgotten,
-             request.dry_run ? count(Verb::count_idle, old, attempt) : forget_idle(old, attempt));
-  if (request.forget_history) {
-    DBLOCK_TRY(report.forgotten_runs, forget_runs(*request.forget_history, request.dry_run, attempt));
+             options.dry_run ? count(Verb::count_idle, old, attempt) : forget_idle(old, attempt));
+  if (options.forget_history) {
+    DBLOCK_TRY(report.forgotten_runs, forget_runs(*options.forget_history, options.dry_run, attempt));
   }
   return report;
 }

@@ -4,7 +4,7 @@
 
 namespace dblock::store {
 
-Result<lease::Answer> TableLeaseStore::try_acquire(const lease::AcquireRequest& request) {
+Result<lease::Answer> TableLeaseStore::try_acquire(const lease::LeaseRequest& request) {
   auto answer = take(request);
   const auto* granted = answer ? std::get_if<lease::Granted>(&*answer) : nullptr;
   unproved_ = granted != nullptr ? granted->lease.needs_renewal_proof
@@ -24,7 +24,7 @@ Result<void> TableLeaseStore::keep_if_safe(const lease::Lease& lease) {
   return safe;
 }
 
-Result<std::optional<lease::Lease>> TableLeaseStore::nest(const lease::AcquireRequest& request) {
+Result<std::optional<lease::Lease>> TableLeaseStore::nest(const lease::LeaseRequest& request) {
   auto nested = nest_in(request);
   if (nested && *nested) {
     DBLOCK_CHECK(keep_if_safe(**nested));

@@ -9,10 +9,10 @@
 namespace dblock::store {
 namespace {
 
-using lease::AcquireRequest;
 using lease::Answer;
 using lease::Free;
 using lease::Held;
+using lease::LeaseRequest;
 using lease::LockStatus;
 using lease::Mode;
 using lease::Sharing;
@@ -39,7 +39,7 @@ bool modes_agree(const Sharing& held, const Sharing& asked) {
 std::uint32_t lowest_free(const std::vector<LockStatus>& holds) {
   std::uint32_t slot = 1;
   const auto taken = [&slot](const auto& hold) {
-    return hold.slot == slot && (hold.kept_by_transaction || in_the_way(hold));
+    return hold.slot == slot && (hold.kept_by_transaction || refuses_requests(hold));
   };
   while (std::ranges::any_of(holds, taken)) ++slot;
   return slot;
@@ -67,7 +67,7 @@ std::unexpected<Error> mismatch(const LockStatus& gate, const Sharing& held, std
 }
 
 // Names the other holders too: a waiter must know whether one of them is its own ancestor.
-Held all_in_the_way(const LockStatus& named, const std::vector<const LockStatus*>& taken) {
+Held held_by_all(const LockStatus& named, const std::vector<const LockStatus*>& taken) {
   Held held{named};
   for (const auto* hold : taken) {
     if (hold->slot != named.slot) held.status.other_owners.push_back(hold->owner);
@@ -76,11 +76,11 @@ Held all_in_the_way(const LockStatus& named, const std::vector<const LockStatus*
 }
 
 Answer answer_beside(const LockRows& seen, const LockStatus& lock,
-                     const std::vector<const LockStatus*>& taken, const AcquireRequest& request) {
+                     const std::vector<const LockStatus*>& taken, const LeaseRequest& request) {
   const std::uint32_t slot = request.sharing.mode == Mode::exclusive ? 0 : lowest_free(seen.holds);
   switch (request.sharing.mode) {
     case Mode::exclusive:
-      if (!taken.empty()) return all_in_the_way(longest(taken), taken);
+      if (!taken.empty()) return held_by_all(longest(taken), taken);
       break;
     case Mode::shared:
       if (lock.keeps_readers_away()) return Held{lock};
@@ -139,21 +139,21 @@ bool is_nested_in(const LockRows& seen, const std::string& owner) {
   return counts_more(seen.gate) || std::ranges::any_of(seen.holds, counts_more);
 }
 
-bool in_the_way(const LockStatus& status) {
+bool refuses_requests(const LockStatus& status) {
   return status.state == lease::State::unknown || status.grantable_at() > status.server_time;
 }
 
-Result<Answer> decide(const LockRows& seen, const AcquireRequest& request) {
+Result<Answer> answer_for(const LockRows& seen, const LeaseRequest& request) {
   const LockStatus lock = with_past_runs(seen);
   if (lock.owner == request.owner.text) return found(request, lock, {});
   std::vector<const LockStatus*> taken;
   for (const auto& hold : seen.holds) {
     if (hold.owner == request.owner.text) return found(request, hold, {});
-    if (in_the_way(hold)) taken.push_back(&hold);
+    if (refuses_requests(hold)) taken.push_back(&hold);
   }
   // Asked before the holders are looked at: no release of theirs would change this answer.
   if (request.promises.once_per && lock.done_within(*request.promises.once_per)) return lease::Done{lock};
-  if (in_the_way(lock)) {
+  if (refuses_requests(lock)) {
     if (lock.state == lease::State::held && !modes_agree({}, request.sharing))
       return mismatch(lock, {}, 1, request.sharing);
     return Held{lock};
@@ -165,7 +165,7 @@ Result<Answer> decide(const LockRows& seen, const AcquireRequest& request) {
   if (apart && held > 0) return mismatch(lock, taken.front()->sharing, held, request.sharing);
   // A lease within its margin, or a cooldown, refuses the request like a held lease, but the request may wait
   // for its end.
-  if (apart) return all_in_the_way(longest(taken), taken);
+  if (apart) return held_by_all(longest(taken), taken);
   // A grant of another kind writes every fence of the key, so one fence that a transaction has locked is
   // enough to refuse it.
   if (const auto* fenced = fenced_in(seen); fenced && taken.empty() && lock.sharing != request.sharing)

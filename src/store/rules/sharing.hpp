@@ -26,9 +26,9 @@ void merge_past_runs(lease::LockStatus& lock, const lease::LockStatus& row);
 
 // The answer to the request. Free::slot is the lowest free slot, 0 for an exclusive lease. Errc::usage: the
 // lock is held in a mode that does not go with the request's (lease::Mode), or with another number of slots.
-[[nodiscard]] Result<lease::Answer> decide(const LockRows& seen, const lease::AcquireRequest& request);
+[[nodiscard]] Result<lease::Answer> answer_for(const LockRows& seen, const lease::LeaseRequest& request);
 
 // True while the row's own times refuse other requests: held, within its margin, or in cooldown.
-[[nodiscard]] bool in_the_way(const lease::LockStatus& status);
+[[nodiscard]] bool refuses_requests(const lease::LockStatus& status);
 
 }  // namespace dblock::store

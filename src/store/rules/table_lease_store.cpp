@@ -86,7 +86,7 @@ Result<void> TableLeaseStore::connect() {
   return table_->ensure_open(table_->database().connecting());
 }
 
-Result<Answer> TableLeaseStore::take(const lease::AcquireRequest& request) {
+Result<Answer> TableLeaseStore::take(const lease::LeaseRequest& request) {
   const Call call(*table_);
   const std::string attempt = attempt_to("acquire", request.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
@@ -100,7 +100,7 @@ Result<Answer> TableLeaseStore::take(const lease::AcquireRequest& request) {
   return fenced_or(request, std::move(outcome.error()), attempt);
 }
 
-Result<Answer> TableLeaseStore::try_alone(const lease::AcquireRequest& request, BootTime sent_at,
+Result<Answer> TableLeaseStore::try_alone(const lease::LeaseRequest& request, BootTime sent_at,
                                           const std::string& attempt) {
   for (int round = 0; round < k_acquire_rounds; ++round) {
     if (round > 0) DBLOCK_CHECK(table_->add_missing_fence(request.key, attempt));
@@ -110,22 +110,21 @@ Result<Answer> TableLeaseStore::try_alone(const lease::AcquireRequest& request, 
   return not_settled(attempt, "it changed hands at every try");
 }
 
-Result<Answer> TableLeaseStore::fenced_or(const lease::AcquireRequest& request, Error why,
+Result<Answer> TableLeaseStore::fenced_or(const lease::LeaseRequest& request, Error why,
                                           const std::string& attempt) {
   for (const Key& key : keys_of(request.key, request.also)) {
     DBLOCK_TRY(const bool kept, table_->database().kept_by_fence(key, why, attempt));
     if (!kept) continue;
     DBLOCK_TRY(auto seen, table_->look(key, attempt));
     if (!seen) break;
-    seen->kept_by_transaction = !in_the_way(*seen);
+    seen->kept_by_transaction = !refuses_requests(*seen);
     return lease::Held{std::move(*seen)};
   }
   return std::unexpected(std::move(why));
 }
 
-Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::AcquireRequest& request,
-                                                        BootTime sent_at, bool again,
-                                                        const std::string& attempt) {
+Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::LeaseRequest& request, BootTime sent_at,
+                                                        bool again, const std::string& attempt) {
   DBLOCK_TRY(auto token, table_->grant(request, attempt));
   if (token) return lease::granted(request, *token, 0, sent_at);
   DBLOCK_TRY(auto seen,
@@ -138,14 +137,14 @@ Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::AcquireRequ
   // The last holders were readers or slot holders: one statement cannot tell whether they are gone.
   if (seen->sharing.mode != lease::Mode::exclusive)
     return take_together(*table_, request, sent_at, intent_, attempt);
-  DBLOCK_TRY(auto answer, decide({std::move(*seen), {}}, request));
+  DBLOCK_TRY(auto answer, answer_for({std::move(*seen), {}}, request));
   // A proxy that replays statements reports 0 rows for a grant that was made. The row shows it (I5).
   if (auto* ours = std::get_if<lease::Granted>(&answer)) ours->lease.sent_at = sent_at;
   if (std::holds_alternative<lease::Free>(answer)) return std::nullopt;
   return answer;
 }
 
-Result<std::optional<Lease>> TableLeaseStore::nest_in(const lease::AcquireRequest& request) {
+Result<std::optional<Lease>> TableLeaseStore::nest_in(const lease::LeaseRequest& request) {
   const Call call(*table_);
   const std::string attempt = attempt_to("acquire", request.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
@@ -173,14 +172,14 @@ void TableLeaseStore::find_rows(Lease& lease) {
   }
 }
 
-void TableLeaseStore::withdraw_intent(const lease::AcquireRequest& request) noexcept {
+void TableLeaseStore::withdraw_intent(const lease::LeaseRequest& request) noexcept {
   if (!intent_) return;
   const Call call(*table_);
   store::withdraw_intent(*table_, request, *intent_);
   intent_.reset();
 }
 
-Result<Answer> TableLeaseStore::look(const lease::AcquireRequest& request) {
+Result<Answer> TableLeaseStore::look(const lease::LeaseRequest& request) {
   const Call call(*table_);
   const std::string attempt = attempt_to("look at", request.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
@@ -189,24 +188,24 @@ Result<Answer> TableLeaseStore::look(const lease::AcquireRequest& request) {
   return judge(request, std::move(seen), attempt);
 }
 
-Result<Answer> TableLeaseStore::look_in_line(const lease::AcquireRequest& request) {
+Result<Answer> TableLeaseStore::look_with_position(const lease::LeaseRequest& request) {
   if (!request.plain()) return look(request);
   const Call call(*table_);
   const std::string attempt = attempt_to("look at", request.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
   DBLOCK_TRY(auto seen, table_->look(request.key, attempt));
-  const auto place = seen ? table_->database().place_in_line(*seen) : std::nullopt;
+  const auto position = seen ? table_->database().waiter_position(*seen) : std::nullopt;
   DBLOCK_TRY(auto answer, judge(request, std::move(seen), attempt));
-  if (auto* held = std::get_if<lease::Held>(&answer)) held->status.place = place;
+  if (auto* held = std::get_if<lease::Held>(&answer)) held->status.position = position;
   return answer;
 }
 
 // The answer to an exclusive request of one key, from the lock's own row.
-Result<Answer> TableLeaseStore::judge(const lease::AcquireRequest& request, std::optional<LockStatus> seen,
+Result<Answer> TableLeaseStore::judge(const lease::LeaseRequest& request, std::optional<LockStatus> seen,
                                       const std::string& attempt) {
   if (!seen) return lease::Free{};
   if (seen->sharing.mode != lease::Mode::exclusive) return look_together(*table_, request, attempt);
-  return decide({std::move(*seen), {}}, request);
+  return answer_for({std::move(*seen), {}}, request);
 }
 
 Result<std::optional<LockStatus>> TableLeaseStore::peek(const lease::Key& key) {
@@ -407,11 +406,11 @@ Result<lease::Listing> TableLeaseStore::list(const lease::Selection& selection) 
   return listing;
 }
 
-Result<lease::ReapReport> TableLeaseStore::reap(const lease::ReapRequest& request) {
+Result<lease::ReapReport> TableLeaseStore::reap(const lease::ReapOptions& options) {
   const Call call(*table_);
   const std::string attempt = "cannot reap locks";
   DBLOCK_CHECK(table_->ensure_open(attempt));
-  return table_->reap(request, attempt);
+  return table_->reap(options, attempt);
 }
 
 void TableLeaseStore::prepare_release() noexcept {

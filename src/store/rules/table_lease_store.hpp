@@ -20,12 +20,12 @@ class TableLeaseStore final : public lease::LeaseStore {
   TableLeaseStore(std::unique_ptr<LockTable> table, Clock& clock);
 
   Result<void> connect() override;
-  Result<lease::Answer> try_acquire(const lease::AcquireRequest& request) override;
+  Result<lease::Answer> try_acquire(const lease::LeaseRequest& request) override;
   Result<std::optional<lease::LockStatus>> peek(const lease::Key& key) override;
-  Result<std::optional<lease::Lease>> nest(const lease::AcquireRequest& request) override;
-  void withdraw_intent(const lease::AcquireRequest& request) noexcept override;
-  Result<lease::Answer> look(const lease::AcquireRequest& request) override;
-  Result<lease::Answer> look_in_line(const lease::AcquireRequest& request) override;
+  Result<std::optional<lease::Lease>> nest(const lease::LeaseRequest& request) override;
+  void withdraw_intent(const lease::LeaseRequest& request) noexcept override;
+  Result<lease::Answer> look(const lease::LeaseRequest& request) override;
+  Result<lease::Answer> look_with_position(const lease::LeaseRequest& request) override;
   Result<lease::RenewOutcome> renew(const lease::LeaseRef& ref, lease::Actor actor,
                                     std::optional<Micros> ttl) override;
   Result<lease::ReleaseOutcome> release(const lease::LeaseRef& ref, lease::Actor actor,
@@ -34,7 +34,7 @@ class TableLeaseStore final : public lease::LeaseStore {
   Result<lease::ForceOutcome> revoke(const lease::Key& key, lease::Token token) override;
   Result<lease::ForceOutcome> free_now(const lease::Key& key, lease::Token token) override;
   Result<lease::Listing> list(const lease::Selection& selection) override;
-  Result<lease::ReapReport> reap(const lease::ReapRequest& request) override;
+  Result<lease::ReapReport> reap(const lease::ReapOptions& options) override;
   Result<lease::History> history(const lease::HistoryQuery& query) override;
   void record_ended() noexcept override;
   lease::Turnstile* turnstile() noexcept override;
@@ -42,22 +42,22 @@ class TableLeaseStore final : public lease::LeaseStore {
   void interrupt() noexcept override;
 
  private:
-  [[nodiscard]] Result<lease::Answer> take(const lease::AcquireRequest& request);
-  [[nodiscard]] Result<std::optional<lease::Lease>> nest_in(const lease::AcquireRequest& request);
+  [[nodiscard]] Result<lease::Answer> take(const lease::LeaseRequest& request);
+  [[nodiscard]] Result<std::optional<lease::Lease>> nest_in(const lease::LeaseRequest& request);
   // Releases a new lease where fewer replicas have stored it than the settings ask for.
   [[nodiscard]] Result<void> keep_if_safe(const lease::Lease& lease);
-  [[nodiscard]] Result<lease::Answer> try_alone(const lease::AcquireRequest& request, BootTime sent_at,
+  [[nodiscard]] Result<lease::Answer> try_alone(const lease::LeaseRequest& request, BootTime sent_at,
                                                 const std::string& attempt);
   // Turns a try that failed with `why` into Held, where it had waited for a transaction that called
   // dblock_assert_held(). Else returns `why`.
-  [[nodiscard]] Result<lease::Answer> fenced_or(const lease::AcquireRequest& request, Error why,
+  [[nodiscard]] Result<lease::Answer> fenced_or(const lease::LeaseRequest& request, Error why,
                                                 const std::string& attempt);
   // One round of try_alone(); nullopt when the row changed during the round and another round is due.
   // `again`: not the first round, because the row that was read contradicted the refused grant.
-  [[nodiscard]] Result<std::optional<lease::Answer>> try_once(const lease::AcquireRequest& request,
+  [[nodiscard]] Result<std::optional<lease::Answer>> try_once(const lease::LeaseRequest& request,
                                                               BootTime sent_at, bool again,
                                                               const std::string& attempt);
-  [[nodiscard]] Result<lease::Answer> judge(const lease::AcquireRequest& request,
+  [[nodiscard]] Result<lease::Answer> judge(const lease::LeaseRequest& request,
                                             std::optional<lease::LockStatus> seen,
                                             const std::string& attempt);
   [[nodiscard]] Result<lease::RenewOutcome> renew_one(const lease::LeaseRef& ref, lease::Actor actor,

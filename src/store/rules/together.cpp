@@ -13,9 +13,9 @@ namespace dblock::store {
 namespace {
 
 using namespace std::chrono_literals;
-using lease::AcquireRequest;
 using lease::Answer;
 using lease::Key;
+using lease::LeaseRequest;
 
 // A time that is stored by one clock and read by another comes back a little off.
 constexpr Micros k_reading_jitter = 50ms;
@@ -25,7 +25,7 @@ using RowsOfLocks = std::vector<std::optional<LockRows>>;
 // Frees leases past their margin, so that a renewal of theirs that was sent in time and comes late matches no
 // row. A grant of the same kind as the last one leaves its fellow holders' rows alone: it overwrites the row
 // it takes.
-Result<void> clear(LockTable& table, GrantTarget& target, const AcquireRequest& request,
+Result<void> clear(LockTable& table, GrantTarget& target, const LeaseRequest& request,
                    const std::string& attempt) {
   auto& [gate, holds] = target.seen;
   const bool alone = request.sharing.mode == lease::Mode::exclusive;
@@ -39,13 +39,13 @@ Result<void> clear(LockTable& table, GrantTarget& target, const AcquireRequest& 
   return {};
 }
 
-bool keeps_readers_away(const AcquireRequest& request) {
+bool keeps_readers_away(const LeaseRequest& request) {
   return request.waits && request.sharing.mode == lease::Mode::exclusive;
 }
 
 class Taking {
  public:
-  Taking(LockTable& table, const AcquireRequest& request, BootTime sent_at, std::optional<Intent>& intent,
+  Taking(LockTable& table, const LeaseRequest& request, BootTime sent_at, std::optional<Intent>& intent,
          const std::string& attempt)
       : table_(table),
         request_(request),
@@ -101,7 +101,7 @@ class Taking {
     targets_.clear();
     for (std::size_t i = 0; i < keys_.size(); ++i) {
       if (!seen[i]) continue;
-      DBLOCK_TRY(auto answer, decide(*seen[i], request_));
+      DBLOCK_TRY(auto answer, answer_for(*seen[i], request_));
       const auto* free = std::get_if<lease::Free>(&answer);
       if (free == nullptr) return refused(i, std::move(answer), seen);
       targets_.push_back({keys_[i], *seen[i], free->slot});
@@ -150,7 +150,7 @@ class Taking {
   }
 
   LockTable& table_;
-  const AcquireRequest& request_;
+  const LeaseRequest& request_;
   const std::vector<Key> keys_;
   const BootTime sent_at_;
   std::optional<Intent>& intent_;
@@ -162,7 +162,7 @@ class Taking {
 // Any request may nest in an exclusive lease; in a shared or slot lease only a request that asks for the
 // same. Sets `sharing` to how the outer lease is held.
 Result<std::optional<lease::Token>> nest_one(LockTable& table, const Key& key, const lease::OwnerId& outer,
-                                             const AcquireRequest& request, lease::Sharing& sharing,
+                                             const LeaseRequest& request, lease::Sharing& sharing,
                                              const std::string& attempt) {
   lease::LeaseRef ref{key, outer, std::nullopt, {}, lease::Mode::exclusive};
   sharing = {};
@@ -181,12 +181,12 @@ std::vector<Key> keys_of(const Key& first, const std::vector<Key>& also) {
   return keys;
 }
 
-Result<Answer> take_together(LockTable& table, const AcquireRequest& request, BootTime sent_at,
+Result<Answer> take_together(LockTable& table, const LeaseRequest& request, BootTime sent_at,
                              std::optional<Intent>& intent, const std::string& attempt) {
   return Taking(table, request, sent_at, intent, attempt).run();
 }
 
-Result<std::optional<lease::Lease>> nest_together(LockTable& table, const AcquireRequest& request,
+Result<std::optional<lease::Lease>> nest_together(LockTable& table, const LeaseRequest& request,
                                                   BootTime sent_at, const std::string& attempt) {
   const lease::OwnerId outer = lease::outermost(*request.outer);
   std::optional<lease::Token> token;
@@ -212,7 +212,7 @@ Result<std::optional<lease::Lease>> nest_together(LockTable& table, const Acquir
 }
 
 // Leaves the intent alone where another writer wrote one too: it ends by itself, should that writer be gone.
-void withdraw_intent(LockTable& table, const AcquireRequest& request, const Intent& intent) noexcept {
+void withdraw_intent(LockTable& table, const LeaseRequest& request, const Intent& intent) noexcept {
   if (intent.for_others) return;
   for (const Key& key : keys_of(request.key, request.also)) {
     // Where this fails, the intent ends by itself soon.
@@ -220,20 +220,20 @@ void withdraw_intent(LockTable& table, const AcquireRequest& request, const Inte
   }
 }
 
-Result<Answer> look_together(LockTable& table, const AcquireRequest& request, const std::string& attempt) {
-  std::optional<Answer> in_the_way;
+Result<Answer> look_together(LockTable& table, const LeaseRequest& request, const std::string& attempt) {
+  std::optional<Answer> refusal;
   Answer last = lease::Free{};
   DBLOCK_TRY(const auto locks, table.survey(keys_of(request.key, request.also), false, attempt));
   for (const auto& seen : locks) {
     if (!seen) continue;
     // An error (a mode that does not go with the holders') counts as free here: the next try reports it.
-    last = decide(*seen, request).value_or(lease::Free{0, with_past_runs(*seen)});
+    last = answer_for(*seen, request).value_or(lease::Free{0, with_past_runs(*seen)});
     // A success under any of the keys is the answer, even where another key is held.
     if (std::holds_alternative<lease::Done>(last)) return last;
-    if (!std::holds_alternative<lease::Free>(last) && !in_the_way) in_the_way = last;
-    if (in_the_way && !request.promises.once_per) break;
+    if (!std::holds_alternative<lease::Free>(last) && !refusal) refusal = last;
+    if (refusal && !request.promises.once_per) break;
   }
-  return in_the_way ? std::move(*in_the_way) : last;
+  return refusal ? std::move(*refusal) : last;
 }
 
 }  // namespace dblock::store

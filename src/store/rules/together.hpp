@@ -23,20 +23,20 @@ struct Intent {
 
 // Takes all rows of the request under one token, or none. Sets `intent` where a waiting writer was refused
 // because of readers.
-[[nodiscard]] Result<lease::Answer> take_together(LockTable& table, const lease::AcquireRequest& request,
+[[nodiscard]] Result<lease::Answer> take_together(LockTable& table, const lease::LeaseRequest& request,
                                                   BootTime sent_at, std::optional<Intent>& intent,
                                                   const std::string& attempt);
 
 // See LeaseStore::nest().
 [[nodiscard]] Result<std::optional<lease::Lease>> nest_together(LockTable& table,
-                                                                const lease::AcquireRequest& request,
+                                                                const lease::LeaseRequest& request,
                                                                 BootTime sent_at, const std::string& attempt);
 
 // See LeaseStore::withdraw_intent().
-void withdraw_intent(LockTable& table, const lease::AcquireRequest& request, const Intent& intent) noexcept;
+void withdraw_intent(LockTable& table, const lease::LeaseRequest& request, const Intent& intent) noexcept;
 
 // See LeaseStore::look().
-[[nodiscard]] Result<lease::Answer> look_together(LockTable& table, const lease::AcquireRequest& request,
+[[nodiscard]] Result<lease::Answer> look_together(LockTable& table, const lease::LeaseRequest& request,
                                                   const std::string& attempt);
 
 }  // namespace dblock::store

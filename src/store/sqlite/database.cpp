@@ -21,7 +21,7 @@ Result<Effect> SqliteDatabase::run(Verb verb, const Parameters& parameters, cons
   }
   DBLOCK_TRY(auto done, connection_.change(text, parameters, attempt));
   Effect answer{std::move(done.rows), done.changed};
-  if (!answer.rows.empty()) answer.told = unsigned_number(answer.rows.front()[0]);
+  if (!answer.rows.empty()) answer.reported = unsigned_number(answer.rows.front()[0]);
   return answer;
 }
 
@@ -31,12 +31,12 @@ bool SqliteDatabase::refused_null(const Error& why) const {
 
 // Our position among the waiters. A holder that is a run stands at the turnstile before them and does not
 // count; a lease of `acquire` has no position there.
-std::optional<lease::PlaceInLine> SqliteDatabase::place_in_line(const lease::LockStatus& lock) {
+std::optional<lease::WaiterPosition> SqliteDatabase::waiter_position(const lease::LockStatus& lock) {
   const auto others = turnstile_.others();
   if (!others) return std::nullopt;
   const bool holder_is_first = !lock.owner.empty() && lock.kind == lease::Kind::run;
   const std::size_t before = others->before - (holder_is_first && others->before > 0 ? 1 : 0);
-  return lease::PlaceInLine{before + 1, before + 1 + others->behind};
+  return lease::WaiterPosition{before + 1, before + 1 + others->behind};
 }
 
 std::unique_ptr<lease::LeaseStore> make_lease_store(const SqliteSettings& settings,

@@ -31,7 +31,7 @@ class SqliteDatabase final : public Database {
   void prepare(Verb verb) noexcept override { connection_.prepare_ahead(sql(verb)); }
   bool refused_null(const Error& why) const override;
   lease::Turnstile* turnstile() noexcept override { return &turnstile_; }
-  std::optional<lease::PlaceInLine> place_in_line(const lease::LockStatus& lock) override;
+  std::optional<lease::WaiterPosition> waiter_position(const lease::LockStatus& lock) override;
   void close() noexcept override { connection_.close(); }
   void interrupt() noexcept override { connection_.interrupt(); }
 
