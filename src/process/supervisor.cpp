@@ -17,7 +17,7 @@ namespace dblock::process {
 
 JobEnd Supervisor::run_job(const std::vector<std::string>& environment, std::optional<Nanos> max_runtime) {
   environment_ = &environment;
-  rules_.begin(max_runtime);
+  rules_.set_max_runtime(max_runtime);
   while (!rules_.over()) round();
   environment_ = nullptr;
   return rules_.end();
@@ -66,11 +66,11 @@ void Supervisor::read_messages() {
   Message message;
   while (!rules_.over() && receive_record(socket_, message) == Received::message) {
     if (message.type == MessageType::ready) job_ = message.value;
-    // Signals are reported before these two messages (see told() in supervisor_rules.hpp).
+    // Signals are reported before these two messages (see message_received() in supervisor_rules.hpp).
     if (message.type == MessageType::ready || message.type == MessageType::job_exited) read_signals();
     // The last look at the deadline before the gate opens must use the present time.
     if (message.type == MessageType::ready) moment_ = {BootClock::now(), shared_->deadline()};
-    act(rules_.told(message, moment_));
+    act(rules_.message_received(message, moment_));
   }
 }
 
@@ -106,7 +106,7 @@ void Supervisor::carry_out(const SupervisorAction& action) {
       gate_.reset();
       break;
     case SupervisorAction::Kind::tell_loss:
-      if (const auto told = std::exchange(on_loss_, nullptr)) told();
+      if (const auto callback = std::exchange(on_loss_, nullptr)) callback();
       break;
     case SupervisorAction::Kind::kill_tree:
       kill_tree();
@@ -126,7 +126,7 @@ void Supervisor::kill_tree() {
   // A guardian that is merely late is killed last: if dblock is killed in the middle of this, the guardian is
   // left to stop the rest and to release the lock.
   if (guardian_alive_) {
-    tree_->kill_all_but(guardian_);
+    tree_->kill_all_except(guardian_);
     // From here on no process releases the lock if dblock dies: the lease would have to expire.
     log::warning(
         "the guardian process did not stop the job in time (an overloaded machine, or was it "

@@ -3,8 +3,9 @@
 // deadline.
 //
 // start() -> await() until the lock is granted -> set_deadline() -> run_job() -> release the lock ->
-// finish(). guardian/start.cpp has what comes before and after the job, supervisor.cpp the loop while the job runs;
-// supervisor_rules.hpp makes the decisions. For one thread, except for the functions called thread-safe.
+// dismiss_guardian(). guardian/start.cpp has what comes before and after the job, supervisor.cpp the loop
+// while the job runs; supervisor_rules.hpp makes the decisions. For one thread, except for the functions
+// called thread-safe.
 #pragma once
 
 #include <sys/signalfd.h>
@@ -51,9 +52,9 @@ class Supervisor {
   // is gone. Signals that were ignored when dblock started stay ignored.
   [[nodiscard]] Stop await(const WakeEvent& wake);
 
-  // run_job() calls `told` once, as soon as it stops the job because the lease is lost. `told` must not
-  // block.
-  void on_loss(std::function<void()> told) { on_loss_ = std::move(told); }
+  // run_job() calls `callback` once, as soon as it stops the job because the lease is lost. `callback` must
+  // not block.
+  void on_loss(std::function<void()> callback) { on_loss_ = std::move(callback); }
 
   // Opens the gate, and supervises until the job and its leftovers are dealt with. Does not open the gate
   // when the deadline leaves no time for the job. `environment`: NAME=VALUE entries that replace or complete
@@ -62,13 +63,13 @@ class Supervisor {
 
   // Dismisses the guardian: the lock is released or was never granted, so nothing is left to do if dblock
   // dies. Does not wait for the guardian's exit; the destructor does, so that a run leaves no process behind.
-  void finish();
+  void dismiss_guardian();
 
   Supervisor(const JobSpec& spec, SharedPage shared);  // for start()
 
  private:
   // guardian/start.cpp
-  Result<void> begin(bool with_parent, AfterDeath after_death);
+  Result<void> fork_guardian(bool with_parent, AfterDeath after_death);
   Result<void> watch_parent();
   [[nodiscard]] bool parent_ended() const;
   [[nodiscard]] bool read_signal(signalfd_siginfo& info) const;
@@ -99,7 +100,7 @@ class Supervisor {
   bool parent_gone_ = false;
   DeadlineTimer timer_;
   WakeEvent lost_event_;
-  std::optional<Tree> tree_;  // from begin() on
+  std::optional<Tree> tree_;  // from fork_guardian() on
   pid_t guardian_ = -1;
   bool guardian_alive_ = false;
   bool dismissed_ = false;

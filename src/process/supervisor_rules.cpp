@@ -17,7 +17,7 @@ SupervisorAction tell_guardian(MessageType type, int value = 0) {
 
 }  // namespace
 
-SupervisorRules::Actions SupervisorRules::told(const Message& message, const Moment& moment) {
+SupervisorRules::Actions SupervisorRules::message_received(const Message& message, const Moment& moment) {
   switch (message.type) {
     case MessageType::ready:
       return job_ready(message, moment);
@@ -28,7 +28,7 @@ SupervisorRules::Actions SupervisorRules::told(const Message& message, const Mom
       break;
     case MessageType::fencing:
       note_self_fence();
-      plan_.request(moment.now);
+      plan_.begin_stop(moment.now);
       return {{SupervisorAction::Kind::tell_loss}};
     case MessageType::left_behind:
       end_.left_behind.emplace_back(message.text.data());
@@ -66,11 +66,11 @@ SupervisorRules::Actions SupervisorRules::job_ready(const Message& message, cons
 void SupervisorRules::job_exited(const Message& message, BootTime now) {
   look_at_terminal_.reset();
   end_.started = message.detail == 0;
-  if (message.detail == k_too_late) {
+  if (message.detail == k_deadline_too_near) {
     note_self_fence();
     return;
   }
-  if (plan_.stopping()) end_.stop.took = now - *plan_.requested();
+  if (plan_.stopping()) end_.stop.took = now - *plan_.stop_began_at();
   end_.status = ExitStatus::from_wait(message.value);
   end_.exec_errno = message.detail;
 }
@@ -87,7 +87,7 @@ SupervisorRules::Actions SupervisorRules::job_stopped(int signal, BootTime now) 
 }
 
 SupervisorRules::Actions SupervisorRules::terminal_seen(bool ours, const Moment& moment) {
-  if (ours) return {tell_guardian(MessageType::resume)};
+  if (ours) return {tell_guardian(MessageType::continue_job)};
   look_at_terminal_ = moment.now + k_terminal_poll;
   return {};
 }
@@ -165,7 +165,7 @@ SupervisorRules::Actions SupervisorRules::stop(const Stop& why, int signal_for_j
     end_.stop = why;
     end_.stop.late = end_.status.has_value();
   }
-  plan_.request(now);
+  plan_.begin_stop(now);
   return {tell_guardian(MessageType::stop, signal_for_job)};
 }
 
@@ -188,7 +188,7 @@ SupervisorRules::Actions SupervisorRules::act_for_guardian(const Moment& moment)
   }
   if (end_.stop.reason == Stop::Reason::self_fence) actions.push_back({SupervisorAction::Kind::tell_loss});
   end_.stop.killed = !end_.status;
-  if (plan_.stopping()) end_.stop.took = moment.now - *plan_.requested();
+  if (plan_.stopping()) end_.stop.took = moment.now - *plan_.stop_began_at();
   actions.push_back({SupervisorAction::Kind::kill_tree});
   return actions;
 }

@@ -39,13 +39,13 @@ class SupervisorRules {
       : first_signal_(spec.first_signal), plan_(spec.kill_grace, spec.slack) {}
 
   // `max_runtime` counts from the job's start.
-  void begin(std::optional<Nanos> max_runtime) { max_runtime_ = max_runtime; }
+  void set_max_runtime(std::optional<Nanos> max_runtime) { max_runtime_ = max_runtime; }
 
   // The events, in the order in which one round reports them. The guardian's messages come first: the
   // guardian acts on the same deadline earlier than dblock. Signals that have come are reported before
-  // told(ready), since they decide whether the job starts, and before told(job_exited), since Ctrl-C may have
-  // ended the job.
-  Actions told(const Message& message, const Moment& moment);  // the guardian has sent `message`
+  // message_received(ready), since they decide whether the job starts, and before
+  // message_received(job_exited), since Ctrl-C may have ended the job.
+  Actions message_received(const Message& message, const Moment& moment);  // the guardian has sent `message`
   // `signal.terminal`: the job has got the signal too. `raw`: the terminal passes keys on one by one.
   Actions signalled(const Stop& signal, bool raw, const Moment& moment);
   Actions guardian_died(const Moment& moment);

@@ -384,7 +384,7 @@ inline end_run(c) {
 #ifdef FENCED
   grant_of[c] = 0;
 #endif
-  /* finish(): the guardian goes, and with it a job that never got through the gate */
+  /* dismiss_guardian(): the guardian goes, and with it a job that never got through the gate */
   g_gone[c] = true;
   g_paused[c] = false;
   dies(c)

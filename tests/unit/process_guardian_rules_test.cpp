@@ -40,8 +40,8 @@ std::string line_of(const GuardianRules::Actions& actions) {
   static const std::vector<std::string> acts{"tell",         "signal_job",       "stop_job", "stop_leftovers",
                                              "continue_job", "continue_stopped", "look",     "kill_tree",
                                              "kill_job",     "release",          "end"};
-  static const std::vector<std::string> words{"guard",          "forward", "stop",        "resume",
-                                              "continue_group", "finish",  "ready",       "job_stopped",
+  static const std::vector<std::string> words{"guard",          "forward", "stop",        "continue_job",
+                                              "continue_group", "dismiss", "ready",       "job_stopped",
                                               "job_exited",     "fencing", "left_behind", "done"};
   std::string line;
   for (const GuardianAction& action : actions) {
@@ -103,8 +103,8 @@ TEST_CASE("a job whose end is found after its deadline was stopped by the deadli
 
 TEST_CASE("a stop that dblock asks for gets one signal and its grace, also when it is asked for again") {
   GuardianRules rules = guard();
-  CHECK(line_of(rules.told({MessageType::stop, SIGINT}, BootTime{10s})) == "stop_job 2");
-  CHECK(line_of(rules.told({MessageType::stop, SIGTERM}, BootTime{12s})).empty());
+  CHECK(line_of(rules.message_received({MessageType::stop, SIGINT}, BootTime{10s})) == "stop_job 2");
+  CHECK(line_of(rules.message_received({MessageType::stop, SIGTERM}, BootTime{12s})).empty());
   CHECK(rules.wake_at(BootTime{12s}) == BootTime{14s});
   CHECK(line_of(rules.time_passed({BootTime{14s} - 1ns, k_deadline})).empty());
   CHECK(line_of(rules.time_passed({BootTime{14s}, k_deadline})) == "kill_tree");
@@ -112,7 +112,7 @@ TEST_CASE("a stop that dblock asks for gets one signal and its grace, also when 
 
 TEST_CASE("a job that ends while it is stopped hands the signal on to what it leaves, which is then killed") {
   GuardianRules rules = guard();
-  rules.told({MessageType::stop, SIGTERM}, BootTime{10s});
+  rules.message_received({MessageType::stop, SIGTERM}, BootTime{10s});
   CHECK(line_of(rules.job_ended(k_exited, 0)) == "tell job_exited, stop_leftovers 15");
   CHECK(line_of(rules.children_waited_for(false, BootTime{11s})).empty());
   CHECK(line_of(rules.time_passed({BootTime{14s}, k_deadline})) == "kill_tree");
@@ -194,8 +194,8 @@ TEST_CASE(
 }
 
 TEST_CASE("a dismissed guardian takes a job that is still behind its gate along") {
-  CHECK(line_of(guard().told({MessageType::finish}, BootTime{1s})) == "kill_job, end");
-  CHECK(line_of(guard_leftovers().told({MessageType::finish}, BootTime{1s})) == "end");
+  CHECK(line_of(guard().message_received({MessageType::dismiss}, BootTime{1s})) == "kill_job, end");
+  CHECK(line_of(guard_leftovers().message_received({MessageType::dismiss}, BootTime{1s})) == "end");
 }
 
 TEST_CASE(
@@ -206,7 +206,7 @@ TEST_CASE(
   CHECK(told.front().message.value == -EAGAIN);
   CHECK(line_of(rules.time_passed({BootTime{200s}, k_deadline})).empty());
   CHECK_FALSE(rules.wake_at(BootTime{200s}));
-  CHECK(line_of(rules.told({MessageType::stop, SIGTERM}, BootTime{1s})).empty());
+  CHECK(line_of(rules.message_received({MessageType::stop, SIGTERM}, BootTime{1s})).empty());
   CHECK(line_of(rules.dblock_died()) == "kill_tree");
   CHECK(line_of(rules.tree_killed(true)) == "tell done, release, end");
 }
@@ -216,14 +216,14 @@ TEST_CASE("a suspended job is continued, unless it waits for the terminal and no
   CHECK(line_of(guard().job_stopped(SIGTSTP)) == "continue_job, tell job_stopped");
   GuardianRules rules = guard();
   CHECK(line_of(rules.job_stopped(SIGTTIN)) == "tell job_stopped");
-  CHECK(line_of(rules.told({MessageType::resume}, BootTime{1s})) == "continue_job");
-  rules.told({MessageType::stop, SIGTERM}, BootTime{1s});
+  CHECK(line_of(rules.message_received({MessageType::continue_job}, BootTime{1s})) == "continue_job");
+  rules.message_received({MessageType::stop, SIGTERM}, BootTime{1s});
   CHECK(line_of(rules.job_stopped(SIGTTOU)) == "continue_job, tell job_stopped");
 }
 
 TEST_CASE("after Ctrl-Z the group's members are looked after for a second, at every twentieth of it") {
   GuardianRules rules = guard();
-  rules.told({MessageType::continue_group}, BootTime{10s});
+  rules.message_received({MessageType::continue_group}, BootTime{10s});
   CHECK(line_of(rules.time_passed({BootTime{10s}, {}})) == "continue_stopped");
   CHECK(line_of(rules.time_passed({BootTime{10s} + 1ms, {}})).empty());
   CHECK(rules.wake_at(BootTime{10s}) == BootTime{10s} + 50ms);
@@ -233,10 +233,10 @@ TEST_CASE("after Ctrl-Z the group's members are looked after for a second, at ev
 }
 
 TEST_CASE("signals are forwarded to the job while it runs, and to nobody who got its number later") {
-  CHECK(line_of(guard().told({MessageType::forward, SIGUSR1}, BootTime{1s})) ==
+  CHECK(line_of(guard().message_received({MessageType::forward, SIGUSR1}, BootTime{1s})) ==
         "signal_job " + std::to_string(SIGUSR1));
-  CHECK(line_of(guard_leftovers().told({MessageType::forward, SIGUSR1}, BootTime{1s})).empty());
-  CHECK(line_of(guard_leftovers().told({MessageType::resume}, BootTime{1s})).empty());
+  CHECK(line_of(guard_leftovers().message_received({MessageType::forward, SIGUSR1}, BootTime{1s})).empty());
+  CHECK(line_of(guard_leftovers().message_received({MessageType::continue_job}, BootTime{1s})).empty());
 }
 
 }  // namespace dblock::process

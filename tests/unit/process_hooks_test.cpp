@@ -137,7 +137,7 @@ TEST_CASE("a hook is no part of the tree that the supervisor stops") {
     (*supervisor)->set_deadline(BootClock::now() + 1500ms);
     (*supervisor)->on_loss([&] { (*starter)->start(0, {}); });
     const JobEnd end = (*supervisor)->run_job({}, std::nullopt);
-    (*supervisor)->finish();
+    (*supervisor)->dismiss_guardian();
     return end.stop.reason == Stop::Reason::self_fence && end.tree_dead &&
            until([&] { return stage.pid("hook") > 0; }) && !gone(stage.pid("hook")) &&
            Tree::open()->descendants().size() <= 1;

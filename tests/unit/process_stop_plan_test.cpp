@@ -33,20 +33,20 @@ TEST_CASE("a renewal moves the plan") {
 TEST_CASE("a requested stop gets its grace, but never beyond the deadline's kill") {
   StopPlan plan(4s, 1s);
   plan.set_deadline(BootTime{100s});
-  plan.request(BootTime{50s});
+  plan.begin_stop(BootTime{50s});
   CHECK(plan.stopping());
   CHECK(plan.kill_at() == BootTime{54s});
   StopPlan late(4s, 1s);
   late.set_deadline(BootTime{100s});
-  late.request(BootTime{97s});
+  late.begin_stop(BootTime{97s});
   CHECK(late.kill_at() == BootTime{99s});
 }
 
 TEST_CASE("a stop under way is not prolonged by a second request or a late renewal") {
   StopPlan plan(4s, 1s);
   plan.set_deadline(BootTime{100s});
-  plan.request(BootTime{50s});
-  plan.request(BootTime{53s});
+  plan.begin_stop(BootTime{50s});
+  plan.begin_stop(BootTime{53s});
   plan.set_deadline(BootTime{500s});
   CHECK(plan.kill_at() == BootTime{54s});
 }

@@ -29,8 +29,8 @@ SupervisorRules supervise_rules() {
 
 SupervisorRules running(std::optional<Nanos> max_runtime = {}) {
   SupervisorRules rules = supervise_rules();
-  rules.begin(max_runtime);
-  rules.told({MessageType::ready, 100}, k_early);
+  rules.set_max_runtime(max_runtime);
+  rules.message_received({MessageType::ready, 100}, k_early);
   return rules;
 }
 
@@ -38,8 +38,8 @@ SupervisorRules running(std::optional<Nanos> max_runtime = {}) {
 std::string words_of(const SupervisorRules::Actions& actions) {
   static const std::vector<std::string> acts{"tell",      "open_gate",        "tell_loss",
                                              "kill_tree", "look_at_terminal", "say_continued"};
-  static const std::vector<std::string> words{"guard",  "forward",        "stop",
-                                              "resume", "continue_group", "finish"};
+  static const std::vector<std::string> words{"guard",        "forward",        "stop",
+                                              "continue_job", "continue_group", "dismiss"};
   std::string line;
   for (const SupervisorAction& action : actions) {
     line += (line.empty() ? "" : ", ") + acts.at(static_cast<std::size_t>(action.kind));
@@ -62,14 +62,14 @@ int killed_by(int number) {
 
 TEST_CASE("the gate opens for a job that has time left, after the guardian was told to watch the deadline") {
   SupervisorRules rules = supervise_rules();
-  CHECK(words_of(rules.told({MessageType::ready, 100}, k_early)) == "tell guard, open_gate");
+  CHECK(words_of(rules.message_received({MessageType::ready, 100}, k_early)) == "tell guard, open_gate");
   CHECK(rules.end().started);
   CHECK_FALSE(rules.over());
 }
 
 TEST_CASE("the gate stays closed when the deadline leaves no room for a stop") {
   SupervisorRules rules = supervise_rules();
-  CHECK(words_of(rules.told({MessageType::ready, 100}, second(95))).empty());
+  CHECK(words_of(rules.message_received({MessageType::ready, 100}, second(95))).empty());
   CHECK(rules.over());
   CHECK_FALSE(rules.end().started);
   CHECK(rules.end().tree_dead);
@@ -79,7 +79,7 @@ TEST_CASE("the gate stays closed when the deadline leaves no room for a stop") {
 TEST_CASE("the gate stays closed when a stop has come since the wait for the lock ended") {
   SupervisorRules rules = supervise_rules();
   CHECK(words_of(rules.signalled(sent(SIGTERM), false, k_early)) == "tell stop 15");
-  CHECK(words_of(rules.told({MessageType::ready, 100}, k_early)).empty());
+  CHECK(words_of(rules.message_received({MessageType::ready, 100}, k_early)).empty());
   CHECK(rules.over());
   CHECK_FALSE(rules.end().started);
   CHECK(rules.end().stop.reason == Reason::signal);
@@ -87,7 +87,7 @@ TEST_CASE("the gate stays closed when a stop has come since the wait for the loc
 
 TEST_CASE("a job for which there is no process ends the run with the reason") {
   SupervisorRules rules = supervise_rules();
-  CHECK(words_of(rules.told({MessageType::ready, -EAGAIN}, k_early)).empty());
+  CHECK(words_of(rules.message_received({MessageType::ready, -EAGAIN}, k_early)).empty());
   CHECK(rules.over());
   CHECK(rules.end().fork_errno == EAGAIN);
   CHECK(rules.end().tree_dead);
@@ -95,9 +95,9 @@ TEST_CASE("a job for which there is no process ends the run with the reason") {
 
 TEST_CASE("a job that ends by itself keeps its status, and the run goes on until the tree is dead") {
   SupervisorRules rules = running();
-  rules.told({MessageType::job_exited, 3 << 8}, second(20));
+  rules.message_received({MessageType::job_exited, 3 << 8}, second(20));
   CHECK_FALSE(rules.over());
-  rules.told({MessageType::done, 1}, second(30));
+  rules.message_received({MessageType::done, 1}, second(30));
   CHECK(rules.over());
   CHECK(rules.end().status == ExitStatus{false, 3});
   CHECK(rules.end().tree_dead);
@@ -106,26 +106,26 @@ TEST_CASE("a job that ends by itself keeps its status, and the run goes on until
 
 TEST_CASE("the guardian's last word alone tells that the deadline stopped the job") {
   SupervisorRules rules = running();
-  rules.told({MessageType::job_exited, SIGTERM}, second(20));
-  rules.told({MessageType::done, 1, k_fenced}, second(30));
+  rules.message_received({MessageType::job_exited, SIGTERM}, second(20));
+  rules.message_received({MessageType::done, 1, k_fenced}, second(30));
   CHECK(rules.end().stop.reason == Stop::Reason::self_fence);
   CHECK_FALSE(rules.end().stop.killed);
 }
 
 TEST_CASE("a tree that is not dead is not reported as dead") {
   SupervisorRules rules = running();
-  rules.told({MessageType::done, 0}, second(30));
+  rules.message_received({MessageType::done, 0}, second(30));
   CHECK(rules.over());
   CHECK_FALSE(rules.end().tree_dead);
 }
 
 TEST_CASE("a program that cannot be executed, or comes too late, never started") {
   SupervisorRules rules = running();
-  rules.told({MessageType::job_exited, 126 << 8, ENOENT}, second(11));
+  rules.message_received({MessageType::job_exited, 126 << 8, ENOENT}, second(11));
   CHECK_FALSE(rules.end().started);
   CHECK(rules.end().exec_errno == ENOENT);
   SupervisorRules late = running();
-  late.told({MessageType::job_exited, 126 << 8, k_too_late}, second(96));
+  late.message_received({MessageType::job_exited, 126 << 8, k_deadline_too_near}, second(96));
   CHECK_FALSE(late.end().started);
   CHECK_FALSE(late.end().status);
   CHECK(late.end().stop.reason == Reason::self_fence);
@@ -135,7 +135,7 @@ TEST_CASE("the first stop gives the reason, and each is passed on to the guardia
   SupervisorRules rules = running();
   CHECK(words_of(rules.signalled(sent(SIGTERM), false, second(20))) == "tell stop 15");
   CHECK(words_of(rules.signalled(sent(SIGHUP), false, second(21))) == "tell stop 1");
-  rules.told({MessageType::job_exited, killed_by(SIGTERM)}, second(23));
+  rules.message_received({MessageType::job_exited, killed_by(SIGTERM)}, second(23));
   CHECK(rules.end().stop.signal == SIGTERM);
   CHECK(rules.end().stop.took == 3s);
   CHECK_FALSE(rules.end().stop.late);
@@ -143,7 +143,7 @@ TEST_CASE("the first stop gives the reason, and each is passed on to the guardia
 
 TEST_CASE("a stop after the job's end is for its leftovers") {
   SupervisorRules rules = running();
-  rules.told({MessageType::job_exited, 0}, second(20));
+  rules.message_received({MessageType::job_exited, 0}, second(20));
   rules.signalled(sent(SIGTERM), false, second(21));
   CHECK(rules.end().stop.late);
 }
@@ -162,7 +162,7 @@ TEST_CASE(
 TEST_CASE("Ctrl-C begins the grace without a second signal, and a job that had to be killed died of Ctrl-C") {
   SupervisorRules rules = running();
   CHECK(words_of(rules.signalled(sent(SIGINT, true), false, second(20))) == "tell stop");
-  rules.told({MessageType::job_exited, killed_by(SIGKILL)}, second(24));
+  rules.message_received({MessageType::job_exited, killed_by(SIGKILL)}, second(24));
   CHECK(rules.end().status == ExitStatus{true, SIGINT});
   CHECK(rules.end().stop.terminal);
   SupervisorRules prompt = running();  // reads key by key
@@ -178,10 +178,10 @@ TEST_CASE("a lost lease stops the job, and whoever must know is told") {
 
 TEST_CASE("a self-fence stays one, whatever else asks for a stop while it goes on") {
   SupervisorRules rules = running();
-  CHECK(words_of(rules.told({MessageType::fencing}, second(95))) == "tell_loss");
+  CHECK(words_of(rules.message_received({MessageType::fencing}, second(95))) == "tell_loss");
   rules.signalled(sent(SIGTERM), false, second(96));
-  rules.told({MessageType::job_exited, killed_by(SIGKILL)}, second(99));
-  rules.told({MessageType::done, 1, k_job_killed}, second(99));
+  rules.message_received({MessageType::job_exited, killed_by(SIGKILL)}, second(99));
+  rules.message_received({MessageType::done, 1, k_job_killed}, second(99));
   CHECK(rules.end().stop.reason == Reason::self_fence);
   CHECK(rules.end().stop.killed);
   CHECK(rules.end().stop.took == 4s);
@@ -246,7 +246,7 @@ TEST_CASE("a dead guardian's job is killed at once, and its own wait tells how i
 
 TEST_CASE("what the guardian has said of the job's end stays when it dies afterwards") {
   SupervisorRules rules = running();
-  rules.told({MessageType::job_exited, 3 << 8}, second(20));
+  rules.message_received({MessageType::job_exited, 3 << 8}, second(20));
   rules.guardian_died(second(21));
   rules.job_waited_for(killed_by(SIGKILL));
   CHECK(rules.end().status == ExitStatus{false, 3});
@@ -255,8 +255,8 @@ TEST_CASE("what the guardian has said of the job's end stays when it dies afterw
 
 TEST_CASE("that a suspended job was continued is said once") {
   SupervisorRules rules = running();
-  CHECK(words_of(rules.told({MessageType::job_stopped, SIGSTOP}, second(20))) == "say_continued");
-  CHECK(words_of(rules.told({MessageType::job_stopped, SIGSTOP}, second(21))).empty());
+  CHECK(words_of(rules.message_received({MessageType::job_stopped, SIGSTOP}, second(20))) == "say_continued");
+  CHECK(words_of(rules.message_received({MessageType::job_stopped, SIGSTOP}, second(21))).empty());
   CHECK(words_of(rules.signalled(sent(SIGTSTP, true), false, second(22))) == "tell continue_group");
   CHECK(words_of(running().signalled(sent(SIGTSTP, true), false, second(22))) ==
         "tell continue_group, say_continued");
@@ -266,19 +266,19 @@ TEST_CASE("that a suspended job was continued is said once") {
 TEST_CASE(
     "a job that waits for the terminal is resumed when the terminal is ours, looked at five times a second") {
   SupervisorRules rules = running();
-  CHECK(words_of(rules.told({MessageType::job_stopped, SIGTTIN}, second(20))).empty());
+  CHECK(words_of(rules.message_received({MessageType::job_stopped, SIGTTIN}, second(20))).empty());
   CHECK(rules.wake_at({}) == BootTime{20s} + 200ms);
   CHECK(words_of(rules.time_passed(second(21))) == "look_at_terminal");
   CHECK(words_of(rules.terminal_seen(false, second(21))).empty());
   CHECK(rules.wake_at({}) == BootTime{21s} + 200ms);
   rules.time_passed(second(22));
-  CHECK(words_of(rules.terminal_seen(true, second(22))) == "tell resume");
+  CHECK(words_of(rules.terminal_seen(true, second(22))) == "tell continue_job");
   CHECK_FALSE(rules.wake_at({}));
 }
 
 TEST_CASE("daemons that were left are named") {
   SupervisorRules rules = running();
-  rules.told(Message::with_text(MessageType::left_behind, "d (7)"), second(20));
+  rules.message_received(Message::with_text(MessageType::left_behind, "d (7)"), second(20));
   CHECK(rules.end().left_behind == std::vector<std::string>{"d (7)"});
 }
 

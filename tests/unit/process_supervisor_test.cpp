@@ -25,7 +25,7 @@ JobEnd supervise(const JobSpec& spec, BootTime deadline) {
   if (!supervisor) return {};
   (*supervisor)->set_deadline(deadline);
   JobEnd end = (*supervisor)->run_job({"DBLOCK_TOKEN=7"}, std::nullopt);
-  (*supervisor)->finish();
+  (*supervisor)->dismiss_guardian();
   return end;
 }
 
@@ -65,7 +65,7 @@ TEST_CASE("a revocation from another thread stops the job", "[tsan]") {
     (*supervisor)->set_deadline(BootClock::now() + 60s);
     std::jthread other([&] { (*supervisor)->stop_lost(); });
     const JobEnd end = (*supervisor)->run_job({}, std::nullopt);
-    (*supervisor)->finish();
+    (*supervisor)->dismiss_guardian();
     return end.stop.reason == Stop::Reason::lost && end.tree_dead;
   }));
 }

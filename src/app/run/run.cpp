@@ -151,7 +151,7 @@ Result<Ending> Run::wait_for_grant() {
   lease_->start_acquire();
   const Stop stop = supervisor_->await(lease_->done());
   if (stop.reason == Stop::Reason::guardian) {
-    if (lease_->cancel_acquire()) supervisor_->finish();
+    if (lease_->cancel_acquire()) supervisor_->dismiss_guardian();
     return fail(Errc::internal,
                 "the guardian process died before the job could start; nothing was run. Was it killed by "
                 "hand? Run it again");
@@ -161,7 +161,7 @@ Result<Ending> Run::wait_for_grant() {
   status_.waited = lease_->waited();
   if (!outcome) {
     // An unknown outcome is left to the guardian: it releases the lock by owner id after dblock's end.
-    if (outcome.error().code != Errc::indeterminate) supervisor_->finish();
+    if (outcome.error().code != Errc::indeterminate) supervisor_->dismiss_guardian();
     if (outcome.error().code == Errc::lost) hooks_->lost(std::nullopt, outcome.error().message);
     return std::unexpected(outcome.error());
   }
@@ -171,7 +171,7 @@ Result<Ending> Run::wait_for_grant() {
 }
 
 Ending Run::without_lease(const lease::AcquireOutcome& outcome) {
-  supervisor_->finish();
+  supervisor_->dismiss_guardian();
   status_.owner.reset();
   if (const auto* done = std::get_if<lease::Done>(&outcome)) {
     Ending skipped{.how = Ending::How::skipped,
@@ -188,7 +188,7 @@ Ending Run::without_lease(const lease::AcquireOutcome& outcome) {
 }
 
 Ending Run::interrupted(const Stop& stop) {
-  if (lease_->cancel_acquire()) supervisor_->finish();
+  if (lease_->cancel_acquire()) supervisor_->dismiss_guardian();
   status_.owner.reset();
   status_.waited = lease_->waited();
   return interrupted_by(stop, "while waiting for " + locks_ + "; nothing was run");
@@ -249,14 +249,14 @@ void Run::release(const lease::Lease& lease, const JobEnd& end) {
     log::warning("some of the job's processes could not be stopped, so the lease of " + locks_ +
                  " is left to expire instead of being released");
     status_.release = "expires";
-    return;  // without finish(): the guardian ends after dblock
+    return;  // without dismiss_guardian(): the guardian ends after dblock
   }
   // When the deadline passed because the database is away, a release would not reach it either, and the lease
   // ends by itself in a moment. (When the database is well, dblock was frozen or the lease was revoked.)
   const bool away = !lease_->lost() && (!lease_->trouble().empty() || !lease_->responsive());
   if (fenced && away) {
     status_.release = "lost";
-    supervisor_->finish();
+    supervisor_->dismiss_guardian();
     return;
   }
   const BootTime begun = BootClock::now();
@@ -283,7 +283,7 @@ void Run::release(const lease::Lease& lease, const JobEnd& end) {
                    format_duration(request_.timing.ttl + request_.timing.margin));
     }
   }
-  supervisor_->finish();
+  supervisor_->dismiss_guardian();
 }
 
 // Waits until the nested run, which goes on renewing the lease, has ended, and then releases.

@@ -48,16 +48,16 @@ void say_trouble(const Error& error, bool first) {
 lease::SessionEvents with_reports(const lease::WaitPolicy& policy, lease::SessionEvents events) {
   const auto report = std::make_shared<WaitReport>(!policy.once());
   events.acquiring.on_conflict = [report](const lease::LockStatus& holder) { report->refused_by(holder); };
-  events.acquiring.on_wait = [told = std::move(events.acquiring.on_wait)](const lease::LockStatus& holder) {
+  events.acquiring.on_wait = [inner = std::move(events.acquiring.on_wait)](const lease::LockStatus& holder) {
     warn_of_own_script(holder);
-    if (told) told(holder);
+    if (inner) inner(holder);
   };
   events.acquiring.wants_position = log::can_show_live;
   events.acquiring.hopeless = held_by_ancestor;
   events.on_acquire_ended = [report] { report->end(); };
-  events.on_lost = [told = std::move(events.on_lost)](const lease::NotOurs& why) {
+  events.on_lost = [inner = std::move(events.on_lost)](const lease::NotOurs& why) {
     if (why.status) warn_of_clocks(*why.status);
-    if (told) told(why);
+    if (inner) inner(why);
   };
   events.on_trouble = [report](const Error& error, bool first) {
     report->in_trouble();

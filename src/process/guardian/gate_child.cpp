@@ -64,7 +64,7 @@ void exec_program(const std::string& path, std::vector<std::string> argv, char* 
   ::execve("/bin/sh", pointers(script).data(), environment);
 }
 
-bool too_late(const GateChild& child) {
+bool deadline_too_near(const GateChild& child) {
   StopPlan plan(child.spec.kill_grace, child.spec.slack);
   plan.set_deadline(child.shared.deadline());
   return plan.fence_due(BootClock::now());
@@ -87,7 +87,7 @@ void become_job(GateChild child) {
   // What the job is given besides its environment is to be set before this line: nothing that takes time may
   // follow. I4: dblock may have been frozen between its last look at the deadline and the opening of the
   // gate.
-  if (too_late(child)) give_up(child, k_too_late);
+  if (deadline_too_near(child)) give_up(child, k_deadline_too_near);
   const std::vector<char*> environment = changed_environment(entries);
   child.signals.restore_mask();
   exec_program(child.spec.executable, child.spec.argv, environment.data());

@@ -135,7 +135,7 @@ void Guardian::round() {
   look_at_time();
   read_messages();
   if (dblock_died()) {
-    read_messages();  // dblock may have sent `finish` just before its death
+    read_messages();  // dblock may have sent `dismiss` just before its death
     act(rules_.dblock_died());
   }
   signalfd_siginfo ignored{};
@@ -170,7 +170,7 @@ void Guardian::read_messages() {
     // poll() from sleeping.
     if (received == Received::closed) setup_.socket.reset();
     if (received != Received::message) return;
-    act(rules_.told(message, now_));
+    act(rules_.message_received(message, now_));
   }
 }
 

@@ -84,11 +84,11 @@ std::optional<BootTime> GuardianRules::wake_at(BootTime now) const {
 // to end.
 void GuardianRules::begin_stop(int signal, BootTime now, Actions& actions) {
   if (plan_.stopping()) return;
-  plan_.request(now);
+  plan_.begin_stop(now);
   actions.push_back({phase_ == Phase::running ? Do::stop_job : Do::stop_leftovers, signal});
 }
 
-GuardianRules::Actions GuardianRules::told(const Message& message, BootTime now) {
+GuardianRules::Actions GuardianRules::message_received(const Message& message, BootTime now) {
   const bool running = phase_ == Phase::running;
   Actions actions;
   switch (message.type) {
@@ -98,14 +98,14 @@ GuardianRules::Actions GuardianRules::told(const Message& message, BootTime now)
     case MessageType::stop:
       if (watching()) begin_stop(message.value, now, actions);
       break;
-    case MessageType::resume:
+    case MessageType::continue_job:
       if (running) actions.push_back({Do::continue_job});
       break;
     case MessageType::continue_group:
       continue_until_ = now + k_continue_period;
       continue_at_ = now;
       break;
-    case MessageType::finish:
+    case MessageType::dismiss:
       // The run is over. A job that is still behind its gate ends with the guardian.
       if (running) actions.push_back({Do::kill_job});
       actions.push_back({Do::end});
@@ -154,7 +154,7 @@ bool GuardianRules::looks_for_leftovers() const {
 
 GuardianRules::Actions GuardianRules::tree_seen(const std::vector<ProcessInfo>& descendants) {
   Actions actions;
-  if (leftovers_ == Leftovers::automatic && some_in_session(descendants)) return actions;
+  if (leftovers_ == Leftovers::automatic && session_members_may_remain(descendants)) return actions;
   for (const ProcessInfo& process : descendants) {
     // Keepers and hooks are not reported: a keeper ends with the process it watches, a hook at its time
     // limit.
@@ -169,7 +169,7 @@ GuardianRules::Actions GuardianRules::tree_seen(const std::vector<ProcessInfo>& 
 
 // True while processes of the job's session may be left. One that has just ended still counts, since it may
 // have left a child that this look has missed.
-bool GuardianRules::some_in_session(const std::vector<ProcessInfo>& descendants) {
+bool GuardianRules::session_members_may_remain(const std::vector<ProcessInfo>& descendants) {
   std::vector<pid_t> ended;
   bool some = false;
   for (const ProcessInfo& process : descendants) {

@@ -49,7 +49,7 @@ class GuardianRules {
   // deadline's passing and the job's end may both be new, and a job that outlived its deadline must not count
   // as ended in time.
   Actions time_passed(const Moment& moment);
-  Actions told(const Message& message, BootTime now);  // dblock has sent `message`
+  Actions message_received(const Message& message, BootTime now);  // dblock has sent `message`
   Actions dblock_died();
   Actions job_stopped(int signal);
   Actions job_ended(int wait_status, int exec_errno);
@@ -75,7 +75,7 @@ class GuardianRules {
 
   void begin_stop(int signal, BootTime now, Actions& actions);
   [[nodiscard]] bool looks_for_leftovers() const;
-  [[nodiscard]] bool some_in_session(const std::vector<ProcessInfo>& descendants);
+  [[nodiscard]] bool session_members_may_remain(const std::vector<ProcessInfo>& descendants);
   void finish(bool tree_dead, Actions& actions);
   void release_and_end(Actions& actions) const;
 

@@ -26,9 +26,9 @@ enum class MessageType : std::int32_t {
   guard,           // the shared deadline has been set for the first time: watch it from now on
   forward,         // value: signal for the job alone
   stop,            // value: first signal; begin stopping the whole tree
-  resume,          // continue a job that stopped for the terminal
+  continue_job,    // continue a job that stopped for the terminal
   continue_group,  // Ctrl-Z has stopped the foreground group; continue all its members
-  finish,          // nothing is left to guard; exit
+  dismiss,         // nothing is left to guard; exit
   // guardian -> dblock
   ready,        // value: the job's pid, still behind the gate; negative: -errno of a failed fork
   job_stopped,  // value: signal that stopped the job
@@ -44,7 +44,7 @@ inline constexpr std::int32_t k_job_killed = 1;
 inline constexpr std::int32_t k_fenced = 2;
 
 // `detail` of job_exited, in place of an exec's errno: the deadline left no time to start the job.
-inline constexpr int k_too_late = ETIME;
+inline constexpr int k_deadline_too_near = ETIME;
 
 struct Message {
   MessageType type{};

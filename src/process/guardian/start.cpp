@@ -28,7 +28,7 @@ Supervisor::~Supervisor() {
   if (dismissed_) await_guardian();
 }
 
-Result<void> Supervisor::begin(bool with_parent, AfterDeath after_death) {
+Result<void> Supervisor::fork_guardian(bool with_parent, AfterDeath after_death) {
   DBLOCK_TRY(auto tree, Tree::open());
   tree_.emplace(std::move(tree));
   tree_->spare_children();
@@ -130,10 +130,10 @@ Stop Supervisor::await(const WakeEvent& wake) {
   }
 }
 
-void Supervisor::finish() {
+void Supervisor::dismiss_guardian() {
   if (!guardian_alive_) return;
   gate_.reset();
-  send_record(socket_, Message{MessageType::finish});
+  send_record(socket_, Message{MessageType::dismiss});
   dismissed_ = true;
 }
 
@@ -158,7 +158,7 @@ Result<std::unique_ptr<Supervisor>> Supervisor::start(const JobSpec& spec, bool 
                                                       AfterDeath after_death) {
   DBLOCK_TRY(SharedPage shared, make_shared_page());
   auto supervisor = std::make_unique<Supervisor>(spec, std::move(shared));
-  DBLOCK_CHECK(supervisor->begin(with_parent, std::move(after_death)));
+  DBLOCK_CHECK(supervisor->fork_guardian(with_parent, std::move(after_death)));
   return supervisor;
 }
 

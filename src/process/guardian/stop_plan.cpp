@@ -11,8 +11,8 @@ constexpr Nanos k_guardian_patience = std::chrono::seconds(1);
 
 }  // namespace
 
-void StopPlan::request(BootTime now) {
-  if (!requested_) requested_ = now;
+void StopPlan::begin_stop(BootTime now) {
+  if (!stop_began_at_) stop_began_at_ = now;
 }
 
 std::optional<BootTime> StopPlan::fence_signal_at() const {
@@ -27,7 +27,7 @@ bool StopPlan::fence_due(BootTime now) const {
 
 std::optional<BootTime> StopPlan::kill_at() const {
   std::optional<BootTime> at;
-  if (requested_) at = *requested_ + kill_grace_;
+  if (stop_began_at_) at = *stop_began_at_ + kill_grace_;
   if (deadline_) {
     const BootTime fence = *deadline_ - slack_;
     at = at ? std::min(*at, fence) : fence;
@@ -49,7 +49,7 @@ bool StopPlan::kill_due(BootTime now) const {
 }
 
 std::optional<BootTime> StopPlan::next_change() const {
-  return requested_ ? kill_at() : fence_signal_at();
+  return stop_began_at_ ? kill_at() : fence_signal_at();
 }
 
 }  // namespace dblock::process

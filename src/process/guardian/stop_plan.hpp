@@ -24,10 +24,10 @@ class StopPlan {
   void set_deadline(std::optional<BootTime> deadline) { deadline_ = deadline; }
 
   // The job is to be stopped: the grace begins at `now`, and ends early if the deadline's SIGKILL is due
-  // before. A second request changes nothing.
-  void request(BootTime now);
+  // before. A second call changes nothing.
+  void begin_stop(BootTime now);
 
-  [[nodiscard]] bool stopping() const { return requested_.has_value(); }
+  [[nodiscard]] bool stopping() const { return stop_began_at_.has_value(); }
   // The deadline is so near that the first signal must go out now, whatever else was decided.
   [[nodiscard]] bool fence_due(BootTime now) const;
   // SIGKILL must go out now.
@@ -40,7 +40,7 @@ class StopPlan {
   // is due, and early enough before the deadline.
   [[nodiscard]] std::optional<BootTime> stop_in_place_at() const;
   [[nodiscard]] std::optional<BootTime> deadline() const { return deadline_; }
-  [[nodiscard]] std::optional<BootTime> requested() const { return requested_; }
+  [[nodiscard]] std::optional<BootTime> stop_began_at() const { return stop_began_at_; }
 
  private:
   [[nodiscard]] std::optional<BootTime> fence_signal_at() const;
@@ -48,7 +48,7 @@ class StopPlan {
   Nanos kill_grace_;
   Nanos slack_;
   std::optional<BootTime> deadline_;
-  std::optional<BootTime> requested_;
+  std::optional<BootTime> stop_began_at_;
 };
 
 }  // namespace dblock::process

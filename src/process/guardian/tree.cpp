@@ -109,10 +109,10 @@ void Tree::signal(const ProcessInfo& process, int number) {
   ::syscall(SYS_pidfd_send_signal, handle.get(), number, nullptr, 0);
 }
 
-bool Tree::kill_living(pid_t but) const {
+bool Tree::kill_living(pid_t exempt) const {
   bool some_alive = false;
   for (const ProcessInfo& process : descendants()) {
-    if (process.pid == but || process.ended()) continue;
+    if (process.pid == exempt || process.ended()) continue;
     some_alive = true;
     signal(process, SIGKILL);
   }
@@ -145,9 +145,9 @@ bool Tree::kill_all(const OnCollected& on_collected) {
   }
 }
 
-void Tree::kill_all_but(pid_t spared) const {
+void Tree::kill_all_except(pid_t exempt) const {
   const BootTime give_up = BootClock::now() + k_kill_patience;
-  while (kill_living(spared) && BootClock::now() < give_up) pause_briefly();
+  while (kill_living(exempt) && BootClock::now() < give_up) pause_briefly();
 }
 
 }  // namespace dblock::process

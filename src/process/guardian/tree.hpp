@@ -53,16 +53,16 @@ class Tree {
   // seconds have passed (false: another user's process, or one in uninterruptible sleep).
   [[nodiscard]] bool kill_all(const OnCollected& on_collected);
 
-  // Sends SIGKILL to all descendants except the child `spared`, for five seconds at most, but waits for none:
-  // the descendants that `spared` has to wait for stay zombies.
-  void kill_all_but(pid_t spared) const;
+  // Sends SIGKILL to all descendants except the child `exempt`, for five seconds at most, but waits for none:
+  // the descendants that `exempt` has to wait for stay zombies.
+  void kill_all_except(pid_t exempt) const;
 
  private:
   explicit Tree(UniqueFd children) : children_(std::move(children)) {}
   [[nodiscard]] std::vector<pid_t> children() const;
   [[nodiscard]] bool is_spared(pid_t pid) const;
   [[nodiscard]] bool only_spared_left() const;
-  bool kill_living(pid_t but = 0) const;
+  bool kill_living(pid_t exempt = 0) const;
 
   UniqueFd children_;          // this process's list, opened early: later no descriptor may be left
   std::vector<pid_t> spared_;  // each until it was waited for: its pid may be reused afterwards
