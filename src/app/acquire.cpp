@@ -43,19 +43,20 @@ lease::LeaseRequest make_wanted(const AcquireRequest& request) {
 
 // Forks, so call it before any thread or connection exists. From here on a pidfd identifies PID. Null without
 // --while-pid.
-Result<std::shared_ptr<Keeper>> start_keeper(const AcquireRequest& request, const store::Settings& settings,
-                                             const lease::LeaseRequest& wanted) {
+Result<std::shared_ptr<KeeperHandle>> start_keeper(const AcquireRequest& request,
+                                                   const store::Settings& settings,
+                                                   const lease::LeaseRequest& wanted) {
   if (!request.while_pid) return nullptr;
   const auto watched = process::WatchedProcess::open(request.while_pid->pid);
   if (!watched) return fail(watched.error().code, "--while-pid: " + watched.error().message);
-  return Keeper::start({settings, wanted, request.timing, request.while_pid->lost_signal}, *watched);
+  return KeeperHandle::start({settings, wanted, request.timing, request.while_pid->lost_signal}, *watched);
 }
 
 // One acquisition, on behalf of a script.
 class Acquisition {
  public:
   Acquisition(const AcquireRequest& request, const store::Settings& settings,
-              const lease::LeaseRequest& wanted, std::shared_ptr<Keeper> keeper)
+              const lease::LeaseRequest& wanted, std::shared_ptr<KeeperHandle> keeper)
       : request_(request),
         wanted_(wanted),
         keeper_(std::move(keeper)),
@@ -73,7 +74,7 @@ class Acquisition {
   [[nodiscard]] lease::SessionEvents session_events() const;
   bool take_back();
   Ending give_up(Ending ending);
-  Result<Ending> without_keeper();
+  Result<Ending> ended_before_grant();
   Result<std::optional<Ending>> hand_over(const lease::Lease& lease);
   Result<lease::Answer> read_row_back();
   [[nodiscard]] std::string frees_itself() const {
@@ -85,7 +86,7 @@ class Acquisition {
   const lease::LeaseRequest& wanted_;
   // Made before the session's thread: a signal must not strand a lock that was just granted.
   const process::Signals signals_;
-  std::shared_ptr<Keeper> keeper_;
+  std::shared_ptr<KeeperHandle> keeper_;
   lease::Session session_;
 };
 
@@ -110,7 +111,7 @@ Ending Acquisition::give_up(Ending ending) {
 }
 
 // The keeper has reported before there was a lease: PID or the keeper has ended, so there will be no lease.
-Result<Ending> Acquisition::without_keeper() {
+Result<Ending> Acquisition::ended_before_grant() {
   if (keeper_->process_ended()) {
     return give_up({.how = Ending::How::refused,
                     .message = "process " + std::to_string(request_.while_pid->pid) +
@@ -124,12 +125,12 @@ Result<Ending> Acquisition::without_keeper() {
 // back: --while-pid asks for a lease with a keeper.
 Result<std::optional<Ending>> Acquisition::hand_over(const lease::Lease& lease) {
   switch (keeper_->hand_over(lease, signals_)) {
-    case Keeper::HandedOver::standing:
+    case KeeperHandle::HandedOver::standing:
       return std::nullopt;
-    case Keeper::HandedOver::signalled:
+    case KeeperHandle::HandedOver::signalled:
       return give_up(
           interrupted_by(keeper_->stopped_by(), "before " + lock() + " was kept; nothing is held"));
-    case Keeper::HandedOver::failed:
+    case KeeperHandle::HandedOver::failed:
       break;
   }
   const bool given_back = take_back();
@@ -157,7 +158,7 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
   session_.start_acquire();
   const auto stop = signals_.wait(session_.done(), std::nullopt, keeper_ ? keeper_->fd() : -1);
   if (stop) return give_up(interrupted_by(*stop, "while waiting for " + lock() + "; nothing is held"));
-  if (!session_.done().raised()) return without_keeper();
+  if (!session_.done().raised()) return ended_before_grant();
   const auto outcome = session_.grant();
   if (keeper_ && !(outcome ? std::holds_alternative<lease::Lease>(*outcome)
                            : outcome.error().code == Errc::indeterminate)) {

@@ -74,7 +74,7 @@ lease::OwnerId new_owner_id(const lease::Holder& holder) {
                               process::process_mark(static_cast<pid_t>(holder.pid)));
 }
 
-bool held_by_ancestor(const lease::LockStatus& status) {
+bool blocked_by_ancestor(const lease::LockStatus& status) {
   // A script that acquired the lock may have started this process in the background, and may still release
   // it.
   if (status.kind != lease::Kind::run) return false;

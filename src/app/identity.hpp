@@ -17,9 +17,9 @@ namespace dblock::app {
 // A new owner id for this acquisition.
 [[nodiscard]] lease::OwnerId new_owner_id(const lease::Holder& holder);
 
-// True when the holder is a run that this process is part of. That run waits for this process to end, so this
-// process must not wait for the lock. Reads /proc at the first call.
-[[nodiscard]] bool held_by_ancestor(const lease::LockStatus& status);
+// True when a run that this process is part of keeps the lock from it. That run waits for this process to
+// end, so this process must not wait for the lock. Reads /proc at the first call.
+[[nodiscard]] bool blocked_by_ancestor(const lease::LockStatus& status);
 
 // True when the holder is the script that this process is part of: the script's `acquire` left DBLOCK_OWNER
 // in the environment.

@@ -112,7 +112,7 @@ Result<InspectReport> inspect(const InspectRequest& request) {
   DBLOCK_TRY(lease::Listing listing, store->list(selection_of(request)));
   const bool nothing = listing.locks.empty() && selection_of(request).held_only;
   InspectReport report = report_on(std::move(listing), request, settings);
-  if (nothing && log::shows(log::Level::info)) report.remark = describe_nothing(request, *store);
+  if (nothing && log::shows(log::Level::info)) report.notice = describe_nothing(request, *store);
   return report;
 }
 

@@ -22,12 +22,12 @@ namespace dblock::app {
 // the log. Returns when the job and its leftovers are dealt with and the release is done.
 [[nodiscard]] Ending run(const RunRequest& request, const ExitCodeOf& exit_code_of);
 
-class Keeper;
+class KeeperHandle;
 
 struct Acquired {
   lease::Lease lease;
   lease::LockStatus status;  // the row as read back, with the server's times
-  std::shared_ptr<Keeper> keeper{};
+  std::shared_ptr<KeeperHandle> keeper{};
 };
 // Takes the lock for a script. Returns the lease, or an Ending: held, interrupted, refused (PID ended) or
 // lost.
@@ -65,7 +65,7 @@ struct InspectReport {
   lease::Listing listing;
   std::vector<std::string> stale;          // one sentence a key, for --max-age
   std::optional<std::string> local_store;  // the store's URL, unescaped, when it is a file of this host
-  std::string remark{};                    // a sentence to say beside the result, or empty
+  std::string notice{};                    // a sentence to say beside the result, or empty
   Ending ending;
 };
 // Lists the locks that the request selects, and judges them where it asks for that. Changes nothing.

@@ -64,22 +64,22 @@ class Questions {
 
 class Watch {
  public:
-  Watch(const InspectRequest& request, store::Settings settings, Watcher& watcher)
+  Watch(const InspectRequest& request, store::Settings settings, WatchDisplay& display)
       : questions_(std::make_shared<Questions>(request, std::move(settings))),
         every_(*request.watch),
-        watcher_(watcher) {}
+        display_(display) {}
 
   Result<Ending> go() {
     for (;;) {
       if (!asked_ && BootClock::now() >= due_) ask();
       sleep();
       DBLOCK_CHECK(heed_signals());
-      if ((polled_[k_input].revents & (POLLIN | POLLHUP)) != 0 && watcher_.wants_end()) over_ = true;
+      if ((polled_[k_input].revents & (POLLIN | POLLHUP)) != 0 && display_.wants_end()) over_ = true;
       if (over_) return end();
       // Judged after signals and input: when a terminal's window is closed, its SIGHUP should end the watch,
       // not this error. But the SIGHUP may come later than the descriptor's news.
       if ((polled_[k_output].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) {
-        watcher_.step_aside();
+        display_.step_aside();
         end();
         return fail(Errc::internal, "nobody reads stdout any more, so there is nobody to watch for");
       }
@@ -98,8 +98,8 @@ class Watch {
   void sleep() {
     timer_.arm(asked_ ? std::max(*asked_ + k_late_after, said_late_ + 1s) : due_);
     polled_[k_signals] = {signals_.fd(), POLLIN, 0};
-    polled_[k_input] = {watcher_.input(), POLLIN, 0};
-    polled_[k_output] = {watcher_.output(), 0, 0};
+    polled_[k_input] = {display_.input(), POLLIN, 0};
+    polled_[k_output] = {display_.output(), 0, 0};
     polled_[k_answer] = {asked_ ? worker_.idle().fd() : -1, POLLIN, 0};
     polled_[k_timer] = {timer_.fd(), POLLIN, 0};
     ::poll(polled_.data(), polled_.size(), -1);
@@ -111,11 +111,11 @@ class Watch {
       const auto number = static_cast<int>(info.ssi_signo);
       if (process::ends_wait(number)) over_ = true;
       if (number == SIGTSTP) {
-        watcher_.step_aside();
+        display_.step_aside();
         ::raise(SIGSTOP);
-        DBLOCK_CHECK(watcher_.redraw());
+        DBLOCK_CHECK(display_.redraw());
       }
-      if (number == SIGWINCH) DBLOCK_CHECK(watcher_.redraw());
+      if (number == SIGWINCH) DBLOCK_CHECK(display_.redraw());
     }
     return {};
   }
@@ -127,20 +127,20 @@ class Watch {
       asked_.reset();
       const auto answer = questions_->answer();
       if (!answer && (!answered_ || !passes(answer.error()))) {
-        watcher_.step_aside();
+        display_.step_aside();
         return std::unexpected(answer.error());
       }
       answered_ = true;
-      return watcher_.show(answer);
+      return display_.show(answer);
     }
     const BootTime now = BootClock::now();
     if (now < *asked_ + k_late_after || now < said_late_ + 1s) return {};
     said_late_ = now;
-    return watcher_.wait_on(now - *asked_);
+    return display_.wait_on(now - *asked_);
   }
 
   Ending end() {
-    watcher_.step_aside();
+    display_.step_aside();
     if (!asked_) return {};
     questions_->interrupt();
     if (worker_.wait_idle(k_broken_within)) return {};
@@ -151,7 +151,7 @@ class Watch {
   const process::Signals signals_;  // made before the worker's thread, which inherits the signal mask
   const std::shared_ptr<Questions> questions_;
   const Micros every_;
-  Watcher& watcher_;
+  WatchDisplay& display_;
   Worker worker_;
   DeadlineTimer timer_;
   std::array<pollfd, k_descriptors> polled_{};
@@ -164,9 +164,9 @@ class Watch {
 
 }  // namespace
 
-Result<Ending> watch(const InspectRequest& request, Watcher& watcher) {
+Result<Ending> watch(const InspectRequest& request, WatchDisplay& display) {
   DBLOCK_TRY(store::Settings settings, settings_from(request.database));
-  return Watch(request, std::move(settings), watcher).go();
+  return Watch(request, std::move(settings), display).go();
 }
 
 }  // namespace dblock::app

@@ -7,12 +7,12 @@ namespace dblock::app {
 
 // The user's side of a watch: shows the answers and tells when the user wants to end. Called from the main
 // thread, while signals are blocked. An error that a function returns ends the watch.
-class Watcher {
+class WatchDisplay {
  public:
-  Watcher() = default;
-  Watcher(const Watcher&) = delete;
-  Watcher& operator=(const Watcher&) = delete;
-  virtual ~Watcher() = default;
+  WatchDisplay() = default;
+  WatchDisplay(const WatchDisplay&) = delete;
+  WatchDisplay& operator=(const WatchDisplay&) = delete;
+  virtual ~WatchDisplay() = default;
 
   // Shows the store's answer, or the error that it failed with; the watch goes on after such an error.
   [[nodiscard]] virtual Result<void> show(const Result<InspectReport>& answer) = 0;
@@ -28,8 +28,8 @@ class Watcher {
   [[nodiscard]] virtual bool wants_end() = 0;    // reads input(); true: the user wants to end
 };
 
-// Asks the store every `request.watch`, until the watcher or a signal ends the watch. Survives outages of the
+// Asks the store every `request.watch`, until the display or a signal ends the watch. Survives outages of the
 // database, except before the first answer.
-[[nodiscard]] Result<Ending> watch(const InspectRequest& request, Watcher& watcher);
+[[nodiscard]] Result<Ending> watch(const InspectRequest& request, WatchDisplay& display);
 
 }  // namespace dblock::app

@@ -16,7 +16,7 @@
 #include "cli/output.hpp"
 #include "cli/password.hpp"
 #include "cli/report/report.hpp"
-#include "cli/watchers.hpp"
+#include "cli/watch_displays.hpp"
 
 namespace dblock::cli {
 namespace {
@@ -74,15 +74,15 @@ class Runner {
 
   Exit operator()(const app::InspectRequest& request) const {
     if (request.watch) {
-      const auto watcher = make_watcher(request, line_.output, surroundings_);
-      const auto ending = app::watch(request, *watcher);
+      const auto display = make_watch_display(request, line_.output, surroundings_);
+      const auto ending = app::watch(request, *display);
       return ending ? exit_for(*ending) : exit_for(ending.error());
     }
     const auto report = app::inspect(request);
     if (!report) return exit_for(report.error());
     const auto columns = columns_of_stdout(surroundings_);
     auto end = show(report_inspected(*report, request, line_.output, colored(), columns), report->ending);
-    if (!report->remark.empty()) log::info(report->remark);
+    if (!report->notice.empty()) log::info(report->notice);
     return end;
   }
 

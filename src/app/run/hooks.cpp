@@ -17,10 +17,10 @@ std::vector<std::string> about(const lease::LockStatus& holder) {
 
 }  // namespace
 
-Result<std::shared_ptr<Hooks>> Hooks::prepare(const HookCommands& commands,
-                                              const lease::LeaseRequest& wanted) {
+Result<std::shared_ptr<RunHooks>> RunHooks::prepare(const HookCommands& commands,
+                                                    const lease::LeaseRequest& wanted) {
   if (commands.wait.empty() && commands.lost.empty() && commands.conflict.empty())
-    return std::make_shared<Hooks>(nullptr);
+    return std::make_shared<RunHooks>(nullptr);
   // A hook runs under no lock, neither the one that it reports on nor one of an outer run. So the variables
   // that would claim a lease are removed.
   std::vector<std::string> environment =
@@ -33,23 +33,23 @@ Result<std::shared_ptr<Hooks>> Hooks::prepare(const HookCommands& commands,
   hooks[k_lost] = {"--on-lost", commands.lost};
   hooks[k_conflict] = {"--on-conflict", commands.conflict};
   DBLOCK_TRY(auto starter, process::HookStarter::fork(std::move(hooks), std::move(environment)));
-  return std::make_shared<Hooks>(std::move(starter));
+  return std::make_shared<RunHooks>(std::move(starter));
 }
 
-void Hooks::waiting(const lease::LockStatus& holder) {
+void RunHooks::waiting(const lease::LockStatus& holder) {
   if (starter_) start(k_wait, "wait", about(holder), describe_conflict(holder));
 }
 
-void Hooks::conflict(const lease::LockStatus& holder, const std::string& message) {
+void RunHooks::conflict(const lease::LockStatus& holder, const std::string& message) {
   if (starter_) start(k_conflict, "conflict", about(holder), message);
 }
 
-void Hooks::lost(const std::optional<lease::Lease>& lease, const std::string& message) {
+void RunHooks::lost(const std::optional<lease::Lease>& lease, const std::string& message) {
   if (starter_) start(k_lost, "lost", lease ? lock_environment(*lease) : std::vector<std::string>{}, message);
 }
 
-void Hooks::start(Event event, const char* word, std::vector<std::string> environment,
-                  const std::string& message) {
+void RunHooks::start(Event event, const char* word, std::vector<std::string> environment,
+                     const std::string& message) {
   if (started_.at(event).exchange(true)) return;
   environment.push_back(std::string("DBLOCK_EVENT=") + word);
   environment.push_back("DBLOCK_MESSAGE=" + message);

@@ -15,12 +15,12 @@
 namespace dblock::app {
 
 // Thread-safe, and never blocks.
-class Hooks {
+class RunHooks {
  public:
   // Forks the starter if there is any command; HookStarter::fork() says when this may be called.
-  [[nodiscard]] static Result<std::shared_ptr<Hooks>> prepare(const HookCommands& commands,
-                                                              const lease::LeaseRequest& wanted);
-  explicit Hooks(std::unique_ptr<process::HookStarter> starter) : starter_(std::move(starter)) {}
+  [[nodiscard]] static Result<std::shared_ptr<RunHooks>> prepare(const HookCommands& commands,
+                                                                 const lease::LeaseRequest& wanted);
+  explicit RunHooks(std::unique_ptr<process::HookStarter> starter) : starter_(std::move(starter)) {}
 
   // Each starts its command, unless that has been started before. `message`: the sentence for the command.
   void waiting(const lease::LockStatus& holder);

@@ -21,11 +21,11 @@ namespace {
 using namespace std::chrono_literals;
 
 // A message between dblock and its keeper.
-struct Word {
+struct KeeperMessage {
   enum class Kind : std::uint32_t {
     // dblock -> keeper
     arm,      // a lease may exist from now on
-    hold,     // the lease exists, keep it: token, slot, sent_at
+    keep,     // the lease exists, keep it: token, slot, sent_at
     confirm,  // dblock's caller knows of the lease
     dismiss,  // nothing is left to do: exit
     // keeper -> dblock
@@ -33,7 +33,7 @@ struct Word {
     ended,     // PID has ended
   };
   Kind kind{};
-  std::uint32_t slot = 0;  // with `hold`: the lease's row; 0 for an exclusive lock
+  std::uint32_t slot = 0;  // with `keep`: the lease's row; 0 for an exclusive lock
   std::uint64_t token = 0;
   std::int64_t sent_at_ns = 0;
 };
@@ -45,7 +45,7 @@ using process::Received;
 using process::send_record;
 
 // What the session's thread tells the keeper's main thread.
-struct News {
+struct HeartbeatReport {
   void renewed(BootTime deadline) {
     deadline_ns.store(deadline.time_since_epoch().count());
     event.raise();
@@ -72,17 +72,17 @@ class KeeperProcess {
 
   [[noreturn]] void run() {
     await_lease();
-    begin();
+    start_heartbeat();
     for (;;) step();
   }
 
  private:
   void await_lease();
-  void begin();
+  void start_heartbeat();
   void step();
-  void hear_dblock();
-  void hear_heartbeat();
-  [[noreturn]] void lose();
+  void read_message();
+  void read_report();
+  [[noreturn]] void signal_loss_and_exit();
   [[noreturn]] void release_and_exit();
   [[noreturn]] static void end() { ::_exit(0); }
 
@@ -91,7 +91,7 @@ class KeeperProcess {
   UniqueFd channel_;
   process::StopPlan plan_;
   DeadlineTimer timer_;
-  std::shared_ptr<News> news_ = std::make_shared<News>();
+  std::shared_ptr<HeartbeatReport> report_ = std::make_shared<HeartbeatReport>();
   std::optional<lease::Lease> lease_;
   std::optional<lease::Session> session_;
   bool standing_ = false;
@@ -109,32 +109,32 @@ void KeeperProcess::await_lease() {
     ::poll(fds.data(), fds.size(), -1);
     if (!ended && watched_.ended()) {
       ended = true;
-      send_record(channel_, Word{.kind = Word::Kind::ended});
+      send_record(channel_, KeeperMessage{.kind = KeeperMessage::Kind::ended});
     }
-    Word word;
-    const auto received = receive_record(channel_, word);
+    KeeperMessage message;
+    const auto received = receive_record(channel_, message);
     if (received == Received::nothing) continue;
     if (received == Received::closed) {
       if (armed) release_after_death(charge_.settings, charge_.wanted, lease::Actor::stopper);
       end();
     }
-    if (word.kind == Word::Kind::dismiss) end();
-    if (word.kind == Word::Kind::arm) armed = true;
-    if (word.kind == Word::Kind::hold) {
-      lease_ = lease::granted(charge_.wanted, lease::Token{word.token}, word.slot,
-                              BootTime(Nanos(word.sent_at_ns)))
+    if (message.kind == KeeperMessage::Kind::dismiss) end();
+    if (message.kind == KeeperMessage::Kind::arm) armed = true;
+    if (message.kind == KeeperMessage::Kind::keep) {
+      lease_ = lease::granted(charge_.wanted, lease::Token{message.token}, message.slot,
+                              BootTime(Nanos(message.sent_at_ns)))
                    .lease;
     }
   }
 }
 
 // Starts the heartbeat with a renewal at once: the keeper counts as standing only after a renewal of its own.
-void KeeperProcess::begin() {
+void KeeperProcess::start_heartbeat() {
   static SystemClock clock;  // a stuck thread may use it until the process ends
   plan_.set_deadline(charge_.timing.expires(lease_->sent_at));
   lease::SessionEvents events;
-  events.on_renewed = [news = news_](BootTime deadline) { news->renewed(deadline); };
-  events.on_lost = [news = news_](const lease::NotOurs&) { news->lost(); };
+  events.on_renewed = [report = report_](BootTime deadline) { report->renewed(deadline); };
+  events.on_lost = [report = report_](const lease::NotOurs&) { report->lost(); };
   session_.emplace(store::open_store(charge_.settings, session_options(charge_.timing), clock), clock,
                    charge_.wanted, lease::WaitPolicy{}, charge_.timing, std::move(events));
   lease::Lease due = *lease_;
@@ -144,45 +144,45 @@ void KeeperProcess::begin() {
 
 void KeeperProcess::step() {
   if (watched_.ended()) release_and_exit();
-  hear_dblock();
-  hear_heartbeat();
-  if (plan_.fence_due(BootClock::now())) lose();
+  read_message();
+  read_report();
+  if (plan_.fence_due(BootClock::now())) signal_loss_and_exit();
   timer_.arm(*plan_.next_change());
   std::array<pollfd, 4> fds{pollfd{watched_.fd(), POLLIN, 0}, pollfd{channel_.get(), POLLIN, 0},
-                            pollfd{news_->event.fd(), POLLIN, 0}, pollfd{timer_.fd(), POLLIN, 0}};
+                            pollfd{report_->event.fd(), POLLIN, 0}, pollfd{timer_.fd(), POLLIN, 0}};
   ::poll(fds.data(), fds.size(), -1);
 }
 
-void KeeperProcess::hear_dblock() {
+void KeeperProcess::read_message() {
   if (confirmed_) return;
-  Word word;
-  const auto received = receive_record(channel_, word);
+  KeeperMessage message;
+  const auto received = receive_record(channel_, message);
   if (received == Received::nothing) return;
   if (received == Received::closed) release_and_exit();  // dblock's caller never learnt of the lease
-  if (word.kind == Word::Kind::dismiss) end();
-  if (word.kind != Word::Kind::confirm) return;
+  if (message.kind == KeeperMessage::Kind::dismiss) end();
+  if (message.kind != KeeperMessage::Kind::confirm) return;
   confirmed_ = true;
   channel_.reset();  // from now on dblock's end means nothing to the keeper
 }
 
-void KeeperProcess::hear_heartbeat() {
-  news_->event.clear();
-  const BootTime proved_until{Nanos(news_->deadline_ns.load())};
+void KeeperProcess::read_report() {
+  report_->event.clear();
+  const BootTime proved_until{Nanos(report_->deadline_ns.load())};
   if (proved_until != BootTime{}) plan_.set_deadline(proved_until);
-  if (news_->refused.load()) {
+  if (report_->refused.load()) {
     const auto refused = session_->lost();
     const BootTime sent_at = *plan_.deadline() - charge_.timing.ttl;
     if (refused && released_on_purpose(*refused, BootClock::now() - sent_at, charge_.timing)) end();
-    lose();
+    signal_loss_and_exit();
   }
   if (proved_until == BootTime{} || standing_) return;
   standing_ = true;
-  send_record(channel_, Word{.kind = Word::Kind::standing});
+  send_record(channel_, KeeperMessage{.kind = KeeperMessage::Kind::standing});
 }
 
 // Signals PID that the lease is lost. There is no way back then, even if a late renewal would work. If PID
 // ends before the lease does, the keeper still gives the lease back.
-void KeeperProcess::lose() {
+void KeeperProcess::signal_loss_and_exit() {
   if (!confirmed_) release_and_exit();
   watched_.signal(charge_.lost_signal);
   session_->stop_heartbeat(true);
@@ -216,28 +216,28 @@ bool released_on_purpose(const lease::NotOurs& refused, Nanos silence, const lea
   return last == lease::Outcome::released || silence < 2 * timing.heartbeat;
 }
 
-Result<std::shared_ptr<Keeper>> Keeper::start(const KeeperCharge& charge,
-                                              const process::WatchedProcess& watched) {
+Result<std::shared_ptr<KeeperHandle>> KeeperHandle::start(const KeeperCharge& charge,
+                                                          const process::WatchedProcess& watched) {
   DBLOCK_TRY(auto channel,
              process::fork_detached({process::k_keeper_name, {watched.fd()}}, [&](UniqueFd theirs) {
                KeeperProcess(charge, watched, std::move(theirs)).run();
              }));
-  return std::make_shared<Keeper>(std::move(channel), charge.timing);
+  return std::make_shared<KeeperHandle>(std::move(channel), charge.timing);
 }
 
-void Keeper::arm_release() {
-  send_record(channel_, Word{.kind = Word::Kind::arm});
+void KeeperHandle::arm_release() {
+  send_record(channel_, KeeperMessage{.kind = KeeperMessage::Kind::arm});
 }
 
-bool Keeper::process_ended() const noexcept {
-  Word word;
-  return receive_record(channel_, word) == Received::message && word.kind == Word::Kind::ended;
+bool KeeperHandle::process_ended() const noexcept {
+  KeeperMessage message;
+  return receive_record(channel_, message) == Received::message && message.kind == KeeperMessage::Kind::ended;
 }
 
-Keeper::HandedOver Keeper::hand_over(const lease::Lease& lease, const process::Signals& signals) {
+KeeperHandle::HandedOver KeeperHandle::hand_over(const lease::Lease& lease, const process::Signals& signals) {
   const std::uint32_t slot = lease.rows.empty() ? 0 : lease.rows.front();
-  send_record(channel_,
-              Word{Word::Kind::hold, slot, lease.token.value, lease.sent_at.time_since_epoch().count()});
+  send_record(channel_, KeeperMessage{KeeperMessage::Kind::keep, slot, lease.token.value,
+                                      lease.sent_at.time_since_epoch().count()});
   const WakeEvent never;
   // Time for one call that hangs and one that works: dblock does not wait for a whole lease.
   const BootTime patience = BootClock::now() + 2 * lease::network_timeout(timing_.ttl);
@@ -247,19 +247,20 @@ Keeper::HandedOver Keeper::hand_over(const lease::Lease& lease, const process::S
       stopped_by_ = *stop;
       return HandedOver::signalled;
     }
-    Word word;
-    const auto received = receive_record(channel_, word);
-    if (received == Received::message && word.kind == Word::Kind::standing) return HandedOver::standing;
+    KeeperMessage message;
+    const auto received = receive_record(channel_, message);
+    if (received == Received::message && message.kind == KeeperMessage::Kind::standing)
+      return HandedOver::standing;
     if (received != Received::nothing || BootClock::now() >= until) return HandedOver::failed;
   }
 }
 
-void Keeper::confirm() noexcept {
-  send_record(channel_, Word{.kind = Word::Kind::confirm});
+void KeeperHandle::confirm() noexcept {
+  send_record(channel_, KeeperMessage{.kind = KeeperMessage::Kind::confirm});
 }
 
-void Keeper::dismiss() noexcept {
-  send_record(channel_, Word{.kind = Word::Kind::dismiss});
+void KeeperHandle::dismiss() noexcept {
+  send_record(channel_, KeeperMessage{.kind = KeeperMessage::Kind::dismiss});
 }
 
 }  // namespace dblock::app

@@ -24,11 +24,11 @@ struct KeeperCharge {
 
 // dblock's handle of its keeper. When dblock ends, for any reason, before confirm() or dismiss(), the keeper
 // gives back the lease that dblock may have taken: dblock's caller has not learnt of it.
-class Keeper {
+class KeeperHandle {
  public:
   // Forks the keeper. Call before any thread or connection exists.
-  [[nodiscard]] static Result<std::shared_ptr<Keeper>> start(const KeeperCharge& charge,
-                                                             const process::WatchedProcess& watched);
+  [[nodiscard]] static Result<std::shared_ptr<KeeperHandle>> start(const KeeperCharge& charge,
+                                                                   const process::WatchedProcess& watched);
 
   // Thread-safe. From now on a lease may exist, which the keeper has to release after dblock's end.
   void arm_release();
@@ -52,7 +52,7 @@ class Keeper {
   // Ends the keeper: dblock holds nothing, or gives the lease back itself.
   void dismiss() noexcept;
 
-  Keeper(UniqueFd channel, lease::Timing timing) : channel_(std::move(channel)), timing_(timing) {}
+  KeeperHandle(UniqueFd channel, lease::Timing timing) : channel_(std::move(channel)), timing_(timing) {}
 
  private:
   UniqueFd channel_;

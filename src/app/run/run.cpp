@@ -75,7 +75,7 @@ class Run {
   Ending go() {
     const auto result = attempt();
     Ending ending = result ? *result : Ending::failed(result.error());
-    ending.thread_left_behind = lease_ && lease_->abandoned();
+    ending.thread_left_behind = session_ && session_->abandoned();
     write_status(ending);
     return ending;
   }
@@ -84,9 +84,9 @@ class Run {
   Result<Ending> attempt();
   [[nodiscard]] lease::SessionEvents session_events() const;
   Result<Ending> wait_for_grant();
-  Ending interrupted(const Stop& stop);
-  Ending without_lease(const lease::AcquireOutcome& outcome);
-  Ending with_lease(const lease::Lease& lease);
+  Ending give_up_wait(const Stop& stop);
+  Ending end_without_lease(const lease::AcquireOutcome& outcome);
+  Ending run_under(const lease::Lease& lease);
   Ending conclude(const lease::Lease& lease, const JobEnd& end);
   void say_stop(const JobEnd& end) const;
   void say_daemons(const JobEnd& end) const;
@@ -102,9 +102,9 @@ class Run {
   std::optional<StatusFile> status_file_;
   RunStatus status_;
   Stop wait_stopped_;  // why the wait for a nested run was given up
-  std::shared_ptr<Hooks> hooks_;
+  std::shared_ptr<RunHooks> hooks_;
   std::shared_ptr<process::Supervisor> supervisor_;
-  std::unique_ptr<lease::Session> lease_;
+  std::unique_ptr<lease::Session> session_;
 };
 
 Result<Ending> Run::attempt() {
@@ -123,7 +123,7 @@ Result<Ending> Run::attempt() {
                                    .sharing = request_.sharing,
                                    .outer = outer_of(request_, store_name_)};
   status_.owner = wanted.owner.text;
-  DBLOCK_TRY(hooks_, Hooks::prepare(request_.hooks, wanted));
+  DBLOCK_TRY(hooks_, RunHooks::prepare(request_.hooks, wanted));
   DBLOCK_TRY(supervisor_,
              process::Supervisor::start(spec, request_.with_parent, [&settings, &wanted](bool some_left) {
                release_after_death(settings, wanted,
@@ -131,7 +131,7 @@ Result<Ending> Run::attempt() {
              }));
   // Made after the guardian's fork: from here on there are threads.
   static SystemClock clock;  // an abandoned thread may use it until the process ends
-  lease_ = std::make_unique<lease::Session>(
+  session_ = std::make_unique<lease::Session>(
       store::open_store(settings, session_options(request_.timing), clock), clock, wanted, request_.wait,
       request_.timing, with_reports(request_.wait, session_events()));
   return wait_for_grant();
@@ -148,17 +148,17 @@ lease::SessionEvents Run::session_events() const {
 }
 
 Result<Ending> Run::wait_for_grant() {
-  lease_->start_acquire();
-  const Stop stop = supervisor_->await(lease_->done());
+  session_->start_acquire();
+  const Stop stop = supervisor_->await(session_->done());
   if (stop.reason == Stop::Reason::guardian) {
-    if (lease_->cancel_acquire()) supervisor_->dismiss_guardian();
+    if (session_->cancel_acquire()) supervisor_->dismiss_guardian();
     return fail(Errc::internal,
                 "the guardian process died before the job could start; nothing was run. Was it killed by "
                 "hand? Run it again");
   }
-  if (stop) return interrupted(stop);
-  auto outcome = lease_->grant();
-  status_.waited = lease_->waited();
+  if (stop) return give_up_wait(stop);
+  auto outcome = session_->grant();
+  status_.waited = session_->waited();
   if (!outcome) {
     // An unknown outcome is left to the guardian: it releases the lock by owner id after dblock's end.
     if (outcome.error().code != Errc::indeterminate) supervisor_->dismiss_guardian();
@@ -166,11 +166,11 @@ Result<Ending> Run::wait_for_grant() {
     return std::unexpected(outcome.error());
   }
   const auto* lease = std::get_if<lease::Lease>(&*outcome);
-  if (lease != nullptr) warn_if_slow("acquiring", locks_, lease_->grant_took(), request_.warn_after);
-  return lease != nullptr ? with_lease(*lease) : without_lease(*outcome);
+  if (lease != nullptr) warn_if_slow("acquiring", locks_, session_->grant_took(), request_.warn_after);
+  return lease != nullptr ? run_under(*lease) : end_without_lease(*outcome);
 }
 
-Ending Run::without_lease(const lease::AcquireOutcome& outcome) {
+Ending Run::end_without_lease(const lease::AcquireOutcome& outcome) {
   supervisor_->dismiss_guardian();
   status_.owner.reset();
   if (const auto* done = std::get_if<lease::Done>(&outcome)) {
@@ -187,19 +187,19 @@ Ending Run::without_lease(const lease::AcquireOutcome& outcome) {
   return refused;
 }
 
-Ending Run::interrupted(const Stop& stop) {
-  if (lease_->cancel_acquire()) supervisor_->dismiss_guardian();
+Ending Run::give_up_wait(const Stop& stop) {
+  if (session_->cancel_acquire()) supervisor_->dismiss_guardian();
   status_.owner.reset();
-  status_.waited = lease_->waited();
+  status_.waited = session_->waited();
   return interrupted_by(stop, "while waiting for " + locks_ + "; nothing was run");
 }
 
-Ending Run::with_lease(const lease::Lease& lease) {
+Ending Run::run_under(const lease::Lease& lease) {
   status_.token = lease.token.value;
   status_.acquired_at = wall_now();
   log::debug(locks_ + " acquired, token " + std::to_string(lease.token.value));
   supervisor_->set_deadline(request_.timing.expires(lease.sent_at));
-  lease_->start_heartbeat(lease);
+  session_->start_heartbeat(lease);
   supervisor_->on_loss([this, &lease] { hooks_->lost(lease, describe_loss()); });
   const JobEnd end =
       supervisor_->run_job(job_environment(lease, request_.held, store_name_), request_.max_runtime);
@@ -210,7 +210,7 @@ Ending Run::with_lease(const lease::Lease& lease) {
 Ending Run::conclude(const lease::Lease& lease, const JobEnd& end) {
   release(lease, end);
   say_stop(end);
-  const auto lost = lease_->lost();
+  const auto lost = session_->lost();
   Ending ending;
   // The heartbeat or the release may have learnt that the lease is lost after the job had already ended.
   if (stopped_by_loss(end) || lost) {
@@ -244,7 +244,7 @@ void Run::say_daemons(const JobEnd& end) const {
 void Run::release(const lease::Lease& lease, const JobEnd& end) {
   const bool lost = stopped_by_loss(end);
   const bool fenced = end.stop.reason == Stop::Reason::self_fence;
-  if (fenced || !end.tree_dead) lease_->stop_heartbeat(fenced);
+  if (fenced || !end.tree_dead) session_->stop_heartbeat(fenced);
   if (!end.tree_dead) {
     log::warning("some of the job's processes could not be stopped, so the lease of " + locks_ +
                  " is left to expire instead of being released");
@@ -253,7 +253,7 @@ void Run::release(const lease::Lease& lease, const JobEnd& end) {
   }
   // When the deadline passed because the database is away, a release would not reach it either, and the lease
   // ends by itself in a moment. (When the database is well, dblock was frozen or the lease was revoked.)
-  const bool away = !lease_->lost() && (!lease_->trouble().empty() || !lease_->responsive());
+  const bool away = !session_->lost() && (!session_->trouble().empty() || !session_->responsive());
   if (fenced && away) {
     status_.release = "lost";
     supervisor_->dismiss_guardian();
@@ -262,7 +262,7 @@ void Run::release(const lease::Lease& lease, const JobEnd& end) {
   const BootTime begun = BootClock::now();
   const bool stopped = end.stop || request_.leftovers == process::Leftovers::kill;
   const bool all_stopped = stopped && end.left_behind.empty();
-  auto result = lease_->release(
+  auto result = session_->release(
       lease::ref_to(lease), all_stopped ? lease::Actor::stopper : lease::Actor::holder,
       row_end(end, lost, exit_code_of_), fenced ? k_fenced_release_patience : k_release_patience);
   const bool nested = result == ReleaseResult::nested;
@@ -278,7 +278,7 @@ void Run::release(const lease::Lease& lease, const JobEnd& end) {
   if (result == ReleaseResult::unknown) {
     status_.release = "unknown";
     if (!lost) {
-      log::warning("the release of " + locks_ + " could not be confirmed (" + lease_->trouble() +
+      log::warning("the release of " + locks_ + " could not be confirmed (" + session_->trouble() +
                    "); if it did not work, the lock frees itself within " +
                    format_duration(request_.timing.ttl + request_.timing.margin));
     }
@@ -290,15 +290,15 @@ void Run::release(const lease::Lease& lease, const JobEnd& end) {
 ReleaseResult Run::release_after_nested(const lease::Lease& lease, const JobEnd& end) {
   log::info("a nested run still holds " + locks_ +
             " too, or ended without giving it back; waiting for it, or for the lease to end");
-  lease_->start_release_after_nested(lease::ref_to(lease), row_end(end, false, exit_code_of_),
-                                     k_release_patience);
-  const Stop stop = supervisor_->await(lease_->done());
+  session_->start_release_after_nested(lease::ref_to(lease), row_end(end, false, exit_code_of_),
+                                       k_release_patience);
+  const Stop stop = supervisor_->await(session_->done());
   if (!stop) {
-    if (lease_->release_result() == ReleaseResult::not_ours) status_.release = "expires";
-    return lease_->release_result();
+    if (session_->release_result() == ReleaseResult::not_ours) status_.release = "expires";
+    return session_->release_result();
   }
-  lease_->stop_heartbeat(false);
-  if (lease_->release_result() != ReleaseResult::nested) return lease_->release_result();
+  session_->stop_heartbeat(false);
+  if (session_->release_result() != ReleaseResult::nested) return session_->release_result();
   if (stop.reason != Stop::Reason::guardian) wait_stopped_ = stop;
   log::warning("the wait for a nested run was ended: " + locks_ +
                " stays held, and expires when that run does not renew the lease any more");
@@ -307,11 +307,11 @@ ReleaseResult Run::release_after_nested(const lease::Lease& lease, const JobEnd&
 }
 
 std::string Run::describe_loss() const {
-  if (const auto lost = lease_->lost()) {
+  if (const auto lost = session_->lost()) {
     const std::string which = lost->status ? "lock " + quote_untrusted(lost->status->key) : locks_;
     return which + " " + describe_not_ours(*lost);
   }
-  const std::string trouble = lease_->trouble();
+  const std::string trouble = session_->trouble();
   return locks_ + " could not be renewed in time" + (trouble.empty() ? "" : " (" + trouble + ")");
 }
 

@@ -91,7 +91,7 @@ void warn_of_own_script(const LockStatus& status) {
 std::string describe_refusal(const LockStatus& status, bool waited) {
   std::string text = describe_conflict(status);
   if (held_by_own_script(status)) return text + std::string(k_own_script);
-  if (!held_by_ancestor(status)) {
+  if (!blocked_by_ancestor(status)) {
     if (!waited) text += "; --wait D waits for it";
     if (status.state != State::cooldown) return text;
     return text + "; to end it, see `dblock release --force --key " + shell_quote(status.key) + "`";

@@ -53,7 +53,7 @@ lease::SessionEvents with_reports(const lease::WaitPolicy& policy, lease::Sessio
     if (inner) inner(holder);
   };
   events.acquiring.wants_position = log::can_show_live;
-  events.acquiring.hopeless = held_by_ancestor;
+  events.acquiring.hopeless = blocked_by_ancestor;
   events.on_acquire_ended = [report] { report->end(); };
   events.on_lost = [inner = std::move(events.on_lost)](const lease::NotOurs& why) {
     if (why.status) warn_of_clocks(*why.status);

@@ -1,4 +1,4 @@
-#include "cli/watchers.hpp"
+#include "cli/watch_displays.hpp"
 
 #include <unistd.h>
 
@@ -16,9 +16,9 @@
 namespace dblock::cli {
 namespace {
 
-class ScreenWatcher final : public app::Watcher {
+class ScreenDisplay final : public app::WatchDisplay {
  public:
-  ScreenWatcher(const app::InspectRequest& request, bool color, const Surroundings& surroundings)
+  ScreenDisplay(const app::InspectRequest& request, bool color, const Surroundings& surroundings)
       : surroundings_(surroundings), picture_({*request.watch, request.all, color}) {}
 
   Result<void> show(const Result<app::InspectReport>& answer) override {
@@ -69,9 +69,9 @@ class ScreenWatcher final : public app::Watcher {
   bool drawing_ = false;
 };
 
-class StreamWatcher final : public app::Watcher {
+class StreamDisplay final : public app::WatchDisplay {
  public:
-  StreamWatcher(app::InspectRequest request, const OutputOptions& output, bool color,
+  StreamDisplay(app::InspectRequest request, const OutputOptions& output, bool color,
                 const Surroundings& surroundings)
       : request_(std::move(request)), output_(output), color_(color), surroundings_(surroundings) {}
 
@@ -113,12 +113,13 @@ bool is_screen(const Surroundings& surroundings) {
 
 }  // namespace
 
-std::unique_ptr<app::Watcher> make_watcher(const app::InspectRequest& request, const OutputOptions& output,
-                                           const Surroundings& surroundings) {
+std::unique_ptr<app::WatchDisplay> make_watch_display(const app::InspectRequest& request,
+                                                      const OutputOptions& output,
+                                                      const Surroundings& surroundings) {
   const bool color = wants_color(output.color, surroundings);
   const bool table = !output.json && output.shape == Shape::table;
-  if (table && is_screen(surroundings)) return std::make_unique<ScreenWatcher>(request, color, surroundings);
-  return std::make_unique<StreamWatcher>(request, output, color, surroundings);
+  if (table && is_screen(surroundings)) return std::make_unique<ScreenDisplay>(request, color, surroundings);
+  return std::make_unique<StreamDisplay>(request, output, color, surroundings);
 }
 
 }  // namespace dblock::cli
