@@ -99,14 +99,14 @@ void take_error(CommandLine& line, const Result<T>& result) {
 
 }  // namespace
 
-CommandLine read_command_line(const ParsedWords& parsed, const Surroundings& surroundings) {
+CommandLine read_command_line(const ParsedWords& parsed, const Environment& environment) {
   CommandLine line;
   line.error = parsed.error;
   if (parsed.version) line.request = ShowVersion{};
   if (parsed.help) line.request = ShowHelp{parsed.subcommand};
   if (parsed.help || parsed.version) return line;
 
-  Values options(parsed, surroundings);
+  Values options(parsed, environment);
   if (parsed.subcommand) take_error(line, options.add_config_files(*parsed.subcommand));
   take_error(line, read_presentation(options, line));
   if (line.error) {

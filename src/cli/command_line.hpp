@@ -43,6 +43,6 @@ struct CommandLine {
 };
 
 // Never fails: CommandLine::error holds the first error, and the other members say how to show it.
-[[nodiscard]] CommandLine read_command_line(const ParsedWords& parsed, const Surroundings& surroundings);
+[[nodiscard]] CommandLine read_command_line(const ParsedWords& parsed, const Environment& environment);
 
 }  // namespace dblock::cli

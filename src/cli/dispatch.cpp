@@ -30,8 +30,7 @@ Exit show(const std::string& text, const app::Ending& ending) {
 // Runs the use case of a request and shows its result; one overload for each alternative of Request.
 class Runner {
  public:
-  Runner(const CommandLine& line, const Surroundings& surroundings)
-      : line_(line), surroundings_(surroundings) {}
+  Runner(const CommandLine& line, const Environment& environment) : line_(line), environment_(environment) {}
 
   Exit operator()(std::monostate) const { return exit_for(*line_.error); }
   Exit operator()(const ShowHelp& help) const { return show(help_text(help.about), {}); }
@@ -74,13 +73,13 @@ class Runner {
 
   Exit operator()(const app::InspectRequest& request) const {
     if (request.watch) {
-      const auto display = make_watch_display(request, line_.output, surroundings_);
+      const auto display = make_watch_display(request, line_.output, environment_);
       const auto ending = app::watch(request, *display);
       return ending ? exit_for(*ending) : exit_for(ending.error());
     }
     const auto report = app::inspect(request);
     if (!report) return exit_for(report.error());
-    const auto columns = columns_of_stdout(surroundings_);
+    const auto columns = columns_of_stdout(environment_);
     auto end = show(report_inspected(*report, request, line_.output, colored(), columns), report->ending);
     if (!report->notice.empty()) log::info(report->notice);
     return end;
@@ -89,7 +88,7 @@ class Runner {
   Exit operator()(const app::HistoryRequest& request) const {
     const auto history = app::history(request);
     if (!history) return exit_for(history.error());
-    return show(report_history(*history, line_.output, colored(), columns_of_stdout(surroundings_)), {});
+    return show(report_history(*history, line_.output, colored(), columns_of_stdout(environment_)), {});
   }
 
   Exit operator()(const app::ReapRequest& request) const {
@@ -121,7 +120,7 @@ class Runner {
   }
 
  private:
-  [[nodiscard]] bool colored() const { return wants_color(line_.output.color, surroundings_); }
+  [[nodiscard]] bool colored() const { return wants_color(line_.output.color, environment_); }
 
   // Releases a lease whose owner id could not be written: no caller knows the id to release it with.
   static void give_back(const app::AcquireRequest& request, const app::Acquired& acquired) {
@@ -132,7 +131,7 @@ class Runner {
   }
 
   const CommandLine& line_;
-  const Surroundings& surroundings_;
+  const Environment& environment_;
 };
 
 void show_short_help() {
@@ -143,16 +142,16 @@ void show_short_help() {
 int run_program(int argc, char** argv) {
   const auto parsed = parse_words({argv + (argc > 0 ? 1 : 0), argv + argc});
   hide_passwords(argv, parsed);
-  Surroundings surroundings;
-  surroundings.root = ::geteuid() == 0;
-  surroundings.variable = [](const std::string& name) -> std::optional<std::string> {
+  Environment environment;
+  environment.root = ::geteuid() == 0;
+  environment.variable = [](const std::string& name) -> std::optional<std::string> {
     const char* const value = std::getenv(name.c_str());
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   };
-  const auto line = read_command_line(parsed, surroundings);
+  const auto line = read_command_line(parsed, environment);
   log::configure(line.log);
   if (parsed.no_subcommand) show_short_help();
-  const auto end = std::visit(Runner(line, surroundings), line.request);
+  const auto end = std::visit(Runner(line, environment), line.request);
   if (line.output.shell && end.code != 0) {
     // If stdout is closed, the exit status alone must tell of the failure.
     [[maybe_unused]] const auto written = write_result(report_shell_failure(end.code));

@@ -56,16 +56,16 @@ Result<void> write_result(std::string_view text) {
   return {};
 }
 
-bool wants_color(Color color, const Surroundings& surroundings) {
+bool wants_color(Color color, const Environment& environment) {
   if (color != Color::automatic) return color == Color::always;
-  if (surroundings.get("NO_COLOR") || surroundings.get("TERM") == "dumb") return false;
+  if (environment.get("NO_COLOR") || environment.get("TERM") == "dumb") return false;
   return ::isatty(STDOUT_FILENO) == 1;
 }
 
-std::size_t columns_of_stdout(const Surroundings& surroundings) {
+std::size_t columns_of_stdout(const Environment& environment) {
   constexpr std::size_t k_usual_columns = 80;
   if (::isatty(STDOUT_FILENO) != 1) return 0;
-  if (const auto wanted = surroundings.get("COLUMNS")) {
+  if (const auto wanted = environment.get("COLUMNS")) {
     std::size_t columns = 0;
     const auto [stop, fault] = std::from_chars(wanted->data(), wanted->data() + wanted->size(), columns);
     if (fault == std::errc{} && *stop == '\0' && columns > 0) return columns;

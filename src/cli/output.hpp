@@ -14,9 +14,9 @@ namespace dblock::cli {
 [[nodiscard]] Result<void> write_result(std::string_view text);
 
 // True if results on stdout shall have colours.
-[[nodiscard]] bool wants_color(Color color, const Surroundings& surroundings);
+[[nodiscard]] bool wants_color(Color color, const Environment& environment);
 
 // Width to which tables on stdout are cut: COLUMNS, else the terminal's width. 0 if stdout is no terminal.
-[[nodiscard]] std::size_t columns_of_stdout(const Surroundings& surroundings);
+[[nodiscard]] std::size_t columns_of_stdout(const Environment& environment);
 
 }  // namespace dblock::cli

@@ -18,22 +18,22 @@ namespace {
 
 class ScreenDisplay final : public app::WatchDisplay {
  public:
-  ScreenDisplay(const app::InspectRequest& request, bool color, const Surroundings& surroundings)
-      : surroundings_(surroundings), picture_({*request.watch, request.all, color}) {}
+  ScreenDisplay(const app::InspectRequest& request, bool color, const Environment& environment)
+      : environment_(environment), picture_({*request.watch, request.all, color}) {}
 
   Result<void> show(const Result<app::InspectReport>& answer) override {
     if (answer) {
-      picture_.take(*answer);
+      picture_.set_report(*answer);
       answered_at_ = BootClock::now();
     } else {
-      picture_.take_trouble(escape_message(answer.error().message));
+      picture_.set_trouble(escape_message(answer.error().message));
     }
     return redraw();
   }
 
   Result<void> wait_on(Nanos waited) override {
-    picture_.take_trouble("no answer from the database for " +
-                          format_age(std::chrono::duration_cast<Micros>(waited)));
+    picture_.set_trouble("no answer from the database for " +
+                         format_age(std::chrono::duration_cast<Micros>(waited)));
     return redraw();
   }
 
@@ -44,7 +44,7 @@ class ScreenDisplay final : public app::WatchDisplay {
     if (!drawing_) return {};
     // The last column stays free: the cursor stays on the last character of a full line, and erasing the rest
     // of the line would erase that character.
-    const std::size_t columns = columns_of_stdout(surroundings_) - 1;
+    const std::size_t columns = columns_of_stdout(environment_) - 1;
     return terminal_.draw(picture_.lines(columns, terminal_.size().rows, BootClock::now() - *answered_at_));
   }
 
@@ -62,7 +62,7 @@ class ScreenDisplay final : public app::WatchDisplay {
   }
 
  private:
-  const Surroundings& surroundings_;
+  const Environment& environment_;
   Terminal terminal_;
   Picture picture_;
   std::optional<BootTime> answered_at_;
@@ -72,8 +72,8 @@ class ScreenDisplay final : public app::WatchDisplay {
 class StreamDisplay final : public app::WatchDisplay {
  public:
   StreamDisplay(app::InspectRequest request, const OutputOptions& output, bool color,
-                const Surroundings& surroundings)
-      : request_(std::move(request)), output_(output), color_(color), surroundings_(surroundings) {}
+                const Environment& environment)
+      : request_(std::move(request)), output_(output), color_(color), environment_(environment) {}
 
   Result<void> show(const Result<app::InspectReport>& answer) override {
     if (!answer) {
@@ -85,7 +85,7 @@ class StreamDisplay final : public app::WatchDisplay {
     const bool first = std::exchange(first_, false);
     if (!output_.json && output_.shape == Shape::csv)
       return write_result((first ? csv_header() : "") + csv_rows(answer->listing));
-    const auto text = report_inspected(*answer, request_, output_, color_, columns_of_stdout(surroundings_));
+    const auto text = report_inspected(*answer, request_, output_, color_, columns_of_stdout(environment_));
     return write_result(first || output_.json ? text : "\n" + text);
   }
 
@@ -100,14 +100,14 @@ class StreamDisplay final : public app::WatchDisplay {
   const app::InspectRequest request_;
   const OutputOptions output_;
   const bool color_;
-  const Surroundings& surroundings_;
+  const Environment& environment_;
   bool first_ = true;
   bool in_trouble_ = false;
 };
 
 // TERM=dumb marks terminals that cannot move their cursor, like those inside editors.
-bool is_screen(const Surroundings& surroundings) {
-  const auto term = surroundings.get("TERM");
+bool is_screen(const Environment& environment) {
+  const auto term = environment.get("TERM");
   return ::isatty(STDOUT_FILENO) == 1 && term && *term != "dumb";
 }
 
@@ -115,11 +115,11 @@ bool is_screen(const Surroundings& surroundings) {
 
 std::unique_ptr<app::WatchDisplay> make_watch_display(const app::InspectRequest& request,
                                                       const OutputOptions& output,
-                                                      const Surroundings& surroundings) {
-  const bool color = wants_color(output.color, surroundings);
+                                                      const Environment& environment) {
+  const bool color = wants_color(output.color, environment);
   const bool table = !output.json && output.shape == Shape::table;
-  if (table && is_screen(surroundings)) return std::make_unique<ScreenDisplay>(request, color, surroundings);
-  return std::make_unique<StreamDisplay>(request, output, color, surroundings);
+  if (table && is_screen(environment)) return std::make_unique<ScreenDisplay>(request, color, environment);
+  return std::make_unique<StreamDisplay>(request, output, color, environment);
 }
 
 }  // namespace dblock::cli

@@ -9,9 +9,9 @@
 namespace dblock::cli {
 
 // A picture if the answer is a table and stdout a terminal that can move its cursor, else a stream of
-// documents. The display keeps a reference to `surroundings`.
+// documents. The display keeps a reference to `environment`.
 [[nodiscard]] std::unique_ptr<app::WatchDisplay> make_watch_display(const app::InspectRequest& request,
                                                                     const OutputOptions& output,
-                                                                    const Surroundings& surroundings);
+                                                                    const Environment& environment);
 
 }  // namespace dblock::cli

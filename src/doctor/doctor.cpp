@@ -15,7 +15,7 @@ bool others_may_read(const std::string& path) {
 }
 
 Finding configuration(const store::SettingsSources& sources, const store::Settings& settings) {
-  const std::string source = sources.said_by.empty() ? "option file" : sources.said_by;
+  const std::string source = sources.named_by.empty() ? "option file" : sources.named_by;
   return {"configuration", Level::ok, source, store::display(settings), {}};
 }
 
@@ -25,7 +25,7 @@ std::vector<std::string> exposures_of_url(const store::SettingsSources& sources)
   if (!sources.url) return {};
   const auto url = store::parse_url(*sources.url);
   if (!url || !url->password) return {};
-  if (sources.said_by == "DBLOCK_DB")
+  if (sources.named_by == "DBLOCK_DB")
     return {
         "the password in DBLOCK_DB is in the environment of every job; use an option file or password-file"};
   if (!sources.url_file.empty() && others_may_read(sources.url_file))
@@ -61,7 +61,7 @@ std::vector<Finding> judge_store(const store::Settings& settings) {
 
 std::vector<Finding> examine(const store::SettingsSources& sources) {
   const auto resolved = store::resolve_settings(sources);
-  if (!resolved) return {{"configuration", Level::bad, sources.said_by, resolved.error().message, {}}};
+  if (!resolved) return {{"configuration", Level::bad, sources.named_by, resolved.error().message, {}}};
   std::vector<Finding> findings{configuration(sources, resolved->settings)};
   for (auto& more : {credentials(sources, *resolved), judge_store(resolved->settings)})
     findings.insert(findings.end(), more.begin(), more.end());

@@ -1,4 +1,4 @@
-// What the cases of cli/ have in common: a command line read in surroundings made of values, and locks to
+// What the cases of cli/ have in common: a command line read in an environment made of values, and locks to
 // report.
 #pragma once
 
@@ -72,14 +72,14 @@ class World {
   World& set_home() { return set("HOME", directory_.path()); }
 
   [[nodiscard]] CommandLine read(const Words& words) const {
-    Surroundings surroundings;
-    surroundings.system_config = path("system.conf");
-    surroundings.root = root_;
-    surroundings.variable = [this](const std::string& name) -> std::optional<std::string> {
+    Environment environment;
+    environment.system_config = path("system.conf");
+    environment.root = root_;
+    environment.variable = [this](const std::string& name) -> std::optional<std::string> {
       const auto it = variables_.find(name);
       return it == variables_.end() ? std::nullopt : std::optional(it->second);
     };
-    return read_command_line(parse_words(words), surroundings);
+    return read_command_line(parse_words(words), environment);
   }
 
   template <typename T>

@@ -98,13 +98,13 @@ TEST_CASE("a line that the packaged configuration file offers shows the option's
     const OptionSpec* const option = option_of(offer);
     REQUIRE(option != nullptr);
     const bool example = std::ranges::find(examples, offer.name) != examples.end();
-    const bool has_default = !option->fallback.empty() || !option->remark.empty();
+    const bool has_default = !option->default_value.empty() || !option->default_note.empty();
     CHECK(example != has_default);
     if (!has_default) continue;
     // "TTL/6 up to 15s": with the default TTL it is what follows "up to".
-    if (option->fallback.empty())
-      CHECK_THAT(std::string(option->remark), Catch::EndsWith(" up to " + offer.value));
-    if (!option->fallback.empty()) CHECK(offer.value == option->fallback);
+    if (option->default_value.empty())
+      CHECK_THAT(std::string(option->default_note), Catch::EndsWith(" up to " + offer.value));
+    if (!option->default_value.empty()) CHECK(offer.value == option->default_value);
   }
 }
 

@@ -37,15 +37,15 @@ Picture plain_picture() {
 
 TEST_CASE("a lock that was renewed or taken since the last picture is marked in this one") {
   auto picture = plain_picture();
-  picture.take(report_of({held("a", "1", 10s), held("b", "2", 10s), held("c", "3", 10s)}));
+  picture.set_report(report_of({held("a", "1", 10s), held("b", "2", 10s), held("c", "3", 10s)}));
   for (const char* key : {"a", "b", "c"}) CHECK(row_of(picture, key).starts_with("   "));
-  picture.take(
+  picture.set_report(
       report_of({held("a", "1", 10s), held("b", "2", 11s), held("c", "4", 12s), held("d", "5", 12s)}));
   CHECK(row_of(picture, "a").starts_with("   a"));
   CHECK(row_of(picture, "b").starts_with("*  b"));
   CHECK(row_of(picture, "c").starts_with("+  c"));
   CHECK(row_of(picture, "d").starts_with("+  d"));
-  picture.take(report_of({held("b", "2", 11s)}));
+  picture.set_report(report_of({held("b", "2", 11s)}));
   CHECK(row_of(picture, "b").starts_with("   b"));
 }
 
@@ -55,9 +55,9 @@ TEST_CASE("readers of one lock are marked one by one") {
   auto second = held("k", "2", 10s);
   first.slot = 1;
   second.slot = 2;
-  picture.take(report_of({first, second}));
+  picture.set_report(report_of({first, second}));
   second.renewed_at = lease::ServerTime{11s};
-  picture.take(report_of({first, second}));
+  picture.set_report(report_of({first, second}));
   const auto lines = picture.lines(120, 40, 0s);
   CHECK(std::ranges::count_if(lines, [](const auto& line) { return line.starts_with("*  k"); }) == 1);
   CHECK(std::ranges::count_if(lines, [](const auto& line) { return line.starts_with("   k"); }) == 1);
@@ -65,17 +65,17 @@ TEST_CASE("readers of one lock are marked one by one") {
 
 TEST_CASE("the picture says when it is from, and why there is no newer one") {
   auto picture = plain_picture();
-  picture.take(report_of({held("k", "1", 10s)}));
+  picture.set_report(report_of({held("k", "1", 10s)}));
   const auto good = picture.lines(200, 40, 0s);
   CHECK(good[0] == "dblock: 1 held at 01:00:00 UTC; every 1s, + new, * renewed, q quits");
   CHECK(good[1].empty());
-  picture.take_trouble("cannot list locks");
+  picture.set_trouble("cannot list locks");
   const auto bad = picture.lines(200, 40, 12s);
   CHECK(bad.size() == good.size());  // the table stays where it was
   CHECK(bad[0] == "dblock: 1 held at 01:00:00 UTC, 12s ago; every 1s, + new, * renewed, q quits");
   CHECK(bad[1] == "trouble: cannot list locks");
   CHECK(bad.back() == good.back());
-  picture.take(report_of({held("k", "1", 10s)}));
+  picture.set_report(report_of({held("k", "1", 10s)}));
   CHECK(picture.lines(200, 40, 0s) == good);
 }
 
@@ -86,7 +86,7 @@ TEST_CASE("a picture fits its window") {
   locks.front().holder.note = std::string(300, 'x');
   auto report = report_of(locks);
   report.local_store = "sqlite:/var/lib/dblock/locks.db";
-  picture.take(report);
+  picture.set_report(report);
   for (const std::size_t rows : {1, 2, 3, 4, 5, 10, 24, 40}) {
     for (const std::size_t columns : {0, 1, 20, 80, 200}) {
       const auto lines = picture.lines(columns, rows, 0s);
@@ -103,7 +103,7 @@ TEST_CASE("a picture fits its window") {
 
 TEST_CASE("a picture without locks says so") {
   auto picture = plain_picture();
-  picture.take(report_of({}));
+  picture.set_report(report_of({}));
   CHECK(picture.lines(80, 24, 0s).back() == "  no lock is held");
 }
 

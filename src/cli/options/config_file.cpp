@@ -12,7 +12,7 @@
 namespace dblock::cli {
 namespace {
 
-constexpr Scope k_main = scope_of(Subcommand::run) | scope_of(Subcommand::acquire);
+constexpr Scope k_run_and_acquire = scope_of(Subcommand::run) | scope_of(Subcommand::acquire);
 
 // Removes quotes around a whole value. `"page me" "$DBLOCK_MESSAGE"` keeps its quotes: no pair encloses all.
 std::string_view unquoted(std::string_view value) {
@@ -69,7 +69,7 @@ class ConfigParser {
 
   [[nodiscard]] const OptionSpec* find_spec(std::string_view name) const {
     if (section_) return find_option(name, scope_of(*section_) | k_global);
-    for (const Scope scope : {k_global | k_main, k_any}) {
+    for (const Scope scope : {k_global | k_run_and_acquire, k_any}) {
       if (const auto* const spec = find_option(name, scope)) return spec;
     }
     return nullptr;
@@ -80,8 +80,8 @@ class ConfigParser {
   [[nodiscard]] bool applies(const OptionSpec& spec) const {
     if (section_) return scope_of(*section_) == wanted_;
     if ((spec.scope & k_global) != 0) return true;
-    const bool main_option = find_option(spec.name, k_main) != nullptr;
-    return find_option(spec.name, wanted_ & (main_option ? k_main : k_any)) != nullptr;
+    const bool main_option = find_option(spec.name, k_run_and_acquire) != nullptr;
+    return find_option(spec.name, wanted_ & (main_option ? k_run_and_acquire : k_any)) != nullptr;
   }
 
   std::unexpected<Error> refuse(const std::string& why) const {

@@ -19,8 +19,8 @@ std::string pad(std::string text, std::size_t width) {
 }
 
 std::string default_of(const OptionSpec& spec) {
-  if (spec.remark == "required") return " (required)";
-  const auto value = spec.fallback.empty() ? spec.remark : spec.fallback;
+  if (spec.default_note == "required") return " (required)";
+  const auto value = spec.default_value.empty() ? spec.default_note : spec.default_value;
   return value.empty() ? std::string() : " (default " + std::string(value) + ")";
 }
 
@@ -78,7 +78,7 @@ std::string help_text(std::optional<Subcommand> command) {
   summary[0] = static_cast<char>(summary[0] - 'a' + 'A');
   const auto page = [&](const char* before_group) {
     return "Usage: dblock " + std::string(spec.name) + " " + std::string(spec.synopsis) + "\n" + summary +
-           ".\n" + std::string(spec.remark) + option_groups(scope_of(*command), before_group) +
+           ".\n" + std::string(spec.note) + option_groups(scope_of(*command), before_group) +
            "Global options: see dblock --help.\nExamples:\n" + std::string(spec.examples);
   };
   std::string text = page("\n");

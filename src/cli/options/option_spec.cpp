@@ -20,7 +20,7 @@ constexpr Scope k_keys = scope_of(Subcommand::keys);
 // A page of --help has 40 lines of 80 columns, of which a help text gets 50 with its default. `run` has a
 // full page.
 // clang-format off
-// name, letter, value, fallback, remark, help, group, scope, repeats
+// name, letter, value, default_value, default_note, help, group, scope, repeats
 constexpr auto k_options = std::to_array<OptionSpec>({
     {"db", 0, takes::text("URL"), "", "", "mysql://[USER[:PASS]@]HOST[:PORT]/DATABASE\nor sqlite:PATH", "Database", k_global},
     {"local", 0, takes::nothing, "", "", "locks in a file of this host, without a server;\nthey guard this host only", "Database", k_global},

@@ -30,8 +30,8 @@ struct OptionSpec {
   std::string_view name;  // without its dashes
   char letter = 0;        // 0: no short form
   ValueSpec value;
-  std::string_view fallback;  // the default, written as a user would type it; empty: none
-  std::string_view remark;    // describes in --help a default that is no fixed value; see also Kind::interval
+  std::string_view default_value;  // written as a user would type it; empty: none
+  std::string_view default_note;   // --help's words for a default that is no fixed value; see Kind::interval
   std::string_view help;
   std::string_view group;
   Scope scope = 0;
@@ -45,10 +45,10 @@ struct SubcommandSpec {
   Subcommand id;
   std::string_view name;
   std::string_view summary;
-  std::string_view synopsis;     // the words after "dblock NAME "
-  std::string_view examples;     // two lines
-  std::string_view remark = {};  // a sentence after the summary
-  bool hidden = false;           // only the shell completions call it; --help does not list it
+  std::string_view synopsis;   // the words after "dblock NAME "
+  std::string_view examples;   // two lines
+  std::string_view note = {};  // a sentence after the summary
+  bool hidden = false;         // only the shell completions call it; --help does not list it
 };
 
 [[nodiscard]] std::span<const OptionSpec> option_specs();

@@ -115,7 +115,7 @@ class Parser {
     }
     auto value = unmarked(marked_value);
     if (spec.may_lack_value() && !behind_equals) {
-      value = spec.remark;
+      value = spec.default_note;
       if (digit_follows(word)) {
         value = out_.words[++word];
         unread_.pop_back();

@@ -59,18 +59,18 @@ Result<store::SettingsSources> database_sources(const Values& options) {
       url.reset();
     }
   }
-  if (sources.local) sources.said_by = options.find("local")->label;
+  if (sources.local) sources.named_by = options.find("local")->label;
   if (url) {
     sources.url_from_command_line = url->rank == Rank::flag;
-    sources.said_by = url->label;
+    sources.named_by = url->label;
     sources.url_file = url->file();
     sources.url = std::move(url->text);
   }
   DBLOCK_CHECK(options.read("defaults-file", sources.defaults_file));
-  sources.password_file = options.surroundings().get("DBLOCK_PASSWORD_FILE");
-  sources.root = options.surroundings().root;
-  sources.home = options.surroundings().get("HOME").value_or("");
-  sources.state_home = options.surroundings().get("XDG_STATE_HOME").value_or("");
+  sources.password_file = options.environment().get("DBLOCK_PASSWORD_FILE");
+  sources.root = options.environment().root;
+  sources.home = options.environment().get("HOME").value_or("");
+  sources.state_home = options.environment().get("XDG_STATE_HOME").value_or("");
   return sources;
 }
 
@@ -81,22 +81,21 @@ using namespace std::chrono_literals;
 constexpr Micros k_kept_ttl = 2min;  // run's default: with --while-pid a keeper renews the lease
 
 // Web address of the CI job that takes the lock: GitLab, GitHub, Jenkins, Buildkite or CircleCI.
-std::string ci_job_url(const Surroundings& surroundings) {
-  if (const auto url = surroundings.get("CI_JOB_URL")) return *url;
-  const auto server = surroundings.get("GITHUB_SERVER_URL");
-  const auto repository = surroundings.get("GITHUB_REPOSITORY");
-  const auto run = surroundings.get("GITHUB_RUN_ID");
+std::string ci_job_url(const Environment& environment) {
+  if (const auto url = environment.get("CI_JOB_URL")) return *url;
+  const auto server = environment.get("GITHUB_SERVER_URL");
+  const auto repository = environment.get("GITHUB_REPOSITORY");
+  const auto run = environment.get("GITHUB_RUN_ID");
   if (server && repository && run) return *server + "/" + *repository + "/actions/runs/" + *run;
   for (const auto* const name : {"BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL"}) {
-    if (const auto url = surroundings.get(name)) return *url;
+    if (const auto url = environment.get(name)) return *url;
   }
   return {};
 }
 
 app::Identity identity(const Values& options) {
   const auto note = options.find("note");
-  return {options.surroundings().get("DBLOCK_HOLDER"),
-          note ? note->text : ci_job_url(options.surroundings())};
+  return {options.environment().get("DBLOCK_HOLDER"), note ? note->text : ci_job_url(options.environment())};
 }
 
 // The word as a person would type it in a shell, with a URL's password masked.
@@ -122,7 +121,7 @@ std::string line_with_key(const Values& options) {
   }
   const std::string& first = job.front();
   const bool alone = job.size() == 1 && !options.typed("command");
-  const auto path = options.surroundings().get("PATH");
+  const auto path = options.environment().get("PATH");
   const bool is_command = alone || first.starts_with('/') || first.starts_with('.') ||
                           process::find_command(first, path ? path->c_str() : nullptr);
   line += " --key " + (is_command ? std::string("KEY") : typed(first));
@@ -155,7 +154,7 @@ Result<lease::Sharing> sharing(const Values& options) {
   lease::Sharing sharing;
   for (const auto* const name : {"shared", "exclusive", "slots"}) {
     const auto value = options.find(name);
-    if (!value || value->rank == Rank::fallback) continue;
+    if (!value || value->rank == Rank::default_value) continue;
     const bool counts = std::string_view(name) == "slots";
     if (!counts) {
       DBLOCK_TRY(const bool on, options.get<bool>(name));
@@ -198,7 +197,7 @@ Result<lease::WaitPolicy> wait_or_retry(const Values& options) {
   policy.retry = retry;
   const auto wait = options.find("wait");
   DBLOCK_TRY(const bool nonblock, options.get<bool>("nonblock"));
-  if (!nonblock && (!wait || wait->rank == Rank::fallback)) policy.limit.reset();
+  if (!nonblock && (!wait || wait->rank == Rank::default_value)) policy.limit.reset();
   return policy;
 }
 
@@ -229,7 +228,7 @@ Result<std::string> hook(const Values& options, std::string_view name) {
   const auto value = options.find(name);
   if (!value) return std::string();
   const bool typed = value->rank == Rank::flag;
-  if (!typed && options.surroundings().get("DBLOCK_EVENT")) return std::string();
+  if (!typed && options.environment().get("DBLOCK_EVENT")) return std::string();
   if (name == "on-lost" && parse_signal(value->text)) {
     return value->refuse(quote_untrusted(value->text) +
                          " is a signal, as `acquire --lost-signal` takes; for `run` write a command");
@@ -261,7 +260,7 @@ Result<app::RunRequest> run_request(const Values& options) {
   DBLOCK_TRY(auto database, database_sources(options));
   app::RunRequest request{
       .database = std::move(database), .identity = identity(options), .key = keys.front(), .timing = lengths};
-  request.held = options.surroundings().get("DBLOCK_HELD").value_or("");
+  request.held = options.environment().get("DBLOCK_HELD").value_or("");
   DBLOCK_TRY(const bool apart, options.get<bool>("no-reentrant"));
   request.reentrant = !apart;
   request.also.assign(keys.begin() + 1, keys.end());

@@ -8,7 +8,7 @@ namespace {
 // --key, else DBLOCK_KEY: set inside a job, and after `lock=$(dblock acquire …) || exit; eval "$lock"`.
 Result<lease::Key> key_or_variable(const Values& options, std::string_view command) {
   const bool typed = options.find("key").has_value();
-  const auto inherited = typed ? std::nullopt : options.surroundings().get("DBLOCK_KEY");
+  const auto inherited = typed ? std::nullopt : options.environment().get("DBLOCK_KEY");
   if (!inherited) return only_key(options, command);
   if (inherited->find('\n') != std::string::npos) {
     return fail(Errc::usage,
@@ -23,7 +23,7 @@ Result<lease::Key> key_or_variable(const Values& options, std::string_view comma
 
 Result<lease::OwnerId> owner_or_variable(const Values& options, std::string_view command) {
   const auto given = options.find("owner");
-  auto owner = given ? given->text : options.surroundings().get("DBLOCK_OWNER");
+  auto owner = given ? given->text : options.environment().get("DBLOCK_OWNER");
   if (!owner || owner->empty()) {
     return fail(Errc::usage,
                 std::string(command) + " needs --owner ID or DBLOCK_OWNER, as acquire printed it");

@@ -14,7 +14,7 @@ enum class Kind {
   choice,  // one of a few words
   duration,
   limit,     // a duration, or `forever` for no limit
-  interval,  // a duration; also yes or no value at all (both mean the duration in the option's remark), or no
+  interval,  // a duration, or no; yes or no value at all means the duration in the option's default_note
   count,     // a whole number
   factor,    // a number
   signal,    // a name or a number

@@ -16,11 +16,11 @@ namespace dblock::cli {
 namespace {
 
 // Ignores a relative XDG_CONFIG_HOME, as the XDG specification demands.
-std::optional<std::string> user_config_path(const Surroundings& surroundings) {
-  if (auto base = surroundings.get("XDG_CONFIG_HOME"); base && base->starts_with('/')) {
+std::optional<std::string> user_config_path(const Environment& environment) {
+  if (auto base = environment.get("XDG_CONFIG_HOME"); base && base->starts_with('/')) {
     return *base + "/dblock.conf";
   }
-  if (auto home = surroundings.get("HOME")) return *home + "/.config/dblock.conf";
+  if (auto home = environment.get("HOME")) return *home + "/.config/dblock.conf";
   return std::nullopt;
 }
 
@@ -58,7 +58,7 @@ Result<void> check_bounds(const Sourced& value, const ValueSpec& spec, std::uint
 
 }  // namespace
 
-std::optional<std::string> Surroundings::get(const std::string& name) const {
+std::optional<std::string> Environment::get(const std::string& name) const {
   auto value = variable(name);
   if (value && value->empty()) return std::nullopt;
   return value;
@@ -151,19 +151,19 @@ Result<void> convert(const Sourced& value, const OptionSpec& spec, std::optional
   const auto wanted =
       spec.value.kind == Kind::interval && value.text.size() > 1 ? parse_bool(value.text) : std::nullopt;
   if (wanted == false) return {};
-  return convert(wanted ? Sourced{std::string(spec.remark), value.label, value.rank} : value, spec,
+  return convert(wanted ? Sourced{std::string(spec.default_note), value.label, value.rank} : value, spec,
                  into.emplace());
 }
 
-Values::Values(const ParsedWords& parsed, const Surroundings& surroundings)
-    : parsed_(parsed), surroundings_(surroundings), scope_(scope_with(parsed.subcommand)) {
+Values::Values(const ParsedWords& parsed, const Environment& environment)
+    : parsed_(parsed), environment_(environment), scope_(scope_with(parsed.subcommand)) {
   for (const auto& option : parsed.options)
     add(Rank::flag, option.name, option.value, "--" + std::string(option.name));
   for (const auto& spec : option_specs()) {
     if ((spec.scope & scope_) == 0) continue;
     const auto name = environment_name(spec);
     if (name.empty()) continue;
-    if (auto text = surroundings.get(name)) add(Rank::environment, spec.name, std::move(*text), name);
+    if (auto text = environment.get(name)) add(Rank::environment, spec.name, std::move(*text), name);
   }
 }
 
@@ -186,8 +186,8 @@ Result<void> Values::add_config_files(Subcommand command) {
       return fail(Errc::config, chosen->label + ": there is no file " + chosen->text + "; check the path");
     return {};
   }
-  DBLOCK_CHECK(add_config_file(Rank::system_config, surroundings_.system_config, command));
-  if (const auto path = user_config_path(surroundings_))
+  DBLOCK_CHECK(add_config_file(Rank::system_config, environment_.system_config, command));
+  if (const auto path = user_config_path(environment_))
     DBLOCK_CHECK(add_config_file(Rank::user_config, *path, command));
   return {};
 }
@@ -207,8 +207,8 @@ std::vector<Sourced> Values::all(std::string_view name) const {
     best.push_back(entry.value);
   }
   if (!best.empty()) return best;
-  if (const auto* const spec = find_option(name, scope_); spec != nullptr && !spec->fallback.empty()) {
-    best.push_back({std::string(spec->fallback), "--" + std::string(name), Rank::fallback});
+  if (const auto* const spec = find_option(name, scope_); spec != nullptr && !spec->default_value.empty()) {
+    best.push_back({std::string(spec->default_value), "--" + std::string(name), Rank::default_value});
   }
   return best;
 }

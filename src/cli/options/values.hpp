@@ -20,7 +20,7 @@
 namespace dblock::cli {
 
 // The process's environment, as far as the option reader uses it. Tests replace it.
-struct Surroundings {
+struct Environment {
   std::function<std::optional<std::string>(const std::string& name)> variable;
   std::string system_config = "/etc/dblock.conf";
   bool root = false;  // the effective user is root
@@ -30,13 +30,13 @@ struct Surroundings {
 };
 
 // Where a value comes from, weakest first. A value of higher rank wins.
-enum class Rank { fallback, system_config, user_config, environment, flag };
+enum class Rank { default_value, system_config, user_config, environment, flag };
 
 // One value and its source. `label` names the source: "--ttl", "DBLOCK_TTL" or "/etc/dblock.conf: ttl".
 struct Sourced {
   std::string text;
   std::string label;
-  Rank rank = Rank::fallback;
+  Rank rank = Rank::default_value;
 
   // Path of the configuration file that holds the value; empty when the value has another source.
   [[nodiscard]] std::string file() const;
@@ -89,13 +89,13 @@ template <typename T>
 class Values {
  public:
   // Takes the values that were typed and those of environment variables. Keeps references to both arguments.
-  Values(const ParsedWords& parsed, const Surroundings& surroundings);
+  Values(const ParsedWords& parsed, const Environment& environment);
   // Adds the values of --config FILE, which must exist, else of the system's and the user's configuration
   // files, which may be missing. Errc::config for an unreadable or faulty file.
   [[nodiscard]] Result<void> add_config_files(Subcommand command);
 
   [[nodiscard]] const ParsedWords& parsed() const { return parsed_; }
-  [[nodiscard]] const Surroundings& surroundings() const { return surroundings_; }
+  [[nodiscard]] const Environment& environment() const { return environment_; }
 
   // The winner: the last value of the highest rank, else the default of the option table, else nullopt.
   [[nodiscard]] std::optional<Sourced> find(std::string_view name) const;
@@ -127,7 +127,7 @@ class Values {
   [[nodiscard]] Result<bool> add_config_file(Rank rank, const std::string& path, Subcommand command);
 
   const ParsedWords& parsed_;
-  const Surroundings& surroundings_;
+  const Environment& environment_;
   Scope scope_;
   std::vector<Entry> entries_;
 };

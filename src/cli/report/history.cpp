@@ -81,10 +81,10 @@ std::string report_history(const lease::History& history, const OutputOptions& o
   for (const auto& run : history.runs) rows.push_back(row_of(run));
   const Layout layout{.color = color,
                       .columns = columns,
-                      .gives = {"HOLDER", "NOTE"},
-                      .extras = {},
-                      .drops = {"NOTE", "EXIT", "DURATION", "HOLDER"},
-                      .key = "KEY"};
+                      .shortened = {"HOLDER", "NOTE"},
+                      .dropped_first = {},
+                      .dropped_next = {"NOTE", "EXIT", "DURATION", "HOLDER"},
+                      .shortened_last = "KEY"};
   std::string text;
   for (const auto& line : lay_out(rows, layout)) text += line + "\n";
   if (history.cut) text += "there are more; --limit N shows more of them, --since D fewer\n";

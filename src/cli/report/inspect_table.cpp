@@ -145,10 +145,10 @@ std::vector<std::string> table_lines(const lease::Listing& listing, const TableS
   for (const auto& status : listing.locks) rows.push_back(row_of(status, style));
   return lay_out(rows, {.color = style.color,
                         .columns = style.columns,
-                        .gives = {k_holder, k_last_run, k_command, k_note},
-                        .extras = {k_token, k_command, k_waiters},
-                        .drops = {k_held_for, k_note, k_last_run, k_expires_in},
-                        .key = k_key});
+                        .shortened = {k_holder, k_last_run, k_command, k_note},
+                        .dropped_first = {k_token, k_command, k_waiters},
+                        .dropped_next = {k_held_for, k_note, k_last_run, k_expires_in},
+                        .shortened_last = k_key});
 }
 
 std::string local_store_line(const std::string& url) {

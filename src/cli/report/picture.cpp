@@ -39,7 +39,7 @@ std::string time_of_day(lease::ServerTime time) {
 
 }  // namespace
 
-void Picture::take(app::InspectReport report) {
+void Picture::set_report(app::InspectReport report) {
   std::map<std::string, Mark> marks;
   for (const auto& status : report.listing.locks) {
     if (status.owner.empty()) continue;

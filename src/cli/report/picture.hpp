@@ -21,10 +21,10 @@ class Picture {
   };
   explicit Picture(const Style& style) : style_(style) {}
 
-  // Takes the database's newest answer. Marks rows that are new or were renewed since the answer before.
-  void take(app::InspectReport report);
-  // Takes the reason why there is no newer answer; shown until the next answer.
-  void take_trouble(std::string why) { trouble_ = std::move(why); }
+  // Sets the database's newest answer. Marks rows that are new or were renewed since the answer before.
+  void set_report(app::InspectReport report);
+  // Sets the reason why there is no newer answer; shown until the next answer.
+  void set_trouble(std::string why) { trouble_ = std::move(why); }
 
   // At most `rows` lines of at most `columns` columns. `age`: time since the last answer.
   [[nodiscard]] std::vector<std::string> lines(std::size_t columns, std::size_t rows, Nanos age) const;

@@ -9,13 +9,14 @@ namespace dblock::cli {
 namespace {
 
 constexpr std::size_t k_gap = 2;
-constexpr std::size_t k_least = 8;   // no cell is cut to fewer columns
-constexpr std::size_t k_roomy = 32;  // extras are shown only while the `gives` columns can have this width
+constexpr std::size_t k_least = 8;  // no cell is cut to fewer columns
+constexpr std::size_t k_roomy =
+    32;  // while the shortened columns cannot have this width, `dropped_first` are left out
 
 struct Column {
   std::size_t index = 0;
   std::size_t width = 0;
-  bool gives = false;
+  bool may_shorten = false;
 };
 using Columns = std::vector<Column>;
 
@@ -26,16 +27,16 @@ bool is_in(const Layout::Names& names, std::string_view name) {
 Columns natural_columns(const std::vector<TableRow>& rows, const Layout& layout) {
   Columns columns(rows.front().size());
   for (std::size_t i = 0; i < columns.size(); ++i) {
-    columns[i] = {i, 0, is_in(layout.gives, rows.front()[i].text)};
+    columns[i] = {i, 0, is_in(layout.shortened, rows.front()[i].text)};
     for (const auto& row : rows) columns[i].width = std::max(columns[i].width, display_width(row[i].text));
   }
   return columns;
 }
 
-// The line's width if the columns that give are cut to `room`.
+// The line's width if the columns that may be shortened are cut to `room`.
 std::size_t total(const Columns& columns, std::size_t room) {
   std::size_t sum = k_gap * (columns.size() - 1);
-  for (const auto& column : columns) sum += column.gives ? std::min(column.width, room) : column.width;
+  for (const auto& column : columns) sum += column.may_shorten ? std::min(column.width, room) : column.width;
   return sum;
 }
 
@@ -47,22 +48,23 @@ void leave_out(Columns& columns, const TableRow& header, const Layout::Names& na
   }
 }
 
-// Narrows the widest giving column, one by one, until the lines fit or all of them are at k_least.
+// Narrows the widest of the columns that may be shortened, one by one, until the lines fit or all of them are
+// at k_least.
 void shrink(Columns& columns, std::size_t limit) {
-  const auto gives = [](const Column& column) { return column.gives ? column.width : 0; };
+  const auto width_to_cut = [](const Column& column) { return column.may_shorten ? column.width : 0; };
   while (!columns.empty() && total(columns, std::string::npos) > limit) {
-    const auto widest = std::ranges::max_element(columns, {}, gives);
-    if (gives(*widest) <= k_least) return;
+    const auto widest = std::ranges::max_element(columns, {}, width_to_cut);
+    if (width_to_cut(*widest) <= k_least) return;
     --widest->width;
   }
 }
 
 void fit(Columns& columns, const TableRow& header, const Layout& layout) {
   if (layout.columns == 0) return;
-  leave_out(columns, header, layout.extras, k_roomy, layout.columns);
-  leave_out(columns, header, layout.drops, k_least, layout.columns);
+  leave_out(columns, header, layout.dropped_first, k_roomy, layout.columns);
+  leave_out(columns, header, layout.dropped_next, k_least, layout.columns);
   shrink(columns, layout.columns);
-  for (auto& column : columns) column.gives = header[column.index].text == layout.key;
+  for (auto& column : columns) column.may_shorten = header[column.index].text == layout.shortened_last;
   shrink(columns, layout.columns);
 }
 

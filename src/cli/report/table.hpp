@@ -26,10 +26,10 @@ struct Layout {
   using Names = std::vector<std::string_view>;
   bool color = false;
   std::size_t columns = 0;  // width of the terminal; 0: no limit
-  Names gives{};            // columns whose cells may lose their middle, the widest column first
-  Names extras{};           // left out first, in this order, until each of `gives` can have 32 columns
-  Names drops{};            // left out next, in this order, until each of `gives` can have 8 columns
-  std::string_view key{};   // the column that is cut last
+  Names shortened{};        // columns whose cells may lose their middle, the widest column first
+  Names dropped_first{};    // left out first, in this order, until each of `shortened` can have 32 columns
+  Names dropped_next{};     // left out next, in this order, until each of `shortened` can have 8 columns
+  std::string_view shortened_last{};  // the column that is cut last
 };
 
 [[nodiscard]] std::string dash_if_empty(std::string text);

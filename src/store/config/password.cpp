@@ -35,7 +35,7 @@ Result<void> find_password(const SettingsSources& sources, const PartialSettings
     DBLOCK_TRY(const auto password, read_password_file(path, warnings));
     return take(password, std::move(from));
   };
-  if (url.password) return take(url.password, "the URL of " + sources.said_by);
+  if (url.password) return take(url.password, "the URL of " + sources.named_by);
   if (url.password_file) return take_file(*url.password_file, "password file " + *url.password_file);
   if (sources.password_file)
     return take_file(*sources.password_file, "DBLOCK_PASSWORD_FILE (" + *sources.password_file + ")");

@@ -88,10 +88,10 @@ using Settings = std::variant<MariadbSettings, SqliteSettings>;
 struct SettingsSources {
   std::optional<std::string> url;      // --db, DBLOCK_DB or `db` in a configuration file, whichever won
   bool url_from_command_line = false;  // true: a password in `url` deserves a warning, `ps` may show it
-  std::string said_by;                 // the source: "--db", "DBLOCK_DB", "--local"; empty: option files only
-  std::string url_file;                // the configuration file that holds `url`; empty if none does
-  bool local = false;                  // --local or DBLOCK_LOCAL, not overridden by a higher rank
-  bool root = false;                   // the user is root: --local means the system's file, not the user's
+  std::string named_by;  // what names the database: "--db", "DBLOCK_DB", "--local"; empty: option files only
+  std::string url_file;  // the configuration file that holds `url`; empty if none does
+  bool local = false;    // --local or DBLOCK_LOCAL, not overridden by a higher rank
+  bool root = false;     // the user is root: --local means the system's file, not the user's
   std::optional<std::string> defaults_file;  // --defaults-file: must exist; replaces the usual files
   std::optional<std::string> password_file;  // DBLOCK_PASSWORD_FILE
   std::string home;                          // for ~/.my.cnf and --local; empty: none
