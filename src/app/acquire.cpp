@@ -72,7 +72,7 @@ class Acquisition {
     return instance;
   }
   [[nodiscard]] lease::SessionEvents session_events() const;
-  bool take_back();
+  bool release_grant();
   Ending give_up(Ending ending);
   Result<Ending> ended_before_grant();
   Result<std::optional<Ending>> hand_over(const lease::Lease& lease);
@@ -96,16 +96,16 @@ lease::SessionEvents Acquisition::session_events() const {
   return events;
 }
 
-// Takes back a lease that may have been granted. False when that stays in doubt: a keeper then releases the
+// Releases a lease that may have been granted. False when that stays in doubt: a keeper then releases the
 // lease after dblock's end.
-bool Acquisition::take_back() {
+bool Acquisition::release_grant() {
   const bool nothing_left = session_.cancel_acquire();
   if (nothing_left && keeper_) keeper_->dismiss();
   return nothing_left;
 }
 
 Ending Acquisition::give_up(Ending ending) {
-  take_back();
+  release_grant();
   ending.thread_left_behind = session_.abandoned();
   return ending;
 }
@@ -117,12 +117,12 @@ Result<Ending> Acquisition::ended_before_grant() {
                     .message = "process " + std::to_string(request_.while_pid->pid) +
                                " ended while waiting for " + lock() + "; nothing is held"});
   }
-  take_back();
+  release_grant();
   return fail(Errc::internal, "the keeper process died before it had a lease to keep; nothing is held");
 }
 
-// Hands the granted lease to the keeper; nullopt when the keeper has taken it over. Otherwise gives the lease
-// back: --while-pid asks for a lease with a keeper.
+// Hands the granted lease to the keeper; nullopt when the keeper has taken it over. Otherwise releases the
+// lease: --while-pid asks for a lease with a keeper.
 Result<std::optional<Ending>> Acquisition::hand_over(const lease::Lease& lease) {
   switch (keeper_->hand_over(lease, signals_)) {
     case KeeperHandle::HandedOver::standing:
@@ -133,23 +133,23 @@ Result<std::optional<Ending>> Acquisition::hand_over(const lease::Lease& lease) 
     case KeeperHandle::HandedOver::failed:
       break;
   }
-  const bool given_back = take_back();
+  const bool released = release_grant();
   return fail(Errc::unreachable, "the keeper of " + lock() +
                                      " could not renew the lease over a connection of its own; the lock " +
-                                     (given_back ? "was given back" : frees_itself()));
+                                     (released ? "was given back" : frees_itself()));
 }
 
-// Reads the row that is reported. When the connection breaks here, gives the lease back: dblock's caller
+// Reads the row that is reported. When the connection breaks here, releases the lease: dblock's caller
 // would not learn of it.
 Result<lease::Answer> Acquisition::read_row_back() {
   auto seen = session_.store().look(wanted_);
   for (int i = 1; i < k_row_reads && !seen && seen.error().code == Errc::unreachable; ++i)
     seen = session_.store().look(wanted_);
   if (!seen) {
-    const bool given_back = take_back();
+    const bool released = release_grant();
     seen.error().message +=
         "; " + lock() +
-        (given_back ? " was taken and has been given back" : " was taken and " + frees_itself());
+        (released ? " was taken and has been given back" : " was taken and " + frees_itself());
   }
   return seen;
 }

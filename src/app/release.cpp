@@ -1,4 +1,4 @@
-// `dblock release`: gives a script's lease back, or ends another holder's by force, in two deliberate steps.
+// `dblock release`: releases a script's lease, or ends another holder's by force, in two deliberate steps.
 #include <algorithm>
 #include <optional>
 #include <utility>

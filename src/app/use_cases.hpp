@@ -33,7 +33,7 @@ struct Acquired {
 // lost.
 [[nodiscard]] Result<std::variant<Acquired, Ending>> acquire(const AcquireRequest& request);
 // Call this when dblock's caller has been told of the lease: from then on a keeper keeps it until PID ends.
-// Without this call the keeper gives the lease back when dblock ends.
+// Without this call the keeper releases the lease when dblock ends.
 void confirm(const Acquired& acquired);
 
 struct RenewedLease {
@@ -58,7 +58,7 @@ struct ReleaseReport {
   std::vector<Affected> locks;  // described: all, maybe none; revoked and freed: one; released: none
   Ending ending;                // success, refused (64), lost (76) or held (75)
 };
-// Gives a script's lease back; with --force describes or ends another holder's lease or a cooldown.
+// Releases a script's lease; with --force describes or ends another holder's lease or a cooldown.
 [[nodiscard]] Result<ReleaseReport> release(const ReleaseRequest& request);
 
 struct InspectReport {

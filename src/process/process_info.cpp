@@ -83,16 +83,16 @@ std::string boot_id() {
 }
 
 // Boot id and pid namespace: the same for all processes that the caller can see. Empty when not readable.
-std::string surroundings() {
+std::string boot_and_namespace() {
   std::array<char, 64> space{};
   const ssize_t n = ::readlink("/proc/self/ns/pid", space.data(), space.size());
   if (n <= 0) return {};
   return boot_id() + std::string(space.data(), static_cast<std::size_t>(n));
 }
 
-std::string mark(const std::string& surroundings, const ProcessInfo& process) {
+std::string mark(const std::string& boot_and_namespace, const ProcessInfo& process) {
   const std::string identity =
-      surroundings + " " + std::to_string(process.pid) + " " + std::to_string(process.start_ticks);
+      boot_and_namespace + " " + std::to_string(process.pid) + " " + std::to_string(process.start_ticks);
   std::array<char, 17> hex{};
   std::snprintf(hex.data(), hex.size(), "%016" PRIx64, fnv1a(identity));
   return hex.data();
@@ -130,19 +130,19 @@ std::optional<ProcessInfo> process_info(pid_t pid) {
 }
 
 std::string process_mark(pid_t pid) {
-  const std::string around = surroundings();
+  const std::string where = boot_and_namespace();
   const auto process = process_info(pid);
-  return around.empty() || !process ? std::string() : mark(around, *process);
+  return where.empty() || !process ? std::string() : mark(where, *process);
 }
 
 std::vector<std::string> ancestor_marks() {
   std::vector<std::string> marks;
-  const std::string around = surroundings();
+  const std::string where = boot_and_namespace();
   pid_t pid = ::getppid();
-  for (int i = 0; pid > 0 && !around.empty() && i < k_most_ancestors; ++i) {
+  for (int i = 0; pid > 0 && !where.empty() && i < k_most_ancestors; ++i) {
     const auto process = process_info(pid);
     if (!process) break;
-    marks.push_back(mark(around, *process));
+    marks.push_back(mark(where, *process));
     pid = process->parent;
   }
   return marks;

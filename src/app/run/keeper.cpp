@@ -181,7 +181,7 @@ void KeeperProcess::read_report() {
 }
 
 // Signals PID that the lease is lost. There is no way back then, even if a late renewal would work. If PID
-// ends before the lease does, the keeper still gives the lease back.
+// ends before the lease does, the keeper still releases it.
 void KeeperProcess::signal_loss_and_exit() {
   if (!confirmed_) release_and_exit();
   watched_.signal(charge_.lost_signal);

@@ -1,5 +1,5 @@
 // The keeper of `acquire --while-pid PID`: a process that stays when dblock has ended, renews the lease until
-// PID ends, and gives it back then. When the lease is lost, the keeper signals PID in time (I4). A release by
+// PID ends, and releases it then. When the lease is lost, the keeper signals PID in time (I4). A release by
 // the script itself is no loss: the keeper finds the lease gone and ends silently.
 #pragma once
 
@@ -23,7 +23,7 @@ struct KeeperCharge {
 };
 
 // dblock's handle of its keeper. When dblock ends, for any reason, before confirm() or dismiss(), the keeper
-// gives back the lease that dblock may have taken: dblock's caller has not learnt of it.
+// releases the lease that dblock may have taken: dblock's caller has not learnt of it.
 class KeeperHandle {
  public:
   // Forks the keeper. Call before any thread or connection exists.
@@ -49,7 +49,7 @@ class KeeperHandle {
 
   // dblock's caller knows of the lease: from now on only PID's end or the lease's end ends the keeper.
   void confirm() noexcept;
-  // Ends the keeper: dblock holds nothing, or gives the lease back itself.
+  // Ends the keeper: dblock holds nothing, or releases the lease itself.
   void dismiss() noexcept;
 
   KeeperHandle(UniqueFd channel, lease::Timing timing) : channel_(std::move(channel)), timing_(timing) {}
@@ -60,7 +60,7 @@ class KeeperHandle {
   process::Stop stopped_by_;
 };
 
-// True when a lease that a renewal found gone was given back on purpose. `silence`: time since the last
+// True when a lease that a renewal found gone was released on purpose. `silence`: time since the last
 // renewal that worked was sent.
 [[nodiscard]] bool released_on_purpose(const lease::NotOurs& refused, Nanos silence,
                                        const lease::Timing& timing);

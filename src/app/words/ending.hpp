@@ -55,7 +55,7 @@ struct RunRequest;
 [[nodiscard]] Ending ending_of(const process::JobEnd& end, const RunRequest& request);
 // The ending of a run whose lease was lost. `loss`: the sentence about it.
 [[nodiscard]] Ending lost_ending(const process::JobEnd& end, const std::string& loss);
-// What the row records of the run. `lost`: the lease was known to be lost when the lock was given back.
+// What the row records of the run. `lost`: the lease was known to be lost when the lock was released.
 [[nodiscard]] lease::RunEnd row_end(const process::JobEnd& end, bool lost, const ExitCodeOf& exit_code_of);
 
 // True when the job was stopped because its lease was lost.

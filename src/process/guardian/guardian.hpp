@@ -1,6 +1,6 @@
 // The guardian: a small process between dblock and the job that is the job's parent. It signals the job's
 // tree and waits for it, watches the lease's deadline by itself, and outlives dblock's death long enough to
-// stop the tree and give the lock back. guardian_rules.hpp makes the decisions; the loop here carries them
+// stop the tree and release the lock. guardian_rules.hpp makes the decisions; the loop here carries them
 // out.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace dblock::process {
 
-// Gives the lock back for a dblock that has died, in the guardian. `some_left`: daemons of the job were left
+// Releases the lock for a dblock that has died, in the guardian. `some_left`: daemons of the job were left
 // to run on.
 using AfterDeath = std::function<void(bool some_left)>;
 

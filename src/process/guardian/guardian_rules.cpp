@@ -185,7 +185,7 @@ bool GuardianRules::session_members_may_remain(const std::vector<ProcessInfo>& d
   return empty_looks_ < k_empty_looks_needed;
 }
 
-// dblock is dead, so nothing renews the lease: the guardian kills the tree at once. It gives the lock back
+// dblock is dead, so nothing renews the lease: the guardian kills the tree at once. It releases the lock
 // only when the tree is known to be dead.
 GuardianRules::Actions GuardianRules::dblock_died() {
   dblock_died_ = true;

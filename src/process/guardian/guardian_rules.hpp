@@ -1,5 +1,5 @@
 // The guardian's decisions: when to signal the job and when to kill it, when its tree counts as dead, and
-// when to give the lock back in dblock's place.
+// when to release the lock in dblock's place.
 //
 // Entirely passive. guardian.cpp reports each event when it happens, carries out the actions that come back,
 // in their order, and only then reports the next event. No system call, no clock, no process: all of it comes
@@ -30,7 +30,7 @@ struct GuardianAction {
     look,              // list the descendants, then call tree_seen()
     kill_tree,         // kill all descendants, then call tree_killed(); report a job's end on the way
     kill_job,          // kill the job, which is still behind its gate
-    release,           // give the lock back in dblock's place
+    release,           // release the lock in dblock's place
     end,               // exit the guardian
   };
   Kind kind{};
