@@ -34,7 +34,7 @@ void release_after_death(const store::Settings& settings, const lease::LeaseRequ
   const BootTime begun = clock.now();
   const lease::LeaseRef ref = lease::ref_to(request);
   const lease::ReleaseOptions how{
-      .actor = actor, .end = {lease::Outcome::abandoned, std::nullopt}, .give_up = begun + patience};
+      .actor = actor, .end = {lease::RunOutcome::abandoned, std::nullopt}, .give_up = begun + patience};
   for (;;) {
     const auto tried = lease::release_with_retries(*store, clock, ref, how, never);
     if (tried.result == lease::ReleaseResult::released && !tried.refused) return store->record_ended();

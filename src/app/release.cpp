@@ -32,7 +32,7 @@ Ending lost(std::string message) {
 Result<Report> release_own(const ReleaseRequest& request, lease::LeaseStore& store, Clock& clock) {
   const lease::LeaseRef ref{request.key, *request.owner, std::nullopt};
   const lease::ReleaseOptions how{.actor = lease::Actor::script,
-                                  .end = {lease::Outcome::released, std::nullopt},
+                                  .end = {lease::RunOutcome::released, std::nullopt},
                                   .give_up = clock.now() + k_patience,
                                   .insists = false};
   const WakeEvent never;

@@ -39,7 +39,7 @@ ReleaseResult judge_release(const NotOurs& refused, const LeaseRef& ref, const R
   // Without a token our freed row cannot be told from those of other readers or slot holders. No row carries
   // our owner id any more, so the lease counts as released.
   if (row.sharing.mode != Mode::exclusive && !ref.token) return released;
-  if (row.last && row.last->outcome == Outcome::abandoned) return not_ours;
+  if (row.last && row.last->outcome == RunOutcome::abandoned) return not_ours;
   const bool since_then = row.last && row.last->released_at &&
                           row.last->released_at->since_epoch >= row.server_time.since_epoch - *reply_lost_for;
   return as_we_said && since_then ? released : unknown;

@@ -225,7 +225,7 @@ bool Session::cancel_acquire() {
   if (granted == nullptr && (cancelled == nullptr || !cancelled->undecided)) return true;
   // A nested lease has an owner id of its own, which is not in the request.
   const LeaseRef ref = granted != nullptr ? ref_to(*granted) : ref_to(state_->request);
-  return release(ref, Actor::stopper, {Outcome::not_run, std::nullopt}, k_cancelled_release_time) !=
+  return release(ref, Actor::stopper, {RunOutcome::not_run, std::nullopt}, k_cancelled_release_time) !=
          ReleaseResult::unknown;
 }
 

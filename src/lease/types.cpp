@@ -13,15 +13,15 @@ namespace {
 
 constexpr std::size_t k_max_key_bytes = 255;  // width of the lock_key column
 
-constexpr std::array<std::pair<Outcome, std::string_view>, 8> k_outcomes{{
-    {Outcome::succeeded, "succeeded"},
-    {Outcome::failed, "failed"},
-    {Outcome::signalled, "signalled"},
-    {Outcome::timed_out, "timed_out"},
-    {Outcome::lost, "lost"},
-    {Outcome::released, "released"},
-    {Outcome::not_run, "not_run"},
-    {Outcome::abandoned, "abandoned"},
+constexpr std::array<std::pair<RunOutcome, std::string_view>, 8> k_outcomes{{
+    {RunOutcome::succeeded, "succeeded"},
+    {RunOutcome::failed, "failed"},
+    {RunOutcome::signalled, "signalled"},
+    {RunOutcome::timed_out, "timed_out"},
+    {RunOutcome::lost, "lost"},
+    {RunOutcome::released, "released"},
+    {RunOutcome::not_run, "not_run"},
+    {RunOutcome::abandoned, "abandoned"},
 }};
 
 }  // namespace
@@ -115,12 +115,12 @@ std::string_view to_string(State state) {
   return "unknown";
 }
 
-std::string_view to_string(Outcome outcome) {
+std::string_view to_string(RunOutcome outcome) {
   const auto* const it = std::ranges::find(k_outcomes, outcome, &decltype(k_outcomes)::value_type::first);
   return it == k_outcomes.end() ? "unknown" : it->second;
 }
 
-std::optional<Outcome> parse_outcome(std::string_view text) {
+std::optional<RunOutcome> parse_outcome(std::string_view text) {
   const auto* const it = std::ranges::find(k_outcomes, text, &decltype(k_outcomes)::value_type::second);
   if (it == k_outcomes.end()) return std::nullopt;
   return it->first;

@@ -86,7 +86,7 @@ struct Holder {
 };
 
 // How the run under a lease ended.
-enum class Outcome {
+enum class RunOutcome {
   succeeded,  // the job returned 0
   failed,     // the job returned another code
   signalled,  // the job was killed by a signal
@@ -98,7 +98,7 @@ enum class Outcome {
 };
 
 struct RunEnd {
-  Outcome outcome = Outcome::released;
+  RunOutcome outcome = RunOutcome::released;
   std::optional<int> exit_code;
 };
 
@@ -142,7 +142,7 @@ enum class State { held, expired, cooldown, free, unknown };
 struct PastRun {
   std::optional<ServerTime> acquired_at;
   std::optional<ServerTime> released_at;
-  std::optional<Outcome> outcome;
+  std::optional<RunOutcome> outcome;
   std::optional<int> exit_code;
   std::string host{};  // only for the last run of a free lock; else empty
 };
@@ -158,7 +158,7 @@ struct RecordedRun {
   std::optional<ServerTime> acquired_at;
   std::optional<ServerTime> released_at;  // nullopt: it ended without a release
   ServerTime recorded_at;                 // a time by which it had ended
-  std::optional<Outcome> outcome;
+  std::optional<RunOutcome> outcome;
   std::optional<int> exit_code;
 };
 
@@ -237,8 +237,8 @@ struct LockStatus {
 [[nodiscard]] std::string_view to_string(Kind kind);
 [[nodiscard]] std::string_view to_string(Mode mode);
 [[nodiscard]] std::string_view to_string(State state);
-[[nodiscard]] std::string_view to_string(Outcome outcome);
-[[nodiscard]] std::optional<Outcome> parse_outcome(std::string_view text);
+[[nodiscard]] std::string_view to_string(RunOutcome outcome);
+[[nodiscard]] std::optional<RunOutcome> parse_outcome(std::string_view text);
 // RFC 3339, UTC, microseconds: 2026-11-21T12:41:03.000001Z.
 [[nodiscard]] std::string format_time(ServerTime time);
 

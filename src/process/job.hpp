@@ -57,13 +57,13 @@ struct Stop {
     guardian,  // the guardian died or did not answer
   };
   Reason reason = Reason::none;
-  int signal = 0;         // the job's first signal; with Reason::signal the one that was sent to dblock
-  bool terminal = false;  // Reason::signal: the terminal sent the signal
-  pid_t pid = 0;          // the signal's sender, 0 if unknown; with Reason::parent the ended process
-  uid_t uid = 0;          // of the sender
-  bool killed = false;    // the job itself got SIGKILL: it did not end within its grace, or the guardian died
-  bool late = false;      // the job had ended by itself: the stop was for its leftovers
-  Nanos took{0};          // from the first signal to the job's end
+  int signal = 0;              // the job's first signal; with Reason::signal the one that was sent to dblock
+  bool from_terminal = false;  // Reason::signal: the terminal sent the signal
+  pid_t pid = 0;               // the signal's sender, 0 if unknown; with Reason::parent the ended process
+  uid_t uid = 0;               // of the sender
+  bool killed = false;  // the job itself got SIGKILL: it did not end within its grace, or the guardian died
+  bool late = false;    // the job had ended by itself: the stop was for its leftovers
+  Nanos took{0};        // from the first signal to the job's end
 
   explicit operator bool() const { return reason != Reason::none; }
 };

@@ -30,7 +30,7 @@ Stop stop_by(const signalfd_siginfo& info) {
   const bool by_kernel = info.ssi_code == SI_KERNEL;
   return {.reason = Stop::Reason::signal,
           .signal = static_cast<int>(info.ssi_signo),
-          .terminal = by_kernel,
+          .from_terminal = by_kernel,
           .pid = by_kernel ? 0 : static_cast<pid_t>(info.ssi_pid),
           .uid = info.ssi_uid};
 }

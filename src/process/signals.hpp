@@ -13,7 +13,7 @@
 
 namespace dblock::process {
 
-// The stop that a signal asks for, with `terminal` set when the kernel sent the signal.
+// The stop that a signal asks for, with `from_terminal` set when the kernel sent the signal.
 [[nodiscard]] Stop stop_by(const signalfd_siginfo& info);
 
 // True for the signals that end a wait while there is no job to pass them on to: TERM, INT, HUP, QUIT, USR1,

@@ -82,7 +82,7 @@ void Supervisor::read_signals() {
       continue;
     }
     const Stop stop = stop_by_signal(info);
-    const bool raw = stop.signal == SIGINT && stop.terminal && terminal_is_raw();
+    const bool raw = stop.signal == SIGINT && stop.from_terminal && terminal_is_raw();
     act(rules_.signalled(stop, raw, moment_));
   }
 }

@@ -93,7 +93,7 @@ SupervisorRules::Actions SupervisorRules::terminal_seen(bool ours, const Moment&
 }
 
 SupervisorRules::Actions SupervisorRules::signalled(const Stop& signal, bool raw, const Moment& moment) {
-  const bool job_has_it = signal.terminal;
+  const bool job_has_it = signal.from_terminal;
   switch (signal.signal) {
     case SIGINT:
       // An interactive program at its prompt reads key by key, and treats Ctrl-C as one more key.

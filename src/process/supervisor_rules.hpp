@@ -46,7 +46,7 @@ class SupervisorRules {
   // message_received(ready), since they decide whether the job starts, and before
   // message_received(job_exited), since Ctrl-C may have ended the job.
   Actions message_received(const Message& message, const Moment& moment);  // the guardian has sent `message`
-  // `signal.terminal`: the job has got the signal too. `raw`: the terminal passes keys on one by one.
+  // `signal.from_terminal`: the job has got the signal too. `raw`: the terminal passes keys on one by one.
   Actions signalled(const Stop& signal, bool raw, const Moment& moment);
   Actions guardian_died(const Moment& moment);
   Actions lease_lost(const Moment& moment);

@@ -74,7 +74,7 @@ std::optional<lease::PastRun> last_success(const Row& row) {
   if (!row[c_success_released]) return std::nullopt;
   return lease::PastRun{time(row[c_success_acquired]),
                         time(row[c_success_released]),
-                        lease::Outcome::succeeded,
+                        lease::RunOutcome::succeeded,
                         std::nullopt,
                         {}};
 }

@@ -6,8 +6,8 @@
 namespace dblock::contract {
 namespace {
 
-constexpr RunEnd k_failed{Outcome::failed, 3};
-constexpr RunEnd k_succeeded{Outcome::succeeded, 0};
+constexpr RunEnd k_failed{RunOutcome::failed, 3};
+constexpr RunEnd k_succeeded{RunOutcome::succeeded, 0};
 
 struct Recorded : Fixture {
   explicit Recorded(bool on = true) {
@@ -73,7 +73,7 @@ STORE_CASE("a run that ended is in the history with its holder, its times and ho
   CHECK(run.holder.user == "user");
   CHECK(run.holder.command == "job");
   CHECK(run.holder.note == "note");
-  CHECK(run.outcome == Outcome::failed);
+  CHECK(run.outcome == RunOutcome::failed);
   CHECK(run.exit_code == 3);
   CHECK(std::chrono::abs(between(began, run.acquired_at)) <= t.under_test->clock_jitter());
   const auto last = t.row("k").last;
@@ -97,7 +97,7 @@ STORE_CASE("a run is recorded although the next holder came first") {
   CHECK(runs.front().owner == "owner-1");
   CHECK(runs.front().token == lease.token);
   CHECK(runs.front().holder.host == "first");
-  CHECK(runs.front().outcome == Outcome::failed);
+  CHECK(runs.front().outcome == RunOutcome::failed);
   CHECK(runs.front().exit_code == 3);
   CHECK(std::chrono::abs(between(began, runs.front().acquired_at)) < 1s);
   CHECK(between(runs.front().acquired_at, runs.front().released_at) >= 0s);
@@ -129,7 +129,7 @@ STORE_CASE("a session that did not take the lease records its end too") {
   const auto runs = t.runs();
   REQUIRE(runs.size() == 1);
   CHECK(runs.front().kind == Kind::acquire);
-  CHECK(runs.front().outcome == Outcome::released);
+  CHECK(runs.front().outcome == RunOutcome::released);
   CHECK_FALSE(runs.front().exit_code);
   CHECK(runs.front().token == lease.token);
   CHECK(runs.front().holder.host == "host");
@@ -153,7 +153,7 @@ STORE_CASE("holders beside others have a record each") {
   REQUIRE(slots.size() == 2);
   CHECK(slots[0].owner == "owner-1");
   CHECK(slots[0].mode == Mode::slot);
-  CHECK(slots[0].outcome == Outcome::succeeded);
+  CHECK(slots[0].outcome == RunOutcome::succeeded);
   CHECK(slots[1].owner == "owner-2");
   CHECK(slots[1].token == second.token);
   CHECK(slots[1].exit_code == 3);
@@ -183,7 +183,7 @@ STORE_CASE("a lease that reap frees is recorded as abandoned, and as never relea
   REQUIRE(t.reap(false).abandoned.size() == 1);
   const auto runs = t.runs();
   REQUIRE(runs.size() == 1);
-  CHECK(runs.front().outcome == Outcome::abandoned);
+  CHECK(runs.front().outcome == RunOutcome::abandoned);
   CHECK(runs.front().owner == "owner-1");
   CHECK_FALSE(runs.front().released_at);
   CHECK(between(runs.front().acquired_at, runs.front().recorded_at) > 100s);
@@ -196,7 +196,7 @@ STORE_CASE("a lease that is broken by force is recorded as abandoned") {
   t.store->record_ended();
   const auto runs = t.runs();
   REQUIRE(runs.size() == 1);
-  CHECK(runs.front().outcome == Outcome::abandoned);
+  CHECK(runs.front().outcome == RunOutcome::abandoned);
   CHECK(runs.front().token == lease.token);
   CHECK(runs.front().holder.host == "host");
   CHECK(runs.front().released_at);

@@ -126,7 +126,7 @@ STORE_CASE("a takeover records its predecessor as abandoned") {
   t.grant(asks("k", "owner-2"));
   const LockStatus row = t.row("k");
   REQUIRE(row.last);
-  CHECK(row.last->outcome == Outcome::abandoned);
+  CHECK(row.last->outcome == RunOutcome::abandoned);
   CHECK(row.last->acquired_at == before.acquired_at);
   CHECK_FALSE(row.last->released_at);
   CHECK_FALSE(row.last->exit_code);
@@ -214,7 +214,7 @@ STORE_CASE("a grant promises its minimal hold, and release and the next holders 
     REQUIRE(held.hold_until);
     CHECK(held.hold_until->since_epoch == held.acquired_at->since_epoch + 1h);
     CHECK(held.state == State::held);
-    CHECK(released(t.release(ref(lease), Actor::holder, {Outcome::succeeded, 0})));
+    CHECK(released(t.release(ref(lease), Actor::holder, {RunOutcome::succeeded, 0})));
     const Held refusal = t.conflict(asks("k", "owner-2"));
     CHECK(refusal.status.state == State::cooldown);
     CHECK(refusal.status.hold_until == held.hold_until);
@@ -241,7 +241,8 @@ STORE_CASE("a minimal hold outlives a lease that is abandoned, taken back or rea
     t.under_test->age(name, 20s, false);
   }
   CHECK(t.conflict(asks("expired", "owner-2")).status.state == State::expired);
-  CHECK(released(t.release({key("given back"), {"owner-1"}, {}}, Actor::holder, {Outcome::abandoned, {}})));
+  CHECK(
+      released(t.release({key("given back"), {"owner-1"}, {}}, Actor::holder, {RunOutcome::abandoned, {}})));
   CHECK(t.reap(false).abandoned.size() == 2);
   for (const auto* const name : {"expired", "reaped", "given back"}) {
     CAPTURE(name);
@@ -268,7 +269,7 @@ bool already_done(const Answer& outcome) {
 STORE_CASE("a job that has succeeded is due again when nine tenths of its period have passed") {
   Fixture t;
   const Lease first = t.grant(asks_once("k", "owner-1", 10h));
-  CHECK(released(t.release(ref(first), Actor::holder, {Outcome::succeeded, 0})));
+  CHECK(released(t.release(ref(first), Actor::holder, {RunOutcome::succeeded, 0})));
   t.under_test->age("k", 9h - 5s, false);
   const LockStatus before = t.row("k");
   auto refusal = t.acquire(asks_once("k", "owner-2", 10h));
@@ -283,30 +284,31 @@ STORE_CASE("the period begins with the grant, however long the job took") {
   Fixture t;
   const Lease first = t.grant(asks("k", "owner-1", Kind::run, 20h));
   t.under_test->age("k", 9h, false);
-  CHECK(released(t.release(ref(first), Actor::holder, {Outcome::succeeded, 0})));
+  CHECK(released(t.release(ref(first), Actor::holder, {RunOutcome::succeeded, 0})));
   t.grant(asks_once("k", "owner-2", 10h));
 }
 
 STORE_CASE("only a success counts, and only who asks for once per period is refused") {
   Fixture t;
-  for (const auto outcome : {Outcome::failed, Outcome::signalled, Outcome::timed_out, Outcome::lost,
-                             Outcome::released, Outcome::not_run, Outcome::abandoned}) {
+  for (const auto outcome :
+       {RunOutcome::failed, RunOutcome::signalled, RunOutcome::timed_out, RunOutcome::lost,
+        RunOutcome::released, RunOutcome::not_run, RunOutcome::abandoned}) {
     CHECK(released(t.release(ref(t.grant(asks_once("k", "owner", 10h))), Actor::holder, {outcome, {}})));
   }
-  CHECK(released(t.release(ref(t.grant(asks("k", "owner"))), Actor::holder, {Outcome::succeeded, 0})));
+  CHECK(released(t.release(ref(t.grant(asks("k", "owner"))), Actor::holder, {RunOutcome::succeeded, 0})));
   CHECK(already_done(t.acquire(asks_once("k", "owner", 10h))));
-  CHECK(released(t.release(ref(t.grant(asks("k", "owner"))), Actor::holder, {Outcome::failed, 1})));
+  CHECK(released(t.release(ref(t.grant(asks("k", "owner"))), Actor::holder, {RunOutcome::failed, 1})));
   CHECK(already_done(t.acquire(asks_once("k", "owner", 10h))));
 }
 
 STORE_CASE("a success of this period is told whether the lock is held, cooling down or free") {
   Fixture t;
-  CHECK(released(t.release(ref(t.grant(asks("k", "owner-1"))), Actor::holder, {Outcome::succeeded, 0})));
+  CHECK(released(t.release(ref(t.grant(asks("k", "owner-1"))), Actor::holder, {RunOutcome::succeeded, 0})));
   auto request = asks("k", "owner-2");
   request.promises.min_hold = 1h;
   const Lease held = t.grant(request);
   CHECK(already_done(t.acquire(asks_once("k", "owner-3", 10h))));
-  CHECK(released(t.release(ref(held), Actor::holder, {Outcome::failed, 1})));
+  CHECK(released(t.release(ref(held), Actor::holder, {RunOutcome::failed, 1})));
   CHECK(t.row("k").state == State::cooldown);
   CHECK(already_done(t.acquire(asks_once("k", "owner-3", 10h))));
   CHECK(std::holds_alternative<Held>(t.acquire(asks("k", "owner-3"))));
@@ -314,7 +316,7 @@ STORE_CASE("a success of this period is told whether the lock is held, cooling d
 
 STORE_CASE("a success dated by a clock that was ahead holds nobody off for longer than a period") {
   Fixture t;
-  CHECK(released(t.release(ref(t.grant(asks("k", "owner-1"))), Actor::holder, {Outcome::succeeded, 0})));
+  CHECK(released(t.release(ref(t.grant(asks("k", "owner-1"))), Actor::holder, {RunOutcome::succeeded, 0})));
   t.under_test->age("k", -(1h - 5s), false);
   CHECK(already_done(t.acquire(asks_once("k", "owner-2", 10h))));
   t.under_test->age("k", -10s, false);
@@ -346,7 +348,7 @@ STORE_CASE("of many who want a job done once per period exactly one does it") {
           if (!outcome || already_done(*outcome)) return;
           if (++granted > k_racers) return;
           const LeaseRef mine{request.key, request.owner, std::nullopt};
-          if (!store.release(mine, Actor::holder, {Outcome::succeeded, 0})) ++errors;
+          if (!store.release(mine, Actor::holder, {RunOutcome::succeeded, 0})) ++errors;
         }
       });
     }
@@ -360,7 +362,7 @@ STORE_CASE("of many who want a job done once per period exactly one does it") {
 STORE_CASE("a row is not forgotten before the longest period asked for is over") {
   Fixture t;
   const auto run = [&](const LeaseRequest& request) {
-    CHECK(released(t.release(ref(t.grant(request)), Actor::holder, {Outcome::succeeded, 0})));
+    CHECK(released(t.release(ref(t.grant(request)), Actor::holder, {RunOutcome::succeeded, 0})));
   };
   run(asks_once("new row", "owner", 2000h));
   run(asks("old row", "owner"));
@@ -468,7 +470,7 @@ STORE_CASE("a release frees the lock and records how the run ended") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1"));
   const auto acquired = t.row("k").acquired_at;
-  CHECK(released(t.release(ref(lease), Actor::holder, {Outcome::failed, 3})));
+  CHECK(released(t.release(ref(lease), Actor::holder, {RunOutcome::failed, 3})));
   const LockStatus row = t.row("k");
   CHECK(row.state == State::free);
   CHECK(row.owner.empty());
@@ -478,7 +480,7 @@ STORE_CASE("a release frees the lock and records how the run ended") {
   CHECK_FALSE(row.acquired_at);
   CHECK(row.grantable_at() <= row.server_time);
   REQUIRE(row.last);
-  CHECK(row.last->outcome == Outcome::failed);
+  CHECK(row.last->outcome == RunOutcome::failed);
   CHECK(row.last->exit_code == 3);
   CHECK(row.last->acquired_at == acquired);
   CHECK(row.last->released_at >= acquired);
@@ -489,27 +491,27 @@ STORE_CASE("the last success stays when later runs fail") {
   Fixture t;
   const Lease first = t.grant(asks("k", "owner-1"));
   const auto acquired = t.row("k").acquired_at;
-  CHECK(released(t.release(ref(first), Actor::holder, {Outcome::succeeded, 0})));
+  CHECK(released(t.release(ref(first), Actor::holder, {RunOutcome::succeeded, 0})));
   const auto ended = t.row("k").last->released_at;
   CHECK(released(
-      t.release(ref(t.grant(asks("k", "owner-2"))), Actor::holder, {Outcome::signalled, std::nullopt})));
+      t.release(ref(t.grant(asks("k", "owner-2"))), Actor::holder, {RunOutcome::signalled, std::nullopt})));
   const LockStatus row = t.row("k");
   REQUIRE(row.last_success);
   CHECK(row.last_success->acquired_at == acquired);
   CHECK(row.last_success->released_at == ended);
-  CHECK(row.last->outcome == Outcome::signalled);
+  CHECK(row.last->outcome == RunOutcome::signalled);
   CHECK_FALSE(row.last->exit_code);
 }
 
 STORE_CASE("a repeated release finds the lock free and changes nothing") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1"));
-  CHECK(released(t.release(ref(lease), Actor::holder, {Outcome::succeeded, 0})));
+  CHECK(released(t.release(ref(lease), Actor::holder, {RunOutcome::succeeded, 0})));
   const LockStatus before = t.row("k");
-  CHECK(why(t.release(ref(lease), Actor::holder, {Outcome::failed, 1})) == NotOursWhy::free);
+  CHECK(why(t.release(ref(lease), Actor::holder, {RunOutcome::failed, 1})) == NotOursWhy::free);
   CHECK(why(t.renew(ref(lease))) == NotOursWhy::free);
   CHECK(t.row("k").last->released_at == before.last->released_at);
-  CHECK(t.row("k").last->outcome == Outcome::succeeded);
+  CHECK(t.row("k").last->outcome == RunOutcome::succeeded);
 }
 
 STORE_CASE("the holder may release its expired lease while nobody took over, a script may not") {
@@ -552,7 +554,7 @@ STORE_CASE("a revoked lease is not renewed but runs on to its end, and its holde
   CHECK(t.row("k").expires_at == expires);
   CHECK(t.row("k").state == State::held);
   t.conflict(asks("k", "owner-2"));
-  CHECK(released(t.release(ref(lease), Actor::holder, {Outcome::lost, std::nullopt})));
+  CHECK(released(t.release(ref(lease), Actor::holder, {RunOutcome::lost, std::nullopt})));
   const Lease next = t.grant(asks("k", "owner-2"));
   CHECK_FALSE(t.row("k").revoked_at);
   CHECK(renewed(t.renew(ref(next))));
@@ -580,7 +582,7 @@ STORE_CASE("a cooldown is ended by force with its token, at once") {
   for (const bool now : {false, true}) {
     CAPTURE(now);
     const Lease lease = t.grant(request);
-    CHECK(released(t.release(ref(lease), Actor::holder, {Outcome::succeeded, 0})));
+    CHECK(released(t.release(ref(lease), Actor::holder, {RunOutcome::succeeded, 0})));
     const LockStatus before = t.row("k");
     CHECK(before.state == State::cooldown);
     const auto end = [&](Token token) { return now ? t.free_now("k", token) : t.revoke("k", token); };
@@ -595,7 +597,7 @@ STORE_CASE("a cooldown is ended by force with its token, at once") {
     CHECK(after.token == lease.token);
     CHECK_FALSE(after.revoked_at);
     REQUIRE(after.last);
-    CHECK(after.last->outcome == Outcome::succeeded);
+    CHECK(after.last->outcome == RunOutcome::succeeded);
     CHECK(refused(end(lease.token)) == ForceRefused::Why::not_held);
   }
   t.grant(asks("k", "owner-2"));
@@ -607,7 +609,7 @@ STORE_CASE("no cooldown follows a lease that was revoked or freed by force") {
   request.promises.min_hold = 1h;
   const Lease first = t.grant(request);
   CHECK(std::holds_alternative<Revoked>(t.revoke("k", first.token)));
-  CHECK(released(t.release(ref(first), Actor::holder, {Outcome::lost, std::nullopt})));
+  CHECK(released(t.release(ref(first), Actor::holder, {RunOutcome::lost, std::nullopt})));
   CHECK(t.row("k").state == State::free);
   const Lease second = t.grant(request);
   t.under_test->age("k", 50s, false);
@@ -625,7 +627,7 @@ STORE_CASE("freeing at once is refused while the heartbeat is younger than two i
   const LockStatus row = t.row("k");
   CHECK(row.state == State::free);
   REQUIRE(row.last);
-  CHECK(row.last->outcome == Outcome::abandoned);
+  CHECK(row.last->outcome == RunOutcome::abandoned);
   CHECK(why(t.renew(ref(lease))) == NotOursWhy::free);
 }
 
@@ -717,7 +719,7 @@ STORE_CASE("reaping frees leases past their margin and no others") {
   REQUIRE(done.abandoned.size() == 1);
   CHECK(done.abandoned.front().key == "past");
   CHECK(t.row("past").state == State::free);
-  CHECK(t.row("past").last->outcome == Outcome::abandoned);
+  CHECK(t.row("past").last->outcome == RunOutcome::abandoned);
   CHECK(t.row("in margin").state == State::expired);
   CHECK(t.row("alive").state == State::held);
   CHECK(t.reap(false).abandoned.empty());

@@ -132,8 +132,8 @@ TEST_CASE("mariadb: a minimal hold and once per period cost no statement when no
     const auto outcome = store->try_acquire(request);
     REQUIRE(outcome);
     REQUIRE(std::holds_alternative<Granted>(*outcome));
-    REQUIRE(
-        store->release({request.key, request.owner, std::nullopt}, Actor::holder, {Outcome::succeeded, 0}));
+    REQUIRE(store->release({request.key, request.owner, std::nullopt}, Actor::holder,
+                           {RunOutcome::succeeded, 0}));
   };
   run();
   t.age("k", 10h, false);
@@ -159,7 +159,7 @@ TEST_CASE("mariadb: a period ends at nine tenths of its length to the microsecon
     auto outcome = store->try_acquire(request);
     REQUIRE(outcome);
     if (std::holds_alternative<Granted>(*outcome)) {
-      REQUIRE(store->release({request.key, request.owner, {}}, Actor::holder, {Outcome::succeeded, 0}));
+      REQUIRE(store->release({request.key, request.owner, {}}, Actor::holder, {RunOutcome::succeeded, 0}));
     }
     return std::holds_alternative<Granted>(*outcome);
   };
@@ -275,7 +275,7 @@ TEST_CASE("mariadb: the history is read and forgotten without a look at the rest
     REQUIRE(granted);
     REQUIRE(std::holds_alternative<Granted>(*granted));
     REQUIRE(
-        store->release(ref_to(std::get<Granted>(*granted).lease), Actor::holder, {Outcome::succeeded, 0}));
+        store->release(ref_to(std::get<Granted>(*granted).lease), Actor::holder, {RunOutcome::succeeded, 0}));
     store->record_ended();
   };
   run("often");
@@ -312,7 +312,7 @@ TEST_CASE("mariadb: a run costs three statements, and a fourth after its release
     REQUIRE(granted);
     REQUIRE(std::holds_alternative<Granted>(*granted));
     REQUIRE(
-        store->release(ref_to(std::get<Granted>(*granted).lease), Actor::holder, {Outcome::succeeded, 0}));
+        store->release(ref_to(std::get<Granted>(*granted).lease), Actor::holder, {RunOutcome::succeeded, 0}));
     const auto until_released = counter.read() - before - idle;
     store->record_ended();
     return std::pair(until_released, counter.read() - before - 2 * idle);
@@ -335,7 +335,7 @@ TEST_CASE("mariadb: no run suffers from a history that cannot be written") {
     REQUIRE(std::holds_alternative<Granted>(*granted));
     CHECK(std::get<Granted>(*granted).lease.token.value > 0);
     const auto done =
-        store->release(ref_to(std::get<Granted>(*granted).lease), Actor::holder, {Outcome::succeeded, 0});
+        store->release(ref_to(std::get<Granted>(*granted).lease), Actor::holder, {RunOutcome::succeeded, 0});
     REQUIRE(done);
     CHECK(std::holds_alternative<Released>(*done));
     store->record_ended();

@@ -185,8 +185,8 @@ TEST_CASE("mariadb: every run is recorded once while others run and reap forgets
       const auto outcome = store->try_acquire(request);
       if (!outcome || !std::holds_alternative<Granted>(*outcome)) continue;
       ++grants;
-      const auto done =
-          store->release(ref_to(std::get<Granted>(*outcome).lease), Actor::holder, {Outcome::succeeded, 0});
+      const auto done = store->release(ref_to(std::get<Granted>(*outcome).lease), Actor::holder,
+                                       {RunOutcome::succeeded, 0});
       if (!done || !std::holds_alternative<Released>(*done)) ++failed_releases;
       store->record_ended();
     }

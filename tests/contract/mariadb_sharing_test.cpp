@@ -121,18 +121,18 @@ TEST_CASE("mariadb: readers share a lock, a writer is refused until the last of 
   CHECK(rows[1].owner == "r2");
   CHECK_FALSE(rows[1].waiters);  // the first of them would poll unseen
   CHECK(does_renew(*store, one));
-  CHECK(does_release(*store, one, {Outcome::succeeded, 0}));
+  CHECK(does_release(*store, one, {RunOutcome::succeeded, 0}));
   CHECK_FALSE(does_release(*store, one));
   CHECK_FALSE(does_renew(*store, one));
   conflict(*store, request_for("k", "w"));
-  CHECK(does_release(*store, two, {Outcome::failed, 3}));
+  CHECK(does_release(*store, two, {RunOutcome::failed, 3}));
   const Lease writer = grant(*store, request_for("k", "w"));
   CHECK(writer.token > two.token);
   conflict(*store, shared("k", "r3"));
   const auto row = store->peek(key("k"));
   REQUIRE(row);
   CHECK((*row)->owner == "w");
-  CHECK((*row)->last->outcome == Outcome::failed);
+  CHECK((*row)->last->outcome == RunOutcome::failed);
   CHECK((*row)->last->exit_code == 3);
   CHECK((*row)->last->acquired_at);
   CHECK((*row)->last_success);
@@ -174,7 +174,7 @@ TEST_CASE("mariadb: several keys are taken and given back together, or none of t
   CHECK(t.number("SELECT COUNT(DISTINCT token) FROM dblock_lock") == 1);
   CHECK(conflict(*t.other, request_for("c", "two")).status.owner == "one");
   CHECK(does_renew(*t.store, both));
-  CHECK(does_release(*t.store, both, {Outcome::succeeded, 0}));
+  CHECK(does_release(*t.store, both, {RunOutcome::succeeded, 0}));
   CHECK(t.holders() == 0);
   grant(*t.other, request_for("b", "two"));
   CHECK(conflict(*t.store, several({"a", "b"}, "one")).status.key == "b");
@@ -400,7 +400,7 @@ TEST_CASE("mariadb: an expired slot is taken over, and the row remembers its las
   CHECK(next.token > lost.token);
   const auto rows = listed(*store);
   REQUIRE(rows.size() == 1);
-  CHECK(rows[0].last->outcome == Outcome::abandoned);
+  CHECK(rows[0].last->outcome == RunOutcome::abandoned);
   CHECK_FALSE(does_release(*store, lost));
   CHECK(does_renew(*store, next));
 }
@@ -463,7 +463,7 @@ TEST_CASE("mariadb: a minimal hold keeps a slot, and a success within the period
   auto request = slot("k", "a", 1);
   request.promises.min_hold = 1h;
   const Lease lease = grant(*store, request);
-  CHECK(does_release(*store, lease, {Outcome::succeeded, 0}));
+  CHECK(does_release(*store, lease, {RunOutcome::succeeded, 0}));
   CHECK(conflict(*store, slot("k", "b", 1)).status.state == State::cooldown);
   const auto rows = listed(*store, false);
   REQUIRE(rows.size() == 1);

@@ -322,19 +322,19 @@ STORE_CASE("each holder renews and releases its own lease only") {
   CHECK(why(t.release(wrong)) == NotOursWhy::other_holder);
   CHECK(owners(t) == Owners{"owner-1", "owner-2", "owner-3"});
 
-  CHECK(released(t.release(ref_to(leases[1]), Actor::holder, {Outcome::failed, 3})));
+  CHECK(released(t.release(ref_to(leases[1]), Actor::holder, {RunOutcome::failed, 3})));
   CHECK(owners(t) == Owners{"owner-1", "owner-3"});
   CHECK(why(t.release(ref_to(leases[1]))) == NotOursWhy::free);
   CHECK(why(t.renew(ref_to(leases[1]))) == NotOursWhy::free);
   CHECK(renewed(t.renew(ref_to(leases[0]))));
   CHECK(released(t.release(ref_to(leases[0]))));
-  CHECK(released(t.release(ref_to(leases[2]), Actor::holder, {Outcome::failed, 4})));
+  CHECK(released(t.release(ref_to(leases[2]), Actor::holder, {RunOutcome::failed, 4})));
   CHECK(owners(t).empty());
   CHECK(why(t.release(ref_to(leases[2]))) == NotOursWhy::free);
   const auto row = t.row("k");
   CHECK(row.state == State::free);
   REQUIRE(row.last);
-  CHECK(row.last->outcome == Outcome::failed);
+  CHECK(row.last->outcome == RunOutcome::failed);
   CHECK(row.last->exit_code == 4);
   CHECK(row.last->host == "host");
 }
@@ -444,7 +444,7 @@ STORE_CASE("a late release by the holder of an expired hold counts as long as no
   Fixture t;
   const Lease lease = t.grant(takes_slot("k", "owner", 1));
   t.under_test->age("k", 10min, false);
-  CHECK(released(t.release(ref_to(lease), Actor::holder, {Outcome::succeeded, 0})));
+  CHECK(released(t.release(ref_to(lease), Actor::holder, {RunOutcome::succeeded, 0})));
   REQUIRE(t.row("k").last_success);
 }
 
@@ -466,10 +466,10 @@ STORE_CASE("several keys are taken together with one token, renewed and released
   CHECK(renewed(t.renew(ref_to(lease), Actor::holder, 10min)));
   const auto after = t.rows();
   for (std::size_t i = 0; i < 3; ++i) CHECK(after[i].expires_at > before[i].expires_at);
-  CHECK(released(t.release(ref_to(lease), Actor::holder, {Outcome::succeeded, 0})));
+  CHECK(released(t.release(ref_to(lease), Actor::holder, {RunOutcome::succeeded, 0})));
   CHECK(t.rows().empty());
   for (const auto* const name : {"a", "b", "c"}) {
-    CHECK(t.row(name).last->outcome == Outcome::succeeded);
+    CHECK(t.row(name).last->outcome == RunOutcome::succeeded);
     CHECK(t.grant(asks(name, "next")).token > lease.token);
   }
 }
@@ -539,8 +539,8 @@ STORE_CASE("of several keys that are read together the one that was lost is not 
   t.under_test->age_hold("b", lease.rows.back(), 2min);
   CHECK(t.reap(false).abandoned.size() == 1);
   // The last run under "b" ends as the lease's own will.
-  CHECK(released(t.release(ref_to(before), Actor::holder, {Outcome::failed, 1})));
-  CHECK(why(t.release(ref_to(lease), Actor::holder, {Outcome::failed, 1})) == NotOursWhy::free);
+  CHECK(released(t.release(ref_to(before), Actor::holder, {RunOutcome::failed, 1})));
+  CHECK(why(t.release(ref_to(lease), Actor::holder, {RunOutcome::failed, 1})) == NotOursWhy::free);
   CHECK(owners(t).empty());
 }
 
@@ -624,7 +624,7 @@ STORE_CASE("readers, writers and slots race without an overlap") {
       if (!enter(lease)) ++overlaps;
       std::this_thread::yield();
       leave(lease);
-      const auto gone = store.release(ref_to(lease), Actor::holder, {Outcome::succeeded, 0});
+      const auto gone = store.release(ref_to(lease), Actor::holder, {RunOutcome::succeeded, 0});
       if (!gone || !released(*gone)) ++errors;
     }
   });
@@ -681,15 +681,15 @@ STORE_CASE("a lock that all its holders have left is listed once, as free") {
   Fixture t;
   const Lease first = t.grant(takes_slot("k", "owner-1", 2));
   const Lease second = t.grant(takes_slot("k", "owner-2", 2));
-  CHECK(released(t.release(ref_to(first), Actor::holder, {Outcome::succeeded, 0})));
-  CHECK(released(t.release(ref_to(second), Actor::holder, {Outcome::succeeded, 0})));
+  CHECK(released(t.release(ref_to(first), Actor::holder, {RunOutcome::succeeded, 0})));
+  CHECK(released(t.release(ref_to(second), Actor::holder, {RunOutcome::succeeded, 0})));
   CHECK(t.rows().empty());
   const auto rows = t.rows({{}, {}, false});
   REQUIRE(rows.size() == 1);
   CHECK(rows.front().state == State::free);
   CHECK(rows.front().slot == 0);
   REQUIRE(rows.front().last);
-  CHECK(rows.front().last->outcome == Outcome::succeeded);
+  CHECK(rows.front().last->outcome == RunOutcome::succeeded);
 }
 
 STORE_CASE("reaping frees expired holds, reports each, and leaves the others") {
@@ -753,7 +753,7 @@ STORE_CASE("revoking one of several holders by its token leaves the others") {
   CHECK(why(t.renew(ref_to(second))) == NotOursWhy::revoked);
   CHECK(renewed(t.renew(ref_to(first))));
   CHECK(owners(t) == Owners{"reader-1", "reader-2"});
-  CHECK(released(t.release(ref_to(second), Actor::holder, {Outcome::lost, {}})));
+  CHECK(released(t.release(ref_to(second), Actor::holder, {RunOutcome::lost, {}})));
   CHECK(refused(t.revoke("k", second.token)) == ForceRefused::Why::wrong_token);
   CHECK(refused(t.revoke("k", Token{1})) == ForceRefused::Why::wrong_token);
   CHECK(released(t.release(ref_to(first))));
@@ -781,16 +781,16 @@ STORE_CASE("a success under a slot is the lock's last success, and done for the 
   auto once = takes_slot("k", "owner-1", 2);
   once.promises.once_per = OncePer{10h};
   const Lease failed = t.grant(once);
-  CHECK(released(t.release(ref_to(failed), Actor::holder, {Outcome::failed, 1})));
+  CHECK(released(t.release(ref_to(failed), Actor::holder, {RunOutcome::failed, 1})));
   CHECK_FALSE(t.row("k").last_success);
   const Lease lease = t.grant(once);
   const auto held = *holder(t, "k", "owner-1");
-  CHECK(released(t.release(ref_to(lease), Actor::holder, {Outcome::succeeded, 0})));
+  CHECK(released(t.release(ref_to(lease), Actor::holder, {RunOutcome::succeeded, 0})));
   const auto row = t.row("k");
   REQUIRE(row.last_success);
   CHECK(row.last_success->acquired_at == held.acquired_at);
   CHECK(row.last_success->released_at);
-  CHECK(row.last->outcome == Outcome::succeeded);
+  CHECK(row.last->outcome == RunOutcome::succeeded);
   once.owner.text = "owner-2";
   CHECK(std::holds_alternative<Done>(t.acquire(once)));
   CHECK(std::holds_alternative<Done>(look(t, once)));
@@ -806,11 +806,11 @@ STORE_CASE("when a lock turns exclusive its own row takes over what its slots ha
   Fixture t;
   t.grant(takes_slot("k", "owner-1", 2));
   const Lease second = t.grant(takes_slot("k", "owner-2", 2));
-  CHECK(released(t.release(ref_to(second), Actor::holder, {Outcome::succeeded, 0})));
-  CHECK(released(t.release({key("k"), {"owner-1"}, std::nullopt}, Actor::holder, {Outcome::failed, 1})));
+  CHECK(released(t.release(ref_to(second), Actor::holder, {RunOutcome::succeeded, 0})));
+  CHECK(released(t.release({key("k"), {"owner-1"}, std::nullopt}, Actor::holder, {RunOutcome::failed, 1})));
   const Lease writer = t.grant(asks("k", "writer"));
-  CHECK(t.row("k").last->outcome == Outcome::failed);
-  CHECK(released(t.release(ref_to(writer), Actor::holder, {Outcome::failed, 2})));
+  CHECK(t.row("k").last->outcome == RunOutcome::failed);
+  CHECK(released(t.release(ref_to(writer), Actor::holder, {RunOutcome::failed, 2})));
   auto once = asks("k", "once");
   once.promises.once_per = OncePer{10h};
   CHECK(std::holds_alternative<Done>(t.acquire(once)));
@@ -822,14 +822,14 @@ STORE_CASE("what a slot has succeeded in is known for as long as its lock is, an
   Fixture t;
   const Lease first = t.grant(takes_slot("k", "owner-1", 2));
   const Lease second = t.grant(takes_slot("k", "owner-2", 2));
-  CHECK(released(t.release(ref_to(second), Actor::holder, {Outcome::succeeded, 0})));
-  CHECK(released(t.release(ref_to(first), Actor::holder, {Outcome::failed, 1})));
+  CHECK(released(t.release(ref_to(second), Actor::holder, {RunOutcome::succeeded, 0})));
+  CHECK(released(t.release(ref_to(first), Actor::holder, {RunOutcome::failed, 1})));
   t.under_test->age("k", 1000h, true);
   const Lease third = t.grant(takes_slot("k", "owner-3", 2));
   CHECK(third.slot == 1);
   for (const bool dry : {true, false}) CHECK(t.reap(dry, 48h).forgotten == 0);
   CHECK(holder(t, "k", "owner-3")->last_success);
-  CHECK(released(t.release(ref_to(third), Actor::holder, {Outcome::failed, 1})));
+  CHECK(released(t.release(ref_to(third), Actor::holder, {RunOutcome::failed, 1})));
   t.under_test->age("k", 1000h, true);
   for (const bool dry : {true, false}) CHECK(t.reap(dry, 48h).forgotten == 3);
   CHECK(t.rows({{}, {}, false}).empty());
@@ -839,7 +839,7 @@ STORE_CASE("a lock is not forgotten within the period of a success under a slot"
   Fixture t;
   auto once = takes_slot("k", "owner-1", 2);
   once.promises.once_per = OncePer{1000h};
-  CHECK(released(t.release(ref_to(t.grant(once)), Actor::holder, {Outcome::succeeded, 0})));
+  CHECK(released(t.release(ref_to(t.grant(once)), Actor::holder, {RunOutcome::succeeded, 0})));
   t.under_test->age("k", 500h, true);
   static_cast<void>(t.reap(false, 48h));
   once.owner.text = "owner-2";

@@ -108,7 +108,7 @@ TEST_CASE(
   const Lease lease = grant(*store, asks("owner-1"));
   step_wall_clock(t, step);
   const auto released =
-      store->release({lease.key, lease.owner, lease.token}, Actor::holder, {Outcome::succeeded, 0});
+      store->release({lease.key, lease.owner, lease.token}, Actor::holder, {RunOutcome::succeeded, 0});
   REQUIRE(released);
   REQUIRE(std::holds_alternative<Released>(*released));
   const LockStatus seen = row(*store);
@@ -133,7 +133,7 @@ TEST_CASE("sqlite: a lease of another boot is free at once, without its margin, 
   CHECK(held->locks.empty());
   const Lease next = grant(*store, asks("owner-2"));
   CHECK(next.token > old.token);
-  CHECK(row(*store).last->outcome == Outcome::abandoned);
+  CHECK(row(*store).last->outcome == RunOutcome::abandoned);
 }
 
 TEST_CASE("sqlite: a lease of another boot cannot be renewed, and a script cannot give it back") {
@@ -195,7 +195,7 @@ TEST_CASE("sqlite: a success of an earlier boot still counts for its period") {
   SqliteUnderTest t;
   auto store = t.open();
   const Lease first = grant(*store, asks("owner-1"));
-  REQUIRE(store->release({first.key, first.owner, first.token}, Actor::holder, {Outcome::succeeded, 0}));
+  REQUIRE(store->release({first.key, first.owner, first.token}, Actor::holder, {RunOutcome::succeeded, 0}));
   t.reboot("k");
   auto request = asks("owner-2");
   request.promises.once_per = OncePer{10h};

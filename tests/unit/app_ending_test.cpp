@@ -91,20 +91,20 @@ TEST_CASE("only a stop for the lease makes a run end with its loss, whatever the
 
 TEST_CASE("the row remembers the job's end with the exit code of the run") {
   const auto row = [](const JobEnd& end, bool lost = false) { return row_end(end, lost, exit_code_of); };
-  const auto is = [](const lease::RunEnd& end, lease::Outcome outcome, std::optional<int> code) {
+  const auto is = [](const lease::RunEnd& end, lease::RunOutcome outcome, std::optional<int> code) {
     return end.outcome == outcome && end.exit_code == code;
   };
-  using lease::Outcome;
+  using lease::RunOutcome;
   const ExitStatus killed{true, 9};
-  CHECK(is(row({.status = ExitStatus{false, 0}}), Outcome::succeeded, 0));
-  CHECK(is(row({.status = ExitStatus{false, 3}}), Outcome::failed, 3));
-  CHECK(is(row({.status = killed}), Outcome::signalled, 137));
-  CHECK(is(row({.status = killed, .stop = {.reason = Reason::guardian}}), Outcome::signalled, 137));
-  CHECK(is(row({.status = killed, .stop = {.reason = Reason::max_runtime}}), Outcome::timed_out, 124));
-  CHECK(is(row({.status = killed}, true), Outcome::lost, 76));
-  CHECK(is(row({}, true), Outcome::lost, 76));
-  CHECK(is(row({.status = ExitStatus{false, 126}, .exec_errno = ENOENT}), Outcome::not_run, {}));
-  CHECK(is(row({}), Outcome::not_run, {}));
+  CHECK(is(row({.status = ExitStatus{false, 0}}), RunOutcome::succeeded, 0));
+  CHECK(is(row({.status = ExitStatus{false, 3}}), RunOutcome::failed, 3));
+  CHECK(is(row({.status = killed}), RunOutcome::signalled, 137));
+  CHECK(is(row({.status = killed, .stop = {.reason = Reason::guardian}}), RunOutcome::signalled, 137));
+  CHECK(is(row({.status = killed, .stop = {.reason = Reason::max_runtime}}), RunOutcome::timed_out, 124));
+  CHECK(is(row({.status = killed}, true), RunOutcome::lost, 76));
+  CHECK(is(row({}, true), RunOutcome::lost, 76));
+  CHECK(is(row({.status = ExitStatus{false, 126}, .exec_errno = ENOENT}), RunOutcome::not_run, {}));
+  CHECK(is(row({}), RunOutcome::not_run, {}));
 }
 
 TEST_CASE("the words about a stop say what became of the job") {

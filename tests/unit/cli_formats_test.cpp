@@ -164,7 +164,7 @@ class Exposition {
 TEST_CASE("csv has a header and a row for each holder, named like the fields of the JSON") {
   auto lock = held_lock("k");
   lock.last =
-      lease::PastRun{lease::ServerTime{10min}, lease::ServerTime{30min}, lease::Outcome::failed, 7, {}};
+      lease::PastRun{lease::ServerTime{10min}, lease::ServerTime{30min}, lease::RunOutcome::failed, 7, {}};
   lock.last_success = lease::PastRun{lease::ServerTime{1min}, lease::ServerTime{2min}, {}, {}, {}};
   lock.waiters = {{"web1", 7, "job", {1h}}, {"web2", 8, "job", {1h}}};
   const auto records = read_csv(shown({lock, free_lock("z")}, Shape::csv));
@@ -231,7 +231,7 @@ TEST_CASE("prometheus tells of held and of free locks") {
   auto free = free_lock("backup");
   free.waiters.emplace();
   free.last = lease::PastRun{
-      lease::ServerTime{10min}, lease::ServerTime{30min + 250ms}, lease::Outcome::failed, 7, {}};
+      lease::ServerTime{10min}, lease::ServerTime{30min + 250ms}, lease::RunOutcome::failed, 7, {}};
   free.last_success = lease::PastRun{lease::ServerTime{1min}, lease::ServerTime{2min}, {}, {}, {}};
   const Exposition seen(shown({free, held}, Shape::prometheus));
   CHECK(seen.value("dblock_server_time_seconds", {}) == "3600.000001");

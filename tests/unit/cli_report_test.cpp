@@ -83,7 +83,7 @@ TEST_CASE("in a narrow terminal the token is left out first, and the key is cut 
   lock.holder = {"web01", 12345, "root", "nightly.sh", "for the board"};
   lock.waiters = {{"web2", 8, "job", {1h}}};
   lock.last =
-      lease::PastRun{lease::ServerTime{10min}, lease::ServerTime{30min}, lease::Outcome::succeeded, 0};
+      lease::PastRun{lease::ServerTime{10min}, lease::ServerTime{30min}, lease::RunOutcome::succeeded, 0};
   app::InspectRequest request;
   const auto header = [&](std::size_t columns) {
     const auto text = report_inspected(report_of({lock}), request, {}, false, columns);
@@ -159,7 +159,8 @@ TEST_CASE("all adds the state and the last run") {
   lease::LockStatus free;
   free.key = "k";
   free.server_time.since_epoch = 1h;
-  free.last = lease::PastRun{lease::ServerTime{10min}, lease::ServerTime{30min}, lease::Outcome::failed, 7};
+  free.last =
+      lease::PastRun{lease::ServerTime{10min}, lease::ServerTime{30min}, lease::RunOutcome::failed, 7};
   app::InspectRequest request;
   request.all = true;
   const auto text = report_inspected(report_of({free}), request, {}, false);
@@ -365,14 +366,14 @@ lease::History past_runs() {
   run.acquired_at = lease::ServerTime{1h};
   run.released_at = lease::ServerTime{1h + 90s};
   run.recorded_at = *run.released_at;
-  run.outcome = lease::Outcome::failed;
+  run.outcome = lease::RunOutcome::failed;
   run.exit_code = 3;
   history.runs.push_back(run);
   run.key = k_hostile;
   run.released_at.reset();
   run.exit_code.reset();
   run.holder = {};
-  run.outcome = lease::Outcome::abandoned;
+  run.outcome = lease::RunOutcome::abandoned;
   history.runs.push_back(run);
   return history;
 }

@@ -128,10 +128,10 @@ TEST_CASE("a wait limits counted tries as a whole") {
   CHECK(b.store.calls.size() == 4);  // at 0, 2, 4 and 5 s
 }
 
-TEST_CASE("counted tries take no place in the line") {
+TEST_CASE("counted tries take no position at the turnstile") {
   Bench b;
-  test::FakeTurnstile line(b.clock, b.store);
-  b.store.line = &line;
+  test::FakeTurnstile turnstile(b.clock, b.store);
+  b.store.turnstile_used = &turnstile;
   b.store.acquires = {Bench::refuses(), b.grants()};
   b.store.peeks = {Bench::shows(row_of("", 0s))};
   const auto outcome = acquire(b.store, b.clock, b.request, {std::nullopt, Retry{2, 2s, 1.5}}, {}, b.cancel);
@@ -161,7 +161,7 @@ namespace {
 LockStatus done_row(const std::string& owner, Micros ago) {
   LockStatus status = row_of(owner, 30s);
   status.last_success =
-      PastRun{ServerTime{status.server_time.since_epoch - ago}, status.server_time, Outcome::succeeded, 0};
+      PastRun{ServerTime{status.server_time.since_epoch - ago}, status.server_time, RunOutcome::succeeded, 0};
   return status;
 }
 
@@ -177,11 +177,11 @@ TEST_CASE("a success counts for nine tenths of the period, and a tenth into the 
   CHECK_FALSE(row_of("", 0s).done_within(once_per));
 }
 
-TEST_CASE("the first in line does not ask often for a lock that is cooling down") {
+TEST_CASE("the first waiter does not ask often for a lock that is cooling down") {
   Bench b;
-  test::FakeTurnstile line(b.clock, b.store);
-  line.on_enter = Turn::ours;
-  b.store.line = &line;
+  test::FakeTurnstile turnstile(b.clock, b.store);
+  turnstile.on_enter = Turn::ours;
+  b.store.turnstile_used = &turnstile;
   auto cooling = row_of("", 0s);
   cooling.state = State::cooldown;
   cooling.hold_until = ServerTime{1000s + 1h};
@@ -202,16 +202,16 @@ TEST_CASE("a waiter goes home when it sees that the job is done for this period"
   CHECK(std::ranges::count(b.store.calls, "acquire") == 1);
 }
 
-TEST_CASE("a waiter in line goes home when it sees that the job is done for this period") {
+TEST_CASE("a waiter at the turnstile goes home when it sees that the job is done for this period") {
   Bench b;
-  test::FakeTurnstile line(b.clock, b.store);
-  b.store.line = &line;
+  test::FakeTurnstile turnstile(b.clock, b.store);
+  b.store.turnstile_used = &turnstile;
   b.request.promises.once_per = OncePer{100s};
   b.store.peeks = {Bench::shows(row_of("other", 30s)), Bench::shows(done_row("other", 5s))};
   const auto outcome = b.go(std::nullopt);
   REQUIRE(outcome);
   CHECK(std::holds_alternative<Done>(*outcome));
-  CHECK_FALSE(line.has_position);
+  CHECK_FALSE(turnstile.has_position);
 }
 
 TEST_CASE("a waiter whose turn has come is told by the store that the job is done") {
@@ -388,10 +388,10 @@ TEST_CASE("errors that no waiting mends end the wait at once") {
 
 namespace {
 
-struct LineBench : Bench {
-  test::FakeTurnstile line{clock, store};
+struct TurnstileBench : Bench {
+  test::FakeTurnstile turnstile{clock, store};
 
-  LineBench() { store.line = &line; }
+  TurnstileBench() { store.turnstile_used = &turnstile; }
   [[nodiscard]] auto count(const char* call) const { return std::ranges::count(store.calls, call); }
 };
 
@@ -411,10 +411,10 @@ test::FakeTurnstile::Await turn(Turn turn) {
 }  // namespace
 
 TEST_CASE("a waiter behind others does not try the lock until its turn, then tries at once") {
-  LineBench b;
+  TurnstileBench b;
   b.store.acquires = {b.grants()};
   b.store.peeks = {Bench::shows(row_of("other", 30s))};
-  b.line.awaits = {turn(Turn::not_yet), turn(Turn::not_yet), turn(Turn::ours)};
+  b.turnstile.awaits = {turn(Turn::not_yet), turn(Turn::not_yet), turn(Turn::ours)};
   const auto outcome = b.go(std::nullopt);
   REQUIRE(outcome);
   CHECK(std::holds_alternative<Lease>(*outcome));
@@ -423,7 +423,7 @@ TEST_CASE("a waiter behind others does not try the lock until its turn, then tri
 }
 
 TEST_CASE("a waiter behind others looks at the row at least once a second, and names the holder each time") {
-  LineBench b;
+  TurnstileBench b;
   b.store.peeks = {Bench::shows(row_of("other", 30s))};
   std::vector<std::string> named;
   const AcquireObserver observer{
@@ -433,17 +433,17 @@ TEST_CASE("a waiter behind others looks at the row at least once a second, and n
   const auto outcome = acquire(b.store, b.clock, b.request, WaitPolicy{10s}, observer, b.cancel);
   REQUIRE(outcome);
   CHECK(std::holds_alternative<Held>(*outcome));
-  for (const Nanos length : b.line.lengths) CHECK(length <= 1s);
-  CHECK(b.line.lengths.size() <= 20);
+  for (const Nanos length : b.turnstile.lengths) CHECK(length <= 1s);
+  CHECK(b.turnstile.lengths.size() <= 20);
   CHECK(named.size() == static_cast<std::size_t>(b.count("peek")));
   CHECK(b.count("acquire") == 0);
 }
 
-TEST_CASE("the place in line is asked for while somebody reads it") {
-  LineBench b;
+TEST_CASE("the position at the turnstile is asked for while somebody reads it") {
+  TurnstileBench b;
   b.store.acquires = {b.grants()};
   b.store.peeks = {Bench::shows(row_of("other", 30s))};
-  b.line.awaits = {turn(Turn::not_yet), turn(Turn::not_yet), turn(Turn::ours)};
+  b.turnstile.awaits = {turn(Turn::not_yet), turn(Turn::not_yet), turn(Turn::ours)};
   int reads = 0;
   const AcquireObserver observer{
       .on_conflict = {}, .on_trouble = {}, .wants_position = [&] { return ++reads == 2; }, .on_send = {}};
@@ -453,15 +453,15 @@ TEST_CASE("the place in line is asked for while somebody reads it") {
 }
 
 TEST_CASE("a waiter behind others looks again when the lease it saw ends") {
-  LineBench b;
+  TurnstileBench b;
   b.store.peeks = {Bench::shows(row_of("other", 300ms))};
   REQUIRE(b.go(2s));
-  REQUIRE_FALSE(b.line.lengths.empty());
-  CHECK(b.line.lengths.front() == 300ms);
+  REQUIRE_FALSE(b.turnstile.lengths.empty());
+  CHECK(b.turnstile.lengths.front() == 300ms);
 }
 
-TEST_CASE("a lock that stays free for two looks is taken whoever leads, and the place is kept") {
-  LineBench b;
+TEST_CASE("a lock that stays free for two looks is taken whoever leads, and the position is kept") {
+  TurnstileBench b;
   b.store.acquires = {b.grants()};
   b.store.peeks = {Bench::shows(row_of("other", 300ms)), Bench::shows(free_row(5))};
   const BootTime begun = b.clock.now();
@@ -472,11 +472,11 @@ TEST_CASE("a lock that stays free for two looks is taken whoever leads, and the 
         std::vector<std::string>{"enter", "peek", "await", "peek", "await", "peek", "acquire"});
   CHECK(b.clock.now() - begun >= 800ms);
   CHECK(b.clock.now() - begun <= 1300ms);
-  CHECK(b.line.has_position);
+  CHECK(b.turnstile.has_position);
 }
 
 TEST_CASE("a row that does not exist counts as free") {
-  LineBench b;
+  TurnstileBench b;
   b.store.acquires = {b.grants()};
   b.store.peeks = {Bench::shows(std::nullopt)};
   REQUIRE(b.go(std::nullopt));
@@ -484,20 +484,20 @@ TEST_CASE("a row that does not exist counts as free") {
 }
 
 TEST_CASE("a lock that others take and give back between looks is not taken out of turn") {
-  LineBench b;
+  TurnstileBench b;
   b.store.acquires = {b.grants()};
   b.store.peeks = {Bench::shows(free_row(5)), Bench::shows(free_row(6)),
                    Bench::shows(free_row(7)), Bench::shows(row_of("other", 30s)),
                    Bench::shows(free_row(7)), Bench::shows(row_of("other", 30s))};
-  b.line.awaits = {{}, {}, {}, {}, {}, turn(Turn::ours)};
+  b.turnstile.awaits = {{}, {}, {}, {}, {}, turn(Turn::ours)};
   REQUIRE(b.go(std::nullopt));
   CHECK(b.count("await") == 6);
   CHECK(b.store.calls.back() == "acquire");
   CHECK(b.store.calls[b.store.calls.size() - 2] == "await");
 }
 
-TEST_CASE("past a line that is not believed the waiter polls as if there were none") {
-  LineBench b;
+TEST_CASE("past a turnstile that is not believed the waiter polls as if there were none") {
+  TurnstileBench b;
   b.store.acquires = {Bench::refuses(), b.grants()};
   b.store.peeks = {Bench::shows(free_row(5)), Bench::shows(free_row(5)), Bench::shows(row_of("other", 30s)),
                    Bench::shows(free_row(6))};
@@ -507,49 +507,50 @@ TEST_CASE("past a line that is not believed the waiter polls as if there were no
   CHECK(b.count("acquire") == 2);
 }
 
-TEST_CASE("first in line but refused: polls five to ten times a second and keeps the place") {
-  LineBench b;
-  b.line.on_enter = Turn::ours;
+TEST_CASE("first at the turnstile but refused: polls five to ten times a second and keeps the position") {
+  TurnstileBench b;
+  b.turnstile.on_enter = Turn::ours;
   b.store.acquires = {Bench::refuses(), b.grants()};
   b.store.peeks = std::deque<FakeStore::Peek>(20, Bench::shows(row_of("other", 30s)));
   b.store.peeks.push_back(Bench::shows(free_row(5)));
   bool left = false;
-  b.clock.on_wait = [&] { left = left || !b.line.has_position; };
+  b.clock.on_wait = [&] { left = left || !b.turnstile.has_position; };
   const BootTime begun = b.clock.now();
   REQUIRE(b.go(std::nullopt));
   CHECK(b.clock.now() - begun >= 21 * 100ms);
   CHECK(b.clock.now() - begun <= 21 * 200ms);
   CHECK_FALSE(left);
-  CHECK(b.line.has_position);
+  CHECK(b.turnstile.has_position);
   CHECK(b.count("await") == 0);
 }
 
-TEST_CASE("a run that tries once takes a place, waits for no turn, and gives the place up when refused") {
-  LineBench b;
+TEST_CASE(
+    "a run that tries once takes a position, waits for no turn, and gives the position up when refused") {
+  TurnstileBench b;
   b.store.acquires = {Bench::refuses()};
   const auto refused = b.go(Micros{0});
   REQUIRE(refused);
   CHECK(std::holds_alternative<Held>(*refused));
   CHECK(b.store.calls == std::vector<std::string>{"enter", "acquire"});
-  CHECK_FALSE(b.line.has_position);
+  CHECK_FALSE(b.turnstile.has_position);
 
   b.store.acquires = {b.grants()};
   const auto granted = b.go(Micros{0});
   REQUIRE(granted);
   CHECK(std::holds_alternative<Lease>(*granted));
-  CHECK(b.line.has_position);
+  CHECK(b.turnstile.has_position);
 }
 
-TEST_CASE("without a working line the waiter polls as without a turnstile") {
+TEST_CASE("without a working turnstile the waiter polls as where there is none") {
   const auto calls_with = [](std::optional<Turn> on_enter, std::deque<test::FakeTurnstile::Await> awaits) {
-    LineBench b;
-    if (on_enter) b.line.on_enter = *on_enter;
-    if (!on_enter) b.store.line = nullptr;
-    b.line.awaits = std::move(awaits);
+    TurnstileBench b;
+    if (on_enter) b.turnstile.on_enter = *on_enter;
+    if (!on_enter) b.store.turnstile_used = nullptr;
+    b.turnstile.awaits = std::move(awaits);
     b.store.acquires = {Bench::refuses()};
     b.store.peeks = {Bench::shows(row_of("other", 30s))};
     REQUIRE(b.go(5s));
-    CHECK_FALSE(b.line.has_position);
+    CHECK_FALSE(b.turnstile.has_position);
     return b.store.calls;
   };
   const auto plain = calls_with(std::nullopt, {});
@@ -564,8 +565,8 @@ TEST_CASE("without a working line the waiter polls as without a turnstile") {
   CHECK(broken_line == plain);
 }
 
-TEST_CASE("a wait in line ends at its limit, tells the holder and gives the place up") {
-  LineBench b;
+TEST_CASE("a wait at the turnstile ends at its limit, tells the holder and gives the position up") {
+  TurnstileBench b;
   b.store.peeks = {Bench::shows(row_of("other", 30s))};
   const BootTime begun = b.clock.now();
   const auto outcome = b.go(2500ms);
@@ -574,11 +575,11 @@ TEST_CASE("a wait in line ends at its limit, tells the holder and gives the plac
   CHECK(std::get<Held>(*outcome).status.owner == "other");
   CHECK(b.clock.now() - begun == 2500ms);
   CHECK(b.store.calls.back() == "peek");
-  CHECK_FALSE(b.line.has_position);
+  CHECK_FALSE(b.turnstile.has_position);
 }
 
-TEST_CASE("a lock that is free at the very end of a wait in line is tried") {
-  LineBench b;
+TEST_CASE("a lock that is free at the very end of a wait at the turnstile is tried") {
+  TurnstileBench b;
   b.store.acquires = {b.grants()};
   b.store.peeks = {Bench::shows(row_of("other", 30s)), Bench::shows(free_row(5))};
   const auto outcome = b.go(400ms);
@@ -587,10 +588,10 @@ TEST_CASE("a lock that is free at the very end of a wait in line is tried") {
   CHECK(b.store.calls == std::vector<std::string>{"enter", "peek", "await", "peek", "acquire"});
 }
 
-TEST_CASE("a cancelled wait in line ends at once and gives the place up") {
-  LineBench b;
+TEST_CASE("a cancelled wait at the turnstile ends at once and gives the position up") {
+  TurnstileBench b;
   b.store.peeks = {Bench::shows(row_of("other", 30s))};
-  b.line.awaits = {turn(Turn::cancelled)};
+  b.turnstile.awaits = {turn(Turn::cancelled)};
   const BootTime begun = b.clock.now();
   const auto outcome = b.go(std::nullopt);
   REQUIRE(outcome);
@@ -598,29 +599,29 @@ TEST_CASE("a cancelled wait in line ends at once and gives the place up") {
   CHECK_FALSE(std::get<Cancelled>(*outcome).undecided);
   CHECK(b.clock.now() == begun);
   CHECK(b.count("await") == 1);
-  CHECK_FALSE(b.line.has_position);
+  CHECK_FALSE(b.turnstile.has_position);
 }
 
-TEST_CASE("every end without a lease gives the place up") {
+TEST_CASE("every end without a lease gives the position up") {
   for (const Errc code : {Errc::denied, Errc::schema, Errc::internal}) {
-    LineBench b;
-    b.line.on_enter = Turn::ours;
+    TurnstileBench b;
+    b.turnstile.on_enter = Turn::ours;
     b.store.acquires = {[code](const LeaseRequest&) -> Result<Answer> { return fail(code, "no"); }};
     REQUIRE_FALSE(b.go(std::nullopt));
-    CHECK_FALSE(b.line.has_position);
+    CHECK_FALSE(b.turnstile.has_position);
   }
-  LineBench undecided;
-  undecided.line.on_enter = Turn::ours;
+  TurnstileBench undecided;
+  undecided.turnstile.on_enter = Turn::ours;
   undecided.store.acquires = {Bench::loses_reply()};
   undecided.store.peeks = {Bench::unreachable()};
   undecided.clock.on_wait = [&] { undecided.cancel.raise(); };
   REQUIRE(undecided.go(std::nullopt));
-  CHECK_FALSE(undecided.line.has_position);
+  CHECK_FALSE(undecided.turnstile.has_position);
 }
 
-TEST_CASE("the line is entered once the store is connected, and once only") {
-  LineBench b;
-  b.line.on_enter = Turn::ours;
+TEST_CASE("the turnstile is entered once the store is connected, and once only") {
+  TurnstileBench b;
+  b.turnstile.on_enter = Turn::ours;
   b.store.connects = {fail(Errc::unreachable, "away"), Result<void>{}};
   b.store.acquires = {Bench::refuses()};
   b.store.peeks = {Bench::shows(row_of("other", 30s))};
@@ -630,71 +631,73 @@ TEST_CASE("the line is entered once the store is connected, and once only") {
   CHECK(b.count("enter") == 1);
 }
 
-TEST_CASE("a database that goes away does not cost the place in line") {
-  LineBench b;
+TEST_CASE("a database that goes away does not cost the position at the turnstile") {
+  TurnstileBench b;
   b.store.acquires = {b.grants()};
   b.store.peeks = {Bench::shows(row_of("other", 30s)), Bench::unreachable(),
                    Bench::shows(row_of("other", 30s))};
-  b.line.awaits = {turn(Turn::not_yet), turn(Turn::ours)};
+  b.turnstile.awaits = {turn(Turn::not_yet), turn(Turn::ours)};
   REQUIRE(b.go(std::nullopt));
   CHECK(b.count("enter") == 1);
   CHECK(b.store.calls.back() == "acquire");
 }
 
-TEST_CASE("the line is told who will come before the store connects, as long as nobody has entered it") {
-  LineBench b;
-  b.line.on_enter = Turn::ours;
+TEST_CASE("the turnstile is told who will come before the store connects, as long as nobody has entered it") {
+  TurnstileBench b;
+  b.turnstile.on_enter = Turn::ours;
   b.store.connects = {fail(Errc::unreachable, "away"), Result<void>{}};
   b.store.acquires = {b.grants()};
   REQUIRE(b.go(3s));
-  CHECK(b.line.calls_before_approach == std::vector<std::string>{"connect failed"});
+  CHECK(b.turnstile.calls_before_approach == std::vector<std::string>{"connect failed"});
 }
 
-TEST_CASE("a turn that was lost with its connection is stood in line for again") {
-  LineBench b;
-  b.line.on_enter = Turn::ours;
+TEST_CASE("a turn that was lost with its connection is waited for again") {
+  TurnstileBench b;
+  b.turnstile.on_enter = Turn::ours;
   b.store.acquires = {Bench::refuses(), b.grants()};
   b.store.peeks = {Bench::shows(row_of("other", 30s))};
   b.clock.on_wait = [&] {
-    b.line.turn_lost = true;
-    b.line.on_enter = Turn::not_yet;
+    b.turnstile.turn_lost = true;
+    b.turnstile.on_enter = Turn::not_yet;
     b.clock.on_wait = nullptr;
   };
-  b.line.awaits = {turn(Turn::ours)};
+  b.turnstile.awaits = {turn(Turn::ours)};
   b.store.peeks.push_back(Bench::shows(free_row(7)));
   REQUIRE(b.go(std::nullopt));
   CHECK(b.count("enter") == 2);
   CHECK(b.count("await") == 1);
 }
 
-TEST_CASE("a turn whose connection breaks under a try is used once more before the line is stood in again") {
-  LineBench b;
-  b.line.on_enter = Turn::ours;
+TEST_CASE(
+    "a turn whose connection breaks under a try is used once more before the turnstile is entered again") {
+  TurnstileBench b;
+  b.turnstile.on_enter = Turn::ours;
   b.store.acquires = {[&](const LeaseRequest&) -> Result<Answer> {
-                        b.line.turn_lost = true;
-                        b.line.on_enter = Turn::not_yet;  // a server that takes the old connection for alive
+                        b.turnstile.turn_lost = true;
+                        // As at a server that takes the old connection for alive.
+                        b.turnstile.on_enter = Turn::not_yet;
                         return fail(Errc::indeterminate, "reply lost");
                       },
                       b.grants()};
   b.store.peeks = {Bench::shows(free_row(7))};
-  b.line.awaits = {turn(Turn::ours)};
+  b.turnstile.awaits = {turn(Turn::ours)};
   REQUIRE(b.go(std::nullopt));
   CHECK(b.store.calls == std::vector<std::string>{"enter", "acquire", "peek", "enter", "peek", "acquire"});
 }
 
-TEST_CASE("where looks cost something the line is looked at seldom, but soon again after a free lock") {
-  LineBench b;
-  b.line.looks_after = {40s, false};
+TEST_CASE("where looks cost something a waiter looks seldom, but soon again after a free lock") {
+  TurnstileBench b;
+  b.turnstile.looks_after = {40s, false};
   b.store.acquires = {b.grants()};
   b.store.peeks = {Bench::shows(row_of("other", 2s)), Bench::shows(row_of("other", 2s)),
                    Bench::shows(free_row(7)), Bench::shows(free_row(7))};
   REQUIRE(b.go(std::nullopt));
-  REQUIRE(b.line.lengths.size() == 3);
+  REQUIRE(b.turnstile.lengths.size() == 3);
   for (const int look : {0, 1}) {
-    CHECK(b.line.lengths[static_cast<std::size_t>(look)] >= 20s);
-    CHECK(b.line.lengths[static_cast<std::size_t>(look)] <= 40s);
+    CHECK(b.turnstile.lengths[static_cast<std::size_t>(look)] >= 20s);
+    CHECK(b.turnstile.lengths[static_cast<std::size_t>(look)] <= 40s);
   }
-  CHECK(b.line.lengths[2] == 3s);
+  CHECK(b.turnstile.lengths[2] == 3s);
 }
 
 }  // namespace dblock::lease

@@ -108,9 +108,9 @@ class FakeStore final : public lease::LeaseStore {
   }
   void disconnect() noexcept override {}
   void interrupt() noexcept override {}
-  lease::Turnstile* turnstile() noexcept override { return line; }
+  lease::Turnstile* turnstile() noexcept override { return turnstile_used; }
 
-  lease::Turnstile* line = nullptr;
+  lease::Turnstile* turnstile_used = nullptr;
 
  private:
   template <typename F>
@@ -122,8 +122,8 @@ class FakeStore final : public lease::LeaseStore {
   }
 };
 
-// A line whose turns the test writes. An await() that answers not_yet takes the fake clock to its end. Calls
-// are recorded among the store's.
+// A turnstile whose turns the test writes. An await() that answers not_yet takes the fake clock to its end.
+// Calls are recorded among the store's.
 class FakeTurnstile final : public lease::Turnstile {
  public:
   using Await = std::function<lease::Turn(BootTime until)>;

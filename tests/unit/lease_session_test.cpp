@@ -1,5 +1,5 @@
 // The life of a lease under a clock that jumps to whatever is waited for: grant, renewals, loss, release; its
-// place in line is kept from the grant until the release has ended.
+// position at the turnstile is kept from the grant until the release has ended.
 #include "lease/session.hpp"
 
 #include <algorithm>
@@ -28,10 +28,10 @@ Calls calls_of_a_lease(const test::FakeStore::Release& answer, ReleaseResult exp
   auto owned = std::make_unique<test::FakeStore>();
   test::FakeStore& store = *owned;
   test::FakeClock clock;
-  test::FakeTurnstile line(clock, store);
-  line.on_enter = Turn::ours;
-  line.on_leave = [&store] { store.calls.emplace_back("leave"); };
-  store.line = &line;
+  test::FakeTurnstile turnstile(clock, store);
+  turnstile.on_enter = Turn::ours;
+  turnstile.on_leave = [&store] { store.calls.emplace_back("leave"); };
+  store.turnstile_used = &turnstile;
   store.acquires = {test::grants(clock)};
   store.releases = {answer};
   const LeaseRequest request = make_request();
@@ -39,32 +39,32 @@ Calls calls_of_a_lease(const test::FakeStore::Release& answer, ReleaseResult exp
   job.start_acquire();
   await(job);
   REQUIRE(job.grant());
-  CHECK(line.has_position);
+  CHECK(turnstile.has_position);
   const LeaseRef ref{request.key, request.owner, Token{8}};
-  const RunEnd end{Outcome::failed, 3};
+  const RunEnd end{RunOutcome::failed, 3};
   auto result = job.release(ref, Actor::holder, end, 100ms);
   const bool was_nested = result == ReleaseResult::nested;
   if (was_nested) {
-    CHECK(line.has_position);
+    CHECK(turnstile.has_position);
     job.start_release_after_nested(ref, end, 100ms);
     await(job);
     result = job.release_result();
   }
   CHECK(result == expected);
   CHECK(job.lost().has_value() == (expected == ReleaseResult::not_ours && !was_nested));
-  CHECK_FALSE(line.has_position);
+  CHECK_FALSE(turnstile.has_position);
   return store.calls;
 }
 
 }  // namespace
 
 // Not for the thread sanitizer: it does not see that polling done() orders the fakes' use by two threads.
-TEST_CASE("a lease keeps its place in line until it has been released") {
+TEST_CASE("a lease keeps its position at the turnstile until it has been released") {
   const auto released = [] { return Result<ReleaseOutcome>(Released{}); };
   CHECK(calls_of_a_lease(released, ReleaseResult::released) == Calls{"enter", "acquire", "release", "leave"});
 }
 
-TEST_CASE("a lease that cannot be released gives its place up after the last try") {
+TEST_CASE("a lease that cannot be released gives its position up after the last try") {
   const auto fails = [] { return Result<ReleaseOutcome>(fail(Errc::unreachable, "away")); };
   const Calls calls = calls_of_a_lease(fails, ReleaseResult::unknown);
   CHECK(std::ranges::count(calls, "release") > 1);
@@ -74,8 +74,8 @@ TEST_CASE("a lease that cannot be released gives its place up after the last try
 
 TEST_CASE(
     "after a lost reply to a release the row tells whether it was done, lost before, or cannot be known") {
-  const auto unheard_then = [](NotOursWhy why, std::uint64_t token, std::optional<Outcome> outcome, int code,
-                               Micros age) {
+  const auto judged_after_lost_reply = [](NotOursWhy why, std::uint64_t token,
+                                          std::optional<RunOutcome> outcome, int code, Micros age) {
     auto tries = std::make_shared<int>(0);
     return [=]() -> Result<ReleaseOutcome> {
       if (++*tries == 1) return fail(Errc::indeterminate, "unheard");
@@ -90,14 +90,16 @@ TEST_CASE(
     return std::ranges::count(calls_of_a_lease(answer, expected), "release") == 2;
   };
   using enum ReleaseResult;
-  CHECK(result_is(unheard_then(NotOursWhy::free, 8, Outcome::failed, 3, 0s), released));
-  CHECK(result_is(unheard_then(NotOursWhy::free, 8, Outcome::abandoned, 3, 0s), not_ours));
-  CHECK(result_is(unheard_then(NotOursWhy::other_holder, 9, Outcome::failed, 3, 0s), released));
-  CHECK(result_is(unheard_then(NotOursWhy::other_holder, 9, Outcome::abandoned, 3, 0s), not_ours));
-  CHECK(result_is(unheard_then(NotOursWhy::other_holder, 9, Outcome::failed, 3, 1h), unknown));
-  CHECK(result_is(unheard_then(NotOursWhy::other_holder, 10, Outcome::succeeded, 0, 0s), unknown));
-  CHECK(result_is(unheard_then(NotOursWhy::absent, 8, std::nullopt, 0, 0s), unknown));
-  CHECK(result_is(unheard_then(NotOursWhy::expired, 8, std::nullopt, 0, 0s), not_ours));
+  CHECK(result_is(judged_after_lost_reply(NotOursWhy::free, 8, RunOutcome::failed, 3, 0s), released));
+  CHECK(result_is(judged_after_lost_reply(NotOursWhy::free, 8, RunOutcome::abandoned, 3, 0s), not_ours));
+  CHECK(result_is(judged_after_lost_reply(NotOursWhy::other_holder, 9, RunOutcome::failed, 3, 0s), released));
+  CHECK(result_is(judged_after_lost_reply(NotOursWhy::other_holder, 9, RunOutcome::abandoned, 3, 0s),
+                  not_ours));
+  CHECK(result_is(judged_after_lost_reply(NotOursWhy::other_holder, 9, RunOutcome::failed, 3, 1h), unknown));
+  CHECK(result_is(judged_after_lost_reply(NotOursWhy::other_holder, 10, RunOutcome::succeeded, 0, 0s),
+                  unknown));
+  CHECK(result_is(judged_after_lost_reply(NotOursWhy::absent, 8, std::nullopt, 0, 0s), unknown));
+  CHECK(result_is(judged_after_lost_reply(NotOursWhy::expired, 8, std::nullopt, 0, 0s), not_ours));
 }
 
 TEST_CASE("a lease that a nested run holds too is released after its end, and left alone without an answer") {
@@ -123,7 +125,7 @@ TEST_CASE("a lease that ran out while its holder waited for a nested run was not
 }
 
 TEST_CASE("a release that was done twice is told by the row from a lease that another has ended") {
-  const auto free_after = [](std::uint64_t token, Outcome outcome, int code) {
+  const auto free_after = [](std::uint64_t token, RunOutcome outcome, int code) {
     return [=] {
       LockStatus row;
       row.token = Token{token};
@@ -131,10 +133,10 @@ TEST_CASE("a release that was done twice is told by the row from a lease that an
       return Result<ReleaseOutcome>(NotOurs{NotOursWhy::free, row});
     };
   };
-  CHECK_FALSE(calls_of_a_lease(free_after(8, Outcome::failed, 3), ReleaseResult::released).empty());
-  CHECK_FALSE(calls_of_a_lease(free_after(9, Outcome::failed, 3), ReleaseResult::not_ours).empty());
-  CHECK_FALSE(calls_of_a_lease(free_after(8, Outcome::abandoned, 3), ReleaseResult::not_ours).empty());
-  CHECK_FALSE(calls_of_a_lease(free_after(8, Outcome::failed, 4), ReleaseResult::not_ours).empty());
+  CHECK_FALSE(calls_of_a_lease(free_after(8, RunOutcome::failed, 3), ReleaseResult::released).empty());
+  CHECK_FALSE(calls_of_a_lease(free_after(9, RunOutcome::failed, 3), ReleaseResult::not_ours).empty());
+  CHECK_FALSE(calls_of_a_lease(free_after(8, RunOutcome::abandoned, 3), ReleaseResult::not_ours).empty());
+  CHECK_FALSE(calls_of_a_lease(free_after(8, RunOutcome::failed, 4), ReleaseResult::not_ours).empty());
 }
 
 TEST_CASE("a lease tells of each renewal, of trouble once, of its end, and of nothing after that") {
@@ -174,7 +176,7 @@ TEST_CASE("a lease tells of each renewal, of trouble once, of its end, and of no
   REQUIRE(session.lost());
   CHECK(session.lost()->why == NotOursWhy::revoked);
   store.releases = {[] { return Result<ReleaseOutcome>(NotOurs{NotOursWhy::other_holder, {}}); }};
-  CHECK(session.release(ref_to(lease), Actor::holder, {Outcome::lost, 76}, 1s) == ReleaseResult::not_ours);
+  CHECK(session.release(ref_to(lease), Actor::holder, {RunOutcome::lost, 76}, 1s) == ReleaseResult::not_ours);
 }
 
 TEST_CASE("a wait is counted from the first refusal to the grant, and a grant from the try that took it") {

@@ -51,7 +51,7 @@ std::string words_of(const SupervisorRules::Actions& actions) {
 }
 
 Stop sent(int number, bool by_terminal = false) {
-  return {.reason = Reason::signal, .signal = number, .terminal = by_terminal};
+  return {.reason = Reason::signal, .signal = number, .from_terminal = by_terminal};
 }
 
 int killed_by(int number) {
@@ -164,7 +164,7 @@ TEST_CASE("Ctrl-C begins the grace without a second signal, and a job that had t
   CHECK(words_of(rules.signalled(sent(SIGINT, true), false, second(20))) == "tell stop");
   rules.message_received({MessageType::job_exited, killed_by(SIGKILL)}, second(24));
   CHECK(rules.end().status == ExitStatus{true, SIGINT});
-  CHECK(rules.end().stop.terminal);
+  CHECK(rules.end().stop.from_terminal);
   SupervisorRules prompt = running();  // reads key by key
   CHECK(words_of(prompt.signalled(sent(SIGINT, true), true, second(20))).empty());
   CHECK_FALSE(prompt.end().stop);

@@ -280,7 +280,7 @@ TEST_CASE("sharing: the request's own lease is found, wherever it is and whateve
 TEST_CASE("sharing: a success within the period is told before who is in the way") {
   auto once = asks(slots(2));
   once.promises.once_per = lease::OncePer{10h};
-  const lease::PastRun success{at(-1h), at(-30min), lease::Outcome::succeeded, 0};
+  const lease::PastRun success{at(-1h), at(-30min), lease::RunOutcome::succeeded, 0};
   for (auto seen : {held_alone(), held_slots(2, {1, 2}), held_by_readers({1}), scene()}) {
     seen.gate.last_success = success;
     CHECK(is_done(seen, once));
@@ -290,10 +290,10 @@ TEST_CASE("sharing: a success within the period is told before who is in the way
 
 // Dated ahead by a clock that was set back since, or by another server's.
 TEST_CASE("sharing: of successes under several rows each that lies within the period counts") {
-  const lease::PastRun recent{at(-5min), at(-4min), lease::Outcome::succeeded, 0};
-  const lease::PastRun old{at(-20h), at(-20h), lease::Outcome::succeeded, 0};
-  const lease::PastRun far_ahead{at(1h), at(1h), lease::Outcome::succeeded, 0};
-  const lease::PastRun just_ahead{at(1s), at(2s), lease::Outcome::succeeded, 0};
+  const lease::PastRun recent{at(-5min), at(-4min), lease::RunOutcome::succeeded, 0};
+  const lease::PastRun old{at(-20h), at(-20h), lease::RunOutcome::succeeded, 0};
+  const lease::PastRun far_ahead{at(1h), at(1h), lease::RunOutcome::succeeded, 0};
+  const lease::PastRun just_ahead{at(1s), at(2s), lease::RunOutcome::succeeded, 0};
   struct Case {
     std::vector<lease::PastRun> successes;
     Micros period;

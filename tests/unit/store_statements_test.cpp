@@ -48,7 +48,7 @@ std::vector<std::string> all_statements() {
   const lease::LeaseRef ref{key("k"), {"owner"}, lease::Token{7}};
   const auto everything =
       place(wanted, 1) + ref_parameters(ref, lease::Actor::holder) +
-      end_parameters({lease::Outcome::succeeded, 0}) + past_parameters(seen) +
+      end_parameters({lease::RunOutcome::succeeded, 0}) + past_parameters(seen) +
       intent_parameters(key("k"), {2s}) + selection_parameters({{key("k"), key("l")}, "pre", true}) +
       forget_parameters(24h, 10) + Parameters{{"was_released", flag(true)}, {"since", micros_or_null(1h)}};
   std::vector<std::string> statements{setup_statement(true, {}, SchemaCheck::on),

@@ -197,7 +197,7 @@ void KeeperProcess::signal_loss_and_exit() {
 // Releases the lease and exits. Retries for as long as the lease lasts.
 void KeeperProcess::release_and_exit() {
   const lease::LeaseRef ref = lease::ref_to(*lease_);
-  static_cast<void>(session_->release(ref, lease::Actor::holder, {lease::Outcome::released, std::nullopt},
+  static_cast<void>(session_->release(ref, lease::Actor::holder, {lease::RunOutcome::released, std::nullopt},
                                       charge_.timing.ttl));
   end();
 }
@@ -212,8 +212,8 @@ bool released_on_purpose(const lease::NotOurs& refused, Nanos silence, const lea
   using Why = lease::NotOursWhy;
   if (refused.why != Why::free && refused.why != Why::other_holder) return false;
   const auto last = refused.status && refused.status->last ? refused.status->last->outcome : std::nullopt;
-  if (last == lease::Outcome::abandoned) return false;
-  return last == lease::Outcome::released || silence < 2 * timing.heartbeat;
+  if (last == lease::RunOutcome::abandoned) return false;
+  return last == lease::RunOutcome::released || silence < 2 * timing.heartbeat;
 }
 
 Result<std::shared_ptr<KeeperHandle>> KeeperHandle::start(const KeeperCharge& charge,

@@ -231,7 +231,7 @@ Ending Run::conclude(const lease::Lease& lease, const JobEnd& end) {
 void Run::say_stop(const JobEnd& end) const {
   const std::string words = describe_stop(end);
   if (words.empty()) return;
-  const bool known = end.stop.terminal && !end.stop.killed;
+  const bool known = end.stop.from_terminal && !end.stop.killed;
   log::write(known ? log::Level::debug : log::Level::error, words);
 }
 

@@ -37,7 +37,7 @@ Json or_null(const std::optional<T>& value) {
 }
 
 Json sender_of(const process::Stop& stop) {
-  if (stop.terminal) return "terminal";
+  if (stop.from_terminal) return "terminal";
   if (stop.pid == 0) return nullptr;
   const bool by_signal = stop.reason == process::Stop::Reason::signal;
   return {{"pid", stop.pid}, {"uid", by_signal ? Json(stop.uid) : Json(nullptr)}};

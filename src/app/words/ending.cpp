@@ -18,7 +18,7 @@ using process::Stop;
 using How = Ending::How;
 
 std::string sender_of(const Stop& stop) {
-  if (stop.terminal) return "from the terminal";
+  if (stop.from_terminal) return "from the terminal";
   // The kernel shows no pid for a sender outside of dblock's PID namespace.
   if (stop.pid == 0) return "from a process outside of this PID namespace";
   return "from pid " + std::to_string(stop.pid) + " (user " + account_name(stop.uid) + ")";
@@ -52,20 +52,20 @@ Ending not_started(const JobEnd& end, const RunRequest& request) {
       {Errc::cannot_run, with_errno("cannot run " + quote_untrusted(program), end.exec_errno) + hint});
 }
 
-lease::Outcome row_outcome(How how) {
+lease::RunOutcome row_outcome(How how) {
   switch (how) {
     case How::success:
-      return lease::Outcome::succeeded;
+      return lease::RunOutcome::succeeded;
     case How::job_exited:
-      return lease::Outcome::failed;
+      return lease::RunOutcome::failed;
     case How::job_signalled:
-      return lease::Outcome::signalled;
+      return lease::RunOutcome::signalled;
     case How::timed_out:
-      return lease::Outcome::timed_out;
+      return lease::RunOutcome::timed_out;
     case How::lost:
-      return lease::Outcome::lost;
+      return lease::RunOutcome::lost;
     default:
-      return lease::Outcome::not_run;
+      return lease::RunOutcome::not_run;
   }
 }
 
@@ -123,7 +123,7 @@ lease::RunEnd row_end(const JobEnd& end, bool lost, const ExitCodeOf& exit_code_
   if (end.status && end.exec_errno == 0) ending = own_ending(*end.status);
   if (end.stop.reason == Stop::Reason::max_runtime) ending.how = How::timed_out;
   if (lost) ending.how = How::lost;
-  if (ending.how == How::failed) return {lease::Outcome::not_run, std::nullopt};
+  if (ending.how == How::failed) return {lease::RunOutcome::not_run, std::nullopt};
   return {row_outcome(ending.how), exit_code_of(ending)};
 }
 

@@ -92,7 +92,7 @@ bool Supervisor::read_signal(signalfd_siginfo& info) const {
 Stop Supervisor::stop_by_signal(const signalfd_siginfo& info) const {
   Stop stop = stop_by(info);
   // The terminal sends a signal to its whole foreground group: the job has it already.
-  stop.terminal = stop.terminal && terminal_;
+  stop.from_terminal = stop.from_terminal && terminal_;
   return stop;
 }
 

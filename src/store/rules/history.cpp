@@ -95,7 +95,7 @@ void EndedRuns::add(const lease::LeaseRef& ref, lease::RunEnd end, const Effect&
 }
 
 void EndedRuns::add_forced(const lease::Key& key, const Effect& done) {
-  add({key, {}, std::nullopt}, {lease::Outcome::abandoned, std::nullopt}, done);
+  add({key, {}, std::nullopt}, {lease::RunOutcome::abandoned, std::nullopt}, done);
 }
 
 void EndedRuns::add_abandoned(const lease::LockStatus& lease, const Effect& done) {
@@ -104,7 +104,7 @@ void EndedRuns::add_abandoned(const lease::LockStatus& lease, const Effect& done
                    lease.token,
                    lease.owner,
                    false,
-                   {lease::Outcome::abandoned, std::nullopt},
+                   {lease::RunOutcome::abandoned, std::nullopt},
                    lease.kind,
                    lease.sharing.mode,
                    lease.holder});

@@ -104,7 +104,7 @@ Result<std::optional<lease::Token>> LockTable::grant(const lease::LeaseRequest& 
                                                      const std::string& attempt) {
   ended_.expect(request);
   const auto undo = [&] {
-    const lease::RunEnd not_run{lease::Outcome::not_run, std::nullopt};
+    const lease::RunEnd not_run{lease::RunOutcome::not_run, std::nullopt};
     return release(ref_to(request), lease::Actor::holder, not_run, attempt);
   };
   DBLOCK_TRY(const auto done,

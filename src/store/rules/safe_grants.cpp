@@ -20,7 +20,8 @@ Result<void> TableLeaseStore::keep_if_safe(const lease::Lease& lease) {
   }();
   // Where the release fails too, the lease expires by itself.
   if (!safe) [[maybe_unused]]
-    const auto released = release(lease::ref_to(lease), lease::Actor::holder, {lease::Outcome::not_run, {}});
+    const auto released =
+        release(lease::ref_to(lease), lease::Actor::holder, {lease::RunOutcome::not_run, {}});
   return safe;
 }
 

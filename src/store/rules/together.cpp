@@ -34,7 +34,8 @@ Result<void> clear(LockTable& table, GrantTarget& target, const LeaseRequest& re
   for (auto& hold : holds) {
     if (hold.owner.empty()) continue;
     DBLOCK_CHECK(table.abandon_locked(hold, attempt));
-    hold.last = lease::PastRun{hold.acquired_at, std::nullopt, lease::Outcome::abandoned, std::nullopt, {}};
+    hold.last =
+        lease::PastRun{hold.acquired_at, std::nullopt, lease::RunOutcome::abandoned, std::nullopt, {}};
   }
   return {};
 }
