@@ -15,8 +15,8 @@ namespace dblock::test {
 namespace {
 
 void expect_own_code(const Finished& finished, int code, const Words& said = {},
-                     const Place& place = Place::current()) {
-  check_ended(finished, code, said, place);
+                     const CallSite& site = CallSite::current()) {
+  check_ended(finished, code, said, site);
   CHECK(finished.out.empty());
 }
 

@@ -11,16 +11,16 @@
 
 namespace dblock::test {
 
-using Place = std::source_location;
-inline std::string at_line(const Place& place) {
-  return std::string(place.file_name()) + ":" + std::to_string(place.line()) + ": ";
+using CallSite = std::source_location;
+inline std::string at_line(const CallSite& site) {
+  return std::string(site.file_name()) + ":" + std::to_string(site.line()) + ": ";
 }
 
 // `acquire`, as a script does it: the owner id, which is all that is printed.
 inline std::string take(const Database& database, const std::string& key = "k",
-                        const Words& terms = {"--ttl", "60s"}, const Place& place = Place::current()) {
+                        const Words& terms = {"--ttl", "60s"}, const CallSite& site = CallSite::current()) {
   const auto taken = dblock(database, with({"acquire", "--key", key}, terms));
-  INFO(at_line(place) << taken.err);
+  INFO(at_line(site) << taken.err);
   REQUIRE(taken.exit == exited(0));
   const std::string owner = last_line(taken.out);
   REQUIRE(taken.out == owner + "\n");
@@ -29,45 +29,45 @@ inline std::string take(const Database& database, const std::string& key = "k",
 
 // `release` by its owner.
 inline void release_lease(const Database& database, const std::string& owner, const std::string& key = "k",
-                          const Place& place = Place::current()) {
+                          const CallSite& site = CallSite::current()) {
   const auto released = dblock(database, {"release", "--key", key, "--owner", owner});
-  INFO(at_line(place) << released.err);
+  INFO(at_line(site) << released.err);
   REQUIRE(released.exit == exited(0));
 }
 
 // `release --force`, as an operator does it: the holder's lease is revoked.
 inline void revoke(const Database& database, const std::string& key = "k",
-                   const Place& place = Place::current()) {
+                   const CallSite& site = CallSite::current()) {
   const auto revoked =
       dblock(database, {"release", "--key", key, "--force", "--token", database.column(key, "token")});
-  INFO(at_line(place) << revoked.err);
+  INFO(at_line(site) << revoked.err);
   REQUIRE(revoked.exit == exited(0));
 }
 
 // A run in the background that has said that it waits for the lock.
 inline Process waiting_run(const Database& database, const Words& options = {"--wait", "60s"},
                            const Words& command = {"true"}, const std::string& key = "k",
-                           const Place& place = Place::current()) {
+                           const CallSite& site = CallSite::current()) {
   Process run(dblock_spawn(database, run_words(key, with({"-v"}, options), command)));
   const bool waits = soon_says(run, "waiting: ");
-  INFO(at_line(place) << run.err());
+  INFO(at_line(site) << run.err());
   REQUIRE(waits);
   return run;
 }
 
 // What `inspect` prints as JSON.
 inline nlohmann::json inspected(const Database& database, const Words& options = {},
-                                const Place& place = Place::current()) {
+                                const CallSite& site = CallSite::current()) {
   const auto finished = dblock(database, with({"--json", "inspect"}, options));
-  INFO(at_line(place) << finished.err);
+  INFO(at_line(site) << finished.err);
   REQUIRE(finished.exit == exited(0));
   return nlohmann::json::parse(finished.out);
 }
 
 // dblock has ended with a code of its own, which its last line names, and has said all of these.
 inline void check_ended(const Finished& finished, int code, const Words& said = {},
-                        const Place& place = Place::current()) {
-  INFO(at_line(place) << finished.out << finished.err);
+                        const CallSite& site = CallSite::current()) {
+  INFO(at_line(site) << finished.out << finished.err);
   CHECK(finished.exit == exited(code));
   CHECK(ends_with_exit_line(finished.err, code));
   for (const auto& part : said) {
@@ -78,17 +78,17 @@ inline void check_ended(const Finished& finished, int code, const Words& said = 
 
 // … and so in time.
 inline void check_ends(Process& process, int code, const Words& said = {}, milliseconds limit = patience(),
-                       const Place& place = Place::current()) {
+                       const CallSite& site = CallSite::current()) {
   const Exit exit = process.wait(limit);
-  check_ended({exit, process.out(), process.err()}, code, said, place);
+  check_ended({exit, process.out(), process.err()}, code, said, site);
 }
 
 // All end with 0 in time.
 inline void check_all_succeed(std::vector<Process>& processes, milliseconds limit = patience(),
-                              const Place& place = Place::current()) {
+                              const CallSite& site = CallSite::current()) {
   for (auto& process : processes) {
     const Exit exit = process.wait(limit);
-    INFO(at_line(place) << process.err());
+    INFO(at_line(site) << process.err());
     CHECK(exit == exited(0));
   }
 }
