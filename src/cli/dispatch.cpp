@@ -50,7 +50,7 @@ class Runner {
       app::confirm(acquired);
       return {};
     }
-    give_back(request, acquired);
+    release_unreported(request, acquired);
     return exit_for(written.error());
   }
 
@@ -123,7 +123,7 @@ class Runner {
   [[nodiscard]] bool colored() const { return wants_color(line_.output.color, environment_); }
 
   // Releases a lease whose owner id could not be written: no caller knows the id to release it with.
-  static void give_back(const app::AcquireRequest& request, const app::Acquired& acquired) {
+  static void release_unreported(const app::AcquireRequest& request, const app::Acquired& acquired) {
     const app::ReleaseRequest release{
         .database = request.database, .key = acquired.lease.key, .owner = acquired.lease.owner};
     const auto released = app::release(release);

@@ -490,7 +490,7 @@ end:
        polled[c] = local(c);
 #endif
        send_call(c, ACQUIRE) }
-  /* prove(), Run::with_lease(), SupervisorRules::job_ready(): there must be time left. The last look, which is
+  /* prove(), Run::run_under(), SupervisorRules::job_ready(): there must be time left. The last look, which is
    * also the strictest, stands for all. */
   :: d_step { dblock_able(c) && !g_gone[c] &&
               ((at[c] == TRY && reply[c] == GRANTED_TO_US) || (at[c] == PROVE && reply[c] == RENEWED)) ->
