@@ -7,6 +7,7 @@
 #include "app/use_cases.hpp"
 #include "base/log.hpp"
 #include "store/open.hpp"
+#include "store/sql_grant.hpp"
 
 namespace dblock::app {
 

@@ -51,6 +51,16 @@ Parameters keys_parameters(const std::vector<lease::Key>& keys) {
   return {{"keys", std::move(list)}};
 }
 
+Parameters rows_parameters(const std::vector<std::vector<Scalar>>& rows) {
+  List keys;
+  List all{rows.empty() ? 1 : rows.front().size(), {}};
+  for (const auto& row : rows) {
+    keys.values.push_back(row.front());
+    all.values.insert(all.values.end(), row.begin(), row.end());
+  }
+  return {{"keys", std::move(keys)}, {"rows", std::move(all)}};
+}
+
 Parameters row_parameters(const lease::Key& key, std::uint32_t slot) {
   return {{"key", Scalar(key.bytes())}, {"slot", number_of(slot)}};
 }
@@ -149,6 +159,12 @@ Parameters selection_parameters(const lease::Selection& selection) {
 Parameters forget_parameters(Micros forget_after, std::size_t limit) {
   return {{"forget_after", micros_or_null(forget_after)},
           {"limit", Scalar(static_cast<std::int64_t>(limit))}};
+}
+
+Parameters migration_parameters(const Migration& migration) {
+  return {{"version", number_of(migration.version)},
+          {"serves", number_of(migration.serves)},
+          {"name", Scalar(Text{std::string(migration.name)})}};
 }
 
 }  // namespace dblock::store

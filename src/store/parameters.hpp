@@ -8,6 +8,7 @@
 
 #include "lease/store.hpp"
 #include "store/rules/lock_table.hpp"
+#include "store/schema.hpp"
 #include "store/verbs.hpp"
 
 namespace dblock::store {
@@ -25,6 +26,8 @@ namespace dblock::store {
 [[nodiscard]] Parameters key_parameters(const lease::Key& key);
 // keys
 [[nodiscard]] Parameters keys_parameters(const std::vector<lease::Key>& keys);
+// keys, and rows with those keys: each of `rows` begins with its key
+[[nodiscard]] Parameters rows_parameters(const std::vector<std::vector<Scalar>>& rows);
 // key, slot
 [[nodiscard]] Parameters row_parameters(const lease::Key& key, std::uint32_t slot);
 // key, slot, token
@@ -49,5 +52,7 @@ namespace dblock::store {
 [[nodiscard]] Parameters selection_parameters(const lease::Selection& selection);
 // forget_after, limit
 [[nodiscard]] Parameters forget_parameters(Micros forget_after, std::size_t limit);
+// version, serves, name
+[[nodiscard]] Parameters migration_parameters(const Migration& migration);
 
 }  // namespace dblock::store

@@ -50,10 +50,4 @@ class SchemaAdmin {
   [[nodiscard]] virtual Result<void> keep_history(bool on) = 0;
 };
 
-// GRANT statements with the least privileges for running jobs, for `user` as USER or USER@HOST (default host
-// %). `with_history`: also those for writing dblock_history, whose table must be there. Errc::usage for a
-// name that cannot be quoted safely.
-[[nodiscard]] Result<std::vector<std::string>> grants_for(std::string_view user, std::string_view database,
-                                                          bool with_history = false);
-
 }  // namespace dblock::store

@@ -1,12 +1,10 @@
-#include <array>
-#include <utility>
-
-#include "base/text.hpp"
-#include "store/schema.hpp"
 #include "store/sql_grant.hpp"
 
-namespace dblock::store {
+#include <array>
 
+#include "base/text.hpp"
+
+namespace dblock::store {
 namespace {
 
 constexpr std::string_view k_quotes = "`'\"";
@@ -38,12 +36,6 @@ std::size_t find_outside(std::string_view text, std::string_view what) {
   return std::string_view::npos;
 }
 
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
-
 std::vector<std::string> privileges_of(std::string_view text) {
   std::vector<std::string> privileges;
   while (!text.empty()) {
@@ -72,6 +64,24 @@ std::string take_name(std::string_view& text) {
   }
   text.remove_prefix(end);
   return name;
+}
+
+// Jobs need no DDL, and only read dblock_schema.
+struct TableGrant {
+  std::string_view table;
+  std::string_view privileges;
+};
+constexpr std::array k_table_grants{
+    TableGrant{"dblock_schema", "SELECT"},
+    TableGrant{"dblock_lock", "SELECT, INSERT, UPDATE, DELETE"},
+    TableGrant{"dblock_fence", "SELECT, INSERT, UPDATE, DELETE"},
+};
+
+// The statements are meant to be pasted; a name that would need escaping, which depends on sql_mode, is
+// refused.
+bool is_plain(std::string_view name) {
+  return is_utf8(name) && !has_control_character(name) &&
+         name.find_first_of("'\"`\\") == std::string_view::npos;
 }
 
 }  // namespace
@@ -108,28 +118,6 @@ std::optional<SqlGrant> parse_grant(std::string_view statement) {
     grant.privileges.emplace_back("GRANT OPTION");
   return grant;
 }
-
-namespace {
-
-// Jobs need no DDL, and only read dblock_schema.
-struct TableGrant {
-  std::string_view table;
-  std::string_view privileges;
-};
-constexpr std::array k_table_grants{
-    TableGrant{"dblock_schema", "SELECT"},
-    TableGrant{"dblock_lock", "SELECT, INSERT, UPDATE, DELETE"},
-    TableGrant{"dblock_fence", "SELECT, INSERT, UPDATE, DELETE"},
-};
-
-// The statements are meant to be pasted; a name that would need escaping, which depends on sql_mode, is
-// refused.
-bool is_plain(std::string_view name) {
-  return is_utf8(name) && !has_control_character(name) &&
-         name.find_first_of("'\"`\\") == std::string_view::npos;
-}
-
-}  // namespace
 
 Result<std::vector<std::string>> grants_for(std::string_view user, std::string_view database,
                                             bool with_history) {

@@ -1,4 +1,4 @@
-// A GRANT statement, as SHOW GRANTS and `migrate --print-grants` write it.
+// GRANT statements: reads those of SHOW GRANTS, and writes those of `migrate --print-grants`.
 #pragma once
 
 #include <optional>
@@ -6,8 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.hpp"
+
 namespace dblock::store {
 
+// A statement as SHOW GRANTS writes it.
 struct SqlGrant {
   std::vector<std::string> privileges;  // "SELECT", without lists of columns; "GRANT OPTION" among them
   std::string database;                 // empty: all of them
@@ -20,5 +23,11 @@ struct SqlGrant {
 
 // nullopt for a statement that grants no privilege on anything: a role, a proxy, an unknown form.
 [[nodiscard]] std::optional<SqlGrant> parse_grant(std::string_view statement);
+
+// The statements with the least privileges for running jobs, for `user` as USER or USER@HOST (default host
+// %). `with_history`: also those for writing dblock_history, whose table must be there. Errc::usage for a
+// name that cannot be quoted safely.
+[[nodiscard]] Result<std::vector<std::string>> grants_for(std::string_view user, std::string_view database,
+                                                          bool with_history = false);
 
 }  // namespace dblock::store

@@ -26,10 +26,10 @@ enum class Verb : std::uint8_t {
   free_now,
   abandon,
   // steps of a grant of more than one row
-  survey,
+  lock_rows,
   add_row,
   add_fence,
-  pass_fences,
+  wait_for_fences,
   collect_past_runs,
   grant_rows,
   grant_gate,
@@ -54,6 +54,33 @@ enum class Verb : std::uint8_t {
   forget_fences,
   forget,
   raise_floor,
+  // the schema
+  newest_version,
+  applied_versions,
+  record_migration,
+  // MariaDB and MySQL: sessions and the turnstile
+  session_mode,
+  session_mode_with_turn,
+  queue_mariadb,
+  queue_mysql,
+  waiters_mariadb,
+  waiters_mysql,
+  set_idle_time,
+  default_idle_time,
+  // MariaDB and MySQL: migrations, replication, and what doctor asks
+  migrate_alone,
+  routine_is_there,
+  view_is_there,
+  semi_sync_status,
+  semi_sync_variables,
+  table_engine,
+  key_type,
+  try_named_lock,
+  // SQLite: the file, and how often it was changed
+  count_objects,
+  count_changes,
+  record_changes,
+  touch,
   // the history of runs
   create_history,
   create_history_index,
@@ -72,13 +99,13 @@ enum class Verb : std::uint8_t {
 
 // The names of all parameters. A statement that reports a token or a length has `mark` as a parameter too
 // (store/mariadb/sql.hpp).
-inline constexpr std::array<std::string_view, 49> k_parameters{
+inline constexpr std::array<std::string_view, 55> k_parameters{
     "key", "keys", "slot", "first_slot", "last_slot", "rows", "owner", "token", "script", "leaves_nested",
     "kind", "mode", "slots", "several", "ttl", "margin", "heartbeat", "min_hold", "period", "look_back",
     "look_ahead", "host", "pid", "user", "command", "note", "mark", "until", "longest", "outcome",
     "exit_code", "was_released", "last_acquired", "last_released", "last_outcome", "last_exit_code",
     "success_acquired", "success_released", "from", "to", "held_only", "gates_only", "limit", "forget_after",
-    "since",
+    "since", "idle", "table", "version", "serves", "name", "changes",
     // SQLite only: set for every statement
     "boot", "wall", "offset", "boot_id"};
 

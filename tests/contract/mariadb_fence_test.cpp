@@ -341,7 +341,7 @@ TEST_CASE("mariadb: a grant that is stuck in its transaction keeps no living hol
   stuck.sql("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED");
   stuck.sql("START TRANSACTION");
   const store::Parameters keys{{"keys", store::List{1, {key("k").bytes()}}}};
-  CHECK(stuck.sql(store::mariadb::render(store::Verb::survey, keys)).size() == 3);
+  CHECK(stuck.sql(store::mariadb::render(store::Verb::lock_rows, keys)).size() == 3);
   Job job(t);
   job.session.sql("SET SESSION innodb_lock_wait_timeout=1");
   job.begin();

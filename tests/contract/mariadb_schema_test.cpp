@@ -3,6 +3,7 @@
 
 #include "contract/mariadb_store.hpp"
 #include "store/mariadb/sql.hpp"
+#include "store/sql_grant.hpp"
 #include "support/catch.hpp"
 #include "support/proxy.hpp"
 

@@ -1,4 +1,5 @@
 #include "contract/mariadb_store.hpp"
+#include "store/sql_grant.hpp"
 #include "support/catch.hpp"
 
 #include <stdexcept>

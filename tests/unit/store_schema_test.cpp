@@ -1,5 +1,6 @@
 #include "store/mariadb/sql.hpp"
 #include "store/schema.hpp"
+#include "store/sql_grant.hpp"
 #include "support/catch.hpp"
 
 namespace dblock::store {

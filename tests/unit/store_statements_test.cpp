@@ -138,8 +138,8 @@ TEST_CASE("readers and slots pass nobody's fence but their own") {
   const auto put = render(Verb::grant_beside, place(wanted, 2));
   CHECK(put.find("fence.lock_key=lease.lock_key AND fence.slot=lease.slot") != std::string::npos);
   CHECK(put.ends_with(" AND (lease.lock_key,lease.slot) IN ((x'6b',2),(x'6c',2))"));
-  CHECK(
-      render(Verb::pass_fences, row_parameters(key("k"), 2)).ends_with(" WHERE lock_key=x'6b' AND slot<>2"));
+  CHECK(render(Verb::wait_for_fences, row_parameters(key("k"), 2))
+            .ends_with(" WHERE lock_key=x'6b' AND slot<>2"));
 }
 
 TEST_CASE("a prefix is a range of keys without wildcards") {

@@ -7,8 +7,8 @@
 -- has written this grant to the lease already, the fence takes the token from there.
 UPDATE dblock_lock AS lease
 JOIN dblock_fence AS fence ON fence.slot = 0 AND fence.lock_key = IF({is_free}, lease.lock_key, NULL)
-SET {taken_over},
+SET {record_takeover},
   lease.token = LAST_INSERT_ID({next_token} * 1024 + :mark) DIV 1024,
-  {granted}, lease.slots = 1,
+  {write_grant}, lease.slots = 1,
   fence.token = IF(lock_value = :owner AND create_time = {now}, lease.token, {next_token})
 WHERE lease.lock_key = :key AND lease.slot = 0 AND {is_free}

@@ -2,7 +2,7 @@
 UPDATE dblock_lock AS lease FORCE INDEX (PRIMARY)
 JOIN dblock_fence AS fence FORCE INDEX (PRIMARY) ON fence.lock_key = lease.lock_key AND fence.slot = lease.slot
 JOIN dblock_lock AS gate FORCE INDEX (PRIMARY) ON gate.lock_key = lease.lock_key AND gate.slot = 0
-SET {taken_over}, lease.token = LAST_INSERT_ID(:token * 1024 + :mark) DIV 1024, {granted},
+SET {record_takeover}, lease.token = LAST_INSERT_ID(:token * 1024 + :mark) DIV 1024, {write_grant},
   lease.mode = :mode, lease.slots = :slots, fence.token = :token,
   gate.token = :token, gate.version = gate.version + 1, gate.update_time = {now}, gate.hold_until = NULL,
   gate.intent_until = NULL, gate.mode = :mode, gate.slots = :slots

@@ -3,6 +3,6 @@
 -- turnstile, which a listing must know.
 UPDATE dblock_lock AS lease FORCE INDEX (PRIMARY)
 JOIN dblock_fence AS fence FORCE INDEX (PRIMARY) ON fence.lock_key = lease.lock_key AND fence.slot = lease.slot
-SET {taken_over}, lease.token = LAST_INSERT_ID(:token * 1024 + :mark) DIV 1024, {granted},
+SET {record_takeover}, lease.token = LAST_INSERT_ID(:token * 1024 + :mark) DIV 1024, {write_grant},
   lease.mode = :mode, lease.slots = IF(:several, 0, :slots), fence.token = :token, lease.intent_until = NULL
 WHERE lease.lock_key IN (:keys) AND (lease.lock_key, lease.slot) IN (:rows)

@@ -27,7 +27,7 @@ mode = 'exclusive' AND (lock_value IS NULL OR {past_margin}) AND {not_cooling_do
 lock_key = :key AND slot BETWEEN :first_slot AND :last_slot AND lock_value = :owner
   AND (:token IS NULL OR token = :token) AND (NOT :script OR kind = 'acquire')
 
--- {taken_over} If the last holder did not release, a grant records that its lease was abandoned. MySQL runs
+-- {record_takeover} If the last holder did not release, a grant records that its lease was abandoned. MySQL runs
 -- assignments from left to right, MariaDB under SIMULTANEOUS_ASSIGNMENT all at once. Here and below each column
 -- is read before it is written, so that both mean the same.
 lease.last_acquired_at = IF(lease.lock_value IS NULL, lease.last_acquired_at, lease.create_time),
@@ -35,7 +35,7 @@ lease.last_released_at = IF(lease.lock_value IS NULL, lease.last_released_at, NU
 lease.last_outcome = IF(lease.lock_value IS NULL, lease.last_outcome, 'abandoned'),
 lease.last_exit_code = IF(lease.lock_value IS NULL, lease.last_exit_code, NULL)
 
--- {granted} What a grant writes besides {taken_over}, the token, mode and slots. keep_until keeps the row long
+-- {write_grant} What a grant writes besides {record_takeover}, the token, mode and slots. keep_until keeps the row long
 -- enough for {not_done} to find a success in it.
 lease.version = lease.version + 1, lease.lock_value = :owner, lease.create_time = {now}, lease.update_time = {now},
 lease.expire_time = {now} + INTERVAL :ttl MICROSECOND, lease.lock_count = 1, lease.kind = :kind, lease.ttl_us = :ttl,
@@ -53,11 +53,11 @@ EXISTS(SELECT 1 FROM dblock_schema WHERE version = 0)
 -- further statement is needed.
 LAST_INSERT_ID(IF({keeps_history}, token, 0))
 
--- {freed} Frees the row. Must follow the assignments that record the run and set lock_count, for the reason
--- given at {taken_over}.
+-- {free_row} Frees the row. Must follow the assignments that record the run and set lock_count, for the reason
+-- given at {record_takeover}.
 version = version + 1, update_time = {now}, lock_value = NULL, expire_time = NULL, revoke_time = NULL
 
--- {ended} Records the end of a run.
+-- {record_end} Records the end of a run.
 last_acquired_at = create_time, last_released_at = {now}, last_outcome = :outcome, last_exit_code = :exit_code,
 success_acquired_at = IF(:outcome = 'succeeded', create_time, success_acquired_at),
 success_released_at = IF(:outcome = 'succeeded', {now}, success_released_at)
@@ -118,3 +118,23 @@ recorded_at >= COALESCE({now} - INTERVAL :since MICROSECOND, '1970-01-01')
 
 -- {old_runs} The runs that may be forgotten. Uses the index on the time, whatever the optimizer estimates.
 dblock_history FORCE INDEX (dblock_history_time) WHERE recorded_at < {idle_since}
+
+-- {modes} The sql_mode of every session.
+'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'
+
+-- {turn_mode} The mode that shows that this session has the turn (src/store/mariadb/turnstile_statements.hpp).
+',NO_BACKSLASH_ESCAPES'
+
+-- {named_lock} The name of the key's turnstile. A hash, because names have at most 64 characters and ignore letter
+-- case. It covers the schema too, because named locks belong to the whole server.
+CONCAT('dblock.', LEFT(SHA2(CONCAT(DATABASE(), '/', :key), 256), 48))
+
+-- {wait_for_turn} 1 once this session has the turn. Waits for at most a year.
+GET_LOCK({named_lock}, 31536000)
+
+-- {announcement} Shows a waiter in the process list; read_announcement() in turnstile_statements.cpp reads it.
+/* dblock waits: key=:key host=:host pid=:pid user=:user */
+
+-- {of_waiters} The statements that hold an {announcement}, the longest wait first.
+FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE 'SET SESSION %/* dblock waits: %'
+ORDER BY waited DESC, id

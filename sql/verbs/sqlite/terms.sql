@@ -44,11 +44,11 @@ iif({this_boot} AND lock_value IS NOT NULL AND abs(:offset - boot_offset_us) >= 
 -- {freed_at} The time at which the row is freed, as people see it.
 iif({this_boot}, {now} + {step}, :wall)
 
--- {freed} Frees the row.
+-- {free_row} Frees the row.
 version = version + 1, update_time = {freed_at}, last_acquired_at = create_time + {step}, lock_value = NULL,
 expire_time = NULL, revoke_time = NULL
 
--- {ended} Records the end of a run. Only a success changes the last success.
+-- {record_end} Records the end of a run. Only a success changes the last success.
 last_released_at = {freed_at}, last_outcome = :outcome, last_exit_code = :exit_code,
 success_acquired_at = iif(:outcome = 'succeeded', create_time + {step}, success_acquired_at),
 success_released_at = iif(:outcome = 'succeeded', {freed_at}, success_released_at)
@@ -57,7 +57,7 @@ success_released_at = iif(:outcome = 'succeeded', {freed_at}, success_released_a
 -- whole statement.
 iif(NOT :leaves_nested OR lock_count < 2 OR NOT {this_boot} OR expire_time <= {now}, 0, NULL)
 
--- {granted} What a grant changes in a row, besides its token. If the last holder did not release, records that
+-- {write_grant} What a grant changes in a row, besides its token. If the last holder did not release, records that
 -- its lease was abandoned. keep_until keeps the row long enough for {not_done} to find a success in it.
 last_acquired_at = iif(lock_value IS NULL, last_acquired_at, create_time + {step}),
 last_released_at = iif(lock_value IS NULL, last_released_at, NULL),
@@ -80,7 +80,7 @@ last_exit_code, success_acquired_at, success_released_at,
 iif({this_boot} AND lock_value IS NOT NULL, {now} + {step}, :wall), mode, slots, slot,
 iif({this_boot}, intent_until + :offset - boot_offset_us, NULL)
 
--- {wanted} The row is one that a listing asks for.
+-- {asked_for} The row is one that a listing asks for.
 (NOT :held_only OR (expire_time IS NOT NULL AND {this_boot} AND expire_time > {now})) AND (NOT :gates_only OR slot = 0)
 
 -- {forgettable} The row is free, and old enough by each of its times and its token.

@@ -56,7 +56,7 @@ bool all_in_line_seen(const lease::LockStatus& lock) {
          lock.sharing == lease::Sharing{};
 }
 
-Most most_of(Verb verb) {
+MemoryLimit memory_limit_of(Verb verb) {
   switch (verb) {
     case Verb::list_keys:
     case Verb::list_range:
@@ -64,9 +64,9 @@ Most most_of(Verb verb) {
     case Verb::expired:
     case Verb::runs_of_key:
     case Verb::all_runs:
-      return Most::list;
+      return MemoryLimit::list;
     default:
-      return Most::few;
+      return MemoryLimit::few;
   }
 }
 
@@ -89,7 +89,7 @@ Error advised(Error error) {
 
 MariadbDatabase::MariadbDatabase(const MariadbSettings& settings, const SessionOptions& options)
     : connection_(settings, options, SchemaCheck::on),
-      looks_(settings, options, SchemaCheck::off, Connection::Session::bare),
+      reader_(settings, options, SchemaCheck::off, Connection::Session::bare),
       renewal_timeout_(options.renewal_timeout),
       turnstile_(connection_, options),
       replicas_(settings.min_replicas) {}
@@ -97,12 +97,12 @@ MariadbDatabase::MariadbDatabase(const MariadbSettings& settings, const SessionO
 Result<void> MariadbDatabase::safe_to_grant(const std::string& attempt) {
   if (!replicas_.wanted()) return {};
   DBLOCK_CHECK(leave_turnstile(attempt));
-  return replicas_.before(connection_, attempt);
+  return replicas_.before_grant(connection_, attempt);
 }
 
 Result<void> MariadbDatabase::in_transaction(const std::string& attempt, const Body& body) {
   DBLOCK_CHECK(leave_turnstile(attempt));
-  const NamedLockTurnstile::Brief brief(turnstile_);
+  const NamedLockTurnstile::ShortIdleTime short_idle_time(turnstile_);
   return connection_.in_transaction(attempt, body);
 }
 
@@ -119,8 +119,8 @@ Result<Effect> MariadbDatabase::run(Verb verb, const Parameters& parameters, con
   if (text.empty()) return Effect{};
   if (verb == Verb::look || verb == Verb::look_all) return look(verb, parameters, attempt);
   if (!text.starts_with("SELECT")) return change(verb, parameters, attempt);
-  DBLOCK_TRY(Connection* const connection, reader(attempt));
-  DBLOCK_TRY(auto rows, connection->read(render(verb, parameters), attempt, most_of(verb)));
+  DBLOCK_TRY(Connection* const connection, connection_to_read(attempt));
+  DBLOCK_TRY(auto rows, connection->read(render(verb, parameters), attempt, memory_limit_of(verb)));
   return Effect{std::move(rows)};
 }
 
@@ -131,17 +131,17 @@ Result<Effect> MariadbDatabase::run_on_primary(Verb verb, const Parameters& para
 }
 
 // The connection to read with: the second one while the first waits at the turnstile.
-Result<Connection*> MariadbDatabase::reader(const std::string& attempt) {
+Result<Connection*> MariadbDatabase::connection_to_read(const std::string& attempt) {
   if (!connection_.awaits_reply()) return &connection_;
-  looks_.follow(connection_);
-  DBLOCK_CHECK(looks_.ensure_open(attempt));
-  return &looks_;
+  reader_.use_host_order_of(connection_);
+  DBLOCK_CHECK(reader_.ensure_open(attempt));
+  return &reader_;
 }
 
 Result<Effect> MariadbDatabase::look(Verb verb, const Parameters& parameters, const std::string& attempt) {
   const std::string statement = render(verb, parameters);
   const auto read = [&]() -> Result<Rows> {
-    DBLOCK_TRY(Connection* const connection, reader(attempt));
+    DBLOCK_TRY(Connection* const connection, connection_to_read(attempt));
     return read_on_primary(*connection, statement, attempt);
   };
   auto rows = read();
@@ -158,7 +158,8 @@ Result<Effect> MariadbDatabase::look(Verb verb, const Parameters& parameters, co
 }
 
 Result<Effect> MariadbDatabase::change(Verb verb, const Parameters& parameters, const std::string& attempt) {
-  if (verb == Verb::renew) turnstile_.settle();  // not done yet if a lost grant was confirmed by reading
+  if (verb == Verb::renew)
+    turnstile_.restore_idle_time();  // not done yet if a lost grant was confirmed by reading
   DBLOCK_CHECK(leave_turnstile(attempt));
   const Mark mark = connection_.next_mark();
   auto changed = connection_.change(render(verb, parameters, mark), attempt);
@@ -173,7 +174,7 @@ Result<Effect> MariadbDatabase::change(Verb verb, const Parameters& parameters, 
   }
   DBLOCK_TRY(answer.reported, connection_.told(*changed, mark, attempt));
   const bool granted = verb == Verb::grant || verb == Verb::grant_rows || verb == Verb::grant_beside;
-  if (granted && answer.reported) turnstile_.settle();
+  if (granted && answer.reported) turnstile_.restore_idle_time();
   return answer;
 }
 
@@ -201,7 +202,7 @@ Result<bool> MariadbDatabase::kept_by_fence(const lease::Key& key, const Error& 
 std::optional<lease::WaiterPosition> MariadbDatabase::waiter_position(const lease::LockStatus& lock) {
   if (!all_in_line_seen(lock)) return std::nullopt;
   const std::string attempt = "cannot list waiters";
-  const auto connection = reader(attempt);
+  const auto connection = connection_to_read(attempt);
   if (!connection) return last_look_ ? last_look_->position : std::nullopt;
   const auto rows = (*connection)->read(waiters_statement((*connection)->is_mariadb()), attempt);
   if (!rows) return std::nullopt;

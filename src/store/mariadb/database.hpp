@@ -18,12 +18,12 @@ class MariadbDatabase final : public Database {
 
   void begin_call(Patience patience) override {
     call_.emplace(connection_, patience == Patience::renewal ? renewal_timeout_ : Micros{0});
-    looking_.emplace(looks_);
+    reader_call_.emplace(reader_);
   }
   // Closes the second connection: else a hundred waiters would take two hundred of the server's connections.
   void end_call() noexcept override {
-    looks_.close();
-    looking_.reset();
+    reader_.close();
+    reader_call_.reset();
     call_.reset();
   }
   Result<void> ensure_open(const std::string& attempt) override { return connection_.ensure_open(attempt); }
@@ -35,7 +35,7 @@ class MariadbDatabase final : public Database {
   bool refused_null(const Error& why) const override { return why.native == k_null_refused; }
   Result<void> safe_to_grant(const std::string& attempt) override;
   Result<void> grant_is_safe(const std::string& attempt) override {
-    return replicas_.after(connection_, attempt);
+    return replicas_.after_grant(connection_, attempt);
   }
   Result<bool> kept_by_fence(const lease::Key& key, const Error& why, const std::string& attempt) override;
   lease::Turnstile* turnstile() noexcept override { return &turnstile_; }
@@ -44,17 +44,17 @@ class MariadbDatabase final : public Database {
   void close() noexcept override { connection_.close(); }
   void interrupt() noexcept override {
     connection_.interrupt();
-    looks_.interrupt();
+    reader_.interrupt();
   }
 
  private:
   [[nodiscard]] Result<void> leave_turnstile(const std::string& attempt);
-  [[nodiscard]] Result<Connection*> reader(const std::string& attempt);
+  [[nodiscard]] Result<Connection*> connection_to_read(const std::string& attempt);
   [[nodiscard]] Result<Effect> look(Verb verb, const Parameters& parameters, const std::string& attempt);
   [[nodiscard]] Result<Effect> change(Verb verb, const Parameters& parameters, const std::string& attempt);
 
   Connection connection_;
-  Connection looks_;  // open only within a call, and only while connection_ waits at the turnstile
+  Connection reader_;  // open only within a call, and only while connection_ waits at the turnstile
   // The last look at one lock: the statement, its answer, and our position at the turnstile.
   struct Seen {
     std::string statement;
@@ -66,7 +66,7 @@ class MariadbDatabase final : public Database {
   NamedLockTurnstile turnstile_;
   ReplicaCheck replicas_;
   std::optional<Connection::Call> call_;
-  std::optional<Connection::Call> looking_;
+  std::optional<Connection::Call> reader_call_;
 };
 
 }  // namespace dblock::store::mariadb

@@ -53,10 +53,10 @@ class Session {
   explicit Session(Handle handle) : handle_(std::move(handle)) {}
 
   // The statement's rows, with column names in lower case.
-  std::expected<Table, ServerError> ask(const std::string& sql) {
+  std::expected<RowSet, ServerError> ask(const std::string& sql) {
     if (api().mysql_real_query(handle_.get(), sql.data(), sql.size()) != 0)
       return std::unexpected(last_words(handle_.get()));
-    auto table = fetch_table(handle_.get(), Most::few);
+    auto table = fetch_rows(handle_.get(), MemoryLimit::few);
     if (table) std::ranges::transform(table->names, table->names.begin(), lower);
     return table;
   }
@@ -100,8 +100,7 @@ std::optional<ClockReading> read_clock(Session& session) {
   for (int i = 0; i < k_clock_readings; ++i) {
     const BootTime sent = BootClock::now();
     const Micros before = wall_clock();
-    const std::string server =
-        session.value("SELECT TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))");
+    const std::string server = session.value(render(Verb::server_time));
     const auto half = std::chrono::duration_cast<Micros>(BootClock::now() - sent) / 2;
     if (server.empty()) return best;
     if (!best || half < best->uncertainty) best = ClockReading{micros(server) - before - half, half};
@@ -153,8 +152,7 @@ void read_history(Session& session, HostFacts& facts) {
 
 void read_schema(Session& session, HostFacts& facts) {
   facts.schema_needed = schema_version();
-  const auto version =
-      session.ask("SELECT COALESCE(MAX(version),0),COALESCE(MAX(serves),0) FROM dblock_schema");
+  const auto version = session.ask(render(Verb::newest_version));
   if (!version) {
     facts.schema_version = refusal(version.error());
   } else if (!version->rows.empty()) {
@@ -162,14 +160,10 @@ void read_schema(Session& session, HostFacts& facts) {
     facts.schema_serves = static_cast<unsigned>(unsigned_number(version->rows.front()[1]));
   }
   for (const auto& grant : needed_grants(facts.database)) {
-    const auto engine = session.value(
-        "SELECT engine FROM information_schema.tables WHERE table_schema=DATABASE() AND table_name='" +
-        grant.object + "'");
+    const auto engine = session.value(render(Verb::table_engine, {{"table", Scalar(Word{grant.object})}}));
     if (!engine.empty()) facts.engines.emplace(grant.object, engine);
   }
-  facts.key_type = lower(
-      session.value("SELECT column_type FROM information_schema.columns WHERE table_schema=DATABASE() AND "
-                    "table_name='dblock_lock' AND column_name='lock_key'"));
+  facts.key_type = lower(session.value(render(Verb::key_type)));
 }
 
 // Tries both names of the statement: newer servers have dropped the old one, older servers lack the new one.
@@ -187,9 +181,8 @@ void read_replication(Session& session, HostFacts& facts) {
   facts.replica = std::move(row);
 }
 
-// Takes a named lock as a test. No other session uses its name, and the session's end frees it.
 FactOr<std::optional<std::string>> try_named_lock(Session& session) {
-  const auto answer = session.ask("SELECT GET_LOCK(CONCAT('dblock.doctor.',CONNECTION_ID()),0)");
+  const auto answer = session.ask(render(Verb::try_named_lock));
   if (!answer) return refusal(answer.error());
   return answer->rows.empty() ? std::nullopt : answer->rows.front()[0];
 }

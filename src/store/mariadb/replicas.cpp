@@ -4,11 +4,10 @@
 #include <string_view>
 
 #include "store/mariadb/session/connection.hpp"
+#include "store/mariadb/sql.hpp"
 
 namespace dblock::store::mariadb {
 namespace {
-
-constexpr const char* k_semi_sync_status = "SHOW GLOBAL STATUS LIKE 'Rpl%semi%sync%'";
 
 // The part behind the role ("status") of "Rpl_semi_sync_master_status" or, on newer MySQL,
 // "Rpl_semi_sync_source_status"; empty for other names.
@@ -58,12 +57,12 @@ std::optional<std::string> short_of(const std::optional<SemiSync>& now, std::uin
 }
 
 Result<bool> commits_wait_for_replicas(Connection& connection, const std::string& attempt) {
-  DBLOCK_TRY(const auto status, connection.read(k_semi_sync_status, attempt));
+  DBLOCK_TRY(const auto status, connection.read(render(Verb::semi_sync_status), attempt));
   const auto now = read_semi_sync(status, {});
   return now && now->waiting > 0;
 }
 
-Result<void> ReplicaCheck::before(Connection& connection, const std::string& attempt) {
+Result<void> ReplicaCheck::before_grant(Connection& connection, const std::string& attempt) {
   if (!wanted()) return {};
   DBLOCK_TRY(const auto now, ask(connection, attempt));
   if (const auto why = short_of(now, replicas_)) return refusal(connection, attempt, *why);
@@ -78,7 +77,7 @@ Result<void> ReplicaCheck::before(Connection& connection, const std::string& att
 
 // That replication is on does not suffice: the server switches it on again as soon as it sends a replica the
 // last commit. So the count of unacknowledged commits must not have changed.
-Result<void> ReplicaCheck::after(Connection& connection, const std::string& attempt) {
+Result<void> ReplicaCheck::after_grant(Connection& connection, const std::string& attempt) {
   if (!wanted()) return {};
   DBLOCK_TRY(const auto now, ask(connection, attempt));
   if (const auto why = short_of(now, replicas_)) return refusal(connection, attempt, *why);
@@ -88,11 +87,10 @@ Result<void> ReplicaCheck::after(Connection& connection, const std::string& atte
 }
 
 Result<std::optional<SemiSync>> ReplicaCheck::ask(Connection& connection, const std::string& attempt) const {
-  DBLOCK_TRY(const auto status, connection.read(k_semi_sync_status, attempt));
+  DBLOCK_TRY(const auto status, connection.read(render(Verb::semi_sync_status), attempt));
   std::vector<Row> variables;
   if (replicas_ > 1) {
-    DBLOCK_TRY(variables,
-               connection.read("SHOW GLOBAL VARIABLES LIKE 'rpl%semi%sync%wait%for%count'", attempt));
+    DBLOCK_TRY(variables, connection.read(render(Verb::semi_sync_variables), attempt));
   }
   return read_semi_sync(status, variables);
 }

@@ -41,9 +41,10 @@ class ReplicaCheck {
 
   [[nodiscard]] bool wanted() const { return replicas_ > 0; }
   // Errc::unreachable if a commit would not be acknowledged. REQUIRES: as Connection::read().
-  [[nodiscard]] Result<void> before(Connection& connection, const std::string& attempt);
-  // Errc::unreachable if a commit since before() may not have been acknowledged. REQUIRES: as before().
-  [[nodiscard]] Result<void> after(Connection& connection, const std::string& attempt);
+  [[nodiscard]] Result<void> before_grant(Connection& connection, const std::string& attempt);
+  // Errc::unreachable if a commit since before_grant() may not have been acknowledged. REQUIRES: as
+  // before_grant().
+  [[nodiscard]] Result<void> after_grant(Connection& connection, const std::string& attempt);
 
  private:
   [[nodiscard]] Result<std::optional<SemiSync>> ask(Connection& connection, const std::string& attempt) const;

@@ -8,6 +8,7 @@
 #include "store/mariadb/factory.hpp"
 #include "store/mariadb/session/connection.hpp"
 #include "store/mariadb/sql.hpp"
+#include "store/parameters.hpp"
 
 namespace dblock::store::mariadb {
 namespace {
@@ -87,14 +88,11 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
   }
 
   Result<bool> routine_is_there(const std::string& attempt) {
-    return is_there("ROUTINES WHERE ROUTINE_SCHEMA=DATABASE() AND ROUTINE_NAME", k_routine, attempt);
+    return is_there(Verb::routine_is_there, attempt);
   }
 
-  // As far as this account may see.
-  Result<bool> is_there(const std::string& among, std::string_view name, const std::string& attempt) {
-    const std::string statement =
-        "SELECT COUNT(*) FROM information_schema." + among + "='" + std::string(name) + "'";
-    DBLOCK_TRY(const auto found, connection_.read(statement, attempt));
+  Result<bool> is_there(Verb verb, const std::string& attempt) {
+    DBLOCK_TRY(const auto found, connection_.read(render(verb), attempt));
     return !found.empty() && number(found.front()[0]) > 0;
   }
 
@@ -102,8 +100,7 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
   // dump left them out.
   Result<std::vector<Migration>> catch_up(const std::string& attempt) {
     DBLOCK_TRY(const bool has_routine, routine_is_there(attempt));
-    DBLOCK_TRY(const bool has_view,
-               is_there("VIEWS WHERE TABLE_SCHEMA=DATABASE() AND TABLE_NAME", k_view, attempt));
+    DBLOCK_TRY(const bool has_view, is_there(Verb::view_is_there, attempt));
     std::vector<Migration> applied;
     for (const auto& migration : migrations()) {
       const bool missing = (makes_routine(migration) && !has_routine) || (makes_view(migration) && !has_view);
@@ -149,9 +146,7 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     DBLOCK_CHECK(connection_.ensure_open(attempt));
     std::map<unsigned, lease::ServerTime> applied;
     unsigned serves = 0;
-    auto rows = connection_.read(
-        "SELECT version,serves,TIMESTAMPDIFF(MICROSECOND,'1970-01-01',applied_at) FROM dblock_schema",
-        attempt);
+    auto rows = connection_.read(render(Verb::applied_versions), attempt);
     if (!rows && rows.error().native != k_no_such_table) return std::unexpected(std::move(rows.error()));
     if (rows) {
       for (const auto& row : *rows) {
@@ -176,12 +171,10 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
                                   std::to_string(schema_version()) + "; upgrade dblock");
   }
 
-  // Takes a named lock, waiting for at most 3 s, so that two hosts that migrate at once do not meet each
-  // other's "already exists". Two at once do no harm, so neither the answer matters nor a server without such
-  // locks.
+  // Two hosts that migrate at once should not meet each other's "already exists". It would do no harm, so
+  // neither the answer matters nor a server without named locks.
   Result<void> take_turn(const std::string& attempt) {
-    auto turn = connection_.read("SELECT GET_LOCK(CONCAT('dblock.migrate.',LEFT(SHA2(DATABASE(),256),48)),3)",
-                                 attempt);
+    auto turn = connection_.read(render(Verb::migrate_alone), attempt);
     if (!turn && turn.error().code != Errc::internal) return connection_.ensure_open(attempt);
     return {};
   }
@@ -189,11 +182,7 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
   Result<bool> apply_one(const Migration& migration, const std::string& attempt) {
     const std::string what = attempt + " (" + std::string(migration.name) + ")";
     DBLOCK_CHECK(run(migration, what));
-    auto recorded =
-        connection_.change("INSERT INTO dblock_schema (version,serves,name,applied_at) VALUES (" +
-                               std::to_string(migration.version) + "," + std::to_string(migration.serves) +
-                               "," + "_utf8mb4 " + bytes_literal(migration.name) + ",UTC_TIMESTAMP(6))",
-                           what);
+    auto recorded = connection_.change(render(Verb::record_migration, migration_parameters(migration)), what);
     if (recorded) return refusal_.empty() || !makes_routine(migration);
     if (recorded.error().native == k_duplicate_key) return false;  // another host was faster
     return std::unexpected(explained(std::move(recorded.error())));

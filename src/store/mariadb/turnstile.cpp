@@ -74,8 +74,9 @@ Turn NamedLockTurnstile::queue() {
   if (connection_.named_locks_refused()) return no_line();
   if (connection_.has_turn()) return Turn::ours;
   queued_at_ = BootClock::now();
-  short_lived_ = true;
-  if (!connection_.send_ahead(queue_statement(connection_.is_mariadb(), *key_, who_))) short_lived_ = false;
+  idle_time_is_short_ = true;
+  if (!connection_.send_ahead(queue_statement(connection_.is_mariadb(), *key_, who_)))
+    idle_time_is_short_ = false;
   return Turn::not_yet;
 }
 
@@ -111,9 +112,9 @@ NamedLockTurnstile::Reply NamedLockTurnstile::poll_reply(BootTime until, const W
 
 // As for a waiter in GET_LOCK, the server drops the session once it is idle for two seconds.
 void NamedLockTurnstile::lead() noexcept {
-  if (short_lived_ || !connection_.has_turn()) return;
+  if (idle_time_is_short_ || !connection_.has_turn()) return;
   const Connection::Call call(connection_);
-  short_lived_ = connection_.change(short_idle_statement(), k_line_attempt).has_value();
+  idle_time_is_short_ = connection_.change(short_idle_statement(), k_line_attempt).has_value();
 }
 
 void NamedLockTurnstile::leave() noexcept {
@@ -128,32 +129,32 @@ bool NamedLockTurnstile::announced(const lease::Waiter& seen) const {
 }
 
 // If the statement fails, it closes the session, and the next renewal opens a new one.
-void NamedLockTurnstile::settle() {
-  if (brief_) {
-    stays_short_ = false;
+void NamedLockTurnstile::restore_idle_time() {
+  if (in_transaction_) {
+    stays_short_after_ = false;
     return;
   }
-  if (!short_lived_ || !connection_.is_open()) return;
-  short_lived_ = false;
-  [[maybe_unused]] const auto settled = connection_.change(usual_idle_statement(options_), k_line_attempt);
+  if (!idle_time_is_short_ || !connection_.is_open()) return;
+  idle_time_is_short_ = false;
+  [[maybe_unused]] const auto restored = connection_.change(usual_idle_statement(options_), k_line_attempt);
 }
 
-NamedLockTurnstile::Brief::Brief(NamedLockTurnstile& turnstile)
+NamedLockTurnstile::ShortIdleTime::ShortIdleTime(NamedLockTurnstile& turnstile)
     : turnstile_(turnstile), needed_(turnstile.connection_.is_open() && !turnstile.connection_.is_mariadb()) {
   if (!needed_) return;
-  turnstile_.stays_short_ = turnstile_.short_lived_;
-  if (!turnstile_.short_lived_)
-    turnstile_.short_lived_ =
+  turnstile_.stays_short_after_ = turnstile_.idle_time_is_short_;
+  if (!turnstile_.idle_time_is_short_)
+    turnstile_.idle_time_is_short_ =
         turnstile_.connection_.change(short_idle_statement(), k_line_attempt).has_value();
-  turnstile_.brief_ = true;
+  turnstile_.in_transaction_ = true;
 }
 
-NamedLockTurnstile::Brief::~Brief() {
+NamedLockTurnstile::ShortIdleTime::~ShortIdleTime() {
   if (!needed_) return;
-  turnstile_.brief_ = false;
-  if (turnstile_.stays_short_) return;
-  turnstile_.settle();
-  turnstile_.short_lived_ = false;
+  turnstile_.in_transaction_ = false;
+  if (turnstile_.stays_short_after_) return;
+  turnstile_.restore_idle_time();
+  turnstile_.idle_time_is_short_ = false;
 }
 
 }  // namespace dblock::store::mariadb

@@ -36,17 +36,17 @@ class NamedLockTurnstile final : public lease::Turnstile {
   [[nodiscard]] bool announced(const lease::Waiter& seen) const;
 
   // Gives the session its usual idle time again, because it now holds a lease.
-  void settle();
+  void restore_idle_time();
 
   // Lives around a transaction. A process that is frozen inside a transaction must not block other processes'
   // rows for long. MySQL has no idle limit for transactions alone, so until the transaction's end the session
   // gets a waiter's short idle time.
-  class Brief {
+  class ShortIdleTime {
    public:
-    explicit Brief(NamedLockTurnstile& turnstile);
-    ~Brief();
-    Brief(const Brief&) = delete;
-    Brief& operator=(const Brief&) = delete;
+    explicit ShortIdleTime(NamedLockTurnstile& turnstile);
+    ~ShortIdleTime();
+    ShortIdleTime(const ShortIdleTime&) = delete;
+    ShortIdleTime& operator=(const ShortIdleTime&) = delete;
 
    private:
     NamedLockTurnstile& turnstile_;
@@ -68,9 +68,9 @@ class NamedLockTurnstile final : public lease::Turnstile {
   lease::Holder who_;
   bool inside_ = false;
   bool crowded_ = false;
-  bool short_lived_ = false;  // the session has a waiter's short idle time
-  bool brief_ = false;        // a Brief lives: settle() must wait for its end
-  bool stays_short_ = false;  // the short idle time stays after the Brief, too
+  bool idle_time_is_short_ = false;  // the session has a waiter's short idle time
+  bool in_transaction_ = false;      // a ShortIdleTime lives: restore_idle_time() must wait for its end
+  bool stays_short_after_ = false;   // the short idle time stays after the ShortIdleTime, too
   BootTime queued_at_{};
   int quick_failures_ = 0;
 };

@@ -5,37 +5,17 @@
 
 #include "base/text.hpp"
 #include "store/mariadb/sql.hpp"
+#include "store/parameters.hpp"
 #include "store/rules/lock_table.hpp"
 
 namespace dblock::store::mariadb {
 namespace {
 
-constexpr const char* k_modes = "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION";
-constexpr const char* k_turn_mode = ",NO_BACKSLASH_ESCAPES";  // see k_turn_flag in connection.cpp
-constexpr const char* k_announcement = " /* dblock waits: key=";
-constexpr int k_frozen_after_seconds = 2;
-constexpr int k_a_year_of_seconds = 31'536'000;
+constexpr const char* k_announcement = " /* dblock waits: key=";  // {announcement} in terms.sql
+constexpr std::int64_t k_frozen_after_seconds = 2;
 
-// The name of a key's named lock. A hash, because names have at most 64 characters and ignore letter case. It
-// covers the schema too, because named locks belong to the whole server.
-std::string name_of(const lease::Key& key) {
-  return "CONCAT('dblock.',LEFT(SHA2(CONCAT(DATABASE(),'/'," + bytes_literal(key.bytes()) + "),256),48))";
-}
-
-std::string get_lock(const lease::Key& key, int patience_seconds) {
-  return "GET_LOCK(" + name_of(key) + "," + std::to_string(patience_seconds) + ")";
-}
-
-std::string mode_with_turn(const std::string& taking) {
-  return "CONCAT('" + std::string(k_modes) + "',IF(" + taking + "=1,'" + k_turn_mode + "',''))";
-}
-
-// True if more than four fifths of the server's connections are in use. MySQL and MariaDB keep the table that
-// every account may read in different schemas.
-std::string crowded(bool server_is_mariadb) {
-  return "(SELECT variable_value FROM " +
-         std::string(server_is_mariadb ? "information_schema" : "performance_schema") +
-         ".global_status WHERE variable_name='Threads_connected')>0.8*@@max_connections";
+Parameters idle_parameters(std::int64_t seconds) {
+  return {{"idle", Scalar(seconds)}};
 }
 
 // Removes `before` and the following word from the front of `text`; returns the word. nullopt if `text` does
@@ -71,25 +51,22 @@ std::optional<std::string> read_bytes(std::optional<std::string_view> literal) {
 
 }  // namespace
 
-std::string session_mode(const lease::Key* line) {
-  return line == nullptr ? "'" + std::string(k_modes) + "'" : mode_with_turn(get_lock(*line, 0));
+std::string session_mode(const lease::Key* turnstile_key) {
+  return turnstile_key == nullptr ? render(Verb::session_mode)
+                                  : render(Verb::session_mode_with_turn, key_parameters(*turnstile_key));
 }
 
 std::string queue_statement(bool server_is_mariadb, const lease::Key& key, const lease::Holder& waiter) {
-  const std::string taking =
-      "IF(" + crowded(server_is_mariadb) + ",0," + get_lock(key, k_a_year_of_seconds) + ")";
-  const std::string timeout = std::to_string(k_frozen_after_seconds);
-  return "SET SESSION wait_timeout=" + timeout + ",sql_mode=" + mode_with_turn(taking) + k_announcement +
-         bytes_literal(key.bytes()) + " host=" + bytes_literal(clean_utf8(waiter.host, k_name_bytes)) +
-         " pid=" + std::to_string(waiter.pid) +
-         " user=" + bytes_literal(clean_utf8(waiter.user, k_name_bytes)) + " */";
+  return render(server_is_mariadb ? Verb::queue_mariadb : Verb::queue_mysql,
+                idle_parameters(k_frozen_after_seconds) +
+                    Parameters{{"key", Scalar(key.bytes())},
+                               {"host", Scalar(clean_utf8(waiter.host, k_name_bytes))},
+                               {"pid", Scalar(std::int64_t{waiter.pid})},
+                               {"user", Scalar(clean_utf8(waiter.user, k_name_bytes))}});
 }
 
-// MySQL counts whole seconds. Of waiters with the same second, the one that connected first comes first.
 std::string waiters_statement(bool server_is_mariadb) {
-  return "SELECT info,CAST(" + std::string(server_is_mariadb ? "time_ms*1000" : "time*1000000") +
-         " AS SIGNED) AS waited FROM information_schema.processlist WHERE db=DATABASE() AND "
-         "info LIKE 'SET SESSION %/* dblock waits: %' ORDER BY waited DESC,id";
+  return render(server_is_mariadb ? Verb::waiters_mariadb : Verb::waiters_mysql);
 }
 
 std::optional<Announcement> read_announcement(std::string_view statement) {
@@ -107,13 +84,13 @@ std::optional<Announcement> read_announcement(std::string_view statement) {
 }
 
 std::string short_idle_statement() {
-  return "SET SESSION wait_timeout=" + std::to_string(k_frozen_after_seconds);
+  return render(Verb::set_idle_time, idle_parameters(k_frozen_after_seconds));
 }
 
 std::string usual_idle_statement(const SessionOptions& options) {
-  if (options.idle_timeout <= Micros{0}) return "SET SESSION wait_timeout=DEFAULT";
+  if (options.idle_timeout <= Micros{0}) return render(Verb::default_idle_time);
   const auto idle = std::chrono::ceil<std::chrono::seconds>(options.idle_timeout);
-  return "SET SESSION wait_timeout=" + std::to_string(idle.count());
+  return render(Verb::set_idle_time, idle_parameters(idle.count()));
 }
 
 }  // namespace dblock::store::mariadb

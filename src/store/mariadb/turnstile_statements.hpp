@@ -1,4 +1,5 @@
-// The SQL of the turnstile (turnstile.hpp): a named lock of the server for each key and schema.
+// The statements of the turnstile (turnstile.hpp): a named lock of the server for each key and schema. Their
+// SQL is in sql/verbs/mariadb.
 //
 // A statement that takes the turn sets an extra mode in the session's sql_mode if it succeeds. The status
 // flags of every reply show that mode, so dblock knows without a further statement whether it has the turn.
@@ -14,9 +15,10 @@
 
 namespace dblock::store::mariadb {
 
-// The value of sql_mode as an SQL expression. With `line` the expression takes that key's named lock if it is
-// free, and the mode then says whether this session has the turn. Without `line` the mode says no.
-[[nodiscard]] std::string session_mode(const lease::Key* line);
+// The value of sql_mode as an SQL expression. With `turnstile_key` the expression takes that key's named lock
+// if it is free, and the mode then says whether this session has the turn. Without `turnstile_key` the mode
+// says no.
+[[nodiscard]] std::string session_mode(const lease::Key* turnstile_key);
 
 // Waits for the turn without a time limit, and announces the waiter in a comment that the process list shows.
 // From then on the server drops the session once it is idle for two seconds, so that a frozen first waiter

@@ -10,7 +10,7 @@
 namespace dblock::store {
 namespace {
 
-// The state of a row's fence, as survey.sql reports it.
+// The state of a row's fence, as lock_rows.sql reports it.
 enum class FenceState : std::uint64_t {
   open,     // open, or not looked at because the lease lives; or this database has no fences
   kept,     // locked by a job's transaction that called dblock_assert_held()
@@ -27,11 +27,6 @@ std::unexpected<Error> changed_while_locked(const std::string& attempt) {
   return fail(Errc::unreachable, attempt + ": its rows changed while they were locked; try again");
 }
 
-// True when no holder of the last sharing may hold the lock beside a holder of `asked`.
-bool is_of_another_kind(const lease::Sharing& last, const lease::Sharing& asked) {
-  return last.mode != asked.mode || (asked.mode == lease::Mode::slot && last.slots != asked.slots);
-}
-
 bool has_row(const GrantTarget& target) {
   return target.slot == 0 || std::ranges::find(target.seen.holds, target.slot, &lease::LockStatus::slot) !=
                                  target.seen.holds.end();
@@ -39,22 +34,18 @@ bool has_row(const GrantTarget& target) {
 
 Parameters grant_rows_parameters(const lease::LeaseRequest& request, const std::vector<GrantTarget>& targets,
                                  lease::Token token) {
-  List keys;
-  List rows{2, {}};
-  for (const auto& target : targets) {
-    keys.values.emplace_back(target.key.bytes());
-    rows.values.emplace_back(target.key.bytes());
-    rows.values.emplace_back(std::int64_t{target.slot});
-  }
-  return grant_parameters(request, request.key) +
-         Parameters{{"token", Scalar(token.value)}, {"keys", std::move(keys)}, {"rows", std::move(rows)}};
+  std::vector<std::vector<Scalar>> rows;
+  for (const auto& target : targets) rows.push_back({target.key.bytes(), std::int64_t{target.slot}});
+  return grant_parameters(request, request.key) + rows_parameters(rows) +
+         Parameters{{"token", Scalar(token.value)}};
 }
 
 }  // namespace
 
-Result<std::vector<std::optional<LockRows>>> LockTable::survey(const std::vector<lease::Key>& keys,
-                                                               bool to_change, const std::string& attempt) {
-  const Verb verb = to_change ? Verb::survey : Verb::look_all;
+Result<std::vector<std::optional<LockRows>>> LockTable::read_rows(const std::vector<lease::Key>& keys,
+                                                                  bool to_change,
+                                                                  const std::string& attempt) {
+  const Verb verb = to_change ? Verb::lock_rows : Verb::look_all;
   DBLOCK_TRY(const auto found, run(verb, keys_parameters(keys), attempt));
   if (to_change) unfenced_.clear();
   std::vector<lease::LockStatus> seen;
@@ -102,9 +93,8 @@ Result<void> LockTable::make_room(const GrantTarget& target, const lease::Sharin
   if (!there) DBLOCK_CHECK(run(Verb::add_row, row, attempt));
   if (!there || std::ranges::find(unfenced_, std::pair(target.key.bytes(), target.slot)) != unfenced_.end())
     DBLOCK_CHECK(run(Verb::add_fence, row, attempt));
-  const auto& last = target.seen.gate.sharing;
-  if (!is_of_another_kind(last, asked)) return {};
-  DBLOCK_CHECK(run(Verb::pass_fences, row, attempt));
+  if (!changes_kind(target.seen.gate.sharing, asked)) return {};
+  DBLOCK_CHECK(run(Verb::wait_for_fences, row, attempt));
   if (target.slot == 0)
     DBLOCK_CHECK(run(Verb::collect_past_runs, past_parameters(with_past_runs(target.seen)), attempt));
   return {};

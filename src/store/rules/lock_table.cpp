@@ -27,22 +27,19 @@ std::optional<lease::LockStatus> status_of(const Effect& seen) {
   return read_status(seen.rows.front());
 }
 
-// The statement that releases all keys of one lease: by rows where all are known, else by keys. Adds the
-// parameters `keys` and `rows`.
-Verb release_of(const std::vector<lease::LeaseRef>& parts, Parameters& parameters) {
-  List rows{2, {}};
-  List keys;
-  bool known = true;
-  for (const auto& part : parts) {
-    const auto slot = lease::slot_of(part);
-    known = known && slot;
-    keys.values.emplace_back(part.key.bytes());
-    rows.values.emplace_back(part.key.bytes());
-    rows.values.emplace_back(std::int64_t{slot.value_or(0)});
-  }
-  parameters.push_back({"keys", std::move(keys)});
-  parameters.push_back({"rows", std::move(rows)});
+// The statement that releases all keys of one lease: by rows where all are known, else by keys.
+Verb release_of(const std::vector<lease::LeaseRef>& parts) {
+  const bool known =
+      std::ranges::all_of(parts, [](const auto& part) { return lease::slot_of(part).has_value(); });
   return known ? Verb::release_rows : Verb::release_keys;
+}
+
+// keys, and rows of key and slot, for either statement
+Parameters parts_parameters(const std::vector<lease::LeaseRef>& parts) {
+  std::vector<std::vector<Scalar>> rows;
+  for (const auto& part : parts)
+    rows.push_back({part.key.bytes(), std::int64_t{lease::slot_of(part).value_or(0)}});
+  return rows_parameters(rows);
 }
 
 // True when a row shows the release: free, under the same token, with `end` as the end of its run. On a
@@ -177,11 +174,11 @@ Result<std::vector<lease::Key>> LockTable::release_all(const lease::LeaseRef& re
   const auto keys = keys_of(ref.key, ref.also);
   std::vector<lease::LeaseRef> parts;
   for (const auto& key : keys) parts.push_back(lease::part_of(ref, key));
-  auto parameters = ref_parameters(ref, actor) + end_parameters(end);
-  const Verb verb = release_of(parts, parameters);
+  const auto parameters = ref_parameters(ref, actor) + end_parameters(end) + parts_parameters(parts);
+  const Verb verb = release_of(parts);
   auto done = run(verb, parameters, attempt);
   for (int tries = 1; !done && database_->refused_null(done.error()); ++tries) {
-    DBLOCK_TRY(const auto seen, survey(keys, false, attempt));
+    DBLOCK_TRY(const auto seen, read_rows(keys, false, attempt));
     const auto nested =
         keys_where(keys, seen, [&ref](const LockRows& lock) { return is_nested_in(lock, ref.owner.text); });
     if (!nested.empty() || tries == k_release_tries) return nested.empty() ? keys : nested;
@@ -190,7 +187,7 @@ Result<std::vector<lease::Key>> LockTable::release_all(const lease::LeaseRef& re
   if (!done) return std::unexpected(std::move(done.error()));
   std::vector<lease::Key> missing;
   if (done->changed < keys.size()) {
-    DBLOCK_TRY(const auto seen, survey(keys, false, attempt));
+    DBLOCK_TRY(const auto seen, read_rows(keys, false, attempt));
     const auto released =
         keys_where(keys, seen, [&](const LockRows& lock) { return is_released(lock, ref, end); });
     std::ranges::set_difference(keys, released, std::back_inserter(missing), {}, &lease::Key::bytes,

@@ -32,7 +32,7 @@ struct LockRows {
   // rows.
   lease::LockStatus gate;
   // The rows of readers and slot holders, by slot, free and expired ones too. `kept_by_transaction` is set
-  // only where survey() locked the rows.
+  // only where read_rows() locked the rows.
   std::vector<lease::LockStatus> holds;
 };
 
@@ -69,15 +69,15 @@ class LockTable {
   [[nodiscard]] Result<void> ensure_open(const std::string& attempt) {
     return database_->ensure_open(attempt);
   }
-  // As Database::in_transaction(). The functions from survey() to let_readers_in() are for use inside a
+  // As Database::in_transaction(). The functions from read_rows() to let_readers_in() are for use inside a
   // transaction; renew(), release() and the others may be called there too.
   [[nodiscard]] Result<void> in_transaction(const std::string& attempt, const Database::Body& body);
 
   // Reads all rows of each lock, in the order of `keys`, which are sorted; nullopt for a lock without a row.
   // With `to_change` the rows stay locked until the transaction ends.
-  [[nodiscard]] Result<std::vector<std::optional<LockRows>>> survey(const std::vector<lease::Key>& keys,
-                                                                    bool to_change,
-                                                                    const std::string& attempt);
+  [[nodiscard]] Result<std::vector<std::optional<LockRows>>> read_rows(const std::vector<lease::Key>& keys,
+                                                                       bool to_change,
+                                                                       const std::string& attempt);
   // Adds a free row, slot 0, for a key without one. Does nothing where there is one.
   [[nodiscard]] Result<void> add(const lease::Key& key, const std::string& attempt);
   // Writes a grant to all its targets. The lock's own row of each key takes the token and the sharing in any
@@ -86,7 +86,7 @@ class LockTable {
                                         const std::vector<GrantTarget>& targets, lease::Token token,
                                         const std::string& attempt);
   // Frees a lease that is past its margin, so that a late renewal cannot bring it back. An error where the
-  // row is no longer as survey() found it.
+  // row is no longer as read_rows() found it.
   [[nodiscard]] Result<void> abandon_locked(const lease::LockStatus& lease, const std::string& attempt);
   // Writes a writer's intent: new readers are refused until `until`. Another writer's intent that ends later
   // stays, unless it ends later than lease::k_longest_intent from now.
@@ -162,7 +162,7 @@ class LockTable {
 
   const std::unique_ptr<Database> database_;
   EndedRuns ended_;
-  // lock_key and slot of the rows without a fence, as the last survey() with `to_change` found them.
+  // lock_key and slot of the rows without a fence, as the last read_rows() with `to_change` found them.
   std::vector<std::pair<std::string, std::uint32_t>> unfenced_;
 };
 

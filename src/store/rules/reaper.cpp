@@ -13,14 +13,9 @@ constexpr std::size_t k_batch = 200;
 
 // keys, and rows of key and version
 Parameters locks_of(const std::vector<Row>& idle) {
-  List keys;
-  List rows{2, {}};
-  for (const auto& row : idle) {
-    keys.values.emplace_back(row[0].value_or(""));
-    rows.values.emplace_back(row[0].value_or(""));
-    rows.values.emplace_back(unsigned_number(row[1]));
-  }
-  return {{"keys", std::move(keys)}, {"rows", std::move(rows)}};
+  std::vector<std::vector<Scalar>> rows;
+  for (const auto& row : idle) rows.push_back({row[0].value_or(""), unsigned_number(row[1])});
+  return rows_parameters(rows);
 }
 
 }  // namespace

@@ -67,7 +67,7 @@ std::unexpected<Error> mismatch(const LockStatus& gate, const Sharing& held, std
 }
 
 // Names the other holders too: a waiter must know whether one of them is its own ancestor.
-Held held_by_all(const LockStatus& named, const std::vector<const LockStatus*>& taken) {
+Held all_in_the_way(const LockStatus& named, const std::vector<const LockStatus*>& taken) {
   Held held{named};
   for (const auto* hold : taken) {
     if (hold->slot != named.slot) held.status.other_owners.push_back(hold->owner);
@@ -80,7 +80,7 @@ Answer answer_beside(const LockRows& seen, const LockStatus& lock,
   const std::uint32_t slot = request.sharing.mode == Mode::exclusive ? 0 : lowest_free(seen.holds);
   switch (request.sharing.mode) {
     case Mode::exclusive:
-      if (!taken.empty()) return held_by_all(longest(taken), taken);
+      if (!taken.empty()) return all_in_the_way(longest(taken), taken);
       break;
     case Mode::shared:
       if (lock.keeps_readers_away()) return Held{lock};
@@ -139,8 +139,16 @@ bool is_nested_in(const LockRows& seen, const std::string& owner) {
   return counts_more(seen.gate) || std::ranges::any_of(seen.holds, counts_more);
 }
 
+bool changes_kind(const Sharing& last, const Sharing& asked) {
+  return last.mode != asked.mode || (asked.mode == Mode::slot && last.slots != asked.slots);
+}
+
 bool refuses_requests(const LockStatus& status) {
   return status.state == lease::State::unknown || status.grantable_at() > status.server_time;
+}
+
+bool keeps_the_lock(const LockStatus& row) {
+  return !row.owner.empty() || row.state == lease::State::cooldown;
 }
 
 Result<Answer> answer_for(const LockRows& seen, const LeaseRequest& request) {
@@ -165,11 +173,11 @@ Result<Answer> answer_for(const LockRows& seen, const LeaseRequest& request) {
   if (apart && held > 0) return mismatch(lock, taken.front()->sharing, held, request.sharing);
   // A lease within its margin, or a cooldown, refuses the request like a held lease, but the request may wait
   // for its end.
-  if (apart) return held_by_all(longest(taken), taken);
+  if (apart) return all_in_the_way(longest(taken), taken);
   // A grant of another kind writes every fence of the key, so one fence that a transaction has locked is
   // enough to refuse it.
-  if (const auto* fenced = fenced_in(seen); fenced && taken.empty() && lock.sharing != request.sharing)
-    return Held{*fenced};
+  const auto* fenced = fenced_in(seen);
+  if (fenced != nullptr && taken.empty() && changes_kind(lock.sharing, request.sharing)) return Held{*fenced};
   return answer_beside(seen, lock, taken, request);
 }
 

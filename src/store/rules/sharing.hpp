@@ -28,7 +28,13 @@ void merge_past_runs(lease::LockStatus& lock, const lease::LockStatus& row);
 // lock is held in a mode that does not go with the request's (lease::Mode), or with another number of slots.
 [[nodiscard]] Result<lease::Answer> answer_for(const LockRows& seen, const lease::LeaseRequest& request);
 
+// True when a grant to `asked` is of another kind than the lock's last grant: no holder of the one may hold
+// the lock beside a holder of the other.
+[[nodiscard]] bool changes_kind(const lease::Sharing& last, const lease::Sharing& asked);
+
 // True while the row's own times refuse other requests: held, within its margin, or in cooldown.
 [[nodiscard]] bool refuses_requests(const lease::LockStatus& status);
+// True for a row that --force can end: it has a lease, or a cooldown.
+[[nodiscard]] bool keeps_the_lock(const lease::LockStatus& row);
 
 }  // namespace dblock::store

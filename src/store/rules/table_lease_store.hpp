@@ -1,11 +1,13 @@
 // lease::LeaseStore on a table of locks: turns what the statements report into the answers of the contract,
-// the same for every database.
+// the same for every database. Its functions are in granting.cpp, renewing_releasing.cpp and looking.cpp;
+// those that only pass a call on are in table_lease_store.cpp.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/clock.hpp"
 #include "lease/store.hpp"
@@ -87,5 +89,8 @@ class TableLeaseStore final : public lease::LeaseStore {
   bool unproved_ = false;
   Clock& clock_;
 };
+
+// Begins messages: "cannot renew lock "k"".
+[[nodiscard]] std::string attempt_to(std::string_view verb, const lease::Key& key);
 
 }  // namespace dblock::store

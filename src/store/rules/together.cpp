@@ -30,7 +30,7 @@ Result<void> clear(LockTable& table, GrantTarget& target, const LeaseRequest& re
   auto& [gate, holds] = target.seen;
   const bool alone = request.sharing.mode == lease::Mode::exclusive;
   if (!alone && !gate.owner.empty()) DBLOCK_CHECK(table.abandon_locked(gate, attempt));
-  if (gate.sharing == request.sharing) return {};
+  if (!changes_kind(gate.sharing, request.sharing)) return {};
   for (auto& hold : holds) {
     if (hold.owner.empty()) continue;
     DBLOCK_CHECK(table.abandon_locked(hold, attempt));
@@ -65,13 +65,13 @@ class Taking {
  private:
   Result<void> transaction() {
     answer_.reset();
-    DBLOCK_TRY(RowsOfLocks seen, table_.survey(keys_, true, attempt_));
+    DBLOCK_TRY(RowsOfLocks seen, table_.read_rows(keys_, true, attempt_));
     DBLOCK_CHECK(decide_on(seen));
     if (answer_) return {};
     if (targets_.size() < keys_.size()) {
       for (std::size_t i = 0; i < keys_.size(); ++i)
         if (!seen[i]) DBLOCK_CHECK(table_.add(keys_[i], attempt_));
-      DBLOCK_TRY(seen, table_.survey(keys_, true, attempt_));
+      DBLOCK_TRY(seen, table_.read_rows(keys_, true, attempt_));
       DBLOCK_CHECK(decide_on(seen));
       if (answer_) return {};
     }
@@ -224,7 +224,7 @@ void withdraw_intent(LockTable& table, const LeaseRequest& request, const Intent
 Result<Answer> look_together(LockTable& table, const LeaseRequest& request, const std::string& attempt) {
   std::optional<Answer> refusal;
   Answer last = lease::Free{};
-  DBLOCK_TRY(const auto locks, table.survey(keys_of(request.key, request.also), false, attempt));
+  DBLOCK_TRY(const auto locks, table.read_rows(keys_of(request.key, request.also), false, attempt));
   for (const auto& seen : locks) {
     if (!seen) continue;
     // An error (a mode that does not go with the holders') counts as free here: the next try reports it.

@@ -154,7 +154,7 @@ class Connection {
   // Reserves disk space for the log, so that a full disk does not end the leases of running jobs. Not every
   // file system supports that; failures are ignored.
   void reserve_log() const noexcept;
-  void drop() noexcept;
+  void close_handle() noexcept;
   [[nodiscard]] Error failure(const std::string& attempt, int code, Phase phase);
   [[nodiscard]] bool pause_for_others(int tries);
 

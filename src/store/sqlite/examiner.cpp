@@ -70,7 +70,7 @@ FileFacts gather_facts(const SqliteSettings& settings) {
   if (facts.exists) {
     facts.path = prepare_file(settings, k_attempt);
     if (facts.path) facts.contents = read_contents(settings);
-  } else if (auto placed = check_place(settings, k_attempt); !placed) {
+  } else if (auto placed = require_directory(settings, k_attempt); !placed) {
     facts.path = std::unexpected(std::move(placed.error()));
   }
   facts.free_bytes = free_bytes(settings.path);

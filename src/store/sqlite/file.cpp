@@ -53,7 +53,7 @@ class Preparation {
   Preparation(const SqliteSettings& settings, const std::string& attempt)
       : path_(settings.path), makes_directory_(settings.makes_directory), attempt_(attempt) {}
 
-  Result<void> check_place() const {
+  Result<void> require_directory() const {
     const std::string directory = split(path_).directory;
     struct stat seen {};
     if (makes_directory_ || ::stat(directory.c_str(), &seen) == 0 || (errno != ENOENT && errno != ENOTDIR))
@@ -67,7 +67,7 @@ class Preparation {
     const Names names = split(path_);
     if (names.file.empty() || names.file == "." || names.file == "..")
       return refuse("it names no file; put one's name behind the last /");
-    DBLOCK_CHECK(check_place());
+    DBLOCK_CHECK(require_directory());
     if (makes_directory_) DBLOCK_CHECK(make_directory(names.directory));
     std::array<char, PATH_MAX> real{};
     if (names.file.size() > k_longest_name) return refuse("its name is too long; choose a shorter one");
@@ -259,8 +259,8 @@ Result<std::string> prepare_file(const SqliteSettings& settings, const std::stri
   return Preparation(settings, attempt).run();
 }
 
-Result<void> check_place(const SqliteSettings& settings, const std::string& attempt) {
-  return Preparation(settings, attempt).check_place();
+Result<void> require_directory(const SqliteSettings& settings, const std::string& attempt) {
+  return Preparation(settings, attempt).require_directory();
 }
 
 }  // namespace dblock::store::sqlite

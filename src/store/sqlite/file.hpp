@@ -19,7 +19,7 @@ namespace dblock::store::sqlite {
 [[nodiscard]] Result<std::string> prepare_file(const SqliteSettings& settings, const std::string& attempt);
 
 // Errc::config if the store's directory is missing and settings.makes_directory is false.
-[[nodiscard]] Result<void> check_place(const SqliteSettings& settings, const std::string& attempt);
+[[nodiscard]] Result<void> require_directory(const SqliteSettings& settings, const std::string& attempt);
 
 // Opens one of dblock's own files beside the store, with mode 0600 whatever the umask. Empty if the file is
 // missing (and WhenMissing::leave), cannot be opened, or is not a regular file of the effective user alone.

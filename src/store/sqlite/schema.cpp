@@ -1,16 +1,17 @@
+#include "store/sqlite/schema.hpp"
+
 #include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "base/text.hpp"
+#include "store/parameters.hpp"
 #include "store/schema.hpp"
-#include "store/sqlite/connection.hpp"
 #include "store/sqlite/factory.hpp"
-#include "store/sqlite/schema.hpp"
 #include "store/sqlite/sql.hpp"
 
 namespace dblock::store::sqlite {
-
 namespace {
 
 // "dblk", in the file's header. By it file(1) and dblock recognize a store.
@@ -39,8 +40,7 @@ Result<Marks> read_marks(Connection& connection, const std::string& attempt) {
 
 // True if a newer store says that this older binary may use it. False if that cannot be read.
 bool serves_this(Connection& connection, unsigned version, const std::string& attempt) {
-  const auto rows =
-      connection.run("SELECT max(version),max(serves) FROM dblock_schema", {}, attempt, Phase::read);
+  const auto rows = connection.run(sql(Verb::newest_version), {}, attempt, Phase::read);
   return rows && !rows->empty() && unsigned_number(rows->front()[0]) == version &&
          unsigned_number(rows->front()[1]) <= schema_version();
 }
@@ -54,7 +54,7 @@ Result<Marks> judge_marks(Connection& connection, const Marks& marks, const std:
                                   std::to_string(marks.version) + ", newer than this dblock, which knows " +
                                   std::to_string(schema_version()) + "; upgrade dblock");
   }
-  DBLOCK_TRY(const auto objects, read_number(connection, "SELECT count(*) FROM sqlite_schema", attempt));
+  DBLOCK_TRY(const auto objects, read_number(connection, sql(Verb::count_objects), attempt));
   if (marks.application_id == 0 && marks.version == 0 && objects == 0) return marks;
   return fail(Errc::config, attempt + " in " + connection.where() +
                                 ": the file is another program's SQLite database and is left alone; choose "
@@ -91,9 +91,7 @@ std::string without_comments(std::string_view sql) {
   while (!sql.empty()) {
     const auto end = sql.find('\n');
     const std::string_view line = sql.substr(0, end);
-    std::string_view code = line.substr(0, line.find("--"));
-    while (code.starts_with(' ')) code.remove_prefix(1);
-    while (code.ends_with(' ')) code.remove_suffix(1);
+    const std::string_view code = trimmed(line.substr(0, line.find("--")));
     text.append(code).append(code.empty() ? "" : " ");
     sql.remove_prefix(end == std::string_view::npos ? sql.size() : end + 1);
   }
@@ -108,12 +106,8 @@ Result<void> apply_missing(Connection& connection, const std::string& attempt) {
     if (migration.version <= marks.version) continue;
     const std::string what = attempt + " (" + std::string(migration.name) + ")";
     DBLOCK_CHECK(connection.run_script(without_comments(migration.sql), what));
-    DBLOCK_CHECK(connection.run(
-        "INSERT INTO dblock_schema (version,serves,name,applied_at) VALUES (:version,:serves,:name,:wall)",
-        {{"version", Scalar(std::int64_t{migration.version})},
-         {"serves", Scalar(std::int64_t{migration.serves})},
-         {"name", Scalar(std::string(migration.name))}},
-        what, Phase::write));
+    DBLOCK_CHECK(
+        connection.run(sql(Verb::record_migration), migration_parameters(migration), what, Phase::write));
   }
   return connection.run_script("PRAGMA application_id=" + std::to_string(k_application_id) +
                                    ";PRAGMA user_version=" + std::to_string(schema_version()),
@@ -164,8 +158,7 @@ class SqliteSchemaAdmin final : public SchemaAdmin {
     DBLOCK_TRY(const Marks marks, look(connection_, attempt));
     std::map<unsigned, lease::ServerTime> applied;
     if (marks.version > 0) {
-      DBLOCK_TRY(const auto rows,
-                 connection_.run("SELECT version,applied_at FROM dblock_schema", {}, attempt, Phase::read));
+      DBLOCK_TRY(const auto rows, connection_.run(sql(Verb::applied_versions), {}, attempt, Phase::read));
       for (const auto& row : rows) applied[static_cast<unsigned>(unsigned_number(row[0]))] = {micros(row[1])};
     }
     std::vector<MigrationState> states;
@@ -197,11 +190,6 @@ Result<void> ensure_schema(Connection& connection, const std::string& attempt) {
   return {};
 }
 
-std::unique_ptr<SchemaAdmin> make_schema_admin(const SqliteSettings& settings,
-                                               const SessionOptions& options) {
-  return std::make_unique<SqliteSchemaAdmin>(settings, options);
-}
-
 Result<bool> keeps_history(Connection& connection, const std::string& attempt) {
   DBLOCK_TRY(const auto rows, connection.run(sql(Verb::keeps_history), {}, attempt, Phase::read));
   return !rows.empty() && number(rows.front()[0]) > 0;
@@ -213,8 +201,13 @@ Result<void> keep_history(Connection& connection, bool on, const std::string& at
     for (const Verb verb : on ? begin : std::vector{Verb::end_history})
       DBLOCK_CHECK(connection.run_script(std::string(sql(verb)), attempt));
     // Changes a row, because in_transaction() rolls back a transaction without changes.
-    return connection.run_script("UPDATE dblock_state SET changes=changes", attempt);
+    return connection.run_script(std::string(sql(Verb::touch)), attempt);
   });
+}
+
+std::unique_ptr<SchemaAdmin> make_schema_admin(const SqliteSettings& settings,
+                                               const SessionOptions& options) {
+  return std::make_unique<SqliteSchemaAdmin>(settings, options);
 }
 
 }  // namespace dblock::store::sqlite

@@ -8,8 +8,6 @@
 
 namespace dblock::store::sqlite {
 
-class Connection;
-
 // Creates or migrates the tables if needed. Errc::schema if the store is too new for this binary,
 // Errc::config if the file is another program's; leaves both unchanged. Several processes may call this at
 // once. REQUIRES: the connection is open.

@@ -28,14 +28,14 @@ std::array<char, 56> padded(const std::string& boot_id) {
 Witness::Witness(const std::string& database_path, std::string boot_id)
     : path_(database_path + "-seen"), boot_id_(std::move(boot_id)) {}
 
-std::uint64_t Witness::changes() {
+std::uint64_t Witness::changes_seen() {
   if (!file_) file_ = open_side_file(path_, WhenMissing::leave);
   Record record;
   if (!file_ || ::pread(file_.get(), &record, sizeof record, 0) != sizeof record) return 0;
   return record.boot_id == padded(boot_id_) ? record.changes : 0;
 }
 
-void Witness::saw(std::uint64_t changes) {
+void Witness::note(std::uint64_t changes) {
   if (!file_) file_ = open_side_file(path_, WhenMissing::make);
   if (!file_) return;
   const Record record{changes, padded(boot_id_)};

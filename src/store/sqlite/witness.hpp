@@ -22,11 +22,11 @@ class Witness {
   Witness(const std::string& database_path, std::string boot_id);
 
   // The highest number of changes seen in this boot; 0 if none was seen.
-  [[nodiscard]] std::uint64_t changes();
+  [[nodiscard]] std::uint64_t changes_seen();
 
   // Call after a change was committed. If two processes call it at once, the lower number may win: the
   // witness may see too little, never too much.
-  void saw(std::uint64_t changes);
+  void note(std::uint64_t changes);
 
  private:
   std::string path_, boot_id_;

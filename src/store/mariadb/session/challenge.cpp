@@ -42,7 +42,7 @@ bool is_told(MYSQL* handle, std::string_view number) {
 }
 
 bool is_answered(MYSQL* handle, const std::string& number) {
-  const auto table = fetch_table(handle, Most::few);
+  const auto table = fetch_rows(handle, MemoryLimit::few);
   return table && !table->rows.empty() && table->rows.front()[0] == number;
 }
 

@@ -77,7 +77,7 @@ class Connection {
 
   // Runs a statement that only reads. REQUIRES: as change().
   [[nodiscard]] Result<std::vector<Row>> read(const std::string& sql, const std::string& attempt,
-                                              Most most = Most::few);
+                                              MemoryLimit limit = MemoryLimit::few);
 
   // Runs `body` in one transaction, and rolls back if `body` fails. Runs `body` again if the server rolled
   // back. Errc::indeterminate: the reply to COMMIT was lost. If the session breaks before COMMIT, nothing was
@@ -87,9 +87,9 @@ class Connection {
 
   // From now on, opening a session also takes the turn at this key's turnstile, if it is free
   // (turnstile_statements.hpp). Closes a session that was opened for another key or for none.
-  void set_turnstile_key(std::optional<lease::Key> line);
+  void set_turnstile_key(std::optional<lease::Key> key);
   // Tries hosts in the other connection's order, so that this one reads nothing older than the other does.
-  void follow(const Connection& other) { hosts_ = other.hosts_; }
+  void use_host_order_of(const Connection& other) { hosts_ = other.hosts_; }
   void forget_turnstile() noexcept { turnstile_key_.reset(); }
   // True if the last reply says that this session has the turn.
   [[nodiscard]] bool has_turn() const;
@@ -118,10 +118,10 @@ class Connection {
   [[nodiscard]] bool reads_only() const { return options_.reads_only; }
 
  private:
-  using Said = std::expected<void, ServerError>;
+  using ServerResult = std::expected<void, ServerError>;
   [[nodiscard]] Result<void> open_somewhere(const std::string& attempt, bool to_write);
-  [[nodiscard]] Said open_at(std::size_t host, bool to_write);
-  [[nodiscard]] Said set_up(bool to_write);
+  [[nodiscard]] ServerResult open_at(std::size_t host, bool to_write);
+  [[nodiscard]] ServerResult set_up(bool to_write);
   [[nodiscard]] bool turned_read_only(const std::string& attempt);
   [[nodiscard]] Result<void> try_transaction(const std::string& attempt,
                                              const std::function<Result<void>()>& body);
@@ -130,7 +130,7 @@ class Connection {
   [[nodiscard]] Result<void> run(const std::string& sql, const std::string& attempt, Phase phase);
   [[nodiscard]] bool send(const std::string& sql);
   void await_reply();
-  [[nodiscard]] Said send_setup(const SessionOptions& options, const lease::Key* line);
+  [[nodiscard]] ServerResult send_setup(const SessionOptions& options, const lease::Key* turnstile_key);
   [[nodiscard]] bool server_has_flag(unsigned flag) const;
   [[nodiscard]] Result<void> replied_as_asked(bool in_transaction, const std::string& attempt, Phase phase);
   [[nodiscard]] Error wrong_reply(const std::string& why, const std::string& attempt, Phase phase);
@@ -138,7 +138,12 @@ class Connection {
   [[nodiscard]] bool interrupted();
   [[nodiscard]] Error interruption(const std::string& attempt) const;
   [[nodiscard]] Error failure(const std::string& attempt, Phase phase);
-  void pause_before_retry(int tries);
+  // Tries of one statement that the server rolls back. After a deadlock, which costs no time, several are
+  // worthwhile.
+  static constexpr int k_tries = 4;
+  // Pauses after a statement or transaction failed with error `native`, for the next try. False, without a
+  // pause, if there must not be one: the server did not roll it back, or there were `most_tries` tries.
+  [[nodiscard]] bool pause_to_retry(unsigned native, int tries, int most_tries);
 
   MariadbSettings settings_;
   const SessionOptions options_;

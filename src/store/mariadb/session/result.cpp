@@ -30,21 +30,21 @@ std::vector<std::string> column_names(MYSQL_RES* result) {
 
 }  // namespace
 
-std::expected<Table, ServerError> fetch_table(MYSQL* handle, Most most) {
+std::expected<RowSet, ServerError> fetch_rows(MYSQL* handle, MemoryLimit limit) {
   const ResultSet result(api().mysql_use_result(handle));
   if (!result && api().mysql_errno(handle) == 0) return std::unexpected(ServerError{0, "it holds no rows"});
   if (!result) return std::unexpected(last_words(handle));
-  Table table{column_names(result.get()), {}};
+  RowSet reply{column_names(result.get()), {}};
   std::size_t memory = 0;
   while (MYSQL_ROW fields = api().mysql_fetch_row(result.get())) {
-    table.rows.push_back(copy_row(result.get(), fields, memory));
-    if (memory <= static_cast<std::size_t>(most)) continue;
+    reply.rows.push_back(copy_row(result.get(), fields, memory));
+    if (memory <= static_cast<std::size_t>(limit)) continue;
     // Without the shutdown, freeing the result would read the reply to its end.
     ::shutdown(api().mysql_get_socket(handle), SHUT_RDWR);
     return std::unexpected(ServerError{0, "it has more rows than dblock's tables could hold"});
   }
   if (api().mysql_errno(handle) != 0) return std::unexpected(last_words(handle));
-  return table;
+  return reply;
 }
 
 }  // namespace dblock::store::mariadb

@@ -1,0 +1,2 @@
+-- Name and value of the number of acknowledgements that a commit waits for.
+SHOW GLOBAL VARIABLES LIKE 'rpl%semi%sync%wait%for%count'

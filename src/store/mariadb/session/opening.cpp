@@ -1,0 +1,153 @@
+// The functions of Connection that open a session: on which host, and how it is set up.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "store/mariadb/session/challenge.hpp"
+#include "store/mariadb/session/client_library.hpp"
+#include "store/mariadb/session/connection.hpp"
+
+namespace dblock::store::mariadb {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A server that took writes within this time is not asked again whether it is read-only.
+constexpr auto k_moment = 1s;
+
+ServerError words_of(const HostPort& host, const ServerError& said) {
+  return {said.native, host.display() + ": " + said.text};
+}
+
+// Joins all hosts' errors in one sentence. The error number is that of a host that failed, not of one that
+// merely takes no writes, because the advice in the message depends on that number.
+ServerError all_words(const std::vector<ServerError>& said) {
+  ServerError all{said.back().native, ""};
+  bool wrong_hosts_only = true;
+  for (const auto& words : said) {
+    all.text += (all.text.empty() ? "" : "; ") + words.text;
+    if (is_wrong_host(words)) continue;
+    wrong_hosts_only = false;
+    all.native = words.native;
+  }
+  if (wrong_hosts_only && said.size() > 1)
+    all = {0, all.text +
+                  "; no host takes writes: is the primary missing in the list, or a switchover under way?"};
+  return all;
+}
+
+// For a refused login: the source of the password.
+std::string password_words(const MariadbSettings& settings) {
+  if (!settings.password) return "; no password is configured";
+  return "; the password is from " + settings.password_from;
+}
+
+}  // namespace
+
+Result<void> Connection::ensure_open(const std::string& attempt) {
+  if (handle_ && hung_up()) close();
+  if (transaction_ == Transaction::over)
+    return fail(Errc::unreachable, attempt + " on " + where_ + ": its transaction was rolled back");
+  if (handle_ && !turned_read_only(attempt)) return {};
+  if (const auto& library = client_library(); !library)
+    return fail(library.error().code, attempt + " on " + where_ + ": " + library.error().message);
+  if (!options_.reads_only) return open_somewhere(attempt, true);
+  // A replica's rows may be old, so a read-only server is used only if no host takes writes.
+  if (settings_.hosts.size() > 1 && open_somewhere(attempt, true)) return {};
+  return open_somewhere(attempt, false);
+}
+
+Result<void> Connection::open_somewhere(const std::string& attempt, bool to_write) {
+  std::vector<ServerError> said;
+  for (const std::size_t host : hosts_.order()) {
+    const auto begun = std::chrono::steady_clock::now();
+    const auto opened = open_at(host, to_write);
+    if (opened) {
+      hosts_.worked(host);
+      // From now on a lease may depend on this connection: connecting to a host that is down must not cost
+      // more of the lease's time than a lost reply.
+      settings_.connect_timeout =
+          std::min<std::chrono::milliseconds>(settings_.connect_timeout, options_.network_timeout);
+      return {};
+    }
+    close();
+    if (interrupted()) return std::unexpected(interruption(attempt));
+    hosts_.failed(host, std::chrono::steady_clock::now() - begun);
+    // A host's refusal is final. The next host is tried only after silence, or if this one takes no writes.
+    Error error = make_error(attempt, where_, opened.error(), Phase::connect);
+    if (is_password_refused(opened.error().native)) error.message += password_words(settings_);
+    if (error.code != Errc::unreachable) return std::unexpected(std::move(error));
+    said.push_back(settings_.hosts.size() > 1 ? words_of(settings_.hosts[host], opened.error())
+                                              : opened.error());
+  }
+  return std::unexpected(make_error(attempt, where_, all_words(said), Phase::connect));
+}
+
+Connection::ServerResult Connection::open_at(std::size_t host, bool to_write) {
+  auto handle =
+      log_in(settings_, settings_.hosts.empty() ? nullptr : &settings_.hosts[host], options_.network_timeout);
+  if (!handle) return std::unexpected(std::move(handle.error()));
+  handle_ = std::move(*handle);
+  host_ = host;
+  {
+    const std::lock_guard lock(interrupt_mutex_);
+    socket_ = api().mysql_get_socket(handle_.get());
+  }
+  if (session_ == Session::full) return set_up(to_write);
+  const auto done = set_up_bare(handle_.get());
+  return done ? ServerResult{} : std::unexpected(done.error());
+}
+
+Connection::ServerResult Connection::set_up(bool to_write) {
+  SessionOptions options = options_;
+  options.reads_only = !to_write;
+  known_to_take_writes_at_ = std::chrono::steady_clock::now();
+  named_locks_refused_ = false;
+  if (turnstile_key_ && !interrupted()) {
+    auto done = send_setup(options, &*turnstile_key_);
+    if (done || done.error().native == 0 || is_wrong_host(done.error())) return done;
+    // Perhaps the server refuses named locks: try without. If the cause is another, that try reports it.
+    named_locks_refused_ = true;
+  }
+  for (int tries = 1;; ++tries) {
+    auto done = send_setup(options, nullptr);
+    if (done || interrupted()) return done;
+    if (!pause_to_retry(done.error().native, tries, k_tries)) return done;
+  }
+}
+
+// Tries again without Galera's variables if the server does not know them.
+Connection::ServerResult Connection::send_setup(const SessionOptions& options,
+                                                const lease::Key* turnstile_key) {
+  const auto sent = [&]() -> ServerResult {
+    sent_at_ = std::chrono::steady_clock::now();
+    auto done = send_with_challenge(
+        handle_.get(), setup_statement(is_mariadb(), options, check_, turnstile_key, knows_galera_));
+    if (!done) return std::unexpected(read_only_error(std::move(done.error())));
+    marks_ = *done;
+    return {};
+  };
+  auto done = sent();
+  if (done || !knows_galera_ || done.error().native != k_unknown_variable) return done;
+  knows_galera_ = false;
+  return sent();
+}
+
+// Asks the server whether it has turned read-only; if so, closes the session and returns true. Costs one
+// statement for a call that comes more than k_moment after the last check. With a single host there is no
+// alternative, so nothing is asked.
+bool Connection::turned_read_only(const std::string& attempt) {
+  const bool asks = settings_.hosts.size() > 1 && session_ == Session::full && !options_.reads_only &&
+                    transaction_ == Transaction::none && !awaits_reply_;
+  const auto now = std::chrono::steady_clock::now();
+  if (!asks || now - known_to_take_writes_at_ < k_moment) return false;
+  const auto answer = read(render(Verb::takes_no_writes), attempt);
+  if (!answer) return !handle_;
+  known_to_take_writes_at_ = now;
+  if (answer->empty() || answer->front()[0] != "1") return false;
+  hosts_.failed(host_, {});
+  close();
+  return true;
+}
+
+}  // namespace dblock::store::mariadb

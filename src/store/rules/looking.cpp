@@ -1,0 +1,117 @@
+// The functions of TableLeaseStore that look at locks and past runs, and change nothing.
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "store/rules/sharing.hpp"
+#include "store/rules/table_lease_store.hpp"
+
+namespace dblock::store {
+namespace {
+
+using Call = LockTable::Call;
+using lease::Answer;
+using lease::Key;
+using lease::LockStatus;
+
+// Keeps one row for each holder of a lock, or else the lock's own row, and gives each the past runs of all
+// rows of the lock. Drops the free rows of readers and slots. REQUIRES: `rows` are ordered by key and slot.
+void show_by_holders(std::vector<LockStatus>& rows) {
+  std::vector<LockStatus> shown;
+  for (std::size_t first = 0, next = 0; first < rows.size(); first = next) {
+    while (next < rows.size() && rows[next].key == rows[first].key) ++next;
+    const std::span lock(&rows[first], next - first);
+    LockStatus past = lock.front();
+    for (const auto& row : lock) merge_past_runs(past, row);
+    const bool by_others =
+        std::ranges::any_of(lock, [](const LockStatus& row) { return row.slot > 0 && keeps_the_lock(row); });
+    for (auto& row : lock) {
+      if (row.slot > 0 ? !keeps_the_lock(row) : by_others && row.owner.empty()) continue;
+      row.last = past.last;
+      row.last_success = past.last_success;
+      shown.push_back(std::move(row));
+    }
+  }
+  rows = std::move(shown);
+}
+
+}  // namespace
+
+Result<Answer> TableLeaseStore::look(const lease::LeaseRequest& request) {
+  const Call call(*table_);
+  const std::string attempt = attempt_to("look at", request.key);
+  DBLOCK_CHECK(table_->ensure_open(attempt));
+  if (!request.plain()) return look_together(*table_, request, attempt);
+  DBLOCK_TRY(auto seen, table_->look(request.key, attempt));
+  return judge(request, std::move(seen), attempt);
+}
+
+Result<Answer> TableLeaseStore::look_with_position(const lease::LeaseRequest& request) {
+  if (!request.plain()) return look(request);
+  const Call call(*table_);
+  const std::string attempt = attempt_to("look at", request.key);
+  DBLOCK_CHECK(table_->ensure_open(attempt));
+  DBLOCK_TRY(auto seen, table_->look(request.key, attempt));
+  const auto position = seen ? table_->database().waiter_position(*seen) : std::nullopt;
+  DBLOCK_TRY(auto answer, judge(request, std::move(seen), attempt));
+  if (auto* held = std::get_if<lease::Held>(&answer)) held->status.position = position;
+  return answer;
+}
+
+// The answer to an exclusive request of one key, from the lock's own row.
+Result<Answer> TableLeaseStore::judge(const lease::LeaseRequest& request, std::optional<LockStatus> seen,
+                                      const std::string& attempt) {
+  if (!seen) return lease::Free{};
+  if (seen->sharing.mode != lease::Mode::exclusive) return look_together(*table_, request, attempt);
+  return answer_for({std::move(*seen), {}}, request);
+}
+
+Result<std::optional<LockStatus>> TableLeaseStore::peek(const lease::Key& key) {
+  const Call call(*table_);
+  return row_where(key, attempt_to("look at", key), [](const LockStatus& row) { return !row.owner.empty(); });
+}
+
+// The row of `ref` among all rows of its lock, also when its lease has ended. Where there is none: another
+// holder's row, or else the lock's own.
+Result<std::optional<LockStatus>> TableLeaseStore::own_row(const lease::LeaseRef& ref,
+                                                           const std::string& attempt) {
+  return row_where(ref.key, attempt, [&ref](const LockStatus& row) {
+    if (row.owner == ref.owner.text) return !ref.token || row.token == *ref.token;
+    return row.slot > 0 && ref.token && row.token == *ref.token;
+  });
+}
+
+Result<std::optional<LockStatus>> TableLeaseStore::row_where(
+    const Key& key, const std::string& attempt, const std::function<bool(const LockStatus&)>& wanted) {
+  DBLOCK_CHECK(table_->ensure_open(attempt));
+  DBLOCK_TRY(auto gate, table_->look(key, attempt));
+  if (!gate || wanted(*gate) || gate->sharing.mode == lease::Mode::exclusive) return gate;
+  DBLOCK_TRY(auto locks, table_->read_rows({key}, false, attempt));
+  auto& seen = locks.front();
+  if (!seen) return std::nullopt;
+  for (auto& hold : seen->holds) {
+    if (wanted(hold)) return std::move(hold);
+  }
+  for (auto& hold : seen->holds) {
+    if (keeps_the_lock(hold)) return std::move(hold);
+  }
+  return with_past_runs(*seen);
+}
+
+Result<lease::Listing> TableLeaseStore::list(const lease::Selection& selection) {
+  const Call call(*table_);
+  const std::string attempt = "cannot list locks";
+  DBLOCK_CHECK(table_->ensure_open(attempt));
+  DBLOCK_TRY(auto listing, table_->list(selection, attempt));
+  show_by_holders(listing.locks);
+  return listing;
+}
+
+Result<lease::History> TableLeaseStore::history(const lease::HistoryQuery& query) {
+  const Call call(*table_);
+  const std::string attempt = "cannot read the history";
+  DBLOCK_CHECK(table_->ensure_open(attempt));
+  return table_->history(query, attempt);
+}
+
+}  // namespace dblock::store

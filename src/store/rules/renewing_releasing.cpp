@@ -1,0 +1,199 @@
+// The functions of TableLeaseStore for leases that were granted: renew, release, revoke, and free at once.
+#include <utility>
+
+#include "lease/owner_id.hpp"
+#include "store/rules/sharing.hpp"
+#include "store/rules/table_lease_store.hpp"
+
+namespace dblock::store {
+namespace {
+
+using Call = LockTable::Call;
+using lease::ForceOutcome;
+using lease::ForceRefused;
+using lease::Key;
+using lease::LockStatus;
+using lease::NotOurs;
+using lease::NotOursWhy;
+
+// The part of the outer lease that concerns `key`. A nested lease is the outer lease with a higher count.
+lease::LeaseRef outer_part(const lease::LeaseRef& ref, const Key& key) {
+  lease::LeaseRef part = lease::part_of(ref, key);
+  part.owner = lease::outermost(ref.owner);
+  return part;
+}
+
+// A lease of which only key and owner id are known is looked for as an exclusive one first.
+lease::LeaseRef likeliest(lease::LeaseRef ref) {
+  if (!ref.mode && ref.rows.empty()) ref.rows = {0};
+  return ref;
+}
+
+std::unexpected<Error> contradiction(const std::string& attempt) {
+  return fail(Errc::unreachable, attempt + ": the server's answers contradict each other; try again");
+}
+
+bool passed(const std::optional<lease::ServerTime>& limit, const LockStatus& status) {
+  return !limit || *limit <= status.server_time;
+}
+
+}  // namespace
+
+Result<lease::RenewOutcome> TableLeaseStore::renew(const lease::LeaseRef& ref, lease::Actor actor,
+                                                   std::optional<Micros> ttl) {
+  using Patience = Database::Patience;
+  const Call call(*table_, actor == lease::Actor::holder ? Patience::renewal : Patience::usual);
+  const std::string attempt = attempt_to("renew", ref.key);
+  DBLOCK_CHECK(table_->ensure_open(attempt));
+  if (unproved_) DBLOCK_CHECK(table_->database().safe_to_grant(attempt));
+  std::optional<lease::RenewOutcome> first;
+  for (const Key& key : keys_of(ref.key, ref.also)) {
+    const lease::LeaseRef one = outer_part(ref, key);
+    if (actor == lease::Actor::script && lease::is_nested(ref.owner)) return nested_for_script(one, attempt);
+    DBLOCK_TRY(auto outcome, renew_one(one, actor, ttl, attempt));
+    if (std::holds_alternative<NotOurs>(outcome)) return outcome;
+    if (!first) first = std::move(outcome);
+  }
+  if (unproved_) DBLOCK_CHECK(table_->database().grant_is_safe(attempt));
+  unproved_ = false;
+  return std::move(*first);
+}
+
+Result<lease::RenewOutcome> TableLeaseStore::renew_one(const lease::LeaseRef& ref, lease::Actor actor,
+                                                       std::optional<Micros> ttl,
+                                                       const std::string& attempt) {
+  const BootTime sent_at = clock_.now();
+  DBLOCK_TRY(auto renewal, table_->renew(likeliest(ref), actor, ttl, attempt));
+  std::optional<LockStatus> seen;
+  if (!renewal) {
+    DBLOCK_TRY(const auto found, found_elsewhere(ref, attempt));
+    if (found) {
+      DBLOCK_TRY(renewal, table_->renew(*found, actor, ttl, attempt));
+    }
+  }
+  if (!renewal) return why_not(ref, actor, true, attempt);
+  lease::Renewed renewed{sent_at, renewal->ttl, renewal->expires_at.value_or(lease::ServerTime{})};
+  if (actor == lease::Actor::script && !renewal->expires_at) {
+    DBLOCK_TRY(seen, own_row(ref, attempt));
+    if (!seen || seen->owner != ref.owner.text) return why_not(ref, actor, true, attempt);
+    renewed.expires_at = seen->expires_at.value_or(lease::ServerTime{});
+  }
+  return renewed;
+}
+
+Result<lease::ReleaseOutcome> TableLeaseStore::release(const lease::LeaseRef& ref, lease::Actor actor,
+                                                       lease::RunEnd end) {
+  const Call call(*table_);
+  const std::string attempt = attempt_to("release", ref.key);
+  DBLOCK_CHECK(table_->ensure_open(attempt));
+  if (lease::is_nested(ref.owner)) {
+    if (actor != lease::Actor::script) return unnest(ref, attempt);
+    return nested_for_script(outer_part(ref, ref.key), attempt);
+  }
+  if (!ref.also.empty()) {
+    DBLOCK_TRY(const auto missing, table_->release_all(ref, actor, end, attempt));
+    if (missing.empty()) return lease::Released{};
+    return why_not(lease::part_of(ref, missing.front()), actor, false, attempt);
+  }
+  DBLOCK_TRY(bool released, table_->release(likeliest(ref), actor, end, attempt));
+  if (!released) {
+    DBLOCK_TRY(const auto found, found_elsewhere(ref, attempt));
+    if (found) {
+      DBLOCK_TRY(released, table_->release(*found, actor, end, attempt));
+    }
+  }
+  if (released) return lease::Released{};
+  return why_not(ref, actor, false, attempt);
+}
+
+Result<lease::ReleaseOutcome> TableLeaseStore::unnest(const lease::LeaseRef& ref,
+                                                      const std::string& attempt) {
+  std::optional<lease::LeaseRef> not_counted;
+  const auto count_out = [&]() -> Result<void> {
+    not_counted.reset();
+    for (const Key& key : keys_of(ref.key, ref.also)) {
+      const lease::LeaseRef outer = outer_part(ref, key);
+      DBLOCK_TRY(const bool counted, table_->unnest(outer, attempt));
+      if (!counted && !not_counted) not_counted = outer;
+    }
+    return {};
+  };
+  DBLOCK_CHECK(ref.also.empty() ? count_out() : table_->in_transaction(attempt, count_out));
+  if (not_counted) return why_not(*not_counted, lease::Actor::holder, false, attempt);
+  return lease::Released{};
+}
+
+// Finds a lease that is not in its likeliest row: `ref` with the right row; nullopt: no other row has it.
+Result<std::optional<lease::LeaseRef>> TableLeaseStore::found_elsewhere(lease::LeaseRef ref,
+                                                                        const std::string& attempt) {
+  if (ref.mode || !ref.rows.empty()) return std::nullopt;
+  DBLOCK_TRY(const auto seen, own_row(ref, attempt));
+  if (!seen || seen->slot == 0) return std::nullopt;
+  ref.rows = {seen->slot};
+  return ref;
+}
+
+// Why a script may not renew or release a nested lease: it is the lease of the outer run. Leases of scripts
+// have no nested runs.
+Result<NotOurs> TableLeaseStore::nested_for_script(const lease::LeaseRef& outer, const std::string& attempt) {
+  DBLOCK_TRY(auto seen, own_row(outer, attempt));
+  if (!seen) return NotOurs{NotOursWhy::absent, std::nullopt};
+  if (seen->owner.empty()) return NotOurs{NotOursWhy::free, std::move(seen)};
+  const bool of_run = seen->owner == outer.owner.text && seen->kind == lease::Kind::run;
+  return NotOurs{of_run ? NotOursWhy::run_lease : NotOursWhy::other_holder, std::move(seen)};
+}
+
+Result<NotOurs> TableLeaseStore::why_not(const lease::LeaseRef& ref, lease::Actor actor, bool renewing,
+                                         const std::string& attempt) {
+  DBLOCK_TRY(auto seen, own_row(ref, attempt));
+  if (!seen) return NotOurs{NotOursWhy::absent, std::nullopt};
+  const auto because = [&seen](NotOursWhy why) { return NotOurs{why, std::move(seen)}; };
+  if (seen->owner.empty()) return because(NotOursWhy::free);
+  if (seen->owner != ref.owner.text || (ref.token && seen->token != *ref.token))
+    return because(NotOursWhy::other_holder);
+  if (actor == lease::Actor::script && seen->kind == lease::Kind::run) return because(NotOursWhy::run_lease);
+  if (renewing && seen->revoked_at) return because(NotOursWhy::revoked);
+  const bool over = passed(seen->expires_at, *seen);
+  if ((renewing || actor == lease::Actor::script) && over) return because(NotOursWhy::expired);
+  if (!renewing && actor == lease::Actor::holder && seen->count > 1 && !over)
+    return because(NotOursWhy::nested);
+  // By this row the statement should have matched: answers that contradict each other are not relied on.
+  return contradiction(attempt);
+}
+
+Result<ForceOutcome> TableLeaseStore::revoke(const lease::Key& key, lease::Token token) {
+  return force(Force::revoke, key, token, attempt_to("revoke", key));
+}
+
+Result<ForceOutcome> TableLeaseStore::free_now(const lease::Key& key, lease::Token token) {
+  return force(Force::free_now, key, token, attempt_to("free", key));
+}
+
+Result<ForceOutcome> TableLeaseStore::force(Force how, const lease::Key& key, lease::Token token,
+                                            const std::string& attempt) {
+  const Call call(*table_);
+  DBLOCK_CHECK(table_->ensure_open(attempt));
+  const auto look = [&] {
+    return row_where(key, attempt,
+                     [token](const LockStatus& row) { return keeps_the_lock(row) && row.token == token; });
+  };
+  // Looks before it changes, so that the report names the affected holder and not its successor.
+  DBLOCK_TRY(auto before, look());
+  using Why = ForceRefused::Why;
+  if (!before || !keeps_the_lock(*before)) return ForceRefused{Why::not_held, std::move(before)};
+  if (before->token != token) return ForceRefused{Why::wrong_token, std::move(before)};
+  const bool frees = how == Force::free_now && !before->owner.empty();
+  DBLOCK_TRY(const bool changed, frees ? table_->free_now(key, before->slot, token, attempt)
+                                       : table_->revoke(key, before->slot, token, attempt));
+  if (changed) {
+    if (!frees && !before->owner.empty() && !before->revoked_at) before->revoked_at = before->server_time;
+    return lease::Revoked{std::move(*before)};
+  }
+  DBLOCK_TRY(auto after, look());
+  if (!after || !keeps_the_lock(*after)) return ForceRefused{Why::not_held, std::move(after)};
+  if (after->token != token) return ForceRefused{Why::wrong_token, std::move(after)};
+  if (frees && !after->owner.empty()) return ForceRefused{Why::fresh_heartbeat, std::move(after)};
+  return contradiction(attempt);
+}
+
+}  // namespace dblock::store
