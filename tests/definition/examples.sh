@@ -40,7 +40,7 @@ mkdir "$box/home/.config"
 echo "db = $DBLOCK_DB" >"$box/home/.config/dblock.conf"
 
 # One file a display, named PAGE.NUMBER.KIND.STATUS; troff's escapes undone.
-for page in "$pages"/*; do
+for page in "$pages"/*.[1-9]; do
   awk -v to="$displays/$(basename "$page")" -v page="$page" '
     /^\.\\" example: / { kind = $3; status = $4 == "" ? 0 : $4; next }
     /^\.Bd -literal/ {
