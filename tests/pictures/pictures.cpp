@@ -1,4 +1,4 @@
-// Makes the README's pictures of a terminal out of real sessions, on a server of their own.
+// Makes the pictures of README.md and tests/README.md out of real sessions, on a server of their own.
 // usage: dblock_pictures DIRECTORY
 #include <chrono>
 #include <fstream>

@@ -6,7 +6,7 @@ set -eu
 
 readme=$1 dblock=$2
 cd "$(dirname "$readme")"
-quick_start=$(sed -n '/^## Quick start$/,/^## How to/p' "$readme")
+quick_start=$(sed -n '/^## Quick start$/,/^## [^Q]/p' "$readme")
 example=$(printf '%s\n' "$quick_start" | grep 'tests/with-mariadb.sh ')
 first=$(printf '%s\n' "$quick_start" | sed -n 's/.*dblock run --local //p')
 second=$(printf '%s\n' "$example" | sed -n "s/.*dblock run --db \"\$DBLOCK_DB\" \\(.*\\)'\$/\\1/p")
