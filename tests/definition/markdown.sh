@@ -13,10 +13,11 @@ trap 'rm -rf "$made"' EXIT
 LC_ALL=C.UTF-8
 export LC_ALL
 
-# mandoc indents what follows a Ql as if it were a display; Li looks the same and does not. Names of pages and of
-# sections become links.
+# mandoc indents what follows a Ql as if it were a display; Li looks the same and does not. Names of pages, and of
+# sections of the same page, become links.
 render() { # PAGE
-  sed '/^\./ s/\([ .]\)Ql /\1Li /g' "$1" | mandoc -I os=dblock -T markdown | awk -v page="$1" '
+  sections=$(sed -n 's/^\.S[hs] //p' "$1" | tr -d '\\&' | tr '\n' '|')
+  sed '/^\./ s/\([ .]\)Ql /\1Li /g' "$1" | mandoc -I os=dblock -T markdown | awk -v page="$1" -v sections="|$sections" '
     NR == 1 { sub(/.*\//, "", page); print "<!-- Made from " page " by the target update-manual. -->\n\n" $0; next }
     {
       rest = $0
@@ -26,9 +27,14 @@ render() { # PAGE
         line = line substr(rest, 1, RSTART - 1)
         rest = substr(rest, RSTART + RLENGTH)
         if (name ~ /^\*/) {
-          name = substr(name, 2, length(name) - 2)
-          file = "#" tolower(name)
+          title = substr(name, 2, length(name) - 2)
+          if (!index(sections, "|" title "|")) {
+            line = line name
+            continue
+          }
+          file = "#" tolower(title)
           gsub(/ /, "-", file)
+          name = title
         } else {
           file = name
           sub(/\(/, ".", file)
