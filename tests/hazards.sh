@@ -7,8 +7,8 @@ cd "$1"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Long names are written in pieces, and the manual in lines: both become one line of text.
-find tests -name '*.cpp' -exec cat {} + | tr '\n' ' ' | sed 's/" *"//g' >"$work/test"
+. tests/names.sh
+# The manual is written in lines, which become one line of text.
 grep -v '^\.' man/dblock-safety.7 | tr '\n' ' ' >"$work/man"
 cat src/doctor/judge_*.cpp >"$work/doctor"
 
@@ -29,7 +29,8 @@ while IFS= read -r line; do
   text=${line#* }
   lines=$((lines + 1))
   case $kind in
-  test | man) grep -qF -- "$text" "$work/$kind" || { echo "hazard $number: no $kind \"$text\""; bad=1; } ;;
+  test) is_test "$text" || { echo "hazard $number: no test \"$text\""; bad=1; } ;;
+  man) grep -qF -- "$text" "$work/man" || { echo "hazard $number: the manual does not say \"$text\""; bad=1; } ;;
   doctor) grep -qF -- "\"$text\"" "$work/doctor" || { echo "hazard $number: doctor has no check \"$text\""; bad=1; } ;;
   *) echo "hazard $number: unknown kind \"$kind\""; bad=1 ;;
   esac

@@ -29,8 +29,7 @@ comm -23 "$work/said" "$work/listed" | sed 's/^/not in messages.txt: /' >"$work/
 comm -13 "$work/said" "$work/listed" | sed 's/^/in messages.txt, but not said by src: /' >>"$work/missing"
 [ ! -s "$work/missing" ] || complain "$(cat "$work/missing")"
 
-# Long names are written in pieces.
-find tests -name '*.cpp' -exec cat {} + | tr '\n' ' ' | sed 's/" *"//g' >"$work/tests"
+. tests/names.sh
 
 # The pieces of PATTERN stand in a line of FILE, in their order. With CODE: in the line that says how dblock
 # ended; or in a warning.
@@ -96,7 +95,7 @@ while IFS= read -r line; do
   *) complain "\"$code\" is no exit code of dblock's: $pattern" ;;
   esac
   case $kind in
-  test) grep -qF -- "\"$text\"" "$work/tests" || complain "no test \"$text\": $pattern" ;;
+  test) is_test "$text" || complain "no test \"$text\": $pattern" ;;
   run | root)
     if [ "$kind" = root ] && [ "$(id -u)" != 0 ]; then
       skipped=$((skipped + 1))

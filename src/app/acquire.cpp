@@ -179,7 +179,7 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
   DBLOCK_TRY(const auto seen, read_row_back());
   const auto* ours = std::get_if<lease::Granted>(&seen);
   if (ours == nullptr) {
-    return Ending{.how = Ending::How::lost, .message = lock() + " was granted and taken away again at once"};
+    return Ending{.how = Ending::How::lost, .message = lock() + " was granted and revoked at once"};
   }
   return Acquired{lease, *ours->row, keeper_};
 }

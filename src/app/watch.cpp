@@ -81,7 +81,7 @@ class Watch {
       if ((polled_[k_output].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) {
         display_.step_aside();
         end();
-        return fail(Errc::internal, "nobody reads stdout any more, so there is nobody to watch for");
+        return fail(Errc::internal, "stdout was closed, so nobody sees the table any more");
       }
       if (asked_) DBLOCK_CHECK(heed_answer());
     }

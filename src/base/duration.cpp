@@ -53,7 +53,7 @@ std::optional<std::int64_t> whole_micros(std::string_view digits, std::int64_t u
   return value * unit;
 }
 
-// .digits x unit, or nothing when that is no whole number of microseconds.
+// .digits x unit, or nothing when that is not a whole number of microseconds.
 std::optional<std::int64_t> fraction_micros(std::string_view digits, std::int64_t unit) {
   while (digits.ends_with('0')) digits.remove_suffix(1);
   if (digits.size() > 8) return std::nullopt;  // 8 digits of a day still fit into 64 bits
@@ -100,9 +100,9 @@ Result<Micros> parse_duration(std::string_view text) {
     if (!whole.empty() && rest.starts_with('.')) {
       rest.remove_prefix(1);
       fraction = take_while(rest, is_digit);
-      if (fraction.empty()) return refuse(text, "is no duration; write for example 30s or 1h30m");
+      if (fraction.empty()) return refuse(text, "is not a duration; write for example 30s or 1h30m");
     }
-    if (whole.empty()) return refuse(text, "is no duration; write for example 30s or 1h30m");
+    if (whole.empty()) return refuse(text, "is not a duration; write for example 30s or 1h30m");
     if (rest.empty()) return no_unit(text, whole.size() == text.size());
     const auto name = take_while(rest, is_unit_letter);
     std::size_t i = 0;
@@ -112,7 +112,7 @@ Result<Micros> parse_duration(std::string_view text) {
     next_unit = i + 1;
     const auto large = whole_micros(whole, k_units[i].micros);
     const auto small = fraction_micros(fraction, k_units[i].micros);
-    if (!small) return refuse(text, "is finer than a microsecond; round it to that");
+    if (!small) return refuse(text, "is finer than a microsecond; round it");
     if (!large || total + *large + *small > k_longest)
       return refuse(text, "is longer than 100 years; write a shorter one");
     total += *large + *small;

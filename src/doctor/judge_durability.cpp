@@ -187,7 +187,7 @@ Finding semi_sync(const HostFacts& facts, unsigned min_replicas) {
 }
 
 Finding galera(const HostFacts& facts) {
-  if (!facts.in_galera()) return {"galera", Level::ok, "no", "this server is no node of a cluster", {}};
+  if (!facts.in_galera()) return {"galera", Level::ok, "no", "this server is not a node of a cluster", {}};
   const auto status = facts.state({"wsrep_cluster_status"}).value_or("");
   const auto state = facts.state({"wsrep_local_state_comment"}).value_or("");
   const auto size = store::unsigned_number(facts.state({"wsrep_cluster_size"}));

@@ -27,7 +27,7 @@ Finding timeouts(const HostFacts& facts) {
         "timeouts",
         Level::warn,
         found,
-        "the server breaks off whoever waits in line for longer, and a statement that waits for a replica: "
+        "the server cuts off waiters that wait in line for longer, and a statement that waits for a replica: "
         "the lease is then there without it; set max_statement_time=0 for this account",
         {}};
   }
@@ -60,7 +60,7 @@ Finding named_locks(const HostFacts& facts) {
     return {"named-locks", Level::warn, "refused", facts.named_lock.error().words + ": " + k_consequence, {}};
   }
   if (!*facts.named_lock) return {"named-locks", Level::warn, "GET_LOCK answers NULL", k_consequence, {}};
-  return {"named-locks", Level::ok, "available", "waiters stand in line", {}};
+  return {"named-locks", Level::ok, "available", "waiters can wait in line", {}};
 }
 
 // Settings that users ask about, and need not set.

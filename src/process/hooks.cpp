@@ -116,13 +116,13 @@ void HookWatcher::reaped(pid_t pid, int wait_status) {
   warned_ = true;
   const std::string how = (status.signalled ? "was killed by signal " : "failed with exit status ") +
                           std::to_string(status.number);
-  warn(hook_, how + "; the run does not depend on it, what it should have done is left to do");
+  warn(hook_, how + "; the run goes on, but the command's work may not be done");
 }
 
 void HookWatcher::end_all(Tree& tree) {
   if (!std::exchange(warned_, true)) {
     warn(hook_, "was killed after " + format_duration(std::chrono::duration_cast<Micros>(limit_)) +
-                    " with all that it had started; hand work that takes longer over to a service");
+                    " with all that it had started; run work that takes longer as a service");
   }
   static_cast<void>(tree.kill_all([](pid_t, int) {}));
 }

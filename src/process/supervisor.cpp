@@ -117,7 +117,9 @@ void Supervisor::carry_out(const SupervisorAction& action) {
       break;
     }
     case SupervisorAction::Kind::say_continued:
-      log::warning("the job was stopped (Ctrl-Z or SIGSTOP) and has been continued: a lock cannot be parked");
+      log::warning(
+          "the job was stopped (Ctrl-Z or SIGSTOP) and has been continued: a job under a lock must not "
+          "pause");
       break;
   }
 }

@@ -35,7 +35,7 @@ Result<WatchedProcess> WatchedProcess::open(pid_t pid) {
     if (errno == ESRCH) return refuse(pid, "does not exist; give the pid of one that runs, such as $$");
     // `pid` is a thread's number: EINVAL, and ENOENT since Linux 6.9.
     if (errno == EINVAL || errno == ENOENT)
-      return refuse(pid, "is no process but a thread of one; give the pid of the process");
+      return refuse(pid, "is a thread, not a process; give the pid of its process");
     return fail(Errc::internal, with_errno("cannot watch process " + std::to_string(pid), errno));
   }
   if (process.ended()) return refuse(pid, "has ended; give the pid of one that runs, such as $$");

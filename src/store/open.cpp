@@ -1,17 +1,26 @@
 #include "store/open.hpp"
 
+#include <utility>
 #include <variant>
 
 #include "store/mariadb/factory.hpp"
+#include "store/rules/lock_table.hpp"
+#include "store/rules/table_lease_store.hpp"
 #include "store/sqlite/factory.hpp"
 
 namespace dblock::store {
 
+std::unique_ptr<Database> open_database(const Settings& settings, const SessionOptions& options,
+                                        Clock& clock) {
+  if (const auto* embedded = std::get_if<SqliteSettings>(&settings))
+    return sqlite::make_database(*embedded, options, clock);
+  return mariadb::make_database(std::get<MariadbSettings>(settings), options);
+}
+
 std::unique_ptr<lease::LeaseStore> open_store(const Settings& settings, const SessionOptions& options,
                                               Clock& clock) {
-  if (const auto* embedded = std::get_if<SqliteSettings>(&settings))
-    return sqlite::make_lease_store(*embedded, options, clock);
-  return mariadb::make_lease_store(std::get<MariadbSettings>(settings), options, clock);
+  auto table = std::make_unique<LockTable>(open_database(settings, options, clock));
+  return std::make_unique<TableLeaseStore>(std::move(table), clock);
 }
 
 std::unique_ptr<SchemaAdmin> open_schema(const Settings& settings, const SessionOptions& options) {

@@ -13,6 +13,8 @@
 
 namespace dblock::store {
 
+class Database;
+
 struct SessionOptions {
   std::chrono::seconds network_timeout{10};  // read and write timeout of every network call
   Micros idle_timeout{0};   // the server may drop this session when idle longer; zero: the server's default
@@ -22,6 +24,9 @@ struct SessionOptions {
 };
 
 // No connection is made yet; the clock must outlive the store.
+[[nodiscard]] std::unique_ptr<Database> open_database(const Settings& settings, const SessionOptions& options,
+                                                      Clock& clock);
+// The rules of leases above that database.
 [[nodiscard]] std::unique_ptr<lease::LeaseStore> open_store(const Settings& settings,
                                                             const SessionOptions& options, Clock& clock);
 [[nodiscard]] std::unique_ptr<SchemaAdmin> open_schema(const Settings& settings,

@@ -94,12 +94,19 @@ TEST_CASE("a transaction that asserted the lock and commits in time is not harme
   CHECK(database.tries({2}) == once(0));
 }
 
-TEST_CASE("of two transactions under one token on two nodes the later one is aborted", "[fence]") {
+TEST_CASE("of two transactions under one token the second waits on the same node and is aborted on another",
+          "[fence]") {
   DBLOCK_NEEDS(why_no_cluster());
   const FencedCluster cluster;
   acquire(cluster.database, 1, "60s");
   Fenced first(cluster.database, 1, 1);
   Fenced second(cluster.database, 2, 2);
+  auto beside_first = cluster.database.cluster.sql(1);
+  beside_first.sql("USE " + cluster.name());
+  const std::string token = beside_first.value("SELECT token FROM dblock_lock WHERE lock_key='k'");
+  beside_first.sql("SET SESSION innodb_lock_wait_timeout=1");
+  CHECK_THROWS_WITH(beside_first.sql_in_session("CALL dblock_assert_held('k'," + token + ")"),
+                    Catch::Contains("Lock wait timeout"));
   CHECK(first.commits());
   CHECK_FALSE(second.commits());
   cluster.check_effects(1);

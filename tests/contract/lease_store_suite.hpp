@@ -1,4 +1,4 @@
-// The contract of lease/store.hpp as test cases (lease_store_suite.cpp, sharing_suite.cpp), for every
+// The contract of lease/store.hpp as test cases (lease_store_suite.cpp, sharing_suite.cpp, …), for every
 // backend. A backend joins with one source that defines make_store_under_test() and one executable that also
 // compiles them with -DDBLOCK_STORE_NAME="…" (see CMakeLists.txt).
 #pragma once
@@ -8,6 +8,7 @@
 #include <string>
 
 #include "lease/store.hpp"
+#include "store/database.hpp"
 
 namespace dblock::contract {
 
@@ -21,6 +22,8 @@ class StoreUnderTest {
 
   // A session of its own on the store.
   [[nodiscard]] virtual std::unique_ptr<lease::LeaseStore> open() = 0;
+  // The same without the rules of leases (stepped_database.hpp).
+  [[nodiscard]] virtual std::unique_ptr<store::Database> open_database() = 0;
 
   // Makes the lock's row, and those of its holds, look as if everything in them had happened `by` earlier;
   // with_token: the tokens as well.

@@ -1,8 +1,11 @@
 // dblock_assert_held(): what it refuses, whom its transaction keeps out, and whom it must never keep waiting.
 // Lock waits are counted by the server, so those cases have one to themselves.
 #include <algorithm>
+#include <future>
+#include <thread>
 
 #include "contract/mariadb_store.hpp"
+#include "contract/stepped_database.hpp"
 #include "contract/store_fixture.hpp"
 #include "store/mariadb/sql.hpp"
 #include "support/catch.hpp"
@@ -43,10 +46,7 @@ struct Fenced {
   long long slot_of(const Lease& lease) {
     return number("SELECT MAX(slot) FROM dblock_lock WHERE token=" + std::to_string(lease.token.value));
   }
-  long long lock_waits() {
-    return number("SELECT variable_value FROM " + test::status_table() +
-                  " WHERE variable_name='Innodb_row_lock_waits'");
-  }
+  long long lock_waits() { return under_test.lock_waits(); }
 
   MariadbUnderTest under_test;
   std::unique_ptr<LeaseStore> store = under_test.open();
@@ -93,6 +93,23 @@ struct Job {
 
 bool says(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+// A lease, and the request that a transaction grants after it.
+struct FencedTurn {
+  Sharing before;
+  LeaseRequest next;
+};
+
+// Makes the row of the second of several keys: else it would be made between two looks.
+std::vector<FencedTurn> fenced_turns(Fenced& t) {
+  t.release(t.grant(request_for("l", "before")));
+  auto several = request_for("k", "next");
+  several.also.push_back(key("l"));
+  const auto as = [](const Sharing& sharing) { return request_for("k", "next", sharing); };
+  return {{k_alone, several},          {k_alone, as(k_reading)},        {k_alone, as(k_one_of_three)},
+          {k_reading, several},        {k_reading, as(k_alone)},        {k_reading, as(k_reading)},
+          {k_one_of_two, as(k_alone)}, {k_one_of_two, as(k_one_of_two)}};
 }
 
 const char* const k_not_held = "is not held under this token";
@@ -435,6 +452,137 @@ TEST_CASE("mariadb: of several keys each is fenced by itself, under the one toke
   job.commit();
   t.grant(both);
   CHECK(says(job.asserts(test::sql_hex("b"), token), k_not_held));
+}
+
+TEST_CASE("mariadb: a transaction that comes to its fence after a grant has looked waits, and is refused") {
+  const Server own;
+  Fenced t(own.address());
+  for (const auto& [before, next] : fenced_turns(t)) {
+    CAPTURE(to_string(before.mode), to_string(next.sharing.mode), next.also.size());
+    const auto lease = t.grant(request_for("k", "holder", before));
+    Job job(t);
+    job.begin_early(false);  // by its snapshot the lease is held
+    t.release(lease);
+    std::future<std::string> refusal;
+    bool waits = false;
+    const auto store =
+        open_stepped(t.under_test, once_before(k_steps_of_a_grant, [&] {
+                       const auto waits_before = t.lock_waits();
+                       refusal = std::async(std::launch::async, [&] { return job.asserts(lease); });
+                       const auto passed = [&] { return refusal.wait_for(0s) == std::future_status::ready; };
+                       CHECK(test::wait_until([&] { return t.lock_waits() > waits_before || passed(); }));
+                       waits = !passed();
+                     }));
+    const auto granted = grant(*store, next);
+    CHECK(waits);
+    CHECK(says(refusal.get(), k_not_held));
+    job.session.sql("ROLLBACK");
+    t.release(granted);
+  }
+}
+
+TEST_CASE(
+    "mariadb: a transaction that ends after a grant has found its fence locked holds it off no longer") {
+  const Server own;
+  Fenced t(own.address());
+  const bool grant_waits = GENERATE(false, true);
+  CAPTURE(grant_waits);
+  for (const auto& [before, next] : fenced_turns(t)) {
+    if (before != k_alone)
+      continue;  // the fence of a reader or a slot is seen to be locked, and respected then
+    CAPTURE(to_string(next.sharing.mode));
+    const auto lease = t.grant(request_for("k", "holder", before));
+    Job job(t);
+    job.begin();
+    REQUIRE(job.asserts(lease).empty());
+    t.release(lease);
+    const auto waits = t.lock_waits();
+    std::jthread ending;
+    const auto store =
+        open_stepped(t.under_test, once_before(k_steps_of_a_grant, [&] {
+                       if (!grant_waits) return job.commit();
+                       ending = std::jthread([&] {
+                         static_cast<void>(test::wait_until([&] { return t.lock_waits() > waits; }));
+                         job.commit();
+                       });
+                     }));
+    const auto granted = grant(*store, next);
+    if (ending.joinable()) ending.join();
+    CHECK((t.lock_waits() > waits) == grant_waits);
+    t.release(granted);
+  }
+}
+
+TEST_CASE(
+    "mariadb: a fence that a grant found missing and that is locked before it writes refuses the grant") {
+  Fenced t;
+  t.release(t.grant(request_for("l", "before")));  // else its row would be made between two looks
+  const Sharing one_slot{Mode::slot, 1};
+  auto several = request_for("k", "next");
+  several.also.push_back(key("l"));
+  const auto [before, next] = GENERATE_COPY(FencedTurn{k_alone, several}, FencedTurn{k_reading, several},
+                                            FencedTurn{k_alone, request_for("k", "next", k_reading)},
+                                            FencedTurn{k_reading, request_for("k", "next", k_reading)},
+                                            FencedTurn{one_slot, request_for("k", "next", one_slot)});
+  CAPTURE(to_string(before.mode), to_string(next.sharing.mode), next.also.size());
+  const auto lease = t.grant(request_for("k", "holder", before));
+  Job job(t);
+  job.begin_early(false);  // by its snapshot the lease is held, and has a fence
+  t.release(lease);
+  auto& database = t.under_test.database();
+  const std::string its_own = t.under_test.where("k") + " AND token=" + std::to_string(lease.token.value);
+  const auto fence = database.sql("SELECT slot FROM dblock_fence" + its_own);
+  REQUIRE(fence.size() == 1);
+  database.sql("DELETE FROM dblock_fence" + its_own);
+  auto steps = k_steps_of_a_grant;
+  steps.push_back(Verb::add_fence);
+  const auto store =
+      open_stepped(t.under_test, once_before(steps, [&] {
+                     database.sql("INSERT INTO dblock_fence (lock_key,slot,token) VALUES ('k'," +
+                                  fence[0][0] + "," + std::to_string(lease.token.value) + ")");
+                     CHECK(job.asserts(lease).empty());
+                   }));
+  if (before == k_reading && next.sharing == k_reading) {
+    // Beside a reader's transaction there is room, but not in its place.
+    CHECK(t.slot_of(grant(*store, next)) == 2);
+    return;
+  }
+  CHECK(conflict(*store, next).status.kept_by_transaction);
+  CHECK(t.number("SELECT COUNT(lock_value) FROM dblock_lock") == 0);
+  CHECK(job.asserts(lease).empty());
+  job.commit();
+  CHECK(grant(*store, next).token > lease.token);
+  CHECK(says(job.asserts(lease), k_not_held));
+}
+
+TEST_CASE(
+    "mariadb: a grant of several keys of which a fence is deleted after the look is undone as a whole") {
+  Fenced t;
+  auto both = request_for("a", "both");
+  both.also.push_back(key("b"));
+  const auto lease = t.grant(both);
+  Job job(t);
+  job.begin();
+  const std::string token = std::to_string(lease.token.value);
+  for (const auto* const name : {"a", "b"}) REQUIRE(job.asserts(test::sql_hex(name), token).empty());
+  t.release(lease);
+  const auto* const deleted = GENERATE("'a'", "'b'", "'a','b'");
+  both.owner.text = "next";
+  const auto store =
+      open_stepped(t.under_test, once_before(k_steps_of_a_grant, [&] {
+                     job.commit();
+                     t.under_test.database().sql("DELETE FROM dblock_fence WHERE lock_key IN (" +
+                                                 std::string(deleted) + ")");
+                   }));
+  const auto undone = store->try_acquire(both);
+  REQUIRE_FALSE(undone);
+  CHECK(undone.error().code == Errc::unreachable);
+  CHECK(says(undone.error().message, "its rows changed while they were locked"));
+  CHECK(t.number("SELECT COUNT(lock_value) FROM dblock_lock") == 0);
+  CHECK(t.token_in("dblock_lock", "a") == token);
+  const auto next = grant(*store, both);
+  for (const auto* const name : {"a", "b"})
+    CHECK(Job(t).asserts(test::sql_hex(name), std::to_string(next.token.value)).empty());
 }
 
 TEST_CASE("mariadb: a fence that is missing is put back by the next grant") {

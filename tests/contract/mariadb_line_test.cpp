@@ -187,6 +187,12 @@ TEST_CASE("mariadb line: a wait that is looked up from now and then keeps its pl
   CHECK(patients.load() == Turn::ours);
 }
 
+TEST_CASE("mariadb line: a waiter looks at the row every 25 to 50 seconds") {
+  MariadbUnderTest t;
+  const Place waiter(t);
+  CHECK(waiter.line.look_schedule().interval == 50s);  // half of it at least: "where looks cost something …"
+}
+
 TEST_CASE("mariadb line: a session that is killed costs the others nothing, be it waiting or first") {
   Line line;
   line.join();

@@ -2,9 +2,11 @@
 // breaks it, and what it costs.
 #include <algorithm>
 #include <atomic>
+#include <future>
 #include <thread>
 
 #include "contract/mariadb_store.hpp"
+#include "contract/stepped_database.hpp"
 #include "contract/store_fixture.hpp"
 #include "support/catch.hpp"
 #include "support/proxy.hpp"
@@ -388,6 +390,47 @@ TEST_CASE("mariadb: an expired reader makes way for a writer after its margin, a
   CHECK_FALSE(does_renew(*store, reader));
   CHECK_FALSE(does_release(*store, reader));
   CHECK(does_renew(*store, writer));
+}
+
+// The server reads its clock when a statement begins: so a renewal that was sent in time, and comes late,
+// still finds its lease alive. What keeps it out is the row, which the grant has locked since its look.
+TEST_CASE("mariadb: a renewal that comes late waits for the grant that ends its lease, and is refused") {
+  const test::Server own;
+  MariadbUnderTest t(own.address());
+  Proxy proxy(own.address());
+  const std::string now = "TIMESTAMPDIFF(SECOND,'1970-01-01',UTC_TIMESTAMP(6))";
+  proxy.set_time(t.database().value("SELECT " + now + "-90"));
+  const auto late = MariadbUnderTest::open_at(proxy.url(t.database().name()));
+  REQUIRE(late->connect());
+  const std::vector<std::pair<LeaseRequest, LeaseRequest>> successions{
+      {request_for("a", "gone"), shared("a", "next")},
+      {request_for("b", "gone"), several({"b", "c"}, "next")},
+      {shared("d", "gone"), request_for("d", "next")},
+      {shared("e", "gone"), shared("e", "next")},
+      {slot("f", "gone", 1), slot("f", "next", 1)}};
+  for (const auto& [before, next] : successions) {
+    CAPTURE(before.key.bytes());
+    const auto gone = grant(*t.open(), before);
+    t.age(before.key.bytes(), 2min, false);
+    REQUIRE(does_renew(*late, gone));  // while no grant has come between
+    std::future<Result<RenewOutcome>> renewing;
+    bool waits = false;
+    const auto store = open_stepped(
+        t, once_before(k_steps_of_a_grant, [&] {
+          const auto waits_before = t.lock_waits();
+          renewing = std::async(std::launch::async,
+                                [&] { return late->renew(ref_to(gone), Actor::holder, std::nullopt); });
+          const auto ended = [&] { return renewing.wait_for(0s) == std::future_status::ready; };
+          CHECK(test::wait_until([&] { return t.lock_waits() > waits_before || ended(); }));
+          waits = !ended();
+        }));
+    grant(*store, next);
+    CHECK(waits);
+    const auto renewal = renewing.get();
+    REQUIRE(renewal);
+    CHECK(std::holds_alternative<NotOurs>(*renewal));
+    CHECK(t.database().number("SELECT COUNT(*) FROM dblock_lock WHERE lock_value='gone'") == 0);
+  }
 }
 
 TEST_CASE("mariadb: an expired slot is taken over, and the row remembers its last holder") {

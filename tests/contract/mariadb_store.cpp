@@ -62,12 +62,21 @@ std::unique_ptr<lease::LeaseStore> MariadbUnderTest::open_at(const std::string& 
   return store::open_store(settings_of(url), options, the_clock);
 }
 
+std::unique_ptr<store::Database> MariadbUnderTest::open_database() {
+  return store::open_database(settings_of(database_.url()), {}, the_clock);
+}
+
 std::unique_ptr<store::SchemaAdmin> MariadbUnderTest::admin() const {
   return store::open_schema(settings_of(database_.owner_url()), {});
 }
 
 std::string MariadbUnderTest::where(const std::string& key) const {
   return " WHERE lock_key=" + test::sql_hex(key);
+}
+
+long long MariadbUnderTest::lock_waits() {
+  return database_.number("SELECT variable_value FROM " + test::status_table() +
+                          " WHERE variable_name='Innodb_row_lock_waits'");
 }
 
 void MariadbUnderTest::age(const std::string& key, Micros by, bool with_token) {

@@ -16,6 +16,7 @@ class MariadbUnderTest final : public StoreUnderTest {
   explicit MariadbUnderTest(const test::ServerAddress& server = test::shared_server(), bool migrated = true);
 
   std::unique_ptr<lease::LeaseStore> open() override { return open_at(database_.url()); }
+  std::unique_ptr<store::Database> open_database() override;
   void age(const std::string& key, Micros by, bool with_token) override;
   void age_hold(const std::string& key, std::uint32_t slot, Micros by) override;
   void set_promise(const std::string& key, Promise which, Micros from_now) override;
@@ -29,6 +30,8 @@ class MariadbUnderTest final : public StoreUnderTest {
   [[nodiscard]] std::unique_ptr<store::SchemaAdmin> admin() const;
   [[nodiscard]] test::ServerDatabase& database() { return database_; }
   [[nodiscard]] std::string where(const std::string& key) const;
+  // How often a statement has waited for a row on this server, which a case must have to itself.
+  [[nodiscard]] long long lock_waits();
 
  private:
   test::ServerDatabase database_;

@@ -11,29 +11,9 @@
 namespace dblock::contract {
 namespace {
 
-LeaseRequest reads(std::string_view name, std::string owner) {
-  auto request = asks(name, std::move(owner));
-  request.sharing = {Mode::shared, 1};
-  return request;
-}
-
-LeaseRequest takes_slot(std::string_view name, std::string owner, std::uint32_t slots) {
-  auto request = asks(name, std::move(owner));
-  request.sharing = {Mode::slot, slots};
-  return request;
-}
-
 LeaseRequest writes_patiently(std::string_view name, std::string owner) {
   auto request = asks(name, std::move(owner));
   request.waits = true;
-  return request;
-}
-
-// In the order that everybody keeps.
-LeaseRequest asks_for_all(std::vector<std::string> names, std::string owner) {
-  std::ranges::sort(names);
-  auto request = asks(names.front(), std::move(owner));
-  for (std::size_t i = 1; i < names.size(); ++i) request.also.push_back(key(names[i]));
   return request;
 }
 
@@ -69,13 +49,6 @@ std::optional<LockStatus> holder(Fixture& t, std::string_view name, const std::s
     if (row.owner == owner) return std::move(row);
   }
   return std::nullopt;
-}
-
-using Owners = std::vector<std::string>;
-Owners owners(Fixture& t, const Selection& selection = {}) {
-  Owners found;
-  for (const auto& row : t.rows(selection)) found.push_back(row.owner);
-  return found;
 }
 
 Answer look(Fixture& t, const LeaseRequest& request) {

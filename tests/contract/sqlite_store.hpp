@@ -16,6 +16,9 @@ class SqliteUnderTest final : public StoreUnderTest {
   SqliteUnderTest() = default;
 
   std::unique_ptr<lease::LeaseStore> open() override { return open_with(clock_); }
+  std::unique_ptr<store::Database> open_database() override {
+    return store::open_database(store::SqliteSettings{path()}, {}, clock_);
+  }
   void age(const std::string& key, Micros by, bool with_token) override;
   void age_hold(const std::string& key, std::uint32_t slot, Micros by) override;
   void set_promise(const std::string& key, Promise which, Micros from_now) override;

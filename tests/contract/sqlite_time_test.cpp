@@ -1,6 +1,7 @@
 // The embedded store's clocks: leases by (boot id, boot clock), what people see by the wall clock.
 
 #include "contract/sqlite_store.hpp"
+#include "contract/stepped_database.hpp"
 #include "contract/store_fixture.hpp"
 #include "support/catch.hpp"
 
@@ -15,6 +16,7 @@ LeaseRequest asks(std::string owner) {
 class ShiftedClock final : public Clock {
  public:
   explicit ShiftedClock(Nanos by) : by_(by) {}
+  void shift(Nanos by) { by_ = by; }
   [[nodiscard]] BootTime now() const override { return BootClock::now() + by_; }
   bool wait_until(BootTime when, const WakeEvent& wake) override {
     return real_.wait_until(when - by_, wake);
@@ -62,6 +64,55 @@ TEST_CASE("sqlite: a lease runs out by the boot clock, at its end plus the margi
   ShiftedClock before(62s), after(64s);
   CHECK(refused(*t.open_with(before), asks("owner-2")));
   grant(*t.open_with(after), asks("owner-3"));
+}
+
+// There is no statement that comes late: each reads the clock when it has the store to itself. A clock that
+// is behind stands for it here.
+TEST_CASE("sqlite: a renewal finds the store locked from a grant's look to its end, and is refused then") {
+  SqliteUnderTest t;
+  const Sharing one_slot{Mode::slot, 1};
+  const auto before = GENERATE_COPY(asks("gone"), shares("gone"), shares("gone", one_slot));
+  const auto after = GENERATE_COPY(asks("next"), shares("next"), shares("next", one_slot));
+  auto next = after;
+  if (before.plain() && after.plain()) next.also.push_back(key("l"));
+  CAPTURE(to_string(before.sharing.mode), to_string(next.sharing.mode));
+  const auto gone = grant(*t.open(), before);
+  t.age("k", 2min, false);
+  ShiftedClock behind(-90s);
+  const auto late = t.open_with(behind, 0s);  // waits for nobody
+  const auto in_time = late->renew(ref_to(gone), Actor::holder, {});
+  REQUIRE(in_time);
+  REQUIRE(std::holds_alternative<Renewed>(*in_time));  // while no grant has come between
+  bool tried = false;
+  const auto store = open_stepped(t, once_before(k_steps_of_a_grant, [&] {
+                                    tried = true;
+                                    const auto renewal = late->renew(ref_to(gone), Actor::holder, {});
+                                    CHECK((!renewal && renewal.error().code == Errc::unreachable));
+                                  }));
+  grant(*store, next);
+  CHECK(tried);
+  const auto renewal = late->renew(ref_to(gone), Actor::holder, {});
+  REQUIRE(renewal);
+  CHECK(std::holds_alternative<NotOurs>(*renewal));
+}
+
+// No boot clock does that; it shows that the statement which frees a lease asks again.
+TEST_CASE("sqlite: a grant is undone when its predecessor's margin proves not to be over after all") {
+  SqliteUnderTest t;
+  const auto before = GENERATE_COPY(asks("living"), shares("living"));
+  auto next = before.plain() ? shares("next") : asks("next");
+  const auto living = grant(*t.open(), before);
+  ShiftedClock clock(64s);
+  const auto store = open_stepped(store::open_database(store::SqliteSettings{t.path()}, {}, clock),
+                                  once_before({Verb::abandon}, [&] { clock.shift(62s); }));
+  const auto undone = store->try_acquire(next);
+  REQUIRE_FALSE(undone);
+  CHECK(undone.error().code == Errc::unreachable);
+  clock.shift(0s);
+  const auto renewal = store->renew(ref_to(living), Actor::holder, {});
+  REQUIRE(renewal);
+  CHECK(std::holds_alternative<Renewed>(*renewal));
+  CHECK(refused(*store, next));
 }
 
 TEST_CASE("sqlite: steps of the wall clock neither end a lease nor make it longer") {

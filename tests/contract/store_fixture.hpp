@@ -2,6 +2,7 @@
 // error.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -27,6 +28,26 @@ inline LeaseRequest asks(std::string_view name, std::string owner, Kind kind = K
   Terms terms{ttl, margin, std::nullopt};
   if (kind == Kind::run) terms.heartbeat = ttl / 6;
   return {key(name), {}, {std::move(owner)}, kind, terms, {"host", 4711, "user", "job", "note"}};
+}
+
+inline LeaseRequest reads(std::string_view name, std::string owner) {
+  auto request = asks(name, std::move(owner));
+  request.sharing = {Mode::shared, 1};
+  return request;
+}
+
+inline LeaseRequest takes_slot(std::string_view name, std::string owner, std::uint32_t slots) {
+  auto request = asks(name, std::move(owner));
+  request.sharing = {Mode::slot, slots};
+  return request;
+}
+
+// In the order that everybody keeps.
+inline LeaseRequest asks_for_all(std::vector<std::string> names, std::string owner) {
+  std::ranges::sort(names);
+  auto request = asks(names.front(), std::move(owner));
+  for (std::size_t i = 1; i < names.size(); ++i) request.also.push_back(key(names[i]));
+  return request;
 }
 
 inline Answer acquire(LeaseStore& store, const LeaseRequest& request) {
@@ -99,6 +120,13 @@ struct Fixture {
     return std::move(*report);
   }
 };
+
+using Owners = std::vector<std::string>;
+inline Owners owners(Fixture& t, const Selection& selection = {}) {
+  Owners found;
+  for (const auto& row : t.rows(selection)) found.push_back(row.owner);
+  return found;
+}
 
 inline LeaseRef ref(const Lease& lease) {
   return {lease.key, lease.owner, lease.token};

@@ -43,6 +43,18 @@ TEST_CASE("a write under the lock goes through, in every kind of it", "[server]"
   CHECK(app.writers() == "holder");
 }
 
+TEST_CASE("the call is made from any database of the server", "[server]") {
+  Application app;
+  const LiveRun run(app.database);
+  const ServerDatabase other;
+  const std::string call = "CALL " + app.database.name() + ".dblock_assert_held('k',";
+  const std::string token = app.database.column("k", "token");
+  Connection session(other.server(), "app", other.name());
+  session.sql("START TRANSACTION");
+  session.sql(call + token + ")");
+  CHECK_THROWS_WITH(session.sql(call + token + "+1)"), Catch::Contains("not held under this token"));
+}
+
 TEST_CASE("a frozen holder's late write is refused", "[server]") {
   Application app;
   const TempDir directory;
@@ -96,9 +108,11 @@ TEST_CASE("a transaction longer than the lease: renewed meanwhile, and not taken
   for (const pid_t pid : processes) ::kill(pid, SIGKILL);
   const long long end = app.database.expires_micros("k") + 200'000;
   CHECK(wait_until([&] { return realtime_micros() > end; }));
+  const auto tried_at = std::chrono::steady_clock::now();
   const auto refused = dblock(app.database, run_words("k", {}, {"true"}));
   INFO(refused.err);
   CHECK(refused.exit == exited(75));
+  CHECK(std::chrono::steady_clock::now() - tried_at < 20s * slowness());  // of 50 s that a server lets wait
   CHECK(says(refused.err, "a transaction that is protected by dblock_assert_held() is still open"));
   Process waiter(dblock_spawn(app.database, run_words("k", {"--wait", "120s"}, sh(app.write(2, "next")))));
   CHECK_FALSE(waiter.try_wait(1s));

@@ -73,17 +73,24 @@ TEST_CASE("a disk that fills up under a job ends it with 76 before its lease doe
           "[local]") {
   DBLOCK_NEEDS(why_no_mount_namespace());
   const TempDir disk, marks;
-  const std::string run =
-      "$DBLOCK run --ttl 3s --heartbeat 300ms --kill-grace 300ms --key k -- sh -c 'touch " + marks.path() +
-      "/up; sleep 6; exit 7' & job=$!\n"
-      "while [ ! -e " +
-      marks.path() + "/up ]; do sleep 0.02; done\n";
+  const auto run = [&](const std::string& job) {
+    return with_small_disk(disk) + "cd " + marks.path() +
+           "; $DBLOCK run --ttl 3s --heartbeat 300ms --kill-grace 300ms --key k -- sh -c 'touch up; " + job +
+           "' & job=$!\nwhile [ ! -e " + marks.file("up") + " ]; do sleep 0.02; done\n";
+  };
+  // The time when the job was last alive, and the end of the lease, in microseconds.
   const auto lost =
-      in_mount_namespace(with_small_disk(disk) + run + "fill\ncode=0; wait $job || code=$?; echo $code\n");
-  INFO(lost.err);
-  CHECK(lost.out == "76\n");
+      in_mount_namespace(run("while :; do date +%s%6N >alive.new; mv alive.new alive; sleep 0.02; done") +
+                         "fill\ncode=0; wait $job || code=$?; echo $code\ncat alive\n"
+                         "date -d $($DBLOCK inspect --all --key k --json | sed "
+                         "\"s/.*expires_at...\\([^\\\"]*\\).*/\\1/\") +%s%6N\n");
+  INFO(lost.out << lost.err);
+  const auto said = lines(lost.out);
+  REQUIRE(said.size() == 3);
+  CHECK(said[0] == "76");
+  CHECK(std::stoll(said[1]) < std::stoll(said[2]));
   fs::remove(marks.file("up"));
-  const auto saved = in_mount_namespace(with_small_disk(disk) + run +
+  const auto saved = in_mount_namespace(run("sleep 6; exit 7") +
                                         "fill; sleep 1; room\ncode=0; wait $job || code=$?; echo $code\n");
   INFO(saved.err);
   CHECK(saved.out == "7\n");

@@ -1,4 +1,5 @@
-// The embedded store and time: a step of the wall clock changes nothing, and another boot ends every lease.
+// The embedded store and time: a step of the wall clock changes nothing, as with a server, and another boot
+// ends every lease.
 #include <deque>
 #include <nlohmann/json.hpp>
 
@@ -126,7 +127,7 @@ TEST_CASE("a job longer than its ttl is renewed under a shifted clock and never 
   }
 }
 
-TEST_CASE("steps of the clock while a job runs change nothing", "[local]") {
+TEST_CASE("steps of the clock while a job runs change nothing") {
   DBLOCK_NEEDS(why_no_faketime());
   for (const bool monotonic_too : {false, true}) {
     const Database database;

@@ -372,5 +372,35 @@ TEST_CASE("a reply too many is not taken for a renewal's", "[server]") {
   CHECK(says(finished.err, "the reply is not to what was asked"));
 }
 
+// In a reply "done": behind its header and first byte come two numbers of one byte and as many more as the
+// byte says, then the state of the session.
+void tell_of_transaction(std::string& part) {
+  constexpr std::size_t k_state_after = 2;
+  std::size_t at = 5;
+  for (std::size_t number = 0; number < k_state_after && at < part.size(); ++number) {
+    const auto first = static_cast<unsigned char>(part[at]);
+    at += first == 0xfe ? 9 : first == 0xfd ? 4 : first == 0xfc ? 3 : 1;
+  }
+  if (at < part.size()) part[at] = static_cast<char>(static_cast<unsigned char>(part[at]) | 1U);
+}
+
+TEST_CASE("a reply that tells of a transaction where none should be open is taken for no grant or renewal",
+          "[server]") {
+  ServerDatabase database;
+  REQUIRE(run_true(database) == exited(0));
+  const int reply = GENERATE(3, 4);  // after greeting, login and set-up: to the grant, to the first renewal
+  CAPTURE(reply);
+  std::atomic<bool> told = false;
+  FakeServer meddler(Meddler(database.server().port, [&](int number, std::string& part) {
+    if (number == reply && !told.exchange(true)) tell_of_transaction(part);
+  }));
+  const std::string url = url_through(meddler, database, "app", "tls=off");
+  const auto finished = dblock_at(url, run_words("k", {"--ttl", "1s", "--verbose"}, {"sleep", "1"}));
+  INFO(finished.err);
+  CHECK(finished.exit == exited(0));
+  CHECK(told);
+  CHECK(says(finished.err, "the reply is not to what was asked (a transaction is open)"));
+}
+
 }  // namespace
 }  // namespace dblock::test

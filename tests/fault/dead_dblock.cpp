@@ -31,6 +31,28 @@ TEST_CASE("kill -9 of dblock: the tree is dead within a second and the lock is f
   CHECK(run_true(database) == exited(0));
 }
 
+TEST_CASE(
+    "kill -9 of dblock while its server is silent: the tree is dead at once, and the lock stays until lease "
+    "and "
+    "margin end",
+    "[server]") {
+  Server server;
+  ServerDatabase database(server.address());
+  TreeRun run(database, {"--ttl", "8s", "--margin", "1s"});
+  server.freeze();
+  const auto before = steady_clock::now();
+  run.signal(SIGKILL);
+  CHECK(wait_until([&] { return run.job_dead(); }));
+  CHECK(steady_clock::now() - before <
+        1s * slowness());  // and not when the guardian has given up the release
+  CHECK(soon_gone(run));
+  server.thaw();
+  const long long expires = database.expires_micros("k");
+  CHECK(database.has_holder("k"));
+  CHECK(run_true(database, "k", {"--wait", "60s"}) == exited(0));
+  CHECK(database.micros("k", "last_acquired_at") >= expires + 1'000'000);
+}
+
 // Who wakes first decides who stops the job, and who learns how it ended.
 TEST_CASE(
     "after all processes of a run were frozen beyond the lease nobody says that the job was not started") {

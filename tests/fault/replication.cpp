@@ -180,6 +180,41 @@ TEST_CASE("what a lagging replica behind a balancer says of a refused lock is no
   CHECK(granted == exited(0));
 }
 
+TEST_CASE(
+    "who is refused behind a balancer is told the holder of now, not the one that a lagging replica knows",
+    "[server][mariadb]") {
+  const ReplicatingPair pair;
+  const auto before = dblock_at(pair.url(), {"acquire", "--key", "k", "--ttl", "1h", "--note", "of before"});
+  REQUIRE(before.exit == exited(0));
+  await_caught_up(pair.replica, pair.primary);
+  Connection(pair.replica.address()).sql("STOP SLAVE SQL_THREAD");
+  const Words release{"release", "--key", "k", "--owner", lines(before.out).at(0)};
+  REQUIRE(dblock_at(pair.url(), release).exit == exited(0));
+  LiveRun holder(pair.url(), {"--note", "of now"});
+  Proxy balancer(pair.primary.address());
+  balancer.read_from(pair.replica.address());
+  const auto refused = dblock_at(balancer.url(pair.database->name()), run_words("k", {}, {"true"}));
+  check_ended(refused, 75, {"note: of now"});
+  CHECK(holder.end() == exited(0));
+}
+
+TEST_CASE("a look that a balancer gives to a read-only replica costs three statements more",
+          "[server][mariadb]") {
+  const ReplicatingPair pair;
+  LiveRun holder(pair.url());
+  await_caught_up(pair.replica, pair.primary);
+  Proxy plain(pair.primary.address());
+  Proxy balancer(pair.primary.address());
+  balancer.read_from(pair.replica.address());
+  const auto statements = [&](Proxy& proxy) {
+    CHECK(dblock_at(proxy.url(pair.database->name()), run_words("k", {}, {"true"})).exit == exited(75));
+    UNSCOPED_INFO(proxy.statements().size());
+    return proxy.statements().size();
+  };
+  CHECK(statements(balancer) == statements(plain) + 3);
+  CHECK(holder.end() == exited(0));
+}
+
 TEST_CASE("a server that takes no writes any more is not believed about a lock that was refused",
           "[server][mariadb]") {
   const Server server;

@@ -6,6 +6,7 @@
 #include "support/connection.hpp"
 #include "support/dblock.hpp"
 #include "support/live_run.hpp"
+#include "support/proxy.hpp"
 #include "support/replication.hpp"
 #include "support/steps.hpp"
 
@@ -65,6 +66,27 @@ TEST_CASE("with min-replicas nothing is granted while fewer acknowledge", "[serv
   CHECK(waiter.running());
   start_replication(pair.replica);
   CHECK(waiter.wait(60s * slowness()) == exited(0));
+  CHECK(job.end(5) == exited(5));
+}
+
+TEST_CASE("min-replicas=1 costs two statements a grant and none a renewal", "[server][mariadb]") {
+  SemiSyncPair pair(k_for_ever);
+  REQUIRE(dblock_at(pair.url(), run_words("k", {}, {"true"})).exit == exited(0));
+  Proxy proxy(pair.primary.address());
+  const std::string url = proxy.url(pair.database->name());
+  const auto statements = [&](const std::string& parameters) {
+    proxy.forget_statements();
+    const auto done = dblock_at(url + parameters, run_words("k", {}, {"true"}));
+    INFO(done.err);
+    REQUIRE(done.exit == exited(0));
+    return proxy.statements().size();
+  };
+  CHECK(statements("?min-replicas=1") == statements("") + 2);
+  LiveRun job(url + "?min-replicas=1", {"--ttl", "6s", "--heartbeat", "200ms"});
+  pair.await_renewal(pair.primary, "k");
+  proxy.forget_statements();
+  REQUIRE(wait_until([&] { return proxy.statements().size() >= 3; }));
+  for (const auto& statement : proxy.statements()) CHECK_FALSE(says(statement, "STATUS"));
   CHECK(job.end(5) == exited(5));
 }
 

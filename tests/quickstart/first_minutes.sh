@@ -78,6 +78,7 @@ echo "$(block 'Connect a database' 3)&tls-ca=$certificates/ca.pem" >>/etc/dblock
 as_etl "$(block 'Connect a database' 4)" || die "the first commands with a database do not work"
 
 echo "== cron"
+# shellcheck disable=SC2016 # the job's
 printf '#!/bin/sh\necho "$DBLOCK_TOKEN" >>/home/etl/tokens\n' >/usr/local/bin/etl.sh
 chmod 755 /usr/local/bin/etl.sh
 block "Cron, with an alert" 1 | sed 's/^30 2 /* * /' >/etc/cron.d/nightly-etl

@@ -24,6 +24,9 @@ TEST_CASE("defaults follow the TTL") {
   CHECK(six_seconds->margin == 600ms);
   CHECK(six_seconds->slack == 300ms);
   CHECK(make_timing({.ttl = 1s})->slack == 100ms);
+  CHECK(network_timeout(6s) == 3s);
+  CHECK(network_timeout(30s) == 5s);
+  CHECK(network_timeout(2min) == 10s);
 }
 
 TEST_CASE("lengths that are worked out from the TTL are whole milliseconds, as messages show them") {

@@ -92,8 +92,8 @@ TEST_CASE("a hook that hangs is killed with its daemons when its time is over, a
   CHECK(until([&] { return gone(stage.pid("daemon")) && gone(stage.pid("hook")); }));
   CHECK(until([&] { return !stage.text("err").empty(); }));
   CHECK(stage.text("err") ==
-        "dblock: warning: the --on-test command was killed after 700ms with all that it had started; hand "
-        "work that takes longer over to a service\n");
+        "dblock: warning: the --on-test command was killed after 700ms with all that it had started; run "
+        "work that takes longer as a service\n");
 }
 
 TEST_CASE("what a hook leaves behind has the hook's time, not more") {

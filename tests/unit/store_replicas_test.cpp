@@ -39,4 +39,12 @@ TEST_CASE("too few replicas, a fallback or none of it: nothing may be granted") 
   CHECK(short_of(std::nullopt, 1));
 }
 
+TEST_CASE("a MySQL server that waits for fewer acknowledgements than min-replicas grants nothing") {
+  const auto state = read_semi_sync(k_source_status, {{"rpl_semi_sync_source_wait_for_replica_count", "1"}});
+  REQUIRE(state);
+  CHECK_FALSE(waits_for_fewer(*state, 1));
+  CHECK(waits_for_fewer(*state, 2) ==
+        "the server waits for 1 acknowledgement (rpl_semi_sync_source_wait_for_replica_count)");
+}
+
 }  // namespace dblock::store::mariadb

@@ -68,7 +68,8 @@ std::string describe_conflict(const LockStatus& status) {
     return lock + last +
            ", but a transaction that is protected by dblock_assert_held() is still open on the server";
   }
-  if (refused_for_writer(status)) return lock + " is waited for by a writer, whom new readers let go first";
+  if (refused_for_writer(status))
+    return lock + " has a waiting writer, and new readers are refused until the writer has had its turn";
   if (status.owner.empty()) return lock + " is cooling down for another " + describe_cooldown(status);
   std::string text = lock + " is held by " + display_holder(status) + describe_sharing(status);
   if (!status.holder.command.empty()) text += " (" + escape_untrusted(status.holder.command) + ")";

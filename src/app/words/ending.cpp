@@ -84,7 +84,7 @@ Ending ending_of(const JobEnd& end, const RunRequest& request) {
     return {.how = How::timed_out,
             .message = "the job ran longer than --max-runtime " + format_duration(*request.max_runtime) +
                        " and was stopped" + describe_kill(end.stop) +
-                       "; give it more, or find out what held it up"};
+                       "; raise the limit, or find out why the job took so long"};
   }
   if (end.stop.reason == Stop::Reason::guardian) {
     return Ending::failed(

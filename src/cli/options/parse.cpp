@@ -111,7 +111,7 @@ class Parser {
     const bool behind_equals = marked_value.find(k_mark) != std::string::npos;
     if (spec.is_flag()) {
       if (!behind_equals) return take_flag(spec, word);
-      stop("--" + std::string(spec.name) + " takes no value; leave the = and what follows out");
+      stop("--" + std::string(spec.name) + " takes no value; leave out the = and what follows");
     }
     auto value = unmarked(marked_value);
     if (spec.may_lack_value() && !behind_equals) {
@@ -153,7 +153,8 @@ class Parser {
     if (!out_.subcommand) {
       if (!rest.empty()) return refuse_subcommand(unmarked(rest.front()));
       out_.no_subcommand = !dashes;
-      return refuse(dashes ? "a subcommand must stand before --" : "no subcommand; dblock --help lists them");
+      return refuse(dashes ? "the subcommand must come before --"
+                           : "no subcommand; dblock --help lists them");
     }
     const auto job = std::span(out_.words).subspan(end_ - rest.size() + (dashes ? 1 : 0));
     out_.job.assign(job.begin(), job.end());
@@ -204,7 +205,7 @@ class Parser {
       return refuse(command_prefix() + "unknown option " + escape_untrusted(spelled) +
                     (is_long ? suggest_option(name, scope()) : "; --help lists them"));
     }
-    if (!out_.subcommand) return refuse(spelled + " must stand after its subcommand");
+    if (!out_.subcommand) return refuse(spelled + " must come after its subcommand");
     Scope owners = 0;  // several specs may share a name, each for other subcommands
     for (const auto& spec : option_specs()) owners |= spec.name == elsewhere->name ? spec.scope : Scope{0};
     refuse(command_prefix() + "unknown option " + spelled + " (it belongs to " + names_of(owners) + ")");

@@ -65,7 +65,7 @@ Result<void> take_history_switch(const Values& options, app::MigrateRequest& req
   using Action = app::MigrateRequest::Action;
   if (!options.find("history")) return {};
   if (request.action == Action::status || request.action == Action::dry_run)
-    return fail(Errc::usage, "migrate: --history goes with neither --status nor --dry-run");
+    return fail(Errc::usage, "migrate: --history cannot be combined with --status or --dry-run");
   DBLOCK_TRY(const auto word, options.get<std::string>("history"));
   request.history = word == "on";
   return {};

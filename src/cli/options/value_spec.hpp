@@ -64,7 +64,7 @@ inline constexpr ValueSpec interval{
 inline constexpr ValueSpec pid{
     Kind::count,
     "PID",
-    {"0 is no process; give the pid of the one to hold the lock for, such as $$", 1, 2'147'483'647}};
+    {"0 is not a process; give the pid of the process to hold the lock for, such as $$", 1, 2'147'483'647}};
 inline constexpr ValueSpec factor{
     Kind::factor, "X", {"must be at least 1, so that pauses do not shrink to nothing", 1}};
 

@@ -98,7 +98,7 @@ Result<std::size_t> choice_index(const Sourced& value, const OptionSpec& spec) {
 
 Result<void> convert(const Sourced& value, const OptionSpec&, bool& into) {
   const auto parsed = parse_bool(value.text);
-  if (!parsed) return value.refuse(quote_untrusted(value.text) + " is neither yes nor no; write one of them");
+  if (!parsed) return value.refuse(quote_untrusted(value.text) + " is neither yes nor no; write yes or no");
   into = *parsed;
   return {};
 }
@@ -113,12 +113,12 @@ Result<void> convert(const Sourced& value, const OptionSpec& spec, std::uint64_t
   if (spec.value.kind == Kind::signal) {
     const auto number = parse_signal(value.text);
     if (!number)
-      return value.refuse(quote_untrusted(value.text) + " is no signal; write for example TERM or 15");
+      return value.refuse(quote_untrusted(value.text) + " is not a signal; write for example TERM or 15");
     into = static_cast<std::uint64_t>(*number);
     return {};
   }
   const auto number = parse_number(value.text);
-  if (!number) return value.refuse(quote_untrusted(value.text) + " is no whole number");
+  if (!number) return value.refuse(quote_untrusted(value.text) + " is not a whole number");
   into = *number;
   return check_bounds(value, spec.value, *number);
 }
@@ -131,7 +131,7 @@ Result<void> convert(const Sourced& value, const OptionSpec& spec, double& into)
   char* stop = nullptr;
   into = std::strtod(text.c_str(), &stop);
   if (text.empty() || !plain || *stop != '\0' || !std::isfinite(into))
-    return value.refuse(quote_untrusted(text) + " is no number; write for example 1.5");
+    return value.refuse(quote_untrusted(text) + " is not a number; write for example 1.5");
   if (into < static_cast<double>(spec.value.bounds.least))
     return value.refuse(std::string(spec.value.bounds.refusal));
   return {};

@@ -136,7 +136,7 @@ std::string of_holders(const std::vector<KeySummary>& keys) {
                 length(&KeySummary::expires_in)) +
          metric("dblock_heartbeat_age_seconds", "Since the lease was last renewed, or granted.", keys,
                 length(&KeySummary::unrenewed)) +
-         metric("dblock_waiters", "Processes that stand in line for the lock.", keys,
+         metric("dblock_waiters", "Processes that wait in line for the lock.", keys,
                 [](const KeySummary& key) -> Sample {
                   if (!key.waiters) return std::nullopt;
                   return flat(key.labels, std::to_string(*key.waiters));

@@ -181,7 +181,7 @@ Result<void> check_path(std::string_view path) {
   if (path.starts_with(":memory:")) return refuse("asks for a store in memory, which guards nothing");
   if (path.ends_with('/')) return refuse("names a directory");
   if (path.find("?min-replicas=") != std::string_view::npos)
-    return refuse("asks for replicas, which a file has none of");
+    return refuse("asks for replicas, but a file has none");
   if (path == "~" || path.starts_with("~/")) {
     return refuse("starts with a ~ that no shell has replaced: write the whole path (or ./~ for that name)");
   }
@@ -242,10 +242,9 @@ Result<SqliteSettings> parse_sqlite_url(std::string_view url) {
   DBLOCK_CHECK(check_path(path));
   std::string absolute = absolute_path(std::string(path));
   if (!absolute.starts_with('/')) {
-    return fail(
-        Errc::config,
-        "the database URL names a file by its way from the current directory, which is not to be found; "
-        "write the whole path");
+    return fail(Errc::config,
+                "the database URL names a file relative to the current directory, which cannot be found; "
+                "write the whole path");
   }
   return SqliteSettings{std::move(absolute)};
 }

@@ -8,8 +8,6 @@
 #include "store/mariadb/factory.hpp"
 #include "store/mariadb/turnstile_statements.hpp"
 #include "store/parameters.hpp"
-#include "store/rules/lock_table.hpp"
-#include "store/rules/table_lease_store.hpp"
 
 namespace dblock::store::mariadb {
 namespace {
@@ -237,10 +235,8 @@ void MariadbDatabase::add_waiters(lease::Listing& listing) {
   }
 }
 
-std::unique_ptr<lease::LeaseStore> make_lease_store(const MariadbSettings& settings,
-                                                    const SessionOptions& options, Clock& clock) {
-  auto database = std::make_unique<MariadbDatabase>(settings, options);
-  return std::make_unique<TableLeaseStore>(std::make_unique<LockTable>(std::move(database)), clock);
+std::unique_ptr<Database> make_database(const MariadbSettings& settings, const SessionOptions& options) {
+  return std::make_unique<MariadbDatabase>(settings, options);
 }
 
 }  // namespace dblock::store::mariadb

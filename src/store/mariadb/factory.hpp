@@ -3,18 +3,16 @@
 
 #include <memory>
 
-#include "base/clock.hpp"
-#include "lease/store.hpp"
 #include "store/config/settings.hpp"
+#include "store/database.hpp"
 #include "store/facts.hpp"
 #include "store/open.hpp"
 #include "store/schema.hpp"
 
 namespace dblock::store::mariadb {
 
-[[nodiscard]] std::unique_ptr<lease::LeaseStore> make_lease_store(const MariadbSettings& settings,
-                                                                  const SessionOptions& options,
-                                                                  Clock& clock);
+[[nodiscard]] std::unique_ptr<Database> make_database(const MariadbSettings& settings,
+                                                      const SessionOptions& options);
 [[nodiscard]] std::unique_ptr<SchemaAdmin> make_schema_admin(const MariadbSettings& settings,
                                                              const SessionOptions& options);
 // Versions of the client library and its TLS library, for people; an error if the library cannot be loaded.

@@ -56,6 +56,12 @@ std::optional<std::string> short_of(const std::optional<SemiSync>& now, std::uin
   return std::nullopt;
 }
 
+std::optional<std::string> waits_for_fewer(const SemiSync& now, std::uint64_t replicas) {
+  if (now.waits_for >= replicas) return std::nullopt;
+  return "the server waits for " + std::to_string(now.waits_for) +
+         " acknowledgement (rpl_semi_sync_source_wait_for_replica_count)";
+}
+
 Result<bool> commits_wait_for_replicas(Connection& connection, const std::string& attempt) {
   DBLOCK_TRY(const auto status, connection.read(render(Verb::semi_sync_status), attempt));
   const auto now = read_semi_sync(status, {});
@@ -66,11 +72,8 @@ Result<void> ReplicaCheck::before_grant(Connection& connection, const std::strin
   if (!wanted()) return {};
   DBLOCK_TRY(const auto now, ask(connection, attempt));
   if (const auto why = short_of(now, replicas_)) return refusal(connection, attempt, *why);
-  // MySQL has a setting for the number of acknowledgements; it must not be below min-replicas.
-  if (!connection.is_mariadb() && now->waits_for < replicas_)
-    return refusal(connection, attempt,
-                   "the server waits for " + std::to_string(now->waits_for) +
-                       " acknowledgement (rpl_semi_sync_source_wait_for_replica_count)");
+  if (const auto why = waits_for_fewer(*now, replicas_); why && !connection.is_mariadb())
+    return refusal(connection, attempt, *why);
   unacknowledged_before_ = now->unacknowledged;
   return {};
 }

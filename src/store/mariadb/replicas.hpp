@@ -30,6 +30,10 @@ struct SemiSync {
 // Why dblock must not grant locks; nullopt if it may.
 [[nodiscard]] std::optional<std::string> short_of(const std::optional<SemiSync>& now, std::uint64_t replicas);
 
+// The same for MySQL's setting for the number of acknowledgements, which must not be below min-replicas.
+// MariaDB has no such setting.
+[[nodiscard]] std::optional<std::string> waits_for_fewer(const SemiSync& now, std::uint64_t replicas);
+
 // True if some commit waits for an acknowledgement at this moment. REQUIRES: as Connection::read().
 [[nodiscard]] Result<bool> commits_wait_for_replicas(Connection& connection, const std::string& attempt);
 

@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 using lease::Turn;
 
-constexpr const char* k_line_attempt = "cannot stand in line";
+constexpr const char* k_line_attempt = "cannot wait in line";
 
 // Each look at a lock takes a connection. A hundred waiters must not send the server more than twenty
 // statements a second, and must not all send one in the moment when a lease ends.

@@ -53,10 +53,6 @@ bool is_released(const LockRows& seen, const lease::LeaseRef& ref, lease::RunEnd
   return std::ranges::any_of(seen.holds, ended_so);
 }
 
-// A nested run may end while its outer run's locks are being released. It blocks that release for a moment
-// only, so the release is tried so many times.
-constexpr int k_release_tries = 3;
-
 // The keys whose lock has a row and meets the condition. `keys` and `locks` are in the same order.
 template <typename Condition>
 std::vector<lease::Key> keys_where(const std::vector<lease::Key>& keys,
@@ -169,21 +165,16 @@ Result<bool> LockTable::release(const lease::LeaseRef& ref, lease::Actor actor, 
   return done.changed == 1;
 }
 
-Result<std::vector<lease::Key>> LockTable::release_all(const lease::LeaseRef& ref, lease::Actor actor,
-                                                       lease::RunEnd end, const std::string& attempt) {
+Result<std::optional<std::vector<lease::Key>>> LockTable::release_all(const lease::LeaseRef& ref,
+                                                                      lease::Actor actor, lease::RunEnd end,
+                                                                      const std::string& attempt) {
   const auto keys = keys_of(ref.key, ref.also);
   std::vector<lease::LeaseRef> parts;
   for (const auto& key : keys) parts.push_back(lease::part_of(ref, key));
   const auto parameters = ref_parameters(ref, actor) + end_parameters(end) + parts_parameters(parts);
   const Verb verb = release_of(parts);
   auto done = run(verb, parameters, attempt);
-  for (int tries = 1; !done && database_->refused_null(done.error()); ++tries) {
-    DBLOCK_TRY(const auto seen, read_rows(keys, false, attempt));
-    const auto nested =
-        keys_where(keys, seen, [&ref](const LockRows& lock) { return is_nested_in(lock, ref.owner.text); });
-    if (!nested.empty() || tries == k_release_tries) return nested.empty() ? keys : nested;
-    done = run(verb, parameters, attempt);  // the nested run has ended meanwhile
-  }
+  if (!done && database_->refused_null(done.error())) return std::nullopt;
   if (!done) return std::unexpected(std::move(done.error()));
   std::vector<lease::Key> missing;
   if (done->changed < keys.size()) {

@@ -111,10 +111,12 @@ class LockTable {
   // Releases the first key of `ref`.
   [[nodiscard]] Result<bool> release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
                                      const std::string& attempt);
-  // Releases all keys of `ref`; none of them where a nested run holds one of them as well. RETURNS: the keys
-  // that were not released.
-  [[nodiscard]] Result<std::vector<lease::Key>> release_all(const lease::LeaseRef& ref, lease::Actor actor,
-                                                            lease::RunEnd end, const std::string& attempt);
+  // Releases all keys of `ref`. RETURNS: the keys that were not released; nullopt: none was, because a nested
+  // run held one of them as well.
+  [[nodiscard]] Result<std::optional<std::vector<lease::Key>>> release_all(const lease::LeaseRef& ref,
+                                                                           lease::Actor actor,
+                                                                           lease::RunEnd end,
+                                                                           const std::string& attempt);
   // Adds one to the count of the lease, and renews it for `ttl`. RETURNS: the token; nullopt where `ref` does
   // not hold the lock, or not as `sharing` asks (an exclusive `sharing` is for an exclusive lease).
   [[nodiscard]] Result<std::optional<lease::Token>> nest(const lease::LeaseRef& ref,

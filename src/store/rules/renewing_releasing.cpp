@@ -16,6 +16,10 @@ using lease::LockStatus;
 using lease::NotOurs;
 using lease::NotOursWhy;
 
+// Rounds of "the release was refused, but by the row it would not be": in each one a nested run, which held
+// the lease as well, has ended in between.
+constexpr int k_release_rounds = 3;
+
 // The part of the outer lease that concerns `key`. A nested lease is the outer lease with a higher count.
 lease::LeaseRef outer_part(const lease::LeaseRef& ref, const Key& key) {
   lease::LeaseRef part = lease::part_of(ref, key);
@@ -29,6 +33,7 @@ lease::LeaseRef likeliest(lease::LeaseRef ref) {
   return ref;
 }
 
+// Answers that contradict each other are not relied on.
 std::unexpected<Error> contradiction(const std::string& attempt) {
   return fail(Errc::unreachable, attempt + ": the server's answers contradict each other; try again");
 }
@@ -90,10 +95,23 @@ Result<lease::ReleaseOutcome> TableLeaseStore::release(const lease::LeaseRef& re
     if (actor != lease::Actor::script) return unnest(ref, attempt);
     return nested_for_script(outer_part(ref, ref.key), attempt);
   }
+  for (int round = 0; round < k_release_rounds; ++round) {
+    DBLOCK_TRY(auto outcome, try_release(ref, actor, end, attempt));
+    if (outcome) return std::move(*outcome);
+  }
+  return contradiction(attempt);
+}
+
+// One round of release(); nullopt when another round is due.
+Result<std::optional<lease::ReleaseOutcome>> TableLeaseStore::try_release(const lease::LeaseRef& ref,
+                                                                          lease::Actor actor,
+                                                                          lease::RunEnd end,
+                                                                          const std::string& attempt) {
   if (!ref.also.empty()) {
     DBLOCK_TRY(const auto missing, table_->release_all(ref, actor, end, attempt));
-    if (missing.empty()) return lease::Released{};
-    return why_not(lease::part_of(ref, missing.front()), actor, false, attempt);
+    if (!missing) return still_nested(ref, attempt);
+    if (missing->empty()) return lease::Released{};
+    return reason(lease::part_of(ref, missing->front()), actor, false, attempt);
   }
   DBLOCK_TRY(bool released, table_->release(likeliest(ref), actor, end, attempt));
   if (!released) {
@@ -103,7 +121,19 @@ Result<lease::ReleaseOutcome> TableLeaseStore::release(const lease::LeaseRef& re
     }
   }
   if (released) return lease::Released{};
-  return why_not(ref, actor, false, attempt);
+  return reason(ref, actor, false, attempt);
+}
+
+// For a release of several keys that was refused because a nested run held one of them. No other reason
+// counts, since the keys that are still ours must be released all the same.
+Result<std::optional<NotOurs>> TableLeaseStore::still_nested(const lease::LeaseRef& ref,
+                                                             const std::string& attempt) {
+  DBLOCK_TRY(const auto locks, table_->read_rows(keys_of(ref.key, ref.also), false, attempt));
+  for (const auto& seen : locks) {
+    const LockStatus* const nested = seen ? nested_row(*seen, ref.owner.text) : nullptr;
+    if (nested != nullptr) return NotOurs{NotOursWhy::nested, *nested};
+  }
+  return std::nullopt;
 }
 
 Result<lease::ReleaseOutcome> TableLeaseStore::unnest(const lease::LeaseRef& ref,
@@ -145,6 +175,13 @@ Result<NotOurs> TableLeaseStore::nested_for_script(const lease::LeaseRef& outer,
 
 Result<NotOurs> TableLeaseStore::why_not(const lease::LeaseRef& ref, lease::Actor actor, bool renewing,
                                          const std::string& attempt) {
+  DBLOCK_TRY(auto why, reason(ref, actor, renewing, attempt));
+  if (!why) return contradiction(attempt);
+  return std::move(*why);
+}
+
+Result<std::optional<NotOurs>> TableLeaseStore::reason(const lease::LeaseRef& ref, lease::Actor actor,
+                                                       bool renewing, const std::string& attempt) {
   DBLOCK_TRY(auto seen, own_row(ref, attempt));
   if (!seen) return NotOurs{NotOursWhy::absent, std::nullopt};
   const auto because = [&seen](NotOursWhy why) { return NotOurs{why, std::move(seen)}; };
@@ -157,8 +194,7 @@ Result<NotOurs> TableLeaseStore::why_not(const lease::LeaseRef& ref, lease::Acto
   if ((renewing || actor == lease::Actor::script) && over) return because(NotOursWhy::expired);
   if (!renewing && actor == lease::Actor::holder && seen->count > 1 && !over)
     return because(NotOursWhy::nested);
-  // By this row the statement should have matched: answers that contradict each other are not relied on.
-  return contradiction(attempt);
+  return std::nullopt;
 }
 
 Result<ForceOutcome> TableLeaseStore::revoke(const lease::Key& key, lease::Token token) {

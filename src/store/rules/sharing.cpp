@@ -67,7 +67,7 @@ std::unexpected<Error> mismatch(const LockStatus& gate, const Sharing& held, std
 }
 
 // Names the other holders too: a waiter must know whether one of them is its own ancestor.
-Held all_in_the_way(const LockStatus& named, const std::vector<const LockStatus*>& taken) {
+Held held_by_all(const LockStatus& named, const std::vector<const LockStatus*>& taken) {
   Held held{named};
   for (const auto* hold : taken) {
     if (hold->slot != named.slot) held.status.other_owners.push_back(hold->owner);
@@ -80,7 +80,7 @@ Answer answer_beside(const LockRows& seen, const LockStatus& lock,
   const std::uint32_t slot = request.sharing.mode == Mode::exclusive ? 0 : lowest_free(seen.holds);
   switch (request.sharing.mode) {
     case Mode::exclusive:
-      if (!taken.empty()) return all_in_the_way(longest(taken), taken);
+      if (!taken.empty()) return held_by_all(longest(taken), taken);
       break;
     case Mode::shared:
       if (lock.keeps_readers_away()) return Held{lock};
@@ -134,9 +134,13 @@ std::vector<std::optional<LockRows>> rows_of_locks(const std::vector<lease::Key>
   return locks;
 }
 
-bool is_nested_in(const LockRows& seen, const std::string& owner) {
-  const auto counts_more = [&owner](const LockStatus& row) { return row.owner == owner && row.count > 1; };
-  return counts_more(seen.gate) || std::ranges::any_of(seen.holds, counts_more);
+const LockStatus* nested_row(const LockRows& seen, const std::string& owner) {
+  const auto is_nested = [&owner](const LockStatus& row) {
+    return row.owner == owner && row.count > 1 && row.state == lease::State::held;
+  };
+  if (is_nested(seen.gate)) return &seen.gate;
+  const auto hold = std::ranges::find_if(seen.holds, is_nested);
+  return hold == seen.holds.end() ? nullptr : &*hold;
 }
 
 bool changes_kind(const Sharing& last, const Sharing& asked) {
@@ -173,7 +177,7 @@ Result<Answer> answer_for(const LockRows& seen, const LeaseRequest& request) {
   if (apart && held > 0) return mismatch(lock, taken.front()->sharing, held, request.sharing);
   // A lease within its margin, or a cooldown, refuses the request like a held lease, but the request may wait
   // for its end.
-  if (apart) return all_in_the_way(longest(taken), taken);
+  if (apart) return held_by_all(longest(taken), taken);
   // A grant of another kind writes every fence of the key, so one fence that a transaction has locked is
   // enough to refuse it.
   const auto* fenced = fenced_in(seen);

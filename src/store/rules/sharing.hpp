@@ -21,8 +21,8 @@ namespace dblock::store {
 void merge_past_runs(lease::LockStatus& lock, const lease::LockStatus& row);
 // The lock's own row, with the past runs of all its rows merged in.
 [[nodiscard]] lease::LockStatus with_past_runs(const LockRows& seen);
-// True when a nested run holds the lease of `owner` as well.
-[[nodiscard]] bool is_nested_in(const LockRows& seen, const std::string& owner);
+// The row of the lease of `owner`, where a nested run holds it as well; else null.
+[[nodiscard]] const lease::LockStatus* nested_row(const LockRows& seen, const std::string& owner);
 
 // The answer to the request. Free::slot is the lowest free slot, 0 for an exclusive lease. Errc::usage: the
 // lock is held in a mode that does not go with the request's (lease::Mode), or with another number of slots.

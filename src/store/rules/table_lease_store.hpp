@@ -75,7 +75,16 @@ class TableLeaseStore final : public lease::LeaseStore {
   [[nodiscard]] Result<std::optional<lease::LockStatus>> row_where(
       const lease::Key& key, const std::string& attempt,
       const std::function<bool(const lease::LockStatus&)>& wanted);
-  // Why a renewal or release matched no row. An error when the row gives no reason.
+  [[nodiscard]] Result<std::optional<lease::ReleaseOutcome>> try_release(const lease::LeaseRef& ref,
+                                                                         lease::Actor actor,
+                                                                         lease::RunEnd end,
+                                                                         const std::string& attempt);
+  [[nodiscard]] Result<std::optional<lease::NotOurs>> still_nested(const lease::LeaseRef& ref,
+                                                                   const std::string& attempt);
+  // Why a renewal or release matched no row; nullopt when the row gives no reason.
+  [[nodiscard]] Result<std::optional<lease::NotOurs>> reason(const lease::LeaseRef& ref, lease::Actor actor,
+                                                             bool renewing, const std::string& attempt);
+  // The same; an error when the row gives no reason.
   [[nodiscard]] Result<lease::NotOurs> why_not(const lease::LeaseRef& ref, lease::Actor actor, bool renewing,
                                                const std::string& attempt);
   enum class Force { revoke, free_now };

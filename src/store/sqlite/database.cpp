@@ -3,8 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "store/rules/lock_table.hpp"
-#include "store/rules/table_lease_store.hpp"
 #include "store/sqlite/factory.hpp"
 
 namespace dblock::store::sqlite {
@@ -39,10 +37,9 @@ std::optional<lease::WaiterPosition> SqliteDatabase::waiter_position(const lease
   return lease::WaiterPosition{before + 1, before + 1 + others->behind};
 }
 
-std::unique_ptr<lease::LeaseStore> make_lease_store(const SqliteSettings& settings,
-                                                    const SessionOptions& options, Clock& clock) {
-  auto database = std::make_unique<SqliteDatabase>(settings, options, clock);
-  return std::make_unique<TableLeaseStore>(std::make_unique<LockTable>(std::move(database)), clock);
+std::unique_ptr<Database> make_database(const SqliteSettings& settings, const SessionOptions& options,
+                                        Clock& clock) {
+  return std::make_unique<SqliteDatabase>(settings, options, clock);
 }
 
 }  // namespace dblock::store::sqlite

@@ -32,7 +32,7 @@ Verdict of_io(int system, Phase phase, const std::string& words) {
             "limit"};
   }
   return {phase == Phase::write ? Errc::indeterminate : Errc::unreachable,
-          words + "; is the disk in order, and has nobody touched its -wal and -shm files?"};
+          words + "; is the disk in order, and were its -wal and -shm files left alone?"};
 }
 
 Verdict of_open(int system, const std::string& words) {
@@ -57,7 +57,7 @@ Verdict judge(int code, int system, const std::string& words, Phase phase) {
     case SQLITE_CONSTRAINT:
       return not_a_store("its tables are not as dblock makes them (" + words + ")");
     case SQLITE_NOTADB:
-      return not_a_store("the file is no store of dblock's, or damaged (" + words + ")");
+      return not_a_store("the file is not a dblock store, or it is damaged (" + words + ")");
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_AUTH:

@@ -4,17 +4,16 @@
 #include <memory>
 
 #include "base/clock.hpp"
-#include "lease/store.hpp"
 #include "store/config/settings.hpp"
+#include "store/database.hpp"
 #include "store/facts.hpp"
 #include "store/open.hpp"
 #include "store/schema.hpp"
 
 namespace dblock::store::sqlite {
 
-[[nodiscard]] std::unique_ptr<lease::LeaseStore> make_lease_store(const SqliteSettings& settings,
-                                                                  const SessionOptions& options,
-                                                                  Clock& clock);
+[[nodiscard]] std::unique_ptr<Database> make_database(const SqliteSettings& settings,
+                                                      const SessionOptions& options, Clock& clock);
 [[nodiscard]] std::unique_ptr<SchemaAdmin> make_schema_admin(const SqliteSettings& settings,
                                                              const SessionOptions& options);
 // Implements store::gather_facts() for files. Neither creates nor migrates a store.

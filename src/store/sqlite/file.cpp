@@ -66,7 +66,7 @@ class Preparation {
   Result<std::string> run() {
     const Names names = split(path_);
     if (names.file.empty() || names.file == "." || names.file == "..")
-      return refuse("it names no file; put one's name behind the last /");
+      return refuse("it names no file; add the file's name after the last /");
     DBLOCK_CHECK(require_directory());
     if (makes_directory_) DBLOCK_CHECK(make_directory(names.directory));
     std::array<char, PATH_MAX> real{};
@@ -124,7 +124,8 @@ class Preparation {
     if (::stat(directory.c_str(), &seen) != 0)
       return refuse(with_errno("cannot look at its directory", errno));
     if (!S_ISDIR(seen.st_mode))
-      return refuse("what should be its directory is none; choose another place with --db sqlite:PATH");
+      return refuse(
+          "the path of its directory names something else; choose another place with --db sqlite:PATH");
     if (seen.st_uid != 0 && seen.st_uid != ::geteuid())
       return refuse("its directory belongs to another user (uid " + std::to_string(seen.st_uid) +
                     "), who could swap the file; choose a directory of yours with --db sqlite:PATH");
@@ -176,7 +177,7 @@ class Preparation {
     // SQLite would take a file of one byte for an empty one, and overwrite it.
     if (seen.st_size > 0 && seen.st_size < k_least_database)
       return refuse(
-          "the file is no store of dblock's, or damaged; it is left as it is. Move it away, or choose "
+          "the file is not a dblock store, or it is damaged; it is left as it is. Move it away, or choose "
           "another "
           "place with --db sqlite:PATH");
     return check_file_system(fd);

@@ -173,7 +173,7 @@ Result<std::optional<std::uint64_t>> Connection::told(const Changed& changed, Ma
                                                       const std::string& attempt) {
   if (changed.insert_id == 0) return std::nullopt;
   if (changed.insert_id % k_marks == mark.number) return changed.insert_id / k_marks;
-  return std::unexpected(wrong_reply("it has another's mark", attempt, Phase::write));
+  return std::unexpected(wrong_reply("it carries the mark of another statement", attempt, Phase::write));
 }
 
 // Each reply tells whether a transaction is open. If that is not as expected, the reply belongs to another

@@ -1,0 +1,105 @@
+// A store between whose statements a case can act: there other sessions, clocks and people may change its
+// rows.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "contract/lease_store_suite.hpp"
+#include "store/rules/lock_table.hpp"
+#include "store/rules/table_lease_store.hpp"
+
+namespace dblock::contract {
+
+using store::Verb;
+
+// Called before each statement, by the thread that makes the call. An effect that it returns is the
+// statement's answer, and the database does not see the statement.
+using Step = std::function<std::optional<store::Effect>(Verb)>;
+
+class SteppedDatabase final : public store::Database {
+ public:
+  SteppedDatabase(std::unique_ptr<store::Database> database, Step step)
+      : database_(std::move(database)), step_(std::move(step)) {}
+
+  Result<store::Effect> run(Verb verb, const store::Parameters& parameters,
+                            const std::string& attempt) override {
+    if (auto answer = step_(verb)) return std::move(*answer);
+    return database_->run(verb, parameters, attempt);
+  }
+  Result<store::Effect> run_on_primary(Verb verb, const store::Parameters& parameters,
+                                       const std::string& attempt) override {
+    if (auto answer = step_(verb)) return std::move(*answer);
+    return database_->run_on_primary(verb, parameters, attempt);
+  }
+
+  void begin_call(Patience patience) override { database_->begin_call(patience); }
+  void end_call() noexcept override { database_->end_call(); }
+  [[nodiscard]] std::string connecting() const override { return database_->connecting(); }
+  Result<void> ensure_open(const std::string& attempt) override { return database_->ensure_open(attempt); }
+  Result<void> in_transaction(const std::string& attempt, const Body& body) override {
+    return database_->in_transaction(attempt, body);
+  }
+  Result<void> bundled(const std::string& attempt, const Body& body) override {
+    return database_->bundled(attempt, body);
+  }
+  void prepare(Verb verb) noexcept override { database_->prepare(verb); }
+  [[nodiscard]] bool refused_null(const Error& why) const override { return database_->refused_null(why); }
+  Result<void> safe_to_grant(const std::string& attempt) override {
+    return database_->safe_to_grant(attempt);
+  }
+  Result<void> grant_is_safe(const std::string& attempt) override {
+    return database_->grant_is_safe(attempt);
+  }
+  Result<bool> kept_by_fence(const lease::Key& key, const Error& why, const std::string& attempt) override {
+    return database_->kept_by_fence(key, why, attempt);
+  }
+  [[nodiscard]] lease::Turnstile* turnstile() noexcept override { return database_->turnstile(); }
+  std::optional<lease::WaiterPosition> waiter_position(const lease::LockStatus& lock) override {
+    return database_->waiter_position(lock);
+  }
+  void add_waiters(lease::Listing& listing) override { database_->add_waiters(listing); }
+  void close() noexcept override { database_->close(); }
+  void interrupt() noexcept override { database_->interrupt(); }
+
+ private:
+  const std::unique_ptr<store::Database> database_;
+  const Step step_;
+};
+
+// The rules of leases above this database.
+[[nodiscard]] inline std::unique_ptr<lease::LeaseStore> open_stepped(
+    std::unique_ptr<store::Database> database, Step step) {
+  static SystemClock clock;
+  auto stepped = std::make_unique<SteppedDatabase>(std::move(database), std::move(step));
+  auto table = std::make_unique<store::LockTable>(std::move(stepped));
+  return std::make_unique<store::TableLeaseStore>(std::move(table), clock);
+}
+// A session of its own on the store.
+[[nodiscard]] inline std::unique_ptr<lease::LeaseStore> open_stepped(StoreUnderTest& under_test, Step step) {
+  return open_stepped(under_test.open_database(), std::move(step));
+}
+
+// Acts once, before the first of these statements that comes.
+[[nodiscard]] inline Step once_before(std::vector<Verb> verbs, std::function<void()> act) {
+  return [verbs = std::move(verbs), act = std::move(act),
+          done = false](Verb verb) mutable -> std::optional<store::Effect> {
+    if (!done && std::ranges::find(verbs, verb) != verbs.end()) {
+      done = true;
+      act();
+    }
+    return std::nullopt;
+  };
+}
+
+// After a look at the rows of a lock, and before the first statement that changes what a grant must respect:
+// an expired lease, the fence of another holder, the granted rows.
+inline const std::vector<Verb> k_steps_of_a_grant{Verb::abandon, Verb::wait_for_fences, Verb::grant_rows,
+                                                  Verb::grant_beside};
+
+}  // namespace dblock::contract
