@@ -61,7 +61,7 @@ class Reading {
     pollfd entry{file_.get(), POLLIN, 0};
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(give_up - BootClock::now());
     if (left > 0ms && ::poll(&entry, 1, static_cast<int>(left.count())) != 0) return {};
-    return fail(Errc::config, name_ + " stayed empty for 10s; is the program running that writes it?");
+    return fail(Errc::config, name_ + " was not complete after 10s; is the program running that writes it?");
   }
 
   const std::string name_;

@@ -118,7 +118,7 @@ TEST_CASE("a configuration that does not come ends the wait for it") {
       database.url(), "sleep 60 | { dblock --config /dev/stdin inspect; echo $?; pkill -x -P $$ sleep; }"));
   INFO(ended.err);
   CHECK(ended.out == "78\n");
-  CHECK(says(ended.err, "who is to write it?"));
+  CHECK(says(ended.err, "was not complete after 10s"));
 }
 
 TEST_CASE("a device without end named as a file is refused") {

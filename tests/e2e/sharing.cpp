@@ -337,7 +337,7 @@ TEST_CASE("a cancelled writer lets readers in at once") {
   Process writer = waiting_run(database);
   const auto refused = [&] { return dblock(database, run_words("k", {"--shared"}, {"true"})); };
   REQUIRE(wait_until([&] { return refused().exit == exited(75); }));
-  CHECK(says(refused().err, "waited for by a writer"));
+  CHECK(says(refused().err, "has a waiting writer"));
   writer.signal(SIGTERM);
   CHECK(writer.wait() == killed_by(SIGTERM));
   CHECK(run_true(database, "k", {"--shared"}) == exited(0));

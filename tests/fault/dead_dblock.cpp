@@ -206,7 +206,7 @@ TEST_CASE("a job stopped by STOP is continued each time, with one message, and i
   Database database;
   LiveRun process(database, {"--ttl", "6s", "--heartbeat", "200ms"});
   const pid_t job = job_of(process);
-  const auto continued = [&] { return says(process.err(), "a lock cannot be parked"); };
+  const auto continued = [&] { return says(process.err(), "a job under a lock must not pause"); };
   for (int round = 0; round < 2; ++round) {
     (void)freeze(job);  // false: it has been continued already
     REQUIRE(wait_until([&] { return continued() && proc_info(job).state != 'T'; }));

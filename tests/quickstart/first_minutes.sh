@@ -2,7 +2,7 @@
 # The README's way from a checkout to a cron job, line by line as it is written: build, first locks, package, database,
 # cron. Replaced are only the hour of the cron line, and db.example.com, which is a server of this script's own with a
 # certificate in that name. For a machine of its own (a container, a chroot): installs packages, makes a user, writes
-# below /etc. Run it as root, at the top of the checkout.
+# below /etc, and in the end removes user, package and files. Run it as root, at the top of the checkout.
 set -eu
 
 die() {
@@ -30,9 +30,18 @@ as_etl() {
   setpriv --reuid=etl --regid=etl --init-groups env -i HOME=/home/etl PATH=/usr/bin:/bin sh -euc "$1"
 }
 
+clear_up() {
+  for process in ${server-} ${cron-}; do
+    kill "$process" || true
+    wait "$process" || true
+  done
+  apt-get purge -y dblock || true
+  userdel --remove etl || true
+  rm -rf "${certificates:?}" /etc/dblock.password /etc/cron.d/nightly-etl /usr/local/bin/etl.sh
+} >/dev/null 2>&1
+
 # A server for db.example.com, and the authority that has signed its certificate.
 start_server() {
-  certificates=$(mktemp -d)
   chmod 755 "$certificates"
   (
     cd "$certificates"
@@ -44,13 +53,11 @@ start_server() {
     mariadb-install-db --no-defaults --user=root --datadir="$certificates/data" \
       --auth-root-authentication-method=normal --skip-test-db --skip-name-resolve --force
   ) >"$certificates/log" 2>&1 || die "$(cat "$certificates/log")"
-  grep -q ' db.example.com$' /etc/hosts 2>/dev/null || echo '127.0.0.1 db.example.com' >>/etc/hosts
+  grep -q ' db.example.com$' /etc/hosts 2>/dev/null || echo '127.0.0.77 db.example.com' >>/etc/hosts
   mariadbd --no-defaults --user=root --datadir="$certificates/data" --socket="$certificates/socket" \
-    --bind-address=127.0.0.1 --ssl-cert="$certificates/server.pem" --ssl-key="$certificates/server.key" \
+    --bind-address=127.0.0.77 --ssl-cert="$certificates/server.pem" --ssl-key="$certificates/server.key" \
     >>"$certificates/log" 2>&1 &
   server=$!
-  trap 'kill $server $cron 2>/dev/null; wait; rm -rf "$certificates"' EXIT
-  cron=
   await "the server's answer" mariadb-admin --no-defaults --skip-ssl --socket="$certificates/socket" --silent ping
 }
 
@@ -65,6 +72,9 @@ await() { # WHAT COMMAND...
   done
 }
 
+[ ! -e /etc/dblock.conf ] || die "dblock is configured here; this needs a machine of its own"
+certificates=$(mktemp -d)
+trap clear_up EXIT
 try "install, build, run a job under a lock" "Quick start" 1
 try "the same job on MariaDB" "Quick start" 2
 try "the package" "Quick start" 4
@@ -85,7 +95,6 @@ block "Cron, with an alert" 1 | sed 's/^30 2 /* * /' >/etc/cron.d/nightly-etl
 grep -q '^\* \* \* \* \* ' /etc/cron.d/nightly-etl || die "the cron line does not begin at 30 2: $(cat /etc/cron.d/nightly-etl)"
 cron -f &
 cron=$!
-await "the job that cron starts" test -s /home/etl/tokens
+await "the job that cron starts, once a minute" test -s /home/etl/tokens
 as_etl "$(block 'Cron, with an alert' 2 | sed 's/^.* etl  //')" || die "the alert of the README finds no success"
-rm /etc/cron.d/nightly-etl
 echo "ok: from the checkout to cron"

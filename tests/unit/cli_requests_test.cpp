@@ -98,7 +98,7 @@ TEST_CASE("on-lost is run's command and lost-signal acquire's signal, and neithe
   CHECK(world.request<app::RunRequest>({"run", "-k", "a", "true"}).hooks.lost == "page me");
   world.set("DBLOCK_LOST_SIGNAL", "page me");
   CHECK_THAT(world.refusal(acquire).message,
-             Catch::Contains("DBLOCK_LOST_SIGNAL") && Catch::Contains("is no signal"));
+             Catch::Contains("DBLOCK_LOST_SIGNAL") && Catch::Contains("is not a signal"));
   CHECK_THAT(usage_error({"run", "-k", "a", "--on-lost", "SIGTERM", "true"}),
              Catch::Contains("for `run` write a command"));
   CHECK_THAT(usage_error({"acquire", "-k", "a", "--while-pid", "1", "--on-lost", "HUP"}),
@@ -214,7 +214,7 @@ TEST_CASE("promises and retry policies that make no sense are refused") {
   for (const auto* const value : {"0.99", "0", "-2"})
     CHECK_THAT(refused("--backoff-multiplier", value, "--attempts=2"), Catch::Contains("at least 1"));
   for (const auto* const value : {"nan", "inf", "1,5", "fast", "", "2x", "1e999"})
-    CHECK_THAT(refused("--backoff-multiplier", value, "--attempts=2"), Catch::Contains("no number"));
+    CHECK_THAT(refused("--backoff-multiplier", value, "--attempts=2"), Catch::Contains("not a number"));
   CHECK_THAT(refused("--backoff", "2s"), Catch::Contains("--attempts"));
   CHECK_THAT(refused("--backoff-multiplier", "2"), Catch::Contains("--attempts"));
   CHECK_THAT(usage_error({"acquire", "-k", "a", "--ttl", "5s", "--once-per", "1d"}),
