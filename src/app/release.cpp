@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 using Report = ReleaseReport;
 
-constexpr Micros k_patience = 5s;  // how long to retry a release whose reply was lost
+constexpr Micros k_release_patience = 5s;  // how long to retry a release whose reply was lost
 constexpr Micros k_poll = 200ms;
 
 Report report_on(const lease::Key& key, Report::Action action) {
@@ -33,7 +33,7 @@ Result<Report> release_own(const ReleaseRequest& request, lease::LeaseStore& sto
   const lease::LeaseRef ref{request.key, *request.owner, std::nullopt};
   const lease::ReleaseOptions how{.actor = lease::Actor::script,
                                   .end = {lease::RunOutcome::released, std::nullopt},
-                                  .give_up = clock.now() + k_patience,
+                                  .give_up = clock.now() + k_release_patience,
                                   .insists = false};
   const WakeEvent never;
   auto tried = lease::release_with_retries(store, clock, ref, how, never);

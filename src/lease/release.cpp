@@ -14,8 +14,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Micros k_first_pause = 100ms;
-constexpr Micros k_longest_pause = 1s;
+constexpr Micros k_first_release_pause = 100ms;
+constexpr Micros k_longest_release_pause = 1s;
 
 }  // namespace
 
@@ -47,7 +47,7 @@ ReleaseResult judge_release(const NotOurs& refused, const LeaseRef& ref, const R
 
 RetriedRelease release_with_retries(LeaseStore& store, Clock& clock, const LeaseRef& ref,
                                     const ReleaseOptions& how, const WakeEvent& stop) {
-  Backoff backoff(k_first_pause, k_longest_pause, Backoff::k_doubling, 1);
+  Backoff backoff(k_first_release_pause, k_longest_release_pause, Backoff::k_doubling, 1);
   std::optional<BootTime> reply_lost_since;
   for (;;) {
     const BootTime sent_at = clock.now();
