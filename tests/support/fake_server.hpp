@@ -22,7 +22,7 @@ class Wire {
   void send_raw(const std::string& bytes) const;
 
   void greet(const std::string& plugin = "mysql_native_password");  // offers no TLS
-  // Meets the challenge that the last statement may hold (store/mariadb/challenge.hpp).
+  // Meets the challenge that the last statement may hold (store/mariadb/session/challenge.hpp).
   void ok(char affected_rows = 0);
   [[nodiscard]] bool let_in();  // greet, hear who it is, ok
 

@@ -14,7 +14,7 @@ expire_time + INTERVAL margin_us MICROSECOND <= {now}
 -- {not_cooling_down} The lock is not cooling down.
 (hold_until IS NULL OR hold_until <= {now})
 
--- {not_done} The caller names no period, or the key has no success dated within it (src/lease/timing.hpp).
+-- {not_done} The caller names no period, or the key has no success dated within it (src/lease/promises.hpp).
 (:period IS NULL OR success_acquired_at IS NULL
   OR success_acquired_at <= {now} - INTERVAL :look_back MICROSECOND
   OR success_acquired_at > {now} + INTERVAL :look_ahead MICROSECOND)

@@ -27,7 +27,7 @@
 -- ignored: the wall clock has been set back since it was promised.
 (hold_until IS NULL OR hold_until <= :wall OR hold_until - :wall > 2 * (hold_until - create_time))
 
--- {not_done} The caller names no period, or the key has no success dated within it (src/lease/timing.hpp). By
+-- {not_done} The caller names no period, or the key has no success dated within it (src/lease/promises.hpp). By
 -- the wall clock: people mean that by a period, and it outlives the boot.
 (:period IS NULL OR success_acquired_at IS NULL OR success_acquired_at <= :wall - :look_back
   OR success_acquired_at > :wall + :look_ahead)
