@@ -23,7 +23,7 @@ constexpr Scope k_keys = scope_of(Subcommand::keys);
 // name, letter, value, default_value, default_note, help, group, scope, repeats
 constexpr auto k_options = std::to_array<OptionSpec>({
     {"db", 0, takes::text("URL"), "", "", "mysql://[USER[:PASS]@]HOST[:PORT]/DATABASE\nor sqlite:PATH", "Database", k_global},
-    {"local", 0, takes::nothing, "", "", "no server: the locks are in a file on this host\nand guard this host only", "Database", k_global},
+    {"local", 0, takes::nothing, "", "", "no server: the locks guard this user's jobs\non this host only", "Database", k_global},
     {"defaults-file", 0, takes::file, "", "", "MariaDB option file instead of the usual ones", "Database", k_global},
     {"config", 0, takes::file, "", "", "defaults for any option, instead of\n/etc/dblock.conf and ~/.config/dblock.conf", "Database", k_global},
     {"json", 0, takes::nothing, "", "", "results on stdout as JSON", "Output", k_global},
@@ -37,17 +37,17 @@ constexpr auto k_options = std::to_array<OptionSpec>({
     {"key", 'k', takes::key, "", "required", "name of the lock; several: all or none", "Lock", k_run, true},
     {"key", 'k', takes::key, "", "required", "name of the lock", "Lock", k_acquire},
     {"ttl", 0, takes::duration, "2m", "", "lease length, 1s to 30d", "Lock", k_run},
-    {"ttl", 0, takes::duration, "", "2m with a PID", "lease length, 1s to 30d", "Lock", k_acquire},
+    {"ttl", 0, takes::duration, "", "2m with --while-pid", "lease, 1s to 30d", "Lock", k_acquire},
     {"while-pid", 0, takes::pid, "", "", "renew until process PID ends, then release", "Lock", k_acquire},
     {"lost-signal", 0, takes::signal("SIGNAL"), "TERM", "", "sent to PID if the lease is lost", "Lock", k_acquire},
     {"heartbeat", 0, takes::duration, "", "TTL/6 up to 15s", "renewal interval", "Lock", k_run},
-    {"margin", 0, takes::duration, "", "TTL/10 up to 3s", "others wait past expiry", "Lock", k_run | k_acquire},
-    {"min-hold", 0, takes::hold, "0", "", "keep for D from the grant, up to 30d", "Lock", k_run | k_acquire},
-    {"once-per", 0, takes::period, "", "", "exit 0 if the last success is under 0.9 D ago", "Lock", k_run},
+    {"margin", 0, takes::duration, "", "TTL/10 up to 3s", "extra wait at a takeover", "Lock", k_run | k_acquire},
+    {"min-hold", 0, takes::hold, "0", "", "hold at least D, even after the job", "Lock", k_run | k_acquire},
+    {"once-per", 0, takes::period, "", "", "skip (exit 0) if a success began < 0.9 D ago", "Lock", k_run},
     {"slots", 0, takes::count("N", 1, 100'000), "1", "", "up to N holders at a time", "Lock", k_run | k_acquire},
     {"shared", 's', takes::nothing, "", "", "a reader: excludes only exclusive holders", "Lock", k_run | k_acquire},
     {"exclusive", 'x', takes::nothing, "", "", "excludes everybody; this is the default", "Lock", k_run},
-    {"no-reentrant", 0, takes::nothing, "", "", "conflict with an ancestor, do not nest in it", "Lock", k_run},
+    {"no-reentrant", 0, takes::nothing, "", "", "do not join an outer run's lock", "Lock", k_run},
     {"wait", 'w', takes::wait, "0", "", "how long to wait for the lock", "Waiting", k_run | k_acquire},
     {"nonblock", 'n', takes::nothing, "", "", "try once: --wait 0", "Waiting", k_run},
     {"attempts", 0, takes::count("N", 1, 1'000'000'000), "", "off", "at most N tries, no place in line", "Waiting", k_run | k_acquire},
@@ -57,16 +57,16 @@ constexpr auto k_options = std::to_array<OptionSpec>({
     {"command", 'c', takes::text("STRING"), "", "", "run /bin/sh -c STRING", "Job", k_run},
     {"max-runtime", 0, takes::limit, "", "none", "stop the job after D: exit 124", "Job", k_run},
     {"signal", 0, takes::signal("NAME"), "TERM", "", "first signal to stop the job", "Job", k_run},
-    {"kill-grace", 0, takes::duration, "", "TTL/6 up to 4s", "first signal to SIGKILL", "Job", k_run},
-    {"leftovers", 0, takes::choice("MODE", "auto wait kill leave"), "auto", "", "auto, wait, kill or leave the rest", "Job", k_run},
+    {"kill-grace", 0, takes::duration, "", "TTL/6 up to 4s", "time left before SIGKILL", "Job", k_run},
+    {"leftovers", 0, takes::choice("MODE", "auto wait kill leave"), "auto", "", "orphans: auto, wait, kill or leave", "Job", k_run},
     {"with-parent", 0, takes::nothing, "", "", "stop the job when dblock's parent ends", "Job", k_run},
     {"note", 0, takes::text("TEXT"), "", "CI job URL", "label stored with the lease", "Reporting", k_run | k_acquire},
     {"record-args", 0, takes::nothing, "", "", "store the job's arguments too", "Reporting", k_run},
     {"status-file", 0, takes::output_file, "", "", "write the outcome as a JSON document", "Reporting", k_run},
     {"on-wait", 0, takes::text("CMD"), "", "", "sh -c CMD once the wait begins", "Reporting", k_run},
     {"on-lost", 0, takes::text("CMD"), "", "", "sh -c CMD when the lease is lost", "Reporting", k_run},
-    {"on-conflict", 0, takes::text("CMD"), "", "", "sh -c CMD when the lock stays held", "Reporting", k_run},
-    {"warn-after", 0, takes::duration, "3s", "", "report slower locking", "Reporting", k_run | k_acquire},
+    {"on-conflict", 0, takes::text("CMD"), "", "", "sh -c CMD when dblock gives up on a held lock", "Reporting", k_run},
+    {"warn-after", 0, takes::duration, "3s", "", "warn when the database takes longer", "Reporting", k_run | k_acquire},
     {"format", 0, takes::choice("SHAPE", "owner shell"), "owner", "", "owner (the owner id) or shell\n(export lines for eval)", "Reporting", k_acquire},
 
     {"key", 'k', takes::key, "", "DBLOCK_KEY", "name of the lock", "Lock", k_renew | k_release},
@@ -79,11 +79,11 @@ constexpr auto k_options = std::to_array<OptionSpec>({
 
     {"key", 'k', takes::key, "", "all", "only this lock; may be repeated", "Selection", k_inspect, true},
     {"prefix", 0, takes::prefix, "", "", "only keys that start with P", "Selection", k_inspect | k_keys},
-    {"all", 0, takes::nothing, "", "", "expired, cooling-down and free keys too", "Selection", k_inspect},
+    {"all", 0, takes::nothing, "", "", "expired, cooling-down and free locks too", "Selection", k_inspect},
     {"format", 0, takes::choice("SHAPE", "table json csv prometheus"), "table", "", "table, json, csv or prometheus", "Answer", k_inspect},
     {"watch", 0, takes::interval, "", "1s", "show it again every D; q ends it", "Answer", k_inspect},
-    {"exit-code", 0, takes::nothing, "", "", "75 if a named key is unavailable", "Answer", k_inspect},
-    {"max-age", 0, takes::period, "", "", "1 if a named key's last success is older", "Answer", k_inspect},
+    {"exit-code", 0, takes::nothing, "", "", "exit 75 if one of the --keys is not free now", "Answer", k_inspect},
+    {"max-age", 0, takes::period, "", "", "exit 1 if a --key had no success within D", "Answer", k_inspect},
 
     {"key", 'k', takes::key, "", "all", "only this lock; may be repeated", "Selection", k_history, true},
     {"since", 0, takes::period, "", "", "only runs that ended within D", "Selection", k_history},
@@ -91,7 +91,7 @@ constexpr auto k_options = std::to_array<OptionSpec>({
 
     {"dry-run", 0, takes::nothing, "", "", "report, change nothing", "Reaping", k_reap},
     {"every", 0, takes::period, "", "once", "repeat until a signal comes", "Reaping", k_reap},
-    {"forget-after", 0, takes::idle, "400d", "", "delete rows idle for longer", "Reaping", k_reap},
+    {"forget-after", 0, takes::idle, "400d", "", "forget keys unused for longer", "Reaping", k_reap},
     {"forget-history", 0, takes::duration, "90d", "", "delete older records of history", "Reaping", k_reap},
 
     {"status", 0, takes::nothing, "", "", "show which migrations are applied", "Schema", k_migrate},
@@ -104,13 +104,13 @@ constexpr auto k_subcommands = std::to_array<SubcommandSpec>({
     {Subcommand::run, "run", "run a command under a lock", "-k KEY [OPTIONS] [--] COMMAND [ARG...]",
      "  dblock run --key nightly-etl -- /opt/etl/nightly.sh --full\n"
      "  dblock run -k deploy-web --wait 10m --max-runtime 1h -c 'make deploy >log'\n"},
-    {Subcommand::acquire, "acquire", "take a lock for a script", "--key KEY (--ttl D | --while-pid PID) [OPTIONS]",
+    {Subcommand::acquire, "acquire", "take a lock for a script", "--key KEY (--while-pid PID [--ttl D] | --ttl D) [OPTIONS]",
      "  owner=$(dblock acquire --key backup --while-pid $$) && run-backup\n"
      "  lock=$(dblock acquire -k backup --ttl 9m --format shell) || exit; eval \"$lock\"\n"},
     {Subcommand::renew, "renew", "extend a lease that acquire took", "[--key KEY] [--owner ID] [--ttl D]",
      "  dblock renew --key backup --owner \"$owner\"\n"
      "  dblock renew --ttl 1h              # DBLOCK_KEY and DBLOCK_OWNER are set\n"},
-    {Subcommand::release, "release", "give a lease back, or revoke another's", "[--key KEY] [--owner ID | --force [...]]",
+    {Subcommand::release, "release", "give a lease back, or revoke another's", "[-k KEY] [--owner ID | --force [--token T [--now | -w D]]]",
      "  dblock release --key backup --owner \"$owner\"\n"
      "  dblock release --key nightly-etl --force\n"},
     {Subcommand::inspect, "inspect", "show who holds what", "[OPTIONS]",
@@ -119,14 +119,14 @@ constexpr auto k_subcommands = std::to_array<SubcommandSpec>({
     {Subcommand::history, "history", "show the runs that have ended", "[OPTIONS]",
      "  dblock history --key nightly-etl --since 7d\n"
      "  dblock history --json | jq '.runs[] | select(.outcome != \"succeeded\")'\n",
-     "They are recorded from `dblock migrate --history on` on.\n"},
-    {Subcommand::reap, "reap", "clear up expired leases and idle rows", "[OPTIONS]",
+     "`dblock migrate --history on` starts the record.\n"},
+    {Subcommand::reap, "reap", "clear up expired leases and keys long unused", "[OPTIONS]",
      "  dblock reap --dry-run\n"
      "  dblock reap --every 5m --forget-after 90d\n"},
     {Subcommand::migrate, "migrate", "create or update dblock's tables", "[OPTIONS]",
      "  dblock migrate --db mysql://admin@db1/locks\n"
      "  dblock migrate --print-grants 'jobs@%' | mariadb -h db1 -u admin -p\n",
-     "The embedded store (--local, sqlite:PATH) creates and updates its own by itself.\n"},
+     "The embedded store (--local, sqlite:PATH) creates and updates its tables itself.\n"},
     {Subcommand::doctor, "doctor", "tell whether this configuration deserves trust", "[--json]",
      "  dblock doctor\n"
      "  dblock doctor --json | jq -r '.checks[] | select(.level != \"ok\")'\n",
