@@ -99,7 +99,7 @@ set -g __dblock_valued --attempts --backoff --backoff-multiplier --color --comma
 complete -c dblock -n __dblock_wants_subcommand -a run -d 'run a command under a lock'
 complete -c dblock -n __dblock_wants_subcommand -a acquire -d 'take a lock for a script'
 complete -c dblock -n __dblock_wants_subcommand -a renew -d 'extend a lease that acquire took'
-complete -c dblock -n __dblock_wants_subcommand -a release -d 'give a lease back, or revoke another'\''s'
+complete -c dblock -n __dblock_wants_subcommand -a release -d 'release a lease, or revoke another'\''s'
 complete -c dblock -n __dblock_wants_subcommand -a inspect -d 'show who holds what'
 complete -c dblock -n __dblock_wants_subcommand -a history -d 'show the runs that have ended'
 complete -c dblock -n __dblock_wants_subcommand -a reap -d 'clear up expired leases and keys long unused'

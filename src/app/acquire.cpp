@@ -136,7 +136,7 @@ Result<std::optional<Ending>> Acquisition::hand_over(const lease::Lease& lease) 
   const bool released = release_grant();
   return fail(Errc::unreachable, "the keeper of " + lock() +
                                      " could not renew the lease over a connection of its own; the lock " +
-                                     (released ? "was given back" : frees_itself()));
+                                     (released ? "was released" : frees_itself()));
 }
 
 // Reads the row that is reported. When the connection breaks here, releases the lease: dblock's caller
@@ -149,7 +149,7 @@ Result<lease::Answer> Acquisition::read_row_back() {
     const bool released = release_grant();
     seen.error().message +=
         "; " + lock() +
-        (released ? " was taken and has been given back" : " was taken and " + frees_itself());
+        (released ? " was granted and has been released" : " was granted and " + frees_itself());
   }
   return seen;
 }

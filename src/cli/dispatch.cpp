@@ -127,7 +127,7 @@ class Runner {
     const app::ReleaseRequest release{
         .database = request.database, .key = acquired.lease.key, .owner = acquired.lease.owner};
     const auto released = app::release(release);
-    if (!released) log::warning("the lease could not be given back: " + released.error().message);
+    if (!released) log::warning("the lease could not be released: " + released.error().message);
   }
 
   const CommandLine& line_;

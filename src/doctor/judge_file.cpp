@@ -105,7 +105,8 @@ std::vector<Finding> judge_file(const FileFacts& facts) {
     return findings;
   }
   if (facts.contents) {
-    findings.push_back({"store", Level::ok, *facts.path, "guards this host only, for this user", {}});
+    findings.push_back(
+        {"store", Level::ok, *facts.path, "guards the jobs of this user on this host only", {}});
     findings.push_back(judge_mode(facts.mode));
     for (auto& more : judge_contents(*facts.contents)) findings.push_back(std::move(more));
   } else {

@@ -58,6 +58,16 @@ TEST_CASE("the status file tells of a conflict") {
   CHECK(run_true(database, "k", {"--status-file", file}) == exited(75));
   CHECK(status_of(file).at("exit_code") == 75);
   CHECK(status_of(file).at("outcome") == "held");
+  CHECK(status_of(file).at("owner").is_null());
+}
+
+TEST_CASE("the status file names no owner when the database cannot be reached") {
+  const TempDir directory;
+  const std::string file = directory.file("status.json");
+  const std::string nowhere = "mysql://root@localhost/d?socket=" + directory.file("nobody");
+  CHECK(dblock_at(nowhere, run_words("k", {"--status-file", file}, {"true"})).exit == exited(69));
+  CHECK(status_of(file).at("exit_code") == 69);
+  CHECK(status_of(file).at("owner").is_null());
 }
 
 TEST_CASE("the status file tells a killed job, one out of time, a wait cut short and a dead guardian apart") {

@@ -122,7 +122,6 @@ Result<Ending> Run::attempt() {
                                    .promises = request_.promises,
                                    .sharing = request_.sharing,
                                    .outer = outer_of(request_, store_name_)};
-  status_.owner = wanted.owner.text;
   DBLOCK_TRY(hooks_, RunHooks::prepare(request_.hooks, wanted));
   DBLOCK_TRY(supervisor_,
              process::Supervisor::start(spec, request_.with_parent, [&settings, &wanted](bool some_left) {
@@ -172,7 +171,6 @@ Result<Ending> Run::wait_for_grant() {
 
 Ending Run::end_without_lease(const lease::AcquireOutcome& outcome) {
   supervisor_->dismiss_guardian();
-  status_.owner.reset();
   if (const auto* done = std::get_if<lease::Done>(&outcome)) {
     Ending skipped{.how = Ending::How::skipped,
                    .message = describe_done(done->status, request_.promises.once_per->period)};
@@ -189,12 +187,12 @@ Ending Run::end_without_lease(const lease::AcquireOutcome& outcome) {
 
 Ending Run::give_up_wait(const Stop& stop) {
   if (session_->cancel_acquire()) supervisor_->dismiss_guardian();
-  status_.owner.reset();
   status_.waited = session_->waited();
   return interrupted_by(stop, "while waiting for " + locks_ + "; nothing was run");
 }
 
 Ending Run::run_under(const lease::Lease& lease) {
+  status_.owner = lease.owner.text;
   status_.token = lease.token.value;
   status_.acquired_at = wall_now();
   log::debug(locks_ + " acquired, token " + std::to_string(lease.token.value));
@@ -289,7 +287,7 @@ void Run::release(const lease::Lease& lease, const JobEnd& end) {
 // Waits until the nested run, which goes on renewing the lease, has ended, and then releases.
 ReleaseResult Run::release_after_nested(const lease::Lease& lease, const JobEnd& end) {
   log::info("a nested run still holds " + locks_ +
-            " too, or ended without giving it back; waiting for it, or for the lease to end");
+            " too, or ended without releasing it; waiting for the nested run, or for the end of the lease");
   session_->start_release_after_nested(lease::ref_to(lease), row_end(end, false, exit_code_of_),
                                        k_release_patience);
   const Stop stop = supervisor_->await(session_->done());

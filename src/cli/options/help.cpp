@@ -53,8 +53,8 @@ std::string option_groups(Scope scope, const char* before_group) {
 std::string general_help() {
   std::string text =
       "Usage: dblock [GLOBAL OPTIONS] SUBCOMMAND [OPTIONS] [--] [COMMAND [ARG...]]\n"
-      "Run jobs under locks that a whole fleet respects; the locks are rows in\n"
-      "MySQL or MariaDB. With --local they need no server and guard this host only.\n"
+      "Run jobs under locks that a whole fleet respects: rows in MySQL or MariaDB;\n"
+      "with --local, under locks that guard one user's jobs on this host only.\n"
       "\nSubcommands:\n";
   for (const auto& spec : subcommand_specs()) {
     if (spec.hidden) continue;

@@ -110,7 +110,7 @@ constexpr auto k_subcommands = std::to_array<SubcommandSpec>({
     {Subcommand::renew, "renew", "extend a lease that acquire took", "[--key KEY] [--owner ID] [--ttl D]",
      "  dblock renew --key backup --owner \"$owner\"\n"
      "  dblock renew --ttl 1h              # DBLOCK_KEY and DBLOCK_OWNER are set\n"},
-    {Subcommand::release, "release", "give a lease back, or revoke another's", "[-k KEY] [--owner ID | --force [--token T [--now | -w D]]]",
+    {Subcommand::release, "release", "release a lease, or revoke another's", "[-k KEY] [--owner ID | --force [--token T [--now | -w D]]]",
      "  dblock release --key backup --owner \"$owner\"\n"
      "  dblock release --key nightly-etl --force\n"},
     {Subcommand::inspect, "inspect", "show who holds what", "[OPTIONS]",

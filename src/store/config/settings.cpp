@@ -52,7 +52,7 @@ Result<void> check_complete(const PartialSettings& all, bool has_url) {
         Errc::config,
         "no database is configured; give --db mysql://USER@HOST/DATABASE, set DBLOCK_DB, write a line db = "
         "URL into /etc/dblock.conf, or name host and database in the group [dblock] of an option file such "
-        "as /etc/mysql/my.cnf; --local takes locks that guard this host only");
+        "as /etc/mysql/my.cnf; or write --local, for locks that guard this user's jobs on this host only");
   }
   const std::string missing = names_a_place(all) ? "database" : "host";
   return fail(Errc::config, "the configuration names no " + missing +

@@ -56,7 +56,7 @@ struct MariadbSettings {
   [[nodiscard]] std::string display() const;
 };
 
-// The embedded store: one file that guards this host only.
+// The embedded store: one file, whose locks guard the jobs of one user on one host.
 struct SqliteSettings {
   std::string path;              // absolute: the guardian's working directory is /
   bool makes_directory = false;  // true for --local; not for a typed path, which may be mistyped
