@@ -67,7 +67,8 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_RELEASE ${DBLOCK_DEB_REVISION})
 set(CPACK_DEBIAN_PACKAGE_SECTION admin)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
-# libmariadb is loaded by name when the URL asks for it, so no tool finds this dependency.
+# libmariadb is loaded by name when the URL asks for it, so no tool finds this dependency. A self-contained program loads
+# plugins of that package.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_DEPENDS libmariadb3)
 set(CPACK_DEBIAN_PACKAGE_SUGGESTS "default-mysql-server")

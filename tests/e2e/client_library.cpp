@@ -1,5 +1,5 @@
-// The client library is loaded by the first connection to a server and by nothing else, and where it is
-// missing nothing else suffers.
+// A client library that is loaded [loaded] is loaded by the first connection to a server and by nothing else,
+// and where it is missing nothing else suffers. In a self-contained program it is a part of the program.
 #include <filesystem>
 #include <sstream>
 
@@ -45,7 +45,7 @@ std::string expect_refused(const ServerDatabase& database, const Words& argument
 }
 
 TEST_CASE("every subcommand that needs a server says 78 when the client library cannot be loaded",
-          "[server]") {
+          "[server][loaded]") {
   const ServerDatabase database;
   const FakeLibrary fake("");
   for (const Words& arguments : {Words{"acquire", "--key", "k", "--ttl", "10s"},
@@ -57,7 +57,8 @@ TEST_CASE("every subcommand that needs a server says 78 when the client library 
     expect_refused(database, arguments, fake);
 }
 
-TEST_CASE("a run says in words why the client library cannot be loaded, and runs nothing", "[server]") {
+TEST_CASE("a run says in words why the client library cannot be loaded, and runs nothing",
+          "[server][loaded]") {
   ServerDatabase database;
   const TempDir directory;
   const Words run = run_words("k", {"--wait", "1h"}, {"touch", directory.file("ran")});
@@ -91,7 +92,7 @@ TEST_CASE("the client library's own variables decide on no password, port or soc
   CHECK(run(database.url(), "MYSQL_UNIX_PORT=/nonexistent/sock").exit == exited(0));
 }
 
-TEST_CASE("a run that cannot load the client library leaves no guardian behind", "[server]") {
+TEST_CASE("a run that cannot load the client library leaves no guardian behind", "[server][loaded]") {
   const ServerDatabase database;
   const FakeLibrary fake("");
   Process run(dblock_spawn(database, run_words("k", {}, {"true"}), {fake.variable()}));
@@ -99,7 +100,7 @@ TEST_CASE("a run that cannot load the client library leaves no guardian behind",
   CHECK(run.tree().empty());
 }
 
-TEST_CASE("what needs no server works without the client library") {
+TEST_CASE("what needs no server works without the client library", "[loaded]") {
   const FakeLibrary fake("");
   const auto version = dblock_bare({"--version"}, {fake.variable()});
   CHECK(version.exit == exited(0));
@@ -137,7 +138,7 @@ TEST_CASE("the embedded store works without the client library and never maps it
   }
 }
 
-TEST_CASE("of a run's processes only dblock maps the client library and its crypto", "[server]") {
+TEST_CASE("of a run's processes only dblock maps the client library and its crypto", "[server][loaded]") {
   const ServerDatabase database;
   LiveRun run(database, {}, sleeping_job);
   CHECK(maps(run.pid(), k_file));

@@ -1,11 +1,15 @@
 #!/bin/sh
-# The release binary is what its preset promises: hardened. usage: hardening.sh DBLOCK COMPILE_COMMANDS_JSON
+# A binary is what its preset promises: hardened. usage: hardening.sh DBLOCK COMPILE_COMMANDS_JSON [fixed]
 #
-# Wants the binary as it was built, not stripped: one check looks at the first instruction of main.
+# Wants the binary as it was built, not stripped: one check looks at the first instruction of main. fixed: the binary is
+# linked at fixed addresses.
 set -eu
 
-[ $# -eq 2 ] || { echo "usage: $0 DBLOCK COMPILE_COMMANDS_JSON" >&2; exit 2; }
-dblock=$1 commands=$2
+case $#${3-} in
+2 | 3fixed) ;;
+*) echo "usage: $0 DBLOCK COMPILE_COMMANDS_JSON [fixed]" >&2; exit 2 ;;
+esac
+dblock=$1 commands=$2 addresses=${3-any}
 LC_ALL=C
 export LC_ALL
 work=$(mktemp -d)
@@ -33,8 +37,12 @@ refuse() { # WHAT FILE PATTERN
   fi
 }
 
-expect 'position-independent file' header 'Type: +DYN'
-expect 'position-independent executable' dynamic 'FLAGS_1.*\bPIE\b'
+if [ "$addresses" = fixed ]; then
+  expect 'fixed addresses' header 'Type: +EXEC'
+else
+  expect 'position-independent file' header 'Type: +DYN'
+  expect 'position-independent executable' dynamic 'FLAGS_1.*\bPIE\b'
+fi
 expect 'relocations read-only' segments '^ +GNU_RELRO '
 expect 'bound at once' dynamic '\(BIND_NOW\)|FLAGS\).*\bBIND_NOW\b|FLAGS_1.*\bNOW\b'
 expect 'stack not executable' segments '^ +GNU_STACK .* RW +0x'

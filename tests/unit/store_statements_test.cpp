@@ -185,6 +185,15 @@ TEST_CASE("only what is known to be undone is reported as undone") {
       Errc::unreachable);
 }
 
+TEST_CASE("a way to log in whose plugin is missing is met with the package that has it") {
+  const auto error = make_error(
+      "cannot log in", "mysql://h/d",
+      {2059, "Authentication plugin 'caching_sha2_password' cannot be loaded: no such file"}, Phase::read);
+  CHECK(error.code == Errc::denied);
+  CHECK(error.message.find("package libmariadb3") != std::string::npos);
+  CHECK(error.message.find("grants") == std::string::npos);
+}
+
 TEST_CASE("error 1290 is about a replica only where it names an option about reading only") {
   const auto error = [](const std::string& option) {
     const std::string words =

@@ -1,12 +1,9 @@
 #include "store/mariadb/session/client_library.hpp"
 
-#include <dlfcn.h>
-
 #include <array>
 #include <cstdlib>
 #include <string>
 
-#include "base/text.hpp"
 #include "store/mariadb/factory.hpp"
 
 namespace dblock::store::mariadb {
@@ -31,51 +28,10 @@ constexpr std::array k_forgotten{
     "HOSTALIASES", "LOCALDOMAIN", "RES_OPTIONS", "RESOLV_HOST_CONF", "RESOLV_MULTI", "RESOLV_REORDER",
     "RESOLV_ADD_TRIM_DOMAINS", "RESOLV_OVERRIDE_TRIM_DOMAINS"};
 
-std::unexpected<Error> cannot_load(const std::string& file) {
-  const char* const words = ::dlerror();
-  return fail(Errc::config, "cannot load MariaDB's client library " + escape_untrusted(file) + ": " +
-                                escape_untrusted(words == nullptr ? "no reason given" : words) +
-                                "; install it (Debian: package libmariadb3), or use --local where one host "
-                                "is all that the lock has to guard");
-}
-
-template <typename Function>
-bool look_up(void* library, const char* name, Function*& function) {
-  function = reinterpret_cast<Function*>(::dlsym(library, name));
-  return function != nullptr;
-}
-
-void* s_library = nullptr;  // written once, by client_library()
-
-// Loads the library for good: OpenSSL leaves handlers behind that run when the process ends.
-Result<ClientLibrary> load(const char* file) {
-  // RTLD_NOW: a library that does not fit its OpenSSL fails here; otherwise the dynamic linker would end the
-  // process between two statements. It costs nothing, since distributions build these libraries to be bound
-  // at once anyway.
-  void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return cannot_load(file);
-  s_library = library;
-  ClientLibrary api;
-#define DBLOCK_LOOK_UP(function) \
-  if (!look_up(library, #function, api.function)) return cannot_load(file);
-  DBLOCK_CLIENT_FUNCTIONS(DBLOCK_LOOK_UP)
-#undef DBLOCK_LOOK_UP
-  return api;
-}
-
 }  // namespace
 
 void forget_environment() {
   for (const char* const name : k_forgotten) ::unsetenv(name);
-}
-
-const Result<ClientLibrary>& client_library() {
-  static const Result<ClientLibrary> library = load(DBLOCK_CLIENT_LIBRARY);
-  return library;
-}
-
-void* symbol_of_library(const char* name) {
-  return ::dlsym(s_library, name);
 }
 
 std::string client_library_version() {

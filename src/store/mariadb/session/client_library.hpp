@@ -1,6 +1,5 @@
-// Loads libmariadb at the first connection instead of at the program's start. So a run on SQLite does not pay
-// for libmariadb and its OpenSSL. Nor does the guardian, which is forked earlier: it loads the library only
-// if it must release a dead dblock's lock.
+// MariaDB's client library: a part of this program (client_linked.cpp), or a shared library of the system
+// that the first connection loads (client_loaded.cpp). The build option DBLOCK_SELF_CONTAINED decides.
 #pragma once
 
 #include <mysql.h>
@@ -11,7 +10,7 @@
 
 namespace dblock::store::mariadb {
 
-// The functions that dblock calls. Declaration and look-up both use this list, so they cannot differ.
+// The functions that dblock calls. Declaration and definition both use this list, so they cannot differ.
 // `mysql_server_init` is the function behind the header's macro mysql_library_init.
 #define DBLOCK_CLIENT_FUNCTIONS(X) \
   X(mariadb_connection)            \
@@ -49,11 +48,11 @@ struct ClientLibrary {
 
 // Removes from this process's environment the variables that steer libmariadb, OpenSSL and the resolver, so
 // that cron and a shell reach the same server and run the same code. The job, hooks and keepers still get the
-// whole environment, because they are forked earlier. Call before threads exist and before the library is
-// loaded.
+// whole environment, because they are forked earlier. Call before threads exist and before client_library().
 void forget_environment();
 
-// The library for which dblock was built. The first call loads it; its failure is final. Thread-safe.
+// The library for which dblock was built. Where it is a shared library, the first call loads it; its failure
+// is final. Thread-safe.
 [[nodiscard]] const Result<ClientLibrary>& client_library();
 
 // The library's functions: api().mysql_errno(…). REQUIRES: client_library() has a value, which is true for
@@ -62,7 +61,8 @@ void forget_environment();
   return *client_library();
 }
 
-// A function of the library or of a library loaded with it (OpenSSL); null if missing. REQUIRES: as api().
+// A function of the library's OpenSSL that certificate_check.cpp or tls_library() calls; null if missing.
+// REQUIRES: as api().
 [[nodiscard]] void* symbol_of_library(const char* name);
 
 // "3.4.9" and "OpenSSL 3.5.7 9 Jun 2026": the versions in use, not those at build time. REQUIRES: as api().

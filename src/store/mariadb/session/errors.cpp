@@ -20,14 +20,16 @@ constexpr unsigned k_galera_not_ready = 1047;
 constexpr unsigned k_option_forbids = 1290;
 constexpr unsigned k_lock_nowait = 3572;  // NOWAIT met a locked row on MySQL; MariaDB's number is 1205
 constexpr std::string_view k_not_ready = "not yet prepared";
+constexpr unsigned k_no_plugin = 2059;  // CR_AUTH_PLUGIN_CANNOT_LOAD
 constexpr unsigned k_first_client_error = 2000;
 constexpr unsigned k_last_client_error = 2999;
 constexpr unsigned k_first_connector_error = 5000;
 
 // Login or privilege refused: a second try would not help.
-constexpr std::array k_denied{1044U, 1045U, 1095U, 1130U, 1131U, 1132U, 1133U, 1142U, 1143U,
-                              1227U, 1251U, 1275U, 1370U, 1396U, 1410U, 1524U, 1698U, 1820U,
-                              1862U, 2049U, 2054U, 2059U, 2061U, 3118U, 3955U, 4151U, k_plugin_not_allowed};
+constexpr std::array k_denied{
+    1044U, 1045U, 1095U, 1130U, 1131U, 1132U, 1133U, 1142U,       1143U,
+    1227U, 1251U, 1275U, 1370U, 1396U, 1410U, 1524U, 1698U,       1820U,
+    1862U, 2049U, 2054U, 2061U, 3118U, 3955U, 4151U, k_no_plugin, k_plugin_not_allowed};
 constexpr std::array k_schema{1054U, 1136U, k_no_such_table, 1932U};
 // The server did nothing, but may do it later, or another server may.
 constexpr std::array k_refused_for_now{1040U, 1114U, 1129U, 1152U, 1203U, 1205U, 1213U,
@@ -96,6 +98,8 @@ std::string_view advice(Errc code, const ServerError& words) {
     return "; is this Galera node cut off from the majority, or still joining?";
   if (native == k_tls_failed)
     return "; check tls and tls-ca in the settings, and the certificate and name of the server";
+  if (native == k_no_plugin)
+    return "; install it (Debian: package libmariadb3), or give the account another way to log in";
   if (native == k_needs_row_logging) return "; set binlog_format=ROW or MIXED on the server";
   if (native == k_no_such_database) return "; create it with CREATE DATABASE, then run `dblock migrate`";
   switch (code) {
