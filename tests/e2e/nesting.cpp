@@ -121,6 +121,7 @@ TEST_CASE("a slot is shared with runs that ask for the same number only, and its
   const auto same = outer(database, inner("-k a --slots 2 -- sh -c 'echo slot $DBLOCK_SLOT'"), two);
   INFO(same.err);
   CHECK(same.exit == exited(0));
+  CHECK(same.out == "slot 1\n");
   CHECK(outer(database, inner("-k a --slots 3 -- true"), two).exit == exited(64));
   CHECK(outer(database, inner("-k a --shared -- true"), two).exit == exited(64));
   CHECK(outer(database, inner("-k other -- sh -c 'echo [$DBLOCK_SLOT]'"), two).out == "[]\n");

@@ -117,8 +117,8 @@ Result<std::optional<Lease>> TableLeaseStore::nest_in(const lease::LeaseRequest&
   return nest_together(*table_, request, clock_.now(), attempt);
 }
 
-// Finds the rows of the outer lease, so that the nested run renews by primary key. Where one is not found,
-// every renewal searches all rows of its key.
+// Finds the rows of the outer lease, so that the nested run renews by primary key, and knows its slot. Where
+// one is not found, every renewal searches all rows of its key.
 void TableLeaseStore::find_rows(Lease& lease) {
   if (lease.sharing.mode == lease::Mode::exclusive) return;
   const Call call(*table_, Database::Patience::renewal);  // the job cannot start before this ends
@@ -135,6 +135,7 @@ void TableLeaseStore::find_rows(Lease& lease) {
     if (own == seen->holds.end()) return lease.rows.clear();
     lease.rows.push_back(own->slot);
   }
+  if (lease.sharing.mode == lease::Mode::slot) lease.slot = lease.rows.front();
 }
 
 void TableLeaseStore::withdraw_intent(const lease::LeaseRequest& request) noexcept {
