@@ -90,6 +90,12 @@ std::string schema_sentence(unsigned found) {
          "; run `dblock migrate`";
 }
 
+// True if the library lacks its file for the way to log in that the server asks for. The number depends on
+// when the server asked: 2059, or 1045 as for a wrong password.
+bool lacks_plugin(const ServerError& words) {
+  return words.native == k_no_plugin || words.text.find(" could not be loaded: ") != std::string::npos;
+}
+
 std::string_view advice(Errc code, const ServerError& words) {
   const unsigned native = words.native;
   if (is_read_only(words)) return "; the server is read-only, is this a replica?";
@@ -98,7 +104,7 @@ std::string_view advice(Errc code, const ServerError& words) {
     return "; is this Galera node cut off from the majority, or still joining?";
   if (native == k_tls_failed)
     return "; check tls and tls-ca in the settings, and the certificate and name of the server";
-  if (native == k_no_plugin)
+  if (lacks_plugin(words))
     return "; install it (Debian: package libmariadb3), or give the account another way to log in";
   if (native == k_needs_row_logging) return "; set binlog_format=ROW or MIXED on the server";
   if (native == k_no_such_database) return "; create it with CREATE DATABASE, then run `dblock migrate`";
