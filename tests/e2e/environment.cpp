@@ -26,11 +26,12 @@ TEST_CASE("no variable makes the client library or OpenSSL load other code", "[s
   write_file(directory.file("openssl.cnf"),
              "openssl_conf = all\n[all]\nproviders = list\n[list]\nchosen = module\n[module]\nmodule = " +
                  directory.file("chosen_by_openssl.so") + "\nactivate = 1\n");
+  // Over TCP: on a Unix socket, where there is no TLS, OpenSSL reads no configuration at all.
   const auto finished =
-      dblock(database, {"inspect"},
-             {"LIBMYSQL_PLUGINS=chosen_by_library", "MARIADB_PLUGIN_DIR=" + directory.path(),
-              "OPENSSL_CONF=" + directory.file("openssl.cnf"), "LD_DEBUG=files",
-              "LD_DEBUG_OUTPUT=" + directory.file("loaded")});
+      dblock_at(database.tcp_url(), {"inspect"},
+                {"LIBMYSQL_PLUGINS=chosen_by_library", "MARIADB_PLUGIN_DIR=" + directory.path(),
+                 "OPENSSL_CONF=" + directory.file("openssl.cnf"), "LD_DEBUG=files",
+                 "LD_DEBUG_OUTPUT=" + directory.file("loaded")});
   INFO(finished.err);
   CHECK(finished.exit == exited(0));
   const auto loaded = run_program({.argv = {"/bin/sh", "-c", "cat " + directory.file("loaded.*")}}).out;

@@ -61,8 +61,8 @@ void forget_environment();
   return *client_library();
 }
 
-// A function of the library's OpenSSL that certificate_check.cpp or tls_library() calls; null if missing.
-// REQUIRES: as api().
+// A function of the library's OpenSSL that certificate_check.cpp, login.cpp or tls_library() calls; null if
+// missing. REQUIRES: as api().
 [[nodiscard]] void* symbol_of_library(const char* name);
 
 // "3.4.9" and "OpenSSL 3.5.7 9 Jun 2026": the versions in use, not those at build time. REQUIRES: as api().

@@ -36,7 +36,8 @@ void* symbol_of_library(const char* name) {
   Symbol {                                            \
 #function, reinterpret_cast < void*>(&::function) \
   }
-  static const std::array known{DBLOCK_SYMBOL(OpenSSL_version),
+  static const std::array known{DBLOCK_SYMBOL(OPENSSL_init_crypto),
+                                DBLOCK_SYMBOL(OpenSSL_version),
                                 DBLOCK_SYMBOL(SSL_get1_peer_certificate),
                                 DBLOCK_SYMBOL(SSL_get_verify_result),
                                 DBLOCK_SYMBOL(X509_check_host),

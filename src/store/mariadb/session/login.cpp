@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -105,16 +106,35 @@ void set_common(MYSQL* handle, const Plan& plan, const HostPort* host) {
   api().mysql_optionsv(handle, MYSQL_OPT_PROTOCOL, &protocol);
 }
 
+bool may_use_tls(const MariadbSettings& settings) {
+  const auto uses_tls = [&](const HostPort* host) {
+    return plan_for(settings.tls, is_local_socket(host)).encryption != Encryption::plain;
+  };
+  if (settings.hosts.empty()) return uses_tls(nullptr);
+  return std::ranges::any_of(settings.hosts, [&](const HostPort& host) { return uses_tls(&host); });
+}
+
+// Keeps OpenSSL from reading openssl.cnf and its own error texts, which is half of all instructions of a run.
+// Both matter for TLS only.
+void spare_openssl_its_texts() {
+  constexpr std::uint64_t k_no_texts_no_configuration = 0x01 | 0x80;  // openssl/crypto.h
+  using InitCrypto = int(std::uint64_t, const void*);
+  auto* const init = reinterpret_cast<InitCrypto*>(symbol_of_library("OPENSSL_init_crypto"));
+  if (init != nullptr) init(k_no_texts_no_configuration, nullptr);
+}
+
 // Sets the library up, once; must happen before a second thread starts. The set-up looks up the port of the
 // service "mysql". /etc/nsswitch.conf on Debian first names a database that almost no host has: ninety system
 // calls to find its module. So only /etc/services is asked.
-bool set_up_library() {
+bool set_up_library(const MariadbSettings& settings) {
   ::__nss_configure_lookup("services", "files");
+  if (!may_use_tls(settings)) spare_openssl_its_texts();
   return api().mysql_server_init(0, nullptr, nullptr) == 0;
 }
 
-bool library_is_ready() {
-  static const bool ready = set_up_library();
+// REQUIRES: one process connects with one MariadbSettings, or at least uses TLS in all of them or in none.
+bool library_is_ready(const MariadbSettings& settings) {
+  static const bool ready = set_up_library(settings);
   return ready;
 }
 
@@ -173,7 +193,7 @@ std::expected<void, ServerError> connect_with_tls(MYSQL* handle, const MariadbSe
 
 std::expected<Handle, ServerError> log_in_as_planned(const MariadbSettings& settings, const HostPort* host,
                                                      std::chrono::seconds network_timeout, const Plan& plan) {
-  Handle handle(library_is_ready() ? api().mysql_init(nullptr) : nullptr);
+  Handle handle(library_is_ready(settings) ? api().mysql_init(nullptr) : nullptr);
   if (!handle) return std::unexpected(ServerError{2008, "out of memory"});
   set_common(handle.get(), plan, host);
   set_timeouts(handle.get(), settings, network_timeout);
