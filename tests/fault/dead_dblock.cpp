@@ -191,6 +191,15 @@ TEST_CASE("a guardian that cannot act: dblock stops the job in its place, releas
   CHECK_FALSE(database.has_holder("k"));
 }
 
+TEST_CASE("a stopped guardian is continued with a warning, and the job goes on") {
+  Database database;
+  LiveRun process(database, {"--ttl", "6s", "--heartbeat", "200ms"});
+  ::kill(guardian_of(process), SIGSTOP);
+  REQUIRE(wait_until([&] { return says(process.err(), "continued it, since it protects the job"); }));
+  await_renewal(database);
+  CHECK(process.end(4) == exited(4));
+}
+
 TEST_CASE("a frozen guardian ends with its run") {
   Database database;
   TreeRun run(database, {"--ttl", "6s", "--kill-grace", "500ms"});
