@@ -2,7 +2,8 @@
 //
 // Times two commands against each other: A B, B A, A B, ... so that drift of the machine and the order within
 // a pair weigh on both alike. Prints one line:
-//   median A in ms, median B in ms, ratio of the medians, median of the pairwise ratios, their quartiles
+//   median and quartiles of A in ms, the same of B, ratio of the medians, median and quartiles of the
+//   pairwise ratios
 // Output of the commands is thrown away; a command that does not return 0 ends the benchmark.
 #include <fcntl.h>
 #include <spawn.h>
@@ -56,6 +57,10 @@ double quantile(std::vector<double> values, double q) {
   return values[below] * (1 - share) + values[above] * share;
 }
 
+void print_spread(const std::vector<double>& values) {
+  std::printf("%.3f %.3f %.3f ", quantile(values, 0.5), quantile(values, 0.25), quantile(values, 0.75));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -101,9 +106,10 @@ int main(int argc, char** argv) {
     times_b.push_back(time_b);
     ratios.push_back(time_a / time_b);
   }
-  const double median_a = quantile(times_a, 0.5);
-  const double median_b = quantile(times_b, 0.5);
-  std::printf("%.3f %.3f %.3f %.3f %.3f %.3f\n", median_a, median_b, median_a / median_b,
-              quantile(ratios, 0.5), quantile(ratios, 0.25), quantile(ratios, 0.75));
+  print_spread(times_a);
+  print_spread(times_b);
+  std::printf("%.3f ", quantile(times_a, 0.5) / quantile(times_b, 0.5));
+  print_spread(ratios);
+  std::printf("\n");
   return 0;
 }
