@@ -216,5 +216,8 @@ idle_waiters
 measure_process
 count_forks
 write_json "$machine" "$versions" "$load_before" >"$json"
+if awk "BEGIN { exit !($load_before > 0.5 * $(nproc)) }"; then
+  echo "run.sh: other programs used this machine (load $load_before): measure again when it is quiet" >&2
+fi
 printf '\nload after %s; written: %s\n' "$(load)" "$json"
 if over_budget; then exit 1; fi
