@@ -1,7 +1,7 @@
 // bench_baseline SOCKET DATABASE KEY COMMAND [ARG...]
 //
 // The least a program can do for a lock in this table, and what `dblock run` is measured against: connect,
-// take the lock by one UPDATE, run the command, give it back by one UPDATE. No heartbeat, no guardian, no
+// take the lock by one UPDATE, run the command, release it by one UPDATE. No heartbeat, no guardian, no
 // options. The row must exist (`dblock run --key KEY -- true` makes it) and be free.
 #include <mysql.h>
 #include <stdio.h>
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// The same statements as dblock's.
+// Which rows may be taken, and the next token, as in dblock's statements.
 #define FREE                                                                    \
   "mode='exclusive' AND (lock_value IS NULL OR expire_time+INTERVAL margin_us " \
   "MICROSECOND<=UTC_TIMESTAMP(6)) "                                             \
@@ -42,7 +42,8 @@ int main(int argc, char** argv) {
     fail("connect");
   }
 
-  // The text of both statements is what `dblock run` sends, as the server's general log shows it.
+  // Both statements change the same rows and columns as dblock's. They are shorter: they leave out the
+  // conditions of options that are not used, and dblock's first statement, which sets the session up.
   update_rows(
       2, "acquire", sql,  // the lease and its fence
       snprintf(

@@ -1,8 +1,11 @@
 // bench_handoff [WAITERS] [ROUNDS]: from the reply to a release to the reply to the next grant, with that
-// many waiters in line, against one committed update on the same server. The database is $DBLOCK_DB,
-// migrated:
+// many waiters in line, against one committed update (a renewal by the new holder) on the same server. The
+// database is $DBLOCK_DB, migrated:
 //
 //   DBLOCK=build/release/src/dblock tests/with-mariadb.sh build/release/tests/bench/bench_handoff 100
+//
+// Prints one line, medians with quartiles in microseconds; run.sh reads it by the places of its words:
+//   update MEDIAN Q1 Q3 handoff MEDIAN Q1 Q3 p99 P99 of COUNT
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -20,10 +23,15 @@ namespace {
 using namespace dblock;
 using namespace std::chrono_literals;
 
+struct Grant {
+  BootTime granted;
+  BootTime updated;
+  BootTime released;
+};
+
 struct Times {
   std::mutex mutex;
-  std::vector<std::pair<BootTime, BootTime>> granted_and_released;
-  std::vector<double> updates;
+  std::vector<Grant> grants;
 };
 
 double micros(Nanos time) {
@@ -48,8 +56,8 @@ std::unique_ptr<lease::LeaseStore> open(Clock& clock) {
   return store::open_store(resolved->settings, {}, clock);
 }
 
-// Takes the lock and gives it back again and again, so that there always are as many waiters as threads, less
-// one.
+// Takes the lock and releases it again and again, so that there are as many waiters as threads, less one: but
+// in the first round the threads still come, and in the last they go.
 void work(Times& times, int name, int rounds) {
   SystemClock clock;
   const WakeEvent never;
@@ -73,29 +81,35 @@ void work(Times& times, int name, int rounds) {
     if (!renewed || !freed) std::exit(70);
     store->turnstile()->leave();
     const std::lock_guard lock(times.mutex);
-    times.granted_and_released.emplace_back(granted, released);
-    times.updates.push_back(micros(updated - granted));
+    times.grants.push_back({granted, updated, released});
   }
+}
+
+void print(Times& times, std::size_t in_a_round) {
+  std::ranges::sort(times.grants, {}, &Grant::granted);
+  std::vector<double> updates;
+  std::vector<double> handoffs;
+  for (std::size_t i = in_a_round; i + in_a_round < times.grants.size(); ++i) {
+    updates.push_back(micros(times.grants[i].updated - times.grants[i].granted));
+    handoffs.push_back(micros(times.grants[i].granted - times.grants[i - 1].released));
+  }
+  std::printf("update %.0f %.0f %.0f handoff %.0f %.0f %.0f p99 %.0f of %zu\n", at(updates, 0.5),
+              at(updates, 0.25), at(updates, 0.75), at(handoffs, 0.5), at(handoffs, 0.25), at(handoffs, 0.75),
+              at(handoffs, 0.99), handoffs.size());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const int waiters = argc > 1 ? std::atoi(argv[1]) : 10;
-  const int rounds = argc > 2 ? std::atoi(argv[2]) : std::max(3, 300 / (waiters + 1));
+  const int threads_in_all = waiters + 1;
+  const int rounds = argc > 2 ? std::atoi(argv[2]) : 2 + (300 + waiters) / threads_in_all;
   Times times;
   {
     std::vector<std::jthread> threads;
-    for (int i = 0; i <= waiters; ++i) threads.emplace_back([&times, i, rounds] { work(times, i, rounds); });
+    for (int i = 0; i < threads_in_all; ++i)
+      threads.emplace_back([&times, i, rounds] { work(times, i, rounds); });
   }
-  std::ranges::sort(times.granted_and_released);
-  std::vector<double> handoffs;
-  for (std::size_t i = 1; i < times.granted_and_released.size(); ++i)
-    handoffs.push_back(
-        micros(times.granted_and_released[i].first - times.granted_and_released[i - 1].second));
-  const double update = at(times.updates, 0.5);
-  std::printf("%d waiters: update %.0f us; handoff median %.0f us (%.1f x), p99 %.0f us (%.1f x)\n", waiters,
-              update, at(handoffs, 0.5), at(handoffs, 0.5) / update, at(handoffs, 0.99),
-              at(handoffs, 0.99) / update);
+  print(times, static_cast<std::size_t>(threads_in_all));
   return 0;
 }
