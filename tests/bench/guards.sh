@@ -6,7 +6,8 @@
 # Counts system calls, page faults, statements and shared libraries of `dblock run -- true`, and the instructions of
 # `dblock acquire`: valgrind does not know a system call that `run` needs. Exits 1 when a number is over its limit, which
 # is the number measured on Debian 12 (x86-64) and a twentieth more; of page faults, which depend on the kernel, a tenth
-# more. A limit that is far above its number is to be lowered. Needs strace, GNU time, valgrind and a server's programs (Debian: mariadb-server-core mariadb-client).
+# more. A limit that is far above its number is to be lowered. Needs strace, GNU time, valgrind and a server's programs
+# (Debian: mariadb-server-core mariadb-client).
 # shellcheck disable=SC2317 # functions are called by middle
 set -eu
 
