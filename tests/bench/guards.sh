@@ -25,35 +25,21 @@ if [ -z "${DBLOCK_SOCKET-}" ]; then
   DBLOCK=$dblock exec "$root/tests/with-mariadb.sh" "$0" "$build"
 fi
 
+# shellcheck source=/dev/null
+. "$here/report.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 chmod 700 "$work"
-: >"$work/options" # the option files of this machine are not read
-over=0
-
-guard() { # WHAT NUMBER LIMIT
-  verdict=ok
-  if [ "$2" -gt "$3" ]; then
-    verdict=OVER
-    over=1
-  fi
-  printf '%-44s %9s  limit %9s  %s\n' "$1" "$2" "$3" "$verdict"
-}
-
+# Nothing of this machine's configuration is read.
+: >"$work/options"
+export DBLOCK_DEFAULTS_FILE="$work/options" DBLOCK_CONFIG="$work/options"
 # The middle of five runs of a command that prints a number.
 middle() {
   for _ in 1 2 3 4 5; do "$@"; done | sort -n | sed -n 3p
 }
 
-lock() { # STORE SUBCOMMAND [ARG...]: with nothing of this machine's configuration
-  store=$1
-  shift
-  "$dblock" --db "$store" --defaults-file "$work/options" --config "$work/options" "$@"
-}
-
 traced() { # STORE: the system calls of all processes of a run
-  strace -f -qq -o "$work/calls" "$dblock" --db "$1" --defaults-file "$work/options" --config "$work/options" \
-    run --key guard -- /bin/true
+  DBLOCK_DB=$1 strace -f -qq -o "$work/calls" "$dblock" run --key guard -- /bin/true
   grep -cvE 'resumed>|^[0-9]+ (\+\+\+|---)' "$work/calls"
 }
 
@@ -63,48 +49,35 @@ libraries() { # of dblock itself: those that are opened before the guardian is f
 }
 
 faults() {
-  /usr/bin/time -f %R -o "$work/faults" "$dblock" --db "$1" --defaults-file "$work/options" --config "$work/options" \
-    run --key guard -- /bin/true
+  DBLOCK_DB=$1 /usr/bin/time -f %R -o "$work/faults" "$dblock" run --key guard -- /bin/true
   cat "$work/faults"
 }
 
 instructions() {
   rm -f "$work"/callgrind.*
-  valgrind --tool=callgrind --callgrind-out-file="$work/callgrind.%p" "$dblock" --db "$1" \
-    --defaults-file "$work/options" --config "$work/options" acquire --key guard-i --ttl 1h >"$work/owner" 2>"$work/log" || {
+  DBLOCK_DB=$1 valgrind --tool=callgrind --callgrind-out-file="$work/callgrind.%p" "$dblock" acquire --key guard-i \
+    --ttl 1h >"$work/owner" 2>"$work/log" || {
     cat "$work/log" >&2
     exit 1
   }
-  lock "$1" release --key guard-i --owner "$(cat "$work/owner")"
+  DBLOCK_DB=$1 "$dblock" release --key guard-i --owner "$(cat "$work/owner")"
   cat "$work"/callgrind.* | awk '/^(summary|totals):/ { sum = $2 } END { print sum }'
 }
 
-# A prepared statement counts when it is prepared and when it is executed.
-statements() {
-  mariadb --no-defaults --socket="$DBLOCK_SOCKET" --user=root --batch --skip-column-names dblock --execute="
-    SELECT SUM(VARIABLE_VALUE) FROM information_schema.GLOBAL_STATUS
-     WHERE VARIABLE_NAME = 'COM_STMT_PREPARE'
-        OR (VARIABLE_NAME LIKE 'COM\_%' AND VARIABLE_NAME NOT LIKE 'COM\_STMT\_%')"
-}
-
 server=$DBLOCK_DB
-unset DBLOCK_DB
 embedded=sqlite:$work/locks.db
 for store in "$server" "$embedded"; do
-  lock "$store" run --key guard -- /bin/true
-  lock "$store" run --key guard-i -- /bin/true
+  DBLOCK_DB=$store "$dblock" run --key guard -- /bin/true
+  DBLOCK_DB=$store "$dblock" run --key guard-i -- /bin/true
 done
 
-before=$(statements)
-own=$(($(statements) - before))
-before=$(statements)
-lock "$server" run --key guard -- /bin/true
-guard 'statements of a run' $(($(statements) - before - own)) 3
-guard 'libraries of a run, besides the linker' "$(libraries "$server")" 1
-guard 'system calls of a run on a server' "$(middle traced "$server")" 394
-guard 'page faults of a run on a server' "$(middle faults "$server")" 366
-guard 'instructions of acquire on a server' "$(middle instructions "$server")" 1711000
-guard 'system calls of a run on the embedded store' "$(middle traced "$embedded")" 549
-guard 'page faults of a run on the embedded store' "$(middle faults "$embedded")" 390
-guard 'instructions of acquire, embedded store' "$(middle instructions "$embedded")" 2735000
-exit $over
+start_report "$work/rows"
+row 'statements of a run' "$(statements_during "$dblock" run --key guard -- /bin/true)" "" "<= 3"
+row 'libraries of a run, besides the linker' "$(libraries "$server")" "" "<= 1"
+row 'system calls of a run on a server' "$(middle traced "$server")" "" "<= 394"
+row 'page faults of a run on a server' "$(middle faults "$server")" "" "<= 366"
+row 'instructions of acquire on a server' "$(middle instructions "$server")" "" "<= 1711000"
+row 'system calls of a run on the embedded store' "$(middle traced "$embedded")" "" "<= 549"
+row 'page faults of a run on the embedded store' "$(middle faults "$embedded")" "" "<= 390"
+row 'instructions of acquire, embedded store' "$(middle instructions "$embedded")" "" "<= 2735000"
+if over_budget; then exit 1; fi

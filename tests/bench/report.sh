@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# What run.sh measures, as a table on stdout and as JSON: sourced by run.sh. In bench.json each row is one line, which
-# chart.sh relies on.
+# What run.sh and guards.sh measure, as a table on stdout and as JSON: sourced by both. In bench.json each row is one
+# line, which chart.sh relies on.
 # shellcheck disable=SC2154 # run.sh knows $bench and $pairs
 
 rows=
@@ -76,6 +76,27 @@ compare() { # NAME LIMIT TOOL-A TOOL-B COMMAND-A... ::: COMMAND-B...
 
 time_of() { # TOOL MEDIAN QUARTILE-1 QUARTILE-3
   printf '{"tool": %s, "median_ms": %s, "quartiles_ms": [%s, %s]}' "$(json_text "$1")" "$2" "$3" "$4"
+}
+
+sql() {
+  mariadb --no-defaults --socket="$DBLOCK_SOCKET" --user=root --batch --skip-column-names --execute="$1" dblock
+}
+
+# Every statement counts under one COM_ variable, a prepared one when executed; preparing counts on top. (QUESTIONS
+# would count the goodbye, COM_QUIT, as well.)
+statements() {
+  sql "SELECT SUM(VARIABLE_VALUE) FROM information_schema.GLOBAL_STATUS
+       WHERE VARIABLE_NAME = 'COM_STMT_PREPARE'
+          OR (VARIABLE_NAME LIKE 'COM\_%' AND VARIABLE_NAME NOT LIKE 'COM\_STMT\_%')"
+}
+
+# The statements that the server sees while COMMAND runs.
+statements_during() { # COMMAND...
+  before=$(statements)
+  own=$(($(statements) - before)) # what asking costs
+  before=$(statements)
+  "$@"
+  echo $(($(statements) - before - own))
 }
 
 # The first line of what a program says of its version; nothing when it is not installed.

@@ -50,10 +50,6 @@ trap '[ -z "$servers$waiters$holder" ] || kill $servers $waiters $holder 2>/dev/
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-sql() {
-  mariadb --no-defaults --socket="$DBLOCK_SOCKET" --user=root --batch --skip-column-names --execute="$1" dblock
-}
-
 against_c() { # PROGRAM LIMIT HOW [SERVER]
   name="dblock run / C program, $3${4:+, $4}"
   if [ ! -x "$bench/$1" ]; then
@@ -99,23 +95,6 @@ handoffs() {
   else
     handoff 500 "" "" # no budget: the promise ends at 100
   fi
-}
-
-# Every statement counts under one COM_ variable, a prepared one when executed; preparing counts on top. (QUESTIONS
-# would count the goodbye, COM_QUIT, as well.)
-statements() {
-  sql "SELECT SUM(VARIABLE_VALUE) FROM information_schema.GLOBAL_STATUS
-       WHERE VARIABLE_NAME = 'COM_STMT_PREPARE'
-          OR (VARIABLE_NAME LIKE 'COM\_%' AND VARIABLE_NAME NOT LIKE 'COM\_STMT\_%')"
-}
-
-# The statements that the server sees while COMMAND runs.
-statements_during() { # COMMAND...
-  before=$(statements)
-  own=$(($(statements) - before)) # what asking costs
-  before=$(statements)
-  "$@"
-  echo $(($(statements) - before - own))
 }
 
 # shellcheck disable=SC2317 # called by statements_during
