@@ -118,7 +118,7 @@ void Session::State::heartbeat(const Lease& lease) {
       .on_trouble = [this](const Error& error) { note_trouble(error); },
       .on_recovered = events.on_recovered,
   };
-  store->prepare_release();  // while the job starts
+  store->settle();  // while the job starts
   run_heartbeat(*store, clock, lease, timing, observer, stop);
   heartbeat_over.store(true);
 }

@@ -201,8 +201,9 @@ class LeaseStore {
   // a repeat after success answers NotOurs; but each release of a nested lease takes one more off the count.
   [[nodiscard]] virtual Result<ReleaseOutcome> release(const LeaseRef& ref, Actor actor, RunEnd end) = 0;
 
-  // Does in advance what can make release() faster, since waiters wait for that. May do nothing.
-  virtual void prepare_release() noexcept {}
+  // Does what a granted lease still needs, but the job need not wait for. Call it within a second of the
+  // grant; a lease that is released sooner does not need it. May do nothing.
+  virtual void settle() noexcept {}
 
   // Records in the history the runs that release() and free_now() have ended, where a history is kept and the
   // database did not record them itself. Call it when no waiter waits for this process any more. A failure

@@ -63,8 +63,8 @@ class Database {
                                                       const std::string& attempt) {
     return run(verb, parameters, attempt);
   }
-  // Does in advance what makes a statement faster, since waiters wait for it. May do nothing.
-  virtual void prepare(Verb /*verb*/) noexcept {}
+  // As lease::LeaseStore::settle().
+  virtual void settle() noexcept {}
   // True when the statement failed because a column refused NULL: it changed nothing.
   [[nodiscard]] virtual bool refused_null(const Error& why) const = 0;
 

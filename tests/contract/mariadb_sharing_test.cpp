@@ -548,6 +548,10 @@ TEST_CASE("mariadb: who waits for readers keeps his place while looking, and his
     return t.number("SELECT COUNT(*) FROM information_schema.processlist WHERE db=DATABASE() AND user='app'");
   };
   CHECK(sessions() == 1);
+  // The job does not wait for the session's usual idle time.
+  CHECK(t.sent("wait_timeout=DEFAULT") == 0);
+  t.store->settle();
+  t.store->settle();
   CHECK(t.sent("wait_timeout=DEFAULT") == 1);
   CHECK(does_renew(*t.store, lease));
 }

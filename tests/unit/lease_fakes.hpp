@@ -43,6 +43,7 @@ class FakeStore final : public lease::LeaseStore {
   std::deque<Release> releases;
   std::deque<std::function<lease::Lease(const lease::LeaseRequest&)>> nests;  // none: nothing to nest in
   lease::LeaseRef released{*lease::Key::parse("none"), {}, {}};               // by the last release
+  int settled = 0;
   std::deque<Result<void>> connects;
   std::vector<std::string> calls;
 
@@ -106,6 +107,7 @@ class FakeStore final : public lease::LeaseStore {
   Result<lease::ReapReport> reap(const lease::ReapOptions&) override {
     return fail(Errc::internal, "not scripted");
   }
+  void settle() noexcept override { ++settled; }
   void disconnect() noexcept override {}
   void interrupt() noexcept override {}
   lease::Turnstile* turnstile() noexcept override { return turnstile_used; }

@@ -179,6 +179,26 @@ TEST_CASE("a lease tells of each renewal, of trouble once, of its end, and of no
   CHECK(session.release(ref_to(lease), Actor::holder, {RunOutcome::lost, 76}, 1s) == ReleaseResult::not_ours);
 }
 
+TEST_CASE("what the job need not wait for is done with the heartbeat, before its first renewal") {
+  auto owned = std::make_unique<test::FakeStore>();
+  test::FakeStore& store = *owned;
+  test::FakeClock clock;
+  store.acquires = {test::grants(clock)};
+  int settled_at_renewal = 0;
+  store.renews = {[&]() -> Result<RenewOutcome> {
+    settled_at_renewal = store.settled;
+    return NotOurs{NotOursWhy::revoked, {}};
+  }};
+  Session session(std::move(owned), clock, make_request(), {}, *make_timing({60s, {}, {}, {}}), {});
+  session.start_acquire();
+  await(session);
+  CHECK(store.settled == 0);
+  session.start_heartbeat(std::get<Lease>(*session.grant()));
+  await(session);
+  CHECK(settled_at_renewal == 1);
+  CHECK(store.settled == 1);
+}
+
 TEST_CASE("a wait is counted from the first refusal to the grant, and a grant from the try that took it") {
   auto owned = std::make_unique<test::FakeStore>();
   test::FakeClock clock;

@@ -156,8 +156,6 @@ Result<Effect> MariadbDatabase::look(Verb verb, const Parameters& parameters, co
 }
 
 Result<Effect> MariadbDatabase::change(Verb verb, const Parameters& parameters, const std::string& attempt) {
-  if (verb == Verb::renew)
-    turnstile_.restore_idle_time();  // not done yet if a lost grant was confirmed by reading
   DBLOCK_CHECK(leave_turnstile(attempt));
   const Mark mark = connection_.next_mark();
   auto changed = connection_.change(render(verb, parameters, mark), attempt);
@@ -171,8 +169,6 @@ Result<Effect> MariadbDatabase::change(Verb verb, const Parameters& parameters, 
     return answer;
   }
   DBLOCK_TRY(answer.reported, connection_.told(*changed, mark, attempt));
-  const bool granted = verb == Verb::grant || verb == Verb::grant_rows || verb == Verb::grant_beside;
-  if (granted && answer.reported) turnstile_.restore_idle_time();
   return answer;
 }
 

@@ -37,6 +37,7 @@ class MariadbDatabase final : public Database {
   Result<void> grant_is_safe(const std::string& attempt) override {
     return replicas_.after_grant(connection_, attempt);
   }
+  void settle() noexcept override { turnstile_.restore_idle_time(); }
   Result<bool> kept_by_fence(const lease::Key& key, const Error& why, const std::string& attempt) override;
   lease::Turnstile* turnstile() noexcept override { return &turnstile_; }
   std::optional<lease::WaiterPosition> waiter_position(const lease::LockStatus& lock) override;

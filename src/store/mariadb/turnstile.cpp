@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 #include "base/text.hpp"
 #include "store/mariadb/turnstile_statements.hpp"
@@ -128,33 +129,23 @@ bool NamedLockTurnstile::announced(const lease::Waiter& seen) const {
          seen.user == clean_utf8(who_.user, k_name_bytes);
 }
 
-// If the statement fails, it closes the session, and the next renewal opens a new one.
-void NamedLockTurnstile::restore_idle_time() {
-  if (in_transaction_) {
-    stays_short_after_ = false;
-    return;
-  }
-  if (!idle_time_is_short_ || !connection_.is_open()) return;
-  idle_time_is_short_ = false;
+void NamedLockTurnstile::restore_idle_time() noexcept {
+  if (!std::exchange(idle_time_is_short_, false) || !connection_.is_open()) return;
   [[maybe_unused]] const auto restored = connection_.change(usual_idle_statement(options_), k_line_attempt);
 }
 
+// A waiter's idle time is short already, and stays so.
 NamedLockTurnstile::ShortIdleTime::ShortIdleTime(NamedLockTurnstile& turnstile)
-    : turnstile_(turnstile), needed_(turnstile.connection_.is_open() && !turnstile.connection_.is_mariadb()) {
+    : turnstile_(turnstile),
+      needed_(!turnstile.idle_time_is_short_ && turnstile.connection_.is_open() &&
+              !turnstile.connection_.is_mariadb()) {
   if (!needed_) return;
-  turnstile_.stays_short_after_ = turnstile_.idle_time_is_short_;
-  if (!turnstile_.idle_time_is_short_)
-    turnstile_.idle_time_is_short_ =
-        turnstile_.connection_.change(short_idle_statement(), k_line_attempt).has_value();
-  turnstile_.in_transaction_ = true;
+  turnstile_.idle_time_is_short_ =
+      turnstile_.connection_.change(short_idle_statement(), k_line_attempt).has_value();
 }
 
 NamedLockTurnstile::ShortIdleTime::~ShortIdleTime() {
-  if (!needed_) return;
-  turnstile_.in_transaction_ = false;
-  if (turnstile_.stays_short_after_) return;
-  turnstile_.restore_idle_time();
-  turnstile_.idle_time_is_short_ = false;
+  if (needed_) turnstile_.restore_idle_time();
 }
 
 }  // namespace dblock::store::mariadb

@@ -35,8 +35,9 @@ class NamedLockTurnstile final : public lease::Turnstile {
   // True if `seen`, a waiter that the server lists, is this turnstile's own waiter.
   [[nodiscard]] bool announced(const lease::Waiter& seen) const;
 
-  // Gives the session its usual idle time again, because it now holds a lease.
-  void restore_idle_time();
+  // Gives the session its usual idle time again, because it now holds a lease. If that fails, closes the
+  // session, and the next renewal opens a new one.
+  void restore_idle_time() noexcept;
 
   // Lives around a transaction. A process that is frozen inside a transaction must not block other processes'
   // rows for long. MySQL has no idle limit for transactions alone, so until the transaction's end the session
@@ -69,8 +70,6 @@ class NamedLockTurnstile final : public lease::Turnstile {
   bool inside_ = false;
   bool crowded_ = false;
   bool idle_time_is_short_ = false;  // the session has a waiter's short idle time
-  bool in_transaction_ = false;      // a ShortIdleTime lives: restore_idle_time() must wait for its end
-  bool stays_short_after_ = false;   // the short idle time stays after the ShortIdleTime, too
   BootTime queued_at_{};
   int quick_failures_ = 0;
 };

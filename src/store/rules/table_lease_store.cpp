@@ -26,8 +26,9 @@ void TableLeaseStore::record_ended() noexcept {
   table_->record_ended();
 }
 
-void TableLeaseStore::prepare_release() noexcept {
-  table_->database().prepare(Verb::release);
+void TableLeaseStore::settle() noexcept {
+  const LockTable::Call call(*table_);
+  table_->database().settle();
 }
 
 lease::Turnstile* TableLeaseStore::turnstile() noexcept {

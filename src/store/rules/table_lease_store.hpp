@@ -32,7 +32,7 @@ class TableLeaseStore final : public lease::LeaseStore {
                                     std::optional<Micros> ttl) override;
   Result<lease::ReleaseOutcome> release(const lease::LeaseRef& ref, lease::Actor actor,
                                         lease::RunEnd end) override;
-  void prepare_release() noexcept override;
+  void settle() noexcept override;
   Result<lease::ForceOutcome> revoke(const lease::Key& key, lease::Token token) override;
   Result<lease::ForceOutcome> free_now(const lease::Key& key, lease::Token token) override;
   Result<lease::Listing> list(const lease::Selection& selection) override;

@@ -28,7 +28,8 @@ class SqliteDatabase final : public Database {
     return connection_.in_transaction(attempt, body);
   }
   Result<Effect> run(Verb verb, const Parameters& parameters, const std::string& attempt) override;
-  void prepare(Verb verb) noexcept override { connection_.prepare_ahead(sql(verb)); }
+  // Prepares the release, since waiters wait for that.
+  void settle() noexcept override { connection_.prepare_ahead(sql(Verb::release)); }
   bool refused_null(const Error& why) const override;
   lease::Turnstile* turnstile() noexcept override { return &turnstile_; }
   std::optional<lease::WaiterPosition> waiter_position(const lease::LockStatus& lock) override;
