@@ -67,6 +67,13 @@ against_flock() {
   "$dblock" --db "$store" run --key bench -- true
   compare "dblock run --local / flock" "<= 1.5" "dblock run --local" flock \
     "$dblock" --db "$store" run --key bench -- true ::: flock "$work/flock" true
+  shape="C program of this shape / flock"
+  if [ ! -x "$bench/bench_baseline_local" ]; then
+    skip "$shape" "" "not built: no static libraries"
+    return
+  fi
+  compare "$shape" "" "C program of this shape" flock \
+    "$bench/bench_baseline_local" "$work/local/shape.db" true ::: flock "$work/flock" true
 }
 
 handoff() { # WAITERS LIMIT-OF-MEDIAN LIMIT-OF-P99
