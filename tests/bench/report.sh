@@ -1,7 +1,7 @@
 # shellcheck shell=sh
-# What run.sh and guards.sh measure, as a table on stdout and as JSON: sourced by both. In bench.json each row is one
-# line, which chart.sh relies on.
-# shellcheck disable=SC2154 # run.sh knows $bench and $pairs
+# What run.sh, growth.sh and guards.sh measure, as a table on stdout and as JSON: sourced by all three. In bench.json each
+# row is one line, which chart.sh relies on.
+# shellcheck disable=SC2154 # its callers know $bench and $pairs
 
 rows=
 over=0
@@ -99,6 +99,15 @@ statements_during() { # COMMAND...
   echo $(($(statements) - before - own))
 }
 
+await() { # COMMAND... that succeeds in the end, within 20 s
+  tries=200
+  until "$@" >/dev/null 2>&1; do
+    tries=$((tries - 1))
+    [ $tries -gt 0 ] || return 1
+    sleep 0.1
+  done
+}
+
 # The first line of what a program says of its version; nothing when it is not installed.
 version_of() { # PROGRAM ARGUMENT
   if command -v "$1" >/dev/null; then "$@" 2>&1 | head -n 1; fi
@@ -130,6 +139,17 @@ describe_versions() { # DBLOCK MARIADB-SERVER
   echo "consul$tab$(version_of consul version | sed 's/^Consul v//')"
   echo "redis$tab$(version_of redis-server --version | sed 's/^.*v=\([^ ]*\).*/\1/')"
   echo "mariadb command line$tab$(version_of mariadb --version | sed 's/^.*Distrib \([^ ,]*\).*/\1/')"
+}
+
+print_facts() { # MACHINE-LINES VERSION-LINES LOAD-BEFORE
+  printf '%s\n%s\nload before\t%s\n\n' "$@" | sed 's/\t$/\tnot installed/' |
+    awk -F '\t' '{ printf $1 == "" ? "\n" : "%-22s %s\n", $1, $2 }'
+}
+
+warn_when_busy() { # LOAD-BEFORE
+  if awk "BEGIN { exit !($1 > 0.5 * $(nproc)) }"; then
+    echo "${0##*/}: other programs used this machine (load $1): measure again when it is quiet" >&2
+  fi
 }
 
 # Lines of NAME<tab>TEXT as the members of an object; null where the text is empty.

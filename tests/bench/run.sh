@@ -183,8 +183,7 @@ sync # the new data directory is on disk: nothing is left that would be written 
 load_before=$(load)
 machine=$(describe_machine "$work")
 versions=$(describe_versions "$dblock" "$(sql 'SELECT VERSION()')")
-printf '%s\n%s\nload before\t%s\n\n' "$machine" "$versions" "$load_before" | sed 's/\t$/\tnot installed/' |
-  awk -F '\t' '{ printf $1 == "" ? "\n" : "%-22s %s\n", $1, $2 }'
+print_facts "$machine" "$versions" "$load_before"
 start_report "$work/rows"
 against_c bench_baseline "<= 1.0" shared
 against_c bench_baseline_static "<= 1.2" static
@@ -202,8 +201,6 @@ idle_waiters
 measure_process
 count_forks
 write_json "$machine" "$versions" "$load_before" >"$json"
-if awk "BEGIN { exit !($load_before > 0.5 * $(nproc)) }"; then
-  echo "run.sh: other programs used this machine (load $load_before): measure again when it is quiet" >&2
-fi
+warn_when_busy "$load_before"
 printf '\nload after %s; written: %s\n' "$(load)" "$json"
 if over_budget; then exit 1; fi

@@ -9,15 +9,6 @@ port() {
   awk -v seed="$$" -v nth="$1" 'BEGIN { srand(seed * 7 + nth); print 20000 + int(rand() * 12000) }'
 }
 
-await() { # COMMAND... that succeeds when a server is up, within 20 s
-  tries=200
-  until "$@" >/dev/null 2>&1; do
-    tries=$((tries - 1))
-    [ $tries -gt 0 ] || return 1
-    sleep 0.1
-  done
-}
-
 end_servers() {
   # shellcheck disable=SC2086 # process ids
   {
