@@ -24,7 +24,7 @@ awk '
   }
   # As far as the next digit that a reader cares for.
   function short(ms) { return sprintf(ms < 9.95 ? "%.1f ms" : "%.0f ms", ms) }
-  function group(tool) { return tool == "flock" || tool == "dblock run --local" ? 1 : 2 }
+  function group(tool) { return tool == "flock" || tool == "dblock run --local" || tool == "C program, SQLite" ? 1 : 2 }
 
   /^"machine"/ { machine = text($0, "cpu") ", " text($0, "cpus") " CPUs, " text($0, "storage") }
   /^"versions"/ {

@@ -67,12 +67,12 @@ against_flock() {
   "$dblock" --db "$store" run --key bench -- true
   compare "dblock run --local / flock" "<= 1.5" "dblock run --local" flock \
     "$dblock" --db "$store" run --key bench -- true ::: flock "$work/flock" true
-  shape="C program of this shape / flock"
+  shape="C program, SQLite / flock"
   if [ ! -x "$bench/bench_baseline_local" ]; then
     skip "$shape" "" "not built: no static libraries"
     return
   fi
-  compare "$shape" "" "C program of this shape" flock \
+  compare "$shape" "" "C program, SQLite" flock \
     "$bench/bench_baseline_local" "$work/local/shape.db" true ::: flock "$work/flock" true
 }
 
