@@ -29,7 +29,11 @@ CREATE TABLE dblock_lock (
   hold_until INTEGER,               -- not granted before, by the wall clock, whoever holds it
   keep_until INTEGER,               -- this row is not forgotten before
   revoke_time INTEGER,              -- renewals are refused from then on
+  revoked_by TEXT,                  -- user@host
+  replaceable INTEGER NOT NULL DEFAULT 0, -- a newer run may revoke the lease: run --replace
   intent_until INTEGER,             -- in slot 0: a writer waits, no new readers before
+  promised_until INTEGER,           -- in slot 0: the next grant belongs to promised_to until then, by the wall clock
+  promised_to TEXT,                 -- owner id of a waiter
   holder_host TEXT NOT NULL,
   holder_pid INTEGER NOT NULL,
   holder_user TEXT NOT NULL,
@@ -62,3 +66,15 @@ CREATE TABLE dblock_state (
 ) STRICT, WITHOUT ROWID;
 
 INSERT INTO dblock_state (only, token_floor, changes) VALUES (1, 0, 0);
+
+-- The pauses: a grant is refused while one that covers its key has not ended, by the wall clock.
+CREATE TABLE dblock_pause (
+  pause_key TEXT NOT NULL,       -- the paused key; if is_prefix: what the paused keys begin with, and empty for all keys
+  is_prefix INTEGER NOT NULL CHECK (is_prefix IN (0, 1)),
+  create_time INTEGER NOT NULL,
+  end_time INTEGER NOT NULL CHECK (end_time > create_time),
+  paused_by TEXT NOT NULL,       -- user@host
+  note TEXT NOT NULL,
+  PRIMARY KEY (pause_key, is_prefix),
+  CHECK (is_prefix = 1 OR pause_key <> '')
+) STRICT, WITHOUT ROWID;

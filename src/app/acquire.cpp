@@ -165,11 +165,8 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
     keeper_->dismiss();
   }
   if (!outcome) return std::unexpected(outcome.error());
-  if (const auto* held = std::get_if<lease::Held>(&*outcome)) {
-    return Ending{.how = Ending::How::held,
-                  .number = 75,
-                  .message = describe_refusal(held->status, !request_.wait.once())};
-  }
+  if (const auto* held = std::get_if<lease::Held>(&*outcome))
+    return Ending::held(describe_refusal(held->status, !request_.wait.once()));
   const auto& lease = std::get<lease::Lease>(*outcome);
   warn_if_slow("acquiring", lock(), session_.grant_took(), request_.warn_after);
   if (keeper_) {

@@ -17,6 +17,10 @@ Result<store::Settings> settings_from(const store::SettingsSources& sources) {
   return std::move(resolved.settings);
 }
 
+bool may_pass(const Error& error) {
+  return error.code == Errc::unreachable || error.code == Errc::indeterminate;
+}
+
 store::SessionOptions session_options(const lease::Timing& timing) {
   // The server drops an idle session, so a dead host's goes away. A living holder renews far more often.
   return {lease::network_timeout(timing.ttl), 2 * timing.ttl + 30s, false, lease::renewal_timeout(timing)};
@@ -32,12 +36,17 @@ void release_after_death(const store::Settings& settings, const lease::LeaseRequ
   const WakeEvent never;
   const auto store = store::open_store(settings, {3s, 30s}, clock);
   const BootTime begun = clock.now();
-  const lease::LeaseRef ref = lease::ref_to(request);
   const lease::ReleaseOptions how{
-      .actor = actor, .end = {lease::RunOutcome::abandoned, std::nullopt}, .give_up = begun + patience};
+      .actor = actor,
+      .end = {lease::RunOutcome::abandoned, std::nullopt, request.promises.keep_on_failure},
+      .give_up = begun + patience};
   for (;;) {
-    const auto tried = lease::release_with_retries(*store, clock, ref, how, never);
-    if (tried.result == lease::ReleaseResult::released && !tried.refused) return store->record_ended();
+    bool released = false;
+    for (const lease::LeaseRef& ref : lease::refs_to(request)) {
+      const auto tried = lease::release_with_retries(*store, clock, ref, how, never);
+      released = released || (tried.result == lease::ReleaseResult::released && !tried.refused);
+    }
+    if (released) return store->record_ended();
     if (clock.now() - begun >= late_statement) return;
     clock.wait_until(clock.now() + 200ms, never);
   }

@@ -12,6 +12,9 @@ namespace dblock::app {
 // Resolves `sources` to settings. Logs whatever is questionable about them as warnings.
 [[nodiscard]] Result<store::Settings> settings_from(const store::SettingsSources& sources);
 
+// True for a failure of the database that may pass, so that a later try can succeed.
+[[nodiscard]] bool may_pass(const Error& error);
+
 // How a holder that renews its lease connects.
 [[nodiscard]] store::SessionOptions session_options(const lease::Timing& timing);
 

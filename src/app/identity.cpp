@@ -69,6 +69,11 @@ lease::Holder make_holder(const Identity& identity, std::uint32_t pid, std::stri
   return holder;
 }
 
+std::string account_on_host(const Identity& identity) {
+  const auto holder = make_holder(identity, 0, "");
+  return holder.user.empty() ? holder.host : holder.user + "@" + holder.host;
+}
+
 lease::OwnerId new_owner_id(const lease::Holder& holder) {
   return lease::make_owner_id(holder.host, holder.pid, std::time(nullptr),
                               process::process_mark(static_cast<pid_t>(holder.pid)));

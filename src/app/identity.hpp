@@ -14,6 +14,9 @@ namespace dblock::app {
 // have random host names). `pid`: the process that a person should look for.
 [[nodiscard]] lease::Holder make_holder(const Identity& identity, std::uint32_t pid, std::string command);
 
+// "user@host" of this process, or what replaces it: who pauses or revokes.
+[[nodiscard]] std::string account_on_host(const Identity& identity);
+
 // A new owner id for this acquisition.
 [[nodiscard]] lease::OwnerId new_owner_id(const lease::Holder& holder);
 

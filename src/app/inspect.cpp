@@ -9,6 +9,7 @@
 #include "app/words/describe.hpp"
 #include "base/duration.hpp"
 #include "base/log.hpp"
+#include "base/text.hpp"
 #include "store/open.hpp"
 
 namespace dblock::app {
@@ -16,44 +17,92 @@ namespace {
 
 using namespace std::chrono_literals;
 
-const lease::LockStatus* find(const lease::Listing& listing, const lease::Key& key) {
-  const auto it = std::ranges::find(listing.locks, key.bytes(), &lease::LockStatus::key);
-  return it == listing.locks.end() ? nullptr : &*it;
+const lease::LockStatus* find(const lease::Listing& listing, const std::string& key) {
+  const auto it = std::ranges::lower_bound(listing.locks, key, {}, &lease::LockStatus::key);
+  return it == listing.locks.end() || it->key != key ? nullptr : &*it;
 }
 
-// --exit-code: ends as held at the first listed lock that an exclusive acquire could not get now.
-Ending check_held(const lease::Listing& listing) {
+// The keys that a judgement is about: those named, or all known ones under the prefix.
+std::vector<std::string> judged_keys(const InspectRequest& request, const lease::Listing& listing) {
+  std::vector<std::string> keys;
+  for (const lease::Key& key : request.keys) keys.push_back(key.bytes());
+  if (!keys.empty()) return keys;
+  for (const auto& lock : listing.locks) {
+    if (keys.empty() || keys.back() != lock.key) keys.push_back(lock.key);
+  }
+  return keys;
+}
+
+// --exit-code: ends as held at the first key that an exclusive acquire could not get now.
+Ending check_held(const InspectRequest& request, const lease::Listing& listing) {
   for (const auto& status : listing.locks) {
-    if (status.grantable_at() <= listing.server_time) continue;
-    return Ending{.how = Ending::How::held, .number = 75, .message = describe_conflict(status)};
+    if (status.grantable_at() > listing.server_time || status.promised_to_another(""))
+      return Ending::held(describe_conflict(status));
+  }
+  for (const auto& key : judged_keys(request, listing)) {
+    for (const auto& pause : listing.pauses) {
+      if (pause.scope.covers(key))
+        return Ending::held("lock " + quote_untrusted(key) + " is " + lease::display_pause(pause));
+    }
   }
   return {};
+}
+
+// Whether the pause covers a lock that the request selects.
+bool concerns(const lease::Pause& pause, const InspectRequest& request) {
+  if (request.keys.empty()) return !request.prefix || pause.scope.meets({*request.prefix, true});
+  return std::ranges::any_of(request.keys,
+                             [&](const lease::Key& key) { return pause.scope.covers(key.bytes()); });
 }
 
 // The clocks of a cluster's servers may differ by less than the lease margin.
 constexpr Micros k_clock_skew = 3s;
 
-std::vector<std::string> stale_keys(const InspectRequest& request, const lease::Listing& listing) {
-  std::vector<std::string> lines;
-  for (const lease::Key& key : request.keys) {
-    const auto* status = find(listing, key);
-    if (status == nullptr || !status->last_success || !status->last_success->released_at) {
-      lines.push_back("no job under key " + quoted(key) + " is known to have succeeded");
-      continue;
-    }
-    const Micros age = listing.server_time.since_epoch - status->last_success->released_at->since_epoch;
-    const bool ahead = age < -std::max(lease::OncePer{*request.max_age}.look_ahead(), k_clock_skew);
-    if (age < *request.max_age && !ahead) continue;
-    const std::string when = lease::format_time(*status->last_success->released_at);
-    if (ahead) {
-      lines.push_back("the last success under key " + quoted(key) + " is dated ahead of the clock, at " +
-                      when + ": was the clock set back?");
-    } else {
-      lines.push_back("the last success under key " + quoted(key) + " was " + format_age(age) + " ago, at " +
-                      when);
-    }
+// The complaint about a key whose last success is too old, or empty. `status`: null where the key has no row.
+std::string complaint_of_age(const std::string& key, const lease::LockStatus* status, Micros now,
+                             Micros max_age) {
+  const std::string name = quote_untrusted(key);
+  if (status == nullptr || !status->last_success || !status->last_success->released_at)
+    return "no job under key " + name + " is known to have succeeded";
+  const Micros age = now - status->last_success->released_at->since_epoch;
+  const std::string when = lease::format_time(*status->last_success->released_at);
+  if (age < -std::max(lease::OncePer{max_age}.look_ahead(), k_clock_skew)) {
+    return "the last success under key " + name + " is dated ahead of the clock, at " + when +
+           ": was the clock set back?";
   }
-  return lines;
+  if (age < max_age) return "";
+  return "the last success under key " + name + " was " + format_age(age) + " ago, at " + when;
+}
+
+// --max-age: a complaint about each key without a success that is young enough.
+void judge_age(const InspectRequest& request, InspectReport& report) {
+  const auto keys = judged_keys(request, report.listing);
+  for (const auto& key : keys) {
+    auto complaint = complaint_of_age(key, find(report.listing, key), report.listing.server_time.since_epoch,
+                                      *request.max_age);
+    if (!complaint.empty()) report.complaints.push_back(std::move(complaint));
+  }
+  const std::size_t bad = report.complaints.size();
+  if (keys.empty())
+    report.complaints.push_back("no key that starts with " + quote_untrusted(*request.prefix) + " is known");
+  if (report.complaints.empty()) return;
+  report.ending = Ending{.how = Ending::How::stale, .message = report.complaints.front()};
+  if (keys.empty()) return;
+  report.ending.message = std::to_string(bad) + " of " + std::to_string(keys.size()) +
+                          " keys had no success within " + format_duration(*request.max_age);
+}
+
+// --max-held: a complaint about each holder that has had its lock for longer.
+void judge_held(const InspectRequest& request, InspectReport& report) {
+  for (const auto& status : report.listing.locks) {
+    if (status.state != lease::State::held || !status.acquired_at) continue;
+    const Micros held = report.listing.server_time.since_epoch - status.acquired_at->since_epoch;
+    if (held > *request.max_held) report.complaints.push_back(describe_conflict(status));
+  }
+  if (report.complaints.empty()) return;
+  report.ending = Ending{.how = Ending::How::overdue,
+                         .message = "locks held for longer than " + format_duration(*request.max_held) +
+                                    ": " + std::to_string(report.complaints.size())};
 }
 
 constexpr std::size_t k_most_counted = 1000;
@@ -80,7 +129,10 @@ std::string describe_nothing(const InspectRequest& request, lease::LeaseStore& s
 
 lease::Selection selection_of(const InspectRequest& request) {
   const bool judged = request.exit_code || request.max_age;
-  return {request.keys, request.prefix, !request.all && !judged};
+  return {.keys = request.keys,
+          .prefix = request.prefix,
+          .held_only = !request.all && !judged,
+          .with_pauses = true};
 }
 
 InspectReport report_on(lease::Listing listing, const InspectRequest& request,
@@ -89,19 +141,15 @@ InspectReport report_on(lease::Listing listing, const InspectRequest& request,
   if (const auto* const file = std::get_if<store::SqliteSettings>(&settings)) {
     report.local_store = file->display();
   }
-  if (request.exit_code) report.ending = check_held(listing);
-  if (request.max_age) {
-    report.stale = stale_keys(request, listing);
-    if (!report.stale.empty() && report.ending.how == Ending::How::success) {
-      report.ending = Ending{.how = Ending::How::stale,
-                             .message = std::to_string(report.stale.size()) + " of " +
-                                        std::to_string(request.keys.size()) + " keys had no success within " +
-                                        format_duration(*request.max_age)};
-    }
-  }
-  if (!request.all)
-    std::erase_if(listing.locks, [](const lease::LockStatus& s) { return s.state != lease::State::held; });
   report.listing = std::move(listing);
+  if (request.exit_code) report.ending = check_held(request, report.listing);
+  if (request.max_age) judge_age(request, report);
+  if (request.max_held) judge_held(request, report);
+  std::erase_if(report.listing.pauses, [&](const lease::Pause& pause) { return !concerns(pause, request); });
+  if (!request.all) {
+    std::erase_if(report.listing.locks,
+                  [](const lease::LockStatus& s) { return s.state != lease::State::held; });
+  }
   return report;
 }
 

@@ -15,21 +15,24 @@ using namespace std::chrono_literals;
 
 namespace {
 
-Result<void> look_for_routine(store::SchemaAdmin& schema, const std::string& database,
-                              MigrateReport& report) {
-  DBLOCK_TRY(const auto routine, schema.routine());
-  if (!routine) return {};
-  report.assert_held = routine->there;
-  if (!routine->refusal.empty()) {
+void report_applied(store::Applied applied, const std::string& database, MigrateReport& report) {
+  for (const store::Migration& migration : applied.migrations)
+    report.states.push_back({migration, std::nullopt});
+  report.installed = std::move(applied.procedures);
+  if (!applied.refusal.empty()) {
     log::warning(
-        "all tables are there, but not the procedure dblock_assert_held(), by which jobs guard "
+        "all tables are there, but not all procedures, by which applications use the locks and jobs guard "
         "their own transactions: " +
-        routine->refusal +
-        ". To have it, run `dblock migrate` again as an account with CREATE ROUTINE on the database "
-        "\"" +
-        database + "\" (locks work without it)");
+        applied.refusal +
+        ". To have them, run `dblock migrate` again as an account with CREATE ROUTINE, ALTER ROUTINE and "
+        "UPDATE on the database \"" +
+        database + "\" (locks of dblock itself work without them)");
   }
-  return {};
+  if (applied.grants_lost) {
+    log::warning(
+        "this server drops the grants on a procedure that is replaced: grant EXECUTE again; `dblock migrate "
+        "--print-grants USER`, for an application with --applications, prints the statements");
+  }
 }
 
 // Switches the history as the request says, and reports whether it is kept. Not asked before there are
@@ -56,23 +59,24 @@ Result<MigrateReport> migrate(const MigrateRequest& request) {
     if (server == nullptr)
       return fail(Errc::usage,
                   "--print-grants is for MariaDB and MySQL; the embedded store knows no accounts");
-    DBLOCK_TRY(report.grants,
-               store::grants_for(request.grants_user, server->database, request.history.value_or(false)));
+    DBLOCK_TRY(report.grants, request.applications
+                                  ? store::application_grants_for(request.grants_user, server->database)
+                                  : store::grants_for(request.grants_user, server->database,
+                                                      request.history.value_or(false)));
     return report;
   }
   const bool reads_only = request.action != MigrateRequest::Action::apply;
   const auto schema = store::open_schema(settings, {.reads_only = reads_only});
   report.schema_version = schema->version();
   if (request.action == MigrateRequest::Action::apply) {
-    DBLOCK_TRY(const auto applied, schema->apply());
-    for (const store::Migration& migration : applied) report.states.push_back({migration, std::nullopt});
+    DBLOCK_TRY(auto applied, schema->apply());
+    const auto* server = std::get_if<store::MariadbSettings>(&settings);
+    report_applied(std::move(applied), server != nullptr ? server->database : "", report);
   } else {
     DBLOCK_TRY(report.states, schema->status());
   }
   DBLOCK_CHECK(switch_history(*schema, request, report));
-  const auto* server = std::get_if<store::MariadbSettings>(&settings);
-  if (server != nullptr && request.action != MigrateRequest::Action::dry_run)
-    DBLOCK_CHECK(look_for_routine(*schema, server->database, report));
+  DBLOCK_TRY(report.procedures, schema->procedures());
   return report;
 }
 

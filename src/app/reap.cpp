@@ -28,7 +28,7 @@ Result<Ending> reap(const ReapRequest& request,
     const auto report = store->reap(options);
     if (report) {
       on_report(*report);
-    } else if (report.error().code == Errc::unreachable || report.error().code == Errc::indeterminate) {
+    } else if (may_pass(report.error())) {
       log::warning(report.error().message + "; trying again at the next round");
     } else {
       return std::unexpected(report.error());

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "app/database.hpp"
+#include "app/identity.hpp"
 #include "app/use_cases.hpp"
 #include "app/words/describe.hpp"
 #include "app/words/ending.hpp"
@@ -42,9 +43,9 @@ Result<Report> release_own(const ReleaseRequest& request, lease::LeaseStore& sto
   if (tried.result == lease::ReleaseResult::released) return report;
   // An unknown outcome is no success either: the message tells the script who holds the lock now.
   const auto& why = *tried.refused;
-  const bool running = why.why == lease::NotOursWhy::run_lease;
+  const bool not_a_scripts = why.why == lease::NotOursWhy::other_kind;
   report.ending = Ending{
-      .how = running ? Ending::How::refused : Ending::How::lost,
+      .how = not_a_scripts ? Ending::How::refused : Ending::How::lost,
       .message = "lock " + quoted(request.key) + " " + describe_not_ours(why) + "; nothing was released"};
   return report;
 }
@@ -65,9 +66,7 @@ Result<Report> describe(const ReleaseRequest& request, lease::LeaseStore& store)
       report.locks.size() == 1
           ? describe_conflict(first)
           : std::to_string(report.locks.size()) + " leases or cooldowns keep lock " + quoted(request.key);
-  report.ending = Ending{.how = Ending::How::held,
-                         .number = 75,
-                         .message = what + "; nothing was changed; to end it, run the command on stdout"};
+  report.ending = Ending::held(what + "; nothing was changed; to end it, run the command on stdout");
   return report;
 }
 
@@ -85,11 +84,8 @@ Result<Ending> await_end(const ReleaseRequest& request, lease::LeaseStore& store
       return !row.owner.empty() && row.token == *request.token;
     });
     if (status == listing.locks.end() || status->grantable_at() <= status->server_time) return Ending{};
-    if (give_up && clock.now() >= *give_up) {
-      return Ending{.how = Ending::How::held,
-                    .number = 75,
-                    .message = "revoked, but not yet given up: " + describe_conflict(*status)};
-    }
+    if (give_up && clock.now() >= *give_up)
+      return Ending::held("revoked, but not yet given up: " + describe_conflict(*status));
     if (const auto stop = signals.wait(never, clock.now() + k_poll); stop) {
       return interrupted_by(*stop, "while waiting for the holder of lock " + quoted(request.key) +
                                        " to end; its lease stays revoked");
@@ -106,18 +102,17 @@ Ending refusal(const ReleaseRequest& request, const lease::ForceRefused& refused
                 " is not the current one: " + describe_conflict(*refused.status) + ", token " +
                 std::to_string(refused.status->token.value));
   }
-  return Ending{.how = Ending::How::held,
-                .number = 75,
-                .message = "the holder's heartbeat is fresh, so it is alive and " + lock +
-                           " is not freed under it; revoke it without --now instead. " +
-                           describe_conflict(*refused.status)};
+  return Ending::held("the holder's heartbeat is fresh, so it is alive and " + lock +
+                      " is not freed under it; revoke it without --now instead. " +
+                      describe_conflict(*refused.status));
 }
 
 Result<Report> force(const ReleaseRequest& request, lease::LeaseStore& store, Clock& clock) {
   std::optional<process::Signals> signals;  // made before the revocation, so that its result gets reported
   if (request.wait) signals.emplace();
-  auto done =
-      request.now ? store.free_now(request.key, *request.token) : store.revoke(request.key, *request.token);
+  auto done = request.now ? store.free_now(request.key, *request.token)
+                          : store.revoke(request.key, *request.token,
+                                         account_on_host(request.identity) + " (dblock release --force)");
   if (!done) return std::unexpected(done.error());
   Report report = report_on(request.key, Report::Action::revoked);
   if (const auto* refused = std::get_if<lease::ForceRefused>(&*done)) {

@@ -14,11 +14,12 @@ using namespace std::chrono_literals;
 constexpr int k_tries = 3;  // a renewal may be repeated without harm when its reply was lost
 
 Ending refused(const lease::Key& key, const lease::NotOurs& why) {
-  // describe_not_ours() proposes --force for a running job, but `renew` has no --force.
-  const bool running = why.why == lease::NotOursWhy::run_lease;
-  const std::string words =
-      running ? "is held by a running job, which renews its lease itself" : describe_not_ours(why);
-  return Ending{.how = running ? Ending::How::refused : Ending::How::lost,
+  const bool not_a_scripts = why.why == lease::NotOursWhy::other_kind;
+  // describe_not_ours() proposes --force, but `renew` has no --force.
+  const std::string words = not_a_scripts
+                                ? "is held by " + kind_of_holder(why) + ", which renews its lease itself"
+                                : describe_not_ours(why);
+  return Ending{.how = not_a_scripts ? Ending::How::refused : Ending::How::lost,
                 .message = "lock " + quoted(key) + " " + words + "; nothing was renewed"};
 }
 

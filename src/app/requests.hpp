@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "lease/acquire.hpp"
@@ -27,6 +28,8 @@ struct HookCommands {
   std::string wait;      // the wait for a held lock begins
   std::string lost;      // the lease is lost
   std::string conflict;  // the run is given up, since the lock is held
+  std::string overdue;   // the job has run for longer than expected
+  std::string end;       // the run has ended
 };
 
 struct RunRequest {
@@ -34,15 +37,20 @@ struct RunRequest {
   Identity identity;
   lease::Key key;
   std::vector<lease::Key> also{};  // further keys, sorted, after `key`
+  std::vector<lease::Key> any{};   // a pool: `key` or one of these, in the order of preference
   lease::Sharing sharing{};
   std::string held{};     // DBLOCK_HELD as inherited
   bool reentrant = true;  // share the locks that an outer run holds
   lease::Timing timing;
   lease::WaitPolicy wait;
   lease::Promises promises{};
+  lease::Line line = lease::Line::fifo;
+  bool replaces = false;     // revoke a replaceable holder instead of waiting for its end
+  bool replaceable = false;  // such a run may revoke this one
   int conflict_exit_code = 75;
   int first_signal = 15;
   std::optional<Micros> max_runtime;
+  std::optional<Micros> expect{};  // after this time a running job is overdue
   bool with_parent = false;
   process::Leftovers leftovers = process::Leftovers::automatic;
   Micros warn_after{0};
@@ -80,6 +88,7 @@ struct RenewRequest {
 
 struct ReleaseRequest {
   store::SettingsSources database;
+  Identity identity{};
   // " --local" or " --db URL" as typed, for the command that --force proposes; empty when not typed or
   // secret.
   std::string typed_store;
@@ -98,7 +107,27 @@ struct InspectRequest {
   bool all = false;
   bool exit_code = false;
   std::optional<Micros> max_age;
+  std::optional<Micros> max_held{};
   std::optional<Micros> watch{};  // --watch: the interval between two listings
+};
+
+struct PauseRequest {
+  store::SettingsSources database;
+  Identity identity;
+  lease::PauseScope scope;
+  std::variant<Micros, lease::ServerTime> end;  // --for or --until
+  std::optional<lease::WaitPolicy> wait{};      // wait for the end of the holders
+};
+
+struct ResumeRequest {
+  store::SettingsSources database;
+  lease::PauseScope scope;
+};
+
+// `inspect` judges, by --exit-code or by --max-age. `timeout`: nullopt waits for ever.
+struct WaitRequest {
+  InspectRequest inspect;
+  std::optional<Micros> timeout;
 };
 
 struct ReapRequest {
@@ -118,6 +147,7 @@ struct MigrateRequest {
   store::SettingsSources database;
   enum class Action { apply, status, dry_run, print_grants } action = Action::apply;
   std::string grants_user;      // print_grants
+  bool applications = false;    // print_grants: for an account that only calls the procedures
   std::optional<bool> history;  // apply: switch it on or off; print_grants: true adds the grants for it
 };
 

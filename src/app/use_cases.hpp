@@ -61,15 +61,28 @@ struct ReleaseReport {
 // Releases a script's lease; with --force describes or ends another holder's lease or a cooldown.
 [[nodiscard]] Result<ReleaseReport> release(const ReleaseRequest& request);
 
+struct PauseReport {
+  lease::Paused paused;
+  Ending ending;  // success; with --wait also held (75), or interrupted: the pause stays
+};
+// Pauses locks; with --wait also waits until nobody holds one of them.
+[[nodiscard]] Result<PauseReport> pause(const PauseRequest& request);
+// Ends a pause, where there is one of this scope.
+[[nodiscard]] Result<lease::Resumed> resume(const ResumeRequest& request);
+
 struct InspectReport {
   lease::Listing listing;
-  std::vector<std::string> stale;          // one sentence a key, for --max-age
+  std::vector<std::string> complaints;     // --max-age, --max-held: one sentence for each bad key or lock
   std::optional<std::string> local_store;  // the store's URL, unescaped, when it is a file of this host
   std::string notice{};                    // a sentence to say beside the result, or empty
   Ending ending;
 };
 // Lists the locks that the request selects, and judges them where it asks for that. Changes nothing.
 [[nodiscard]] Result<InspectReport> inspect(const InspectRequest& request);
+
+// Waits until the judgement that the request asks for is good, or until its timeout: then not_yet. A database
+// that does not answer is asked again until then, and its error is returned at the end.
+[[nodiscard]] Result<Ending> wait(const WaitRequest& request);
 
 // Calls `on_report` once, or with --every once a round until a signal comes that ends a wait. With --every,
 // logs a round that did not reach the database and tries the next one.
@@ -83,8 +96,9 @@ struct MigrateReport {
   std::vector<store::MigrationState> states;  // status, dry_run: all; apply: those applied by this call
   std::vector<std::string> grants;            // print_grants
   unsigned schema_version = 0;                // the one this binary needs
-  std::optional<bool> assert_held;            // status, apply on a server: dblock_assert_held() exists
-  std::optional<bool> history;                // status, and apply where asked for: a history is kept
+  std::vector<store::Procedure> installed;    // apply: the procedures installed by this call
+  std::optional<store::ProceduresState> procedures;  // status, dry_run, apply on a server
+  std::optional<bool> history;                       // status, and apply where asked for: a history is kept
 };
 // Brings dblock's tables to the version that this binary needs, or reports on them, as the action says.
 [[nodiscard]] Result<MigrateReport> migrate(const MigrateRequest& request);

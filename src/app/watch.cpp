@@ -7,67 +7,24 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
-#include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 
 #include "app/database.hpp"
-#include "app/inspect_report.hpp"
-#include "base/worker.hpp"
+#include "app/inspector.hpp"
 #include "process/signals.hpp"
-#include "store/open.hpp"
 
 namespace dblock::app {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Nanos k_late_after = 2s;     // longer than a healthy store takes, and than most intervals
-constexpr Nanos k_broken_within = 1s;  // how long a call may take to end after interrupt()
-
-bool passes(const Error& error) {
-  return error.code == Errc::unreachable || error.code == Errc::indeterminate;
-}
-
-// Shared with the worker's task, which outlives the watch when its call does not end in time.
-class Questions {
- public:
-  Questions(const InspectRequest& request, store::Settings settings)
-      : request_(request),
-        settings_(std::move(settings)),
-        store_(store::open_store(settings_, {.reads_only = true}, clock_)) {}
-
-  void ask() {
-    auto listing = store_->list(selection_of(request_));
-    const std::lock_guard lock(mutex_);
-    answer_ = std::move(listing);
-  }
-
-  Result<InspectReport> answer() {
-    const std::lock_guard lock(mutex_);
-    DBLOCK_TRY(lease::Listing listing,
-               std::exchange(answer_, fail(Errc::internal, "the store was not asked")));
-    return report_on(std::move(listing), request_, settings_);
-  }
-
-  void interrupt() { store_->interrupt(); }
-
- private:
-  const InspectRequest request_;
-  const store::Settings settings_;
-  SystemClock clock_;
-  const std::unique_ptr<lease::LeaseStore> store_;
-  std::mutex mutex_;
-  Result<lease::Listing> answer_ = fail(Errc::internal, "the store was not asked");
-};
+constexpr Nanos k_late_after = 2s;  // longer than a healthy store takes, and than most intervals
 
 class Watch {
  public:
   Watch(const InspectRequest& request, store::Settings settings, WatchDisplay& display)
-      : questions_(std::make_shared<Questions>(request, std::move(settings))),
-        every_(*request.watch),
-        display_(display) {}
+      : inspector_(request, std::move(settings)), every_(*request.watch), display_(display) {}
 
   Result<Ending> go() {
     for (;;) {
@@ -92,7 +49,7 @@ class Watch {
 
   void ask() {
     asked_ = BootClock::now();
-    worker_.post([questions = questions_] { questions->ask(); });
+    inspector_.ask();
   }
 
   void sleep() {
@@ -100,7 +57,7 @@ class Watch {
     polled_[k_signals] = {signals_.fd(), POLLIN, 0};
     polled_[k_input] = {display_.input(), POLLIN, 0};
     polled_[k_output] = {display_.output(), 0, 0};
-    polled_[k_answer] = {asked_ ? worker_.idle().fd() : -1, POLLIN, 0};
+    polled_[k_answer] = {asked_ ? inspector_.answered().fd() : -1, POLLIN, 0};
     polled_[k_timer] = {timer_.fd(), POLLIN, 0};
     ::poll(polled_.data(), polled_.size(), -1);
   }
@@ -121,12 +78,12 @@ class Watch {
   }
 
   Result<void> heed_answer() {
-    if (worker_.idle().raised()) {
+    if (inspector_.answered().raised()) {
       // After an answer slower than the interval, one further listing is due at once, not several.
       due_ = std::max(*asked_ + every_, BootClock::now());
       asked_.reset();
-      const auto answer = questions_->answer();
-      if (!answer && (!answered_ || !passes(answer.error()))) {
+      const auto answer = inspector_.answer();
+      if (!answer && (!answered_ || !may_pass(answer.error()))) {
         display_.step_aside();
         return std::unexpected(answer.error());
       }
@@ -141,18 +98,13 @@ class Watch {
 
   Ending end() {
     display_.step_aside();
-    if (!asked_) return {};
-    questions_->interrupt();
-    if (worker_.wait_idle(k_broken_within)) return {};
-    worker_.abandon();
-    return {.thread_left_behind = true};
+    return inspector_.end();
   }
 
-  const process::Signals signals_;  // made before the worker's thread, which inherits the signal mask
-  const std::shared_ptr<Questions> questions_;
+  const process::Signals signals_;  // made before the inspector's thread, which inherits the signal mask
+  Inspector inspector_;
   const Micros every_;
   WatchDisplay& display_;
-  Worker worker_;
   DeadlineTimer timer_;
   std::array<pollfd, k_descriptors> polled_{};
   BootTime due_ = BootClock::now();

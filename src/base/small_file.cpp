@@ -70,6 +70,13 @@ class Reading {
 
 }  // namespace
 
+bool others_may_write(const SmallFile& file) {
+  if (!S_ISREG(file.mode)) return false;
+  if ((file.mode & S_IWOTH) != 0) return true;
+  if (::geteuid() != 0) return false;
+  return file.owner != 0 || ((file.mode & S_IWGRP) != 0 && file.group != 0);
+}
+
 Result<std::optional<SmallFile>> read_small_file(const std::string& path, std::string_view what) {
   return Reading(path, what).run(path);
 }

@@ -18,6 +18,10 @@ struct SmallFile {
   gid_t group = 0;
 };
 
+// True if users other than root and the user who runs dblock can write the file: everybody; for root also a
+// file of another user or of another group that may write it. Ask this of a file that names commands.
+[[nodiscard]] bool others_may_write(const SmallFile& file);
+
 // Reads the file at `path`. A pipe (`<(make-config)`) is read until its last writer has closed it, for ten
 // seconds at most. nullopt: there is no file. Errc::config for a file that cannot be read, or of more than 1
 // MiB. `what` names the file in messages: "option file".

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "cli/embedded_file.hpp"
 #include "cli/options/requests.hpp"
 
 namespace dblock::cli {
 namespace {
+
+// What a timeline shows when --limit does not say.
+constexpr std::size_t k_runs_of_a_page = 5000;
 
 // Of --quiet and --verbose the one of higher rank wins: DBLOCK_QUIET must not silence a -v that was typed.
 Result<void> read_verbosity(const Values& options, log::Options& log) {
@@ -20,10 +24,16 @@ Result<void> read_verbosity(const Values& options, log::Options& log) {
   return {};
 }
 
+Shape shape_named(std::string_view format) {
+  if (format == "csv") return Shape::csv;
+  if (format == "prometheus") return Shape::prometheus;
+  return format == "html" ? Shape::html : Shape::table;
+}
+
 // --json and --format both choose the format; the one of higher rank wins.
 Result<void> read_format(const Values& options, CommandLine& line) {
   const auto subcommand = options.parsed().subcommand;
-  if (subcommand != Subcommand::acquire && subcommand != Subcommand::inspect) return {};
+  if (!subcommand || find_option("format", scope_of(*subcommand)) == nullptr) return {};
   DBLOCK_TRY(const auto format, options.get<std::string>("format"));
   const auto format_rank = options.find("format")->rank;
   const auto json = options.find("json");
@@ -33,8 +43,7 @@ Result<void> read_format(const Values& options, CommandLine& line) {
   }
   if (format == "json") line.output.json = true;
   line.output.shell = format == "shell" && !line.output.json;
-  if (format == "csv" && !line.output.json) line.output.shape = Shape::csv;
-  if (format == "prometheus" && !line.output.json) line.output.shape = Shape::prometheus;
+  if (!line.output.json) line.output.shape = shape_named(format);
   return {};
 }
 
@@ -44,6 +53,32 @@ Result<void> read_presentation(const Values& options, CommandLine& line) {
   DBLOCK_CHECK(options.read("log-format", line.log.format));
   DBLOCK_CHECK(read_format(options, line));
   return read_verbosity(options, line.log);
+}
+
+Result<Request> help_request(const std::vector<std::string>& words) {
+  if (words.empty()) return ShowHelp{};
+  if (words.size() > 1) return fail(Errc::usage, "help takes one subcommand; dblock --help lists them");
+  const auto command = find_subcommand(words.front());
+  if (!command) return fail(Errc::usage, "help: " + unknown_subcommand(words.front()));
+  return ShowHelp{command};
+}
+
+Result<Request> completion_request(const std::vector<std::string>& words) {
+  const std::string shell = words.size() == 1 ? words.front() : "";
+  if (shell == "zsh") return ShowCompletion{embedded_file("_dblock")};
+  if (shell == "bash" || shell == "fish") return ShowCompletion{embedded_file("dblock." + shell)};
+  return fail(Errc::usage, "completion needs one shell: bash, zsh or fish");
+}
+
+// The request of a subcommand that prints a text; std::monostate for all others.
+Result<Request> text_request(const ParsedWords& parsed) {
+  if (parsed.version) return ShowVersion{};
+  if (parsed.help) return ShowHelp{parsed.subcommand};
+  if (parsed.error) return std::unexpected(*parsed.error);
+  if (parsed.subcommand == Subcommand::version) return ShowVersion{};
+  if (parsed.subcommand == Subcommand::help) return help_request(parsed.job);
+  if (parsed.subcommand == Subcommand::completion) return completion_request(parsed.job);
+  return std::monostate{};
 }
 
 Result<Request> make_request(Subcommand command, const Values& options) {
@@ -56,8 +91,14 @@ Result<Request> make_request(Subcommand command, const Values& options) {
       return renew_request(options);
     case Subcommand::release:
       return release_request(options);
+    case Subcommand::pause:
+      return pause_request(options);
+    case Subcommand::resume:
+      return resume_request(options);
     case Subcommand::inspect:
       return inspect_request(options);
+    case Subcommand::wait:
+      return wait_request(options);
     case Subcommand::reap:
       return reap_request(options);
     case Subcommand::history:
@@ -68,19 +109,27 @@ Result<Request> make_request(Subcommand command, const Values& options) {
       return doctor_request(options);
     case Subcommand::keys:
       return keys_request(options);
+    case Subcommand::help:
+    case Subcommand::version:
+    case Subcommand::completion:
+      break;  // see text_request()
   }
   return fail(Errc::internal, "a subcommand has no reader");
 }
 
 Result<Request> read_request(const Values& options, const OutputOptions& output) {
   DBLOCK_TRY(auto request, make_request(*options.parsed().subcommand, options));
+  auto* const history = std::get_if<app::HistoryRequest>(&request);
+  if (history != nullptr && output.shape == Shape::html && !options.find("limit"))
+    history->query.limit = k_runs_of_a_page;
   auto* const inspect = std::get_if<app::InspectRequest>(&request);
-  if (inspect == nullptr || output.shape != Shape::prometheus) return request;
+  if (inspect == nullptr || output.shape == Shape::table || output.shape == Shape::csv) return request;
   // Free locks too: a free lock's series must go on, to show how long ago its job last succeeded.
-  inspect->all = true;
+  if (output.shape == Shape::prometheus) inspect->all = true;
   if (!inspect->watch) return request;
   return fail(Errc::usage,
-              "inspect: --format prometheus is one document a file; run it from a timer instead of --watch");
+              "inspect: --format prometheus and html are one document a file; run them from a "
+              "timer instead of --watch");
 }
 
 // True if the words hold --format shell. For usage errors, after which the rest of the line was not parsed:
@@ -101,11 +150,12 @@ void take_error(CommandLine& line, const Result<T>& result) {
 
 CommandLine read_command_line(const ParsedWords& parsed, const Environment& environment) {
   CommandLine line;
-  line.error = parsed.error;
-  if (parsed.version) line.request = ShowVersion{};
-  if (parsed.help) line.request = ShowHelp{parsed.subcommand};
-  if (parsed.help || parsed.version) return line;
-
+  auto text = text_request(parsed);
+  take_error(line, text);
+  if (text && !std::holds_alternative<std::monostate>(*text)) {
+    line.request = std::move(*text);
+    return line;
+  }
   Values options(parsed, environment);
   if (parsed.subcommand) take_error(line, options.add_config_files(*parsed.subcommand));
   take_error(line, read_presentation(options, line));

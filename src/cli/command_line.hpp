@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -18,14 +19,18 @@ struct ShowHelp {
   std::optional<Subcommand> about;
 };
 struct ShowVersion {};
-using Request = std::variant<std::monostate, ShowHelp, ShowVersion, app::RunRequest, app::AcquireRequest,
-                             app::RenewRequest, app::ReleaseRequest, app::InspectRequest, app::ReapRequest,
+struct ShowCompletion {
+  std::string_view script;
+};
+using Request = std::variant<std::monostate, ShowHelp, ShowVersion, ShowCompletion, app::RunRequest,
+                             app::AcquireRequest, app::RenewRequest, app::ReleaseRequest, app::PauseRequest,
+                             app::ResumeRequest, app::InspectRequest, app::WaitRequest, app::ReapRequest,
                              app::MigrateRequest, app::DoctorRequest, app::HistoryRequest, app::KeysRequest>;
 
 enum class Color { automatic, always, never };
 
-// The formats of inspect other than JSON.
-enum class Shape { table, csv, prometheus };
+// The formats of inspect and history other than JSON.
+enum class Shape { table, csv, prometheus, html };
 
 // How results are shown.
 struct OutputOptions {

@@ -35,6 +35,7 @@ class Runner {
   Exit operator()(std::monostate) const { return exit_for(*line_.error); }
   Exit operator()(const ShowHelp& help) const { return show(help_text(help.about), {}); }
   Exit operator()(const ShowVersion&) const { return show(version_text(), {}); }
+  Exit operator()(const ShowCompletion& completion) const { return show(std::string(completion.script), {}); }
 
   Exit operator()(const app::RunRequest& request) const {
     return exit_for(app::run(request, [](const app::Ending& ending) { return exit_for(ending).code; }));
@@ -69,6 +70,23 @@ class Runner {
     const bool failed = report->ending.how != app::Ending::How::success;
     if (failed && report->action != Action::described) return exit_for(report->ending);
     return show(report_released(*report, line_.output), report->ending);
+  }
+
+  Exit operator()(const app::PauseRequest& request) const {
+    const auto report = app::pause(request);
+    if (!report) return exit_for(report.error());
+    return show(report_paused(report->paused, line_.output), report->ending);
+  }
+
+  Exit operator()(const app::ResumeRequest& request) const {
+    const auto resumed = app::resume(request);
+    if (!resumed) return exit_for(resumed.error());
+    return show(report_resumed(*resumed, request.scope, line_.output), {});
+  }
+
+  Exit operator()(const app::WaitRequest& request) const {
+    const auto ending = app::wait(request);
+    return ending ? exit_for(*ending) : exit_for(ending.error());
   }
 
   Exit operator()(const app::InspectRequest& request) const {

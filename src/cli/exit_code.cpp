@@ -58,12 +58,16 @@ Exit exit_for_how(const app::Ending& ending) {
     case How::held:
       // `-E 0` asks that a conflict look like success, so there is no exit line.
       return ending.number == 0 ? Exit{} : own(ending.number, "held");
+    case How::not_yet:
+      return own(75, "not yet");
     case How::lost:
       return exit_at(Errc::lost);
     case How::timed_out:
       return own(124, "max-runtime");
     case How::stale:
       return own(1, "stale");
+    case How::overdue:
+      return own(1, "overdue");
     case How::refused:
       return exit_at(Errc::usage);
     case How::unfit:

@@ -44,9 +44,17 @@ std::vector<Finding> credentials(const store::SettingsSources& sources,
   const auto* const server = std::get_if<store::MariadbSettings>(&resolved.settings);
   if (server == nullptr) return findings;
   warn(exposures_of_url(sources));
+  if (server->password_from == "DBLOCK_PASSWORD") {
+    warn(
+        {"the password in DBLOCK_PASSWORD is in the environment of every job; use password-command or "
+         "password-file"});
+  }
   const bool password = server->password && !server->password->empty();
   const std::string source = password ? "from " + server->password_from : "";
-  const std::string only_we = password && findings.empty() ? ", and nobody else may read it" : "";
+  // Who else may run what a command runs is not known.
+  const bool by_command = server->password_from.starts_with("password-command");
+  const std::string only_we =
+      password && !by_command && findings.empty() ? ", and nobody else may read it" : "";
   findings.push_back({"credentials", Level::ok, password ? "password" : "no password", source + only_we, {}});
   return findings;
 }

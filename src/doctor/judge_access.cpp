@@ -206,12 +206,58 @@ Finding history(const HostFacts& facts) {
       {}};
 }
 
+// The procedures with this answer, as "dblock_renew, dblock_release"; empty: none.
+std::string procedures_that(const HostFacts& facts, store::ProcedureTried::Answer answer) {
+  std::vector<std::string> names;
+  for (const auto& tried : facts.procedures)
+    if (tried.answer == answer) names.push_back(tried.name);
+  return joined(names);
+}
+
+// What this account may not call is no fault: jobs need at most dblock_assert_held(), many need none.
+Finding procedures(const HostFacts& facts) {
+  using Answer = store::ProcedureTried::Answer;
+  const auto broken = std::ranges::find(facts.procedures, Answer::broken, &store::ProcedureTried::answer);
+  if (broken != facts.procedures.end()) {
+    return {"procedures",
+            Level::warn,
+            "broken: " + procedures_that(facts, Answer::broken),
+            "applications cannot use the locks: " + broken->words +
+                ". Drop the procedures, and run `dblock migrate` as an account that stays, and has the "
+                "rights that dblock-migrate(1) names",
+            {}};
+  }
+  if (const auto missing = procedures_that(facts, Answer::missing); !missing.empty()) {
+    return {"procedures",
+            Level::warn,
+            "missing: " + missing,
+            "applications cannot use the locks, or jobs cannot guard their own transactions; run `dblock "
+            "migrate` as an account with CREATE ROUTINE",
+            {}};
+  }
+  if (std::ranges::any_of(facts.procedures, &store::ProcedureTried::outdated)) {
+    return {"procedures", Level::warn, "of an older version", "run `dblock migrate`", {}};
+  }
+  const auto callable = procedures_that(facts, Answer::callable);
+  const auto denied = procedures_that(facts, Answer::denied);
+  return {"procedures",
+          Level::ok,
+          callable.empty() ? "there" : "callable: " + callable,
+          denied.empty()
+              ? ""
+              : "not for this account: " + denied +
+                    "; `dblock migrate --print-grants USER --applications` prints what an application "
+                    "needs",
+          {}};
+}
+
 }  // namespace
 
 std::vector<Finding> judge_access(const HostFacts& facts) {
   if (!facts.failed.empty()) return {connection(facts)};
   std::vector<Finding> findings{connection(facts), tls(facts),    certificate(facts),
                                 privileges(facts), excess(facts), schema(facts)};
+  if (!facts.procedures.empty()) findings.push_back(procedures(facts));
   if (facts.keeps_history) findings.push_back(history(facts));
   return findings;
 }

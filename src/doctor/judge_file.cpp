@@ -73,6 +73,7 @@ std::vector<Finding> judge_contents(const Result<FileContents>& contents) {
   if (contents->keeps_history) findings.push_back(history(*contents->keeps_history));
   findings.push_back(journal(*contents));
   findings.push_back(integrity(*contents));
+  for (auto& pause : judge_pauses(contents->pauses)) findings.push_back(std::move(pause));
   return findings;
 }
 

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "doctor/judgements.hpp"
 #include "store/rows.hpp"
@@ -89,7 +90,22 @@ Finding balancer(const HostFacts& facts) {
 
 std::vector<Finding> judge_service(const HostFacts& facts) {
   if (!facts.failed.empty()) return {};
-  return {timeouts(facts), connections(facts), named_locks(facts), session(facts), balancer(facts)};
+  std::vector<Finding> findings{timeouts(facts), connections(facts), named_locks(facts), session(facts),
+                                balancer(facts)};
+  for (auto& pause : judge_pauses(facts.pauses)) findings.push_back(std::move(pause));
+  return findings;
+}
+
+std::vector<Finding> judge_pauses(const std::vector<lease::Pause>& pauses) {
+  std::vector<Finding> findings;
+  for (const auto& pause : pauses)
+    findings.push_back(
+        {"pause",
+         Level::warn,
+         lease::display_scope(pause.scope),
+         lease::display_pause(pause) + "; no job starts there before, unless by `dblock resume`",
+         {}});
+  return findings;
 }
 
 }  // namespace dblock::doctor

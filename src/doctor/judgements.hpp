@@ -14,13 +14,13 @@ using store::FileFacts;
 using store::HostFacts;
 using store::ServerFacts;
 
-// connection, and with it tls, certificate, privileges, excess, schema
+// connection, and with it tls, certificate, privileges, excess, schema, procedures
 [[nodiscard]] std::vector<Finding> judge_access(const HostFacts& facts);
 
 // clock, read-only, replica, flush-log, binary-log, semi-sync, galera: whether a granted lease stays granted.
 [[nodiscard]] std::vector<Finding> judge_durability(const HostFacts& facts, unsigned min_replicas);
 
-// timeouts, connections, named-locks, session, balancer
+// timeouts, connections, named-locks, session, balancer, pause
 [[nodiscard]] std::vector<Finding> judge_service(const HostFacts& facts);
 
 // All of the above for each host, in order, then a comparison of the hosts. A host that cannot be reached, or
@@ -30,8 +30,11 @@ using store::ServerFacts;
 // client-library, then the hosts.
 [[nodiscard]] std::vector<Finding> judge_server(const ServerFacts& facts, unsigned min_replicas);
 
-// store, and with it store-mode, schema, history, journal, integrity; disk-space, clock
+// store, and with it store-mode, schema, history, journal, integrity, pause; disk-space, clock
 [[nodiscard]] std::vector<Finding> judge_file(const FileFacts& facts);
+
+// pause: one for each pause in effect.
+[[nodiscard]] std::vector<Finding> judge_pauses(const std::vector<lease::Pause>& pauses);
 
 // The checks store-mode (of a file's st_mode) and disk-space alone.
 [[nodiscard]] Finding judge_mode(unsigned mode);

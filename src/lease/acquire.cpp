@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "lease/backoff.hpp"
+#include "lease/next_grant.hpp"
 #include "lease/timing.hpp"
 #include "lease/turnstile.hpp"
 
@@ -37,8 +38,15 @@ constexpr Micros k_longest_doubt = 1s;
 // many, each further one counts as a try.
 constexpr int k_max_lost_replies = 3;
 
-Turnstile* turnstile_for(LeaseStore& store, const WaitPolicy& policy) {
-  return policy.retry ? nullptr : store.turnstile();
+// A request that may replace holders looks this often, whoever is ahead of it.
+constexpr Micros k_look_for_replaceable = 1s;
+
+// How much later than its lease and margin a revoked holder may still seem to be there.
+constexpr Micros k_replaced_ends_late = 1s;
+
+// A request with a line of its own has its turn by the promise of the next grant.
+Turnstile* turnstile_for(LeaseStore& store, const LeaseRequest& request, const WaitPolicy& policy) {
+  return policy.retry || request.line != Line::fifo ? nullptr : store.turnstile();
 }
 
 std::uint64_t seed_from(const OwnerId& owner) {
@@ -57,15 +65,20 @@ class Acquisition {
         request_(request),
         observer_(observer),
         cancel_(cancel),
-        position_(turnstile_for(store, policy), policy.limit != Micros{0}),
+        position_(turnstile_for(store, request, policy), policy.limit != Micros{0}),
+        next_grant_(store, clock, request),
         look_schedule_(position_.look_schedule()),
         schedule_(policy.retry),
         poll_(k_first_poll, k_last_poll, k_poll_growth, seed_from(request.owner)),
         retry_(k_first_pause, k_longest_pause, Backoff::k_doubling, seed_from(request.owner)),
         ask_again_(k_first_pause, k_longest_doubt, Backoff::k_doubling, seed_from(request.owner)),
         may_nest_(request.outer.has_value()) {
+    if (request.replaces) look_schedule_.interval = std::min(look_schedule_.interval, k_look_for_replaceable);
     if (policy.limit) give_up_at_ = clock_.now() + *policy.limit;
     if (request.plain()) turnstile_key_ = request.key;
+    // Waiting runs of one pool stand in one line.
+    if (request.of_pool() && policy.limit != Micros{0})
+      turnstile_key_ = Key::of_pool(keys_of(request.key, request.any));
   }
 
   Result<AcquireOutcome> run() {
@@ -74,7 +87,7 @@ class Acquisition {
     // turnstile.
     const bool granted = outcome && std::holds_alternative<Lease>(*outcome);
     if (granted && request_.plain()) position_.keep();
-    if (!granted) store_.withdraw_intent(request_);
+    if (!granted || request_.of_pool()) store_.withdraw_intent(request_);
     return outcome;
   }
 
@@ -155,6 +168,7 @@ class Acquisition {
     if (const auto* done = std::get_if<Done>(&seen)) return *done;
     const auto* held = std::get_if<Held>(&seen);
     if (held != nullptr && (out_of_time() || hopeless(held->status))) return refused(held->status);
+    if (held != nullptr) replace(held->status);
     if (!out_of_time()) {
       const Micros stay = note(seen);
       if (position_.behind() && position_.await(within_limit(stay), cancel_)) return Cancelled{};
@@ -184,6 +198,9 @@ class Acquisition {
       DBLOCK_TRY(auto seen, store_.look(request_));
       if (auto* done = std::get_if<Done>(&seen)) return std::move(*done);
       if (const auto* held = std::get_if<Held>(&seen)) return refused(held->status);
+      const auto* free = std::get_if<Free>(&seen);
+      if (free != nullptr && free->status && next_grant_.overtaken(*free->status))
+        return Held{*free->status, newer_request(*free->status)};
     }
     if (observer_.on_send) observer_.on_send();
     sent_at_ = clock_.now();
@@ -225,8 +242,8 @@ class Acquisition {
     refused_before_ = true;
     if (auto* done = std::get_if<Done>(&*seen)) return std::move(*done);
     if (const auto* held = std::get_if<Held>(&*seen)) return refused(held->status);
-    return fail(Errc::indeterminate, "the reply to taking lock " + quote_untrusted(request_.key.bytes()) +
-                                         " was lost and the lock was not taken; try again");
+    return fail(Errc::indeterminate,
+                "the reply to taking " + wanted() + " was lost and the lock was not taken; try again");
   }
 
   Progress rely_on(Lease lease) {
@@ -257,8 +274,7 @@ class Acquisition {
     if (answer.status) return refused(*answer.status);
     refused_before_ = true;
     return fail(Errc::unreachable,
-                "lock " + quote_untrusted(request_.key.bytes()) +
-                    " was granted and its row then vanished; is another tool deleting rows?");
+                wanted() + " was granted and its row then vanished; is another tool deleting rows?");
   }
 
   // Whether the lock was granted is not known, and the database does not tell. Repeats the step until
@@ -266,7 +282,7 @@ class Acquisition {
   Progress ask_again(BootTime lease_end, const Error& why) {
     if (clock_.now() >= lease_end) {
       return fail(Errc::unreachable,
-                  "cannot find out whether lock " + quote_untrusted(request_.key.bytes()) +
+                  "cannot find out whether " + wanted() +
                       " was taken: the reply was lost and for a whole TTL the database did not answer (" +
                       why.message +
                       "); nothing was started, and a lease that was granted after all ends by itself",
@@ -281,11 +297,29 @@ class Acquisition {
     refused_before_ = true;
     retry_.reset(k_first_pause);
     if (observer_.on_conflict) observer_.on_conflict(status);
+    if (next_grant_.overtaken(status)) return Held{status, newer_request(status)};
+    if (!hopeless(status)) replace(status);
     if (last_try() || hopeless(status)) return Held{status};
+    if (!schedule_) next_grant_.claim_member(status);
+    auto other = next_grant_.stand_in_line();
+    if (other) return Held{status, std::move(other)};
     held_by_readers_ = status.is_reader();
     move_to_turnstile_of(status);
     if (observer_.on_wait) observer_.on_wait(status);
     return pause(schedule_ ? scheduled_pause() : until_next_poll(status));
+  }
+
+  // Revokes the lease that refuses us, where both sides have asked for that. Its end is then waited for,
+  // whatever the wait limit. A failure changes nothing: the next look finds the holder again.
+  void replace(const LockStatus& holder) {
+    if (!request_.replaces || !holder.replaceable || holder.revoked_at || holder.state != State::held) return;
+    if (holder.pause) return;  // nobody would get the lock
+    const auto key = Key::parse(holder.key);
+    if (!key) return;
+    const auto done = store_.revoke(*key, holder.token, display_holder(request_.holder) + " (--replace)");
+    if (!done || !std::holds_alternative<Revoked>(*done) || !give_up_at_) return;
+    const Micros rest = holder.grantable_at().since_epoch - holder.server_time.since_epoch;
+    give_up_at_ = std::max(*give_up_at_, clock_.now() + rest + k_replaced_ends_late);
   }
 
   // A step failed. Errc::indeterminate: the reply was lost, and reading back showed that nothing was done.
@@ -311,7 +345,7 @@ class Acquisition {
   }
 
   [[nodiscard]] bool hopeless(const LockStatus& holder) const {
-    return observer_.hopeless && observer_.hopeless(holder);
+    return !request_.of_pool() && observer_.hopeless && observer_.hopeless(holder);
   }
 
   [[nodiscard]] bool out_of_time() const { return give_up_at_ && clock_.now() >= *give_up_at_; }
@@ -324,6 +358,12 @@ class Acquisition {
     if (position_.crowded()) store_.disconnect();
     if (clock_.wait_until(within_limit(length), cancel_)) return Cancelled{};
     return std::nullopt;
+  }
+
+  // The lock, for messages.
+  [[nodiscard]] std::string wanted() const {
+    return (request_.of_pool() ? "one of the pool of lock " : "lock ") +
+           quote_untrusted(request_.key.bytes());
   }
 
   [[nodiscard]] Micros scheduled_pause() const {
@@ -339,22 +379,26 @@ class Acquisition {
   // turnstile of the key that refused it. It tries before it enters any, since most such requests need not
   // wait.
   void move_to_turnstile_of(const LockStatus& status) {
-    if (request_.plain() || (turnstile_key_ && turnstile_key_->bytes() == status.key)) return;
+    if (request_.plain() || request_.of_pool() || (turnstile_key_ && turnstile_key_->bytes() == status.key))
+      return;
     const auto key = Key::parse(status.key);
     if (!key) return;
     position_.give_up();
     turnstile_key_ = *key;
   }
 
-  // The end of a cooldown is known, so frequent polls gain nothing.
+  // The end of a cooldown or a pause is known, so frequent polls gain nothing.
   Micros until_next_poll(const LockStatus& status) {
-    const bool often = (position_.leads() || !request_.plain()) && status.state != State::cooldown;
+    const bool known = status.state == State::cooldown || status.only_paused();
+    const bool often = (position_.leads() || !request_.plain() || request_.line != Line::fifo) && !known;
     return not_past_expiry(often ? poll_.jittered(k_lead_poll) : poll_.next(), status);
   }
 
   // A lease that nobody renews becomes free at a known time: look then, not a poll interval later.
   static Micros not_past_expiry(Micros step, const LockStatus& status) {
-    const Micros left = status.grantable_at().since_epoch - status.server_time.since_epoch;
+    ServerTime end = status.grantable_at();
+    if (status.pause) end = std::max(end, status.pause->until);
+    const Micros left = end.since_epoch - status.server_time.since_epoch;
     return left > Micros{0} ? std::min(step, left) : step;
   }
 
@@ -364,6 +408,7 @@ class Acquisition {
   const AcquireObserver& observer_;
   const WakeEvent& cancel_;
   TurnstilePosition position_;
+  NextGrant next_grant_;
   LookSchedule look_schedule_;
   std::optional<Retry> schedule_;
   Backoff poll_;       // between polls of a held lock

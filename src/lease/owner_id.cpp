@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "base/error.hpp"
+#include "base/text.hpp"
 
 namespace dblock::lease {
 namespace {
@@ -46,6 +47,18 @@ OwnerId make_owner_id(std::string_view name, std::uint32_t pid, std::time_t now,
   std::erase_if(stamp, [](char c) { return c == '-' || c == ':'; });
   const std::string process = mark.empty() ? "" : std::string(mark) + "-";
   return OwnerId{plain_name(name) + "-" + std::to_string(pid) + "-" + stamp + "-" + process + random_hex()};
+}
+
+std::string display_owner(std::string_view owner) {
+  // name-pid-20261121T124103Z-…
+  for (auto dash = owner.find('-'); dash != std::string_view::npos; dash = owner.find('-', dash + 1)) {
+    const auto stamp = owner.substr(dash + 1, 17);
+    if (stamp.size() < 17 || stamp[8] != 'T' || stamp[15] != 'Z' || stamp[16] != '-') continue;
+    std::string name(owner.substr(0, dash));
+    if (const auto pid = name.rfind('-'); pid != std::string::npos) name[pid] = ':';
+    return escape_untrusted(name);
+  }
+  return escape_untrusted(owner);
 }
 
 std::string mark_of(std::string_view owner) {

@@ -1,5 +1,6 @@
-// What an acquisition asks for beyond its lease: --min-hold and --once-per. Both are stored in the row, so
-// that they outlive a crash, a release by the guardian and a reap.
+// What an acquisition asks for beyond its lease. --min-hold and --once-per are stored in the row with the
+// grant, so that they outlive a crash, a release by the guardian and a reap; --keep-on-failure with the
+// release.
 #pragma once
 
 #include <optional>
@@ -28,7 +29,8 @@ struct OncePer {
 };
 
 struct Promises {
-  Micros min_hold{0};  // not granted to another holder for this long from the grant
+  Micros min_hold{0};         // not granted to another holder for this long from the grant
+  Micros keep_on_failure{0};  // nor for this long from the release of a run that failed
   std::optional<OncePer> once_per{};
 };
 

@@ -224,9 +224,11 @@ bool Session::cancel_acquire() {
   const auto* granted = std::get_if<Lease>(&*outcome);
   if (granted == nullptr && (cancelled == nullptr || !cancelled->undecided)) return true;
   // A nested lease has an owner id of its own, which is not in the request.
-  const LeaseRef ref = granted != nullptr ? ref_to(*granted) : ref_to(state_->request);
-  return release(ref, Actor::stopper, {RunOutcome::not_run, std::nullopt}, k_cancelled_release_time) !=
-         ReleaseResult::unknown;
+  const auto refs = granted != nullptr ? std::vector{ref_to(*granted)} : refs_to(state_->request);
+  return std::ranges::all_of(refs, [this](const LeaseRef& ref) {
+    return release(ref, Actor::stopper, {RunOutcome::not_run, std::nullopt}, k_cancelled_release_time) !=
+           ReleaseResult::unknown;
+  });
 }
 
 LeaseStore& Session::store() {

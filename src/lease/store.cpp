@@ -25,8 +25,27 @@ Granted found(const LeaseRequest& request, LockStatus row, BootTime sent_at) {
   return grant;
 }
 
+std::vector<LeaseRequest> members_of(const LeaseRequest& request) {
+  if (!request.of_pool()) return {request};
+  LeaseRequest member = request;
+  member.any.clear();
+  member.waits = false;  // else a writer would keep the readers of all members away
+  std::vector<LeaseRequest> members{member};
+  for (const Key& key : request.any) {
+    member.key = key;
+    members.push_back(member);
+  }
+  return members;
+}
+
 LeaseRef ref_to(const LeaseRequest& request) {
   return {request.key, request.owner, std::nullopt, request.also, request.sharing.mode};
+}
+
+std::vector<LeaseRef> refs_to(const LeaseRequest& request) {
+  std::vector<LeaseRef> refs;
+  for (const auto& member : members_of(request)) refs.push_back(ref_to(member));
+  return refs;
 }
 
 }  // namespace dblock::lease

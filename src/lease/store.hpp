@@ -27,15 +27,28 @@ struct LeaseRequest {
   // Owner id of an ancestor run that may hold the same locks. Where it does, the request nests in the
   // ancestor's lease instead of waiting for it.
   std::optional<OwnerId> outer{};
+  Line line = Line::fifo;    // another value only for a plain() request
+  bool replaces = false;     // revokes a replaceable lease that refuses the request
+  bool replaceable = false;  // such a request may revoke the lease
   // The request will be repeated: a writer's refused try then keeps new readers away until the next try.
   bool waits = false;
+  // A pool: of `key` and these the first that is free is taken. Not together with `also`.
+  std::vector<Key> any{};
 
+  [[nodiscard]] bool of_pool() const { return !any.empty(); }
   // One exclusive key: a single statement can grant it.
-  [[nodiscard]] bool plain() const { return also.empty() && sharing.mode == Mode::exclusive; }
+  [[nodiscard]] bool plain() const { return also.empty() && any.empty() && sharing.mode == Mode::exclusive; }
 };
 
-// Names the lease that the request may have been granted; without a token, since none is known yet.
+// The requests that a pool's request stands for, one a key, in the order of preference; else the request
+// itself.
+[[nodiscard]] std::vector<LeaseRequest> members_of(const LeaseRequest& request);
+
+// Names the lease that the request may have been granted; without a token, since none is known yet. REQUIRES:
+// not of_pool().
 [[nodiscard]] LeaseRef ref_to(const LeaseRequest& request);
+// The same for each member of a pool.
+[[nodiscard]] std::vector<LeaseRef> refs_to(const LeaseRequest& request);
 
 // The answers to a try, and to a look, which changes nothing: Granted, Held, Done and Free. Granted: the
 // request holds the lock.
@@ -43,10 +56,13 @@ struct Granted {
   Lease lease;
   std::optional<LockStatus> row{};  // set where the grant was found by reading; `lease` then needs proof
 };
-// The lock cannot be granted now: it is held, within its margin, in cooldown, or kept by a writer's intent or
-// by a job's open transaction. An outcome, not an error. `status`: the row whose end the request waits for.
+// The lock cannot be granted now: it is held, within its margin, in cooldown, paused, or kept by a writer's
+// intent or by a job's open transaction. An outcome, not an error. `status`: the row whose end the request
+// waits for.
 struct Held {
   LockStatus status;
+  // Set where the request has left the line to this waiting request (Line::one, Line::newest).
+  std::optional<OwnerId> left_to{};
 };
 // A job under this key has succeeded within the period (Promises::once_per). The lock may be held or free.
 struct Done {
@@ -78,7 +94,7 @@ enum class NotOursWhy {
   expired,       // our owner id, but past expire_time
   revoked,       // our owner id, revoked with --force (renew only)
   nested,        // our owner id, and a nested run holds the lease as well (release by Actor::holder only)
-  run_lease,     // our owner id, but the lease belongs to a running `dblock run` (Actor::script only)
+  other_kind,    // our owner id, but a running `dblock run` or an application holds it (Actor::script only)
 };
 struct NotOurs {
   NotOursWhy why = NotOursWhy::absent;
@@ -108,16 +124,34 @@ struct ForceRefused {
 };
 using ForceOutcome = std::variant<Revoked, ForceRefused>;
 
+// Asks for no new grants of the locks in `scope`, for a time from now or until a moment.
+struct PauseRequest {
+  PauseScope scope;
+  std::variant<Micros, ServerTime> end;
+  std::string by;  // user@host
+  std::string note;
+};
+struct Paused {
+  Pause pause;
+  std::optional<Pause> replaced;  // the pause of the same scope that was in effect before
+};
+struct Resumed {
+  std::optional<Pause> ended;  // nullopt: there was no pause of this scope
+  std::vector<Pause> left;     // other pauses that cover a part of the scope, or all of it
+};
+
 struct Selection {
   std::vector<Key> keys;                    // these keys; empty: all
   std::optional<std::string> prefix;        // and only keys that start with these bytes
   bool held_only = true;                    // only State::held; else every state
   std::optional<std::size_t> at_most = {};  // rows, in the order of keys
   bool keys_only = false;                   // only each lock's own row, no rows of readers or slot holders
+  bool with_pauses = false;                 // also the pauses in effect, whatever they cover
 };
 struct Listing {
   ServerTime server_time;
   std::vector<LockStatus> locks;  // ordered by key bytes
+  std::vector<Pause> pauses{};    // only for a selection with them; ordered by scope
 };
 
 struct ReapOptions {
@@ -135,6 +169,8 @@ struct HistoryQuery {
   std::vector<Key> keys;        // these keys; empty: all
   std::optional<Micros> since;  // runs that ended within this time
   std::size_t limit = 100;
+  std::optional<std::string> prefix{};  // only keys that start with these bytes
+  std::optional<RunOutcome> outcome{};  // only runs that ended so
 };
 struct History {
   bool kept = false;  // runs that end now are recorded
@@ -180,7 +216,21 @@ class LeaseStore {
     return std::nullopt;
   }
 
-  // The request will not be tried again: takes back the intent that refuses new readers on its behalf.
+  // Promises the next grant of the request's key to the request, for k_promise from now on: the lock is
+  // granted to nobody else meanwhile. `newest`: also where it is promised to another waiting request. Safe to
+  // repeat, which renews the promise. Answers the promise that holds now: the request's own, another's, or
+  // nobody's (an empty owner id: there is no row, or another's promise has just ended). Liveness is all that
+  // a promise changes: it only refuses. REQUIRES: the lock has refused the request.
+  struct Promise {
+    OwnerId to;
+    ServerTime until;
+  };
+  [[nodiscard]] virtual Result<Promise> promise(const LeaseRequest& request, bool /*newest*/) {
+    return Promise{request.owner, {}};
+  }
+
+  // The request will not be tried again: takes back its promise, and the intent that refuses new readers on
+  // its behalf.
   virtual void withdraw_intent(const LeaseRequest& /*request*/) noexcept {}
 
   // What try_acquire() would answer now, found by reading only. A lease found so carries no sent_at: only the
@@ -211,11 +261,20 @@ class LeaseStore {
   virtual void record_ended() noexcept {}
 
   // Makes the holder's renewals fail from now on; the lease itself runs on to its end, and no cooldown
-  // follows it. Ends a cooldown at once: Revoked::status then has no owner.
-  [[nodiscard]] virtual Result<ForceOutcome> revoke(const Key& key, Token token) = 0;
+  // follows it. `by`: who revokes, for the holder to say. Ends a cooldown at once: Revoked::status then has
+  // no owner.
+  [[nodiscard]] virtual Result<ForceOutcome> revoke(const Key& key, Token token, const std::string& by) = 0;
   // Frees the lock at once, unless a heartbeat younger than two intervals shows a live holder. Ends a
   // cooldown as revoke() does.
   [[nodiscard]] virtual Result<ForceOutcome> free_now(const Key& key, Token token) = 0;
+
+  // Pauses the locks in the scope; replaces a pause of the same scope. Once it has returned, no new lease of
+  // theirs is granted until the pause ends, and all that were granted before are listed as held. Leases that
+  // are held go on. Errc::usage where the end is not in the future. After an error the pause may be stored,
+  // but a grant that was under way may still succeed: repeat the call.
+  [[nodiscard]] virtual Result<Paused> pause(const PauseRequest& request) = 0;
+  // Ends the pause of exactly this scope.
+  [[nodiscard]] virtual Result<Resumed> resume(const PauseScope& scope) = 0;
 
   // The selected locks: a row for each holder, or the lock's own row where there is no holder.
   [[nodiscard]] virtual Result<Listing> list(const Selection& selection) = 0;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <cstdio>
+#include <system_error>
 #include <utility>
 
 #include "base/text.hpp"
@@ -24,7 +26,100 @@ constexpr std::array<std::pair<RunOutcome, std::string_view>, 8> k_outcomes{{
     {RunOutcome::abandoned, "abandoned"},
 }};
 
+// For people, without the fraction.
+std::string in_seconds(ServerTime time) {
+  return format_time(time).substr(0, 19) + "Z";
+}
+
+// A number of exactly `digits` digits at the front of `text`, which it takes off; nullopt where there is
+// none.
+std::optional<int> take_number(std::string_view& text, std::size_t digits) {
+  int number = 0;
+  const auto* const end = text.data() + std::min(digits, text.size());
+  const auto read = std::from_chars(text.data(), end, number);
+  if (text.size() < digits || text.front() == '-' || read.ec != std::errc() || read.ptr != end)
+    return std::nullopt;
+  text.remove_prefix(digits);
+  return number;
+}
+
+bool take(std::string_view& text, std::string_view one_of) {
+  if (text.empty() || one_of.find(text.front()) == std::string_view::npos) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+// Two numbers of two digits with a colon between them: hours and minutes.
+std::optional<std::chrono::minutes> take_minutes(std::string_view& text) {
+  const auto hours = take_number(text, 2);
+  if (!hours || !take(text, ":")) return std::nullopt;
+  const auto minutes = take_number(text, 2);
+  if (!minutes || *hours > 23 || *minutes > 59) return std::nullopt;
+  return std::chrono::hours(*hours) + std::chrono::minutes(*minutes);
+}
+
+std::optional<Micros> take_date(std::string_view& text) {
+  const auto year = take_number(text, 4);
+  if (!year || !take(text, "-")) return std::nullopt;
+  const auto month = take_number(text, 2);
+  if (!month || !take(text, "-")) return std::nullopt;
+  const auto day = take_number(text, 2);
+  if (!day) return std::nullopt;
+  const std::chrono::year_month_day date{std::chrono::year(*year),
+                                         std::chrono::month(static_cast<unsigned>(*month)),
+                                         std::chrono::day(static_cast<unsigned>(*day))};
+  if (!date.ok()) return std::nullopt;
+  return std::chrono::sys_days(date).time_since_epoch();
+}
+
+// Seconds, with a fraction whose digits after the sixth do not count.
+std::optional<Micros> take_seconds(std::string_view& text) {
+  const auto seconds = take_number(text, 2);
+  if (!seconds || *seconds > 59) return std::nullopt;
+  Micros time = std::chrono::seconds(*seconds);
+  if (!take(text, ".")) return time;
+  const auto digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (digits == 0) return std::nullopt;
+  auto fraction = std::string(text.substr(0, std::min<std::size_t>(digits, 6)));
+  fraction.resize(6, '0');
+  text.remove_prefix(digits);
+  return time + Micros{std::stoi(fraction)};
+}
+
+std::optional<std::chrono::minutes> take_offset(std::string_view& text) {
+  if (take(text, "Zz")) return std::chrono::minutes(0);
+  const bool west = text.starts_with('-');
+  if (!take(text, "+-")) return std::nullopt;
+  const auto offset = take_minutes(text);
+  if (!offset) return std::nullopt;
+  return west ? -*offset : *offset;
+}
+
 }  // namespace
+
+std::vector<Key> keys_of(const Key& first, const std::vector<Key>& also) {
+  std::vector<Key> keys{first};
+  keys.insert(keys.end(), also.begin(), also.end());
+  return keys;
+}
+
+Key Key::of_pool(std::vector<Key> keys) {
+  std::ranges::sort(keys);
+  std::string name;
+  for (const Key& key : keys) name += "\n" + key.bytes();
+  return Key(std::move(name));
+}
+
+std::vector<std::string> Key::named_by(const std::string& bytes) {
+  if (!bytes.starts_with('\n')) return {bytes};
+  std::vector<std::string> names;
+  for (std::size_t at = 0; at < bytes.size();) {
+    const auto end = std::min(bytes.find('\n', at + 1), bytes.size());
+    names.push_back(bytes.substr(at + 1, end - at - 1));
+    at = end;
+  }
+  return names;
+}
 
 Result<Key> Key::parse(std::string_view bytes) {
   if (bytes.empty()) return fail(Errc::usage, "a key must not be empty; give the lock a name");
@@ -60,11 +155,32 @@ bool LockStatus::done_within(const OncePer& once_per) const {
 std::string display_holder(const Holder& holder) {
   std::string text;
   if (!holder.user.empty()) text = escape_untrusted(holder.user) + "@";
-  return text + escape_untrusted(holder.host) + ":" + std::to_string(holder.pid);
+  text += escape_untrusted(holder.host);
+  return holder.pid == 0 ? text : text + ":" + std::to_string(holder.pid);
 }
 
 std::string display_holder(const LockStatus& status) {
   return display_holder(status.holder);
+}
+
+bool PauseScope::covers(std::string_view key) const {
+  return is_prefix ? key.starts_with(text) : key == text;
+}
+
+bool PauseScope::meets(const PauseScope& other) const {
+  return covers(other.text) || other.covers(text);
+}
+
+std::string display_scope(const PauseScope& scope) {
+  if (!scope.is_prefix) return "lock " + quote_untrusted(scope.text);
+  if (scope.text.empty()) return "all locks";
+  return "locks whose keys start with " + quote_untrusted(scope.text);
+}
+
+std::string display_pause(const Pause& pause) {
+  std::string text = "paused until " + in_seconds(pause.until);
+  if (!pause.by.empty()) text += " by " + escape_untrusted(pause.by);
+  return pause.note.empty() ? text : text + ": " + escape_untrusted(pause.note);
 }
 
 LeaseRef ref_to(const Lease& lease) {
@@ -96,7 +212,21 @@ std::string_view to_string(Mode mode) {
 }
 
 std::string_view to_string(Kind kind) {
-  return kind == Kind::run ? "run" : "acquire";
+  switch (kind) {
+    case Kind::acquire:
+      return "acquire";
+    case Kind::sql:
+      return "sql";
+    case Kind::run:
+      break;
+  }
+  return "run";
+}
+
+Kind parse_kind(std::string_view text) {
+  for (const Kind kind : {Kind::acquire, Kind::sql})
+    if (text == to_string(kind)) return kind;
+  return Kind::run;
 }
 
 std::string_view to_string(State state) {
@@ -113,6 +243,11 @@ std::string_view to_string(State state) {
       break;
   }
   return "unknown";
+}
+
+bool is_failure(RunOutcome outcome) {
+  return outcome == RunOutcome::failed || outcome == RunOutcome::signalled ||
+         outcome == RunOutcome::timed_out || outcome == RunOutcome::abandoned;
 }
 
 std::string_view to_string(RunOutcome outcome) {
@@ -138,6 +273,18 @@ std::string format_time(ServerTime time) {
                 static_cast<long>(clock.minutes().count()), static_cast<long>(clock.seconds().count()),
                 static_cast<long>(clock.subseconds().count()));
   return text.data();
+}
+
+std::optional<ServerTime> parse_time(std::string_view text) {
+  const auto date = take_date(text);
+  if (!date || !take(text, "Tt ")) return std::nullopt;
+  const auto minutes = take_minutes(text);
+  if (!minutes || !take(text, ":")) return std::nullopt;
+  const auto seconds = take_seconds(text);
+  if (!seconds) return std::nullopt;
+  const auto offset = take_offset(text);
+  if (!offset || !text.empty()) return std::nullopt;
+  return ServerTime{*date + *minutes + *seconds - *offset};
 }
 
 }  // namespace dblock::lease

@@ -21,6 +21,11 @@ namespace dblock::lease {
 class Key {
  public:
   [[nodiscard]] static Result<Key> parse(std::string_view bytes);  // Errc::usage
+  // The name of a pool of these keys, in whatever order they are given, for its turnstile. No lock has this
+  // name: it begins with a line break.
+  [[nodiscard]] static Key of_pool(std::vector<Key> keys);
+  // The keys that such a name is made of; of any other name that name alone.
+  [[nodiscard]] static std::vector<std::string> named_by(const std::string& bytes);
   [[nodiscard]] const std::string& bytes() const noexcept { return bytes_; }
   auto operator<=>(const Key&) const = default;
 
@@ -28,6 +33,9 @@ class Key {
   explicit Key(std::string bytes) : bytes_(std::move(bytes)) {}
   std::string bytes_;
 };
+
+// `first` and then `also`, as one list.
+[[nodiscard]] std::vector<Key> keys_of(const Key& first, const std::vector<Key>& also);
 
 // Unique per acquisition: a readable prefix and 128 random bits. A name, not a credential.
 struct OwnerId {
@@ -51,6 +59,7 @@ struct ServerTime {
 enum class Kind {
   run,      // held by a live `dblock run`, which renews it; only that run, its guardian or --force ends it
   acquire,  // held on behalf of a script by `dblock acquire`; `renew` and `release` work on it
+  sql,      // held by an application, which takes, renews and releases it by the procedures of sql/procedures
 };
 
 // How a lock is held. Exclusive and shared requests (writers and readers) may wait for each other. All slot
@@ -68,6 +77,13 @@ struct Sharing {
   auto operator<=>(const Sharing&) const = default;
 };
 
+// Which runs may wait for a lock.
+enum class Line {
+  fifo,    // all, in the order of their arrival
+  one,     // one: a run that finds a waiting run leaves
+  newest,  // the newest: a waiting run leaves when another begins to wait
+};
+
 // The lengths stored with a lease. `heartbeat` is the interval at which the holder promises to renew; nullopt
 // where no process renews by itself (`dblock acquire --ttl`).
 struct Terms {
@@ -79,7 +95,7 @@ struct Terms {
 // Describes the holder of a lock, as stored in its row. Text that is read back is untrusted.
 struct Holder {
   std::string host;
-  std::uint32_t pid = 0;
+  std::uint32_t pid = 0;  // 0: not known, as of an application
   std::string user;
   std::string command;  // program name, or the whole command line with --record-args
   std::string note;
@@ -97,9 +113,14 @@ enum class RunOutcome {
   abandoned,  // the lease expired or was ended by force; recorded by the takeover, the reap or free_now()
 };
 
+// True where the job did not do its work: the run failed, or ended with dblock or its host.
+[[nodiscard]] bool is_failure(RunOutcome outcome);
+
 struct RunEnd {
   RunOutcome outcome = RunOutcome::released;
   std::optional<int> exit_code;
+  // The lock cools down for this long from the release; not after a revocation, which wants the lock free.
+  Micros keep{0};
 };
 
 // A grant, as its holder knows it.
@@ -182,6 +203,31 @@ struct WaiterPosition {
 inline constexpr Micros k_intent = std::chrono::seconds(2);
 inline constexpr Micros k_longest_intent = k_intent + std::chrono::seconds(3);
 
+// The locks that a pause covers: lock `text`, or every lock whose key starts with `text`.
+struct PauseScope {
+  std::string text;
+  bool is_prefix = false;
+
+  [[nodiscard]] bool covers(std::string_view key) const;
+  // Some key may be covered by both.
+  [[nodiscard]] bool meets(const PauseScope& other) const;
+  auto operator<=>(const PauseScope&) const = default;
+};
+
+// Until `until` no new lease of the covered locks is granted. Text is untrusted.
+struct Pause {
+  PauseScope scope;
+  ServerTime until;
+  std::string by;  // user@host
+  std::string note;
+  ServerTime since;
+};
+
+// The next grant can be promised to a waiting request, which renews the promise while it waits. A promise
+// that ends later than k_longest_promise from now is ignored, as an intent.
+inline constexpr Micros k_promise = std::chrono::seconds(3);
+inline constexpr Micros k_longest_promise = k_promise + std::chrono::seconds(3);
+
 // One row of a lock as it was at `server_time`. Text is untrusted.
 struct LockStatus {
   std::string key;  // raw bytes; may break Key's rules when the table was edited by hand
@@ -198,7 +244,7 @@ struct LockStatus {
   std::optional<ServerTime> renewed_at;
   std::optional<ServerTime> expires_at;
   std::optional<ServerTime> revoked_at;
-  std::optional<ServerTime> hold_until;  // not granted to another holder before this (--min-hold)
+  std::optional<ServerTime> hold_until;  // not granted to another holder before this
   Micros ttl{0};
   Micros margin{0};
   std::optional<Micros> heartbeat;
@@ -208,9 +254,17 @@ struct LockStatus {
   std::vector<std::string> other_owners{};
   // Until then new readers are refused, because a writer waits for the present readers to end (its intent).
   std::optional<ServerTime> intent_until{};
+  bool replaceable = false;  // a newer request may revoke this lease (LeaseRequest::replaces)
+  std::string revoked_by{};  // who revoked the lease; empty where that is not known
+  // The waiting request to which the next grant is promised, and until when. Only in the lock's own row.
+  std::string promised_to{};
+  std::optional<ServerTime> promised_until{};
   // The lease is over by its own times, but a transaction in which its holder called dblock_assert_held() is
   // still open, or another grant has just locked the same fence. Set only in the answer to a try.
   bool kept_by_transaction = false;
+  // The pause that covers the lock, if it has not ended. Set only in the answer to a try or a look. `by` is
+  // empty where only the end of the pause is known.
+  std::optional<Pause> pause{};
   // In the order of arrival; nullopt where not known. Set only by a listing.
   std::optional<std::vector<Waiter>> waiters{};
   // The asking waiter's own position at the turnstile. Set only by LeaseStore::look_with_position(), where it
@@ -220,6 +274,10 @@ struct LockStatus {
 
   // The server time from which an exclusive acquire would no longer be refused.
   [[nodiscard]] ServerTime grantable_at() const;
+  // Nothing but a pause keeps the lock from being granted.
+  [[nodiscard]] bool only_paused() const {
+    return pause && !kept_by_transaction && state != State::unknown && grantable_at() <= server_time;
+  }
   // This row is a reader's.
   [[nodiscard]] bool is_reader() const { return sharing.mode == Mode::shared && slot > 0; }
   // True while a waiting writer's intent refuses new readers.
@@ -227,19 +285,34 @@ struct LockStatus {
     return intent_until && *intent_until > server_time &&
            intent_until->since_epoch <= server_time.since_epoch + k_longest_intent;
   }
+  // True while the next grant is promised to a request other than that of the owner id `one`.
+  [[nodiscard]] bool promised_to_another(std::string_view one) const {
+    return promised_until && *promised_until > server_time && promised_to != one &&
+           promised_until->since_epoch <= server_time.since_epoch + k_longest_promise;
+  }
   // True when a job under this key has succeeded within the period.
   [[nodiscard]] bool done_within(const OncePer& once_per) const;
 };
 
-// "user@host:pid", untrusted text escaped.
+// "user@host:pid" as far as they are known, untrusted text escaped.
 [[nodiscard]] std::string display_holder(const Holder& holder);
 [[nodiscard]] std::string display_holder(const LockStatus& status);
 [[nodiscard]] std::string_view to_string(Kind kind);
+// What the stored word stands for; run where it is none of them.
+[[nodiscard]] Kind parse_kind(std::string_view text);
 [[nodiscard]] std::string_view to_string(Mode mode);
 [[nodiscard]] std::string_view to_string(State state);
 [[nodiscard]] std::string_view to_string(RunOutcome outcome);
 [[nodiscard]] std::optional<RunOutcome> parse_outcome(std::string_view text);
+// lock "k"; locks whose keys start with "etl-"; all locks. Untrusted text escaped.
+[[nodiscard]] std::string display_scope(const PauseScope& scope);
+// paused until 2026-11-25T06:00:00Z by user@host: note. Untrusted text escaped.
+[[nodiscard]] std::string display_pause(const Pause& pause);
+
 // RFC 3339, UTC, microseconds: 2026-11-21T12:41:03.000001Z.
 [[nodiscard]] std::string format_time(ServerTime time);
+// Reads a time of RFC 3339 with any offset: 2026-11-21T13:41:03+01:00. nullopt for another form, and for a
+// time that there is not.
+[[nodiscard]] std::optional<ServerTime> parse_time(std::string_view text);
 
 }  // namespace dblock::lease

@@ -108,6 +108,9 @@ void Supervisor::carry_out(const SupervisorAction& action) {
     case SupervisorAction::Kind::tell_loss:
       if (const auto callback = std::exchange(on_loss_, nullptr)) callback();
       break;
+    case SupervisorAction::Kind::tell_overdue:
+      on_overdue_();
+      break;
     case SupervisorAction::Kind::kill_tree:
       kill_tree();
       break;

@@ -56,6 +56,13 @@ class Supervisor {
   // not block.
   void on_loss(std::function<void()> callback) { on_loss_ = std::move(callback); }
 
+  // run_job() calls `callback` once, when the job still runs `expected` after its start. `callback` must not
+  // block.
+  void on_overdue(Nanos expected, std::function<void()> callback) {
+    rules_.set_expected(expected);
+    on_overdue_ = std::move(callback);
+  }
+
   // Opens the gate, and supervises until the job and its leftovers are dealt with. Does not open the gate
   // when the deadline leaves no time for the job. `environment`: NAME=VALUE entries that replace or complete
   // the inherited ones. `max_runtime` counts from the job's start.
@@ -108,6 +115,7 @@ class Supervisor {
   // While the job runs:
   const std::vector<std::string>* environment_ = nullptr;
   std::function<void()> on_loss_;
+  std::function<void()> on_overdue_;
   Moment moment_;  // of this round
   pid_t job_ = -1;
 };

@@ -58,6 +58,7 @@ SupervisorRules::Actions SupervisorRules::job_ready(const Message& message, cons
   }
   end_.started = true;
   if (max_runtime_) runtime_ends_ = moment.now + *max_runtime_;
+  if (expected_) overdue_at_ = moment.now + *expected_;
   // `guard` goes out before the gate opens: a guardian that sleeps without a timer would let the job outlive
   // its lease.
   return {tell_guardian(MessageType::guard), {SupervisorAction::Kind::open_gate}};
@@ -140,6 +141,10 @@ SupervisorRules::Actions SupervisorRules::time_passed(const Moment& moment) {
     runtime_ends_.reset();
     actions = stop({.reason = Stop::Reason::max_runtime, .signal = first_signal_}, first_signal_, moment.now);
   }
+  if (overdue_at_ && moment.now >= *overdue_at_) {
+    overdue_at_.reset();
+    if (!end_.stop) actions.push_back({SupervisorAction::Kind::tell_overdue});
+  }
   if (look_at_terminal_ && moment.now >= *look_at_terminal_) {
     look_at_terminal_.reset();
     actions.push_back({SupervisorAction::Kind::look_at_terminal});
@@ -153,7 +158,7 @@ SupervisorRules::Actions SupervisorRules::time_passed(const Moment& moment) {
 std::optional<BootTime> SupervisorRules::wake_at(std::optional<BootTime> deadline) {
   plan_.set_deadline(deadline);
   std::optional<BootTime> at = plan_.stop_in_place_at();
-  for (const auto& other : {runtime_ends_, look_at_terminal_}) {
+  for (const auto& other : {runtime_ends_, overdue_at_, look_at_terminal_}) {
     if (other) at = at ? std::min(*at, *other) : *other;
   }
   return at;

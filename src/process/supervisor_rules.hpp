@@ -23,6 +23,7 @@ struct SupervisorAction {
     tell,              // send `message` to the guardian
     open_gate,         // let the job start
     tell_loss,         // call the function given to on_loss()
+    tell_overdue,      // call the function given to on_overdue()
     kill_tree,         // kill the tree in the guardian's place, then call tree_killed()
     look_at_terminal,  // find out whose the terminal's foreground is, then call terminal_seen()
     say_continued,     // warn that the job was stopped, which a lock does not allow, and was continued
@@ -40,6 +41,8 @@ class SupervisorRules {
 
   // `max_runtime` counts from the job's start.
   void set_max_runtime(std::optional<Nanos> max_runtime) { max_runtime_ = max_runtime; }
+  // A job that still runs `expected` after its start is overdue; this changes nothing for the job.
+  void set_expected(Nanos expected) { expected_ = expected; }
 
   // The events, in the order in which one round reports them. The guardian's messages come first: the
   // guardian acts on the same deadline earlier than dblock. Signals that have come are reported before
@@ -75,7 +78,9 @@ class SupervisorRules {
   int first_signal_;
   StopPlan plan_;
   std::optional<Nanos> max_runtime_;
+  std::optional<Nanos> expected_;
   std::optional<BootTime> runtime_ends_;
+  std::optional<BootTime> overdue_at_;
   std::optional<BootTime> look_at_terminal_;
   bool said_continued_ = false;
   bool interrupted_at_terminal_ = false;

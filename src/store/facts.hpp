@@ -12,6 +12,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "lease/types.hpp"
 #include "store/config/settings.hpp"
 
 namespace dblock::store {
@@ -31,6 +32,20 @@ enum class Reply {
 struct PrivilegeTried {
   std::string privilege;  // "UPDATE on dblock_lock"
   Reply reply = Reply::answered;
+};
+
+// A procedure, and how the server answered a call of it that changes nothing.
+struct ProcedureTried {
+  enum class Answer {
+    callable,
+    denied,   // it is there, but this account may not call it
+    missing,  // it is not installed
+    broken,   // its definer is gone or may not do what it does; `words` are the server's
+  };
+  std::string name;
+  Answer answer = Answer::callable;
+  std::string words{};
+  bool outdated = false;  // of an older version than this dblock's; known only to an account that may call it
 };
 
 // The server's clock minus ours, from the middle of the shortest of a few round trips.
@@ -72,8 +87,12 @@ struct HostFacts {
   std::map<std::string, std::string> engines;  // of dblock's tables, as far as the account may see them
   std::string key_type;                        // of dblock_lock.lock_key; empty: not known
 
+  std::vector<ProcedureTried> procedures;  // empty where there are no tables
+
   std::optional<bool> keeps_history;               // nullopt: not known, as without tables
   std::vector<PrivilegeTried> history_privileges;  // on dblock_history, where a history is kept
+
+  std::vector<lease::Pause> pauses;  // in effect, as far as the account may see them
 
   std::optional<ClockReading> clock;
   FactOr<std::optional<std::string>> named_lock;  // what GET_LOCK answered
@@ -103,7 +122,8 @@ struct FileContents {
   unsigned schema_needed = 0;
   std::optional<bool> keeps_history;  // empty: not known
   std::string journal_mode;
-  std::string integrity;  // "ok", or what is wrong
+  std::string integrity;               // "ok", or what is wrong
+  std::vector<lease::Pause> pauses{};  // in effect
 };
 
 // The embedded store.

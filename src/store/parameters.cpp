@@ -83,13 +83,15 @@ Parameters ref_parameters(const lease::LeaseRef& ref, lease::Actor actor) {
           {"last_slot", number_of(slot.value_or(std::numeric_limits<std::uint32_t>::max()))},
           {"owner", Scalar(ref.owner.text)},
           {"token", token_or_null(ref.token)},
-          {"script", flag(actor == lease::Actor::script)},
+          {"of_kind",
+           actor == lease::Actor::script ? Scalar(Word{lease::to_string(lease::Kind::acquire)}) : nullptr},
           {"leaves_nested", flag(actor == lease::Actor::holder)}};
 }
 
 Parameters end_parameters(lease::RunEnd end) {
   return {{"outcome", Scalar(Word{lease::to_string(end.outcome)})},
-          {"exit_code", number_or_null(end.exit_code)}};
+          {"exit_code", number_or_null(end.exit_code)},
+          {"keep", micros_or_null(end.keep > Micros{0} ? std::optional(end.keep) : std::nullopt)}};
 }
 
 Parameters sharing_parameters(const lease::Sharing& sharing) {
@@ -106,8 +108,8 @@ Parameters holder_parameters(lease::Kind kind, const lease::Holder& holder) {
 }
 
 Parameters grant_parameters(const lease::LeaseRequest& request, const lease::Key& key) {
-  const auto& [min_hold, once_per] = request.promises;
-  const auto of_period = [&period = once_per](auto length) {
+  const Micros min_hold = request.promises.min_hold;
+  const auto of_period = [&period = request.promises.once_per](auto length) {
     return micros_or_null(period ? std::optional<Micros>(std::invoke(length, *period)) : std::nullopt);
   };
   Parameters parameters{
@@ -117,6 +119,7 @@ Parameters grant_parameters(const lease::LeaseRequest& request, const lease::Key
       {"ttl", micros_or_null(request.terms.ttl)},
       {"margin", micros_or_null(request.terms.margin)},
       {"heartbeat", micros_or_null(request.terms.heartbeat)},
+      {"replaceable", flag(request.replaceable)},
       {"min_hold", micros_or_null(min_hold > Micros{0} ? std::optional(min_hold) : std::nullopt)},
       {"period", of_period(&lease::OncePer::period)},
       {"look_back", of_period(&lease::OncePer::look_back)},
@@ -144,16 +147,45 @@ Parameters intent_parameters(const lease::Key& key, lease::ServerTime until) {
           {"longest", micros_or_null(lease::k_longest_intent)}};
 }
 
-Parameters selection_parameters(const lease::Selection& selection) {
-  const std::string from = selection.prefix.value_or("");
+Parameters promise_parameters(const lease::Key& key, const lease::OwnerId& to, bool newest) {
+  return {{"key", Scalar(key.bytes())},
+          {"owner", Scalar(to.text)},
+          {"promise", micros_or_null(lease::k_promise)},
+          {"newest", flag(newest)}};
+}
+
+Parameters scope_parameters(const lease::PauseScope& scope) {
+  return {{"pause_key", Scalar(scope.text)}, {"is_prefix", flag(scope.is_prefix)}};
+}
+
+Parameters pause_parameters(const lease::Pause& pause) {
+  return scope_parameters(pause.scope) +
+         Parameters{{"until", time_or_null(pause.until)},
+                    {"by", Scalar(Text{clean_utf8(pause.by, k_by_bytes)})},
+                    {"note", Scalar(Text{clean_utf8(pause.note, k_note_bytes)})}};
+}
+
+Parameters prefix_parameters(const std::optional<std::string>& prefix) {
+  const std::string from = prefix.value_or("");
   const std::string to = after_prefix(from);
+  return {{"from", Scalar(from)}, {"to", to.empty() ? Scalar(nullptr) : Scalar(to)}};
+}
+
+Parameters history_parameters(const lease::HistoryQuery& query) {
+  const auto outcome = query.outcome ? Scalar(Word{lease::to_string(*query.outcome)}) : Scalar(nullptr);
+  return prefix_parameters(query.prefix) +
+         Parameters{{"since", micros_or_null(query.since)},
+                    {"limit", Scalar(static_cast<std::int64_t>(query.limit) + 1)},
+                    {"outcome", outcome}};
+}
+
+Parameters selection_parameters(const lease::Selection& selection) {
   const std::int64_t limit = selection.at_most ? static_cast<std::int64_t>(*selection.at_most)
                                                : std::numeric_limits<std::int64_t>::max();
-  return keys_parameters(selection.keys) + Parameters{{"from", Scalar(from)},
-                                                      {"to", to.empty() ? Scalar(nullptr) : Scalar(to)},
-                                                      {"held_only", flag(selection.held_only)},
-                                                      {"gates_only", flag(selection.keys_only)},
-                                                      {"limit", Scalar(limit)}};
+  return keys_parameters(selection.keys) + prefix_parameters(selection.prefix) +
+         Parameters{{"held_only", flag(selection.held_only)},
+                    {"gates_only", flag(selection.keys_only)},
+                    {"limit", Scalar(limit)}};
 }
 
 Parameters forget_parameters(Micros forget_after, std::size_t limit) {

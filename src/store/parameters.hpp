@@ -36,7 +36,7 @@ namespace dblock::store {
 [[nodiscard]] Parameters seen_parameters(const lease::LockStatus& seen);
 // key, first_slot, last_slot, owner, token, script, leaves_nested
 [[nodiscard]] Parameters ref_parameters(const lease::LeaseRef& ref, lease::Actor actor);
-// outcome, exit_code
+// outcome, exit_code, keep
 [[nodiscard]] Parameters end_parameters(lease::RunEnd end);
 // mode, slots
 [[nodiscard]] Parameters sharing_parameters(const lease::Sharing& sharing);
@@ -48,6 +48,17 @@ namespace dblock::store {
 [[nodiscard]] Parameters past_parameters(const lease::LockStatus& gate);
 // key, until, longest
 [[nodiscard]] Parameters intent_parameters(const lease::Key& key, lease::ServerTime until);
+// from, to: the range of the keys that start with `prefix`
+[[nodiscard]] Parameters prefix_parameters(const std::optional<std::string>& prefix);
+// since, limit, outcome, from, to: of one run more than the query's limit, so that it shows whether there are
+// more
+[[nodiscard]] Parameters history_parameters(const lease::HistoryQuery& query);
+// key, owner, promise, newest
+[[nodiscard]] Parameters promise_parameters(const lease::Key& key, const lease::OwnerId& to, bool newest);
+// pause_key, is_prefix
+[[nodiscard]] Parameters scope_parameters(const lease::PauseScope& scope);
+// pause_key, is_prefix, until, by, note
+[[nodiscard]] Parameters pause_parameters(const lease::Pause& pause);
 // keys, from, to, held_only, gates_only, limit
 [[nodiscard]] Parameters selection_parameters(const lease::Selection& selection);
 // forget_after, limit

@@ -39,8 +39,12 @@ enum Column : std::size_t {
   c_slots,
   c_slot,
   c_intent_until,
+  c_replaceable,
+  c_revoked_by,
+  c_promised_to,
+  c_promised_until,
 };
-static_assert(c_intent_until + 1 == k_status_columns);
+static_assert(c_promised_until + 1 == k_status_columns);
 
 template <typename Number>
 Number parsed(const Field& field) {
@@ -88,6 +92,8 @@ void read_holder(const Row& row, lease::LockStatus& status) {
   status.renewed_at = time(row[c_renewed]);
   status.expires_at = time(row[c_expires]);
   status.revoked_at = time(row[c_revoked]);
+  status.revoked_by = row[c_revoked_by].value_or("");
+  status.replaceable = unsigned_number(row[c_replaceable]) != 0;
 }
 
 }  // namespace
@@ -127,7 +133,7 @@ lease::State state_of(const lease::LockStatus& status) {
 lease::LockStatus read_status(const Row& row) {
   lease::LockStatus status;
   status.key = row[c_key].value_or("");
-  status.kind = row[c_kind] == "acquire" ? lease::Kind::acquire : lease::Kind::run;
+  status.kind = lease::parse_kind(row[c_kind].value_or(""));
   status.owner = row[c_owner].value_or("");
   status.token = {unsigned_number(row[c_token])};
   if (!status.owner.empty()) read_holder(row, status);
@@ -141,8 +147,26 @@ lease::LockStatus read_status(const Row& row) {
   status.sharing = sharing(row);
   status.slot = static_cast<std::uint32_t>(unsigned_number(row[c_slot]));
   status.intent_until = time(row[c_intent_until]);
+  status.promised_to = row[c_promised_to].value_or("");
+  status.promised_until = time(row[c_promised_until]);
   status.state = state_of(status);
   return status;
+}
+
+lease::LockStatus read_status_and_pause(const Row& row) {
+  lease::LockStatus status = read_status(row);
+  const auto until = std::max(time(row[k_status_columns + 1]), time(row[k_status_columns + 2]));
+  if (until && *until > status.server_time)
+    status.pause = lease::Pause{{status.key, false}, *until, {}, {}, {}};
+  return status;
+}
+
+lease::Pause read_pause(const Row& row) {
+  return {{row[0].value_or(""), unsigned_number(row[1]) != 0},
+          lease::ServerTime{micros(row[2])},
+          row[3].value_or(""),
+          row[4].value_or(""),
+          lease::ServerTime{micros(row[5])}};
 }
 
 }  // namespace dblock::store

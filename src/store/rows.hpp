@@ -32,7 +32,7 @@ class Row {
   std::vector<Field> fields_;
 };
 
-inline constexpr std::size_t k_status_columns = 29;
+inline constexpr std::size_t k_status_columns = 33;
 
 // Numbers that are missing or make no sense (a table edited by hand) read as 0.
 [[nodiscard]] std::int64_t number(const Field& field);
@@ -43,5 +43,10 @@ inline constexpr std::size_t k_status_columns = 29;
 
 // A row with k_status_columns columns in the order that rows.cpp lists.
 [[nodiscard]] lease::LockStatus read_status(const Row& row);
+// The same with three more columns: one that the statement's file describes, then until when the lock is
+// paused, by its row and by the pauses.
+[[nodiscard]] lease::LockStatus read_status_and_pause(const Row& row);
+// pause_key, is_prefix, end_time, paused_by, note, create_time
+[[nodiscard]] lease::Pause read_pause(const Row& row);
 
 }  // namespace dblock::store

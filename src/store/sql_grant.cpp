@@ -66,15 +66,20 @@ std::string take_name(std::string_view& text) {
   return name;
 }
 
-// Jobs need no DDL, and only read dblock_schema.
+// Jobs need no DDL, and only read dblock_schema. They may pause: whoever may take a lock can keep it from all
+// others.
 struct TableGrant {
   std::string_view table;
   std::string_view privileges;
 };
+constexpr std::string_view k_fence_procedure = "dblock_assert_held";
+constexpr std::array<std::string_view, 4> k_application_procedures{"dblock_acquire", "dblock_renew",
+                                                                   "dblock_release", k_fence_procedure};
 constexpr std::array k_table_grants{
     TableGrant{"dblock_schema", "SELECT"},
     TableGrant{"dblock_lock", "SELECT, INSERT, UPDATE, DELETE"},
     TableGrant{"dblock_fence", "SELECT, INSERT, UPDATE, DELETE"},
+    TableGrant{"dblock_pause", "SELECT, INSERT, UPDATE, DELETE"},
 };
 
 // The statements are meant to be pasted; a name that would need escaping, which depends on sql_mode, is
@@ -119,30 +124,57 @@ std::optional<SqlGrant> parse_grant(std::string_view statement) {
   return grant;
 }
 
+namespace {
+
+// Writes GRANT statements on objects of one database for one account.
+class GrantWriter {
+ public:
+  static Result<GrantWriter> make(std::string_view user, std::string_view database) {
+    const auto at = user.rfind('@');
+    const std::string_view name = user.substr(0, at);
+    const std::string_view host = at == std::string_view::npos ? "%" : user.substr(at + 1);
+    if (name.empty() || host.empty())
+      return fail(Errc::usage, "the user for --print-grants must be USER or USER@HOST");
+    if (is_plain(name) && is_plain(host) && is_plain(database) && !database.empty())
+      return GrantWriter("'" + std::string(name) + "'@'" + std::string(host) + "'", std::string(database));
+    return fail(Errc::usage,
+                "cannot print grants for names with quotes, backslashes or control characters; grant by "
+                "hand: for jobs "
+                "SELECT, INSERT, UPDATE, DELETE on dblock_lock, dblock_fence and dblock_pause, SELECT on "
+                "dblock_schema and EXECUTE on the procedure dblock_assert_held; for applications EXECUTE on "
+                "the procedures alone");
+  }
+
+  void grant(std::string_view privileges, std::string_view object) {
+    statements_.push_back("GRANT " + std::string(privileges) + " `" + database_ + "`.`" +
+                          std::string(object) + "` TO " + account_);
+  }
+  [[nodiscard]] std::vector<std::string> statements() && { return std::move(statements_); }
+
+ private:
+  GrantWriter(std::string account, std::string database)
+      : account_(std::move(account)), database_(std::move(database)) {}
+  std::string account_;
+  std::string database_;
+  std::vector<std::string> statements_;
+};
+
+}  // namespace
+
 Result<std::vector<std::string>> grants_for(std::string_view user, std::string_view database,
                                             bool with_history) {
-  const auto at = user.rfind('@');
-  const std::string_view name = user.substr(0, at);
-  const std::string_view host = at == std::string_view::npos ? "%" : user.substr(at + 1);
-  if (name.empty() || host.empty())
-    return fail(Errc::usage, "the user for --print-grants must be USER or USER@HOST");
-  if (!is_plain(name) || !is_plain(host) || !is_plain(database) || database.empty()) {
-    return fail(
-        Errc::usage,
-        "cannot print grants for names with quotes, backslashes or control characters; grant SELECT, "
-        "INSERT, UPDATE, DELETE on dblock_lock and dblock_fence, SELECT on dblock_schema and EXECUTE on the "
-        "procedure dblock_assert_held by hand");
-  }
-  std::vector<std::string> statements;
-  const auto grant = [&](std::string_view privileges, std::string_view what) {
-    statements.push_back("GRANT " + std::string(privileges) + " `" + std::string(database) + "`.`" +
-                         std::string(what) + "` TO '" + std::string(name) + "'@'" + std::string(host) + "'");
-  };
-  for (const auto& [table, privileges] : k_table_grants) grant(std::string(privileges) + " ON", table);
-  if (with_history) grant("SELECT, INSERT, DELETE ON", "dblock_history");
-  // Last, since this statement fails where the routine could not be installed.
-  grant("EXECUTE ON PROCEDURE", "dblock_assert_held");
-  return statements;
+  DBLOCK_TRY(auto writer, GrantWriter::make(user, database));
+  for (const auto& [table, privileges] : k_table_grants) writer.grant(std::string(privileges) + " ON", table);
+  if (with_history) writer.grant("SELECT, INSERT, DELETE ON", "dblock_history");
+  // Last, since this statement fails where the procedure could not be installed.
+  writer.grant("EXECUTE ON PROCEDURE", k_fence_procedure);
+  return std::move(writer).statements();
+}
+
+Result<std::vector<std::string>> application_grants_for(std::string_view user, std::string_view database) {
+  DBLOCK_TRY(auto writer, GrantWriter::make(user, database));
+  for (const auto procedure : k_application_procedures) writer.grant("EXECUTE ON PROCEDURE", procedure);
+  return std::move(writer).statements();
 }
 
 }  // namespace dblock::store

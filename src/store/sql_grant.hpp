@@ -29,5 +29,8 @@ struct SqlGrant {
 // name that cannot be quoted safely.
 [[nodiscard]] Result<std::vector<std::string>> grants_for(std::string_view user, std::string_view database,
                                                           bool with_history = false);
+// The same for an application, which calls the procedures and needs no right on a table.
+[[nodiscard]] Result<std::vector<std::string>> application_grants_for(std::string_view user,
+                                                                      std::string_view database);
 
 }  // namespace dblock::store

@@ -54,6 +54,17 @@ enum class Verb : std::uint8_t {
   forget_fences,
   forget,
   raise_floor,
+  // the promise of the next grant
+  promise,
+  withdraw_promise,
+  // pauses
+  list_pauses,
+  change_pause,
+  add_pause,
+  end_pause,
+  forget_pauses,
+  some_locks,
+  mark_paused,
   // the schema
   newest_version,
   applied_versions,
@@ -69,7 +80,7 @@ enum class Verb : std::uint8_t {
   default_idle_time,
   // MariaDB and MySQL: migrations, replication, and what doctor asks
   migrate_alone,
-  routine_is_there,
+  installed_procedures,
   view_is_there,
   semi_sync_status,
   semi_sync_variables,
@@ -99,13 +110,14 @@ enum class Verb : std::uint8_t {
 
 // The names of all parameters. A statement that reports a token or a length has `mark` as a parameter too
 // (store/mariadb/sql.hpp).
-inline constexpr std::array<std::string_view, 55> k_parameters{
-    "key", "keys", "slot", "first_slot", "last_slot", "rows", "owner", "token", "script", "leaves_nested",
+inline constexpr std::array<std::string_view, 63> k_parameters{
+    "key", "keys", "slot", "first_slot", "last_slot", "rows", "owner", "token", "of_kind", "leaves_nested",
     "kind", "mode", "slots", "several", "ttl", "margin", "heartbeat", "min_hold", "period", "look_back",
     "look_ahead", "host", "pid", "user", "command", "note", "mark", "until", "longest", "outcome",
-    "exit_code", "was_released", "last_acquired", "last_released", "last_outcome", "last_exit_code",
+    "exit_code", "keep", "was_released", "last_acquired", "last_released", "last_outcome", "last_exit_code",
     "success_acquired", "success_released", "from", "to", "held_only", "gates_only", "limit", "forget_after",
-    "since", "idle", "table", "version", "serves", "name", "changes",
+    "since", "pause_key", "is_prefix", "by", "replaceable", "promise", "newest", "without", "idle", "table",
+    "version", "serves", "name", "changes",
     // SQLite only: set for every statement
     "boot", "wall", "offset", "boot_id"};
 

@@ -6,7 +6,13 @@
 -- transaction. The fences of leases that run are not locked here, so that their holders' transactions need not
 -- wait for a grant to another holder. The gate's locked fence counts as 0, because an exclusive grant waits for
 -- it when it writes.
+--
+-- The last two columns: until when the lock is paused. LOCK IN SHARE MODE: a plain read would see dblock_pause as it was
+-- when the first row was read, while the statement may have waited for the next row since.
 SELECT {status},
   CASE WHEN expire_time > {now} OR ({own_fence} FOR UPDATE SKIP LOCKED) THEN 0
-    WHEN NOT ({own_fence}) THEN 2 WHEN slot > 0 THEN 1 ELSE 0 END
+    WHEN NOT ({own_fence}) THEN 2 WHEN slot > 0 THEN 1 ELSE 0 END,
+  TIMESTAMPDIFF(MICROSECOND, '1970-01-01', lease.paused_until),
+  (SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(pause.end_time)) FROM dblock_pause AS pause
+    WHERE {covers} LOCK IN SHARE MODE)
 FROM dblock_lock AS lease FORCE INDEX (PRIMARY) WHERE lock_key IN (:keys) ORDER BY lock_key, slot FOR UPDATE

@@ -2,5 +2,6 @@
 -- because it dates the holder's last heartbeat.
 UPDATE dblock_lock FORCE INDEX (PRIMARY)
 SET version = version + 1, hold_until = NULL,
+  revoked_by = IF(lock_value IS NULL, NULL, COALESCE(revoked_by, :by)),
   revoke_time = IF(lock_value IS NULL, NULL, COALESCE(revoke_time, {now}))
 WHERE lock_key = :key AND slot = :slot AND token = :token AND (lock_value IS NOT NULL OR hold_until > {now})

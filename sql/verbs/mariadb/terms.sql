@@ -19,13 +19,29 @@ expire_time + INTERVAL margin_us MICROSECOND <= {now}
   OR success_acquired_at <= {now} - INTERVAL :look_back MICROSECOND
   OR success_acquired_at > {now} + INTERVAL :look_ahead MICROSECOND)
 
--- {is_free} The row can be granted to an exclusive holder. Only for a lock whose last grant was exclusive:
+-- {covers} The pause, a row of dblock_pause, covers the key of the row called `lease` and has not ended. By the row's key
+-- and not by the caller's: so the server reads dblock_pause after it has read the row.
+pause.end_time > {now} AND pause.pause_key = IF(pause.is_prefix, LEFT(lease.lock_key, LENGTH(pause.pause_key)), lease.lock_key)
+
+-- {not_paused} No pause covers the row called `lease`. A pause is committed first, and then written into paused_until of
+-- every row that is there. A grant that has read dblock_pause before that commit meets paused_until, unless the row was
+-- added later still; and a row that was added after the commit is read before dblock_pause. A sub-query is safe here,
+-- because it only refuses.
+(lease.paused_until IS NULL OR lease.paused_until <= {now})
+AND 0 = (SELECT COUNT(*) FROM dblock_pause AS pause WHERE {covers})
+
+-- {not_promised} The next grant is promised to nobody else. A promise that would last for longer than any does was made
+-- before the clock was set back.
+(promised_until IS NULL OR promised_until <= {now} OR promised_until > {now} + INTERVAL 6 SECOND OR promised_to = :owner)
+
+-- {is_free} The row called `lease` can be granted to an exclusive holder. Only for a lock whose last grant was exclusive:
 -- whether readers or holders of slots are gone is not in this row.
-mode = 'exclusive' AND (lock_value IS NULL OR {past_margin}) AND {not_cooling_down} AND {not_done}
+mode = 'exclusive' AND (lock_value IS NULL OR {past_margin}) AND {not_cooling_down} AND {not_done} AND {not_paused}
+  AND {not_promised}
 
 -- {is_named_lease} The lease that the caller names: in one row if the caller knows its slot, else in any of the key's.
 lock_key = :key AND slot BETWEEN :first_slot AND :last_slot AND lock_value = :owner
-  AND (:token IS NULL OR token = :token) AND (NOT :script OR kind = 'acquire')
+  AND (:token IS NULL OR token = :token) AND (:of_kind IS NULL OR kind = :of_kind)
 
 -- {record_takeover} If the last holder did not release, a grant records that its lease was abandoned. MySQL runs
 -- assignments from left to right, MariaDB under SIMULTANEOUS_ASSIGNMENT all at once. Here and below each column
@@ -40,7 +56,8 @@ lease.last_exit_code = IF(lease.lock_value IS NULL, lease.last_exit_code, NULL)
 lease.version = lease.version + 1, lease.lock_value = :owner, lease.create_time = {now}, lease.update_time = {now},
 lease.expire_time = {now} + INTERVAL :ttl MICROSECOND, lease.lock_count = 1, lease.kind = :kind, lease.ttl_us = :ttl,
 lease.margin_us = :margin, lease.heartbeat_us = :heartbeat,
-lease.hold_until = {now} + INTERVAL :min_hold MICROSECOND, lease.revoke_time = NULL, lease.holder_host = :host,
+lease.hold_until = {now} + INTERVAL :min_hold MICROSECOND, lease.revoke_time = NULL, lease.revoked_by = NULL,
+lease.replaceable = :replaceable, lease.promised_until = NULL, lease.promised_to = NULL, lease.holder_host = :host,
 lease.holder_pid = :pid, lease.holder_user = :user, lease.holder_command = :command, lease.holder_note = :note,
 lease.keep_until = IF(:period IS NULL, lease.keep_until,
   GREATEST(COALESCE(lease.keep_until, {now} + INTERVAL :period MICROSECOND), {now} + INTERVAL :period MICROSECOND))
@@ -55,12 +72,20 @@ LAST_INSERT_ID(IF({keeps_history}, token, 0))
 
 -- {free_row} Frees the row. Must follow the assignments that record the run and set lock_count, for the reason
 -- given at {record_takeover}.
-version = version + 1, update_time = {now}, lock_value = NULL, expire_time = NULL, revoke_time = NULL
+version = version + 1, update_time = {now}, lock_value = NULL, expire_time = NULL, revoke_time = NULL,
+revoked_by = NULL
+
+-- {keep_after_failure} Lets the lock cool down after this release. Must precede {free_row}, which forgets a revocation.
+hold_until = IF(:keep IS NULL OR revoke_time IS NOT NULL, hold_until,
+  GREATEST(COALESCE(hold_until, {now}), {now} + INTERVAL :keep MICROSECOND))
 
 -- {record_end} Records the end of a run.
 last_acquired_at = create_time, last_released_at = {now}, last_outcome = :outcome, last_exit_code = :exit_code,
 success_acquired_at = IF(:outcome = 'succeeded', create_time, success_acquired_at),
 success_released_at = IF(:outcome = 'succeeded', {now}, success_released_at)
+
+-- {record_abandoned} Records the end of a run that nobody released.
+last_acquired_at = create_time, last_released_at = NULL, last_outcome = 'abandoned', last_exit_code = NULL
 
 -- {nested_is_null} 0, or NULL if a nested run holds the lease too. The column refuses NULL, which undoes the
 -- whole statement (error 1048).
@@ -76,7 +101,12 @@ last_outcome, last_exit_code,
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', success_acquired_at),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', success_released_at),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {now}), mode, slots, slot,
-TIMESTAMPDIFF(MICROSECOND, '1970-01-01', intent_until)
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', intent_until), replaceable, revoked_by, promised_to,
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', promised_until)
+
+-- {pause} The columns of a pause, in the order of src/store/rows.hpp.
+pause_key, is_prefix, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', end_time), paused_by, note,
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', create_time)
 
 -- {takes_no_writes} The server is read-only, even if the account may write there: with READ ONLY ADMIN or SUPER
 -- dblock could write on a replica, and both sides of a switchover would grant. read_only is a number on some
@@ -113,8 +143,9 @@ lock_key, token, lock_value, kind, mode, holder_host, holder_pid, holder_user, h
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', acquired_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', released_at),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', recorded_at), outcome, exit_code
 
--- {asked_runs} The runs that ended within the last :since microseconds; NULL: all.
+-- {asked_runs} The runs that ended within the last :since microseconds; NULL: all. :from, :to: as in list_keys.sql.
 recorded_at >= COALESCE({now} - INTERVAL :since MICROSECOND, '1970-01-01')
+  AND lock_key >= :from AND (:to IS NULL OR lock_key < :to) AND (:outcome IS NULL OR outcome = :outcome)
 
 -- {old_runs} The runs that may be forgotten. Uses the index on the time, whatever the optimizer estimates.
 dblock_history FORCE INDEX (dblock_history_time) WHERE recorded_at < {idle_since}

@@ -2,5 +2,5 @@
 -- rows keep the lock from being forgotten.
 UPDATE dblock_lock
 SET token = :token, mode = :mode, slots = :slots, intent_until = NULL, version = version + 1, hold_until = NULL,
-  update_time = :wall
+  update_time = :wall, promised_until = NULL, promised_to = NULL
 WHERE lock_key IN (:keys) AND slot = 0

@@ -1,2 +1,2 @@
 -- All rows of these keys, free ones too.
-SELECT {status} FROM dblock_lock WHERE lock_key IN (:keys) ORDER BY lock_key, slot
+SELECT {status}, NULL, NULL, {pause_end} FROM dblock_lock WHERE lock_key IN (:keys) ORDER BY lock_key, slot

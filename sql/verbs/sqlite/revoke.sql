@@ -2,5 +2,6 @@
 -- because it dates the holder's last heartbeat.
 UPDATE dblock_lock
 SET version = version + 1, hold_until = NULL,
+  revoked_by = iif(lock_value IS NULL, NULL, coalesce(revoked_by, :by)),
   revoke_time = iif(lock_value IS NULL, NULL, coalesce(revoke_time, iif({this_boot}, {now}, :wall)))
 WHERE lock_key = :key AND slot = :slot AND token = :token AND (lock_value IS NOT NULL OR NOT {not_cooling_down})

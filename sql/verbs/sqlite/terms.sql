@@ -32,10 +32,21 @@
 (:period IS NULL OR success_acquired_at IS NULL OR success_acquired_at <= :wall - :look_back
   OR success_acquired_at > :wall + :look_ahead)
 
+-- {not_promised} The next grant is promised to nobody else. By the wall clock; a promise that would last for longer than
+-- any does was made before it was set back.
+(promised_until IS NULL OR promised_until <= :wall OR promised_until > :wall + 6000000 OR promised_to = :owner)
+
+-- {pause_end} The end of the last pause that covers the row's key; NULL: none does.
+(SELECT max(end_time) FROM dblock_pause WHERE end_time > :wall
+  AND pause_key = iif(is_prefix, substr(lock_key, 1, length(pause_key)), lock_key))
+
+-- {pause} The columns of a pause, in the order of src/store/rows.hpp.
+pause_key, is_prefix, end_time, paused_by, note, create_time
+
 -- {is_named_lease} The lease that the caller names: in one row if the caller knows its slot, else in any row of the
 -- key.
 lock_key = :key AND slot BETWEEN :first_slot AND :last_slot AND lock_value = :owner
-  AND (:token IS NULL OR token = :token) AND (NOT :script OR kind = 'acquire')
+  AND (:token IS NULL OR token = :token) AND (:of_kind IS NULL OR kind = :of_kind)
 
 -- {step} The step of the wall clock since the grant. It corrects the times that people see and the record of
 -- the run, nothing else. Less than 100 ms (k_least_clock_step in boot.hpp) is the jitter of reading two clocks.
@@ -46,12 +57,15 @@ iif({this_boot}, {now} + {step}, :wall)
 
 -- {free_row} Frees the row.
 version = version + 1, update_time = {freed_at}, last_acquired_at = create_time + {step}, lock_value = NULL,
-expire_time = NULL, revoke_time = NULL
+expire_time = NULL, revoke_time = NULL, revoked_by = NULL
 
 -- {record_end} Records the end of a run. Only a success changes the last success.
 last_released_at = {freed_at}, last_outcome = :outcome, last_exit_code = :exit_code,
 success_acquired_at = iif(:outcome = 'succeeded', create_time + {step}, success_acquired_at),
 success_released_at = iif(:outcome = 'succeeded', {freed_at}, success_released_at)
+
+-- {keep_after_failure} Lets the lock cool down after this release, unless it was revoked.
+hold_until = iif(:keep IS NULL OR revoke_time IS NOT NULL, hold_until, max(coalesce(hold_until, 0), :wall + :keep))
 
 -- {nested_is_null} 0, or NULL if a nested run holds the lease too. The column refuses NULL, which undoes the
 -- whole statement.
@@ -67,7 +81,8 @@ version = version + 1, lock_value = :owner, boot_id = :boot_id, boot_offset_us =
 update_time = :wall, expire_time = :wall + :ttl, lock_count = 1, kind = :kind, ttl_us = :ttl, margin_us = :margin,
 heartbeat_us = :heartbeat, hold_until = :wall + :min_hold,
 keep_until = iif(:period IS NULL, keep_until, max(coalesce(keep_until, 0), :wall + :period)),
-revoke_time = NULL, holder_host = :host, holder_pid = :pid, holder_user = :user, holder_command = :command,
+revoke_time = NULL, revoked_by = NULL, replaceable = :replaceable, promised_until = NULL, promised_to = NULL,
+holder_host = :host, holder_pid = :pid, holder_user = :user, holder_command = :command,
 holder_note = :note, mode = :mode, slots = :slots
 
 -- {status} The columns of a status row, in the order of src/store/rows.cpp. A lease of an earlier boot ended
@@ -78,7 +93,7 @@ revoke_time + {step}, iif({not_cooling_down}, NULL, hold_until), ttl_us,
 iif({this_boot} OR lock_value IS NULL, margin_us, 0), heartbeat_us, last_acquired_at, last_released_at, last_outcome,
 last_exit_code, success_acquired_at, success_released_at,
 iif({this_boot} AND lock_value IS NOT NULL, {now} + {step}, :wall), mode, slots, slot,
-iif({this_boot}, intent_until + :offset - boot_offset_us, NULL)
+iif({this_boot}, intent_until + :offset - boot_offset_us, NULL), replaceable, revoked_by, promised_to, promised_until
 
 -- {asked_for} The row is one that a listing asks for.
 (NOT :held_only OR (expire_time IS NOT NULL AND {this_boot} AND expire_time > {now})) AND (NOT :gates_only OR slot = 0)
@@ -96,8 +111,9 @@ dblock_lock AS gate WHERE slot = 0 AND update_time < :wall - :forget_after
 lock_key, token, lock_value, kind, mode, holder_host, holder_pid, holder_user, holder_command, holder_note, acquired_at,
 released_at, recorded_at, outcome, exit_code
 
--- {asked_runs} The runs that ended within the last :since microseconds; NULL: all.
+-- {asked_runs} The runs that ended within the last :since microseconds; NULL: all. :from, :to: as in list_keys.sql.
 recorded_at >= :wall - coalesce(:since, :wall)
+  AND lock_key >= :from AND (:to IS NULL OR lock_key < :to) AND (:outcome IS NULL OR outcome = :outcome)
 
 -- {old_runs} The runs that may be forgotten, by the index on the time.
 dblock_history INDEXED BY dblock_history_time WHERE recorded_at < :wall - :forget_after

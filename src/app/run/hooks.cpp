@@ -1,5 +1,7 @@
 #include "app/run/hooks.hpp"
 
+#include <algorithm>
+
 #include "app/run/job_environment.hpp"
 #include "app/words/describe.hpp"
 #include "base/text.hpp"
@@ -15,23 +17,30 @@ std::vector<std::string> about(const lease::LockStatus& holder) {
   return environment;
 }
 
+std::vector<std::string> about(const std::optional<lease::Lease>& lease) {
+  return lease ? lock_environment(*lease) : std::vector<std::string>{};
+}
+
 }  // namespace
 
 Result<std::shared_ptr<RunHooks>> RunHooks::prepare(const HookCommands& commands,
                                                     const lease::LeaseRequest& wanted) {
-  if (commands.wait.empty() && commands.lost.empty() && commands.conflict.empty())
+  std::vector<process::Hook> hooks(k_events);
+  hooks[k_wait] = {"--on-wait", commands.wait};
+  hooks[k_lost] = {"--on-lost", commands.lost};
+  hooks[k_conflict] = {"--on-conflict", commands.conflict};
+  hooks[k_overdue] = {"--on-overdue", commands.overdue};
+  hooks[k_end] = {"--on-end", commands.end};
+  if (std::ranges::all_of(hooks, [](const process::Hook& hook) { return hook.command.empty(); }))
     return std::make_shared<RunHooks>(nullptr);
   // A hook runs under no lock, neither the one that it reports on nor one of an outer run. So the variables
   // that would claim a lease are removed.
   std::vector<std::string> environment =
       lock_environment(lease::granted(wanted, lease::Token{}, 0, BootTime{}).lease);
-  for (const auto* const name : {"DBLOCK_TOKEN", "DBLOCK_SLOT", "DBLOCK_HELD", "DBLOCK_CONFLICT_KEY",
-                                 "DBLOCK_CONFLICT_HOLDER", "DBLOCK_CONFLICT_NOTE"})
+  for (const auto* const name :
+       {"DBLOCK_TOKEN", "DBLOCK_SLOT", "DBLOCK_HELD", "DBLOCK_CONFLICT_KEY", "DBLOCK_CONFLICT_HOLDER",
+        "DBLOCK_CONFLICT_NOTE", "DBLOCK_OUTCOME", "DBLOCK_EXIT_CODE"})
     environment.emplace_back(name);
-  std::vector<process::Hook> hooks(3);
-  hooks[k_wait] = {"--on-wait", commands.wait};
-  hooks[k_lost] = {"--on-lost", commands.lost};
-  hooks[k_conflict] = {"--on-conflict", commands.conflict};
   DBLOCK_TRY(auto starter, process::HookStarter::fork(std::move(hooks), std::move(environment)));
   return std::make_shared<RunHooks>(std::move(starter));
 }
@@ -45,7 +54,20 @@ void RunHooks::conflict(const lease::LockStatus& holder, const std::string& mess
 }
 
 void RunHooks::lost(const std::optional<lease::Lease>& lease, const std::string& message) {
-  if (starter_) start(k_lost, "lost", lease ? lock_environment(*lease) : std::vector<std::string>{}, message);
+  if (starter_) start(k_lost, "lost", about(lease), message);
+}
+
+void RunHooks::overdue(const lease::Lease& lease, const std::string& message) {
+  if (starter_) start(k_overdue, "overdue", lock_environment(lease), message);
+}
+
+void RunHooks::ended(const std::optional<lease::Lease>& lease, const Ending& ending, int exit_code,
+                     const std::string& message) {
+  if (!starter_) return;
+  std::vector<std::string> environment = about(lease);
+  environment.push_back("DBLOCK_OUTCOME=" + std::string(outcome_word(ending.how)));
+  environment.push_back("DBLOCK_EXIT_CODE=" + std::to_string(exit_code));
+  start(k_end, "end", std::move(environment), message);
 }
 
 void RunHooks::start(Event event, const char* word, std::vector<std::string> environment,

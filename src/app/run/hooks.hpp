@@ -1,5 +1,5 @@
-// `run --on-wait`, `--on-lost`, `--on-conflict`: sets each command's environment and starts each at most
-// once.
+// `run --on-wait`, `--on-lost`, `--on-conflict`, `--on-overdue`, `--on-end`: sets each command's environment
+// and starts each at most once.
 #pragma once
 
 #include <array>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/requests.hpp"
+#include "app/words/ending.hpp"
 #include "process/hooks.hpp"
 
 namespace dblock::app {
@@ -27,13 +28,17 @@ class RunHooks {
   void conflict(const lease::LockStatus& holder, const std::string& message);
   // `lease` is empty where the lease was over before the run knew of it.
   void lost(const std::optional<lease::Lease>& lease, const std::string& message);
+  void overdue(const lease::Lease& lease, const std::string& message);
+  // `lease` is empty where the run had none. `exit_code`: the exit code of `ending`.
+  void ended(const std::optional<lease::Lease>& lease, const Ending& ending, int exit_code,
+             const std::string& message);
 
  private:
-  enum Event : std::size_t { k_wait, k_lost, k_conflict };
+  enum Event : std::size_t { k_wait, k_lost, k_conflict, k_overdue, k_end, k_events };
   void start(Event event, const char* word, std::vector<std::string> environment, const std::string& message);
 
   std::unique_ptr<process::HookStarter> starter_;  // null: no command
-  std::array<std::atomic<bool>, 3> started_{};
+  std::array<std::atomic<bool>, k_events> started_{};
 };
 
 }  // namespace dblock::app

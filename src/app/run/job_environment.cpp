@@ -45,7 +45,7 @@ std::vector<std::string> job_environment(const lease::Lease& lease, const std::s
 }
 
 std::optional<lease::OwnerId> outer_of(const RunRequest& request, const std::string& store) {
-  if (!request.reentrant || request.held.empty()) return std::nullopt;
+  if (!request.reentrant || request.held.empty() || !request.any.empty()) return std::nullopt;
   std::map<std::string, lease::OwnerId> held;  // for each key the last line, which is the innermost run's
   for (const auto& lock : lease::parse_held(request.held)) {
     if (lock.store == store) held[lock.key.bytes()] = lease::outermost(lock.owner);

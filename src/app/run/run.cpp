@@ -63,13 +63,19 @@ std::string describe_command(const RunRequest& request) {
   return text;
 }
 
+// The keys beside the first one: all are wanted, or in a pool any.
+const std::vector<lease::Key>& also_or_any(const RunRequest& request) {
+  return request.any.empty() ? request.also : request.any;
+}
+
 // One run, from the lookup of its command to its status file.
 class Run {
  public:
-  Run(const RunRequest& request, const ExitCodeOf& exit_code_of, std::optional<StatusFile> status_file)
-      : request_(request), exit_code_of_(exit_code_of), status_file_(std::move(status_file)) {
-    status_.key = key_lines(request.key, request.also);
+  Run(const RunRequest& request, const ExitCodeOf& exit_code_of)
+      : request_(request), exit_code_of_(exit_code_of) {
+    status_.key = key_lines(request.key, also_or_any(request));
     status_.started_at = wall_now();
+    if (request.expect) status_.overdue = false;
   }
 
   Ending go() {
@@ -77,17 +83,21 @@ class Run {
     Ending ending = result ? *result : Ending::failed(result.error());
     ending.thread_left_behind = session_ && session_->abandoned();
     write_status(ending);
+    if (hooks_) hooks_->ended(lease_, ending, exit_code_of_(ending), describe_end(ending, locks_));
     return ending;
   }
 
  private:
   Result<Ending> attempt();
+  Result<void> prepare_status_file();
+  [[nodiscard]] lease::LeaseRequest wanted_lease() const;
   [[nodiscard]] lease::SessionEvents session_events() const;
   Result<Ending> wait_for_grant();
   Ending give_up_wait(const Stop& stop);
   Ending end_without_lease(const lease::AcquireOutcome& outcome);
   Ending run_under(const lease::Lease& lease);
   Ending conclude(const lease::Lease& lease, const JobEnd& end);
+  void say_overdue();
   void say_stop(const JobEnd& end) const;
   void say_daemons(const JobEnd& end) const;
   [[nodiscard]] std::string describe_loss() const;
@@ -97,32 +107,30 @@ class Run {
 
   const RunRequest& request_;
   std::string store_name_;
-  const std::string locks_ = lock_names(request_.key, request_.also);
+  std::string locks_ = lock_names(request_.key, also_or_any(request_));
   const ExitCodeOf& exit_code_of_;
   std::optional<StatusFile> status_file_;
   RunStatus status_;
+  std::optional<lease::Lease> lease_;
   Stop wait_stopped_;  // why the wait for a nested run was given up
   std::shared_ptr<RunHooks> hooks_;
   std::shared_ptr<process::Supervisor> supervisor_;
   std::unique_ptr<lease::Session> session_;
 };
 
+// Status file and hooks come first, so that they tell of whatever fails later: an old document must not pass
+// for this run's.
 Result<Ending> Run::attempt() {
+  const auto prepared = prepare_status_file();
+  lease::LeaseRequest wanted = wanted_lease();
+  lease::LeaseRequest shown = wanted;  // hooks are told all keys of a pool until one is granted
+  shown.also = also_or_any(request_);
+  DBLOCK_TRY(hooks_, RunHooks::prepare(request_.hooks, shown));
+  if (!prepared) return std::unexpected(prepared.error());
   DBLOCK_TRY(const process::JobSpec spec, make_spec(request_));
   DBLOCK_TRY(const store::Settings settings, settings_from(request_.database));
   store_name_ = store::display(settings);
-  const lease::Holder holder =
-      make_holder(request_.identity, static_cast<std::uint32_t>(::getpid()), describe_command(request_));
-  const lease::LeaseRequest wanted{.key = request_.key,
-                                   .also = request_.also,
-                                   .owner = new_owner_id(holder),
-                                   .kind = lease::Kind::run,
-                                   .terms = request_.timing.terms(),
-                                   .holder = holder,
-                                   .promises = request_.promises,
-                                   .sharing = request_.sharing,
-                                   .outer = outer_of(request_, store_name_)};
-  DBLOCK_TRY(hooks_, RunHooks::prepare(request_.hooks, wanted));
+  wanted.outer = outer_of(request_, store_name_);
   DBLOCK_TRY(supervisor_,
              process::Supervisor::start(spec, request_.with_parent, [&settings, &wanted](bool some_left) {
                release_after_death(settings, wanted,
@@ -134,6 +142,29 @@ Result<Ending> Run::attempt() {
       store::open_store(settings, session_options(request_.timing), clock), clock, wanted, request_.wait,
       request_.timing, with_reports(request_.wait, session_events()));
   return wait_for_grant();
+}
+
+Result<void> Run::prepare_status_file() {
+  if (!request_.status_file) return {};
+  DBLOCK_TRY(status_file_, StatusFile::prepare(*request_.status_file));
+  return {};
+}
+
+lease::LeaseRequest Run::wanted_lease() const {
+  const lease::Holder holder =
+      make_holder(request_.identity, static_cast<std::uint32_t>(::getpid()), describe_command(request_));
+  return {.key = request_.key,
+          .also = request_.also,
+          .owner = new_owner_id(holder),
+          .kind = lease::Kind::run,
+          .terms = request_.timing.terms(),
+          .holder = holder,
+          .promises = request_.promises,
+          .sharing = request_.sharing,
+          .line = request_.line,
+          .replaces = request_.replaces,
+          .replaceable = request_.replaceable,
+          .any = request_.any};
 }
 
 // The session's thread calls these. It may outlive this Run, so they share the ownership of what they use.
@@ -177,10 +208,14 @@ Ending Run::end_without_lease(const lease::AcquireOutcome& outcome) {
     log::info(skipped.message);
     return skipped;
   }
-  const lease::LockStatus& holder = std::get<lease::Held>(outcome).status;
-  Ending refused{.how = Ending::How::held,
-                 .number = request_.conflict_exit_code,
-                 .message = describe_refusal(holder, !request_.wait.once())};
+  const auto& [holder, left_to] = std::get<lease::Held>(outcome);
+  Ending refused = Ending::held(describe_refusal(holder, !request_.wait.once()));
+  refused.number = request_.conflict_exit_code;
+  if (!request_.any.empty()) refused.message = "none of " + locks_ + " is free: " + refused.message;
+  if (left_to) refused.message += describe_line(*left_to, request_.line);
+  // With -E 0 a held lock is nothing to talk about. But a pause that somebody has forgotten must not go
+  // unnoticed.
+  if (refused.number == 0 && holder.only_paused()) log::warning(refused.message);
   hooks_->conflict(holder, refused.message);
   return refused;
 }
@@ -192,6 +227,9 @@ Ending Run::give_up_wait(const Stop& stop) {
 }
 
 Ending Run::run_under(const lease::Lease& lease) {
+  lease_ = lease;
+  locks_ = lock_names(lease.key, lease.also);
+  status_.key = key_lines(lease.key, lease.also);
   status_.owner = lease.owner.text;
   status_.token = lease.token.value;
   status_.acquired_at = wall_now();
@@ -199,6 +237,7 @@ Ending Run::run_under(const lease::Lease& lease) {
   supervisor_->set_deadline(request_.timing.expires(lease.sent_at));
   session_->start_heartbeat(lease);
   supervisor_->on_loss([this, &lease] { hooks_->lost(lease, describe_loss()); });
+  if (request_.expect) supervisor_->on_overdue(*request_.expect, [this] { say_overdue(); });
   const JobEnd end =
       supervisor_->run_job(job_environment(lease, request_.held, store_name_), request_.max_runtime);
   status_.ended_at = wall_now();
@@ -222,6 +261,14 @@ Ending Run::conclude(const lease::Lease& lease, const JobEnd& end) {
   if (ending.stop.reason == Stop::Reason::lost && lost && lost->why == lease::NotOursWhy::revoked)
     ending.stop.reason = Stop::Reason::revoked;
   return ending;
+}
+
+void Run::say_overdue() {
+  const std::string message = "the job under " + locks_ + " has run for longer than --expect " +
+                              format_duration(*request_.expect) + "; it goes on";
+  status_.overdue = true;
+  log::warning(message);
+  hooks_->overdue(*lease_, message);
 }
 
 // After Ctrl-C the user knows who stopped the job, so the sentence is for debugging only, unless the job took
@@ -260,9 +307,10 @@ void Run::release(const lease::Lease& lease, const JobEnd& end) {
   const BootTime begun = BootClock::now();
   const bool stopped = end.stop || request_.leftovers == process::Leftovers::kill;
   const bool all_stopped = stopped && end.left_behind.empty();
-  auto result = session_->release(
-      lease::ref_to(lease), all_stopped ? lease::Actor::stopper : lease::Actor::holder,
-      row_end(end, lost, exit_code_of_), fenced ? k_fenced_release_patience : k_release_patience);
+  auto result =
+      session_->release(lease::ref_to(lease), all_stopped ? lease::Actor::stopper : lease::Actor::holder,
+                        row_end(end, lost, exit_code_of_, request_.promises.keep_on_failure),
+                        fenced ? k_fenced_release_patience : k_release_patience);
   const bool nested = result == ReleaseResult::nested;
   if (nested) {
     result = release_after_nested(lease, end);
@@ -288,7 +336,8 @@ void Run::release(const lease::Lease& lease, const JobEnd& end) {
 ReleaseResult Run::release_after_nested(const lease::Lease& lease, const JobEnd& end) {
   log::info("a nested run still holds " + locks_ +
             " too, or ended without releasing it; waiting for the nested run, or for the end of the lease");
-  session_->start_release_after_nested(lease::ref_to(lease), row_end(end, false, exit_code_of_),
+  session_->start_release_after_nested(lease::ref_to(lease),
+                                       row_end(end, false, exit_code_of_, request_.promises.keep_on_failure),
                                        k_release_patience);
   const Stop stop = supervisor_->await(session_->done());
   if (!stop) {
@@ -322,15 +371,7 @@ void Run::write_status(const Ending& ending) const {
 }  // namespace
 
 Ending run(const RunRequest& request, const ExitCodeOf& exit_code_of) {
-  std::optional<StatusFile> status_file;
-  if (request.status_file) {
-    // First of all, so that every later end of this run is written there: an old document must not pass for
-    // this run's.
-    auto prepared = StatusFile::prepare(*request.status_file);
-    if (!prepared) return Ending::failed(prepared.error());
-    status_file.emplace(std::move(*prepared));
-  }
-  return Run(request, exit_code_of, std::move(status_file)).go();
+  return Run(request, exit_code_of).go();
 }
 
 }  // namespace dblock::app

@@ -36,7 +36,7 @@ Json or_null(const std::optional<T>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-Json sender_of(const process::Stop& stop) {
+Json json_of_sender(const process::Stop& stop) {
   if (stop.from_terminal) return "terminal";
   if (stop.pid == 0) return nullptr;
   const bool by_signal = stop.reason == process::Stop::Reason::signal;
@@ -47,7 +47,7 @@ Json to_json(const process::Stop& stop) {
   if (!stop) return nullptr;
   return {{"reason", reason_word(stop.reason)},
           {"signal", signal_name(stop.signal)},
-          {"who", sender_of(stop)},
+          {"who", json_of_sender(stop)},
           {"killed", stop.killed}};
 }
 
@@ -84,6 +84,7 @@ std::string status_document(const RunStatus& status, const Ending& ending, int e
                       {"acquired_at", time_or_null(status.acquired_at)},
                       {"ended_at", time_or_null(status.ended_at)},
                       {"waited_ms", status.waited.count()},
+                      {"overdue", or_null(status.overdue)},
                       {"release", status.release},
                       {"stop", to_json(ending.stop)},
                       {"message", ending.message}};

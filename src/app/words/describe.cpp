@@ -9,6 +9,7 @@
 #include "base/duration.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "lease/owner_id.hpp"
 
 namespace dblock::app {
 
@@ -51,12 +52,16 @@ std::string lock_names(const lease::Key& key, const std::vector<lease::Key>& als
 
 std::string describe_cooldown(const LockStatus& status) {
   const std::string host = status.last ? escape_untrusted(status.last->host) : "";
+  const auto outcome = status.last ? status.last->outcome : std::nullopt;
+  const bool failed = outcome && lease::is_failure(*outcome);
   return format_age(status.grantable_at().since_epoch - status.server_time.since_epoch) + ", after " +
          (host.empty() ? "the last " : host + "'s ") + (status.kind == lease::Kind::run ? "run" : "lease") +
-         " (--min-hold)";
+         (failed ? ", which failed (--keep-on-failure or --min-hold)" : " (--min-hold)");
 }
 
-std::string describe_conflict(const LockStatus& status) {
+namespace {
+
+std::string describe_holders(const LockStatus& status) {
   const std::string lock = "lock " + quote_untrusted(status.key);
   const auto since = [&](const std::optional<lease::ServerTime>& then) {
     return format_age(then ? status.server_time.since_epoch - then->since_epoch : Micros{0});
@@ -70,6 +75,10 @@ std::string describe_conflict(const LockStatus& status) {
   }
   if (refused_for_writer(status))
     return lock + " has a waiting writer, and new readers are refused until the writer has had its turn";
+  if (status.state == State::free && status.promised_to_another(""))
+    return lock + " is free, but promised to " + lease::display_owner(status.promised_to) +
+           ", which waits for it";
+  if (status.state == State::free) return lock + " is free";
   if (status.owner.empty()) return lock + " is cooling down for another " + describe_cooldown(status);
   std::string text = lock + " is held by " + display_holder(status) + describe_sharing(status);
   if (!status.holder.command.empty()) text += " (" + escape_untrusted(status.holder.command) + ")";
@@ -83,14 +92,31 @@ std::string describe_conflict(const LockStatus& status) {
          (status.heartbeat ? " unless renewed" : "");
 }
 
+}  // namespace
+
+std::string describe_conflict(const LockStatus& status) {
+  if (!status.pause) return describe_holders(status);
+  const std::string pause = lease::display_pause(*status.pause);
+  if (status.only_paused()) return "lock " + quote_untrusted(status.key) + " is " + pause;
+  return describe_holders(status) + "; no new grants either, " + pause;
+}
+
+std::string describe_line(const lease::OwnerId& left_to, lease::Line line) {
+  if (left_to.text.empty()) return "; a newer run has come first (--line newest)";
+  const std::string run = lease::display_owner(left_to.text);
+  if (line == lease::Line::newest) return "; a newer run has come: " + run + " (--line newest)";
+  return "; another run waits already: " + run + " (--line one)";
+}
+
 void warn_of_own_script(const LockStatus& status) {
   static std::atomic<bool> said = false;
-  if (held_by_own_script(status) && !said.exchange(true))
+  if (!status.only_paused() && held_by_own_script(status) && !said.exchange(true))
     log::warning("waiting for lock " + quote_untrusted(status.key) + std::string(k_own_script));
 }
 
 std::string describe_refusal(const LockStatus& status, bool waited) {
   std::string text = describe_conflict(status);
+  if (status.only_paused()) return waited ? text : text + " (--wait D waits for the end of the pause)";
   if (held_by_own_script(status)) return text + std::string(k_own_script);
   if (!blocked_by_ancestor(status)) {
     if (!waited) text += "; --wait D waits for it";
@@ -114,6 +140,11 @@ std::string describe_done(const LockStatus& status, Micros period) {
          format_age(age) + " ago, so it is not started again (--once-per " + format_duration(period) + ")";
 }
 
+std::string kind_of_holder(const lease::NotOurs& refused) {
+  const bool of_application = refused.status && refused.status->kind == lease::Kind::sql;
+  return of_application ? "an application" : "a running job";
+}
+
 std::string describe_not_ours(const lease::NotOurs& refused) {
   switch (refused.why) {
     case NotOursWhy::absent:
@@ -127,12 +158,14 @@ std::string describe_not_ours(const lease::NotOurs& refused) {
     case NotOursWhy::expired:
       return "has expired";
     case NotOursWhy::revoked:
+      if (refused.status && !refused.status->revoked_by.empty())
+        return "was revoked by " + escape_untrusted(refused.status->revoked_by);
       return "was revoked with `dblock release --force`";
     case NotOursWhy::nested:
-    case NotOursWhy::run_lease:
+    case NotOursWhy::other_kind:
       break;
   }
-  return "is held by a running job; use --force";
+  return "is held by " + kind_of_holder(refused) + "; use --force";
 }
 
 void warn_if_slow(std::string_view what, const std::string& locks, Nanos took, Micros limit) {

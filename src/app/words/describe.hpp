@@ -25,7 +25,11 @@ namespace dblock::app {
 [[nodiscard]] std::string describe_cooldown(const lease::LockStatus& status);
 
 // lock "k" is held by user@host:pid (job.sh) for 3m, note: n; its lease runs out in 1m50s unless renewed
+// lock "k" is paused until 2026-11-25T06:00:00Z by user@host: note
 [[nodiscard]] std::string describe_conflict(const lease::LockStatus& status);
+
+// For which waiting run a run has left the line: "; a newer run has come: user@host:pid (--line newest)".
+[[nodiscard]] std::string describe_line(const lease::OwnerId& left_to, lease::Line line);
 
 // Warns, once a process, when this process waits for a lock that its own script holds.
 void warn_of_own_script(const lease::LockStatus& status);
@@ -36,6 +40,9 @@ void warn_of_own_script(const lease::LockStatus& status);
 
 // the job under key "k" last succeeded in a run that began 3h ago, so it is not started again (--once-per 1d)
 [[nodiscard]] std::string describe_done(const lease::LockStatus& status, Micros period);
+
+// "a running job" or "an application": who holds a lease that is no script's (NotOursWhy::other_kind).
+[[nodiscard]] std::string kind_of_holder(const lease::NotOurs& refused);
 
 // Why a lease is not ours, as the end of a sentence about lock "k": "is held by …", "has expired".
 [[nodiscard]] std::string describe_not_ours(const lease::NotOurs& refused);

@@ -118,13 +118,22 @@ Ending lost_ending(const JobEnd& end, const std::string& loss) {
   return {.how = How::lost, .message = message};
 }
 
-lease::RunEnd row_end(const JobEnd& end, bool lost, const ExitCodeOf& exit_code_of) {
+lease::RunEnd row_end(const JobEnd& end, bool lost, const ExitCodeOf& exit_code_of, Micros keep_on_failure) {
   Ending ending{.how = How::failed};
   if (end.status && end.exec_errno == 0) ending = own_ending(*end.status);
   if (end.stop.reason == Stop::Reason::max_runtime) ending.how = How::timed_out;
   if (lost) ending.how = How::lost;
   if (ending.how == How::failed) return {lease::RunOutcome::not_run, std::nullopt};
-  return {row_outcome(ending.how), exit_code_of(ending)};
+  const lease::RunOutcome outcome = row_outcome(ending.how);
+  return {outcome, exit_code_of(ending), lease::is_failure(outcome) ? keep_on_failure : Micros{0}};
+}
+
+std::string describe_end(const Ending& ending, const std::string& locks) {
+  if (!ending.message.empty()) return ending.message;
+  const std::string job = "the job under " + locks;
+  if (ending.how == How::job_exited) return job + " failed with exit status " + std::to_string(ending.number);
+  if (ending.how == How::job_signalled) return job + " was killed by SIG" + signal_name(ending.number);
+  return job + " has succeeded";
 }
 
 // With the job's own exit code there is no exit line to say who had the job stopped; this sentence does.

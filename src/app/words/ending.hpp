@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/error.hpp"
 #include "lease/types.hpp"
@@ -25,6 +26,8 @@ struct Ending {
     lost,           // 76
     timed_out,      // 124
     stale,          // 1: inspect --max-age
+    overdue,        // 1: inspect --max-held
+    not_yet,        // 75: wait --timeout
     refused,        // 64: nothing was changed; the message says how to go on
     unfit,          // 78: doctor found something bad
     failed,         // `error` says why, and decides the exit status
@@ -37,6 +40,9 @@ struct Ending {
   process::Stop stop{};  // why a run was stopped, if it was
   std::string message;   // for the status file; also for the exit line where the exit code is dblock's own
 
+  [[nodiscard]] static Ending held(std::string message) {
+    return {.how = How::held, .number = 75, .message = std::move(message)};
+  }
   [[nodiscard]] static Ending failed(const Error& error) {
     return {.how = How::failed, .error = error.code, .message = error.message};
   }
@@ -55,11 +61,17 @@ struct RunRequest;
 [[nodiscard]] Ending ending_of(const process::JobEnd& end, const RunRequest& request);
 // The ending of a run whose lease was lost. `loss`: the sentence about it.
 [[nodiscard]] Ending lost_ending(const process::JobEnd& end, const std::string& loss);
-// What the row records of the run. `lost`: the lease was known to be lost when the lock was released.
-[[nodiscard]] lease::RunEnd row_end(const process::JobEnd& end, bool lost, const ExitCodeOf& exit_code_of);
+// What the row records of the run. `lost`: the lease was known to be lost when the lock was released. A
+// failed run keeps the lock for `keep_on_failure`.
+[[nodiscard]] lease::RunEnd row_end(const process::JobEnd& end, bool lost, const ExitCodeOf& exit_code_of,
+                                    Micros keep_on_failure = Micros{0});
 
 // True when the job was stopped because its lease was lost.
 [[nodiscard]] bool stopped_by_loss(const process::JobEnd& end);
+
+// The sentence about a run that has ended, also where `ending` has no message. `locks`: as lock_names() names
+// them.
+[[nodiscard]] std::string describe_end(const Ending& ending, const std::string& locks);
 
 // "asked to stop by TERM from pid 12 (user alice): the job got TERM, ignored it for 4s, and was killed".
 // Empty where neither a signal nor the parent's end asked for the stop, or where no job ran.

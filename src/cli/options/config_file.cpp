@@ -1,8 +1,5 @@
 #include "cli/options/config_file.hpp"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <utility>
 
 #include "base/small_file.hpp"
@@ -18,14 +15,6 @@ constexpr Scope k_run_and_acquire = scope_of(Subcommand::run) | scope_of(Subcomm
 std::string_view unquoted(std::string_view value) {
   if (value.size() < 2 || (value.front() != '"' && value.front() != '\'')) return value;
   return value.find(value.front(), 1) == value.size() - 1 ? value.substr(1, value.size() - 2) : value;
-}
-
-// True if users other than root and the user who runs dblock can write the file: everybody; for root also a
-// file of another user or of another group that may write it.
-bool others_may_write(const SmallFile& file) {
-  if ((file.mode & S_IWOTH) != 0) return true;
-  if (::geteuid() != 0) return false;
-  return file.owner != 0 || ((file.mode & S_IWGRP) != 0 && file.group != 0);
 }
 
 class ConfigParser {
@@ -58,6 +47,11 @@ class ConfigParser {
   }
 
   Result<void> take_option(std::string_view name, std::string_view value) {
+    if (name == k_password_command) {
+      if (!section_ || scope_of(*section_) == wanted_)
+        values_.push_back({k_password_command, std::string(value)});
+      return {};
+    }
     const auto* const spec = find_spec(name);
     if (spec == nullptr || !allowed_in_config(*spec)) {
       const Scope scope = section_ ? scope_of(*section_) | k_global : k_any;
@@ -112,7 +106,7 @@ Result<std::optional<std::string>> read_config(const std::string& path) {
   DBLOCK_TRY(auto file, read_small_file(path, "configuration file"));
   if (!file) return std::nullopt;
   // A hook is a command: dblock must not run commands that other users can write.
-  if (S_ISREG(file->mode) && others_may_write(*file))
+  if (others_may_write(*file))
     return fail(Errc::config, "configuration file " + path +
                                   " may be changed by other users, and with it which commands are run; chmod "
                                   "go-w it, and chown it to root where root uses it");

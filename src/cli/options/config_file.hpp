@@ -11,8 +11,11 @@
 
 namespace dblock::cli {
 
+// The only entry that is no option: a command that prints the password for the database.
+inline constexpr std::string_view k_password_command = "password-command";
+
 struct ConfigValue {
-  std::string_view name;  // the option's name, in the option table's storage
+  std::string_view name;  // the option's name, in the option table's storage; or k_password_command
   std::string value;
 };
 

@@ -57,9 +57,10 @@ std::string general_help() {
       "with --local, under locks that guard one user's jobs on this host only.\n"
       "\nSubcommands:\n";
   for (const auto& spec : subcommand_specs()) {
-    if (spec.hidden) continue;
+    if (spec.hidden || spec.prints_text) continue;
     text += pad("  " + std::string(spec.name), 12) + std::string(spec.summary) + "\n";
   }
+  text += "Also: help [SUBCOMMAND], version, completion bash|zsh|fish.\n";
   text += "\nGlobal options, before or after the subcommand:\n";
   text += option_groups(k_global, "\n");
   return text +
@@ -72,7 +73,7 @@ std::string general_help() {
 }  // namespace
 
 std::string help_text(std::optional<Subcommand> command) {
-  if (!command) return general_help();
+  if (!command || spec_of(*command).prints_text) return general_help();
   const auto& spec = spec_of(*command);
   std::string summary(spec.summary);
   summary[0] = static_cast<char>(summary[0] - 'a' + 'A');

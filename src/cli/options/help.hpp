@@ -8,7 +8,8 @@
 
 namespace dblock::cli {
 
-// The help of `command`, or of dblock itself if none is given. Lines of at most 80 columns.
+// The help of `command`, or of dblock itself if none is given or `command` has no help of its own. Lines of
+// at most 80 columns.
 [[nodiscard]] std::string help_text(std::optional<Subcommand> command);
 [[nodiscard]] std::string version_text();
 

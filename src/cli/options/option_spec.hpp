@@ -12,7 +12,24 @@
 
 namespace dblock::cli {
 
-enum class Subcommand { run, acquire, renew, release, inspect, history, reap, migrate, doctor, keys };
+enum class Subcommand {
+  run,
+  acquire,
+  renew,
+  release,
+  pause,
+  resume,
+  inspect,
+  wait,
+  history,
+  reap,
+  migrate,
+  doctor,
+  help,
+  version,
+  completion,
+  keys
+};
 
 // A set of subcommands. k_global stands for options of all subcommands, typed before or after the subcommand.
 using Scope = unsigned;
@@ -48,13 +65,17 @@ struct SubcommandSpec {
   std::string_view synopsis;   // the words after "dblock NAME "
   std::string_view examples;   // two lines
   std::string_view note = {};  // a sentence after the summary
-  bool hidden = false;         // only the shell completions call it; --help does not list it
+  // Prints a text of its own. It has no options, no --help and no manual page, and reads no configuration.
+  bool prints_text = false;
+  bool hidden = false;  // only the shell completions call it; --help does not list it
 };
 
 [[nodiscard]] std::span<const OptionSpec> option_specs();
 [[nodiscard]] std::span<const SubcommandSpec> subcommand_specs();
 [[nodiscard]] const SubcommandSpec& spec_of(Subcommand command);
 [[nodiscard]] std::optional<Subcommand> find_subcommand(std::string_view name);
+// True if the subcommand takes words that are no options: the job's, or what it prints a text about.
+[[nodiscard]] bool takes_words(Subcommand command);
 
 // The option with this name (or letter) in `scope`; null if there is none.
 [[nodiscard]] const OptionSpec* find_option(std::string_view name, Scope scope);

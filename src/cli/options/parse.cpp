@@ -158,7 +158,7 @@ class Parser {
     }
     const auto job = std::span(out_.words).subspan(end_ - rest.size() + (dashes ? 1 : 0));
     out_.job.assign(job.begin(), job.end());
-    if (out_.subcommand != Subcommand::run && !out_.job.empty()) refuse_argument(out_.job.front());
+    if (!takes_words(*out_.subcommand) && !out_.job.empty()) refuse_argument(out_.job.front());
   }
 
   // The word at `index` ends with the option: "--key", "-k" or "-qk".
@@ -182,16 +182,7 @@ class Parser {
                                                    : "only run takes a command"));
   }
 
-  void refuse_subcommand(const std::string& word) {
-    std::vector<std::string> names;
-    for (const auto& spec : subcommand_specs()) {
-      if (!spec.hidden) names.emplace_back(spec.name);
-    }
-    auto nearest = std::string(subcommand_meant(word));
-    if (nearest.empty()) nearest = nearest_word(word, names);
-    refuse("unknown subcommand \"" + escape_untrusted(word) + "\"; " +
-           (nearest.empty() ? "dblock --help lists them" : "did you mean " + nearest + "?"));
-  }
+  void refuse_subcommand(const std::string& word) { refuse(unknown_subcommand(word)); }
 
   // `marked_word`: "--name", "--name=value", or a cluster like -qx from its first unknown letter on ("-x").
   void refuse_option(const std::string& marked_word) {
@@ -235,6 +226,17 @@ class Parser {
 
 ParsedWords parse_words(std::vector<std::string> words) {
   return Parser(std::move(words)).parse();
+}
+
+std::string unknown_subcommand(const std::string& word) {
+  std::vector<std::string> names;
+  for (const auto& spec : subcommand_specs()) {
+    if (!spec.hidden) names.emplace_back(spec.name);
+  }
+  auto nearest = std::string(subcommand_meant(word));
+  if (nearest.empty()) nearest = nearest_word(word, names);
+  return "unknown subcommand \"" + escape_untrusted(word) + "\"; " +
+         (nearest.empty() ? "dblock --help lists them" : "did you mean " + nearest + "?");
 }
 
 std::string suggest_option(std::string_view name, Scope scope) {

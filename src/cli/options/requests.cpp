@@ -6,14 +6,15 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "cli/options/config_file.hpp"
 #include "cli/password.hpp"
 #include "process/command.hpp"
 
 namespace dblock::cli {
 
-Result<std::vector<lease::Key>> named_keys(const Values& options) {
+Result<std::vector<lease::Key>> named_keys(const Values& options, std::string_view option) {
   std::vector<lease::Key> keys;
-  for (const auto& value : options.all("key")) {
+  for (const auto& value : options.all(option)) {
     auto key = lease::Key::parse(value.text);
     if (!key) return value.refuse(key.error().message);
     keys.push_back(std::move(*key));
@@ -39,6 +40,28 @@ Result<lease::WaitPolicy> wait_policy(const Values& options) {
   }
   DBLOCK_CHECK(options.read("wait", policy.limit));
   return policy;
+}
+
+namespace {
+
+// Web address of the CI job that takes the lock: GitLab, GitHub, Jenkins, Buildkite or CircleCI.
+std::string ci_job_url(const Environment& environment) {
+  if (const auto url = environment.get("CI_JOB_URL")) return *url;
+  const auto server = environment.get("GITHUB_SERVER_URL");
+  const auto repository = environment.get("GITHUB_REPOSITORY");
+  const auto run = environment.get("GITHUB_RUN_ID");
+  if (server && repository && run) return *server + "/" + *repository + "/actions/runs/" + *run;
+  for (const auto* const name : {"BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL"}) {
+    if (const auto url = environment.get(name)) return *url;
+  }
+  return {};
+}
+
+}  // namespace
+
+app::Identity identity(const Values& options) {
+  const auto note = options.find("note");
+  return {options.environment().get("DBLOCK_HOLDER"), note ? note->text : ci_job_url(options.environment())};
 }
 
 // --local and --db each name a store; the one of higher rank wins. `local = no` names no store, but overrides
@@ -68,6 +91,10 @@ Result<store::SettingsSources> database_sources(const Values& options) {
   }
   DBLOCK_CHECK(options.read("defaults-file", sources.defaults_file));
   sources.password_file = options.environment().get("DBLOCK_PASSWORD_FILE");
+  sources.password = options.environment().get("DBLOCK_PASSWORD");
+  sources.in_password_command = options.environment().get("DBLOCK_EVENT") == "password";
+  if (auto command = options.find(k_password_command); command && !command->text.empty())
+    sources.password_command = {std::move(command->text), "password-command in " + command->file()};
   sources.root = options.environment().root;
   sources.home = options.environment().get("HOME").value_or("");
   sources.state_home = options.environment().get("XDG_STATE_HOME").value_or("");
@@ -79,24 +106,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr Micros k_kept_ttl = 2min;  // run's default: with --while-pid a keeper renews the lease
-
-// Web address of the CI job that takes the lock: GitLab, GitHub, Jenkins, Buildkite or CircleCI.
-std::string ci_job_url(const Environment& environment) {
-  if (const auto url = environment.get("CI_JOB_URL")) return *url;
-  const auto server = environment.get("GITHUB_SERVER_URL");
-  const auto repository = environment.get("GITHUB_REPOSITORY");
-  const auto run = environment.get("GITHUB_RUN_ID");
-  if (server && repository && run) return *server + "/" + *repository + "/actions/runs/" + *run;
-  for (const auto* const name : {"BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL"}) {
-    if (const auto url = environment.get(name)) return *url;
-  }
-  return {};
-}
-
-app::Identity identity(const Values& options) {
-  const auto note = options.find("note");
-  return {options.environment().get("DBLOCK_HOLDER"), note ? note->text : ci_job_url(options.environment())};
-}
 
 // The word as a person would type it in a shell, with a URL's password masked.
 std::string typed(std::string word) {
@@ -137,6 +146,17 @@ std::string line_with_key(const Values& options) {
 }
 
 // The keys sorted and without repetitions, so that all runs take the same locks in the same order.
+// --any: the keys of a pool, in their order, each once.
+Result<std::vector<lease::Key>> pool_keys(const Values& options) {
+  if (options.find("key"))
+    return fail(Errc::usage, "run: choose one of --key, a lock, and --any, a pool of locks");
+  DBLOCK_TRY(const auto named, named_keys(options, "any"));
+  std::vector<lease::Key> keys;
+  for (const auto& key : named)
+    if (std::ranges::find(keys, key) == keys.end()) keys.push_back(key);
+  return keys;
+}
+
 Result<std::vector<lease::Key>> several_keys(const Values& options) {
   DBLOCK_TRY(auto keys, named_keys(options));
   if (keys.empty())
@@ -204,6 +224,7 @@ Result<lease::WaitPolicy> wait_or_retry(const Values& options) {
 Result<lease::Promises> promises(const Values& options) {
   lease::Promises promises;
   DBLOCK_CHECK(options.read("min-hold", promises.min_hold));
+  DBLOCK_CHECK(options.read("keep-on-failure", promises.keep_on_failure));
   DBLOCK_TRY(const auto period, options.get<std::optional<Micros>>("once-per"));
   if (period) promises.once_per = lease::OncePer{*period};
   return promises;
@@ -236,6 +257,44 @@ Result<std::string> hook(const Values& options, std::string_view name) {
   return value->text;
 }
 
+// How long the job may run, and how long it is expected to run.
+Result<void> take_runtimes(const Values& options, app::RunRequest& request) {
+  DBLOCK_CHECK(options.read("max-runtime", request.max_runtime));
+  if (request.max_runtime == Micros{0}) request.max_runtime.reset();  // as in timeout(1)
+  DBLOCK_CHECK(options.read("expect", request.expect));
+  if (request.expect == Micros{0}) request.expect.reset();
+  DBLOCK_TRY(request.hooks.overdue, hook(options, "on-overdue"));
+  if (request.expect || request.hooks.overdue.empty() || !options.typed("on-overdue")) return {};
+  return options.find("on-overdue")->refuse("needs --expect D, how long the job should take at most");
+}
+
+// How the run behaves among others that want the same lock. What was not typed, and does not go with the
+// rest, is left out: a nested dblock inherits the variables. REQUIRES: `request` has its keys, sharing and
+// wait.
+Result<void> take_manners(const Values& options, app::RunRequest& request) {
+  DBLOCK_CHECK(options.read("line", request.line));
+  DBLOCK_CHECK(options.read("replace", request.replaces));
+  DBLOCK_CHECK(options.read("replaceable", request.replaceable));
+  const bool one_key = request.also.empty() && request.any.empty();
+  const bool plain = one_key && request.sharing.mode == lease::Mode::exclusive;
+  if (request.line != lease::Line::fifo && (!plain || request.wait.retry)) {
+    if (options.typed("line"))
+      return fail(Errc::usage,
+                  "run: --line is for one exclusive lock that is waited for, without --attempts");
+    request.line = lease::Line::fifo;
+  }
+  if (request.replaces && (!request.any.empty() || request.wait.retry)) {
+    if (options.typed("replace"))
+      return fail(Errc::usage, "run: --replace does not go with --any or --attempts");
+    request.replaces = false;
+  }
+  // An older run must not replace a newer one.
+  const auto line = options.find("line");
+  const bool chosen = line && line->rank != Rank::default_value;
+  if (request.replaces && plain && !chosen) request.line = lease::Line::newest;
+  return {};
+}
+
 // A typed command overrides --command from the environment or a file. Both typed is an error.
 Result<void> take_job(const Values& options, app::RunRequest& request) {
   const auto shell = options.find("command");
@@ -254,7 +313,8 @@ Result<void> take_job(const Values& options, app::RunRequest& request) {
 }  // namespace
 
 Result<app::RunRequest> run_request(const Values& options) {
-  DBLOCK_TRY(auto keys, several_keys(options));
+  const bool of_pool = options.find("any").has_value();
+  DBLOCK_TRY(const auto keys, of_pool ? pool_keys(options) : several_keys(options));
   DBLOCK_TRY(const auto ttl, options.get<Micros>("ttl"));
   DBLOCK_TRY(const auto lengths, timing(options, ttl));
   DBLOCK_TRY(auto database, database_sources(options));
@@ -263,16 +323,22 @@ Result<app::RunRequest> run_request(const Values& options) {
   request.held = options.environment().get("DBLOCK_HELD").value_or("");
   DBLOCK_TRY(const bool apart, options.get<bool>("no-reentrant"));
   request.reentrant = !apart;
-  request.also.assign(keys.begin() + 1, keys.end());
+  (of_pool ? request.any : request.also).assign(keys.begin() + 1, keys.end());
   DBLOCK_TRY(request.sharing, sharing(options));
   if (request.sharing.mode == lease::Mode::slot && !request.also.empty())
     return fail(Errc::usage, "run: --slots counts the holders of one lock; give one --key");
   DBLOCK_TRY(request.wait, wait_or_retry(options));
+  DBLOCK_CHECK(take_manners(options, request));
   DBLOCK_TRY(request.promises, promises(options));
+  if (request.promises.once_per && !request.any.empty()) {
+    if (options.typed("once-per"))
+      return fail(Errc::usage,
+                  "run: --once-per asks for the last success under one key, and does not go with --any");
+    request.promises.once_per.reset();
+  }
   DBLOCK_CHECK(options.read("conflict-exit-code", request.conflict_exit_code));
   DBLOCK_CHECK(options.read("signal", request.first_signal));
-  DBLOCK_CHECK(options.read("max-runtime", request.max_runtime));
-  if (request.max_runtime == Micros{0}) request.max_runtime.reset();  // as in timeout(1)
+  DBLOCK_CHECK(take_runtimes(options, request));
   DBLOCK_CHECK(options.read("with-parent", request.with_parent));
   DBLOCK_CHECK(options.read("leftovers", request.leftovers));
   DBLOCK_CHECK(options.read("warn-after", request.warn_after));
@@ -281,6 +347,7 @@ Result<app::RunRequest> run_request(const Values& options) {
   DBLOCK_TRY(request.hooks.wait, hook(options, "on-wait"));
   DBLOCK_TRY(request.hooks.lost, hook(options, "on-lost"));
   DBLOCK_TRY(request.hooks.conflict, hook(options, "on-conflict"));
+  DBLOCK_TRY(request.hooks.end, hook(options, "on-end"));
   DBLOCK_CHECK(take_job(options, request));
   return request;
 }

@@ -12,9 +12,12 @@
 namespace dblock::cli {
 
 // The values of --key, in the order given; may be empty.
-[[nodiscard]] Result<std::vector<lease::Key>> named_keys(const Values& options);
+[[nodiscard]] Result<std::vector<lease::Key>> named_keys(const Values& options,
+                                                         std::string_view option = "key");
 // The value of --key; an error if --key is missing or repeated.
 [[nodiscard]] Result<lease::Key> only_key(const Values& options, std::string_view command);
+// The note to store, and the name to show in the place of user and host.
+[[nodiscard]] app::Identity identity(const Values& options);
 // How long to wait: --wait or --nonblock (where the subcommand has it), whichever has the higher rank.
 [[nodiscard]] Result<lease::WaitPolicy> wait_policy(const Values& options);
 // The location of the store, as named by the command line, the environment and configuration files.
@@ -24,8 +27,11 @@ namespace dblock::cli {
 [[nodiscard]] Result<app::AcquireRequest> acquire_request(const Values& options);
 [[nodiscard]] Result<app::RenewRequest> renew_request(const Values& options);
 [[nodiscard]] Result<app::ReleaseRequest> release_request(const Values& options);
+[[nodiscard]] Result<app::PauseRequest> pause_request(const Values& options);
+[[nodiscard]] Result<app::ResumeRequest> resume_request(const Values& options);
 [[nodiscard]] Result<app::InspectRequest> inspect_request(const Values& options);
 [[nodiscard]] Result<app::HistoryRequest> history_request(const Values& options);
+[[nodiscard]] Result<app::WaitRequest> wait_request(const Values& options);
 [[nodiscard]] Result<app::ReapRequest> reap_request(const Values& options);
 [[nodiscard]] Result<app::MigrateRequest> migrate_request(const Values& options);
 [[nodiscard]] Result<app::DoctorRequest> doctor_request(const Values& options);

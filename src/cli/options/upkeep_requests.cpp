@@ -61,6 +61,55 @@ Result<void> take_force(const Values& options, app::ReleaseRequest& request) {
   return {};
 }
 
+// At most one judgement, with the keys that it needs.
+Result<void> check_judgement(const app::InspectRequest& request) {
+  const auto refuse = [](const char* why) { return fail(Errc::usage, std::string("inspect: ") + why); };
+  const int judgements =
+      int{request.exit_code} + int{request.max_age.has_value()} + int{request.max_held.has_value()};
+  if (judgements > 1) return refuse("choose one of --exit-code, --max-age and --max-held");
+  if (judgements == 1 && request.watch) {
+    return refuse(
+        "--watch goes on, and --exit-code, --max-age and --max-held answer once; choose one of them");
+  }
+  if (request.exit_code && request.keys.empty()) return refuse("--exit-code needs at least one --key");
+  if (request.max_age && request.keys.empty() == !request.prefix)
+    return refuse("--max-age needs either --key, once or several times, or --prefix");
+  return {};
+}
+
+// The locks that --key or --prefix names: exactly one of them must be given.
+Result<lease::PauseScope> scope(const Values& options, std::string_view command) {
+  const auto prefix = options.find("prefix");
+  const bool key_given = options.find("key").has_value();
+  if (key_given == prefix.has_value()) {
+    return fail(Errc::usage,
+                std::string(command) +
+                    " needs one of --key KEY, a lock, and --prefix P, all locks whose keys start "
+                    "with P");
+  }
+  if (key_given) {
+    DBLOCK_TRY(const auto key, only_key(options, command));
+    return lease::PauseScope{key.bytes(), false};
+  }
+  if (prefix->text.empty()) return lease::PauseScope{"", true};
+  const auto key = lease::Key::parse(prefix->text);
+  if (!key) return prefix->refuse(key.error().message);
+  return lease::PauseScope{prefix->text, true};
+}
+
+Result<std::variant<Micros, lease::ServerTime>> end_of_pause(const Values& options) {
+  const auto until = options.find("until");
+  DBLOCK_TRY(const auto length, options.get<std::optional<Micros>>("for"));
+  if (length.has_value() == until.has_value())
+    return fail(Errc::usage, "pause needs one of --for D and --until TIME, such as 2026-11-25T06:00:00Z");
+  if (length) return *length;
+  const auto time = lease::parse_time(until->text);
+  if (time) return *time;
+  return until->refuse(quote_untrusted(until->text) +
+                       " is no time in the form of RFC 3339; write 2026-11-25T06:00:00Z, or with an offset "
+                       "2026-11-25T07:00:00+01:00");
+}
+
 Result<void> take_history_switch(const Values& options, app::MigrateRequest& request) {
   using Action = app::MigrateRequest::Action;
   if (!options.find("history")) return {};
@@ -89,6 +138,7 @@ Result<app::ReleaseRequest> release_request(const Values& options) {
   DBLOCK_CHECK(options.read("force", request.force));
   DBLOCK_CHECK(take_force(options, request));
   if (request.force) {
+    request.identity = identity(options);
     request.typed_store = typed_store(options, request.database);
     if (options.typed("owner")) return fail(Errc::usage, "release: choose one of --owner and --force");
     return request;
@@ -97,12 +147,32 @@ Result<app::ReleaseRequest> release_request(const Values& options) {
   return request;
 }
 
+Result<app::PauseRequest> pause_request(const Values& options) {
+  app::PauseRequest request;
+  DBLOCK_TRY(request.scope, scope(options, "pause"));
+  DBLOCK_TRY(request.end, end_of_pause(options));
+  DBLOCK_TRY(request.database, database_sources(options));
+  request.identity = identity(options);
+  if (options.find("wait")) {
+    DBLOCK_TRY(request.wait, wait_policy(options));
+  }
+  return request;
+}
+
+Result<app::ResumeRequest> resume_request(const Values& options) {
+  DBLOCK_TRY(auto scope_to_end, scope(options, "resume"));
+  DBLOCK_TRY(auto database, database_sources(options));
+  return app::ResumeRequest{std::move(database), std::move(scope_to_end)};
+}
+
 Result<app::HistoryRequest> history_request(const Values& options) {
   app::HistoryRequest request;
   DBLOCK_TRY(request.database, database_sources(options));
   DBLOCK_TRY(request.query.keys, named_keys(options));
   DBLOCK_CHECK(options.read("since", request.query.since));
   DBLOCK_CHECK(options.read("limit", request.query.limit));
+  DBLOCK_CHECK(options.read("prefix", request.query.prefix));
+  DBLOCK_CHECK(options.read("outcome", request.query.outcome));
   return request;
 }
 
@@ -114,17 +184,23 @@ Result<app::InspectRequest> inspect_request(const Values& options) {
   DBLOCK_CHECK(options.read("all", request.all));
   DBLOCK_CHECK(options.read("exit-code", request.exit_code));
   DBLOCK_CHECK(options.read("max-age", request.max_age));
-  if (request.keys.empty() && (request.exit_code || request.max_age)) {
-    return fail(Errc::usage, "inspect: --exit-code and --max-age need at least one --key");
-  }
-  if (request.exit_code && request.max_age) {
-    return fail(Errc::usage, "inspect: choose one of --exit-code and --max-age");
-  }
+  DBLOCK_CHECK(options.read("max-held", request.max_held));
   DBLOCK_CHECK(options.read("watch", request.watch));
-  if (request.watch && (request.exit_code || request.max_age)) {
-    return fail(Errc::usage,
-                "inspect: --watch goes on, and --exit-code and --max-age answer once; choose one of them");
-  }
+  DBLOCK_CHECK(check_judgement(request));
+  return request;
+}
+
+Result<app::WaitRequest> wait_request(const Values& options) {
+  app::WaitRequest request;
+  auto& inspect = request.inspect;
+  DBLOCK_TRY(inspect.database, database_sources(options));
+  DBLOCK_TRY(inspect.keys, named_keys(options));
+  DBLOCK_CHECK(options.read("prefix", inspect.prefix));
+  if (inspect.keys.empty() == !inspect.prefix)
+    return fail(Errc::usage, "wait needs either --key, once or several times, or --prefix");
+  DBLOCK_CHECK(options.read("success-within", inspect.max_age));
+  inspect.exit_code = !inspect.max_age;
+  DBLOCK_CHECK(options.read("timeout", request.timeout));
   return request;
 }
 
@@ -153,6 +229,9 @@ Result<app::MigrateRequest> migrate_request(const Values& options) {
   if (print_grants) request.action = Action::print_grants;
   DBLOCK_CHECK(options.read("print-grants", request.grants_user));
   DBLOCK_CHECK(take_history_switch(options, request));
+  DBLOCK_TRY(request.applications, options.get<bool>("applications"));
+  if (request.applications && (!print_grants || request.history))
+    return fail(Errc::usage, "migrate: --applications goes with --print-grants, and without --history");
   return request;
 }
 

@@ -57,6 +57,10 @@ inline constexpr ValueSpec hold{
 inline constexpr std::string_view k_too_short =
     "rows must be idle for at least 1d before they are deleted, so that tokens stay increasing";
 inline constexpr ValueSpec idle{Kind::duration, "D", {k_too_short, k_day}};
+// More is a mistake in the unit, and the sum with the clock must be a date.
+inline constexpr ValueSpec pause{
+    Kind::duration, "D", {"must be more than 0 and at most 3650d", 1, 3650 * k_day}};
+inline constexpr ValueSpec time{Kind::text, "TIME"};
 inline constexpr ValueSpec wait{Kind::limit, "D|forever"};
 inline constexpr ValueSpec limit{Kind::limit, "D"};
 inline constexpr ValueSpec interval{

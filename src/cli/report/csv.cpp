@@ -1,4 +1,6 @@
-// Report of inspect as comma-separated values (RFC 4180): the fields of the JSON document, flattened.
+// Reports of inspect and history as comma-separated values (RFC 4180): the fields of the JSON documents,
+// flattened.
+#include <algorithm>
 #include <string_view>
 
 #include "base/text.hpp"
@@ -11,10 +13,15 @@ namespace {
 constexpr std::string_view k_line_end = "\r\n";
 
 // New columns go to the end: readers may refer to columns by number.
-constexpr std::string_view k_columns =
+constexpr std::string_view k_lock_columns =
     "server_time,key,kind,mode,slot,state,owner,token,count,host,pid,user,command,note,acquired_at,"
     "renewed_at,expires_at,ttl_ms,margin_ms,remaining_ms,held_ms,waiters,last_acquired_at,"
     "last_released_at,last_outcome,last_exit_code,last_success_acquired_at,last_success_released_at";
+
+constexpr std::string_view k_run_columns =
+    "key,kind,mode,owner,token,host,pid,user,command,note,acquired_at,released_at,recorded_at,held_ms,"
+    "outcome,"
+    "exit_code";
 
 // A spreadsheet takes a field with such a first character for a formula, and would run a stranger's text.
 bool starts_formula(std::string_view text) {
@@ -56,12 +63,12 @@ Json flattened(const Json& lock, std::string_view column) {
   return value.is_array() ? Json(value.size()) : value;
 }
 
-std::string csv_row(const lease::LockStatus& status, const std::string& server_time) {
-  const Json lock = json_lock(status);
-  std::string line = server_time;
-  for (auto rest = k_columns; rest.find(',') != std::string_view::npos;) {
-    rest.remove_prefix(rest.find(',') + 1);
-    line += "," + csv_field(flattened(lock, rest.substr(0, rest.find(','))));
+std::string csv_line(const Json& object, std::string_view columns) {
+  std::string line;
+  for (auto rest = columns; !rest.empty();) {
+    const auto end = std::min(rest.find(','), rest.size());
+    line += (line.empty() ? "" : ",") + csv_field(flattened(object, rest.substr(0, end)));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
   }
   return line.append(k_line_end);
 }
@@ -69,13 +76,22 @@ std::string csv_row(const lease::LockStatus& status, const std::string& server_t
 }  // namespace
 
 std::string csv_header() {
-  return std::string(k_columns).append(k_line_end);
+  return std::string(k_lock_columns).append(k_line_end);
 }
 
 std::string csv_rows(const lease::Listing& listing) {
-  const std::string server_time = lease::format_time(listing.server_time);
   std::string text;
-  for (const auto& status : listing.locks) text += csv_row(status, server_time);
+  for (const auto& status : listing.locks) {
+    Json lock = json_lock(status);
+    lock["server_time"] = json_time(listing.server_time);
+    text += csv_line(lock, k_lock_columns);
+  }
+  return text;
+}
+
+std::string csv_runs(const lease::History& history) {
+  std::string text = std::string(k_run_columns).append(k_line_end);
+  for (const auto& run : history.runs) text += csv_line(json_run(run), k_run_columns);
   return text;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/duration.hpp"
 #include "base/text.hpp"
+#include "cli/report/history_rows.hpp"
 #include "cli/report/json.hpp"
 #include "cli/report/report.hpp"
 #include "cli/report/table.hpp"
@@ -18,51 +19,41 @@ std::string started(const lease::RecordedRun& run) {
   return time.substr(0, time.find('.')) + "Z";
 }
 
-std::string duration(const lease::RecordedRun& run) {
+}  // namespace
+
+std::string duration_of(const lease::RecordedRun& run) {
   if (!run.acquired_at || !run.released_at) return "-";
   return format_age(std::max(run.released_at->since_epoch - run.acquired_at->since_epoch, Micros{0}));
 }
 
-std::string holder(const lease::RecordedRun& run) {
+std::string holder_of(const lease::RecordedRun& run) {
   if (run.holder.host.empty() && run.holder.user.empty()) return "-";
   std::string text = lease::display_holder(run.holder);
   if (!run.holder.command.empty()) text += " (" + escape_untrusted(run.holder.command) + ")";
   return text;
 }
 
+namespace {
+
 TableRow row_of(const lease::RecordedRun& run) {
   return {{escape_untrusted(run.key)},
           {started(run)},
-          {duration(run)},
+          {duration_of(run)},
           {run.outcome ? std::string(lease::to_string(*run.outcome)) : "unknown"},
           {run.exit_code ? std::to_string(*run.exit_code) : "-"},
-          {holder(run)},
+          {holder_of(run)},
           {dash_if_empty(escape_untrusted(run.holder.note))}};
 }
 
-Json json_run(const lease::RecordedRun& run) {
-  const bool ended = run.acquired_at && run.released_at;
-  return {{"key", run.key},
-          {"kind", lease::to_string(run.kind)},
-          {"mode", lease::to_string(run.mode)},
-          {"owner", text_or_null(run.owner)},
-          {"token", run.token.value},
-          {"host", text_or_null(run.holder.host)},
-          {"pid", run.holder.pid == 0 ? Json(nullptr) : Json(run.holder.pid)},
-          {"user", text_or_null(run.holder.user)},
-          {"command", text_or_null(run.holder.command)},
-          {"note", text_or_null(run.holder.note)},
-          {"acquired_at", json_time(run.acquired_at)},
-          {"released_at", json_time(run.released_at)},
-          {"recorded_at", json_time(run.recorded_at)},
-          {"held_ms", ended ? json_millis(std::max(
-                                  run.released_at->since_epoch - run.acquired_at->since_epoch, Micros{0}))
-                            : Json(nullptr)},
-          {"outcome", run.outcome ? Json(lease::to_string(*run.outcome)) : Json(nullptr)},
-          {"exit_code", run.exit_code ? Json(*run.exit_code) : Json(nullptr)}};
-}
-
 }  // namespace
+
+std::vector<TableRow> history_rows(const lease::History& history) {
+  std::vector<TableRow> rows(1);
+  for (const auto* const name : {"KEY", "STARTED", "DURATION", "OUTCOME", "EXIT", "HOLDER", "NOTE"})
+    rows.front().push_back({name, k_bold});
+  for (const auto& run : history.runs) rows.push_back(row_of(run));
+  return rows;
+}
 
 std::string report_history(const lease::History& history, const OutputOptions& output, bool color,
                            std::size_t columns) {
@@ -75,10 +66,8 @@ std::string report_history(const lease::History& history, const OutputOptions& o
     for (const auto& run : history.runs) document["runs"].push_back(json_run(run));
     return to_line(document);
   }
-  std::vector<TableRow> rows(1);
-  for (const auto* const name : {"KEY", "STARTED", "DURATION", "OUTCOME", "EXIT", "HOLDER", "NOTE"})
-    rows.front().push_back({name, k_bold});
-  for (const auto& run : history.runs) rows.push_back(row_of(run));
+  if (output.shape == Shape::csv) return csv_runs(history);
+  if (output.shape == Shape::html) return history_page(history);
   const Layout layout{.color = color,
                       .columns = columns,
                       .shortened = {"HOLDER", "NOTE"},
@@ -86,7 +75,7 @@ std::string report_history(const lease::History& history, const OutputOptions& o
                       .dropped_next = {"NOTE", "EXIT", "DURATION", "HOLDER"},
                       .shortened_last = "KEY"};
   std::string text;
-  for (const auto& line : lay_out(rows, layout)) text += line + "\n";
+  for (const auto& line : lay_out(history_rows(history), layout)) text += line + "\n";
   if (history.cut) text += "there are more; --limit N shows more of them, --since D fewer\n";
   return text;
 }

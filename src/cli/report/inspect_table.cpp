@@ -119,6 +119,8 @@ std::string report_json(const app::InspectReport& report) {
   document["server_time"] = json_time(report.listing.server_time);
   document["locks"] = Json::array();
   for (const auto& status : report.listing.locks) document["locks"].push_back(json_lock(status));
+  document["pauses"] = Json::array();
+  for (const auto& pause : report.listing.pauses) document["pauses"].push_back(json_pause(pause));
   return to_line(document);
 }
 
@@ -129,30 +131,41 @@ std::string report_inspected(const app::InspectReport& report, const app::Inspec
   if (output.json) return report_json(report);
   if (output.shape == Shape::csv) return csv_header() + csv_rows(report.listing);
   if (output.shape == Shape::prometheus) return prometheus_text(report.listing, request.keys);
-  if (request.max_age) {
+  if (output.shape == Shape::html) return inspect_page(report, request.all);
+  if (request.max_age || request.max_held) {
     std::string text;
-    for (const auto& sentence : report.stale) text += sentence + "\n";
+    for (const auto& sentence : report.complaints) text += sentence + "\n";
     return text;
   }
   std::string text;
-  if (report.local_store) text = local_store_line(*report.local_store) + "\n";
+  for (const auto& line : heading_lines(report)) text += line + "\n";
   for (const auto& line : table_lines(report.listing, {request.all, color, columns})) text += line + "\n";
   return text;
 }
 
-std::vector<std::string> table_lines(const lease::Listing& listing, const TableStyle& style) {
+std::vector<TableRow> inspect_rows(const lease::Listing& listing, const TableStyle& style) {
   std::vector<TableRow> rows{header(style)};
   for (const auto& status : listing.locks) rows.push_back(row_of(status, style));
-  return lay_out(rows, {.color = style.color,
-                        .columns = style.columns,
-                        .shortened = {k_holder, k_last_run, k_command, k_note},
-                        .dropped_first = {k_token, k_command, k_waiters},
-                        .dropped_next = {k_held_for, k_note, k_last_run, k_expires_in},
-                        .shortened_last = k_key});
+  return rows;
 }
 
-std::string local_store_line(const std::string& url) {
-  return "locks of this user on this host only (" + escape_untrusted(url) + ")";
+std::vector<std::string> table_lines(const lease::Listing& listing, const TableStyle& style) {
+  return lay_out(inspect_rows(listing, style),
+                 {.color = style.color,
+                  .columns = style.columns,
+                  .shortened = {k_holder, k_last_run, k_command, k_note},
+                  .dropped_first = {k_token, k_command, k_waiters},
+                  .dropped_next = {k_held_for, k_note, k_last_run, k_expires_in},
+                  .shortened_last = k_key});
+}
+
+std::vector<std::string> heading_lines(const app::InspectReport& report) {
+  std::vector<std::string> lines;
+  if (report.local_store)
+    lines.push_back("locks of this user on this host only (" + escape_untrusted(*report.local_store) + ")");
+  for (const auto& pause : report.listing.pauses)
+    lines.push_back(lease::display_scope(pause.scope) + ": " + lease::display_pause(pause));
+  return lines;
 }
 
 }  // namespace dblock::cli

@@ -1,4 +1,4 @@
-// The table of inspect, shared by its report and by --watch (private to both).
+// The table of inspect, shared by its report, its page and --watch (private to these).
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "lease/store.hpp"
+#include "app/use_cases.hpp"
+#include "cli/report/table.hpp"
 
 namespace dblock::cli {
 
@@ -18,10 +19,14 @@ struct TableStyle {
   std::function<char(const lease::LockStatus&)> mark = {};
 };
 
+// The header, then a row for each holder or free lock.
+[[nodiscard]] std::vector<TableRow> inspect_rows(const lease::Listing& listing, const TableStyle& style);
+
 // The header, then a line for each holder or free lock.
 [[nodiscard]] std::vector<std::string> table_lines(const lease::Listing& listing, const TableStyle& style);
 
-// "locks of this user on this host only (sqlite:/…)": only the file's owner can use an embedded store.
-[[nodiscard]] std::string local_store_line(const std::string& url);
+// The lines above the table: "locks of this user on this host only (sqlite:/…)" for an embedded store, which
+// only the file's owner can use; and a line for each pause.
+[[nodiscard]] std::vector<std::string> heading_lines(const app::InspectReport& report);
 
 }  // namespace dblock::cli

@@ -58,6 +58,16 @@ Json json_millis(Micros length) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(length).count();
 }
 
+Json json_pause(const lease::Pause& pause) {
+  Json shown;
+  shown[pause.scope.is_prefix ? "prefix" : "key"] = pause.scope.text;
+  shown["until"] = json_time(pause.until);
+  shown["by"] = text_or_null(pause.by);
+  shown["note"] = text_or_null(pause.note);
+  shown["since"] = json_time(pause.since);
+  return shown;
+}
+
 Json json_lock(const lease::LockStatus& status) {
   const bool taken = !status.owner.empty();  // held, or expired and not yet cleared
   const std::optional now = status.server_time;
@@ -73,7 +83,7 @@ Json json_lock(const lease::LockStatus& status) {
   lock["token"] = status.token.value == 0 ? Json(nullptr) : Json(status.token.value);
   lock["count"] = status.count;
   lock["host"] = known(text_or_null(status.holder.host));
-  lock["pid"] = known(status.holder.pid);
+  lock["pid"] = known(status.holder.pid == 0 ? Json(nullptr) : Json(status.holder.pid));
   lock["user"] = known(text_or_null(status.holder.user));
   lock["command"] = known(text_or_null(status.holder.command));
   lock["note"] = known(text_or_null(status.holder.note));
@@ -88,6 +98,28 @@ Json json_lock(const lease::LockStatus& status) {
   lock["last"] = json_last(status.last);
   lock["last_success"] = json_last_success(status.last_success);
   return lock;
+}
+
+Json json_run(const lease::RecordedRun& run) {
+  const bool ended = run.acquired_at && run.released_at;
+  return {{"key", run.key},
+          {"kind", lease::to_string(run.kind)},
+          {"mode", lease::to_string(run.mode)},
+          {"owner", text_or_null(run.owner)},
+          {"token", run.token.value},
+          {"host", text_or_null(run.holder.host)},
+          {"pid", run.holder.pid == 0 ? Json(nullptr) : Json(run.holder.pid)},
+          {"user", text_or_null(run.holder.user)},
+          {"command", text_or_null(run.holder.command)},
+          {"note", text_or_null(run.holder.note)},
+          {"acquired_at", json_time(run.acquired_at)},
+          {"released_at", json_time(run.released_at)},
+          {"recorded_at", json_time(run.recorded_at)},
+          {"held_ms", ended ? json_millis(std::max(
+                                  run.released_at->since_epoch - run.acquired_at->since_epoch, Micros{0}))
+                            : Json(nullptr)},
+          {"outcome", run.outcome ? Json(lease::to_string(*run.outcome)) : Json(nullptr)},
+          {"exit_code", run.exit_code ? Json(*run.exit_code) : Json(nullptr)}};
 }
 
 }  // namespace dblock::cli

@@ -20,7 +20,11 @@ using Json = nlohmann::ordered_json;
 [[nodiscard]] Json text_or_null(const std::string& text);
 [[nodiscard]] Json json_time(const std::optional<lease::ServerTime>& time);
 [[nodiscard]] Json json_millis(Micros length);
+// One element of "pauses": {"key" or "prefix","until","by","note","since"}.
+[[nodiscard]] Json json_pause(const lease::Pause& pause);
 // One element of "locks", with the fields that dblock-inspect(1) lists. Names carry their unit (_ms, _at).
 [[nodiscard]] Json json_lock(const lease::LockStatus& status);
+// One element of "runs", with the fields that dblock-history(1) lists.
+[[nodiscard]] Json json_run(const lease::RecordedRun& run);
 
 }  // namespace dblock::cli

@@ -75,7 +75,7 @@ std::vector<std::string> Picture::lines(std::size_t columns, std::size_t rows, N
   // Without trouble an empty line stands here, so that the table does not jump.
   lines.push_back(trouble_.empty() ? "" : line("trouble: " + trouble_, k_red));
   if (!report_) return lines;
-  if (report_->local_store) lines.push_back(line(local_store_line(*report_->local_store), k_dim));
+  for (const auto& heading : heading_lines(*report_)) lines.push_back(line(heading, k_dim));
   const auto mark = [this](const lease::LockStatus& status) {
     const auto known = marks_.find(name_of(status));
     return known == marks_.end() ? ' ' : known->second.sign;

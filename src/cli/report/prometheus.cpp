@@ -36,9 +36,9 @@ std::string label_value(std::string_view text) {
 
 // A label may hold any text, but a key with characters that break lines or fool a terminal is escaped as in
 // the table. Then the label `escaped` distinguishes it from a lock whose real name is the escaped text.
-std::string labels_of(const std::string& key) {
-  if (escape_message(key) == key) return "key=" + label_value(key);
-  return "key=" + label_value(escape_untrusted(key)) + ",escaped=\"true\"";
+std::string labels_of(const std::string& key, const std::string& name = "key") {
+  if (escape_message(key) == key) return name + "=" + label_value(key);
+  return name + "=" + label_value(escape_untrusted(key)) + ",escaped=\"true\"";
 }
 
 std::optional<ServerTime> end_of(const lease::PastRun& run) {
@@ -176,6 +176,21 @@ std::string of_past_runs(const std::vector<KeySummary>& keys) {
                 });
 }
 
+std::string of_pauses(const std::vector<lease::Pause>& pauses) {
+  if (pauses.empty()) return {};
+  constexpr std::string_view k_name = "dblock_pause_end_timestamp_seconds";
+  std::string text = "# HELP " + std::string(k_name) +
+                     " When the pause of this key, or of all keys with this prefix, ends.\n# TYPE " +
+                     std::string(k_name) + " gauge\n";
+  for (const auto& pause : pauses) {
+    text += std::string(k_name) +
+            flat(labels_of(pause.scope.text, pause.scope.is_prefix ? "prefix" : "key"),
+                 seconds(pause.until.since_epoch)) +
+            "\n";
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string prometheus_text(const lease::Listing& listing, const std::vector<lease::Key>& named) {
@@ -184,7 +199,8 @@ std::string prometheus_text(const lease::Listing& listing, const std::vector<lea
          "fails.\n"
          "# TYPE dblock_server_time_seconds gauge\n"
          "dblock_server_time_seconds " +
-         seconds(listing.server_time.since_epoch) + "\n" + of_holders(keys) + of_past_runs(keys);
+         seconds(listing.server_time.since_epoch) + "\n" + of_holders(keys) + of_past_runs(keys) +
+         of_pauses(listing.pauses);
 }
 
 }  // namespace dblock::cli

@@ -1,4 +1,5 @@
-// Formats results as text or JSON. Text from the store's rows is untrusted, so every report escapes it.
+// Formats results as text, JSON or a page of HTML. Text from the store's rows is untrusted, so every report
+// escapes it.
 #pragma once
 
 #include <string>
@@ -16,8 +17,12 @@ namespace dblock::cli {
 [[nodiscard]] std::string report_renewed(const app::RenewedLease& renewed, const OutputOptions& output);
 [[nodiscard]] std::string report_released(const app::ReleaseReport& report, const OutputOptions& output);
 
-// The table, the document of another format or, with --max-age, a line for each stale key. Cuts the table to
-// `columns`, unless that is 0.
+[[nodiscard]] std::string report_paused(const lease::Paused& paused, const OutputOptions& output);
+[[nodiscard]] std::string report_resumed(const lease::Resumed& resumed, const lease::PauseScope& scope,
+                                         const OutputOptions& output);
+
+// The table, the document of another format or, with --max-age or --max-held, a line for each complaint. Cuts
+// the table to `columns`, unless that is 0.
 [[nodiscard]] std::string report_inspected(const app::InspectReport& report,
                                            const app::InspectRequest& request, const OutputOptions& output,
                                            bool color, std::size_t columns = 0);
@@ -26,6 +31,12 @@ namespace dblock::cli {
 [[nodiscard]] std::string csv_header();
 // A CSV line for each holder or free lock.
 [[nodiscard]] std::string csv_rows(const lease::Listing& listing);
+// The CSV lines of the runs, after a line of column names.
+[[nodiscard]] std::string csv_runs(const lease::History& history);
+
+// Self-contained pages with a timeline and a table.
+[[nodiscard]] std::string inspect_page(const app::InspectReport& report, bool all);
+[[nodiscard]] std::string history_page(const lease::History& history);
 
 // The text format for node_exporter's textfile collector. Each of the `named` keys gets its series even if
 // the store does not know the key, because a job that never ran has not succeeded either.

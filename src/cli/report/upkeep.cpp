@@ -35,10 +35,40 @@ std::string migration_text(const store::MigrationState& state, app::MigrateReque
   if (state.applied_at) return {};
   std::string sql(state.migration.sql);
   while (sql.ends_with('\n') || sql.ends_with(';')) sql.pop_back();
-  // The semicolons inside a procedure would end the statement for the client.
-  if (sql.find(" PROCEDURE ") != std::string::npos)
-    return "-- " + name + "\nDELIMITER //\n" + sql + "\n//\nDELIMITER ;\n";
   return "-- " + name + "\n" + sql + ";\n";
+}
+
+Json names_of(const std::vector<store::Procedure>& procedures) {
+  auto names = Json::array();
+  for (const auto& procedure : procedures) names.push_back(procedure.name);
+  return names;
+}
+
+// "dblock_renew(), dblock_release()"
+std::string calls(const std::vector<store::Procedure>& procedures) {
+  std::string text;
+  for (const auto& procedure : procedures)
+    text += (text.empty() ? "" : ", ") + std::string(procedure.name) + "()";
+  return text;
+}
+
+bool all_there(const store::ProceduresState& state) {
+  return state.missing.empty() && state.outdated.empty();
+}
+
+std::string procedures_text(const store::ProceduresState& state) {
+  std::string text;
+  if (!state.there.empty()) text += "callable: " + calls(state.there) + "\n";
+  if (!state.outdated.empty()) text += "of an older version: " + calls(state.outdated) + "\n";
+  if (!state.missing.empty())
+    text += "not there, or not for this account to call: " + calls(state.missing) + "\n";
+  return text;
+}
+
+// A statement for the mariadb client, which takes the semicolons inside a procedure for the statement's end.
+std::string procedure_sql(const store::Procedure& procedure) {
+  return "-- " + std::string(procedure.name) + "\nDELIMITER //\n" + std::string(procedure.sql) +
+         "\n//\nDELIMITER ;\n";
 }
 
 std::string migrated_json(const app::MigrateReport& report, app::MigrateRequest::Action action) {
@@ -55,8 +85,9 @@ std::string migrated_json(const app::MigrateReport& report, app::MigrateRequest:
     document["migrations"].push_back(json_migration(state));
   }
   if (report.history) document["history"] = *report.history;
+  if (action == Action::apply) document["installed"] = names_of(report.installed);
   if (action != Action::dry_run)
-    document["assert_held"] = report.assert_held ? Json(*report.assert_held) : Json();
+    document["procedures"] = report.procedures ? Json(all_there(*report.procedures)) : Json();
   return to_line(document);
 }
 
@@ -93,9 +124,12 @@ std::string report_migrated(const app::MigrateReport& report, const app::Migrate
     return text;
   }
   for (const auto& state : report.states) text += migration_text(state, request.action);
-  if (request.action == Action::status && report.assert_held)
-    text += *report.assert_held ? "callable: dblock_assert_held()\n"
-                                : "not there, or not for this account to call: dblock_assert_held()\n";
+  if (!report.installed.empty()) text += "installed: " + calls(report.installed) + "\n";
+  if (request.action == Action::status && report.procedures) text += procedures_text(*report.procedures);
+  if (request.action == Action::dry_run && report.procedures) {
+    for (const auto& procedure : report.procedures->missing) text += procedure_sql(procedure);
+    for (const auto& procedure : report.procedures->outdated) text += procedure_sql(procedure);
+  }
   if (report.history)
     text += *report.history ? "history: runs that end are recorded\n"
                             : "history: runs that end are not recorded\n";

@@ -13,6 +13,7 @@ namespace dblock::store {
 namespace {
 
 constexpr int k_deepest_include = 10;
+constexpr std::string_view k_password = "password";
 
 enum class Group { dblock, client, other };
 
@@ -121,16 +122,22 @@ class Reader {
       const std::string_view line = trimmed(rest.substr(0, rest.find('\n')));
       rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
       if (!says_something(line, group)) continue;
-      DBLOCK_CHECK(take_line(line, path + " line " + std::to_string(number), depth, group));
-      if (others_may_read && is_password(line))
+      const std::string where = path + " line " + std::to_string(number);
+      DBLOCK_CHECK(take_line(line, where, depth, group));
+      if (group == Group::dblock && others_may_write(*file) && names(line, "password-command")) {
+        return fail(Errc::config, "option file " + where +
+                                      " names a command, but other users may change the file; chmod go-w it, "
+                                      "and chown it to root where root uses it");
+      }
+      if (others_may_read && names(line, k_password))
         groups_.remarks.push_back("others may read the password in option file " + path + "; chmod 600 it");
     }
     return {};
   }
 
  private:
-  static bool is_password(std::string_view line) {
-    return line.front() != '[' && line.front() != '!' && option_of(without_comment(line)).name == "password";
+  static bool names(std::string_view line, std::string_view option) {
+    return line.front() != '[' && line.front() != '!' && option_of(without_comment(line)).name == option;
   }
 
   // True if the line matters: no comment, and no option in a group that dblock does not read.
@@ -193,6 +200,8 @@ class Reader {
     if (option.name == "socket") out.socket = option.value;
     if (option.name == "database") out.database = option.value;
     if (option.name == "password-file") out.password_file = option.value;
+    if (option.name == "password-command")
+      out.password_command = {option.value, "password-command in option file " + where};
     if (option.name == "tls") {
       out.tls = parse_tls_mode(option.value);
       if (!out.tls)
@@ -229,7 +238,7 @@ class Reader {
 
   static Result<void> take_client(const Option& option, const std::string& where, PartialSettings& out) {
     if (option.name == "user") out.user = option.value;
-    if (option.name == "password") {
+    if (option.name == k_password) {
       out.password = option.value;
       out.password_from = "option file " + where;
     }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/small_file.hpp"
+#include "store/config/password_command.hpp"
 #include "store/config/settings_parts.hpp"
 
 namespace dblock::store {
@@ -19,6 +20,16 @@ Result<std::string> read_password_file(const std::string& path, std::vector<std:
     warnings.push_back("others may read password file " + path + "; chmod 600 it");
   if (file->text.ends_with('\n')) file->text.pop_back();
   return std::move(file->text);
+}
+
+// The password that the user's command prints.
+Result<std::string> ask_command(const PasswordCommand& source, bool inside, std::chrono::milliseconds limit) {
+  if (inside) {
+    return fail(Errc::config, "the " + source.from +
+                                  " calls a dblock that needs the same password; give that dblock another "
+                                  "source, or --local");
+  }
+  return run_password_command(source.command, source.from, limit);
 }
 
 }  // namespace
@@ -39,8 +50,15 @@ Result<void> find_password(const SettingsSources& sources, const PartialSettings
   if (url.password_file) return take_file(*url.password_file, "password file " + *url.password_file);
   if (sources.password_file)
     return take_file(*sources.password_file, "DBLOCK_PASSWORD_FILE (" + *sources.password_file + ")");
-  if (files.password) return take(files.password, files.password_from);
   if (files.password_file) return take_file(*files.password_file, "password file " + *files.password_file);
+  for (const auto* const command :
+       {&url.password_command, &files.password_command, &sources.password_command}) {
+    if (!*command) continue;
+    DBLOCK_TRY(auto password, ask_command(**command, sources.in_password_command, out.connect_timeout));
+    return take(std::move(password), (*command)->from);
+  }
+  if (sources.password) return take(sources.password, "DBLOCK_PASSWORD");
+  if (files.password) return take(files.password, files.password_from);
   return {};
 }
 

@@ -180,6 +180,7 @@ PartialSettings laid_over(PartialSettings over, const PartialSettings& under) {
   fill(over.tls_key, under.tls_key);
   fill(over.connect_timeout, under.connect_timeout);
   fill(over.password_file, under.password_file);
+  fill(over.password_command, under.password_command);
   fill(over.min_replicas, under.min_replicas);
   return over;
 }
@@ -209,6 +210,8 @@ Result<ResolvedSettings> resolve_settings(const SettingsSources& sources) {
   PartialSettings url;
   if (sources.url) {
     DBLOCK_TRY(url, parse_url(*sources.url));
+    if (url.password_command)
+      url.password_command->from = "password-command in the URL of " + sources.named_by;
   }
   const PartialSettings all = laid_over(url, files);
   DBLOCK_CHECK(check_complete(all, sources.url.has_value()));

@@ -24,6 +24,12 @@ struct HostPort {
   [[nodiscard]] std::string display() const;  // as in a URL
 };
 
+// A command that prints the password. `from` names it in messages: "password-command in /etc/dblock.conf".
+struct PasswordCommand {
+  std::string command;
+  std::string from;
+};
+
 // The settings of one source. Every field may be missing: laid_over() merges sources field by field.
 struct PartialSettings {
   std::vector<HostPort> hosts;
@@ -36,6 +42,7 @@ struct PartialSettings {
   std::optional<std::string> tls_ca, tls_cert, tls_key;
   std::optional<std::chrono::milliseconds> connect_timeout;
   std::optional<std::string> password_file;
+  std::optional<PasswordCommand> password_command;
   std::optional<unsigned> min_replicas;
 };
 
@@ -92,10 +99,13 @@ struct SettingsSources {
   std::string url_file;  // the configuration file that holds `url`; empty if none does
   bool local = false;    // --local or DBLOCK_LOCAL, not overridden by a higher rank
   bool root = false;     // the user is root: --local means the system's file, not the user's
-  std::optional<std::string> defaults_file;  // --defaults-file: must exist; replaces the usual files
-  std::optional<std::string> password_file;  // DBLOCK_PASSWORD_FILE
-  std::string home;                          // for ~/.my.cnf and --local; empty: none
-  std::string state_home;                    // XDG_STATE_HOME, for --local; empty or relative: ~/.local/state
+  std::optional<std::string> defaults_file;           // --defaults-file: must exist; replaces the usual files
+  std::optional<std::string> password_file;           // DBLOCK_PASSWORD_FILE
+  std::optional<PasswordCommand> password_command{};  // of a configuration file
+  std::optional<std::string> password{};              // DBLOCK_PASSWORD
+  bool in_password_command = false;  // this dblock is part of a password-command, which must not run itself
+  std::string home;                  // for ~/.my.cnf and --local; empty: none
+  std::string state_home;            // XDG_STATE_HOME, for --local; empty or relative: ~/.local/state
 };
 
 struct ResolvedSettings {
@@ -106,9 +116,9 @@ struct ResolvedSettings {
 
 // For `local` or a sqlite: URL: SqliteSettings, without reading anything else. Otherwise MariadbSettings,
 // where each part of the URL wins over the option files. The usual option files are /etc/my.cnf,
-// /etc/mysql/my.cnf and ~/.my.cnf; a later one wins. Password precedence: URL, password-file parameter,
-// DBLOCK_PASSWORD_FILE, option file. Errc::config if nothing is configured; the message names DBLOCK_DB, the
-// option file, --db and --local.
+// /etc/mysql/my.cnf and ~/.my.cnf; a later one wins. find_password() finds the password, and may run the
+// user's password-command: no thread may exist yet. Errc::config if nothing is configured; the message names
+// DBLOCK_DB, the option file, --db and --local.
 [[nodiscard]] Result<ResolvedSettings> resolve_settings(const SettingsSources& sources);
 
 }  // namespace dblock::store

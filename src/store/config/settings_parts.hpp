@@ -43,8 +43,9 @@ struct OptionGroups {
 // Adds the options of `path` and the files that it includes to `groups`. A missing file changes nothing.
 [[nodiscard]] Result<void> read_option_groups(const std::string& path, OptionGroups& groups);
 
-// Stores the password and its source in `out`. The first of these that has a password wins: the URL, its
-// password-file parameter, DBLOCK_PASSWORD_FILE, option files.
+// Stores the password and its source in `out`. The first of these that is set wins: the password of the URL;
+// a password file, of the URL, of DBLOCK_PASSWORD_FILE or of option files; a password-command, of the URL, of
+// option files or of a configuration file; DBLOCK_PASSWORD; the password of option files.
 [[nodiscard]] Result<void> find_password(const SettingsSources& sources, const PartialSettings& url,
                                          const PartialSettings& files, MariadbSettings& out,
                                          std::vector<std::string>& warnings);

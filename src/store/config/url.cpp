@@ -129,10 +129,10 @@ Result<void> read_parameter(std::string_view text, PartialSettings& out) {
   const auto [name, raw] = cut(text, '=');
   const auto* const known = std::ranges::find(k_text_parameters, name, &TextParameter::name);
   if (known == k_text_parameters.end() && name != "tls" && name != "connect-timeout" &&
-      name != "min-replicas") {
+      name != "min-replicas" && name != "password-command") {
     return fail(Errc::config, "the database URL has an unknown parameter" + shown_name(name) +
                                   "; there are socket, tls, tls-ca, tls-cert, tls-key, connect-timeout, "
-                                  "password-file and min-replicas");
+                                  "password-file, password-command and min-replicas");
   }
   DBLOCK_TRY(auto value, percent_decoded(raw.value_or(""), "parameter " + std::string(name)));
   if (value.empty()) return wrong("no value for the parameter \"" + std::string(name) + "\"");
@@ -145,6 +145,10 @@ Result<void> read_parameter(std::string_view text, PartialSettings& out) {
     if (!out.tls)
       return fail(Errc::config,
                   "tls in the database URL must be off, prefer, require, verify-ca or verify-full");
+    return {};
+  }
+  if (name == "password-command") {
+    out.password_command = {std::move(value), "password-command in the URL"};
     return {};
   }
   if (name == "min-replicas") {

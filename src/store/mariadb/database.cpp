@@ -224,9 +224,10 @@ void MariadbDatabase::add_waiters(lease::Listing& listing) {
     auto seen = read_announcement(row[0].value_or(""));
     if (!seen) continue;
     seen->waiter.since = {listing.server_time.since_epoch - micros(row[1])};
-    const auto of_key = std::ranges::equal_range(listing.locks, seen->key, {}, &lease::LockStatus::key);
-    for (auto& lock : of_key) {
-      if (lock.waiters) lock.waiters->push_back(seen->waiter);
+    for (const auto& key : lease::Key::named_by(seen->key)) {
+      for (auto& lock : std::ranges::equal_range(listing.locks, key, {}, &lease::LockStatus::key)) {
+        if (lock.waiters) lock.waiters->push_back(seen->waiter);
+      }
     }
   }
 }

@@ -61,6 +61,14 @@ class Session {
     return table;
   }
 
+  // The same for a CALL, behind whose rows the server sends the call's status.
+  std::expected<RowSet, ServerError> call(const std::string& sql) {
+    auto answer = ask(sql);
+    while (answer && api().mysql_next_result(handle_.get()) == 0)
+      [[maybe_unused]] const auto status = fetch_rows(handle_.get(), MemoryLimit::few);
+    return answer;
+  }
+
   // The first cell; empty for NULL, no row or an error.
   std::string value(const std::string& sql) {
     const auto table = ask(sql);
@@ -112,7 +120,10 @@ std::optional<ClockReading> read_clock(Session& session) {
 std::string trial_of(const std::string& privilege, const std::string& table) {
   if (privilege == "SELECT") return "SELECT 1 FROM " + table + " LIMIT 0";
   if (privilege == "INSERT") return "EXPLAIN INSERT INTO " + table + " () VALUES ()";
-  if (privilege == "UPDATE") return "EXPLAIN UPDATE " + table + " SET lock_key=lock_key WHERE 1=0";
+  if (privilege == "UPDATE") {
+    const std::string column = table == "dblock_pause" ? "pause_key" : "lock_key";
+    return "EXPLAIN UPDATE " + table + " SET " + column + "=" + column + " WHERE 1=0";
+  }
   if (privilege == "DELETE") return "EXPLAIN DELETE FROM " + table + " WHERE 1=0";
   return {};
 }
@@ -139,6 +150,40 @@ std::vector<PrivilegeTried> try_privileges(Session& session, const std::string& 
     }
   }
   return tried;
+}
+
+// Calls the procedure so that it changes nothing: for a lock that nobody holds, or with arguments that it
+// refuses by its own error. Another error means that there is no such procedure, that this account may not
+// call it, or that the account which installed it is gone or may not do what the procedure does.
+ProcedureTried try_procedure(Session& session, std::string_view name) {
+  constexpr unsigned k_raised_by_procedure = 1644;
+  constexpr unsigned k_read_only = 1290;  // raised by the procedure as well
+  constexpr unsigned k_no_such_routine = 1305;
+  constexpr unsigned k_routine_denied = 1370;
+  const std::string_view arguments = name == "dblock_acquire"       ? "(NULL,NULL,NULL,NULL,NULL)"
+                                     : name == "dblock_assert_held" ? "('dblock doctor',0)"
+                                                                    : "('dblock doctor','dblock doctor')";
+  ProcedureTried tried{std::string(name)};
+  const auto answer = session.call("CALL " + tried.name + std::string(arguments));
+  if (answer) return tried;
+  using Answer = ProcedureTried::Answer;
+  const unsigned native = answer.error().native;
+  if (native == k_raised_by_procedure || native == k_read_only) return tried;
+  tried.answer = native == k_no_such_routine  ? Answer::missing
+                 : native == k_routine_denied ? Answer::denied
+                                              : Answer::broken;
+  tried.words = refusal(answer.error()).error().words;
+  return tried;
+}
+
+void read_procedures(Session& session, HostFacts& facts) {
+  const Names versions = session.names(render(Verb::installed_procedures));
+  for (const auto& procedure : procedures()) {
+    auto tried = try_procedure(session, procedure.name);
+    const auto version = versions.find(procedure.name);
+    tried.outdated = version != versions.end() && unsigned_number(version->second) < procedures_version();
+    facts.procedures.push_back(std::move(tried));
+  }
 }
 
 void read_history(Session& session, HostFacts& facts) {
@@ -205,7 +250,11 @@ void read_server(Session& session, HostFacts& facts) {
   facts.grants = read_grants(session);
   facts.privileges = try_privileges(session, facts.database);
   read_schema(session, facts);
+  if (facts.schema_version) read_procedures(session, facts);
   read_history(session, facts);
+  if (const auto pauses = session.ask(render(Verb::list_pauses))) {
+    for (const auto& row : pauses->rows) facts.pauses.push_back(read_pause(row));
+  }
   read_replication(session, facts);
   facts.named_lock = try_named_lock(session);
   facts.identity = session.value(identity_statement());

@@ -13,13 +13,13 @@
 namespace dblock::store::mariadb {
 namespace {
 
+constexpr unsigned k_routine_exists = 1304;
 // "Already there": another host has just run the same migration, or an earlier try died half-way.
-constexpr std::array k_already_done{k_table_exists,  1060U /* column */,      1061U /* index */,
-                                    k_duplicate_key, 1091U /* no such key */, 1304U /* routine */};
-// Refusals that concern only routines, not the account's other rights: with binary logging, CREATE ROUTINE
+constexpr std::array k_already_done{k_table_exists, 1060U /* column */, 1061U /* index */, k_duplicate_key,
+                                    1091U /* no such key */};
+// Refusals that concern only procedures, not the account's other rights: with binary logging, CREATE ROUTINE
 // does not suffice; SUPER is missing for the definer.
-constexpr std::array k_routine_refused{1227U, 1418U, 1419U};
-constexpr std::string_view k_routine = "dblock_assert_held";
+constexpr std::array k_procedure_refused{1227U, 1418U, 1419U};
 constexpr std::string_view k_view = "dblock_now";
 
 bool already_done(unsigned native) {
@@ -38,30 +38,32 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     return read_state("cannot read the schema's version");
   }
 
-  Result<std::vector<Migration>> apply() override {
+  Result<Applied> apply() override {
     const Connection::Call call(connection_);
     const std::string attempt = "cannot migrate the schema";
+    Applied done;
     DBLOCK_TRY(auto states, read_state(attempt));
-    if (std::ranges::all_of(states, [](const auto& state) { return state.applied_at.has_value(); }))
-      return catch_up(attempt);
-    DBLOCK_CHECK(take_turn(attempt));
-    DBLOCK_TRY(states, read_state(attempt));
-    std::vector<Migration> applied;
-    for (const auto& state : states) {
-      if (state.applied_at) continue;
-      DBLOCK_TRY(const bool by_us, apply_one(state.migration, attempt));
-      if (by_us) applied.push_back(state.migration);
+    if (std::ranges::any_of(states, is_missing)) {
+      DBLOCK_CHECK(take_turn(attempt));
+      DBLOCK_TRY(states, read_state(attempt));
     }
+    for (const auto& state : states) {
+      if (!is_missing(state)) continue;
+      DBLOCK_TRY(const bool by_us, apply_one(state.migration, attempt));
+      if (by_us) done.migrations.push_back(state.migration);
+    }
+    DBLOCK_CHECK(make_missing_view(done, attempt));
+    DBLOCK_CHECK(install_procedures(done, attempt));
     connection_.close();  // also frees the named lock of take_turn()
-    return applied;
+    return done;
   }
 
-  Result<std::optional<RoutineState>> routine() override {
+  Result<std::optional<ProceduresState>> procedures() override {
     const Connection::Call call(connection_);
-    const std::string attempt = "cannot look for dblock's procedure";
+    const std::string attempt = "cannot look for dblock's procedures";
     DBLOCK_CHECK(connection_.ensure_open(attempt));
-    DBLOCK_TRY(const bool there, routine_is_there(attempt));
-    return RoutineState{there, there ? std::string() : refusal_};
+    DBLOCK_TRY(auto state, read_procedures(attempt));
+    return state;
   }
 
   Result<bool> keeps_history() override {
@@ -83,32 +85,11 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
   }
 
  private:
-  static bool makes_routine(const Migration& migration) {
-    return migration.name.find(k_routine) != std::string_view::npos;
-  }
-
-  Result<bool> routine_is_there(const std::string& attempt) {
-    return is_there(Verb::routine_is_there, attempt);
-  }
+  static bool is_missing(const MigrationState& state) { return !state.applied_at; }
 
   Result<bool> is_there(Verb verb, const std::string& attempt) {
     DBLOCK_TRY(const auto found, connection_.read(render(verb), attempt));
     return !found.empty() && number(found.front()[0]) > 0;
-  }
-
-  // Creates the routine and view if they are missing: an earlier account was not allowed to create them, or a
-  // dump left them out.
-  Result<std::vector<Migration>> catch_up(const std::string& attempt) {
-    DBLOCK_TRY(const bool has_routine, routine_is_there(attempt));
-    DBLOCK_TRY(const bool has_view, is_there(Verb::view_is_there, attempt));
-    std::vector<Migration> applied;
-    for (const auto& migration : migrations()) {
-      const bool missing = (makes_routine(migration) && !has_routine) || (makes_view(migration) && !has_view);
-      if (!missing) continue;
-      DBLOCK_TRY(const bool ran, run(migration, attempt + " (" + std::string(migration.name) + ")"));
-      if (ran) applied.push_back(migration);
-    }
-    return applied;
   }
 
   // The view dblock_now is only for people; dblock does not need it.
@@ -116,7 +97,19 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     return migration.name.find(k_view) != std::string_view::npos;
   }
 
-  // False: it was done already, or creates a routine or view that the server refuses.
+  // Makes the view where an earlier account was not allowed to, or a dump left it out.
+  Result<void> make_missing_view(Applied& done, const std::string& attempt) {
+    DBLOCK_TRY(const bool there, is_there(Verb::view_is_there, attempt));
+    if (there) return {};
+    const auto view = std::ranges::find_if(migrations(), makes_view);
+    DBLOCK_TRY(const bool ran, run(*view, attempt + " (" + std::string(view->name) + ")"));
+    const bool listed =
+        std::ranges::find(done.migrations, view->name, &Migration::name) != done.migrations.end();
+    if (ran && !listed) done.migrations.push_back(*view);
+    return {};
+  }
+
+  // False: it was done already, or creates a view that the server refuses.
   Result<bool> run(const Migration& migration, const std::string& what) {
     DBLOCK_CHECK(connection_.ensure_open(what));
     auto ran = connection_.change(std::string(migration.sql), what);
@@ -125,21 +118,63 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     DBLOCK_CHECK(connection_.ensure_open(what));
     if (already_done(error.native)) return false;
     if (makes_view(migration) && error.code == Errc::denied) return false;
-    if (!makes_routine(migration)) return std::unexpected(explained(std::move(error)));
-    return do_without_routine(std::move(error), what);
+    return std::unexpected(explained(std::move(error)));
   }
 
-  // False, since dblock works without the routine. But an error if an old routine exists: it must not be
-  // taken for its replacement.
-  Result<bool> do_without_routine(Error error, const std::string& what) {
-    if (error.native == k_unknown_variable) return false;  // built without Galera: needs no replacement
-    const bool refused = error.code == Errc::denied ||
-                         std::ranges::find(k_routine_refused, error.native) != k_routine_refused.end();
-    if (!refused) return std::unexpected(explained(std::move(error)));
-    DBLOCK_TRY(const bool old_one_stays, routine_is_there(what));
-    if (old_one_stays) return std::unexpected(explained(std::move(error)));
-    refusal_ = std::move(error.message);
-    return false;
+  Result<ProceduresState> read_procedures(const std::string& attempt) {
+    DBLOCK_TRY(const auto found, connection_.read(render(Verb::installed_procedures), attempt));
+    std::map<std::string, std::uint64_t> versions;
+    for (const auto& row : found) versions[row[0].value_or("")] = unsigned_number(row[1]);
+    ProceduresState state;
+    for (const auto& procedure : mariadb::procedures()) {
+      const auto installed = versions.find(std::string(procedure.name));
+      if (installed == versions.end()) {
+        state.missing.push_back(procedure);
+      } else {
+        (installed->second < procedures_version() ? state.outdated : state.there).push_back(procedure);
+      }
+    }
+    return state;
+  }
+
+  // A newer version stays, for the sake of the newer dblock that installed it. Where the server refuses,
+  // dblock does without the procedures; but an outdated one must not be taken for its replacement.
+  Result<void> install_procedures(Applied& done, const std::string& attempt) {
+    DBLOCK_CHECK(connection_.ensure_open(attempt));
+    DBLOCK_TRY(const auto state, read_procedures(attempt));
+    for (const auto* const some : {&state.missing, &state.outdated}) {
+      for (const auto& procedure : *some) {
+        const std::string what = attempt + " (" + std::string(procedure.name) + ")";
+        auto installed = install(procedure, some == &state.outdated, done, what);
+        if (!installed && (some == &state.outdated || !is_refusal(installed.error())))
+          return std::unexpected(explained(std::move(installed.error())));
+        if (installed) continue;
+        done.refusal = std::move(installed.error().message);
+        return {};
+      }
+    }
+    return {};
+  }
+
+  static bool is_refusal(const Error& error) {
+    return error.code == Errc::denied ||
+           std::ranges::find(k_procedure_refused, error.native) != k_procedure_refused.end();
+  }
+
+  Result<void> install(const Procedure& procedure, bool outdated, Applied& done, const std::string& what) {
+    DBLOCK_CHECK(connection_.ensure_open(what));
+    auto created = connection_.change(std::string(procedure.sql), what);
+    // MySQL cannot replace a procedure.
+    if (!created && created.error().native == k_routine_exists && outdated) {
+      DBLOCK_CHECK(connection_.ensure_open(what));
+      DBLOCK_CHECK(connection_.change("DROP PROCEDURE " + std::string(procedure.name), what));
+      created = connection_.change(std::string(procedure.sql), what);
+      done.grants_lost = true;
+    }
+    if (created) done.procedures.push_back(procedure);
+    // Another host was faster.
+    if (created || created.error().native == k_routine_exists) return {};
+    return std::unexpected(std::move(created.error()));
   }
 
   Result<std::vector<MigrationState>> read_state(const std::string& attempt) {
@@ -183,7 +218,7 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     const std::string what = attempt + " (" + std::string(migration.name) + ")";
     DBLOCK_CHECK(run(migration, what));
     auto recorded = connection_.change(render(Verb::record_migration, migration_parameters(migration)), what);
-    if (recorded) return refusal_.empty() || !makes_routine(migration);
+    if (recorded) return true;
     if (recorded.error().native == k_duplicate_key) return false;  // another host was faster
     return std::unexpected(explained(std::move(recorded.error())));
   }
@@ -191,16 +226,14 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
   Error explained(Error error) const {
     if (error.code == Errc::denied) {
       error.message +=
-          "; migrating needs CREATE, ALTER, INDEX, SELECT and INSERT, for dblock_assert_held() CREATE "
-          "ROUTINE "
-          "and ALTER ROUTINE, and for dblock_now CREATE VIEW, on the database \"" +
+          "; migrating needs CREATE, ALTER, INDEX, SELECT and INSERT, for the procedures CREATE ROUTINE, "
+          "ALTER ROUTINE and UPDATE, and for dblock_now CREATE VIEW, on the database \"" +
           connection_.settings().database + "\"";
     }
     return error;
   }
 
   Connection connection_;
-  std::string refusal_;
 };
 
 }  // namespace

@@ -34,6 +34,11 @@ inline constexpr std::uint64_t k_marks = 1024;
 // versions count 1, 2, 3, … without gaps.
 [[nodiscard]] std::span<const Migration> migrations();
 
+// The procedures of sql/procedures, and their version. Each holds one statement, which replaces an older
+// version of the procedure where the server can do so (MariaDB).
+[[nodiscard]] std::span<const Procedure> procedures();
+[[nodiscard]] unsigned procedures_version();
+
 // The newest version that this binary knows, and the oldest that it works with.
 [[nodiscard]] inline unsigned schema_version() {
   return migrations().back().version;

@@ -21,7 +21,23 @@ constexpr int k_acquire_rounds = 5;
 
 }  // namespace
 
+// The members of a pool one after the other. A reply that is lost ends the try: look() then finds the member
+// that was granted, if one was.
 Result<Answer> TableLeaseStore::try_acquire(const lease::LeaseRequest& request) {
+  std::optional<Answer> best;
+  std::optional<Error> mismatch;
+  for (const auto& member : lease::members_of(request)) {
+    auto answer = try_one(member);
+    if (!answer && answer.error().code != Errc::usage) return answer;
+    if (answer && !std::holds_alternative<lease::Held>(*answer)) return answer;
+    if (!answer) mismatch = std::move(answer.error());
+    if (answer && (!best || is_sooner(*answer, *best))) best = std::move(*answer);
+  }
+  if (best) return std::move(*best);
+  return std::unexpected(std::move(*mismatch));
+}
+
+Result<Answer> TableLeaseStore::try_one(const lease::LeaseRequest& request) {
   auto answer = take(request);
   const auto* granted = answer ? std::get_if<lease::Granted>(&*answer) : nullptr;
   unproved_ = granted != nullptr ? granted->lease.needs_renewal_proof
@@ -40,7 +56,7 @@ Result<Answer> TableLeaseStore::take(const lease::LeaseRequest& request) {
   const BootTime sent_at = clock_.now();
   auto outcome = request.plain() ? try_alone(request, sent_at, attempt)
                                  : take_together(*table_, request, sent_at, intent_, attempt);
-  if (outcome) return outcome;
+  if (outcome) return with_pause(std::move(outcome), attempt);
   return fenced_or(request, std::move(outcome.error()), attempt);
 }
 
@@ -138,7 +154,26 @@ void TableLeaseStore::find_rows(Lease& lease) {
   if (lease.sharing.mode == lease::Mode::slot) lease.slot = lease.rows.front();
 }
 
+Result<lease::LeaseStore::Promise> TableLeaseStore::promise(const lease::LeaseRequest& request, bool newest) {
+  const Call call(*table_);
+  const std::string attempt = attempt_to("wait for", request.key);
+  DBLOCK_CHECK(table_->ensure_open(attempt));
+  DBLOCK_TRY(const bool promised, table_->promise(request.key, request.owner, newest, attempt));
+  if (promised) promised_ = request.key;
+  if (promised) return Promise{request.owner, {}};
+  DBLOCK_TRY(const auto seen, table_->look(request.key, attempt));
+  if (!seen || !seen->promised_to_another(request.owner.text)) return Promise{};
+  return Promise{{seen->promised_to}, *seen->promised_until};
+}
+
 void TableLeaseStore::withdraw_intent(const lease::LeaseRequest& request) noexcept {
+  if (promised_) {
+    const Call call(*table_);
+    // Where this fails, the promise ends by itself soon.
+    [[maybe_unused]] const auto done =
+        table_->withdraw_promise(*promised_, request.owner, attempt_to("stop waiting for", *promised_));
+    promised_.reset();
+  }
   if (!intent_) return;
   const Call call(*table_);
   store::withdraw_intent(*table_, request, *intent_);

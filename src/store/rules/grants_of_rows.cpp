@@ -51,7 +51,7 @@ Result<std::vector<std::optional<LockRows>>> LockTable::read_rows(const std::vec
   std::vector<lease::LockStatus> seen;
   for (const auto& row : found.rows) {
     if (!row[0]) continue;
-    auto& status = seen.emplace_back(read_status(row));
+    auto& status = seen.emplace_back(read_status_and_pause(row));
     if (!to_change) continue;
     const auto fence = static_cast<FenceState>(unsigned_number(row[k_status_columns]));
     status.kept_by_transaction = fence == FenceState::kept && !refuses_requests(status);

@@ -80,7 +80,7 @@ lease::RecordedRun read_recorded_run(const Row& row) {
   run.key = row[i++].value_or("");
   run.token = {unsigned_number(row[i++])};
   run.owner = row[i++].value_or("");
-  run.kind = row[i++] == to_string(lease::Kind::acquire) ? lease::Kind::acquire : lease::Kind::run;
+  run.kind = lease::parse_kind(row[i++].value_or(""));
   run.mode = mode_of(row[i++]);
   run.holder.host = row[i++].value_or("");
   run.holder.pid = static_cast<std::uint32_t>(unsigned_number(row[i++]));
@@ -126,8 +126,7 @@ Result<lease::History> LockTable::history(const lease::HistoryQuery& query, cons
                     "what to grant");
   }
   if (tables == 0) return history;
-  const Parameters asked{{"since", micros_or_null(query.since)},
-                         {"limit", Scalar(static_cast<std::int64_t>(query.limit) + 1)}};
+  const Parameters asked = history_parameters(query);
   const auto add = [&](Verb verb, const Parameters& parameters) -> Result<void> {
     DBLOCK_TRY(const auto found, run(verb, parameters, attempt));
     std::vector<lease::RecordedRun> runs;

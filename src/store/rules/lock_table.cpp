@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/text.hpp"
 #include "store/parameters.hpp"
 #include "store/rules/sharing.hpp"
 #include "store/rules/together.hpp"
@@ -24,7 +25,7 @@ std::optional<lease::Token> token_of(const std::optional<Effect>& done) {
 // nullopt where the lock has no row: some statements then return a row without a key.
 std::optional<lease::LockStatus> status_of(const Effect& seen) {
   if (seen.rows.empty() || !seen.rows.front()[0]) return std::nullopt;
-  return read_status(seen.rows.front());
+  return read_status_and_pause(seen.rows.front());
 }
 
 // The statement that releases all keys of one lease: by rows where all are known, else by keys.
@@ -204,8 +205,21 @@ Result<bool> LockTable::unnest(const lease::LeaseRef& ref, const std::string& at
 }
 
 Result<bool> LockTable::revoke(const lease::Key& key, std::uint32_t slot, lease::Token token,
-                               const std::string& attempt) {
-  return changes_one(Verb::revoke, force_parameters(key, slot, token), attempt);
+                               const std::string& by, const std::string& attempt) {
+  const Parameters parameters =
+      force_parameters(key, slot, token) + Parameters{{"by", Scalar(Text{clean_utf8(by, k_by_bytes)})}};
+  return changes_one(Verb::revoke, parameters, attempt);
+}
+
+Result<bool> LockTable::promise(const lease::Key& key, const lease::OwnerId& to, bool newest,
+                                const std::string& attempt) {
+  return changes_one(Verb::promise, promise_parameters(key, to, newest), attempt);
+}
+
+Result<void> LockTable::withdraw_promise(const lease::Key& key, const lease::OwnerId& to,
+                                         const std::string& attempt) {
+  DBLOCK_CHECK(run(Verb::withdraw_promise, promise_parameters(key, to, false), attempt));
+  return {};
 }
 
 Result<bool> LockTable::free_now(const lease::Key& key, std::uint32_t slot, lease::Token token,
@@ -231,6 +245,9 @@ Result<lease::Listing> LockTable::list(const lease::Selection& selection, const 
   const Verb among = selection.keys.empty() ? Verb::list_range : Verb::list_keys;
   const Verb verb = all_keys && selection.held_only ? Verb::list_held : among;
   lease::Listing listing;
+  if (selection.with_pauses) {
+    DBLOCK_TRY(listing.pauses, pauses(attempt));
+  }
   DBLOCK_TRY(const auto found, run(verb, selection_parameters(selection), attempt));
   listing.locks.reserve(found.rows.size());
   for (const auto& row : found.rows) listing.locks.push_back(read_status(row));
@@ -239,9 +256,13 @@ Result<lease::Listing> LockTable::list(const lease::Selection& selection, const 
     database_->add_waiters(listing);
     return listing;
   }
-  DBLOCK_TRY(const auto time, run(Verb::server_time, {}, attempt));
-  if (!time.rows.empty()) listing.server_time = {micros(time.rows.front()[0])};
+  DBLOCK_TRY(listing.server_time, server_time(attempt));
   return listing;
+}
+
+Result<lease::ServerTime> LockTable::server_time(const std::string& attempt) {
+  DBLOCK_TRY(const auto time, run(Verb::server_time, {}, attempt));
+  return lease::ServerTime{time.rows.empty() ? Micros{0} : micros(time.rows.front()[0])};
 }
 
 }  // namespace dblock::store

@@ -126,9 +126,15 @@ class LockTable {
   [[nodiscard]] Result<bool> unnest(const lease::LeaseRef& ref, const std::string& attempt);
   // revoke() and free_now(): see lease::LeaseStore. False: no row matched, or the heartbeat is fresh.
   [[nodiscard]] Result<bool> revoke(const lease::Key& key, std::uint32_t slot, lease::Token token,
-                                    const std::string& attempt);
+                                    const std::string& by, const std::string& attempt);
   [[nodiscard]] Result<bool> free_now(const lease::Key& key, std::uint32_t slot, lease::Token token,
                                       const std::string& attempt);
+
+  // See lease::LeaseStore. False: the next grant is promised to another request, or there is no row.
+  [[nodiscard]] Result<bool> promise(const lease::Key& key, const lease::OwnerId& to, bool newest,
+                                     const std::string& attempt);
+  [[nodiscard]] Result<void> withdraw_promise(const lease::Key& key, const lease::OwnerId& to,
+                                              const std::string& attempt);
 
   // Reads the lock's own row; nullopt: there is none.
   [[nodiscard]] Result<std::optional<lease::LockStatus>> look(const lease::Key& key,
@@ -139,6 +145,18 @@ class LockTable {
   // The selected rows. Free rows of readers and slots are among them, unless only held locks are asked for.
   [[nodiscard]] Result<lease::Listing> list(const lease::Selection& selection, const std::string& attempt);
   [[nodiscard]] Result<lease::ReapReport> reap(const lease::ReapOptions& options, const std::string& attempt);
+
+  // The pauses that have not ended.
+  [[nodiscard]] Result<std::vector<lease::Pause>> pauses(const std::string& attempt);
+  // Stores a pause, in the place of one of the same scope, and deletes those that have ended.
+  [[nodiscard]] Result<void> put_pause(const lease::Pause& pause, const std::string& attempt);
+  [[nodiscard]] Result<void> end_pause(const lease::PauseScope& scope, const std::string& attempt);
+  // Writes into the row of each lock in the scope until when the stored pauses keep it paused. Waits for
+  // grants under way.
+  // With `without` as if there were no pause of this scope.
+  [[nodiscard]] Result<void> mark_paused(const lease::PauseScope& scope, bool without,
+                                         const std::string& attempt);
+  [[nodiscard]] Result<lease::ServerTime> server_time(const std::string& attempt);
 
   [[nodiscard]] Result<lease::History> history(const lease::HistoryQuery& query, const std::string& attempt);
   // See lease::LeaseStore. Records the runs that were ended by calls which succeeded, since the last record.
@@ -172,6 +190,7 @@ class LockTable {
 inline constexpr std::size_t k_name_bytes = 255;
 inline constexpr std::size_t k_command_bytes = 2000;
 inline constexpr std::size_t k_note_bytes = 1000;
+inline constexpr std::size_t k_by_bytes = 600;
 
 // The least time that a row is idle before it is deleted. A statement may have been blocked with yesterday's
 // clock; its token must still be greater than any that the deleted row had (I2).

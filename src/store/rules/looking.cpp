@@ -41,9 +41,10 @@ Result<Answer> TableLeaseStore::look(const lease::LeaseRequest& request) {
   const Call call(*table_);
   const std::string attempt = attempt_to("look at", request.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
-  if (!request.plain()) return look_together(*table_, request, attempt);
+  if (request.of_pool()) return with_pause(look_at_pool(*table_, request, attempt), attempt);
+  if (!request.plain()) return with_pause(look_together(*table_, request, attempt), attempt);
   DBLOCK_TRY(auto seen, table_->look(request.key, attempt));
-  return judge(request, std::move(seen), attempt);
+  return with_pause(judge(request, std::move(seen), attempt), attempt);
 }
 
 Result<Answer> TableLeaseStore::look_with_position(const lease::LeaseRequest& request) {
@@ -53,7 +54,7 @@ Result<Answer> TableLeaseStore::look_with_position(const lease::LeaseRequest& re
   DBLOCK_CHECK(table_->ensure_open(attempt));
   DBLOCK_TRY(auto seen, table_->look(request.key, attempt));
   const auto position = seen ? table_->database().waiter_position(*seen) : std::nullopt;
-  DBLOCK_TRY(auto answer, judge(request, std::move(seen), attempt));
+  DBLOCK_TRY(auto answer, with_pause(judge(request, std::move(seen), attempt), attempt));
   if (auto* held = std::get_if<lease::Held>(&answer)) held->status.position = position;
   return answer;
 }

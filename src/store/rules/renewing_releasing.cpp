@@ -54,7 +54,8 @@ Result<lease::RenewOutcome> TableLeaseStore::renew(const lease::LeaseRef& ref, l
   std::optional<lease::RenewOutcome> first;
   for (const Key& key : keys_of(ref.key, ref.also)) {
     const lease::LeaseRef one = outer_part(ref, key);
-    if (actor == lease::Actor::script && lease::is_nested(ref.owner)) return nested_for_script(one, attempt);
+    if (actor == lease::Actor::script && lease::is_nested(ref.owner))
+      return nested_for_script(ref.owner, one, attempt);
     DBLOCK_TRY(auto outcome, renew_one(one, actor, ttl, attempt));
     if (std::holds_alternative<NotOurs>(outcome)) return outcome;
     if (!first) first = std::move(outcome);
@@ -93,7 +94,7 @@ Result<lease::ReleaseOutcome> TableLeaseStore::release(const lease::LeaseRef& re
   DBLOCK_CHECK(table_->ensure_open(attempt));
   if (lease::is_nested(ref.owner)) {
     if (actor != lease::Actor::script) return unnest(ref, attempt);
-    return nested_for_script(outer_part(ref, ref.key), attempt);
+    return nested_for_script(ref.owner, outer_part(ref, ref.key), attempt);
   }
   for (int round = 0; round < k_release_rounds; ++round) {
     DBLOCK_TRY(auto outcome, try_release(ref, actor, end, attempt));
@@ -164,13 +165,16 @@ Result<std::optional<lease::LeaseRef>> TableLeaseStore::found_elsewhere(lease::L
 }
 
 // Why a script may not renew or release a nested lease: it is the lease of the outer run. Leases of scripts
-// have no nested runs.
-Result<NotOurs> TableLeaseStore::nested_for_script(const lease::LeaseRef& outer, const std::string& attempt) {
+// have no nested runs. But the owner id of an application may look like a nested one.
+Result<NotOurs> TableLeaseStore::nested_for_script(const lease::OwnerId& asked, const lease::LeaseRef& outer,
+                                                   const std::string& attempt) {
   DBLOCK_TRY(auto seen, own_row(outer, attempt));
   if (!seen) return NotOurs{NotOursWhy::absent, std::nullopt};
   if (seen->owner.empty()) return NotOurs{NotOursWhy::free, std::move(seen)};
   const bool of_run = seen->owner == outer.owner.text && seen->kind == lease::Kind::run;
-  return NotOurs{of_run ? NotOursWhy::run_lease : NotOursWhy::other_holder, std::move(seen)};
+  const bool of_application = seen->owner == asked.text && seen->kind == lease::Kind::sql;
+  return NotOurs{of_run || of_application ? NotOursWhy::other_kind : NotOursWhy::other_holder,
+                 std::move(seen)};
 }
 
 Result<NotOurs> TableLeaseStore::why_not(const lease::LeaseRef& ref, lease::Actor actor, bool renewing,
@@ -188,7 +192,8 @@ Result<std::optional<NotOurs>> TableLeaseStore::reason(const lease::LeaseRef& re
   if (seen->owner.empty()) return because(NotOursWhy::free);
   if (seen->owner != ref.owner.text || (ref.token && seen->token != *ref.token))
     return because(NotOursWhy::other_holder);
-  if (actor == lease::Actor::script && seen->kind == lease::Kind::run) return because(NotOursWhy::run_lease);
+  if (actor == lease::Actor::script && seen->kind != lease::Kind::acquire)
+    return because(NotOursWhy::other_kind);
   if (renewing && seen->revoked_at) return because(NotOursWhy::revoked);
   const bool over = passed(seen->expires_at, *seen);
   if ((renewing || actor == lease::Actor::script) && over) return because(NotOursWhy::expired);
@@ -197,16 +202,17 @@ Result<std::optional<NotOurs>> TableLeaseStore::reason(const lease::LeaseRef& re
   return std::nullopt;
 }
 
-Result<ForceOutcome> TableLeaseStore::revoke(const lease::Key& key, lease::Token token) {
-  return force(Force::revoke, key, token, attempt_to("revoke", key));
+Result<ForceOutcome> TableLeaseStore::revoke(const lease::Key& key, lease::Token token,
+                                             const std::string& by) {
+  return force(Force::revoke, key, token, by, attempt_to("revoke", key));
 }
 
 Result<ForceOutcome> TableLeaseStore::free_now(const lease::Key& key, lease::Token token) {
-  return force(Force::free_now, key, token, attempt_to("free", key));
+  return force(Force::free_now, key, token, "", attempt_to("free", key));
 }
 
 Result<ForceOutcome> TableLeaseStore::force(Force how, const lease::Key& key, lease::Token token,
-                                            const std::string& attempt) {
+                                            const std::string& by, const std::string& attempt) {
   const Call call(*table_);
   DBLOCK_CHECK(table_->ensure_open(attempt));
   const auto look = [&] {
@@ -220,7 +226,7 @@ Result<ForceOutcome> TableLeaseStore::force(Force how, const lease::Key& key, le
   if (before->token != token) return ForceRefused{Why::wrong_token, std::move(before)};
   const bool frees = how == Force::free_now && !before->owner.empty();
   DBLOCK_TRY(const bool changed, frees ? table_->free_now(key, before->slot, token, attempt)
-                                       : table_->revoke(key, before->slot, token, attempt));
+                                       : table_->revoke(key, before->slot, token, by, attempt));
   if (changed) {
     if (!frees && !before->owner.empty() && !before->revoked_at) before->revoked_at = before->server_time;
     return lease::Revoked{std::move(*before)};

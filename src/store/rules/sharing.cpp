@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 #include <utility>
+#include <variant>
 
 #include "base/text.hpp"
 
@@ -155,7 +156,29 @@ bool keeps_the_lock(const LockStatus& row) {
   return !row.owner.empty() || row.state == lease::State::cooldown;
 }
 
-Result<Answer> answer_for(const LockRows& seen, const LeaseRequest& request) {
+bool is_sooner(const Answer& one, const Answer& other) {
+  const auto end = [](const Answer& answer) {
+    const LockStatus& status = std::get<Held>(answer).status;
+    return std::max(status.grantable_at(), status.pause ? status.pause->until : lease::ServerTime{});
+  };
+  return end(one) < end(other);
+}
+
+Answer best_of(std::vector<Answer> answers) {
+  auto* best = &answers.front();
+  for (auto& answer : answers) {
+    if (std::holds_alternative<lease::Granted>(answer)) return std::move(answer);
+    const bool was_held = std::holds_alternative<Held>(*best);
+    const bool is_held = std::holds_alternative<Held>(answer);
+    if (was_held && (!is_held || is_sooner(answer, *best))) best = &answer;
+  }
+  return std::move(*best);
+}
+
+namespace {
+
+// The answer as if no pause covered the lock.
+Result<Answer> answer_by_holders(const LockRows& seen, const LeaseRequest& request) {
   const LockStatus lock = with_past_runs(seen);
   if (lock.owner == request.owner.text) return found(request, lock, {});
   std::vector<const LockStatus*> taken;
@@ -183,6 +206,19 @@ Result<Answer> answer_for(const LockRows& seen, const LeaseRequest& request) {
   const auto* fenced = fenced_in(seen);
   if (fenced != nullptr && taken.empty() && changes_kind(lock.sharing, request.sharing)) return Held{*fenced};
   return answer_beside(seen, lock, taken, request);
+}
+
+}  // namespace
+
+// A pause and a promise only refuse. Holders are named before them: a waiter must know whether one of them is
+// its own ancestor.
+Result<Answer> answer_for(const LockRows& seen, const LeaseRequest& request) {
+  DBLOCK_TRY(auto answer, answer_by_holders(seen, request));
+  const bool kept = seen.gate.pause || seen.gate.promised_to_another(request.owner.text);
+  if (kept && std::holds_alternative<Free>(answer)) return Held{with_past_runs(seen)};
+  if (!seen.gate.pause) return answer;
+  if (auto* held = std::get_if<Held>(&answer)) held->status.pause = seen.gate.pause;
+  return answer;
 }
 
 }  // namespace dblock::store

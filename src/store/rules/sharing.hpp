@@ -28,6 +28,13 @@ void merge_past_runs(lease::LockStatus& lock, const lease::LockStatus& row);
 // lock is held in a mode that does not go with the request's (lease::Mode), or with another number of slots.
 [[nodiscard]] Result<lease::Answer> answer_for(const LockRows& seen, const lease::LeaseRequest& request);
 
+// True when `one`, the refusal of one member of a pool, names a row that is free to grant sooner than that of
+// `other`.
+[[nodiscard]] bool is_sooner(const lease::Answer& one, const lease::Answer& other);
+// The answer to a request of a pool, from the rows of its members in the order of preference: the request's
+// own grant, else the first member that is free, else the refusal that ends soonest.
+[[nodiscard]] lease::Answer best_of(std::vector<lease::Answer> answers);
+
 // True when a grant to `asked` is of another kind than the lock's last grant: no holder of the one may hold
 // the lock beside a holder of the other.
 [[nodiscard]] bool changes_kind(const lease::Sharing& last, const lease::Sharing& asked);

@@ -1,6 +1,6 @@
 // lease::LeaseStore on a table of locks: turns what the statements report into the answers of the contract,
-// the same for every database. Its functions are in granting.cpp, renewing_releasing.cpp and looking.cpp;
-// those that only pass a call on are in table_lease_store.cpp.
+// the same for every database. Its functions are in granting.cpp, renewing_releasing.cpp, looking.cpp and
+// pausing.cpp; those that only pass a call on are in table_lease_store.cpp.
 #pragma once
 
 #include <functional>
@@ -33,8 +33,12 @@ class TableLeaseStore final : public lease::LeaseStore {
   Result<lease::ReleaseOutcome> release(const lease::LeaseRef& ref, lease::Actor actor,
                                         lease::RunEnd end) override;
   void settle() noexcept override;
-  Result<lease::ForceOutcome> revoke(const lease::Key& key, lease::Token token) override;
+  Result<Promise> promise(const lease::LeaseRequest& request, bool newest) override;
+  Result<lease::ForceOutcome> revoke(const lease::Key& key, lease::Token token,
+                                     const std::string& by) override;
   Result<lease::ForceOutcome> free_now(const lease::Key& key, lease::Token token) override;
+  Result<lease::Paused> pause(const lease::PauseRequest& request) override;
+  Result<lease::Resumed> resume(const lease::PauseScope& scope) override;
   Result<lease::Listing> list(const lease::Selection& selection) override;
   Result<lease::ReapReport> reap(const lease::ReapOptions& options) override;
   Result<lease::History> history(const lease::HistoryQuery& query) override;
@@ -44,6 +48,7 @@ class TableLeaseStore final : public lease::LeaseStore {
   void interrupt() noexcept override;
 
  private:
+  [[nodiscard]] Result<lease::Answer> try_one(const lease::LeaseRequest& request);
   [[nodiscard]] Result<lease::Answer> take(const lease::LeaseRequest& request);
   [[nodiscard]] Result<std::optional<lease::Lease>> nest_in(const lease::LeaseRequest& request);
   // Releases a new lease where fewer replicas have stored it than the settings ask for.
@@ -62,9 +67,11 @@ class TableLeaseStore final : public lease::LeaseStore {
   [[nodiscard]] Result<lease::Answer> judge(const lease::LeaseRequest& request,
                                             std::optional<lease::LockStatus> seen,
                                             const std::string& attempt);
+  [[nodiscard]] Result<lease::Answer> with_pause(Result<lease::Answer> answer, const std::string& attempt);
   [[nodiscard]] Result<lease::RenewOutcome> renew_one(const lease::LeaseRef& ref, lease::Actor actor,
                                                       std::optional<Micros> ttl, const std::string& attempt);
-  [[nodiscard]] Result<lease::NotOurs> nested_for_script(const lease::LeaseRef& outer,
+  [[nodiscard]] Result<lease::NotOurs> nested_for_script(const lease::OwnerId& asked,
+                                                         const lease::LeaseRef& outer,
                                                          const std::string& attempt);
   [[nodiscard]] Result<lease::ReleaseOutcome> unnest(const lease::LeaseRef& ref, const std::string& attempt);
   [[nodiscard]] Result<std::optional<lease::LockStatus>> own_row(const lease::LeaseRef& ref,
@@ -89,10 +96,11 @@ class TableLeaseStore final : public lease::LeaseStore {
                                                const std::string& attempt);
   enum class Force { revoke, free_now };
   [[nodiscard]] Result<lease::ForceOutcome> force(Force how, const lease::Key& key, lease::Token token,
-                                                  const std::string& attempt);
+                                                  const std::string& by, const std::string& attempt);
 
   const std::unique_ptr<LockTable> table_;
-  std::optional<Intent> intent_;  // the intent of the acquisition under way
+  std::optional<Intent> intent_;        // the intent of the acquisition under way
+  std::optional<lease::Key> promised_;  // the key whose next grant was promised to it
   // The last try may have been granted without a confirmed reply. The renewal that proves the grant then also
   // checks grant_is_safe().
   bool unproved_ = false;

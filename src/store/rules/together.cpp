@@ -58,25 +58,27 @@ class Taking {
   Result<Answer> run() {
     const auto body = [this] { return transaction(); };
     DBLOCK_CHECK(table_.in_transaction(attempt_, body));
+    adds_rows_ = false;
+    if (!answer_) DBLOCK_CHECK(table_.in_transaction(attempt_, body));
     if (answer_) return std::move(*answer_);
     return fail(Errc::internal, attempt_ + ": the transaction did nothing");
   }
 
  private:
+  // Rows that are missing are added and committed before the grant. A pause finds no row that is not
+  // committed, and on Galera a node may commit such a row before it knows of the pause, but not the grant
+  // after it.
   Result<void> transaction() {
     answer_.reset();
-    DBLOCK_TRY(RowsOfLocks seen, table_.read_rows(keys_, true, attempt_));
+    DBLOCK_TRY(const RowsOfLocks seen, table_.read_rows(keys_, true, attempt_));
     DBLOCK_CHECK(decide_on(seen));
     if (answer_) return {};
-    if (targets_.size() < keys_.size()) {
-      for (std::size_t i = 0; i < keys_.size(); ++i)
-        if (!seen[i]) DBLOCK_CHECK(table_.add(keys_[i], attempt_));
-      DBLOCK_TRY(seen, table_.read_rows(keys_, true, attempt_));
-      DBLOCK_CHECK(decide_on(seen));
-      if (answer_) return {};
-    }
     if (targets_.size() == keys_.size()) return take();
-    return fail(Errc::unreachable, attempt_ + ": its row vanished; is another tool deleting rows?");
+    if (!adds_rows_)
+      return fail(Errc::unreachable, attempt_ + ": its row vanished; is another tool deleting rows?");
+    for (std::size_t i = 0; i < keys_.size(); ++i)
+      if (!seen[i]) DBLOCK_CHECK(table_.add(keys_[i], attempt_));
+    return {};
   }
 
   Result<void> take() {
@@ -158,6 +160,7 @@ class Taking {
   const std::string& attempt_;
   std::vector<GrantTarget> targets_;
   std::optional<Answer> answer_;
+  bool adds_rows_ = true;  // else a missing row is an error
 };
 
 // Any request may nest in an exclusive lease; in a shared or slot lease only a request that asks for the
@@ -175,12 +178,6 @@ Result<std::optional<lease::Token>> nest_one(LockTable& table, const Key& key, c
 }
 
 }  // namespace
-
-std::vector<Key> keys_of(const Key& first, const std::vector<Key>& also) {
-  std::vector<Key> keys{first};
-  keys.insert(keys.end(), also.begin(), also.end());
-  return keys;
-}
 
 Result<Answer> take_together(LockTable& table, const LeaseRequest& request, BootTime sent_at,
                              std::optional<Intent>& intent, const std::string& attempt) {
@@ -235,6 +232,23 @@ Result<Answer> look_together(LockTable& table, const LeaseRequest& request, cons
     if (refusal && !request.promises.once_per) break;
   }
   return refusal ? std::move(*refusal) : last;
+}
+
+Result<Answer> look_at_pool(LockTable& table, const LeaseRequest& request, const std::string& attempt) {
+  const auto members = lease::members_of(request);
+  auto keys = keys_of(request.key, request.any);
+  std::ranges::sort(keys);
+  DBLOCK_TRY(const auto locks, table.read_rows(keys, false, attempt));
+  std::vector<Answer> answers;
+  for (const auto& member : members) {
+    const auto at = std::ranges::lower_bound(keys, member.key) - keys.begin();
+    const auto& seen = locks[static_cast<std::size_t>(at)];
+    // As in look_together() an error counts as free.
+    Answer answer = lease::Free{};
+    if (seen) answer = answer_for(*seen, member).value_or(lease::Free{0, with_past_runs(*seen)});
+    answers.push_back(std::move(answer));
+  }
+  return best_of(std::move(answers));
 }
 
 }  // namespace dblock::store

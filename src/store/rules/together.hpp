@@ -1,7 +1,7 @@
 // Grants of more than one row: of several keys, to readers, of slots. Each is one transaction. It locks the
 // own row of every lock first (the gate), in sorted order, so that requests which name the same keys in
-// another order cannot deadlock. A lock without a row gets its first row after that: two requests may
-// deadlock there, and the database makes one of them try again.
+// another order cannot deadlock. A lock without a row gets its first row after that, in a transaction of its
+// own: two requests may deadlock there, and the database makes one of them try again.
 #pragma once
 
 #include <optional>
@@ -11,9 +11,6 @@
 #include "store/rules/lock_table.hpp"
 
 namespace dblock::store {
-
-// `first` and then `also`, as one list.
-[[nodiscard]] std::vector<lease::Key> keys_of(const lease::Key& first, const std::vector<lease::Key>& also);
 
 // The intent that a waiting writer has written to the locks' rows.
 struct Intent {
@@ -32,6 +29,9 @@ struct Intent {
                                                                 const lease::LeaseRequest& request,
                                                                 BootTime sent_at, const std::string& attempt);
 
+// The answer that a request of a pool would get now.
+[[nodiscard]] Result<lease::Answer> look_at_pool(LockTable& table, const lease::LeaseRequest& request,
+                                                 const std::string& attempt);
 // See LeaseStore::withdraw_intent().
 void withdraw_intent(LockTable& table, const lease::LeaseRequest& request, const Intent& intent) noexcept;
 

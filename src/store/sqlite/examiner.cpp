@@ -10,6 +10,7 @@
 #include "store/sqlite/factory.hpp"
 #include "store/sqlite/file.hpp"
 #include "store/sqlite/schema.hpp"
+#include "store/sqlite/sql.hpp"
 
 namespace dblock::store::sqlite {
 namespace {
@@ -54,6 +55,10 @@ Result<FileContents> read_contents(const SqliteSettings& settings) {
   const auto admin = make_schema_admin(settings, {});
   FileContents contents{schema_version_in(*admin), admin->version(), {}, {}, {}};
   if (const auto kept = keeps_history(connection, k_attempt)) contents.keeps_history = *kept;
+  // A file of an older version has no pauses.
+  if (const auto rows = connection.run(sql(Verb::list_pauses), {}, k_attempt, Phase::read)) {
+    for (const auto& row : *rows) contents.pauses.push_back(read_pause(row));
+  }
   contents.journal_mode = first_cell(connection, "PRAGMA journal_mode");
   contents.integrity = first_cell(connection, "PRAGMA quick_check(1)");
   return contents;

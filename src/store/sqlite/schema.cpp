@@ -126,16 +126,16 @@ class SqliteSchemaAdmin final : public SchemaAdmin {
     return read_state("cannot read the schema's version");
   }
 
-  Result<std::vector<Migration>> apply() override {
+  Result<Applied> apply() override {
     connection_.begin_call();
     const std::string attempt = "cannot migrate the schema";
     DBLOCK_TRY(const auto before, read_state(attempt));
     DBLOCK_CHECK(ensure_schema(connection_, attempt));
-    std::vector<Migration> applied;
+    Applied done;
     for (const auto& state : before) {
-      if (!state.applied_at) applied.push_back(state.migration);
+      if (!state.applied_at) done.migrations.push_back(state.migration);
     }
-    return applied;
+    return done;
   }
 
   Result<bool> keeps_history() override {

@@ -28,6 +28,7 @@ namespace dblock::store::mariadb {
   X(mysql_get_ssl_cipher)          \
   X(mysql_init)                    \
   X(mysql_insert_id)               \
+  X(mysql_next_result)             \
   X(mysql_num_fields)              \
   X(mysql_optionsv)                \
   X(mysql_read_query_result)       \

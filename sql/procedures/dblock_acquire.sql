@@ -1,0 +1,103 @@
+-- Grants the lock to an application, exclusively, for p_ttl_ms. `granted`: it is held under `token` for `remaining_ms`.
+-- `held`: `holder` has it, for `remaining_ms` unless it renews; or it is paused, and `holder` says so. `busy`: nothing was done, because a transaction keeps the
+-- lock's row or fence. Repeated under the same owner id while that lease runs, it returns the same token again.
+CREATE /*M! OR REPLACE */ PROCEDURE dblock_acquire(
+  IN p_key VARCHAR(1024) CHARACTER SET utf8mb4,
+  IN p_owner VARCHAR(1024) CHARACTER SET utf8mb4,
+  IN p_ttl_ms BIGINT,
+  IN p_margin_ms BIGINT,
+  IN p_note TEXT CHARACTER SET utf8mb4)
+  MODIFIES SQL DATA
+  SQL SECURITY DEFINER
+  COMMENT 'dblock, version {version}: takes a lock for an application; see dblock-sql(7)'
+BEGIN
+  {variables};
+  DECLARE v_kind VARCHAR(16) DEFAULT 'sql';
+  DECLARE v_ttl, v_margin, v_heartbeat, v_min_hold, v_period, v_look_back, v_look_ahead BIGINT DEFAULT NULL;
+  DECLARE v_user, v_host, v_command, v_note, v_name VARCHAR(1000) CHARACTER SET utf8mb4 DEFAULT '';
+  DECLARE v_pid, v_round, v_kept INT DEFAULT 0;
+  DECLARE v_mode, v_last_outcome VARCHAR(16) DEFAULT NULL;
+  DECLARE v_ours, v_is_free, v_replaceable BOOLEAN DEFAULT FALSE;
+  DECLARE v_until, v_last_acquired, v_last_released, v_success_acquired, v_success_released BIGINT DEFAULT NULL;
+  DECLARE v_last_exit_code INT DEFAULT NULL;
+  DECLARE v_longest BIGINT DEFAULT 5000000; -- k_longest_intent of src/lease/types.hpp
+  DECLARE v_first_in_line BIGINT UNSIGNED DEFAULT NULL;
+
+  {check_names};
+  SET v_margin = COALESCE(p_margin_ms, LEAST(3000, p_ttl_ms DIV 10));
+  SET v_why = CASE
+    WHEN p_ttl_ms IS NULL OR p_ttl_ms NOT BETWEEN 1000 AND 2592000000 THEN
+      'dblock: the TTL must be 1000 to 2592000000 milliseconds (1 s to 30 d)'
+    WHEN v_margin NOT BETWEEN 0 AND p_ttl_ms THEN
+      'dblock: the margin must be 0 milliseconds to the TTL; NULL: 3000, or a tenth of the TTL when that is less'
+    END;
+  IF v_why IS NOT NULL THEN
+    SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = v_why;
+  END IF;
+  -- A client renews at a third of the TTL. The random part of the owner id is not for people.
+  SET v_ttl = p_ttl_ms * 1000, v_margin = v_margin * 1000, v_heartbeat = v_ttl DIV 3,
+    v_note = LEFT(COALESCE(p_note, ''), 1000), v_command = CONCAT('connection ', CONNECTION_ID(), ' of ', USER()),
+    v_name = REGEXP_REPLACE(CONVERT(v_owner USING utf8mb4),
+      '[-/:._]?([0-9a-fA-F]{32}|[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$', '');
+  SET v_name = IF(v_name = '', CONVERT(v_owner USING utf8mb4), v_name);
+  SET v_user = IF(v_name LIKE '%@_%', SUBSTRING_INDEX(v_name, '@', 1), ''),
+    v_host = IF(v_name LIKE '%@_%', SUBSTR(v_name, CHAR_LENGTH(SUBSTRING_INDEX(v_name, '@', 1)) + 2), v_name);
+  {enter}
+
+  BEGIN
+    {on_error};
+    {let_the_line_go_first}
+    WHILE v_outcome IS NULL AND v_round < 5 DO
+      SET v_round = v_round + 1;
+      {verb grant};
+      IF ROW_COUNT() > 0 THEN
+        SET v_outcome = 'granted', v_token = LAST_INSERT_ID() DIV 1024, v_remaining_ms = p_ttl_ms;
+      ELSE
+        SELECT MAX(mode), MAX(COALESCE(lock_value = v_owner AND expire_time > {now}, FALSE)), MAX(COALESCE({is_free}, FALSE))
+          INTO v_mode, v_ours, v_is_free FROM dblock_lock AS lease WHERE lock_key = v_key AND slot = 0;
+        IF v_mode IS NULL THEN
+          BEGIN
+            DECLARE CONTINUE HANDLER FOR 1062 BEGIN END;
+            {verb add_row};
+            {verb add_fence};
+          END;
+        ELSEIF v_ours THEN
+          -- A repeat after a lost reply. What was read may be old on a node that lags behind: a write proves it.
+          UPDATE dblock_lock FORCE INDEX (PRIMARY)
+            SET version = version + 1, token = LAST_INSERT_ID(token)
+            WHERE {is_named_lease} AND revoke_time IS NULL AND expire_time > {now};
+          IF ROW_COUNT() = 1 THEN
+            SET v_token = LAST_INSERT_ID();
+            {look};
+            SET v_outcome = 'granted';
+          ELSE
+            SET v_outcome = 'held';
+          END IF;
+        ELSEIF v_mode <> 'exclusive' THEN
+          {become_exclusive}
+        ELSEIF v_is_free THEN
+          -- It was released meanwhile, or its fence is missing.
+          BEGIN
+            DECLARE CONTINUE HANDLER FOR 1062 BEGIN END;
+            {verb add_fence};
+          END;
+        ELSE
+          SET v_outcome = 'held';
+        END IF;
+      END IF;
+    END WHILE;
+    IF v_outcome = 'held' AND v_remaining_ms IS NULL THEN
+      {look};
+    END IF;
+    IF v_outcome = 'held' AND COALESCE(v_remaining_ms, 0) = 0 THEN
+      {look_at_pause};
+    END IF;
+  END;
+  {leave}
+  IF v_outcome = 'granted' THEN
+    SET v_holder = CONCAT(IF(v_user = '', '', CONCAT(v_user, '@')), v_host);
+  ELSE
+    SET v_outcome = COALESCE(v_outcome, 'busy');
+  END IF;
+  {answer};
+END

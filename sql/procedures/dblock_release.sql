@@ -1,0 +1,39 @@
+-- Releases an application's lease. `released`; `lost`: it had ended before, and `holder` has the lock now (NULL: nobody).
+-- After a lost reply a repeat answers `lost`: where it shows no holder and the same `token`, nobody has had the lock since.
+CREATE /*M! OR REPLACE */ PROCEDURE dblock_release(
+  IN p_key VARCHAR(1024) CHARACTER SET utf8mb4,
+  IN p_owner VARCHAR(1024) CHARACTER SET utf8mb4)
+  MODIFIES SQL DATA
+  SQL SECURITY DEFINER
+  COMMENT 'dblock, version {version}: releases the lock of an application; see dblock-sql(7)'
+BEGIN
+  {variables};
+  DECLARE v_kind VARCHAR(16) DEFAULT 'sql';
+  DECLARE v_mode VARCHAR(16) DEFAULT 'exclusive';
+  DECLARE v_user, v_host, v_command, v_note VARCHAR(1000) CHARACTER SET utf8mb4 DEFAULT '';
+  DECLARE v_pid, v_exit_code INT DEFAULT NULL;
+  DECLARE v_keep BIGINT DEFAULT NULL;
+  DECLARE v_leaves_nested BOOLEAN DEFAULT FALSE;
+  DECLARE v_was_released BOOLEAN DEFAULT TRUE;
+  {check_names};
+  {enter}
+  BEGIN
+    {on_error};
+    SELECT MAX(token) INTO v_token FROM dblock_lock WHERE {is_named_lease};
+    SET v_outcome = 'released';
+    {verb release};
+    IF ROW_COUNT() <> 1 THEN
+      SET v_outcome = 'lost';
+      {look};
+      SET v_token = v_latest;
+    ELSEIF LAST_INSERT_ID() > 0 THEN
+      -- The lock is free: what goes wrong here costs a record and nothing else.
+      BEGIN
+        DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END;
+        {verb record_run};
+      END;
+    END IF;
+  END;
+  {leave}
+  {answer};
+END

@@ -1,0 +1,172 @@
+-- Parts that the procedures share, beside those of sql/verbs/mariadb/terms.sql. `{verb NAME}` stands for a statement of
+-- sql/verbs/mariadb, so that a procedure decides by the same text as dblock itself. In both, `:name` becomes the
+-- procedure's variable v_name. A comment of MariaDB (M!) or of MySQL (!50701) holds what only that server reads.
+
+-- {version} The version of all procedures. A change of any of them raises it, and `dblock migrate` then replaces them.
+2
+
+-- {variables} What the statements take and most procedures do not ask for. Without a period, past successes do not
+-- count. The lock's own row is the only row, since an application takes the whole lock.
+DECLARE v_key, v_owner VARBINARY(4096) DEFAULT NULL;
+DECLARE v_of_kind VARCHAR(16) DEFAULT 'sql';
+DECLARE v_slot, v_first_slot, v_last_slot, v_mark INT DEFAULT 0;
+DECLARE v_token, v_latest BIGINT UNSIGNED DEFAULT NULL;
+DECLARE v_outcome, v_why VARCHAR(200) DEFAULT NULL;
+DECLARE v_holder VARCHAR(1000) CHARACTER SET utf8mb4 DEFAULT NULL;
+DECLARE v_remaining_ms BIGINT DEFAULT NULL;
+DECLARE v_isolation VARCHAR(30) DEFAULT NULL;
+DECLARE v_completion VARCHAR(20) DEFAULT NULL;
+DECLARE v_read_only, v_row_wait, v_table_wait INT DEFAULT NULL;
+DECLARE v_new_names BOOLEAN DEFAULT TRUE
+
+-- {check_names} The rules of dblock's keys, and owner ids that fit their column. In hexadecimal digits, so that no
+-- collation decides. Longer parameters than these cannot have been cut to pass.
+SET v_key = CAST(p_key AS BINARY), v_owner = CAST(p_owner AS BINARY);
+SET v_why = CASE
+  WHEN p_key IS NULL OR LENGTH(v_key) = 0 THEN 'dblock: the key must not be empty'
+  WHEN LENGTH(v_key) > 255 THEN 'dblock: a key has at most 255 bytes'
+  WHEN HEX(v_key) REGEXP '^(..)*(0.|1.|7F|C2[89].)' THEN 'dblock: a key must not contain control characters'
+  WHEN p_owner IS NULL OR LENGTH(v_owner) = 0 THEN 'dblock: the owner id must not be empty; make a new one for each acquisition'
+  WHEN LENGTH(v_owner) > 255 THEN 'dblock: an owner id has at most 255 bytes'
+  WHEN HEX(v_owner) REGEXP '^(..)*(0.|1.|7F|C2[89].)' THEN 'dblock: an owner id must not contain control characters'
+  END;
+IF v_why IS NOT NULL THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = v_why; END IF
+
+-- {save_isolation} The isolation level and the access mode of the session's transactions, by their names on MySQL and on
+-- MariaDB from 11.1 on, which calls the old names deprecated in a warning at each use. The next two change them and give
+-- them back. READ COMMITTED takes no gap locks, but InnoDB refuses to write under it with statement-based logging.
+SET v_isolation = @@SESSION.transaction_isolation, v_read_only = @@SESSION.transaction_read_only;
+
+-- {take_isolation}
+SET SESSION transaction_read_only = 0, transaction_isolation = IF(@@log_bin AND @@binlog_format = 'STATEMENT', v_isolation, 'READ-COMMITTED');
+
+-- {restore_isolation}
+SET SESSION transaction_read_only = v_read_only, transaction_isolation = v_isolation;
+
+-- {enter} Refuses a read-only server, since the definer's rights may let it write there. Refuses what would make the
+-- outcome depend on the caller's later COMMIT: inside a transaction SET TRANSACTION fails on every server. Where it
+-- succeeds, it is meant for the next transaction, so no refusal may follow it. Then sets what the session could have been
+-- set to otherwise; {leave} gives it back, but for the clock.
+IF NOT @@SESSION.autocommit THEN
+  SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'dblock: autocommit is off, so this call would be undone with your transaction; SET autocommit = 1, or use another connection';
+END IF;
+IF {takes_no_writes} THEN
+  SIGNAL SQLSTATE '25006' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'dblock: this server is read-only; locks are granted on the server that takes the writes';
+END IF;
+BEGIN
+  DECLARE EXIT HANDLER FOR 1568 SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'dblock: a transaction is open, and this call would be undone with it; end the transaction first, or use another connection';
+  SET TRANSACTION READ WRITE;
+END;
+SET v_completion = @@SESSION.completion_type, v_row_wait = @@SESSION.innodb_lock_wait_timeout, v_table_wait = @@SESSION.lock_wait_timeout;
+SET SESSION completion_type = 0, innodb_lock_wait_timeout = 2, lock_wait_timeout = 2, timestamp = DEFAULT;
+/*M! SET v_new_names = FALSE; */ /*M!110101 SET v_new_names = TRUE; */
+/*M! IF NOT v_new_names THEN
+  SET v_isolation = @@SESSION.tx_isolation, v_read_only = @@SESSION.tx_read_only;
+  SET SESSION tx_read_only = 0, tx_isolation = IF(@@log_bin AND @@binlog_format = 'STATEMENT', v_isolation, 'READ-COMMITTED');
+END IF; */
+/*M!110101 {save_isolation} {take_isolation} */ /*!50701 {save_isolation} {take_isolation} */
+
+-- {leave} Gives back what {enter} has changed.
+SET SESSION completion_type = v_completion, innodb_lock_wait_timeout = v_row_wait, lock_wait_timeout = v_table_wait;
+/*M! IF NOT v_new_names THEN SET SESSION tx_read_only = v_read_only, tx_isolation = v_isolation; END IF; */
+/*M!110101 {restore_isolation} */ /*!50701 {restore_isolation} */
+
+-- {on_error} Undoes what is open. A lock wait that timed out, a deadlock and a lost certification mean that nothing was
+-- done: an answer, so that every client's loop meets it. Any other error is the caller's. MySQL's 1180: a deadlock at the commit.
+DECLARE EXIT HANDLER FOR 1020, 1205, 1213, 3100, 3101 /*!50701 , 1180 */
+  BEGIN ROLLBACK AND NO CHAIN NO RELEASE; SET v_outcome = 'busy', v_token = NULL, v_remaining_ms = NULL, v_holder = NULL; END;
+DECLARE EXIT HANDLER FOR SQLEXCEPTION
+  BEGIN ROLLBACK AND NO CHAIN NO RELEASE; {leave} RESIGNAL; END
+
+-- {holder} A row's holder, for people, as dblock shows it.
+CONCAT(IF(holder_user = '', '', CONCAT(holder_user, '@')), holder_host, IF(holder_pid = 0, '', CONCAT(':', holder_pid)))
+
+-- {look} Reads the lock's own row: who has the lock now.
+SELECT MAX(token), MAX(IF(lock_value IS NULL, NULL, {holder})),
+    MAX(IF(lock_value IS NULL, NULL, GREATEST(0, TIMESTAMPDIFF(MICROSECOND, {now}, expire_time) DIV 1000)))
+  INTO v_latest, v_holder, v_remaining_ms
+  FROM dblock_lock WHERE lock_key = v_key AND slot = 0
+
+-- {look_at_pause} Where nobody has the lock: the pause that keeps it from being granted, in the place of a holder.
+BEGIN
+  DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+  SELECT LEFT(CONCAT('paused until ', DATE_FORMAT(pause.end_time, '%Y-%m-%dT%H:%i:%sZ'), ' by ', pause.paused_by,
+        IF(pause.note = '', '', CONCAT(': ', pause.note))), 1000),
+      TIMESTAMPDIFF(MICROSECOND, {now}, pause.end_time) DIV 1000
+    INTO v_holder, v_remaining_ms
+    FROM dblock_lock AS lease JOIN dblock_pause AS pause ON {covers}
+    WHERE lease.lock_key = v_key AND lease.slot = 0 ORDER BY pause.end_time DESC LIMIT 1;
+END
+
+-- {answer} The row that every procedure returns.
+SELECT v_outcome AS outcome, v_token AS token, v_remaining_ms AS remaining_ms, v_holder AS holder
+
+-- {let_the_line_go_first} For half a second after an application has released, the lock goes to the waiter that owns the
+-- turnstile, if there is one: it asks five to ten times a second, and many applications that ask for themselves would be
+-- faster each time. After a run's release the next in line is awake at once, and needs no such help. In dblock_acquire.
+BEGIN
+  DECLARE CONTINUE HANDLER FOR SQLEXCEPTION SET v_first_in_line = NULL;
+  SET v_first_in_line = IS_USED_LOCK({named_lock});
+END;
+IF v_first_in_line <> CONNECTION_ID() THEN
+  SELECT MAX('held'), MAX(500 - TIMESTAMPDIFF(MICROSECOND, update_time, {now}) DIV 1000) INTO v_outcome, v_remaining_ms
+    FROM dblock_lock
+    WHERE lock_key = v_key AND slot = 0 AND lock_value IS NULL AND kind = 'sql' AND mode = 'exclusive'
+      AND update_time <= {now} AND update_time > {now} - INTERVAL 500000 MICROSECOND;
+END IF;
+
+-- {keeps_the_lock} A reader's or slot's row that keeps others out: its lease is within its margin, or it cools down.
+slot > 0 AND NOT ((lock_value IS NULL OR {past_margin}) AND {not_cooling_down})
+
+-- {become_exclusive} For a lock whose last holders were readers or holders of slots, in dblock_acquire. Where all of them
+-- are gone: their leases are abandoned, the transactions that they protect have ended, what their rows know of past
+-- runs goes into the lock's own row, and the lock is exclusive and free; then the next round grants it. Else: held, and
+-- no new reader comes for two seconds, so that readers do not keep an application out for ever.
+START TRANSACTION;
+SELECT COUNT(*) INTO v_kept FROM dblock_lock WHERE lock_key = v_key FOR UPDATE;
+SELECT COUNT(*) INTO v_kept FROM dblock_lock WHERE lock_key = v_key AND {keeps_the_lock};
+IF v_kept > 0 THEN
+  SET v_until = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {now} + INTERVAL 2 SECOND);
+  {verb keep_readers_away};
+  SELECT {holder}, GREATEST(0, TIMESTAMPDIFF(MICROSECOND, {now}, COALESCE(expire_time, hold_until)) DIV 1000)
+    INTO v_holder, v_remaining_ms FROM dblock_lock
+    WHERE lock_key = v_key AND {keeps_the_lock}
+    ORDER BY COALESCE(expire_time + INTERVAL margin_us MICROSECOND, hold_until) DESC LIMIT 1;
+  SET v_outcome = 'held';
+ELSE
+  {verb wait_for_fences};
+  IF {keeps_history} THEN
+    BEGIN
+      DECLARE CONTINUE HANDLER FOR 1062, 1142, 1146 BEGIN END;
+      INSERT INTO dblock_history (lock_key, recorded_at, token, lock_value, kind, mode, holder_host, holder_pid,
+          holder_user, holder_command, holder_note, acquired_at, released_at, outcome, exit_code)
+        SELECT lock_key, {now}, token, lock_value, kind, mode, holder_host, holder_pid, holder_user, holder_command,
+          holder_note, create_time, NULL, 'abandoned', NULL
+        FROM dblock_lock WHERE lock_key = v_key AND slot > 0 AND lock_value IS NOT NULL;
+    END;
+  END IF;
+  UPDATE dblock_lock
+    SET {record_abandoned}, lock_count = 0, {free_row}
+    WHERE lock_key = v_key AND slot > 0 AND lock_value IS NOT NULL;
+  BEGIN
+    DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
+    SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', last_acquired_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', last_released_at),
+        last_outcome, last_exit_code
+      INTO v_last_acquired, v_last_released, v_last_outcome, v_last_exit_code FROM dblock_lock
+      WHERE lock_key = v_key AND last_outcome IS NOT NULL
+      ORDER BY COALESCE(last_released_at, last_acquired_at) DESC, last_acquired_at DESC LIMIT 1;
+    SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', success_acquired_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', success_released_at)
+      INTO v_success_acquired, v_success_released FROM dblock_lock
+      WHERE lock_key = v_key AND success_released_at IS NOT NULL
+      ORDER BY IF(success_acquired_at > {now}, TIMESTAMPDIFF(MICROSECOND, {now}, success_acquired_at),
+        TIMESTAMPDIFF(MICROSECOND, success_acquired_at, {now}) DIV 9), slot LIMIT 1;
+  END;
+  {verb collect_past_runs};
+  UPDATE dblock_lock SET version = version + 1, mode = 'exclusive', slots = 1, intent_until = NULL WHERE lock_key = v_key AND slot = 0;
+END IF;
+COMMIT AND NO CHAIN NO RELEASE;
+
+-- {state_of_lease} For dblock_assert_held: why the lease does not hold ('': it does), how long it still runs, its holder.
+MAX(CASE WHEN lock_value IS NULL THEN 'it was released' WHEN revoke_time IS NOT NULL THEN 'it was revoked'
+  WHEN expire_time > {now} THEN '' ELSE 'its lease has expired' END),
+MAX(TIMESTAMPDIFF(MICROSECOND, {now}, expire_time) DIV 1000), MAX({holder})

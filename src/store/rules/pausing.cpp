@@ -1,0 +1,140 @@
+// The functions of LockTable and TableLeaseStore for pauses.
+//
+// A pause is committed first; from then on no grant that begins succeeds. A grant that is under way may have
+// read the pauses before. So the pause is then written into the row of each lock as well: that statement
+// waits for the grants that have changed the row, and a grant that comes to the row later is refused by it.
+#include <algorithm>
+#include <utility>
+
+#include "store/parameters.hpp"
+#include "store/rules/lock_table.hpp"
+#include "store/rules/table_lease_store.hpp"
+
+namespace dblock::store {
+namespace {
+
+using lease::Pause;
+using lease::PauseScope;
+
+// Rows written by one statement: few enough that it delays no other statement, enough to get on.
+constexpr std::size_t k_marked_at_once = 20;
+// Rounds of "not there to replace, but there when it is added": in each one another process resumed and
+// paused in between.
+constexpr int k_put_rounds = 5;
+
+// The least byte string greater than `key`.
+std::string after(std::string key) {
+  return key + '\0';
+}
+
+std::optional<Pause> find(const std::vector<Pause>& pauses, const PauseScope& scope) {
+  const auto found = std::ranges::find(pauses, scope, &Pause::scope);
+  return found == pauses.end() ? std::nullopt : std::optional(*found);
+}
+
+Pause pause_of(const lease::PauseRequest& request, lease::ServerTime now) {
+  const auto* const length = std::get_if<Micros>(&request.end);
+  const lease::ServerTime until = length != nullptr ? lease::ServerTime{now.since_epoch + *length}
+                                                    : std::get<lease::ServerTime>(request.end);
+  return {request.scope, until, request.by, request.note, now};
+}
+
+}  // namespace
+
+Result<std::vector<Pause>> LockTable::pauses(const std::string& attempt) {
+  DBLOCK_TRY(const auto found, run(Verb::list_pauses, {}, attempt));
+  std::vector<Pause> pauses;
+  for (const auto& row : found.rows) pauses.push_back(read_pause(row));
+  return pauses;
+}
+
+Result<void> LockTable::put_pause(const Pause& pause, const std::string& attempt) {
+  DBLOCK_CHECK(run(Verb::forget_pauses, {}, attempt));
+  const auto parameters = pause_parameters(pause);
+  for (int round = 0; round < k_put_rounds; ++round) {
+    DBLOCK_TRY(const bool changed, changes_one(Verb::change_pause, parameters, attempt));
+    if (changed) return {};
+    DBLOCK_TRY(const bool added, changes_one(Verb::add_pause, parameters, attempt));
+    if (added) return {};
+  }
+  return fail(Errc::unreachable, attempt + ": another process pauses and resumes the same; try again");
+}
+
+Result<void> LockTable::end_pause(const PauseScope& scope, const std::string& attempt) {
+  DBLOCK_CHECK(run(Verb::end_pause, scope_parameters(scope), attempt));
+  return {};
+}
+
+Result<void> LockTable::mark_paused(const PauseScope& scope, bool without, const std::string& attempt) {
+  const std::string to = scope.is_prefix ? after_prefix(scope.text) : after(scope.text);
+  std::string from = scope.text;
+  for (bool more = true; more;) {
+    DBLOCK_TRY(const auto found, run(Verb::some_locks,
+                                     {{"from", Scalar(from)},
+                                      {"to", to.empty() ? Scalar(nullptr) : Scalar(to)},
+                                      {"limit", Scalar(static_cast<std::int64_t>(k_marked_at_once))}},
+                                     attempt));
+    more = found.rows.size() == k_marked_at_once;
+    if (found.rows.empty()) break;
+    List keys;
+    for (const auto& row : found.rows) keys.values.emplace_back(row[0].value_or(""));
+    DBLOCK_CHECK(run(Verb::mark_paused,
+                     scope_parameters(scope) +
+                         Parameters{{"keys", std::move(keys)}, {"without", Scalar(std::int64_t{without})}},
+                     attempt));
+    from = after(found.rows.back()[0].value_or(""));
+  }
+  return {};
+}
+
+Result<lease::Paused> TableLeaseStore::pause(const lease::PauseRequest& request) {
+  const LockTable::Call call(*table_);
+  const std::string attempt = "cannot pause " + display_scope(request.scope);
+  DBLOCK_CHECK(table_->ensure_open(attempt));
+  DBLOCK_TRY(const auto now, table_->server_time(attempt));
+  DBLOCK_TRY(const auto before, table_->pauses(attempt));
+  const Pause pause = pause_of(request, now);
+  if (pause.until <= now)
+    return fail(Errc::usage, attempt + " until " + format_time(pause.until) +
+                                 ": by the clock of the database it is " + format_time(now) + " already");
+  DBLOCK_CHECK(table_->put_pause(pause, attempt));
+  auto marked = table_->mark_paused(request.scope, false, attempt);
+  if (!marked) {
+    marked.error().message +=
+        "; the pause is stored, but a grant that was under way may still pass it: pause again";
+    return std::unexpected(std::move(marked.error()));
+  }
+  return lease::Paused{pause, find(before, request.scope)};
+}
+
+// The rows first: where this is broken off, the pause itself still refuses and is shown, and can be ended
+// again. Then once more, since another process may have paused meanwhile what the deletion has ended.
+Result<lease::Resumed> TableLeaseStore::resume(const PauseScope& scope) {
+  const LockTable::Call call(*table_);
+  const std::string attempt = "cannot resume " + display_scope(scope);
+  DBLOCK_CHECK(table_->ensure_open(attempt));
+  DBLOCK_TRY(const auto before, table_->pauses(attempt));
+  DBLOCK_CHECK(table_->mark_paused(scope, true, attempt));
+  DBLOCK_CHECK(table_->end_pause(scope, attempt));
+  DBLOCK_CHECK(table_->mark_paused(scope, false, attempt));
+  lease::Resumed resumed{find(before, scope), {}};
+  DBLOCK_TRY(resumed.left, table_->pauses(attempt));
+  std::erase_if(resumed.left, [&scope](const Pause& pause) { return !pause.scope.meets(scope); });
+  return resumed;
+}
+
+// Adds to a refusal who made the pause, which the lock's row does not tell. Where that cannot be read, its
+// end is said alone.
+Result<lease::Answer> TableLeaseStore::with_pause(Result<lease::Answer> answer, const std::string& attempt) {
+  auto* const held = answer ? std::get_if<lease::Held>(&*answer) : nullptr;
+  if (held == nullptr || !held->status.pause) return answer;
+  const auto pauses = table_->pauses(attempt);
+  if (!pauses) return answer;
+  for (const auto& pause : *pauses) {
+    if (pause.scope.covers(held->status.key) && pause.until >= held->status.pause->until)
+      held->status.pause = pause;
+  }
+  return answer;
+}
+
+}  // namespace dblock::store
