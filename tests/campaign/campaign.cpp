@@ -4,6 +4,7 @@
 // Clients use locks while everything fails; then the history is judged. Exit 0: it was a history that a lock
 // may have, and enough had happened in it to say so. 1: a violation. 2: too little happened. 64: usage.
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -31,6 +32,7 @@ constexpr double k_enough_a_second = 5;
 // A campaign ends soon after what it was looking for.
 constexpr Nanos k_first_look = 4 * k_second;
 constexpr double k_takeovers_a_second = 1.0 / 30;
+constexpr double k_seconds_an_application_takeover = 60;
 
 class Campaign {
  public:
@@ -101,7 +103,8 @@ std::vector<Violation> Campaign::judged(bool goes_on) const {
 void Campaign::play() {
   for (int i = 0; i < options_.clients; ++i) {
     const int group = i % stage_->groups();
-    clients_.push_back(std::make_unique<Client>(world_, i, group, stage_->url(group)));
+    clients_.push_back(
+        std::make_unique<Client>(world_, i, group, stage_->url(group), stage_->application_url(group)));
   }
   std::vector<std::jthread> threads;
   for (const auto& client : clients_) threads.emplace_back([&client] { client->play(); });
@@ -174,6 +177,12 @@ std::vector<std::string> Campaign::shortcomings(const Exercise& all) const {
                     std::to_string(runs_a_second_));
   if (options_.faults.empty() && all.takeovers < seconds() * k_takeovers_a_second)
     found.push_back("only " + std::to_string(all.takeovers) + " takeovers");
+  if (!stage_->application_url(0).empty() &&
+      (all.by_applications.grants == 0 || all.by_applications.stores == 0))
+    found.emplace_back("no grants to applications, or no transactions of theirs");
+  if (options_.faults.empty() && !stage_->application_url(0).empty() &&
+      all.by_applications.takeovers < std::floor(seconds() / k_seconds_an_application_takeover))
+    found.push_back("only " + std::to_string(all.by_applications.takeovers) + " takeovers by applications");
   if (faults_.empty()) found.emplace_back("no faults");
   if (all.grants == 0 || all.writes == 0) found.emplace_back("no grants, or no writes");
   return found;
@@ -212,10 +221,15 @@ int Campaign::report() const {
   print("faults", faults_);
   std::printf("operations a second                    %.1f (alone: %.0f)\n", all.operations / seconds(),
               runs_a_second_);
-  std::printf("grants                                 %d\n", all.grants);
-  std::printf("takeovers of leases left to expire     %d\n", all.takeovers);
+  const Exercise::Applications& theirs = all.by_applications;
+  std::printf("grants to runs and scripts             %d\n", all.grants - theirs.grants);
+  std::printf("grants to applications                 %d\n", theirs.grants);
+  std::printf("takeovers of leases left to expire     %d\n", all.takeovers - theirs.takeovers);
+  std::printf("takeovers by applications              %d\n", theirs.takeovers);
   std::printf("runs that lost their lease (76)        %d\n", all.fenced);
+  std::printf("applications that lost theirs          %d\n", theirs.lost);
   std::printf("writes to the fenced store, refused    %d, %d\n", all.writes, all.refused_writes);
+  std::printf("fenced transactions, refused           %d, %d\n", theirs.stores, theirs.refused_stores);
   std::printf("events judged                          %zu\n", events.size());
   std::printf("violations                             %zu\n", violations.size());
   if (!violations.empty()) {

@@ -19,6 +19,10 @@ bool is_run(const Event& invoke) {
   return invoke.what.starts_with("run");
 }
 
+bool is_application(const Event& invoke) {
+  return invoke.what.starts_with("application");
+}
+
 // One command, put together from its events.
 struct Operation {
   std::optional<Event> invoke, end, ret;
@@ -64,6 +68,7 @@ class Judge {
     }
     stale_uses();
     stale_writes();
+    stale_transactions();
     deadlines();
     outcomes();
     finals();
@@ -82,6 +87,7 @@ class Judge {
   void uses_of_ended_leases(const std::vector<Event>& uses);
   void uses_of_revoked_leases();
   void stale_writes();
+  void stale_transactions();
   void deadlines();
   void outlived(const Operation& operation, const Event& dark);
   void outcomes();
@@ -95,7 +101,7 @@ class Judge {
   Judgement how_;
   std::map<int, Operation> operations_;
   std::map<std::string, std::vector<Hold>> holds_;  // by key, in order of begin
-  std::vector<Event> beside_, writes_, uses_, revokes_, dark_, finals_, late_;
+  std::vector<Event> beside_, writes_, stores_, uses_, revokes_, dark_, finals_, late_;
   std::vector<Violation> found_;
 };
 
@@ -106,6 +112,7 @@ void Judge::sort_in(const Event& event) {
   if (event.kind == "return") operations_[event.op].ret = event;
   if (event.kind == "beside") beside_.push_back(event);
   if (event.kind == "write") writes_.push_back(event);
+  if (event.kind == "stored") stores_.push_back(event);
   if (event.kind == "use") uses_.push_back(event);
   if (event.kind == "revoke") revokes_.push_back(event);
   if (event.kind == "dark") dark_.push_back(event);
@@ -240,7 +247,7 @@ void Judge::uses_of_ended_leases(const std::vector<Event>& uses) {
       blame(Rule::stale, use.verb + " of " + use.key + " succeeded after the lease had expired", {use});
     }
     if (use.verb == "release") released = use;
-    extended_at = std::max(extended_at, use.t);
+    if (use.verb == "renew") extended_at = std::max(extended_at, use.t);
   }
 }
 
@@ -251,8 +258,9 @@ void Judge::uses_of_revoked_leases() {
   }
   for (const Event& use : uses_) {
     const auto found = revoked.find({use.key, use.token});
-    if (found != revoked.end() && use.verb == "renew" && use.code == 0 && use.from > found->second.t)
-      blame(Rule::stale, "renew of " + use.key + " succeeded after its revocation", {found->second, use});
+    if (found != revoked.end() && use.verb != "release" && use.code == 0 && use.from > found->second.t)
+      blame(Rule::stale, use.verb + " of " + use.key + " succeeded after its revocation",
+            {found->second, use});
   }
 }
 
@@ -271,6 +279,25 @@ void Judge::stale_writes() {
             {*before, write});
     }
     before = &write;
+  }
+}
+
+// Rule 3, what transactions with dblock_assert_held have written. From the return of the procedure to the
+// commit the lock is granted to nobody else, however late the transaction commits.
+void Judge::stale_transactions() {
+  for (const Event& store : stores_) {
+    if (store.seen > store.token)
+      blame(Rule::stale, "a transaction with an old token has committed on " + store.key, {store});
+    const auto holds = holds_.find(store.key);
+    if (holds == holds_.end()) continue;
+    const auto& all = holds->second;
+    for (auto hold = std::ranges::upper_bound(all, store.from, {}, &Hold::from);
+         hold != all.end() && hold->from() < store.t; ++hold) {
+      if (hold->token() != store.token)
+        blame(Rule::stale,
+              names(*hold) + " began on " + store.key + " during a transaction of another holder",
+              {store, *hold->begin});
+    }
   }
 }
 
@@ -296,13 +323,14 @@ void Judge::deadlines() {
 }
 
 void Judge::outlived(const Operation& operation, const Event& dark) {
-  if (!operation.invoke || !is_run(*operation.invoke) || operation.begins.empty()) return;
+  if (!operation.invoke || operation.begins.empty()) return;
+  if (!is_run(*operation.invoke) && !is_application(*operation.invoke)) return;
   if (operation.begins.front().t > dark.until) return;
   const Nanos expired = dark.t + operation.invoke->ttl;
   const Nanos seen = std::min(operation.alive_at, dark.until);
   if (seen <= expired + how_.tolerance) return;
   blame(Rule::deadline,
-        "the job of op " + std::to_string(operation.invoke->op) + " was at work " + in_ms(seen - expired) +
+        "the holder of op " + std::to_string(operation.invoke->op) + " was at work " + in_ms(seen - expired) +
             " after its lease had ended",
         {dark, operation.begins.front(), operation.last_sign});
 }
@@ -353,7 +381,8 @@ void Judge::finals() {
   }
 }
 
-// A script that did not release, a run that lost its lease, or one whose guardian was killed with it.
+// A script or an application that did not release, a run that lost its lease, or one whose guardian was
+// killed with it.
 bool left_to_expire(const Operation& operation, const std::set<int>& released, const std::set<int>& crashed) {
   if (!operation.invoke || !operation.ret) return false;
   const int op = operation.invoke->op;
@@ -377,20 +406,27 @@ Exercise count(const std::vector<Event>& history) {
     if (event.kind == "use" || event.kind == "revoke") ++all.operations;
     if (event.kind == "return") operations[event.op].ret = event;
     if (event.kind == "begin") grants[event.key].emplace(event.token, event.op);
-    if (event.kind == "use" && event.verb == "release" && event.code == 0) released.insert(event.op);
+    if (event.kind == "use" && event.verb == "release" && event.code != k_lost) released.insert(event.op);
+    if (event.kind == "use" && event.verb == "store")
+      ++(event.code == 0 ? all.by_applications.stores : all.by_applications.refused_stores);
     if (event.kind == "fault" && event.what == "kill both") crashed.insert(event.op);
     if (event.kind == "write") ++all.writes, all.refused_writes += event.accepted ? 0 : 1;
   }
   for (const auto& [number, operation] : operations) {
-    if (operation.invoke && operation.ret && is_run(*operation.invoke) && operation.ret->code == k_lost)
-      ++all.fenced;
+    if (!operation.invoke || !operation.ret || operation.ret->code != k_lost) continue;
+    if (is_run(*operation.invoke)) ++all.fenced;
+    if (is_application(*operation.invoke)) ++all.by_applications.lost;
   }
   for (const auto& [key, by_token] : grants) {
     bool expired = false;
     for (const auto& [token, op] : by_token) {
-      ++all.grants;
+      const Operation& holder = operations[op];
+      const bool application = holder.invoke && is_application(*holder.invoke);
+      all.grants += 1;
       all.takeovers += expired ? 1 : 0;
-      expired = left_to_expire(operations[op], released, crashed);
+      all.by_applications.grants += application ? 1 : 0;
+      all.by_applications.takeovers += application && expired ? 1 : 0;
+      expired = left_to_expire(holder, released, crashed);
     }
   }
   return all;

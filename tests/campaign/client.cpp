@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "campaign/witness.hpp"
 #include "support/dblock.hpp"
 #include "support/proc_tree.hpp"
 
@@ -17,6 +16,8 @@ using Json = nlohmann::json;
 
 // For what may be held up by every fault there is, one after the other.
 constexpr milliseconds k_patience = 90s;
+// Of what clients of a server do. Applications find most locks held, so this makes a third of the grants.
+constexpr unsigned k_applications_percent = 35;
 
 std::string text_of(milliseconds time) {
   return std::to_string(time.count()) + "ms";
@@ -38,12 +39,13 @@ std::vector<KeyUse> keys_of(const Options& options) {
   return keys;
 }
 
-Client::Client(World& world, int number, int group, std::string url)
+Client::Client(World& world, int number, int group, const std::string& url, std::string application_url)
     : world_(world),
       number_(number),
       group_(group),
       random_(world.options.seed * 1000ULL + static_cast<unsigned>(number)),
-      environment_(test::bare_environment(world.mark, {"DBLOCK_DB=" + url})) {}
+      environment_(test::bare_environment(world.mark, {"DBLOCK_DB=" + url})),
+      application_url_(std::move(application_url)) {}
 
 void Client::play() {
   try {
@@ -54,6 +56,7 @@ void Client::play() {
 }
 
 void Client::act() {
+  if (!application_url_.empty() && chance(k_applications_percent)) return application();
   const auto draw = random_() % 100;
   if (draw < 36) return run("run", {some_exclusive_key()}, "exclusive", 0ms);
   if (draw < 54) return run("run --wait", {some_exclusive_key()}, "exclusive", up_to(4s));
@@ -139,16 +142,44 @@ void Client::run(const std::string& kind, const Words& keys, const std::string& 
   words.insert(words.end(),
                {"--", job, world_.history.path(), world_.options.directory, std::to_string(op), mode,
                 std::to_string(mode == "slots" ? k_slots : 1), std::to_string(hold.count()), habit});
-  const auto outcome = command({.op = op, .run = true, .sure_to_die = habit != "family"}, words, k_patience);
+  const auto outcome =
+      command({.op = op, .kind = Target::Kind::run, .sure_to_die = habit != "family"}, words, k_patience);
   LifeFile life = LifeFile::to_watch(world_.options.directory, op);
   const bool alive = !life.lock();
   finished(op, outcome, alive);
   if (alive) await_death(op);
+  tell_last_sign(op, life);
+}
+
+void Client::tell_last_sign(int op, const LifeFile& life) const {
   if (const Nanos at = life.last_sign(); at > 0) {
     world_.history.add({.kind = "alive", .t = at, .op = op});
     world_.history.add({.kind = "dead", .t = now(), .op = op});
   }
   ::unlink((world_.options.directory + "/life-" + std::to_string(op)).c_str());
+}
+
+void Client::application() {
+  const std::string what = chance(40) ? "application" : "application that polls";
+  const milliseconds wait = what == "application" ? 0ms : up_to(8s);
+  const int op = invoke(what);
+  const milliseconds hold = chance(50) ? up_to(100ms) : up_to(world_.options.hold * 2);
+  const auto& options = world_.options;
+  const Words words{DBLOCK_CAMPAIGN_APPLICATION,
+                    world_.history.path(),
+                    options.directory,
+                    std::to_string(op),
+                    application_url_,
+                    some_exclusive_key(),
+                    std::to_string(options.ttl.count()),
+                    std::to_string(options.margin.count()),
+                    std::to_string(wait.count()),
+                    std::to_string(hold.count()),
+                    std::to_string(random_())};
+  const auto outcome = run_program(world_.targets, {.op = op, .kind = Target::Kind::application}, words,
+                                   environment_, k_patience);
+  finished(op, outcome, false);
+  tell_last_sign(op, LifeFile::to_watch(options.directory, op));
 }
 
 // Somebody is left who stops the job, or the kernel does.

@@ -8,6 +8,7 @@
 #include "campaign/command.hpp"
 #include "campaign/history.hpp"
 #include "campaign/stage.hpp"
+#include "campaign/witness.hpp"
 
 namespace dblock::campaign {
 
@@ -32,7 +33,8 @@ struct World {
 
 class Client {
  public:
-  Client(World& world, int number, int group, std::string url);
+  // `application_url`: for its applications, "" where there are none.
+  Client(World& world, int number, int group, const std::string& url, std::string application_url);
   void play();  // until the world says that it is over
   [[nodiscard]] const std::map<std::string, int>& done() const { return done_; }
 
@@ -45,6 +47,7 @@ class Client {
 
   void act();
   void run(const std::string& kind, const Words& keys, const std::string& mode, milliseconds wait);
+  void application();
   void run_one_of_several_keys();
   void run_in_a_mode();
   void script();
@@ -57,6 +60,7 @@ class Client {
   [[nodiscard]] int invoke(const std::string& what);
   [[nodiscard]] std::optional<Outcome> command(const Target& target, const Words& words, milliseconds limit);
   void await_death(int op);
+  void tell_last_sign(int op, const LifeFile& life) const;
   void finished(int op, const std::optional<Outcome>& outcome, bool alive);
   [[nodiscard]] std::string some_exclusive_key();
   [[nodiscard]] Words terms() const;
@@ -69,6 +73,7 @@ class Client {
   const int number_, group_;
   Random random_;
   const Words environment_;
+  const std::string application_url_;
   std::vector<ScriptLease> old_leases_;
   std::map<std::string, int> done_;
 };

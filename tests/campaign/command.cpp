@@ -39,7 +39,6 @@ class Output {
 };
 
 pid_t spawn(const Words& words, const Words& environment, int out, int err) {
-  const Words all = test::dblock_words(words);
   posix_spawn_file_actions_t files;
   ::posix_spawn_file_actions_init(&files);
   ::posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
@@ -49,11 +48,11 @@ pid_t spawn(const Words& words, const Words& environment, int out, int err) {
   ::posix_spawnattr_init(&attributes);
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
   pid_t pid = -1;
-  const int failed = ::posix_spawn(&pid, all.front().c_str(), &files, &attributes,
-                                   test::pointers_to(all).data(), test::pointers_to(environment).data());
+  const int failed = ::posix_spawn(&pid, words.front().c_str(), &files, &attributes,
+                                   test::pointers_to(words).data(), test::pointers_to(environment).data());
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&files);
-  if (failed != 0) throw std::runtime_error("cannot start " + all.front());
+  if (failed != 0) throw std::runtime_error("cannot start " + words.front());
   return pid;
 }
 
@@ -69,27 +68,32 @@ bool ends_within(pid_t pid, milliseconds limit) {
 
 void Targets::add(const Target& target) {
   const std::lock_guard lock(mutex_);
-  targets_[target.dblock] = target;
+  targets_[target.pid] = target;
 }
 
-int Targets::reap(pid_t dblock) {
+int Targets::reap(pid_t pid) {
   const std::lock_guard lock(mutex_);
-  targets_.erase(dblock);
+  targets_.erase(pid);
   int status = 0;
-  ::waitpid(dblock, &status, 0);
+  ::waitpid(pid, &status, 0);
   return status;
+}
+
+std::optional<Outcome> run_program(Targets& targets, Target target, const Words& words,
+                                   const Words& environment, milliseconds limit) {
+  const Output out, err;
+  target.pid = spawn(words, environment, out.fd(), err.fd());
+  targets.add(target);
+  const bool ended = ends_within(target.pid, limit);
+  if (!ended) ::kill(target.pid, SIGKILL);
+  const int status = targets.reap(target.pid);
+  if (!ended) return std::nullopt;
+  return Outcome{WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status), out.text(), err.text()};
 }
 
 std::optional<Outcome> run_command(Targets& targets, Target target, const Words& words,
                                    const Words& environment, milliseconds limit) {
-  const Output out, err;
-  target.dblock = spawn(words, environment, out.fd(), err.fd());
-  targets.add(target);
-  const bool ended = ends_within(target.dblock, limit);
-  if (!ended) ::kill(target.dblock, SIGKILL);
-  const int status = targets.reap(target.dblock);
-  if (!ended) return std::nullopt;
-  return Outcome{WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status), out.text(), err.text()};
+  return run_program(targets, target, test::dblock_words(words), environment, limit);
 }
 
 }  // namespace dblock::campaign

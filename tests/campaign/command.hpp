@@ -1,4 +1,5 @@
-// One dblock command of a client, and the table of those under way, among which faults pick their victims.
+// One dblock command or application of a client, and the table of those under way, among which faults pick
+// their victims.
 #pragma once
 
 #include <sys/types.h>
@@ -20,9 +21,9 @@ using Random = std::mt19937_64;
 
 // What a fault needs to know about a command.
 struct Target {
-  pid_t dblock = 0;
+  pid_t pid = 0;
   int op = 0;
-  bool run = false;          // has a guardian and a job
+  enum class Kind { command, run, application } kind = Kind::command;  // a run has a guardian and a job
   bool sure_to_die = false;  // its job has no child that would outlive dblock and guardian both
   bool hit = false;          // by a fault: one is enough
 };
@@ -39,7 +40,7 @@ class Targets {
     act(chosen->second);
   }
   void add(const Target& target);
-  [[nodiscard]] int reap(pid_t dblock);  // its wait status
+  [[nodiscard]] int reap(pid_t pid);  // its wait status
 
  private:
   std::mutex mutex_;
@@ -51,7 +52,10 @@ struct Outcome {
   std::string out, err;
 };
 
-// Runs `dblock WORDS…` to its end. Nothing when it has not ended within `limit`: then it is killed.
+// Runs a program to its end. Nothing when it has not ended within `limit`: then it is killed.
+[[nodiscard]] std::optional<Outcome> run_program(Targets& targets, Target target, const Words& words,
+                                                 const Words& environment, milliseconds limit);
+// … `dblock WORDS…`.
 [[nodiscard]] std::optional<Outcome> run_command(Targets& targets, Target target, const Words& words,
                                                  const Words& environment, milliseconds limit);
 

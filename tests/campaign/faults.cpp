@@ -72,15 +72,24 @@ void Faults::dark(int op, Nanos from, Nanos until) const {
   if (op != 0) world_.history.add({.kind = "dark", .t = from, .until = until, .op = op});
 }
 
-// A command of a script has no guardian, and nothing that runs on without it.
+// A command of a script and an application have no guardian, and nothing that runs on without them.
 void Faults::hit(Target& target) {
   const auto draw = random_(), length = random_();
   if (target.hit || target.op == 0) return;
-  if (target.run) return hit_run(target, draw, length);
-  const std::string what = draw % 2 == 0 ? "kill a script's command" : "stop a script's command";
+  if (target.kind == Target::Kind::run) return hit_run(target, draw, length);
+  const bool application = target.kind == Target::Kind::application;
+  const bool killed = draw % (application ? 3 : 2) == 0;
+  const std::string what =
+      std::string(killed ? "kill " : "stop ") + (application ? "application" : "a script's command");
   if (!wanted(world_.options, what)) return;
-  if (draw % 2 == 0) return kill(target, what, {target.dblock});
-  stop(target, what, target.dblock, milliseconds(100 + length % 3000));
+  if (killed) return kill(target, what, {target.pid});
+  stop(target, what, target.pid, application ? some_freeze(length) : milliseconds(100 + length % 3000));
+}
+
+milliseconds Faults::some_freeze(std::uint64_t length) const {
+  const double share = static_cast<double>(length % 1000) / 1000;  // short ones more often than long ones
+  const auto most = static_cast<double>(world_.options.ttl.count() * 3);
+  return milliseconds(100 + static_cast<int>(share * share * most));
 }
 
 void Faults::hit_run(Target& target, std::uint64_t draw, std::uint64_t length) {
@@ -89,17 +98,14 @@ void Faults::hit_run(Target& target, std::uint64_t draw, std::uint64_t length) {
                        [this](const char* act) { return wanted(world_.options, act); });
   if (acts.empty()) return;
   const std::string what = acts[draw % acts.size()];
-  const pid_t guardian = only(test::children_of(target.dblock));
+  const pid_t guardian = only(test::children_of(target.pid));
   const pid_t job = guardian == 0 ? 0 : only(test::children_of(guardian));
-  const double share = static_cast<double>(length % 1000) / 1000;  // short ones more often than long ones
-  const auto most = static_cast<double>(world_.options.ttl.count() * 3);
-  const milliseconds time(100 + static_cast<int>(share * share * most));
-  if (what == "kill dblock") kill(target, what, {target.dblock});
-  if (what == "kill both" && target.sure_to_die && guardian != 0)
-    kill(target, what, {target.dblock, guardian});
+  const milliseconds time = some_freeze(length);
+  if (what == "kill dblock") kill(target, what, {target.pid});
+  if (what == "kill both" && target.sure_to_die && guardian != 0) kill(target, what, {target.pid, guardian});
   if (what == "kill job" && job != 0) kill(target, what, {job});
   if (what == "kill guardian" && guardian != 0) kill(target, what, {guardian});
-  if (what == "stop dblock") stop(target, what, target.dblock, time);
+  if (what == "stop dblock") stop(target, what, target.pid, time);
   if (what == "stop guardian" && guardian != 0) stop(target, what, guardian, time);
   if (what == "stop job" && job != 0) stop(target, what, job, 100ms);
 }
@@ -107,7 +113,7 @@ void Faults::hit_run(Target& target, std::uint64_t draw, std::uint64_t length) {
 void Faults::kill(Target& target, const std::string& what, const std::vector<pid_t>& whom) {
   target.hit = true;
   for (const pid_t pid : whom) ::kill(pid, SIGKILL);
-  if (whom.front() == target.dblock && target.run) dark(target.op, now(), k_for_ever);
+  if (whom.front() == target.pid && target.kind == Target::Kind::run) dark(target.op, now(), k_for_ever);
   tell(what, target.op);
 }
 
@@ -115,8 +121,8 @@ void Faults::stop(Target& target, const std::string& what, pid_t whom, milliseco
   target.hit = true;
   ::kill(whom, SIGSTOP);
   tell(what, target.op);
-  // Nobody but dblock renews.
-  const int in_the_dark = whom == target.dblock ? target.op : 0;
+  // Nobody but dblock renews, or the application itself.
+  const int in_the_dark = whom == target.pid ? target.op : 0;
   under_way_.push_back(
       {now() + length.count() * k_millisecond, {what, length, [this, whom, in_the_dark, from = now()] {
                                                   dark(in_the_dark, from, now());

@@ -18,6 +18,7 @@ class Faults {
 
  private:
   void hit(Target& target);
+  [[nodiscard]] milliseconds some_freeze(std::uint64_t length) const;  // up to three TTLs
   void hit_run(Target& target, std::uint64_t draw, std::uint64_t length);
   void kill(Target& target, const std::string& what, const std::vector<pid_t>& whom);
   void stop(Target& target, const std::string& what, pid_t whom, milliseconds length);

@@ -10,7 +10,12 @@
 //   dead      op                     the kernel says that nothing of the job's tree is left
 //   return    op, code, alive, say   the command has ended (-n: by signal n), its job's tree had (not)
 //   write     op, key, token, accepted, seen   an answer of the fenced store, in the order it gave them
-//   use       op, key, token, verb, from, code a script's `renew` or `release` of that lease, sent at `from`
+//   use       op, key, token, verb, from, code a script's or an application's `renew` or `release` of that
+//   lease, or an
+//                                              application's fenced transaction (`store`), sent at `from`
+//   stored    op, key, token, from, seen  a transaction that has committed: dblock_assert_held had returned
+//   at `from`,
+//                                         COMMIT was sent at t, and the key's row had the token `seen` before
 //   revoke    key, token, from, code           `release --force`
 //   dark      until, and op or group or neither: no renewal can have been made between t and until
 //   final     key, token, held       the key's row when all was over
@@ -72,7 +77,8 @@ class History {
 enum class Rule {
   overlap = 1,  // no two holds of a key at once, beyond what its mode allows
   tokens,       // later grants have greater tokens, no token twice
-  stale,        // nothing succeeds with an old token, an expired or a revoked lease
+  stale,        // nothing succeeds with an old token, an expired or a revoked lease; no grant during a fenced
+                // transaction
   deadline,     // who cannot renew has stopped when the lease ends
   outcome,      // what was answered is what happened, and nothing is left behind
 };
@@ -104,6 +110,13 @@ struct Exercise {
   int fenced = 0;     // runs that ended with 76
   int writes = 0;
   int refused_writes = 0;
+  struct Applications {  // their part of the grants and takeovers above
+    int grants = 0;
+    int takeovers = 0;
+    int lost = 0;
+    int stores = 0;  // transactions with dblock_assert_held
+    int refused_stores = 0;
+  } by_applications{};
 };
 [[nodiscard]] Exercise count(const std::vector<Event>& history);
 

@@ -41,6 +41,16 @@ class Story {
   Story& write(int op, Nanos t, long long token, bool accepted = true) {
     return add({.kind = "write", .t = t * k_ms, .op = op, .token = token, .accepted = accepted, .key = "k"});
   }
+  // A committed transaction that asserted its token at `from` and sent COMMIT at `t`.
+  Story& stored(int op, Nanos from, Nanos t, long long token, long long seen) {
+    return add({.kind = "stored",
+                .t = t * k_ms,
+                .from = from * k_ms,
+                .op = op,
+                .token = token,
+                .seen = seen,
+                .key = "k"});
+  }
   Story& dark(Nanos from, Nanos until, int op = 0, int group = -1) {
     return add({.kind = "dark", .t = from * k_ms, .until = until * k_ms, .op = op, .group = group});
   }
@@ -169,6 +179,21 @@ TEST_CASE("the fenced store takes no old token") {
   CHECK(broken(Story(both).write(2, 220, 12).write(1, 230, 11), {.clock_beyond_margin = true}) == "stale");
 }
 
+TEST_CASE("no transaction with dblock_assert_held commits beside another holder") {
+  const Story both = Story().run(1, 100, 200, 11).run(2, 210, 300, 12);
+  CHECK(broken(Story(both).stored(1, 110, 205, 11, 0).stored(2, 220, 230, 12, 11)) == "");
+  CHECK(broken(Story(both).stored(1, 110, 220, 11, 0)) == "stale");
+  CHECK(broken(Story(both).stored(1, 110, 220, 11, 0), {.clock_beyond_margin = true}) == "stale");
+  CHECK(broken(Story(both).stored(1, 220, 230, 11, 12)) == "stale");
+  const Story superseded = Story().acquire(1, 100, 11).run(2, 200, 300, 12);
+  CHECK(broken(Story(superseded).use(1, "store", 250, 260, 11)) == "stale");
+  CHECK(broken(Story(superseded).use(1, "store", 250, 260, 11, 76)) == "");
+  const Story held = Story().acquire(1, 100, 11);
+  CHECK(broken(Story(held).use(1, "store", 4500, 4510, 11)) == "stale");
+  CHECK(broken(Story(held).use(1, "store", 2000, 2010, 11).use(1, "store", 4500, 4510, 11)) == "stale");
+  CHECK(broken(Story(held).use(1, "release", 200, 210, 11).use(1, "store", 220, 230, 11)) == "stale");
+}
+
 TEST_CASE("who cannot renew has stopped when the lease ends") {
   const auto frozen = [](Nanos until, Nanos dark_until, int op, int group) {
     return Story()
@@ -185,6 +210,11 @@ TEST_CASE("who cannot renew has stopped when the lease ends") {
   CHECK(broken(frozen(4600, 9000, 0, 1)) == "");
   CHECK(broken(frozen(4600, 9000, 7, -1)) == "");
   CHECK(broken(frozen(9000, 4400, 0, -1)) == "");  // renewed when it was over
+  const auto application = [](Nanos until) {
+    return Story().invoke(1, 95, "application").begin(1, 100, 11).alive(1, until).ret(1, until + 5, 76);
+  };
+  CHECK(broken(application(4400).dark(500, 9000, 1)) == "");
+  CHECK(broken(application(4600).dark(500, 9000, 1)) == "deadline");
   CHECK(broken(Story().dark(500, 9000).invoke(1, 9095).begin(1, 9100, 11).end(1, 20000).ret(1, 20005)) == "");
 }
 
@@ -241,6 +271,30 @@ TEST_CASE("what was exercised is counted") {
   CHECK(all.fenced == 1);
   CHECK(all.writes == 2);
   CHECK(all.refused_writes == 1);
+}
+
+TEST_CASE("what applications exercised is counted apart") {
+  Story story;
+  story.run(1, 100, 200, 11);
+  story.invoke(2, 205, "application").begin(2, 210, 12).use(2, "store", 220, 230, 12);
+  story.use(2, "store", 3500, 3510, 12, 76).ret(2, 3600, 76);
+  story.invoke(3, 205, "application that polls")
+      .begin(3, 5300, 13)
+      .use(3, "release", 5310, 5320, 13)
+      .ret(3, 5330);
+  story.invoke(4, 5340, "application")
+      .begin(4, 5350, 14)
+      .use(4, "release", 5360, 5370, 14, 69)
+      .ret(4, 5380, 76);
+  story.run(5, 5400, 5500, 15);
+  const Exercise all = count(story.events());
+  CHECK(all.grants == 5);
+  CHECK(all.takeovers == 1);  // the fourth lease may have been released
+  CHECK(all.by_applications.grants == 3);
+  CHECK(all.by_applications.takeovers == 1);
+  CHECK(all.by_applications.lost == 2);
+  CHECK(all.by_applications.stores == 1);
+  CHECK(all.by_applications.refused_stores == 1);
 }
 
 TEST_CASE("a long history is judged in a moment") {

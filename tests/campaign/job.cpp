@@ -74,7 +74,7 @@ int work(const Job& job) {
   if (job.habit == "family" && !child) ::signal(SIGTERM, SIG_DFL);
   const Nanos until = now() + job.hold_ms * 1'000'000;
   for (int tick = 0; now() < until; ++tick) {
-    life.sign();
+    life.sign(now());
     if (!child && job.mode == "exclusive" && tick % k_ticks_a_write == 0) {
       for (std::size_t i = 0; i < keys.size(); ++i)
         write_fenced(job.directory, job.history, job.op, keys[i], tokens.at(i));

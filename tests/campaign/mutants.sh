@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # mutants.sh [NAME...] - does the proof notice when the code is broken?
 #
-# Each patch in mutants/ breaks one safety rule of the product and says what must catch it: a campaign with these
-# options, or a test where no campaign can get to the rule (it takes a day, say, or two servers). Builds each in a
-# copy of the sources and prints a table; fails when a mutant survives, or a patch applies no more. Without NAMEs
-# all of them. MUTANT_SCRATCH: where to build (a new directory in /tmp); MUTANT_SECONDS: how long a campaign may
-# look for it (90).
+# Each patch in mutants/ breaks one safety rule of the product, or of an application that uses it, and says what must
+# catch it: a campaign with these options, or a test where no campaign can get to the rule (it takes a day, say, or two
+# servers). Builds each in a copy of the sources and prints a table; fails when a mutant survives, or a patch applies no
+# more. A NAME may be a pattern ('procedure-*'); without NAMEs all of them. MUTANT_SCRATCH: where to build (a new directory in /tmp);
+# MUTANT_SECONDS: how long a campaign may look for it (90). With DBLOCK_TEST_MYSQLD=PROGRAM the tests, not the
+# campaigns, go against that MySQL server.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source_dir=$(cd "$here/../.." && pwd)
@@ -30,11 +31,10 @@ prepare() {
   fi
   (cd "$copy" && cmake --preset dev -B "$build" "${launcher[@]}") >"$scratch/configure.log" ||
     fail "cannot configure: $scratch/configure.log"
-  make_targets dblock_campaign || fail "the sources do not build as they are: $scratch/build.log"
 }
 
 make_targets() {
-  cmake --build "$build" --target dblock "$@" >"$scratch/build.log" 2>&1
+  cmake --build "$build" --target "$@" >"$scratch/build.log" 2>&1 || fail "$* does not build: $scratch/build.log"
 }
 
 # Prints by what the mutant was caught; fails when it was not. 0 and 2 of a campaign are "nothing found".
@@ -49,12 +49,11 @@ try_campaign() {
 }
 
 try_test() {
-  local program=$1 name=$2
-  make_targets "$program" || fail "$program does not build: $scratch/build.log"
-  local path
+  local program=$1 name=$2 path
   path=$(find "$build/tests" -type f -name "$program" | head -n 1)
   if "$path" "$name" >"$scratch/test.log" 2>&1; then return 1; fi
   grep -q 'FAILED' "$scratch/test.log" || fail "$program '$name' did not run: $scratch/test.log"
+  if grep -q 'PROCEDURE .* does not exist' "$scratch/test.log"; then fail "the broken procedure is no SQL: $scratch/test.log"; fi
   echo "test '$name'"
 }
 
@@ -68,7 +67,7 @@ judge() {
   mapfile -t files < <(sed -n 's/^+++ b\///p' "$patch")
   for file in "${files[@]}"; do cp "$copy/$file" "$copy/$file.whole"; done
   (cd "$copy" && git apply -C1 "$patch") || fail "$name.patch applies no more: make it anew"
-  make_targets || fail "$name does not build: $scratch/build.log"
+  if [ "$how" = campaign ]; then make_targets dblock dblock_campaign; else make_targets "$how"; fi
   started=$SECONDS
   if [ "$how" = campaign ]; then
     caught=$(try_campaign "$name" "$options") || caught=
@@ -86,10 +85,15 @@ judge() {
   printf '| %s | %s | %d s |\n' "$title" "$caught" $((SECONDS - started))
 }
 
-names=("$@")
-if [ $# = 0 ]; then
-  for patch in "$here"/mutants/*.patch; do names+=("$(basename "$patch" .patch)"); done
-fi
+names=()
+[ $# -gt 0 ] || set -- '*'
+for pattern in "$@"; do
+  # shellcheck disable=SC2086 # a pattern
+  for patch in "$here"/mutants/$pattern.patch; do
+    [ -e "$patch" ] || fail "there is no $pattern.patch"
+    names+=("$(basename "$patch" .patch)")
+  done
+done
 prepare
 printf '| mutant | caught by | after |\n|---|---|---|\n'
 for name in "${names[@]}"; do judge "$name"; done

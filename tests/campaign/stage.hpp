@@ -38,6 +38,8 @@ class Stage {
  public:
   virtual ~Stage() = default;
   [[nodiscard]] virtual std::string url(int group) const = 0;
+  // … for applications, which call dblock's procedures; "" where there are none.
+  [[nodiscard]] virtual std::string application_url(int /*group*/) const { return ""; }
   [[nodiscard]] virtual int groups() const = 0;
   // Some trouble with the store or the way to it; none when what was drawn goes on already or is not wanted.
   [[nodiscard]] virtual std::optional<Trouble> trouble(Random& random) = 0;

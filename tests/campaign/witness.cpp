@@ -3,10 +3,14 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <cstdio>
+#include <fstream>
 #include <stdexcept>
 #include <utility>
 
@@ -49,8 +53,8 @@ bool LifeFile::lock() {
   return ::flock(fd_, LOCK_EX | LOCK_NB) == 0;
 }
 
-void LifeFile::sign() const {
-  std::atomic_ref<Nanos>(*word_).store(now());
+void LifeFile::sign(Nanos at) const {
+  std::atomic_ref<Nanos>(*word_).store(at);
 }
 
 Nanos LifeFile::last_sign() const {
@@ -62,6 +66,18 @@ bool lock_key(const std::string& directory, const std::string& key, const std::s
   if (slot > 0) path += "." + std::to_string(slot);
   const int fd = open_file(path, 0);  // never closed: the kernel does it
   return ::flock(fd, (mode == "shared" ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0;
+}
+
+bool key_is_locked(const std::string& directory, const std::string& key) {
+  struct stat file {};
+  if (::stat((directory + "/held-" + key).c_str(), &file) != 0) return false;
+  char name[64];
+  std::snprintf(name, sizeof name, " %02x:%02x:%lu ", major(file.st_dev), minor(file.st_dev), file.st_ino);
+  std::ifstream locks("/proc/locks");
+  for (std::string line; std::getline(locks, line);) {
+    if (line.find(" FLOCK ") != std::string::npos && line.find(name) != std::string::npos) return true;
+  }
+  return false;
 }
 
 void write_fenced(const std::string& directory, const History& history, int op, const std::string& key,

@@ -1,5 +1,6 @@
 // What a holder leaves behind while it is at work: signs of life, the kernel's file locks, writes to a fenced
-// store. For the job, a process of its own that may be killed at any point, and for clients of `acquire`.
+// store. For jobs and applications, processes of their own that may be killed at any point, and for clients
+// of `acquire`.
 #pragma once
 
 #include <string>
@@ -19,7 +20,7 @@ class LifeFile {
   ~LifeFile();
 
   [[nodiscard]] bool lock();  // false: somebody else is alive
-  void sign() const;
+  void sign(Nanos at) const;  // the holder was at work at this time
   [[nodiscard]] Nanos last_sign() const;
 
  private:
@@ -32,6 +33,10 @@ class LifeFile {
 // another holder's process is alive.
 [[nodiscard]] bool lock_key(const std::string& directory, const std::string& key, const std::string& mode,
                             int slot);
+
+// Whether a living process has locked the key's file, or a process that it has forked. Takes no lock, so that
+// a caller who is frozen meanwhile keeps nobody out.
+[[nodiscard]] bool key_is_locked(const std::string& directory, const std::string& key);
 
 // A store that takes no write with a token lower than it has seen, one for each key.
 void write_fenced(const std::string& directory, const History& history, int op, const std::string& key,

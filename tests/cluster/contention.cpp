@@ -1,9 +1,14 @@
-// Runs on all three nodes of a Galera cluster that want the same locks: a node's row locks and named locks
-// are its own, and what is left to exclude is certification.
+// Runs and applications on all three nodes of a Galera cluster that want the same locks: a node's row locks
+// and named locks are its own, and what is left to exclude is certification.
+#include <atomic>
+#include <fstream>
 #include <map>
+#include <mutex>
 #include <set>
+#include <thread>
 
 #include "cluster/runs.hpp"
+#include "support/application.hpp"
 #include "support/catch.hpp"
 #include "support/live_run.hpp"
 #include "support/overlap.hpp"
@@ -49,6 +54,91 @@ TEST_CASE("of runs that do not wait each is granted or told who holds the lock",
   CHECK(ends[0] >= 12);
   CHECK(ends[75] > 0);
   CHECK(exclusion_violation(read_intervals(log)) == "");
+}
+
+// Applications that take a lock a few times each, on a thread each, and note their holds as interval_job()
+// does.
+class RacingApplications {
+ public:
+  RacingApplications(ClusterDatabase& database, std::string log)
+      : log_(std::move(log)), database_(database), account_(database.rows.application_account()) {
+    const std::string rights = "SELECT COUNT(*) FROM mysql.procs_priv WHERE User='" + account_ + "'";
+    for (int node = 1; node <= Cluster::k_size; ++node) {
+      auto there = database.cluster.sql(node);
+      REQUIRE(wait_until([&] { return there.number(rights) == 4; }));
+    }
+  }
+
+  void start(int node, int turns) {
+    const std::string url = database_.cluster.address(node).tcp_url(database_.rows.name(), account_);
+    threads_.emplace_back([this, url, turns] {
+      Application application(url);
+      for (int i = 0; i < turns; ++i) note_failure(take_turn(application));
+    });
+  }
+  // Returns at the end of all of them: what went wrong, and how many turns they had.
+  [[nodiscard]] std::string await() {
+    threads_.clear();
+    return failures_;
+  }
+  [[nodiscard]] int turns() const { return turns_; }
+
+ private:
+  std::string take_turn(Application& application) {
+    const std::string owner = new_owner_id("racer");
+    const auto taken = acquire_by_polling(application, "k", owner, {10s, 1s}, 60s);
+    if (taken.outcome != "granted") return "acquire: " + taken.outcome;
+    const int turn = ++turns_;
+    note("begin", taken.token, turn);
+    pause_for(10ms);
+    if (boot_nanos() >= taken.deadline()) return "held up for longer than the TTL";
+    note("end", taken.token, turn);
+    bool unknown = false;
+    const auto released = until_settled(
+        [&] {
+          auto answer = application.release("k", owner);
+          unknown = unknown || answer.outcome == "unknown";
+          return answer;
+        },
+        patience());
+    return released.outcome == "released" || unknown ? "" : "release: " + released.outcome;
+  }
+  // As a process of its own, whose number no process of the test has.
+  void note(const char* what, long long token, int turn) {
+    const std::lock_guard lock(mutex_);
+    std::ofstream(log_, std::ios::app) << std::string(what) + " " + std::to_string(boot_nanos()) + " " +
+                                              std::to_string(token) + " " +
+                                              std::to_string(100'000'000 + turn) + "\n";
+  }
+  void note_failure(const std::string& failure) {
+    const std::lock_guard lock(mutex_);
+    if (!failure.empty()) failures_ += failure + "; ";
+  }
+
+  std::string log_;
+  ClusterDatabase& database_;
+  std::string account_, failures_;
+  std::mutex mutex_;
+  std::atomic<int> turns_ = 0;
+  std::vector<std::jthread> threads_;
+};
+
+TEST_CASE("applications and runs on three nodes never overlap and their tokens rise", "[contention]") {
+  DBLOCK_NEEDS(why_no_cluster());
+  ClusterDatabase database(shared_cluster());
+  const TempDir directory;
+  const std::string log = directory.file("log");
+  RacingApplications applications(database, log);
+  for (int i = 0; i < 9; ++i) applications.start(1 + i % 3, 3);
+  std::vector<Process> runs;
+  for (int i = 0; i < 12; ++i)
+    runs.emplace_back(database.at({1 + i % 3}, run_words("k", k_patient, interval_job(log, 20))));
+  check_all_succeed(runs, 60s);
+  CHECK(applications.await() == "");
+  CHECK(applications.turns() == 9 * 3);
+  const auto intervals = read_intervals(log);
+  CHECK(intervals.size() == runs.size() + 9 * 3);
+  CHECK(exclusion_violation(intervals) == "");
 }
 
 // Holds a file lock as long as it lives, and notes it when it cannot have it at once.

@@ -54,7 +54,8 @@ STORE_CASE("no run is recorded until a history is asked for") {
   CHECK(t.runs().empty());
 }
 
-STORE_CASE("a run that ended is in the history with its holder, its times and how it ended") {
+STORE_CASE("a run that ended is in the history with its holder, its times and how it ended",
+           "[all-of-dblock]") {
   Recorded t;
   const Lease lease = t.grant(asks("k", "owner-1"));
   const auto began = t.row("k").acquired_at;
@@ -82,7 +83,7 @@ STORE_CASE("a run that ended is in the history with its holder, its times and ho
   CHECK(between(run.released_at, run.recorded_at) == 0s);
 }
 
-STORE_CASE("a run is recorded although the next holder came first") {
+STORE_CASE("a run is recorded although the next holder came first", "[all-of-dblock]") {
   Recorded t;
   auto request = asks("k", "owner-1");
   request.holder.host = "first";
@@ -121,6 +122,7 @@ STORE_CASE("what did not end, or was not ours to end, is not recorded") {
 STORE_CASE("a session that did not take the lease records its end too") {
   Recorded t;
   const Lease lease = t.grant(asks("k", "owner-1", Kind::acquire));
+  const LockStatus held = t.row("k");
   const auto other = t.under_test->open();
   const auto outcome = other->release({lease.key, lease.owner, std::nullopt}, Actor::script, {});
   REQUIRE(outcome);
@@ -128,14 +130,14 @@ STORE_CASE("a session that did not take the lease records its end too") {
   other->record_ended();
   const auto runs = t.runs();
   REQUIRE(runs.size() == 1);
-  CHECK(runs.front().kind == Kind::acquire);
+  CHECK(runs.front().kind == held.kind);
   CHECK(runs.front().outcome == RunOutcome::released);
   CHECK_FALSE(runs.front().exit_code);
   CHECK(runs.front().token == lease.token);
-  CHECK(runs.front().holder.host == "host");
+  CHECK(runs.front().holder.host == held.holder.host);
 }
 
-STORE_CASE("holders beside others have a record each") {
+STORE_CASE("holders beside others have a record each", "[all-of-dblock]") {
   Recorded t;
   auto one = asks("slots", "owner-1");
   one.sharing = {Mode::slot, 2};
@@ -163,7 +165,7 @@ STORE_CASE("holders beside others have a record each") {
   CHECK(readers.front().mode == Mode::shared);
 }
 
-STORE_CASE("a run under several keys is recorded under each") {
+STORE_CASE("a run under several keys is recorded under each", "[all-of-dblock]") {
   Recorded t;
   auto request = asks("a", "owner-1");
   request.also = {key("b")};
@@ -192,13 +194,15 @@ STORE_CASE("a lease that reap frees is recorded as abandoned, and as never relea
 STORE_CASE("a lease that is broken by force is recorded as abandoned") {
   Recorded t;
   const Lease lease = t.grant(asks("k", "owner-1", Kind::acquire));
+  t.under_test->age("k", 50s, false);  // more than two heartbeats, where the holder promises any
+  const LockStatus held = t.row("k");
   REQUIRE(std::holds_alternative<Revoked>(t.free_now("k", lease.token)));
   t.store->record_ended();
   const auto runs = t.runs();
   REQUIRE(runs.size() == 1);
   CHECK(runs.front().outcome == RunOutcome::abandoned);
   CHECK(runs.front().token == lease.token);
-  CHECK(runs.front().holder.host == "host");
+  CHECK(runs.front().holder.host == held.holder.host);
   CHECK(runs.front().released_at);
 }
 
@@ -240,6 +244,25 @@ STORE_CASE("the history is told the last end first, by key, by age and up to a l
   }
 }
 
+STORE_CASE("the history is told by prefix and outcome, together with everything else") {
+  Recorded t;
+  t.run("etl-a");
+  t.run("etl-b", k_failed);
+  t.run("etl", k_failed);
+  t.run("deploy", {RunOutcome::timed_out, 124});
+  CHECK(t.runs({.keys = {}, .since = {}, .prefix = "etl-"}).size() == 2);
+  CHECK(t.runs({.keys = {}, .since = {}, .prefix = "none"}).empty());
+  CHECK(t.runs({.keys = {}, .since = {}, .outcome = RunOutcome::failed}).size() == 2);
+  CHECK(t.runs({.keys = {}, .since = {}, .outcome = RunOutcome::lost}).empty());
+  const auto both = t.runs({.keys = {}, .since = 1h, .prefix = "etl-", .outcome = RunOutcome::failed});
+  REQUIRE(both.size() == 1);
+  CHECK(both.front().key == "etl-b");
+  CHECK(t.runs({.keys = {key("etl-a"), key("deploy")}, .since = {}, .prefix = "etl-"}).size() == 1);
+  const auto cut = t.history({.keys = {}, .since = {}, .limit = 1, .outcome = RunOutcome::failed});
+  CHECK(cut.cut);
+  CHECK(cut.runs.front().key == "etl");
+}
+
 STORE_CASE("reap forgets runs that ended long ago, thousands of them, and no others") {
   Recorded t;
   t.run("k");
@@ -270,7 +293,7 @@ STORE_CASE("a history that is ended stays as it was, and goes on when it is begu
   CHECK(t.runs().size() == 2);
 }
 
-STORE_CASE("a store that never kept a history has none to forget") {
+STORE_CASE("a store that never kept a history has none to forget", "[all-of-dblock]") {
   Fixture t;
   CHECK(t.store->reap({false, 24h, 0s})->forgotten_runs == 0);
   CHECK(t.store->reap({true, 24h, 0s})->forgotten_runs == 0);

@@ -32,6 +32,8 @@ class StoreUnderTest {
   virtual void age_hold(const std::string& key, std::uint32_t slot, Micros by) = 0;
   enum class Promise { hold_until, keep_until };
   virtual void set_promise(const std::string& key, Promise which, Micros from_now) = 0;
+  // Makes all pauses look as if they had been made `by` earlier, with what they wrote into rows.
+  virtual void age_pauses(Micros by) = 0;
   virtual void delete_row(const std::string& key) = 0;
   // Runs that end are recorded from now on, or no more; the jobs' account may do what that takes.
   virtual void keep_history(bool on) = 0;

@@ -9,11 +9,13 @@
 #include "contract/store_fixture.hpp"
 #include "store/mariadb/sql.hpp"
 #include "support/catch.hpp"
+#include "support/dblock.hpp"
 #include "support/server_kind.hpp"
 
 namespace dblock::contract {
 namespace {
 
+using test::says;
 using test::Server;
 
 constexpr Sharing k_alone{};
@@ -91,10 +93,6 @@ struct Job {
   test::Connection session;
 };
 
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // A lease, and the request that a transaction grants after it.
 struct FencedTurn {
   Sharing before;
@@ -154,7 +152,7 @@ TEST_CASE("mariadb: nobody waits for a protected transaction but who would take 
   CHECK(t.renewed(lease));
   REQUIRE(t.store->look(request_for("k", "other")));
   // Nor does a refusal for good lock the lease: a snapshot that is older lets it pass once more.
-  REQUIRE(t.store->revoke(lease.key, lease.token));
+  REQUIRE(t.store->revoke(lease.key, lease.token, "op@desk"));
   CHECK(job.asserts(lease).empty() == (std::string_view(isolation) == "REPEATABLE READ"));
   t.release(lease);
   CHECK(t.lock_waits() == waits);
@@ -230,7 +228,7 @@ TEST_CASE("mariadb: whoever holds no lease any more, or never did, is refused wi
     CHECK(job.asserts(next).empty());
 
     const auto revoked = holder("revoked");
-    REQUIRE(t.store->revoke(revoked.key, revoked.token));
+    REQUIRE(t.store->revoke(revoked.key, revoked.token, "op@desk"));
     CHECK(says(job.asserts(revoked), "it was revoked"));
 
     const auto released = holder("released");
@@ -678,57 +676,6 @@ TEST_CASE("mariadb: a trigger that calls the fence's procedure lets no write pas
   }
   CHECK(says(refusal, "not allowed in stored function or trigger"));
   CHECK(database.number("SELECT COUNT(*) FROM written") == 0);
-}
-
-TEST_CASE("mariadb: an old procedure that may not be replaced is not taken for the new one", "[mariadb]") {
-  Fenced t;
-  const auto lease = t.grant(request_for("k", "owner"));
-  Job job(t);
-  auto& database = t.under_test.database();
-  database.sql("DELETE FROM dblock_schema WHERE version>4");
-  const std::string user =
-      database.account("", "SELECT,INSERT,UPDATE,DELETE,CREATE,ALTER,INDEX,DROP,EXECUTE");
-  const auto applied = store::open_schema(settings_of(database.url(user)), {})->apply();
-  REQUIRE_FALSE(applied);
-  CHECK(applied.error().code == Errc::denied);
-  CHECK(says(applied.error().message, "ALTER ROUTINE"));
-  CHECK(t.number("SELECT MAX(version) FROM dblock_schema") == 4);
-  REQUIRE(t.under_test.admin()->apply());
-  CHECK(t.number("SELECT MAX(version) FROM dblock_schema") == store::mariadb::schema_version());
-  CHECK(job.asserts(lease).empty());  // the right to call it outlives the replacement
-}
-
-TEST_CASE("mariadb: who may not create the procedure migrates all the same, and another adds it later") {
-  MariadbUnderTest t(test::shared_server(), false);
-  auto& database = t.database();
-  const std::string user = database.account("", "SELECT,INSERT,UPDATE,DELETE,CREATE,ALTER,INDEX,DROP");
-  const auto admin = store::open_schema(settings_of(database.url(user)), {});
-  const auto applied = admin->apply();
-  if (!applied) FAIL(applied.error().message);
-  CHECK(applied->size() ==
-        store::mariadb::schema_version() - 2);  // neither the procedure nor its replacement
-  const auto routine = admin->routine();
-  REQUIRE(routine);
-  REQUIRE(routine->has_value());
-  CHECK_FALSE((*routine)->there);
-  CHECK(says((*routine)->refusal, "dblock_assert_held"));
-  CHECK(MariadbUnderTest::open_at(database.url(user))->try_acquire(request_for("k", "owner")));
-  REQUIRE(admin->apply());
-  CHECK_FALSE((*admin->routine())->there);
-
-  const auto installed = t.admin()->apply();
-  REQUIRE(installed);
-  CHECK(installed->size() == 3);  // and the view
-  CHECK(database.number("SELECT COUNT(*) FROM dblock_now") == 1);
-  const auto now = t.admin()->routine();
-  REQUIRE(now);
-  CHECK((*now)->there);
-  CHECK((*now)->refusal.empty());
-  const auto nothing = t.admin()->apply();
-  REQUIRE(nothing);
-  CHECK(nothing->empty());
-  CHECK(database.value("SELECT sql_mode FROM information_schema.routines WHERE routine_schema=DATABASE()") ==
-        "STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION");
 }
 
 }  // namespace dblock::contract

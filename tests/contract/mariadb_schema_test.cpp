@@ -29,10 +29,11 @@ TEST_CASE("mariadb: migrating applies everything once, and nothing the second ti
   for (const auto& state : *before) CHECK_FALSE(state.applied_at);
   const auto first = t.admin()->apply();
   REQUIRE(first);
-  CHECK(first->size() == store::mariadb::migrations().size());
+  CHECK(first->migrations.size() == store::mariadb::migrations().size());
   const auto second = t.admin()->apply();
   REQUIRE(second);
-  CHECK(second->empty());
+  CHECK(second->migrations.empty());
+  CHECK(second->procedures.empty());
   const auto after = t.admin()->status();
   REQUIRE(after);
   for (const auto& state : *after) {
@@ -52,7 +53,7 @@ TEST_CASE("mariadb: several hosts may migrate at once, and each migration is rep
     threads.emplace_back([&] {
       const auto done = t.admin()->apply();
       if (done) {
-        applied += done->size();
+        applied += done->migrations.size();
       } else {
         ++failed;
       }
@@ -81,7 +82,7 @@ TEST_CASE("mariadb: a migration that died half-way is finished by the next") {
   CHECK(refusal(t).message.find("dblock migrate") != std::string::npos);
   const auto applied = t.admin()->apply();
   REQUIRE(applied);
-  CHECK(applied->size() == 1);
+  CHECK(applied->migrations.size() == 1);
   CHECK(t.open()->connect());
 }
 
@@ -93,7 +94,7 @@ TEST_CASE("mariadb: migrating again what is there does no harm, and leases go on
   t.database().sql("DELETE FROM dblock_schema WHERE version>2");
   const auto applied = t.admin()->apply();
   REQUIRE(applied);
-  CHECK(applied->size() == store::mariadb::schema_version() - 2);
+  CHECK(applied->migrations.size() == store::mariadb::schema_version() - 2);
   t.database().sql("DROP VIEW dblock_now");
   t.database().sql("DELETE FROM dblock_schema WHERE version>2");
   REQUIRE(t.admin()->apply());
@@ -159,7 +160,7 @@ TEST_CASE("mariadb: the printed grants are enough for everything but migrating")
   const Lease lease = std::get<Granted>(*outcome).lease;
   const LeaseRef ref{lease.key, lease.owner, lease.token};
   CHECK(store->renew(ref, Actor::holder, std::nullopt));
-  CHECK(store->revoke(lease.key, lease.token));
+  CHECK(store->revoke(lease.key, lease.token, "op@desk"));
   CHECK(store->release(ref, Actor::holder, {}));
   auto reader = request_for("k", "reader");
   reader.sharing.mode = Mode::shared;

@@ -208,7 +208,8 @@ TEST_CASE("mariadb: a deadlock anywhere in a transaction repeats all of it") {
     t.proxy.refuse_statements(the_first(1, where), error, "not now");
     const Lease lease = grant(*t.store, shared("k", "r"));
     CHECK_FALSE(lease.needs_renewal_proof);
-    CHECK(t.sent("START TRANSACTION") == 2);
+    // One more adds the rows that are missing.
+    CHECK(t.sent("START TRANSACTION") == 3);
     CHECK(t.sent("ROLLBACK") == 1);
     CHECK(t.holders() == 1);
     CHECK(t.number("SELECT COUNT(*) FROM dblock_lock WHERE slot>0") == 1);
@@ -228,9 +229,9 @@ TEST_CASE("mariadb: deadlocks without end are a definite failure, and nothing is
   CHECK(refused.error().code == Errc::unreachable);
   CHECK(refused.error().native == error);
   CHECK(t.sent("START TRANSACTION") > 3);
-  CHECK(t.commits() == 0);
+  CHECK(t.commits() == 1);  // of the lock's own row, which was missing
   CHECK(t.outside_transactions());
-  CHECK(t.number("SELECT COUNT(*) FROM dblock_lock") == 0);
+  CHECK(t.holders() == 0);
   // The session is sound, and out of the transaction.
   grant(*t.store, request_for("other", "owner"));
   CHECK(t.holders() == 1);
@@ -262,7 +263,9 @@ TEST_CASE("mariadb: a transaction cut off before its COMMIT is known not to be d
     REQUIRE_FALSE(lost);
     CHECK(lost.error().code == Errc::unreachable);
     CHECK(t.proxy.cuts() == 1);
-    CHECK(t.commits() == 0);
+    const bool grants =
+        std::string_view(where) == "UPDATE dblock_lock";  // after the missing row was committed
+    CHECK(t.commits() == (grants ? 1 : 0));
     CHECK(t.holders() == 0);
     grant(*t.store, shared("k", "r"));
   }
@@ -272,6 +275,7 @@ TEST_CASE("mariadb: a lost reply to a COMMIT is indeterminate, and a look tells"
   const auto how = GENERATE(Proxy::Cut::before_statement, Proxy::Cut::before_reply);
   const bool done = how == Proxy::Cut::before_reply;
   Proxied t;
+  REQUIRE(does_release(*t.other, grant(*t.other, several({"a", "b"}, "first"))));  // the rows are there
   REQUIRE(t.store->connect());
   t.proxy.cut(how, is_commit);
   const auto request = several({"a", "b"}, "owner");
@@ -453,7 +457,7 @@ TEST_CASE("mariadb: one holder of several is revoked or freed by its token") {
   const auto store = t.open();
   const Lease one = grant(*store, slot("k", "a", 2));
   const Lease two = grant(*store, slot("k", "b", 2));
-  const auto revoked = store->revoke(key("k"), one.token);
+  const auto revoked = store->revoke(key("k"), one.token, "op@desk");
   REQUIRE(revoked);
   CHECK(std::get<Revoked>(*revoked).status.owner == "a");
   CHECK_FALSE(does_renew(*store, one));

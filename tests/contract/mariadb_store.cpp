@@ -98,6 +98,11 @@ void MariadbUnderTest::set_promise(const std::string& key, Promise which, Micros
                 std::to_string(from_now.count()) + " MICROSECOND" + where(key) + " AND slot=0");
 }
 
+void MariadbUnderTest::age_pauses(Micros by) {
+  database_.sql("UPDATE dblock_pause SET " + shifted("create_time", by) + "," + shifted("end_time", by));
+  database_.sql("UPDATE dblock_lock SET " + shifted("paused_until", by));
+}
+
 void MariadbUnderTest::delete_row(const std::string& key) {
   database_.sql("DELETE FROM dblock_lock" + where(key));
 }
@@ -121,10 +126,6 @@ void MariadbUnderTest::copy_history(int times) {
       "code "
       "FROM dblock_history," +
       test::numbers(1, times));
-}
-
-std::unique_ptr<StoreUnderTest> make_store_under_test() {
-  return std::make_unique<MariadbUnderTest>();
 }
 
 }  // namespace dblock::contract

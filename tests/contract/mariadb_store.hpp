@@ -10,16 +10,18 @@
 
 namespace dblock::contract {
 
-class MariadbUnderTest final : public StoreUnderTest {
+class MariadbUnderTest : public StoreUnderTest {
  public:
   // A fresh database on the suite's server, or on one that a case wants to itself.
   explicit MariadbUnderTest(const test::ServerAddress& server = test::shared_server(), bool migrated = true);
 
   std::unique_ptr<lease::LeaseStore> open() override { return open_at(database_.url()); }
+  // With what dblock-pause(1) tells to grant, and no more.
   std::unique_ptr<store::Database> open_database() override;
   void age(const std::string& key, Micros by, bool with_token) override;
   void age_hold(const std::string& key, std::uint32_t slot, Micros by) override;
   void set_promise(const std::string& key, Promise which, Micros from_now) override;
+  void age_pauses(Micros by) override;
   void delete_row(const std::string& key) override;
   void keep_history(bool on) override;
   void age_history(Micros by) override;

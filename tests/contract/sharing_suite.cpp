@@ -77,7 +77,7 @@ void in_parallel(Fixture& t, int threads, const std::function<void(int, LeaseSto
 
 }  // namespace
 
-STORE_CASE("readers have a lock together, each with a token of its own") {
+STORE_CASE("readers have a lock together, each with a token of its own", "[all-of-dblock]") {
   Fixture t;
   const Lease first = t.grant(reads("k", "reader-1"));
   const Lease second = t.grant(reads("k", "reader-2"));
@@ -170,14 +170,14 @@ STORE_CASE("a writer's mark further ahead than any can be, after a step of the c
   t.grant(reads("k", "reader-3"));
 }
 
-STORE_CASE("a writer that does not wait leaves the readers alone") {
+STORE_CASE("a writer that does not wait leaves the readers alone", "[all-of-dblock]") {
   Fixture t;
   t.grant(reads("k", "reader-1"));
   t.conflict(asks("k", "writer"));
   t.grant(reads("k", "reader-2"));
 }
 
-STORE_CASE("slots are given lowest first, and no more than there are") {
+STORE_CASE("slots are given lowest first, and no more than there are", "[all-of-dblock]") {
   Fixture t;
   std::vector<Lease> leases;
   for (std::uint32_t slot = 1; slot <= 3; ++slot) {
@@ -197,7 +197,8 @@ STORE_CASE("slots are given lowest first, and no more than there are") {
   t.conflict(takes_slot("k", "owner-7", 3));
 }
 
-STORE_CASE("another number of slots, or another kind of lock, is refused as usage while slots are held") {
+STORE_CASE("another number of slots, or another kind of lock, is refused as usage while slots are held",
+           "[all-of-dblock]") {
   Fixture t;
   const Lease first = t.grant(takes_slot("k", "owner-1", 2));
   const Lease second = t.grant(takes_slot("k", "owner-2", 2));
@@ -273,7 +274,7 @@ STORE_CASE("a token from the future is exceeded by a hold's, and that by the nex
   CHECK(t.grant(asks("k", "owner-2")).token.value == ahead.value + 2);
 }
 
-STORE_CASE("each holder renews and releases its own lease only") {
+STORE_CASE("each holder renews and releases its own lease only", "[all-of-dblock]") {
   Fixture t;
   const auto request = GENERATE(0, 1) == 0 ? reads("k", "") : takes_slot("k", "", 3);
   std::vector<Lease> leases;
@@ -312,7 +313,7 @@ STORE_CASE("each holder renews and releases its own lease only") {
   CHECK(row.last->host == "host");
 }
 
-STORE_CASE("a script renews and releases its hold without knowing its kind or token") {
+STORE_CASE("a script renews and releases its hold without knowing its kind or token", "[all-of-dblock]") {
   Fixture t;
   const auto request = GENERATE(0, 1) == 0 ? reads("k", "script") : takes_slot("k", "script", 2);
   auto other = request;
@@ -322,14 +323,14 @@ STORE_CASE("a script renews and releases its hold without knowing its kind or to
   const auto outcome = t.renew(named(lease), Actor::script, 10min);
   REQUIRE(renewed(outcome));
   CHECK(std::get<Renewed>(outcome).expires_at == holder(t, "k", "script")->expires_at);
-  CHECK(why(t.release(named(run), Actor::script)) == NotOursWhy::run_lease);
-  CHECK(why(t.renew(named(run), Actor::script, std::nullopt)) == NotOursWhy::run_lease);
+  CHECK(why(t.release(named(run), Actor::script)) == NotOursWhy::other_kind);
+  CHECK(why(t.renew(named(run), Actor::script, std::nullopt)) == NotOursWhy::other_kind);
   CHECK(released(t.release(named(lease), Actor::script)));
   CHECK(owners(t) == Owners{"other"});
   CHECK(why(t.release(named(lease), Actor::script)) == NotOursWhy::other_holder);
 }
 
-STORE_CASE("a script's hold that has expired is neither renewed nor released by it") {
+STORE_CASE("a script's hold that has expired is neither renewed nor released by it", "[all-of-dblock]") {
   Fixture t;
   const Lease lease = t.grant(by_script(takes_slot("k", "script", 2)));
   t.under_test->age_hold("k", 1, 60500ms);
@@ -338,7 +339,7 @@ STORE_CASE("a script's hold that has expired is neither renewed nor released by 
   CHECK(released(t.release(named(lease))));
 }
 
-STORE_CASE("a hold found with the asker's own owner id is granted and needs proof") {
+STORE_CASE("a hold found with the asker's own owner id is granted and needs proof", "[all-of-dblock]") {
   Fixture t;
   t.grant(takes_slot("k", "owner-1", 2));
   const Lease first = t.grant(takes_slot("k", "owner-2", 2));
@@ -382,7 +383,8 @@ STORE_CASE("an expired writer is in the readers' way for its margin, and cannot 
   CHECK(owners(t) == Owners{"reader"});
 }
 
-STORE_CASE("an expired slot is taken over after its margin, and its holder is refused then") {
+STORE_CASE("an expired slot is taken over after its margin, and its holder is refused then",
+           "[all-of-dblock]") {
   Fixture t;
   const Lease gone = t.grant(takes_slot("k", "gone", 2));
   const Lease here = t.grant(takes_slot("k", "here", 2));
@@ -399,7 +401,8 @@ STORE_CASE("an expired slot is taken over after its margin, and its holder is re
   CHECK(renewed(t.renew(ref_to(here))));
 }
 
-STORE_CASE("an expired place that the next kind of sharing does not have cannot come back") {
+STORE_CASE("an expired place that the next kind of sharing does not have cannot come back",
+           "[all-of-dblock]") {
   Fixture t;
   const Lease first = t.grant(takes_slot("k", "first", 3));
   const Lease gone = t.grant(takes_slot("k", "gone", 3));
@@ -413,7 +416,8 @@ STORE_CASE("an expired place that the next kind of sharing does not have cannot 
   CHECK(renewed(t.renew(ref_to(reader))));
 }
 
-STORE_CASE("a late release by the holder of an expired hold counts as long as nobody took over") {
+STORE_CASE("a late release by the holder of an expired hold counts as long as nobody took over",
+           "[all-of-dblock]") {
   Fixture t;
   const Lease lease = t.grant(takes_slot("k", "owner", 1));
   t.under_test->age("k", 10min, false);
@@ -458,7 +462,8 @@ STORE_CASE("the token of several keys exceeds what each of them has had") {
   CHECK(t.grant(asks_for_all({"a", "b", "c"}, "owner")).token.value == highest.value + 1);
 }
 
-STORE_CASE("a lease that is nested in is not released before its nested one, nor are other keys of it") {
+STORE_CASE("a lease that is nested in is not released before its nested one, nor are other keys of it",
+           "[all-of-dblock]") {
   Fixture t;
   const auto request = GENERATE(asks("a", "owner"), reads("a", "owner"), takes_slot("a", "owner", 1),
                                 asks_for_all({"a", "b"}, "owner"));
@@ -503,7 +508,8 @@ STORE_CASE("several keys of which one was lost are not renewed, and the others a
   CHECK(owners(t) == Owners{"other"});
 }
 
-STORE_CASE("of several keys that are read together the one that was lost is not taken for released") {
+STORE_CASE("of several keys that are read together the one that was lost is not taken for released",
+           "[all-of-dblock]") {
   Fixture t;
   const Lease before = t.grant(reads("b", "before"));
   auto request = asks_for_all({"a", "b"}, "reader");
@@ -531,7 +537,7 @@ STORE_CASE("several keys are read together") {
   t.grant(asks("a", "writer"));
 }
 
-STORE_CASE("opposite orders of naming keys neither deadlock nor fail") {
+STORE_CASE("opposite orders of naming keys neither deadlock nor fail", "[all-of-dblock]") {
   Fixture t;
   constexpr int k_rounds = 60;
   std::atomic<int> errors{0}, overlaps{0}, granted{0};
@@ -650,7 +656,7 @@ STORE_CASE("a listing shows one entry a holder, with its mode and slot, by key a
   CHECK(owners(t, {{}, "s", true}) == Owners{"slot-2"});
 }
 
-STORE_CASE("a lock that all its holders have left is listed once, as free") {
+STORE_CASE("a lock that all its holders have left is listed once, as free", "[all-of-dblock]") {
   Fixture t;
   const Lease first = t.grant(takes_slot("k", "owner-1", 2));
   const Lease second = t.grant(takes_slot("k", "owner-2", 2));
@@ -693,7 +699,7 @@ STORE_CASE("reaping frees expired holds, reports each, and leaves the others") {
   t.grant(asks("r", "writer"));
 }
 
-STORE_CASE("reaping forgets no lock that has holders, and its holds when they are gone") {
+STORE_CASE("reaping forgets no lock that has holders, and its holds when they are gone", "[all-of-dblock]") {
   Fixture t;
   auto request = reads("k", "long");
   request.terms.ttl = 2000h;
@@ -715,7 +721,7 @@ STORE_CASE("reaping forgets no lock that has holders, and its holds when they ar
   CHECK(t.reap(false, 48h).forgotten == 0);
 }
 
-STORE_CASE("revoking one of several holders by its token leaves the others") {
+STORE_CASE("revoking one of several holders by its token leaves the others", "[all-of-dblock]") {
   Fixture t;
   const Lease first = t.grant(reads("k", "reader-1"));
   const Lease second = t.grant(reads("k", "reader-2"));
@@ -733,7 +739,7 @@ STORE_CASE("revoking one of several holders by its token leaves the others") {
   CHECK(refused(t.revoke("k", first.token)) == ForceRefused::Why::not_held);
 }
 
-STORE_CASE("freeing one of several holders by its token leaves the others") {
+STORE_CASE("freeing one of several holders by its token leaves the others", "[all-of-dblock]") {
   Fixture t;
   const Lease first = t.grant(takes_slot("k", "slot-1", 2));
   const Lease second = t.grant(takes_slot("k", "slot-2", 2));
@@ -749,7 +755,7 @@ STORE_CASE("freeing one of several holders by its token leaves the others") {
   CHECK(t.grant(takes_slot("k", "slot-3", 2)).slot == 1);
 }
 
-STORE_CASE("a success under a slot is the lock's last success, and done for the period") {
+STORE_CASE("a success under a slot is the lock's last success, and done for the period", "[all-of-dblock]") {
   Fixture t;
   auto once = takes_slot("k", "owner-1", 2);
   once.promises.once_per = OncePer{10h};
@@ -791,7 +797,8 @@ STORE_CASE("when a lock turns exclusive its own row takes over what its slots ha
   t.grant(once);
 }
 
-STORE_CASE("what a slot has succeeded in is known for as long as its lock is, and forgotten with it") {
+STORE_CASE("what a slot has succeeded in is known for as long as its lock is, and forgotten with it",
+           "[all-of-dblock]") {
   Fixture t;
   const Lease first = t.grant(takes_slot("k", "owner-1", 2));
   const Lease second = t.grant(takes_slot("k", "owner-2", 2));
@@ -808,7 +815,7 @@ STORE_CASE("what a slot has succeeded in is known for as long as its lock is, an
   CHECK(t.rows({{}, {}, false}).empty());
 }
 
-STORE_CASE("a lock is not forgotten within the period of a success under a slot") {
+STORE_CASE("a lock is not forgotten within the period of a success under a slot", "[all-of-dblock]") {
   Fixture t;
   auto once = takes_slot("k", "owner-1", 2);
   once.promises.once_per = OncePer{1000h};
@@ -843,7 +850,7 @@ STORE_CASE("a slot keeps its place for its minimal hold") {
   t.grant(asks("k", "writer"));
 }
 
-STORE_CASE("the cooldown of a slot is ended by force, and the other holders keep theirs") {
+STORE_CASE("the cooldown of a slot is ended by force, and the other holders keep theirs", "[all-of-dblock]") {
   Fixture t;
   auto request = takes_slot("k", "owner-1", 2);
   request.promises.min_hold = 1h;
@@ -862,7 +869,7 @@ STORE_CASE("the cooldown of a slot is ended by force, and the other holders keep
   t.conflict(takes_slot("k", "owner-4", 2));
 }
 
-STORE_CASE("a reader's minimal hold keeps writers out and no readers") {
+STORE_CASE("a reader's minimal hold keeps writers out and no readers", "[all-of-dblock]") {
   Fixture t;
   auto request = reads("k", "reader-1");
   request.promises.min_hold = 1h;
@@ -875,7 +882,7 @@ STORE_CASE("a reader's minimal hold keeps writers out and no readers") {
   t.grant(asks("k", "writer"));
 }
 
-STORE_CASE("a writer's minimal hold keeps readers out") {
+STORE_CASE("a writer's minimal hold keeps readers out", "[all-of-dblock]") {
   Fixture t;
   auto request = asks("k", "writer");
   request.promises.min_hold = 1h;
@@ -886,7 +893,7 @@ STORE_CASE("a writer's minimal hold keeps readers out") {
   t.grant(reads("k", "reader"));
 }
 
-STORE_CASE("looking tells what a request would meet, and changes nothing") {
+STORE_CASE("looking tells what a request would meet, and changes nothing", "[all-of-dblock]") {
   Fixture t;
   CHECK(std::holds_alternative<Free>(look(t, reads("k", "reader-1"))));
   CHECK(std::holds_alternative<Free>(look(t, asks_for_all({"k", "l"}, "owner"))));

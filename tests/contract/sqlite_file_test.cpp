@@ -43,10 +43,10 @@ TEST_CASE("sqlite: migrating says what it applied, and nothing the second time")
   SqliteUnderTest t;
   const auto first = t.admin()->apply();
   REQUIRE(first);
-  CHECK(first->size() == store::sqlite::migrations().size());
+  CHECK(first->migrations.size() == store::sqlite::migrations().size());
   const auto again = t.admin()->apply();
   REQUIRE(again);
-  CHECK(again->empty());
+  CHECK(again->migrations.empty());
   const auto states = t.admin()->status();
   REQUIRE(states);
   for (const auto& state : *states) CHECK(state.applied_at);
@@ -99,7 +99,7 @@ TEST_CASE("sqlite: a store of a newer dblock that serves this one is used, and l
   REQUIRE(store->release({key("k"), {"owner-1"}, {}}, Actor::holder, {}));
   const auto applied = t.admin()->apply();
   REQUIRE(applied);
-  CHECK(applied->empty());
+  CHECK(applied->migrations.empty());
   const auto outcome = t.open()->try_acquire(asks("k", "owner-2"));
   REQUIRE(outcome);
   CHECK(std::holds_alternative<Granted>(*outcome));

@@ -53,6 +53,11 @@ void SqliteUnderTest::set_promise(const std::string& key, Promise which, Micros 
       " AND slot=0");
 }
 
+void SqliteUnderTest::age_pauses(Micros by) {
+  const std::string length = std::to_string(by.count());
+  sql("UPDATE dblock_pause SET create_time=create_time-" + length + ",end_time=end_time-" + length);
+}
+
 void SqliteUnderTest::delete_row(const std::string& key) {
   sql("DELETE FROM dblock_lock" + is(key));
 }

@@ -22,6 +22,7 @@ class SqliteUnderTest final : public StoreUnderTest {
   void age(const std::string& key, Micros by, bool with_token) override;
   void age_hold(const std::string& key, std::uint32_t slot, Micros by) override;
   void set_promise(const std::string& key, Promise which, Micros from_now) override;
+  void age_pauses(Micros by) override;
   void delete_row(const std::string& key) override;
   void keep_history(bool on) override;
   void age_history(Micros by) override;

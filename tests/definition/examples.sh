@@ -19,7 +19,8 @@ box=$(mktemp -d)
 trap 'rm -rf "$box"' EXIT
 export LC_ALL=C
 displays=$box/displays
-mkdir -p "$displays" "$box/bin" "$box/opt/etl" "$box/home" "$box/tmp" "$box/var/lib/prometheus/node-exporter"
+mkdir -p "$displays" "$box/bin" "$box/opt/etl" "$box/home" "$box/tmp" "$box/var/lib/prometheus/node-exporter" \
+  "$box/var/www/html"
 
 stand_in() {
   local file=$1
@@ -27,7 +28,7 @@ stand_in() {
   printf '#!/bin/sh\n%s\n' "${*:-exit 0}" >"$file"
   chmod +x "$file"
 }
-for name in make mariadb page-someone convert-videos; do stand_in "$box/bin/$name" 'cat >/dev/null; exit 0'; done
+for name in make mariadb page-someone convert-videos curl mail; do stand_in "$box/bin/$name" 'cat >/dev/null; exit 0'; done
 stand_in "$box/bin/jq" cat
 stand_in "$box/bin/consul" 'shift 2; exec "$@"'
 stand_in "$box/bin/dblock" "exec '$(realpath "$DBLOCK")' \"\$@\""
@@ -98,7 +99,7 @@ for display in "$displays"/*; do
   kind=${name%.*}
   kind=${kind##*.}
   # What is elsewhere on the reader's machines is in the box here.
-  sed -i "s#/tmp/#$box/tmp/#g; s#/opt/#$box/opt/#g; s#/var/lib/#$box/var/lib/#g; s#PATH=/usr/bin#PATH=$box/bin:/usr/bin#; s#--local#--db sqlite:$box/locks.db#
+  sed -i "s#/tmp/#$box/tmp/#g; s#/opt/#$box/opt/#g; s#/var/lib/#$box/var/lib/#g; s#/var/www/#$box/var/www/#g; s#PATH=/usr/bin#PATH=$box/bin:/usr/bin#; s#--local#--db sqlite:$box/locks.db#
     s#^local = yes#db = sqlite:$box/locks.db#
     s#mysql://[a-z]*@db1[^ ']*#$DBLOCK_DB#g" "$display"
   case $kind in

@@ -88,6 +88,8 @@ void expect_completions(const std::string& name) {
   check("dblock inspect -k nig", "<inspect><-k><nightly-etl>", "nightly-etl\t");
   check("dblock inspect --key dep", "<inspect><--key><deploy web>", "deploy web\t");
   check("dblock inspect --key app:c", "<inspect><--key><app:cache>", "app:cache\t");
+  check("dblock help ins", "<help><inspect>", "inspect");
+  check("dblock completion zs", "<completion><zsh>", "zsh");
   check("dblock run -k a -- printe", "<run><-k><a><--><printenv>", "printenv\t");
 }
 
@@ -183,6 +185,26 @@ TEST_CASE("at most a hundred keys are offered, each once, and only those that be
   REQUIRE(all.size() == 100);
   CHECK(all.front() == "k1000");
   CHECK(lines(dblock(database, {"__keys"}).out).front() == "a");
+}
+
+TEST_CASE("help, version and completion print what they are named for") {
+  const auto same = [](const Words& words, const Words& as) {
+    const auto finished = dblock_bare(words);
+    CHECK(finished.exit == exited(0));
+    CHECK(finished.err.empty());
+    CHECK_FALSE(finished.out.empty());
+    CHECK(finished.out == dblock_bare(as).out);
+  };
+  same({"help"}, {"--help"});
+  same({"help", "run"}, {"run", "--help"});
+  same({"version"}, {"--version"});
+  CHECK(dblock_bare({"completion", "bash"}).out == read_file(completions() + "/dblock.bash"));
+  CHECK(dblock_bare({"completion", "zsh"}).out == read_file(completions() + "/_dblock"));
+  CHECK(dblock_bare({"completion", "fish"}).out == read_file(completions() + "/dblock.fish"));
+  const auto unknown = dblock_bare({"completion", "tcsh"});
+  CHECK(unknown.exit == exited(64));
+  CHECK(says(unknown.err, "completion needs one shell: bash, zsh or fish"));
+  CHECK(dblock_bare({"help", "nothing"}).exit == exited(64));
 }
 
 }  // namespace

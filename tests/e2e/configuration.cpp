@@ -5,6 +5,7 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 #include "support/privilege.hpp"
 
 namespace dblock::test {
@@ -217,6 +218,57 @@ TEST_CASE("a password file loses one newline and warns when others may read it",
   CHECK(dblock_bare({"--db", database.url(user) + "&password-file=" + file, "inspect"}).exit == exited(0));
   CHECK(dblock_bare({"--db", database.url(user) + "&password-file=/nonexistent", "inspect"}).exit ==
         exited(78));
+}
+
+TEST_CASE("a command prints the password once for a run and its guardian, which releases with it",
+          "[server]") {
+  ServerDatabase database;
+  const TempDir directory;
+  const std::string user = database.account("IDENTIFIED BY 'secret'", "ALL");
+  const std::string conf = directory.file("conf");
+  write_file(conf,
+             "password-command = echo asked >>" + directory.file("count") + "; echo said >&2; echo secret\n",
+             0600);
+  LiveRun run(database.url(user), {"--config", conf});
+  CHECK(says(run.err(), "said\n"));
+  run.signal(SIGKILL);
+  run.wait();
+  CHECK(soon_free(database));
+  CHECK(read_file(directory.file("count")) == "asked\n");
+}
+
+TEST_CASE("a command that fails or is too slow for the password is 78, and nothing of it is left",
+          "[server]") {
+  const ServerDatabase database;
+  const TempDir directory;
+  const std::string conf = directory.file("conf");
+  const auto refused = [&](const std::string& command, const std::string& why) {
+    write_file(conf, "password-command = " + command + "\n", 0600);
+    const std::string url = database.url();
+    Process process(dblock_spawn_at(url + (says(url, "?") ? "&" : "?") + "connect-timeout=300ms",
+                                    {"--config", conf, "inspect"}));
+    CHECK(process.wait() == exited(78));
+    INFO(process.err());
+    CHECK(says(last_line(process.err()), "the password-command in " + conf + " " + why));
+    CHECK_FALSE(says(process.err(), "secret"));
+    CHECK(soon_gone(process));
+  };
+  refused("echo secret; exit 3", "failed with exit status 3");
+  refused("true", "printed no password");
+  refused("echo secret; sleep 600 & sleep 600", "did not end within 300ms");
+}
+
+TEST_CASE("a signal ends dblock at once while a command looks for the password, and the command too",
+          "[server]") {
+  const TempDir directory;
+  const std::string conf = directory.file("conf");
+  write_file(conf, "password-command = echo $$ >" + directory.file("pid") + "; sleep 600 & wait\n", 0600);
+  Process process(
+      dblock_spawn_at("mysql://u@127.0.0.1:1/d?connect-timeout=1h", {"--config", conf, "inspect"}));
+  REQUIRE(wait_until([&] { return pid_in(directory.file("pid")) > 0; }));
+  process.signal(SIGTERM);
+  CHECK(process.wait() == killed_by(SIGTERM));
+  CHECK(soon_gone(process));
 }
 
 TEST_CASE("the second host of a url is tried when the first does not answer", "[server]") {

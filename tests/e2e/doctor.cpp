@@ -173,6 +173,7 @@ TEST_CASE("doctor finds a read-only server bad, and an account that writes there
   CHECK(doctored.level("flush-log") == "ok");
   CHECK(doctored.level("binary-log") == "warn");
   CHECK(doctor(database.url("root")).level("excess") == "bad");
+  CHECK(doctor(database.url("root")).level("procedures") == "ok");
 
   // Beside a host that takes writes it is a spare one.
   const ServerDatabase primary(shared_server());

@@ -144,6 +144,10 @@ TEST_CASE("77 and doctor name the source of the password", "[server]") {
   both_say(url + (url.find('?') == std::string::npos ? "?" : "&") + "password-file=" + file, {},
            "from password file " + file);
   both_say(url, {"DBLOCK_PASSWORD_FILE=" + file}, "from DBLOCK_PASSWORD_FILE (" + file + ")");
+  both_say(url, {"DBLOCK_PASSWORD=wrong-one"}, "from DBLOCK_PASSWORD");
+  const std::string conf = directory.file("conf");
+  write_file(conf, "password-command = echo wrong-one\n", 0600);
+  both_say(url, {"DBLOCK_CONFIG=" + conf}, "from password-command in " + conf);
   both_say(url, {}, "no password");
   write_file(directory.file("options"), "[client]\npassword=wrong-one\n", 0600);
   both_say(url, {"DBLOCK_DEFAULTS_FILE=" + directory.file("options")},
@@ -260,6 +264,58 @@ TEST_CASE("inspect with max-age is 1 for a key whose last success is too old or 
   const auto ahead = dblock(database, {"inspect", "--key", "k", "--max-age", "12h"});
   CHECK(ahead.exit == exited(1));
   CHECK(says(ahead.out, "ahead of the clock"));
+}
+
+TEST_CASE("inspect with max-age judges each known key under a prefix, and says when there is none") {
+  Database database;
+  const Words ask{"inspect", "--prefix", "etl/", "--max-age", "1h"};
+  REQUIRE(run_true(database, "other") == exited(0));
+  const auto none = dblock(database, ask);
+  CHECK(none.exit == exited(1));
+  CHECK(none.out == "no key that starts with \"etl/\" is known\n");
+  REQUIRE(run_true(database, "etl/a") == exited(0));
+  REQUIRE(run_true(database, "etl/b") == exited(0));
+  const LiveRun reader(database, {"--shared"}, patient_job, "etl/a");
+  const auto young = dblock(database, ask);
+  INFO(young.out << young.err);
+  CHECK(young.exit == exited(0));
+  CHECK(young.out.empty());
+  database.age("etl/b", 2h);
+  const auto old = dblock(database, ask);
+  CHECK(old.exit == exited(1));
+  CHECK(says(old.out, "the last success under key \"etl/b\" was 2h"));
+  CHECK(lines(old.out).size() == 1);
+  CHECK(says(old.err, "exit 1 (stale): 1 of 2 keys had no success within 1h"));
+}
+
+TEST_CASE("inspect with max-held is 1 with a line for each lock that has been held for longer") {
+  Database database;
+  const Words ask{"inspect", "--max-held", "90m"};
+  CHECK(dblock(database, ask).exit == exited(0));
+  for (const std::string key : {"etl/a", "etl/b", "x"}) take(database, key, {"--ttl", "10h", "--note", "me"});
+  REQUIRE(run_true(database, "cooling", {"--min-hold", "10h"}) == exited(0));
+  database.age("cooling", 2h);
+  const auto young = dblock(database, ask);
+  INFO(young.out << young.err);
+  CHECK(young.exit == exited(0));
+  CHECK(young.out.empty());
+  database.age("etl/a", 2h);
+  database.age("x", 3h);
+  const auto all = dblock(database, ask);
+  CHECK(all.exit == exited(1));
+  CHECK(lines(all.out).size() == 2);
+  CHECK(says(all.out, "lock \"etl/a\" is held by "));
+  CHECK(says(all.out, "for 2h"));
+  CHECK(says(all.err, "exit 1 (overdue): locks held for longer than 1h30m: 2"));
+  const auto one = dblock(database, with(ask, {"--prefix", "etl/"}));
+  CHECK(one.exit == exited(1));
+  CHECK(lines(one.out).size() == 1);
+  CHECK(says(one.err, "1h30m: 1\n"));
+  CHECK(dblock(database, with(ask, {"-k", "etl/b"})).exit == exited(0));
+  CHECK(dblock(database, with(ask, {"-k", "x"})).exit == exited(1));
+  const auto document = dblock(database, with(ask, {"--json"}));
+  CHECK(document.exit == exited(1));
+  CHECK(says(document.out, "\"key\":\"etl/b\""));
 }
 
 }  // namespace

@@ -76,6 +76,28 @@ TEST_CASE("history is limited by key, age and number") {
   CHECK(dblock(t.database, {"history", "--limit", "0"}).exit == exited(64));
 }
 
+TEST_CASE("history is limited by prefix and outcome, and shown in each format") {
+  const Kept t;
+  REQUIRE(run_true(t.database, "etl-a") == exited(0));
+  REQUIRE(dblock(t.database, run_words("etl-b", {"--note", "<b>"}, sh("exit 7"))).exit == exited(7));
+  REQUIRE(run_true(t.database, "deploy") == exited(0));
+  CHECK(t.runs({"--prefix", "etl-"}).size() == 2);
+  CHECK(t.runs({"--outcome", "failed"}).at(0).at("key") == "etl-b");
+  CHECK(t.runs({"--outcome", "succeeded", "--prefix", "etl-"}).at(0).at("key") == "etl-a");
+  const auto csv = dblock(t.database, {"history", "--format", "csv"});
+  CHECK(csv.exit == exited(0));
+  CHECK(lines(csv.out).size() == 4);
+  CHECK(csv.out.starts_with("key,kind,mode,owner,token,"));
+  const auto page = dblock(t.database, {"history", "--format", "html"});
+  CHECK(page.exit == exited(0));
+  CHECK(page.out.starts_with("<!doctype html>\n"));
+  CHECK(says(page.out, "3 runs of 3 keys, "));
+  CHECK(says(page.out, "etl-b: failed, exit code 7&#10;"));
+  CHECK(says(page.out, "<td>&lt;b&gt;</td>"));
+  CHECK_FALSE(says(page.out, "<b>,"));
+  CHECK(json::parse(dblock(t.database, {"history", "--format", "json"}).out).at("runs").size() == 3);
+}
+
 TEST_CASE("a run whose dblock was killed is in the history once its guardian has cleared up") {
   const Kept t;
   LiveRun run(t.database, {}, sleeping_job);

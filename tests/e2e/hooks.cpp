@@ -1,4 +1,5 @@
-// run --on-wait, --on-lost, --on-conflict: commands that are told of a run's events and hold nothing up.
+// run --on-wait, --on-lost, --on-conflict, --on-overdue, --on-end: commands that are told of a run's events
+// and hold nothing up.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -107,6 +108,125 @@ TEST_CASE("the conflict hook starts when a run gives up on a held lock, whatever
   }
 }
 
+// Runs with --on-end, and checks what the hook is told.
+void check_told_end(const Database& database, const Words& options, const Words& command, const Exit& exit,
+                    const std::string& outcome, int code, const std::string& message) {
+  const TempDir directory;
+  INFO(outcome);
+  Process process(dblock_spawn(
+      database, run_words("k", with(options, {"--on-end", note_in(directory.file("told"))}), command)));
+  CHECK(process.wait() == exit);
+  REQUIRE(appears(directory.file("told")));
+  INFO(read_file(directory.file("told")));
+  CHECK(told(directory.file("told"), "DBLOCK_EVENT=end\n"));
+  CHECK(told(directory.file("told"), "DBLOCK_KEY=k\n"));
+  CHECK(told(directory.file("told"), "DBLOCK_OUTCOME=" + outcome + "\n"));
+  CHECK(told(directory.file("told"), "DBLOCK_EXIT_CODE=" + std::to_string(code) + "\n"));
+  CHECK(told(directory.file("told"), "DBLOCK_MESSAGE=" + message));
+  CHECK_FALSE(told(directory.file("told"), "DBLOCK_HELD="));
+}
+
+TEST_CASE("the end hook is told the outcome and the exit code of every run") {
+  Database database;
+  const TempDir directory;
+  const std::string job = "the job under lock \"k\" ";
+  check_told_end(database, {}, {"true"}, exited(0), "succeeded", 0, job + "has succeeded\n");
+  check_told_end(database, {}, sh("exit 3"), exited(3), "failed", 3, job + "failed with exit status 3\n");
+  check_told_end(database, {}, sh("kill -KILL $$"), killed_by(SIGKILL), "signalled", 128 + SIGKILL,
+                 job + "was killed by SIGKILL\n");
+  check_told_end(database, {"--max-runtime", "100ms"}, {"sleep", "600"}, exited(124), "timed_out", 124,
+                 "the job ran longer than --max-runtime 100ms");
+  check_told_end(database, {"--once-per", "1h"}, {"false"}, exited(0), "skipped", 0, "the job under key");
+  check_told_end(database, {}, {"no-such-program"}, exited(127), "error", 127, "");
+  check_told_end(database, {"--db", "mysql://u@h"}, {"true"}, exited(78), "error", 78, "");
+  check_told_end(database, {"--status-file", directory.path()}, {"true"}, exited(78), "error", 78,
+                 "cannot write the status file");
+  hold_by_hand(database);
+  check_told_end(database, {}, {"true"}, exited(75), "held", 75, "lock \"k\" is held by ");
+  check_told_end(database, {"-E", "0"}, {"true"}, exited(0), "held", 0, "lock \"k\" is held by ");
+}
+
+TEST_CASE("the end hook is told of the lease, and finds the lock released and the status file written") {
+  Database database;
+  const TempDir directory;
+  const std::string look = "{ cat " + directory.file("status") + "; " + dblock_binary() +
+                           " run -k k echo released; echo token $DBLOCK_TOKEN owner $DBLOCK_OWNER; }";
+  Process process(dblock_spawn(database, run_words("k",
+                                                   {"--status-file", directory.file("status"), "--on-end",
+                                                    print_into(directory.file("seen"), look)},
+                                                   sh("echo token $DBLOCK_TOKEN owner $DBLOCK_OWNER"))));
+  CHECK(process.wait() == exited(0));
+  REQUIRE(appears(directory.file("seen")));
+  const std::string seen = read_file(directory.file("seen"));
+  INFO(seen);
+  CHECK(says(seen, "\"outcome\": \"succeeded\""));
+  CHECK(says(seen, "\nreleased\n"));
+  CHECK(seen.ends_with("\n" + process.out()));
+}
+
+// A run that has waited, with its --on-wait in the file `wait` and this hook more, until TERM has ended it.
+Process stopped_while_waiting(const Database& database, const TempDir& directory, const Words& hook) {
+  hold_by_hand(database);
+  Process waiter(dblock_spawn(
+      database, run_words("k", with({"--wait", "60s", "--on-wait", count_in(directory.file("wait"))}, hook),
+                          {"true"})));
+  REQUIRE(appears(directory.file("wait")));
+  waiter.signal(SIGTERM);
+  CHECK(waiter.wait() == killed_by(SIGTERM));
+  return waiter;
+}
+
+TEST_CASE("a run that is stopped while it waits starts the end hook, too") {
+  Database database;
+  const TempDir directory;
+  const Process waiter =
+      stopped_while_waiting(database, directory, {"--on-end", note_in(directory.file("told"))});
+  REQUIRE(appears(directory.file("told")));
+  CHECK(told(directory.file("told"), "DBLOCK_OUTCOME=interrupted\n"));
+  CHECK(told(directory.file("told"), "DBLOCK_EXIT_CODE=" + std::to_string(128 + SIGTERM) + "\n"));
+}
+
+TEST_CASE("a job that takes longer than expected is told of once, without the wait, and goes on") {
+  Database database;
+  const TempDir directory;
+  const std::string owner = hold_by_hand(database);
+  LiveRun run(database,
+              {"--wait", "60s", "--on-wait", "sleep 1; " + dblock_binary() + " release -k k --owner " + owner,
+               "--expect", "500ms", "--on-overdue",
+               count_in(directory.file("count")) + "; " + note_in(directory.file("told")), "--status-file",
+               directory.file("status")},
+              [&](const TempDir& place) {
+                return sh("test -e " + directory.file("count") + " && echo too early; " + until_told(place));
+              });
+  REQUIRE(appears(directory.file("told")));
+  CHECK(run.running());
+  CHECK(told(directory.file("told"), "DBLOCK_EVENT=overdue\n"));
+  CHECK(told(directory.file("told"),
+             "DBLOCK_MESSAGE=the job under lock \"k\" has run for longer than --expect 500ms; it goes on\n"));
+  CHECK(told(directory.file("told"), "DBLOCK_TOKEN="));
+  CHECK(soon_renewed(database));
+  CHECK(run.end() == exited(0));
+  CHECK(run.out().empty());
+  CHECK(read_file(directory.file("count")) == "started\n");
+  CHECK(count_of(run.err(), "dblock: warning: the job under lock \"k\" has run for longer") == 1);
+  CHECK(says(read_file(directory.file("status")), "\"overdue\": true"));
+}
+
+TEST_CASE("a job that ends in the expected time is told of nowhere") {
+  Database database;
+  const TempDir directory;
+  Process process(dblock_spawn(
+      database, run_words("k",
+                          {"--expect", "1h", "--on-overdue", count_in(directory.file("count")), "--on-end",
+                           note_in(directory.file("ended")), "--status-file", directory.file("status")},
+                          {"true"})));
+  CHECK(process.wait() == exited(0));
+  CHECK(process.err().empty());
+  REQUIRE(appears(directory.file("ended")));
+  CHECK_FALSE(std::filesystem::exists(directory.file("count")));
+  CHECK(says(read_file(directory.file("status")), "\"overdue\": false"));
+}
+
 TEST_CASE("a wait that ends without the lock starts the hooks for waiting and for conflict, each once") {
   Database database;
   const TempDir directory;
@@ -129,15 +249,8 @@ TEST_CASE("a wait that ends without the lock starts the hooks for waiting and fo
 TEST_CASE("a wait ended by a signal is no conflict") {
   Database database;
   const TempDir directory;
-  hold_by_hand(database);
-  Process waiter(
-      dblock_spawn(database, run_words("k",
-                                       {"--wait", "60s", "--on-wait", count_in(directory.file("wait")),
-                                        "--on-conflict", count_in(directory.file("conflict"))},
-                                       {"true"})));
-  REQUIRE(appears(directory.file("wait")));
-  waiter.signal(SIGTERM);
-  CHECK(waiter.wait() == killed_by(SIGTERM));
+  const Process waiter =
+      stopped_while_waiting(database, directory, {"--on-conflict", count_in(directory.file("conflict"))});
   CHECK(soon_gone(waiter));
   CHECK_FALSE(std::filesystem::exists(directory.file("conflict")));
 }
@@ -238,6 +351,12 @@ TEST_CASE("a hook that hangs delays neither a conflict's exit nor the job and th
   REQUIRE(wait_until([&] { return pid_in(directory.file("wait")) > 0; }));
   release_lease(database, owner);
   CHECK(process.wait(10s * slowness()) == exited(0));
+  Process ended(
+      dblock_spawn(database, run_words("k", {"--on-end", hang_in(directory.file("end"))}, {"true"})));
+  CHECK(ended.wait(10s * slowness()) == exited(0));
+  CHECK_FALSE(database.has_holder("k"));
+  CHECK(wait_until([&] { return pid_in(directory.file("end")) > 0; }));
+  CHECK(alive(pid_in(directory.file("end"))));
   // Neither waited for nor stopped as something that the job left.
   CHECK(alive(pid_in(directory.file("wait"))));
   CHECK(process.err().empty());

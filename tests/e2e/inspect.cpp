@@ -225,7 +225,7 @@ TEST_CASE("prometheus metrics are about all keys, one series a key") {
 }
 
 TEST_CASE("when the store cannot be read no format writes a part of its answer") {
-  for (const char* format : {"table", "json", "csv", "prometheus"}) {
+  for (const char* format : {"table", "json", "csv", "prometheus", "html"}) {
     for (const char* url : {"mysql://app@127.0.0.1:1/t", "sqlite:/dev/null/locks.db"}) {
       const auto finished = dblock_bare({"--db", url, "inspect", "--format", format});
       INFO(finished.err);

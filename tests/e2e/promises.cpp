@@ -109,6 +109,78 @@ TEST_CASE("a minimal hold outlives dblock, its guardian and a reap") {
   CHECK(says(refused.finished.err, "cooling down for another 49m"));
 }
 
+// The job's end, and what has to be seen of the lock afterwards.
+void check_kept(Database& database, const Words& options, const Words& job, Exit exit, bool kept) {
+  CHECK(dblock(database, run_words("k", options, job)).exit == exit);
+  CHECK_FALSE(database.has_holder("k"));
+  const auto next = try_run(database, {});
+  CHECK(next.finished.exit == exited(kept ? 75 : 0));
+  if (!kept) return;
+  INFO(next.finished.err);
+  CHECK(says(next.finished.err, "which failed (--keep-on-failure or --min-hold)"));
+  CHECK(inspected(database, {"--all"}).at("locks").at(0).at("state") == "cooldown");
+  const auto shown = dblock(database, {"release", "--key", "k", "--force"});
+  CHECK(shown.exit == exited(75));
+  CHECK(
+      dblock(database, {"release", "--key", "k", "--force", "--token", database.column("k", "token")}).exit ==
+      exited(0));
+  CHECK(runs(database, {}));
+}
+
+TEST_CASE("a failed job keeps its lock for as long as asked, and --force ends that") {
+  Database database;
+  const Words options{"--keep-on-failure", "1h"};
+  check_kept(database, options, {"true"}, exited(0), false);
+  check_kept(database, options, sh("exit 3"), exited(3), true);
+  check_kept(database, options, sh("kill -KILL $$"), killed_by(SIGKILL), true);
+  check_kept(database, {"--keep-on-failure", "1h", "--max-runtime", "50ms"}, {"sleep", "60"}, exited(124),
+             true);
+  check_kept(database, {}, sh("exit 3"), exited(3), false);
+}
+
+TEST_CASE("a lock is kept from the end of the failed job on, and a waiter gets it then") {
+  Database database;
+  CHECK(dblock(database, run_words("k", {"--keep-on-failure", "1500ms"}, sh("sleep 0.3; exit 3"))).exit ==
+        exited(3));
+  const long long over = database.micros("k", "hold_until");
+  CHECK(std::abs(over - database.micros("k", "last_released_at") - 1'500'000) < 1000);
+  CHECK(runs(database, {"--wait", "60s"}));
+  CHECK(database.micros("k", "last_acquired_at") >= over);
+}
+
+TEST_CASE("readers and holders of slots keep what they had when they fail") {
+  Database database;
+  CHECK(dblock(database, run_words("k", {"--shared", "--keep-on-failure", "1h"}, sh("exit 3"))).exit ==
+        exited(3));
+  CHECK(dblock(database, run_words("k", {"--shared"}, {"true"})).exit == exited(0));
+  CHECK(try_run(database, {}).finished.exit == exited(75));
+  const Words slots{"--slots", "2", "--keep-on-failure", "1h"};
+  for (int i = 0; i < 2; ++i) CHECK(dblock(database, run_words("s", slots, sh("exit 3"))).exit == exited(3));
+  CHECK(dblock(database, run_words("s", slots, {"true"})).exit == exited(75));
+  CHECK(dblock(database, run_words("a", {"--key", "b", "--keep-on-failure", "1h"}, sh("exit 3"))).exit ==
+        exited(3));
+  for (const char* const key : {"a", "b"})
+    CHECK(dblock(database, run_words(key, {}, {"true"})).exit == exited(75));
+}
+
+TEST_CASE("the guardian keeps the lock when dblock was killed, and a revoked job does not") {
+  Database database;
+  {
+    LiveRun run(database, {"--keep-on-failure", "1h"}, sleeping_job);
+    run.signal(SIGKILL);
+    REQUIRE(soon_gone(run));
+    REQUIRE(soon_free(database));
+  }
+  CHECK(try_run(database, {}).finished.exit == exited(75));
+  database.age("k", 2h);
+  LiveRun run(database, {"--keep-on-failure", "1h", "--ttl", "3s"}, sleeping_job);
+  CHECK(
+      dblock(database, {"release", "--key", "k", "--force", "--token", database.column("k", "token")}).exit ==
+      exited(0));
+  CHECK(run.wait() == exited(76));
+  CHECK(runs(database, {}));
+}
+
 TEST_CASE("a skip with -E 0 prints nothing however long it waited") {
   const Database database;
   take(database);

@@ -53,6 +53,7 @@ TEST_CASE("a password from a file is in no process's words or environment", "[se
   for (const Words& env :
        {Words{"DBLOCK_DB=" + account.url(), "DBLOCK_PASSWORD_FILE=" + directory.file("password")},
         Words{"DBLOCK_DB=" + account.url() + "&password-file=" + directory.file("password")},
+        Words{"DBLOCK_DB=" + account.url() + "&password-command=cat%20" + directory.file("password")},
         Words{"DBLOCK_DB=" + account.url(), "DBLOCK_DEFAULTS_FILE=" + directory.file("options")}}) {
     const Seen seen = look_at_run({}, env);
     CHECK_FALSE(says(seen.command_lines + seen.environments + seen.words, k_password));
@@ -70,6 +71,15 @@ TEST_CASE("a password typed in a url is hidden from ps at once and is not the jo
 TEST_CASE("a password in DBLOCK_DB stays in the environment, which only its owner may read", "[server]") {
   const Account account;
   const Seen seen = look_at_run({}, {"DBLOCK_DB=" + account.url_with_password()});
+  CHECK(says(seen.environments, k_password));  // the job may need it, for a dblock of its own
+  CHECK_FALSE(says(seen.command_lines + seen.words, k_password));
+}
+
+TEST_CASE("a password in DBLOCK_PASSWORD stays in the environment, which only its owner may read",
+          "[server]") {
+  const Account account;
+  const Seen seen =
+      look_at_run({}, {"DBLOCK_DB=" + account.url(), std::string("DBLOCK_PASSWORD=") + k_password});
   CHECK(says(seen.environments, k_password));  // the job may need it, for a dblock of its own
   CHECK_FALSE(says(seen.command_lines + seen.words, k_password));
 }

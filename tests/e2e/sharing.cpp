@@ -1,4 +1,5 @@
 // Locks that several hold: readers, slots, and several keys at once.
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -379,6 +380,24 @@ TEST_CASE("one holder of several is revoked by its token, the others go on") {
   CHECK(second.running());
   CHECK(wait_until([&] { return listed(database).size() == 1; }));
   second.end();
+}
+
+// A token is the time of its grant by the store's clock, in microseconds.
+TEST_CASE("slots that are kept for a time limit how many jobs are let start in any such time") {
+  const Database database;
+  std::vector<std::unique_ptr<Process>> burst;
+  for (int i = 0; i < 7; ++i) {
+    burst.push_back(std::make_unique<Process>(dblock_spawn(
+        database,
+        run_words("k", {"--slots", "2", "--min-hold", "1s", "--wait", "1h"}, sh("echo $DBLOCK_TOKEN")))));
+  }
+  std::vector<long long> grants;
+  for (const auto& run : burst) {
+    CHECK(run->wait() == exited(0));
+    grants.push_back(std::stoll(run->out()));
+  }
+  std::ranges::sort(grants);
+  for (std::size_t i = 2; i < grants.size(); ++i) CHECK(grants[i] - grants[i - 2] >= 1'000'000);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs the package on this machine, looks at what a user gets, removes and purges it. For root, on a Debian where
 # dblock is not installed; leaves nothing behind. Root's local locks, which the quick start makes, are put aside meanwhile.
+# What a run of this test left that was killed, the next one clears up.
 # usage: deb_test.sh PACKAGE.deb SOURCE_DIRECTORY
 set -euo pipefail
 
@@ -12,15 +13,26 @@ deb=$(realpath "$1") sources=$(realpath "$2")
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C
 [ "$(id -u)" = 0 ] || { echo "only root can install packages" >&2; exit 2; }
 store=/var/lib/dblock
-if [ -e /etc/dblock.conf ] || [ -e $store.aside ] || dpkg-query -W dblock >/dev/null 2>&1; then
+aside=/var/lib/dblock-put-aside-by-deb-test # also the mark of a run that has not ended
+put_back() {
+  dpkg --purge dblock >/dev/null 2>&1 || true
+  if [ -e $aside/dblock ]; then
+    rm -rf $store
+    mv $aside/dblock $store
+  fi
+  rm -rf $aside
+}
+[ ! -e $aside ] || put_back
+if [ -e /etc/dblock.conf ] || dpkg-query -W dblock >/dev/null 2>&1; then
   echo "dblock is or was installed here, and this test would remove it" >&2
   exit 2
 fi
 
 work=$(mktemp -d)
 chmod 755 "$work"
-trap 'dpkg --purge dblock >/dev/null 2>&1 || true; rm -rf "$work"; [ ! -e $store.aside ] || mv $store.aside $store' EXIT
-[ ! -e $store ] || mv $store $store.aside
+trap 'put_back; rm -rf "$work"' EXIT
+mkdir $aside
+[ ! -e $store ] || mv $store $aside/
 
 bad=0
 failed() {

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <memory>
 
+#include "pictures/night.hpp"
 #include "pictures/screen.hpp"
 #include "support/config.hpp"
 #include "support/dblock.hpp"
@@ -114,6 +115,7 @@ int main(int argc, char** argv) {
     dblock::test::Firm firm;
     dblock::test::waiting_in_line(firm, argv[1]);
     dblock::test::watching(firm, argv[1]);
+    dblock::test::draw_night(firm.database().server(), argv[1]);
   } catch (const std::exception& e) {
     std::cerr << "dblock_pictures: " << e.what() << "\n";
     return 1;

@@ -247,4 +247,15 @@ std::string ServerDatabase::account(const std::string& clause, const std::string
   return accounts_.back();
 }
 
+std::string ServerDatabase::application_account() {
+  const std::string user = account("", "USAGE");
+  const auto printed =
+      dblock_bare({"migrate", "--print-grants", user + "@%", "--applications"}, {"DBLOCK_DB=" + url()});
+  if (printed.exit != exited(0)) throw std::runtime_error("no grants are printed: " + printed.err);
+  for (const auto& grant : lines(printed.out)) {
+    if (grant.starts_with("GRANT ")) sql(grant.substr(0, grant.rfind(';')));
+  }
+  return user;
+}
+
 }  // namespace dblock::test

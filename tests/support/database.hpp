@@ -118,6 +118,8 @@ class ServerDatabase final : public Database {
 
   // An account of this test's own, dropped with it: its name. `clause` follows the name in CREATE USER.
   std::string account(const std::string& clause = "", const std::string& privileges = "ALL");
+  // … that has the rights which `migrate --print-grants --applications` prints, and no others.
+  std::string application_account();
 
  private:
   ServerDatabase(ServerAddress server, std::string name, Schema schema);

@@ -13,7 +13,21 @@ namespace dblock::test {
 namespace {
 
 constexpr unsigned char k_greeting = 0x0a;
-constexpr unsigned char k_offers_tls = 0x08;  // in the second byte of what a greeting's server can
+constexpr unsigned char k_offers_tls = 0x08;      // in the second byte of what a greeting's server can
+constexpr std::uint32_t k_more_results = 0x0008;  // a flag of the server's status
+
+std::size_t after_number(const std::string& packet, std::size_t at) {
+  switch (static_cast<unsigned char>(packet.at(at))) {
+    case 0xfc:
+      return at + 3;
+    case 0xfd:
+      return at + 4;
+    case 0xfe:
+      return at + 9;
+    default:
+      return at + 1;
+  }
+}
 
 }  // namespace
 
@@ -80,8 +94,9 @@ bool ReplyEnd::is_last(const std::string& packet, bool without_eof) {
   const bool end_mark = first == 0xfe && (size < 9 || without_eof);
   switch (part_) {
     case Part::first:
-      if (first == 0x00 || first >= 0xfb) return true;  // done, an error, a wish for a file
-      columns_ = first;                                 // more than 250 of them nobody asks for
+      if (first == 0x00) return ends_reply(packet, false);
+      if (first >= 0xfb) return true;  // an error, a wish for a file
+      columns_ = first;                // more than 250 of them nobody asks for
       part_ = Part::columns;
       return false;
     case Part::columns:
@@ -91,9 +106,20 @@ bool ReplyEnd::is_last(const std::string& packet, bool without_eof) {
       part_ = Part::rows;
       return false;
     case Part::rows:
-      return end_mark || first == 0xff;
+      if (end_mark) return ends_reply(packet, !without_eof);
+      return first == 0xff;
   }
   return true;
+}
+
+// A packet that ends one result. An old EOF packet has the number of warnings before the status, an OK packet
+// two numbers of variable length.
+bool ReplyEnd::ends_reply(const std::string& packet, bool old_eof) {
+  const std::size_t numbers = k_packet_header + 1;
+  const std::size_t status = old_eof ? numbers + 2 : after_number(packet, after_number(packet, numbers));
+  if (packet.size() < status + 2 || (little_endian(packet, status, 2) & k_more_results) == 0) return true;
+  part_ = Part::first;
+  return false;
 }
 
 }  // namespace dblock::test

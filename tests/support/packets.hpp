@@ -23,13 +23,14 @@ void hide_tls(std::string& greeting);
 // A listener on a port of the loopback that is free.
 [[nodiscard]] int listen_on_loopback(int& port);
 
-// Finds the end of a reply to a command.
+// Finds the end of a reply to a command. The reply to a CALL is several results.
 class ReplyEnd {
  public:
   // True with the reply's last packet.
   bool is_last(const std::string& packet, bool without_eof);
 
  private:
+  [[nodiscard]] bool ends_reply(const std::string& packet, bool old_eof);
   enum class Part { first, columns, columns_end, rows } part_ = Part::first;
   std::uint64_t columns_ = 0;
 };

@@ -39,10 +39,6 @@ const std::vector<std::string> k_options{
     "--skip-slave-start",
 };
 
-std::string user_option() {
-  return ::geteuid() == 0 ? "--user=root" : "--skip-symbolic-links";
-}
-
 // An initialised data directory, made once per build tree and copied by every server.
 const std::string& template_directory() {
   static const std::string path = [] {
@@ -53,7 +49,7 @@ const std::string& template_directory() {
       const std::string fresh = final_path + ".new";
       std::filesystem::remove_all(fresh);
       std::vector<std::string> argv = server_kind().initialise;
-      argv.insert(argv.end(), {"--datadir=" + fresh, user_option()});
+      argv.insert(argv.end(), {"--datadir=" + fresh, server_user_option()});
       const auto made = run_program({.argv = argv}, 120s);
       if (made.exit != exited(0)) throw std::runtime_error(argv.front() + " failed: " + made.out + made.err);
       std::filesystem::remove(fresh + "/auto.cnf");  // a MySQL server's identity, which copies must not share
@@ -88,6 +84,17 @@ int free_port() {
 const std::vector<std::string>& server_options() {
   return k_options;
 }
+std::string server_user_option() {
+  return ::geteuid() == 0 ? "--user=root" : "--skip-symbolic-links";
+}
+std::vector<std::string> account_statements() {
+  auto statements = server_kind().removals;
+  statements.insert(statements.end(),
+                    {"CREATE USER IF NOT EXISTS root@'%'", "GRANT ALL ON *.* TO root@'%' WITH GRANT OPTION",
+                     "CREATE USER IF NOT EXISTS app@'%'", "CREATE USER IF NOT EXISTS owner@'%'",
+                     "GRANT ALL ON `t\\_%`.* TO owner@'%'"});
+  return statements;
+}
 const std::string& server_template() {
   return template_directory();
 }
@@ -112,12 +119,9 @@ Server::Server(std::vector<std::string> extra_options)
   const auto copied = run_program(
       {.argv = {"cp", "-a", "--reflink=auto", template_directory(), directory_.file("data")}}, 60s);
   if (copied.exit != exited(0)) throw std::runtime_error("cannot copy the server template: " + copied.err);
-  write_file(directory_.file("init.sql"), server_kind().accounts +
-                                              "CREATE USER IF NOT EXISTS root@'%';\n"
-                                              "GRANT ALL ON *.* TO root@'%' WITH GRANT OPTION;\n"
-                                              "CREATE USER IF NOT EXISTS app@'%';\n"
-                                              "CREATE USER IF NOT EXISTS owner@'%';\n"
-                                              "GRANT ALL ON `t\\_%`.* TO owner@'%';\n");
+  std::string accounts;
+  for (const auto& statement : account_statements()) accounts += statement + ";\n";
+  write_file(directory_.file("init.sql"), accounts);
   start();
 }
 
@@ -140,7 +144,7 @@ bool Server::try_start() {
   // Temporary tables not in /tmp: a server that starts removes all it finds there, others' too.
   std::vector<std::string> words{server_kind().program,
                                  "--no-defaults",
-                                 user_option(),
+                                 server_user_option(),
                                  "--datadir=" + directory_.file("data"),
                                  "--socket=" + address_.socket,
                                  "--port=" + std::to_string(address_.port),

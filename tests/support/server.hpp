@@ -25,6 +25,10 @@ struct ServerAddress {
 
 // Small and quick, with the durability that survives a killed process (not a power cut).
 [[nodiscard]] const std::vector<std::string>& server_options();
+// Whom the server runs as, where it is started as root.
+[[nodiscard]] std::string server_user_option();
+// SQL that makes the accounts of ServerAddress.
+[[nodiscard]] std::vector<std::string> account_statements();
 // An initialised data directory, made once per build tree and copied by every server.
 [[nodiscard]] const std::string& server_template();
 

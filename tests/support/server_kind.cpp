@@ -13,8 +13,7 @@ ServerKind mariadb() {
           {install_db_binary(), "--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db",
            "--skip-name-resolve", "--force", "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=32M"},
           "template",
-          "DELETE FROM mysql.global_priv WHERE User='';\n"
-          "FLUSH PRIVILEGES;\n"};
+          {"DELETE FROM mysql.global_priv WHERE User=''", "FLUSH PRIVILEGES"}};
 }
 
 // As it comes: caching_sha2_password, TLS with a certificate of its own making, and the performance schema.
@@ -25,7 +24,7 @@ ServerKind mysql() {
           {redo, anywhere, "--performance-schema=ON", "--mysqlx=OFF", "--cte-max-recursion-depth=1000000"},
           {mysqld_binary(), "--no-defaults", "--initialize-insecure", redo, anywhere},
           "template-mysql",
-          ""};
+          {}};
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ struct ServerKind {
   std::vector<std::string> options;     // after those that both know
   std::vector<std::string> initialise;  // makes a data directory; --datadir=… and the user are to be added
   std::string name_of_template;         // of that directory
-  std::string accounts;                 // SQL that removes what it comes with
+  std::vector<std::string> removals;    // SQL that removes the accounts that it comes with
 };
 
 // MySQL in a mysql_run(), else MariaDB.

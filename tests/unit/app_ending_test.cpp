@@ -37,6 +37,15 @@ bool document_says(const Stop& stop, const std::string& words) {
   return status_document({}, {.stop = stop}, 0).find(words) != std::string::npos;
 }
 
+TEST_CASE("every ending has a sentence") {
+  CHECK(describe_end({}, "lock \"k\"") == "the job under lock \"k\" has succeeded");
+  CHECK(describe_end({.how = How::job_exited, .number = 3}, "lock \"k\"") ==
+        "the job under lock \"k\" failed with exit status 3");
+  CHECK(describe_end({.how = How::job_signalled, .number = 9}, "lock \"k\"") ==
+        "the job under lock \"k\" was killed by SIGKILL");
+  CHECK(describe_end({.how = How::lost, .message = "gone"}, "lock \"k\"") == "gone");
+}
+
 TEST_CASE("each reason for a stop has a word of its own in the status file") {
   CHECK(document_says({}, "\"stop\": null"));
   const std::vector<std::pair<Reason, std::string>> words{

@@ -293,6 +293,34 @@ TEST_CASE("a key asked for by name has a last success, even if it was never seen
   CHECK(all.value("dblock_last_success_timestamp_seconds", {{"key", "seen"}}) == "none");
 }
 
+TEST_CASE("csv of a history has a line for each run, with the fields of the JSON document") {
+  lease::History history;
+  lease::RecordedRun run;
+  run.key = "=k,\"1\"";
+  run.token = {17};
+  run.holder = {"host", 0, "", "etl", k_hostile};
+  run.acquired_at = lease::ServerTime{1h};
+  run.released_at = lease::ServerTime{1h + 1500ms};
+  run.recorded_at = *run.released_at;
+  run.outcome = lease::RunOutcome::failed;
+  run.exit_code = 3;
+  history.runs = {run};
+  OutputOptions output;
+  output.shape = Shape::csv;
+  const auto records = read_csv(report_history(history, output, true));
+  REQUIRE(records.size() == 2);
+  const auto fields = named_fields(records, 1);
+  CHECK(fields.at("key") == "\\x3dk,\"1\"");
+  CHECK(fields.at("held_ms") == "1500");
+  CHECK(fields.at("outcome") == "failed");
+  CHECK(fields.at("exit_code") == "3");
+  CHECK(fields.at("pid").empty());
+  CHECK(fields.at("note") == escape_untrusted(k_hostile));
+  CHECK(fields.at("acquired_at") == "1970-01-01T01:00:00.000000Z");
+  history.runs.clear();
+  CHECK(read_csv(report_history(history, output, true)).size() == 1);
+}
+
 TEST_CASE("the format is chosen once, and prometheus is about all keys") {
   const World world;
   CHECK(world.read({"inspect"}).output.shape == Shape::table);
@@ -302,6 +330,11 @@ TEST_CASE("the format is chosen once, and prometheus is about all keys") {
   const auto metrics = world.read({"inspect", "--format", "prometheus"});
   CHECK(metrics.output.shape == Shape::prometheus);
   CHECK(std::get<app::InspectRequest>(metrics.request).all);
+  CHECK(world.read({"inspect", "--format", "html"}).output.shape == Shape::html);
+  CHECK(world.read({"history"}).output.shape == Shape::table);
+  CHECK(world.read({"history", "--format", "json"}).output.json);
+  CHECK(world.read({"history", "--format", "csv"}).output.shape == Shape::csv);
+  CHECK(world.read({"history", "--format", "prometheus"}).error->code == Errc::usage);
   CHECK(world.read({"inspect", "--format", "csv", "--json"}).error->code == Errc::usage);
   CHECK(world.read({"inspect", "--format", "yaml"}).error->code == Errc::usage);
 }

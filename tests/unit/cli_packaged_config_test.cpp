@@ -48,6 +48,9 @@ Words words_for(Subcommand command) {
   if (command == Subcommand::acquire) return {name, "-k", "a", "--ttl", "1m"};
   if (command == Subcommand::renew || command == Subcommand::release)
     return {name, "-k", "a", "--owner", "x"};
+  if (command == Subcommand::pause) return {name, "-k", "a", "--for", "1h"};
+  if (command == Subcommand::resume || command == Subcommand::wait) return {name, "-k", "a"};
+  if (command == Subcommand::completion) return {name, "bash"};
   return {name};
 }
 
@@ -92,7 +95,7 @@ TEST_CASE("each line that the packaged configuration file offers is accepted by 
 
 TEST_CASE("a line that the packaged configuration file offers shows the option's default") {
   // These have none: the file shows an example.
-  const Words examples{"db", "local", "defaults-file"};
+  const Words examples{"db", "local", "defaults-file", "on-end"};
   for (const Offer& offer : offers()) {
     INFO(offer.line());
     const OptionSpec* const option = option_of(offer);

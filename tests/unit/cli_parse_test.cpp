@@ -1,6 +1,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/command_line.hpp"
+#include "cli/options/help.hpp"
 #include "cli/options/parse.hpp"
 #include "cli/password.hpp"
 #include "support/catch.hpp"
@@ -146,6 +148,39 @@ TEST_CASE("the first fault is told, and nothing behind it is read") {
   CHECK(parsed.options[0].name == "verbose");
   CHECK_FALSE(parse_words({"run", "--nonsense", "--help"}).help);
   CHECK_FALSE(parse_words({"--nonsense", "run"}).subcommand.has_value());
+}
+
+TEST_CASE("help, version and completion take words, and need no configuration") {
+  const auto reads = [](const Words& words) {
+    Environment environment;
+    environment.variable = [](const std::string&) { return std::optional<std::string>(); };
+    environment.system_config = "/dev/null/none";
+    return read_command_line(parse_words(words), environment);
+  };
+  const auto about = [&](const Words& words) { return std::get<ShowHelp>(reads(words).request).about; };
+  const auto refusal = [&](const Words& words) {
+    const auto line = reads(words);
+    return line.error ? line.error->message : "";
+  };
+  CHECK_FALSE(about({"help"}).has_value());
+  CHECK(about({"help", "run"}) == Subcommand::run);
+  CHECK(about({"-q", "help", "inspect"}) == Subcommand::inspect);
+  CHECK(help_text(about({"help", "help"})) == help_text(std::nullopt));
+  CHECK(help_text(about({"completion", "--help"})) == help_text(std::nullopt));
+  CHECK_THAT(refusal({"help", "inspct"}), Catch::Contains("did you mean inspect?"));
+  CHECK_FALSE(refusal({"help", "run", "acquire"}).empty());
+  CHECK(std::holds_alternative<ShowVersion>(reads({"version"}).request));
+  CHECK_FALSE(refusal({"version", "1"}).empty());
+  for (const std::string shell : {"bash", "zsh", "fish"}) {
+    const auto line = reads({"completion", shell});
+    CHECK_THAT(std::string(std::get<ShowCompletion>(line.request).script),
+               Catch::Contains(shell + " completion for dblock"));
+  }
+  for (const Words& words :
+       {Words{"completion"}, Words{"completion", "tcsh"}, Words{"completion", "bash", "zsh"}})
+    CHECK_THAT(refusal(words), Catch::Contains("bash, zsh or fish"));
+  const auto run = parse_words({"run", "-k", "a", "help", "run"});
+  CHECK(run.job == Words{"help", "run"});
 }
 
 TEST_CASE("a password on the command line is overwritten but not the job's words") {

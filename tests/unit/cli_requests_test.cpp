@@ -20,7 +20,7 @@ app::RunRequest run_of(const Words& options) {
   return world.request<app::RunRequest>(words);
 }
 
-TEST_CASE("history takes keys, an age and a limit") {
+TEST_CASE("history takes keys, an age, an outcome and a limit") {
   const World world;
   const auto plain = world.request<app::HistoryRequest>({"history"});
   CHECK(plain.query.keys.empty());
@@ -34,6 +34,21 @@ TEST_CASE("history takes keys, an age and a limit") {
   CHECK(usage_error({"history", "--limit", "0"}) == "--limit: must be at least 1");
   CHECK(usage_error({"history", "--limit", "1000001"}).starts_with("--limit"));
   CHECK(usage_error({"history", "--since", "7"}).starts_with("--since"));
+  CHECK_FALSE(plain.query.prefix);
+  CHECK_FALSE(plain.query.outcome);
+  const auto some =
+      world.request<app::HistoryRequest>({"history", "--prefix", "etl-", "--outcome", "timed_out"});
+  CHECK(some.query.prefix == "etl-");
+  CHECK(some.query.outcome == lease::RunOutcome::timed_out);
+  for (int i = 0; i < 8; ++i) {
+    const auto outcome = static_cast<lease::RunOutcome>(i);
+    const std::string word(lease::to_string(outcome));
+    CHECK(world.request<app::HistoryRequest>({"history", "--outcome", word}).query.outcome == outcome);
+  }
+  CHECK(usage_error({"history", "--outcome", "good"}).starts_with("--outcome"));
+  CHECK(world.request<app::HistoryRequest>({"history", "--format", "html"}).query.limit == 5000);
+  CHECK(world.request<app::HistoryRequest>({"history", "--format", "html", "--limit", "7"}).query.limit == 7);
+  CHECK(world.request<app::HistoryRequest>({"history", "--format", "csv"}).query.limit == 100);
 }
 
 TEST_CASE("migrate is told to keep a history, or not to, and reap how long") {
@@ -72,12 +87,15 @@ TEST_CASE("run has the documented defaults") {
 
 TEST_CASE("hooks come from everywhere, and an empty one is none") {
   World world;
-  world.write("system.conf", "on-wait = from file\n[run]\non-conflict = c\n")
-      .set("DBLOCK_ON_LOST", "page me");
+  world.write("system.conf", "on-wait = from file\n[run]\non-conflict = c\non-overdue = o\n")
+      .set("DBLOCK_ON_LOST", "page me")
+      .set("DBLOCK_ON_END", "tell");
   const Words words{"run", "-k", "a", "true"};
   CHECK(world.request<app::RunRequest>(words).hooks.wait == "from file");
   CHECK(world.request<app::RunRequest>(words).hooks.lost == "page me");
   CHECK(world.request<app::RunRequest>(words).hooks.conflict == "c");
+  CHECK(world.request<app::RunRequest>(words).hooks.overdue == "o");
+  CHECK(world.request<app::RunRequest>(words).hooks.end == "tell");
   const Words none{"run", "-k", "a", "--on-wait", "", "--on-lost=", "--on-conflict=typed", "true"};
   CHECK(world.request<app::RunRequest>(none).hooks.wait.empty());
   CHECK(world.request<app::RunRequest>(none).hooks.lost.empty());
@@ -85,6 +103,8 @@ TEST_CASE("hooks come from everywhere, and an empty one is none") {
   world.set("DBLOCK_EVENT", "conflict");  // inside a hook
   CHECK(world.request<app::RunRequest>(words).hooks.wait.empty());
   CHECK(world.request<app::RunRequest>(words).hooks.conflict.empty());
+  CHECK(world.request<app::RunRequest>(words).hooks.overdue.empty());
+  CHECK(world.request<app::RunRequest>(words).hooks.end.empty());
   CHECK(world.request<app::RunRequest>(none).hooks.conflict == "typed");
 }
 
@@ -142,6 +162,40 @@ TEST_CASE("run takes every option it documents") {
   CHECK(run.leftovers == process::Leftovers::kill);
   CHECK(run.record_args);
   CHECK(run.status_file == "out.json");
+}
+
+TEST_CASE("run takes how it behaves among others, and a pool") {
+  const auto run =
+      run_of({"--line", "newest", "--replace", "--replaceable", "--wait", "5m", "--keep-on-failure", "1h"});
+  CHECK(run.line == lease::Line::newest);
+  CHECK(run.replaces);
+  CHECK(run.replaceable);
+  CHECK(run.promises.keep_on_failure == 1h);
+  World world;
+  const auto pool =
+      world.request<app::RunRequest>({"run", "--any", "b", "--any", "a", "--any", "b", "--any", "c", "true"});
+  CHECK(pool.key.bytes() == "b");
+  REQUIRE(pool.any.size() == 2);
+  CHECK(pool.any.front().bytes() == "a");
+  CHECK(pool.also.empty());
+}
+
+TEST_CASE("inherited variables that do not go with a run are left out of it") {
+  World world;
+  for (const auto* const name : {"DBLOCK_REPLACE", "DBLOCK_REPLACEABLE"}) world.set(name, "1");
+  world.set("DBLOCK_LINE", "one");
+  world.set("DBLOCK_ONCE_PER", "1h");
+  const auto once = world.request<app::RunRequest>({"run", "-k", "a", "true"});
+  CHECK(once.replaces);
+  CHECK(once.replaceable);
+  CHECK(once.line == lease::Line::one);
+  const auto shared = world.request<app::RunRequest>({"run", "-k", "a", "--shared", "true"});
+  CHECK(shared.line == lease::Line::fifo);
+  const auto pool =
+      world.request<app::RunRequest>({"run", "--any", "a", "--any", "b", "--wait", "1m", "true"});
+  CHECK_FALSE(pool.replaces);
+  CHECK(pool.line == lease::Line::fifo);
+  CHECK_FALSE(pool.promises.once_per);
 }
 
 TEST_CASE("run and acquire take promises and a retry policy, from the environment too") {
@@ -224,6 +278,23 @@ TEST_CASE("promises and retry policies that make no sense are refused") {
 TEST_CASE("a limit on the run time can be taken back") {
   CHECK_FALSE(run_of({"--max-runtime", "0"}).max_runtime.has_value());
   CHECK_FALSE(run_of({"--max-runtime", "1h", "--max-runtime", "forever"}).max_runtime.has_value());
+}
+
+TEST_CASE("an expected run time can be taken back, and a typed hook for overdue jobs needs one") {
+  CHECK_FALSE(run_of({}).expect.has_value());
+  CHECK(run_of({"--expect", "1h30m"}).expect == 90min);
+  CHECK_FALSE(run_of({"--expect", "0"}).expect.has_value());
+  CHECK_FALSE(run_of({"--expect", "1h", "--expect", "forever"}).expect.has_value());
+  CHECK(run_of({"--expect", "1h", "--on-overdue", "page"}).hooks.overdue == "page");
+  CHECK_THAT(usage_error({"run", "-k", "a", "--on-overdue", "page", "true"}),
+             Catch::Contains("--on-overdue: needs --expect D"));
+  usage_error({"run", "-k", "a", "--on-overdue", "page", "--expect", "forever", "true"});
+  CHECK(run_of({"--on-overdue="}).hooks.overdue.empty());
+  World world;
+  world.set("DBLOCK_ON_OVERDUE", "page");
+  CHECK_FALSE(world.request<app::RunRequest>({"run", "-k", "a", "true"}).expect.has_value());
+  world.set("DBLOCK_EXPECT", "5m");
+  CHECK(world.request<app::RunRequest>({"run", "-k", "a", "true"}).expect == 5min);
 }
 
 TEST_CASE("a shell command and a command exclude each other when both are typed") {
@@ -373,6 +444,38 @@ TEST_CASE("release by force is spelled step by step") {
   usage_error({"release", "-k", "a", "--force", "--token", "99999999999999999999"});
 }
 
+TEST_CASE("pause takes one of key and prefix, and one of a length and a time") {
+  const World world;
+  const auto pause = world.request<app::PauseRequest>(
+      {"pause", "-k", "a", "--for", "2h", "--note", "new disks", "--wait", "30m"});
+  CHECK(pause.scope == lease::PauseScope{"a", false});
+  CHECK(std::get<Micros>(pause.end) == 2h);
+  CHECK(pause.identity.note == "new disks");
+  CHECK(pause.wait->limit == 30min);
+  const auto all = world.request<app::PauseRequest>(
+      {"pause", "--prefix", "", "--until", "1970-01-02T00:00:00Z", "-w", "forever"});
+  CHECK(all.scope == lease::PauseScope{"", true});
+  CHECK(std::get<lease::ServerTime>(all.end).since_epoch == 24h);
+  CHECK_FALSE(all.wait->limit);
+  CHECK_FALSE(world.request<app::PauseRequest>({"pause", "-k", "a", "--for", "1s"}).wait);
+  CHECK(world.request<app::ResumeRequest>({"resume", "--prefix", "etl-"}).scope ==
+        lease::PauseScope{"etl-", true});
+  for (const Words& words :
+       {Words{}, Words{"-k", "a"}, Words{"--for", "1h"}, Words{"-k", "a", "--prefix", "b", "--for", "1h"},
+        Words{"-k", "a", "-k", "b", "--for", "1h"},
+        Words{"-k", "a", "--for", "1h", "--until", "2026-11-25T06:00:00Z"}, Words{"-k", "a", "--for", "0"},
+        Words{"-k", "a", "--for", "3651d"}, Words{"-k", "a", "--for", "forever"},
+        Words{"--prefix", "a\nb", "--for", "1h"}, Words{"--prefix", std::string(256, 'a'), "--for", "1h"}}) {
+    Words line{"pause"};
+    line.insert(line.end(), words.begin(), words.end());
+    usage_error(line);
+  }
+  usage_error({"resume"});
+  usage_error({"resume", "-k", "a", "--prefix", "b"});
+  CHECK_THAT(usage_error({"pause", "-k", "a", "--until", "tomorrow"}),
+             Catch::Contains("2026-11-25T06:00:00Z"));
+}
+
 TEST_CASE("inspect takes many keys and wants them for its verdicts") {
   const World world;
   const auto inspect =
@@ -382,6 +485,18 @@ TEST_CASE("inspect takes many keys and wants them for its verdicts") {
   usage_error({"inspect", "--max-age", "26h"});
   usage_error({"inspect", "--exit-code"});
   usage_error({"inspect", "-k", "a", "--exit-code", "--max-age", "1h"});
+  CHECK(world.request<app::InspectRequest>({"inspect", "--prefix", "a", "--max-age", "1h"}).max_age == 1h);
+  usage_error({"inspect", "-k", "a", "--prefix", "a", "--max-age", "1h"});
+  usage_error({"inspect", "--prefix", "a", "--exit-code"});
+  for (const Words& selection : {Words{}, Words{"-k", "a"}, Words{"--prefix", "a"}}) {
+    Words words{"inspect", "--max-held", "90m"};
+    words.insert(words.end(), selection.begin(), selection.end());
+    CHECK(world.request<app::InspectRequest>(words).max_held == 90min);
+  }
+  usage_error({"inspect", "-k", "a", "--max-held", "1h", "--max-age", "1h"});
+  usage_error({"inspect", "-k", "a", "--max-held", "1h", "--exit-code"});
+  usage_error({"inspect", "--max-held", "1h", "--watch"});
+  usage_error({"inspect", "--max-held", "0"});
   usage_error({"inspect", "--format", "cobol"});
 }
 
@@ -406,14 +521,37 @@ TEST_CASE("migrate does one thing at a time") {
 TEST_CASE("the database comes from flag or environment and the flag is remembered") {
   World world;
   world.set("DBLOCK_DB", "mysql://env/d").set("DBLOCK_PASSWORD_FILE", "/pw").set("HOME", "/h");
+  world.set("DBLOCK_PASSWORD", "secret");
   const auto by_variable = world.request<app::InspectRequest>({"inspect"}).database;
   CHECK(by_variable.url == "mysql://env/d");
   CHECK_FALSE(by_variable.url_from_command_line);
   CHECK(by_variable.password_file == "/pw");
+  CHECK(by_variable.password == "secret");
+  CHECK_FALSE(by_variable.in_password_command);
+  CHECK_FALSE(by_variable.password_command.has_value());
   CHECK(by_variable.home == "/h");
   const auto by_flag = world.request<app::InspectRequest>({"inspect", "--db", "mysql://flag/d"}).database;
   CHECK(by_flag.url == "mysql://flag/d");
   CHECK(by_flag.url_from_command_line);
+}
+
+TEST_CASE("the command that prints the password comes from configuration files alone") {
+  World world;
+  world.set_home().set("DBLOCK_PASSWORD_COMMAND", "variable");
+  const auto command = [&](const Words& words) {
+    return world.request<app::InspectRequest>(words).database.password_command;
+  };
+  CHECK_FALSE(command({"inspect"}).has_value());
+  CHECK(world.refusal({"inspect", "--password-command", "typed"}).code == Errc::usage);
+  world.write("system.conf", "password-command = cat /pw # x\n");
+  CHECK(command({"inspect"})->command == "cat /pw # x");
+  CHECK(command({"inspect"})->from == "password-command in " + world.path("system.conf"));
+  world.write(".config/dblock.conf", "password-command = mine\n[run]\npassword-command = of run\n");
+  CHECK(command({"inspect"})->command == "mine");
+  CHECK(world.request<app::RunRequest>({"run", "-k", "a", "true"}).database.password_command->command ==
+        "of run");
+  world.set("DBLOCK_EVENT", "password");
+  CHECK(world.request<app::InspectRequest>({"inspect"}).database.in_password_command);
 }
 
 TEST_CASE("the note defaults to the page of the CI job") {

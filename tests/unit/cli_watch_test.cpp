@@ -141,6 +141,7 @@ TEST_CASE("a word after --watch that is no duration is not taken for one") {
   CHECK_THAT(message({"inspect", "--watch", "0"}), Catch::Contains("at least 100ms"));
   CHECK_THAT(message({"inspect", "--watch", "--key", "k", "--exit-code"}), Catch::Contains("--exit-code"));
   CHECK_THAT(message({"inspect", "--watch", "--key", "k", "--max-age", "1h"}), Catch::Contains("--max-age"));
+  CHECK_THAT(message({"inspect", "--watch", "--max-held", "1h"}), Catch::Contains("--max-held"));
   CHECK_THAT(message({"inspect", "--watch", "--format", "prometheus"}), Catch::Contains("prometheus"));
 }
 

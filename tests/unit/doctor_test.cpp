@@ -12,6 +12,7 @@ using namespace std::chrono_literals;
 using store::ClockReading;
 using store::Names;
 using store::parse_grant;
+using store::ProcedureTried;
 using store::Refusal;
 using store::Reply;
 using store::TlsMode;
@@ -39,11 +40,17 @@ HostFacts sound() {
   facts.grants = {"GRANT USAGE ON *.* TO `jobs`@`%` IDENTIFIED BY PASSWORD '*00'",
                   "GRANT SELECT, INSERT, UPDATE, DELETE ON `locks`.`dblock_lock` TO `jobs`@`%`"};
   facts.privileges = {{"SELECT on dblock_lock"}, {"UPDATE on dblock_lock"}};
+  facts.procedures = {{"dblock_acquire", ProcedureTried::Answer::denied},
+                      {"dblock_assert_held", ProcedureTried::Answer::callable}};
   facts.clock = ClockReading{2ms, 1ms};
   facts.named_lock = std::optional<std::string>("1");
   facts.replica_known = true;
   facts.identity = facts.identity_of_second = "db1:3306 (server_id 1)";
   return facts;
+}
+
+bool says(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
 }
 
 Finding find(const std::vector<Finding>& findings, const std::string& check) {
@@ -96,6 +103,21 @@ TEST_CASE("doctor: what a server does not know is no fault") {
     INFO(finding.check);
     CHECK(finding.level == Level::ok);
   }
+}
+
+TEST_CASE("procedures that are missing, old or broken are worth a warning, and those of others are not") {
+  auto facts = sound();
+  CHECK(judged(facts, "procedures").level == Level::ok);
+  CHECK(says(judged(facts, "procedures").found, "dblock_assert_held"));
+  CHECK(says(judged(facts, "procedures").message, "not for this account: dblock_acquire"));
+  facts.procedures[1].outdated = true;
+  CHECK(says(judged(facts, "procedures").found, "of an older version"));
+  facts.procedures[0].answer = ProcedureTried::Answer::missing;
+  CHECK(says(judged(facts, "procedures").found, "missing: dblock_acquire"));
+  facts.procedures[1] = {"dblock_assert_held", ProcedureTried::Answer::broken, "no such definer"};
+  CHECK(says(judged(facts, "procedures").found, "broken: dblock_assert_held"));
+  CHECK(says(judged(facts, "procedures").message, "no such definer"));
+  CHECK(judged(facts, "procedures").level == Level::warn);
 }
 
 TEST_CASE("doctor: of a host that cannot be reached there is that one line") {
@@ -520,6 +542,17 @@ TEST_CASE("doctor: the embedded store's mode and the room on its disk") {
   CHECK(judge_space(std::uint64_t{1} << 30U).level == Level::ok);
   CHECK(judge_space(std::uint64_t{10} << 20U).level == Level::warn);
   CHECK(judge_space(4096).level == Level::bad);
+}
+
+TEST_CASE("each pause in effect is a warning that tells its locks, its end and its reason") {
+  auto facts = sound();
+  facts.pauses = {{{"etl-", true}, {}, "op@desk", "new \x1b disks", {}}, {{"k", false}, {}, "", "", {}}};
+  const auto pause = find(judge_service(facts), "pause");
+  CHECK(pause.level == Level::warn);
+  CHECK(pause.found == "locks whose keys start with \"etl-\"");
+  CHECK(says(pause.message, "paused until 1970-01-01T00:00:00Z by op@desk: new \\x1b disks"));
+  const auto findings = judge_service(facts);
+  CHECK(std::ranges::count(findings, "pause", &Finding::check) == 2);
 }
 
 }  // namespace dblock::doctor

@@ -95,12 +95,14 @@ class FakeStore final : public lease::LeaseStore {
     released = ref;
     return next(releases)();
   }
-  Result<lease::ForceOutcome> revoke(const lease::Key&, lease::Token) override {
+  Result<lease::ForceOutcome> revoke(const lease::Key&, lease::Token, const std::string&) override {
     return fail(Errc::internal, "not scripted");
   }
   Result<lease::ForceOutcome> free_now(const lease::Key&, lease::Token) override {
     return fail(Errc::internal, "not scripted");
   }
+  Result<lease::Paused> pause(const lease::PauseRequest&) override { return lease::Paused{}; }
+  Result<lease::Resumed> resume(const lease::PauseScope&) override { return lease::Resumed{}; }
   Result<lease::Listing> list(const lease::Selection&) override {
     return fail(Errc::internal, "not scripted");
   }

@@ -14,7 +14,7 @@ namespace {
 using namespace std::chrono_literals;
 using Calls = std::vector<std::string>;
 
-LeaseRequest make_request() {
+LeaseRequest session_request() {
   return {*Key::parse("k"), {}, OwnerId{"me"}, Kind::acquire, {60s, 3s, {}}, {}};
 }
 
@@ -34,7 +34,7 @@ Calls calls_of_a_lease(const test::FakeStore::Release& answer, ReleaseResult exp
   store.turnstile_used = &turnstile;
   store.acquires = {test::grants(clock)};
   store.releases = {answer};
-  const LeaseRequest request = make_request();
+  const LeaseRequest request = session_request();
   Session job(std::move(owned), clock, request, {}, *make_timing({60s, {}, {}, {}}), {});
   job.start_acquire();
   await(job);
@@ -161,7 +161,7 @@ TEST_CASE("a lease tells of each renewal, of trouble once, of its end, and of no
   events.on_trouble = [&](const Error&, bool first) { told.emplace_back(first ? "trouble" : "more"); };
   events.on_recovered = [&](int failures) { told.push_back("after " + std::to_string(failures)); };
   events.on_lost = [&](const NotOurs&) { told.emplace_back("lost"); };
-  Session session(std::move(owned), clock, make_request(), {}, timing, events);
+  Session session(std::move(owned), clock, session_request(), {}, timing, events);
   session.start_acquire();
   await(session);
   const Lease lease = std::get<Lease>(*session.grant());
@@ -189,7 +189,7 @@ TEST_CASE("what the job need not wait for is done with the heartbeat, before its
     settled_at_renewal = store.settled;
     return NotOurs{NotOursWhy::revoked, {}};
   }};
-  Session session(std::move(owned), clock, make_request(), {}, *make_timing({60s, {}, {}, {}}), {});
+  Session session(std::move(owned), clock, session_request(), {}, *make_timing({60s, {}, {}, {}}), {});
   session.start_acquire();
   await(session);
   CHECK(store.settled == 0);
@@ -215,8 +215,8 @@ TEST_CASE("a wait is counted from the first refusal to the grant, and a grant fr
                        return granted;
                      }};
   owned->peeks = {[]() -> Result<std::optional<LockStatus>> { return LockStatus{}; }};
-  Session session(std::move(owned), clock, make_request(), WaitPolicy{10s}, *make_timing({60s, {}, {}, {}}),
-                  {});
+  Session session(std::move(owned), clock, session_request(), WaitPolicy{10s},
+                  *make_timing({60s, {}, {}, {}}), {});
   const BootTime begun = clock.now();
   session.start_acquire();
   await(session);
@@ -229,13 +229,13 @@ TEST_CASE("a wait is counted from the first refusal to the grant, and a grant fr
 TEST_CASE("a nested grant that comes together with a signal is given back by its own owner id") {
   auto owned = std::make_unique<test::FakeStore>();
   test::FakeStore& store = *owned;
-  LeaseRequest request = make_request();
+  LeaseRequest request = session_request();
   request.outer = OwnerId{"outer"};
-  store.nests = {[](const LeaseRequest& wanted) {
-    return Lease{wanted.key, {}, OwnerId{"outer/inner"}, Token{8}, wanted.terms, BootClock::now(), false};
+  test::FakeClock clock;
+  store.nests = {[&clock](const LeaseRequest& wanted) {
+    return Lease{wanted.key, {}, OwnerId{"outer/inner"}, Token{8}, wanted.terms, clock.now(), false};
   }};
   store.releases = {[] { return Result<ReleaseOutcome>(Released{}); }};
-  test::FakeClock clock;
   Session job(std::move(owned), clock, request, {}, *make_timing({60s, {}, {}, {}}), {});
   job.start_acquire();
   await(job);

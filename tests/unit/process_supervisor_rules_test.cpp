@@ -36,7 +36,7 @@ SupervisorRules running(std::optional<Nanos> max_runtime = {}) {
 
 // The actions in a line: "tell stop 15, tell_loss".
 std::string words_of(const SupervisorRules::Actions& actions) {
-  static const std::vector<std::string> acts{"tell",      "open_gate",        "tell_loss",
+  static const std::vector<std::string> acts{"tell",      "open_gate",        "tell_loss",    "tell_overdue",
                                              "kill_tree", "look_at_terminal", "say_continued"};
   static const std::vector<std::string> words{"guard",        "forward",        "stop",
                                               "continue_job", "continue_group", "dismiss"};
@@ -194,6 +194,27 @@ TEST_CASE("max-runtime counts from the job's start and is heard once") {
   CHECK(words_of(rules.time_passed(second(15))) == "tell stop 15");
   CHECK(words_of(rules.time_passed(second(16))).empty());
   CHECK(rules.end().stop.reason == Reason::max_runtime);
+}
+
+TEST_CASE("a job is overdue once, from its start on, and goes on") {
+  SupervisorRules rules = supervise_rules();
+  rules.set_expected(5s);
+  CHECK(words_of(rules.time_passed(second(9))).empty());
+  rules.message_received({MessageType::ready, 100}, k_early);
+  CHECK(rules.wake_at(k_early.deadline) == BootTime{15s});
+  CHECK(words_of(rules.time_passed(second(14))).empty());
+  CHECK(words_of(rules.time_passed(second(15))) == "tell_overdue");
+  CHECK(rules.wake_at(k_early.deadline) > BootTime{15s});
+  CHECK(words_of(rules.time_passed(second(16))).empty());
+  CHECK_FALSE(rules.end().stop);
+}
+
+TEST_CASE("a job that is being stopped is not overdue") {
+  SupervisorRules rules = supervise_rules();
+  rules.set_expected(5s);
+  rules.message_received({MessageType::ready, 100}, k_early);
+  rules.signalled(sent(SIGTERM), false, second(14));
+  CHECK(words_of(rules.time_passed(second(15))).empty());
 }
 
 TEST_CASE("the end of the process that started dblock is a TERM that tells its pid") {

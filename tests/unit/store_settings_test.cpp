@@ -225,8 +225,7 @@ TEST_CASE("certificates are checked when the settings say against what") {
   CHECK_FALSE(resolve_settings(sources(directory, "", "mysql://db1/locks?tls=verify-full&tls-ca=/none.pem")));
 }
 
-TEST_CASE(
-    "the password comes from the URL, then its password file, then DBLOCK_PASSWORD_FILE, then option files") {
+TEST_CASE("the password comes from the URL, then from its password file, then from DBLOCK_PASSWORD_FILE") {
   const Directory directory;
   const auto first = directory.write("first", "one\n");
   const auto second = directory.write("second", "two\n\n");

@@ -188,6 +188,25 @@ TEST_CASE("sharing: a cooldown of the lock's own row refuses everybody until it 
   CHECK(slot_for(seen, asks(k_shared)) == 1);
 }
 
+TEST_CASE("sharing: a pause refuses every kind, and a holder is named before it") {
+  const auto paused = [](LockRows seen) {
+    seen.gate.pause = lease::Pause{{"k", false}, at(1h), {}, {}, {}};
+    return seen;
+  };
+  for (const auto& sharing : {k_exclusive, k_shared, slots(2)}) {
+    for (const auto& free : {scene(), scene(slots(1)), held_alone(-k_margin)}) {
+      const auto refused = decided<lease::Held>(paused(free), asks(sharing)).status;
+      CHECK(refused.only_paused());
+      CHECK(refused.slot == 0);
+    }
+  }
+  const auto held = decided<lease::Held>(paused(held_by_readers({1, 2})), asks(k_exclusive)).status;
+  CHECK(held.owner == "reader-1");
+  CHECK_FALSE(held.only_paused());
+  CHECK(held.pause->until == at(1h));
+  CHECK(decided<lease::Held>(paused(held_by_readers({1, 2})), asks(k_shared)).status.only_paused());
+}
+
 TEST_CASE("sharing: readers go together, on the lowest free number") {
   CHECK(slot_for(held_by_readers({1, 2}), asks(k_shared)) == 3);
   CHECK(slot_for(held_by_readers({2, 3}), asks(k_shared)) == 1);

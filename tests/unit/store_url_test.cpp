@@ -74,6 +74,9 @@ TEST_CASE("all parameters of a database URL are read") {
   CHECK(url->tls_key == "k.pem");
   CHECK(url->connect_timeout == 1500ms);
   CHECK(url->password_file == "/run/secret");
+  const auto command = parse_url("mysql://h/d?password-command=pass%20show%20db%20%26%26%20true");
+  REQUIRE(command);
+  CHECK(command->password_command->command == "pass show db && true");
 }
 
 TEST_CASE("an unknown parameter of a database URL is refused by name") {

@@ -1,0 +1,108 @@
+#!/usr/bin/env php
+<?php
+// client.php KEY STEPS: adds 1 to a counter, STEPS times, under dblock's lock KEY. Exits 75: never granted; 76: lost.
+
+function clock(): int { // cannot be set; stands still while the machine sleeps, and then the fence alone protects
+    return intdiv(hrtime(true), 1000000);
+}
+
+function connect(int $timeout): mysqli { // over a network: ssl_set() and MYSQLI_CLIENT_SSL check which server answers
+    $connection = mysqli_init();
+    $connection->options(MYSQLI_OPT_CONNECT_TIMEOUT, $timeout); // whole seconds
+    $connection->options(MYSQLI_OPT_READ_TIMEOUT, $timeout);
+    $connection->real_connect(getenv('DB_HOST'), getenv('DB_USER'), getenv('DB_PASSWORD'), getenv('DB_NAME'),
+        (int) getenv('DB_PORT'));
+    $connection->set_charset('utf8mb4');
+    return $connection;
+}
+
+function query(mysqli $connection, string $sql, array $values = []): array {
+    $statement = $connection->prepare($sql);
+    $statement->execute($values);
+    return $statement->get_result()->fetch_assoc();
+}
+
+final class Lease {
+    public ?int $token = null;
+    public int $deadline = 0;
+    private string $owner;
+    private ?mysqli $connection = null;
+
+    public function __construct(public readonly string $key, private int $ttl) {
+        $this->owner = 'app@' . gethostname() . ':php-' . bin2hex(random_bytes(16)); // a new one for each lease
+    }
+
+    private function call(string $sql, array $wanted, int $giveUp): string {
+        while (true) {
+            $sent = clock();
+            try {
+                $this->connection ??= connect((int) ceil($this->ttl / 3000));
+                $row = query($this->connection, $sql, [$this->key, $this->owner]);
+                if (in_array($row['outcome'], ['granted', 'renewed'])) {
+                    [$this->token, $this->deadline] = [$row['token'], $sent + $row['remaining_ms']];
+                }
+                if (in_array($row['outcome'], $wanted)) {
+                    return $row['outcome'];
+                }
+            } catch (mysqli_sql_exception $error) { // done or not, nobody knows: the same call again will tell
+                error_log($error->getMessage());
+                $this->connection = null;
+            }
+            if (clock() >= $giveUp) {
+                return 'unknown';
+            }
+            usleep(random_int(100000, 300000));
+        }
+    }
+
+    public function acquire(int $patience): bool {
+        $sql = "CALL dblock_acquire(?, ?, $this->ttl, NULL, NULL)";
+        return $this->call($sql, ['granted'], clock() + $patience) === 'granted';
+    }
+
+    public function keep(): bool { // between two steps of the work: renews when a third of the TTL has passed
+        $left = $this->deadline - clock();
+        if ($left > 0 && $left < $this->ttl * 2 / 3
+            && $this->call('CALL dblock_renew(?, ?)', ['renewed', 'lost'], $this->deadline) === 'lost') {
+            $this->deadline = 0;
+        }
+        return clock() < $this->deadline;
+    }
+
+    public function release(): void {
+        $this->call('CALL dblock_release(?, ?)', ['released', 'lost'], $this->deadline);
+    }
+}
+
+function step(mysqli $work, Lease $lease): void { // a transaction, which the server refuses unless the lease is held
+    $work->begin_transaction();
+    query($work, 'CALL dblock_assert_held(?, ?)', [$lease->key, $lease->token]);
+    $n = query($work, 'SELECT n FROM counter')['n'];
+    usleep(5000);
+    $work->execute_query('UPDATE counter SET n = ?', [$n + 1]);
+    $work->commit();
+}
+
+function work(mysqli $work, Lease $lease, int $steps): int {
+    try {
+        for (; $steps > 0; $steps--) {
+            if (!$lease->keep()) {
+                return 76;
+            }
+            step($work, $lease);
+        }
+        return 0;
+    } catch (mysqli_sql_exception $error) {
+        error_log($error->getMessage());
+        return $error->getSqlState() === '45000' ? 76 : 1; // 45000: not held
+    }
+}
+
+$work = connect(10); // all is ready before the lease begins
+$lease = new Lease($argv[1], (int) getenv('LOCK_TTL_MS'));
+if (!$lease->acquire((int) getenv('LOCK_PATIENCE_MS'))) {
+    exit(75);
+}
+$code = work($work, $lease, (int) $argv[2]);
+$lease->release();
+exit($code);

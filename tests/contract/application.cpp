@@ -1,0 +1,44 @@
+#include "contract/application.hpp"
+
+#include <stdexcept>
+
+namespace dblock::contract {
+namespace {
+
+ProcedureAnswer only_row(const std::vector<test::Row>& rows) {
+  if (rows.size() != 1 || rows.front().size() != 4)
+    throw std::runtime_error("a procedure did not return one row of four columns");
+  const auto& row = rows.front();
+  return {row[0], row[1], row[2], row[3]};
+}
+
+std::string key_and_owner(const std::string& key, const std::string& owner) {
+  return test::sql_hex(key) + "," + test::sql_hex(owner);
+}
+
+}  // namespace
+
+ProcedureAnswer Application::acquire(const std::string& key, const std::string& owner,
+                                     const AcquireArguments& arguments) {
+  return call("dblock_acquire(" + key_and_owner(key, owner) + "," + arguments.ttl_ms + "," +
+              arguments.margin_ms + "," + arguments.note + ")");
+}
+
+ProcedureAnswer Application::renew(const std::string& key, const std::string& owner) {
+  return call("dblock_renew(" + key_and_owner(key, owner) + ")");
+}
+
+ProcedureAnswer Application::release(const std::string& key, const std::string& owner) {
+  return call("dblock_release(" + key_and_owner(key, owner) + ")");
+}
+
+ProcedureAnswer Application::assert_held(const std::string& key, const std::string& token) {
+  return call("dblock_assert_held(" + test::sql_hex(key) + "," + token + ")");
+}
+
+ProcedureAnswer Application::call(const std::string& procedure_and_arguments) {
+  session_.open_if_new();
+  return only_row(session_.sql_in_session("CALL " + procedure_and_arguments));
+}
+
+}  // namespace dblock::contract

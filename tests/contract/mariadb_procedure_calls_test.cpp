@@ -1,0 +1,1023 @@
+// What applications get from the procedures: whom a call grants a lock, whom it refuses, and what it leaves
+// of the session that makes it.
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <future>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "contract/application.hpp"
+#include "contract/mariadb_store.hpp"
+#include "contract/store_fixture.hpp"
+#include "support/catch.hpp"
+#include "support/dblock.hpp"
+#include "support/server_kind.hpp"
+
+namespace dblock::contract {
+namespace {
+
+using test::says;
+using test::Server;
+using test::SqlError;
+
+// Locks, an application that calls the procedures, and dblock beside it.
+struct Called {
+  explicit Called(const test::ServerAddress& server = test::shared_server()) : under_test(server) {}
+
+  // All of the row but `version`, to tell whether a call has changed it.
+  std::string row(const std::string& key, int slot = 0) {
+    const auto rows = database.sql(
+        "SELECT lock_value,create_time,update_time,expire_time,token,lock_count,kind,mode,ttl_us,margin_us,"
+        "revoke_time,intent_until,holder_host,holder_user,holder_note,last_outcome FROM dblock_lock" +
+        under_test.where(key) + " AND slot=" + std::to_string(slot));
+    std::string all;
+    for (const auto& cell : rows.at(0)) all += cell + "|";
+    return all;
+  }
+  void expire(const std::string& key) { under_test.age(key, 2min, false); }
+  [[nodiscard]] Application new_session() { return {database, user}; }
+  std::string value(const std::string& sql) { return database.value(sql); }
+
+  MariadbUnderTest under_test;
+  test::ServerDatabase& database = under_test.database();
+  const std::string user = database.application_account();
+  std::unique_ptr<LeaseStore> store = under_test.open();
+  Application application{database, user};
+  Application other{database, user};
+};
+
+// The procedures' own refusal of a call; empty where there is none.
+std::string refusal_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const SqlError& refused) {
+    return refused.sqlstate + " " + refused.what();
+  }
+  return {};
+}
+std::string refusal_of(Application& application, const std::string& call) {
+  return refusal_of([&] { static_cast<void>(application.call(call)); });
+}
+
+const std::vector<std::string>& calls_that_write() {
+  static const std::vector<std::string> all{"dblock_acquire('k','me',60000,NULL,NULL)",
+                                            "dblock_renew('k','me')", "dblock_release('k','me')"};
+  return all;
+}
+
+// The session's settings, but for those that each statement changes, and the clock.
+std::map<std::string, std::string> settings_of(test::Connection& session) {
+  static const std::vector<std::string> k_changing{
+      "timestamp",         "last_insert_id",   "identity",      "insert_id",   "rand_seed1",
+      "rand_seed2",        "error_count",      "warning_count", "last_gtid",   "gtid_binlog_pos",
+      "gtid_binlog_state", "gtid_current_pos", "gtid_executed", "statement_id"};
+  std::map<std::string, std::string> settings;
+  for (const auto& row : session.sql_in_session("SHOW SESSION VARIABLES")) {
+    if (std::ranges::find(k_changing, row.at(0)) == k_changing.end()) settings[row.at(0)] = row.at(1);
+  }
+  return settings;
+}
+
+std::string change_of(const std::map<std::string, std::string>& before,
+                      const std::map<std::string, std::string>& after) {
+  std::string changes;
+  for (const auto& [name, value] : before) {
+    const auto now = after.find(name);
+    if (now == after.end() || now->second != value)
+      changes += name + ": " + value + " -> " + (now == after.end() ? "?" : now->second) + "\n";
+  }
+  return changes;
+}
+
+std::uint64_t number_of(const std::string& token) {
+  return std::stoull(token);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "mariadb procedures: a repeat under one owner id is told the same token, in any session, and grants "
+    "nothing") {
+  Called t;
+  const auto first = t.application.acquire("k", "me", {"60000", "1000", "'first'"});
+  CHECK(first.outcome == "granted");
+  CHECK(first.remaining_ms == "60000");
+  CHECK(first.holder == "me");
+  t.under_test.age("k", 20s, false);
+  const std::string before = t.row("k");
+  for (auto* const session : {&t.application, &t.other}) {
+    // Nor does it lengthen the lease, or change what the row says.
+    const auto again = session->acquire("k", "me", {"120000", "60000", "'again'"});
+    CHECK(again.outcome == "granted");
+    CHECK(again.token == first.token);
+    CHECK(std::stoll(again.remaining_ms) <= 40000);
+    CHECK(std::stoll(again.remaining_ms) > 10000);
+    CHECK(t.row("k") == before);
+    const auto refused = session->acquire("k", "another");
+    CHECK(refused.outcome == "held");
+    CHECK(refused.token == "NULL");
+    CHECK(refused.holder == "me");
+    CHECK(std::stoll(refused.remaining_ms) > 10000);
+  }
+  CHECK(t.row("k") == before);
+  CHECK(t.other.release("k", "me").outcome == "released");
+  const auto next = t.application.acquire("k", "me");
+  CHECK(next.outcome == "granted");
+  CHECK(number_of(next.token) > number_of(first.token));
+}
+
+TEST_CASE("mariadb procedures: a repeat while others wait for the lock is still told its token") {
+  Called t;
+  auto run = asks("k", "run");
+  run.waits = true;
+  const auto first = t.application.acquire("k", "me");
+  conflict(*t.store, run);
+  CHECK(t.other.acquire("k", "another").outcome == "held");
+  CHECK(t.application.acquire("k", "me").token == first.token);
+  CHECK(t.application.renew("k", "me").outcome == "renewed");
+}
+
+TEST_CASE(
+    "mariadb procedures: an expired lease is in everybody's way for its margin, its own holder's too, and "
+    "then "
+    "gone") {
+  Called t;
+  const auto first = t.application.acquire("k", "me");
+  t.under_test.age("k", 60500ms, false);
+  const std::string before = t.row("k");
+  for (const auto* const owner : {"me", "another"}) {
+    const auto refused = t.application.acquire("k", owner);
+    CHECK(refused.outcome == "held");
+    CHECK(refused.holder == "me");
+    CHECK(refused.remaining_ms == "0");
+  }
+  CHECK(t.application.renew("k", "me").outcome == "lost");
+  CHECK(t.application.release("k", "me").outcome == "lost");
+  CHECK(t.row("k") == before);
+  t.under_test.age("k", 500ms, false);
+  // An owner id that is used again has a lease of its own, under a token of its own.
+  const std::string next_owner = GENERATE("me", "another");
+  CAPTURE(next_owner);
+  const auto next = t.application.acquire("k", next_owner);
+  CHECK(next.outcome == "granted");
+  CHECK(number_of(next.token) > number_of(first.token));
+  CHECK(t.value("SELECT last_outcome FROM dblock_lock") == "abandoned");
+}
+
+TEST_CASE("mariadb procedures: a renewal lasts for the lease's own TTL from now, and tells the token") {
+  Called t;
+  const auto granted = t.application.acquire("k", "web@shop", {"30000", "0", "NULL"});
+  t.under_test.age("k", 20s, false);
+  const auto renewed = t.other.renew("k", "web@shop");
+  CHECK(renewed == ProcedureAnswer{"renewed", granted.token, "30000", "web@shop"});
+  CHECK(t.value("SELECT expire_time=update_time+INTERVAL 30 SECOND FROM dblock_lock") == "1");
+}
+
+TEST_CASE(
+    "mariadb procedures: what is not an application's own running lease is neither renewed nor released") {
+  Called t;
+  t.application.acquire("another's", "another");
+  t.application.acquire("expired", "me");
+  t.under_test.age("expired", 60500ms, false);
+  grant(*t.store, asks("run", "me"));
+  grant(*t.store, asks("acquire", "me", Kind::acquire));
+  grant(*t.store, reads("reader", "me"));
+  t.application.acquire("free", "me");
+  CHECK(t.application.release("free", "me").outcome == "released");
+  for (const std::string key : {"another's", "expired", "run", "acquire", "reader", "free"}) {
+    CAPTURE(key);
+    const std::string before = t.row(key);
+    const auto version = [&] {
+      return t.value("SELECT SUM(version) FROM dblock_lock" + t.under_test.where(key));
+    };
+    const auto version_before = version();
+    for (const auto* const owner : {"me", "ME", "me ", "m%", "nobody"}) {
+      const auto renewed = t.application.renew(key, owner);
+      const auto released = t.application.release(key, owner);
+      CHECK(renewed.outcome == "lost");
+      CHECK(released.outcome == "lost");
+      CHECK(renewed.token ==
+            t.value("SELECT token FROM dblock_lock" + t.under_test.where(key) + " AND slot=0"));
+      // A reader's name is in another row than the lock's own.
+      CHECK((renewed.holder == "NULL") == (key == "free" || key == "reader"));
+      CHECK(released.token == renewed.token);
+      CHECK(released.holder == renewed.holder);
+    }
+    CHECK(t.row(key) == before);
+    CHECK(version() == version_before);
+  }
+  CHECK(t.application.renew("no such lock", "me") == ProcedureAnswer{"lost", "NULL", "NULL", "NULL"});
+  CHECK(t.application.release("no such lock", "me") == ProcedureAnswer{"lost", "NULL", "NULL", "NULL"});
+  CHECK(t.value("SELECT COUNT(*) FROM dblock_lock WHERE lock_key='no such lock'") == "0");
+}
+
+TEST_CASE("mariadb procedures: a lease that dblock revokes is not renewed, runs on, and may be released") {
+  Called t;
+  const auto granted = t.application.acquire("k", "me");
+  REQUIRE(t.store->revoke(key("k"), {number_of(granted.token)}, "op@desk"));
+  const std::string before = t.row("k");
+  const auto lost = t.application.renew("k", "me");
+  CHECK(lost.outcome == "lost");
+  CHECK(lost.holder == "me");
+  // A repeat is no way around it.
+  CHECK(t.application.acquire("k", "me").outcome == "held");
+  CHECK(t.other.acquire("k", "another").outcome == "held");
+  CHECK(t.row("k") == before);
+  CHECK(t.application.release("k", "me").outcome == "released");
+  CHECK(number_of(t.other.acquire("k", "another").token) > number_of(granted.token));
+}
+
+TEST_CASE("mariadb procedures: dblock frees an application's lease by force once two renewals are missing") {
+  Called t;
+  const Token token{number_of(t.application.acquire("k", "me").token)};
+  const auto free = [&] {
+    auto outcome = t.store->free_now(key("k"), token);
+    if (!outcome) FAIL(outcome.error().message);
+    return std::holds_alternative<Revoked>(*outcome);
+  };
+  t.under_test.age("k", 39s, false);  // renewed every 20 s, a third of the TTL
+  CHECK_FALSE(free());
+  t.under_test.age("k", 2s, false);
+  CHECK(free());
+  CHECK(t.application.renew("k", "me").outcome == "lost");
+  CHECK(t.application.release("k", "me").outcome == "lost");
+}
+
+TEST_CASE(
+    "mariadb procedures: runs and applications race for a lock without an overlap, and their tokens "
+    "increase") {
+  Called t;
+  constexpr int k_racers = 16;
+  constexpr int k_rounds = 30;
+  std::atomic<int> ready{0}, holders{0}, overlaps{0}, by_applications{0}, by_runs{0};
+  std::mutex inside;
+  std::vector<std::uint64_t> tokens;
+  std::string error;
+  const auto hold = [&](std::uint64_t token) {
+    if (++holders != 1) ++overlaps;
+    {
+      const std::lock_guard lock(inside);
+      tokens.push_back(token);
+    }
+    std::this_thread::yield();
+    --holders;
+  };
+  const auto fails = [&](const std::string& what) {
+    const std::lock_guard lock(inside);
+    error = what;
+  };
+  const auto run = [&](LeaseStore& store, const std::string& owner) {
+    const auto outcome = store.try_acquire(asks("k", owner));
+    if (!outcome) return fails(outcome.error().message);
+    if (!std::holds_alternative<Granted>(*outcome)) return;
+    const auto& lease = std::get<Granted>(*outcome).lease;
+    hold(lease.token.value);
+    ++by_runs;
+    const auto done = store.release(ref_to(lease), Actor::holder, {});
+    if (!done || !std::holds_alternative<Released>(*done)) fails("a run's release");
+  };
+  const auto apply = [&](Application& application, const std::string& owner) {
+    const auto granted = application.acquire("k", owner);
+    if (granted.outcome != "granted") return;
+    if (application.acquire("k", owner).token != granted.token) fails("another token for a repeat");
+    hold(number_of(granted.token));
+    ++by_applications;
+    ProcedureAnswer done;
+    do done = application.release("k", owner);
+    while (done.outcome == "busy");
+    if (done.outcome != "released") fails("an application's release: " + done.outcome);
+  };
+  {
+    std::vector<std::jthread> racers;
+    for (int number = 0; number < k_racers; ++number) {
+      racers.emplace_back([&, number] {
+        const auto store = t.under_test.open();
+        Application application = t.new_session();
+        ++ready;
+        while (ready < k_racers) std::this_thread::yield();
+        for (int round = 0; round < k_rounds; ++round) {
+          const std::string owner = std::to_string(number) + "-" + std::to_string(round);
+          try {
+            number % 2 == 0 ? run(*store, owner) : apply(application, owner);
+          } catch (const std::exception& thrown) {
+            fails(thrown.what());
+          }
+        }
+      });
+    }
+  }
+  CHECK(error.empty());
+  CHECK(overlaps == 0);
+  CHECK(by_runs > 0);
+  CHECK(by_applications > 0);
+  CHECK(std::ranges::adjacent_find(tokens, std::greater_equal{}) == tokens.end());
+}
+
+TEST_CASE("mariadb procedures: a call is refused in an open transaction, which goes on as it was") {
+  Called t;
+  t.application.acquire("k", "me");
+  t.database.sql("CREATE TABLE effect (n INT PRIMARY KEY)");
+  t.database.sql("GRANT SELECT,INSERT ON effect TO " + t.user);
+  auto session = t.new_session();
+  struct Opened {
+    std::string by, end, undo, why;
+  };
+  const auto [by, end, undo, why] = GENERATE(
+      Opened{"BEGIN", "COMMIT", "ROLLBACK", "a transaction is open"},
+      Opened{"START TRANSACTION WITH CONSISTENT SNAPSHOT", "COMMIT", "ROLLBACK", "a transaction is open"},
+      Opened{"SET autocommit=0", "COMMIT", "ROLLBACK", "autocommit is off"},
+      Opened{"XA START 'x'", "XA END 'x'; XA COMMIT 'x' ONE PHASE", "XA END 'x'; XA ROLLBACK 'x'",
+             "a transaction is open"});
+  CAPTURE(by);
+  const auto statements = [&](const std::string& all) {
+    for (std::size_t from = 0; from < all.size();) {
+      const auto to = std::min(all.find("; ", from), all.size());
+      session.session().sql(all.substr(from, to - from));
+      from = to + 2;
+    }
+  };
+  const std::string before = t.row("k");
+  if (by == "SET autocommit=0") {
+    // Also where no statement has begun the transaction yet.
+    auto fresh = t.new_session();
+    fresh.session().sql(by);
+    for (const auto& call : calls_that_write()) CHECK(says(refusal_of(fresh, call), why));
+    fresh.session().sql("ROLLBACK");
+    CHECK(t.row("k") == before);
+  }
+  int n = 0;
+  for (const bool keep : {true, false}) {
+    CAPTURE(keep);
+    statements(by);
+    session.session().sql("INSERT INTO effect VALUES (" + std::to_string(++n) + ")");
+    const auto settings = settings_of(session.session());
+    for (const auto& call : calls_that_write()) {
+      const auto refused = refusal_of(session, call);
+      CHECK(says(refused, "45000"));
+      CHECK(says(refused, why));
+    }
+    CHECK(change_of(settings, settings_of(session.session())) == "");
+    CHECK(t.value("SELECT COUNT(*) FROM effect WHERE n=" + std::to_string(n)) == "0");  // not committed by it
+    statements(keep ? end : undo);
+    CHECK(t.value("SELECT COUNT(*) FROM effect WHERE n=" + std::to_string(n)) == (keep ? "1" : "0"));
+  }
+  CHECK(t.row("k") == before);
+}
+
+TEST_CASE("mariadb procedures: neither a trigger nor a function takes, renews or releases a lock") {
+  Called t;
+  t.application.acquire("k", "me");
+  t.database.sql("CREATE TABLE written (n INT)");
+  const std::string before = t.row("k");
+  for (const auto& call : calls_that_write()) {
+    CAPTURE(call);
+    CHECK(refusal_of([&] {
+            t.database.sql("CREATE TRIGGER calls BEFORE INSERT ON written FOR EACH ROW CALL " + call);
+            t.database.sql("INSERT INTO written VALUES (1)");
+          }) != "");
+    t.database.sql("DROP TRIGGER IF EXISTS calls");
+    CHECK(refusal_of([&] {
+            t.database.sql("CREATE FUNCTION calls() RETURNS INT BEGIN CALL " + call + "; RETURN 1; END");
+            t.database.sql("SELECT calls()");
+          }) != "");
+    t.database.sql("DROP FUNCTION IF EXISTS calls");
+  }
+  CHECK(t.value("SELECT COUNT(*) FROM written") == "0");
+  CHECK(t.row("k") == before);
+}
+
+TEST_CASE(
+    "mariadb procedures: no setting of the calling session decides anything, and each is as it was "
+    "afterwards") {
+  Called t;
+  std::vector<std::string> all{"SET @nothing=1",
+                               "SET timestamp=1",
+                               "SET timestamp=UNIX_TIMESTAMP()+100000",
+                               "SET time_zone='+13:00'",
+                               "SET completion_type='CHAIN'",
+                               "SET completion_type='RELEASE'",
+                               "SET SESSION TRANSACTION READ ONLY",
+                               "SET TRANSACTION READ ONLY",
+                               "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+                               "SET SESSION TRANSACTION ISOLATION LEVEL READ UNCOMMITTED",
+                               "SET sql_safe_updates=1",
+                               "SET sql_select_limit=0",
+                               "SET sql_auto_is_null=1",
+                               "SET unique_checks=0",
+                               "SET foreign_key_checks=0",
+                               "SET lc_time_names='ja_JP'",
+                               "SET innodb_lock_wait_timeout=50",
+                               "SET lock_wait_timeout=100",
+                               "SET div_precision_increment=0",
+                               "SET group_concat_max_len=4",
+                               "SET collation_connection='utf8mb4_general_ci'",
+                               "SET NAMES latin1",
+                               "SET NAMES koi8r",
+                               "SET NAMES binary",
+                               "SET max_sort_length=64",
+                               "SET big_tables=1",
+                               "SET old_passwords=0",
+                               "SET sql_quote_show_create=0",
+                               test::mysql_run() ? "SET max_execution_time=1" : "SET max_statement_time=5",
+                               test::mysql_run() ? "SET explicit_defaults_for_timestamp=1"
+                                                 : "SET system_versioning_alter_history=KEEP"};
+  for (const auto* const mode :
+       {"", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "SIMULTANEOUS_ASSIGNMENT", "PAD_CHAR_TO_FULL_LENGTH",
+        "PIPES_AS_CONCAT,IGNORE_SPACE,HIGH_NOT_PRECEDENCE,NO_UNSIGNED_SUBTRACTION",
+        "ORACLE,EMPTY_STRING_IS_NULL", "NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,TRADITIONAL",
+        "TIME_ROUND_FRACTIONAL"})
+    all.push_back("SET sql_mode='" + test::known_sql_modes(mode) + "'");
+  int number = 0;
+  int tried = 0;
+  for (const auto& setting : all) {
+    CAPTURE(setting);
+    auto session = t.new_session();
+    const std::string key = "k" + std::to_string(++number);
+    if (!refusal_of([&] { session.session().sql(setting); }).empty()) continue;  // another server's
+    ++tried;
+    const auto before = settings_of(session.session());
+    const auto now = [&] {
+      return std::stoll(t.value("SELECT TIMESTAMPDIFF(MICROSECOND,'1970-01-01',UTC_TIMESTAMP(6))"));
+    };
+    const auto began = now();
+    const auto granted = session.acquire(key, "me");
+    CHECK(granted.outcome == "granted");
+    CHECK(static_cast<long long>(number_of(granted.token)) >= began);
+    CHECK(static_cast<long long>(number_of(granted.token)) <= now());
+    CHECK(t.value("SELECT ABS(TIMESTAMPDIFF(SECOND,UTC_TIMESTAMP(6),expire_time)-60)<30 FROM dblock_lock" +
+                  t.under_test.where(key)) == "1");
+    CHECK(t.other.acquire(key, "another").outcome == "held");
+    CHECK(session.acquire(key, "another").outcome == "held");
+    CHECK(session.acquire(key, "me").token == granted.token);
+    CHECK(session.renew(key, "me").outcome == "renewed");
+    CHECK(session.renew(key, "another").outcome == "lost");
+    CHECK(says(refusal_of(session, "dblock_renew('','me')"), "must not be empty"));
+    CHECK(session.release(key, "me").outcome == "released");
+    CHECK(t.value("SELECT COUNT(lock_value) FROM dblock_lock") == "0");
+    // And by another call than all of these, a lock that was shared.
+    const auto slot = grant(*t.store, takes_slot(key + "s", "slot", 2));
+    CHECK(session.acquire(key + "s", "me").outcome == "held");
+    REQUIRE(t.store->release(ref_to(slot), Actor::holder, {}));
+    CHECK(session.acquire(key + "s", "me").outcome == "granted");
+    CHECK(change_of(before, settings_of(session.session())) == "");
+    CHECK(session.release(key + "s", "me").outcome == "released");
+  }
+  CHECK(tried > 30);
+}
+
+TEST_CASE("mariadb procedures: the same key is the same lock, whatever the character set of the session") {
+  Called t;
+  const auto granted = t.application.call("dblock_acquire('h\xc3\xa9','\xc3\xa9',60000,NULL,'\xc3\xa9')");
+  CHECK(granted.outcome == "granted");
+  struct Spelling {
+    std::string set, key, owner;
+  };
+  for (const auto& [set, key, owner] : {Spelling{"SET NAMES latin1", "'h\xe9'", "'\xe9'"},
+                                        Spelling{"SET NAMES utf8mb3", "'h\xc3\xa9'", "'\xc3\xa9'"},
+                                        Spelling{"SET NAMES binary", "'h\xc3\xa9'", "'\xc3\xa9'"},
+                                        Spelling{"SET NAMES koi8r", "_utf8mb4 x'68c3a9'", "_latin1 x'e9'"},
+                                        Spelling{"SET NAMES cp850", "'h\x82'", "'\x82'"},
+                                        Spelling{"SET NAMES utf8mb4", "_utf16 x'006800e9'", "x'c3a9'"}}) {
+    CAPTURE(set);
+    auto session = t.new_session();
+    session.session().sql(set);
+    CHECK(session.call("dblock_acquire(" + key + ",'another',60000,NULL,NULL)").outcome == "held");
+    CHECK(session.call("dblock_acquire(" + key + "," + owner + ",60000,NULL,NULL)").token == granted.token);
+    CHECK(session.call("dblock_renew(" + key + "," + owner + ")").outcome == "renewed");
+    CHECK(session.call("dblock_assert_held(" + key + "," + granted.token + ")").outcome == "held");
+  }
+  CHECK(t.value("SELECT GROUP_CONCAT(HEX(lock_key),' ',HEX(lock_value)) FROM dblock_lock") == "68C3A9 C3A9");
+  CHECK(t.value("SELECT HEX(holder_note) FROM dblock_lock") == "C3A9");
+  // Keys that only a collation would take for one.
+  for (const auto* const other : {"'H\xc3\xa9'", "'he'", "'h\xc3\xa9 '", "'he\xcc\x81'", "' h\xc3\xa9'"})
+    CHECK(t.application.call("dblock_acquire(" + std::string(other) + ",'x',60000,NULL,NULL)").outcome ==
+          "granted");
+}
+
+TEST_CASE(
+    "mariadb procedures: values that are too long, malformed or out of bounds are refused, and nothing is "
+    "cut to "
+    "fit") {
+  Called t;
+  const std::string e = "_utf8mb4 x'c3a9'";
+  struct Try {
+    std::string arguments, why;   // empty: granted
+    bool only_if_strict = false;  // else the server has replaced malformed bytes before the procedure begins
+  };
+  const auto rest = [](const std::string& ttl = "60000", const std::string& margin = "NULL") {
+    return "," + ttl + "," + margin + ",NULL";
+  };
+  const std::vector<Try> tries{
+      {"REPEAT('a',255),'me'" + rest(), ""},
+      {"REPEAT('a',256),'me'" + rest(), "at most 255 bytes"},
+      {"REPEAT(" + e + ",127),'me'" + rest(), ""},
+      {"REPEAT(" + e + ",128),'me'" + rest(), "at most 255 bytes"},
+      {"REPEAT(" + e + ",300),'me'" + rest(), "at most 255 bytes"},
+      {"REPEAT('a',2000),'me'" + rest(), " "},
+      {"REPEAT('a',100000),'me'" + rest(), " "},
+      {"'owner',REPEAT('o',255)" + rest(), ""},
+      {"'o1',REPEAT('o',256)" + rest(), "at most 255 bytes"},
+      {"'o1',REPEAT(" + e + ",300)" + rest(), "at most 255 bytes"},
+      {"'o1',REPEAT('o',5000)" + rest(), " "},
+      {"NULL,'me'" + rest(), "the key must not be empty"},
+      {"'','me'" + rest(), "the key must not be empty"},
+      {"'o1',NULL" + rest(), "the owner id must not be empty"},
+      {"'o1',''" + rest(), "the owner id must not be empty"},
+      {"x'ff','me'" + rest(), " ", true},
+      {"x'6fff','me'" + rest(), " ", true},
+      {"x'6fc3','me'" + rest(), " ", true},
+      {"'o1',x'6dff'" + rest(), " ", true},
+      {"x'00','me'" + rest(), "control characters"},
+      {"x'6f311f','me'" + rest(), "control characters"},
+      {"x'6f310a','me'" + rest(), "control characters"},
+      {"x'7f','me'" + rest(), "control characters"},
+      {"x'c285','me'" + rest(), "control characters"},
+      {"'o1',x'6d00'" + rest(), "control characters"},
+      {"'o1',x'c29f6d'" + rest(), "control characters"},
+      {"x'c3a02f','me'" + rest(), ""},  // bytes that look like one
+      {"'t1','me'" + rest("999"), "the TTL must be"},
+      {"'t2','me'" + rest("1000"), ""},
+      {"'t3','me'" + rest("2592000000"), ""},
+      {"'t1','me'" + rest("2592000001"), "the TTL must be"},
+      {"'t1','me'" + rest("-1000"), "the TTL must be"},
+      {"'t1','me'" + rest("NULL"), "the TTL must be"},
+      {"'t1','me'" + rest("9223372036854775807"), "the TTL must be"},
+      {"'t1','me'" + rest("9223372036854775808"), " "},
+      {"'t1','me'" + rest("'many'"), " "},
+      {"'t4','me'" + rest("60000", "0"), ""},
+      {"'t5','me'" + rest("60000", "60000"), ""},
+      {"'t1','me'" + rest("60000", "60001"), "the margin must be"},
+      {"'t1','me'" + rest("60000", "-1"), "the margin must be"},
+  };
+  for (const auto* const mode : {"", "STRICT_ALL_TABLES"}) {
+    auto session = t.new_session();
+    session.session().sql("SET sql_mode='" + std::string(mode) + "'");
+    for (const auto& [arguments, why, only_if_strict] : tries) {
+      if (only_if_strict && mode[0] == '\0') continue;
+      CAPTURE(mode, arguments);
+      const auto refused = refusal_of(session, "dblock_acquire(" + arguments + ")");
+      if (why.empty())
+        CHECK(refused == "");
+      else
+        CHECK(says(refused, why));
+    }
+  }
+  // Nothing but what was granted has a row.
+  CHECK(t.value("SELECT COUNT(*) FROM dblock_lock") == "8");
+  CHECK(
+      t.value("SELECT GROUP_CONCAT(margin_us ORDER BY lock_key) FROM dblock_lock WHERE lock_key LIKE 't%'") ==
+      "100000,3000000,0,60000000");
+}
+
+TEST_CASE("mariadb procedures: a note is cut to what its column holds, and names become holders for people") {
+  Called t;
+  t.application.acquire("long", "me", {"60000", "NULL", "REPEAT(_utf8mb4 x'f09f9492',1500)"});
+  CHECK(t.value("SELECT CHAR_LENGTH(holder_note) FROM dblock_lock WHERE lock_key='long'") == "1000");
+  struct Name {
+    std::string owner, user, host, shown;
+  };
+  const std::string random = "0123456789abcdef0123456789ABCDEF";
+  const std::string uuid = "01234567-89ab-cdef-0123-456789abcdef";
+  for (const auto& [owner, user, host, shown] :
+       {Name{"web@shop-1:" + random, "web", "shop-1", "web@shop-1"}, Name{uuid, "", uuid, uuid},
+        Name{"billing/" + uuid, "", "billing", "billing"}, Name{"a@b@c-" + uuid, "a", "b@c", "a@b@c"},
+        Name{"@host", "", "host", "host"}, Name{"user@", "", "user@", "user@"},
+        Name{"plain", "", "plain", "plain"}}) {
+    CAPTURE(owner);
+    const auto answer = t.application.acquire(owner, owner, {"60000", "NULL", "'of ' '\"me\"'"});
+    CHECK(answer.holder == shown);
+    CHECK(t.other.acquire(owner, "another").holder == shown);
+    const auto row = t.store->peek(key(owner));
+    REQUIRE((row && *row));
+    CHECK((*row)->kind == Kind::sql);
+    CHECK((*row)->owner == owner);
+    CHECK((*row)->holder.user == user);
+    CHECK((*row)->holder.host == host);
+    CHECK((*row)->holder.pid == 0);
+    CHECK((*row)->holder.note == "of \"me\"");
+    CHECK((*row)->holder.command.starts_with("connection "));
+    CHECK((*row)->heartbeat == Micros{20s});
+    CHECK(display_holder((*row)->holder) == shown);
+  }
+}
+
+TEST_CASE(
+    "mariadb procedures: a read-only server grants nothing, although the procedures' owner may write there") {
+  const Server own;
+  Called t(own.address());
+  // As if root had migrated.
+  for (const std::string name : {"dblock_acquire", "dblock_renew", "dblock_release"}) {
+    auto definition = t.database.sql("SHOW CREATE PROCEDURE " + name).at(0).at(2);
+    const auto from = definition.find("DEFINER="), to = definition.find(" PROCEDURE");
+    definition.replace(from, to - from, "DEFINER=root@'%'");
+    t.database.sql("DROP PROCEDURE " + name);
+    t.database.sql(definition);
+    t.database.sql("GRANT EXECUTE ON PROCEDURE " + name + " TO " + t.user);
+  }
+  CHECK(t.application.acquire("k", "me").outcome == "granted");
+  t.application.session().sql("SET SESSION TRANSACTION READ ONLY");
+  const auto settings = settings_of(t.application.session());
+  t.database.sql("SET GLOBAL read_only=1");
+  const std::string before = t.row("k");
+  const std::string free = "dblock_acquire('free','me',60000,NULL,NULL)";
+  for (auto calls = calls_that_write(); const auto& call : (calls.push_back(free), calls)) {
+    CAPTURE(call);
+    CHECK(says(refusal_of(t.application, call), "25006 dblock: this server is read-only"));
+  }
+  CHECK(t.row("k") == before);
+  CHECK(t.value("SELECT COUNT(*) FROM dblock_lock") == "1");
+  t.database.sql("SET GLOBAL read_only=0");
+  t.database.sql("CREATE TABLE effect (n INT)");
+  t.database.sql("GRANT INSERT ON effect TO " + t.user);
+  // The session's next transaction writes no more than before, whether the call was refused or served.
+  const auto reads_only = [&] {
+    t.application.session().sql_in_session("START TRANSACTION");
+    const auto refused =
+        refusal_of([&] { t.application.session().sql_in_session("INSERT INTO effect VALUES (1)"); });
+    t.application.session().sql_in_session("ROLLBACK");
+    return says(refused, "READ ONLY");
+  };
+  CHECK(reads_only());
+  CHECK(change_of(settings, settings_of(t.application.session())) == "");
+  CHECK(t.application.renew("k", "me").outcome == "renewed");
+  CHECK(reads_only());
+  CHECK(t.application.release("k", "me").outcome == "released");
+  CHECK(reads_only());
+}
+
+// Each wait takes two seconds, so all are under way at once.
+TEST_CASE(
+    "mariadb procedures: a call that would have to wait is told so after two seconds, and its session is as "
+    "before") {
+  Called t;
+  Called locked;  // tables of its own, which are locked
+  struct Wait {
+    std::string call;
+    std::string end;   // what ends the wait
+    std::string then;  // what the call is told afterwards
+    test::Connection holder;
+  };
+  const auto root = [&](Called& of) {
+    return test::Connection(of.database.server(), "root", of.database.name());
+  };
+  std::vector<std::pair<Called*, Wait>> waits;
+  const auto wait = [&](Called& of, std::string call, std::string then,
+                        const std::vector<std::string>& begin) {
+    waits.emplace_back(&of, Wait{std::move(call), "COMMIT", std::move(then), root(of)});
+    for (const auto& statement : begin) waits.back().second.holder.sql(statement);
+  };
+  const auto row_lock = [&](const std::string& key) {
+    return std::vector<std::string>{
+        "BEGIN", "SELECT 1 FROM dblock_lock" + t.under_test.where(key) + " AND slot=0 FOR UPDATE"};
+  };
+  for (const auto* const key : {"free", "renewed", "released", "repeated"}) t.application.acquire(key, "me");
+  t.application.release("free", "me");
+  wait(t, "dblock_acquire('free','me',60000,NULL,NULL)", "granted", row_lock("free"));
+  wait(t, "dblock_renew('renewed','me')", "renewed", row_lock("renewed"));
+  wait(t, "dblock_release('released','me')", "released", row_lock("released"));
+  wait(t, "dblock_acquire('repeated','me',60000,NULL,NULL)", "granted", row_lock("repeated"));
+  wait(t, "dblock_acquire('new','me',60000,NULL,NULL)", "granted",
+       {"BEGIN", "INSERT INTO dblock_fence VALUES ('new',0,0,0)",
+        "INSERT INTO dblock_lock (lock_key,create_time,"
+        "update_time,token,version,lock_count,kind,ttl_us,margin_us,holder_host,holder_pid,holder_user,"
+        "holder_command,holder_note) VALUES "
+        "('new',UTC_TIMESTAMP(6),UTC_TIMESTAMP(6),0,0,0,'run',0,0,'',0,'','','')"});
+  wait(locked, "dblock_acquire('k','me',60000,NULL,NULL)", "granted", {"LOCK TABLES dblock_lock WRITE"});
+  waits.back().second.end = "UNLOCK TABLES";
+  // Transactions of holders whose leases have ended.
+  const auto asserting = [&](const std::string& key, std::uint64_t token) {
+    return std::vector<std::string>{"BEGIN",
+                                    "CALL dblock_assert_held('" + key + "'," + std::to_string(token) + ")"};
+  };
+  wait(t, "dblock_acquire('fenced','another',60000,NULL,NULL)", "granted",
+       asserting("fenced", number_of(t.application.acquire("fenced", "me").token)));
+  t.expire("fenced");
+  const auto slot = grant(*t.store, takes_slot("slots", "slot", 2));
+  grant(*t.store, takes_slot("slots", "slot-2", 2));
+  wait(t, "dblock_acquire('slots','me',60000,NULL,NULL)", "granted", asserting("slots", slot.token.value));
+  t.expire("slots");
+
+  std::vector<std::future<std::string>> told;
+  for (auto& [of, one] : waits) {
+    told.push_back(std::async(std::launch::async, [of = of, call = one.call] {
+      auto session = of->new_session();
+      for (const auto* const set : {"SET innodb_lock_wait_timeout=50", "SET lock_wait_timeout=100",
+                                    "SET SESSION TRANSACTION READ ONLY", "SET completion_type='CHAIN'",
+                                    "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE"})
+        session.session().sql(set);
+      const auto before = settings_of(session.session());
+      const auto began = BootClock::now();
+      const auto answer = session.call(call);
+      const auto took = BootClock::now() - began;
+      if (answer != ProcedureAnswer{"busy", "NULL", "NULL", "NULL"}) return call + ": " + answer.outcome;
+      if (took < 1s || took > 25s) return call + " took another time than 2 s";
+      return change_of(before, settings_of(session.session()));
+    }));
+  }
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    CAPTURE(waits[i].second.call);
+    CHECK(told[i].get() == "");
+  }
+  for (auto& [of, one] : waits) {
+    CAPTURE(one.call);
+    one.holder.sql(one.end);
+    CHECK(of->application.call(one.call).outcome == one.then);
+  }
+}
+
+TEST_CASE("mariadb procedures: a call that is killed while it waits has done nothing") {
+  Called t;
+  t.application.acquire("k", "me");
+  t.application.release("k", "me");
+  const auto slot = grant(*t.store, takes_slot("slots", "slot", 2));
+  test::Connection holder(t.database.server(), "root", t.database.name());
+  holder.sql("BEGIN");
+  holder.sql("CALL dblock_assert_held('slots'," + std::to_string(slot.token.value) + ")");
+  holder.sql("SELECT 1 FROM dblock_lock" + t.under_test.where("k") + " AND slot=0 FOR UPDATE");
+  t.expire("slots");
+  for (const auto& [key, waits_in] : {std::pair<std::string, std::string>{"k", "UPDATE dblock_lock AS lease"},
+                                      {"slots", "UPDATE dblock_fence"}}) {
+    CAPTURE(key);
+    auto session = t.new_session();
+    const auto id = session.session().value("SELECT CONNECTION_ID()");
+    const auto before = settings_of(session.session());
+    const auto row = t.row(key);
+    auto told = std::async(std::launch::async, [&session, key = key] {
+      return refusal_of(session, "dblock_acquire('" + key + "','me',60000,NULL,NULL)");
+    });
+    REQUIRE(test::wait_until([&] {
+      return t.database.number("SELECT COUNT(*) FROM information_schema.processlist WHERE id=" + id +
+                               " AND info LIKE '" + waits_in + "%'") == 1;
+    }));
+    t.database.sql("KILL QUERY " + id);
+    CHECK(says(told.get(), "interrupted"));
+    CHECK(t.row(key) == row);
+    // MySQL runs no handler in a call that is killed: there the session keeps what the procedure has set, and
+    // a transaction that it has begun stays open, of which the next call tells.
+    if (!test::mysql_run()) {
+      CHECK(change_of(before, settings_of(session.session())) == "");
+    } else if (key == "slots") {
+      CHECK(says(refusal_of(session, "dblock_renew('k','me')"), "a transaction is open"));
+      session.session().sql("ROLLBACK");
+    }
+    CHECK(refusal_of(session, "dblock_renew('k','me')") == "");
+  }
+}
+
+TEST_CASE("mariadb procedures: a missing fence or row is put back, and tokens go on increasing") {
+  Called t;
+  auto last = number_of(t.application.acquire("k", "me").token);
+  const std::string missing = GENERATE("dblock_fence", "dblock_lock", "both");
+  CAPTURE(missing);
+  for (int i = 0; i < 2; ++i) {
+    if (missing != "dblock_lock") t.application.release("k", "me");
+    for (const std::string table : {"dblock_fence", "dblock_lock"})
+      if (missing == "both" || missing == table) t.database.sql("DELETE FROM " + table);
+    const auto granted = t.application.acquire("k", "me");
+    CHECK(granted.outcome == "granted");
+    CHECK(number_of(granted.token) > last);
+    last = number_of(granted.token);
+    CHECK(t.application.assert_held("k", granted.token).outcome == "held");
+    CHECK(t.value("SELECT lease.token=fence.token FROM dblock_lock AS lease JOIN dblock_fence AS fence "
+                  "USING (lock_key,slot)") == "1");
+  }
+}
+
+TEST_CASE(
+    "mariadb procedures: readers and slot holders keep an application out, and new ones stay away while it "
+    "asks") {
+  Called t;
+  const bool slots = GENERATE(false, true);
+  CAPTURE(slots);
+  const auto beside = [&](const std::string& owner) {
+    return slots ? takes_slot("k", owner, 2) : reads("k", owner);
+  };
+  t.under_test.keep_history(true);
+  const auto first = grant(*t.store, beside("first"));
+  auto longer = beside("second");
+  longer.terms.ttl = 10min;
+  longer.holder.user = "longer";
+  const auto second = grant(*t.store, longer);
+  const auto refused = t.application.acquire("k", "me");
+  CHECK(refused.outcome == "held");
+  CHECK(refused.holder == "longer@host:4711");
+  CHECK(std::stoll(refused.remaining_ms) > 500000);
+  CHECK(t.application.renew("k", "first").outcome == "lost");
+  CHECK(t.application.release("k", "first").outcome == "lost");
+  REQUIRE(t.store->release(ref_to(first), Actor::holder, {RunOutcome::failed, 3}));
+  if (!slots) conflict(*t.store, reads("k", "new reader"));
+  CHECK(t.application.acquire("k", "me").outcome == "held");
+  // The last one is abandoned: in its margin it still counts.
+  t.under_test.age("k", 600500ms, false);
+  CHECK(t.application.acquire("k", "me").holder == "longer@host:4711");
+  t.under_test.age("k", 500ms, false);
+  const auto granted = t.application.acquire("k", "me");
+  CHECK(granted.outcome == "granted");
+  CHECK(number_of(granted.token) > second.token.value);
+  // Of the two the first ended last.
+  CHECK(t.value("SELECT CONCAT(mode,slots,last_outcome,last_exit_code) FROM dblock_lock WHERE slot=0") ==
+        "exclusive1failed3");
+  CHECK(t.value("SELECT COUNT(*) FROM dblock_lock WHERE slot>0 AND lock_value IS NOT NULL") == "0");
+  CHECK_FALSE(renewed(*t.store->renew(ref_to(second), Actor::holder, std::nullopt)));
+  CHECK(says(refusal_of([&] { t.application.assert_held("k", std::to_string(second.token.value)); }),
+             "granted again"));
+  CHECK(t.value("SELECT GROUP_CONCAT(lock_value,outcome) FROM dblock_history WHERE lock_value='second'") ==
+        "secondabandoned");
+  CHECK(t.application.release("k", "me").outcome == "released");
+  grant(*t.store, beside("next"));
+}
+
+TEST_CASE(
+    "mariadb procedures: each lease of an application that ends is in the history once, and a lost history "
+    "harms no "
+    "release") {
+  Called t;
+  const auto recorded = [&] {
+    return t.value(
+        "SELECT GROUP_CONCAT(lock_key,'/',kind,'/',mode,'/',outcome,'/',lock_value,'/',holder_note,'/',"
+        "acquired_at<=released_at ORDER BY token SEPARATOR ' ') FROM dblock_history");
+  };
+  CHECK(t.application.acquire("before", "me").outcome == "granted");
+  CHECK(t.application.release("before", "me").outcome == "released");
+  t.under_test.keep_history(true);
+  CHECK(t.application.acquire("k", "me", {"60000", "NULL", "'why'"}).outcome == "granted");
+  CHECK(t.application.release("k", "me").outcome == "released");
+  CHECK(t.application.release("k", "me").outcome == "lost");
+  t.application.acquire("expired", "me");
+  t.expire("expired");
+  CHECK(t.application.release("expired", "me").outcome == "lost");
+  CHECK(recorded() == "k/sql/exclusive/released/me/why/1");
+  CHECK(t.value("SELECT GROUP_CONCAT(last_outcome) FROM dblock_lock WHERE lock_key='k'") == "released");
+  t.database.sql("DROP TABLE dblock_history");
+  CHECK(t.application.acquire("k", "me").outcome == "granted");
+  CHECK(t.application.release("k", "me").outcome == "released");
+  CHECK(t.value("SELECT COUNT(lock_value) FROM dblock_lock WHERE lock_key='k'") == "0");
+}
+
+TEST_CASE(
+    "mariadb procedures: locks are those of the procedures' database, whichever database the session is in") {
+  Called t;
+  test::ServerDatabase elsewhere(t.database.server(), test::Database::Schema::none);
+  elsewhere.sql("GRANT SELECT ON " + elsewhere.name() + ".* TO " + t.user);
+  elsewhere.sql("CREATE TABLE dblock_lock (lock_key INT)");
+  for (const std::string& name : {elsewhere.name(), std::string()}) {
+    CAPTURE(name);
+    test::Connection session(t.database.server(), t.user, name);
+    const std::string call = "CALL " + t.database.name() + ".dblock_";
+    const auto granted = session.sql(call + "acquire('k','me',60000,NULL,NULL)").at(0);
+    CHECK(granted.at(0) == "granted");
+    CHECK(t.other.acquire("k", "another").outcome == "held");
+    CHECK(session.sql(call + "assert_held('k'," + granted.at(1) + ")").at(0).at(0) == "held");
+    CHECK(session.sql(call + "renew('k','me')").at(0).at(0) == "renewed");
+    CHECK(session.sql(call + "release('k','me')").at(0).at(0) == "released");
+  }
+}
+
+TEST_CASE("mariadb procedures: by the binary protocol a prepared call returns the same row") {
+  Called t;
+  auto& session = t.application.session();
+  session.open_if_new();
+  const auto prepared = [&](const std::string& call, const std::vector<std::optional<std::string>>& values) {
+    const auto rows = session.sql_prepared("CALL " + call, values);
+    REQUIRE(rows.size() == 1);
+    return rows.front();
+  };
+  const auto granted =
+      prepared("dblock_acquire(?,?,?,?,?)", {"k\xc3\xa9", "me@here", "60000", std::nullopt, "note"});
+  CHECK(granted == test::Row{"granted", granted.at(1), "60000", "me@here"});
+  CHECK(
+      prepared("dblock_acquire(?,?,?,?,?)", {"k\xc3\xa9", "me@here", "60000", std::nullopt, "note"}).at(1) ==
+      granted.at(1));
+  CHECK(prepared("dblock_assert_held(?,?)", {"k\xc3\xa9", granted.at(1)}).at(1) == granted.at(1));
+  CHECK(prepared("dblock_renew(?,?)", {"k\xc3\xa9", "me@here"}) ==
+        test::Row{"renewed", granted.at(1), "60000", "me@here"});
+  CHECK(prepared("dblock_release(?,?)", {"k\xc3\xa9", "me@here"}) ==
+        test::Row{"released", granted.at(1), "NULL", "NULL"});
+  CHECK(says(refusal_of([&] { prepared("dblock_renew(?,?)", {std::nullopt, "me"}); }), "45000"));
+}
+
+TEST_CASE(
+    "mariadb procedures: dblock_assert_held tells token, time and holder of the lease, of a run's as well") {
+  Called t;
+  const auto granted = t.application.acquire("k", "web@shop");
+  const auto held = t.application.assert_held("k", granted.token);
+  CHECK(held.outcome == "held");
+  CHECK(held.token == granted.token);
+  CHECK(held.holder == "web@shop");
+  CHECK(std::stoll(held.remaining_ms) <= 60000);
+  CHECK(std::stoll(held.remaining_ms) > 30000);
+  const auto run = grant(*t.store, asks("run", "run"));
+  CHECK(t.application.assert_held("run", std::to_string(run.token.value)).holder == "user@host:4711");
+  for (const auto* const token :
+       {"0", "1", "9223372036854775807", "9223372036854775808", "18446744073709551615"}) {
+    CAPTURE(token);
+    CHECK(says(refusal_of([&] { t.application.assert_held("k", token); }), "not held under this token"));
+  }
+  for (const auto* const token : {"-1", "18446744073709551616", "'x'", "NULL"}) {
+    CAPTURE(token);
+    CHECK(refusal_of([&] { t.application.assert_held("k", token); }) != "");
+  }
+  CHECK(t.application.release("k", "web@shop").outcome == "released");
+  CHECK(says(refusal_of([&] { t.application.assert_held("k", granted.token); }), "released"));
+}
+
+TEST_CASE("mariadb procedures: where no greater token is left a lock is not granted") {
+  Called t;
+  t.application.acquire("k", "me");
+  t.application.release("k", "me");
+  const auto with_token = [&](const std::string& token) {
+    t.database.sql("UPDATE dblock_lock SET token=" + token);
+    t.database.sql("UPDATE dblock_fence SET token=" + token);
+  };
+  with_token("18014398509481982");  // the last but one that LAST_INSERT_ID() brings back
+  const auto last = t.application.acquire("k", "me");
+  CHECK(last.token == "18014398509481983");
+  CHECK(t.application.acquire("k", "me").token == last.token);
+  t.application.release("k", "me");
+  CHECK(refusal_of([&] { t.application.acquire("k", "me"); }) != "");
+  // An error, too, leaves the session as it was.
+  t.application.session().sql("SET innodb_lock_wait_timeout=50");
+  const auto settings = settings_of(t.application.session());
+  with_token("18446744073709551615");
+  CHECK(refusal_of([&] { t.application.acquire("k", "me"); }) != "");
+  CHECK(change_of(settings, settings_of(t.application.session())) == "");
+  CHECK(t.value("SELECT COUNT(lock_value) FROM dblock_lock") == "0");
+}
+
+TEST_CASE(
+    "mariadb procedures: under statement-based logging the locks are the same, and no statement is called "
+    "unsafe") {
+  const Server own({"--log-bin", "--binlog-format=STATEMENT", "--server-id=1"});
+  Called t(own.address());
+  t.under_test.keep_history(true);
+  auto& session = t.application.session();
+  const auto warnings = [&] {
+    std::string all;
+    for (const auto& row : session.sql_in_session("SHOW WARNINGS")) all += row.at(2) + "\n";
+    return all;
+  };
+  const auto granted = t.application.acquire("k", "me");
+  CHECK(granted.outcome == "granted");
+  CHECK(warnings() == "");
+  CHECK(t.other.acquire("k", "another").outcome == "held");
+  CHECK(t.application.acquire("k", "me").token == granted.token);
+  CHECK(warnings() == "");
+  CHECK(t.application.renew("k", "me").outcome == "renewed");
+  CHECK(warnings() == "");
+  CHECK(t.application.release("k", "me").outcome == "released");
+  CHECK(warnings() == "");
+  grant(*t.store, takes_slot("k", "slot", 2));
+  CHECK(t.application.acquire("k", "me").outcome == "held");
+  t.expire("k");
+  CHECK(t.application.acquire("k", "me").outcome == "granted");
+  CHECK(warnings() == "");
+  CHECK(t.value("SELECT COUNT(*) FROM dblock_history") == "2");
+}
+
+// Else many applications that ask again and again would leave a waiting run no turn.
+TEST_CASE(
+    "mariadb procedures: after an application's release the first in line has half a second for itself") {
+  Called t;
+  const std::string line = "CONCAT('dblock.',LEFT(SHA2(CONCAT(DATABASE(),'/','k'),256),48))";
+  test::Connection first(t.database.server(), "root", t.database.name());
+  const auto had_by = [&](const std::string& owner) {
+    CHECK(t.application.acquire("k", owner).outcome == "granted");
+    CHECK(t.application.release("k", owner).outcome == "released");
+  };
+  // The first in line, which nothing holds up, has a turn, and then another application asks. Again where
+  // this machine was too slow for the half second.
+  const auto asked_after_release = [&] {
+    for (;;) {
+      const auto begun = std::chrono::steady_clock::now();
+      CHECK(first.sql("CALL dblock_acquire('k','first',60000,NULL,NULL)").front().front() == "granted");
+      CHECK(first.sql("CALL dblock_release('k','first')").front().front() == "released");
+      auto answer = t.application.acquire("k", "other");
+      if (answer.outcome == "held" || std::chrono::steady_clock::now() - begun < 400ms) return answer;
+      CHECK(t.application.release("k", "other").outcome == "released");
+    }
+  };
+  had_by("one");
+  had_by("two");  // nobody is in line
+
+  REQUIRE(first.value("SELECT GET_LOCK(" + line + ",0)") == "1");
+  const auto refused = asked_after_release();
+  CHECK(refused.outcome == "held");
+  CHECK(refused.holder == "NULL");
+  CHECK(refused.token == "NULL");
+  CHECK(std::stoi(refused.remaining_ms) > 0);
+  CHECK(std::stoi(refused.remaining_ms) <= 500);
+  t.database.sql("UPDATE dblock_lock SET update_time=UTC_TIMESTAMP(6)-INTERVAL 500000 MICROSECOND");
+  had_by("three");  // it did not take its turn in time
+  CHECK(asked_after_release().outcome == "held");
+  REQUIRE(first.value("SELECT RELEASE_LOCK(" + line + ")") == "1");
+  had_by("four");
+
+  // After a run's release the next in line is awake.
+  REQUIRE(first.value("SELECT GET_LOCK(" + line + ",0)") == "1");
+  t.database.sql("UPDATE dblock_lock SET kind='run'");
+  had_by("five");
+}
+
+}  // namespace dblock::contract

@@ -1,0 +1,147 @@
+#include "support/group.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <stdexcept>
+
+namespace dblock::test {
+namespace {
+
+constexpr int k_ports_a_node = 2;  // clients, group
+constexpr const char* k_plugin = "group_replication.so";
+constexpr const char* k_start = "START GROUP_REPLICATION USER='root'";
+
+// Beside the program that mysql/install.sh unpacks, or where the server has been compiled to look for it
+// ("").
+std::string plugin_directory() {
+  const auto root = std::filesystem::path(mysqld_binary()).parent_path();
+  for (const char* const below : {"usr/lib/mysql/plugin", "../lib/mysql/plugin", "../lib/plugin"}) {
+    if (std::filesystem::exists(root / below / k_plugin)) return (root / below).string();
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string why_no_group() {
+  if (!mysql_run()) return "no MySQL server is named (DBLOCK_TEST_MYSQLD)";
+  if (plugin_directory().empty()) return std::string("MySQL's plugin is not there: ") + k_plugin;
+  if (slowness() != 1) return "three nodes and a sanitizer are too slow together";
+  return "";
+}
+
+Group::Group(Mode mode) : Nodes(std::nullopt, k_ports_a_node), mode_(mode) {
+  for (int node = 1; node <= k_size; ++node) {
+    copy_data(server_template(), node);
+    launch(node, words(node));
+  }
+  for (int node = 1; node <= k_size; ++node) {
+    await_answer(node);
+    // Each makes them by itself: a transaction that the others do not have must not be in its log.
+    auto root = sql(node);
+    root.sql("SET SESSION sql_log_bin=0");
+    for (const auto& statement : account_statements()) root.sql(statement);
+    if (node == 1) root.sql("SET GLOBAL group_replication_bootstrap_group=ON");
+    root.sql(k_start);
+    if (node == 1) root.sql("SET GLOBAL group_replication_bootstrap_group=OFF");
+    await_synced(node, node);
+  }
+}
+
+std::vector<std::string> Group::words(int node) const {
+  auto words = basic_words(node);
+  words.insert(words.end(), server_kind().options.begin(), server_kind().options.end());
+  const bool multi = mode_ == Mode::multi_primary;
+  words.insert(
+      words.end(),
+      {server_user_option(), "--server-id=" + std::to_string(node), "--log-bin=binlog", "--gtid-mode=ON",
+       "--enforce-gtid-consistency=ON", "--report-host=127.0.0.1", "--plugin-dir=" + plugin_directory(),
+       std::string("--plugin-load-add=") + k_plugin,
+       "--group-replication-group-name=64626c6f-636b-4000-8000-000000000001",
+       "--group-replication-start-on-boot=OFF",
+       "--group-replication-local-address=" + on_loopback(at(node).group_port),
+       "--group-replication-group-seeds=" + group_addresses(),
+       std::string("--group-replication-single-primary-mode=") + (multi ? "OFF" : "ON"),
+       std::string("--group-replication-enforce-update-everywhere-checks=") + (multi ? "ON" : "OFF"),
+       "--group-replication-member-expel-timeout=0", "--group-replication-unreachable-majority-timeout=5",
+       "--group-replication-exit-state-action=READ_ONLY"});
+  return words;
+}
+
+// Waits until the server answers.
+void Group::await_answer(int node) {
+  const bool ready = wait_until(
+      [&] { return !at(node).process->running() || Connection::can_connect(address(node), "root"); },
+      k_patience);
+  if (!ready || !at(node).process->running())
+    throw std::runtime_error("node " + std::to_string(node) + " does not start" + log_of(node));
+}
+
+// Its former life must be gone from the group.
+void Group::await_thrown_out(int node) {
+  const std::string port = std::to_string(address(node).port) + " ";
+  const auto is_member = [&](int other) {
+    return other != node && at(other).process && at(other).process->running() &&
+           std::ranges::any_of(members(other), [&](const auto& member) { return member.starts_with(port); });
+  };
+  const bool gone = wait_until([&] { return !is_member(1) && !is_member(2) && !is_member(3); }, k_patience);
+  if (!gone) throw std::runtime_error("node " + std::to_string(node) + " is not thrown out" + log_of(node));
+}
+
+void Group::start(int node) {
+  launch(node, words(node));
+  await_answer(node);
+  await_thrown_out(node);
+  sql(node).sql(k_start);
+  await_rejoined(node);
+}
+
+void Group::catch_up(const std::string& database) {
+  for (int node = 1; node <= k_size; ++node) {
+    auto root = sql(node);
+    root.sql("SET SESSION group_replication_consistency='BEFORE'");
+    root.sql("SELECT COUNT(*) FROM " + database + ".dblock_schema");
+  }
+}
+
+std::vector<std::string> Group::members(int node) const {
+  std::vector<std::string> found;
+  auto root = sql(node);
+  for (const auto& row : root.sql("SELECT member_port, member_state, member_role "
+                                  "FROM performance_schema.replication_group_members ORDER BY member_port"))
+    found.push_back(row.at(0) + " " + row.at(1) + " " + row.at(2));
+  return found;
+}
+
+Nodes::State Group::state(int node, int size) const {
+  State state;
+  const auto all = members(node);
+  state.synced = static_cast<int>(all.size()) == size;
+  for (const auto& member : all) {
+    state.said += member + "; ";
+    state.synced = state.synced && member.find(" ONLINE ") != std::string::npos;
+  }
+  return state;
+}
+
+int Group::primary() {
+  std::map<int, int> said;
+  for (int node = 1; node <= k_size; ++node) {
+    auto& process = at(node).process;
+    if (!process || !process->running() || proc_info(process->pid()).state == 'T') continue;
+    std::vector<std::string> all;
+    try {
+      all = members(node);
+    } catch (const SqlError&) {
+      continue;  // it has just been started
+    }
+    for (int other = 1; other <= k_size; ++other) {
+      if (std::ranges::count(all, std::to_string(address(other).port) + " ONLINE PRIMARY") == 0) continue;
+      if (++said[other] == 2) return other;
+    }
+  }
+  return 0;
+}
+
+}  // namespace dblock::test

@@ -1,0 +1,44 @@
+// Three MySQL servers on loopback in a replication group, gone with their owner.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "support/nodes.hpp"
+
+namespace dblock::test {
+
+// Why no group can be started here; "" when it can.
+[[nodiscard]] std::string why_no_group();
+
+// The constructor returns with all nodes online, which takes about ten seconds. REQUIRES: why_no_group() is
+// empty.
+//
+// A node that says nothing is suspected after five seconds, which no option changes, and thrown out of the
+// group at once; until then no node commits anything. A node that was thrown out joins again by itself.
+class Group final : public Nodes {
+ public:
+  // Which nodes take writes.
+  enum class Mode { single_primary, multi_primary };
+  explicit Group(Mode mode);
+
+  void start(int node) override;
+  void catch_up(const std::string& database) override;
+
+  // The node that takes writes by what two nodes say, or 0; frozen ones are not asked. In multi-primary mode
+  // any.
+  [[nodiscard]] int primary();
+
+ private:
+  void await_answer(int node);
+  void join(int node);
+  void await_thrown_out(int node);
+  [[nodiscard]] std::vector<std::string> words(int node) const;
+  // "PORT STATE ROLE" of every member by what `node` says, sorted.
+  [[nodiscard]] std::vector<std::string> members(int node) const;
+  [[nodiscard]] State state(int node, int size) const override;
+
+  Mode mode_;
+};
+
+}  // namespace dblock::test
