@@ -1,21 +1,27 @@
 # bash completion for dblock(1)                             -*- shell-script -*-
 
 # begin: made from dblock's table of options by: cmake --build --preset dev --target update-completions
-_dblock_subcommands='run acquire renew release inspect history reap migrate doctor'
+_dblock_subcommands='run acquire renew release pause resume inspect wait history reap migrate doctor help version completion'
 
 # The options of subcommand $1, or "global" ones.
 _dblock_options() {
   case $1 in
     global) echo '--db --local --defaults-file --config --json -q --quiet -v --verbose --log-format --color -V --version -h --help' ;;
-    run) echo '-k --key --ttl --heartbeat --margin --min-hold --once-per --slots -s --shared -x --exclusive --no-reentrant -w --wait -n --nonblock --attempts --backoff --backoff-multiplier -E --conflict-exit-code -c --command --max-runtime --signal --kill-grace --leftovers --with-parent --note --record-args --status-file --on-wait --on-lost --on-conflict --warn-after' ;;
+    run) echo '-k --key --any --ttl --heartbeat --margin --min-hold --keep-on-failure --once-per --slots -s --shared -x --exclusive --no-reentrant -w --wait -n --nonblock --attempts --backoff --backoff-multiplier --line --replace --replaceable -E --conflict-exit-code -c --command --max-runtime --expect --signal --kill-grace --leftovers --with-parent --note --record-args --status-file --on-wait --on-lost --on-conflict --on-overdue --on-end --warn-after' ;;
     acquire) echo '-k --key --ttl --while-pid --lost-signal --margin --min-hold --slots -s --shared -w --wait --attempts --backoff --backoff-multiplier --note --warn-after --format' ;;
     renew) echo '-k --key --owner --ttl' ;;
     release) echo '-k --key --owner --force --token --now -w --wait' ;;
-    inspect) echo '-k --key --prefix --all --format --watch --exit-code --max-age' ;;
-    history) echo '-k --key --since --limit' ;;
+    pause) echo '-k --key --prefix --for --until --note -w --wait' ;;
+    resume) echo '-k --key --prefix' ;;
+    inspect) echo '-k --key --prefix --all --format --watch --exit-code --max-age --max-held' ;;
+    wait) echo '-k --key --prefix --success-within --timeout' ;;
+    history) echo '-k --key --prefix --since --outcome --limit --format' ;;
     reap) echo '--dry-run --every --forget-after --forget-history' ;;
-    migrate) echo '--status --dry-run --print-grants --history' ;;
+    migrate) echo '--status --dry-run --print-grants --applications --history' ;;
     doctor) echo '' ;;
+    help) echo '' ;;
+    version) echo '' ;;
+    completion) echo '' ;;
   esac
 }
 
@@ -28,19 +34,23 @@ _dblock_kind() {
     'global --log-format') echo 'words text json' ;;
     'global --color') echo 'words auto always never' ;;
     'run --key' | 'run -k') echo 'key' ;;
+    'run --any') echo 'key' ;;
     'run --ttl') echo 'duration' ;;
     'run --heartbeat') echo 'duration' ;;
     'run --margin') echo 'duration' ;;
     'run --min-hold') echo 'duration' ;;
+    'run --keep-on-failure') echo 'duration' ;;
     'run --once-per') echo 'duration' ;;
     'run --slots') echo 'any' ;;
     'run --wait' | 'run -w') echo 'wait' ;;
     'run --attempts') echo 'any' ;;
     'run --backoff') echo 'duration' ;;
     'run --backoff-multiplier') echo 'any' ;;
+    'run --line') echo 'words fifo one newest' ;;
     'run --conflict-exit-code' | 'run -E') echo 'any' ;;
     'run --command' | 'run -c') echo 'command' ;;
     'run --max-runtime') echo 'duration' ;;
+    'run --expect') echo 'duration' ;;
     'run --signal') echo 'signal' ;;
     'run --kill-grace') echo 'duration' ;;
     'run --leftovers') echo 'words auto wait kill leave' ;;
@@ -49,6 +59,8 @@ _dblock_kind() {
     'run --on-wait') echo 'command' ;;
     'run --on-lost') echo 'command' ;;
     'run --on-conflict') echo 'command' ;;
+    'run --on-overdue') echo 'command' ;;
+    'run --on-end') echo 'command' ;;
     'run --warn-after') echo 'duration' ;;
     'acquire --key' | 'acquire -k') echo 'key' ;;
     'acquire --ttl') echo 'duration' ;;
@@ -71,13 +83,29 @@ _dblock_kind() {
     'release --owner') echo 'any' ;;
     'release --token') echo 'any' ;;
     'release --wait' | 'release -w') echo 'wait' ;;
+    'pause --key' | 'pause -k') echo 'key' ;;
+    'pause --prefix') echo 'any' ;;
+    'pause --for') echo 'duration' ;;
+    'pause --until') echo 'any' ;;
+    'pause --note') echo 'any' ;;
+    'pause --wait' | 'pause -w') echo 'wait' ;;
+    'resume --key' | 'resume -k') echo 'key' ;;
+    'resume --prefix') echo 'any' ;;
     'inspect --key' | 'inspect -k') echo 'key' ;;
     'inspect --prefix') echo 'any' ;;
-    'inspect --format') echo 'words table json csv prometheus' ;;
+    'inspect --format') echo 'words table json csv prometheus html' ;;
     'inspect --max-age') echo 'duration' ;;
+    'inspect --max-held') echo 'duration' ;;
+    'wait --key' | 'wait -k') echo 'key' ;;
+    'wait --prefix') echo 'any' ;;
+    'wait --success-within') echo 'duration' ;;
+    'wait --timeout') echo 'wait' ;;
     'history --key' | 'history -k') echo 'key' ;;
+    'history --prefix') echo 'any' ;;
     'history --since') echo 'duration' ;;
+    'history --outcome') echo 'words succeeded failed signalled timed_out lost released not_run abandoned' ;;
     'history --limit') echo 'any' ;;
+    'history --format') echo 'words table json csv html' ;;
     'reap --every') echo 'duration' ;;
     'reap --forget-after') echo 'duration' ;;
     'reap --forget-history') echo 'duration' ;;
@@ -191,6 +219,10 @@ _dblock() {
     _dblock_offer "$_dblock_subcommands"
   elif [[ $subcommand == run ]]; then
     _dblock_job "$COMP_CWORD"
+  elif [[ $subcommand == help ]]; then
+    _dblock_offer "$_dblock_subcommands"
+  elif [[ $subcommand == completion ]]; then
+    _dblock_offer bash zsh fish
   fi
 }
 
