@@ -575,7 +575,8 @@ STORE_CASE("readers, writers and slots race without an overlap") {
   constexpr int k_threads = 16;
   constexpr int k_rounds = 40;
   constexpr std::uint32_t k_slots = 3;
-  std::atomic<int> errors{0}, overlaps{0}, readers{0}, writers{0}, granted{0};
+  std::atomic<int> overlaps{0}, readers{0}, writers{0}, granted{0}, undone{0};
+  std::array<std::string, k_threads> errors;  // the last one of each thread
   std::array<std::atomic<int>, k_slots + 1> slots{};
   std::array<std::vector<Token>, k_threads> tokens;
   const auto enter = [&](const Lease& lease) {
@@ -589,13 +590,17 @@ STORE_CASE("readers, writers and slots race without an overlap") {
     return lease.sharing.mode == Mode::exclusive ? --writers : --readers;
   };
   in_parallel(t, k_threads, [&](int number, LeaseStore& store) {
+    auto& own_error = errors.at(static_cast<std::size_t>(number));
     for (int round = 0; round < k_rounds; ++round) {
       const std::string owner = "owner-" + std::to_string(number) + "-" + std::to_string(round);
       const auto request = number % 3 == 0   ? asks("k", owner)
                            : number % 3 == 1 ? reads("k", owner)
                                              : takes_slot("s", owner, k_slots);
       const auto outcome = store.try_acquire(request);
-      if (!outcome) ++errors;
+      // A machine that stands still for seconds lets a lock wait end: nothing was done.
+      const bool not_done = !outcome && outcome.error().code == Errc::unreachable;
+      if (not_done) ++undone;
+      if (!outcome && !not_done) own_error = outcome.error().message;
       if (!outcome || !is_granted(*outcome)) continue;
       const auto& lease = std::get<Granted>(*outcome).lease;
       ++granted;
@@ -603,12 +608,18 @@ STORE_CASE("readers, writers and slots race without an overlap") {
       if (!enter(lease)) ++overlaps;
       std::this_thread::yield();
       leave(lease);
-      const auto gone = store.release(ref_to(lease), Actor::holder, {RunOutcome::succeeded, 0});
-      if (!gone || !released(*gone)) ++errors;
+      const auto release = [&] {
+        return store.release(ref_to(lease), Actor::holder, {RunOutcome::succeeded, 0});
+      };
+      auto gone = release();
+      for (; !gone && gone.error().code == Errc::unreachable; gone = release()) ++undone;
+      if (!gone) own_error = gone.error().message;
+      if (gone && !released(*gone)) own_error = "the lease of " + owner + " was lost";
     }
   });
-  CHECK(errors == 0);
+  for (const auto& error : errors) CHECK(error == "");
   CHECK(overlaps == 0);
+  CHECK(undone <= k_rounds);
   CHECK(granted >= k_rounds);
   CHECK(owners(t).empty());
   std::map<std::string, std::vector<Token>> of_key;
