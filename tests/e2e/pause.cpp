@@ -27,15 +27,15 @@ std::string resume(const Database& database, const Words& options) {
 
 TEST_CASE("a paused lock is 75 and names the pause, and is to be had again after resume") {
   const Database database;
-  CHECK(says(pause(database, {"-k", "k", "--for", "1h", "--note", "new disks"}),
-             "paused: lock \"k\", paused until 2"));
+  CHECK(
+      says(pause(database, {"-k", "k", "--for", "1h", "--note", "new disks"}), "lock \"k\": paused until 2"));
   check_ended(dblock(database, run_words("k", {}, {"true"})), 75,
               {"lock \"k\" is paused until 2", "Z by op@desk: new disks", "--wait D"});
   check_ended(dblock(database, {"acquire", "-k", "k", "--ttl", "9s"}), 75, {"paused until 2"});
   CHECK(run_true(database, "other") == exited(0));
-  CHECK(says(resume(database, {"-k", "k"}), "resumed: lock \"k\""));
+  CHECK(says(resume(database, {"-k", "k"}), "lock \"k\": resumed; was paused until "));
   CHECK(run_true(database) == exited(0));
-  CHECK(resume(database, {"-k", "k"}) == "not paused: lock \"k\"\n");
+  CHECK(resume(database, {"-k", "k"}) == "lock \"k\": not paused\n");
 }
 
 TEST_CASE("a pause of a prefix covers keys that nobody has used yet, and an empty prefix all") {
@@ -44,9 +44,10 @@ TEST_CASE("a pause of a prefix covers keys that nobody has used yet, and an empt
   check_ended(dblock(database, run_words("etl-new", {}, {"true"})), 75,
               {"paused until 2099-12-31T22:59:59Z"});
   CHECK(run_true(database, "new") == exited(0));
-  CHECK(says(pause(database, {"--prefix", "", "--for", "1h"}), "paused: all locks, "));
+  CHECK(says(pause(database, {"--prefix", "", "--for", "1h"}), "all locks: paused until "));
   CHECK(run_true(database, "new") == exited(75));
-  CHECK(says(resume(database, {"--prefix", ""}), "still paused: locks whose keys start with \"etl-\""));
+  CHECK(
+      says(resume(database, {"--prefix", ""}), "locks whose keys start with \"etl-\": still paused until "));
   CHECK(run_true(database, "new") == exited(0));
 }
 
@@ -56,7 +57,7 @@ TEST_CASE("pausing again says what it replaces") {
   const auto said = pause(database, {"-k", "k", "--for", "2h", "--note", "two"});
   INFO(said);
   CHECK(lines(said).size() == 2);
-  CHECK(says(said, ": two\nreplaced: lock \"k\", paused until "));
+  CHECK(says(said, ": two\nlock \"k\": was paused until "));
   CHECK(says(said, ": one\n"));
 }
 
@@ -149,7 +150,7 @@ TEST_CASE("pause --wait returns when the holders have ended, and with 75 when it
   CHECK(waiting.running());
   CHECK(holder.end() == exited(0));
   CHECK(waiting.wait() == exited(0));
-  CHECK(says(waiting.out(), "paused: lock \"k\""));
+  CHECK(says(waiting.out(), "lock \"k\": paused until "));
 }
 
 TEST_CASE("pause --wait ends with the pause itself, and at a signal, which leaves the pause") {

@@ -11,8 +11,9 @@ Json pause_or_null(const std::optional<lease::Pause>& pause) {
   return pause ? json_pause(*pause) : Json(nullptr);
 }
 
-std::string line_of(std::string_view word, const lease::Pause& pause) {
-  return std::string(word) + lease::display_scope(pause.scope) + ", " + lease::display_pause(pause) + "\n";
+// `before` stands before "paused until".
+std::string line_of(const lease::Pause& pause, std::string_view before) {
+  return lease::display_scope(pause.scope) + ": " + std::string(before) + lease::display_pause(pause) + "\n";
 }
 
 }  // namespace
@@ -25,8 +26,8 @@ std::string report_paused(const lease::Paused& paused, const OutputOptions& outp
     document["replaced"] = pause_or_null(paused.replaced);
     return to_line(document);
   }
-  std::string text = line_of("paused: ", paused.pause);
-  if (paused.replaced) text += line_of("replaced: ", *paused.replaced);
+  std::string text = line_of(paused.pause, "");
+  if (paused.replaced) text += line_of(*paused.replaced, "was ");
   return text;
 }
 
@@ -40,9 +41,9 @@ std::string report_resumed(const lease::Resumed& resumed, const lease::PauseScop
     for (const auto& pause : resumed.left) document["left"].push_back(json_pause(pause));
     return to_line(document);
   }
-  std::string text = resumed.ended ? line_of("resumed: ", *resumed.ended)
-                                   : "not paused: " + lease::display_scope(scope) + "\n";
-  for (const auto& pause : resumed.left) text += line_of("still paused: ", pause);
+  std::string text = resumed.ended ? line_of(*resumed.ended, "resumed; was ")
+                                   : lease::display_scope(scope) + ": not paused\n";
+  for (const auto& pause : resumed.left) text += line_of(pause, "still ");
   return text;
 }
 
