@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "lease/backoff.hpp"
 #include "lease/next_grant.hpp"
 #include "lease/timing.hpp"
 #include "lease/turnstile.hpp"
@@ -14,26 +13,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Polling a held lock: soon at first, since most contended locks are held briefly, then at most a second
-// apart.
-constexpr Micros k_first_poll = 50ms;
-constexpr Micros k_last_poll = 1s;
-constexpr double k_poll_growth = 1.5;
 // The turnstile wakes its waiters; they look at the lock only to find out whether the turnstile works. After
 // a look that found the lock free the next one comes soon, but not before the server has dropped a frozen
 // process from the head of the turnstile (two seconds).
 constexpr Micros k_look_again = 3s;
-// The poll interval of a waiter whose turn has come while the lock is held: the holder does not own the
-// turnstile, so its release will not wake the waiter. With jitter it makes five to ten polls a second.
-constexpr Micros k_lead_poll = 200ms;
 // A waiting writer's try keeps new readers away for two seconds (k_intent). After this it tries again, in
 // time.
 constexpr Micros k_keep_away = 900ms;
-// Pauses after a failed try: a database that does not answer is asked less and less often.
-constexpr Micros k_first_pause = 100ms;
-constexpr Micros k_longest_pause = 2s;
-// The longest pause while the outcome of a try is unknown. Shorter, since a lease may be running.
-constexpr Micros k_longest_doubt = 1s;
 // A try whose reply was lost, and that took no lock, is repeated even where one try is allowed. After this
 // many, each further one counts as a try.
 constexpr int k_max_lost_replies = 3;
@@ -47,10 +33,6 @@ constexpr Micros k_replaced_ends_late = 1s;
 // A request with a line of its own has its turn by the promise of the next grant.
 Turnstile* turnstile_for(LeaseStore& store, const LeaseRequest& request, const WaitPolicy& policy) {
   return policy.retry || request.line != Line::fifo ? nullptr : store.turnstile();
-}
-
-std::uint64_t seed_from(const OwnerId& owner) {
-  return std::hash<std::string>{}(owner.text);
 }
 
 // One call of acquire(). Each step does one thing and names the next step; a lease is returned by `proving`
@@ -68,13 +50,9 @@ class Acquisition {
         position_(turnstile_for(store, request, policy), policy.limit != Micros{0}),
         next_grant_(store, clock, request),
         look_schedule_(position_.look_schedule()),
-        schedule_(policy.retry),
-        poll_(k_first_poll, k_last_poll, k_poll_growth, seed_from(request.owner)),
-        retry_(k_first_pause, k_longest_pause, Backoff::k_doubling, seed_from(request.owner)),
-        ask_again_(k_first_pause, k_longest_doubt, Backoff::k_doubling, seed_from(request.owner)),
+        patience_(clock, policy, std::hash<std::string>{}(request.owner.text)),
         may_nest_(request.outer.has_value()) {
     if (request.replaces) look_schedule_.interval = std::min(look_schedule_.interval, k_look_for_replaceable);
-    if (policy.limit) give_up_at_ = clock_.now() + *policy.limit;
     if (request.plain()) turnstile_key_ = request.key;
     // Waiting runs of one pool stand in one line.
     if (request.of_pool() && policy.limit != Micros{0})
@@ -167,11 +145,11 @@ class Acquisition {
     // Even in our turn the answer would be Done.
     if (const auto* done = std::get_if<Done>(&seen)) return *done;
     const auto* held = std::get_if<Held>(&seen);
-    if (held != nullptr && (out_of_time() || hopeless(held->status))) return refused(held->status);
+    if (held != nullptr && (patience_.out_of_time() || hopeless(held->status))) return refused(held->status);
     if (held != nullptr) replace(held->status);
-    if (!out_of_time()) {
+    if (!patience_.out_of_time()) {
       const Micros stay = note(seen);
-      if (position_.behind() && position_.await(within_limit(stay), cancel_)) return Cancelled{};
+      if (position_.behind() && position_.await(patience_.within_limit(stay), cancel_)) return Cancelled{};
       if (position_.behind()) return std::nullopt;
     }
     step_ = Step::trying;
@@ -180,7 +158,7 @@ class Acquisition {
 
   // Notes what a look from the turnstile has seen. RETURNS: how long the next look can wait.
   Micros note(const Answer& seen) {
-    const Micros stay = poll_.jittered(look_schedule_.interval);
+    const Micros stay = patience_.until_look(look_schedule_.interval);
     if (const auto* held = std::get_if<Held>(&seen)) {
       position_.saw_held();
       if (observer_.on_conflict) observer_.on_conflict(held->status);
@@ -224,7 +202,7 @@ class Acquisition {
   Progress resolve(Error lost_reply) {
     if (observer_.on_trouble) observer_.on_trouble(lost_reply);
     lost_reply_ = std::move(lost_reply);
-    ask_again_.reset(k_first_pause);
+    patience_.doubt_begins();
     step_ = Step::resolving;
     return std::nullopt;
   }
@@ -248,7 +226,7 @@ class Acquisition {
 
   Progress rely_on(Lease lease) {
     lease_ = std::move(lease);
-    ask_again_.reset(k_first_pause);
+    patience_.doubt_begins();
     step_ = Step::proving;
     return std::nullopt;
   }
@@ -288,25 +266,25 @@ class Acquisition {
                       "); nothing was started, and a lease that was granted after all ends by itself",
                   why.native);
     }
-    if (clock_.wait_until(clock_.now() + ask_again_.next(), cancel_)) return Cancelled{true};
+    if (clock_.wait_until(clock_.now() + patience_.in_doubt(), cancel_)) return Cancelled{true};
     return std::nullopt;
   }
 
   // A try was answered "held by `status.holder`".
   Progress refused(const LockStatus& status) {
     refused_before_ = true;
-    retry_.reset(k_first_pause);
     if (observer_.on_conflict) observer_.on_conflict(status);
     if (next_grant_.overtaken(status)) return Held{status, newer_request(status)};
     if (!hopeless(status)) replace(status);
-    if (last_try() || hopeless(status)) return Held{status};
-    if (!schedule_) next_grant_.claim_member(status);
+    if (patience_.last_try() || hopeless(status)) return Held{status};
+    if (!patience_.has_schedule()) next_grant_.claim_member(status);
     auto other = next_grant_.stand_in_line();
     if (other) return Held{status, std::move(other)};
     held_by_readers_ = status.is_reader();
     move_to_turnstile_of(status);
     if (observer_.on_wait) observer_.on_wait(status);
-    return pause(schedule_ ? scheduled_pause() : until_next_poll(status));
+    const Micros step = patience_.after_refusal(polls_often(status));
+    return pause(patience_.has_schedule() ? step : not_past_expiry(step, status));
   }
 
   // Revokes the lease that refuses us, where both sides have asked for that. Its end is then waited for,
@@ -317,9 +295,9 @@ class Acquisition {
     const auto key = Key::parse(holder.key);
     if (!key) return;
     const auto done = store_.revoke(*key, holder.token, display_holder(request_.holder) + " (--replace)");
-    if (!done || !std::holds_alternative<Revoked>(*done) || !give_up_at_) return;
+    if (!done || !std::holds_alternative<Revoked>(*done)) return;
     const Micros rest = holder.grantable_at().since_epoch - holder.server_time.since_epoch;
-    give_up_at_ = std::max(*give_up_at_, clock_.now() + rest + k_replaced_ends_late);
+    patience_.extend_limit(rest + k_replaced_ends_late);
   }
 
   // A step failed. Errc::indeterminate: the reply was lost, and reading back showed that nothing was done.
@@ -332,23 +310,15 @@ class Acquisition {
       counts = ++lost_replies_ > k_max_lost_replies;
     }
     broke_in_turn_ = broke_in_turn_ || step_ >= Step::trying;
-    if (why.code != Errc::unreachable || (counts && last_try())) return std::unexpected(std::move(why));
+    if (why.code != Errc::unreachable || (counts && patience_.last_try()))
+      return std::unexpected(std::move(why));
     if (observer_.on_trouble) observer_.on_trouble(why);
-    const Micros again = retry_.next();
-    return pause(schedule_ && counts ? scheduled_pause() : again);
-  }
-
-  // Counts the try that has just failed; true when it was the last one.
-  bool last_try() {
-    ++tries_;
-    return out_of_time() || (schedule_ && tries_ >= schedule_->attempts);
+    return pause(patience_.after_failure(counts));
   }
 
   [[nodiscard]] bool hopeless(const LockStatus& holder) const {
     return !request_.of_pool() && observer_.hopeless && observer_.hopeless(holder);
   }
-
-  [[nodiscard]] bool out_of_time() const { return give_up_at_ && clock_.now() >= *give_up_at_; }
 
   // Waits before the next round of steps, but never past the wait limit, so that the last try happens at its
   // very end.
@@ -356,7 +326,7 @@ class Acquisition {
     step_ = Step::entering;
     position_.wait_in_front();
     if (position_.crowded()) store_.disconnect();
-    if (clock_.wait_until(within_limit(length), cancel_)) return Cancelled{};
+    if (clock_.wait_until(patience_.within_limit(length), cancel_)) return Cancelled{};
     return std::nullopt;
   }
 
@@ -364,15 +334,6 @@ class Acquisition {
   [[nodiscard]] std::string wanted() const {
     return (request_.of_pool() ? "one of the pool of lock " : "lock ") +
            quote_untrusted(request_.key.bytes());
-  }
-
-  [[nodiscard]] Micros scheduled_pause() const {
-    return pause_after(tries_, schedule_->first, schedule_->growth);
-  }
-
-  [[nodiscard]] BootTime within_limit(Micros length) const {
-    const BootTime until = clock_.now() + length;
-    return give_up_at_ ? std::min(until, *give_up_at_) : until;
   }
 
   // A request for several keys, to share or for a slot holds nothing while it waits: it waits at the
@@ -388,10 +349,9 @@ class Acquisition {
   }
 
   // The end of a cooldown or a pause is known, so frequent polls gain nothing.
-  Micros until_next_poll(const LockStatus& status) {
+  [[nodiscard]] bool polls_often(const LockStatus& status) const {
     const bool known = status.state == State::cooldown || status.only_paused();
-    const bool often = (position_.leads() || !request_.plain() || request_.line != Line::fifo) && !known;
-    return not_past_expiry(often ? poll_.jittered(k_lead_poll) : poll_.next(), status);
+    return (position_.leads() || !request_.plain() || request_.line != Line::fifo) && !known;
   }
 
   // A lease that nobody renews becomes free at a known time: look then, not a poll interval later.
@@ -410,18 +370,13 @@ class Acquisition {
   TurnstilePosition position_;
   NextGrant next_grant_;
   LookSchedule look_schedule_;
-  std::optional<Retry> schedule_;
-  Backoff poll_;       // between polls of a held lock
-  Backoff retry_;      // after a failed step
-  Backoff ask_again_;  // while the outcome of a try is unknown
-  std::optional<BootTime> give_up_at_;
+  Patience patience_;
 
   Step step_ = Step::entering;
   BootTime sent_at_{};                // when the last try was sent
   Error lost_reply_{};                // for Step::resolving
   std::optional<Lease> lease_;        // for Step::proving
   std::optional<Key> turnstile_key_;  // the key at whose turnstile we wait
-  std::uint64_t tries_ = 0;
   int lost_replies_ = 0;
   bool may_nest_;
   bool refused_before_ = false;

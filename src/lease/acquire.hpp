@@ -1,33 +1,15 @@
 // Taking a lock: try, wait for a holder within a limit, and resolve lost replies (I5).
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <variant>
 
 #include "base/clock.hpp"
+#include "lease/patience.hpp"
 #include "lease/store.hpp"
 
 namespace dblock::lease {
-
-// A fixed number of tries instead of waiting at the turnstile. The first pause is `first`, each next one
-// `growth` times longer, without jitter, since people compute schedules from them. A try for which the
-// database is unreachable counts.
-struct Retry {
-  std::uint64_t attempts = 1;
-  Micros first{0};
-  double growth = 1.0;
-};
-
-struct WaitPolicy {
-  // How long to wait for a held lock; zero tries once; nullopt waits for ever. Connection errors are retried
-  // within the same limit.
-  std::optional<Micros> limit = Micros{0};
-  std::optional<Retry> retry{};
-
-  [[nodiscard]] bool once() const { return limit == Micros{0} || (retry && retry->attempts <= 1); }
-};
 
 // Callbacks on the acquiring thread. All may be empty.
 struct AcquireObserver {
