@@ -185,6 +185,7 @@ std::vector<std::string> Campaign::shortcomings(const Exercise& all) const {
     found.push_back("only " + std::to_string(all.by_applications.takeovers) + " takeovers by applications");
   if (faults_.empty()) found.emplace_back("no faults");
   if (all.grants == 0 || all.writes == 0) found.emplace_back("no grants, or no writes");
+  if (all.pauses == 0) found.emplace_back("no pauses");
   return found;
 }
 
@@ -230,6 +231,7 @@ int Campaign::report() const {
   std::printf("applications that lost theirs          %d\n", theirs.lost);
   std::printf("writes to the fenced store, refused    %d, %d\n", all.writes, all.refused_writes);
   std::printf("fenced transactions, refused           %d, %d\n", theirs.stores, theirs.refused_stores);
+  std::printf("pauses                                 %d\n", all.pauses);
   std::printf("events judged                          %zu\n", events.size());
   std::printf("violations                             %zu\n", violations.size());
   if (!violations.empty()) {

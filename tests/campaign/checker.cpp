@@ -72,6 +72,7 @@ class Judge {
     deadlines();
     outcomes();
     finals();
+    pauses();
     return std::move(found_);
   }
 
@@ -93,6 +94,7 @@ class Judge {
   void outcomes();
   void run_outcome(const Operation& operation);
   void finals();
+  void pauses();
 
   void blame(Rule rule, std::string text, std::vector<Event> events) {
     found_.push_back({rule, std::move(text), std::move(events)});
@@ -101,7 +103,7 @@ class Judge {
   Judgement how_;
   std::map<int, Operation> operations_;
   std::map<std::string, std::vector<Hold>> holds_;  // by key, in order of begin
-  std::vector<Event> beside_, writes_, stores_, uses_, revokes_, dark_, finals_, late_;
+  std::vector<Event> beside_, writes_, stores_, uses_, revokes_, pauses_, dark_, finals_, late_;
   std::vector<Violation> found_;
 };
 
@@ -115,6 +117,7 @@ void Judge::sort_in(const Event& event) {
   if (event.kind == "stored") stores_.push_back(event);
   if (event.kind == "use") uses_.push_back(event);
   if (event.kind == "revoke") revokes_.push_back(event);
+  if (event.kind == "paused") pauses_.push_back(event);
   if (event.kind == "dark") dark_.push_back(event);
   if (event.kind == "final") finals_.push_back(event);
   if (event.kind == "late") late_.push_back(event);
@@ -381,6 +384,22 @@ void Judge::finals() {
   }
 }
 
+// Rule 5, of pauses: whoever asked after the pause had been answered did not begin before its end.
+void Judge::pauses() {
+  if (how_.clock_beyond_margin) return;  // the pause may have ended
+  for (const Event& pause : pauses_) {
+    const auto holds = holds_.find(pause.key);
+    if (holds == holds_.end()) continue;
+    const auto& all = holds->second;
+    for (auto hold = std::ranges::upper_bound(all, pause.from, {}, &Hold::from);
+         hold != all.end() && hold->from() < pause.t; ++hold) {
+      if (hold->invoked() > pause.from)
+        blame(Rule::outcome, pause.key + " was granted under a pause to " + names(*hold),
+              {pause, *hold->begin});
+    }
+  }
+}
+
 // A script or an application that did not release, a run that lost its lease, or one whose guardian was
 // killed with it.
 bool left_to_expire(const Operation& operation, const std::set<int>& released, const std::set<int>& crashed) {
@@ -410,6 +429,7 @@ Exercise count(const std::vector<Event>& history) {
     if (event.kind == "use" && event.verb == "store")
       ++(event.code == 0 ? all.by_applications.stores : all.by_applications.refused_stores);
     if (event.kind == "fault" && event.what == "kill both") crashed.insert(event.op);
+    if (event.kind == "paused") ++all.pauses;
     if (event.kind == "write") ++all.writes, all.refused_writes += event.accepted ? 0 : 1;
   }
   for (const auto& [number, operation] : operations) {

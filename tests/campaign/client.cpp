@@ -18,6 +18,7 @@ using Json = nlohmann::json;
 constexpr milliseconds k_patience = 90s;
 // Of what clients of a server do. Applications find most locks held, so this makes a third of the grants.
 constexpr unsigned k_applications_percent = 35;
+constexpr unsigned k_pauses_percent = 15;
 
 std::string text_of(milliseconds time) {
   return std::to_string(time.count()) + "ms";
@@ -56,12 +57,15 @@ void Client::play() {
 }
 
 void Client::act() {
+  if (own_key() != nullptr && chance(k_pauses_percent)) return pause(own_key()->key);
   if (!application_url_.empty() && chance(k_applications_percent)) return application();
   const auto draw = random_() % 100;
-  if (draw < 36) return run("run", {some_exclusive_key()}, "exclusive", 0ms);
-  if (draw < 54) return run("run --wait", {some_exclusive_key()}, "exclusive", up_to(4s));
-  if (draw < 66) return run_in_a_mode();
-  if (draw < 72) return run_one_of_several_keys();
+  if (draw < 30) return run("run", {"--key", some_exclusive_key()}, "exclusive", 0ms);
+  if (draw < 46) return run("run --wait", {"--key", some_exclusive_key()}, "exclusive", up_to(4s));
+  if (draw < 57) return run_in_a_mode();
+  if (draw < 62) return run("run of several keys", some_exclusive_keys("--key"), "exclusive", up_to(4s));
+  if (draw < 68) return run("run of a pool", some_exclusive_keys("--any"), "exclusive", up_to(4s));
+  if (draw < 74) return run_in_a_line();
   if (draw < 86) return script();
   if (draw < 90) return use_old_lease();
   if (draw < 93) return revoke();
@@ -76,6 +80,12 @@ std::string Client::some_exclusive_key() {
   }
 }
 
+Words Client::some_exclusive_keys(const std::string& option) {
+  Words words;
+  for (int i = 0; i < 3; ++i) words.insert(words.end(), {option, some_exclusive_key()});
+  return words;
+}
+
 Words Client::terms() const {
   return {"--ttl", text_of(world_.options.ttl), "--margin", text_of(world_.options.margin)};
 }
@@ -85,14 +95,17 @@ void Client::run_in_a_mode() {
     return one.as != KeyUse::As::exclusive && (chance(50) || one.key == world_.keys.back().key);
   });
   if (use == world_.keys.end()) return;
-  if (use->as == KeyUse::As::slots) return run("run --slots", {use->key}, "slots", up_to(3s));
-  if (chance(70)) return run("run --shared", {use->key}, "shared", up_to(3s));
-  run("run among readers", {use->key}, "exclusive", up_to(3s));
+  if (use->as == KeyUse::As::slots)
+    return run("run --slots", {"--key", use->key, "--slots", std::to_string(k_slots)}, "slots", up_to(3s));
+  if (chance(70)) return run("run --shared", {"--key", use->key, "--shared"}, "shared", up_to(3s));
+  run("run among readers", {"--key", use->key}, "exclusive", up_to(3s));
 }
 
-void Client::run_one_of_several_keys() {
-  Words keys{some_exclusive_key(), some_exclusive_key(), some_exclusive_key()};
-  run("run of several keys", keys, "exclusive", up_to(4s));
+void Client::run_in_a_line() {
+  Words locks{"--key", some_exclusive_key(), "--line", chance(70) ? "newest" : "one"};
+  if (chance(50)) locks.emplace_back("--replaceable");
+  if (locks[3] == "newest" && chance(50)) locks.emplace_back("--replace");
+  run("run --line " + locks[3], locks, "exclusive", up_to(4s));
 }
 
 int Client::invoke(const std::string& what) {
@@ -126,18 +139,16 @@ void Client::finished(int op, const std::optional<Outcome>& outcome, bool alive)
                       .say = outcome ? test::last_line(outcome->err) : ""});
 }
 
-void Client::run(const std::string& kind, const Words& keys, const std::string& mode, milliseconds wait) {
+void Client::run(const std::string& kind, const Words& locks, const std::string& mode, milliseconds wait) {
   const int op = invoke(kind);
   const milliseconds hold = chance(60) ? up_to(60ms) : up_to(world_.options.hold);
   const std::string habit = chance(70) ? "plain" : (chance(50) ? "stubborn" : "family");
   Words words{"run"};
-  for (const auto& key : keys) words.insert(words.end(), {"--key", key});
+  words.insert(words.end(), locks.begin(), locks.end());
   const Words times = terms();
   words.insert(words.end(), times.begin(), times.end());
   words.insert(words.end(), {"--kill-grace", text_of(world_.options.ttl / 15)});
   if (wait > 0ms) words.insert(words.end(), {"--wait", text_of(wait)});
-  if (mode == "shared") words.emplace_back("--shared");
-  if (mode == "slots") words.insert(words.end(), {"--slots", std::to_string(k_slots)});
   const std::string job = std::string(DBLOCK_CAMPAIGN_JOB);
   words.insert(words.end(),
                {"--", job, world_.history.path(), world_.options.directory, std::to_string(op), mode,
@@ -275,6 +286,31 @@ void Client::revoke() {
                       .token = token,
                       .key = key});
   ++done_["revoke"];
+}
+
+// Nobody else pauses this key, so nobody else ends a pause of it.
+const KeyUse* Client::own_key() const {
+  const auto place = static_cast<std::size_t>(number_);
+  if (place >= world_.keys.size() || world_.keys[place].as != KeyUse::As::exclusive) return nullptr;
+  return &world_.keys[place];
+}
+
+void Client::pause(const std::string& key) {
+  const int op = invoke("pause");
+  const auto paused = command({.op = op}, {"pause", "--key", key, "--for", "1h"}, k_patience);
+  finished(op, paused, false);
+  const Nanos from = now();
+  test::pause_for(up_to(1500ms));
+  if (paused && paused->code == 0)
+    world_.history.add({.kind = "paused", .t = now(), .from = from, .key = key});
+  const Nanos give_up = now() + nanos(k_patience);
+  for (;;) {
+    const auto resumed = command({}, {"resume", "--key", key}, k_patience);
+    if (resumed && resumed->code == 0) return;
+    if (now() < give_up) continue;
+    world_.history.add({.kind = "late", .t = now(), .say = key + " could not be resumed"});
+    return;
+  }
 }
 
 void Client::look(const std::string& kind, const Words& words) {

@@ -46,9 +46,12 @@ class Client {
   };
 
   void act();
-  void run(const std::string& kind, const Words& keys, const std::string& mode, milliseconds wait);
+  // `locks`: the options that name them, and how they are to be had.
+  void run(const std::string& kind, const Words& locks, const std::string& mode, milliseconds wait);
   void application();
-  void run_one_of_several_keys();
+  void run_in_a_line();
+  [[nodiscard]] const KeyUse* own_key() const;  // the one that this client may pause, or none
+  void pause(const std::string& key);
   void run_in_a_mode();
   void script();
   void work_under(const ScriptLease& lease, Nanos deadline);
@@ -63,6 +66,7 @@ class Client {
   void tell_last_sign(int op, const LifeFile& life) const;
   void finished(int op, const std::optional<Outcome>& outcome, bool alive);
   [[nodiscard]] std::string some_exclusive_key();
+  [[nodiscard]] Words some_exclusive_keys(const std::string& option);
   [[nodiscard]] Words terms() const;
   [[nodiscard]] bool chance(unsigned percent) { return random_() % 100 < percent; }
   [[nodiscard]] milliseconds up_to(milliseconds most) {

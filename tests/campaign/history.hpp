@@ -17,7 +17,8 @@
 //   at `from`,
 //                                         COMMIT was sent at t, and the key's row had the token `seen` before
 //   revoke    key, token, from, code           `release --force`
-//   dark      until, and op or group or neither: no renewal can have been made between t and until
+//   paused    key, from                        the key was paused at `from`, and until t nobody ended the
+//   pause dark      until, and op or group or neither: no renewal can have been made between t and until
 //   final     key, token, held       the key's row when all was over
 //   fault, late                      for the reader; something that had to be over by then was not
 #pragma once
@@ -80,7 +81,7 @@ enum class Rule {
   stale,        // nothing succeeds with an old token, an expired or a revoked lease; no grant during a fenced
                 // transaction
   deadline,     // who cannot renew has stopped when the lease ends
-  outcome,      // what was answered is what happened, and nothing is left behind
+  outcome,      // what was answered is what happened, no grant under a pause, and nothing is left behind
 };
 [[nodiscard]] const char* to_string(Rule rule);
 
@@ -110,6 +111,7 @@ struct Exercise {
   int fenced = 0;     // runs that ended with 76
   int writes = 0;
   int refused_writes = 0;
+  int pauses = 0;  // that were answered
   struct Applications {  // their part of the grants and takeovers above
     int grants = 0;
     int takeovers = 0;

@@ -194,6 +194,18 @@ TEST_CASE("no transaction with dblock_assert_held commits beside another holder"
   CHECK(broken(Story(held).use(1, "release", 200, 210, 11).use(1, "store", 220, 230, 11)) == "stale");
 }
 
+TEST_CASE("no lock is granted under a pause") {
+  const Event paused{.kind = "paused", .t = 300 * k_ms, .from = 90 * k_ms, .key = "k"};
+  const auto asked = [&](Nanos at) {
+    return Story().add(paused).invoke(1, at).begin(1, 100, 11).end(1, 200).ret(1, 205);
+  };
+  CHECK(broken(asked(95)) == "outcome");
+  // It may have been granted before, and have begun late.
+  CHECK(broken(asked(85)) == "");
+  CHECK(broken(asked(95), {.clock_beyond_margin = true}) == "");
+  CHECK(broken(Story().add(paused).run(1, 310, 400, 11)) == "");
+}
+
 TEST_CASE("who cannot renew has stopped when the lease ends") {
   const auto frozen = [](Nanos until, Nanos dark_until, int op, int group) {
     return Story()
