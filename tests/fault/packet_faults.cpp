@@ -259,6 +259,19 @@ class SeveralKeys : public RunSweep {
   }
 };
 
+// The first of two members is taken for good.
+class Pool : public RunSweep {
+  using RunSweep::RunSweep;
+  static std::string taken(const Trial& trial) { return trial.key + "-taken"; }
+  void set_up(Trial& trial) override {
+    static_cast<void>(direct({"acquire", "--key", taken(trial), "--ttl", "1h"}));
+  }
+  [[nodiscard]] Words command(const Trial& trial) const override {
+    const Words pool{"run", "--any", taken(trial), "--any", trial.key};
+    return with(with(with(pool, run_options()), {"--"}), trial.job("own", 50));
+  }
+};
+
 // The job is a run of the same key itself.
 class Nested : public RunSweep {
  public:
@@ -283,6 +296,12 @@ TEST_CASE("each packet of a takeover harmed", "[server][sweep]") {
 }
 TEST_CASE("each packet of a run that waits in line harmed", "[server][sweep]") {
   Contended("a run that waits", 50).go();
+}
+TEST_CASE("each packet of a run that waits for a promise harmed", "[server][sweep]") {
+  Contended("a run that waits for a promise", 50, {"--line", "newest"}).go();
+}
+TEST_CASE("each packet of a run of a pool harmed", "[server][sweep]") {
+  Pool("a run of a pool", 50).go();
 }
 TEST_CASE("each packet of a reader harmed", "[server][sweep]") {
   ExistingRow("a reader", 50, {"--shared"}).go();
@@ -361,6 +380,34 @@ class Release : public Sweep {
   [[nodiscard]] int least_successes_percent() const override { return 5; }
 };
 
+// A report is true; another run waits through the pause.
+class Pauses : public Sweep {
+ public:
+  Pauses(const char* name, bool ends) : Sweep(name), ends_(ends) {}
+
+ private:
+  static constexpr auto k_length = "3s";
+  void set_up(Trial& trial) override {
+    if (ends_) static_cast<void>(direct({"pause", "--key", trial.key, "--for", k_length}));
+  }
+  [[nodiscard]] Words command(const Trial& trial) const override {
+    return ends_ ? Words{"resume", "--key", trial.key}
+                 : Words{"pause", "--key", trial.key, "--for", k_length};
+  }
+  std::string judge(const Trial& trial, Exit exit, const Process&) override {
+    if (exit == exited(69)) return "";
+    if (exit != exited(0)) return "; ended with " + to_string(exit);
+    const std::string row = "SELECT COUNT(*) FROM dblock_pause WHERE pause_key=" + sql_hex(trial.key);
+    const auto rows = ask([&](ServerDatabase& database) {
+      return database.number(ends_ ? row + " AND end_time>UTC_TIMESTAMP(6)" : row);
+    });
+    return rows == (ends_ ? 0 : 1) ? "" : "; reported, but there are " + std::to_string(rows) + " pauses";
+  }
+  [[nodiscard]] int least_successes_percent() const override { return 5; }
+
+  bool ends_;
+};
+
 TEST_CASE("each packet of acquire harmed", "[server][sweep]") {
   Acquire("acquire").go();
 }
@@ -369,6 +416,12 @@ TEST_CASE("each packet of renew harmed", "[server][sweep]") {
 }
 TEST_CASE("each packet of release harmed", "[server][sweep]") {
   Release("release").go();
+}
+TEST_CASE("each packet of pause harmed", "[server][sweep]") {
+  Pauses("pause", false).go();
+}
+TEST_CASE("each packet of resume harmed", "[server][sweep]") {
+  Pauses("resume", true).go();
 }
 
 }  // namespace
