@@ -2,42 +2,35 @@
 #include <optional>
 #include <utility>
 
+#include "app/await_holders.hpp"
 #include "app/database.hpp"
 #include "app/identity.hpp"
 #include "app/use_cases.hpp"
 #include "app/words/describe.hpp"
-#include "process/signals.hpp"
 #include "store/open.hpp"
 
 namespace dblock::app {
 namespace {
 
-using namespace std::chrono_literals;
-
-constexpr Micros k_holders_poll = 200ms;
-
-lease::Selection holders_in(const lease::PauseScope& scope) {
-  if (scope.is_prefix) return {{}, scope.text, true};
-  return {{*lease::Key::parse(scope.text)}, std::nullopt, true};
+InspectRequest holders_in(const lease::PauseScope& scope) {
+  InspectRequest request;
+  if (scope.is_prefix)
+    request.prefix = scope.text;
+  else
+    request.keys = {*lease::Key::parse(scope.text)};
+  return request;
 }
 
-// Waits until no lease runs in the scope, or the limit of --wait has come. The end of the pause ends the wait
-// too: from then on there may be new holders.
-Result<Ending> await_end_of_holders(const PauseRequest& request, const lease::Pause& pause,
-                                    lease::LeaseStore& store, Clock& clock, const process::Signals& signals) {
-  const WakeEvent never;
-  const auto give_up =
-      request.wait->limit ? std::optional(clock.now() + *request.wait->limit) : std::optional<BootTime>();
-  for (;;) {
-    DBLOCK_TRY(const auto listing, store.list(holders_in(request.scope)));
-    if (listing.server_time >= pause.until)
-      return Ending::held("the pause has ended before the holders did; pause again for longer");
-    if (listing.locks.empty()) return Ending{};
-    if (give_up && clock.now() >= *give_up)
-      return Ending::held("the pause stays, but " + describe_conflict(listing.locks.front()));
-    if (const auto stop = signals.wait(never, clock.now() + k_holders_poll); stop)
-      return interrupted_by(*stop, "while waiting for the end of the holders; the pause stays");
+// The end of the pause ends the wait too: from then on there may be new holders.
+std::optional<HoldersLeft> holders_left(const lease::Listing& listing, const lease::Pause& pause) {
+  if (listing.server_time >= pause.until) {
+    return HoldersLeft{
+        .ending = Ending::held("the pause has ended before the holders did; pause again for longer"),
+        .for_good = true};
   }
+  if (listing.locks.empty()) return std::nullopt;
+  return HoldersLeft{.ending =
+                         Ending::held("the pause stays, but " + describe_conflict(listing.locks.front()))};
 }
 
 }  // namespace
@@ -52,7 +45,12 @@ Result<PauseReport> pause(const PauseRequest& request) {
   DBLOCK_TRY(report.paused, store->pause({request.scope, request.end, account_on_host(request.identity),
                                           request.identity.note}));
   if (signals) {
-    DBLOCK_TRY(report.ending, await_end_of_holders(request, report.paused.pause, *store, clock, *signals));
+    const HoldersWait wait{
+        .listed = holders_in(request.scope),
+        .limit = request.wait->limit,
+        .doing = "while waiting for the end of the holders; the pause stays",
+        .left = [&](const lease::Listing& listing) { return holders_left(listing, report.paused.pause); }};
+    DBLOCK_TRY(report.ending, await_holders(wait, settings, *signals));
   }
   return report;
 }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "app/await_holders.hpp"
 #include "app/database.hpp"
 #include "app/identity.hpp"
 #include "app/use_cases.hpp"
@@ -10,7 +11,6 @@
 #include "app/words/ending.hpp"
 #include "base/text.hpp"
 #include "lease/release.hpp"
-#include "process/signals.hpp"
 #include "store/open.hpp"
 
 namespace dblock::app {
@@ -20,7 +20,6 @@ using namespace std::chrono_literals;
 using Report = ReleaseReport;
 
 constexpr Micros k_release_patience = 5s;  // how long to retry a release whose reply was lost
-constexpr Micros k_poll = 200ms;
 
 Report report_on(const lease::Key& key, Report::Action action) {
   return {action, key.bytes(), {}, {}};
@@ -71,26 +70,23 @@ Result<Report> describe(const ReleaseRequest& request, lease::LeaseStore& store)
 }
 
 // After a revocation: waits until the holder has released, or its lease and lease margin have run out, or the
-// limit of --wait has come.
-Result<Ending> await_end(const ReleaseRequest& request, lease::LeaseStore& store, Clock& clock,
+// limit of --wait has come. Of several holders, it is the one whose lease has the token.
+Result<Ending> await_end(const ReleaseRequest& request, const store::Settings& settings,
                          const process::Signals& signals) {
-  const WakeEvent never;
-  const auto give_up =
-      request.wait->limit ? std::optional(clock.now() + *request.wait->limit) : std::optional<BootTime>();
-  for (;;) {
-    // Of several holders, the one whose lease has the token.
-    DBLOCK_TRY(const auto listing, store.list({{request.key}, std::nullopt, false}));
+  const auto left = [&request](const lease::Listing& listing) -> std::optional<HoldersLeft> {
     const auto status = std::ranges::find_if(listing.locks, [&request](const lease::LockStatus& row) {
       return !row.owner.empty() && row.token == *request.token;
     });
-    if (status == listing.locks.end() || status->grantable_at() <= status->server_time) return Ending{};
-    if (give_up && clock.now() >= *give_up)
-      return Ending::held("revoked, but not yet given up: " + describe_conflict(*status));
-    if (const auto stop = signals.wait(never, clock.now() + k_poll); stop) {
-      return interrupted_by(*stop, "while waiting for the holder of lock " + quoted(request.key) +
-                                       " to end; its lease stays revoked");
-    }
-  }
+    if (status == listing.locks.end() || status->grantable_at() <= status->server_time) return std::nullopt;
+    return HoldersLeft{.ending =
+                           Ending::held("revoked, but not yet given up: " + describe_conflict(*status))};
+  };
+  const HoldersWait wait{.listed = {.keys = {request.key}, .all = true},
+                         .limit = request.wait->limit,
+                         .doing = "while waiting for the holder of lock " + quoted(request.key) +
+                                  " to end; its lease stays revoked",
+                         .left = left};
+  return await_holders(wait, settings, signals);
 }
 
 Ending refusal(const ReleaseRequest& request, const lease::ForceRefused& refused) {
@@ -107,7 +103,8 @@ Ending refusal(const ReleaseRequest& request, const lease::ForceRefused& refused
                       describe_conflict(*refused.status));
 }
 
-Result<Report> force(const ReleaseRequest& request, lease::LeaseStore& store, Clock& clock) {
+Result<Report> force(const ReleaseRequest& request, const store::Settings& settings,
+                     lease::LeaseStore& store) {
   std::optional<process::Signals> signals;  // made before the revocation, so that its result gets reported
   if (request.wait) signals.emplace();
   auto done = request.now ? store.free_now(request.key, *request.token)
@@ -123,7 +120,7 @@ Result<Report> force(const ReleaseRequest& request, lease::LeaseStore& store, Cl
   // A cooldown has no holder to wait for: its lock is free at once.
   if (request.now || report.locks.front().status.owner.empty()) report.action = Report::Action::freed;
   if (signals) {
-    DBLOCK_TRY(report.ending, await_end(request, store, clock, *signals));
+    DBLOCK_TRY(report.ending, await_end(request, settings, *signals));
   }
   return report;
 }
@@ -135,7 +132,7 @@ Result<Report> release(const ReleaseRequest& request) {
   SystemClock clock;
   const auto store = store::open_store(settings, {}, clock);
   if (request.force && !request.token) return describe(request, *store);
-  auto report = request.force ? force(request, *store, clock) : release_own(request, *store, clock);
+  auto report = request.force ? force(request, settings, *store) : release_own(request, *store, clock);
   store->record_ended();
   return report;
 }

@@ -1,15 +1,18 @@
 // pause and resume, as an operator uses them and as jobs meet them.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/live_run.hpp"
+#include "support/proxy.hpp"
 #include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
 
 using nlohmann::json;
+using std::chrono::steady_clock;
 
 std::string pause(const Database& database, const Words& options) {
   const auto done = dblock(database, with({"pause"}, options), {"DBLOCK_HOLDER=op@desk"});
@@ -165,6 +168,49 @@ TEST_CASE("pause --wait ends with the pause itself, and at a signal, which leave
   CHECK(waiting.wait() == killed_by(SIGTERM));
   CHECK(inspected(database).at("pauses").size() == 1);
   CHECK(holder.end() == exited(0));
+}
+
+// A command that waits for the holder of "k", and the way to the server, which goes nowhere since its second
+// look.
+struct StalledWait {
+  StalledWait(const ServerDatabase& database, const Words& words)
+      : proxy(database.server()), process(dblock_spawn_at(proxy.url(database.name()), words)) {
+    const auto looks = [&] {
+      const auto sent = proxy.statements();
+      return std::ranges::count_if(sent, [](const auto& one) { return says(one, "FROM dblock_pause"); });
+    };
+    REQUIRE(wait_until([&] { return looks() > 2; }));
+    proxy.stall();
+    pause_for(400ms);  // longer than between two looks: one is under way
+  }
+  Proxy proxy;
+  Process process;
+};
+
+TEST_CASE("a signal ends the wait of pause and of release though the server answers nothing", "[server]") {
+  const ServerDatabase database;
+  const LiveRun holder(database);
+  const std::string token = database.column("k", "token");
+  for (const Words& words : {Words{"pause", "-k", "k", "--for", "1h", "--wait", "forever"},
+                             Words{"release", "-k", "k", "--force", "--token", token, "--wait", "forever"}}) {
+    StalledWait waiting(database, words);
+    const auto begin = steady_clock::now();
+    waiting.process.signal(SIGTERM);
+    CHECK(waiting.process.wait() == killed_by(SIGTERM));
+    CHECK(steady_clock::now() - begin < 2500ms * slowness());
+    INFO(waiting.process.err());
+    CHECK(says(waiting.process.err(), "while waiting for the"));
+  }
+}
+
+TEST_CASE("pause --wait ends at its limit though the server answers nothing", "[server]") {
+  const ServerDatabase database;
+  const LiveRun holder(database);
+  StalledWait waiting(database, {"pause", "-k", "k", "--for", "1h", "--wait", "2s"});
+  const auto begin = steady_clock::now();
+  CHECK(waiting.process.wait() == exited(69));
+  CHECK(steady_clock::now() - begin < 4s * slowness());
+  CHECK(says(waiting.process.err(), "the pause stays: the database did not answer within --wait 2s"));
 }
 
 TEST_CASE("inspect shows the pauses of what it was asked for") {
