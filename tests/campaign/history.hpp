@@ -10,15 +10,13 @@
 //   dead      op                     the kernel says that nothing of the job's tree is left
 //   return    op, code, alive, say   the command has ended (-n: by signal n), its job's tree had (not)
 //   write     op, key, token, accepted, seen   an answer of the fenced store, in the order it gave them
-//   use       op, key, token, verb, from, code a script's or an application's `renew` or `release` of that
-//   lease, or an
-//                                              application's fenced transaction (`store`), sent at `from`
-//   stored    op, key, token, from, seen  a transaction that has committed: dblock_assert_held had returned
-//   at `from`,
-//                                         COMMIT was sent at t, and the key's row had the token `seen` before
-//   revoke    key, token, from, code           `release --force`
-//   paused    key, from                        the key was paused at `from`, and until t nobody ended the
-//   pause dark      until, and op or group or neither: no renewal can have been made between t and until
+//   use       op, key, token, verb, from, code   a script's or an application's `renew` or `release` of that
+//                                    lease, or an application's fenced transaction (`store`), sent at `from`
+//   stored    op, key, token, from, seen   a transaction that has committed: dblock_assert_held had returned
+//                                    at `from`, COMMIT was sent at t, and the row had the token `seen` before
+//   revoke    key, token, from, code `release --force`
+//   paused    key, from              the key was paused at `from`, and nobody ended the pause until t
+//   dark      until, and op or group or neither: no renewal can have been made between t and until
 //   final     key, token, held       the key's row when all was over
 //   fault, late                      for the reader; something that had to be over by then was not
 #pragma once
@@ -111,7 +109,7 @@ struct Exercise {
   int fenced = 0;     // runs that ended with 76
   int writes = 0;
   int refused_writes = 0;
-  int pauses = 0;  // that were answered
+  int pauses = 0;        // that were answered
   struct Applications {  // their part of the grants and takeovers above
     int grants = 0;
     int takeovers = 0;

@@ -134,7 +134,8 @@ TEST_CASE("a command that takes too long is killed with what it has started") {
 TEST_CASE("a command sees none of its caller's descriptors, and its caller's signals are as before") {
   const UniqueFd extra(::open("/dev/zero", O_RDONLY));
   ::signal(SIGCHLD, SIG_IGN);
-  // Not `ls` alone, which the shell would become; and in no pipe, an end of which the shell would hold for a while.
+  // Not `ls` alone, which the shell would become; and in no pipe, an end of which the shell would hold for a
+  // while.
   const auto open_ones = by_command("ls -m /proc/$$/fd; true");
   CHECK(::signal(SIGCHLD, SIG_DFL) == SIG_IGN);
   CHECK(open_ones == "0, 1, 2 from password-command in x");
