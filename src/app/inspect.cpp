@@ -132,6 +132,7 @@ lease::Selection selection_of(const InspectRequest& request) {
   return {.keys = request.keys,
           .prefix = request.prefix,
           .held_only = !request.all && !judged,
+          .from_primary = request.from_primary,
           .with_pauses = true};
 }
 

@@ -20,7 +20,7 @@ struct Inspector::Question {
   Question(const InspectRequest& asked, store::Settings where)
       : request(asked),
         settings(std::move(where)),
-        store(store::open_store(settings, {.reads_only = true}, clock)) {}
+        store(store::open_store(settings, {.reads_only = !request.from_primary}, clock)) {}
 
   void ask() {
     auto listing = store->list(selection_of(request));

@@ -13,7 +13,7 @@ namespace dblock::app {
 namespace {
 
 InspectRequest holders_in(const lease::PauseScope& scope) {
-  InspectRequest request;
+  InspectRequest request{.from_primary = true};
   if (scope.is_prefix)
     request.prefix = scope.text;
   else

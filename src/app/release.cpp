@@ -81,7 +81,7 @@ Result<Ending> await_end(const ReleaseRequest& request, const store::Settings& s
     return HoldersLeft{.ending =
                            Ending::held("revoked, but not yet given up: " + describe_conflict(*status))};
   };
-  const HoldersWait wait{.listed = {.keys = {request.key}, .all = true},
+  const HoldersWait wait{.listed = {.keys = {request.key}, .all = true, .from_primary = true},
                          .limit = request.wait->limit,
                          .doing = "while waiting for the holder of lock " + quoted(request.key) +
                                   " to end; its lease stays revoked",

@@ -108,6 +108,7 @@ struct InspectRequest {
   bool exit_code = false;
   std::optional<Micros> max_age;
   std::optional<Micros> max_held{};
+  bool from_primary = false;      // as lease::Selection::from_primary
   std::optional<Micros> watch{};  // --watch: the interval between two listings
 };
 

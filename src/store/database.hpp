@@ -63,6 +63,11 @@ class Database {
                                                       const std::string& attempt) {
     return run(verb, parameters, attempt);
   }
+  // Runs `body`, which only reads, as one transaction on that server. Errc::unreachable if a server that
+  // takes no writes answers all the same.
+  [[nodiscard]] virtual Result<void> on_primary(const std::string& /*attempt*/, const Body& body) {
+    return body();
+  }
   // As lease::LeaseStore::settle().
   virtual void settle() noexcept {}
   // True when the statement failed because a column refused NULL: it changed nothing.

@@ -140,21 +140,29 @@ TEST_CASE("a frozen primary costs no lease when its replica is promoted", "[serv
   pair.primary.thaw();
 }
 
+// A balancer that has reads answered by a replica, which has learned nothing since these keys were free.
+struct BehindBalancer {
+  BehindBalancer(const Words& keys, bool read_only) {
+    for (const auto& key : keys)
+      REQUIRE(dblock_at(pair.url(), run_words(key, {}, {"true"})).exit == exited(0));
+    await_caught_up(pair.replica, pair.primary);
+    Connection(pair.replica.address()).sql("STOP SLAVE SQL_THREAD");
+    set_read_only(pair.replica, read_only);
+    balancer.read_from(pair.replica.address());
+  }
+  ReplicatingPair pair{};
+  Proxy balancer{pair.primary.address()};
+  std::string url = balancer.url(pair.database->name());
+};
+
 // It knows neither the present holder nor that a key has one; whether it says that it is a replica is up to
 // its operator.
 TEST_CASE("what a lagging replica behind a balancer says of a refused lock is not believed",
           "[server][mariadb]") {
   const bool read_only = GENERATE(true, false);
   CAPTURE(read_only);
-  const ReplicatingPair pair;
-  REQUIRE(dblock_at(pair.url(), run_words("k", {}, {"true"})).exit == exited(0));
-  REQUIRE(dblock_at(pair.url(), run_words("cut", {}, {"true"})).exit == exited(0));
-  await_caught_up(pair.replica, pair.primary);
-  Connection(pair.replica.address()).sql("STOP SLAVE SQL_THREAD");
-  set_read_only(pair.replica, read_only);
-  Proxy balancer(pair.primary.address());
-  balancer.read_from(pair.replica.address());
-  const auto url = balancer.url(pair.database->name());
+  BehindBalancer servers({"k", "cut"}, read_only);
+  auto& [pair, balancer, url] = servers;
   LiveRun holder(pair.url(), {"--note", "the holder", "--key", "new"});
   for (const auto* const key : {"k", "new"}) {
     const auto refused = dblock_at(url, run_words(key, {}, {"true"}));
@@ -196,6 +204,39 @@ TEST_CASE(
   const auto refused = dblock_at(balancer.url(pair.database->name()), run_words("k", {}, {"true"}));
   check_ended(refused, 75, {"note: of now"});
   CHECK(holder.end() == exited(0));
+}
+
+// The replica does not know of the holder, so it would say that nobody is left.
+TEST_CASE("waits for the end of holders are not ended by what a lagging replica says", "[server][mariadb]") {
+  const bool read_only = GENERATE(true, false);
+  CAPTURE(read_only);
+  BehindBalancer servers({"k"}, read_only);
+  auto& [pair, balancer, url] = servers;
+  LiveRun holder(pair.url(), {"--heartbeat", "1h", "--ttl", "9h"});
+  const std::string token = pair.column(pair.primary, "k", "token");
+  check_ended(dblock_at(url, {"wait", "-k", "k", "--timeout", "0"}), 75, {"held by"});
+  check_ended(dblock_at(url, {"pause", "-k", "k", "--for", "1h", "--wait", "0"}), 75, {"the pause stays"});
+  check_ended(dblock_at(url, {"release", "-k", "k", "--force", "--token", token, "--wait", "0"}), 75,
+              {"not yet given up"});
+  CHECK(holder.end() == exited(0));
+}
+
+// Renewals go elsewhere, so the holder's lease seems to have ended here.
+TEST_CASE("a wait for holders does not believe a server that takes no writes any more", "[server][mariadb]") {
+  const Server server;
+  ServerDatabase database(server.address());
+  take(database, "k", {"--ttl", "10m"});
+  Proxy way(server.address());
+  Process waiter(
+      dblock_spawn_at(way.url(database.name()), {"pause", "-k", "k", "--for", "1h", "--wait", "forever"}));
+  // Beside the pause itself, which reads the table as well.
+  REQUIRE(wait_until([&] {
+    const auto sent = way.statements();
+    return std::ranges::count_if(sent, containing("FROM dblock_pause WHERE end_time")) > 2;
+  }));
+  set_read_only(server, true);
+  CHECK(waiter.wait() == exited(69));
+  CHECK(says(waiter.err(), "which takes no writes and may lag behind"));
 }
 
 TEST_CASE("a look that a balancer gives to a read-only replica costs three statements more",

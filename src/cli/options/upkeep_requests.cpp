@@ -200,6 +200,7 @@ Result<app::WaitRequest> wait_request(const Values& options) {
     return fail(Errc::usage, "wait needs either --key, once or several times, or --prefix");
   DBLOCK_CHECK(options.read("success-within", inspect.max_age));
   inspect.exit_code = !inspect.max_age;
+  inspect.from_primary = true;
   DBLOCK_CHECK(options.read("timeout", request.timeout));
   return request;
 }

@@ -19,6 +19,20 @@ Field answering_replica(const Rows& rows) {
   return rows.empty() ? std::nullopt : rows.front()[k_status_columns];
 }
 
+std::unexpected<Error> lagging(const Connection& connection, const std::string& replica,
+                               const std::string& attempt) {
+  return fail(Errc::unreachable, attempt + " on " + connection.settings().display() +
+                                     ": what was read comes from " + replica +
+                                     ", which takes no writes and may lag behind; have a proxy send all of "
+                                     "dblock's statements to the primary");
+}
+
+// Nothing was written, so a lost reply to COMMIT leaves nothing in doubt.
+Error of_reading(Error error) {
+  if (error.code == Errc::indeterminate) error.code = Errc::unreachable;
+  return error;
+}
+
 // Reads inside a transaction, because a proxy that splits reads from writes does not send that to a replica.
 // Errc::unreachable if a read-only server answers all the same.
 Result<Rows> read_in_transaction(Connection& connection, const std::string& statement,
@@ -28,15 +42,10 @@ Result<Rows> read_in_transaction(Connection& connection, const std::string& stat
     DBLOCK_TRY(rows, connection.read(statement, attempt));
     const Field replica = answering_replica(rows);
     if (!replica) return {};
-    return fail(Errc::unreachable, attempt + " on " + connection.settings().display() +
-                                       ": what was read comes from " + *replica +
-                                       ", which takes no writes and may lag behind; have a proxy send all of "
-                                       "dblock's statements to the primary");
+    return lagging(connection, *replica, attempt);
   });
   if (done) return rows;
-  // Nothing was written, so a lost reply to COMMIT leaves nothing in doubt.
-  if (done.error().code == Errc::indeterminate) done.error().code = Errc::unreachable;
-  return std::unexpected(std::move(done.error()));
+  return std::unexpected(of_reading(std::move(done.error())));
 }
 
 // Reads, and if a read-only server answered, reads again from the primary: a replica may lag behind.
@@ -126,6 +135,20 @@ Result<Effect> MariadbDatabase::run_on_primary(Verb verb, const Parameters& para
                                                const std::string& attempt) {
   DBLOCK_TRY(auto rows, read_in_transaction(connection_, render(verb, parameters), attempt));
   return Effect{std::move(rows)};
+}
+
+Result<void> MariadbDatabase::on_primary(const std::string& attempt, const Body& body) {
+  const auto read_all = [&]() -> Result<void> {
+    DBLOCK_CHECK(body());
+    DBLOCK_TRY(const auto answer, connection_.read(render(Verb::takes_no_writes), attempt));
+    if (!answer.empty() && answer.front()[0] != "1") return {};
+    DBLOCK_TRY(const auto server, connection_.read(render(Verb::this_server), attempt));
+    return lagging(connection_, server.empty() ? "a server" : server.front()[0].value_or("a server"),
+                   attempt);
+  };
+  auto done = in_transaction(attempt, read_all);
+  if (done) return {};
+  return std::unexpected(of_reading(std::move(done.error())));
 }
 
 // The connection to read with: the second one while the first waits at the turnstile.

@@ -32,6 +32,7 @@ class MariadbDatabase final : public Database {
   Result<void> bundled(const std::string& /*attempt*/, const Body& body) override { return body(); }
   Result<Effect> run(Verb verb, const Parameters& parameters, const std::string& attempt) override;
   Result<Effect> run_on_primary(Verb verb, const Parameters& parameters, const std::string& attempt) override;
+  Result<void> on_primary(const std::string& attempt, const Body& body) override;
   bool refused_null(const Error& why) const override { return why.native == k_null_refused; }
   Result<void> safe_to_grant(const std::string& attempt) override;
   Result<void> grant_is_safe(const std::string& attempt) override {

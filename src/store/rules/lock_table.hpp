@@ -139,9 +139,12 @@ class LockTable {
   // Reads the lock's own row; nullopt: there is none.
   [[nodiscard]] Result<std::optional<lease::LockStatus>> look(const lease::Key& key,
                                                               const std::string& attempt);
-  // The same from the server that takes the writes: see Database::run_on_primary().
+  // The same from the server that takes the writes, as Database::run_on_primary().
   [[nodiscard]] Result<std::optional<lease::LockStatus>> look_on_primary(const lease::Key& key,
                                                                          const std::string& attempt);
+  [[nodiscard]] Result<void> on_primary(const std::string& attempt, const Database::Body& body) {
+    return database_->on_primary(attempt, body);
+  }
   // The selected rows. Free rows of readers and slots are among them, unless only held locks are asked for.
   [[nodiscard]] Result<lease::Listing> list(const lease::Selection& selection, const std::string& attempt);
   [[nodiscard]] Result<lease::ReapReport> reap(const lease::ReapOptions& options, const std::string& attempt);

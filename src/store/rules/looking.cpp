@@ -103,7 +103,12 @@ Result<lease::Listing> TableLeaseStore::list(const lease::Selection& selection) 
   const Call call(*table_);
   const std::string attempt = "cannot list locks";
   DBLOCK_CHECK(table_->ensure_open(attempt));
-  DBLOCK_TRY(auto listing, table_->list(selection, attempt));
+  lease::Listing listing;
+  const auto read = [&]() -> Result<void> {
+    DBLOCK_TRY(listing, table_->list(selection, attempt));
+    return {};
+  };
+  DBLOCK_CHECK(selection.from_primary ? table_->on_primary(attempt, read) : read());
   show_by_holders(listing.locks);
   return listing;
 }

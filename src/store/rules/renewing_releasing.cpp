@@ -215,9 +215,15 @@ Result<ForceOutcome> TableLeaseStore::force(Force how, const lease::Key& key, le
                                             const std::string& by, const std::string& attempt) {
   const Call call(*table_);
   DBLOCK_CHECK(table_->ensure_open(attempt));
-  const auto look = [&] {
-    return row_where(key, attempt,
-                     [token](const LockStatus& row) { return keeps_the_lock(row) && row.token == token; });
+  const auto look = [&]() -> Result<std::optional<LockStatus>> {
+    std::optional<LockStatus> row;
+    DBLOCK_CHECK(table_->on_primary(attempt, [&]() -> Result<void> {
+      DBLOCK_TRY(row, row_where(key, attempt, [token](const LockStatus& one) {
+                   return keeps_the_lock(one) && one.token == token;
+                 }));
+      return {};
+    }));
+    return row;
   };
   // Looks before it changes, so that the report names the affected holder and not its successor.
   DBLOCK_TRY(auto before, look());
