@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "app/database.hpp"
 #include "app/inspector.hpp"
 #include "app/words/ending.hpp"
 #include "base/duration.hpp"
+#include "base/log.hpp"
 
 namespace dblock::app {
 namespace {
@@ -24,6 +26,7 @@ Result<Ending> await_holders(const HoldersWait& wait, const store::Settings& set
   std::optional<BootTime> give_up;
   if (wait.limit) give_up = clock.now() + *wait.limit;
   Inspector inspector(wait.listed, settings);
+  bool in_trouble = false;
   for (;;) {
     inspector.ask();
     std::optional<BootTime> answer_by;
@@ -35,10 +38,16 @@ Result<Ending> await_holders(const HoldersWait& wait, const store::Settings& set
           Ending::failed({Errc::unreachable, wait.doing + ": the database did not answer within --wait " +
                                                  format_duration(*wait.limit)}));
     }
-    DBLOCK_TRY(const auto report, inspector.answer());
-    auto left = wait.left(report.listing);
-    if (!left) return Ending{};
-    if (left->for_good || (give_up && clock.now() >= *give_up)) return std::move(left->ending);
+    auto report = inspector.answer();
+    const bool last = give_up && clock.now() >= *give_up;
+    if (!report && (last || !may_pass(report.error()))) return std::unexpected(std::move(report.error()));
+    if (!report && !std::exchange(in_trouble, true)) log::warning(report.error().message + "; trying again");
+    if (report) {
+      in_trouble = false;
+      auto left = wait.left(report->listing);
+      if (!left) return Ending{};
+      if (left->for_good || last) return std::move(left->ending);
+    }
     if (const auto stop = signals.wait(never, clock.now() + k_poll))
       return inspector.end(interrupted_by(*stop, wait.doing));
   }

@@ -26,7 +26,8 @@ struct HoldersWait {
 };
 
 // Lists the locks until no holder is left. Signals and the limit end the wait even while the database does
-// not answer. `signals` are made before the command's first statement, so that its result gets reported.
+// not answer; an error that may pass is waited out. `signals` are made before the command's first statement,
+// so that its result gets reported.
 [[nodiscard]] Result<Ending> await_holders(const HoldersWait& wait, const store::Settings& settings,
                                            const process::Signals& signals);
 

@@ -45,6 +45,7 @@ Result<PauseReport> pause(const PauseRequest& request) {
   DBLOCK_TRY(report.paused, store->pause({request.scope, request.end, account_on_host(request.identity),
                                           request.identity.note}));
   if (signals) {
+    store->disconnect();
     const HoldersWait wait{
         .listed = holders_in(request.scope),
         .limit = request.wait->limit,

@@ -51,7 +51,7 @@ Result<Report> release_own(const ReleaseRequest& request, lease::LeaseStore& sto
 
 // Lists what --force --token could end: every lease and every cooldown, with the command for each.
 Result<Report> describe(const ReleaseRequest& request, lease::LeaseStore& store) {
-  DBLOCK_TRY(auto listing, store.list({{request.key}, std::nullopt, false}));
+  DBLOCK_TRY(auto listing, store.list({.keys = {request.key}, .held_only = false, .from_primary = true}));
   Report report = report_on(request.key, Report::Action::described);
   const std::string command = "dblock release" + request.typed_store + " --key " +
                               shell_quote(request.key.bytes()) + " --force --token ";
@@ -120,6 +120,8 @@ Result<Report> force(const ReleaseRequest& request, const store::Settings& setti
   // A cooldown has no holder to wait for: its lock is free at once.
   if (request.now || report.locks.front().status.owner.empty()) report.action = Report::Action::freed;
   if (signals) {
+    store.record_ended();
+    store.disconnect();
     DBLOCK_TRY(report.ending, await_end(request, settings, *signals));
   }
   return report;

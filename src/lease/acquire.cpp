@@ -50,7 +50,7 @@ class Acquisition {
         position_(turnstile_for(store, request, policy), policy.limit != Micros{0}),
         next_grant_(store, clock, request),
         look_schedule_(position_.look_schedule()),
-        patience_(clock, policy, std::hash<std::string>{}(request.owner.text)),
+        pacing_(clock, policy, std::hash<std::string>{}(request.owner.text)),
         may_nest_(request.outer.has_value()) {
     if (request.replaces) look_schedule_.interval = std::min(look_schedule_.interval, k_look_for_replaceable);
     if (request.plain()) turnstile_key_ = request.key;
@@ -145,11 +145,11 @@ class Acquisition {
     // Even in our turn the answer would be Done.
     if (const auto* done = std::get_if<Done>(&seen)) return *done;
     const auto* held = std::get_if<Held>(&seen);
-    if (held != nullptr && (patience_.out_of_time() || hopeless(held->status))) return refused(held->status);
+    if (held != nullptr && (pacing_.out_of_time() || hopeless(held->status))) return refused(held->status);
     if (held != nullptr) replace(held->status);
-    if (!patience_.out_of_time()) {
+    if (!pacing_.out_of_time()) {
       const Micros stay = note(seen);
-      if (position_.behind() && position_.await(patience_.within_limit(stay), cancel_)) return Cancelled{};
+      if (position_.behind() && position_.await(pacing_.within_limit(stay), cancel_)) return Cancelled{};
       if (position_.behind()) return std::nullopt;
     }
     step_ = Step::trying;
@@ -158,7 +158,7 @@ class Acquisition {
 
   // Notes what a look from the turnstile has seen. RETURNS: how long the next look can wait.
   Micros note(const Answer& seen) {
-    const Micros stay = patience_.until_look(look_schedule_.interval);
+    const Micros stay = pacing_.until_look(look_schedule_.interval);
     if (const auto* held = std::get_if<Held>(&seen)) {
       position_.saw_held();
       if (observer_.on_conflict) observer_.on_conflict(held->status);
@@ -202,7 +202,7 @@ class Acquisition {
   Progress resolve(Error lost_reply) {
     if (observer_.on_trouble) observer_.on_trouble(lost_reply);
     lost_reply_ = std::move(lost_reply);
-    patience_.doubt_begins();
+    pacing_.doubt_begins();
     step_ = Step::resolving;
     return std::nullopt;
   }
@@ -226,7 +226,7 @@ class Acquisition {
 
   Progress rely_on(Lease lease) {
     lease_ = std::move(lease);
-    patience_.doubt_begins();
+    pacing_.doubt_begins();
     step_ = Step::proving;
     return std::nullopt;
   }
@@ -266,7 +266,7 @@ class Acquisition {
                       "); nothing was started, and a lease that was granted after all ends by itself",
                   why.native);
     }
-    if (clock_.wait_until(clock_.now() + patience_.in_doubt(), cancel_)) return Cancelled{true};
+    if (clock_.wait_until(clock_.now() + pacing_.in_doubt(), cancel_)) return Cancelled{true};
     return std::nullopt;
   }
 
@@ -276,15 +276,15 @@ class Acquisition {
     if (observer_.on_conflict) observer_.on_conflict(status);
     if (next_grant_.overtaken(status)) return Held{status, newer_request(status)};
     if (!hopeless(status)) replace(status);
-    if (patience_.last_try() || hopeless(status)) return Held{status};
-    if (!patience_.has_schedule()) next_grant_.claim_member(status);
+    if (pacing_.last_try() || hopeless(status)) return Held{status};
+    if (!pacing_.has_schedule()) next_grant_.claim_member(status);
     auto other = next_grant_.stand_in_line();
     if (other) return Held{status, std::move(other)};
     held_by_readers_ = status.is_reader();
     move_to_turnstile_of(status);
     if (observer_.on_wait) observer_.on_wait(status);
-    const Micros step = patience_.after_refusal(polls_often(status));
-    return pause(patience_.has_schedule() ? step : not_past_expiry(step, status));
+    const Micros step = pacing_.after_refusal(polls_often(status));
+    return pause(pacing_.has_schedule() ? step : not_past_expiry(step, status));
   }
 
   // Revokes the lease that refuses us, where both sides have asked for that. Its end is then waited for,
@@ -297,7 +297,7 @@ class Acquisition {
     const auto done = store_.revoke(*key, holder.token, display_holder(request_.holder) + " (--replace)");
     if (!done || !std::holds_alternative<Revoked>(*done)) return;
     const Micros rest = holder.grantable_at().since_epoch - holder.server_time.since_epoch;
-    patience_.extend_limit(rest + k_replaced_ends_late);
+    pacing_.extend_limit(rest + k_replaced_ends_late);
   }
 
   // A step failed. Errc::indeterminate: the reply was lost, and reading back showed that nothing was done.
@@ -310,10 +310,10 @@ class Acquisition {
       counts = ++lost_replies_ > k_max_lost_replies;
     }
     broke_in_turn_ = broke_in_turn_ || step_ >= Step::trying;
-    if (why.code != Errc::unreachable || (counts && patience_.last_try()))
+    if (why.code != Errc::unreachable || (counts && pacing_.last_try()))
       return std::unexpected(std::move(why));
     if (observer_.on_trouble) observer_.on_trouble(why);
-    return pause(patience_.after_failure(counts));
+    return pause(pacing_.after_failure(counts));
   }
 
   [[nodiscard]] bool hopeless(const LockStatus& holder) const {
@@ -326,7 +326,7 @@ class Acquisition {
     step_ = Step::entering;
     position_.wait_in_front();
     if (position_.crowded()) store_.disconnect();
-    if (clock_.wait_until(patience_.within_limit(length), cancel_)) return Cancelled{};
+    if (clock_.wait_until(pacing_.within_limit(length), cancel_)) return Cancelled{};
     return std::nullopt;
   }
 
@@ -370,7 +370,7 @@ class Acquisition {
   TurnstilePosition position_;
   NextGrant next_grant_;
   LookSchedule look_schedule_;
-  Patience patience_;
+  Pacing pacing_;
 
   Step step_ = Step::entering;
   BootTime sent_at_{};                // when the last try was sent

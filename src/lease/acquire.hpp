@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "base/clock.hpp"
-#include "lease/patience.hpp"
+#include "lease/pacing.hpp"
 #include "lease/store.hpp"
 
 namespace dblock::lease {

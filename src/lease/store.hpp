@@ -146,7 +146,7 @@ struct Selection {
   bool held_only = true;                    // only State::held; else every state
   std::optional<std::size_t> at_most = {};  // rows, in the order of keys
   bool keys_only = false;                   // only each lock's own row, no rows of readers or slot holders
-  bool from_primary = false;                // never from a server that takes no writes and may lag behind
+  bool from_primary = false;                // as of now, never from a server that may lag; without waiters
   bool with_pauses = false;                 // also the pauses in effect, whatever they cover
 };
 struct Listing {

@@ -63,8 +63,9 @@ class Database {
                                                       const std::string& attempt) {
     return run(verb, parameters, attempt);
   }
-  // Runs `body`, which only reads, as one transaction on that server. Errc::unreachable if a server that
-  // takes no writes answers all the same.
+  // Runs `body`, which only reads, as one transaction on the server that takes the writes. A failed statement
+  // fails the whole. Errc::unreachable if a server that takes no writes answers all the same, or if the
+  // reading took so long that what was read may no longer be so: the caller asks again.
   [[nodiscard]] virtual Result<void> on_primary(const std::string& /*attempt*/, const Body& body) {
     return body();
   }

@@ -18,6 +18,7 @@ using Json = nlohmann::json;
 constexpr milliseconds k_patience = 90s;
 // Of what clients of a server do. Applications find most locks held, so this makes a third of the grants.
 constexpr unsigned k_applications_percent = 35;
+// Of what a client does that has a key of its own to pause.
 constexpr unsigned k_pauses_percent = 15;
 
 std::string text_of(milliseconds time) {
@@ -307,6 +308,7 @@ void Client::pause(const std::string& key) {
   for (;;) {
     const auto resumed = command({}, {"resume", "--key", key}, k_patience);
     if (resumed && resumed->code == 0) return;
+    test::pause_for(100ms);
     if (now() < give_up) continue;
     world_.history.add({.kind = "late", .t = now(), .say = key + " could not be resumed"});
     return;

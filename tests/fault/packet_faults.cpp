@@ -386,13 +386,12 @@ class Pauses : public Sweep {
   Pauses(const char* name, bool ends) : Sweep(name), ends_(ends) {}
 
  private:
-  static constexpr auto k_length = "3s";
+  const std::string length_ = std::to_string(3 * slowness()) + "s";
   void set_up(Trial& trial) override {
-    if (ends_) static_cast<void>(direct({"pause", "--key", trial.key, "--for", k_length}));
+    if (ends_) static_cast<void>(direct({"pause", "--key", trial.key, "--for", length_}));
   }
   [[nodiscard]] Words command(const Trial& trial) const override {
-    return ends_ ? Words{"resume", "--key", trial.key}
-                 : Words{"pause", "--key", trial.key, "--for", k_length};
+    return ends_ ? Words{"resume", "--key", trial.key} : Words{"pause", "--key", trial.key, "--for", length_};
   }
   std::string judge(const Trial& trial, Exit exit, const Process&) override {
     if (exit == exited(69)) return "";

@@ -216,6 +216,7 @@ TEST_CASE("waits for the end of holders are not ended by what a lagging replica 
   const std::string token = pair.column(pair.primary, "k", "token");
   check_ended(dblock_at(url, {"wait", "-k", "k", "--timeout", "0"}), 75, {"held by"});
   check_ended(dblock_at(url, {"pause", "-k", "k", "--for", "1h", "--wait", "0"}), 75, {"the pause stays"});
+  check_ended(dblock_at(url, {"release", "-k", "k", "--force"}), 75, {"held by"});
   check_ended(dblock_at(url, {"release", "-k", "k", "--force", "--token", token, "--wait", "0"}), 75,
               {"not yet given up"});
   CHECK(holder.end() == exited(0));
@@ -228,15 +229,24 @@ TEST_CASE("a wait for holders does not believe a server that takes no writes any
   take(database, "k", {"--ttl", "10m"});
   Proxy way(server.address());
   Process waiter(
-      dblock_spawn_at(way.url(database.name()), {"pause", "-k", "k", "--for", "1h", "--wait", "forever"}));
+      dblock_spawn_at(way.url(database.name()), {"pause", "-k", "k", "--for", "1h", "--wait", "3s"}));
   // Beside the pause itself, which reads the table as well.
   REQUIRE(wait_until([&] {
     const auto sent = way.statements();
-    return std::ranges::count_if(sent, containing("FROM dblock_pause WHERE end_time")) > 2;
+    return std::ranges::count_if(sent, containing("FROM dblock_pause WHERE end_time>")) > 2;
   }));
   set_read_only(server, true);
   CHECK(waiter.wait() == exited(69));
   CHECK(says(waiter.err(), "which takes no writes and may lag behind"));
+}
+
+TEST_CASE("a wait does not believe a listing that took long to read", "[server]") {
+  const ServerDatabase database;
+  Proxy proxy(database.server());
+  const Words words{"wait", "-k", "k", "--timeout", "8s"};
+  CHECK(dblock_at(proxy.url(database.name()), words).exit == exited(0));
+  proxy.delay(250ms);
+  check_ended(dblock_at(proxy.url(database.name()), words), 69, {"so what was read may be out of date"});
 }
 
 TEST_CASE("a look that a balancer gives to a read-only replica costs three statements more",

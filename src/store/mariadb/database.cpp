@@ -5,6 +5,8 @@
 #include <memory>
 #include <utility>
 
+#include "base/clock.hpp"
+#include "base/duration.hpp"
 #include "store/mariadb/factory.hpp"
 #include "store/mariadb/turnstile_statements.hpp"
 #include "store/parameters.hpp"
@@ -13,6 +15,10 @@ namespace dblock::store::mariadb {
 namespace {
 
 using Rows = std::vector<Row>;
+
+// Less than the shortest TTL without its heartbeat: a lease that was live when a reading began has not
+// expired when it ends.
+constexpr Micros k_reading_lasts = std::chrono::milliseconds(800);
 
 // The read-only server that gave this answer; nullopt if the server takes writes.
 Field answering_replica(const Rows& rows) {
@@ -52,7 +58,7 @@ Result<Rows> read_in_transaction(Connection& connection, const std::string& stat
 Result<Rows> read_on_primary(Connection& connection, const std::string& statement,
                              const std::string& attempt) {
   DBLOCK_TRY(auto rows, connection.read(statement, attempt));
-  if (!answering_replica(rows) || connection.reads_only()) return rows;
+  if (!answering_replica(rows) || connection.reads_only() || connection.transaction_is_open()) return rows;
   return read_in_transaction(connection, statement, attempt);
 }
 
@@ -137,16 +143,27 @@ Result<Effect> MariadbDatabase::run_on_primary(Verb verb, const Parameters& para
   return Effect{std::move(rows)};
 }
 
+// A node of Galera waits for what it has not applied yet at START TRANSACTION, not at each statement after
+// it. So what is read is as old as the transaction, while the statements compare it with the time of now.
 Result<void> MariadbDatabase::on_primary(const std::string& attempt, const Body& body) {
+  BootTime begun{};
   const auto read_all = [&]() -> Result<void> {
     DBLOCK_CHECK(body());
+    if (BootClock::now() - begun > k_reading_lasts) {
+      return fail(Errc::unreachable, attempt + " on " + connection_.settings().display() +
+                                         ": reading took longer than " + format_duration(k_reading_lasts) +
+                                         ", so what was read may be out of date");
+    }
     DBLOCK_TRY(const auto answer, connection_.read(render(Verb::takes_no_writes), attempt));
     if (!answer.empty() && answer.front()[0] != "1") return {};
     DBLOCK_TRY(const auto server, connection_.read(render(Verb::this_server), attempt));
     return lagging(connection_, server.empty() ? "a server" : server.front()[0].value_or("a server"),
                    attempt);
   };
-  auto done = in_transaction(attempt, read_all);
+  DBLOCK_CHECK(leave_turnstile(attempt));
+  DBLOCK_CHECK(connection_.ensure_open(attempt));
+  begun = BootClock::now();
+  auto done = connection_.in_transaction(attempt, read_all);
   if (done) return {};
   return std::unexpected(of_reading(std::move(done.error())));
 }

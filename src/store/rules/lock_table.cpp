@@ -253,7 +253,8 @@ Result<lease::Listing> LockTable::list(const lease::Selection& selection, const 
   for (const auto& row : found.rows) listing.locks.push_back(read_status(row));
   if (!listing.locks.empty()) {
     listing.server_time = listing.locks.front().server_time;
-    database_->add_waiters(listing);
+    // Waiters are for people. Where they may not be read, that would fail the reading from the primary.
+    if (!selection.from_primary) database_->add_waiters(listing);
     return listing;
   }
   DBLOCK_TRY(listing.server_time, server_time(attempt));

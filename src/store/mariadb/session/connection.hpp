@@ -115,6 +115,7 @@ class Connection {
   void interrupt() noexcept;
 
   [[nodiscard]] const MariadbSettings& settings() const { return settings_; }
+  [[nodiscard]] bool transaction_is_open() const { return transaction_ == Transaction::open; }
   [[nodiscard]] bool reads_only() const { return options_.reads_only; }
 
  private:

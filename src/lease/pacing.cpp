@@ -1,4 +1,4 @@
-#include "lease/patience.hpp"
+#include "lease/pacing.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -24,7 +24,7 @@ constexpr Micros k_longest_doubt = 1s;
 
 }  // namespace
 
-Patience::Patience(Clock& clock, const WaitPolicy& policy, std::uint64_t seed)
+Pacing::Pacing(Clock& clock, const WaitPolicy& policy, std::uint64_t seed)
     : clock_(clock),
       schedule_(policy.retry),
       poll_(k_first_poll, k_last_poll, k_poll_growth, seed),
@@ -33,40 +33,40 @@ Patience::Patience(Clock& clock, const WaitPolicy& policy, std::uint64_t seed)
   if (policy.limit) give_up_at_ = clock_.now() + *policy.limit;
 }
 
-bool Patience::out_of_time() const {
+bool Pacing::out_of_time() const {
   return give_up_at_ && clock_.now() >= *give_up_at_;
 }
 
-BootTime Patience::within_limit(Micros length) const {
+BootTime Pacing::within_limit(Micros length) const {
   const BootTime until = clock_.now() + length;
   return give_up_at_ ? std::min(until, *give_up_at_) : until;
 }
 
-void Patience::extend_limit(Micros length) {
+void Pacing::extend_limit(Micros length) {
   if (give_up_at_) give_up_at_ = std::max(*give_up_at_, clock_.now() + length);
 }
 
-bool Patience::last_try() {
+bool Pacing::last_try() {
   ++tries_;
   return out_of_time() || (schedule_ && tries_ >= schedule_->attempts);
 }
 
-Micros Patience::after_refusal(bool often) {
+Micros Pacing::after_refusal(bool often) {
   retry_.reset(k_first_pause);
   if (schedule_) return scheduled_pause();
   return often ? poll_.jittered(k_lead_poll) : poll_.next();
 }
 
-Micros Patience::after_failure(bool counted) {
+Micros Pacing::after_failure(bool counted) {
   const Micros again = retry_.next();
   return schedule_ && counted ? scheduled_pause() : again;
 }
 
-void Patience::doubt_begins() {
+void Pacing::doubt_begins() {
   ask_again_.reset(k_first_pause);
 }
 
-Micros Patience::scheduled_pause() const {
+Micros Pacing::scheduled_pause() const {
   return pause_after(tries_, schedule_->first, schedule_->growth);
 }
 

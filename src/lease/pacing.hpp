@@ -28,9 +28,9 @@ struct WaitPolicy {
 };
 
 // One acquisition's. The limit runs from construction on. `seed` makes the pauses of two processes differ.
-class Patience {
+class Pacing {
  public:
-  Patience(Clock& clock, const WaitPolicy& policy, std::uint64_t seed);
+  Pacing(Clock& clock, const WaitPolicy& policy, std::uint64_t seed);
 
   [[nodiscard]] bool has_schedule() const { return schedule_.has_value(); }
   [[nodiscard]] bool out_of_time() const;
@@ -41,8 +41,8 @@ class Patience {
   // Counts the try that has just failed; true when it was the last one.
   bool last_try();
 
-  // The pauses. After a try or look that found the lock held; `often`: this waiter must notice the end
-  // itself.
+  // The pauses. After a try or look that found the lock held, which also begins the pauses after failures
+  // anew. `often`, which a schedule ignores: this waiter must notice the end itself.
   [[nodiscard]] Micros after_refusal(bool often);
   // After a failed step. `counted`: the failure was a try of the schedule.
   [[nodiscard]] Micros after_failure(bool counted);
