@@ -23,7 +23,7 @@ constexpr std::size_t k_marked_at_once = 20;
 constexpr int k_put_rounds = 5;
 
 // The least byte string greater than `key`.
-std::string after(std::string key) {
+std::string after(const std::string& key) {
   return key + '\0';
 }
 
