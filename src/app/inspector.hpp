@@ -1,5 +1,5 @@
-// Makes the listings of `inspect --watch`, `wait` and await_holders() on a thread of its own, so that the
-// caller's thread always answers signals and time limits.
+// Makes the listings of `inspect --watch` and await_listing() on a thread of its own, so that the caller's
+// thread always answers signals and time limits.
 #pragma once
 
 #include <memory>

@@ -2,7 +2,7 @@
 #include <optional>
 #include <utility>
 
-#include "app/await_holders.hpp"
+#include "app/await_listing.hpp"
 #include "app/database.hpp"
 #include "app/identity.hpp"
 #include "app/use_cases.hpp"
@@ -22,15 +22,14 @@ InspectRequest holders_in(const lease::PauseScope& scope) {
 }
 
 // The end of the pause ends the wait too: from then on there may be new holders.
-std::optional<HoldersLeft> holders_left(const lease::Listing& listing, const lease::Pause& pause) {
+std::optional<NotYet> holders_left(const lease::Listing& listing, const lease::Pause& pause) {
   if (listing.server_time >= pause.until) {
-    return HoldersLeft{
+    return NotYet{
         .ending = Ending::held("the pause has ended before the holders did; pause again for longer"),
         .for_good = true};
   }
   if (listing.locks.empty()) return std::nullopt;
-  return HoldersLeft{.ending =
-                         Ending::held("the pause stays, but " + describe_conflict(listing.locks.front()))};
+  return NotYet{.ending = Ending::held("the pause stays, but " + describe_conflict(listing.locks.front()))};
 }
 
 }  // namespace
@@ -46,12 +45,12 @@ Result<PauseReport> pause(const PauseRequest& request) {
                                           request.identity.note}));
   if (signals) {
     store->disconnect();
-    const HoldersWait wait{
+    const ListingWait wait{
         .listed = holders_in(request.scope),
-        .limit = request.wait->limit,
         .doing = "while waiting for the end of the holders; the pause stays",
-        .left = [&](const lease::Listing& listing) { return holders_left(listing, report.paused.pause); }};
-    DBLOCK_TRY(report.ending, await_holders(wait, settings, *signals));
+        .limit = request.wait->limit,
+        .judge = [&](const InspectReport& now) { return holders_left(now.listing, report.paused.pause); }};
+    DBLOCK_TRY(report.ending, await_listing(wait, settings, *signals));
   }
   return report;
 }

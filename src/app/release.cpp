@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "app/await_holders.hpp"
+#include "app/await_listing.hpp"
 #include "app/database.hpp"
 #include "app/identity.hpp"
 #include "app/use_cases.hpp"
@@ -73,20 +73,20 @@ Result<Report> describe(const ReleaseRequest& request, lease::LeaseStore& store)
 // limit of --wait has come. Of several holders, it is the one whose lease has the token.
 Result<Ending> await_end(const ReleaseRequest& request, const store::Settings& settings,
                          const process::Signals& signals) {
-  const auto left = [&request](const lease::Listing& listing) -> std::optional<HoldersLeft> {
-    const auto status = std::ranges::find_if(listing.locks, [&request](const lease::LockStatus& row) {
+  const auto judge = [&request](const InspectReport& report) -> std::optional<NotYet> {
+    const auto& locks = report.listing.locks;
+    const auto status = std::ranges::find_if(locks, [&request](const lease::LockStatus& row) {
       return !row.owner.empty() && row.token == *request.token;
     });
-    if (status == listing.locks.end() || status->grantable_at() <= status->server_time) return std::nullopt;
-    return HoldersLeft{.ending =
-                           Ending::held("revoked, but not yet given up: " + describe_conflict(*status))};
+    if (status == locks.end() || status->grantable_at() <= status->server_time) return std::nullopt;
+    return NotYet{.ending = Ending::held("revoked, but not yet given up: " + describe_conflict(*status))};
   };
-  const HoldersWait wait{.listed = {.keys = {request.key}, .all = true, .from_primary = true},
-                         .limit = request.wait->limit,
+  const ListingWait wait{.listed = {.keys = {request.key}, .all = true, .from_primary = true},
                          .doing = "while waiting for the holder of lock " + quoted(request.key) +
                                   " to end; its lease stays revoked",
-                         .left = left};
-  return await_holders(wait, settings, signals);
+                         .limit = request.wait->limit,
+                         .judge = judge};
+  return await_listing(wait, settings, signals);
 }
 
 Ending refusal(const ReleaseRequest& request, const lease::ForceRefused& refused) {

@@ -146,11 +146,11 @@ TEST_CASE("pause --wait returns when the holders have ended, and with 75 when it
   Database database;
   LiveRun holder(database);
   check_ended(dblock(database, {"pause", "--prefix", "", "--for", "1h", "--wait", "500ms"}), 75,
-              {"the pause stays, but lock \"k\" is held by "});
+              {"the pause stays, but lock \"k\" is held by ", "; waited for --wait 500ms"});
   CHECK(run_true(database, "other") == exited(75));
-  Process waiting(dblock_spawn(database, {"pause", "-k", "k", "--for", "1h", "--wait", "forever"}));
-  CHECK(wait_until([&] { return inspected(database).at("pauses").size() == 2; }));
-  CHECK(waiting.running());
+  Process waiting(dblock_spawn(database, {"pause", "-v", "-k", "k", "--for", "1h", "--wait", "forever"}));
+  CHECK(soon_says(waiting, "waiting: the pause stays, but lock \"k\" is held by "));
+  CHECK(inspected(database).at("pauses").size() == 2);
   CHECK(holder.end() == exited(0));
   CHECK(waiting.wait() == exited(0));
   CHECK(says(waiting.out(), "lock \"k\": paused until "));
@@ -161,9 +161,8 @@ TEST_CASE("pause --wait ends with the pause itself, and at a signal, which leave
   LiveRun holder(database);
   check_ended(dblock(database, {"pause", "-k", "k", "--for", "1s", "--wait", "forever"}), 75,
               {"the pause has ended before the holders did"});
-  Process waiting(dblock_spawn(database, {"pause", "-k", "k", "--for", "1h", "--wait", "forever"}));
-  CHECK(wait_until([&] { return inspected(database).at("pauses").size() == 1; }));
-  pause_for(300ms);
+  Process waiting(dblock_spawn(database, {"pause", "-v", "-k", "k", "--for", "1h", "--wait", "forever"}));
+  CHECK(soon_says(waiting, "waiting: "));
   waiting.signal(SIGTERM);
   CHECK(waiting.wait() == killed_by(SIGTERM));
   CHECK(inspected(database).at("pauses").size() == 1);
@@ -182,7 +181,7 @@ struct StalledWait {
     };
     REQUIRE(wait_until([&] { return looks() > 2; }));
     proxy.stall();
-    pause_for(400ms);  // longer than between two looks: one is under way
+    pause_for(400ms);  // longer than between two looks at first: one is under way
   }
   Proxy proxy;
   Process process;

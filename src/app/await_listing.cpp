@@ -1,0 +1,113 @@
+#include "app/await_listing.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "app/database.hpp"
+#include "app/inspector.hpp"
+#include "app/words/ending.hpp"
+#include "base/duration.hpp"
+#include "base/log.hpp"
+#include "lease/backoff.hpp"
+
+namespace dblock::app {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Micros k_first_pause = 100ms;
+constexpr Micros k_longest_pause = 1s;
+constexpr double k_growth = 1.5;
+constexpr Nanos k_say_again = 1min;
+constexpr Nanos k_look_takes = 2s;  // longer than a healthy store takes
+
+class ListingLoop {
+ public:
+  ListingLoop(const ListingWait& wait, const store::Settings& settings, const process::Signals& signals)
+      : wait_(wait),
+        signals_(signals),
+        inspector_(wait.listed, settings),
+        pauses_(k_first_pause, k_longest_pause, k_growth,
+                static_cast<std::uint64_t>(begun_.time_since_epoch().count())) {
+    if (wait.limit) limit_ = begun_ + *wait.limit;
+  }
+
+  Result<Ending> go() {
+    for (;;) {
+      inspector_.ask();
+      if (const auto stop = signals_.wait(inspector_.answered(), answer_by())) return interrupted(*stop);
+      if (!inspector_.answered().raised()) return no_answer();
+      if (auto over = heed(inspector_.answer())) return std::move(*over);
+      BootTime next = clock_.now() + pauses_.next();
+      if (limit_) next = std::min(next, *limit_);
+      if (const auto stop = signals_.wait(never_, next)) return interrupted(*stop);
+    }
+  }
+
+ private:
+  // A single look may take its time; else no look goes on beyond the limit, but each gets a moment.
+  [[nodiscard]] std::optional<BootTime> answer_by() const {
+    if (!limit_ || *limit_ == begun_) return std::nullopt;
+    return std::max(*limit_, clock_.now() + k_look_takes);
+  }
+
+  // nullopt: the wait goes on.
+  std::optional<Result<Ending>> heed(Result<InspectReport> report) {
+    const BootTime now = clock_.now();
+    const bool last = limit_ && now >= *limit_;
+    if (!report) {
+      if (last || !may_pass(report.error())) return std::unexpected(std::move(report.error()));
+      if (!std::exchange(in_trouble_, true)) log::warning(report.error().message + "; trying again");
+      return std::nullopt;
+    }
+    in_trouble_ = false;
+    auto not_yet = wait_.judge(*report);
+    if (!not_yet) return Ending{};
+    if (not_yet->for_good) return std::move(not_yet->ending);
+    if (last) return given_up(std::move(not_yet->ending));
+    say(not_yet->ending.message, now);
+    return std::nullopt;
+  }
+
+  void say(const std::string& what, BootTime now) {
+    if (said_ && now < *said_ + k_say_again) return;
+    said_ = now;
+    log::info("waiting: " + what);
+  }
+
+  [[nodiscard]] Ending given_up(Ending ending) const {
+    if (*wait_.limit > Micros{0}) ending.message += "; waited for " + limit_in_words();
+    return ending;
+  }
+
+  Ending no_answer() {
+    return inspector_.end(Ending::failed(
+        {Errc::unreachable, wait_.doing + ": the database did not answer within " + limit_in_words()}));
+  }
+
+  Ending interrupted(const process::Stop& stop) { return inspector_.end(interrupted_by(stop, wait_.doing)); }
+
+  [[nodiscard]] std::string limit_in_words() const {
+    return std::string(wait_.limit_option) + " " + format_duration(*wait_.limit);
+  }
+
+  const ListingWait& wait_;
+  const process::Signals& signals_;
+  const WakeEvent never_;
+  const SystemClock clock_;
+  const BootTime begun_ = clock_.now();
+  std::optional<BootTime> limit_;
+  Inspector inspector_;
+  lease::Backoff pauses_;
+  std::optional<BootTime> said_;
+  bool in_trouble_ = false;
+};
+
+}  // namespace
+
+Result<Ending> await_listing(const ListingWait& wait, const store::Settings& settings,
+                             const process::Signals& signals) {
+  return ListingLoop(wait, settings, signals).go();
+}
+
+}  // namespace dblock::app

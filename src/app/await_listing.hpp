@@ -1,0 +1,36 @@
+// Repeats a listing of locks until a judgement of it is good: `wait`, and --wait of `pause` and of
+// `release --force` (private to the use cases).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "app/use_cases.hpp"
+#include "process/signals.hpp"
+#include "store/config/settings.hpp"
+
+namespace dblock::app {
+
+// What a listing says while there is something left to wait for.
+struct NotYet {
+  Ending ending;          // of a wait that ends now; its message is told while the wait goes on
+  bool for_good = false;  // to wait longer is of no use
+};
+
+struct ListingWait {
+  InspectRequest listed;        // the locks to list
+  std::string doing;            // "while …", for a wait that a signal ends or that gets no answer
+  std::optional<Micros> limit;  // nullopt: for ever; 0: a single listing, however long it takes
+  std::string_view limit_option = "--wait";
+  std::function<std::optional<NotYet>(const InspectReport&)> judge;  // nullopt: the wait is over
+};
+
+// Lists the locks at growing intervals until the judgement is good. Signals and the limit end the wait even
+// while the database does not answer; an error that may pass is waited out. `signals` are made before the
+// command's first statement, so that its result gets reported, and before any thread.
+[[nodiscard]] Result<Ending> await_listing(const ListingWait& wait, const store::Settings& settings,
+                                           const process::Signals& signals);
+
+}  // namespace dblock::app
