@@ -168,11 +168,17 @@ TEST_CASE("a holder that is not replaceable is waited for as usual") {
 TEST_CASE("of a row of pipelines that replace each other the last one runs") {
   const Database database;
   const TempDir directory;
-  const Words options = with(k_brisk, {"--replace", "--replaceable", "--line", "newest", "--wait", "60s"});
-  LiveRun first(database, options, sleeping_job);
+  const Words options{"--ttl",         "1m",     "--heartbeat", "300ms",  "--kill-grace", "20s", "--replace",
+                      "--replaceable", "--line", "newest",      "--wait", "60s"};
+  // Told to stop by the second pipeline, it goes on until all of them stand in line.
+  LiveRun first(database, options, [&](const TempDir& own) {
+    return sh("trap '" + await_in_shell(directory.file("all-stand")) + "; exit 1' TERM; touch " +
+              own.file("up") + "; while :; do sleep 0.05; done");
+  });
   std::vector<Process> pipelines;
   for (const std::string name : {"2", "3", "4"})
     pipelines.emplace_back(standing(database, options, sh("echo " + name + " >>" + directory.file("ran"))));
+  write_file(directory.file("all-stand"), "");
   check_ends(first, 76, {"(--replace)"});
   check_ends(pipelines[0], 75, {"a newer run has come: "});
   check_ends(pipelines[1], 75, {"a newer run has come: "});
