@@ -170,18 +170,18 @@ TEST_CASE("of a row of pipelines that replace each other the last one runs") {
   const TempDir directory;
   const Words options{"--ttl",         "1m",     "--heartbeat", "300ms",  "--kill-grace", "20s", "--replace",
                       "--replaceable", "--line", "newest",      "--wait", "60s"};
-  // Told to stop by the second pipeline, it goes on until all of them stand in line.
+  // Told to stop by the second pipeline, it goes on until the last one alone stands in line.
   LiveRun first(database, options, [&](const TempDir& own) {
-    return sh("trap '" + await_in_shell(directory.file("all-stand")) + "; exit 1' TERM; touch " +
-              own.file("up") + "; while :; do sleep 0.05; done");
+    return sh("trap '" + await_in_shell(directory.file("end")) + "; exit 1' TERM; touch " + own.file("up") +
+              "; while :; do sleep 0.05; done");
   });
   std::vector<Process> pipelines;
   for (const std::string name : {"2", "3", "4"})
     pipelines.emplace_back(standing(database, options, sh("echo " + name + " >>" + directory.file("ran"))));
-  write_file(directory.file("all-stand"), "");
-  check_ends(first, 76, {"(--replace)"});
   check_ends(pipelines[0], 75, {"a newer run has come: "});
   check_ends(pipelines[1], 75, {"a newer run has come: "});
+  write_file(directory.file("end"), "");
+  check_ends(first, 76, {"(--replace)"});
   CHECK(pipelines.back().wait() == exited(0));
   CHECK(read_file(directory.file("ran")) == "4\n");
 }
