@@ -15,8 +15,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr Micros k_first_pause = 100ms;
-constexpr Micros k_longest_pause = 1s;
+constexpr Micros k_first_gap = 100ms;
+constexpr Micros k_longest_gap = 2s;
 constexpr double k_growth = 1.5;
 constexpr Nanos k_say_again = 1min;
 constexpr Nanos k_look_takes = 2s;  // longer than a healthy store takes
@@ -27,8 +27,8 @@ class ListingLoop {
       : wait_(wait),
         signals_(signals),
         inspector_(wait.listed, settings),
-        pauses_(k_first_pause, k_longest_pause, k_growth,
-                static_cast<std::uint64_t>(begun_.time_since_epoch().count())) {
+        gaps_(k_first_gap, k_longest_gap, k_growth,
+              static_cast<std::uint64_t>(begun_.time_since_epoch().count())) {
     if (wait.limit) limit_ = begun_ + *wait.limit;
   }
 
@@ -38,16 +38,18 @@ class ListingLoop {
       if (const auto stop = signals_.wait(inspector_.answered(), answer_by())) return interrupted(*stop);
       if (!inspector_.answered().raised()) return no_answer();
       if (auto over = heed(inspector_.answer())) return std::move(*over);
-      BootTime next = clock_.now() + pauses_.next();
+      BootTime next = clock_.now() + gaps_.next();
       if (limit_) next = std::min(next, *limit_);
       if (const auto stop = signals_.wait(never_, next)) return interrupted(*stop);
     }
   }
 
  private:
+  [[nodiscard]] bool looks_once() const { return wait_.limit == Micros{0}; }
+
   // A single look may take its time; else no look goes on beyond the limit, but each gets a moment.
   [[nodiscard]] std::optional<BootTime> answer_by() const {
-    if (!limit_ || *limit_ == begun_) return std::nullopt;
+    if (!limit_ || looks_once()) return std::nullopt;
     return std::max(*limit_, clock_.now() + k_look_takes);
   }
 
@@ -56,7 +58,7 @@ class ListingLoop {
     const BootTime now = clock_.now();
     const bool last = limit_ && now >= *limit_;
     if (!report) {
-      if (last || !may_pass(report.error())) return std::unexpected(std::move(report.error()));
+      if (last || !may_pass(report.error())) return given_up(std::move(report.error()));
       if (!std::exchange(in_trouble_, true)) log::warning(report.error().message + "; trying again");
       return std::nullopt;
     }
@@ -75,21 +77,30 @@ class ListingLoop {
     log::info("waiting: " + what);
   }
 
-  [[nodiscard]] Ending given_up(Ending ending) const {
-    if (*wait_.limit > Micros{0}) ending.message += "; waited for " + limit_in_words();
+  [[nodiscard]] Result<Ending> given_up(Ending ending) const {
+    if (!looks_once()) ending.message += "; waited for " + limit_option();
+    ending.message += what_stays();
     return ending;
+  }
+
+  [[nodiscard]] Result<Ending> given_up(Error error) const {
+    error.message += what_stays();
+    return std::unexpected(std::move(error));
   }
 
   Ending no_answer() {
     return inspector_.end(Ending::failed(
-        {Errc::unreachable, wait_.doing + ": the database did not answer within " + limit_in_words()}));
+        {Errc::unreachable, "the database did not answer at the end of " + limit_option() + what_stays()}));
   }
 
-  Ending interrupted(const process::Stop& stop) { return inspector_.end(interrupted_by(stop, wait_.doing)); }
+  Ending interrupted(const process::Stop& stop) {
+    return inspector_.end(interrupted_by(stop, wait_.doing + what_stays()));
+  }
 
-  [[nodiscard]] std::string limit_in_words() const {
+  [[nodiscard]] std::string limit_option() const {
     return std::string(wait_.limit_option) + " " + format_duration(*wait_.limit);
   }
+  [[nodiscard]] std::string what_stays() const { return wait_.stays.empty() ? "" : "; " + wait_.stays; }
 
   const ListingWait& wait_;
   const process::Signals& signals_;
@@ -98,7 +109,7 @@ class ListingLoop {
   const BootTime begun_ = clock_.now();
   std::optional<BootTime> limit_;
   Inspector inspector_;
-  lease::Backoff pauses_;
+  lease::Backoff gaps_;
   std::optional<BootTime> said_;
   bool in_trouble_ = false;
 };

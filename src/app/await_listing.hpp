@@ -13,16 +13,17 @@
 
 namespace dblock::app {
 
-// What a listing says while there is something left to wait for.
+// Why the wait is not over yet.
 struct NotYet {
-  Ending ending;          // of a wait that ends now; its message is told while the wait goes on
+  Ending ending;          // of a wait that ends now; its message is also told while the wait goes on
   bool for_good = false;  // to wait longer is of no use
 };
 
 struct ListingWait {
-  InspectRequest listed;        // the locks to list
-  std::string doing;            // "while …", for a wait that a signal ends or that gets no answer
-  std::optional<Micros> limit;  // nullopt: for ever; 0: a single listing, however long it takes
+  InspectRequest listed;                // the locks to list
+  std::string doing = "while waiting";  // for a wait that a signal ends
+  std::string stays{};                  // "the pause stays": what holds although the wait has ended too early
+  std::optional<Micros> limit{};        // nullopt: for ever; 0: a single listing, however long it takes
   std::string_view limit_option = "--wait";
   std::function<std::optional<NotYet>(const InspectReport&)> judge;  // nullopt: the wait is over
 };

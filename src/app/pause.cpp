@@ -1,4 +1,5 @@
 // `dblock pause` and `dblock resume`.
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -22,14 +23,14 @@ InspectRequest holders_in(const lease::PauseScope& scope) {
 }
 
 // The end of the pause ends the wait too: from then on there may be new holders.
-std::optional<NotYet> holders_left(const lease::Listing& listing, const lease::Pause& pause) {
-  if (listing.server_time >= pause.until) {
+std::optional<NotYet> holders_left(const lease::Listing& listing, const lease::PauseScope& paused) {
+  if (std::ranges::find(listing.pauses, paused, &lease::Pause::scope) == listing.pauses.end()) {
     return NotYet{
-        .ending = Ending::held("the pause has ended before the holders did; pause again for longer"),
+        .ending = Ending::held("the pause has ended before the end of the holders was seen; pause again"),
         .for_good = true};
   }
   if (listing.locks.empty()) return std::nullopt;
-  return NotYet{.ending = Ending::held("the pause stays, but " + describe_conflict(listing.locks.front()))};
+  return NotYet{.ending = Ending::held(describe_conflict(listing.locks.front()))};
 }
 
 }  // namespace
@@ -47,9 +48,10 @@ Result<PauseReport> pause(const PauseRequest& request) {
     store->disconnect();
     const ListingWait wait{
         .listed = holders_in(request.scope),
-        .doing = "while waiting for the end of the holders; the pause stays",
+        .doing = "while waiting for the end of the holders",
+        .stays = "the pause stays",
         .limit = request.wait->limit,
-        .judge = [&](const InspectReport& now) { return holders_left(now.listing, report.paused.pause); }};
+        .judge = [&](const InspectReport& now) { return holders_left(now.listing, request.scope); }};
     DBLOCK_TRY(report.ending, await_listing(wait, settings, *signals));
   }
   return report;

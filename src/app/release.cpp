@@ -79,11 +79,11 @@ Result<Ending> await_end(const ReleaseRequest& request, const store::Settings& s
       return !row.owner.empty() && row.token == *request.token;
     });
     if (status == locks.end() || status->grantable_at() <= status->server_time) return std::nullopt;
-    return NotYet{.ending = Ending::held("revoked, but not yet given up: " + describe_conflict(*status))};
+    return NotYet{.ending = Ending::held(describe_conflict(*status))};
   };
   const ListingWait wait{.listed = {.keys = {request.key}, .all = true, .from_primary = true},
-                         .doing = "while waiting for the holder of lock " + quoted(request.key) +
-                                  " to end; its lease stays revoked",
+                         .doing = "while waiting for the holder of lock " + quoted(request.key) + " to end",
+                         .stays = "its lease stays revoked",
                          .limit = request.wait->limit,
                          .judge = judge};
   return await_listing(wait, settings, signals);

@@ -146,10 +146,10 @@ TEST_CASE("pause --wait returns when the holders have ended, and with 75 when it
   Database database;
   LiveRun holder(database);
   check_ended(dblock(database, {"pause", "--prefix", "", "--for", "1h", "--wait", "500ms"}), 75,
-              {"the pause stays, but lock \"k\" is held by ", "; waited for --wait 500ms"});
+              {"lock \"k\" is held by ", "; waited for --wait 500ms; the pause stays"});
   CHECK(run_true(database, "other") == exited(75));
   Process waiting(dblock_spawn(database, {"pause", "-v", "-k", "k", "--for", "1h", "--wait", "forever"}));
-  CHECK(soon_says(waiting, "waiting: the pause stays, but lock \"k\" is held by "));
+  CHECK(soon_says(waiting, "waiting: lock \"k\" is held by "));
   CHECK(inspected(database).at("pauses").size() == 2);
   CHECK(holder.end() == exited(0));
   CHECK(waiting.wait() == exited(0));
@@ -160,7 +160,7 @@ TEST_CASE("pause --wait ends with the pause itself, and at a signal, which leave
   Database database;
   LiveRun holder(database);
   check_ended(dblock(database, {"pause", "-k", "k", "--for", "1s", "--wait", "forever"}), 75,
-              {"the pause has ended before the holders did"});
+              {"the pause has ended before the end of the holders was seen"});
   Process waiting(dblock_spawn(database, {"pause", "-v", "-k", "k", "--for", "1h", "--wait", "forever"}));
   CHECK(soon_says(waiting, "waiting: "));
   waiting.signal(SIGTERM);
@@ -169,19 +169,16 @@ TEST_CASE("pause --wait ends with the pause itself, and at a signal, which leave
   CHECK(holder.end() == exited(0));
 }
 
-// A command that waits for the holder of "k", and the way to the server, which goes nowhere since its second
-// look.
+// A command that waits for the holder of "k", and gets no answer any more since its second listing.
 struct StalledWait {
   StalledWait(const ServerDatabase& database, const Words& words)
       : proxy(database.server()), process(dblock_spawn_at(proxy.url(database.name()), words)) {
     // A listing reads the pauses; so does the pause itself, once.
-    const auto looks = [&] {
-      const auto sent = proxy.statements();
-      return std::ranges::count_if(sent, containing("FROM dblock_pause WHERE end_time>"));
-    };
-    REQUIRE(wait_until([&] { return looks() > 2; }));
-    proxy.stall();
-    pause_for(400ms);  // longer than between two looks at first: one is under way
+    const auto reads_pauses = containing("FROM dblock_pause WHERE end_time>");
+    proxy.cut(Proxy::Cut::never_answered, [this, reads_pauses](const std::string& statement) {
+      return reads_pauses(statement) && std::ranges::count_if(proxy.statements(), reads_pauses) > 2;
+    });
+    REQUIRE(wait_until([&] { return proxy.cuts() == 1; }));
   }
   Proxy proxy;
   Process process;
@@ -210,7 +207,17 @@ TEST_CASE("pause --wait ends at its limit though the server answers nothing", "[
   const auto begin = steady_clock::now();
   CHECK(waiting.process.wait() == exited(69));
   CHECK(steady_clock::now() - begin < 4s * slowness());
-  CHECK(says(waiting.process.err(), "the pause stays: the database did not answer within --wait 2s"));
+  CHECK(says(waiting.process.err(), "the database did not answer at the end of --wait 2s; the pause stays"));
+}
+
+TEST_CASE("resume ends the wait of pause") {
+  Database database;
+  LiveRun holder(database);
+  Process waiting(dblock_spawn(database, {"pause", "-v", "-k", "k", "--for", "1h", "--wait", "forever"}));
+  REQUIRE(soon_says(waiting, "waiting: "));
+  resume(database, {"-k", "k"});
+  check_ends(waiting, 75, {"the pause has ended before the end of the holders was seen; pause again"});
+  CHECK(holder.end() == exited(0));
 }
 
 TEST_CASE("inspect shows the pauses of what it was asked for") {

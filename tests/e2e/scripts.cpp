@@ -263,9 +263,10 @@ TEST_CASE("the command that force prints means the same key however hostile it i
 TEST_CASE("a signal ends the wait for a revoked holder, and says so") {
   Database database;
   take(database);
-  Process process(dblock_spawn(database, {"release", "--key", "k", "--force", "--token",
+  Process process(dblock_spawn(database, {"release", "-v", "--key", "k", "--force", "--token",
                                           database.column("k", "token"), "--wait", "30s"}));
-  REQUIRE(wait_until([&] { return database.micros("k", "revoke_time") != 0; }));
+  REQUIRE(soon_says(process, "waiting: lock \"k\" is held by "));
+  CHECK(database.micros("k", "revoke_time") != 0);
   process.signal(SIGTERM);
   CHECK(process.wait() == killed_by(SIGTERM));
   CHECK(ends_with_exit_line(process.err(), 143));

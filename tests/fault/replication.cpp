@@ -218,7 +218,7 @@ TEST_CASE("waits for the end of holders are not ended by what a lagging replica 
   check_ended(dblock_at(url, {"pause", "-k", "k", "--for", "1h", "--wait", "0"}), 75, {"the pause stays"});
   check_ended(dblock_at(url, {"release", "-k", "k", "--force"}), 75, {"held by"});
   check_ended(dblock_at(url, {"release", "-k", "k", "--force", "--token", token, "--wait", "0"}), 75,
-              {"not yet given up"});
+              {"its lease stays revoked"});
   CHECK(holder.end() == exited(0));
 }
 

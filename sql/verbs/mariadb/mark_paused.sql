@@ -1,7 +1,7 @@
 -- Writes into the locks' own rows until when they are paused, after a pause was committed or deleted; with :without as
--- if this pause were deleted already. Waits for grants
--- that are under way on these rows, and on Galera makes one of the two fail. LOCK IN SHARE MODE: reads what is committed
--- by now, so that of two such statements the later one writes the last word.
+-- if this pause were deleted already. Waits for grants that are under way on these rows, and on Galera makes one of the
+-- two fail. LOCK IN SHARE MODE: reads what is committed by now, so that of two such statements the later one writes the
+-- last word.
 UPDATE dblock_lock AS lease FORCE INDEX (PRIMARY)
 SET version = version + 1,
   paused_until = (SELECT MAX(pause.end_time) FROM dblock_pause AS pause WHERE {covers}
