@@ -1,5 +1,6 @@
-// An application of a campaign: application HISTORY DIRECTORY OP URL KEY TTL_MS MARGIN_MS WAIT_MS HOLD_MS
-// SEED It takes one lock by dblock's procedures, works, renews at a third of the TTL, writes to two fenced
+// An application of a campaign:
+//   application HISTORY DIRECTORY OP URL KEY TTL_MS MARGIN_MS WAIT_MS HOLD_MS SEED
+// It takes one lock by dblock's procedures, works, renews at a third of the TTL, writes to two fenced
 // stores and releases; by lot it stops renewing, or forgets to release, or acts with its lease after the end
 // of it. It has no guardian: it looks at its deadline before each thing it does, and claims the lock only for
 // times at which it looked. Exit codes as dblock's: 0, 69, 75, 76.
