@@ -21,7 +21,7 @@ struct ProcedureAnswer {
 // The arguments of dblock_acquire, as SQL.
 struct AcquireArguments {
   std::string ttl_ms = "60000";
-  std::string margin_ms = "1000";
+  std::string margin_ms = "10000";
   std::string note = "NULL";
 };
 

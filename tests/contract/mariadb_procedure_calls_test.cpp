@@ -145,7 +145,7 @@ TEST_CASE(
     "gone") {
   Called t;
   const auto first = t.application.acquire("k", "me");
-  t.under_test.age("k", 60500ms, false);
+  t.under_test.age("k", 65s, false);
   const std::string before = t.row("k");
   for (const auto* const owner : {"me", "another"}) {
     const auto refused = t.application.acquire("k", owner);
@@ -156,7 +156,7 @@ TEST_CASE(
   CHECK(t.application.renew("k", "me").outcome == "lost");
   CHECK(t.application.release("k", "me").outcome == "lost");
   CHECK(t.row("k") == before);
-  t.under_test.age("k", 500ms, false);
+  t.under_test.age("k", 5s, false);
   // An owner id that is used again has a lease of its own, under a token of its own.
   const std::string next_owner = GENERATE("me", "another");
   CAPTURE(next_owner);
@@ -180,7 +180,7 @@ TEST_CASE(
   Called t;
   t.application.acquire("another's", "another");
   t.application.acquire("expired", "me");
-  t.under_test.age("expired", 60500ms, false);
+  t.under_test.age("expired", 65s, false);
   grant(*t.store, asks("run", "me"));
   grant(*t.store, asks("acquire", "me", Kind::acquire));
   grant(*t.store, reads("reader", "me"));
@@ -810,9 +810,9 @@ TEST_CASE(
   if (!slots) conflict(*t.store, reads("k", "new reader"));
   CHECK(t.application.acquire("k", "me").outcome == "held");
   // The last one is abandoned: in its margin it still counts.
-  t.under_test.age("k", 600500ms, false);
+  t.under_test.age("k", 605s, false);
   CHECK(t.application.acquire("k", "me").holder == "longer@host:4711");
-  t.under_test.age("k", 500ms, false);
+  t.under_test.age("k", 5s, false);
   const auto granted = t.application.acquire("k", "me");
   CHECK(granted.outcome == "granted");
   CHECK(number_of(granted.token) > second.token.value);

@@ -143,9 +143,9 @@ STORE_CASE("a writer that waits turns new readers away for two seconds from its 
   CHECK(t.conflict(reads("k", "reader-2")).status.intent_until);
   CHECK(renewed(t.renew(ref_to(reader))));  // those who are in stay
   t.conflict(writes_patiently("k", "writer"));
-  t.under_test->age("k", 1500ms, false);
+  t.under_test->age("k", 1s, false);
   t.conflict(reads("k", "reader-2"));
-  t.under_test->age("k", 500ms, false);
+  t.under_test->age("k", 1s, false);
   t.grant(reads("k", "reader-2"));
 }
 
@@ -339,7 +339,7 @@ STORE_CASE("a script renews and releases its hold without knowing its kind or to
 STORE_CASE("a script's hold that has expired is neither renewed nor released by it", "[all-of-dblock]") {
   Fixture t;
   const Lease lease = t.grant(by_script(takes_slot("k", "script", 2)));
-  t.under_test->age_hold("k", 1, 60500ms);
+  t.under_test->age_hold("k", 1, 65s);
   CHECK(why(t.renew(named(lease), Actor::script, std::nullopt)) == NotOursWhy::expired);
   CHECK(why(t.release(named(lease), Actor::script)) == NotOursWhy::expired);
   CHECK(released(t.release(named(lease))));
@@ -360,13 +360,13 @@ STORE_CASE("an expired reader is in a writer's way for its margin, and cannot co
   Fixture t;
   const Lease gone = t.grant(reads("k", "gone"));
   const Lease here = t.grant(reads("k", "here"));
-  t.under_test->age_hold("k", 1, 60500ms);
+  t.under_test->age_hold("k", 1, 65s);
   CHECK(why(t.renew(ref_to(gone))) == NotOursWhy::expired);
   CHECK(released(t.release(ref_to(here))));
   const Held refusal = t.conflict(asks("k", "writer"));
   CHECK(refusal.status.owner == "gone");
   CHECK(refusal.status.state == State::expired);
-  t.under_test->age_hold("k", 1, 500ms);
+  t.under_test->age_hold("k", 1, 5s);
   const Lease writer = t.grant(asks("k", "writer"));
   CHECK_FALSE(renewed(t.renew(ref_to(gone))));
   CHECK_FALSE(released(t.release(ref_to(gone))));
@@ -380,9 +380,9 @@ STORE_CASE("an expired reader is in a writer's way for its margin, and cannot co
 STORE_CASE("an expired writer is in the readers' way for its margin, and cannot come back after it") {
   Fixture t;
   const Lease gone = t.grant(asks("k", "gone"));
-  t.under_test->age("k", 60500ms, false);
+  t.under_test->age("k", 65s, false);
   CHECK(t.conflict(reads("k", "reader")).status.owner == "gone");
-  t.under_test->age("k", 500ms, false);
+  t.under_test->age("k", 5s, false);
   t.grant(reads("k", "reader"));
   CHECK_FALSE(renewed(t.renew(ref_to(gone))));
   CHECK_FALSE(released(t.release(ref_to(gone))));
@@ -394,10 +394,10 @@ STORE_CASE("an expired slot is taken over after its margin, and its holder is re
   Fixture t;
   const Lease gone = t.grant(takes_slot("k", "gone", 2));
   const Lease here = t.grant(takes_slot("k", "here", 2));
-  t.under_test->age_hold("k", 1, 60500ms);
+  t.under_test->age_hold("k", 1, 65s);
   const Held refusal = t.conflict(takes_slot("k", "next", 2));
   CHECK(refusal.status.owner == "gone");
-  t.under_test->age_hold("k", 1, 500ms);
+  t.under_test->age_hold("k", 1, 5s);
   const Lease next = t.grant(takes_slot("k", "next", 2));
   CHECK(next.slot == 1);
   CHECK_FALSE(renewed(t.renew(ref_to(gone))));
@@ -654,7 +654,7 @@ STORE_CASE("a listing shows one entry a holder, with its mode and slot, by key a
   CHECK(released(t.release(ref(t.grant(asks("free", "owner"))))));
   CHECK(owners(t) == Owners{"alone", "reader-1", "reader-2", "slot-1", "slot-2", "slot-3", "alone"});
   CHECK(released(t.release(ref_to(first))));
-  t.under_test->age_hold("s", 3, 60500ms);
+  t.under_test->age_hold("s", 3, 65s);
   CHECK(owners(t) == Owners{"alone", "reader-1", "reader-2", "slot-2", "alone"});
   const auto all = t.rows({{}, {}, false});
   REQUIRE(all.size() == 7);
@@ -695,7 +695,7 @@ STORE_CASE("reaping frees expired holds, reports each, and leaves the others") {
   const Lease in_margin = t.grant(takes_slot("s", "in margin", 3));
   const Lease past = t.grant(takes_slot("s", "past", 3));
   t.grant(reads("r", "reader"));
-  t.under_test->age_hold("s", 2, 60500ms);
+  t.under_test->age_hold("s", 2, 65s);
   t.under_test->age_hold("s", 3, 2min);
   t.under_test->age("r", 2min, false);
   for (const bool dry : {true, false}) {

@@ -26,7 +26,7 @@ inline Key key(std::string_view bytes) {
 }
 
 inline LeaseRequest asks(std::string_view name, std::string owner, Kind kind = Kind::run, Micros ttl = 60s,
-                         Micros margin = 1s) {
+                         Micros margin = 10s) {
   Terms terms{ttl, margin, std::nullopt};
   if (kind == Kind::run) terms.heartbeat = ttl / 6;
   return {key(name), {}, {std::move(owner)}, kind, terms, {"host", 4711, "user", "job", "note"}};
