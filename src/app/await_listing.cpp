@@ -28,9 +28,7 @@ class ListingLoop {
         signals_(signals),
         inspector_(wait.listed, settings),
         gaps_(k_first_gap, k_longest_gap, k_growth,
-              static_cast<std::uint64_t>(begun_.time_since_epoch().count())) {
-    if (wait.limit) limit_ = begun_ + *wait.limit;
-  }
+              static_cast<std::uint64_t>(begun_.time_since_epoch().count())) {}
 
   Result<Ending> go() {
     for (;;) {
@@ -107,7 +105,7 @@ class ListingLoop {
   const WakeEvent never_;
   const SystemClock clock_;
   const BootTime begun_ = clock_.now();
-  std::optional<BootTime> limit_;
+  const std::optional<BootTime> limit_ = wait_.limit ? std::optional(begun_ + *wait_.limit) : std::nullopt;
   Inspector inspector_;
   lease::Backoff gaps_;
   std::optional<BootTime> said_;

@@ -20,11 +20,11 @@ struct NotYet {
 };
 
 struct ListingWait {
-  InspectRequest listed;                // the locks to list
-  std::string doing = "while waiting";  // for a wait that a signal ends
-  std::string stays{};                  // "the pause stays": what holds although the wait has ended too early
-  std::optional<Micros> limit{};        // nullopt: for ever; 0: a single listing, however long it takes
-  std::string_view limit_option = "--wait";
+  InspectRequest listed;          // the locks to list
+  std::string doing;              // for a wait that a signal ends
+  std::string stays{};            // "the pause stays": what holds although the wait has ended too early
+  std::optional<Micros> limit{};  // nullopt: for ever; 0: a single listing, however long it takes
+  std::string_view limit_option = "--wait";                          // `wait` calls it --timeout
   std::function<std::optional<NotYet>(const InspectReport&)> judge;  // nullopt: the wait is over
 };
 

@@ -23,9 +23,12 @@ std::optional<NotYet> judge(const InspectReport& report) {
 Result<Ending> wait(const WaitRequest& request) {
   DBLOCK_TRY(const store::Settings settings, settings_from(request.inspect.database));
   const process::Signals signals;
-  return await_listing(
-      {.listed = request.inspect, .limit = request.timeout, .limit_option = k_limit_option, .judge = judge},
-      settings, signals);
+  return await_listing({.listed = request.inspect,
+                        .doing = "while waiting",
+                        .limit = request.timeout,
+                        .limit_option = k_limit_option,
+                        .judge = judge},
+                       settings, signals);
 }
 
 }  // namespace dblock::app

@@ -151,6 +151,7 @@ TEST_CASE("pause --wait returns when the holders have ended, and with 75 when it
   Process waiting(dblock_spawn(database, {"pause", "-v", "-k", "k", "--for", "1h", "--wait", "forever"}));
   CHECK(soon_says(waiting, "waiting: lock \"k\" is held by "));
   CHECK(inspected(database).at("pauses").size() == 2);
+  CHECK(waiting.running());
   CHECK(holder.end() == exited(0));
   CHECK(waiting.wait() == exited(0));
   CHECK(says(waiting.out(), "lock \"k\": paused until "));
