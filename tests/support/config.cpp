@@ -9,7 +9,6 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <random>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
@@ -65,7 +64,12 @@ int slowness() {
 
 unsigned chosen_seed() {
   const char* const told = std::getenv("DBLOCK_TEST_SEED");
-  return told != nullptr ? static_cast<unsigned>(std::strtoul(told, nullptr, 10)) : std::random_device{}();
+  return told != nullptr ? static_cast<unsigned>(std::strtoul(told, nullptr, 10)) : 1;
+}
+
+bool full_run() {
+  const char* const told = std::getenv("DBLOCK_TEST_FULL");
+  return told != nullptr && std::string_view(told) == "1";
 }
 
 long long realtime_micros() {

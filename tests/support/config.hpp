@@ -25,8 +25,10 @@ using namespace std::chrono_literals;
 // DBLOCK_TEST_SLOWNESS says it of a DBLOCK_TEST_BINARY that has sanitizers when the tests have none.
 [[nodiscard]] int slowness();
 
-// What a test draws by lot it draws from this number: DBLOCK_TEST_SEED, or another one each time.
+// What a test draws by lot it draws from this number: DBLOCK_TEST_SEED, or always the same.
 [[nodiscard]] unsigned chosen_seed();
+// DBLOCK_TEST_FULL=1: take also the steps that a sweep leaves out for the sake of time.
+[[nodiscard]] bool full_run();
 
 // Longest wait for something that takes no time of its own.
 [[nodiscard]] inline milliseconds patience() {

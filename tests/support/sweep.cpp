@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <mutex>
-#include <stdexcept>
+#include <ostream>
 #include <thread>
 
 #include "support/config.hpp"
@@ -14,45 +12,50 @@
 namespace dblock::test {
 namespace {
 
-// A short sweep is taken whole: a few steps of it would say nothing.
-constexpr std::size_t k_least_steps = 10;
+constexpr int k_tries = 3;
+
+Verdict tried(std::size_t number, const std::function<Verdict(std::size_t)>& trial) {
+  try {
+    for (int left = k_tries;; --left) {
+      Verdict made = trial(number);
+      if (made.struck || !made.wrong.empty() || left == 1) return made;
+    }
+  } catch (const std::exception& thrown) {
+    return {.wrong = "trial " + std::to_string(number) + " threw: " + thrown.what()};
+  }
+}
 
 }  // namespace
 
-std::vector<std::string> sweep(std::size_t trials, std::size_t at_once,
-                               const std::function<std::string(std::size_t)>& trial) {
+Swept sweep(std::size_t trials, std::size_t at_once, const std::function<Verdict(std::size_t)>& trial) {
+  const auto begun = std::chrono::steady_clock::now();
+  Swept swept{.trials = trials};
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
-  std::vector<std::string> failures;
   const auto work = [&] {
     for (std::size_t i = 0; (i = next++) < trials;) {
-      std::string failure;
-      try {
-        failure = trial(i);
-      } catch (const std::exception& thrown) {
-        failure = "trial " + std::to_string(i) + " threw: " + thrown.what();
-      }
-      if (failure.empty()) continue;
+      Verdict made = tried(i, trial);
       const std::lock_guard lock(mutex);
-      failures.push_back(std::move(failure));
+      if (made.struck) ++swept.struck;
+      if (!made.wrong.empty()) swept.failures.push_back(std::move(made.wrong));
     }
   };
-  std::vector<std::thread> threads;
-  for (std::size_t i = 0; i < std::min(trials, at_once); ++i) threads.emplace_back(work);
-  for (auto& thread : threads) thread.join();
-  return failures;
+  {
+    std::vector<std::jthread> threads;
+    for (std::size_t i = 0; i < std::min(trials, at_once); ++i) threads.emplace_back(work);
+  }
+  swept.took =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begun);
+  return swept;
 }
 
-std::vector<std::size_t> share_of_steps(std::size_t count, std::size_t stride) {
-  unsigned long first = 0, parts = 1;
-  if (const char* const told = std::getenv("DBLOCK_TEST_SHARE")) {
-    if (std::sscanf(told, "%lu/%lu", &first, &parts) != 2 || parts == 0)
-      throw std::runtime_error("DBLOCK_TEST_SHARE is K/N, two numbers");
-    if (parts > 1 && mysql_run()) parts *= 3;
-    parts = std::clamp(count / (stride * k_least_steps), std::size_t{1}, std::size_t{parts});
-  }
+std::ostream& operator<<(std::ostream& out, const Swept& swept) {
+  return out << swept.struck << " of " << swept.trials << " harmed, in " << swept.took.count() << " ms";
+}
+
+std::vector<std::size_t> steps_of(std::size_t count, std::size_t stride) {
   std::vector<std::size_t> steps;
-  for (std::size_t i = first % (parts * stride); i < count; i += parts * stride) steps.push_back(i);
+  for (std::size_t i = 0; i < count; i += full_run() ? 1 : stride) steps.push_back(i);
   return steps;
 }
 
