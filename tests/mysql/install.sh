@@ -1,10 +1,15 @@
 #!/usr/bin/env bash
 # install.sh DIRECTORY - put a MySQL server from Debian sid into a directory, for the tests.
+# install.sh --pin     - write today's packages of Debian sid into packages.txt, beside this script.
 #
 # Debian 12 has no MySQL, so the server comes with the C library and whatever else it needs, all below DIRECTORY, and
 # DIRECTORY/mysqld starts it by that C library's own dynamic linker. Nothing is installed on this machine, and neither
-# this nor the server needs root. Packages come from the Debian mirror that apt is configured with, and apt checks
-# their signatures as usual. A directory that has a working server is left as it is; about 50 MB are loaded, 230 MB kept.
+# this nor the server needs root. About 50 MB are loaded, 230 MB kept.
+#
+# packages.txt names each package with its SHA-256, so that the tests judge the same server wherever they run. The
+# mirror, which is that of apt's configuration, drops old packages of sid. Where one of the list is gone, or the list is for
+# another processor, today's packages are taken, and a line on stderr says so: then pin anew and run the tests.
+# A directory that has a working server of the same list is left as it is.
 set -euo pipefail
 
 name=install.sh
@@ -14,17 +19,19 @@ fail() {
 }
 
 [ $# = 1 ] || {
-  echo "usage: $name DIRECTORY" >&2
+  echo "usage: $name DIRECTORY | --pin" >&2
   exit 64
 }
-for program in apt-get dpkg-deb awk; do
+for program in apt-get dpkg-deb awk sha256sum; do
   command -v "$program" >/dev/null || fail "$program not found: this works on Debian and its like"
 done
 
-root=$1
-if [ -x "$root/mysqld" ] && "$root/mysqld" --no-defaults --version 2>/dev/null; then
-  exit 0
-fi
+# Lines "SHA-256 PATH-BELOW-THE-MIRROR", behind a first line that names the processor.
+pins=$(cd "$(dirname "$0")" && pwd)/packages.txt
+processor=$(dpkg --print-architecture)
+new=$(mktemp -d)
+trap 'rm -rf "$new"' EXIT
+mkdir "$new/packages" "$new/root"
 
 # A mirror is one that has Debian's releases in it: what apt has from elsewhere is not asked.
 find_mirror() {
@@ -39,64 +46,95 @@ if [ -z "$mirror" ]; then
   mirror=$(find_mirror)
 fi
 [ -n "$mirror" ] || fail "apt is configured with no mirror of Debian"
+mirror=${mirror%/}
 
-mkdir -p "$root"
-rm -rf "$root/new"
-mkdir -p "$root/new/apt/lists/partial" "$root/new/apt/archives/partial" "$root/new/packages"
-trap 'rm -rf "$root/new"' EXIT
-new=$(cd "$root/new" && pwd)
+# Loads the packages of a list, and fails when one is not there or is not the one of the list.
+load() { # LIST
+  local sum path wanted=()
+  while read -r sum path; do
+    wanted+=("$mirror/$path" "$new/packages/$(basename "$path")" "SHA256:$sum")
+  done < <(grep -E '^[0-9a-f]{64} ' "$1")
+  /usr/lib/apt/apt-helper -o Acquire::Retries=3 download-file "${wanted[@]}" >"$new/log" 2>&1
+}
 
-# An apt of its own, to which nothing is installed yet.
-: >"$new/apt/status"
-keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-[ -e "$keyring" ] || fail "$keyring not found (Debian: debian-archive-keyring)"
-echo "deb [signed-by=$keyring] $mirror sid main" >"$new/apt/sources.list"
-cat >"$new/apt/apt.conf" <<END
-Dir::Etc::sourcelist "$new/apt/sources.list";
+# Prints the list of today's packages, by an apt of its own to which nothing is installed yet: all that the server depends
+# on, but for what only its package's scripts need. Apt checks the signatures of the lists as usual.
+list_of_today() {
+  local apt=$new/apt keyring=/usr/share/keyrings/debian-archive-keyring.gpg path
+  [ -e "$keyring" ] || fail "$keyring not found (Debian: debian-archive-keyring)"
+  mkdir -p "$apt/lists/partial" "$apt/archives/partial"
+  : >"$apt/status"
+  echo "deb [signed-by=$keyring] $mirror sid main" >"$apt/sources.list"
+  cat >"$apt/apt.conf" <<END
+Dir::Etc::sourcelist "$apt/sources.list";
 Dir::Etc::sourceparts "/dev/null";
 Dir::Etc::preferences "/dev/null";
 Dir::Etc::preferencesparts "/dev/null";
-Dir::State "$new/apt";
-Dir::State::lists "$new/apt/lists";
-Dir::State::status "$new/apt/status";
-Dir::Cache "$new/apt";
+Dir::State "$apt";
+Dir::State::lists "$apt/lists";
+Dir::State::status "$apt/status";
+Dir::Cache "$apt";
 APT::Sandbox::User "";
 Acquire::Retries "3";
 END
-export APT_CONFIG=$new/apt/apt.conf
-
-apt-get update >"$new/apt/log" 2>&1 || {
-  cat "$new/apt/log" >&2
-  fail "no package lists of Debian sid from $mirror"
+  export APT_CONFIG=$apt/apt.conf
+  apt-get update >"$new/log" 2>&1 || {
+    cat "$new/log" >&2
+    fail "no package lists of Debian sid from $mirror"
+  }
+  apt-get install --yes --no-install-recommends --print-uris mysql-server-core >"$apt/plan" ||
+    fail "apt finds no way to install mysql-server-core"
+  echo "$processor"
+  awk '/^.[a-z+]+:/ { sub(/_.*/, "", $2); print $2 }' "$apt/plan" |
+    grep -vE '^(perl|libperl|libgdbm|libdb5|libc-gconv|libsasl2-modules)' >"$apt/names"
+  xargs -a "$apt/names" apt-cache show --no-all-versions |
+    awk '$1 == "Filename:" { path = $2 } $1 == "SHA256:" { sum = $2 } /^$/ && path { print sum, path; path = "" }
+         END { if (path) print sum, path }'
+  unset APT_CONFIG
 }
 
-# All that the server depends on, but for what only its package's scripts need.
-apt-get install --yes --no-install-recommends --print-uris mysql-server-core >"$new/apt/plan" ||
-  fail "apt finds no way to install mysql-server-core"
-mapfile -t packages < <(awk '/^.[a-z+]+:/ { sub(/_.*/, "", $2); print $2 }' "$new/apt/plan" |
-  grep -vE '^(perl|libperl|libgdbm|libdb5|libc-gconv|libsasl2-modules)')
-[ "${#packages[@]}" -gt 1 ] || fail "apt's plan names no packages"
-(cd "$new/packages" && apt-get download "${packages[@]}") >"$new/apt/log" 2>&1 || {
-  cat "$new/apt/log" >&2
-  fail "cannot download from $mirror"
-}
+if [ "$1" = --pin ]; then
+  list_of_today >"$new/list"
+  mv "$new/list" "$pins"
+  chmod 644 "$pins"
+  exit 0
+fi
+
+root=$1
+if [ -x "$root/mysqld" ] && cmp -s "$pins" "$root/packages.txt" && "$root/mysqld" --no-defaults --version 2>/dev/null; then
+  exit 0
+fi
+
+cp "$pins" "$new/list"
+if [ "$(head -n 1 "$pins")" != "$processor" ] || ! load "$new/list"; then
+  echo "$name: the packages of packages.txt cannot be had here; taking today's of Debian sid, which nobody has tried" >&2
+  rm -f "$new"/packages/*
+  list_of_today >"$new/list"
+  load "$new/list" || {
+    cat "$new/log" >&2
+    fail "cannot load the packages from $mirror"
+  }
+fi
 for package in "$new"/packages/*.deb; do
-  dpkg-deb -x "$package" "$new"
+  dpkg-deb -x "$package" "$new/root"
 done
-rm -rf "$new/apt" "$new/packages" "$new/usr/share/doc" "$new/usr/share/man" "$new/usr/share/locale"
+cp "$new/list" "$new/root/packages.txt"
+rm -rf "$new/root/usr/share/doc" "$new/root/usr/share/man" "$new/root/usr/share/locale"
 
 # Which directory is a matter of the processor.
-linker=$(cd "$new" && echo usr/lib*/ld-linux*.so.*)
-[ -e "$new/$linker" ] || fail "no dynamic linker in what was unpacked"
-libraries=$(dirname "$(cd "$new" && find usr/lib -name 'libc.so.6' | head -n 1)")
-cat >"$new/mysqld" <<END
+linker=$(cd "$new/root" && echo usr/lib*/ld-linux*.so.*)
+[ -e "$new/root/$linker" ] || fail "no dynamic linker in what was unpacked"
+libraries=$(dirname "$(cd "$new/root" && find usr/lib -name 'libc.so.6' | head -n 1)")
+cat >"$new/root/mysqld" <<END
 #!/bin/sh
 root=\$(cd "\$(dirname "\$0")" && pwd) || exit 1
 exec "\$root/$linker" --library-path "\$root/$libraries:\$root/usr/lib/mysql/private" \\
   --argv0 "\$root/usr/sbin/mysqld" "\$root/usr/sbin/mysqld" "\$@"
 END
-chmod +x "$new/mysqld"
-"$new/mysqld" --no-defaults --version || fail "the server that was unpacked does not run"
+chmod +x "$new/root/mysqld"
+"$new/root/mysqld" --no-defaults --version || fail "the server that was unpacked does not run"
 
-rm -rf "${root:?}/etc" "${root:?}/usr" "${root:?}/mysqld"
-mv "$new"/* "$root/"
+rm -rf "$root"
+mkdir -p "$(dirname "$root")"
+chmod 755 "$new/root"
+mv "$new/root" "$root"
