@@ -83,15 +83,15 @@ TEST_CASE("mariadb: a connection that was lost is made again to the host that wo
 
 TEST_CASE("mariadb: a host that has fallen silent is not asked first again") {
   TwoHosts hosts;
-  const auto store = hosts.open(4s);
+  const auto store = hosts.open(1s);
   const Lease lease = granted_by(store->try_acquire(request_for("k", "owner")));
   hosts.front.stall();
   // Lost, or moved on within the call where the session was no longer new.
   const auto first = store->renew(of(lease), Actor::holder, std::nullopt);
-  const auto begun = std::chrono::steady_clock::now();
   if (!first) CHECK(first.error().code == Errc::indeterminate);
+  const int asked = hosts.front.connections();
   CHECK(store->renew(of(lease), Actor::holder, std::nullopt));
-  CHECK(std::chrono::steady_clock::now() - begun < 3500ms);  // it would have been silent for 4 s
+  CHECK(hosts.front.connections() == asked);
 }
 
 TEST_CASE("mariadb: once there is a lease to lose, no host is waited for longer than for a reply") {
@@ -102,7 +102,7 @@ TEST_CASE("mariadb: once there is a lease to lose, no host is waited for longer 
   hosts.front.stall();
   const auto begun = std::chrono::steady_clock::now();
   for (int i = 0; i < 2; ++i) CHECK_FALSE(store->renew(of(lease), Actor::holder, std::nullopt));
-  CHECK(std::chrono::steady_clock::now() - begun < 60s);
+  CHECK(std::chrono::steady_clock::now() - begun < 60s * test::slowness());  // of ten minutes
 }
 
 TEST_CASE("mariadb: several hosts cost a statement only when the session is no longer new") {

@@ -1,5 +1,6 @@
 // The line of named locks: order, what becomes of it when sessions, waiters or the server fail, and what it
 // costs the server.
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -81,7 +82,7 @@ struct Place {
 struct Waiter {
   Waiter(MariadbUnderTest& t, std::vector<int>& log, std::mutex& mutex, int name)
       : place(t, static_cast<std::uint32_t>(name)), thread([this, &log, &mutex, name] {
-          turn = place.line.await(in(60s), cancel);
+          turn = place.line.await(in(1h), cancel);
           if (turn.load() == Turn::ours) {
             const std::lock_guard lock(mutex);
             log.push_back(name);
@@ -198,7 +199,7 @@ TEST_CASE("mariadb line: a session that is killed costs the others nothing, be i
   line.join();
   Waiter& killed = line.join();
   line.join();
-  line.t.database().sql("KILL " + line.session_of(1));
+  REQUIRE(line.t.database().kill_session(line.session_of(1)));
   killed.thread.join();
   CHECK(killed.turn.load() != Turn::ours);
   REQUIRE(line.t.database().kill_session(line.t.database().sessions("command = 'Sleep'").front()));
@@ -213,7 +214,9 @@ TEST_CASE("mariadb line: a waiter whose session was killed stands at the end of 
   Place waiter(t, 7);
   const WakeEvent never;
   CHECK(waiter.line.await(in(10ms), never) == Turn::not_yet);
-  t.database().sql("KILL " + session_waiting_as(t, 7));
+  std::string session;
+  REQUIRE(test::wait_until([&] { return !(session = session_waiting_as(t, 7)).empty(); }));
+  t.database().sql("KILL " + session);
   for (Turn turn = Turn::ours; turn != Turn::not_yet || waiting(t) != 1;)
     turn = waiter.line.await(in(20ms), never);
   holder.line.leave();
@@ -228,8 +231,8 @@ TEST_CASE("mariadb line: a cancelled wait ends at once and leaves no session beh
   cancelled.cancel.raise();
   cancelled.thread.join();
   CHECK(cancelled.turn.load() == Turn::cancelled);
-  CHECK(cancelled.left_at.load() - raised < 1s * test::slowness());  // of a minute
-  CHECK(test::wait_until([&] { return sessions(line.t) == 2; }));    // the holder's and the other waiter's
+  CHECK(cancelled.left_at.load() - raised < test::patience());     // of an hour
+  CHECK(test::wait_until([&] { return sessions(line.t) == 2; }));  // the holder's and the other waiter's
   line.holder.line.leave();
   line.wait_for_all();
   CHECK(line.log == std::vector<int>{1});
@@ -257,7 +260,7 @@ TEST_CASE(
   third.thread.join();
   CHECK(log == std::vector<int>{2, 3});
   CHECK(since(left) > 1500ms);
-  CHECK(since(left) < 3500ms * test::slowness());
+  CHECK(since(left) < 10s * test::slowness());  // of an hour
   proxy.resume();
 }
 
@@ -276,7 +279,7 @@ TEST_CASE("mariadb line: a leader that is frozen while it waits costs two second
   const BootTime stalled = BootClock::now();
   second.thread.join();
   CHECK(second.turn.load() == Turn::ours);
-  CHECK(since(stalled) < 3500ms * test::slowness());
+  CHECK(since(stalled) < 10s * test::slowness());  // of an hour
   proxy.resume();
 }
 
@@ -333,7 +336,7 @@ TEST_CASE("mariadb line: a wait that the server keeps ending is given up, not re
   proxy.cut(test::Proxy::Cut::before_statement, test::containing("dblock waits"), 100);
   const WakeEvent never;
   const BootTime start = BootClock::now();
-  while (waiter.line.await(in(10s), never) != Turn::none) REQUIRE(since(start) < 10s);
+  while (waiter.line.await(in(10s), never) != Turn::none) REQUIRE(since(start) < test::patience());
   CHECK(proxy.cuts() <= 3);
 }
 
@@ -353,6 +356,25 @@ TEST_CASE("mariadb line: the wait asks for the named lock once, however often it
   CHECK(test::wait_until([&] { return sessions(t) == 2; }));
 }
 
+// Where the lease is one of `acquire`, whose session is gone, the first in line polls. Returns when a waiter
+// that came later than all others has done so ten times.
+void see_polling(MariadbUnderTest& t) {
+  auto acquired = request_for("polled", "script");
+  acquired.kind = Kind::acquire;
+  acquired.terms.ttl = 1h;
+  REQUIRE(t.open()->try_acquire(acquired));
+  test::Proxy proxy(t.database().server());
+  WakeEvent cancel;
+  std::jthread polling([&] {
+    SystemClock clock;
+    const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
+    static_cast<void>(lease::acquire(*store, clock, request_for("polled", "run"), {1h}, {}, cancel));
+  });
+  const auto looks = [&] { return std::ranges::count_if(proxy.statements(), test::containing("SELECT")); };
+  CHECK(test::wait_until([&] { return looks() > 10; }));
+  cancel.raise();
+}
+
 TEST_CASE("mariadb line: an acquisition that waits takes the lock when it is given back, by being woken") {
   MariadbUnderTest t;
   test::Proxy proxy(t.database().server());
@@ -365,12 +387,12 @@ TEST_CASE("mariadb line: an acquisition that waits takes the lock when it is giv
   std::optional<Result<AcquireOutcome>> outcome;
   BootTime granted_at{};
   std::jthread thread([&] {
-    outcome = lease::acquire(*waiter, clock, request_for("k", "owner-2"), {60s}, {}, never);
+    outcome = lease::acquire(*waiter, clock, request_for("k", "owner-2"), {1h}, {}, never);
     granted_at = BootClock::now();
   });
   REQUIRE(test::wait_until([&] { return waiting(t) == 1; }));
   const auto statements = proxy.statements().size();
-  std::this_thread::sleep_for(1500ms);
+  see_polling(t);
   CHECK(proxy.statements().size() == statements);  // it does not poll
   REQUIRE(holder->release({the_key(), {"owner-1"}, std::nullopt}, Actor::holder, {}));
   const BootTime released = BootClock::now();
@@ -378,8 +400,8 @@ TEST_CASE("mariadb line: an acquisition that waits takes the lock when it is giv
   thread.join();
   REQUIRE(outcome->has_value());
   CHECK(std::holds_alternative<Lease>(**outcome));
-  CHECK(granted_at - released < 200ms * test::slowness());
-  CHECK(proxy.statements().size() == statements + 1);  // the grant
+  CHECK(granted_at - released < 10s * test::slowness());  // its own first look comes 25 s after its arrival
+  CHECK(proxy.statements().size() == statements + 1);     // the grant
   waiter->settle();
   CHECK(proxy.statements().size() == statements + 2);  // the session's usual idle time
 }
@@ -485,7 +507,7 @@ TEST_CASE("mariadb line: a listing names those who wait for each lock, in order"
   CHECK(waiters->at(0).host == "host");
   CHECK(waiters->at(0).user == "user");
   CHECK(waiters->at(0).since <= listing->server_time);
-  CHECK(listing->server_time.since_epoch - waiters->at(0).since.since_epoch < 10s);
+  CHECK(listing->server_time.since_epoch - waiters->at(0).since.since_epoch < test::patience());
   REQUIRE(listing->locks[1].waiters);
   CHECK(listing->locks[1].waiters->empty());
 }

@@ -371,17 +371,22 @@ TEST_CASE("mariadb procedures: neither a trigger nor a function takes, renews or
   t.application.acquire("k", "me");
   t.database.sql("CREATE TABLE written (n INT)");
   const std::string before = t.row("k");
+  // The server's own refusal, since an answer has nowhere to go there.
+  const auto has_no_place = [](const std::string& refusal) {
+    INFO(refusal);
+    CHECK(says(refusal, "Not allowed to return a result set from a "));
+  };
   for (const auto& call : calls_that_write()) {
     CAPTURE(call);
-    CHECK(refusal_of([&] {
-            t.database.sql("CREATE TRIGGER calls BEFORE INSERT ON written FOR EACH ROW CALL " + call);
-            t.database.sql("INSERT INTO written VALUES (1)");
-          }) != "");
+    has_no_place(refusal_of([&] {
+      t.database.sql("CREATE TRIGGER calls BEFORE INSERT ON written FOR EACH ROW CALL " + call);
+      t.database.sql("INSERT INTO written VALUES (1)");
+    }));
     t.database.sql("DROP TRIGGER IF EXISTS calls");
-    CHECK(refusal_of([&] {
-            t.database.sql("CREATE FUNCTION calls() RETURNS INT BEGIN CALL " + call + "; RETURN 1; END");
-            t.database.sql("SELECT calls()");
-          }) != "");
+    has_no_place(refusal_of([&] {
+      t.database.sql("CREATE FUNCTION calls() RETURNS INT BEGIN CALL " + call + "; RETURN 1; END");
+      t.database.sql("SELECT calls()");
+    }));
     t.database.sql("DROP FUNCTION IF EXISTS calls");
   }
   CHECK(t.value("SELECT COUNT(*) FROM written") == "0");

@@ -191,7 +191,7 @@ TEST_CASE("mariadb: a row lock that is held for long makes a definite failure") 
   REQUIRE_FALSE(renewed);
   CHECK(renewed.error().code == Errc::unreachable);
   CHECK(renewed.error().native == 1205);
-  CHECK(since(start) < 8s * test::slowness());
+  CHECK(since(start) < test::patience());  // of the 50 s that a server waits by itself
 }
 
 TEST_CASE("mariadb: a server that stops answering costs no more than the network timeout") {
@@ -205,7 +205,7 @@ TEST_CASE("mariadb: a server that stops answering costs no more than the network
   own.thaw();
   REQUIRE_FALSE(renewed);
   CHECK(renewed.error().code == Errc::indeterminate);
-  CHECK(since(start) < 3s * test::slowness());
+  CHECK(since(start) < 8s);  // the library waits for ten by itself
   // A server that was frozen may need a moment before it answers within this timeout again.
   CHECK(test::wait_until([&] {
     return store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt).has_value();

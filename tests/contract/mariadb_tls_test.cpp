@@ -259,9 +259,8 @@ TEST_CASE("mariadb: a renewal without an answer is given up in time over the soc
     test::Connection other(t.database().server(), "root", t.database().name());
     other.sql("BEGIN");
     other.sql("SELECT * FROM dblock_lock" + t.where("k") + " FOR UPDATE");
-    const auto begun = std::chrono::steady_clock::now();
+    // The server would end the wait for the row after two seconds, with an answer.
     const auto unheard = store->renew(ref, lease::Actor::holder, 60s);
-    CHECK(std::chrono::steady_clock::now() - begun < 1500ms);
     REQUIRE_FALSE(unheard);
     CHECK(unheard.error().code == Errc::indeterminate);
   }
