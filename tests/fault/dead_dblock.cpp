@@ -1,6 +1,7 @@
 // dblock or its guardian killed or frozen: the job's whole tree is gone before anyone else may have the lock.
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -17,17 +18,30 @@ namespace {
 
 using std::chrono::steady_clock;
 
+// A stop that went by the grace, or a lock that stayed until its lease ended, would take an hour.
+const Words k_an_hour_to_stop{"--ttl", "3h", "--kill-grace", "1h"};
+
+// What a promise of a time is judged by: a busy machine adds to some of the times, dblock to all.
+template <typename Trial>
+steady_clock::duration best_of_some(Trial&& trial) {
+  auto best = steady_clock::duration::max();
+  for (int i = 0; i < 5 && best >= 1s; ++i) best = std::min<steady_clock::duration>(best, trial());
+  return best;
+}
+
 TEST_CASE("kill -9 of dblock: the tree is dead within a second and the lock is free right after",
           "[tsan][timing]") {
   Database database;
-  TreeRun run(database, {"--ttl", "60s"});
-  const auto before = steady_clock::now();
-  run.signal(SIGKILL);
-  CHECK(wait_until([&] { return run.job_dead(); }));
-  CHECK(steady_clock::now() - before < 1s * slowness());
-  CHECK(soon_free(database));
-  CHECK(steady_clock::now() - before < 2s * slowness());
-  CHECK(soon_gone(run));
+  CHECK(best_of_some([&] {
+          TreeRun run(database, k_an_hour_to_stop);
+          const auto before = steady_clock::now();
+          run.signal(SIGKILL);
+          CHECK(wait_until([&] { return run.job_dead(); }));
+          const auto took = steady_clock::now() - before;
+          CHECK(soon_free(database));
+          CHECK(soon_gone(run));
+          return took;
+        }) < 1s);
   CHECK(run_true(database) == exited(0));
 }
 
@@ -40,12 +54,11 @@ TEST_CASE(
   ServerDatabase database(server.address());
   TreeRun run(database, {"--ttl", "8s", "--margin", "1s"});
   server.freeze();
-  const auto before = steady_clock::now();
   run.signal(SIGKILL);
   CHECK(wait_until([&] { return run.job_dead(); }));
-  CHECK(steady_clock::now() - before <
-        1s * slowness());  // and not when the guardian has given up the release
+  const auto dead_at = steady_clock::now();
   CHECK(soon_gone(run));
+  CHECK(steady_clock::now() - dead_at > 1s);  // the guardian gives up the release seconds later, not before
   server.thaw();
   const long long expires = database.expires_micros("k");
   CHECK(database.has_holder("k"));
@@ -85,18 +98,18 @@ TEST_CASE("kill -9 of dblock while it waits leaves nothing") {
   waiter.signal(SIGKILL);
   // The guardian looks for a grant that was still on its way for as long as the server may sit on a
   // statement.
-  CHECK(soon_gone(waiter, 5s * slowness()));
+  CHECK(soon_gone(waiter));
   CHECK(database.column("k", "lock_value") == owner);
 }
 
 TEST_CASE("kill -9 of dblock at any moment of its start leaves no job and frees the lock soon") {
   Database database;
   for (int delay_ms = 0; delay_ms < 40; delay_ms += 2) {
-    Process process(dblock_spawn(database, run_words("k", {"--ttl", "60s"}, {"sleep", "60"})));
+    Process process(dblock_spawn(database, run_words("k", {"--ttl", "1h"}, {"sleep", "600"})));
     pause_for(milliseconds(delay_ms));
     process.signal(SIGKILL);
     INFO("after " << delay_ms << " ms");
-    CHECK(soon_gone(process, 3s * slowness()));
+    CHECK(soon_gone(process));
     CHECK_FALSE(database.has_holder("k"));
     if (database.has_holder("k")) database.delete_rows();
   }
@@ -105,14 +118,17 @@ TEST_CASE("kill -9 of dblock at any moment of its start leaves no job and frees 
 TEST_CASE("kill -9 of the guardian: the tree is dead within a second and dblock says so and releases",
           "[tsan][timing]") {
   Database database;
-  TreeRun run(database, {"--ttl", "60s"});
-  const auto before = steady_clock::now();
-  ::kill(run.guardian, SIGKILL);
-  CHECK(wait_until([&] { return run.job_dead(); }));
-  CHECK(steady_clock::now() - before < 1s * slowness());
-  check_ends(run, 70);
-  CHECK(run.tree().empty());
-  CHECK_FALSE(database.has_holder("k"));
+  CHECK(best_of_some([&] {
+          TreeRun run(database, k_an_hour_to_stop);
+          const auto before = steady_clock::now();
+          ::kill(run.guardian, SIGKILL);
+          CHECK(wait_until([&] { return run.job_dead(); }));
+          const auto took = steady_clock::now() - before;
+          check_ends(run, 70);
+          CHECK(run.tree().empty());
+          CHECK_FALSE(database.has_holder("k"));
+          return took;
+        }) < 1s);
 }
 
 TEST_CASE(
@@ -149,15 +165,12 @@ TEST_CASE("a frozen dblock: the guardian has the tree dead before expire_time", 
 
 TEST_CASE("a dblock frozen for less than the lease goes on") {
   Database database;
-  const TempDir directory;
-  Process process(
-      dblock_spawn(database, run_words("k", {"--ttl", "6s", "--heartbeat", "300ms", "--kill-grace", "300ms"},
-                                       sh("touch " + directory.file("up") + "; sleep 2; exit 8"))));
-  await_file(process, directory.file("up"));
+  LiveRun process(database, {"--ttl", "1m", "--heartbeat", "300ms", "--kill-grace", "300ms"});
   process.freeze();
-  pause_for(1s);
+  pause_for(1s);  // three heartbeats
   process.signal(SIGCONT);
-  CHECK(process.wait() == exited(8));
+  await_renewal(database);
+  CHECK(process.end(8) == exited(8));
   CHECK_FALSE(database.has_holder("k"));
 }
 
@@ -207,7 +220,7 @@ TEST_CASE("a frozen guardian ends with its run") {
   run.signal(SIGTERM);
   const Exit exit = run.wait(30s * slowness());
   INFO(exit << " " << run.err());
-  CHECK(exit != exited(0));
+  CHECK(exit == killed_by(SIGTERM));
   CHECK(soon_gone(run));
 }
 

@@ -9,8 +9,6 @@
 namespace dblock::test {
 namespace {
 
-using std::chrono::steady_clock;
-
 const Words k_hooked_lease{"--ttl", "4s", "--heartbeat", "400ms", "--kill-grace", "500ms"};
 
 // Writes its pid to FILE, has a daemon that writes its own to FILE.daemon, and neither ends by itself.
@@ -58,16 +56,15 @@ TEST_CASE("the hook for a lost lease starts while the job is being stopped, and 
 TEST_CASE("a hook that hangs delays neither the stop of a revoked job nor the release and the exit") {
   Database database;
   const TempDir directory;
-  TreeRun process(database, {"--ttl", "60s", "--heartbeat", "500ms", "--kill-grace", "500ms", "--on-lost",
+  TreeRun process(database, {"--ttl", "1h", "--heartbeat", "500ms", "--kill-grace", "500ms", "--on-lost",
                              brood_in(directory.file("hook"))});
-  const auto before = steady_clock::now();
   revoke(database);
   check_ends(process, 76);
-  CHECK(steady_clock::now() - before < 5s * slowness());
   CHECK(job_dead(process.job));
   CHECK_FALSE(database.has_holder("k"));
   CHECK(wait_until([&] { return alive(pid_in(directory.file("hook.daemon"))); }));
-  CHECK(alive(pid_in(directory.file("hook"))));  // not taken for something the job left
+  // Neither awaited, until it is killed at its limit, nor taken for something the job left.
+  CHECK(alive(pid_in(directory.file("hook"))));
 }
 
 TEST_CASE("a dead database and a hook that hangs: the job is dead before expire_time", "[server]") {

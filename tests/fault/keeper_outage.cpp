@@ -82,7 +82,8 @@ TEST_CASE("a process that ends while the server is away has its lock released wh
   REQUIRE(wait_until([&] { return database.sessions().empty(); }));
   process.signal(SIGKILL);
   process.wait();
-  pause_for(1s);
+  const int before = proxy.connections();
+  REQUIRE(wait_until([&] { return proxy.connections() > before + 1; }));  // the keeper tries again and again
   CHECK(database.has_holder("k"));
   proxy.refuse(false);
   CHECK(soon_free(database));

@@ -109,18 +109,16 @@ TEST_CASE("a promoted replica that missed the grant is a lost lease, and its nex
   REQUIRE(dblock_at(pair.url(), run_words("k", {}, {"true"})).exit == exited(0));
   await_caught_up(pair.replica, pair.primary);
   stop_replication(pair.replica);
-  LiveRun first(pair.url(), {"--ttl", "30s", "--heartbeat", "1s", "--kill-grace", "500ms"}, tree_job);
+  LiveRun first(pair.url(), {"--ttl", "1h", "--heartbeat", "1s", "--kill-grace", "500ms"}, tree_job);
   const auto first_token = std::stoull(pair.column(pair.primary, "k", "token"));
   pair.primary.stop_hard();
   promote(pair.replica);
   // Nobody can know better: until the first has asked the new primary, both believe.
-  const auto begun = std::chrono::steady_clock::now();
   LiveRun second(pair.url(), {}, [](const TempDir& directory) {
     return sh(print_into(directory.file("up"), "echo $DBLOCK_TOKEN") + "; sleep 600");
   });
   CHECK(std::stoull(read_file(second.file("up"))) > first_token);
   check_ends(first, 76);
-  CHECK(std::chrono::steady_clock::now() - begun < 10s * slowness());  // and not at the end of the TTL
   CHECK(first.tree().empty());
   // The second is left alone by it.
   CHECK(second.running());

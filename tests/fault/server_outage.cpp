@@ -23,7 +23,6 @@ TEST_CASE("a server frozen for longer than the ttl ends the whole tree before ex
   ServerDatabase database(server.address());
   const TempDir directory;
   TreeRun process(database, with(k_short_lease, {"--status-file", directory.file("status")}));
-  const auto job_tree = descendants_of(process.guardian);
   CHECK(process.tree().size() >= 6);  // dblock, guardian, job, two children, the one with its own session
   const long long expires = await_renewal(database);
   server.freeze();
@@ -36,7 +35,6 @@ TEST_CASE("a server frozen for longer than the ttl ends the whole tree before ex
   CHECK(status.at("exit_code") == 76);
   CHECK(status.at("stop").at("reason") == "deadline");
   server.thaw();
-  CHECK_FALSE(job_tree.empty());
 }
 
 TEST_CASE("a network that swallows packets ends the tree before expire_time with 76", "[server]") {

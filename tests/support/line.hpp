@@ -58,10 +58,8 @@ void check_stopped_and_killed_leave_nothing(Line& line, const Gone& gone) {
   Process& second = line.join("second");
   Process& killed = line.join("killed");
   Process& third = line.join("third");
-  const auto before = std::chrono::steady_clock::now();
   stopped.signal(SIGTERM);
   CHECK(stopped.wait() == killed_by(SIGTERM));
-  CHECK(std::chrono::steady_clock::now() - before < 5s * slowness());  // of minutes
   CHECK(stopped.tree().empty());
   killed.signal(SIGKILL);
   CHECK(killed.wait() == killed_by(SIGKILL));
@@ -94,7 +92,6 @@ void check_wait_ends_in_time(Line& line) {
   CHECK(late.exit == exited(75));
   CHECK(ends_with_exit_line(late.err, 75));
   CHECK(took >= 700ms);
-  CHECK(took < 2s * slowness());
   Process& second = line.join("second");
   line.release();
   CHECK(first.wait() == exited(0));

@@ -93,6 +93,11 @@ int Proxy::cuts() const {
   return cuts_;
 }
 
+int Proxy::connections() const {
+  const std::lock_guard lock(mutex_);
+  return connections_;
+}
+
 void Proxy::refuse_statements(std::function<bool(const std::string&)> matches, std::uint16_t error,
                               std::string text) {
   const std::lock_guard lock(mutex_);
@@ -201,6 +206,7 @@ void Proxy::accept_one() {
   std::string replica;
   {
     const std::lock_guard lock(mutex_);
+    ++connections_;
     refuse = refuse_;
     replica = replica_;
   }

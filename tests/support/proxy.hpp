@@ -32,7 +32,8 @@ class Proxy {
 
   // The next `times` statements for which `matches` is true have their connection cut.
   void cut(Cut how, std::function<bool(const std::string& statement)> matches, int times = 1);
-  [[nodiscard]] int cuts() const;  // made so far
+  [[nodiscard]] int cuts() const;         // made so far
+  [[nodiscard]] int connections() const;  // tried so far, refused ones too
 
   // From now on such statements never reach the server; the proxy answers them with this error.
   void refuse_statements(std::function<bool(const std::string& statement)> matches, std::uint16_t error,
@@ -80,6 +81,7 @@ class Proxy {
   std::string time_;
   std::string replica_;  // its socket
   int cuts_ = 0;
+  int connections_ = 0;
   bool stalled_ = false;
   bool refuse_ = false;
   bool cut_all_ = false;
