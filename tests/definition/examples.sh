@@ -20,7 +20,7 @@ trap 'rm -rf "$box"' EXIT
 export LC_ALL=C
 displays=$box/displays
 mkdir -p "$displays" "$box/bin" "$box/opt/etl" "$box/home" "$box/tmp" "$box/var/lib/prometheus/node-exporter" \
-  "$box/var/www/html"
+  "$box/var/www/html" "$box/without"
 
 stand_in() {
   local file=$1
@@ -33,6 +33,7 @@ stand_in "$box/bin/jq" cat
 stand_in "$box/bin/consul" 'shift 2; exec "$@"'
 stand_in "$box/bin/dblock" "exec '$(realpath "$DBLOCK")' \"\$@\""
 stand_in "$box/opt/etl/nightly.sh"
+stand_in "$box/without/make" ": >'$box/worked'"
 stand_in "$box/deploy.sh"
 # shellcheck disable=SC2016 # for the shell within
 stand_in "$box/with-old-lock" 'exec "$@"'
@@ -70,6 +71,7 @@ commands_of() {
 
 failed=0
 ran=0
+without=0
 complain() {
   echo "$1: $2" >&2
   sed 's/^/    /' "$3" "$box/output" >&2
@@ -95,6 +97,17 @@ run_one() {
   complain "$1" "left a lock behind: $kept" "$2"
 }
 
+# A script that takes a lock ends where there is no dblock, before it works.
+run_without_dblock() {
+  local status=0
+  rm -f "$box/worked"
+  (cd "$box" && exec timeout 60 env -i PATH="$box/without" HOME="$box/home" /bin/sh "$2") >"$box/output" 2>&1 \
+    </dev/null || status=$?
+  without=$((without + 1))
+  [ "$status" = 127 ] || complain "$1" "without dblock it ended with $status instead of 127" "$2"
+  [ ! -e "$box/worked" ] || complain "$1" 'went on without dblock' "$2"
+}
+
 for display in "$displays"/*; do
   name=$(basename "$display")
   status=${name##*.}
@@ -106,7 +119,10 @@ for display in "$displays"/*; do
     s#mysql://[a-z]*@db1[^ ']*#$DBLOCK_DB#g" "$display"
   case $kind in
     none) ;;
-    shell) run_one "$name" "$display" "$status" ;;
+    shell)
+      run_one "$name" "$display" "$status"
+      if grep -q '^lock=.*dblock acquire' "$display"; then run_without_dblock "$name" "$display"; fi
+      ;;
     endless)
       sed 's/^/exec /' "$display" >"$box/line"
       run_one "$name" "$box/line" 0 'timeout --preserve-status --signal=TERM 2'
@@ -125,4 +141,5 @@ for display in "$displays"/*; do
 done
 echo "$ran commands and scripts of the manual ran"
 [ "$ran" -gt 40 ] || { echo "so few: was the manual read at all?" >&2; failed=1; }
+[ "$without" -gt 1 ] || { echo "no script of the manual takes a lock as dblock-acquire(1) says" >&2; failed=1; }
 exit $failed

@@ -80,8 +80,7 @@ TEST_CASE("an unreachable host is 69 within the connect timeout, in words and no
                 run_words("k", {}, {"true"}));
   expect_own_code(finished, 69);
   const auto took = std::chrono::steady_clock::now() - before;
-  CHECK(took > 900ms);
-  CHECK(took < 4s * slowness());
+  CHECK(took > 900ms);  // the system would try for two minutes, longer than dblock_at() waits
   CHECK(says(finished.err, "127.0.0.1:" + std::to_string(deaf.number())));
 }
 
@@ -98,7 +97,7 @@ TEST_CASE("a server that does not answer is 69 within the connect timeout", "[se
   const auto before = std::chrono::steady_clock::now();
   const auto finished = dblock_at(database.tcp_url() + "?connect-timeout=1s", run_words("k", {}, {"true"}));
   expect_own_code(finished, 69);
-  CHECK(std::chrono::steady_clock::now() - before < 4s * slowness());
+  CHECK(std::chrono::steady_clock::now() - before < 8s);  // and not within the 10 s of a statement
   server.thaw();
 }
 
@@ -244,9 +243,7 @@ TEST_CASE("a command without an interpreter is 126, says so and leaves the lock 
 TEST_CASE("a missing command is found without waiting for the lock") {
   Database database;
   take(database);
-  const auto before = std::chrono::steady_clock::now();
-  CHECK(dblock(database, run_words("k", {"--wait", "30s"}, {"no-such-program"})).exit == exited(127));
-  CHECK(std::chrono::steady_clock::now() - before < 5s);
+  CHECK(dblock(database, run_words("k", {"--wait", "1h"}, {"no-such-program"})).exit == exited(127));
 }
 
 TEST_CASE("inspect with max-age is 1 for a key whose last success is too old or never was") {

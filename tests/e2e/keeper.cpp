@@ -215,8 +215,7 @@ TEST_CASE("a held lock ends a script under set -e with 75 and leaves no keeper")
   Process process(kept_script(database.url(), directory, "", "touch went-on"));
   CHECK(process.wait() == exited(75));
   CHECK_FALSE(std::filesystem::exists(directory.file("went-on")));
-  // Told that there is nothing to do, a keeper asks the store nothing.
-  CHECK(soon_gone(process, 2s * slowness()));
+  CHECK(soon_gone(process));
 }
 
 TEST_CASE("a wait for the lock ends with the process it is for and leaves nothing") {
@@ -291,12 +290,15 @@ TEST_CASE("dblock killed at any moment of taking a kept lock leaves either all o
         continue;
       }
     }
-    // A keeper that was not told in time gives the lock back at the same time.
     if (exit == exited(0)) CHECK(kept());
     const auto released = dblock(
         database, {"release", "--key", "k", "--owner", process.out().substr(0, process.out().size() - 1)});
-    CHECK((released.exit == exited(0) || exit != exited(0)));
+    INFO(released.err);
+    // A dblock that was killed before it had told its keeper has a keeper that gives the lock back by itself.
+    const bool by_keeper = exit != exited(0) && released.exit == exited(76);
+    if (!by_keeper) CHECK(released.exit == exited(0));
     REQUIRE_FALSE(database.has_holder("k"));
+    if (by_keeper) CHECK(soon_gone(process));
   }
 }
 

@@ -29,7 +29,7 @@ class Watched : public LineBefore<Database> {
   Watched() : LineBefore({}) {}
 
   [[nodiscard]] Words waiting(const Words& options = {}, const Words& command = {"echo", "job's output"}) {
-    return dblock_words(run_words("k", with({"--wait", "120s", "--warn-after", "1h"}, options), command));
+    return dblock_words(run_words("k", with({"--wait", "1h", "--warn-after", "1h"}, options), command));
   }
   [[nodiscard]] Words env(const std::string& term = "xterm") {
     return {"DBLOCK_DB=" + database().url(), "TERM=" + term};
@@ -59,10 +59,8 @@ TEST_CASE("Ctrl-C at the live line ends the wait and leaves nothing", "[tsan]") 
   Watched lock;
   Terminal terminal(lock.waiting(), lock.env());
   REQUIRE(terminal.shows(k_drawn));
-  const auto before = std::chrono::steady_clock::now();
   terminal.send(k_ctrl_c);
   CHECK(terminal.wait() == killed_by(SIGINT));
-  CHECK(std::chrono::steady_clock::now() - before < 5s * slowness());  // of two minutes
   CHECK(terminal.tree().empty());
   const Words rows = displayed(terminal.screen());
   INFO(terminal.screen());

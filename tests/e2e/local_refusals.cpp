@@ -21,15 +21,13 @@ using namespace std::chrono_literals;
 std::string check_refused(const std::string& path, const std::string& reason) {
   std::string err;
   for (const Words& words :
-       {run_words("k", {"--wait", "30s"}, {"touch", path + ".ran"}),
+       {run_words("k", {"--wait", "1h"}, {"touch", path + ".ran"}),
         Words{"acquire", "--key", "k", "--ttl", "5s"}, Words{"renew", "--key", "k", "--owner", "x"},
         Words{"release", "--key", "k", "--owner", "x"}, Words{"inspect"}, Words{"reap"}, Words{"migrate"}}) {
-    const auto before = std::chrono::steady_clock::now();
-    const auto finished = dblock_at("sqlite:" + path, words);
+    const auto finished = dblock_at("sqlite:" + path, words);  // waiting would not help
     INFO(words[0] << ": " << finished.exit << ": " << finished.err);
     check_ended(finished, 78, {path, reason});
     CHECK(finished.out.empty());
-    CHECK(std::chrono::steady_clock::now() - before < 5s * slowness());  // waiting would not help
     err = finished.err;
   }
   CHECK_FALSE(fs::exists(path + ".ran"));

@@ -109,7 +109,8 @@ TEST_CASE("a job longer than its ttl is renewed under a shifted clock and never 
   DBLOCK_NEEDS(why_no_faketime());
   struct Run {
     explicit Run(const Words& env)
-        : clock(told(env)), live(database, {"--ttl", "3s", "--margin", "0"}, patient_job, "k", env) {}
+        : clock(told(env)),
+          live(database, {"--ttl", "6s", "--heartbeat", "500ms", "--margin", "0"}, patient_job, "k", env) {}
     std::string clock;
     Database database;
     LiveRun live;
@@ -120,7 +121,7 @@ TEST_CASE("a job longer than its ttl is renewed under a shifted clock and never 
   for (auto& run : runs) {
     INFO(run.clock);
     // Until the lease that was granted would be over.
-    REQUIRE(wait_until([&] { return run.database.expires_micros("k") > run.first_expiry + 3'100'000; }));
+    REQUIRE(wait_until([&] { return run.database.expires_micros("k") > run.first_expiry + 6'100'000; }));
     CHECK(dblock(run.database, {"acquire", "--key", "k", "--ttl", "60s"}).exit == exited(75));
     CHECK(run.live.running());
     CHECK(run.live.end(5) == exited(5));

@@ -130,15 +130,18 @@ TEST_CASE("an inherited ignored SIGCHLD does not hide the job's status") {
 TEST_CASE("under nohup a hang-up does not end the run") {
   const Database database;
   const TempDir directory;
-  auto spec = dblock_spawn(database, run_words("k", {}, patient_job(directory)));
+  auto spec = dblock_spawn(database, run_words("k", {},
+                                               sh("trap 'touch " + directory.file("usr1") + "' USR1; " +
+                                                  until_told(directory) + "; exit 5")));
   spec.ignored_signals = {SIGHUP};
   Process process(spec);
   await_file(process, directory.file("up"));
   process.signal(SIGHUP);
-  pause_for(200ms);  // time for a wrong reaction; there is no condition to await for "nothing happens"
-  CHECK(process.running());
-  let_end(directory, 5);
+  process.signal(SIGUSR1);  // dblock is told of the lower number first
+  await_file(process, directory.file("usr1"));
+  write_file(directory.file("go"), "");
   CHECK(process.wait() == exited(5));
+  CHECK_FALSE(says(process.err(), "SIGHUP"));
 }
 
 TEST_CASE("signals sent to dblock are forwarded to the job once each, and TERM ends it", "[tsan]") {

@@ -99,21 +99,17 @@ TEST_CASE("a failed acquire ends a script that evals it under set -e with its co
   CHECK(usage.out.empty());
 }
 
-TEST_CASE("a script without a dblock on its path does not go on") {
-  for (const char* interpreter : {"/bin/sh", "/bin/bash"}) {
-    const auto finished = run_program({.argv = {interpreter, "-c",
-                                                "PATH=/nowhere; lock=$(dblock acquire --key k --ttl 60s "
-                                                "--format shell) || exit; eval \"$lock\"; "
-                                                "echo went on"}});
-    CHECK(finished.exit == exited(127));
-    CHECK(finished.out.empty());
-  }
-}
-
 TEST_CASE("acquire waits for a holder within its limit") {
   const Database database;
-  take(database, "k", {"--ttl", "1s", "--margin", "0"});
-  CHECK(dblock(database, {"acquire", "--key", "k", "--ttl", "5s", "--wait", "20s"}).exit == exited(0));
+  const std::string holder = take(database);
+  Process waiter(dblock_spawn(database, {"-v", "acquire", "--key", "k", "--ttl", "60s", "--wait", "1h"}));
+  REQUIRE(soon_says(waiter, "waiting: "));
+  CHECK(waiter.out().empty());
+  release_lease(database, holder);
+  CHECK(waiter.wait() == exited(0));
+  CHECK(waiter.out() == database.column("k", "lock_value") + "\n");
+  check_ended(dblock(database, {"acquire", "--key", "k", "--ttl", "5s", "--wait", "300ms"}), 75,
+              {"lock \"k\" is held by "});
 }
 
 TEST_CASE("the lease of a running job is left alone by plain renew and release") {

@@ -243,16 +243,18 @@ TEST_CASE("scripts take, renew and give back readers' leases and slots") {
 }
 
 TEST_CASE("another kind of sharing waits until the last holder's margin is over") {
-  const Database database;
   for (const Words& held : {Words{"--slots", "2"}, Words{"--shared"}}) {
-    const std::string time = std::to_string(slowness()) + "s";
-    take(database, "k", with({"--ttl", time, "--margin", time}, held));
+    const Database database;
+    const auto before = std::chrono::steady_clock::now();
+    take(database, "k", with({"--ttl", "1s", "--margin", "1s"}, held));
     const auto state = [&] { return inspected(database, {"--all"}).at("locks").at(0).at("state"); };
     REQUIRE(wait_until([&] { return state() == "expired"; }));
     const Words other = held[0] == "--shared" ? Words{"--slots", "2"} : Words{"--shared"};
-    CHECK(run_true(database, "k", other) == exited(75));
-    CHECK(run_true(database, "k", {"--slots", "3"}) == exited(75));
-    CHECK(wait_until([&] { return run_true(database, "k", other) == exited(0); }));
+    const auto granted = [&](const Words& options) { return run_true(database, "k", options) == exited(0); };
+    // Asked again and again, so that the first grant tells when the margin is over.
+    CHECK(wait_until([&] { return granted({"--slots", "3"}) || granted(other); }));
+    CHECK(std::chrono::steady_clock::now() - before >= 2s);
+    CHECK(granted(other));
   }
 }
 
@@ -263,11 +265,11 @@ TEST_CASE("a forced release waits for the holder of its token, whoever else hold
     return json::parse(dblock(database, words).out).at("token").get<std::uint64_t>();
   };
   acquire("60s");
-  const auto token = std::to_string(acquire("2s"));
   const auto begun = std::chrono::steady_clock::now();
+  const auto token = std::to_string(acquire("2s"));
   REQUIRE(dblock(database, {"release", "--key", "k", "--force", "--token", token, "--wait", "60s"}).exit ==
           exited(0));
-  CHECK(std::chrono::steady_clock::now() - begun > 1s);
+  CHECK(std::chrono::steady_clock::now() - begun >= 2s);
 }
 
 TEST_CASE("before a lease is broken all holders are listed with their tokens") {

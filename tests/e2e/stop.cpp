@@ -192,16 +192,22 @@ TEST_CASE("a wait that is broken off tells by whom, and how long it was") {
   const Database database;
   take(database);
   const Stopped stopped;
+  const auto started = std::chrono::steady_clock::now();
   Process waiter(dblock_spawn(database, stopped.run({"-v", "--wait", "1h"}, "")));
   REQUIRE(soon_says(waiter, "waiting"));
-  pause_for(300ms);
+  const auto seen_waiting = std::chrono::steady_clock::now();
+  pause_for(300ms);  // a length that is not mistaken for none
+  const auto waited_at_least = std::chrono::steady_clock::now() - seen_waiting;
   waiter.signal(SIGTERM);
   CHECK(waiter.wait() == killed_by(SIGTERM));
+  const auto waited_at_most = std::chrono::steady_clock::now() - started;
   CHECK(
       says(last_line(waiter.err()), "stopped by SIGTERM from pid " + std::to_string(::getpid()) + " (user "));
   CHECK(stopped.stop() ==
         json{{"reason", "signal"}, {"signal", "TERM"}, {"who", sender()}, {"killed", false}});
-  CHECK(stopped.status().at("waited_ms").get<int>() >= 200);
+  const milliseconds waited{stopped.status().at("waited_ms").get<int>()};
+  CHECK(waited + 1ms >= waited_at_least);
+  CHECK(waited <= waited_at_most);
 }
 
 TEST_CASE("a wait that ends with the process that started dblock says so") {

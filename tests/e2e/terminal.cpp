@@ -52,15 +52,16 @@ TEST_CASE("Ctrl-C stops the loop too when the job ignores it and has to be kille
 TEST_CASE("Ctrl-C at the prompt of an interactive program is the program's own affair") {
   Database database;
   const TempDir directory;
-  Terminal terminal(
-      bash(database, dblock_binary() +
-                         " run --kill-grace 100ms --key k -- sh -c 'stty -icanon; trap \"echo caught\" INT; "
-                         "echo started; " +
-                         await_in_shell(directory.file("go")) + "; exit 9'; echo code=$?"));
+  Terminal terminal(bash(database, dblock_binary() +
+                                       " run --kill-grace 100ms --ttl 6s --heartbeat 200ms --key k -- sh -c "
+                                       "'stty -icanon; trap \"echo caught\" INT; "
+                                       "echo started; " +
+                                       await_in_shell(directory.file("go")) + "; exit 9'; echo code=$?"));
   REQUIRE(terminal.shows("started"));
   terminal.send(k_ctrl_c);
   REQUIRE(terminal.shows("caught"));
-  pause_for(300ms);  // the grace, were it running
+  // Each renewal comes two graces after the one before.
+  for (int renewals = 0; renewals < 2; ++renewals) REQUIRE(soon_renewed(database));
   write_file(directory.file("go"), "");
   CHECK(terminal.shows("code=9"));
 }
@@ -188,10 +189,11 @@ TEST_CASE("a job that begins with setsid holds the lock to its end, at a termina
   for (const bool at_terminal : {true, false}) {
     CAPTURE(at_terminal);
     const TempDir directory;
-    const Spawn spec = dblock_spawn(database, run_words("k", {}, with({"setsid"}, patient_job(directory))));
+    const Spawn spec = dblock_spawn(database, run_words("k", {"--ttl", "6s", "--heartbeat", "200ms"},
+                                                        with({"setsid"}, patient_job(directory))));
     const auto finish = [&] {
       REQUIRE(wait_until([&] { return std::filesystem::exists(directory.file("up")); }));
-      CHECK_FALSE(wait_until([&] { return !database.has_holder("k"); }, milliseconds{300}));
+      for (int renewals = 0; renewals < 2; ++renewals) REQUIRE(soon_renewed(database));
       let_end(directory, 5);
     };
     if (at_terminal) {

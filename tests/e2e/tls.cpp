@@ -26,8 +26,12 @@ namespace {
 
 using namespace std::string_literals;
 
+Finished inspected_with(const ServerDatabase& database, const std::string& parameters) {
+  return dblock_at(database.tcp_url() + "?" + parameters, {"inspect"});
+}
+
 Exit inspect_with(const ServerDatabase& database, const std::string& parameters) {
-  const auto finished = dblock_at(database.tcp_url() + "?" + parameters, {"inspect"});
+  const auto finished = inspected_with(database, parameters);
   UNSCOPED_INFO(parameters << ": " << finished.err);
   return finished.exit;
 }
@@ -38,9 +42,9 @@ TEST_CASE("a server without tls is refused by every mode that demands it", "[ser
   const Certificates certificates;
   CHECK(inspect_with(database, "tls=off") == exited(0));
   CHECK(inspect_with(database, "tls=prefer") == exited(0));
-  CHECK(inspect_with(database, "tls=require") != exited(0));
-  CHECK(inspect_with(database, "tls=verify-ca&tls-ca=" + certificates.authority()) != exited(0));
-  CHECK(inspect_with(database, "tls=verify-full&tls-ca=" + certificates.authority()) != exited(0));
+  check_ended(inspected_with(database, "tls=require"), 69, {"TLS"});
+  check_ended(inspected_with(database, "tls=verify-ca&tls-ca=" + certificates.authority()), 69, {"TLS"});
+  check_ended(inspected_with(database, "tls=verify-full&tls-ca=" + certificates.authority()), 69, {"TLS"});
 }
 
 TEST_CASE("no run starts its job when tls is demanded and not to be had", "[server]") {
@@ -78,8 +82,8 @@ TEST_CASE("a certificate of a foreign authority is refused by verify-ca and veri
   const Server server(certificates.server_options("good"));
   const ServerDatabase database(server.address());
   const std::string ca = "&tls-ca=" + certificates.file("foreign.pem");
-  CHECK(inspect_with(database, "tls=verify-ca" + ca) != exited(0));
-  CHECK(inspect_with(database, "tls=verify-full" + ca) != exited(0));
+  check_ended(inspected_with(database, "tls=verify-ca" + ca), 69, {"TLS"});
+  check_ended(inspected_with(database, "tls=verify-full" + ca), 69, {"TLS"});
 }
 
 TEST_CASE("a certificate for another name is refused by verify-full", "[server]") {
@@ -87,7 +91,7 @@ TEST_CASE("a certificate for another name is refused by verify-full", "[server]"
   const Server server(certificates.server_options("wrong-name"));
   const ServerDatabase database(server.address());
   const std::string ca = "&tls-ca=" + certificates.authority();
-  CHECK(inspect_with(database, "tls=verify-full" + ca) != exited(0));
+  check_ended(inspected_with(database, "tls=verify-full" + ca), 69, {"TLS"});
 }
 
 TEST_CASE("without tls-ca verify-full trusts the system's authorities, and the name counts no less",

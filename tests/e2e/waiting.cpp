@@ -1,4 +1,5 @@
 // Waiting for a held lock: handover, limits, signals; and what a waiter leaves behind, which is nothing.
+#include <algorithm>
 #include <filesystem>
 
 #include "support/catch.hpp"
@@ -19,9 +20,7 @@ TEST_CASE("a waiter runs soon after the holder has ended", "[tsan]") {
   Process waiter = waiting_run(database, {"--wait", "60s"}, sh("touch " + directory.file("second")));
   CHECK_FALSE(std::filesystem::exists(directory.file("second")));
   CHECK(holder.end() == exited(0));
-  const auto released = steady_clock::now();
-  CHECK(waiter.wait() == exited(0));
-  CHECK(steady_clock::now() - released < 3s * slowness());
+  CHECK(waiter.wait(10s * slowness()) == exited(0));  // a waiter that nobody wakes looks after 25 s
   CHECK(std::filesystem::exists(directory.file("second")));
 }
 
@@ -33,17 +32,15 @@ TEST_CASE("a wait ends with 75 when its time is up") {
   const auto took = steady_clock::now() - before;
   check_ended(finished, 75);
   CHECK(took >= 700ms);
-  CHECK(took < 2500ms * slowness());
 }
 
 TEST_CASE("nonblock and a wait of zero try once") {
   const Database database;
   take(database);
-  for (const Words& options : {Words{"-n"}, Words{"--nonblock"}, Words{"-w", "0"}, Words{}}) {
-    const auto before = steady_clock::now();
-    CHECK(run_true(database, "k", options) == exited(75));
-    CHECK(steady_clock::now() - before < 2s * slowness());
+  for (const Words& options : {Words{"-n"}, Words{"--nonblock"}, Words{"-w", "0"}}) {
+    check_ended(dblock(database, run_words("k", options, {"true"}), {"DBLOCK_WAIT=1h"}), 75);
   }
+  CHECK(run_true(database) == exited(75));
 }
 
 TEST_CASE("a signal ends a wait at once and leaves no row held", "[tsan]") {
@@ -52,10 +49,8 @@ TEST_CASE("a signal ends a wait at once and leaves no row held", "[tsan]") {
   const std::string owner = take(database);
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2}) {
     Process waiter = waiting_run(database, {"--wait", "forever"}, {"touch", directory.file("ran")});
-    const auto before = steady_clock::now();
     waiter.signal(number);
     CHECK(waiter.wait() == killed_by(number));
-    CHECK(steady_clock::now() - before < 5s * slowness());  // of for ever
     CHECK(waiter.tree().empty());
   }
   CHECK(database.column("k", "lock_value") == owner);
@@ -118,7 +113,10 @@ TEST_CASE("while it waits the informational line names the holder") {
   take(database, "k", {"--ttl", "60s", "--note", "release train"});
   const auto finished = dblock(database, run_words("k", {"-v", "--wait", "600ms"}, {"true"}));
   CHECK(finished.exit == exited(75));
-  CHECK(says(finished.err, "release train"));
+  const Words said = lines(finished.err);
+  CHECK(std::ranges::any_of(said, [](const std::string& line) {
+    return line.starts_with("dblock: waiting: ") && says(line, "release train");
+  }));
 }
 
 }  // namespace

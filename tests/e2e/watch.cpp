@@ -191,7 +191,7 @@ TEST_CASE("q ends a watch whose database does not answer, or not even to a new c
     ServerDatabase database;
     Proxy proxy(database.server());
     hold(database);
-    Watching watching(proxy.url(database.name()) + "?connect-timeout=30s", "200ms");
+    Watching watching(proxy.url(database.name()) + "?connect-timeout=10m", "200ms");
     REQUIRE(watching.shows("\n   k "));
     proxy.stall();
     if (connecting) proxy.cut_all();
@@ -199,7 +199,7 @@ TEST_CASE("q ends a watch whose database does not answer, or not even to a new c
     const auto before = std::chrono::steady_clock::now();
     watching.terminal().send("q");
     watching.check_clean("ended: 0");
-    CHECK(std::chrono::steady_clock::now() - before < 3s * slowness());
+    CHECK(std::chrono::steady_clock::now() - before < 7s * slowness());  // of 10 s for an answer
   }
 }
 
