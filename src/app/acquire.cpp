@@ -62,7 +62,8 @@ class Acquisition {
         keeper_(std::move(keeper)),
         session_(
             store::open_store(settings, {lease::network_timeout(request.timing.ttl), Micros{0}}, clock()),
-            clock(), wanted, request.wait, request.timing, with_reports(request.wait, session_events())) {}
+            clock(), wanted, request.wait, request.timing,
+            with_reports(request.wait, session_events(), clock())) {}
 
   Result<std::variant<Acquired, Ending>> go();
 

@@ -1,7 +1,20 @@
 #include "app/words/wait_display.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "app/words/session_reports.hpp"
+#include "base/log.hpp"
 #include "base/text.hpp"
+#include "child.hpp"
+#include "lease_fakes.hpp"
 #include "support/catch.hpp"
+#include "temp_directory.hpp"
 
 namespace dblock::app {
 namespace {
@@ -30,7 +43,50 @@ std::string text(const LockStatus& status, Micros age = 0s, Micros waited = 0s) 
   return describe_wait(status, age, waited);
 }
 
+constexpr const char* k_waiting_child = "waiting child";
+
+// What k_waiting_child writes to stderr, a line each. A process of its own, because the log binds itself to a
+// process's stderr once.
+std::vector<std::string> lines_of_waiting_child() {
+  const TempDirectory directory;
+  const std::string file = directory.file("stderr");
+  const int ended = code_of_child([&file] {
+    ::dup2(::open("/dev/null", O_WRONLY | O_CLOEXEC), STDOUT_FILENO);
+    ::dup2(::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600), STDERR_FILENO);
+    ::execl("/proc/self/exe", "unit_tests", k_waiting_child, nullptr);
+    return -1;
+  });
+  CHECK(ended == 0);
+  std::vector<std::string> lines;
+  std::ifstream written(file);
+  for (std::string line; std::getline(written, line);) lines.push_back(line);
+  return lines;
+}
+
 }  // namespace
+
+TEST_CASE("waiting child", "[.]") {
+  log::configure({.verbose = true});
+  test::FakeClock clock;
+  const auto events = with_reports(lease::WaitPolicy{1h}, {}, clock);
+  for (int second = 0; second < 150; ++second) {
+    auto status = held();
+    status.holder.user = "holder-" + std::to_string(second);
+    events.acquiring.on_conflict(status);
+    clock.tick(1s);
+  }
+  SUCCEED();
+}
+
+TEST_CASE("a waiting run without a live line names the holder at once and then every minute") {
+  const auto lines = lines_of_waiting_child();
+  REQUIRE(lines.size() == 3);
+  for (const std::size_t minute : {0, 1, 2}) {
+    CAPTURE(lines[minute]);
+    CHECK(lines[minute].starts_with("dblock: waiting: "));
+    CHECK(lines[minute].find(" holder-" + std::to_string(60 * minute) + "@host") != std::string::npos);
+  }
+}
 
 TEST_CASE("waiting line: the holder's times go on from when they were seen") {
   CHECK(text(held()) == R"(waiting 0s for "k": held 1m1s by me@host:7, expires in 20s)");

@@ -140,7 +140,7 @@ Result<Ending> Run::attempt() {
   static SystemClock clock;  // an abandoned thread may use it until the process ends
   session_ = std::make_unique<lease::Session>(
       store::open_store(settings, session_options(request_.timing), clock), clock, wanted, request_.wait,
-      request_.timing, with_reports(request_.wait, session_events()));
+      request_.timing, with_reports(request_.wait, session_events(), clock));
   return wait_for_grant();
 }
 

@@ -19,12 +19,12 @@ constexpr Micros k_repeat_wait_log = 60s;
 // Tells the user of the wait: by the live line at a terminal, elsewhere by a log line a minute.
 class WaitReport {
  public:
-  explicit WaitReport(bool waits) : waits_(waits) {}
+  WaitReport(bool waits, const Clock& clock) : waits_(waits), clock_(clock) {}
 
   void refused_by(const lease::LockStatus& status) {
     warn_of_clocks(status);
     if (!waits_ || line_.show(status)) return;
-    const BootTime now = BootClock::now();
+    const BootTime now = clock_.now();
     if (said_at_ != BootTime{} && now - said_at_ < k_repeat_wait_log) return;
     said_at_ = now;
     log::info("waiting: " + describe_conflict(status));
@@ -35,6 +35,7 @@ class WaitReport {
 
  private:
   bool waits_;
+  const Clock& clock_;
   BootTime said_at_{};
   WaitDisplay line_;
 };
@@ -45,8 +46,9 @@ void say_trouble(const Error& error, bool first) {
 
 }  // namespace
 
-lease::SessionEvents with_reports(const lease::WaitPolicy& policy, lease::SessionEvents events) {
-  const auto report = std::make_shared<WaitReport>(!policy.once());
+lease::SessionEvents with_reports(const lease::WaitPolicy& policy, lease::SessionEvents events,
+                                  const Clock& clock) {
+  const auto report = std::make_shared<WaitReport>(!policy.once(), clock);
   events.acquiring.on_conflict = [report](const lease::LockStatus& holder) { report->refused_by(holder); };
   events.acquiring.on_wait = [inner = std::move(events.acquiring.on_wait)](const lease::LockStatus& holder) {
     warn_of_own_script(holder);
