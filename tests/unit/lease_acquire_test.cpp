@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 
 #include "lease/acquire.hpp"
 #include "lease/backoff.hpp"
@@ -68,6 +69,20 @@ TEST_CASE("counted tries come after exactly the pauses that were asked for") {
   CHECK(std::holds_alternative<Held>(*outcome));
   CHECK(waits == std::vector<Nanos>{2s, 3s, 4500ms, 6750ms});
   CHECK(b.store.calls == std::vector<std::string>{"acquire", "peek", "peek", "peek", "peek"});
+}
+
+TEST_CASE("a waiter that polls asks soon at first, with growing pauses, and at least once a second") {
+  Bench b;
+  b.store.acquires = {Bench::refuses()};
+  b.store.peeks = {Bench::shows(row_of("other", 30s))};
+  std::vector<Nanos> waits;
+  BootTime last = b.clock.now();
+  b.clock.on_wait = [&] { waits.push_back(b.clock.now() - std::exchange(last, b.clock.now())); };
+  REQUIRE(acquire(b.store, b.clock, b.request, WaitPolicy{20s}, {}, b.cancel));
+  REQUIRE(waits.size() > 20);
+  CHECK(waits.front() <= 50ms);
+  CHECK(*std::ranges::max_element(waits) <= 1s);
+  for (const Nanos late : std::span(waits).subspan(10, 10)) CHECK(late >= 500ms);
 }
 
 TEST_CASE("a wait is told of where one begins, not where the lock is granted or given up at once") {

@@ -1,17 +1,41 @@
-// Several hosts: in which order they are asked, and which of them are the wrong ones.
+// Several hosts: in which order they are asked, and which of them are the wrong ones. And that no variable
+// chooses another.
 
+#include <cstdlib>
+
+#include "child.hpp"
 #include "store/mariadb/session/errors.hpp"
 #include "store/mariadb/session/host_order.hpp"
 #include "store/mariadb/session/session_statements.hpp"
 #include "support/catch.hpp"
 
 namespace dblock::store::mariadb {
+
+void forget_environment();  // of client_library.hpp, which needs the client library's own header
+
 namespace {
 
 using namespace std::chrono_literals;
 using Order = std::vector<std::size_t>;
 
 }  // namespace
+
+TEST_CASE("variables of the client library, OpenSSL and the resolver are forgotten before a connection") {
+  const auto forgotten = [](const char* name) {
+    return in_child([name] {
+      ::setenv(name, "x", 1);
+      forget_environment();
+      return std::getenv(name) == nullptr;
+    });
+  };
+  for (const char* const name :
+       {"LIBMYSQL_PLUGINS", "MARIADB_PLUGIN_DIR", "MARIADB_TLS_DISABLE_PEER_VERIFICATION", "OPENSSL_CONF",
+        "OPENSSL_MODULES", "OPENSSL_ENGINES", "SSLKEYLOGFILE", "HOSTALIASES", "LOCALDOMAIN", "RES_OPTIONS"}) {
+    CAPTURE(name);
+    CHECK(forgotten(name));
+  }
+  for (const char* const name : {"SSL_CERT_FILE", "SSL_CERT_DIR", "PATH"}) CHECK_FALSE(forgotten(name));
+}
 
 TEST_CASE("hosts are asked as the URL names them, and after that the one that worked comes first") {
   HostOrder hosts(3);
