@@ -1,9 +1,12 @@
 // The embedded store's file: made by many at once, migrated by its users, shared without a busy answer.
+#include <sqlite3.h>
 #include <sys/stat.h>
 
 #include <atomic>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <random>
 #include <thread>
 
 #include "contract/sqlite_store.hpp"
@@ -28,7 +31,184 @@ mode_t mode_of(const std::string& path) {
   return seen.st_mode & 07777U;
 }
 
+// What SQLite asks of the disk, in the order in which it asks.
+struct DiskStep {
+  enum class Kind { write, truncate, sync, remove };
+  Kind kind;
+  std::string file;  // "", "-wal" or "-journal", behind the store's path
+  std::size_t at = 0;
+  std::string bytes;
+};
+
+// Records the steps of all connections of this process to the store at `path`.
+class DiskRecorder {
+ public:
+  explicit DiskRecorder(const std::string& path) {
+    t_path = path;
+    t_steps.clear();
+    t_vfs = *usual();
+    t_vfs.zName = "recorder";
+    t_vfs.xOpen = [](sqlite3_vfs* vfs, const char* name, sqlite3_file* file, int flags, int* out) {
+      const int code = usual()->xOpen(vfs, name, file, flags, out);
+      if (code == SQLITE_OK && name != nullptr && is_ours(name)) watch(file, name);
+      return code;
+    };
+    t_vfs.xDelete = [](sqlite3_vfs* vfs, const char* name, int sync) {
+      const int code = usual()->xDelete(vfs, name, sync);
+      if (code == SQLITE_OK && is_ours(name))
+        t_steps.push_back({DiskStep::Kind::remove, name + t_path.size(), 0, {}});
+      return code;
+    };
+    REQUIRE(::sqlite3_vfs_register(&t_vfs, 1) == SQLITE_OK);
+  }
+  ~DiskRecorder() {
+    ::sqlite3_vfs_unregister(&t_vfs);
+    ::sqlite3_vfs_register(usual(), 1);
+  }
+  DiskRecorder(const DiskRecorder&) = delete;
+  DiskRecorder& operator=(const DiskRecorder&) = delete;
+
+  [[nodiscard]] static const std::vector<DiskStep>& steps() { return t_steps; }
+
+ private:
+  static sqlite3_vfs* usual() {
+    static sqlite3_vfs* const vfs = ::sqlite3_vfs_find("unix");
+    return vfs;
+  }
+  static bool is_ours(std::string_view name) { return name.starts_with(t_path); }
+
+  // Puts our functions before those of the file, of which there are two kinds: with locks and without.
+  static void watch(sqlite3_file* file, const char* name) {
+    const sqlite3_io_methods* const real = file->pMethods;
+    t_files[file] = {name + t_path.size(), real};
+    auto& ours = t_methods[real];
+    ours = *real;
+    ours.xWrite = [](sqlite3_file* f, const void* bytes, int size, sqlite3_int64 at) {
+      record(f, DiskStep::Kind::write, at, {static_cast<const char*>(bytes), static_cast<std::size_t>(size)});
+      return t_files.at(f).real->xWrite(f, bytes, size, at);
+    };
+    ours.xTruncate = [](sqlite3_file* f, sqlite3_int64 size) {
+      record(f, DiskStep::Kind::truncate, size, {});
+      return t_files.at(f).real->xTruncate(f, size);
+    };
+    ours.xSync = [](sqlite3_file* f, int flags) {
+      record(f, DiskStep::Kind::sync, 0, {});
+      return t_files.at(f).real->xSync(f, flags);
+    };
+    file->pMethods = &ours;
+  }
+  static void record(sqlite3_file* file, DiskStep::Kind kind, sqlite3_int64 at, std::string bytes) {
+    t_steps.push_back({kind, t_files.at(file).name, static_cast<std::size_t>(at), std::move(bytes)});
+  }
+
+  struct File {
+    std::string name;
+    const sqlite3_io_methods* real = nullptr;
+  };
+  static inline std::string t_path;
+  static inline std::vector<DiskStep> t_steps;
+  static inline std::map<sqlite3_file*, File> t_files;
+  static inline sqlite3_vfs t_vfs;
+  static inline std::map<const sqlite3_io_methods*, sqlite3_io_methods> t_methods;
+};
+
+// The disk as the steps so far have left it: what was synced is there, the rest may be.
+class Disk {
+ public:
+  void take(const DiskStep& step) {
+    if (step.kind == DiskStep::Kind::remove) {
+      files_.erase(step.file);
+      return;
+    }
+    auto& file = files_[step.file];
+    if (step.kind != DiskStep::Kind::sync) {
+      file.unsynced.push_back(step);
+      return;
+    }
+    for (const auto& each : file.unsynced) apply(each, file.synced, [] { return true; });
+    file.unsynced.clear();
+  }
+
+  // What a power cut leaves now. `arrived` is asked for each sector that was not synced.
+  template <typename Arrived>
+  void write_to(const std::string& path, Arrived arrived) const {
+    for (const auto& [name, file] : files_) {
+      std::string content = file.synced;
+      for (const auto& each : file.unsynced) apply(each, content, arrived);
+      test::write_file(path + name, content, 0600);
+    }
+  }
+
+ private:
+  struct File {
+    std::string synced;
+    std::vector<DiskStep> unsynced;
+  };
+
+  template <typename Arrived>
+  static void apply(const DiskStep& step, std::string& content, Arrived arrived) {
+    if (step.kind == DiskStep::Kind::truncate) {
+      if (arrived()) content.resize(step.at);
+      return;
+    }
+    constexpr std::size_t k_sector = 512;
+    for (std::size_t done = 0; done < step.bytes.size();) {
+      const std::size_t at = step.at + done;
+      const std::size_t size = std::min(step.bytes.size() - done, k_sector - at % k_sector);
+      if (arrived()) {
+        content.resize(std::max(content.size(), at + size));
+        content.replace(at, size, step.bytes, done, size);
+      }
+      done += size;
+    }
+  }
+
+  std::map<std::string, File> files_;
+};
+
+// After the power cut the machine starts again, and the next job asks for the lock.
+void check_after_power_cut(const Disk& disk, std::uint32_t draw, Token last) {
+  SqliteUnderTest t;
+  std::mt19937 random(draw);
+  disk.write_to(t.path(), [&] { return draw % 3 == 0 || (draw % 3 == 1 && random() % 2 == 0); });
+  const auto connected = t.open()->connect();
+  if (!connected) FAIL(connected.error().message);
+  CHECK(t.value("PRAGMA integrity_check") == "ok");
+  t.reboot("k");
+  const auto outcome = t.open()->try_acquire(asks("k", "next"));
+  if (!outcome) FAIL(outcome.error().message);
+  REQUIRE(std::holds_alternative<Granted>(*outcome));
+  CHECK(std::get<Granted>(*outcome).lease.token > last);
+}
+
 }  // namespace
+
+TEST_CASE("sqlite: a power cut at any write leaves a sound store, no lease, and tokens that go on rising") {
+  SqliteUnderTest t;
+  std::vector<DiskStep> steps;
+  std::map<std::size_t, Token> granted;  // after so many steps
+  {
+    const DiskRecorder recorder(t.path());
+    for (int i = 0; i < 60; ++i) {  // the log is written back and emptied twice
+      const auto store = t.open();
+      const auto lease = std::get<Granted>(acquire(*store, asks("k", "owner-" + std::to_string(i)))).lease;
+      granted.emplace(recorder.steps().size(), lease.token);
+      if (i % 2 == 0) REQUIRE(store->release({lease.key, lease.owner, lease.token}, Actor::holder, {}));
+      if (i % 2 == 1) t.reboot("k");
+      store->disconnect();
+    }
+    steps = recorder.steps();
+  }
+  REQUIRE(std::ranges::count(steps, DiskStep::Kind::truncate, &DiskStep::kind) >= 2);
+  Disk disk;
+  Token last{};
+  for (std::uint32_t i = 0; i < steps.size(); ++i) {
+    CAPTURE(i);
+    disk.take(steps[i]);
+    if (granted.contains(i)) last = granted.at(i);
+    check_after_power_cut(disk, i, last);
+  }
+}
 
 TEST_CASE("sqlite: the first use makes the store, for its owner alone") {
   SqliteUnderTest t;
