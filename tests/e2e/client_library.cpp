@@ -6,6 +6,7 @@
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/live_run.hpp"
+#include "support/privilege.hpp"
 #include "support/steps.hpp"
 
 namespace dblock::test {
@@ -123,6 +124,28 @@ TEST_CASE("the version and doctor say which client library and which OpenSSL are
   const auto doctor = dblock(database, {"doctor"});
   INFO(doctor.out);
   CHECK(says(doctor.out, words.substr(before.size())));
+}
+
+// Without dblock's own check of the certificate these versions would take exceptions for themselves.
+TEST_CASE("a client library 3.4 with which dblock cannot check certificates makes no connection with TLS",
+          "[server][loaded]") {
+  DBLOCK_NEEDS(why_no_preload());
+  const ServerDatabase database;
+  const auto inspect = [&](const std::string& tls, const std::string& version, const std::string& library) {
+    Words variables{"LD_PRELOAD=" + fake_client_library(), "FAKE_CLIENT_VERSION=" + version};
+    if (!library.empty()) variables.push_back("FAKE_TLS_LIBRARY=" + library);
+    return dblock_at(database.tcp_url() + tls, {"inspect"}, variables);
+  };
+  const std::string verified = "?tls=verify-full&tls-ca=/etc/hostname";
+  for (const auto& tls : {std::string("?tls=require"), verified}) {
+    CAPTURE(tls);
+    for (const char* version : {"3.4.0", "3.4.1"})
+      check_ended(inspect(tls, version, ""), 69,
+                  {"client library " + std::string(version), "install 3.4.2 or newer"});
+  }
+  check_ended(inspect(verified, "3.4.5", "GnuTLS 3.7.9"), 69, {"uses GnuTLS 3.7.9", "only with OpenSSL"});
+  CHECK(inspect("?tls=off", "3.4.0", "").exit == exited(0));
+  CHECK(inspect("?tls=prefer", "3.3.14", "").exit == exited(0));
 }
 
 TEST_CASE("the embedded store works without the client library and never maps it", "[local]") {

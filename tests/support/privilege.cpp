@@ -90,4 +90,9 @@ const std::string& fake_fstatfs_library() {
   return path;
 }
 
+const std::string& fake_client_library() {
+  static const std::string path = DBLOCK_TEST_FAKE_CLIENT;
+  return path;
+}
+
 }  // namespace dblock::test

@@ -49,6 +49,10 @@ class UsersHome {
 [[nodiscard]] std::string faketime_library_for_threads();
 [[nodiscard]] const std::string& fake_fstatfs_library();
 
+// Preloaded with FAKE_CLIENT_VERSION, and FAKE_TLS_LIBRARY or not, in the environment:
+// fake_client_library.cpp.
+[[nodiscard]] const std::string& fake_client_library();
+
 // The wall clock of the programs that get its environment is what it says.
 class SteppedClock {
  public:
