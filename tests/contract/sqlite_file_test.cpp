@@ -205,7 +205,7 @@ TEST_CASE("sqlite: a power cut at any write leaves a sound store, no lease, and 
   for (std::uint32_t i = 0; i < steps.size(); ++i) {
     CAPTURE(i);
     disk.take(steps[i]);
-    if (granted.contains(i)) last = granted.at(i);
+    if (granted.contains(i + 1)) last = granted.at(i + 1);
     check_after_power_cut(disk, i, last);
   }
 }
