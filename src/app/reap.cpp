@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "app/database.hpp"
+#include "app/rounds.hpp"
 #include "app/use_cases.hpp"
 #include "base/log.hpp"
 #include "process/signals.hpp"
@@ -24,7 +25,7 @@ Result<Ending> reap(const ReapRequest& request,
   }
   const process::Signals signals;
   const WakeEvent never;
-  for (BootTime next = clock.now();; next += *request.every) {
+  const auto round = [&]() -> Result<void> {
     const auto report = store->reap(options);
     if (report) {
       on_report(*report);
@@ -33,10 +34,10 @@ Result<Ending> reap(const ReapRequest& request,
     } else {
       return std::unexpected(report.error());
     }
-    // After a round that took longer than the interval the next one comes at once, but not several.
-    next = std::max(next, clock.now() - *request.every);
-    if (signals.wait(never, next + *request.every)) return Ending{};
-  }
+    return {};
+  };
+  return in_rounds(*request.every, clock, round,
+                   [&](BootTime next) { return signals.wait(never, next).has_value(); });
 }
 
 }  // namespace dblock::app

@@ -216,6 +216,10 @@ bool released_on_purpose(const lease::NotOurs& refused, Nanos silence, const lea
   return last == lease::RunOutcome::released || silence < 2 * timing.heartbeat;
 }
 
+BootTime hand_over_until(const lease::Timing& timing, BootTime sent, BootTime now) {
+  return std::min(timing.signal_at(sent), now + 2 * lease::network_timeout(timing.ttl));
+}
+
 Result<std::shared_ptr<KeeperHandle>> KeeperHandle::start(const KeeperCharge& charge,
                                                           const process::WatchedProcess& watched) {
   DBLOCK_TRY(auto channel,
@@ -239,9 +243,7 @@ KeeperHandle::HandedOver KeeperHandle::hand_over(const lease::Lease& lease, cons
   send_record(channel_, KeeperMessage{KeeperMessage::Kind::keep, slot, lease.token.value,
                                       lease.sent_at.time_since_epoch().count()});
   const WakeEvent never;
-  // Time for one call that hangs and one that works: dblock does not wait for a whole lease.
-  const BootTime patience = BootClock::now() + 2 * lease::network_timeout(timing_.ttl);
-  const BootTime until = std::min(timing_.signal_at(lease.sent_at), patience);
+  const BootTime until = hand_over_until(timing_, lease.sent_at, BootClock::now());
   for (;;) {
     if (const auto stop = signals.wait(never, until, channel_.get()); stop) {
       stopped_by_ = *stop;

@@ -65,4 +65,8 @@ class KeeperHandle {
 [[nodiscard]] bool released_on_purpose(const lease::NotOurs& refused, Nanos silence,
                                        const lease::Timing& timing);
 
+// Until when dblock waits for its keeper's renewal of a lease that was granted at `sent`: long enough for one
+// call that hangs and one that works, but not until PID would have to be signalled.
+[[nodiscard]] BootTime hand_over_until(const lease::Timing& timing, BootTime sent, BootTime now);
+
 }  // namespace dblock::app
