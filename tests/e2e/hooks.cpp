@@ -72,6 +72,7 @@ TEST_CASE("the wait hook starts once, when a wait for a held lock begins, and is
   release_lease(database, owner);
   CHECK(waiter.wait() == exited(0));
   CHECK(told(directory.file("told"), "DBLOCK_OWNER=" + waiter.out()));
+  CHECK(soon_gone(waiter));
   CHECK(read_file(directory.file("count")) == "started\n");
 }
 
@@ -108,6 +109,32 @@ TEST_CASE("the conflict hook starts when a run gives up on a held lock, whatever
     CHECK(told(directory.file("told" + code), "DBLOCK_EVENT=conflict\n"));
     CHECK(told(directory.file("told" + code), "DBLOCK_KEY=k\n"));
     CHECK(told(directory.file("told" + code), "DBLOCK_MESSAGE=lock \"k\" is held by "));
+  }
+}
+
+TEST_CASE("names and a note that others have written reach the hooks for waiting, conflict and end escaped") {
+  Database database;
+  const TempDir directory;
+  hold_by_hand(database);
+  const std::string hostile = "x\x1b]0;owned\x07\r\nDBLOCK_TOKEN=1\u202e\u200b";
+  for (const char* column : {"holder_note", "holder_host", "holder_user", "holder_command", "lock_value"})
+    database.set_text("k", column, hostile);
+  Words options{"--wait", "700ms"};
+  for (const std::string event : {"wait", "conflict", "end"})
+    options = with(options, {"--on-" + event, note_in(directory.file(event))});
+  Process process(dblock_spawn(database, run_words("k", options, {"true"})));
+  check_ends(process, 75);
+  const std::string shown = "x\\x1b]0;owned\\x07\\x0d\\x0aDBLOCK_TOKEN=1\\u{202e}\\u{200b}";
+  for (const auto& [event, more] : {std::pair{"wait", true}, {"conflict", true}, {"end", false}}) {
+    const std::string file = directory.file(event);
+    REQUIRE(appears(file));
+    INFO(event << ":\n" << read_file(file));
+    CHECK(told(file, "DBLOCK_MESSAGE=lock \"k\" is held by " + shown + "@" + shown));
+    CHECK(says(read_file(file), ", note: " + shown));
+    CHECK(told(file, "DBLOCK_CONFLICT_HOLDER=" + shown + "@" + shown) == more);
+    CHECK(told(file, "DBLOCK_CONFLICT_NOTE=" + shown + "\n") == more);
+    for (const char* raw : {"\x1b", "\x07", "\r", "\nDBLOCK_TOKEN", "\u202e", "\u200b"})
+      CHECK_FALSE(says(read_file(file), raw));
   }
 }
 
@@ -210,6 +237,7 @@ TEST_CASE("a job that takes longer than expected is told of once, without the wa
   CHECK(soon_renewed(database));
   CHECK(run.end() == exited(0));
   CHECK(run.out().empty());
+  CHECK(soon_gone(run));
   CHECK(read_file(directory.file("count")) == "started\n");
   CHECK(count_of(run.err(), "dblock: warning: the job under lock \"k\" has run for longer") == 1);
   CHECK(says(read_file(directory.file("status")), "\"overdue\": true"));
@@ -230,22 +258,22 @@ TEST_CASE("a job that ends in the expected time is told of nowhere") {
   CHECK(says(read_file(directory.file("status")), "\"overdue\": false"));
 }
 
-TEST_CASE("a wait that ends without the lock starts the hooks for waiting and for conflict, each once") {
+TEST_CASE("a wait that ends without the lock starts the hooks for waiting, conflict and end, each once") {
   Database database;
   const TempDir directory;
   hold_by_hand(database);
   Process process(dblock_spawn(
-      database,
-      run_words("k",
-                {"--wait", "700ms", "--on-wait", count_in(directory.file("wait")), "--on-conflict",
-                 count_in(directory.file("conflict")), "--on-lost", count_in(directory.file("lost"))},
-                {"true"})));
+      database, run_words("k",
+                          {"--wait", "700ms", "--on-wait", count_in(directory.file("wait")), "--on-conflict",
+                           count_in(directory.file("conflict")), "--on-lost",
+                           count_in(directory.file("lost")), "--on-end", count_in(directory.file("end"))},
+                          {"true"})));
   CHECK(process.wait() == exited(75));
-  CHECK(appears(directory.file("wait")));
-  CHECK(appears(directory.file("conflict")));
-  CHECK(soon_gone(process));
-  CHECK(read_file(directory.file("wait")) == "started\n");
-  CHECK(read_file(directory.file("conflict")) == "started\n");
+  CHECK(soon_gone(process));  // and so have all hooks
+  for (const auto* const hook : {"wait", "conflict", "end"}) {
+    CAPTURE(hook);
+    CHECK(read_file(directory.file(hook)) == "started\n");
+  }
   CHECK_FALSE(std::filesystem::exists(directory.file("lost")));
 }
 

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
@@ -10,6 +11,8 @@
 #include <sstream>
 #include <thread>
 
+#include "app/run/hooks.hpp"
+#include "app/words/describe.hpp"
 #include "child.hpp"
 #include "process/guardian/tree.hpp"
 #include "process/hooks.hpp"
@@ -78,6 +81,117 @@ TEST_CASE("a hook runs on when its starter's caller has ended, and sees its envi
   }));
   CHECK(until([&] { return stage.text("done") == "two words\n"; }));
   CHECK(stage.text("err").empty());
+}
+
+namespace {
+
+// The variables of dblock that each hook of a run was told, sorted, by event. `tell` makes the events happen.
+struct HooksOfRun {
+  using Variables = std::vector<std::string>;
+
+  HooksOfRun() : wanted{.key = *lease::Key::parse("k"), .owner = {"us"}, .terms = {}, .holder = {}} {
+    wanted.also = {*lease::Key::parse("l")};
+  }
+  [[nodiscard]] bool tell(const std::function<void(app::RunHooks&)>& events) const {
+    const std::string file = stage.file("$DBLOCK_EVENT");
+    const std::string command = "env -0 >" + file + ".new; mv " + file + ".new " + file;
+    return stage.in_child([&] {
+      // An outer run's, and an outer hook's.
+      for (const auto* const name :
+           {"DBLOCK_KEY", "DBLOCK_OWNER", "DBLOCK_TOKEN", "DBLOCK_SLOT", "DBLOCK_HELD", "DBLOCK_EVENT",
+            "DBLOCK_MESSAGE", "DBLOCK_CONFLICT_KEY", "DBLOCK_CONFLICT_HOLDER", "DBLOCK_CONFLICT_NOTE",
+            "DBLOCK_OUTCOME", "DBLOCK_EXIT_CODE"})
+        ::setenv(name, "outer", 1);
+      const auto hooks = app::RunHooks::prepare({command, command, command, command, command}, wanted);
+      if (!hooks) return false;
+      events(**hooks);
+      return true;
+    });
+  }
+  [[nodiscard]] Variables told(const std::string& event) const {
+    Variables found;
+    if (!until([&] { return !stage.text(event).empty(); })) return found;
+    std::istringstream all(stage.text(event));
+    for (std::string entry; std::getline(all, entry, '\0');) {
+      if (entry.starts_with("DBLOCK_")) found.push_back(entry);
+    }
+    std::ranges::sort(found);
+    return found;
+  }
+
+  Stage stage{};
+  lease::LeaseRequest wanted;
+};
+
+lease::LockStatus held_by(const std::string& user, const std::string& note) {
+  lease::LockStatus status;
+  status.key = "l";
+  status.state = lease::State::held;
+  status.owner = "them";
+  status.holder = {"web1", 7, user, "job", note};
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("each hook of a run is told these variables, and no others of dblock's") {
+  const HooksOfRun run;
+  lease::Lease lease = lease::granted(run.wanted, lease::Token{42}, 0, BootTime{}).lease;
+  lease.slot = 3;
+  const auto holder = held_by("alice", "by hand");
+  REQUIRE(run.tell([&](app::RunHooks& hooks) {
+    hooks.waiting(holder);
+    hooks.conflict(holder, "given up");
+    hooks.lost(lease, "gone");
+    hooks.overdue(lease, "late");
+    hooks.ended(lease, {.how = app::Ending::How::job_exited, .number = 3}, 3, "failed");
+  }));
+  using Variables = HooksOfRun::Variables;
+  const std::string message = "DBLOCK_MESSAGE=";
+  const Variables asked{"DBLOCK_CONFLICT_HOLDER=alice@web1:7", "DBLOCK_CONFLICT_KEY=l",
+                        "DBLOCK_CONFLICT_NOTE=by hand"};
+  const auto with = [](Variables variables, const Variables& more) {
+    variables.insert(variables.end(), more.begin(), more.end());
+    std::ranges::sort(variables);
+    return variables;
+  };
+  CHECK(run.told("wait") == with(asked, {"DBLOCK_EVENT=wait", "DBLOCK_KEY=k\nl",
+                                         message + app::describe_conflict(holder), "DBLOCK_OWNER=us\nus"}));
+  CHECK(run.told("conflict") == with(asked, {"DBLOCK_EVENT=conflict", "DBLOCK_KEY=k\nl", message + "given up",
+                                             "DBLOCK_OWNER=us\nus"}));
+  const Variables had{"DBLOCK_KEY=k\nl", "DBLOCK_OWNER=us\nus", "DBLOCK_SLOT=3", "DBLOCK_TOKEN=42\n42"};
+  CHECK(run.told("lost") == with(had, {"DBLOCK_EVENT=lost", message + "gone"}));
+  CHECK(run.told("overdue") == with(had, {"DBLOCK_EVENT=overdue", message + "late"}));
+  CHECK(run.told("end") ==
+        with(had, {"DBLOCK_EVENT=end", message + "failed", "DBLOCK_OUTCOME=failed", "DBLOCK_EXIT_CODE=3"}));
+}
+
+TEST_CASE("what rows and servers say reaches a hook escaped, in each variable") {
+  const HooksOfRun run;
+  // A terminal's title, a line of its own, a right-to-left override, a hidden character, and no UTF-8.
+  const std::string hostile = "x\x1b]0;owned\x07\r\nDBLOCK_TOKEN=1\xe2\x80\xae\xe2\x80\x8b\xff";
+  auto holder = held_by(hostile, hostile);
+  holder.key = holder.owner = holder.holder.host = holder.holder.command = hostile;
+  REQUIRE(run.tell([&](app::RunHooks& hooks) {
+    hooks.waiting(holder);
+    hooks.conflict(holder, hostile);
+    hooks.lost(std::nullopt, hostile);
+    hooks.ended(std::nullopt, {.how = app::Ending::How::failed}, 69, hostile);
+  }));
+  for (const auto& [event, quoting] : {std::pair{"wait", 4}, {"conflict", 4}, {"lost", 1}, {"end", 1}}) {
+    CAPTURE(event);
+    int escaped = 0;
+    for (const auto& variable : run.told(event)) {
+      CAPTURE(variable);
+      if (variable.find("owned") == std::string::npos) continue;
+      ++escaped;
+      CHECK_THAT(variable,
+                 Catch::Contains("x\\x1b]0;owned\\x07\\x0d\\x0aDBLOCK_TOKEN=1\\u{202e}\\u{200b}\\xff"));
+      for (const auto* const raw : {"\x1b", "\x07", "\r", "\n", "\xe2\x80\xae", "\xe2\x80\x8b", "\xff"})
+        CHECK(variable.find(raw) == std::string::npos);
+    }
+    CHECK(escaped == quoting);
+  }
 }
 
 TEST_CASE("a hook that hangs is killed with its daemons when its time is over, and one line says so") {

@@ -9,8 +9,9 @@
 namespace dblock::app {
 namespace {
 
+// The row's text is untrusted. A key stays as it is, unless it holds what no terminal shows.
 std::vector<std::string> about(const lease::LockStatus& holder) {
-  std::vector<std::string> environment{"DBLOCK_CONFLICT_KEY=" + holder.key};
+  std::vector<std::string> environment{"DBLOCK_CONFLICT_KEY=" + escape_message(holder.key)};
   if (!holder.owner.empty()) environment.push_back("DBLOCK_CONFLICT_HOLDER=" + lease::display_holder(holder));
   if (!holder.holder.note.empty())
     environment.push_back("DBLOCK_CONFLICT_NOTE=" + escape_untrusted(holder.holder.note));
@@ -74,7 +75,7 @@ void RunHooks::start(Event event, const char* word, std::vector<std::string> env
                      const std::string& message) {
   if (started_.at(event).exchange(true)) return;
   environment.push_back(std::string("DBLOCK_EVENT=") + word);
-  environment.push_back("DBLOCK_MESSAGE=" + message);
+  environment.push_back("DBLOCK_MESSAGE=" + escape_message(message));  // may quote a server's own words
   starter_->start(event, environment);
 }
 
