@@ -188,15 +188,27 @@ STORE_CASE("a resume ends the pause of exactly its scope, and tells which others
   CHECK(t.is_paused("z"));
 }
 
-STORE_CASE("pausing again replaces the pause, by a shorter one too") {
+STORE_CASE("pausing again replaces the pause, by a shorter one too, with its maker and its note") {
   PauseFixture t;
   CHECK_FALSE(t.is_paused("k"));
   const auto first = t.pause(of_key("k"), 2h);
-  const auto second = t.pause(of_key("k"), 10min);
+  const auto again = t.desk->pause({of_key("k"), 10min, "sam@laptop", "new switch"});
+  REQUIRE(again);
+  const auto& second = *again;
   REQUIRE(second.replaced);
   CHECK(second.replaced->until == first.pause.until);
-  CHECK(t.pauses().size() == 1);
-  CHECK(t.conflict(asks("k", "o")).status.pause->until == second.pause.until);
+  CHECK(second.replaced->by == "op@desk");
+  CHECK(second.replaced->note == "new disks");
+  REQUIRE(t.pauses().size() == 1);
+  const auto refused = t.conflict(asks("k", "o")).status;
+  REQUIRE(refused.pause);
+  for (const auto& shown : {second.pause, t.pauses().front(), *refused.pause}) {
+    CHECK(shown.scope == of_key("k"));
+    CHECK(shown.until == second.pause.until);
+    CHECK(shown.by == "sam@laptop");
+    CHECK(shown.note == "new switch");
+    CHECK(shown.since >= first.pause.since);
+  }
   t.under_test->age_pauses(11min);
   CHECK_FALSE(t.is_paused("k"));
 }

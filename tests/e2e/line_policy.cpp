@@ -98,6 +98,26 @@ TEST_CASE("no run overtakes a waiter with a line policy") {
   CHECK(waiter.wait() == exited(0));
 }
 
+TEST_CASE("a free lock that is kept for a run that waits for it is not free by inspect's exit-code") {
+  const Database database;
+  const auto exit_code = [&] { return dblock(database, {"inspect", "--key", "k", "--exit-code"}).exit; };
+  const auto seen_kept = [&] {
+    const std::string owner = take(database);
+    Process waiter = waiting_run(database, k_line_one);
+    check_ended(dblock(database, run_words("k", k_line_one, {"true"})), 75, {"another run waits already: "});
+    waiter.freeze();
+    release_lease(database, owner);
+    const Exit seen = exit_code();
+    waiter.signal(SIGCONT);
+    CHECK(waiter.wait() == exited(0));
+    return seen == exited(75);
+  };
+  // The lock is kept for a frozen run for two seconds at least: a machine that takes longer to look tries
+  // again.
+  CHECK(wait_until(seen_kept));
+  CHECK(exit_code() == exited(0));
+}
+
 TEST_CASE("thirty --line newest runs end as one that ran and others that left, whatever is killed") {
   const Database database;
   const TempDir directory;

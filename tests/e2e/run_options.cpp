@@ -128,6 +128,24 @@ TEST_CASE("a status file never takes the place of a pipe, a device or what stand
   CHECK(std::filesystem::is_character_file("/dev/null"));
 }
 
+TEST_CASE("a status file that can no longer be written at the end is one warning, and changes no exit code") {
+  const Database database;
+  const TempDir directory;
+  for (const int code : {0, 3}) {
+    REQUIRE(std::filesystem::create_directory(directory.file("place")));
+    const std::string file = directory.file("place") + "/status";
+    const auto finished = dblock(
+        database, run_words("k", {"--status-file", file},
+                            sh("rmdir " + directory.file("place") + "; exit " + std::to_string(code))));
+    INFO(finished.err);
+    CHECK(finished.exit == exited(code));
+    CHECK(lines(finished.err).size() == 1);
+    CHECK(says(finished.err, "dblock: warning: cannot write the status file " + file + ": "));
+    CHECK(says(finished.err, "; name a file in a directory this user may write to\n"));
+  }
+  CHECK(run_true(database) == exited(0));
+}
+
 TEST_CASE("a run that fails before it takes the lock replaces an older run's status file") {
   const Database database;
   const TempDir directory;

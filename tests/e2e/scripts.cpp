@@ -202,6 +202,25 @@ TEST_CASE("a lock with a minimal hold is free once its revoked holder has gone")
   CHECK(run_true(database) == exited(0));
 }
 
+TEST_CASE("a forced release waits through the lease margin too: when it has returned, the lock can be had") {
+  Database database;
+  take(database, "k", {"--ttl", "60s", "--margin", "60s"});
+  const std::string token = database.column("k", "token");
+  const Words force{"-v", "release", "--key", "k", "--force", "--token", token, "--wait"};
+  database.age_until_expired("k", 1s);
+  // The lease is over, its margin is not.
+  check_ended(dblock(database, with(force, {"0"})), 75, {"its lease has expired and can be taken over in "});
+  CHECK(run_true(database) == exited(75));
+  Process waiter(dblock_spawn(database, with(force, {"10m"})));
+  REQUIRE(soon_says(waiter, "waiting: lock \"k\" is held by "));
+  CHECK(waiter.running());
+  database.age("k", 60s);
+  const Exit exit = waiter.wait();
+  INFO(waiter.err());
+  CHECK(exit == exited(0));
+  CHECK(run_true(database) == exited(0));
+}
+
 TEST_CASE("force with a token that is not current is 76 and names the current holder") {
   Database database;
   take(database, "k", {"--ttl", "60s", "--note", "somebody new"});

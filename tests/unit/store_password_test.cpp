@@ -73,6 +73,29 @@ TEST_CASE("password files come before commands, these before DBLOCK_PASSWORD, an
   CHECK(password_by(from) == "typed from the URL of DBLOCK_DB");
 }
 
+TEST_CASE("a password file that the group or the world may read earns a warning, an option file a remark") {
+  const TempDirectory directory;
+  const auto file = write_private(directory, "file", "secret\n");
+  const auto by_file = sources_with(directory, "", "mysql://u@db1/locks?password-file=" + file);
+  auto by_options = sources_with(directory, "", "mysql://u@db1/locks");
+  by_options.defaults_file = write_private(directory, "more.cnf", "[client]\npassword=secret\n");
+  const std::string& options = *by_options.defaults_file;
+  using Said = std::vector<std::string>;
+  for (const mode_t mode : {0600, 0400, 0620, 0610, 0604, 0640, 0644, 0444}) {
+    CAPTURE(mode);
+    const auto when_exposed = [mode](const std::string& what) {
+      return (mode & 0044) != 0 ? Said{"others may read " + what + "; chmod 600 it"} : Said{};
+    };
+    REQUIRE(::chmod(file.c_str(), mode) == 0);
+    REQUIRE(::chmod(options.c_str(), mode) == 0);
+    const auto with_file = resolve_settings(by_file);
+    const auto with_options = resolve_settings(by_options);
+    REQUIRE((with_file && with_options));
+    CHECK(with_file->warnings == when_exposed("password file " + file));
+    CHECK(with_options->remarks == when_exposed("the password in option file " + options));
+  }
+}
+
 TEST_CASE("the embedded store runs no command for a password") {
   SettingsSources from;
   from.url = "sqlite:/x/locks.db";
