@@ -1,5 +1,6 @@
 #!/bin/sh
-# The manual pages know exactly the options that --help shows, subcommand by subcommand; --help fits a large screen.
+# The manual pages know exactly the options that --help shows, subcommand by subcommand, and call their values the same;
+# --help fits a large screen.
 # usage: manual.sh DBLOCK MAN_DIRECTORY
 set -eu
 
@@ -48,6 +49,47 @@ failed=0
 if ! diff "$work/help" "$work/man" >"$work/diff"; then
   failed=1
   sed -n 's/^< \(.*\)/the manual lacks: \1/p; s/^> \(.*\)/the manual invents: \1/p' "$work/diff" >&2
+fi
+
+# "run --any key" for every option of --help with a value; of "D|forever" and "[D]" the D, and HOW for "on|off".
+values_of_help() {
+  sed -n 's/^  ....\(--[a-z-]*\) \[*\([A-Z][A-Z]*\).*/\1 \2/p; s/^  ....\(--[a-z-]*\) [a-z][a-z]*|.*/\1 HOW/p' |
+    sed "s/^/$1 /; s/ D$/ DURATION/; s/ CMD$/ COMMAND/" | tr '[:upper:]' '[:lower:]'
+}
+
+{
+  "$dblock" --help | values_of_help global
+  for subcommand in $subcommands; do
+    "$dblock" "$subcommand" --help | values_of_help "$subcommand"
+  done
+} | sort >"$work/help"
+
+# In a page: ".It Fl -any Ar key"; words to choose from may stand there as they are: ".It Fl -line Cm fifo | one".
+values_of_page() {
+  awk -v name="$2" '
+    /^\.Sh / { inside = ($2 == "OPTIONS" || $3 == "OPTIONS") }
+    /^\.It Fl / && inside {
+      for (i = 2; i < NF; ++i) {
+        if ($i != "Fl" || $(i + 1) !~ /^-/) continue
+        at = i + 2
+        if ($at == "Op") ++at
+        if ($at == "Ar") print name " -" $(i + 1) " " $(at + 1)
+        if ($at == "Cm") print name " -" $(i + 1) " how"
+      }
+    }
+  ' "$1"
+}
+
+{
+  values_of_page "$pages/dblock.1" global
+  for subcommand in $subcommands; do
+    values_of_page "$pages/dblock-$subcommand.1" "$subcommand"
+  done
+} | sort >"$work/man"
+
+if ! diff "$work/help" "$work/man" >"$work/diff"; then
+  failed=1
+  sed -n 's/^< \(.*\)/--help alone names this value: \1/p; s/^> \(.*\)/the manual alone names this value: \1/p' "$work/diff" >&2
 fi
 
 # Defaults, too: "(default 2m)" of --help must stand beside the option in the manual.
