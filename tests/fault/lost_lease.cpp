@@ -49,6 +49,15 @@ TEST_CASE("a lease lost to a server whose clock is ahead is told as that", "[ser
   CHECK(says(process.err(), "ahead of the clock of the server that answers us, and its margin is 2s"));
 }
 
+TEST_CASE("a waiter is warned once of a server whose clock is ahead, however often it looks", "[server]") {
+  Database database;
+  take(database, "k", {"--ttl", "10m"});  // no release will wake a waiter: it polls
+  database.age("k", -60s);
+  const auto waited = dblock(database, run_words("k", {"--wait", "1500ms"}, {"true"}));
+  check_ended(waited, 75);
+  CHECK(count_of(waited.err, "ahead of the clock of the server that answers us") == 1);
+}
+
 TEST_CASE("a deleted row is a lost lease") {
   Database database;
   LiveRun process(database, {"--ttl", "20s", "--heartbeat", "300ms"}, sleeping_job);
