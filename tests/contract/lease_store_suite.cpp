@@ -55,7 +55,7 @@ STORE_CASE("a lock that nobody ever held is granted with its terms in the row") 
   CHECK_FALSE(row.last_success);
 }
 
-STORE_CASE("a held lock is refused and the refusal names the holder") {
+STORE_CASE("a held lock is refused and the refusal names the holder", "[safety]") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1"));
   const LockStatus before = t.row("k");
@@ -75,7 +75,7 @@ STORE_CASE("peeking at a key without a row finds nothing and creates nothing", "
   CHECK(t.listed({{}, {}, false}).empty());
 }
 
-STORE_CASE("of many who try at once exactly one is granted") {
+STORE_CASE("of many who try at once exactly one is granted", "[safety]") {
   Fixture t;
   constexpr int k_racers = 8;
   constexpr int k_rounds = 12;
@@ -110,7 +110,7 @@ STORE_CASE("of many who try at once exactly one is granted") {
   }
 }
 
-STORE_CASE("an expired lease is taken over at expire_time plus margin and not a moment earlier") {
+STORE_CASE("an expired lease is taken over at expire_time plus margin and not a moment earlier", "[safety]") {
   Fixture t;
   t.grant(asks("k", "owner-1", Kind::acquire, 1h, 1h));
   t.under_test->age("k", 90min, false);
@@ -140,7 +140,7 @@ STORE_CASE("a takeover records its predecessor as abandoned") {
   CHECK_FALSE(row.last_success);
 }
 
-STORE_CASE("tokens increase across release, expiry, reaping and deletion of the row") {
+STORE_CASE("tokens increase across release, expiry, reaping and deletion of the row", "[safety]") {
   Fixture t;
   std::vector<Token> tokens;
   const auto take = [&](const std::string& owner) {
@@ -160,7 +160,8 @@ STORE_CASE("tokens increase across release, expiry, reaping and deletion of the 
 }
 
 // Commits lost in a failover may have carried tokens that this row has never seen; the clock has passed them.
-STORE_CASE("every grant's token is no smaller than the server's clock, not just than the row's last token") {
+STORE_CASE("every grant's token is no smaller than the server's clock, not just than the row's last token",
+           "[safety]") {
   Fixture t;
   CHECK(released(t.release(ref(t.grant(asks("k", "first"))))));
   const ServerTime before = t.row("k").server_time;
@@ -168,7 +169,7 @@ STORE_CASE("every grant's token is no smaller than the server's clock, not just 
   CHECK(second.token.value >= static_cast<std::uint64_t>(before.since_epoch.count()));
 }
 
-STORE_CASE("a token from the future is still exceeded") {
+STORE_CASE("a token from the future is still exceeded", "[safety]") {
   Fixture t;
   const Lease first = t.grant(asks("k", "owner-1"));
   CHECK(released(t.release(ref(first))));
@@ -178,7 +179,7 @@ STORE_CASE("a token from the future is still exceeded") {
   CHECK(second.token.value == ahead.value + 1);
 }
 
-STORE_CASE("a row found held by the asker's own owner id is granted under the same token") {
+STORE_CASE("a row found held by the asker's own owner id is granted under the same token", "[safety]") {
   Fixture t;
   const Lease first = t.grant(asks("k", "owner-1"));
   const LockStatus before = t.row("k");
@@ -186,7 +187,7 @@ STORE_CASE("a row found held by the asker's own owner id is granted under the sa
   check_untouched(before, t.row("k"));
 }
 
-STORE_CASE("a grant that was found by reading needs proof", "[all-of-dblock]") {
+STORE_CASE("a grant that was found by reading needs proof", "[all-of-dblock][safety]") {
   Fixture t;
   t.grant(asks("k", "owner-1"));
   CHECK(t.grant(asks("k", "owner-1")).needs_renewal_proof);
@@ -451,7 +452,7 @@ STORE_CASE("a row is not forgotten before the longest period asked for is over")
   CHECK(t.reap(false, 48h).forgotten == 2);
 }
 
-STORE_CASE("a renewal extends the lease by the stored length from now") {
+STORE_CASE("a renewal extends the lease by the stored length from now", "[safety]") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1"));
   t.under_test->age("k", 20s, false);
@@ -469,13 +470,13 @@ STORE_CASE("a renewal extends the lease by the stored length from now") {
   CHECK(row.renewed_at->since_epoch + t.under_test->clock_jitter() >= asked.since_epoch);
 }
 
-STORE_CASE("two renewals in a row both succeed") {
+STORE_CASE("two renewals in a row both succeed", "[safety]") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1"));
   for (int i = 0; i < 50; ++i) CHECK(renewed(t.renew(ref(lease))));
 }
 
-STORE_CASE("a renewal never shortens a lease", "[all-of-dblock]") {
+STORE_CASE("a renewal never shortens a lease", "[all-of-dblock][safety]") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1", Kind::acquire));
   const auto expires = t.row("k").expires_at;
@@ -501,7 +502,7 @@ STORE_CASE("a length given to a renewal is stored for the next", "[all-of-dblock
   CHECK(row.expires_at->since_epoch == row.renewed_at->since_epoch + 100s);
 }
 
-STORE_CASE("a renewal never revives an expired lease, even an untaken one") {
+STORE_CASE("a renewal never revives an expired lease, even an untaken one", "[safety]") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1", Kind::acquire, 10s, 10s));
   t.under_test->age("k", 11s, false);
@@ -510,7 +511,8 @@ STORE_CASE("a renewal never revives an expired lease, even an untaken one") {
   check_untouched(before, t.row("k"));
 }
 
-STORE_CASE("a renewal for a length of its own does not revive an expired lease either", "[all-of-dblock]") {
+STORE_CASE("a renewal for a length of its own does not revive an expired lease either",
+           "[all-of-dblock][safety]") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1", Kind::acquire, 10s, 10s));
   t.under_test->age("k", 11s, false);
@@ -519,7 +521,7 @@ STORE_CASE("a renewal for a length of its own does not revive an expired lease e
   check_untouched(before, t.row("k"));
 }
 
-STORE_CASE("renew and release never touch another's lease") {
+STORE_CASE("renew and release never touch another's lease", "[safety]") {
   Fixture t;
   const Lease old = t.grant(asks("k", "owner-1", Kind::acquire, 10s, 1s));
   t.under_test->age("k", 12s, false);
@@ -539,7 +541,7 @@ STORE_CASE("renew and release never touch another's lease") {
   check_untouched(before, t.row("k"));
 }
 
-STORE_CASE("an owner id is matched byte by byte") {
+STORE_CASE("an owner id is matched byte by byte", "[safety]") {
   Fixture t;
   t.grant(asks("k", "Owner", Kind::acquire));
   for (const auto* const other : {"owner", "Owner ", "Öwner", "Owne"})
@@ -547,7 +549,7 @@ STORE_CASE("an owner id is matched byte by byte") {
   CHECK(released(t.release({key("k"), {"Owner"}, std::nullopt})));
 }
 
-STORE_CASE("an owner id that nobody can have matches no lease", "[all-of-dblock]") {
+STORE_CASE("an owner id that nobody can have matches no lease", "[all-of-dblock][safety]") {
   Fixture t;
   t.grant(asks("k", "Owner", Kind::acquire));
   for (const auto* const other : {"Owner\t", ""})
@@ -591,7 +593,7 @@ STORE_CASE("the last success stays when later runs fail") {
   CHECK_FALSE(row.last->exit_code);
 }
 
-STORE_CASE("a repeated release finds the lock free and changes nothing") {
+STORE_CASE("a repeated release finds the lock free and changes nothing", "[safety]") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1"));
   CHECK(released(t.release(ref(lease), Actor::holder, {RunOutcome::succeeded, 0})));
@@ -603,7 +605,7 @@ STORE_CASE("a repeated release finds the lock free and changes nothing") {
 }
 
 STORE_CASE("the holder may release its expired lease while nobody took over, a script may not",
-           "[all-of-dblock]") {
+           "[all-of-dblock][safety]") {
   Fixture t;
   const Lease run = t.grant(asks("run", "owner-1", Kind::run, 10s, 1s));
   const Lease script = t.grant(asks("script", "owner-1", Kind::acquire, 10s, 1s));
@@ -615,7 +617,7 @@ STORE_CASE("the holder may release its expired lease while nobody took over, a s
   CHECK(t.row("run").state == State::free);
 }
 
-STORE_CASE("a script cannot renew or release the lease of a run", "[all-of-dblock]") {
+STORE_CASE("a script cannot renew or release the lease of a run", "[all-of-dblock][safety]") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1", Kind::run));
   const LockStatus before = t.row("k");
@@ -631,7 +633,8 @@ STORE_CASE("a script renews and releases without knowing the token") {
   CHECK(released(t.release({key("k"), {"owner-1"}, std::nullopt}, Actor::script)));
 }
 
-STORE_CASE("a revoked lease is not renewed but runs on to its end, and its holder may still release it") {
+STORE_CASE("a revoked lease is not renewed but runs on to its end, and its holder may still release it",
+           "[safety]") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1"));
   const auto expires = t.row("k").expires_at;
@@ -649,7 +652,7 @@ STORE_CASE("a revoked lease is not renewed but runs on to its end, and its holde
   CHECK(renewed(t.renew(ref(next))));
 }
 
-STORE_CASE("revoking and freeing need the current token and a holder") {
+STORE_CASE("revoking and freeing need the current token and a holder", "[safety]") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1", Kind::acquire));
   const LockStatus before = t.row("k");
@@ -706,7 +709,7 @@ STORE_CASE("no cooldown follows a lease that was revoked or freed by force", "[a
   CHECK(t.row("k").state == State::free);
 }
 
-STORE_CASE("freeing at once is refused while the heartbeat is younger than two intervals") {
+STORE_CASE("freeing at once is refused while the heartbeat is younger than two intervals", "[safety]") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1", Kind::run, 60s));
   t.under_test->age("k", 2 * t.row("k").heartbeat.value() - 1s, false);
@@ -720,7 +723,7 @@ STORE_CASE("freeing at once is refused while the heartbeat is younger than two i
   CHECK(why(t.renew(ref(lease))) == NotOursWhy::free);
 }
 
-STORE_CASE("a revocation does not pass for a heartbeat") {
+STORE_CASE("a revocation does not pass for a heartbeat", "[safety]") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1", Kind::run, 60s));
   t.under_test->age("k", 2 * t.row("k").heartbeat.value() + 1s, false);
@@ -735,7 +738,8 @@ STORE_CASE("a lease without heartbeat is freed at once", "[all-of-dblock]") {
   t.grant(asks("k", "owner-2"));
 }
 
-STORE_CASE("a, A, a with a space and á are four locks, and so is anything else that differs in a byte") {
+STORE_CASE("a, A, a with a space and á are four locks, and so is anything else that differs in a byte",
+           "[safety]") {
   Fixture t;
   const std::vector<std::string> names{"a",    "A",  "a ", "\xc3\xa1", "a\xcc\x81",       "a'", "a\"", "a\\",
                                        "a\\'", "a%", "a_", "a;--",     "\xf0\x9f\x94\x92"};
@@ -745,7 +749,7 @@ STORE_CASE("a, A, a with a space and á are four locks, and so is anything else 
   for (const auto& name : names) CHECK((t.row(name).state == State::held) == (name != "a"));
 }
 
-STORE_CASE("a key of 255 bytes works to its last byte") {
+STORE_CASE("a key of 255 bytes works to its last byte", "[safety]") {
   Fixture t;
   const std::string longest(255, 'x');
   t.grant(asks(longest, "owner-1"));
@@ -792,7 +796,7 @@ STORE_CASE("listing selects by key, prefix and state, in the order of the bytes"
   CHECK(t.listed({{key("b"), key("ab")}, "a", false}) == Keys{"ab"});
 }
 
-STORE_CASE("reaping frees leases past their margin and no others") {
+STORE_CASE("reaping frees leases past their margin and no others", "[safety]") {
   Fixture t;
   for (const auto* const name : {"alive", "in margin", "past"})
     t.grant(asks(name, "owner", Kind::run, 10s, 5s));
@@ -814,7 +818,7 @@ STORE_CASE("reaping frees leases past their margin and no others") {
   CHECK(t.reap(false).abandoned.empty());
 }
 
-STORE_CASE("reaping forgets rows that are free and idle for long, and no others") {
+STORE_CASE("reaping forgets rows that are free and idle for long, and no others", "[safety]") {
   Fixture t;
   const auto make = [&](const std::string& name, Micros idle, bool with_token = true) {
     CHECK(released(t.release(ref(t.grant(asks(name, "owner"))))));
@@ -837,7 +841,7 @@ STORE_CASE("reaping forgets rows that are free and idle for long, and no others"
         std::vector<std::string>{"cooling", "fresh", "held", "promised", "young token"});
 }
 
-STORE_CASE("no row is forgotten within a day, whatever is asked") {
+STORE_CASE("no row is forgotten within a day, whatever is asked", "[safety]") {
   Fixture t;
   CHECK(released(t.release(ref(t.grant(asks("k", "owner"))))));
   t.under_test->age("k", 23h, true);

@@ -114,7 +114,7 @@ const char* const k_not_held = "is not held under this token";
 
 }  // namespace
 
-TEST_CASE("mariadb: lock and fence have the same token after every grant") {
+TEST_CASE("mariadb: lock and fence have the same token after every grant", "[safety]") {
   Fenced t;
   const auto same = [&] {
     CHECK(t.token_in("dblock_fence", "k") == t.token_in("dblock_lock", "k"));
@@ -164,7 +164,8 @@ TEST_CASE("mariadb: nobody waits for a protected transaction but who would take 
   CHECK(t.grant(request_for("k", "other")).token > lease.token);
 }
 
-TEST_CASE("mariadb: a protected transaction holds a takeover off when its lease has long expired") {
+TEST_CASE("mariadb: a protected transaction holds a takeover off when its lease has long expired",
+          "[safety]") {
   Fenced t;
   const auto* const isolation =
       GENERATE("READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE");
@@ -191,7 +192,7 @@ TEST_CASE("mariadb: a protected transaction holds a takeover off when its lease 
   CHECK(job.asserts(next).empty());
 }
 
-TEST_CASE("mariadb: whoever holds no lease any more, or never did, is refused with the reason") {
+TEST_CASE("mariadb: whoever holds no lease any more, or never did, is refused with the reason", "[safety]") {
   Fenced t;
   const auto* const isolation =
       GENERATE("READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE");
@@ -245,7 +246,7 @@ TEST_CASE("mariadb: whoever holds no lease any more, or never did, is refused wi
 // Job::begin_early() opens a transaction whose snapshot is of now, under either setting of
 // innodb_snapshot_isolation: ON is the default from MariaDB 11.8 on, and refuses to lock what was changed
 // after the snapshot.
-TEST_CASE("mariadb: an old snapshot lets nobody pass whose lock was taken over") {
+TEST_CASE("mariadb: an old snapshot lets nobody pass whose lock was taken over", "[safety]") {
   Fenced t;
   const auto before = GENERATE(k_alone, k_reading, k_one_of_three);
   const auto after = GENERATE(k_alone, k_reading, k_one_of_three, k_one_of_two);
@@ -305,7 +306,7 @@ TEST_CASE("mariadb: heartbeats and a transaction with an old snapshot do not dis
 }
 
 // What it has read may be older than the last holder's work, and it is to go by what it has read.
-TEST_CASE("mariadb: a transaction that began to read before the grant is refused") {
+TEST_CASE("mariadb: a transaction that began to read before the grant is refused", "[safety]") {
   Fenced t;
   const auto sharing = GENERATE(k_alone, k_reading, k_one_of_three);
   const bool isolated = GENERATE(false, true);
@@ -322,7 +323,8 @@ TEST_CASE("mariadb: a transaction that began to read before the grant is refused
   job.commit();
 }
 
-TEST_CASE("mariadb: a reader's or slot holder's transaction is in nobody's way but an exclusive holder's") {
+TEST_CASE("mariadb: a reader's or slot holder's transaction is in nobody's way but an exclusive holder's",
+          "[safety]") {
   const Server own;
   Fenced t(own.address());
   const auto sharing = GENERATE(k_reading, k_one_of_three);
@@ -363,8 +365,8 @@ TEST_CASE("mariadb: a grant that is stuck in its transaction keeps no living hol
   CHECK(job.asserts(first).empty());
 }
 
-TEST_CASE(
-    "mariadb: a slot whose last holder's transaction goes on is left to it, and the others are granted") {
+TEST_CASE("mariadb: a slot whose last holder's transaction goes on is left to it, and the others are granted",
+          "[safety]") {
   const Server own;
   Fenced t(own.address());
   const auto sharing = GENERATE(k_reading, k_one_of_three);
@@ -414,7 +416,7 @@ TEST_CASE("mariadb: while transactions of all who had a slot go on, the next is 
   t.grant(request_for("k", "next", alone_in_a_slot));
 }
 
-TEST_CASE("mariadb: an exclusive holder's transaction keeps readers and slots out as well") {
+TEST_CASE("mariadb: an exclusive holder's transaction keeps readers and slots out as well", "[safety]") {
   Fenced t;
   const auto sharing = GENERATE(k_reading, k_one_of_three);
   const auto writer = t.grant(request_for("k", "writer"));
@@ -429,7 +431,7 @@ TEST_CASE("mariadb: an exclusive holder's transaction keeps readers and slots ou
   CHECK(says(job.asserts(writer), k_not_held));
 }
 
-TEST_CASE("mariadb: of several keys each is fenced by itself, under the one token") {
+TEST_CASE("mariadb: of several keys each is fenced by itself, under the one token", "[safety]") {
   Fenced t;
   auto both = request_for("a", "both");
   both.also.push_back(*Key::parse("b"));
@@ -452,7 +454,8 @@ TEST_CASE("mariadb: of several keys each is fenced by itself, under the one toke
   CHECK(says(job.asserts(test::sql_hex("b"), token), k_not_held));
 }
 
-TEST_CASE("mariadb: a transaction that comes to its fence after a grant has looked waits, and is refused") {
+TEST_CASE("mariadb: a transaction that comes to its fence after a grant has looked waits, and is refused",
+          "[safety]") {
   const Server own;
   Fenced t(own.address());
   for (const auto& [before, next] : fenced_turns(t)) {
@@ -511,8 +514,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "mariadb: a fence that a grant found missing and that is locked before it writes refuses the grant") {
+TEST_CASE("mariadb: a fence that a grant found missing and that is locked before it writes refuses the grant",
+          "[safety]") {
   Fenced t;
   t.release(t.grant(request_for("l", "before")));  // else its row would be made between two looks
   const Sharing one_slot{Mode::slot, 1};
@@ -553,8 +556,8 @@ TEST_CASE(
   CHECK(says(job.asserts(lease), k_not_held));
 }
 
-TEST_CASE(
-    "mariadb: a grant of several keys of which a fence is deleted after the look is undone as a whole") {
+TEST_CASE("mariadb: a grant of several keys of which a fence is deleted after the look is undone as a whole",
+          "[safety]") {
   Fenced t;
   auto both = request_for("a", "both");
   both.also.push_back(key("b"));
@@ -583,7 +586,7 @@ TEST_CASE(
     CHECK(Job(t).asserts(test::sql_hex(name), std::to_string(next.token.value)).empty());
 }
 
-TEST_CASE("mariadb: a fence that is missing is put back by the next grant") {
+TEST_CASE("mariadb: a fence that is missing is put back by the next grant", "[safety]") {
   Fenced t;
   const auto sharing = GENERATE(k_alone, k_reading, k_one_of_three);
   const auto several = GENERATE(false, true);
@@ -609,7 +612,7 @@ TEST_CASE("mariadb: a fence that is missing is put back by the next grant") {
   CHECK(third.token > second.token);
 }
 
-TEST_CASE("mariadb: forgetting a lock forgets its fences, and the tokens go on growing") {
+TEST_CASE("mariadb: forgetting a lock forgets its fences, and the tokens go on growing", "[safety]") {
   Fenced t;
   const auto sharing = GENERATE(k_alone, k_reading);
   const auto lease = t.grant(request_for("k", "owner", sharing));
@@ -629,7 +632,8 @@ TEST_CASE("mariadb: forgetting a lock forgets its fences, and the tokens go on g
 // As where a reap is held up between its look and its DELETE, while another forgets the lock.
 TEST_CASE(
     "mariadb: a lock that was made anew since it was found idle is not forgotten, though its version is the "
-    "same") {
+    "same",
+    "[safety]") {
   Fenced t;
   const auto sharing = GENERATE(k_alone, k_reading);
   const auto lease = t.grant(request_for("k", "owner", sharing));
@@ -651,7 +655,7 @@ TEST_CASE(
   CHECK(t.number("SELECT COUNT(*) FROM dblock_lock") == 0);
 }
 
-TEST_CASE("mariadb: a fence is not forgotten while its token is young") {
+TEST_CASE("mariadb: a fence is not forgotten while its token is young", "[safety]") {
   Fenced t;
   const auto lease = t.grant(request_for("k", "owner"));
   t.release(lease);
@@ -661,7 +665,7 @@ TEST_CASE("mariadb: a fence is not forgotten while its token is young") {
   CHECK(t.token_in("dblock_fence", "k") == std::to_string(lease.token.value));
 }
 
-TEST_CASE("mariadb: a trigger that calls the fence's procedure lets no write pass", "[mariadb]") {
+TEST_CASE("mariadb: a trigger that calls the fence's procedure lets no write pass", "[mariadb][safety]") {
   Fenced t;
   const auto lease = t.grant(request_for("k", "holder", k_alone));
   auto& database = t.under_test.database();

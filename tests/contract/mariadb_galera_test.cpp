@@ -61,7 +61,7 @@ TEST_CASE("mariadb galera: a server built without it is set up without its varia
   CHECK(line.enter(*Key::parse("k")) == Turn::ours);
 }
 
-TEST_CASE("mariadb galera: a node that is not ready is passed over, in a transaction too") {
+TEST_CASE("mariadb galera: a node that is not ready is passed over, in a transaction too", "[safety]") {
   TwoNames hosts;
   hosts.first.refuse_statements(
       [](const std::string& statement) { return !containing("SET NAMES")(statement); }, k_not_ready,
@@ -81,7 +81,7 @@ TEST_CASE("mariadb galera: a node that is not ready is passed over, in a transac
   CHECK(TwoNames::seen(hosts.first, "") == 2);
 }
 
-TEST_CASE("mariadb galera: where no node is ready nothing is granted, and each is asked once") {
+TEST_CASE("mariadb galera: where no node is ready nothing is granted, and each is asked once", "[safety]") {
   TwoNames hosts;
   for (Proxy* host : {&hosts.first, &hosts.second})
     host->refuse_statements(containing("dblock_lock"), k_not_ready, k_not_ready_text);
@@ -93,7 +93,8 @@ TEST_CASE("mariadb galera: where no node is ready nothing is granted, and each i
   CHECK(TwoNames::seen(hosts.second, "dblock_lock") == 1);
 }
 
-TEST_CASE("mariadb galera: a commit on its way when the majority went is looked for at another host") {
+TEST_CASE("mariadb galera: a commit on its way when the majority went is looked for at another host",
+          "[safety]") {
   TwoNames hosts;
   hosts.first.refuse_statements(containing("UPDATE dblock_lock"), k_error_during_commit, k_cut_off_text);
   const auto lost = hosts.store->try_acquire(request_for("k", "owner"));

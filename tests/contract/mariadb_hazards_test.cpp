@@ -74,7 +74,7 @@ struct Race {
 // The server's clock is read when a statement begins. A grant that then waited for the row is older than it
 // could be, which shortens the lease and never lengthens it; were it the other way round, the holder, who
 // counts from before it sent the statement, would be right by luck only.
-TEST_CASE("mariadb: a lease counts from before a wait for its row, not from after it") {
+TEST_CASE("mariadb: a lease counts from before a wait for its row, not from after it", "[safety]") {
   Server own;
   MariadbUnderTest t(own.address());
   const auto store = t.open();
@@ -101,7 +101,7 @@ TEST_CASE("mariadb: a lease counts from before a wait for its row, not from afte
 // Error 1020, "record has changed since last read", is what a transaction gets there instead of an older
 // snapshot: nothing was done, and it is tried again. MariaDB 11.8 has it on. With this logging our sessions
 // keep the server's isolation, REPEATABLE READ, which it is about.
-TEST_CASE("mariadb: racers exclude each other under snapshot isolation too, in each mode") {
+TEST_CASE("mariadb: racers exclude each other under snapshot isolation too, in each mode", "[safety]") {
   Server own({"--log-bin", "--binlog-format=STATEMENT", "--server-id=1"});
   MariadbUnderTest t(own.address());
   for (const bool isolated : {true, false}) {
@@ -128,7 +128,7 @@ TEST_CASE("mariadb: racers exclude each other under snapshot isolation too, in e
   }
 }
 
-TEST_CASE("mariadb: an expired lease is taken over by one of many under snapshot isolation too") {
+TEST_CASE("mariadb: an expired lease is taken over by one of many under snapshot isolation too", "[safety]") {
   Server own({"--log-bin", "--binlog-format=STATEMENT", "--server-id=1"});
   MariadbUnderTest t(own.address());
   for (const bool isolated : {true, false}) {

@@ -48,8 +48,8 @@ std::size_t reads_of_read_only(const test::Proxy& proxy) {
 
 }  // namespace
 
-TEST_CASE(
-    "mariadb: a statement that is refused for being on the wrong host is done on another, in one call") {
+TEST_CASE("mariadb: a statement that is refused for being on the wrong host is done on another, in one call",
+          "[safety]") {
   for (const auto& [error, words] : std::vector<std::pair<std::uint16_t, std::string>>{
            {1290, "running with the --read-only option"},
            {1836, "Running in read-only mode"},
@@ -94,7 +94,8 @@ TEST_CASE("mariadb: a host that has fallen silent is not asked first again") {
   CHECK(hosts.front.connections() == asked);
 }
 
-TEST_CASE("mariadb: once there is a lease to lose, no host is waited for longer than for a reply") {
+TEST_CASE("mariadb: once there is a lease to lose, no host is waited for longer than for a reply",
+          "[safety]") {
   TwoHosts hosts;
   const auto store = hosts.open(2s, "?connect-timeout=10m");
   const Lease lease = granted_by(store->try_acquire(request_for("k", "owner")));
@@ -130,7 +131,7 @@ TEST_CASE("mariadb: one host is never asked whether it has turned read-only") {
 // It is there again, and the status says so, before it has been asked for: only the count of commits that
 // returned without an acknowledgement still tells.
 TEST_CASE("mariadb: a grant that was not acknowledged is given back though the replica is back by then",
-          "[mariadb]") {
+          "[mariadb][safety]") {
   const test::ReplicatingServer primary(1);
   const test::ReplicatingServer replica(2);
   test::replicate(replica, primary);

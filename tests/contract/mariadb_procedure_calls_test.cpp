@@ -99,7 +99,8 @@ std::uint64_t number_of(const std::string& token) {
 
 TEST_CASE(
     "mariadb procedures: a repeat under one owner id is told the same token, in any session, and grants "
-    "nothing") {
+    "nothing",
+    "[safety]") {
   Called t;
   const auto first = t.application.acquire("k", "me", {"60000", "1000", "'first'"});
   CHECK(first.outcome == "granted");
@@ -128,7 +129,7 @@ TEST_CASE(
   CHECK(number_of(next.token) > number_of(first.token));
 }
 
-TEST_CASE("mariadb procedures: a repeat while others wait for the lock is still told its token") {
+TEST_CASE("mariadb procedures: a repeat while others wait for the lock is still told its token", "[safety]") {
   Called t;
   auto run = asks("k", "run");
   run.waits = true;
@@ -142,7 +143,8 @@ TEST_CASE("mariadb procedures: a repeat while others wait for the lock is still 
 TEST_CASE(
     "mariadb procedures: an expired lease is in everybody's way for its margin, its own holder's too, and "
     "then "
-    "gone") {
+    "gone",
+    "[safety]") {
   Called t;
   const auto first = t.application.acquire("k", "me");
   t.under_test.age("k", 65s, false);
@@ -166,7 +168,8 @@ TEST_CASE(
   CHECK(t.value("SELECT last_outcome FROM dblock_lock") == "abandoned");
 }
 
-TEST_CASE("mariadb procedures: a renewal lasts for the lease's own TTL from now, and tells the token") {
+TEST_CASE("mariadb procedures: a renewal lasts for the lease's own TTL from now, and tells the token",
+          "[safety]") {
   Called t;
   const auto granted = t.application.acquire("k", "web@shop", {"30000", "0", "NULL"});
   t.under_test.age("k", 20s, false);
@@ -176,7 +179,8 @@ TEST_CASE("mariadb procedures: a renewal lasts for the lease's own TTL from now,
 }
 
 TEST_CASE(
-    "mariadb procedures: what is not an application's own running lease is neither renewed nor released") {
+    "mariadb procedures: what is not an application's own running lease is neither renewed nor released",
+    "[safety]") {
   Called t;
   t.application.acquire("another's", "another");
   t.application.acquire("expired", "me");
@@ -213,7 +217,8 @@ TEST_CASE(
   CHECK(t.value("SELECT COUNT(*) FROM dblock_lock WHERE lock_key='no such lock'") == "0");
 }
 
-TEST_CASE("mariadb procedures: a lease that dblock revokes is not renewed, runs on, and may be released") {
+TEST_CASE("mariadb procedures: a lease that dblock revokes is not renewed, runs on, and may be released",
+          "[safety]") {
   Called t;
   const auto granted = t.application.acquire("k", "me");
   REQUIRE(t.store->revoke(key("k"), {number_of(granted.token)}, "op@desk"));
@@ -247,7 +252,8 @@ TEST_CASE("mariadb procedures: dblock frees an application's lease by force once
 
 TEST_CASE(
     "mariadb procedures: runs and applications race for a lock without an overlap, and their tokens "
-    "increase") {
+    "increase",
+    "[safety]") {
   Called t;
   constexpr int k_racers = 16;
   constexpr int k_rounds = 30;
@@ -315,7 +321,8 @@ TEST_CASE(
   CHECK(std::ranges::adjacent_find(tokens, std::greater_equal{}) == tokens.end());
 }
 
-TEST_CASE("mariadb procedures: a call is refused in an open transaction, which goes on as it was") {
+TEST_CASE("mariadb procedures: a call is refused in an open transaction, which goes on as it was",
+          "[safety]") {
   Called t;
   t.application.acquire("k", "me");
   t.database.sql("CREATE TABLE effect (n INT PRIMARY KEY)");
@@ -366,7 +373,8 @@ TEST_CASE("mariadb procedures: a call is refused in an open transaction, which g
   CHECK(t.row("k") == before);
 }
 
-TEST_CASE("mariadb procedures: neither a trigger nor a function takes, renews or releases a lock") {
+TEST_CASE("mariadb procedures: neither a trigger nor a function takes, renews or releases a lock",
+          "[safety]") {
   Called t;
   t.application.acquire("k", "me");
   t.database.sql("CREATE TABLE written (n INT)");
@@ -395,7 +403,8 @@ TEST_CASE("mariadb procedures: neither a trigger nor a function takes, renews or
 
 TEST_CASE(
     "mariadb procedures: no setting of the calling session decides anything, and each is as it was "
-    "afterwards") {
+    "afterwards",
+    "[safety]") {
   Called t;
   std::vector<std::string> all{"SET @nothing=1",
                                "SET timestamp=1",
@@ -472,7 +481,8 @@ TEST_CASE(
   CHECK(tried > 30);
 }
 
-TEST_CASE("mariadb procedures: the same key is the same lock, whatever the character set of the session") {
+TEST_CASE("mariadb procedures: the same key is the same lock, whatever the character set of the session",
+          "[safety]") {
   Called t;
   const auto granted = t.application.call("dblock_acquire('h\xc3\xa9','\xc3\xa9',60000,NULL,'\xc3\xa9')");
   CHECK(granted.outcome == "granted");
@@ -504,7 +514,8 @@ TEST_CASE("mariadb procedures: the same key is the same lock, whatever the chara
 TEST_CASE(
     "mariadb procedures: values that are too long, malformed or out of bounds are refused, and nothing is "
     "cut to "
-    "fit") {
+    "fit",
+    "[safety]") {
   Called t;
   const std::string e = "_utf8mb4 x'c3a9'";
   struct Try {
@@ -609,7 +620,8 @@ TEST_CASE("mariadb procedures: a note is cut to what its column holds, and names
 }
 
 TEST_CASE(
-    "mariadb procedures: a read-only server grants nothing, although the procedures' owner may write there") {
+    "mariadb procedures: a read-only server grants nothing, although the procedures' owner may write there",
+    "[safety]") {
   const Server own;
   Called t(own.address());
   // As if root had migrated.
@@ -732,7 +744,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("mariadb procedures: a call that is killed while it waits has done nothing") {
+TEST_CASE("mariadb procedures: a call that is killed while it waits has done nothing", "[safety]") {
   Called t;
   t.application.acquire("k", "me");
   t.application.release("k", "me");
@@ -771,7 +783,7 @@ TEST_CASE("mariadb procedures: a call that is killed while it waits has done not
   }
 }
 
-TEST_CASE("mariadb procedures: a missing fence or row is put back, and tokens go on increasing") {
+TEST_CASE("mariadb procedures: a missing fence or row is put back, and tokens go on increasing", "[safety]") {
   Called t;
   auto last = number_of(t.application.acquire("k", "me").token);
   const std::string missing = GENERATE("dblock_fence", "dblock_lock", "both");
@@ -792,7 +804,8 @@ TEST_CASE("mariadb procedures: a missing fence or row is put back, and tokens go
 
 TEST_CASE(
     "mariadb procedures: readers and slot holders keep an application out, and new ones stay away while it "
-    "asks") {
+    "asks",
+    "[safety]") {
   Called t;
   const bool slots = GENERATE(false, true);
   CAPTURE(slots);
@@ -862,7 +875,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "mariadb procedures: locks are those of the procedures' database, whichever database the session is in") {
+    "mariadb procedures: locks are those of the procedures' database, whichever database the session is in",
+    "[safety]") {
   Called t;
   test::ServerDatabase elsewhere(t.database.server(), test::Database::Schema::none);
   elsewhere.sql("GRANT SELECT ON " + elsewhere.name() + ".* TO " + t.user);
@@ -928,7 +942,7 @@ TEST_CASE(
   CHECK(says(refusal_of([&] { t.application.assert_held("k", granted.token); }), "released"));
 }
 
-TEST_CASE("mariadb procedures: where no greater token is left a lock is not granted") {
+TEST_CASE("mariadb procedures: where no greater token is left a lock is not granted", "[safety]") {
   Called t;
   t.application.acquire("k", "me");
   t.application.release("k", "me");
@@ -953,7 +967,8 @@ TEST_CASE("mariadb procedures: where no greater token is left a lock is not gran
 
 TEST_CASE(
     "mariadb procedures: under statement-based logging the locks are the same, and no statement is called "
-    "unsafe") {
+    "unsafe",
+    "[safety]") {
   const Server own({"--log-bin", "--binlog-format=STATEMENT", "--server-id=1"});
   Called t(own.address());
   t.under_test.keep_history(true);

@@ -37,7 +37,8 @@ struct RowLock {
 
 }  // namespace
 
-TEST_CASE("mariadb: a lost reply to a grant is indeterminate, and the row tells that it was done") {
+TEST_CASE("mariadb: a lost reply to a grant is indeterminate, and the row tells that it was done",
+          "[safety]") {
   MariadbUnderTest t;
   test::Proxy proxy(t.database().server());
   const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
@@ -56,7 +57,8 @@ TEST_CASE("mariadb: a lost reply to a grant is indeterminate, and the row tells 
   CHECK(std::get<Granted>(*again).lease.needs_renewal_proof);
 }
 
-TEST_CASE("mariadb: a new key has got a free row, and no more, where the reply to making it is lost") {
+TEST_CASE("mariadb: a new key has got a free row, and no more, where the reply to making it is lost",
+          "[safety]") {
   MariadbUnderTest t;
   test::Proxy proxy(t.database().server());
   const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
@@ -76,7 +78,8 @@ TEST_CASE("mariadb: a new key has got a free row, and no more, where the reply t
 }
 
 TEST_CASE(
-    "mariadb: a statement that never arrived is indeterminate too, and the row tells that it was not done") {
+    "mariadb: a statement that never arrived is indeterminate too, and the row tells that it was not done",
+    "[safety]") {
   MariadbUnderTest t;
   test::Proxy proxy(t.database().server());
   const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
@@ -89,7 +92,8 @@ TEST_CASE(
   CHECK_FALSE(seen->has_value());
 }
 
-TEST_CASE("mariadb: lost replies to renewals and releases are indeterminate, to reads unreachable") {
+TEST_CASE("mariadb: lost replies to renewals and releases are indeterminate, to reads unreachable",
+          "[safety]") {
   MariadbUnderTest t;
   test::Proxy proxy(t.database().server());
   const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
@@ -112,7 +116,7 @@ TEST_CASE("mariadb: lost replies to renewals and releases are indeterminate, to 
   CHECK(std::get<NotOurs>(*again).why == NotOursWhy::free);
 }
 
-TEST_CASE("mariadb: no statement is ever sent twice by itself") {
+TEST_CASE("mariadb: no statement is ever sent twice by itself", "[safety]") {
   MariadbUnderTest t;
   test::Proxy proxy(t.database().server());
   const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
@@ -151,7 +155,7 @@ TEST_CASE("mariadb: the server may drop a session that is idle for longer than w
   CHECK(test::wait_until(renewed));
 }
 
-TEST_CASE("mariadb: interrupt ends a call that waits for a row lock") {
+TEST_CASE("mariadb: interrupt ends a call that waits for a row lock", "[safety]") {
   MariadbUnderTest t;
   const auto store = t.open();
   const Lease lease = grant(*store, request_for("k", "owner"));
@@ -167,7 +171,7 @@ TEST_CASE("mariadb: interrupt ends a call that waits for a row lock") {
 
 // I4: the deadline counts from before the statement was sent. Counted from the reply, a slow answer would
 // make the holder believe in its lease for longer than the server does.
-TEST_CASE("mariadb: a slow reply does not lengthen what the holder may believe") {
+TEST_CASE("mariadb: a slow reply does not lengthen what the holder may believe", "[safety]") {
   MariadbUnderTest t;
   test::Proxy proxy(t.database().server());
   const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
@@ -181,7 +185,7 @@ TEST_CASE("mariadb: a slow reply does not lengthen what the holder may believe")
   CHECK(clock.now() - std::get<Renewed>(*renewed).sent_at >= 400ms);
 }
 
-TEST_CASE("mariadb: a row lock that is held for long makes a definite failure") {
+TEST_CASE("mariadb: a row lock that is held for long makes a definite failure", "[safety]") {
   MariadbUnderTest t;
   const auto store = t.open();
   const Lease lease = grant(*store, request_for("k", "owner"));
@@ -194,7 +198,7 @@ TEST_CASE("mariadb: a row lock that is held for long makes a definite failure") 
   CHECK(since(start) < test::patience());  // of the 50 s that a server waits by itself
 }
 
-TEST_CASE("mariadb: a server that stops answering costs no more than the network timeout") {
+TEST_CASE("mariadb: a server that stops answering costs no more than the network timeout", "[safety]") {
   Server own;
   MariadbUnderTest t(own.address());
   const auto store = MariadbUnderTest::open_at(t.database().url(), 1s);
@@ -243,7 +247,7 @@ TEST_CASE("mariadb: a refused account, a missing database and a missing server a
   CHECK(code("mysql://app@localhost/t_missing?socket=/nowhere.sock") == Errc::unreachable);
 }
 
-TEST_CASE("mariadb: a read-only server is named as such, and nothing is granted") {
+TEST_CASE("mariadb: a read-only server is named as such, and nothing is granted", "[safety]") {
   Server own;
   MariadbUnderTest t(own.address());
   t.database().sql("SET GLOBAL read_only=1");
@@ -253,7 +257,7 @@ TEST_CASE("mariadb: a read-only server is named as such, and nothing is granted"
   CHECK(refused.error().message.find("read-only") != std::string::npos);
 }
 
-TEST_CASE("mariadb: no global sql_mode changes what the statements mean") {
+TEST_CASE("mariadb: no global sql_mode changes what the statements mean", "[safety]") {
   Server own;
   MariadbUnderTest t(own.address());
   int n = 0;
@@ -292,7 +296,7 @@ TEST_CASE("mariadb: a takeover records its predecessor the same way when assignm
   CHECK(t.database().column("k", "last_acquired_at") == acquired);
 }
 
-TEST_CASE("mariadb: session time zones, a DST instant and other global settings change nothing") {
+TEST_CASE("mariadb: session time zones, a DST instant and other global settings change nothing", "[safety]") {
   Server own({"--default-time-zone=-11:00"});
   MariadbUnderTest t(own.address());
   const std::string isolation =

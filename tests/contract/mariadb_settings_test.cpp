@@ -208,17 +208,18 @@ class Site {
 
 }  // namespace
 
-TEST_CASE("mariadb: no variable of a session, whatever its value, lets two hold a lock or loses a renewal") {
+TEST_CASE("mariadb: no variable of a session, whatever its value, lets two hold a lock or loses a renewal",
+          "[sweep][safety]") {
   std::array<Site, 4> sites;
   const auto all = settings(sites[0].server());
   CHECK(all.size() > 300);
   std::atomic<std::size_t> next = 0;
-  const auto failures = test::sweep(sites.size(), sites.size(), [&](std::size_t n) {
-    std::string failed;
+  const auto swept = test::sweep(sites.size(), sites.size(), [&](std::size_t n) {
+    test::Verdict verdict;
     for (std::size_t i = 0; (i = next++) < all.size();) {
-      if (const auto wrong = sites.at(n).judge(all[i]); !wrong.empty()) failed += wrong + "\n";
+      if (const auto wrong = sites.at(n).judge(all[i]); !wrong.empty()) verdict.wrong += wrong + "\n";
     }
-    return failed;
+    return verdict;
   });
   int refused = 0, tried = 0;
   for (const auto& site : sites) {
@@ -226,8 +227,8 @@ TEST_CASE("mariadb: no variable of a session, whatever its value, lets two hold 
     tried += site.trials();
   }
   std::cout << tried << " settings tried, " << refused << " refused by the server or by dblock\n";
-  INFO(test::summary(failures));
-  CHECK(failures.empty());
+  INFO(test::summary(swept.failures));
+  CHECK(swept.failures.empty());
   CHECK(tried == static_cast<int>(all.size()));
   CHECK(tried > 3 * refused);
 }

@@ -105,7 +105,7 @@ std::function<bool(const std::string&)> the_first(int times, std::string text) {
 
 }  // namespace
 
-TEST_CASE("mariadb: readers share a lock, a writer is refused until the last of them is gone") {
+TEST_CASE("mariadb: readers share a lock, a writer is refused until the last of them is gone", "[safety]") {
   MariadbUnderTest t;
   const auto store = t.open();
   const Lease one = grant(*store, shared("k", "r1"));
@@ -142,7 +142,7 @@ TEST_CASE("mariadb: readers share a lock, a writer is refused until the last of 
   grant(*store, request_for("k", "w2"));
 }
 
-TEST_CASE("mariadb: slots are numbered from one, and the lowest free one is given out again") {
+TEST_CASE("mariadb: slots are numbered from one, and the lowest free one is given out again", "[safety]") {
   MariadbUnderTest t;
   const auto store = t.open();
   std::vector<Lease> leases;
@@ -160,7 +160,7 @@ TEST_CASE("mariadb: slots are numbered from one, and the lowest free one is give
   CHECK(t.database().number("SELECT COUNT(*) FROM dblock_lock WHERE slot>0") == 3);
 }
 
-TEST_CASE("mariadb: without a mode a release and a renewal find the reader") {
+TEST_CASE("mariadb: without a mode a release and a renewal find the reader", "[safety]") {
   MariadbUnderTest t;
   const auto store = t.open();
   const Lease lease = grant(*store, shared("k", "r"));
@@ -170,7 +170,7 @@ TEST_CASE("mariadb: without a mode a release and a renewal find the reader") {
   CHECK(does_release(*store, {key("k"), {"r"}, {}}));
 }
 
-TEST_CASE("mariadb: several keys are taken and given back together, or none of them is") {
+TEST_CASE("mariadb: several keys are taken and given back together, or none of them is", "[safety]") {
   Proxied t;
   const Lease both = grant(*t.store, several({"a", "b", "c"}, "one"));
   CHECK(t.number("SELECT COUNT(DISTINCT token) FROM dblock_lock") == 1);
@@ -197,7 +197,7 @@ TEST_CASE("mariadb: a writer that waits keeps new readers away, and only for a m
   grant(*store, shared("k", "r3"));
 }
 
-TEST_CASE("mariadb: a deadlock anywhere in a transaction repeats all of it") {
+TEST_CASE("mariadb: a deadlock anywhere in a transaction repeats all of it", "[safety]") {
   const auto* const where = GENERATE("FROM dblock_lock AS lease FORCE", "INSERT INTO dblock_lock",
                                      "INSERT INTO dblock_fence", "UPDATE dblock_lock", "COMMIT");
   CAPTURE(where);
@@ -218,7 +218,7 @@ TEST_CASE("mariadb: a deadlock anywhere in a transaction repeats all of it") {
   }
 }
 
-TEST_CASE("mariadb: deadlocks without end are a definite failure, and nothing is done") {
+TEST_CASE("mariadb: deadlocks without end are a definite failure, and nothing is done", "[safety]") {
   // 1020: the row was changed after the snapshot, with innodb_snapshot_isolation.
   const auto error = GENERATE(std::uint16_t{1213}, std::uint16_t{1020});
   Proxied t;
@@ -237,7 +237,7 @@ TEST_CASE("mariadb: deadlocks without end are a definite failure, and nothing is
   CHECK(t.holders() == 1);
 }
 
-TEST_CASE("mariadb: a session that cannot be rolled back is not used any more") {
+TEST_CASE("mariadb: a session that cannot be rolled back is not used any more", "[safety]") {
   Proxied t;
   grant(*t.other, shared("k", "r"));
   REQUIRE(t.store->connect());
@@ -250,7 +250,7 @@ TEST_CASE("mariadb: a session that cannot be rolled back is not used any more") 
   CHECK(t.number("SELECT COUNT(lock_value) FROM dblock_lock WHERE slot=0") == 1);
 }
 
-TEST_CASE("mariadb: a transaction cut off before its COMMIT is known not to be done") {
+TEST_CASE("mariadb: a transaction cut off before its COMMIT is known not to be done", "[safety]") {
   const auto* const where =
       GENERATE("START TRANSACTION", "FROM dblock_lock AS lease FORCE", "INSERT INTO dblock_lock",
                "INSERT INTO dblock_fence", "UPDATE dblock_lock");
@@ -271,7 +271,7 @@ TEST_CASE("mariadb: a transaction cut off before its COMMIT is known not to be d
   }
 }
 
-TEST_CASE("mariadb: a lost reply to a COMMIT is indeterminate, and a look tells") {
+TEST_CASE("mariadb: a lost reply to a COMMIT is indeterminate, and a look tells", "[safety]") {
   const auto how = GENERATE(Proxy::Cut::before_statement, Proxy::Cut::before_reply);
   const bool done = how == Proxy::Cut::before_reply;
   Proxied t;
@@ -296,7 +296,7 @@ TEST_CASE("mariadb: a lost reply to a COMMIT is indeterminate, and a look tells"
   CHECK(end.error().code == Errc::indeterminate);
 }
 
-TEST_CASE("mariadb: an interrupted transaction leaves nothing behind") {
+TEST_CASE("mariadb: an interrupted transaction leaves nothing behind", "[safety]") {
   Proxied t;
   grant(*t.other, request_for("k", "w"));
   auto& database = t.under_test.database();
@@ -314,7 +314,7 @@ TEST_CASE("mariadb: an interrupted transaction leaves nothing behind") {
   conflict(*t.store, shared("k", "r"));
 }
 
-TEST_CASE("mariadb: of many who want slots at once exactly so many get one each") {
+TEST_CASE("mariadb: of many who want slots at once exactly so many get one each", "[safety]") {
   MariadbUnderTest t;
   constexpr std::size_t k_racers = 12;
   std::vector<std::unique_ptr<LeaseStore>> stores(k_racers);
@@ -350,7 +350,8 @@ TEST_CASE("mariadb: of many who want slots at once exactly so many get one each"
   }
 }
 
-TEST_CASE("mariadb: opposite orders of keys, readers and writers at once neither deadlock nor overlap") {
+TEST_CASE("mariadb: opposite orders of keys, readers and writers at once neither deadlock nor overlap",
+          "[safety]") {
   MariadbUnderTest t;
   std::atomic<int> errors{0}, inside{0}, overlaps{0}, granted{0};
   std::vector<std::jthread> threads;
@@ -383,7 +384,8 @@ TEST_CASE("mariadb: opposite orders of keys, readers and writers at once neither
   CHECK(listed(*t.open()).empty());
 }
 
-TEST_CASE("mariadb: an expired reader makes way for a writer after its margin, and its renewal comes late") {
+TEST_CASE("mariadb: an expired reader makes way for a writer after its margin, and its renewal comes late",
+          "[safety]") {
   MariadbUnderTest t;
   const auto store = t.open();
   const Lease reader = grant(*store, shared("k", "r"));
@@ -398,7 +400,8 @@ TEST_CASE("mariadb: an expired reader makes way for a writer after its margin, a
 
 // The server reads its clock when a statement begins: so a renewal that was sent in time, and comes late,
 // still finds its lease alive. What keeps it out is the row, which the grant has locked since its look.
-TEST_CASE("mariadb: a renewal that comes late waits for the grant that ends its lease, and is refused") {
+TEST_CASE("mariadb: a renewal that comes late waits for the grant that ends its lease, and is refused",
+          "[safety]") {
   const test::Server own;
   MariadbUnderTest t(own.address());
   Proxy proxy(own.address());
@@ -437,7 +440,7 @@ TEST_CASE("mariadb: a renewal that comes late waits for the grant that ends its 
   }
 }
 
-TEST_CASE("mariadb: an expired slot is taken over, and the row remembers its last holder") {
+TEST_CASE("mariadb: an expired slot is taken over, and the row remembers its last holder", "[safety]") {
   MariadbUnderTest t;
   const auto store = t.open();
   const Lease lost = grant(*store, slot("k", "a", 2));
@@ -452,7 +455,7 @@ TEST_CASE("mariadb: an expired slot is taken over, and the row remembers its las
   CHECK(does_renew(*store, next));
 }
 
-TEST_CASE("mariadb: one holder of several is revoked or freed by its token") {
+TEST_CASE("mariadb: one holder of several is revoked or freed by its token", "[safety]") {
   MariadbUnderTest t;
   const auto store = t.open();
   const Lease one = grant(*store, slot("k", "a", 2));
@@ -468,7 +471,8 @@ TEST_CASE("mariadb: one holder of several is revoked or freed by its token") {
   CHECK(does_release(*store, one));
 }
 
-TEST_CASE("mariadb: reaping frees holders one by one and forgets a lock only with the last of them") {
+TEST_CASE("mariadb: reaping frees holders one by one and forgets a lock only with the last of them",
+          "[safety]") {
   MariadbUnderTest t;
   const auto store = t.open();
   grant(*store, slot("k", "a", 2));

@@ -83,7 +83,7 @@ void in_parallel(Fixture& t, int threads, const std::function<void(int, LeaseSto
 
 }  // namespace
 
-STORE_CASE("readers have a lock together, each with a token of its own", "[all-of-dblock]") {
+STORE_CASE("readers have a lock together, each with a token of its own", "[all-of-dblock][safety]") {
   Fixture t;
   const Lease first = t.grant(reads("k", "reader-1"));
   const Lease second = t.grant(reads("k", "reader-2"));
@@ -106,7 +106,7 @@ STORE_CASE("readers have a lock together, each with a token of its own", "[all-o
   CHECK(row->expires_at->since_epoch == row->acquired_at->since_epoch + 60s);
 }
 
-STORE_CASE("a writer waits for the last reader, and readers for a writer") {
+STORE_CASE("a writer waits for the last reader, and readers for a writer", "[safety]") {
   Fixture t;
   const Lease first = t.grant(reads("k", "reader-1"));
   const Lease second = t.grant(reads("k", "reader-2"));
@@ -183,7 +183,7 @@ STORE_CASE("a writer that does not wait leaves the readers alone", "[all-of-dblo
   t.grant(reads("k", "reader-2"));
 }
 
-STORE_CASE("slots are given lowest first, and no more than there are", "[all-of-dblock]") {
+STORE_CASE("slots are given lowest first, and no more than there are", "[all-of-dblock][safety]") {
   Fixture t;
   std::vector<Lease> leases;
   for (std::uint32_t slot = 1; slot <= 3; ++slot) {
@@ -204,7 +204,7 @@ STORE_CASE("slots are given lowest first, and no more than there are", "[all-of-
 }
 
 STORE_CASE("another number of slots, or another kind of lock, is refused as usage while slots are held",
-           "[all-of-dblock]") {
+           "[all-of-dblock][safety]") {
   Fixture t;
   const Lease first = t.grant(takes_slot("k", "owner-1", 2));
   const Lease second = t.grant(takes_slot("k", "owner-2", 2));
@@ -225,7 +225,8 @@ STORE_CASE("another number of slots, or another kind of lock, is refused as usag
   CHECK(holder(t, "k", "owner-3")->sharing == Sharing{Mode::slot, 3});
 }
 
-STORE_CASE("slots are refused as usage while readers or a writer hold the lock, and granted after them") {
+STORE_CASE("slots are refused as usage while readers or a writer hold the lock, and granted after them",
+           "[safety]") {
   Fixture t;
   const Lease reader = t.grant(reads("k", "reader"));
   const auto readers = usage_error(t, takes_slot("k", "owner", 2));
@@ -243,7 +244,7 @@ STORE_CASE("slots are refused as usage while readers or a writer hold the lock, 
   t.grant(reads("k", "reader"));
 }
 
-STORE_CASE("tokens increase over all kinds of leases, release, expiry, reaping and forgetting") {
+STORE_CASE("tokens increase over all kinds of leases, release, expiry, reaping and forgetting", "[safety]") {
   Fixture t;
   std::vector<Token> tokens;
   const auto take = [&](const LeaseRequest& request) {
@@ -269,7 +270,7 @@ STORE_CASE("tokens increase over all kinds of leases, release, expiry, reaping a
   CHECK(t.grant(reads("k", "reader-4")).token > tokens.back());
 }
 
-STORE_CASE("a token from the future is exceeded by a hold's, and that by the next grant's") {
+STORE_CASE("a token from the future is exceeded by a hold's, and that by the next grant's", "[safety]") {
   Fixture t;
   CHECK(released(t.release(ref(t.grant(asks("k", "owner-1"))))));
   t.under_test->age("k", -Micros{240h}, true);  // as if granted by a clock ten days ahead
@@ -280,7 +281,7 @@ STORE_CASE("a token from the future is exceeded by a hold's, and that by the nex
   CHECK(t.grant(asks("k", "owner-2")).token.value == ahead.value + 2);
 }
 
-STORE_CASE("each holder renews and releases its own lease only", "[all-of-dblock]") {
+STORE_CASE("each holder renews and releases its own lease only", "[all-of-dblock][safety]") {
   Fixture t;
   const auto request = GENERATE(0, 1) == 0 ? reads("k", "") : takes_slot("k", "", 3);
   std::vector<Lease> leases;
@@ -319,7 +320,8 @@ STORE_CASE("each holder renews and releases its own lease only", "[all-of-dblock
   CHECK(row.last->host == "host");
 }
 
-STORE_CASE("a script renews and releases its hold without knowing its kind or token", "[all-of-dblock]") {
+STORE_CASE("a script renews and releases its hold without knowing its kind or token",
+           "[all-of-dblock][safety]") {
   Fixture t;
   const auto request = GENERATE(0, 1) == 0 ? reads("k", "script") : takes_slot("k", "script", 2);
   auto other = request;
@@ -336,7 +338,8 @@ STORE_CASE("a script renews and releases its hold without knowing its kind or to
   CHECK(why(t.release(named(lease), Actor::script)) == NotOursWhy::other_holder);
 }
 
-STORE_CASE("a script's hold that has expired is neither renewed nor released by it", "[all-of-dblock]") {
+STORE_CASE("a script's hold that has expired is neither renewed nor released by it",
+           "[all-of-dblock][safety]") {
   Fixture t;
   const Lease lease = t.grant(by_script(takes_slot("k", "script", 2)));
   t.under_test->age_hold("k", 1, 65s);
@@ -345,7 +348,8 @@ STORE_CASE("a script's hold that has expired is neither renewed nor released by 
   CHECK(released(t.release(named(lease))));
 }
 
-STORE_CASE("a hold found with the asker's own owner id is granted and needs proof", "[all-of-dblock]") {
+STORE_CASE("a hold found with the asker's own owner id is granted and needs proof",
+           "[all-of-dblock][safety]") {
   Fixture t;
   t.grant(takes_slot("k", "owner-1", 2));
   const Lease first = t.grant(takes_slot("k", "owner-2", 2));
@@ -356,7 +360,8 @@ STORE_CASE("a hold found with the asker's own owner id is granted and needs proo
   CHECK(owners(t) == Owners{"owner-1", "owner-2"});
 }
 
-STORE_CASE("an expired reader is in a writer's way for its margin, and cannot come back after it") {
+STORE_CASE("an expired reader is in a writer's way for its margin, and cannot come back after it",
+           "[safety]") {
   Fixture t;
   const Lease gone = t.grant(reads("k", "gone"));
   const Lease here = t.grant(reads("k", "here"));
@@ -377,7 +382,8 @@ STORE_CASE("an expired reader is in a writer's way for its margin, and cannot co
   CHECK(renewed(t.renew(ref_to(writer))));
 }
 
-STORE_CASE("an expired writer is in the readers' way for its margin, and cannot come back after it") {
+STORE_CASE("an expired writer is in the readers' way for its margin, and cannot come back after it",
+           "[safety]") {
   Fixture t;
   const Lease gone = t.grant(asks("k", "gone"));
   t.under_test->age("k", 65s, false);
@@ -390,7 +396,7 @@ STORE_CASE("an expired writer is in the readers' way for its margin, and cannot 
 }
 
 STORE_CASE("an expired slot is taken over after its margin, and its holder is refused then",
-           "[all-of-dblock]") {
+           "[all-of-dblock][safety]") {
   Fixture t;
   const Lease gone = t.grant(takes_slot("k", "gone", 2));
   const Lease here = t.grant(takes_slot("k", "here", 2));
@@ -408,7 +414,7 @@ STORE_CASE("an expired slot is taken over after its margin, and its holder is re
 }
 
 STORE_CASE("an expired place that the next kind of sharing does not have cannot come back",
-           "[all-of-dblock]") {
+           "[all-of-dblock][safety]") {
   Fixture t;
   const Lease first = t.grant(takes_slot("k", "first", 3));
   const Lease gone = t.grant(takes_slot("k", "gone", 3));
@@ -423,7 +429,7 @@ STORE_CASE("an expired place that the next kind of sharing does not have cannot 
 }
 
 STORE_CASE("a late release by the holder of an expired hold counts as long as nobody took over",
-           "[all-of-dblock]") {
+           "[all-of-dblock][safety]") {
   Fixture t;
   const Lease lease = t.grant(takes_slot("k", "owner", 1));
   t.under_test->age("k", 10min, false);
@@ -431,7 +437,7 @@ STORE_CASE("a late release by the holder of an expired hold counts as long as no
   REQUIRE(t.row("k").last_success);
 }
 
-STORE_CASE("several keys are taken together with one token, renewed and released together") {
+STORE_CASE("several keys are taken together with one token, renewed and released together", "[safety]") {
   Fixture t;
   CHECK(released(t.release(ref(t.grant(asks("b", "before"))))));
   const Lease lease = t.grant(asks_for_all({"c", "a", "b"}, "owner"));
@@ -457,7 +463,7 @@ STORE_CASE("several keys are taken together with one token, renewed and released
   }
 }
 
-STORE_CASE("the token of several keys exceeds what each of them has had") {
+STORE_CASE("the token of several keys exceeds what each of them has had", "[safety]") {
   Fixture t;
   const auto ahead = GENERATE(as<std::string>{}, "a", "b", "c");
   CAPTURE(ahead);
@@ -469,7 +475,7 @@ STORE_CASE("the token of several keys exceeds what each of them has had") {
 }
 
 STORE_CASE("a lease that is nested in is not released before its nested one, nor are other keys of it",
-           "[all-of-dblock]") {
+           "[all-of-dblock][safety]") {
   Fixture t;
   const auto request = GENERATE(asks("a", "owner"), reads("a", "owner"), takes_slot("a", "owner", 1),
                                 asks_for_all({"a", "b"}, "owner"));
@@ -490,7 +496,7 @@ STORE_CASE("a lease that is nested in is not released before its nested one, nor
   CHECK(owners(t).empty());
 }
 
-STORE_CASE("of several keys none is taken when one is refused") {
+STORE_CASE("of several keys none is taken when one is refused", "[safety]") {
   Fixture t;
   const auto in_the_way = GENERATE(as<std::string>{}, "a", "b", "c");
   CAPTURE(in_the_way);
@@ -504,7 +510,7 @@ STORE_CASE("of several keys none is taken when one is refused") {
   }
 }
 
-STORE_CASE("several keys of which one was lost are not renewed, and the others are released") {
+STORE_CASE("several keys of which one was lost are not renewed, and the others are released", "[safety]") {
   Fixture t;
   const Lease lease = t.grant(asks_for_all({"a", "b", "c"}, "owner"));
   t.under_test->age("b", 2min, false);
@@ -515,7 +521,7 @@ STORE_CASE("several keys of which one was lost are not renewed, and the others a
 }
 
 STORE_CASE("of several keys that are read together the one that was lost is not taken for released",
-           "[all-of-dblock]") {
+           "[all-of-dblock][safety]") {
   Fixture t;
   const Lease before = t.grant(reads("b", "before"));
   auto request = asks_for_all({"a", "b"}, "reader");
@@ -576,7 +582,7 @@ STORE_CASE("opposite orders of naming keys neither deadlock nor fail", "[all-of-
   CHECK(granted > 0);
 }
 
-STORE_CASE("readers, writers and slots race without an overlap") {
+STORE_CASE("readers, writers and slots race without an overlap", "[safety]") {
   Fixture t;
   constexpr int k_threads = 16;
   constexpr int k_rounds = 40;
@@ -689,7 +695,7 @@ STORE_CASE("a lock that all its holders have left is listed once, as free", "[al
   CHECK(rows.front().last->outcome == RunOutcome::succeeded);
 }
 
-STORE_CASE("reaping frees expired holds, reports each, and leaves the others") {
+STORE_CASE("reaping frees expired holds, reports each, and leaves the others", "[safety]") {
   Fixture t;
   const Lease alive = t.grant(takes_slot("s", "alive", 3));
   const Lease in_margin = t.grant(takes_slot("s", "in margin", 3));
@@ -717,7 +723,8 @@ STORE_CASE("reaping frees expired holds, reports each, and leaves the others") {
   t.grant(asks("r", "writer"));
 }
 
-STORE_CASE("reaping forgets no lock that has holders, and its holds when they are gone", "[all-of-dblock]") {
+STORE_CASE("reaping forgets no lock that has holders, and its holds when they are gone",
+           "[all-of-dblock][safety]") {
   Fixture t;
   auto request = reads("k", "long");
   request.terms.ttl = 2000h;
@@ -739,7 +746,7 @@ STORE_CASE("reaping forgets no lock that has holders, and its holds when they ar
   CHECK(t.reap(false, 48h).forgotten == 0);
 }
 
-STORE_CASE("revoking one of several holders by its token leaves the others", "[all-of-dblock]") {
+STORE_CASE("revoking one of several holders by its token leaves the others", "[all-of-dblock][safety]") {
   Fixture t;
   const Lease first = t.grant(reads("k", "reader-1"));
   const Lease second = t.grant(reads("k", "reader-2"));
@@ -757,7 +764,7 @@ STORE_CASE("revoking one of several holders by its token leaves the others", "[a
   CHECK(refused(t.revoke("k", first.token)) == ForceRefused::Why::not_held);
 }
 
-STORE_CASE("freeing one of several holders by its token leaves the others", "[all-of-dblock]") {
+STORE_CASE("freeing one of several holders by its token leaves the others", "[all-of-dblock][safety]") {
   Fixture t;
   const Lease first = t.grant(takes_slot("k", "slot-1", 2));
   const Lease second = t.grant(takes_slot("k", "slot-2", 2));

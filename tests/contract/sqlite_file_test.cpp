@@ -241,7 +241,7 @@ TEST_CASE("sqlite: looking at the schema's version applies nothing") {
   CHECK(t.value("SELECT count(*) FROM sqlite_schema") == "0");
 }
 
-TEST_CASE("sqlite: many connections that make the store at once make one") {
+TEST_CASE("sqlite: many connections that make the store at once make one", "[safety]") {
   for (int round = 0; round < 5; ++round) {
     SqliteUnderTest t;
     constexpr int k_many = 12;
@@ -311,7 +311,7 @@ TEST_CASE("sqlite: another program's database is refused and left alone") {
   CHECK(t.value("PRAGMA journal_mode") != "wal");
 }
 
-TEST_CASE("sqlite: what is no database, and what was one, is refused and left as it is") {
+TEST_CASE("sqlite: what is no database, and what was one, is refused and left as it is", "[safety]") {
   SqliteUnderTest t;
   const bool was_store = GENERATE(false, true);
   if (was_store) {
@@ -328,7 +328,7 @@ TEST_CASE("sqlite: what is no database, and what was one, is refused and left as
   CHECK(test::read_file(t.path()) == garbage);
 }
 
-TEST_CASE("sqlite: a store that was emptied while in use is not taken for a new one") {
+TEST_CASE("sqlite: a store that was emptied while in use is not taken for a new one", "[safety]") {
   SqliteUnderTest t;
   auto store = t.open();
   REQUIRE(store->try_acquire(asks("k", "owner")));
@@ -338,7 +338,7 @@ TEST_CASE("sqlite: a store that was emptied while in use is not taken for a new 
   CHECK(error.message.find("truncated") != std::string::npos);
 }
 
-TEST_CASE("sqlite: a store whose file was removed is not made anew beside its log") {
+TEST_CASE("sqlite: a store whose file was removed is not made anew beside its log", "[safety]") {
   SqliteUnderTest t;
   auto store = t.open();
   REQUIRE(store->try_acquire(asks("k", "owner")));
@@ -349,7 +349,8 @@ TEST_CASE("sqlite: a store whose file was removed is not made anew beside its lo
   CHECK_FALSE(std::filesystem::exists(t.path()));
 }
 
-TEST_CASE("sqlite: a store whose log is gone, damaged or cut is refused, and one put back is not") {
+TEST_CASE("sqlite: a store whose log is gone, damaged or cut is refused, and one put back is not",
+          "[safety]") {
   SqliteUnderTest t;
   const auto log = t.path() + "-wal";
   const auto copy = t.path() + ".copy";
@@ -387,7 +388,7 @@ TEST_CASE("sqlite: what was seen of a store in an earlier boot does not count") 
   CHECK(t.open()->connect());
 }
 
-TEST_CASE("sqlite: a connection whose log or index was replaced opens the store anew") {
+TEST_CASE("sqlite: a connection whose log or index was replaced opens the store anew", "[safety]") {
   SqliteUnderTest t;
   auto holder = t.open();
   const auto outcome = holder->try_acquire(asks("k", "owner"));
@@ -411,7 +412,7 @@ TEST_CASE("sqlite: the tables of a new store are in the file, not in its log alo
 }
 
 // The lease runs out while the renewal waits for another process's change to end.
-TEST_CASE("sqlite: a renewal that had to wait goes by the time when it was done") {
+TEST_CASE("sqlite: a renewal that had to wait goes by the time when it was done", "[safety]") {
   SqliteUnderTest t;
   auto store = t.open();
   auto request = asks("k", "owner");
@@ -431,7 +432,8 @@ TEST_CASE("sqlite: a renewal that had to wait goes by the time when it was done"
   CHECK(std::get<NotOurs>(**renewed).why == NotOursWhy::expired);
 }
 
-TEST_CASE("sqlite: a holder whose store was removed and made anew is told that its lease is gone") {
+TEST_CASE("sqlite: a holder whose store was removed and made anew is told that its lease is gone",
+          "[safety]") {
   SqliteUnderTest t;
   auto holder = t.open();
   const auto outcome = holder->try_acquire(asks("k", "owner"));
@@ -445,7 +447,7 @@ TEST_CASE("sqlite: a holder whose store was removed and made anew is told that i
   CHECK(std::get<NotOurs>(*renewed).why == NotOursWhy::absent);
 }
 
-TEST_CASE("sqlite: links and other kinds of file are refused by name") {
+TEST_CASE("sqlite: links and other kinds of file are refused by name", "[safety]") {
   SqliteUnderTest t;
   SECTION("symbolic link") {
     std::filesystem::create_symlink(t.path() + ".real", t.path());
@@ -507,7 +509,8 @@ TEST_CASE("sqlite: another process in the middle of a change is waited out") {
   CHECK(granted);
 }
 
-TEST_CASE("sqlite: a store that stays taken is given up in time, as unreachable and with nothing done") {
+TEST_CASE("sqlite: a store that stays taken is given up in time, as unreachable and with nothing done",
+          "[safety]") {
   SqliteUnderTest t;
   REQUIRE(t.open()->connect());
   const test::SqliteWriter writer(t.path());

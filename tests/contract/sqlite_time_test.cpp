@@ -57,7 +57,7 @@ void step_wall_clock(const SqliteUnderTest& t, Micros step) {
 
 }  // namespace
 
-TEST_CASE("sqlite: a lease runs out by the boot clock, at its end plus the margin") {
+TEST_CASE("sqlite: a lease runs out by the boot clock, at its end plus the margin", "[safety]") {
   SqliteUnderTest t;
   auto store = t.open();
   grant(*store, asks("owner-1"));
@@ -68,7 +68,8 @@ TEST_CASE("sqlite: a lease runs out by the boot clock, at its end plus the margi
 
 // There is no statement that comes late: each reads the clock when it has the store to itself. A clock that
 // is behind stands for it here.
-TEST_CASE("sqlite: a renewal finds the store locked from a grant's look to its end, and is refused then") {
+TEST_CASE("sqlite: a renewal finds the store locked from a grant's look to its end, and is refused then",
+          "[safety]") {
   SqliteUnderTest t;
   const Sharing one_slot{Mode::slot, 1};
   const auto before = GENERATE_COPY(asks("gone"), shares("gone"), shares("gone", one_slot));
@@ -97,7 +98,8 @@ TEST_CASE("sqlite: a renewal finds the store locked from a grant's look to its e
 }
 
 // No boot clock does that; it shows that the statement which frees a lease asks again.
-TEST_CASE("sqlite: a grant is undone when its predecessor's margin proves not to be over after all") {
+TEST_CASE("sqlite: a grant is undone when its predecessor's margin proves not to be over after all",
+          "[safety]") {
   SqliteUnderTest t;
   const auto before = GENERATE_COPY(asks("living"), shares("living"));
   auto next = before.plain() ? shares("next") : asks("next");
@@ -115,7 +117,7 @@ TEST_CASE("sqlite: a grant is undone when its predecessor's margin proves not to
   CHECK(refused(*store, next));
 }
 
-TEST_CASE("sqlite: steps of the wall clock neither end a lease nor make it longer") {
+TEST_CASE("sqlite: steps of the wall clock neither end a lease nor make it longer", "[safety]") {
   const Micros step = GENERATE(as<Micros>{}, Micros{24h}, Micros{-24h}, Micros{5s}, Micros{-5s});
   CAPTURE(step.count());
   SqliteUnderTest t;
@@ -170,7 +172,8 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("sqlite: a lease of another boot is free at once, without its margin, and recorded as abandoned") {
+TEST_CASE("sqlite: a lease of another boot is free at once, without its margin, and recorded as abandoned",
+          "[safety]") {
   SqliteUnderTest t;
   auto store = t.open();
   const Lease old = grant(*store, asks("owner-1"));
@@ -186,7 +189,7 @@ TEST_CASE("sqlite: a lease of another boot is free at once, without its margin, 
   CHECK(row(*store).last->outcome == RunOutcome::abandoned);
 }
 
-TEST_CASE("sqlite: a lease of another boot cannot be renewed, and a script cannot give it back") {
+TEST_CASE("sqlite: a lease of another boot cannot be renewed, and a script cannot give it back", "[safety]") {
   SqliteUnderTest t;
   auto store = t.open();
   auto request = asks("owner-1");
@@ -203,7 +206,7 @@ TEST_CASE("sqlite: a lease of another boot cannot be renewed, and a script canno
   CHECK(std::get<NotOurs>(*released).why == NotOursWhy::expired);
 }
 
-TEST_CASE("sqlite: reaping frees a lease of another boot") {
+TEST_CASE("sqlite: reaping frees a lease of another boot", "[safety]") {
   SqliteUnderTest t;
   auto store = t.open();
   grant(*store, asks("owner-1"));
@@ -257,7 +260,8 @@ TEST_CASE("sqlite: a success of an earlier boot still counts for its period") {
 }
 
 // The wall clock may have been years ahead when the row was forgotten, and be right again now.
-TEST_CASE("sqlite: a forgotten key's tokens go on above the forgotten ones whatever the wall clock does") {
+TEST_CASE("sqlite: a forgotten key's tokens go on above the forgotten ones whatever the wall clock does",
+          "[safety]") {
   SqliteUnderTest t;
   auto store = t.open();
   const Lease first = grant(*store, asks("owner-1"));
@@ -279,7 +283,8 @@ TEST_CASE("sqlite: a forgotten key's tokens go on above the forgotten ones whate
   CHECK(next.token.value == std::stoull(token) + 1);
 }
 
-TEST_CASE("sqlite: a key is added above the forgotten tokens for readers, slots and several keys too") {
+TEST_CASE("sqlite: a key is added above the forgotten tokens for readers, slots and several keys too",
+          "[safety]") {
   SqliteUnderTest t;
   auto store = t.open();
   REQUIRE(store->connect());
@@ -297,7 +302,7 @@ TEST_CASE("sqlite: a key is added above the forgotten tokens for readers, slots 
   CHECK(grant(*store, request).token.value == static_cast<std::uint64_t>(floor.count()) + 1);
 }
 
-TEST_CASE("sqlite: holds of another boot are over at once, for writers, slots and reaping") {
+TEST_CASE("sqlite: holds of another boot are over at once, for writers, slots and reaping", "[safety]") {
   SqliteUnderTest t;
   auto store = t.open();
   const Sharing sharing = GENERATE(Sharing{Mode::shared, 1}, Sharing{Mode::slot, 1});
@@ -321,7 +326,8 @@ TEST_CASE("sqlite: holds of another boot are over at once, for writers, slots an
   }
 }
 
-TEST_CASE("sqlite: no step of the wall clock ends a hold or makes a waiting writer's turn longer") {
+TEST_CASE("sqlite: no step of the wall clock ends a hold or makes a waiting writer's turn longer",
+          "[safety]") {
   SqliteUnderTest t;
   auto store = t.open();
   const Micros step = GENERATE(Micros{-24h}, Micros{24h});

@@ -98,7 +98,7 @@ std::vector<LeaseRequest> outer_requests() {
 
 }  // namespace
 
-STORE_CASE("a grant that cannot free each expired lease before it is undone as a whole") {
+STORE_CASE("a grant that cannot free each expired lease before it is undone as a whole", "[safety]") {
   Fixture t;
   t.under_test->keep_history(true);
   const auto scene = GENERATE(from_range(successions()));
@@ -126,7 +126,8 @@ STORE_CASE("a grant that cannot free each expired lease before it is undone as a
   for (const auto& owner : owners(t)) CHECK(owner == "next");
 }
 
-STORE_CASE("a reap frees and reports no lease that was renewed, released or taken over since it looked") {
+STORE_CASE("a reap frees and reports no lease that was renewed, released or taken over since it looked",
+           "[safety]") {
   Fixture t;
   const auto request = GENERATE(asks("k", "gone"), reads("k", "gone"), takes_slot("k", "gone", 1));
   CAPTURE(to_string(request.sharing.mode));
@@ -154,7 +155,8 @@ STORE_CASE("a reap frees and reports no lease that was renewed, released or take
   CHECK(all_rows(t) == then);
 }
 
-STORE_CASE("a nested run that ends before its outer run's release has learned of it holds nothing up") {
+STORE_CASE("a nested run that ends before its outer run's release has learned of it holds nothing up",
+           "[safety]") {
   Fixture t;
   const auto request = GENERATE(from_range(outer_requests()));
   const bool on_last_key = GENERATE(false, true);
@@ -177,7 +179,8 @@ STORE_CASE("a nested run that ends before its outer run's release has learned of
   CHECK(owners(t).empty());
 }
 
-STORE_CASE("of two nested runs the one that goes on keeps the lease when the other ends during a release") {
+STORE_CASE("of two nested runs the one that goes on keeps the lease when the other ends during a release",
+           "[safety]") {
   Fixture t;
   const auto request = GENERATE(from_range(outer_requests()));
   const bool on_last_key = GENERATE(false, true);
@@ -198,7 +201,8 @@ STORE_CASE("of two nested runs the one that goes on keeps the lease when the oth
   CHECK(owners(t).empty());
 }
 
-STORE_CASE("nested runs that come and go at each try of a release end it with an error, not its lease") {
+STORE_CASE("nested runs that come and go at each try of a release end it with an error, not its lease",
+           "[safety]") {
   Fixture t;
   const auto request = GENERATE(from_range(outer_requests()));
   const bool on_last_key = GENERATE(false, true);
@@ -222,7 +226,8 @@ STORE_CASE("nested runs that come and go at each try of a release end it with an
 }
 
 STORE_CASE(
-    "a key that is lost while a release is refused for a nested run is not ours, and the others are free") {
+    "a key that is lost while a release is refused for a nested run is not ours, and the others are free",
+    "[safety]") {
   Fixture t;
   auto request = asks_for_all({"a", "b"}, "outer");
   request.sharing.mode = GENERATE(Mode::exclusive, Mode::shared);
@@ -246,7 +251,8 @@ STORE_CASE(
   CHECK(renewed(t.renew(ref_to(*other))));
 }
 
-STORE_CASE("a holder whose own row was reaped has lost its lease, and its release ends no other holder's") {
+STORE_CASE("a holder whose own row was reaped has lost its lease, and its release ends no other holder's",
+           "[safety]") {
   Fixture t;
   auto request = GENERATE(reads("k", "gone"), takes_slot("k", "gone", 3));
   auto other = request;

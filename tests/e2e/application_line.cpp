@@ -81,7 +81,8 @@ class Turns {
 };
 
 // If the applications poll instead, a few clients take most of the turns (tests/bench/waiting.sh).
-TEST_CASE("applications and runs in one line take turns, and none of them starves", "[server]") {
+TEST_CASE("applications and runs in one line take turns, and none of them starves",
+          "[server][other-servers]") {
   Turns turns(4);
   for (int i = 0; i < 8; ++i) {
     turns.add_application();

@@ -41,7 +41,8 @@ class Client {
   Connection session_;
 };
 
-TEST_CASE("a run finds the lock of an application held, and takes it once it is released", "[server]") {
+TEST_CASE("a run finds the lock of an application held, and takes it once it is released",
+          "[server][safety]") {
   ServerDatabase database;
   Client client(database);
   client.token();
@@ -54,7 +55,7 @@ TEST_CASE("a run finds the lock of an application held, and takes it once it is 
   CHECK(run_true(database) == exited(0));
 }
 
-TEST_CASE("an application finds the lock of a run held, and is told by whom", "[server]") {
+TEST_CASE("an application finds the lock of a run held, and is told by whom", "[server][safety]") {
   ServerDatabase database;
   Client client(database);
   LiveRun run(database);
@@ -68,7 +69,7 @@ TEST_CASE("an application finds the lock of a run held, and is told by whom", "[
   CHECK(client.acquire().at(0) == "granted");
 }
 
-TEST_CASE("inspect shows an application like every other holder", "[server]") {
+TEST_CASE("inspect shows an application like every other holder", "[server][other-servers]") {
   ServerDatabase database;
   Client client(database);
   const std::string token = client.token();
@@ -89,7 +90,8 @@ TEST_CASE("inspect shows an application like every other holder", "[server]") {
   CHECK(database.value("SELECT holder FROM dblock_now") == "app@web-3:php");
 }
 
-TEST_CASE("release and renew leave the lease of an application to it, and --force ends it", "[server]") {
+TEST_CASE("release and renew leave the lease of an application to it, and --force ends it",
+          "[server][safety][other-servers]") {
   ServerDatabase database;
   const std::string owner = GENERATE(as<std::string>{}, "app@web-3:php-1", "app@web-3:php/1");
   Client client(database, owner);
@@ -115,7 +117,7 @@ TEST_CASE("release and renew leave the lease of an application to it, and --forc
 
 TEST_CASE(
     "the lease of an application that has gone silent is taken over, and then it is told that it is lost",
-    "[server]") {
+    "[server][safety]") {
   ServerDatabase database;
   Client client(database);
   REQUIRE(client.acquire("k", "1000", "0").at(0) == "granted");
@@ -126,7 +128,7 @@ TEST_CASE(
   CHECK(client.acquire().at(0) == "granted");
 }
 
-TEST_CASE("the history records the leases of applications", "[server]") {
+TEST_CASE("the history records the leases of applications", "[server][other-servers]") {
   ServerDatabase database;
   REQUIRE(dblock_at(database.owner_url(), {"migrate", "--history", "on"}).exit == exited(0));
   Client client(database);
@@ -142,7 +144,8 @@ TEST_CASE("the history records the leases of applications", "[server]") {
   CHECK(std::to_string(runs[0]["token"].get<long long>()) == token);
 }
 
-TEST_CASE("the printed grants of an application let it call the procedures and no more", "[server]") {
+TEST_CASE("the printed grants of an application let it call the procedures and no more",
+          "[server][other-servers]") {
   ServerDatabase database;
   Client client(database);
   CHECK(client.acquire().at(0) == "granted");
@@ -169,7 +172,8 @@ TEST_CASE("migrate says which grants a MySQL server has dropped with an older pr
   CHECK(says(migrated.err, "grant EXECUTE again"));
 }
 
-TEST_CASE("doctor says which procedures this account may call, and what is wrong with them", "[server]") {
+TEST_CASE("doctor says which procedures this account may call, and what is wrong with them",
+          "[server][other-servers][asan-server]") {
   ServerDatabase database;
   const auto finding = [&](const std::string& url) {
     const auto report = nlohmann::json::parse(dblock_at(url, {"doctor", "--json"}).out);

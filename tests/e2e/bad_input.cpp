@@ -93,7 +93,7 @@ TEST_CASE("timings that leave no room for a second renewal are refused with both
   usage_error_of_run({"--ttl", "10s", "--margin", "11s"});
 }
 
-TEST_CASE("unknown options are refused with a suggestion") {
+TEST_CASE("unknown options are refused with a suggestion", "[asan-local]") {
   CHECK(says(usage_error_of_run({"--waitt", "5s"}), "--wait"));
   CHECK(says(usage_error_of_run({"--hartbeat", "5s"}), "--heartbeat"));
   usage_error_of_run({"--frobnicate"});
@@ -139,7 +139,7 @@ TEST_CASE("a word of another tool's is refused with what it means here") {
   CHECK(says(usage_error({"unlock", "k"}), "did you mean release?"));
 }
 
-TEST_CASE("a run without --key is refused with the line as it was most likely meant") {
+TEST_CASE("a run without --key is refused with the line as it was most likely meant", "[asan-local]") {
   const auto advice = [](const Words& words) {
     const std::string err = usage_error(words);
     const auto at = err.find("; write: ");
@@ -210,7 +210,7 @@ TEST_CASE("a bad value in the environment names its variable") {
   CHECK(says(finished.err, "DBLOCK_WAIT"));
 }
 
-TEST_CASE("a bad url is a configuration error that does not show its password") {
+TEST_CASE("a bad url is a configuration error that does not show its password", "[asan-local]") {
   for (const char* url :
        {"postgres://app:geheim@h/d", "mysql://app:geheim@h:99999/d", "mysql://app:geheim@h/d?nonsense=1",
         "mysql://app:geheim@h/d?tls=maybe", "mysql://app:geheim@h/", "mysql://app:geh%zzeim@h/d"}) {
@@ -231,7 +231,8 @@ TEST_CASE("help and version go to stdout and exit 0") {
   }
 }
 
-TEST_CASE("a row edited to the ends of what a number can be crashes no subcommand") {
+TEST_CASE("a row edited to the ends of what a number can be crashes no subcommand",
+          "[other-servers][asan-server][asan-local]") {
   const auto column = GENERATE(as<std::string>{}, "ttl_us", "margin_us", "heartbeat_us");
   const auto value =
       GENERATE(std::numeric_limits<long long>::min(), std::numeric_limits<long long>::max(), -1LL);

@@ -59,7 +59,7 @@ TEST_CASE("every subcommand that needs a server says 78 when the client library 
 }
 
 TEST_CASE("a run says in words why the client library cannot be loaded, and runs nothing",
-          "[server][loaded]") {
+          "[server][loaded][asan-server]") {
   ServerDatabase database;
   const TempDir directory;
   const Words run = run_words("k", {"--wait", "1h"}, {"touch", directory.file("ran")});
@@ -72,7 +72,8 @@ TEST_CASE("a run says in words why the client library cannot be loaded, and runs
 }
 
 // They differ between cron and a shell, which must mean the same server and account.
-TEST_CASE("the client library's own variables decide on no password, port or socket", "[server]") {
+TEST_CASE("the client library's own variables decide on no password, port or socket",
+          "[server][other-servers]") {
   ServerDatabase database;
   const auto run = [](const std::string& url, const std::string& variable) {
     auto finished = dblock_at(url, run_words("k", {}, {"true"}), {variable});
@@ -112,7 +113,8 @@ TEST_CASE("what needs no server works without the client library", "[loaded]") {
   CHECK(dblock_bare({"run", "--help"}, {fake.variable()}).exit == exited(0));
 }
 
-TEST_CASE("the version and doctor say which client library and which OpenSSL are in use", "[server]") {
+TEST_CASE("the version and doctor say which client library and which OpenSSL are in use",
+          "[server][other-servers]") {
   const auto version = dblock_bare({"--version"});
   CHECK(version.exit == exited(0));
   REQUIRE(lines(version.out).size() == 2);
@@ -161,7 +163,8 @@ TEST_CASE("the embedded store works without the client library and never maps it
   }
 }
 
-TEST_CASE("of a run's processes only dblock maps the client library and its crypto", "[server][loaded]") {
+TEST_CASE("of a run's processes only dblock maps the client library and its crypto",
+          "[server][loaded][other-servers]") {
   const ServerDatabase database;
   LiveRun run(database, {}, sleeping_job);
   CHECK(maps(run.pid(), k_file));

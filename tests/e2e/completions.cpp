@@ -188,7 +188,7 @@ TEST_CASE("keys are completed silently and within moments when the database does
   server.thaw();
 }
 
-TEST_CASE("a key that a terminal would not show as it is, is not offered") {
+TEST_CASE("a key that a terminal would not show as it is, is not offered", "[asan-local]") {
   Database database;
   REQUIRE(run_true(database, "a") == exited(0));
   REQUIRE(run_true(database, "a\u200b") == exited(0));
@@ -208,7 +208,7 @@ TEST_CASE("at most a hundred keys are offered, each once, and only those that be
   CHECK(lines(dblock(database, {"__keys"}).out).front() == "a");
 }
 
-TEST_CASE("help, version and completion print what they are named for") {
+TEST_CASE("help, version and completion print what they are named for", "[asan-local]") {
   const auto same = [](const Words& words, const Words& as) {
     const auto finished = dblock_bare(words);
     CHECK(finished.exit == exited(0));

@@ -122,7 +122,7 @@ TEST_CASE("a configuration that does not come ends the wait for it") {
   CHECK(says(ended.err, "was not complete after 10s"));
 }
 
-TEST_CASE("a device without end named as a file is refused") {
+TEST_CASE("a device without end named as a file is refused", "[asan-local]") {
   const Database database;
   for (const Words& words :
        {Words{"--config", "/dev/zero", "inspect"}, Words{"--defaults-file", "/dev/zero", "inspect"},
@@ -170,7 +170,7 @@ TEST_CASE("root obeys no configuration file that another user or group may write
   CHECK(exit_with(1, 0, 0644) == exited(78));
 }
 
-TEST_CASE("quotes around a value in a configuration file are no part of it") {
+TEST_CASE("quotes around a value in a configuration file are no part of it", "[asan-local]") {
   const Database database;
   const TempDir directory;
   write_file(directory.file("conf"),
@@ -185,7 +185,8 @@ TEST_CASE("quotes around a value in a configuration file are no part of it") {
              "\"note\":\"two  words\""));
 }
 
-TEST_CASE("a password in a url on the command line works with a warning and is shown nowhere", "[server]") {
+TEST_CASE("a password in a url on the command line works with a warning and is shown nowhere",
+          "[server][other-servers][asan-server]") {
   ServerDatabase database;
   const std::string user = database.account("IDENTIFIED BY 'p@ss/w:rd'");
   const std::string url = database.url(user + ":p%40ss%2Fw%3Ard");
@@ -221,7 +222,7 @@ TEST_CASE("a password file loses one newline and warns when others may read it",
 }
 
 TEST_CASE("a command prints the password once for a run and its guardian, which releases with it",
-          "[server]") {
+          "[server][asan-server]") {
   ServerDatabase database;
   const TempDir directory;
   const std::string user = database.account("IDENTIFIED BY 'secret'", "ALL");
@@ -259,7 +260,7 @@ TEST_CASE("a command that fails or is too slow for the password is 78, and nothi
 }
 
 TEST_CASE("a signal ends dblock at once while a command looks for the password, and the command too",
-          "[server]") {
+          "[server][asan-server]") {
   const TempDir directory;
   const std::string conf = directory.file("conf");
   write_file(conf, "password-command = echo $$ >" + directory.file("pid") + "; sleep 600 & wait\n", 0600);

@@ -47,7 +47,7 @@ TEST_CASE("process 1 of a container passes the job's exit code on, and its own")
   CHECK(run({"true"}).exit == exited(75));
 }
 
-TEST_CASE("TERM to process 1 of a container stops the job and gives the lock back") {
+TEST_CASE("TERM to process 1 of a container stops the job and gives the lock back", "[safety][asan-local]") {
   DBLOCK_NEEDS(why_no_container());
   Database database;
   const TempDir directory;
@@ -71,7 +71,7 @@ TEST_CASE("a signal ends the wait of process 1 of a container") {
   check_ends(container, 143);
 }
 
-TEST_CASE("a container killed whole: its job is dead, and the lock free after lease and margin") {
+TEST_CASE("a container killed whole: its job is dead, and the lock free after lease and margin", "[safety]") {
   DBLOCK_NEEDS(why_no_container());
   Database database;
   const TempDir directory;

@@ -66,7 +66,8 @@ TEST_CASE("doctor finds nothing bad in a working configuration and takes no lock
   CHECK(database.rows() == 1);
 }
 
-TEST_CASE("doctor has a line for each thing that matters on a server", "[server]") {
+TEST_CASE("doctor has a line for each thing that matters on a server",
+          "[server][other-servers][asan-server]") {
   const ServerDatabase database;
   const auto finished = dblock(database, {"doctor"});
   INFO(finished.out);
@@ -88,7 +89,7 @@ TEST_CASE("doctor has a line for each thing that matters on a server", "[server]
   CHECK(says(dblock(database, {"doctor", "--color", "always"}).out, "\x1b[32mok"));
 }
 
-TEST_CASE("doctor sees what the shared server does not keep and plain text", "[server]") {
+TEST_CASE("doctor sees what the shared server does not keep and plain text", "[server][other-servers]") {
   const ServerDatabase database;
   const auto doctored = doctor(database.tcp_url() + "?tls=off");  // MySQL offers it by itself
   CHECK(doctored.exit == exited(0));
@@ -99,7 +100,7 @@ TEST_CASE("doctor sees what the shared server does not keep and plain text", "[s
   CHECK(doctored.level("balancer") == "ok");
 }
 
-TEST_CASE("doctor tells privileges too few from too many", "[server]") {
+TEST_CASE("doctor tells privileges too few from too many", "[server][other-servers]") {
   ServerDatabase database;
   const std::string poor = database.account("", "SELECT");
   const auto too_few = doctor(database.url(poor));
@@ -113,7 +114,7 @@ TEST_CASE("doctor tells privileges too few from too many", "[server]") {
   CHECK(too_many.level("excess") == "warn");
 }
 
-TEST_CASE("doctor finds the printed grants enough and no more than that", "[server]") {
+TEST_CASE("doctor finds the printed grants enough and no more than that", "[server][other-servers]") {
   ServerDatabase database;
   const std::string least = database.account("", "USAGE");
   for (const auto& grant : lines(dblock(database, {"migrate", "--print-grants", least + "@%"}).out))
@@ -124,7 +125,8 @@ TEST_CASE("doctor finds the printed grants enough and no more than that", "[serv
   CHECK(doctored.level("excess") == "ok");
 }
 
-TEST_CASE("doctor finds a schema that is missing, older or newer bad", "[server]") {
+TEST_CASE("doctor finds a schema that is missing, older or newer bad",
+          "[server][other-servers][asan-server]") {
   ServerDatabase database(shared_server(), Database::Schema::none);
   const auto missing = doctor(database.url());
   CHECK(missing.level("schema") == "bad");
@@ -140,7 +142,7 @@ TEST_CASE("doctor finds a schema that is missing, older or newer bad", "[server]
   CHECK(says(doctor(database.url()).message("schema"), "upgrade"));
 }
 
-TEST_CASE("doctor finds no server, no database and no account bad", "[server]") {
+TEST_CASE("doctor finds no server, no database and no account bad", "[server][other-servers]") {
   const ServerDatabase database;
   CHECK(doctor("mysql://app@127.0.0.1:1/d").level("connection") == "bad");
   CHECK(doctor(database.server().url("t_nowhere")).level("connection") == "bad");
@@ -155,14 +157,15 @@ TEST_CASE("doctor finds replicas that are asked for and not there bad", "[server
   CHECK(doctor(database.url() + "&min-replicas=1").level("semi-sync") == "bad");
 }
 
-TEST_CASE("doctor without a configuration says what to configure") {
+TEST_CASE("doctor without a configuration says what to configure", "[asan-local]") {
   const auto doctored = judge(dblock_bare_spawn({"doctor", "--json"}));
   CHECK(doctored.level("configuration") == "bad");
   CHECK(says(doctored.message("configuration"), "DBLOCK_DB"));
   CHECK_FALSE(says(doctor("mysql://u:geheim@h:99999/d").document.dump(), "geheim"));
 }
 
-TEST_CASE("doctor finds a read-only server bad, and an account that writes there all the same", "[server]") {
+TEST_CASE("doctor finds a read-only server bad, and an account that writes there all the same",
+          "[server][other-servers]") {
   const Server server(
       {"--innodb-flush-log-at-trx-commit=1", "--log-bin=b", "--server-id=1", "--sync-binlog=0"});
   ServerDatabase database(server.address());
@@ -233,7 +236,7 @@ TEST_CASE("doctor warns of passwords that others may read and shows none", "[ser
   CHECK(level({"doctor", "--json", "--config", directory.file("conf")}, {}) == "ok");
 }
 
-TEST_CASE("doctor looks at the embedded store's file", "[local]") {
+TEST_CASE("doctor looks at the embedded store's file", "[local][asan-local]") {
   const TempDir directory;
   const std::string path = directory.file("locks.db");
   const auto none = doctor("sqlite:" + path);

@@ -19,7 +19,7 @@
 namespace dblock::test {
 namespace {
 
-TEST_CASE("no variable makes the client library or OpenSSL load other code", "[server]") {
+TEST_CASE("no variable makes the client library or OpenSSL load other code", "[server][other-servers]") {
   DBLOCK_NEEDS(why_no_preload());
   const ServerDatabase database;
   const TempDir directory;
@@ -41,7 +41,7 @@ TEST_CASE("no variable makes the client library or OpenSSL load other code", "[s
 }
 
 TEST_CASE("without a user in the settings the account is the effective user's, whatever USER says",
-          "[server]") {
+          "[server][other-servers]") {
   DBLOCK_NEEDS(why_no_other_user());
   ServerDatabase database;
   constexpr uid_t k_nameless = 54321;

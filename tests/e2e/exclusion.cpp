@@ -10,7 +10,7 @@
 namespace dblock::test {
 namespace {
 
-TEST_CASE("sixteen racing processes never overlap and their tokens rise", "[tsan]") {
+TEST_CASE("sixteen racing processes never overlap and their tokens rise", "[tsan][safety][other-servers]") {
   Database database;
   const TempDir directory;
   const std::string log = directory.file("log");
@@ -28,7 +28,7 @@ TEST_CASE("sixteen racing processes never overlap and their tokens rise", "[tsan
   CHECK(exclusion_violation(intervals).empty());
 }
 
-TEST_CASE("of racers that do not wait those who lose run nothing") {
+TEST_CASE("of racers that do not wait those who lose run nothing", "[safety]") {
   Database database;
   const TempDir directory;
   const std::string log = directory.file("log");
@@ -49,7 +49,8 @@ TEST_CASE("of racers that do not wait those who lose run nothing") {
   CHECK(exclusion_violation(read_intervals(log)).empty());
 }
 
-TEST_CASE("racers whose first inserter is killed neither deadlock nor overlap", "[server]") {
+TEST_CASE("racers whose first inserter is killed neither deadlock nor overlap",
+          "[server][safety][other-servers]") {
   ServerDatabase database;
   const TempDir directory;
   const std::string log = directory.file("log");
@@ -81,7 +82,8 @@ unsigned long long token_of_acquire(const Database& database, const Words& more)
   return std::stoull(finished.out.substr(digits));
 }
 
-TEST_CASE("tokens rise across release and expiry and takeover and reap and a lost row") {
+TEST_CASE("tokens rise across release and expiry and takeover and reap and a lost row",
+          "[safety][other-servers]") {
   Database database;
   std::vector<unsigned long long> tokens;
   tokens.push_back(token_of_run(database));
@@ -99,7 +101,7 @@ TEST_CASE("tokens rise across release and expiry and takeover and reap and a los
   for (std::size_t i = 1; i < tokens.size(); ++i) CHECK(tokens[i] > tokens[i - 1]);
 }
 
-TEST_CASE("tokens rise across a server restart", "[server]") {
+TEST_CASE("tokens rise across a server restart", "[server][safety][other-servers]") {
   Server server;
   ServerDatabase database(server.address());
   std::vector<unsigned long long> tokens;
@@ -115,14 +117,15 @@ TEST_CASE("tokens rise across a server restart", "[server]") {
   for (std::size_t i = 1; i < tokens.size(); ++i) CHECK(tokens[i] > tokens[i - 1]);
 }
 
-TEST_CASE("a token grows even when the clock stands in the past") {
+TEST_CASE("a token grows even when the clock stands in the past", "[safety]") {
   Database database;
   REQUIRE(token_of_run(database) > 0);
   database.set_number("k", "token", 9000000000000000);  // the year 2255: an earlier clock ran ahead
   CHECK(token_of_run(database) == 9000000000000001ULL);
 }
 
-TEST_CASE("an acquired lease is taken over not before expire_time plus margin by the store's clock") {
+TEST_CASE("an acquired lease is taken over not before expire_time plus margin by the store's clock",
+          "[safety]") {
   Database database;
   for (const char* margin : {"0", "400ms", "1s"}) {
     INFO(margin);
@@ -137,7 +140,7 @@ TEST_CASE("an acquired lease is taken over not before expire_time plus margin by
   }
 }
 
-TEST_CASE("just before its time an expired lease is still held for everyone") {
+TEST_CASE("just before its time an expired lease is still held for everyone", "[safety]") {
   Database database;
   take(database, "k", {"--ttl", "1h", "--margin", "1h"});
   // Move the lease into the past instead of waiting: most of the margin is over.
@@ -150,7 +153,7 @@ TEST_CASE("just before its time an expired lease is still held for everyone") {
   CHECK(database.micros("k", "last_acquired_at") >= free_at);
 }
 
-TEST_CASE("a and A and a-with-space and a-acute are four locks") {
+TEST_CASE("a and A and a-with-space and a-acute are four locks", "[safety][other-servers]") {
   Database database;
   const std::vector<std::string> keys{"a", "A", "a ", "\xc3\xa1"};
   std::set<std::string> owners;

@@ -38,7 +38,7 @@ TEST_CASE("the job's own exit code passes through whatever it is") {
   }
 }
 
-TEST_CASE("dblock dies of the signal that killed its job") {
+TEST_CASE("dblock dies of the signal that killed its job", "[asan-local]") {
   const Database database;
   for (const int number : {SIGTERM, SIGINT, SIGKILL, SIGHUP, SIGSEGV, SIGABRT, SIGQUIT, SIGUSR1, SIGPIPE}) {
     const auto finished =
@@ -61,7 +61,7 @@ TEST_CASE("dblock dumps no core of its own for a job that was killed by a signal
   CHECK_FALSE(dumps_core(dblock_spawn(database, run_words("k", {}, sh("ulimit -c 0; kill -SEGV $$")))));
 }
 
-TEST_CASE("a held lock is 75 and names the holder") {
+TEST_CASE("a held lock is 75 and names the holder", "[safety]") {
   Database database;
   LiveRun holder(database, {}, sleeping_job);
   const auto refused = dblock(database, run_words("k", {}, {"true"}));
@@ -69,7 +69,8 @@ TEST_CASE("a held lock is 75 and names the holder") {
   CHECK(dblock(database, {"acquire", "--key", "k", "--ttl", "10s"}).exit == exited(75));
 }
 
-TEST_CASE("an unreachable host is 69 within the connect timeout, in words and not by errno", "[server]") {
+TEST_CASE("an unreachable host is 69 within the connect timeout, in words and not by errno",
+          "[server][other-servers][asan-server]") {
   const auto refused = dblock_at(k_no_server, run_words("k", {}, {"true"}));
   expect_own_code(refused, 69);  // nothing listens on port 1
   CHECK_FALSE(says(refused.err, "(115)"));
@@ -101,7 +102,8 @@ TEST_CASE("a server that does not answer is 69 within the connect timeout", "[se
   server.thaw();
 }
 
-TEST_CASE("a read-only server is 69 and said to be read-only", "[server]") {
+TEST_CASE("a read-only server is 69 and said to be read-only",
+          "[server][safety][other-servers][asan-server]") {
   Server server;
   ServerDatabase database(server.address());
   REQUIRE(run_true(database, "seen") == exited(0));
@@ -114,7 +116,7 @@ TEST_CASE("a read-only server is 69 and said to be read-only", "[server]") {
   CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
 }
 
-TEST_CASE("a wrong password is 77 and the password is shown nowhere", "[server]") {
+TEST_CASE("a wrong password is 77 and the password is shown nowhere", "[server][other-servers]") {
   ServerDatabase database;
   const std::string user = database.account("IDENTIFIED BY 'right-one'");
   std::string url = database.url(user + ":wrong-one");
@@ -159,7 +161,7 @@ TEST_CASE("a missing privilege is 77", "[server]") {
   expect_own_code(dblock_at(database.url(user), run_words("k", {}, {"true"})), 77);
 }
 
-TEST_CASE("a missing database is 78", "[server]") {
+TEST_CASE("a missing database is 78", "[server][other-servers]") {
   const ServerDatabase database;
   const auto finished =
       dblock_at(shared_server().url("t_missing_database", "owner"), run_words("k", {}, {"true"}));
@@ -170,12 +172,12 @@ TEST_CASE("a missing database is 78", "[server]") {
   expect_own_code(denied, 77, {"t_missing_database"});
 }
 
-TEST_CASE("nothing configured is 78 and shows the ways to configure") {
+TEST_CASE("nothing configured is 78 and shows the ways to configure", "[asan-local]") {
   const auto finished = dblock_bare(run_words("k", {}, {"true"}));
   expect_own_code(finished, 78, {"DBLOCK_DB", "[dblock]"});
 }
 
-TEST_CASE("renewing or releasing a lease that is not ours is 76") {
+TEST_CASE("renewing or releasing a lease that is not ours is 76", "[safety]") {
   const Database database;
   take(database, "k", {"--ttl", "30s"});
   expect_own_code(dblock(database, {"renew", "--key", "k", "--owner", "somebody-else"}), 76);
@@ -200,7 +202,7 @@ TEST_CASE("max-runtime kills a job that ignores the first signal after the grace
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("a command that is not there is 127 before anything is locked") {
+TEST_CASE("a command that is not there is 127 before anything is locked", "[asan-local]") {
   Database database;
   for (const char* name : {"no-such-program-anywhere", "/no/such/path", "./missing"}) {
     const auto finished = dblock(database, run_words("k", {}, {name}));
@@ -263,7 +265,8 @@ TEST_CASE("inspect with max-age is 1 for a key whose last success is too old or 
   CHECK(says(ahead.out, "ahead of the clock"));
 }
 
-TEST_CASE("inspect with max-age judges each known key under a prefix, and says when there is none") {
+TEST_CASE("inspect with max-age judges each known key under a prefix, and says when there is none",
+          "[asan-local]") {
   Database database;
   const Words ask{"inspect", "--prefix", "etl/", "--max-age", "1h"};
   REQUIRE(run_true(database, "other") == exited(0));

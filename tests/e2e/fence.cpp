@@ -34,7 +34,7 @@ void freeze_all(const std::vector<pid_t>& processes) {
   for (const pid_t pid : processes) REQUIRE(freeze(pid));
 }
 
-TEST_CASE("a write under the lock goes through, in every kind of it", "[server]") {
+TEST_CASE("a write under the lock goes through, in every kind of it", "[server][other-servers]") {
   Application app;
   const Words options = GENERATE(Words{}, Words{"--shared"}, Words{"--slots", "2"});
   const auto plain = dblock(app.database, run_words("k", options, sh(app.write(1, "holder"))));
@@ -55,7 +55,7 @@ TEST_CASE("the call is made from any database of the server", "[server]") {
   CHECK_THROWS_WITH(session.sql(call + token + "+1)"), Catch::Contains("not held under this token"));
 }
 
-TEST_CASE("a frozen holder's late write is refused", "[server]") {
+TEST_CASE("a frozen holder's late write is refused", "[server][safety]") {
   Application app;
   const TempDir directory;
   const std::string script = until_told(directory) + "; " + app.write(1, "late") + " 2>" +
@@ -86,7 +86,7 @@ TEST_CASE("a frozen holder's late write is refused", "[server]") {
 }
 
 TEST_CASE("a transaction longer than the lease: renewed meanwhile, and not taken over before it ends",
-          "[server]") {
+          "[server][safety][other-servers]") {
   Application app;
   LiveRun run(app.database, {"--ttl", "3s", "--margin", "200ms"});
   const std::string call = "CALL dblock_assert_held('k'," + app.database.column("k", "token") + ")";
@@ -122,7 +122,8 @@ TEST_CASE("a transaction longer than the lease: renewed meanwhile, and not taken
   CHECK(app.writers() == "long,next");
 }
 
-TEST_CASE("migrate by an account that may not create routines says so, and a later one adds it", "[server]") {
+TEST_CASE("migrate by an account that may not create routines says so, and a later one adds it",
+          "[server][other-servers]") {
   ServerDatabase database(shared_server(), Database::Schema::none);
   const std::string user = database.account("", "SELECT,INSERT,UPDATE,DELETE,CREATE,ALTER,INDEX");
   const std::string as_user = database.url(user);
@@ -147,7 +148,7 @@ TEST_CASE("migrate by an account that may not create routines says so, and a lat
   CHECK(says(dblock(database, {"migrate"}).out, "nothing to do"));
 }
 
-TEST_CASE("what migrate --dry-run prints can be given to the client", "[server]") {
+TEST_CASE("what migrate --dry-run prints can be given to the client", "[server][other-servers]") {
   ServerDatabase database(shared_server(), Database::Schema::none);
   const auto planned = dblock(database, {"migrate", "--dry-run"});
   REQUIRE(planned.exit == exited(0));

@@ -36,7 +36,7 @@ struct Kept {
   }
 };
 
-TEST_CASE("history tells of each run how it ended, the last one first") {
+TEST_CASE("history tells of each run how it ended, the last one first", "[other-servers][asan-server]") {
   const Kept t;
   CHECK(run_true(t.database, "good", {"--note", "from \x1b[31mCI"}) == exited(0));
   CHECK(dblock(t.database, run_words("bad", {}, sh("exit 7"))).exit == exited(7));
@@ -76,7 +76,7 @@ TEST_CASE("history is limited by key, age and number") {
   CHECK(dblock(t.database, {"history", "--limit", "0"}).exit == exited(64));
 }
 
-TEST_CASE("history is limited by prefix and outcome, and shown in each format") {
+TEST_CASE("history is limited by prefix and outcome, and shown in each format", "[asan-local]") {
   const Kept t;
   REQUIRE(run_true(t.database, "etl-a") == exited(0));
   REQUIRE(dblock(t.database, run_words("etl-b", {"--note", "<b>"}, sh("exit 7"))).exit == exited(7));
@@ -98,7 +98,8 @@ TEST_CASE("history is limited by prefix and outcome, and shown in each format") 
   CHECK(json::parse(dblock(t.database, {"history", "--format", "json"}).out).at("runs").size() == 3);
 }
 
-TEST_CASE("a run whose dblock was killed is in the history once its guardian has cleared up") {
+TEST_CASE("a run whose dblock was killed is in the history once its guardian has cleared up",
+          "[asan-local]") {
   const Kept t;
   LiveRun run(t.database, {}, sleeping_job);
   run.signal(SIGKILL);
@@ -108,7 +109,7 @@ TEST_CASE("a run whose dblock was killed is in the history once its guardian has
   CHECK(t.runs()[0].at("key") == "k");
 }
 
-TEST_CASE("leases that were acquired, given back, broken or reaped are in the history") {
+TEST_CASE("leases that were acquired, given back, broken or reaped are in the history", "[other-servers]") {
   Kept t;
   release_lease(t.database, take(t.database, "given"), "given");
   take(t.database, "broken");
@@ -129,7 +130,7 @@ TEST_CASE("leases that were acquired, given back, broken or reaped are in the hi
   CHECK(runs[2].at("kind") == "acquire");
 }
 
-TEST_CASE("without a history nothing is recorded and history says how to begin one") {
+TEST_CASE("without a history nothing is recorded and history says how to begin one", "[other-servers]") {
   const Kept t(false);
   REQUIRE(run_true(t.database) == exited(0));
   const auto none = dblock(t.database, {"history"});
@@ -148,7 +149,7 @@ TEST_CASE("without a history nothing is recorded and history says how to begin o
   CHECK(t.runs().size() == 1);
 }
 
-TEST_CASE("reap forgets the history by its age and says how much of it") {
+TEST_CASE("reap forgets the history by its age and says how much of it", "[other-servers]") {
   const Kept t;
   for (int i = 0; i < 2; ++i) REQUIRE(run_true(t.database) == exited(0));
   CHECK_FALSE(says(dblock(t.database, {"reap"}).out, "past run"));
@@ -172,7 +173,8 @@ TEST_CASE("inspect --all tells how the last run went, with or without a history"
   CHECK(last.at("acquired_at") < last.at("released_at"));
 }
 
-TEST_CASE("the grants for a history are printed when one is asked for, and are enough", "[server]") {
+TEST_CASE("the grants for a history are printed when one is asked for, and are enough",
+          "[server][other-servers]") {
   ServerDatabase database;
   REQUIRE(dblock(database, {"migrate", "--history", "on"}).exit == exited(0));
   REQUIRE(run_true(database) == exited(0));
@@ -204,7 +206,7 @@ TEST_CASE("a takeover without a release is recorded by the embedded store", "[lo
   CHECK(runs[1].at("kind") == "acquire");
 }
 
-TEST_CASE("at a terminal the history is as wide as that, and elsewhere nothing is cut") {
+TEST_CASE("at a terminal the history is as wide as that, and elsewhere nothing is cut", "[asan-local]") {
   const Kept t;
   const std::string note = std::string(150, 'n') + "/4711";
   REQUIRE(run_true(t.database, "k", {"--note", note}) == exited(0));

@@ -156,7 +156,7 @@ void check_told_end(const Database& database, const Words& options, const Words&
   CHECK_FALSE(told(directory.file("told"), "DBLOCK_HELD="));
 }
 
-TEST_CASE("the end hook is told the outcome and the exit code of every run") {
+TEST_CASE("the end hook is told the outcome and the exit code of every run", "[asan-local]") {
   Database database;
   const TempDir directory;
   const std::string job = "the job under lock \"k\" ";
@@ -216,7 +216,8 @@ TEST_CASE("a run that is stopped while it waits starts the end hook, too") {
   CHECK(told(directory.file("told"), "DBLOCK_EXIT_CODE=" + std::to_string(128 + SIGTERM) + "\n"));
 }
 
-TEST_CASE("a job that takes longer than expected is told of once, without the wait, and goes on") {
+TEST_CASE("a job that takes longer than expected is told of once, without the wait, and goes on",
+          "[asan-server]") {
   Database database;
   const TempDir directory;
   const std::string owner = hold_by_hand(database);
@@ -298,7 +299,8 @@ TEST_CASE("a hook is told of several keys as a job is, and which of them is in t
   CHECK(told(directory.file("told"), "DBLOCK_CONFLICT_KEY=b\n"));
 }
 
-TEST_CASE("a hook has the caller's directory and stderr, and nothing else of the caller or of dblock") {
+TEST_CASE("a hook has the caller's directory and stderr, and nothing else of the caller or of dblock",
+          "[asan-local]") {
   Database database;
   const TempDir directory;
   hold_by_hand(database);
@@ -367,7 +369,8 @@ TEST_CASE("a run whose hooks get no process of their own says so and starts noth
   CHECK_FALSE(std::filesystem::exists(home.file("ran")));
 }
 
-TEST_CASE("a hook that hangs delays neither a conflict's exit nor the job and the end of a run") {
+TEST_CASE("a hook that hangs delays neither a conflict's exit nor the job and the end of a run",
+          "[asan-local]") {
   Database database;
   const TempDir directory;
   const std::string owner = hold_by_hand(database);
@@ -412,7 +415,7 @@ TEST_CASE("a closed stderr does not keep a hook from running") {
   CHECK(appears(directory.file("told")));
 }
 
-TEST_CASE("hooks come from the environment too, but inside a hook only when they are typed") {
+TEST_CASE("hooks come from the environment too, but inside a hook only when they are typed", "[asan-local]") {
   Database database;
   const TempDir directory;
   hold_by_hand(database);

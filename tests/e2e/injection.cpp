@@ -104,12 +104,13 @@ void attack(Database& database) {
   CHECK(dblock(database, {"release", "--key", bystander, "--owner", owner}).exit == exited(0));
 }
 
-TEST_CASE("no text that a user gives changes what a statement means") {
+TEST_CASE("no text that a user gives changes what a statement means", "[safety][asan-local]") {
   Database database;
   attack(database);
 }
 
-TEST_CASE("nor does it under the modes and character sets that make servers misread text", "[server]") {
+TEST_CASE("nor does it under the modes and character sets that make servers misread text",
+          "[server][safety][other-servers][asan-server]") {
   const Server server({"--sql-mode=NO_BACKSLASH_ESCAPES,ANSI_QUOTES,PIPES_AS_CONCAT",
                        "--character-set-server=gbk", "--collation-server=gbk_chinese_ci",
                        "--loose-skip-character-set-client-handshake", "--init-connect=SET NAMES sjis"});
@@ -149,7 +150,7 @@ TEST_CASE("bytes that are no text are refused before any store sees them") {
   CHECK(database.rows() == 1);
 }
 
-TEST_CASE("DBLOCK_HELD cannot be forged without the holder's owner id") {
+TEST_CASE("DBLOCK_HELD cannot be forged without the holder's owner id", "[safety]") {
   Database database;
   const std::string owner = acquired(database, {}, "k");
   const std::string store = database.url();

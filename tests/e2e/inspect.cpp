@@ -31,7 +31,8 @@ TEST_CASE("the table shows held locks with their holder") {
   CHECK(says(all.out, "ended"));
 }
 
-TEST_CASE("where nothing is held inspect says so beside its results, and what there is instead") {
+TEST_CASE("where nothing is held inspect says so beside its results, and what there is instead",
+          "[asan-local]") {
   Database database;
   const auto none = dblock(database, {"-v", "inspect"});
   CHECK(says(none.err, "dblock: no lock is held\n"));
@@ -97,7 +98,7 @@ TEST_CASE("the last run and the last success are told after the lock is free") {
   CHECK(lock.at("last_success").at("released_at") < lock.at("last").at("released_at"));
 }
 
-TEST_CASE("key and prefix select by bytes") {
+TEST_CASE("key and prefix select by bytes", "[other-servers]") {
   const Database database;
   for (const char* key : {"etl/a", "etl/b", "etl_c", "ETL/d", "etl%"}) take(database, key);
   CHECK(keys_of(inspected(database, {"--prefix", "etl/"})) == Words{"etl/a", "etl/b"});
@@ -133,7 +134,7 @@ TEST_CASE("inspect changes no row") {
   CHECK(database.row("k") == before);
 }
 
-TEST_CASE("inspect needs no right to write", "[server]") {
+TEST_CASE("inspect needs no right to write", "[server][other-servers]") {
   ServerDatabase database;
   take(database);
   const std::string user = database.account("", "SELECT");
@@ -143,7 +144,7 @@ TEST_CASE("inspect needs no right to write", "[server]") {
   CHECK(says(finished.out, "k"));
 }
 
-TEST_CASE("hostile text in a row is escaped wherever it is printed") {
+TEST_CASE("hostile text in a row is escaped wherever it is printed", "[asan-server]") {
   Database database;
   take(database);
   // A terminal title, a colour, a line break, a right-to-left override and an isolate.
@@ -176,7 +177,7 @@ TEST_CASE("hostile text in a row is escaped wherever it is printed") {
   CHECK(document.at("locks").at(0).at("note").get<std::string>() == hostile);
 }
 
-TEST_CASE("bytes that are no text in a key do not break json") {
+TEST_CASE("bytes that are no text in a key do not break json", "[other-servers][asan-local]") {
   Database database;
   take(database);
   database.rename_row("k", std::string("\xff\0\xfe", 3));
@@ -186,7 +187,7 @@ TEST_CASE("bytes that are no text in a key do not break json") {
   CHECK(dblock(database, {"inspect"}).exit == exited(0));
 }
 
-TEST_CASE("csv has a line for each holder, whatever the rows hold") {
+TEST_CASE("csv has a line for each holder, whatever the rows hold", "[asan-local]") {
   Database database;
   take(database, "plain", {"--ttl", "60s", "--note", "a,b \"c\""});
   take(database, "slots", {"--ttl", "60s", "--slots", "2"});
@@ -202,7 +203,7 @@ TEST_CASE("csv has a line for each holder, whatever the rows hold") {
   CHECK(says(finished.out, "Z,slots,acquire,slot,2,held,"));
 }
 
-TEST_CASE("prometheus metrics are about all keys, one series a key") {
+TEST_CASE("prometheus metrics are about all keys, one series a key", "[asan-server]") {
   Database database;
   take(database, "slots", {"--ttl", "60s", "--slots", "2"});
   take(database, "slots", {"--ttl", "60s", "--slots", "2"});

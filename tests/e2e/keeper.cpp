@@ -79,7 +79,7 @@ TEST_CASE("a keeper has nothing of its caller's") {
   CHECK(std::stoull(status_field(keeper, "SigBlk"), nullptr, 16) == 0);
 }
 
-TEST_CASE("the lock is free moments after the process has ended, however it ended", "[tsan]") {
+TEST_CASE("the lock is free moments after the process has ended, however it ended", "[tsan][asan-server]") {
   for (const bool killed : {false, true}) {
     Database database;
     // A whole lease lasts far longer than the test is patient.
@@ -158,7 +158,7 @@ TEST_CASE("a release by the script ends the keeper silently", "[tsan]") {
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("a release is no loss even when another takes the lock before the keeper knows") {
+TEST_CASE("a release is no loss even when another takes the lock before the keeper knows", "[safety]") {
   Database database;
   KeptScript process(database.url(), k_short,
                      std::string("trap 'touch signalled' TERM; dblock release --key k --owner \"$id\"; "
@@ -185,7 +185,8 @@ TEST_CASE("a script that releases and takes the lock again has one keeper in the
   CHECK(process.running());
 }
 
-TEST_CASE("a revoked lease makes the keeper send the signal that was asked for and free the lock") {
+TEST_CASE("a revoked lease makes the keeper send the signal that was asked for and free the lock",
+          "[safety][asan-local]") {
   for (const int signal : {SIGTERM, SIGUSR1}) {
     Database database;
     // The row keeps its holder until somebody releases it, expired or not.
@@ -197,7 +198,7 @@ TEST_CASE("a revoked lease makes the keeper send the signal that was asked for a
   }
 }
 
-TEST_CASE("the script's own renew can neither shorten nor outlive what its keeper believes") {
+TEST_CASE("the script's own renew can neither shorten nor outlive what its keeper believes", "[safety]") {
   Database database;
   KeptScript process(
       database.url(), "--ttl 12s",
@@ -231,7 +232,7 @@ TEST_CASE("a wait for the lock ends with the process it is for and leaves nothin
   CHECK(database.column("k", "lock_value") == holder);
 }
 
-TEST_CASE("a keeper killed while its dblock waits ends the wait and leaves nothing") {
+TEST_CASE("a keeper killed while its dblock waits ends the wait and leaves nothing", "[asan-local]") {
   Database database;
   const std::string holder = take(database);
   Process waiting(dblock_spawn(
@@ -243,7 +244,7 @@ TEST_CASE("a keeper killed while its dblock waits ends the wait and leaves nothi
   CHECK(database.column("k", "lock_value") == holder);
 }
 
-TEST_CASE("a signal ends a wait with a keeper and leaves nothing") {
+TEST_CASE("a signal ends a wait with a keeper and leaves nothing", "[asan-server]") {
   Database database;
   take(database);
   Process waiting(dblock_spawn(database, {"-v", "acquire", "--key", "k", "--wait", "forever", "--while-pid",
@@ -255,7 +256,7 @@ TEST_CASE("a signal ends a wait with a keeper and leaves nothing") {
   CHECK(soon_gone(waiting));
 }
 
-TEST_CASE("a lease that nobody learnt of is given back") {
+TEST_CASE("a lease that nobody learnt of is given back", "[safety][asan-local]") {
   Database database;
   auto spec = dblock_spawn(
       database, {"acquire", "--key", "k", "--ttl", "10m", "--while-pid", std::to_string(::getpid())});
@@ -269,7 +270,8 @@ TEST_CASE("a lease that nobody learnt of is given back") {
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("dblock killed at any moment of taking a kept lock leaves either all of it or nothing") {
+TEST_CASE("dblock killed at any moment of taking a kept lock leaves either all of it or nothing",
+          "[safety][asan-local]") {
   Database database;
   for (int i = 0; i < 40; ++i) {
     Process process(dblock_spawn(
@@ -302,8 +304,8 @@ TEST_CASE("dblock killed at any moment of taking a kept lock leaves either all o
   }
 }
 
-TEST_CASE(
-    "a process that is gone, no process, a thread or dblock itself is refused before anything is taken") {
+TEST_CASE("a process that is gone, no process, a thread or dblock itself is refused before anything is taken",
+          "[asan-local]") {
   const Database database;
   Process gone({.argv = {"true"}});
   REQUIRE(gone.wait() == exited(0));

@@ -28,7 +28,7 @@ TEST_CASE("fifty waiters on a server run in the order of their arrival", "[serve
 }
 
 TEST_CASE("a waiter in a server's line that is stopped or killed leaves nothing, and the order as it was",
-          "[server][tsan]") {
+          "[server][tsan][other-servers][asan-server]") {
   ServerLine line;
   check_stopped_and_killed_leave_nothing(line, [&] {
     CHECK(wait_until([&] { return line.database().waiting_in_line() == 3; }));
@@ -37,7 +37,7 @@ TEST_CASE("a waiter in a server's line that is stopped or killed leaves nothing,
 }
 
 TEST_CASE("a frozen waiter at the head of a server's line costs about two seconds and runs when it thaws",
-          "[server][tsan]") {
+          "[server][tsan][other-servers]") {
   ServerLine line;
   Process& frozen = line.join("frozen");
   Process& second = line.join("second");
@@ -59,7 +59,7 @@ TEST_CASE("a holder's death wakes a server's line once its job is gone", "[serve
   check_holders_death_wakes(line);
 }
 
-TEST_CASE("a server that restarts ends no wait", "[server]") {
+TEST_CASE("a server that restarts ends no wait", "[server][other-servers]") {
   Server server;
   ServerDatabase database(server.address());
   const std::string owner = take(database);

@@ -54,7 +54,8 @@ TEST_CASE("a killed --line one waiter makes room for the next, and a run with a 
   CHECK(third.wait() == exited(0));
 }
 
-TEST_CASE("a --line newest waiter leaves when a newer one comes, and says for whom") {
+TEST_CASE("a --line newest waiter leaves when a newer one comes, and says for whom",
+          "[other-servers][asan-server]") {
   const Database database;
   const TempDir directory;
   LiveRun holder(database);
@@ -71,7 +72,7 @@ TEST_CASE("a --line newest waiter leaves when a newer one comes, and says for wh
   CHECK(read_file(directory.file("ran")) == "third\n");
 }
 
-TEST_CASE("a signal takes a waiter out of the line at once, and with it the promise") {
+TEST_CASE("a signal takes a waiter out of the line at once, and with it the promise", "[other-servers]") {
   const Database database;
   LiveRun holder(database);
   Process waiter = standing(database, k_line_newest);
@@ -146,7 +147,7 @@ TEST_CASE("thirty --line newest runs end as one that ran and others that left, w
   CHECK(lines(read_file(directory.file("ran"))).size() == 1);
 }
 
-TEST_CASE("a --replace run revokes a replaceable holder, which says for whom it stops") {
+TEST_CASE("a --replace run revokes a replaceable holder, which says for whom it stops", "[asan-local]") {
   const Database database;
   LiveRun old(database, with(k_brisk, {"--replaceable"}), sleeping_job);
   Process newer(

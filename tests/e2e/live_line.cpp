@@ -42,7 +42,8 @@ class Watched : public LineBefore<Database> {
   }
 };
 
-TEST_CASE("a waiter at a terminal sees one line that ticks and is gone before the job's output", "[tsan]") {
+TEST_CASE("a waiter at a terminal sees one line that ticks and is gone before the job's output",
+          "[tsan][asan-server]") {
   Watched lock;
   Terminal terminal(lock.waiting(), lock.env());
   REQUIRE(terminal.shows(k_drawn));
@@ -161,7 +162,8 @@ TEST_CASE("a waiter is told no place in a line that it does not see whole", "[se
   CHECK_FALSE(says(first.screen() + second.screen(), "1st of"));
 }
 
-TEST_CASE("a line about trouble in between is not mangled, and the live line goes on below it", "[server]") {
+TEST_CASE("a line about trouble in between is not mangled, and the live line goes on below it",
+          "[server][asan-server]") {
   ServerDatabase database;
   Proxy proxy(database.server());
   const std::string owner = take(database);
@@ -183,7 +185,7 @@ TEST_CASE("a line about trouble in between is not mangled, and the live line goe
   CHECK(displayed(terminal.screen()) == Words{rows[0], "over"});
 }
 
-TEST_CASE("Ctrl-C at the live line leaves no session on the server", "[server]") {
+TEST_CASE("Ctrl-C at the live line leaves no session on the server", "[server][other-servers]") {
   LineBefore<ServerDatabase> line({});
   Terminal terminal({dblock_binary(), "run", "--wait", "60s", "--key", "k", "--", "true"},
                     {"DBLOCK_DB=" + line.database().url(), "TERM=xterm"});
@@ -195,7 +197,7 @@ TEST_CASE("Ctrl-C at the live line leaves no session on the server", "[server]")
   line.release();
 }
 
-TEST_CASE("in a narrow terminal the live line keeps to one row") {
+TEST_CASE("in a narrow terminal the live line keeps to one row", "[asan-local]") {
   Watched lock;
   constexpr std::size_t k_columns = 34;
   Terminal terminal(lock.waiting(), lock.env(), k_columns);
@@ -209,7 +211,7 @@ TEST_CASE("in a narrow terminal the live line keeps to one row") {
   CHECK(displayed(terminal.screen()) == Words{"job's output"});
 }
 
-TEST_CASE("hostile text in the row does nothing to the terminal") {
+TEST_CASE("hostile text in the row does nothing to the terminal", "[asan-local]") {
   Watched lock;
   lock.database().set_text("k", "holder_user", "\x1b]0;title\x07\nme");
   Terminal terminal(lock.waiting(), lock.env());
@@ -244,7 +246,7 @@ TEST_CASE("a waiter in the background does not draw and is not stopped, and draw
   CHECK(terminal.shows("finished"));
 }
 
-TEST_CASE("a stopped terminal does not hold up the wait", "[tsan]") {
+TEST_CASE("a stopped terminal does not hold up the wait", "[tsan][asan-local]") {
   Watched lock;
   Terminal terminal(lock.waiting({}, {"touch", lock.file("ran")}), lock.env());
   REQUIRE(terminal.shows(k_drawn));

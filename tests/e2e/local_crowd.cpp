@@ -43,7 +43,7 @@ void check_not_busy(const std::string& err) {
   for (const char* word : {"busy", "locked", "sqlite_"}) CHECK_FALSE(says(lower, word));
 }
 
-TEST_CASE("twenty rounds of sixteen racers that do not wait: one job at a time", "[local]") {
+TEST_CASE("twenty rounds of sixteen racers that do not wait: one job at a time", "[local][safety]") {
   const Database database;
   const TempDir directory;
   const std::string log = directory.file("log");
@@ -66,7 +66,8 @@ TEST_CASE("twenty rounds of sixteen racers that do not wait: one job at a time",
   CHECK(exclusion_violation(read_intervals(log)).empty());
 }
 
-TEST_CASE("two hundred processes on five keys all get their turn and see no busy store", "[local][storm]") {
+TEST_CASE("two hundred processes on five keys all get their turn and see no busy store",
+          "[local][storm][safety]") {
   const Database database;
   const TempDir directory;
   constexpr int k_keys = 5;
@@ -90,7 +91,7 @@ TEST_CASE("two hundred processes on five keys all get their turn and see no busy
   }
 }
 
-TEST_CASE("a crowd that makes the store together makes one", "[local]") {
+TEST_CASE("a crowd that makes the store together makes one", "[local][safety]") {
   for (int round = 0; round < 5; ++round) {
     const Database database(Database::Schema::none);
     const TempDir directory;
@@ -112,7 +113,7 @@ TEST_CASE("a crowd that makes the store together makes one", "[local]") {
   }
 }
 
-TEST_CASE("a storm of kill -9 leaves a sound store whose tokens rise", "[local][storm]") {
+TEST_CASE("a storm of kill -9 leaves a sound store whose tokens rise", "[local][storm][safety]") {
   const Database database;
   const TempDir directory;
   const std::string log = directory.file("log");

@@ -26,7 +26,7 @@ std::string with_small_disk(const TempDir& disk) {
          "token() { $DBLOCK run --key \"$1\" -- printenv DBLOCK_TOKEN; }\n";
 }
 
-TEST_CASE("a full disk is 69 in words, and with room again the store goes on", "[local]") {
+TEST_CASE("a full disk is 69 in words, and with room again the store goes on", "[local][safety]") {
   DBLOCK_NEEDS(why_no_mount_namespace());
   const TempDir disk, copy;
   // The log may have room for some changes within its file; each new key adds a row, and after it there may
@@ -71,7 +71,7 @@ TEST_CASE("a store cannot be made on a full disk: 69, and with room it can", "[l
 }
 
 TEST_CASE("a disk that fills up under a job ends it with 76 before its lease does, and room saves it",
-          "[local]") {
+          "[local][safety]") {
   DBLOCK_NEEDS(why_no_mount_namespace());
   const TempDir disk, marks;
   const auto run = [&](const std::string& job) {
@@ -120,7 +120,7 @@ bool has_open(const Process& process, const std::string& file) {
                              [&](const std::string& open) { return open.ends_with("-> " + file); });
 }
 
-TEST_CASE("a writer in the store is waited for, and no word of it is said", "[local]") {
+TEST_CASE("a writer in the store is waited for, and no word of it is said", "[local][asan-local]") {
   const Database database;
   REQUIRE(run_true(database, "seen") == exited(0));
   auto writer = std::make_unique<SqliteWriter>(file_of(database));
@@ -139,7 +139,7 @@ TEST_CASE("a writer in the store is waited for, and no word of it is said", "[lo
   for (const auto& process : waiting) CHECK(process.err().empty());
 }
 
-TEST_CASE("a writer that does not let go is 69 in time", "[local]") {
+TEST_CASE("a writer that does not let go is 69 in time", "[local][safety]") {
   const Database database;
   const TempDir directory;
   const SqliteWriter writer(file_of(database));
@@ -150,7 +150,7 @@ TEST_CASE("a writer that does not let go is 69 in time", "[local]") {
 }
 
 TEST_CASE("a writer that does not let go for longer than the ttl ends the job before expire_time",
-          "[local]") {
+          "[local][safety]") {
   const Database database;
   TreeRun run(database, {"--ttl", "3s", "--heartbeat", "300ms", "--kill-grace", "500ms"});
   const SqliteWriter writer(file_of(database));
@@ -159,7 +159,7 @@ TEST_CASE("a writer that does not let go for longer than the ttl ends the job be
   check_ends(run, 76);
 }
 
-TEST_CASE("a store removed under a running job ends it with 76", "[local]") {
+TEST_CASE("a store removed under a running job ends it with 76", "[local][safety]") {
   for (const bool made_anew : {false, true}) {
     const TempDir directory;
     const std::string url = "sqlite:" + directory.file("d/locks.db");
@@ -177,7 +177,7 @@ TEST_CASE("a store removed under a running job ends it with 76", "[local]") {
 }
 
 TEST_CASE("a job that ends right after its store was removed does not end as if nothing had been",
-          "[local]") {
+          "[local][safety][asan-local]") {
   for (const bool made_anew : {false, true}) {
     const TempDir directory;
     const std::string url = "sqlite:" + directory.file("d/locks.db");

@@ -56,7 +56,7 @@ std::size_t first_page(const std::string& path) {
   return std::stoul(sqlite_value(path, "PRAGMA page_size"));
 }
 
-TEST_CASE("what is no file is refused", "[local]") {
+TEST_CASE("what is no file is refused", "[local][safety]") {
   const TempDir directory;
   fs::create_directory(directory.file("directory"));
   check_refused(directory.file("directory"), "directory");
@@ -72,7 +72,7 @@ TEST_CASE("what is no file is refused", "[local]") {
   check_refused(directory.file("second"), "hard links");
 }
 
-TEST_CASE("a garbage file is refused and left as it is", "[local]") {
+TEST_CASE("a garbage file is refused and left as it is", "[local][asan-local]") {
   const TempDir directory;
   const std::string path = directory.file("locks.db");
   for (const std::string& garbage :
@@ -82,7 +82,8 @@ TEST_CASE("a garbage file is refused and left as it is", "[local]") {
   }
 }
 
-TEST_CASE("a store whose pages were overwritten is refused and left as it is", "[local]") {
+TEST_CASE("a store whose pages were overwritten is refused and left as it is",
+          "[local][safety][asan-local]") {
   const TempDir directory;
   const std::string path = directory.file("locks.db");
   make_store(path);
@@ -94,7 +95,7 @@ TEST_CASE("a store whose pages were overwritten is refused and left as it is", "
   check_refused_untouched(path, "");
 }
 
-TEST_CASE("a store truncated to nothing is refused and not made anew", "[local]") {
+TEST_CASE("a store truncated to nothing is refused and not made anew", "[local][safety]") {
   const TempDir directory;
   const std::string path = directory.file("locks.db");
   make_store_with_log(path);
@@ -104,7 +105,7 @@ TEST_CASE("a store truncated to nothing is refused and not made anew", "[local]"
   CHECK(fs::file_size(path) == 0);
 }
 
-TEST_CASE("a store truncated in the middle is refused", "[local]") {
+TEST_CASE("a store truncated in the middle is refused", "[local][safety]") {
   const TempDir directory;
   const std::string path = directory.file("locks.db");
   make_store(path);
@@ -112,7 +113,7 @@ TEST_CASE("a store truncated in the middle is refused", "[local]") {
   check_refused_untouched(path, "");
 }
 
-TEST_CASE("a store removed but for its log is refused", "[local]") {
+TEST_CASE("a store removed but for its log is refused", "[local][safety]") {
   const TempDir directory;
   const std::string path = directory.file("locks.db");
   make_store_with_log(path);
@@ -130,7 +131,7 @@ TEST_CASE("a newer schema is refused with both versions named", "[local]") {
   CHECK(database.schema_version() == 999);
 }
 
-TEST_CASE("another program's database is refused and left as it is", "[local]") {
+TEST_CASE("another program's database is refused and left as it is", "[local][asan-local]") {
   const TempDir directory;
   for (const char* version : {"0", "1", "7"}) {
     const std::string path = directory.file(std::string("v") + version);
@@ -159,7 +160,7 @@ TEST_CASE("another user's store is refused, by root too", "[local]") {
   check_refused(other.file(".local/state/dblock/locks.db"), "another user");
 }
 
-TEST_CASE("a store is refused while a file beside it is not its owner's alone", "[local]") {
+TEST_CASE("a store is refused while a file beside it is not its owner's alone", "[local][safety]") {
   for (const char* suffix : {"-wal", "-shm", "-seen", "-line", "-journal"}) {
     const TempDir directory;
     const std::string path = directory.file("locks.db");
@@ -177,7 +178,7 @@ TEST_CASE("a store is refused while a file beside it is not its owner's alone", 
   }
 }
 
-TEST_CASE("a store is refused while a file beside it is another user's", "[local]") {
+TEST_CASE("a store is refused while a file beside it is another user's", "[local][safety]") {
   DBLOCK_NEEDS(why_no_other_user());
   for (const char* suffix : {"-wal", "-shm", "-seen", "-line", "-journal"}) {
     const TempDir directory;
@@ -210,7 +211,7 @@ TEST_CASE("a directory whose owner could swap the store is refused", "[local]") 
   CHECK_FALSE(fs::exists(home.file("locks.db")));
 }
 
-TEST_CASE("a store whose log was removed is refused, and nothing is granted", "[local]") {
+TEST_CASE("a store whose log was removed is refused, and nothing is granted", "[local][safety][asan-local]") {
   const TempDir directory;
   const std::string path = directory.file("locks.db");
   make_store_with_log(path);
@@ -219,7 +220,7 @@ TEST_CASE("a store whose log was removed is refused, and nothing is granted", "[
   check_refused(path, "changes made since this machine was started are missing");
 }
 
-TEST_CASE("a file that is mounted without those beside it is refused", "[local]") {
+TEST_CASE("a file that is mounted without those beside it is refused", "[local][safety]") {
   DBLOCK_NEEDS(why_no_mount_namespace());
   const TempDir directory;
   make_store(directory.file("locks.db"));
@@ -232,7 +233,7 @@ TEST_CASE("a file that is mounted without those beside it is refused", "[local]"
   CHECK(says(finished.err, "mount its directory"));
 }
 
-TEST_CASE("time namespaces share the host's leases", "[local]") {
+TEST_CASE("time namespaces share the host's leases", "[local][safety]") {
   DBLOCK_NEEDS(why_no_mount_namespace());
   DBLOCK_NEEDS(run_program({.argv = {"unshare", "--time", "--boottime", "1000", "true"}}).exit == exited(0)
                    ? ""
@@ -292,7 +293,7 @@ TEST_CASE("a file that its owner may not write is refused", "[local]") {
   check_ended(finished, 78, {path});
 }
 
-TEST_CASE("a network file system is refused", "[local]") {
+TEST_CASE("a network file system is refused", "[local][safety]") {
   DBLOCK_NEEDS(why_no_preload());
   const TempDir directory;
   const std::string path = directory.file("locks.db");

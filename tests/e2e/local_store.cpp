@@ -109,7 +109,7 @@ TEST_CASE("nothing configured is 78, names the ways to configure, and is never l
   CHECK(run_program(home.spawn(k_hello, {"DBLOCK_LOCAL=0"})).exit == exited(78));
 }
 
-TEST_CASE("db with local is 78, and of two places the stronger wins", "[local]") {
+TEST_CASE("db with local is 78, and of two places the stronger wins", "[local][asan-local]") {
   DBLOCK_NEEDS(why_no_other_user());
   const UsersHome home;
   const std::string nowhere = "mysql://app@127.0.0.1:1/d";
@@ -126,7 +126,8 @@ TEST_CASE("db with local is 78, and of two places the stronger wins", "[local]")
   CHECK(run_program(home.spawn({"--local", "inspect"}, {"DBLOCK_DB=" + nowhere})).exit == exited(0));
 }
 
-TEST_CASE("a path is taken as it is, and a relative one from where dblock was started", "[local]") {
+TEST_CASE("a path is taken as it is, and a relative one from where dblock was started",
+          "[local][asan-local]") {
   const TempDir directory;
   for (const std::string name : {"with space", "100%25", "what?mode=memory", "a#b&c=d", "ключ", "-"}) {
     fs::create_directory(directory.file(name));

@@ -48,7 +48,7 @@ TEST_CASE("the clock is shifted at all in these cases", "[local]") {
   }
 }
 
-TEST_CASE("a held lease is refused under a shifted clock, whichever side is shifted", "[local]") {
+TEST_CASE("a held lease is refused under a shifted clock, whichever side is shifted", "[local][safety]") {
   DBLOCK_NEEDS(why_no_faketime());
   for (const auto& env : shifted_clocks()) {
     INFO(told(env));
@@ -71,7 +71,7 @@ TEST_CASE("a held lease is refused under a shifted clock, whichever side is shif
   }
 }
 
-TEST_CASE("its owner renews and releases a lease under a shifted clock", "[local]") {
+TEST_CASE("its owner renews and releases a lease under a shifted clock", "[local][safety]") {
   DBLOCK_NEEDS(why_no_faketime());
   for (const auto& env : shifted_clocks()) {
     INFO(told(env));
@@ -88,7 +88,8 @@ TEST_CASE("its owner renews and releases a lease under a shifted clock", "[local
   }
 }
 
-TEST_CASE("an expired lease is granted after its margin and not before under a shifted clock", "[local]") {
+TEST_CASE("an expired lease is granted after its margin and not before under a shifted clock",
+          "[local][safety]") {
   DBLOCK_NEEDS(why_no_faketime());
   for (const auto& env : shifted_clocks()) {
     INFO(told(env));
@@ -105,7 +106,8 @@ TEST_CASE("an expired lease is granted after its margin and not before under a s
   }
 }
 
-TEST_CASE("a job longer than its ttl is renewed under a shifted clock and never overlaps", "[local]") {
+TEST_CASE("a job longer than its ttl is renewed under a shifted clock and never overlaps",
+          "[local][safety]") {
   DBLOCK_NEEDS(why_no_faketime());
   struct Run {
     explicit Run(const Words& env)
@@ -128,7 +130,7 @@ TEST_CASE("a job longer than its ttl is renewed under a shifted clock and never 
   }
 }
 
-TEST_CASE("steps of the clock while a job runs change nothing") {
+TEST_CASE("steps of the clock while a job runs change nothing", "[safety]") {
   DBLOCK_NEEDS(why_no_faketime());
   for (const bool monotonic_too : {false, true}) {
     const Database database;
@@ -162,7 +164,7 @@ void make_of_another_boot(Database& database, const std::string& key) {
   database.set_number(key, "boot_offset_us", 0);
 }
 
-TEST_CASE("another boot's lease is free at once and its token is exceeded", "[local]") {
+TEST_CASE("another boot's lease is free at once and its token is exceeded", "[local][safety][asan-local]") {
   Database database;
   take(database, "k", {"--ttl", "30d"});
   make_of_another_boot(database, "k");
@@ -176,7 +178,7 @@ TEST_CASE("another boot's lease is free at once and its token is exceeded", "[lo
   CHECK(std::stoull(run.out) > old_token);
 }
 
-TEST_CASE("another boot's leases are reaped at once and told as abandoned", "[local]") {
+TEST_CASE("another boot's leases are reaped at once and told as abandoned", "[local][safety]") {
   Database database;
   take(database, "k", {"--ttl", "30d"});
   make_of_another_boot(database, "k");
@@ -198,7 +200,8 @@ std::string with_own_boot_id(const TempDir& directory, char digit) {
   return "mount --bind " + file + " /proc/sys/kernel/random/boot_id\n";
 }
 
-TEST_CASE("containers of one kernel with boot ids of their own respect each other's leases", "[local]") {
+TEST_CASE("containers of one kernel with boot ids of their own respect each other's leases",
+          "[local][safety]") {
   DBLOCK_NEEDS(why_no_mount_namespace());
   Database database;
   const TempDir directory;
@@ -237,7 +240,7 @@ TEST_CASE("a lease of a container's earlier boot is free, whatever the container
   CHECK(finished.exit == exited(0));
 }
 
-TEST_CASE("a lease of this boot is not free for who asks from the same boot", "[local]") {
+TEST_CASE("a lease of this boot is not free for who asks from the same boot", "[local][safety]") {
   DBLOCK_NEEDS(why_no_mount_namespace());
   const Database database;
   const TempDir directory;

@@ -27,7 +27,7 @@ TEST_CASE("ten waiters run in the order of their arrival", "[local][tsan]") {
 }
 
 TEST_CASE("waiters that are cancelled or killed leave nothing behind and the order as it was",
-          "[local][tsan]") {
+          "[local][tsan][asan-local]") {
   Line line;
   check_stopped_and_killed_leave_nothing(line, [] {});
 }

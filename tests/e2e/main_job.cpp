@@ -123,7 +123,7 @@ void server_gone_for_longer_than_the_ttl(const Warehouse& warehouse) {
   lock_server.thaw();
 }
 
-TEST_CASE("main job: a compressed dump of some hundred megabytes under one lock", "[server]") {
+TEST_CASE("main job: a compressed dump of some hundred megabytes under one lock", "[server][safety]") {
   const Warehouse warehouse;
   two_cron_lines_at_the_same_moment(warehouse);
   connection_killed_under_the_dump(warehouse);

@@ -25,7 +25,7 @@ TEST_CASE("migrate twice does no harm and the second does nothing") {
   CHECK(database.has_row("k"));
 }
 
-TEST_CASE("several migrations at once all succeed") {
+TEST_CASE("several migrations at once all succeed", "[other-servers][asan-server]") {
   for (int round = 0; round < 3; ++round) {
     const Database database(k_empty);
     std::vector<Process> hosts;
@@ -38,7 +38,7 @@ TEST_CASE("several migrations at once all succeed") {
   }
 }
 
-TEST_CASE("status and dry-run change nothing") {
+TEST_CASE("status and dry-run change nothing", "[asan-local]") {
   Database database(k_empty);
   const auto planned = dblock(database, {"migrate", "--dry-run"});
   CHECK(planned.exit == exited(0));
@@ -52,7 +52,7 @@ TEST_CASE("status and dry-run change nothing") {
   CHECK(after.out != before.out);
 }
 
-TEST_CASE("a missing schema is 78 for every other subcommand and names migrate", "[server]") {
+TEST_CASE("a missing schema is 78 for every other subcommand and names migrate", "[server][other-servers]") {
   const ServerDatabase database(shared_server(), k_empty);
   for (const Words& words :
        {run_words("k", {}, {"true"}), Words{"acquire", "--key", "k", "--ttl", "5s"},
@@ -69,7 +69,7 @@ TEST_CASE("a missing schema is not waited for", "[server]") {
   CHECK(run_true(database, "k", {"--wait", "1h"}) == exited(78));
 }
 
-TEST_CASE("an older schema is 78 and migrate brings it up to date", "[server]") {
+TEST_CASE("an older schema is 78 and migrate brings it up to date", "[server][other-servers]") {
   ServerDatabase database;
   database.sql("DELETE FROM dblock_schema ORDER BY version DESC LIMIT 1");
   const auto refused = dblock(database, run_words("k", {}, {"true"}));
@@ -94,7 +94,7 @@ TEST_CASE("a newer schema is 78 for everyone and migrate does not touch it") {
 }
 
 TEST_CASE("runs, waiters, keepers and guardians live through a migration to a version that serves them",
-          "[server]") {
+          "[server][other-servers][asan-server]") {
   ServerDatabase database;
   const Words terms{"--ttl", "6s", "--heartbeat", "300ms"};
   LiveRun run(database, terms, patient_job, "r");
@@ -132,7 +132,8 @@ TEST_CASE("runs, waiters, keepers and guardians live through a migration to a ve
   CHECK(run_true(database) == exited(0));
 }
 
-TEST_CASE("a run goes on when its schema is replaced by one that does not serve it, and no other begins") {
+TEST_CASE("a run goes on when its schema is replaced by one that does not serve it, and no other begins",
+          "[safety]") {
   Database database;
   LiveRun run(database);
   const long long ours = database.schema_version();
@@ -147,7 +148,7 @@ TEST_CASE("a run goes on when its schema is replaced by one that does not serve 
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("an account that may not create tables is told what migrate needs", "[server]") {
+TEST_CASE("an account that may not create tables is told what migrate needs", "[server][other-servers]") {
   ServerDatabase database(shared_server(), k_empty);
   const std::string user = database.account("", "SELECT");
   const auto finished = dblock_at(database.url(user), {"migrate"});
@@ -156,7 +157,8 @@ TEST_CASE("an account that may not create tables is told what migrate needs", "[
   CHECK(says(finished.err, "CREATE"));
 }
 
-TEST_CASE("the printed grants are enough for everything but migrate and for no more", "[server]") {
+TEST_CASE("the printed grants are enough for everything but migrate and for no more",
+          "[server][other-servers]") {
   ServerDatabase database;
   const std::string least = database.account("", "USAGE");
   const auto printed = dblock(database, {"migrate", "--print-grants", least + "@%"});
@@ -183,7 +185,7 @@ TEST_CASE("the printed grants are enough for everything but migrate and for no m
   CHECK_THROWS(session.sql("DROP TABLE dblock_lock"));
 }
 
-TEST_CASE("no grants are printed for a hostile user name", "[server]") {
+TEST_CASE("no grants are printed for a hostile user name", "[server][asan-server]") {
   const ServerDatabase database;
   const auto printed =
       dblock(database, {"migrate", "--print-grants", "a'@'%' IDENTIFIED BY 'x'; DROP TABLE t; -- "});

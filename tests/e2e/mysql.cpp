@@ -100,7 +100,7 @@ TEST_CASE("mysql: an account whose password has expired is 77", "[server][mysql]
 }
 
 // super_read_only stops the accounts that read_only lets through.
-TEST_CASE("mysql: a server that is read-only to everyone is 69, whoever asks", "[server][mysql]") {
+TEST_CASE("mysql: a server that is read-only to everyone is 69, whoever asks", "[server][mysql][safety]") {
   const Server server;
   ServerDatabase database(server.address());
   REQUIRE(run_true(database, "seen") == exited(0));

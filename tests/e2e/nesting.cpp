@@ -18,7 +18,8 @@ Finished outer(const Database& database, const std::string& script, const Words&
   return dblock(database, run_words("a", options, sh(script)));
 }
 
-TEST_CASE("a run inside a run of the same key nests: same token, an owner id below, counted") {
+TEST_CASE("a run inside a run of the same key nests: same token, an owner id below, counted",
+          "[safety][other-servers]") {
   Database database;
   const auto done = outer(database, "echo $DBLOCK_TOKEN $DBLOCK_OWNER; " +
                                         inner("-k a -- sh -c 'echo $DBLOCK_TOKEN $DBLOCK_OWNER; exit 3'"));
@@ -30,7 +31,8 @@ TEST_CASE("a run inside a run of the same key nests: same token, an owner id bel
   CHECK_FALSE(database.has_holder("a"));
 }
 
-TEST_CASE("the row counts the runs under one lease, and the lock stays the outer one's until its end") {
+TEST_CASE("the row counts the runs under one lease, and the lock stays the outer one's until its end",
+          "[safety]") {
   Database database;
   const TempDir directory;
   Process process(dblock_spawn(
@@ -57,7 +59,7 @@ TEST_CASE("a, then b, then a again") {
   CHECK(done.out == "in\n");
 }
 
-TEST_CASE("several keys nest in a run that holds them all") {
+TEST_CASE("several keys nest in a run that holds them all", "[other-servers][asan-local]") {
   Database database;
   const auto done = outer(database, inner("-k b -k a -- echo in"), {"-k", "b"});
   INFO(done.err);
@@ -94,7 +96,7 @@ TEST_CASE("an ancestor whose variables were dropped is recognised, at once and e
   CHECK(says(refused.err, "--preserve-env=DBLOCK_HELD"));
 }
 
-TEST_CASE("what DBLOCK_HELD says is not believed when the row says otherwise") {
+TEST_CASE("what DBLOCK_HELD says is not believed when the row says otherwise", "[safety][asan-server]") {
   Database database;
   const auto told = outer(database, "printf %s \"$DBLOCK_HELD\"");
   REQUIRE(told.exit == exited(0));
@@ -152,7 +154,7 @@ TEST_CASE("a writer that may not wait for its own ancestor keeps no readers away
   CHECK(done.out == "in\n");
 }
 
-TEST_CASE("a script cannot end or extend a lease by a nested run's owner id") {
+TEST_CASE("a script cannot end or extend a lease by a nested run's owner id", "[safety]") {
   Database database;
   for (const auto* const verb : {"release", "renew"}) {
     const auto refused = outer(database, inner(std::string("-k a -- ") + dblock_binary() + " " + verb));
@@ -171,8 +173,8 @@ std::string leaves_nested_run(const std::string& options, const std::string& job
          await_in_shell(directory.file("up")) + "; exit 3";
 }
 
-TEST_CASE(
-    "nobody is granted the lock beside a nested run that outlives the job, and its end frees the lock") {
+TEST_CASE("nobody is granted the lock beside a nested run that outlives the job, and its end frees the lock",
+          "[safety][other-servers][asan-local]") {
   Database database;
   const TempDir directory;
   const auto* const mode = GENERATE("--exclusive", "--shared", "--slots=1");
@@ -199,7 +201,7 @@ TEST_CASE("a nested run that was killed with its guardian holds the lock no long
   CHECK_FALSE(database.has_holder("a"));
 }
 
-TEST_CASE("a dblock that is killed while it waits for a nested run leaves the lock to that") {
+TEST_CASE("a dblock that is killed while it waits for a nested run leaves the lock to that", "[safety]") {
   Database database;
   const TempDir directory;
   const auto* const mode = GENERATE("--exclusive", "--shared", "--slots=1");
@@ -217,7 +219,8 @@ TEST_CASE("a dblock that is killed while it waits for a nested run leaves the lo
 }
 
 // What has stopped nothing must not release as if it had.
-TEST_CASE("a stop that is heard after the job has left a nested run behind leaves the lock to that") {
+TEST_CASE("a stop that is heard after the job has left a nested run behind leaves the lock to that",
+          "[safety][asan-local]") {
   Database database;
   const TempDir directory;
   const std::string job = "setsid " + inner("-k a -- sh -c '" + until_told(directory) + "'") + " >&2 & " +
@@ -242,7 +245,8 @@ TEST_CASE("a stop that is heard after the job has left a nested run behind leave
   CHECK_FALSE(database.has_holder("a"));
 }
 
-TEST_CASE("a signal ends the wait for a nested run, which keeps the lock, and the status file names it") {
+TEST_CASE("a signal ends the wait for a nested run, which keeps the lock, and the status file names it",
+          "[safety]") {
   Database database;
   const TempDir directory;
   Process process(
@@ -258,7 +262,7 @@ TEST_CASE("a signal ends the wait for a nested run, which keeps the lock, and th
   write_file(directory.file("go"), "");
 }
 
-TEST_CASE("an inner run whose outer lease is revoked is stopped with it") {
+TEST_CASE("an inner run whose outer lease is revoked is stopped with it", "[safety][asan-server]") {
   Database database;
   const TempDir directory;
   Process process(dblock_spawn(

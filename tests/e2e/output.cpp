@@ -74,7 +74,7 @@ TEST_CASE("the exit line is the last line and stays with -q") {
   }
 }
 
-TEST_CASE("stderr lines can be json") {
+TEST_CASE("stderr lines can be json", "[asan-local]") {
   const Database database;
   take(database);
   const auto held = dblock(database, {"--log-format", "json", "run", "--key", "k", "--", "true"});
@@ -92,7 +92,7 @@ TEST_CASE("the job's stdin and stdout and stderr are its own") {
   CHECK(finished.err == "complaint\n");
 }
 
-TEST_CASE("a closed stderr kills nothing and changes no exit code") {
+TEST_CASE("a closed stderr kills nothing and changes no exit code", "[asan-local]") {
   const Database database;
   auto good = dblock_spawn(database, run_words("k", {"-v"}, sh("echo result")));
   good.close_stderr = true;
@@ -116,7 +116,7 @@ TEST_CASE("with stderr closed no message lands in a file or connection that took
   CHECK(nlohmann::json::accept(read_file(directory.file("status"))));
 }
 
-TEST_CASE("a full pipe as stderr delays neither the job nor the release nor a signal") {
+TEST_CASE("a full pipe as stderr delays neither the job nor the release nor a signal", "[asan-local]") {
   Database database;
   const FullPipe pipe;
   auto quick = dblock_spawn(database, run_words("k", {"-v"}, {"true"}));
@@ -135,7 +135,7 @@ TEST_CASE("a full pipe as stderr delays neither the job nor the release nor a si
   CHECK(pipe.still_blocking());  // the open file is shared with others: its flags are not ours to change
 }
 
-TEST_CASE("a reader of stderr that went away kills nothing") {
+TEST_CASE("a reader of stderr that went away kills nothing", "[asan-local]") {
   Database database;
   int ends[2];
   REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);

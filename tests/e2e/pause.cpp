@@ -27,7 +27,7 @@ std::string resume(const Database& database, const Words& options) {
   return done.out;
 }
 
-TEST_CASE("a paused lock is 75 and names the pause, and is to be had again after resume") {
+TEST_CASE("a paused lock is 75 and names the pause, and is to be had again after resume", "[other-servers]") {
   const Database database;
   CHECK(
       says(pause(database, {"-k", "k", "--for", "1h", "--note", "new disks"}), "lock \"k\": paused until 2"));
@@ -40,7 +40,8 @@ TEST_CASE("a paused lock is 75 and names the pause, and is to be had again after
   CHECK(resume(database, {"-k", "k"}) == "lock \"k\": not paused\n");
 }
 
-TEST_CASE("a pause of a prefix covers keys that nobody has used yet, and an empty prefix all") {
+TEST_CASE("a pause of a prefix covers keys that nobody has used yet, and an empty prefix all",
+          "[asan-server]") {
   const Database database;
   pause(database, {"--prefix", "etl-", "--until", "2099-12-31T23:59:59+01:00"});
   check_ended(dblock(database, run_words("etl-new", {}, {"true"})), 75,
@@ -53,7 +54,7 @@ TEST_CASE("a pause of a prefix covers keys that nobody has used yet, and an empt
   CHECK(run_true(database, "new") == exited(0));
 }
 
-TEST_CASE("pausing again says what it replaces") {
+TEST_CASE("pausing again says what it replaces", "[other-servers]") {
   const Database database;
   pause(database, {"-k", "k", "--for", "1h", "--note", "one"});
   const auto said = pause(database, {"-k", "k", "--for", "2h", "--note", "two"});
@@ -141,7 +142,8 @@ TEST_CASE("waiters keep their order through a pause") {
   CHECK(lines(read_file(directory.file("log"))) == Words{"1", "2", "3"});
 }
 
-TEST_CASE("pause --wait returns when the holders have ended, and with 75 when its time is up before") {
+TEST_CASE("pause --wait returns when the holders have ended, and with 75 when its time is up before",
+          "[other-servers][asan-local]") {
   Database database;
   LiveRun holder(database);
   check_ended(dblock(database, {"pause", "--prefix", "", "--for", "1h", "--wait", "500ms"}), 75,
@@ -184,7 +186,8 @@ struct StalledWait {
   Process process;
 };
 
-TEST_CASE("a signal ends the wait of pause and of release though the server answers nothing", "[server]") {
+TEST_CASE("a signal ends the wait of pause and of release though the server answers nothing",
+          "[server][asan-server]") {
   const ServerDatabase database;
   const LiveRun holder(database, {"--heartbeat", "1h", "--ttl", "9h"});
   const std::string token = database.column("k", "token");
@@ -216,7 +219,7 @@ TEST_CASE("resume ends the wait of pause") {
   CHECK(holder.end() == exited(0));
 }
 
-TEST_CASE("inspect shows the pauses of what it was asked for") {
+TEST_CASE("inspect shows the pauses of what it was asked for", "[asan-local]") {
   const Database database;
   CHECK(run_true(database, "etl-a") == exited(0));
   pause(database, {"--prefix", "etl-", "--for", "1h", "--note", "new disks"});
@@ -248,7 +251,7 @@ TEST_CASE("inspect --exit-code is 75 for a paused key, also for one that nobody 
   CHECK(dblock(database, {"inspect", "-k", "other", "--exit-code"}).exit == exited(0));
 }
 
-TEST_CASE("pause and resume have JSON results") {
+TEST_CASE("pause and resume have JSON results", "[asan-local]") {
   const Database database;
   const auto made = json::parse(pause(database, {"--json", "--prefix", "a", "--for", "1h"}));
   CHECK(made.at("format") == 1);
@@ -272,7 +275,7 @@ TEST_CASE("doctor has a line for each pause in effect") {
   CHECK(says(told.out, "paused until 2"));
 }
 
-TEST_CASE("a pause whose end is past is refused with 64 and none is made") {
+TEST_CASE("a pause whose end is past is refused with 64 and none is made", "[other-servers]") {
   const Database database;
   check_ended(dblock(database, {"pause", "-k", "k", "--until", "2020-01-01T00:00:00Z"}), 64,
               {"by the clock of the database it is 2"});

@@ -37,7 +37,7 @@ TEST_CASE("a run takes the first free lock of its pool, and tells the job which"
               {"none of locks \"env1\", \"env2\", \"env3\" is free: lock \"env", " is held by "});
 }
 
-TEST_CASE("a waiting run of a pool takes whichever member becomes free") {
+TEST_CASE("a waiting run of a pool takes whichever member becomes free", "[asan-server]") {
   const Database database;
   std::vector<std::unique_ptr<LiveRun>> holders;
   for (const char* const key : {"env1", "env2", "env3"})
@@ -61,7 +61,7 @@ TEST_CASE("a paused member of a pool is passed over") {
   check_ended(dblock(database, pool({}, {"true"})), 75, {"is paused until "});
 }
 
-TEST_CASE("many runs of a pool never share a member, and all come to their turn") {
+TEST_CASE("many runs of a pool never share a member, and all come to their turn", "[safety]") {
   const Database database;
   const TempDir directory;
   std::vector<Process> runs;
@@ -126,7 +126,7 @@ TEST_CASE("a run of a pool inside a run takes a member of its own") {
   CHECK(outer.out == "env2\n");
 }
 
-TEST_CASE("inspect shows the waiters of a pool at each of its members", "[server]") {
+TEST_CASE("inspect shows the waiters of a pool at each of its members", "[server][other-servers]") {
   const Database database;
   LiveRun one(database, {}, patient_job, "env1");
   LiveRun two(database, {}, patient_job, "env2");

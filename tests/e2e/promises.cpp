@@ -37,7 +37,7 @@ bool runs(const Database& database, const Words& options, const Words& env = {})
   return tried.started;
 }
 
-TEST_CASE("a lock with a minimal hold is cooling down after its job, for all to see") {
+TEST_CASE("a lock with a minimal hold is cooling down after its job, for all to see", "[other-servers]") {
   Database database;
   CHECK(runs(database, {"--min-hold", "1h"}));
   CHECK_FALSE(database.has_holder("k"));
@@ -84,7 +84,7 @@ TEST_CASE("a lease of acquire cools down as well") {
   CHECK(says(refused.finished.err, "'s lease (--min-hold)"));
 }
 
-TEST_CASE("a minimal hold outlives dblock, its guardian and a reap") {
+TEST_CASE("a minimal hold outlives dblock, its guardian and a reap", "[asan-server]") {
   Database database;
   {
     LiveRun run(database, {"--min-hold", "1h"}, sleeping_job);
@@ -124,7 +124,7 @@ void check_kept(Database& database, const Words& options, const Words& job, Exit
   CHECK(runs(database, {}));
 }
 
-TEST_CASE("a failed job keeps its lock for as long as asked, and --force ends that") {
+TEST_CASE("a failed job keeps its lock for as long as asked, and --force ends that", "[other-servers]") {
   Database database;
   const Words options{"--keep-on-failure", "1h"};
   check_kept(database, options, {"true"}, exited(0), false);
@@ -192,7 +192,8 @@ TEST_CASE("a skip with -E 0 prints nothing however long it waited") {
   CHECK(counted.finished.err.empty());
 }
 
-TEST_CASE("once per period a job is started until it succeeds, and then no more") {
+TEST_CASE("once per period a job is started until it succeeds, and then no more",
+          "[other-servers][asan-local]") {
   Database database;
   const TempDir directory;
   const Words options{"--once-per", "1h", "--status-file", directory.file("status")};
@@ -313,7 +314,7 @@ TEST_CASE("a counted try gets the lock when it has become free") {
             .exit == exited(0));
 }
 
-TEST_CASE("a signal ends a pause between tries at once") {
+TEST_CASE("a signal ends a pause between tries at once", "[asan-local]") {
   const Database database;
   take(database);
   Process waiter = waiting_run(database, {"--attempts", "9", "--backoff", "1h"});

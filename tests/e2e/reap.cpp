@@ -15,7 +15,8 @@ void abandon(Database& database, const std::string& key) {
   database.age_until_expired(key, 6s);
 }
 
-TEST_CASE("reap frees a lease past its margin and reports the holder as abandoned") {
+TEST_CASE("reap frees a lease past its margin and reports the holder as abandoned",
+          "[safety][other-servers]") {
   Database database;
   abandon(database, "dead");
   const std::string token = database.column("dead", "token");
@@ -30,7 +31,7 @@ TEST_CASE("reap frees a lease past its margin and reports the holder as abandone
   CHECK_FALSE(says(dblock(database, {"reap"}).out, "dead"));
 }
 
-TEST_CASE("reap leaves leases that are held or within their margin") {
+TEST_CASE("reap leaves leases that are held or within their margin", "[safety]") {
   Database database;
   take(database, "held");
   take(database, "margin", {"--ttl", "60s", "--margin", "60s"});
@@ -50,7 +51,7 @@ TEST_CASE("a dry run of reap changes nothing and says the same") {
   CHECK(database.row("dead") == before);
 }
 
-TEST_CASE("reap json lists what was abandoned") {
+TEST_CASE("reap json lists what was abandoned", "[asan-local]") {
   Database database;
   abandon(database, "dead");
   const auto finished = dblock(database, {"--json", "reap"});
@@ -59,7 +60,8 @@ TEST_CASE("reap json lists what was abandoned") {
   CHECK(says(document.dump(), "dead"));
 }
 
-TEST_CASE("rows idle for longer than forget-after are deleted and younger or held ones are not") {
+TEST_CASE("rows idle for longer than forget-after are deleted and younger or held ones are not",
+          "[safety][other-servers]") {
   Database database;
   for (const char* key : {"old", "young", "kept"}) REQUIRE(run_true(database, key) == exited(0));
   take(database, "held");
@@ -80,7 +82,7 @@ TEST_CASE("rows idle for longer than forget-after are deleted and younger or hel
   CHECK(database.has_row("held"));
 }
 
-TEST_CASE("a row with a token from the last day stays whatever its age") {
+TEST_CASE("a row with a token from the last day stays whatever its age", "[safety]") {
   Database database;
   REQUIRE(run_true(database) == exited(0));
   database.age("k", 500 * k_day);
@@ -88,7 +90,7 @@ TEST_CASE("a row with a token from the last day stays whatever its age") {
   CHECK(database.has_row("k"));
 }
 
-TEST_CASE("thousands of idle rows are forgotten in one reap") {
+TEST_CASE("thousands of idle rows are forgotten in one reap", "[asan-server]") {
   Database database;
   REQUIRE(run_true(database, "seed") == exited(0));
   database.age("seed", 500 * k_day);
@@ -101,7 +103,7 @@ TEST_CASE("thousands of idle rows are forgotten in one reap") {
   CHECK(database.rows() == 0);
 }
 
-TEST_CASE("reap every repeats until TERM and then dies of it or exits 0") {
+TEST_CASE("reap every repeats until TERM and then dies of it or exits 0", "[asan-server]") {
   Database database;
   Process reaper(dblock_spawn(database, {"reap", "--every", "200ms"}));
   for (const char* key : {"first", "second"}) {

@@ -63,7 +63,8 @@ class FileThief {
   int before_;
 };
 
-TEST_CASE("a server that asks for a local file gets nothing, whenever it asks", "[server]") {
+TEST_CASE("a server that asks for a local file gets nothing, whenever it asks",
+          "[server][other-servers][asan-server]") {
   const TempDir directory;
   write_file(directory.file("secret"), std::string(k_secret) + "\n");
   for (int before = 0; before <= 4; ++before) {
@@ -82,7 +83,8 @@ TEST_CASE("a server that asks for a local file gets nothing, whenever it asks", 
   }
 }
 
-TEST_CASE("dblock tells no server that it would send files or several statements at once", "[server]") {
+TEST_CASE("dblock tells no server that it would send files or several statements at once",
+          "[server][asan-server]") {
   std::string login;
   FakeServer rogue([&](Wire& wire) {
     wire.greet();
@@ -131,7 +133,8 @@ std::string public_key() {
   return shown.out;
 }
 
-TEST_CASE("a server without tls that asks for the password itself is told nothing more", "[server]") {
+TEST_CASE("a server without tls that asks for the password itself is told nothing more",
+          "[server][other-servers][asan-server]") {
   const std::string key = public_key();
   for (const char* tls : {"off", "prefer"}) {
     for (const char* plugin : {"mysql_clear_password", "dialog", "caching_sha2_password", "sha256_password",
@@ -145,7 +148,8 @@ TEST_CASE("a server without tls that asks for the password itself is told nothin
   }
 }
 
-TEST_CASE("a login that dblock never uses is not met with the advice to use tls", "[server]") {
+TEST_CASE("a login that dblock never uses is not met with the advice to use tls",
+          "[server][other-servers][asan-server]") {
   FakeServer rogue([&](Wire& wire) {
     wire.greet("mysql_clear_password");
     if (!wire.receive()) return;
@@ -215,7 +219,8 @@ void survives(const FakeServer::Talk& talk, const Words& words) {
   CHECK_FALSE(says(finished.err, k_asked_password));
 }
 
-TEST_CASE("nonsense from a server ends in an error and never in a crash", "[server]") {
+TEST_CASE("nonsense from a server ends in an error and never in a crash",
+          "[server][other-servers][asan-server]") {
   for (const auto& payload : nonsense()) {
     CAPTURE(payload.size(), payload.substr(0, 12));
     // libmariadb 3.3 reads through a null pointer when it is greeted with error 65535, "progress report".
@@ -242,7 +247,8 @@ void begin_rows(Wire& wire) {
   for (const auto& packet : {"\x01"s, column, "\xfe\0\0\x02\0"s}) wire.send(packet);
 }
 
-TEST_CASE("broken frames and broken rows from a server end in an error", "[server]") {
+TEST_CASE("broken frames and broken rows from a server end in an error",
+          "[server][other-servers][asan-server]") {
   for (const auto& bytes : broken_frames()) {
     survives([&](Wire& wire) { wire.send_raw(bytes); }, {"inspect"});
     const auto to_a_query = [&](Wire& wire) {
@@ -303,7 +309,8 @@ std::size_t taken_of(const std::string& packets, std::size_t most, const Words& 
   return taken;
 }
 
-TEST_CASE("rows without end from a server end in an error before they fill the memory", "[server]") {
+TEST_CASE("rows without end from a server end in an error before they fill the memory",
+          "[server][asan-server]") {
   constexpr std::size_t k_cell = 60'000;
   constexpr std::size_t k_most = std::size_t{200} << 20U;
   std::string row = "\x63\xea\0"s;  // the packet's length, and a number that nobody looks at
@@ -319,7 +326,7 @@ TEST_CASE("rows without end from a server end in an error before they fill the m
   }
 }
 
-TEST_CASE("a packet that never ends is given up before it fills the memory", "[server]") {
+TEST_CASE("a packet that never ends is given up before it fills the memory", "[server][asan-server]") {
   constexpr std::size_t k_most = std::size_t{200} << 20U;
   const std::string part = "\xff\xff\xff\x05" + std::string(0xffffff, 'x');
   Finished finished;

@@ -17,7 +17,7 @@ Finished run_script(const Database& database, const std::string& script, const W
   return dblock(database, run_words("k", options, sh(script)), env);
 }
 
-TEST_CASE("the job's environment gains key and owner and token after the inherited values") {
+TEST_CASE("the job's environment gains key and owner and token after the inherited values", "[asan-local]") {
   Database database;
   const auto finished =
       run_script(database, "echo \"$DBLOCK_KEY|$DBLOCK_OWNER|$DBLOCK_TOKEN|$OTHER\"", {},
@@ -106,7 +106,7 @@ TEST_CASE("the guardian keeps no inherited descriptor and no directory") {
   ::close(ends[1]);
 }
 
-TEST_CASE("ignored signals stay ignored in the job and the mask stays empty") {
+TEST_CASE("ignored signals stay ignored in the job and the mask stays empty", "[asan-local]") {
   const Database database;
   auto spec =
       dblock_spawn(database, run_words("k", {}, {"/bin/grep", "-E", "SigIgn|SigBlk", "/proc/self/status"}));
@@ -144,7 +144,8 @@ TEST_CASE("under nohup a hang-up does not end the run") {
   CHECK_FALSE(says(process.err(), "SIGHUP"));
 }
 
-TEST_CASE("signals sent to dblock are forwarded to the job once each, and TERM ends it", "[tsan]") {
+TEST_CASE("signals sent to dblock are forwarded to the job once each, and TERM ends it",
+          "[tsan][asan-local]") {
   const Database database;
   const TempDir directory;
   const std::string log = directory.file("log");
@@ -181,7 +182,8 @@ TEST_CASE("QUIT sent to dblock is the job's affair: forwarded once, and no stop"
 }
 
 // As a service manager or a CI runner does.
-TEST_CASE("TERM to every process at once, the guardian among them, ends the job in order") {
+TEST_CASE("TERM to every process at once, the guardian among them, ends the job in order",
+          "[safety][asan-server]") {
   Database database;
   LiveRun process(database, {"--kill-grace", "10s"}, [](const TempDir& directory) {
     return sh("trap '" + await_in_shell(directory.file("go")) + "; exit 3' TERM; touch " +
@@ -199,7 +201,7 @@ TEST_CASE("TERM to every process at once, the guardian among them, ends the job 
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("TERM to every process at once leaves nothing of a job that ignores it") {
+TEST_CASE("TERM to every process at once leaves nothing of a job that ignores it", "[safety]") {
   Database database;
   LiveRun process(database, {"--kill-grace", "300ms"}, tree_job);
   for (const pid_t pid : process.tree()) ::kill(pid, SIGTERM);
@@ -208,7 +210,7 @@ TEST_CASE("TERM to every process at once leaves nothing of a job that ignores it
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("a job that ignores TERM is killed after the grace and the lock released", "[tsan]") {
+TEST_CASE("a job that ignores TERM is killed after the grace and the lock released", "[tsan][safety]") {
   Database database;
   LiveRun process(database, {"--kill-grace", "500ms"}, [](const TempDir& directory) {
     return sh("trap '' TERM; touch " + directory.file("up") + "; while :; do sleep 0.1; done");
@@ -219,7 +221,7 @@ TEST_CASE("a job that ignores TERM is killed after the grace and the lock releas
   CHECK(process.tree().empty());
 }
 
-TEST_CASE("TERM reaches the whole tree and run ends with nothing left") {
+TEST_CASE("TERM reaches the whole tree and run ends with nothing left", "[safety]") {
   Database database;
   LiveRun process(database, {"--kill-grace", "500ms"}, tree_job);
   process.signal(SIGTERM);

@@ -19,7 +19,7 @@ json status_of(const std::string& file) {
   return json::parse(read_file(file));
 }
 
-TEST_CASE("the status file tells how the run ended and is private") {
+TEST_CASE("the status file tells how the run ended and is private", "[asan-local]") {
   Database database;
   const TempDir directory;
   const std::string file = directory.file("status.json");
@@ -70,7 +70,8 @@ TEST_CASE("the status file names no owner when the database cannot be reached") 
   CHECK(status_of(file).at("owner").is_null());
 }
 
-TEST_CASE("the status file tells a killed job, one out of time, a wait cut short and a dead guardian apart") {
+TEST_CASE("the status file tells a killed job, one out of time, a wait cut short and a dead guardian apart",
+          "[asan-server]") {
   Database database;
   const TempDir directory;
   const Words options{"-v", "--wait", "1h", "--status-file", directory.file("status")};
@@ -115,7 +116,8 @@ TEST_CASE("the status file replaces a symbolic link and does not follow it") {
   CHECK(status_of(directory.file("status")).at("exit_code") == 0);
 }
 
-TEST_CASE("a status file never takes the place of a pipe, a device or what stands for a descriptor") {
+TEST_CASE("a status file never takes the place of a pipe, a device or what stands for a descriptor",
+          "[asan-local]") {
   const Database database;
   const TempDir directory;
   const std::string pipe = directory.file("pipe");
@@ -206,7 +208,7 @@ TEST_CASE("max-runtime does not count the time spent waiting") {
   CHECK(waiter.wait() == exited(4));
 }
 
-TEST_CASE("with-parent ends the run when the process that started dblock ends") {
+TEST_CASE("with-parent ends the run when the process that started dblock ends", "[safety]") {
   Database database;
   const TempDir directory;
   // The shell starts dblock in the background and stays; killing it must stop the run.
@@ -257,7 +259,8 @@ Left leave_child(const Database& database, const Words& options, const std::stri
   return left;
 }
 
-TEST_CASE("leftovers auto waits for those in the job's session, and renews the lease until they end") {
+TEST_CASE("leftovers auto waits for those in the job's session, and renews the lease until they end",
+          "[safety][asan-server]") {
   Database database;
   const TempDir directory;
   Process process(dblock_spawn(database, run_words("k", {"--ttl", "6s", "--heartbeat", "200ms"},
@@ -284,14 +287,14 @@ TEST_CASE("leftovers auto leaves and names a daemon") {
   CHECK(says(left.finished.err, std::to_string(left.child)));
 }
 
-TEST_CASE("leftovers wait waits for daemons too") {
+TEST_CASE("leftovers wait waits for daemons too", "[safety]") {
   const Database database;
   const auto left = leave_child(database, {"--leftovers", "wait"}, "daemon", 700);
   CHECK(left.took >= 700ms);
   CHECK_FALSE(left.alive_after);
 }
 
-TEST_CASE("leftovers kill stops them all") {
+TEST_CASE("leftovers kill stops them all", "[safety]") {
   const Database database;
   for (const char* habit : {"child", "daemon"}) {
     const auto left = leave_child(database, {"--leftovers", "kill", "--kill-grace", "1s"}, habit, k_an_hour);
@@ -309,7 +312,7 @@ TEST_CASE("leftovers leave leaves them all") {
   }
 }
 
-TEST_CASE("after a stop by dblock nothing is left, whatever --leftovers says") {
+TEST_CASE("after a stop by dblock nothing is left, whatever --leftovers says", "[safety]") {
   Database database;
   for (const char* leftovers : {"leave", "wait", "auto"}) {
     INFO(leftovers);

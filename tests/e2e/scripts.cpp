@@ -31,7 +31,8 @@ TEST_CASE("acquire with json prints a lease object") {
   CHECK(says(lease.dump(), database.column("k", "token")));
 }
 
-TEST_CASE("renew extends the lease by the stored ttl or the given one and never shortens it") {
+TEST_CASE("renew extends the lease by the stored ttl or the given one and never shortens it",
+          "[safety][other-servers]") {
   Database database;
   const std::string owner = take(database);
   const long long granted = database.expires_micros("k");
@@ -47,7 +48,7 @@ TEST_CASE("renew extends the lease by the stored ttl or the given one and never 
   CHECK(database.expires_micros("k") >= longer);
 }
 
-TEST_CASE("release frees the lock and a second release is 76") {
+TEST_CASE("release frees the lock and a second release is 76", "[safety]") {
   Database database;
   const std::string owner = take(database);
   CHECK(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
@@ -55,7 +56,8 @@ TEST_CASE("release frees the lock and a second release is 76") {
   CHECK(dblock(database, {"release", "--key", "k", "--owner", owner}).exit == exited(76));
 }
 
-TEST_CASE("an expired lease can be neither renewed nor released even when nobody took it") {
+TEST_CASE("an expired lease can be neither renewed nor released even when nobody took it",
+          "[safety][other-servers]") {
   Database database;
   const std::string owner = take(database);
   database.age_until_expired("k", std::chrono::microseconds(1));
@@ -65,7 +67,7 @@ TEST_CASE("an expired lease can be neither renewed nor released even when nobody
   CHECK(database.row("k") == before);
 }
 
-TEST_CASE("key and owner default to the variables that acquire exports") {
+TEST_CASE("key and owner default to the variables that acquire exports", "[asan-local]") {
   const Database database;
   const auto finished =
       run_program(script_spawn(database.url(),
@@ -112,7 +114,7 @@ TEST_CASE("acquire waits for a holder within its limit") {
               {"lock \"k\" is held by "});
 }
 
-TEST_CASE("the lease of a running job is left alone by plain renew and release") {
+TEST_CASE("the lease of a running job is left alone by plain renew and release", "[safety]") {
   Database database;
   LiveRun process(database, {}, sleeping_job);
   const std::string owner = database.column("k", "lock_value");
@@ -166,7 +168,7 @@ TEST_CASE("force without a token is 0 when nobody holds the lock, also when a le
   }
 }
 
-TEST_CASE("force shows a cooldown with the command that ends it, and that command ends it") {
+TEST_CASE("force shows a cooldown with the command that ends it, and that command ends it", "[asan-local]") {
   Database database;
   for (const Words& options : {Words{}, Words{"--shared"}, Words{"--slots", "2"}}) {
     const Words words = with({"--min-hold", "1h"}, options);
@@ -221,7 +223,7 @@ TEST_CASE("a forced release waits through the lease margin too: when it has retu
   CHECK(run_true(database) == exited(0));
 }
 
-TEST_CASE("force with a token that is not current is 76 and names the current holder") {
+TEST_CASE("force with a token that is not current is 76 and names the current holder", "[safety]") {
   Database database;
   take(database, "k", {"--ttl", "60s", "--note", "somebody new"});
   const auto refused = dblock(database, {"release", "--key", "k", "--force", "--token", "12345"});
@@ -230,7 +232,7 @@ TEST_CASE("force with a token that is not current is 76 and names the current ho
   CHECK(database.column("k", "revoke_time") == "NULL");
 }
 
-TEST_CASE("a revoked lease cannot be renewed but is still held until its end") {
+TEST_CASE("a revoked lease cannot be renewed but is still held until its end", "[safety]") {
   Database database;
   const std::string owner = take(database);
   const std::string token = database.column("k", "token");
@@ -241,7 +243,8 @@ TEST_CASE("a revoked lease cannot be renewed but is still held until its end") {
   CHECK(run_true(database) == exited(0));
 }
 
-TEST_CASE("now frees an acquired lease at once but is refused while a heartbeat is fresh") {
+TEST_CASE("now frees an acquired lease at once but is refused while a heartbeat is fresh",
+          "[safety][other-servers][asan-server]") {
   Database database;
   take(database, "k", {"--ttl", "1h"});
   database.age("k", 50min);  // its last sign of life
@@ -258,7 +261,8 @@ TEST_CASE("now frees an acquired lease at once but is refused while a heartbeat 
   CHECK(process.running());
 }
 
-TEST_CASE("the command that force prints means the same key however hostile it is, and shows it escaped") {
+TEST_CASE("the command that force prints means the same key however hostile it is, and shows it escaped",
+          "[asan-local]") {
   Database database;
   const std::string key = "it's \\ \u202e\u00e1";
   take(database, key);
@@ -275,7 +279,7 @@ TEST_CASE("the command that force prints means the same key however hostile it i
   CHECK(database.micros(key, "revoke_time") != 0);
 }
 
-TEST_CASE("a signal ends the wait for a revoked holder, and says so") {
+TEST_CASE("a signal ends the wait for a revoked holder, and says so", "[asan-local]") {
   Database database;
   take(database);
   Process process(dblock_spawn(database, {"release", "-v", "--key", "k", "--force", "--token",

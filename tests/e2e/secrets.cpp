@@ -60,7 +60,8 @@ TEST_CASE("a password from a file is in no process's words or environment", "[se
   }
 }
 
-TEST_CASE("a password typed in a url is hidden from ps at once and is not the job's to see", "[server]") {
+TEST_CASE("a password typed in a url is hidden from ps at once and is not the job's to see",
+          "[server][asan-server]") {
   const Account account;
   const Seen seen = look_at_run({"--db", account.url_with_password()}, {});
   CHECK_FALSE(says(seen.command_lines + seen.environments, k_password));

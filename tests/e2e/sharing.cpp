@@ -37,7 +37,8 @@ json listed(const Database& database) {
   return inspected(database).at("locks");
 }
 
-TEST_CASE("readers run side by side and keep writers out, and a writer keeps readers out") {
+TEST_CASE("readers run side by side and keep writers out, and a writer keeps readers out",
+          "[safety][other-servers]") {
   const Database database;
   Holder first(database, "k", {"--shared"});
   Holder second(database, "k", {"-s"});
@@ -67,7 +68,7 @@ TEST_CASE("readers run side by side and keep writers out, and a writer keeps rea
   CHECK(run_true(database, "k", {"--shared"}) == exited(0));
 }
 
-TEST_CASE("a waiting writer turns new readers away and runs when the old ones are gone") {
+TEST_CASE("a waiting writer turns new readers away and runs when the old ones are gone", "[other-servers]") {
   const Database database;
   Holder reader(database, "k", {"--shared"});
   Process writer = waiting_run(database);
@@ -86,7 +87,8 @@ TEST_CASE("a waiting reader runs when the writer is gone") {
   CHECK(reader.wait() == exited(0));
 }
 
-TEST_CASE("slots are given out from the first on, each once, and no more than there are") {
+TEST_CASE("slots are given out from the first on, each once, and no more than there are",
+          "[safety][other-servers][asan-server]") {
   const Database database;
   std::vector<std::unique_ptr<Holder>> holders;
   for (int i = 0; i < 3; ++i)
@@ -113,7 +115,8 @@ TEST_CASE("slots are given out from the first on, each once, and no more than th
   CHECK(run_true(database) == exited(0));
 }
 
-TEST_CASE("another number of slots is refused with both named while the lock is held, and not after") {
+TEST_CASE("another number of slots is refused with both named while the lock is held, and not after",
+          "[safety][asan-local]") {
   const Database database;
   Holder holder(database, "k", {"--slots", "3"});
   for (const Words& options : {Words{"--slots", "5"}, Words{}, Words{"--shared"}}) {
@@ -131,7 +134,7 @@ TEST_CASE("another number of slots is refused with both named while the lock is 
   CHECK(run_true(database) == exited(0));
 }
 
-TEST_CASE("never more jobs at a time than slots") {
+TEST_CASE("never more jobs at a time than slots", "[safety]") {
   const Database database;
   const TempDir directory;
   const std::string script = "mkdir " + directory.path() + "/slot$DBLOCK_SLOT && sleep 0.03 && rmdir " +
@@ -144,7 +147,8 @@ TEST_CASE("never more jobs at a time than slots") {
   CHECK(listed(database).empty());
 }
 
-TEST_CASE("a run under several keys has all of them or none, and one token") {
+TEST_CASE("a run under several keys has all of them or none, and one token",
+          "[safety][other-servers][asan-local]") {
   const Database database;
   const auto told =
       dblock(database, {"run", "-k", "b", "-k", "a", "-k", "b", "--", "/bin/sh", "-c",
@@ -181,7 +185,7 @@ TEST_CASE("while one of several keys is waited for, nothing is held") {
   CHECK(waiter.wait() == exited(0));
 }
 
-TEST_CASE("runs that name their keys in opposite order never block each other") {
+TEST_CASE("runs that name their keys in opposite order never block each other", "[safety][other-servers]") {
   const Database database;
   const TempDir directory;
   const std::string log = directory.file("log");
@@ -200,7 +204,7 @@ TEST_CASE("runs that name their keys in opposite order never block each other") 
   CHECK(exclusion_violation(intervals).empty());
 }
 
-TEST_CASE("a lease that is lost on one of several keys stops the job") {
+TEST_CASE("a lease that is lost on one of several keys stops the job", "[safety]") {
   const Database database;
   Holder holder(database, "a", {"-k", "b", "--ttl", "3s", "--heartbeat", "200ms", "--kill-grace", "500ms"});
   const auto token = database.column("b", "token");
@@ -222,7 +226,8 @@ TEST_CASE("a reader's and a slot's lease are renewed, and end with their holder 
   }
 }
 
-TEST_CASE("scripts take, renew and give back readers' leases and slots") {
+TEST_CASE("scripts take, renew and give back readers' leases and slots",
+          "[safety][other-servers][asan-server]") {
   const Database database;
   for (const Words& sharing : {Words{"--shared"}, Words{"--slots", "2"}}) {
     const Words terms = with({"--ttl", "60s"}, sharing);
@@ -242,7 +247,7 @@ TEST_CASE("scripts take, renew and give back readers' leases and slots") {
   CHECK(says(shell.out, " DBLOCK_SLOT=1"));
 }
 
-TEST_CASE("another kind of sharing waits until the last holder's margin is over") {
+TEST_CASE("another kind of sharing waits until the last holder's margin is over", "[safety]") {
   for (const Words& held : {Words{"--slots", "2"}, Words{"--shared"}}) {
     const Database database;
     const auto before = std::chrono::steady_clock::now();
@@ -288,7 +293,8 @@ TEST_CASE("before a lease is broken all holders are listed with their tokens") {
 }
 
 // Where the holder has no turnstile the first waiter owns it, and polls where no process list shows it.
-TEST_CASE("who waits is counted where everybody in line is seen, and else is not known", "[server]") {
+TEST_CASE("who waits is counted where everybody in line is seen, and else is not known",
+          "[server][other-servers]") {
   const Database database;
   take(database, "acquired", {"--ttl", "10m"});
   Holder reader(database, "read", {"--shared"});
@@ -334,7 +340,7 @@ TEST_CASE("of successes side by side the one that was granted last counts") {
   CHECK(last() == of_second);
 }
 
-TEST_CASE("a cancelled writer lets readers in at once") {
+TEST_CASE("a cancelled writer lets readers in at once", "[other-servers]") {
   const Database database;
   Holder reader(database, "k", {"--shared"});
   Process writer = waiting_run(database);
@@ -372,7 +378,7 @@ TEST_CASE("a success under one of several keys outweighs who holds another") {
   holder.end();
 }
 
-TEST_CASE("one holder of several is revoked by its token, the others go on") {
+TEST_CASE("one holder of several is revoked by its token, the others go on", "[safety]") {
   const Database database;
   Holder first(database, "k", {"--shared", "--ttl", "3s", "--heartbeat", "200ms", "--kill-grace", "500ms"});
   Holder second(database, "k", {"--shared"});

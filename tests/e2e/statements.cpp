@@ -31,7 +31,7 @@ long long cost_of(ServerDatabase& database, Act&& act) {
   return statements_so_far(database) - before - 1 - looks;
 }
 
-TEST_CASE("an uncontended run on an existing row costs at most three statements", "[server]") {
+TEST_CASE("an uncontended run on an existing row costs at most three statements", "[server][other-servers]") {
   Server server;
   ServerDatabase database(server.address());
   REQUIRE(run_true(database) == exited(0));
@@ -50,7 +50,8 @@ void spy_on_updates(ServerDatabase& database) {
   database.sql("CREATE TRIGGER spy AFTER UPDATE ON dblock_lock FOR EACH ROW INSERT INTO log VALUES (NOW())");
 }
 
-TEST_CASE("a trigger that hides the token keeps the job from running, in words", "[server]") {
+TEST_CASE("a trigger that hides the token keeps the job from running, in words",
+          "[server][safety][other-servers]") {
   ServerDatabase database;
   REQUIRE(run_true(database) == exited(0));
   spy_on_updates(database);
@@ -65,7 +66,7 @@ TEST_CASE("a trigger that hides the token keeps the job from running, in words",
 }
 
 TEST_CASE("a trigger that hides the token from a reader, a slot or several keys keeps the job from running",
-          "[server]") {
+          "[server][safety][other-servers]") {
   const Words options = GENERATE(Words{"--shared"}, Words{"--slots", "2"}, Words{"--key", "l"});
   ServerDatabase database;
   REQUIRE(run_true(database, "k", options) == exited(0));
@@ -81,7 +82,8 @@ TEST_CASE("a trigger that hides the token from a reader, a slot or several keys 
   CHECK(database.value("SELECT COUNT(lock_value) FROM dblock_lock") == "0");
 }
 
-TEST_CASE("a nested run that is not told its token counts as none of the lease", "[server]") {
+TEST_CASE("a nested run that is not told its token counts as none of the lease",
+          "[server][safety][other-servers][asan-server]") {
   ServerDatabase database;
   LiveRun outer(database, {}, [](const TempDir& directory) {
     return sh(until_told(directory) + ";" + quoted(dblock_words(run_words("k", {}, {"true"}))));
@@ -130,7 +132,7 @@ TEST_CASE("the server is not asked more often than the heartbeat says", "[server
   CHECK(count <= beats + 3 + 6);  // a new key's row and its fence are made before they are granted
 }
 
-TEST_CASE("keys with quotes and backslashes are data under any sql mode", "[server]") {
+TEST_CASE("keys with quotes and backslashes are data under any sql mode", "[server][other-servers]") {
   Server server;
   ServerDatabase database(server.address());
   for (const char* mode : {"", "ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT",
@@ -147,7 +149,7 @@ TEST_CASE("keys with quotes and backslashes are data under any sql mode", "[serv
   CHECK(database.number("SELECT COUNT(*) FROM dblock_lock") == 6);
 }
 
-TEST_CASE("session time zones change nothing", "[server]") {
+TEST_CASE("session time zones change nothing", "[server][safety]") {
   Server server;
   ServerDatabase database(server.address());
   // The server's tables of zones are empty; offsets at both ends of the world do as well.
@@ -168,7 +170,8 @@ TEST_CASE("session time zones change nothing", "[server]") {
   }
 }
 
-TEST_CASE("the hours around a change to and from summer time change nothing", "[server]") {
+TEST_CASE("the hours around a change to and from summer time change nothing",
+          "[server][safety][other-servers]") {
   // The server itself lives in a zone with summer time, which it inherits; sessions get a fixed clock.
   ::setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3", 1);
   Server server;
@@ -211,7 +214,7 @@ TEST_CASE("two renewals within one microsecond both succeed", "[server]") {
   CHECK(dblock_at(db, {"release", "--key", "k", "--owner", owner}).exit == exited(0));
 }
 
-TEST_CASE("statement-based replication raises no warning of an unsafe statement", "[server]") {
+TEST_CASE("statement-based replication raises no warning of an unsafe statement", "[server][other-servers]") {
   Server server({"--log-bin=binlog", "--server-id=1", "--binlog-format=STATEMENT"});
   ServerDatabase database(server.address());
   for (int i = 0; i < 2; ++i)

@@ -47,7 +47,8 @@ std::string asked_by_us(const std::string& signal) {
 }
 
 TEST_CASE(
-    "a job that ignores a stop and is killed is no riddle: the last line and the status file say who asked") {
+    "a job that ignores a stop and is killed is no riddle: the last line and the status file say who asked",
+    "[asan-local]") {
   const Database database;
   const Stopped stopped;
   Process process(dblock_spawn(database, stopped.run({}, k_deaf)));
@@ -112,7 +113,7 @@ TEST_CASE("a job that ends when it is asked to is said to have done so") {
         json{{"reason", "signal"}, {"signal", "HUP"}, {"who", sender()}, {"killed", false}});
 }
 
-TEST_CASE("the end of the process that started dblock is told from a signal") {
+TEST_CASE("the end of the process that started dblock is told from a signal", "[asan-local]") {
   const Database database;
   const Stopped stopped;
   Process parent(in_background(dblock_spawn(database, stopped.run({"--with-parent"}, k_deaf))));
@@ -159,7 +160,8 @@ TEST_CASE("Ctrl-C is told, too, where dblock reads of the job's end before it re
         json{{"reason", "signal"}, {"signal", "INT"}, {"who", "terminal"}, {"killed", false}});
 }
 
-TEST_CASE("a job out of time and one whose lease is gone are told apart, with what became of them") {
+TEST_CASE("a job out of time and one whose lease is gone are told apart, with what became of them",
+          "[asan-local]") {
   Database database;
   const auto reason_of = [](const json& stop) { return stop.at("reason").get<std::string>(); };
   const Stopped late;

@@ -114,7 +114,7 @@ TEST_CASE("Ctrl-Backslash reaches the job once") {
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("Ctrl-Z does not park the lock: the job goes on with one message") {
+TEST_CASE("Ctrl-Z does not park the lock: the job goes on with one message", "[asan-server]") {
   Database database;
   const TempDir directory;
   // Under a shell with job control: the terminal stops only process groups that somebody can continue.
@@ -161,7 +161,8 @@ TEST_CASE("the job reads the terminal in the foreground") {
 
 TEST_CASE(
     "in the background a job that reads the terminal stops and goes on in the foreground with its lease "
-    "renewed") {
+    "renewed",
+    "[asan-local]") {
   Database database;
   Terminal terminal(interactive_bash(), {"DBLOCK_DB=" + database.url()});
   REQUIRE(terminal.shows("ready> "));
@@ -184,7 +185,8 @@ TEST_CASE(
 }
 
 // setsid(1) forks, and ends at once, where it leads a process group.
-TEST_CASE("a job that begins with setsid holds the lock to its end, at a terminal and without one") {
+TEST_CASE("a job that begins with setsid holds the lock to its end, at a terminal and without one",
+          "[safety]") {
   Database database;
   for (const bool at_terminal : {true, false}) {
     CAPTURE(at_terminal);
@@ -248,7 +250,7 @@ TEST_CASE("a pager reads the job's output, and the run ends with the pager") {
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("the end of the terminal ends the run") {
+TEST_CASE("the end of the terminal ends the run", "[asan-local]") {
   Database database;
   Terminal terminal(
       dblock_spawn(database, {"run", "--key", "k", "--", "/bin/sh", "-c", "echo up; sleep 60"}));

@@ -36,7 +36,7 @@ Exit inspect_with(const ServerDatabase& database, const std::string& parameters)
   return finished.exit;
 }
 
-TEST_CASE("a server without tls is refused by every mode that demands it", "[server]") {
+TEST_CASE("a server without tls is refused by every mode that demands it", "[server][other-servers]") {
   const Server server({without_tls()});
   const ServerDatabase database(server.address());
   const Certificates certificates;
@@ -58,7 +58,8 @@ TEST_CASE("no run starts its job when tls is demanded and not to be had", "[serv
   CHECK(read_file(directory.file("ran")).empty());
 }
 
-TEST_CASE("a server with a good certificate is accepted by every mode", "[server]") {
+TEST_CASE("a server with a good certificate is accepted by every mode",
+          "[server][other-servers][asan-server]") {
   const Certificates certificates;
   const Server server(certificates.server_options("good"));
   ServerDatabase database(server.address());
@@ -77,7 +78,8 @@ TEST_CASE("a server with a good certificate is accepted by every mode", "[server
   CHECK(dblock_at(database.tcp_url("sealed:sesame") + "?tls=off", {"inspect"}).exit == exited(77));
 }
 
-TEST_CASE("a certificate of a foreign authority is refused by verify-ca and verify-full", "[server]") {
+TEST_CASE("a certificate of a foreign authority is refused by verify-ca and verify-full",
+          "[server][other-servers]") {
   const Certificates certificates;
   const Server server(certificates.server_options("good"));
   const ServerDatabase database(server.address());
@@ -95,7 +97,7 @@ TEST_CASE("a certificate for another name is refused by verify-full", "[server]"
 }
 
 TEST_CASE("without tls-ca verify-full trusts the system's authorities, and the name counts no less",
-          "[server]") {
+          "[server][other-servers][asan-server]") {
   const auto [certificate, accepted] =
       GENERATE(table<std::string, bool>({{"good", true}, {"wrong-name", false}, {"expired", false}}));
   CAPTURE(certificate);
@@ -197,7 +199,8 @@ std::string url_through(const FakeServer& meddler, const ServerDatabase& databas
   return url.replace(url.find("/d?"), 2, "/" + database.name());
 }
 
-TEST_CASE("who strips tls from a connection hears nothing where tls is demanded", "[server]") {
+TEST_CASE("who strips tls from a connection hears nothing where tls is demanded",
+          "[server][other-servers][asan-server]") {
   const Certificates certificates;
   const Server server(certificates.server_options("good"));
   ServerDatabase database(server.address());
@@ -226,7 +229,8 @@ TEST_CASE("who strips tls from a connection hears nothing where tls is demanded"
   }
 }
 
-TEST_CASE("replies put into a connection before tls begins are believed by no subcommand", "[server]") {
+TEST_CASE("replies put into a connection before tls begins are believed by no subcommand",
+          "[server][safety][other-servers]") {
   const Certificates certificates;
   const Server server(certificates.server_options("good"));
   ServerDatabase database(server.address());
@@ -284,7 +288,7 @@ struct AttackedServer {
                                       "tls=verify-full&tls-ca=" + certificates.authority());
 };
 
-TEST_CASE("replies put into a reconnect before tls begins renew nothing", "[server]") {
+TEST_CASE("replies put into a reconnect before tls begins renew nothing", "[server][safety]") {
   AttackedServer t;
   const Words times{"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"};
   LiveRun run(t.url, times, sleeping_job);
@@ -299,7 +303,8 @@ TEST_CASE("replies put into a reconnect before tls begins renew nothing", "[serv
   CHECK(exit == exited(76));
 }
 
-TEST_CASE("replies put into the guardian's connection do not pass for the release", "[server]") {
+TEST_CASE("replies put into the guardian's connection do not pass for the release",
+          "[server][safety][asan-server]") {
   AttackedServer t;
   LiveRun run(t.url, {"--ttl", "10m"}, sleeping_job);
   *t.attacks = 1;
@@ -315,7 +320,8 @@ Meddler::Change add_one_reply(int after) {
   };
 }
 
-TEST_CASE("a reply too many starts no job beside the holder's, wherever it comes", "[server]") {
+TEST_CASE("a reply too many starts no job beside the holder's, wherever it comes",
+          "[server][safety][other-servers][asan-server]") {
   ServerDatabase database;
   const TempDir directory;
   LiveRun holder(database, {"--ttl", "10m"}, sleeping_job);
@@ -332,7 +338,8 @@ TEST_CASE("a reply too many starts no job beside the holder's, wherever it comes
   holder.signal(SIGTERM);
 }
 
-TEST_CASE("where no session tells its variables, another statement proves the replies", "[server]") {
+TEST_CASE("where no session tells its variables, another statement proves the replies",
+          "[server][safety][other-servers][asan-server]") {
   ServerDatabase database;
   const TempDir directory;
   const auto run_through = [&](const Meddler::Change& change) {
@@ -364,7 +371,7 @@ TEST_CASE("where no session tells its variables, another statement proves the re
   holder.signal(SIGTERM);
 }
 
-TEST_CASE("a reply too many is not taken for a renewal's", "[server]") {
+TEST_CASE("a reply too many is not taken for a renewal's", "[server][safety][other-servers]") {
   ServerDatabase database;
   constexpr int k_grant = 3;  // after greeting, login and set-up, where the key's row is there
   REQUIRE(run_true(database) == exited(0));
@@ -389,7 +396,7 @@ void tell_of_transaction(std::string& part) {
 }
 
 TEST_CASE("a reply that tells of a transaction where none should be open is taken for no grant or renewal",
-          "[server]") {
+          "[server][safety][other-servers][asan-server]") {
   ServerDatabase database;
   REQUIRE(run_true(database) == exited(0));
   const int reply = GENERATE(3, 4);  // after greeting, login and set-up: to the grant, to the first renewal

@@ -14,7 +14,7 @@ Spawn waiting(const Database& database, const Words& options) {
   return dblock_spawn(database, with({"wait"}, options));
 }
 
-TEST_CASE("wait returns when the named locks are free, and not before") {
+TEST_CASE("wait returns when the named locks are free, and not before", "[other-servers][asan-local]") {
   const Database database;
   CHECK(dblock(database, {"wait", "-k", "never-seen"}).exit == exited(0));
   LiveRun one(database, {}, patient_job, "a");
@@ -78,7 +78,7 @@ TEST_CASE("a signal ends wait at once") {
   CHECK(waiter.wait() == killed_by(SIGTERM));
 }
 
-TEST_CASE("wait asks again while the database is away, and is 69 at the end", "[server]") {
+TEST_CASE("wait asks again while the database is away, and is 69 at the end", "[server][asan-server]") {
   ServerDatabase database;
   Proxy proxy(database.server());
   proxy.refuse(true);

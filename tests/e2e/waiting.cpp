@@ -13,7 +13,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-TEST_CASE("a waiter runs soon after the holder has ended", "[tsan]") {
+TEST_CASE("a waiter runs soon after the holder has ended", "[tsan][other-servers]") {
   Database database;
   const TempDir directory;
   LiveRun holder(database);
@@ -43,7 +43,7 @@ TEST_CASE("nonblock and a wait of zero try once") {
   CHECK(run_true(database) == exited(75));
 }
 
-TEST_CASE("a signal ends a wait at once and leaves no row held", "[tsan]") {
+TEST_CASE("a signal ends a wait at once and leaves no row held", "[tsan][asan-server]") {
   Database database;
   const TempDir directory;
   const std::string owner = take(database);
@@ -57,7 +57,7 @@ TEST_CASE("a signal ends a wait at once and leaves no row held", "[tsan]") {
   CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
 }
 
-TEST_CASE("a signal at any moment of a start leaves no job and no lock") {
+TEST_CASE("a signal at any moment of a start leaves no job and no lock", "[safety][asan-local]") {
   Database database;
   for (int delay_ms = 0; delay_ms < 40; delay_ms += 2) {
     Process process(dblock_spawn(database, run_words("k", {}, {"sleep", "60"})));
@@ -90,7 +90,7 @@ TEST_CASE("a server that comes up during the wait is found", "[server]") {
   CHECK(waiter.out() == "ran\n");
 }
 
-TEST_CASE("a waiter survives the loss of its connection", "[server]") {
+TEST_CASE("a waiter survives the loss of its connection", "[server][asan-server]") {
   ServerDatabase database;
   Proxy proxy(database.server());
   const std::string owner = take(database);

@@ -64,7 +64,7 @@ class Watching {
   Terminal terminal_;
 };
 
-TEST_CASE("a watch shows new locks, renewals and releases as they happen, in place", "[tsan]") {
+TEST_CASE("a watch shows new locks, renewals and releases as they happen, in place", "[tsan][asan-server]") {
   Database database;
   const std::string owner = hold(database);
   Watching watching(database.url(), "200ms");
@@ -109,7 +109,7 @@ TEST_CASE("every way out of a watch leaves the terminal as it was", "[tsan]") {
   }
 }
 
-TEST_CASE("Ctrl-C and Ctrl-Z at a watch, and a watch in the background", "[tsan]") {
+TEST_CASE("Ctrl-C and Ctrl-Z at a watch, and a watch in the background", "[tsan][asan-local]") {
   const Database database;
   hold(database);
   Terminal terminal(interactive_bash(),
@@ -141,7 +141,7 @@ TEST_CASE("Ctrl-C and Ctrl-Z at a watch, and a watch in the background", "[tsan]
   CHECK(terminal.shows("code: 0"));
 }
 
-TEST_CASE("a watch follows the size of its window") {
+TEST_CASE("a watch follows the size of its window", "[asan-local]") {
   const Database database;
   for (int i = 10; i < 20; ++i) hold(database, "key-" + std::to_string(i), std::string(200, 'n') + "end");
   Watching watching(database.url(), "1h");
@@ -166,7 +166,7 @@ TEST_CASE("a watch follows the size of its window") {
   watching.check_clean("ended: 0");
 }
 
-TEST_CASE("a watch survives an outage of the database and says so meanwhile", "[server][tsan]") {
+TEST_CASE("a watch survives an outage of the database and says so meanwhile", "[server][tsan][asan-server]") {
   ServerDatabase database;
   Proxy proxy(database.server());
   hold(database);
@@ -186,7 +186,7 @@ TEST_CASE("a watch survives an outage of the database and says so meanwhile", "[
 }
 
 TEST_CASE("q ends a watch whose database does not answer, or not even to a new connection",
-          "[server][tsan]") {
+          "[server][tsan][asan-server]") {
   for (const bool connecting : {false, true}) {
     ServerDatabase database;
     Proxy proxy(database.server());
@@ -213,7 +213,7 @@ TEST_CASE("a watch that cannot begin fails as inspect does and touches no termin
   }
 }
 
-TEST_CASE("a watch ends when its terminal goes away, even if it ignores HUP") {
+TEST_CASE("a watch ends when its terminal goes away, even if it ignores HUP", "[asan-local]") {
   const Database database;
   hold(database);
   for (const bool ignores : {false, true}) {
@@ -252,7 +252,7 @@ Finished watched(const Database& database, const Words& options, std::size_t at_
   return {exit, watch.out(), watch.err()};
 }
 
-TEST_CASE("a watch in JSON is one document a line") {
+TEST_CASE("a watch in JSON is one document a line", "[asan-local]") {
   const Database database;
   hold(database);
   for (const Words& options : {Words{"--json"}, Words{"--format", "json"}}) {

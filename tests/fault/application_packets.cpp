@@ -219,13 +219,15 @@ class ApplicationSweep {
   std::atomic<int> keys_ = 0;
 };
 
-TEST_CASE("each packet of an application that takes a lock without a row harmed", "[server][sweep]") {
+TEST_CASE("each packet of an application that takes a lock without a row harmed",
+          "[server][sweep][safety][other-servers]") {
   ApplicationSweep("an application and a new lock", Found::without_row).go();
 }
-TEST_CASE("each packet of an application that takes a free lock harmed", "[server][sweep]") {
+TEST_CASE("each packet of an application that takes a free lock harmed", "[server][sweep][safety]") {
   ApplicationSweep("an application and a free lock", Found::free).go();
 }
-TEST_CASE("each packet of an application that takes over an expired lease harmed", "[server][sweep]") {
+TEST_CASE("each packet of an application that takes over an expired lease harmed",
+          "[server][sweep][safety]") {
   ApplicationSweep("an application and an expired lease", Found::expired).go();
 }
 

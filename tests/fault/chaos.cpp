@@ -289,7 +289,7 @@ void survive(Storm& storm) {
 }
 
 TEST_CASE("a hundred waiters in a storm of kill -9 and SIGSTOP and lost connections never overlap",
-          "[server][storm]") {
+          "[server][storm][safety]") {
   ServerDatabase database;
   Sessions sessions(database);
   Storm storm(database, &sessions);
@@ -298,7 +298,7 @@ TEST_CASE("a hundred waiters in a storm of kill -9 and SIGSTOP and lost connecti
 }
 
 TEST_CASE("a hundred waiters of the embedded store in a storm of kill -9 and SIGSTOP never overlap",
-          "[local][storm]") {
+          "[local][storm][safety]") {
   const Database database;
   Storm storm(database, nullptr);
   survive(storm);

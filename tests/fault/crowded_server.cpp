@@ -22,7 +22,8 @@ std::vector<std::unique_ptr<Connection>> fill(const ServerDatabase& database) {
   return crowd;
 }
 
-TEST_CASE("a run that loses its connection to a full server goes on when there is room again", "[server]") {
+TEST_CASE("a run that loses its connection to a full server goes on when there is room again",
+          "[server][other-servers]") {
   Server server({"--max-connections=10"});
   ServerDatabase database(server.address());
   database.sql("DO 1");  // the session that looks on comes before the crowd
@@ -43,7 +44,8 @@ TEST_CASE("a run that loses its connection to a full server goes on when there i
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("a full server grants nothing to those who do not wait, and says that it is full", "[server]") {
+TEST_CASE("a full server grants nothing to those who do not wait, and says that it is full",
+          "[server][safety]") {
   Server server({"--max-connections=10"});
   const ServerDatabase database(server.address());
   const auto crowd = fill(database);
@@ -56,7 +58,7 @@ TEST_CASE("a full server grants nothing to those who do not wait, and says that 
 // Its session, and the named lock with it, stay on the server: nothing tells it that nobody is there any
 // more.
 TEST_CASE("a holder whose host vanished without a word blocks the key for its lease and no longer",
-          "[server]") {
+          "[server][safety]") {
   ServerDatabase database;
   Proxy proxy(database.server());
   LiveRun process(proxy.url(database.name()), {"--ttl", "3s", "--margin", "500ms"});

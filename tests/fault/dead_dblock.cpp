@@ -30,7 +30,7 @@ steady_clock::duration best_of_some(Trial&& trial) {
 }
 
 TEST_CASE("kill -9 of dblock: the tree is dead within a second and the lock is free right after",
-          "[tsan][timing]") {
+          "[tsan][timing][safety]") {
   Database database;
   CHECK(best_of_some([&] {
           TreeRun run(database, k_an_hour_to_stop);
@@ -49,7 +49,7 @@ TEST_CASE(
     "kill -9 of dblock while its server is silent: the tree is dead at once, and the lock stays until lease "
     "and "
     "margin end",
-    "[server]") {
+    "[server][safety]") {
   Server server;
   ServerDatabase database(server.address());
   TreeRun run(database, {"--ttl", "8s", "--margin", "1s"});
@@ -68,7 +68,8 @@ TEST_CASE(
 
 // Who wakes first decides who stops the job, and who learns how it ended.
 TEST_CASE(
-    "after all processes of a run were frozen beyond the lease nobody says that the job was not started") {
+    "after all processes of a run were frozen beyond the lease nobody says that the job was not started",
+    "[safety]") {
   const Database database;
   std::vector<std::unique_ptr<TreeRun>> runs;
   for (int i = 0; i < 8; ++i) {
@@ -91,7 +92,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("kill -9 of dblock while it waits leaves nothing") {
+TEST_CASE("kill -9 of dblock while it waits leaves nothing", "[asan-local]") {
   Database database;
   const std::string owner = take(database);
   Process waiter = waiting_run(database, {"--wait", "forever"}, {"sleep", "60"});
@@ -102,7 +103,7 @@ TEST_CASE("kill -9 of dblock while it waits leaves nothing") {
   CHECK(database.column("k", "lock_value") == owner);
 }
 
-TEST_CASE("kill -9 of dblock at any moment of its start leaves no job and frees the lock soon") {
+TEST_CASE("kill -9 of dblock at any moment of its start leaves no job and frees the lock soon", "[safety]") {
   Database database;
   for (int delay_ms = 0; delay_ms < 40; delay_ms += 2) {
     Process process(dblock_spawn(database, run_words("k", {"--ttl", "1h"}, {"sleep", "600"})));
@@ -116,7 +117,7 @@ TEST_CASE("kill -9 of dblock at any moment of its start leaves no job and frees 
 }
 
 TEST_CASE("kill -9 of the guardian: the tree is dead within a second and dblock says so and releases",
-          "[tsan][timing]") {
+          "[tsan][timing][safety]") {
   Database database;
   CHECK(best_of_some([&] {
           TreeRun run(database, k_an_hour_to_stop);
@@ -133,7 +134,8 @@ TEST_CASE("kill -9 of the guardian: the tree is dead within a second and dblock 
 
 TEST_CASE(
     "kill -9 of dblock and guardian at once leaves the job's children alive: the lock is granted after lease "
-    "and margin, with a greater token") {
+    "and margin, with a greater token",
+    "[safety]") {
   Database database;
   TreeRun run(database, {"--ttl", "2s", "--kill-grace", "300ms", "--margin", "700ms"});
   // Nobody is left who could stop the tree; the lease alone protects, and the job's token is stale then.
@@ -150,7 +152,8 @@ TEST_CASE(
   CHECK_FALSE(run.tree().empty());  // else it would prove nothing
 }
 
-TEST_CASE("a frozen dblock: the guardian has the tree dead before expire_time", "[tsan]") {
+TEST_CASE("a frozen dblock: the guardian has the tree dead before expire_time",
+          "[tsan][safety][asan-local]") {
   Database database;
   TreeRun run(database, {"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"});
   run.freeze();
@@ -174,7 +177,8 @@ TEST_CASE("a dblock frozen for less than the lease goes on") {
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("a frozen guardian does not keep dblock from ending a run whose lease is lost", "[server]") {
+TEST_CASE("a frozen guardian does not keep dblock from ending a run whose lease is lost",
+          "[server][safety][asan-server]") {
   Server server;
   ServerDatabase database(server.address());
   TreeRun run(database, {"--ttl", "3s", "--heartbeat", "400ms", "--kill-grace", "500ms"});
@@ -189,7 +193,8 @@ TEST_CASE("a frozen guardian does not keep dblock from ending a run whose lease 
 }
 
 // A stopped guardian is continued by its dblock; against a halt by a tracer SIGCONT does not help.
-TEST_CASE("a guardian that cannot act: dblock stops the job in its place, releases, and says so") {
+TEST_CASE("a guardian that cannot act: dblock stops the job in its place, releases, and says so",
+          "[safety][asan-local]") {
   DBLOCK_NEEDS(can_trace() ? "" : "this machine does not let us trace processes (container without ptrace?)");
   Database database;
   TreeRun run(database, {"--ttl", "60s", "--kill-grace", "500ms"});
@@ -204,7 +209,7 @@ TEST_CASE("a guardian that cannot act: dblock stops the job in its place, releas
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("a stopped guardian is continued with a warning, and the job goes on") {
+TEST_CASE("a stopped guardian is continued with a warning, and the job goes on", "[asan-server]") {
   Database database;
   LiveRun process(database, {"--ttl", "6s", "--heartbeat", "200ms"});
   ::kill(guardian_of(process), SIGSTOP);
@@ -213,7 +218,7 @@ TEST_CASE("a stopped guardian is continued with a warning, and the job goes on")
   CHECK(process.end(4) == exited(4));
 }
 
-TEST_CASE("a frozen guardian ends with its run") {
+TEST_CASE("a frozen guardian ends with its run", "[safety]") {
   Database database;
   TreeRun run(database, {"--ttl", "6s", "--kill-grace", "500ms"});
   ::kill(run.guardian, SIGSTOP);  // dblock wakes it
@@ -238,7 +243,7 @@ TEST_CASE("a job stopped by STOP is continued each time, with one message, and i
   CHECK(count_of(process.err(), "dblock: ") == 1);
 }
 
-TEST_CASE("killed holders and takeovers never overlap") {
+TEST_CASE("killed holders and takeovers never overlap", "[safety]") {
   Database database;
   const TempDir directory;
   const std::string log = directory.file("log");

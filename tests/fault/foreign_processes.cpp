@@ -63,12 +63,14 @@ void check_left_to_expire(const Words& store) {
   CHECK(alive(foreign));
 }
 
-TEST_CASE("a process that dblock may not signal: the lock is left to expire and not released", "[server]") {
+TEST_CASE("a process that dblock may not signal: the lock is left to expire and not released",
+          "[server][safety]") {
   const ServerDatabase database;
   check_left_to_expire({"--db", database.tcp_url()});
 }
 
-TEST_CASE("a process that dblock may not signal: a lock of this host is left to expire as well", "[local]") {
+TEST_CASE("a process that dblock may not signal: a lock of this host is left to expire as well",
+          "[local][safety][asan-local]") {
   check_left_to_expire({"--local"});
 }
 

@@ -279,50 +279,52 @@ class Fire {
 constexpr std::size_t k_at_once = 12;
 const std::vector<Tracee> k_everyone{Tracee::dblock, Tracee::worker, Tracee::guardian};
 
-TEST_CASE("kill -9 of dblock at every step of a run", "[mariadb][sweep]") {
+TEST_CASE("kill -9 of dblock at every step of a run", "[mariadb][sweep][safety]") {
   DBLOCK_NEEDS(why_no_trace());
   Fire(k_plain, Fate::kill_dblock).rage(k_everyone, k_at_once);
 }
 
-TEST_CASE("kill -9 of the guardian at every step of a run", "[mariadb][sweep]") {
+TEST_CASE("kill -9 of the guardian at every step of a run", "[mariadb][sweep][safety]") {
   DBLOCK_NEEDS(why_no_trace());
   Fire(k_plain, Fate::kill_guardian).rage(k_everyone, k_at_once);
 }
 
-TEST_CASE("kill -9 of dblock and guardian at every step of a run", "[mariadb][sweep]") {
+TEST_CASE("kill -9 of dblock and guardian at every step of a run", "[mariadb][sweep][safety]") {
   DBLOCK_NEEDS(why_no_trace());
   Fire(k_plain, Fate::kill_both).rage(k_everyone, k_at_once);
 }
 
 // Each of these takes as long as a lease: a third of the steps will do.
-TEST_CASE("dblock frozen at steps of a run, and back when the lock is another's", "[mariadb][sweep]") {
+TEST_CASE("dblock frozen at steps of a run, and back when the lock is another's",
+          "[mariadb][sweep][safety]") {
   DBLOCK_NEEDS(why_no_trace());
   Fire(k_plain, Fate::freeze_dblock).rage(k_everyone, k_at_once, 3);
 }
 
-TEST_CASE("the guardian stopped at every step of a run", "[mariadb][sweep]") {
+TEST_CASE("the guardian stopped at every step of a run", "[mariadb][sweep][safety]") {
   DBLOCK_NEEDS(why_no_trace());
   Fire(k_plain, Fate::stop_guardian).rage(k_everyone, k_at_once);
 }
 
 TEST_CASE("dblock and guardian frozen at steps of a run, and back when the lock is another's",
-          "[mariadb][sweep]") {
+          "[mariadb][sweep][safety]") {
   DBLOCK_NEEDS(why_no_trace());
   Fire(k_plain, Fate::freeze_both).rage(k_everyone, k_at_once, 4);
 }
 
-TEST_CASE("kill -9 of dblock or guardian at every step of a job's grace and its end", "[mariadb][sweep]") {
+TEST_CASE("kill -9 of dblock or guardian at every step of a job's grace and its end",
+          "[mariadb][sweep][safety]") {
   DBLOCK_NEEDS(why_no_trace());
   for (const Fate fate : {Fate::kill_dblock, Fate::kill_guardian, Fate::stop_guardian})
     Fire(k_grace, fate).rage({Tracee::dblock, Tracee::guardian}, k_at_once);
 }
 
-TEST_CASE("dblock frozen at every step of a job's grace and its end", "[mariadb][sweep]") {
+TEST_CASE("dblock frozen at every step of a job's grace and its end", "[mariadb][sweep][safety]") {
   DBLOCK_NEEDS(why_no_trace());
   Fire(k_grace, Fate::freeze_dblock).rage({Tracee::dblock, Tracee::guardian}, k_at_once);
 }
 
-TEST_CASE("kill -9 of dblock or guardian at every step of a lost lease's stop", "[mariadb][sweep]") {
+TEST_CASE("kill -9 of dblock or guardian at every step of a lost lease's stop", "[mariadb][sweep][safety]") {
   DBLOCK_NEEDS(why_no_trace());
   for (const Fate fate : {Fate::kill_dblock, Fate::kill_guardian})
     Fire(k_lost, fate).rage({Tracee::dblock, Tracee::guardian}, k_at_once);

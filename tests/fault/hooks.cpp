@@ -31,7 +31,8 @@ LiveRun::Job waits_for_hook(const TempDir& hooks) {
 }
 
 TEST_CASE(
-    "the hook for a lost lease starts once, while the job is being stopped, and is told which lease it was") {
+    "the hook for a lost lease starts once, while the job is being stopped, and is told which lease it was",
+    "[asan-server]") {
   Database database;
   const TempDir directory;
   LiveRun process(database,
@@ -54,7 +55,8 @@ TEST_CASE(
   CHECK(read_file(directory.file("count")) == "started\n");
 }
 
-TEST_CASE("a hook that hangs delays neither the stop of a revoked job nor the release and the exit") {
+TEST_CASE("a hook that hangs delays neither the stop of a revoked job nor the release and the exit",
+          "[safety]") {
   Database database;
   const TempDir directory;
   TreeRun process(database, {"--ttl", "1h", "--heartbeat", "500ms", "--kill-grace", "500ms", "--on-lost",
@@ -68,7 +70,7 @@ TEST_CASE("a hook that hangs delays neither the stop of a revoked job nor the re
   CHECK(alive(pid_in(directory.file("hook"))));
 }
 
-TEST_CASE("a dead database and a hook that hangs: the job is dead before expire_time", "[server]") {
+TEST_CASE("a dead database and a hook that hangs: the job is dead before expire_time", "[server][safety]") {
   Server server;
   ServerDatabase database(server.address());
   const TempDir directory;
@@ -99,7 +101,8 @@ TEST_CASE("the hook for a lost lease starts at the first signal of self-fencing,
   server.thaw();
 }
 
-TEST_CASE("kill -9 of dblock with a hook running: the job dies, the lock is freed, the hook ends by itself") {
+TEST_CASE("kill -9 of dblock with a hook running: the job dies, the lock is freed, the hook ends by itself",
+          "[safety][asan-local]") {
   Database database;
   const TempDir directory;
   const std::string owner = take(database, "k", {"--ttl", "100s"});
@@ -123,8 +126,8 @@ TEST_CASE("kill -9 of dblock with a hook running: the job dies, the lock is free
   CHECK(soon_gone(process));
 }
 
-TEST_CASE(
-    "kill -9 of the guardian with a hook running: dblock stops the job, releases, and spares the hook") {
+TEST_CASE("kill -9 of the guardian with a hook running: dblock stops the job, releases, and spares the hook",
+          "[safety]") {
   Database database;
   const TempDir directory;
   const std::string owner = take(database, "k", {"--ttl", "100s"});
@@ -143,7 +146,7 @@ TEST_CASE(
   CHECK(alive(pid_in(directory.file("hook.daemon"))));
 }
 
-TEST_CASE("hooks that were frozen or killed hold up nothing") {
+TEST_CASE("hooks that were frozen or killed hold up nothing", "[asan-local]") {
   Database database;
   for (const int number : {SIGSTOP, SIGKILL}) {
     TreeRun process(database,

@@ -29,7 +29,8 @@ bool only_dblock_is_left(const Process& process) {
   return std::all_of(tree.begin(), tree.end(), [&](pid_t pid) { return pid == process.pid(); });
 }
 
-TEST_CASE("a job that kills its guardian is killed with all it started, and the lock is free") {
+TEST_CASE("a job that kills its guardian is killed with all it started, and the lock is free",
+          "[safety][asan-server]") {
   Database database;
   const TempDir directory;
   Process process(dblock_spawn(
@@ -40,7 +41,8 @@ TEST_CASE("a job that kills its guardian is killed with all it started, and the 
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("a job that kills dblock is killed with all it started, and the lock is free") {
+TEST_CASE("a job that kills dblock is killed with all it started, and the lock is free",
+          "[safety][asan-local]") {
   Database database;
   const TempDir directory;
   Process process(dblock_spawn(
@@ -51,8 +53,8 @@ TEST_CASE("a job that kills dblock is killed with all it started, and the lock i
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE(
-    "a job that kills dblock and guardian dies, and the lock stays until the lease and its margin end") {
+TEST_CASE("a job that kills dblock and guardian dies, and the lock stays until the lease and its margin end",
+          "[safety]") {
   Database database;
   // Both are frozen first: between the two deaths the one that lives on would do its duty.
   const std::string processes = k_dblock + " " + k_guardian;
@@ -69,7 +71,7 @@ TEST_CASE(
   CHECK(database.micros("k", "last_acquired_at") >= expires + 1'000'000);
 }
 
-TEST_CASE("a job of two hundred processes is dead before its lease ends") {
+TEST_CASE("a job of two hundred processes is dead before its lease ends", "[safety]") {
   Database database;
   LiveRun process(database, {"--ttl", "6s", "--kill-grace", "300ms", "--heartbeat", "400ms"},
                   [](const TempDir& directory) {

@@ -30,7 +30,7 @@ bool is_ready(const TempDir& directory) {
   return says(read_file(directory.file("alive")), "ready");
 }
 
-TEST_CASE("a job whose first thread has ended is killed before the lock is free") {
+TEST_CASE("a job whose first thread has ended is killed before the lock is free", "[safety][asan-local]") {
   Database database;
   const TempDir directory;
   Process process(dblock_spawn(database, run_words("k", {"--ttl", "60s"}, headless(directory))));
@@ -40,7 +40,7 @@ TEST_CASE("a job whose first thread has ended is killed before the lock is free"
   CHECK(all_dead(directory.file("alive")));
 }
 
-TEST_CASE("a job whose first thread has ended is killed at the end of its time") {
+TEST_CASE("a job whose first thread has ended is killed at the end of its time", "[safety]") {
   const Database database;
   const TempDir directory;
   const auto ended =
@@ -51,7 +51,8 @@ TEST_CASE("a job whose first thread has ended is killed at the end of its time")
   CHECK(all_dead(directory.file("alive")));
 }
 
-TEST_CASE("a job whose first thread has ended is killed before its lease ends while dblock is frozen") {
+TEST_CASE("a job whose first thread has ended is killed before its lease ends while dblock is frozen",
+          "[safety]") {
   Database database;
   const TempDir directory;
   Process process(
@@ -64,7 +65,7 @@ TEST_CASE("a job whose first thread has ended is killed before its lease ends wh
   CHECK(process.wait() == exited(76));
 }
 
-TEST_CASE("a leftover whose first thread has ended keeps the lock until it is gone") {
+TEST_CASE("a leftover whose first thread has ended keeps the lock until it is gone", "[safety]") {
   Database database;
   const TempDir directory;
   Process process(dblock_spawn(
@@ -78,7 +79,7 @@ TEST_CASE("a leftover whose first thread has ended keeps the lock until it is go
 }
 
 // Each generation ends while dblock looks who is left.
-TEST_CASE("the lock is kept while leftovers of the session hand over to their children") {
+TEST_CASE("the lock is kept while leftovers of the session hand over to their children", "[safety]") {
   const Database database;
   const std::string script =
       GENERATE(as<std::string>{}, "sh -c 'sleep 0.2 & exit' & exit",
@@ -96,7 +97,7 @@ TEST_CASE("the lock is kept while leftovers of the session hand over to their ch
   CHECK(early == 0);
 }
 
-TEST_CASE("no job is started where /proc is missing or another PID namespace's") {
+TEST_CASE("no job is started where /proc is missing or another PID namespace's", "[safety]") {
   DBLOCK_NEEDS(why_no_mount_namespace());
   const Database database;
   const TempDir directory;
@@ -115,7 +116,7 @@ TEST_CASE("no job is started where /proc is missing or another PID namespace's")
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("a job that /proc hides from its user is killed all the same") {
+TEST_CASE("a job that /proc hides from its user is killed all the same", "[safety]") {
   DBLOCK_NEEDS(why_no_other_user());
   DBLOCK_NEEDS(why_no_mount_namespace());
   const UsersHome home;
@@ -131,7 +132,7 @@ TEST_CASE("a job that /proc hides from its user is killed all the same") {
   CHECK(all_dead(home.file("alive")));
 }
 
-TEST_CASE("the job ends with its guardian, though no descriptor is to be had for looking at it") {
+TEST_CASE("the job ends with its guardian, though no descriptor is to be had for looking at it", "[safety]") {
   const Database database;
   const TempDir directory;
   const std::string script = "exec 9>" + directory.file("alive") +
@@ -182,7 +183,7 @@ TEST_CASE("what looking for the job's processes costs does not grow with the hos
   CHECK(in_a_crowd < 2 * alone + 50ms * slowness());
 }
 
-TEST_CASE("what was there before dblock outlives the guardian's death, and the job does not") {
+TEST_CASE("what was there before dblock outlives the guardian's death, and the job does not", "[safety]") {
   Database database;
   const TempDir directory;
   Spawn spec = dblock_spawn(database, run_words("k", {"--ttl", "60s"},

@@ -23,7 +23,7 @@ void check_signalled_before(long long expires, Process& process, int signal) {
 }
 
 TEST_CASE("a server frozen for longer than the ttl makes the keeper signal before expire_time",
-          "[server][tsan]") {
+          "[server][tsan][safety][asan-server]") {
   Server server;
   ServerDatabase database(server.address());
   KeptScript process(database.url(), k_short + "--lost-signal HUP", k_sleeps);
@@ -34,7 +34,7 @@ TEST_CASE("a server frozen for longer than the ttl makes the keeper signal befor
   server.thaw();
 }
 
-TEST_CASE("a network that swallows packets makes the keeper signal before expire_time", "[server]") {
+TEST_CASE("a network that swallows packets makes the keeper signal before expire_time", "[server][safety]") {
   ServerDatabase database;
   Proxy proxy(database.server());
   KeptScript process(proxy.url(database.name()), k_short, k_sleeps);
@@ -44,7 +44,8 @@ TEST_CASE("a network that swallows packets makes the keeper signal before expire
   CHECK(soon_gone(process));
 }
 
-TEST_CASE("a store that somebody keeps locked makes the keeper signal before expire_time", "[local]") {
+TEST_CASE("a store that somebody keeps locked makes the keeper signal before expire_time",
+          "[local][safety][asan-local]") {
   Database database;
   KeptScript process(database.url(), k_short, k_sleeps);
   const long long expires = await_renewal(database);
@@ -90,7 +91,7 @@ TEST_CASE("a process that ends while the server is away has its lock released wh
 }
 
 TEST_CASE("a keeper that cannot have a connection of its own fails the acquisition, which leaves nothing",
-          "[server]") {
+          "[server][other-servers][asan-server]") {
   ServerDatabase database;
   const std::string user = database.account("WITH MAX_USER_CONNECTIONS 1");
   const TempDir directory;
@@ -101,7 +102,7 @@ TEST_CASE("a keeper that cannot have a connection of its own fails the acquisiti
   CHECK(soon_gone(process));
 }
 
-TEST_CASE("a keeper that was frozen for longer than its lease signals as soon as it goes on") {
+TEST_CASE("a keeper that was frozen for longer than its lease signals as soon as it goes on", "[safety]") {
   Database database;
   KeptScript process(database.url(), "--ttl 3s --margin 100ms", k_sleeps);
   const pid_t keeper = keeper_of(process);

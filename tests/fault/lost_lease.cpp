@@ -8,7 +8,7 @@
 namespace dblock::test {
 namespace {
 
-TEST_CASE("a revoked lease ends the run with 76 within heartbeat and grace") {
+TEST_CASE("a revoked lease ends the run with 76 within heartbeat and grace", "[safety][asan-local]") {
   Database database;
   LiveRun process(database, {"--ttl", "1h", "--heartbeat", "500ms", "--kill-grace", "500ms"}, tree_job);
   revoke(database);
@@ -18,7 +18,7 @@ TEST_CASE("a revoked lease ends the run with 76 within heartbeat and grace") {
   CHECK(run_true(database) == exited(0));
 }
 
-TEST_CASE("release with wait returns when the revoked holder is gone") {
+TEST_CASE("release with wait returns when the revoked holder is gone", "[safety]") {
   Database database;
   LiveRun process(database, {"--ttl", "20s", "--heartbeat", "500ms"}, sleeping_job);
   const auto released = dblock(database, {"release", "--key", "k", "--force", "--token",
@@ -29,7 +29,8 @@ TEST_CASE("release with wait returns when the revoked holder is gone") {
   CHECK(process.wait() == exited(76));
 }
 
-TEST_CASE("a lease taken by hand from the table is noticed as lost and the other's row is left alone") {
+TEST_CASE("a lease taken by hand from the table is noticed as lost and the other's row is left alone",
+          "[safety]") {
   Database database;
   LiveRun process(database, {"--ttl", "20s", "--heartbeat", "300ms", "--kill-grace", "500ms"}, tree_job);
   database.set_number("k", "token", std::stoll(database.column("k", "token")) + 1);
@@ -38,7 +39,8 @@ TEST_CASE("a lease taken by hand from the table is noticed as lost and the other
   CHECK(database.column("k", "lock_value") == "thief");
 }
 
-TEST_CASE("a lease lost to a server whose clock is ahead is told as that", "[server]") {
+TEST_CASE("a lease lost to a server whose clock is ahead is told as that",
+          "[server][safety][other-servers]") {
   Database database;
   const Words lease{"--ttl", "20s", "--heartbeat", "300ms", "--kill-grace", "500ms"};
   LiveRun process(database, lease, tree_job);
@@ -49,7 +51,8 @@ TEST_CASE("a lease lost to a server whose clock is ahead is told as that", "[ser
   CHECK(says(process.err(), "ahead of the clock of the server that answers us, and its margin is 2s"));
 }
 
-TEST_CASE("a waiter is warned once of a server whose clock is ahead, however often it looks", "[server]") {
+TEST_CASE("a waiter is warned once of a server whose clock is ahead, however often it looks",
+          "[server][safety]") {
   Database database;
   take(database, "k", {"--ttl", "10m"});  // no release will wake a waiter: it polls
   database.age("k", -60s);
@@ -58,7 +61,7 @@ TEST_CASE("a waiter is warned once of a server whose clock is ahead, however oft
   CHECK(count_of(waited.err, "ahead of the clock of the server that answers us") == 1);
 }
 
-TEST_CASE("a deleted row is a lost lease") {
+TEST_CASE("a deleted row is a lost lease", "[safety][asan-server]") {
   Database database;
   LiveRun process(database, {"--ttl", "20s", "--heartbeat", "300ms"}, sleeping_job);
   database.delete_rows();

@@ -30,7 +30,7 @@ void check_one_job_and_no_lock(ServerDatabase& database, const std::string& key,
   CHECK(run_true(database, key) == exited(0));
 }
 
-TEST_CASE("the reply to the acquiring UPDATE is lost: read back and one job runs", "[server]") {
+TEST_CASE("the reply to the acquiring UPDATE is lost: read back and one job runs", "[server][safety]") {
   ServerDatabase database;
   const TempDir directory;
   const std::string log = directory.file("log");
@@ -45,7 +45,7 @@ TEST_CASE("the reply to the acquiring UPDATE is lost: read back and one job runs
   check_one_job_and_no_lock(database, "k", log, 1);
 }
 
-TEST_CASE("the reply to the acquiring INSERT is lost: read back and one job runs", "[server]") {
+TEST_CASE("the reply to the acquiring INSERT is lost: read back and one job runs", "[server][safety]") {
   ServerDatabase database;
   const TempDir directory;
   const std::string log = directory.file("log");
@@ -59,7 +59,7 @@ TEST_CASE("the reply to the acquiring INSERT is lost: read back and one job runs
   check_one_job_and_no_lock(database, "fresh", log, 1);
 }
 
-TEST_CASE("an acquiring statement that never arrived is resolved too", "[server]") {
+TEST_CASE("an acquiring statement that never arrived is resolved too", "[server][safety]") {
   ServerDatabase database;
   const TempDir directory;
   for (const char* verb : {"UPDATE", "INSERT"}) {
@@ -77,7 +77,7 @@ TEST_CASE("an acquiring statement that never arrived is resolved too", "[server]
 }
 
 TEST_CASE("a reply lost on the way to acquire for a script leaves exactly the lease that is reported",
-          "[server]") {
+          "[server][safety]") {
   ServerDatabase database;
   REQUIRE(run_true(database) == exited(0));
   Proxy proxy(database.server());
@@ -90,7 +90,8 @@ TEST_CASE("a reply lost on the way to acquire for a script leaves exactly the le
   CHECK(database.column("k", "lock_value") + "\n" == finished.out);
 }
 
-TEST_CASE("the reply to the release is lost: the run keeps its code and the lock is free", "[server]") {
+TEST_CASE("the reply to the release is lost: the run keeps its code and the lock is free",
+          "[server][safety][other-servers][asan-server]") {
   const auto mode = GENERATE(Words{}, Words{"--shared"}, Words{"--slots", "2"}, Words{"--key", "l"},
                              Words{"--key", "l", "--shared"});
   ServerDatabase database;
@@ -105,7 +106,8 @@ TEST_CASE("the reply to the release is lost: the run keeps its code and the lock
   CHECK(database.value("SELECT MAX(last_exit_code) FROM dblock_lock") == "5");
 }
 
-TEST_CASE("a script's release whose reply is lost succeeds when it was its own, and only then", "[server]") {
+TEST_CASE("a script's release whose reply is lost succeeds when it was its own, and only then",
+          "[server][safety]") {
   ServerDatabase database;
   Proxy proxy(database.server());
   const auto release_unheard = [&](const std::string& owner) {
@@ -132,7 +134,7 @@ TEST_CASE("a script's release whose reply is lost succeeds when it was its own, 
 }
 
 TEST_CASE("a run whose lock another took over is told so, though the reply to its release is lost",
-          "[server]") {
+          "[server][safety]") {
   const auto mode = GENERATE(Words{}, Words{"--shared"}, Words{"--slots", "2"});
   ServerDatabase database;
   Proxy proxy(database.server());
@@ -149,7 +151,8 @@ TEST_CASE("a run whose lock another took over is told so, though the reply to it
   CHECK(proxy.cuts() == 1);
 }
 
-TEST_CASE("replies to renewals are lost again and again: the run survives", "[server]") {
+TEST_CASE("replies to renewals are lost again and again: the run survives",
+          "[server][safety][other-servers]") {
   ServerDatabase database;
   Proxy proxy(database.server());
   LiveRun process(proxy.url(database.name()), {"--ttl", "8s", "--heartbeat", "300ms"});
@@ -184,7 +187,8 @@ TEST_CASE("one renewal that is never answered costs no lease, at any TTL", "[ser
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("whichever statement of a run is cut there is at most one job and no lock is left", "[server]") {
+TEST_CASE("whichever statement of a run is cut there is at most one job and no lock is left",
+          "[server][safety][other-servers][asan-server]") {
   ServerDatabase database;
   const TempDir directory;
   const auto on_existing_row = statements_of_run(database, "k").size();
@@ -213,7 +217,8 @@ TEST_CASE("whichever statement of a run is cut there is at most one job and no l
   }
 }
 
-TEST_CASE("a signal while the outcome of the acquisition is unknown leaves no lock", "[server]") {
+TEST_CASE("a signal while the outcome of the acquisition is unknown leaves no lock",
+          "[server][safety][asan-server]") {
   ServerDatabase database;
   REQUIRE(run_true(database) == exited(0));
   Proxy proxy(database.server());
@@ -240,7 +245,7 @@ TEST_CASE("a signal while the outcome of the acquisition is unknown leaves no lo
   }));
 }
 
-TEST_CASE("an acquisition that stays unknown starts nothing", "[server]") {
+TEST_CASE("an acquisition that stays unknown starts nothing", "[server][safety][asan-server]") {
   ServerDatabase database;
   REQUIRE(run_true(database) == exited(0));
   Proxy proxy(database.server());

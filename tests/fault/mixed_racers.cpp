@@ -44,7 +44,8 @@ class Race {
   std::vector<Process> runs_;
 };
 
-TEST_CASE("thirty-two racing readers, writers and holders of slots never meet, whoever is killed") {
+TEST_CASE("thirty-two racing readers, writers and holders of slots never meet, whoever is killed",
+          "[safety]") {
   const auto seed = chosen_seed();
   INFO("seed " << seed);
   std::minstd_rand random(seed);

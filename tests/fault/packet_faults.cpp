@@ -273,37 +273,37 @@ class Nested : public RunSweep {
   }
 };
 
-TEST_CASE("each packet of a run of an existing lock harmed", "[server][sweep]") {
+TEST_CASE("each packet of a run of an existing lock harmed", "[server][sweep][safety]") {
   ExistingRow("a run of an existing lock", 50).go();
 }
-TEST_CASE("each packet of a run of a new lock harmed", "[server][sweep]") {
+TEST_CASE("each packet of a run of a new lock harmed", "[server][sweep][safety]") {
   RunSweep("a run of a new lock", 50).go();
 }
-TEST_CASE("each packet of a run with renewals harmed", "[server][sweep]") {
+TEST_CASE("each packet of a run with renewals harmed", "[server][sweep][safety][other-servers]") {
   ExistingRow("a run with renewals", 650).go();
 }
-TEST_CASE("each packet of a takeover harmed", "[server][sweep]") {
+TEST_CASE("each packet of a takeover harmed", "[server][sweep][safety]") {
   Expired("a takeover", 50).go();
 }
-TEST_CASE("each packet of a run that waits in line harmed", "[server][sweep]") {
+TEST_CASE("each packet of a run that waits in line harmed", "[server][sweep][safety][other-servers]") {
   Contended("a run that waits", 50).go();
 }
-TEST_CASE("each packet of a run that waits for a promise harmed", "[server][sweep]") {
+TEST_CASE("each packet of a run that waits for a promise harmed", "[server][sweep][safety]") {
   Contended("a run that waits for a promise", 50, {"--line", "newest"}).go();
 }
-TEST_CASE("each packet of a run of a pool harmed", "[server][sweep]") {
+TEST_CASE("each packet of a run of a pool harmed", "[server][sweep][safety]") {
   Pool("a run of a pool", 50).go();
 }
-TEST_CASE("each packet of a reader harmed", "[server][sweep]") {
+TEST_CASE("each packet of a reader harmed", "[server][sweep][safety]") {
   ExistingRow("a reader", 50, {"--shared"}).go();
 }
-TEST_CASE("each packet of a run of one slot harmed", "[server][sweep]") {
+TEST_CASE("each packet of a run of one slot harmed", "[server][sweep][safety][other-servers]") {
   Slots("a run of one slot", 50, {"--slots", "2"}, {"--slots", "2"}).go();
 }
-TEST_CASE("each packet of a run of several keys harmed", "[server][sweep]") {
+TEST_CASE("each packet of a run of several keys harmed", "[server][sweep][safety][other-servers]") {
   SeveralKeys("a run of several keys", 50).go();
 }
-TEST_CASE("each packet of a run inside a run harmed", "[server][sweep]") {
+TEST_CASE("each packet of a run inside a run harmed", "[server][sweep][safety][other-servers]") {
   Nested("a run inside a run").go();
 }
 
@@ -395,19 +395,19 @@ class Pauses : public Sweep {
   bool ends_;
 };
 
-TEST_CASE("each packet of acquire harmed", "[server][sweep]") {
+TEST_CASE("each packet of acquire harmed", "[server][sweep][safety]") {
   Acquire("acquire").go();
 }
-TEST_CASE("each packet of renew harmed", "[server][sweep]") {
+TEST_CASE("each packet of renew harmed", "[server][sweep][safety]") {
   Renew("renew").go();
 }
-TEST_CASE("each packet of release harmed", "[server][sweep]") {
+TEST_CASE("each packet of release harmed", "[server][sweep][safety]") {
   Release("release").go();
 }
-TEST_CASE("each packet of pause harmed", "[server][sweep]") {
+TEST_CASE("each packet of pause harmed", "[server][sweep][safety][other-servers]") {
   Pauses("pause", false).go();
 }
-TEST_CASE("each packet of resume harmed", "[server][sweep]") {
+TEST_CASE("each packet of resume harmed", "[server][sweep][safety]") {
   Pauses("resume", true).go();
 }
 

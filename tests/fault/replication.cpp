@@ -27,7 +27,8 @@ TEST_CASE("a read-only host is passed over within one try, whatever the account 
   CHECK(pair.column(pair.replica, "of-root", "last_outcome") == "succeeded");
 }
 
-TEST_CASE("where every host is read-only nothing is granted, and the reason is said", "[server][mariadb]") {
+TEST_CASE("where every host is read-only nothing is granted, and the reason is said",
+          "[server][mariadb][safety][other-servers]") {
   const ReplicatingPair pair;
   const TempDir directory;
   set_read_only(pair.primary, true);
@@ -63,7 +64,7 @@ TEST_CASE("inspect asks who takes writes, and a replica where nobody does", "[se
 }
 
 // An account that may write on read-only servers stays connected to the old primary and sees no error there.
-TEST_CASE("a planned switchover is survived within the lease", "[server][mariadb]") {
+TEST_CASE("a planned switchover is survived within the lease", "[server][mariadb][safety][other-servers]") {
   ReplicatingPair pair;
   for (const std::string user : {"app", "root"}) {
     INFO(user);
@@ -83,7 +84,7 @@ TEST_CASE("a planned switchover is survived within the lease", "[server][mariadb
   }
 }
 
-TEST_CASE("a waiter in the line of the old primary is granted by the new one", "[server][mariadb]") {
+TEST_CASE("a waiter in the line of the old primary is granted by the new one", "[server][mariadb][safety]") {
   ReplicatingPair pair;
   const TempDir directory;
   LiveRun job(pair.url(), {"--ttl", "20s", "--heartbeat", "500ms"});
@@ -104,7 +105,7 @@ TEST_CASE("a waiter in the line of the old primary is granted by the new one", "
 }
 
 TEST_CASE("a promoted replica that missed the grant is a lost lease, and its next token is greater",
-          "[server][mariadb]") {
+          "[server][mariadb][safety][other-servers]") {
   ReplicatingPair pair;
   REQUIRE(dblock_at(pair.url(), run_words("k", {}, {"true"})).exit == exited(0));
   await_caught_up(pair.replica, pair.primary);
@@ -156,7 +157,7 @@ struct BehindBalancer {
 // It knows neither the present holder nor that a key has one; whether it says that it is a replica is up to
 // its operator.
 TEST_CASE("what a lagging replica behind a balancer says of a refused lock is not believed",
-          "[server][mariadb]") {
+          "[server][mariadb][safety]") {
   const bool read_only = GENERATE(true, false);
   CAPTURE(read_only);
   BehindBalancer servers({"k", "cut"}, read_only);
@@ -221,7 +222,8 @@ TEST_CASE("waits for the end of holders are not ended by what a lagging replica 
 }
 
 // Renewals go elsewhere, so the holder's lease seems to have ended here.
-TEST_CASE("a wait for holders does not believe a server that takes no writes any more", "[server][mariadb]") {
+TEST_CASE("a wait for holders does not believe a server that takes no writes any more",
+          "[server][mariadb][other-servers]") {
   const Server server;
   ServerDatabase database(server.address());
   take(database, "k", {"--ttl", "10m"});
@@ -265,7 +267,7 @@ TEST_CASE("a look that a balancer gives to a read-only replica costs three state
 }
 
 TEST_CASE("a server that takes no writes any more is not believed about a lock that was refused",
-          "[server][mariadb]") {
+          "[server][mariadb][asan-server]") {
   const Server server;
   ServerDatabase database(server.address());
   const std::string owner = take(database, "k", {"--ttl", "10m"});
@@ -278,7 +280,7 @@ TEST_CASE("a server that takes no writes any more is not believed about a lock t
   CHECK(waiter.wait() == exited(0));
 }
 
-TEST_CASE("a dead host in front costs its connect-timeout once, and no lease", "[server]") {
+TEST_CASE("a dead host in front costs its connect-timeout once, and no lease", "[server][other-servers]") {
   ServerDatabase database;
   const DeafPort dead;
   const auto begun = std::chrono::steady_clock::now();

@@ -36,7 +36,8 @@ std::vector<Words> all_modes(const TempDir& directory) {
           {"acquire", "--key", "a", "--ttl", "5s"}};
 }
 
-TEST_CASE("with min-replicas nothing is granted while fewer acknowledge", "[server][mariadb]") {
+TEST_CASE("with min-replicas nothing is granted while fewer acknowledge",
+          "[server][mariadb][safety][other-servers]") {
   const TempDir directory;
   SemiSyncPair pair(k_for_ever);
   const auto ran = [&] { return std::filesystem::exists(directory.file("ran")); };
@@ -91,7 +92,7 @@ TEST_CASE("min-replicas=1 costs two statements a grant and none a renewal", "[se
 }
 
 TEST_CASE("min-replicas holds for a run inside a run, and needs semi-synchronous replication",
-          "[server][mariadb]") {
+          "[server][mariadb][safety][asan-server]") {
   const ReplicatingPair pair;  // asynchronous
   const auto alone = dblock_at(pair.url("min-replicas=1"), run_words("k", {}, {"true"}));
   INFO(alone.err);
@@ -108,7 +109,8 @@ TEST_CASE("min-replicas holds for a run inside a run, and needs semi-synchronous
 }
 
 // The server gives up waiting and grants all the same: known only afterwards.
-TEST_CASE("a grant that no replica acknowledged in time is given back", "[server][mariadb]") {
+TEST_CASE("a grant that no replica acknowledged in time is given back",
+          "[server][mariadb][safety][other-servers]") {
   const TempDir directory;
   SemiSyncPair pair(500ms);
   for (const auto& words : all_modes(directory)) {
@@ -125,7 +127,7 @@ TEST_CASE("a grant that no replica acknowledged in time is given back", "[server
 }
 
 TEST_CASE("a primary that cannot get acknowledgements ends its runs before expire_time",
-          "[server][mariadb]") {
+          "[server][mariadb][safety]") {
   SemiSyncPair pair(k_for_ever);
   TreeRun job(pair.asking_for(1), {"--ttl", "6s", "--heartbeat", "500ms", "--kill-grace", "500ms"});
   pair.replica.freeze();
@@ -137,7 +139,7 @@ TEST_CASE("a primary that cannot get acknowledgements ends its runs before expir
 }
 
 TEST_CASE("where the server falls back, a running job goes on and nothing new is granted",
-          "[server][mariadb]") {
+          "[server][mariadb][safety]") {
   SemiSyncPair pair(300ms);
   LiveRun job(pair.asking_for(1), {"--ttl", "12s", "--heartbeat", "500ms"});
   pair.replica.freeze();
@@ -151,7 +153,8 @@ TEST_CASE("where the server falls back, a running job goes on and nothing new is
 
 // Its session is gone before the server has its acknowledgement: the server commits all the same once it
 // comes.
-TEST_CASE("a grant that is acknowledged too late starts nothing and ends by itself", "[server][mariadb]") {
+TEST_CASE("a grant that is acknowledged too late starts nothing and ends by itself",
+          "[server][mariadb][safety]") {
   const TempDir directory;
   SemiSyncPair pair(k_for_ever);
   REQUIRE(dblock_at(pair.asking_for(1), run_words("k", {}, {"true"})).exit == exited(0));
@@ -173,7 +176,7 @@ TEST_CASE("a grant that is acknowledged too late starts nothing and ends by itse
 
 // Its commit keeps the row, as a job's transaction with dblock_assert_held() would keep the fence.
 TEST_CASE("a grant that others' waiting commit is in the way of is the database's failure, not a conflict",
-          "[server][mariadb]") {
+          "[server][mariadb][safety][other-servers]") {
   const TempDir directory;
   SemiSyncPair pair(k_for_ever);
   REQUIRE(dblock_at(pair.url(), run_words("k", {}, {"true"})).exit == exited(0));

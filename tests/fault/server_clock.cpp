@@ -65,7 +65,7 @@ long long given_away_early_ns(SteppedServer& server, const std::string& key, con
 }
 
 TEST_CASE("a server's clock stepped ahead by less than the margin gives no lease away before its end",
-          "[server][mariadb][timing]") {
+          "[server][mariadb][timing][safety]") {
   DBLOCK_NEEDS(why_no_faketime());
   SteppedServer server;
   server.step("+2");
@@ -82,7 +82,7 @@ TEST_CASE("a server's clock stepped ahead by less than the margin gives no lease
 TEST_CASE(
     "a run lives through steps of its server's clock that are smaller than the margin, and nobody "
     "overlaps with it",
-    "[server][mariadb]") {
+    "[server][mariadb][safety][other-servers]") {
   DBLOCK_NEEDS(why_no_faketime());
   SteppedServer server;
   auto& database = server.database();

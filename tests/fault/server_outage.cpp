@@ -18,7 +18,7 @@ Words ends_at_term(const TempDir& directory) {
 }
 
 TEST_CASE("a server frozen for longer than the ttl ends the whole tree before expire_time with 76",
-          "[server][tsan]") {
+          "[server][tsan][safety][asan-server]") {
   Server server;
   ServerDatabase database(server.address());
   const TempDir directory;
@@ -37,7 +37,7 @@ TEST_CASE("a server frozen for longer than the ttl ends the whole tree before ex
   server.thaw();
 }
 
-TEST_CASE("a network that swallows packets ends the tree before expire_time with 76", "[server]") {
+TEST_CASE("a network that swallows packets ends the tree before expire_time with 76", "[server][safety]") {
   ServerDatabase database;
   Proxy proxy(database.server());
   TreeRun process(proxy.url(database.name()), k_short_lease);
@@ -47,7 +47,7 @@ TEST_CASE("a network that swallows packets ends the tree before expire_time with
   CHECK(process.wait(20s * slowness()) == exited(76));
 }
 
-TEST_CASE("a job that would have exited 0 after the lease was lost is 76 all the same", "[server]") {
+TEST_CASE("a job that would have exited 0 after the lease was lost is 76 all the same", "[server][safety]") {
   Server server;
   ServerDatabase database(server.address());
   LiveRun process(database, k_short_lease, ends_at_term);
@@ -56,7 +56,7 @@ TEST_CASE("a job that would have exited 0 after the lease was lost is 76 all the
   server.thaw();
 }
 
-TEST_CASE("a server killed and gone for longer than the ttl is 76", "[server]") {
+TEST_CASE("a server killed and gone for longer than the ttl is 76", "[server][safety]") {
   Server server;
   ServerDatabase database(server.address());
   TreeRun process(database, k_short_lease);
@@ -79,7 +79,8 @@ TEST_CASE("an outage shorter than the lease is survived", "[server][tsan]") {
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("a server restart mid-run is survived with the same lease", "[server]") {
+TEST_CASE("a server restart mid-run is survived with the same lease",
+          "[server][safety][other-servers][asan-server]") {
   Server server;
   ServerDatabase database(server.address());
   for (const bool graceful : {true, false}) {
@@ -104,7 +105,7 @@ TEST_CASE("a server restart mid-run is survived with the same lease", "[server]"
   }
 }
 
-TEST_CASE("killed connections are replaced and the run goes on", "[server]") {
+TEST_CASE("killed connections are replaced and the run goes on", "[server][other-servers]") {
   ServerDatabase database;
   LiveRun process(database, {"--ttl", "6s", "--heartbeat", "300ms"});
   for (int round = 0; round < 3; ++round) {
@@ -118,7 +119,7 @@ TEST_CASE("killed connections are replaced and the run goes on", "[server]") {
   CHECK_FALSE(database.has_holder("k"));
 }
 
-TEST_CASE("a server that turns read-only for a while is survived", "[server]") {
+TEST_CASE("a server that turns read-only for a while is survived", "[server][other-servers][asan-server]") {
   Server server;
   ServerDatabase database(server.address());
   LiveRun process(database, {"--ttl", "6s", "--heartbeat", "300ms", "--kill-grace", "500ms"});
@@ -129,7 +130,7 @@ TEST_CASE("a server that turns read-only for a while is survived", "[server]") {
   CHECK(process.end(5) == exited(5));
 }
 
-TEST_CASE("a row locked by somebody's transaction for a while is survived", "[server]") {
+TEST_CASE("a row locked by somebody's transaction for a while is survived", "[server][other-servers]") {
   ServerDatabase database;
   LiveRun process(database, {"--ttl", "12s", "--heartbeat", "300ms"});
   Connection other(database.server(), "root", database.name());
@@ -141,7 +142,8 @@ TEST_CASE("a row locked by somebody's transaction for a while is survived", "[se
   CHECK(process.end(5) == exited(5));
 }
 
-TEST_CASE("a global read lock for longer than the ttl ends the job before expire_time", "[server]") {
+TEST_CASE("a global read lock for longer than the ttl ends the job before expire_time",
+          "[server][safety][other-servers]") {
   Server server;
   ServerDatabase database(server.address());
   TreeRun process(database, k_short_lease);
@@ -155,7 +157,8 @@ TEST_CASE("a global read lock for longer than the ttl ends the job before expire
   backup.sql("UNLOCK TABLES");
 }
 
-TEST_CASE("a job that ends while the server is away keeps its own code with one warning", "[server]") {
+TEST_CASE("a job that ends while the server is away keeps its own code with one warning",
+          "[server][safety][asan-server]") {
   Server server;
   ServerDatabase database(server.address());
   const TempDir directory;

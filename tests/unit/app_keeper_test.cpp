@@ -30,7 +30,7 @@ bool on_purpose(NotOursWhy why, std::optional<RunOutcome> last, Nanos silence) {
 
 }  // namespace
 
-TEST_CASE("a released lease is no loss, whoever holds the lock by now") {
+TEST_CASE("a released lease is no loss, whoever holds the lock by now", "[safety]") {
   for (const auto why : {NotOursWhy::free, NotOursWhy::other_holder}) {
     CHECK(on_purpose(why, RunOutcome::released, 10s));
     CHECK(on_purpose(why, RunOutcome::released, 40s));
@@ -40,7 +40,7 @@ TEST_CASE("a released lease is no loss, whoever holds the lock by now") {
   }
 }
 
-TEST_CASE("a lease that was revoked, freed by force, taken over or deleted is a loss") {
+TEST_CASE("a lease that was revoked, freed by force, taken over or deleted is a loss", "[safety]") {
   CHECK_FALSE(on_purpose(NotOursWhy::revoked, RunOutcome::released, 1s));
   CHECK_FALSE(on_purpose(NotOursWhy::expired, RunOutcome::released, 1s));
   CHECK_FALSE(on_purpose(NotOursWhy::absent, std::nullopt, 1s));
@@ -54,7 +54,8 @@ TEST_CASE("a lease that was revoked, freed by force, taken over or deleted is a 
   CHECK_FALSE(released_on_purpose({NotOursWhy::free, {}}, 20s, k_timing));
 }
 
-TEST_CASE("dblock awaits its keeper for one call that hangs and one that works, while the lease is good") {
+TEST_CASE("dblock awaits its keeper for one call that hangs and one that works, while the lease is good",
+          "[safety]") {
   const BootTime sent{1h};
   // A network call may take ten seconds under this TTL, and the lease lasts much longer.
   const auto long_lease = *lease::make_timing({10min, {}, {}, {}});
@@ -92,7 +93,7 @@ std::vector<long long> rounds_of_100ms(const std::vector<Nanos>& delays, bool wh
 
 }  // namespace
 
-TEST_CASE("rounds that were missed are not made up for") {
+TEST_CASE("rounds that were missed are not made up for", "[safety]") {
   using Times = std::vector<long long>;
   CHECK(rounds_of_100ms({}, false, 400ms) == Times{0, 100, 200, 300});
   CHECK(rounds_of_100ms({30ms, 30ms, 30ms}, false, 400ms) == Times{0, 100, 200, 300});
@@ -103,7 +104,7 @@ TEST_CASE("rounds that were missed are not made up for") {
   CHECK(rounds_of_100ms({0ms, 950ms}, true, 1400ms) == Times{0, 100, 1150, 1250, 1350});
 }
 
-TEST_CASE("a round that fails is the last one") {
+TEST_CASE("a round that fails is the last one", "[safety]") {
   test::FakeClock clock;
   int rounds = 0;
   const auto ended = in_rounds(

@@ -54,7 +54,8 @@ bool comes(const DeadlineTimer& timer, std::chrono::milliseconds limit) {
 
 }  // namespace
 
-TEST_CASE("deadlines go by the clock that goes on while the machine sleeps, and so do the timers for them") {
+TEST_CASE("deadlines go by the clock that goes on while the machine sleeps, and so do the timers for them",
+          "[safety]") {
   const int code = after_a_sleep([] {
     timespec awake{};
     ::clock_gettime(CLOCK_MONOTONIC, &awake);
@@ -73,7 +74,7 @@ TEST_CASE("deadlines go by the clock that goes on while the machine sleeps, and 
   CHECK(code == 0);
 }
 
-TEST_CASE("a wait needs no descriptor: where none is to be had it ends in time all the same") {
+TEST_CASE("a wait needs no descriptor: where none is to be had it ends in time all the same", "[safety]") {
   SystemClock clock;
   WakeEvent wake;
   const BootTime until = clock.now() + 30ms;

@@ -238,7 +238,8 @@ TEST_CASE("a waiter whose turn has come is told by the store that the job is don
   CHECK(std::holds_alternative<Done>(*outcome));
 }
 
-TEST_CASE("after a lost reply a success of another is told, but never in place of our own grant") {
+TEST_CASE("after a lost reply a success of another is told, but never in place of our own grant",
+          "[safety]") {
   Bench b;
   b.request.promises.once_per = OncePer{100s};
   b.store.acquires = {Bench::loses_reply()};
@@ -285,7 +286,7 @@ TEST_CASE("a waiter takes the lock when the row looks free") {
   CHECK(std::get<Lease>(*outcome).token == Token{8});
 }
 
-TEST_CASE("a cancelled wait ends at once and is not in doubt") {
+TEST_CASE("a cancelled wait ends at once and is not in doubt", "[safety]") {
   Bench b;
   b.store.acquires = {Bench::refuses()};
   b.clock.on_wait = [&] { b.cancel.raise(); };
@@ -295,7 +296,8 @@ TEST_CASE("a cancelled wait ends at once and is not in doubt") {
   CHECK_FALSE(std::get<Cancelled>(*outcome).undecided);
 }
 
-TEST_CASE("after a lost reply a row with our owner id is a grant, but only once a renewal proved it") {
+TEST_CASE("after a lost reply a row with our owner id is a grant, but only once a renewal proved it",
+          "[safety]") {
   Bench b;
   b.store.acquires = {Bench::loses_reply()};
   b.store.peeks = {Bench::unreachable(), Bench::shows(row_of("me", 50s))};
@@ -313,7 +315,7 @@ TEST_CASE("after a lost reply a row with our owner id is a grant, but only once 
   CHECK(b.store.calls == std::vector<std::string>{"acquire", "peek", "peek", "renew"});
 }
 
-TEST_CASE("a grant found by reading that cannot be renewed starts nothing") {
+TEST_CASE("a grant found by reading that cannot be renewed starts nothing", "[safety]") {
   Bench b;
   b.store.acquires = {Bench::loses_reply()};
   b.store.peeks = {Bench::shows(row_of("me", 50s))};
@@ -342,7 +344,8 @@ TEST_CASE("lost statements are not repeated for ever") {
   CHECK(std::ranges::count(b.store.calls, "acquire") == 4);
 }
 
-TEST_CASE("an outcome that stays unknown for a whole TTL is reported as such and starts nothing") {
+TEST_CASE("an outcome that stays unknown for a whole TTL is reported as such and starts nothing",
+          "[safety]") {
   Bench b;
   b.store.acquires = {Bench::loses_reply()};
   b.store.peeks = {Bench::unreachable()};
@@ -354,7 +357,7 @@ TEST_CASE("an outcome that stays unknown for a whole TTL is reported as such and
   CHECK(b.clock.now() - begun < k_ttl + 2s);
 }
 
-TEST_CASE("a cancelled read-back says that a try is undecided") {
+TEST_CASE("a cancelled read-back says that a try is undecided", "[safety]") {
   Bench b;
   b.store.acquires = {Bench::loses_reply()};
   b.store.peeks = {Bench::unreachable()};
@@ -365,7 +368,7 @@ TEST_CASE("a cancelled read-back says that a try is undecided") {
   CHECK(std::get<Cancelled>(*outcome).undecided);
 }
 
-TEST_CASE("a process held up for its whole TTL after the grant does not rely on it") {
+TEST_CASE("a process held up for its whole TTL after the grant does not rely on it", "[safety]") {
   Bench b;
   b.store.acquires = {[&](const LeaseRequest& r) -> Result<Answer> {
     const BootTime sent = b.clock.now();

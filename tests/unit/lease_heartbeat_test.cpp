@@ -80,7 +80,7 @@ TEST_CASE("a failed renewal is repeated soon and its recovery reported", "[tsan]
   CHECK(b.renewed[0] - begun < 11s);
 }
 
-TEST_CASE("failures never count as renewals, however long they last", "[tsan]") {
+TEST_CASE("failures never count as renewals, however long they last", "[tsan][safety]") {
   HeartbeatBench b;
   b.store.renews = {HeartbeatBench::fails()};
   b.stop_after(200);
@@ -90,7 +90,7 @@ TEST_CASE("failures never count as renewals, however long they last", "[tsan]") 
   CHECK(b.lost.empty());
 }
 
-TEST_CASE("a definite loss is reported once and ends the heartbeat", "[tsan]") {
+TEST_CASE("a definite loss is reported once and ends the heartbeat", "[tsan][safety]") {
   HeartbeatBench b;
   b.store.renews = {b.works(), []() -> Result<RenewOutcome> { return NotOurs{NotOursWhy::revoked, {}}; }};
   b.go();

@@ -73,7 +73,8 @@ TEST_CASE("a lease that cannot be released gives its position up after the last 
 }
 
 TEST_CASE(
-    "after a lost reply to a release the row tells whether it was done, lost before, or cannot be known") {
+    "after a lost reply to a release the row tells whether it was done, lost before, or cannot be known",
+    "[safety]") {
   const auto judged_after_lost_reply = [](NotOursWhy why, std::uint64_t token,
                                           std::optional<RunOutcome> outcome, int code, Micros age) {
     auto tries = std::make_shared<int>(0);
@@ -102,7 +103,8 @@ TEST_CASE(
   CHECK(result_is(judged_after_lost_reply(NotOursWhy::expired, 8, std::nullopt, 0, 0s), not_ours));
 }
 
-TEST_CASE("a lease that a nested run holds too is released after its end, and left alone without an answer") {
+TEST_CASE("a lease that a nested run holds too is released after its end, and left alone without an answer",
+          "[safety]") {
   const bool answers = GENERATE(true, false);
   int tries = 0;
   const auto release = [&]() -> Result<ReleaseOutcome> {
@@ -124,7 +126,8 @@ TEST_CASE("a lease that ran out while its holder waited for a nested run was not
   CHECK(calls_of_a_lease(release, ReleaseResult::not_ours).back() == "leave");
 }
 
-TEST_CASE("a release that was done twice is told by the row from a lease that another has ended") {
+TEST_CASE("a release that was done twice is told by the row from a lease that another has ended",
+          "[safety]") {
   const auto free_after = [](std::uint64_t token, RunOutcome outcome, int code) {
     return [=] {
       LockStatus row;
@@ -139,7 +142,8 @@ TEST_CASE("a release that was done twice is told by the row from a lease that an
   CHECK_FALSE(calls_of_a_lease(free_after(8, RunOutcome::failed, 4), ReleaseResult::not_ours).empty());
 }
 
-TEST_CASE("a lease tells of each renewal, of trouble once, of its end, and of nothing after that") {
+TEST_CASE("a lease tells of each renewal, of trouble once, of its end, and of nothing after that",
+          "[safety]") {
   auto owned = std::make_unique<test::FakeStore>();
   test::FakeStore& store = *owned;
   test::FakeClock clock;
@@ -226,7 +230,7 @@ TEST_CASE("a wait is counted from the first refusal to the grant, and a grant fr
   CHECK(session.grant_took() == 200ms);
 }
 
-TEST_CASE("a nested grant that comes together with a signal is given back by its own owner id") {
+TEST_CASE("a nested grant that comes together with a signal is given back by its own owner id", "[safety]") {
   auto owned = std::make_unique<test::FakeStore>();
   test::FakeStore& store = *owned;
   LeaseRequest request = session_request();

@@ -39,7 +39,7 @@ TEST_CASE("lengths that are worked out from the TTL are whole milliseconds, as m
   CHECK_THAT(refused.error().message, Catch::Contains("kill-grace (1.666s)"));
 }
 
-TEST_CASE("default timings always satisfy the inequality") {
+TEST_CASE("default timings always satisfy the inequality", "[safety]") {
   for (Micros ttl = 1s; ttl <= 24h * 30; ttl = ttl * 11 / 10) {
     const auto t = make_timing({.ttl = ttl});
     REQUIRE(t);
@@ -47,7 +47,7 @@ TEST_CASE("default timings always satisfy the inequality") {
   }
 }
 
-TEST_CASE("timings that one failed renewal would break are refused with both sides named") {
+TEST_CASE("timings that one failed renewal would break are refused with both sides named", "[safety]") {
   const auto refused = make_timing({.ttl = 10s, .heartbeat = 4s, .kill_grace = 2s, .margin = 1s});
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::usage);
@@ -64,7 +64,7 @@ TEST_CASE("timings out of range are refused") {
   CHECK_FALSE(make_timing({.ttl = 10s, .heartbeat = Micros::max(), .kill_grace = 1s, .margin = 1s}));
 }
 
-TEST_CASE("the job is signalled, then killed, before the lease can end") {
+TEST_CASE("the job is signalled, then killed, before the lease can end", "[safety]") {
   const Timing t = *make_timing({.ttl = 2min});
   const BootTime sent{1h};
   CHECK(t.signal_at(sent) == sent + 2min - 10s);
@@ -105,7 +105,7 @@ TEST_CASE("keys keep the rules of the contract") {
   CHECK(*Key::parse("a") != *Key::parse("a "));
 }
 
-TEST_CASE("owner ids are readable, plain and unique") {
+TEST_CASE("owner ids are readable, plain and unique", "[safety]") {
   const auto id = make_owner_id("web 01/\xc3\xa9", 4711, 0);
   CHECK(id.text.starts_with("web_01___-4711-19700101T000000Z-"));
   CHECK(id.text.size() == std::string("web_01___-4711-19700101T000000Z-").size() + 32);
@@ -169,7 +169,7 @@ TEST_CASE("times are printed as RFC 3339 with microseconds") {
   CHECK(format_time({Micros{1795264863000001}}) == "2026-11-21T12:41:03.000001Z");
 }
 
-TEST_CASE("a lock is grantable once lease, margin and cooldown are over") {
+TEST_CASE("a lock is grantable once lease, margin and cooldown are over", "[safety]") {
   LockStatus status;
   status.server_time = {100s};
   CHECK(status.grantable_at() == ServerTime{0s});

@@ -65,7 +65,8 @@ ProcessInfo process_in(pid_t session, const std::string& name, pid_t pid = 101, 
 
 TEST_CASE(
     "the guardian signals the job a grace and the slack before the deadline, and kills its tree the slack "
-    "before") {
+    "before",
+    "[safety]") {
   GuardianRules rules = guard();
   CHECK(line_of(rules.time_passed({BootTime{95s} - 1ns, k_deadline})).empty());
   CHECK(rules.wake_at(BootTime{10s}) == BootTime{95s});
@@ -85,7 +86,7 @@ TEST_CASE("without a deadline the guardian lets the job run, and sleeps") {
   CHECK_FALSE(rules.wake_at(BootTime{1000h}));
 }
 
-TEST_CASE("a renewal moves the guardian's plan, but does not take a stop back") {
+TEST_CASE("a renewal moves the guardian's plan, but does not take a stop back", "[safety]") {
   GuardianRules rules = guard();
   CHECK(line_of(rules.time_passed({BootTime{96s}, BootTime{200s}})).empty());
   CHECK(line_of(rules.time_passed({BootTime{195s}, BootTime{200s}})) == "stop_job 15, tell fencing");
@@ -93,7 +94,7 @@ TEST_CASE("a renewal moves the guardian's plan, but does not take a stop back") 
 }
 
 // I4, after a suspend: the deadline is reported before the job's end, which comes too late to count.
-TEST_CASE("a job whose end is found after its deadline was stopped by the deadline") {
+TEST_CASE("a job whose end is found after its deadline was stopped by the deadline", "[safety]") {
   GuardianRules rules = guard();
   CHECK(line_of(rules.time_passed({BootTime{300s}, k_deadline})) == "stop_job 15, tell fencing, kill_tree");
   CHECK(line_of(rules.job_ended(k_exited, 0)) == "tell job_exited, stop_leftovers 15");
@@ -110,7 +111,8 @@ TEST_CASE("a stop that dblock asks for gets one signal and its grace, also when 
   CHECK(line_of(rules.time_passed({BootTime{14s}, k_deadline})) == "kill_tree");
 }
 
-TEST_CASE("a job that ends while it is stopped hands the signal on to what it leaves, which is then killed") {
+TEST_CASE("a job that ends while it is stopped hands the signal on to what it leaves, which is then killed",
+          "[safety]") {
   GuardianRules rules = guard();
   rules.message_received({MessageType::stop, SIGTERM}, BootTime{10s});
   CHECK(line_of(rules.job_ended(k_exited, 0)) == "tell job_exited, stop_leftovers 15");
@@ -119,7 +121,7 @@ TEST_CASE("a job that ends while it is stopped hands the signal on to what it le
   CHECK(rules.tree_killed(true).front().message.detail == 0);  // the job itself had ended
 }
 
-TEST_CASE("the tree is dead when waitpid says so, and not before") {
+TEST_CASE("the tree is dead when waitpid says so, and not before", "[safety]") {
   GuardianRules rules = guard_leftovers(Leftovers::wait);
   CHECK(line_of(rules.children_waited_for(false, BootTime{10s})).empty());
   CHECK(rules.watching());
@@ -129,7 +131,7 @@ TEST_CASE("the tree is dead when waitpid says so, and not before") {
       line_of(guard().children_waited_for(true, BootTime{10s})).empty());  // the job has not been waited for
 }
 
-TEST_CASE("a tree that could not be killed is reported as alive") {
+TEST_CASE("a tree that could not be killed is reported as alive", "[safety]") {
   GuardianRules rules = guard();
   CHECK(rules.tree_killed(false).front().message.value == 0);
 }
@@ -148,7 +150,8 @@ TEST_CASE("each way with leftovers: wait, kill, leave, or look who is in the job
   CHECK(line_of(guard_leftovers(Leftovers::automatic).tree_seen(left)).empty());
 }
 
-TEST_CASE("leftovers in the job's session are waited for, and daemons are named and left after three looks") {
+TEST_CASE("leftovers in the job's session are waited for, and daemons are named and left after three looks",
+          "[safety]") {
   GuardianRules rules = guard_leftovers();
   const ProcessInfo daemon = process_in(200, "daemon", 102);
   CHECK(line_of(rules.tree_seen({process_in(k_session, "child"), daemon})).empty());
@@ -162,7 +165,8 @@ TEST_CASE("leftovers in the job's session are waited for, and daemons are named 
   CHECK(rules.daemons_left());
 }
 
-TEST_CASE("a process that has just ended may have left a child, so it keeps the guardian looking") {
+TEST_CASE("a process that has just ended may have left a child, so it keeps the guardian looking",
+          "[safety]") {
   GuardianRules rules = guard_leftovers();
   const ProcessInfo ended = process_in(k_session, "child", 101, 'X');
   CHECK(line_of(rules.tree_seen({ended})).empty());  // news: begins anew
@@ -171,7 +175,7 @@ TEST_CASE("a process that has just ended may have left a child, so it keeps the 
   CHECK(line_of(rules.tree_seen({ended})) == "tell done");
 }
 
-TEST_CASE("after dblock's death the lock is released when the tree is dead, and never before") {
+TEST_CASE("after dblock's death the lock is released when the tree is dead, and never before", "[safety]") {
   GuardianRules rules = guard();
   CHECK(line_of(rules.dblock_died()) == "kill_tree");
   CHECK(line_of(rules.tree_killed(true)) == "tell done, release, end");
@@ -187,19 +191,20 @@ TEST_CASE("after dblock's death the lock is released when the tree is dead, and 
 
 // What freezes dblock leaves it alive, and the lease unrenewed: the deadline alone decides.
 TEST_CASE(
-    "a dblock that is frozen is no dead one: the job is stopped at its deadline and nothing is released") {
+    "a dblock that is frozen is no dead one: the job is stopped at its deadline and nothing is released",
+    "[safety]") {
   GuardianRules rules = guard();
   CHECK(line_of(rules.time_passed({BootTime{99s}, k_deadline})) == "stop_job 15, tell fencing, kill_tree");
   CHECK(line_of(rules.tree_killed(true)) == "tell done");
 }
 
-TEST_CASE("a dismissed guardian takes a job that is still behind its gate along") {
+TEST_CASE("a dismissed guardian takes a job that is still behind its gate along", "[safety]") {
   CHECK(line_of(guard().message_received({MessageType::dismiss}, BootTime{1s})) == "kill_job, end");
   CHECK(line_of(guard_leftovers().message_received({MessageType::dismiss}, BootTime{1s})) == "end");
 }
 
-TEST_CASE(
-    "a guardian that could fork no job says why, watches nothing and still releases for a dead dblock") {
+TEST_CASE("a guardian that could fork no job says why, watches nothing and still releases for a dead dblock",
+          "[safety]") {
   GuardianRules rules(JobSpec{}, k_session);
   const auto told = rules.job_forked(-EAGAIN);
   CHECK(line_of(told) == "tell ready");

@@ -50,7 +50,7 @@ BootTime after(BootTime deadline) {
 
 }  // namespace
 
-TEST_CASE("who reads a deadline sees all that was written before it", "[tsan]") {
+TEST_CASE("who reads a deadline sees all that was written before it", "[tsan][safety]") {
   constexpr std::int64_t k_rounds = 2000;
   const auto page = make_shared_page();
   REQUIRE(page);
@@ -74,7 +74,7 @@ TEST_CASE("who reads a deadline sees all that was written before it", "[tsan]") 
   CHECK(wrong == 0);
 }
 
-TEST_CASE("who sees the release armed sees all that was written before", "[tsan]") {
+TEST_CASE("who sees the release armed sees all that was written before", "[tsan][safety]") {
   const auto page = make_shared_page();
   REQUIRE(page);
   SharedState& shared = **page;
@@ -92,7 +92,8 @@ TEST_CASE("who sees the release armed sees all that was written before", "[tsan]
   CHECK(seen == 7);
 }
 
-TEST_CASE("a deadline that several processes set at once never goes back, and is never read in halves") {
+TEST_CASE("a deadline that several processes set at once never goes back, and is never read in halves",
+          "[safety]") {
   const auto page = make_shared_page();
   REQUIRE(page);
   SharedState& shared = **page;
@@ -119,7 +120,7 @@ TEST_CASE("a deadline that several processes set at once never goes back, and is
   CHECK(shared.deadline() > twin(1));
 }
 
-TEST_CASE("what a process wrote into the shared page outlives its being killed") {
+TEST_CASE("what a process wrote into the shared page outlives its being killed", "[safety]") {
   const auto page = make_shared_page();
   REQUIRE(page);
   SharedState& shared = **page;

@@ -5,14 +5,15 @@ namespace dblock::process {
 
 using namespace std::chrono_literals;
 
-TEST_CASE("without a deadline or a request nothing is ever due") {
+TEST_CASE("without a deadline or a request nothing is ever due", "[safety]") {
   const StopPlan plan(4s, 1s);
   CHECK_FALSE(plan.fence_due(BootTime{1000h}));
   CHECK_FALSE(plan.kill_due(BootTime{1000h}));
   CHECK_FALSE(plan.next_change());
 }
 
-TEST_CASE("a deadline makes the signal due a grace and the slack before it, the kill the slack before it") {
+TEST_CASE("a deadline makes the signal due a grace and the slack before it, the kill the slack before it",
+          "[safety]") {
   StopPlan plan(4s, 1s);
   plan.set_deadline(BootTime{100s});
   CHECK(plan.next_change() == BootTime{95s});
@@ -22,7 +23,7 @@ TEST_CASE("a deadline makes the signal due a grace and the slack before it, the 
   CHECK(plan.kill_due(BootTime{99s}));
 }
 
-TEST_CASE("a renewal moves the plan") {
+TEST_CASE("a renewal moves the plan", "[safety]") {
   StopPlan plan(4s, 1s);
   plan.set_deadline(BootTime{100s});
   plan.set_deadline(BootTime{200s});
@@ -30,7 +31,7 @@ TEST_CASE("a renewal moves the plan") {
   CHECK(plan.next_change() == BootTime{195s});
 }
 
-TEST_CASE("a requested stop gets its grace, but never beyond the deadline's kill") {
+TEST_CASE("a requested stop gets its grace, but never beyond the deadline's kill", "[safety]") {
   StopPlan plan(4s, 1s);
   plan.set_deadline(BootTime{100s});
   plan.begin_stop(BootTime{50s});
@@ -42,7 +43,7 @@ TEST_CASE("a requested stop gets its grace, but never beyond the deadline's kill
   CHECK(late.kill_at() == BootTime{99s});
 }
 
-TEST_CASE("a stop under way is not prolonged by a second request or a late renewal") {
+TEST_CASE("a stop under way is not prolonged by a second request or a late renewal", "[safety]") {
   StopPlan plan(4s, 1s);
   plan.set_deadline(BootTime{100s});
   plan.begin_stop(BootTime{50s});

@@ -60,14 +60,15 @@ int killed_by(int number) {
 
 }  // namespace
 
-TEST_CASE("the gate opens for a job that has time left, after the guardian was told to watch the deadline") {
+TEST_CASE("the gate opens for a job that has time left, after the guardian was told to watch the deadline",
+          "[safety]") {
   SupervisorRules rules = supervise_rules();
   CHECK(words_of(rules.message_received({MessageType::ready, 100}, k_early)) == "tell guard, open_gate");
   CHECK(rules.end().started);
   CHECK_FALSE(rules.over());
 }
 
-TEST_CASE("the gate stays closed when the deadline leaves no room for a stop") {
+TEST_CASE("the gate stays closed when the deadline leaves no room for a stop", "[safety]") {
   SupervisorRules rules = supervise_rules();
   CHECK(words_of(rules.message_received({MessageType::ready, 100}, second(95))).empty());
   CHECK(rules.over());
@@ -76,7 +77,7 @@ TEST_CASE("the gate stays closed when the deadline leaves no room for a stop") {
   CHECK(rules.end().stop.reason == Reason::self_fence);
 }
 
-TEST_CASE("the gate stays closed when a stop has come since the wait for the lock ended") {
+TEST_CASE("the gate stays closed when a stop has come since the wait for the lock ended", "[safety]") {
   SupervisorRules rules = supervise_rules();
   CHECK(words_of(rules.signalled(sent(SIGTERM), false, k_early)) == "tell stop 15");
   CHECK(words_of(rules.message_received({MessageType::ready, 100}, k_early)).empty());
@@ -93,7 +94,8 @@ TEST_CASE("a job for which there is no process ends the run with the reason") {
   CHECK(rules.end().tree_dead);
 }
 
-TEST_CASE("a job that ends by itself keeps its status, and the run goes on until the tree is dead") {
+TEST_CASE("a job that ends by itself keeps its status, and the run goes on until the tree is dead",
+          "[safety]") {
   SupervisorRules rules = running();
   rules.message_received({MessageType::job_exited, 3 << 8}, second(20));
   CHECK_FALSE(rules.over());
@@ -104,7 +106,7 @@ TEST_CASE("a job that ends by itself keeps its status, and the run goes on until
   CHECK_FALSE(rules.end().stop);
 }
 
-TEST_CASE("the guardian's last word alone tells that the deadline stopped the job") {
+TEST_CASE("the guardian's last word alone tells that the deadline stopped the job", "[safety]") {
   SupervisorRules rules = running();
   rules.message_received({MessageType::job_exited, SIGTERM}, second(20));
   rules.message_received({MessageType::done, 1, k_fenced}, second(30));
@@ -112,14 +114,14 @@ TEST_CASE("the guardian's last word alone tells that the deadline stopped the jo
   CHECK_FALSE(rules.end().stop.killed);
 }
 
-TEST_CASE("a tree that is not dead is not reported as dead") {
+TEST_CASE("a tree that is not dead is not reported as dead", "[safety]") {
   SupervisorRules rules = running();
   rules.message_received({MessageType::done, 0}, second(30));
   CHECK(rules.over());
   CHECK_FALSE(rules.end().tree_dead);
 }
 
-TEST_CASE("a program that cannot be executed, or comes too late, never started") {
+TEST_CASE("a program that cannot be executed, or comes too late, never started", "[safety]") {
   SupervisorRules rules = running();
   rules.message_received({MessageType::job_exited, 126 << 8, ENOENT}, second(11));
   CHECK_FALSE(rules.end().started);
@@ -170,13 +172,13 @@ TEST_CASE("Ctrl-C begins the grace without a second signal, and a job that had t
   CHECK_FALSE(prompt.end().stop);
 }
 
-TEST_CASE("a lost lease stops the job, and whoever must know is told") {
+TEST_CASE("a lost lease stops the job, and whoever must know is told", "[safety]") {
   SupervisorRules rules = running();
   CHECK(words_of(rules.lease_lost(second(20))) == "tell stop 15, tell_loss");
   CHECK(rules.end().stop.reason == Reason::lost);
 }
 
-TEST_CASE("a self-fence stays one, whatever else asks for a stop while it goes on") {
+TEST_CASE("a self-fence stays one, whatever else asks for a stop while it goes on", "[safety]") {
   SupervisorRules rules = running();
   CHECK(words_of(rules.message_received({MessageType::fencing}, second(95))) == "tell_loss");
   rules.signalled(sent(SIGTERM), false, second(96));
@@ -224,7 +226,7 @@ TEST_CASE("the end of the process that started dblock is a TERM that tells its p
   CHECK(rules.end().stop.pid == 77);
 }
 
-TEST_CASE("dblock kills in the guardian's place a second after the grace has ended") {
+TEST_CASE("dblock kills in the guardian's place a second after the grace has ended", "[safety]") {
   SupervisorRules rules = running();
   rules.signalled(sent(SIGTERM), false, second(20));
   CHECK(rules.wake_at(k_early.deadline) == BootTime{25s});
@@ -237,7 +239,7 @@ TEST_CASE("dblock kills in the guardian's place a second after the grace has end
   CHECK(rules.end().stop.took == 5s);
 }
 
-TEST_CASE("dblock kills in the guardian's place half of the slack before the deadline") {
+TEST_CASE("dblock kills in the guardian's place half of the slack before the deadline", "[safety]") {
   SupervisorRules rules = running();
   CHECK(rules.wake_at(k_early.deadline) == BootTime{99s} + 500ms);
   CHECK(words_of(rules.time_passed(second(99))).empty());
@@ -245,13 +247,13 @@ TEST_CASE("dblock kills in the guardian's place half of the slack before the dea
   CHECK(rules.end().stop.reason == Reason::self_fence);
 }
 
-TEST_CASE("a renewal moves the time at which dblock kills in the guardian's place") {
+TEST_CASE("a renewal moves the time at which dblock kills in the guardian's place", "[safety]") {
   SupervisorRules rules = running();
   CHECK(words_of(rules.time_passed({BootTime{150s}, BootTime{300s}})).empty());
   CHECK(rules.wake_at(BootTime{300s}) == BootTime{299s} + 500ms);
 }
 
-TEST_CASE("a dead guardian's job is killed at once, and its own wait tells how it ended") {
+TEST_CASE("a dead guardian's job is killed at once, and its own wait tells how it ended", "[safety]") {
   SupervisorRules rules = running();
   CHECK(words_of(rules.guardian_died(second(20))) == "kill_tree");
   rules.job_waited_for(killed_by(SIGKILL));
@@ -265,7 +267,7 @@ TEST_CASE("a dead guardian's job is killed at once, and its own wait tells how i
   CHECK(late.end().stop.reason == Reason::self_fence);
 }
 
-TEST_CASE("what the guardian has said of the job's end stays when it dies afterwards") {
+TEST_CASE("what the guardian has said of the job's end stays when it dies afterwards", "[safety]") {
   SupervisorRules rules = running();
   rules.message_received({MessageType::job_exited, 3 << 8}, second(20));
   rules.guardian_died(second(21));

@@ -39,14 +39,14 @@ TEST_CASE("a job that ends in time keeps its status and sees its environment", "
 }
 
 // I4: the deadline is looked at again between the grant and the exec.
-TEST_CASE("a job whose deadline leaves no room for a stop is not started", "[tsan]") {
+TEST_CASE("a job whose deadline leaves no room for a stop is not started", "[tsan][safety]") {
   CHECK(in_child([] {
     const JobEnd end = supervise(shell("exit 0"), BootClock::now() + 1400ms);
     return !end.status && end.stop.reason == Stop::Reason::self_fence && end.tree_dead;
   }));
 }
 
-TEST_CASE("a job that outstays its deadline is dead before it", "[tsan]") {
+TEST_CASE("a job that outstays its deadline is dead before it", "[tsan][safety]") {
   CHECK(in_child([] {
     JobSpec spec = shell("trap '' TERM; sleep 60");
     spec.kill_grace = 300ms;
@@ -58,7 +58,7 @@ TEST_CASE("a job that outstays its deadline is dead before it", "[tsan]") {
   }));
 }
 
-TEST_CASE("a revocation from another thread stops the job", "[tsan]") {
+TEST_CASE("a revocation from another thread stops the job", "[tsan][safety]") {
   CHECK(in_child([] {
     const auto supervisor = Supervisor::start(shell("sleep 60"), false, {});
     if (!supervisor) return false;

@@ -77,7 +77,7 @@ TEST_CASE("a process that has the number of one that was to be signalled gets no
   CHECK(in_child(signals_that_process_alone) == Answer::right);
 }
 
-TEST_CASE("a process of the job with the number of a spared one that has ended is not spared") {
+TEST_CASE("a process of the job with the number of a spared one that has ended is not spared", "[safety]") {
   Answer answer = Answer::cannot_tell;
   // Another process may have got the number before.
   for (int tries = 0; tries < 5 && answer == Answer::cannot_tell; ++tries)

@@ -66,7 +66,7 @@ TEST_CASE("one host, or a socket, is the only one to ask whatever happened") {
   CHECK(hosts.order() == Order{0});
 }
 
-TEST_CASE("a server that takes no writes is the wrong host, in each of its ways to say so") {
+TEST_CASE("a server that takes no writes is the wrong host, in each of its ways to say so", "[safety]") {
   for (const unsigned native : {1792U, 1836U}) CHECK(is_wrong_host(native, "words"));
   CHECK(is_wrong_host(1290U, "The MariaDB server is running with the --read-only option"));
   CHECK(is_wrong_host(1290U, "The MySQL server is running with the --super-read-only option"));
@@ -82,7 +82,7 @@ TEST_CASE("a server that takes no writes is the wrong host, in each of its ways 
   CHECK(read_only_error(schema).native == 1231);
 }
 
-TEST_CASE("every session but a reading one makes sure that the server takes writes") {
+TEST_CASE("every session but a reading one makes sure that the server takes writes", "[safety]") {
   SessionOptions reading;
   reading.reads_only = true;
   for (const auto check : {SchemaCheck::on, SchemaCheck::off}) {

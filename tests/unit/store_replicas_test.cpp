@@ -28,7 +28,7 @@ TEST_CASE("the semi-synchronous state is read under its names of MariaDB and of 
   CHECK_FALSE(read_semi_sync({{"Rpl_semi_sync_replica_status", "ON"}}, {}));
 }
 
-TEST_CASE("too few replicas, a fallback or none of it: nothing may be granted") {
+TEST_CASE("too few replicas, a fallback or none of it: nothing may be granted", "[safety]") {
   const auto state = read_semi_sync(k_source_status, {});
   CHECK_FALSE(short_of(state, 1));
   CHECK_FALSE(short_of(state, 2));
@@ -39,7 +39,8 @@ TEST_CASE("too few replicas, a fallback or none of it: nothing may be granted") 
   CHECK(short_of(std::nullopt, 1));
 }
 
-TEST_CASE("a MySQL server that waits for fewer acknowledgements than min-replicas grants nothing") {
+TEST_CASE("a MySQL server that waits for fewer acknowledgements than min-replicas grants nothing",
+          "[safety]") {
   const auto state = read_semi_sync(k_source_status, {{"rpl_semi_sync_source_wait_for_replica_count", "1"}});
   REQUIRE(state);
   CHECK_FALSE(waits_for_fewer(*state, 1));

@@ -119,7 +119,7 @@ TEST_CASE("sharing: a lock that nobody has is there for every kind") {
   }
 }
 
-TEST_CASE("sharing: until its margin is over a lease keeps other kinds out, and then no longer") {
+TEST_CASE("sharing: until its margin is over a lease keeps other kinds out, and then no longer", "[safety]") {
   for (const auto& held : {k_shared, slots(2)}) {
     for (const auto& asked : {k_exclusive, k_shared, slots(2), slots(3)}) {
       if (asked == held) continue;
@@ -150,7 +150,7 @@ TEST_CASE("sharing: who waits for several is told of all of them") {
   CHECK(conflict.status.other_owners.size() == 2);
 }
 
-TEST_CASE("sharing: rows of holders who are gone are in nobody's way") {
+TEST_CASE("sharing: rows of holders who are gone are in nobody's way", "[safety]") {
   LockStatus left = free_row();
   left.slot = 1;
   const LockRows seen = scene(slots(1), {left});
@@ -159,7 +159,8 @@ TEST_CASE("sharing: rows of holders who are gone are in nobody's way") {
   CHECK(slot_for(seen, asks(slots(5))) == 1);
 }
 
-TEST_CASE("sharing: an exclusive holder refuses readers and writers, and is another kind than slots") {
+TEST_CASE("sharing: an exclusive holder refuses readers and writers, and is another kind than slots",
+          "[safety]") {
   const LockRows seen = held_alone();
   CHECK(refusing_holder(seen, asks(k_exclusive)) == "writer");
   CHECK(refusing_holder(seen, asks(k_shared)) == "writer");
@@ -169,7 +170,8 @@ TEST_CASE("sharing: an exclusive holder refuses readers and writers, and is anot
   CHECK(why.find("\"k\"") != std::string::npos);
 }
 
-TEST_CASE("sharing: an expired exclusive lease refuses everybody for its margin, and nobody after it") {
+TEST_CASE("sharing: an expired exclusive lease refuses everybody for its margin, and nobody after it",
+          "[safety]") {
   for (const auto& sharing : {k_exclusive, k_shared, slots(2)}) {
     CHECK(refusing_holder(held_alone(0s), asks(sharing)) == "writer");
     CHECK(refusing_holder(held_alone(-k_margin + 1us), asks(sharing)) == "writer");
@@ -207,7 +209,7 @@ TEST_CASE("sharing: a pause refuses every kind, and a holder is named before it"
   CHECK(decided<lease::Held>(paused(held_by_readers({1, 2})), asks(k_shared)).status.only_paused());
 }
 
-TEST_CASE("sharing: readers go together, on the lowest free number") {
+TEST_CASE("sharing: readers go together, on the lowest free number", "[safety]") {
   CHECK(slot_for(held_by_readers({1, 2}), asks(k_shared)) == 3);
   CHECK(slot_for(held_by_readers({2, 3}), asks(k_shared)) == 1);
   CHECK(slot_for(held_by_readers({1, 3}), asks(k_shared)) == 2);
@@ -238,7 +240,7 @@ TEST_CASE("sharing: new readers are refused as long as a writer waits, whoever i
   CHECK(slot_for(seen, asks(k_exclusive)) == 0);
 }
 
-TEST_CASE("sharing: slots are given lowest first, up to their number") {
+TEST_CASE("sharing: slots are given lowest first, up to their number", "[safety]") {
   CHECK(slot_for(held_slots(3, {1}), asks(slots(3))) == 2);
   CHECK(slot_for(held_slots(3, {2, 3}), asks(slots(3))) == 1);
   CHECK(slot_for(held_slots(3, {1, 2}), asks(slots(3))) == 3);
@@ -247,7 +249,7 @@ TEST_CASE("sharing: slots are given lowest first, up to their number") {
   CHECK(refusing_holder(full, asks(slots(2))) == "slot-2");  // who will be gone first
 }
 
-TEST_CASE("sharing: an expired slot is taken over after its margin, with its number") {
+TEST_CASE("sharing: an expired slot is taken over after its margin, with its number", "[safety]") {
   LockRows seen = held_slots(2, {1, 2});
   seen.holds[0] = held_row("slot-1", slots(2), 1, -k_margin + 1us);
   CHECK(refusing_holder(seen, asks(slots(2))) == "slot-1");
@@ -268,7 +270,8 @@ TEST_CASE("sharing: a slot that cools down is taken") {
   CHECK(std::holds_alternative<lease::Held>(*answer_for(seen, asks(k_exclusive))));
 }
 
-TEST_CASE("sharing: a number of slots, or another kind, that the holders did not agree on is a mismatch") {
+TEST_CASE("sharing: a number of slots, or another kind, that the holders did not agree on is a mismatch",
+          "[safety]") {
   const LockRows seen = held_slots(4, {1, 2});
   for (const auto& sharing : {slots(3), slots(5), k_shared, k_exclusive}) {
     const std::string why = mismatch(seen, asks(sharing));
@@ -279,7 +282,7 @@ TEST_CASE("sharing: a number of slots, or another kind, that the holders did not
   CHECK(mismatch(held_by_readers({1}), asks(slots(2))).find("--shared") != std::string::npos);
 }
 
-TEST_CASE("sharing: leases in their margin are waited out, and no mismatch") {
+TEST_CASE("sharing: leases in their margin are waited out, and no mismatch", "[safety]") {
   LockRows seen = held_slots(2, {1});
   seen.holds[0] = held_row("slot-1", slots(2), 1, -1s);
   CHECK(refusing_holder(seen, asks(k_exclusive)) == "slot-1");
@@ -288,7 +291,8 @@ TEST_CASE("sharing: leases in their margin are waited out, and no mismatch") {
   CHECK(slot_for(seen, asks(slots(7))) == 1);
 }
 
-TEST_CASE("sharing: the request's own lease is found, wherever it is and whatever else is in the way") {
+TEST_CASE("sharing: the request's own lease is found, wherever it is and whatever else is in the way",
+          "[safety]") {
   CHECK(decided<lease::Granted>(held_alone(), asks(k_exclusive, "writer")).row->owner == "writer");
   CHECK(decided<lease::Granted>(held_slots(2, {1, 2}), asks(slots(2), "slot-2")).row->slot == 2);
   LockRows seen = held_by_readers({1, 2});

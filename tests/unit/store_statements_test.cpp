@@ -89,11 +89,11 @@ TEST_CASE("values become hexadecimal literals whatever they hold") {
   CHECK(note(std::numeric_limits<std::uint64_t>::max()) == "VALUES (18446744073709551615,1,0)");
 }
 
-TEST_CASE("a statement of which a parameter has no value is one that no server takes") {
+TEST_CASE("a statement of which a parameter has no value is one that no server takes", "[safety]") {
   CHECK(render(Verb::add_fence, {{"key", Scalar(nullptr)}}).ends_with(" VALUES (NULL,:slot,0)"));
 }
 
-TEST_CASE("no statement uses what the lease protocol forbids") {
+TEST_CASE("no statement uses what the lease protocol forbids", "[safety]") {
   for (auto statement : all_statements()) {
     CAPTURE(statement);
     CHECK(statement.find(":k") == std::string::npos);
@@ -130,7 +130,7 @@ TEST_CASE("no statement uses what the lease protocol forbids") {
   }
 }
 
-TEST_CASE("a try names the fence by a key that it has only while the lock is free") {
+TEST_CASE("a try names the fence by a key that it has only while the lock is free", "[safety]") {
   const auto statement = render(Verb::grant, place(request_with_promises(), 0));
   CAPTURE(statement);
   const auto from = statement.find("fence.lock_key=IF(") + 18;
@@ -142,7 +142,7 @@ TEST_CASE("a try names the fence by a key that it has only while the lock is fre
   CHECK(statement.ends_with(" WHERE lease.lock_key=x'6b' AND lease.slot=0 AND " + is_free));
 }
 
-TEST_CASE("readers and slots pass nobody's fence but their own") {
+TEST_CASE("readers and slots pass nobody's fence but their own", "[safety]") {
   auto wanted = request();
   wanted.sharing = {lease::Mode::slot, 3};
   const auto put = render(Verb::grant_beside, place(wanted, 2));
@@ -165,7 +165,7 @@ TEST_CASE("a prefix is a range of keys without wildcards") {
   CHECK(render(Verb::list_range, selection_parameters({{}, "a%", false})).find("LIKE") == std::string::npos);
 }
 
-TEST_CASE("only what is known to be undone is reported as undone") {
+TEST_CASE("only what is known to be undone is reported as undone", "[safety]") {
   const auto code = [](unsigned native, Phase phase) {
     return make_error("cannot x", "mysql://h/d", {native, "words"}, phase).code;
   };
@@ -206,7 +206,7 @@ TEST_CASE("a way to log in whose plugin is missing is met with the package that 
   }
 }
 
-TEST_CASE("error 1290 is about a replica only where it names an option about reading only") {
+TEST_CASE("error 1290 is about a replica only where it names an option about reading only", "[safety]") {
   const auto error = [](const std::string& option) {
     const std::string words =
         "The MariaDB server is running with the " + option + " option so it cannot execute this statement";
@@ -224,7 +224,8 @@ TEST_CASE("error 1290 is about a replica only where it names an option about rea
 }
 
 TEST_CASE(
-    "a node of a cluster that is cut off did nothing of what it refuses at once, and perhaps of a commit") {
+    "a node of a cluster that is cut off did nothing of what it refuses at once, and perhaps of a commit",
+    "[safety]") {
   const ServerError refused{1047, "WSREP has not yet prepared node for application use"};
   const ServerError broken{
       1180,
