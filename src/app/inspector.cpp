@@ -1,6 +1,7 @@
 #include "app/inspector.hpp"
 
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "app/inspect_report.hpp"
@@ -33,7 +34,7 @@ struct Inspector::Question {
   SystemClock clock{};
   const std::unique_ptr<lease::LeaseStore> store;
   std::mutex mutex{};  // guards `answer`
-  Result<lease::Listing> answer = fail(Errc::internal, "the store was not asked");
+  std::optional<Result<lease::Listing>> answer{};
 };
 
 Inspector::Inspector(const InspectRequest& request, store::Settings settings)
@@ -45,8 +46,7 @@ void Inspector::ask() {
 
 Result<InspectReport> Inspector::answer() {
   const std::lock_guard lock(question_->mutex);
-  DBLOCK_TRY(lease::Listing listing,
-             std::exchange(question_->answer, fail(Errc::internal, "the store was not asked")));
+  DBLOCK_TRY(lease::Listing listing, std::exchange(question_->answer, std::nullopt).value());
   return report_on(std::move(listing), question_->request, question_->settings);
 }
 

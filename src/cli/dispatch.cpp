@@ -184,8 +184,6 @@ int dispatch(int argc, char** argv) {
     return run_program(argc, argv);
   } catch (const std::exception& e) {
     return leave_with(exit_for(Error{Errc::internal, e.what()}));
-  } catch (...) {
-    return leave_with(exit_for(Error{Errc::internal, "an unknown exception escaped"}));
   }
 }
 

@@ -183,7 +183,7 @@ void Session::start_acquire() {
 
 Result<AcquireOutcome> Session::grant() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->grant ? *state_->grant : fail(Errc::internal, "the acquisition has not ended");
+  return state_->grant.value();
 }
 
 std::chrono::milliseconds Session::waited() const {

@@ -31,6 +31,10 @@ void warn(const Hook& hook, const std::string& what) {
   log::warning("the " + hook.option + " command " + what);
 }
 
+void warn_not_started(const Hook& hook, const std::string& why) {
+  warn(hook, "could not be started: " + why + "; the run does without it");
+}
+
 // The process that watches one command: waits for the command and all its descendants, and kills those that
 // are left at the time limit.
 class HookWatcher {
@@ -56,7 +60,7 @@ class HookWatcher {
 void HookWatcher::run() {
   auto tree = Tree::open();
   if (!tree) {
-    warn(hook_, "could not be started: " + tree.error().message + "; the run does without it");
+    warn_not_started(hook_, tree.error().message);
     ::_exit(0);
   }
   ::signal(SIGCHLD, SIG_DFL);
@@ -71,7 +75,7 @@ void HookWatcher::run() {
   command_ = ::fork();
   if (command_ == 0) become_command(self);
   if (command_ < 0) {
-    warn(hook_, with_errno("could not be started", errno) + "; the run does without it");
+    warn_not_started(hook_, strerrordesc_np(errno));
     ::_exit(0);
   }
   const auto on_collected = [this](pid_t pid, int status) { reaped(pid, status); };
@@ -152,7 +156,7 @@ void run_starter(const std::vector<Hook>& hooks, const std::string& environment,
       channel.reset();
       HookWatcher(hooks[index], environment + record->substr(sizeof index), limit).run();
     }
-    if (pid < 0) warn(hooks[index], with_errno("could not be started", errno) + "; the run does without it");
+    if (pid < 0) warn_not_started(hooks[index], strerrordesc_np(errno));
   }
 }
 

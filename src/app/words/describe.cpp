@@ -102,10 +102,9 @@ std::string describe_conflict(const LockStatus& status) {
 }
 
 std::string describe_line(const lease::OwnerId& left_to, lease::Line line) {
-  if (left_to.text.empty()) return "; a newer run has come first (--line newest)";
-  const std::string run = lease::display_owner(left_to.text);
-  if (line == lease::Line::newest) return "; a newer run has come: " + run + " (--line newest)";
-  return "; another run waits already: " + run + " (--line one)";
+  const std::string run = left_to.text.empty() ? "" : ": " + lease::display_owner(left_to.text);
+  if (line == lease::Line::newest) return "; a newer run has come" + run + " (--line newest)";
+  return "; another run waits already" + run + " (--line one)";
 }
 
 void warn_of_own_script(const LockStatus& status) {
@@ -146,21 +145,19 @@ std::string kind_of_holder(const lease::NotOurs& refused) {
 }
 
 std::string describe_not_ours(const lease::NotOurs& refused) {
+  if (!refused.status) return "has no row: nobody holds it";
+  const LockStatus& row = *refused.status;
   switch (refused.why) {
-    case NotOursWhy::absent:
-      return "has no row: nobody holds it";
     case NotOursWhy::free:
       return "is free: it was released, reaped or freed by force";
     case NotOursWhy::other_holder:
-      return refused.status ? "is held by " + display_holder(*refused.status) + " (owner " +
-                                  escape_untrusted(refused.status->owner) + ")"
-                            : "is held by someone else";
+      return "is held by " + display_holder(row) + " (owner " + escape_untrusted(row.owner) + ")";
     case NotOursWhy::expired:
       return "has expired";
     case NotOursWhy::revoked:
-      if (refused.status && !refused.status->revoked_by.empty())
-        return "was revoked by " + escape_untrusted(refused.status->revoked_by);
+      if (!row.revoked_by.empty()) return "was revoked by " + escape_untrusted(row.revoked_by);
       return "was revoked with `dblock release --force`";
+    case NotOursWhy::absent:
     case NotOursWhy::nested:
     case NotOursWhy::other_kind:
       break;

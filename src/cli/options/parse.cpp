@@ -53,8 +53,6 @@ class Parser {
       return finished();
     } catch (const CLI::ArgumentMismatch&) {
       if (parser_.remaining_size() == 0) refuse_missing_value();
-    } catch (const CLI::Error& e) {
-      out_.error = Error{Errc::internal, std::string("the command line parser failed: ") + e.what()};
     }
     return finished();
   }

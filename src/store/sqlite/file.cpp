@@ -224,7 +224,7 @@ class Preparation {
 
   Result<void> check_file_system(int fd) {
     struct statfs system {};
-    if (::fstatfs(fd, &system) != 0) return refuse(with_errno("cannot look at its file system", errno));
+    if (::fstatfs(fd, &system) != 0) return refuse(with_errno("cannot look at it", errno));
     const auto type = static_cast<unsigned long>(system.f_type) & 0xffffffffUL;
     if (std::ranges::find(k_network_file_systems, type) == k_network_file_systems.end()) return {};
     return refuse(

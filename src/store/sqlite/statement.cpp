@@ -158,7 +158,7 @@ Result<std::vector<Row>> Connection::run(std::string_view sql, const Parameters&
 
 void Connection::prepare_ahead(std::string_view sql) noexcept {
   if (!handle_) return;
-  [[maybe_unused]] const auto prepared = prepare(sql, "cannot prepare a statement");
+  [[maybe_unused]] const auto prepared = prepare(sql, "");
 }
 
 Result<Change> Connection::change(std::string_view sql, const Parameters& parameters,

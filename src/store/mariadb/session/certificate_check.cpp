@@ -136,8 +136,8 @@ std::string CertificateCheck::why_not(void* tls) const {
   const std::unique_ptr<void, Free> certificate(openssl()->certificate(seen->ssl));
   if (!certificate) return "the server shows no certificate";
   const long found = openssl()->verify_result(seen->ssl);
-  if (found != 0) return std::string("the server's certificate is not valid: ") + openssl()->words(found);
-  if (verify_status(handle_->net) != 0) return "the server's certificate is not valid";
+  if (found != 0 || verify_status(handle_->net) != 0)
+    return std::string("the server's certificate is not valid: ") + openssl()->words(found);
   if (!demand_.name) return {};
   const std::string& name = *demand_.name;
   const bool ours = openssl()->check_host(certificate.get(), name.data(), name.size(), 0, nullptr) == 1 ||
