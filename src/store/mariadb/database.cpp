@@ -7,6 +7,7 @@
 
 #include "base/clock.hpp"
 #include "base/duration.hpp"
+#include "base/log.hpp"
 #include "store/mariadb/factory.hpp"
 #include "store/mariadb/turnstile_statements.hpp"
 #include "store/parameters.hpp"
@@ -256,7 +257,7 @@ std::optional<lease::WaiterPosition> MariadbDatabase::waiter_position(const leas
 // Adds the waiters that the server shows to the account; others stay unknown.
 void MariadbDatabase::add_waiters(lease::Listing& listing) {
   const auto rows = connection_.read(waiters_statement(connection_.is_mariadb()), "cannot list waiters");
-  if (!rows) return;
+  if (!rows) return log::info(rows.error().message);
   for (auto& lock : listing.locks) {
     if (all_in_line_seen(lock)) lock.waiters.emplace();
   }

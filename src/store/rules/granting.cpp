@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.hpp"
 #include "lease/owner_id.hpp"
 #include "store/rules/sharing.hpp"
 
@@ -156,7 +157,7 @@ void TableLeaseStore::find_rows(Lease& lease) {
 
 Result<lease::LeaseStore::Promise> TableLeaseStore::promise(const lease::LeaseRequest& request, bool newest) {
   const Call call(*table_);
-  const std::string attempt = attempt_to("wait for", request.key);
+  const std::string attempt = attempt_to("acquire", request.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
   DBLOCK_TRY(const bool promised, table_->promise(request.key, request.owner, newest, attempt));
   if (promised) promised_ = request.key;
@@ -170,8 +171,9 @@ void TableLeaseStore::withdraw_intent(const lease::LeaseRequest& request) noexce
   if (promised_) {
     const Call call(*table_);
     // Where this fails, the promise ends by itself soon.
-    [[maybe_unused]] const auto done =
+    const auto done =
         table_->withdraw_promise(*promised_, request.owner, attempt_to("stop waiting for", *promised_));
+    if (!done) log::info(done.error().message);
     promised_.reset();
   }
   if (!intent_) return;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/log.hpp"
 #include "base/text.hpp"
 #include "lease/owner_id.hpp"
 #include "store/rules/sharing.hpp"
@@ -60,8 +61,7 @@ class Taking {
     DBLOCK_CHECK(table_.in_transaction(attempt_, body));
     adds_rows_ = false;
     if (!answer_) DBLOCK_CHECK(table_.in_transaction(attempt_, body));
-    if (answer_) return std::move(*answer_);
-    return fail(Errc::internal, attempt_ + ": the transaction did nothing");
+    return std::move(answer_.value());
   }
 
  private:
@@ -194,9 +194,7 @@ Result<std::optional<lease::Lease>> nest_together(LockTable& table, const LeaseR
     for (const Key& key : keys_of(request.key, request.also)) {
       DBLOCK_TRY(token, nest_one(table, key, outer, request, sharing, attempt));
       absent = !token;
-      if (absent)
-        // This error rolls back the keys that were counted.
-        return fail(Errc::internal, attempt + ": the outer lease is not there");
+      if (absent) return fail(Errc::internal, attempt);  // rolls back the keys that were counted
     }
     return {};
   };
@@ -214,7 +212,8 @@ void withdraw_intent(LockTable& table, const LeaseRequest& request, const Intent
   if (intent.for_others) return;
   for (const Key& key : keys_of(request.key, request.also)) {
     // Where this fails, the intent ends by itself soon.
-    [[maybe_unused]] const auto done = table.let_readers_in(key, intent.until, "cannot let readers in again");
+    const auto done = table.let_readers_in(key, intent.until, "cannot let readers in again");
+    if (!done) log::info(done.error().message);
   }
 }
 
