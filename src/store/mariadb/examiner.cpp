@@ -54,8 +54,7 @@ class Session {
 
   // The statement's rows, with column names in lower case.
   std::expected<RowSet, ServerError> ask(const std::string& sql) {
-    if (api().mysql_real_query(handle_.get(), sql.data(), sql.size()) != 0)
-      return std::unexpected(last_words(handle_.get()));
+    if (api().mysql_real_query(handle_.get(), sql.data(), sql.size()) != 0) return refused();
     auto table = fetch_rows(handle_.get(), MemoryLimit::few);
     if (table) std::ranges::transform(table->names, table->names.begin(), lower);
     return table;
@@ -90,13 +89,23 @@ class Session {
     return names;
   }
 
+  // Why the connection has broken; nullopt: it has not. What was asked since then has no answer.
+  [[nodiscard]] const std::optional<ServerError>& broken() const { return broken_; }
+
   [[nodiscard]] std::string cipher() {
     const char* const name = api().mysql_get_ssl_cipher(handle_.get());
     return name == nullptr ? "" : name;
   }
 
  private:
+  std::unexpected<ServerError> refused() {
+    ServerError words = last_words(handle_.get());
+    if (!broken_ && is_client_side(words.native)) broken_ = words;
+    return std::unexpected(std::move(words));
+  }
+
   Handle handle_;
+  std::optional<ServerError> broken_;
 };
 
 Micros wall_clock() {
@@ -287,6 +296,10 @@ HostFacts examine_host(const MariadbSettings& settings, const HostPort* host) {
     return facts;
   }
   read_server(*session, facts);
+  if (session->broken()) {
+    facts.failed = make_error(k_attempt, facts.host, *session->broken(), Phase::read).message;
+    return facts;
+  }
   if (auto second = open_session(settings, host); second)
     facts.identity_of_second = second->value(identity_statement());
   return facts;
