@@ -91,7 +91,11 @@ Ending ending_of(const JobEnd& end, const RunRequest& request) {
         {Errc::internal,
          "the guardian process died or stopped answering, so the job was stopped; was it killed by hand?"});
   }
-  if (!end.status && !end.started) return interrupted_by(end.stop, "before the job began");
+  if (!end.status && !end.started) {
+    Stop stop = end.stop;
+    if (stop.signal == 0) stop.signal = SIGKILL;
+    return interrupted_by(stop, "before the job began");
+  }
   // A guardian that died between the job's end and its report leaves the exit status unknown.
   Ending ending = own_ending(end.status.value_or(process::ExitStatus{true, SIGKILL}));
   ending.message = describe_stop(end);
