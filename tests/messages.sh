@@ -70,7 +70,6 @@ pattern=
 situations=0
 provoked=0
 skipped=0
-never=0
 waits_for_situation=0
 while IFS= read -r line; do
   case $line in
@@ -107,10 +106,9 @@ while IFS= read -r line; do
     says "$pattern" "$code" "$file" || complain "$text does not say with $code: $pattern
 $(cat "$work/err")"
     ;;
-  never) never=$((never + 1)) ;;
   *) complain "unknown kind \"$kind\": $pattern" ;;
   esac
 done <"$tests/messages.txt"
 [ $waits_for_situation -eq 0 ] || complain "no situation: $pattern"
-echo "$(wc -l <"$work/listed") messages, $situations situations: $provoked provoked here, $skipped need root, $never by no test"
+echo "$(wc -l <"$work/listed") messages, $situations situations: $provoked provoked here, $skipped need root"
 exit $bad

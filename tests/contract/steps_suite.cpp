@@ -219,6 +219,7 @@ STORE_CASE("nested runs that come and go at each try of a release end it with an
   const auto refused = store->release(ref_to(outer), Actor::holder, k_ended_well);
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::unreachable);
+  CHECK(refused.error().message.ends_with(": the server's answers contradict each other; try again"));
   CHECK(tries < 10);
   CHECK(t.row("a").owner == outer.owner.text);
   CHECK(released(t.release(ref_to(outer))));
@@ -282,6 +283,55 @@ STORE_CASE("a holder whose own row was reaped has lost its lease, and its releas
   CHECK(all_rows(t) == others);
   CHECK(renewed(t.renew(ref_to(before))));
   CHECK(released(t.release(ref_to(after))));
+}
+
+STORE_CASE("a lock that changes hands at every try is given up, and the try leaves nothing") {
+  Fixture t;
+  std::optional<Lease> other = t.grant(asks("k", "other"));
+  int tries = 0;
+  const auto store = open_stepped(*t.under_test, [&](Verb verb) -> std::optional<store::Effect> {
+    if (verb == Verb::grant && ++tries < 100 && !other) other = t.grant(asks("k", "other"));
+    if (is_look(verb) && other) CHECK(released(t.release(ref_to(*std::exchange(other, std::nullopt)))));
+    return std::nullopt;
+  });
+  const auto refused = store->try_acquire(asks("k", "me"));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::unreachable);
+  CHECK(refused.error().message.ends_with(": it changed hands at every try; try again"));
+  CHECK(tries < 10);
+  CHECK(owners(t).empty());
+  t.grant(asks("k", "next"));
+}
+
+STORE_CASE(
+    "a row that somebody deletes between the two transactions of a grant is named, and nothing granted") {
+  Fixture t;
+  // As when the row is deleted as soon as it is there.
+  const auto store = open_stepped(*t.under_test, [](Verb verb) {
+    return verb == Verb::add_row ? std::optional(store::Effect{{}, 1}) : std::nullopt;
+  });
+  const auto refused = store->try_acquire(reads("k", "me"));
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::unreachable);
+  CHECK(refused.error().message.ends_with(": its row vanished; is another tool deleting rows?"));
+  t.grant(asks("k", "next"));
+}
+
+STORE_CASE("a pause that another process makes and ends at every try is given up", "[all-of-dblock]") {
+  Fixture t;
+  const PauseScope scope{"k", false};
+  int tries = 0;
+  const auto store = open_stepped(*t.under_test, [&](Verb verb) -> std::optional<store::Effect> {
+    if (verb == Verb::change_pause && ++tries < 100) REQUIRE(t.store->resume(scope));
+    if (verb == Verb::add_pause && tries < 100)
+      REQUIRE(t.store->pause({scope, Micros{1h}, "other@desk", ""}));
+    return std::nullopt;
+  });
+  const auto refused = store->pause({scope, Micros{1h}, "op@desk", ""});
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().code == Errc::unreachable);
+  CHECK(refused.error().message.ends_with(": another process pauses and resumes the same; try again"));
+  CHECK(tries < 10);
 }
 
 }  // namespace dblock::contract

@@ -1,9 +1,11 @@
 // A client library that is loaded [loaded] is loaded by the first connection to a server and by nothing else,
 // and where it is missing nothing else suffers. In a self-contained program it is a part of the program.
+#include <cerrno>
 #include <filesystem>
 #include <sstream>
 
 #include "support/catch.hpp"
+#include "support/certificates.hpp"
 #include "support/dblock.hpp"
 #include "support/live_run.hpp"
 #include "support/privilege.hpp"
@@ -174,6 +176,41 @@ TEST_CASE("of a run's processes only dblock maps the client library and its cryp
     CHECK_FALSE(maps(guardian_of(run), library));
     CHECK_FALSE(maps(job_of(run), library));
   }
+}
+
+TEST_CASE("a client library that the loader gives no reason for is missing all the same",
+          "[server][loaded]") {
+  DBLOCK_NEEDS(why_no_preload());
+  const ServerDatabase database;
+  const FakeLibrary fake("");
+  check_ended(dblock(database, {"inspect"}, with(failing("dlerror", EIO), {fake.variable()})), 78,
+              {"no reason given", "package libmariadb3"});
+}
+
+TEST_CASE("a client library that does not do what it should is found out, and nothing is granted",
+          "[server][loaded]") {
+  DBLOCK_NEEDS(why_no_preload());
+  const Certificates certificates;
+  const Server server(certificates.server_options("good"));
+  ServerDatabase database(server.address());
+  struct Oddity {
+    const char* way;
+    const char* said;
+  };
+  for (const auto& [way, said] : std::vector<Oddity>{
+           {"out-of-memory", "out of memory"},
+           {"unencrypted", "the connection is not encrypted"},
+           {"of-gnutls", " uses GnuTLS 3.8.9, and dblock can check certificates only with OpenSSL; install"},
+           {"first-of-its-kind", "3.4.1 does not let dblock check the certificate; install 3.4.2 or newer"},
+           {"forgetful", "MariaDB's client library did not let dblock check the certificate"},
+           {"of-another-shape", "the TLS session of MariaDB's client library cannot be read; install"},
+           {"uncertified", "the server shows no certificate"}}) {
+    CAPTURE(way);
+    check_ended(dblock_at(database.tcp_url() + "?tls=verify-full&tls-ca=" + certificates.authority(),
+                          run_words("k", {}, {"true"}), refusing(std::string("DBLOCK_TEST_CLIENT=") + way)),
+                69, {said});
+  }
+  CHECK(database.rows() == 0);
 }
 
 }  // namespace

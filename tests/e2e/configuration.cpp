@@ -1,12 +1,14 @@
 // What counts as configured, and in which order; passwords.
 #include <sys/stat.h>
 
+#include <cerrno>
 #include <filesystem>
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/live_run.hpp"
 #include "support/privilege.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -257,6 +259,16 @@ TEST_CASE("a command that fails or is too slow for the password is 78, and nothi
   refused("echo secret; exit 3", "failed with exit status 3");
   refused("true", "printed no password");
   refused("echo secret; sleep 600 & sleep 600", "did not end within 300ms");
+}
+
+TEST_CASE("a command that the system does not let dblock start or await is 78", "[server]") {
+  DBLOCK_NEEDS(why_no_preload());
+  const std::string url = "mysql://u@127.0.0.1:1/d?password-command=true";
+  const auto with_refused = [&](const std::string& call) {
+    return dblock_at(url, {"inspect"}, failing(call, ENOMEM));
+  };
+  check_ended(with_refused("fork"), 78, {"cannot be started: Cannot allocate memory"});
+  check_ended(with_refused("poll"), 78, {"cannot be waited for: Cannot allocate memory"});
 }
 
 TEST_CASE("a signal ends dblock at once while a command looks for the password, and the command too",

@@ -71,6 +71,23 @@ TEST_CASE("a signal ends the wait of process 1 of a container") {
   check_ends(container, 143);
 }
 
+// The kernel lets no signal of its own namespace end process 1.
+TEST_CASE("a signal breaks off the command that looks for the password of process 1 of a container",
+          "[server]") {
+  DBLOCK_NEEDS(why_no_container());
+  const ServerDatabase database;
+  const TempDir directory;
+  const std::string conf = directory.file("conf");
+  write_file(conf, "password-command = echo >" + directory.file("up") + "; sleep 600 & wait\n", 0600);
+  Spawn spec = in_container(database, {"--config", conf, "inspect"});
+  spec.env.insert(spec.env.begin(), "DBLOCK_DB=mysql://u@127.0.0.1:1/d?connect-timeout=1h");
+  Process container(spec);
+  await_file(container, directory.file("up"));
+  ::kill(first_process(container), SIGTERM);
+  check_ends(container, 78, {"was broken off by a signal"});
+  CHECK(soon_gone(container));
+}
+
 TEST_CASE("a container killed whole: its job is dead, and the lock free after lease and margin", "[safety]") {
   DBLOCK_NEEDS(why_no_container());
   Database database;

@@ -262,8 +262,7 @@ TEST_CASE("doctor refuses a store on a network file system", "[local]") {
   const std::string path = directory.file("locks.db");
   REQUIRE(dblock_at("sqlite:" + path, run_words("k", {}, {"true"})).exit == exited(0));
   const auto network =
-      judge(dblock_spawn_at("sqlite:" + path, {"doctor", "--json"},
-                            {"FAKE_FS_TYPE=0x6969", "LD_PRELOAD=" + fake_fstatfs_library()}));
+      judge(dblock_spawn_at("sqlite:" + path, {"doctor", "--json"}, refusing("FAKE_FS_TYPE=0x6969")));
   CHECK(network.level("store") == "bad");
 }
 

@@ -1,5 +1,8 @@
 // Every exit code of the contract's table, through the real binary. (76 by revocation and by outage:
 // tests/fault.)
+#include <unistd.h>
+
+#include <cerrno>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -316,6 +319,54 @@ TEST_CASE("inspect with max-held is 1 with a line for each lock that has been he
   const auto document = dblock(database, with(ask, {"--json"}));
   CHECK(document.exit == exited(1));
   CHECK(says(document.out, "\"key\":\"etl/b\""));
+}
+
+TEST_CASE("what the system refuses dblock is named, and no job is started") {
+  DBLOCK_NEEDS(why_no_preload());
+  const Database database;
+  const TempDir directory;
+  const Words run = run_words("k", {}, {"touch", directory.file("ran")});
+  const Words acquire{"acquire", "--key", "k", "--while-pid", std::to_string(::getpid())};
+  struct Refusal {
+    Words words;
+    Words env;
+    int code;
+    const char* said;
+  };
+  for (const auto& refusal : std::vector<Refusal>{
+           {run, failing("getrandom", ENOSYS), 70, "cannot draw a random number: Function not implemented"},
+           {run, failing("signalfd", EMFILE), 70,
+            "cannot make a descriptor for signals: Too many open files"},
+           {run, failing("mmap", ENOMEM), 70, "cannot map a page for the guardian: Cannot allocate memory"},
+           {run, failing("prctl", EINVAL), 78, "(PR_SET_CHILD_SUBREAPER): Invalid argument; without that"},
+           {run, failing("open", ENOENT, "/children"), 78,
+            "/children: No such file or directory; without that"},
+           {acquire, failing("pidfd_open", ENOSYS), 70, "--while-pid: cannot watch process "}}) {
+    CAPTURE(refusal.said);
+    check_ended(dblock(database, refusal.words, refusal.env), refusal.code, {refusal.said});
+    CHECK_FALSE(database.has_holder("k"));
+  }
+  CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
+}
+
+TEST_CASE("a table with a column that somebody has made too short is 70, and its row is as it was",
+          "[server]") {
+  ServerDatabase database;
+  REQUIRE(run_true(database) == exited(0));
+  database.sql("ALTER TABLE " + database.name() + ".dblock_lock MODIFY holder_command VARCHAR(4) NOT NULL");
+  const std::string before = database.row("k");
+  check_ended(dblock(database, run_words("k", {}, {"sleep", "0"})), 70,
+              {"holder_command", "; this should not happen: were dblock's tables changed by hand?"});
+  CHECK(database.row("k") == before);
+}
+
+TEST_CASE("a lease that was revoked by hand, without a name, is 76 like any other") {
+  Database database;
+  const std::string owner = take(database);
+  revoke(database);
+  database.set_text("k", "revoked_by", "");
+  check_ended(dblock(database, {"renew", "--key", "k", "--owner", owner}), 76,
+              {"was revoked with `dblock release --force`"});
 }
 
 }  // namespace

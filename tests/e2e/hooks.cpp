@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 
 #include "support/catch.hpp"
@@ -452,6 +453,19 @@ TEST_CASE("on-lost of run takes a command, and a signal's name is told apart") {
   CHECK(end.exit == exited(64));
   CHECK(says(end.err, "is a signal, as `acquire --lost-signal` takes; for `run` write a command"));
   CHECK(dblock(database, run_words("k", {}, {"true"}), {"DBLOCK_ON_LOST=USR1"}).exit == exited(64));
+}
+
+TEST_CASE("a hook that the system lets nobody start is one warning, and the run goes on") {
+  DBLOCK_NEEDS(why_no_preload());
+  const Database database;
+  for (const auto& refused :
+       {failing("fork", EAGAIN, "dblock-hooks"), failing("prctl", EINVAL, "dblock-hooks")}) {
+    Process run(dblock_spawn(database, run_words("k", {"--on-end", "true"}, {"true"}), refused));
+    CHECK(run.wait() == exited(0));
+    CHECK(soon_says(run, "; the run does without it\n"));
+    CHECK(run.err().starts_with("dblock: warning: the --on-end command could not be started: "));
+    CHECK(lines(run.err()).size() == 1);
+  }
 }
 
 }  // namespace

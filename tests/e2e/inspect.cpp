@@ -56,6 +56,17 @@ TEST_CASE("where nothing is held inspect says so beside its results, and what th
   CHECK_FALSE(says(dblock(database, {"-v", "inspect"}).err, "no lock"));
 }
 
+TEST_CASE("of a thousand locks that nobody holds inspect counts no more") {
+  Database database;
+  REQUIRE(run_true(database, "k0") == exited(0));
+  Words keys;
+  for (int i = 1; i < 1001; ++i) keys.push_back("k" + std::to_string(i));
+  database.copy_row("k0", keys);
+  const auto told = dblock(database, {"-v", "inspect"});
+  CHECK(told.exit == exited(0));
+  CHECK(says(told.err, "dblock: no lock is held; --all shows 1000 free and more\n"));
+}
+
 TEST_CASE("json has the documented fields") {
   Database database;
   take(database, "k", {"--ttl", "60s", "--note", "n"});

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 
 #include "support/catch.hpp"
@@ -299,7 +300,7 @@ TEST_CASE("a network file system is refused", "[local][safety]") {
   const std::string path = directory.file("locks.db");
   const auto on = [&](const char* type) {
     return dblock_at("sqlite:" + path, run_words("k", {}, {"true"}),
-                     {std::string("FAKE_FS_TYPE=") + type, "LD_PRELOAD=" + fake_fstatfs_library()});
+                     refusing(std::string("FAKE_FS_TYPE=") + type));
   };
   for (const char* type : {"0x6969" /* NFS */, "0xff534d42" /* CIFS */, "0xfe534d42" /* SMB2 */}) {
     const auto finished = on(type);
@@ -307,6 +308,60 @@ TEST_CASE("a network file system is refused", "[local][safety]") {
     check_ended(finished, 78, {"network file system", path});
   }
   CHECK(on("0xef53" /* ext4 */).exit == exited(0));
+}
+
+TEST_CASE("what the system refuses to tell of the store's files is said, and so is a disk that fails",
+          "[local]") {
+  DBLOCK_NEEDS(why_no_preload());
+  const TempDir directory;
+  const std::string path = directory.file("locks.db");
+  make_store(path);
+  struct Refusal {
+    const char* call;
+    int code;
+    const char* said;
+  };
+  for (const auto& [call, code, said] :
+       std::vector<Refusal>{{"realpath", 78, "cannot enter its directory: Input/output error"},
+                            {"stat", 78, "cannot look at its directory: Input/output error"},
+                            {"fstatfs", 78, "cannot look at it: Input/output error"},
+                            {"pread", 69, "disk I/O error; is the disk in order"}}) {
+    CAPTURE(call);
+    check_ended(dblock_at("sqlite:" + path, {"inspect"}, failing(call, EIO)), code, {path, said});
+  }
+}
+
+TEST_CASE("a file system without shared pages, which a store's log needs, is no place for a store",
+          "[local]") {
+  DBLOCK_NEEDS(why_no_preload());
+  const TempDir directory;
+  const std::string path = directory.file("locks.db");
+  const auto shared_pages_fail = failing("mmap", ENODEV);
+  const Words acquire{"acquire", "--key", "k", "--ttl", "1m"};
+  check_ended(dblock_at("sqlite:" + path, acquire, shared_pages_fail), 69, {path, "disk I/O error"});
+  REQUIRE(dblock_at("sqlite:" + path, acquire).exit == exited(0));
+  check_ended(dblock_at("sqlite:" + path, {"inspect"}, shared_pages_fail), 69, {path, "disk I/O error"});
+}
+
+TEST_CASE("without this boot's id, which tells old leases from new ones, the store is not used", "[local]") {
+  DBLOCK_NEEDS(why_no_mount_namespace());
+  const Database database;
+  const auto finished = in_mount_namespace(
+      "mount --bind /dev/null /proc/sys/kernel/random/boot_id\nexec \"$DBLOCK\" run -k k true",
+      {"DBLOCK_DB=" + database.url()});
+  check_ended(finished, 78, {"cannot read this boot's id in /proc/sys/kernel/random/boot_id"});
+}
+
+TEST_CASE("a store whose tables were changed by hand is refused and left as it is", "[local]") {
+  const TempDir directory;
+  const std::string path = directory.file("locks.db");
+  make_store(path);
+  sqlite_sql(path, "ALTER TABLE dblock_lock RENAME COLUMN token TO mark");
+  sqlite_sql(path, "PRAGMA wal_checkpoint(TRUNCATE)");
+  const std::string before = read_file(path);
+  check_ended(dblock_at("sqlite:" + path, {"inspect"}), 78,
+              {path, "its tables are not as dblock makes them (no such column"});
+  CHECK(read_file(path) == before);
 }
 
 }  // namespace

@@ -3,10 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/privilege.hpp"
 #include "support/proxy.hpp"
 #include "support/pty.hpp"
 #include "support/shown.hpp"
@@ -211,6 +213,16 @@ TEST_CASE("a watch that cannot begin fails as inspect does and touches no termin
     CHECK_FALSE(says(watching.terminal().screen(), "\x1b["));
     CHECK_FALSE(watching.shown().has("ended: 0"));
   }
+}
+
+TEST_CASE("a watch ends when its terminal takes nothing") {
+  DBLOCK_NEEDS(why_no_preload());
+  const Database database;
+  const TempDir directory;
+  Terminal terminal(sh("exec " + dblock_binary() + " inspect --watch 1h 2>" + directory.file("err")),
+                    with(failing("write", EIO, "terminal"), {"DBLOCK_DB=" + database.url(), "TERM=xterm"}));
+  CHECK(terminal.wait() == exited(70));
+  CHECK(says(read_file(directory.file("err")), "cannot write to the terminal: Input/output error"));
 }
 
 TEST_CASE("a watch ends when its terminal goes away, even if it ignores HUP", "[asan-local]") {

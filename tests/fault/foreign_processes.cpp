@@ -7,6 +7,7 @@
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/privilege.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -38,29 +39,45 @@ class Sudo {
   std::string program_ = directory_.file("sudo");
 };
 
+const Words k_brief{"--ttl", "4s", "--heartbeat", "300ms", "--kill-grace", "300ms", "--margin", "1s"};
+
+// A user's run, a process of which is root's.
+class SudoingRun {
+ public:
+  SudoingRun(const Sudo& sudo, const Words& store)
+      : store_(store),
+        run(as_user(run_words(
+            "k", k_brief,
+            sh(sudo.command("sleep 600") + " & " + print_into(home_.file("pid"), "echo $!") + "; wait")))) {
+    await_file(run, home_.file("pid"));
+    foreign = pid_in(home_.file("pid"));
+    REQUIRE(wait_until([&] { return proc_info(foreign).name == "sleep"; }));
+  }
+  [[nodiscard]] Spawn as_user(const Words& words) const { return home_.spawn(with(store_, words)); }
+
+ private:
+  const UsersHome home_;
+  const Words store_;
+
+ public:
+  Process run;
+  pid_t foreign = 0;
+};
+
 void check_left_to_expire(const Words& store) {
   const Sudo sudo;
   DBLOCK_NEEDS(sudo.why_not());
-  const UsersHome home;
-  const auto as_user = [&](const Words& words) { return home.spawn(with(store, words)); };
-  const Words inspect{"inspect", "--key", "k", "--exit-code"};
-  const Words options{"--ttl", "4s", "--heartbeat", "300ms", "--kill-grace", "300ms", "--margin", "1s"};
-  Process run(as_user(
-      run_words("k", options,
-                sh(sudo.command("sleep 600") + " & " + print_into(home.file("pid"), "echo $!") + "; wait"))));
-  await_file(run, home.file("pid"));
-  const pid_t foreign = pid_in(home.file("pid"));
-  REQUIRE(wait_until([&] { return proc_info(foreign).name == "sleep"; }));
-  run.signal(SIGTERM);
-  const Exit exit = run.wait(30s * slowness());
-  INFO(exit << " " << run.err());
+  SudoingRun t(sudo, store);
+  t.run.signal(SIGTERM);
+  const Exit exit = t.run.wait(30s * slowness());
+  INFO(exit << " " << t.run.err());
   CHECK(exit == killed_by(SIGTERM));
-  CHECK(alive(foreign));  // else it proves nothing
-  CHECK(says(run.err(), "some of the job's processes could not be stopped"));
-  CHECK(says(run.err(), "is left to expire instead of being released"));
-  CHECK(run_program(as_user(inspect)).exit == exited(75));
-  CHECK(run_program(as_user(run_words("k", {"--wait", "60s"}, {"true"}))).exit == exited(0));
-  CHECK(alive(foreign));
+  CHECK(alive(t.foreign));  // else it proves nothing
+  CHECK(says(t.run.err(), "some of the job's processes could not be stopped"));
+  CHECK(says(t.run.err(), "is left to expire instead of being released"));
+  CHECK(run_program(t.as_user({"inspect", "--key", "k", "--exit-code"})).exit == exited(75));
+  CHECK(run_program(t.as_user(run_words("k", {"--wait", "60s"}, {"true"}))).exit == exited(0));
+  CHECK(alive(t.foreign));
 }
 
 TEST_CASE("a process that dblock may not signal: the lock is left to expire and not released",
@@ -72,6 +89,19 @@ TEST_CASE("a process that dblock may not signal: the lock is left to expire and 
 TEST_CASE("a process that dblock may not signal: a lock of this host is left to expire as well",
           "[local][safety][asan-local]") {
   check_left_to_expire({"--local"});
+}
+
+TEST_CASE("a run that loses its lease says that a process which it may not signal lives on", "[server]") {
+  const Sudo sudo;
+  DBLOCK_NEEDS(sudo.why_not());
+  const ServerDatabase database;
+  SudoingRun t(sudo, {"--db", database.tcp_url()});
+  revoke(database);
+  check_ends(
+      t.run, 76,
+      {"; the job was stopped", ", but some of its processes could not be killed; see `dblock inspect`"},
+      30s * slowness());
+  CHECK(alive(t.foreign));  // else it proves nothing
 }
 
 }  // namespace

@@ -1,4 +1,7 @@
 // The keeper of acquire --while-pid when the database goes away: I4 holds for it as for a run.
+#include <unistd.h>
+
+#include <atomic>
 #include <filesystem>
 
 #include "support/catch.hpp"
@@ -113,6 +116,29 @@ TEST_CASE("a keeper that was frozen for longer than its lease signals as soon as
   CHECK(process.wait() == killed_by(SIGTERM));
   CHECK(soon_gone(process));
   CHECK(database.column("k", "lock_value") == other);
+}
+
+TEST_CASE("a signal that comes before the keeper's first renewal leaves neither lease nor keeper",
+          "[server]") {
+  ServerDatabase database;
+  REQUIRE(run_true(database) == exited(0));
+  Proxy proxy(database.server());
+  std::atomic<pid_t> dblock_itself = 0;
+  // The keeper renews what dblock, which sent it the lease, has been granted.
+  proxy.cut(Proxy::Cut::before_statement, [&](const std::string& statement) {
+    const bool renewal = containing("INTERVAL COALESCE(")(statement);
+    if (renewal && wait_until([&] { return dblock_itself != 0; })) ::kill(dblock_itself, SIGTERM);
+    return false;
+  });
+  Process process(dblock_spawn_at(proxy.url(database.name()), {"acquire", "--key", "k", "--ttl", "1h",
+                                                               "--while-pid", std::to_string(::getpid())}));
+  dblock_itself = process.pid();
+  CHECK(process.wait() == killed_by(SIGTERM));
+  INFO(process.err());
+  CHECK(says(process.err(), "before lock \"k\" was kept; nothing is held"));
+  CHECK(process.out().empty());
+  CHECK(soon_free(database));
+  CHECK(soon_gone(process));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // I5: a statement whose reply is lost is neither success nor failure until it has been read back.
 #include <filesystem>
+#include <utility>
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
@@ -261,6 +262,48 @@ TEST_CASE("an acquisition that stays unknown starts nothing", "[server][safety][
   INFO(finished.err);
   check_ended(finished, 69);
   CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
+}
+
+TEST_CASE("a grant whose reply is lost, and whose row somebody deletes before it is proved, starts nothing",
+          "[server]") {
+  const bool of_pool = GENERATE(false, true);
+  ServerDatabase database;
+  REQUIRE(run_true(database, "k") == exited(0));
+  REQUIRE(run_true(database, "l") == exited(0));
+  Proxy proxy(database.server());
+  const TempDir directory;
+  bool lost = false;
+  const auto grant_then_renewal = [&](const std::string& statement) {
+    if (!containing("UPDATE")(statement)) return false;
+    if (lost) database.delete_rows();
+    return !std::exchange(lost, true);
+  };
+  proxy.cut(Proxy::Cut::before_reply, grant_then_renewal, 2);
+  const Words lock = of_pool ? Words{"--any", "k", "--any", "l"} : Words{"--key", "k"};
+  const auto finished =
+      run_program(through(proxy, database, with(with({"run"}, lock), {"touch", directory.file("ran")})),
+                  30s * slowness());
+  check_ended(finished, 69,
+              {of_pool ? "one of the pool of lock \"k\" was granted" : ": lock \"k\" was granted",
+               " was granted and its row then vanished; is another tool deleting rows?"});
+  CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
+}
+
+TEST_CASE(
+    "a lease that somebody gives back before its script is told of it is 76, and no owner id is printed",
+    "[server]") {
+  ServerDatabase database;
+  REQUIRE(run_true(database) == exited(0));
+  Proxy proxy(database.server());
+  proxy.cut(Proxy::Cut::before_reply, [&](const std::string& statement) {
+    const std::string owner = database.column("k", "lock_value");
+    if (containing("SELECT")(statement) && owner != "NULL")
+      static_cast<void>(dblock(database, {"release", "--key", "k", "--owner", owner}));
+    return false;
+  });
+  const auto finished = run_program(through(proxy, database, {"acquire", "--key", "k", "--ttl", "60s"}));
+  check_ended(finished, 76, {"lock \"k\" was granted and revoked at once"});
+  CHECK(finished.out.empty());
 }
 
 }  // namespace

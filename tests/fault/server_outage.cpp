@@ -1,5 +1,9 @@
 // The server away for a while: short outages do not disturb the job, long ones end it before expire_time
 // (I4).
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "support/catch.hpp"
@@ -7,6 +11,7 @@
 #include "support/live_run.hpp"
 #include "support/proxy.hpp"
 #include "support/steps.hpp"
+#include "support/sweep.hpp"
 
 namespace dblock::test {
 namespace {
@@ -173,6 +178,150 @@ TEST_CASE("a job that ends while the server is away keeps its own code with one 
   CHECK(status.at("release") == "unknown");
   CHECK(status.at("exit_code") == 5);
   server.thaw();
+}
+
+// A server that hangs up for good when it has had so many statements.
+class LeavingServer {
+ public:
+  LeavingServer(const ServerDatabase& database, int statements)
+      : left_(statements), proxy_(database.server()) {
+    proxy_.cut(Proxy::Cut::before_statement, [this](const std::string&) {
+      if (left_-- > 0) return false;
+      proxy_.refuse(true);
+      proxy_.cut_all();
+      return true;
+    });
+  }
+  [[nodiscard]] std::string url(const ServerDatabase& database) const { return proxy_.url(database.name()); }
+  [[nodiscard]] bool has_left() const { return proxy_.cuts() > 0; }
+
+ private:
+  int left_;  // of the proxy's thread alone
+  Proxy proxy_;
+};
+
+// A command, and how it ends where the server leaves it in the midst. KEY is a key of each try's own.
+struct Forsaken {
+  Words words;
+  Words said{};                                          // each of this after some statement
+  std::vector<Words> first{};                            // what is done before
+  std::string last = "dblock: exit 69 (unreachable): ";  // begins what is said last
+  std::vector<int> also{};  // an exit code where all that matters was done by then
+  std::string output{};     // a file
+};
+
+Words with_key(Words words, const std::string& key) {
+  for (auto& word : words) word = word == "KEY" ? key : word;
+  return words;
+}
+
+struct LeftAlone {
+  Finished how;
+  bool left = false;  // the server, before the command ended
+};
+
+LeftAlone leave_after(int statements, const Forsaken& one, const ServerDatabase& database) {
+  const std::string key = "k" + std::to_string(statements);
+  for (const auto& words : one.first) static_cast<void>(dblock(database, with_key(words, key)));
+  const LeavingServer server(database, statements);
+  Spawn spec = dblock_spawn_at(server.url(database), with_key(one.words, key));
+  const int output = one.output.empty() ? -1 : ::open(one.output.c_str(), O_WRONLY | O_CLOEXEC);
+  spec.stdout_fd = output;
+  auto how = run_program(spec, 60s * slowness());
+  if (output >= 0) ::close(output);
+  return {std::move(how), server.has_left()};
+}
+
+// What is wrong with how the command ends, whenever the server leaves.
+std::string leave_everywhere(const Forsaken& one, const ServerAddress& server) {
+  const ServerDatabase database(server, Database::Schema::none);
+  static_cast<void>(dblock(database, {"migrate", "--history", "on"}));
+  std::string wrong, said;
+  bool left = true;
+  for (int statements = 0; left; ++statements) {
+    const auto tried = leave_after(statements, one, database);
+    left = tried.left;
+    said += tried.how.err;
+    const auto& exit = tried.how.exit;
+    const bool told = exit != exited(0) && last_line(tried.how.err).starts_with(one.last);
+    const bool done = std::ranges::any_of(one.also, [&](int code) { return exit == exited(code); });
+    if (left && !told && !done)
+      wrong +=
+          "after " + std::to_string(statements) + " statements: " + to_string(exit) + " " + tried.how.err;
+  }
+  for (const auto& part : one.said)
+    if (!says(said, part)) wrong += "never said: " + part + "\n";
+  return wrong.empty() ? "" : quoted(one.words) + " " + wrong + "of all that was said:\n" + said;
+}
+
+TEST_CASE("a server that leaves in the midst of a command is told of in the words of that command",
+          "[server][sweep]") {
+  const Words acquire{"acquire", "--key", "KEY", "--ttl", "1h"};
+  const Words brief{"acquire", "--key", "KEY", "--ttl", "4s"};  // a lost reply is doubted for so long
+  const Words run{"-v", "run", "--key", "KEY", "--ttl", "4s", "--heartbeat", "400ms"};
+  Process watched({.argv = {"sleep", "600"}});
+  const std::vector<Forsaken> commands{
+      {.words = brief, .said = {"\" was granted and frees itself within "}},
+      {.words = brief,
+       .said = {"warning: the lease could not be released: cannot release lock"},
+       .also = {70},
+       .output = "/dev/full"},
+      {.words = with(brief, {"--while-pid", std::to_string(watched.pid())}),
+       .said = {"over a connection of its own; the lock frees itself within "},
+       .also = {0}},  // the statement was the keeper's
+      {.words = with(run, {"true"}), .said = {"cannot record the run in the history"}, .also = {0}},
+      {.words = with(run, {"--wait", "300ms", "--line", "newest", "true"}), .first = {acquire}, .also = {75}},
+      {.words = with(run, {"--wait", "300ms", "true"}), .first = {with(acquire, {"--shared"})}, .also = {75}},
+      {.words = {"wait", "--key", "KEY", "--timeout", "300ms"}, .first = {acquire}, .also = {75}},
+      {.words = {"-v", "inspect"}, .said = {"cannot list waiters"}, .first = {acquire}, .also = {0}},
+      {.words = {"history"}, .said = {"cannot read the history"}},
+      {.words = {"release", "--force", "--key", "KEY"}, .first = {acquire}},
+      {.words = {"reap"}},
+      {.words = {"pause", "--key", "KEY", "--for", "1h", "--wait", "300ms"},
+       .said = {"; the pause is stored, but a grant that was under way may still pass it: pause again"},
+       .first = {acquire},
+       .also = {75}},
+      {.words = {"resume", "--key", "KEY"},
+       .said = {"cannot resume lock"},
+       .first = {{"pause", "--key", "KEY", "--for", "1h"}}},
+      {.words = {"migrate"}, .said = {"cannot look for dblock's procedures"}},
+      {.words = {"migrate", "--status"}, .said = {"cannot look whether a history is kept"}},
+      {.words = {"migrate", "--history", "on"}, .said = {"cannot begin the history"}},
+      {.words = {"migrate", "--history", "off"}, .said = {"cannot end the history"}},
+      {.words = {"doctor"},
+       .last = "dblock: exit 78 (configuration): this configuration does not deserve trust: connection",
+       .also = {0}}};
+  const auto& server = shared_server();  // started by this thread, which outlives those of the tries
+  const auto failures = sweep(commands.size(), commands.size(),
+                              [&](std::size_t i) { return leave_everywhere(commands[i], server); });
+  for (const auto& failure : failures) UNSCOPED_INFO(failure);
+  CHECK(failures.empty());
+}
+
+TEST_CASE("a waiter whose server leaves as it gives up says with -v what it leaves in the row", "[server]") {
+  struct Waiter {
+    Words holder, waiter;
+    const char* column;  // what the waiter writes
+    const char* said;
+  };
+  for (const auto& [holder, waiter, column, said] :
+       std::vector<Waiter>{{{}, {"--line", "newest"}, "promised_to", "cannot stop waiting for lock \"k\""},
+                           {{"--shared"}, {}, "intent_until", "cannot let readers in again"}}) {
+    CAPTURE(column);
+    const ServerDatabase database;
+    take(database, "k", with({"--ttl", "1h"}, holder));
+    Proxy proxy(database.server());
+    const Words options = with({"-v", "--wait", "1h"}, waiter);
+    Process run(dblock_spawn_at(proxy.url(database.name()), run_words("k", options, {"true"})));
+    REQUIRE(wait_until([&] { return database.column("k", column) != "NULL"; }));
+    proxy.cut(Proxy::Cut::before_statement,
+              containing("SET version=version+1," + std::string(column) + "=NULL"));
+    run.signal(SIGTERM);
+    CHECK(run.wait() == killed_by(SIGTERM));
+    INFO(run.err());
+    CHECK(says(run.err(), said));
+    CHECK(proxy.cuts() == 1);
+  }
 }
 
 }  // namespace

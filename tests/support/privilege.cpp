@@ -85,9 +85,11 @@ std::vector<std::string> SteppedClock::env(bool threads, bool monotonic_too) con
   return all;
 }
 
-const std::string& fake_fstatfs_library() {
-  static const std::string path = DBLOCK_TEST_FAKE_FSTATFS;
-  return path;
+std::vector<std::string> refusing(const std::string& what) {
+  return {what, "LD_PRELOAD=" DBLOCK_TEST_REFUSALS};
+}
+std::vector<std::string> failing(const std::string& call, int number, const std::string& part) {
+  return refusing("DBLOCK_TEST_FAIL=" + call + ":" + std::to_string(number) + ":" + part);
 }
 
 const std::string& fake_client_library() {

@@ -47,7 +47,11 @@ class UsersHome {
 [[nodiscard]] std::vector<std::string> clock_shifted_by(const std::string& shift);
 // The library for programs with threads.
 [[nodiscard]] std::string faketime_library_for_threads();
-[[nodiscard]] const std::string& fake_fstatfs_library();
+// The environment of a dblock that is refused what this variable says (failing_calls.cpp, odd_client.cpp).
+[[nodiscard]] std::vector<std::string> refusing(const std::string& what);
+// … whose calls of this function fail with this number of errno; `part`: only some of them.
+[[nodiscard]] std::vector<std::string> failing(const std::string& call, int number,
+                                               const std::string& part = "");
 
 // Preloaded with FAKE_CLIENT_VERSION, and FAKE_TLS_LIBRARY or not, in the environment:
 // fake_client_library.cpp.
