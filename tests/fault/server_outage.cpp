@@ -257,8 +257,8 @@ std::string leave_everywhere(const Forsaken& one, const ServerAddress& server) {
 TEST_CASE("a server that leaves in the midst of a command is told of in the words of that command",
           "[server][sweep]") {
   const Words acquire{"acquire", "--key", "KEY", "--ttl", "1h"};
-  const Words brief{"acquire", "--key", "KEY", "--ttl", "4s"};  // a lost reply is doubted for so long
-  const Words run{"-v", "run", "--key", "KEY", "--ttl", "4s", "--heartbeat", "400ms"};
+  const Words brief{"acquire", "--key", "KEY", "--ttl", "10s"};  // a lost reply is doubted for so long
+  const Words run{"-v", "run", "--key", "KEY", "--ttl", "10s", "--heartbeat", "400ms"};
   Process watched({.argv = {"sleep", "600"}});
   const std::vector<Forsaken> commands{
       {.words = brief, .said = {"\" was granted and frees itself within "}},
