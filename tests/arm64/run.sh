@@ -26,7 +26,7 @@ log=$cache/log
 suites=("$@")
 [ $# -gt 0 ] || suites=(unit contract e2e-local)
 declare -A targets=([unit]=unit_tests [contract]=contract_sqlite_tests
-  [e2e-local]="dblock dblock_test_job dblock_test_fake_fstatfs e2e_tests")
+  [e2e-local]="dblock dblock_test_job dblock_test_refusals e2e_tests")
 # What the build links, what the tests load and what they compile against. Their dependencies come by themselves.
 packages=(libc6-dev libstdc++6 libmariadb-dev libmariadb3 libsqlite3-dev catch2 libcli11-dev nlohmann-json3-dev
   libfaketime)

@@ -265,7 +265,7 @@ TEST_CASE("an acquisition that stays unknown starts nothing", "[server][safety][
 }
 
 TEST_CASE("a grant whose reply is lost, and whose row somebody deletes before it is proved, starts nothing",
-          "[server]") {
+          "[server][safety]") {
   const bool of_pool = GENERATE(false, true);
   ServerDatabase database;
   REQUIRE(run_true(database, "k") == exited(0));

@@ -292,10 +292,11 @@ TEST_CASE("a server that leaves in the midst of a command is told of in the word
        .last = "dblock: exit 78 (configuration): this configuration does not deserve trust: connection",
        .also = {0}}};
   const auto& server = shared_server();  // started by this thread, which outlives those of the tries
-  const auto failures = sweep(commands.size(), commands.size(),
-                              [&](std::size_t i) { return leave_everywhere(commands[i], server); });
-  for (const auto& failure : failures) UNSCOPED_INFO(failure);
-  CHECK(failures.empty());
+  const Swept swept = sweep(commands.size(), commands.size(), [&](std::size_t i) {
+    return Verdict{.wrong = leave_everywhere(commands[i], server)};
+  });
+  INFO(summary(swept.failures));
+  CHECK(swept.failures.empty());
 }
 
 TEST_CASE("a waiter whose server leaves as it gives up says with -v what it leaves in the row", "[server]") {

@@ -1,10 +1,10 @@
 // Preloaded into dblock: MariaDB's client library is an odd one, in the way that DBLOCK_TEST_CLIENT names.
 //
 // out-of-memory: it makes no handle. unencrypted: it names no cipher for a connection with TLS. All others
-// say that they are of version 3.4, which makes exceptions for certificates, so that dblock checks these:
-// of-gnutls: it is built with another TLS library. first-of-its-kind: it takes no check of certificates.
-// forgetful: it takes the check and makes none. of-another-shape: it shows the check no TLS session that
-// dblock knows. uncertified: it has got no certificate from the server.
+// say that they are of the version DBLOCK_TEST_CLIENT_VERSION (3.4.1). Versions 3.4 make exceptions for
+// certificates, so dblock checks these: of-gnutls: it is built with another TLS library. first-of-its-kind:
+// it takes no check of certificates. forgetful: it takes the check and makes none. of-another-shape: it shows
+// the check no TLS session that dblock knows. uncertified: it has got no certificate from the server.
 #include <dlfcn.h>
 #include <mysql.h>
 
@@ -29,9 +29,15 @@ std::string_view way() {
   return told == nullptr ? "" : told;
 }
 
+// The name of its version differs between processors and between releases of the C library.
 void* real_symbol(void* library, const char* name) {
   using Lookup = void*(void*, const char*);
-  static auto* const lookup = reinterpret_cast<Lookup*>(::dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34"));
+  static auto* const lookup = [] {
+    for (const char* const version : {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"}) {
+      if (void* const found = ::dlvsym(RTLD_NEXT, "dlsym", version)) return reinterpret_cast<Lookup*>(found);
+    }
+    std::abort();
+  }();
   return lookup(library, name);
 }
 
@@ -44,8 +50,9 @@ MYSQL* no_handle(MYSQL* /*handle*/) {
 const char* no_cipher(MYSQL* /*handle*/) {
   return nullptr;
 }
-const char* version_3_4() {
-  return "3.4.1";
+const char* version() {
+  const char* const told = std::getenv("DBLOCK_TEST_CLIENT_VERSION");
+  return told == nullptr ? "3.4.1" : told;
 }
 my_bool names_gnutls(MYSQL* /*handle*/, mariadb_value /*value*/, void* name, ...) {
   *static_cast<const char**>(name) = "GnuTLS 3.8.9";
@@ -85,7 +92,7 @@ extern "C" void* dlsym(void* library, const char* symbol) noexcept {
   if (way().empty() || found == nullptr) return found;
   if (way() == "out-of-memory") return name == "mysql_init" ? ours(&no_handle) : found;
   if (way() == "unencrypted") return name == "mysql_get_ssl_cipher" ? ours(&no_cipher) : found;
-  if (name == "mysql_get_client_info") return ours(&version_3_4);
+  if (name == "mysql_get_client_info") return ours(&version);
   if (name == "mariadb_get_infov" && way() == "of-gnutls") return ours(&names_gnutls);
   if (name == "SSL_get1_peer_certificate" && way() == "uncertified") return ours(&no_certificate);
   if (name == "mysql_optionsv") {

@@ -92,9 +92,4 @@ std::vector<std::string> failing(const std::string& call, int number, const std:
   return refusing("DBLOCK_TEST_FAIL=" + call + ":" + std::to_string(number) + ":" + part);
 }
 
-const std::string& fake_client_library() {
-  static const std::string path = DBLOCK_TEST_FAKE_CLIENT;
-  return path;
-}
-
 }  // namespace dblock::test

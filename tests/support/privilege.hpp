@@ -53,10 +53,6 @@ class UsersHome {
 [[nodiscard]] std::vector<std::string> failing(const std::string& call, int number,
                                                const std::string& part = "");
 
-// Preloaded with FAKE_CLIENT_VERSION, and FAKE_TLS_LIBRARY or not, in the environment:
-// fake_client_library.cpp.
-[[nodiscard]] const std::string& fake_client_library();
-
 // The wall clock of the programs that get its environment is what it says.
 class SteppedClock {
  public:
