@@ -178,9 +178,10 @@ class RunSweep : public Sweep {
 
  protected:
   [[nodiscard]] Words command(const Trial& trial) const override {
-    return run_words(trial.key, with(run_options(), options_), trial.job("own", job_ms_));
+    return run_words(trial.key, with(run_options(), options()), trial.job("own", job_ms_));
   }
   [[nodiscard]] Words other_options() const override { return others_; }
+  [[nodiscard]] const Words& options() const { return options_; }
 
   // 0: the job ran, once and to its end. On a slow machine the lease may be lost, which then is said.
   std::string judge(const Trial& trial, Exit exit, const Process& process) override {
@@ -217,22 +218,19 @@ class Expired : public RunSweep {
   }
 };
 
-// Another owner holds the lock when the run comes, and releases the lock once the run waits.
+// Another owner holds the lock when the run comes; the run's hook releases the lock once the run waits.
 class Contended : public RunSweep {
   using RunSweep::RunSweep;
   void set_up(Trial& trial) override {
     const auto held = direct({"acquire", "--key", trial.key, "--ttl", "60s"});
-    const std::string owner = held.out.substr(0, held.out.find('\n'));
-    ask([&](Database&) {
-      const std::string waits = dblock_binary() + " inspect --json --key " + trial.key + " | grep -q since";
-      const std::string release =
-          dblock_binary() + " release --key " + trial.key + " --owner '" + owner + "'";
-      releases_.emplace_back(Spawn{.argv = sh("until " + waits + "; do sleep 0.1; done; exec " + release),
-                                   .env = {spawn({}).env.front()}});
-      return 0;
-    });
+    trial.owner = held.out.substr(0, held.out.find('\n'));
   }
-  std::vector<Process> releases_;
+  [[nodiscard]] Words command(const Trial& trial) const override {
+    const Spawn direct = spawn({"release", "--key", trial.key, "--owner", trial.owner});
+    const std::string release = "env '" + direct.env.front() + "' " + quoted(direct.argv);
+    return run_words(trial.key, with(with(run_options(), options()), {"--on-wait", release}),
+                     trial.job("own", 50));
+  }
 };
 
 // One place of two is taken for good.
