@@ -30,13 +30,16 @@ TEST_CASE("a run that loses its connection to a full server goes on when there i
   LiveRun process(database, {"--ttl", "20s", "--heartbeat", "200ms", "-v"});
   auto crowd = fill(database);
   REQUIRE(crowd.size() >= 5);
+  // The run is frozen while its place goes to the crowd.
+  process.freeze();
   REQUIRE(database.kill_session(database.sessions().front()));
-  // Its place goes to the crowd before the run comes back for it.
   REQUIRE(wait_until([&] {
     auto late = fill(database);
     std::move(late.begin(), late.end(), std::back_inserter(crowd));
-    return says(process.err(), "Too many connections");
+    return !late.empty();
   }));
+  process.signal(SIGCONT);
+  REQUIRE(soon_says(process, "Too many connections"));
   const auto before = database.expires_micros("k");
   crowd.clear();
   CHECK(wait_until([&] { return database.expires_micros("k") > before; }));

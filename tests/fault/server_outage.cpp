@@ -89,7 +89,7 @@ TEST_CASE("a server restart mid-run is survived with the same lease",
   Server server;
   ServerDatabase database(server.address());
   for (const bool graceful : {true, false}) {
-    LiveRun process(database, {"--ttl", "12s", "--heartbeat", "500ms"});
+    LiveRun process(database, {"--ttl", "1m", "--heartbeat", "500ms"});  // MySQL takes a while to start
     const std::string token = database.column("k", "token");
     if (graceful)
       server.stop_gracefully();
