@@ -113,7 +113,7 @@ struct HooksOfRun {
     if (!until([&] { return !stage.text(event).empty(); })) return found;
     std::istringstream all(stage.text(event));
     for (std::string entry; std::getline(all, entry, '\0');) {
-      if (entry.starts_with("DBLOCK_")) found.push_back(entry);
+      if (entry.starts_with("DBLOCK_") && !entry.starts_with("DBLOCK_TEST_")) found.push_back(entry);
     }
     std::ranges::sort(found);
     return found;
