@@ -18,7 +18,7 @@ namespace {
 
 constexpr milliseconds k_trial_ttl = 2s;
 constexpr milliseconds k_margin = 200ms;
-constexpr std::size_t k_trials_at_once = 16;  // most of a trial is waiting
+constexpr std::size_t k_trials_at_once = 10;  // they keep two processors busy
 
 // When a packet that was held back arrives.
 enum class Arrival { none, during_another, at_the_end };
