@@ -2,6 +2,7 @@
 # The manual pages know exactly the options that --help shows, subcommand by subcommand, and call their values the same;
 # --help fits a large screen.
 # usage: manual.sh DBLOCK MAN_DIRECTORY
+# shellcheck disable=SC2317 # functions are called by their names
 set -eu
 
 if [ $# -ne 2 ]; then
@@ -17,18 +18,31 @@ export LC_ALL
 subcommands=$("$dblock" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
 [ -n "$subcommands" ] || { echo "--help lists no subcommands" >&2; exit 1; }
 
+# What FUNCTION finds in the global --help and in that of each subcommand; in all pages.
+in_all_help() { # FUNCTION
+  {
+    "$dblock" --help | "$1" global
+    for subcommand in $subcommands; do
+      "$dblock" "$subcommand" --help | "$1" "$subcommand"
+    done
+  } | sort >"$work/help"
+}
+in_all_pages() { # FUNCTION
+  {
+    "$1" "$pages/dblock.1" global
+    for subcommand in $subcommands; do
+      "$1" "$pages/dblock-$subcommand.1" "$subcommand"
+    done
+  } | sort >"$work/man"
+}
+
 # "run --key" and "run -k" for every option line of --help.
 options_of_help() {
   sed -n 's/^  \(-[A-Za-z]\), \(--[a-z-]*\).*/\1 \2/p; s/^      \(--[a-z-]*\).*/\1/p' |
     tr ' ' '\n' | sed "s/^/$1 /"
 }
 
-{
-  "$dblock" --help | options_of_help global
-  for subcommand in $subcommands; do
-    "$dblock" "$subcommand" --help | options_of_help "$subcommand"
-  done
-} | sort >"$work/help"
+in_all_help options_of_help
 
 # In a page: ".It Fl k , Fl -key Ar KEY" of the list of options.
 options_of_page() {
@@ -38,12 +52,7 @@ options_of_page() {
   ' "$1"
 }
 
-{
-  options_of_page "$pages/dblock.1" global
-  for subcommand in $subcommands; do
-    options_of_page "$pages/dblock-$subcommand.1" "$subcommand"
-  done
-} | sort >"$work/man"
+in_all_pages options_of_page
 
 failed=0
 if ! diff "$work/help" "$work/man" >"$work/diff"; then
@@ -57,12 +66,7 @@ values_of_help() {
     sed "s/^/$1 /; s/ D$/ DURATION/; s/ CMD$/ COMMAND/" | tr '[:upper:]' '[:lower:]'
 }
 
-{
-  "$dblock" --help | values_of_help global
-  for subcommand in $subcommands; do
-    "$dblock" "$subcommand" --help | values_of_help "$subcommand"
-  done
-} | sort >"$work/help"
+in_all_help values_of_help
 
 # In a page: ".It Fl -any Ar key"; words to choose from may stand there as they are: ".It Fl -line Cm fifo | one".
 values_of_page() {
@@ -80,12 +84,7 @@ values_of_page() {
   ' "$1"
 }
 
-{
-  values_of_page "$pages/dblock.1" global
-  for subcommand in $subcommands; do
-    values_of_page "$pages/dblock-$subcommand.1" "$subcommand"
-  done
-} | sort >"$work/man"
+in_all_pages values_of_page
 
 if ! diff "$work/help" "$work/man" >"$work/diff"; then
   failed=1
