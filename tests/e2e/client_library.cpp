@@ -164,8 +164,7 @@ TEST_CASE("the embedded store works without the client library and never maps it
   }
 }
 
-TEST_CASE("of a run's processes only dblock maps the client library and its crypto",
-          "[server][loaded][other-servers]") {
+TEST_CASE("of a run's processes only dblock maps the client library and its crypto", "[server][loaded]") {
   const ServerDatabase database;
   LiveRun run(database, {}, sleeping_job);
   CHECK(maps(run.pid(), k_file));

@@ -187,7 +187,7 @@ TEST_CASE("TERM to every process at once, the guardian among them, ends the job 
   Database database;
   LiveRun process(database, {"--kill-grace", "10s"}, [](const TempDir& directory) {
     return sh("trap '" + await_in_shell(directory.file("go")) + "; exit 3' TERM; touch " +
-              directory.file("up") + "; while :; do sleep 0.02; done");
+              directory.file("up") + "; while :; do sleep 0.2; done");
   });
   const pid_t guardian = guardian_of(process);
   const pid_t job = job_of(process);
@@ -233,7 +233,7 @@ TEST_CASE("TERM reaches the whole tree and run ends with nothing left", "[safety
 TEST_CASE("the first signal can be chosen") {
   const Database database;
   const auto finished =
-      run_script(database, "trap 'echo got usr1; exit 0' USR1; while :; do sleep 0.05; done",
+      run_script(database, "trap 'echo got usr1; exit 0' USR1; while :; do sleep 0.2; done",
                  {"--max-runtime", "300ms", "--signal", "USR1"});
   CHECK(finished.exit == exited(124));
   CHECK(finished.out == "got usr1\n");

@@ -139,9 +139,8 @@ class Fire {
     }
     const bool job_alive = begun_and_not_ended(log);
     if (job_alive) ++with_job_;
-    const std::string job =
-        "echo $$ >" + directory.file("next") + "; exec " + job_binary() + " interval " + log + " 100";
-    Process next(dblock_spawn(database, run_words(key, {"--wait", next_wait()}, sh(job))));
+    const Words job{job_binary(), "interval", log, "100", directory.file("next")};
+    Process next(dblock_spawn(database, run_words(key, {"--wait", next_wait()}, job)));
     strike(run);
     const long long kept_until =
         fate_ == Fate::kill_both && job_alive ? kept_until_ns(database, key, run.dblock()) : 0;

@@ -17,9 +17,13 @@
 namespace dblock::test {
 
 const std::string& dblock_binary() {
-  // The variable lets the same tests judge another build, for example one broken on purpose.
-  static const char* const other = std::getenv("DBLOCK_TEST_BINARY");
-  static const std::string path = other != nullptr ? other : DBLOCK_TEST_BINARY;
+  // They let the same tests judge another build: one broken on purpose, or the one that users install.
+  static const std::string path = [] {
+    for (const char* const variable : {"DBLOCK_TEST_BINARY", "DBLOCK_TEST_SHIPPED"}) {
+      if (const char* const other = std::getenv(variable)) return other;
+    }
+    return DBLOCK_TEST_BINARY;
+  }();
   return path;
 }
 

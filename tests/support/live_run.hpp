@@ -48,7 +48,7 @@ class TreeRun : public LiveRun {
 };
 
 // A shell script that does not end by itself.
-inline constexpr const char* k_for_ever = "while :; do sleep 0.05; done";
+inline constexpr const char* k_for_ever = "while :; do sleep 0.2; done";
 
 // A script that takes "k" for itself by `acquire --while-pid`, and then goes on with `rest` in this
 // directory, where the file `id` holds the owner id by then.

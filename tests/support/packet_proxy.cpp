@@ -50,6 +50,14 @@ const char* to_string(Harm harm) {
   return "";
 }
 
+bool cut_matters(const std::vector<Packet>& packets, std::size_t at) {
+  const auto of_server = [&](std::size_t i) { return i < packets.size() && !packets[i].from_client; };
+  const auto within_reply = [&](std::size_t i) {
+    return i > 0 && of_server(i - 1) && of_server(i) && of_server(i + 1);
+  };
+  return full_run() || !within_reply(at) || !within_reply(at - 1);
+}
+
 PacketProxy::PacketProxy(ServerAddress upstream, Harm harm, std::size_t at)
     : upstream_(std::move(upstream)), harm_(harm), at_(at) {
   listener_ = listen_on_loopback(port_);

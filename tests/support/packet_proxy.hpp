@@ -29,6 +29,11 @@ struct Packet {
   std::string text;      // of a statement
 };
 
+// Whether a sweep has to cut the connection after packet `at`. Within a reply the first packet, the second
+// and the last stand for all (DBLOCK_TEST_FULL=1: each counts): whoever reads it has some of a result, and no
+// end. To cut before a packet of the server is to cut after the one before it.
+[[nodiscard]] bool cut_matters(const std::vector<Packet>& packets, std::size_t at);
+
 class PacketProxy {
  public:
   PacketProxy(ServerAddress upstream, Harm harm, std::size_t at);

@@ -23,7 +23,7 @@ const std::string& empty_home() {
   return home.path();
 }
 
-// In the child, between fork and exec: async-signal-safe calls only.
+// In the child, between fork or vfork and exec: async-signal-safe calls only.
 [[noreturn]] void become(const Spawn& spec, pid_t test, int in, int out, int err, char* const* argv,
                          char* const* env, const char* program) {
   if (spec.own_session) ::setsid();
@@ -133,7 +133,10 @@ Process::Process(const Spawn& spec)
   const int out = spec.stdout_fd >= 0 ? spec.stdout_fd : out_->fd;
   const int err = spec.stderr_fd >= 0 ? spec.stderr_fd : err_->fd;
   const pid_t test = ::getpid();
-  pid_ = ::fork();
+  // fork() copies the page tables of a large program, for each of thousands of processes. With vfork() the
+  // child must not stop, for this thread waits for its exec; nor change its user, for glibc would change that
+  // of the other threads too.
+  pid_ = spec.stopped || spec.user ? ::fork() : ::vfork();
   if (pid_ == 0) become(spec, test, in, out, err, argv.data(), env.data(), spec.argv.front().c_str());
   if (input[0] >= 0) ::close(input[0]);
   if (input[1] >= 0) {

@@ -40,7 +40,7 @@ void sleep_ms(long ms) {
   }
 }
 
-// interval FILE MS: begins, holds for MS, ends; overlap.hpp reads the file.
+// interval FILE MS [PID_FILE]: begins, holds for MS, ends; overlap.hpp reads the file.
 void note_moment(const char* what, const char* file) {
   const char* const tokens = std::getenv("DBLOCK_TOKEN");  // of several keys the same, one a line
   const std::string token = tokens == nullptr ? "0" : std::string(tokens, std::strcspn(tokens, "\n"));
@@ -193,6 +193,7 @@ int leave_behind(const char* file, long ms, bool own_session) {
 int main(int argc, char** argv) {
   const std::string habit = argc > 2 ? argv[1] : "";
   const long ms = argc > 3 ? std::atol(argv[3]) : 0;
+  if (habit == "interval" && argc > 4) append(argv[4], std::to_string(::getpid()) + "\n");
   if (habit == "interval") return interval(argv[2], ms, false);
   if (habit == "family") return interval(argv[2], ms, true);
   if (habit == "brood") return brood(argv[2], ms);
