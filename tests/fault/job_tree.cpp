@@ -174,8 +174,7 @@ TEST_CASE("what looking for the job's processes costs does not grow with the hos
   };
   const auto alone = cost_of_run();
   const TempDir directory;
-  Process strangers({.argv = sh("i=0; while [ $i -lt 2000 ]; do sleep 600 & i=$((i+1)); done; echo >" +
-                                directory.file("up") + "; wait")});
+  Process strangers({.argv = {job_binary(), "crowd", directory.file("up"), "2000"}});
   await_file(strangers, directory.file("up"));
   const auto in_a_crowd = cost_of_run();
   kill_tree(strangers.mark());

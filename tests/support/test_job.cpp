@@ -188,6 +188,16 @@ int leave_behind(const char* file, long ms, bool own_session) {
   for (;;) ::pause();
 }
 
+// crowd FILE COUNT: so many children that only wait. FILE is there once they are.
+[[noreturn]] void gather(const char* file, long count) {
+  for (long i = 0; i < count; ++i) {
+    if (::fork() != 0) continue;
+    for (;;) ::pause();
+  }
+  append(file, "ready\n");
+  for (;;) ::pause();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -201,6 +211,7 @@ int main(int argc, char** argv) {
   if (habit == "signals") return signals(argv[2]);
   if (habit == "headless") lose_head(argv[2]);
   if (habit == "hidden") hide(argv[2]);
+  if (habit == "crowd") gather(argv[2], ms);
   if (habit == "daemon") return leave_behind(argv[2], ms, true);
   if (habit == "child") return leave_behind(argv[2], ms, false);
   std::fputs("test_job: unknown habit\n", stderr);
