@@ -232,7 +232,7 @@ TEST_CASE("help and version go to stdout and exit 0") {
 }
 
 TEST_CASE("a row edited to the ends of what a number can be crashes no subcommand",
-          "[other-servers][asan-server][asan-local]") {
+          "[other-servers][asan-server]") {
   const auto column = GENERATE(as<std::string>{}, "ttl_us", "margin_us", "heartbeat_us");
   const auto value =
       GENERATE(std::numeric_limits<long long>::min(), std::numeric_limits<long long>::max(), -1LL);

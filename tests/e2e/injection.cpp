@@ -104,13 +104,13 @@ void attack(Database& database) {
   CHECK(dblock(database, {"release", "--key", bystander, "--owner", owner}).exit == exited(0));
 }
 
-TEST_CASE("no text that a user gives changes what a statement means", "[safety][asan-local]") {
+TEST_CASE("no text that a user gives changes what a statement means", "[safety]") {
   Database database;
   attack(database);
 }
 
 TEST_CASE("nor does it under the modes and character sets that make servers misread text",
-          "[server][safety][other-servers][asan-server]") {
+          "[server][safety][other-servers]") {
   const Server server({"--sql-mode=NO_BACKSLASH_ESCAPES,ANSI_QUOTES,PIPES_AS_CONCAT",
                        "--character-set-server=gbk", "--collation-server=gbk_chinese_ci",
                        "--loose-skip-character-set-client-handshake", "--init-connect=SET NAMES sjis"});

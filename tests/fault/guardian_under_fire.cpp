@@ -59,13 +59,13 @@ class Fire {
     if (!local_run()) shared_.emplace();
   }
 
-  // Strikes at every step of each of `who`.
-  void rage(const std::vector<Tracee>& who, std::size_t at_once) {
+  // Strikes at every step of each of `who`, or at every `stride`-th.
+  void rage(const std::vector<Tracee>& who, std::size_t at_once, std::size_t stride = 1) {
     std::vector<Step> steps;
     const auto counts = count_steps();
     for (const Tracee one : who) {
       const auto count = static_cast<std::size_t>(counts.at(static_cast<std::size_t>(one)));
-      for (const std::size_t n : steps_of(count, static_cast<std::size_t>(slowness())))
+      for (const std::size_t n : steps_of(count, stride * static_cast<std::size_t>(slowness())))
         steps.push_back({one, static_cast<int>(n)});
     }
     const Swept swept = sweep(steps.size(), at_once, [&](std::size_t i) { return trial(steps[i]); });
@@ -74,7 +74,7 @@ class Fire {
     INFO(summary(swept.failures));
     CHECK(swept.failures.empty());
     CHECK(swept.struck > 0);
-    CHECK(with_job_ > 0);
+    if (stride == 1) CHECK(with_job_ > 0);
   }
 
  private:
@@ -134,7 +134,9 @@ class Fire {
     TracedRun run(first(database, key, log));
     if (!run.run_to(step)) {
       const Exit exit = run.process().wait();
-      if (exit == story_.end) return {.struck = false};
+      // Or tracing has held it up for longer than its lease.
+      const bool held_up = lease_must_end(fate_) && exit == exited(76);
+      if (exit == story_.end || held_up) return {.struck = false};
       return {.wrong = told(step, run, "undisturbed, but another end: " + to_string(exit))};
     }
     const bool job_alive = begun_and_not_ended(log);
@@ -274,9 +276,8 @@ class Fire {
   std::atomic<int> keys_ = 0, with_job_ = 0;
 };
 
-// Trials at once: enough to keep two processors busy. Those with a frozen process wait for the end of a
-// lease.
-constexpr std::size_t k_at_once = 8, k_frozen_at_once = 20;
+// At once: enough to keep two processors busy, though much of a trial is waiting for leases to end.
+constexpr std::size_t k_at_once = 8;
 const std::vector<Tracee> k_everyone{Tracee::dblock, Tracee::worker, Tracee::guardian};
 
 TEST_CASE("kill -9 of dblock at every step of a run", "[mariadb][sweep][safety]") {
@@ -294,10 +295,11 @@ TEST_CASE("kill -9 of dblock and guardian at every step of a run", "[mariadb][sw
   Fire(k_plain, Fate::kill_both).rage(k_everyone, k_at_once);
 }
 
-TEST_CASE("dblock frozen at every step of a run, and back when the lock is another's",
+// Each of these takes as long as a lease: a third of the steps will do.
+TEST_CASE("dblock frozen at steps of a run, and back when the lock is another's",
           "[mariadb][sweep][safety]") {
   DBLOCK_NEEDS(why_no_trace());
-  Fire(k_plain, Fate::freeze_dblock).rage(k_everyone, k_frozen_at_once);
+  Fire(k_plain, Fate::freeze_dblock).rage(k_everyone, k_at_once, 3);
 }
 
 TEST_CASE("the guardian stopped at every step of a run", "[mariadb][sweep][safety]") {
@@ -305,10 +307,10 @@ TEST_CASE("the guardian stopped at every step of a run", "[mariadb][sweep][safet
   Fire(k_plain, Fate::stop_guardian).rage(k_everyone, k_at_once);
 }
 
-TEST_CASE("dblock and guardian frozen at every step of a run, and back when the lock is another's",
+TEST_CASE("dblock and guardian frozen at steps of a run, and back when the lock is another's",
           "[mariadb][sweep][safety]") {
   DBLOCK_NEEDS(why_no_trace());
-  Fire(k_plain, Fate::freeze_both).rage(k_everyone, k_frozen_at_once);
+  Fire(k_plain, Fate::freeze_both).rage(k_everyone, k_at_once, 4);
 }
 
 TEST_CASE("kill -9 of dblock or guardian at every step of a job's grace and its end",
@@ -320,7 +322,7 @@ TEST_CASE("kill -9 of dblock or guardian at every step of a job's grace and its 
 
 TEST_CASE("dblock frozen at every step of a job's grace and its end", "[mariadb][sweep][safety]") {
   DBLOCK_NEEDS(why_no_trace());
-  Fire(k_grace, Fate::freeze_dblock).rage({Tracee::dblock, Tracee::guardian}, k_frozen_at_once);
+  Fire(k_grace, Fate::freeze_dblock).rage({Tracee::dblock, Tracee::guardian}, k_at_once);
 }
 
 TEST_CASE("kill -9 of dblock or guardian at every step of a lost lease's stop", "[mariadb][sweep][safety]") {
