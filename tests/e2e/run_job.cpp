@@ -232,9 +232,8 @@ TEST_CASE("TERM reaches the whole tree and run ends with nothing left", "[safety
 
 TEST_CASE("the first signal can be chosen") {
   const Database database;
-  const auto finished =
-      run_script(database, "trap 'echo got usr1; exit 0' USR1; while :; do sleep 0.2; done",
-                 {"--max-runtime", "300ms", "--signal", "USR1"});
+  const auto finished = run_script(database, "trap 'echo got usr1; exit 0' USR1; while :; do sleep 0.2; done",
+                                   {"--max-runtime", "300ms", "--signal", "USR1"});
   CHECK(finished.exit == exited(124));
   CHECK(finished.out == "got usr1\n");
 }
