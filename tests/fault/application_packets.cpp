@@ -103,10 +103,9 @@ class ApplicationSweep {
     };
     const std::vector<Packet> packets = record();
     std::vector<Case> cases;
+    for (const Cut& cut : cuts_of(packets)) cases.push_back({cut.harm, Delivery::none, cut.at});
     for (std::size_t i = 0; i < packets.size(); ++i) {
-      if (cut_matters(packets, i)) cases.push_back({Harm::cut_after, Delivery::none, i});
       if (!packets[i].from_client) continue;
-      cases.push_back({Harm::cut_before, Delivery::none, i});
       for (const auto delivery : {Delivery::while_held, Delivery::under_another_holder, Delivery::when_free})
         cases.push_back({Harm::late, delivery, i});
       if (packets[i].command) cases.push_back({Harm::twice, Delivery::none, i});

@@ -50,7 +50,8 @@ const Words& run_options() {
 class Sweep {
  public:
   virtual ~Sweep() = default;
-  Sweep(const char* name, std::size_t at_once) : name_(name), at_once_(at_once) {}
+  explicit Sweep(const char* name, std::size_t at_once = k_commands_at_once)
+      : name_(name), at_once_(at_once) {}
   Sweep(const Sweep&) = delete;
   Sweep& operator=(const Sweep&) = delete;
 
@@ -62,10 +63,9 @@ class Sweep {
       std::size_t at;
     };
     std::vector<Case> cases;
+    for (const Cut& cut : cuts_of(packets)) cases.push_back({cut.harm, Arrival::none, cut.at});
     for (std::size_t i = 0; i < packets.size(); ++i) {
-      if (cut_matters(packets, i)) cases.push_back({Harm::cut_after, Arrival::none, i});
       if (!packets[i].from_client) continue;
-      cases.push_back({Harm::cut_before, Arrival::none, i});
       cases.push_back({Harm::late, Arrival::during_another, i});
       cases.push_back({Harm::late, Arrival::at_the_end, i});
       if (packets[i].command) cases.push_back({Harm::twice, Arrival::none, i});
@@ -311,13 +311,8 @@ TEST_CASE("each packet of a run inside a run harmed", "[server][sweep][safety][o
 
 // --- commands for scripts ---
 
-class CommandSweep : public Sweep {
- public:
-  explicit CommandSweep(const char* name) : Sweep(name, k_commands_at_once) {}
-};
-
-class Acquire : public CommandSweep {
-  using CommandSweep::CommandSweep;
+class Acquire : public Sweep {
+  using Sweep::Sweep;
   [[nodiscard]] Words command(const Trial& trial) const override {
     return with({"acquire", "--key", trial.key, "--wait", "20s"}, lease_options());
   }
@@ -335,8 +330,8 @@ class Acquire : public CommandSweep {
 };
 
 // Tries once; that the database could not be reached is an honest answer.
-class Renew : public CommandSweep {
-  using CommandSweep::CommandSweep;
+class Renew : public Sweep {
+  using Sweep::Sweep;
   void set_up(Trial& trial) override {
     const auto held = direct(with({"acquire", "--key", trial.key}, lease_options()));
     trial.owner = held.out.substr(0, held.out.find('\n'));
@@ -357,8 +352,8 @@ class Renew : public CommandSweep {
   }
 };
 
-class Release : public CommandSweep {
-  using CommandSweep::CommandSweep;
+class Release : public Sweep {
+  using Sweep::Sweep;
   void set_up(Trial& trial) override {
     const auto held = direct(with({"acquire", "--key", trial.key}, lease_options()));
     trial.owner = held.out.substr(0, held.out.find('\n'));
@@ -377,9 +372,9 @@ class Release : public CommandSweep {
 };
 
 // A report is true; another run waits through the pause.
-class Pauses : public CommandSweep {
+class Pauses : public Sweep {
  public:
-  Pauses(const char* name, bool ends) : CommandSweep(name), ends_(ends) {}
+  Pauses(const char* name, bool ends) : Sweep(name), ends_(ends) {}
 
  private:
   const std::string length_ = std::to_string(3 * slowness()) + "s";

@@ -17,7 +17,8 @@ constexpr std::uint32_t k_deprecates_eof = 1U << 24U;  // a capability in dblock
 }  // namespace
 
 struct PacketProxy::Link {
-  Link(int client_fd, int server_fd) : client(client_fd), server(server_fd) {}
+  Link(std::size_t number, int client_fd, int server_fd)
+      : connection(number), client(client_fd), server(server_fd) {}
   ~Link() {
     ::close(client);
     if (server >= 0) ::close(server);
@@ -25,6 +26,7 @@ struct PacketProxy::Link {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
+  std::size_t connection;
   int client, server;
   bool dead = false;
   bool logged_in = false;    // dblock's half of the login has been seen
@@ -50,12 +52,22 @@ const char* to_string(Harm harm) {
   return "";
 }
 
-bool cut_matters(const std::vector<Packet>& packets, std::size_t at) {
-  const auto of_server = [&](std::size_t i) { return i < packets.size() && !packets[i].from_client; };
-  const auto within_reply = [&](std::size_t i) {
-    return i > 0 && of_server(i - 1) && of_server(i) && of_server(i + 1);
-  };
-  return full_run() || !within_reply(at) || !within_reply(at - 1);
+std::vector<Cut> cuts_of(const std::vector<Packet>& packets) {
+  const auto goes_on =
+      [&](std::size_t i) {  // packet i of the server is followed by another of the same reply
+        return i + 1 < packets.size() && !packets[i].from_client && !packets[i + 1].from_client &&
+               packets[i].connection == packets[i + 1].connection;
+      };
+  std::vector<Cut> cuts;
+  std::size_t connections = 0;
+  for (std::size_t i = 0; i < packets.size(); ++i) {
+    const bool begins = packets[i].connection == connections;
+    if (begins) ++connections;
+    if (begins || packets[i].from_client) cuts.push_back({Harm::cut_before, i});
+    const bool is_third_or_later = i >= 2 && goes_on(i - 2) && goes_on(i - 1);
+    if (full_run() || !is_third_or_later || !goes_on(i)) cuts.push_back({Harm::cut_after, i});
+  }
+  return cuts;
 }
 
 PacketProxy::PacketProxy(ServerAddress upstream, Harm harm, std::size_t at)
@@ -124,7 +136,7 @@ void PacketProxy::accept_one() {
     ::close(client);
     return;
   }
-  links_.push_back(std::make_unique<Link>(client, server));
+  links_.push_back(std::make_unique<Link>(connections_++, client, server));
 }
 
 void PacketProxy::from_client(Link& link) {
@@ -165,7 +177,7 @@ void PacketProxy::pass_to_server(Link& link, const std::string& packet) {
   if (!command && !std::exchange(link.logged_in, true) && packet.size() >= k_packet_header + 4)
     link.without_eof = (little_endian(packet, k_packet_header, 4) & k_deprecates_eof) != 0;
   const std::string text = kind == k_com_query ? packet.substr(k_packet_header + 1) : "";
-  const bool here = note({true, command, text}) == at_ && harm_ != Harm::none;
+  const bool here = note({link.connection, true, command, text}) == at_ && harm_ != Harm::none;
   if (!here) {
     link.dead = !send_all(link.server, packet);
     return;
@@ -197,7 +209,7 @@ void PacketProxy::pass_to_client(Link& link, const std::string& packet) {
     link.swallowing = !link.swallowed.is_last(packet, link.without_eof);
     return;
   }
-  const bool here = note({false, false, ""}) == at_ && harm_ != Harm::none;
+  const bool here = note({link.connection, false, false, ""}) == at_ && harm_ != Harm::none;
   if (here && harm_ == Harm::cut_before) {
     link.dead = true;
   } else {

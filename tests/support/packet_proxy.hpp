@@ -24,15 +24,20 @@ enum class Harm {
 [[nodiscard]] const char* to_string(Harm harm);
 
 struct Packet {
+  std::size_t connection = 0;  // by the order of their coming
   bool from_client = false;
   bool command = false;  // the first packet of a statement
   std::string text;      // of a statement
 };
 
-// Whether a sweep has to cut the connection after packet `at`. Within a reply the first packet, the second
-// and the last stand for all (DBLOCK_TEST_FULL=1: each counts): whoever reads it has some of a result, and no
-// end. To cut before a packet of the server is to cut after the one before it.
-[[nodiscard]] bool cut_matters(const std::vector<Packet>& packets, std::size_t at);
+struct Cut {
+  Harm harm;  // cut_before or cut_after
+  std::size_t at;
+};
+// The cuts that differ for dblock. To cut before a packet of the server is to cut after the connection's
+// packet before it, if there is one. Within a reply the first packet, the second and the last stand for all
+// (DBLOCK_TEST_FULL=1: each counts): whoever reads it has some of a result, and no end.
+[[nodiscard]] std::vector<Cut> cuts_of(const std::vector<Packet>& packets);
 
 class PacketProxy {
  public:
@@ -65,6 +70,7 @@ class PacketProxy {
   int listener_ = -1;
   int wake_ = -1;
   int port_ = 0;
+  std::size_t connections_ = 0;  // of the thread alone
   std::atomic<bool> ending_ = false;
   std::atomic<bool> struck_ = false;
   mutable std::mutex mutex_;
