@@ -191,7 +191,7 @@ TEST_CASE("renewing or releasing a lease that is not ours is 76", "[safety]") {
 TEST_CASE("max-runtime stops the job with 124 even when it then exits 0") {
   Database database;
   const auto finished = dblock(database, run_words("k", {"--max-runtime", "300ms"},
-                                                   sh("trap 'exit 0' TERM; while :; do sleep 0.2; done")));
+                                                   sh(std::string("trap 'exit 0' TERM; ") + k_for_ever)));
   expect_own_code(finished, 124);
   CHECK_FALSE(database.has_holder("k"));
   CHECK(database.column("k", "last_outcome") == "timed_out");
@@ -200,7 +200,7 @@ TEST_CASE("max-runtime stops the job with 124 even when it then exits 0") {
 TEST_CASE("max-runtime kills a job that ignores the first signal after the grace") {
   Database database;
   const auto finished = dblock(database, run_words("k", {"--max-runtime", "200ms", "--kill-grace", "300ms"},
-                                                   sh("trap '' TERM; while :; do sleep 0.2; done")));
+                                                   sh(std::string("trap '' TERM; ") + k_for_ever)));
   expect_own_code(finished, 124);
   CHECK_FALSE(database.has_holder("k"));
 }

@@ -194,7 +194,7 @@ TEST_CASE("of a row of pipelines that replace each other the last one runs") {
   // Told to stop by the second pipeline, it goes on until the last one alone stands in line.
   LiveRun first(database, options, [&](const TempDir& own) {
     return sh("trap '" + await_in_shell(directory.file("end")) + "; exit 1' TERM; touch " + own.file("up") +
-              "; while :; do sleep 0.2; done");
+              "; " + k_for_ever);
   });
   std::vector<Process> pipelines;
   for (const std::string name : {"2", "3", "4"})

@@ -187,7 +187,7 @@ TEST_CASE("TERM to every process at once, the guardian among them, ends the job 
   Database database;
   LiveRun process(database, {"--kill-grace", "10s"}, [](const TempDir& directory) {
     return sh("trap '" + await_in_shell(directory.file("go")) + "; exit 3' TERM; touch " +
-              directory.file("up") + "; while :; do sleep 0.2; done");
+              directory.file("up") + "; " + k_for_ever);
   });
   const pid_t guardian = guardian_of(process);
   const pid_t job = job_of(process);
@@ -232,7 +232,7 @@ TEST_CASE("TERM reaches the whole tree and run ends with nothing left", "[safety
 
 TEST_CASE("the first signal can be chosen") {
   const Database database;
-  const auto finished = run_script(database, "trap 'echo got usr1; exit 0' USR1; while :; do sleep 0.2; done",
+  const auto finished = run_script(database, std::string("trap 'echo got usr1; exit 0' USR1; ") + k_for_ever,
                                    {"--max-runtime", "300ms", "--signal", "USR1"});
   CHECK(finished.exit == exited(124));
   CHECK(finished.out == "got usr1\n");

@@ -3,6 +3,7 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 #include "support/privilege.hpp"
 #include "support/pty.hpp"
 #include "support/steps.hpp"
@@ -216,7 +217,7 @@ TEST_CASE("TERM reaches the whole group of a job without a terminal, also one th
   for (const Words& before : {Words{}, Words{"setsid"}}) {
     const TempDir directory;
     write_file(directory.file("member"),
-               "trap 'echo got it; exit 0' TERM; touch $1; while :; do sleep 0.2; done");
+               std::string("trap 'echo got it; exit 0' TERM; touch $1; ") + k_for_ever);
     write_file(directory.file("job"), "sh member up.1 & sh member up.2 & trap '' TERM; touch up; wait; wait");
     Spawn spec =
         dblock_spawn(database, run_words("k", {"--kill-grace", "10s"}, with(before, {"/bin/sh", "job"})));

@@ -26,7 +26,7 @@ bool job_dead(pid_t job) {
 LiveRun::Job waits_for_hook(const TempDir& hooks) {
   return [&hooks](const TempDir& own) {
     return sh("trap '" + await_in_shell(hooks.file("told")) + "; touch " + hooks.file("seen") +
-              "; exit' TERM; touch " + own.file("up") + "; while :; do sleep 0.2; done");
+              "; exit' TERM; touch " + own.file("up") + "; " + k_for_ever);
   };
 }
 

@@ -24,7 +24,7 @@ struct SemiSyncPair : ReplicatingPair {
   }
 };
 
-constexpr auto k_for_ever = 1h;
+constexpr auto k_endless = 1h;
 
 // Every way to be granted something.
 std::vector<Words> all_modes(const TempDir& directory) {
@@ -39,7 +39,7 @@ std::vector<Words> all_modes(const TempDir& directory) {
 TEST_CASE("with min-replicas nothing is granted while fewer acknowledge",
           "[server][mariadb][safety][other-servers]") {
   const TempDir directory;
-  SemiSyncPair pair(k_for_ever);
+  SemiSyncPair pair(k_endless);
   const auto ran = [&] { return std::filesystem::exists(directory.file("ran")); };
   for (const auto& words : all_modes(directory)) {
     const auto two = dblock_at(pair.asking_for(2), words);
@@ -71,7 +71,7 @@ TEST_CASE("with min-replicas nothing is granted while fewer acknowledge",
 }
 
 TEST_CASE("min-replicas=1 costs two statements a grant and none a renewal", "[server][mariadb]") {
-  SemiSyncPair pair(k_for_ever);
+  SemiSyncPair pair(k_endless);
   REQUIRE(dblock_at(pair.url(), run_words("k", {}, {"true"})).exit == exited(0));
   Proxy proxy(pair.primary.address());
   const std::string url = proxy.url(pair.database->name());
@@ -128,7 +128,7 @@ TEST_CASE("a grant that no replica acknowledged in time is given back",
 
 TEST_CASE("a primary that cannot get acknowledgements ends its runs before expire_time",
           "[server][mariadb][safety]") {
-  SemiSyncPair pair(k_for_ever);
+  SemiSyncPair pair(k_endless);
   TreeRun job(pair.asking_for(1), {"--ttl", "6s", "--heartbeat", "500ms", "--kill-grace", "500ms"});
   pair.replica.freeze();
   // What the replica has not acknowledged nobody sees: the last expiry that can be read is the last promise.
@@ -156,7 +156,7 @@ TEST_CASE("where the server falls back, a running job goes on and nothing new is
 TEST_CASE("a grant that is acknowledged too late starts nothing and ends by itself",
           "[server][mariadb][safety]") {
   const TempDir directory;
-  SemiSyncPair pair(k_for_ever);
+  SemiSyncPair pair(k_endless);
   REQUIRE(dblock_at(pair.asking_for(1), run_words("k", {}, {"true"})).exit == exited(0));
   const auto token = pair.database->column("k", "token");
   pair.replica.freeze();
@@ -178,7 +178,7 @@ TEST_CASE("a grant that is acknowledged too late starts nothing and ends by itse
 TEST_CASE("a grant that others' waiting commit is in the way of is the database's failure, not a conflict",
           "[server][mariadb][safety][other-servers]") {
   const TempDir directory;
-  SemiSyncPair pair(k_for_ever);
+  SemiSyncPair pair(k_endless);
   REQUIRE(dblock_at(pair.url(), run_words("k", {}, {"true"})).exit == exited(0));
   pair.replica.freeze();
   Process waiting(dblock_spawn_at(pair.url(), run_words("k", {"--ttl", "60s"}, {"true"})));
@@ -224,14 +224,14 @@ TEST_CASE("a grant that others' waiting commit is in the way of is the database'
 
 TEST_CASE("doctor finds a replica that has the primary's settings and applies nothing of what it receives",
           "[server][mariadb]") {
-  SemiSyncPair pair(k_for_ever);
+  SemiSyncPair pair(k_endless);
   const auto at_primary = [&] {
     return dblock_at(url_of({pair.primary.address().port}, pair.database->name()), {"doctor"});
   };
   const auto at_both = [&] { return dblock_at(pair.url(), {"doctor"}); };
   CHECK(says(at_primary().out, "received by a replica"));
   CHECK_FALSE(says(at_both().out, "applies none"));
-  wait_for_acknowledgements(pair.replica, k_for_ever);
+  wait_for_acknowledgements(pair.replica, k_endless);
   REQUIRE(dblock_at(pair.url(), run_words("k", {}, {"true"})).exit == exited(0));
   REQUIRE(wait_until([&] { return semi_sync(pair.replica, "wait_sessions") == "1"; }));
   CHECK(pair.column(pair.replica, "k", "last_outcome") != "succeeded");
