@@ -11,7 +11,5 @@ LC_ALL=C
 export LC_ALL
 . tests/names.sh
 
-# Each text in quotes may be the name of a case.
-tr '"' '\n' <"$work/cases" | cat - "$work/others" >"$work/names"
 # shellcheck disable=SC2046 # the names of pages have no spaces
 awk -f tests/promises.awk "$work/names" $(sed -n 's/^= //p' tests/promises.txt) tests/promises.txt
