@@ -3,7 +3,7 @@
 -- two fail. LOCK IN SHARE MODE: reads what is committed by now, so that of two such statements the later one writes the
 -- last word.
 UPDATE dblock_lock AS lease FORCE INDEX (PRIMARY)
-SET version = version + 1,
+SET version = {next_version},
   paused_until = (SELECT MAX(pause.end_time) FROM dblock_pause AS pause WHERE {covers}
     AND NOT (:without AND pause.pause_key = :pause_key AND pause.is_prefix = :is_prefix) LOCK IN SHARE MODE)
 WHERE lock_key IN (:keys) AND slot = 0

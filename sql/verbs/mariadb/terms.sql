@@ -8,6 +8,12 @@ UTC_TIMESTAMP(6)
 -- {next_token} Above the last token of the row and, being the time in microseconds, of forgotten rows.
 GREATEST(lease.token + 1, CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {now}) AS UNSIGNED))
 
+-- {next_version} NULL on a server that takes no writes, if the account may write there all the same: the column refuses NULL,
+-- which undoes the statement (error 1048). So each change proves what the session's set-up proved: after a switchover
+-- nothing is renewed or released on the old primary, whose writes nobody replicates any more. :takes_no_writes is FALSE where
+-- statements are logged as text, since a replica would refuse this one (src/store/mariadb/session/challenge.hpp).
+IF(:takes_no_writes, NULL, version + 1)
+
 -- {past_margin} The lease margin is over too: no process can still believe that it holds this lease.
 expire_time + INTERVAL margin_us MICROSECOND <= {now}
 
@@ -53,7 +59,7 @@ lease.last_exit_code = IF(lease.lock_value IS NULL, lease.last_exit_code, NULL)
 
 -- {write_grant} What a grant writes besides {record_takeover}, the token, mode and slots. keep_until keeps the row long
 -- enough for {not_done} to find a success in it.
-lease.version = lease.version + 1, lease.lock_value = :owner, lease.create_time = {now}, lease.update_time = {now},
+lease.version = IF(:takes_no_writes, NULL, lease.version + 1), lease.lock_value = :owner, lease.create_time = {now}, lease.update_time = {now},
 lease.expire_time = {now} + INTERVAL :ttl MICROSECOND, lease.lock_count = 1, lease.kind = :kind, lease.ttl_us = :ttl,
 lease.margin_us = :margin, lease.heartbeat_us = :heartbeat,
 lease.hold_until = {now} + INTERVAL :min_hold MICROSECOND, lease.revoke_time = NULL, lease.revoked_by = NULL,
@@ -72,7 +78,7 @@ LAST_INSERT_ID(IF({keeps_history}, token, 0))
 
 -- {free_row} Frees the row. Must follow the assignments that record the run and set lock_count, for the reason
 -- given at {record_takeover}.
-version = version + 1, update_time = {now}, lock_value = NULL, expire_time = NULL, revoke_time = NULL,
+version = {next_version}, update_time = {now}, lock_value = NULL, expire_time = NULL, revoke_time = NULL,
 revoked_by = NULL
 
 -- {keep_after_failure} Lets the lock cool down after this release. Must precede {free_row}, which forgets a revocation.

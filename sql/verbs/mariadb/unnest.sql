@@ -1,3 +1,3 @@
 -- Removes a nested run from the lease's count. The holder itself stays counted.
-UPDATE dblock_lock FORCE INDEX (PRIMARY) SET version = version + 1, lock_count = GREATEST(lock_count, 2) - 1
+UPDATE dblock_lock FORCE INDEX (PRIMARY) SET version = {next_version}, lock_count = GREATEST(lock_count, 2) - 1
 WHERE {is_named_lease}

@@ -57,6 +57,8 @@ std::string render(Verb verb, const Parameters& parameters, Mark mark) {
     done = next.colon + 1 + next.name.size();
     if (next.name == "mark") {
       rendered += std::to_string(mark.number);
+    } else if (next.name == "takes_no_writes") {
+      rendered += mark.proves_writes ? "(" + std::string(sql(Verb::takes_no_writes)) + ")" : "FALSE";
     } else if (const Value* value = value_of(parameters, next.name)) {
       std::visit([&rendered](const auto& one) { append(rendered, one); }, *value);
     } else {

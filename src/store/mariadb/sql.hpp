@@ -15,11 +15,14 @@ namespace dblock::store::mariadb {
 // The statement, with `:name` for each parameter; empty if this store has no such statement.
 [[nodiscard]] std::string_view sql(Verb verb);
 
-// A number, below k_marks, that a statement sends and its reply returns, so that dblock does not take another
-// statement's reply for it. It shares the insert id with the value that the statement tells (a token, a
-// length): value*1024+mark.
+// What the session adds to a statement that changes rows.
 struct Mark {
+  // Below k_marks. The statement sends it and its reply returns it, so that dblock does not take another
+  // statement's reply for it. It shares the insert id with the value that the statement tells (a token, a
+  // length): value*1024+number.
   std::uint64_t number = 0;
+  // The statement fails on a server that takes no writes ({next_version} in sql/verbs/mariadb/terms.sql).
+  bool proves_writes = false;
 };
 inline constexpr std::uint64_t k_marks = 1024;
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "store/mariadb/session/login.hpp"
@@ -14,8 +15,8 @@ namespace dblock::store::mariadb {
 namespace {
 
 constexpr std::string_view k_variable = "last_insert_id";
-// 62 bits, so that a BIGINT holds the number, signed or not.
-constexpr std::uint64_t k_number_bits = (std::uint64_t{1} << 62) - 1;
+// 62 bits, so that a BIGINT holds the number, signed or not; even.
+constexpr std::uint64_t k_number_bits = (std::uint64_t{1} << 62) - 2;
 
 std::uint64_t draw() {
   std::uint64_t bits = 0;
@@ -24,8 +25,20 @@ std::uint64_t draw() {
   return bits & k_number_bits;
 }
 
-// True if session tracking returned this number. Names and values of variables alternate in its list.
-bool is_told(MYSQL* handle, std::string_view number) {
+// What the server is sent: it makes one more of the number if it logs statements.
+std::string sent(std::uint64_t number) {
+  return std::to_string(number) + "+(" + std::string(k_logs_statements) + ")";
+}
+
+// What an answer with this text means, if it answers the number.
+std::optional<Challenged> understood(std::string_view answer, std::uint64_t number) {
+  if (answer == std::to_string(number)) return Challenged{number, false};
+  if (answer == std::to_string(number + 1)) return Challenged{number, true};
+  return std::nullopt;
+}
+
+// The answer in what session tracking returned. Names and values of variables alternate in its list.
+std::optional<Challenged> told(MYSQL* handle, std::uint64_t number) {
   const char* data = nullptr;
   std::size_t length = 0;
   bool name_is_next = true;
@@ -34,16 +47,17 @@ bool is_told(MYSQL* handle, std::string_view number) {
        next(handle, SESSION_TRACK_SYSTEM_VARIABLES, &data, &length) == 0;
        next = api().mysql_session_track_get_next) {
     const std::string_view word(data, length);
-    if (!name_is_next && ours) return word == number;
+    if (!name_is_next && ours) return understood(word, number);
     ours = name_is_next && word == k_variable;
     name_is_next = !name_is_next;
   }
-  return false;
+  return std::nullopt;
 }
 
-bool is_answered(MYSQL* handle, const std::string& number) {
+std::optional<Challenged> answered(MYSQL* handle, std::uint64_t number) {
   const auto table = fetch_rows(handle, MemoryLimit::few);
-  return table && !table->rows.empty() && table->rows.front()[0] == number;
+  if (!table || table->rows.empty()) return std::nullopt;
+  return understood(table->rows.front()[0].value_or(""), number);
 }
 
 bool send(MYSQL* handle, const std::string& sql) {
@@ -52,22 +66,22 @@ bool send(MYSQL* handle, const std::string& sql) {
 
 }  // namespace
 
-std::expected<std::uint64_t, ServerError> send_with_challenge(MYSQL* handle, const std::string& set) {
+std::expected<Challenged, ServerError> send_with_challenge(MYSQL* handle, const std::string& set) {
   const std::uint64_t number = draw();
   const std::string assignments = ",session_track_system_variables='" + std::string(k_variable) + "'," +
-                                  std::string(k_variable) + "=" + std::to_string(number);
+                                  std::string(k_variable) + "=" + sent(number);
   if (!send(handle, set + assignments)) return std::unexpected(last_words(handle));
-  if (is_told(handle, std::to_string(number))) return number;
-  const std::string another = std::to_string(draw());
-  if (!send(handle, "SELECT " + another)) return std::unexpected(last_words(handle));
-  if (is_answered(handle, another)) return number;
+  if (const auto answer = told(handle, number)) return *answer;
+  const std::uint64_t another = draw();
+  if (!send(handle, "SELECT " + sent(another))) return std::unexpected(last_words(handle));
+  if (const auto answer = answered(handle, another)) return *answer;
   return std::unexpected(ServerError{
       0,
       "a reply does not hold the number that was sent along, so packets that are not the server's have been "
       "put into the connection; find out what is between this host and the server"});
 }
 
-std::expected<std::uint64_t, ServerError> set_up_bare(MYSQL* handle) {
+std::expected<Challenged, ServerError> set_up_bare(MYSQL* handle) {
   return send_with_challenge(handle, session_basics(api().mariadb_connection(handle) != 0));
 }
 

@@ -20,14 +20,22 @@
 
 namespace dblock::store::mariadb {
 
+struct Challenged {
+  std::uint64_t number = 0;  // even, and random
+  // The server writes statements into its binary log as they are (binlog_format=STATEMENT). There a statement
+  // must mean the same on a replica, so none may ask which server it runs on. The reply holds the number plus
+  // one then.
+  bool logs_statements = false;
+};
+
 // Sends `set` with the challenge appended. `set` is a list of assignments that begins with SET and ends under
 // the keyword SESSION. Returns the number once a reply holds it. If the server refuses, returns the server's
 // words; if the reply does not hold the number, dblock's words with error 0. REQUIRES: a session that is
 // logged in.
-[[nodiscard]] std::expected<std::uint64_t, ServerError> send_with_challenge(MYSQL* handle,
-                                                                            const std::string& set);
+[[nodiscard]] std::expected<Challenged, ServerError> send_with_challenge(MYSQL* handle,
+                                                                         const std::string& set);
 
 // Makes a session that is logged in a bare one, fit for reading: sends session_basics() with the challenge.
-[[nodiscard]] std::expected<std::uint64_t, ServerError> set_up_bare(MYSQL* handle);
+[[nodiscard]] std::expected<Challenged, ServerError> set_up_bare(MYSQL* handle);
 
 }  // namespace dblock::store::mariadb

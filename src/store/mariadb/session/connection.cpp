@@ -133,7 +133,8 @@ Result<void> Connection::run(const std::string& sql, const std::string& attempt,
     if (send(sql)) return {};
     // The statement was certainly not executed: the server has just turned read-only, or is a Galera node
     // without a majority, which accepts the session's set-up and refuses the first statement.
-    if (transaction_ == Transaction::none && is_wrong_host(last_words(handle_.get())) && hosts_left > 1) {
+    if (transaction_ == Transaction::none && hosts_left > 1 &&
+        is_wrong_host(read_only_error(last_words(handle_.get())))) {
       --hosts_left;
       hosts_.failed(host_, {});
       close();

@@ -60,16 +60,16 @@ class Connection {
   };
 
   // Opens the session, on the first host that answers and takes writes, unless it is open and the server has
-  // not hung up. With several hosts, leaves a server that has turned read-only for another one; the server
-  // itself would not stop an account that may write on read-only servers. `attempt` begins error messages:
-  // "cannot renew lock "k"".
+  // not hung up. Where the server logs statements, and a statement therefore cannot prove that the server
+  // takes writes, asks it, and leaves a server that has turned read-only; the server itself would not stop an
+  // account that may write on read-only servers. `attempt` begins error messages: "cannot renew lock "k"".
   [[nodiscard]] Result<void> ensure_open(const std::string& attempt);
 
   // Runs a statement that changes rows. REQUIRES: ensure_open() succeeded in this call.
   [[nodiscard]] Result<Changed> change(const std::string& sql, const std::string& attempt);
 
-  // The mark for a statement that tells a value (store/mariadb/sql.hpp).
-  [[nodiscard]] Mark next_mark() { return {marks_++ % k_marks}; }
+  // The mark for a statement that changes rows (store/mariadb/sql.hpp).
+  [[nodiscard]] Mark next_mark() { return {marks_++ % k_marks, !logs_statements_}; }
   // The value that the reply told; nullopt if the server forgot the value of LAST_INSERT_ID(), as triggers
   // make it do. If the reply has another mark, closes the session and returns Errc::indeterminate.
   [[nodiscard]] Result<std::optional<std::uint64_t>> told(const Changed& changed, Mark mark,
@@ -157,7 +157,7 @@ class Connection {
   std::chrono::steady_clock::time_point sent_at_{};  // when the last statement was sent
   Micros reply_limit_{0};                            // of the current call; zero: none but the library's
   bool unanswered_ = false;                          // the last statement got no answer within reply_limit_
-  std::chrono::steady_clock::time_point known_to_take_writes_at_{};
+  bool logs_statements_ = false;                     // in its binary log: binlog_format=STATEMENT
   bool knows_galera_ = true;
   std::optional<std::minstd_rand> random_;  // seeded at the first pause
 

@@ -166,8 +166,10 @@ bool is_client_side(unsigned native) {
 }
 
 ServerError read_only_error(ServerError words) {
-  if (words.native != k_wrong_variable_value || words.text.find(k_read_only_mark) == std::string::npos)
-    return words;
+  const auto says = [&](std::string_view part) { return words.text.find(part) != std::string::npos; };
+  const bool by_setup = words.native == k_wrong_variable_value && says(k_read_only_mark);
+  const bool by_change = words.native == k_null_refused && says("'version'");
+  if (!by_setup && !by_change) return words;
   return {k_read_only.front(), "read_only is set"};
 }
 

@@ -65,7 +65,8 @@ inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERR
   return native == k_access_denied || native == k_access_denied_no_password;
 }
 
-// Translates the error by which the set-up statement reports a read-only server; leaves other errors alone.
+// Translates the errors by which the set-up statement, and a statement that changes a lock's row
+// ({next_version} in sql/verbs/mariadb/terms.sql), report a read-only server; leaves other errors alone.
 [[nodiscard]] ServerError read_only_error(ServerError words);
 
 // Makes the error "cannot acquire lock "k" on mysql://host/db: <words>; <what to do>". `where` must hold no

@@ -10,11 +10,6 @@
 namespace dblock::store::mariadb {
 namespace {
 
-using namespace std::chrono_literals;
-
-// A server that took writes within this time is not asked again whether it is read-only.
-constexpr auto k_moment = 1s;
-
 ServerError words_of(const HostPort& host, const ServerError& said) {
   return {said.native, host.display() + ": " + said.text};
 }
@@ -101,7 +96,6 @@ Connection::ServerResult Connection::open_at(std::size_t host, bool to_write) {
 Connection::ServerResult Connection::set_up(bool to_write) {
   SessionOptions options = options_;
   options.reads_only = !to_write;
-  known_to_take_writes_at_ = std::chrono::steady_clock::now();
   named_locks_refused_ = false;
   if (turnstile_key_ && !interrupted()) {
     auto done = send_setup(options, &*turnstile_key_);
@@ -124,7 +118,8 @@ Connection::ServerResult Connection::send_setup(const SessionOptions& options,
     auto done = send_with_challenge(
         handle_.get(), setup_statement(is_mariadb(), options, check_, turnstile_key, knows_galera_));
     if (!done) return std::unexpected(read_only_error(std::move(done.error())));
-    marks_ = *done;
+    marks_ = done->number;
+    logs_statements_ = done->logs_statements;
     return {};
   };
   auto done = sent();
@@ -133,17 +128,14 @@ Connection::ServerResult Connection::send_setup(const SessionOptions& options,
   return sent();
 }
 
-// Asks the server whether it has turned read-only; if so, closes the session and returns true. Costs one
-// statement for a call that comes more than k_moment after the last check. With a single host there is no
-// alternative, so nothing is asked.
+// Asks a server that logs statements whether it has turned read-only; if so, closes the session and returns
+// true.
 bool Connection::turned_read_only(const std::string& attempt) {
-  const bool asks = settings_.hosts.size() > 1 && session_ == Session::full && !options_.reads_only &&
+  const bool asks = logs_statements_ && session_ == Session::full && !options_.reads_only &&
                     transaction_ == Transaction::none && !awaits_reply_;
-  const auto now = std::chrono::steady_clock::now();
-  if (!asks || now - known_to_take_writes_at_ < k_moment) return false;
+  if (!asks) return false;
   const auto answer = read(render(Verb::takes_no_writes), attempt);
   if (!answer) return !handle_;
-  known_to_take_writes_at_ = now;
   if (answer->empty() || answer->front()[0] != "1") return false;
   hosts_.failed(host_, {});
   close();

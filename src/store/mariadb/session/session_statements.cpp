@@ -53,8 +53,7 @@ std::string setup_statement(bool server_is_mariadb, const SessionOptions& option
     sql += ",wait_timeout=" + std::to_string(idle.count());
   }
   // READ COMMITTED takes no gap locks, but InnoDB refuses to write under it with statement-based logging.
-  sql +=
-      "," + isolation + "=IF(@@log_bin AND @@binlog_format='STATEMENT',@@" + isolation + ",'READ-COMMITTED')";
+  sql += "," + isolation + "=IF(" + std::string(k_logs_statements) + ",@@" + isolation + ",'READ-COMMITTED')";
   const std::string mode = session_mode(turnstile_key);
   if (check == SchemaCheck::off) return sql + ",sql_mode=" + only_where_writable(options, mode);
   // The schema check costs no statement of its own: a version that does not fit gives sql_mode an invalid

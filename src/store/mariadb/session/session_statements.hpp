@@ -16,6 +16,9 @@ inline constexpr std::string_view k_schema_mark = "dblock_schema_";
 // Stands in that message instead if the server is read-only.
 inline constexpr std::string_view k_read_only_mark = "dblock_read_only";
 
+// 1 if the server writes statements into its binary log as they are, else 0.
+inline constexpr std::string_view k_logs_statements = "@@log_bin AND @@binlog_format='STATEMENT'";
+
 enum class SchemaCheck { on, off };
 
 // The assignments with which each session begins: a list that starts with SET and ends under the keyword
