@@ -154,8 +154,14 @@ Parameters promise_parameters(const lease::Key& key, const lease::OwnerId& to, b
           {"newest", flag(newest)}};
 }
 
+namespace {
 Parameters scope_parameters(const lease::PauseScope& scope) {
   return {{"pause_key", Scalar(scope.text)}, {"is_prefix", flag(scope.is_prefix)}};
+}
+}  // namespace
+
+Parameters pause_names(const lease::Pause& pause) {
+  return scope_parameters(pause.scope) + Parameters{{"made_at", time_or_null(pause.since)}};
 }
 
 Parameters pause_parameters(const lease::Pause& pause) {

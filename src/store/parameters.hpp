@@ -55,8 +55,8 @@ namespace dblock::store {
 [[nodiscard]] Parameters history_parameters(const lease::HistoryQuery& query);
 // key, owner, promise, newest
 [[nodiscard]] Parameters promise_parameters(const lease::Key& key, const lease::OwnerId& to, bool newest);
-// pause_key, is_prefix
-[[nodiscard]] Parameters scope_parameters(const lease::PauseScope& scope);
+// pause_key, is_prefix, made_at: a stored pause
+[[nodiscard]] Parameters pause_names(const lease::Pause& pause);
 // pause_key, is_prefix, until, by, note
 [[nodiscard]] Parameters pause_parameters(const lease::Pause& pause);
 // keys, from, to, held_only, gates_only, limit

@@ -317,14 +317,35 @@ STORE_CASE(
   t.grant(asks("k", "next"));
 }
 
+// Its sender may have given up long ago.
+STORE_CASE("a statement of a resume that comes late ends no later pause", "[all-of-dblock]") {
+  const auto late = GENERATE(Verb::end_pause, Verb::some_locks);
+  Fixture t;
+  const PauseScope scope{"k", false};
+  t.grant(asks("k", "owner"));
+  REQUIRE(t.store->pause({scope, Micros{1h}, "op@desk", ""}));
+  const auto store = open_stepped(*t.under_test, once_before({late}, [&] {
+    REQUIRE(t.store->resume(scope));
+    REQUIRE(t.store->pause({scope, Micros{2h}, "later@desk", ""}));
+  }));
+  const auto resumed = store->resume(scope);
+  REQUIRE(resumed);
+  REQUIRE(resumed->left.size() == 1);
+  CHECK(resumed->left.front().by == "later@desk");
+  t.under_test->age("k", 1h, false);
+  const auto refused = t.conflict(asks("k", "next"));
+  REQUIRE(refused.status.pause);
+  CHECK(refused.status.pause->by == "later@desk");
+}
+
 STORE_CASE("a pause that another process makes and ends at every try is given up", "[all-of-dblock]") {
   Fixture t;
   const PauseScope scope{"k", false};
   int tries = 0;
   const auto store = open_stepped(*t.under_test, [&](Verb verb) -> std::optional<store::Effect> {
-    if (verb == Verb::change_pause && ++tries < 100) REQUIRE(t.store->resume(scope));
-    if (verb == Verb::add_pause && tries < 100)
+    if (verb == Verb::add_pause && ++tries < 100)
       REQUIRE(t.store->pause({scope, Micros{1h}, "other@desk", ""}));
+    if (verb == Verb::change_pause && ++tries < 100) REQUIRE(t.store->resume(scope));
     return std::nullopt;
   });
   const auto refused = store->pause({scope, Micros{1h}, "op@desk", ""});

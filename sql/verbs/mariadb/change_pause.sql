@@ -1,4 +1,4 @@
--- Replaces a pause of the same key or prefix, also one that has ended.
+-- Replaces a pause of the same key or prefix.
 UPDATE dblock_pause
 SET create_time = {now}, end_time = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL :until MICROSECOND, paused_by = :by, note = :note
-WHERE pause_key = :pause_key AND is_prefix = :is_prefix
+WHERE {is_named_pause}

@@ -1,2 +1,2 @@
 -- Deletes a pause.
-DELETE FROM dblock_pause WHERE pause_key = :pause_key AND is_prefix = :is_prefix
+DELETE FROM dblock_pause WHERE {is_named_pause}

@@ -5,5 +5,5 @@
 UPDATE dblock_lock AS lease FORCE INDEX (PRIMARY)
 SET version = {next_version},
   paused_until = (SELECT MAX(pause.end_time) FROM dblock_pause AS pause WHERE {covers}
-    AND NOT (:without AND pause.pause_key = :pause_key AND pause.is_prefix = :is_prefix) LOCK IN SHARE MODE)
+    AND NOT (:without AND {is_named_pause}) LOCK IN SHARE MODE)
 WHERE lock_key IN (:keys) AND slot = 0

@@ -114,6 +114,11 @@ TIMESTAMPDIFF(MICROSECOND, '1970-01-01', promised_until)
 pause_key, is_prefix, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', end_time), paused_by, note,
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', create_time)
 
+-- {is_named_pause} The pause that the caller has read, and no later one of the same key or prefix: a statement may arrive
+-- long after its sender has given up.
+pause_key = :pause_key AND is_prefix = :is_prefix
+  AND create_time = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL :made_at MICROSECOND
+
 -- {takes_no_writes} The server is read-only, even if the account may write there: with READ ONLY ADMIN or SUPER
 -- dblock could write on a replica, and both sides of a switchover would grant. read_only is a number on some
 -- servers and a word on others.

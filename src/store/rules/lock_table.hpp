@@ -153,11 +153,12 @@ class LockTable {
   [[nodiscard]] Result<std::vector<lease::Pause>> pauses(const std::string& attempt);
   // Stores a pause, in the place of one of the same scope, and deletes those that have ended.
   [[nodiscard]] Result<void> put_pause(const lease::Pause& pause, const std::string& attempt);
-  [[nodiscard]] Result<void> end_pause(const lease::PauseScope& scope, const std::string& attempt);
+  // Deletes this pause, but no later one of the same scope.
+  [[nodiscard]] Result<void> end_pause(const lease::Pause& pause, const std::string& attempt);
   // Writes into the row of each lock in the scope until when the stored pauses keep it paused. Waits for
-  // grants under way.
-  // With `without` as if there were no pause of this scope.
-  [[nodiscard]] Result<void> mark_paused(const lease::PauseScope& scope, bool without,
+  // grants under way. With `without` as if that pause of the scope were deleted already.
+  [[nodiscard]] Result<void> mark_paused(const lease::PauseScope& scope,
+                                         const std::optional<lease::Pause>& without,
                                          const std::string& attempt);
   [[nodiscard]] Result<lease::ServerTime> server_time(const std::string& attempt);
 

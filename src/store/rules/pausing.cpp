@@ -49,23 +49,26 @@ Result<std::vector<Pause>> LockTable::pauses(const std::string& attempt) {
 }
 
 Result<void> LockTable::put_pause(const Pause& pause, const std::string& attempt) {
-  DBLOCK_CHECK(run(Verb::forget_pauses, {}, attempt));
   const auto parameters = pause_parameters(pause);
   for (int round = 0; round < k_put_rounds; ++round) {
-    DBLOCK_TRY(const bool changed, changes_one(Verb::change_pause, parameters, attempt));
-    if (changed) return {};
-    DBLOCK_TRY(const bool added, changes_one(Verb::add_pause, parameters, attempt));
-    if (added) return {};
+    DBLOCK_CHECK(run(Verb::forget_pauses, {}, attempt));
+    DBLOCK_TRY(const auto stored, pauses(attempt));
+    const auto same = find(stored, pause.scope);
+    DBLOCK_TRY(const bool done,
+               same ? changes_one(Verb::change_pause, parameters + pause_names(*same), attempt)
+                    : changes_one(Verb::add_pause, parameters, attempt));
+    if (done) return {};
   }
   return fail(Errc::unreachable, attempt + ": another process pauses and resumes the same; try again");
 }
 
-Result<void> LockTable::end_pause(const PauseScope& scope, const std::string& attempt) {
-  DBLOCK_CHECK(run(Verb::end_pause, scope_parameters(scope), attempt));
+Result<void> LockTable::end_pause(const Pause& pause, const std::string& attempt) {
+  DBLOCK_CHECK(run(Verb::end_pause, pause_names(pause), attempt));
   return {};
 }
 
-Result<void> LockTable::mark_paused(const PauseScope& scope, bool without, const std::string& attempt) {
+Result<void> LockTable::mark_paused(const PauseScope& scope, const std::optional<Pause>& without,
+                                    const std::string& attempt) {
   const std::string to = scope.is_prefix ? after_prefix(scope.text) : after(scope.text);
   std::string from = scope.text;
   for (bool more = true; more;) {
@@ -78,10 +81,11 @@ Result<void> LockTable::mark_paused(const PauseScope& scope, bool without, const
     if (found.rows.empty()) break;
     List keys;
     for (const auto& row : found.rows) keys.values.emplace_back(row[0].value_or(""));
-    DBLOCK_CHECK(run(Verb::mark_paused,
-                     scope_parameters(scope) +
-                         Parameters{{"keys", std::move(keys)}, {"without", Scalar(std::int64_t{without})}},
-                     attempt));
+    DBLOCK_CHECK(
+        run(Verb::mark_paused,
+            pause_names(without.value_or(Pause{scope, {}, {}, {}, {}})) +
+                Parameters{{"keys", std::move(keys)}, {"without", Scalar(std::int64_t{without.has_value()})}},
+            attempt));
     from = after(found.rows.back()[0].value_or(""));
   }
   return {};
@@ -98,7 +102,7 @@ Result<lease::Paused> TableLeaseStore::pause(const lease::PauseRequest& request)
     return fail(Errc::usage, attempt + " until " + format_time(pause.until) +
                                  ": by the clock of the database it is " + format_time(now) + " already");
   DBLOCK_CHECK(table_->put_pause(pause, attempt));
-  auto marked = table_->mark_paused(request.scope, false, attempt);
+  auto marked = table_->mark_paused(request.scope, std::nullopt, attempt);
   if (!marked) {
     marked.error().message +=
         "; the pause is stored, but a grant that was under way may still pass it: pause again";
@@ -114,10 +118,12 @@ Result<lease::Resumed> TableLeaseStore::resume(const PauseScope& scope) {
   const std::string attempt = "cannot resume " + display_scope(scope);
   DBLOCK_CHECK(table_->ensure_open(attempt));
   DBLOCK_TRY(const auto before, table_->pauses(attempt));
-  DBLOCK_CHECK(table_->mark_paused(scope, true, attempt));
-  DBLOCK_CHECK(table_->end_pause(scope, attempt));
-  DBLOCK_CHECK(table_->mark_paused(scope, false, attempt));
   lease::Resumed resumed{find(before, scope), {}};
+  if (resumed.ended) {
+    DBLOCK_CHECK(table_->mark_paused(scope, resumed.ended, attempt));
+    DBLOCK_CHECK(table_->end_pause(*resumed.ended, attempt));
+  }
+  DBLOCK_CHECK(table_->mark_paused(scope, std::nullopt, attempt));
   DBLOCK_TRY(resumed.left, table_->pauses(attempt));
   std::erase_if(resumed.left, [&scope](const Pause& pause) { return !pause.scope.meets(scope); });
   return resumed;
