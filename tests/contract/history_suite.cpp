@@ -104,6 +104,29 @@ STORE_CASE("a run is recorded although the next holder came first", "[all-of-dbl
   CHECK(between(runs.front().acquired_at, runs.front().released_at) >= 0s);
 }
 
+// Else its bar on the page would overlap theirs, as if the lock were broken.
+STORE_CASE("a run that is recorded up to two handoffs late ends before the next one begins",
+           "[all-of-dblock]") {
+  const int handoffs = GENERATE(1, 2);
+  Recorded t;
+  const Lease lease = t.grant(asks("k", "owner-0"));
+  REQUIRE(released(t.release(ref_to(lease), Actor::holder, k_failed)));
+  const auto ended = t.row("k").last->released_at;
+  const auto other = t.under_test->open();
+  std::optional<ServerTime> next;
+  for (int i = 1; i <= handoffs; ++i) {
+    const auto granted = contract::grant(*other, asks("k", "owner-" + std::to_string(i)));
+    if (i == 1) next = t.row("k").acquired_at;
+    if (i < handoffs) REQUIRE(released(*other->release(ref_to(granted), Actor::holder, {})));
+  }
+  t.store->record_ended();
+  const auto runs = t.runs();
+  const auto late = std::ranges::find(runs, "owner-0", &RecordedRun::owner);
+  REQUIRE(late != runs.end());
+  CHECK(between(late->released_at, next) >= 0s);
+  if (handoffs == 1) CHECK(late->released_at == ended);
+}
+
 STORE_CASE("what did not end, or was not ours to end, is not recorded") {
   Recorded t;
   const Lease lease = t.grant(asks("k", "owner-1"));

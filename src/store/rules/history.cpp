@@ -69,7 +69,7 @@ void EndedRuns::record(Database& database) {
       if (!recorded) done = std::unexpected(std::move(recorded.error()));
     }
     if (done) continue;
-    log::info(done.error().message);
+    log::warning(done.error().message);
     return;
   }
 }
