@@ -1,5 +1,6 @@
 #include "app/database.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -30,16 +31,16 @@ store::SessionOptions session_options(const lease::Timing& timing) {
 // checked again for as long as such a statement can take.
 void release_after_death(const store::Settings& settings, const lease::LeaseRequest& request,
                          lease::Actor actor) {
-  constexpr Micros patience = 5s;
   constexpr Micros late_statement = 2500ms;  // the server's own lock wait is 2 s
+  const Micros keep = request.promises.keep_on_failure;
+  // A failure that is not recorded keeps nothing: tried for as long as the lease can last.
+  const Micros patience = keep > Micros{0} ? std::max<Micros>(5s, request.terms.ttl) : Micros{5s};
   SystemClock clock;
   const WakeEvent never;
   const auto store = store::open_store(settings, {3s, 30s}, clock);
   const BootTime begun = clock.now();
   const lease::ReleaseOptions how{
-      .actor = actor,
-      .end = {lease::RunOutcome::abandoned, std::nullopt, request.promises.keep_on_failure},
-      .give_up = begun + patience};
+      .actor = actor, .end = {lease::RunOutcome::abandoned, std::nullopt, keep}, .give_up = begun + patience};
   for (;;) {
     bool released = false;
     for (const lease::LeaseRef& ref : lease::refs_to(request)) {

@@ -58,6 +58,7 @@ struct Session::State {
   void release_after_nested(const LeaseRef& ref, RunEnd end, Micros patience);
 
   [[nodiscard]] AcquireObserver acquire_observer();
+  [[nodiscard]] RunEnd with_min_hold(RunEnd end) const;
   void note_trouble(const Error& error);
   void try_release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience);
 };
@@ -123,6 +124,16 @@ void Session::State::heartbeat(const Lease& lease) {
   heartbeat_over.store(true);
 }
 
+// The row counts --min-hold from the start of the granting statement. Where that statement had to wait, the
+// rest of the hold follows the release.
+RunEnd Session::State::with_min_hold(RunEnd end) const {
+  const std::lock_guard lock(mutex);
+  if (end.outcome != RunOutcome::not_run && request.promises.min_hold > Micros{0})
+    end.keep =
+        std::max(end.keep, request.promises.min_hold - std::chrono::floor<Micros>(clock.now() - ended));
+  return end;
+}
+
 // Leaves the turnstile after the release and not before: the next waiter would wake and find the lock held.
 // Leaves it also when the release failed, since nothing more will come that a waiter could wait for.
 void Session::State::release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience) {
@@ -151,7 +162,7 @@ void Session::State::release_after_nested(const LeaseRef& ref, RunEnd end, Micro
 }
 
 void Session::State::try_release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience) {
-  ReleaseOptions how{.actor = actor, .end = end, .on_trouble = [this](const Error& error) {
+  ReleaseOptions how{.actor = actor, .end = with_min_hold(end), .on_trouble = [this](const Error& error) {
                        const std::lock_guard lock(mutex);
                        trouble = error.message;
                      }};
@@ -277,6 +288,11 @@ ReleaseResult Session::release(const LeaseRef& ref, Actor actor, RunEnd end, Mic
 void Session::start_release_after_nested(const LeaseRef& ref, RunEnd end, Micros patience) {
   state_->stop.clear();
   worker_.post([state = state_, ref, end, patience] { state->release_after_nested(ref, end, patience); });
+}
+
+void Session::start_release_again(const LeaseRef& ref, Actor actor, RunEnd end) {
+  state_->stop.clear();
+  worker_.post([state = state_, ref, actor, end] { state->release(ref, actor, end, state->timing.ttl); });
 }
 
 ReleaseResult Session::release_result() const {

@@ -71,6 +71,9 @@ class Session {
   // renews the lease, has released its part or let the lease expire. done() is raised then; stop_heartbeat()
   // ends it early.
   void start_release_after_nested(const LeaseRef& ref, RunEnd end, Micros patience);
+  // After ReleaseResult::unknown, unless abandoned(): tries to release again, on the session's thread, until
+  // the lease ends. done() is raised then; stop_heartbeat() ends it early.
+  void start_release_again(const LeaseRef& ref, Actor actor, RunEnd end);
   [[nodiscard]] ReleaseResult release_result() const;
 
   // False once a call had to be broken off because the database did not answer.

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "support/catch.hpp"
+#include "support/connection.hpp"
 #include "support/dblock.hpp"
 #include "support/live_run.hpp"
 #include "support/proxy.hpp"
@@ -178,6 +179,69 @@ TEST_CASE("a job that ends while the server is away keeps its own code with one 
   CHECK(status.at("release") == "unknown");
   CHECK(status.at("exit_code") == 5);
   server.thaw();
+}
+
+// Else the same period's job would run twice, and nothing would be left for the post-mortem.
+TEST_CASE("how a job ended is recorded as soon as the server is back, while the lease lasts", "[server]") {
+  struct Fact {
+    Words options;
+    int code;
+    bool runs_again;
+    int next;
+  };
+  const auto fact =
+      GENERATE(Fact{{"--once-per", "1h"}, 0, false, 0}, Fact{{"--keep-on-failure", "1h"}, 3, false, 75},
+               Fact{{"--once-per", "1h"}, 3, true, 0});
+  CAPTURE(fact.options, fact.code);
+  ServerDatabase database;
+  Proxy proxy(database.server());
+  const TempDir directory;
+  Process run(dblock_spawn_at(
+      proxy.url(database.name()),
+      with({"-v"}, run_words("k", with(fact.options, {"--ttl", "1h"}), patient_job(directory)))));
+  await_file(run, directory.file("up"));
+  proxy.refuse(true);
+  proxy.cut_all();
+  let_end(directory, fact.code);
+  const bool waits = fact.code == 0 || fact.next == 75;
+  if (waits) REQUIRE(soon_says(run, "trying on while the lease lasts"));
+  proxy.refuse(false);
+  CHECK(run.wait() == exited(fact.code));
+  const auto again = dblock(database, run_words("k", fact.options, {"touch", directory.file("again")}));
+  CHECK(again.exit == exited(fact.next));
+  CHECK(std::filesystem::exists(directory.file("again")) == fact.runs_again);
+}
+
+TEST_CASE("who stops a run that tries to record its end is not kept waiting", "[server]") {
+  ServerDatabase database;
+  Proxy proxy(database.server());
+  const TempDir directory;
+  Process run(dblock_spawn_at(
+      proxy.url(database.name()),
+      with({"-v"}, run_words("k", {"--once-per", "1h", "--ttl", "1h"}, patient_job(directory)))));
+  await_file(run, directory.file("up"));
+  proxy.refuse(true);
+  proxy.cut_all();
+  let_end(directory, 0);
+  REQUIRE(soon_says(run, "trying on while the lease lasts"));
+  run.signal(SIGTERM);
+  CHECK(run.wait() == exited(0));
+  CHECK(says(run.err(), "--once-per does not know that the job has succeeded"));
+}
+
+// The row's own hold counts from the start of the statement that had to wait.
+TEST_CASE("a minimal hold lasts from the grant, also where that had to wait for the row", "[server]") {
+  ServerDatabase database;
+  REQUIRE(run_true(database) == exited(0));
+  Connection other(database.server(), "root", database.name());
+  other.sql("START TRANSACTION");
+  other.sql("SELECT * FROM dblock_lock WHERE lock_key = 'k' FOR UPDATE");
+  Process run(dblock_spawn(database, run_words("k", {"--min-hold", "1h", "--wait", "1m"}, {"true"})));
+  REQUIRE(wait_until([&] { return !database.sessions("info LIKE 'UPDATE%'").empty(); }));
+  const long long not_before = realtime_micros();
+  other.sql("COMMIT");
+  CHECK(run.wait() == exited(0));
+  CHECK(database.micros("k", "hold_until") >= not_before + 3'600'000'000);
 }
 
 // A server that hangs up for good when it has had so many statements.

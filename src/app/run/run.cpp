@@ -34,6 +34,8 @@ using process::Stop;
 constexpr Micros k_release_patience = 10s;
 // After self-fencing the database is most likely still away, and the lease ends by itself in a moment.
 constexpr Micros k_fenced_release_patience = 500ms;
+// Until the run says what it goes on trying to record.
+constexpr Micros k_recording_patience = 1s;
 
 WallTime wall_now() {
   return std::chrono::system_clock::now();
@@ -102,6 +104,9 @@ class Run {
   void say_daemons(const JobEnd& end) const;
   [[nodiscard]] std::string describe_loss() const;
   void release(const lease::Lease& lease, const JobEnd& end);
+  [[nodiscard]] std::string promise_of(const lease::RunEnd& end) const;
+  ReleaseResult release_again(const lease::Lease& lease, lease::Actor actor, const lease::RunEnd& end,
+                              const std::string& promise);
   ReleaseResult release_after_nested(const lease::Lease& lease, const JobEnd& end);
   void write_status(const Ending& ending) const;
 
@@ -307,10 +312,14 @@ void Run::release(const lease::Lease& lease, const JobEnd& end) {
   const BootTime begun = BootClock::now();
   const bool stopped = end.stop || request_.leftovers == process::Leftovers::kill;
   const bool all_stopped = stopped && end.left_behind.empty();
+  const auto actor = all_stopped ? lease::Actor::stopper : lease::Actor::holder;
+  const lease::RunEnd how = row_end(end, lost, exit_code_of_, request_.promises.keep_on_failure);
+  const std::string promise = lost ? "" : promise_of(how);
+  const Micros patience = promise.empty() ? k_release_patience : k_recording_patience;
   auto result =
-      session_->release(lease::ref_to(lease), all_stopped ? lease::Actor::stopper : lease::Actor::holder,
-                        row_end(end, lost, exit_code_of_, request_.promises.keep_on_failure),
-                        fenced ? k_fenced_release_patience : k_release_patience);
+      session_->release(lease::ref_to(lease), actor, how, fenced ? k_fenced_release_patience : patience);
+  if (result == ReleaseResult::unknown && !fenced && !promise.empty())
+    result = release_again(lease, actor, how, promise);
   const bool nested = result == ReleaseResult::nested;
   if (nested) {
     result = release_after_nested(lease, end);
@@ -326,10 +335,33 @@ void Run::release(const lease::Lease& lease, const JobEnd& end) {
     if (!lost) {
       log::warning("the release of " + locks_ + " could not be confirmed (" + session_->trouble() +
                    "); if it did not work, the lock frees itself within " +
-                   format_duration(request_.timing.ttl + request_.timing.margin));
+                   format_duration(request_.timing.ttl + request_.timing.margin) +
+                   (promise.empty() ? "" : ", and " + promise));
     }
   }
   supervisor_->dismiss_guardian();
+}
+
+// What is not kept when the end of the run cannot be recorded; empty: nothing.
+std::string Run::promise_of(const lease::RunEnd& end) const {
+  if (end.keep > Micros{0}) return "it is not kept for --keep-on-failure";
+  if (request_.promises.once_per && end.outcome == lease::RunOutcome::succeeded)
+    return "--once-per does not know that the job has succeeded";
+  return "";
+}
+
+// Tries on while the lease lasts. Who stops the run then wants it to end.
+ReleaseResult Run::release_again(const lease::Lease& lease, lease::Actor actor, const lease::RunEnd& end,
+                                 const std::string& promise) {
+  if (session_->abandoned()) return ReleaseResult::unknown;
+  log::info("the end of the job under " + locks_ + " could not be recorded (" + session_->trouble() +
+            "); trying on while the lease lasts, since else " + promise);
+  session_->start_release_again(lease::ref_to(lease), actor, end);
+  if (const Stop stop = supervisor_->await(session_->done())) {
+    session_->stop_heartbeat(false);
+    if (stop.reason != Stop::Reason::guardian) wait_stopped_ = stop;
+  }
+  return session_->release_result();
 }
 
 // Waits until the nested run, which goes on renewing the lease, has ended, and then releases.
