@@ -5,9 +5,11 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/fake_server.hpp"
 #include "support/live_run.hpp"
 #include "support/privilege.hpp"
 #include "support/pty.hpp"
@@ -136,6 +138,33 @@ TEST_CASE("names and a note that others have written reach the hooks for waiting
     CHECK(told(file, "DBLOCK_CONFLICT_NOTE=" + shown + "\n") == more);
     for (const char* raw : {"\x1b", "\x07", "\r", "\nDBLOCK_TOKEN", "\u202e", "\u200b"})
       CHECK_FALSE(says(read_file(file), raw));
+  }
+}
+
+TEST_CASE("what a server says before it is known reaches hook, status file, report and log escaped",
+          "[server][asan-server]") {
+  const TempDir directory;
+  FakeServer rogue([](Wire& wire) {
+    wire.send("\xff\x15\x04#28000x\x1b]0;owned\x07\r\nDBLOCK_TOKEN=1\u202e\u200b");
+    static_cast<void>(wire.receive());
+  });
+  const Words options{"--on-end", note_in(directory.file("told")), "--status-file", directory.file("status")};
+  Process run(dblock_spawn_at(rogue.url(), run_words("k", options, {"true"})));
+  CHECK(run.wait() == exited(69));
+  REQUIRE(appears(directory.file("told")));
+  const auto examined = dblock_at(rogue.url(), {"doctor", "--json"});
+  const auto logged = dblock_at(rogue.url(), {"--log-format", "json", "inspect"});
+  rogue.stop();
+  using nlohmann::json;
+  const auto message_of = [](const json& document) { return document.at("message").get<std::string>(); };
+  const std::string told = read_file(directory.file("told"));
+  for (const std::string& words :
+       {told, run.err(), message_of(json::parse(read_file(directory.file("status")))),
+        message_of(json::parse(examined.out).at("checks").back()), message_of(json::parse(logged.err))}) {
+    INFO(words);
+    CHECK(says(words, "x\\x1b]0;owned\\x07\\x0d\\x0aDBLOCK_TOKEN=1\\u{202e}\\u{200b}"));
+    for (const char* raw : {"\x1b", "\x07", "\r", "\nDBLOCK_TOKEN", "\u202e", "\u200b"})
+      CHECK_FALSE(says(words, raw));
   }
 }
 

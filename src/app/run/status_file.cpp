@@ -87,7 +87,7 @@ std::string status_document(const RunStatus& status, const Ending& ending, int e
                       {"overdue", or_null(status.overdue)},
                       {"release", status.release},
                       {"stop", to_json(ending.stop)},
-                      {"message", ending.message}};
+                      {"message", escape_message(ending.message)}};  // may quote a server's own words
   return document.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 

@@ -83,7 +83,7 @@ std::string doctor_json(const app::DoctorReport& report) {
                                   {"host", text_or_null(finding.host)},
                                   {"level", word_of(finding.level)},
                                   {"found", text_or_null(finding.found)},
-                                  {"message", text_or_null(finding.message)}});
+                                  {"message", text_or_null(escape_message(finding.message))}});
   }
   return to_line(document);
 }
