@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <optional>
 #include <utility>
@@ -38,7 +39,9 @@ class Watch {
       if ((polled_[k_output].revents & (POLLERR | POLLHUP | POLLNVAL)) != 0) {
         display_.step_aside();
         end();
-        return fail(Errc::internal, "stdout was closed, so nobody sees the table any more");
+        const bool no_reader = (polled_[k_output].revents & POLLERR) != 0;
+        return fail(Errc::internal, "stdout was closed, so nobody sees the table any more",
+                    no_reader ? EPIPE : 0);
       }
       if (asked_) DBLOCK_CHECK(heed_answer());
     }

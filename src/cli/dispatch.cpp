@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <string>
@@ -21,10 +23,9 @@
 namespace dblock::cli {
 namespace {
 
-// Shows a result. If it cannot be written, that error decides the exit code, not the use case's ending.
-Exit show(const std::string& text, const app::Ending& ending) {
-  const auto written = write_result(text);
-  return written ? exit_for(ending) : exit_for(written.error());
+bool ignores_sigpipe() {
+  struct sigaction action {};
+  return ::sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
 // Runs the use case of a request and shows its result; one overload for each alternative of Request.
@@ -93,7 +94,7 @@ class Runner {
     if (request.watch) {
       const auto display = make_watch_display(request, line_.output, environment_);
       const auto ending = app::watch(request, *display);
-      return ending ? exit_for(*ending) : exit_for(ending.error());
+      return ending ? exit_for(*ending) : exit_for_unwritten(ending.error());
     }
     const auto report = app::inspect(request);
     if (!report) return exit_for(report.error());
@@ -115,7 +116,7 @@ class Runner {
       if (written) written = write_result(report_reaped(report, request, line_.output));
     });
     if (!ending) return exit_for(ending.error());
-    return written ? exit_for(*ending) : exit_for(written.error());
+    return written ? exit_for(*ending) : exit_for_unwritten(written.error());
   }
 
   Exit operator()(const app::MigrateRequest& request) const {
@@ -138,6 +139,14 @@ class Runner {
   }
 
  private:
+  // Shows a result. If it cannot be written, that error decides the exit code, not the use case's ending.
+  [[nodiscard]] Exit show(const std::string& text, const app::Ending& ending) const {
+    const auto written = write_result(text);
+    return written ? exit_for(ending) : exit_for_unwritten(written.error());
+  }
+  [[nodiscard]] Exit exit_for_unwritten(const Error& error) const {
+    return error.native == EPIPE && !sigpipe_ignored_ ? exit_by_closed_pipe() : exit_for(error);
+  }
   [[nodiscard]] bool colored() const { return wants_color(line_.output.color, environment_); }
 
   // Releases a lease whose owner id could not be written: no caller knows the id to release it with.
@@ -150,6 +159,7 @@ class Runner {
 
   const CommandLine& line_;
   const Environment& environment_;
+  const bool sigpipe_ignored_ = ignores_sigpipe();  // by the caller: libmariadb ignores it later
 };
 
 void show_short_help() {

@@ -1,5 +1,6 @@
 #include "cli/exit_code.hpp"
 
+#include <csignal>
 #include <cstdlib>
 
 #include "base/log.hpp"
@@ -89,6 +90,10 @@ Exit exit_for(const app::Ending& ending) {
 
 Exit exit_for(const Error& error) {
   return exit_for(app::Ending::failed(error));
+}
+
+Exit exit_by_closed_pipe() {
+  return by_signal(SIGPIPE, false);
 }
 
 int leave_with(const Exit& exit) {

@@ -20,6 +20,8 @@ struct Exit {
 
 [[nodiscard]] Exit exit_for(const app::Ending& ending);
 [[nodiscard]] Exit exit_for(const Error& error);
+// Ends as other tools do when nobody reads their output any more (`| head`): silently, by SIGPIPE.
+[[nodiscard]] Exit exit_by_closed_pipe();
 
 // Shows the exit line if exit.announced. Then ends the process, by exit.signal or at once with exit.code;
 // only builds with AddressSanitizer return the status for main() instead (unless exit.abrupt).

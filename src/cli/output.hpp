@@ -9,8 +9,8 @@
 
 namespace dblock::cli {
 
-// Writes all of `text` to stdout. Errc::internal if that fails (closed pipe, full disk). SIGPIPE does not end
-// the process, so dblock can still show its exit line.
+// Writes all of `text` to stdout. Errc::internal with errno if that fails (closed pipe, full disk). SIGPIPE
+// does not end the process at once, since `acquire` must release a lease whose owner id nobody has read.
 [[nodiscard]] Result<void> write_result(std::string_view text);
 
 // True if results on stdout shall have colours.

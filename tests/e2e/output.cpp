@@ -154,6 +154,44 @@ TEST_CASE("a job whose reader went away dies of SIGPIPE as without dblock") {
   CHECK(finished.out == "y\n141\n");
 }
 
+TEST_CASE("a result whose reader went away ends dblock silently by SIGPIPE, as other tools end",
+          "[asan-local]") {
+  const Database database;
+  REQUIRE(run_true(database) == exited(0));
+  const TempDir directory;
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  ::close(ends[0]);
+  for (const Words& words :
+       {Words{"--help"}, Words{"help", "run"}, Words{"--version"}, Words{"completion", "bash"},
+        Words{"inspect", "--all"}, Words{"inspect", "--json"}, Words{"inspect", "--watch"},
+        Words{"inspect", "--watch", "--json"}, Words{"history"}, Words{"doctor"}, Words{"reap"},
+        Words{"migrate", "--status"}, Words{"release", "-k", "k", "--force"},
+        Words{"pause", "-k", "k", "--for", "1h"}, Words{"resume", "-k", "k"}}) {
+    INFO(quoted(words));
+    auto spec = dblock_spawn(database, words);
+    spec.stdout_fd = ends[1];
+    const auto finished = run_program(spec);
+    CHECK(finished.exit == killed_by(SIGPIPE));
+    CHECK_FALSE(says(finished.err, "exit "));
+    spec.ignored_signals = {SIGPIPE};
+    check_ended(run_program(spec), 70, {"stdout"});
+  }
+  ::close(ends[1]);
+}
+
+TEST_CASE("a lease whose owner id nobody read is released, and that is said") {
+  Database database;
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  ::close(ends[0]);
+  auto spec = dblock_spawn(database, {"acquire", "-k", "k", "--ttl", "1h"});
+  spec.stdout_fd = ends[1];
+  check_ended(run_program(spec), 70, {"cannot write the result to stdout"});
+  ::close(ends[1]);
+  CHECK_FALSE(database.has_holder("k"));
+}
+
 TEST_CASE("a command substitution around run ends when the job does") {
   const Database database;
   const auto finished =

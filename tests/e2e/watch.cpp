@@ -241,17 +241,25 @@ TEST_CASE("a watch ends when its terminal goes away, even if it ignores HUP", "[
 
 TEST_CASE("a watch ends when the reader of its pipe goes away") {
   const Database database;
-  int ends[2];
-  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
-  auto spec = dblock_spawn(database, {"inspect", "--watch", "1h", "--json"});
-  spec.stdout_fd = ends[1];
-  Process watch(spec);
-  ::close(ends[1]);
-  char first = 0;
-  REQUIRE(::read(ends[0], &first, 1) == 1);
-  CHECK(first == '{');
-  ::close(ends[0]);
-  check_ends(watch, 70);
+  for (const bool ignores : {false, true}) {
+    int ends[2];
+    REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+    auto spec = dblock_spawn(database, {"inspect", "--watch", "1h", "--json"});
+    spec.stdout_fd = ends[1];
+    if (ignores) spec.ignored_signals = {SIGPIPE};
+    Process watch(spec);
+    ::close(ends[1]);
+    char first = 0;
+    REQUIRE(::read(ends[0], &first, 1) == 1);
+    CHECK(first == '{');
+    ::close(ends[0]);
+    if (ignores) {
+      check_ends(watch, 70, {"stdout was closed, so nobody sees the table any more"});
+    } else {
+      CHECK(watch.wait() == killed_by(SIGPIPE));
+      CHECK(watch.err().empty());
+    }
+  }
 }
 
 // Runs a watch until it has written so many lines.
