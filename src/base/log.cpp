@@ -17,6 +17,7 @@
 #include <mutex>
 #include <string>
 
+#include "base/open_again.hpp"
 #include "base/text.hpp"
 #include "base/width.hpp"
 
@@ -78,16 +79,17 @@ class StderrWriter {
   StderrWriter() {
     struct stat info {};
     if (::fstat(STDERR_FILENO, &info) != 0) return;
-    device_ = info.st_dev;
-    inode_ = info.st_ino;
+    stderr_ = own_ = OpenFile(info);
     fd_ = STDERR_FILENO;
     if (S_ISSOCK(info.st_mode)) {
       how_ = How::send;
     } else if (S_ISFIFO(info.st_mode) || (S_ISCHR(info.st_mode) && ::isatty(STDERR_FILENO) == 1)) {
       how_ = How::ask_first;
-      const int own = ::open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
-      if (own < 0) return;
-      fd_ = own;
+      UniqueFd own = open_again(STDERR_FILENO, O_WRONLY | O_NONBLOCK);
+      struct stat own_info {};
+      if (!own || ::fstat(own.get(), &own_info) != 0) return;
+      fd_ = own.release();
+      own_ = OpenFile(own_info);
       how_ = How::plain;
       own_terminal_ = S_ISCHR(info.st_mode);
     } else {
@@ -118,19 +120,25 @@ class StderrWriter {
  private:
   enum class How { nowhere, plain, ask_first, send };
 
+  // The file that a descriptor is open on.
+  struct OpenFile {
+    OpenFile() = default;
+    explicit OpenFile(const struct stat& info) : device(info.st_dev), inode(info.st_ino) {}
+    [[nodiscard]] bool is_open_as(int fd) const {
+      struct stat info {};
+      return ::fstat(fd, &info) == 0 && info.st_dev == device && info.st_ino == inode;
+    }
+    dev_t device = 0;
+    ino_t inode = 0;
+  };
+
   // A forked process may have closed every descriptor and opened others under the same numbers; a line must
   // not end up in a database connection.
-  [[nodiscard]] bool still_ours() const {
-    struct stat info {};
-    return how_ != How::nowhere && ::fstat(fd_, &info) == 0 && info.st_dev == device_ &&
-           info.st_ino == inode_;
-  }
+  [[nodiscard]] bool still_ours() const { return how_ != How::nowhere && own_.is_open_as(fd_); }
 
   // Opens stderr once more in a forked process that has closed every other descriptor.
   bool opened_anew() {
-    struct stat info {};
-    if (fd_ == STDERR_FILENO || ::fstat(STDERR_FILENO, &info) != 0) return false;
-    if (info.st_dev != device_ || info.st_ino != inode_) return false;
+    if (fd_ == STDERR_FILENO || !stderr_.is_open_as(STDERR_FILENO)) return false;
     *this = StderrWriter();
     return how_ != How::nowhere;
   }
@@ -138,8 +146,8 @@ class StderrWriter {
   How how_ = How::nowhere;
   bool own_terminal_ = false;
   int fd_ = -1;
-  dev_t device_ = 0;
-  ino_t inode_ = 0;
+  OpenFile stderr_;
+  OpenFile own_;  // behind fd_: what stderr is open on, or /dev/tty
 };
 
 // Writes lines and the live line, one at a time.

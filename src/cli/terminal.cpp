@@ -10,6 +10,7 @@
 #include <chrono>
 
 #include "base/clock.hpp"
+#include "base/open_again.hpp"
 
 namespace dblock::cli {
 namespace {
@@ -27,9 +28,8 @@ constexpr Nanos k_patience = 500ms;  // how long put() waits for a terminal that
 
 }  // namespace
 
-// Opens the terminal once more: O_NONBLOCK must not reach other processes that share descriptor 1. If opening
-// is not allowed (another user's terminal, after su), a blocking duplicate of descriptor 1 must do.
-Terminal::Terminal() : fd_(::open("/proc/self/fd/1", O_RDWR | O_NONBLOCK | O_CLOEXEC | O_NOCTTY)) {
+// If the terminal cannot be opened again, a blocking duplicate of descriptor 1 must do.
+Terminal::Terminal() : fd_(open_again(STDOUT_FILENO, O_RDWR | O_NONBLOCK)) {
   if (!fd_) fd_.reset(::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3));
 }
 

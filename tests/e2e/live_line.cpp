@@ -5,6 +5,7 @@
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/line.hpp"
+#include "support/privilege.hpp"
 #include "support/proxy.hpp"
 #include "support/pty.hpp"
 #include "support/shown.hpp"
@@ -257,6 +258,21 @@ TEST_CASE("a stopped terminal does not hold up the wait", "[tsan][asan-local]") 
   CHECK(terminal.wait() == exited(0));
   CHECK(std::filesystem::exists(lock.file("ran")));
   CHECK(terminal.tree().empty());
+}
+
+TEST_CASE("on another user's terminal, as after su, the live line is shown by /dev/tty", "[local]") {
+  DBLOCK_NEEDS(why_no_other_user());
+  const UsersHome home;
+  Process holder(home.spawn(run_words("k", {"--local"}, sh("touch up; exec sleep 600"))));
+  await_file(holder, home.file("up"));
+  const Words as_user{"setpriv", "--reuid=" + std::to_string(home.user()),
+                      "--regid=" + std::to_string(home.user()), "--clear-groups"};
+  const auto waiter = home.spawn(run_words("k", {"--local", "--wait", "1h"}, {"true"}));
+  Terminal terminal(with(as_user, waiter.argv), {"TERM=xterm"});
+  REQUIRE(terminal.shows(k_drawn));
+  CHECK(terminal.shows(", for \"k\": held "));
+  terminal.send(k_ctrl_c);
+  CHECK(terminal.wait() == killed_by(SIGINT));
 }
 
 TEST_CASE("a terminal that is gone kills no waiter that ignores HUP") {
