@@ -105,6 +105,19 @@ void judge_held(const InspectRequest& request, InspectReport& report) {
                                     ": " + std::to_string(report.complaints.size())};
 }
 
+// Names the keys of the request, or its prefix, under which no lock is known: they may be mistyped. Empty if
+// there is none.
+std::string describe_unknown(const InspectRequest& request, const lease::Listing& listing) {
+  if (request.prefix && listing.locks.empty())
+    return "no key that starts with " + quote_untrusted(*request.prefix) + " is known; is it spelt right?";
+  std::string names;
+  for (const lease::Key& key : request.keys) {
+    if (find(listing, key.bytes()) == nullptr) names += (names.empty() ? "" : ", ") + quoted(key);
+  }
+  if (names.empty()) return "";
+  return "no lock is known under key " + names + ", so it counts as free; is the key spelt right?";
+}
+
 constexpr std::size_t k_most_counted = 1000;
 
 // "no lock is held; --all shows 1 cooling down, 12 free". Counts the locks that are not held, since an empty
@@ -143,7 +156,10 @@ InspectReport report_on(lease::Listing listing, const InspectRequest& request,
     report.local_store = file->display();
   }
   report.listing = std::move(listing);
-  if (request.exit_code) report.ending = check_held(request, report.listing);
+  if (request.exit_code) {
+    report.ending = check_held(request, report.listing);
+    report.notice = describe_unknown(request, report.listing);
+  }
   if (request.max_age) judge_age(request, report);
   if (request.max_held) judge_held(request, report);
   std::erase_if(report.listing.pauses, [&](const lease::Pause& pause) { return !concerns(pause, request); });

@@ -2,6 +2,7 @@
 #include "app/await_listing.hpp"
 #include "app/database.hpp"
 #include "app/use_cases.hpp"
+#include "base/log.hpp"
 
 namespace dblock::app {
 namespace {
@@ -14,7 +15,10 @@ std::string reason(const InspectReport& report) {
 }
 
 std::optional<NotYet> judge(const InspectReport& report) {
-  if (report.ending.how == Ending::How::success) return std::nullopt;
+  if (report.ending.how == Ending::How::success) {
+    if (!report.notice.empty()) log::warning(report.notice);
+    return std::nullopt;
+  }
   return NotYet{.ending = {.how = Ending::How::not_yet, .message = reason(report)}};
 }
 

@@ -16,7 +16,6 @@ Spawn waiting(const Database& database, const Words& options) {
 
 TEST_CASE("wait returns when the named locks are free, and not before", "[other-servers][asan-local]") {
   const Database database;
-  CHECK(dblock(database, {"wait", "-k", "never-seen"}).exit == exited(0));
   LiveRun one(database, {}, patient_job, "a");
   LiveRun other(database, {"--shared"}, patient_job, "b");
   check_ended(dblock(database, {"wait", "-k", "a", "--timeout", "0"}), 75,
@@ -32,6 +31,23 @@ TEST_CASE("wait returns when the named locks are free, and not before", "[other-
   CHECK_FALSE(both.try_wait(300ms).has_value());
   CHECK(other.end() == exited(0));
   CHECK(both.wait() == exited(0));
+}
+
+TEST_CASE("wait returns at once for a key that was never seen, and says so, since it may be mistyped") {
+  const Database database;
+  REQUIRE(run_true(database, "nightly-etl") == exited(0));
+  const auto mistyped = dblock(database, {"wait", "-k", "nightly-etl", "-k", "nihgtly-etl"});
+  CHECK(mistyped.exit == exited(0));
+  CHECK(mistyped.err ==
+        "dblock: warning: no lock is known under key \"nihgtly-etl\", so it counts as free; is the key spelt "
+        "right?\n");
+  CHECK(dblock(database, {"wait", "-k", "nightly-etl"}).err.empty());
+  CHECK(dblock(database, {"-q", "wait", "-k", "nihgtly-etl"}).err.empty());
+  CHECK(says(dblock(database, {"wait", "--prefix", "nihgtly-"}).err,
+             "no key that starts with \"nihgtly-\" is known; is it spelt right?"));
+  const auto shown = dblock(database, {"-v", "inspect", "-k", "nihgtly-etl", "--exit-code"});
+  CHECK(shown.exit == exited(0));
+  CHECK(says(shown.err, "no lock is known under key \"nihgtly-etl\""));
 }
 
 TEST_CASE("wait takes nothing and changes no row") {
