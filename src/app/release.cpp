@@ -9,6 +9,7 @@
 #include "app/use_cases.hpp"
 #include "app/words/describe.hpp"
 #include "app/words/ending.hpp"
+#include "base/duration.hpp"
 #include "base/text.hpp"
 #include "lease/release.hpp"
 #include "store/open.hpp"
@@ -70,22 +71,27 @@ Result<Report> describe(const ReleaseRequest& request, lease::LeaseStore& store)
 }
 
 // After a revocation: waits until the holder has released, or its lease and lease margin have run out, or the
-// limit of --wait has come. Of several holders, it is the one whose lease has the token.
+// limit of --wait has come. Of several holders, it is the one whose lease has the token. Then `now` says what
+// has become of the lock.
 Result<Ending> await_end(const ReleaseRequest& request, const store::Settings& settings,
-                         const process::Signals& signals) {
-  const auto judge = [&request](const InspectReport& report) -> std::optional<NotYet> {
+                         const process::Signals& signals, std::string& now) {
+  const auto judge = [&request, &now](const InspectReport& report) -> std::optional<NotYet> {
     const auto& locks = report.listing.locks;
     const auto status = std::ranges::find_if(locks, [&request](const lease::LockStatus& row) {
       return !row.owner.empty() && row.token == *request.token;
     });
-    if (status == locks.end() || status->grantable_at() <= status->server_time) return std::nullopt;
-    return NotYet{.ending = Ending::held(describe_conflict(*status))};
+    if (status != locks.end() && status->grantable_at() > status->server_time)
+      return NotYet{.ending = Ending::held(describe_conflict(*status))};
+    const bool free = report.ending.how == Ending::How::success;
+    now = "its lease has ended, and " + (free ? "the lock is free" : report.ending.message);
+    return std::nullopt;
   };
-  const ListingWait wait{.listed = {.keys = {request.key}, .all = true, .from_primary = true},
-                         .doing = "while waiting for the holder of lock " + quoted(request.key) + " to end",
-                         .stays = "its lease stays revoked",
-                         .limit = request.wait->limit,
-                         .judge = judge};
+  const ListingWait wait{
+      .listed = {.keys = {request.key}, .all = true, .exit_code = true, .from_primary = true},
+      .doing = "while waiting for the holder of lock " + quoted(request.key) + " to end",
+      .stays = "its lease stays revoked",
+      .limit = request.wait->limit,
+      .judge = judge};
   return await_listing(wait, settings, signals);
 }
 
@@ -98,9 +104,16 @@ Ending refusal(const ReleaseRequest& request, const lease::ForceRefused& refused
                 " is not the current one: " + describe_conflict(*refused.status) + ", token " +
                 std::to_string(refused.status->token.value));
   }
-  return Ending::held("the holder's heartbeat is fresh, so it is alive and " + lock +
-                      " is not freed under it; revoke it without --now instead. " +
-                      describe_conflict(*refused.status));
+  const lease::LockStatus& holder = *refused.status;
+  const Micros every = holder.heartbeat.value_or(Micros{0});
+  const Micros now = holder.server_time.since_epoch;
+  const Micros age = std::max(now - (holder.renewed_at ? holder.renewed_at->since_epoch : now), Micros{0});
+  const Micros rest = std::max(2 * every - age, Micros{0});
+  return Ending::held(lock + " is not freed: the last heartbeat of its holder is " + format_age(age) +
+                      " old, and one is due every " + format_age(every) +
+                      ", so the holder may be alive. Without another heartbeat --now frees the lock in " +
+                      format_age(rest) + ": try again then, or revoke it without --now. " +
+                      describe_conflict(holder));
 }
 
 Result<Report> force(const ReleaseRequest& request, const store::Settings& settings,
@@ -122,7 +135,9 @@ Result<Report> force(const ReleaseRequest& request, const store::Settings& setti
   if (signals) {
     store.record_ended();
     store.disconnect();
-    DBLOCK_TRY(report.ending, await_end(request, settings, *signals));
+    std::string now;
+    DBLOCK_TRY(report.ending, await_end(request, settings, *signals, now));
+    if (report.action == Report::Action::revoked) report.now = std::move(now);
   }
   return report;
 }

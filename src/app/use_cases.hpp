@@ -56,6 +56,7 @@ struct ReleaseReport {
   };
   std::string key;
   std::vector<Affected> locks;  // described: all, maybe none; revoked and freed: one; released: none
+  std::string now{};            // revoked, with --wait: what has become of the lock, a part of a sentence
   Ending ending;                // success, refused (64), lost (76) or held (75)
 };
 // Releases a script's lease; with --force describes or ends another holder's lease or a cooldown.

@@ -256,9 +256,36 @@ TEST_CASE("now frees an acquired lease at once but is refused while a heartbeat 
   LiveRun process(database, {}, sleeping_job, "run");
   const auto refused = dblock(
       database, {"release", "--key", "run", "--force", "--now", "--token", database.column("run", "token")});
-  check_ended(refused, 75);
+  check_ended(
+      refused, 75,
+      {"lock \"run\" is not freed: the last heartbeat of its holder is ",
+       " old, and one is due every 15s, so the holder may be alive. Without another heartbeat --now frees "
+       "the "
+       "lock in ",
+       ": try again then, or revoke it without --now. lock \"run\" is held by ", "; its lease runs out in "});
   CHECK(database.has_holder("run"));
   CHECK(process.running());
+}
+
+TEST_CASE("a forced release that has waited says what has become of the lock") {
+  Database database;
+  const Words force{"release", "-v", "--key", "k", "--force", "--wait", "1h", "--token"};
+  LiveRun run(database, {"--ttl", "6s", "--heartbeat", "200ms"}, sleeping_job);
+  const auto freed = dblock(database, with(force, {database.column("k", "token")}));
+  INFO(freed.err);
+  CHECK(freed.exit == exited(0));
+  CHECK(says(freed.out, "revoked: k, held by "));
+  CHECK(says(freed.out, "; its lease has ended, and the lock is free\n"));
+  CHECK(run.wait() == exited(76));
+
+  const std::string owner = take(database, "k", {"--ttl", "1h"});
+  Process waiting(dblock_spawn(database, with(force, {database.column("k", "token")})));
+  REQUIRE(soon_says(waiting, "waiting: lock \"k\" is held by "));
+  // A pause keeps the lock from the next holder as well.
+  REQUIRE(dblock(database, {"pause", "-k", "k", "--for", "1h"}).exit == exited(0));
+  release_lease(database, owner);
+  CHECK(waiting.wait() == exited(0));
+  CHECK(says(waiting.out(), "; its lease has ended, and lock \"k\" is paused until "));
 }
 
 TEST_CASE("the command that force prints means the same key however hostile it is, and shows it escaped",

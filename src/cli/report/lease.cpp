@@ -112,7 +112,7 @@ std::string report_released(const app::ReleaseReport& report, const OutputOption
   const auto& status = report.locks.front().status;
   return std::string(to_string(report.action)) + ": " + escape_untrusted(report.key) +
          (status.owner.empty() ? ", which was cooling down" : ", held by " + lease::display_holder(status)) +
-         "\n";
+         (report.now.empty() ? "" : "; " + report.now) + "\n";
 }
 
 }  // namespace dblock::cli
