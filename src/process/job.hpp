@@ -76,6 +76,8 @@ struct JobEnd {
   int fork_errno = 0;                    // why the guardian could make no process for the job; 0: it did
   bool tree_dead = false;                // every descendant is gone (or was left behind on purpose)
   std::vector<std::string> left_behind;  // "name (pid)" of daemons that --leftovers left
+  Nanos leftovers_took{0};               // from the job's end, or a later stop, to the end of its leftovers
+  bool leftovers_killed = false;         // they did not end within the grace
 };
 
 }  // namespace dblock::process

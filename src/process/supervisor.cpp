@@ -11,7 +11,9 @@
 #include <utility>
 
 #include "base/log.hpp"
+#include "process/detached.hpp"
 #include "process/guardian/gate_child.hpp"
+#include "process/hooks.hpp"
 
 namespace dblock::process {
 
@@ -119,12 +121,33 @@ void Supervisor::carry_out(const SupervisorAction& action) {
       act(rules_.terminal_seen(ours, moment_));
       break;
     }
+    case SupervisorAction::Kind::say_leftovers:
+      say_leftovers();
+      break;
     case SupervisorAction::Kind::say_continued:
       log::warning(
           "the job was stopped (Ctrl-Z or SIGSTOP) and has been continued: a job under a lock must not "
           "pause");
       break;
   }
+}
+
+void Supervisor::say_leftovers() const {
+  constexpr std::size_t k_most = 5;
+  const bool all_awaited = spec_.leftovers != Leftovers::automatic || rules_.end().stop;
+  const pid_t session = ::getsid(0);
+  std::string names;
+  std::size_t count = 0;
+  for (const ProcessInfo& process : tree_->descendants()) {
+    if (process.pid == guardian_ || process.ended()) continue;
+    if (!all_awaited && process.session != session) continue;
+    if (process.name == k_keeper_name || process.name == k_hooks_name) continue;
+    if (++count > k_most) continue;
+    names += (names.empty() ? "" : ", ") + process.name + " (" + std::to_string(process.pid) + ")";
+  }
+  if (count == 0) return;
+  if (count > k_most) names += " and " + std::to_string(count - k_most) + " more";
+  log::info("the job has ended; the lock is kept until what the job left running has ended, too: " + names);
 }
 
 void Supervisor::kill_tree() {

@@ -93,6 +93,7 @@ class Supervisor {
   [[nodiscard]] bool terminal_is_raw() const;
   void act(const SupervisorRules::Actions& actions);
   void carry_out(const SupervisorAction& action);
+  void say_leftovers() const;
   void kill_tree();
 
   JobSpec spec_;

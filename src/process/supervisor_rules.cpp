@@ -9,6 +9,7 @@ namespace dblock::process {
 namespace {
 
 constexpr Nanos k_terminal_poll = std::chrono::milliseconds(200);
+constexpr Nanos k_unmentioned = std::chrono::seconds(1);  // leftovers that end sooner are not mentioned
 constexpr int k_no_signal = 0;  // begins the grace without a signal, since the job has had one
 
 SupervisorAction tell_guardian(MessageType type, int value = 0) {
@@ -37,6 +38,7 @@ SupervisorRules::Actions SupervisorRules::message_received(const Message& messag
       end_.tree_dead = message.value != 0;
       if ((message.detail & k_fenced) != 0) note_self_fence();
       end_.stop.killed = (message.detail & k_job_killed) != 0;
+      leftovers_ended((message.detail & k_leftovers_killed) != 0, moment.now);
       over_ = true;
       break;
     default:
@@ -74,6 +76,18 @@ void SupervisorRules::job_exited(const Message& message, BootTime now) {
   if (plan_.stopping()) end_.stop.took = now - *plan_.stop_began_at();
   end_.status = ExitStatus::from_wait(message.value);
   end_.exec_errno = message.detail;
+  job_ended_at_ = now;
+  say_leftovers_at_ = now + k_unmentioned;
+}
+
+void SupervisorRules::leftovers_ended(bool killed, BootTime now) {
+  if (!job_ended_at_) return;
+  BootTime begun = *job_ended_at_;
+  if (const auto stop = plan_.stop_began_at()) begun = std::max(begun, *stop);
+  const Nanos took = now - begun;
+  if (!killed && took < k_unmentioned) return;
+  end_.leftovers_took = took;
+  end_.leftovers_killed = killed;
 }
 
 SupervisorRules::Actions SupervisorRules::job_stopped(int signal, BootTime now) {
@@ -149,6 +163,10 @@ SupervisorRules::Actions SupervisorRules::time_passed(const Moment& moment) {
     look_at_terminal_.reset();
     actions.push_back({SupervisorAction::Kind::look_at_terminal});
   }
+  if (say_leftovers_at_ && moment.now >= *say_leftovers_at_) {
+    say_leftovers_at_.reset();
+    actions.push_back({SupervisorAction::Kind::say_leftovers});
+  }
   plan_.set_deadline(moment.deadline);
   const auto late = plan_.stop_in_place_at();
   if (late && moment.now >= *late) std::ranges::copy(act_for_guardian(moment), std::back_inserter(actions));
@@ -158,7 +176,7 @@ SupervisorRules::Actions SupervisorRules::time_passed(const Moment& moment) {
 std::optional<BootTime> SupervisorRules::wake_at(std::optional<BootTime> deadline) {
   plan_.set_deadline(deadline);
   std::optional<BootTime> at = plan_.stop_in_place_at();
-  for (const auto& other : {runtime_ends_, overdue_at_, look_at_terminal_}) {
+  for (const auto& other : {runtime_ends_, overdue_at_, look_at_terminal_, say_leftovers_at_}) {
     if (other) at = at ? std::min(*at, *other) : *other;
   }
   return at;

@@ -27,6 +27,7 @@ struct SupervisorAction {
     kill_tree,         // kill the tree in the guardian's place, then call tree_killed()
     look_at_terminal,  // find out whose the terminal's foreground is, then call terminal_seen()
     say_continued,     // warn that the job was stopped, which a lock does not allow, and was continued
+    say_leftovers,     // name the processes that are waited for after the job's end
   };
   Kind kind{};
   Message message{};
@@ -71,6 +72,7 @@ class SupervisorRules {
   Actions job_ready(const Message& message, const Moment& moment);
   Actions job_stopped(int signal, BootTime now);
   void job_exited(const Message& message, BootTime now);
+  void leftovers_ended(bool killed, BootTime now);
   Actions stop(const Stop& why, int signal_for_job, BootTime now);
   Actions act_for_guardian(const Moment& moment);
   void note_self_fence();
@@ -82,6 +84,8 @@ class SupervisorRules {
   std::optional<BootTime> runtime_ends_;
   std::optional<BootTime> overdue_at_;
   std::optional<BootTime> look_at_terminal_;
+  std::optional<BootTime> job_ended_at_;
+  std::optional<BootTime> say_leftovers_at_;
   bool said_continued_ = false;
   bool interrupted_at_terminal_ = false;
   bool over_ = false;

@@ -263,7 +263,7 @@ TEST_CASE("leftovers auto waits for those in the job's session, and renews the l
           "[safety][asan-server]") {
   Database database;
   const TempDir directory;
-  Process process(dblock_spawn(database, run_words("k", {"--ttl", "6s", "--heartbeat", "200ms"},
+  Process process(dblock_spawn(database, run_words("k", {"-v", "--ttl", "6s", "--heartbeat", "200ms"},
                                                    sh("echo $$ >" + directory.file("job") + "; (" +
                                                       until_told(directory) + ") & exit 3"))));
   await_file(process, directory.file("up"));
@@ -271,6 +271,7 @@ TEST_CASE("leftovers auto waits for those in the job's session, and renews the l
   REQUIRE(job > 0);
   REQUIRE(wait_until([&] { return !alive(job); }));
   for (int renewals = 0; renewals < 2; ++renewals) await_renewal(database);
+  CHECK(soon_says(process, "the lock is kept until what the job left running has ended, too: sh ("));
   CHECK(process.running());
   CHECK(run_true(database) == exited(75));
   write_file(directory.file("go"), "");

@@ -82,8 +82,33 @@ TEST_CASE("a stop that comes after the job's own end is said to be of what it le
   const std::string last = last_line(process.err());
   INFO(last);
   CHECK(last.starts_with(asked_by_us("TERM")));
-  CHECK(last.ends_with("): the job had ended by then, and what it left running was stopped"));
+  CHECK(says(last, "): the job had ended by then, and what it left running went on for "));
+  CHECK(last.ends_with(" and was killed"));
   CHECK(json::parse(read_file(directory.file("status"))).at("outcome") == "failed");
+}
+
+TEST_CASE("what is waited for after the job's end is said, and why the end of a stopped run came late",
+          "[asan-local]") {
+  const Database database;
+  const TempDir directory;
+  // A shell starts what it puts into the background with INT ignored.
+  Process process(
+      dblock_spawn(database, run_words("k", {"-v", "--kill-grace", "3s"},
+                                       sh("sleep 600 & echo $! >" + directory.file("left") + "; touch " +
+                                          directory.file("up") + "; exec sleep 600"))));
+  await_file(process, directory.file("up"));
+  process.signal(SIGINT);
+  const std::string left = "sleep (" + std::to_string(pid_in(directory.file("left"))) + ")";
+  CHECK(soon_says(
+      process,
+      "the job has ended; the lock is kept until what the job left running has ended, too: " + left + "\n"));
+  CHECK(process.wait() == killed_by(SIGINT));
+  const std::string last = last_line(process.err());
+  INFO(last);
+  CHECK(last.starts_with(asked_by_us("INT")));
+  CHECK(says(last, "): the job got INT and ended "));
+  CHECK(says(last, " later; what it left running went on for "));
+  CHECK(last.ends_with(" and was killed"));
 }
 
 TEST_CASE("a job that nobody had stopped was killed by somebody else") {

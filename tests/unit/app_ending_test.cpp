@@ -136,6 +136,18 @@ TEST_CASE("the words about a stop say what became of the job") {
       "asked to stop since the process that started dblock (pid 12) has ended: the job got TERM and ended 4s "
       "later");
   CHECK(describe_kill(end.stop).empty());
+  const std::string stopped = describe_stop(end);
+  end.leftovers_took = 2s;
+  CHECK(describe_stop(end) == stopped + "; what it left running ended 2s later");
+  end.stop.late = true;
+  CHECK(describe_stop(end).ends_with(": the job had ended by then, and what it left running was stopped"));
+  end.stop.late = false;
+  end.leftovers_took = 4s;
+  end.leftovers_killed = true;
+  CHECK(describe_stop(end) == stopped + "; what it left running went on for 4s and was killed");
+  CHECK_THAT(
+      lost_ending({.started = true, .stop = {.reason = Reason::lost}, .leftovers_took = 2s}, "it is").message,
+      Catch::StartsWith("it is; the job was stopped; what it left running ended 2s later"));
 }
 
 }  // namespace

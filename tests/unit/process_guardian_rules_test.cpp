@@ -118,7 +118,7 @@ TEST_CASE("a job that ends while it is stopped hands the signal on to what it le
   CHECK(line_of(rules.job_ended(k_exited, 0)) == "tell job_exited, stop_leftovers 15");
   CHECK(line_of(rules.children_waited_for(false, BootTime{11s})).empty());
   CHECK(line_of(rules.time_passed({BootTime{14s}, k_deadline})) == "kill_tree");
-  CHECK(rules.tree_killed(true).front().message.detail == 0);  // the job itself had ended
+  CHECK(rules.tree_killed(true).front().message.detail == k_leftovers_killed);  // the job itself had ended
 }
 
 TEST_CASE("the tree is dead when waitpid says so, and not before", "[safety]") {

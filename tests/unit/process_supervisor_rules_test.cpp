@@ -36,8 +36,9 @@ SupervisorRules running(std::optional<Nanos> max_runtime = {}) {
 
 // The actions in a line: "tell stop 15, tell_loss".
 std::string words_of(const SupervisorRules::Actions& actions) {
-  static const std::vector<std::string> acts{"tell",      "open_gate",        "tell_loss",    "tell_overdue",
-                                             "kill_tree", "look_at_terminal", "say_continued"};
+  static const std::vector<std::string> acts{"tell",          "open_gate",    "tell_loss",
+                                             "tell_overdue",  "kill_tree",    "look_at_terminal",
+                                             "say_continued", "say_leftovers"};
   static const std::vector<std::string> words{"guard",        "forward",        "stop",
                                               "continue_job", "continue_group", "dismiss"};
   std::string line;
@@ -141,6 +142,30 @@ TEST_CASE("the first stop gives the reason, and each is passed on to the guardia
   CHECK(rules.end().stop.signal == SIGTERM);
   CHECK(rules.end().stop.took == 3s);
   CHECK_FALSE(rules.end().stop.late);
+}
+
+TEST_CASE(
+    "leftovers that live on are named once, and their time counts from the job's end or the later stop") {
+  const auto ended = [](SupervisorRules& rules, int at, int detail = 0) {
+    rules.message_received({MessageType::done, 1, detail}, second(at));
+    return std::pair(rules.end().leftovers_took, rules.end().leftovers_killed);
+  };
+  SupervisorRules rules = running();
+  rules.message_received({MessageType::job_exited, 0}, second(20));
+  CHECK(rules.wake_at(k_early.deadline) == BootTime{21s});
+  CHECK(words_of(rules.time_passed({BootTime{21s} - 1ns, k_early.deadline})).empty());
+  CHECK(words_of(rules.time_passed(second(21))) == "say_leftovers");
+  CHECK(words_of(rules.time_passed(second(22))).empty());
+  CHECK(ended(rules, 23) == std::pair(Nanos{3s}, false));
+
+  SupervisorRules stopped = running();
+  stopped.message_received({MessageType::job_exited, 0}, second(20));
+  stopped.signalled(sent(SIGTERM), false, second(30));
+  CHECK(ended(stopped, 34, k_leftovers_killed) == std::pair(Nanos{4s}, true));
+
+  SupervisorRules prompt = running();
+  prompt.message_received({MessageType::job_exited, 0}, second(20));
+  CHECK(ended(prompt, 20) == std::pair(Nanos{0}, false));
 }
 
 TEST_CASE("a stop after the job's end is for its leftovers") {

@@ -276,12 +276,13 @@ void Run::say_overdue() {
   hooks_->overdue(*lease_, message);
 }
 
-// After Ctrl-C the user knows who stopped the job, so the sentence is for debugging only, unless the job took
-// no notice of the signal.
+// After Ctrl-C the user knows who stopped the job, so the sentence is for debugging only, unless the job, or
+// what it left running, took no notice of the signal.
 void Run::say_stop(const JobEnd& end) const {
   const std::string words = describe_stop(end);
   if (words.empty()) return;
-  const bool known = end.stop.from_terminal && !end.stop.killed;
+  const bool prompt = !end.stop.killed && end.leftovers_took == Nanos{0};
+  const bool known = end.stop.from_terminal && prompt;
   log::write(known ? log::Level::debug : log::Level::error, words);
 }
 

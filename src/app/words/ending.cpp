@@ -28,8 +28,22 @@ std::string parent_of(const Stop& stop) {
   return "the process that started dblock (pid " + std::to_string(stop.pid) + ") has ended";
 }
 
+std::string words_of(Nanos length) {
+  return format_age(std::chrono::duration_cast<Micros>(length));
+}
+
 std::string duration_of(const Stop& stop) {
-  return format_age(std::chrono::duration_cast<Micros>(stop.took));
+  return words_of(stop.took);
+}
+
+// What became of the processes that the job has left, where that took long.
+std::string fate_of_leftovers(const JobEnd& end) {
+  return end.leftovers_killed ? "went on for " + words_of(end.leftovers_took) + " and was killed"
+                              : "ended " + words_of(end.leftovers_took) + " later";
+}
+
+std::string describe_leftovers(const JobEnd& end) {
+  return end.leftovers_took == Nanos{0} ? "" : "; what it left running " + fate_of_leftovers(end);
 }
 
 Ending own_ending(const process::ExitStatus& status) {
@@ -83,7 +97,7 @@ Ending ending_of(const JobEnd& end, const RunRequest& request) {
   if (end.stop.reason == Stop::Reason::max_runtime) {
     return {.how = How::timed_out,
             .message = "the job ran longer than --max-runtime " + format_duration(*request.max_runtime) +
-                       " and was stopped" + describe_kill(end.stop) +
+                       " and was stopped" + describe_kill(end.stop) + describe_leftovers(end) +
                        "; raise the limit, or find out why the job took so long"};
   }
   if (end.stop.reason == Stop::Reason::guardian) {
@@ -111,7 +125,8 @@ Ending lost_ending(const JobEnd& end, const std::string& loss) {
   if (!end.stop) {
     message += "; the job had ended by then";
   } else {
-    message += end.started ? "; the job was stopped" + describe_kill(end.stop) : "; the job was not started";
+    message += end.started ? "; the job was stopped" + describe_kill(end.stop) + describe_leftovers(end)
+                           : "; the job was not started";
   }
   if (!end.tree_dead) message += ", but some of its processes could not be killed";
   message += "; see `dblock inspect` for who holds it now";
@@ -145,10 +160,13 @@ std::string describe_stop(const JobEnd& end) {
   const std::string by = stop.reason == Stop::Reason::parent
                              ? "asked to stop since " + parent_of(stop)
                              : "asked to stop by " + signal + " " + sender_of(stop);
-  if (stop.late) return by + ": the job had ended by then, and what it left running was stopped";
+  if (stop.late)
+    return by + ": the job had ended by then, and what it left running " +
+           (end.leftovers_killed ? fate_of_leftovers(end) : "was stopped");
   return by + ": the job got " + signal +
          (stop.killed ? ", ignored it for " + duration_of(stop) + ", and was killed"
-                      : " and ended " + duration_of(stop) + " later");
+                      : " and ended " + duration_of(stop) + " later") +
+         describe_leftovers(end);
 }
 
 std::string describe_kill(const Stop& stop) {

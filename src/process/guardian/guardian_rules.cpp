@@ -60,6 +60,7 @@ GuardianRules::Actions GuardianRules::time_passed(const Moment& moment) {
   }
   if (plan_.kill_due(moment.now)) {
     job_killed_ = phase_ == Phase::running;
+    leftovers_killed_ = phase_ == Phase::leftovers;
     actions.push_back({Do::kill_tree});
     return actions;
   }
@@ -208,7 +209,8 @@ GuardianRules::Actions GuardianRules::tree_killed(bool dead) {
 void GuardianRules::finish(bool tree_dead, Actions& actions) {
   phase_ = Phase::finished;
   tree_dead_ = tree_dead;
-  const std::int32_t how = (job_killed_ ? k_job_killed : 0) | (fenced_ ? k_fenced : 0);
+  const std::int32_t how = (job_killed_ ? k_job_killed : 0) | (fenced_ ? k_fenced : 0) |
+                           (leftovers_killed_ ? k_leftovers_killed : 0);
   actions.push_back(tell_dblock({MessageType::done, tree_dead ? 1 : 0, how}));
 }
 

@@ -86,6 +86,7 @@ class GuardianRules {
   Phase phase_ = Phase::no_job;
   bool dblock_died_ = false;
   bool job_killed_ = false;
+  bool leftovers_killed_ = false;
   bool fenced_ = false;
   bool daemons_left_ = false;
   bool tree_dead_ = false;

@@ -35,13 +35,14 @@ enum class MessageType : std::int32_t {
   job_exited,   // value: wait status; detail: errno of a failed exec. Its descendants may still live
   fencing,      // the deadline is too near: the job is being stopped
   left_behind,  // text: "name (pid)" of a daemon that is left to run on
-  done,         // value: 1 when the tree is dead or left on purpose; detail: k_job_killed, k_fenced, or both
+  done,         // value: 1 when the tree is dead or left on purpose; detail: the bits below
 };
 
 // Bits of `detail` in `done`. A message that finds the socket full, because dblock is frozen, is lost. So
 // `done`, the last one, repeats that the deadline stopped the job.
 inline constexpr std::int32_t k_job_killed = 1;
 inline constexpr std::int32_t k_fenced = 2;
+inline constexpr std::int32_t k_leftovers_killed = 4;
 
 // `detail` of job_exited, in place of an exec's errno: the deadline left no time to start the job.
 inline constexpr int k_deadline_too_near = ETIME;
