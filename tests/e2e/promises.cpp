@@ -363,5 +363,17 @@ TEST_CASE("promises and counted tries that make no sense are usage errors before
   CHECK(database.rows() == 0);
 }
 
+TEST_CASE("one job in a period is refused with readers and slots, which start side by side") {
+  const Database database;
+  for (const Words& options :
+       {Words{"--once-per", "1h", "--slots", "2"}, Words{"--once-per", "1h", "--shared"}}) {
+    const auto tried = try_run(database, options);
+    check_ended(tried.finished, 64,
+                {"--once-per lets one job start in a period, and --", "leave one of them out"});
+    CHECK_FALSE(tried.started);
+  }
+  CHECK(database.rows() == 0);
+}
+
 }  // namespace
 }  // namespace dblock::test

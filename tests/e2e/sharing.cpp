@@ -331,7 +331,7 @@ TEST_CASE("who waits is counted where everybody in line is seen, and else is not
 
 TEST_CASE("of successes side by side the one that was granted last counts") {
   const Database database;
-  Holder first(database, "k", {"--slots", "2", "--once-per", "1h"});
+  Holder first(database, "k", {"--slots", "2"});
   const auto last = [&] { return inspected(database, {"--all"}).at("locks").at(0).at("last_success"); };
   CHECK(run_true(database, "k", {"--slots", "2"}) == exited(0));
   const auto of_second = last();

@@ -189,13 +189,41 @@ TEST_CASE("inherited variables that do not go with a run are left out of it") {
   CHECK(once.replaces);
   CHECK(once.replaceable);
   CHECK(once.line == lease::Line::one);
-  const auto shared = world.request<app::RunRequest>({"run", "-k", "a", "--shared", "true"});
-  CHECK(shared.line == lease::Line::fifo);
   const auto pool =
       world.request<app::RunRequest>({"run", "--any", "a", "--any", "b", "--wait", "1m", "true"});
   CHECK_FALSE(pool.replaces);
   CHECK(pool.line == lease::Line::fifo);
   CHECK_FALSE(pool.promises.once_per);
+  World other;
+  other.set("DBLOCK_LINE", "one");
+  const auto shared = other.request<app::RunRequest>({"run", "-k", "a", "--shared", "true"});
+  CHECK(shared.line == lease::Line::fifo);
+}
+
+TEST_CASE("one job in a period and several side by side exclude each other, wherever the options come from") {
+  CHECK(usage_error({"run", "-k", "a", "--once-per", "1h", "--slots", "2", "true"}) ==
+        "run: --once-per lets one job start in a period, and --slots lets several start side by side; leave "
+        "one "
+        "of them out");
+  CHECK_THAT(usage_error({"run", "-k", "a", "-k", "b", "--once-per", "1h", "--shared", "true"}),
+             Catch::Contains("--once-per") && Catch::Contains("--shared lets several start"));
+  CHECK(run_of({"--once-per", "1h", "--slots", "1"}).promises.once_per);
+  CHECK(run_of({"--once-per", "1h", "--exclusive"}).promises.once_per);
+  World world;
+  world.set("DBLOCK_SLOTS", "2");
+  CHECK_THAT(world.refusal({"run", "-k", "a", "--once-per", "1h", "true"}).message,
+             Catch::Contains("DBLOCK_SLOTS lets several start"));
+  CHECK(
+      world.request<app::RunRequest>({"run", "-k", "a", "-x", "--once-per", "1h", "true"}).promises.once_per);
+  world.set("DBLOCK_ONCE_PER", "1h");
+  CHECK(world.refusal({"run", "-k", "a", "true"}).code == Errc::usage);
+  World files;
+  files.set_home().write("system.conf", "once-per = 1h\n").write(".config/dblock.conf", "shared = yes\n");
+  const auto of_files = files.refusal({"run", "-k", "a", "true"});
+  CHECK(of_files.code == Errc::usage);
+  CHECK_THAT(of_files.message,
+             Catch::Contains("system.conf: once-per lets one job start in a period, and ") &&
+                 Catch::Contains("dblock.conf: shared lets several start"));
 }
 
 TEST_CASE("run and acquire take promises and a retry policy, from the environment too") {

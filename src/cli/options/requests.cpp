@@ -295,6 +295,16 @@ Result<void> take_manners(const Values& options, app::RunRequest& request) {
   return {};
 }
 
+// With readers or slots the lock does not keep a second job from starting before the first has succeeded, so
+// the promise of --once-per could not be kept, wherever the options come from.
+Result<void> check_once_per(const Values& options, const app::RunRequest& request) {
+  if (!request.promises.once_per || request.sharing.mode == lease::Mode::exclusive) return {};
+  const auto beside = options.find(request.sharing.mode == lease::Mode::shared ? "shared" : "slots");
+  return fail(Errc::usage, "run: " + options.find("once-per")->label +
+                               " lets one job start in a period, and " + beside->label +
+                               " lets several start side by side; leave one of them out");
+}
+
 // A typed command overrides --command from the environment or a file. Both typed is an error.
 Result<void> take_job(const Values& options, app::RunRequest& request) {
   const auto shell = options.find("command");
@@ -336,6 +346,7 @@ Result<app::RunRequest> run_request(const Values& options) {
                   "run: --once-per asks for the last success under one key, and does not go with --any");
     request.promises.once_per.reset();
   }
+  DBLOCK_CHECK(check_once_per(options, request));
   DBLOCK_CHECK(options.read("conflict-exit-code", request.conflict_exit_code));
   DBLOCK_CHECK(options.read("signal", request.first_signal));
   DBLOCK_CHECK(take_runtimes(options, request));
