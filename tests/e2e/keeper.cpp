@@ -97,6 +97,18 @@ TEST_CASE("the lock is free moments after the process has ended, however it ende
   }
 }
 
+TEST_CASE("a command that a killed script leaves behind runs on while the lock is free") {
+  Database database;
+  KeptScript process(
+      database.url(), "--ttl 10m",
+      "sleep 600 & " + print_into("child", "echo $!") + "\nwait");  // the shell's present command
+  await_file(process, process.file("child"));
+  process.signal(SIGKILL);
+  CHECK(process.wait() == killed_by(SIGKILL));
+  CHECK(soon_free(database));
+  CHECK(alive(pid_in(process.file("child"))));
+}
+
 // A child of the test with a number of its choice; -1 where that is not allowed.
 pid_t fork_as(pid_t number) {
   clone_args args{};
