@@ -355,4 +355,28 @@ STORE_CASE("a pause that another process makes and ends at every try is given up
   CHECK(tries < 10);
 }
 
+STORE_CASE("a pause that is over before it could be recorded changes nothing, and says so",
+           "[all-of-dblock]") {
+  Fixture t;
+  const PauseScope scope{"k", false};
+  const bool paused = GENERATE(false, true);  // by somebody else, for longer
+  if (paused) REQUIRE(t.store->pause({scope, Micros{1h}, "other@desk", ""}));
+  const auto begun = t.store->list({}).value().server_time;
+  // As when the statement before had to wait for another transaction.
+  const auto store = open_stepped(*t.under_test, once_before({Verb::forget_pauses}, [&] {
+    while (t.store->list({}).value().server_time.since_epoch <= begun.since_epoch + Micros{1s})
+      std::this_thread::sleep_for(50ms);
+  }));
+  const auto late = store->pause({scope, ServerTime{begun.since_epoch + Micros{1s}}, "op@desk", ""});
+  REQUIRE_FALSE(late);
+  CHECK(late.error().code == Errc::usage);
+  CHECK_THAT(late.error().message,
+             Catch::StartsWith("cannot pause lock \"k\" until ") &&
+                 Catch::EndsWith(": that time had come before the database had recorded the "
+                                 "pause, so nothing was changed; pause for longer"));
+  const auto pauses = t.store->list({.with_pauses = true}).value().pauses;
+  REQUIRE(pauses.size() == (paused ? 1 : 0));
+  if (paused) CHECK(pauses.front().by == "other@desk");
+}
+
 }  // namespace dblock::contract

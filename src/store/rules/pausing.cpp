@@ -32,6 +32,12 @@ std::optional<Pause> find(const std::vector<Pause>& pauses, const PauseScope& sc
   return found == pauses.end() ? std::nullopt : std::optional(*found);
 }
 
+std::unexpected<Error> over_by_now(const std::string& attempt, const Pause& pause) {
+  return fail(Errc::usage, attempt + " until " + format_time(pause.until) +
+                               ": that time had come before the database had recorded the pause, so nothing "
+                               "was changed; pause for longer");
+}
+
 Pause pause_of(const lease::PauseRequest& request, lease::ServerTime now) {
   const auto* const length = std::get_if<Micros>(&request.end);
   const lease::ServerTime until = length != nullptr ? lease::ServerTime{now.since_epoch + *length}
@@ -101,7 +107,14 @@ Result<lease::Paused> TableLeaseStore::pause(const lease::PauseRequest& request)
   if (pause.until <= now)
     return fail(Errc::usage, attempt + " until " + format_time(pause.until) +
                                  ": by the clock of the database it is " + format_time(now) + " already");
-  DBLOCK_CHECK(table_->put_pause(pause, attempt));
+  if (auto put = table_->put_pause(pause, attempt); !put) {
+    // The tables refuse a pause that ends before it begins: its statement had to wait until it was over.
+    const bool refused = put.error().code == Errc::internal || put.error().code == Errc::config;
+    if (!refused || !table_->ensure_open(attempt)) return std::unexpected(std::move(put.error()));
+    const auto later = table_->server_time(attempt);
+    if (!later || *later < pause.until) return std::unexpected(std::move(put.error()));
+    return over_by_now(attempt, pause);
+  }
   auto marked = table_->mark_paused(request.scope, std::nullopt, attempt);
   if (!marked) {
     marked.error().message +=
