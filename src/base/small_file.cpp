@@ -1,8 +1,11 @@
 #include "base/small_file.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -10,7 +13,9 @@
 #include <chrono>
 
 #include "base/clock.hpp"
+#include "base/text.hpp"
 #include "base/unique_fd.hpp"
+#include "base/weak_spot.hpp"
 
 namespace dblock {
 namespace {
@@ -25,13 +30,20 @@ class Reading {
  public:
   Reading(const std::string& path, std::string_view what) : name_(std::string(what) + " " + path) {}
 
-  Result<std::optional<SmallFile>> run(const std::string& path) {
+  Result<std::optional<SmallFile>> run(const std::string& path, Found by) {
+    struct stat seen {};
+    if (::stat(path.c_str(), &seen) != 0 && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
     // O_NONBLOCK: a FIFO without a writer must not hang the program.
     file_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!file_ && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
-    struct stat seen {};
     if (!file_ || ::fstat(file_.get(), &seen) != 0) return refuse(errno);
-    SmallFile found{{}, seen.st_mode, seen.st_uid, seen.st_gid};
+    SmallFile found{{}, seen.st_mode, seen.st_uid, seen.st_gid, is_handed_over(seen), {}};
+    // /dev/stdin and /dev/fd/63 lead through /proc: who starts dblock chooses what they are.
+    const bool opened_before = found.handed_over || path.starts_with("/dev/") || path.starts_with("/proc/");
+    if (by == Found::by_itself || (::geteuid() == 0 && !opened_before)) {
+      if (const auto weak = weak_spot(path)) found.named_by_others = weak->what;
+    }
+    if (by == Found::by_itself) DBLOCK_CHECK(require_ours(found, seen));
     DBLOCK_CHECK(read_into(found.text));
     return found;
   }
@@ -42,6 +54,25 @@ class Reading {
         Errc::config,
         with_errno("cannot read " + name_, err) + "; is it a file that the user who runs dblock may read?",
         static_cast<unsigned>(err));
+  }
+
+  [[nodiscard]] bool is_handed_over(const struct stat& seen) const {
+    struct statfs system {};
+    if (S_ISFIFO(seen.st_mode)) return ::fstatfs(file_.get(), &system) == 0 && system.f_type == PIPEFS_MAGIC;
+    return S_ISCHR(seen.st_mode);
+  }
+
+  // Whoever keeps HOME or XDG_CONFIG_HOME (sudo -E, su -m) brings another user's files along.
+  [[nodiscard]] Result<void> require_ours(const SmallFile& found, const struct stat& seen) const {
+    std::string why = found.named_by_others;
+    const bool is_null = S_ISCHR(seen.st_mode) && seen.st_rdev == makedev(1, 3);
+    if (why.empty() && !S_ISREG(seen.st_mode) && !is_null) why = "it is not a regular file";
+    if (why.empty() && found.owner != 0 && found.owner != ::geteuid())
+      why = "it belongs to another user (uid " + std::to_string(found.owner) + ")";
+    if (why.empty()) return {};
+    return fail(Errc::config, name_ + " is refused: " + why +
+                                  "; run dblock with the HOME and XDG_CONFIG_HOME of its own user (sudo -H), "
+                                  "or let only that user write there");
   }
 
   Result<void> read_into(std::string& text) {
@@ -71,14 +102,15 @@ class Reading {
 }  // namespace
 
 bool others_may_write(const SmallFile& file) {
-  if (!S_ISREG(file.mode)) return false;
+  if (file.handed_over) return false;
   if ((file.mode & S_IWOTH) != 0) return true;
   if (::geteuid() != 0) return false;
-  return file.owner != 0 || ((file.mode & S_IWGRP) != 0 && file.group != 0);
+  return file.owner != 0 || ((file.mode & S_IWGRP) != 0 && file.group != 0) || !file.named_by_others.empty();
 }
 
-Result<std::optional<SmallFile>> read_small_file(const std::string& path, std::string_view what) {
-  return Reading(path, what).run(path);
+Result<std::optional<SmallFile>> read_small_file(const std::string& path, std::string_view what,
+                                                 Found found) {
+  return Reading(path, what).run(path, found);
 }
 
 }  // namespace dblock

@@ -172,6 +172,84 @@ TEST_CASE("root obeys no configuration file that another user or group may write
   CHECK(exit_with(1, 0, 0644) == exited(78));
 }
 
+// dblock with this HOME and nothing else that says where its files are.
+Finished in_home(const std::string& home, const Words& words, uid_t user = 0) {
+  Spawn spec;
+  spec.argv = with({"env", "-i", "HOME=" + home, "PATH=/usr/bin:/bin"}, words);
+  spec.user = user;
+  return run_program(spec);
+}
+
+TEST_CASE("root obeys no file of a home that another user can change", "[asan-local]") {
+  DBLOCK_NEEDS(why_no_other_user());
+  const Database database;
+  const TempDir of_root;
+  const std::string good = of_root.file("good");
+  write_file(good, "[run]\non-start = touch " + of_root.file("ran") + "\n[dblock]\nhost = h\n");
+  for (const std::string name : {".config/dblock.conf", ".my.cnf"}) {
+    for (const std::string kind : {"regular", "link", "link of /proc", "FIFO"}) {
+      const UsersHome home;
+      std::filesystem::create_directory(home.file(".config"));  // root's own
+      const std::string file = home.file(name);
+      if (kind == "regular") std::filesystem::copy_file(good, file);
+      if (kind == "link") std::filesystem::create_symlink(good, file);
+      if (kind == "link of /proc") std::filesystem::create_symlink("/proc/self/cmdline", file);
+      if (kind == "FIFO") REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
+      CAPTURE(file, kind);
+      const Words words{dblock_binary(), "--db", "mysql://u@127.0.0.1:1/d", "inspect"};
+      const auto ended = in_home(home.path(), words);
+      check_ended(ended, 78, {file + " is refused", "directory " + home.path() + " belongs to another user"});
+    }
+  }
+  CHECK_FALSE(std::filesystem::exists(of_root.file("ran")));
+}
+
+TEST_CASE("only a regular file of the user's own is obeyed unasked", "[asan-local]") {
+  DBLOCK_NEEDS(why_no_other_user());
+  const Database database;
+  const UsersHome home;
+  const Words words{home.binary(), "--db", "mysql://u@127.0.0.1:1/d", "inspect"};
+  REQUIRE(run_program({.argv = {"mkdir", home.file(".config")}, .user = home.user()}).exit == exited(0));
+  for (const std::string name : {".config/dblock.conf", ".my.cnf"}) {
+    const std::string file = home.file(name);
+    CAPTURE(file);
+    write_file(file, "# nothing\n");
+    REQUIRE(::chown(file.c_str(), 54321, 54321) == 0);
+    check_ended(in_home(home.path(), words, home.user()), 78,
+                {file + " is refused", "it belongs to another user (uid 54321)"});
+    std::filesystem::remove(file);
+    REQUIRE(::mkfifo(file.c_str(), 0600) == 0);
+    REQUIRE(::chown(file.c_str(), home.user(), home.user()) == 0);
+    check_ended(in_home(home.path(), words, home.user()), 78, {file + " is refused", "not a regular file"});
+    std::filesystem::remove(file);
+  }
+}
+
+TEST_CASE("a user's own files are obeyed through links, and root's") {
+  DBLOCK_NEEDS(why_no_other_user());
+  const UsersHome home;
+  const Words words{home.binary(), "inspect"};
+  std::filesystem::create_directory(home.file(".config"));
+  write_file(home.file("dotfile"), "db = mysql://u@127.0.0.1:1/d\n");
+  std::filesystem::create_symlink("../dotfile", home.file(".config/dblock.conf"));
+  std::filesystem::create_symlink("/dev/null", home.file(".my.cnf"));
+  for (const uid_t owner : {home.user(), uid_t{0}}) {
+    REQUIRE(::chown(home.file("dotfile").c_str(), owner, owner) == 0);
+    check_ended(in_home(home.path(), words, home.user()), 69, {});
+  }
+}
+
+TEST_CASE("a message shows no line of a file that is no configuration") {
+  const TempDir directory;
+  const std::string file = directory.file("f");
+  for (const std::string line : {"root:$y$j9T$secret:20000:0:99999:7:::", "secret$=x", "[secret=]"}) {
+    write_file(file, line + "\n", 0600);
+    const auto ended = dblock_bare({"--config", file, "inspect"});
+    check_ended(ended, 78, {file + ":1: "});
+    CHECK_FALSE(says(ended.err, "secret"));
+  }
+}
+
 TEST_CASE("quotes around a value in a configuration file are no part of it", "[asan-local]") {
   const Database database;
   const TempDir directory;

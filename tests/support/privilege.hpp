@@ -21,6 +21,7 @@ class UsersHome {
   [[nodiscard]] uid_t user() const { return user_; }
   [[nodiscard]] std::string file(const std::string& name) const { return home_.file(name); }
   [[nodiscard]] const std::string& path() const { return home_.path(); }
+  [[nodiscard]] std::string binary() const { return binaries_.file("dblock"); }
   // dblock as this user with HOME here, in this directory.
   [[nodiscard]] Spawn spawn(const std::vector<std::string>& arguments,
                             const std::vector<std::string>& env = {}) const;

@@ -1,8 +1,8 @@
 #include "cli/options/config_file.hpp"
 
+#include <algorithm>
 #include <utility>
 
-#include "base/small_file.hpp"
 #include "base/text.hpp"
 #include "cli/options/parse.hpp"
 
@@ -17,6 +17,16 @@ std::string_view unquoted(std::string_view value) {
   return value.find(value.front(), 1) == value.size() - 1 ? value.substr(1, value.size() - 2) : value;
 }
 
+// A name that is not known, for a message; empty if it cannot be one. A file that was named by mistake may
+// hold secrets, which belong in no log.
+std::string shown(std::string_view name) {
+  constexpr std::size_t k_longest_name = 40;
+  const bool is_name = name.size() <= k_longest_name && std::ranges::all_of(name, [](char c) {
+                         return (c >= 'a' && c <= 'z') || c == '-' || c == '_';
+                       });
+  return is_name ? " " + quote_untrusted(name) : "";
+}
+
 class ConfigParser {
  public:
   ConfigParser(const std::string& path, Subcommand command) : path_(path), wanted_(scope_of(command)) {}
@@ -27,10 +37,8 @@ class ConfigParser {
     if (line.empty() || line[0] == '#' || line[0] == ';') return {};
     if (line[0] == '[') return take_section(line);
     const auto equals = line.find('=');
-    if (equals == std::string_view::npos) {
-      return refuse(quote_untrusted(line) +
-                    " is not of the form option = value; write it so, or # before it");
-    }
+    if (equals == std::string_view::npos)
+      return refuse("the line is not of the form option = value; write it so, or # before it");
     return take_option(trimmed(line.substr(0, equals)), unquoted(trimmed(line.substr(equals + 1))));
   }
 
@@ -41,7 +49,8 @@ class ConfigParser {
     if (!line.ends_with(']')) return refuse("a section is written [run]");
     const auto name = trimmed(line.substr(1, line.size() - 2));
     const auto command = find_subcommand(name);
-    if (!command) return refuse("unknown section [" + escape_untrusted(name) + "]; sections are subcommands");
+    if (!command)
+      return refuse("unknown section" + shown(name) + "; sections are subcommands, such as [run]");
     section_ = command;
     return {};
   }
@@ -55,7 +64,7 @@ class ConfigParser {
     const auto* const spec = find_spec(name);
     if (spec == nullptr || !allowed_in_config(*spec)) {
       const Scope scope = section_ ? scope_of(*section_) | k_global : k_any;
-      return refuse("unknown option " + quote_untrusted(name) + suggest_option(name, scope));
+      return refuse("unknown option" + shown(name) + suggest_option(name, scope));
     }
     if (applies(*spec)) values_.push_back({spec->name, std::string(value)});
     return {};
@@ -102,14 +111,14 @@ Result<std::vector<ConfigValue>> parse_config(std::string_view text, const std::
   return std::move(parser).values();
 }
 
-Result<std::optional<std::string>> read_config(const std::string& path) {
-  DBLOCK_TRY(auto file, read_small_file(path, "configuration file"));
+Result<std::optional<std::string>> read_config(const std::string& path, Found found) {
+  DBLOCK_TRY(auto file, read_small_file(path, "configuration file", found));
   if (!file) return std::nullopt;
   // A hook is a command: dblock must not run commands that other users can write.
   if (others_may_write(*file))
     return fail(Errc::config, "configuration file " + path +
                                   " may be changed by other users, and with it which commands are run; chmod "
-                                  "go-w it, and chown it to root where root uses it");
+                                  "go-w it, and chown it and its directories to root where root uses it");
   return std::move(file->text);
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/small_file.hpp"
 #include "cli/options/option_spec.hpp"
 
 namespace dblock::cli {
@@ -28,6 +29,6 @@ struct ConfigValue {
 
 // Contents of `path`; nullopt if there is no such file. Errc::config if the file cannot be read, or if other
 // users may change it.
-[[nodiscard]] Result<std::optional<std::string>> read_config(const std::string& path);
+[[nodiscard]] Result<std::optional<std::string>> read_config(const std::string& path, Found found);
 
 }  // namespace dblock::cli

@@ -171,8 +171,8 @@ void Values::add(Rank rank, std::string_view name, std::string text, std::string
   entries_.push_back({name, {std::move(text), std::move(label), rank}});
 }
 
-Result<bool> Values::add_config_file(Rank rank, const std::string& path, Subcommand command) {
-  DBLOCK_TRY(const auto text, read_config(path));
+Result<bool> Values::add_config_file(Rank rank, const std::string& path, Subcommand command, Found found) {
+  DBLOCK_TRY(const auto text, read_config(path, found));
   if (!text) return false;
   DBLOCK_TRY(auto lines, parse_config(*text, path, command));
   for (auto& line : lines) add(rank, line.name, std::move(line.value), path + ": " + std::string(line.name));
@@ -181,14 +181,14 @@ Result<bool> Values::add_config_file(Rank rank, const std::string& path, Subcomm
 
 Result<void> Values::add_config_files(Subcommand command) {
   if (const auto chosen = find("config")) {
-    DBLOCK_TRY(const bool exists, add_config_file(Rank::user_config, chosen->text, command));
+    DBLOCK_TRY(const bool exists, add_config_file(Rank::user_config, chosen->text, command, Found::by_name));
     if (!exists)
       return fail(Errc::config, chosen->label + ": there is no file " + chosen->text + "; check the path");
     return {};
   }
-  DBLOCK_CHECK(add_config_file(Rank::system_config, environment_.system_config, command));
+  DBLOCK_CHECK(add_config_file(Rank::system_config, environment_.system_config, command, Found::by_name));
   if (const auto path = user_config_path(environment_))
-    DBLOCK_CHECK(add_config_file(Rank::user_config, *path, command));
+    DBLOCK_CHECK(add_config_file(Rank::user_config, *path, command, Found::by_itself));
   return {};
 }
 

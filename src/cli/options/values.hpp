@@ -14,6 +14,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "base/small_file.hpp"
 #include "cli/options/option_spec.hpp"
 #include "cli/options/parse.hpp"
 
@@ -124,7 +125,8 @@ class Values {
   };
 
   void add(Rank rank, std::string_view name, std::string text, std::string label);
-  [[nodiscard]] Result<bool> add_config_file(Rank rank, const std::string& path, Subcommand command);
+  [[nodiscard]] Result<bool> add_config_file(Rank rank, const std::string& path, Subcommand command,
+                                             Found found);
 
   const ParsedWords& parsed_;
   const Environment& environment_;

@@ -104,10 +104,10 @@ void take_tls_switch(const Option& option, PartialSettings& out) {
 
 class Reader {
  public:
-  explicit Reader(OptionGroups& groups) : groups_(groups) {}
+  Reader(OptionGroups& groups, Found found) : groups_(groups), found_(found) {}
 
   Result<void> read(const std::string& path, int depth) {
-    DBLOCK_TRY(const auto file, read_small_file(path, "option file"));
+    DBLOCK_TRY(const auto file, read_small_file(path, "option file", found_));
     if (!file) return {};
     // Ignores an option file that everybody may write, as mysql(1) and the server do.
     if (S_ISREG(file->mode) && (file->mode & S_IWOTH) != 0) {
@@ -127,7 +127,7 @@ class Reader {
       if (group == Group::dblock && others_may_write(*file) && names(line, "password-command")) {
         return fail(Errc::config, "option file " + where +
                                       " names a command, but other users may change the file; chmod go-w it, "
-                                      "and chown it to root where root uses it");
+                                      "and chown it and its directories to root where root uses it");
       }
       if (others_may_read && names(line, k_password))
         groups_.remarks.push_back("others may read the password in option file " + path + "; chmod 600 it");
@@ -257,17 +257,18 @@ class Reader {
   }
 
   OptionGroups& groups_;
+  const Found found_;  // the first file, and so what it includes
 };
 
 }  // namespace
 
-Result<void> read_option_groups(const std::string& path, OptionGroups& groups) {
-  return Reader(groups).read(path, 0);
+Result<void> read_option_groups(const std::string& path, OptionGroups& groups, Found found) {
+  return Reader(groups, found).read(path, 0);
 }
 
 Result<PartialSettings> read_option_file(const std::string& path) {
   OptionGroups groups;
-  DBLOCK_CHECK(read_option_groups(path, groups));
+  DBLOCK_CHECK(read_option_groups(path, groups, Found::by_name));
   return laid_over(groups.dblock_settings(), groups.client);
 }
 

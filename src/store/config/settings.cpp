@@ -36,12 +36,13 @@ Result<OptionGroups> read_all_option_files(const SettingsSources& sources) {
     if (!std::filesystem::exists(*sources.defaults_file, ignored))
       return fail(Errc::config,
                   "option file " + *sources.defaults_file + " of --defaults-file does not exist");
-    DBLOCK_CHECK(read_option_groups(*sources.defaults_file, groups));
+    DBLOCK_CHECK(read_option_groups(*sources.defaults_file, groups, Found::by_name));
     return groups;
   }
-  DBLOCK_CHECK(read_option_groups("/etc/my.cnf", groups));
-  DBLOCK_CHECK(read_option_groups("/etc/mysql/my.cnf", groups));
-  if (!sources.home.empty()) DBLOCK_CHECK(read_option_groups(sources.home + "/.my.cnf", groups));
+  DBLOCK_CHECK(read_option_groups("/etc/my.cnf", groups, Found::by_name));
+  DBLOCK_CHECK(read_option_groups("/etc/mysql/my.cnf", groups, Found::by_name));
+  if (!sources.home.empty())
+    DBLOCK_CHECK(read_option_groups(sources.home + "/.my.cnf", groups, Found::by_itself));
   return groups;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/small_file.hpp"
 #include "store/config/settings.hpp"
 
 namespace dblock::store {
@@ -41,7 +42,7 @@ struct OptionGroups {
 };
 
 // Adds the options of `path` and the files that it includes to `groups`. A missing file changes nothing.
-[[nodiscard]] Result<void> read_option_groups(const std::string& path, OptionGroups& groups);
+[[nodiscard]] Result<void> read_option_groups(const std::string& path, OptionGroups& groups, Found found);
 
 // Stores the password and its source in `out`. The first of these that is set wins: the password of the URL;
 // a password file, of the URL, of DBLOCK_PASSWORD_FILE or of option files; a password-command, of the URL, of
