@@ -212,6 +212,91 @@ TEST_CASE("a directory whose owner could swap the store is refused", "[local]") 
   CHECK_FALSE(fs::exists(home.file("locks.db")));
 }
 
+TEST_CASE("a store below a directory in which other users could swap its directory is refused",
+          "[local][safety]") {
+  DBLOCK_NEEDS(why_no_other_user());
+  const UsersHome home;
+  const TempDir directory;
+  const std::string open = directory.file("open");
+  const auto make = [](const std::string& place, mode_t mode) {
+    fs::create_directory(place);
+    REQUIRE(::chmod(place.c_str(), mode) == 0);
+  };
+  make(home.file("mine"), 0700);
+  const std::string theirs = "the directory " + home.path() + " belongs to another user (uid 65534)";
+  check_refused(home.file("mine/locks.db"), theirs);
+  fs::create_symlink(home.file("mine"), directory.file("link"));
+  check_refused(directory.file("link/locks.db"), theirs);
+  CHECK_FALSE(fs::exists(home.file("mine/locks.db")));
+
+  make(open, 0777);
+  make(open + "/mine", 0700);
+  CHECK(says(check_refused(open + "/mine/locks.db", "other users may write the directory " + open),
+             "chmod o-w " + open));
+  REQUIRE(::chown(open.c_str(), 0, 1) == 0);  // daemon's
+  REQUIRE(::chmod(open.c_str(), 0770) == 0);
+  CHECK(says(check_refused(open + "/mine/locks.db", "other users may write the directory " + open),
+             "chmod g-w " + open));
+  CHECK_FALSE(fs::exists(open + "/mine/locks.db"));
+
+  REQUIRE(::chmod(open.c_str(), 01777) == 0);
+  fs::create_symlink(open + "/mine", open + "/link");
+  REQUIRE(::lchown((open + "/link").c_str(), 54321, 54321) == 0);
+  check_refused(open + "/link/locks.db", "the link " + open + "/link belongs to another user (uid 54321)");
+}
+
+TEST_CASE("a store lies where nobody else can swap its directory, whatever is above", "[local]") {
+  DBLOCK_NEEDS(why_no_other_user());
+  const UsersHome home(54322);  // with the group of the same number
+  for (const mode_t mode : {01777U, 03777U, 0775U}) {
+    CAPTURE(mode);
+    REQUIRE(::chmod(home.path().c_str(), mode) == 0);
+    const auto ended = run_program(home.spawn({"--local", "run", "--key", "k", "--", "true"}));
+    INFO(ended.err);
+    CHECK(ended.exit == exited(0));
+  }
+  const TempDir directory;
+  const std::string common = directory.file("common");
+  fs::create_directory(common);
+  REQUIRE(::chown(common.c_str(), 0, 54323) == 0);  // a group of nobody's
+  fs::create_directory(common + "/mine");
+  for (const mode_t mode : {01777U, 01770U, 02755U}) {
+    REQUIRE(::chmod(common.c_str(), mode) == 0);
+    CHECK(dblock_at("sqlite:" + common + "/mine/locks.db", {"inspect"}).exit == exited(0));
+  }
+}
+
+TEST_CASE("a sandbox that hides who owns a directory keeps no store from its user", "[local]") {
+  DBLOCK_NEEDS(why_no_other_user());
+  const UsersHome home(54322);
+  Spawn spec;
+  spec.user = home.user();
+  spec.cwd = home.path();
+  const TempDir of_root;  // which the sandbox shows as of the overflow user
+  fs::permissions(of_root.path(), fs::perms(0755));
+  fs::create_directory(of_root.file("mine"));
+  REQUIRE(::chown(of_root.file("mine").c_str(), home.user(), home.user()) == 0);
+  spec.argv = {"unshare", "--user", "--map-root-user", "true"};
+  const auto sandbox = run_program(spec);
+  DBLOCK_NEEDS(sandbox.exit == exited(0) ? "" : "no user namespace of one's own: " + sandbox.err);
+  spec.argv = {"env",
+               "HOME=" + home.path(),
+               "unshare",
+               "--user",
+               "--map-root-user",
+               home.binary(),
+               "--db",
+               "sqlite:" + of_root.file("mine/locks.db"),
+               "run",
+               "--key",
+               "k",
+               "--",
+               "true"};
+  const auto ended = run_program(spec);
+  INFO(ended.err);
+  CHECK(ended.exit == exited(0));
+}
+
 TEST_CASE("a store whose log was removed is refused, and nothing is granted", "[local][safety][asan-local]") {
   const TempDir directory;
   const std::string path = directory.file("locks.db");

@@ -15,6 +15,7 @@
 
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
+#include "base/weak_spot.hpp"
 
 namespace dblock::store::sqlite {
 namespace {
@@ -76,6 +77,7 @@ class Preparation {
     const std::string directory = real.data();
     real_ = (directory == "/" ? "" : directory) + "/" + names.file;
     DBLOCK_CHECK(check_directory(directory));
+    DBLOCK_CHECK(check_way(names.directory));
     DBLOCK_CHECK(make_file());
     DBLOCK_CHECK(check_files_beside());
     return real_;
@@ -135,6 +137,16 @@ class Preparation {
           "other users may write its directory, and swap the file or put theirs beside it; chmod go-w " +
           escape_untrusted(directory) + ", or choose a directory of yours with --db sqlite:PATH");
     return {};
+  }
+
+  // Refuses a way to the directory on which other users could put another directory in its place: a running
+  // job's store would vanish, and the next job would start beside it.
+  Result<void> check_way(const std::string& directory) {
+    const auto weak = weak_spot(directory);
+    if (!weak) return {};
+    return refuse(weak->what + ", and who may write there can swap the store's directory for another; " +
+                  (weak->remedy.empty() ? "" : weak->remedy + ", or ") +
+                  "choose a place below a directory of yours with --db sqlite:PATH");
   }
 
   Result<void> make_file() {
