@@ -50,6 +50,20 @@ TEST_CASE("the status file has a key that a terminal would not show as it is in 
   CHECK(says(read_file(file), R"("k\u200b\u202e\u00e1")"));
 }
 
+TEST_CASE("the status file has its mode whatever the umask") {
+  const Database database;
+  for (const char* mask : {"umask 0", "umask 277", "umask 777"}) {
+    const TempDir directory;
+    const std::string file = directory.file("status.json");
+    CAPTURE(mask);
+    CHECK(run_program(after(mask, dblock_spawn(database, run_words("k", {"--status-file", file}, {"true"}))))
+              .exit == exited(0));
+    struct stat info {};
+    REQUIRE(::stat(file.c_str(), &info) == 0);
+    CHECK((info.st_mode & 0777U) == 0600U);
+  }
+}
+
 TEST_CASE("the status file tells of a conflict") {
   Database database;
   const TempDir directory;

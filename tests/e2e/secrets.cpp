@@ -69,6 +69,13 @@ TEST_CASE("a password typed in a url is hidden from ps at once and is not the jo
   CHECK(says(seen.words, "can be seen by every user"));
 }
 
+TEST_CASE("a password-command typed in a url earns a warning, as a password there does", "[server]") {
+  const Account account;
+  const std::string url = account.url() + "&password-command=echo%20" + k_password;
+  CHECK(says(look_at_run({"--db", url}, {}).words, "the password-command in --db, and what it names"));
+  CHECK_FALSE(says(look_at_run({}, {"DBLOCK_DB=" + url}).words, "password-command"));
+}
+
 TEST_CASE("a password in DBLOCK_DB stays in the environment, which only its owner may read", "[server]") {
   const Account account;
   const Seen seen = look_at_run({}, {"DBLOCK_DB=" + account.url_with_password()});

@@ -134,6 +134,11 @@ sh -c "$condition" && failed 'the service would start though nothing is configur
 sed -i 's/^#local = yes$/local = yes/' /etc/dblock.conf
 expect 'the service starts once something is configured' sh -c "$condition"
 expect 'it reaps' sh -c "$start"
+# As README.md has the password file made: for the user of the jobs alone.
+install -m 600 -o nobody /dev/null "$work/password"
+capabilities=$(unit_command CapabilityBoundingSet | tr 'A-Z ' 'a-z,' | sed 's/cap_/+/g')
+expect 'with the powers that the service has left, root reads the password of the jobs' \
+  setpriv --inh-caps=-all --bounding-set="-all,$capabilities" cat "$work/password"
 
 # A newer package of the same content: the administrator's file and the enabled timer stay.
 mkdir -p $wants

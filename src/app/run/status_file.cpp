@@ -58,9 +58,10 @@ struct Temporary {
 
   static Result<Temporary> beside(const std::string& path) {
     std::string name = path + ".XXXXXX";
-    // mkostemp() makes the file anew (O_EXCL) with mode 0600, whatever the umask.
+    // mkostemp() makes the file anew (O_EXCL) with mode 0600, of which the umask may take something away.
     UniqueFd fd(::mkostemp(name.data(), O_CLOEXEC));
     if (!fd) return cannot(path, errno);
+    ::fchmod(fd.get(), 0600);
     return Temporary(std::move(name), std::move(fd));
   }
   Temporary(std::string new_name, UniqueFd new_fd) : name(std::move(new_name)), fd(std::move(new_fd)) {}

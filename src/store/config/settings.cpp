@@ -223,6 +223,11 @@ Result<ResolvedSettings> resolve_settings(const SettingsSources& sources) {
     warnings.emplace_back(
         "the password in --db can be seen by every user of this host; use an option file or password-file");
   }
+  if (url.password_command && sources.url_from_command_line) {
+    warnings.emplace_back(
+        "the password-command in --db, and what it names, can be seen by every user of this host; put it "
+        "into an option file or a configuration file");
+  }
   DBLOCK_CHECK(find_password(sources, url, files, settings, warnings));
   return ResolvedSettings{std::move(settings), std::move(warnings), groups.remarks};
 }
