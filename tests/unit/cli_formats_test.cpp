@@ -207,6 +207,26 @@ TEST_CASE("nothing that a row says breaks a line or a field of csv") {
   CHECK(fields["note"] == "a\\\\b");
 }
 
+TEST_CASE("no text is a formula in csv, where a semicolon separates as little as where a comma does") {
+  const std::vector<std::string> texts{"=1+1",  "\uff1d1+1",   "\uff0b1", "\uff0d1",   "\uff201", "a;=1+1;b",
+                                       "a; @x", "a,;\"=1+1\"", "a;;-1",   "a;\uff1d1", " +1",     ";+1"};
+  for (const auto& text : texts) {
+    auto lock = held_lock("k");
+    lock.holder.note = text;
+    const std::string csv = shown({lock}, Shape::csv);
+    CAPTURE(text, csv);
+    const std::string note = named_fields(read_csv(csv), 1)["note"];
+    for (const std::string start : {"=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"}) {
+      CHECK_FALSE(note.starts_with(start));
+      for (const std::string before : {";", "; ", ";\""})
+        CHECK(note.find(before + start) == std::string::npos);
+    }
+  }
+  auto lock = held_lock("k");
+  lock.holder.note = "a=b; c-d;e\uff1df";
+  CHECK(named_fields(read_csv(shown({lock}, Shape::csv)), 1)["note"] == lock.holder.note);
+}
+
 TEST_CASE("two keys that a terminal would show alike are told apart in every format") {
   const std::vector<std::string> hidden{"a\xe2\x80\x8b", "a\xc2\xad", "a\xf3\xa0\x81\xa1", "a\xef\xb8\x8f"};
   const std::vector<std::string> escaped{"a\\u{200b}", "a\\u{ad}", "a\\u{e0061}", "a\\u{fe0f}"};
@@ -317,6 +337,8 @@ TEST_CASE("csv of a history has a line for each run, with the fields of the JSON
   CHECK(fields.at("pid").empty());
   CHECK(fields.at("note") == escape_untrusted(k_hostile));
   CHECK(fields.at("acquired_at") == "1970-01-01T01:00:00.000000Z");
+  history.runs.front().key.clear();
+  CHECK(named_fields(read_csv(report_history(history, output, true)), 1).at("exit_code") == "3");
   history.runs.clear();
   CHECK(read_csv(report_history(history, output, true)).size() == 1);
 }

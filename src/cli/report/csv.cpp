@@ -1,6 +1,9 @@
 // Reports of inspect and history as comma-separated values (RFC 4180): the fields of the JSON documents,
 // flattened.
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
 #include <string_view>
 
 #include "base/text.hpp"
@@ -23,21 +26,42 @@ constexpr std::string_view k_run_columns =
     "outcome,"
     "exit_code";
 
-// A spreadsheet takes a field with such a first character for a formula, and would run a stranger's text.
-bool starts_formula(std::string_view text) {
-  return !text.empty() && std::string_view("=+-@").find(text.front()) != std::string_view::npos;
+// The characters that make a formula of a field where a spreadsheet reads them first: it would run a
+// stranger's text. The last four are the first four in full width.
+constexpr std::array<std::string_view, 8> k_formula_starts{"=",      "+",      "-",      "@",
+                                                           "\uff1d", "\uff0b", "\uff0d", "\uff20"};
+
+// The character as an escape of ASCII characters.
+std::string escape_character(std::string_view character) {
+  const std::uint32_t value = decode_utf8(character).value;
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), value < 0x80 ? "\\x%02x" : "\\u{%x}", value);
+  return text.data();
 }
 
-std::string hex_of_first(std::string_view text) {
-  constexpr std::string_view k_digits = "0123456789abcdef";
-  const auto byte = static_cast<unsigned char>(text.front());
-  return {'\\', 'x', k_digits[byte >> 4U], k_digits[byte & 15U]};
+// Escapes what would start a formula at the start of the text, and after each `;`: that is where a
+// spreadsheet in many languages ends a field, and there it heeds no quotes that began before.
+std::string without_formulas(std::string_view text) {
+  std::string safe;
+  for (bool starts = true; !text.empty();) {
+    const auto* const found = std::ranges::find_if(
+        k_formula_starts, [&](std::string_view start) { return text.starts_with(start); });
+    if (starts && found != k_formula_starts.end()) {
+      safe += escape_character(*found);
+      text.remove_prefix(found->size());
+      starts = false;
+      continue;
+    }
+    starts = text.front() == ';' || (starts && (text.front() == ' ' || text.front() == '"'));
+    safe += text.front();
+    text.remove_prefix(1);
+  }
+  return safe;
 }
 
 // Text of a row as one CSV field: escaped as in the table, then quoted where RFC 4180 demands quotes.
 std::string csv_text(std::string_view untrusted) {
-  std::string text = escape_untrusted(untrusted);
-  if (starts_formula(text)) text = hex_of_first(text) + text.substr(1);
+  std::string text = without_formulas(escape_untrusted(untrusted));
   const bool padded = text.starts_with(' ') || text.ends_with(' ');
   if (!padded && text.find_first_of(",\"") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -65,10 +89,12 @@ Json flattened(const Json& lock, std::string_view column) {
 
 std::string csv_line(const Json& object, std::string_view columns) {
   std::string line;
-  for (auto rest = columns; !rest.empty();) {
+  for (auto rest = columns;;) {
     const auto end = std::min(rest.find(','), rest.size());
-    line += (line.empty() ? "" : ",") + csv_field(flattened(object, rest.substr(0, end)));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
+    line += csv_field(flattened(object, rest.substr(0, end)));
+    if (end == rest.size()) break;
+    line += ',';
+    rest.remove_prefix(end + 1);
   }
   return line.append(k_line_end);
 }
