@@ -104,11 +104,8 @@ bool bypasses_read_only(const SqlGrant& grant) {
 }
 
 bool is_more_than_needed(const SqlGrant& grant, const std::string& privilege) {
-  constexpr std::array<std::string_view, 8> k_looking{
-      "USAGE",     "REPLICATION CLIENT", "BINLOG MONITOR",  "SLAVE MONITOR",
-      "SHOW VIEW", "SHOW DATABASES",     "REPLICA MONITOR", "PROCESS"};
   constexpr std::array<std::string_view, 5> k_rows{"SELECT", "INSERT", "UPDATE", "DELETE", "EXECUTE"};
-  if (std::ranges::find(k_looking, privilege) != k_looking.end()) return false;
+  if (store::only_looks(privilege)) return false;
   return grant.database.empty() || std::ranges::find(k_rows, privilege) == k_rows.end();
 }
 
@@ -217,6 +214,14 @@ std::string procedures_that(const HostFacts& facts, store::ProcedureTried::Answe
 // What this account may not call is no fault: jobs need at most dblock_assert_held(), many need none.
 Finding procedures(const HostFacts& facts) {
   using Answer = store::ProcedureTried::Answer;
+  if (const auto foreign = procedures_that(facts, Answer::foreign); !foreign.empty()) {
+    return {"procedures",
+            Level::bad,
+            "not dblock's: " + foreign,
+            "somebody has replaced it by one that runs with the rights of whoever calls it. Do not call it: "
+            "look at it with SHOW CREATE PROCEDURE, drop it, and run `dblock migrate`",
+            {}};
+  }
   const auto broken = std::ranges::find(facts.procedures, Answer::broken, &store::ProcedureTried::answer);
   if (broken != facts.procedures.end()) {
     return {"procedures",
@@ -237,6 +242,15 @@ Finding procedures(const HostFacts& facts) {
   }
   if (std::ranges::any_of(facts.procedures, &store::ProcedureTried::outdated)) {
     return {"procedures", Level::warn, "of an older version", "run `dblock migrate`", {}};
+  }
+  if (!procedures_that(facts, Answer::untried).empty()) {
+    return {
+        "procedures",
+        Level::ok,
+        "there, and not called",
+        "this account has rights on the whole server, which a procedure could use; to have the procedures "
+        "called, run doctor with the account of the jobs",
+        {}};
   }
   const auto callable = procedures_that(facts, Answer::callable);
   const auto denied = procedures_that(facts, Answer::denied);

@@ -41,6 +41,8 @@ struct ProcedureTried {
     denied,   // it is there, but this account may not call it
     missing,  // it is not installed
     broken,   // its definer is gone or may not do what it does; `words` are the server's
+    foreign,  // not dblock's, for it would run with its caller's rights; so it was not called
+    untried,  // not called, because the account has rights that others could use by a procedure of theirs
   };
   std::string name;
   Answer answer = Answer::callable;

@@ -1,5 +1,6 @@
 #include "store/sql_grant.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "base/text.hpp"
@@ -93,6 +94,13 @@ bool is_plain(std::string_view name) {
 
 std::string SqlGrant::scope() const {
   return (database.empty() ? "*" : database) + "." + (object.empty() ? "*" : object);
+}
+
+bool only_looks(std::string_view privilege) {
+  constexpr std::array<std::string_view, 8> k_looking{
+      "USAGE",     "REPLICATION CLIENT", "BINLOG MONITOR",  "SLAVE MONITOR",
+      "SHOW VIEW", "SHOW DATABASES",     "REPLICA MONITOR", "PROCESS"};
+  return std::ranges::find(k_looking, privilege) != k_looking.end();
 }
 
 std::optional<SqlGrant> parse_grant(std::string_view statement) {

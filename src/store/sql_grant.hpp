@@ -24,6 +24,9 @@ struct SqlGrant {
 // nullopt for a statement that grants no privilege on anything: a role, a proxy, an unknown form.
 [[nodiscard]] std::optional<SqlGrant> parse_grant(std::string_view statement);
 
+// True for a privilege that changes nothing, and shows no row of a table: USAGE, PROCESS, …
+[[nodiscard]] bool only_looks(std::string_view privilege);
+
 // The statements with the least privileges for running jobs, for `user` as USER or USER@HOST (default host
 // %). `with_history`: also those for writing dblock_history, whose table must be there. Errc::usage for a
 // name that cannot be quoted safely.

@@ -206,5 +206,32 @@ TEST_CASE("doctor says which procedures this account may call, and what is wrong
   CHECK(says(finding(owner)["message"], "as an account that stays"));
 }
 
+TEST_CASE("doctor calls no procedure that is not dblock's, and none with the rights of an administrator",
+          "[server][other-servers]") {
+  ServerDatabase database;
+  const auto finding = [&](const std::string& url) {
+    const auto report = nlohmann::json::parse(dblock_at(url, {"doctor", "--json"}).out);
+    for (const auto& check : report["checks"])
+      if (check["name"] == "procedures") return check;
+    return nlohmann::json();
+  };
+  const std::string owner = database.owner_url(), root = database.url("root");
+  CHECK(finding(root)["level"] == "ok");
+  CHECK(finding(root)["found"] == "there, and not called");
+  database.sql("CREATE TABLE called (who VARCHAR(100))");
+  for (const std::string security : {"DEFINER", "INVOKER"}) {
+    database.sql("DROP PROCEDURE dblock_renew");
+    database.sql(
+        "CREATE PROCEDURE dblock_renew(IN p_key VARCHAR(1024), IN p_owner VARCHAR(1024)) SQL SECURITY " +
+        security + " INSERT INTO called VALUES (CURRENT_USER())");
+    CHECK(finding(root)["level"] == (security == "DEFINER" ? "ok" : "bad"));
+  }
+  const auto found = finding(owner);
+  INFO(found.dump());
+  CHECK(found["level"] == "bad");
+  CHECK(found["found"] == "not dblock's: dblock_renew");
+  CHECK(database.value("SELECT COUNT(*) FROM called") == "0");
+}
+
 }  // namespace
 }  // namespace dblock::test

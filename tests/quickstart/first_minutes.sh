@@ -83,9 +83,13 @@ echo "== connect a database"
 id etl >/dev/null 2>&1 || useradd --create-home etl
 start_server
 block "Connect a database" 1 | mariadb --no-defaults --skip-ssl --socket="$certificates/socket"
-printf 'choose-a-password\n' | sh -euc "$(block 'Connect a database' 2)"
+printf 'choose-another-password\n' | sh -euc "$(block 'Connect a database' 2)"
 echo "$(block 'Connect a database' 3)&tls-ca=$certificates/ca.pem" >>/etc/dblock.conf
-as_etl "$(block 'Connect a database' 4)" || die "the first commands with a database do not work"
+# The administrator's client: this server's root has no password, and comes by the socket.
+sh -euc "$(block 'Connect a database' 4 | sed -e "s|tls=verify-full|&\&tls-ca=$certificates/ca.pem|" \
+  -e "s|mariadb -h .*|mariadb --no-defaults --skip-ssl --socket=$certificates/socket|")" ||
+  die "the tables and the rights of the jobs are not made"
+as_etl "$(block 'Connect a database' 5)" || die "the first commands with a database do not work"
 
 echo "== cron"
 # shellcheck disable=SC2016 # the job's

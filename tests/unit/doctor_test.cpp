@@ -118,6 +118,11 @@ TEST_CASE("procedures that are missing, old or broken are worth a warning, and t
   CHECK(says(judged(facts, "procedures").found, "broken: dblock_assert_held"));
   CHECK(says(judged(facts, "procedures").message, "no such definer"));
   CHECK(judged(facts, "procedures").level == Level::warn);
+  facts.procedures[0] = {"dblock_acquire", ProcedureTried::Answer::foreign};
+  CHECK(judged(facts, "procedures").level == Level::bad);
+  CHECK(says(judged(facts, "procedures").found, "not dblock's: dblock_acquire"));
+  facts.procedures = {{"dblock_acquire", ProcedureTried::Answer::untried}};
+  CHECK(judged(facts, "procedures").level == Level::ok);
 }
 
 TEST_CASE("doctor: of a host that cannot be reached there is that one line") {

@@ -161,9 +161,10 @@ std::vector<PrivilegeTried> try_privileges(Session& session, const std::string& 
   return tried;
 }
 
-// Calls the procedure so that it changes nothing: for a lock that nobody holds, or with arguments that it
-// refuses by its own error. Another error means that there is no such procedure, that this account may not
-// call it, or that the account which installed it is gone or may not do what the procedure does.
+// Calls the procedure, which does not run with this account's rights, so that it changes nothing: for a lock
+// that nobody holds, or with arguments that it refuses by its own error. Another error means that there is no
+// such procedure, that this account may not call it, or that the account which installed it is gone or may
+// not do what the procedure does.
 ProcedureTried try_procedure(Session& session, std::string_view name) {
   constexpr unsigned k_raised_by_procedure = 1644;
   constexpr unsigned k_read_only = 1290;  // raised by the procedure as well
@@ -185,10 +186,33 @@ ProcedureTried try_procedure(Session& session, std::string_view name) {
   return tried;
 }
 
+// True unless all rights of the account are on databases. Who may write dblock's
+// database can exchange a procedure at any moment, also between a look at it and its call: the account of an
+// administrator calls none.
+bool has_rights_of_server(const std::vector<std::string>& grants) {
+  return grants.empty() || std::ranges::any_of(grants, [](const std::string& line) {
+           const auto grant = parse_grant(line);
+           if (!grant || grant->database == "mysql") return true;
+           return grant->database.empty() && !std::ranges::all_of(grant->privileges, only_looks);
+         });
+}
+
 void read_procedures(Session& session, HostFacts& facts) {
   const Names versions = session.names(render(Verb::installed_procedures));
+  const Names rights = session.names(
+      "SELECT ROUTINE_NAME, SECURITY_TYPE FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE() "
+      "AND ROUTINE_TYPE = 'PROCEDURE'");
+  const bool may_call = !has_rights_of_server(facts.grants);
+  const auto examine = [&](std::string_view procedure) -> ProcedureTried {
+    using Answer = ProcedureTried::Answer;
+    const std::string name(procedure);
+    const auto seen = rights.find(name);
+    if (seen != rights.end() && seen->second != "DEFINER") return {name, Answer::foreign};
+    if (may_call) return try_procedure(session, name);
+    return {name, seen == rights.end() ? Answer::missing : Answer::untried};
+  };
   for (const auto& procedure : procedures()) {
-    auto tried = try_procedure(session, procedure.name);
+    auto tried = examine(procedure.name);
     const auto version = versions.find(procedure.name);
     tried.outdated = version != versions.end() && unsigned_number(version->second) < procedures_version();
     facts.procedures.push_back(std::move(tried));
