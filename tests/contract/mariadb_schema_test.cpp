@@ -86,6 +86,27 @@ TEST_CASE("mariadb: a migration that died half-way is finished by the next") {
   CHECK(t.open()->connect());
 }
 
+TEST_CASE("mariadb: what dblock_now shows cannot steer a terminal") {
+  MariadbUnderTest t;
+  const auto store = t.open();
+  REQUIRE(store->try_acquire(request_for("k", "owner")));
+  const std::string plain = "\u00e9 \u6f22 'x' [a-z]\\ \U0001f600";
+  for (const std::string& hidden :
+       {std::string(1, '\0'), std::string("\x01"), std::string("\x1b"), std::string("\n"),
+        std::string("\x7f"), std::string("\u0080"), std::string("\u009b"), std::string("\u00ad"),
+        std::string("\u200b"), std::string("\u202e"), std::string("\u2066"), std::string("\ufeff"),
+        std::string("\U000e0061")}) {
+    const std::string text = store::mariadb::bytes_literal(plain + hidden + "[2J");
+    t.database().sql("UPDATE dblock_lock SET lock_key=" + text + ", holder_note=" + text +
+                     ", holder_user=" + text + ", holder_host=''");
+    const std::string shown = plain + "?[2J";
+    CAPTURE(text);
+    CHECK(t.database().value("SELECT note FROM dblock_now") == shown);
+    CHECK(t.database().value("SELECT lock_key FROM dblock_now") == shown);
+    CHECK(t.database().value("SELECT holder FROM dblock_now") == shown + "@:1");
+  }
+}
+
 TEST_CASE("mariadb: migrating again what is there does no harm, and leases go on") {
   MariadbUnderTest t;
   const auto store = t.open();
