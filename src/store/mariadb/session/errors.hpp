@@ -29,6 +29,7 @@ inline constexpr unsigned k_unknown_variable = 1193;
 inline constexpr unsigned k_no_such_table = 1146;
 inline constexpr unsigned k_lock_wait_timed_out = 1205;
 inline constexpr unsigned k_table_denied = 1142;
+inline constexpr unsigned k_join_too_big = 1104;
 inline constexpr unsigned k_access_denied = 1045;
 inline constexpr unsigned k_access_denied_no_password = 1698;
 inline constexpr unsigned k_connection_lost = 2013;     // CR_SERVER_LOST

@@ -110,7 +110,8 @@ Connection::ServerResult Connection::set_up(bool to_write) {
   }
 }
 
-// Tries again without Galera's variables if the server does not know them.
+// Tries again without Galera's variables if the server does not know them; and if max_join_size forbids to
+// read the schema's version, which it does until sql_big_selects is set.
 Connection::ServerResult Connection::send_setup(const SessionOptions& options,
                                                 const lease::Key* turnstile_key) {
   const auto sent = [&]() -> ServerResult {
@@ -123,6 +124,10 @@ Connection::ServerResult Connection::send_setup(const SessionOptions& options,
     return {};
   };
   auto done = sent();
+  constexpr std::string_view big_selects = "SET SESSION sql_big_selects=1";
+  if (!done && done.error().native == k_join_too_big &&
+      api().mysql_real_query(handle_.get(), big_selects.data(), big_selects.size()) == 0)
+    done = sent();
   if (done || !knows_galera_ || done.error().native != k_unknown_variable) return done;
   knows_galera_ = false;
   return sent();
