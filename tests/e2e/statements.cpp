@@ -65,6 +65,16 @@ TEST_CASE("a trigger that hides the token keeps the job from running, in words",
   CHECK(database.column("k", "last_outcome") == "not_run");
 }
 
+TEST_CASE("a trigger that comes while a job runs does not stop it", "[server][safety][other-servers]") {
+  ServerDatabase database;
+  LiveRun job(database, {"--ttl", "20s", "--heartbeat", "300ms"});
+  spy_on_updates(database);
+  for (int renewals = 0; renewals < 3; ++renewals) await_renewal(database, "k");
+  CHECK(job.end(5) == exited(5));
+  CHECK_FALSE(database.has_holder("k"));
+  CHECK(database.column("k", "last_exit_code") == "5");
+}
+
 TEST_CASE("a trigger that hides the token from a reader, a slot or several keys keeps the job from running",
           "[server][safety][other-servers]") {
   const Words options = GENERATE(Words{"--shared"}, Words{"--slots", "2"}, Words{"--key", "l"});

@@ -151,11 +151,11 @@ Result<void> LockTable::let_readers_in(const lease::Key& key, lease::ServerTime 
 Result<std::optional<Renewal>> LockTable::renew(const lease::LeaseRef& ref, lease::Actor actor,
                                                 std::optional<Micros> ttl, const std::string& attempt) {
   const auto parameters = ref_parameters(ref, actor) + Parameters{{"ttl", micros_or_null(ttl)}};
-  const auto keep = [] { return true; };  // a renewal too many harms nobody: nothing to undo
-  DBLOCK_TRY(const auto done, run_reporting(Verb::renew, parameters, attempt, keep));
-  if (!done) return std::nullopt;
-  Renewal renewal{Micros{static_cast<Micros::rep>(*done->reported)}};
-  if (!done->rows.empty()) renewal.expires_at = lease::ServerTime{store::micros(done->rows.front()[1])};
+  DBLOCK_TRY(const auto done, run(Verb::renew, parameters, attempt));
+  if (done.changed == 0) return std::nullopt;
+  Renewal renewal{};
+  if (done.reported) renewal.ttl = Micros{static_cast<Micros::rep>(*done.reported)};
+  if (!done.rows.empty()) renewal.expires_at = lease::ServerTime{store::micros(done.rows.front()[1])};
   return renewal;
 }
 

@@ -22,7 +22,7 @@
 namespace dblock::store {
 
 struct Renewal {
-  Micros ttl{0};                                  // the length of the lease from now on
+  std::optional<Micros> ttl;  // the length of the lease from now on; nullopt: a trigger hides the report
   std::optional<lease::ServerTime> expires_at{};  // where the statement reports it
 };
 

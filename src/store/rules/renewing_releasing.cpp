@@ -1,4 +1,5 @@
 // The functions of TableLeaseStore for leases that were granted: renew, release, revoke, and free at once.
+#include <algorithm>
 #include <utility>
 
 #include "lease/owner_id.hpp"
@@ -78,13 +79,26 @@ Result<lease::RenewOutcome> TableLeaseStore::renew_one(const lease::LeaseRef& re
     }
   }
   if (!renewal) return why_not(ref, actor, true, attempt);
-  lease::Renewed renewed{sent_at, renewal->ttl, renewal->expires_at.value_or(lease::ServerTime{})};
+  if (!renewal->ttl) return renewed_as_read(ref, actor, sent_at, attempt);
+  lease::Renewed renewed{sent_at, *renewal->ttl, renewal->expires_at.value_or(lease::ServerTime{})};
   if (actor == lease::Actor::script && !renewal->expires_at) {
     DBLOCK_TRY(seen, own_row(ref, attempt));
     if (!seen || seen->owner != ref.owner.text) return why_not(ref, actor, true, attempt);
     renewed.expires_at = seen->expires_at.value_or(lease::ServerTime{});
   }
   return renewed;
+}
+
+// For a renewal whose reply a trigger has emptied: a job that runs already need not end for that. The row is
+// the proof then: by it the lease lasts until read_at + remaining.
+Result<lease::RenewOutcome> TableLeaseStore::renewed_as_read(const lease::LeaseRef& ref, lease::Actor actor,
+                                                             BootTime sent_at, const std::string& attempt) {
+  const BootTime read_at = clock_.now();
+  DBLOCK_TRY(const auto seen, own_row(ref, attempt));
+  if (!seen || seen->owner != ref.owner.text || passed(seen->expires_at, *seen))
+    return why_not(ref, actor, true, attempt);
+  const Micros remaining = seen->expires_at->since_epoch - seen->server_time.since_epoch;
+  return lease::Renewed{std::min(sent_at, read_at + remaining - seen->ttl), seen->ttl, *seen->expires_at};
 }
 
 Result<lease::ReleaseOutcome> TableLeaseStore::release(const lease::LeaseRef& ref, lease::Actor actor,

@@ -70,6 +70,8 @@ class TableLeaseStore final : public lease::LeaseStore {
   [[nodiscard]] Result<lease::Answer> with_pause(Result<lease::Answer> answer, const std::string& attempt);
   [[nodiscard]] Result<lease::RenewOutcome> renew_one(const lease::LeaseRef& ref, lease::Actor actor,
                                                       std::optional<Micros> ttl, const std::string& attempt);
+  [[nodiscard]] Result<lease::RenewOutcome> renewed_as_read(const lease::LeaseRef& ref, lease::Actor actor,
+                                                            BootTime sent_at, const std::string& attempt);
   [[nodiscard]] Result<lease::NotOurs> nested_for_script(const lease::OwnerId& asked,
                                                          const lease::LeaseRef& outer,
                                                          const std::string& attempt);
