@@ -1,6 +1,11 @@
 -- For a transaction of a job or an application: an error (SQLSTATE 45000) unless the lock is held under this token.
 -- Until the transaction ends, no other holder is granted the lock. Tokens only grow, and the procedure locks the fence
--- before it looks at the lease. So a job whose lock was granted again fails even if its transaction has an old snapshot.
+-- under the token. So a job whose lock was granted again fails even if its transaction has an old snapshot.
+--
+-- The fence is all that stays locked: no renewal and no release waits for such a transaction. Under SERIALIZABLE each
+-- read is a lock, and a procedure cannot tell the isolation level of the transaction that it is called in. So the lease
+-- is read only in a call that is the first to read or write in its transaction: rolling back to a savepoint before the
+-- read then gives back the locks too. A later call may have an old snapshot anyway; it goes by the fence alone.
 --
 -- Where several servers take writes (Galera, Group Replication), a row lock exists on one of them only. If the
 -- transaction's server lagged behind, a takeover through another one came before the transaction's commit in the
@@ -15,28 +20,46 @@ CREATE /*M! OR REPLACE */ PROCEDURE dblock_assert_held(
   COMMENT 'dblock, version {version}: raises SQLSTATE 45000 unless p_token holds lock p_key; keeps others out until the transaction ends'
 BEGIN
   DECLARE v_key VARBINARY(4096) DEFAULT CAST(p_key AS BINARY);
-  DECLARE v_latest BIGINT UNSIGNED DEFAULT NULL;
   DECLARE v_slot INT UNSIGNED DEFAULT NULL;
   DECLARE v_why VARCHAR(200) DEFAULT NULL;
   DECLARE v_outcome VARCHAR(16) DEFAULT 'held';
   DECLARE v_token BIGINT UNSIGNED DEFAULT p_token;
+  DECLARE v_expires DATETIME(6) DEFAULT NULL;
   DECLARE v_remaining_ms BIGINT DEFAULT NULL;
   DECLARE v_holder VARCHAR(1000) CHARACTER SET utf8mb4 DEFAULT NULL;
-  DECLARE v_isolation VARCHAR(10) DEFAULT NULL;
+  DECLARE v_undone, v_undone_before BIGINT DEFAULT NULL;
+  DECLARE v_is_first BOOLEAN DEFAULT FALSE;
   IF p_key IS NULL OR p_token IS NULL THEN
     SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'dblock: key and token must not be NULL';
   END IF;
 
-  -- Whoever comes too late is refused before he can stand in anybody's way. A transaction whose snapshot is older than
-  -- the grant is refused as well: what it reads may be older than the last holder's work.
-  SELECT MAX(token), MAX(IF(token = p_token, slot, NULL)) INTO v_latest, v_slot
-    FROM dblock_fence WHERE lock_key = v_key;
-  IF v_slot IS NULL AND v_latest > p_token THEN
-    SIGNAL SQLSTATE '45000'
-      SET MESSAGE_TEXT = 'dblock: the lock is not held under this token: it was granted again since';
-  ELSEIF v_slot IS NULL THEN
-    SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT =
-      'dblock: the lock is not held under this token: never granted so, or after this transaction began to read';
+  -- The server counts a rollback to a savepoint once for each storage engine that the transaction had read or written
+  -- before the savepoint. Where no transaction is open there is no savepoint, and nothing would stay locked.
+  {undone_to_savepoints}
+  SET v_undone_before = v_undone;
+  SAVEPOINT dblock_asserts;
+  BEGIN
+    DECLARE EXIT HANDLER FOR 1305 SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'dblock: no transaction is open, so this call would protect nothing; call it in the transaction that writes';
+    ROLLBACK TO SAVEPOINT dblock_asserts;
+  END;
+  {undone_to_savepoints}
+  SET v_is_first = v_undone = v_undone_before;
+
+  -- A transaction whose snapshot is older than the grant is refused: what it reads may be older than the last holder's
+  -- work. There is one message for smaller and greater tokens: with two, fifty calls would tell what the token is.
+  SELECT MAX(slot) INTO v_slot FROM dblock_fence WHERE lock_key = v_key AND token = p_token AND token > 0;
+  IF v_slot IS NULL THEN
+    SET v_why = {granted_again};
+  ELSEIF v_is_first THEN
+    SELECT MAX(CASE WHEN lock_value IS NULL THEN 'it was released' WHEN revoke_time IS NOT NULL THEN 'it was revoked'
+        WHEN expire_time > {now} THEN '' ELSE 'its lease has expired' END), MAX(expire_time), MAX({holder})
+      INTO v_why, v_expires, v_holder
+      FROM dblock_lock WHERE lock_key = v_key AND slot = v_slot AND token = p_token;
+    SET v_why = COALESCE(v_why, 'its row is gone');
+  END IF;
+  ROLLBACK TO SAVEPOINT dblock_asserts;
+  IF v_why <> '' THEN
+    {not_held};
   END IF;
 
   -- Whether several servers take writes. A server that was built without either does not know the variable.
@@ -51,7 +74,7 @@ BEGIN
   IF @dblock_group THEN
     UPDATE dblock_fence SET asserted = asserted + 1 WHERE lock_key = v_key AND slot = v_slot AND token = p_token;
     IF ROW_COUNT() = 0 THEN
-      SET v_slot = NULL;
+      SET v_why = {granted_again};
     END IF;
   ELSE
     -- With innodb_snapshot_isolation the server does not lock what was changed after the snapshot, but rolls back.
@@ -60,32 +83,21 @@ BEGIN
       SELECT MAX(slot) INTO v_slot FROM dblock_fence
         WHERE lock_key = v_key AND slot = v_slot AND token = p_token LOCK IN SHARE MODE;
     END;
+    IF v_slot IS NULL THEN
+      SET v_why = {granted_again};
+    END IF;
   END IF;
-  IF v_slot IS NULL THEN
-    SIGNAL SQLSTATE '45000'
-      SET MESSAGE_TEXT = 'dblock: the lock is not held under this token: it was granted again since';
+  BEGIN
+    DECLARE EXIT HANDLER FOR 1305 BEGIN END; -- rolled back, see above
+    IF v_why <> '' THEN
+      ROLLBACK TO SAVEPOINT dblock_asserts;
+    END IF;
+    RELEASE SAVEPOINT dblock_asserts;
+  END;
+  IF v_why <> '' THEN
+    {not_held};
   END IF;
-
-  -- The lease is read without a lock, which would keep the heartbeat waiting as long as the transaction lasts. But an
-  -- old snapshot shows an expiry that has been put off since: before that counts, the row itself is asked. A row that
-  -- was changed after the snapshot can be asked only while innodb_snapshot_isolation, where the server has it, is off; that
-  -- does no harm here, since the fence is locked already and nothing that the row says is written anywhere.
-  SELECT {state_of_lease} INTO v_why, v_remaining_ms, v_holder
-    FROM dblock_lock WHERE lock_key = v_key AND slot = v_slot AND token = p_token;
-  IF COALESCE(v_why, 'its lease has expired') = 'its lease has expired' THEN
-    /*M! SELECT MAX(variable_value) INTO v_isolation
-      FROM information_schema.session_variables WHERE variable_name = 'INNODB_SNAPSHOT_ISOLATION';
-    EXECUTE IMMEDIATE CONCAT(
-      IF(v_isolation = 'ON', 'SET STATEMENT innodb_snapshot_isolation=OFF FOR ', ''),
-      "SELECT {state_of_lease} INTO @dblock_why, @dblock_remaining, @dblock_holder
-         FROM dblock_lock WHERE lock_key = ? AND slot = ? AND token = ? LOCK IN SHARE MODE") USING v_key, v_slot, p_token;
-    SET v_why = @dblock_why, v_remaining_ms = @dblock_remaining, v_holder = @dblock_holder; */
-    /*!50701 SELECT {state_of_lease} INTO v_why, v_remaining_ms, v_holder
-      FROM dblock_lock WHERE lock_key = v_key AND slot = v_slot AND token = p_token LOCK IN SHARE MODE; */
-  END IF;
-  IF COALESCE(v_why, 'gone') <> '' THEN
-    SET v_why = CONCAT('dblock: the lock is not held under this token: ', COALESCE(v_why, 'its row is gone'));
-    SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = v_why;
-  END IF;
+  -- It may have waited for the fence.
+  SET v_remaining_ms = GREATEST(0, TIMESTAMPDIFF(MICROSECOND, {now}, v_expires) DIV 1000);
   {answer};
 END

@@ -1,5 +1,5 @@
 -- Releases an application's lease. `released`; `lost`: it had ended before, and `holder` has the lock now (NULL: nobody).
--- After a lost reply a repeat answers `lost`: where it shows no holder and the same `token`, nobody has had the lock since.
+-- After a lost reply a repeat answers `lost`, too.
 CREATE /*M! OR REPLACE */ PROCEDURE dblock_release(
   IN p_key VARCHAR(1024) CHARACTER SET utf8mb4,
   IN p_owner VARCHAR(1024) CHARACTER SET utf8mb4)

@@ -83,8 +83,9 @@ DECLARE EXIT HANDLER FOR SQLEXCEPTION
 -- {holder} A row's holder, for people, as dblock shows it.
 CONCAT(IF(holder_user = '', '', CONCAT(holder_user, '@')), holder_host, IF(holder_pid = 0, '', CONCAT(':', holder_pid)))
 
--- {look} Reads the lock's own row: who has the lock now.
-SELECT MAX(token), MAX(IF(lock_value IS NULL, NULL, {holder})),
+-- {look} Reads the lock's own row: who has the lock now, and the token if that is the caller. Nobody is told another's
+-- token, with which dblock_assert_held() would let him keep the lock from the next holder.
+SELECT MAX(IF(lock_value = v_owner, token, NULL)), MAX(IF(lock_value IS NULL, NULL, {holder})),
     MAX(IF(lock_value IS NULL, NULL, GREATEST(0, TIMESTAMPDIFF(MICROSECOND, {now}, expire_time) DIV 1000)))
   INTO v_latest, v_holder, v_remaining_ms
   FROM dblock_lock WHERE lock_key = v_key AND slot = 0
@@ -168,7 +169,15 @@ ELSE
 END IF;
 COMMIT AND NO CHAIN NO RELEASE;
 
--- {state_of_lease} For dblock_assert_held: why the lease does not hold ('': it does), how long it still runs, its holder.
-MAX(CASE WHEN lock_value IS NULL THEN 'it was released' WHEN revoke_time IS NOT NULL THEN 'it was revoked'
-  WHEN expire_time > {now} THEN '' ELSE 'its lease has expired' END),
-MAX(TIMESTAMPDIFF(MICROSECOND, {now}, expire_time) DIV 1000), MAX({holder})
+-- {granted_again} In dblock_assert_held: why a token is refused that is not the lock's.
+'it was granted again since, never so, or after this transaction began to read'
+
+-- {not_held} The refusal of dblock_assert_held.
+SET v_why = CONCAT('dblock: the lock is not held under this token: ', v_why);
+SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = v_why
+
+-- {undone_to_savepoints} How often this session has rolled a storage engine back to a savepoint.
+/*M! SELECT MAX(CAST(variable_value AS UNSIGNED)) INTO v_undone
+  FROM information_schema.session_status WHERE variable_name = 'HANDLER_SAVEPOINT_ROLLBACK'; */
+/*!50701 SELECT MAX(CAST(variable_value AS UNSIGNED)) INTO v_undone
+  FROM performance_schema.session_status WHERE variable_name = 'Handler_savepoint_rollback'; */

@@ -33,7 +33,16 @@ ProcedureAnswer Application::release(const std::string& key, const std::string& 
 }
 
 ProcedureAnswer Application::assert_held(const std::string& key, const std::string& token) {
-  return call("dblock_assert_held(" + test::sql_hex(key) + "," + token + ")");
+  session_.open_if_new();
+  session_.sql_in_session("START TRANSACTION");
+  try {
+    auto answer = call("dblock_assert_held(" + test::sql_hex(key) + "," + token + ")");
+    session_.sql_in_session("ROLLBACK");
+    return answer;
+  } catch (const test::SqlError&) {
+    session_.sql_in_session("ROLLBACK");
+    throw;
+  }
 }
 
 ProcedureAnswer Application::call(const std::string& procedure_and_arguments) {

@@ -37,6 +37,7 @@ class Application {
                           const AcquireArguments& arguments = {});
   ProcedureAnswer renew(const std::string& key, const std::string& owner);
   ProcedureAnswer release(const std::string& key, const std::string& owner);
+  // In a transaction of its own.
   ProcedureAnswer assert_held(const std::string& key, const std::string& token);
   // "dblock_renew('k','owner')", with these words. In the session as it is: one that has ended stays ended.
   ProcedureAnswer call(const std::string& procedure_and_arguments);

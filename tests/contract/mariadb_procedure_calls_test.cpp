@@ -202,8 +202,10 @@ TEST_CASE(
       const auto released = t.application.release(key, owner);
       CHECK(renewed.outcome == "lost");
       CHECK(released.outcome == "lost");
-      CHECK(renewed.token ==
-            t.value("SELECT token FROM dblock_lock" + t.under_test.where(key) + " AND slot=0"));
+      // Else it would be another's.
+      const bool own =
+          std::string_view(owner) == "me" && (key == "expired" || key == "run" || key == "acquire");
+      CHECK((renewed.token != "NULL") == own);
       // A reader's name is in another row than the lock's own.
       CHECK((renewed.holder == "NULL") == (key == "free" || key == "reader"));
       CHECK(released.token == renewed.token);
@@ -501,6 +503,7 @@ TEST_CASE("mariadb procedures: the same key is the same lock, whatever the chara
     CHECK(session.call("dblock_acquire(" + key + ",'another',60000,NULL,NULL)").outcome == "held");
     CHECK(session.call("dblock_acquire(" + key + "," + owner + ",60000,NULL,NULL)").token == granted.token);
     CHECK(session.call("dblock_renew(" + key + "," + owner + ")").outcome == "renewed");
+    session.session().sql_in_session("START TRANSACTION");
     CHECK(session.call("dblock_assert_held(" + key + "," + granted.token + ")").outcome == "held");
   }
   CHECK(t.value("SELECT GROUP_CONCAT(HEX(lock_key),' ',HEX(lock_value)) FROM dblock_lock") == "68C3A9 C3A9");
@@ -888,7 +891,9 @@ TEST_CASE(
     const auto granted = session.sql(call + "acquire('k','me',60000,NULL,NULL)").at(0);
     CHECK(granted.at(0) == "granted");
     CHECK(t.other.acquire("k", "another").outcome == "held");
+    session.sql("START TRANSACTION");
     CHECK(session.sql(call + "assert_held('k'," + granted.at(1) + ")").at(0).at(0) == "held");
+    session.sql("COMMIT");
     CHECK(session.sql(call + "renew('k','me')").at(0).at(0) == "renewed");
     CHECK(session.sql(call + "release('k','me')").at(0).at(0) == "released");
   }
@@ -909,7 +914,9 @@ TEST_CASE("mariadb procedures: by the binary protocol a prepared call returns th
   CHECK(
       prepared("dblock_acquire(?,?,?,?,?)", {"k\xc3\xa9", "me@here", "60000", std::nullopt, "note"}).at(1) ==
       granted.at(1));
+  session.sql_in_session("START TRANSACTION");
   CHECK(prepared("dblock_assert_held(?,?)", {"k\xc3\xa9", granted.at(1)}).at(1) == granted.at(1));
+  session.sql_in_session("COMMIT");
   CHECK(prepared("dblock_renew(?,?)", {"k\xc3\xa9", "me@here"}) ==
         test::Row{"renewed", granted.at(1), "60000", "me@here"});
   CHECK(prepared("dblock_release(?,?)", {"k\xc3\xa9", "me@here"}) ==
