@@ -21,7 +21,7 @@ BEGIN
   DECLARE v_until, v_last_acquired, v_last_released, v_success_acquired, v_success_released BIGINT DEFAULT NULL;
   DECLARE v_last_exit_code INT DEFAULT NULL;
   DECLARE v_longest BIGINT DEFAULT 5000000; -- k_longest_intent of src/lease/types.hpp
-  DECLARE v_first_in_line BIGINT UNSIGNED DEFAULT NULL;
+  DECLARE v_first_in_line, v_version BIGINT UNSIGNED DEFAULT NULL;
 
   {check_names};
   SET v_margin = COALESCE(p_margin_ms, LEAST(3000, p_ttl_ms DIV 10));

@@ -73,12 +73,13 @@ SET SESSION completion_type = v_completion, innodb_lock_wait_timeout = v_row_wai
 /*M! IF NOT v_new_names THEN SET SESSION tx_read_only = v_read_only, tx_isolation = v_isolation; END IF; */
 /*M!110101 {restore_isolation} */ /*!50701 {restore_isolation} */
 
--- {on_error} Undoes what is open. A lock wait that timed out, a deadlock and a lost certification mean that nothing was
--- done: an answer, so that every client's loop meets it. Any other error is the caller's. MySQL's 1180: a deadlock at the commit.
+-- {on_error} There is nothing to undo: each statement is a transaction of its own. A lock wait that timed out, a
+-- deadlock and a lost certification mean that nothing was done: an answer, so that every client's loop meets it. Any
+-- other error is the caller's. MySQL's 1180: a deadlock at the commit.
 DECLARE EXIT HANDLER FOR 1020, 1205, 1213, 3100, 3101 /*!50701 , 1180 */
-  BEGIN ROLLBACK AND NO CHAIN NO RELEASE; SET v_outcome = 'busy', v_token = NULL, v_remaining_ms = NULL, v_holder = NULL; END;
+  SET v_outcome = 'busy', v_token = NULL, v_remaining_ms = NULL, v_holder = NULL;
 DECLARE EXIT HANDLER FOR SQLEXCEPTION
-  BEGIN ROLLBACK AND NO CHAIN NO RELEASE; {leave} RESIGNAL; END
+  BEGIN {leave} RESIGNAL; END
 
 -- {holder} A row's holder, for people, as dblock shows it.
 CONCAT(IF(holder_user = '', '', CONCAT(holder_user, '@')), holder_host, IF(holder_pid = 0, '', CONCAT(':', holder_pid)))
@@ -121,12 +122,45 @@ END IF;
 -- {keeps_the_lock} A reader's or slot's row that keeps others out: its lease is within its margin, or it cools down.
 slot > 0 AND NOT ((lock_value IS NULL OR {past_margin}) AND {not_cooling_down})
 
+-- {abandon_leases} Frees the rows of readers and slots whose leases are past their margins, as a reap does, one by one.
+BEGIN
+  DECLARE v_kind, v_mode VARCHAR(16) DEFAULT NULL;
+  DECLARE v_owner VARBINARY(255) DEFAULT NULL;
+  DECLARE v_host, v_user, v_note VARCHAR(1000) CHARACTER SET utf8mb4 DEFAULT NULL;
+  DECLARE v_command VARCHAR(2000) CHARACTER SET utf8mb4 DEFAULT NULL;
+  DECLARE v_token BIGINT UNSIGNED DEFAULT NULL;
+  DECLARE v_slot, v_pid, v_exit_code INT DEFAULT NULL;
+  DECLARE v_outcome VARCHAR(16) DEFAULT 'abandoned';
+  DECLARE v_was_released, v_all_seen BOOLEAN DEFAULT FALSE;
+  DECLARE v_passed INT DEFAULT 0;
+  DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_all_seen = TRUE;
+  WHILE NOT v_all_seen DO
+    SELECT slot, lock_value, token, kind, mode, holder_host, holder_pid, holder_user, holder_command, holder_note
+      INTO v_slot, v_owner, v_token, v_kind, v_mode, v_host, v_pid, v_user, v_command, v_note FROM dblock_lock
+      WHERE lock_key = v_key AND slot > v_passed AND lock_value IS NOT NULL AND {past_margin} ORDER BY slot LIMIT 1;
+    IF NOT v_all_seen THEN
+      {verb abandon};
+      IF ROW_COUNT() = 1 AND LAST_INSERT_ID() > 0 THEN
+        BEGIN
+          DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END;
+          {verb record_run};
+        END;
+      END IF;
+      SET v_passed = v_slot;
+    END IF;
+  END WHILE;
+END;
+
 -- {become_exclusive} For a lock whose last holders were readers or holders of slots, in dblock_acquire. Where all of them
--- are gone: their leases are abandoned, the transactions that they protect have ended, what their rows know of past
+-- are gone: the transactions that they protect have ended, their leases are abandoned, what their rows know of past
 -- runs goes into the lock's own row, and the lock is exclusive and free; then the next round grants it. Else: held, and
 -- no new reader comes for two seconds, so that readers do not keep an application out for ever.
-START TRANSACTION;
-SELECT COUNT(*) INTO v_kept FROM dblock_lock WHERE lock_key = v_key FOR UPDATE;
+--
+-- Each statement is a transaction of its own, so a call that is cut short leaves no row locked. The last statement
+-- decides: each grant to a reader or in a slot changes the version of the lock's own row in the same transaction. So
+-- where that still has the version that was read first, nobody was granted the lock since, and all that was read
+-- before is true. A statement in between does nothing to a lease that runs, or to a fence of a later grant.
+SELECT version, token INTO v_version, v_latest FROM dblock_lock WHERE lock_key = v_key AND slot = 0;
 SELECT COUNT(*) INTO v_kept FROM dblock_lock WHERE lock_key = v_key AND {keeps_the_lock};
 IF v_kept > 0 THEN
   SET v_until = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {now} + INTERVAL 2 SECOND);
@@ -137,20 +171,8 @@ IF v_kept > 0 THEN
     ORDER BY COALESCE(expire_time + INTERVAL margin_us MICROSECOND, hold_until) DESC LIMIT 1;
   SET v_outcome = 'held';
 ELSE
-  {verb wait_for_fences};
-  IF {keeps_history} THEN
-    BEGIN
-      DECLARE CONTINUE HANDLER FOR 1062, 1142, 1146 BEGIN END;
-      INSERT INTO dblock_history (lock_key, recorded_at, token, lock_value, kind, mode, holder_host, holder_pid,
-          holder_user, holder_command, holder_note, acquired_at, released_at, outcome, exit_code)
-        SELECT lock_key, {now}, token, lock_value, kind, mode, holder_host, holder_pid, holder_user, holder_command,
-          holder_note, create_time, NULL, 'abandoned', NULL
-        FROM dblock_lock WHERE lock_key = v_key AND slot > 0 AND lock_value IS NOT NULL;
-    END;
-  END IF;
-  UPDATE dblock_lock
-    SET {record_abandoned}, lock_count = 0, {free_row}
-    WHERE lock_key = v_key AND slot > 0 AND lock_value IS NOT NULL;
+  UPDATE dblock_fence SET token = 0 WHERE lock_key = v_key AND slot > 0 AND token <= v_latest;
+  {abandon_leases}
   BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', last_acquired_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', last_released_at),
@@ -164,10 +186,15 @@ ELSE
       ORDER BY IF(success_acquired_at > {now}, TIMESTAMPDIFF(MICROSECOND, {now}, success_acquired_at),
         TIMESTAMPDIFF(MICROSECOND, success_acquired_at, {now}) DIV 9), slot LIMIT 1;
   END;
-  {verb collect_past_runs};
-  UPDATE dblock_lock SET version = version + 1, mode = 'exclusive', slots = 1, intent_until = NULL WHERE lock_key = v_key AND slot = 0;
+  UPDATE dblock_lock
+    SET version = version + 1, mode = 'exclusive', slots = 1, intent_until = NULL,
+      last_acquired_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL v_last_acquired MICROSECOND,
+      last_released_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL v_last_released MICROSECOND,
+      last_outcome = v_last_outcome, last_exit_code = v_last_exit_code,
+      success_acquired_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL v_success_acquired MICROSECOND,
+      success_released_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL v_success_released MICROSECOND
+    WHERE lock_key = v_key AND slot = 0 AND version = v_version;
 END IF;
-COMMIT AND NO CHAIN NO RELEASE;
 
 -- {granted_again} In dblock_assert_held: why a token is refused that is not the lock's.
 'it was granted again since, never so, or after this transaction began to read'
