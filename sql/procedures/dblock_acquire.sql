@@ -17,7 +17,7 @@ BEGIN
   DECLARE v_user, v_host, v_command, v_note, v_name VARCHAR(1000) CHARACTER SET utf8mb4 DEFAULT '';
   DECLARE v_pid, v_round, v_kept INT DEFAULT 0;
   DECLARE v_mode, v_last_outcome VARCHAR(16) DEFAULT NULL;
-  DECLARE v_ours, v_is_free, v_replaceable BOOLEAN DEFAULT FALSE;
+  DECLARE v_ours, v_is_free, v_replaceable, v_caught_up BOOLEAN DEFAULT FALSE;
   DECLARE v_until, v_last_acquired, v_last_released, v_success_acquired, v_success_released BIGINT DEFAULT NULL;
   DECLARE v_last_exit_code INT DEFAULT NULL;
   DECLARE v_longest BIGINT DEFAULT 5000000; -- k_longest_intent of src/lease/types.hpp
@@ -53,6 +53,9 @@ BEGIN
       IF ROW_COUNT() > 0 THEN
         SET v_outcome = 'granted', v_token = LAST_INSERT_ID() DIV 1024, v_remaining_ms = p_ttl_ms;
       ELSE
+        IF NOT v_caught_up THEN
+          {catch_up}
+        END IF;
         SELECT MAX(mode), MAX(COALESCE(lock_value = v_owner AND expire_time > {now}, FALSE)), MAX(COALESCE({is_free}, FALSE))
           INTO v_mode, v_ours, v_is_free FROM dblock_lock AS lease WHERE lock_key = v_key AND slot = 0;
         IF v_mode IS NULL THEN

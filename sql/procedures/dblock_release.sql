@@ -15,18 +15,27 @@ BEGIN
   DECLARE v_keep BIGINT DEFAULT NULL;
   DECLARE v_leaves_nested BOOLEAN DEFAULT FALSE;
   DECLARE v_was_released BOOLEAN DEFAULT TRUE;
+  DECLARE v_is_recorded, v_caught_up BOOLEAN DEFAULT FALSE;
   {check_names};
   {enter}
   BEGIN
     {on_error};
-    SELECT MAX(token) INTO v_token FROM dblock_lock WHERE {is_named_lease};
-    SET v_outcome = 'released';
-    {verb release};
-    IF ROW_COUNT() <> 1 THEN
-      SET v_outcome = 'lost';
-      {look};
-      SET v_token = v_latest;
-    ELSEIF LAST_INSERT_ID() > 0 THEN
+    WHILE v_outcome IS NULL DO
+      SELECT MAX(token) INTO v_token FROM dblock_lock WHERE {is_named_lease};
+      SET v_outcome = 'released';
+      {verb release};
+      IF ROW_COUNT() = 1 THEN
+        SET v_is_recorded = LAST_INSERT_ID() > 0;
+      ELSEIF v_caught_up THEN
+        SET v_outcome = 'lost';
+        {look};
+        SET v_token = v_latest;
+      ELSE
+        SET v_outcome = NULL;
+        {catch_up}
+      END IF;
+    END WHILE;
+    IF v_is_recorded THEN
       -- The lock is free: what goes wrong here costs a record and nothing else.
       BEGIN
         DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END;

@@ -9,16 +9,21 @@ CREATE /*M! OR REPLACE */ PROCEDURE dblock_renew(
 BEGIN
   {variables};
   DECLARE v_ttl BIGINT DEFAULT NULL;
+  DECLARE v_caught_up BOOLEAN DEFAULT FALSE;
   {check_names};
   {enter}
   BEGIN
     {on_error};
-    {verb renew};
-    IF ROW_COUNT() = 1 THEN
-      SET v_outcome = 'renewed', v_ttl = LAST_INSERT_ID() DIV 1024;
-    ELSE
-      SET v_outcome = 'lost';
-    END IF;
+    WHILE v_outcome IS NULL DO
+      {verb renew};
+      IF ROW_COUNT() = 1 THEN
+        SET v_outcome = 'renewed', v_ttl = LAST_INSERT_ID() DIV 1024;
+      ELSEIF v_caught_up THEN
+        SET v_outcome = 'lost';
+      ELSE
+        {catch_up}
+      END IF;
+    END WHILE;
     {look};
     SET v_token = v_latest;
     IF v_outcome = 'renewed' THEN

@@ -81,6 +81,18 @@ DECLARE EXIT HANDLER FOR 1020, 1205, 1213, 3100, 3101 /*!50701 , 1180 */
 DECLARE EXIT HANDLER FOR SQLEXCEPTION
   BEGIN {leave} RESIGNAL; END
 
+-- {catch_up} On a node of Galera, waits until the node has applied what the others have committed. For a statement that
+-- found no lease: it may only be missing on this node, which lags behind. A server that was built without Galera does
+-- not know the variables.
+SET v_caught_up = TRUE;
+/*M! BEGIN
+  DECLARE EXIT HANDLER FOR 1193 BEGIN END;
+  EXECUTE IMMEDIATE 'SET @dblock_group = @@wsrep_on';
+  IF @dblock_group THEN
+    EXECUTE IMMEDIATE 'SET STATEMENT wsrep_sync_wait = 1 FOR SELECT COUNT(*) INTO @dblock_seen FROM dblock_lock LIMIT 0';
+  END IF;
+END; */
+
 -- {holder} A row's holder, for people, as dblock shows it.
 CONCAT(IF(holder_user = '', '', CONCAT(holder_user, '@')), holder_host, IF(holder_pid = 0, '', CONCAT(':', holder_pid)))
 

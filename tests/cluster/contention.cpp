@@ -56,17 +56,22 @@ TEST_CASE("of runs that do not wait each is granted or told who holds the lock",
   CHECK(exclusion_violation(read_intervals(log)) == "");
 }
 
+// Until all nodes know that an account may call the procedures.
+void await_rights(ClusterDatabase& database, const std::string& account) {
+  const std::string rights = "SELECT COUNT(*) FROM mysql.procs_priv WHERE User='" + account + "'";
+  for (int node = 1; node <= Cluster::k_size; ++node) {
+    auto there = database.cluster.sql(node);
+    REQUIRE(wait_until([&] { return there.number(rights) == 4; }));
+  }
+}
+
 // Applications that take a lock a few times each, on a thread each, and note their holds as interval_job()
 // does.
 class RacingApplications {
  public:
   RacingApplications(ClusterDatabase& database, std::string log)
       : log_(std::move(log)), database_(database), account_(database.rows.application_account()) {
-    const std::string rights = "SELECT COUNT(*) FROM mysql.procs_priv WHERE User='" + account_ + "'";
-    for (int node = 1; node <= Cluster::k_size; ++node) {
-      auto there = database.cluster.sql(node);
-      REQUIRE(wait_until([&] { return there.number(rights) == 4; }));
-    }
+    await_rights(database, account_);
   }
 
   void start(int node, int turns) {
@@ -122,6 +127,57 @@ class RacingApplications {
   std::atomic<int> turns_ = 0;
   std::vector<std::jthread> threads_;
 };
+
+// A node that has much to apply answers meanwhile, and does not know yet of what came after that.
+TEST_CASE("an application renews and releases through a node that lags behind the grant", "[contention]") {
+  DBLOCK_NEEDS(why_no_cluster());
+  ClusterDatabase database(shared_cluster());
+  const std::string account = database.rows.application_account();
+  await_rights(database, account);
+  const auto application_at = [&](int node) {
+    Application one(database.cluster.address(node).tcp_url(database.rows.name(), account));
+    REQUIRE(one.ask("DO 0").kind == SqlReply::Kind::rows);  // connected
+    return one;
+  };
+  Application ahead = application_at(2), behind = application_at(1);
+  auto busy = database.cluster.sql(2), lagging = database.cluster.sql(1);
+  busy.sql("USE " + database.rows.name());  // a sequence's table needs one
+  const std::string bulk = database.rows.name() + ".bulk";
+  busy.sql("CREATE TABLE " + bulk + " (n INT AUTO_INCREMENT PRIMARY KEY, pad VARCHAR(200))");
+  const auto lag = [&] { busy.sql("INSERT INTO bulk (pad) SELECT REPEAT('x',200) FROM seq_1_to_300000"); };
+  const auto rows_behind = [&] { return lagging.number("SELECT COUNT(*) FROM " + bulk); };
+  const LockTerms terms{600s, 0s};
+  const std::string owner = new_owner_id("app");
+  for (const std::string call : {"renew", "release", "acquire"}) {
+    CAPTURE(call);
+    const auto before = rows_behind();
+    lag();
+    REQUIRE(until_settled([&] { return ahead.acquire(call, owner, terms); }, patience()).outcome ==
+            "granted");
+    const bool is_behind = rows_behind() == before;
+    const auto answer = until_settled(
+        [&] {
+          if (call == "renew") return behind.renew(call, owner);
+          return call == "release" ? behind.release(call, owner) : behind.acquire(call, owner, terms);
+        },
+        patience());
+    CHECK(answer.outcome == (call == "renew" ? "renewed" : call == "release" ? "released" : "granted"));
+    CHECK(is_behind);
+    REQUIRE(wait_until([&] { return rows_behind() > before; }));
+  }
+  // A transaction waits at its beginning, if its session asks for that.
+  const auto before = rows_behind();
+  lag();
+  const auto granted = until_settled([&] { return ahead.acquire("asserted", owner, terms); }, patience());
+  CHECK(rows_behind() == before);
+  for (const auto& statement :
+       {std::string("SET SESSION wsrep_sync_wait=1"), std::string("START TRANSACTION"),
+        "CALL dblock_assert_held('asserted'," + std::to_string(granted.token) + ")"}) {
+    const auto reply = behind.ask(statement);
+    CAPTURE(statement, reply.error);
+    CHECK(reply.kind == SqlReply::Kind::rows);
+  }
+}
 
 TEST_CASE("applications and runs on three nodes never overlap and their tokens rise", "[contention]") {
   DBLOCK_NEEDS(why_no_cluster());

@@ -384,7 +384,8 @@ TEST_CASE("mariadb procedures: neither a trigger nor a function takes, renews or
   // The server's own refusal, since an answer has nowhere to go there.
   const auto has_no_place = [](const std::string& refusal) {
     INFO(refusal);
-    CHECK(says(refusal, "Not allowed to return a result set from a "));
+    CHECK(says(refusal, test::mysql_run() ? "Not allowed to return a result set from a "
+                                          : "Dynamic SQL is not allowed in stored function or trigger"));
   };
   for (const auto& call : calls_that_write()) {
     CAPTURE(call);
