@@ -10,8 +10,9 @@
 -- Where several servers take writes (Galera, Group Replication), a row lock exists on one of them only. If the
 -- transaction's server lagged behind, a takeover through another one came before the transaction's commit in the
 -- group's order, but the two wrote no common row, so both succeeded. So there the procedure writes to the fence, and
--- certification lets only one of the two pass. Elsewhere it takes a shared lock, so that the same job may call it in
--- several transactions at once.
+-- certification lets only one of the two pass. It writes in an XA transaction as well: XA PREPARE, or a restart of the
+-- server after it, lets a shared lock go, but not that of a row that was written. Elsewhere it takes a shared lock, so
+-- that the same job may call it in several transactions at once.
 CREATE /*M! OR REPLACE */ PROCEDURE dblock_assert_held(
   IN p_key VARCHAR(1024) CHARACTER SET utf8mb4,
   IN p_token BIGINT UNSIGNED)
@@ -63,15 +64,22 @@ BEGIN
   END IF;
 
   -- Whether several servers take writes. A server that was built without either does not know the variable.
-  SET @dblock_group = FALSE;
+  SET @dblock_writes = FALSE;
   BEGIN
     DECLARE EXIT HANDLER FOR 1193 BEGIN END;
-    /*M! EXECUTE IMMEDIATE 'SET @dblock_group = @@wsrep_on'; */
-    /*!50701 PREPARE dblock_ask FROM 'SET @dblock_group = (@@group_replication_group_name <> '''')';
+    /*M! EXECUTE IMMEDIATE 'SET @dblock_writes = @@wsrep_on'; */
+    /*!50701 PREPARE dblock_ask FROM 'SET @dblock_writes = (@@group_replication_group_name <> '''')';
     EXECUTE dblock_ask;
     DEALLOCATE PREPARE dblock_ask; */
   END;
-  IF @dblock_group THEN
+  -- Whether an XA transaction is open. This ends none: of an open one it says that this is not its name (1397), else
+  -- that none is open (1399).
+  BEGIN
+    DECLARE EXIT HANDLER FOR 1397 SET @dblock_writes = TRUE;
+    DECLARE EXIT HANDLER FOR 1399 BEGIN END;
+    XA END 'dblock_assert_held asks whether one is open';
+  END;
+  IF @dblock_writes THEN
     UPDATE dblock_fence SET asserted = asserted + 1 WHERE lock_key = v_key AND slot = v_slot AND token = p_token;
     IF ROW_COUNT() = 0 THEN
       SET v_why = {granted_again};

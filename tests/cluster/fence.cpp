@@ -105,6 +105,7 @@ TEST_CASE("of two transactions under one token the second waits on the same node
   beside_first.sql("USE " + cluster.name());
   const std::string token = beside_first.value("SELECT token FROM dblock_lock WHERE lock_key='k'");
   beside_first.sql("SET SESSION innodb_lock_wait_timeout=1");
+  beside_first.sql_in_session("START TRANSACTION");
   CHECK_THROWS_WITH(beside_first.sql_in_session("CALL dblock_assert_held('k'," + token + ")"),
                     Catch::Contains("Lock wait timeout"));
   CHECK(first.commits());

@@ -191,7 +191,7 @@ TEST_CASE("without the assertion a late number gets into the set of one server",
 // each other that two nodes do at the same time.
 void check_that_locks_do_not_suffice(Nodes& nodes) {
   ServerDatabase database(nodes.address(1));
-  break_fence(database, "IF @dblock_group THEN", "IF FALSE THEN");
+  break_fence(database, "IF @dblock_writes THEN", "IF FALSE THEN");
   nodes.catch_up(database.name());
   Workload workload(database, addresses(nodes), k_late);
   check_found(workload, [&] { workload.hold_back(); });

@@ -246,6 +246,98 @@ TEST_CASE("mariadb: a protected transaction holds a takeover off when its lease 
   CHECK(job.asserts(next).empty());
 }
 
+TEST_CASE("mariadb: outside of a transaction the call protects nothing, and is refused", "[safety]") {
+  Fenced t;
+  const auto lease = t.grant(request_for("k", "holder"));
+  Job job(t);
+  const std::string call = "CALL dblock_assert_held('k'," + std::to_string(lease.token.value) + ")";
+  CHECK_THROWS_WITH(job.session.sql(call), Catch::Contains("no transaction is open"));
+  // Without autocommit one is always open.
+  job.session.sql("SET autocommit=0");
+  CHECK_NOTHROW(job.session.sql_in_session(call));
+  t.release(lease);
+  CHECK(t.conflict(request_for("k", "next")).kept_by_transaction);
+  job.session.sql_in_session("ROLLBACK");
+  t.grant(request_for("k", "next"));
+}
+
+TEST_CASE("mariadb: a prepared XA transaction is protected until it ends, over a restart of the server too",
+          "[safety]") {
+  Server own;
+  Fenced t(own.address());
+  const auto* const isolation = GENERATE(from_range(k_isolation_levels));
+  const bool restarts = GENERATE(false, true);
+  CAPTURE(isolation, restarts);
+  const auto lease = t.grant(request_for("k", "holder"));
+  Job job(t, isolation);
+  const auto step = [&](const std::string& statement) { job.session.sql_in_session(statement); };
+  step("XA START 'job'");
+  step("CALL dblock_assert_held('k'," + std::to_string(lease.token.value) + ")");
+  step("XA END 'job'");
+  step("XA PREPARE 'job'");
+  t.release(lease);
+  if (restarts) {
+    own.stop_hard();
+    own.start();
+  }
+  CHECK(t.conflict(request_for("k", "next")).kept_by_transaction);
+  if (restarts)
+    t.under_test.database().sql("XA COMMIT 'job'");
+  else
+    step("XA COMMIT 'job'");
+  t.grant(request_for("k", "next"));
+}
+
+// The server undoes as a whole what an engine did that the transaction had not used before the savepoint, and
+// gives its locks back.
+TEST_CASE(
+    "mariadb: after a rollback to a savepoint that was set before the call, another call finds out whether "
+    "the lock "
+    "was granted since",
+    "[safety]") {
+  Fenced t;
+  auto& database = t.under_test.database();
+  Job job(t);
+  database.sql("CREATE TABLE effect (n INT PRIMARY KEY)");
+  database.sql("GRANT SELECT ON effect TO " + job.user);
+  const bool used_before = GENERATE(false, true);
+  const bool granted_since = GENERATE(false, true);
+  CAPTURE(used_before, granted_since);
+  const auto lease = t.grant(request_for("k", "holder"));
+  job.begin();
+  if (used_before) job.session.sql_in_session("SELECT COUNT(*) FROM effect");
+  job.session.sql_in_session("SAVEPOINT nested");
+  REQUIRE(job.asserts(lease).empty());
+  job.session.sql_in_session("ROLLBACK TO SAVEPOINT nested");
+  t.expire("k");
+  if (granted_since) {
+    const auto next = t.store->try_acquire(request_for("k", "next"));
+    REQUIRE(next);
+    CHECK(std::holds_alternative<Granted>(*next) != used_before);
+    if (!used_before) CHECK(says(job.asserts(lease), k_not_held));
+  }
+  if (used_before) {
+    CHECK(job.asserts(lease).empty());
+    CHECK(t.conflict(request_for("k", "next")).kept_by_transaction);
+  } else if (!granted_since) {
+    CHECK(says(job.asserts(lease), "its lease has expired"));
+  }
+}
+
+// Its lock came before the savepoint.
+TEST_CASE("mariadb: a rollback to a savepoint that was set after the call leaves the transaction protected",
+          "[safety]") {
+  Fenced t;
+  const auto lease = t.grant(request_for("k", "holder"));
+  Job job(t);
+  job.begin();
+  REQUIRE(job.asserts(lease).empty());
+  job.session.sql_in_session("SAVEPOINT nested");
+  job.session.sql_in_session("ROLLBACK TO SAVEPOINT nested");
+  t.expire("k");
+  CHECK(t.conflict(request_for("k", "next")).kept_by_transaction);
+}
+
 TEST_CASE("mariadb: whoever holds no lease any more, or never did, is refused with the reason", "[safety]") {
   Fenced t;
   const auto* const isolation = GENERATE(from_range(k_isolation_levels));
