@@ -21,6 +21,7 @@ constexpr Nanos k_no_patience = 20ms;  // for a thread that is merely asleep
 // After its connection is broken off, the thread ends at once, unless it is still opening a connection. After
 // this time it is abandoned.
 constexpr Nanos k_forced_end = 700ms;
+constexpr Nanos k_prompt_grant = 100ms;  // less is no wait
 constexpr Micros k_least_release_time = 500ms;
 constexpr Micros k_cancelled_release_time = 1s;
 constexpr Micros k_first_nested_poll = 250ms;
@@ -128,9 +129,11 @@ void Session::State::heartbeat(const Lease& lease) {
 // rest of the hold follows the release.
 RunEnd Session::State::with_min_hold(RunEnd end) const {
   const std::lock_guard lock(mutex);
-  if (end.outcome != RunOutcome::not_run && request.promises.min_hold > Micros{0})
-    end.keep =
-        std::max(end.keep, request.promises.min_hold - std::chrono::floor<Micros>(clock.now() - ended));
+  const auto* const lease = grant && *grant ? std::get_if<Lease>(&**grant) : nullptr;
+  if (lease == nullptr || end.outcome == RunOutcome::not_run || ended - lease->sent_at < k_prompt_grant)
+    return end;
+  const Micros rest = request.promises.min_hold - std::chrono::floor<Micros>(clock.now() - ended);
+  end.keep = std::max(end.keep, rest);
   return end;
 }
 

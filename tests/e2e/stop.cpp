@@ -91,11 +91,11 @@ TEST_CASE("what is waited for after the job's end is said, and why the end of a 
           "[asan-local]") {
   const Database database;
   const TempDir directory;
-  // A shell starts what it puts into the background with INT ignored.
+  const std::string deaf = "(trap '' INT; exec sh -c '" + print_into(directory.file("left"), "echo $$") +
+                           "; exec sleep 600') & " + await_in_shell(directory.file("left"));
   Process process(
       dblock_spawn(database, run_words("k", {"-v", "--kill-grace", "3s"},
-                                       sh("sleep 600 & echo $! >" + directory.file("left") + "; touch " +
-                                          directory.file("up") + "; exec sleep 600"))));
+                                       sh(deaf + "; touch " + directory.file("up") + "; exec sleep 600"))));
   await_file(process, directory.file("up"));
   process.signal(SIGINT);
   const std::string left = "sleep (" + std::to_string(pid_in(directory.file("left"))) + ")";

@@ -230,14 +230,15 @@ TEST_CASE("who stops a run that tries to record its end is not kept waiting", "[
 }
 
 // The row's own hold counts from the start of the statement that had to wait.
-TEST_CASE("a minimal hold lasts from the grant, also where that had to wait for the row", "[server]") {
+TEST_CASE("a minimal hold lasts from the grant, also where that had to wait for the row",
+          "[server][mariadb]") {
   ServerDatabase database;
   REQUIRE(run_true(database) == exited(0));
   Connection other(database.server(), "root", database.name());
   other.sql("START TRANSACTION");
   other.sql("SELECT * FROM dblock_lock WHERE lock_key = 'k' FOR UPDATE");
   Process run(dblock_spawn(database, run_words("k", {"--min-hold", "1h", "--wait", "1m"}, {"true"})));
-  REQUIRE(wait_until([&] { return !database.sessions("info LIKE 'UPDATE%'").empty(); }));
+  REQUIRE(wait_until([&] { return !database.sessions("info LIKE 'UPDATE%' AND time_ms > 200").empty(); }));
   const long long not_before = realtime_micros();
   other.sql("COMMIT");
   CHECK(run.wait() == exited(0));
@@ -379,8 +380,7 @@ TEST_CASE("a waiter whose server leaves as it gives up says with -v what it leav
     const Words options = with({"-v", "--wait", "1h"}, waiter);
     Process run(dblock_spawn_at(proxy.url(database.name()), run_words("k", options, {"true"})));
     REQUIRE(wait_until([&] { return database.column("k", column) != "NULL"; }));
-    proxy.cut(Proxy::Cut::before_statement,
-              containing("SET version=version+1," + std::string(column) + "=NULL"));
+    proxy.cut(Proxy::Cut::before_statement, containing("," + std::string(column) + "=NULL"));
     run.signal(SIGTERM);
     CHECK(run.wait() == killed_by(SIGTERM));
     INFO(run.err());

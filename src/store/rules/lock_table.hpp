@@ -151,8 +151,10 @@ class LockTable {
 
   // The pauses that have not ended.
   [[nodiscard]] Result<std::vector<lease::Pause>> pauses(const std::string& attempt);
-  // Stores a pause, in the place of one of the same scope, and deletes those that have ended.
-  [[nodiscard]] Result<void> put_pause(const lease::Pause& pause, const std::string& attempt);
+  // Stores a pause, in the place of `same`, the one of the same scope that was read last, and deletes those
+  // that have ended.
+  [[nodiscard]] Result<void> put_pause(const lease::Pause& pause, std::optional<lease::Pause> same,
+                                       const std::string& attempt);
   // Deletes this pause, but no later one of the same scope.
   [[nodiscard]] Result<void> end_pause(const lease::Pause& pause, const std::string& attempt);
   // Writes into the row of each lock in the scope until when the stored pauses keep it paused. Waits for

@@ -54,16 +54,16 @@ Result<std::vector<Pause>> LockTable::pauses(const std::string& attempt) {
   return pauses;
 }
 
-Result<void> LockTable::put_pause(const Pause& pause, const std::string& attempt) {
+Result<void> LockTable::put_pause(const Pause& pause, std::optional<Pause> same, const std::string& attempt) {
   const auto parameters = pause_parameters(pause);
   for (int round = 0; round < k_put_rounds; ++round) {
     DBLOCK_CHECK(run(Verb::forget_pauses, {}, attempt));
-    DBLOCK_TRY(const auto stored, pauses(attempt));
-    const auto same = find(stored, pause.scope);
     DBLOCK_TRY(const bool done,
                same ? changes_one(Verb::change_pause, parameters + pause_names(*same), attempt)
                     : changes_one(Verb::add_pause, parameters, attempt));
     if (done) return {};
+    DBLOCK_TRY(const auto stored, pauses(attempt));
+    same = find(stored, pause.scope);
   }
   return fail(Errc::unreachable, attempt + ": another process pauses and resumes the same; try again");
 }
@@ -107,7 +107,7 @@ Result<lease::Paused> TableLeaseStore::pause(const lease::PauseRequest& request)
   if (pause.until <= now)
     return fail(Errc::usage, attempt + " until " + format_time(pause.until) +
                                  ": by the clock of the database it is " + format_time(now) + " already");
-  if (auto put = table_->put_pause(pause, attempt); !put) {
+  if (auto put = table_->put_pause(pause, find(before, request.scope), attempt); !put) {
     // The tables refuse a pause that ends before it begins: its statement had to wait until it was over.
     const bool refused = put.error().code == Errc::internal || put.error().code == Errc::config;
     if (!refused || !table_->ensure_open(attempt)) return std::unexpected(std::move(put.error()));
