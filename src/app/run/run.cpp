@@ -10,6 +10,7 @@
 #include "app/identity.hpp"
 #include "app/run/hooks.hpp"
 #include "app/run/job_environment.hpp"
+#include "app/run/release_after_job.hpp"
 #include "app/run/status_file.hpp"
 #include "app/use_cases.hpp"
 #include "app/words/describe.hpp"
@@ -25,17 +26,8 @@
 namespace dblock::app {
 namespace {
 
-using namespace std::chrono_literals;
-using lease::ReleaseResult;
 using process::JobEnd;
 using process::Stop;
-
-// How long a run that has ended waits for a database that does not confirm the release.
-constexpr Micros k_release_patience = 10s;
-// After self-fencing the database is most likely still away, and the lease ends by itself in a moment.
-constexpr Micros k_fenced_release_patience = 500ms;
-// Until the run says what it goes on trying to record.
-constexpr Micros k_recording_patience = 1s;
 
 WallTime wall_now() {
   return std::chrono::system_clock::now();
@@ -101,13 +93,7 @@ class Run {
   Ending conclude(const lease::Lease& lease, const JobEnd& end);
   void say_overdue();
   void say_stop(const JobEnd& end) const;
-  void say_daemons(const JobEnd& end) const;
   [[nodiscard]] std::string describe_loss() const;
-  void release(const lease::Lease& lease, const JobEnd& end);
-  [[nodiscard]] std::string promise_of(const lease::RunEnd& end) const;
-  ReleaseResult release_again(const lease::Lease& lease, lease::Actor actor, const lease::RunEnd& end,
-                              const std::string& promise);
-  ReleaseResult release_after_nested(const lease::Lease& lease, const JobEnd& end);
   void write_status(const Ending& ending) const;
 
   const RunRequest& request_;
@@ -117,7 +103,6 @@ class Run {
   std::optional<StatusFile> status_file_;
   RunStatus status_;
   std::optional<lease::Lease> lease_;
-  Stop wait_stopped_;  // why the wait for a nested run was given up
   std::shared_ptr<RunHooks> hooks_;
   std::shared_ptr<process::Supervisor> supervisor_;
   std::unique_ptr<lease::Session> session_;
@@ -250,7 +235,9 @@ Ending Run::run_under(const lease::Lease& lease) {
 }
 
 Ending Run::conclude(const lease::Lease& lease, const JobEnd& end) {
-  release(lease, end);
+  const GivenBack given_back =
+      release_after_job({request_, exit_code_of_, *session_, *supervisor_, lease, locks_, end});
+  status_.release = given_back.release;
   say_stop(end);
   const auto lost = session_->lost();
   Ending ending;
@@ -262,7 +249,7 @@ Ending Run::conclude(const lease::Lease& lease, const JobEnd& end) {
   } else {
     ending = ending_of(end, request_);
   }
-  ending.stop = end.stop ? end.stop : wait_stopped_;
+  ending.stop = end.stop ? end.stop : given_back.wait_stopped;
   if (ending.stop.reason == Stop::Reason::lost && lost && lost->why == lease::NotOursWhy::revoked)
     ending.stop.reason = Stop::Reason::revoked;
   return ending;
@@ -284,106 +271,6 @@ void Run::say_stop(const JobEnd& end) const {
   const bool prompt = !end.stop.killed && end.leftovers_took == Nanos{0};
   const bool known = end.stop.from_terminal && prompt;
   log::write(known ? log::Level::debug : log::Level::error, words);
-}
-
-void Run::say_daemons(const JobEnd& end) const {
-  for (const std::string& daemon : end.left_behind)
-    log::warning("the job left a process of its own session behind, which runs on without the lock: " +
-                 daemon);
-}
-
-void Run::release(const lease::Lease& lease, const JobEnd& end) {
-  const bool lost = stopped_by_loss(end);
-  const bool fenced = end.stop.reason == Stop::Reason::self_fence;
-  if (fenced || !end.tree_dead) session_->stop_heartbeat(fenced);
-  if (!end.tree_dead) {
-    log::warning("some of the job's processes could not be stopped, so the lease of " + locks_ +
-                 " is left to expire instead of being released");
-    status_.release = "expires";
-    return;  // without dismiss_guardian(): the guardian ends after dblock
-  }
-  // When the deadline passed because the database is away, a release would not reach it either, and the lease
-  // ends by itself in a moment. (When the database is well, dblock was frozen or the lease was revoked.)
-  const bool away = !session_->lost() && (!session_->trouble().empty() || !session_->responsive());
-  if (fenced && away) {
-    status_.release = "lost";
-    supervisor_->dismiss_guardian();
-    return;
-  }
-  const BootTime begun = BootClock::now();
-  const bool stopped = end.stop || request_.leftovers == process::Leftovers::kill;
-  const bool all_stopped = stopped && end.left_behind.empty();
-  const auto actor = all_stopped ? lease::Actor::stopper : lease::Actor::holder;
-  const lease::RunEnd how = row_end(end, lost, exit_code_of_, request_.promises.keep_on_failure);
-  const std::string promise = lost ? "" : promise_of(how);
-  const Micros patience = promise.empty() ? k_release_patience : k_recording_patience;
-  auto result =
-      session_->release(lease::ref_to(lease), actor, how, fenced ? k_fenced_release_patience : patience);
-  if (result == ReleaseResult::unknown && !fenced && !promise.empty())
-    result = release_again(lease, actor, how, promise);
-  const bool nested = result == ReleaseResult::nested;
-  if (nested) {
-    result = release_after_nested(lease, end);
-  } else {
-    say_daemons(end);
-  }
-  if (result == ReleaseResult::released) {
-    status_.release = "released";
-    if (!fenced && !nested) warn_if_slow("releasing", locks_, BootClock::now() - begun, request_.warn_after);
-  }
-  if (result == ReleaseResult::unknown) {
-    status_.release = "unknown";
-    if (!lost) {
-      log::warning("the release of " + locks_ + " could not be confirmed (" + session_->trouble() +
-                   "); if it did not work, the lock frees itself within " +
-                   format_duration(request_.timing.ttl + request_.timing.margin) +
-                   (promise.empty() ? "" : ", and " + promise));
-    }
-  }
-  supervisor_->dismiss_guardian();
-}
-
-// What is not kept when the end of the run cannot be recorded; empty: nothing.
-std::string Run::promise_of(const lease::RunEnd& end) const {
-  if (end.keep > Micros{0}) return "it is not kept for --keep-on-failure";
-  if (request_.promises.once_per && end.outcome == lease::RunOutcome::succeeded)
-    return "--once-per does not know that the job has succeeded";
-  return "";
-}
-
-// Tries on while the lease lasts. Who stops the run then wants it to end.
-ReleaseResult Run::release_again(const lease::Lease& lease, lease::Actor actor, const lease::RunEnd& end,
-                                 const std::string& promise) {
-  if (session_->abandoned()) return ReleaseResult::unknown;
-  log::info("the end of the job under " + locks_ + " could not be recorded (" + session_->trouble() +
-            "); trying on while the lease lasts, since else " + promise);
-  session_->start_release_again(lease::ref_to(lease), actor, end);
-  if (const Stop stop = supervisor_->await(session_->done())) {
-    session_->stop_heartbeat(false);
-    if (stop.reason != Stop::Reason::guardian) wait_stopped_ = stop;
-  }
-  return session_->release_result();
-}
-
-// Waits until the nested run, which goes on renewing the lease, has ended, and then releases.
-ReleaseResult Run::release_after_nested(const lease::Lease& lease, const JobEnd& end) {
-  log::info("a nested run still holds " + locks_ +
-            " too, or ended without releasing it; waiting for the nested run, or for the end of the lease");
-  session_->start_release_after_nested(lease::ref_to(lease),
-                                       row_end(end, false, exit_code_of_, request_.promises.keep_on_failure),
-                                       k_release_patience);
-  const Stop stop = supervisor_->await(session_->done());
-  if (!stop) {
-    if (session_->release_result() == ReleaseResult::not_ours) status_.release = "expires";
-    return session_->release_result();
-  }
-  session_->stop_heartbeat(false);
-  if (session_->release_result() != ReleaseResult::nested) return session_->release_result();
-  if (stop.reason != Stop::Reason::guardian) wait_stopped_ = stop;
-  log::warning("the wait for a nested run was ended: " + locks_ +
-               " stays held, and expires when that run does not renew the lease any more");
-  status_.release = "expires";
-  return ReleaseResult::nested;
 }
 
 std::string Run::describe_loss() const {

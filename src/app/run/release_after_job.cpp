@@ -1,0 +1,156 @@
+#include "app/run/release_after_job.hpp"
+
+#include <chrono>
+
+#include "app/words/describe.hpp"
+#include "base/duration.hpp"
+#include "base/log.hpp"
+
+namespace dblock::app {
+namespace {
+
+using namespace std::chrono_literals;
+using lease::ReleaseResult;
+using process::JobEnd;
+using process::Stop;
+
+// How long a run that has ended waits for a database that does not confirm the release.
+constexpr Micros k_release_patience = 10s;
+// After self-fencing the database is most likely still away, and the lease ends by itself in a moment.
+constexpr Micros k_fenced_release_patience = 500ms;
+// Until the run says what it goes on trying to record.
+constexpr Micros k_recording_patience = 1s;
+
+class Releasing {
+ public:
+  explicit Releasing(const EndedJob& job) : job_(job) {}
+
+  GivenBack go();
+
+ private:
+  [[nodiscard]] lease::RunEnd row_end_where(bool lost) const;
+  [[nodiscard]] std::string unrecorded(const lease::RunEnd& end) const;
+  [[nodiscard]] Stop await_session();
+  ReleaseResult release(bool fenced, bool lost);
+  ReleaseResult release_again(lease::Actor actor, const lease::RunEnd& end);
+  ReleaseResult release_after_nested();
+  void say_daemons() const;
+  void warn_of_unknown_release() const;
+
+  const EndedJob& job_;
+  std::string missing_;  // what is not kept where the end of the run is not recorded; empty: nothing
+  GivenBack given_back_;
+};
+
+GivenBack Releasing::go() {
+  const JobEnd& end = job_.end;
+  const bool lost = stopped_by_loss(end);
+  const bool fenced = end.stop.reason == Stop::Reason::self_fence;
+  if (fenced || !end.tree_dead) job_.session.stop_heartbeat(fenced);
+  if (!end.tree_dead) {
+    log::warning("some of the job's processes could not be stopped, so the lease of " + job_.locks +
+                 " is left to expire instead of being released");
+    given_back_.release = "expires";
+    return given_back_;  // without dismiss_guardian(): the guardian ends after dblock
+  }
+  // When the deadline passed because the database is away, a release would not reach it either, and the lease
+  // ends by itself in a moment. (When the database is well, dblock was frozen or the lease was revoked.)
+  const bool away = !job_.session.lost() && (!job_.session.trouble().empty() || !job_.session.responsive());
+  if (fenced && away) {
+    given_back_.release = "lost";
+  } else {
+    const auto result = release(fenced, lost);
+    if (result == ReleaseResult::released) given_back_.release = "released";
+    if (result == ReleaseResult::unknown) {
+      given_back_.release = "unknown";
+      if (!lost) warn_of_unknown_release();
+    }
+  }
+  job_.supervisor.dismiss_guardian();
+  return given_back_;
+}
+
+ReleaseResult Releasing::release(bool fenced, bool lost) {
+  const BootTime begun = BootClock::now();
+  const bool stopped = job_.end.stop || job_.request.leftovers == process::Leftovers::kill;
+  const bool all_stopped = stopped && job_.end.left_behind.empty();
+  const auto actor = all_stopped ? lease::Actor::stopper : lease::Actor::holder;
+  const lease::RunEnd end = row_end_where(lost);
+  if (!lost) missing_ = unrecorded(end);
+  const Micros patience = missing_.empty() ? k_release_patience : k_recording_patience;
+  auto result = job_.session.release(lease::ref_to(job_.lease), actor, end,
+                                     fenced ? k_fenced_release_patience : patience);
+  if (result == ReleaseResult::unknown && !fenced && !missing_.empty()) result = release_again(actor, end);
+  if (result == ReleaseResult::nested) return release_after_nested();
+  say_daemons();
+  if (result == ReleaseResult::released && !fenced)
+    warn_if_slow("releasing", job_.locks, BootClock::now() - begun, job_.request.warn_after);
+  return result;
+}
+
+lease::RunEnd Releasing::row_end_where(bool lost) const {
+  return row_end(job_.end, lost, job_.exit_code_of, job_.request.promises.keep_on_failure);
+}
+
+std::string Releasing::unrecorded(const lease::RunEnd& end) const {
+  if (end.keep > Micros{0}) return "it is not kept for --keep-on-failure";
+  if (job_.request.promises.once_per && end.outcome == lease::RunOutcome::succeeded)
+    return "--once-per does not know that the job has succeeded";
+  return "";
+}
+
+// Waits until the session's thread has ended what it was started for. A Stop ends that early.
+Stop Releasing::await_session() {
+  const Stop stop = job_.supervisor.await(job_.session.done());
+  if (stop) job_.session.stop_heartbeat(false);
+  return stop;
+}
+
+// Tries on while the lease lasts. Who stops the run then wants it to end.
+ReleaseResult Releasing::release_again(lease::Actor actor, const lease::RunEnd& end) {
+  if (job_.session.abandoned()) return ReleaseResult::unknown;
+  log::info("the end of the job under " + job_.locks + " could not be recorded (" + job_.session.trouble() +
+            "); trying on while the lease lasts, since else " + missing_);
+  job_.session.start_release_again(lease::ref_to(job_.lease), actor, end);
+  const Stop stop = await_session();
+  if (stop.reason != Stop::Reason::guardian) given_back_.wait_stopped = stop;
+  return job_.session.release_result();
+}
+
+// Waits until the nested run, which goes on renewing the lease, has ended, and then releases.
+ReleaseResult Releasing::release_after_nested() {
+  log::info("a nested run still holds " + job_.locks +
+            " too, or ended without releasing it; waiting for the nested run, or for the end of the lease");
+  job_.session.start_release_after_nested(lease::ref_to(job_.lease), row_end_where(false),
+                                          k_release_patience);
+  const Stop stop = await_session();
+  const ReleaseResult result = job_.session.release_result();
+  if (!stop && result == ReleaseResult::not_ours) given_back_.release = "expires";
+  if (!stop || result != ReleaseResult::nested) return result;
+  if (stop.reason != Stop::Reason::guardian) given_back_.wait_stopped = stop;
+  log::warning("the wait for a nested run was ended: " + job_.locks +
+               " stays held, and expires when that run does not renew the lease any more");
+  given_back_.release = "expires";
+  return result;
+}
+
+void Releasing::say_daemons() const {
+  for (const std::string& daemon : job_.end.left_behind)
+    log::warning("the job left a process of its own session behind, which runs on without the lock: " +
+                 daemon);
+}
+
+void Releasing::warn_of_unknown_release() const {
+  log::warning("the release of " + job_.locks + " could not be confirmed (" + job_.session.trouble() +
+               "); if it did not work, the lock frees itself within " +
+               format_duration(job_.request.timing.ttl + job_.request.timing.margin) +
+               (missing_.empty() ? "" : ", and " + missing_));
+}
+
+}  // namespace
+
+GivenBack release_after_job(const EndedJob& job) {
+  return Releasing(job).go();
+}
+
+}  // namespace dblock::app

@@ -1,0 +1,36 @@
+// Gives the lock back after the job's end.
+#pragma once
+
+#include <string>
+
+#include "app/requests.hpp"
+#include "app/words/ending.hpp"
+#include "lease/session.hpp"
+#include "process/supervisor.hpp"
+
+namespace dblock::app {
+
+// What became of the lease, and of the wait for it.
+struct GivenBack {
+  std::string release = "none";  // as RunStatus::release
+  process::Stop wait_stopped{};  // why the wait for a release, or for a nested run, was given up
+};
+
+// What the release works on. All of it outlives the call.
+struct EndedJob {
+  const RunRequest& request;
+  const ExitCodeOf& exit_code_of;
+  lease::Session& session;  // it renews the lease until the release
+  process::Supervisor& supervisor;
+  const lease::Lease& lease;
+  const std::string& locks;  // as lock_names() names them
+  const process::JobEnd& end;
+};
+
+// Releases the lock, unless processes of the job are left: then the lease is left to expire. Dismisses the
+// guardian where nothing is left for it to do. Blocks for seconds where the database does not answer; for as
+// long as the lease lasts where a nested run holds it too, or where --once-per or --keep-on-failure need to
+// know how the job ended. A signal ends that wait.
+[[nodiscard]] GivenBack release_after_job(const EndedJob& job);
+
+}  // namespace dblock::app
