@@ -46,15 +46,10 @@ bool misleads_terminal(std::uint32_t c) {
                              [c](const auto& range) { return range.first <= c && c <= range.second; });
 }
 
+// A byte that is no character.
 std::string hex_byte(char c) {
   std::array<char, 8> text{};
   std::snprintf(text.data(), text.size(), "\\x%02x", static_cast<unsigned>(static_cast<unsigned char>(c)));
-  return text.data();
-}
-
-std::string hex_code_point(std::uint32_t c) {
-  std::array<char, 16> text{};
-  std::snprintf(text.data(), text.size(), "\\u{%x}", static_cast<unsigned>(c));
   return text.data();
 }
 
@@ -131,6 +126,12 @@ bool has_control_character(std::string_view text) {
   return false;
 }
 
+std::string escape_code_point(std::uint32_t c) {
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), c < 0x80 ? "\\x%02x" : "\\u{%x}", static_cast<unsigned>(c));
+  return text.data();
+}
+
 std::string escape_untrusted(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -143,10 +144,8 @@ std::string escape_untrusted(std::string_view text) {
     }
     if (c.value == '\\') {
       out += "\\\\";
-    } else if (is_control(c.value) && c.value < 0x80) {
-      out += hex_byte(text[0]);
     } else if (is_control(c.value) || misleads_terminal(c.value)) {
-      out += hex_code_point(c.value);
+      out += escape_code_point(c.value);
     } else {
       out.append(text.substr(0, c.length));
     }

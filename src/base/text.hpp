@@ -26,6 +26,9 @@ struct CodePoint {
 // True when a code point of well-formed UTF-8 `text` is a control character (C0, DEL, C1).
 [[nodiscard]] bool has_control_character(std::string_view text);
 
+// \x1b or \u{202e}.
+[[nodiscard]] std::string escape_code_point(std::uint32_t c);
+
 // For a terminal: control characters, malformed bytes, and characters that change the direction of text or
 // show nothing become \x1b or \u{202e}; a backslash becomes \\. The result is well-formed UTF-8 on one line.
 [[nodiscard]] std::string escape_untrusted(std::string_view text);

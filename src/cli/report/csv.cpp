@@ -2,8 +2,6 @@
 // flattened.
 #include <algorithm>
 #include <array>
-#include <cstdint>
-#include <cstdio>
 #include <string_view>
 
 #include "base/text.hpp"
@@ -31,14 +29,6 @@ constexpr std::string_view k_run_columns =
 constexpr std::array<std::string_view, 8> k_formula_starts{"=",      "+",      "-",      "@",
                                                            "\uff1d", "\uff0b", "\uff0d", "\uff20"};
 
-// The character as an escape of ASCII characters.
-std::string escape_character(std::string_view character) {
-  const std::uint32_t value = decode_utf8(character).value;
-  std::array<char, 16> text{};
-  std::snprintf(text.data(), text.size(), value < 0x80 ? "\\x%02x" : "\\u{%x}", value);
-  return text.data();
-}
-
 // Escapes what would start a formula at the start of the text, and after each `;`: that is where a
 // spreadsheet in many languages ends a field, and there it heeds no quotes that began before.
 std::string without_formulas(std::string_view text) {
@@ -47,7 +37,7 @@ std::string without_formulas(std::string_view text) {
     const auto* const found = std::ranges::find_if(
         k_formula_starts, [&](std::string_view start) { return text.starts_with(start); });
     if (starts && found != k_formula_starts.end()) {
-      safe += escape_character(*found);
+      safe += escape_code_point(decode_utf8(*found).value);
       text.remove_prefix(found->size());
       starts = false;
       continue;
