@@ -22,6 +22,9 @@ struct ProcessInfo {
   std::uint64_t start_ticks = 0;  // since boot
   std::string name;
 
+  // "name (pid)", for people.
+  [[nodiscard]] std::string display() const { return name + " (" + std::to_string(pid) + ")"; }
+
   // Ended, and not yet waited for. State Z alone does not say so: a process has it as soon as its first
   // thread has ended, while its other threads run on.
   [[nodiscard]] bool ended() const { return state == 'X' || (state == 'Z' && threads <= 1); }

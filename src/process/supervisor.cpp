@@ -143,7 +143,7 @@ void Supervisor::say_leftovers() const {
     if (!all_awaited && process.session != session) continue;
     if (process.name == k_keeper_name || process.name == k_hooks_name) continue;
     if (++count > k_most) continue;
-    names += (names.empty() ? "" : ", ") + process.name + " (" + std::to_string(process.pid) + ")";
+    names += (names.empty() ? "" : ", ") + process.display();
   }
   if (count == 0) return;
   if (count > k_most) names += " and " + std::to_string(count - k_most) + " more";

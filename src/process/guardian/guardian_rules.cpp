@@ -160,8 +160,7 @@ GuardianRules::Actions GuardianRules::tree_seen(const std::vector<ProcessInfo>& 
     // Keepers and hooks are not reported: a keeper ends with the process it watches, a hook at its time
     // limit.
     if (process.ended() || process.name == k_keeper_name || process.name == k_hooks_name) continue;
-    actions.push_back(tell_dblock(Message::with_text(
-        MessageType::left_behind, process.name + " (" + std::to_string(process.pid) + ")")));
+    actions.push_back(tell_dblock(Message::with_text(MessageType::left_behind, process.display())));
     daemons_left_ = true;
   }
   finish(true, actions);
