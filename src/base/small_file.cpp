@@ -31,19 +31,19 @@ class Reading {
   Reading(const std::string& path, std::string_view what) : name_(std::string(what) + " " + path) {}
 
   Result<std::optional<SmallFile>> run(const std::string& path, Found by) {
-    struct stat seen {};
-    if (::stat(path.c_str(), &seen) != 0 && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
     // O_NONBLOCK: a FIFO without a writer must not hang the program.
     file_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!file_ && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
+    struct stat seen {};
     if (!file_ || ::fstat(file_.get(), &seen) != 0) return refuse(errno);
     SmallFile found{{}, seen.st_mode, seen.st_uid, seen.st_gid, is_handed_over(seen), {}};
     // /dev/stdin and /dev/fd/63 lead through /proc: who starts dblock chooses what they are.
     const bool opened_before = found.handed_over || path.starts_with("/dev/") || path.starts_with("/proc/");
-    if (by == Found::by_itself || (::geteuid() == 0 && !opened_before)) {
-      if (const auto weak = weak_spot(path)) found.named_by_others = weak->what;
+    if (by == Found::by_itself) {
+      DBLOCK_CHECK(require_ours(path, seen));
+    } else if (!opened_before) {
+      found.unchecked_path = path;
     }
-    if (by == Found::by_itself) DBLOCK_CHECK(require_ours(found, seen));
     DBLOCK_CHECK(read_into(found.text));
     return found;
   }
@@ -63,12 +63,13 @@ class Reading {
   }
 
   // Whoever keeps HOME or XDG_CONFIG_HOME (sudo -E, su -m) brings another user's files along.
-  [[nodiscard]] Result<void> require_ours(const SmallFile& found, const struct stat& seen) const {
-    std::string why = found.named_by_others;
+  [[nodiscard]] Result<void> require_ours(const std::string& path, const struct stat& seen) const {
+    const auto weak = weak_spot(path);
+    std::string why = weak ? weak->what : "";
     const bool is_null = S_ISCHR(seen.st_mode) && seen.st_rdev == makedev(1, 3);
     if (why.empty() && !S_ISREG(seen.st_mode) && !is_null) why = "it is not a regular file";
-    if (why.empty() && found.owner != 0 && found.owner != ::geteuid())
-      why = "it belongs to another user (uid " + std::to_string(found.owner) + ")";
+    if (why.empty() && seen.st_uid != 0 && seen.st_uid != ::geteuid())
+      why = "it belongs to another user (uid " + std::to_string(seen.st_uid) + ")";
     if (why.empty()) return {};
     return fail(Errc::config, name_ + " is refused: " + why +
                                   "; run dblock with the HOME and XDG_CONFIG_HOME of its own user (sudo -H), "
@@ -105,7 +106,8 @@ bool others_may_write(const SmallFile& file) {
   if (file.handed_over) return false;
   if ((file.mode & S_IWOTH) != 0) return true;
   if (::geteuid() != 0) return false;
-  return file.owner != 0 || ((file.mode & S_IWGRP) != 0 && file.group != 0) || !file.named_by_others.empty();
+  if (file.owner != 0 || ((file.mode & S_IWGRP) != 0 && file.group != 0)) return true;
+  return !file.unchecked_path.empty() && weak_spot(file.unchecked_path).has_value();
 }
 
 Result<std::optional<SmallFile>> read_small_file(const std::string& path, std::string_view what,

@@ -16,8 +16,8 @@ struct SmallFile {
   mode_t mode = 0;  // kind and permissions
   uid_t owner = 0;
   gid_t group = 0;
-  bool handed_over = false;     // a device, or a pipe without a name: by whoever started dblock
-  std::string named_by_others;  // why other users may make the path name another file; empty: they cannot
+  bool handed_over = false;    // a device, or a pipe without a name: by whoever started dblock
+  std::string unchecked_path;  // nobody has looked yet whether other users may exchange what it names
 };
 
 // True if users other than root and the user who runs dblock can write the file: everybody; for root also a

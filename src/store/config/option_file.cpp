@@ -124,7 +124,7 @@ class Reader {
       if (!says_something(line, group)) continue;
       const std::string where = path + " line " + std::to_string(number);
       DBLOCK_CHECK(take_line(line, where, depth, group));
-      if (group == Group::dblock && others_may_write(*file) && names(line, "password-command")) {
+      if (group == Group::dblock && names(line, "password-command") && others_may_write(*file)) {
         return fail(Errc::config, "option file " + where +
                                       " names a command, but other users may change the file; chmod go-w it, "
                                       "and chown it and its directories to root where root uses it");
