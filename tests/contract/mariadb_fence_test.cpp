@@ -61,6 +61,10 @@ struct Job {
       : user(account(t)), session(t.under_test.database().server(), user, t.under_test.database().name()) {
     session.sql("SET SESSION TRANSACTION ISOLATION LEVEL " + isolation);
   }
+  // With `once` the next transaction alone has the level, which no procedure can read then.
+  Job(Fenced& t, const std::string& isolation, bool once) : Job(t, once ? "READ COMMITTED" : isolation) {
+    if (once) session.sql("SET TRANSACTION ISOLATION LEVEL " + isolation);
+  }
 
   static std::string account(Fenced& t) {
     auto& database = t.under_test.database();
@@ -161,9 +165,7 @@ TEST_CASE("mariadb: nobody waits for a protected transaction but who would take 
   const bool once = GENERATE(false, true);
   CAPTURE(isolation, once);
   const auto lease = t.grant(request_for("k", "holder"));
-  Job job(t, once ? "READ COMMITTED" : isolation);
-  // A level that no procedure can read.
-  if (once) job.session.sql(std::string("SET TRANSACTION ISOLATION LEVEL ") + isolation);
+  Job job(t, isolation, once);
   job.begin();
   REQUIRE(job.asserts(lease).empty());
   // Once more, and by its snapshot the lease has expired since.
@@ -198,8 +200,7 @@ TEST_CASE("mariadb: a call that is refused keeps nobody waiting while its transa
   const auto free = t.grant(request_for("free", "past"));
   t.release(free);
   const auto lease = t.grant(request_for("k", "holder"));
-  Job stranger(t, once ? "READ COMMITTED" : isolation);
-  if (once) stranger.session.sql(std::string("SET TRANSACTION ISOLATION LEVEL ") + isolation);
+  Job stranger(t, isolation, once);
   stranger.begin();
   const auto waits = t.lock_waits();
   CHECK(says(stranger.asserts(past), k_not_held));

@@ -95,6 +95,24 @@ std::uint64_t number_of(const std::string& token) {
   return std::stoull(token);
 }
 
+// Threads that begin together, each with a store and an application's session of its own. In each round of
+// each thread `turn(number of the thread, store, application, owner id of the round)` is called.
+template <typename Turn>
+void race(Called& t, int racers, int rounds, const Turn& turn) {
+  std::atomic<int> ready{0};
+  std::vector<std::jthread> threads;
+  for (int number = 0; number < racers; ++number) {
+    threads.emplace_back([&, number] {
+      const auto store = t.under_test.open();
+      Application application = t.new_session();
+      ++ready;
+      while (ready < racers) std::this_thread::yield();
+      for (int round = 0; round < rounds; ++round)
+        turn(number, *store, application, std::to_string(number) + "-" + std::to_string(round));
+    });
+  }
+}
+
 }  // namespace
 
 TEST_CASE(
@@ -257,9 +275,7 @@ TEST_CASE(
     "increase",
     "[safety]") {
   Called t;
-  constexpr int k_racers = 16;
-  constexpr int k_rounds = 30;
-  std::atomic<int> ready{0}, holders{0}, overlaps{0}, by_applications{0}, by_runs{0};
+  std::atomic<int> holders{0}, overlaps{0}, by_applications{0}, by_runs{0};
   std::mutex inside;
   std::vector<std::uint64_t> tokens;
   std::string error;
@@ -297,25 +313,13 @@ TEST_CASE(
     while (done.outcome == "busy");
     if (done.outcome != "released") fails("an application's release: " + done.outcome);
   };
-  {
-    std::vector<std::jthread> racers;
-    for (int number = 0; number < k_racers; ++number) {
-      racers.emplace_back([&, number] {
-        const auto store = t.under_test.open();
-        Application application = t.new_session();
-        ++ready;
-        while (ready < k_racers) std::this_thread::yield();
-        for (int round = 0; round < k_rounds; ++round) {
-          const std::string owner = std::to_string(number) + "-" + std::to_string(round);
-          try {
-            number % 2 == 0 ? run(*store, owner) : apply(application, owner);
-          } catch (const std::exception& thrown) {
-            fails(thrown.what());
-          }
-        }
-      });
+  race(t, 16, 30, [&](int number, LeaseStore& store, Application& application, const std::string& owner) {
+    try {
+      number % 2 == 0 ? run(store, owner) : apply(application, owner);
+    } catch (const std::exception& thrown) {
+      fails(thrown.what());
     }
-  }
+  });
   CHECK(error.empty());
   CHECK(overlaps == 0);
   CHECK(by_runs > 0);
@@ -835,9 +839,7 @@ TEST_CASE(
 
 TEST_CASE("mariadb procedures: readers and applications race for a lock without an overlap", "[safety]") {
   Called t;
-  constexpr int k_racers = 12;
-  constexpr int k_rounds = 25;
-  std::atomic<int> ready{0}, readers{0}, writers{0}, overlaps{0}, reads_done{0}, writes_done{0};
+  std::atomic<int> readers{0}, writers{0}, overlaps{0}, reads_done{0}, writes_done{0};
   const auto read = [&](LeaseStore& store, const std::string& owner) {
     const auto outcome = store.try_acquire(reads("k", owner));
     if (!outcome || !std::holds_alternative<Granted>(*outcome)) return;
@@ -856,21 +858,9 @@ TEST_CASE("mariadb procedures: readers and applications race for a lock without 
     ++writes_done;
     while (application.release("k", owner).outcome == "busy") continue;
   };
-  {
-    std::vector<std::jthread> racers;
-    for (int number = 0; number < k_racers; ++number) {
-      racers.emplace_back([&, number] {
-        const auto store = t.under_test.open();
-        Application application = t.new_session();
-        ++ready;
-        while (ready < k_racers) std::this_thread::yield();
-        for (int round = 0; round < k_rounds; ++round) {
-          const std::string owner = std::to_string(number) + "-" + std::to_string(round);
-          number % 3 == 0 ? write(application, owner) : read(*store, owner);
-        }
-      });
-    }
-  }
+  race(t, 12, 25, [&](int number, LeaseStore& store, Application& application, const std::string& owner) {
+    number % 3 == 0 ? write(application, owner) : read(store, owner);
+  });
   CHECK(overlaps == 0);
   CHECK(reads_done > 0);
   CHECK(writes_done > 0);

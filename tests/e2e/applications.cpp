@@ -172,15 +172,17 @@ TEST_CASE("migrate says which grants a MySQL server has dropped with an older pr
   CHECK(says(migrated.err, "grant EXECUTE again"));
 }
 
+// What doctor finds of the procedures, with the account of this URL.
+nlohmann::json finding(const std::string& url) {
+  const auto report = nlohmann::json::parse(dblock_at(url, {"doctor", "--json"}).out);
+  for (const auto& check : report["checks"])
+    if (check["name"] == "procedures") return check;
+  return {};
+}
+
 TEST_CASE("doctor says which procedures this account may call, and what is wrong with them",
           "[server][other-servers][asan-server]") {
   ServerDatabase database;
-  const auto finding = [&](const std::string& url) {
-    const auto report = nlohmann::json::parse(dblock_at(url, {"doctor", "--json"}).out);
-    for (const auto& check : report["checks"])
-      if (check["name"] == "procedures") return check;
-    return nlohmann::json();
-  };
   const std::string owner = database.owner_url();
   CHECK(finding(owner)["level"] == "ok");
   CHECK(finding(owner)["found"] ==
@@ -209,12 +211,6 @@ TEST_CASE("doctor says which procedures this account may call, and what is wrong
 TEST_CASE("doctor calls no procedure that is not dblock's, and none with the rights of an administrator",
           "[server][other-servers]") {
   ServerDatabase database;
-  const auto finding = [&](const std::string& url) {
-    const auto report = nlohmann::json::parse(dblock_at(url, {"doctor", "--json"}).out);
-    for (const auto& check : report["checks"])
-      if (check["name"] == "procedures") return check;
-    return nlohmann::json();
-  };
   const std::string owner = database.owner_url(), root = database.url("root");
   CHECK(finding(root)["level"] == "ok");
   CHECK(finding(root)["found"] == "there, and not called");
