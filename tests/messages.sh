@@ -111,7 +111,7 @@ $(cat "$work/err")"
   esac
 done <"$tests/messages.txt"
 [ $waits_for_situation -eq 0 ] || complain "no situation: $pattern"
-no_tests <"$work/named" >"$work/unknown"
-[ ! -s "$work/unknown" ] || complain "$(sed 's/^/no such test: /' "$work/unknown")"
+unknown=$(no_tests <"$work/named")
+[ -z "$unknown" ] || complain "$unknown"
 echo "$(wc -l <"$work/listed") messages, $situations situations: $provoked provoked here, $skipped need root"
 exit $bad

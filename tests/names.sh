@@ -10,7 +10,7 @@
   find tests -type f ! -name '*.txt'
 } | sort -u >"$work/names"
 
-# The lines of stdin that name no test.
+# Complains of the lines of stdin that name no test.
 no_tests() {
-  sort -u | comm -23 - "$work/names"
+  sort -u | comm -23 - "$work/names" | sed 's/^/no such test: /'
 }
