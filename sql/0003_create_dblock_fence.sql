@@ -5,6 +5,6 @@ CREATE TABLE IF NOT EXISTS dblock_fence (
   lock_key VARBINARY(255) NOT NULL,
   slot INT UNSIGNED NOT NULL COMMENT 'that of the row in dblock_lock',
   token BIGINT UNSIGNED NOT NULL COMMENT 'of the last grant; 0: it is not granted',
-  asserted BIGINT UNSIGNED NOT NULL DEFAULT 0 COMMENT 'counts up on Galera, where it has two transactions certified against each other',
+  asserted BIGINT UNSIGNED NOT NULL DEFAULT 0 COMMENT 'counts up where a lock on the row would not do: on Galera and in a replication group, and in XA transactions',
   PRIMARY KEY (lock_key, slot)
 ) ENGINE=InnoDB COMMENT='locked by transactions of jobs that call dblock_assert_held()'

@@ -186,9 +186,9 @@ ProcedureTried try_procedure(Session& session, std::string_view name) {
   return tried;
 }
 
-// True unless all rights of the account are on databases. Who may write dblock's
-// database can exchange a procedure at any moment, also between a look at it and its call: the account of an
-// administrator calls none.
+// True unless all rights of the account are on databases. Who may write dblock's database can exchange a
+// procedure at any moment, also between a look at it and its call: the account of an administrator calls
+// none.
 bool has_rights_of_server(const std::vector<std::string>& grants) {
   return grants.empty() || std::ranges::any_of(grants, [](const std::string& line) {
            const auto grant = parse_grant(line);

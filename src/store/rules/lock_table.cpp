@@ -81,7 +81,7 @@ Result<bool> LockTable::changes_one(Verb verb, const Parameters& parameters, con
   return done.changed == 1;
 }
 
-// Runs a statement that must report a token or a length; nullopt where it changed no row. Where the report is
+// Runs a statement that must report a token; nullopt where it changed no row. Where the report is
 // missing it calls `undo` and fails, since no job may run without a token. Where `undo` fails too, the grant
 // expires by itself.
 Result<std::optional<Effect>> LockTable::run_reporting(Verb verb, const Parameters& parameters,
