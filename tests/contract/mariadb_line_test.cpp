@@ -548,7 +548,8 @@ TEST_CASE("mariadb line: a look from the line tells the place there, before it i
 }
 
 // The head polls, since the lease is one of `acquire`, whose session is gone; the others look now and then.
-TEST_CASE("mariadb line: a hundred idle waiters of one key ask the server twenty things a second at most") {
+TEST_CASE("mariadb line: a hundred idle waiters of one key ask the server twenty things a second at most",
+          "[mariadb][storm]") {
   const Server own;
   MariadbUnderTest t(own.address());
   SystemClock clock;
