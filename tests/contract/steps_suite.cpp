@@ -1,6 +1,7 @@
 // The contract where something happens between two statements of one call: a row is read, and is another when
 // it is written, or when its reason is asked for.
 #include <algorithm>
+#include <thread>
 
 #include "contract/stepped_database.hpp"
 #include "contract/store_fixture.hpp"
