@@ -32,7 +32,7 @@ BootTime in(Nanos time) {
 
 // Sessions that wait in line, as the server sees them.
 constexpr const char* k_waiting =
-    " FROM information_schema.processlist WHERE info LIKE 'SET SESSION %dblock waits%'";
+    " FROM information_schema.processlist WHERE state='User lock' AND info LIKE 'SET SESSION %dblock waits%'";
 
 long long waiting(MariadbUnderTest& t) {
   return t.database().number(std::string("SELECT COUNT(*)") + k_waiting + " AND db='" + t.database().name() +
