@@ -3,7 +3,7 @@
 -- procedure's variable v_name. A comment of MariaDB (M!) or of MySQL (!50701) holds what only that server reads.
 
 -- {version} The version of all procedures. A change of any of them raises it, and `dblock migrate` then replaces them.
-3
+4
 
 -- {variables} What the statements take and most procedures do not ask for. Without a period, past successes do not
 -- count. The lock's own row is the only row, since an application takes the whole lock. v_takes_no_writes stays FALSE, since {enter}
@@ -45,6 +45,23 @@ SET SESSION transaction_read_only = 0, transaction_isolation = IF(@@log_bin AND 
 -- {restore_isolation}
 SET SESSION transaction_read_only = v_read_only, transaction_isolation = v_isolation;
 
+-- {refuse_outside_group} Refuses a server for which a replication group is configured and which is not an ONLINE member of it:
+-- nobody replicates what is written there. The function is that of is_group_member.sql. A server without the plugin does not
+-- know the variable (1193), and one without GTIDs cannot be a member.
+/*!80016 IF @@gtid_mode <> 'OFF' THEN
+  BEGIN
+    DECLARE EXIT HANDLER FOR 1193 BEGIN END;
+    DECLARE EXIT HANDLER FOR 1123 SIGNAL SQLSTATE '25006' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'dblock: this server is not an ONLINE member of its replication group; connect to one that is';
+    PREPARE dblock_ask FROM 'SET @dblock_group = (@@group_replication_group_name <> '''')';
+    EXECUTE dblock_ask;
+    IF @dblock_group THEN
+      PREPARE dblock_ask FROM 'DO group_replication_get_communication_protocol()';
+      EXECUTE dblock_ask;
+    END IF;
+    DEALLOCATE PREPARE dblock_ask;
+  END;
+END IF; */
+
 -- {enter} Refuses a read-only server, since the definer's rights may let it write there. Refuses what would make the
 -- outcome depend on the caller's later COMMIT: inside a transaction SET TRANSACTION fails on every server. Where it
 -- succeeds, it is meant for the next transaction, so no refusal may follow it. Then sets what the session could have been
@@ -55,6 +72,7 @@ END IF;
 IF {takes_no_writes} THEN
   SIGNAL SQLSTATE '25006' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'dblock: this server is read-only; locks are granted on the server that takes the writes';
 END IF;
+{refuse_outside_group}
 BEGIN
   DECLARE EXIT HANDLER FOR 1568 SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'dblock: a transaction is open, and this call would be undone with it; end the transaction first, or use another connection';
   SET TRANSACTION READ WRITE;

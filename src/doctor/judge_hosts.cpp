@@ -13,13 +13,13 @@ namespace {
 using namespace std::chrono_literals;
 
 bool is_primary(const HostFacts& facts) {
-  return facts.failed.empty() && !facts.is_read_only();
+  return facts.failed.empty() && !facts.is_read_only() && facts.group_member != false;
 }
 
 // The cluster (Galera, group replication) that makes several writable servers one; empty: none.
 std::string cluster_of(const HostFacts& facts) {
   if (facts.in_galera()) return facts.state({"wsrep_cluster_state_uuid"}).value_or("");
-  return facts.variable({"group_replication_group_name"}).value_or("");
+  return facts.replication_group();
 }
 
 // A spare host may be away or read-only: another host takes the locks meanwhile.

@@ -40,6 +40,10 @@ bool HostFacts::in_galera() const {
   return is_on({"wsrep_on"});
 }
 
+std::string HostFacts::replication_group() const {
+  return variable({"group_replication_group_name"}).value_or("");
+}
+
 Facts gather_facts(const Settings& settings) {
   if (const auto* embedded = std::get_if<SqliteSettings>(&settings)) return sqlite::gather_facts(*embedded);
   return mariadb::gather_facts(std::get<MariadbSettings>(settings));

@@ -96,6 +96,10 @@ struct HostFacts {
 
   std::vector<lease::Pause> pauses;  // in effect, as far as the account may see them
 
+  // Whether it is an ONLINE member of the replication group that is configured; nullopt: there is none, or it
+  // did not tell.
+  std::optional<bool> group_member;
+
   std::optional<ClockReading> clock;
   FactOr<std::optional<std::string>> named_lock;  // what GET_LOCK answered
   std::optional<Names> replica;    // the row of SHOW REPLICA STATUS, names in lower case; empty: no replica
@@ -110,6 +114,8 @@ struct HostFacts {
   [[nodiscard]] bool is_on(std::initializer_list<std::string_view> names) const;
   [[nodiscard]] bool is_read_only() const;
   [[nodiscard]] bool in_galera() const;
+  // The name of the replication group that is configured; empty: none.
+  [[nodiscard]] std::string replication_group() const;
 };
 
 struct ServerFacts {

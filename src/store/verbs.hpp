@@ -84,6 +84,8 @@ enum class Verb : std::uint8_t {
   view_is_there,
   semi_sync_status,
   semi_sync_variables,
+  is_group_member,
+  group_is_configured,
   table_engine,
   key_type,
   try_named_lock,

@@ -1,4 +1,4 @@
-// dblock against nodes of a cluster.
+// dblock against nodes of a cluster, or of a replication group.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace dblock::test {
 // A fresh database that every node knows.
 struct ClusterDatabase {
   // Looked at by way of `node`.
-  explicit ClusterDatabase(Cluster& its_cluster, int node = 1)
+  explicit ClusterDatabase(Nodes& its_cluster, int node = 1)
       : cluster(its_cluster), rows(cluster.address(node)) {
     cluster.catch_up(rows.name());
   }
@@ -36,7 +36,7 @@ struct ClusterDatabase {
     return exits;
   }
 
-  Cluster& cluster;
+  Nodes& cluster;
   ServerDatabase rows;
 };
 

@@ -72,11 +72,11 @@ TEST_CASE("doctor has a line for each thing that matters on a server",
   const auto finished = dblock(database, {"doctor"});
   INFO(finished.out);
   CHECK(finished.exit == exited(0));
-  for (const char* check :
-       {"configuration", "credentials", "connection",    "tls",       "certificate", "privileges",
-        "excess",        "schema",      "clock",         "read-only", "replica",     "flush-log",
-        "binary-log",    "semi-sync",   "galera",        "timeouts",  "connections", "named-locks",
-        "session",       "balancer",    "client-library"}) {
+  for (const char* check : {"configuration",  "credentials",      "connection",  "tls",       "certificate",
+                            "privileges",     "excess",           "schema",      "clock",     "read-only",
+                            "replica",        "flush-log",        "binary-log",  "semi-sync", "galera",
+                            "timeouts",       "connections",      "named-locks", "session",   "balancer",
+                            "client-library", "replication-group"}) {
     INFO(check);
     const auto all = lines(finished.out);
     CHECK(std::ranges::count_if(all, [&](const std::string& line) {

@@ -89,9 +89,13 @@ void Group::await_thrown_out(int node) {
   if (!gone) throw std::runtime_error("node " + std::to_string(node) + " is not thrown out" + log_of(node));
 }
 
-void Group::start(int node) {
+void Group::start_alone(int node) {
   launch(node, words(node));
   await_answer(node);
+}
+
+void Group::start(int node) {
+  start_alone(node);
   await_thrown_out(node);
   sql(node).sql(k_start);
   await_rejoined(node);

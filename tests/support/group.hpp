@@ -23,6 +23,8 @@ class Group final : public Nodes {
   explicit Group(Mode mode);
 
   void start(int node) override;
+  // Again, after kill(), and outside the group: it takes writes, which no other node sees.
+  void start_alone(int node);
   void catch_up(const std::string& database) override;
 
   // The node that takes writes by what two nodes say, or 0; frozen ones are not asked. In multi-primary mode

@@ -86,9 +86,10 @@ TEST_CASE("doctor: a sound server gets ok from every check, each once") {
     CHECK(std::ranges::find(names, finding.check) == names.end());
     names.push_back(finding.check);
   }
-  for (const char* check : {"connection", "tls", "certificate", "privileges", "excess", "schema", "clock",
-                            "read-only", "replica", "flush-log", "binary-log", "semi-sync", "galera",
-                            "timeouts", "connections", "named-locks", "session", "balancer"})
+  for (const char* check :
+       {"connection", "tls", "certificate", "privileges", "excess", "schema", "clock", "read-only", "replica",
+        "flush-log", "binary-log", "semi-sync", "galera", "replication-group", "timeouts", "connections",
+        "named-locks", "session", "balancer"})
     CHECK(std::ranges::find(names, check) != names.end());
 }
 
@@ -363,6 +364,24 @@ TEST_CASE("doctor: a Galera node outside the majority is bad, a busy or lonely o
   CHECK(level("wsrep_ready", "OFF") == Level::bad);
   CHECK(level("wsrep_local_state_comment", "Donor/Desynced") == Level::warn);
   CHECK(level("wsrep_cluster_size", "2") == Level::warn);
+}
+
+TEST_CASE("doctor: a server that has left its replication group is bad while it takes writes") {
+  auto facts = sound();
+  facts.variables["group_replication_group_name"] = "g";
+  CHECK(level_of(facts, "replication-group") == Level::warn);  // it does not tell
+  facts.group_member = true;
+  CHECK(level_of(facts, "replication-group") == Level::ok);
+  facts.group_member = false;
+  CHECK(level_of(facts, "replication-group") == Level::bad);
+  // Another host that takes writes is no excuse; and the one that has left is none of the writers.
+  auto member = sound();
+  member.group_member = true;
+  CHECK(find(judge_hosts({facts, member}, 0), "replication-group").level == Level::bad);
+  CHECK(find(judge_hosts({facts, member}, 0), "writers").found == member.host);
+  CHECK(find(judge_hosts({facts, facts}, 0), "writers").level == Level::bad);
+  facts.variables["super_read_only"] = "ON";
+  CHECK(level_of(facts, "replication-group") == Level::warn);
 }
 
 TEST_CASE("doctor: what gets in the way of waiting is warned of") {

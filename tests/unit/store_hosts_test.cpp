@@ -75,11 +75,20 @@ TEST_CASE("a server that takes no writes is the wrong host, in each of its ways 
   CHECK_FALSE(is_wrong_host(1047, "Unknown command"));
   CHECK_FALSE(is_wrong_host(2013, "Lost connection"));
   const auto said =
-      read_only_error({1231, "Variable 'sql_mode' can't be set to the value of 'dblock_read_only'"});
+      wrong_host_error({1231, "Variable 'sql_mode' can't be set to the value of 'dblock_read_only'"});
   CHECK(is_wrong_host(said));
   CHECK(make_error("cannot x", "mysql://h/d", said, Phase::connect).code == Errc::unreachable);
+  const auto left = wrong_host_error(
+      {1123, "Can't initialize function 'group_replication_get_communication_protocol'; Member must be"});
+  CHECK(is_wrong_host(left));
+  for (const auto phase : {Phase::connect, Phase::write, Phase::commit}) {
+    CHECK(make_error("cannot x", "mysql://h/d", left, phase).code == Errc::unreachable);
+  }
+  CHECK(make_error("cannot x", "mysql://h/d", left, Phase::write).message ==
+        "cannot x on mysql://h/d: the server is not an ONLINE member of its replication group (error 1123); "
+        "run START GROUP_REPLICATION on it, or name the other members in the URL");
   const ServerError schema{1231, "Variable 'sql_mode' can't be set to the value of 'dblock_schema_1'"};
-  CHECK(read_only_error(schema).native == 1231);
+  CHECK(wrong_host_error(schema).native == 1231);
 }
 
 TEST_CASE("every session but a reading one makes sure that the server takes writes", "[safety]") {

@@ -130,6 +130,18 @@ TEST_CASE("no statement uses what the lease protocol forbids", "[safety]") {
   }
 }
 
+TEST_CASE("only a statement for a replication group's member asks whether the server is one", "[safety]") {
+  constexpr const char* function = "group_replication_get_communication_protocol()";
+  for (const auto verb : {Verb::grant, Verb::grant_rows, Verb::grant_beside, Verb::renew, Verb::release}) {
+    const auto asks = [&](Mark mark) {
+      return render(verb, place(request(), 0), mark).find(function) != std::string::npos;
+    };
+    CHECK(asks({.proves_writes = true, .proves_membership = true}));
+    CHECK_FALSE(asks({.proves_writes = true}));
+    CHECK_FALSE(asks({}));
+  }
+}
+
 TEST_CASE("a try names the fence by a key that it has only while the lock is free", "[safety]") {
   const auto statement = render(Verb::grant, place(request_with_promises(), 0));
   CAPTURE(statement);

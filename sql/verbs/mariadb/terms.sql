@@ -11,7 +11,8 @@ GREATEST(lease.token + 1, CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {now}) A
 -- {next_version} NULL on a server that takes no writes, if the account may write there all the same: the column refuses NULL,
 -- which undoes the statement (error 1048). So each change proves what the session's set-up proved: after a switchover
 -- nothing is renewed or released on the old primary, whose writes nobody replicates any more. :takes_no_writes is FALSE where
--- statements are logged as text, since a replica would refuse this one (src/store/mariadb/session/challenge.hpp).
+-- statements are logged as text, since a replica would refuse this one (src/store/mariadb/session/challenge.hpp). Where a
+-- replication group is configured, it also asks whether the server is a member now (is_group_member.sql).
 IF(:takes_no_writes, NULL, version + 1)
 
 -- {past_margin} The lease margin is over too: no process can still believe that it holds this lease.

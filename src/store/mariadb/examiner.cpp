@@ -259,6 +259,13 @@ void read_replication(Session& session, HostFacts& facts) {
   facts.replica = std::move(row);
 }
 
+std::optional<bool> read_membership(Session& session, const HostFacts& facts) {
+  if (facts.replication_group().empty()) return std::nullopt;
+  const auto answer = session.ask(render(Verb::is_group_member));
+  if (answer) return true;
+  return answer.error().native == k_function_refuses ? std::optional(false) : std::nullopt;
+}
+
 FactOr<std::optional<std::string>> try_named_lock(Session& session) {
   const auto answer = session.ask(render(Verb::try_named_lock));
   if (!answer) return refusal(answer.error());
@@ -289,6 +296,7 @@ void read_server(Session& session, HostFacts& facts) {
     for (const auto& row : pauses->rows) facts.pauses.push_back(read_pause(row));
   }
   read_replication(session, facts);
+  facts.group_member = read_membership(session, facts);
   facts.named_lock = try_named_lock(session);
   facts.identity = session.value(identity_statement());
 }

@@ -31,6 +31,14 @@ void append(std::string& sql, const List& list) {
   }
 }
 
+// The value of :takes_no_writes.
+std::string takes_no_writes(Mark mark) {
+  if (!mark.proves_writes) return "FALSE";
+  const std::string is_read_only = "(" + std::string(sql(Verb::takes_no_writes)) + ")";
+  if (!mark.proves_membership) return is_read_only;
+  return is_read_only + " OR (" + std::string(sql(Verb::is_group_member)) + ") IS NULL";
+}
+
 }  // namespace
 
 std::string bytes_literal(std::string_view bytes) {
@@ -58,7 +66,7 @@ std::string render(Verb verb, const Parameters& parameters, Mark mark) {
     if (next.name == "mark") {
       rendered += std::to_string(mark.number);
     } else if (next.name == "takes_no_writes") {
-      rendered += mark.proves_writes ? "(" + std::string(sql(Verb::takes_no_writes)) + ")" : "FALSE";
+      rendered += takes_no_writes(mark);
     } else if (const Value* value = value_of(parameters, next.name)) {
       std::visit([&rendered](const auto& one) { append(rendered, one); }, *value);
     } else {

@@ -23,6 +23,8 @@ struct Mark {
   std::uint64_t number = 0;
   // The statement fails on a server that takes no writes ({next_version} in sql/verbs/mariadb/terms.sql).
   bool proves_writes = false;
+  // The statement also fails on a server that is not an ONLINE member of its replication group.
+  bool proves_membership = false;
 };
 inline constexpr std::uint64_t k_marks = 1024;
 

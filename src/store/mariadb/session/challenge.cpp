@@ -15,8 +15,13 @@ namespace dblock::store::mariadb {
 namespace {
 
 constexpr std::string_view k_variable = "last_insert_id";
-// 62 bits, so that a BIGINT holds the number, signed or not; even.
-constexpr std::uint64_t k_number_bits = (std::uint64_t{1} << 62) - 2;
+// 62 bits, so that a BIGINT holds the number, signed or not; the last two are free for the answers.
+constexpr std::uint64_t k_number_bits = (std::uint64_t{1} << 62) - 4;
+// A server without GTIDs cannot be a member of a group. Most servers have none, and need not list their
+// plugins.
+constexpr std::string_view k_has_group_plugin =
+    "IF(@@gtid_mode='OFF',0,(SELECT COUNT(*) FROM information_schema.plugins "
+    "WHERE plugin_name='group_replication'))";
 
 std::uint64_t draw() {
   std::uint64_t bits = 0;
@@ -25,15 +30,18 @@ std::uint64_t draw() {
   return bits & k_number_bits;
 }
 
-// What the server is sent: it makes one more of the number if it logs statements.
-std::string sent(std::uint64_t number) {
-  return std::to_string(number) + "+(" + std::string(k_logs_statements) + ")";
+// What the server is sent: it adds its answers to the number.
+std::string sent(std::uint64_t number, Ask ask) {
+  const auto log = std::to_string(number) + "+(" + std::string(k_logs_statements) + ")";
+  return ask == Ask::log ? log : log + "+2*" + std::string(k_has_group_plugin);
 }
 
 // What an answer with this text means, if it answers the number.
 std::optional<Challenged> understood(std::string_view answer, std::uint64_t number) {
-  if (answer == std::to_string(number)) return Challenged{number, false};
-  if (answer == std::to_string(number + 1)) return Challenged{number, true};
+  for (const std::uint64_t added : {0U, 1U, 2U, 3U}) {
+    if (answer == std::to_string(number + added))
+      return Challenged{number, (added & 1U) != 0, (added & 2U) != 0};
+  }
   return std::nullopt;
 }
 
@@ -66,14 +74,14 @@ bool send(MYSQL* handle, const std::string& sql) {
 
 }  // namespace
 
-std::expected<Challenged, ServerError> send_with_challenge(MYSQL* handle, const std::string& set) {
+std::expected<Challenged, ServerError> send_with_challenge(MYSQL* handle, const std::string& set, Ask ask) {
   const std::uint64_t number = draw();
   const std::string assignments = ",session_track_system_variables='" + std::string(k_variable) + "'," +
-                                  std::string(k_variable) + "=" + sent(number);
+                                  std::string(k_variable) + "=" + sent(number, ask);
   if (!send(handle, set + assignments)) return std::unexpected(last_words(handle));
   if (const auto answer = told(handle, number)) return *answer;
   const std::uint64_t another = draw();
-  if (!send(handle, "SELECT " + sent(another))) return std::unexpected(last_words(handle));
+  if (!send(handle, "SELECT " + sent(another, ask))) return std::unexpected(last_words(handle));
   if (const auto answer = answered(handle, another)) return *answer;
   return std::unexpected(ServerError{
       0,
@@ -82,7 +90,7 @@ std::expected<Challenged, ServerError> send_with_challenge(MYSQL* handle, const 
 }
 
 std::expected<Challenged, ServerError> set_up_bare(MYSQL* handle) {
-  return send_with_challenge(handle, session_basics(api().mariadb_connection(handle) != 0));
+  return send_with_challenge(handle, session_basics(api().mariadb_connection(handle) != 0), Ask::log);
 }
 
 }  // namespace dblock::store::mariadb

@@ -131,10 +131,10 @@ Result<void> Connection::run(const std::string& sql, const std::string& attempt,
     // An interruption is a definite answer here: nothing was sent yet, or the server rolled it back.
     if (interrupted()) return std::unexpected(interruption(attempt));
     if (send(sql)) return {};
-    // The statement was certainly not executed: the server has just turned read-only, or is a Galera node
-    // without a majority, which accepts the session's set-up and refuses the first statement.
+    // The statement was certainly not executed: the server has just turned read-only or left its group, or is
+    // a Galera node without a majority, which accepts the session's set-up and refuses the first statement.
     if (transaction_ == Transaction::none && hosts_left > 1 &&
-        is_wrong_host(read_only_error(last_words(handle_.get())))) {
+        is_wrong_host(wrong_host_error(last_words(handle_.get())))) {
       --hosts_left;
       hosts_.failed(host_, {});
       close();
@@ -196,7 +196,7 @@ Error Connection::wrong_reply(const std::string& why, const std::string& attempt
 }
 
 Error Connection::failure(const std::string& attempt, Phase phase) {
-  ServerError words = read_only_error(last_words(handle_.get()));
+  ServerError words = wrong_host_error(last_words(handle_.get()));
   if (std::exchange(unanswered_, false))
     words = {k_connection_lost, "no answer within " + in_words(reply_limit_)};
   if (is_wrong_host(words) || is_cut_off(words)) {

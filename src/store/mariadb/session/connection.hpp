@@ -68,8 +68,9 @@ class Connection {
   // Runs a statement that changes rows. REQUIRES: ensure_open() succeeded in this call.
   [[nodiscard]] Result<Changed> change(const std::string& sql, const std::string& attempt);
 
-  // The mark for a statement that changes rows (store/mariadb/sql.hpp).
-  [[nodiscard]] Mark next_mark() { return {marks_++ % k_marks, !logs_statements_}; }
+  // The mark for a statement that changes rows (store/mariadb/sql.hpp). No member of a group logs statements,
+  // so there a statement may ask which server it runs on.
+  [[nodiscard]] Mark next_mark() { return {marks_++ % k_marks, !logs_statements_ || in_group_, in_group_}; }
   // The value that the reply told; nullopt if the server forgot the value of LAST_INSERT_ID(), as triggers
   // make it do. If the reply has another mark, closes the session and returns Errc::indeterminate.
   [[nodiscard]] Result<std::optional<std::uint64_t>> told(const Changed& changed, Mark mark,
@@ -132,6 +133,7 @@ class Connection {
   [[nodiscard]] bool send(const std::string& sql);
   void await_reply();
   [[nodiscard]] ServerResult send_setup(const SessionOptions& options, const lease::Key* turnstile_key);
+  [[nodiscard]] ServerResult see_group();
   [[nodiscard]] bool server_has_flag(unsigned flag) const;
   [[nodiscard]] Result<void> replied_as_asked(bool in_transaction, const std::string& attempt, Phase phase);
   [[nodiscard]] Error wrong_reply(const std::string& why, const std::string& attempt, Phase phase);
@@ -158,6 +160,7 @@ class Connection {
   Micros reply_limit_{0};                            // of the current call; zero: none but the library's
   bool unanswered_ = false;                          // the last statement got no answer within reply_limit_
   bool logs_statements_ = false;                     // in its binary log: binlog_format=STATEMENT
+  bool in_group_ = false;  // a replication group is configured, and the server was a member at the set-up
   bool knows_galera_ = true;
   std::optional<std::minstd_rand> random_;  // seeded at the first pause
 

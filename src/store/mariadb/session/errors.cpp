@@ -37,9 +37,9 @@ constexpr std::array k_refused_for_now{1040U, 1114U, 1129U, 1152U, 1203U, 1205U,
 constexpr std::array k_crowded_out{1040U, 1203U, 1226U};
 constexpr std::array k_read_only{k_option_forbids, 1792U, 1836U};
 // The server refused the statement itself: a bug in dblock, or a table changed by hand. Nothing was done.
-constexpr std::array k_statement_refused{k_null_refused, 1062U, 1064U, 1149U, 1193U, 1235U,
-                                         1264U,          1265U, 1292U, 1305U, 1364U, 1366U,
-                                         1406U,          1411U, 1690U, 3819U, 4025U, k_wrong_variable_value};
+constexpr std::array k_statement_refused{
+    k_null_refused,     1062U, 1064U, 1149U, 1193U, 1235U, 1264U, 1265U, 1292U,
+    k_no_such_function, 1364U, 1366U, 1406U, 1411U, 1690U, 3819U, 4025U, k_wrong_variable_value};
 
 bool among(std::span<const unsigned> numbers, unsigned native) {
   return std::ranges::find(numbers, native) != numbers.end();
@@ -99,6 +99,8 @@ bool lacks_plugin(const ServerError& words) {
 std::string_view advice(Errc code, const ServerError& words) {
   const unsigned native = words.native;
   if (is_read_only(words)) return "; the server is read-only, is this a replica?";
+  if (native == k_function_refuses)
+    return "; run START GROUP_REPLICATION on it, or name the other members in the URL";
   if (native == k_option_forbids) return "; start the server without that option, or use another one";
   if (code == Errc::unreachable && native == k_galera_not_ready)
     return "; is this Galera node cut off from the majority, or still joining?";
@@ -152,6 +154,7 @@ bool is_crowded_out(unsigned native) {
 }
 
 bool is_wrong_host(unsigned native, std::string_view text) {
+  if (native == k_function_refuses) return true;
   if (native == k_galera_not_ready) return text.find(k_not_ready) != std::string_view::npos;
   return is_read_only({native, std::string(text)});
 }
@@ -165,7 +168,9 @@ bool is_client_side(unsigned native) {
          native >= k_first_connector_error;
 }
 
-ServerError read_only_error(ServerError words) {
+ServerError wrong_host_error(ServerError words) {
+  if (words.native == k_function_refuses)
+    return {k_function_refuses, "the server is not an ONLINE member of its replication group"};
   const auto says = [&](std::string_view part) { return words.text.find(part) != std::string::npos; };
   const bool by_setup = words.native == k_wrong_variable_value && says(k_read_only_mark);
   const bool by_change = words.native == k_null_refused && says("'version'");

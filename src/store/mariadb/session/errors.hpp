@@ -27,6 +27,10 @@ inline constexpr unsigned k_null_refused = 1048;
 inline constexpr unsigned k_table_exists = 1050;
 inline constexpr unsigned k_unknown_variable = 1193;
 inline constexpr unsigned k_no_such_table = 1146;
+inline constexpr unsigned k_no_such_function = 1305;
+// Of a function of a plugin. dblock calls only the one that tells whether the server is a member of its
+// replication group.
+inline constexpr unsigned k_function_refuses = 1123;
 inline constexpr unsigned k_lock_wait_timed_out = 1205;
 inline constexpr unsigned k_table_denied = 1142;
 inline constexpr unsigned k_join_too_big = 1104;
@@ -67,8 +71,9 @@ inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERR
 }
 
 // Translates the errors by which the set-up statement, and a statement that changes a lock's row
-// ({next_version} in sql/verbs/mariadb/terms.sql), report a read-only server; leaves other errors alone.
-[[nodiscard]] ServerError read_only_error(ServerError words);
+// ({next_version} in sql/verbs/mariadb/terms.sql), report a read-only server or a server that is not a member
+// of its replication group; leaves other errors alone.
+[[nodiscard]] ServerError wrong_host_error(ServerError words);
 
 // Makes the error "cannot acquire lock "k" on mysql://host/db: <words>; <what to do>". `where` must hold no
 // password.

@@ -117,11 +117,13 @@ Connection::ServerResult Connection::send_setup(const SessionOptions& options,
   const auto sent = [&]() -> ServerResult {
     sent_at_ = std::chrono::steady_clock::now();
     auto done = send_with_challenge(
-        handle_.get(), setup_statement(is_mariadb(), options, check_, turnstile_key, knows_galera_));
-    if (!done) return std::unexpected(read_only_error(std::move(done.error())));
+        handle_.get(), setup_statement(is_mariadb(), options, check_, turnstile_key, knows_galera_),
+        is_mariadb() || options.reads_only ? Ask::log : Ask::log_and_group);
+    if (!done) return std::unexpected(wrong_host_error(std::move(done.error())));
     marks_ = done->number;
     logs_statements_ = done->logs_statements;
-    return {};
+    in_group_ = false;
+    return done->has_group_plugin ? see_group() : ServerResult{};
   };
   auto done = sent();
   constexpr std::string_view big_selects = "SET SESSION sql_big_selects=1";
@@ -133,10 +135,29 @@ Connection::ServerResult Connection::send_setup(const SessionOptions& options,
   return sent();
 }
 
+// Whether a group is configured on a server that has the plugin for it. If so, the server must be a member:
+// one that was restarted and did not join again may take writes, and nobody replicates them.
+Connection::ServerResult Connection::see_group() {
+  const auto ask = [this](Verb verb) -> std::expected<std::string, ServerError> {
+    if (!send(render(verb))) return std::unexpected(last_words(handle_.get()));
+    auto table = fetch_rows(handle_.get(), MemoryLimit::few);
+    if (!table) return std::unexpected(std::move(table.error()));
+    return table->rows.empty() ? "" : table->rows.front()[0].value_or("");
+  };
+  const auto member = ask(Verb::is_group_member);
+  in_group_ = member.has_value();
+  if (member || member.error().native == k_no_such_function) return {};
+  if (member.error().native != k_function_refuses) return std::unexpected(member.error());
+  const auto configured = ask(Verb::group_is_configured);
+  if (!configured) return std::unexpected(configured.error());
+  if (*configured != "1") return {};
+  return std::unexpected(wrong_host_error(member.error()));
+}
+
 // Asks a server that logs statements whether it has turned read-only; if so, closes the session and returns
 // true.
 bool Connection::turned_read_only(const std::string& attempt) {
-  const bool asks = logs_statements_ && session_ == Session::full && !options_.reads_only &&
+  const bool asks = logs_statements_ && !in_group_ && session_ == Session::full && !options_.reads_only &&
                     transaction_ == Transaction::none && !awaits_reply_;
   if (!asks) return false;
   const auto answer = read(render(Verb::takes_no_writes), attempt);
