@@ -1,6 +1,6 @@
 -- Serves: 5
--- The pauses: a grant is refused while one that covers its key has not ended. A grant already under way may have read
--- this table before the pause was here, so `dblock pause` writes paused_until of dblock_lock as well.
+-- The pauses: a grant is refused while one that covers its key has not ended. `dblock pause` also writes it into paused_until of
+-- each row of dblock_lock that it covers, and most grants read no more than that.
 CREATE TABLE IF NOT EXISTS dblock_pause (
   pause_key VARBINARY(255) NOT NULL COMMENT 'the paused key; if is_prefix: what the paused keys begin with, and empty for all keys',
   is_prefix BOOLEAN NOT NULL,

@@ -13,11 +13,11 @@ CREATE /*M! OR REPLACE */ PROCEDURE dblock_acquire(
 BEGIN
   {variables};
   DECLARE v_kind VARCHAR(16) DEFAULT 'sql';
-  DECLARE v_ttl, v_margin, v_heartbeat, v_min_hold, v_period, v_look_back, v_look_ahead BIGINT DEFAULT NULL;
+  DECLARE v_ttl, v_margin, v_heartbeat, v_min_hold BIGINT DEFAULT NULL;
   DECLARE v_user, v_host, v_command, v_note, v_name VARCHAR(1000) CHARACTER SET utf8mb4 DEFAULT '';
   DECLARE v_pid, v_round, v_kept INT DEFAULT 0;
   DECLARE v_mode, v_last_outcome VARCHAR(16) DEFAULT NULL;
-  DECLARE v_ours, v_is_free, v_replaceable, v_caught_up BOOLEAN DEFAULT FALSE;
+  DECLARE v_ours, v_is_free, v_is_new, v_replaceable, v_caught_up BOOLEAN DEFAULT FALSE;
   DECLARE v_until, v_last_acquired, v_last_released, v_success_acquired, v_success_released BIGINT DEFAULT NULL;
   DECLARE v_last_exit_code INT DEFAULT NULL;
   DECLARE v_longest BIGINT DEFAULT 5000000; -- k_longest_intent of src/lease/types.hpp
@@ -49,15 +49,20 @@ BEGIN
     {let_the_line_go_first}
     WHILE v_outcome IS NULL AND v_round < 5 DO
       SET v_round = v_round + 1;
-      {verb grant};
+      IF v_is_new THEN
+        {verb first_grant};
+      ELSE
+        {verb grant};
+      END IF;
       IF ROW_COUNT() > 0 THEN
         SET v_outcome = 'granted', v_token = LAST_INSERT_ID() DIV 1024, v_remaining_ms = p_ttl_ms;
       ELSE
         IF NOT v_caught_up THEN
           {catch_up}
         END IF;
-        SELECT MAX(mode), MAX(COALESCE(lock_value = v_owner AND expire_time > {now}, FALSE)), MAX(COALESCE({is_free}, FALSE))
-          INTO v_mode, v_ours, v_is_free FROM dblock_lock AS lease WHERE lock_key = v_key AND slot = 0;
+        SELECT MAX(mode), MAX(COALESCE(lock_value = v_owner AND expire_time > {now}, FALSE)), MAX(COALESCE({is_free} AND (token > 0 OR {no_pause}), FALSE)),
+            COALESCE(MAX(token) = 0, TRUE)
+          INTO v_mode, v_ours, v_is_free, v_is_new FROM dblock_lock AS lease WHERE lock_key = v_key AND slot = 0;
         IF v_mode IS NULL THEN
           BEGIN
             DECLARE CONTINUE HANDLER FOR 1062 BEGIN END;

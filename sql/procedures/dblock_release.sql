@@ -12,8 +12,6 @@ BEGIN
   DECLARE v_mode VARCHAR(16) DEFAULT 'exclusive';
   DECLARE v_user, v_host, v_command, v_note VARCHAR(1000) CHARACTER SET utf8mb4 DEFAULT '';
   DECLARE v_pid, v_exit_code INT DEFAULT NULL;
-  DECLARE v_keep BIGINT DEFAULT NULL;
-  DECLARE v_leaves_nested BOOLEAN DEFAULT FALSE;
   DECLARE v_was_released BOOLEAN DEFAULT TRUE;
   DECLARE v_is_recorded, v_caught_up BOOLEAN DEFAULT FALSE;
   {check_names};

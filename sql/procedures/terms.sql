@@ -3,11 +3,10 @@
 -- procedure's variable v_name. A comment of MariaDB (M!) or of MySQL (!50701) holds what only that server reads.
 
 -- {version} The version of all procedures. A change of any of them raises it, and `dblock migrate` then replaces them.
-4
+5
 
--- {variables} What the statements take and most procedures do not ask for. Without a period, past successes do not
--- count. The lock's own row is the only row, since an application takes the whole lock. v_takes_no_writes stays FALSE, since {enter}
--- refuses such a server.
+-- {variables} What the statements take and most procedures do not ask for. The lock's own row is the only
+-- row, since an application takes the whole lock.
 DECLARE v_key, v_owner VARBINARY(4096) DEFAULT NULL;
 DECLARE v_of_kind VARCHAR(16) DEFAULT 'sql';
 DECLARE v_slot, v_first_slot, v_last_slot, v_mark INT DEFAULT 0;
@@ -18,8 +17,7 @@ DECLARE v_remaining_ms BIGINT DEFAULT NULL;
 DECLARE v_isolation VARCHAR(30) DEFAULT NULL;
 DECLARE v_completion VARCHAR(20) DEFAULT NULL;
 DECLARE v_read_only, v_row_wait, v_table_wait INT DEFAULT NULL;
-DECLARE v_new_names BOOLEAN DEFAULT TRUE;
-DECLARE v_takes_no_writes BOOLEAN DEFAULT FALSE
+DECLARE v_new_names BOOLEAN DEFAULT TRUE
 
 -- {check_names} The rules of dblock's keys, and owner ids that fit their column. In hexadecimal digits, so that no
 -- collation decides. Longer parameters than these cannot have been cut to pass.

@@ -1,6 +1,7 @@
 # Writes OUTPUT, a C++ source that defines STORE::procedures() from the files FILES (a ;-list) of sql/procedures. In them
 # {name} becomes that term of sql/procedures/terms.sql or of the verbs' terms.sql, {verb name} the statement of that name in
-# sql/verbs/STORE, and in all of these `:name` becomes the procedure's variable v_name.
+# sql/verbs/STORE, and in all of these `:name` becomes the procedure's variable v_name. Of what a statement carries only if it
+# is asked for, procedures give the kind of the lease, and nothing else.
 # Run with: cmake -DFILES=… -DOUTPUT=… -DSTORE=… -P embed_procedures.cmake
 
 cmake_minimum_required(VERSION 3.25)
@@ -36,6 +37,8 @@ foreach(file IN LISTS FILES)
   insert_verbs("${sql}" sql)
   list(APPEND used version)
   expand(sql "${name}.sql")
+  string(REGEX REPLACE "\\[of_kind\\|([^]]*)\\]" "\\1" sql "${sql}")
+  string(REGEX REPLACE "\\[[a-z_]+\\|[^]]*\\]" "" sql "${sql}")
   string(REGEX REPLACE ":([a-z_]+)" "v_\\1" sql "${sql}")
   string(REPLACE "${semicolon}" ";" sql "${sql}")
   string(APPEND entries "    Procedure{\"${name}\", R\"dblock_sql(${sql})dblock_sql\"},\n")

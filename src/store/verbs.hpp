@@ -16,6 +16,7 @@ namespace dblock::store {
 enum class Verb : std::uint8_t {
   // leases of one lock, or of several
   grant,
+  first_grant,
   renew,
   nest,
   unnest,
@@ -111,15 +112,15 @@ enum class Verb : std::uint8_t {
 };
 
 // The names of all parameters. A statement that reports a token or a length has `mark` as a parameter too
-// (store/mariadb/sql.hpp), one that changes a lock's row `takes_no_writes`.
-inline constexpr std::array<std::string_view, 65> k_parameters{
+// (store/mariadb/sql.hpp), one that changes a lock's row `proves_writes` and `proves_membership`.
+inline constexpr std::array<std::string_view, 66> k_parameters{
     "key", "keys", "slot", "first_slot", "last_slot", "rows", "owner", "token", "of_kind", "leaves_nested",
     "kind", "mode", "slots", "several", "ttl", "margin", "heartbeat", "min_hold", "period", "look_back",
     "look_ahead", "host", "pid", "user", "command", "note", "mark", "until", "longest", "outcome",
     "exit_code", "keep", "was_released", "last_acquired", "last_released", "last_outcome", "last_exit_code",
     "success_acquired", "success_released", "from", "to", "held_only", "gates_only", "limit", "forget_after",
     "since", "pause_key", "is_prefix", "made_at", "by", "replaceable", "promise", "newest", "without", "idle",
-    "table", "version", "serves", "name", "changes", "takes_no_writes",
+    "table", "version", "serves", "name", "changes", "proves_writes", "proves_membership",
     // SQLite only: set for every statement
     "boot", "wall", "offset", "boot_id"};
 
@@ -139,10 +140,30 @@ struct ParameterAt {
   return {};
 }
 
+// The first `[name|text]` in a statement: text for the case that the parameter is given. Only MariaDB's.
+struct OptionAt {
+  std::size_t begin = std::string_view::npos;  // npos: there is none
+  std::size_t end = std::string_view::npos;
+  std::string_view name;
+  std::string_view text;
+};
+[[nodiscard]] constexpr OptionAt find_option(std::string_view sql) {
+  const auto begin = sql.find('[');
+  const auto bar = sql.find('|', begin);
+  const auto end = sql.find(']', bar);
+  if (begin == std::string_view::npos || end == std::string_view::npos) return {};
+  return {begin, end + 1, sql.substr(begin + 1, bar - begin - 1), sql.substr(bar + 1, end - bar - 1)};
+}
+
 // Returns `sql` itself. Text with an unknown parameter does not compile, since unknown_parameter() is no
 // constant.
 void unknown_parameter();
 [[nodiscard]] consteval std::string_view checked(std::string_view sql) {
+  std::string_view rest = sql;
+  for (auto next = find_option(rest); next.begin != std::string_view::npos; next = find_option(rest)) {
+    if (std::ranges::find(k_parameters, next.name) == k_parameters.end()) unknown_parameter();
+    rest.remove_prefix(next.end);
+  }
   for (auto next = find_parameter(sql, 0); next.colon != std::string_view::npos;
        next = find_parameter(sql, next.colon + 1)) {
     if (std::ranges::find(k_parameters, next.name) == k_parameters.end()) unknown_parameter();

@@ -385,11 +385,11 @@ TEST_CASE("mariadb procedures: neither a trigger nor a function takes, renews or
   t.application.acquire("k", "me");
   t.database.sql("CREATE TABLE written (n INT)");
   const std::string before = t.row("k");
-  // The server's own refusal, since an answer has nowhere to go there.
+  // The server's own refusal ("feature not supported"): there it runs no dynamic SQL, and an answer has
+  // nowhere to go.
   const auto has_no_place = [](const std::string& refusal) {
     INFO(refusal);
-    CHECK(says(refusal, test::mysql_run() ? "Not allowed to return a result set from a "
-                                          : "Dynamic SQL is not allowed in stored function or trigger"));
+    CHECK(refusal.starts_with("0A000 "));
   };
   for (const auto& call : calls_that_write()) {
     CAPTURE(call);

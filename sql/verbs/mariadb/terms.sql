@@ -1,5 +1,6 @@
 -- Parts that the statements of this folder share. `{name}` in a statement stands for the text that follows the
--- name here; `:name` is a parameter (src/store/verbs.hpp). Times are computed and compared on the server.
+-- name here; `:name` is a parameter (src/store/verbs.hpp), and `[name|text]` is the text if that parameter is given: neither
+-- NULL nor FALSE. So a statement carries no more than is asked for. Times are computed and compared on the server.
 
 -- {now} The server's time at the start of the statement. So a statement that waits for a row lock can only
 -- shorten a lease, never lengthen it.
@@ -8,12 +9,21 @@ UTC_TIMESTAMP(6)
 -- {next_token} Above the last token of the row and, being the time in microseconds, of forgotten rows.
 GREATEST(lease.token + 1, CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {now}) AS UNSIGNED))
 
--- {next_version} NULL on a server that takes no writes, if the account may write there all the same: the column refuses NULL,
--- which undoes the statement (error 1048). So each change proves what the session's set-up proved: after a switchover
--- nothing is renewed or released on the old primary, whose writes nobody replicates any more. :takes_no_writes is FALSE where
--- statements are logged as text, since a replica would refuse this one (src/store/mariadb/session/challenge.hpp). Where a
--- replication group is configured, it also asks whether the server is a member now (is_group_member.sql).
-IF(:takes_no_writes, NULL, version + 1)
+-- {takes_no_writes} The server is read-only, even if the account may write there: with READ ONLY ADMIN or SUPER
+-- dblock could write on a replica, and both sides of a switchover would grant. read_only is a number on some
+-- servers and a word on others.
+(@@innodb_read_only OR CONCAT(@@global.read_only) NOT IN ('0', 'OFF'))
+
+-- {null_unless_writable} Together with the bracket that follows the value: NULL instead of the value on a server that takes
+-- no writes, if the account may write there all the same. The column refuses NULL, which undoes the statement (error 1048).
+-- So each change proves what the session's set-up proved: after a switchover nothing is renewed or released on the old
+-- primary, whose writes nobody replicates any more. Where a replication group is configured, it also asks whether the
+-- server is a member now (is_group_member.sql). :proves_writes is FALSE where statements are logged as text, since a
+-- replica would refuse this one (src/store/mariadb/session/challenge.hpp).
+[proves_writes|IF({takes_no_writes}][proves_membership| OR group_replication_get_communication_protocol() IS NULL][proves_writes|, NULL, ]
+
+-- {next_version}
+{null_unless_writable}version + 1[proves_writes|)]
 
 -- {past_margin} The lease margin is over too: no process can still believe that it holds this lease.
 expire_time + INTERVAL margin_us MICROSECOND <= {now}
@@ -21,21 +31,22 @@ expire_time + INTERVAL margin_us MICROSECOND <= {now}
 -- {not_cooling_down} The lock is not cooling down.
 (hold_until IS NULL OR hold_until <= {now})
 
--- {not_done} The caller names no period, or the key has no success dated within it (src/lease/promises.hpp).
-(:period IS NULL OR success_acquired_at IS NULL
-  OR success_acquired_at <= {now} - INTERVAL :look_back MICROSECOND
-  OR success_acquired_at > {now} + INTERVAL :look_ahead MICROSECOND)
+-- {not_done} A condition more if the caller names a period: the key has no success dated within it (src/lease/promises.hpp).
+[period| AND (success_acquired_at IS NULL OR success_acquired_at <= {now} - INTERVAL :look_back MICROSECOND
+  OR success_acquired_at > {now} + INTERVAL :look_ahead MICROSECOND)]
 
 -- {covers} The pause, a row of dblock_pause, covers the key of the row called `lease` and has not ended. By the row's key
 -- and not by the caller's: so the server reads dblock_pause after it has read the row.
 pause.end_time > {now} AND pause.pause_key = IF(pause.is_prefix, LEFT(lease.lock_key, LENGTH(pause.pause_key)), lease.lock_key)
 
--- {not_paused} No pause covers the row called `lease`. A pause is committed first, and then written into paused_until of
--- every row that is there. A grant that has read dblock_pause before that commit meets paused_until, unless the row was
--- added later still; and a row that was added after the commit is read before dblock_pause. A sub-query is safe here,
--- because it only refuses.
+-- {not_paused} No pause covers the row called `lease`, by the mark in that row. A pause is committed first, and then written
+-- into the mark of every row that is there. A row that was added later has no such mark, so its first grant asks for {no_pause}
+-- as well.
 (lease.paused_until IS NULL OR lease.paused_until <= {now})
-AND 0 = (SELECT COUNT(*) FROM dblock_pause AS pause WHERE {covers})
+
+-- {no_pause} No pause covers the row called `lease`, by dblock_pause. Read after the row, which was committed before: so it
+-- finds each pause whose marking came before the row. A sub-query is safe here, because it only refuses.
+0 = (SELECT COUNT(*) FROM dblock_pause AS pause WHERE {covers})
 
 -- {not_promised} The next grant is promised to nobody else. A promise that would last for longer than any does was made
 -- before the clock was set back.
@@ -43,12 +54,12 @@ AND 0 = (SELECT COUNT(*) FROM dblock_pause AS pause WHERE {covers})
 
 -- {is_free} The row called `lease` can be granted to an exclusive holder. Only for a lock whose last grant was exclusive:
 -- whether readers or holders of slots are gone is not in this row.
-mode = 'exclusive' AND (lock_value IS NULL OR {past_margin}) AND {not_cooling_down} AND {not_done} AND {not_paused}
+mode = 'exclusive' AND (lock_value IS NULL OR {past_margin}) AND {not_cooling_down}{not_done} AND {not_paused}
   AND {not_promised}
 
 -- {is_named_lease} The lease that the caller names: in one row if the caller knows its slot, else in any of the key's.
 lock_key = :key AND slot BETWEEN :first_slot AND :last_slot AND lock_value = :owner
-  AND (:token IS NULL OR token = :token) AND (:of_kind IS NULL OR kind = :of_kind)
+  AND (:token IS NULL OR token = :token)[of_kind| AND kind = :of_kind]
 
 -- {record_takeover} If the last holder did not release, a grant records that its lease was abandoned. MySQL runs
 -- assignments from left to right, MariaDB under SIMULTANEOUS_ASSIGNMENT all at once. Here and below each column
@@ -60,14 +71,27 @@ lease.last_exit_code = IF(lease.lock_value IS NULL, lease.last_exit_code, NULL)
 
 -- {write_grant} What a grant writes besides {record_takeover}, the token, mode and slots. keep_until keeps the row long
 -- enough for {not_done} to find a success in it.
-lease.version = IF(:takes_no_writes, NULL, lease.version + 1), lease.lock_value = :owner, lease.create_time = {now}, lease.update_time = {now},
+lease.version = {null_unless_writable}lease.version + 1[proves_writes|)],
+lease.lock_value = :owner, lease.create_time = {now}, lease.update_time = {now},
 lease.expire_time = {now} + INTERVAL :ttl MICROSECOND, lease.lock_count = 1, lease.kind = :kind, lease.ttl_us = :ttl,
 lease.margin_us = :margin, lease.heartbeat_us = :heartbeat,
 lease.hold_until = {now} + INTERVAL :min_hold MICROSECOND, lease.revoke_time = NULL, lease.revoked_by = NULL,
 lease.replaceable = :replaceable, lease.promised_until = NULL, lease.promised_to = NULL, lease.holder_host = :host,
-lease.holder_pid = :pid, lease.holder_user = :user, lease.holder_command = :command, lease.holder_note = :note,
-lease.keep_until = IF(:period IS NULL, lease.keep_until,
-  GREATEST(COALESCE(lease.keep_until, {now} + INTERVAL :period MICROSECOND), {now} + INTERVAL :period MICROSECOND))
+lease.holder_pid = :pid, lease.holder_user = :user, lease.holder_command = :command, lease.holder_note = :note
+[period|, lease.keep_until =
+  GREATEST(COALESCE(lease.keep_until, {now} + INTERVAL :period MICROSECOND), {now} + INTERVAL :period MICROSECOND)]
+
+-- {lease_and_fence} The lock's own row, and its fence, whose key follows: NULL unless the row can be granted. A refused try must
+-- not touch the fence, which a job's transaction may keep locked. STRAIGHT_JOIN: the server reads the lock's row first,
+-- and evaluates the condition once.
+dblock_lock AS lease STRAIGHT_JOIN dblock_fence AS fence ON fence.slot = 0 AND fence.lock_key =
+
+-- {write_exclusive_grant} What a grant of one lock to one holder writes. The server chooses which of the two tables it
+-- writes first: if it has written this grant to the lease already, the fence takes the token from there.
+{record_takeover},
+lease.token = LAST_INSERT_ID({next_token} * 1024 + :mark) DIV 1024,
+{write_grant}, lease.slots = 1,
+fence.token = IF(lock_value = :owner AND create_time = {now}, lease.token, {next_token})
 
 -- {keeps_history} True if runs are recorded. `migrate --history on` leaves this mark beside the versions,
 -- because every account may read those.
@@ -83,8 +107,8 @@ version = {next_version}, update_time = {now}, lock_value = NULL, expire_time = 
 revoked_by = NULL
 
 -- {keep_after_failure} Lets the lock cool down after this release. Must precede {free_row}, which forgets a revocation.
-hold_until = IF(:keep IS NULL OR revoke_time IS NOT NULL, hold_until,
-  GREATEST(COALESCE(hold_until, {now}), {now} + INTERVAL :keep MICROSECOND))
+[keep|, hold_until = IF(revoke_time IS NOT NULL, hold_until,
+  GREATEST(COALESCE(hold_until, {now}), {now} + INTERVAL :keep MICROSECOND))]
 
 -- {record_end} Records the end of a run.
 last_acquired_at = create_time, last_released_at = {now}, last_outcome = :outcome, last_exit_code = :exit_code,
@@ -119,11 +143,6 @@ TIMESTAMPDIFF(MICROSECOND, '1970-01-01', create_time)
 -- long after its sender has given up.
 pause_key = :pause_key AND is_prefix = :is_prefix
   AND create_time = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL :made_at MICROSECOND
-
--- {takes_no_writes} The server is read-only, even if the account may write there: with READ ONLY ADMIN or SUPER
--- dblock could write on a replica, and both sides of a switchover would grant. read_only is a number on some
--- servers and a word on others.
-(@@innodb_read_only OR CONCAT(@@global.read_only) NOT IN ('0', 'OFF'))
 
 -- {this_server} The name of the server that answers, for people. Distinguishes servers even if they were cloned
 -- with their configuration.

@@ -85,6 +85,12 @@ revoke_time = NULL, revoked_by = NULL, replaceable = :replaceable, promised_unti
 holder_host = :host, holder_pid = :pid, holder_user = :user, holder_command = :command,
 holder_note = :note, mode = :mode, slots = :slots
 
+-- {grant} The statement that takes a lock for one exclusive holder.
+UPDATE dblock_lock SET token = max(token + 1, :wall), {write_grant}
+WHERE lock_key = :key AND slot = 0 AND mode = 'exclusive' AND (lock_value IS NULL OR {past_margin})
+  AND {not_cooling_down} AND {not_done} AND {pause_end} IS NULL AND {not_promised}
+RETURNING token
+
 -- {status} The columns of a status row, in the order of src/store/rows.cpp. A lease of an earlier boot ended
 -- with that boot at the latest, and needs no margin.
 lock_key, lock_value, token, lock_count, kind, holder_host, holder_pid, holder_user, holder_command, holder_note,

@@ -31,12 +31,46 @@ void append(std::string& sql, const List& list) {
   }
 }
 
-// The value of :takes_no_writes.
-std::string takes_no_writes(Mark mark) {
-  if (!mark.proves_writes) return "FALSE";
-  const std::string is_read_only = "(" + std::string(sql(Verb::takes_no_writes)) + ")";
-  if (!mark.proves_membership) return is_read_only;
-  return is_read_only + " OR (" + std::string(sql(Verb::is_group_member)) + ") IS NULL";
+// True if the statement is to carry the text of `[name|text]`.
+bool is_given(std::string_view name, const Parameters& parameters, Mark mark) {
+  if (name == "proves_writes") return mark.proves_writes;
+  if (name == "proves_membership") return mark.proves_writes && mark.proves_membership;
+  const Value* const value = value_of(parameters, name);
+  const auto* const scalar = value != nullptr ? std::get_if<Scalar>(value) : nullptr;
+  if (scalar == nullptr || std::holds_alternative<std::nullptr_t>(*scalar)) return false;
+  const auto* const number = std::get_if<std::int64_t>(scalar);
+  return number == nullptr || *number != 0;
+}
+
+void append_value(std::string& sql, std::string_view name, const Parameters& parameters, Mark mark) {
+  if (name == "mark") {
+    sql += std::to_string(mark.number);
+  } else if (const Value* value = value_of(parameters, name)) {
+    std::visit([&sql](const auto& one) { append(sql, one); }, *value);
+  } else {
+    sql.append(":").append(name);
+  }
+}
+
+// Text without `[name|text]`.
+void append_with_values(std::string& sql, std::string_view text, const Parameters& parameters, Mark mark) {
+  std::size_t done = 0;
+  for (auto next = find_parameter(text, 0); next.colon != std::string_view::npos;
+       next = find_parameter(text, done)) {
+    sql += text.substr(done, next.colon - done);
+    done = next.colon + 1 + next.name.size();
+    append_value(sql, next.name, parameters, mark);
+  }
+  sql += text.substr(done);
+}
+
+void append_filled_in(std::string& sql, std::string_view text, const Parameters& parameters, Mark mark) {
+  for (auto next = find_option(text); next.begin != std::string_view::npos; next = find_option(text)) {
+    append_with_values(sql, text.substr(0, next.begin), parameters, mark);
+    if (is_given(next.name, parameters, mark)) append_with_values(sql, next.text, parameters, mark);
+    text.remove_prefix(next.end);
+  }
+  append_with_values(sql, text, parameters, mark);
 }
 
 }  // namespace
@@ -55,25 +89,10 @@ std::string bytes_literal(std::string_view bytes) {
 }
 
 std::string render(Verb verb, const Parameters& parameters, Mark mark) {
-  const std::string_view text = sql(verb);
   std::string rendered;
-  rendered.reserve(2 * text.size());
-  std::size_t done = 0;
-  for (auto next = find_parameter(text, 0); next.colon != std::string_view::npos;
-       next = find_parameter(text, done)) {
-    rendered += text.substr(done, next.colon - done);
-    done = next.colon + 1 + next.name.size();
-    if (next.name == "mark") {
-      rendered += std::to_string(mark.number);
-    } else if (next.name == "takes_no_writes") {
-      rendered += takes_no_writes(mark);
-    } else if (const Value* value = value_of(parameters, next.name)) {
-      std::visit([&rendered](const auto& one) { append(rendered, one); }, *value);
-    } else {
-      rendered.append(":").append(next.name);
-    }
-  }
-  return rendered.append(text.substr(done));
+  rendered.reserve(2 * sql(verb).size());
+  append_filled_in(rendered, sql(verb), parameters, mark);
+  return rendered;
 }
 
 }  // namespace dblock::store::mariadb

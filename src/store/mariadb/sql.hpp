@@ -12,7 +12,8 @@
 
 namespace dblock::store::mariadb {
 
-// The statement, with `:name` for each parameter; empty if this store has no such statement.
+// The statement, with `:name` for each parameter and `[name|text]` for text that depends on one; empty if
+// this store has no such statement.
 [[nodiscard]] std::string_view sql(Verb verb);
 
 // What the session adds to a statement that changes rows.
@@ -28,7 +29,8 @@ struct Mark {
 };
 inline constexpr std::uint64_t k_marks = 1024;
 
-// The statement with its parameters' values filled in. A parameter without a value stays as `:name`, which
+// The statement with its parameters' values filled in, and with the text of each `[name|text]` whose
+// parameter has a value that is neither NULL nor 0. Another parameter without a value stays as `:name`, which
 // every server refuses.
 [[nodiscard]] std::string render(Verb verb, const Parameters& parameters = {}, Mark mark = {});
 

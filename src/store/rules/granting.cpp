@@ -88,8 +88,12 @@ Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::LeaseReques
   DBLOCK_TRY(auto answer, answer_for({std::move(*seen), {}}, request));
   // A proxy that replays statements reports 0 rows for a grant that was made. The row shows it (I5).
   if (auto* ours = std::get_if<lease::Granted>(&answer)) ours->lease.sent_at = sent_at;
-  if (std::holds_alternative<lease::Free>(answer)) return std::nullopt;
-  return answer;
+  const auto* const free = std::get_if<lease::Free>(&answer);
+  if (free == nullptr) return answer;
+  if (free->status->token.value > 0) return std::nullopt;
+  DBLOCK_TRY(token, table_->first_grant(request, attempt));
+  if (token) return lease::granted(request, *token, 0, sent_at);
+  return std::nullopt;
 }
 
 Result<Answer> TableLeaseStore::fenced_or(const lease::LeaseRequest& request, Error why,

@@ -96,13 +96,22 @@ Result<std::optional<Effect>> LockTable::run_reporting(Verb verb, const Paramete
 
 Result<std::optional<lease::Token>> LockTable::grant(const lease::LeaseRequest& request,
                                                      const std::string& attempt) {
+  return grant_by(Verb::grant, request, attempt);
+}
+
+Result<std::optional<lease::Token>> LockTable::first_grant(const lease::LeaseRequest& request,
+                                                           const std::string& attempt) {
+  return grant_by(Verb::first_grant, request, attempt);
+}
+
+Result<std::optional<lease::Token>> LockTable::grant_by(Verb verb, const lease::LeaseRequest& request,
+                                                        const std::string& attempt) {
   ended_.expect(request);
   const auto undo = [&] {
     const lease::RunEnd not_run{lease::RunOutcome::not_run, std::nullopt};
     return release(ref_to(request), lease::Actor::holder, not_run, attempt);
   };
-  DBLOCK_TRY(const auto done,
-             run_reporting(Verb::grant, grant_parameters(request, request.key), attempt, undo));
+  DBLOCK_TRY(const auto done, run_reporting(verb, grant_parameters(request, request.key), attempt, undo));
   return token_of(done);
 }
 
@@ -113,7 +122,7 @@ Result<std::optional<lease::Token>> LockTable::create(const lease::LeaseRequest&
   std::optional<lease::Token> token;
   const auto add_and_grant = [&]() -> Result<void> {
     DBLOCK_CHECK(add(request.key, attempt));
-    DBLOCK_TRY(token, grant(request, attempt));
+    DBLOCK_TRY(token, first_grant(request, attempt));
     return {};
   };
   DBLOCK_CHECK(database_->bundled(attempt, add_and_grant));

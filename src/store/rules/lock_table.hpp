@@ -96,9 +96,13 @@ class LockTable {
   [[nodiscard]] Result<void> let_readers_in(const lease::Key& key, lease::ServerTime until,
                                             const std::string& attempt);
 
-  // Grants one exclusive lock. nullopt: the row, or its fence, is missing, or the row is not free to grant.
+  // Grants one exclusive lock whose row was granted before. nullopt: the row, or its fence, is missing, or
+  // the row is not free to grant.
   [[nodiscard]] Result<std::optional<lease::Token>> grant(const lease::LeaseRequest& request,
                                                           const std::string& attempt);
+  // The same for a row that was never granted.
+  [[nodiscard]] Result<std::optional<lease::Token>> first_grant(const lease::LeaseRequest& request,
+                                                                const std::string& attempt);
   // The same for a key without a row. nullopt when another process has taken the lock meanwhile.
   [[nodiscard]] Result<std::optional<lease::Token>> create(const lease::LeaseRequest& request,
                                                            const std::string& attempt);
@@ -176,6 +180,8 @@ class LockTable {
   [[nodiscard]] Result<std::optional<Effect>> run_reporting(Verb verb, const Parameters& parameters,
                                                             const std::string& attempt,
                                                             const std::function<Result<bool>()>& undo);
+  [[nodiscard]] Result<std::optional<lease::Token>> grant_by(Verb verb, const lease::LeaseRequest& request,
+                                                             const std::string& attempt);
   [[nodiscard]] Result<bool> abandon(const lease::LockStatus& lease, const std::string& attempt);
   [[nodiscard]] Result<void> make_room(const GrantTarget& target, const lease::Sharing& asked,
                                        const std::string& attempt);

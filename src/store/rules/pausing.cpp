@@ -1,8 +1,8 @@
 // The functions of LockTable and TableLeaseStore for pauses.
 //
-// A pause is committed first; from then on no grant that begins succeeds. A grant that is under way may have
-// read the pauses before. So the pause is then written into the row of each lock as well: that statement
-// waits for the grants that have changed the row, and a grant that comes to the row later is refused by it.
+// A pause is committed first, and then written into the row of each lock: that statement waits for the grants
+// that have changed the row, and a grant that comes to the row later is refused by it. The first grant of a
+// row reads the pauses as well, since the row may have been added after they were written.
 #include <algorithm>
 #include <utility>
 

@@ -1,0 +1,2 @@
+-- As grant.sql: here pauses are read by every grant.
+{grant}
