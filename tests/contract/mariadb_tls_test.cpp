@@ -139,7 +139,8 @@ TEST_CASE("mariadb: without TLS on the server only off and prefer connect") {
 
 // The same table for every way to the server and every version of the client library, some of which would
 // make exceptions for connections within the host.
-TEST_CASE("mariadb: each tls mode refuses the certificates that it says, over every way to the server", "[mariadb]") {
+TEST_CASE("mariadb: each tls mode refuses the certificates that it says, over every way to the server",
+          "[mariadb]") {
   struct Expectation {
     std::string certificate;
     bool require, verify_ca, verify_full;
