@@ -21,6 +21,7 @@ CREATE TABLE IF NOT EXISTS dblock_lock (
   margin_us BIGINT NOT NULL COMMENT 'nobody may take over before expire_time + margin',
   heartbeat_us BIGINT NULL COMMENT 'the holder renews this often; NULL: it does not promise to',
   hold_until DATETIME(6) NULL COMMENT 'not granted before, whoever holds it',
+  hold_us BIGINT NULL COMMENT 'length of the cooldown that ends at hold_until, as it was asked for; NULL: not known',
   keep_until DATETIME(6) NULL COMMENT 'this row is not forgotten before',
   revoke_time DATETIME(6) NULL COMMENT 'renewals are refused from then on',
   revoked_by VARCHAR(600) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NULL COMMENT 'user@host',

@@ -27,6 +27,8 @@ CREATE TABLE dblock_lock (
   margin_us INTEGER NOT NULL,       -- nobody may take over before expire_time + margin
   heartbeat_us INTEGER,             -- the holder renews this often; NULL: it does not promise to
   hold_until INTEGER,               -- not granted before, by the wall clock, whoever holds it
+  hold_us INTEGER,                  -- length of the cooldown that ends at hold_until, as it was asked for;
+                                    -- NULL: not known
   keep_until INTEGER,               -- this row is not forgotten before
   revoke_time INTEGER,              -- renewals are refused from then on
   revoked_by TEXT,                  -- user@host

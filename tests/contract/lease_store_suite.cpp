@@ -206,6 +206,60 @@ STORE_CASE("hold_until keeps a free lock from being granted until it has passed"
   t.grant(asks("k", "owner-2"));
 }
 
+STORE_CASE("a cooldown is not believed once the clock was set back and it is longer than was asked for") {
+  Fixture t;
+  for (const bool after_failure : {false, true}) {
+    CAPTURE(after_failure);
+    auto request = asks("k", "owner-1");
+    if (!after_failure) request.promises.min_hold = 1h;
+    const RunEnd end{RunOutcome::failed, 3, after_failure ? 1h : 0h};
+    const Lease lease = t.grant(request);
+    t.under_test->age("k", 10h, false);  // a long job
+    if (!after_failure) t.under_test->age("k", -10h, false);
+    CHECK(released(t.release(ref(lease), Actor::holder, end)));
+    t.under_test->age("k", -1s, false);
+    t.conflict(asks("k", "owner-2"));
+    t.under_test->age("k", -3h, false);
+    CHECK(t.row("k").state == State::free);
+    CHECK_FALSE(t.row("k").hold_until);
+    CHECK(std::get<ForceRefused>(t.revoke("k", lease.token)).why == ForceRefused::Why::not_held);
+    CHECK(released(t.release(ref(t.grant(asks("k", "owner-2"))))));
+  }
+}
+
+STORE_CASE("a cooldown is as long as was asked for where the clock was set back while the lock was held") {
+  Fixture t;
+  auto request = asks("k", "owner-1");
+  request.promises.min_hold = 1h;
+  const Lease held = t.grant(request);
+  t.under_test->age("k", -3h, false);
+  CHECK(released(t.release(ref(held))));
+  CHECK(released(t.release(ref(t.grant(asks("k", "owner-2"))))));
+  // The cooldown of a failure takes the place of one that is not believed.
+  for (const auto min_hold : {0h, 1h}) {
+    CAPTURE(min_hold.count());
+    request.promises.min_hold = min_hold;
+    const Lease failed = t.grant(request);
+    t.under_test->age("k", -3h, false);
+    CHECK(released(t.release(ref(failed), Actor::holder, {RunOutcome::failed, 3, 30min})));
+    CHECK(t.conflict(asks("k", "owner-2")).status.state == State::cooldown);
+    t.under_test->age("k", 29min, false);
+    t.conflict(asks("k", "owner-2"));
+    t.under_test->age("k", 1min, false);
+    CHECK(released(t.release(ref(t.grant(asks("k", "owner-2"))))));
+  }
+}
+
+STORE_CASE("a cooldown whose length is not known is believed however long it is") {
+  Fixture t;
+  CHECK(released(t.release(ref(t.grant(asks("k", "owner-1"))))));
+  t.under_test->set_promise("k", StoreUnderTest::Promise::hold_until, 1h);
+  t.under_test->age("k", -3h, false);
+  CHECK(t.conflict(asks("k", "owner-2")).status.state == State::cooldown);
+  t.under_test->age("k", 4h, false);
+  t.grant(asks("k", "owner-2"));
+}
+
 STORE_CASE("a release can keep the lock from then on, unless the lease was revoked", "[all-of-dblock]") {
   Fixture t;
   RunEnd end{RunOutcome::failed, 3, 1h};

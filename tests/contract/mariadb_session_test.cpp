@@ -3,6 +3,8 @@
 
 #include "contract/mariadb_store.hpp"
 #include "contract/store_fixture.hpp"
+#include "store/mariadb/sql.hpp"
+#include "store/parameters.hpp"
 #include "support/catch.hpp"
 #include "support/proxy.hpp"
 
@@ -294,6 +296,50 @@ TEST_CASE("mariadb: a takeover records its predecessor the same way when assignm
   CHECK(t.database().column("k", "lock_value") == "owner-2");
   CHECK(t.database().column("k", "last_outcome") == "abandoned");
   CHECK(t.database().column("k", "last_acquired_at") == acquired);
+}
+
+TEST_CASE("mariadb: the cooldown of a failure is recorded the same way when assignments are simultaneous",
+          "[mariadb]") {
+  MariadbUnderTest t;
+  auto& database = t.database();
+  const auto store = t.open();
+  struct Cooldown {
+    std::string left;  // microseconds; NULL: there is none
+    std::string length;
+  };
+  const Cooldown asked{"3600000000", "3600000000"};
+  const std::string longer = "7200000000";
+  const std::string a_little_longer = "3602000000";
+  struct Turn {
+    Cooldown before;
+    Cooldown after;
+  };
+  const std::vector<Turn> turns{{{"NULL", "NULL"}, asked},
+                                {{"1800000000", "1800000000"}, asked},
+                                {{longer, longer}, {longer, longer}},
+                                {{longer, "NULL"}, {longer, "NULL"}},
+                                {{longer, "1800000000"}, asked},
+                                {{a_little_longer, "1800000000"}, asked},
+                                {{a_little_longer, asked.length}, {a_little_longer, asked.length}}};
+  database.sql("SET timestamp=UNIX_TIMESTAMP()");
+  for (const auto* const mode : {"", "SIMULTANEOUS_ASSIGNMENT"}) {
+    database.sql("SET sql_mode='" + std::string(mode) + "'");
+    for (const auto& [before, after] : turns) {
+      CAPTURE(mode, before.left, before.length);
+      const Lease lease = grant(*store, request_for("k", "owner"));
+      database.sql("UPDATE dblock_lock SET hold_until=UTC_TIMESTAMP(6)+INTERVAL " + before.left +
+                   " MICROSECOND, hold_us=" + before.length);
+      database.sql(store::mariadb::render(store::Verb::release,
+                                          store::ref_parameters(ref_to(lease), Actor::holder) +
+                                              store::end_parameters({RunOutcome::failed, 3, 1h})));
+      CHECK(database.column("k", "lock_value") == "NULL");
+      CHECK(
+          database.value("SELECT TIMESTAMPDIFF(MICROSECOND,UTC_TIMESTAMP(6),hold_until) FROM dblock_lock") ==
+          after.left);
+      CHECK(database.column("k", "hold_us") == after.length);
+      database.sql("UPDATE dblock_lock SET hold_until=NULL");
+    }
+  }
 }
 
 TEST_CASE("mariadb: session time zones, a DST instant and other global settings change nothing", "[safety]") {

@@ -875,6 +875,22 @@ STORE_CASE("a slot keeps its place for its minimal hold") {
   t.grant(asks("k", "writer"));
 }
 
+STORE_CASE("a slot's cooldown is not believed once the clock was set back and it is too long") {
+  Fixture t;
+  const bool after_failure = GENERATE(false, true);
+  CAPTURE(after_failure);
+  auto request = takes_slot("k", "owner-1", 1);
+  if (!after_failure) request.promises.min_hold = 1h;
+  const RunEnd end{RunOutcome::failed, 3, after_failure ? 1h : 0h};
+  for (const auto& next : {takes_slot("k", "owner-2", 1), asks("k", "writer")}) {
+    CAPTURE(to_string(next.sharing.mode));
+    CHECK(released(t.release(ref_to(t.grant(request)), Actor::holder, end)));
+    CHECK(t.conflict(next).status.state == State::cooldown);
+    t.under_test->age("k", -3h, false);
+    CHECK(released(t.release(ref_to(t.grant(next)))));
+  }
+}
+
 STORE_CASE("the cooldown of a slot is ended by force, and the other holders keep theirs", "[all-of-dblock]") {
   Fixture t;
   auto request = takes_slot("k", "owner-1", 2);

@@ -68,6 +68,23 @@ TEST_CASE("a lock with a minimal hold is cooling down after its job, for all to 
   CHECK(runs(database, {}));
 }
 
+TEST_CASE("a cooldown does not grow by a step back of the clock", "[other-servers]") {
+  Database database;
+  for (const bool after_failure : {false, true}) {
+    CAPTURE(after_failure);
+    if (after_failure) {
+      CHECK(dblock(database, run_words("k", {"--keep-on-failure", "1h"}, sh("exit 3"))).exit == exited(3));
+    } else {
+      CHECK(runs(database, {"--min-hold", "1h"}));
+    }
+    CHECK(try_run(database, {}).finished.exit == exited(75));
+    database.age("k", -3h);
+    CHECK(dblock(database, {"inspect", "--key", "k", "--exit-code"}).exit == exited(0));
+    CHECK(inspected(database, {"--all"}).at("locks").at(0).at("state") == "free");
+    CHECK(runs(database, {}));
+  }
+}
+
 TEST_CASE("a waiter is granted a lock when its minimal hold is over and not before") {
   Database database;
   CHECK(runs(database, {"--min-hold", "1500ms"}));

@@ -4,4 +4,4 @@ UPDATE dblock_lock FORCE INDEX (PRIMARY)
 SET version = {next_version}, hold_until = NULL,
   revoked_by = IF(lock_value IS NULL, NULL, COALESCE(revoked_by, :by)),
   revoke_time = IF(lock_value IS NULL, NULL, COALESCE(revoke_time, {now}))
-WHERE lock_key = :key AND slot = :slot AND token = :token AND (lock_value IS NOT NULL OR hold_until > {now})
+WHERE lock_key = :key AND slot = :slot AND token = :token AND (lock_value IS NOT NULL OR NOT {not_cooling_down})

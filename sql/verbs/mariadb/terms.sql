@@ -28,8 +28,12 @@ GREATEST(lease.token + 1, CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {now}) A
 -- {past_margin} The lease margin is over too: no process can still believe that it holds this lease.
 expire_time + INTERVAL margin_us MICROSECOND <= {now}
 
--- {not_cooling_down} The lock is not cooling down.
-(hold_until IS NULL OR hold_until <= {now})
+-- {hold_is_too_long} The cooldown would last for longer than was asked for: the clock was set back since. The
+-- clocks of a cluster differ by less than 3 s. FALSE where the length is not known: then the cooldown counts.
+COALESCE(hold_until > {now} + INTERVAL hold_us + 3000000 MICROSECOND, FALSE)
+
+-- {not_cooling_down} The lock is not cooling down. Never NULL.
+(hold_until IS NULL OR hold_until <= {now} OR {hold_is_too_long})
 
 -- {not_done} A condition more if the caller names a period: the key has no success dated within it (src/lease/promises.hpp).
 [period| AND (success_acquired_at IS NULL OR success_acquired_at <= {now} - INTERVAL :look_back MICROSECOND
@@ -75,7 +79,8 @@ lease.version = {null_unless_writable}lease.version + 1[proves_writes|)],
 lease.lock_value = :owner, lease.create_time = {now}, lease.update_time = {now},
 lease.expire_time = {now} + INTERVAL :ttl MICROSECOND, lease.lock_count = 1, lease.kind = :kind, lease.ttl_us = :ttl,
 lease.margin_us = :margin, lease.heartbeat_us = :heartbeat,
-lease.hold_until = {now} + INTERVAL :min_hold MICROSECOND, lease.revoke_time = NULL, lease.revoked_by = NULL,
+lease.hold_until = {now} + INTERVAL :min_hold MICROSECOND, lease.hold_us = :min_hold,
+lease.revoke_time = NULL, lease.revoked_by = NULL,
 lease.replaceable = :replaceable, lease.promised_until = NULL, lease.promised_to = NULL, lease.holder_host = :host,
 lease.holder_pid = :pid, lease.holder_user = :user, lease.holder_command = :command, lease.holder_note = :note
 [period|, lease.keep_until =
@@ -106,9 +111,16 @@ LAST_INSERT_ID(IF({keeps_history}, token, 0))
 version = {next_version}, update_time = {now}, lock_value = NULL, expire_time = NULL, revoke_time = NULL,
 revoked_by = NULL
 
+-- {failure_holds} The cooldown after a failure replaces the row's cooldown, which ends sooner or does not count. No
+-- cooldown follows a revocation.
+revoke_time IS NULL
+  AND (hold_until IS NULL OR hold_until <= {now} + INTERVAL :keep MICROSECOND OR {hold_is_too_long})
+
 -- {keep_after_failure} Lets the lock cool down after this release. Must precede {free_row}, which forgets a revocation.
-[keep|, hold_until = IF(revoke_time IS NOT NULL, hold_until,
-  GREATEST(COALESCE(hold_until, {now}), {now} + INTERVAL :keep MICROSECOND))]
+-- The new hold_until fulfils {failure_holds} too, so the second assignment decides as the first, whether it reads the
+-- new value (MySQL) or the old one.
+[keep|, hold_until = IF({failure_holds}, {now} + INTERVAL :keep MICROSECOND, hold_until),
+  hold_us = IF({failure_holds}, :keep, hold_us)]
 
 -- {record_end} Records the end of a run.
 last_acquired_at = create_time, last_released_at = {now}, last_outcome = :outcome, last_exit_code = :exit_code,
@@ -126,7 +138,7 @@ IF(NOT :leaves_nested OR lock_count < 2 OR expire_time <= {now}, 0, NULL)
 lock_key, lock_value, token, lock_count, kind, holder_host, holder_pid, holder_user, holder_command, holder_note,
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', create_time), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', update_time),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', expire_time), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', revoke_time),
-TIMESTAMPDIFF(MICROSECOND, '1970-01-01', hold_until), ttl_us, margin_us, heartbeat_us,
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', IF({not_cooling_down}, NULL, hold_until)), ttl_us, margin_us, heartbeat_us,
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', last_acquired_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', last_released_at),
 last_outcome, last_exit_code,
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', success_acquired_at),

@@ -23,9 +23,12 @@
 -- {past_margin} The lease margin is over too: no process can still believe that it holds this lease.
 (NOT {this_boot} OR expire_time + margin_us <= {now})
 
--- {not_cooling_down} The lock is not cooling down. A cooldown that would last for more than twice its length is
--- ignored: the wall clock has been set back since it was promised.
-(hold_until IS NULL OR hold_until <= :wall OR hold_until - :wall > 2 * (hold_until - create_time))
+-- {hold_is_too_long} The cooldown would last for more than twice the length that was asked for: the wall clock was set
+-- back since. False where the length is not known: then the cooldown counts.
+coalesce(hold_until - :wall > 2 * hold_us, 0)
+
+-- {not_cooling_down} The lock is not cooling down. Never NULL.
+(hold_until IS NULL OR hold_until <= :wall OR {hold_is_too_long})
 
 -- {not_done} The caller names no period, or the key has no success dated within it (src/lease/promises.hpp). By
 -- the wall clock: people mean that by a period, and it outlives the boot.
@@ -64,8 +67,13 @@ last_released_at = {freed_at}, last_outcome = :outcome, last_exit_code = :exit_c
 success_acquired_at = iif(:outcome = 'succeeded', create_time + {step}, success_acquired_at),
 success_released_at = iif(:outcome = 'succeeded', {freed_at}, success_released_at)
 
--- {keep_after_failure} Lets the lock cool down after this release, unless it was revoked.
-hold_until = iif(:keep IS NULL OR revoke_time IS NOT NULL, hold_until, max(coalesce(hold_until, 0), :wall + :keep))
+-- {failure_holds} The cooldown after a failure replaces the row's cooldown, which ends sooner or does not count. No
+-- cooldown follows a revocation.
+:keep IS NOT NULL AND revoke_time IS NULL
+  AND (hold_until IS NULL OR hold_until <= :wall + :keep OR {hold_is_too_long})
+
+-- {keep_after_failure} Lets the lock cool down after this release.
+hold_until = iif({failure_holds}, :wall + :keep, hold_until), hold_us = iif({failure_holds}, :keep, hold_us)
 
 -- {nested_is_null} 0, or NULL if a nested run holds the lease too. The column refuses NULL, which undoes the
 -- whole statement.
@@ -79,7 +87,7 @@ last_outcome = iif(lock_value IS NULL, last_outcome, 'abandoned'),
 last_exit_code = iif(lock_value IS NULL, last_exit_code, NULL),
 version = version + 1, lock_value = :owner, boot_id = :boot_id, boot_offset_us = :offset, create_time = :wall,
 update_time = :wall, expire_time = :wall + :ttl, lock_count = 1, kind = :kind, ttl_us = :ttl, margin_us = :margin,
-heartbeat_us = :heartbeat, hold_until = :wall + :min_hold,
+heartbeat_us = :heartbeat, hold_until = :wall + :min_hold, hold_us = :min_hold,
 keep_until = iif(:period IS NULL, keep_until, max(coalesce(keep_until, 0), :wall + :period)),
 revoke_time = NULL, revoked_by = NULL, replaceable = :replaceable, promised_until = NULL, promised_to = NULL,
 holder_host = :host, holder_pid = :pid, holder_user = :user, holder_command = :command,
