@@ -36,7 +36,8 @@ std::vector<std::string> judged_keys(const InspectRequest& request, const lease:
 // --exit-code: ends as held at the first key that an exclusive acquire could not get now.
 Ending check_held(const InspectRequest& request, const lease::Listing& listing) {
   for (const auto& status : listing.locks) {
-    if (status.grantable_at() > listing.server_time || status.promised_to_another(""))
+    if (status.grantable_at() > listing.server_time || status.promised_to_another("") ||
+        status.kept_by_transaction)
       return Ending::held(describe_conflict(status));
   }
   for (const auto& key : judged_keys(request, listing)) {
@@ -146,7 +147,8 @@ lease::Selection selection_of(const InspectRequest& request) {
           .prefix = request.prefix,
           .held_only = !request.all && !judged,
           .from_primary = request.from_primary,
-          .with_pauses = true};
+          .with_pauses = true,
+          .with_transactions = request.exit_code};
 }
 
 InspectReport report_on(lease::Listing listing, const InspectRequest& request,

@@ -148,6 +148,9 @@ struct Selection {
   bool keys_only = false;                   // only each lock's own row, no rows of readers or slot holders
   bool from_primary = false;                // as of now, never from a server that may lag; without waiters
   bool with_pauses = false;                 // also the pauses in effect, whatever they cover
+  // Where nothing else keeps any of the locks from an exclusive request: also looks for transactions that do,
+  // and sets LockStatus::kept_by_transaction at the first lock where there is one.
+  bool with_transactions = false;
 };
 struct Listing {
   ServerTime server_time;

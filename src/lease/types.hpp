@@ -260,7 +260,8 @@ struct LockStatus {
   std::string promised_to{};
   std::optional<ServerTime> promised_until{};
   // The lease is over by its own times, but a transaction in which its holder called dblock_assert_held() is
-  // still open, or another grant has just locked the same fence. Set only in the answer to a try.
+  // still open, or another grant has just locked the same fence. Set only in the answer to a try, and in a
+  // listing that asks for it.
   bool kept_by_transaction = false;
   // The pause that covers the lock, if it has not ended. Set only in the answer to a try or a look. `by` is
   // empty where only the end of the pause is known.

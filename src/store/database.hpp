@@ -86,6 +86,14 @@ class Database {
     return false;
   }
 
+  // True when a transaction that called dblock_assert_held() would keep an exclusive request of the lock
+  // `key` waiting, or another statement keeps the lock's rows locked. For a lock that nobody holds. False
+  // also where the database does not tell: the server takes no writes, or the account may not lock rows.
+  [[nodiscard]] virtual Result<bool> waits_for_fence(const lease::Key& /*key*/,
+                                                     const std::string& /*attempt*/) {
+    return false;
+  }
+
   // The turnstile of the locks, owned by the database; null where there is none.
   [[nodiscard]] virtual lease::Turnstile* turnstile() noexcept = 0;
   // This process's position at the turnstile of `lock`, the lock that it looked at last; nullopt: not known.

@@ -47,6 +47,7 @@ enum class Verb : std::uint8_t {
   takes_no_writes,
   this_server,
   try_fence,
+  ask_fences,
   try_row,
   // reaping
   expired,

@@ -2,14 +2,19 @@
 // Lock waits are counted by the server, so those cases have one to themselves.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <future>
+#include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "contract/mariadb_store.hpp"
 #include "contract/stepped_database.hpp"
 #include "contract/store_fixture.hpp"
 #include "store/mariadb/sql.hpp"
+#include "store/parameters.hpp"
 #include "support/catch.hpp"
+#include "support/config.hpp"
 #include "support/dblock.hpp"
 #include "support/server_kind.hpp"
 
@@ -23,6 +28,7 @@ constexpr Sharing k_alone{};
 constexpr Sharing k_reading{Mode::shared, 1};
 constexpr Sharing k_one_of_three{Mode::slot, 3};
 constexpr Sharing k_one_of_two{Mode::slot, 2};
+constexpr Sharing k_one_slot{Mode::slot, 1};
 
 struct Fenced {
   explicit Fenced(const test::ServerAddress& server = test::shared_server()) : under_test(server) {}
@@ -128,6 +134,15 @@ std::vector<FencedTurn> fenced_turns(Fenced& t) {
   return {{k_alone, several},          {k_alone, as(k_reading)},        {k_alone, as(k_one_of_three)},
           {k_reading, several},        {k_reading, as(k_alone)},        {k_reading, as(k_reading)},
           {k_one_of_two, as(k_alone)}, {k_one_of_two, as(k_one_of_two)}};
+}
+
+// Whether lock k is listed as kept by a transaction.
+bool shown_as_kept(LeaseStore& store) {
+  Selection selection{.keys = {key("k")}, .held_only = false};
+  selection.with_pauses = selection.with_transactions = true;
+  const auto listing = store.list(selection);
+  if (!listing) throw std::runtime_error(listing.error().message);
+  return std::ranges::any_of(listing->locks, &LockStatus::kept_by_transaction);
 }
 
 const char* const k_not_held = "is not held under this token";
@@ -580,6 +595,126 @@ TEST_CASE("mariadb: an exclusive holder's transaction keeps readers and slots ou
   const auto reader = t.grant(request_for("k", "reader", sharing));
   CHECK(job.asserts(reader).empty());
   CHECK(says(job.asserts(writer), k_not_held));
+}
+
+TEST_CASE("mariadb: a listing for an exclusive request tells of an open transaction, and waits for nobody") {
+  const Server own;
+  Fenced t(own.address());
+  const auto sharing = GENERATE(k_alone, k_reading, k_one_of_three);
+  const bool released = GENERATE(false, true);
+  CAPTURE(to_string(sharing.mode), released);
+  const auto lease = t.grant(request_for("k", "holder", sharing));
+  const auto waits = t.lock_waits();
+  Job job(t);
+  job.begin();
+  REQUIRE(job.asserts(lease).empty());
+  CHECK_FALSE(shown_as_kept(*t.store));
+  if (released) {
+    t.release(lease);
+  } else {
+    t.expire("k");
+  }
+  CHECK(shown_as_kept(*t.store));
+  CHECK(job.asserts(lease).empty());
+  job.commit();
+  CHECK_FALSE(shown_as_kept(*t.store));
+  CHECK(t.lock_waits() == waits);
+  t.grant(request_for("k", "next"));
+}
+
+TEST_CASE("mariadb: looks at the fences of a free lock do not see each other") {
+  Fenced t;
+  t.release(t.grant(request_for("k", "before", GENERATE(k_alone, k_reading))));
+  std::vector<std::future<int>> looks;
+  for (int i = 0; i < 4; ++i) {
+    looks.push_back(std::async(std::launch::async, [store = t.under_test.open()] {
+      int kept = 0;
+      for (int n = 0; n < 200; ++n) kept += shown_as_kept(*store) ? 1 : 0;
+      return kept;
+    }));
+  }
+  for (auto& look : looks) CHECK(look.get() == 0);
+}
+
+TEST_CASE(
+    "mariadb: a grant that meets a look at the fences waits for it, and a running lease's fence is left "
+    "alone",
+    "[safety]") {
+  const Server own;
+  Fenced t(own.address());
+  const auto sharing = GENERATE(k_alone, k_reading, k_one_slot);
+  CAPTURE(to_string(sharing.mode));
+  t.release(t.grant(request_for("k", "before", sharing)));
+  auto& database = t.under_test.database();
+  test::Connection stuck(database.server(), "root", database.name());
+  stuck.sql("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED");
+  const auto look = [&] {
+    stuck.sql("START TRANSACTION");
+    stuck.sql(store::mariadb::render(store::Verb::ask_fences, store::key_parameters(key("k"))));
+  };
+  look();
+  const auto waits = t.lock_waits();
+  auto grant =
+      std::async(std::launch::async, [&] { return t.store->try_acquire(request_for("k", "next", sharing)); });
+  const auto answered = [&] { return grant.wait_for(0s) == std::future_status::ready; };
+  CHECK(test::wait_until([&] { return t.lock_waits() > waits || answered(); }));
+  CHECK_FALSE(answered());
+  stuck.sql("COMMIT");
+  const auto answer = grant.get();
+  REQUIRE(answer);
+  REQUIRE(std::holds_alternative<Granted>(*answer));
+
+  look();
+  Job job(t);
+  job.session.sql("SET SESSION innodb_lock_wait_timeout=1");
+  CHECK(job.asserts(std::get<Granted>(*answer).lease).empty());
+}
+
+TEST_CASE("mariadb: looks at fences refuse no grant, no release and no protected transaction", "[safety]") {
+  Fenced t;
+  const auto sharing = GENERATE(k_alone, k_reading, k_one_slot);
+  CAPTURE(to_string(sharing.mode));
+  t.release(t.grant(request_for("k", "before", sharing)));
+  std::atomic<bool> over = false;
+  Job job(t);
+  std::vector<std::jthread> looks;
+  for (int i = 0; i < 3; ++i) {
+    looks.emplace_back([&over, store = t.under_test.open()] {
+      while (!over) static_cast<void>(shown_as_kept(*store));
+    });
+  }
+  int refused = 0;
+  for (int n = 0; n < 100 && refused == 0; ++n) {
+    const auto answer = t.store->try_acquire(request_for("k", "holder " + std::to_string(n), sharing));
+    const auto* const granted = answer ? std::get_if<Granted>(&*answer) : nullptr;
+    if (granted == nullptr || !job.asserts(granted->lease).empty()) ++refused;
+    if (granted == nullptr) break;
+    const auto released = t.store->release(ref_to(granted->lease), Actor::holder, {});
+    if (!released || !std::holds_alternative<Released>(*released)) ++refused;
+  }
+  over = true;
+  CHECK(refused == 0);
+}
+
+TEST_CASE("mariadb: where rows cannot be locked, a listing tells of no transaction, and is no error") {
+  const Server own;
+  Fenced t(own.address());
+  const auto lease = t.grant(request_for("k", "holder"));
+  Job job(t);
+  job.begin();
+  REQUIRE(job.asserts(lease).empty());
+  t.release(lease);
+  auto& database = t.under_test.database();
+  static SystemClock clock;
+  const auto reader = store::open_store(settings_of(database.url(database.account("", "SELECT"))),
+                                        {.reads_only = true}, clock);
+  // MariaDB lets an account that may read lock rows.
+  const bool may_lock = !test::mysql_run();
+  for (int looks = 0; looks < 2; ++looks) CHECK(shown_as_kept(*reader) == may_lock);
+  CHECK(shown_as_kept(*t.store));
+  const auto other = store::open_store(settings_of(database.url()), {.reads_only = true}, clock);
+  database.sql("SET GLOBAL read_only=1");
+  CHECK_FALSE(shown_as_kept(*other));
 }
 
 TEST_CASE("mariadb: of several keys each is fenced by itself, under the one token", "[safety]") {

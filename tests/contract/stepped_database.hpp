@@ -59,6 +59,9 @@ class SteppedDatabase final : public store::Database {
   Result<bool> kept_by_fence(const lease::Key& key, const Error& why, const std::string& attempt) override {
     return database_->kept_by_fence(key, why, attempt);
   }
+  Result<bool> waits_for_fence(const lease::Key& key, const std::string& attempt) override {
+    return database_->waits_for_fence(key, attempt);
+  }
   [[nodiscard]] lease::Turnstile* turnstile() noexcept override { return database_->turnstile(); }
   std::optional<lease::WaiterPosition> waiter_position(const lease::LockStatus& lock) override {
     return database_->waiter_position(lock);

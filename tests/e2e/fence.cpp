@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/live_run.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -120,6 +121,34 @@ TEST_CASE("a transaction longer than the lease: renewed meanwhile, and not taken
   INFO(waiter.err());
   CHECK(exit == exited(0));
   CHECK(app.writers() == "long,next");
+}
+
+TEST_CASE("wait and inspect --exit-code see an open transaction that keeps an exclusive run out",
+          "[server][other-servers]") {
+  Application app;
+  const auto& database = app.database;
+  const auto kind = GENERATE(Words{}, Words{"--shared"});
+  const auto lease = take(database, "k", with({"--ttl", "60s"}, kind));
+  Connection session(database.server(), "app", database.name());
+  session.sql("START TRANSACTION");
+  session.sql("CALL dblock_assert_held('k'," + app.database.column("k", "token") + ")");
+  check_ended(dblock(database, {"wait", "-k", "k", "--timeout", "0"}), 75, {"is held by"});
+  release_lease(database, lease);
+
+  const std::string why =
+      "lock \"k\" is free, but a transaction that is protected by dblock_assert_held() is still open";
+  const auto inspect = [&] { return dblock(database, {"inspect", "-k", "k", "--exit-code"}); };
+  CHECK(inspect().exit == exited(75));
+  CHECK(says(inspect().err, why));
+  check_ended(dblock(database, {"wait", "-k", "k", "--timeout", "0"}), 75, {why});
+  Process waiter(dblock_spawn(database, {"-v", "wait", "-k", "k"}));
+  REQUIRE(soon_says(waiter, "waiting: " + why));
+  session.sql("COMMIT");
+  const auto ended = std::chrono::steady_clock::now();
+  CHECK(waiter.wait() == exited(0));
+  CHECK(std::chrono::steady_clock::now() - ended < 3s * slowness());
+  CHECK(inspect().exit == exited(0));
+  CHECK(run_true(database) == exited(0));
 }
 
 TEST_CASE("migrate by an account that may not create routines says so, and a later one adds it",

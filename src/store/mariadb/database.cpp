@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -20,6 +21,11 @@ using Rows = std::vector<Row>;
 // Less than the shortest TTL without its heartbeat: a lease that was live when a reading began has not
 // expired when it ends.
 constexpr Micros k_reading_lasts = std::chrono::milliseconds(800);
+
+// Another statement locks a row of a lock, or a fence, for as long as its commit takes; a transaction that
+// called dblock_assert_held() for longer than all these looks.
+constexpr int k_looks_at_fences = 5;
+constexpr Micros k_between_looks = std::chrono::milliseconds(20);
 
 // The read-only server that gave this answer; nullopt if the server takes writes.
 Field answering_replica(const Rows& rows) {
@@ -231,6 +237,31 @@ Result<bool> MariadbDatabase::kept_by_fence(const lease::Key& key, const Error& 
                   ": its row is locked, and commits wait for a replica to acknowledge them "
                   "(semi-synchronous replication); do the replicas run?",
               why.native);
+}
+
+Result<bool> MariadbDatabase::waits_for_fence(const lease::Key& key, const std::string& attempt) {
+  DBLOCK_TRY(const bool may_ask, may_ask_fences(attempt));
+  if (!may_ask) return false;
+  const std::string statement = render(Verb::ask_fences, key_parameters(key));
+  for (int looks = 0; looks < k_looks_at_fences; ++looks) {
+    if (looks > 0) std::this_thread::sleep_for(k_between_looks);
+    const auto rows = connection_.read(statement, attempt);
+    if (rows && std::ranges::none_of(*rows, [](const Row& row) { return row[0] == "1"; })) return false;
+    if (rows || is_lock_wait(rows.error().native)) continue;
+    if (rows.error().code != Errc::denied) return std::unexpected(rows.error());
+    log::info(rows.error().message + "; open transactions are not looked for");
+    may_ask_fences_ = false;
+    return false;
+  }
+  return true;
+}
+
+// A session that may write has found a server that takes writes when it was opened.
+Result<bool> MariadbDatabase::may_ask_fences(const std::string& attempt) {
+  if (may_ask_fences_ || !connection_.reads_only()) return may_ask_fences_.value_or(true);
+  DBLOCK_TRY(const auto answer, connection_.read(render(Verb::takes_no_writes), attempt));
+  may_ask_fences_ = !answer.empty() && answer.front()[0] == "0";
+  return *may_ask_fences_;
 }
 
 // Our position among the waiters; before we wait at the turnstile, the position that we would get.

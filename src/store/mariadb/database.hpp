@@ -40,6 +40,7 @@ class MariadbDatabase final : public Database {
   }
   void settle() noexcept override { turnstile_.restore_idle_time(); }
   Result<bool> kept_by_fence(const lease::Key& key, const Error& why, const std::string& attempt) override;
+  Result<bool> waits_for_fence(const lease::Key& key, const std::string& attempt) override;
   lease::Turnstile* turnstile() noexcept override { return &turnstile_; }
   std::optional<lease::WaiterPosition> waiter_position(const lease::LockStatus& lock) override;
   void add_waiters(lease::Listing& listing) override;
@@ -53,6 +54,7 @@ class MariadbDatabase final : public Database {
   [[nodiscard]] Result<void> leave_turnstile(const std::string& attempt);
   [[nodiscard]] Result<Connection*> connection_to_read(const std::string& attempt);
   [[nodiscard]] Result<Effect> look(Verb verb, const Parameters& parameters, const std::string& attempt);
+  [[nodiscard]] Result<bool> may_ask_fences(const std::string& attempt);
   [[nodiscard]] Result<Effect> change(Verb verb, const Parameters& parameters, const std::string& attempt);
 
   Connection connection_;
@@ -64,6 +66,7 @@ class MariadbDatabase final : public Database {
     std::optional<lease::WaiterPosition> position{};
   };
   std::optional<Seen> last_look_;
+  std::optional<bool> may_ask_fences_;  // nullopt: not known
   const Micros renewal_timeout_;
   NamedLockTurnstile turnstile_;
   ReplicaCheck replicas_;

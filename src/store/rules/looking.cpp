@@ -110,7 +110,26 @@ Result<lease::Listing> TableLeaseStore::list(const lease::Selection& selection) 
   };
   DBLOCK_CHECK(selection.from_primary ? table_->on_primary(attempt, read) : read());
   show_by_holders(listing.locks);
+  if (selection.with_transactions) DBLOCK_CHECK(find_transaction(listing, attempt));
   return listing;
+}
+
+// Not where a lock is held or paused: then a transaction would change no answer, and its fence may belong to
+// a living holder.
+Result<void> TableLeaseStore::find_transaction(lease::Listing& listing, const std::string& attempt) {
+  const auto is_kept = [&listing](const LockStatus& row) {
+    return refuses_requests(row) || row.promised_to_another("") ||
+           std::ranges::any_of(listing.pauses,
+                               [&row](const lease::Pause& pause) { return pause.scope.covers(row.key); });
+  };
+  if (std::ranges::any_of(listing.locks, is_kept)) return {};
+  for (auto& row : listing.locks) {
+    const auto key = Key::parse(row.key);
+    if (!key) continue;
+    DBLOCK_TRY(row.kept_by_transaction, table_->database().waits_for_fence(*key, attempt));
+    if (row.kept_by_transaction) return {};
+  }
+  return {};
 }
 
 Result<lease::History> TableLeaseStore::history(const lease::HistoryQuery& query) {

@@ -80,6 +80,7 @@ class TableLeaseStore final : public lease::LeaseStore {
                                                                  const std::string& attempt);
   [[nodiscard]] Result<std::optional<lease::LeaseRef>> found_elsewhere(lease::LeaseRef ref,
                                                                        const std::string& attempt);
+  [[nodiscard]] Result<void> find_transaction(lease::Listing& listing, const std::string& attempt);
   void find_rows(lease::Lease& lease);
   [[nodiscard]] Result<std::optional<lease::LockStatus>> row_where(
       const lease::Key& key, const std::string& attempt,
