@@ -18,7 +18,7 @@ using lease::Lease;
 using lease::LockStatus;
 
 // Rounds of "refused, but the row looks free": in each one another holder came and went in between.
-constexpr int k_acquire_rounds = 5;
+constexpr int k_acquire_rounds = 20;
 
 }  // namespace
 
