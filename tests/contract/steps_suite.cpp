@@ -221,7 +221,7 @@ STORE_CASE("nested runs that come and go at each try of a release end it with an
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::unreachable);
   CHECK(refused.error().message.ends_with(": the server's answers contradict each other; try again"));
-  CHECK(tries < 30);
+  CHECK(tries < 10);
   CHECK(t.row("a").owner == outer.owner.text);
   CHECK(released(t.release(ref_to(outer))));
   CHECK(owners(t).empty());
@@ -353,7 +353,7 @@ STORE_CASE("a pause that another process makes and ends at every try is given up
   REQUIRE_FALSE(refused);
   CHECK(refused.error().code == Errc::unreachable);
   CHECK(refused.error().message.ends_with(": another process pauses and resumes the same; try again"));
-  CHECK(tries < 30);
+  CHECK(tries < 10);
 }
 
 STORE_CASE("a pause that is over before it could be recorded changes nothing, and says so",

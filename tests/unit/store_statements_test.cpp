@@ -146,7 +146,9 @@ TEST_CASE("a try names the fence by a key that it has only while the lock is fre
   const auto verb = GENERATE(Verb::grant, Verb::first_grant);
   const auto statement = render(verb, place(request_with_promises(), 0));
   CAPTURE(statement);
-  const auto from = statement.find("fence.lock_key=IF(") + 18;
+  const std::string condition = "fence.lock_key=IF(";
+  REQUIRE(statement.find(condition) != std::string::npos);
+  const auto from = statement.find(condition) + condition.size();
   const auto is_free = statement.substr(from, statement.find(",lease.lock_key,NULL)") - from);
   for (const auto* const part :
        {"mode='exclusive'", "lock_value IS NULL", "margin_us", "hold_until", "success", "paused_until"})
