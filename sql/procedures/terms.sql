@@ -44,7 +44,7 @@ SET SESSION transaction_read_only = 0, transaction_isolation = IF(@@log_bin AND 
 SET SESSION transaction_read_only = v_read_only, transaction_isolation = v_isolation;
 
 -- {refuse_outside_group} Refuses a server for which a replication group is configured and which is not an ONLINE member of it:
--- nobody replicates what is written there. The function is that of is_group_member.sql. A server without the plugin does not
+-- nobody replicates what is written there. A server without the plugin does not
 -- know the variable (1193), and one without GTIDs cannot be a member.
 /*!80016 IF @@gtid_mode <> 'OFF' THEN
   BEGIN
@@ -53,7 +53,7 @@ SET SESSION transaction_read_only = v_read_only, transaction_isolation = v_isola
     PREPARE dblock_ask FROM 'SET @dblock_group = (@@group_replication_group_name <> '''')';
     EXECUTE dblock_ask;
     IF @dblock_group THEN
-      PREPARE dblock_ask FROM 'DO group_replication_get_communication_protocol()';
+      PREPARE dblock_ask FROM 'DO {membership}';
       EXECUTE dblock_ask;
     END IF;
     DEALLOCATE PREPARE dblock_ask;

@@ -14,16 +14,19 @@ GREATEST(lease.token + 1, CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {now}) A
 -- servers and a word on others.
 (@@innodb_read_only OR CONCAT(@@global.read_only) NOT IN ('0', 'OFF'))
 
--- {null_unless_writable} Together with the bracket that follows the value: NULL instead of the value on a server that takes
--- no writes, if the account may write there all the same. The column refuses NULL, which undoes the statement (error 1048).
--- So each change proves what the session's set-up proved: after a switchover nothing is renewed or released on the old
--- primary, whose writes nobody replicates any more. Where a replication group is configured, it also asks whether the
--- server is a member now (is_group_member.sql). :proves_writes is FALSE where statements are logged as text, since a
--- replica would refuse this one (src/store/mariadb/session/challenge.hpp).
-[proves_writes|IF({takes_no_writes}][proves_membership| OR group_replication_get_communication_protocol() IS NULL][proves_writes|, NULL, ]
+-- {membership} Not NULL on an ONLINE member of a replication group that reaches the majority. Elsewhere the function fails (error
+-- 1123) before its statement does anything. Every account may call it; MySQL before 8.0.16 does not have it.
+group_replication_get_communication_protocol()
+
+-- {null_unless_writable} Adds NULL on a server that takes no writes, if the account may write there all the same. The column
+-- refuses NULL, which undoes the statement (error 1048). So each change proves what the session's set-up proved: after a
+-- switchover nothing is renewed or released on the old primary, whose writes nobody replicates any more. Where a
+-- replication group is configured, it also asks whether the server is a member now. :proves_writes is FALSE where
+-- statements are logged as text, since a replica would refuse this one (src/store/mariadb/session/challenge.hpp).
+[proves_writes| + IF({takes_no_writes}][proves_membership| OR {membership} IS NULL][proves_writes|, NULL, 0)]
 
 -- {next_version}
-{null_unless_writable}version + 1[proves_writes|)]
+version + 1{null_unless_writable}
 
 -- {past_margin} The lease margin is over too: no process can still believe that it holds this lease.
 expire_time + INTERVAL margin_us MICROSECOND <= {now}
@@ -75,7 +78,7 @@ lease.last_exit_code = IF(lease.lock_value IS NULL, lease.last_exit_code, NULL)
 
 -- {write_grant} What a grant writes besides {record_takeover}, the token, mode and slots. keep_until keeps the row long
 -- enough for {not_done} to find a success in it.
-lease.version = {null_unless_writable}lease.version + 1[proves_writes|)],
+lease.version = lease.version + 1{null_unless_writable},
 lease.lock_value = :owner, lease.create_time = {now}, lease.update_time = {now},
 lease.expire_time = {now} + INTERVAL :ttl MICROSECOND, lease.lock_count = 1, lease.kind = :kind, lease.ttl_us = :ttl,
 lease.margin_us = :margin, lease.heartbeat_us = :heartbeat,
@@ -89,7 +92,7 @@ lease.holder_pid = :pid, lease.holder_user = :user, lease.holder_command = :comm
 -- {lease_and_fence} The lock's own row, and its fence, whose key follows: NULL unless the row can be granted. A refused try must
 -- not touch the fence, which a job's transaction may keep locked. STRAIGHT_JOIN: the server reads the lock's row first,
 -- and evaluates the condition once.
-dblock_lock AS lease STRAIGHT_JOIN dblock_fence AS fence ON fence.slot = 0 AND fence.lock_key =
+dblock_lock AS lease STRAIGHT_JOIN dblock_fence AS fence ON fence.slot = 0 AND fence.lock_key
 
 -- {write_exclusive_grant} What a grant of one lock to one holder writes. The server chooses which of the two tables it
 -- writes first: if it has written this grant to the lease already, the fence takes the token from there.
