@@ -16,6 +16,7 @@
 #include "support/catch.hpp"
 #include "support/config.hpp"
 #include "support/dblock.hpp"
+#include "support/proxy.hpp"
 #include "support/server_kind.hpp"
 
 namespace dblock::contract {
@@ -620,6 +621,22 @@ TEST_CASE("mariadb: a listing for an exclusive request tells of an open transact
   CHECK_FALSE(shown_as_kept(*t.store));
   CHECK(t.lock_waits() == waits);
   t.grant(request_for("k", "next"));
+}
+
+TEST_CASE("mariadb: a look at the fences that meets a row which changes meanwhile looks again") {
+  const auto error = GENERATE(std::uint16_t{1020}, std::uint16_t{1213});
+  Fenced t;
+  t.release(t.grant(request_for("k", "before")));
+  test::Proxy proxy(t.under_test.database().server());
+  const auto store = MariadbUnderTest::open_at(proxy.url(t.under_test.database().name()));
+  std::atomic<int> refusals = 0;
+  proxy.refuse_statements(
+      [&refusals](const std::string& statement) {
+        return statement.find("FOR UPDATE NOWAIT") != std::string::npos && ++refusals < 3;
+      },
+      error, "Record has changed since last read");
+  CHECK_FALSE(shown_as_kept(*store));
+  CHECK(refusals == 3);
 }
 
 TEST_CASE("mariadb: looks at the fences of a free lock do not see each other") {

@@ -22,8 +22,9 @@ using Rows = std::vector<Row>;
 // expired when it ends.
 constexpr Micros k_reading_lasts = std::chrono::milliseconds(800);
 
-// Another statement locks a row of a lock, or a fence, for as long as its commit takes; a transaction that
-// called dblock_assert_held() for longer than all these looks.
+// Another statement locks a row of a lock, or a fence, for as long as its commit takes, and a row that it
+// changes during a look refuses that look (1020, since MariaDB 11.6); a transaction that called
+// dblock_assert_held() keeps its fence for longer than all these looks.
 constexpr int k_looks_at_fences = 5;
 constexpr Micros k_between_looks = std::chrono::milliseconds(20);
 
@@ -247,7 +248,7 @@ Result<bool> MariadbDatabase::waits_for_fence(const lease::Key& key, const std::
     if (looks > 0) std::this_thread::sleep_for(k_between_looks);
     const auto rows = connection_.read(statement, attempt);
     if (rows && std::ranges::none_of(*rows, [](const Row& row) { return row[0] == "1"; })) return false;
-    if (rows || is_lock_wait(rows.error().native)) continue;
+    if (rows || is_lock_wait(rows.error().native) || is_transient(rows.error().native)) continue;
     if (rows.error().code != Errc::denied) return std::unexpected(rows.error());
     log::info(rows.error().message + "; open transactions are not looked for");
     may_ask_fences_ = false;
