@@ -892,15 +892,19 @@ TEST_CASE("mariadb procedures: a time limit at any moment leaves no transaction 
     const auto slot = grant(*t.store, takes_slot("abandoned", "slot", 2));
     t.expire("abandoned");
     const bool granted = call("abandoned", number);
-    // Whatever was done of it, the next call does the rest, under a greater token.
+    // Whatever was done of it, the next call does the rest, under a greater token. A server of MariaDB 11.8
+    // can leave the slot's row out, from some call on in a session whose calls it has cut: it has ended all
+    // the same.
     const auto next = t.application.acquire("abandoned", granted ? "me" : "next");
     const bool unknown = next.outcome == "held";  // by the call that was cut after the grant
     CHECK((next.outcome == "granted" || (unknown && next.holder == "me")));
     const auto token = t.value("SELECT token FROM dblock_lock WHERE lock_key='abandoned' AND slot=0");
     CHECK(number_of(token) > slot.token.value);
     CAPTURE(granted, next.outcome, number);
-    CHECK(t.value("SELECT GROUP_CONCAT(slot, lock_value) FROM dblock_lock WHERE lock_key='abandoned'") ==
-          (granted || unknown ? "0me" : "0next"));
+    CHECK(t.value("SELECT GROUP_CONCAT(slot, lock_value) FROM dblock_lock WHERE lock_key='abandoned' "
+                  "AND expire_time > UTC_TIMESTAMP(6)") == (granted || unknown ? "0me" : "0next"));
+    CHECK(t.value("SELECT SUM(token) FROM dblock_fence WHERE lock_key='abandoned' AND slot>0") == "0");
+    CHECK_FALSE(renewed(*t.store->renew(ref_to(slot), Actor::holder, std::nullopt)));
     for (const auto* const owner : {"me", "next"}) t.application.release("abandoned", owner);
   }
   CHECK(cut > 0);
