@@ -3,7 +3,7 @@
 -- procedure's variable v_name. A comment of MariaDB (M!) or of MySQL (!50701) holds what only that server reads.
 
 -- {version} The version of all procedures. A change of any of them raises it, and `dblock migrate` then replaces them.
-6
+7
 
 -- {variables} What the statements take and most procedures do not ask for. The lock's own row is the only
 -- row, since an application takes the whole lock.
@@ -64,6 +64,14 @@ END IF; */
 -- outcome depend on the caller's later COMMIT: inside a transaction SET TRANSACTION fails on every server. Where it
 -- succeeds, it is meant for the next transaction, so no refusal may follow it. Then sets what the session could have been
 -- set to otherwise; {leave} gives it back, but for the clock.
+--
+-- Also refuses a session in which an earlier call was cut short by KILL QUERY or a time limit. A server of MariaDB 11.8 was
+-- seen to run one statement of a procedure without effect in such a session from then on: the one that keeps a transaction
+-- under dblock_assert_held() from being overtaken, for instance. The error is that of a lost connection, after which
+-- drivers and clients connect again. @dblock_in_call stays set where {leave} was not reached.
+IF @dblock_in_call THEN
+  SIGNAL SQLSTATE '08S01' SET MYSQL_ERRNO = 1927, MESSAGE_TEXT = 'dblock: an earlier call in this session was cut short; open a new connection and repeat the call';
+END IF;
 IF NOT @@SESSION.autocommit THEN
   SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'dblock: autocommit is off, so this call would be undone with your transaction; SET autocommit = 1, or use another connection';
 END IF;
@@ -83,17 +91,24 @@ SET SESSION completion_type = 0, innodb_lock_wait_timeout = 2, lock_wait_timeout
   SET SESSION tx_read_only = 0, tx_isolation = IF(@@log_bin AND @@binlog_format = 'STATEMENT', v_isolation, 'READ-COMMITTED');
 END IF; */
 /*M!110101 {save_isolation} {take_isolation} */ /*!50701 {save_isolation} {take_isolation} */
+SET @dblock_in_call = TRUE;
 
--- {leave} Gives back what {enter} has changed.
+-- {give_back} What {enter} has changed.
 SET SESSION completion_type = v_completion, innodb_lock_wait_timeout = v_row_wait, lock_wait_timeout = v_table_wait;
 /*M! IF NOT v_new_names THEN SET SESSION tx_read_only = v_read_only, tx_isolation = v_isolation; END IF; */
 /*M!110101 {restore_isolation} */ /*!50701 {restore_isolation} */
 
+-- {leave} The end of a call that was not cut short.
+{give_back}
+SET @dblock_in_call = NULL;
+
 -- {on_error} There is nothing to undo: each statement is a transaction of its own. A lock wait that timed out, a
 -- deadlock and a lost certification mean that nothing was done: an answer, so that every client's loop meets it. Any
--- other error is the caller's. MySQL's 1180: a deadlock at the commit.
+-- other error is the caller's. MySQL's 1180: a deadlock at the commit. 1317, 1969: the call was cut short.
 DECLARE EXIT HANDLER FOR 1020, 1205, 1213, 3100, 3101 /*!50701 , 1180 */
   SET v_outcome = 'busy', v_token = NULL, v_remaining_ms = NULL, v_holder = NULL;
+DECLARE EXIT HANDLER FOR 1317, 1969
+  BEGIN {give_back} RESIGNAL; END;
 DECLARE EXIT HANDLER FOR SQLEXCEPTION
   BEGIN {leave} RESIGNAL; END
 
