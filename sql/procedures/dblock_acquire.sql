@@ -50,8 +50,10 @@ BEGIN
     WHILE v_outcome IS NULL AND v_round < 5 DO
       SET v_round = v_round + 1;
       IF v_is_new THEN
+        {in_doubt};
         {verb first_grant};
       ELSE
+        {in_doubt};
         {verb grant};
       END IF;
       IF ROW_COUNT() > 0 THEN
@@ -71,6 +73,7 @@ BEGIN
           END;
         ELSEIF v_ours THEN
           -- A repeat after a lost reply. What was read may be old on a node that lags behind: a write proves it.
+          {in_doubt};
           UPDATE dblock_lock FORCE INDEX (PRIMARY)
             SET version = version + 1, token = LAST_INSERT_ID(token)
             WHERE {is_named_lease} AND revoke_time IS NULL AND expire_time > {now};

@@ -21,6 +21,7 @@ BEGIN
     WHILE v_outcome IS NULL DO
       SELECT MAX(token) INTO v_token FROM dblock_lock WHERE {is_named_lease};
       SET v_outcome = 'released';
+      {in_doubt};
       {verb release};
       IF ROW_COUNT() = 1 THEN
         SET v_is_recorded = LAST_INSERT_ID() > 0;

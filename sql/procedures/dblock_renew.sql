@@ -15,6 +15,7 @@ BEGIN
   BEGIN
     {on_error};
     WHILE v_outcome IS NULL DO
+      {in_doubt};
       {verb renew};
       IF ROW_COUNT() = 1 THEN
         SET v_outcome = 'renewed', v_ttl = LAST_INSERT_ID() DIV 1024;

@@ -112,6 +112,10 @@ DECLARE EXIT HANDLER FOR 1317, 1969
 DECLARE EXIT HANDLER FOR SQLEXCEPTION
   BEGIN {leave} RESIGNAL; END
 
+-- {in_doubt} Before a statement whose row count decides. A time limit that passes during a statement can end it on MariaDB
+-- 11.8 without an error, and the procedure goes on: then the count must not be that of the statement before.
+DO 0
+
 -- {catch_up} On a node of Galera, waits until the node has applied what the others have committed. For a statement that
 -- found no lease: it may only be missing on this node, which lags behind. A server that was built without Galera does
 -- not know the variables.
@@ -203,9 +207,12 @@ END;
 -- decides: each grant to a reader or in a slot changes the version of the lock's own row in the same transaction. So
 -- where that still has the version that was read first, nobody was granted the lock since, and all that was read
 -- before is true. A statement in between does nothing to a lease that runs, or to a fence of a later grant.
+--
+-- No statement is believed to have had its effect: a time limit can end one without an error ({in_doubt}).
+SET v_version = NULL, v_kept = NULL;
 SELECT version, token INTO v_version, v_latest FROM dblock_lock WHERE lock_key = v_key AND slot = 0;
 SELECT COUNT(*) INTO v_kept FROM dblock_lock WHERE lock_key = v_key AND {keeps_the_lock};
-IF v_kept > 0 THEN
+IF COALESCE(v_kept, 1) > 0 THEN
   SET v_until = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {now} + INTERVAL 2 SECOND);
   {verb keep_readers_away};
   SELECT {holder}, GREATEST(0, TIMESTAMPDIFF(MICROSECOND, {now}, COALESCE(expire_time, hold_until)) DIV 1000)
@@ -229,6 +236,10 @@ ELSE
       ORDER BY IF(success_acquired_at > {now}, TIMESTAMPDIFF(MICROSECOND, {now}, success_acquired_at),
         TIMESTAMPDIFF(MICROSECOND, success_acquired_at, {now}) DIV 9), slot LIMIT 1;
   END;
+  SET v_kept = NULL;
+  SELECT (SELECT COUNT(*) FROM dblock_fence WHERE lock_key = v_key AND slot > 0 AND token BETWEEN 1 AND v_latest)
+      + (SELECT COUNT(*) FROM dblock_lock WHERE lock_key = v_key AND slot > 0 AND lock_value IS NOT NULL)
+    INTO v_kept;
   UPDATE dblock_lock
     SET version = version + 1, mode = 'exclusive', slots = 1, intent_until = NULL,
       last_acquired_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL v_last_acquired MICROSECOND,
@@ -236,7 +247,7 @@ ELSE
       last_outcome = v_last_outcome, last_exit_code = v_last_exit_code,
       success_acquired_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL v_success_acquired MICROSECOND,
       success_released_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL v_success_released MICROSECOND
-    WHERE lock_key = v_key AND slot = 0 AND version = v_version;
+    WHERE lock_key = v_key AND slot = 0 AND version = v_version AND v_kept = 0;
 END IF;
 
 -- {granted_again} In dblock_assert_held: why a token is refused that is not the lock's.
