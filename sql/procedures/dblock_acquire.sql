@@ -49,11 +49,10 @@ BEGIN
     {let_the_line_go_first}
     WHILE v_outcome IS NULL AND v_round < 5 DO
       SET v_round = v_round + 1;
+      {in_doubt};
       IF v_is_new THEN
-        {in_doubt};
         {verb first_grant};
       ELSE
-        {in_doubt};
         {verb grant};
       END IF;
       IF ROW_COUNT() > 0 THEN

@@ -21,7 +21,7 @@ CREATE /*M! OR REPLACE */ PROCEDURE dblock_assert_held(
   COMMENT 'dblock, version {version}: raises SQLSTATE 45000 unless p_token holds lock p_key; keeps others out until the transaction ends'
 BEGIN
   DECLARE v_key VARBINARY(4096) DEFAULT CAST(p_key AS BINARY);
-  DECLARE v_slot INT UNSIGNED DEFAULT NULL;
+  DECLARE v_slot, v_locked_slot INT UNSIGNED DEFAULT NULL;
   DECLARE v_why VARCHAR(200) DEFAULT NULL;
   DECLARE v_outcome VARCHAR(16) DEFAULT 'held';
   DECLARE v_token BIGINT UNSIGNED DEFAULT p_token;
@@ -81,6 +81,7 @@ BEGIN
     XA END 'dblock_assert_held asks whether one is open';
   END;
   IF @dblock_writes THEN
+    {in_doubt};
     UPDATE dblock_fence SET asserted = asserted + 1 WHERE lock_key = v_key AND slot = v_slot AND token = p_token;
     IF ROW_COUNT() = 0 THEN
       SET v_why = {granted_again};
@@ -88,11 +89,11 @@ BEGIN
   ELSE
     -- With innodb_snapshot_isolation the server does not lock what was changed after the snapshot, but rolls back.
     BEGIN
-      DECLARE EXIT HANDLER FOR 1020 SET v_slot = NULL;
-      SELECT MAX(slot) INTO v_slot FROM dblock_fence
+      DECLARE EXIT HANDLER FOR 1020 BEGIN END;
+      SELECT MAX(slot) INTO v_locked_slot FROM dblock_fence
         WHERE lock_key = v_key AND slot = v_slot AND token = p_token LOCK IN SHARE MODE;
     END;
-    IF v_slot IS NULL THEN
+    IF v_locked_slot IS NULL THEN
       SET v_why = {granted_again};
     END IF;
   END IF;

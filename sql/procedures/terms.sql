@@ -66,9 +66,9 @@ END IF; */
 -- set to otherwise; {leave} gives it back, but for the clock.
 --
 -- Also refuses a session in which an earlier call was cut short by KILL QUERY or a time limit. A server of MariaDB 11.8 was
--- seen to run one statement of a procedure without effect in such a session from then on: the one that keeps a transaction
--- under dblock_assert_held() from being overtaken, for instance. The error is that of a lost connection, after which
--- drivers and clients connect again. @dblock_in_call stays set where {leave} was not reached.
+-- seen to run one statement of a procedure without effect in such a session from then on, that which frees the rows of
+-- slots that have ended. The error is that of a lost connection, after which drivers and clients connect again.
+-- @dblock_in_call stays set where {leave} was not reached.
 IF @dblock_in_call THEN
   SIGNAL SQLSTATE '08S01' SET MYSQL_ERRNO = 1927, MESSAGE_TEXT = 'dblock: an earlier call in this session was cut short; open a new connection and repeat the call';
 END IF;
@@ -113,7 +113,8 @@ DECLARE EXIT HANDLER FOR SQLEXCEPTION
   BEGIN {leave} RESIGNAL; END
 
 -- {in_doubt} Before a statement whose row count decides. A time limit that passes during a statement can end it on MariaDB
--- 11.8 without an error, and the procedure goes on: then the count must not be that of the statement before.
+-- 11.8 without an error, and the procedure goes on: then the count must not be that of the statement before. Likewise, what
+-- a SELECT decides by is unset before it.
 DO 0
 
 -- {catch_up} On a node of Galera, waits until the node has applied what the others have committed. For a statement that
@@ -186,6 +187,7 @@ BEGIN
       INTO v_slot, v_owner, v_token, v_kind, v_mode, v_host, v_pid, v_user, v_command, v_note FROM dblock_lock
       WHERE lock_key = v_key AND slot > v_passed AND lock_value IS NOT NULL AND {past_margin} ORDER BY slot LIMIT 1;
     IF NOT v_all_seen THEN
+      {in_doubt};
       {verb abandon};
       IF ROW_COUNT() = 1 AND LAST_INSERT_ID() > 0 THEN
         BEGIN
@@ -208,7 +210,7 @@ END;
 -- where that still has the version that was read first, nobody was granted the lock since, and all that was read
 -- before is true. A statement in between does nothing to a lease that runs, or to a fence of a later grant.
 --
--- No statement is believed to have had its effect: a time limit can end one without an error ({in_doubt}).
+-- No statement is believed to have had its effect ({in_doubt}).
 SET v_version = NULL, v_kept = NULL;
 SELECT version, token INTO v_version, v_latest FROM dblock_lock WHERE lock_key = v_key AND slot = 0;
 SELECT COUNT(*) INTO v_kept FROM dblock_lock WHERE lock_key = v_key AND {keeps_the_lock};

@@ -912,6 +912,35 @@ TEST_CASE("mariadb procedures: a time limit at any moment leaves no transaction 
   CHECK(cut > 0);
 }
 
+TEST_CASE("mariadb procedures: an assertion under a time limit says held only where it keeps the fence",
+          "[mariadb][safety]") {
+  Called t;
+  const auto lease = grant(*t.store, asks("k", "holder"));
+  std::optional<Application> session;
+  int cut = 0;
+  for (int number = 0; number < 1500; ++number) {
+    if (!session) session.emplace(t.database, t.user).session().open_if_new();
+    const auto seconds = std::to_string((1 + number % 50) * 0.00005);
+    session->session().sql_in_session("START TRANSACTION");
+    const auto refusal = refusal_of([&] {
+      session->session().sql_in_session("SET STATEMENT max_statement_time=" + seconds +
+                                        " FOR CALL dblock_assert_held('k'," +
+                                        std::to_string(lease.token.value) + ")");
+    });
+    CAPTURE(number, seconds, refusal);
+    if (refusal.empty()) {
+      CHECK(refusal_of([&] {
+              t.database.sql("SELECT 1 FROM dblock_fence WHERE lock_key='k' FOR UPDATE NOWAIT");
+            }) != "");
+      session->session().sql_in_session("ROLLBACK");
+    } else {
+      ++cut;
+      session.reset();
+    }
+  }
+  CHECK(cut > 0);
+}
+
 TEST_CASE("mariadb procedures: a missing fence or row is put back, and tokens go on increasing", "[safety]") {
   Called t;
   auto last = number_of(t.application.acquire("k", "me").token);
