@@ -158,7 +158,9 @@ TEST_CASE("Ctrl-C is told from a signal, and spoken of only where the job ignore
   const Database database;
   for (const bool deaf : {false, true}) {
     const Stopped stopped;
-    Terminal terminal(dblock_spawn(database, stopped.run({}, deaf ? k_deaf : "")));
+    // What a shell starts in the background ignores INT.
+    const std::string job = "touch " + stopped.up() + "; exec sleep 300; ";
+    Terminal terminal(dblock_spawn(database, stopped.run({}, deaf ? k_deaf + job : job)));
     REQUIRE(wait_until([&] { return stopped.is_up(); }));
     terminal.send(k_ctrl_c);
     CHECK(terminal.wait() == killed_by(SIGINT));
