@@ -60,6 +60,12 @@ std::string refusal_of(const std::function<void()>& call) {
 std::string refusal_of(Application& application, const std::string& call) {
   return refusal_of([&] { static_cast<void>(application.call(call)); });
 }
+// Of a call under a time limit.
+std::string refusal_within(const std::string& seconds, Application& application, const std::string& call) {
+  return refusal_of([&] {
+    application.session().sql_in_session("SET STATEMENT max_statement_time=" + seconds + " FOR CALL " + call);
+  });
+}
 
 const std::vector<std::string>& calls_that_write() {
   static const std::vector<std::string> all{"dblock_acquire('k','me',60000,NULL,NULL)",
@@ -879,10 +885,8 @@ TEST_CASE("mariadb procedures: a time limit at any moment leaves no transaction 
   const auto call = [&](const std::string& key, int number) {
     if (!session) session.emplace(t.database, t.user).session().open_if_new();
     const auto seconds = std::to_string((1 + number % 100) * 0.00005);
-    const auto refusal = refusal_of([&] {
-      session->session().sql_in_session("SET STATEMENT max_statement_time=" + seconds +
-                                        " FOR CALL dblock_acquire('" + key + "','me',60000,NULL,NULL)");
-    });
+    const auto refusal =
+        refusal_within(seconds, *session, "dblock_acquire('" + key + "','me',60000,NULL,NULL)");
     CAPTURE(key, seconds, refusal);
     REQUIRE(session->session().sql_in_session("SELECT @@in_transaction").at(0).at(0) == "0");
     if (refusal.empty()) return true;
@@ -922,11 +926,8 @@ TEST_CASE("mariadb procedures: an assertion under a time limit says held only wh
     if (!session) session.emplace(t.database, t.user).session().open_if_new();
     const auto seconds = std::to_string((1 + number % 50) * 0.00005);
     session->session().sql_in_session("START TRANSACTION");
-    const auto refusal = refusal_of([&] {
-      session->session().sql_in_session("SET STATEMENT max_statement_time=" + seconds +
-                                        " FOR CALL dblock_assert_held('k'," +
-                                        std::to_string(lease.token.value) + ")");
-    });
+    const auto refusal = refusal_within(seconds, *session,
+                                        "dblock_assert_held('k'," + std::to_string(lease.token.value) + ")");
     CAPTURE(number, seconds, refusal);
     if (refusal.empty()) {
       CHECK(refusal_of([&] {

@@ -23,6 +23,8 @@ class Stopped {
     const Words all = with({"--status-file", directory_.file("status"), "--kill-grace", "300ms"}, options);
     return run_words("k", all, sh(job + "touch " + directory_.file("up") + "; sleep 300 & wait; wait"));
   }
+  // A job of one process. What a shell starts in the background ignores INT.
+  [[nodiscard]] std::string alone() const { return "touch " + up() + "; exec sleep 300; "; }
   [[nodiscard]] std::string up() const { return directory_.file("up"); }
   [[nodiscard]] bool is_up() const { return std::filesystem::exists(up()); }
   [[nodiscard]] json status() const { return json::parse(read_file(directory_.file("status"))); }
@@ -158,9 +160,7 @@ TEST_CASE("Ctrl-C is told from a signal, and spoken of only where the job ignore
   const Database database;
   for (const bool deaf : {false, true}) {
     const Stopped stopped;
-    // What a shell starts in the background ignores INT.
-    const std::string job = "touch " + stopped.up() + "; exec sleep 300; ";
-    Terminal terminal(dblock_spawn(database, stopped.run({}, deaf ? k_deaf + job : job)));
+    Terminal terminal(dblock_spawn(database, stopped.run({}, (deaf ? k_deaf : "") + stopped.alone())));
     REQUIRE(wait_until([&] { return stopped.is_up(); }));
     terminal.send(k_ctrl_c);
     CHECK(terminal.wait() == killed_by(SIGINT));
@@ -176,7 +176,7 @@ TEST_CASE("Ctrl-C is told from a signal, and spoken of only where the job ignore
 TEST_CASE("Ctrl-C is told, too, where dblock reads of the job's end before it reads the signal") {
   const Database database;
   const Stopped stopped;
-  Terminal terminal(dblock_spawn(database, stopped.run({}, "touch " + stopped.up() + "; exec sleep 300; ")));
+  Terminal terminal(dblock_spawn(database, stopped.run({}, stopped.alone())));
   REQUIRE(wait_until([&] { return stopped.is_up(); }));
   REQUIRE(freeze(terminal.pid()));
   terminal.send(k_ctrl_c);
