@@ -33,8 +33,11 @@ Field answering_replica(const Rows& rows) {
   return rows.empty() ? std::nullopt : rows.front()[k_status_columns];
 }
 
-std::unexpected<Error> lagging(const Connection& connection, const std::string& replica,
+// Closes a session that is to write: its server may have turned read-only since the set-up, and opening a
+// session finds the host that takes writes now.
+std::unexpected<Error> lagging(Connection& connection, const std::string& replica,
                                const std::string& attempt) {
+  if (!connection.reads_only()) connection.close();
   return fail(Errc::unreachable, attempt + " on " + connection.settings().display() +
                                      ": what was read comes from " + replica +
                                      ", which takes no writes and may lag behind; have a proxy send all of "
