@@ -1,11 +1,14 @@
 -- Grants the lock to an application, exclusively, for p_ttl_ms. `granted`: it is held under `token` for `remaining_ms`.
--- `held`: `holder` has it, for `remaining_ms` unless it renews; or it is paused, and `holder` says so. `busy`: nothing was done, because a transaction keeps the
--- lock's row or fence. Repeated under the same owner id while that lease runs, it returns the same token again.
+-- `held`: `holder` has it, for `remaining_ms` unless it renews; or it is paused, and `holder` says so; or others come first.
+-- `busy`: nothing was done, because a transaction keeps the lock's row or fence. Repeated under the same owner id while that
+-- lease runs, it returns the same token again. A caller that is told `held` has a place in the line for p_patience_ms from
+-- then on. It keeps that place, and renews it, by repeating the call.
 CREATE /*M! OR REPLACE */ PROCEDURE dblock_acquire(
   IN p_key VARCHAR(1024) CHARACTER SET utf8mb4,
   IN p_owner VARCHAR(1024) CHARACTER SET utf8mb4,
   IN p_ttl_ms BIGINT,
   IN p_margin_ms BIGINT,
+  IN p_patience_ms BIGINT,
   IN p_note TEXT CHARACTER SET utf8mb4)
   MODIFIES SQL DATA
   SQL SECURITY DEFINER
@@ -17,11 +20,14 @@ BEGIN
   DECLARE v_user, v_host, v_command, v_note, v_name VARCHAR(1000) CHARACTER SET utf8mb4 DEFAULT '';
   DECLARE v_pid, v_round, v_kept INT DEFAULT 0;
   DECLARE v_mode, v_last_outcome VARCHAR(16) DEFAULT NULL;
-  DECLARE v_ours, v_is_free, v_is_new, v_replaceable, v_caught_up BOOLEAN DEFAULT FALSE;
-  DECLARE v_until, v_last_acquired, v_last_released, v_success_acquired, v_success_released BIGINT DEFAULT NULL;
+  DECLARE v_ours, v_is_free, v_is_new, v_was_new, v_is_lined, v_in_line, v_lasts BOOLEAN DEFAULT FALSE;
+  DECLARE v_replaceable, v_caught_up BOOLEAN DEFAULT FALSE;
+  DECLARE v_arrival, v_place_ends, v_length, v_freed BIGINT DEFAULT NULL;
+  DECLARE v_last_acquired, v_last_released, v_success_acquired, v_success_released BIGINT DEFAULT NULL;
   DECLARE v_last_exit_code INT DEFAULT NULL;
-  DECLARE v_longest BIGINT DEFAULT 5000000; -- k_longest_intent of src/lease/types.hpp
-  DECLARE v_first_in_line, v_version BIGINT UNSIGNED DEFAULT NULL;
+  DECLARE v_line VARCHAR(16) DEFAULT 'fifo';
+  DECLARE v_slots INT DEFAULT 1;
+  DECLARE v_version BIGINT UNSIGNED DEFAULT NULL;
 
   {check_names};
   SET v_margin = COALESCE(p_margin_ms, LEAST(3000, p_ttl_ms DIV 10));
@@ -30,6 +36,8 @@ BEGIN
       'dblock: the TTL must be 1000 to 2592000000 milliseconds (1 s to 30 d)'
     WHEN v_margin NOT BETWEEN 0 AND p_ttl_ms THEN
       'dblock: the margin must be 0 milliseconds to the TTL; NULL: 3000, or a tenth of the TTL when that is less'
+    WHEN p_patience_ms NOT BETWEEN 0 AND 3600000 THEN
+      'dblock: the patience must be 0 to 3600000 milliseconds (1 h); NULL: 0'
     END;
   IF v_why IS NOT NULL THEN
     SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = v_why;
@@ -46,24 +54,30 @@ BEGIN
 
   BEGIN
     {on_error};
-    {let_the_line_go_first}
+    IF p_patience_ms > 0 THEN
+      {find_place};
+      SET v_in_line = v_arrival IS NOT NULL;
+    END IF;
     WHILE v_outcome IS NULL AND v_round < 5 DO
       SET v_round = v_round + 1;
       {in_doubt};
       IF v_is_new THEN
         {verb first_grant};
+      ELSEIF v_in_line THEN
+        {verb grant_in_line};
       ELSE
         {verb grant};
       END IF;
       IF ROW_COUNT() > 0 THEN
         SET v_outcome = 'granted', v_token = LAST_INSERT_ID() DIV 1024, v_remaining_ms = p_ttl_ms;
       ELSE
+        SET v_was_new = v_is_new;
         IF NOT v_caught_up THEN
           {catch_up}
         END IF;
         SELECT MAX(mode), MAX(COALESCE(lock_value = v_owner AND expire_time > {now}, FALSE)), MAX(COALESCE({is_free} AND (token > 0 OR {no_pause}), FALSE)),
-            COALESCE(MAX(token) = 0, TRUE)
-          INTO v_mode, v_ours, v_is_free, v_is_new FROM dblock_lock AS lease WHERE lock_key = v_key AND slot = 0;
+            COALESCE(MAX(token) = 0, TRUE), MAX((NOT {nobody_waits} OR token = 0) AND ({own_fence}) > 0)
+          INTO v_mode, v_ours, v_is_free, v_is_new, v_is_lined FROM dblock_lock AS lease WHERE lock_key = v_key AND slot = 0;
         IF v_mode IS NULL THEN
           BEGIN
             DECLARE CONTINUE HANDLER FOR 1062 BEGIN END;
@@ -85,6 +99,11 @@ BEGIN
           END IF;
         ELSEIF v_mode <> 'exclusive' THEN
           {become_exclusive}
+        ELSEIF v_is_free AND v_is_lined AND v_in_line AND v_is_new = v_was_new THEN
+          -- Others come first. In the line of a lock that was never granted they may stand without a mark in its row.
+          SET v_outcome = 'held';
+        ELSEIF v_is_free AND v_is_lined THEN
+          SET v_in_line = TRUE;
         ELSEIF v_is_free THEN
           -- It was released meanwhile, or its fence is missing.
           BEGIN
@@ -96,6 +115,16 @@ BEGIN
         END IF;
       END IF;
     END WHILE;
+    IF v_outcome = 'granted' AND v_in_line THEN
+      -- The lock is held: what goes wrong here costs others three seconds at most.
+      BEGIN
+        DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END;
+        {verb pass_line};
+      END;
+    END IF;
+    IF v_outcome = 'held' AND p_patience_ms > 0 THEN
+      {wait_in_line}
+    END IF;
     IF v_outcome = 'held' AND v_remaining_ms IS NULL THEN
       {look};
     END IF;

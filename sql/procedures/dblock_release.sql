@@ -1,5 +1,5 @@
 -- Releases an application's lease. `released`; `lost`: it had ended before, and `holder` has the lock now (NULL: nobody).
--- After a lost reply a repeat answers `lost`, too.
+-- After a lost reply a repeat answers `lost`, too. A caller that waits gives up its place in the line, and is told `lost`.
 CREATE /*M! OR REPLACE */ PROCEDURE dblock_release(
   IN p_key VARCHAR(1024) CHARACTER SET utf8mb4,
   IN p_owner VARCHAR(1024) CHARACTER SET utf8mb4)
@@ -27,6 +27,7 @@ BEGIN
         SET v_is_recorded = LAST_INSERT_ID() > 0;
       ELSEIF v_caught_up THEN
         SET v_outcome = 'lost';
+        {verb leave_line};
         {look};
         SET v_token = v_latest;
       ELSE

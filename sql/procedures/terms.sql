@@ -3,11 +3,11 @@
 -- procedure's variable v_name. A comment of MariaDB (M!) or of MySQL (!50701) holds what only that server reads.
 
 -- {version} The version of all procedures. A change of any of them raises it, and `dblock migrate` then replaces them.
-7
+8
 
 -- {variables} What the statements take and most procedures do not ask for. The lock's own row is the only
 -- row, since an application takes the whole lock.
-DECLARE v_key, v_owner VARBINARY(4096) DEFAULT NULL;
+DECLARE v_key, v_keys, v_owner VARBINARY(4096) DEFAULT NULL;
 DECLARE v_of_kind VARCHAR(16) DEFAULT 'sql';
 DECLARE v_slot, v_first_slot, v_last_slot, v_mark INT DEFAULT 0;
 DECLARE v_token, v_latest BIGINT UNSIGNED DEFAULT NULL;
@@ -21,7 +21,7 @@ DECLARE v_new_names BOOLEAN DEFAULT TRUE
 
 -- {check_names} The rules of dblock's keys, and owner ids that fit their column. In hexadecimal digits, so that no
 -- collation decides. Longer parameters than these cannot have been cut to pass.
-SET v_key = CAST(p_key AS BINARY), v_owner = CAST(p_owner AS BINARY);
+SET v_key = CAST(p_key AS BINARY), v_keys = v_key, v_owner = CAST(p_owner AS BINARY);
 SET v_why = CASE
   WHEN p_key IS NULL OR LENGTH(v_key) = 0 THEN 'dblock: the key must not be empty'
   WHEN LENGTH(v_key) > 255 THEN 'dblock: a key has at most 255 bytes'
@@ -153,19 +153,35 @@ END
 -- {answer} The row that every procedure returns.
 SELECT v_outcome AS outcome, v_token AS token, v_remaining_ms AS remaining_ms, v_holder AS holder
 
--- {let_the_line_go_first} For half a second after an application has released, the lock goes to the waiter that owns the
--- turnstile, if there is one: it asks five to ten times a second, and many applications that ask for themselves would be
--- faster each time. After a run's release the next in line is awake at once, and needs no such help. In dblock_acquire.
+-- {find_place} In dblock_acquire: since when the caller has a place in the line, until when it counts, and whether that is when
+-- the patience of this call ends: to a second, or to a quarter of a short patience.
+SELECT MAX(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', arrival)), MAX(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', seen_until)),
+    MAX(ABS(TIMESTAMPDIFF(MICROSECOND, {now} + INTERVAL p_patience_ms * 1000 MICROSECOND, seen_until))
+      <= LEAST(1000000, p_patience_ms * 250))
+  INTO v_arrival, v_place_ends, v_lasts FROM dblock_waiter WHERE lock_key = v_key AND owner_id = v_owner
+
+-- {wait_in_line} In dblock_acquire: the refused caller has a place in the line for p_patience_ms from now, the same as before if
+-- it has one. It wants the lock exclusively, whatever mode the lock was last granted in. Clients repeat the call several times a
+-- second, most of them with what is left of their patience, which ends at the same moment each time. So a place that lasts is
+-- not written again, nor is its end into the lock's row, where others renew and release. That end is a second later, for the
+-- rounding. A grant that did not know of the place may have written another end over it.
 BEGIN
-  DECLARE CONTINUE HANDLER FOR SQLEXCEPTION SET v_first_in_line = NULL;
-  SET v_first_in_line = IS_USED_LOCK({named_lock});
+  DECLARE CONTINUE HANDLER FOR 1062 BEGIN END;
+  SET v_mode = 'exclusive', v_length = p_patience_ms * 1000;
+  IF NOT COALESCE(v_lasts, FALSE) THEN
+    {in_doubt};
+    {verb keep_places};
+    IF ROW_COUNT() = 0 THEN
+      {verb add_place};
+    END IF;
+    SET v_place_ends = NULL;
+  END IF;
+  SET v_length = v_length + 1000000;
+  IF NOT EXISTS (SELECT 1 FROM dblock_lock WHERE lock_key = v_key AND slot = 0
+      AND line_until >= TIMESTAMP'1970-01-01 00:00:00' + INTERVAL v_place_ends MICROSECOND) THEN
+    {verb mark_line};
+  END IF;
 END;
-IF v_first_in_line <> CONNECTION_ID() THEN
-  SELECT MAX('held'), MAX(500 - TIMESTAMPDIFF(MICROSECOND, update_time, {now}) DIV 1000) INTO v_outcome, v_remaining_ms
-    FROM dblock_lock
-    WHERE lock_key = v_key AND slot = 0 AND lock_value IS NULL AND kind = 'sql' AND mode = 'exclusive'
-      AND update_time <= {now} AND update_time > {now} - INTERVAL 500000 MICROSECOND;
-END IF;
 
 -- {keeps_the_lock} A reader's or slot's row that keeps others out: its lease is within its margin, or it cools down.
 slot > 0 AND NOT ((lock_value IS NULL OR {past_margin}) AND {not_cooling_down})
@@ -202,8 +218,7 @@ END;
 
 -- {become_exclusive} For a lock whose last holders were readers or holders of slots, in dblock_acquire. Where all of them
 -- are gone: the transactions that they protect have ended, their leases are abandoned, what their rows know of past
--- runs goes into the lock's own row, and the lock is exclusive and free; then the next round grants it. Else: held, and
--- no new reader comes for two seconds, so that readers do not keep an application out for ever.
+-- runs goes into the lock's own row, and the lock is exclusive and free; then the next round grants it. Else: held.
 --
 -- Each statement is a transaction of its own, so a call that is cut short leaves no row locked. The last statement
 -- decides: each grant to a reader or in a slot changes the version of the lock's own row in the same transaction. So
@@ -215,8 +230,6 @@ SET v_version = NULL, v_kept = NULL;
 SELECT version, token INTO v_version, v_latest FROM dblock_lock WHERE lock_key = v_key AND slot = 0;
 SELECT COUNT(*) INTO v_kept FROM dblock_lock WHERE lock_key = v_key AND {keeps_the_lock};
 IF COALESCE(v_kept, 1) > 0 THEN
-  SET v_until = TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {now} + INTERVAL 2 SECOND);
-  {verb keep_readers_away};
   SELECT {holder}, GREATEST(0, TIMESTAMPDIFF(MICROSECOND, {now}, COALESCE(expire_time, hold_until)) DIV 1000)
     INTO v_holder, v_remaining_ms FROM dblock_lock
     WHERE lock_key = v_key AND {keeps_the_lock}
@@ -224,6 +237,10 @@ IF COALESCE(v_kept, 1) > 0 THEN
   SET v_outcome = 'held';
 ELSE
   UPDATE dblock_fence SET token = 0 WHERE lock_key = v_key AND slot > 0 AND token <= v_latest;
+  -- Since when the lock is free, which those who stand in line have three seconds from.
+  SELECT MAX(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', LEAST({now}, GREATEST(update_time,
+      COALESCE(expire_time + INTERVAL margin_us MICROSECOND, update_time), COALESCE(hold_until, update_time)))))
+    INTO v_freed FROM dblock_lock WHERE lock_key = v_key;
   {abandon_leases}
   BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
@@ -243,7 +260,8 @@ ELSE
       + (SELECT COUNT(*) FROM dblock_lock WHERE lock_key = v_key AND slot > 0 AND lock_value IS NOT NULL)
     INTO v_kept;
   UPDATE dblock_lock
-    SET version = version + 1, mode = 'exclusive', slots = 1, intent_until = NULL,
+    SET version = version + 1, mode = 'exclusive', slots = 1,
+      update_time = GREATEST(update_time, TIMESTAMP'1970-01-01 00:00:00' + INTERVAL COALESCE(v_freed, 0) MICROSECOND),
       last_acquired_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL v_last_acquired MICROSECOND,
       last_released_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL v_last_released MICROSECOND,
       last_outcome = v_last_outcome, last_exit_code = v_last_exit_code,

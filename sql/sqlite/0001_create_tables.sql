@@ -33,9 +33,7 @@ CREATE TABLE dblock_lock (
   revoke_time INTEGER,              -- renewals are refused from then on
   revoked_by TEXT,                  -- user@host
   replaceable INTEGER NOT NULL DEFAULT 0, -- a newer run may revoke the lease: run --replace
-  intent_until INTEGER,             -- in slot 0: a writer waits, no new readers before
-  promised_until INTEGER,           -- in slot 0: the next grant belongs to promised_to until then, by the wall clock
-  promised_to TEXT,                 -- owner id of a waiter
+  arrived_at INTEGER,               -- when the request of this lease, or of the last one, began to wait, by the wall clock
   holder_host TEXT NOT NULL,
   holder_pid INTEGER NOT NULL,
   holder_user TEXT NOT NULL,
@@ -79,4 +77,20 @@ CREATE TABLE dblock_pause (
   note TEXT NOT NULL,
   PRIMARY KEY (pause_key, is_prefix),
   CHECK (is_prefix = 1 OR pause_key <> '')
+) STRICT, WITHOUT ROWID;
+
+-- The lines: a row, called a place, for each request that waits for a lock; a request for several locks has one in the line
+-- of each. A line is ordered by arrival and owner id, and a place does not count once seen_until has passed. By the wall clock.
+CREATE TABLE dblock_waiter (
+  lock_key TEXT NOT NULL,
+  owner_id TEXT NOT NULL,        -- that the lease will have
+  arrival INTEGER NOT NULL,      -- the request was first refused
+  seen_until INTEGER NOT NULL,   -- the place counts until then; the waiter moves this on
+  mode TEXT NOT NULL,
+  slots INTEGER NOT NULL,
+  line TEXT NOT NULL,            -- fifo, one or newest
+  waiter_host TEXT NOT NULL,
+  waiter_pid INTEGER NOT NULL,
+  waiter_user TEXT NOT NULL,
+  PRIMARY KEY (lock_key, owner_id)
 ) STRICT, WITHOUT ROWID;

@@ -174,6 +174,7 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
     DBLOCK_TRY(auto failed, hand_over(lease));
     if (failed) return std::move(*failed);
   }
+  session_.store().settle();
   DBLOCK_TRY(const auto seen, read_row_back());
   const auto* ours = std::get_if<lease::Granted>(&seen);
   if (ours == nullptr) {

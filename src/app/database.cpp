@@ -39,6 +39,7 @@ void release_after_death(const store::Settings& settings, const lease::LeaseRequ
   const WakeEvent never;
   const auto store = store::open_store(settings, {3s, 30s}, clock);
   const BootTime begun = clock.now();
+  store->leave_line(request);
   const lease::ReleaseOptions how{
       .actor = actor, .end = {lease::RunOutcome::abandoned, std::nullopt, keep}, .give_up = begun + patience};
   for (;;) {

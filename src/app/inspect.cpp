@@ -10,6 +10,7 @@
 #include "base/duration.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
+#include "lease/line.hpp"
 #include "store/open.hpp"
 
 namespace dblock::app {
@@ -36,9 +37,13 @@ std::vector<std::string> judged_keys(const InspectRequest& request, const lease:
 // --exit-code: ends as held at the first key that an exclusive acquire could not get now.
 Ending check_held(const InspectRequest& request, const lease::Listing& listing) {
   for (const auto& status : listing.locks) {
-    if (status.grantable_at() > listing.server_time || status.promised_to_another("") ||
-        status.kept_by_transaction)
+    if (status.grantable_at() > listing.server_time || status.kept_by_transaction)
       return Ending::held(describe_conflict(status));
+    if (status.waiters && !status.waiters->empty() && !lease::long_free(status)) {
+      auto lined = status;
+      lined.waited_for = true;
+      return Ending::held(describe_conflict(lined));
+    }
   }
   for (const auto& key : judged_keys(request, listing)) {
     for (const auto& pause : listing.pauses) {

@@ -10,7 +10,7 @@ namespace {
 // An idle timeout below this is shorter than the pauses between the statements of a waiting or renewing
 // dblock.
 constexpr std::uint64_t k_short_idle_seconds = 60;
-// From this share of connections on waiters poll; as in store/mariadb/turnstile_statements.cpp.
+// From this share of connections on waiters poll; as in sql/verbs/mariadb/sleep_mariadb.sql.
 constexpr double k_crowded = 0.8;
 
 bool is_set(const std::optional<std::string>& value) {
@@ -43,25 +43,27 @@ Finding connections(const HostFacts& facts) {
   if (most == 0) return {"connections", Level::ok, "not known", "", {}};
   const std::string found = std::to_string(used) + " of " + std::to_string(most);
   if (static_cast<double>(used) > k_crowded * static_cast<double>(most)) {
-    return {
-        "connections",
-        Level::warn,
-        found,
-        "above 80 % waiters stand in no line but ask now and then, and jobs may find no connection; raise "
-        "max_connections",
-        {}};
+    return {"connections",
+            Level::warn,
+            found,
+            "above 80 % waiters look at the lock now and then instead of sleeping, and jobs may find no "
+            "connection; raise "
+            "max_connections",
+            {}};
   }
-  return {"connections", Level::ok, found, "a job needs one, and so does each that waits", {}};
+  return {
+      "connections", Level::ok, found, "a job needs one, and waiters sleep in a fifth of them at most", {}};
 }
 
 Finding named_locks(const HostFacts& facts) {
   constexpr const char* k_consequence =
-      "waiters ask for the lock now and then instead of standing in line; exclusion does not depend on it";
+      "waiters look at the lock now and then instead of sleeping until it is free; order and exclusion do "
+      "not depend on it";
   if (!facts.named_lock) {
     return {"named-locks", Level::warn, "refused", facts.named_lock.error().words + ": " + k_consequence, {}};
   }
   if (!*facts.named_lock) return {"named-locks", Level::warn, "GET_LOCK answers NULL", k_consequence, {}};
-  return {"named-locks", Level::ok, "available", "waiters can wait in line", {}};
+  return {"named-locks", Level::ok, "available", "waiters can sleep until it is their turn", {}};
 }
 
 // Settings that users ask about, and need not set.
@@ -77,13 +79,14 @@ Finding balancer(const HostFacts& facts) {
     return {"balancer", Level::ok, "not known", "", {}};
   if (facts.identity == facts.identity_of_second)
     return {"balancer", Level::ok, "none seen", "two sessions reached the same server", {}};
-  return {"balancer",
-          Level::warn,
-          facts.identity + " and " + facts.identity_of_second,
-          "two sessions reached different servers: something in between spreads them. Waiters then stand in "
-          "several lines, and unless it is one Galera cluster locks may be granted twice; name the servers "
-          "themselves",
-          {}};
+  return {
+      "balancer",
+      Level::warn,
+      facts.identity + " and " + facts.identity_of_second,
+      "two sessions reached different servers: something in between spreads them. Waiters then look at the "
+      "lock now and then, and unless it is one Galera cluster locks may be granted twice; name the servers "
+      "themselves",
+      {}};
 }
 
 }  // namespace

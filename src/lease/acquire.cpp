@@ -4,36 +4,35 @@
 #include <utility>
 
 #include "base/text.hpp"
-#include "lease/next_grant.hpp"
 #include "lease/timing.hpp"
-#include "lease/turnstile.hpp"
+#include "lease/waiting.hpp"
+#include "lease/wake_up.hpp"
 
 namespace dblock::lease {
 namespace {
 
 using namespace std::chrono_literals;
 
-// The turnstile wakes its waiters; they look at the lock only to find out whether the turnstile works. After
-// a look that found the lock free the next one comes soon, but not before the server has dropped a frozen
-// process from the head of the turnstile (two seconds).
-constexpr Micros k_look_again = 3s;
-// A waiting writer's try keeps new readers away for two seconds (k_intent). After this it tries again, in
-// time.
-constexpr Micros k_keep_away = 900ms;
 // A try whose reply was lost, and that took no lock, is repeated even where one try is allowed. After this
 // many, each further one counts as a try.
 constexpr int k_max_lost_replies = 3;
 
-// A request that may replace holders looks this often, whoever is ahead of it.
-constexpr Micros k_look_for_replaceable = 1s;
+// Without sleep the first in line looks five to ten times a second; each request before another one makes
+// that one's looks rarer by this.
+constexpr Micros k_look_interval = 800ms;
+constexpr Micros k_longest_look_interval = 30s;
+constexpr Micros k_shortest_look_interval = 100ms;
+// A waiter that looks again within this time keeps its connection until then.
+constexpr Micros k_short_rest = 1s;
+constexpr Micros k_just_after = 50ms;
+constexpr Micros k_longest_after = 1s;
+
+// Where the request ahead is still there after a sleep behind it, nobody can tell when it ends; or there was
+// no sleep. Another one is tried after a while.
+constexpr Nanos k_sleepless = 5s;
 
 // How much later than its lease and margin a revoked holder may still seem to be there.
 constexpr Micros k_replaced_ends_late = 1s;
-
-// A request with a line of its own has its turn by the promise of the next grant.
-Turnstile* turnstile_for(LeaseStore& store, const LeaseRequest& request, const WaitPolicy& policy) {
-  return policy.retry || request.line != Line::fifo ? nullptr : store.turnstile();
-}
 
 // One call of acquire(). Each step does one thing and names the next step; a lease is returned by `proving`
 // alone. Every failure of a step goes through failed(), every refusal through refused(): both count the try,
@@ -47,33 +46,25 @@ class Acquisition {
         request_(request),
         observer_(observer),
         cancel_(cancel),
-        position_(turnstile_for(store, request, policy), policy.limit != Micros{0}),
-        next_grant_(store, clock, request),
-        look_schedule_(position_.look_schedule()),
+        wake_up_(store.wake_up()),
         pacing_(clock, policy, std::hash<std::string>{}(request.owner.text)),
-        may_nest_(request.outer.has_value()) {
-    if (request.replaces) look_schedule_.interval = std::min(look_schedule_.interval, k_look_for_replaceable);
-    if (request.plain()) turnstile_key_ = request.key;
-    // Waiting runs of one pool stand in one line.
-    if (request.of_pool() && policy.limit != Micros{0})
-      turnstile_key_ = Key::of_pool(keys_of(request.key, request.any));
-  }
+        waiting_(store, clock, request_),
+        may_nest_(request.outer.has_value()) {}
 
+  // A granted request gives its places up later, by LeaseStore::settle().
   Result<AcquireOutcome> run() {
     auto outcome = go_through_steps();
-    // Only the exclusive holder of one key wakes the next waiter, so only it keeps its position at the
-    // turnstile.
-    const bool granted = outcome && std::holds_alternative<Lease>(*outcome);
-    if (granted && request_.plain()) position_.keep();
-    if (!granted || request_.of_pool()) store_.withdraw_intent(request_);
+    if (outcome && std::holds_alternative<Lease>(*outcome)) return outcome;
+    if (request_.arrival) store_.leave_line(request_);
+    if (wake_up_ != nullptr) wake_up_->leave();
     return outcome;
   }
 
  private:
   enum class Step {
-    entering,   // connect, nest in an ancestor's lease where there is one, enter the turnstile
-    waiting,    // another process is ahead at the turnstile: look now and then until our turn comes
-    trying,     // our turn: send the statement that takes the lock
+    entering,   // connect, nest in an ancestor's lease where there is one
+    waiting,    // in the line: look at the lock, and wait until a try may succeed
+    trying,     // send the statement that takes the lock
     resolving,  // its reply was lost: read back which owner id the lock has (I5)
     proving,    // the lock is ours: renew once where that was only read, then rely on the lease
   };
@@ -92,9 +83,9 @@ class Acquisition {
   Progress take_step() {
     switch (step_) {
       case Step::entering:
-        return enter_turnstile();
+        return enter();
       case Step::waiting:
-        return wait_for_turn();
+        return wait_in_line();
       case Step::trying:
         return try_lock();
       case Step::resolving:
@@ -105,18 +96,13 @@ class Acquisition {
     return prove();
   }
 
-  // When our connection has broken in our turn, the server, or a proxy before it, may take that connection
-  // for alive for a while. The broken connection then still owns the turnstile. So the next try does not wait
-  // for its turn.
-  Progress enter_turnstile() {
+  Progress enter() {
     if (cancel_.raised()) return Cancelled{};
-    if (turnstile_key_) position_.approach(*turnstile_key_, request_.holder);
+    if (wake_up_ != nullptr) wake_up_->announce(request_.owner);
     DBLOCK_CHECK(store_.connect());
     DBLOCK_TRY(auto nested, nest());
     if (nested) return rely_on(std::move(*nested));
-    if (turnstile_key_) position_.take(*turnstile_key_);
-    const bool had_turn = std::exchange(broke_in_turn_, false);
-    step_ = position_.behind() && !had_turn ? Step::waiting : Step::trying;
+    step_ = request_.arrival ? Step::waiting : Step::trying;
     return std::nullopt;
   }
 
@@ -137,48 +123,136 @@ class Acquisition {
     return nested;
   }
 
-  // Looks at the lock once, then waits at the turnstile until the next look is due. At the very end of
-  // the wait a free lock is tried out of turn: the answer "held" would not be true.
-  Progress wait_for_turn() {
-    const bool with_position = observer_.wants_position && observer_.wants_position();
-    DBLOCK_TRY(const auto seen, with_position ? store_.look_with_position(request_) : store_.look(request_));
-    // Even in our turn the answer would be Done.
-    if (const auto* done = std::get_if<Done>(&seen)) return *done;
-    const auto* held = std::get_if<Held>(&seen);
-    if (held != nullptr && (pacing_.out_of_time() || hopeless(held->status))) return refused(held->status);
-    if (held != nullptr) replace(held->status);
-    if (!pacing_.out_of_time()) {
-      const Micros stay = note(seen);
-      if (position_.behind() && position_.await(pacing_.within_limit(stay), cancel_)) return Cancelled{};
-      if (position_.behind()) return std::nullopt;
+  // Looks at the lock and the line, then rests until the next look is due. At the very end of the wait a free
+  // lock is tried whoever stands before: the answer "held" would not be true.
+  Progress wait_in_line() {
+    auto seen = store_.look(request_);
+    // The server has no room for the look: the sleep under way goes on.
+    if (!seen && seen.error().code == Errc::unreachable && asleep() && !pacing_.out_of_time())
+      return rest(refusal_);
+    if (!seen) return std::unexpected(std::move(seen.error()));
+    if (auto* done = std::get_if<Done>(&*seen)) return std::move(*done);
+    auto* const held = std::get_if<Held>(&*seen);
+    if (held != nullptr) refusal_ = std::move(held->status);
+    if (held != nullptr && hopeless(refusal_)) return Held{refusal_};
+    if (auto* free = std::get_if<Free>(&*seen); free != nullptr && free->status)
+      refusal_ = std::move(*free->status);
+    auto left_to = stand();
+    if (!left_to && left_to.error().code == Errc::unreachable && asleep()) return rest(refusal_);
+    if (!left_to) return std::unexpected(std::move(left_to.error()));
+    if (*left_to) return Held{refusal_, std::move(*left_to)};
+    if (held != nullptr) return wait_for(refusal_);
+    if (waiting_.before() == 0 || long_free(refusal_) || pacing_.out_of_time() ||
+        std::holds_alternative<Granted>(*seen)) {
+      step_ = Step::trying;
+      return std::nullopt;
     }
-    step_ = Step::trying;
-    return std::nullopt;
+    refusal_.waited_for = true;
+    show(refusal_);
+    return rest(refusal_);
   }
 
-  // Notes what a look from the turnstile has seen. RETURNS: how long the next look can wait.
-  Micros note(const Answer& seen) {
-    const Micros stay = pacing_.until_look(look_schedule_.interval);
-    if (const auto* held = std::get_if<Held>(&seen)) {
-      position_.saw_held();
-      if (observer_.on_conflict) observer_.on_conflict(held->status);
-      if (observer_.on_wait) observer_.on_wait(held->status);
-      return look_schedule_.at_expiry ? not_past_expiry(stay, held->status) : stay;
+  // Renews the places, reads the line, and shows both. RETURNS: the request for which this one leaves the
+  // line.
+  Result<std::optional<OwnerId>> stand() {
+    DBLOCK_CHECK(waiting_.stand(refusal_, looks_often() && !asleep()));
+    refusal_.position = waiting_.position();
+    if (auto other = waiting_.leaves_for()) return other;
+    if (request_.line != Line::newest || !refusal_.arrived_at || *refusal_.arrived_at <= *request_.arrival)
+      return std::nullopt;
+    return OwnerId{refusal_.owner};
+  }
+
+  // The lock is held, or others come first: rests until the next look is due.
+  Progress wait_for(const LockStatus& row) {
+    replace(row);
+    if (pacing_.out_of_time()) return Held{row};
+    show(row);
+    return rest(row);
+  }
+
+  Progress rest(const LockStatus& row) {
+    if (!asleep() && !looks_often() && waiting_.is_short_lived()) DBLOCK_CHECK(waiting_.stand(row, false));
+    if (asleep() || may_sleep(row)) {
+      const OwnerId ahead = waiting_.ahead(row);
+      switch (
+          wake_up_->sleep_behind(ahead, waiting_.before(), pacing_.within_limit(until_look(row)), cancel_)) {
+        case Slept::cancelled:
+          return Cancelled{};
+        case Slept::not_yet:
+          step_ = Step::waiting;
+          return std::nullopt;
+        case Slept::to_its_end:
+          sleepless_ = {ahead, clock_.now() + k_sleepless};
+          step_ = waiting_.before() > 1 ? Step::waiting : Step::trying;
+          return std::nullopt;
+        case Slept::not_at_all:
+          sleepless_ = {ahead, clock_.now() + k_sleepless};
+          break;
+      }
     }
-    const auto* free = std::get_if<Free>(&seen);
-    const auto& row = free != nullptr ? free->status : std::get<Granted>(seen).row;
-    position_.saw_free(row ? std::optional(row->token) : std::nullopt);
-    return std::min(stay, k_look_again);
+    return pause(until_poll(row));
+  }
+
+  [[nodiscard]] bool asleep() const { return wake_up_ != nullptr && wake_up_->asleep(); }
+
+  // A sleep ends with one other request. So a request that any of several ends would help must look itself,
+  // and one that waits for a known time can.
+  [[nodiscard]] bool may_sleep(const LockStatus& row) const {
+    if (wake_up_ == nullptr || looks_often() || request_.of_pool() || request_.sharing.mode == Mode::slot)
+      return false;
+    if (waiting_.before() == 0 && (row.state != State::held || row.only_paused())) return false;
+    const OwnerId ahead = waiting_.ahead(row);
+    return !ahead.text.empty() && !(ahead == sleepless_.ahead && clock_.now() < sleepless_.until);
+  }
+
+  // It must notice soon what others do, or others cannot see that its place is a dead process's: readers hold
+  // the lock that a writer waits for.
+  [[nodiscard]] bool looks_often() const {
+    return request_.line != Line::fifo || request_.replaces ||
+           (request_.sharing.mode == Mode::exclusive && refusal_.is_reader() && waiting_.before() == 0);
+  }
+
+  // How long the next look can wait while the request sleeps.
+  [[nodiscard]] Micros until_look(const LockStatus& row) {
+    const LookSchedule schedule = wake_up_->look_schedule();
+    const Micros stay = pacing_.until_look(schedule.interval);
+    const bool at_expiry = schedule.at_expiry || waiting_.before() == 0;
+    return not_past_free(at_expiry ? not_past_expiry(stay, row) : stay, row);
+  }
+
+  // The same for one that does not sleep.
+  [[nodiscard]] Micros until_poll(const LockStatus& row) {
+    const auto before = static_cast<Micros::rep>(waiting_.before());
+    if (before == 0 || looks_often()) return not_past_expiry(pacing_.after_refusal(polls_often(row)), row);
+    const Micros usual = std::min(k_longest_look_interval, before * k_look_interval);
+    return not_past_free(pacing_.until_look(std::min(usual, half_way(before))), row);
+  }
+
+  // Half the time in which the request comes to the front if the line moves on as it did since the last look.
+  [[nodiscard]] Micros half_way(Micros::rep before) {
+    const auto last = std::exchange(last_before_, {before, clock_.now()});
+    const auto moved = last.count - before;
+    if (moved <= 0) return k_longest_look_interval;
+    const auto since = std::chrono::duration_cast<Micros>(last_before_.at - last.at);
+    return std::max(k_shortest_look_interval, since * before / (2 * moved));
+  }
+
+  // A lock that is free goes to whoever asks after a while: the nearest asks first.
+  [[nodiscard]] Micros not_past_free(Micros stay, const LockStatus& row) const {
+    const Micros free_for = row.server_time.since_epoch - row.free_since().since_epoch;
+    if (free_for < Micros{0} || row.pause || free_for > k_line_patience) return stay;
+    const Micros after =
+        std::min<Micros>(k_longest_after, static_cast<Micros::rep>(waiting_.before()) * k_just_after);
+    return std::min(stay, k_line_patience - free_for + after);
   }
 
   Progress try_lock() {
-    if (looks_first()) {
+    // A plain read costs the server no lock and no log write.
+    if (refused_before_ && pacing_.has_schedule()) {
       DBLOCK_TRY(auto seen, store_.look(request_));
       if (auto* done = std::get_if<Done>(&seen)) return std::move(*done);
       if (const auto* held = std::get_if<Held>(&seen)) return refused(held->status);
-      const auto* free = std::get_if<Free>(&seen);
-      if (free != nullptr && free->status && next_grant_.overtaken(*free->status))
-        return Held{*free->status, newer_request(*free->status)};
     }
     if (observer_.on_send) observer_.on_send();
     sent_at_ = clock_.now();
@@ -188,13 +262,6 @@ class Acquisition {
     if (const auto* held = std::get_if<Held>(&*answer)) return refused(held->status);
     if (auto* done = std::get_if<Done>(&*answer)) return std::move(*done);
     return rely_on(std::get<Granted>(std::move(*answer)).lease);
-  }
-
-  // After a refusal, look before trying: a plain read costs the server no lock and no log write. But only a
-  // try renews the writer's intent, which keeps new readers away.
-  [[nodiscard]] bool looks_first() const {
-    const bool keep_away = held_by_readers_ && clock_.now() >= sent_at_ + k_keep_away;
-    return refused_before_ && !keep_away;
   }
 
   // I5: the statement was sent and its reply lost. Nothing may be started or reported until the row has been
@@ -270,32 +337,56 @@ class Acquisition {
     return std::nullopt;
   }
 
-  // A try was answered "held by `status.holder`".
+  // A try was answered "held by `status.holder`", or that others come first.
   Progress refused(const LockStatus& status) {
     refused_before_ = true;
-    if (observer_.on_conflict) observer_.on_conflict(status);
-    if (next_grant_.overtaken(status)) return Held{status, newer_request(status)};
-    if (!hopeless(status)) replace(status);
-    if (pacing_.last_try() || hopeless(status)) return Held{status};
-    if (!pacing_.has_schedule()) next_grant_.claim_member(status);
-    auto other = next_grant_.stand_in_line();
-    if (other) return Held{status, std::move(other)};
-    held_by_readers_ = status.is_reader();
-    move_to_turnstile_of(status);
-    if (observer_.on_wait) observer_.on_wait(status);
-    const Micros step = pacing_.after_refusal(polls_often(status));
-    return pause(pacing_.has_schedule() ? step : not_past_expiry(step, status));
+    refusal_ = status;
+    if (hopeless(refusal_)) return last_refusal();
+    // A request that replaces the holder waits for its end, whatever the wait limit.
+    std::optional<OwnerId> left_to;
+    if (request_.replaces) {
+      DBLOCK_TRY(left_to, stand());
+      if (left_to) return Held{refusal_, std::move(left_to)};
+      replace(refusal_);
+    }
+    if (pacing_.last_try()) return last_refusal();
+    if (pacing_.has_schedule()) {
+      show(refusal_);
+      return pause(pacing_.after_refusal(polls_often(refusal_)));
+    }
+    if (!request_.replaces) {
+      DBLOCK_TRY(left_to, stand());
+    }
+    if (left_to) return Held{refusal_, std::move(left_to)};
+    show(refusal_);
+    return rest(refusal_);
   }
 
-  // Revokes the lease that refuses us, where both sides have asked for that. Its end is then waited for,
-  // whatever the wait limit. A failure changes nothing: the next look finds the holder again.
+  AcquireOutcome last_refusal() const {
+    if (observer_.on_conflict) observer_.on_conflict(refusal_);
+    return Held{refusal_};
+  }
+
+  void show(const LockStatus& row) const {
+    if (observer_.on_conflict) observer_.on_conflict(row);
+    if (observer_.on_wait) observer_.on_wait(row);
+  }
+
+  // Revokes the lease that refuses us, where both sides have asked for that and its request came before ours.
+  // Its end is then waited for, whatever the wait limit; also where another has revoked it, or the reply is
+  // lost. Another failure changes nothing: the next look finds the holder again.
   void replace(const LockStatus& holder) {
-    if (!request_.replaces || !holder.replaceable || holder.revoked_at || holder.state != State::held) return;
+    if (!request_.replaces || !request_.arrival || !holder.replaceable || holder.state != State::held) return;
     if (holder.pause) return;  // nobody would get the lock
     const auto key = Key::parse(holder.key);
     if (!key) return;
-    const auto done = store_.revoke(*key, holder.token, display_holder(request_.holder) + " (--replace)");
-    if (!done || !std::holds_alternative<Revoked>(*done)) return;
+    if (!holder.revoked_at) {
+      const auto done = store_.revoke(*key, holder.token, display_holder(request_.holder) + " (--replace)",
+                                      request_.arrival);
+      const bool revoked =
+          done ? std::holds_alternative<Revoked>(*done) : done.error().code == Errc::indeterminate;
+      if (!revoked) return;
+    }
     const Micros rest = holder.grantable_at().since_epoch - holder.server_time.since_epoch;
     pacing_.extend_limit(rest + k_replaced_ends_late);
   }
@@ -309,7 +400,6 @@ class Acquisition {
       why.code = Errc::unreachable;
       counts = ++lost_replies_ > k_max_lost_replies;
     }
-    broke_in_turn_ = broke_in_turn_ || step_ >= Step::trying;
     if (why.code != Errc::unreachable || (counts && pacing_.last_try()))
       return std::unexpected(std::move(why));
     if (observer_.on_trouble) observer_.on_trouble(why);
@@ -321,11 +411,15 @@ class Acquisition {
   }
 
   // Waits before the next round of steps, but never past the wait limit, so that the last try happens at its
-  // very end.
+  // very end. A request that has a place in line keeps it without a connection.
   Progress pause(Micros length) {
     step_ = Step::entering;
-    position_.wait_in_front();
-    if (position_.crowded()) store_.disconnect();
+    if (wake_up_ != nullptr && (wake_up_->crowded() || (request_.arrival && length > k_short_rest))) {
+      wake_up_->leave();
+      store_.disconnect();
+    } else if (wake_up_ != nullptr && request_.arrival) {
+      wake_up_->stay_awake();
+    }
     if (clock_.wait_until(pacing_.within_limit(length), cancel_)) return Cancelled{};
     return std::nullopt;
   }
@@ -336,22 +430,10 @@ class Acquisition {
            quote_untrusted(request_.key.bytes());
   }
 
-  // A request for several keys, to share or for a slot holds nothing while it waits: it waits at the
-  // turnstile of the key that refused it. It tries before it enters any, since most such requests need not
-  // wait.
-  void move_to_turnstile_of(const LockStatus& status) {
-    if (request_.plain() || request_.of_pool() || (turnstile_key_ && turnstile_key_->bytes() == status.key))
-      return;
-    const auto key = Key::parse(status.key);
-    if (!key) return;
-    position_.give_up();
-    turnstile_key_ = *key;
-  }
-
   // The end of a cooldown or a pause is known, so frequent polls gain nothing.
   [[nodiscard]] bool polls_often(const LockStatus& status) const {
     const bool known = status.state == State::cooldown || status.only_paused();
-    return (position_.leads() || !request_.plain() || request_.line != Line::fifo) && !known;
+    return !pacing_.has_schedule() && !known;
   }
 
   // A lease that nobody renews becomes free at a known time: look then, not a poll interval later.
@@ -364,24 +446,31 @@ class Acquisition {
 
   LeaseStore& store_;
   Clock& clock_;
-  const LeaseRequest& request_;
+  LeaseRequest request_;
   const AcquireObserver& observer_;
   const WakeEvent& cancel_;
-  TurnstilePosition position_;
-  NextGrant next_grant_;
-  LookSchedule look_schedule_;
+  WakeUp* const wake_up_;  // null: the store has none
   Pacing pacing_;
+  Waiting waiting_;
 
   Step step_ = Step::entering;
-  BootTime sent_at_{};                // when the last try was sent
-  Error lost_reply_{};                // for Step::resolving
-  std::optional<Lease> lease_;        // for Step::proving
-  std::optional<Key> turnstile_key_;  // the key at whose turnstile we wait
+  BootTime sent_at_{};          // when the last try was sent
+  Error lost_reply_{};          // for Step::resolving
+  std::optional<Lease> lease_;  // for Step::proving
+  LockStatus refusal_{};        // the row that was seen last, and refuses the request
+  // The request behind whose end nobody can sleep, and until when that is believed.
+  struct {
+    OwnerId ahead;
+    BootTime until{};
+  } sleepless_;
+  // How many requests were before this one at the last look without sleep.
+  struct Before {
+    Micros::rep count = 0;
+    BootTime at{};
+  } last_before_;
   int lost_replies_ = 0;
   bool may_nest_;
   bool refused_before_ = false;
-  bool held_by_readers_ = false;  // at the last refusal
-  bool broke_in_turn_ = false;    // the connection broke in our turn
 };
 
 }  // namespace

@@ -14,10 +14,9 @@ namespace dblock::lease {
 // Callbacks on the acquiring thread. All may be empty.
 struct AcquireObserver {
   std::function<void(const LockStatus& holder)> on_conflict;  // at each refusal
-  // Before each pause, or wait at the turnstile, after a refusal.
+  // Before each pause, or sleep, after a refusal.
   std::function<void(const LockStatus& holder)> on_wait{};
   std::function<void(const Error& error)> on_trouble;  // at each failed try that will be repeated
-  std::function<bool()> wants_position{};              // whether looks read our position too
   std::function<void()> on_send;  // before the first statement that could grant the lock is sent
   // True where waiting for this holder would never end, as where the holder itself waits for this process.
   std::function<bool(const LockStatus& holder)> hopeless{};
@@ -29,12 +28,11 @@ struct Cancelled {
 };
 using AcquireOutcome = std::variant<Lease, Held, Done, Cancelled>;
 
-// Blocks until granted, refused for good, failed, or `cancel` is raised. Where the store has a turnstile,
-// waiters wait there and try the lock only in their turn; with WaitPolicy::retry the turnstile is not used.
-// The grant of one exclusive key keeps the position at the turnstile: the caller must leave the turnstile
-// after the release. In every other case this function leaves it. Returns a lease only when it is known to be
-// ours and has time left by the local clock; start nothing on anything else. Errc::unreachable when the
-// outcome of a try stays unknown until its TTL has passed.
+// Blocks until granted, refused for good, failed, or `cancel` is raised. A refused request that waits stands
+// in the line of its locks and tries when its turn comes; with WaitPolicy::retry it only tries. After a grant
+// the caller must call LeaseStore::settle(), and WakeUp::leave() after the release. Returns a lease only when
+// it is known to be ours and has time left by the local clock; start nothing on anything else.
+// Errc::unreachable when the outcome of a try stays unknown until its TTL has passed.
 [[nodiscard]] Result<AcquireOutcome> acquire(LeaseStore& store, Clock& clock, const LeaseRequest& request,
                                              const WaitPolicy& policy, const AcquireObserver& observer,
                                              const WakeEvent& cancel);

@@ -14,7 +14,7 @@ constexpr Micros k_first_poll = 50ms;
 constexpr Micros k_last_poll = 1s;
 constexpr double k_poll_growth = 1.5;
 // The poll interval of a waiter whose turn has come while the lock is held: the holder does not own the
-// turnstile, so its release will not wake the waiter. With jitter it makes five to ten polls a second.
+// line, so its release will not wake the waiter. With jitter it makes five to ten polls a second.
 constexpr Micros k_lead_poll = 200ms;
 // Pauses after a failed try: a database that does not answer is asked less and less often.
 constexpr Micros k_first_pause = 100ms;

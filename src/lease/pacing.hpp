@@ -9,7 +9,7 @@
 
 namespace dblock::lease {
 
-// A fixed number of tries instead of waiting at the turnstile. The first pause is `first`, each next one
+// A fixed number of tries instead of waiting in line. The first pause is `first`, each next one
 // `growth` times longer, without jitter, since people compute schedules from them. A try for which the
 // database is unreachable counts.
 struct Retry {

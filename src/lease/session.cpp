@@ -137,12 +137,12 @@ RunEnd Session::State::with_min_hold(RunEnd end) const {
   return end;
 }
 
-// Leaves the turnstile after the release and not before: the next waiter would wake and find the lock held.
-// Leaves it also when the release failed, since nothing more will come that a waiter could wait for.
+// Wakes the next waiter after the release and not before: it would find the lock held. Wakes it also when the
+// release failed, since nothing more will come that a waiter could wait for.
 void Session::State::release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience) {
   try_release(ref, actor, end, patience);
   if (release_result == ReleaseResult::nested) return;
-  if (auto* const turnstile = store->turnstile()) turnstile->leave();
+  if (auto* const wake_up = store->wake_up()) wake_up->leave();
   store->record_ended();
 }
 
@@ -187,9 +187,7 @@ Session::Session(std::unique_ptr<LeaseStore> store, Clock& clock, LeaseRequest r
                        .request = std::move(request),
                        .policy = policy,
                        .timing = timing,
-                       .events = std::move(events)}) {
-  state_->request.waits = !policy.once();
-}
+                       .events = std::move(events)}) {}
 
 void Session::start_acquire() {
   worker_.post([state = state_] { state->acquire(); });

@@ -29,13 +29,18 @@ std::vector<LeaseRequest> members_of(const LeaseRequest& request) {
   if (!request.of_pool()) return {request};
   LeaseRequest member = request;
   member.any.clear();
-  member.waits = false;  // else a writer would keep the readers of all members away
   std::vector<LeaseRequest> members{member};
   for (const Key& key : request.any) {
     member.key = key;
     members.push_back(member);
   }
   return members;
+}
+
+std::vector<Key> locks_of(const LeaseRequest& request) {
+  auto keys = keys_of(request.key, request.also);
+  keys.insert(keys.end(), request.any.begin(), request.any.end());
+  return keys;
 }
 
 LeaseRef ref_to(const LeaseRequest& request) {

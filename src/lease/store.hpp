@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "lease/promises.hpp"
-#include "lease/turnstile.hpp"
 #include "lease/types.hpp"
+#include "lease/wake_up.hpp"
 
 namespace dblock::lease {
 
@@ -30,8 +30,8 @@ struct LeaseRequest {
   Line line = Line::fifo;    // another value only for a plain() request
   bool replaces = false;     // revokes a replaceable lease that refuses the request
   bool replaceable = false;  // such a request may revoke the lease
-  // The request will be repeated: a writer's refused try then keeps new readers away until the next try.
-  bool waits = false;
+  // When the request was first refused, once it has a place in the line (LeaseStore::stand_in_line()).
+  std::optional<ServerTime> arrival{};
   // A pool: of `key` and these the first that is free is taken. Not together with `also`.
   std::vector<Key> any{};
 
@@ -43,6 +43,9 @@ struct LeaseRequest {
 // The requests that a pool's request stands for, one a key, in the order of preference; else the request
 // itself.
 [[nodiscard]] std::vector<LeaseRequest> members_of(const LeaseRequest& request);
+
+// All keys of the request, those of a pool's members among them.
+[[nodiscard]] std::vector<Key> locks_of(const LeaseRequest& request);
 
 // Names the lease that the request may have been granted; without a token, since none is known yet. REQUIRES:
 // not of_pool().
@@ -56,8 +59,8 @@ struct Granted {
   Lease lease;
   std::optional<LockStatus> row{};  // set where the grant was found by reading; `lease` then needs proof
 };
-// The lock cannot be granted now: it is held, within its margin, in cooldown, paused, or kept by a writer's
-// intent or by a job's open transaction. An outcome, not an error. `status`: the row whose end the request
+// The lock cannot be granted now: it is held, within its margin, in cooldown, paused, kept by a job's open
+// transaction, or others wait for it. An outcome, not an error. `status`: the row whose end the request
 // waits for.
 struct Held {
   LockStatus status;
@@ -116,10 +119,11 @@ enum class Actor { holder, stopper, script };
 struct Revoked {
   LockStatus status;
 };
-// Why revoke() or free_now() changed nothing: `token` is not the current one, no holder and no cooldown, or
-// (free_now() only) the last heartbeat is younger than two intervals.
+// Why revoke() or free_now() changed nothing: `token` is not the current one, no holder and no cooldown,
+// (free_now() only) the last heartbeat is younger than two intervals, or the lease's request came later than
+// the arrival.
 struct ForceRefused {
-  enum class Why { wrong_token, not_held, fresh_heartbeat } why = Why::wrong_token;
+  enum class Why { wrong_token, not_held, fresh_heartbeat, came_later } why = Why::wrong_token;
   std::optional<LockStatus> status;
 };
 using ForceOutcome = std::variant<Revoked, ForceRefused>;
@@ -146,7 +150,7 @@ struct Selection {
   bool held_only = true;                    // only State::held; else every state
   std::optional<std::size_t> at_most = {};  // rows, in the order of keys
   bool keys_only = false;                   // only each lock's own row, no rows of readers or slot holders
-  bool from_primary = false;                // as of now, never from a server that may lag; without waiters
+  bool from_primary = false;                // as of now, never from a server that may lag
   bool with_pauses = false;                 // also the pauses in effect, whatever they cover
   // Where nothing else keeps any of the locks from an exclusive request: also looks for transactions that do,
   // and sets LockStatus::kept_by_transaction at the first lock where there is one.
@@ -220,31 +224,25 @@ class LeaseStore {
     return std::nullopt;
   }
 
-  // Promises the next grant of the request's key to the request, for k_promise from now on: the lock is
-  // granted to nobody else meanwhile. `newest`: also where it is promised to another waiting request. Safe to
-  // repeat, which renews the promise. Answers the promise that holds now: the request's own, another's, or
-  // nobody's (an empty owner id: there is no row, or another's promise has just ended). Liveness is all that
-  // a promise changes: it only refuses. REQUIRES: the lock has refused the request.
-  struct Promise {
-    OwnerId to;
-    ServerTime until;
-  };
-  [[nodiscard]] virtual Result<Promise> promise(const LeaseRequest& request, bool /*newest*/) {
-    return Promise{request.owner, {}};
+  // Takes a place in the line of each of the request's locks (of each member of a pool), or lets its places
+  // count for longer: for `length` from now on. Answers the arrival, which LeaseRequest::arrival must name
+  // from then on: places that somebody has removed come back with it. `marks`: also tells those who find the
+  // lock free that somebody waits, which takes one more statement; the lock's row says until when they know.
+  // REQUIRES: the locks have refused the request.
+  [[nodiscard]] virtual Result<ServerTime> stand_in_line(const LeaseRequest& /*request*/, Micros /*length*/,
+                                                         bool /*marks*/) {
+    return ServerTime{};
   }
+  // The places that count in the lines of the request's locks, in their order.
+  [[nodiscard]] virtual Result<std::vector<Place>> see_line(const LeaseRequest& /*request*/) {
+    return std::vector<Place>();
+  }
+  // Gives up the request's places, because it was not granted. Where that fails, they end by themselves.
+  virtual void leave_line(const LeaseRequest& /*request*/) noexcept {}
 
-  // The request will not be tried again: takes back its promise, and the intent that refuses new readers on
-  // its behalf.
-  virtual void withdraw_intent(const LeaseRequest& /*request*/) noexcept {}
-
-  // What try_acquire() would answer now, found by reading only. A lease found so carries no sent_at: only the
-  // caller knows when it sent the try.
+  // What try_acquire() would answer now if nobody waited, found by reading only. A lease found so carries no
+  // sent_at: only the caller knows when it sent the try.
   [[nodiscard]] virtual Result<Answer> look(const LeaseRequest& request) = 0;
-  // As look(), for a waiter at the turnstile: also sets LockStatus::position, which may cost another
-  // statement.
-  [[nodiscard]] virtual Result<Answer> look_with_position(const LeaseRequest& request) {
-    return look(request);
-  }
 
   // Extends the lease to `ttl` (default: the stored TTL) from now, never shortening it. Succeeds only when
   // key, owner (and token) match, the lease is not revoked and expire_time is in the future. Safe to repeat.
@@ -255,8 +253,8 @@ class LeaseStore {
   // a repeat after success answers NotOurs; but each release of a nested lease takes one more off the count.
   [[nodiscard]] virtual Result<ReleaseOutcome> release(const LeaseRef& ref, Actor actor, RunEnd end) = 0;
 
-  // Does what a granted lease still needs, but the job need not wait for. Call it within a second of the
-  // grant; a lease that is released sooner does not need it. May do nothing.
+  // Does what a granted lease still needs, but the job need not wait for: its request gives up its places in
+  // line, among others. Call it within a second of the grant, and before the release.
   virtual void settle() noexcept {}
 
   // Records in the history the runs that release() and free_now() have ended, where a history is kept and the
@@ -266,8 +264,9 @@ class LeaseStore {
 
   // Makes the holder's renewals fail from now on; the lease itself runs on to its end, and no cooldown
   // follows it. `by`: who revokes, for the holder to say. Ends a cooldown at once: Revoked::status then has
-  // no owner.
-  [[nodiscard]] virtual Result<ForceOutcome> revoke(const Key& key, Token token, const std::string& by) = 0;
+  // no owner. `arrival`: of a request that revokes no lease whose own request came later.
+  [[nodiscard]] virtual Result<ForceOutcome> revoke(const Key& key, Token token, const std::string& by,
+                                                    std::optional<ServerTime> arrival = {}) = 0;
   // Frees the lock at once, unless a heartbeat younger than two intervals shows a live holder. Ends a
   // cooldown as revoke() does.
   [[nodiscard]] virtual Result<ForceOutcome> free_now(const Key& key, Token token) = 0;
@@ -288,8 +287,8 @@ class LeaseStore {
   // The runs that have ended, where a history is kept. Locks nothing and never writes.
   [[nodiscard]] virtual Result<History> history(const HistoryQuery& /*query*/) { return History{}; }
 
-  // The store's turnstile, owned by the store; null where it has none.
-  [[nodiscard]] virtual Turnstile* turnstile() noexcept { return nullptr; }
+  // The store's wake-up, owned by the store; null where it has none.
+  [[nodiscard]] virtual WakeUp* wake_up() noexcept { return nullptr; }
 
   // Closes the connection; the next call opens a new one.
   virtual void disconnect() noexcept = 0;

@@ -103,24 +103,6 @@ std::vector<Key> keys_of(const Key& first, const std::vector<Key>& also) {
   return keys;
 }
 
-Key Key::of_pool(std::vector<Key> keys) {
-  std::ranges::sort(keys);
-  std::string name;
-  for (const Key& key : keys) name += "\n" + key.bytes();
-  return Key(std::move(name));
-}
-
-std::vector<std::string> Key::named_by(const std::string& bytes) {
-  if (!bytes.starts_with('\n')) return {bytes};
-  std::vector<std::string> names;
-  for (std::size_t at = 0; at < bytes.size();) {
-    const auto end = std::min(bytes.find('\n', at + 1), bytes.size());
-    names.push_back(bytes.substr(at + 1, end - at - 1));
-    at = end;
-  }
-  return names;
-}
-
 Result<Key> Key::parse(std::string_view bytes) {
   if (bytes.empty()) return fail(Errc::usage, "a key must not be empty; give the lock a name");
   if (bytes.size() > k_max_key_bytes) {
@@ -208,6 +190,17 @@ std::string_view to_string(Mode mode) {
       return "slot";
     default:
       return "exclusive";
+  }
+}
+
+std::string_view to_string(Line line) {
+  switch (line) {
+    case Line::one:
+      return "one";
+    case Line::newest:
+      return "newest";
+    default:
+      return "fifo";
   }
 }
 

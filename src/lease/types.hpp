@@ -2,6 +2,7 @@
 // come from different clocks and must never be compared.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <compare>
 #include <cstddef>
@@ -21,11 +22,6 @@ namespace dblock::lease {
 class Key {
  public:
   [[nodiscard]] static Result<Key> parse(std::string_view bytes);  // Errc::usage
-  // The name of a pool of these keys, in whatever order they are given, for its turnstile. No lock has this
-  // name: it begins with a line break.
-  [[nodiscard]] static Key of_pool(std::vector<Key> keys);
-  // The keys that such a name is made of; of any other name that name alone.
-  [[nodiscard]] static std::vector<std::string> named_by(const std::string& bytes);
   [[nodiscard]] const std::string& bytes() const noexcept { return bytes_; }
   auto operator<=>(const Key&) const = default;
 
@@ -183,25 +179,29 @@ struct RecordedRun {
   std::optional<int> exit_code;
 };
 
-// A waiter, as it announced itself. Text is untrusted.
+// A process or application that waits. Text is untrusted.
 struct Waiter {
   std::string host;
-  std::uint32_t pid = 0;
+  std::uint32_t pid = 0;  // 0: not known, as of an application
   std::string user;
-  ServerTime since;
+  ServerTime since;  // when its request was first refused: its arrival
 };
 
-// A waiter's position at the turnstile.
-struct WaiterPosition {
+// A request's row in the line of a lock.
+struct Place {
+  std::string key;  // raw bytes
+  OwnerId owner;
+  Sharing sharing{};
+  Line line = Line::fifo;
+  Waiter waiter;
+  ServerTime counts_until{};
+};
+
+// A request's place among those that wait for a lock.
+struct LinePosition {
   std::size_t number = 1;  // 1: the first waiter
   std::size_t of = 1;      // how many wait
 };
-
-// A waiting writer's try stores an intent in the lock's row: new readers are refused for k_intent. An intent
-// that ends later than k_longest_intent from now is ignored: it was stored before the server's clock was set
-// back. The difference of 3 s allows for the clocks of a cluster, which differ by less than the margin.
-inline constexpr Micros k_intent = std::chrono::seconds(2);
-inline constexpr Micros k_longest_intent = k_intent + std::chrono::seconds(3);
 
 // The locks that a pause covers: lock `text`, or every lock whose key starts with `text`.
 struct PauseScope {
@@ -222,11 +222,6 @@ struct Pause {
   std::string note;
   ServerTime since;
 };
-
-// The next grant can be promised to a waiting request, which renews the promise while it waits. A promise
-// that ends later than k_longest_promise from now is ignored, as an intent.
-inline constexpr Micros k_promise = std::chrono::seconds(3);
-inline constexpr Micros k_longest_promise = k_promise + std::chrono::seconds(3);
 
 // One row of a lock as it was at `server_time`. Text is untrusted.
 struct LockStatus {
@@ -252,13 +247,14 @@ struct LockStatus {
   std::optional<PastRun> last_success;
   // The owner ids of the other holders. Set only where a request is refused because of all holders.
   std::vector<std::string> other_owners{};
-  // Until then new readers are refused, because a writer waits for the present readers to end (its intent).
-  std::optional<ServerTime> intent_until{};
+  // Until then somebody may be waiting. Only in the lock's own row, as the next two.
+  std::optional<ServerTime> line_until{};
+  // When the request of the lease, or of the last one, began to wait, or was granted without waiting.
+  std::optional<ServerTime> arrived_at{};
+  // When the row was freed, or the last pause of the free row ended; nullopt: it has an owner.
+  std::optional<ServerTime> freed_at{};
   bool replaceable = false;  // a newer request may revoke this lease (LeaseRequest::replaces)
   std::string revoked_by{};  // who revoked the lease; empty where that is not known
-  // The waiting request to which the next grant is promised, and until when. Only in the lock's own row.
-  std::string promised_to{};
-  std::optional<ServerTime> promised_until{};
   // The lease is over by its own times, but a transaction in which its holder called dblock_assert_held() is
   // still open, or another grant has just locked the same fence. Set only in the answer to a try, and in a
   // listing that asks for it.
@@ -268,9 +264,10 @@ struct LockStatus {
   std::optional<Pause> pause{};
   // In the order of arrival; nullopt where not known. Set only by a listing.
   std::optional<std::vector<Waiter>> waiters{};
-  // The asking waiter's own position at the turnstile. Set only by LeaseStore::look_with_position(), where it
-  // is known.
-  std::optional<WaiterPosition> position{};
+  // The lock could be granted, but a request that waits for it comes first. Set only in the answer to a try.
+  bool waited_for = false;
+  // The place of the acquisition that asks. Set only in what an AcquireObserver is told.
+  std::optional<LinePosition> position{};
   ServerTime server_time;
 
   // The server time from which an exclusive acquire would no longer be refused.
@@ -281,15 +278,9 @@ struct LockStatus {
   }
   // This row is a reader's.
   [[nodiscard]] bool is_reader() const { return sharing.mode == Mode::shared && slot > 0; }
-  // True while a waiting writer's intent refuses new readers.
-  [[nodiscard]] bool keeps_readers_away() const {
-    return intent_until && *intent_until > server_time &&
-           intent_until->since_epoch <= server_time.since_epoch + k_longest_intent;
-  }
-  // True while the next grant is promised to a request other than that of the owner id `one`.
-  [[nodiscard]] bool promised_to_another(std::string_view one) const {
-    return promised_until && *promised_until > server_time && promised_to != one &&
-           promised_until->since_epoch <= server_time.since_epoch + k_longest_promise;
+  // Since when nothing but the line keeps the lock from being granted, by this row.
+  [[nodiscard]] ServerTime free_since() const {
+    return std::max(freed_at.value_or(ServerTime{}), grantable_at());
   }
   // True when a job under this key has succeeded within the period.
   [[nodiscard]] bool done_within(const OncePer& once_per) const;
@@ -302,6 +293,7 @@ struct LockStatus {
 // What the stored word stands for; run where it is none of them.
 [[nodiscard]] Kind parse_kind(std::string_view text);
 [[nodiscard]] std::string_view to_string(Mode mode);
+[[nodiscard]] std::string_view to_string(Line line);
 [[nodiscard]] std::string_view to_string(State state);
 [[nodiscard]] std::string_view to_string(RunOutcome outcome);
 [[nodiscard]] std::optional<RunOutcome> parse_outcome(std::string_view text);

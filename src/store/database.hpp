@@ -94,13 +94,8 @@ class Database {
     return false;
   }
 
-  // The turnstile of the locks, owned by the database; null where there is none.
-  [[nodiscard]] virtual lease::Turnstile* turnstile() noexcept = 0;
-  // This process's position at the turnstile of `lock`, the lock that it looked at last; nullopt: not known.
-  [[nodiscard]] virtual std::optional<lease::WaiterPosition> waiter_position(
-      const lease::LockStatus& lock) = 0;
-  // Adds to each lock of `listing` its waiters, as far as they are known.
-  virtual void add_waiters(lease::Listing& /*listing*/) {}
+  // The wake-up of those who wait, owned by the database; null where there is none.
+  [[nodiscard]] virtual lease::WakeUp* wake_up() noexcept = 0;
 
   // Closes the connection; ensure_open() opens a new one.
   virtual void close() noexcept = 0;

@@ -120,6 +120,8 @@ Parameters grant_parameters(const lease::LeaseRequest& request, const lease::Key
       {"margin", micros_or_null(request.terms.margin)},
       {"heartbeat", micros_or_null(request.terms.heartbeat)},
       {"replaceable", flag(request.replaceable)},
+      {"arrival", time_or_null(request.arrival)},
+      {"newest", flag(request.line == lease::Line::newest)},
       {"min_hold", micros_or_null(min_hold > Micros{0} ? std::optional(min_hold) : std::nullopt)},
       {"period", of_period(&lease::OncePer::period)},
       {"look_back", of_period(&lease::OncePer::look_back)},
@@ -141,17 +143,13 @@ Parameters past_parameters(const lease::LockStatus& gate) {
           {"success_released", time_or_null(success.released_at)}};
 }
 
-Parameters intent_parameters(const lease::Key& key, lease::ServerTime until) {
-  return {{"key", Scalar(key.bytes())},
-          {"until", time_or_null(until)},
-          {"longest", micros_or_null(lease::k_longest_intent)}};
-}
-
-Parameters promise_parameters(const lease::Key& key, const lease::OwnerId& to, bool newest) {
-  return {{"key", Scalar(key.bytes())},
-          {"owner", Scalar(to.text)},
-          {"promise", micros_or_null(lease::k_promise)},
-          {"newest", flag(newest)}};
+Parameters place_parameters(const lease::LeaseRequest& request, Micros length) {
+  return keys_parameters(lease::locks_of(request)) + holder_parameters(request.kind, request.holder) +
+         sharing_parameters(request.sharing) +
+         Parameters{{"owner", Scalar(request.owner.text)},
+                    {"arrival", time_or_null(request.arrival)},
+                    {"length", micros_or_null(length)},
+                    {"line", Scalar(Word{lease::to_string(request.line)})}};
 }
 
 namespace {

@@ -46,15 +46,14 @@ namespace dblock::store {
 [[nodiscard]] Parameters grant_parameters(const lease::LeaseRequest& request, const lease::Key& key);
 // key, and the past runs of a lock: last_… and success_…
 [[nodiscard]] Parameters past_parameters(const lease::LockStatus& gate);
-// key, until, longest
-[[nodiscard]] Parameters intent_parameters(const lease::Key& key, lease::ServerTime until);
 // from, to: the range of the keys that start with `prefix`
 [[nodiscard]] Parameters prefix_parameters(const std::optional<std::string>& prefix);
 // since, limit, outcome, from, to: of one run more than the query's limit, so that it shows whether there are
 // more
 [[nodiscard]] Parameters history_parameters(const lease::HistoryQuery& query);
-// key, owner, promise, newest
-[[nodiscard]] Parameters promise_parameters(const lease::Key& key, const lease::OwnerId& to, bool newest);
+// keys: all of the request, and of each member of a pool; owner, arrival, length, mode, slots, line, host,
+// pid, user
+[[nodiscard]] Parameters place_parameters(const lease::LeaseRequest& request, Micros length);
 // pause_key, is_prefix, made_at: a stored pause
 [[nodiscard]] Parameters pause_names(const lease::Pause& pause);
 // pause_key, is_prefix, until, by, note

@@ -38,13 +38,12 @@ enum Column : std::size_t {
   c_mode,
   c_slots,
   c_slot,
-  c_intent_until,
+  c_line_until,
   c_replaceable,
   c_revoked_by,
-  c_promised_to,
-  c_promised_until,
+  c_arrived,
 };
-static_assert(c_promised_until + 1 == k_status_columns);
+static_assert(c_arrived + 1 == k_status_columns);
 
 template <typename Number>
 Number parsed(const Field& field) {
@@ -53,11 +52,11 @@ Number parsed(const Field& field) {
   return value;
 }
 
-lease::Sharing sharing(const Row& row) {
+lease::Sharing sharing(const Field& mode, const Field& slots) {
   lease::Sharing found;
-  if (row[c_mode] == to_string(lease::Mode::shared)) found.mode = lease::Mode::shared;
-  if (row[c_mode] == to_string(lease::Mode::slot)) found.mode = lease::Mode::slot;
-  found.slots = static_cast<std::uint32_t>(unsigned_number(row[c_slots]));
+  if (mode == to_string(lease::Mode::shared)) found.mode = lease::Mode::shared;
+  if (mode == to_string(lease::Mode::slot)) found.mode = lease::Mode::slot;
+  found.slots = static_cast<std::uint32_t>(unsigned_number(slots));
   return found;
 }
 
@@ -144,11 +143,11 @@ lease::LockStatus read_status(const Row& row) {
   status.last = last_run(row);
   status.last_success = last_success(row);
   status.server_time = lease::ServerTime{micros(row[c_now])};
-  status.sharing = sharing(row);
+  status.sharing = sharing(row[c_mode], row[c_slots]);
   status.slot = static_cast<std::uint32_t>(unsigned_number(row[c_slot]));
-  status.intent_until = time(row[c_intent_until]);
-  status.promised_to = row[c_promised_to].value_or("");
-  status.promised_until = time(row[c_promised_until]);
+  status.line_until = time(row[c_line_until]);
+  status.arrived_at = time(row[c_arrived]);
+  if (status.owner.empty()) status.freed_at = time(row[c_renewed]);
   status.state = state_of(status);
   return status;
 }
@@ -158,7 +157,19 @@ lease::LockStatus read_status_and_pause(const Row& row) {
   const auto until = std::max(time(row[k_status_columns + 1]), time(row[k_status_columns + 2]));
   if (until && *until > status.server_time)
     status.pause = lease::Pause{{status.key, false}, *until, {}, {}, {}};
+  else if (until && status.freed_at)
+    status.freed_at = std::max(*status.freed_at, *until);
   return status;
+}
+
+lease::Place read_place(const Row& row) {
+  lease::Place place{row[0].value_or(""), {row[1].value_or("")}, sharing(row[3], row[4])};
+  for (const auto line : {lease::Line::one, lease::Line::newest})
+    if (row[5] == to_string(line)) place.line = line;
+  place.waiter = {row[6].value_or(""), static_cast<std::uint32_t>(unsigned_number(row[7])),
+                  row[8].value_or(""), lease::ServerTime{micros(row[2])}};
+  place.counts_until = lease::ServerTime{micros(row[9])};
+  return place;
 }
 
 lease::Pause read_pause(const Row& row) {

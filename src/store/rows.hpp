@@ -32,7 +32,7 @@ class Row {
   std::vector<Field> fields_;
 };
 
-inline constexpr std::size_t k_status_columns = 33;
+inline constexpr std::size_t k_status_columns = 32;
 
 // Numbers that are missing or make no sense (a table edited by hand) read as 0.
 [[nodiscard]] std::int64_t number(const Field& field);
@@ -46,6 +46,9 @@ inline constexpr std::size_t k_status_columns = 33;
 // The same with three more columns: one that the statement's file describes, then until when the lock is
 // paused, by its row and by the pauses.
 [[nodiscard]] lease::LockStatus read_status_and_pause(const Row& row);
+// lock_key, owner_id, arrival, mode, slots, line, waiter_host, waiter_pid, waiter_user,
+// seen_until
+[[nodiscard]] lease::Place read_place(const Row& row);
 // pause_key, is_prefix, end_time, paused_by, note, create_time
 [[nodiscard]] lease::Pause read_pause(const Row& row);
 

@@ -81,6 +81,7 @@ constexpr std::array k_table_grants{
     TableGrant{"dblock_lock", "SELECT, INSERT, UPDATE, DELETE"},
     TableGrant{"dblock_fence", "SELECT, INSERT, UPDATE, DELETE"},
     TableGrant{"dblock_pause", "SELECT, INSERT, UPDATE, DELETE"},
+    TableGrant{"dblock_waiter", "SELECT, INSERT, UPDATE, DELETE"},
 };
 
 // The statements are meant to be pasted; a name that would need escaping, which depends on sql_mode, is
@@ -148,7 +149,8 @@ class GrantWriter {
     return fail(Errc::usage,
                 "cannot print grants for names with quotes, backslashes or control characters; grant by "
                 "hand: for jobs "
-                "SELECT, INSERT, UPDATE, DELETE on dblock_lock, dblock_fence and dblock_pause, SELECT on "
+                "SELECT, INSERT, UPDATE, DELETE on dblock_lock, dblock_fence, dblock_pause and "
+                "dblock_waiter, SELECT on "
                 "dblock_schema and EXECUTE on the procedure dblock_assert_held; for applications EXECUTE on "
                 "the procedures alone");
   }

@@ -16,6 +16,7 @@ namespace dblock::store {
 enum class Verb : std::uint8_t {
   // leases of one lock, or of several
   grant,
+  grant_in_line,
   first_grant,
   renew,
   nest,
@@ -35,8 +36,6 @@ enum class Verb : std::uint8_t {
   grant_rows,
   grant_gate,
   grant_beside,
-  keep_readers_away,
-  let_readers_in,
   // reading
   look,
   look_all,
@@ -56,9 +55,15 @@ enum class Verb : std::uint8_t {
   forget_fences,
   forget,
   raise_floor,
-  // the promise of the next grant
-  promise,
-  withdraw_promise,
+  // the line
+  add_place,
+  keep_places,
+  mark_line,
+  see_line,
+  list_places,
+  leave_line,
+  pass_line,
+  forget_places,
   // pauses
   list_pauses,
   change_pause,
@@ -71,13 +76,11 @@ enum class Verb : std::uint8_t {
   newest_version,
   applied_versions,
   record_migration,
-  // MariaDB and MySQL: sessions and the turnstile
+  // MariaDB and MySQL: sessions and the wake-up
   session_mode,
-  session_mode_with_turn,
-  queue_mariadb,
-  queue_mysql,
-  waiters_mariadb,
-  waiters_mysql,
+  session_mode_with_presence,
+  sleep_mariadb,
+  sleep_mysql,
   set_idle_time,
   default_idle_time,
   // MariaDB and MySQL: migrations, replication, and what doctor asks
@@ -114,14 +117,15 @@ enum class Verb : std::uint8_t {
 
 // The names of all parameters. A statement that reports a token or a length has `mark` as a parameter too
 // (store/mariadb/sql.hpp), one that changes a lock's row `proves_writes` and `proves_membership`.
-inline constexpr std::array<std::string_view, 66> k_parameters{
+inline constexpr std::array<std::string_view, 69> k_parameters{
     "key", "keys", "slot", "first_slot", "last_slot", "rows", "owner", "token", "of_kind", "leaves_nested",
     "kind", "mode", "slots", "several", "ttl", "margin", "heartbeat", "min_hold", "period", "look_back",
-    "look_ahead", "host", "pid", "user", "command", "note", "mark", "until", "longest", "outcome",
-    "exit_code", "keep", "was_released", "last_acquired", "last_released", "last_outcome", "last_exit_code",
-    "success_acquired", "success_released", "from", "to", "held_only", "gates_only", "limit", "forget_after",
-    "since", "pause_key", "is_prefix", "made_at", "by", "replaceable", "promise", "newest", "without", "idle",
-    "table", "version", "serves", "name", "changes", "proves_writes", "proves_membership",
+    "look_ahead", "host", "pid", "user", "command", "note", "mark", "until", "outcome", "exit_code", "keep",
+    "was_released", "last_acquired", "last_released", "last_outcome", "last_exit_code", "success_acquired",
+    "success_released", "from", "to", "held_only", "gates_only", "limit", "forget_after", "since",
+    "pause_key", "is_prefix", "made_at", "by", "replaceable", "arrival", "length", "line", "line_until",
+    "newest", "before", "without", "idle", "table", "version", "serves", "name", "changes", "proves_writes",
+    "proves_membership",
     // SQLite only: set for every statement
     "boot", "wall", "offset", "boot_id"};
 

@@ -39,10 +39,10 @@ public class Client extends Thread {
 
   String call(String sql, String wanted, long giveUp) throws InterruptedException {
     while (true) {
-      long sent = clock();
+      long sent = clock(), left = Math.max(0, Math.min(giveUp - sent, 3_600_000)); // so long the place in line lasts
       try {
         if (connection == null) connection = connect(TTL / 3);
-        ResultSet row = query(connection, sql, key, owner);
+        ResultSet row = query(connection, sql.replace("PATIENCE", "" + left), key, owner);
         String outcome = row.getString("outcome");
         if (outcome.matches("granted|renewed")) {
           token = row.getLong("token");
@@ -61,7 +61,7 @@ public class Client extends Thread {
   @Override public void run() { // beside the work: renews when a third of the TTL has passed; releases in the end
     try {
       while (!done.await(deadline - clock() - TTL * 2 / 3, TimeUnit.MILLISECONDS) && clock() < deadline)
-        if (call("CALL dblock_renew(?, ?)", "renewed|lost", deadline).equals("lost")) deadline = 0;
+        if (call("CALL dblock_renew(?, ?, NULL)", "renewed|lost", deadline).equals("lost")) deadline = 0;
       done.await();
       call("CALL dblock_release(?, ?)", "released|lost", deadline);
     } catch (InterruptedException error) { // no more renewals: the deadline will pass
@@ -89,7 +89,7 @@ public class Client extends Thread {
   public static void main(String[] arguments) throws Exception {
     Connection work = connect(10_000); // all is ready before the lease begins
     Client lease = new Client(arguments[0]);
-    String acquire = "CALL dblock_acquire(?, ?, " + TTL + ", NULL, NULL)";
+    String acquire = "CALL dblock_acquire(?, ?, " + TTL + ", NULL, PATIENCE, NULL)";
     if (!lease.call(acquire, "granted", clock() + PATIENCE).equals("granted")) System.exit(75);
     lease.start();
     int code = 1;

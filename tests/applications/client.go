@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math"
 	"math/rand"
 	"os"
 	"strconv"
@@ -45,6 +46,8 @@ func connect(timeout int64) *sql.DB { // TLS where the server has it; tls=true a
 func (l *lease) call(query, wanted string, giveUp int64) string {
 	for {
 		sent, outcome := clock(), "unknown"
+		left := math.Max(0, math.Min(float64(giveUp-sent), 3600000)) // so long the place in line lasts
+		query := strings.Replace(query, "PATIENCE", fmt.Sprintf("%.0f", left), 1)
 		var token, remaining sql.NullInt64
 		var holder sql.NullString
 		err := l.db.QueryRow(query, l.key, l.owner).Scan(&outcome, &token, &remaining, &holder)
@@ -113,7 +116,8 @@ func main() {
 	// All is ready before the lease begins, and each lease has a new owner id.
 	db, owner := connect(10000), fmt.Sprintf("app@%s:go-%x", host, random)
 	l := &lease{key: os.Args[1], owner: owner, db: connect(ttl / 3)}
-	if l.call(fmt.Sprintf("CALL dblock_acquire(?, ?, %d, NULL, NULL)", ttl), "granted", clock()+patience) != "granted" {
+	acquire := fmt.Sprintf("CALL dblock_acquire(?, ?, %d, NULL, PATIENCE, NULL)", ttl)
+	if l.call(acquire, "granted", clock()+patience) != "granted" {
 		os.Exit(75)
 	}
 	go func() { ended <- l.work(db, steps) }()
@@ -122,7 +126,7 @@ func main() {
 		select {
 		case code = <-ended:
 		case <-time.After(time.Duration(l.deadline.Load()-ttl*2/3-clock()) * time.Millisecond): // a third has passed
-			if l.call("CALL dblock_renew(?, ?)", "renewed lost", l.deadline.Load()) == "lost" {
+			if l.call("CALL dblock_renew(?, ?, NULL)", "renewed lost", l.deadline.Load()) == "lost" {
 				l.deadline.Store(0)
 			}
 		}

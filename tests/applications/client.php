@@ -35,9 +35,10 @@ final class Lease {
     private function call(string $sql, array $wanted, int $giveUp): string {
         while (true) {
             $sent = clock();
+            $left = max(0, min($giveUp - $sent, 3600000)); // so long the place in line lasts
             try {
                 $this->connection ??= connect((int) ceil($this->ttl / 3000));
-                $row = query($this->connection, $sql, [$this->key, $this->owner]);
+                $row = query($this->connection, str_replace('PATIENCE', $left, $sql), [$this->key, $this->owner]);
                 if (in_array($row['outcome'], ['granted', 'renewed'])) {
                     [$this->token, $this->deadline] = [$row['token'], $sent + $row['remaining_ms']];
                 }
@@ -56,14 +57,14 @@ final class Lease {
     }
 
     public function acquire(int $patience): bool {
-        $sql = "CALL dblock_acquire(?, ?, $this->ttl, NULL, NULL)";
+        $sql = "CALL dblock_acquire(?, ?, $this->ttl, NULL, PATIENCE, NULL)";
         return $this->call($sql, ['granted'], clock() + $patience) === 'granted';
     }
 
     public function keep(): bool { // between two steps of the work: renews when a third of the TTL has passed
         $left = $this->deadline - clock();
         if ($left > 0 && $left < $this->ttl * 2 / 3
-            && $this->call('CALL dblock_renew(?, ?)', ['renewed', 'lost'], $this->deadline) === 'lost') {
+            && $this->call('CALL dblock_renew(?, ?, NULL)', ['renewed', 'lost'], $this->deadline) === 'lost') {
             $this->deadline = 0;
         }
         return clock() < $this->deadline;

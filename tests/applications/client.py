@@ -25,7 +25,8 @@ class Lease(threading.Thread):
             try:
                 self.connection = self.connection or connect(timeout=TTL / 3000)
                 with self.connection.cursor() as cursor:
-                    cursor.execute(statement, (self.key, self.owner))
+                    cursor.execute(statement, {"key": self.key, "owner": self.owner, "ttl": TTL, "patience":
+                        max(0, min(give_up - sent, 3600000))})  # what is left of it: so long the place in line lasts
                     outcome, token, remaining_ms, holder = cursor.fetchone()
                 if outcome in ("granted", "renewed"):
                     self.token, self.deadline = token, sent + remaining_ms
@@ -40,13 +41,14 @@ class Lease(threading.Thread):
 
     def run(self):  # beside the work: renews when a third of the TTL has passed; releases when the work has ended
         while not self.done.wait((self.deadline - TTL * 2 / 3 - clock()) / 1000) and clock() < self.deadline:
-            if self.call("CALL dblock_renew(%s, %s)", ("renewed", "lost"), self.deadline) == "lost":
+            if self.call("CALL dblock_renew(%(key)s, %(owner)s, NULL)", ("renewed", "lost"), self.deadline) == "lost":
                 self.deadline = 0
         self.done.wait()
-        self.call("CALL dblock_release(%s, %s)", ("released", "lost"), self.deadline)
+        self.call("CALL dblock_release(%(key)s, %(owner)s)", ("released", "lost"), self.deadline)
 
 lease, connection = Lease(sys.argv[1]), connect(timeout=10)  # all is ready before the lease begins
-if not lease.call(f"CALL dblock_acquire(%s, %s, {TTL}, NULL, NULL)", ("granted",), clock() + PATIENCE):
+acquire = "CALL dblock_acquire(%(key)s, %(owner)s, %(ttl)s, NULL, %(patience)s, NULL)"
+if not lease.call(acquire, ("granted",), clock() + PATIENCE):
     sys.exit(75)
 lease.start()
 try:

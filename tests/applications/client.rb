@@ -29,10 +29,11 @@ class Lease
   def call(procedure, wanted, give_up, more = "")
     loop do
       sent = clock
+      left = (give_up - sent).clamp(0, 3_600_000) # so long the place in line lasts
       begin
         @connection ||= connect((TTL / 3000.0).ceil) # whole seconds
         key, owner = [KEY, @owner].map { |text| @connection.escape(text) }
-        row = @connection.query("CALL #{procedure}('#{key}', '#{owner}'#{more})").first
+        row = @connection.query("CALL #{procedure}('#{key}', '#{owner}'#{more % left})").first
         @connection.abandon_results!
         @token, @deadline = row["token"], sent + row["remaining_ms"] if %w[granted renewed].include?(row["outcome"])
         return row["outcome"] if wanted.include?(row["outcome"])
@@ -49,7 +50,7 @@ class Lease
     until @done
       sleep 0.05
       next if clock < @deadline - TTL * 2 / 3 || clock >= @deadline
-      @deadline = 0 if call("dblock_renew", %w[renewed lost], @deadline) == "lost"
+      @deadline = 0 if call("dblock_renew", %w[renewed lost], @deadline, ", NULL") == "lost"
     end
     call("dblock_release", %w[released lost], @deadline)
   end
@@ -57,7 +58,7 @@ end
 
 work = connect(10) # all is ready before the lease begins
 lease = Lease.new
-exit 75 unless lease.call("dblock_acquire", %w[granted], clock + PATIENCE, ", #{TTL}, NULL, NULL")
+exit 75 unless lease.call("dblock_acquire", %w[granted], clock + PATIENCE, ", #{TTL}, NULL, %d, NULL")
 keeper = Thread.new { lease.keep }
 begin
   STEPS.times do

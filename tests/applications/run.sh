@@ -130,10 +130,25 @@ counter_left() { # VALUE
 no_connection() {
   [ -z "$(connections)" ]
 }
-# A client connects for its work, then for the lock.
+# shellcheck disable=SC2317 # called by soon
+places() { # that count, of the first database
+  root_sql "$name" "SELECT COUNT(*) FROM dblock_waiter WHERE seen_until > UTC_TIMESTAMP(6)"
+}
+# shellcheck disable=SC2317 # called by soon
+has_place() {
+  [ "$(places)" = 1 ]
+}
+# shellcheck disable=SC2317 # called by soon
+no_place() {
+  [ "$(places)" = 0 ]
+}
+# A client connects for its work, then for the lock; sets `newest` to the later connection. A list that the server
+# makes while a session is busy can lack that session.
 # shellcheck disable=SC2317 # called by soon
 both_connected() {
-  [ "$(connections | wc -l)" = 2 ]
+  local both
+  both=$(connections | sort -n)
+  [ "$(wc -l <<<"$both")" = 2 ] && newest=${both##*$'\n'}
 }
 # shellcheck disable=SC2317 # called by soon
 newer_connection() { # THAN
@@ -213,19 +228,22 @@ await $revoked
 check "a client whose lease is revoked ends with 76" 76 "$code"
 
 # While the lock is held: a client with little patience, and one that loses its connection while it waits.
-root_sql "$name" "CALL dblock_acquire('work', 'tester', 600000, 0, NULL)" >"$work/tester"
+root_sql "$name" "CALL dblock_acquire('work', 'tester', 600000, 0, NULL, NULL)" >"$work/tester"
 run_to_the_end 60000 300 1
 check "a client that runs out of patience ends with 75" 75 "$code"
+soon "its place in the line ends with its patience" no_place
 soon "that client's connections end" no_connection
 run_client 60000 60000 1 2>"$work/waiting.log" &
 waiting=$!
 soon "a client has its two connections" both_connected
-lost=$(connections | sort -n | tail -n 1)
+soon "a client that waits has a place in the line" has_place
+lost=$newest
 root_sql "" "KILL $lost"
 soon "the client connects again" newer_connection "$lost"
 root_sql "$name" "CALL dblock_release('work', 'tester')" >>"$work/tester"
 await $waiting
 check "a client whose connection was lost connects again and is granted the lock" 0 "$code"
+check "and has left the line" 0 "$(places)"
 
 # The lock of a client that is killed is granted again when its lease and its margin (2 s and 200 ms) have passed.
 before=$(counter)

@@ -59,7 +59,7 @@ int main(int argc, char** argv) {
           "expire_time=UTC_TIMESTAMP(6)+INTERVAL 120000000 MICROSECOND,lock_count=1,kind='run',"
           "ttl_us=120000000,margin_us=3000000,heartbeat_us=15000000,hold_until=NULL,revoke_time=NULL,"
           "holder_host='host',holder_pid=%ld,holder_user='root',holder_command='true',"
-          "holder_note='',"
+          "holder_note='',arrived_at=UTC_TIMESTAMP(6),"
           "fence.token=IF(lock_value='%s' AND create_time=UTC_TIMESTAMP(6),lease.token," TOKEN ") "
           "WHERE lease.lock_key='%s' AND lease.slot=0 AND " FREE,
           owner, (long)getpid(), owner, key));

@@ -80,7 +80,7 @@ void work(Times& times, int name, int rounds) {
     const auto freed = store->release(ref, lease::Actor::holder, {});
     const BootTime released = clock.now();
     if (!renewed || !freed) std::exit(70);
-    store->turnstile()->leave();
+    store->wake_up()->leave();
     const std::lock_guard lock(times.mutex);
     times.grants.push_back({granted, updated, released});
   }

@@ -1,7 +1,7 @@
 // bench_waiting DBLOCK HOW APPLICATIONS RUNS HOLD_MS SECONDS: so many applications and loops of `dblock run
-// --wait` want one lock again and again, and hold it for HOLD_MS each. HOW: `polling` (an application asks
-// dblock_acquire every 100 to 300 ms) or `line` (it stands in dblock's line first). The database is
-// $DBLOCK_DB, migrated. waiting.sh calls it.
+// --wait` want one lock again and again, and hold it for HOLD_MS each. An application asks dblock_acquire
+// every 100 to 300 ms. HOW: `line` (meanwhile it has a place in the line) or `no-place` (whoever waits comes
+// first). The database is $DBLOCK_DB, migrated. waiting.sh calls it.
 //
 // Prints one line: turns, and waits in milliseconds (of a run, from its start). A wait that the end cuts off
 // counts for the longest:
@@ -64,16 +64,14 @@ void be_application(const Plan& plan, Waits& waits) {
     const auto begun = Clock::now();
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(plan.end - begun);
     const std::string owner = dblock::test::new_owner_id("bench");
-    const auto answer = plan.in_line
-                            ? dblock::test::acquire_in_line(application, "waiting", owner, terms, left)
-                            : dblock::test::acquire_by_polling(application, "waiting", owner, terms, left);
+    const auto acquire = plan.in_line ? dblock::test::acquire_by_polling : dblock::test::acquire_behind_all;
+    const auto answer = acquire(application, "waiting", owner, terms, left);
     const bool held = answer.outcome == "granted";
     waits.add(Clock::now() - begun, held);
     if (held) {
       std::this_thread::sleep_for(plan.hold);
       if (application.release("waiting", owner).outcome != "released") std::exit(70);
     }
-    if (plan.in_line) dblock::test::leave_line(application, "waiting");
   }
 }
 

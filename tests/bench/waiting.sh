@@ -1,5 +1,5 @@
 #!/bin/sh
-# waiting.sh - applications that wait for a lock beside runs: by polling dblock_acquire, and in dblock's line.
+# waiting.sh - applications that wait for a lock beside runs: in the line, and without a place in it.
 #
 #   tests/bench/waiting.sh [--rounds N] [--seconds N] [--clients N] [BUILD_DIR]   (default: 3, 20, 50, build/release)
 #
@@ -72,11 +72,11 @@ show() { # HOW TITLE
 
 n=0
 while [ $n -lt "$rounds" ]; do
-  measure polling
   measure line
+  measure no-place
   n=$((n + 1))
 done
 echo "$clients applications and $clients runs, $seconds s, medians of $rounds rounds"
 start_report "$work/rows"
-show polling polling
 show line 'in line'
+show no-place 'without a place'

@@ -172,7 +172,7 @@ void Client::tell_last_sign(int op, const LifeFile& life) const {
 }
 
 void Client::application() {
-  const std::string what = chance(40) ? "application" : "application that polls";
+  const std::string what = chance(40) ? "application" : "application that waits";
   const milliseconds wait = what == "application" ? 0ms : up_to(8s);
   const int op = invoke(what);
   const milliseconds hold = chance(50) ? up_to(100ms) : up_to(world_.options.hold * 2);

@@ -290,7 +290,7 @@ TEST_CASE("what applications exercised is counted apart") {
   story.run(1, 100, 200, 11);
   story.invoke(2, 205, "application").begin(2, 210, 12).use(2, "store", 220, 230, 12);
   story.use(2, "store", 3500, 3510, 12, 76).ret(2, 3600, 76);
-  story.invoke(3, 205, "application that polls")
+  story.invoke(3, 205, "application that waits")
       .begin(3, 5300, 13)
       .use(3, "release", 5310, 5320, 13)
       .ret(3, 5330);

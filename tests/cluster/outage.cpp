@@ -89,7 +89,7 @@ TEST_CASE("a member that is restarted outside its replication group grants and r
   CHECK(says(database.ask({1, 2, 3}, {"doctor"}).out, "not ONLINE, takes writes"));
   left.sql("USE " + database.rows.name());
   for (const std::string call :
-       {"dblock_acquire('new','owner',10000,NULL,NULL)", "dblock_renew('k','owner')"}) {
+       {"dblock_acquire('new','owner',10000,NULL,NULL,NULL)", "dblock_renew('k','owner',NULL)"}) {
     CHECK_THROWS_WITH(left.sql_in_session("CALL " + call), Catch::Contains("not an ONLINE member"));
   }
   CHECK(holder.wait(45s) == exited(76));

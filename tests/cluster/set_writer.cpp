@@ -23,6 +23,9 @@ namespace {
 
 volatile std::sig_atomic_t told_to_stop = 0;
 
+// How long it has a place in the line after a call that was refused: longer than until its next call.
+constexpr const char* k_patience = "1000";
+
 // How a try to add a number ended.
 enum class Added {
   acknowledged,
@@ -100,7 +103,7 @@ class Writer {
     while (told_to_stop == 0) {
       try {
         const auto rows = sql("CALL dblock_acquire('" + std::string(k_lock) + "','" + owner_ + "'," +
-                              std::to_string(k_ttl.count()) + "," + margin_ + ",'')");
+                              std::to_string(k_ttl.count()) + "," + margin_ + "," + k_patience + ",'')");
         if (rows.at(0).at(0) == "granted") {
           token_ = rows.at(0).at(1);
           const auto before = sql("SELECT last_outcome FROM dblock_lock WHERE slot = 0");
@@ -143,7 +146,7 @@ class Writer {
   // It adds on whatever the answer is.
   void renew() {
     try {
-      sql("CALL dblock_renew('" + std::string(k_lock) + "','" + owner_ + "')");
+      sql("CALL dblock_renew('" + std::string(k_lock) + "','" + owner_ + "',NULL)");
     } catch (const SqlError&) {
       go_elsewhere();
     }

@@ -21,11 +21,12 @@ std::string key_and_owner(const std::string& key, const std::string& owner) {
 ProcedureAnswer Application::acquire(const std::string& key, const std::string& owner,
                                      const AcquireArguments& arguments) {
   return call("dblock_acquire(" + key_and_owner(key, owner) + "," + arguments.ttl_ms + "," +
-              arguments.margin_ms + "," + arguments.note + ")");
+              arguments.margin_ms + "," + arguments.patience_ms + "," + arguments.note + ")");
 }
 
-ProcedureAnswer Application::renew(const std::string& key, const std::string& owner) {
-  return call("dblock_renew(" + key_and_owner(key, owner) + ")");
+ProcedureAnswer Application::renew(const std::string& key, const std::string& owner,
+                                   const std::string& ttl_ms) {
+  return call("dblock_renew(" + key_and_owner(key, owner) + "," + ttl_ms + ")");
 }
 
 ProcedureAnswer Application::release(const std::string& key, const std::string& owner) {

@@ -22,6 +22,7 @@ struct ProcedureAnswer {
 struct AcquireArguments {
   std::string ttl_ms = "60000";
   std::string margin_ms = "10000";
+  std::string patience_ms = "NULL";
   std::string note = "NULL";
 };
 
@@ -35,11 +36,11 @@ class Application {
 
   ProcedureAnswer acquire(const std::string& key, const std::string& owner,
                           const AcquireArguments& arguments = {});
-  ProcedureAnswer renew(const std::string& key, const std::string& owner);
+  ProcedureAnswer renew(const std::string& key, const std::string& owner, const std::string& ttl_ms = "NULL");
   ProcedureAnswer release(const std::string& key, const std::string& owner);
   // In a transaction of its own.
   ProcedureAnswer assert_held(const std::string& key, const std::string& token);
-  // "dblock_renew('k','owner')", with these words. In the session as it is: one that has ended stays ended.
+  // "dblock_release('k','owner')", with these words. In the session as it is: one that has ended stays ended.
   ProcedureAnswer call(const std::string& procedure_and_arguments);
 
   [[nodiscard]] test::Connection& session() { return session_; }

@@ -284,40 +284,6 @@ STORE_CASE("a release can keep the lock from then on, unless the lease was revok
   t.grant(asks("k", "owner-2"));
 }
 
-STORE_CASE("a promise keeps the next grant for its request, until it ends or is withdrawn",
-           "[all-of-dblock]") {
-  Fixture t;
-  auto waiter = asks("k", "waiter");
-  const Lease holder = t.grant(asks("k", "holder"));
-  const auto promised = [&](const LeaseRequest& request, bool newest = false) {
-    const auto promise = t.store->promise(request, newest);
-    if (!promise) FAIL(promise.error().message);
-    return promise->to.text;
-  };
-  CHECK(promised(waiter) == "waiter");
-  CHECK(promised(asks("k", "other")) == "waiter");
-  CHECK(t.row("k").owner == "holder");
-  CHECK(released(t.release(ref(holder))));
-  for (const auto& request : {asks("k", "other"), reads("k", "other"), takes_slot("k", "other", 2),
-                              asks_for_all({"k", "l"}, "other")}) {
-    const LockStatus refused = t.conflict(request).status;
-    CHECK(refused.key == "k");
-    CHECK(refused.promised_to == "waiter");
-  }
-  CHECK(promised(asks("k", "newest"), true) == "newest");
-  CHECK(t.conflict(waiter).status.promised_to == "newest");
-  const Lease lease = t.grant(asks("k", "newest"));
-  CHECK(t.row("k").promised_to.empty());
-  CHECK(promised(waiter) == "waiter");
-  CHECK(released(t.release(ref(lease))));
-  t.store->withdraw_intent(waiter);
-  t.grant(asks("k", "other"));
-  CHECK(promised(waiter) == "waiter");
-  CHECK(released(t.release({key("k"), {"other"}, {}})));
-  // A promise that is not renewed ends by itself.
-  CHECK(test::wait_until([&] { return std::holds_alternative<Granted>(t.acquire(asks("k", "patient"))); }));
-}
-
 STORE_CASE("hold_until outlives expiry and reaping") {
   Fixture t;
   t.grant(asks("k", "owner-1", Kind::run, 10s, 1s));

@@ -26,7 +26,7 @@ class StoreUnderTest {
   [[nodiscard]] virtual std::unique_ptr<store::Database> open_database() = 0;
 
   // Makes the lock's row, and those of its holds, look as if everything in them had happened `by` earlier;
-  // with_token: the tokens as well.
+  // with_token: the tokens as well. The places in its line stay as they are.
   virtual void age(const std::string& key, Micros by, bool with_token) = 0;
   // The same for one hold alone.
   virtual void age_hold(const std::string& key, std::uint32_t slot, Micros by) = 0;

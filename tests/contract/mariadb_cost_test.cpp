@@ -1,5 +1,10 @@
-// What the verbs cost a MariaDB server, counted by the server itself. Each case has a server of its own, so
-// that nobody else's statements are counted.
+// What the verbs cost a MariaDB server, counted by the server itself, or by a proxy. Cases that the server
+// counts for have it to themselves, so that nobody else's statements are counted.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "contract/mariadb_store.hpp"
 #include "support/catch.hpp"
@@ -80,7 +85,20 @@ void fill(test::ServerDatabase& database, int rows, int nth) {
   database.sql("INSERT INTO dblock_fence (lock_key,slot,token) SELECT lock_key,0,token FROM dblock_lock");
   // Opening a table for the first time is a dozen of reads.
   database.sql("ANALYZE TABLE dblock_lock,dblock_fence");
-  database.sql("SELECT * FROM dblock_fence WHERE lock_key=''");
+  for (const std::string table : {"dblock_fence", "dblock_waiter"})
+    database.sql("SELECT * FROM " + table + " WHERE lock_key=''");
+}
+
+// Returns when a waiter that came later than all others has looked at its lock ten times: the holder of that
+// lock has no session to sleep behind.
+void see_polling(MariadbUnderTest& t) {
+  auto acquired = request_for("polled", "script");
+  acquired.kind = Kind::acquire;
+  REQUIRE(t.open()->try_acquire(acquired));
+  test::Proxy proxy(t.database().server());
+  const WaitingRun polling(proxy.url(t.database().name()), request_for("polled", "run"));
+  const auto looks = [&] { return std::ranges::count_if(proxy.statements(), test::containing("SELECT")); };
+  CHECK(test::wait_until([&] { return looks() > 20; }));
 }
 
 // The same as a slot each: what is held has its owner in slot 1, and so has had what is free.
@@ -120,6 +138,103 @@ TEST_CASE("mariadb: an uncontended run on an existing row costs three statements
   REQUIRE(store->release({*Key::parse("k"), {"owner-2"}, std::get<Granted>(*lease).lease.token},
                          Actor::holder, {}));
   CHECK(counter.read() - before - idle == 3);
+}
+
+// As above, with all that an acquisition does beside its statements: it is there for those who might sleep
+// behind it, and it may wait.
+TEST_CASE("mariadb: an acquisition without contention costs three statements, whether it would wait or not") {
+  const Server own;
+  MariadbUnderTest t(own.address());
+  SystemClock clock;
+  const WakeEvent never;
+  HoldingRun(t.database().url(), request_for("k", "before")).end();
+  for (const auto& limit : {Micros{0}, Micros{10s}}) {
+    CAPTURE(limit.count());
+    await_sessions(t.database(), 0);
+    Counter counter(t.database().root(), k_statements);
+    const auto idle = counter.own_cost();
+    const auto before = counter.read();
+    const auto store = t.open();
+    const auto granted = lease::acquire(*store, clock, request_for("k", "owner"), {limit}, {}, never);
+    REQUIRE(granted);
+    REQUIRE(std::holds_alternative<Lease>(*granted));
+    store->settle();
+    REQUIRE(store->release(ref_to(std::get<Lease>(*granted)), Actor::holder, {}));
+    CHECK(counter.read() - before - idle == 3);
+  }
+}
+
+TEST_CASE(
+    "mariadb: a request that does not wait costs three statements when it is refused, and takes no place") {
+  MariadbUnderTest t;
+  test::Proxy proxy(t.database().server());
+  SystemClock clock;
+  const WakeEvent never;
+  const HoldingRun holder(t.database().url(), request_for("k", "holder"));
+  const auto store = MariadbUnderTest::open_at(proxy.url(t.database().name()));
+  const auto refused = lease::acquire(*store, clock, request_for("k", "owner"), {Micros{0}}, {}, never);
+  REQUIRE(refused);
+  CHECK(std::holds_alternative<Held>(*refused));
+  CHECK(proxy.statements().size() == 3);
+  CHECK(t.database().number("SELECT COUNT(*) FROM dblock_waiter") == 0);
+}
+
+// Of a lock whose holder has a session, which the waiter sleeps behind.
+TEST_CASE(
+    "mariadb: a waiter costs eight statements to begin to wait, none until it is woken, and then four") {
+  MariadbUnderTest t;
+  test::Proxy proxy(t.database().server());
+  HoldingRun holder(t.database().url(), request_for("k", "holder"));
+  std::size_t when_it_has_the_lock = 0;
+  WaitingRun waiter(proxy.url(t.database().name()), request_for("k", "waiter"),
+                    [&](const Lease&) { when_it_has_the_lock = proxy.statements().size(); });
+  REQUIRE(test::wait_until([&] { return t.asleep() == 1; }));
+  // The set-up, a try, a look, the place, its mark in the lock's row, the line, a short idle time, the sleep.
+  CHECK(proxy.statements().size() == 8);
+  see_polling(t);
+  CHECK(proxy.statements().size() == 8);
+  const BootTime released = BootClock::now();
+  holder.end();
+  REQUIRE(waiter.granted());
+  CHECK(waiter.decided_at() - released < 10s * test::slowness());  // its own first look comes after 15 s
+  CHECK(when_it_has_the_lock == 8 + 3);       // the grant; the place, the usual idle time
+  CHECK(proxy.statements().size() == 8 + 4);  // the release
+}
+
+// The lease is one of `acquire`, whose session is gone: so the first of them looks often. The others sleep,
+// as far as there are seats, and look now and then.
+TEST_CASE("mariadb: a hundred idle waiters of one lock send the server twenty statements a second at most",
+          "[mariadb][storm]") {
+  const Server own;
+  MariadbUnderTest t(own.address());
+  auto acquired = request_for("k", "owner");
+  acquired.kind = Kind::acquire;
+  acquired.terms.ttl = 1h;
+  REQUIRE(t.open()->try_acquire(acquired));
+  std::vector<std::unique_ptr<WaitingRun>> waiters;
+  for (int i = 0; i < 100; ++i) {
+    const auto request = request_for("k", "waiter-" + std::to_string(i));
+    waiters.push_back(std::make_unique<WaitingRun>(t.database().url(), request));
+  }
+  const auto places = [&] { return t.database().number("SELECT COUNT(*) FROM dblock_waiter"); };
+  REQUIRE(test::wait_until([&] { return places() == 100; }));
+  std::this_thread::sleep_for(20s);  // the first looks come 15 to 30 seconds after the arrival
+  Counter counter(t.database().root(), "'Questions'");
+  const BootTime start = BootClock::now();
+  const auto before = counter.read();
+  std::this_thread::sleep_for(20s);
+  const auto asked = static_cast<double>(counter.read() - before);
+  const auto seconds = std::chrono::duration<double>(BootClock::now() - start).count();
+  INFO("statements a second: " << asked / seconds);
+  CHECK(asked / seconds <= 20.0);
+  CHECK(asked / seconds >= 5.0);  // less would mean that nobody looks
+  CHECK(places() == 100);
+  for (const auto& waiter : waiters) waiter->cancel();
+  for (const auto& waiter : waiters) {
+    REQUIRE(waiter->outcome());
+    CHECK(std::holds_alternative<Cancelled>(*waiter->outcome()));
+  }
+  CHECK(places() == 0);
 }
 
 // Numbers of statements hide what each of them weighs: sub-queries on pauses once doubled a grant. Rows
@@ -261,6 +376,34 @@ TEST_CASE("mariadb: no verb reads more holders of a large table than it answers 
         }) < 20);
   CHECK(rows_read([&] { return store->reap({true, 240h}); }) < 20);
   CHECK(rows_read([&] { return store->reap({false, 240h}); }) < 20);
+}
+
+TEST_CASE("mariadb: who waits reads no places but those in the line of its lock") {
+  const Server own;
+  MariadbUnderTest t(own.address());
+  const auto store = t.open();
+  REQUIRE(store->try_acquire(request_for("k", "owner")));
+  t.database().sql(
+      "INSERT INTO dblock_waiter SELECT CONCAT('waited/',seq),'other',UTC_TIMESTAMP(6),"
+      "UTC_TIMESTAMP(6)+INTERVAL 1 HOUR,1,'exclusive',1,'fifo','',0,'' FROM " +
+      test::numbers(1, 20'000));
+  t.database().sql("ANALYZE TABLE dblock_lock,dblock_fence,dblock_waiter");
+  auto request = request_for("k", "waiter");
+  RowsRead rows_read(t.database().root());
+  CHECK(rows_read([&] { return store->stand_in_line(request, 75s, true); }) < 10);
+  request.arrival = *store->stand_in_line(request, 75s, true);
+  CHECK(rows_read([&] { return store->stand_in_line(request, 75s, true); }) < 10);
+  CHECK(rows_read([&] { return store->see_line(request); }) < 10);
+  CHECK(rows_read([&] { return store->try_acquire(request); }) < 20);
+  CHECK(rows_read([&] { return store->list({}); }) < 10);
+  REQUIRE(store->release({request.key, {"owner"}, {}}, Actor::holder, {}));
+  CHECK(rows_read([&] { return store->try_acquire(request); }) < 20);
+  const auto before = t.database().number("SELECT COUNT(*) FROM dblock_waiter");
+  CHECK(rows_read([&] {
+          store->settle();
+          return Result<void>{};
+        }) < 10);
+  CHECK(before - t.database().number("SELECT COUNT(*) FROM dblock_waiter") == 1);
 }
 
 // Freed rows stay for as long as their key is remembered.

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "contract/mariadb_store.hpp"
-#include "lease/turnstile.hpp"
 #include "support/catch.hpp"
 #include "support/proxy.hpp"
 
@@ -53,12 +52,12 @@ TEST_CASE("mariadb galera: a server built without it is set up without its varia
   CHECK(granted(hosts.store->try_acquire(request_for("k", "owner"))));
   CHECK(TwoNames::seen(hosts.first, "SET NAMES") == 2);
   CHECK(TwoNames::seen(hosts.second, "") == 0);
-  // Those who stand in line keep their place.
-  const auto another = MariadbUnderTest::open_at(hosts.first.url(hosts.t.database().name()));
-  Turnstile& line = *another->turnstile();
-  line.approach(*Key::parse("k"), {"host", 1, "user", "job", ""});
-  REQUIRE(another->connect());
-  CHECK(line.enter(*Key::parse("k")) == Turn::ours);
+  // A request that others may sleep behind is there all the same.
+  const HoldingRun holder(hosts.first.url(hosts.t.database().name()), request_for("other", "holder"));
+  const auto waiter = hosts.t.open();
+  const WakeEvent never;
+  CHECK(waiter->wake_up()->sleep_behind({"holder"}, 0, BootClock::now() + std::chrono::milliseconds(100),
+                                        never) == Slept::not_yet);
 }
 
 TEST_CASE("mariadb galera: a node that is not ready is passed over, in a transaction too", "[safety]") {

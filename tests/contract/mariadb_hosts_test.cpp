@@ -133,8 +133,13 @@ TEST_CASE("mariadb: an account that may write on read-only servers changes nothi
   REQUIRE(store->release(of(ended), Actor::holder, {}));
   auto inner = request_for("k", "owner/inner");
   inner.outer = lease.owner;
+  auto waits = request_for("k", "waiter");
+  const auto arrival = store->stand_in_line(waits, 75s, true);
+  REQUIRE(arrival);
+  waits.arrival = *arrival;
   const auto rows = [&] {
-    return t.database().row("k") + t.database().row("readers") + t.database().row("free");
+    return t.database().row("k") + t.database().row("readers") + t.database().row("free") +
+           t.database().value("SELECT GROUP_CONCAT(owner_id,seen_until) FROM dblock_waiter");
   };
   const auto before = rows();
   const auto refuses = [&](const auto& change) {
@@ -156,9 +161,33 @@ TEST_CASE("mariadb: an account that may write on read-only servers changes nothi
     refuses([&] { return store->release(ref, Actor::holder, {}); });
   }
   refuses([&] { return store->nest(inner); });
-  refuses([&] { return store->promise(request_for("k", "waiter"), false); });
+  refuses([&] { return store->stand_in_line(waits, 75s, false); });
+  refuses([&] { return store->stand_in_line(request_for("k", "new waiter"), 75s, false); });
   refuses([&] { return store->try_acquire(request_for("free", "owner")); });
   CHECK(store->renew(of(lease), Actor::holder, std::nullopt));
+}
+
+// A look changes nothing, so no refusal of the server sends it to another host.
+TEST_CASE("mariadb: a look that finds its server read-only leaves it for the host that takes the writes",
+          "[mariadb][safety]") {
+  const test::ReplicatingPair pair;
+  const auto store = MariadbUnderTest::open_at(pair.url());
+  granted_by(store->try_acquire(request_for("k", "owner")));
+  test::switch_over(pair.primary, pair.replica);
+  const auto look = [&] { return store->look(request_for("k", "other")); };
+  const auto why = [](const auto& answer) {
+    REQUIRE_FALSE(answer);
+    return answer.error();
+  };
+  Selection now;
+  now.from_primary = true;
+  const Error error = GENERATE(true, false) ? why(look()) : why(store->list(now));
+  CHECK(error.code == Errc::unreachable);
+  CHECK_THAT(error.message, Catch::Contains("takes no writes"));
+  const auto seen = look();
+  REQUIRE(seen);
+  REQUIRE(std::holds_alternative<Held>(*seen));
+  CHECK(std::get<Held>(*seen).status.owner == "owner");
 }
 
 // It is there again, and the status says so, before it has been asked for: only the count of commits that

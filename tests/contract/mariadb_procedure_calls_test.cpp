@@ -30,13 +30,40 @@ struct Called {
   std::string row(const std::string& key, int slot = 0) {
     const auto rows = database.sql(
         "SELECT lock_value,create_time,update_time,expire_time,token,lock_count,kind,mode,ttl_us,margin_us,"
-        "revoke_time,intent_until,holder_host,holder_user,holder_note,last_outcome FROM dblock_lock" +
+        "revoke_time,arrived_at,holder_host,holder_user,holder_note,last_outcome FROM dblock_lock" +
         under_test.where(key) + " AND slot=" + std::to_string(slot));
     std::string all;
     for (const auto& cell : rows.at(0)) all += cell + "|";
     return all;
   }
   void expire(const std::string& key) { under_test.age(key, 2min, false); }
+  // The owner ids of the places that count in the line of the lock, in their order; "NULL": none.
+  std::string line(const std::string& key = "k") {
+    return value("SELECT GROUP_CONCAT(owner_id ORDER BY arrival,owner_id) FROM dblock_waiter" +
+                 under_test.where(key) + " AND seen_until>UTC_TIMESTAMP(6)");
+  }
+  // Time passes in the line, but not for the lock.
+  void age_places(Micros by) {
+    const std::string earlier = "-INTERVAL " + std::to_string(by.count()) + " MICROSECOND";
+    database.sql("UPDATE dblock_waiter SET arrival=arrival" + earlier + ",seen_until=seen_until" + earlier);
+  }
+  // The free lock has just been released, however slow this machine is; or that long ago.
+  void set_free_for(const std::string& key, Micros time = -1h) {
+    database.sql("UPDATE dblock_lock SET update_time=UTC_TIMESTAMP(6)-INTERVAL " +
+                 std::to_string(time.count()) + " MICROSECOND" + under_test.where(key) + " AND slot=0");
+  }
+  // Releases the lock of an application, and nobody takes long to ask for it then.
+  void hand_over(const std::string& key, const std::string& owner) {
+    CHECK(application.release(key, owner).outcome == "released");
+    set_free_for(key);
+  }
+  // A run that waits, with a place for an hour.
+  LeaseRequest waiting(LeaseRequest request) {
+    const auto arrival = store->stand_in_line(request, 1h, true);
+    if (!arrival) FAIL(arrival.error().message);
+    request.arrival = *arrival;
+    return request;
+  }
   [[nodiscard]] Application new_session() { return {database, user}; }
   std::string value(const std::string& sql) { return database.value(sql); }
 
@@ -47,6 +74,14 @@ struct Called {
   Application application{database, user};
   Application other{database, user};
 };
+
+// The patience of an application that waits, for all of a case.
+const AcquireArguments k_waits{.patience_ms = "3600000"};
+
+// A caller for whom others come first: nobody has the lock.
+bool comes_later(const ProcedureAnswer& answer) {
+  return answer == ProcedureAnswer{"held", "NULL", "NULL", "NULL"};
+}
 
 // The procedures' own refusal of a call; empty where there is none.
 std::string refusal_of(const std::function<void()>& call) {
@@ -68,8 +103,8 @@ std::string refusal_within(const std::string& seconds, Application& application,
 }
 
 const std::vector<std::string>& calls_that_write() {
-  static const std::vector<std::string> all{"dblock_acquire('k','me',60000,NULL,NULL)",
-                                            "dblock_renew('k','me')", "dblock_release('k','me')"};
+  static const std::vector<std::string> all{"dblock_acquire('k','me',60000,NULL,NULL,NULL)",
+                                            "dblock_renew('k','me',NULL)", "dblock_release('k','me')"};
   return all;
 }
 
@@ -126,7 +161,7 @@ TEST_CASE(
     "nothing",
     "[safety]") {
   Called t;
-  const auto first = t.application.acquire("k", "me", {"60000", "1000", "'first'"});
+  const auto first = t.application.acquire("k", "me", {.margin_ms = "1000", .note = "'first'"});
   CHECK(first.outcome == "granted");
   CHECK(first.remaining_ms == "60000");
   CHECK(first.holder == "me");
@@ -134,7 +169,7 @@ TEST_CASE(
   const std::string before = t.row("k");
   for (auto* const session : {&t.application, &t.other}) {
     // Nor does it lengthen the lease, or change what the row says.
-    const auto again = session->acquire("k", "me", {"120000", "60000", "'again'"});
+    const auto again = session->acquire("k", "me", {"120000", "60000", "NULL", "'again'"});
     CHECK(again.outcome == "granted");
     CHECK(again.token == first.token);
     CHECK(std::stoll(again.remaining_ms) <= 40000);
@@ -155,12 +190,12 @@ TEST_CASE(
 
 TEST_CASE("mariadb procedures: a repeat while others wait for the lock is still told its token", "[safety]") {
   Called t;
-  auto run = asks("k", "run");
-  run.waits = true;
   const auto first = t.application.acquire("k", "me");
-  conflict(*t.store, run);
-  CHECK(t.other.acquire("k", "another").outcome == "held");
+  t.waiting(asks("k", "run"));
+  CHECK(t.other.acquire("k", "another", k_waits).outcome == "held");
   CHECK(t.application.acquire("k", "me").token == first.token);
+  CHECK(t.application.acquire("k", "me", k_waits).token == first.token);
+  CHECK(t.line() == "run,another");
   CHECK(t.application.renew("k", "me").outcome == "renewed");
 }
 
@@ -195,11 +230,49 @@ TEST_CASE(
 TEST_CASE("mariadb procedures: a renewal lasts for the lease's own TTL from now, and tells the token",
           "[safety]") {
   Called t;
-  const auto granted = t.application.acquire("k", "web@shop", {"30000", "0", "NULL"});
+  const auto granted = t.application.acquire("k", "web@shop", {"30000", "0"});
   t.under_test.age("k", 20s, false);
   const auto renewed = t.other.renew("k", "web@shop");
   CHECK(renewed == ProcedureAnswer{"renewed", granted.token, "30000", "web@shop"});
   CHECK(t.value("SELECT expire_time=update_time+INTERVAL 30 SECOND FROM dblock_lock") == "1");
+}
+
+TEST_CASE(
+    "mariadb procedures: a renewal with a TTL lengthens the lease, never shortens it, and holds for the next "
+    "renewals",
+    "[safety]") {
+  Called t;
+  const auto granted = t.application.acquire("k", "me", {"30000", "0"});
+  const auto terms = [&] {
+    return t.value(
+        "SELECT CONCAT_WS(' ',ttl_us DIV 1000,expire_time=update_time+INTERVAL ttl_us MICROSECOND,"
+        "heartbeat_us DIV 1000) FROM dblock_lock");
+  };
+  CHECK(t.other.renew("k", "me", "120000") == ProcedureAnswer{"renewed", granted.token, "120000", "me"});
+  CHECK(terms() == "120000 1 40000");
+  CHECK(t.other.renew("k", "me").remaining_ms == "120000");
+  // The answer is the time that is left, as far as the client may count on it.
+  const auto expires = t.value("SELECT expire_time FROM dblock_lock");
+  const auto shorter = t.other.renew("k", "me", "1000");
+  CHECK(shorter.outcome == "renewed");
+  CHECK(std::stoll(shorter.remaining_ms) > 60000);
+  CHECK(std::stoll(shorter.remaining_ms) <= 120000);
+  CHECK(t.value("SELECT expire_time FROM dblock_lock") == expires);
+  CHECK(t.other.renew("k", "me").outcome == "renewed");
+  CHECK(t.value("SELECT expire_time FROM dblock_lock") == expires);
+  t.under_test.age("k", 119500ms, false);
+  CHECK(t.other.renew("k", "me").remaining_ms == "1000");
+  CHECK(terms() == "1000 1 40000");
+
+  const std::string before = t.row("k");
+  for (const auto* const ttl : {"999", "0", "-1000", "2592000001", "9223372036854775807"}) {
+    CAPTURE(ttl);
+    CHECK(says(refusal_of([&] { t.application.renew("k", "me", ttl); }), "45000 dblock: the TTL must be"));
+  }
+  for (const auto* const ttl : {"9223372036854775808", "'long'"})
+    CHECK(refusal_of([&] { t.application.renew("k", "me", ttl); }) != "");
+  CHECK(t.row("k") == before);
+  CHECK(t.application.renew("k", "me", "2592000000").remaining_ms == "2592000000");
 }
 
 TEST_CASE(
@@ -223,6 +296,7 @@ TEST_CASE(
     const auto version_before = version();
     for (const auto* const owner : {"me", "ME", "me ", "m%", "nobody"}) {
       const auto renewed = t.application.renew(key, owner);
+      CHECK(t.application.renew(key, owner, "600000").outcome == "lost");
       const auto released = t.application.release(key, owner);
       CHECK(renewed.outcome == "lost");
       CHECK(released.outcome == "lost");
@@ -270,6 +344,13 @@ TEST_CASE("mariadb procedures: dblock frees an application's lease by force once
   };
   t.under_test.age("k", 39s, false);  // renewed every 20 s, a third of the TTL
   CHECK_FALSE(free());
+  const bool longer = GENERATE(false, true);
+  CAPTURE(longer);
+  if (longer) {
+    CHECK(t.application.renew("k", "me", "180000").outcome == "renewed");
+    t.under_test.age("k", 118s, false);
+    CHECK_FALSE(free());
+  }
   t.under_test.age("k", 2s, false);
   CHECK(free());
   CHECK(t.application.renew("k", "me").outcome == "lost");
@@ -309,7 +390,8 @@ TEST_CASE(
     if (!done || !std::holds_alternative<Released>(*done)) fails("a run's release");
   };
   const auto apply = [&](Application& application, const std::string& owner) {
-    const auto granted = application.acquire("k", owner);
+    // Its place has ended before another comes to wait for it, and it does not come back.
+    const auto granted = application.acquire("k", owner, {.patience_ms = "1"});
     if (granted.outcome != "granted") return;
     if (application.acquire("k", owner).token != granted.token) fails("another token for a repeat");
     hold(number_of(granted.token));
@@ -477,11 +559,20 @@ TEST_CASE(
                   t.under_test.where(key)) == "1");
     CHECK(t.other.acquire(key, "another").outcome == "held");
     CHECK(session.acquire(key, "another").outcome == "held");
+    CHECK(session.acquire(key, "waiter", k_waits).outcome == "held");
+    CHECK(t.value("SELECT seen_until=arrival+INTERVAL 1 HOUR FROM dblock_waiter" + t.under_test.where(key)) ==
+          "1");
     CHECK(session.acquire(key, "me").token == granted.token);
     CHECK(session.renew(key, "me").outcome == "renewed");
+    CHECK(session.renew(key, "me", "90000").remaining_ms == "90000");
     CHECK(session.renew(key, "another").outcome == "lost");
-    CHECK(says(refusal_of(session, "dblock_renew('','me')"), "must not be empty"));
+    CHECK(says(refusal_of(session, "dblock_renew('','me',NULL)"), "must not be empty"));
     CHECK(session.release(key, "me").outcome == "released");
+    t.set_free_for(key);
+    CHECK(comes_later(session.acquire(key, "another")));
+    CHECK(session.acquire(key, "waiter", k_waits).outcome == "granted");
+    CHECK(session.release(key, "waiter").outcome == "released");
+    CHECK(t.value("SELECT COUNT(*) FROM dblock_waiter") == "0");
     CHECK(t.value("SELECT COUNT(lock_value) FROM dblock_lock") == "0");
     // And by another call than all of these, a lock that was shared.
     const auto slot = grant(*t.store, takes_slot(key + "s", "slot", 2));
@@ -497,7 +588,8 @@ TEST_CASE(
 TEST_CASE("mariadb procedures: the same key is the same lock, whatever the character set of the session",
           "[safety]") {
   Called t;
-  const auto granted = t.application.call("dblock_acquire('h\xc3\xa9','\xc3\xa9',60000,NULL,'\xc3\xa9')");
+  const auto granted =
+      t.application.call("dblock_acquire('h\xc3\xa9','\xc3\xa9',60000,NULL,NULL,'\xc3\xa9')");
   CHECK(granted.outcome == "granted");
   struct Spelling {
     std::string set, key, owner;
@@ -511,9 +603,10 @@ TEST_CASE("mariadb procedures: the same key is the same lock, whatever the chara
     CAPTURE(set);
     auto session = t.new_session();
     session.session().sql(set);
-    CHECK(session.call("dblock_acquire(" + key + ",'another',60000,NULL,NULL)").outcome == "held");
-    CHECK(session.call("dblock_acquire(" + key + "," + owner + ",60000,NULL,NULL)").token == granted.token);
-    CHECK(session.call("dblock_renew(" + key + "," + owner + ")").outcome == "renewed");
+    CHECK(session.call("dblock_acquire(" + key + ",'another',60000,NULL,NULL,NULL)").outcome == "held");
+    CHECK(session.call("dblock_acquire(" + key + "," + owner + ",60000,NULL,NULL,NULL)").token ==
+          granted.token);
+    CHECK(session.call("dblock_renew(" + key + "," + owner + ",NULL)").outcome == "renewed");
     session.session().sql_in_session("START TRANSACTION");
     CHECK(session.call("dblock_assert_held(" + key + "," + granted.token + ")").outcome == "held");
   }
@@ -521,7 +614,7 @@ TEST_CASE("mariadb procedures: the same key is the same lock, whatever the chara
   CHECK(t.value("SELECT HEX(holder_note) FROM dblock_lock") == "C3A9");
   // Keys that only a collation would take for one.
   for (const auto* const other : {"'H\xc3\xa9'", "'he'", "'h\xc3\xa9 '", "'he\xcc\x81'", "' h\xc3\xa9'"})
-    CHECK(t.application.call("dblock_acquire(" + std::string(other) + ",'x',60000,NULL,NULL)").outcome ==
+    CHECK(t.application.call("dblock_acquire(" + std::string(other) + ",'x',60000,NULL,NULL,NULL)").outcome ==
           "granted");
 }
 
@@ -536,8 +629,9 @@ TEST_CASE(
     std::string arguments, why;   // empty: granted
     bool only_if_strict = false;  // else the server has replaced malformed bytes before the procedure begins
   };
-  const auto rest = [](const std::string& ttl = "60000", const std::string& margin = "NULL") {
-    return "," + ttl + "," + margin + ",NULL";
+  const auto rest = [](const std::string& ttl = "60000", const std::string& margin = "NULL",
+                       const std::string& patience = "NULL") {
+    return "," + ttl + "," + margin + "," + patience + ",NULL";
   };
   const std::vector<Try> tries{
       {"REPEAT('a',255),'me'" + rest(), ""},
@@ -580,6 +674,12 @@ TEST_CASE(
       {"'t5','me'" + rest("60000", "60000"), ""},
       {"'t1','me'" + rest("60000", "60001"), "the margin must be"},
       {"'t1','me'" + rest("60000", "-1"), "the margin must be"},
+      {"'w1','me'" + rest("60000", "NULL", "0"), ""},
+      {"'w2','me'" + rest("60000", "NULL", "3600000"), ""},
+      {"'t1','me'" + rest("60000", "NULL", "3600001"), "the patience must be"},
+      {"'t1','me'" + rest("60000", "NULL", "-1"), "the patience must be"},
+      {"'t1','me'" + rest("60000", "NULL", "9223372036854775807"), "the patience must be"},
+      {"'t1','me'" + rest("60000", "NULL", "9223372036854775808"), " "},
   };
   for (const auto* const mode : {"", "STRICT_ALL_TABLES"}) {
     auto session = t.new_session();
@@ -595,7 +695,8 @@ TEST_CASE(
     }
   }
   // Nothing but what was granted has a row.
-  CHECK(t.value("SELECT COUNT(*) FROM dblock_lock") == "8");
+  CHECK(t.value("SELECT COUNT(*) FROM dblock_lock") == "10");
+  CHECK(t.value("SELECT COUNT(*) FROM dblock_waiter") == "0");
   CHECK(
       t.value("SELECT GROUP_CONCAT(margin_us ORDER BY lock_key) FROM dblock_lock WHERE lock_key LIKE 't%'") ==
       "100000,3000000,0,60000000");
@@ -603,7 +704,7 @@ TEST_CASE(
 
 TEST_CASE("mariadb procedures: a note is cut to what its column holds, and names become holders for people") {
   Called t;
-  t.application.acquire("long", "me", {"60000", "NULL", "REPEAT(_utf8mb4 x'f09f9492',1500)"});
+  t.application.acquire("long", "me", {.note = "REPEAT(_utf8mb4 x'f09f9492',1500)"});
   CHECK(t.value("SELECT CHAR_LENGTH(holder_note) FROM dblock_lock WHERE lock_key='long'") == "1000");
   struct Name {
     std::string owner, user, host, shown;
@@ -616,7 +717,7 @@ TEST_CASE("mariadb procedures: a note is cut to what its column holds, and names
         Name{"@host", "", "host", "host"}, Name{"user@", "", "user@", "user@"},
         Name{"plain", "", "plain", "plain"}}) {
     CAPTURE(owner);
-    const auto answer = t.application.acquire(owner, owner, {"60000", "NULL", "'of ' '\"me\"'"});
+    const auto answer = t.application.acquire(owner, owner, {.note = "'of ' '\"me\"'"});
     CHECK(answer.holder == shown);
     CHECK(t.other.acquire(owner, "another").holder == shown);
     const auto row = t.store->peek(key(owner));
@@ -652,7 +753,7 @@ TEST_CASE(
   const auto settings = settings_of(t.application.session());
   t.database.sql("SET GLOBAL read_only=1");
   const std::string before = t.row("k");
-  const std::string free = "dblock_acquire('free','me',60000,NULL,NULL)";
+  const std::string free = "dblock_acquire('free','me',60000,NULL,NULL,NULL)";
   for (auto calls = calls_that_write(); const auto& call : (calls.push_back(free), calls)) {
     CAPTURE(call);
     CHECK(says(refusal_of(t.application, call), "25006 dblock: this server is read-only"));
@@ -705,29 +806,35 @@ TEST_CASE(
   };
   for (const auto* const key : {"free", "renewed", "released", "repeated"}) t.application.acquire(key, "me");
   t.application.release("free", "me");
-  wait(t, "dblock_acquire('free','me',60000,NULL,NULL)", "granted", row_lock("free"));
-  wait(t, "dblock_renew('renewed','me')", "renewed", row_lock("renewed"));
+  wait(t, "dblock_acquire('free','me',60000,NULL,NULL,NULL)", "granted", row_lock("free"));
+  wait(t, "dblock_renew('renewed','me',NULL)", "renewed", row_lock("renewed"));
   wait(t, "dblock_release('released','me')", "released", row_lock("released"));
-  wait(t, "dblock_acquire('repeated','me',60000,NULL,NULL)", "granted", row_lock("repeated"));
-  wait(t, "dblock_acquire('new','me',60000,NULL,NULL)", "granted",
+  wait(t, "dblock_acquire('repeated','me',60000,NULL,NULL,NULL)", "granted", row_lock("repeated"));
+  wait(t, "dblock_acquire('new','me',60000,NULL,NULL,NULL)", "granted",
        {"BEGIN", "INSERT INTO dblock_fence VALUES ('new',0,0,0)",
         "INSERT INTO dblock_lock (lock_key,create_time,"
         "update_time,token,version,lock_count,kind,ttl_us,margin_us,holder_host,holder_pid,holder_user,"
         "holder_command,holder_note) VALUES "
         "('new',UTC_TIMESTAMP(6),UTC_TIMESTAMP(6),0,0,0,'run',0,0,'',0,'','','')"});
-  wait(locked, "dblock_acquire('k','me',60000,NULL,NULL)", "granted", {"LOCK TABLES dblock_lock WRITE"});
+  // A place before the locked one: what looks at another lock's line reads up to the next row.
+  for (const auto* const owner : {"holder", "first", "me"}) t.application.acquire("lined", owner, k_waits);
+  wait(t, "dblock_acquire('lined','me',60000,NULL,60000,NULL)", "held",
+       {"BEGIN",
+        "SELECT 1 FROM dblock_waiter" + t.under_test.where("lined") + " AND owner_id='me' FOR UPDATE"});
+  wait(locked, "dblock_acquire('k','me',60000,NULL,NULL,NULL)", "granted", {"LOCK TABLES dblock_lock WRITE"});
   waits.back().second.end = "UNLOCK TABLES";
   // Transactions of holders whose leases have ended.
   const auto asserting = [&](const std::string& key, std::uint64_t token) {
     return std::vector<std::string>{"BEGIN",
                                     "CALL dblock_assert_held('" + key + "'," + std::to_string(token) + ")"};
   };
-  wait(t, "dblock_acquire('fenced','another',60000,NULL,NULL)", "granted",
+  wait(t, "dblock_acquire('fenced','another',60000,NULL,NULL,NULL)", "granted",
        asserting("fenced", number_of(t.application.acquire("fenced", "me").token)));
   t.expire("fenced");
   const auto slot = grant(*t.store, takes_slot("slots", "slot", 2));
   grant(*t.store, takes_slot("slots", "slot-2", 2));
-  wait(t, "dblock_acquire('slots','me',60000,NULL,NULL)", "granted", asserting("slots", slot.token.value));
+  wait(t, "dblock_acquire('slots','me',60000,NULL,NULL,NULL)", "granted",
+       asserting("slots", slot.token.value));
   t.expire("slots");
 
   std::vector<std::future<std::string>> told;
@@ -785,7 +892,7 @@ TEST_CASE(
       const auto before = settings_of(session.session());
       const auto row = t.row(key);
       auto told = std::async(std::launch::async, [&session, call = limit + "CALL dblock_acquire('" + key +
-                                                                   "','me',60000,NULL,NULL)"] {
+                                                                   "','me',60000,NULL,NULL,NULL)"] {
         return refusal_of([&] { session.session().sql_in_session(call); });
       });
       if (!by.empty()) {
@@ -804,9 +911,9 @@ TEST_CASE(
       // A server that is past its time limit runs no handler, and MySQL none in any call that is killed: then
       // the session keeps what the procedure has set.
       if (!test::mysql_run() && limit.empty()) CHECK(change_of(before, settings_of(session.session())) == "");
-      CHECK(says(refusal_of(session, "dblock_renew('k','me')"), "08S01"));
+      CHECK(says(refusal_of(session, "dblock_renew('k','me',NULL)"), "08S01"));
       auto next = t.new_session();
-      CHECK(refusal_of(next, "dblock_renew('k','me')") == "");
+      CHECK(refusal_of(next, "dblock_renew('k','me',NULL)") == "");
     }
   }
 }
@@ -882,11 +989,11 @@ TEST_CASE("mariadb procedures: a time limit at any moment leaves no transaction 
   grant(*t.store, takes_slot("kept", "slot", 2));
   std::optional<Application> session;
   int cut = 0;
-  const auto call = [&](const std::string& key, int number) {
+  const auto call = [&](const std::string& key, int number, const std::string& patience = "NULL") {
     if (!session) session.emplace(t.database, t.user).session().open_if_new();
     const auto seconds = std::to_string((1 + number % 100) * 0.00005);
-    const auto refusal =
-        refusal_within(seconds, *session, "dblock_acquire('" + key + "','me',60000,NULL,NULL)");
+    const auto refusal = refusal_within(
+        seconds, *session, "dblock_acquire('" + key + "','me',60000,NULL," + patience + ",NULL)");
     CAPTURE(key, seconds, refusal);
     REQUIRE(session->session().sql_in_session("SELECT @@in_transaction").at(0).at(0) == "0");
     if (refusal.empty()) return true;
@@ -894,7 +1001,7 @@ TEST_CASE("mariadb procedures: a time limit at any moment leaves no transaction 
     session.reset();  // a session is refused from then on
     return false;
   };
-  for (int number = 0; number < 1500; ++number) call("kept", number);
+  for (int number = 0; number < 1500; ++number) call("kept", number, number % 2 == 0 ? "NULL" : "1000");
   CHECK(t.value("SELECT GROUP_CONCAT(lock_value) FROM dblock_lock") == "slot");
   for (int number = 0; number < 200; ++number) {
     const auto slot = grant(*t.store, takes_slot("abandoned", "slot", 2));
@@ -962,8 +1069,7 @@ TEST_CASE("mariadb procedures: a missing fence or row is put back, and tokens go
 }
 
 TEST_CASE(
-    "mariadb procedures: readers and slot holders keep an application out, and new ones stay away while it "
-    "asks",
+    "mariadb procedures: readers and slot holders keep an application out until the last of them is gone",
     "[safety]") {
   Called t;
   const bool slots = GENERATE(false, true);
@@ -984,7 +1090,6 @@ TEST_CASE(
   CHECK(t.application.renew("k", "first").outcome == "lost");
   CHECK(t.application.release("k", "first").outcome == "lost");
   REQUIRE(t.store->release(ref_to(first), Actor::holder, {RunOutcome::failed, 3}));
-  if (!slots) conflict(*t.store, reads("k", "new reader"));
   CHECK(t.application.acquire("k", "me").outcome == "held");
   // The last one is abandoned: in its margin it still counts.
   t.under_test.age("k", 605s, false);
@@ -1019,7 +1124,7 @@ TEST_CASE(
   CHECK(t.application.acquire("before", "me").outcome == "granted");
   CHECK(t.application.release("before", "me").outcome == "released");
   t.under_test.keep_history(true);
-  CHECK(t.application.acquire("k", "me", {"60000", "NULL", "'why'"}).outcome == "granted");
+  CHECK(t.application.acquire("k", "me", {.note = "'why'"}).outcome == "granted");
   CHECK(t.application.release("k", "me").outcome == "released");
   CHECK(t.application.release("k", "me").outcome == "lost");
   t.application.acquire("expired", "me");
@@ -1044,13 +1149,13 @@ TEST_CASE(
     CAPTURE(name);
     test::Connection session(t.database.server(), t.user, name);
     const std::string call = "CALL " + t.database.name() + ".dblock_";
-    const auto granted = session.sql(call + "acquire('k','me',60000,NULL,NULL)").at(0);
+    const auto granted = session.sql(call + "acquire('k','me',60000,NULL,NULL,NULL)").at(0);
     CHECK(granted.at(0) == "granted");
     CHECK(t.other.acquire("k", "another").outcome == "held");
     session.sql("START TRANSACTION");
     CHECK(session.sql(call + "assert_held('k'," + granted.at(1) + ")").at(0).at(0) == "held");
     session.sql("COMMIT");
-    CHECK(session.sql(call + "renew('k','me')").at(0).at(0) == "renewed");
+    CHECK(session.sql(call + "renew('k','me',NULL)").at(0).at(0) == "renewed");
     CHECK(session.sql(call + "release('k','me')").at(0).at(0) == "released");
   }
 }
@@ -1064,20 +1169,20 @@ TEST_CASE("mariadb procedures: by the binary protocol a prepared call returns th
     REQUIRE(rows.size() == 1);
     return rows.front();
   };
-  const auto granted =
-      prepared("dblock_acquire(?,?,?,?,?)", {"k\xc3\xa9", "me@here", "60000", std::nullopt, "note"});
+  const auto granted = prepared("dblock_acquire(?,?,?,?,?,?)",
+                                {"k\xc3\xa9", "me@here", "60000", std::nullopt, "60000", "note"});
   CHECK(granted == test::Row{"granted", granted.at(1), "60000", "me@here"});
-  CHECK(
-      prepared("dblock_acquire(?,?,?,?,?)", {"k\xc3\xa9", "me@here", "60000", std::nullopt, "note"}).at(1) ==
-      granted.at(1));
+  CHECK(prepared("dblock_acquire(?,?,?,?,?,?)",
+                 {"k\xc3\xa9", "me@here", "60000", std::nullopt, "60000", "note"})
+            .at(1) == granted.at(1));
   session.sql_in_session("START TRANSACTION");
   CHECK(prepared("dblock_assert_held(?,?)", {"k\xc3\xa9", granted.at(1)}).at(1) == granted.at(1));
   session.sql_in_session("COMMIT");
-  CHECK(prepared("dblock_renew(?,?)", {"k\xc3\xa9", "me@here"}) ==
+  CHECK(prepared("dblock_renew(?,?,?)", {"k\xc3\xa9", "me@here", std::nullopt}) ==
         test::Row{"renewed", granted.at(1), "60000", "me@here"});
   CHECK(prepared("dblock_release(?,?)", {"k\xc3\xa9", "me@here"}) ==
         test::Row{"released", granted.at(1), "NULL", "NULL"});
-  CHECK(says(refusal_of([&] { prepared("dblock_renew(?,?)", {std::nullopt, "me"}); }), "45000"));
+  CHECK(says(refusal_of([&] { prepared("dblock_renew(?,?,?)", {std::nullopt, "me", "60000"}); }), "45000"));
 }
 
 TEST_CASE(
@@ -1152,55 +1257,275 @@ TEST_CASE(
   CHECK(t.application.release("k", "me").outcome == "released");
   CHECK(warnings() == "");
   grant(*t.store, takes_slot("k", "slot", 2));
-  CHECK(t.application.acquire("k", "me").outcome == "held");
+  CHECK(t.application.acquire("k", "me", k_waits).outcome == "held");
+  CHECK(warnings() == "");
+  CHECK(t.other.acquire("k", "another", k_waits).outcome == "held");
   t.expire("k");
-  CHECK(t.application.acquire("k", "me").outcome == "granted");
+  CHECK(t.application.acquire("k", "me", k_waits).outcome == "granted");
+  CHECK(warnings() == "");
+  CHECK(t.application.renew("k", "me", "90000").outcome == "renewed");
   CHECK(warnings() == "");
   CHECK(t.value("SELECT COUNT(*) FROM dblock_history") == "2");
 }
 
-// Else many applications that ask again and again would leave a waiting run no turn.
 TEST_CASE(
-    "mariadb procedures: after an application's release the first in line has half a second for itself") {
+    "mariadb procedures: who is refused and has patience has a place in the line, which each repeat renews") {
   Called t;
-  const std::string line = "CONCAT('dblock.',LEFT(SHA2(CONCAT(DATABASE(),'/','k'),256),48))";
-  test::Connection first(t.database.server(), "root", t.database.name());
-  const auto had_by = [&](const std::string& owner) {
-    CHECK(t.application.acquire("k", owner).outcome == "granted");
-    CHECK(t.application.release("k", owner).outcome == "released");
+  t.application.acquire("k", "holder");
+  const std::string owner = "web@shop-1:0123456789abcdef0123456789abcdef";
+  const auto waits = [&](Application& session, const std::string& patience) {
+    return session.acquire("k", owner, {.patience_ms = patience});
   };
-  // The first in line, which nothing holds up, has a turn, and then another application asks. Again where
-  // this machine was too slow for the half second.
-  const auto asked_after_release = [&] {
-    for (;;) {
-      const auto begun = std::chrono::steady_clock::now();
-      CHECK(first.sql("CALL dblock_acquire('k','first',60000,NULL,NULL)").front().front() == "granted");
-      CHECK(first.sql("CALL dblock_release('k','first')").front().front() == "released");
-      auto answer = t.application.acquire("k", "other");
-      if (answer.outcome == "held" || std::chrono::steady_clock::now() - begun < 400ms) return answer;
-      CHECK(t.application.release("k", "other").outcome == "released");
-    }
-  };
-  had_by("one");
-  had_by("two");  // nobody is in line
-
-  REQUIRE(first.value("SELECT GET_LOCK(" + line + ",0)") == "1");
-  const auto refused = asked_after_release();
+  const auto refused = waits(t.other, "30000");
   CHECK(refused.outcome == "held");
-  CHECK(refused.holder == "NULL");
-  CHECK(refused.token == "NULL");
-  CHECK(std::stoi(refused.remaining_ms) > 0);
-  CHECK(std::stoi(refused.remaining_ms) <= 500);
-  t.database.sql("UPDATE dblock_lock SET update_time=UTC_TIMESTAMP(6)-INTERVAL 500000 MICROSECOND");
-  had_by("three");  // it did not take its turn in time
-  CHECK(asked_after_release().outcome == "held");
-  REQUIRE(first.value("SELECT RELEASE_LOCK(" + line + ")") == "1");
-  had_by("four");
+  CHECK(refused.holder == "holder");
+  CHECK(t.value("SELECT CONCAT_WS(' ',owner_id,mode,slots,line,waiter_host,waiter_pid,waiter_user,"
+                "seen_until=arrival+INTERVAL 30 SECOND) FROM dblock_waiter") ==
+        owner + " exclusive 1 fifo shop-1 0 web 1");
+  const auto listing = t.store->list({});
+  REQUIRE(listing);
+  const auto& waiters = listing->locks.at(0).waiters;
+  REQUIRE((waiters && waiters->size() == 1));
+  CHECK(waiters->front().user == "web");
+  CHECK(waiters->front().host == "shop-1");
+  CHECK(waiters->front().pid == 0);
 
-  // After a run's release the next in line is awake.
-  REQUIRE(first.value("SELECT GET_LOCK(" + line + ",0)") == "1");
-  t.database.sql("UPDATE dblock_lock SET kind='run'");
-  had_by("five");
+  t.age_places(20s);
+  const auto arrival = t.value("SELECT arrival FROM dblock_waiter");
+  const auto seconds_left = [&] {
+    CHECK(t.value("SELECT GROUP_CONCAT(arrival) FROM dblock_waiter") == arrival);
+    CHECK(t.value("SELECT line_until>=seen_until FROM dblock_lock JOIN dblock_waiter USING (lock_key)") ==
+          "1");
+    return t.database.number("SELECT TIMESTAMPDIFF(SECOND,UTC_TIMESTAMP(6),seen_until) FROM dblock_waiter");
+  };
+  // Any session may repeat the call: the owner id makes it the same caller.
+  CHECK(waits(t.application, "90000").outcome == "held");
+  CHECK(seconds_left() > 60);
+  CHECK(waits(t.other, "3600000").outcome == "held");
+  CHECK(seconds_left() > 3570);
+  CHECK(waits(t.other, "20000").outcome == "held");
+  CHECK(seconds_left() < 20);
+}
+
+// Such calls come several times a second from each application that waits, and each would write the row of
+// the lock's holder, too.
+TEST_CASE("mariadb procedures: a repeat with the rest of the patience writes nothing") {
+  Called t;
+  t.application.acquire("k", "holder");
+  t.other.acquire("k", "me", k_waits);
+  const auto versions = [&] {
+    return t.value(
+        "SELECT CONCAT(dblock_lock.version,' ',dblock_waiter.version) FROM dblock_lock JOIN "
+        "dblock_waiter USING (lock_key)");
+  };
+  const auto before = versions();
+  t.age_places(600s);
+  t.database.sql("UPDATE dblock_lock SET line_until=line_until-INTERVAL 600 SECOND");
+  CHECK(t.other.acquire("k", "me", {.patience_ms = "3000000"}).outcome == "held");
+  CHECK(versions() == before);
+  // As a grant leaves it that came at the same moment as the place.
+  t.database.sql("UPDATE dblock_lock SET line_until=NULL");
+  CHECK(t.other.acquire("k", "me", {.patience_ms = "3000000"}).outcome == "held");
+  CHECK(t.value("SELECT line_until>=seen_until FROM dblock_lock JOIN dblock_waiter USING (lock_key)") == "1");
+}
+
+TEST_CASE("mariadb procedures: who has no patience has no place, and comes after those who have one") {
+  Called t;
+  const auto arguments = GENERATE(AcquireArguments{}, AcquireArguments{.patience_ms = "0"});
+  CAPTURE(arguments.patience_ms);
+  t.application.acquire("k", "holder");
+  CHECK(t.other.acquire("k", "impatient", arguments).outcome == "held");
+  CHECK(t.line() == "NULL");
+  CHECK(t.other.acquire("k", "patient", k_waits).outcome == "held");
+  t.hand_over("k", "holder");
+  CHECK(comes_later(t.other.acquire("k", "impatient", arguments)));
+  CHECK(t.line() == "patient");
+  CHECK(t.application.acquire("k", "patient", k_waits).outcome == "granted");
+  CHECK(t.line() == "NULL");
+  t.hand_over("k", "patient");
+  CHECK(t.other.acquire("k", "impatient", arguments).outcome == "granted");
+}
+
+TEST_CASE("mariadb procedures: applications that wait are granted the lock in the order of their arrival") {
+  Called t;
+  const std::vector<std::string> order{"c", "a", "b"};
+  t.application.acquire("k", "holder");
+  for (const auto& owner : order) CHECK(t.other.acquire("k", owner, k_waits).outcome == "held");
+  std::string last = "holder";
+  for (const auto& next : order) {
+    CAPTURE(next);
+    t.hand_over("k", last);
+    for (const auto& owner : order)
+      if (owner != next && t.line().find(owner) != std::string::npos)
+        CHECK(comes_later(t.other.acquire("k", owner, k_waits)));
+    CHECK(comes_later(t.other.acquire("k", "new", {})));
+    CHECK(t.other.acquire("k", next, k_waits).outcome == "granted");
+    CHECK(t.line().find(next) == std::string::npos);
+    last = next;
+  }
+  CHECK(t.line() == "NULL");
+}
+
+TEST_CASE("mariadb procedures: runs and applications that wait stand in one line") {
+  Called t;
+  const bool run_is_first = GENERATE(false, true);
+  CAPTURE(run_is_first);
+  t.application.acquire("k", "holder");
+  const auto application_waits = [&] { return t.other.acquire("k", "me", k_waits); };
+  if (!run_is_first) CHECK(application_waits().outcome == "held");
+  const auto run = t.waiting(asks("k", "run"));
+  CHECK(application_waits().outcome == "held");
+  CHECK(t.line() == (run_is_first ? "run,me" : "me,run"));
+  t.hand_over("k", "holder");
+  if (run_is_first) {
+    CHECK(comes_later(application_waits()));
+  } else {
+    CHECK(conflict(*t.store, run).status.waited_for);
+    CHECK(application_waits().outcome == "granted");
+    t.hand_over("k", "me");
+  }
+  const auto lease = grant(*t.store, run);
+  t.store->settle();
+  if (run_is_first) {
+    CHECK(t.line() == "me");
+    REQUIRE(t.store->release(ref_to(lease), Actor::holder, {}));
+    t.set_free_for("k");
+    CHECK(application_waits().outcome == "granted");
+  }
+  CHECK(t.line() == "NULL");
+}
+
+TEST_CASE("mariadb procedures: a caller that releases while it waits leaves the line, and it alone") {
+  Called t;
+  t.application.acquire("k", "holder");
+  t.application.acquire("other lock", "holder");
+  for (const auto* const owner : {"first", "second"}) t.other.acquire("k", owner, k_waits);
+  t.other.acquire("other lock", "first", k_waits);
+  CHECK(t.application.release("k", "nobody").outcome == "lost");
+  CHECK(t.line() == "first,second");
+  const auto left = t.application.release("k", "first");
+  CHECK(left.outcome == "lost");
+  CHECK(left.holder == "holder");
+  CHECK(t.line() == "second");
+  CHECK(t.line("other lock") == "first");
+  CHECK(t.application.release("k", "first").outcome == "lost");
+  t.hand_over("k", "holder");
+  CHECK(t.line() == "second");
+  CHECK(t.other.acquire("k", "second", k_waits).outcome == "granted");
+}
+
+TEST_CASE("mariadb procedures: a place ends with the patience, and so does its turn") {
+  Called t;
+  t.application.acquire("k", "holder");
+  CHECK(t.other.acquire("k", "first", {.patience_ms = "1"}).outcome == "held");
+  CHECK(t.other.acquire("k", "second", {.patience_ms = "600000"}).outcome == "held");
+  CHECK(test::wait_until([&] { return t.line() == "second"; }));
+  t.hand_over("k", "holder");
+  CHECK(comes_later(t.other.acquire("k", "third")));
+  t.age_places(10min);
+  CHECK(t.line() == "NULL");
+  CHECK(t.other.acquire("k", "third").outcome == "granted");
+}
+
+TEST_CASE("mariadb procedures: a lock that has been free for three seconds goes to whoever asks") {
+  Called t;
+  t.application.acquire("k", "holder");
+  for (const auto* const owner : {"dead", "gone", "last"})
+    CHECK(t.other.acquire("k", owner, k_waits).outcome == "held");
+  const auto run = t.waiting(asks("k", "run"));
+  t.hand_over("k", "holder");
+  const std::string asker = GENERATE("last", "new");
+  CAPTURE(asker);
+  const auto arguments = asker == "last" ? k_waits : AcquireArguments{};
+  CHECK(comes_later(t.other.acquire("k", asker, arguments)));
+  t.set_free_for("k", 3s);
+  CHECK(t.other.acquire("k", asker, arguments).outcome == "granted");
+  // Those whom it has passed are not waited for again. One that is there after all is the last then.
+  CHECK(t.line() == (asker == "last" ? "run" : "NULL"));
+  if (asker == "last") {
+    CHECK(t.other.acquire("k", "gone", k_waits).outcome == "held");
+    CHECK(t.line() == "run,gone");
+  }
+  t.hand_over("k", asker);
+  grant(*t.store, run);
+}
+
+TEST_CASE("mariadb procedures: while an application with patience waits, no new reader comes in") {
+  Called t;
+  const auto reader = grant(*t.store, reads("k", "reader"));
+  CHECK(t.application.acquire("k", "me").outcome == "held");
+  const auto beside = grant(*t.store, reads("k", "beside"));  // it had no patience
+  CHECK(t.application.acquire("k", "me", k_waits).outcome == "held");
+  CHECK(t.value("SELECT mode FROM dblock_waiter") == "exclusive");
+  CHECK(conflict(*t.store, reads("k", "new")).status.waited_for);
+  CHECK(renewed(*t.store->renew(ref_to(reader), Actor::holder, std::nullopt)));
+  for (const auto& lease : {reader, beside}) REQUIRE(t.store->release(ref_to(lease), Actor::holder, {}));
+  t.set_free_for("k");
+  conflict(*t.store, reads("k", "new"));
+  CHECK(t.application.acquire("k", "me", k_waits).outcome == "granted");
+  const auto waiting = t.waiting(reads("k", "new"));
+  CHECK(t.other.acquire("k", "another", k_waits).outcome == "held");
+  t.hand_over("k", "me");
+  CHECK(comes_later(t.other.acquire("k", "another", k_waits)));
+  grant(*t.store, waiting);
+}
+
+TEST_CASE("mariadb procedures: while an application with patience waits, no slot of two is granted anew") {
+  Called t;
+  const auto slot = grant(*t.store, takes_slot("k", "slot", 2));
+  CHECK(t.application.acquire("k", "me", k_waits).outcome == "held");
+  CHECK(conflict(*t.store, takes_slot("k", "new", 2)).status.waited_for);
+  REQUIRE(t.store->release(ref_to(slot), Actor::holder, {}));
+  CHECK(t.application.acquire("k", "me", k_waits).outcome == "granted");
+}
+
+// The lock's own row, which the application goes by in the end, is older than that.
+TEST_CASE(
+    "mariadb procedures: of a lock that readers have just left, an application takes no turn of those who "
+    "wait",
+    "[safety]") {
+  Called t;
+  const auto reader = grant(*t.store, reads("k", "reader"));
+  const auto writer = t.waiting(asks("k", "writer"));
+  t.under_test.age("k", 20s, false);
+  const bool abandoned = GENERATE(false, true);
+  CAPTURE(abandoned);
+  if (abandoned)
+    t.database.sql(
+        "UPDATE dblock_lock SET expire_time=UTC_TIMESTAMP(6)-INTERVAL margin_us MICROSECOND "
+        "WHERE lock_value='reader'");
+  else
+    REQUIRE(t.store->release(ref_to(reader), Actor::holder, {}));
+  CHECK(comes_later(t.application.acquire("k", "me")));
+  CHECK(t.value("SELECT mode FROM dblock_lock WHERE slot=0") == "exclusive");
+  t.set_free_for("k", 3s);
+  CHECK(t.application.acquire("k", "me").outcome == "granted");
+  CHECK(t.line() == "NULL");
+}
+
+TEST_CASE("mariadb procedures: a place counts before its lock has been granted for the first time") {
+  Called t;
+  grant(*t.store, asks("a", "holder"));
+  auto waits_for_both = asks("a", "run");
+  waits_for_both.also = {key("b")};
+  t.waiting(waits_for_both);
+  CHECK(comes_later(t.application.acquire("b", "me")));
+  CHECK(comes_later(t.application.acquire("b", "me", k_waits)));
+  CHECK(t.line("b") == "run,me");
+  t.store->leave_line(waits_for_both);
+  CHECK(t.application.acquire("b", "me", k_waits).outcome == "granted");
+  CHECK(t.line("b") == "NULL");
+}
+
+TEST_CASE("mariadb procedures: a missing fence is put back where others wait, too") {
+  Called t;
+  t.application.acquire("k", "holder");
+  t.other.acquire("k", "first", k_waits);
+  t.waiting(asks("k", "run"));
+  t.hand_over("k", "holder");
+  t.database.sql("DELETE FROM dblock_fence");
+  CHECK(comes_later(t.other.acquire("k", "new")));
+  CHECK(t.other.acquire("k", "first", k_waits).outcome == "granted");
 }
 
 }  // namespace dblock::contract

@@ -87,7 +87,7 @@ TEST_CASE("mariadb: the right to call a procedure outlives its replacement", "[m
   make_old(database, "dblock_renew");
   REQUIRE(apply(*t.admin()).procedures.size() == 1);
   test::Connection session(database.server(), user, database.name());
-  CHECK_NOTHROW(session.sql("CALL dblock_renew('k','nobody')"));
+  CHECK_NOTHROW(session.sql("CALL dblock_renew('k','nobody',NULL)"));
 }
 
 TEST_CASE("mariadb: who may not create procedures migrates all the same, and another adds them later") {
@@ -127,12 +127,13 @@ TEST_CASE("mariadb: an application's account may call the procedures and nothing
   test::Connection session(database.server(), user, database.name());
   for (const auto& procedure : store::mariadb::procedures()) {
     CAPTURE(procedure.name);
-    const std::string arguments =
-        procedure.name == "dblock_acquire" ? "('k','owner',60000,NULL,NULL)" : "('k','owner')";
     if (procedure.name == "dblock_assert_held") continue;
+    const std::string arguments = procedure.name == "dblock_acquire" ? "('k','owner',60000,NULL,60000,NULL)"
+                                  : procedure.name == "dblock_renew" ? "('k','owner',NULL)"
+                                                                     : "('k','owner')";
     CHECK(session.sql("CALL " + std::string(procedure.name) + arguments).size() == 1);
   }
-  for (const std::string table : {"dblock_lock", "dblock_fence", "dblock_schema"}) {
+  for (const std::string table : {"dblock_lock", "dblock_fence", "dblock_waiter", "dblock_schema"}) {
     CAPTURE(table);
     CHECK_THROWS(session.sql("SELECT 1 FROM " + table));
     CHECK_THROWS(session.sql("DELETE FROM " + table));

@@ -10,6 +10,7 @@
 namespace dblock::contract {
 namespace {
 
+using namespace std::chrono_literals;
 using namespace lease;
 
 Error refusal(MariadbUnderTest& t) {
@@ -107,6 +108,17 @@ TEST_CASE("mariadb: what dblock_now shows cannot steer a terminal") {
   }
 }
 
+TEST_CASE("mariadb: dblock_now tells of each lock that is held how many wait for it") {
+  MariadbUnderTest t;
+  const auto store = t.open();
+  for (const auto* const key : {"k", "other"}) REQUIRE(store->try_acquire(request_for(key, "owner")));
+  for (const auto& [owner, length] :
+       std::vector<std::pair<std::string, Micros>>{{"a", 75s}, {"b", 75s}, {"ended", 1us}})
+    REQUIRE(store->stand_in_line(request_for("k", owner), length, true));
+  CHECK(t.database().number("SELECT waiters FROM dblock_now WHERE lock_key='k'") == 2);
+  CHECK(t.database().number("SELECT waiters FROM dblock_now WHERE lock_key='other'") == 0);
+}
+
 TEST_CASE("mariadb: migrating again what is there does no harm, and leases go on") {
   MariadbUnderTest t;
   const auto store = t.open();
@@ -189,6 +201,17 @@ TEST_CASE("mariadb: the printed grants are enough for everything but migrating")
   if (!shared) FAIL(shared.error().message);
   CHECK(store->release(ref_to(std::get<Granted>(*shared).lease), Actor::holder, {}));
   CHECK(store->list({{}, {}, false}));
+  const auto places = [&] { return t.database().number("SELECT COUNT(*) FROM dblock_waiter"); };
+  auto waiter = request_for("k", "waiter");
+  for (int i = 0; i < 2; ++i) {
+    const auto arrival = store->stand_in_line(waiter, 75s, true);
+    if (!arrival) FAIL(arrival.error().message);
+    waiter.arrival = *arrival;
+  }
+  CHECK(store->see_line(waiter));
+  CHECK(places() == 1);
+  store->leave_line(waiter);
+  CHECK(places() == 0);
   t.age("k", std::chrono::hours{1000}, true);
   const auto reaped = store->reap({false, std::chrono::hours{48}});
   REQUIRE(reaped);

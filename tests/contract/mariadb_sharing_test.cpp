@@ -121,7 +121,8 @@ TEST_CASE("mariadb: readers share a lock, a writer is refused until the last of 
   CHECK(rows[0].owner == "r1");
   CHECK(rows[0].slot == 1);
   CHECK(rows[1].owner == "r2");
-  CHECK_FALSE(rows[1].waiters);  // the first of them would poll unseen
+  REQUIRE(rows[1].waiters);
+  CHECK(rows[1].waiters->empty());
   CHECK(does_renew(*store, one));
   CHECK(does_release(*store, one, {RunOutcome::succeeded, 0}));
   CHECK_FALSE(does_release(*store, one));
@@ -183,18 +184,22 @@ TEST_CASE("mariadb: several keys are taken and given back together, or none of t
   CHECK(t.holders() == 1);
 }
 
-TEST_CASE("mariadb: a writer that waits keeps new readers away, and only for a moment") {
-  MariadbUnderTest t;
-  const auto store = t.open();
-  grant(*store, shared("k", "r1"));
-  auto writer = request_for("k", "w");
-  conflict(*store, writer);
-  const Lease two = grant(*store, shared("k", "r2"));
-  writer.waits = true;
-  conflict(*store, writer);
-  conflict(*store, shared("k", "r3"));
-  t.database().sql("UPDATE dblock_lock SET intent_until=intent_until-INTERVAL 2 SECOND");
-  grant(*store, shared("k", "r3"));
+TEST_CASE("mariadb: a writer that waits keeps new readers away, until it was not seen for three seconds") {
+  Proxied t;
+  const Lease reader = grant(*t.other, shared("k", "r1"));
+  WaitingRun writer(t.proxy.url(t.under_test.database().name()), request_for("k", "w"));
+  REQUIRE(test::wait_until([&] { return writer.place() == 1; }));
+  CHECK(conflict(*t.other, shared("k", "r2")).status.waited_for);
+  // Longer than a place of its counts without being renewed.
+  for (const auto begun = BootClock::now(); BootClock::now() - begun < 4s; test::pause_for(100ms))
+    CHECK(conflict(*t.other, shared("k", "r2")).status.waited_for);
+  t.proxy.refuse(true);
+  t.proxy.cut_all();
+  const auto gone = BootClock::now();
+  CHECK(test::wait_until(
+      [&] { return std::holds_alternative<Granted>(acquire(*t.other, shared("k", "r2"))); }));
+  CHECK(BootClock::now() - gone < 10s * test::slowness());  // a sleeper's place would count for 45 s at least
+  CHECK(does_renew(*t.other, reader));
 }
 
 TEST_CASE("mariadb: a deadlock anywhere in a transaction repeats all of it", "[safety]") {
@@ -526,43 +531,62 @@ TEST_CASE("mariadb: a minimal hold keeps a slot, and a success within the period
   CHECK(std::holds_alternative<Done>(acquire(*store, periodic)));
 }
 
-TEST_CASE("mariadb: who waits for readers keeps his place while looking, and his session when he is one") {
+TEST_CASE(
+    "mariadb: a writer that waits for readers looks itself, and a reader behind it sleeps until it ends") {
+  MariadbUnderTest t;
+  const auto url = t.database().url();
+  HoldingRun reader(url, shared("k", "r1"));
+  std::atomic<bool> writes = false;
+  std::atomic<bool> may_end = false;
+  WaitingRun writer(url, request_for("k", "w"), [&](const Lease&) {
+    writes = true;
+    [[maybe_unused]] const bool in_time = test::wait_until([&] { return may_end.load(); });
+  });
+  REQUIRE(test::wait_until([&] { return writer.place() == 1; }));
+  WaitingRun late(url, shared("k", "r2"));
+  REQUIRE(test::wait_until([&] { return t.asleep() == 1; }));
+  CHECK(late.place() == 2);
+  // Each of several readers may be the last to end, so the writer sleeps behind none of them.
+  REQUIRE(t.open()->release(ref_to(reader.lease()), Actor::holder, {}));
+  CHECK(test::wait_until([&] { return writes.load(); }));
+  CHECK(t.asleep() == 1);
+  CHECK_FALSE(late.ended());
+  const BootTime ended = BootClock::now();
+  may_end = true;
+  CHECK(writer.granted());
+  CHECK(late.granted());
+  CHECK(late.decided_at() - ended < 10s * test::slowness());  // its own first look comes after 15 s
+}
+
+// The job does not wait for what a waiter's session needs to become a holder's.
+TEST_CASE(
+    "mariadb: a reader that has waited keeps its session, which it may leave idle from its settling on") {
   Proxied t;
+  HoldingRun writer(t.under_test.database().url(), request_for("k", "w"));
+  t.store->wake_up()->announce({"r"});
+  auto request = shared("k", "r");
+  conflict(*t.store, request);
+  const auto arrival = t.store->stand_in_line(request, 75s, true);
+  REQUIRE(arrival);
+  request.arrival = *arrival;
   const WakeEvent never;
-  const auto soon = [] { return BootClock::now() + 100ms; };
-  const auto stand = [](LeaseStore& store) {
-    store.turnstile()->approach(key("k"), {"host", 1, "user", "job", ""});
-    REQUIRE(store.connect());
-    return store.turnstile()->enter(key("k"));
+  const auto sleep = [&](Nanos time) {
+    return t.store->wake_up()->sleep_behind({"w"}, 0, BootClock::now() + time, never);
   };
-  REQUIRE(stand(*t.other) == Turn::ours);
-  const Lease reader = grant(*t.other, shared("k", "r1"));
-  REQUIRE(stand(*t.store) == Turn::not_yet);
-  for (int i = 0; i < 2; ++i) {
-    CHECK(t.store->turnstile()->await(soon(), never) == Turn::not_yet);
-    const auto writer = t.store->look(request_for("k", "w"));
-    REQUIRE(writer);
-    REQUIRE(std::holds_alternative<Held>(*writer));
-    CHECK(std::get<Held>(*writer).status.owner == "r1");
-    const auto like = t.store->look(shared("k", "r2"));
-    REQUIRE(like);
-    CHECK(std::holds_alternative<Free>(*like));
-  }
-  CHECK(t.sent("dblock waits") == 1);
-  t.other->disconnect();
-  CHECK(t.store->turnstile()->await(BootClock::now() + 10s, never) == Turn::ours);
-  CHECK(t.sent("dblock waits") == 1);
-  const Lease lease = grant(*t.store, shared("k", "r2"));
-  const auto sessions = [&] {
-    return t.number("SELECT COUNT(*) FROM information_schema.processlist WHERE db=DATABASE() AND user='app'");
-  };
-  CHECK(sessions() == 1);
-  // The job does not wait for the session's usual idle time.
-  CHECK(t.sent("wait_timeout=DEFAULT") == 0);
+  REQUIRE(sleep(100ms) == Slept::not_yet);
+  writer.end();
+  REQUIRE(sleep(test::patience()) == Slept::to_its_end);
+  const int connections = t.proxy.connections();
+  const Lease lease = grant(*t.store, request);
+  // On MySQL the transaction of the refused try has already sent one.
+  const auto sent_before = t.sent("wait_timeout=DEFAULT");
+  CHECK(t.sent("DELETE FROM dblock_waiter") == 0);
   t.store->settle();
   t.store->settle();
-  CHECK(t.sent("wait_timeout=DEFAULT") == 1);
+  CHECK(t.sent("wait_timeout=DEFAULT") == sent_before + 1);
+  CHECK(t.sent("DELETE FROM dblock_waiter") == 1);
   CHECK(does_renew(*t.store, lease));
+  CHECK(t.proxy.connections() == connections);
 }
 
 TEST_CASE("mariadb: a nested acquisition costs a statement, in a hold three, and counts on its outer lease") {
@@ -620,7 +644,7 @@ TEST_CASE(
   CHECK_FALSE(granted);
 }
 
-// On MySQL one more in front of a transaction and one after it: see NamedLockTurnstile::Brief.
+// On MySQL one more in front of a transaction and one after it: see NamedLockWakeUp::ShortIdleTime.
 TEST_CASE("mariadb: a shared lock costs four statements to take and one to release") {
   Proxied t;
   const std::size_t more = test::mysql_run() ? 2 : 0;

@@ -3,6 +3,7 @@
 #include "support/catch.hpp"
 
 #include <stdexcept>
+#include <utility>
 
 namespace dblock::contract {
 namespace {
@@ -18,7 +19,7 @@ std::string earlier(Micros by) {
   std::string set;
   for (const auto* const column :
        {"create_time", "update_time", "expire_time", "hold_until", "keep_until", "revoke_time",
-        "last_acquired_at", "last_released_at", "success_acquired_at", "success_released_at"}) {
+        "last_acquired_at", "last_released_at", "success_acquired_at", "success_released_at", "arrived_at"}) {
     set += (set.empty() ? "" : ",") + shifted(column, by);
   }
   return set;
@@ -79,10 +80,17 @@ long long MariadbUnderTest::lock_waits() {
                           " WHERE variable_name='Innodb_row_lock_waits'");
 }
 
+long long MariadbUnderTest::asleep() {
+  return database_.number(
+      "SELECT COUNT(*) FROM information_schema.processlist WHERE state='User lock' AND "
+      "info LIKE 'WITH RECURSIVE room%' AND db='" +
+      database_.name() + "'");
+}
+
 void MariadbUnderTest::age(const std::string& key, Micros by, bool with_token) {
   std::string set = earlier(by);
   if (with_token) set += ",token=token-(" + std::to_string(by.count()) + ")";
-  database_.sql("UPDATE dblock_lock SET " + set + "," + shifted("intent_until", by) + where(key));
+  database_.sql("UPDATE dblock_lock SET " + set + where(key));
   if (with_token)
     database_.sql("UPDATE dblock_fence SET token=token-LEAST(token," + std::to_string(by.count()) + ")" +
                   where(key));
@@ -126,6 +134,60 @@ void MariadbUnderTest::copy_history(int times) {
       "code "
       "FROM dblock_history," +
       test::numbers(1, times));
+}
+
+HoldingRun::HoldingRun(const std::string& url, const lease::LeaseRequest& request)
+    : store_(MariadbUnderTest::open_at(url)), lease_(take(*store_, request)) {}
+
+lease::Lease HoldingRun::take(lease::LeaseStore& store, const lease::LeaseRequest& request) {
+  store.wake_up()->announce(request.owner);
+  auto taken = store.try_acquire(request);
+  if (!taken) throw std::runtime_error(taken.error().message);
+  return std::get<lease::Granted>(std::move(*taken)).lease;
+}
+
+void HoldingRun::end() {
+  const auto released = store_->release(ref_to(lease_), lease::Actor::holder, {});
+  if (!released) throw std::runtime_error(released.error().message);
+  store_->wake_up()->leave();
+}
+
+WaitingRun::WaitingRun(std::string url, lease::LeaseRequest request, Job job)
+    : thread_([this, url = std::move(url), request = std::move(request), job = std::move(job)] {
+        run(url, request, job);
+        ended_ = true;
+      }) {}
+
+void WaitingRun::run(const std::string& url, const lease::LeaseRequest& request, const Job& job) {
+  SystemClock clock;
+  const auto store = MariadbUnderTest::open_at(url);
+  lease::AcquireObserver observer;
+  observer.on_wait = [this](const lease::LockStatus& holder) {
+    if (holder.position) place_ = holder.position->number;
+  };
+  outcome_ = lease::acquire(*store, clock, request, {std::chrono::hours(1)}, observer, cancel_);
+  decided_at_ = BootClock::now();
+  const auto* const lease = *outcome_ ? std::get_if<lease::Lease>(&**outcome_) : nullptr;
+  if (lease == nullptr) return;
+  store->settle();
+  if (job) job(*lease);
+  // A release that fails leaves the lock to its lease's end.
+  [[maybe_unused]] const auto released = store->release(ref_to(*lease), lease::Actor::holder, {});
+  store->wake_up()->leave();
+}
+
+const Result<lease::AcquireOutcome>& WaitingRun::outcome() {
+  if (thread_.joinable()) thread_.join();
+  return outcome_.value();
+}
+
+bool WaitingRun::granted() {
+  return outcome() && std::holds_alternative<lease::Lease>(*outcome());
+}
+
+BootTime WaitingRun::decided_at() {
+  [[maybe_unused]] const auto& decided = outcome();
+  return decided_at_;
 }
 
 }  // namespace dblock::contract

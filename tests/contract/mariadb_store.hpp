@@ -1,10 +1,15 @@
 // The contract's hand on a MariaDB store, and what the MariaDB cases share.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <thread>
 
 #include "contract/lease_store_suite.hpp"
+#include "lease/acquire.hpp"
 #include "store/open.hpp"
 #include "support/database.hpp"
 
@@ -34,6 +39,8 @@ class MariadbUnderTest : public StoreUnderTest {
   [[nodiscard]] std::string where(const std::string& key) const;
   // How often a statement has waited for a row on this server, which a case must have to itself.
   [[nodiscard]] long long lock_waits();
+  // How many sessions of this database sleep behind another request's, as the server sees them.
+  [[nodiscard]] long long asleep();
 
  private:
   test::ServerDatabase database_;
@@ -44,5 +51,48 @@ class MariadbUnderTest : public StoreUnderTest {
 // A run's request with a TTL of a minute.
 [[nodiscard]] lease::LeaseRequest request_for(const std::string& key, const std::string& owner,
                                               lease::Sharing sharing = {});
+
+// A request that holds its lock, and is there for those who sleep behind it.
+class HoldingRun {
+ public:
+  HoldingRun(const std::string& url, const lease::LeaseRequest& request);
+  void end();  // releases the lock, and wakes who sleeps behind it
+  [[nodiscard]] lease::LeaseStore& store() { return *store_; }
+  [[nodiscard]] const lease::Lease& lease() const { return lease_; }
+
+ private:
+  [[nodiscard]] static lease::Lease take(lease::LeaseStore& store, const lease::LeaseRequest& request);
+  std::unique_ptr<lease::LeaseStore> store_;
+  lease::Lease lease_;
+};
+
+// A request that waits for its lock on a thread of its own, for an hour at most, and does with it what a run
+// does. `job`: on that thread, while the lock is held.
+class WaitingRun {
+ public:
+  using Job = std::function<void(const lease::Lease&)>;
+  WaitingRun(std::string url, lease::LeaseRequest request, Job job = {});
+  ~WaitingRun() { cancel(); }
+  WaitingRun(const WaitingRun&) = delete;
+  WaitingRun& operator=(const WaitingRun&) = delete;
+
+  void cancel() { cancel_.raise(); }
+  // Its place among those who wait, as it was told last; 0: it has not waited yet.
+  [[nodiscard]] std::size_t place() const { return place_.load(); }
+  [[nodiscard]] bool ended() const { return ended_.load(); }
+  // Of the acquisition. Waits for the end.
+  [[nodiscard]] const Result<lease::AcquireOutcome>& outcome();
+  [[nodiscard]] bool granted();
+  [[nodiscard]] BootTime decided_at();
+
+ private:
+  void run(const std::string& url, const lease::LeaseRequest& request, const Job& job);
+  WakeEvent cancel_;
+  std::atomic<std::size_t> place_ = 0;
+  std::atomic<bool> ended_ = false;
+  std::optional<Result<lease::AcquireOutcome>> outcome_;
+  BootTime decided_at_{};
+  std::jthread thread_;  // the last member: it uses the others
+};
 
 }  // namespace dblock::contract

@@ -231,6 +231,58 @@ STORE_CASE("forgetting a lock loses no pause") {
   CHECK(t.is_paused("k"));
 }
 
+// The lock was free all the time, and yet nobody could have taken it.
+STORE_CASE(
+    "a pause keeps the order: those who wait keep their places, and the lock counts as free from its end") {
+  const bool resumed = GENERATE(true, false);
+  const auto scope = GENERATE(of_key("k"), of_prefix(""));
+  for (const auto& request : every_kind("waiter")) {
+    CAPTURE(resumed, scope.text, to_string(request.sharing.mode), request.also.size());
+    PauseFixture t;
+    const auto holder = t.grant(asks("k", "holder"));
+    t.pause(scope, 10min);
+    t.release(ref_to(holder));
+    auto waiter = request;
+    const auto waits = t.under_test->open();
+    const auto stand = [&] {
+      const auto arrival = waits->stand_in_line(waiter, 1min, true);
+      if (!arrival) FAIL(arrival.error().message);
+      waiter.arrival = *arrival;
+    };
+    stand();
+    const auto arrival = waiter.arrival;
+    t.under_test->age("k", 10min, false);
+    CHECK(t.conflict(asks("k", "other")).status.only_paused());
+    if (resumed) t.resume(scope);
+    if (!resumed) t.under_test->age_pauses(10min);
+    stand();
+    CHECK(waiter.arrival == arrival);
+    const auto refused = t.conflict(asks("k", "other")).status;
+    CHECK_FALSE(refused.pause);
+    CHECK(refused.owner.empty());
+    const auto lease = contract::grant(*waits, waiter);
+    waits->settle();
+    t.release(ref_to(lease));
+    t.grant(asks("k", "other"));
+  }
+}
+
+STORE_CASE("three seconds after the end of a pause the lock goes to whoever asks") {
+  const bool resumed = GENERATE(true, false);
+  PauseFixture t;
+  const auto holder = t.grant(asks("k", "holder"));
+  const auto waits = t.under_test->open();
+  REQUIRE(waits->stand_in_line(asks("k", "dead"), 10min, true));
+  t.pause(of_key("k"), 10min);
+  t.release(ref_to(holder));
+  t.under_test->age("k", 1min, false);
+  if (resumed) t.resume(of_key("k"));
+  if (!resumed) t.under_test->age_pauses(10min);
+  t.conflict(asks("k", "other"));
+  t.under_test->age_pauses(3s);
+  t.grant(asks("k", "other"));
+}
+
 STORE_CASE("a period that is done is told before a pause", "[all-of-dblock]") {
   PauseFixture t;
   auto request = asks("k", "owner");

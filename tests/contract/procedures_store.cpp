@@ -1,7 +1,7 @@
 // The contract with applications: the exclusive leases are taken, renewed and released by the procedures, in
 // sessions that may call these and nothing else. What a procedure cannot be asked for (readers, slots,
-// several keys, promises, a renewal with another TTL, how a run ended) dblock does beside them, in the same
-// tables.
+// several keys, promises, a place for a process with a number, how a run ended) dblock does beside them, in
+// the same tables.
 #include "contract/application.hpp"
 #include "contract/mariadb_store.hpp"
 #include "support/catch.hpp"
@@ -29,9 +29,9 @@ class ProcedureStore final : public LeaseStore {
     if (!may_be_asked_for(request)) return dblock_->try_acquire(request);
     const BootTime sent_at = BootClock::now();
     const auto answer = call([&](Application& application) {
-      return application.acquire(
-          request.key.bytes(), request.owner.text,
-          {milliseconds_of(request.terms.ttl), milliseconds_of(request.terms.margin), "'note'"});
+      return application.acquire(request.key.bytes(), request.owner.text,
+                                 {milliseconds_of(request.terms.ttl), milliseconds_of(request.terms.margin),
+                                  patience(request), "'note'"});
     });
     if (!answer) return std::unexpected(answer.error());
     if (answer->outcome == "granted") return granted(request, {std::stoull(answer->token)}, 0, sent_at);
@@ -40,15 +40,18 @@ class ProcedureStore final : public LeaseStore {
     // in an application's way as readers are.
     if (auto seen = dblock_->look(request); seen && std::holds_alternative<Held>(*seen)) return seen;
     DBLOCK_TRY(const auto row, dblock_->peek(request.key));
-    return Held{row.value_or(LockStatus{})};
+    Held held{row.value_or(LockStatus{})};
+    held.status.waited_for = answer->holder == "NULL" && held.status.state == State::free;
+    return held;
   }
 
   Result<RenewOutcome> renew(const LeaseRef& ref, Actor actor, std::optional<Micros> ttl) override {
     DBLOCK_TRY(const auto row, dblock_->peek(ref.key));
-    if (ttl || !may_be_named(ref, row)) return dblock_->renew(ref, actor, ttl);
+    if ((ttl && !may_be_asked_for(*ttl)) || !may_be_named(ref, row)) return dblock_->renew(ref, actor, ttl);
+    const std::string ttl_ms = ttl ? milliseconds_of(*ttl) : "NULL";
     const BootTime sent_at = BootClock::now();
-    const auto answer =
-        call([&](Application& application) { return application.renew(ref.key.bytes(), ref.owner.text); });
+    const auto answer = call(
+        [&](Application& application) { return application.renew(ref.key.bytes(), ref.owner.text, ttl_ms); });
     if (!answer) return std::unexpected(answer.error());
     if (answer->outcome == "renewed")
       return Renewed{sent_at, std::chrono::milliseconds(std::stoll(answer->remaining_ms)), {}};
@@ -72,15 +75,29 @@ class ProcedureStore final : public LeaseStore {
 
   Result<std::optional<LockStatus>> peek(const Key& key) override { return dblock_->peek(key); }
   Result<std::optional<Lease>> nest(const LeaseRequest& request) override { return dblock_->nest(request); }
-  void withdraw_intent(const LeaseRequest& request) noexcept override { dblock_->withdraw_intent(request); }
+  // A procedure makes the waiter's name of its owner id, and does not bring back a place that somebody has
+  // removed. So only later calls, which keep the place, are an application's.
+  Result<ServerTime> stand_in_line(const LeaseRequest& request, Micros length, bool marks) override {
+    length_ = length;
+    return dblock_->stand_in_line(request, length, marks);
+  }
+  Result<std::vector<Place>> see_line(const LeaseRequest& request) override {
+    return dblock_->see_line(request);
+  }
+  void leave_line(const LeaseRequest& request) noexcept override {
+    if (!may_be_asked_for(request)) return dblock_->leave_line(request);
+    // Where that fails, the place ends by itself.
+    [[maybe_unused]] const auto answer = call([&](Application& application) {
+      return application.release(request.key.bytes(), request.owner.text);
+    });
+  }
+  WakeUp* wake_up() noexcept override { return dblock_->wake_up(); }
   Result<Answer> look(const LeaseRequest& request) override { return dblock_->look(request); }
   void settle() noexcept override { dblock_->settle(); }
   void record_ended() noexcept override { dblock_->record_ended(); }
-  Result<Promise> promise(const LeaseRequest& request, bool newest) override {
-    return dblock_->promise(request, newest);
-  }
-  Result<ForceOutcome> revoke(const Key& key, Token token, const std::string& by) override {
-    return dblock_->revoke(key, token, by);
+  Result<ForceOutcome> revoke(const Key& key, Token token, const std::string& by,
+                              std::optional<ServerTime> arrival) override {
+    return dblock_->revoke(key, token, by, arrival);
   }
   Result<ForceOutcome> free_now(const Key& key, Token token) override {
     return dblock_->free_now(key, token);
@@ -98,10 +115,16 @@ class ProcedureStore final : public LeaseStore {
 
  private:
   static std::string milliseconds_of(Micros time) { return std::to_string(time.count() / 1000); }
+  // A request with a place keeps it, for as long again.
+  [[nodiscard]] std::string patience(const LeaseRequest& request) const {
+    return request.arrival ? milliseconds_of(length_) : "NULL";
+  }
 
+  static bool may_be_asked_for(Micros ttl) { return ttl >= 1s && ttl <= 720h; }
   static bool may_be_asked_for(const LeaseRequest& request) {
     return request.plain() && request.promises.min_hold == Micros{0} && !request.promises.once_per &&
-           !request.outer && request.terms.ttl >= 1s && request.terms.ttl <= 720h;
+           !request.outer && request.line == Line::fifo && !request.replaceable &&
+           may_be_asked_for(request.terms.ttl);
   }
   // A procedure knows no token, and no lease but an application's.
   static bool may_be_named(const LeaseRef& ref, const std::optional<LockStatus>& row) {
@@ -145,6 +168,7 @@ class ProcedureStore final : public LeaseStore {
   const std::string user_;
   const std::unique_ptr<LeaseStore> dblock_;
   std::optional<Application> application_;
+  Micros length_{0};  // of the last place
   std::atomic<int>& calls_;
 };
 

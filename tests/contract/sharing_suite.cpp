@@ -11,12 +11,6 @@
 namespace dblock::contract {
 namespace {
 
-LeaseRequest writes_patiently(std::string_view name, std::string owner) {
-  auto request = asks(name, std::move(owner));
-  request.waits = true;
-  return request;
-}
-
 LeaseRequest by_script(LeaseRequest request) {
   request.kind = Kind::acquire;
   request.terms.heartbeat.reset();
@@ -133,47 +127,6 @@ STORE_CASE("the refusal of a writer names the reader who has longest to go") {
   t.grant(request);
   t.grant(reads("k", "reader-3"));
   CHECK(t.conflict(asks("k", "writer")).status.owner == "reader-2");
-}
-
-STORE_CASE("a writer that waits turns new readers away for two seconds from its last try") {
-  Fixture t;
-  const Lease reader = t.grant(reads("k", "reader-1"));
-  t.conflict(writes_patiently("k", "writer"));
-  t.under_test->age("k", 1s, false);
-  CHECK(t.conflict(reads("k", "reader-2")).status.intent_until);
-  CHECK(renewed(t.renew(ref_to(reader))));  // those who are in stay
-  t.conflict(writes_patiently("k", "writer"));
-  t.under_test->age("k", 1s, false);
-  t.conflict(reads("k", "reader-2"));
-  t.under_test->age("k", 1s, false);
-  t.grant(reads("k", "reader-2"));
-}
-
-STORE_CASE("new readers are turned away for a writer even when the last reader has gone") {
-  Fixture t;
-  const Lease reader = t.grant(reads("k", "reader-1"));
-  t.conflict(writes_patiently("k", "writer"));
-  CHECK(released(t.release(ref_to(reader))));
-  t.conflict(reads("k", "reader-2"));
-  const Lease writer = t.grant(writes_patiently("k", "writer"));
-  CHECK(released(t.release(ref_to(writer))));
-  t.grant(reads("k", "reader-2"));  // its turn is over with its grant
-}
-
-STORE_CASE("a writer's mark further ahead than any can be, after a step of the clock, turns nobody away") {
-  Fixture t;
-  t.grant(reads("k", "reader-1"));
-  t.conflict(writes_patiently("k", "killed"));
-  t.conflict(reads("k", "reader-2"));
-  t.under_test->age("k", -10min, false);  // as a clock that was set back would see it
-  t.grant(reads("k", "reader-2"));
-  // Nor does it stand in for the mark of the next writer, or outlive it.
-  t.conflict(writes_patiently("k", "writer"));
-  t.under_test->age("k", -10min, false);
-  t.conflict(writes_patiently("k", "writer"));
-  t.conflict(reads("k", "reader-3"));
-  t.under_test->age("k", 2s, false);
-  t.grant(reads("k", "reader-3"));
 }
 
 STORE_CASE("a writer that does not wait leaves the readers alone", "[all-of-dblock]") {
@@ -945,7 +898,7 @@ STORE_CASE("looking tells what a request would meet, and changes nothing", "[all
   CHECK(std::get<Granted>(own).lease.token == first.token);
   CHECK(std::get<Granted>(own).row->token == first.token);
   CHECK(std::holds_alternative<Free>(look(t, reads("k", "reader-2"))));
-  for (const auto& request : {writes_patiently("k", "writer"), asks_for_all({"k", "l"}, "owner")}) {
+  for (const auto& request : {asks("k", "writer"), asks_for_all({"k", "l"}, "owner")}) {
     const auto refused_by = look(t, request);
     REQUIRE(std::holds_alternative<Held>(refused_by));
     CHECK(std::get<Held>(refused_by).status.owner == "reader-1");

@@ -17,7 +17,7 @@ std::string earlier(Micros by) {
   std::string set;
   for (const std::string column :
        {"create_time", "update_time", "expire_time", "hold_until", "keep_until", "revoke_time",
-        "last_acquired_at", "last_released_at", "success_acquired_at", "success_released_at"}) {
+        "last_acquired_at", "last_released_at", "success_acquired_at", "success_released_at", "arrived_at"}) {
     set += (set.empty() ? "" : ",") + column + "=" + column + "-(" + length + ")";
   }
   return set;
@@ -39,7 +39,7 @@ std::unique_ptr<store::SchemaAdmin> SqliteUnderTest::admin() const {
 void SqliteUnderTest::age(const std::string& key, Micros by, bool with_token) {
   const std::string length = "-(" + std::to_string(by.count()) + ")";
   const std::string set = earlier(by) + (with_token ? ",token=token" + length : "");
-  sql("UPDATE dblock_lock SET " + set + ",intent_until=intent_until" + length + is(key));
+  sql("UPDATE dblock_lock SET " + set + is(key));
 }
 
 void SqliteUnderTest::age_hold(const std::string& key, std::uint32_t slot, Micros by) {

@@ -52,7 +52,8 @@ void step_wall_clock(const SqliteUnderTest& t, Micros step) {
   const std::string by = std::to_string(step.count());
   t.sql("UPDATE dblock_lock SET boot_offset_us=boot_offset_us-(" + by + "),create_time=create_time-(" + by +
         "),update_time=update_time-(" + by + "),expire_time=expire_time-(" + by +
-        "),intent_until=intent_until-(" + by + ")");
+        "),arrived_at=arrived_at-(" + by + ")");
+  t.sql("UPDATE dblock_waiter SET arrival=arrival-(" + by + "),seen_until=seen_until-(" + by + ")");
 }
 
 }  // namespace
@@ -326,23 +327,47 @@ TEST_CASE("sqlite: holds of another boot are over at once, for writers, slots an
   }
 }
 
-TEST_CASE("sqlite: no step of the wall clock ends a hold or makes a waiting writer's turn longer",
+// The waiter notices within its interval of renewals, by the boot clock.
+TEST_CASE("sqlite: a step of the wall clock ends no hold, and a place only until its waiter renews it",
           "[safety]") {
   SqliteUnderTest t;
   auto store = t.open();
   const Micros step = GENERATE(Micros{-24h}, Micros{24h});
+  CAPTURE(step.count());
   const Lease lease = grant(*store, shares("reader-1"));
   auto writer = asks("writer");
-  writer.waits = true;
   CHECK(refused(*store, writer));
+  const auto waits = t.open();
+  const auto stand = [&] {
+    const auto arrival = waits->stand_in_line(writer, 75s, true);
+    REQUIRE(arrival);
+    writer.arrival = *arrival;
+  };
+  stand();
+  CHECK(refused(*store, shares("reader-2")));
   step_wall_clock(t, step);
   CHECK(refused(*store, asks("writer-2")));
-  CHECK(refused(*store, shares("reader-2")));
-  t.age("k", 2s, false);
+  CHECK(waits->see_line(writer)->empty());
   grant(*store, shares("reader-2"));
+  stand();
+  CHECK(waits->see_line(writer)->size() == 1);
+  CHECK(refused(*store, shares("reader-3")));
   auto renewed = store->renew(ref_to(lease), Actor::holder, std::nullopt);
   REQUIRE(renewed);
   CHECK(std::holds_alternative<Renewed>(*renewed));
+}
+
+TEST_CASE("sqlite: a lock that was held in an earlier boot goes to whoever asks, whoever waited for it") {
+  SqliteUnderTest t;
+  auto store = t.open();
+  const auto before = GENERATE_COPY(asks("owner-1"), shares("owner-1"));
+  const auto next = GENERATE_COPY(asks("owner-2"), shares("owner-2"));
+  CAPTURE(to_string(before.sharing.mode), to_string(next.sharing.mode));
+  grant(*store, before);
+  REQUIRE(t.open()->stand_in_line(asks("dead"), 75s, true));
+  t.age("k", 3s, false);  // a reboot takes longer; the lease has not ended
+  t.reboot("k");
+  grant(*store, next);
 }
 
 }  // namespace dblock::contract

@@ -62,11 +62,7 @@ class SteppedDatabase final : public store::Database {
   Result<bool> waits_for_fence(const lease::Key& key, const std::string& attempt) override {
     return database_->waits_for_fence(key, attempt);
   }
-  [[nodiscard]] lease::Turnstile* turnstile() noexcept override { return database_->turnstile(); }
-  std::optional<lease::WaiterPosition> waiter_position(const lease::LockStatus& lock) override {
-    return database_->waiter_position(lock);
-  }
-  void add_waiters(lease::Listing& listing) override { database_->add_waiters(listing); }
+  [[nodiscard]] lease::WakeUp* wake_up() noexcept override { return database_->wake_up(); }
   void close() noexcept override { database_->close(); }
   void interrupt() noexcept override { database_->interrupt(); }
 

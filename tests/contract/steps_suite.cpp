@@ -339,6 +339,18 @@ STORE_CASE("a statement of a resume that comes late ends no later pause", "[all-
   CHECK(refused.status.pause->by == "later@desk");
 }
 
+STORE_CASE("a place that somebody deletes as it is taken is named", "[all-of-dblock]") {
+  Fixture t;
+  t.grant(asks("k", "owner"));
+  const auto store = open_stepped(*t.under_test, [](Verb verb) -> std::optional<store::Effect> {
+    return verb == Verb::add_place ? std::optional(store::Effect{}) : std::nullopt;
+  });
+  const auto stands = store->stand_in_line(asks("k", "waiter"), Micros{10s}, true);
+  REQUIRE_FALSE(stands);
+  CHECK(stands.error().code == Errc::unreachable);
+  CHECK(stands.error().message.ends_with(": its place in the line vanished; try again"));
+}
+
 STORE_CASE("a pause that another process makes and ends at every try is given up", "[all-of-dblock]") {
   Fixture t;
   const PauseScope scope{"k", false};

@@ -18,10 +18,13 @@ class Client {
 
   // outcome, token, remaining_ms, holder
   Row acquire(const std::string& key = "k", const std::string& ttl = "60000",
-              const std::string& margin = "NULL") {
-    return call("dblock_acquire('" + key + "','" + owner_ + "'," + ttl + "," + margin + ",'checkout')");
+              const std::string& margin = "NULL", const std::string& patience = "NULL") {
+    return call("dblock_acquire('" + key + "','" + owner_ + "'," + ttl + "," + margin + "," + patience +
+                ",'checkout')");
   }
-  Row renew(const std::string& key = "k") { return call("dblock_renew('" + key + "','" + owner_ + "')"); }
+  Row renew(const std::string& key = "k") {
+    return call("dblock_renew('" + key + "','" + owner_ + "',NULL)");
+  }
   Row release(const std::string& key = "k") { return call("dblock_release('" + key + "','" + owner_ + "')"); }
   // Granted, or the case ends.
   std::string token() {
@@ -67,6 +70,27 @@ TEST_CASE("an application finds the lock of a run held, and is told by whom", "[
   CHECK(database.has_holder("k"));
   CHECK(run.end() == exited(0));
   CHECK(client.acquire().at(0) == "granted");
+}
+
+TEST_CASE("an application that waits is shown like every other waiter, and a run that came later comes later",
+          "[server][safety]") {
+  ServerDatabase database;
+  Client holder(database, "holder"), waiter(database);
+  holder.token();
+  const auto waits = [&] { return waiter.acquire("k", "60000", "NULL", "3600000").at(0); };
+  REQUIRE(waits() == "held");
+  Process run(dblock_spawn(database, run_words("k", {"--wait", "120s"}, {"true"})));
+  const auto waiters = [&] { return inspected(database)["locks"].at(0)["waiters"]; };
+  REQUIRE(wait_until([&] { return waiters().size() == 2; }));
+  CHECK(waiters()[0]["user"] == "app");
+  CHECK(waiters()[0]["host"] == "web-3:php");
+  CHECK(waiters()[0]["pid"].is_null());
+  CHECK(waiters()[1]["pid"] == run.pid());
+  CHECK(holder.release().at(0) == "released");
+  CHECK(waits() == "granted");
+  CHECK(waiters().size() == 1);
+  CHECK(waiter.release().at(0) == "released");
+  CHECK(run.wait() == exited(0));
 }
 
 TEST_CASE("inspect shows an application like every other holder", "[server][other-servers]") {
@@ -218,7 +242,8 @@ TEST_CASE("doctor calls no procedure that is not dblock's, and none with the rig
   for (const std::string security : {"DEFINER", "INVOKER"}) {
     database.sql("DROP PROCEDURE dblock_renew");
     database.sql(
-        "CREATE PROCEDURE dblock_renew(IN p_key VARCHAR(1024), IN p_owner VARCHAR(1024)) SQL SECURITY " +
+        "CREATE PROCEDURE dblock_renew(IN p_key VARCHAR(1024), IN p_owner VARCHAR(1024), IN p_ttl_ms BIGINT) "
+        "SQL SECURITY " +
         security + " INSERT INTO called VALUES (CURRENT_USER())");
     CHECK(finding(root)["level"] == (security == "DEFINER" ? "ok" : "bad"));
   }

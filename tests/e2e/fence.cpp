@@ -68,7 +68,7 @@ TEST_CASE("a frozen holder's late write is refused", "[server][safety]") {
   const pid_t job = job_of(first);
   freeze_all({first.pid(), guardian, job});
 
-  // Not in the line, where the frozen one still has its place.
+  // It tries again and again: a waiter would sleep until the frozen one's session ends, or 15 s at least.
   const auto second =
       dblock(app.database, run_words("k", {"--ttl", "30s", "--attempts", "100", "--backoff", "100ms"},
                                      sh(app.write(2, "second"))));

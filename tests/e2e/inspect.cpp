@@ -1,8 +1,9 @@
-// inspect: who holds what, for people and programs.
+// inspect: who holds what and who waits, for people and programs.
 #include <nlohmann/json.hpp>
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 #include "support/steps.hpp"
 
 namespace dblock::test {
@@ -125,6 +126,57 @@ TEST_CASE("an expired lease is shown as such with all") {
   database.age_until_expired("k", 1h);
   CHECK(keys_of(inspected(database)).empty());
   CHECK(inspected(database, {"--all"}).at("locks").at(0).at("state") == "expired");
+}
+
+TEST_CASE("the waiters of a lock are told in the order of their places, with who they are and since when",
+          "[other-servers][asan-server]") {
+  const Database database;
+  LiveRun holder(database);
+  const Process first = waiting_run(database);
+  const Process second = waiting_run(database);
+  const auto lock = inspected(database).at("locks").at(0);
+  INFO(lock.dump(2));
+  const auto& waiters = lock.at("waiters");
+  REQUIRE(waiters.size() == 2);
+  CHECK(waiters.at(0).at("pid") == first.pid());
+  CHECK(waiters.at(1).at("pid") == second.pid());
+  CHECK(waiters.at(0).at("since") < waiters.at(1).at("since"));
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto& waiter = waiters.at(i);
+    CHECK(waiter.size() == 5);
+    CHECK(waiter.at("place") == i + 1);
+    CHECK(waiter.at("host") == lock.at("host"));  // all are of this host and user
+    CHECK(waiter.at("user") == lock.at("user"));
+    CHECK(waiter.at("since") > lock.at("acquired_at"));
+    CHECK(waiter.at("since").get<std::string>().size() == 27);  // as acquired_at
+  }
+  CHECK(says(dblock(database, {"inspect", "--format", "prometheus"}).out, "\ndblock_waiters{key=\"k\"} 2\n"));
+}
+
+TEST_CASE("an account that may only read is told who waits, and so is a SQL prompt",
+          "[server][other-servers]") {
+  ServerDatabase database;
+  LiveRun holder(database);
+  const Process first = waiting_run(database);
+  const Process second = waiting_run(database);
+  const std::string user = database.account("", "SELECT");
+  const auto listing = json::parse(dblock_at(database.url(user), {"inspect", "--json"}).out);
+  CHECK(listing.at("locks").at(0).at("waiters") == inspected(database).at("locks").at(0).at("waiters"));
+  CHECK(listing.at("locks").at(0).at("waiters").size() == 2);
+  CHECK(Connection(database.server(), user, database.name()).value("SELECT waiters FROM dblock_now") == "2");
+}
+
+TEST_CASE("hostile text of a waiter is escaped", "[server]") {
+  ServerDatabase database;
+  LiveRun holder(database);
+  const Process waiter = waiting_run(database);
+  database.sql(
+      "UPDATE dblock_waiter SET waiter_host = CONCAT(x'1b', ']0;owned', x'07'), waiter_user = x'e280ae'");
+  const auto told = dblock(database, {"inspect", "--json"});
+  CHECK(told.exit == exited(0));
+  CHECK_FALSE(says(told.out, "\x1b"));
+  CHECK(json::parse(told.out).at("locks").at(0).at("waiters").at(0).at("host") == "\x1b]0;owned\x07");
+  CHECK_FALSE(says(dblock(database, {"inspect"}).out, "\x1b"));
 }
 
 TEST_CASE("exit-code says whether an exclusive acquire would be refused") {

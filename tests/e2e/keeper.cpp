@@ -242,6 +242,7 @@ TEST_CASE("a wait for the lock ends with the process it is for and leaves nothin
   check_ends(waiting, 64);
   CHECK(soon_gone(waiting));
   CHECK(database.column("k", "lock_value") == holder);
+  CHECK(database.line().empty());
 }
 
 TEST_CASE("a keeper killed while its dblock waits ends the wait and leaves nothing", "[asan-local]") {
@@ -254,6 +255,7 @@ TEST_CASE("a keeper killed while its dblock waits ends the wait and leaves nothi
   CHECK(says(waiting.err(), "keeper"));
   CHECK(soon_gone(waiting));
   CHECK(database.column("k", "lock_value") == holder);
+  CHECK(database.line().empty());
 }
 
 TEST_CASE("a signal ends a wait with a keeper and leaves nothing", "[asan-server]") {
@@ -266,6 +268,21 @@ TEST_CASE("a signal ends a wait with a keeper and leaves nothing", "[asan-server
   CHECK(waiting.wait() == killed_by(SIGTERM));
   CHECK(says(waiting.err(), "stopped by SIGTERM from pid " + std::to_string(::getpid()) + " (user "));
   CHECK(soon_gone(waiting));
+  CHECK(database.line().empty());
+}
+
+TEST_CASE("the keeper of a waiter that is killed gives its place up") {
+  Database database;
+  const std::string holder = take(database);
+  Process waiting(dblock_spawn(database, {"-v", "acquire", "--key", "k", "--wait", "forever", "--while-pid",
+                                          std::to_string(::getpid())}));
+  REQUIRE(soon_says(waiting, "waiting"));
+  CHECK(database.line().size() == 1);
+  waiting.signal(SIGKILL);
+  CHECK(waiting.wait() == killed_by(SIGKILL));
+  CHECK(soon_in_line(database, 0));
+  CHECK(soon_gone(waiting));
+  CHECK(database.column("k", "lock_value") == holder);
 }
 
 TEST_CASE("a lease that nobody learnt of is given back", "[safety][asan-local]") {

@@ -1,8 +1,12 @@
 // Waiting in a server's line: order of arrival, and what happens to the others when somebody in the line is
-// stopped, killed or frozen.
+// stopped, killed, frozen or cut off.
 
 #include "support/line.hpp"
+
+#include <algorithm>
+
 #include "support/catch.hpp"
+#include "support/proxy.hpp"
 #include "support/steps.hpp"
 
 namespace dblock::test {
@@ -10,48 +14,100 @@ namespace {
 
 class ServerLine : public LineBefore<ServerDatabase> {
  public:
-  ServerLine() : LineBefore({"--ttl", "10s"}) {}
-
-  // Returns once the server has the waiter in its line.
-  Process& join(const std::string& name) {
-    const auto before = database().newest_in_line();
-    Process& waiter = start(name, {"--wait", "120s"});
-    REQUIRE(wait_until([&] { return database().newest_in_line() > before; }));
-    return waiter;
-  }
+  template <class... Of>
+  explicit ServerLine(const Of&... of) : LineBefore({"--ttl", "10s"}, of...) {}
 };
 
+// A fifth of the server's sessions are for waiters that sleep: all of these can.
 TEST_CASE("fifty waiters on a server run in the order of their arrival", "[server]") {
-  ServerLine line;
+  const Server server({"--max-connections=400"});
+  ServerLine line(server.address());
   check_order_of_arrival(line, 50);
   CHECK(wait_until([&] { return line.database().sessions().empty(); }));
+}
+
+// The others keep no session, and all have their turn.
+TEST_CASE("no more than a fifth of a server's sessions belong to waiters that sleep",
+          "[server][other-servers]") {
+  const Server server({"--max-connections=30"});
+  ServerLine line(server.address());
+  std::vector<Process*> waiters;
+  Words first_six;
+  for (int i = 0; i < 12; ++i) {
+    const std::string name = "waiter-" + std::to_string(i);
+    if (i < 6) first_six.push_back(name);
+    waiters.push_back(&line.join(name));
+  }
+  CHECK(wait_until([&] { return line.database().sleepers().size() == 6; }));
+  // The holder, the sleepers, and who looks just now.
+  CHECK(wait_until([&] { return line.database().sessions().size() == 1 + 6; }));
+  CHECK(line.database().line().size() == 12);
+  line.release();
+  for (Process* const waiter : waiters) CHECK(waiter->wait(30s * slowness()) == exited(0));
+  const Words ran = line.who_ran();
+  REQUIRE(ran.size() == 12);
+  CHECK(Words(ran.begin(), ran.begin() + 6) == first_six);
 }
 
 TEST_CASE("a waiter in a server's line that is stopped or killed leaves nothing, and the order as it was",
           "[server][tsan][other-servers][asan-server]") {
   ServerLine line;
-  check_stopped_and_killed_leave_nothing(line, [&] {
-    CHECK(wait_until([&] { return line.database().waiting_in_line() == 3; }));
-    CHECK(wait_until([&] { return line.database().sessions().size() == 4; }));
-  });
+  check_stopped_and_killed_leave_nothing(
+      line, [&] { CHECK(wait_until([&] { return line.database().sessions().size() == 4; })); });
 }
 
-TEST_CASE("a frozen waiter at the head of a server's line costs about two seconds and runs when it thaws",
-          "[server][tsan][other-servers]") {
+TEST_CASE("waiters whose sessions are killed again and again keep their places", "[server][other-servers]") {
+  const Server server;  // on the shared one all seats may be taken
+  ServerLine line(server.address());
+  std::vector<Process*> waiters;
+  for (const std::string name : {"first", "second", "third"}) waiters.push_back(&line.join(name));
+  const auto places = line.database().line();
+  long long killed = 0;  // the highest id among them
+  const auto all_asleep_again = [&] {
+    const auto sessions = line.database().sleepers();  // oldest first
+    return sessions.size() == 3 && std::stoll(sessions.front()) > killed;
+  };
+  for (int round = 0; round < 3; ++round) {
+    REQUIRE(wait_until(all_asleep_again));
+    const auto sessions = line.database().sleepers();
+    for (const auto& session : sessions) line.database().kill_session(session);
+    killed = std::stoll(sessions.back());
+  }
+  REQUIRE(wait_until(all_asleep_again));
+  CHECK(line.database().line() == places);
+  line.release();
+  for (Process* const waiter : waiters) CHECK(waiter->wait() == exited(0));
+  CHECK(line.who_ran() == Words{"first", "second", "third"});
+}
+
+TEST_CASE("the first waiter keeps its place though a proxy cuts its idle session again and again",
+          "[server][asan-server]") {
   ServerLine line;
-  Process& frozen = line.join("frozen");
+  Proxy proxy(line.database().server());
+  const auto sleeps = [&] {
+    return std::ranges::count_if(proxy.statements(), containing("GET_LOCK(CONCAT('dblock.seat.'"));
+  };
+  Process first(dblock_spawn_at(proxy.url(line.database().name()),
+                                run_words("k", {"--wait", "120s"}, sh("echo first >>" + line.file("log")))));
+  REQUIRE(wait_until([&] { return sleeps() == 1; }));
   Process& second = line.join("second");
   Process& third = line.join("third");
-  frozen.freeze();
+  for (int round = 2; round < 5; ++round) {
+    proxy.cut_all();
+    REQUIRE(wait_until([&] { return sleeps() >= round; }));
+  }
+  CHECK(line.database().line().size() == 3);
   line.release();
-  // A line that is believed to stand still, the next best answer, would cost 43 s.
-  CHECK(second.wait(10s * slowness()) == exited(0));
-  CHECK(third.wait(10s * slowness()) == exited(0));
-  CHECK(line.who_ran() == Words{"second", "third"});
-  CHECK(frozen.running());
-  frozen.signal(SIGCONT);
-  CHECK(frozen.wait() == exited(0));
-  CHECK(line.who_ran() == Words{"second", "third", "frozen"});
+  CHECK(first.wait() == exited(0));
+  CHECK(second.wait() == exited(0));
+  CHECK(third.wait() == exited(0));
+  CHECK(line.who_ran() == Words{"first", "second", "third"});
+}
+
+TEST_CASE("a frozen waiter at the head of a server's line costs about three seconds and runs when it thaws",
+          "[server][tsan][other-servers]") {
+  ServerLine line;
+  check_frozen_waiter_is_passed(line);
 }
 
 TEST_CASE("a holder's death wakes a server's line once its job is gone", "[server]") {
@@ -62,17 +118,23 @@ TEST_CASE("a holder's death wakes a server's line once its job is gone", "[serve
 TEST_CASE("a server that restarts ends no wait", "[server][other-servers]") {
   Server server;
   ServerDatabase database(server.address());
+  const TempDir directory;
   const std::string owner = take(database);
-  Process first(dblock_spawn(database, run_words("k", {"--wait", "120s"}, {"true"})));
-  Process second(dblock_spawn(database, run_words("k", {"--wait", "120s"}, {"true"})));
-  REQUIRE(wait_until([&] { return database.waiting_in_line() == 1; }));
+  const auto waiter = [&](const std::string& name) {
+    return waiting_run(database, {"--wait", "120s"}, sh("echo " + name + " >>" + directory.file("log")));
+  };
+  Process first = waiter("first");
+  Process second = waiter("second");
+  // Nobody can sleep behind a lease of `acquire`: the first waiter looks often, and the second sleeps.
+  const auto second_sleeps = [&] { return database.sleepers().size() == 1; };
+  REQUIRE(wait_until(second_sleeps));
   server.stop_hard();
   server.start();
-  CHECK(wait_until(
-      [&] { return database.waiting_in_line() == 1; }));  // one leads again, the other is in line again
+  CHECK(wait_until(second_sleeps));
   release_lease(database, owner);
   CHECK(first.wait() == exited(0));
   CHECK(second.wait() == exited(0));
+  CHECK(lines(read_file(directory.file("log"))) == Words{"first", "second"});
 }
 
 TEST_CASE("a wait in a server's line ends in time with the holder's name, and the line goes on", "[server]") {

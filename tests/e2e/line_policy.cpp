@@ -1,7 +1,11 @@
 // run --line, --replace and --replaceable: who waits, who leaves, and what the one who leaves is told.
+#include <algorithm>
+#include <optional>
+
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/live_run.hpp"
+#include "support/proxy.hpp"
 #include "support/steps.hpp"
 
 namespace dblock::test {
@@ -11,23 +15,10 @@ const Words k_line_one{"--line", "one", "--wait", "60s"};
 const Words k_line_newest{"--line", "newest", "--wait", "60s"};
 const Words k_brisk{"--ttl", "4s", "--heartbeat", "300ms", "--kill-grace", "500ms"};
 
-std::string promised_to(const Database& database) {
-  const std::string owner = database.column("k", "promised_to");
-  return owner == "NULL" ? "" : owner;
-}
-
-// A run that waits with a line policy, once the next grant is promised to it.
-Process standing(const Database& database, const Words& options, const Words& job = {"true"}) {
-  const std::string before = promised_to(database);
-  Process run(dblock_spawn(database, run_words("k", options, job)));
-  REQUIRE(wait_until([&] { return promised_to(database) != before; }));
-  return run;
-}
-
 TEST_CASE("of --line one runs a single one waits, and the others leave and say for whom") {
   const Database database;
   LiveRun holder(database);
-  Process first = standing(database, k_line_one);
+  Process first = waiting_run(database, k_line_one);
   for (int i = 0; i < 2; ++i) {
     check_ended(dblock(database, run_words("k", k_line_one, {"true"})), 75,
                 {"is held by ", "another run waits already: ", "(--line one)"});
@@ -35,21 +26,22 @@ TEST_CASE("of --line one runs a single one waits, and the others leave and say f
   CHECK(first.running());
   CHECK(holder.end() == exited(0));
   CHECK(first.wait() == exited(0));
-  CHECK(promised_to(database).empty());
+  CHECK(database.line().empty());
   CHECK(run_true(database) == exited(0));
 }
 
 TEST_CASE("a killed --line one waiter makes room for the next, and a run with a grant does too") {
   const Database database;
   LiveRun holder(database);
-  Process first = standing(database, k_line_one);
+  Process first = waiting_run(database, k_line_one);
   first.signal(SIGKILL);
   CHECK(first.wait() == killed_by(SIGKILL));
-  Process second = standing(database, k_line_one);
+  REQUIRE(soon_in_line(database, 0));
+  Process second = waiting_run(database, k_line_one);
   CHECK(holder.end() == exited(0));
   CHECK(second.wait() == exited(0));
   LiveRun next(database, k_line_one);
-  Process third = standing(database, k_line_one);
+  Process third = waiting_run(database, k_line_one);
   CHECK(next.end() == exited(0));
   CHECK(third.wait() == exited(0));
 }
@@ -62,89 +54,70 @@ TEST_CASE("a --line newest waiter leaves when a newer one comes, and says for wh
   const auto job = [&](const char* name) {
     return sh("echo " + std::string(name) + " >>" + directory.file("ran"));
   };
-  Process first = standing(database, k_line_newest, job("first"));
-  Process second = standing(database, k_line_newest, job("second"));
+  Process first = waiting_run(database, k_line_newest, job("first"));
+  Process second = waiting_run(database, k_line_newest, job("second"));
   check_ends(first, 75, {"a newer run has come: ", "(--line newest)"});
-  Process third = standing(database, k_line_newest, job("third"));
+  Process third = waiting_run(database, k_line_newest, job("third"));
   check_ends(second, 75, {"a newer run has come: "});
   CHECK(holder.end() == exited(0));
   CHECK(third.wait() == exited(0));
   CHECK(read_file(directory.file("ran")) == "third\n");
 }
 
-TEST_CASE("a signal takes a waiter out of the line at once, and with it the promise", "[other-servers]") {
+TEST_CASE("a frozen --line newest waiter does not run after a newer one") {
+  const Database database;
+  const TempDir directory;
+  LiveRun holder(database);
+  Process old = waiting_run(database, k_line_newest, sh("echo old >>" + directory.file("ran")));
+  old.freeze();
+  Process newer = waiting_run(database, k_line_newest, sh("echo newer >>" + directory.file("ran")));
+  CHECK(holder.end() == exited(0));
+  CHECK(newer.wait() == exited(0));
+  old.signal(SIGCONT);
+  check_ends(old, 75, {"a newer run has come", "(--line newest)"});
+  CHECK(read_file(directory.file("ran")) == "newer\n");
+}
+
+TEST_CASE("a signal takes a waiter out of the line at once", "[other-servers]") {
   const Database database;
   LiveRun holder(database);
-  Process waiter = standing(database, k_line_newest);
+  const bool newest = GENERATE(true, false);
+  CAPTURE(newest);
+  const Words options = newest ? k_line_newest : Words{"--wait", "60s"};
+  Process waiter = waiting_run(database, options);
   waiter.signal(SIGTERM);
   CHECK(waiter.wait() == killed_by(SIGTERM));
-  CHECK(promised_to(database).empty());
+  CHECK(database.line().empty());
   CHECK(holder.end() == exited(0));
   CHECK(run_true(database) == exited(0));
 }
 
-TEST_CASE("no run overtakes a waiter with a line policy") {
+TEST_CASE(
+    "of thirty --line newest runs the one that came last runs, and the others leave, whatever is killed") {
   const Database database;
   const TempDir directory;
   LiveRun holder(database);
-  Process waiter = standing(database, k_line_one, sh("echo waiter >>" + directory.file("ran")));
-  waiter.freeze();
-  CHECK(holder.end() == exited(0));
-  // The lock is free, and the waiter's promise has not ended yet.
-  const auto hasty = dblock(database, run_words("k", {}, sh("echo hasty >>" + directory.file("ran"))));
-  if (hasty.exit == exited(75)) CHECK(says(hasty.err, "is free, but promised to "));
-  // A frozen waiter keeps the lock from others no longer than its promise.
-  CHECK(dblock(database, run_words("k", {"--wait", "60s"}, {"true"})).exit == exited(0));
-  waiter.signal(SIGCONT);
-  CHECK(waiter.wait() == exited(0));
-}
-
-TEST_CASE("a free lock that is kept for a run that waits for it is not free by inspect's exit-code") {
-  const Database database;
-  const auto exit_code = [&] { return dblock(database, {"inspect", "--key", "k", "--exit-code"}).exit; };
-  const auto seen_kept = [&] {
-    const std::string owner = take(database);
-    Process waiter = waiting_run(database, k_line_one);
-    check_ended(dblock(database, run_words("k", k_line_one, {"true"})), 75, {"another run waits already: "});
-    waiter.freeze();
-    release_lease(database, owner);
-    const Exit seen = exit_code();
-    waiter.signal(SIGCONT);
-    CHECK(waiter.wait() == exited(0));
-    return seen == exited(75);
+  const auto job = [&](const std::string& name) {
+    return sh("echo " + name + " >>" + directory.file("ran"));
   };
-  // The lock is kept for a frozen run for two seconds at least: a machine that takes longer to look tries
-  // again.
-  CHECK(wait_until(seen_kept));
-  CHECK(exit_code() == exited(0));
-}
-
-TEST_CASE("thirty --line newest runs end as one that ran and others that left, whatever is killed") {
-  const Database database;
-  const TempDir directory;
-  LiveRun holder(database);
   std::vector<Process> runs;
-  for (int i = 0; i < 30; ++i) {
+  for (int i = 0; i < 29; ++i) {
     runs.emplace_back(
-        dblock_spawn(database, run_words("k", k_line_newest, sh("echo >>" + directory.file("ran")))));
+        dblock_spawn(database, run_words("k", k_line_newest, job("number-" + std::to_string(i)))));
     if (i % 7 == 3) runs.back().signal(SIGKILL);
   }
-  int left = 0;
-  CHECK(wait_until([&] {
-    left = 0;
-    for (auto& run : runs) left += run.running() ? 1 : 0;
-    return left == 1;
-  }));
-  CHECK(holder.end() == exited(0));
-  int ran = 0, refused = 0;
-  for (auto& run : runs) {
-    const Exit exit = run.wait();
-    ran += exit == exited(0) ? 1 : 0;
-    refused += exit == exited(75) ? 1 : 0;
-  }
-  CHECK(ran == 1);
+  // The others have come before it: of them only one waits any more.
+  const auto still_there = [&] {
+    return std::ranges::count_if(runs, [](Process& run) { return run.running(); });
+  };
+  CHECK(wait_until([&] { return still_there() == 1; }));
+  Process last = waiting_run(database, k_line_newest, job("last"));
+  int refused = 0;
+  for (auto& run : runs) refused += run.wait() == exited(75) ? 1 : 0;
   CHECK(refused == 25);
-  CHECK(lines(read_file(directory.file("ran"))).size() == 1);
+  CHECK(holder.end() == exited(0));
+  CHECK(last.wait() == exited(0));
+  CHECK(read_file(directory.file("ran")) == "last\n");
 }
 
 TEST_CASE("a --replace run revokes a replaceable holder, which says for whom it stops", "[asan-local]") {
@@ -198,13 +171,109 @@ TEST_CASE("of a row of pipelines that replace each other the last one runs") {
   });
   std::vector<Process> pipelines;
   for (const std::string name : {"2", "3", "4"})
-    pipelines.emplace_back(standing(database, options, sh("echo " + name + " >>" + directory.file("ran"))));
+    pipelines.push_back(waiting_run(database, options, sh("echo " + name + " >>" + directory.file("ran"))));
   check_ends(pipelines[0], 75, {"a newer run has come: "});
   check_ends(pipelines[1], 75, {"a newer run has come: "});
   write_file(directory.file("end"), "");
   check_ends(first, 76, {"(--replace)"});
   CHECK(pipelines.back().wait() == exited(0));
   CHECK(read_file(directory.file("ran")) == "4\n");
+}
+
+TEST_CASE(
+    "of pipelines that start while the one before runs each replaces it, and the newest runs to its end",
+    "[other-servers]") {
+  const Database database;
+  const Words options = with(k_brisk, {"--replace", "--replaceable"});
+  LiveRun first(database, options, sleeping_job);
+  LiveRun second(database, options, sleeping_job);
+  LiveRun third(database, options);
+  check_ends(first, 76, {"was revoked by ", "(--replace)"});
+  check_ends(second, 76, {"was revoked by ", "(--replace)"});
+  CHECK(third.end() == exited(0));
+}
+
+TEST_CASE(
+    "of three pipelines that start at once one runs to its end, last, and none leaves but for a newer one") {
+  const Database database;
+  const TempDir directory;
+  const Words options = with(k_brisk, {"--replace", "--replaceable", "--wait", "60s"});
+  std::vector<Process> pipelines;
+  for (const std::string name : {"1", "2", "3"}) {
+    pipelines.emplace_back(
+        dblock_spawn(database, run_words("k", options,
+                                         sh("echo " + name + " >>" + directory.file("ran") + "; " +
+                                            await_in_shell(directory.file("end"))))));
+  }
+  const auto under_way = [&] {
+    return std::ranges::count_if(pipelines, [](Process& run) { return run.running(); });
+  };
+  REQUIRE(wait_until([&] { return under_way() == 1; }));
+  // It may still wait for the end of the one that it replaces.
+  REQUIRE(wait_until([&] { return database.has_holder("k") && database.line().empty(); }));
+  write_file(directory.file("end"), "");
+  Words ran_to_the_end;
+  for (std::size_t i = 0; i < pipelines.size(); ++i) {
+    const Exit exit = pipelines[i].wait();
+    INFO(exit << " " << pipelines[i].err());
+    if (exit == exited(0)) ran_to_the_end.push_back(std::to_string(i + 1));
+    if (exit == exited(75)) CHECK(says(pipelines[i].err(), "a newer run has come"));
+    CHECK((exit == exited(0) || exit == exited(75) || exit == exited(76)));
+  }
+  CHECK(ran_to_the_end == Words{last_line(read_file(directory.file("ran")))});
+}
+
+// Another holder that came later, while the older run was frozen.
+class NewerHolder {
+ public:
+  // The older run has these options, and is frozen when the newer one has begun.
+  explicit NewerHolder(const Words& options)
+      : holder_(database_, k_brisk), old_(waiting_run(database_, options)) {
+    old_.freeze();
+    CHECK(holder_.end() == exited(0));
+    newer_.emplace(database_, with(k_brisk, {"--replaceable", "--wait", "60s"}));
+  }
+  [[nodiscard]] const Database& database() const { return database_; }
+  [[nodiscard]] Process& old() { return old_; }
+  [[nodiscard]] LiveRun& newer() { return *newer_; }
+
+ private:
+  const Database database_;
+  LiveRun holder_;
+  Process old_;
+  std::optional<LiveRun> newer_;
+};
+
+TEST_CASE("a --replace run that was frozen leaves for a newer holder, and does not revoke it",
+          "[other-servers]") {
+  NewerHolder t({"--replace", "--wait", "60s"});
+  t.old().signal(SIGCONT);
+  check_ends(t.old(), 75, {"a newer run has come"});
+  CHECK(t.database().column("k", "revoke_time") == "NULL");
+  CHECK(t.newer().end() == exited(0));
+}
+
+TEST_CASE("a --replace run that was frozen and may wait for a newer holder does not revoke it") {
+  NewerHolder t({"--replace", "--line", "fifo", "--wait", "60s"});
+  t.old().signal(SIGCONT);
+  REQUIRE(soon_in_line(t.database(), 1));
+  await_look_of_waiter(t.database());
+  CHECK(t.database().column("k", "revoke_time") == "NULL");
+  CHECK(t.newer().end() == exited(0));
+  CHECK(t.old().wait() == exited(0));
+}
+
+TEST_CASE("a --replace run whose revocation was done and not answered runs", "[server][other-servers]") {
+  ServerDatabase database;
+  const Words options = GENERATE(Words{"--replace"}, Words{"--replace", "--wait", "60s"});
+  LiveRun old(database, with(k_brisk, {"--replaceable"}), sleeping_job);
+  Proxy proxy(database.server());
+  proxy.cut(Proxy::Cut::before_reply, containing("revoke_time=IF(lock_value IS NULL"));
+  const auto newer = dblock_at(proxy.url(database.name()), run_words("k", options, {"true"}));
+  INFO(newer.err);
+  CHECK(newer.exit == exited(0));
+  CHECK(proxy.cuts() == 1);
+  check_ends(old, 76, {"was revoked by ", "(--replace)"});
 }
 
 TEST_CASE("a holder that somebody revokes by hand says who") {

@@ -137,12 +137,7 @@ TEST_CASE("stdout may go elsewhere, but stderr must be the terminal") {
 TEST_CASE("a waiter behind another one is told its place") {
   Watched lock;
   Terminal first(lock.waiting({}, {"true"}), lock.env());
-  REQUIRE(first.shows(k_drawn));
-  // On a server a place is taken a moment after the first look.
-  REQUIRE(wait_until([&] {
-    const auto seen = dblock(lock.database(), {"inspect", "--key", "k", "--json"}).out;
-    return says(seen, "\"waiters\":null") || says(seen, "\"since\"");
-  }));
+  REQUIRE(first.shows(", 1st of 1, "));
   Terminal second(lock.waiting({}, {"true"}), lock.env());
   CHECK(second.shows(", 2nd of 2, "));
   lock.release();
@@ -150,17 +145,37 @@ TEST_CASE("a waiter behind another one is told its place") {
   CHECK(second.wait() == exited(0));
 }
 
-TEST_CASE("a waiter is told no place in a line that it does not see whole", "[server]") {
-  ServerDatabase database;
-  take(database);
-  const Words waits{dblock_binary(), "run", "--wait", "60s", "--key", "k", "--", "true"};
+// A script's lease has no process behind whose end a waiter could sleep.
+TEST_CASE(
+    "a waiter for a lock that a script has taken is told its place, and when somebody has left before it",
+    "[other-servers]") {
+  const Database database;
+  const std::string owner = take(database);
+  const Words waits = dblock_words(run_words("k", {"--wait", "60s"}, {"true"}));
   const Words env{"DBLOCK_DB=" + database.url(), "TERM=xterm"};
   Terminal first(waits, env);
-  REQUIRE(first.shows(k_drawn + std::string("1s")));
+  REQUIRE(first.shows(", 1st of 1, "));
   Terminal second(waits, env);
-  REQUIRE(second.shows(k_drawn + std::string("2s")));
-  CHECK(second.shows(", expires in "));
-  CHECK_FALSE(says(first.screen() + second.screen(), "1st of"));
+  REQUIRE(second.shows(", 2nd of 2, "));
+  first.send(k_ctrl_c);
+  CHECK(first.wait() == killed_by(SIGINT));
+  CHECK(second.shows(", 1st of 1, "));
+  release_lease(database, owner);
+  CHECK(second.wait() == exited(0));
+}
+
+TEST_CASE("a reader that waits behind a writer is told that others come first") {
+  const Database database;
+  LiveRun reader(database, {"--shared"});
+  Process writer = waiting_run(database);
+  Terminal later(dblock_words(run_words("k", {"--shared", "--wait", "60s"}, {"true"})),
+                 {"DBLOCK_DB=" + database.url(), "TERM=xterm"});
+  REQUIRE(later.shows(", 2nd of 2, "));
+  CHECK(later.shows("others come first"));
+  writer.signal(SIGTERM);
+  CHECK(writer.wait() == killed_by(SIGTERM));
+  CHECK(later.wait() == exited(0));
+  CHECK(reader.end() == exited(0));
 }
 
 TEST_CASE("a line about trouble in between is not mangled, and the live line goes on below it",

@@ -99,7 +99,7 @@ TEST_CASE("runs, waiters, keepers and guardians live through a migration to a ve
   const Words terms{"--ttl", "6s", "--heartbeat", "300ms"};
   LiveRun run(database, terms, patient_job, "r");
   Process waiter(dblock_spawn(database, run_words("r", with(terms, {"--wait", "60s"}), {"true"})));
-  REQUIRE(wait_until([&] { return database.waiting_in_line() == 1; }));
+  REQUIRE(soon_in_line(database, 1, "r"));
   LiveRun reader(database, with(terms, {"--shared"}), patient_job, "s");
   LiveRun killed(database, {"--ttl", "10m"}, sleeping_job, "g");
   KeptScript kept(database.url(), "--ttl 3s", await_in_shell("go"));
@@ -175,6 +175,7 @@ TEST_CASE("the printed grants are enough for everything but migrate and for no m
   const auto acquired = dblock_at(as_least, {"acquire", "--key", "s", "--ttl", "60s"});
   CHECK(acquired.exit == exited(0));
   const std::string owner = database.column("s", "lock_value");
+  CHECK(dblock_at(as_least, run_words("s", {"--wait", "300ms"}, {"true"})).exit == exited(75));
   CHECK(dblock_at(as_least, {"renew", "--key", "s", "--owner", owner}).exit == exited(0));
   CHECK(dblock_at(as_least, {"release", "--key", "s", "--owner", owner}).exit == exited(0));
   CHECK(dblock_at(as_least, {"inspect", "--all"}).exit == exited(0));

@@ -80,14 +80,13 @@ TEST_CASE("waiting runs of a pool are served in the order of their arrival") {
     waiters.emplace_back(dblock_spawn(
         database, pool({"-v", "--wait", "120s"}, sh("echo " + name + " >>" + directory.file("log")), 1)));
     REQUIRE(soon_says(waiters.back(), "waiting: "));
-    if (!local_run()) pause_for(300ms);
   }
   CHECK(holder.end() == exited(0));
   check_all_succeed(waiters);
   CHECK(lines(read_file(directory.file("log"))) == Words{"1", "2", "3", "4"});
 }
 
-// Each member has runs of its own that stand in its line, and are woken at once when it becomes free.
+// Each member has runs of its own in its line, which are woken at once when it becomes free.
 TEST_CASE("a run of a pool whose members all have waiters of their own gets its turn") {
   const Database database;
   std::atomic<bool> over = false;
@@ -100,7 +99,7 @@ TEST_CASE("a run of a pool whose members all have waiters of their own gets its 
   REQUIRE(soon_held(database, "env2"));
   std::vector<Process> runs;
   for (int i = 0; i < 2; ++i) runs.emplace_back(dblock_spawn(database, pool({"--wait", "60s"}, {"true"}, 2)));
-  check_all_succeed(runs, 30s * slowness());  // without the promise 52 s were seen
+  check_all_succeed(runs, 30s * slowness());  // in no line they took 52 s
   over = true;
   for (auto& crowd : crowds) crowd.join();
 }
@@ -126,17 +125,15 @@ TEST_CASE("a run of a pool inside a run takes a member of its own") {
   CHECK(outer.out == "env2\n");
 }
 
-TEST_CASE("inspect shows the waiters of a pool at each of its members", "[server][other-servers]") {
+TEST_CASE("inspect shows the waiters of a pool at each of its members", "[other-servers]") {
   const Database database;
   LiveRun one(database, {}, patient_job, "env1");
   LiveRun two(database, {}, patient_job, "env2");
   Process first(dblock_spawn(database, pool({"-v", "--wait", "60s"}, {"true"}, 2)));
   REQUIRE(soon_says(first, "waiting: "));
   Process second(dblock_spawn(database, pool({"-v", "--wait", "60s"}, {"true"}, 2)));
-  CHECK(wait_until([&] {
-    const auto locks = inspected(database).at("locks");
-    return locks.at(0).at("waiters").size() == 1 && locks.at(1).at("waiters").size() == 1;
-  }));
+  REQUIRE(soon_says(second, "waiting: "));
+  for (const auto& lock : inspected(database).at("locks")) CHECK(lock.at("waiters").size() == 2);
   CHECK(one.end() == exited(0));
   CHECK(first.wait() == exited(0));
   CHECK(second.wait() == exited(0));

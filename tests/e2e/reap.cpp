@@ -3,6 +3,7 @@
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
+#include "support/live_run.hpp"
 #include "support/steps.hpp"
 
 namespace dblock::test {
@@ -101,6 +102,24 @@ TEST_CASE("thousands of idle rows are forgotten in one reap", "[asan-server]") {
   REQUIRE(database.rows() == 5001);
   REQUIRE(dblock(database, {"reap"}).exit == exited(0));
   CHECK(database.rows() == 0);
+}
+
+TEST_CASE("reap removes the places of dead waiters, and no others") {
+  const Database database;
+  LiveRun holder(database);
+  Process waiter = waiting_run(database);
+  Process dead = waiting_run(database, {"--line", "newest", "--wait", "60s"});
+  const auto places = database.line();
+  REQUIRE(places.size() == 2);
+  kill_with_guardian(dead);
+  // The dead one's place counts for three seconds at most, and a reap before is too early.
+  CHECK(wait_until([&] {
+    REQUIRE(dblock(database, {"reap"}).exit == exited(0));
+    return database.line().size() < 2;
+  }));
+  CHECK(database.line() == Words{places.front()});
+  CHECK(holder.end() == exited(0));
+  CHECK(waiter.wait() == exited(0));
 }
 
 TEST_CASE("reap every repeats until TERM and then dies of it or exits 0", "[asan-server]") {

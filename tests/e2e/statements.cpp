@@ -5,6 +5,7 @@
 #include "support/dblock.hpp"
 #include "support/live_run.hpp"
 #include "support/proxy.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -229,6 +230,15 @@ TEST_CASE("statement-based replication raises no warning of an unsafe statement"
   ServerDatabase database(server.address());
   for (int i = 0; i < 2; ++i)
     REQUIRE(dblock(database, run_words("k", {"--ttl", "1s"}, {"sleep", "0.4"})).exit == exited(0));
+  {
+    LiveRun holder(database);
+    std::vector<Process> waiters;
+    for (const Words& options :
+         {Words{"--line", "one"}, Words{"--shared"}, Words{"--key", "l"}, Words{"--replace"}})
+      waiters.push_back(waiting_run(database, with({"--wait", "120s"}, options)));
+    REQUIRE(holder.end() == exited(0));
+    check_all_succeed(waiters);
+  }
   REQUIRE(dblock(database, {"reap"}).exit == exited(0));
   const std::string log = read_file(server.directory() + "/error.log");
   CHECK_FALSE(says(log, "nsafe statement"));

@@ -326,7 +326,7 @@ TEST_CASE("a reply too many starts no job beside the holder's, wherever it comes
   const TempDir directory;
   LiveRun holder(database, {"--ttl", "10m"}, sleeping_job);
   for (int after = 1; after <= 12; ++after) {
-    for (const Words& options : {Words{}, Words{"--shared"}, Words{"--key", "l"}}) {
+    for (const Words& options : {Words{}, Words{"--shared"}, Words{"--key", "l"}, Words{"--wait", "300ms"}}) {
       FakeServer meddler(Meddler(database.server().port, add_one_reply(after)));
       const std::string url = url_through(meddler, database, "app", "tls=off");
       const auto finished = dblock_at(url, run_words("k", options, {"touch", directory.file("ran")}));

@@ -52,6 +52,7 @@ TEST_CASE("a signal ends a wait at once and leaves no row held", "[tsan][asan-se
     waiter.signal(number);
     CHECK(waiter.wait() == killed_by(number));
     CHECK(waiter.tree().empty());
+    CHECK(database.line().empty());
   }
   CHECK(database.column("k", "lock_value") == owner);
   CHECK_FALSE(std::filesystem::exists(directory.file("ran")));

@@ -133,6 +133,7 @@ class Storm {
     INFO(last.err);
     CHECK(last.exit == exited(0));
     CHECK_FALSE(database_.has_holder("k"));
+    CHECK(inspected(database_, {"--key", "k", "--all"}).at("locks").at(0).at("waiters").empty());
     CHECK(exclusion_violation_despite_kills(read_intervals(log())) == "");
   }
 
@@ -180,7 +181,7 @@ class Storm {
     const long long left = database_.expires_micros("k") - realtime_micros();
     const std::chrono::nanoseconds more = machine_delay() - k_clock_drift;
     outlived_ = {job, boot_nanos() + left * 1000 + more.count()};
-    // The session of one who is stopped keeps the others in line until the server hears that it is gone.
+    // The next in line sleeps until this session ends, and looks at the lock only now and then.
     if (sessions_ != nullptr) sessions_->kill_idle();
   }
 

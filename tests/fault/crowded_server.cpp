@@ -22,6 +22,11 @@ std::vector<std::unique_ptr<Connection>> fill(const ServerDatabase& database) {
   return crowd;
 }
 
+// How many waiters sleep on the server, each in a statement of its own.
+std::size_t sleepers(ServerDatabase& database) {
+  return database.sessions("info LIKE '%GET_LOCK%' AND state = 'User lock'").size();
+}
+
 TEST_CASE("a run that loses its connection to a full server goes on when there is room again",
           "[server][other-servers]") {
   Server server({"--max-connections=10"});
@@ -58,8 +63,23 @@ TEST_CASE("a full server grants nothing to those who do not wait, and says that 
   CHECK(says(finished.err, "Too many connections"));
 }
 
-// Its session, and the named lock with it, stay on the server: nothing tells it that nobody is there any
-// more.
+TEST_CASE("a waiter sleeps on while its server is full, and is granted the lock when its turn comes",
+          "[server][other-servers]") {
+  Server server({"--max-connections=10"});
+  ServerDatabase database(server.address());
+  LiveRun holder(database);
+  Process waiter(dblock_spawn(database, run_words("k", {"--wait", "1h"}, {"true"})));
+  REQUIRE(wait_until([&] { return sleepers(database) == 1; }));
+  const auto crowd = fill(database);
+  REQUIRE(crowd.size() >= 5);
+  CHECK(sleepers(database) == 1);
+  CHECK(holder.end() == exited(0));
+  CHECK(waiter.wait() == exited(0));
+  CHECK_FALSE(database.has_holder("k"));
+}
+
+// Its session, and the named lock with it, stay on the server: nothing tells the server that nobody is there
+// any more.
 TEST_CASE("a holder whose host vanished without a word blocks the key for its lease and no longer",
           "[server][safety]") {
   ServerDatabase database;
@@ -68,11 +88,23 @@ TEST_CASE("a holder whose host vanished without a word blocks the key for its le
   proxy.stall();
   CHECK(process.wait(20s * slowness()) == exited(76));
   CHECK(database.sessions().size() == 1);
-  // Not in the line: the row alone decides.
+  // The row alone decides.
   REQUIRE(wait_until([&] { return run_true(database) == exited(0); }));
-  // In the line, which the vanished session leads: 53 seconds at most.
+}
+
+// A sleeper looks at the row every half a minute at least.
+TEST_CASE("a waiter that sleeps behind a holder whose host vanished gets the lock in half a minute",
+          "[server][safety]") {
+  ServerDatabase database;
+  Proxy proxy(database.server());
+  LiveRun holder(proxy.url(database.name()), {"--ttl", "3s", "--margin", "500ms"});
   Process waiter(dblock_spawn(database, run_words("k", {"--wait", "1h"}, {"true"})));
-  CHECK(waiter.wait(120s * slowness()) == exited(0));
+  REQUIRE(wait_until([&] { return sleepers(database) == 1; }));
+  proxy.stall();
+  CHECK(holder.wait(20s * slowness()) == exited(76));
+  CHECK(waiter.running());
+  CHECK(waiter.wait(60s * slowness()) == exited(0));
+  CHECK_FALSE(database.sessions("command = 'Sleep'").empty());  // the holder's session is still there
 }
 
 }  // namespace

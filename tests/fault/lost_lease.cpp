@@ -54,7 +54,7 @@ TEST_CASE("a lease lost to a server whose clock is ahead is told as that",
 TEST_CASE("a waiter is warned once of a server whose clock is ahead, however often it looks",
           "[server][safety]") {
   Database database;
-  take(database, "k", {"--ttl", "10m"});  // no release will wake a waiter: it polls
+  take(database, "k", {"--ttl", "10m"});  // no session of a holder is there to sleep behind: a waiter polls
   database.age("k", -60s);
   const auto waited = dblock(database, run_words("k", {"--wait", "1500ms"}, {"true"}));
   check_ended(waited, 75);

@@ -289,6 +289,45 @@ TEST_CASE("a grant whose reply is lost, and whose row somebody deletes before it
   CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
 }
 
+TEST_CASE("a waiter stands where it stood, though the reply to taking its place was lost",
+          "[server][other-servers]") {
+  ServerDatabase database;
+  const std::string owner = take(database);
+  const TempDir directory;
+  const auto notes = [&](const char* name) {
+    return sh("echo " + std::string(name) + " >>" + directory.file("ran"));
+  };
+  Proxy proxy(database.server());
+  proxy.cut(Proxy::Cut::before_reply, containing("INSERT INTO dblock_waiter"));
+  Process first(through(proxy, database, with({"-v"}, run_words("k", {"--wait", "60s"}, notes("first")))));
+  REQUIRE(wait_until([&] { return proxy.cuts() == 1; }));
+  const auto arrival = database.value("SELECT MIN(arrival) FROM dblock_waiter");
+  Process second = waiting_run(database, {"--wait", "60s"}, notes("second"));
+  REQUIRE(soon_says(first, "waiting: "));
+  CHECK(database.value("SELECT MIN(arrival) FROM dblock_waiter") == arrival);
+  CHECK(database.number("SELECT COUNT(*) FROM dblock_waiter") == 2);
+  release_lease(database, owner);
+  CHECK(first.wait() == exited(0));
+  CHECK(second.wait() == exited(0));
+  CHECK(read_file(directory.file("ran")) == "first\nsecond\n");
+}
+
+// The place counts for more than a minute; a lock that is free goes to whoever asks much sooner.
+TEST_CASE("a place that a granted run could not give up keeps the next in line out for seconds", "[server]") {
+  ServerDatabase database;
+  const std::string owner = take(database);
+  Proxy proxy(database.server());
+  proxy.cut(Proxy::Cut::before_statement, containing("DELETE FROM dblock_waiter"));
+  Process first(through(proxy, database, with({"-v"}, run_words("k", {"--wait", "60s"}, {"true"}))));
+  REQUIRE(soon_says(first, "waiting: "));
+  Process second = waiting_run(database, {"--wait", "60s"});
+  release_lease(database, owner);
+  CHECK(first.wait() == exited(0));
+  CHECK(proxy.cuts() == 1);
+  CHECK(second.wait(40s) == exited(0));
+  CHECK(database.number("SELECT COUNT(*) FROM dblock_waiter") == 0);
+}
+
 TEST_CASE(
     "a lease that somebody gives back before its script is told of it is 76, and no owner id is printed",
     "[server]") {

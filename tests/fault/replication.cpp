@@ -84,24 +84,28 @@ TEST_CASE("a planned switchover is survived within the lease", "[server][mariadb
   }
 }
 
-TEST_CASE("a waiter in the line of the old primary is granted by the new one", "[server][mariadb][safety]") {
+TEST_CASE("a waiter in the line of the old primary keeps its place on the new one, and is granted there",
+          "[server][mariadb][safety]") {
   ReplicatingPair pair;
   const TempDir directory;
   LiveRun job(pair.url(), {"--ttl", "20s", "--heartbeat", "500ms"});
   Process waiter(
       dblock_spawn_at(pair.url(), run_words("k", {"--wait", "100s"}, {"touch", directory.file("second")})));
-  Connection root(pair.primary.address());
-  REQUIRE(wait_until([&] {
-    return root.number(
-               "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE '%GET_LOCK%' AND "
-               "id <> CONNECTION_ID()") == 1;
-  }));
+  // Its statement is the one that sleeps behind the holder.
+  REQUIRE(wait_until(
+      [&] { return pair.database->sessions("info LIKE '%GET_LOCK%' AND state = 'User lock'").size() == 1; }));
+  const std::string place = "SELECT owner_id, arrival FROM dblock_waiter";
+  const auto taken = pair.database->sql(place);
+  REQUIRE(taken.size() == 1);
   switch_over(pair.primary, pair.replica);
   pair.await_renewal(pair.replica, "k");
   CHECK(read_file(directory.file("second")).empty());
+  Connection new_primary(pair.replica.address(), "root", pair.database->name());
+  CHECK(new_primary.sql(place) == taken);
   CHECK(job.end(5) == exited(5));
   CHECK(waiter.wait(60s * slowness()) == exited(0));
   CHECK(pair.column(pair.replica, "k", "last_outcome") == "succeeded");
+  CHECK(new_primary.sql(place).empty());
 }
 
 TEST_CASE("a promoted replica that missed the grant is a lost lease, and its next token is greater",

@@ -13,6 +13,7 @@ namespace dblock::test {
 namespace {
 
 constexpr long long k_nanos_a_millisecond = 1'000'000;
+constexpr milliseconds k_longest_patience(3'600'000);
 
 std::string part_before(std::string& text, char end) {
   const auto at = text.find(end);
@@ -29,11 +30,6 @@ std::string in_quotes(const std::string& text) {
 // 42000 of missing rights and wrong SQL. After any other error a repeat can succeed.
 bool refuses_for_good(const std::string& sqlstate) {
   return sqlstate == "45000" || sqlstate == "42000";
-}
-
-// {named_lock} of sql/verbs/mariadb/terms.sql.
-std::string name_of_line(const std::string& key) {
-  return "CONCAT('dblock.', LEFT(SHA2(CONCAT(DATABASE(), '/', " + in_quotes(key) + "), 256), 48))";
 }
 
 long long clock_nanos() {
@@ -133,13 +129,15 @@ LockAnswer Application::call(const std::string& statement) {
   return answer;
 }
 
-LockAnswer Application::acquire(const std::string& key, const std::string& owner, const LockTerms& terms) {
+LockAnswer Application::acquire(const std::string& key, const std::string& owner, const LockTerms& terms,
+                                milliseconds patience) {
   return call("dblock_acquire(" + in_quotes(key) + ", " + in_quotes(owner) + ", " +
-              std::to_string(terms.ttl.count()) + ", " + std::to_string(terms.margin.count()) + ", NULL)");
+              std::to_string(terms.ttl.count()) + ", " + std::to_string(terms.margin.count()) + ", " +
+              std::to_string(patience.count()) + ", NULL)");
 }
 
 LockAnswer Application::renew(const std::string& key, const std::string& owner) {
-  return call("dblock_renew(" + in_quotes(key) + ", " + in_quotes(owner) + ")");
+  return call("dblock_renew(" + in_quotes(key) + ", " + in_quotes(owner) + ", NULL)");
 }
 
 LockAnswer Application::release(const std::string& key, const std::string& owner) {
@@ -163,29 +161,35 @@ LockAnswer until_settled(const std::function<LockAnswer()>& call, milliseconds l
   }
 }
 
-LockAnswer acquire_by_polling(Application& application, const std::string& key, const std::string& owner,
-                              const LockTerms& terms, milliseconds limit) {
+namespace {
+
+// `acquire` is told how much of the limit is left.
+LockAnswer poll(milliseconds limit, const LockTerms& terms,
+                const std::function<LockAnswer(milliseconds)>& acquire) {
   const long long end = clock_nanos() + limit.count() * k_nanos_a_millisecond;
+  const auto left = [end] {
+    return milliseconds(std::max(0LL, (end - clock_nanos()) / k_nanos_a_millisecond));
+  };
   for (;;) {
     // A call whose reply was lost may have been granted, even if the wait is over by now.
-    const LockAnswer answer =
-        until_settled([&] { return application.acquire(key, owner, terms); }, std::max(limit, terms.ttl));
+    const LockAnswer answer = until_settled([&] { return acquire(left()); }, std::max(limit, terms.ttl));
     if (answer.outcome == "granted" || clock_nanos() >= end) return answer;
     std::this_thread::sleep_for(milliseconds(100 + static_cast<long>(dice()() % 200)));
   }
 }
 
-LockAnswer acquire_in_line(Application& application, const std::string& key, const std::string& owner,
-                           const LockTerms& terms, milliseconds limit) {
-  const long long begun = clock_nanos();
-  const std::string seconds = std::to_string(static_cast<double>(limit.count()) / 1000);
-  application.ask("SELECT GET_LOCK(" + name_of_line(key) + ", " + seconds + ")");
-  const milliseconds waited((clock_nanos() - begun) / k_nanos_a_millisecond);
-  return acquire_by_polling(application, key, owner, terms, std::max(milliseconds(0), limit - waited));
+}  // namespace
+
+LockAnswer acquire_by_polling(Application& application, const std::string& key, const std::string& owner,
+                              const LockTerms& terms, milliseconds limit) {
+  return poll(limit, terms, [&](milliseconds left) {
+    return application.acquire(key, owner, terms, std::min(left, k_longest_patience));
+  });
 }
 
-void leave_line(Application& application, const std::string& key) {
-  application.ask("DO RELEASE_LOCK(" + name_of_line(key) + ")");
+LockAnswer acquire_behind_all(Application& application, const std::string& key, const std::string& owner,
+                              const LockTerms& terms, milliseconds limit) {
+  return poll(limit, terms, [&](milliseconds) { return application.acquire(key, owner, terms); });
 }
 
 }  // namespace dblock::test

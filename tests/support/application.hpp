@@ -48,8 +48,10 @@ class Application {
   Application(Application&&) noexcept;
   Application& operator=(Application&&) = delete;
 
-  // One call each. Throws if the server refuses it.
-  LockAnswer acquire(const std::string& key, const std::string& owner, const LockTerms& terms);
+  // One call each. Throws if the server refuses it. `patience`: how long the application has a place in the
+  // line of a lock that it is not granted; zero: none.
+  LockAnswer acquire(const std::string& key, const std::string& owner, const LockTerms& terms,
+                     milliseconds patience = milliseconds(0));
   LockAnswer renew(const std::string& key, const std::string& owner);
   LockAnswer release(const std::string& key, const std::string& owner);
 
@@ -74,14 +76,13 @@ class Application {
 LockAnswer until_settled(const std::function<LockAnswer()>& call, milliseconds limit);
 
 // Takes the lock by asking again and again, after pauses of 100 to 300 ms, until dblock_acquire grants it or
-// `limit` has passed: the last answer.
+// `limit` has passed: the last answer. Meanwhile the application stands in the line in which `dblock run
+// --wait` waits too.
 LockAnswer acquire_by_polling(Application& application, const std::string& key, const std::string& owner,
                               const LockTerms& terms, milliseconds limit);
 
-// Takes the lock as acquire_by_polling() does, but first stands in the line in which `dblock run --wait`
-// waits too. Keeps its place until leave_line(), which must follow the release.
-LockAnswer acquire_in_line(Application& application, const std::string& key, const std::string& owner,
-                           const LockTerms& terms, milliseconds limit);
-void leave_line(Application& application, const std::string& key);
+// The same without a place: whoever waits comes first.
+LockAnswer acquire_behind_all(Application& application, const std::string& key, const std::string& owner,
+                              const LockTerms& terms, milliseconds limit);
 
 }  // namespace dblock::test

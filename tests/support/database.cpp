@@ -14,9 +14,10 @@ namespace {
 
 using std::chrono::microseconds;
 
-const std::vector<std::string> k_times{
-    "create_time", "update_time",      "expire_time",      "hold_until",          "keep_until",
-    "revoke_time", "last_acquired_at", "last_released_at", "success_acquired_at", "success_released_at"};
+const std::vector<std::string> k_times{"create_time",         "update_time",        "expire_time",
+                                       "hold_until",          "keep_until",         "revoke_time",
+                                       "arrived_at",          "last_acquired_at",   "last_released_at",
+                                       "success_acquired_at", "success_released_at"};
 
 // All columns that both stores have, but lock_key.
 constexpr const char* k_rest_of_row =
@@ -142,6 +143,20 @@ long long Database::rows() const {
   return std::stoll(backend_->sql("SELECT COUNT(*) FROM dblock_lock WHERE slot = 0").front().at(0));
 }
 
+std::vector<std::string> Database::line(const std::string& key) const {
+  std::vector<std::string> owners;
+  for (const auto& place : backend_->sql("SELECT owner_id FROM dblock_waiter WHERE lock_key = " +
+                                         backend_->text(key) + " ORDER BY arrival, owner_id"))
+    owners.push_back(place.at(0));
+  return owners;
+}
+
+std::string Database::line_ends(const std::string& key) const {
+  const auto found =
+      backend_->sql("SELECT MAX(seen_until) FROM dblock_waiter WHERE lock_key = " + backend_->text(key));
+  return found.empty() || found.front().at(0) == "NULL" ? "" : found.front().at(0);
+}
+
 void Database::update(const std::string& assignments, const std::string& key) {
   backend_->sql("UPDATE dblock_lock SET " + assignments +
                 " WHERE slot = 0 AND lock_key = " + backend_->text(key));
@@ -219,18 +234,8 @@ std::vector<std::string> ServerDatabase::sessions(const std::string& more) {
   return ids;
 }
 
-namespace {
-// In the server's queue, and not merely on the way there.
-constexpr const char* k_in_line = "info LIKE 'SET SESSION %dblock waits%' AND state='User lock'";
-}  // namespace
-
-long long ServerDatabase::waiting_in_line() {
-  return static_cast<long long>(sessions(k_in_line).size());
-}
-
-long long ServerDatabase::newest_in_line() {
-  const auto ids = sessions(k_in_line);  // oldest first
-  return ids.empty() ? 0 : std::stoll(ids.back());
+std::vector<std::string> ServerDatabase::sleepers() {
+  return sessions("info LIKE '%GET_LOCK(%' AND state = 'User lock'");
 }
 
 bool ServerDatabase::kill_session(const std::string& id) try {

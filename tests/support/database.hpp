@@ -61,6 +61,12 @@ class Database {
   [[nodiscard]] std::string row(const std::string& key) const;
   [[nodiscard]] long long rows() const;
 
+  // The owner ids of the places in the key's line, in their order. The places of dead waiters are among them
+  // until somebody has removed them.
+  [[nodiscard]] std::vector<std::string> line(const std::string& key = "k") const;
+  // Until when the last of these places counts: it moves when a waiter renews its place. "" without one.
+  [[nodiscard]] std::string line_ends(const std::string& key = "k") const;
+
   void age(const std::string& key, std::chrono::microseconds by);  // as if all of it had been earlier
   void age_until_expired(const std::string& key, std::chrono::microseconds for_long);
   void set_keep_until(const std::string& key, std::chrono::microseconds from_now);
@@ -109,10 +115,8 @@ class ServerDatabase final : public Database {
 
   // Ids of the sessions that jobs' account has in this database, oldest first; `more` narrows the choice.
   std::vector<std::string> sessions(const std::string& more = "");
-  // How many of them stand in line for a lock, and the highest id of these (0: none): a count misses one that
-  // comes while another leaves.
-  long long waiting_in_line();
-  long long newest_in_line();
+  // Those in which a waiter sleeps until another request has ended.
+  std::vector<std::string> sleepers();
   // False when it has ended by itself.
   bool kill_session(const std::string& id);
 

@@ -122,6 +122,19 @@ bool soon_free(const Database& database, const std::string& key) {
   return wait_until([&] { return !database.has_holder(key); });
 }
 
+bool soon_in_line(const Database& database, std::size_t count, const std::string& key) {
+  return wait_until([&] { return database.line(key).size() == count; });
+}
+
+void await_look_of_waiter(const Database& database, const std::string& key) {
+  const std::string seen = database.line_ends(key);
+  const auto renewed = [&] {
+    const std::string now = database.line_ends(key);
+    return !now.empty() && now != seen;
+  };
+  if (!wait_until(renewed)) throw std::runtime_error("no place in the line of " + key + " is renewed");
+}
+
 namespace {
 
 // The end of the lease after its next renewal; 0 when none comes in time.
@@ -147,6 +160,14 @@ pid_t guardian_of(const Process& dblock) {
   if (!wait_until([&] { return !(found = named("dblock-guardian", children_of(dblock.pid()))).empty(); }))
     throw std::runtime_error("no guardian; stderr: " + dblock.err());
   return found.front();
+}
+
+void kill_with_guardian(Process& dblock) {
+  const pid_t guardian = guardian_of(dblock);
+  dblock.freeze();
+  ::kill(guardian, SIGKILL);
+  dblock.signal(SIGKILL);
+  (void)dblock.wait();
 }
 
 pid_t job_of(const Process& dblock) {

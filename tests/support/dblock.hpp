@@ -76,12 +76,17 @@ void await_file(Process& process, const std::string& file);
 // Waits for the next renewal of the key's lease, and returns its expire_time: a heartbeat passes before
 // another. Throws when none comes.
 long long await_renewal(const Database& database, const std::string& key = "k");
+// Waits until the last place in the key's line has been renewed: its waiter looks at the lock in the same
+// step. Throws when that does not come.
+void await_look_of_waiter(const Database& database, const std::string& key = "k");
 
 // Whether a process says this in time, with its stderr.
 [[nodiscard]] bool soon_says(const Process& process, const std::string& part);
 // Whether the key has a holder by its row in time, or none.
 [[nodiscard]] bool soon_held(const Database& database, const std::string& key = "k");
 [[nodiscard]] bool soon_free(const Database& database, const std::string& key = "k");
+// Whether so many requests have a place in the key's line in time.
+[[nodiscard]] bool soon_in_line(const Database& database, std::size_t count, const std::string& key = "k");
 // Whether the key's lease is renewed in time, from now.
 [[nodiscard]] bool soon_renewed(const Database& database, const std::string& key = "k");
 // Whether nothing is left of a process's or terminal's tree in time.
@@ -93,6 +98,8 @@ template <typename Started>
 // The processes of a running `dblock run`.
 [[nodiscard]] pid_t guardian_of(const Process& dblock);  // waits for it
 [[nodiscard]] pid_t job_of(const Process& dblock);       // the guardian's child
+// Kills both with SIGKILL, so that neither tidies up after the other.
+void kill_with_guardian(Process& dblock);
 // A guardian that the machine keeps from running for longer than this would be too late, and no bug.
 [[nodiscard]] milliseconds machine_delay();
 // No process of the job lives; dblock and guardian may.

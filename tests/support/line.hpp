@@ -7,27 +7,28 @@
 
 #include "support/catch.hpp"
 #include "support/live_run.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 
-// `Store` is a Database or one of its kinds.
+// `Store` is a Database or one of its kinds, made `of` these.
 template <class Store>
 class LineBefore {
  public:
-  explicit LineBefore(const Words& holder_options) : holder_(database_, holder_options) {}
+  template <class... Of>
+  explicit LineBefore(const Words& holder_options, const Of&... of)
+      : database_(of...), holder_(database_, holder_options) {}
 
+  // Returns once the waiter has its place.
+  Process& join(const std::string& name, const Words& options = {}) {
+    const Words command = sh("echo " + name + " >>" + file("log"));
+    return waiters_.emplace_back(waiting_run(database_, with({"--wait", "120s"}, options), command));
+  }
   void release() { REQUIRE(holder_.end() == exited(0)); }
   [[nodiscard]] Words who_ran() const { return lines(read_file(file("log"))); }
   [[nodiscard]] Process& holder() { return holder_; }
   [[nodiscard]] Store& database() { return database_; }
   [[nodiscard]] std::string file(const std::string& name) const { return holder_.file(name); }
-
- protected:
-  // Starts a waiter, who may not stand in line yet.
-  Process& start(const std::string& name, const Words& options) {
-    const Words command = sh("echo " + name + " >>" + file("log"));
-    return waiters_.emplace_back(dblock_spawn(database_, run_words("k", options, command)));
-  }
 
  private:
   Store database_;
@@ -35,22 +36,25 @@ class LineBefore {
   std::deque<Process> waiters_;
 };
 
-// `Line` is a LineBefore with a `Process& join(name)` that returns once the waiter has its place.
+// `Line` is a LineBefore.
 template <class Line>
-void check_order_of_arrival(Line& line, int count) {
+void check_order_of_arrival(Line& line, std::size_t count) {
   std::vector<Process*> waiters;
   Words expected;
-  for (int i = 0; i < count; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     expected.push_back("waiter-" + std::to_string(i));
     waiters.push_back(&line.join(expected.back()));
   }
   CHECK(line.who_ran().empty());
+  CHECK(line.database().line().size() == count);
   line.release();
   for (Process* waiter : waiters) CHECK(waiter->wait() == exited(0));
   CHECK(line.who_ran() == expected);
+  CHECK(line.database().line().empty());
 }
 
-// `gone`: checks that their store has forgotten the two.
+// The guardian of who is killed gives its place up. `gone`: checks what else their store must have forgotten
+// of the two.
 template <class Line, class Gone>
 void check_stopped_and_killed_leave_nothing(Line& line, const Gone& gone) {
   Process& first = line.join("first");
@@ -64,6 +68,7 @@ void check_stopped_and_killed_leave_nothing(Line& line, const Gone& gone) {
   killed.signal(SIGKILL);
   CHECK(killed.wait() == killed_by(SIGKILL));
   CHECK(soon_gone(killed));
+  CHECK(line.database().line().size() == 3);
   gone();
   line.release();
   CHECK(first.wait() == exited(0));
@@ -71,6 +76,25 @@ void check_stopped_and_killed_leave_nothing(Line& line, const Gone& gone) {
   CHECK(third.wait() == exited(0));
   CHECK(line.who_ran() == Words{"first", "second", "third"});
   CHECK_FALSE(line.database().has_holder("k"));
+}
+
+// Who stands behind a frozen waiter passes it once the lock has been free for three seconds.
+template <class Line>
+void check_frozen_waiter_is_passed(Line& line) {
+  Process& frozen = line.join("frozen");
+  Process& second = line.join("second");
+  Process& third = line.join("third");
+  frozen.freeze();
+  line.release();
+  // A waiter that nobody wakes, the next best answer, would look after 15 s.
+  CHECK(second.wait(10s * slowness()) == exited(0));
+  CHECK(third.wait(10s * slowness()) == exited(0));
+  CHECK(line.who_ran() == Words{"second", "third"});
+  CHECK(line.database().line().empty());
+  CHECK(frozen.running());
+  frozen.signal(SIGCONT);
+  CHECK(frozen.wait() == exited(0));
+  CHECK(line.who_ran() == Words{"second", "third", "frozen"});
 }
 
 template <class Line>

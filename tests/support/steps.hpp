@@ -44,7 +44,7 @@ inline void revoke(const Database& database, const std::string& key = "k",
   REQUIRE(revoked.exit == exited(0));
 }
 
-// A run in the background that has said that it waits for the lock.
+// A run in the background that has said that it waits for the lock: it has its place in the line.
 inline Process waiting_run(const Database& database, const Words& options = {"--wait", "60s"},
                            const Words& command = {"true"}, const std::string& key = "k",
                            const CallSite& site = CallSite::current()) {

@@ -3,6 +3,7 @@
 
 #include "lease/acquire.hpp"
 #include "lease/backoff.hpp"
+#include "lease/line.hpp"
 #include "lease/timing.hpp"
 #include "lease_fakes.hpp"
 #include "support/catch.hpp"
@@ -55,6 +56,76 @@ struct Bench {
   }
 };
 
+using Calls = std::vector<std::string>;
+
+// Of a store that has a wake-up, as all but the fake have.
+struct LineBench : Bench {
+  test::FakeWakeUp wake_up{clock, store.calls};
+  BootTime begun = clock.now();
+  std::vector<Nanos> pauses;  // each wait of the clock: asleep or not
+
+  LineBench() {
+    store.wake_up_used = &wake_up;
+    wake_up.looks_after.interval = 4s;  // the line is read at each look
+    store.acquires = {refuses(), grants()};
+    store.peeks = {shows(row_of("other", 30s))};
+    clock.on_wait = [this, last = begun]() mutable {
+      pauses.push_back(clock.now() - std::exchange(last, clock.now()));
+    };
+  }
+  [[nodiscard]] auto count(const char* call) const { return std::ranges::count(store.calls, call); }
+  [[nodiscard]] Nanos took() const { return clock.now() - begun; }
+  // The other request is there no more after this time.
+  test::FakeWakeUp::Script wakes_after(Nanos time) {
+    return [this, time] {
+      clock.tick(time);
+      return Slept::to_its_end;
+    };
+  }
+};
+
+FakeStore::Acquire refuses_by(const LockStatus& row) {
+  return [row](const LeaseRequest&) -> Result<Answer> { return Held{row}; };
+}
+
+// The line of the lock: the request itself, and others.
+FakeStore::SeeLine line_with(std::vector<Place> others) {
+  return [others = std::move(others)](const LeaseRequest& request) -> Result<std::vector<Place>> {
+    auto places = others;
+    places.push_back(test::place_of(request.owner.text, request.arrival->since_epoch));
+    sort_line(places);
+    return places;
+  };
+}
+
+// So many requests that came before: "before 1" first.
+FakeStore::SeeLine line_behind(std::size_t count) {
+  std::vector<Place> others;
+  for (std::size_t i = 1; i <= count; ++i)
+    others.push_back(test::place_of("before " + std::to_string(i), 900s + std::chrono::milliseconds(i)));
+  return line_with(others);
+}
+
+test::FakeWakeUp::Script sleep_that_is(Slept end) {
+  return [end] { return end; };
+}
+
+// Freed `ago`, and granted to nobody since.
+LockStatus free_row(Micros ago) {
+  LockStatus status;
+  status.key = "k";
+  status.server_time = ServerTime{1000s};
+  status.freed_at = ServerTime{1000s - ago};
+  return status;
+}
+
+LockStatus held_by_readers() {
+  LockStatus status = row_of("reader", 30s);
+  status.sharing.mode = Mode::shared;
+  status.slot = 1;
+  return status;
+}
+
 }  // namespace
 
 TEST_CASE("counted tries come after exactly the pauses that were asked for") {
@@ -69,20 +140,6 @@ TEST_CASE("counted tries come after exactly the pauses that were asked for") {
   CHECK(std::holds_alternative<Held>(*outcome));
   CHECK(waits == std::vector<Nanos>{2s, 3s, 4500ms, 6750ms});
   CHECK(b.store.calls == std::vector<std::string>{"acquire", "peek", "peek", "peek", "peek"});
-}
-
-TEST_CASE("a waiter that polls asks soon at first, with growing pauses, and at least once a second") {
-  Bench b;
-  b.store.acquires = {Bench::refuses()};
-  b.store.peeks = {Bench::shows(row_of("other", 30s))};
-  std::vector<Nanos> waits;
-  BootTime last = b.clock.now();
-  b.clock.on_wait = [&] { waits.push_back(b.clock.now() - std::exchange(last, b.clock.now())); };
-  REQUIRE(acquire(b.store, b.clock, b.request, WaitPolicy{20s}, {}, b.cancel));
-  REQUIRE(waits.size() > 20);
-  CHECK(waits.front() <= 50ms);
-  CHECK(*std::ranges::max_element(waits) <= 1s);
-  for (const Nanos late : std::span(waits).subspan(10, 10)) CHECK(late >= 500ms);
 }
 
 TEST_CASE("a wait is told of where one begins, not where the lock is granted or given up at once") {
@@ -143,16 +200,13 @@ TEST_CASE("a wait limits counted tries as a whole") {
   CHECK(b.store.calls.size() == 4);  // at 0, 2, 4 and 5 s
 }
 
-TEST_CASE("counted tries take no position at the turnstile") {
-  Bench b;
-  test::FakeTurnstile turnstile(b.clock, b.store);
-  b.store.turnstile_used = &turnstile;
-  b.store.acquires = {Bench::refuses(), b.grants()};
+TEST_CASE("counted tries take no place in line, and sleep behind nobody") {
+  LineBench b;
   b.store.peeks = {Bench::shows(row_of("", 0s))};
   const auto outcome = acquire(b.store, b.clock, b.request, {std::nullopt, Retry{2, 2s, 1.5}}, {}, b.cancel);
   REQUIRE(outcome);
   CHECK(std::holds_alternative<Lease>(*outcome));
-  CHECK(b.store.calls == std::vector<std::string>{"acquire", "peek", "acquire"});
+  CHECK(b.store.calls == Calls{"announce", "acquire", "peek", "acquire"});
 }
 
 TEST_CASE("a statement that got lost on its way is not counted as a try") {
@@ -192,18 +246,20 @@ TEST_CASE("a success counts for nine tenths of the period, and a tenth into the 
   CHECK_FALSE(row_of("", 0s).done_within(once_per));
 }
 
-TEST_CASE("the first waiter does not ask often for a lock that is cooling down") {
-  Bench b;
-  test::FakeTurnstile turnstile(b.clock, b.store);
-  turnstile.on_enter = Turn::ours;
-  b.store.turnstile_used = &turnstile;
+TEST_CASE("a waiter for a cooldown looks soon at first, with growing pauses, and once a second in the end") {
+  LineBench b;
   auto cooling = row_of("", 0s);
   cooling.state = State::cooldown;
   cooling.hold_until = ServerTime{1000s + 1h};
   b.store.acquires = {[&](const LeaseRequest&) -> Result<Answer> { return Held{cooling}; }};
   b.store.peeks = {Bench::shows(cooling)};
   REQUIRE(b.go(60s));
-  CHECK(std::ranges::count(b.store.calls, "peek") < 140);
+  REQUIRE(b.pauses.size() > 60);
+  CHECK(b.pauses.front() <= 50ms);
+  CHECK(*std::ranges::max_element(b.pauses) <= 1s);
+  for (const Nanos late : std::span(b.pauses).subspan(10, 50)) CHECK(late >= 500ms);
+  CHECK(b.count("disconnect") == 0);
+  CHECK(b.count("sleep") == 0);  // nobody's end would help
 }
 
 TEST_CASE("a waiter goes home when it sees that the job is done for this period") {
@@ -217,16 +273,14 @@ TEST_CASE("a waiter goes home when it sees that the job is done for this period"
   CHECK(std::ranges::count(b.store.calls, "acquire") == 1);
 }
 
-TEST_CASE("a waiter at the turnstile goes home when it sees that the job is done for this period") {
-  Bench b;
-  test::FakeTurnstile turnstile(b.clock, b.store);
-  b.store.turnstile_used = &turnstile;
+TEST_CASE("a sleeper goes home when it sees that the job is done for this period") {
+  LineBench b;
   b.request.promises.once_per = OncePer{100s};
   b.store.peeks = {Bench::shows(row_of("other", 30s)), Bench::shows(done_row("other", 5s))};
   const auto outcome = b.go(std::nullopt);
   REQUIRE(outcome);
   CHECK(std::holds_alternative<Done>(*outcome));
-  CHECK_FALSE(turnstile.has_position);
+  CHECK(b.store.calls.back() == "leave");
 }
 
 TEST_CASE("a waiter whose turn has come is told by the store that the job is done") {
@@ -273,8 +327,8 @@ TEST_CASE("a waiter looks before it tries again, and tries at the very end of it
   CHECK(std::holds_alternative<Held>(*outcome));
   CHECK(b.clock.now() - begun == 5s);
   CHECK(std::ranges::count(b.store.calls, "acquire") == 1);
-  CHECK(std::ranges::count(b.store.calls, "peek") >= 5);
-  CHECK(std::ranges::count(b.store.calls, "peek") <= 40);
+  CHECK(std::ranges::count(b.store.calls, "peek") >= 25);
+  CHECK(std::ranges::count(b.store.calls, "peek") <= 50);
 }
 
 TEST_CASE("a waiter takes the lock when the row looks free") {
@@ -402,320 +456,697 @@ TEST_CASE("errors that no waiting mends end the wait at once") {
   }
 }
 
-// --- The turnstile. -----------------------------------------------------------------------------------
+// --- The line. ----------------------------------------------------------------------------------------
+
+TEST_CASE(
+    "a refused request takes a place, sleeps behind the holder, tries when that has ended, and keeps both") {
+  LineBench b;
+  b.wake_up.sleeps = {b.wakes_after(5s)};
+  const auto outcome = b.go(std::nullopt);
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<Lease>(*outcome));
+  CHECK(b.store.calls == Calls{"announce", "acquire", "stand", "see", "sleep", "acquire"});
+  CHECK(b.wake_up.slept[0].behind == "other");
+  CHECK(b.wake_up.slept[0].before == 0);
+  CHECK(b.wake_up.own == "me");
+}
+
+TEST_CASE("behind others a request sleeps behind the one before it, and tries when the first has ended") {
+  LineBench b;
+  b.wake_up.sleeps = {b.wakes_after(5s)};
+  b.store.lines = {line_behind(2), line_behind(1)};
+  REQUIRE(b.go(std::nullopt));
+  CHECK(b.store.calls ==
+        Calls{"announce", "acquire", "stand", "see", "sleep", "peek", "see", "sleep", "acquire"});
+  CHECK(b.wake_up.slept[0].behind == "before 2");
+  CHECK(b.wake_up.slept[0].before == 2);
+  CHECK(b.wake_up.slept[1].behind == "before 1");
+  CHECK(b.wake_up.slept[1].before == 1);
+}
+
+TEST_CASE("no chain of sleepers is long: far back a request sleeps behind one further ahead") {
+  const auto behind = [](std::size_t count) {
+    LineBench b;
+    b.store.lines = {line_behind(count)};
+    CHECK(b.go(1ms));
+    return b.wake_up.slept.at(0).behind;
+  };
+  CHECK(behind(16) == "before 16");
+  CHECK(behind(17) == "before 1");
+  CHECK(behind(100) == "before 75");
+}
+
+TEST_CASE("a sleeper looks at the lock and the line now and then, and names the holder and its own place") {
+  LineBench b;
+  b.wake_up.is_busy_asleep = GENERATE(true, false);
+  b.wake_up.sleeps = {{}, {}, b.wakes_after(100ms)};
+  b.store.lines = {line_with({test::place_of("first", 900s), test::place_of("later", 1100s)}), line_with({})};
+  std::vector<std::string> named;
+  AcquireObserver observer;
+  observer.on_conflict = [&](const LockStatus& row) {
+    REQUIRE(row.position);
+    named.push_back(row.owner + " " + std::to_string(row.position->number) + "/" +
+                    std::to_string(row.position->of));
+  };
+  REQUIRE(acquire(b.store, b.clock, b.request, WaitPolicy{std::nullopt}, observer, b.cancel));
+  CHECK(named == Calls{"other 2/3", "other 1/1", "other 1/1"});
+  CHECK(b.store.calls == Calls{"announce", "acquire", "stand", "see", "sleep", "peek", "see", "sleep", "peek",
+                               "see", "sleep", "acquire"});
+  for (const auto& sleep : b.wake_up.slept) {
+    CHECK(sleep.at_most >= 2s);
+    CHECK(sleep.at_most <= 4s);
+  }
+}
+
+TEST_CASE("a sleeper looks again when the lease it saw ends; where looks cost something, the first in line") {
+  const auto first_sleep = [](bool at_expiry, std::size_t before) {
+    LineBench b;
+    b.wake_up.looks_after = {40s, at_expiry};
+    b.store.acquires = {refuses_by(row_of("other", 300ms))};
+    b.store.peeks = {Bench::shows(row_of("other", 300ms))};
+    b.store.lines = {line_behind(before)};
+    CHECK(b.go(1min));
+    return b.wake_up.slept.at(0).at_most;
+  };
+  CHECK(first_sleep(true, 0) == 300ms);
+  CHECK(first_sleep(true, 1) == 300ms);
+  CHECK(first_sleep(false, 0) == 300ms);
+  CHECK(first_sleep(false, 1) >= 20s);
+}
+
+TEST_CASE("a free lock is left to those who stand before, until nobody has taken it for three seconds") {
+  LineBench b;
+  b.wake_up.looks_after = {10s, false};
+  b.store.lines = {line_behind(2)};
+  b.store.peeks = {Bench::shows(free_row(1s)), Bench::shows(free_row(2999ms)), Bench::shows(free_row(3s))};
+  REQUIRE(b.go(std::nullopt));
+  CHECK(b.store.calls == Calls{"announce", "acquire", "stand", "see", "sleep", "peek", "see", "sleep", "peek",
+                               "see", "sleep", "peek", "see", "acquire"});
+  CHECK(b.wake_up.slept[1].at_most == 2100ms);  // and not the usual five to ten seconds
+  CHECK(b.wake_up.slept[2].at_most == 101ms);
+}
+
+TEST_CASE("a lock that is free at the very end of a wait is tried, whoever stands before") {
+  LineBench b;
+  b.store.lines = {line_behind(2)};
+  b.store.peeks = {Bench::shows(free_row(0s))};
+  const auto outcome = b.go(400ms);
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<Lease>(*outcome));
+  CHECK(b.store.calls == Calls{"announce", "acquire", "stand", "see", "sleep", "peek", "see", "acquire"});
+  CHECK(b.took() == 400ms);
+}
+
+TEST_CASE("the first in line tries a lock that looks free, and one without a row") {
+  for (const auto& row : {std::optional(free_row(0s)), std::optional<LockStatus>()}) {
+    LineBench b;
+    b.store.peeks = {Bench::shows(row)};
+    REQUIRE(b.go(std::nullopt));
+    CHECK(b.count("peek") == 1);
+    CHECK(b.count("acquire") == 2);
+  }
+}
+
+TEST_CASE("a waiter that finds its own lease in the row asks for it at once, and proves it", "[safety]") {
+  LineBench b;
+  b.store.lines = {line_behind(1)};
+  b.store.peeks = {Bench::shows(row_of("me", 50s))};
+  b.store.acquires = {Bench::refuses(), [&](const LeaseRequest& request) -> Result<Answer> {
+                        return found(request, row_of("me", 50s), b.clock.now());
+                      }};
+  b.store.renews = {[&]() -> Result<RenewOutcome> { return Renewed{b.clock.now(), k_ttl, {}}; }};
+  const auto outcome = b.go(std::nullopt);
+  REQUIRE(outcome);
+  CHECK(std::get<Lease>(*outcome).token == Token{7});
+  CHECK(b.count("peek") == 1);
+  CHECK(Calls(b.store.calls.end() - 2, b.store.calls.end()) == Calls{"acquire", "renew"});
+}
 
 namespace {
 
-struct TurnstileBench : Bench {
-  test::FakeTurnstile turnstile{clock, store};
-
-  TurnstileBench() { store.turnstile_used = &turnstile; }
-  [[nodiscard]] auto count(const char* call) const { return std::ranges::count(store.calls, call); }
-};
-
-LockStatus free_row(std::uint64_t last_token) {
-  LockStatus status;
-  status.key = "k";
-  status.state = State::free;
-  status.token = Token{last_token};
-  status.server_time = ServerTime{1000s};
-  return status;
-}
-
-test::FakeTurnstile::Await turn(Turn turn) {
-  return [turn](BootTime) { return turn; };
+// When places were taken and renewed.
+std::vector<Nanos> renewals(LineBench& b, Micros wait) {
+  std::vector<Nanos> times;
+  b.store.lines = {[&](const LeaseRequest& request) {
+    if (b.store.stands.size() > times.size()) times.push_back(b.took());
+    return line_with({})(request);
+  }};
+  REQUIRE(b.go(wait));
+  return times;
 }
 
 }  // namespace
 
-TEST_CASE("a waiter behind others does not try the lock until its turn, then tries at once") {
-  TurnstileBench b;
-  b.store.acquires = {b.grants()};
-  b.store.peeks = {Bench::shows(row_of("other", 30s))};
-  b.turnstile.awaits = {turn(Turn::not_yet), turn(Turn::not_yet), turn(Turn::ours)};
-  const auto outcome = b.go(std::nullopt);
-  REQUIRE(outcome);
-  CHECK(std::holds_alternative<Lease>(*outcome));
-  CHECK(b.store.calls ==
-        std::vector<std::string>{"enter", "peek", "await", "peek", "await", "peek", "await", "acquire"});
+TEST_CASE("a sleeper's place counts for 150 seconds and is renewed every 60, with the arrival it has") {
+  LineBench b;
+  const auto times = renewals(b, 200s);
+  REQUIRE(times.size() == 4);
+  CHECK(times[0] == 0s);
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(b.store.stands[i].length == 150s);
+    CHECK(b.store.stands[i].arrival == (i == 0 ? std::nullopt : std::optional(FakeStore::k_arrival)));
+    if (i == 0) continue;
+    CHECK(times[i] - times[i - 1] >= 60s);
+    CHECK(times[i] - times[i - 1] <= 64s);
+  }
 }
 
-TEST_CASE("a waiter behind others looks at the row at least once a second, and names the holder each time") {
-  TurnstileBench b;
-  b.store.peeks = {Bench::shows(row_of("other", 30s))};
-  std::vector<std::string> named;
-  const AcquireObserver observer{
-      .on_conflict = [&](const LockStatus& status) { named.push_back(status.owner); },
-      .on_trouble = {},
-      .on_send = {}};
-  const auto outcome = acquire(b.store, b.clock, b.request, WaitPolicy{10s}, observer, b.cancel);
-  REQUIRE(outcome);
-  CHECK(std::holds_alternative<Held>(*outcome));
-  for (const Nanos length : b.turnstile.lengths) CHECK(length <= 1s);
-  CHECK(b.turnstile.lengths.size() <= 20);
-  CHECK(named.size() == static_cast<std::size_t>(b.count("peek")));
-  CHECK(b.count("acquire") == 0);
-}
-
-TEST_CASE("the position at the turnstile is asked for while somebody reads it") {
-  TurnstileBench b;
-  b.store.acquires = {b.grants()};
-  b.store.peeks = {Bench::shows(row_of("other", 30s))};
-  b.turnstile.awaits = {turn(Turn::not_yet), turn(Turn::not_yet), turn(Turn::ours)};
-  int reads = 0;
-  const AcquireObserver observer{
-      .on_conflict = {}, .on_trouble = {}, .wants_position = [&] { return ++reads == 2; }, .on_send = {}};
-  REQUIRE(acquire(b.store, b.clock, b.request, WaitPolicy{std::nullopt}, observer, b.cancel));
-  CHECK(b.store.calls == std::vector<std::string>{"enter", "peek", "await", "peek with position", "await",
-                                                  "peek", "await", "acquire"});
-}
-
-TEST_CASE("a waiter behind others looks again when the lease it saw ends") {
-  TurnstileBench b;
-  b.store.peeks = {Bench::shows(row_of("other", 300ms))};
-  REQUIRE(b.go(2s));
-  REQUIRE_FALSE(b.turnstile.lengths.empty());
-  CHECK(b.turnstile.lengths.front() == 300ms);
-}
-
-TEST_CASE("a lock that stays free for two looks is taken whoever leads, and the position is kept") {
-  TurnstileBench b;
-  b.store.acquires = {b.grants()};
-  b.store.peeks = {Bench::shows(row_of("other", 300ms)), Bench::shows(free_row(5))};
-  const BootTime begun = b.clock.now();
-  const auto outcome = b.go(std::nullopt);
-  REQUIRE(outcome);
-  CHECK(std::holds_alternative<Lease>(*outcome));
-  CHECK(b.store.calls ==
-        std::vector<std::string>{"enter", "peek", "await", "peek", "await", "peek", "acquire"});
-  CHECK(b.clock.now() - begun >= 800ms);
-  CHECK(b.clock.now() - begun <= 1300ms);
-  CHECK(b.turnstile.has_position);
-}
-
-TEST_CASE("a row that does not exist counts as free") {
-  TurnstileBench b;
-  b.store.acquires = {b.grants()};
-  b.store.peeks = {Bench::shows(std::nullopt)};
-  REQUIRE(b.go(std::nullopt));
-  CHECK(b.store.calls == std::vector<std::string>{"enter", "peek", "await", "peek", "acquire"});
-}
-
-TEST_CASE("a lock that others take and give back between looks is not taken out of turn") {
-  TurnstileBench b;
-  b.store.acquires = {b.grants()};
-  b.store.peeks = {Bench::shows(free_row(5)), Bench::shows(free_row(6)),
-                   Bench::shows(free_row(7)), Bench::shows(row_of("other", 30s)),
-                   Bench::shows(free_row(7)), Bench::shows(row_of("other", 30s))};
-  b.turnstile.awaits = {{}, {}, {}, {}, {}, turn(Turn::ours)};
-  REQUIRE(b.go(std::nullopt));
-  CHECK(b.count("await") == 6);
-  CHECK(b.store.calls.back() == "acquire");
-  CHECK(b.store.calls[b.store.calls.size() - 2] == "await");
-}
-
-TEST_CASE("past a turnstile that is not believed the waiter polls as if there were none") {
-  TurnstileBench b;
-  b.store.acquires = {Bench::refuses(), b.grants()};
-  b.store.peeks = {Bench::shows(free_row(5)), Bench::shows(free_row(5)), Bench::shows(row_of("other", 30s)),
-                   Bench::shows(free_row(6))};
-  REQUIRE(b.go(std::nullopt));
-  CHECK(b.count("await") == 1);
-  CHECK(b.count("enter") == 1);
-  CHECK(b.count("acquire") == 2);
-}
-
-TEST_CASE("first at the turnstile but refused: polls five to ten times a second and keeps the position") {
-  TurnstileBench b;
-  b.turnstile.on_enter = Turn::ours;
-  b.store.acquires = {Bench::refuses(), b.grants()};
-  b.store.peeks = std::deque<FakeStore::Peek>(20, Bench::shows(row_of("other", 30s)));
-  b.store.peeks.push_back(Bench::shows(free_row(5)));
-  bool left = false;
-  b.clock.on_wait = [&] { left = left || !b.turnstile.has_position; };
-  const BootTime begun = b.clock.now();
-  REQUIRE(b.go(std::nullopt));
-  CHECK(b.clock.now() - begun >= 21 * 100ms);
-  CHECK(b.clock.now() - begun <= 21 * 200ms);
-  CHECK_FALSE(left);
-  CHECK(b.turnstile.has_position);
-  CHECK(b.count("await") == 0);
-}
-
-TEST_CASE(
-    "a run that tries once takes a position, waits for no turn, and gives the position up when refused") {
-  TurnstileBench b;
+TEST_CASE("the place of a waiter that looks often counts for three seconds and is renewed every second") {
+  const auto setup = GENERATE(0, 1, 2);
+  CAPTURE(setup);
+  LineBench b;
   b.store.acquires = {Bench::refuses()};
+  if (setup == 0) b.request.line = Line::newest;
+  if (setup == 1) b.request.replaces = true;
+  if (setup == 2) {  // nobody can tell from a reader's row that a writer that does not come holds up others
+    b.store.acquires = {refuses_by(held_by_readers())};
+    b.store.peeks = {Bench::shows(held_by_readers())};
+  }
+  const auto times = renewals(b, 10s);
+  CHECK(times.size() >= 9);
+  CHECK(b.count("sleep") == 0);
+  for (const auto& stand : b.store.stands) CHECK(stand.length == 3s);
+  for (std::size_t i = 1; i < times.size(); ++i) {
+    CHECK(times[i] - times[i - 1] >= 1s);
+    CHECK(times[i] - times[i - 1] <= 1200ms);
+  }
+  for (const Nanos pause : std::span(b.pauses).first(b.pauses.size() - 1)) {
+    CHECK(pause >= 100ms);
+    CHECK(pause <= 200ms);
+  }
+}
+
+TEST_CASE("whoever finds the lock free is told of a place, unless the row tells for long enough already") {
+  const auto marks = [](std::optional<Micros> known_for) {
+    LineBench b;
+    auto row = row_of("other", 30s);
+    if (known_for) row.line_until = ServerTime{1000s + *known_for};
+    b.store.acquires = {refuses_by(row)};
+    CHECK(b.go(1ms));
+    return b.store.stands.at(0).marks;
+  };
+  CHECK(marks(std::nullopt));
+  CHECK(marks(30s));
+  CHECK_FALSE(marks(150s));
+}
+
+TEST_CASE("a row that does not tell of a place any more is told again at the next look") {
+  LineBench b;
+  auto unmarked = row_of("other", 30s);
+  unmarked.line_until = ServerTime{1000s};
+  b.store.peeks = {Bench::shows(row_of("other", 30s)), Bench::shows(unmarked),
+                   Bench::shows(row_of("other", 30s))};
+  REQUIRE(b.go(20s));
+  REQUIRE(b.store.stands.size() == 2);
+  CHECK(b.store.stands[1].marks);
+  CHECK(b.store.stands[1].arrival == FakeStore::k_arrival);
+}
+
+TEST_CASE("a place that somebody has removed comes back where it was") {
+  LineBench b;
+  const auto gone = [](const LeaseRequest&) -> Result<std::vector<Place>> { return std::vector<Place>(); };
+  b.store.lines = {line_with({}), gone, line_with({})};
+  REQUIRE(b.go(10s));
+  REQUIRE(b.store.stands.size() == 2);
+  CHECK(b.store.stands[1].arrival == FakeStore::k_arrival);
+}
+
+TEST_CASE("a waiter without a seat looks the more seldom, the more requests stand before it") {
+  for (const int before : {0, 1, 5, 100}) {
+    CAPTURE(before);
+    LineBench b;
+    b.wake_up.sleeps = {sleep_that_is(Slept::not_at_all)};
+    b.store.acquires = {Bench::refuses()};
+    b.store.lines = {line_behind(static_cast<std::size_t>(before))};
+    REQUIRE(b.go(before * 10s + 10s));
+    const Nanos longest = before == 0 ? 200ms : std::min<Nanos>(before * 800ms, 30s);
+    const auto whole = std::span(b.pauses).first(b.pauses.size() - 1);  // the last ends with the wait
+    REQUIRE(whole.size() > 5);
+    for (const Nanos pause : whole) {
+      CHECK(pause >= longest / 2);
+      CHECK(pause <= longest);
+    }
+  }
+}
+
+TEST_CASE("a waiter without a seat looks sooner when the line moves on") {
+  LineBench b;
+  b.wake_up.sleeps = {sleep_that_is(Slept::not_at_all)};
+  b.store.acquires = {Bench::refuses()};
+  b.store.lines = {line_behind(100), line_behind(20), line_behind(20)};
+  REQUIRE(b.go(3min));
+  REQUIRE(b.pauses.size() > 3);
+  CHECK(b.pauses[0] >= 15s);
+  // In that time eighty of a hundred have gone: the other twenty go in a quarter of it.
+  CHECK(b.pauses[1] >= b.pauses[0] / 16 - 1ms);
+  CHECK(b.pauses[1] <= b.pauses[0] / 8);
+  CHECK(b.pauses[2] >= 8s);
+}
+
+TEST_CASE("a waiter without a seat keeps its place, and no connection while it rests for long") {
+  LineBench b;
+  b.wake_up.sleeps = {sleep_that_is(Slept::not_at_all)};
+  b.store.acquires = {Bench::refuses()};
+  b.store.lines = {line_behind(5)};
+  REQUIRE(b.go(20s));
+  const auto rests = static_cast<std::ptrdiff_t>(b.pauses.size());
+  CHECK(b.count("disconnect") == rests);
+  CHECK(b.count("announce") == rests + 1);
+  CHECK(b.count("stay awake") == 0);
+  CHECK(b.count("stand") == 1);
+  CHECK(b.count("leave line") == 1);  // at the end
+
+  LineBench close_by;
+  close_by.wake_up.sleeps = b.wake_up.sleeps;
+  close_by.store.acquires = b.store.acquires;
+  close_by.store.lines = {line_behind(1)};
+  REQUIRE(close_by.go(20s));
+  CHECK(close_by.count("disconnect") == 0);
+  CHECK(close_by.count("announce") == 1);
+  CHECK(close_by.count("stay awake") == static_cast<std::ptrdiff_t>(close_by.pauses.size()));
+}
+
+TEST_CASE("where the store is short of connections, the first in line too keeps none between its looks") {
+  LineBench b;
+  b.wake_up.is_crowded = true;
+  b.wake_up.sleeps = {sleep_that_is(Slept::not_at_all)};
+  b.store.acquires = {Bench::refuses()};
+  REQUIRE(b.go(5s));
+  CHECK(b.pauses.size() >= 25);
+  CHECK(b.count("disconnect") == static_cast<std::ptrdiff_t>(b.pauses.size()));
+}
+
+TEST_CASE("after a sleep behind a request that is still there, another one is tried five seconds later") {
+  const Micros slept_for = GENERATE(0s, 2s);
+  LineBench b;
+  b.wake_up.sleeps = {b.wakes_after(slept_for)};
+  b.store.acquires = {Bench::refuses()};
+  REQUIRE(b.go(12s + 3 * slept_for));
+  REQUIRE(b.wake_up.slept.size() == 3);
+  for (const std::size_t sleep : {1U, 2U}) {
+    const Nanos between = b.wake_up.slept[sleep].began - b.wake_up.slept[sleep - 1].began;
+    CHECK(between >= slept_for + 5s);
+    CHECK(between <= slept_for + 5200ms);
+  }
+  CHECK(b.count("acquire") == 4);  // each end was believed once
+  CHECK(b.count("peek") > 50);
+}
+
+TEST_CASE("a waiter without a seat asks for one every five seconds, and believes in no end meanwhile") {
+  LineBench b;
+  b.wake_up.sleeps = {sleep_that_is(Slept::not_at_all)};
+  REQUIRE(b.go(12s));
+  REQUIRE(b.wake_up.slept.size() == 3);
+  for (const std::size_t sleep : {1U, 2U}) {
+    const Nanos between = b.wake_up.slept[sleep].began - b.wake_up.slept[sleep - 1].began;
+    CHECK(between >= 5s);
+    CHECK(between <= 5200ms);
+  }
+  CHECK(b.count("acquire") == 1);
+}
+
+TEST_CASE("the first in line looks at the lock often, and reads the line once a second") {
+  LineBench b;
+  b.wake_up.sleeps = {sleep_that_is(Slept::not_at_all)};
+  REQUIRE(b.go(10s));
+  CHECK(b.count("peek") >= 50);
+  CHECK(b.count("see") >= 8);
+  CHECK(b.count("see") <= 11);
+}
+
+TEST_CASE("after a sleep behind one request that has ended, the next sleep is behind another at once") {
+  LineBench b;
+  b.wake_up.sleeps = {b.wakes_after(0s), b.wakes_after(5s)};
+  b.store.acquires = {Bench::refuses(), refuses_by(row_of("third", 30s)), b.grants()};
+  REQUIRE(b.go(std::nullopt));
+  REQUIRE(b.wake_up.slept.size() == 2);
+  CHECK(b.wake_up.slept[1].behind == "third");
+  CHECK(b.wake_up.slept[1].began == b.begun);
+}
+
+TEST_CASE("a writer that waits for readers sleeps behind a request that is before it") {
+  LineBench b;
+  b.store.acquires = {refuses_by(held_by_readers()), b.grants()};
+  b.store.lines = {line_behind(1)};
+  b.wake_up.sleeps = {b.wakes_after(5s)};
+  REQUIRE(b.go(std::nullopt));
+  CHECK(b.store.calls == Calls{"announce", "acquire", "stand", "see", "stand", "see", "sleep", "acquire"});
+  CHECK(b.wake_up.slept[0].behind == "before 1");
+}
+
+TEST_CASE("a request that any of several ends would help does not sleep behind one of them") {
+  const bool pool = GENERATE(true, false);
+  CAPTURE(pool);
+  LineBench b;
+  auto row = row_of("other", 30s);
+  if (pool) b.request.any = {*Key::parse("l")};
+  if (!pool) {
+    b.request.sharing = {Mode::slot, 2};
+    row.sharing = b.request.sharing;
+    row.slot = 1;
+  }
+  b.store.acquires = {refuses_by(row)};
+  b.store.peeks = {Bench::shows(row)};
+  REQUIRE(b.go(5s));
+  CHECK(b.count("sleep") == 0);
+  CHECK(b.count("peek") >= 25);
+  CHECK(b.count("stand") == 1);
+}
+
+TEST_CASE("nobody sleeps behind a holder whose lease is over: who is first looks when its margin ends") {
+  LineBench b;
+  auto late = row_of("other", -1s);
+  late.state = State::expired;
+  late.margin = 1120ms;
+  b.store.acquires = {refuses_by(late)};
+  b.store.peeks = {Bench::shows(late)};
+  REQUIRE(b.go(5s));
+  CHECK(b.count("sleep") == 0);
+  CHECK(*std::ranges::max_element(b.pauses) == 120ms);
+}
+
+TEST_CASE("a run that tries once takes no place in line") {
+  LineBench b;
   const auto refused = b.go(Micros{0});
   REQUIRE(refused);
   CHECK(std::holds_alternative<Held>(*refused));
-  CHECK(b.store.calls == std::vector<std::string>{"enter", "acquire"});
-  CHECK_FALSE(b.turnstile.has_position);
+  CHECK(b.store.calls == Calls{"announce", "acquire", "leave"});
 
-  b.store.acquires = {b.grants()};
   const auto granted = b.go(Micros{0});
   REQUIRE(granted);
   CHECK(std::holds_alternative<Lease>(*granted));
-  CHECK(b.turnstile.has_position);
+  CHECK(b.count("stand") == 0);
+  CHECK(b.wake_up.own == "me");
 }
 
-TEST_CASE("without a working turnstile the waiter polls as where there is none") {
-  const auto calls_with = [](std::optional<Turn> on_enter, std::deque<test::FakeTurnstile::Await> awaits) {
-    TurnstileBench b;
-    if (on_enter) b.turnstile.on_enter = *on_enter;
-    if (!on_enter) b.store.turnstile_used = nullptr;
-    b.turnstile.awaits = std::move(awaits);
-    b.store.acquires = {Bench::refuses()};
-    b.store.peeks = {Bench::shows(row_of("other", 30s))};
-    REQUIRE(b.go(5s));
-    CHECK_FALSE(b.turnstile.has_position);
-    return b.store.calls;
-  };
-  const auto plain = calls_with(std::nullopt, {});
-  auto no_line = calls_with(Turn::none, {});
-  CHECK(no_line.front() == "enter");
-  no_line.erase(no_line.begin());
-  CHECK(no_line == plain);
-  auto broken_line = calls_with(Turn::not_yet, {turn(Turn::none)});
-  CHECK(std::vector(broken_line.begin(), broken_line.begin() + 3) ==
-        std::vector<std::string>{"enter", "peek", "await"});
-  broken_line.erase(broken_line.begin(), broken_line.begin() + 3);
-  CHECK(broken_line == plain);
-}
-
-TEST_CASE("a wait at the turnstile ends at its limit, tells the holder and gives the position up") {
-  TurnstileBench b;
-  b.store.peeks = {Bench::shows(row_of("other", 30s))};
-  const BootTime begun = b.clock.now();
+TEST_CASE("a wait in line ends at its limit, tells the holder and gives the place up") {
+  LineBench b;
   const auto outcome = b.go(2500ms);
   REQUIRE(outcome);
   REQUIRE(std::holds_alternative<Held>(*outcome));
   CHECK(std::get<Held>(*outcome).status.owner == "other");
-  CHECK(b.clock.now() - begun == 2500ms);
-  CHECK(b.store.calls.back() == "peek");
-  CHECK_FALSE(b.turnstile.has_position);
+  CHECK_FALSE(std::get<Held>(*outcome).left_to);
+  CHECK(b.took() == 2500ms);
+  CHECK(Calls(b.store.calls.end() - 2, b.store.calls.end()) == Calls{"leave line", "leave"});
 }
 
-TEST_CASE("a lock that is free at the very end of a wait at the turnstile is tried") {
-  TurnstileBench b;
-  b.store.acquires = {b.grants()};
-  b.store.peeks = {Bench::shows(row_of("other", 30s)), Bench::shows(free_row(5))};
-  const auto outcome = b.go(400ms);
-  REQUIRE(outcome);
-  CHECK(std::holds_alternative<Lease>(*outcome));
-  CHECK(b.store.calls == std::vector<std::string>{"enter", "peek", "await", "peek", "acquire"});
-}
-
-TEST_CASE("a cancelled wait at the turnstile ends at once and gives the position up") {
-  TurnstileBench b;
-  b.store.peeks = {Bench::shows(row_of("other", 30s))};
-  b.turnstile.awaits = {turn(Turn::cancelled)};
-  const BootTime begun = b.clock.now();
+TEST_CASE("a cancelled sleep ends at once and gives the place up") {
+  LineBench b;
+  b.wake_up.sleeps = {sleep_that_is(Slept::cancelled)};
   const auto outcome = b.go(std::nullopt);
   REQUIRE(outcome);
   REQUIRE(std::holds_alternative<Cancelled>(*outcome));
   CHECK_FALSE(std::get<Cancelled>(*outcome).undecided);
-  CHECK(b.clock.now() == begun);
-  CHECK(b.count("await") == 1);
-  CHECK_FALSE(b.turnstile.has_position);
+  CHECK(b.took() == 0s);
+  CHECK(b.store.calls == Calls{"announce", "acquire", "stand", "see", "sleep", "leave line", "leave"});
 }
 
-TEST_CASE("every end without a lease gives the position up") {
+TEST_CASE("every end without a lease gives the place up, if there is one, and wakes who sleeps behind") {
   for (const Errc code : {Errc::denied, Errc::schema, Errc::internal}) {
-    TurnstileBench b;
-    b.turnstile.on_enter = Turn::ours;
+    LineBench b;
     b.store.acquires = {[code](const LeaseRequest&) -> Result<Answer> { return fail(code, "no"); }};
     REQUIRE_FALSE(b.go(std::nullopt));
-    CHECK_FALSE(b.turnstile.has_position);
+    CHECK(b.store.calls == Calls{"announce", "acquire", "leave"});
+
+    LineBench later;
+    later.store.peeks = {[code]() -> Result<std::optional<LockStatus>> { return fail(code, "no"); }};
+    REQUIRE_FALSE(later.go(std::nullopt));
+    CHECK(later.store.calls ==
+          Calls{"announce", "acquire", "stand", "see", "sleep", "peek", "leave line", "leave"});
   }
-  TurnstileBench undecided;
-  undecided.turnstile.on_enter = Turn::ours;
+  LineBench undecided;
   undecided.store.acquires = {Bench::loses_reply()};
   undecided.store.peeks = {Bench::unreachable()};
   undecided.clock.on_wait = [&] { undecided.cancel.raise(); };
   REQUIRE(undecided.go(std::nullopt));
-  CHECK_FALSE(undecided.turnstile.has_position);
+  CHECK(undecided.store.calls == Calls{"announce", "acquire", "peek", "leave"});
 }
 
-TEST_CASE("the turnstile is entered once the store is connected, and once only") {
-  TurnstileBench b;
-  b.turnstile.on_enter = Turn::ours;
+TEST_CASE("a wait that turns out to be hopeless gives the place up") {
+  LineBench b;
+  AcquireObserver observer;
+  observer.hopeless = [&](const LockStatus&) { return b.count("peek") > 0; };
+  const auto outcome = acquire(b.store, b.clock, b.request, WaitPolicy{std::nullopt}, observer, b.cancel);
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<Held>(*outcome));
+  CHECK(b.store.calls ==
+        Calls{"announce", "acquire", "stand", "see", "sleep", "peek", "leave line", "leave"});
+}
+
+TEST_CASE("a request is there before the store connects") {
+  LineBench b;
   b.store.connects = {fail(Errc::unreachable, "away"), Result<void>{}};
-  b.store.acquires = {Bench::refuses()};
-  b.store.peeks = {Bench::shows(row_of("other", 30s))};
+  b.store.acquires = {b.grants()};
   REQUIRE(b.go(3s));
-  CHECK(b.store.calls[0] == "connect failed");
-  CHECK(b.store.calls[1] == "enter");
-  CHECK(b.count("enter") == 1);
+  CHECK(b.store.calls == Calls{"announce", "connect failed", "acquire"});
 }
 
-TEST_CASE("a database that goes away does not cost the position at the turnstile") {
-  TurnstileBench b;
-  b.store.acquires = {b.grants()};
+TEST_CASE("a database that has no room for a look does not end a sleep") {
+  LineBench b;
+  b.wake_up.sleeps = {{}, {}, {}, b.wakes_after(1s)};
+  b.store.peeks = {Bench::unreachable(), Bench::shows(row_of("other", 30s))};
+  b.store.lines = {
+      line_with({}),
+      [](const LeaseRequest&) -> Result<std::vector<Place>> { return fail(Errc::unreachable, "gone"); },
+      line_with({})};
+  int troubles = 0;
+  AcquireObserver observer;
+  observer.on_trouble = [&](const Error&) { ++troubles; };
+  REQUIRE(acquire(b.store, b.clock, b.request, WaitPolicy{std::nullopt}, observer, b.cancel));
+  CHECK(b.store.calls == Calls{"announce", "acquire", "stand", "see", "sleep", "peek", "sleep", "peek", "see",
+                               "sleep", "peek", "see", "sleep", "acquire"});
+  CHECK(troubles == 0);
+}
+
+TEST_CASE("a database that has no room for the last look is told at the end of the wait") {
+  LineBench b;
+  b.store.peeks = {Bench::unreachable()};
+  const auto outcome = b.go(5s);
+  REQUIRE_FALSE(outcome);
+  CHECK(outcome.error().code == Errc::unreachable);
+  CHECK(b.took() == 5s);
+  CHECK(b.count("peek") >= 2);
+}
+
+TEST_CASE("a database that goes away does not cost the place in line") {
+  LineBench b;
+  b.wake_up.sleeps = {sleep_that_is(Slept::not_at_all)};
+  b.store.lines = {line_behind(1)};
   b.store.peeks = {Bench::shows(row_of("other", 30s)), Bench::unreachable(),
-                   Bench::shows(row_of("other", 30s))};
-  b.turnstile.awaits = {turn(Turn::not_yet), turn(Turn::ours)};
+                   Bench::shows(row_of("other", 30s)), Bench::shows(free_row(3s))};
   REQUIRE(b.go(std::nullopt));
-  CHECK(b.count("enter") == 1);
+  CHECK(b.count("stand") == 1);
+  CHECK(b.count("acquire") == 2);
   CHECK(b.store.calls.back() == "acquire");
 }
 
-TEST_CASE("the turnstile is told who will come before the store connects, as long as nobody has entered it") {
-  TurnstileBench b;
-  b.turnstile.on_enter = Turn::ours;
-  b.store.connects = {fail(Errc::unreachable, "away"), Result<void>{}};
-  b.store.acquires = {b.grants()};
-  REQUIRE(b.go(3s));
-  CHECK(b.turnstile.calls_before_approach == std::vector<std::string>{"connect failed"});
+// --- --line and --replace. ----------------------------------------------------------------------------
+
+namespace {
+
+std::string left_to(const Result<AcquireOutcome>& outcome) {
+  REQUIRE(outcome);
+  REQUIRE(std::holds_alternative<Held>(*outcome));
+  const auto& other = std::get<Held>(*outcome).left_to;
+  return other ? other->text : "nobody";
 }
 
-TEST_CASE("a turn that was lost with its connection is waited for again") {
-  TurnstileBench b;
-  b.turnstile.on_enter = Turn::ours;
-  b.store.acquires = {Bench::refuses(), b.grants()};
-  b.store.peeks = {Bench::shows(row_of("other", 30s))};
-  b.clock.on_wait = [&] {
-    b.turnstile.turn_lost = true;
-    b.turnstile.on_enter = Turn::not_yet;
-    b.clock.on_wait = nullptr;
-  };
-  b.turnstile.awaits = {turn(Turn::ours)};
-  b.store.peeks.push_back(Bench::shows(free_row(7)));
-  REQUIRE(b.go(std::nullopt));
-  CHECK(b.count("enter") == 2);
-  CHECK(b.count("await") == 1);
+LockStatus arrived(Micros at) {
+  LockStatus row = row_of("other", 30s);
+  row.arrived_at = ServerTime{at};
+  return row;
+}
+
+}  // namespace
+
+TEST_CASE("line one: a request that finds a waiting one leaves at once, and not for one that comes later") {
+  LineBench b;
+  b.request.line = Line::one;
+  b.store.lines = {line_behind(2)};
+  CHECK(left_to(b.go(std::nullopt)) == "before 1");
+  CHECK(b.store.calls == Calls{"announce", "acquire", "stand", "see", "leave line", "leave"});
+
+  LineBench stays;
+  stays.request.line = Line::one;
+  stays.store.acquires = {Bench::refuses()};
+  stays.store.lines = {line_with({test::place_of("later", 1100s)})};
+  CHECK(left_to(stays.go(5s)) == "nobody");
+  CHECK(stays.took() == 5s);
+}
+
+TEST_CASE("line newest: a waiting request leaves when another begins to wait, and not for one before it") {
+  LineBench b;
+  b.request.line = Line::newest;
+  b.store.lines = {line_behind(2),
+                   line_with({test::place_of("later", 1100s), test::place_of("last", 1200s)})};
+  CHECK(left_to(b.go(std::nullopt)) == "last");
+  CHECK(b.store.calls ==
+        Calls{"announce", "acquire", "stand", "see", "stay awake", "peek", "see", "leave line", "leave"});
+
+  LineBench stays;
+  stays.request.line = Line::newest;
+  stays.store.acquires = {Bench::refuses()};
+  stays.store.lines = {line_behind(2)};
+  CHECK(left_to(stays.go(5s)) == "nobody");
 }
 
 TEST_CASE(
-    "a turn whose connection breaks under a try is used once more before the turnstile is entered again") {
-  TurnstileBench b;
-  b.turnstile.on_enter = Turn::ours;
-  b.store.acquires = {[&](const LeaseRequest&) -> Result<Answer> {
-                        b.turnstile.turn_lost = true;
-                        // As at a server that takes the old connection for alive.
-                        b.turnstile.on_enter = Turn::not_yet;
-                        return fail(Errc::indeterminate, "reply lost");
-                      },
-                      b.grants()};
-  b.store.peeks = {Bench::shows(free_row(7))};
-  b.turnstile.awaits = {turn(Turn::ours)};
-  REQUIRE(b.go(std::nullopt));
-  CHECK(b.store.calls == std::vector<std::string>{"enter", "acquire", "peek", "enter", "peek", "acquire"});
+    "line newest: a waiting request leaves for a holder whose request came after it, and for no other") {
+  const auto leaves_for = [](const LockStatus& holder, Line line = Line::newest) {
+    LineBench b;
+    b.request.line = line;
+    b.store.acquires = {Bench::refuses()};
+    b.store.peeks = {Bench::shows(row_of("other", 30s)), Bench::shows(holder)};
+    return left_to(b.go(5s));
+  };
+  CHECK(leaves_for(arrived(1000s + 1us)) == "other");
+  CHECK(leaves_for(arrived(1000s)) == "nobody");
+  CHECK(leaves_for(arrived(999s)) == "nobody");
+  CHECK(leaves_for(arrived(1001s), Line::one) == "nobody");
 }
 
-TEST_CASE("where looks cost something a waiter looks seldom, but soon again after a free lock") {
-  TurnstileBench b;
-  b.turnstile.looks_after = {40s, false};
-  b.store.acquires = {b.grants()};
-  b.store.peeks = {Bench::shows(row_of("other", 2s)), Bench::shows(row_of("other", 2s)),
-                   Bench::shows(free_row(7)), Bench::shows(free_row(7))};
-  REQUIRE(b.go(std::nullopt));
-  REQUIRE(b.turnstile.lengths.size() == 3);
-  for (const int look : {0, 1}) {
-    CHECK(b.turnstile.lengths[static_cast<std::size_t>(look)] >= 20s);
-    CHECK(b.turnstile.lengths[static_cast<std::size_t>(look)] <= 40s);
+namespace {
+
+// The holder's lease ends 30 s after the beginning. It shows as revoked by whoever looks after the first try.
+// `next` has the lock from then on.
+struct ReplacingBench : LineBench {
+  std::optional<LockStatus> next;     // none: nobody
+  std::optional<ServerTime> arrival;  // of the last revocation
+
+  ReplacingBench() {
+    request.replaces = true;
+    store.acquires = {refuses_by(replaceable()), [this](const LeaseRequest& wanted) -> Result<Answer> {
+                        if (next) return Held{*next};
+                        return grants()(wanted);
+                      }};
+    store.peeks = {[this]() -> Result<std::optional<LockStatus>> {
+      if (took() < 30s) return revoked();
+      return next ? next : free_row(0s);
+    }};
+    answers(Revoked{});
   }
-  CHECK(b.turnstile.lengths[2] == 3s);
+  static LockStatus replaceable() {
+    LockStatus row = arrived(900s);
+    row.replaceable = true;
+    return row;
+  }
+  [[nodiscard]] LockStatus revoked() const {
+    LockStatus row = replaceable();
+    row.server_time.since_epoch += std::chrono::floor<Micros>(took());
+    row.revoked_at = row.server_time;
+    return row;
+  }
+  void answers(const Result<ForceOutcome>& answer) {
+    store.revokes = {[this, answer](std::optional<ServerTime> at) {
+      arrival = at;
+      return answer;
+    }};
+  }
+  bool takes_the_lock_after_the_lease() {
+    const auto outcome = go(Micros{0});
+    return outcome && std::holds_alternative<Lease>(*outcome) && took() == 30s;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("replace: a replaceable holder is revoked by arrival, and its end is waited for past the limit") {
+  ReplacingBench b;
+  CHECK(b.takes_the_lock_after_the_lease());
+  CHECK(b.arrival == FakeStore::k_arrival);
+  CHECK(Calls(b.store.calls.begin(), b.store.calls.begin() + 5) ==
+        Calls{"announce", "acquire", "stand", "see", "revoke"});
+
+  ReplacingBench another_was_faster;
+  another_was_faster.next = row_of("third", 30s);
+  CHECK(left_to(another_was_faster.go(Micros{0})) == "nobody");
+  CHECK(another_was_faster.took() == 31s);
+}
+
+TEST_CASE("replace: where the reply to the revocation is lost, the end of the lease is waited for as well") {
+  ReplacingBench b;
+  b.answers(fail(Errc::indeterminate, "unheard"));
+  CHECK(b.takes_the_lock_after_the_lease());
+}
+
+TEST_CASE("replace: a holder that another has revoked is waited for, and not revoked again") {
+  ReplacingBench b;
+  b.store.acquires.front() = refuses_by(b.revoked());
+  CHECK(b.takes_the_lock_after_the_lease());
+  CHECK(b.count("revoke") == 0);
+}
+
+TEST_CASE("replace: a holder that cannot be revoked is not waited for") {
+  for (const auto& answer : {Result<ForceOutcome>(ForceRefused{ForceRefused::Why::came_later, {}}),
+                             Result<ForceOutcome>(ForceRefused{ForceRefused::Why::not_held, {}}),
+                             Result<ForceOutcome>(fail(Errc::unreachable, "away"))}) {
+    ReplacingBench b;
+    b.answers(answer);
+    CHECK(left_to(b.go(Micros{0})) == "nobody");
+    CHECK(b.took() == 0s);
+    CHECK(b.store.calls == Calls{"announce", "acquire", "stand", "see", "revoke", "leave line", "leave"});
+  }
+}
+
+TEST_CASE("replace: nobody is revoked who did not agree, whose lease is over, or whose lock is paused") {
+  auto own = ReplacingBench::replaceable();
+  own.replaceable = false;
+  auto over = ReplacingBench::replaceable();
+  over.state = State::expired;
+  auto paused = ReplacingBench::replaceable();
+  paused.pause = Pause{{"k", false}, ServerTime{2000s}, {}, {}, {}};
+  for (const auto& row : {own, over, paused}) {
+    ReplacingBench b;
+    b.store.acquires = {refuses_by(row)};
+    b.store.peeks = {Bench::shows(row)};
+    CHECK(left_to(b.go(2s)) == "nobody");
+    CHECK(b.count("revoke") == 0);
+    CHECK(b.took() == 2s);
+  }
+}
+
+TEST_CASE("a request that begins to sleep has a place that counts until its next look") {
+  const bool another_writer_is_before = GENERATE(true, false);
+  CAPTURE(another_writer_is_before);
+  LineBench b;
+  b.wake_up.looks_after = {30s, false};  // as on a server
+  b.store.acquires = {refuses_by(held_by_readers())};
+  if (another_writer_is_before) {
+    b.store.lines = {line_behind(1)};
+    b.store.peeks = {Bench::shows(held_by_readers())};
+  } else {  // a writer that came before all has the lock next
+    b.store.peeks = {Bench::shows(held_by_readers()), Bench::shows(row_of("writer", 30s))};
+  }
+  REQUIRE(b.go(40s));
+  REQUIRE_FALSE(b.wake_up.slept.empty());
+  CHECK(b.wake_up.slept[0].at_most > 3s);
+  const auto sleep = std::ranges::find(b.store.calls, "sleep");
+  const auto stood = static_cast<std::size_t>(std::count(b.store.calls.begin(), sleep, "stand"));
+  CHECK(b.store.stands.at(stood - 1).length == 150s);
+}
+
+TEST_CASE("replace: one refusal brings one revocation") {
+  ReplacingBench b;
+  CHECK(b.takes_the_lock_after_the_lease());
+  CHECK(b.count("revoke") == 1);
+}
+
+TEST_CASE("replace: a request that leaves for a waiting one revokes nobody") {
+  ReplacingBench b;
+  b.request.line = Line::one;
+  b.store.lines = {line_behind(1)};
+  CHECK(left_to(b.go(std::nullopt)) == "before 1");
+  CHECK(b.count("revoke") == 0);
+}
+
+TEST_CASE("of several locks each is marked, whatever the row of the one that refuses tells") {
+  LineBench b;
+  b.request.any = {*Key::parse("l")};
+  auto row = row_of("other", 30s);
+  row.line_until = ServerTime{2000s};
+  b.store.acquires = {refuses_by(row)};
+  REQUIRE(b.go(1ms));
+  CHECK(b.store.stands.at(0).marks);
 }
 
 }  // namespace dblock::lease

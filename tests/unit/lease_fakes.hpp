@@ -2,10 +2,14 @@
 // time.
 #pragma once
 
+#include <cstddef>
 #include <deque>
 #include <functional>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "lease/store.hpp"
@@ -29,23 +33,98 @@ class FakeClock final : public Clock {
   BootTime now_{std::chrono::hours(1)};
 };
 
+// A wake-up whose sleeps the test writes. A sleep that is not written takes the fake clock to its `until` and
+// goes on. Calls are recorded among the store's.
+class FakeWakeUp final : public lease::WakeUp {
+ public:
+  struct Sleep {
+    std::string behind;
+    std::size_t before;
+    Nanos at_most;
+    BootTime began;
+  };
+  using Script = std::function<lease::Slept()>;
+
+  FakeWakeUp(FakeClock& clock, std::vector<std::string>& calls) : clock_(clock), calls_(calls) {}
+
+  std::deque<Script> sleeps;  // the last one repeats
+  std::vector<Sleep> slept;
+  std::string own;  // the request that is there; empty: none is
+  bool is_crowded = false;
+  bool is_asleep = false;
+  bool is_busy_asleep = true;  // as on a server; an embedded store's sleep keeps nothing busy
+  lease::LookSchedule looks_after{};
+
+  void announce(const lease::OwnerId& request) override {
+    if (own != request.text) calls_.emplace_back("announce");
+    own = request.text;
+  }
+  lease::Slept sleep_behind(const lease::OwnerId& ahead, std::size_t before, BootTime until,
+                            const WakeEvent& cancel) override {
+    calls_.emplace_back("sleep");
+    slept.push_back({ahead.text, before, until - clock_.now(), clock_.now()});
+    const Script script = sleeps.empty() ? Script{} : sleeps.front();
+    if (sleeps.size() > 1) sleeps.pop_front();
+    lease::Slept end = lease::Slept::not_yet;
+    if (script) end = script();
+    if (end == lease::Slept::not_yet && clock_.wait_until(until, cancel)) end = lease::Slept::cancelled;
+    is_asleep = is_busy_asleep && end == lease::Slept::not_yet;
+    return end;
+  }
+  [[nodiscard]] bool asleep() const override { return is_asleep; }
+  void stay_awake() noexcept override { calls_.emplace_back("stay awake"); }
+  [[nodiscard]] bool crowded() const override { return is_crowded; }
+  [[nodiscard]] lease::LookSchedule look_schedule() const override { return looks_after; }
+  void leave() noexcept override {
+    if (!own.empty()) calls_.emplace_back("leave");
+    own.clear();
+    is_asleep = false;
+  }
+
+ private:
+  FakeClock& clock_;
+  std::vector<std::string>& calls_;
+};
+
+// A place in the line of lock "k".
+inline lease::Place place_of(const std::string& owner, Micros since) {
+  lease::Place place{.key = "k", .owner = {owner}, .waiter = {}};
+  place.waiter.since = lease::ServerTime{since};
+  return place;
+}
+
 // Each verb pops its next scripted answer; the last one repeats. Calls are recorded in order.
 class FakeStore final : public lease::LeaseStore {
  public:
   using Acquire = std::function<Result<lease::Answer>(const lease::LeaseRequest&)>;
   using Peek = std::function<Result<std::optional<lease::LockStatus>>()>;
+  using SeeLine = std::function<Result<std::vector<lease::Place>>(const lease::LeaseRequest&)>;
   using Renew = std::function<Result<lease::RenewOutcome>()>;
   using Release = std::function<Result<lease::ReleaseOutcome>()>;
+  using Revoke = std::function<Result<lease::ForceOutcome>(std::optional<lease::ServerTime> arrival)>;
+  struct Stand {
+    std::optional<lease::ServerTime> arrival;
+    Micros length;
+    bool marks;
+  };
 
   std::deque<Acquire> acquires;
   std::deque<Peek> peeks;
   std::deque<Renew> renews;
   std::deque<Release> releases;
+  std::deque<Revoke> revokes;
   std::deque<std::function<lease::Lease(const lease::LeaseRequest&)>> nests;  // none: nothing to nest in
-  lease::LeaseRef released{*lease::Key::parse("none"), {}, {}};               // by the last release
+  std::deque<Result<lease::ServerTime>> arrivals;  // for requests without one; none: k_arrival
+  std::vector<Stand> stands;
+  Micros marked_for{0};       // what a look then finds in the lock's own row, unless the test writes it
+  std::deque<SeeLine> lines;  // none: only the request itself waits
+  lease::LeaseRef released{*lease::Key::parse("none"), {}, {}};  // by the last release
   int settled = 0;
   std::deque<Result<void>> connects;
   std::vector<std::string> calls;
+  FakeWakeUp* wake_up_used = nullptr;
+
+  static constexpr lease::ServerTime k_arrival{std::chrono::seconds(1000)};
 
   Result<void> connect() override {
     if (connects.empty()) return {};
@@ -56,7 +135,13 @@ class FakeStore final : public lease::LeaseStore {
   }
   Result<lease::Answer> try_acquire(const lease::LeaseRequest& request) override {
     calls.emplace_back("acquire");
-    return next(acquires)(request);
+    if (wake_up_used != nullptr) wake_up_used->is_asleep = false;  // as the store needs its connection
+    auto answer = next(acquires)(request);
+    if (answer && std::holds_alternative<lease::Held>(*answer)) {
+      auto& row = std::get<lease::Held>(*answer).status;
+      row = marked(std::move(row));
+    }
+    return answer;
   }
   Result<std::optional<lease::LockStatus>> peek(const lease::Key&) override {
     calls.emplace_back("peek");
@@ -64,23 +149,30 @@ class FakeStore final : public lease::LeaseStore {
   }
   // As a peek, judged as an exclusive request of one key has to.
   Result<lease::Answer> look(const lease::LeaseRequest& request) override {
-    return judged(request, peek(request.key));
-  }
-  Result<lease::Answer> look_with_position(const lease::LeaseRequest& request) override {
-    calls.emplace_back("peek with position");
-    return judged(request, next(peeks)());
-  }
-  static Result<lease::Answer> judged(const lease::LeaseRequest& request,
-                                      Result<std::optional<lease::LockStatus>> seen) {
+    const auto seen = peek(request.key);
     if (!seen) return std::unexpected(seen.error());
     if (!*seen) return lease::Free{};
-    const auto& row = **seen;
+    const auto row = marked(**seen);
     const auto& once_per = request.promises.once_per;
     if (row.owner == request.owner.text) return found(request, row, {});
     if (once_per && row.done_within(*once_per)) return lease::Done{row};
     if (row.grantable_at() > row.server_time) return lease::Held{row};
     return lease::Free{0, row};
   }
+  Result<lease::ServerTime> stand_in_line(const lease::LeaseRequest& request, Micros length,
+                                          bool marks) override {
+    calls.emplace_back("stand");
+    stands.push_back({request.arrival, length, marks});
+    if (marks) marked_for = length;
+    if (request.arrival) return *request.arrival;
+    return arrivals.empty() ? k_arrival : next(arrivals);
+  }
+  Result<std::vector<lease::Place>> see_line(const lease::LeaseRequest& request) override {
+    calls.emplace_back("see");
+    if (!lines.empty()) return next(lines)(request);
+    return std::vector{place_of(request.owner.text, request.arrival->since_epoch)};
+  }
+  void leave_line(const lease::LeaseRequest&) noexcept override { calls.emplace_back("leave line"); }
   Result<lease::RenewOutcome> renew(const lease::LeaseRef&, lease::Actor, std::optional<Micros>) override {
     calls.emplace_back("renew");
     return next(renews)();
@@ -95,8 +187,10 @@ class FakeStore final : public lease::LeaseStore {
     released = ref;
     return next(releases)();
   }
-  Result<lease::ForceOutcome> revoke(const lease::Key&, lease::Token, const std::string&) override {
-    return fail(Errc::internal, "not scripted");
+  Result<lease::ForceOutcome> revoke(const lease::Key&, lease::Token, const std::string&,
+                                     std::optional<lease::ServerTime> arrival) override {
+    calls.emplace_back("revoke");
+    return next(revokes)(arrival);
   }
   Result<lease::ForceOutcome> free_now(const lease::Key&, lease::Token) override {
     return fail(Errc::internal, "not scripted");
@@ -110,66 +204,27 @@ class FakeStore final : public lease::LeaseStore {
     return fail(Errc::internal, "not scripted");
   }
   void settle() noexcept override { ++settled; }
-  void disconnect() noexcept override {}
+  void disconnect() noexcept override { calls.emplace_back("disconnect"); }
   void interrupt() noexcept override {}
-  lease::Turnstile* turnstile() noexcept override { return turnstile_used; }
-
-  lease::Turnstile* turnstile_used = nullptr;
+  lease::WakeUp* wake_up() noexcept override { return wake_up_used; }
 
  private:
+  static constexpr std::size_t k_endless = 100'000;
+
+  [[nodiscard]] lease::LockStatus marked(lease::LockStatus row) const {
+    if (row.slot == 0 && !row.line_until && marked_for > Micros{0})
+      row.line_until = lease::ServerTime{row.server_time.since_epoch + marked_for};
+    return row;
+  }
+
   template <typename F>
-  static F next(std::deque<F>& script) {
+  F next(std::deque<F>& script) const {
+    if (calls.size() > k_endless) throw std::logic_error("what the test calls never ends");
     if (script.empty()) throw std::logic_error("the test wrote no answer for this call");
     F answer = script.front();
     if (script.size() > 1) script.pop_front();
     return answer;
   }
-};
-
-// A turnstile whose turns the test writes. An await() that answers not_yet takes the fake clock to its end.
-// Calls are recorded among the store's.
-class FakeTurnstile final : public lease::Turnstile {
- public:
-  using Await = std::function<lease::Turn(BootTime until)>;
-
-  FakeTurnstile(FakeClock& clock, FakeStore& store) : clock_(clock), store_(store) {}
-
-  lease::Turn on_enter = lease::Turn::not_yet;
-  std::deque<Await> awaits;  // the last one repeats; none: not_yet
-  std::vector<Nanos> lengths;
-  bool has_position = false;
-  bool turn_lost = false;
-  lease::LookSchedule looks_after{};
-  std::vector<std::string> calls_before_approach;  // as of the last one
-
-  void approach(const lease::Key&, const lease::Holder&) override { calls_before_approach = store_.calls; }
-  [[nodiscard]] bool lost_turn() const override { return turn_lost; }
-  [[nodiscard]] lease::LookSchedule look_schedule() const override { return looks_after; }
-
-  lease::Turn enter(const lease::Key&) override {
-    store_.calls.emplace_back("enter");
-    has_position = on_enter != lease::Turn::none;
-    turn_lost = false;
-    return on_enter;
-  }
-  lease::Turn await(BootTime until, const WakeEvent& cancel) override {
-    store_.calls.emplace_back("await");
-    lengths.push_back(until - clock_.now());
-    const Await answer = awaits.empty() ? Await{} : awaits.front();
-    if (awaits.size() > 1) awaits.pop_front();
-    const lease::Turn turn = answer ? answer(until) : lease::Turn::not_yet;
-    if (turn != lease::Turn::not_yet) return turn;
-    return clock_.wait_until(until, cancel) ? lease::Turn::cancelled : lease::Turn::not_yet;
-  }
-  void leave() noexcept override {
-    if (std::exchange(has_position, false) && on_leave) on_leave();
-  }
-
-  std::function<void()> on_leave;  // called when a position is given up
-
- private:
-  FakeClock& clock_;
-  FakeStore& store_;
 };
 
 // Grants what is asked for, with token 8, from now on.

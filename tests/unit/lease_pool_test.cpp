@@ -11,30 +11,19 @@ Key key(const char* name) {
 
 }  // namespace
 
-TEST_CASE("a pool has one name in whatever order its keys are given, which is no key's and tells them") {
-  const Key pool = Key::of_pool({key("b"), key("a b")});
-  CHECK(pool == Key::of_pool({key("a b"), key("b")}));
-  CHECK_FALSE(Key::parse(pool.bytes()));
-  CHECK(Key::named_by(pool.bytes()) == std::vector<std::string>{"a b", "b"});
-  CHECK(Key::named_by("a b") == std::vector<std::string>{"a b"});
-}
-
 TEST_CASE("a request of a pool stands for one of each of its keys, in their order") {
   LeaseRequest request{.key = key("b"), .owner = {"owner"}, .terms = {}, .holder = {}};
   CHECK(members_of(request).size() == 1);
   CHECK(request.plain());
   request.any = {key("a"), key("c")};
-  request.waits = true;
   CHECK_FALSE(request.plain());
   const auto members = members_of(request);
   REQUIRE(members.size() == 3);
   CHECK(members[0].key == key("b"));
   CHECK(members[2].key == key("c"));
-  for (const auto& member : members) {
-    CHECK(member.plain());
-    CHECK_FALSE(member.waits);
-  }
+  for (const auto& member : members) CHECK(member.plain());
   CHECK(refs_to(request)[1].key == key("a"));
+  CHECK(locks_of(request) == std::vector{key("b"), key("a"), key("c")});
 }
 
 TEST_CASE("an owner id is shown as who made it") {

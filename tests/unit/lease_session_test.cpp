@@ -1,5 +1,5 @@
 // The life of a lease under a clock that jumps to whatever is waited for: grant, renewals, loss, release; its
-// position at the turnstile is kept from the grant until the release has ended.
+// request is there, for those who sleep behind it, until the release has ended.
 #include "lease/session.hpp"
 
 #include <algorithm>
@@ -28,10 +28,8 @@ Calls calls_of_a_lease(const test::FakeStore::Release& answer, ReleaseResult exp
   auto owned = std::make_unique<test::FakeStore>();
   test::FakeStore& store = *owned;
   test::FakeClock clock;
-  test::FakeTurnstile turnstile(clock, store);
-  turnstile.on_enter = Turn::ours;
-  turnstile.on_leave = [&store] { store.calls.emplace_back("leave"); };
-  store.turnstile_used = &turnstile;
+  test::FakeWakeUp wake_up(clock, store.calls);
+  store.wake_up_used = &wake_up;
   store.acquires = {test::grants(clock)};
   store.releases = {answer};
   const LeaseRequest request = session_request();
@@ -39,32 +37,33 @@ Calls calls_of_a_lease(const test::FakeStore::Release& answer, ReleaseResult exp
   job.start_acquire();
   await(job);
   REQUIRE(job.grant());
-  CHECK(turnstile.has_position);
+  CHECK(wake_up.own == "me");
   const LeaseRef ref{request.key, request.owner, Token{8}};
   const RunEnd end{RunOutcome::failed, 3};
   auto result = job.release(ref, Actor::holder, end, 100ms);
   const bool was_nested = result == ReleaseResult::nested;
   if (was_nested) {
-    CHECK(turnstile.has_position);
+    CHECK(wake_up.own == "me");
     job.start_release_after_nested(ref, end, 100ms);
     await(job);
     result = job.release_result();
   }
   CHECK(result == expected);
   CHECK(job.lost().has_value() == (expected == ReleaseResult::not_ours && !was_nested));
-  CHECK_FALSE(turnstile.has_position);
+  CHECK(wake_up.own.empty());
   return store.calls;
 }
 
 }  // namespace
 
 // Not for the thread sanitizer: it does not see that polling done() orders the fakes' use by two threads.
-TEST_CASE("a lease keeps its position at the turnstile until it has been released") {
+TEST_CASE("who sleeps behind a lease is woken after its release, and not before") {
   const auto released = [] { return Result<ReleaseOutcome>(Released{}); };
-  CHECK(calls_of_a_lease(released, ReleaseResult::released) == Calls{"enter", "acquire", "release", "leave"});
+  CHECK(calls_of_a_lease(released, ReleaseResult::released) ==
+        Calls{"announce", "acquire", "release", "leave"});
 }
 
-TEST_CASE("a lease that cannot be released gives its position up after the last try") {
+TEST_CASE("who sleeps behind a lease that cannot be released is woken after the last try") {
   const auto fails = [] { return Result<ReleaseOutcome>(fail(Errc::unreachable, "away")); };
   const Calls calls = calls_of_a_lease(fails, ReleaseResult::unknown);
   CHECK(std::ranges::count(calls, "release") > 1);

@@ -100,9 +100,9 @@ TEST_CASE("every session but a reading one makes sure that the server takes writ
       CHECK(setup_statement(mariadb, reading, check).find("global.read_only") == std::string::npos);
     }
   }
-  // Before the line: nobody may stand first in it on a replica.
-  const auto key = *lease::Key::parse("k");
-  const auto sql = setup_statement(true, {}, SchemaCheck::on, &key);
+  // Before the request shows itself: it must not be there on a replica, whose named locks nobody else sees.
+  const lease::OwnerId own{"me"};
+  const auto sql = setup_statement(true, {}, SchemaCheck::on, &own);
   CHECK(sql.find("read_only") < sql.find("GET_LOCK"));
 }
 

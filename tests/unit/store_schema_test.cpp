@@ -27,6 +27,7 @@ TEST_CASE("grants are the least that running jobs needs") {
                        "GRANT SELECT, INSERT, UPDATE, DELETE ON `locks`.`dblock_lock` TO 'nightly'@'%'",
                        "GRANT SELECT, INSERT, UPDATE, DELETE ON `locks`.`dblock_fence` TO 'nightly'@'%'",
                        "GRANT SELECT, INSERT, UPDATE, DELETE ON `locks`.`dblock_pause` TO 'nightly'@'%'",
+                       "GRANT SELECT, INSERT, UPDATE, DELETE ON `locks`.`dblock_waiter` TO 'nightly'@'%'",
                        "GRANT EXECUTE ON PROCEDURE `locks`.`dblock_assert_held` TO 'nightly'@'%'",
                    });
   const auto with_host = grants_for("nightly@10.0.0.%", "locks");

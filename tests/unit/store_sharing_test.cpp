@@ -228,18 +228,6 @@ TEST_CASE("sharing: a writer is refused by the reader who has longest to go") {
   CHECK(refusing_holder(seen, asks(k_exclusive)) == "reader-3");
 }
 
-TEST_CASE("sharing: new readers are refused as long as a writer waits, whoever is left") {
-  for (auto seen : {held_by_readers({1}), scene(k_shared)}) {
-    seen.gate.intent_until = at(1us);
-    CHECK(std::holds_alternative<lease::Held>(*answer_for(seen, asks(k_shared))));
-    seen.gate.intent_until = k_now;
-    CHECK(std::holds_alternative<lease::Free>(*answer_for(seen, asks(k_shared))));
-  }
-  LockRows seen = scene(k_shared);
-  seen.gate.intent_until = at(1s);
-  CHECK(slot_for(seen, asks(k_exclusive)) == 0);
-}
-
 TEST_CASE("sharing: slots are given lowest first, up to their number", "[safety]") {
   CHECK(slot_for(held_slots(3, {1}), asks(slots(3))) == 2);
   CHECK(slot_for(held_slots(3, {2, 3}), asks(slots(3))) == 1);
@@ -295,9 +283,123 @@ TEST_CASE("sharing: the request's own lease is found, wherever it is and whateve
           "[safety]") {
   CHECK(decided<lease::Granted>(held_alone(), asks(k_exclusive, "writer")).row->owner == "writer");
   CHECK(decided<lease::Granted>(held_slots(2, {1, 2}), asks(slots(2), "slot-2")).row->slot == 2);
-  LockRows seen = held_by_readers({1, 2});
-  seen.gate.intent_until = at(1s);
-  CHECK(decided<lease::Granted>(seen, asks(k_shared, "reader-1")).row->slot == 1);
+  CHECK(decided<lease::Granted>(held_by_readers({1, 2}), asks(k_shared, "reader-1")).row->slot == 1);
+}
+
+namespace {
+
+// Requests that have waited for a minute, one after the other.
+std::vector<lease::Place> line_of(std::size_t count, Sharing sharing) {
+  std::vector<lease::Place> places;
+  for (std::size_t i = 0; i < count; ++i) {
+    lease::Place place{
+        .key = "k", .owner = {"waiter-" + std::to_string(i)}, .sharing = sharing, .waiter = {}};
+    place.waiter.since = at(-1min + i * 1s);
+    places.push_back(std::move(place));
+  }
+  return places;
+}
+
+// The same rows as they are when the gate, and each free hold, was freed this long ago.
+LockRows freed(LockRows seen, Micros ago) {
+  const auto free = [&](LockStatus& row) {
+    if (row.owner.empty()) row.freed_at = at(-ago);
+  };
+  free(seen.gate);
+  for (auto& hold : seen.holds) free(hold);
+  return seen;
+}
+
+LockStatus free_slot(std::uint32_t number, Micros ago) {
+  LockStatus row = free_row();
+  row.slot = number;
+  row.freed_at = at(-ago);
+  return row;
+}
+
+}  // namespace
+
+TEST_CASE("sharing: a free lock is for those who wait before the request, and then for the request",
+          "[safety]") {
+  const LockRows seen = freed(scene(), 1s);
+  const auto line = line_of(2, k_exclusive);
+  CHECK(is_for_others(seen, asks(k_exclusive), line));
+  CHECK(is_for_others(seen, asks(k_shared), line));
+  auto second = asks(k_exclusive, "waiter-1");
+  second.arrival = line[1].waiter.since;
+  CHECK(is_for_others(seen, second, line));
+  auto first = asks(k_exclusive, "waiter-0");
+  first.arrival = line[0].waiter.since;
+  CHECK_FALSE(is_for_others(seen, first, line));
+  CHECK_FALSE(is_for_others(seen, asks(k_exclusive), {}));
+}
+
+TEST_CASE("sharing: new readers are refused as long as a writer waits, whoever is left", "[safety]") {
+  for (const auto& seen : {held_by_readers({1}), freed(scene(k_shared), 1s)}) {
+    CHECK(is_for_others(seen, asks(k_shared), line_of(1, k_exclusive)));
+    CHECK_FALSE(is_for_others(seen, asks(k_shared), line_of(3, k_shared)));
+  }
+  // However long ago anything was freed: the reader's lease is not.
+  LockRows with_reader = freed(held_by_readers({2}), 1h);
+  with_reader.holds.push_back(free_slot(3, 1h));
+  CHECK(is_for_others(with_reader, asks(k_shared), line_of(1, k_exclusive)));
+}
+
+TEST_CASE("sharing: a lock that nobody has taken for three seconds is for whoever asks", "[safety]") {
+  const auto line = line_of(2, k_exclusive);
+  for (const auto& sharing : {k_exclusive, k_shared}) {
+    CHECK(is_for_others(freed(scene(), 3s - 1us), asks(sharing), line));
+    CHECK_FALSE(is_for_others(freed(scene(), 3s), asks(sharing), line));
+    LockRows last_reader_left = freed(scene(k_shared), 1h);
+    last_reader_left.holds = {free_slot(1, 3s - 1us)};
+    CHECK(is_for_others(last_reader_left, asks(sharing), line));
+    last_reader_left.holds = {free_slot(1, 3s)};
+    CHECK_FALSE(is_for_others(last_reader_left, asks(sharing), line));
+  }
+}
+
+TEST_CASE("sharing: as many free slots are for others as wait before the request", "[safety]") {
+  const auto is_for = [](std::size_t waiting, std::vector<std::uint32_t> taken) {
+    LockRows seen = freed(held_slots(4, std::move(taken)), 1s);
+    return is_for_others(seen, asks(slots(4)), line_of(waiting, slots(4)));
+  };
+  CHECK_FALSE(is_for(0, {1, 2, 3}));
+  CHECK(is_for(1, {1, 2, 3}));
+  CHECK_FALSE(is_for(1, {1, 2}));
+  CHECK(is_for(2, {1, 2}));
+  CHECK(is_for(9, {}));
+}
+
+TEST_CASE("sharing: a slot that nobody has taken for three seconds is for whoever asks") {
+  const auto line = line_of(4, slots(2));
+  const auto is_for = [&](std::vector<LockStatus> holds, Micros gate_freed = 1s) {
+    LockRows seen = freed(scene(slots(2)), gate_freed);
+    seen.holds = std::move(holds);
+    return is_for_others(seen, asks(slots(2)), line);
+  };
+  const LockStatus taken = held_row("slot-1", slots(2), 1);
+  CHECK(is_for({taken, free_slot(2, 3s - 1us)}));
+  CHECK_FALSE(is_for({taken, free_slot(2, 3s)}));
+  // The second was never granted: its time counts from the lock's own row.
+  CHECK(is_for({taken}, 3s - 1us));
+  CHECK_FALSE(is_for({taken}, 3s));
+  CHECK(is_for({taken, free_slot(2, 1s)}, 1h));
+  // A transaction of its last holder keeps the slot.
+  LockStatus fenced = free_slot(2, 1h);
+  fenced.kept_by_transaction = true;
+  CHECK(is_for({taken, fenced}));
+}
+
+// Their places are removed with the grant.
+TEST_CASE("sharing: a grant passes those before it, unless enough slots are left for them") {
+  const LockRows two_free = held_slots(4, {1, 2});
+  CHECK(passes_others(two_free, asks(slots(4)), line_of(2, slots(4))));
+  CHECK_FALSE(passes_others(two_free, asks(slots(4)), line_of(1, slots(4))));
+  for (const auto& sharing : {k_exclusive, k_shared, slots(4)})
+    CHECK_FALSE(passes_others(scene(), asks(sharing), {}));
+  for (const auto& sharing : {k_exclusive, k_shared})
+    CHECK(passes_others(scene(), asks(sharing), line_of(1, k_exclusive)));
+  CHECK_FALSE(passes_others(scene(k_shared), asks(k_shared), line_of(1, k_shared)));
 }
 
 TEST_CASE("sharing: a success within the period is told before who is in the way") {

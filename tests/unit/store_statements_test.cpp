@@ -6,7 +6,6 @@
 
 #include "store/mariadb/session/errors.hpp"
 #include "store/mariadb/session/session_statements.hpp"
-#include "store/mariadb/turnstile_statements.hpp"
 #include "store/parameters.hpp"
 #include "support/catch.hpp"
 
@@ -41,16 +40,22 @@ Parameters place(const lease::LeaseRequest& wanted, std::uint32_t slot) {
 }
 
 std::vector<std::string> all_statements() {
-  const auto wanted = request_with_promises();
+  auto wanted = request_with_promises();
+  wanted.arrival = lease::ServerTime{1h};
+  wanted.line = lease::Line::newest;
   lease::LockStatus seen;
   seen.key = "k";
   seen.owner = "owner";
   const lease::LeaseRef ref{key("k"), {"owner"}, lease::Token{7}};
-  const auto everything =
-      place(wanted, 1) + ref_parameters(ref, lease::Actor::holder) +
-      end_parameters({lease::RunOutcome::succeeded, 0}) + past_parameters(seen) +
-      intent_parameters(key("k"), {2s}) + selection_parameters({{key("k"), key("l")}, "pre", true}) +
-      forget_parameters(24h, 10) + Parameters{{"was_released", flag(true)}, {"since", micros_or_null(1h)}};
+  const auto everything = place(wanted, 1) + ref_parameters(ref, lease::Actor::holder) +
+                          end_parameters({lease::RunOutcome::succeeded, 0}) + past_parameters(seen) +
+                          place_parameters(wanted, 75s) +
+                          selection_parameters({{key("k"), key("l")}, "pre", true}) +
+                          forget_parameters(24h, 10) +
+                          Parameters{{"was_released", flag(true)},
+                                     {"since", micros_or_null(1h)},
+                                     {"line_until", time_or_null(lease::ServerTime{2s})},
+                                     {"before", Scalar(std::uint64_t{3})}};
   std::vector<std::string> statements{setup_statement(true, {}, SchemaCheck::on),
                                       setup_statement(false, {}, SchemaCheck::off)};
   for (auto verb = Verb::grant; verb <= Verb::forget_runs;
@@ -112,14 +117,19 @@ TEST_CASE("no statement uses what the lease protocol forbids", "[safety]") {
       if (const auto at = statement.find(kept); at != std::string::npos) statement.erase(at, kept.size());
       if (statement == "DELETE FROM dblock_schema WHERE version=0") continue;
       // Nor does what only refuses, or only writes until when it is refused.
-      for (const std::string pause : {"0=(SELECT COUNT(*) FROM dblock_pause AS pause WHERE pause.end_time",
-                                      "(SELECT MAX(pause.end_time) FROM dblock_pause AS pause WHERE"}) {
-        for (auto at = statement.find(pause); at != std::string::npos; at = statement.find(pause))
-          statement.erase(at, pause.size());
+      for (const std::string query :
+           {"0=(SELECT COUNT(*) FROM dblock_pause AS pause WHERE pause.end_time",
+            "(SELECT MAX(pause.end_time) FROM dblock_pause AS pause WHERE",
+            "0=(SELECT COUNT(*) FROM dblock_waiter AS place WHERE place.lock_key=lease.lock_key",
+            "(SELECT MAX(place.seen_until) FROM dblock_waiter AS place WHERE "
+            "place.lock_key=lease.lock_key"}) {
+        for (auto at = statement.find(query); at != std::string::npos; at = statement.find(query))
+          statement.erase(at, query.size());
       }
       CHECK(statement.find("SELECT") == std::string::npos);
-      // The few pauses are no locks; a statement may look at all of them.
-      if (statement.starts_with("UPDATE dblock_pause") || statement.starts_with("DELETE FROM dblock_pause"))
+      // The few pauses, and places that count no more, are no locks; a statement may look at all of them.
+      if (statement.starts_with("UPDATE dblock_pause") || statement.starts_with("DELETE FROM dblock_pause") ||
+          statement.starts_with("DELETE FROM dblock_waiter WHERE seen_until<="))
         continue;
       const auto by_key = {
           " WHERE lock_key=",          " WHERE lease.lock_key=", " WHERE lease.lock_key IN (",
@@ -143,7 +153,7 @@ TEST_CASE("only a statement for a replication group's member asks whether the se
 }
 
 TEST_CASE("a try names the fence by a key that it has only while the lock is free", "[safety]") {
-  const auto verb = GENERATE(Verb::grant, Verb::first_grant);
+  const auto verb = GENERATE(Verb::grant, Verb::grant_in_line, Verb::first_grant);
   const auto statement = render(verb, place(request_with_promises(), 0));
   CAPTURE(statement);
   const std::string condition = "fence.lock_key=IF(";
@@ -154,10 +164,33 @@ TEST_CASE("a try names the fence by a key that it has only while the lock is fre
        {"mode='exclusive'", "lock_value IS NULL", "margin_us", "hold_until", "success", "paused_until"})
     CHECK(is_free.find(part) != std::string::npos);
   CHECK(statement.ends_with(" WHERE lease.lock_key=x'6b' AND lease.slot=0"));
+  // One that reads no line is refused where somebody may be waiting.
   CHECK((statement.find("SELECT") == std::string::npos) == (verb == Verb::grant));
+  CHECK((is_free.find("line_until<=") != std::string::npos) == (verb == Verb::grant));
+  CHECK((is_free.find("0=(SELECT COUNT(*) FROM dblock_waiter") == std::string::npos) ==
+        (verb == Verb::grant));
   const auto* const of_new_rows =
       "pause_key=IF(pause.is_prefix,LEFT(lease.lock_key,LENGTH(pause.pause_key)),lease.lock_key)";
-  CHECK(is_free.ends_with(verb == Verb::grant ? " AND lease.token>0" : std::string(of_new_rows) + ")"));
+  CHECK((is_free.find(" AND lease.token>0") != std::string::npos) == (verb != Verb::first_grant));
+  CHECK(is_free.ends_with(std::string(of_new_rows) + ")") == (verb == Verb::first_grant));
+}
+
+TEST_CASE("only a request that makes way for newer ones is refused for a grant that came after it") {
+  auto wanted = request();
+  const auto asks = [&] {
+    return render(Verb::grant_in_line, place(wanted, 0)).find("lease.arrived_at<=") != std::string::npos;
+  };
+  CHECK_FALSE(asks());
+  wanted.line = lease::Line::newest;
+  CHECK(asks());
+}
+
+TEST_CASE("a session shows which request is there, by the owner id alone, and waits for nothing") {
+  const lease::OwnerId own{"it's me"};
+  const auto statement = setup_statement(true, {}, SchemaCheck::on, &own);
+  CHECK(statement.find("/'," + bytes_literal(own.text)) != std::string::npos);
+  CHECK(statement.find("256),48)),0)=1") != std::string::npos);
+  CHECK(setup_statement(true, {}, SchemaCheck::on).find("GET_LOCK") == std::string::npos);
 }
 
 TEST_CASE("readers and slots pass nobody's fence but their own", "[safety]") {
@@ -275,21 +308,6 @@ TEST_CASE("a schema that does not fit is reported with both versions and the way
   CHECK(newer.code == Errc::schema);
   CHECK(newer.message.find("upgrade dblock") != std::string::npos);
   CHECK(make_error("", "", {1231, "Variable 'x' can't be set"}, Phase::connect).code == Errc::internal);
-}
-
-TEST_CASE("what a waiter announces is read back, and nothing else is taken for it") {
-  const auto statement = queue_statement(true, key("a */ b'"), {"h*/st", 4711, "us er", "job", ""});
-  CHECK(statement.find("*/") == statement.size() - 2);  // names cannot end the comment
-  const auto seen = read_announcement(statement);
-  REQUIRE(seen);
-  CHECK(seen->key == "a */ b'");
-  CHECK(seen->waiter.host == "h*/st");
-  CHECK(seen->waiter.pid == 4711);
-  CHECK(seen->waiter.user == "us er");
-  for (const auto* const other :
-       {"", "SELECT 1", "x /* dblock waits: key=", " /* dblock waits: key=x'6b' host=x'zz' pid=1 user=x'' */",
-        " /* dblock waits: key=x'6b' pid=1 */", " /* dblock waits: key=6b host=x'' pid=1 user=x'' */"})
-    CHECK_FALSE(read_announcement(other));
 }
 
 }  // namespace dblock::store::mariadb

@@ -5,5 +5,5 @@ JOIN dblock_lock AS gate FORCE INDEX (PRIMARY) ON gate.lock_key = lease.lock_key
 SET {record_takeover}, lease.token = LAST_INSERT_ID(:token * 1024 + :mark) DIV 1024, {write_grant},
   lease.mode = :mode, lease.slots = :slots, fence.token = :token,
   gate.token = :token, gate.version = gate.version + 1, gate.update_time = {now}, gate.hold_until = NULL,
-  gate.intent_until = NULL, gate.promised_until = NULL, gate.promised_to = NULL, gate.mode = :mode, gate.slots = :slots
+  gate.line_until = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL :line_until MICROSECOND, gate.mode = :mode, gate.slots = :slots
 WHERE lease.lock_key IN (:keys) AND (lease.lock_key, lease.slot) IN (:rows)

@@ -1,2 +1,2 @@
--- Part of the statement that sets a session up: the value of sql_mode without a turnstile.
+-- Part of the statement that sets a session up: the value of sql_mode.
 {modes}

@@ -25,6 +25,9 @@ group_replication_get_communication_protocol()
 -- statements are logged as text, since a replica would refuse this one (src/store/mariadb/session/challenge.hpp).
 [proves_writes| + IF({takes_no_writes}][proves_membership| OR {membership} IS NULL][proves_writes|, NULL, 0)]
 
+-- {where_writable} A condition with which a DELETE proves the same: on another server it deletes nothing.
+[proves_writes| AND NOT {takes_no_writes}][proves_membership| AND {membership} IS NOT NULL]
+
 -- {next_version}
 version + 1{null_unless_writable}
 
@@ -55,14 +58,37 @@ pause.end_time > {now} AND pause.pause_key = IF(pause.is_prefix, LEFT(lease.lock
 -- finds each pause whose marking came before the row. A sub-query is safe here, because it only refuses.
 0 = (SELECT COUNT(*) FROM dblock_pause AS pause WHERE {covers})
 
--- {not_promised} The next grant is promised to nobody else. A promise that would last for longer than any does was made
--- before the clock was set back.
-(promised_until IS NULL OR promised_until <= {now} OR promised_until > {now} + INTERVAL 6 SECOND OR promised_to = :owner)
+-- {arrival} When the caller's request began to wait; one that does not wait comes now.
+COALESCE(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL :arrival MICROSECOND, {now})
 
--- {is_free} The row called `lease` can be granted to an exclusive holder. Only for a lock whose last grant was exclusive:
+-- {counts} The place, a row of dblock_waiter called `place`, counts: its waiter was seen lately. No place is written for more than
+-- an hour, so one that would was written before the clock was set back.
+place.seen_until > {now} AND place.seen_until <= {now} + INTERVAL 61 MINUTE
+
+-- {nobody_waits} Nobody waits for the row called `lease`, by the mark in that row. A place is committed first, and then written into
+-- the mark.
+(lease.line_until IS NULL OR lease.line_until <= {now})
+
+-- {long_free} The row called `lease` could have been granted for three seconds: who stands before the caller does not come.
+GREATEST(lease.update_time, COALESCE(lease.expire_time + INTERVAL lease.margin_us MICROSECOND, lease.update_time),
+  COALESCE(lease.hold_until, lease.update_time), COALESCE(lease.paused_until, lease.update_time)) <= {now} - INTERVAL 3 SECOND
+
+-- {our_turn} Nobody who waits for the row called `lease` stands before the caller; or the lock has been free for long, so that it goes to
+-- whoever asks. A waiter with line = 'newest' leaves for another one, but not for a request that does not wait. Such a waiter itself is refused where a
+-- request that came later was granted the lock. Sub-queries are safe here, because they only refuse.
+({long_free} OR 0 = (SELECT COUNT(*) FROM dblock_waiter AS place
+    WHERE place.lock_key = lease.lock_key AND place.owner_id <> :owner AND {counts}
+      AND (place.line <> 'newest' OR :arrival IS NULL)
+      AND (place.arrival < {arrival} OR (place.arrival = {arrival} AND place.owner_id < :owner))))
+  [newest|AND (lease.arrived_at IS NULL OR lease.arrived_at <= {arrival})]
+
+-- {line_of_others} Until when somebody else may be waiting for the row called `lease`.
+(SELECT MAX(place.seen_until) FROM dblock_waiter AS place
+  WHERE place.lock_key = lease.lock_key AND place.owner_id <> :owner AND {counts})
+
+-- {is_free} The row called `lease` can be granted to an exclusive holder, whoever waits. Only for a lock whose last grant was exclusive:
 -- whether readers or holders of slots are gone is not in this row.
 mode = 'exclusive' AND (lock_value IS NULL OR {past_margin}) AND {not_cooling_down}{not_done} AND {not_paused}
-  AND {not_promised}
 
 -- {is_named_lease} The lease that the caller names: in one row if the caller knows its slot, else in any of the key's.
 lock_key = :key AND slot BETWEEN :first_slot AND :last_slot AND lock_value = :owner
@@ -84,7 +110,7 @@ lease.expire_time = {now} + INTERVAL :ttl MICROSECOND, lease.lock_count = 1, lea
 lease.margin_us = :margin, lease.heartbeat_us = :heartbeat,
 lease.hold_until = {now} + INTERVAL :min_hold MICROSECOND, lease.hold_us = :min_hold,
 lease.revoke_time = NULL, lease.revoked_by = NULL,
-lease.replaceable = :replaceable, lease.promised_until = NULL, lease.promised_to = NULL, lease.holder_host = :host,
+lease.replaceable = :replaceable, lease.arrived_at = {arrival}, lease.holder_host = :host,
 lease.holder_pid = :pid, lease.holder_user = :user, lease.holder_command = :command, lease.holder_note = :note
 [period|, lease.keep_until =
   GREATEST(COALESCE(lease.keep_until, {now} + INTERVAL :period MICROSECOND), {now} + INTERVAL :period MICROSECOND)]
@@ -137,9 +163,10 @@ last_acquired_at = create_time, last_released_at = NULL, last_outcome = 'abandon
 -- whole statement (error 1048).
 IF(NOT :leaves_nested OR lock_count < 2 OR expire_time <= {now}, 0, NULL)
 
--- {status} The columns of a status row, in the order of src/store/rows.cpp.
+-- {status} The columns of a status row, in the order of src/store/rows.cpp. A free row's update_time counts from the end of its cooldown.
 lock_key, lock_value, token, lock_count, kind, holder_host, holder_pid, holder_user, holder_command, holder_note,
-TIMESTAMPDIFF(MICROSECOND, '1970-01-01', create_time), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', update_time),
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', create_time),
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', IF(lock_value IS NULL, GREATEST(update_time, LEAST(COALESCE(hold_until, update_time), {now})), update_time)),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', expire_time), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', revoke_time),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', IF({not_cooling_down}, NULL, hold_until)), ttl_us, margin_us, heartbeat_us,
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', last_acquired_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', last_released_at),
@@ -147,8 +174,8 @@ last_outcome, last_exit_code,
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', success_acquired_at),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', success_released_at),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {now}), mode, slots, slot,
-TIMESTAMPDIFF(MICROSECOND, '1970-01-01', intent_until), replaceable, revoked_by, promised_to,
-TIMESTAMPDIFF(MICROSECOND, '1970-01-01', promised_until)
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', line_until), replaceable, revoked_by,
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', arrived_at)
 
 -- {pause} The columns of a pause, in the order of src/store/rows.hpp.
 pause_key, is_prefix, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', end_time), paused_by, note,
@@ -199,19 +226,32 @@ dblock_history FORCE INDEX (dblock_history_time) WHERE recorded_at < {idle_since
 -- {modes} The sql_mode of every session.
 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION'
 
--- {turn_mode} The mode that shows that this session has the turn (src/store/mariadb/turnstile_statements.hpp).
-',NO_BACKSLASH_ESCAPES'
+-- {presence} The name of the named lock that a request's session owns: by it others notice the session's end. A hash, because names
+-- have at most 64 characters and ignore letter case. It covers the schema too, because named locks belong to the whole server.
+CONCAT('dblock.', LEFT(SHA2(CONCAT(DATABASE(), '/', :owner), 256), 48))
 
--- {named_lock} The name of the key's turnstile. A hash, because names have at most 64 characters and ignore letter
--- case. It covers the schema too, because named locks belong to the whole server.
-CONCAT('dblock.', LEFT(SHA2(CONCAT(DATABASE(), '/', :key), 256), 48))
+-- {place} The columns of a place, in the order of src/store/rows.hpp.
+place.lock_key, place.owner_id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', place.arrival), place.mode, place.slots, place.line,
+place.waiter_host, place.waiter_pid, place.waiter_user, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', place.seen_until)
 
--- {wait_for_turn} 1 once this session has the turn. Waits for at most a year.
-GET_LOCK({named_lock}, 31536000)
+-- {new_end} Until when a place counts that is written now.
+{now} + INTERVAL :length MICROSECOND
 
--- {announcement} Shows a waiter in the process list; read_announcement() in turnstile_statements.cpp reads it.
-/* dblock waits: key=:key host=:host pid=:pid user=:user */
+-- {account_limit} How many sessions the account may have.
+IF(@@max_user_connections > 0, @@max_user_connections, @@max_connections)
 
--- {of_waiters} The statements that hold an {announcement}, the longest wait first.
-FROM information_schema.processlist WHERE db = DATABASE() AND info LIKE 'SET SESSION %/* dblock waits: %'
-ORDER BY waited DESC, id
+-- {account_is_full} The account has more than four fifths of its sessions. Every account sees its own.
+(@@max_user_connections > 0 AND (SELECT COUNT(*) FROM information_schema.processlist
+  WHERE user = SUBSTRING_INDEX(USER(), '@', 1)) > 0.8*@@max_user_connections)
+
+-- {sleep} Takes a seat, a named lock too, and sleeps until the session of the request :owner ends, but at most a year. Gives back both. `room` says
+-- how many seats there are, and whether sessions are scarce. NULL: there is no seat for a request with :before others before it.
+seat (number, got) AS (
+  SELECT 0, 0
+  UNION ALL
+  SELECT seat.number + 1, GET_LOCK(CONCAT('dblock.seat.', seat.number + 1), 0)
+  FROM seat JOIN room ON seat.got = 0 AND seat.number < room.seats AND :before < room.seats AND NOT room.is_full),
+taken (number) AS (SELECT MAX(IF(got = 1, number, 0)) FROM seat)
+SELECT IF(taken.number > 0, GET_LOCK({presence}, 31536000), NULL), room.seats, RELEASE_LOCK({presence}),
+  RELEASE_LOCK(CONCAT('dblock.seat.', taken.number))
+FROM taken JOIN room

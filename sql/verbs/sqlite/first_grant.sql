@@ -1,2 +1,3 @@
--- As grant.sql: here pauses are read by every grant.
-{grant}
+-- As grant_in_line.sql: here pauses are read by every grant.
+{grant} AND {our_turn}
+RETURNING token

@@ -35,13 +35,8 @@ coalesce(hold_until - :wall > 2 * hold_us, 0)
 (:period IS NULL OR success_acquired_at IS NULL OR success_acquired_at <= :wall - :look_back
   OR success_acquired_at > :wall + :look_ahead)
 
--- {not_promised} The next grant is promised to nobody else. By the wall clock; a promise that would last for longer than
--- any does was made before it was set back.
-(promised_until IS NULL OR promised_until <= :wall OR promised_until > :wall + 6000000 OR promised_to = :owner)
-
--- {pause_end} The end of the last pause that covers the row's key; NULL: none does.
-(SELECT max(end_time) FROM dblock_pause WHERE end_time > :wall
-  AND pause_key = iif(is_prefix, substr(lock_key, 1, length(pause_key)), lock_key))
+-- {pause_end} The end of the last pause that covers the row's key, or did; NULL: none is known.
+(SELECT max(end_time) FROM dblock_pause WHERE pause_key = iif(is_prefix, substr(lock_key, 1, length(pause_key)), lock_key))
 
 -- {pause} The columns of a pause, in the order of src/store/rows.hpp.
 pause_key, is_prefix, end_time, paused_by, note, create_time
@@ -89,25 +84,52 @@ version = version + 1, lock_value = :owner, boot_id = :boot_id, boot_offset_us =
 update_time = :wall, expire_time = :wall + :ttl, lock_count = 1, kind = :kind, ttl_us = :ttl, margin_us = :margin,
 heartbeat_us = :heartbeat, hold_until = :wall + :min_hold, hold_us = :min_hold,
 keep_until = iif(:period IS NULL, keep_until, max(coalesce(keep_until, 0), :wall + :period)),
-revoke_time = NULL, revoked_by = NULL, replaceable = :replaceable, promised_until = NULL, promised_to = NULL,
+revoke_time = NULL, revoked_by = NULL, replaceable = :replaceable, arrived_at = coalesce(:arrival, :wall),
 holder_host = :host, holder_pid = :pid, holder_user = :user, holder_command = :command,
 holder_note = :note, mode = :mode, slots = :slots
 
--- {grant} The statement that takes a lock for one exclusive holder.
+-- {counts} The place, a row of dblock_waiter called `place`, counts: its waiter was seen lately. No place is written for more than
+-- an hour, so one that would was written before the clock was set back.
+place.seen_until > :wall AND place.seen_until <= :wall + 3660000000
+
+-- {place} The columns of a place, in the order of src/store/rows.hpp.
+place.lock_key, place.owner_id, place.arrival, place.mode, place.slots, place.line, place.waiter_host, place.waiter_pid,
+place.waiter_user, place.seen_until
+
+-- {long_free} The row could have been granted for three seconds: who stands before the caller does not come.
+(iif(lock_value IS NULL, :wall - update_time, iif({this_boot}, {now} - expire_time - margin_us, 3000000)) >= 3000000
+  AND (hold_until IS NULL OR hold_until <= :wall - 3000000)
+  AND coalesce({pause_end}, 0) <= :wall - 3000000)
+
+-- {nobody_waits} Nobody else waits for the lock.
+NOT EXISTS(SELECT 1 FROM dblock_waiter AS place
+  WHERE place.lock_key = dblock_lock.lock_key AND place.owner_id <> :owner AND {counts})
+
+-- {our_turn} Nobody who waits for the row stands before the caller, who came at :arrival (NULL: comes now); or the lock has been free
+-- for long, so that it goes to whoever asks. A waiter with line = 'newest' leaves for another one, but not for a request that does not
+-- wait. Such a waiter itself is refused where a request that came later was granted the lock.
+(({long_free} OR NOT EXISTS(SELECT 1 FROM dblock_waiter AS place
+    WHERE place.lock_key = dblock_lock.lock_key AND place.owner_id <> :owner AND {counts}
+      AND (place.line <> 'newest' OR :arrival IS NULL)
+      AND (place.arrival, place.owner_id) < (coalesce(:arrival, :wall), :owner)))
+  AND (NOT :newest OR arrived_at IS NULL OR arrived_at <= coalesce(:arrival, :wall)))
+
+-- {grant} The statement that takes a lock for one exclusive holder, but for who waits.
 UPDATE dblock_lock SET token = max(token + 1, :wall), {write_grant}
 WHERE lock_key = :key AND slot = 0 AND mode = 'exclusive' AND (lock_value IS NULL OR {past_margin})
-  AND {not_cooling_down} AND {not_done} AND {pause_end} IS NULL AND {not_promised}
-RETURNING token
+  AND {not_cooling_down} AND {not_done} AND coalesce({pause_end}, 0) <= :wall
 
 -- {status} The columns of a status row, in the order of src/store/rows.cpp. A lease of an earlier boot ended
 -- with that boot at the latest, and needs no margin.
 lock_key, lock_value, token, lock_count, kind, holder_host, holder_pid, holder_user, holder_command, holder_note,
-create_time + {step}, update_time + {step}, iif({this_boot}, expire_time + {step}, min(expire_time, :wall - :boot)),
+create_time + {step},
+iif(lock_value IS NULL, max(update_time, min(coalesce(hold_until, update_time), :wall)), update_time + {step}), iif({this_boot}, expire_time + {step}, min(expire_time, :wall - :boot)),
 revoke_time + {step}, iif({not_cooling_down}, NULL, hold_until), ttl_us,
 iif({this_boot} OR lock_value IS NULL, margin_us, 0), heartbeat_us, last_acquired_at, last_released_at, last_outcome,
 last_exit_code, success_acquired_at, success_released_at,
 iif({this_boot} AND lock_value IS NOT NULL, {now} + {step}, :wall), mode, slots, slot,
-iif({this_boot}, intent_until + :offset - boot_offset_us, NULL), replaceable, revoked_by, promised_to, promised_until
+(SELECT max(seen_until) FROM dblock_waiter AS place WHERE place.lock_key = dblock_lock.lock_key), replaceable, revoked_by,
+arrived_at
 
 -- {asked_for} The row is one that a listing asks for.
 (NOT :held_only OR (expire_time IS NOT NULL AND {this_boot} AND expire_time > {now})) AND (NOT :gates_only OR slot = 0)

@@ -36,10 +36,6 @@ std::string describe_sharing(const LockStatus& status) {
   }
 }
 
-bool refused_for_writer(const LockStatus& status) {
-  return status.owner.empty() && status.keeps_readers_away();
-}
-
 std::string quoted(const lease::Key& key) {
   return quote_untrusted(key.bytes());
 }
@@ -73,11 +69,7 @@ std::string describe_holders(const LockStatus& status) {
     return lock + last +
            ", but a transaction that is protected by dblock_assert_held() is still open on the server";
   }
-  if (refused_for_writer(status))
-    return lock + " has a waiting writer, and new readers are refused until the writer has had its turn";
-  if (status.state == State::free && status.promised_to_another(""))
-    return lock + " is free, but promised to " + lease::display_owner(status.promised_to) +
-           ", which waits for it";
+  if (status.waited_for) return "others wait for " + lock + " and come first";
   if (status.state == State::free) return lock + " is free";
   if (status.owner.empty()) return lock + " is cooling down for another " + describe_cooldown(status);
   std::string text = lock + " is held by " + display_holder(status) + describe_sharing(status);

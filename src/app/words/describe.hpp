@@ -18,8 +18,6 @@ namespace dblock::app {
 
 // How the holder shares the lock: " as a reader", " in slot 2 of 3", or nothing where it holds it alone.
 [[nodiscard]] std::string describe_sharing(const lease::LockStatus& status);
-// True when `status` names no holder, and new readers are refused because a writer waits.
-[[nodiscard]] bool refused_for_writer(const lease::LockStatus& status);
 
 // "59m, after web1's run (--min-hold)": how long the lock cools down for, and why.
 [[nodiscard]] std::string describe_cooldown(const lease::LockStatus& status);

@@ -54,7 +54,6 @@ lease::SessionEvents with_reports(const lease::WaitPolicy& policy, lease::Sessio
     warn_of_own_script(holder);
     if (inner) inner(holder);
   };
-  events.acquiring.wants_position = log::can_show_live;
   events.acquiring.hopeless = blocked_by_ancestor;
   events.on_acquire_ended = [report] { report->end(); };
   events.on_lost = [inner = std::move(events.on_lost)](const lease::NotOurs& why) {

@@ -43,7 +43,7 @@ std::string describe_wait(const lease::LockStatus& status, Micros age, Micros wa
     text += ", " + ordinal(status.position->number) + " of " + std::to_string(status.position->of) + ",";
   text += " for " + quote_untrusted(status.key) + ": ";  // of several keys the one that was refused
   if (status.only_paused()) return text + lease::display_pause(*status.pause);
-  if (refused_for_writer(status)) return text + "a writer waits too, and is let go first";
+  if (status.waited_for || status.state == lease::State::free) return text + "others come first";
   const Micros until_free = status.grantable_at().since_epoch - now;
   if (status.owner.empty()) return text + "cooling down" + free_in(until_free);
   text += "held ";

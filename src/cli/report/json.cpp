@@ -23,9 +23,10 @@ Json json_waiters(const std::optional<std::vector<lease::Waiter>>& waiters) {
   auto list = Json::array();
   for (const auto& waiter : *waiters) {
     list.push_back({{"host", text_or_null(waiter.host)},
-                    {"pid", waiter.pid},
+                    {"pid", waiter.pid == 0 ? Json() : Json(waiter.pid)},
                     {"user", text_or_null(waiter.user)},
-                    {"since", json_time(waiter.since)}});
+                    {"since", json_time(waiter.since)},
+                    {"place", list.size() + 1}});
   }
   return list;
 }

@@ -10,7 +10,6 @@
 #include "base/duration.hpp"
 #include "base/log.hpp"
 #include "store/mariadb/factory.hpp"
-#include "store/mariadb/turnstile_statements.hpp"
 #include "store/parameters.hpp"
 
 namespace dblock::store::mariadb {
@@ -73,11 +72,10 @@ Result<Rows> read_on_primary(Connection& connection, const std::string& statemen
   return read_in_transaction(connection, statement, attempt);
 }
 
-// True if the process list shows all waiters. Only a run that holds one lock alone owns the lock's turnstile.
-// Behind any other holder the first waiter owns the turnstile, and polls without being seen.
-bool all_in_line_seen(const lease::LockStatus& lock) {
-  return lock.state == lease::State::held && lock.kind == lease::Kind::run &&
-         lock.sharing == lease::Sharing{};
+// A sleeper renews its places, or gives them up, and sleeps on.
+bool is_for_sleepers(Verb verb) {
+  return verb == Verb::add_place || verb == Verb::keep_places || verb == Verb::mark_line ||
+         verb == Verb::leave_line;
 }
 
 MemoryLimit memory_limit_of(Verb verb) {
@@ -85,6 +83,8 @@ MemoryLimit memory_limit_of(Verb verb) {
     case Verb::list_keys:
     case Verb::list_range:
     case Verb::list_held:
+    case Verb::see_line:
+    case Verb::list_places:
     case Verb::expired:
     case Verb::runs_of_key:
     case Verb::all_runs:
@@ -113,26 +113,25 @@ Error advised(Error error) {
 
 MariadbDatabase::MariadbDatabase(const MariadbSettings& settings, const SessionOptions& options)
     : connection_(settings, options, SchemaCheck::on),
-      reader_(settings, options, SchemaCheck::off, Connection::Session::bare),
+      aside_(settings, options, SchemaCheck::off),
       renewal_timeout_(options.renewal_timeout),
-      turnstile_(connection_, options),
+      wake_up_(connection_, aside_, options),
       replicas_(settings.min_replicas) {}
 
 Result<void> MariadbDatabase::safe_to_grant(const std::string& attempt) {
   if (!replicas_.wanted()) return {};
-  DBLOCK_CHECK(leave_turnstile(attempt));
+  DBLOCK_CHECK(end_sleep(attempt));
   return replicas_.before_grant(connection_, attempt);
 }
 
 Result<void> MariadbDatabase::in_transaction(const std::string& attempt, const Body& body) {
-  DBLOCK_CHECK(leave_turnstile(attempt));
-  const NamedLockTurnstile::ShortIdleTime short_idle_time(turnstile_);
+  DBLOCK_CHECK(end_sleep(attempt));
+  const NamedLockWakeUp::ShortIdleTime short_idle_time(wake_up_);
   return connection_.in_transaction(attempt, body);
 }
 
-// A caller that writes while the connection waits at the turnstile gives its position up: the connection is
-// closed and opened again.
-Result<void> MariadbDatabase::leave_turnstile(const std::string& attempt) {
+// A caller that would take the lock ends the sleep: the connection is closed and opened again.
+Result<void> MariadbDatabase::end_sleep(const std::string& attempt) {
   if (!connection_.awaits_reply()) return {};
   connection_.close();
   return connection_.ensure_open(attempt);
@@ -141,10 +140,12 @@ Result<void> MariadbDatabase::leave_turnstile(const std::string& attempt) {
 Result<Effect> MariadbDatabase::run(Verb verb, const Parameters& parameters, const std::string& attempt) {
   const std::string_view text = sql(verb);
   if (text.empty()) return Effect{};
-  if (verb == Verb::look || verb == Verb::look_all) return look(verb, parameters, attempt);
   if (!text.starts_with("SELECT")) return change(verb, parameters, attempt);
-  DBLOCK_TRY(Connection* const connection, connection_to_read(attempt));
-  DBLOCK_TRY(auto rows, connection->read(render(verb, parameters), attempt, memory_limit_of(verb)));
+  DBLOCK_TRY(Connection* const connection, awake_connection(attempt));
+  const std::string statement = render(verb, parameters);
+  const bool is_look = verb == Verb::look || verb == Verb::look_all;
+  DBLOCK_TRY(auto rows, is_look ? read_on_primary(*connection, statement, attempt)
+                                : connection->read(statement, attempt, memory_limit_of(verb)));
   return Effect{std::move(rows)};
 }
 
@@ -171,7 +172,7 @@ Result<void> MariadbDatabase::on_primary(const std::string& attempt, const Body&
     return lagging(connection_, server.empty() ? "a server" : server.front()[0].value_or("a server"),
                    attempt);
   };
-  DBLOCK_CHECK(leave_turnstile(attempt));
+  DBLOCK_CHECK(end_sleep(attempt));
   DBLOCK_CHECK(connection_.ensure_open(attempt));
   begun = BootClock::now();
   auto done = connection_.in_transaction(attempt, read_all);
@@ -179,37 +180,19 @@ Result<void> MariadbDatabase::on_primary(const std::string& attempt, const Body&
   return std::unexpected(of_reading(std::move(done.error())));
 }
 
-// The connection to read with: the second one while the first waits at the turnstile.
-Result<Connection*> MariadbDatabase::connection_to_read(const std::string& attempt) {
+// The second connection while the first one sleeps.
+Result<Connection*> MariadbDatabase::awake_connection(const std::string& attempt) {
   if (!connection_.awaits_reply()) return &connection_;
-  reader_.use_host_order_of(connection_);
-  DBLOCK_CHECK(reader_.ensure_open(attempt));
-  return &reader_;
-}
-
-Result<Effect> MariadbDatabase::look(Verb verb, const Parameters& parameters, const std::string& attempt) {
-  const std::string statement = render(verb, parameters);
-  const auto read = [&]() -> Result<Rows> {
-    DBLOCK_TRY(Connection* const connection, connection_to_read(attempt));
-    return read_on_primary(*connection, statement, attempt);
-  };
-  auto rows = read();
-  if (rows) {
-    Effect answer{std::move(*rows)};
-    if (verb == Verb::look) last_look_ = Seen{statement, answer};
-    return answer;
-  }
-  // The server has no room for a second connection: answer with the last look, so that the first connection
-  // keeps its position at the turnstile.
-  const bool crowded_out = connection_.awaits_reply() && is_crowded_out(rows.error().native);
-  if (crowded_out && last_look_ && last_look_->statement == statement) return last_look_->answer;
-  return std::unexpected(std::move(rows.error()));
+  aside_.use_host_order_of(connection_);
+  DBLOCK_CHECK(aside_.ensure_open(attempt));
+  return &aside_;
 }
 
 Result<Effect> MariadbDatabase::change(Verb verb, const Parameters& parameters, const std::string& attempt) {
-  DBLOCK_CHECK(leave_turnstile(attempt));
-  const Mark mark = connection_.next_mark();
-  auto changed = connection_.change(render(verb, parameters, mark), attempt);
+  if (!is_for_sleepers(verb)) DBLOCK_CHECK(end_sleep(attempt));
+  DBLOCK_TRY(Connection* const connection, awake_connection(attempt));
+  const Mark mark = connection->next_mark();
+  auto changed = connection->change(render(verb, parameters, mark), attempt);
   if (!changed && changed.error().native == k_duplicate_key) return Effect{};
   if (!changed && verb == Verb::record_run) return std::unexpected(advised(std::move(changed.error())));
   if (!changed) return std::unexpected(std::move(changed.error()));
@@ -219,7 +202,7 @@ Result<Effect> MariadbDatabase::change(Verb verb, const Parameters& parameters, 
     if (changed->insert_id != 0) answer.reported = changed->insert_id;
     return answer;
   }
-  DBLOCK_TRY(answer.reported, connection_.told(*changed, mark, attempt));
+  DBLOCK_TRY(answer.reported, connection->told(*changed, mark, attempt));
   return answer;
 }
 
@@ -266,46 +249,6 @@ Result<bool> MariadbDatabase::may_ask_fences(const std::string& attempt) {
   DBLOCK_TRY(const auto answer, connection_.read(render(Verb::takes_no_writes), attempt));
   may_ask_fences_ = !answer.empty() && answer.front()[0] == "0";
   return *may_ask_fences_;
-}
-
-// Our position among the waiters; before we wait at the turnstile, the position that we would get.
-std::optional<lease::WaiterPosition> MariadbDatabase::waiter_position(const lease::LockStatus& lock) {
-  if (!all_in_line_seen(lock)) return std::nullopt;
-  const std::string attempt = "cannot list waiters";
-  const auto connection = connection_to_read(attempt);
-  if (!connection) return last_look_ ? last_look_->position : std::nullopt;
-  const auto rows = (*connection)->read(waiters_statement((*connection)->is_mariadb()), attempt);
-  if (!rows) return std::nullopt;
-  lease::WaiterPosition ours{0, 0};
-  for (const auto& row : *rows) {
-    const auto seen = read_announcement(row[0].value_or(""));
-    if (!seen || seen->key != lock.key) continue;
-    ++ours.of;
-    if (ours.number == 0 && turnstile_.announced(seen->waiter)) ours.number = ours.of;
-  }
-  if (ours.number == 0 && !(*connection)->awaits_reply()) ours.number = ++ours.of;
-  const auto position = ours.number == 0 ? std::nullopt : std::optional(ours);
-  if (last_look_) last_look_->position = position;
-  return position;
-}
-
-// Adds the waiters that the server shows to the account; others stay unknown.
-void MariadbDatabase::add_waiters(lease::Listing& listing) {
-  const auto rows = connection_.read(waiters_statement(connection_.is_mariadb()), "cannot list waiters");
-  if (!rows) return log::info(rows.error().message);
-  for (auto& lock : listing.locks) {
-    if (all_in_line_seen(lock)) lock.waiters.emplace();
-  }
-  for (const auto& row : *rows) {
-    auto seen = read_announcement(row[0].value_or(""));
-    if (!seen) continue;
-    seen->waiter.since = {listing.server_time.since_epoch - micros(row[1])};
-    for (const auto& key : lease::Key::named_by(seen->key)) {
-      for (auto& lock : std::ranges::equal_range(listing.locks, key, {}, &lease::LockStatus::key)) {
-        if (lock.waiters) lock.waiters->push_back(seen->waiter);
-      }
-    }
-  }
 }
 
 std::unique_ptr<Database> make_database(const MariadbSettings& settings, const SessionOptions& options) {

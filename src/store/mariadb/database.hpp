@@ -8,7 +8,7 @@
 #include "store/database.hpp"
 #include "store/mariadb/replicas.hpp"
 #include "store/mariadb/session/connection.hpp"
-#include "store/mariadb/turnstile.hpp"
+#include "store/mariadb/wake_up.hpp"
 
 namespace dblock::store::mariadb {
 
@@ -18,12 +18,10 @@ class MariadbDatabase final : public Database {
 
   void begin_call(Patience patience) override {
     call_.emplace(connection_, patience == Patience::renewal ? renewal_timeout_ : Micros{0});
-    reader_call_.emplace(reader_);
+    aside_call_.emplace(aside_);
   }
-  // Closes the second connection: else a hundred waiters would take two hundred of the server's connections.
   void end_call() noexcept override {
-    reader_.close();
-    reader_call_.reset();
+    aside_call_.reset();
     call_.reset();
   }
   Result<void> ensure_open(const std::string& attempt) override { return connection_.ensure_open(attempt); }
@@ -38,40 +36,30 @@ class MariadbDatabase final : public Database {
   Result<void> grant_is_safe(const std::string& attempt) override {
     return replicas_.after_grant(connection_, attempt);
   }
-  void settle() noexcept override { turnstile_.restore_idle_time(); }
+  void settle() noexcept override { wake_up_.restore_idle_time(); }
   Result<bool> kept_by_fence(const lease::Key& key, const Error& why, const std::string& attempt) override;
   Result<bool> waits_for_fence(const lease::Key& key, const std::string& attempt) override;
-  lease::Turnstile* turnstile() noexcept override { return &turnstile_; }
-  std::optional<lease::WaiterPosition> waiter_position(const lease::LockStatus& lock) override;
-  void add_waiters(lease::Listing& listing) override;
+  lease::WakeUp* wake_up() noexcept override { return &wake_up_; }
   void close() noexcept override { connection_.close(); }
   void interrupt() noexcept override {
     connection_.interrupt();
-    reader_.interrupt();
+    aside_.interrupt();
   }
 
  private:
-  [[nodiscard]] Result<void> leave_turnstile(const std::string& attempt);
-  [[nodiscard]] Result<Connection*> connection_to_read(const std::string& attempt);
-  [[nodiscard]] Result<Effect> look(Verb verb, const Parameters& parameters, const std::string& attempt);
+  [[nodiscard]] Result<void> end_sleep(const std::string& attempt);
+  [[nodiscard]] Result<Connection*> awake_connection(const std::string& attempt);
   [[nodiscard]] Result<bool> may_ask_fences(const std::string& attempt);
   [[nodiscard]] Result<Effect> change(Verb verb, const Parameters& parameters, const std::string& attempt);
 
   Connection connection_;
-  Connection reader_;  // open only within a call, and only while connection_ waits at the turnstile
-  // The last look at one lock: the statement, its answer, and our position at the turnstile.
-  struct Seen {
-    std::string statement;
-    Effect answer;
-    std::optional<lease::WaiterPosition> position{};
-  };
-  std::optional<Seen> last_look_;
+  Connection aside_;                    // open only within a call, and only while connection_ sleeps
   std::optional<bool> may_ask_fences_;  // nullopt: not known
   const Micros renewal_timeout_;
-  NamedLockTurnstile turnstile_;
+  NamedLockWakeUp wake_up_;
   ReplicaCheck replicas_;
   std::optional<Connection::Call> call_;
-  std::optional<Connection::Call> reader_call_;
+  std::optional<Connection::Call> aside_call_;
 };
 
 }  // namespace dblock::store::mariadb

@@ -170,8 +170,9 @@ ProcedureTried try_procedure(Session& session, std::string_view name) {
   constexpr unsigned k_read_only = 1290;  // raised by the procedure as well
   constexpr unsigned k_no_such_routine = 1305;
   constexpr unsigned k_routine_denied = 1370;
-  const std::string_view arguments = name == "dblock_acquire"       ? "(NULL,NULL,NULL,NULL,NULL)"
+  const std::string_view arguments = name == "dblock_acquire"       ? "(NULL,NULL,NULL,NULL,NULL,NULL)"
                                      : name == "dblock_assert_held" ? "('dblock doctor',0)"
+                                     : name == "dblock_renew"       ? "('dblock doctor','dblock doctor',NULL)"
                                                                     : "('dblock doctor','dblock doctor')";
   ProcedureTried tried{std::string(name)};
   const auto answer = session.call("CALL " + tried.name + std::string(arguments));

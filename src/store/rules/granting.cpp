@@ -20,6 +20,11 @@ using lease::LockStatus;
 // Rounds of "refused, but the row looks free": in each one another holder came and went in between.
 constexpr int k_acquire_rounds = 20;
 
+// A waiter that leaves for newer ones: another one that came later was granted the lock.
+bool came_too_early(const LockStatus& row, const lease::LeaseRequest& request) {
+  return request.line == lease::Line::newest && request.arrival && row.arrived_at > request.arrival;
+}
+
 }  // namespace
 
 // The members of a pool one after the other. A reply that is lost ends the try: look() then finds the member
@@ -43,6 +48,7 @@ Result<Answer> TableLeaseStore::try_one(const lease::LeaseRequest& request) {
   const auto* granted = answer ? std::get_if<lease::Granted>(&*answer) : nullptr;
   unproved_ = granted != nullptr ? granted->lease.needs_renewal_proof
                                  : !answer && answer.error().code == Errc::indeterminate;
+  if (granted != nullptr) granted_ = request.key;
   if (granted != nullptr && !unproved_) DBLOCK_CHECK(keep_if_safe(granted->lease));
   return answer;
 }
@@ -56,7 +62,7 @@ Result<Answer> TableLeaseStore::take(const lease::LeaseRequest& request) {
   // deadline counts from it.
   const BootTime sent_at = clock_.now();
   auto outcome = request.plain() ? try_alone(request, sent_at, attempt)
-                                 : take_together(*table_, request, sent_at, intent_, attempt);
+                                 : take_together(*table_, request, sent_at, attempt);
   if (outcome) return with_pause(std::move(outcome), attempt);
   return fenced_or(request, std::move(outcome.error()), attempt);
 }
@@ -73,7 +79,9 @@ Result<Answer> TableLeaseStore::try_alone(const lease::LeaseRequest& request, Bo
 
 Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::LeaseRequest& request, BootTime sent_at,
                                                         bool again, const std::string& attempt) {
-  DBLOCK_TRY(auto token, table_->grant(request, attempt));
+  using enum LockTable::LineIs;
+  const auto line = request.arrival ? obeyed : none;
+  DBLOCK_TRY(auto token, table_->grant(request, line, attempt));
   if (token) return lease::granted(request, *token, 0, sent_at);
   DBLOCK_TRY(auto seen,
              again ? table_->look_on_primary(request.key, attempt) : table_->look(request.key, attempt));
@@ -83,17 +91,30 @@ Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::LeaseReques
     return std::nullopt;
   }
   // The last holders were readers or slot holders: one statement cannot tell whether they are gone.
-  if (seen->sharing.mode != lease::Mode::exclusive)
-    return take_together(*table_, request, sent_at, intent_, attempt);
+  if (seen->sharing.mode != lease::Mode::exclusive) return take_together(*table_, request, sent_at, attempt);
+  const bool is_new = seen->token.value == 0;
+  const bool is_lined = seen->line_until && *seen->line_until > seen->server_time;
   DBLOCK_TRY(auto answer, answer_for({std::move(*seen), {}}, request));
   // A proxy that replays statements reports 0 rows for a grant that was made. The row shows it (I5).
   if (auto* ours = std::get_if<lease::Granted>(&answer)) ours->lease.sent_at = sent_at;
-  const auto* const free = std::get_if<lease::Free>(&answer);
+  auto* const free = std::get_if<lease::Free>(&answer);
   if (free == nullptr) return answer;
-  if (free->status->token.value > 0) return std::nullopt;
-  DBLOCK_TRY(token, table_->first_grant(request, attempt));
-  if (token) return lease::granted(request, *token, 0, sent_at);
-  return std::nullopt;
+  if (is_new || (is_lined && line == none)) {
+    DBLOCK_TRY(token,
+               is_new ? table_->first_grant(request, attempt) : table_->grant(request, obeyed, attempt));
+    // Whoever stands before did not come.
+    if (token && is_lined && !placed_) placed_ = request;
+    if (token && is_lined && !placed_->arrival) placed_->arrival = free->status->server_time;
+    if (token) return lease::granted(request, *token, 0, sent_at);
+  }
+  lease::Held held{std::move(*free->status)};
+  if (!came_too_early(held.status, request)) {
+    if (!is_lined) return std::nullopt;
+    DBLOCK_TRY(const auto places, table_->see_line(request, attempt));
+    if (!again && !is_for_others({held.status, {}}, request, places)) return std::nullopt;
+  }
+  held.status.waited_for = true;
+  return held;
 }
 
 Result<Answer> TableLeaseStore::fenced_or(const lease::LeaseRequest& request, Error why,
@@ -159,31 +180,37 @@ void TableLeaseStore::find_rows(Lease& lease) {
   if (lease.sharing.mode == lease::Mode::slot) lease.slot = lease.rows.front();
 }
 
-Result<lease::LeaseStore::Promise> TableLeaseStore::promise(const lease::LeaseRequest& request, bool newest) {
+Result<lease::ServerTime> TableLeaseStore::stand_in_line(const lease::LeaseRequest& request, Micros length,
+                                                         bool marks) {
   const Call call(*table_);
-  const std::string attempt = attempt_to("acquire", request.key);
+  const std::string attempt = attempt_to("wait for", request.key);
   DBLOCK_CHECK(table_->ensure_open(attempt));
-  DBLOCK_TRY(const bool promised, table_->promise(request.key, request.owner, newest, attempt));
-  if (promised) promised_ = request.key;
-  if (promised) return Promise{request.owner, {}};
-  DBLOCK_TRY(const auto seen, table_->look(request.key, attempt));
-  if (!seen || !seen->promised_to_another(request.owner.text)) return Promise{};
-  return Promise{{seen->promised_to}, *seen->promised_until};
+  placed_ = request;
+  auto arrival = table_->stand_in_line(request, length, marks, attempt);
+  // A place is no grant: where the reply is lost, it is taken again.
+  if (!arrival && arrival.error().code == Errc::indeterminate) arrival.error().code = Errc::unreachable;
+  if (arrival) placed_->arrival = *arrival;
+  return arrival;
 }
 
-void TableLeaseStore::withdraw_intent(const lease::LeaseRequest& request) noexcept {
-  if (promised_) {
-    const Call call(*table_);
-    // Where this fails, the promise ends by itself soon.
-    const auto done =
-        table_->withdraw_promise(*promised_, request.owner, attempt_to("stop waiting for", *promised_));
-    if (!done) log::info(done.error().message);
-    promised_.reset();
-  }
-  if (!intent_) return;
+Result<std::vector<lease::Place>> TableLeaseStore::see_line(const lease::LeaseRequest& request) {
   const Call call(*table_);
-  store::withdraw_intent(*table_, request, *intent_);
-  intent_.reset();
+  const std::string attempt = attempt_to("look at the line of", request.key);
+  DBLOCK_CHECK(table_->ensure_open(attempt));
+  return table_->see_line(request, attempt);
+}
+
+void TableLeaseStore::leave_line(const lease::LeaseRequest& request) noexcept {
+  give_up_places(request, false);
+}
+
+void TableLeaseStore::give_up_places(const lease::LeaseRequest& request, bool granted) noexcept {
+  placed_.reset();
+  const Call call(*table_, Database::Patience::renewal);  // the lease runs meanwhile, if there is one
+  const std::string attempt = attempt_to("leave the line of", request.key);
+  auto done = table_->ensure_open(attempt);
+  if (done) done = table_->leave_line(request, granted, attempt);
+  if (!done) log::info(done.error().message);
 }
 
 }  // namespace dblock::store

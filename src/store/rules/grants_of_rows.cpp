@@ -69,11 +69,12 @@ Result<void> LockTable::abandon_locked(const lease::LockStatus& lease, const std
 
 Result<void> LockTable::grant_rows(const lease::LeaseRequest& request,
                                    const std::vector<GrantTarget>& targets, lease::Token token,
-                                   const std::string& attempt) {
+                                   std::optional<lease::ServerTime> line_until, const std::string& attempt) {
   ended_.expect(request);
   for (const GrantTarget& target : targets) DBLOCK_CHECK(make_room(target, request.sharing, attempt));
   const bool alone = request.sharing.mode == lease::Mode::exclusive;
-  const auto parameters = grant_rows_parameters(request, targets, token);
+  const auto parameters =
+      grant_rows_parameters(request, targets, token) + Parameters{{"line_until", time_or_null(line_until)}};
   if (!alone) DBLOCK_CHECK(run(Verb::grant_gate, parameters, attempt));
   // The statement must report the token, as later each renewal must report its length. Without the report
   // run_reporting() fails, and the transaction is rolled back.

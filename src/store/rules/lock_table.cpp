@@ -94,9 +94,9 @@ Result<std::optional<Effect>> LockTable::run_reporting(Verb verb, const Paramete
   return token_not_reported(attempt);
 }
 
-Result<std::optional<lease::Token>> LockTable::grant(const lease::LeaseRequest& request,
+Result<std::optional<lease::Token>> LockTable::grant(const lease::LeaseRequest& request, LineIs line,
                                                      const std::string& attempt) {
-  return grant_by(Verb::grant, request, attempt);
+  return grant_by(line == LineIs::none ? Verb::grant : Verb::grant_in_line, request, attempt);
 }
 
 Result<std::optional<lease::Token>> LockTable::first_grant(const lease::LeaseRequest& request,
@@ -143,18 +143,6 @@ Result<bool> LockTable::abandon(const lease::LockStatus& lease, const std::strin
   DBLOCK_TRY(const auto done, run(Verb::abandon, seen_parameters(lease), attempt));
   ended_.add_abandoned(lease, done);
   return done.changed == 1;
-}
-
-Result<void> LockTable::keep_readers_away(const lease::Key& key, lease::ServerTime until,
-                                          const std::string& attempt) {
-  DBLOCK_CHECK(run(Verb::keep_readers_away, intent_parameters(key, until), attempt));
-  return {};
-}
-
-Result<void> LockTable::let_readers_in(const lease::Key& key, lease::ServerTime until,
-                                       const std::string& attempt) {
-  DBLOCK_CHECK(run(Verb::let_readers_in, intent_parameters(key, until), attempt));
-  return {};
 }
 
 Result<std::optional<Renewal>> LockTable::renew(const lease::LeaseRef& ref, lease::Actor actor,
@@ -214,21 +202,12 @@ Result<bool> LockTable::unnest(const lease::LeaseRef& ref, const std::string& at
 }
 
 Result<bool> LockTable::revoke(const lease::Key& key, std::uint32_t slot, lease::Token token,
-                               const std::string& by, const std::string& attempt) {
+                               const std::string& by, std::optional<lease::ServerTime> arrival,
+                               const std::string& attempt) {
   const Parameters parameters =
-      force_parameters(key, slot, token) + Parameters{{"by", Scalar(Text{clean_utf8(by, k_by_bytes)})}};
+      force_parameters(key, slot, token) +
+      Parameters{{"by", Scalar(Text{clean_utf8(by, k_by_bytes)})}, {"arrival", time_or_null(arrival)}};
   return changes_one(Verb::revoke, parameters, attempt);
-}
-
-Result<bool> LockTable::promise(const lease::Key& key, const lease::OwnerId& to, bool newest,
-                                const std::string& attempt) {
-  return changes_one(Verb::promise, promise_parameters(key, to, newest), attempt);
-}
-
-Result<void> LockTable::withdraw_promise(const lease::Key& key, const lease::OwnerId& to,
-                                         const std::string& attempt) {
-  DBLOCK_CHECK(run(Verb::withdraw_promise, promise_parameters(key, to, false), attempt));
-  return {};
 }
 
 Result<bool> LockTable::free_now(const lease::Key& key, std::uint32_t slot, lease::Token token,
@@ -262,8 +241,7 @@ Result<lease::Listing> LockTable::list(const lease::Selection& selection, const 
   for (const auto& row : found.rows) listing.locks.push_back(read_status(row));
   if (!listing.locks.empty()) {
     listing.server_time = listing.locks.front().server_time;
-    // Waiters are for people. Where they may not be read, that would fail the reading from the primary.
-    if (!selection.from_primary) database_->add_waiters(listing);
+    DBLOCK_CHECK(add_waiters(listing, attempt));
     return listing;
   }
   DBLOCK_TRY(listing.server_time, server_time(attempt));

@@ -69,7 +69,7 @@ class LockTable {
   [[nodiscard]] Result<void> ensure_open(const std::string& attempt) {
     return database_->ensure_open(attempt);
   }
-  // As Database::in_transaction(). The functions from read_rows() to let_readers_in() are for use inside a
+  // As Database::in_transaction(). The functions from read_rows() to abandon_locked() are for use inside a
   // transaction; renew(), release() and the others may be called there too.
   [[nodiscard]] Result<void> in_transaction(const std::string& attempt, const Database::Body& body);
 
@@ -81,24 +81,18 @@ class LockTable {
   // Adds a free row, slot 0, for a key without one. Does nothing where there is one.
   [[nodiscard]] Result<void> add(const lease::Key& key, const std::string& attempt);
   // Writes a grant to all its targets. The lock's own row of each key takes the token and the sharing in any
-  // case.
+  // case, and until when others may be waiting (nullopt: nobody is).
   [[nodiscard]] Result<void> grant_rows(const lease::LeaseRequest& request,
                                         const std::vector<GrantTarget>& targets, lease::Token token,
+                                        std::optional<lease::ServerTime> line_until,
                                         const std::string& attempt);
   // Frees a lease that is past its margin, so that a late renewal cannot bring it back. An error where the
   // row is no longer as read_rows() found it.
   [[nodiscard]] Result<void> abandon_locked(const lease::LockStatus& lease, const std::string& attempt);
-  // Writes a writer's intent: new readers are refused until `until`. Another writer's intent that ends later
-  // stays, unless it ends later than lease::k_longest_intent from now.
-  [[nodiscard]] Result<void> keep_readers_away(const lease::Key& key, lease::ServerTime until,
-                                               const std::string& attempt);
-  // Takes back the intent that ends at `until`. A later one, which another writer has written since, stays.
-  [[nodiscard]] Result<void> let_readers_in(const lease::Key& key, lease::ServerTime until,
-                                            const std::string& attempt);
-
   // Grants one exclusive lock whose row was granted before. nullopt: the row, or its fence, is missing, or
-  // the row is not free to grant.
-  [[nodiscard]] Result<std::optional<lease::Token>> grant(const lease::LeaseRequest& request,
+  // the row is not free to grant. `line`: none - refuses where anybody may be waiting, and reads no line.
+  enum class LineIs { none, obeyed };
+  [[nodiscard]] Result<std::optional<lease::Token>> grant(const lease::LeaseRequest& request, LineIs line,
                                                           const std::string& attempt);
   // The same for a row that was never granted.
   [[nodiscard]] Result<std::optional<lease::Token>> first_grant(const lease::LeaseRequest& request,
@@ -130,15 +124,19 @@ class LockTable {
   [[nodiscard]] Result<bool> unnest(const lease::LeaseRef& ref, const std::string& attempt);
   // revoke() and free_now(): see lease::LeaseStore. False: no row matched, or the heartbeat is fresh.
   [[nodiscard]] Result<bool> revoke(const lease::Key& key, std::uint32_t slot, lease::Token token,
-                                    const std::string& by, const std::string& attempt);
+                                    const std::string& by, std::optional<lease::ServerTime> arrival,
+                                    const std::string& attempt);
   [[nodiscard]] Result<bool> free_now(const lease::Key& key, std::uint32_t slot, lease::Token token,
                                       const std::string& attempt);
 
-  // See lease::LeaseStore. False: the next grant is promised to another request, or there is no row.
-  [[nodiscard]] Result<bool> promise(const lease::Key& key, const lease::OwnerId& to, bool newest,
-                                     const std::string& attempt);
-  [[nodiscard]] Result<void> withdraw_promise(const lease::Key& key, const lease::OwnerId& to,
-                                              const std::string& attempt);
+  // The line: see lease::LeaseStore. see_line() is for use inside a transaction, too.
+  [[nodiscard]] Result<lease::ServerTime> stand_in_line(const lease::LeaseRequest& request, Micros length,
+                                                        bool marks, const std::string& attempt);
+  [[nodiscard]] Result<std::vector<lease::Place>> see_line(const lease::LeaseRequest& request,
+                                                           const std::string& attempt);
+  // `granted`: also removes the places before the request's in the line of a plain request.
+  [[nodiscard]] Result<void> leave_line(const lease::LeaseRequest& request, bool granted,
+                                        const std::string& attempt);
 
   // Reads the lock's own row; nullopt: there is none.
   [[nodiscard]] Result<std::optional<lease::LockStatus>> look(const lease::Key& key,
@@ -190,6 +188,7 @@ class LockTable {
   [[nodiscard]] Result<std::uint64_t> forget_idle(Micros forget_after, const std::string& attempt);
   [[nodiscard]] Result<std::uint64_t> forget_runs(Micros forget_after, bool dry_run,
                                                   const std::string& attempt);
+  [[nodiscard]] Result<void> add_waiters(lease::Listing& listing, const std::string& attempt);
   [[nodiscard]] Result<std::uint64_t> count(Verb verb, Micros old, const std::string& attempt);
 
   const std::unique_ptr<Database> database_;

@@ -47,18 +47,6 @@ Result<Answer> TableLeaseStore::look(const lease::LeaseRequest& request) {
   return with_pause(judge(request, std::move(seen), attempt), attempt);
 }
 
-Result<Answer> TableLeaseStore::look_with_position(const lease::LeaseRequest& request) {
-  if (!request.plain()) return look(request);
-  const Call call(*table_);
-  const std::string attempt = attempt_to("look at", request.key);
-  DBLOCK_CHECK(table_->ensure_open(attempt));
-  DBLOCK_TRY(auto seen, table_->look(request.key, attempt));
-  const auto position = seen ? table_->database().waiter_position(*seen) : std::nullopt;
-  DBLOCK_TRY(auto answer, with_pause(judge(request, std::move(seen), attempt), attempt));
-  if (auto* held = std::get_if<lease::Held>(&answer)) held->status.position = position;
-  return answer;
-}
-
 // The answer to an exclusive request of one key, from the lock's own row.
 Result<Answer> TableLeaseStore::judge(const lease::LeaseRequest& request, std::optional<LockStatus> seen,
                                       const std::string& attempt) {
@@ -118,9 +106,9 @@ Result<lease::Listing> TableLeaseStore::list(const lease::Selection& selection) 
 // a living holder.
 Result<void> TableLeaseStore::find_transaction(lease::Listing& listing, const std::string& attempt) {
   const auto is_kept = [&listing](const LockStatus& row) {
-    return refuses_requests(row) || row.promised_to_another("") ||
-           std::ranges::any_of(listing.pauses,
-                               [&row](const lease::Pause& pause) { return pause.scope.covers(row.key); });
+    return refuses_requests(row) || std::ranges::any_of(listing.pauses, [&row](const lease::Pause& pause) {
+             return pause.scope.covers(row.key);
+           });
   };
   if (std::ranges::any_of(listing.locks, is_kept)) return {};
   for (auto& row : listing.locks) {

@@ -24,6 +24,7 @@ Result<lease::ReapReport> LockTable::reap(const lease::ReapOptions& options, con
   lease::ReapReport report;
   DBLOCK_CHECK(free_expired(options.dry_run, report.abandoned, attempt));
   ended_.record(*database_);
+  if (!options.dry_run) DBLOCK_CHECK(run(Verb::forget_places, {}, attempt));
   DBLOCK_CHECK(ensure_open(attempt));
   const Micros old = std::max(options.forget_after, k_least_idle_time);
   DBLOCK_TRY(report.forgotten,

@@ -216,17 +216,18 @@ Result<std::optional<NotOurs>> TableLeaseStore::reason(const lease::LeaseRef& re
   return std::nullopt;
 }
 
-Result<ForceOutcome> TableLeaseStore::revoke(const lease::Key& key, lease::Token token,
-                                             const std::string& by) {
-  return force(Force::revoke, key, token, by, attempt_to("revoke", key));
+Result<ForceOutcome> TableLeaseStore::revoke(const lease::Key& key, lease::Token token, const std::string& by,
+                                             std::optional<lease::ServerTime> arrival) {
+  return force(Force::revoke, key, token, by, arrival, attempt_to("revoke", key));
 }
 
 Result<ForceOutcome> TableLeaseStore::free_now(const lease::Key& key, lease::Token token) {
-  return force(Force::free_now, key, token, "", attempt_to("free", key));
+  return force(Force::free_now, key, token, "", std::nullopt, attempt_to("free", key));
 }
 
 Result<ForceOutcome> TableLeaseStore::force(Force how, const lease::Key& key, lease::Token token,
-                                            const std::string& by, const std::string& attempt) {
+                                            const std::string& by, std::optional<lease::ServerTime> arrival,
+                                            const std::string& attempt) {
   const Call call(*table_);
   DBLOCK_CHECK(table_->ensure_open(attempt));
   const auto look = [&]() -> Result<std::optional<LockStatus>> {
@@ -246,7 +247,7 @@ Result<ForceOutcome> TableLeaseStore::force(Force how, const lease::Key& key, le
   if (before->token != token) return ForceRefused{Why::wrong_token, std::move(before)};
   const bool frees = how == Force::free_now && !before->owner.empty();
   DBLOCK_TRY(const bool changed, frees ? table_->free_now(key, before->slot, token, attempt)
-                                       : table_->revoke(key, before->slot, token, by, attempt));
+                                       : table_->revoke(key, before->slot, token, by, arrival, attempt));
   if (changed) {
     if (!frees && !before->owner.empty() && !before->revoked_at) before->revoked_at = before->server_time;
     return lease::Revoked{std::move(*before)};
@@ -254,6 +255,8 @@ Result<ForceOutcome> TableLeaseStore::force(Force how, const lease::Key& key, le
   DBLOCK_TRY(auto after, look());
   if (!after || !keeps_the_lock(*after)) return ForceRefused{Why::not_held, std::move(after)};
   if (after->token != token) return ForceRefused{Why::wrong_token, std::move(after)};
+  if (arrival && after->arrived_at && *after->arrived_at > *arrival)
+    return ForceRefused{Why::came_later, std::move(after)};
   if (frees && !after->owner.empty()) return ForceRefused{Why::fresh_heartbeat, std::move(after)};
   return contradiction(attempt);
 }

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/text.hpp"
+#include "lease/line.hpp"
 
 namespace dblock::store {
 namespace {
@@ -84,7 +85,6 @@ Answer answer_beside(const LockRows& seen, const LockStatus& lock,
       if (!taken.empty()) return held_by_all(longest(taken), taken);
       break;
     case Mode::shared:
-      if (lock.keeps_readers_away()) return Held{lock};
       break;
     default:
       if (slot > request.sharing.slots) return Held{taken.empty() ? *fenced_in(seen) : shortest(taken)};
@@ -210,15 +210,50 @@ Result<Answer> answer_by_holders(const LockRows& seen, const LeaseRequest& reque
 
 }  // namespace
 
-// A pause and a promise only refuse. Holders are named before them: a waiter must know whether one of them is
-// its own ancestor.
+// A pause only refuses. Holders are named before it: a waiter must know whether one of them is its own
+// ancestor.
 Result<Answer> answer_for(const LockRows& seen, const LeaseRequest& request) {
   DBLOCK_TRY(auto answer, answer_by_holders(seen, request));
-  const bool kept = seen.gate.pause || seen.gate.promised_to_another(request.owner.text);
-  if (kept && std::holds_alternative<Free>(answer)) return Held{with_past_runs(seen)};
   if (!seen.gate.pause) return answer;
+  if (std::holds_alternative<Free>(answer)) return Held{with_past_runs(seen)};
   if (auto* held = std::get_if<Held>(&answer)) held->status.pause = seen.gate.pause;
   return answer;
+}
+
+namespace {
+
+bool is_taken(const LockStatus& hold) {
+  return hold.kept_by_transaction || refuses_requests(hold);
+}
+
+std::size_t free_slots(const LockRows& seen, const LeaseRequest& request) {
+  const auto taken = static_cast<std::size_t>(std::ranges::count_if(seen.holds, is_taken));
+  return request.sharing.slots - std::min<std::size_t>(request.sharing.slots, taken);
+}
+
+}  // namespace
+
+// An application that waits among holders of slots wants them all.
+bool passes_others(const LockRows& seen, const LeaseRequest& request,
+                   const std::vector<lease::Place>& places) {
+  const auto before = lease::places_before(places, request, seen.gate.key);
+  if (request.sharing.mode != Mode::slot) return !before.empty();
+  const auto wants_all = [](const auto* place) { return place->sharing.mode != Mode::slot; };
+  return std::ranges::any_of(before, wants_all) ||
+         (!before.empty() && free_slots(seen, request) <= before.size());
+}
+
+// Of slots, as many are for others as wait before the request. A slot, or a lock without holders, that nobody
+// takes for a while is for whoever asks.
+bool is_for_others(const LockRows& seen, const LeaseRequest& request,
+                   const std::vector<lease::Place>& places) {
+  if (!passes_others(seen, request, places)) return false;
+  const auto is_long_free = [](const LockStatus& hold) { return !is_taken(hold) && lease::long_free(hold); };
+  if (request.sharing.mode != Mode::slot)
+    return !lease::long_free(seen.gate) || !std::ranges::all_of(seen.holds, is_long_free);
+  // A slot that was never granted has no row.
+  const bool new_one_waits = seen.holds.size() < request.sharing.slots && lease::long_free(seen.gate);
+  return !new_one_waits && std::ranges::none_of(seen.holds, is_long_free);
 }
 
 }  // namespace dblock::store

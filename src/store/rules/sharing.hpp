@@ -24,9 +24,20 @@ void merge_past_runs(lease::LockStatus& lock, const lease::LockStatus& row);
 // The row of the lease of `owner`, where a nested run holds it as well; else null.
 [[nodiscard]] const lease::LockStatus* nested_row(const LockRows& seen, const std::string& owner);
 
-// The answer to the request. Free::slot is the lowest free slot, 0 for an exclusive lease. Errc::usage: the
-// lock is held in a mode that does not go with the request's (lease::Mode), or with another number of slots.
+// The answer to the request if nobody waited. Free::slot is the lowest free slot, 0 for an exclusive lease.
+// Errc::usage: the lock is held in a mode that does not go with the request's (lease::Mode), or with another
+// number of slots.
 [[nodiscard]] Result<lease::Answer> answer_for(const LockRows& seen, const lease::LeaseRequest& request);
+
+// True when the lock, which is free to grant to the request, is for others that wait
+// (lease::LeaseRequest::arrival).
+[[nodiscard]] bool is_for_others(const LockRows& seen, const lease::LeaseRequest& request,
+                                 const std::vector<lease::Place>& places);
+
+// Where a request was granted such a lock all the same, because nobody took it for a while: true when the
+// places before it are of waiters that did not come. Of slots some may stay free for those.
+[[nodiscard]] bool passes_others(const LockRows& seen, const lease::LeaseRequest& request,
+                                 const std::vector<lease::Place>& places);
 
 // True when `one`, the refusal of one member of a pool, names a row that is free to grant sooner than that of
 // `other`.

@@ -27,12 +27,18 @@ void TableLeaseStore::record_ended() noexcept {
 }
 
 void TableLeaseStore::settle() noexcept {
+  if (placed_) {
+    const lease::LeaseRequest placed = *placed_;
+    for (const auto& member : members_of(placed))
+      if (placed.of_pool() && member.key == granted_) give_up_places(member, true);
+    give_up_places(placed, true);
+  }
   const LockTable::Call call(*table_);
   table_->database().settle();
 }
 
-lease::Turnstile* TableLeaseStore::turnstile() noexcept {
-  return table_->database().turnstile();
+lease::WakeUp* TableLeaseStore::wake_up() noexcept {
+  return table_->database().wake_up();
 }
 
 void TableLeaseStore::disconnect() noexcept {

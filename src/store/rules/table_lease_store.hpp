@@ -25,17 +25,18 @@ class TableLeaseStore final : public lease::LeaseStore {
   Result<lease::Answer> try_acquire(const lease::LeaseRequest& request) override;
   Result<std::optional<lease::LockStatus>> peek(const lease::Key& key) override;
   Result<std::optional<lease::Lease>> nest(const lease::LeaseRequest& request) override;
-  void withdraw_intent(const lease::LeaseRequest& request) noexcept override;
+  Result<lease::ServerTime> stand_in_line(const lease::LeaseRequest& request, Micros length,
+                                          bool marks) override;
+  Result<std::vector<lease::Place>> see_line(const lease::LeaseRequest& request) override;
+  void leave_line(const lease::LeaseRequest& request) noexcept override;
   Result<lease::Answer> look(const lease::LeaseRequest& request) override;
-  Result<lease::Answer> look_with_position(const lease::LeaseRequest& request) override;
   Result<lease::RenewOutcome> renew(const lease::LeaseRef& ref, lease::Actor actor,
                                     std::optional<Micros> ttl) override;
   Result<lease::ReleaseOutcome> release(const lease::LeaseRef& ref, lease::Actor actor,
                                         lease::RunEnd end) override;
   void settle() noexcept override;
-  Result<Promise> promise(const lease::LeaseRequest& request, bool newest) override;
-  Result<lease::ForceOutcome> revoke(const lease::Key& key, lease::Token token,
-                                     const std::string& by) override;
+  Result<lease::ForceOutcome> revoke(const lease::Key& key, lease::Token token, const std::string& by,
+                                     std::optional<lease::ServerTime> arrival) override;
   Result<lease::ForceOutcome> free_now(const lease::Key& key, lease::Token token) override;
   Result<lease::Paused> pause(const lease::PauseRequest& request) override;
   Result<lease::Resumed> resume(const lease::PauseScope& scope) override;
@@ -43,7 +44,7 @@ class TableLeaseStore final : public lease::LeaseStore {
   Result<lease::ReapReport> reap(const lease::ReapOptions& options) override;
   Result<lease::History> history(const lease::HistoryQuery& query) override;
   void record_ended() noexcept override;
-  lease::Turnstile* turnstile() noexcept override;
+  lease::WakeUp* wake_up() noexcept override;
   void disconnect() noexcept override;
   void interrupt() noexcept override;
 
@@ -99,11 +100,15 @@ class TableLeaseStore final : public lease::LeaseStore {
                                                const std::string& attempt);
   enum class Force { revoke, free_now };
   [[nodiscard]] Result<lease::ForceOutcome> force(Force how, const lease::Key& key, lease::Token token,
-                                                  const std::string& by, const std::string& attempt);
+                                                  const std::string& by,
+                                                  std::optional<lease::ServerTime> arrival,
+                                                  const std::string& attempt);
+  // `granted`: see LockTable::leave_line().
+  void give_up_places(const lease::LeaseRequest& request, bool granted) noexcept;
 
   const std::unique_ptr<LockTable> table_;
-  std::optional<Intent> intent_;        // the intent of the acquisition under way
-  std::optional<lease::Key> promised_;  // the key whose next grant was promised to it
+  std::optional<lease::LeaseRequest> placed_;  // has places in line, or has passed others' places
+  std::optional<lease::Key> granted_;          // the first key of the last grant: a pool's member
   // The last try may have been granted without a confirmed reply. The renewal that proves the grant then also
   // checks grant_is_safe().
   bool unproved_ = false;

@@ -1,25 +1,19 @@
 #include "store/rules/together.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 #include <variant>
 
-#include "base/log.hpp"
-#include "base/text.hpp"
+#include "lease/line.hpp"
 #include "lease/owner_id.hpp"
 #include "store/rules/sharing.hpp"
 
 namespace dblock::store {
 namespace {
 
-using namespace std::chrono_literals;
 using lease::Answer;
 using lease::Key;
 using lease::LeaseRequest;
-
-// A time that is stored by one clock and read by another comes back a little off.
-constexpr Micros k_reading_jitter = 50ms;
 
 using RowsOfLocks = std::vector<std::optional<LockRows>>;
 
@@ -41,19 +35,20 @@ Result<void> clear(LockTable& table, GrantTarget& target, const LeaseRequest& re
   return {};
 }
 
-bool keeps_readers_away(const LeaseRequest& request) {
-  return request.waits && request.sharing.mode == lease::Mode::exclusive;
+// Somebody may be waiting for one of the locks.
+bool is_lined(const RowsOfLocks& seen) {
+  return std::ranges::any_of(seen, [](const auto& lock) {
+    return lock && lock->gate.line_until && *lock->gate.line_until > lock->gate.server_time;
+  });
 }
 
 class Taking {
  public:
-  Taking(LockTable& table, const LeaseRequest& request, BootTime sent_at, std::optional<Intent>& intent,
-         const std::string& attempt)
+  Taking(LockTable& table, const LeaseRequest& request, BootTime sent_at, const std::string& attempt)
       : table_(table),
         request_(request),
         keys_(keys_of(request.key, request.also)),
         sent_at_(sent_at),
-        intent_(intent),
         attempt_(attempt) {}
 
   Result<Answer> run() {
@@ -71,6 +66,10 @@ class Taking {
   Result<void> transaction() {
     answer_.reset();
     DBLOCK_TRY(const RowsOfLocks seen, table_.read_rows(keys_, true, attempt_));
+    places_.clear();
+    if (is_lined(seen)) {
+      DBLOCK_TRY(places_, table_.see_line(request_, attempt_));
+    }
     DBLOCK_CHECK(decide_on(seen));
     if (answer_) return {};
     if (targets_.size() == keys_.size()) return take();
@@ -89,13 +88,36 @@ class Taking {
       token.value = std::max({token.value, gate.token.value + 1, now});
     }
     for (GrantTarget& target : targets_) DBLOCK_CHECK(clear(table_, target, request_, attempt_));
-    DBLOCK_CHECK(table_.grant_rows(request_, targets_, token, attempt_));
+    DBLOCK_CHECK(table_.grant_rows(request_, targets_, token, line_of_others(), attempt_));
+    DBLOCK_CHECK(remove_passed());
     auto grant = lease::granted(request_, token, targets_.front().slot, sent_at_);
     grant.lease.rows.clear();
     for (const GrantTarget& target : targets_) {
       if (target.slot > 0) grant.lease.rows.push_back(target.slot);
     }
     answer_ = std::move(grant);
+    return {};
+  }
+
+  // Until when another may be waiting for one of the locks.
+  [[nodiscard]] std::optional<lease::ServerTime> line_of_others() const {
+    std::optional<lease::ServerTime> until;
+    for (const auto& place : places_)
+      if (place.owner != request_.owner)
+        until = std::max(until.value_or(lease::ServerTime{}), place.counts_until);
+    return until;
+  }
+
+  // Removes the places of waiters that did not come. One that is there after all puts its place back.
+  Result<void> remove_passed() {
+    LeaseRequest passed = request_;
+    for (const GrantTarget& target : targets_) {
+      if (!passes_others(target.seen, request_, places_)) continue;
+      for (const auto* place : lease::places_before(places_, request_, target.key.bytes())) {
+        passed.owner = place->owner;
+        DBLOCK_CHECK(table_.leave_line(passed, false, attempt_));
+      }
+    }
     return {};
   }
 
@@ -106,6 +128,12 @@ class Taking {
       if (!seen[i]) continue;
       DBLOCK_TRY(auto answer, answer_for(*seen[i], request_));
       const auto* free = std::get_if<lease::Free>(&answer);
+      if (free != nullptr && is_for_others(*seen[i], request_, places_)) {
+        lease::Held held{with_past_runs(*seen[i])};
+        held.status.waited_for = true;
+        answer = std::move(held);
+        free = nullptr;
+      }
       if (free == nullptr) return refused(i, std::move(answer), seen);
       targets_.push_back({keys_[i], *seen[i], free->slot});
     }
@@ -114,30 +142,9 @@ class Taking {
 
   Result<void> refused(std::size_t by, Answer answer, const RowsOfLocks& seen) {
     if (auto* ours = std::get_if<lease::Granted>(&answer)) ours->lease.sent_at = sent_at_;
-    const auto* held = std::get_if<lease::Held>(&answer);
-    const bool readers = held != nullptr && held->status.is_reader();
     answer_ = std::move(answer);
-    if (readers && keeps_readers_away(request_)) DBLOCK_CHECK(keep_readers_away(*seen[by], seen));
     look_for_success(by, seen);
     return {};
-  }
-
-  // Writes the intent to all keys: else new readers would fill the keys that are free by now, while the
-  // readers of the other keys end.
-  Result<void> keep_readers_away(const LockRows& refused, const RowsOfLocks& seen) {
-    Intent intent{{refused.gate.server_time.since_epoch + lease::k_intent}, intent_ && intent_->for_others};
-    for (std::size_t i = 0; i < keys_.size(); ++i) {
-      intent.for_others = intent.for_others || (seen[i] && marked_by_another(seen[i]->gate));
-      DBLOCK_CHECK(table_.keep_readers_away(keys_[i], intent.until, attempt_));
-    }
-    intent_ = intent;
-    return {};
-  }
-
-  [[nodiscard]] bool marked_by_another(const lease::LockStatus& gate) const {
-    if (!gate.keeps_readers_away()) return false;
-    const Micros until = gate.intent_until->since_epoch;
-    return !intent_ || std::chrono::abs(until - intent_->until.since_epoch) > k_reading_jitter;
   }
 
   // A success under any of the keys is the answer, even where another key is held.
@@ -156,8 +163,8 @@ class Taking {
   const LeaseRequest& request_;
   const std::vector<Key> keys_;
   const BootTime sent_at_;
-  std::optional<Intent>& intent_;
   const std::string& attempt_;
+  std::vector<lease::Place> places_;  // of those who wait, where somebody may
   std::vector<GrantTarget> targets_;
   std::optional<Answer> answer_;
   bool adds_rows_ = true;  // else a missing row is an error
@@ -180,8 +187,8 @@ Result<std::optional<lease::Token>> nest_one(LockTable& table, const Key& key, c
 }  // namespace
 
 Result<Answer> take_together(LockTable& table, const LeaseRequest& request, BootTime sent_at,
-                             std::optional<Intent>& intent, const std::string& attempt) {
-  return Taking(table, request, sent_at, intent, attempt).run();
+                             const std::string& attempt) {
+  return Taking(table, request, sent_at, attempt).run();
 }
 
 Result<std::optional<lease::Lease>> nest_together(LockTable& table, const LeaseRequest& request,
@@ -205,16 +212,6 @@ Result<std::optional<lease::Lease>> nest_together(LockTable& table, const LeaseR
   lease.owner = lease::nested_owner_id(outer);
   lease.sharing = sharing;
   return lease;
-}
-
-// Leaves the intent alone where another writer wrote one too: it ends by itself, should that writer be gone.
-void withdraw_intent(LockTable& table, const LeaseRequest& request, const Intent& intent) noexcept {
-  if (intent.for_others) return;
-  for (const Key& key : keys_of(request.key, request.also)) {
-    // Where this fails, the intent ends by itself soon.
-    const auto done = table.let_readers_in(key, intent.until, "cannot let readers in again");
-    if (!done) log::info(done.error().message);
-  }
 }
 
 Result<Answer> look_together(LockTable& table, const LeaseRequest& request, const std::string& attempt) {

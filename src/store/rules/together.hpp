@@ -12,17 +12,9 @@
 
 namespace dblock::store {
 
-// The intent that a waiting writer has written to the locks' rows.
-struct Intent {
-  lease::ServerTime until;  // new readers are refused until then
-  bool for_others = false;  // another waiting writer had written an intent too
-};
-
-// Takes all rows of the request under one token, or none. Sets `intent` where a waiting writer was refused
-// because of readers.
+// Takes all rows of the request under one token, or none.
 [[nodiscard]] Result<lease::Answer> take_together(LockTable& table, const lease::LeaseRequest& request,
-                                                  BootTime sent_at, std::optional<Intent>& intent,
-                                                  const std::string& attempt);
+                                                  BootTime sent_at, const std::string& attempt);
 
 // See LeaseStore::nest().
 [[nodiscard]] Result<std::optional<lease::Lease>> nest_together(LockTable& table,
@@ -32,8 +24,6 @@ struct Intent {
 // The answer that a request of a pool would get now.
 [[nodiscard]] Result<lease::Answer> look_at_pool(LockTable& table, const lease::LeaseRequest& request,
                                                  const std::string& attempt);
-// See LeaseStore::withdraw_intent().
-void withdraw_intent(LockTable& table, const lease::LeaseRequest& request, const Intent& intent) noexcept;
 
 // See LeaseStore::look().
 [[nodiscard]] Result<lease::Answer> look_together(LockTable& table, const lease::LeaseRequest& request,

@@ -8,7 +8,7 @@
 namespace dblock::store::sqlite {
 
 SqliteDatabase::SqliteDatabase(const SqliteSettings& settings, const SessionOptions& options, Clock& clock)
-    : connection_(settings, options, clock, SchemaCheck::on), turnstile_(settings.path) {}
+    : connection_(settings, options, clock, SchemaCheck::on), wake_up_(settings.path) {}
 
 Result<Effect> SqliteDatabase::run(Verb verb, const Parameters& parameters, const std::string& attempt) {
   const std::string_view text = sql(verb);
@@ -25,16 +25,6 @@ Result<Effect> SqliteDatabase::run(Verb verb, const Parameters& parameters, cons
 
 bool SqliteDatabase::refused_null(const Error& why) const {
   return (why.native & 0xffU) == SQLITE_CONSTRAINT;
-}
-
-// Our position among the waiters. A holder that is a run stands at the turnstile before them and does not
-// count; a lease of `acquire` has no position there.
-std::optional<lease::WaiterPosition> SqliteDatabase::waiter_position(const lease::LockStatus& lock) {
-  const auto others = turnstile_.others();
-  if (!others) return std::nullopt;
-  const bool holder_is_first = !lock.owner.empty() && lock.kind == lease::Kind::run;
-  const std::size_t before = others->before - (holder_is_first && others->before > 0 ? 1 : 0);
-  return lease::WaiterPosition{before + 1, before + 1 + others->behind};
 }
 
 std::unique_ptr<Database> make_database(const SqliteSettings& settings, const SessionOptions& options,

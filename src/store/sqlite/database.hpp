@@ -7,7 +7,7 @@
 #include "store/database.hpp"
 #include "store/sqlite/connection.hpp"
 #include "store/sqlite/sql.hpp"
-#include "store/sqlite/turnstile.hpp"
+#include "store/sqlite/wake_up.hpp"
 
 namespace dblock::store::sqlite {
 
@@ -31,14 +31,13 @@ class SqliteDatabase final : public Database {
   // Prepares the release, since waiters wait for that.
   void settle() noexcept override { connection_.prepare_ahead(sql(Verb::release)); }
   bool refused_null(const Error& why) const override;
-  lease::Turnstile* turnstile() noexcept override { return &turnstile_; }
-  std::optional<lease::WaiterPosition> waiter_position(const lease::LockStatus& lock) override;
+  lease::WakeUp* wake_up() noexcept override { return &wake_up_; }
   void close() noexcept override { connection_.close(); }
   void interrupt() noexcept override { connection_.interrupt(); }
 
  private:
   Connection connection_;
-  FileTurnstile turnstile_;
+  FileWakeUp wake_up_;
 };
 
 }  // namespace dblock::store::sqlite

@@ -20,9 +20,6 @@ std::string in_words(Micros limit) {
   return format_duration(std::chrono::ceil<std::chrono::milliseconds>(limit));
 }
 
-// The status flag by which a reply shows {turn_mode} of sql/verbs/mariadb/terms.sql.
-constexpr unsigned k_turn_flag = SERVER_STATUS_NO_BACKSLASH_ESCAPES;
-
 // While a reply is hours away, the server sends nothing. TCP keep-alive asks the server's kernel, so dblock
 // notices a vanished server within half a minute.
 void keep_alive(int socket) {
@@ -49,12 +46,10 @@ Connection::Call::~Call() {
   connection_.in_call_ = false;
 }
 
-Connection::Connection(MariadbSettings settings, const SessionOptions& options, SchemaCheck check,
-                       Session session)
+Connection::Connection(MariadbSettings settings, const SessionOptions& options, SchemaCheck check)
     : settings_(std::move(settings)),
       options_(options),
       check_(check),
-      session_(session),
       where_(settings_.display()),
       hosts_(std::max<std::size_t>(1, settings_.hosts.size())) {
   forget_environment();
@@ -68,14 +63,10 @@ bool Connection::is_mariadb() const {
   return api().mariadb_connection(handle_.get()) != 0;
 }
 
-void Connection::set_turnstile_key(std::optional<lease::Key> key) {
-  if (key == turnstile_key_) return;
+void Connection::set_presence(std::optional<lease::OwnerId> own) {
+  if (own == presence_) return;
   close();
-  turnstile_key_ = std::move(key);
-}
-
-bool Connection::has_turn() const {
-  return handle_ && turnstile_key_ && !awaits_reply_ && server_has_flag(k_turn_flag);
+  presence_ = std::move(own);
 }
 
 bool Connection::server_has_flag(unsigned flag) const {
@@ -98,11 +89,13 @@ int Connection::socket() const {
   return handle_ ? api().mysql_get_socket(handle_.get()) : -1;
 }
 
-bool Connection::take_reply() {
+std::optional<std::vector<Row>> Connection::take_reply() {
   awaits_reply_ = false;
-  if (handle_ && api().mysql_read_query_result(handle_.get()) == 0) return true;
+  if (handle_ && api().mysql_read_query_result(handle_.get()) == 0) {
+    if (auto table = fetch_rows(handle_.get(), MemoryLimit::few)) return std::move(table->rows);
+  }
   close();
-  return false;
+  return std::nullopt;
 }
 
 Result<Changed> Connection::change(const std::string& sql, const std::string& attempt) {

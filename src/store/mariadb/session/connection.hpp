@@ -37,10 +37,7 @@ struct Changed {
 
 class Connection {
  public:
-  // A bare session has passed the challenge (challenge.hpp), but is not set up: it can only read rows.
-  enum class Session { full, bare };
-  Connection(MariadbSettings settings, const SessionOptions& options, SchemaCheck check,
-             Session session = Session::full);
+  Connection(MariadbSettings settings, const SessionOptions& options, SchemaCheck check);
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -86,14 +83,11 @@ class Connection {
   [[nodiscard]] Result<void> in_transaction(const std::string& attempt,
                                             const std::function<Result<void>()>& body);
 
-  // From now on, opening a session also takes the turn at this key's turnstile, if it is free
-  // (turnstile_statements.hpp). Closes a session that was opened for another key or for none.
-  void set_turnstile_key(std::optional<lease::Key> key);
+  // From now on, opening a session also shows that this request is there (wake_up.hpp). Closes a session that
+  // was opened for another request or for none.
+  void set_presence(std::optional<lease::OwnerId> own);
   // Tries hosts in the other connection's order, so that this one reads nothing older than the other does.
   void use_host_order_of(const Connection& other) { hosts_ = other.hosts_; }
-  void forget_turnstile() noexcept { turnstile_key_.reset(); }
-  // True if the last reply says that this session has the turn.
-  [[nodiscard]] bool has_turn() const;
   // True if the server refused GET_LOCK when the session was opened.
   [[nodiscard]] bool named_locks_refused() const { return named_locks_refused_; }
 
@@ -103,8 +97,8 @@ class Connection {
   [[nodiscard]] bool send_ahead(const std::string& sql);
   [[nodiscard]] bool awaits_reply() const { return awaits_reply_; }
   [[nodiscard]] int socket() const;  // becomes readable when the reply comes or the connection breaks
-  // Reads the reply; false, with the session closed, if the reply is an error.
-  [[nodiscard]] bool take_reply();
+  // Reads the reply; nullopt, with the session closed, if the reply is an error.
+  [[nodiscard]] std::optional<std::vector<Row>> take_reply();
 
   [[nodiscard]] bool is_open() const { return handle_ != nullptr; }
   [[nodiscard]] bool is_mariadb() const;  // REQUIRES: is_open()
@@ -132,7 +126,7 @@ class Connection {
   [[nodiscard]] Result<void> run(const std::string& sql, const std::string& attempt, Phase phase);
   [[nodiscard]] bool send(const std::string& sql);
   void await_reply();
-  [[nodiscard]] ServerResult send_setup(const SessionOptions& options, const lease::Key* turnstile_key);
+  [[nodiscard]] ServerResult send_setup(const SessionOptions& options, const lease::OwnerId* own);
   [[nodiscard]] ServerResult see_group();
   [[nodiscard]] bool server_has_flag(unsigned flag) const;
   [[nodiscard]] Result<void> replied_as_asked(bool in_transaction, const std::string& attempt, Phase phase);
@@ -151,7 +145,6 @@ class Connection {
   MariadbSettings settings_;
   const SessionOptions options_;
   const SchemaCheck check_;
-  const Session session_;
   const std::string where_;
   Handle handle_;
   HostOrder hosts_;
@@ -164,7 +157,7 @@ class Connection {
   bool knows_galera_ = true;
   std::optional<std::minstd_rand> random_;  // seeded at the first pause
 
-  std::optional<lease::Key> turnstile_key_;
+  std::optional<lease::OwnerId> presence_;
   bool named_locks_refused_ = false;
   bool awaits_reply_ = false;
   std::uint64_t marks_ = 0;  // starts at a random number in each session

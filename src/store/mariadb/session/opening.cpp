@@ -88,17 +88,15 @@ Connection::ServerResult Connection::open_at(std::size_t host, bool to_write) {
     const std::lock_guard lock(interrupt_mutex_);
     socket_ = api().mysql_get_socket(handle_.get());
   }
-  if (session_ == Session::full) return set_up(to_write);
-  const auto done = set_up_bare(handle_.get());
-  return done ? ServerResult{} : std::unexpected(done.error());
+  return set_up(to_write);
 }
 
 Connection::ServerResult Connection::set_up(bool to_write) {
   SessionOptions options = options_;
   options.reads_only = !to_write;
   named_locks_refused_ = false;
-  if (turnstile_key_ && !interrupted()) {
-    auto done = send_setup(options, &*turnstile_key_);
+  if (presence_ && !interrupted()) {
+    auto done = send_setup(options, &*presence_);
     if (done || done.error().native == 0 || is_wrong_host(done.error())) return done;
     // Perhaps the server refuses named locks: try without. If the cause is another, that try reports it.
     named_locks_refused_ = true;
@@ -112,13 +110,12 @@ Connection::ServerResult Connection::set_up(bool to_write) {
 
 // Tries again without Galera's variables if the server does not know them; and if max_join_size forbids to
 // read the schema's version, which it does until sql_big_selects is set.
-Connection::ServerResult Connection::send_setup(const SessionOptions& options,
-                                                const lease::Key* turnstile_key) {
+Connection::ServerResult Connection::send_setup(const SessionOptions& options, const lease::OwnerId* own) {
   const auto sent = [&]() -> ServerResult {
     sent_at_ = std::chrono::steady_clock::now();
-    auto done = send_with_challenge(
-        handle_.get(), setup_statement(is_mariadb(), options, check_, turnstile_key, knows_galera_),
-        is_mariadb() || options.reads_only ? Ask::log : Ask::log_and_group);
+    auto done =
+        send_with_challenge(handle_.get(), setup_statement(is_mariadb(), options, check_, own, knows_galera_),
+                            is_mariadb() || options.reads_only ? Ask::log : Ask::log_and_group);
     if (!done) return std::unexpected(wrong_host_error(std::move(done.error())));
     marks_ = done->number;
     logs_statements_ = done->logs_statements;
@@ -157,7 +154,7 @@ Connection::ServerResult Connection::see_group() {
 // Asks a server that logs statements whether it has turned read-only; if so, closes the session and returns
 // true.
 bool Connection::turned_read_only(const std::string& attempt) {
-  const bool asks = logs_statements_ && !in_group_ && session_ == Session::full && !options_.reads_only &&
+  const bool asks = logs_statements_ && !in_group_ && !options_.reads_only &&
                     transaction_ == Transaction::none && !awaits_reply_;
   if (!asks) return false;
   const auto answer = read(render(Verb::takes_no_writes), attempt);

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "store/mariadb/sql.hpp"
-#include "store/mariadb/turnstile_statements.hpp"
+#include "store/mariadb/wake_up.hpp"
 
 namespace dblock::store::mariadb {
 namespace {
@@ -36,7 +36,7 @@ std::string session_basics(bool server_is_mariadb) {
 }
 
 std::string setup_statement(bool server_is_mariadb, const SessionOptions& options, SchemaCheck check,
-                            const lease::Key* turnstile_key, bool knows_galera) {
+                            const lease::OwnerId* own, bool knows_galera) {
   const auto lock_wait = std::clamp(options.network_timeout / 2, k_least_lock_wait, k_most_lock_wait);
   const std::string wait = std::to_string(lock_wait.count());
   const std::string isolation = server_is_mariadb ? "tx_isolation" : "transaction_isolation";
@@ -54,7 +54,7 @@ std::string setup_statement(bool server_is_mariadb, const SessionOptions& option
   }
   // READ COMMITTED takes no gap locks, but InnoDB refuses to write under it with statement-based logging.
   sql += "," + isolation + "=IF(" + std::string(k_logs_statements) + ",@@" + isolation + ",'READ-COMMITTED')";
-  const std::string mode = session_mode(turnstile_key);
+  const std::string mode = session_mode(own);
   if (check == SchemaCheck::off) return sql + ",sql_mode=" + only_where_writable(options, mode);
   // The schema check costs no statement of its own: a version that does not fit gives sql_mode an invalid
   // value, which the server refuses.

@@ -28,11 +28,11 @@ enum class SchemaCheck { on, off };
 
 // The one statement that sets a full session up, including session_basics(). The server refuses it with error
 // 1146 or 1231 if the schema does not fit, and with 1231 if the server is read-only, unless the options say
-// that dblock only reads. With `turnstile_key` the statement also takes the turn at that key's turnstile, if
-// it is free (turnstile_statements.hpp). `knows_galera` is false for a MariaDB that was built without
+// that dblock only reads. With `own` the statement also shows that this request is there (wake_up.hpp).
+// `knows_galera` is false for a MariaDB that was built without
 // Galera's variables.
 [[nodiscard]] std::string setup_statement(bool server_is_mariadb, const SessionOptions& options,
-                                          SchemaCheck check, const lease::Key* turnstile_key = nullptr,
+                                          SchemaCheck check, const lease::OwnerId* own = nullptr,
                                           bool knows_galera = true);
 
 }  // namespace dblock::store::mariadb

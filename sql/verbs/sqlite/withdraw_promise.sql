@@ -1,3 +1,0 @@
--- Undoes promise.sql for this waiter.
-UPDATE dblock_lock SET version = version + 1, promised_to = NULL, promised_until = NULL
-WHERE lock_key = :key AND slot = 0 AND promised_to = :owner

@@ -1,0 +1,73 @@
+// The wake-up on MariaDB and MySQL, made of the server's named locks. The session of a request, from its
+// first try to the release of its lease, owns a lock named after the owner id, and frees it by ending: so to
+// be there, and to wake others, costs no statement. Who waits sleeps in GET_LOCK() on the lock of the request
+// before it. Sessions on another server, or behind a proxy that spreads sessions over several servers, do not
+// see it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "lease/wake_up.hpp"
+#include "store/mariadb/session/connection.hpp"
+
+namespace dblock::store::mariadb {
+
+// The value of sql_mode, as an SQL expression, in the statement that sets a session up. With `own` it also
+// takes the named lock of that request. (Another session of this process may still own it, until the server
+// notices that it is gone. Then nobody can sleep behind this session, and waiters look for themselves.)
+[[nodiscard]] std::string session_mode(const lease::OwnerId* own);
+
+// A sleeper's session takes one of a few seats, named locks too: as many as a fifth of the smallest limit on
+// sessions or threads that the session can read. Nobody sleeps while more than four fifths are in use.
+class NamedLockWakeUp final : public lease::WakeUp {
+ public:
+  // Both connections must outlive the wake-up. While a sleep is under way, the first is busy
+  // (Connection::awaits_reply()), and looks use `aside`, which each further sleep closes: else a hundred
+  // waiters would take two hundred of the server's sessions.
+  NamedLockWakeUp(Connection& connection, Connection& aside, const SessionOptions& options)
+      : connection_(connection), aside_(aside), options_(options) {}
+
+  void announce(const lease::OwnerId& own) override;
+  [[nodiscard]] lease::Slept sleep_behind(const lease::OwnerId& ahead, std::size_t before, BootTime until,
+                                          const WakeEvent& cancel) override;
+  [[nodiscard]] bool asleep() const override { return connection_.awaits_reply(); }
+  [[nodiscard]] bool crowded() const override { return crowded_; }
+  [[nodiscard]] lease::LookSchedule look_schedule() const override;
+  // A process that is frozen while others sleep behind it: the server drops its session once that is idle for
+  // two seconds. Also a sleeper's session gets this idle time.
+  void stay_awake() noexcept override;
+  void leave() noexcept override;
+
+  // Gives the session its usual idle time again, because it now holds a lease. If that fails, closes the
+  // session, and the next renewal opens a new one.
+  void restore_idle_time() noexcept;
+
+  // Lives around a transaction. A process that is frozen inside a transaction must not block other processes'
+  // rows for long. MySQL has no idle limit for transactions alone, so until the transaction's end the session
+  // gets a waiter's short idle time.
+  class ShortIdleTime {
+   public:
+    explicit ShortIdleTime(NamedLockWakeUp& wake_up);
+    ~ShortIdleTime();
+    ShortIdleTime(const ShortIdleTime&) = delete;
+    ShortIdleTime& operator=(const ShortIdleTime&) = delete;
+
+   private:
+    NamedLockWakeUp& wake_up_;
+    const bool needed_;
+  };
+
+ private:
+  [[nodiscard]] bool begin_sleep(const lease::OwnerId& ahead, std::size_t before);
+  [[nodiscard]] lease::Slept end_sleep(std::size_t before);
+
+  Connection& connection_;
+  Connection& aside_;
+  const SessionOptions options_;
+  bool crowded_ = false;
+  std::uint64_t seats_ = 0;          // on the server, as the last sleep has told; 0: not known
+  bool idle_time_is_short_ = false;  // the session has a waiter's short idle time
+};
+
+}  // namespace dblock::store::mariadb

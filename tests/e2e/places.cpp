@@ -1,0 +1,100 @@
+// The places of waiters: who comes first where a lock is free, and what becomes of the place of a waiter that
+// does not come.
+#include "support/catch.hpp"
+#include "support/dblock.hpp"
+#include "support/line.hpp"
+#include "support/live_run.hpp"
+#include "support/steps.hpp"
+
+namespace dblock::test {
+namespace {
+
+using std::chrono::steady_clock;
+
+// How a command ends while a waiter with these options keeps a free lock "k" from others: the waiter is
+// frozen. That lasts for two seconds at least: on a machine that takes longer the command may find the lock
+// free.
+Finished beside_frozen_waiter(const Database& database, const Words& options, const Words& command) {
+  const std::string owner = take(database);
+  Process waiter = waiting_run(database, with({"--wait", "60s"}, options));
+  waiter.freeze();
+  release_lease(database, owner);
+  auto finished = dblock(database, command);
+  waiter.signal(SIGCONT);
+  const Exit end = waiter.wait();
+  // The newest leaves for another run that was granted the lock.
+  CHECK((end == exited(0) || finished.exit == exited(0)));
+  return finished;
+}
+
+bool others_come_first(const Finished& finished) {
+  return finished.exit == exited(75) && says(finished.err, "others wait for lock \"k\" and come first");
+}
+
+TEST_CASE("no run overtakes a waiter with a line policy", "[other-servers]") {
+  const Words policy = GENERATE(Words{}, Words{"--line", "one"}, Words{"--line", "newest"});
+  const Words hasty = GENERATE(Words{"-n"}, Words{"--shared"}, Words{"--key", "other"});
+  const Database database;
+  CHECK(wait_until([&] {
+    return others_come_first(beside_frozen_waiter(database, policy, run_words("k", hasty, {"true"})));
+  }));
+  CHECK(run_true(database, "k", hasty) == exited(0));
+}
+
+TEST_CASE("a free lock that is kept for a run that waits for it is not free by inspect's exit-code",
+          "[other-servers]") {
+  const Words policy = GENERATE(Words{}, Words{"--line", "one"}, Words{"--line", "newest"});
+  const Database database;
+  const Words inspect{"inspect", "--key", "k", "--exit-code"};
+  CHECK(wait_until([&] { return others_come_first(beside_frozen_waiter(database, policy, inspect)); }));
+  CHECK(dblock(database, inspect).exit == exited(0));
+}
+
+TEST_CASE("what a frozen waiter does not take goes after three seconds to whoever asks, who passes its place",
+          "[other-servers]") {
+  const Database database;
+  LiveRun holder(database);
+  Process waiter = waiting_run(database);
+  waiter.freeze();
+  const auto before = steady_clock::now();
+  CHECK(holder.end() == exited(0));
+  CHECK(wait_until([&] { return run_true(database, "k", {"-n"}) == exited(0); }));
+  CHECK(steady_clock::now() - before >= 3s);
+  CHECK(database.line().empty());
+  CHECK(run_true(database, "k", {"-n"}) == exited(0));
+  waiter.signal(SIGCONT);
+  CHECK(waiter.wait() == exited(0));
+}
+
+TEST_CASE("the guardian of a waiter that is killed gives its place up, and a killed guardian ends the wait",
+          "[other-servers]") {
+  LineBefore<Database> line({});
+  Process& killed = line.join("killed");
+  Process& unguarded = line.join("unguarded");
+  Process& next = line.join("next");
+  killed.signal(SIGKILL);
+  CHECK(killed.wait() == killed_by(SIGKILL));
+  CHECK(soon_in_line(line.database(), 2));
+  ::kill(guardian_of(unguarded), SIGKILL);
+  CHECK(unguarded.wait() == exited(70));
+  CHECK(line.database().line().size() == 1);
+  line.release();
+  CHECK(next.wait() == exited(0));
+  CHECK(line.who_ran() == Words{"next"});
+}
+
+TEST_CASE("a waiter that is killed with its guardian holds the others up for about three seconds") {
+  LineBefore<Database> line({});
+  Process& first = line.join("first");
+  Process& second = line.join("second");
+  Process& third = line.join("third");
+  kill_with_guardian(first);
+  kill_with_guardian(second);
+  CHECK(line.database().line().size() == 3);
+  line.release();
+  CHECK(third.wait(10s * slowness()) == exited(0));
+  CHECK(line.database().line().empty());
+}
+
+}  // namespace
+}  // namespace dblock::test

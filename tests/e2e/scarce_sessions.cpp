@@ -1,0 +1,50 @@
+// Waiters where sessions or threads are scarce: they leave enough of them to the holder and to others.
+#include "support/catch.hpp"
+#include "support/dblock.hpp"
+#include "support/live_run.hpp"
+#include "support/steps.hpp"
+
+namespace dblock::test {
+namespace {
+
+const Words k_quick{"--ttl", "12s", "--heartbeat", "500ms"};
+
+std::vector<Process> waiting_runs(const std::string& url, int count) {
+  std::vector<Process> waiters;
+  for (int i = 0; i < count; ++i)
+    waiters.emplace_back(dblock_spawn_at(url, run_words("k", {"-v", "--wait", "120s"}, {"true"})));
+  for (const auto& waiter : waiters) REQUIRE(soon_says(waiter, "waiting: "));
+  return waiters;
+}
+
+TEST_CASE("the waiters of an account with five sessions leave one to the holder whose session is cut",
+          "[server][other-servers]") {
+  ServerDatabase database;
+  const std::string user = database.account("WITH MAX_USER_CONNECTIONS 5");
+  const std::string url = database.url(user);
+  LiveRun holder(url, k_quick);
+  auto waiters = waiting_runs(url, 7);
+  // The holder has been there for longer than any waiter's session.
+  const auto oldest =
+      database.value("SELECT MIN(id) FROM information_schema.processlist WHERE user = '" + user + "'");
+  REQUIRE(database.kill_session(oldest));
+  for (int renewals = 0; renewals < 3; ++renewals) await_renewal(database);
+  CHECK(holder.end() == exited(0));
+  check_all_succeed(waiters, 60s * slowness());
+}
+
+TEST_CASE("waiters leave threads of a thread pool to the holder and to other clients", "[server][mariadb]") {
+  const Server server({"--thread-handling=pool-of-threads", "--thread-pool-size=1",
+                       "--thread-pool-max-threads=8", "--max-connections=200"});
+  ServerDatabase database(server.address());
+  LiveRun holder(database, k_quick);
+  auto waiters = waiting_runs(database.url(), 12);
+  CHECK(Connection::can_connect(server.address(), "app"));
+  for (int renewals = 0; renewals < 3; ++renewals) await_renewal(database);
+  CHECK(database.line().size() == 12);
+  CHECK(holder.end() == exited(0));
+  check_all_succeed(waiters, 60s * slowness());
+}
+
+}  // namespace
+}  // namespace dblock::test
