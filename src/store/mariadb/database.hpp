@@ -53,7 +53,7 @@ class MariadbDatabase final : public Database {
   [[nodiscard]] Result<Effect> change(Verb verb, const Parameters& parameters, const std::string& attempt);
 
   Connection connection_;
-  Connection aside_;                    // open only within a call, and only while connection_ sleeps
+  Connection aside_;                    // for looks while connection_ sleeps; the next sleep closes it
   std::optional<bool> may_ask_fences_;  // nullopt: not known
   const Micros renewal_timeout_;
   NamedLockWakeUp wake_up_;
