@@ -408,7 +408,7 @@ TEST_CASE(
       fails(thrown.what());
     }
   });
-  CHECK(error.empty());
+  CHECK(error == "");
   CHECK(overlaps == 0);
   CHECK(by_runs > 0);
   CHECK(by_applications > 0);

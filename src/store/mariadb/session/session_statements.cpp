@@ -31,7 +31,11 @@ std::string session_basics(bool server_is_mariadb) {
       "SET NAMES utf8mb4,SESSION autocommit=0,autocommit=1,completion_type='NO_CHAIN',time_zone='+00:00',"
       "timestamp=DEFAULT,sql_select_limit=18446744073709551615,sql_safe_updates=0,sql_big_selects=1,"
       "sql_auto_is_null=0,unique_checks=1,foreign_key_checks=1";
-  if (server_is_mariadb) return sql + ",tx_read_only=0,max_statement_time=0,check_constraint_checks=1";
+  // On by default since MariaDB 11.6. A statement that reads another table before it waits for a row then
+  // fails (1020) if a waiter or a renewal has written to that row meanwhile, a release among others.
+  const std::string by_latest = "/*M!110602 ,innodb_snapshot_isolation=OFF*/";
+  if (server_is_mariadb)
+    return sql + ",tx_read_only=0,max_statement_time=0,check_constraint_checks=1" + by_latest;
   return sql + ",transaction_read_only=0,max_execution_time=0";
 }
 
