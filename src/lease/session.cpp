@@ -120,7 +120,8 @@ void Session::State::heartbeat(const Lease& lease) {
       .on_trouble = [this](const Error& error) { note_trouble(error); },
       .on_recovered = events.on_recovered,
   };
-  store->settle();  // while the job starts
+  store->settle();
+  store->expect_release();
   run_heartbeat(*store, clock, lease, timing, observer, stop);
   heartbeat_over.store(true);
 }

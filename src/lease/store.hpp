@@ -253,9 +253,12 @@ class LeaseStore {
   // a repeat after success answers NotOurs; but each release of a nested lease takes one more off the count.
   [[nodiscard]] virtual Result<ReleaseOutcome> release(const LeaseRef& ref, Actor actor, RunEnd end) = 0;
 
-  // Does what a granted lease still needs, but the job need not wait for: its request gives up its places in
-  // line, among others. Call it within a second of the grant, and before the release.
+  // The granted request gives up its places in line, for which the job need not wait. Call it within a second
+  // of the grant, and before the release.
   virtual void settle() noexcept {}
+
+  // This store will renew and release the granted lease: prepares for that, while the job starts.
+  virtual void expect_release() noexcept {}
 
   // Records in the history the runs that release() and free_now() have ended, where a history is kept and the
   // database did not record them itself. Call it when no waiter waits for this process any more. A failure

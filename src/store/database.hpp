@@ -69,8 +69,8 @@ class Database {
   [[nodiscard]] virtual Result<void> on_primary(const std::string& /*attempt*/, const Body& body) {
     return body();
   }
-  // As lease::LeaseStore::settle().
-  virtual void settle() noexcept {}
+  // As lease::LeaseStore::expect_release().
+  virtual void expect_release() noexcept {}
   // True when the statement failed because a column refused NULL: it changed nothing.
   [[nodiscard]] virtual bool refused_null(const Error& why) const = 0;
 

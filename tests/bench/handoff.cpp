@@ -72,6 +72,7 @@ void work(Times& times, int name, int rounds) {
     const auto outcome = lease::acquire(*store, clock, request, {std::nullopt}, {}, never);
     const BootTime granted = clock.now();
     store->settle();
+    store->expect_release();
     if (!outcome || !std::holds_alternative<lease::Lease>(*outcome)) std::exit(70);
     const lease::LeaseRef ref{key, request.owner, std::nullopt};
     const auto renewed = store->renew(ref, lease::Actor::holder, std::nullopt);

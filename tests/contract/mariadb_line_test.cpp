@@ -467,7 +467,7 @@ TEST_CASE("mariadb line: a session with a lease may be idle for longer than a wa
   holder.end();
   REQUIRE(waiter.wakes());
   REQUIRE(waiter.store->try_acquire(request_for("k", "waiter")));
-  waiter.store->settle();
+  waiter.store->expect_release();
   std::this_thread::sleep_for(3s);  // the server would have dropped a waiter's after two
   CHECK(sessions(t) == 1);
   CHECK(Request(t, "next").sleeps("waiter"));

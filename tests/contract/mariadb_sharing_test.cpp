@@ -583,6 +583,8 @@ TEST_CASE(
   CHECK(t.sent("DELETE FROM dblock_waiter") == 0);
   t.store->settle();
   t.store->settle();
+  t.store->expect_release();
+  t.store->expect_release();
   CHECK(t.sent("wait_timeout=DEFAULT") == sent_before + 1);
   CHECK(t.sent("DELETE FROM dblock_waiter") == 1);
   CHECK(does_renew(*t.store, lease));

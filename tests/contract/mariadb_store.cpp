@@ -170,6 +170,7 @@ void WaitingRun::run(const std::string& url, const lease::LeaseRequest& request,
   const auto* const lease = *outcome_ ? std::get_if<lease::Lease>(&**outcome_) : nullptr;
   if (lease == nullptr) return;
   store->settle();
+  store->expect_release();
   if (job) job(*lease);
   // A release that fails leaves the lock to its lease's end.
   [[maybe_unused]] const auto released = store->release(ref_to(*lease), lease::Actor::holder, {});

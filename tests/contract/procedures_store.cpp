@@ -94,6 +94,7 @@ class ProcedureStore final : public LeaseStore {
   WakeUp* wake_up() noexcept override { return dblock_->wake_up(); }
   Result<Answer> look(const LeaseRequest& request) override { return dblock_->look(request); }
   void settle() noexcept override { dblock_->settle(); }
+  void expect_release() noexcept override { dblock_->expect_release(); }
   void record_ended() noexcept override { dblock_->record_ended(); }
   Result<ForceOutcome> revoke(const Key& key, Token token, const std::string& by,
                               std::optional<ServerTime> arrival) override {

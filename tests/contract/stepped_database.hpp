@@ -48,7 +48,7 @@ class SteppedDatabase final : public store::Database {
   Result<void> bundled(const std::string& attempt, const Body& body) override {
     return database_->bundled(attempt, body);
   }
-  void settle() noexcept override { database_->settle(); }
+  void expect_release() noexcept override { database_->expect_release(); }
   [[nodiscard]] bool refused_null(const Error& why) const override { return database_->refused_null(why); }
   Result<void> safe_to_grant(const std::string& attempt) override {
     return database_->safe_to_grant(attempt);

@@ -36,7 +36,7 @@ class MariadbDatabase final : public Database {
   Result<void> grant_is_safe(const std::string& attempt) override {
     return replicas_.after_grant(connection_, attempt);
   }
-  void settle() noexcept override { wake_up_.restore_idle_time(); }
+  void expect_release() noexcept override { wake_up_.restore_idle_time(); }
   Result<bool> kept_by_fence(const lease::Key& key, const Error& why, const std::string& attempt) override;
   Result<bool> waits_for_fence(const lease::Key& key, const std::string& attempt) override;
   lease::WakeUp* wake_up() noexcept override { return &wake_up_; }

@@ -27,14 +27,16 @@ void TableLeaseStore::record_ended() noexcept {
 }
 
 void TableLeaseStore::settle() noexcept {
-  if (placed_) {
-    const lease::LeaseRequest placed = *placed_;
-    for (const auto& member : members_of(placed))
-      if (placed.of_pool() && member.key == granted_) give_up_places(member, true);
-    give_up_places(placed, true);
-  }
+  if (!placed_) return;
+  const lease::LeaseRequest placed = *placed_;
+  for (const auto& member : members_of(placed))
+    if (placed.of_pool() && member.key == granted_) give_up_places(member, true);
+  give_up_places(placed, true);
+}
+
+void TableLeaseStore::expect_release() noexcept {
   const LockTable::Call call(*table_);
-  table_->database().settle();
+  table_->database().expect_release();
 }
 
 lease::WakeUp* TableLeaseStore::wake_up() noexcept {

@@ -28,8 +28,8 @@ class SqliteDatabase final : public Database {
     return connection_.in_transaction(attempt, body);
   }
   Result<Effect> run(Verb verb, const Parameters& parameters, const std::string& attempt) override;
-  // Prepares the release, since waiters wait for that.
-  void settle() noexcept override { connection_.prepare_ahead(sql(Verb::release)); }
+  // Prepares the statement, since waiters wait for the release.
+  void expect_release() noexcept override { connection_.prepare_ahead(sql(Verb::release)); }
   bool refused_null(const Error& why) const override;
   lease::WakeUp* wake_up() noexcept override { return &wake_up_; }
   void close() noexcept override { connection_.close(); }
