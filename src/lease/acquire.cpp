@@ -184,7 +184,7 @@ class Acquisition {
           return std::nullopt;
         case Slept::to_its_end:
           sleepless_ = {ahead, clock_.now() + k_sleepless};
-          step_ = waiting_.before() > 1 ? Step::waiting : Step::trying;
+          step_ = waiting_.is_next_behind(ahead) ? Step::trying : Step::waiting;
           return std::nullopt;
         case Slept::not_at_all:
           sleepless_ = {ahead, clock_.now() + k_sleepless};

@@ -31,6 +31,10 @@ class Waiting {
   // The request whose end this one waits for: of the requests before it, or else the holder of the lock. Far
   // back it is not the next one, since servers take chains of about thirty sleepers for a deadlock.
   [[nodiscard]] OwnerId ahead(const LockStatus& row) const;
+  // When the request `ahead` has ended, it is this one's turn, unless others end out of their order.
+  [[nodiscard]] bool is_next_behind(const OwnerId& ahead) const {
+    return before_.empty() || before_.back() == ahead;
+  }
   [[nodiscard]] std::optional<OwnerId> leaves_for() const { return lease::leaves_for(places_, request_); }
   [[nodiscard]] LinePosition position() const { return position_of(places_, request_); }
 

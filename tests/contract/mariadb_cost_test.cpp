@@ -201,6 +201,23 @@ TEST_CASE(
   CHECK(proxy.statements().size() == 8 + 4);  // the release
 }
 
+TEST_CASE("mariadb: a waiter behind another one sends nothing but its grant when that one has ended") {
+  MariadbUnderTest t;
+  test::Proxy proxy(t.database().server());
+  HoldingRun holder(t.database().url(), request_for("k", "holder"));
+  WaitingRun first(t.database().url(), request_for("k", "first"));
+  REQUIRE(test::wait_until([&] { return t.asleep() == 1; }));
+  std::size_t when_it_has_the_lock = 0;
+  WaitingRun second(proxy.url(t.database().name()), request_for("k", "second"),
+                    [&](const Lease&) { when_it_has_the_lock = proxy.statements().size(); });
+  REQUIRE(test::wait_until([&] { return t.asleep() == 2; }));
+  const auto when_asleep = proxy.statements().size();
+  holder.end();
+  REQUIRE(first.granted());
+  REQUIRE(second.granted());
+  CHECK(when_it_has_the_lock == when_asleep + 3);  // the grant; the place, the usual idle time
+}
+
 // The lease is one of `acquire`, whose session is gone: so the first of them looks often. The others sleep,
 // as far as there are seats, and look now and then.
 TEST_CASE("mariadb: a hundred idle waiters of one lock send the server twenty statements a second at most",

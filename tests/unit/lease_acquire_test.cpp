@@ -471,17 +471,27 @@ TEST_CASE(
   CHECK(b.wake_up.own == "me");
 }
 
-TEST_CASE("behind others a request sleeps behind the one before it, and tries when the first has ended") {
+TEST_CASE("behind others a request sleeps behind the one before it, and tries when that one has ended") {
   LineBench b;
   b.wake_up.sleeps = {b.wakes_after(5s)};
-  b.store.lines = {line_behind(2), line_behind(1)};
+  b.store.lines = {line_behind(2)};
+  REQUIRE(b.go(std::nullopt));
+  CHECK(b.store.calls == Calls{"announce", "acquire", "stand", "see", "sleep", "acquire"});
+  CHECK(b.wake_up.slept[0].behind == "before 2");
+  CHECK(b.wake_up.slept[0].before == 2);
+}
+
+TEST_CASE("far back a request that wakes looks again, and sleeps behind one that is nearer") {
+  LineBench b;
+  b.wake_up.sleeps = {b.wakes_after(5s)};
+  b.store.lines = {line_behind(100), line_behind(16)};
   REQUIRE(b.go(std::nullopt));
   CHECK(b.store.calls ==
         Calls{"announce", "acquire", "stand", "see", "sleep", "peek", "see", "sleep", "acquire"});
-  CHECK(b.wake_up.slept[0].behind == "before 2");
-  CHECK(b.wake_up.slept[0].before == 2);
-  CHECK(b.wake_up.slept[1].behind == "before 1");
-  CHECK(b.wake_up.slept[1].before == 1);
+  CHECK(b.wake_up.slept.at(0).behind == "before 75");
+  CHECK(b.wake_up.slept.at(0).before == 100);
+  CHECK(b.wake_up.slept.at(1).behind == "before 16");
+  CHECK(b.wake_up.slept.at(1).before == 16);
 }
 
 TEST_CASE("no chain of sleepers is long: far back a request sleeps behind one further ahead") {
