@@ -276,6 +276,8 @@ struct LockStatus {
   [[nodiscard]] bool only_paused() const {
     return pause && !kept_by_transaction && state != State::unknown && grantable_at() <= server_time;
   }
+  // Somebody may be waiting for the lock, by its own row.
+  [[nodiscard]] bool has_line() const { return line_until && *line_until > server_time; }
   // This row is a reader's.
   [[nodiscard]] bool is_reader() const { return sharing.mode == Mode::shared && slot > 0; }
   // Since when nothing but the line keeps the lock from being granted, by this row.

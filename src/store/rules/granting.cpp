@@ -93,25 +93,27 @@ Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::LeaseReques
   // The last holders were readers or slot holders: one statement cannot tell whether they are gone.
   if (seen->sharing.mode != lease::Mode::exclusive) return take_together(*table_, request, sent_at, attempt);
   const bool is_new = seen->token.value == 0;
-  const bool is_lined = seen->line_until && *seen->line_until > seen->server_time;
+  const bool has_line = seen->has_line();
   DBLOCK_TRY(auto answer, answer_for({std::move(*seen), {}}, request));
   // A proxy that replays statements reports 0 rows for a grant that was made. The row shows it (I5).
   if (auto* ours = std::get_if<lease::Granted>(&answer)) ours->lease.sent_at = sent_at;
   auto* const free = std::get_if<lease::Free>(&answer);
   if (free == nullptr) return answer;
-  if (is_new || (is_lined && line == none)) {
+  if (is_new || (has_line && line == none)) {
     DBLOCK_TRY(token,
                is_new ? table_->first_grant(request, attempt) : table_->grant(request, obeyed, attempt));
     // Whoever stands before did not come.
-    if (token && is_lined && !placed_) placed_ = request;
-    if (token && is_lined && !placed_->arrival) placed_->arrival = free->status->server_time;
+    if (token && has_line && !placed_) placed_ = request;
+    if (token && has_line && !placed_->arrival) placed_->arrival = free->status->server_time;
     if (token) return lease::granted(request, *token, 0, sent_at);
   }
   lease::Held held{std::move(*free->status)};
   if (!came_too_early(held.status, request)) {
-    if (!is_lined) return std::nullopt;
-    DBLOCK_TRY(const auto places, table_->see_line(request, attempt));
-    if (!again && !is_for_others({held.status, {}}, request, places)) return std::nullopt;
+    if (!has_line) return std::nullopt;
+    if (!again) {
+      DBLOCK_TRY(const auto places, table_->see_line(request, attempt));
+      if (!is_for_others({held.status, {}}, request, places)) return std::nullopt;
+    }
   }
   held.status.waited_for = true;
   return held;

@@ -35,13 +35,6 @@ Result<void> clear(LockTable& table, GrantTarget& target, const LeaseRequest& re
   return {};
 }
 
-// Somebody may be waiting for one of the locks.
-bool is_lined(const RowsOfLocks& seen) {
-  return std::ranges::any_of(seen, [](const auto& lock) {
-    return lock && lock->gate.line_until && *lock->gate.line_until > lock->gate.server_time;
-  });
-}
-
 class Taking {
  public:
   Taking(LockTable& table, const LeaseRequest& request, BootTime sent_at, const std::string& attempt)
@@ -67,7 +60,7 @@ class Taking {
     answer_.reset();
     DBLOCK_TRY(const RowsOfLocks seen, table_.read_rows(keys_, true, attempt_));
     places_.clear();
-    if (is_lined(seen)) {
+    if (std::ranges::any_of(seen, [](const auto& lock) { return lock && lock->gate.has_line(); })) {
       DBLOCK_TRY(places_, table_.see_line(request_, attempt_));
     }
     DBLOCK_CHECK(decide_on(seen));
