@@ -300,7 +300,7 @@ TEST_CASE("a waiter stands where it stood, though the reply to taking its place 
   Proxy proxy(database.server());
   proxy.cut(Proxy::Cut::before_reply, containing("INSERT INTO dblock_waiter"));
   Process first(through(proxy, database, with({"-v"}, run_words("k", {"--wait", "60s"}, notes("first")))));
-  REQUIRE(wait_until([&] { return proxy.cuts() == 1; }));
+  REQUIRE(wait_until([&] { return database.number("SELECT COUNT(*) FROM dblock_waiter") == 1; }));
   const auto arrival = database.value("SELECT MIN(arrival) FROM dblock_waiter");
   Process second = waiting_run(database, {"--wait", "60s"}, notes("second"));
   REQUIRE(soon_says(first, "waiting: "));
