@@ -167,6 +167,13 @@ inline grant(c, obeys) {
   d = 0
 }
 
+/* add_place.sql, or keep_places.sql, which keeps the arrival. */
+inline take_place(c) {
+  if :: arrival[c] == 0 -> moment++; arrival[c] = moment :: else fi;
+  place[c] = true;
+  seen_until[c] = T + LENGTH
+}
+
 inline leave(c) {
   place[c] = false;
   seen_until[c] = 0;
@@ -186,16 +193,12 @@ end:
        at[c] = REFUSED }
   :: d_step { up(c) && at[c] == REFUSED -> leave(c) } /* it does not wait */
 
-  /* -- Waiting::stand(): add_place.sql or keep_places.sql, then mark_line.sql */
+  /* -- Waiting::stand(): the place, then mark_line.sql */
 #ifdef MUTANT_MARK_FIRST
   :: d_step { up(c) && at[c] == REFUSED -> line_until = T + LENGTH; at[c] = PLACED }
-  :: d_step { up(c) && at[c] == PLACED ->
-       if :: arrival[c] == 0 -> moment++; arrival[c] = moment :: else fi;
-       place[c] = true; seen_until[c] = T + LENGTH; at[c] = WAITING }
+  :: d_step { up(c) && at[c] == PLACED -> take_place(c); at[c] = WAITING }
 #else
-  :: d_step { up(c) && at[c] == REFUSED ->
-       if :: arrival[c] == 0 -> moment++; arrival[c] = moment :: else fi;
-       place[c] = true; seen_until[c] = T + LENGTH; at[c] = PLACED }
+  :: d_step { up(c) && at[c] == REFUSED -> take_place(c); at[c] = PLACED }
   :: d_step { up(c) && at[c] == PLACED ->
 #ifndef MUTANT_NO_MARK
        if :: line_until < T + LENGTH -> line_until = T + LENGTH :: else fi;
@@ -206,7 +209,8 @@ end:
 #ifdef WITNESS_COMES_BACK
        never_happens(!place[c] && token > 1);
 #endif
-       place[c] = true; seen_until[c] = T + LENGTH; at[c] = PLACED }
+       take_place(c);
+       at[c] = PLACED }
 
   /* -- a try when the lock is free */
   :: d_step { up(c) && at[c] == WAITING && holder == 0 && tried[c] < T ->
@@ -269,9 +273,8 @@ end:
 }
 
 /* A request that is up has something to send in this tick. */
-#define moves(c) (at[c] == REFUSED || at[c] == PLACED || at[c] == GRANTED || \
-  (at[c] == WAITING && (!counts(c) || seen_until[c] <= T + 1 || !not_too_early(c) || (holder == 0 && tried[c] < T))))
-#define busy(c, unused) (up(c) && moves(c))
+#define busy(c, unused) (up(c) && (at[c] == REFUSED || at[c] == PLACED || at[c] == GRANTED || \
+  (at[c] == WAITING && (!counts(c) || seen_until[c] <= T + 1 || !not_too_early(c) || (holder == 0 && tried[c] < T)))))
 #define hopes(c, unused) (up(c) && at[c] == WAITING)
 
 proctype Time() {
