@@ -99,8 +99,9 @@ TEST_CASE("mariadb: a lease counts from before a wait for its row, not from afte
 }
 
 // Error 1020, "record has changed since last read", is what a transaction gets there instead of an older
-// snapshot: nothing was done, and it is tried again. MariaDB 11.8 has it on. With this logging our sessions
-// keep the server's isolation, REPEATABLE READ, which it is about.
+// snapshot: nothing was done, and it is tried again. Since MariaDB 11.6, which has it on, our sessions set it
+// off; before, the server decides. With this logging our sessions keep the server's isolation, REPEATABLE
+// READ, which it is about.
 TEST_CASE("mariadb: racers exclude each other under snapshot isolation too, in each mode", "[safety]") {
   Server own({"--log-bin", "--binlog-format=STATEMENT", "--server-id=1"});
   MariadbUnderTest t(own.address());

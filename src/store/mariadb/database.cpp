@@ -22,8 +22,8 @@ using Rows = std::vector<Row>;
 constexpr Micros k_reading_lasts = std::chrono::milliseconds(800);
 
 // Another statement locks a row of a lock, or a fence, for as long as its commit takes, and a row that it
-// changes during a look refuses that look (1020, since MariaDB 11.6); a transaction that called
-// dblock_assert_held() keeps its fence for longer than all these looks.
+// changes during a look refuses that look (1020, where MariaDB before 11.6 has snapshot isolation on); a
+// transaction that called dblock_assert_held() keeps its fence for longer than all these looks.
 constexpr int k_looks_at_fences = 5;
 constexpr Micros k_between_looks = std::chrono::milliseconds(20);
 
