@@ -12,6 +12,10 @@ namespace {
 constexpr std::uint64_t k_short_idle_seconds = 60;
 // From this share of connections on waiters poll; as in sql/verbs/mariadb/sleep_mariadb.sql.
 constexpr double k_crowded = 0.8;
+// One session in so many may be a waiter's; as there.
+constexpr std::uint64_t k_waiters_part = 5;
+// By default a lease is renewed every 15 seconds.
+constexpr std::uint64_t k_renewals_an_hour = 240;
 
 bool is_set(const std::optional<std::string>& value) {
   return value && value->find_first_of("123456789") != std::string::npos;
@@ -37,22 +41,83 @@ Finding timeouts(const HostFacts& facts) {
   return {"timeouts", Level::ok, found, "dblock sets lock waits and the rest by itself", {}};
 }
 
+// A limit of sessions, and how many of them are in use; nullopt: not known.
+struct SessionLimit {
+  std::string name;
+  std::uint64_t most;
+  std::optional<std::uint64_t> used;
+};
+
+// The limits that this host has, the smallest first: waiters use a share of that one.
+std::vector<SessionLimit> session_limits(const HostFacts& facts) {
+  std::vector<SessionLimit> limits;
+  if (const auto most = store::unsigned_number(facts.variable({"max_connections"})))
+    limits.push_back({"max_connections", most, store::unsigned_number(facts.state({"threads_connected"}))});
+  if (facts.limits.sessions != 0)
+    limits.push_back({"max_user_connections", facts.limits.sessions, facts.limits.sessions_used});
+  if (facts.variable({"thread_handling"}) == "pool-of-threads") {
+    if (const auto most = store::unsigned_number(facts.variable({"thread_pool_max_threads"})))
+      limits.push_back({"thread_pool_max_threads", most, std::nullopt});
+  }
+  std::ranges::stable_sort(limits, {}, &SessionLimit::most);
+  return limits;
+}
+
+std::string display(const SessionLimit& limit) {
+  if (!limit.used) return limit.name + "=" + std::to_string(limit.most);
+  return std::to_string(*limit.used) + " of " + limit.name + "=" + std::to_string(limit.most);
+}
+
 Finding connections(const HostFacts& facts) {
-  const auto most = store::unsigned_number(facts.variable({"max_connections"}));
-  const auto used = store::unsigned_number(facts.state({"threads_connected"}));
-  if (most == 0) return {"connections", Level::ok, "not known", "", {}};
-  const std::string found = std::to_string(used) + " of " + std::to_string(most);
-  if (static_cast<double>(used) > k_crowded * static_cast<double>(most)) {
+  const auto limits = session_limits(facts);
+  if (limits.empty()) return {"connections", Level::ok, "not known", "", {}};
+  const auto crowded = std::ranges::find_if(limits, [](const SessionLimit& limit) {
+    return limit.used && static_cast<double>(*limit.used) > k_crowded * static_cast<double>(limit.most);
+  });
+  if (crowded != limits.end()) {
     return {"connections",
             Level::warn,
-            found,
+            display(*crowded),
             "above 80 % waiters look at the lock now and then instead of sleeping, and jobs may find no "
-            "connection; raise "
-            "max_connections",
+            "connection; raise " +
+                crowded->name,
             {}};
   }
-  return {
-      "connections", Level::ok, found, "a job needs one, and waiters sleep in a fifth of them at most", {}};
+  const std::uint64_t seats = std::max<std::uint64_t>(1, limits.front().most / k_waiters_part);
+  return {"connections",
+          Level::ok,
+          display(limits.front()),
+          "a job needs one; at most " + std::to_string(seats) +
+              (seats == 1 ? " waiter sleeps" : " waiters sleep") +
+              " until woken, the others look now and then",
+          {}};
+}
+
+// A limit of what the account may do in an hour, and what that is enough for.
+void add_hourly(std::string& found, std::string& message, const char* name, std::uint64_t limit) {
+  if (limit == 0) return;
+  found.append(found.empty() ? "" : ", ").append(name).append("=").append(std::to_string(limit));
+  message.append(name).append(" is enough for ").append(std::to_string(limit / k_renewals_an_hour));
+  message.append(limit / k_renewals_an_hour == 1 ? " job at a time; " : " jobs at a time; ");
+}
+
+Finding hourly_limits(const HostFacts& facts) {
+  const auto& limits = facts.limits;
+  std::string found;
+  std::string message;
+  add_hourly(found, message, "MAX_QUERIES_PER_HOUR", limits.queries_per_hour);
+  add_hourly(found, message, "MAX_UPDATES_PER_HOUR", limits.updates_per_hour);
+  if (!message.empty()) {
+    message += "a job renews its lease " + std::to_string(k_renewals_an_hour) +
+               " times an hour, and one that cannot is stopped. ";
+  }
+  if (limits.connections_per_hour != 0) {
+    found += (found.empty() ? "" : ", ") +
+             ("MAX_CONNECTIONS_PER_HOUR=" + std::to_string(limits.connections_per_hour));
+    message += "each run connects, and a waiter that cannot sleep does for each of its looks. ";
+  }
+  if (found.empty()) return {"hourly-limits", Level::ok, "none known", "", {}};
+  return {"hourly-limits", Level::warn, found, message + "Take these limits from this account", {}};
 }
 
 Finding named_locks(const HostFacts& facts) {
@@ -93,8 +158,8 @@ Finding balancer(const HostFacts& facts) {
 
 std::vector<Finding> judge_service(const HostFacts& facts) {
   if (!facts.failed.empty()) return {};
-  std::vector<Finding> findings{timeouts(facts), connections(facts), named_locks(facts), session(facts),
-                                balancer(facts)};
+  std::vector<Finding> findings{timeouts(facts),    connections(facts), hourly_limits(facts),
+                                named_locks(facts), session(facts),     balancer(facts)};
   for (auto& pause : judge_pauses(facts.pauses)) findings.push_back(std::move(pause));
   return findings;
 }

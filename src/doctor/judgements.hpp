@@ -20,7 +20,7 @@ using store::ServerFacts;
 // clock, read-only, replica, flush-log, binary-log, semi-sync, galera: whether a granted lease stays granted.
 [[nodiscard]] std::vector<Finding> judge_durability(const HostFacts& facts, unsigned min_replicas);
 
-// timeouts, connections, named-locks, session, balancer, pause
+// timeouts, connections, hourly-limits, named-locks, session, balancer, pause
 [[nodiscard]] std::vector<Finding> judge_service(const HostFacts& facts);
 
 // All of the above for each host, in order, then a comparison of the hosts. A host that cannot be reached, or

@@ -56,6 +56,15 @@ struct ClockReading {
   Micros uncertainty{0};
 };
 
+// What the server allows the account; 0: no limit, or not known.
+struct AccountLimits {
+  std::uint64_t sessions = 0;       // at a time
+  std::uint64_t sessions_used = 0;  // as far as the account may see them
+  std::uint64_t queries_per_hour = 0;
+  std::uint64_t updates_per_hour = 0;
+  std::uint64_t connections_per_hour = 0;
+};
+
 // Why the server did not answer.
 struct Refusal {
   Reply reply = Reply::refused;
@@ -80,6 +89,7 @@ struct HostFacts {
   Names variables;
   Names status;
   std::vector<std::string> grants;  // SHOW GRANTS
+  AccountLimits limits;
   std::vector<PrivilegeTried> privileges;
 
   FactOr<unsigned> schema_version{0};

@@ -45,6 +45,7 @@ enum class Verb : std::uint8_t {
   server_time,
   takes_no_writes,
   this_server,
+  account_sessions,
   try_fence,
   ask_fences,
   try_row,

@@ -72,11 +72,12 @@ TEST_CASE("doctor has a line for each thing that matters on a server",
   const auto finished = dblock(database, {"doctor"});
   INFO(finished.out);
   CHECK(finished.exit == exited(0));
-  for (const char* check : {"configuration",  "credentials",      "connection",  "tls",       "certificate",
-                            "privileges",     "excess",           "schema",      "clock",     "read-only",
-                            "replica",        "flush-log",        "binary-log",  "semi-sync", "galera",
-                            "timeouts",       "connections",      "named-locks", "session",   "balancer",
-                            "client-library", "replication-group"}) {
+  for (const char* check : {"configuration",  "credentials",       "connection",   "tls",
+                            "certificate",    "privileges",        "excess",       "schema",
+                            "clock",          "read-only",         "replica",      "flush-log",
+                            "binary-log",     "semi-sync",         "galera",       "timeouts",
+                            "connections",    "named-locks",       "session",      "balancer",
+                            "client-library", "replication-group", "hourly-limits"}) {
     INFO(check);
     const auto all = lines(finished.out);
     CHECK(std::ranges::count_if(all, [&](const std::string& line) {
@@ -114,6 +115,17 @@ TEST_CASE("doctor tells privileges too few from too many", "[server][other-serve
   CHECK(too_many.exit == exited(0));
   CHECK(too_many.level("privileges") == "ok");
   CHECK(too_many.level("excess") == "warn");
+}
+
+TEST_CASE("doctor judges by the account's own limits of sessions and of an hour", "[server][other-servers]") {
+  ServerDatabase database;
+  CHECK(doctor(database.url()).level("hourly-limits") == "ok");
+  const auto doctored = doctor(database.url(
+      database.account("WITH MAX_UPDATES_PER_HOUR 480 MAX_CONNECTIONS_PER_HOUR 9 MAX_USER_CONNECTIONS 3")));
+  CHECK(doctored.level("connections") == "ok");
+  CHECK(doctored.found("connections") == "1 of max_user_connections=3");
+  CHECK(doctored.level("hourly-limits") == "warn");
+  CHECK(doctored.found("hourly-limits") == "MAX_UPDATES_PER_HOUR=480, MAX_CONNECTIONS_PER_HOUR=9");
 }
 
 TEST_CASE("doctor finds the printed grants enough and no more than that", "[server][other-servers]") {

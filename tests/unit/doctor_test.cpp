@@ -86,10 +86,10 @@ TEST_CASE("doctor: a sound server gets ok from every check, each once") {
     CHECK(std::ranges::find(names, finding.check) == names.end());
     names.push_back(finding.check);
   }
-  for (const char* check :
-       {"connection", "tls", "certificate", "privileges", "excess", "schema", "clock", "read-only", "replica",
-        "flush-log", "binary-log", "semi-sync", "galera", "replication-group", "timeouts", "connections",
-        "named-locks", "session", "balancer"})
+  for (const char* check : {"connection",  "tls",           "certificate", "privileges",        "excess",
+                            "schema",      "clock",         "read-only",   "replica",           "flush-log",
+                            "binary-log",  "semi-sync",     "galera",      "replication-group", "timeouts",
+                            "connections", "hourly-limits", "named-locks", "session",           "balancer"})
     CHECK(std::ranges::find(names, check) != names.end());
 }
 
@@ -382,6 +382,35 @@ TEST_CASE("doctor: a server that has left its replication group is bad while it 
   CHECK(find(judge_hosts({facts, facts}, 0), "writers").level == Level::bad);
   facts.variables["super_read_only"] = "ON";
   CHECK(level_of(facts, "replication-group") == Level::warn);
+}
+
+TEST_CASE("doctor: connections are judged by the smallest limit, and by each that is nearly used up") {
+  auto facts = sound();
+  CHECK(judged(facts, "connections").found == "80 of max_connections=100");
+  CHECK(says(judged(facts, "connections").message, "at most 20 waiters sleep"));
+  facts.variables["thread_pool_max_threads"] = "9";  // of a pool that is not in use
+  CHECK(judged(facts, "connections").found == "80 of max_connections=100");
+  facts.variables["thread_handling"] = "pool-of-threads";
+  CHECK(judged(facts, "connections").found == "thread_pool_max_threads=9");
+  CHECK(says(judged(facts, "connections").message, "at most 1 waiter sleeps"));
+  facts.limits = {.sessions = 50, .sessions_used = 40};
+  CHECK(judged(facts, "connections").level == Level::ok);
+  facts.limits.sessions_used = 41;
+  CHECK(judged(facts, "connections").level == Level::warn);
+  CHECK(judged(facts, "connections").found == "41 of max_user_connections=50");
+  CHECK(says(judged(facts, "connections").message, "raise max_user_connections"));
+}
+
+TEST_CASE("doctor: limits of an hour are held against the renewals of an hour") {
+  auto facts = sound();
+  CHECK(judged(facts, "hourly-limits").level == Level::ok);
+  facts.limits.updates_per_hour = 479;
+  CHECK(judged(facts, "hourly-limits").level == Level::warn);
+  CHECK(judged(facts, "hourly-limits").found == "MAX_UPDATES_PER_HOUR=479");
+  CHECK(says(judged(facts, "hourly-limits").message, "enough for 1 job at a time"));
+  facts.limits = {.connections_per_hour = 5};
+  CHECK(judged(facts, "hourly-limits").found == "MAX_CONNECTIONS_PER_HOUR=5");
+  CHECK_FALSE(says(judged(facts, "hourly-limits").message, "renews"));
 }
 
 TEST_CASE("doctor: what gets in the way of waiting is warned of") {

@@ -240,9 +240,11 @@ place.waiter_host, place.waiter_pid, place.waiter_user, TIMESTAMPDIFF(MICROSECON
 -- {account_limit} How many sessions the account may have.
 IF(@@max_user_connections > 0, @@max_user_connections, @@max_connections)
 
--- {account_is_full} The account has more than four fifths of its sessions. Every account sees its own.
-(@@max_user_connections > 0 AND (SELECT COUNT(*) FROM information_schema.processlist
-  WHERE user = SUBSTRING_INDEX(USER(), '@', 1)) > 0.8*@@max_user_connections)
+-- {account_sessions} How many sessions the account has. Every account sees its own.
+(SELECT COUNT(*) FROM information_schema.processlist WHERE user = SUBSTRING_INDEX(USER(), '@', 1))
+
+-- {account_is_full} The account has more than four fifths of its sessions.
+(@@max_user_connections > 0 AND {account_sessions} > 0.8*@@max_user_connections)
 
 -- {sleep} Takes a seat, a named lock too, and sleeps until the session of the request :owner ends, but at most a year. Gives back both. `room` says
 -- how many seats there are, and whether sessions are scarce. NULL: there is no seat for a request with :before others before it.

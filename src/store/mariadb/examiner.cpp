@@ -281,6 +281,28 @@ std::vector<std::string> read_grants(Session& session) {
   return grants;
 }
 
+// The number behind a word of CREATE USER, which also holds the hash of the account's password.
+std::uint64_t limit_in(const std::string& create_user, std::string_view word) {
+  const std::size_t at = create_user.find(std::string(" ").append(word).append(" "));
+  if (at == std::string::npos) return 0;
+  const std::size_t begin = at + word.size() + 2;
+  const std::size_t end = create_user.find_first_not_of("0123456789", begin);
+  return unsigned_number(create_user.substr(begin, end - begin));
+}
+
+AccountLimits read_limits(Session& session) {
+  AccountLimits limits;
+  if (const auto answer = session.ask(render(Verb::account_sessions)); answer && !answer->rows.empty()) {
+    limits.sessions = unsigned_number(answer->rows.front()[0]);
+    limits.sessions_used = unsigned_number(answer->rows.front()[1]);
+  }
+  const std::string account = session.value("SHOW CREATE USER CURRENT_USER()");
+  limits.queries_per_hour = limit_in(account, "MAX_QUERIES_PER_HOUR");
+  limits.updates_per_hour = limit_in(account, "MAX_UPDATES_PER_HOUR");
+  limits.connections_per_hour = limit_in(account, "MAX_CONNECTIONS_PER_HOUR");
+  return limits;
+}
+
 void read_server(Session& session, HostFacts& facts) {
   facts.cipher = session.cipher();
   facts.version = session.value("SELECT VERSION()");
@@ -289,6 +311,7 @@ void read_server(Session& session, HostFacts& facts) {
   facts.variables = session.names("SHOW GLOBAL VARIABLES");
   facts.status = session.names("SHOW GLOBAL STATUS");
   facts.grants = read_grants(session);
+  facts.limits = read_limits(session);
   facts.privileges = try_privileges(session, facts.database);
   read_schema(session, facts);
   if (facts.schema_version) read_procedures(session, facts);
