@@ -165,7 +165,7 @@ milliseconds spent_by_children() {
 }
 
 // The job's processes are looked for while leftovers live, and in each stop.
-TEST_CASE("what looking for the job's processes costs does not grow with the host's") {
+TEST_CASE("what looking for the job's processes costs does not grow with the host's", "[timing]") {
   const Database database;
   const auto cost_of_run = [&] {
     const auto before = spent_by_children();
@@ -174,8 +174,8 @@ TEST_CASE("what looking for the job's processes costs does not grow with the hos
   };
   const auto alone = cost_of_run();
   const TempDir directory;
-  Process strangers({.argv = {job_binary(), "crowd", directory.file("up"), "2000"}});
-  await_file(strangers, directory.file("up"));
+  Process strangers({.argv = {job_binary(), "crowd", directory.file("up"), "1000"}});
+  REQUIRE(wait_until([&] { return std::filesystem::exists(directory.file("up")); }, 4 * patience()));
   const auto in_a_crowd = cost_of_run();
   kill_tree(strangers.mark());
   CAPTURE(alone.count(), in_a_crowd.count());

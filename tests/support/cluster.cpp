@@ -132,11 +132,7 @@ void Cluster::start(int node) {
 }
 
 void Cluster::catch_up(const std::string& database) {
-  for (int node = 1; node <= k_size; ++node) {
-    auto root = sql(node);
-    root.sql("SET SESSION wsrep_sync_wait=15");
-    root.sql("SELECT COUNT(*) FROM " + database + ".dblock_schema");
-  }
+  for (int node = 1; node <= k_size; ++node) await_tables(node, database, "wsrep_sync_wait=15");
 }
 
 Nodes::State Cluster::state(int node, int size) const {
@@ -156,6 +152,7 @@ void Cluster::await_cut_off(int node) {
 
 Cluster& shared_cluster() {
   static Cluster cluster;
+  cluster.await_rejoined(1);
   return cluster;
 }
 

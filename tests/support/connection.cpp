@@ -58,7 +58,7 @@ struct Connection::Session {
   [[nodiscard]] bool connect(const ServerAddress& server, const std::string& user,
                              const std::string& database, std::chrono::seconds answer) {
     const auto answer_seconds = static_cast<unsigned>(answer.count());
-    const unsigned connect_seconds = std::min(5U, answer_seconds);
+    const unsigned connect_seconds = std::min(15U, answer_seconds);
     mysql_options(handle, MYSQL_OPT_CONNECT_TIMEOUT, &connect_seconds);
     mysql_options(handle, MYSQL_OPT_READ_TIMEOUT, &answer_seconds);
     mysql_options(handle, MYSQL_SET_CHARSET_NAME, "utf8mb4");

@@ -102,11 +102,8 @@ void Group::start(int node) {
 }
 
 void Group::catch_up(const std::string& database) {
-  for (int node = 1; node <= k_size; ++node) {
-    auto root = sql(node);
-    root.sql("SET SESSION group_replication_consistency='BEFORE'");
-    root.sql("SELECT COUNT(*) FROM " + database + ".dblock_schema");
-  }
+  for (int node = 1; node <= k_size; ++node)
+    await_tables(node, database, "group_replication_consistency='BEFORE'");
 }
 
 std::vector<std::string> Group::members(int node) const {

@@ -118,6 +118,24 @@ void Nodes::await_synced(int node, int size) {
     throw std::runtime_error("node " + std::to_string(node) + " is not synced: " + now.said + log_of(node));
 }
 
+void Nodes::await_tables(int node, const std::string& database, const std::string& setting) {
+  std::string refusal;
+  const bool there = wait_until(
+      [&] {
+        try {
+          auto root = sql(node);
+          root.sql("SET SESSION " + setting);
+          root.sql("SELECT COUNT(*) FROM " + database + ".dblock_schema");
+          return true;
+        } catch (const SqlError& error) {
+          refusal = error.what();
+          return false;
+        }
+      },
+      k_patience);
+  if (!there) throw std::runtime_error(refusal + log_of(node));
+}
+
 // The others first: they may have thrown it out.
 void Nodes::await_rejoined(int node) {
   for (int other = 1; other <= k_size; ++other) {

@@ -62,6 +62,9 @@ class Nodes {
   [[nodiscard]] std::vector<std::string> basic_words(int node) const;
   void launch(int node, const std::vector<std::string>& words);
   [[nodiscard]] std::string log_of(int node) const;
+  // Waits until a session of the node with this setting, which makes it wait for the others, reads the
+  // tables. On a busy machine a node falls out of its group for a moment.
+  void await_tables(int node, const std::string& database, const std::string& setting);
   // What the node says of its group, and whether that is to be awaited in a group of this size.
   struct State {
     std::string said;
