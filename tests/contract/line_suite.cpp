@@ -415,6 +415,20 @@ STORE_CASE("a cooldown keeps the order: the lock counts as free from its end") {
   t.grant(asks("k", "other"));
 }
 
+STORE_CASE("a cooldown that somebody ends keeps the order: the lock counts as free from then") {
+  LineFixture t;
+  auto request = asks("k", "holder");
+  request.promises.min_hold = 1h;
+  const Lease lease = t.grant(request);
+  CHECK(released(t.release(ref(lease))));
+  t.under_test->age("k", 3 * k_slow_case, false);
+  auto waiter = t.waits(asks("k", "waiter"));
+  CHECK(std::holds_alternative<Revoked>(t.revoke("k", lease.token)));
+  t.under_test->age("k", -k_slow_case, false);
+  CHECK(t.is_behind(asks("k", "other")));
+  waiter.takes();
+}
+
 STORE_CASE("a writer that waits is served before readers that come later, even when no reader is left") {
   LineFixture t;
   const Lease reader = t.grant(reads("k", "reader-1"));
@@ -498,6 +512,21 @@ STORE_CASE("a slot that was free for three seconds goes to whoever asks, and the
   InLine other(t, takes_slot("k", "other", 2));
   CHECK(other.takes().slot == first.slot);
   CHECK(t.line("k").empty());
+}
+
+STORE_CASE("slots that are asked for no more let nobody pass those who wait", "[all-of-dblock]") {
+  LineFixture t;
+  for (const auto& lease : {t.grant(takes_slot("k", "wide-1", 3)), t.grant(takes_slot("k", "wide-2", 3)),
+                            t.grant(takes_slot("k", "wide-3", 3))})
+    CHECK(released(t.release(ref_to(lease))));
+  const Lease held = t.grant(takes_slot("k", "holder-1", 2));
+  t.grant(takes_slot("k", "holder-2", 2));
+  t.under_test->age_hold("k", 3, k_slow_case + k_line_patience);
+  auto waiter = t.waits(takes_slot("k", "waiter", 2));
+  t.frees(held);
+  CHECK(t.is_behind(takes_slot("k", "other", 2)));
+  CHECK(t.line("k") == Owners{"waiter"});
+  CHECK(waiter.takes().slot == held.slot);
 }
 
 STORE_CASE("a request for several keys has one arrival, and a place in the line of each", "[all-of-dblock]") {

@@ -267,6 +267,25 @@ STORE_CASE(
   }
 }
 
+STORE_CASE(
+    "the end of a pause keeps the order, of a lock that is new since then and beside another pause too") {
+  const bool is_new = GENERATE(true, false);
+  PauseFixture t;
+  if (!is_new) t.release(ref_to(t.grant(asks("k", "holder"))));
+  t.pause(of_prefix("k"), 1h);
+  t.conflict(asks("k", "waiter"));
+  REQUIRE(t.under_test->open()->stand_in_line(asks("k", "waiter"), 10min, true));
+  t.under_test->age("k", 5min, false);
+  const BootTime before = BootClock::now();
+  t.resume(of_prefix("k"));
+  t.pause(of_key("other"), 1h);
+  const auto answer = t.acquire(asks("k", "late"));
+  if (BootClock::now() - before < k_line_patience) CHECK(std::holds_alternative<Held>(answer));
+  CHECK(t.pauses().size() == 1);
+  t.pause(of_prefix("k"), 1h);  // again, though the row of the first may still be there
+  CHECK(t.pauses().size() == 2);
+}
+
 STORE_CASE("three seconds after the end of a pause the lock goes to whoever asks") {
   const bool resumed = GENERATE(true, false);
   PauseFixture t;

@@ -1,8 +1,7 @@
 -- Revokes a lease or ends a cooldown: renewals fail from now on, and no cooldown follows. With :arrival only a lease whose request
--- came no later. update_time stays,
--- because it dates the holder's last heartbeat.
+-- came no later. A holder's update_time stays, because it dates the last heartbeat; a lock that cooled down is free from now on.
 UPDATE dblock_lock
-SET version = version + 1, hold_until = NULL,
+SET version = version + 1, hold_until = NULL, update_time = iif(lock_value IS NULL, :wall, update_time),
   revoked_by = iif(lock_value IS NULL, NULL, coalesce(revoked_by, :by)),
   revoke_time = iif(lock_value IS NULL, NULL, coalesce(revoke_time, iif({this_boot}, {now}, :wall)))
 WHERE lock_key = :key AND slot = :slot AND token = :token AND (lock_value IS NOT NULL OR NOT {not_cooling_down})

@@ -251,9 +251,14 @@ bool is_for_others(const LockRows& seen, const LeaseRequest& request,
   const auto is_long_free = [](const LockStatus& hold) { return !is_taken(hold) && lease::long_free(hold); };
   if (request.sharing.mode != Mode::slot)
     return !lease::long_free(seen.gate) || !std::ranges::all_of(seen.holds, is_long_free);
-  // A slot that was never granted has no row.
-  const bool new_one_waits = seen.holds.size() < request.sharing.slots && lease::long_free(seen.gate);
-  return !new_one_waits && std::ranges::none_of(seen.holds, is_long_free);
+  // Rows of greater numbers stay when fewer slots are asked for than before. A slot that was never granted
+  // has none.
+  const auto is_ours = [&](const LockStatus& hold) { return hold.slot <= request.sharing.slots; };
+  const auto rows = static_cast<std::size_t>(std::ranges::count_if(seen.holds, is_ours));
+  const bool new_one_waits = rows < request.sharing.slots && lease::long_free(seen.gate);
+  return !new_one_waits && std::ranges::none_of(seen.holds, [&](const LockStatus& hold) {
+    return is_ours(hold) && is_long_free(hold);
+  });
 }
 
 }  // namespace dblock::store
