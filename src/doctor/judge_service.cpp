@@ -12,8 +12,9 @@ namespace {
 constexpr std::uint64_t k_short_idle_seconds = 60;
 // From this share of connections on waiters poll; as in sql/verbs/mariadb/sleep_mariadb.sql.
 constexpr double k_crowded = 0.8;
-// One session in so many may be a waiter's; as there.
+// One session in so many may be a waiter's, and so many at most; as there.
 constexpr std::uint64_t k_waiters_part = 5;
+constexpr std::uint64_t k_most_waiters = 500;
 // By default a lease is renewed every 15 seconds.
 constexpr std::uint64_t k_renewals_an_hour = 240;
 
@@ -48,7 +49,7 @@ struct SessionLimit {
   std::optional<std::uint64_t> used;
 };
 
-// The limits that this host has, the smallest first: waiters use a share of that one.
+// The limits that this host has, as far as the account may read them.
 std::vector<SessionLimit> session_limits(const HostFacts& facts) {
   std::vector<SessionLimit> limits;
   if (const auto most = store::unsigned_number(facts.variable({"max_connections"})))
@@ -59,7 +60,6 @@ std::vector<SessionLimit> session_limits(const HostFacts& facts) {
     if (const auto most = store::unsigned_number(facts.variable({"thread_pool_max_threads"})))
       limits.push_back({"thread_pool_max_threads", most, std::nullopt});
   }
-  std::ranges::stable_sort(limits, {}, &SessionLimit::most);
   return limits;
 }
 
@@ -83,10 +83,11 @@ Finding connections(const HostFacts& facts) {
                 crowded->name,
             {}};
   }
-  const std::uint64_t seats = std::max<std::uint64_t>(1, limits.front().most / k_waiters_part);
+  const SessionLimit& smallest = *std::ranges::min_element(limits, {}, &SessionLimit::most);
+  const std::uint64_t seats = std::clamp<std::uint64_t>(smallest.most / k_waiters_part, 1, k_most_waiters);
   return {"connections",
           Level::ok,
-          display(limits.front()),
+          display(smallest),
           "a job needs one; at most " + std::to_string(seats) +
               (seats == 1 ? " waiter sleeps" : " waiters sleep") +
               " until woken, the others look now and then",
@@ -114,7 +115,7 @@ Finding hourly_limits(const HostFacts& facts) {
   if (limits.connections_per_hour != 0) {
     found += (found.empty() ? "" : ", ") +
              ("MAX_CONNECTIONS_PER_HOUR=" + std::to_string(limits.connections_per_hour));
-    message += "each run connects, and a waiter that cannot sleep does for each of its looks. ";
+    message += "each run connects, and each waiter does for its looks. ";
   }
   if (found.empty()) return {"hourly-limits", Level::ok, "none known", "", {}};
   return {"hourly-limits", Level::warn, found, message + "Take these limits from this account", {}};

@@ -8,13 +8,12 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Polling a held lock: soon at first, since most contended locks are held briefly, then at most a second
-// apart.
+// Polling a lock that cools down or is paused: soon at first, then at most a second apart.
 constexpr Micros k_first_poll = 50ms;
 constexpr Micros k_last_poll = 1s;
 constexpr double k_poll_growth = 1.5;
-// The poll interval of a waiter whose turn has come while the lock is held: the holder does not own the
-// line, so its release will not wake the waiter. With jitter it makes five to ten polls a second.
+// The poll interval of a waiter that is first, or has to look often, and that nobody wakes. With jitter it
+// makes five to ten polls a second.
 constexpr Micros k_lead_poll = 200ms;
 // Pauses after a failed try: a database that does not answer is asked less and less often.
 constexpr Micros k_first_pause = 100ms;

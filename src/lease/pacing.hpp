@@ -59,7 +59,7 @@ class Pacing {
   std::optional<Retry> schedule_;
   std::optional<BootTime> give_up_at_;
   std::uint64_t tries_ = 0;
-  Backoff poll_;       // between polls of a held lock
+  Backoff poll_;       // between polls of a lock that cools down or is paused
   Backoff retry_;      // after a failed step
   Backoff ask_again_;  // while the outcome of a try is unknown
 };

@@ -264,7 +264,8 @@ struct LockStatus {
   std::optional<Pause> pause{};
   // In the order of arrival; nullopt where not known. Set only by a listing.
   std::optional<std::vector<Waiter>> waiters{};
-  // The lock could be granted, but a request that waits for it comes first. Set only in the answer to a try.
+  // The lock could be granted, but a request that waits for it comes first. Set in the answer to a try,
+  // and in what people are told of a lock that is free.
   bool waited_for = false;
   // The place of the acquisition that asks. Set only in what an AcquireObserver is told.
   std::optional<LinePosition> position{};

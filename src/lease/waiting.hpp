@@ -1,4 +1,4 @@
-// A request's place in the line, and when it looks at the lock again.
+// A request's places in the line, the requests before it, and the one behind which it waits.
 #pragma once
 
 #include <cstddef>

@@ -25,7 +25,8 @@ struct LookSchedule {
 
 // Shows others that a request is there, from before its first try until its lease is released, and sleeps
 // until another request is there no more. A request is there no more when its process ends, however that
-// ends.
+// ends. A waiter that rests without a connection keeps its place and is not there meanwhile: nobody can sleep
+// behind it.
 //
 // THREADING: not thread-safe; one thread at a time, as with LeaseStore.
 class WakeUp {

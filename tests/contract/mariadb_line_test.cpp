@@ -394,7 +394,7 @@ TEST_CASE("mariadb line: where nobody can sleep, waiters look at the lock themse
   const BootTime released = BootClock::now();
   line.holder.end();
   CHECK(line.order() == Names{"first", "second"});
-  CHECK(since(released) < 10s * test::slowness());  // a sleeper would look after 15 s
+  CHECK(since(released) < 10s * test::slowness());  // a sleeper would look after 30 s
 }
 
 TEST_CASE("mariadb line: a holder whose session was lost is there again from its next renewal on") {
@@ -428,10 +428,10 @@ TEST_CASE("mariadb line: the first waiter behind a holder that has no session lo
   const BootTime released = BootClock::now();
   REQUIRE(line.t.open()->release(ref_to(line.holder.lease()), Actor::holder, {}));
   CHECK(line.order() == Names{"first", "second"});
-  CHECK(since(released) < 10s * test::slowness());  // a sleeper would look after 15 s
+  CHECK(since(released) < 10s * test::slowness());  // a sleeper would look after 30 s
 }
 
-// The server drops the frozen one's session, and what it is to the others. Its place counts for 75 s more,
+// The server drops the frozen one's session, and what it is to the others. Its place counts for 150 s more,
 // but a lock that nobody takes for three goes to whoever asks.
 TEST_CASE(
     "mariadb line: a first waiter that is frozen when its turn comes costs those behind it three seconds") {

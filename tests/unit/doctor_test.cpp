@@ -388,6 +388,9 @@ TEST_CASE("doctor: connections are judged by the smallest limit, and by each tha
   auto facts = sound();
   CHECK(judged(facts, "connections").found == "80 of max_connections=100");
   CHECK(says(judged(facts, "connections").message, "at most 20 waiters sleep"));
+  facts.variables["max_connections"] = "10000";
+  CHECK(says(judged(facts, "connections").message, "at most 500 waiters sleep"));
+  facts.variables["max_connections"] = "100";
   facts.variables["thread_pool_max_threads"] = "9";  // of a pool that is not in use
   CHECK(judged(facts, "connections").found == "80 of max_connections=100");
   facts.variables["thread_handling"] = "pool-of-threads";

@@ -19,7 +19,8 @@ namespace dblock::store::mariadb {
 [[nodiscard]] std::string session_mode(const lease::OwnerId* own);
 
 // A sleeper's session takes one of a few seats, named locks too: as many as a fifth of the smallest limit on
-// sessions or threads that the session can read. Nobody sleeps while more than four fifths are in use.
+// sessions or threads that the session can read, at most 500. Nobody goes to sleep while more than four
+// fifths are in use.
 class NamedLockWakeUp final : public lease::WakeUp {
  public:
   // Both connections must outlive the wake-up. While a sleep is under way, the first is busy
