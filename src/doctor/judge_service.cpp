@@ -94,29 +94,29 @@ Finding connections(const HostFacts& facts) {
           {}};
 }
 
-// A limit of what the account may do in an hour, and what that is enough for.
-void add_hourly(std::string& found, std::string& message, const char* name, std::uint64_t limit) {
-  if (limit == 0) return;
-  found.append(found.empty() ? "" : ", ").append(name).append("=").append(std::to_string(limit));
-  message.append(name).append(" is enough for ").append(std::to_string(limit / k_renewals_an_hour));
-  message.append(limit / k_renewals_an_hour == 1 ? " job at a time; " : " jobs at a time; ");
-}
-
+// What the account may do in an hour, and how many jobs at a time that is enough for.
 Finding hourly_limits(const HostFacts& facts) {
   const auto& limits = facts.limits;
   std::string found;
   std::string message;
-  add_hourly(found, message, "MAX_QUERIES_PER_HOUR", limits.queries_per_hour);
-  add_hourly(found, message, "MAX_UPDATES_PER_HOUR", limits.updates_per_hour);
+  const auto add = [&found](const std::string& name, std::uint64_t limit) {
+    if (limit != 0) found += (found.empty() ? "" : ", ") + name + "=" + std::to_string(limit);
+    return limit != 0;
+  };
+  const auto add_of_renewals = [&](const std::string& name, std::uint64_t limit) {
+    if (!add(name, limit)) return;
+    const std::uint64_t jobs = limit / k_renewals_an_hour;
+    message +=
+        name + " is enough for " + std::to_string(jobs) + (jobs == 1 ? " job" : " jobs") + " at a time; ";
+  };
+  add_of_renewals("MAX_QUERIES_PER_HOUR", limits.queries_per_hour);
+  add_of_renewals("MAX_UPDATES_PER_HOUR", limits.updates_per_hour);
   if (!message.empty()) {
     message += "a job renews its lease " + std::to_string(k_renewals_an_hour) +
                " times an hour, and one that cannot is stopped. ";
   }
-  if (limits.connections_per_hour != 0) {
-    found += (found.empty() ? "" : ", ") +
-             ("MAX_CONNECTIONS_PER_HOUR=" + std::to_string(limits.connections_per_hour));
+  if (add("MAX_CONNECTIONS_PER_HOUR", limits.connections_per_hour))
     message += "each run connects, and each waiter does for its looks. ";
-  }
   if (found.empty()) return {"hourly-limits", Level::ok, "none known", "", {}};
   return {"hourly-limits", Level::warn, found, message + "Take these limits from this account", {}};
 }

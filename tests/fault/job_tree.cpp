@@ -175,7 +175,7 @@ TEST_CASE("what looking for the job's processes costs does not grow with the hos
   const auto alone = cost_of_run();
   const TempDir directory;
   Process strangers({.argv = {job_binary(), "crowd", directory.file("up"), "1000"}});
-  REQUIRE(wait_until([&] { return std::filesystem::exists(directory.file("up")); }, 4 * patience()));
+  await_file(strangers, directory.file("up"), 4 * patience());
   const auto in_a_crowd = cost_of_run();
   kill_tree(strangers.mark());
   CAPTURE(alone.count(), in_a_crowd.count());

@@ -104,8 +104,8 @@ std::string print_signals() {
   return "while read -r line; do case $line in Sig[BI]*) echo \"$line\";; esac; done </proc/$$/status";
 }
 
-void await_file(Process& process, const std::string& file) {
-  const bool there = wait_until([&] { return std::filesystem::exists(file) || !process.running(); });
+void await_file(Process& process, const std::string& file, milliseconds limit) {
+  const bool there = wait_until([&] { return std::filesystem::exists(file) || !process.running(); }, limit);
   if (there && std::filesystem::exists(file)) return;
   throw std::runtime_error("the job did not create " + file + "; stderr: " + process.err());
 }

@@ -72,7 +72,7 @@ void let_end(const TempDir& directory, int code = 0);
 [[nodiscard]] std::string print_signals();
 
 // Waits until a job has created `file`; throws with the program's output when it ends before or does not.
-void await_file(Process& process, const std::string& file);
+void await_file(Process& process, const std::string& file, milliseconds limit = patience());
 // Waits for the next renewal of the key's lease, and returns its expire_time: a heartbeat passes before
 // another. Throws when none comes.
 long long await_renewal(const Database& database, const std::string& key = "k");
