@@ -17,19 +17,8 @@ using namespace std::chrono_literals;
 // many, each further one counts as a try.
 constexpr int k_max_lost_replies = 3;
 
-// Without sleep the first in line looks five to ten times a second; each request before another one makes
-// that one's looks rarer by this.
-constexpr Micros k_look_interval = 800ms;
-constexpr Micros k_longest_look_interval = 30s;
-constexpr Micros k_shortest_look_interval = 100ms;
 // A waiter that looks again within this time keeps its connection until then.
 constexpr Micros k_short_rest = 1s;
-constexpr Micros k_just_after = 50ms;
-constexpr Micros k_longest_after = 1s;
-
-// Where the request ahead is still there after a sleep behind it, nobody can tell when it ends; or there was
-// no sleep. Another one is tried after a while.
-constexpr Nanos k_sleepless = 5s;
 
 // How much later than its lease and margin a revoked holder may still seem to be there.
 constexpr Micros k_replaced_ends_late = 1s;
@@ -48,14 +37,14 @@ class Acquisition {
         cancel_(cancel),
         wake_up_(store.wake_up()),
         pacing_(clock, policy, std::hash<std::string>{}(request.owner.text)),
-        waiting_(store, clock, request_),
+        waiting_(store, clock, request_, pacing_),
         may_nest_(request.outer.has_value()) {}
 
   // A granted request gives its places up later, by LeaseStore::settle().
   Result<AcquireOutcome> run() {
     auto outcome = go_through_steps();
     if (outcome && std::holds_alternative<Lease>(*outcome)) return outcome;
-    if (request_.arrival) store_.leave_line(request_);
+    if (waiting_.has_asked_for_places()) store_.leave_line(request_);
     if (wake_up_ != nullptr) wake_up_->leave();
     return outcome;
   }
@@ -155,7 +144,7 @@ class Acquisition {
   // Renews the places, reads the line, and shows both. RETURNS: the request for which this one leaves the
   // line.
   Result<std::optional<OwnerId>> stand() {
-    DBLOCK_CHECK(waiting_.stand(refusal_, looks_often() && !asleep()));
+    DBLOCK_CHECK(waiting_.stand(refusal_, waiting_.looks_often(refusal_) && !asleep()));
     refusal_.position = waiting_.position();
     if (auto other = waiting_.leaves_for()) return other;
     if (request_.line != Line::newest || !refusal_.arrived_at || *refusal_.arrived_at <= *request_.arrival)
@@ -172,80 +161,30 @@ class Acquisition {
   }
 
   Progress rest(const LockStatus& row) {
-    if (!asleep() && !looks_often() && waiting_.is_short_lived()) DBLOCK_CHECK(waiting_.stand(row, false));
-    if (asleep() || may_sleep(row)) {
+    if (!asleep() && !waiting_.looks_often(row) && waiting_.is_short_lived())
+      DBLOCK_CHECK(waiting_.stand(row, false));
+    if (asleep() || waiting_.may_sleep(row)) {
       const OwnerId ahead = waiting_.ahead(row);
-      switch (
-          wake_up_->sleep_behind(ahead, waiting_.before(), pacing_.within_limit(until_look(row)), cancel_)) {
+      const BootTime until = pacing_.within_limit(waiting_.until_look(row));
+      switch (wake_up_->sleep_behind(ahead, waiting_.rank(), until, cancel_)) {
         case Slept::cancelled:
           return Cancelled{};
         case Slept::not_yet:
           step_ = Step::waiting;
           return std::nullopt;
         case Slept::to_its_end:
-          sleepless_ = {ahead, clock_.now() + k_sleepless};
+          waiting_.slept_behind(ahead);
           step_ = waiting_.is_next_behind(ahead) ? Step::trying : Step::waiting;
           return std::nullopt;
         case Slept::not_at_all:
-          sleepless_ = {ahead, clock_.now() + k_sleepless};
+          waiting_.slept_behind(ahead);
           break;
       }
     }
-    return pause(until_poll(row));
+    return pause(waiting_.until_poll(row));
   }
 
   [[nodiscard]] bool asleep() const { return wake_up_ != nullptr && wake_up_->asleep(); }
-
-  // A sleep ends with one other request. So a request that any of several ends would help must look itself,
-  // and one that waits for a known time can.
-  [[nodiscard]] bool may_sleep(const LockStatus& row) const {
-    if (wake_up_ == nullptr || looks_often() || request_.of_pool() || request_.sharing.mode == Mode::slot)
-      return false;
-    if (waiting_.before() == 0 && (row.state != State::held || row.only_paused())) return false;
-    const OwnerId ahead = waiting_.ahead(row);
-    return !ahead.text.empty() && !(ahead == sleepless_.ahead && clock_.now() < sleepless_.until);
-  }
-
-  // It must notice soon what others do, or others cannot see that its place is a dead process's: readers hold
-  // the lock that a writer waits for.
-  [[nodiscard]] bool looks_often() const {
-    return request_.line != Line::fifo || request_.replaces ||
-           (request_.sharing.mode == Mode::exclusive && refusal_.is_reader() && waiting_.before() == 0);
-  }
-
-  // How long the next look can wait while the request sleeps.
-  [[nodiscard]] Micros until_look(const LockStatus& row) {
-    const LookSchedule schedule = wake_up_->look_schedule();
-    const Micros stay = pacing_.until_look(schedule.interval);
-    const bool at_expiry = schedule.at_expiry || waiting_.before() == 0;
-    return not_past_free(at_expiry ? not_past_expiry(stay, row) : stay, row);
-  }
-
-  // The same for one that does not sleep.
-  [[nodiscard]] Micros until_poll(const LockStatus& row) {
-    const auto before = static_cast<Micros::rep>(waiting_.before());
-    if (before == 0 || looks_often()) return not_past_expiry(pacing_.after_refusal(polls_often(row)), row);
-    const Micros usual = std::min(k_longest_look_interval, before * k_look_interval);
-    return not_past_free(pacing_.until_look(std::min(usual, half_way(before))), row);
-  }
-
-  // Half the time in which the request comes to the front if the line moves on as it did since the last look.
-  [[nodiscard]] Micros half_way(Micros::rep before) {
-    const auto last = std::exchange(last_before_, {before, clock_.now()});
-    const auto moved = last.count - before;
-    if (moved <= 0) return k_longest_look_interval;
-    const auto since = std::chrono::duration_cast<Micros>(last_before_.at - last.at);
-    return std::max(k_shortest_look_interval, since * before / (2 * moved));
-  }
-
-  // A lock that is free goes to whoever asks after a while: the nearest asks first.
-  [[nodiscard]] Micros not_past_free(Micros stay, const LockStatus& row) const {
-    const Micros free_for = row.server_time.since_epoch - row.free_since().since_epoch;
-    if (free_for < Micros{0} || row.pause || free_for > k_line_patience) return stay;
-    const Micros after =
-        std::min<Micros>(k_longest_after, static_cast<Micros::rep>(waiting_.before()) * k_just_after);
-    return std::min(stay, k_line_patience - free_for + after);
-  }
 
   Progress try_lock() {
     // A plain read costs the server no lock and no log write.
@@ -352,7 +291,7 @@ class Acquisition {
     if (pacing_.last_try()) return last_refusal();
     if (pacing_.has_schedule()) {
       show(refusal_);
-      return pause(pacing_.after_refusal(polls_often(refusal_)));
+      return pause(pacing_.after_refusal(false));
     }
     if (!request_.replaces) {
       DBLOCK_TRY(left_to, stand());
@@ -430,20 +369,6 @@ class Acquisition {
            quote_untrusted(request_.key.bytes());
   }
 
-  // The end of a cooldown or a pause is known, so frequent polls gain nothing.
-  [[nodiscard]] bool polls_often(const LockStatus& status) const {
-    const bool known = status.state == State::cooldown || status.only_paused();
-    return !pacing_.has_schedule() && !known;
-  }
-
-  // A lease that nobody renews becomes free at a known time: look then, not a poll interval later.
-  static Micros not_past_expiry(Micros step, const LockStatus& status) {
-    ServerTime end = status.grantable_at();
-    if (status.pause) end = std::max(end, status.pause->until);
-    const Micros left = end.since_epoch - status.server_time.since_epoch;
-    return left > Micros{0} ? std::min(step, left) : step;
-  }
-
   LeaseStore& store_;
   Clock& clock_;
   LeaseRequest request_;
@@ -458,16 +383,6 @@ class Acquisition {
   Error lost_reply_{};          // for Step::resolving
   std::optional<Lease> lease_;  // for Step::proving
   LockStatus refusal_{};        // the row that was seen last, and refuses the request
-  // The request behind whose end nobody can sleep, and until when that is believed.
-  struct {
-    OwnerId ahead;
-    BootTime until{};
-  } sleepless_;
-  // How many requests were before this one at the last look without sleep.
-  struct Before {
-    Micros::rep count = 0;
-    BootTime at{};
-  } last_before_;
   int lost_replies_ = 0;
   bool may_nest_;
   bool refused_before_ = false;

@@ -38,6 +38,14 @@ std::vector<const Place*> places_before(const std::vector<Place>& places, const 
   return before;
 }
 
+std::size_t count_before(const std::vector<Place>& places, const LeaseRequest& request,
+                         const std::string& key) {
+  const auto count = std::ranges::count_if(places, [&](const Place& place) {
+    return place.key == key && place.owner != request.owner && rank_of(place) < rank_of(request);
+  });
+  return static_cast<std::size_t>(count);
+}
+
 std::optional<OwnerId> leaves_for(const std::vector<Place>& places, const LeaseRequest& request) {
   std::optional<OwnerId> other;
   for (const auto& place : places) {
@@ -52,14 +60,9 @@ std::optional<OwnerId> leaves_for(const std::vector<Place>& places, const LeaseR
 LinePosition position_of(const std::vector<Place>& places, const LeaseRequest& request) {
   const auto own = std::ranges::find(places, request.owner, &Place::owner);
   const std::string& key = own == places.end() ? request.key.bytes() : own->key;
-  LinePosition position{1, 0};
-  for (const auto& place : places) {
-    if (place.key != key) continue;
-    ++position.of;
-    if (place.owner != request.owner && rank_of(place) < rank_of(request)) ++position.number;
-  }
-  position.of = std::max(position.of, position.number);
-  return position;
+  const auto count = static_cast<std::size_t>(std::ranges::count(places, key, &Place::key));
+  const std::size_t number = 1 + count_before(places, request, key);
+  return {number, std::max(count, number)};
 }
 
 bool long_free(const LockStatus& row) {

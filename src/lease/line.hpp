@@ -2,6 +2,7 @@
 // places in it. The granting statement obeys the line by the same rules ({our_turn} in sql/verbs).
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -21,6 +22,11 @@ void sort_line(std::vector<Place>& places);
 // request that does not wait itself comes after all of them. REQUIRES: `places` are sorted.
 [[nodiscard]] std::vector<const Place*> places_before(const std::vector<Place>& places,
                                                       const LeaseRequest& request, const std::string& key);
+
+// How many other requests in the line of `key` came before `request`, those included that may have the lock
+// together with it.
+[[nodiscard]] std::size_t count_before(const std::vector<Place>& places, const LeaseRequest& request,
+                                       const std::string& key);
 
 // The waiting request for which `request`, which waits, leaves the line by its own policy (Line): with `one`
 // the first that came before it, with `newest` the last that came after it.

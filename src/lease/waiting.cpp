@@ -1,6 +1,7 @@
 #include "lease/waiting.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace dblock::lease {
 namespace {
@@ -21,35 +22,67 @@ constexpr Nanos k_line_changes = 1s;
 // Up to this many requests before it, a request waits for the next one's end.
 constexpr std::size_t k_longest_chain = 16;
 
+// Without sleep the first in line looks five to ten times a second; each request before another one makes
+// that one's looks rarer by this.
+constexpr Micros k_look_interval = 800ms;
+constexpr Micros k_longest_look_interval = 30s;
+constexpr Micros k_shortest_look_interval = 100ms;
+// In a moment that all know, they look one after the other.
+constexpr Micros k_just_after = 50ms;
+constexpr Micros k_longest_after = 1s;
+
+// Where the request ahead is still there after a sleep behind it, nobody can tell when it ends; or there was
+// no sleep. Another one is tried after a while.
+constexpr Nanos k_sleepless = 5s;
+
+// The end of a cooldown or a pause is known, so frequent polls gain nothing.
+bool end_is_known(const LockStatus& row) {
+  return row.state == State::cooldown || row.only_paused();
+}
+
+ServerTime known_until(const LockStatus& row) {
+  return row.line_until.value_or(ServerTime{});
+}
+
 }  // namespace
 
 Result<void> Waiting::stand(const LockStatus& row, bool short_lived) {
   const Lifetime lifetime = short_lived ? k_short : k_usual;
-  const auto own_is_there = [this] {
-    return std::ranges::find(places_, request_.owner, &Place::owner) != places_.end();
-  };
   const BootTime now = clock_.now();
   // A grant that did not see the places may have taken the mark back. Readers' and slots' rows have none.
-  const auto known_until = row.line_until.value_or(ServerTime{});
-  const bool unmarked = row.slot == 0 && known_until.since_epoch < row.server_time.since_epoch + length_ / 4;
+  const bool unmarked =
+      row.slot == 0 && known_until(row).since_epoch < row.server_time.since_epoch + length_ / 4;
   const bool due = !renewed_at_ || now >= *renewed_at_ + std::min(lifetime.interval, length_ / 2) ||
-                   !own_is_there() || unmarked || length_ < lifetime.length;
-  if (due) {
-    // One row tells of one lock.
-    const bool marks = request_.of_pool() || !request_.also.empty() ||
-                       known_until.since_epoch < row.server_time.since_epoch + lifetime.length * 2 / 3;
-    DBLOCK_TRY(request_.arrival, store_.stand_in_line(request_, lifetime.length, marks));
-    renewed_at_ = now;
-    length_ = lifetime.length;
-  }
+                   unmarked || length_ < lifetime.length;
+  if (due) DBLOCK_CHECK(renew(row, lifetime.length));
   const bool as_before = !due && before_.empty() && now < seen_at_ + k_line_changes;
   if (as_before) return {};
   seen_at_ = now;
   DBLOCK_TRY(places_, store_.see_line(request_));
+  const std::string& key = row.key.empty() ? request_.key.bytes() : row.key;
+  rank_ = count_before(places_, request_, key);
   before_.clear();
-  for (const auto* place : places_before(places_, request_, row.key.empty() ? request_.key.bytes() : row.key))
-    before_.push_back(place->owner);
+  for (const auto* place : places_before(places_, request_, key)) before_.push_back(place->owner);
+  // Somebody has passed this request, and removed its places.
+  if (!due && !has_all_places()) return renew(row, lifetime.length);
   return {};
+}
+
+Result<void> Waiting::renew(const LockStatus& row, Micros length) {
+  const BootTime now = clock_.now();
+  // One row tells of one lock.
+  const bool marks = request_.of_pool() || !request_.also.empty() ||
+                     known_until(row).since_epoch < row.server_time.since_epoch + length * 2 / 3;
+  has_asked_ = true;
+  DBLOCK_TRY(request_.arrival, store_.stand_in_line(request_, length, marks));
+  renewed_at_ = now;
+  length_ = length;
+  return {};
+}
+
+bool Waiting::has_all_places() const {
+  const auto own = std::ranges::count(places_, request_.owner, &Place::owner);
+  return static_cast<std::size_t>(own) == locks_of(request_).size();
 }
 
 bool Waiting::is_short_lived() const {
@@ -61,6 +94,68 @@ OwnerId Waiting::ahead(const LockStatus& row) const {
   const std::size_t count = before_.size();
   const std::size_t skipped = count <= k_longest_chain ? 0 : std::max(k_longest_chain, count / 4);
   return before_[count - 1 - std::min(skipped, count - 1)];
+}
+
+bool Waiting::looks_often(const LockStatus& row) const {
+  return request_.line != Line::fifo || request_.replaces ||
+         (request_.sharing.mode == Mode::exclusive && row.is_reader() && before_.empty());
+}
+
+// A sleep ends with one other request. So a request that any of several ends would help must look itself, and
+// one that waits for a known time can.
+bool Waiting::may_sleep(const LockStatus& row) const {
+  if (wake_up_ == nullptr || looks_often(row) || request_.of_pool() || request_.sharing.mode == Mode::slot)
+    return false;
+  if (before_.empty() && (row.state != State::held || row.only_paused())) return false;
+  const OwnerId next = ahead(row);
+  return !next.text.empty() && !(next == sleepless_.ahead && clock_.now() < sleepless_.until);
+}
+
+void Waiting::slept_behind(const OwnerId& ahead) {
+  sleepless_ = {ahead, clock_.now() + k_sleepless};
+}
+
+Micros Waiting::until_look(const LockStatus& row) {
+  const LookSchedule schedule = wake_up_->look_schedule();
+  const Micros stay = pacing_.until_look(schedule.interval);
+  const bool at_expiry = schedule.at_expiry || before_.empty();
+  return not_past_free(at_expiry ? not_past_expiry(stay, row) : stay, row);
+}
+
+Micros Waiting::until_poll(const LockStatus& row) {
+  const auto behind = static_cast<Micros::rep>(rank());
+  if (behind == 0 || looks_often(row)) return not_past_expiry(pacing_.after_refusal(!end_is_known(row)), row);
+  const Micros usual = std::min(k_longest_look_interval, behind * k_look_interval);
+  const Micros stay = pacing_.until_look(std::min(usual, half_way(behind)));
+  return not_past_free(before_.empty() ? not_past_expiry(stay, row) : stay, row);
+}
+
+// Half the time in which the request comes to the front if the line moves on as it did since the last look.
+Micros Waiting::half_way(Micros::rep rank) {
+  const auto last = std::exchange(last_rank_, {rank, clock_.now()});
+  const auto moved = last.count - rank;
+  if (moved <= 0) return k_longest_look_interval;
+  const auto since = std::chrono::duration_cast<Micros>(last_rank_.at - last.at);
+  return std::max(k_shortest_look_interval, since * rank / (2 * moved));
+}
+
+// A lock that is free goes to whoever asks after a while.
+Micros Waiting::not_past_free(Micros stay, const LockStatus& row) const {
+  const Micros free_for = row.server_time.since_epoch - row.free_since().since_epoch;
+  if (free_for < Micros{0} || row.pause || free_for > k_line_patience) return stay;
+  return std::min(stay, k_line_patience - free_for + after_those_before());
+}
+
+// A lease that nobody renews becomes free at a known time: look then, not a poll interval later.
+Micros Waiting::not_past_expiry(Micros stay, const LockStatus& row) const {
+  ServerTime end = row.grantable_at();
+  if (row.pause) end = std::max(end, row.pause->until);
+  const Micros left = end.since_epoch - row.server_time.since_epoch;
+  return left > Micros{0} ? std::min(stay, left + after_those_before()) : stay;
+}
+
+Micros Waiting::after_those_before() const {
+  return std::min<Micros>(k_longest_after, static_cast<Micros::rep>(rank()) * k_just_after);
 }
 
 }  // namespace dblock::lease

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <span>
 
 #include "lease/acquire.hpp"
@@ -92,7 +93,7 @@ FakeStore::Acquire refuses_by(const LockStatus& row) {
 FakeStore::SeeLine line_with(std::vector<Place> others) {
   return [others = std::move(others)](const LeaseRequest& request) -> Result<std::vector<Place>> {
     auto places = others;
-    places.push_back(test::place_of(request.owner.text, request.arrival->since_epoch));
+    std::ranges::move(test::own_places(request), std::back_inserter(places));
     sort_line(places);
     return places;
   };
@@ -528,7 +529,7 @@ TEST_CASE("a sleeper looks at the lock and the line now and then, and names the 
   }
 }
 
-TEST_CASE("a sleeper looks again when the lease it saw ends; where looks cost something, the first in line") {
+TEST_CASE("a sleeper looks again when the lease it saw ends: where looks cost something, the first in line") {
   const auto first_sleep = [](bool at_expiry, std::size_t before) {
     LineBench b;
     b.wake_up.looks_after = {40s, at_expiry};
@@ -539,7 +540,7 @@ TEST_CASE("a sleeper looks again when the lease it saw ends; where looks cost so
     return b.wake_up.slept.at(0).at_most;
   };
   CHECK(first_sleep(true, 0) == 300ms);
-  CHECK(first_sleep(true, 1) == 300ms);
+  CHECK(first_sleep(true, 1) == 350ms);  // one after the other
   CHECK(first_sleep(false, 0) == 300ms);
   CHECK(first_sleep(false, 1) >= 20s);
 }
@@ -679,6 +680,72 @@ TEST_CASE("a place that somebody has removed comes back where it was") {
   REQUIRE(b.go(10s));
   REQUIRE(b.store.stands.size() == 2);
   CHECK(b.store.stands[1].arrival == FakeStore::k_arrival);
+  const Calls second_look{"peek", "see", "stand"};
+  CHECK(std::ranges::search(b.store.calls, second_look).begin() != b.store.calls.end());
+}
+
+TEST_CASE("a renewal of a place that failed is repeated at the next look") {
+  LineBench b;
+  b.store.failing_stand = 1;
+  REQUIRE(b.go(100s));
+  REQUIRE(b.store.stands.size() == 3);
+  const Calls again{"stand", "sleep", "peek", "stand"};
+  CHECK(std::ranges::search(b.store.calls, again).begin() != b.store.calls.end());
+}
+
+TEST_CASE("of several locks' places a single one that somebody has removed comes back") {
+  LineBench b;
+  b.request.also = {*Key::parse("l")};
+  b.store.lines = {line_with({}),
+                   [](const LeaseRequest& request) -> Result<std::vector<Place>> {
+                     auto places = test::own_places(request);
+                     places.pop_back();
+                     return places;
+                   },
+                   line_with({})};
+  REQUIRE(b.go(10s));
+  CHECK(b.store.stands.size() == 2);
+}
+
+TEST_CASE(
+    "of readers that wait together one looks often, and the others the more rarely, the later they came") {
+  for (const bool sleeps : {false, true}) {
+    for (const int rank : {0, 1, 5, 100}) {
+      CAPTURE(sleeps, rank);
+      LineBench b;
+      b.request.sharing.mode = Mode::shared;
+      b.wake_up.looks_after.interval = 10min;
+      b.wake_up.sleeps = {sleep_that_is(sleeps ? Slept::not_yet : Slept::not_at_all)};
+      b.store.acquires = {Bench::refuses()};
+      std::vector<Place> readers;
+      for (int i = 1; i <= rank; ++i) {
+        readers.push_back(test::place_of("reader " + std::to_string(i), 900s + std::chrono::milliseconds(i)));
+        readers.back().sharing.mode = Mode::shared;
+      }
+      b.store.lines = {line_with(readers)};
+      REQUIRE(b.go(rank * 10s + 60s));
+      REQUIRE_FALSE(b.wake_up.slept.empty());
+      CHECK(b.wake_up.slept.front().before == static_cast<std::size_t>(rank));
+      REQUIRE(b.pauses.size() > 1);
+      if (sleeps) {  // the lease ends after 30 seconds, unless it is renewed
+        CHECK(b.pauses.front() == 30s + std::min<Nanos>(1s, rank * 50ms));
+        continue;
+      }
+      const Nanos longest = rank == 0 ? 200ms : std::min<Nanos>(rank * 800ms, 30s);
+      CHECK(b.pauses.front() >= longest / 2);
+      CHECK(b.pauses.front() <= longest);
+    }
+  }
+}
+
+TEST_CASE("a request whose place may be there, though the reply says that it failed, gives it up") {
+  LineBench b;
+  b.store.arrivals = {fail(Errc::unreachable, "the mark was not written")};
+  b.clock.on_wait = [&] { b.cancel.raise(); };
+  const auto outcome = b.go(1min);
+  REQUIRE(outcome);
+  CHECK(std::holds_alternative<Cancelled>(*outcome));
+  CHECK(b.store.calls == Calls{"announce", "acquire", "stand", "leave line", "leave"});
 }
 
 TEST_CASE("a waiter without a seat looks the more seldom, the more requests stand before it") {

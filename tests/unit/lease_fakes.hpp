@@ -93,6 +93,16 @@ inline lease::Place place_of(const std::string& owner, Micros since) {
   return place;
 }
 
+// Those of a request that has an arrival, one in each of its lines.
+inline std::vector<lease::Place> own_places(const lease::LeaseRequest& request) {
+  std::vector<lease::Place> places;
+  for (const auto& key : lease::locks_of(request)) {
+    places.push_back(place_of(request.owner.text, request.arrival->since_epoch));
+    places.back().key = key.bytes();
+  }
+  return places;
+}
+
 // Each verb pops its next scripted answer; the last one repeats. Calls are recorded in order.
 class FakeStore final : public lease::LeaseStore {
  public:
@@ -116,6 +126,7 @@ class FakeStore final : public lease::LeaseStore {
   std::deque<std::function<lease::Lease(const lease::LeaseRequest&)>> nests;  // none: nothing to nest in
   std::deque<Result<lease::ServerTime>> arrivals;  // for requests without one; none: k_arrival
   std::vector<Stand> stands;
+  std::optional<std::size_t> failing_stand;  // the index of this one
   Micros marked_for{0};       // what a look then finds in the lock's own row, unless the test writes it
   std::deque<SeeLine> lines;  // none: only the request itself waits
   lease::LeaseRef released{*lease::Key::parse("none"), {}, {}};  // by the last release
@@ -163,6 +174,7 @@ class FakeStore final : public lease::LeaseStore {
                                           bool marks) override {
     calls.emplace_back("stand");
     stands.push_back({request.arrival, length, marks});
+    if (stands.size() - 1 == failing_stand) return fail(Errc::unreachable, "no room");
     if (marks) marked_for = length;
     if (request.arrival) return *request.arrival;
     return arrivals.empty() ? k_arrival : next(arrivals);
@@ -170,7 +182,7 @@ class FakeStore final : public lease::LeaseStore {
   Result<std::vector<lease::Place>> see_line(const lease::LeaseRequest& request) override {
     calls.emplace_back("see");
     if (!lines.empty()) return next(lines)(request);
-    return std::vector{place_of(request.owner.text, request.arrival->since_epoch)};
+    return own_places(request);
   }
   void leave_line(const lease::LeaseRequest&) noexcept override { calls.emplace_back("leave line"); }
   Result<lease::RenewOutcome> renew(const lease::LeaseRef&, lease::Actor, std::optional<Micros>) override {

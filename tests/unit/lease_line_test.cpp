@@ -54,6 +54,16 @@ TEST_CASE("a line is in the order of arrival, and of owner ids where two arrived
   CHECK(names == Names{"d", "b", "c", "a"});
 }
 
+TEST_CASE("a request's rank counts all that came before it in the line of this key") {
+  auto elsewhere = waits("elsewhere", 5s);
+  elsewhere.key = "l";
+  const std::vector<Place> places{elsewhere, waits("reader", 10s, Mode::shared), waits("writer", 20s),
+                                  waits("me", 30s, Mode::shared), waits("later", 40s)};
+  CHECK(count_before(places, asks("me", 30s, Mode::shared), "k") == 2);
+  CHECK(count_before(places, asks("me", 30s, Mode::shared), "l") == 1);
+  CHECK(count_before(places, asks("new", std::nullopt), "k") == 4);
+}
+
 TEST_CASE("the places before a request are those that came before it, in the line of this key", "[safety]") {
   auto elsewhere = waits("elsewhere", 5s);
   elsewhere.key = "l";
