@@ -78,8 +78,8 @@ Finding connections(const HostFacts& facts) {
     return {"connections",
             Level::warn,
             display(*crowded),
-            "above 80 % waiters look at the lock now and then instead of sleeping, and jobs may find no "
-            "connection; raise " +
+            "above 80 % waiters look at the lock now and then instead of sleeping, holders connect for their "
+            "renewals alone (unless connection=keep), and jobs may find no connection; raise " +
                 crowded->name,
             {}};
   }

@@ -13,6 +13,9 @@ using namespace std::chrono_literals;
 constexpr Micros k_first_retry = 50ms;
 constexpr Micros k_last_retry = 2s;
 
+// What a store may spend on giving up its session is lost on a shorter run.
+constexpr Micros k_short_run = 1s;
+
 }  // namespace
 
 BootTime run_heartbeat(LeaseStore& store, Clock& clock, const Lease& lease, const Timing& timing,
@@ -24,6 +27,7 @@ BootTime run_heartbeat(LeaseStore& store, Clock& clock, const Lease& lease, cons
   BootTime proved = lease.sent_at;
   BootTime next = proved + timing.heartbeat;
   int failures = 0;
+  if (!clock.wait_until(std::min<BootTime>(next, clock.now() + k_short_run), stop)) store.rest();
   while (!clock.wait_until(next, stop)) {
     // Asks for our own TTL, not for the stored one: `dblock renew --ttl` may have stored another in the row
     // of an `acquire`d lease.
@@ -46,6 +50,7 @@ BootTime run_heartbeat(LeaseStore& store, Clock& clock, const Lease& lease, cons
     failures = 0;
     retry.reset(k_first_retry);
     next = proved + timing.heartbeat;
+    store.rest();
   }
   return proved;
 }

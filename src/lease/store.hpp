@@ -260,6 +260,10 @@ class LeaseStore {
   // This store will renew and release the granted lease: prepares for that, while the job starts.
   virtual void expect_release() noexcept {}
 
+  // Nothing more is asked for the granted lease until its next renewal or its release: ends the session where
+  // others need it more.
+  virtual void rest() noexcept {}
+
   // Records in the history the runs that release() and free_now() have ended, where a history is kept and the
   // database did not record them itself. Call it when no waiter waits for this process any more. A failure
   // only leaves the record out, so that no run suffers from it.

@@ -71,6 +71,8 @@ class Database {
   }
   // As lease::LeaseStore::expect_release().
   virtual void expect_release() noexcept {}
+  // As lease::LeaseStore::rest().
+  virtual void rest() noexcept {}
   // True when the statement failed because a column refused NULL: it changed nothing.
   [[nodiscard]] virtual bool refused_null(const Error& why) const = 0;
 

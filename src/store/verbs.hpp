@@ -82,6 +82,8 @@ enum class Verb : std::uint8_t {
   session_mode_with_presence,
   sleep_mariadb,
   sleep_mysql,
+  scarce_mariadb,
+  scarce_mysql,
   set_idle_time,
   default_idle_time,
   // MariaDB and MySQL: migrations, replication, and what doctor asks

@@ -1,9 +1,9 @@
 #!/bin/sh
-# growth.sh - what dblock costs when there is much of it: loops at once, holders, waiters, keys.
+# growth.sh - what dblock costs when there is much of it: loops at once, holders, waiters, both, keys.
 #
-#   tests/bench/growth.sh [--quick] [--only throughput|holders|waiters|keys] [--json FILE] [BUILD_DIR]
+#   tests/bench/growth.sh [--quick] [--only throughput|holders|waiters|crowd|keys] [--json FILE] [BUILD_DIR]
 #
-# Default: build/release, and growth.json in the build directory; 10 minutes. --quick divides the numbers and ends after
+# Default: build/release, and growth.json in the build directory; 25 minutes. --quick divides the numbers and ends after
 # two minutes: a check of this script, not a measurement. --only measures one of the parts.
 #
 # Prints a table. The server is a throw-away below $TMPDIR, and shares the processors with all the programs that load it:
@@ -14,7 +14,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 quick=
-parts="throughput holders waiters keys"
+parts="throughput holders waiters crowd keys"
 json=
 with_server=
 while [ $# -gt 0 ]; do
@@ -47,11 +47,11 @@ if [ -z "$with_server" ]; then
 fi
 if [ -z "$quick" ]; then
   point=4 own_loops="1 2 4 8 16 32 64" one_loops="1 4 16 64"
-  window=30 some=100 many=1000 lines="10 100 500" settling=50
+  window=30 some=100 many=1000 lines="10 100 500" settling=50 crowded_for=600
   few_keys=100 more_keys=10000 most_keys=1000000 idle_keys=100000
 else
   point=1 own_loops="1 8" one_loops="1 8"
-  window=3 some=10 many=100 lines="10 50" settling=3
+  window=3 some=10 many=100 lines="10 50" settling=3 crowded_for=20
   few_keys=100 more_keys=1000 most_keys=100000 idle_keys=10000
 fi
 # shellcheck disable=SC2034 # report.sh uses it
@@ -61,6 +61,7 @@ pairs=${quick:+30} pairs=${pairs:-150}
 . "$here/report.sh"
 work=$(mktemp -d)
 crowd= # the runs that hold or wait
+holds_by='' holds_for='' # options of those that hold, before and after `run`
 # shellcheck disable=SC2086 # process ids
 trap 'rm -f "$work/go"; [ -z "$crowd" ] || kill $crowd 2>/dev/null || true; wait; rm -rf "$work"' EXIT
 trap 'exit 130' INT
@@ -182,7 +183,8 @@ throughputs() {
 # Load by holders and waiters ----------------------------------------------------------------------------------------
 
 hold() { # NUMBER
-  "$dblock" run --key "held/$1" -- sleep 3600 >/dev/null 2>&1 &
+  # shellcheck disable=SC2086 # options
+  "$dblock" $holds_by run --key "held/$1" $holds_for -- sleep 3600 >/dev/null 2>&1 &
   crowd="$crowd $!"
 }
 
@@ -285,6 +287,35 @@ waiters() { # NAME SECONDS-TO-SETTLE
   crowd_row "$many waiters of 10 keys$1"
   cost beside "$many waiters$1"
   end_crowd
+}
+
+# shellcheck disable=SC2317 # called by await
+are_waiting() { # COUNT
+  [ "$(sql "SELECT COUNT(*) FROM dblock_waiter")" -ge "$1" ]
+}
+
+alive() { # of the crowd
+  # shellcheck disable=SC2086 # process ids
+  ps -o pid= -p "$(echo $crowd | tr ' ' ,)" | wc -l
+}
+
+# Many holders, and as many waiters, on a server of few connections. Nobody may lose a lease, and with it the job.
+few_connections() {
+  sql "SET GLOBAL max_connections = 151"
+  title="$many holders (TTL 2m)" queues=10 waits_by="--wait forever"
+  holds_by="--db $DBLOCK_DB&connection=brief" holds_for="--ttl 2m --wait 5m"
+  start hold 1 "$many"
+  await are_held "$many" || fail "the holders did not start"
+  crowd_row "$title, connection=brief"
+  start queue 1 "$many"
+  await are_waiting "$many" || fail "the waiters did not come"
+  sql "FLUSH STATUS"
+  rest "$crowded_for"
+  row "$title and $many waiters of 10 keys, left after $crowded_for s" "$(alive)" "" "== $((2 * many))" \
+    "at most $(status Max_used_connections) connections of 151"
+  crowd_row "$title and $many waiters of 10 keys"
+  end_crowd
+  holds_by='' holds_for=''
 }
 
 all_waiters() {
@@ -416,6 +447,7 @@ for part in $parts; do
     throughput) throughputs ;;
     holders) holders ;;
     waiters) all_waiters ;;
+    crowd) few_connections ;;
     keys) many_keys ;;
     *) fail "no part is called $part" ;;
   esac

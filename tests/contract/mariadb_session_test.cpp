@@ -37,6 +37,46 @@ struct RowLock {
   test::Connection session;
 };
 
+// A lease whose holder has settled down, as a run does while its job starts.
+struct Holder {
+  Holder(MariadbUnderTest& under_test, const std::string& connection, const std::string& key = "k")
+      : t(under_test),
+        store(MariadbUnderTest::open_at(under_test.database().url() + "&connection=" + connection)),
+        lease(grant(*store, request_for(key, key))) {
+    store->expect_release();
+  }
+  bool renews() {
+    const auto renewed = store->renew(ref_to(lease), Actor::holder, std::nullopt);
+    return renewed && std::holds_alternative<Renewed>(*renewed);
+  }
+  bool releases() {
+    const auto released = store->release(ref_to(lease), Actor::holder, {});
+    return released && std::holds_alternative<Released>(*released);
+  }
+  [[nodiscard]] bool has_session_after_rest() {
+    store->rest();
+    return !test::wait_until([this] { return t.database().sessions().empty(); }, 500ms);
+  }
+
+  MariadbUnderTest& t;
+  std::unique_ptr<LeaseStore> store;
+  Lease lease;
+};
+
+// Opens sessions until so many are connected to the server.
+std::vector<test::Connection> fill(MariadbUnderTest& t, long long count) {
+  std::vector<test::Connection> others;
+  const auto connected = [&] {
+    return t.database().number("SELECT variable_value FROM " + test::status_table() +
+                               " WHERE variable_name='Threads_connected'");
+  };
+  while (connected() < count) {
+    others.emplace_back(t.database().server(), "root", "mysql");
+    others.back().sql("DO 1");
+  }
+  return others;
+}
+
 }  // namespace
 
 TEST_CASE("mariadb: a lost reply to a grant is indeterminate, and the row tells that it was done",
@@ -155,6 +195,67 @@ TEST_CASE("mariadb: the server may drop a session that is idle for longer than w
     return store->renew({lease.key, lease.owner, lease.token}, Actor::holder, std::nullopt).has_value();
   };
   CHECK(test::wait_until(renewed));
+}
+
+TEST_CASE("mariadb: connection=brief: a holder has no session but for its renewals and its release") {
+  MariadbUnderTest t;
+  Holder holder(t, "brief");
+  CHECK(test::wait_until([&] { return t.database().sessions().empty(); }));
+  for (int i = 0; i < 2; ++i) {
+    CHECK(holder.renews());
+    CHECK_FALSE(holder.has_session_after_rest());
+  }
+  CHECK(holder.releases());
+}
+
+TEST_CASE("mariadb: connection=auto: holders end their sessions while more than four fifths are in use") {
+  const Server own({"--max-connections=20"});
+  MariadbUnderTest t(own.address());
+  Holder usual(t, "auto");
+  CHECK(usual.has_session_after_rest());
+  auto others = fill(t, 17);
+  CHECK(usual.has_session_after_rest());  // it asks once a minute
+  usual.store->disconnect();
+  Holder kept(t, "keep", "kept");
+  CHECK(kept.has_session_after_rest());
+  kept.store->disconnect();
+  Holder brief(t, "auto", "brief");
+  CHECK_FALSE(brief.has_session_after_rest());
+  CHECK(brief.renews());
+  CHECK_FALSE(brief.has_session_after_rest());
+  CHECK(brief.releases());
+}
+
+TEST_CASE("mariadb: connection=auto: so do the holders of an account that may have few sessions") {
+  MariadbUnderTest t;
+  const std::string user = t.database().account("WITH MAX_USER_CONNECTIONS 5");
+  std::vector<std::unique_ptr<LeaseStore>> stores;
+  const auto of_account = [&] {
+    return t.database().number("SELECT COUNT(*) FROM information_schema.processlist WHERE user='" + user +
+                               "'");
+  };
+  for (int i = 0; i < 12; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    stores.push_back(MariadbUnderTest::open_at(t.database().url(user)));
+    grant(*stores.back(), request_for(key, key));
+    stores.back()->expect_release();
+    stores.back()->rest();
+    REQUIRE(test::wait_until([&] { return of_account() <= 4; }));
+  }
+  CHECK(of_account() == 4);
+}
+
+TEST_CASE("mariadb: connection=auto: a holder whose idle session was cut keeps none from then on") {
+  MariadbUnderTest t;
+  Holder holder(t, "auto");
+  CHECK(holder.has_session_after_rest());
+  REQUIRE(t.database().kill_session(t.database().sessions().front()));
+  REQUIRE(test::wait_until([&] { return t.database().sessions().empty(); }));
+  CHECK(holder.renews());
+  CHECK_FALSE(holder.has_session_after_rest());
+  CHECK(holder.renews());
+  CHECK_FALSE(holder.has_session_after_rest());
+  CHECK(holder.releases());
 }
 
 TEST_CASE("mariadb: interrupt ends a call that waits for a row lock", "[safety]") {

@@ -95,6 +95,7 @@ class ProcedureStore final : public LeaseStore {
   Result<Answer> look(const LeaseRequest& request) override { return dblock_->look(request); }
   void settle() noexcept override { dblock_->settle(); }
   void expect_release() noexcept override { dblock_->expect_release(); }
+  void rest() noexcept override { dblock_->rest(); }
   void record_ended() noexcept override { dblock_->record_ended(); }
   Result<ForceOutcome> revoke(const Key& key, Token token, const std::string& by,
                               std::optional<ServerTime> arrival) override {

@@ -49,6 +49,7 @@ class SteppedDatabase final : public store::Database {
     return database_->bundled(attempt, body);
   }
   void expect_release() noexcept override { database_->expect_release(); }
+  void rest() noexcept override { database_->rest(); }
   [[nodiscard]] bool refused_null(const Error& why) const override { return database_->refused_null(why); }
   Result<void> safe_to_grant(const std::string& attempt) override {
     return database_->safe_to_grant(attempt);

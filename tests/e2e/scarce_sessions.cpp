@@ -46,5 +46,35 @@ TEST_CASE("waiters leave threads of a thread pool to the holder and to other cli
   check_all_succeed(waiters, 60s * slowness());
 }
 
+TEST_CASE("more jobs hold their locks at a time than their account may have sessions",
+          "[server][other-servers]") {
+  ServerDatabase database;
+  const std::string url = database.url(database.account("WITH MAX_USER_CONNECTIONS 5"));
+  std::vector<std::unique_ptr<LiveRun>> runs;
+  for (int i = 0; i < 8; ++i) {
+    const std::string key = "k" + std::to_string(i);
+    runs.push_back(std::make_unique<LiveRun>(url, Words{"--ttl", "12s", "--heartbeat", "1s", "--wait", "60s"},
+                                             patient_job, key));
+  }
+  for (int renewals = 0; renewals < 3; ++renewals) {
+    for (int i = 0; i < 8; ++i) await_renewal(database, "k" + std::to_string(i));
+  }
+  for (const auto& run : runs) CHECK(run->end() == exited(0));
+}
+
+TEST_CASE("connection=brief: a lock is held without a session, and handed on when the job ends", "[server]") {
+  ServerDatabase database;
+  const std::string url = database.url() + "&connection=brief";
+  LiveRun holder(url, k_quick);
+  CHECK(wait_until([&] { return database.sessions().empty(); }));
+  Process waiter(dblock_spawn_at(url, run_words("k", {"-v", "--wait", "120s"}, {"true"})));
+  REQUIRE(soon_says(waiter, "waiting: "));
+  for (int renewals = 0; renewals < 3; ++renewals) await_renewal(database);
+  CHECK(waiter.running());
+  CHECK(holder.end() == exited(0));
+  CHECK(waiter.wait() == exited(0));
+  CHECK_FALSE(database.has_holder("k"));
+}
+
 }  // namespace
 }  // namespace dblock::test

@@ -131,6 +131,7 @@ class FakeStore final : public lease::LeaseStore {
   std::deque<SeeLine> lines;  // none: only the request itself waits
   lease::LeaseRef released{*lease::Key::parse("none"), {}, {}};  // by the last release
   int settled = 0;
+  int rested = 0;
   std::deque<Result<void>> connects;
   std::vector<std::string> calls;
   FakeWakeUp* wake_up_used = nullptr;
@@ -216,6 +217,7 @@ class FakeStore final : public lease::LeaseStore {
     return fail(Errc::internal, "not scripted");
   }
   void settle() noexcept override { ++settled; }
+  void rest() noexcept override { ++rested; }
   void disconnect() noexcept override { calls.emplace_back("disconnect"); }
   void interrupt() noexcept override {}
   lease::WakeUp* wake_up() noexcept override { return wake_up_used; }

@@ -46,9 +46,10 @@ struct HeartbeatBench {
   static FakeStore::Renew fails() {
     return []() -> Result<RenewOutcome> { return fail(Errc::indeterminate, "reply lost"); };
   }
+  // Of the waits for renewals. The first wait of all is that for the end of a short run.
   void stop_after(int waits) {
     clock.on_wait = [this, waits, seen = 0]() mutable {
-      if (++seen > waits) stop.raise();
+      if (++seen > waits + 1) stop.raise();
     };
   }
 };
@@ -66,6 +67,29 @@ TEST_CASE("renewals come one interval after the last was sent, not after its rep
   CHECK(b.renewed[1] == begun + 20s);
   CHECK(b.renewed[2] == begun + 30s);
   CHECK(proved == b.renewed[2]);
+}
+
+TEST_CASE("the store may end its session after a second, and after each renewal that worked") {
+  HeartbeatBench b;
+  std::vector<int> rested;
+  b.store.renews = {[&, works = b.works()] {
+    rested.push_back(b.store.rested);
+    return rested.size() == 2 ? HeartbeatBench::fails()() : works();
+  }};
+  b.stop_after(4);
+  b.clock.on_wait = [&, and_then = b.clock.on_wait, begun = b.clock.now(), seen = 0]() mutable {
+    if (++seen == 1) CHECK(b.clock.now() == begun + 1s);
+    and_then();
+  };
+  b.go();
+  CHECK(rested == std::vector{1, 2, 2, 3});
+}
+
+TEST_CASE("the store of a short run is not asked to end its session") {
+  HeartbeatBench b;
+  b.stop_after(-1);
+  b.go();
+  CHECK(b.store.rested == 0);
 }
 
 TEST_CASE("a failed renewal is repeated soon and its recovery reported", "[tsan]") {

@@ -28,6 +28,10 @@ TEST_CASE("a database URL names user, password, hosts and database") {
   CHECK_FALSE(url->tls);
   CHECK_FALSE(url->min_replicas);
   CHECK(parse_url("mysql://db1,db2/locks?min-replicas=2")->min_replicas == 2U);
+  CHECK_FALSE(parse_url("mysql://db1/locks")->connection);
+  CHECK(parse_url("mysql://db1/locks?connection=auto")->connection == HolderSession::automatic);
+  CHECK(parse_url("mysql://db1/locks?connection=keep")->connection == HolderSession::keep);
+  CHECK(parse_url("mysql://db1/locks?connection=brief")->connection == HolderSession::brief);
 }
 
 TEST_CASE("every part of a database URL may be left to the option file") {
@@ -90,6 +94,8 @@ TEST_CASE("faulty parameter values of a database URL are refused by name") {
   CHECK(refusal("mysql://db1/locks?connect-timeout=0").find("connect-timeout") != std::string::npos);
   for (const std::string value : {"-1", "one", "1s", "101", ""})
     CHECK(refusal("mysql://db1/locks?min-replicas=" + value).find("min-replicas") != std::string::npos);
+  for (const std::string value : {"short", "Keep", ""})
+    CHECK(refusal("mysql://db1/locks?connection=" + value).find("connection") != std::string::npos);
   CHECK(refusal("mysql://db1/locks?socket=").find("socket") != std::string::npos);
   CHECK(refusal("mysql://db1/locks?socket=%2").find("socket") != std::string::npos);
 }

@@ -246,6 +246,14 @@ IF(@@max_user_connections > 0, @@max_user_connections, @@max_connections)
 -- {account_is_full} The account has more than four fifths of its sessions.
 (@@max_user_connections > 0 AND {account_sessions} > 0.8*@@max_user_connections)
 
+-- {full_on_mariadb} More than four fifths of the sessions are in use that the server, or the account, may have.
+{account_is_full} OR 0.8*@@max_connections <
+  (SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'Threads_connected')
+
+-- {full_on_mysql} The same. MySQL keeps the table that every account may read in another schema.
+{account_is_full} OR 0.8*@@max_connections <
+  (SELECT variable_value FROM performance_schema.global_status WHERE variable_name = 'Threads_connected')
+
 -- {sleep} Takes a seat, a named lock too, and sleeps until the session of the request :owner ends, but at most a year. Gives back both. `room` says
 -- how many seats there are, and whether sessions are scarce. NULL: there is no seat for a request with :before others before it.
 seat (number, got) AS (

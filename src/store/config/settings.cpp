@@ -114,6 +114,7 @@ MariadbSettings completed(const PartialSettings& all) {
   settings.tls_key = absolute_path(all.tls_key.value_or(""));
   if (all.connect_timeout) settings.connect_timeout = *all.connect_timeout;
   settings.min_replicas = all.min_replicas.value_or(0);
+  settings.connection = all.connection.value_or(HolderSession::automatic);
   return settings;
 }
 
@@ -183,6 +184,7 @@ PartialSettings laid_over(PartialSettings over, const PartialSettings& under) {
   fill(over.password_file, under.password_file);
   fill(over.password_command, under.password_command);
   fill(over.min_replicas, under.min_replicas);
+  fill(over.connection, under.connection);
   return over;
 }
 

@@ -16,6 +16,10 @@ namespace dblock::store {
 
 enum class TlsMode { off, prefer, require, verify_ca, verify_full };
 
+// What the holder of a lock does with its session until the next renewal: keeps it, ends it, or ends it where
+// sessions are scarce or something ends them while they are idle.
+enum class HolderSession { automatic, keep, brief };
+
 struct HostPort {
   std::string host;        // without brackets for IPv6
   std::uint16_t port = 0;  // 0: not given, which means 3306
@@ -44,6 +48,7 @@ struct PartialSettings {
   std::optional<std::string> password_file;
   std::optional<PasswordCommand> password_command;
   std::optional<unsigned> min_replicas;
+  std::optional<HolderSession> connection;
 };
 
 // Complete settings of one MariaDB or MySQL database. `password` is never printed.
@@ -58,6 +63,7 @@ struct MariadbSettings {
   std::string tls_ca, tls_cert, tls_key;            // absolute paths: the guardian's working directory is /
   std::chrono::milliseconds connect_timeout{5000};  // per host
   unsigned min_replicas = 0;  // grant nothing while fewer semi-synchronous replicas acknowledge
+  HolderSession connection = HolderSession::automatic;
 
   // "mysql://user@host:3306/db" or "…/db (socket /x)": for messages; no password.
   [[nodiscard]] std::string display() const;

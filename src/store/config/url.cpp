@@ -125,14 +125,21 @@ Result<unsigned> parse_min_replicas(std::string_view text) {
   return fail(Errc::config, "min-replicas in the database URL must be a number from 0 to 100");
 }
 
+Result<HolderSession> parse_connection(std::string_view text) {
+  if (text == "auto") return HolderSession::automatic;
+  if (text == "keep") return HolderSession::keep;
+  if (text == "brief") return HolderSession::brief;
+  return fail(Errc::config, "connection in the database URL must be keep, brief or auto");
+}
+
 Result<void> read_parameter(std::string_view text, PartialSettings& out) {
   const auto [name, raw] = cut(text, '=');
   const auto* const known = std::ranges::find(k_text_parameters, name, &TextParameter::name);
   if (known == k_text_parameters.end() && name != "tls" && name != "connect-timeout" &&
-      name != "min-replicas" && name != "password-command") {
+      name != "min-replicas" && name != "password-command" && name != "connection") {
     return fail(Errc::config, "the database URL has an unknown parameter" + shown_name(name) +
                                   "; there are socket, tls, tls-ca, tls-cert, tls-key, connect-timeout, "
-                                  "password-file, password-command and min-replicas");
+                                  "password-file, password-command, min-replicas and connection");
   }
   DBLOCK_TRY(auto value, percent_decoded(raw.value_or(""), "parameter " + std::string(name)));
   if (value.empty()) return wrong("no value for the parameter \"" + std::string(name) + "\"");
@@ -153,6 +160,10 @@ Result<void> read_parameter(std::string_view text, PartialSettings& out) {
   }
   if (name == "min-replicas") {
     DBLOCK_TRY(out.min_replicas, parse_min_replicas(value));
+    return {};
+  }
+  if (name == "connection") {
+    DBLOCK_TRY(out.connection, parse_connection(value));
     return {};
   }
   DBLOCK_TRY(out.connect_timeout, parse_connect_timeout("connect-timeout in the database URL", value));

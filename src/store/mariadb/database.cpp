@@ -27,6 +27,9 @@ constexpr Micros k_reading_lasts = std::chrono::milliseconds(800);
 constexpr int k_looks_at_fences = 5;
 constexpr Micros k_between_looks = std::chrono::milliseconds(20);
 
+// So often a holder asks whether sessions are scarce.
+constexpr Micros k_scarcity_lasts = std::chrono::minutes(1);
+
 // The read-only server that gave this answer; nullopt if the server takes writes.
 Field answering_replica(const Rows& rows) {
   return rows.empty() ? std::nullopt : rows.front()[k_status_columns];
@@ -114,6 +117,7 @@ Error advised(Error error) {
 MariadbDatabase::MariadbDatabase(const MariadbSettings& settings, const SessionOptions& options)
     : connection_(settings, options, SchemaCheck::on),
       aside_(settings, options, SchemaCheck::off),
+      holder_session_(settings.connection),
       renewal_timeout_(options.renewal_timeout),
       wake_up_(connection_, aside_, options),
       replicas_(settings.min_replicas) {}
@@ -122,6 +126,33 @@ Result<void> MariadbDatabase::safe_to_grant(const std::string& attempt) {
   if (!replicas_.wanted()) return {};
   DBLOCK_CHECK(end_sleep(attempt));
   return replicas_.before_grant(connection_, attempt);
+}
+
+void MariadbDatabase::expect_release() noexcept {
+  if (holder_session_ == HolderSession::brief) return wake_up_.leave();
+  [[maybe_unused]] const bool of_a_waiter = connection_.ended_while_idle();
+  wake_up_.restore_idle_time();
+}
+
+void MariadbDatabase::rest() noexcept {
+  if (holder_session_ == HolderSession::automatic && connection_.ended_while_idle())
+    holder_session_ = HolderSession::brief;
+  const bool keeps = holder_session_ == HolderSession::keep ||
+                     (holder_session_ == HolderSession::automatic && !sessions_are_scarce());
+  if (!keeps) wake_up_.leave();
+}
+
+// Where the server does not say, they are not.
+bool MariadbDatabase::sessions_are_scarce() {
+  if (BootClock::now() < ask_again_) return scarce_;
+  ask_again_ = BootClock::now() + k_scarcity_lasts;
+  const std::string attempt = connecting();  // nobody is told of a failure
+  scarce_ = false;
+  if (!connection_.ensure_open(attempt)) return false;
+  const auto answer =
+      connection_.read(render(connection_.is_mariadb() ? Verb::scarce_mariadb : Verb::scarce_mysql), attempt);
+  scarce_ = answer && !answer->empty() && answer->front()[0] == "1";
+  return scarce_;
 }
 
 Result<void> MariadbDatabase::in_transaction(const std::string& attempt, const Body& body) {

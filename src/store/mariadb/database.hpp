@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.hpp"
 #include "store/database.hpp"
 #include "store/mariadb/replicas.hpp"
 #include "store/mariadb/session/connection.hpp"
@@ -36,7 +37,8 @@ class MariadbDatabase final : public Database {
   Result<void> grant_is_safe(const std::string& attempt) override {
     return replicas_.after_grant(connection_, attempt);
   }
-  void expect_release() noexcept override { wake_up_.restore_idle_time(); }
+  void expect_release() noexcept override;
+  void rest() noexcept override;
   Result<bool> kept_by_fence(const lease::Key& key, const Error& why, const std::string& attempt) override;
   Result<bool> waits_for_fence(const lease::Key& key, const std::string& attempt) override;
   lease::WakeUp* wake_up() noexcept override { return &wake_up_; }
@@ -50,11 +52,15 @@ class MariadbDatabase final : public Database {
   [[nodiscard]] Result<void> end_sleep(const std::string& attempt);
   [[nodiscard]] Result<Connection*> awake_connection(const std::string& attempt);
   [[nodiscard]] Result<bool> may_ask_fences(const std::string& attempt);
+  [[nodiscard]] bool sessions_are_scarce();
   [[nodiscard]] Result<Effect> change(Verb verb, const Parameters& parameters, const std::string& attempt);
 
   Connection connection_;
   Connection aside_;                    // for looks while connection_ sleeps; the next sleep closes it
   std::optional<bool> may_ask_fences_;  // nullopt: not known
+  HolderSession holder_session_;
+  bool scarce_ = false;  // as sessions were when the server was last asked, which holds until then:
+  BootTime ask_again_{};
   const Micros renewal_timeout_;
   NamedLockWakeUp wake_up_;
   ReplicaCheck replicas_;

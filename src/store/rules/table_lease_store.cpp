@@ -39,6 +39,11 @@ void TableLeaseStore::expect_release() noexcept {
   table_->database().expect_release();
 }
 
+void TableLeaseStore::rest() noexcept {
+  const LockTable::Call call(*table_, Database::Patience::renewal);  // the lease runs meanwhile
+  table_->database().rest();
+}
+
 lease::WakeUp* TableLeaseStore::wake_up() noexcept {
   return table_->database().wake_up();
 }

@@ -36,6 +36,7 @@ class TableLeaseStore final : public lease::LeaseStore {
                                         lease::RunEnd end) override;
   void settle() noexcept override;
   void expect_release() noexcept override;
+  void rest() noexcept override;
   Result<lease::ForceOutcome> revoke(const lease::Key& key, lease::Token token, const std::string& by,
                                      std::optional<lease::ServerTime> arrival) override;
   Result<lease::ForceOutcome> free_now(const lease::Key& key, lease::Token token) override;

@@ -15,6 +15,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -100,6 +101,10 @@ class Connection {
   // Reads the reply; nullopt, with the session closed, if the reply is an error.
   [[nodiscard]] std::optional<std::vector<Row>> take_reply();
 
+  // True if since the last call the session was found to have ended while it was idle: by the server, or by
+  // something in between.
+  [[nodiscard]] bool ended_while_idle() { return std::exchange(ended_while_idle_, false); }
+
   [[nodiscard]] bool is_open() const { return handle_ != nullptr; }
   [[nodiscard]] bool is_mariadb() const;  // REQUIRES: is_open()
 
@@ -160,6 +165,7 @@ class Connection {
   std::optional<lease::OwnerId> presence_;
   bool named_locks_refused_ = false;
   bool awaits_reply_ = false;
+  bool ended_while_idle_ = false;
   std::uint64_t marks_ = 0;  // starts at a random number in each session
 
   // `over`: the transaction was rolled back or lost while its body still runs. The body's further statements

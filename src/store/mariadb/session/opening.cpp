@@ -40,7 +40,10 @@ std::string password_words(const MariadbSettings& settings) {
 }  // namespace
 
 Result<void> Connection::ensure_open(const std::string& attempt) {
-  if (handle_ && hung_up()) close();
+  if (handle_ && hung_up()) {
+    ended_while_idle_ = true;
+    close();
+  }
   if (transaction_ == Transaction::over)
     return fail(Errc::unreachable, attempt + " on " + where_ + ": its transaction was rolled back");
   if (handle_ && !turned_read_only(attempt)) return {};

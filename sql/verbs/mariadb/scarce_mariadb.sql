@@ -1,0 +1,2 @@
+-- Whether sessions are so scarce that holders end theirs between renewals.
+SELECT {full_on_mariadb}

@@ -1,0 +1,2 @@
+-- As scarce_mariadb.sql.
+SELECT {full_on_mysql}
