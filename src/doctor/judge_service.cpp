@@ -116,7 +116,8 @@ Finding hourly_limits(const HostFacts& facts) {
                " times an hour, and one that cannot is stopped. ";
   }
   if (add("MAX_CONNECTIONS_PER_HOUR", limits.connections_per_hour))
-    message += "each run connects, and each waiter does for its looks. ";
+    message +=
+        "each run connects, each waiter does for its looks, and each renewal does with connection=brief. ";
   if (found.empty()) return {"hourly-limits", Level::ok, "none known", "", {}};
   return {"hourly-limits", Level::warn, found, message + "Take these limits from this account", {}};
 }

@@ -27,7 +27,8 @@ BootTime run_heartbeat(LeaseStore& store, Clock& clock, const Lease& lease, cons
   BootTime proved = lease.sent_at;
   BootTime next = proved + timing.heartbeat;
   int failures = 0;
-  if (!clock.wait_until(std::min<BootTime>(next, clock.now() + k_short_run), stop)) store.rest();
+  const BootTime rest_at = clock.now() + k_short_run;
+  if (rest_at < next && !clock.wait_until(rest_at, stop)) store.rest();
   while (!clock.wait_until(next, stop)) {
     // Asks for our own TTL, not for the stored one: `dblock renew --ttl` may have stored another in the row
     // of an `acquire`d lease.
@@ -50,7 +51,7 @@ BootTime run_heartbeat(LeaseStore& store, Clock& clock, const Lease& lease, cons
     failures = 0;
     retry.reset(k_first_retry);
     next = proved + timing.heartbeat;
-    store.rest();
+    if (!stop.raised()) store.rest();
   }
   return proved;
 }

@@ -257,7 +257,8 @@ class LeaseStore {
   // of the grant, and before the release.
   virtual void settle() noexcept {}
 
-  // This store will renew and release the granted lease: prepares for that, while the job starts.
+  // This store will renew and release the granted lease: prepares for that, while the job starts. Ends the
+  // session where the settings ask for that.
   virtual void expect_release() noexcept {}
 
   // Nothing more is asked for the granted lease until its next renewal or its release: ends the session where

@@ -27,7 +27,7 @@ constexpr std::size_t k_longest_chain = 16;
 constexpr Micros k_look_interval = 800ms;
 constexpr Micros k_longest_look_interval = 30s;
 constexpr Micros k_shortest_look_interval = 100ms;
-// In a moment that all know, they look one after the other.
+// In a moment that all know, the first twenty look one after the other.
 constexpr Micros k_just_after = 50ms;
 constexpr Micros k_longest_after = 1s;
 

@@ -26,7 +26,7 @@ struct LookSchedule {
 // Shows others that a request is there, from before its first try until its lease is released, and sleeps
 // until another request is there no more. A request is there no more when its process ends, however that
 // ends. A waiter that rests without a connection keeps its place and is not there meanwhile: nobody can sleep
-// behind it.
+// behind it, nor behind a holder that has ended its connection.
 //
 // THREADING: not thread-safe; one thread at a time, as with LeaseStore.
 class WakeUp {
@@ -41,7 +41,7 @@ class WakeUp {
   virtual void announce(const OwnerId& own) = 0;
 
   // Sleeps until the request `ahead` is there no more, until `until`, or until `cancel` is raised. `before`:
-  // how many requests stand before this one in line; those at the front find a seat. After Slept::not_yet the
+  // how many requests came before this one in line; those at the front find a seat. After Slept::not_yet the
   // sleep goes on: a further call awaits the end of the same request, whatever `ahead` it names.
   [[nodiscard]] virtual Slept sleep_behind(const OwnerId& ahead, std::size_t before, BootTime until,
                                            const WakeEvent& cancel) = 0;

@@ -53,9 +53,16 @@ struct Holder {
     const auto released = store->release(ref_to(lease), Actor::holder, {});
     return released && std::holds_alternative<Released>(*released);
   }
-  [[nodiscard]] bool has_session_after_rest() {
+  [[nodiscard]] bool has_no_session(std::chrono::milliseconds limit = test::patience()) {
+    return test::wait_until([this] { return t.database().sessions().empty(); }, limit);
+  }
+  [[nodiscard]] bool rests_without_session() {
     store->rest();
-    return !test::wait_until([this] { return t.database().sessions().empty(); }, 500ms);
+    return has_no_session();
+  }
+  [[nodiscard]] bool rests_with_session() {
+    store->rest();
+    return !has_no_session(300ms);
   }
 
   MariadbUnderTest& t;
@@ -200,10 +207,10 @@ TEST_CASE("mariadb: the server may drop a session that is idle for longer than w
 TEST_CASE("mariadb: connection=brief: a holder has no session but for its renewals and its release") {
   MariadbUnderTest t;
   Holder holder(t, "brief");
-  CHECK(test::wait_until([&] { return t.database().sessions().empty(); }));
+  CHECK(holder.has_no_session());
   for (int i = 0; i < 2; ++i) {
     CHECK(holder.renews());
-    CHECK_FALSE(holder.has_session_after_rest());
+    CHECK(holder.rests_without_session());
   }
   CHECK(holder.releases());
 }
@@ -212,17 +219,19 @@ TEST_CASE("mariadb: connection=auto: holders end their sessions while more than 
   const Server own({"--max-connections=20"});
   MariadbUnderTest t(own.address());
   Holder usual(t, "auto");
-  CHECK(usual.has_session_after_rest());
-  auto others = fill(t, 17);
-  CHECK(usual.has_session_after_rest());  // it asks once a minute
+  CHECK(usual.rests_with_session());
+  auto others = fill(t, 18);
+  CHECK(usual.rests_with_session());  // it asks once a minute
   usual.store->disconnect();
+  REQUIRE(usual.has_no_session());
   Holder kept(t, "keep", "kept");
-  CHECK(kept.has_session_after_rest());
+  CHECK(kept.rests_with_session());
   kept.store->disconnect();
+  REQUIRE(kept.has_no_session());
   Holder brief(t, "auto", "brief");
-  CHECK_FALSE(brief.has_session_after_rest());
+  CHECK(brief.rests_without_session());
   CHECK(brief.renews());
-  CHECK_FALSE(brief.has_session_after_rest());
+  CHECK(brief.rests_without_session());
   CHECK(brief.releases());
 }
 
@@ -245,16 +254,42 @@ TEST_CASE("mariadb: connection=auto: so do the holders of an account that may ha
   CHECK(of_account() == 4);
 }
 
+TEST_CASE("mariadb: connection=auto: the holder of a short lease keeps its session") {
+  const Server own({"--max-connections=20"});
+  MariadbUnderTest t(own.address());
+  SystemClock clock;
+  for (const Micros renewal_timeout : {2s, 3s}) {
+    CAPTURE(renewal_timeout.count());
+    store::SessionOptions options;
+    options.network_timeout = 3s;
+    options.renewal_timeout = renewal_timeout;
+    const auto store = store::open_store(settings_of(t.database().url()), options, clock);
+    const std::string key = std::to_string(renewal_timeout.count());
+    grant(*store, request_for(key, key));
+    store->expect_release();
+    const auto others = fill(t, 18);
+    store->rest();
+    const auto ends = [&] { return t.database().sessions().empty(); };
+    if (renewal_timeout < options.network_timeout) {
+      CHECK_FALSE(test::wait_until(ends, 300ms));
+    } else {
+      CHECK(test::wait_until(ends));
+    }
+    store->disconnect();
+    REQUIRE(test::wait_until(ends));
+  }
+}
+
 TEST_CASE("mariadb: connection=auto: a holder whose idle session was cut keeps none from then on") {
   MariadbUnderTest t;
   Holder holder(t, "auto");
-  CHECK(holder.has_session_after_rest());
+  CHECK(holder.rests_with_session());
   REQUIRE(t.database().kill_session(t.database().sessions().front()));
   REQUIRE(test::wait_until([&] { return t.database().sessions().empty(); }));
   CHECK(holder.renews());
-  CHECK_FALSE(holder.has_session_after_rest());
+  CHECK(holder.rests_without_session());
   CHECK(holder.renews());
-  CHECK_FALSE(holder.has_session_after_rest());
+  CHECK(holder.rests_without_session());
   CHECK(holder.releases());
 }
 

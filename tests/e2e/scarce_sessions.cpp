@@ -21,7 +21,7 @@ TEST_CASE("the waiters of an account with five sessions leave one to the holder 
           "[server][other-servers]") {
   ServerDatabase database;
   const std::string user = database.account("WITH MAX_USER_CONNECTIONS 5");
-  const std::string url = database.url(user);
+  const std::string url = database.url(user) + "&connection=keep";
   LiveRun holder(url, k_quick);
   auto waiters = waiting_runs(url, 7);
   // The holder has been there for longer than any waiter's session.
@@ -74,6 +74,29 @@ TEST_CASE("connection=brief: a lock is held without a session, and handed on whe
   CHECK(holder.end() == exited(0));
   CHECK(waiter.wait() == exited(0));
   CHECK_FALSE(database.has_holder("k"));
+}
+
+TEST_CASE("connection=brief: a renewal that finds no session is tried again, and the job goes on",
+          "[server]") {
+  ServerDatabase database;
+  const std::string user = database.account("WITH MAX_USER_CONNECTIONS 2");
+  LiveRun holder(database.url(user) + "&connection=brief", {"-v", "--ttl", "120s", "--heartbeat", "500ms"});
+  {
+    std::vector<Connection> others;
+    const auto both_are_taken = [&] {
+      others.emplace_back(database.server(), user, database.name());
+      try {
+        others.back().sql("DO 1");
+      } catch (const std::runtime_error&) {  // a renewal has the other one just now
+        others.pop_back();
+      }
+      return others.size() == 2;
+    };
+    REQUIRE(wait_until(both_are_taken));
+    REQUIRE(soon_says(holder, "max_user_connections"));
+  }
+  await_renewal(database);
+  CHECK(holder.end() == exited(0));
 }
 
 }  // namespace

@@ -45,6 +45,21 @@ std::string password_by(const SettingsSources& from) {
   return server.password.value_or("(none)") + " from " + server.password_from;
 }
 
+TEST_CASE("a password from a command lets a holder keep its session, unless brief is asked for") {
+  const TempDirectory directory;
+  const auto holder_session = [&](const std::string& parameters, bool by_command) {
+    auto from = sources_with(directory, "", "mysql://u@db1/locks" + parameters);
+    if (by_command) from.password_command = {"echo secret", "password-command in x.conf"};
+    const auto resolved = resolve_settings(from);
+    REQUIRE(resolved);
+    return std::get<MariadbSettings>(resolved->settings).connection;
+  };
+  CHECK(holder_session("", false) == HolderSession::automatic);
+  CHECK(holder_session("", true) == HolderSession::keep);
+  CHECK(holder_session("?connection=auto", true) == HolderSession::keep);
+  CHECK(holder_session("?connection=brief", true) == HolderSession::brief);
+}
+
 TEST_CASE("password files come before commands, these before DBLOCK_PASSWORD, and that before option files") {
   const TempDirectory directory;
   const auto file = write_private(directory, "file", "of a file\n");

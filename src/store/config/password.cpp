@@ -55,6 +55,8 @@ Result<void> find_password(const SettingsSources& sources, const PartialSettings
        {&url.password_command, &files.password_command, &sources.password_command}) {
     if (!*command) continue;
     DBLOCK_TRY(auto password, ask_command(**command, sources.in_password_command, out.connect_timeout));
+    // Such a password may not last as long as a lease, and a session does.
+    if (out.connection == HolderSession::automatic) out.connection = HolderSession::keep;
     return take(std::move(password), (*command)->from);
   }
   if (sources.password) return take(sources.password, "DBLOCK_PASSWORD");

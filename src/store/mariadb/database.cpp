@@ -104,6 +104,13 @@ std::uint64_t rows_each(Verb verb) {
   return verb == Verb::grant_rows ? 2 : 1;
 }
 
+// A short lease does not outlast a session that hangs while it is opened.
+HolderSession for_lease(HolderSession asked, const SessionOptions& options) {
+  const bool is_short =
+      options.renewal_timeout > Micros{0} && options.renewal_timeout < options.network_timeout;
+  return asked == HolderSession::automatic && is_short ? HolderSession::keep : asked;
+}
+
 Error advised(Error error) {
   if (error.native == k_table_denied || error.native == k_no_such_table) {
     error.message +=
@@ -117,7 +124,7 @@ Error advised(Error error) {
 MariadbDatabase::MariadbDatabase(const MariadbSettings& settings, const SessionOptions& options)
     : connection_(settings, options, SchemaCheck::on),
       aside_(settings, options, SchemaCheck::off),
-      holder_session_(settings.connection),
+      holder_session_(for_lease(settings.connection, options)),
       renewal_timeout_(options.renewal_timeout),
       wake_up_(connection_, aside_, options),
       replicas_(settings.min_replicas) {}
@@ -142,15 +149,13 @@ void MariadbDatabase::rest() noexcept {
   if (!keeps) wake_up_.leave();
 }
 
-// Where the server does not say, they are not.
+// Where the server does not say, they are not. Nobody is told of a failure.
 bool MariadbDatabase::sessions_are_scarce() {
-  if (BootClock::now() < ask_again_) return scarce_;
+  if (!connection_.is_open() || BootClock::now() < ask_again_) return scarce_;
   ask_again_ = BootClock::now() + k_scarcity_lasts;
-  const std::string attempt = connecting();  // nobody is told of a failure
   scarce_ = false;
-  if (!connection_.ensure_open(attempt)) return false;
-  const auto answer =
-      connection_.read(render(connection_.is_mariadb() ? Verb::scarce_mariadb : Verb::scarce_mysql), attempt);
+  const Verb verb = connection_.is_mariadb() ? Verb::scarce_mariadb : Verb::scarce_mysql;
+  const auto answer = connection_.read(render(verb), connecting());
   scarce_ = answer && !answer->empty() && answer->front()[0] == "1";
   return scarce_;
 }

@@ -1,6 +1,7 @@
 // The wake-up on MariaDB and MySQL, made of the server's named locks. The session of a request, from its
 // first try to the release of its lease, owns a lock named after the owner id, and frees it by ending: so to
-// be there, and to wake others, costs no statement. Who waits sleeps in GET_LOCK() on the lock of the request
+// be there, and to wake others, costs no statement. A holder that ends its session before (HolderSession) is
+// there no more. Who waits sleeps in GET_LOCK() on the lock of the request
 // before it. Sessions on another server, or behind a proxy that spreads sessions over several servers, do not
 // see it.
 #pragma once
