@@ -76,20 +76,6 @@ long long places(MariadbUnderTest& t) {
   return t.database().number("SELECT COUNT(*) FROM dblock_waiter");
 }
 
-long long connected(MariadbUnderTest& t) {
-  return t.database().number("SELECT variable_value FROM " + test::status_table() +
-                             " WHERE variable_name='Threads_connected'");
-}
-
-// Opens sessions until `count` are in use.
-void fill(MariadbUnderTest& t, std::vector<test::Connection>& others, long long count,
-          const std::function<long long()>& in_use) {
-  while (in_use() < count) {
-    others.emplace_back(t.database().server(), "app", t.database().name());
-    others.back().sql("DO 1");
-  }
-}
-
 std::size_t sent(const Proxy& proxy, const std::string& text) {
   return static_cast<std::size_t>(std::ranges::count_if(proxy.statements(), test::containing(text)));
 }
@@ -332,11 +318,11 @@ TEST_CASE("mariadb line: nobody goes to sleep while more than four fifths of the
   const Server own({of_account ? "--max-connections=100" : "--max-connections=20"});
   MariadbUnderTest t(own.address());
   if (of_account) t.database().sql("ALTER USER app@'%' WITH MAX_USER_CONNECTIONS 20");
-  const auto in_use = [&] { return of_account ? sessions(t) : connected(t); };
+  const auto in_use = [&] { return of_account ? sessions(t) : t.connected(); };
   const Request ahead(t, "ahead");
   Request waiter(t, "waiter");
   std::vector<test::Connection> others;
-  fill(t, others, 17, in_use);
+  t.fill(others, 17, in_use);
   CHECK(waiter.sleep("ahead", 0, test::patience()) == Slept::not_at_all);
   CHECK(waiter.wake_up.crowded());
   others.pop_back();
@@ -348,9 +334,9 @@ TEST_CASE("mariadb line: where the server is short of connections those who come
   const Server own({"--max-connections=20"});
   Line line(own.address());
   std::vector<test::Connection> others;
-  fill(line.t, others, 17, [&] { return connected(line.t); });
+  line.t.fill(others, 17, [&] { return line.t.connected(); });
   auto& late = line.join_at(line.t.database().url(), "late");
-  CHECK(test::wait_until([&] { return connected(line.t) == 17; }));
+  CHECK(test::wait_until([&] { return line.t.connected() == 17; }));
   CHECK(line.t.asleep() == 0);
   CHECK(places(line.t) == 1);
   others.clear();
@@ -365,7 +351,7 @@ TEST_CASE("mariadb line: a waiter that finds no connection for a look sleeps on,
   Request waiter(t, "waiter");
   REQUIRE(waiter.sleeps("holder"));
   std::vector<test::Connection> others;
-  fill(t, others, 20, [&] { return connected(t); });
+  t.fill(others, 20, [&] { return t.connected(); });
   const auto seen = waiter.store->look(request_for("k", "waiter"));
   REQUIRE_FALSE(seen);
   CHECK(seen.error().code == Errc::unreachable);

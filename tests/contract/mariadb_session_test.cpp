@@ -70,17 +70,11 @@ struct Holder {
   Lease lease;
 };
 
-// Opens sessions until so many are connected to the server.
+// Opens sessions, none of the jobs' account, until so many are connected to the server.
 std::vector<test::Connection> fill(MariadbUnderTest& t, long long count) {
   std::vector<test::Connection> others;
-  const auto connected = [&] {
-    return t.database().number("SELECT variable_value FROM " + test::status_table() +
-                               " WHERE variable_name='Threads_connected'");
-  };
-  while (connected() < count) {
-    others.emplace_back(t.database().server(), "root", "mysql");
-    others.back().sql("DO 1");
-  }
+  t.fill(
+      others, count, [&] { return t.connected(); }, "root");
   return others;
 }
 
@@ -285,7 +279,7 @@ TEST_CASE("mariadb: connection=auto: a holder whose idle session was cut keeps n
   Holder holder(t, "auto");
   CHECK(holder.rests_with_session());
   REQUIRE(t.database().kill_session(t.database().sessions().front()));
-  REQUIRE(test::wait_until([&] { return t.database().sessions().empty(); }));
+  REQUIRE(holder.has_no_session());
   CHECK(holder.renews());
   CHECK(holder.rests_without_session());
   CHECK(holder.renews());

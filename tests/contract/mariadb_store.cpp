@@ -80,6 +80,19 @@ long long MariadbUnderTest::lock_waits() {
                           " WHERE variable_name='Innodb_row_lock_waits'");
 }
 
+long long MariadbUnderTest::connected() {
+  return database_.number("SELECT variable_value FROM " + test::status_table() +
+                          " WHERE variable_name='Threads_connected'");
+}
+
+void MariadbUnderTest::fill(std::vector<test::Connection>& others, long long count,
+                            const std::function<long long()>& in_use, const std::string& user) {
+  while (in_use() < count) {
+    others.emplace_back(database_.server(), user, database_.name());
+    others.back().sql("DO 1");
+  }
+}
+
 long long MariadbUnderTest::asleep() {
   return database_.number(
       "SELECT COUNT(*) FROM information_schema.processlist WHERE state='User lock' AND "

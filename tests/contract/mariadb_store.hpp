@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "contract/lease_store_suite.hpp"
 #include "lease/acquire.hpp"
@@ -39,6 +40,10 @@ class MariadbUnderTest : public StoreUnderTest {
   [[nodiscard]] std::string where(const std::string& key) const;
   // How often a statement has waited for a row on this server, which a case must have to itself.
   [[nodiscard]] long long lock_waits();
+  [[nodiscard]] long long connected();  // sessions of this server
+  // Opens sessions of `user`, who has this database at hand, until `in_use` counts so many.
+  void fill(std::vector<test::Connection>& others, long long count, const std::function<long long()>& in_use,
+            const std::string& user = "app");
   // How many sessions of this database sleep behind another request's, as the server sees them.
   [[nodiscard]] long long asleep();
 
