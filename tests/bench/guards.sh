@@ -3,11 +3,11 @@
 #
 #   tests/bench/guards.sh [BUILD_DIR]        (default: build/release)
 #
-# Counts system calls, page faults, statements and shared libraries of `dblock run -- true`, and the instructions of
-# `dblock acquire`: valgrind does not know a system call that `run` needs. Exits 1 when a number is over its limit, which
-# is the number measured on Debian 12 (x86-64) and a twentieth more; of page faults, which depend on the kernel, a tenth
-# more. A limit that is far above its number is to be lowered. Needs strace, GNU time, valgrind and a server's programs
-# (Debian: mariadb-server-core mariadb-client).
+# Counts system calls, page faults, statements and shared libraries of `dblock run -- true`, what the server receives,
+# reads and writes for it, and the instructions of `dblock acquire`: valgrind does not know a system call that `run`
+# needs. Exits 1 when a number is over its limit, which is the number measured on Debian 12 (x86-64) and a twentieth
+# more; of page faults, which depend on the kernel, a tenth more. A limit that is far above its number is to be lowered.
+# Needs strace, GNU time, valgrind and a server's programs (Debian: mariadb-server-core mariadb-client).
 # shellcheck disable=SC2317 # functions are called by middle
 set -eu
 
@@ -64,6 +64,21 @@ instructions() {
   cat "$work"/callgrind.* | awk '/^(summary|totals):/ { sum = $2 } END { print sum }'
 }
 
+# A sum of the server's counters.
+counters() { # CONDITION
+  sql "SELECT SUM(VARIABLE_VALUE) FROM information_schema.GLOBAL_STATUS WHERE $1"
+}
+
+# What ten runs add to the server's counters, each a tenth of that, less what asking adds.
+added_by_a_run() { # CONDITION
+  before=$(counters "$1")
+  own=$(($(counters "$1") - before))
+  before=$(counters "$1")
+  for _ in 1 2 3 4 5 6 7 8 9 10; do "$dblock" run --key guard -- /bin/true; done
+  echo $((($(counters "$1") - before - own) / 10))
+}
+touched="VARIABLE_NAME LIKE 'HANDLER%' AND VARIABLE_NAME NOT IN ('HANDLER_COMMIT', 'HANDLER_PREPARE')"
+
 server=$DBLOCK_DB
 embedded=sqlite:$work/locks.db
 for store in "$server" "$embedded"; do
@@ -73,6 +88,8 @@ done
 
 start_report "$work/rows"
 row 'statements of a run' "$(statements_during "$dblock" run --key guard -- /bin/true)" "" "<= 3"
+row 'bytes that the server receives in a run' "$(added_by_a_run "VARIABLE_NAME = 'BYTES_RECEIVED'")" "" "<= 4950"
+row 'rows that the server reads and writes in a run' "$(added_by_a_run "$touched")" "" "<= 20"
 row 'libraries of a run, besides the linker' "$(libraries "$server")" "" "<= 1"
 row 'system calls of a run on a server' "$(middle traced "$server")" "" "<= 394"
 row 'page faults of a run on a server' "$(middle faults "$server")" "" "<= 366"
