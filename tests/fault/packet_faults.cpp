@@ -30,6 +30,7 @@ struct Trial {
   TempDir directory{};
   std::string owner{};  // of a lease that the set-up took
   Harm harm = Harm::none;
+  const std::chrono::steady_clock::time_point begun = std::chrono::steady_clock::now();
 
   [[nodiscard]] std::string log() const { return directory.file("log"); }
   // Overlap's witness, whose pid `file` names.
@@ -330,12 +331,13 @@ class Acquire : public Sweep {
   [[nodiscard]] Words command(const Trial& trial) const override {
     return with({"acquire", "--key", trial.key, "--wait", "20s"}, lease_options());
   }
-  // Reported: held by the owner who was printed. Not reported: nothing printed. A machine that stands still for
-  // a whole lease makes the command say so.
+  // Reported: held by the owner who was printed. Not reported: nothing printed. A machine that stands still
+  // for a whole lease makes the command say so.
   std::string judge(const Trial& trial, Exit exit, const Process& process) override {
     const auto printed = lines(process.out());
     if (exit != exited(0) && !printed.empty()) return "; failed, but printed";
-    if (exit == exited(76) && says(process.err(), "held up for its whole TTL")) return "";
+    const bool lasted_a_lease = std::chrono::steady_clock::now() - trial.begun > k_trial_ttl;
+    if (exit == exited(76) && lasted_a_lease && says(process.err(), "held up for its whole TTL")) return "";
     if (exit != exited(0)) return "; ended with " + to_string(exit);
     const std::string owner =
         ask([&](Database& database) { return database.column(trial.key, "lock_value"); });
