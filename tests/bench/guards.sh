@@ -32,7 +32,7 @@ trap 'rm -rf "$work"' EXIT
 chmod 700 "$work"
 # Nothing of this machine's configuration is read.
 : >"$work/options"
-export DBLOCK_DEFAULTS_FILE="$work/options" DBLOCK_CONFIG="$work/options"
+export DBLOCK_DEFAULTS_FILE="$work/options" DBLOCK_CONFIG="$work/options" DBLOCK_HOLDER=guard@host
 # The middle of five runs of a command that prints a number.
 middle() {
   for _ in 1 2 3 4 5; do "$@"; done | sort -n | sed -n 3p
@@ -74,7 +74,7 @@ added_by_a_run() { # CONDITION
   before=$(counters "$1")
   own=$(($(counters "$1") - before))
   before=$(counters "$1")
-  for _ in 1 2 3 4 5 6 7 8 9 10; do "$dblock" run --key guard -- /bin/true; done
+  for _ in 1 2 3 4 5 6 7 8 9 10; do "$dblock" run --key guard --note none -- /bin/true; done
   echo $((($(counters "$1") - before - own) / 10))
 }
 touched="VARIABLE_NAME LIKE 'HANDLER%' AND VARIABLE_NAME NOT IN ('HANDLER_COMMIT', 'HANDLER_PREPARE')"
