@@ -10,7 +10,7 @@ CREATE TABLE IF NOT EXISTS dblock_waiter (
   seen_until DATETIME(6) NOT NULL COMMENT 'UTC: the place counts until then; the waiter moves this on',
   version INT UNSIGNED NOT NULL COMMENT 'counts every change of this row',
   mode ENUM('exclusive', 'shared', 'slot') CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
-  slots INT UNSIGNED NOT NULL COMMENT 'mode slot: the most holders at a time',
+  slots INT UNSIGNED NOT NULL COMMENT 'mode slot: the most holders at a time; 0: waits for other locks, too',
   line ENUM('fifo', 'one', 'newest') CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'newest: leaves when another request comes',
   waiter_host VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
   waiter_pid INT UNSIGNED NOT NULL COMMENT '0: not known, as of an application',

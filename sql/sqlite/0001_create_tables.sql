@@ -87,7 +87,7 @@ CREATE TABLE dblock_waiter (
   arrival INTEGER NOT NULL,      -- the request was first refused
   seen_until INTEGER NOT NULL,   -- the place counts until then; the waiter moves this on
   mode TEXT NOT NULL,
-  slots INTEGER NOT NULL,
+  slots INTEGER NOT NULL,        -- 0: the request waits for other locks, too
   line TEXT NOT NULL,            -- fifo, one or newest
   waiter_host TEXT NOT NULL,
   waiter_pid INTEGER NOT NULL,

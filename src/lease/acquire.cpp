@@ -115,7 +115,7 @@ class Acquisition {
   // Looks at the lock and the line, then rests until the next look is due. At the very end of the wait a free
   // lock is tried whoever stands before: the answer "held" would not be true.
   Progress wait_in_line() {
-    auto seen = store_.look(request_);
+    auto seen = waiting_.look();
     // The server has no room for the look: the sleep under way goes on.
     if (!seen && seen.error().code == Errc::unreachable && asleep() && !pacing_.out_of_time())
       return rest(refusal_);
@@ -131,7 +131,7 @@ class Acquisition {
     if (!left_to) return std::unexpected(std::move(left_to.error()));
     if (*left_to) return Held{refusal_, std::move(*left_to)};
     if (held != nullptr) return wait_for(refusal_);
-    if (waiting_.before() == 0 || long_free(refusal_) || pacing_.out_of_time() ||
+    if (waiting_.before() == 0 || waiting_.may_pass(refusal_) || pacing_.out_of_time() ||
         std::holds_alternative<Granted>(*seen)) {
       step_ = Step::trying;
       return std::nullopt;

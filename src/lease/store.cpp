@@ -43,6 +43,12 @@ std::vector<Key> locks_of(const LeaseRequest& request) {
   return keys;
 }
 
+Result<SeenInLine> LeaseStore::look_in_line(const LeaseRequest& request) {
+  DBLOCK_TRY(auto answer, look(request));
+  DBLOCK_TRY(auto places, see_line(request));
+  return SeenInLine{std::move(answer), std::move(places)};
+}
+
 LeaseRef ref_to(const LeaseRequest& request) {
   return {request.key, request.owner, std::nullopt, request.also, request.sharing.mode};
 }

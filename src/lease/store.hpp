@@ -78,6 +78,12 @@ struct Free {
 };
 using Answer = std::variant<Granted, Held, Done, Free>;
 
+// The answer to a look, and the places that count in the lines of the request's locks, in their order.
+struct SeenInLine {
+  Answer answer;
+  std::vector<Place> places;
+};
+
 // The lease granted by a statement that reported `token`. `slot`: 0 for an exclusive lock, else the holder's
 // row.
 [[nodiscard]] Granted granted(const LeaseRequest& request, Token token, std::uint32_t slot, BootTime sent_at);
@@ -243,6 +249,8 @@ class LeaseStore {
   // What try_acquire() would answer now if nobody waited, found by reading only. A lease found so carries no
   // sent_at: only the caller knows when it sent the try.
   [[nodiscard]] virtual Result<Answer> look(const LeaseRequest& request) = 0;
+  // Both look() and see_line(), by one statement where the store can.
+  [[nodiscard]] virtual Result<SeenInLine> look_in_line(const LeaseRequest& request);
 
   // Extends the lease to `ttl` (default: the stored TTL) from now, never shortening it. Succeeds only when
   // key, owner (and token) match, the lease is not revoked and expire_time is in the future. Safe to repeat.

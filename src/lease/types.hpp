@@ -195,6 +195,7 @@ struct Place {
   Line line = Line::fifo;
   Waiter waiter;
   ServerTime counts_until{};
+  bool waits_elsewhere = false;  // for other locks too: this one may stay free before it
 };
 
 // A request's place among those that wait for a lock.

@@ -27,9 +27,9 @@ constexpr std::size_t k_longest_chain = 16;
 constexpr Micros k_look_interval = 800ms;
 constexpr Micros k_longest_look_interval = 30s;
 constexpr Micros k_shortest_look_interval = 100ms;
-// In a moment that all know, the first twenty look one after the other.
-constexpr Micros k_just_after = 50ms;
-constexpr Micros k_longest_after = 1s;
+// In a moment that all know, the first ten look one after the other, also on a busy machine.
+constexpr Micros k_just_after = 150ms;
+constexpr Micros k_longest_after = 1500ms;
 
 // Where the request ahead is still there after a sleep behind it, nobody can tell when it ends; or there was
 // no sleep. Another one is tried after a while.
@@ -46,7 +46,16 @@ ServerTime known_until(const LockStatus& row) {
 
 }  // namespace
 
+Result<Answer> Waiting::look() {
+  just_seen_.reset();
+  if (knows_line(clock_.now())) return store_.look(request_);
+  DBLOCK_TRY(auto seen, store_.look_in_line(request_));
+  just_seen_ = std::move(seen.places);
+  return std::move(seen.answer);
+}
+
 Result<void> Waiting::stand(const LockStatus& row, bool short_lived) {
+  auto line = std::exchange(just_seen_, std::nullopt);
   const Lifetime lifetime = short_lived ? k_short : k_usual;
   const BootTime now = clock_.now();
   // A grant that did not see the places may have taken the mark back. Readers' and slots' rows have none.
@@ -55,14 +64,15 @@ Result<void> Waiting::stand(const LockStatus& row, bool short_lived) {
   const bool due = !renewed_at_ || now >= *renewed_at_ + std::min(lifetime.interval, length_ / 2) ||
                    unmarked || length_ < lifetime.length;
   if (due) DBLOCK_CHECK(renew(row, lifetime.length));
-  const bool as_before = !due && before_.empty() && now < seen_at_ + k_line_changes;
-  if (as_before) return {};
+  if (!line && !due && knows_line(now)) return {};
+  if (!line) {
+    DBLOCK_TRY(line, store_.see_line(request_));
+  }
   seen_at_ = now;
-  DBLOCK_TRY(places_, store_.see_line(request_));
+  places_ = std::move(*line);
   const std::string& key = row.key.empty() ? request_.key.bytes() : row.key;
   rank_ = count_before(places_, request_, key);
-  before_.clear();
-  for (const auto* place : places_before(places_, request_, key)) before_.push_back(place->owner);
+  before_ = places_before(places_, request_, key);
   // Somebody has passed this request, and removed its places.
   if (!due && !has_all_places()) return renew(row, lifetime.length);
   return {};
@@ -80,6 +90,11 @@ Result<void> Waiting::renew(const LockStatus& row, Micros length) {
   return {};
 }
 
+// The first in line needs no news of it each time that it looks at the lock.
+bool Waiting::knows_line(BootTime now) const {
+  return renewed_at_ && before_.empty() && now < seen_at_ + k_line_changes;
+}
+
 bool Waiting::has_all_places() const {
   const auto own = std::ranges::count(places_, request_.owner, &Place::owner);
   return static_cast<std::size_t>(own) == locks_of(request_).size();
@@ -89,8 +104,8 @@ bool Waiting::is_short_lived() const {
   return length_ < k_usual.length;
 }
 
-OwnerId Waiting::ahead(const LockStatus& row) const {
-  if (before_.empty()) return {row.owner};
+const Place* Waiting::place_ahead() const {
+  if (before_.empty()) return nullptr;
   const std::size_t count = before_.size();
   const std::size_t skipped = count <= k_longest_chain ? 0 : std::max(k_longest_chain, count / 4);
   return before_[count - 1 - std::min(skipped, count - 1)];
@@ -115,9 +130,15 @@ void Waiting::slept_behind(const OwnerId& ahead) {
   sleepless_ = {ahead, clock_.now() + k_sleepless};
 }
 
+// A request that waits for another lock too leaves this one free, or gets the other and keeps its session:
+// nobody is told of either.
 Micros Waiting::until_look(const LockStatus& row) {
   const LookSchedule schedule = wake_up_->look_schedule();
-  const Micros stay = pacing_.until_look(schedule.interval);
+  const Place* const place = place_ahead();
+  if (!wake_up_->asleep()) nobody_may_wake_us_ = place != nullptr && place->waits_elsewhere;
+  const Micros free_for_long = static_cast<Micros::rep>(std::max<std::size_t>(before(), 1)) * k_line_patience;
+  const Micros stay = pacing_.until_look(nobody_may_wake_us_ ? std::min(schedule.interval, free_for_long)
+                                                             : schedule.interval);
   const bool at_expiry = schedule.at_expiry || before_.empty();
   return not_past_free(at_expiry ? not_past_expiry(stay, row) : stay, row);
 }
@@ -139,11 +160,16 @@ Micros Waiting::half_way(Micros::rep rank) {
   return std::max(k_shortest_look_interval, since * rank / (2 * moved));
 }
 
+bool Waiting::may_pass(const LockStatus& row) const {
+  return row.free_since().since_epoch + k_line_patience + after_those_before() <= row.server_time.since_epoch;
+}
+
 // A lock that is free goes to whoever asks after a while.
 Micros Waiting::not_past_free(Micros stay, const LockStatus& row) const {
   const Micros free_for = row.server_time.since_epoch - row.free_since().since_epoch;
-  if (free_for < Micros{0} || row.pause || free_for > k_line_patience) return stay;
-  return std::min(stay, k_line_patience - free_for + after_those_before());
+  const Micros passes_after = k_line_patience + after_those_before();
+  if (free_for < Micros{0} || row.pause || free_for > passes_after) return stay;
+  return std::min(stay, passes_after - free_for);
 }
 
 // A lease that nobody renews becomes free at a known time: look then, not a poll interval later.

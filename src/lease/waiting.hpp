@@ -21,6 +21,9 @@ class Waiting {
   Waiting(LeaseStore& store, Clock& clock, LeaseRequest& request, Pacing& pacing)
       : store_(store), clock_(clock), request_(request), pacing_(pacing), wake_up_(store.wake_up()) {}
 
+  // Looks at the locks, and at the line where that is due. stand() takes the line from here.
+  [[nodiscard]] Result<Answer> look();
+
   // Takes or renews the places, where that is due, and reads the line. `row`: what refuses the request.
   // `short_lived`: the request looks often, so its places count for seconds only: a dead process then does
   // not hold up others who cannot see that the lock is free.
@@ -37,13 +40,20 @@ class Waiting {
   [[nodiscard]] std::size_t rank() const { return rank_; }
   // The request whose end this one waits for: of the requests before it, or else the holder of the lock. Far
   // back it is not the next one, since servers take chains of about thirty sleepers for a deadlock.
-  [[nodiscard]] OwnerId ahead(const LockStatus& row) const;
+  [[nodiscard]] OwnerId ahead(const LockStatus& row) const {
+    const Place* const place = place_ahead();
+    return place == nullptr ? OwnerId{row.owner} : place->owner;
+  }
   // When the request `ahead` has ended, it is this one's turn, unless others end out of their order.
   [[nodiscard]] bool is_next_behind(const OwnerId& ahead) const {
-    return before_.empty() || before_.back() == ahead;
+    return before_.empty() || before_.back()->owner == ahead;
   }
   [[nodiscard]] std::optional<OwnerId> leaves_for() const { return lease::leaves_for(places_, request_); }
   [[nodiscard]] LinePosition position() const { return position_of(places_, request_); }
+
+  // The lock has been free for so long that this request takes it, whoever stands before. Those who stand
+  // before get it a moment earlier.
+  [[nodiscard]] bool may_pass(const LockStatus& row) const;
 
   // It must notice soon what others do, or others cannot see that its place is a dead process's: readers hold
   // the lock that a writer waits for.
@@ -59,6 +69,8 @@ class Waiting {
  private:
   [[nodiscard]] Result<void> renew(const LockStatus& row, Micros length);
   [[nodiscard]] bool has_all_places() const;
+  [[nodiscard]] bool knows_line(BootTime now) const;
+  [[nodiscard]] const Place* place_ahead() const;  // null: nobody waits before this request
   [[nodiscard]] Micros half_way(Micros::rep rank);
   [[nodiscard]] Micros not_past_free(Micros stay, const LockStatus& row) const;
   [[nodiscard]] Micros not_past_expiry(Micros stay, const LockStatus& row) const;
@@ -74,8 +86,10 @@ class Waiting {
   Micros length_{0};  // of the places, when they were last renewed
   BootTime seen_at_{};
   std::vector<Place> places_;
-  std::vector<OwnerId> before_;
+  std::optional<std::vector<Place>> just_seen_;  // by look()
+  std::vector<const Place*> before_;             // of places_
   std::size_t rank_ = 0;
+  bool nobody_may_wake_us_ = false;  // as the request behind which this one sleeps waits for another lock too
   // The request behind whose end nobody can sleep, and until when that is believed.
   struct {
     OwnerId ahead;

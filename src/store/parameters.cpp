@@ -144,8 +144,11 @@ Parameters past_parameters(const lease::LockStatus& gate) {
 }
 
 Parameters place_parameters(const lease::LeaseRequest& request, Micros length) {
-  return keys_parameters(lease::locks_of(request)) + holder_parameters(request.kind, request.holder) +
-         sharing_parameters(request.sharing) +
+  const auto keys = lease::locks_of(request);
+  lease::Sharing sharing = request.sharing;
+  if (keys.size() > 1) sharing.slots = 0;  // Place::waits_elsewhere
+  return keys_parameters(keys) + holder_parameters(request.kind, request.holder) +
+         sharing_parameters(sharing) +
          Parameters{{"owner", Scalar(request.owner.text)},
                     {"arrival", time_or_null(request.arrival)},
                     {"length", micros_or_null(length)},

@@ -162,6 +162,11 @@ lease::LockStatus read_status_and_pause(const Row& row) {
   return status;
 }
 
+std::optional<lease::LockStatus> read_look(std::span<const Row> rows) {
+  if (rows.empty() || !rows.front()[c_key]) return std::nullopt;
+  return read_status_and_pause(rows.front());
+}
+
 lease::Place read_place(const Row& row) {
   lease::Place place{row[0].value_or(""), {row[1].value_or("")}, sharing(row[3], row[4])};
   for (const auto line : {lease::Line::one, lease::Line::newest})
@@ -169,6 +174,7 @@ lease::Place read_place(const Row& row) {
   place.waiter = {row[6].value_or(""), static_cast<std::uint32_t>(unsigned_number(row[7])),
                   row[8].value_or(""), lease::ServerTime{micros(row[2])}};
   place.counts_until = lease::ServerTime{micros(row[9])};
+  place.waits_elsewhere = place.sharing.slots == 0;
   return place;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,8 +47,10 @@ inline constexpr std::size_t k_status_columns = 32;
 // The same with three more columns: one that the statement's file describes, then until when the lock is
 // paused, by its row and by the pauses.
 [[nodiscard]] lease::LockStatus read_status_and_pause(const Row& row);
-// lock_key, owner_id, arrival, mode, slots, line, waiter_host, waiter_pid, waiter_user,
-// seen_until
+// The first of such rows; nullopt: there is none, or one of NULLs.
+[[nodiscard]] std::optional<lease::LockStatus> read_look(std::span<const Row> rows);
+// lock_key, owner_id, arrival, mode, slots (0: Place::waits_elsewhere), line, waiter_host, waiter_pid,
+// waiter_user, seen_until
 [[nodiscard]] lease::Place read_place(const Row& row);
 // pause_key, is_prefix, end_time, paused_by, note, create_time
 [[nodiscard]] lease::Pause read_pause(const Row& row);

@@ -39,6 +39,7 @@ enum class Verb : std::uint8_t {
   // reading
   look,
   look_all,
+  look_in_line,
   list_keys,
   list_range,
   list_held,

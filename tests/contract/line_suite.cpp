@@ -167,6 +167,61 @@ STORE_CASE("a refusal tells that others come first, and a look tells that the lo
   }
 }
 
+STORE_CASE("a look at the lock and its line tells what both tell, whatever the lock was last") {
+  LineFixture t;
+  const auto request = asks("k", "me");
+  const auto check_same = [&] {
+    const auto apart = t.store->look(request);
+    const auto together = t.store->look_in_line(request);
+    if (!apart || !together) FAIL((apart ? together.error() : apart.error()).message);
+    CHECK(together->answer.index() == apart->index());
+    const auto* const held = std::get_if<Held>(&together->answer);
+    if (held != nullptr) {
+      const auto& row = std::get<Held>(*apart).status;
+      CHECK(held->status.token == row.token);
+      CHECK(held->status.owner == row.owner);
+      CHECK(held->status.holder.command == row.holder.command);
+      CHECK(held->status.expires_at == row.expires_at);
+      CHECK(held->status.line_until == row.line_until);
+      CHECK(held->status.pause.has_value() == row.pause.has_value());
+    }
+    const auto places = t.places(request);
+    REQUIRE(together->places.size() == places.size());
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const Place& seen = together->places[i];
+      CHECK(seen.key == places[i].key);
+      CHECK(seen.owner == places[i].owner);
+      CHECK(seen.sharing.mode == places[i].sharing.mode);
+      CHECK(seen.line == places[i].line);
+      CHECK(seen.waiter.since == places[i].waiter.since);
+      CHECK(seen.waiter.host == places[i].waiter.host);
+      CHECK(seen.waiter.user == places[i].waiter.user);
+      CHECK(seen.waiter.pid == places[i].waiter.pid);
+      CHECK(seen.waits_elsewhere == places[i].waits_elsewhere);
+    }
+    return places;
+  };
+  CHECK(check_same().empty());  // no row
+  auto first = asks("k", "holder");
+  first.holder.command = "h\u00e9 \u4e16 '\"%";
+  const Lease held = t.grant(first);
+  CHECK(check_same().empty());
+  auto named = asks_as_newest("k", std::string(255, 'o'));
+  named.holder.host = "h\u00f6st";
+  const auto newest = t.waits(named);
+  const auto several = t.waits(asks_for_all({"k", "l"}, "several"));
+  const auto pool = t.waits(asks_for_any({"k", "l"}, "pool"));
+  const auto reader = t.waits(reads("k", "reader"));
+  const auto places = check_same();
+  REQUIRE(places.size() == 4);
+  for (const auto& place : places)
+    CHECK(place.waits_elsewhere == (place.owner.text == "several" || place.owner.text == "pool"));
+  REQUIRE(t.store->pause({{"k", false}, Micros{1h}, "me@host", ""}));
+  CHECK(check_same().size() == 4);
+  t.frees(held);
+  CHECK(check_same().size() == 4);
+}
+
 STORE_CASE("those who wait get the lock in the order of arrival, and of owner ids where that is the same") {
   LineFixture t;
   const Lease holder = t.grant(asks("k", "holder"));

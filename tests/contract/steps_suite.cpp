@@ -64,7 +64,7 @@ Lease begin_nested(Fixture& t, const LeaseRequest& inner) {
 }
 
 bool is_look(Verb verb) {
-  return verb == Verb::look || verb == Verb::look_all;
+  return verb == Verb::look || verb == Verb::look_all || verb == Verb::look_in_line;
 }
 
 bool is_release(Verb verb) {

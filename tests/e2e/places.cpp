@@ -66,6 +66,40 @@ TEST_CASE("what a frozen waiter does not take goes after three seconds to whoeve
   CHECK(waiter.wait() == exited(0));
 }
 
+TEST_CASE("a lock that the run before leaves free, as it waits for another too, is taken within seconds",
+          "[other-servers]") {
+  const Database database;
+  const std::string owner = take(database, "k", {"--ttl", "10m"});
+  const auto other = dblock(database, {"acquire", "--key", "other", "--ttl", "10m"});
+  REQUIRE(other.exit == exited(0));
+  Process both = waiting_run(database, {"--wait", "5m", "--key", "other"});
+  Process next = waiting_run(database, {"--wait", "5m"});
+  release_lease(database, owner);
+  // Who only sleeps until the one before has ended looks after half a minute at the earliest.
+  CHECK(next.wait(25s) == exited(0));
+  CHECK(dblock(database, {"release", "--key", "other", "--owner", lines(other.out).front()}).exit ==
+        exited(0));
+  CHECK(both.wait() == exited(0));
+}
+
+TEST_CASE("behind a run of a pool that got another member a waiter gets the lock within seconds",
+          "[other-servers]") {
+  const Database database;
+  LiveRun holder(database);
+  LiveRun of_other(database, {}, patient_job, "other");
+  const TempDir directory;
+  const Words any{"run", "-v", "--wait", "5m", "--any", "k", "--any", "other", "--"};
+  Process of_pool(dblock_spawn(database, with(any, sh(await_in_shell(directory.file("over"))))));
+  REQUIRE(soon_says(of_pool, "waiting: "));
+  Process next = waiting_run(database, {"--wait", "5m"});
+  CHECK(of_other.end() == exited(0));
+  REQUIRE(wait_until([&] { return database.line().size() == 1; }));
+  CHECK(holder.end() == exited(0));
+  CHECK(next.wait(25s) == exited(0));
+  write_file(directory.file("over"), "");
+  CHECK(of_pool.wait() == exited(0));
+}
+
 TEST_CASE("the guardian of a waiter that is killed gives its place up, and a killed guardian ends the wait",
           "[other-servers]") {
   LineBefore<Database> line({});

@@ -507,6 +507,42 @@ TEST_CASE("no chain of sleepers is long: far back a request sleeps behind one fu
   CHECK(behind(100) == "before 75");
 }
 
+TEST_CASE(
+    "behind a request that waits for another lock too, a sleeper looks as often as this one may be free") {
+  const auto first_sleep = [](std::size_t count, std::size_t elsewhere) {
+    LineBench b;
+    b.wake_up.looks_after.interval = 60s;
+    std::vector<Place> others;
+    for (std::size_t i = 1; i <= count; ++i) {
+      others.push_back(test::place_of(std::to_string(i), 900s + std::chrono::milliseconds(i)));
+      others.back().waits_elsewhere = i == elsewhere;
+    }
+    b.store.lines = {line_with(others)};
+    CHECK(b.go(1h));
+    return b.wake_up.slept.at(0).at_most;
+  };
+  CHECK(first_sleep(1, 0) >= 30s);
+  CHECK(first_sleep(1, 1) <= 3s);
+  CHECK(first_sleep(1, 1) >= 1500ms);
+  CHECK(first_sleep(4, 4) <= 12s);
+  CHECK(first_sleep(4, 4) >= 6s);
+  // Another sleeps behind it.
+  CHECK(first_sleep(4, 1) >= 30s);
+}
+
+TEST_CASE("a sleeper looks as often once the request ahead has got another lock, and sleeps on with it") {
+  LineBench b;
+  b.wake_up.looks_after.interval = 60s;
+  b.wake_up.is_busy_asleep = true;
+  b.wake_up.sleeps = {{}, {}, b.wakes_after(100ms)};
+  Place of_pool = test::place_of("of a pool", 900s);
+  of_pool.waits_elsewhere = true;
+  b.store.lines = {line_with({of_pool}), line_with({})};
+  REQUIRE(b.go(1h));
+  REQUIRE(b.wake_up.slept.size() == 3);
+  for (const auto& sleep : b.wake_up.slept) CHECK(sleep.at_most <= 3s);
+}
+
 TEST_CASE("a sleeper looks at the lock and the line now and then, and names the holder and its own place") {
   LineBench b;
   b.wake_up.is_busy_asleep = GENERATE(true, false);
@@ -540,21 +576,22 @@ TEST_CASE("a sleeper looks again when the lease it saw ends: where looks cost so
     return b.wake_up.slept.at(0).at_most;
   };
   CHECK(first_sleep(true, 0) == 300ms);
-  CHECK(first_sleep(true, 1) == 350ms);  // one after the other
+  CHECK(first_sleep(true, 1) == 450ms);  // one after the other
   CHECK(first_sleep(false, 0) == 300ms);
   CHECK(first_sleep(false, 1) >= 20s);
 }
 
-TEST_CASE("a free lock is left to those who stand before, until nobody has taken it for three seconds") {
+TEST_CASE("a free lock is left to those who stand before for three seconds, and a moment for each of them") {
   LineBench b;
   b.wake_up.looks_after = {10s, false};
   b.store.lines = {line_behind(2)};
-  b.store.peeks = {Bench::shows(free_row(1s)), Bench::shows(free_row(2999ms)), Bench::shows(free_row(3s))};
+  b.store.peeks = {Bench::shows(free_row(1s)), Bench::shows(free_row(3299ms)),
+                   Bench::shows(free_row(3300ms))};
   REQUIRE(b.go(std::nullopt));
   CHECK(b.store.calls == Calls{"announce", "acquire", "stand", "see", "sleep", "peek", "see", "sleep", "peek",
                                "see", "sleep", "peek", "see", "acquire"});
-  CHECK(b.wake_up.slept[1].at_most == 2100ms);  // and not the usual five to ten seconds
-  CHECK(b.wake_up.slept[2].at_most == 101ms);
+  CHECK(b.wake_up.slept[1].at_most == 2300ms);  // and not the usual five to ten seconds
+  CHECK(b.wake_up.slept[2].at_most == 1ms);
 }
 
 TEST_CASE("a lock that is free at the very end of a wait is tried, whoever stands before") {
@@ -598,10 +635,7 @@ namespace {
 // When places were taken and renewed.
 std::vector<Nanos> renewals(LineBench& b, Micros wait) {
   std::vector<Nanos> times;
-  b.store.lines = {[&](const LeaseRequest& request) {
-    if (b.store.stands.size() > times.size()) times.push_back(b.took());
-    return line_with({})(request);
-  }};
+  b.store.on_stand = [&] { times.push_back(b.took()); };
   REQUIRE(b.go(wait));
   return times;
 }
@@ -689,7 +723,7 @@ TEST_CASE("a renewal of a place that failed is repeated at the next look") {
   b.store.failing_stand = 1;
   REQUIRE(b.go(100s));
   REQUIRE(b.store.stands.size() == 3);
-  const Calls again{"stand", "sleep", "peek", "stand"};
+  const Calls again{"stand", "sleep", "peek", "see", "stand"};
   CHECK(std::ranges::search(b.store.calls, again).begin() != b.store.calls.end());
 }
 
@@ -728,7 +762,7 @@ TEST_CASE(
       CHECK(b.wake_up.slept.front().before == static_cast<std::size_t>(rank));
       REQUIRE(b.pauses.size() > 1);
       if (sleeps) {  // the lease ends after 30 seconds, unless it is renewed
-        CHECK(b.pauses.front() == 30s + std::min<Nanos>(1s, rank * 50ms));
+        CHECK(b.pauses.front() == 30s + std::min<Nanos>(1500ms, rank * 150ms));
         continue;
       }
       const Nanos longest = rank == 0 ? 200ms : std::min<Nanos>(rank * 800ms, 30s);
@@ -967,7 +1001,7 @@ TEST_CASE("a wait that turns out to be hopeless gives the place up") {
   REQUIRE(outcome);
   CHECK(std::holds_alternative<Held>(*outcome));
   CHECK(b.store.calls ==
-        Calls{"announce", "acquire", "stand", "see", "sleep", "peek", "leave line", "leave"});
+        Calls{"announce", "acquire", "stand", "see", "sleep", "peek", "see", "leave line", "leave"});
 }
 
 TEST_CASE("a request is there before the store connects") {
@@ -1010,7 +1044,7 @@ TEST_CASE("a database that goes away does not cost the place in line") {
   b.wake_up.sleeps = {sleep_that_is(Slept::not_at_all)};
   b.store.lines = {line_behind(1)};
   b.store.peeks = {Bench::shows(row_of("other", 30s)), Bench::unreachable(),
-                   Bench::shows(row_of("other", 30s)), Bench::shows(free_row(3s))};
+                   Bench::shows(row_of("other", 30s)), Bench::shows(free_row(4s))};
   REQUIRE(b.go(std::nullopt));
   CHECK(b.count("stand") == 1);
   CHECK(b.count("acquire") == 2);

@@ -128,6 +128,7 @@ class FakeStore final : public lease::LeaseStore {
   std::vector<Stand> stands;
   std::optional<std::size_t> failing_stand;  // the index of this one
   Micros marked_for{0};       // what a look then finds in the lock's own row, unless the test writes it
+  std::function<void()> on_stand;
   std::deque<SeeLine> lines;  // none: only the request itself waits
   lease::LeaseRef released{*lease::Key::parse("none"), {}, {}};  // by the last release
   int settled = 0;
@@ -174,6 +175,7 @@ class FakeStore final : public lease::LeaseStore {
   Result<lease::ServerTime> stand_in_line(const lease::LeaseRequest& request, Micros length,
                                           bool marks) override {
     calls.emplace_back("stand");
+    if (on_stand) on_stand();
     stands.push_back({request.arrival, length, marks});
     if (stands.size() - 1 == failing_stand) return fail(Errc::unreachable, "no room");
     if (marks) marked_for = length;

@@ -193,6 +193,11 @@ CONCAT(@@hostname, ':', @@port, ' (server_id ', @@server_id, ')')
 -- {answering_replica} A further column: the server that answers if it is read-only, else NULL.
 IF({takes_no_writes}, {this_server}, NULL)
 
+-- {look} The columns of a look: a status row, the answering server if it is read-only, until when the lock is paused, and the end of the
+-- last pause that covers it.
+{status}, {answering_replica}, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', lease.paused_until),
+  (SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(pause.end_time)) FROM dblock_pause AS pause WHERE {covers})
+
 -- {own_fence} 1 if the row called `lease` has a fence. COUNT keeps the optimizer from searching the table.
 SELECT COUNT(*) FROM dblock_fence AS fence WHERE fence.lock_key = lease.lock_key AND fence.slot = lease.slot
 

@@ -32,7 +32,9 @@ constexpr Micros k_scarcity_lasts = std::chrono::minutes(1);
 
 // The read-only server that gave this answer; nullopt if the server takes writes.
 Field answering_replica(const Rows& rows) {
-  return rows.empty() ? std::nullopt : rows.front()[k_status_columns];
+  for (const auto& row : rows)
+    if (row[k_status_columns]) return row[k_status_columns];
+  return std::nullopt;
 }
 
 // Closes a session that is to write: its server may have turned read-only since the set-up, and opening a
@@ -54,11 +56,11 @@ Error of_reading(Error error) {
 
 // Reads inside a transaction, because a proxy that splits reads from writes does not send that to a replica.
 // Errc::unreachable if a read-only server answers all the same.
-Result<Rows> read_in_transaction(Connection& connection, const std::string& statement,
+Result<Rows> read_in_transaction(Connection& connection, const std::string& statement, MemoryLimit limit,
                                  const std::string& attempt) {
   Rows rows;
   auto done = connection.in_transaction(attempt, [&]() -> Result<void> {
-    DBLOCK_TRY(rows, connection.read(statement, attempt));
+    DBLOCK_TRY(rows, connection.read(statement, attempt, limit));
     const Field replica = answering_replica(rows);
     if (!replica) return {};
     return lagging(connection, *replica, attempt);
@@ -68,11 +70,11 @@ Result<Rows> read_in_transaction(Connection& connection, const std::string& stat
 }
 
 // Reads, and if a read-only server answered, reads again from the primary: a replica may lag behind.
-Result<Rows> read_on_primary(Connection& connection, const std::string& statement,
+Result<Rows> read_on_primary(Connection& connection, const std::string& statement, MemoryLimit limit,
                              const std::string& attempt) {
-  DBLOCK_TRY(auto rows, connection.read(statement, attempt));
+  DBLOCK_TRY(auto rows, connection.read(statement, attempt, limit));
   if (!answering_replica(rows) || connection.reads_only() || connection.transaction_is_open()) return rows;
-  return read_in_transaction(connection, statement, attempt);
+  return read_in_transaction(connection, statement, limit, attempt);
 }
 
 // A sleeper renews its places, or gives them up, and sleeps on.
@@ -86,6 +88,7 @@ MemoryLimit memory_limit_of(Verb verb) {
     case Verb::list_keys:
     case Verb::list_range:
     case Verb::list_held:
+    case Verb::look_in_line:
     case Verb::see_line:
     case Verb::list_places:
     case Verb::expired:
@@ -179,15 +182,17 @@ Result<Effect> MariadbDatabase::run(Verb verb, const Parameters& parameters, con
   if (!text.starts_with("SELECT")) return change(verb, parameters, attempt);
   DBLOCK_TRY(Connection* const connection, awake_connection(attempt));
   const std::string statement = render(verb, parameters);
-  const bool is_look = verb == Verb::look || verb == Verb::look_all;
-  DBLOCK_TRY(auto rows, is_look ? read_on_primary(*connection, statement, attempt)
-                                : connection->read(statement, attempt, memory_limit_of(verb)));
+  const bool is_look = verb == Verb::look || verb == Verb::look_all || verb == Verb::look_in_line;
+  const MemoryLimit limit = memory_limit_of(verb);
+  DBLOCK_TRY(auto rows, is_look ? read_on_primary(*connection, statement, limit, attempt)
+                                : connection->read(statement, attempt, limit));
   return Effect{std::move(rows)};
 }
 
 Result<Effect> MariadbDatabase::run_on_primary(Verb verb, const Parameters& parameters,
                                                const std::string& attempt) {
-  DBLOCK_TRY(auto rows, read_in_transaction(connection_, render(verb, parameters), attempt));
+  DBLOCK_TRY(auto rows,
+             read_in_transaction(connection_, render(verb, parameters), memory_limit_of(verb), attempt));
   return Effect{std::move(rows)};
 }
 

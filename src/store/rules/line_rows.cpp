@@ -1,5 +1,6 @@
 // The functions of LockTable for the line: rows of dblock_waiter.
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "lease/line.hpp"
@@ -9,7 +10,7 @@
 namespace dblock::store {
 namespace {
 
-std::vector<lease::Place> read_places(const std::vector<Row>& rows) {
+std::vector<lease::Place> read_places(std::span<const Row> rows) {
   std::vector<lease::Place> places;
   places.reserve(rows.size());
   for (const auto& row : rows) places.push_back(read_place(row));
@@ -49,6 +50,13 @@ Result<std::vector<lease::Place>> LockTable::see_line(const lease::LeaseRequest&
                                                       const std::string& attempt) {
   DBLOCK_TRY(const auto found, run(Verb::see_line, keys_parameters(locks_of(request)), attempt));
   return read_places(found.rows);
+}
+
+Result<LockTable::InLine> LockTable::look_in_line(const lease::Key& key, const std::string& attempt) {
+  DBLOCK_TRY(auto seen, run(Verb::look_in_line, key_parameters(key), attempt));
+  const auto places =
+      std::ranges::partition(seen.rows, [](const Row& row) { return row[row.size() - 1] == "0"; });
+  return InLine{read_look(std::span(seen.rows.begin(), places.begin())), read_places(places)};
 }
 
 Result<void> LockTable::leave_line(const lease::LeaseRequest& request, bool granted,

@@ -22,12 +22,6 @@ std::optional<lease::Token> token_of(const std::optional<Effect>& done) {
   return lease::Token{*done->reported};
 }
 
-// nullopt where the lock has no row: some statements then return a row without a key.
-std::optional<lease::LockStatus> status_of(const Effect& seen) {
-  if (seen.rows.empty() || !seen.rows.front()[0]) return std::nullopt;
-  return read_status_and_pause(seen.rows.front());
-}
-
 // The statement that releases all keys of one lease: by rows where all are known, else by keys.
 Verb release_of(const std::vector<lease::LeaseRef>& parts) {
   const bool known =
@@ -219,13 +213,13 @@ Result<bool> LockTable::free_now(const lease::Key& key, std::uint32_t slot, leas
 
 Result<std::optional<lease::LockStatus>> LockTable::look(const lease::Key& key, const std::string& attempt) {
   DBLOCK_TRY(const auto seen, run(Verb::look, key_parameters(key), attempt));
-  return status_of(seen);
+  return read_look(seen.rows);
 }
 
 Result<std::optional<lease::LockStatus>> LockTable::look_on_primary(const lease::Key& key,
                                                                     const std::string& attempt) {
   DBLOCK_TRY(const auto seen, database_->run_on_primary(Verb::look, key_parameters(key), attempt));
-  return status_of(seen);
+  return read_look(seen.rows);
 }
 
 Result<lease::Listing> LockTable::list(const lease::Selection& selection, const std::string& attempt) {

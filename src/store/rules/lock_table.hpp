@@ -141,7 +141,13 @@ class LockTable {
   // Reads the lock's own row; nullopt: there is none.
   [[nodiscard]] Result<std::optional<lease::LockStatus>> look(const lease::Key& key,
                                                               const std::string& attempt);
-  // The same from the server that takes the writes, as Database::run_on_primary().
+  // The same, with the places in the line of the lock.
+  struct InLine {
+    std::optional<lease::LockStatus> row;
+    std::vector<lease::Place> places;
+  };
+  [[nodiscard]] Result<InLine> look_in_line(const lease::Key& key, const std::string& attempt);
+  // The lock's own row from the server that takes the writes, as Database::run_on_primary().
   [[nodiscard]] Result<std::optional<lease::LockStatus>> look_on_primary(const lease::Key& key,
                                                                          const std::string& attempt);
   [[nodiscard]] Result<void> on_primary(const std::string& attempt, const Database::Body& body) {

@@ -47,6 +47,16 @@ Result<Answer> TableLeaseStore::look(const lease::LeaseRequest& request) {
   return with_pause(judge(request, std::move(seen), attempt), attempt);
 }
 
+Result<lease::SeenInLine> TableLeaseStore::look_in_line(const lease::LeaseRequest& request) {
+  if (!request.plain()) return LeaseStore::look_in_line(request);
+  const Call call(*table_);
+  const std::string attempt = attempt_to("look at", request.key);
+  DBLOCK_CHECK(table_->ensure_open(attempt));
+  DBLOCK_TRY(auto seen, table_->look_in_line(request.key, attempt));
+  DBLOCK_TRY(auto answer, with_pause(judge(request, std::move(seen.row), attempt), attempt));
+  return lease::SeenInLine{std::move(answer), std::move(seen.places)};
+}
+
 // The answer to an exclusive request of one key, from the lock's own row.
 Result<Answer> TableLeaseStore::judge(const lease::LeaseRequest& request, std::optional<LockStatus> seen,
                                       const std::string& attempt) {

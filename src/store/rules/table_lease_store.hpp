@@ -30,6 +30,7 @@ class TableLeaseStore final : public lease::LeaseStore {
   Result<std::vector<lease::Place>> see_line(const lease::LeaseRequest& request) override;
   void leave_line(const lease::LeaseRequest& request) noexcept override;
   Result<lease::Answer> look(const lease::LeaseRequest& request) override;
+  Result<lease::SeenInLine> look_in_line(const lease::LeaseRequest& request) override;
   Result<lease::RenewOutcome> renew(const lease::LeaseRef& ref, lease::Actor actor,
                                     std::optional<Micros> ttl) override;
   Result<lease::ReleaseOutcome> release(const lease::LeaseRef& ref, lease::Actor actor,
