@@ -127,9 +127,9 @@ class FakeStore final : public lease::LeaseStore {
   std::deque<Result<lease::ServerTime>> arrivals;  // for requests without one; none: k_arrival
   std::vector<Stand> stands;
   std::optional<std::size_t> failing_stand;  // the index of this one
-  Micros marked_for{0};       // what a look then finds in the lock's own row, unless the test writes it
+  Micros marked_for{0};  // what a look then finds in the lock's own row, unless the test writes it
   std::function<void()> on_stand;
-  std::deque<SeeLine> lines;  // none: only the request itself waits
+  std::deque<SeeLine> lines;                                     // none: only the request itself waits
   lease::LeaseRef released{*lease::Key::parse("none"), {}, {}};  // by the last release
   int settled = 0;
   int rested = 0;

@@ -193,7 +193,7 @@ CONCAT(@@hostname, ':', @@port, ' (server_id ', @@server_id, ')')
 -- {answering_replica} A further column: the server that answers if it is read-only, else NULL.
 IF({takes_no_writes}, {this_server}, NULL)
 
--- {look} The columns of a look: a status row, the answering server if it is read-only, until when the lock is paused, and the end of the
+-- {look_columns} Those of a look: a status row, the answering server if it is read-only, until when the lock is paused, and the end of the
 -- last pause that covers it.
 {status}, {answering_replica}, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', lease.paused_until),
   (SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(pause.end_time)) FROM dblock_pause AS pause WHERE {covers})
