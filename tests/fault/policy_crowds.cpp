@@ -114,7 +114,7 @@ class Crowd {
 const Words k_brisk{"-v", "--wait", "120s", "--ttl", "6s", "--heartbeat", "500ms", "--kill-grace", "500ms"};
 
 TEST_CASE("of thirty --line newest runs under faults no older one runs after a newer, and the last runs",
-          "[safety][storm]") {
+          "[server][safety][storm]") {
   Crowd crowd;
   LiveRun holder(crowd.database());
   for (int i = 0; i < 30; ++i) {
@@ -138,7 +138,7 @@ TEST_CASE("of thirty --line newest runs under faults no older one runs after a n
 }
 
 TEST_CASE("of thirty --replace runs under faults none revokes a newer one, and the last one's job runs",
-          "[safety][storm]") {
+          "[server][safety][storm]") {
   Crowd crowd;
   for (int i = 0; i < 30; ++i) {
     crowd.join(run_words("k", with(k_brisk, {"--replace", "--replaceable"}), {}), "exec sleep 300");
@@ -166,7 +166,7 @@ TEST_CASE("of thirty --replace runs under faults none revokes a newer one, and t
 }
 
 TEST_CASE("twenty runs of a pool under faults share no member, and come in the order of their arrival",
-          "[safety][storm]") {
+          "[server][safety][storm]") {
   constexpr std::size_t k_members = 5;
   Crowd crowd;
   std::vector<std::unique_ptr<LiveRun>> holders;
