@@ -145,7 +145,7 @@ lease::LockStatus read_status(const Row& row) {
   status.server_time = lease::ServerTime{micros(row[c_now])};
   status.sharing = sharing(row[c_mode], row[c_slots]);
   status.slot = static_cast<std::uint32_t>(unsigned_number(row[c_slot]));
-  status.line_until = time(row[c_line_until]);
+  if (status.slot == 0) status.line_until = time(row[c_line_until]);
   status.arrived_at = time(row[c_arrived]);
   if (status.owner.empty()) status.freed_at = time(row[c_renewed]);
   status.state = state_of(status);

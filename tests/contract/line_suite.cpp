@@ -310,6 +310,30 @@ STORE_CASE("a place that somebody has removed comes back where it was") {
   second.takes_and_releases();
 }
 
+STORE_CASE("a place that is added is told of in the lock's row, whatever its request has seen there") {
+  LineFixture t;
+  const Lease holder = t.grant(asks("k", "holder"));
+  auto first = t.waits(asks("k", "first"));
+  t.frees(holder);
+  const Lease lease = first.takes();
+  // It was refused when the row still told of the first one's place.
+  REQUIRE(t.store->stand_in_line(asks("k", "second"), k_place_counts, false));
+  t.frees(lease);
+  CHECK(t.is_behind(asks("k", "other")));
+}
+
+STORE_CASE("a reader's row does not tell whether somebody waits, so a writer has its place told of",
+           "[all-of-dblock]") {
+  LineFixture t;
+  const Lease holder = t.grant(asks("k", "holder"));
+  auto reader = t.waits(reads("k", "reader"));
+  t.frees(holder);
+  reader.takes();
+  const auto refused = t.conflict(asks("k", "writer"));
+  CHECK(refused.status.slot > 0);
+  CHECK_FALSE(refused.status.line_until);
+}
+
 STORE_CASE("a request that leaves the line refuses nobody any more") {
   LineFixture t;
   const Lease holder = t.grant(asks("k", "holder"));
@@ -374,6 +398,7 @@ STORE_CASE("a lock that was held for long goes to the waiter when it is released
   if (holder.sharing.mode == Mode::shared) request.sharing = {};
   auto waiter = t.waits(request);
   CHECK(released(t.release(ref_to(lease))));
+  CHECK_FALSE(long_free(t.rows({{key("k")}, {}, false}).front()));
   for (const auto& other : all_kinds("other")) {
     CAPTURE(to_string(other.sharing.mode), other.also.size());
     t.conflict(other);

@@ -42,7 +42,10 @@ Result<lease::ServerTime> LockTable::stand_in_line(const lease::LeaseRequest& re
       return fail(Errc::unreachable, attempt + ": its place in the line vanished; try again");
     standing.arrival = own->waiter.since;
   }
-  if (marks) DBLOCK_CHECK(run(Verb::mark_line, place_parameters(request, length), attempt));
+  // A grant between the caller's look and a new place has not seen the place, and ended the mark that was
+  // looked at.
+  if (marks || kept < keys.size())
+    DBLOCK_CHECK(run(Verb::mark_line, place_parameters(request, length), attempt));
   return *standing.arrival;
 }
 
