@@ -10,7 +10,6 @@
 #include <csignal>
 #include <cstring>
 #include <stdexcept>
-#include <thread>
 
 namespace dblock::test {
 namespace {
@@ -208,12 +207,7 @@ void TracedRun::halt_all() {
 
 void TracedRun::await_halt(pid_t tid) {
   int status = 0;
-  pid_t told = 0;
-  while ((told = ::waitpid(tid, &status, __WALL | WNOHANG)) == 0) {
-    bury_dead_beside(tid);
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
-  if (told != tid || !WIFSTOPPED(status)) return on_end(tid, status);
+  if (::waitpid(tid, &status, __WALL) != tid || !WIFSTOPPED(status)) return on_end(tid, status);
   const int event = status >> 16;
   if (event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK || event == PTRACE_EVENT_CLONE)
     on_birth(tid, event == PTRACE_EVENT_CLONE);
@@ -221,19 +215,6 @@ void TracedRun::await_halt(pid_t tid) {
   thread.halted = true;
   const int signal = WSTOPSIG(status);
   if (event == 0 && signal != k_system_call) thread.signal = signal;
-}
-
-// The end of a process's first thread is told once its other threads are buried: also one that was halted,
-// and that the end of the process has killed.
-void TracedRun::bury_dead_beside(pid_t first) {
-  std::vector<pid_t> dead;
-  for (const auto& [tid, thread] : threads_) {
-    siginfo_t told{};
-    if (thread.process != first || tid == first) continue;
-    if (::waitid(P_PID, static_cast<id_t>(tid), &told, WEXITED | WNOHANG | __WALL) == 0 && told.si_pid == tid)
-      dead.push_back(tid);
-  }
-  for (const pid_t tid : dead) on_end(tid, 0);
 }
 
 void TracedRun::kill(const std::vector<pid_t>& processes) {

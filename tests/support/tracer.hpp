@@ -70,7 +70,6 @@ class TracedRun {
   void resume(pid_t tid, int signal);
   void halt_all();
   void await_halt(pid_t tid);
-  void bury_dead_beside(pid_t first);
   void bury(pid_t tid);  // of which we are told the end
 
   Process process_;
