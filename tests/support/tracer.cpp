@@ -200,6 +200,8 @@ void TracedRun::halt_all() {
       if (!thread.halted) running.push_back(tid);
     }
     if (running.empty()) return;
+    // The end of a process's first thread is told once its other threads are buried.
+    std::ranges::stable_partition(running, [this](pid_t tid) { return threads_.at(tid).process != tid; });
     for (const pid_t tid : running) trace(PTRACE_INTERRUPT, tid, 0L);
     for (const pid_t tid : running) await_halt(tid);
   }
