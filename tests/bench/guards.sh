@@ -8,7 +8,7 @@
 # needs. Exits 1 when a number is over its limit, which is the number measured on Debian 12 (x86-64) and a twentieth
 # more; of page faults, which depend on the kernel, a tenth more. A limit that is far above its number is to be lowered.
 # Needs strace, GNU time, valgrind and a server's programs (Debian: mariadb-server-core mariadb-client).
-# shellcheck disable=SC2317 # functions are called by middle
+# shellcheck disable=SC2317 # functions are called by middle and added_during
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -64,20 +64,17 @@ instructions() {
   cat "$work"/callgrind.* | awk '/^(summary|totals):/ { sum = $2 } END { print sum }'
 }
 
-# A sum of the server's counters.
-counters() { # CONDITION
-  sql "SELECT SUM(VARIABLE_VALUE) FROM information_schema.GLOBAL_STATUS WHERE $1"
+received() {
+  counters "VARIABLE_NAME = 'BYTES_RECEIVED'"
 }
 
-# What ten runs add to the server's counters, each a tenth of that, less what asking adds.
-added_by_a_run() { # CONDITION
-  before=$(counters "$1")
-  own=$(($(counters "$1") - before))
-  before=$(counters "$1")
-  for _ in 1 2 3 4 5 6 7 8 9 10; do "$dblock" run --key guard --note none -- /bin/true; done
-  echo $((($(counters "$1") - before - own) / 10))
+touched() {
+  counters "VARIABLE_NAME LIKE 'HANDLER%' AND VARIABLE_NAME NOT IN ('HANDLER_COMMIT', 'HANDLER_PREPARE')"
 }
-touched="VARIABLE_NAME LIKE 'HANDLER%' AND VARIABLE_NAME NOT IN ('HANDLER_COMMIT', 'HANDLER_PREPARE')"
+
+ten_runs() {
+  for _ in 1 2 3 4 5 6 7 8 9 10; do "$dblock" run --key guard --note none -- /bin/true; done
+}
 
 server=$DBLOCK_DB
 embedded=sqlite:$work/locks.db
@@ -88,8 +85,8 @@ done
 
 start_report "$work/rows"
 row 'statements of a run' "$(statements_during "$dblock" run --key guard -- /bin/true)" "" "<= 3"
-row 'bytes that the server receives in a run' "$(added_by_a_run "VARIABLE_NAME = 'BYTES_RECEIVED'")" "" "<= 4950"
-row 'rows that the server reads and writes in a run' "$(added_by_a_run "$touched")" "" "<= 20"
+row 'bytes that the server receives in a run' "$(($(added_during received ten_runs) / 10))" "" "<= 4950"
+row 'rows that the server reads and writes in a run' "$(($(added_during touched ten_runs) / 10))" "" "<= 20"
 row 'libraries of a run, besides the linker' "$(libraries "$server")" "" "<= 1"
 row 'system calls of a run on a server' "$(middle traced "$server")" "" "<= 394"
 row 'page faults of a run on a server' "$(middle faults "$server")" "" "<= 366"

@@ -82,21 +82,31 @@ sql() {
   mariadb --no-defaults --socket="$DBLOCK_SOCKET" --user=root --batch --skip-column-names --execute="$1" dblock
 }
 
+# The sum of the server's counters that CONDITION selects.
+counters() { # CONDITION
+  sql "SELECT SUM(VARIABLE_VALUE) FROM information_schema.GLOBAL_STATUS WHERE $1"
+}
+
+# How much the number grows that COUNTER prints, while COMMAND runs.
+added_during() { # COUNTER COMMAND...
+  counter=$1 && shift
+  before=$($counter)
+  own=$(($($counter) - before)) # what asking costs
+  before=$($counter)
+  "$@"
+  echo $(($($counter) - before - own))
+}
+
 # Every statement counts under one COM_ variable, a prepared one when executed; preparing counts on top. (QUESTIONS
 # would count the goodbye, COM_QUIT, as well.)
 statements() {
-  sql "SELECT SUM(VARIABLE_VALUE) FROM information_schema.GLOBAL_STATUS
-       WHERE VARIABLE_NAME = 'COM_STMT_PREPARE'
-          OR (VARIABLE_NAME LIKE 'COM\_%' AND VARIABLE_NAME NOT LIKE 'COM\_STMT\_%')"
+  counters "VARIABLE_NAME = 'COM_STMT_PREPARE'
+    OR (VARIABLE_NAME LIKE 'COM\_%' AND VARIABLE_NAME NOT LIKE 'COM\_STMT\_%')"
 }
 
 # The statements that the server sees while COMMAND runs.
 statements_during() { # COMMAND...
-  before=$(statements)
-  own=$(($(statements) - before)) # what asking costs
-  before=$(statements)
-  "$@"
-  echo $(($(statements) - before - own))
+  added_during statements "$@"
 }
 
 await() { # COMMAND... that succeeds in the end, within 20 s

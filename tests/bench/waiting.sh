@@ -40,7 +40,7 @@ trap 'exit 143' TERM
 
 # What clients have sent. The statements inside a procedure do not count here, but in report.sh's statements().
 questions() {
-  sql "SELECT VARIABLE_VALUE FROM information_schema.GLOBAL_STATUS WHERE VARIABLE_NAME = 'QUESTIONS'"
+  counters "VARIABLE_NAME = 'QUESTIONS'"
 }
 
 server_ticks() {
