@@ -126,10 +126,10 @@ class FakeStore final : public lease::LeaseStore {
   std::deque<std::function<lease::Lease(const lease::LeaseRequest&)>> nests;  // none: nothing to nest in
   std::deque<Result<lease::ServerTime>> arrivals;  // for requests without one; none: k_arrival
   std::vector<Stand> stands;
+  std::function<void()> on_stand;            // before each of them
   std::optional<std::size_t> failing_stand;  // the index of this one
-  Micros marked_for{0};  // what a look then finds in the lock's own row, unless the test writes it
-  std::function<void()> on_stand;
-  std::deque<SeeLine> lines;                                     // none: only the request itself waits
+  Micros marked_for{0};       // what a look then finds in the lock's own row, unless the test writes it
+  std::deque<SeeLine> lines;  // none: only the request itself waits
   lease::LeaseRef released{*lease::Key::parse("none"), {}, {}};  // by the last release
   int settled = 0;
   int rested = 0;
