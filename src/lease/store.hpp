@@ -232,9 +232,9 @@ class LeaseStore {
 
   // Takes a place in the line of each of the request's locks (of each member of a pool), or lets its places
   // count for longer: for `length` from now on. Answers the arrival, which LeaseRequest::arrival must name
-  // from then on: places that somebody has removed come back with it. `marks`: also tells those who find the
-  // lock free that somebody waits, which takes one more statement; the lock's row says until when they know.
-  // REQUIRES: the locks have refused the request.
+  // from then on: places that somebody has removed come back with it. Where a place was added, and with
+  // `marks` always, also tells those who find the lock free that somebody waits, which takes one more
+  // statement; the lock's row says until when they know. REQUIRES: the locks have refused the request.
   [[nodiscard]] virtual Result<ServerTime> stand_in_line(const LeaseRequest& /*request*/, Micros /*length*/,
                                                          bool /*marks*/) {
     return ServerTime{};

@@ -161,15 +161,14 @@ Micros Waiting::half_way(Micros::rep rank) {
 }
 
 bool Waiting::may_pass(const LockStatus& row) const {
-  return row.free_since().since_epoch + k_line_patience + after_those_before() <= row.server_time.since_epoch;
+  return row.free_since().since_epoch + passes_after() <= row.server_time.since_epoch;
 }
 
 // A lock that is free goes to whoever asks after a while.
 Micros Waiting::not_past_free(Micros stay, const LockStatus& row) const {
   const Micros free_for = row.server_time.since_epoch - row.free_since().since_epoch;
-  const Micros passes_after = k_line_patience + after_those_before();
-  if (free_for < Micros{0} || row.pause || free_for > passes_after) return stay;
-  return std::min(stay, passes_after - free_for);
+  if (free_for < Micros{0} || row.pause || free_for > passes_after()) return stay;
+  return std::min(stay, passes_after() - free_for);
 }
 
 // A lease that nobody renews becomes free at a known time: look then, not a poll interval later.
@@ -178,6 +177,10 @@ Micros Waiting::not_past_expiry(Micros stay, const LockStatus& row) const {
   if (row.pause) end = std::max(end, row.pause->until);
   const Micros left = end.since_epoch - row.server_time.since_epoch;
   return left > Micros{0} ? std::min(stay, left + after_those_before()) : stay;
+}
+
+Micros Waiting::passes_after() const {
+  return k_line_patience + after_those_before();
 }
 
 Micros Waiting::after_those_before() const {

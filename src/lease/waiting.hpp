@@ -74,6 +74,7 @@ class Waiting {
   [[nodiscard]] Micros half_way(Micros::rep rank);
   [[nodiscard]] Micros not_past_free(Micros stay, const LockStatus& row) const;
   [[nodiscard]] Micros not_past_expiry(Micros stay, const LockStatus& row) const;
+  [[nodiscard]] Micros passes_after() const;  // how long a lock must have been free for may_pass()
   [[nodiscard]] Micros after_those_before() const;
 
   LeaseStore& store_;
