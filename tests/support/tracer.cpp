@@ -123,52 +123,65 @@ TracedRun::~TracedRun() {
   kill(processes);
 }
 
+// Any thread's event in the order of the kernel, which tells the end of a process's first thread once its
+// others are buried: also those that were halted already when their process ended.
 bool TracedRun::run_to(const std::optional<Step>& step) {
-  while (!threads_.empty()) {
+  while (anyone_runs()) {
     int status = 0;
     const pid_t tid = ::waitpid(-1, &status, k_own);
     if (tid < 0 && errno == EINTR) continue;
     if (tid < 0) break;
-    if (!WIFSTOPPED(status)) {
+    if (WIFSTOPPED(status)) {
+      on_stop(tid, status, step);
+    } else {
       on_end(tid, status);
-    } else if (on_stop(tid, status, step)) {
-      halt_all();
-      return true;
     }
   }
-  return false;
+  return halting_;
 }
 
-// True where it is the step.
-bool TracedRun::on_stop(pid_t tid, int status, const std::optional<Step>& step) {
+bool TracedRun::anyone_runs() const {
+  return std::ranges::any_of(threads_, [](const auto& one) { return !one.second.halted; });
+}
+
+void TracedRun::on_stop(pid_t tid, int status, const std::optional<Step>& step) {
   const auto found = threads_.find(tid);
   if (found == threads_.end()) {
     newborn_.insert(tid);
-    return false;
+    return;
   }
   const int signal = WSTOPSIG(status);
   const int event = status >> 16;
   if (event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK || event == PTRACE_EVENT_CLONE) {
     on_birth(tid, event == PTRACE_EVENT_CLONE);
-  } else if (event == 0 && signal == k_system_call && makes_step(tid) && guardian_ != 0) {
-    int& count = steps_.at(static_cast<std::size_t>(found->second.role));
-    const bool wanted = step && step->who == found->second.role && step->number == count;
-    ++count;
-    if (wanted) {
-      found->second.halted = true;
-      return true;
-    }
+  } else if (event == 0 && signal == k_system_call && guardian_ != 0 && makes_step(tid) &&
+             count_step(found->second.role, step)) {
+    halt_all_but(tid);
   }
-  resume(tid, event == 0 && signal != k_system_call ? signal : 0);
-  return false;
+  go_on(tid, event == 0 && signal != k_system_call ? signal : 0);
+}
+
+// True where it is `wanted`.
+bool TracedRun::count_step(Tracee who, const std::optional<Step>& wanted) {
+  const int number = steps_.at(static_cast<std::size_t>(who))++;
+  return wanted && wanted->who == who && wanted->number == number;
+}
+
+// They stop soon, and go_on() leaves them there. Whoever they give birth to until then is stopped from birth.
+void TracedRun::halt_all_but(pid_t stopped) {
+  halting_ = true;
+  for (const auto& [tid, thread] : threads_) {
+    if (tid != stopped) trace(PTRACE_INTERRUPT, tid, 0L);
+  }
 }
 
 void TracedRun::on_birth(pid_t parent, bool thread) {
   unsigned long message = 0;
-  trace(PTRACE_GETEVENTMSG, parent, &message);
+  if (trace(PTRACE_GETEVENTMSG, parent, &message) != 0) return;  // killed meanwhile
   const auto child = static_cast<pid_t>(message);
   int status = 0;
-  if (newborn_.erase(child) == 0) ::waitpid(child, &status, __WALL);
+  if (newborn_.erase(child) == 0 && (::waitpid(child, &status, __WALL) != child || !WIFSTOPPED(status)))
+    return;  // has ended
   const Thread& of = threads_.at(parent);
   if (thread) {
     threads_[child] = {Tracee::worker, of.process, false, 0};
@@ -179,67 +192,43 @@ void TracedRun::on_birth(pid_t parent, bool thread) {
     trace(PTRACE_DETACH, child, 0L);  // the job
     return;
   }
-  resume(child, 0);
+  go_on(child, 0);
 }
 
 void TracedRun::on_end(pid_t tid, int status) {
   threads_.erase(tid);
+  newborn_.erase(tid);
   if (tid == process_.pid()) process_.has_ended(status);
 }
 
 // System calls count from the guardian's birth only; all before runs at full speed.
-void TracedRun::resume(pid_t tid, int signal) {
-  trace(guardian_ != 0 ? PTRACE_SYSCALL : PTRACE_CONT, tid, static_cast<long>(signal));
-}
-
-// Again, since a thread that is told to halt may be making another.
-void TracedRun::halt_all() {
-  for (;;) {
-    std::vector<pid_t> running;
-    for (const auto& [tid, thread] : threads_) {
-      if (!thread.halted) running.push_back(tid);
-    }
-    if (running.empty()) return;
-    // The end of a process's first thread is told once its other threads are buried.
-    std::ranges::stable_partition(running, [this](pid_t tid) { return threads_.at(tid).process != tid; });
-    for (const pid_t tid : running) trace(PTRACE_INTERRUPT, tid, 0L);
-    for (const pid_t tid : running) await_halt(tid);
-  }
-}
-
-void TracedRun::await_halt(pid_t tid) {
-  int status = 0;
-  if (::waitpid(tid, &status, __WALL) != tid || !WIFSTOPPED(status)) return on_end(tid, status);
-  const int event = status >> 16;
-  if (event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK || event == PTRACE_EVENT_CLONE)
-    on_birth(tid, event == PTRACE_EVENT_CLONE);
+void TracedRun::go_on(pid_t tid, int signal) {
   Thread& thread = threads_.at(tid);
-  thread.halted = true;
-  const int signal = WSTOPSIG(status);
-  if (event == 0 && signal != k_system_call) thread.signal = signal;
+  thread.halted = halting_;
+  thread.signal = signal;
+  if (!halting_) trace(guardian_ != 0 ? PTRACE_SYSCALL : PTRACE_CONT, tid, static_cast<long>(signal));
 }
 
-void TracedRun::kill(const std::vector<pid_t>& processes) {
-  for (const pid_t process : processes) ::kill(process, SIGKILL);
-  for (const pid_t process : processes) {
-    std::vector<pid_t> tids;
-    for (const auto& [tid, thread] : threads_) {
-      if (thread.process == process && tid != process) tids.push_back(tid);
-    }
-    if (threads_.contains(process)) tids.push_back(process);  // the first thread's end is the last to be told
-    for (const pid_t tid : tids) bury(tid);
-  }
-}
-
-// The first thread last: as soon as it runs it may end the process, and a thread that dies while we trace it
-// is ours to bury.
-void TracedRun::let_go(pid_t process) {
+// The first thread last: its end is told last, and as soon as it runs it may end the process.
+std::vector<pid_t> TracedRun::threads_of(pid_t process) const {
   std::vector<pid_t> tids;
   for (const auto& [tid, thread] : threads_) {
     if (thread.process == process && tid != process) tids.push_back(tid);
   }
   if (threads_.contains(process)) tids.push_back(process);
-  for (const pid_t tid : tids) {
+  return tids;
+}
+
+void TracedRun::kill(const std::vector<pid_t>& processes) {
+  for (const pid_t process : processes) ::kill(process, SIGKILL);
+  for (const pid_t process : processes) {
+    for (const pid_t tid : threads_of(process)) bury(tid);
+  }
+}
+
+// A thread that dies while we trace it is ours to bury.
+void TracedRun::let_go(pid_t process) {
+  for (const pid_t tid : threads_of(process)) {
     const auto signal = static_cast<long>(threads_.at(tid).signal);
     if (trace(PTRACE_DETACH, tid, signal) == 0) {
       threads_.erase(tid);

@@ -42,8 +42,9 @@ class TracedRun {
   TracedRun(const TracedRun&) = delete;
   TracedRun& operator=(const TracedRun&) = delete;
 
-  // True with all threads of dblock and guardian halted, the one of `step` just before it. False when the run
-  // has ended without making it. Without a step: to the end.
+  // True with all threads of dblock and guardian halted, the one of `step` just before it; who ended
+  // meanwhile is buried. False when the run has ended without making it. Without a step: to the end. Takes
+  // the ends of all children of the caller's thread: it must have no other.
   bool run_to(const std::optional<Step>& step);
   [[nodiscard]] int steps(Tracee who) const { return steps_.at(static_cast<std::size_t>(who)); }
 
@@ -64,17 +65,20 @@ class TracedRun {
     bool halted = false;
     int signal = 0;  // to be delivered when it goes on
   };
-  bool on_stop(pid_t tid, int status, const std::optional<Step>& step);
+  [[nodiscard]] bool anyone_runs() const;
+  void on_stop(pid_t tid, int status, const std::optional<Step>& step);
   void on_birth(pid_t parent, bool thread);
   void on_end(pid_t tid, int status);
-  void resume(pid_t tid, int signal);
-  void halt_all();
-  void await_halt(pid_t tid);
+  bool count_step(Tracee who, const std::optional<Step>& wanted);
+  void halt_all_but(pid_t stopped);
+  void go_on(pid_t tid, int signal);  // unless all are to halt
+  [[nodiscard]] std::vector<pid_t> threads_of(pid_t process) const;
   void bury(pid_t tid);  // of which we are told the end
 
   Process process_;
   pid_t guardian_ = 0;
   std::map<pid_t, Thread> threads_;
+  bool halting_ = false;
   std::set<pid_t> newborn_;  // seen before their parent's word of them
   std::array<int, k_tracees.size()> steps_{};
 };
