@@ -119,6 +119,10 @@ BEGIN
       -- The lock is held: what goes wrong here costs others three seconds at most.
       BEGIN
         DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END;
+        -- A caller that has not waited came when the lock was granted, and not after those who came since.
+        IF v_arrival IS NULL THEN
+          SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(arrived_at)) INTO v_arrival FROM dblock_lock WHERE {is_named_lease};
+        END IF;
         {verb pass_line};
       END;
     END IF;

@@ -1452,6 +1452,31 @@ TEST_CASE("mariadb procedures: a lock that has been free for three seconds goes 
   grant(*t.store, run);
 }
 
+TEST_CASE("mariadb procedures: whoever passes the line leaves the places of those who came after the grant") {
+  Called t;
+  t.application.acquire("k", "holder");
+  CHECK(t.other.acquire("k", "dead", k_waits).outcome == "held");
+  t.hand_over("k", "holder");
+  t.set_free_for("k", 3s);
+  // The grant takes a while, and somebody comes meanwhile.
+  const std::string gate = "'" + t.database.name() + "'";
+  test::Connection keeper(t.database.server(), "root", t.database.name());
+  keeper.sql("DO GET_LOCK(" + gate + ",0)");
+  t.database.sql("CREATE TRIGGER slow AFTER UPDATE ON dblock_lock FOR EACH ROW DO GET_LOCK(" + gate + ",60)");
+  auto told = std::async(std::launch::async, [&] { return t.application.acquire("k", "me"); });
+  REQUIRE(test::wait_until([&] {
+    return t.database.number(
+               "SELECT COUNT(*) FROM information_schema.processlist WHERE db=DATABASE() AND "
+               "state='User lock'") == 1;
+  }));
+  const std::string others = ",seen_until,version,mode,slots,line,waiter_host,waiter_pid,waiter_user";
+  t.database.sql("INSERT INTO dblock_waiter (lock_key,owner_id,arrival" + others +
+                 ") SELECT lock_key,'later',UTC_TIMESTAMP(6)" + others + " FROM dblock_waiter");
+  keeper.sql("DO RELEASE_LOCK(" + gate + ")");
+  CHECK(told.get().outcome == "granted");
+  CHECK(t.line() == "later");
+}
+
 TEST_CASE("mariadb procedures: while an application with patience waits, no new reader comes in") {
   Called t;
   const auto reader = grant(*t.store, reads("k", "reader"));
