@@ -12,6 +12,7 @@
 
 #include "contract/mariadb_store.hpp"
 #include "store/mariadb/sql.hpp"
+#include "store/parameters.hpp"
 #include "support/catch.hpp"
 #include "support/proxy.hpp"
 
@@ -247,6 +248,68 @@ TEST_CASE("mariadb line: waiters get the lock in the order of their arrival, eac
   CHECK(line.order() == expected);
   CHECK(since(released) < 15s * test::slowness());  // the first look of a sleeper's own comes after so long
   CHECK(places(line.t) == 0);
+}
+
+TEST_CASE("mariadb line: a release wakes the first waiter, though the holder's session goes on") {
+  Line line;
+  line.join("first");
+  const BootTime released = BootClock::now();
+  REQUIRE(line.holder.store().release(ref_to(line.holder.lease()), Actor::holder, {}));
+  CHECK(line.order() == Names{"first"});
+  CHECK(since(released) < 10s * test::slowness());  // a sleeper would look after 30 s
+}
+
+TEST_CASE("mariadb line: a request that gives back what it does not rely on is still there for others") {
+  MariadbUnderTest t;
+  Request ahead(t, "ahead");
+  const auto taken = ahead.store->try_acquire(request_for("k", "ahead"));
+  REQUIRE(taken);
+  WaitingRun waiter(t.database().url(), request_for("k", "waiter"));
+  REQUIRE(test::wait_until([&] { return t.asleep() == 1; }));
+  REQUIRE(ahead.store->release(ref_to(std::get<Granted>(*taken).lease), Actor::holder, {}));
+  CHECK(
+      t.database().value("SELECT IS_USED_LOCK(CONCAT('dblock.',LEFT(SHA2(CONCAT(DATABASE(),'/','ahead'),256),"
+                         "48))) IS NOT NULL") == "1");
+  ahead.wake_up.leave();
+  CHECK(waiter.granted());
+}
+
+TEST_CASE("mariadb line: a release that fails after it woke a waiter gives away nothing", "[safety]") {
+  Line line;
+  line.join("first");
+  line.t.database().sql(
+      "CREATE TRIGGER refuse BEFORE UPDATE ON dblock_lock FOR EACH ROW BEGIN IF NEW.lock_value IS NULL THEN "
+      "SIGNAL SQLSTATE '45000'; END IF; END");
+  const LeaseRef lease = ref_to(line.holder.lease());
+  REQUIRE_FALSE(line.holder.store().release(lease, Actor::holder, {}));
+  REQUIRE(test::wait_until([&] { return line.t.asleep() == 0; }));
+  REQUIRE(line.holder.store().renew(lease, Actor::holder, std::nullopt));
+  CHECK_FALSE(line.waiters.front()->ended());
+  line.t.database().sql("DROP TRIGGER refuse");
+  REQUIRE(line.holder.store().release(lease, Actor::holder, {}));
+  CHECK(line.order() == Names{"first"});
+}
+
+TEST_CASE("mariadb line: a waiter that wakes before the release has committed is granted the lock after it",
+          "[safety]") {
+  Line line;
+  auto& database = line.t.database();
+  const auto session = database.sessions().front();
+  line.join("first");
+  test::Connection releasing(database.server(), "root", database.name());
+  releasing.sql("BEGIN");
+  releasing.sql(store::mariadb::render(
+      store::Verb::release,
+      store::ref_parameters(ref_to(line.holder.lease()), Actor::holder) + store::end_parameters({})));
+  REQUIRE(database.kill_session(session));
+  REQUIRE(test::wait_until([&] {
+    return database.number(
+               "SELECT COUNT(*) FROM information_schema.processlist WHERE db=DATABASE() AND info LIKE "
+               "'UPDATE dblock_lock AS lease STRAIGHT_JOIN%'") == 1;
+  }));
+  CHECK_FALSE(line.waiters.front()->ended());
+  releasing.sql("COMMIT");
+  CHECK(line.order() == Names{"first"});
 }
 
 TEST_CASE("mariadb line: waiters whose sessions are killed keep their places") {

@@ -150,7 +150,9 @@ void MariadbUnderTest::copy_history(int times) {
 }
 
 HoldingRun::HoldingRun(const std::string& url, const lease::LeaseRequest& request)
-    : store_(MariadbUnderTest::open_at(url)), lease_(take(*store_, request)) {}
+    : store_(MariadbUnderTest::open_at(url)), lease_(take(*store_, request)) {
+  store_->expect_release();
+}
 
 lease::Lease HoldingRun::take(lease::LeaseStore& store, const lease::LeaseRequest& request) {
   store.wake_up()->announce(request.owner);
@@ -196,6 +198,7 @@ const Result<lease::AcquireOutcome>& WaitingRun::outcome() {
 }
 
 bool WaitingRun::granted() {
+  if (!outcome()) UNSCOPED_INFO(outcome().error().message);
   return outcome() && std::holds_alternative<lease::Lease>(*outcome());
 }
 

@@ -152,6 +152,16 @@ TEST_CASE("only a statement for a replication group's member asks whether the se
   }
 }
 
+TEST_CASE("a release that wakes frees the named lock of its request, and no other statement does") {
+  const auto frees = [](Verb verb, Mark mark) {
+    return render(verb, place(request(), 0), mark).find("RELEASE_ALL_LOCKS()") != std::string::npos;
+  };
+  CHECK(frees(Verb::release, {.proves_writes = true, .wakes = true}));
+  CHECK_FALSE(frees(Verb::release, {.proves_writes = true}));
+  for (const auto verb : {Verb::release_rows, Verb::release_keys, Verb::unnest, Verb::renew, Verb::free_now})
+    CHECK_FALSE(frees(verb, {.proves_writes = true, .wakes = true}));
+}
+
 TEST_CASE("a try names the fence by a key that it has only while the lock is free", "[safety]") {
   const auto verb = GENERATE(Verb::grant, Verb::grant_in_line, Verb::first_grant);
   const auto statement = render(verb, place(request_with_promises(), 0));

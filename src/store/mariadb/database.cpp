@@ -141,6 +141,7 @@ Result<void> MariadbDatabase::safe_to_grant(const std::string& attempt) {
 void MariadbDatabase::expect_release() noexcept {
   if (holder_session_ == HolderSession::brief) return wake_up_.leave();
   [[maybe_unused]] const bool of_a_waiter = connection_.ended_while_idle();
+  connection_.end_presence_by_release();
   wake_up_.restore_idle_time();
 }
 

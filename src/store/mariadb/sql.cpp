@@ -35,6 +35,7 @@ void append(std::string& sql, const List& list) {
 bool is_given(std::string_view name, const Parameters& parameters, Mark mark) {
   if (name == "proves_writes") return mark.proves_writes;
   if (name == "proves_membership") return mark.proves_writes && mark.proves_membership;
+  if (name == "wakes") return mark.wakes;
   const Value* const value = value_of(parameters, name);
   const auto* const scalar = value != nullptr ? std::get_if<Scalar>(value) : nullptr;
   if (scalar == nullptr || std::holds_alternative<std::nullptr_t>(*scalar)) return false;

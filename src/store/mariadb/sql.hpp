@@ -26,6 +26,8 @@ struct Mark {
   bool proves_writes = false;
   // The statement also fails on a server that is not an ONLINE member of its replication group.
   bool proves_membership = false;
+  // A release also frees the named lock by which others see that this session's request is there.
+  bool wakes = false;
 };
 inline constexpr std::uint64_t k_marks = 1024;
 

@@ -1,9 +1,9 @@
 // The wake-up on MariaDB and MySQL, made of the server's named locks. The session of a request, from its
-// first try to the release of its lease, owns a lock named after the owner id, and frees it by ending: so to
-// be there, and to wake others, costs no statement. A holder that ends its session before (HolderSession) is
-// there no more. Who waits sleeps in GET_LOCK() on the lock of the request
-// before it. Sessions on another server, or behind a proxy that spreads sessions over several servers, do not
-// see it.
+// first try to the release of its lease, owns a lock named after the owner id: so to be there costs no
+// statement. The statement that releases the lease frees it, or else the session's end: so to wake others
+// costs none either. A holder that ends its session before (HolderSession) is there no more. Who waits sleeps
+// in GET_LOCK() on the lock of the request before it. Sessions on another server, or behind a proxy that
+// spreads sessions over several servers, do not see it.
 #pragma once
 
 #include <optional>

@@ -67,6 +67,14 @@ void Connection::set_presence(std::optional<lease::OwnerId> own) {
   if (own == presence_) return;
   close();
   presence_ = std::move(own);
+  release_ends_presence_ = false;
+}
+
+Mark Connection::next_mark() {
+  const bool proves_writes = !logs_statements_ || in_group_;
+  const bool wakes = proves_writes && release_ends_presence_ && presence_ && !named_locks_refused_ &&
+                     transaction_ == Transaction::none;
+  return {marks_++ % k_marks, proves_writes, in_group_, wakes};
 }
 
 bool Connection::server_has_flag(unsigned flag) const {

@@ -67,8 +67,8 @@ class Connection {
   [[nodiscard]] Result<Changed> change(const std::string& sql, const std::string& attempt);
 
   // The mark for a statement that changes rows (store/mariadb/sql.hpp). No member of a group logs statements,
-  // so there a statement may ask which server it runs on.
-  [[nodiscard]] Mark next_mark() { return {marks_++ % k_marks, !logs_statements_ || in_group_, in_group_}; }
+  // so there a statement may ask which server it runs on, and free a named lock.
+  [[nodiscard]] Mark next_mark();
   // The value that the reply told; nullopt if the server forgot the value of LAST_INSERT_ID(), as triggers
   // make it do. If the reply has another mark, closes the session and returns Errc::indeterminate.
   [[nodiscard]] Result<std::optional<std::uint64_t>> told(const Changed& changed, Mark mark,
@@ -87,6 +87,8 @@ class Connection {
   // From now on, opening a session also shows that this request is there (wake_up.hpp). Closes a session that
   // was opened for another request or for none.
   void set_presence(std::optional<lease::OwnerId> own);
+  // From now on a release ends the request's presence too: it holds its lease, and waits for nothing more.
+  void end_presence_by_release() { release_ends_presence_ = true; }
   // Tries hosts in the other connection's order, so that this one reads nothing older than the other does.
   void use_host_order_of(const Connection& other) { hosts_ = other.hosts_; }
   // True if the server refused GET_LOCK when the session was opened.
@@ -163,6 +165,7 @@ class Connection {
   std::optional<std::minstd_rand> random_;  // seeded at the first pause
 
   std::optional<lease::OwnerId> presence_;
+  bool release_ends_presence_ = false;
   bool named_locks_refused_ = false;
   bool awaits_reply_ = false;
   bool ended_while_idle_ = false;
