@@ -136,6 +136,7 @@ class Connection {
   [[nodiscard]] ServerResult send_setup(const SessionOptions& options, const lease::OwnerId* own);
   [[nodiscard]] ServerResult see_group();
   [[nodiscard]] bool server_has_flag(unsigned flag) const;
+  [[nodiscard]] bool can_free_named_locks() const;
   [[nodiscard]] Result<void> replied_as_asked(bool in_transaction, const std::string& attempt, Phase phase);
   [[nodiscard]] Error wrong_reply(const std::string& why, const std::string& attempt, Phase phase);
   [[nodiscard]] bool hung_up() const;
