@@ -161,6 +161,7 @@ class Acquisition {
   }
 
   Progress rest(const LockStatus& row) {
+    looks_again_ = false;
     if (!asleep() && !waiting_.looks_often(row) && waiting_.is_short_lived())
       DBLOCK_CHECK(waiting_.stand(row, false));
     if (asleep() || waiting_.may_sleep(row)) {
@@ -298,6 +299,12 @@ class Acquisition {
     }
     if (left_to) return Held{refusal_, std::move(left_to)};
     show(refusal_);
+    // Those who came first have left the line since the refusal: one of them holds the lock now, or it is
+    // ours.
+    if (refusal_.waited_for && waiting_.before() == 0 && !std::exchange(looks_again_, true)) {
+      step_ = Step::waiting;
+      return std::nullopt;
+    }
     return rest(refusal_);
   }
 
@@ -386,6 +393,7 @@ class Acquisition {
   int lost_replies_ = 0;
   bool may_nest_;
   bool refused_before_ = false;
+  bool looks_again_ = false;  // after a refusal, without a rest in between
 };
 
 }  // namespace

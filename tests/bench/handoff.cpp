@@ -7,12 +7,14 @@
 // Prints one line, medians with quartiles in microseconds; run.sh reads it by the places of its words:
 //   update MEDIAN Q1 Q3 handoff MEDIAN Q1 Q3 p99 P99 of COUNT
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lease/acquire.hpp"
@@ -32,6 +34,8 @@ struct Grant {
 struct Times {
   std::mutex mutex;
   std::vector<Grant> grants;
+  std::atomic<int> running;  // threads
+  std::atomic<int> in_line = 0;
 };
 
 double micros(Nanos time) {
@@ -69,15 +73,20 @@ void work(Times& times, int name, int rounds) {
                                       .kind = lease::Kind::run,
                                       .terms = {60s, 1s, 10s},
                                       .holder = {"bench", 1, "", "", ""}};
-    const auto outcome = lease::acquire(*store, clock, request, {std::nullopt}, {}, never);
+    bool waits = false;
+    lease::AcquireObserver observer;
+    observer.on_wait = [&](const lease::LockStatus&) { times.in_line += std::exchange(waits, true) ? 0 : 1; };
+    const auto outcome = lease::acquire(*store, clock, request, {std::nullopt}, observer, never);
     const BootTime granted = clock.now();
+    if (waits) --times.in_line;
     store->settle();
     store->expect_release();
     if (!outcome || !std::holds_alternative<lease::Lease>(*outcome)) std::exit(70);
     const lease::LeaseRef ref{key, request.owner, std::nullopt};
     const auto renewed = store->renew(ref, lease::Actor::holder, std::nullopt);
     const BootTime updated = clock.now();
-    std::this_thread::sleep_for(2ms);  // the last holder is back in line
+    while (times.in_line < times.running - 1) std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(2ms);  // those who have come last are asleep
     const auto freed = store->release(ref, lease::Actor::holder, {});
     const BootTime released = clock.now();
     if (!renewed || !freed) std::exit(70);
@@ -85,6 +94,7 @@ void work(Times& times, int name, int rounds) {
     const std::lock_guard lock(times.mutex);
     times.grants.push_back({granted, updated, released});
   }
+  --times.running;
 }
 
 void print(Times& times, std::size_t in_a_round) {
@@ -106,7 +116,7 @@ int main(int argc, char** argv) {
   const int waiters = argc > 1 ? std::atoi(argv[1]) : 10;
   const int threads_in_all = waiters + 1;
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 2 + (300 + waiters) / threads_in_all;
-  Times times;
+  Times times{.running = threads_in_all};
   {
     std::vector<std::jthread> threads;
     for (int i = 0; i < threads_in_all; ++i)
