@@ -37,7 +37,7 @@ std::vector<std::string> judged_keys(const InspectRequest& request, const lease:
 // --exit-code: ends as held at the first key that an exclusive acquire could not get now.
 Ending check_held(const InspectRequest& request, const lease::Listing& listing) {
   for (const auto& status : listing.locks) {
-    if (status.grantable_at() > listing.server_time || status.kept_by_transaction)
+    if (status.refuses_requests() || status.kept_by_transaction)
       return Ending::held(describe_conflict(status));
     if (status.waiters && !status.waiters->empty() && !lease::long_free(status)) {
       auto lined = status;

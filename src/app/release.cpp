@@ -57,8 +57,8 @@ Result<Report> describe(const ReleaseRequest& request, lease::LeaseStore& store)
   const std::string command = "dblock release" + request.typed_store + " --key " +
                               shell_quote(request.key.bytes()) + " --force --token ";
   for (auto& status : listing.locks) {
-    const bool held = status.state == lease::State::unknown || status.grantable_at() > status.server_time;
-    if (held) report.locks.push_back({status, command + std::to_string(status.token.value)});
+    if (status.refuses_requests())
+      report.locks.push_back({status, command + std::to_string(status.token.value)});
   }
   if (report.locks.empty()) return report;
   const auto& first = report.locks.front().status;
@@ -80,7 +80,7 @@ Result<Ending> await_end(const ReleaseRequest& request, const store::Settings& s
     const auto status = std::ranges::find_if(locks, [&request](const lease::LockStatus& row) {
       return !row.owner.empty() && row.token == *request.token;
     });
-    if (status != locks.end() && status->grantable_at() > status->server_time)
+    if (status != locks.end() && status->refuses_requests())
       return NotYet{.ending = Ending::held(describe_conflict(*status))};
     const bool free = report.ending.how == Ending::How::success;
     now = "its lease has ended, and " + (free ? "the lock is free" : report.ending.message);

@@ -295,7 +295,8 @@ class LeaseStore {
   // Ends the pause of exactly this scope.
   [[nodiscard]] virtual Result<Resumed> resume(const PauseScope& scope) = 0;
 
-  // The selected locks: a row for each holder, or the lock's own row where there is no holder.
+  // The selected locks: a row for each holder, or the lock's own row where there is no holder. A lock that
+  // has no row is listed as free while somebody waits for it.
   [[nodiscard]] virtual Result<Listing> list(const Selection& selection) = 0;
   // Frees the leases past expire_time + margin, and deletes rows and records that are old enough. With
   // `dry_run` it only reports them.

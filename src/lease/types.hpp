@@ -252,8 +252,9 @@ struct LockStatus {
   std::optional<ServerTime> line_until{};
   // When the request of the lease, or of the last one, began to wait, or was granted without waiting.
   std::optional<ServerTime> arrived_at{};
-  // When the row was freed, or the last pause of the free row ended; nullopt: it has an owner.
-  std::optional<ServerTime> freed_at{};
+  // Until then something else than a lease and the line kept the lock from being granted: the row was changed
+  // then, or its cooldown or a pause ended; now where one lasts.
+  std::optional<ServerTime> refused_until{};
   bool replaceable = false;  // a newer request may revoke this lease (LeaseRequest::replaces)
   std::string revoked_by{};  // who revoked the lease; empty where that is not known
   // The lease is over by its own times, but a transaction in which its holder called dblock_assert_held() is
@@ -274,17 +275,19 @@ struct LockStatus {
 
   // The server time from which an exclusive acquire would no longer be refused.
   [[nodiscard]] ServerTime grantable_at() const;
-  // Nothing but a pause keeps the lock from being granted.
-  [[nodiscard]] bool only_paused() const {
-    return pause && !kept_by_transaction && state != State::unknown && grantable_at() <= server_time;
+  // True while the row's own times refuse other requests: held, within its margin, or in cooldown.
+  [[nodiscard]] bool refuses_requests() const {
+    return state == State::unknown || grantable_at() > server_time;
   }
+  // Nothing but a pause keeps the lock from being granted.
+  [[nodiscard]] bool only_paused() const { return pause && !kept_by_transaction && !refuses_requests(); }
   // Somebody may be waiting for the lock, by its own row.
   [[nodiscard]] bool has_line() const { return line_until && *line_until > server_time; }
   // This row is a reader's.
   [[nodiscard]] bool is_reader() const { return sharing.mode == Mode::shared && slot > 0; }
   // Since when nothing but the line keeps the lock from being granted, by this row.
   [[nodiscard]] ServerTime free_since() const {
-    return std::max(freed_at.value_or(ServerTime{}), grantable_at());
+    return std::max(refused_until.value_or(ServerTime{}), grantable_at());
   }
   // True when a job under this key has succeeded within the period.
   [[nodiscard]] bool done_within(const OncePer& once_per) const;

@@ -42,8 +42,9 @@ enum Column : std::size_t {
   c_replaceable,
   c_revoked_by,
   c_arrived,
+  c_refused_until,
 };
-static_assert(c_arrived + 1 == k_status_columns);
+static_assert(c_refused_until + 1 == k_status_columns);
 
 template <typename Number>
 Number parsed(const Field& field) {
@@ -147,7 +148,7 @@ lease::LockStatus read_status(const Row& row) {
   status.slot = static_cast<std::uint32_t>(unsigned_number(row[c_slot]));
   if (status.slot == 0) status.line_until = time(row[c_line_until]);
   status.arrived_at = time(row[c_arrived]);
-  if (status.owner.empty()) status.freed_at = time(row[c_renewed]);
+  status.refused_until = time(row[c_refused_until]);
   status.state = state_of(status);
   return status;
 }
@@ -157,8 +158,6 @@ lease::LockStatus read_status_and_pause(const Row& row) {
   const auto until = std::max(time(row[k_status_columns + 1]), time(row[k_status_columns + 2]));
   if (until && *until > status.server_time)
     status.pause = lease::Pause{{status.key, false}, *until, {}, {}, {}};
-  else if (until && status.freed_at)
-    status.freed_at = std::max(*status.freed_at, *until);
   return status;
 }
 

@@ -33,7 +33,7 @@ class Row {
   std::vector<Field> fields_;
 };
 
-inline constexpr std::size_t k_status_columns = 32;
+inline constexpr std::size_t k_status_columns = 33;
 
 // Numbers that are missing or make no sense (a table edited by hand) read as 0.
 [[nodiscard]] std::int64_t number(const Field& field);

@@ -386,6 +386,70 @@ STORE_CASE("a lock that was free for three seconds goes to whoever asks, and not
   CHECK(was_free + t.under_test->clock_jitter() >= k_line_patience);
 }
 
+// As when a reap has forgotten the row.
+STORE_CASE("a lock without a row is listed with its waiters, as a free one that is for others") {
+  LineFixture t;
+  for (const auto* const name : {"a", "k", "z"}) CHECK(released(t.release(ref(t.grant(asks(name, "o"))))));
+  const Lease holder = t.grant(asks("m", "o"));
+  InLine first(t, asks("k", "first")), second(t, asks("k", "second")), other(t, asks("q", "other"));
+  for (auto* const waiter : {&first, &second, &other}) waiter->stand();
+  t.under_test->delete_row("k");
+  const auto seen = t.rows({.keys = {key("k")}, .held_only = false});
+  REQUIRE(seen.size() == 1);
+  CHECK(seen[0].key == "k");
+  CHECK(seen[0].state == State::free);
+  CHECK(seen[0].owner.empty());
+  CHECK(seen[0].token.value == 0);
+  REQUIRE(seen[0].waiters);
+  REQUIRE(seen[0].waiters->size() == 2);
+  CHECK(seen[0].waiters->front().since == first.arrival());
+  CHECK(seen[0].waiters->back().since == second.arrival());
+  CHECK(seen[0].grantable_at() <= seen[0].server_time);
+  CHECK_FALSE(long_free(seen[0]));
+  CHECK(t.listed({.keys = {}, .held_only = false}) == Owners{"a", "k", "m", "q", "z"});
+  CHECK(t.listed({.keys = {}, .prefix = "k", .held_only = false}) == Owners{"k"});
+  CHECK(t.listed({.keys = {key("k"), key("z")}, .held_only = false}) == Owners{"k", "z"});
+  CHECK(t.listed({.keys = {key("k"), key("z")}, .prefix = "z", .held_only = false}) == Owners{"z"});
+  CHECK(t.listed({.keys = {}, .held_only = false, .at_most = 2}) == Owners{"a", "k"});
+  CHECK(t.listed({.keys = {}, .held_only = true}) == Owners{"m"});
+  CHECK(t.listed({.keys = {key("k")}, .held_only = true}).empty());
+  CHECK(t.is_behind(asks("k", "late")));
+  first.takes_and_releases();
+}
+
+STORE_CASE("a lock whose cooldown outlives its lease counts as free from the end of the cooldown") {
+  LineFixture t;
+  t.grant(asks("k", "holder", Kind::run, 10s, 1s));
+  const auto waiter = t.waits(asks("k", "waiter"), 10min);
+  t.under_test->age("k", 5min, false);
+  const auto listed = [&] { return t.rows({.keys = {key("k")}, .held_only = false}).front(); };
+  const auto looked = [&] {
+    auto seen = std::get<Free>(t.store->look(asks("k", "other")).value());
+    return std::move(seen.status.value());
+  };
+  const auto holds_for = [&](Micros from_now) {
+    t.under_test->set_promise("k", StoreUnderTest::Promise::hold_until, from_now);
+  };
+  holds_for(1h);
+  CHECK(listed().state == State::expired);
+  CHECK(listed().grantable_at() > listed().server_time);
+  CHECK_FALSE(t.conflict(asks("k", "other")).status.waited_for);
+  const BootTime before = BootClock::now();
+  holds_for(Micros{0});
+  const auto in_listing = listed(), in_look = looked();
+  const auto tried = t.acquire(asks("k", "other"));
+  if (BootClock::now() - before < k_line_patience) {
+    CHECK(in_listing.state == State::expired);
+    CHECK_FALSE(long_free(in_listing));
+    CHECK_FALSE(long_free(in_look));
+    CHECK(std::holds_alternative<Held>(tried));
+  }
+  holds_for(-k_line_patience);
+  CHECK(long_free(listed()));
+  CHECK(long_free(looked()));
+  t.grant(asks("k", "other"));
+}
+
 STORE_CASE("a lock that was held for long goes to the waiter when it is released, and not to whoever asks") {
   const auto holder = GENERATE(asks("k", "holder"), reads("k", "holder"), takes_slot("k", "holder", 1));
   CAPTURE(to_string(holder.sharing.mode));
@@ -679,6 +743,25 @@ STORE_CASE("a pool's request takes a member for which nobody waits before one fo
   const auto refused = t.conflict(asks_for_any({"a", "b"}, "pool-2")).status;
   CHECK(refused.key == "a");
   CHECK(refused.waited_for);
+}
+
+STORE_CASE("a look for a pool tells of a free member for which nobody else waits, if there is one",
+           "[all-of-dblock]") {
+  LineFixture t;
+  const Lease on_a = t.grant(asks("a", "holder"));
+  const Lease on_b = t.grant(asks("b", "holder"));
+  const auto waiter = t.waits(asks("a", "waiter"));
+  auto pool = t.waits(asks_for_any({"a", "b"}, "pool"));
+  const auto member = [&] {
+    const auto seen = pool.store().look(pool.request());
+    if (!seen) FAIL(seen.error().message);
+    return std::get<Free>(*seen).status.value().key;
+  };
+  t.frees(on_a);
+  CHECK(member() == "a");
+  t.frees(on_b);
+  CHECK(member() == "b");
+  CHECK(pool.takes().key == key("b"));
 }
 
 STORE_CASE("a place counts before its lock has been granted for the first time") {

@@ -413,6 +413,8 @@ TEST_CASE("mariadb: who waits reads no places but those in the line of its lock"
   CHECK(rows_read([&] { return store->see_line(request); }) < 10);
   CHECK(rows_read([&] { return store->try_acquire(request); }) < 20);
   CHECK(rows_read([&] { return store->list({}); }) < 10);
+  CHECK(rows_read([&] { return store->list({{*Key::parse("waited/77")}, {}, false}); }) < 10);
+  CHECK(rows_read([&] { return store->list({{}, "waited/1999", false}); }) < 40);  // 11 locks
   REQUIRE(store->release({request.key, {"owner"}, {}}, Actor::holder, {}));
   CHECK(rows_read([&] { return store->try_acquire(request); }) < 20);
   const auto before = t.database().number("SELECT COUNT(*) FROM dblock_waiter");

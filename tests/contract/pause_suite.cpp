@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "contract/store_fixture.hpp"
+#include "lease/line.hpp"
 
 namespace dblock::contract {
 namespace {
@@ -299,6 +300,41 @@ STORE_CASE("three seconds after the end of a pause the lock goes to whoever asks
   if (!resumed) t.under_test->age_pauses(10min);
   t.conflict(asks("k", "other"));
   t.under_test->age_pauses(3s);
+  t.grant(asks("k", "other"));
+}
+
+STORE_CASE("a listing and a look count a lock as free from the end of its pause, as a grant does") {
+  const bool resumed = GENERATE(true, false);
+  const bool expired = GENERATE(true, false);
+  const auto holder = GENERATE(asks("k", "holder"), reads("k", "holder"));
+  CAPTURE(resumed, expired, to_string(holder.sharing.mode));
+  PauseFixture t;
+  const auto lease = t.grant(holder);
+  REQUIRE(t.under_test->open()->stand_in_line(asks("k", "dead"), 10min, true));
+  t.pause(of_key("k"), 10min);
+  if (!expired) t.release(ref_to(lease));
+  t.under_test->age("k", 30min, false);
+  if (resumed) t.resume(of_key("k"));
+  const auto all_long_free = [&] {
+    const auto listed = t.rows({.keys = {key("k")}, .held_only = false});
+    REQUIRE_FALSE(listed.empty());
+    return std::ranges::all_of(listed, long_free);
+  };
+  const auto looked_long_free = [&] {
+    const auto seen = t.store->look(asks("k", "other"));
+    REQUIRE((seen && std::holds_alternative<Free>(*seen)));
+    return long_free(*std::get<Free>(*seen).status);
+  };
+  const BootTime before = BootClock::now();
+  if (!resumed) t.under_test->age_pauses(10min);
+  const bool listed = all_long_free(), looked = looked_long_free();
+  if (BootClock::now() - before < k_line_patience) {
+    CHECK_FALSE(listed);
+    CHECK_FALSE(looked);
+  }
+  t.under_test->age_pauses(k_line_patience);
+  CHECK(all_long_free());
+  CHECK(looked_long_free());
   t.grant(asks("k", "other"));
 }
 

@@ -187,6 +187,19 @@ TEST_CASE("exit-code says whether an exclusive acquire would be refused") {
   CHECK(dblock(database, {"inspect", "--key", "free", "--key", "held", "--exit-code"}).exit == exited(75));
 }
 
+TEST_CASE("a lease whose row does not tell its end is not free, by exit-code, wait and release",
+          "[server][other-servers]") {
+  ServerDatabase database;
+  take(database);
+  database.sql("ALTER TABLE dblock_lock DROP CONSTRAINT dblock_lock_free");
+  database.sql("UPDATE dblock_lock SET expire_time = NULL");
+  const std::string part = "its row does not tell when its lease ends";
+  check_ended(dblock(database, {"inspect", "--key", "k", "--exit-code"}), 75, {part});
+  check_ended(dblock(database, {"wait", "--key", "k", "--timeout", "0"}), 75, {part});
+  check_ended(dblock(database, {"release", "--key", "k", "--force"}), 75, {part});
+  CHECK(run_true(database, "k", {"-n"}) == exited(75));
+}
+
 TEST_CASE("inspect changes no row") {
   Database database;
   take(database);

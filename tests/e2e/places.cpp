@@ -50,6 +50,33 @@ TEST_CASE("a free lock that is kept for a run that waits for it is not free by i
   CHECK(dblock(database, inspect).exit == exited(0));
 }
 
+TEST_CASE("a lock whose row is gone is shown as free with its waiters, and is for them by exit-code and wait",
+          "[other-servers]") {
+  Database database;
+  take(database);
+  Process waiter = waiting_run(database, {"--wait", "60s"});
+  waiter.freeze();
+  database.delete_rows();
+  CHECK(others_come_first(dblock(database, {"inspect", "--key", "k", "--exit-code"})));
+  check_ended(dblock(database, {"wait", "--key", "k", "--timeout", "0"}), 75, {"others wait for lock \"k\""});
+  check_ended(dblock(database, {"wait", "--prefix", "k", "--timeout", "0"}), 75,
+              {"others wait for lock \"k\""});
+  for (const auto& selected : {Words{}, Words{"--key", "k"}, Words{"--prefix", "k"}}) {
+    const auto locks = inspected(database, with({"--all"}, selected)).at("locks");
+    INFO(locks.dump(2));
+    REQUIRE(locks.size() == 1);
+    CHECK(locks.at(0).at("key") == "k");
+    CHECK(locks.at(0).at("state") == "free");
+    CHECK(locks.at(0).at("token").is_null());
+    REQUIRE(locks.at(0).at("waiters").size() == 1);
+    CHECK(locks.at(0).at("waiters").at(0).at("pid") == waiter.pid());
+  }
+  CHECK(inspected(database).at("locks").empty());
+  CHECK(says(dblock(database, {"-v", "inspect", "--key", "k"}).err, "no lock is held; --all shows 1 free\n"));
+  waiter.signal(SIGCONT);
+  CHECK(waiter.wait() == exited(0));
+}
+
 TEST_CASE("what a frozen waiter does not take goes after three seconds to whoever asks, who passes its place",
           "[other-servers]") {
   const Database database;

@@ -116,7 +116,7 @@ LockStatus free_row(Micros ago) {
   LockStatus status;
   status.key = "k";
   status.server_time = ServerTime{1000s};
-  status.freed_at = ServerTime{1000s - ago};
+  status.refused_until = ServerTime{1000s - ago};
   return status;
 }
 
@@ -592,6 +592,19 @@ TEST_CASE("a free lock is left to those who stand before for three seconds, and 
                                "see", "sleep", "peek", "see", "acquire"});
   CHECK(b.wake_up.slept[1].at_most == 2300ms);  // and not the usual five to ten seconds
   CHECK(b.wake_up.slept[2].at_most == 1ms);
+}
+
+TEST_CASE("a request that others came before looks again at once when they have left the line meanwhile") {
+  LineBench b;
+  auto waited_for = free_row(0s);
+  waited_for.waited_for = true;
+  b.store.acquires = {refuses_by(waited_for), refuses_by(waited_for), b.grants()};
+  b.store.peeks = {Bench::shows(free_row(0s)), Bench::shows(free_row(0s))};
+  REQUIRE(b.go(std::nullopt));
+  // But not for ever: after a second refusal it rests.
+  CHECK(b.store.calls ==
+        Calls{"announce", "acquire", "stand", "see", "peek", "acquire", "stay awake", "peek", "acquire"});
+  CHECK(b.took() > 0s);
 }
 
 TEST_CASE("a lock that is free at the very end of a wait is tried, whoever stands before") {

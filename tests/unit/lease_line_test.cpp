@@ -150,13 +150,13 @@ TEST_CASE("a lock is long free three seconds after all that kept it: release, ma
   const auto at = [&](Micros ago) { return ServerTime{now.since_epoch - ago}; };
   LockStatus row;
   row.server_time = now;
-  row.freed_at = at(3s);
+  row.refused_until = at(3s);
   CHECK(long_free(row));
-  row.freed_at = at(3s - 1us);
+  row.refused_until = at(3s - 1us);
   CHECK_FALSE(long_free(row));
 
   LockStatus expired = row;
-  expired.freed_at = std::nullopt;
+  expired.refused_until = std::nullopt;
   expired.owner = "other";
   expired.expires_at = at(8s);
   expired.margin = 5s;
@@ -167,7 +167,7 @@ TEST_CASE("a lock is long free three seconds after all that kept it: release, ma
   CHECK_FALSE(long_free(expired));
 
   LockStatus cooled = row;
-  cooled.freed_at = at(1h);
+  cooled.refused_until = at(1h);
   cooled.hold_until = at(3s);
   CHECK(long_free(cooled));
   cooled.hold_until = at(2s);

@@ -303,7 +303,7 @@ std::vector<lease::Place> line_of(std::size_t count, Sharing sharing) {
 // The same rows as they are when the gate, and each free hold, was freed this long ago.
 LockRows freed(LockRows seen, Micros ago) {
   const auto free = [&](LockStatus& row) {
-    if (row.owner.empty()) row.freed_at = at(-ago);
+    if (row.owner.empty()) row.refused_until = at(-ago);
   };
   free(seen.gate);
   for (auto& hold : seen.holds) free(hold);
@@ -313,7 +313,7 @@ LockRows freed(LockRows seen, Micros ago) {
 LockStatus free_slot(std::uint32_t number, Micros ago) {
   LockStatus row = free_row();
   row.slot = number;
-  row.freed_at = at(-ago);
+  row.refused_until = at(-ago);
   return row;
 }
 

@@ -163,10 +163,11 @@ last_acquired_at = create_time, last_released_at = NULL, last_outcome = 'abandon
 -- whole statement (error 1048).
 IF(NOT :leaves_nested OR lock_count < 2 OR expire_time <= {now}, 0, NULL)
 
--- {status} The columns of a status row, in the order of src/store/rows.cpp. A free row's update_time counts from the end of its cooldown.
+-- {status} The columns of a status row, in the order of src/store/rows.cpp. The last one is what {long_free} counts from, up to now and
+-- without the lease's end.
 lock_key, lock_value, token, lock_count, kind, holder_host, holder_pid, holder_user, holder_command, holder_note,
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', create_time),
-TIMESTAMPDIFF(MICROSECOND, '1970-01-01', IF(lock_value IS NULL, GREATEST(update_time, LEAST(COALESCE(hold_until, update_time), {now})), update_time)),
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', update_time),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', expire_time), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', revoke_time),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', IF({not_cooling_down}, NULL, hold_until)), ttl_us, margin_us, heartbeat_us,
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', last_acquired_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', last_released_at),
@@ -175,7 +176,8 @@ TIMESTAMPDIFF(MICROSECOND, '1970-01-01', success_acquired_at),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', success_released_at),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {now}), mode, slots, slot,
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', line_until), replaceable, revoked_by,
-TIMESTAMPDIFF(MICROSECOND, '1970-01-01', arrived_at)
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', arrived_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01',
+  LEAST({now}, GREATEST(update_time, COALESCE(hold_until, update_time), COALESCE(paused_until, update_time))))
 
 -- {pause} The columns of a pause, in the order of src/store/rows.hpp.
 pause_key, is_prefix, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', end_time), paused_by, note,

@@ -120,16 +120,17 @@ WHERE lock_key = :key AND slot = 0 AND mode = 'exclusive' AND (lock_value IS NUL
   AND {not_cooling_down} AND {not_done} AND coalesce({pause_end}, 0) <= :wall
 
 -- {status} The columns of a status row, in the order of src/store/rows.cpp. A lease of an earlier boot ended
--- with that boot at the latest, and needs no margin.
+-- with that boot at the latest, and needs no margin. The last column is what {long_free} counts from, up to now and without the
+-- lease's end.
 lock_key, lock_value, token, lock_count, kind, holder_host, holder_pid, holder_user, holder_command, holder_note,
 create_time + {step},
-iif(lock_value IS NULL, max(update_time, min(coalesce(hold_until, update_time), :wall)), update_time + {step}), iif({this_boot}, expire_time + {step}, min(expire_time, :wall - :boot)),
+update_time + {step}, iif({this_boot}, expire_time + {step}, min(expire_time, :wall - :boot)),
 revoke_time + {step}, iif({not_cooling_down}, NULL, hold_until), ttl_us,
 iif({this_boot} OR lock_value IS NULL, margin_us, 0), heartbeat_us, last_acquired_at, last_released_at, last_outcome,
 last_exit_code, success_acquired_at, success_released_at,
 iif({this_boot} AND lock_value IS NOT NULL, {now} + {step}, :wall), mode, slots, slot,
 (SELECT max(seen_until) FROM dblock_waiter AS place WHERE place.lock_key = dblock_lock.lock_key), replaceable, revoked_by,
-arrived_at
+arrived_at, min(:wall, max(iif(lock_value IS NULL, update_time, 0), coalesce(hold_until, 0), coalesce({pause_end}, 0)))
 
 -- {asked_for} The row is one that a listing asks for.
 (NOT :held_only OR (expire_time IS NOT NULL AND {this_boot} AND expire_time > {now})) AND (NOT :gates_only OR slot = 0)

@@ -78,6 +78,7 @@ std::string describe_holders(const LockStatus& status) {
   if (!status.holder.note.empty()) text += ", note: " + escape_untrusted(status.holder.note);
   if (status.state == State::expired)
     return text + "; its lease has expired and can be taken over in " + until;
+  if (status.state == State::unknown) return text + "; its row does not tell when its lease ends";
   return text + "; its lease runs out in " +
          format_age((status.expires_at ? status.expires_at->since_epoch : Micros{0}) -
                     status.server_time.since_epoch) +

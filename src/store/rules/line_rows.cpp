@@ -1,5 +1,6 @@
 // The functions of LockTable for the line: rows of dblock_waiter.
 #include <algorithm>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -16,6 +17,31 @@ std::vector<lease::Place> read_places(std::span<const Row> rows) {
   for (const auto& row : rows) places.push_back(read_place(row));
   lease::sort_line(places);
   return places;
+}
+
+// Where the places of the listed locks are: of held locks between the first and the last; of a listing that
+// was cut before its end.
+Parameters range_of_places(const lease::Selection& selection, const std::vector<lease::LockStatus>& locks) {
+  const bool cut = selection.at_most && locks.size() >= *selection.at_most;
+  if (locks.empty() || !(selection.held_only || cut)) return prefix_parameters(selection.prefix);
+  const std::string from = selection.held_only ? locks.front().key : selection.prefix.value_or("");
+  return {{"from", Scalar(from)}, {"to", Scalar(locks.back().key + '\0')}};
+}
+
+using Lines = std::map<std::string, std::vector<lease::Waiter>>;
+
+// Adds locks that have no row, as a reap may have forgotten it while somebody waited. Such a lock is free,
+// but the row that its next grant adds counts as free from then on.
+void add_rowless(Lines lines, lease::Listing& listing) {
+  auto& locks = listing.locks;
+  const auto with_rows = static_cast<std::ptrdiff_t>(locks.size());
+  for (auto& [key, waiters] : lines) {
+    auto& lock = locks.emplace_back();
+    lock.key = key;
+    lock.refused_until = lock.server_time = listing.server_time;
+    lock.waiters = std::move(waiters);
+  }
+  std::ranges::inplace_merge(locks, locks.begin() + with_rows, {}, &lease::LockStatus::key);
 }
 
 }  // namespace
@@ -69,16 +95,25 @@ Result<void> LockTable::leave_line(const lease::LeaseRequest& request, bool gran
   return {};
 }
 
-// The waiters of a lock belong to each of its rows. REQUIRES: the locks are ordered by key.
-Result<void> LockTable::add_waiters(lease::Listing& listing, const std::string& attempt) {
-  const Parameters range{{"from", Scalar(listing.locks.front().key)},
-                         {"to", Scalar(listing.locks.back().key + '\0')}};
-  DBLOCK_TRY(const auto found, run(Verb::list_places, range, attempt));
+// The waiters of a lock belong to each of its rows. REQUIRES: the locks are ordered by key, and there is one
+// where only held ones are selected.
+Result<void> LockTable::add_waiters(const lease::Selection& selection, lease::Listing& listing,
+                                    const std::string& attempt) {
+  const bool by_keys = !selection.keys.empty();
+  DBLOCK_TRY(const auto found,
+             by_keys ? run(Verb::see_line, keys_parameters(selection.keys), attempt)
+                     : run(Verb::list_places, range_of_places(selection, listing.locks), attempt));
   for (auto& lock : listing.locks) lock.waiters.emplace();
+  Lines rowless;
   for (const auto& place : read_places(found.rows)) {
-    for (auto& lock : std::ranges::equal_range(listing.locks, place.key, {}, &lease::LockStatus::key))
-      lock.waiters->push_back(place.waiter);
+    const auto rows = std::ranges::equal_range(listing.locks, place.key, {}, &lease::LockStatus::key);
+    for (auto& lock : rows) lock.waiters->push_back(place.waiter);
+    if (rows.empty() && !selection.held_only && place.key.starts_with(selection.prefix.value_or("")))
+      rowless[place.key].push_back(place.waiter);
   }
+  add_rowless(std::move(rowless), listing);
+  if (selection.at_most && listing.locks.size() > *selection.at_most)
+    listing.locks.resize(*selection.at_most);
   return {};
 }
 

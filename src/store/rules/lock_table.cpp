@@ -233,12 +233,13 @@ Result<lease::Listing> LockTable::list(const lease::Selection& selection, const 
   DBLOCK_TRY(const auto found, run(verb, selection_parameters(selection), attempt));
   listing.locks.reserve(found.rows.size());
   for (const auto& row : found.rows) listing.locks.push_back(read_status(row));
-  if (!listing.locks.empty()) {
+  if (listing.locks.empty()) {
+    DBLOCK_TRY(listing.server_time, server_time(attempt));
+    if (selection.held_only) return listing;
+  } else {
     listing.server_time = listing.locks.front().server_time;
-    DBLOCK_CHECK(add_waiters(listing, attempt));
-    return listing;
   }
-  DBLOCK_TRY(listing.server_time, server_time(attempt));
+  DBLOCK_CHECK(add_waiters(selection, listing, attempt));
   return listing;
 }
 

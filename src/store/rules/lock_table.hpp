@@ -153,7 +153,8 @@ class LockTable {
   [[nodiscard]] Result<void> on_primary(const std::string& attempt, const Database::Body& body) {
     return database_->on_primary(attempt, body);
   }
-  // The selected rows. Free rows of readers and slots are among them, unless only held locks are asked for.
+  // The selected rows. Free rows of readers and slots are among them, unless only held locks are asked for,
+  // and so are locks without a row for which somebody waits.
   [[nodiscard]] Result<lease::Listing> list(const lease::Selection& selection, const std::string& attempt);
   [[nodiscard]] Result<lease::ReapReport> reap(const lease::ReapOptions& options, const std::string& attempt);
 
@@ -194,7 +195,8 @@ class LockTable {
   [[nodiscard]] Result<std::uint64_t> forget_idle(Micros forget_after, const std::string& attempt);
   [[nodiscard]] Result<std::uint64_t> forget_runs(Micros forget_after, bool dry_run,
                                                   const std::string& attempt);
-  [[nodiscard]] Result<void> add_waiters(lease::Listing& listing, const std::string& attempt);
+  [[nodiscard]] Result<void> add_waiters(const lease::Selection& selection, lease::Listing& listing,
+                                         const std::string& attempt);
   [[nodiscard]] Result<std::uint64_t> count(Verb verb, Micros old, const std::string& attempt);
 
   const std::unique_ptr<Database> database_;

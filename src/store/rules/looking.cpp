@@ -15,8 +15,8 @@ using lease::Key;
 using lease::LockStatus;
 
 // Keeps one row for each holder of a lock, or else the lock's own row, and gives each the past runs of all
-// rows of the lock, and a free one the time since which all are free. Drops the free rows of readers and
-// slots. REQUIRES: `rows` are ordered by key and slot.
+// rows of the lock, and the time since which all are free. Drops the free rows of readers and slots.
+// REQUIRES: `rows` are ordered by key and slot.
 void show_by_holders(std::vector<LockStatus>& rows) {
   std::vector<LockStatus> shown;
   for (std::size_t first = 0, next = 0; first < rows.size(); first = next) {
@@ -34,7 +34,7 @@ void show_by_holders(std::vector<LockStatus>& rows) {
       if (row.slot > 0 ? !keeps_the_lock(row) : by_others && row.owner.empty()) continue;
       row.last = past.last;
       row.last_success = past.last_success;
-      if (row.owner.empty()) row.freed_at = free_since;
+      row.refused_until = free_since;
       shown.push_back(std::move(row));
     }
   }

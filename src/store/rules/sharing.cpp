@@ -149,7 +149,7 @@ bool changes_kind(const Sharing& last, const Sharing& asked) {
 }
 
 bool refuses_requests(const LockStatus& status) {
-  return status.state == lease::State::unknown || status.grantable_at() > status.server_time;
+  return status.refuses_requests();
 }
 
 bool keeps_the_lock(const LockStatus& row) {

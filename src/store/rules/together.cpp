@@ -228,14 +228,25 @@ Result<Answer> look_at_pool(LockTable& table, const LeaseRequest& request, const
   auto keys = keys_of(request.key, request.any);
   std::ranges::sort(keys);
   DBLOCK_TRY(const auto locks, table.read_rows(keys, false, attempt));
+  const auto rows_of = [&](const LeaseRequest& member) -> const std::optional<LockRows>& {
+    return locks[static_cast<std::size_t>(std::ranges::lower_bound(keys, member.key) - keys.begin())];
+  };
   std::vector<Answer> answers;
   for (const auto& member : members) {
-    const auto at = std::ranges::lower_bound(keys, member.key) - keys.begin();
-    const auto& seen = locks[static_cast<std::size_t>(at)];
+    const auto& seen = rows_of(member);
     // As in look_together() an error counts as free.
     Answer answer = lease::Free{};
     if (seen) answer = answer_for(*seen, member).value_or(lease::Free{0, with_past_runs(*seen)});
     answers.push_back(std::move(answer));
+  }
+  const auto is_free = [](const Answer& answer) { return std::holds_alternative<lease::Free>(answer); };
+  if (std::ranges::count_if(answers, is_free) < 2) return best_of(std::move(answers));
+  // Of several free members one that is for nobody else comes first.
+  DBLOCK_TRY(const auto places, table.see_line(request, attempt));
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    const auto& seen = rows_of(members[i]);
+    if (is_free(answers[i]) && !(seen && is_for_others(*seen, members[i], places)))
+      return std::move(answers[i]);
   }
   return best_of(std::move(answers));
 }
