@@ -163,9 +163,14 @@ pid_t guardian_of(const Process& dblock) {
 }
 
 void kill_with_guardian(Process& dblock) {
-  const pid_t guardian = guardian_of(dblock);
-  dblock.freeze();
-  ::kill(guardian, SIGKILL);
+  std::vector<pid_t> guardians;
+  const bool found = wait_until([&] {
+    guardians = named("dblock-guardian", children_of(dblock.pid()));
+    return !guardians.empty() || !dblock.running();
+  });
+  if (!found) throw std::runtime_error("no guardian; stderr: " + dblock.err());
+  dblock.signal(SIGSTOP);
+  for (const pid_t guardian : guardians) ::kill(guardian, SIGKILL);
   dblock.signal(SIGKILL);
   (void)dblock.wait();
 }

@@ -98,7 +98,8 @@ template <typename Started>
 // The processes of a running `dblock run`.
 [[nodiscard]] pid_t guardian_of(const Process& dblock);  // waits for it
 [[nodiscard]] pid_t job_of(const Process& dblock);       // the guardian's child
-// Kills both with SIGKILL, so that neither tidies up after the other.
+// Kills both with SIGKILL, so that neither tidies up after the other. Does nothing where the run ends
+// meanwhile.
 void kill_with_guardian(Process& dblock);
 // A guardian that the machine keeps from running for longer than this would be too late, and no bug.
 [[nodiscard]] milliseconds machine_delay();
