@@ -3,6 +3,7 @@
 #include <mysql.h>
 
 #include <algorithm>
+#include <atomic>
 #include <ctime>
 #include <random>
 #include <stdexcept>
@@ -39,7 +40,8 @@ long long clock_nanos() {
 }
 
 std::minstd_rand& dice() {
-  static thread_local std::minstd_rand random(std::random_device{}());
+  static std::atomic<unsigned> threads = 0;
+  static thread_local std::minstd_rand random(++threads);
   return random;
 }
 
