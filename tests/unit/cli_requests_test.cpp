@@ -184,7 +184,6 @@ TEST_CASE("inherited variables that do not go with a run are left out of it") {
   World world;
   for (const auto* const name : {"DBLOCK_REPLACE", "DBLOCK_REPLACEABLE"}) world.set(name, "1");
   world.set("DBLOCK_LINE", "one");
-  world.set("DBLOCK_ONCE_PER", "1h");
   const auto once = world.request<app::RunRequest>({"run", "-k", "a", "true"});
   CHECK(once.replaces);
   CHECK(once.replaceable);
@@ -193,7 +192,6 @@ TEST_CASE("inherited variables that do not go with a run are left out of it") {
       world.request<app::RunRequest>({"run", "--any", "a", "--any", "b", "--wait", "1m", "true"});
   CHECK_FALSE(pool.replaces);
   CHECK(pool.line == lease::Line::fifo);
-  CHECK_FALSE(pool.promises.once_per);
   World other;
   other.set("DBLOCK_LINE", "one");
   const auto shared = other.request<app::RunRequest>({"run", "-k", "a", "--shared", "true"});
@@ -224,6 +222,15 @@ TEST_CASE("one job in a period and several side by side exclude each other, wher
   CHECK_THAT(of_files.message,
              Catch::Contains("system.conf: once-per lets one job start in a period, and ") &&
                  Catch::Contains("dblock.conf: shared lets several start"));
+}
+
+TEST_CASE("one job in a period is not promised for a pool, wherever the options come from") {
+  const std::string why = " asks for the last success under one key, and does not go with --any";
+  CHECK(usage_error({"run", "--any", "a", "--any", "b", "--once-per", "1h", "true"}) ==
+        "run: --once-per" + why);
+  World world;
+  world.set("DBLOCK_ONCE_PER", "1h");
+  CHECK(world.refusal({"run", "--any", "a", "--any", "b", "true"}).message == "run: DBLOCK_ONCE_PER" + why);
 }
 
 TEST_CASE("run and acquire take promises and a retry policy, from the environment too") {

@@ -295,10 +295,14 @@ Result<void> take_manners(const Values& options, app::RunRequest& request) {
   return {};
 }
 
-// With readers or slots the lock does not keep a second job from starting before the first has succeeded, so
-// the promise of --once-per could not be kept, wherever the options come from.
+// The promise of --once-per is kept for one key, and by a lock that keeps a second job from starting before
+// the first has succeeded: readers and slots do not. It is never dropped, wherever the options come from.
 Result<void> check_once_per(const Values& options, const app::RunRequest& request) {
-  if (!request.promises.once_per || request.sharing.mode == lease::Mode::exclusive) return {};
+  if (!request.promises.once_per) return {};
+  if (!request.any.empty())
+    return fail(Errc::usage, "run: " + options.find("once-per")->label +
+                                 " asks for the last success under one key, and does not go with --any");
+  if (request.sharing.mode == lease::Mode::exclusive) return {};
   const auto beside = options.find(request.sharing.mode == lease::Mode::shared ? "shared" : "slots");
   return fail(Errc::usage, "run: " + options.find("once-per")->label +
                                " lets one job start in a period, and " + beside->label +
@@ -340,12 +344,6 @@ Result<app::RunRequest> run_request(const Values& options) {
   DBLOCK_TRY(request.wait, wait_or_retry(options));
   DBLOCK_CHECK(take_manners(options, request));
   DBLOCK_TRY(request.promises, promises(options));
-  if (request.promises.once_per && !request.any.empty()) {
-    if (options.typed("once-per"))
-      return fail(Errc::usage,
-                  "run: --once-per asks for the last success under one key, and does not go with --any");
-    request.promises.once_per.reset();
-  }
   DBLOCK_CHECK(check_once_per(options, request));
   DBLOCK_CHECK(options.read("conflict-exit-code", request.conflict_exit_code));
   DBLOCK_CHECK(options.read("signal", request.first_signal));
