@@ -119,7 +119,7 @@ BEGIN
       -- The lock is held: what goes wrong here costs others three seconds at most.
       BEGIN
         DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END;
-        -- A caller that has not waited came when the lock was granted, and not after those who came since.
+        -- A caller without a place arrived at the grant. Waiters that arrived later keep their places.
         IF v_arrival IS NULL THEN
           SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(arrived_at)) INTO v_arrival FROM dblock_lock WHERE {is_named_lease};
         END IF;

@@ -33,6 +33,7 @@ BEGIN
   IF p_key IS NULL OR p_token IS NULL THEN
     SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'dblock: key and token must not be NULL';
   END IF;
+  {refuse_read_only}
   {refuse_outside_group}
 
   -- The server counts a rollback to a savepoint once for each storage engine that the transaction had read or written

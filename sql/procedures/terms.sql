@@ -43,6 +43,11 @@ SET SESSION transaction_read_only = 0, transaction_isolation = IF(@@log_bin AND 
 -- {restore_isolation}
 SET SESSION transaction_read_only = v_read_only, transaction_isolation = v_isolation;
 
+-- {refuse_read_only} The server would say what it was told before a switchover. The definer's rights may let a procedure write there.
+IF {takes_no_writes} THEN
+  SIGNAL SQLSTATE '25006' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'dblock: this server is read-only; locks are granted on the server that takes the writes';
+END IF;
+
 -- {refuse_outside_group} Refuses a server for which a replication group is configured and which is not an ONLINE member of it:
 -- nobody replicates what is written there. A server without the plugin does not
 -- know the variable (1193), and one without GTIDs cannot be a member.
@@ -60,7 +65,7 @@ SET SESSION transaction_read_only = v_read_only, transaction_isolation = v_isola
   END;
 END IF; */
 
--- {enter} Refuses a read-only server, since the definer's rights may let it write there. Refuses what would make the
+-- {enter} Refuses what would make the
 -- outcome depend on the caller's later COMMIT: inside a transaction SET TRANSACTION fails on every server. Where it
 -- succeeds, it is meant for the next transaction, so no refusal may follow it. Then sets what the session could have been
 -- set to otherwise; {leave} gives it back, but for the clock.
@@ -75,9 +80,7 @@ END IF;
 IF NOT @@SESSION.autocommit THEN
   SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'dblock: autocommit is off, so this call would be undone with your transaction; SET autocommit = 1, or use another connection';
 END IF;
-IF {takes_no_writes} THEN
-  SIGNAL SQLSTATE '25006' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'dblock: this server is read-only; locks are granted on the server that takes the writes';
-END IF;
+{refuse_read_only}
 {refuse_outside_group}
 BEGIN
   DECLARE EXIT HANDLER FOR 1568 SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'dblock: a transaction is open, and this call would be undone with it; end the transaction first, or use another connection';

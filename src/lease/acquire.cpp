@@ -299,8 +299,8 @@ class Acquisition {
     }
     if (left_to) return Held{refusal_, std::move(left_to)};
     show(refusal_);
-    // Those who came first have left the line since the refusal: one of them holds the lock now, or it is
-    // ours.
+    // The waiters before this request have left the line since the refusal. One of them holds the lock, or it
+    // is free.
     if (refusal_.waited_for && waiting_.before() == 0 && !std::exchange(looks_again_, true)) {
       step_ = Step::waiting;
       return std::nullopt;

@@ -138,8 +138,9 @@ RunEnd Session::State::with_min_hold(RunEnd end) const {
   return end;
 }
 
-// Wakes the next waiter after the release and not before: it would find the lock held. Wakes it also when the
-// release failed, since nothing more will come that a waiter could wait for.
+// Wakes the next waiter where the statement of the release has not woken it. Before that statement the waiter
+// would find the lock held. Wakes it also when the release failed, since nothing more will come that a waiter
+// could wait for.
 void Session::State::release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience) {
   try_release(ref, actor, end, patience);
   if (release_result == ReleaseResult::nested) return;

@@ -252,8 +252,8 @@ struct LockStatus {
   std::optional<ServerTime> line_until{};
   // When the request of the lease, or of the last one, began to wait, or was granted without waiting.
   std::optional<ServerTime> arrived_at{};
-  // Until then something else than a lease and the line kept the lock from being granted: the row was changed
-  // then, or its cooldown or a pause ended; now where one lasts.
+  // The latest of: the row's last change, the end of its cooldown, the end of its pause; `server_time` at
+  // most. In a listing the latest of all rows of the lock, with the ends of their leases.
   std::optional<ServerTime> refused_until{};
   bool replaceable = false;  // a newer request may revoke this lease (LeaseRequest::replaces)
   std::string revoked_by{};  // who revoked the lease; empty where that is not known

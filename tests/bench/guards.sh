@@ -85,7 +85,7 @@ done
 
 start_report "$work/rows"
 row 'statements of a run' "$(statements_during "$dblock" run --key guard -- /bin/true)" "" "<= 3"
-row 'bytes that the server receives in a run' "$(($(added_during received ten_runs) / 10))" "" "<= 4950"
+row 'bytes that the server receives in a run' "$(($(added_during received ten_runs) / 10))" "" "<= 5270"
 row 'rows that the server reads and writes in a run' "$(($(added_during touched ten_runs) / 10))" "" "<= 20"
 row 'libraries of a run, besides the linker' "$(libraries "$server")" "" "<= 1"
 row 'system calls of a run on a server' "$(middle traced "$server")" "" "<= 394"

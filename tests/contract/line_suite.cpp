@@ -745,6 +745,20 @@ STORE_CASE("a pool's request takes a member for which nobody waits before one fo
   CHECK(refused.waited_for);
 }
 
+STORE_CASE("a look for a pool tells of the request's own grant, though other members are free",
+           "[all-of-dblock][safety]") {
+  LineFixture t;
+  for (const auto* const name : {"a", "b", "c"}) CHECK(released(t.release(ref(t.grant(asks(name, "past"))))));
+  const auto pool = asks_for_any({"a", "b", "c"}, "pool");
+  const auto taken = t.grant(asks("a", "holder"));
+  t.grant(pool);
+  t.frees(taken);
+  const auto seen = t.store->look(pool);
+  if (!seen) FAIL(seen.error().message);
+  REQUIRE(std::holds_alternative<Granted>(*seen));
+  CHECK(std::get<Granted>(*seen).lease.key == key("b"));
+}
+
 STORE_CASE("a look for a pool tells of a free member for which nobody else waits, if there is one",
            "[all-of-dblock]") {
   LineFixture t;

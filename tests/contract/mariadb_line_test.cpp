@@ -256,7 +256,7 @@ TEST_CASE("mariadb line: a release wakes the first waiter, though the holder's s
   const BootTime released = BootClock::now();
   REQUIRE(line.holder.store().release(ref_to(line.holder.lease()), Actor::holder, {}));
   CHECK(line.order() == Names{"first"});
-  CHECK(since(released) < 10s * test::slowness());  // a sleeper would look after 30 s
+  CHECK(since(released) < 25s);  // a sleeper would look after 30 s
 }
 
 TEST_CASE("mariadb line: a request that gives back what it does not rely on is still there for others") {
@@ -281,6 +281,10 @@ TEST_CASE("mariadb line: a release that fails after it woke a waiter gives away 
       "CREATE TRIGGER refuse BEFORE UPDATE ON dblock_lock FOR EACH ROW BEGIN IF NEW.lock_value IS NULL THEN "
       "SIGNAL SQLSTATE '45000'; END IF; END");
   const LeaseRef lease = ref_to(line.holder.lease());
+  LeaseRef other = lease;
+  other.token = Token{1};
+  CHECK(std::holds_alternative<NotOurs>(line.holder.store().release(other, Actor::holder, {}).value()));
+  CHECK(line.t.asleep() == 1);  // it changed no row
   REQUIRE_FALSE(line.holder.store().release(lease, Actor::holder, {}));
   REQUIRE(test::wait_until([&] { return line.t.asleep() == 0; }));
   REQUIRE(line.holder.store().renew(lease, Actor::holder, std::nullopt));
@@ -443,7 +447,7 @@ TEST_CASE("mariadb line: where nobody can sleep, waiters look at the lock themse
   const BootTime released = BootClock::now();
   line.holder.end();
   CHECK(line.order() == Names{"first", "second"});
-  CHECK(since(released) < 10s * test::slowness());  // a sleeper would look after 30 s
+  CHECK(since(released) < 25s);  // a sleeper would look after 30 s
 }
 
 TEST_CASE("mariadb line: a holder whose session was lost is there again from its next renewal on") {
@@ -477,7 +481,7 @@ TEST_CASE("mariadb line: the first waiter behind a holder that has no session lo
   const BootTime released = BootClock::now();
   REQUIRE(line.t.open()->release(ref_to(line.holder.lease()), Actor::holder, {}));
   CHECK(line.order() == Names{"first", "second"});
-  CHECK(since(released) < 10s * test::slowness());  // a sleeper would look after 30 s
+  CHECK(since(released) < 25s);  // a sleeper would look after 30 s
 }
 
 // The server drops the frozen one's session, and what it is to the others. Its place counts for 150 s more,

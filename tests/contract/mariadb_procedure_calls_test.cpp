@@ -740,7 +740,7 @@ TEST_CASE(
   const Server own;
   Called t(own.address());
   // As if root had migrated.
-  for (const std::string name : {"dblock_acquire", "dblock_renew", "dblock_release"}) {
+  for (const std::string name : {"dblock_acquire", "dblock_renew", "dblock_release", "dblock_assert_held"}) {
     auto definition = t.database.sql("SHOW CREATE PROCEDURE " + name).at(0).at(2);
     const auto from = definition.find("DEFINER="), to = definition.find(" PROCEDURE");
     definition.replace(from, to - from, "DEFINER=root@'%'");
@@ -748,7 +748,8 @@ TEST_CASE(
     t.database.sql(definition);
     t.database.sql("GRANT EXECUTE ON PROCEDURE " + name + " TO " + t.user);
   }
-  CHECK(t.application.acquire("k", "me").outcome == "granted");
+  const auto granted = t.application.acquire("k", "me");
+  CHECK(granted.outcome == "granted");
   t.application.session().sql("SET SESSION TRANSACTION READ ONLY");
   const auto settings = settings_of(t.application.session());
   t.database.sql("SET GLOBAL read_only=1");
@@ -758,6 +759,10 @@ TEST_CASE(
     CAPTURE(call);
     CHECK(says(refusal_of(t.application, call), "25006 dblock: this server is read-only"));
   }
+  t.application.session().sql_in_session("START TRANSACTION");
+  const std::string assertion = "dblock_assert_held('k'," + granted.token + ")";
+  CHECK(says(refusal_of(t.application, assertion), "25006 dblock: this server is read-only"));
+  t.application.session().sql_in_session("ROLLBACK");
   CHECK(t.row("k") == before);
   CHECK(t.value("SELECT COUNT(*) FROM dblock_lock") == "1");
   t.database.sql("SET GLOBAL read_only=0");

@@ -368,19 +368,28 @@ STORE_CASE("a pause that another process makes and ends at every try is given up
   CHECK(tries < 10);
 }
 
+namespace {
+
+// Pauses for one second, which passes before that statement: as when the one before had to wait for another
+// transaction.
+Result<Paused> pause_late(Fixture& t, const PauseScope& scope, Verb before) {
+  const auto begun = t.store->list({}).value().server_time;
+  const auto store = open_stepped(*t.under_test, once_before({before}, [&] {
+    while (t.store->list({}).value().server_time.since_epoch <= begun.since_epoch + Micros{1s})
+      std::this_thread::sleep_for(50ms);
+  }));
+  return store->pause({scope, ServerTime{begun.since_epoch + Micros{1s}}, "op@desk", ""});
+}
+
+}  // namespace
+
 STORE_CASE("a pause that is over before it could be recorded changes nothing, and says so",
            "[all-of-dblock]") {
   Fixture t;
   const PauseScope scope{"k", false};
   const bool paused = GENERATE(false, true);  // by somebody else, for longer
   if (paused) REQUIRE(t.store->pause({scope, Micros{1h}, "other@desk", ""}));
-  const auto begun = t.store->list({}).value().server_time;
-  // As when the statement before had to wait for another transaction.
-  const auto store = open_stepped(*t.under_test, once_before({Verb::forget_pauses}, [&] {
-    while (t.store->list({}).value().server_time.since_epoch <= begun.since_epoch + Micros{1s})
-      std::this_thread::sleep_for(50ms);
-  }));
-  const auto late = store->pause({scope, ServerTime{begun.since_epoch + Micros{1s}}, "op@desk", ""});
+  const auto late = pause_late(t, scope, Verb::forget_pauses);
   REQUIRE_FALSE(late);
   CHECK(late.error().code == Errc::usage);
   CHECK_THAT(late.error().message,
@@ -390,6 +399,16 @@ STORE_CASE("a pause that is over before it could be recorded changes nothing, an
   const auto pauses = t.store->list({.with_pauses = true}).value().pauses;
   REQUIRE(pauses.size() == (paused ? 1 : 0));
   if (paused) CHECK(pauses.front().by == "other@desk");
+}
+
+STORE_CASE("a pause that is over before every lock was told of it is no success", "[all-of-dblock]") {
+  Fixture t;
+  const auto late = pause_late(t, {"k", false}, Verb::some_locks);
+  REQUIRE_FALSE(late);
+  CHECK(late.error().code == Errc::usage);
+  CHECK(late.error().message.ends_with(
+      ": that time had come before every lock had been told, so the pause may have "
+      "held up nothing; pause for longer"));
 }
 
 }  // namespace dblock::contract

@@ -32,10 +32,8 @@ std::optional<Pause> find(const std::vector<Pause>& pauses, const PauseScope& sc
   return found == pauses.end() ? std::nullopt : std::optional(*found);
 }
 
-std::unexpected<Error> over_by_now(const std::string& attempt, const Pause& pause) {
-  return fail(Errc::usage, attempt + " until " + format_time(pause.until) +
-                               ": that time had come before the database had recorded the pause, so nothing "
-                               "was changed; pause for longer");
+std::unexpected<Error> over_by_now(const std::string& attempt, const Pause& pause, const std::string& why) {
+  return fail(Errc::usage, attempt + " until " + format_time(pause.until) + why);
 }
 
 Pause pause_of(const lease::PauseRequest& request, lease::ServerTime now) {
@@ -101,6 +99,7 @@ Result<lease::Paused> TableLeaseStore::pause(const lease::PauseRequest& request)
   const LockTable::Call call(*table_);
   const std::string attempt = "cannot pause " + display_scope(request.scope);
   DBLOCK_CHECK(table_->ensure_open(attempt));
+  const BootTime asked = clock_.now();
   DBLOCK_TRY(const auto now, table_->server_time(attempt));
   DBLOCK_TRY(const auto before, table_->pauses(attempt));
   const Pause pause = pause_of(request, now);
@@ -113,7 +112,9 @@ Result<lease::Paused> TableLeaseStore::pause(const lease::PauseRequest& request)
     if (!refused || !table_->ensure_open(attempt)) return std::unexpected(std::move(put.error()));
     const auto later = table_->server_time(attempt);
     if (!later || *later < pause.until) return std::unexpected(std::move(put.error()));
-    return over_by_now(attempt, pause);
+    return over_by_now(attempt, pause,
+                       ": that time had come before the database had recorded the pause, so nothing was "
+                       "changed; pause for longer");
   }
   auto marked = table_->mark_paused(request.scope, std::nullopt, attempt);
   if (!marked) {
@@ -121,11 +122,16 @@ Result<lease::Paused> TableLeaseStore::pause(const lease::PauseRequest& request)
         "; the pause is stored, but a grant that was under way may still pass it: pause again";
     return std::unexpected(std::move(marked.error()));
   }
+  if (clock_.now() - asked >= pause.until.since_epoch - now.since_epoch)
+    return over_by_now(attempt, pause,
+                       ": that time had come before every lock had been told, so the pause may have held up "
+                       "nothing; pause for longer");
   return lease::Paused{pause, find(before, request.scope)};
 }
 
-// The rows first: where this is broken off, the pause itself still refuses and is shown, and can be ended
-// again. Then once more, since another process may have paused meanwhile what the deletion has ended.
+// The rows first: where this is broken off, the pause is still shown and can be ended again, though locks
+// that have a row are granted. Then once more, since another process may have paused meanwhile what the
+// deletion has ended.
 Result<lease::Resumed> TableLeaseStore::resume(const PauseScope& scope) {
   const LockTable::Call call(*table_);
   const std::string attempt = "cannot resume " + display_scope(scope);

@@ -240,7 +240,9 @@ Result<Answer> look_at_pool(LockTable& table, const LeaseRequest& request, const
     answers.push_back(std::move(answer));
   }
   const auto is_free = [](const Answer& answer) { return std::holds_alternative<lease::Free>(answer); };
-  if (std::ranges::count_if(answers, is_free) < 2) return best_of(std::move(answers));
+  const auto is_granted = [](const Answer& answer) { return std::holds_alternative<lease::Granted>(answer); };
+  if (std::ranges::any_of(answers, is_granted) || std::ranges::count_if(answers, is_free) < 2)
+    return best_of(std::move(answers));
   // Of several free members one that is for nobody else comes first.
   DBLOCK_TRY(const auto places, table.see_line(request, attempt));
   for (std::size_t i = 0; i < members.size(); ++i) {

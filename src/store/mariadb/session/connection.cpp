@@ -73,17 +73,8 @@ void Connection::set_presence(std::optional<lease::OwnerId> own) {
 Mark Connection::next_mark() {
   const bool proves_writes = !logs_statements_ || in_group_;
   const bool wakes = proves_writes && release_ends_presence_ && presence_ && !named_locks_refused_ &&
-                     transaction_ == Transaction::none && can_free_named_locks();
+                     transaction_ == Transaction::none;
   return {marks_++ % k_marks, proves_writes, in_group_, wakes};
-}
-
-// RELEASE_ALL_LOCKS(), which MariaDB has from 10.5.2 on.
-bool Connection::can_free_named_locks() const {
-  std::size_t version = 0;
-  return handle_ &&
-         (!is_mariadb() ||
-          (api().mariadb_get_infov(handle_.get(), MARIADB_CONNECTION_SERVER_VERSION_ID, &version) == 0 &&
-           version >= 100502));
 }
 
 bool Connection::server_has_flag(unsigned flag) const {

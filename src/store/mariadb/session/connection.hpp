@@ -87,7 +87,8 @@ class Connection {
   // From now on, opening a session also shows that this request is there (wake_up.hpp). Closes a session that
   // was opened for another request or for none.
   void set_presence(std::optional<lease::OwnerId> own);
-  // From now on a release ends the request's presence too: it holds its lease, and waits for nothing more.
+  // From now on a release ends the presence too. REQUIRES: the request holds its lease, and waits for no
+  // other.
   void end_presence_by_release() { release_ends_presence_ = true; }
   // Tries hosts in the other connection's order, so that this one reads nothing older than the other does.
   void use_host_order_of(const Connection& other) { hosts_ = other.hosts_; }
@@ -136,7 +137,6 @@ class Connection {
   [[nodiscard]] ServerResult send_setup(const SessionOptions& options, const lease::OwnerId* own);
   [[nodiscard]] ServerResult see_group();
   [[nodiscard]] bool server_has_flag(unsigned flag) const;
-  [[nodiscard]] bool can_free_named_locks() const;
   [[nodiscard]] Result<void> replied_as_asked(bool in_transaction, const std::string& attempt, Phase phase);
   [[nodiscard]] Error wrong_reply(const std::string& why, const std::string& attempt, Phase phase);
   [[nodiscard]] bool hung_up() const;
