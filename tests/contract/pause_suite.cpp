@@ -287,6 +287,15 @@ STORE_CASE(
   CHECK(t.pauses().size() == 2);
 }
 
+STORE_CASE("a pause may last until the last year that the store can hold") {
+  PauseFixture t;
+  t.grant(asks("k", "holder"));
+  const ServerTime end{Micros{253'402'214'400s}};  // 9999-12-31
+  const auto paused = t.store->pause({of_key("k"), end, "op@desk", ""});
+  if (!paused) FAIL(paused.error().message);
+  CHECK(paused->pause.until == end);
+}
+
 STORE_CASE("three seconds after the end of a pause the lock goes to whoever asks") {
   const bool resumed = GENERATE(true, false);
   PauseFixture t;

@@ -370,15 +370,14 @@ STORE_CASE("a pause that another process makes and ends at every try is given up
 
 namespace {
 
-// Pauses for one second, which passes before that statement: as when the one before had to wait for another
+// Pauses for a second, which passes before that statement: as when the one before had to wait for another
 // transaction.
 Result<Paused> pause_late(Fixture& t, const PauseScope& scope, Verb before) {
-  const auto begun = t.store->list({}).value().server_time;
+  const ServerTime end{t.store->list({}).value().server_time.since_epoch + Micros{1s * test::slowness()}};
   const auto store = open_stepped(*t.under_test, once_before({before}, [&] {
-    while (t.store->list({}).value().server_time.since_epoch <= begun.since_epoch + Micros{1s})
-      std::this_thread::sleep_for(50ms);
+    while (t.store->list({}).value().server_time <= end) std::this_thread::sleep_for(50ms);
   }));
-  return store->pause({scope, ServerTime{begun.since_epoch + Micros{1s}}, "op@desk", ""});
+  return store->pause({scope, end, "op@desk", ""});
 }
 
 }  // namespace
@@ -403,12 +402,17 @@ STORE_CASE("a pause that is over before it could be recorded changes nothing, an
 
 STORE_CASE("a pause that is over before every lock was told of it is no success", "[all-of-dblock]") {
   Fixture t;
-  const auto late = pause_late(t, {"k", false}, Verb::some_locks);
+  const PauseScope scope{"k", false};
+  const bool paused = GENERATE(false, true);  // by somebody else, for longer
+  if (paused) REQUIRE(t.store->pause({scope, Micros{1h}, "other@desk", ""}));
+  const auto late = pause_late(t, scope, Verb::some_locks);
   REQUIRE_FALSE(late);
   CHECK(late.error().code == Errc::usage);
-  CHECK(late.error().message.ends_with(
-      ": that time had come before every lock had been told, so the pause may have "
-      "held up nothing; pause for longer"));
+  CHECK_THAT(
+      late.error().message,
+      Catch::Contains(": that time had come before every lock had been told, so the pause may have held up "
+                      "nothing; pause for longer"));
+  CHECK((late.error().message.find("; it has replaced the pause until ") != std::string::npos) == paused);
 }
 
 }  // namespace dblock::contract

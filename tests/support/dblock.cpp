@@ -169,6 +169,7 @@ void kill_with_guardian(Process& dblock) {
     return !guardians.empty() || !dblock.running();
   });
   if (!found) throw std::runtime_error("no guardian; stderr: " + dblock.err());
+  if (guardians.empty()) return;
   dblock.signal(SIGSTOP);
   for (const pid_t guardian : guardians) ::kill(guardian, SIGKILL);
   dblock.signal(SIGKILL);

@@ -225,7 +225,8 @@ TEST_CASE("one job in a period and several side by side exclude each other, wher
 }
 
 TEST_CASE("one job in a period is not promised for a pool, wherever the options come from") {
-  const std::string why = " asks for the last success under one key, and does not go with --any";
+  const std::string why =
+      " asks for the last success under one key, and does not go with --any; leave one of them out";
   CHECK(usage_error({"run", "--any", "a", "--any", "b", "--once-per", "1h", "true"}) ==
         "run: --once-per" + why);
   World world;

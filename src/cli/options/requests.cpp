@@ -300,8 +300,10 @@ Result<void> take_manners(const Values& options, app::RunRequest& request) {
 Result<void> check_once_per(const Values& options, const app::RunRequest& request) {
   if (!request.promises.once_per) return {};
   if (!request.any.empty())
-    return fail(Errc::usage, "run: " + options.find("once-per")->label +
-                                 " asks for the last success under one key, and does not go with --any");
+    return fail(
+        Errc::usage,
+        "run: " + options.find("once-per")->label +
+            " asks for the last success under one key, and does not go with --any; leave one of them out");
   if (request.sharing.mode == lease::Mode::exclusive) return {};
   const auto beside = options.find(request.sharing.mode == lease::Mode::shared ? "shared" : "slots");
   return fail(Errc::usage, "run: " + options.find("once-per")->label +

@@ -36,6 +36,16 @@ std::unexpected<Error> over_by_now(const std::string& attempt, const Pause& paus
   return fail(Errc::usage, attempt + " until " + format_time(pause.until) + why);
 }
 
+std::unexpected<Error> over_before_all_knew(const std::string& attempt, const Pause& pause,
+                                            const std::optional<Pause>& replaced) {
+  auto late =
+      over_by_now(attempt, pause,
+                  ": that time had come before every lock had been told, so the pause may have held up "
+                  "nothing; pause for longer");
+  if (replaced) late.error().message += "; it has replaced the pause until " + format_time(replaced->until);
+  return late;
+}
+
 Pause pause_of(const lease::PauseRequest& request, lease::ServerTime now) {
   const auto* const length = std::get_if<Micros>(&request.end);
   const lease::ServerTime until = length != nullptr ? lease::ServerTime{now.since_epoch + *length}
@@ -122,11 +132,11 @@ Result<lease::Paused> TableLeaseStore::pause(const lease::PauseRequest& request)
         "; the pause is stored, but a grant that was under way may still pass it: pause again";
     return std::unexpected(std::move(marked.error()));
   }
-  if (clock_.now() - asked >= pause.until.since_epoch - now.since_epoch)
-    return over_by_now(attempt, pause,
-                       ": that time had come before every lock had been told, so the pause may have held up "
-                       "nothing; pause for longer");
-  return lease::Paused{pause, find(before, request.scope)};
+  const auto replaced = find(before, request.scope);
+  // In microseconds: a pause may last for longer than nanoseconds can count.
+  if (std::chrono::floor<Micros>(clock_.now() - asked) >= pause.until.since_epoch - now.since_epoch)
+    return over_before_all_knew(attempt, pause, replaced);
+  return lease::Paused{pause, replaced};
 }
 
 // The rows first: where this is broken off, the pause is still shown and can be ended again, though locks
