@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <span>
+#include <string_view>
 #include <utility>
 
 #include "lease/line.hpp"
@@ -33,15 +34,16 @@ using Lines = std::map<std::string, std::vector<lease::Waiter>>;
 // Adds locks that have no row, as a reap may have forgotten it while somebody waited. Such a lock is free,
 // but the row that its next grant adds counts as free from then on.
 void add_rowless(Lines lines, lease::Listing& listing) {
+  if (lines.empty()) return;
   auto& locks = listing.locks;
-  const auto with_rows = static_cast<std::ptrdiff_t>(locks.size());
   for (auto& [key, waiters] : lines) {
     auto& lock = locks.emplace_back();
     lock.key = key;
     lock.refused_until = lock.server_time = listing.server_time;
     lock.waiters = std::move(waiters);
   }
-  std::ranges::inplace_merge(locks, locks.begin() + with_rows, {}, &lease::LockStatus::key);
+  std::ranges::sort(
+      locks, {}, [](const lease::LockStatus& row) { return std::pair(std::string_view(row.key), row.slot); });
 }
 
 }  // namespace
