@@ -126,7 +126,7 @@ Result<Answer> TableLeaseStore::fenced_or(const lease::LeaseRequest& request, Er
     if (!kept) continue;
     DBLOCK_TRY(auto seen, table_->look(key, attempt));
     if (!seen) break;
-    seen->kept_by_transaction = !refuses_requests(*seen);
+    seen->kept_by_transaction = !seen->refuses_requests();
     return lease::Held{std::move(*seen)};
   }
   return std::unexpected(std::move(why));

@@ -54,7 +54,7 @@ Result<std::vector<std::optional<LockRows>>> LockTable::read_rows(const std::vec
     auto& status = seen.emplace_back(read_status_and_pause(row));
     if (!to_change) continue;
     const auto fence = static_cast<FenceState>(unsigned_number(row[k_status_columns]));
-    status.kept_by_transaction = fence == FenceState::kept && !refuses_requests(status);
+    status.kept_by_transaction = fence == FenceState::kept && !status.refuses_requests();
     if (fence == FenceState::missing) unfenced_.emplace_back(status.key, status.slot);
   }
   std::ranges::sort(seen, in_order);

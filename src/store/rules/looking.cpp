@@ -122,7 +122,7 @@ Result<lease::Listing> TableLeaseStore::list(const lease::Selection& selection) 
 // a living holder.
 Result<void> TableLeaseStore::find_transaction(lease::Listing& listing, const std::string& attempt) {
   const auto is_kept = [&listing](const LockStatus& row) {
-    return refuses_requests(row) || std::ranges::any_of(listing.pauses, [&row](const lease::Pause& pause) {
+    return row.refuses_requests() || std::ranges::any_of(listing.pauses, [&row](const lease::Pause& pause) {
              return pause.scope.covers(row.key);
            });
   };

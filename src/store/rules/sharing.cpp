@@ -37,12 +37,14 @@ bool modes_agree(const Sharing& held, const Sharing& asked) {
   return true;
 }
 
+bool is_taken(const LockStatus& hold) {
+  return hold.kept_by_transaction || hold.refuses_requests();
+}
+
 // Passes over a fenced slot: a grant there would wait for the end of the last holder's transaction.
 std::uint32_t lowest_free(const std::vector<LockStatus>& holds) {
   std::uint32_t slot = 1;
-  const auto taken = [&slot](const auto& hold) {
-    return hold.slot == slot && (hold.kept_by_transaction || refuses_requests(hold));
-  };
+  const auto taken = [&slot](const auto& hold) { return hold.slot == slot && is_taken(hold); };
   while (std::ranges::any_of(holds, taken)) ++slot;
   return slot;
 }
@@ -148,10 +150,6 @@ bool changes_kind(const Sharing& last, const Sharing& asked) {
   return last.mode != asked.mode || (asked.mode == Mode::slot && last.slots != asked.slots);
 }
 
-bool refuses_requests(const LockStatus& status) {
-  return status.refuses_requests();
-}
-
 bool keeps_the_lock(const LockStatus& row) {
   return !row.owner.empty() || row.state == lease::State::cooldown;
 }
@@ -184,11 +182,11 @@ Result<Answer> answer_by_holders(const LockRows& seen, const LeaseRequest& reque
   std::vector<const LockStatus*> taken;
   for (const auto& hold : seen.holds) {
     if (hold.owner == request.owner.text) return found(request, hold, {});
-    if (refuses_requests(hold)) taken.push_back(&hold);
+    if (hold.refuses_requests()) taken.push_back(&hold);
   }
   // Asked before the holders are looked at: no release of theirs would change this answer.
   if (request.promises.once_per && lock.done_within(*request.promises.once_per)) return lease::Done{lock};
-  if (refuses_requests(lock)) {
+  if (lock.refuses_requests()) {
     if (lock.state == lease::State::held && !modes_agree({}, request.sharing))
       return mismatch(lock, {}, 1, request.sharing);
     return Held{lock};
@@ -221,10 +219,6 @@ Result<Answer> answer_for(const LockRows& seen, const LeaseRequest& request) {
 }
 
 namespace {
-
-bool is_taken(const LockStatus& hold) {
-  return hold.kept_by_transaction || refuses_requests(hold);
-}
 
 std::size_t free_slots(const LockRows& seen, const LeaseRequest& request) {
   const auto taken = static_cast<std::size_t>(std::ranges::count_if(seen.holds, is_taken));

@@ -50,8 +50,6 @@ void merge_past_runs(lease::LockStatus& lock, const lease::LockStatus& row);
 // the lock beside a holder of the other.
 [[nodiscard]] bool changes_kind(const lease::Sharing& last, const lease::Sharing& asked);
 
-// True while the row's own times refuse other requests: held, within its margin, or in cooldown.
-[[nodiscard]] bool refuses_requests(const lease::LockStatus& status);
 // True for a row that --force can end: it has a lease, or a cooldown.
 [[nodiscard]] bool keeps_the_lock(const lease::LockStatus& row);
 

@@ -223,6 +223,21 @@ Result<Answer> look_together(LockTable& table, const LeaseRequest& request, cons
   return refusal ? std::move(*refusal) : last;
 }
 
+namespace {
+
+bool is_free_member(const Answer& answer) {
+  return std::holds_alternative<lease::Free>(answer);
+}
+
+// The request can choose: it holds no member yet, and more than one is free.
+bool several_are_free(const std::vector<Answer>& answers) {
+  return std::ranges::count_if(answers, is_free_member) > 1 &&
+         std::ranges::none_of(
+             answers, [](const Answer& answer) { return std::holds_alternative<lease::Granted>(answer); });
+}
+
+}  // namespace
+
 Result<Answer> look_at_pool(LockTable& table, const LeaseRequest& request, const std::string& attempt) {
   const auto members = lease::members_of(request);
   auto keys = keys_of(request.key, request.any);
@@ -239,15 +254,12 @@ Result<Answer> look_at_pool(LockTable& table, const LeaseRequest& request, const
     if (seen) answer = answer_for(*seen, member).value_or(lease::Free{0, with_past_runs(*seen)});
     answers.push_back(std::move(answer));
   }
-  const auto is_free = [](const Answer& answer) { return std::holds_alternative<lease::Free>(answer); };
-  const auto is_granted = [](const Answer& answer) { return std::holds_alternative<lease::Granted>(answer); };
-  if (std::ranges::any_of(answers, is_granted) || std::ranges::count_if(answers, is_free) < 2)
-    return best_of(std::move(answers));
+  if (!several_are_free(answers)) return best_of(std::move(answers));
   // Of several free members one that is for nobody else comes first.
   DBLOCK_TRY(const auto places, table.see_line(request, attempt));
   for (std::size_t i = 0; i < members.size(); ++i) {
     const auto& seen = rows_of(members[i]);
-    if (is_free(answers[i]) && !(seen && is_for_others(*seen, members[i], places)))
+    if (is_free_member(answers[i]) && !(seen && is_for_others(*seen, members[i], places)))
       return std::move(answers[i]);
   }
   return best_of(std::move(answers));
