@@ -65,10 +65,9 @@ END IF;
   END;
 END IF; */
 
--- {enter} Refuses what would make the
--- outcome depend on the caller's later COMMIT: inside a transaction SET TRANSACTION fails on every server. Where it
--- succeeds, it is meant for the next transaction, so no refusal may follow it. Then sets what the session could have been
--- set to otherwise; {leave} gives it back, but for the clock.
+-- {enter} Refuses what would make the outcome depend on the caller's later COMMIT: inside a transaction SET TRANSACTION fails
+-- on every server. Where it succeeds, it is meant for the next transaction, so no refusal may follow it. Then sets what the
+-- session could have been set to otherwise; {leave} gives it back, but for the clock.
 --
 -- Also refuses a session in which an earlier call was cut short by KILL QUERY or a time limit. A server of MariaDB 11.8 was
 -- seen to run one statement of a procedure without effect in such a session from then on, that which frees the rows of

@@ -370,14 +370,20 @@ STORE_CASE("a pause that another process makes and ends at every try is given up
 
 namespace {
 
+const PauseScope k_paused{"k", false};
+
 // Pauses for a second, which passes before that statement: as when the one before had to wait for another
-// transaction.
-Result<Paused> pause_late(Fixture& t, const PauseScope& scope, Verb before) {
+// transaction. With `paused` somebody else has paused the same lock for longer. RETURNS: the refusal's words.
+std::string refusal_of_late_pause(Fixture& t, bool paused, Verb before) {
+  if (paused) REQUIRE(t.store->pause({k_paused, Micros{1h}, "other@desk", ""}));
   const ServerTime end{t.store->list({}).value().server_time.since_epoch + Micros{1s * test::slowness()}};
   const auto store = open_stepped(*t.under_test, once_before({before}, [&] {
     while (t.store->list({}).value().server_time <= end) std::this_thread::sleep_for(50ms);
   }));
-  return store->pause({scope, end, "op@desk", ""});
+  const auto late = store->pause({k_paused, end, "op@desk", ""});
+  REQUIRE_FALSE(late);
+  CHECK(late.error().code == Errc::usage);
+  return late.error().message;
 }
 
 }  // namespace
@@ -385,13 +391,8 @@ Result<Paused> pause_late(Fixture& t, const PauseScope& scope, Verb before) {
 STORE_CASE("a pause that is over before it could be recorded changes nothing, and says so",
            "[all-of-dblock]") {
   Fixture t;
-  const PauseScope scope{"k", false};
-  const bool paused = GENERATE(false, true);  // by somebody else, for longer
-  if (paused) REQUIRE(t.store->pause({scope, Micros{1h}, "other@desk", ""}));
-  const auto late = pause_late(t, scope, Verb::forget_pauses);
-  REQUIRE_FALSE(late);
-  CHECK(late.error().code == Errc::usage);
-  CHECK_THAT(late.error().message,
+  const bool paused = GENERATE(false, true);
+  CHECK_THAT(refusal_of_late_pause(t, paused, Verb::forget_pauses),
              Catch::StartsWith("cannot pause lock \"k\" until ") &&
                  Catch::EndsWith(": that time had come before the database had recorded the "
                                  "pause, so nothing was changed; pause for longer"));
@@ -402,17 +403,12 @@ STORE_CASE("a pause that is over before it could be recorded changes nothing, an
 
 STORE_CASE("a pause that is over before every lock was told of it is no success", "[all-of-dblock]") {
   Fixture t;
-  const PauseScope scope{"k", false};
-  const bool paused = GENERATE(false, true);  // by somebody else, for longer
-  if (paused) REQUIRE(t.store->pause({scope, Micros{1h}, "other@desk", ""}));
-  const auto late = pause_late(t, scope, Verb::some_locks);
-  REQUIRE_FALSE(late);
-  CHECK(late.error().code == Errc::usage);
-  CHECK_THAT(
-      late.error().message,
-      Catch::Contains(": that time had come before every lock had been told, so the pause may have held up "
-                      "nothing; pause for longer"));
-  CHECK((late.error().message.find("; it has replaced the pause until ") != std::string::npos) == paused);
+  const bool paused = GENERATE(false, true);
+  const std::string said = refusal_of_late_pause(t, paused, Verb::some_locks);
+  CHECK_THAT(said, Catch::Contains(
+                       ": that time had come before every lock had been told, so the pause may have held up "
+                       "nothing; pause for longer"));
+  CHECK((said.find("; it has replaced the pause until ") != std::string::npos) == paused);
 }
 
 }  // namespace dblock::contract

@@ -155,9 +155,17 @@ long long await_renewal(const Database& database, const std::string& key) {
   throw std::runtime_error("the lease of " + key + " is not renewed");
 }
 
+namespace {
+
+std::vector<pid_t> guardians_of(const Process& dblock) {
+  return named("dblock-guardian", children_of(dblock.pid()));
+}
+
+}  // namespace
+
 pid_t guardian_of(const Process& dblock) {
   std::vector<pid_t> found;
-  if (!wait_until([&] { return !(found = named("dblock-guardian", children_of(dblock.pid()))).empty(); }))
+  if (!wait_until([&] { return !(found = guardians_of(dblock)).empty(); }))
     throw std::runtime_error("no guardian; stderr: " + dblock.err());
   return found.front();
 }
@@ -165,7 +173,7 @@ pid_t guardian_of(const Process& dblock) {
 void kill_with_guardian(Process& dblock) {
   std::vector<pid_t> guardians;
   const bool found = wait_until([&] {
-    guardians = named("dblock-guardian", children_of(dblock.pid()));
+    guardians = guardians_of(dblock);
     return !guardians.empty() || !dblock.running();
   });
   if (!found) throw std::runtime_error("no guardian; stderr: " + dblock.err());
