@@ -167,18 +167,19 @@ class Acquisition {
     if (asleep() || waiting_.may_sleep(row)) {
       const OwnerId ahead = waiting_.ahead(row);
       const BootTime until = pacing_.within_limit(waiting_.until_look(row));
-      switch (wake_up_->sleep_behind(ahead, waiting_.rank(), until, cancel_)) {
+      const Slept how = wake_up_->sleep_behind(ahead, waiting_.rank(), until, cancel_);
+      switch (how) {
         case Slept::cancelled:
           return Cancelled{};
         case Slept::not_yet:
           step_ = Step::waiting;
           return std::nullopt;
         case Slept::to_its_end:
-          waiting_.slept_behind(ahead);
+          waiting_.slept_behind(ahead, how);
           step_ = waiting_.is_next_behind(ahead) ? Step::trying : Step::waiting;
           return std::nullopt;
         case Slept::not_at_all:
-          waiting_.slept_behind(ahead);
+          waiting_.slept_behind(ahead, how);
           break;
       }
     }

@@ -60,8 +60,8 @@ class Waiting {
   [[nodiscard]] bool looks_often(const LockStatus& row) const;
   // It may sleep behind the request ahead().
   [[nodiscard]] bool may_sleep(const LockStatus& row) const;
-  // It did not sleep behind that request, or slept to its end: nobody sleeps behind it for a while.
-  void slept_behind(const OwnerId& ahead);
+  // It did not sleep behind that request, or slept to its end: it does not sleep behind it again for a while.
+  void slept_behind(const OwnerId& ahead, Slept how);
   // How long the next look can wait: while the request sleeps, and where it does not.
   [[nodiscard]] Micros until_look(const LockStatus& row);
   [[nodiscard]] Micros until_poll(const LockStatus& row);

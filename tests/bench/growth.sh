@@ -322,7 +322,7 @@ all_waiters() {
   sql "SET GLOBAL max_connections = 2000"
   waits_by="--wait forever"
   line_lengths
-  waiters "" "$settling" # a new waiter looks at the lock when it comes, then every 15 to 30 s
+  waiters "" "$settling" # a new waiter looks at the lock when it comes, then every 30 to 60 s
   sql "SET GLOBAL max_connections = 151"
   waiters ", most unconnected" 10
   sql "SET GLOBAL max_connections = 2000"

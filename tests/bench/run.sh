@@ -119,7 +119,7 @@ hundred_in_line() {
 }
 
 # Real processes, as they would wait on a hundred hosts. The lease is one of `acquire`: it has no session whose end would
-# wake the first waiter, so the first waiter looks often. The others sleep, and look at the lock every 15 to 30 s.
+# wake the first waiter, so the first waiter looks often. The others sleep, and look at the lock every 30 to 60 s.
 idle_waiters() {
   name="statements a second of 100 idle waiters"
   "$dblock" acquire --key bench-idle --ttl 1h >"$work/acquired"

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # mutants.sh [NAME...] - does the proof notice when the code is broken?
+# mutants.sh --list    - print each mutant, and what must catch it.
 #
 # Each patch in mutants/ breaks one safety rule of the product, or of an application that uses it, and says what must
 # catch it: a campaign with these options, or a test where no campaign can get to the rule (it takes a day, say, or two
@@ -10,6 +11,10 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 source_dir=$(cd "$here/../.." && pwd)
+if [ "${1-}" = --list ]; then
+  sed -n 's/^Mutant: //p; s/^Caught by: /  /p' "$here"/mutants/*.patch
+  exit 0
+fi
 scratch=${MUTANT_SCRATCH:-$(mktemp -d /tmp/dblock-mutants.XXXXXX)}
 seconds=${MUTANT_SECONDS:-90}
 copy=$scratch/src

@@ -265,6 +265,8 @@ TEST_CASE("waiters on three nodes run in the order of their arrival", "[contenti
       }));
     }
   }
+  for (int node = 1; node <= Cluster::k_size; ++node)
+    CHECK(waiters_shown(database.url({node})) == pids_of(waiters));
   CHECK(holder.end() == exited(0));
   check_all_succeed(waiters, 60s);
   CHECK(read_file(directory.file("ran")) == expected);

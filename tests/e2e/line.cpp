@@ -82,6 +82,24 @@ TEST_CASE("waiters whose sessions are killed again and again keep their places",
   CHECK(line.who_ran() == Words{"first", "second", "third"});
 }
 
+TEST_CASE("waiters of two accounts stand in one line, which each of the accounts sees", "[server]") {
+  ServerLine line;
+  ServerDatabase& database = line.database();
+  const Words urls{database.url(), database.url(database.account())};
+  std::vector<Process> waiters;
+  Words expected;
+  for (std::size_t i = 0; i < 4; ++i) {
+    expected.push_back("waiter-" + std::to_string(i));
+    const Words job = sh("echo " + expected.back() + " >>" + line.file("log"));
+    waiters.emplace_back(dblock_spawn_at(urls[i % 2], run_words("k", {"--wait", "120s"}, job)));
+    REQUIRE(soon_in_line(database, i + 1));
+  }
+  for (const auto& url : urls) CHECK(waiters_shown(url) == pids_of(waiters));
+  line.release();
+  check_all_succeed(waiters);
+  CHECK(line.who_ran() == expected);
+}
+
 TEST_CASE("the first waiter keeps its place though a proxy cuts its idle session again and again",
           "[server][asan-server]") {
   ServerLine line;

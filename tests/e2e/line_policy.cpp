@@ -223,6 +223,24 @@ TEST_CASE(
   CHECK(ran_to_the_end == Words{last_line(read_file(directory.file("ran")))});
 }
 
+TEST_CASE("a --replace run without a network for longer than its place counts revokes no newer holder",
+          "[server]") {
+  ServerDatabase database;
+  LiveRun holder(database, k_brisk);
+  Proxy proxy(database.server());
+  Process old(
+      dblock_spawn_at(proxy.url(database.name()), run_words("k", {"--replace", "--wait", "60s"}, {"true"})));
+  REQUIRE(soon_in_line(database, 1));
+  proxy.stall();
+  CHECK(holder.end() == exited(0));
+  // It passes the place that does not count any more.
+  LiveRun newer(database, with(k_brisk, {"--replaceable", "--wait", "60s"}));
+  proxy.resume();
+  check_ends(old, 75, {"a newer run has come"});
+  CHECK(database.column("k", "revoke_time") == "NULL");
+  CHECK(newer.end() == exited(0));
+}
+
 // Another holder that came later, while the older run was frozen.
 class NewerHolder {
  public:

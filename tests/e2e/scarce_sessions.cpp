@@ -76,6 +76,17 @@ TEST_CASE("connection=brief: a lock is held without a session, and handed on whe
   CHECK_FALSE(database.has_holder("k"));
 }
 
+TEST_CASE("connection=brief: a keeper holds its lock without a session, and releases it when the script ends",
+          "[server]") {
+  ServerDatabase database;
+  KeptScript script(database.url() + "&connection=brief", "--ttl 12s");
+  CHECK(wait_until([&] { return database.sessions().empty(); }));
+  for (int renewals = 0; renewals < 2; ++renewals) await_renewal(database);
+  CHECK(wait_until([&] { return database.sessions().empty(); }));
+  script.signal(SIGKILL);
+  CHECK(soon_free(database));
+}
+
 TEST_CASE("connection=brief: a renewal that finds no session is tried again, and the job goes on",
           "[server]") {
   ServerDatabase database;

@@ -86,7 +86,7 @@ void check_frozen_waiter_is_passed(Line& line) {
   Process& third = line.join("third");
   frozen.freeze();
   line.release();
-  // A waiter that nobody wakes, the next best answer, would look after 15 s.
+  // A waiter that nobody wakes, the next best answer, would look after 30 s.
   CHECK(second.wait(10s * slowness()) == exited(0));
   CHECK(third.wait(10s * slowness()) == exited(0));
   CHECK(line.who_ran() == Words{"second", "third"});

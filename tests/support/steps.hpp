@@ -64,6 +64,23 @@ inline nlohmann::json inspected(const Database& database, const Words& options =
   return nlohmann::json::parse(finished.out);
 }
 
+inline std::vector<pid_t> pids_of(const std::vector<Process>& processes) {
+  std::vector<pid_t> pids;
+  for (const auto& process : processes) pids.push_back(process.pid());
+  return pids;
+}
+
+// The waiters of "k" in the order in which `inspect` shows them to who asks at this URL.
+inline std::vector<pid_t> waiters_shown(const std::string& url) {
+  const auto finished = dblock_at(url, {"inspect", "--key", "k", "--json"});
+  INFO(finished.err);
+  REQUIRE(finished.exit == exited(0));
+  std::vector<pid_t> pids;
+  for (const auto& waiter : nlohmann::json::parse(finished.out)["locks"][0]["waiters"])
+    pids.push_back(waiter["pid"]);
+  return pids;
+}
+
 // dblock has ended with a code of its own, which its last line names, and has said all of these.
 inline void check_ended(const Finished& finished, int code, const Words& said = {},
                         const CallSite& site = CallSite::current()) {

@@ -876,7 +876,8 @@ TEST_CASE("after a sleep behind a request that is still there, another one is tr
   CHECK(b.count("peek") > 50);
 }
 
-TEST_CASE("a waiter without a seat asks for one every five seconds, and believes in no end meanwhile") {
+TEST_CASE(
+    "the first waiter without a seat asks for one every five seconds, and believes in no end meanwhile") {
   LineBench b;
   b.wake_up.sleeps = {sleep_that_is(Slept::not_at_all)};
   REQUIRE(b.go(12s));
@@ -887,6 +888,18 @@ TEST_CASE("a waiter without a seat asks for one every five seconds, and believes
     CHECK(between <= 5200ms);
   }
   CHECK(b.count("acquire") == 1);
+}
+
+// Behind the same request: where the line moves, the next look asks.
+TEST_CASE("further back a waiter without a seat asks for one every half a minute") {
+  LineBench b;
+  b.store.lines = {line_behind(3)};
+  b.wake_up.sleeps = {sleep_that_is(Slept::not_at_all)};
+  REQUIRE(b.go(50s));
+  REQUIRE(b.wake_up.slept.size() == 2);
+  const Nanos between = b.wake_up.slept[1].began - b.wake_up.slept[0].began;
+  CHECK(between >= 30s);
+  CHECK(between <= 34s);  // with the rest of its rank
 }
 
 TEST_CASE("the first in line looks at the lock often, and reads the line once a second") {
