@@ -114,14 +114,6 @@ HolderSession for_lease(HolderSession asked, const SessionOptions& options) {
   return asked == HolderSession::automatic && is_short ? HolderSession::keep : asked;
 }
 
-Error advised(Error error) {
-  if (error.native == k_table_denied || error.native == k_no_such_table) {
-    error.message +=
-        "; `dblock migrate --history on` makes its table, and with --print-grants USER prints what to grant";
-  }
-  return error;
-}
-
 }  // namespace
 
 MariadbDatabase::MariadbDatabase(const MariadbSettings& settings, const SessionOptions& options)
@@ -236,7 +228,6 @@ Result<Effect> MariadbDatabase::change(Verb verb, const Parameters& parameters, 
   const Mark mark = connection->next_mark();
   auto changed = connection->change(render(verb, parameters, mark), attempt);
   if (!changed && changed.error().native == k_duplicate_key) return Effect{};
-  if (!changed && verb == Verb::record_run) return std::unexpected(advised(std::move(changed.error())));
   if (!changed) return std::unexpected(std::move(changed.error()));
   Effect answer{{}, changed->rows / rows_each(verb)};
   if (answer.changed == 0) return answer;

@@ -96,8 +96,17 @@ bool lacks_plugin(const ServerError& words) {
   return words.native == k_no_plugin || words.text.find(" could not be loaded: ") != std::string::npos;
 }
 
+// The table of the history has rights of its own, and `migrate --history on` makes it.
+std::string_view advice_on_history(const ServerError& words) {
+  if (words.text.find("dblock_history") == std::string::npos) return "";
+  if (words.native == k_table_denied)
+    return "; `dblock migrate --history on --print-grants USER` prints what to grant";
+  return words.native == k_no_such_table ? "; `dblock migrate --history on` makes this table" : "";
+}
+
 std::string_view advice(Errc code, const ServerError& words) {
   const unsigned native = words.native;
+  if (const auto of_history = advice_on_history(words); !of_history.empty()) return of_history;
   if (is_read_only(words)) return "; the server is read-only, is this a replica?";
   if (native == k_function_refuses)
     return "; run START GROUP_REPLICATION on it, or name the other members in the URL";
