@@ -26,6 +26,10 @@ using namespace std::chrono_literals;
 constexpr std::size_t k_most_bytes = 1U << 20U;
 constexpr auto k_patience = 10s;
 
+std::string belongs_to(uid_t owner) {
+  return "it belongs to another user (uid " + std::to_string(owner) + ")";
+}
+
 class Reading {
  public:
   Reading(const std::string& path, std::string_view what) : name_(std::string(what) + " " + path) {}
@@ -68,8 +72,7 @@ class Reading {
     std::string why = weak ? weak->what : "";
     const bool is_null = S_ISCHR(seen.st_mode) && seen.st_rdev == makedev(1, 3);
     if (why.empty() && !S_ISREG(seen.st_mode) && !is_null) why = "it is not a regular file";
-    if (why.empty() && seen.st_uid != 0 && seen.st_uid != ::geteuid())
-      why = "it belongs to another user (uid " + std::to_string(seen.st_uid) + ")";
+    if (why.empty() && is_another_user(seen.st_uid)) why = belongs_to(seen.st_uid);
     if (why.empty()) return {};
     return fail(Errc::config, name_ + " is refused: " + why +
                                   "; run dblock with the HOME and XDG_CONFIG_HOME of its own user (sudo -H), "
@@ -100,14 +103,32 @@ class Reading {
   UniqueFd file_;
 };
 
+// How users other than root and the effective user can change what dblock reads there.
+std::optional<WeakSpot> change_by_others(const SmallFile& file, Decides what) {
+  if (file.handed_over) return std::nullopt;
+  const bool is_root = ::geteuid() == 0;
+  if (is_another_user(file.owner)) {
+    const std::string us = is_root ? "" : " or to uid " + std::to_string(::geteuid());
+    return WeakSpot{belongs_to(file.owner), "chown it to root" + us};
+  }
+  if ((file.mode & S_IWOTH) != 0) return WeakSpot{"everybody may write it", "chmod o-w it"};
+  if (!is_root) return std::nullopt;
+  if ((file.mode & S_IWGRP) != 0 && file.group != 0)
+    return WeakSpot{"its group may write it (gid " + std::to_string(file.group) + ")", "chmod g-w it"};
+  if (what == Decides::settings || file.unchecked_path.empty()) return std::nullopt;
+  return weak_spot(file.unchecked_path);
+}
+
 }  // namespace
 
-bool others_may_write(const SmallFile& file) {
-  if (file.handed_over) return false;
-  if ((file.mode & S_IWOTH) != 0) return true;
-  if (::geteuid() != 0) return false;
-  if (file.owner != 0 || ((file.mode & S_IWGRP) != 0 && file.group != 0)) return true;
-  return !file.unchecked_path.empty() && weak_spot(file.unchecked_path).has_value();
+Result<void> require_trusted(const SmallFile& file, Decides what, const std::string& name) {
+  const auto weak = change_by_others(file, what);
+  if (!weak) return {};
+  const std::string effect =
+      what == Decides::commands ? "which commands are run" : "how the database is reached";
+  const std::string remedy = weak->remedy.empty() ? "move it to where only root can put files" : weak->remedy;
+  return fail(Errc::config, name + " may be changed by other users, and with it " + effect + ": " +
+                                weak->what + "; " + remedy);
 }
 
 Result<std::optional<SmallFile>> read_small_file(const std::string& path, std::string_view what,

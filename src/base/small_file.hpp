@@ -20,13 +20,16 @@ struct SmallFile {
   std::string unchecked_path;  // nobody has looked yet whether other users may exchange what it names
 };
 
-// True if users other than root and the user who runs dblock can write the file: everybody; for root also a
-// file or named pipe of another user, or of another group that may write it, or one that other users may
-// exchange. Ask this of a file that names commands.
-[[nodiscard]] bool others_may_write(const SmallFile& file);
+enum class Decides { settings, commands };
+
+// Errc::config if users other than root and the user who runs dblock can change the file: it belongs to one
+// of them, or everybody may write it; for root also if a group other than root's may write it, or, where the
+// file decides which commands are run, if they may exchange it. What was handed over is as good as the user
+// who did it. `name` is the file in the message: "option file /x line 3".
+[[nodiscard]] Result<void> require_trusted(const SmallFile& file, Decides what, const std::string& name);
 
 enum class Found {
-  by_name,    // the user named the file: it may be a pipe, and another user's
+  by_name,    // the user named the file: it may be a pipe; ask require_trusted() before you obey it
   by_itself,  // dblock looks for it in the user's home, which the environment names
 };
 

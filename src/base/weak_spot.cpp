@@ -47,15 +47,10 @@ unsigned long last_number_in(const char* path) {
   return number;
 }
 
-// True for the overflow user in a user namespace (a sandbox): it stands for every user of the host whom the
-// namespace does not know, root among them, so this owner says nothing.
+// True for the overflow user in a user namespace.
 bool is_any_user(uid_t owner) {
   return last_number_in("/proc/self/uid_map") != UINT_MAX &&
          owner == last_number_in("/proc/sys/kernel/overflowuid");
-}
-
-bool is_another(uid_t owner) {
-  return !is_trusted(owner) && !is_any_user(owner);
 }
 
 // True if the group may have members besides root and the effective user. Goes by /etc/passwd and /etc/group
@@ -151,7 +146,7 @@ class Walk {
     struct stat seen {};
     shared_ = false;
     if (::stat(directory.c_str(), &seen) != 0) return std::nullopt;
-    if (is_another(seen.st_uid)) return owned_by_another(directory, seen);
+    if (is_another_user(seen.st_uid)) return owned_by_another(directory, seen);
     const bool everybody = (seen.st_mode & S_IWOTH) != 0;
     const bool group = (seen.st_mode & S_IWGRP) != 0 && has_other_members(seen.st_gid);
     shared_ = everybody || group;
@@ -165,7 +160,7 @@ class Walk {
   // others are allowed, a file with several names may have been put there by anybody.
   [[nodiscard]] std::optional<WeakSpot> check_entry(const std::string& place, const struct stat& seen) const {
     if (!shared_) return std::nullopt;
-    if (is_another(seen.st_uid)) return owned_by_another(place, seen);
+    if (is_another_user(seen.st_uid)) return owned_by_another(place, seen);
     if (S_ISDIR(seen.st_mode) || seen.st_nlink <= 1) return std::nullopt;
     return WeakSpot{escape_untrusted(place) + " has several names, and others may have given it this one",
                     ""};
@@ -187,6 +182,10 @@ class Walk {
 };
 
 }  // namespace
+
+bool is_another_user(uid_t owner) {
+  return !is_trusted(owner) && !is_any_user(owner);
+}
 
 std::optional<WeakSpot> weak_spot(const std::string& path) {
   std::error_code error;

@@ -1,10 +1,17 @@
 // Whether other users can change which file a path names.
 #pragma once
 
+#include <sys/types.h>
+
 #include <optional>
 #include <string>
 
 namespace dblock {
+
+// True for a user other than root and the effective user. False for the overflow user in a user namespace (a
+// sandbox, a rootless container): it stands for every user of the host whom the namespace does not know, root
+// among them, so this owner says nothing.
+[[nodiscard]] bool is_another_user(uid_t owner);
 
 struct WeakSpot {
   std::string what;    // "the directory /x belongs to another user (uid 1000)"

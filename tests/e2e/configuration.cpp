@@ -1,6 +1,10 @@
 // What counts as configured, and in which order; passwords.
+#include <fcntl.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <filesystem>
 
@@ -239,6 +243,111 @@ TEST_CASE("a user's own files are obeyed through links, and root's") {
   }
 }
 
+// An inspection by `user`: 69, since there is no server, where dblock obeys what `options` name.
+Finished inspected_by(uid_t user, const UsersHome& home, const Words& options, const Words& sandbox = {}) {
+  Spawn spec = home.spawn(with(with({"--db", "mysql://u@127.0.0.1:1/d"}, options), {"inspect"}));
+  spec.argv.insert(spec.argv.begin() + 2, sandbox.begin(), sandbox.end());  // after env HOME=…
+  spec.user = user;
+  return run_program(spec);
+}
+
+// A directory of root's that everybody may look into, with these files in it.
+struct NamedFiles {
+  NamedFiles() {
+    std::filesystem::permissions(directory.path(), std::filesystem::perms(0755));
+    std::filesystem::create_directory(directory.file("parts"));
+    write_file(conf, "[run]\nttl = 1m\n");
+    write_file(part, "[dblock]\nport = 1\n");
+    write_file(including, "!include " + part + "\n");
+    write_file(including_all, "!includedir " + directory.file("parts") + "\n");
+  }
+  const TempDir directory;
+  const std::string conf = directory.file("conf"), part = directory.file("parts/part.cnf"),
+                    including = directory.file("a.cnf"), including_all = directory.file("b.cnf");
+};
+
+TEST_CASE("a file that an option names is not obeyed if it belongs to another user", "[asan-local]") {
+  DBLOCK_NEEDS(why_no_other_user());
+  const UsersHome home(54322);
+  const NamedFiles files;
+  for (const auto& [file, options] :
+       {std::pair{files.conf, Words{"--config", files.conf}},
+        std::pair{files.part, Words{"--defaults-file", files.part}},
+        std::pair{files.part, Words{"--defaults-file", files.including}},
+        std::pair{files.part, Words{"--defaults-file", files.including_all}},
+        std::pair{files.including, Words{"--defaults-file", files.including}}}) {
+    for (const uid_t owner : {uid_t{0}, home.user(), uid_t{54321}}) {
+      REQUIRE(::chown(file.c_str(), owner, 0) == 0);
+      for (const uid_t user : {uid_t{0}, home.user()}) {
+        CAPTURE(options, file, owner, user);
+        const auto ended = inspected_by(user, home, options);
+        if (owner == 0 || owner == user) check_ended(ended, 69);
+        if (owner != 0 && owner != user)
+          check_ended(
+              ended, 78,
+              {file, "belongs to another user (uid " + std::to_string(owner) + "); chown it to root"});
+      }
+    }
+    REQUIRE(::chown(file.c_str(), 0, 0) == 0);
+  }
+}
+
+TEST_CASE("root obeys no option file that another group may write, and minds none that tells it nothing") {
+  DBLOCK_NEEDS(why_no_other_user());
+  const UsersHome home;
+  const NamedFiles files;
+  const auto check = [&](gid_t group, int code, const Words& said) {
+    REQUIRE(::chown(files.part.c_str(), 0, group) == 0);
+    REQUIRE(::chmod(files.part.c_str(), 0664) == 0);
+    check_ended(inspected_by(0, home, {"--defaults-file", files.including}), code, said);
+  };
+  check(0, 69, {});
+  check(1, 78, {files.part + " line 2", "its group may write it (gid 1); chmod g-w it"});
+  write_file(files.part, "[mysqld]\nport = 1\n");
+  check(1, 69, {});
+  REQUIRE(::chown(files.part.c_str(), 54321, 54321) == 0);
+  check_ended(inspected_by(0, home, {"--defaults-file", files.part}), 69);
+}
+
+TEST_CASE("a mounted secret is obeyed, and what a sandbox shows of a user whom it does not know") {
+  DBLOCK_NEEDS(why_no_other_user());
+  const UsersHome home(54322);
+  const NamedFiles files;
+  std::filesystem::create_symlink("..data/part.cnf", files.directory.file("secret"));
+  std::filesystem::create_symlink("parts", files.directory.file("..data"));
+  REQUIRE(::chown(files.part.c_str(), 0, home.user()) == 0);
+  REQUIRE(::chmod(files.part.c_str(), 0440) == 0);
+  check_ended(inspected_by(home.user(), home, {"--defaults-file", files.directory.file("secret")}), 69);
+  const Words sandbox{"unshare", "--user", "--map-root-user"};
+  const auto tried = run_program({.argv = with(sandbox, {"true"}), .user = home.user()});
+  DBLOCK_NEEDS(tried.exit == exited(0) ? "" : "no user namespace of one's own: " + tried.err);
+  write_file(home.file(".my.cnf"), "[dblock]\nport = 1\n");  // root's
+  for (const Words& options :
+       {Words{"--config", files.conf}, Words{"--defaults-file", files.including_all}, Words{}})
+    check_ended(inspected_by(home.user(), home, options, sandbox), 69);
+}
+
+TEST_CASE("root obeys what another user's pipe hands over") {
+  DBLOCK_NEEDS(why_no_other_user());
+  for (const std::string option : {"--config", "--defaults-file"}) {
+    std::array<int, 2> ends{};
+    ::setfsuid(54321);
+    REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+    ::setfsuid(0);
+    const std::string text = "[dblock]\nport = 1\n";
+    REQUIRE(::write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()));
+    ::close(ends[1]);
+    Spawn spec;
+    spec.argv = {dblock_binary(), "--db", "mysql://u@127.0.0.1:1/d", option, "/dev/stdin", "inspect"};
+    spec.stdin_fd = ends[0];
+    const auto ended = run_program(spec);
+    ::close(ends[0]);
+    INFO(ended.err);
+    CHECK_FALSE(says(ended.err, "another user"));
+    check_ended(ended, option == "--config" ? 78 : 69);  // as [dblock] is no subcommand
+  }
+}
+
 TEST_CASE("a message shows no line of a file that is no configuration") {
   const TempDir directory;
   const std::string file = directory.file("f");
@@ -299,6 +408,20 @@ TEST_CASE("a password file loses one newline and warns when others may read it",
   CHECK(dblock_bare({"--db", database.url(user) + "&password-file=" + file, "inspect"}).exit == exited(0));
   CHECK(dblock_bare({"--db", database.url(user) + "&password-file=/nonexistent", "inspect"}).exit ==
         exited(78));
+}
+
+TEST_CASE("a password file may belong to another user", "[server]") {
+  DBLOCK_NEEDS(why_no_other_user());
+  ServerDatabase database;
+  const std::string user = database.account("IDENTIFIED BY 'secret'");
+  const TempDir directory;
+  const std::string file = directory.file("password");
+  write_file(file, "secret\n", 0600);
+  REQUIRE(::chown(file.c_str(), 54321, 54321) == 0);
+  const auto ended = dblock_bare({"--db", database.url(user), "inspect"}, {"DBLOCK_PASSWORD_FILE=" + file});
+  INFO(ended.err);
+  CHECK(ended.exit == exited(0));
+  CHECK(ended.err.empty());
 }
 
 TEST_CASE("a command prints the password once for a run and its guardian, which releases with it",

@@ -115,10 +115,7 @@ Result<std::optional<std::string>> read_config(const std::string& path, Found fo
   DBLOCK_TRY(auto file, read_small_file(path, "configuration file", found));
   if (!file) return std::nullopt;
   // A hook is a command: dblock must not run commands that other users can write.
-  if (others_may_write(*file))
-    return fail(Errc::config, "configuration file " + path +
-                                  " may be changed by other users, and with it which commands are run; chmod "
-                                  "go-w it, and chown it and its directories to root where root uses it");
+  DBLOCK_CHECK(require_trusted(*file, Decides::commands, "configuration file " + path));
   return std::move(file->text);
 }
 

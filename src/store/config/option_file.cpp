@@ -123,12 +123,12 @@ class Reader {
       rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
       if (!says_something(line, group)) continue;
       const std::string where = path + " line " + std::to_string(number);
-      DBLOCK_CHECK(take_line(line, where, depth, group));
-      if (group == Group::dblock && names(line, "password-command") && others_may_write(*file)) {
-        return fail(Errc::config, "option file " + where +
-                                      " names a command, but other users may change the file; chmod go-w it, "
-                                      "and chown it and its directories to root where root uses it");
+      if (line.front() != '[') {
+        const bool command = group == Group::dblock && names(line, "password-command");
+        DBLOCK_CHECK(
+            require_trusted(*file, command ? Decides::commands : Decides::settings, "option file " + where));
       }
+      DBLOCK_CHECK(take_line(line, where, depth, group));
       if (others_may_read && names(line, k_password))
         groups_.remarks.push_back("others may read the password in option file " + path + "; chmod 600 it");
     }
