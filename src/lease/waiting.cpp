@@ -23,9 +23,10 @@ constexpr Nanos k_line_changes = 1s;
 constexpr std::size_t k_longest_chain = 16;
 
 // Without sleep the first in line looks five to ten times a second; each request before another one makes
-// that one's looks rarer by this.
+// that one's looks rarer by this, and beyond the first few by more: most of a long line stands far back.
 constexpr Micros k_look_interval = 800ms;
-constexpr Micros k_longest_look_interval = 30s;
+constexpr Micros::rep k_first_few = 8;
+constexpr Micros k_longest_look_interval = 60s;
 constexpr Micros k_shortest_look_interval = 100ms;
 // In a moment that all know, the first ten look one after the other, also on a busy machine.
 constexpr Micros k_just_after = 150ms;
@@ -35,7 +36,7 @@ constexpr Micros k_longest_after = 1500ms;
 // no sleep. Another one is tried after a while. Further back a seat is worth less, and many would ask for
 // one.
 constexpr Nanos k_sleepless = 5s;
-constexpr Nanos k_seatless_further_back = 30s;
+constexpr Nanos k_seatless_further_back = 60s;
 
 // The end of a cooldown or a pause is known, so frequent polls gain nothing.
 bool end_is_known(const LockStatus& row) {
@@ -149,7 +150,8 @@ Micros Waiting::until_look(const LockStatus& row) {
 Micros Waiting::until_poll(const LockStatus& row) {
   const auto behind = static_cast<Micros::rep>(rank());
   if (behind == 0 || looks_often(row)) return not_past_expiry(pacing_.after_refusal(!end_is_known(row)), row);
-  const Micros usual = std::min(k_longest_look_interval, behind * k_look_interval);
+  const Micros by_rank = k_look_interval * (behind * (k_first_few + behind)) / k_first_few;
+  const Micros usual = std::min(k_longest_look_interval, by_rank);
   const Micros stay = pacing_.until_look(std::min(usual, half_way(behind)));
   return not_past_free(before_.empty() ? not_past_expiry(stay, row) : stay, row);
 }

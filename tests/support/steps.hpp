@@ -75,9 +75,9 @@ inline std::vector<pid_t> waiters_shown(const std::string& url) {
   const auto finished = dblock_at(url, {"inspect", "--key", "k", "--json"});
   INFO(finished.err);
   REQUIRE(finished.exit == exited(0));
+  const auto document = nlohmann::json::parse(finished.out);
   std::vector<pid_t> pids;
-  for (const auto& waiter : nlohmann::json::parse(finished.out)["locks"][0]["waiters"])
-    pids.push_back(waiter["pid"]);
+  for (const auto& waiter : document["locks"].at(0)["waiters"]) pids.push_back(waiter["pid"]);
   return pids;
 }
 
