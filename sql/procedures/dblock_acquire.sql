@@ -77,7 +77,7 @@ BEGIN
         END IF;
         SELECT MAX(mode), MAX(COALESCE(lock_value = v_owner AND expire_time > {now}, FALSE)), MAX(COALESCE({is_free} AND (token > 0 OR {no_pause}), FALSE)),
             COALESCE(MAX(token) = 0, TRUE), MAX((NOT {nobody_waits} OR token = 0) AND ({own_fence}) > 0)
-          INTO v_mode, v_ours, v_is_free, v_is_new, v_is_lined FROM dblock_lock AS lease WHERE lock_key = v_key AND slot = 0;
+          INTO v_mode, v_ours, v_is_free, v_is_new, v_is_lined FROM dblock_lock AS lease USE INDEX (PRIMARY) WHERE lock_key = v_key AND slot = 0;
         IF v_mode IS NULL THEN
           BEGIN
             DECLARE CONTINUE HANDLER FOR 1062 BEGIN END;
@@ -121,7 +121,7 @@ BEGIN
         DECLARE CONTINUE HANDLER FOR SQLEXCEPTION BEGIN END;
         -- A caller without a place arrived at the grant. Waiters that arrived later keep their places.
         IF v_arrival IS NULL THEN
-          SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(arrived_at)) INTO v_arrival FROM dblock_lock WHERE {is_named_lease};
+          SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(arrived_at)) INTO v_arrival FROM dblock_lock USE INDEX (PRIMARY) WHERE {is_named_lease};
         END IF;
         {verb pass_line};
       END;

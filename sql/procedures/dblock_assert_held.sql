@@ -50,14 +50,14 @@ BEGIN
 
   -- A transaction whose snapshot is older than the grant is refused: what it reads may be older than the last holder's
   -- work. There is one message for smaller and greater tokens: with two, fifty calls would tell what the token is.
-  SELECT MAX(slot) INTO v_slot FROM dblock_fence WHERE lock_key = v_key AND token = p_token AND token > 0;
+  SELECT MAX(slot) INTO v_slot FROM dblock_fence USE INDEX (PRIMARY) WHERE lock_key = v_key AND token = p_token AND token > 0;
   IF v_slot IS NULL THEN
     SET v_why = {granted_again};
   ELSEIF v_is_first THEN
     SELECT MAX(CASE WHEN lock_value IS NULL THEN 'it was released' WHEN revoke_time IS NOT NULL THEN 'it was revoked'
         WHEN expire_time > {now} THEN '' ELSE 'its lease has expired' END), MAX(expire_time), MAX({holder})
       INTO v_why, v_expires, v_holder
-      FROM dblock_lock WHERE lock_key = v_key AND slot = v_slot AND token = p_token;
+      FROM dblock_lock USE INDEX (PRIMARY) WHERE lock_key = v_key AND slot = v_slot AND token = p_token;
     SET v_why = COALESCE(v_why, 'its row is gone');
   END IF;
   ROLLBACK TO SAVEPOINT dblock_asserts;
@@ -83,7 +83,7 @@ BEGIN
   END;
   IF @dblock_writes THEN
     {in_doubt};
-    UPDATE dblock_fence SET asserted = asserted + 1 WHERE lock_key = v_key AND slot = v_slot AND token = p_token;
+    UPDATE dblock_fence USE INDEX (PRIMARY) SET asserted = asserted + 1 WHERE lock_key = v_key AND slot = v_slot AND token = p_token;
     IF ROW_COUNT() = 0 THEN
       SET v_why = {granted_again};
     END IF;
@@ -91,7 +91,7 @@ BEGIN
     -- With innodb_snapshot_isolation the server does not lock what was changed after the snapshot, but rolls back.
     BEGIN
       DECLARE EXIT HANDLER FOR 1020 BEGIN END;
-      SELECT MAX(slot) INTO v_locked_slot FROM dblock_fence
+      SELECT MAX(slot) INTO v_locked_slot FROM dblock_fence USE INDEX (PRIMARY)
         WHERE lock_key = v_key AND slot = v_slot AND token = p_token LOCK IN SHARE MODE;
     END;
     IF v_locked_slot IS NULL THEN

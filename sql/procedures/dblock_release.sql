@@ -19,7 +19,7 @@ BEGIN
   BEGIN
     {on_error};
     WHILE v_outcome IS NULL DO
-      SELECT MAX(token) INTO v_token FROM dblock_lock WHERE {is_named_lease};
+      SELECT MAX(token) INTO v_token FROM dblock_lock USE INDEX (PRIMARY) WHERE {is_named_lease};
       SET v_outcome = 'released';
       {in_doubt};
       {verb release};

@@ -3,7 +3,7 @@
 -- procedure's variable v_name. A comment of MariaDB (M!) or of MySQL (!50701) holds what only that server reads.
 
 -- {version} The version of all procedures. A change of any of them raises it, and `dblock migrate` then replaces them.
-10
+11
 
 -- {variables} What the statements take and most procedures do not ask for. The lock's own row is the only
 -- row, since an application takes the whole lock.
@@ -127,7 +127,7 @@ SET v_caught_up = TRUE;
   DECLARE EXIT HANDLER FOR 1193 BEGIN END;
   EXECUTE IMMEDIATE 'SET @dblock_group = @@wsrep_on';
   IF @dblock_group THEN
-    EXECUTE IMMEDIATE 'SET STATEMENT wsrep_sync_wait = 1 FOR SELECT COUNT(*) INTO @dblock_seen FROM dblock_lock LIMIT 0';
+    EXECUTE IMMEDIATE 'SET STATEMENT wsrep_sync_wait = 1 FOR SELECT COUNT(*) INTO @dblock_seen FROM dblock_lock USE INDEX (PRIMARY) LIMIT 0';
   END IF;
 END; */
 
@@ -139,7 +139,7 @@ CONCAT(IF(holder_user = '', '', CONCAT(holder_user, '@')), holder_host, IF(holde
 SELECT MAX(IF(lock_value = v_owner, token, NULL)), MAX(IF(lock_value IS NULL, NULL, {holder})),
     MAX(IF(lock_value IS NULL, NULL, GREATEST(0, TIMESTAMPDIFF(MICROSECOND, {now}, expire_time) DIV 1000)))
   INTO v_latest, v_holder, v_remaining_ms
-  FROM dblock_lock WHERE lock_key = v_key AND slot = 0
+  FROM dblock_lock USE INDEX (PRIMARY) WHERE lock_key = v_key AND slot = 0
 
 -- {look_at_pause} Where nobody has the lock: the pause that keeps it from being granted, in the place of a holder.
 BEGIN
@@ -148,7 +148,7 @@ BEGIN
         IF(pause.note = '', '', CONCAT(': ', pause.note))), 1000),
       TIMESTAMPDIFF(MICROSECOND, {now}, pause.end_time) DIV 1000
     INTO v_holder, v_remaining_ms
-    FROM dblock_lock AS lease JOIN dblock_pause AS pause ON {covers}
+    FROM dblock_lock AS lease USE INDEX (PRIMARY) JOIN dblock_pause AS pause USE INDEX (PRIMARY) ON {covers}
     WHERE lease.lock_key = v_key AND lease.slot = 0 ORDER BY pause.end_time DESC LIMIT 1;
 END
 
@@ -160,7 +160,7 @@ SELECT v_outcome AS outcome, v_token AS token, v_remaining_ms AS remaining_ms, v
 SELECT MAX(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', arrival)), MAX(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', seen_until)),
     MAX(ABS(TIMESTAMPDIFF(MICROSECOND, {now} + INTERVAL p_patience_ms * 1000 MICROSECOND, seen_until))
       <= LEAST(1000000, p_patience_ms * 250))
-  INTO v_arrival, v_place_ends, v_lasts FROM dblock_waiter WHERE lock_key = v_key AND owner_id = v_owner
+  INTO v_arrival, v_place_ends, v_lasts FROM dblock_waiter USE INDEX (PRIMARY) WHERE lock_key = v_key AND owner_id = v_owner
 
 -- {wait_in_line} In dblock_acquire: the refused caller has a place in the line for p_patience_ms from now, the same as before if
 -- it has one. It wants the lock exclusively, whatever mode the lock was last granted in. Clients repeat the call several times a
@@ -179,7 +179,7 @@ BEGIN
     SET v_place_ends = NULL;
   END IF;
   SET v_length = v_length + 1000000;
-  IF NOT EXISTS (SELECT 1 FROM dblock_lock WHERE lock_key = v_key AND slot = 0
+  IF NOT EXISTS (SELECT 1 FROM dblock_lock USE INDEX (PRIMARY) WHERE lock_key = v_key AND slot = 0
       AND line_until >= TIMESTAMP'1970-01-01 00:00:00' + INTERVAL v_place_ends MICROSECOND) THEN
     {verb mark_line};
   END IF;
@@ -202,7 +202,7 @@ BEGIN
   DECLARE CONTINUE HANDLER FOR NOT FOUND SET v_all_seen = TRUE;
   WHILE NOT v_all_seen DO
     SELECT slot, lock_value, token, kind, mode, holder_host, holder_pid, holder_user, holder_command, holder_note
-      INTO v_slot, v_owner, v_token, v_kind, v_mode, v_host, v_pid, v_user, v_command, v_note FROM dblock_lock
+      INTO v_slot, v_owner, v_token, v_kind, v_mode, v_host, v_pid, v_user, v_command, v_note FROM dblock_lock USE INDEX (PRIMARY)
       WHERE lock_key = v_key AND slot > v_passed AND lock_value IS NOT NULL AND {past_margin} ORDER BY slot LIMIT 1;
     IF NOT v_all_seen THEN
       {in_doubt};
@@ -229,39 +229,39 @@ END;
 --
 -- No statement is believed to have had its effect ({in_doubt}).
 SET v_version = NULL, v_kept = NULL;
-SELECT version, token INTO v_version, v_latest FROM dblock_lock WHERE lock_key = v_key AND slot = 0;
-SELECT COUNT(*) INTO v_kept FROM dblock_lock WHERE lock_key = v_key AND {keeps_the_lock};
+SELECT version, token INTO v_version, v_latest FROM dblock_lock USE INDEX (PRIMARY) WHERE lock_key = v_key AND slot = 0;
+SELECT COUNT(*) INTO v_kept FROM dblock_lock USE INDEX (PRIMARY) WHERE lock_key = v_key AND {keeps_the_lock};
 IF COALESCE(v_kept, 1) > 0 THEN
   SELECT {holder}, GREATEST(0, TIMESTAMPDIFF(MICROSECOND, {now}, COALESCE(expire_time, hold_until)) DIV 1000)
-    INTO v_holder, v_remaining_ms FROM dblock_lock
+    INTO v_holder, v_remaining_ms FROM dblock_lock USE INDEX (PRIMARY)
     WHERE lock_key = v_key AND {keeps_the_lock}
     ORDER BY COALESCE(expire_time + INTERVAL margin_us MICROSECOND, hold_until) DESC LIMIT 1;
   SET v_outcome = 'held';
 ELSE
-  UPDATE dblock_fence SET token = 0 WHERE lock_key = v_key AND slot > 0 AND token <= v_latest;
+  UPDATE dblock_fence USE INDEX (PRIMARY) SET token = 0 WHERE lock_key = v_key AND slot > 0 AND token <= v_latest;
   -- Since when the lock is free, which those who stand in line have three seconds from.
   SELECT MAX(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', LEAST({now}, GREATEST(update_time,
       COALESCE(expire_time + INTERVAL margin_us MICROSECOND, update_time), COALESCE(hold_until, update_time)))))
-    INTO v_freed FROM dblock_lock WHERE lock_key = v_key;
+    INTO v_freed FROM dblock_lock USE INDEX (PRIMARY) WHERE lock_key = v_key;
   {abandon_leases}
   BEGIN
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', last_acquired_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', last_released_at),
         last_outcome, last_exit_code
-      INTO v_last_acquired, v_last_released, v_last_outcome, v_last_exit_code FROM dblock_lock
+      INTO v_last_acquired, v_last_released, v_last_outcome, v_last_exit_code FROM dblock_lock USE INDEX (PRIMARY)
       WHERE lock_key = v_key AND last_outcome IS NOT NULL
       ORDER BY COALESCE(last_released_at, last_acquired_at) DESC, last_acquired_at DESC LIMIT 1;
     SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', success_acquired_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', success_released_at)
-      INTO v_success_acquired, v_success_released FROM dblock_lock
+      INTO v_success_acquired, v_success_released FROM dblock_lock USE INDEX (PRIMARY)
       WHERE lock_key = v_key AND success_released_at IS NOT NULL
       ORDER BY IF(success_acquired_at > {now}, TIMESTAMPDIFF(MICROSECOND, {now}, success_acquired_at),
         TIMESTAMPDIFF(MICROSECOND, success_acquired_at, {now}) DIV 9), slot LIMIT 1;
   END;
   SET v_kept = NULL;
-  SELECT (SELECT COUNT(*) FROM dblock_fence WHERE lock_key = v_key AND slot > 0 AND token BETWEEN 1 AND v_latest)
-      + (SELECT COUNT(*) FROM dblock_lock WHERE lock_key = v_key AND slot > 0 AND lock_value IS NOT NULL)
+  SELECT (SELECT COUNT(*) FROM dblock_fence USE INDEX (PRIMARY) WHERE lock_key = v_key AND slot > 0 AND token BETWEEN 1 AND v_latest)
+      + (SELECT COUNT(*) FROM dblock_lock USE INDEX (PRIMARY) WHERE lock_key = v_key AND slot > 0 AND lock_value IS NOT NULL)
     INTO v_kept;
-  UPDATE dblock_lock
+  UPDATE dblock_lock USE INDEX (PRIMARY)
     SET version = version + 1, mode = 'exclusive', slots = 1,
       update_time = GREATEST(update_time, TIMESTAMP'1970-01-01 00:00:00' + INTERVAL COALESCE(v_freed, 0) MICROSECOND),
       last_acquired_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL v_last_acquired MICROSECOND,

@@ -1,2 +1,2 @@
 -- Deletes the pauses that have ended. They are few: each new pause does this.
-DELETE FROM dblock_pause WHERE end_time <= {now}
+DELETE pause FROM dblock_pause AS pause USE INDEX (PRIMARY) WHERE end_time <= {now}

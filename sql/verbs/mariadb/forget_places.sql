@@ -1,2 +1,2 @@
 -- Removes the places that count no more.
-DELETE FROM dblock_waiter WHERE seen_until <= {now}{where_writable}
+DELETE place FROM dblock_waiter AS place USE INDEX (PRIMARY) WHERE seen_until <= {now}{where_writable}

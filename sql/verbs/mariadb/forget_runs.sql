@@ -1,1 +1,2 @@
-DELETE FROM dblock_history WHERE lock_key IN (:keys) AND (lock_key, recorded_at, token) IN (:rows)
+DELETE run FROM dblock_history AS run USE INDEX (PRIMARY)
+WHERE lock_key IN (:keys) AND (lock_key, recorded_at, token) IN (:rows)

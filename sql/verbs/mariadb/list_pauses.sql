@@ -1,2 +1,2 @@
 -- The pauses that have not ended.
-SELECT {pause} FROM dblock_pause WHERE end_time > {now} ORDER BY pause_key, is_prefix
+SELECT {pause} FROM dblock_pause USE INDEX (PRIMARY) WHERE end_time > {now} ORDER BY pause_key, is_prefix

@@ -13,6 +13,6 @@ SELECT {status},
   CASE WHEN expire_time > {now} OR ({own_fence} FOR UPDATE SKIP LOCKED) THEN 0
     WHEN NOT ({own_fence}) THEN 2 WHEN slot > 0 THEN 1 ELSE 0 END,
   TIMESTAMPDIFF(MICROSECOND, '1970-01-01', lease.paused_until),
-  (SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(pause.end_time)) FROM dblock_pause AS pause
+  (SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(pause.end_time)) FROM dblock_pause AS pause USE INDEX (PRIMARY)
     WHERE {covers} LOCK IN SHARE MODE)
 FROM dblock_lock AS lease FORCE INDEX (PRIMARY) WHERE lock_key IN (:keys) ORDER BY lock_key, slot FOR UPDATE

@@ -4,6 +4,6 @@
 -- last word.
 UPDATE dblock_lock AS lease FORCE INDEX (PRIMARY)
 SET version = {next_version},
-  paused_until = COALESCE((SELECT MAX(pause.end_time) FROM dblock_pause AS pause WHERE {covers}
+  paused_until = COALESCE((SELECT MAX(pause.end_time) FROM dblock_pause AS pause USE INDEX (PRIMARY) WHERE {covers}
     AND NOT (:without AND {is_named_pause}) LOCK IN SHARE MODE), LEAST(COALESCE(paused_until, {now}), {now}))
 WHERE lock_key IN (:keys) AND slot = 0

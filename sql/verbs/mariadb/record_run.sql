@@ -2,6 +2,7 @@
 -- the token also tells when the run began, nearly (for one exclusive key exactly), unless a clock had been set back; and of
 -- an exclusive lock the row still tells when it ended, while the next holder runs. Later it tells when the last two
 -- runs began, so this one is not shown beside those.
+-- The last condition is true, and names an index of the table (terms.sql).
 INSERT INTO dblock_history (lock_key, recorded_at, token, lock_value, kind, mode, holder_host, holder_pid, holder_user,
   holder_command, holder_note, acquired_at, released_at, outcome, exit_code)
 SELECT :key, COALESCE(seen.update_time, {now}), :token, :owner, COALESCE(seen.kind, :kind), COALESCE(seen.mode, :mode),
@@ -19,3 +20,4 @@ LEFT JOIN dblock_lock AS later FORCE INDEX (PRIMARY)
   ON :mode = 'exclusive' AND later.mode = 'exclusive' AND later.lock_key = :key AND later.slot = 0 AND later.token > :token
 LEFT JOIN dblock_lock AS seen FORCE INDEX (PRIMARY)
   ON seen.lock_key = :key AND seen.token = :token AND (seen.slot > 0 OR seen.mode = 'exclusive')
+WHERE 0 = (SELECT COUNT(*) FROM dblock_history AS recorded USE INDEX (PRIMARY) WHERE FALSE)

@@ -1,6 +1,10 @@
 -- Parts that the statements of this folder share. `{name}` in a statement stands for the text that follows the
 -- name here; `:name` is a parameter (src/store/verbs.hpp), and `[name|text]` is the text if that parameter is given: neither
 -- NULL nor FALSE. So a statement carries no more than is asked for. Times are computed and compared on the server.
+--
+-- A statement names an index of each table that it reads or changes. A view has none: so where somebody has put a view in the
+-- place of a table, the statement fails before code of the view runs with the rights of this session. Only INSERT, and DELETE
+-- from one table, can name none. To look at locks and to reap takes neither, but record_run.sql, whose SELECT names it.
 
 -- {now} The server's time at the start of the statement. So a statement that waits for a row lock can only
 -- shorten a lease, never lengthen it.
@@ -56,7 +60,7 @@ pause.end_time > {now} AND pause.pause_key = IF(pause.is_prefix, LEFT(lease.lock
 
 -- {no_pause} No pause covers the row called `lease`, by dblock_pause. Read after the row, which was committed before: so it
 -- finds each pause whose marking came before the row. A sub-query is safe here, because it only refuses.
-0 = (SELECT COUNT(*) FROM dblock_pause AS pause WHERE {covers})
+0 = (SELECT COUNT(*) FROM dblock_pause AS pause USE INDEX (PRIMARY) WHERE {covers})
 
 -- {arrival} When the caller's request began to wait; one that does not wait comes now.
 COALESCE(TIMESTAMP'1970-01-01 00:00:00' + INTERVAL :arrival MICROSECOND, {now})
@@ -76,14 +80,14 @@ GREATEST(lease.update_time, COALESCE(lease.expire_time + INTERVAL lease.margin_u
 -- {our_turn} Nobody who waits for the row called `lease` stands before the caller; or the lock has been free for long, so that it goes to
 -- whoever asks. A waiter with line = 'newest' leaves for another one, but not for a request that does not wait. Such a waiter itself is refused where a
 -- request that came later was granted the lock. Sub-queries are safe here, because they only refuse.
-({long_free} OR 0 = (SELECT COUNT(*) FROM dblock_waiter AS place
+({long_free} OR 0 = (SELECT COUNT(*) FROM dblock_waiter AS place USE INDEX (PRIMARY)
     WHERE place.lock_key = lease.lock_key AND place.owner_id <> :owner AND {counts}
       AND (place.line <> 'newest' OR :arrival IS NULL)
       AND (place.arrival < {arrival} OR (place.arrival = {arrival} AND place.owner_id < :owner))))
   [newest|AND (lease.arrived_at IS NULL OR lease.arrived_at <= {arrival})]
 
 -- {line_of_others} Until when somebody else may be waiting for the row called `lease`.
-(SELECT MAX(place.seen_until) FROM dblock_waiter AS place
+(SELECT MAX(place.seen_until) FROM dblock_waiter AS place USE INDEX (PRIMARY)
   WHERE place.lock_key = lease.lock_key AND place.owner_id <> :owner AND {counts})
 
 -- {is_free} The row called `lease` can be granted to an exclusive holder, whoever waits. Only for a lock whose last grant was exclusive:
@@ -118,7 +122,7 @@ lease.holder_pid = :pid, lease.holder_user = :user, lease.holder_command = :comm
 -- {lease_and_fence} The lock's own row, and its fence, whose key follows: NULL unless the row can be granted. A refused try must
 -- not touch the fence, which a job's transaction may keep locked. STRAIGHT_JOIN: the server reads the lock's row first,
 -- and evaluates the condition once.
-dblock_lock AS lease STRAIGHT_JOIN dblock_fence AS fence ON fence.slot = 0 AND fence.lock_key
+dblock_lock AS lease USE INDEX (PRIMARY) STRAIGHT_JOIN dblock_fence AS fence USE INDEX (PRIMARY) ON fence.slot = 0 AND fence.lock_key
 
 -- {write_exclusive_grant} What a grant of one lock to one holder writes. The server chooses which of the two tables it
 -- writes first: if it has written this grant to the lease already, the fence takes the token from there.
@@ -129,7 +133,7 @@ fence.token = IF(lock_value = :owner AND create_time = {now}, lease.token, {next
 
 -- {keeps_history} True if runs are recorded. `migrate --history on` leaves this mark beside the versions,
 -- because every account may read those.
-EXISTS(SELECT 1 FROM dblock_schema WHERE version = 0)
+EXISTS(SELECT 1 FROM dblock_schema USE INDEX (PRIMARY) WHERE version = 0)
 
 -- {tell_history} The reply's insert id is the token if runs are recorded, else 0. So without a history no
 -- further statement is needed.
@@ -198,10 +202,10 @@ IF({takes_no_writes}, {this_server}, NULL)
 -- {look_columns} Those of a look: a status row, the answering server if it is read-only, until when the lock is paused, and the end of the
 -- last pause that covers it.
 {status}, {answering_replica}, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', lease.paused_until),
-  (SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(pause.end_time)) FROM dblock_pause AS pause WHERE {covers})
+  (SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', MAX(pause.end_time)) FROM dblock_pause AS pause USE INDEX (PRIMARY) WHERE {covers})
 
 -- {own_fence} 1 if the row called `lease` has a fence. COUNT keeps the optimizer from searching the table.
-SELECT COUNT(*) FROM dblock_fence AS fence WHERE fence.lock_key = lease.lock_key AND fence.slot = lease.slot
+SELECT COUNT(*) FROM dblock_fence AS fence USE INDEX (PRIMARY) WHERE fence.lock_key = lease.lock_key AND fence.slot = lease.slot
 
 -- {idle_since} The time since which a row must have been idle to be forgotten.
 {now} - INTERVAL :forget_after MICROSECOND

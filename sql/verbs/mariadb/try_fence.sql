@@ -1,2 +1,2 @@
 -- Fails at once if a transaction has locked a fence of this lock.
-SELECT slot FROM dblock_fence WHERE lock_key = :key FOR UPDATE NOWAIT
+SELECT slot FROM dblock_fence USE INDEX (PRIMARY) WHERE lock_key = :key FOR UPDATE NOWAIT

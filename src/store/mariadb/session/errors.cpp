@@ -30,7 +30,7 @@ constexpr std::array k_denied{
     1044U, 1045U, 1095U, 1130U, 1131U, 1132U, 1133U, 1142U,       1143U,
     1227U, 1251U, 1275U, 1370U, 1396U, 1410U, 1524U, 1698U,       1820U,
     1862U, 2049U, 2054U, 2061U, 3118U, 3955U, 4151U, k_no_plugin, k_plugin_not_allowed};
-constexpr std::array k_schema{1054U, 1136U, k_no_such_table, 1932U};
+constexpr std::array k_schema{1054U, 1136U, k_no_such_table, k_no_such_key, 1932U};
 // The server did nothing, but may do it later, or another server may.
 constexpr std::array k_refused_for_now{1040U, 1114U, 1129U, 1152U, 1203U, 1205U, 1213U,
                                        1020U, 1226U, 1792U, 1836U, 3100U, 3101U, k_lock_nowait};
@@ -117,6 +117,8 @@ std::string_view advice(Errc code, const ServerError& words) {
     return "; check tls and tls-ca in the settings, and the certificate and name of the server";
   if (lacks_plugin(words))
     return "; install it (Debian: package libmariadb3), or give the account another way to log in";
+  if (native == k_no_such_key)
+    return "; is there a view in the place of dblock's table? `dblock doctor` says what to do";
   if (native == k_needs_row_logging) return "; set binlog_format=ROW or MIXED on the server";
   if (native == k_no_such_database) return "; create it with CREATE DATABASE, then run `dblock migrate`";
   switch (code) {

@@ -28,6 +28,8 @@ inline constexpr unsigned k_table_exists = 1050;
 inline constexpr unsigned k_unknown_variable = 1193;
 inline constexpr unsigned k_no_such_table = 1146;
 inline constexpr unsigned k_no_such_function = 1305;
+// Of a statement that names an index: there is a view in the place of the table, or the index was dropped.
+inline constexpr unsigned k_no_such_key = 1176;
 // Of a function of a plugin. dblock calls only the one that tells whether the server is a member of its
 // replication group.
 inline constexpr unsigned k_function_refuses = 1123;

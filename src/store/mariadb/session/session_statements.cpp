@@ -64,8 +64,9 @@ std::string setup_statement(bool server_is_mariadb, const SessionOptions& option
   // value, which the server refuses.
   const std::string ours = std::to_string(schema_version());
   const std::string checked = "IF((SELECT MAX(version)>=" + ours + " AND MAX(serves)<=" + ours +
-                              " FROM dblock_schema)," + mode + ",CONCAT('" + std::string(k_schema_mark) +
-                              "',COALESCE((SELECT MAX(version) FROM dblock_schema),0)))";
+                              " FROM dblock_schema USE INDEX (PRIMARY))," + mode + ",CONCAT('" +
+                              std::string(k_schema_mark) +
+                              "',COALESCE((SELECT MAX(version) FROM dblock_schema USE INDEX (PRIMARY)),0)))";
   return sql + ",sql_mode=" + only_where_writable(options, checked);
 }
 
