@@ -86,8 +86,8 @@ Finding privileges(const HostFacts& facts) {
     return {"privileges",
             Level::warn,
             "not known",
-            "whether the account has what jobs need cannot be told here: a table is missing, or the server "
-            "is read-only",
+            "whether the account has what jobs need cannot be told here: a table is missing or replaced, or "
+            "the server is read-only",
             {}};
   }
   return {"privileges", Level::ok, std::to_string(facts.privileges.size()) + " needed, all there", "", {}};
@@ -161,6 +161,15 @@ std::vector<std::string> table_faults(const HostFacts& facts) {
 }
 
 Finding schema(const HostFacts& facts) {
+  if (!facts.replaced.empty()) {
+    return {
+        "schema",
+        Level::bad,
+        "not dblock's: " + joined(facts.replaced),
+        "somebody has replaced it by a view, or it has lost its primary key. A view can run code with the "
+        "rights of whoever reads it: look at it with SHOW CREATE TABLE, drop it, and put the table back",
+        {}};
+  }
   if (!facts.schema_version) {
     const auto& refusal = facts.schema_version.error();
     if (refusal.reply == Reply::no_table)
@@ -244,13 +253,12 @@ Finding procedures(const HostFacts& facts) {
     return {"procedures", Level::warn, "of an older version", "run `dblock migrate`", {}};
   }
   if (!procedures_that(facts, Answer::untried).empty()) {
-    return {
-        "procedures",
-        Level::ok,
-        "there, and not called",
-        "this account has rights on the whole server, which a procedure could use; to have the procedures "
-        "called, run doctor with the account of the jobs",
-        {}};
+    return {"procedures",
+            Level::ok,
+            "there, and not called",
+            "this account has rights on more than this database, which a procedure could use; to have the "
+            "procedures called, run doctor with the account of the jobs",
+            {}};
   }
   const auto callable = procedures_that(facts, Answer::callable);
   const auto denied = procedures_that(facts, Answer::denied);

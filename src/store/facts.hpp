@@ -25,6 +25,7 @@ enum class Reply {
   answered,
   denied,    // the account may not
   no_table,  // the table is missing
+  no_key,    // there is a view in the place of the table, or it has lost its primary key
   refused,   // another error, which says nothing about the account's rights
 };
 
@@ -42,7 +43,7 @@ struct ProcedureTried {
     missing,  // it is not installed
     broken,   // its definer is gone or may not do what it does; `words` are the server's
     foreign,  // not dblock's, for it would run with its caller's rights; so it was not called
-    untried,  // not called, because the account has rights that others could use by a procedure of theirs
+    untried,  // not called, because the account has rights elsewhere, which a procedure of others could use
   };
   std::string name;
   Answer answer = Answer::callable;
@@ -96,6 +97,7 @@ struct HostFacts {
   // The oldest dblock that can use the schema, by the version which that dblock knows.
   unsigned schema_serves = 0;
   unsigned schema_needed = 0;
+  std::vector<std::string> replaced;           // tables of dblock that are none: Reply::no_key
   std::map<std::string, std::string> engines;  // of dblock's tables, as far as the account may see them
   std::string key_type;                        // of dblock_lock.lock_key; empty: not known
 

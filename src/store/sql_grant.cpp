@@ -91,6 +91,20 @@ bool is_plain(std::string_view name) {
          name.find_first_of("'\"`\\") == std::string_view::npos;
 }
 
+// The database that the grant is on. A grant on a whole database holds a pattern of names: `\_` and `\%` are
+// plain characters. Empty for a pattern with a `%`.
+std::string named_by(const SqlGrant& grant) {
+  if (!grant.object.empty()) return grant.database;
+  std::string name;
+  for (std::size_t at = 0; at < grant.database.size(); ++at) {
+    const char here = grant.database[at];
+    if (here == '%') return {};
+    const bool escapes = here == '\\' && at + 1 < grant.database.size();
+    name += escapes ? grant.database[++at] : here;
+  }
+  return name;
+}
+
 }  // namespace
 
 std::string SqlGrant::scope() const {
@@ -102,6 +116,27 @@ bool only_looks(std::string_view privilege) {
       "USAGE",     "REPLICATION CLIENT", "BINLOG MONITOR",  "SLAVE MONITOR",
       "SHOW VIEW", "SHOW DATABASES",     "REPLICA MONITOR", "PROCESS"};
   return std::ranges::find(k_looking, privilege) != k_looking.end();
+}
+
+bool reach_beyond(const std::vector<std::string>& grants, std::string_view database) {
+  return grants.empty() || std::ranges::any_of(grants, [&](const std::string& statement) {
+           const auto grant = parse_grant(statement);
+           if (!grant) return true;
+           if (grant->database.empty()) return !std::ranges::all_of(grant->privileges, only_looks);
+           return named_by(*grant) != database;
+         });
+}
+
+bool show_procedures(const std::vector<std::string>& grants, std::string_view database) {
+  return std::ranges::any_of(grants, [&](const std::string& statement) {
+    const auto grant = parse_grant(statement);
+    if (!grant || !grant->object.empty()) return false;
+    if (!grant->database.empty() && named_by(*grant) != database) return false;
+    return std::ranges::any_of(grant->privileges, [](std::string_view privilege) {
+      return privilege.starts_with("ALL") || privilege == "EXECUTE" || privilege == "ALTER ROUTINE" ||
+             privilege == "CREATE ROUTINE";
+    });
+  });
 }
 
 std::optional<SqlGrant> parse_grant(std::string_view statement) {

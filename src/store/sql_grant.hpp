@@ -27,6 +27,14 @@ struct SqlGrant {
 // True for a privilege that changes nothing, and shows no row of a table: USAGE, PROCESS, …
 [[nodiscard]] bool only_looks(std::string_view privilege);
 
+// Whether the account whose SHOW GRANTS these are may do more than look outside the database. True if a
+// statement cannot be read, as that of a role, and without any statement. A `_` in a pattern of names is
+// taken for itself.
+[[nodiscard]] bool reach_beyond(const std::vector<std::string>& grants, std::string_view database);
+
+// Whether the account is shown all procedures of the database. False if that cannot be told.
+[[nodiscard]] bool show_procedures(const std::vector<std::string>& grants, std::string_view database);
+
 // The statements with the least privileges for running jobs, for `user` as USER or USER@HOST (default host
 // %). `with_history`: also those for writing dblock_history, whose table must be there. Errc::usage for a
 // name that cannot be quoted safely.

@@ -37,6 +37,7 @@ Reply reply_of(const ServerError& words) {
   constexpr unsigned k_column_denied = 1143;
   constexpr unsigned k_routine_denied = 1370;
   if (words.native == k_no_such_table) return Reply::no_table;
+  if (words.native == k_no_such_key) return Reply::no_key;
   const bool denied =
       words.native == k_table_denied || words.native == k_column_denied || words.native == k_routine_denied;
   return denied ? Reply::denied : Reply::refused;
@@ -125,9 +126,10 @@ std::optional<ClockReading> read_clock(Session& session) {
   return best;
 }
 
-// A statement that needs the privilege and changes nothing, whatever the tables hold.
+// A statement that needs the privilege and changes nothing, whatever the tables hold. That for SELECT names
+// an index, which no view has: a view in the table's place makes it fail before any code of the view runs.
 std::string trial_of(const std::string& privilege, const std::string& table) {
-  if (privilege == "SELECT") return "SELECT 1 FROM " + table + " LIMIT 0";
+  if (privilege == "SELECT") return "SELECT 1 FROM " + table + " USE INDEX (PRIMARY) LIMIT 0";
   if (privilege == "INSERT") return "EXPLAIN INSERT INTO " + table + " () VALUES ()";
   if (privilege == "UPDATE") {
     const std::string column = table == "dblock_pause" ? "pause_key" : "lock_key";
@@ -148,17 +150,30 @@ std::vector<SqlGrant> needed_grants(const std::string& database) {
   return needed;
 }
 
-// Tries the privileges one by one instead of reading SHOW GRANTS, so that roles and name patterns count
-// exactly as for the server.
-std::vector<PrivilegeTried> try_privileges(Session& session, const std::string& database) {
+// Tries privileges on a table, SELECT first, and the others only if that was answered: they could run code of
+// a view, even by EXPLAIN. What is not tried has the reply to SELECT. Nobody can put a view in the place of a
+// table before the end of a transaction that has read the table. REQUIRES: a transaction.
+std::vector<PrivilegeTried> try_table(Session& session, const std::string& table,
+                                      const std::vector<std::string>& privileges) {
   std::vector<PrivilegeTried> tried;
-  for (const auto& grant : needed_grants(database)) {
-    for (const auto& privilege : grant.privileges) {
-      const std::string trial = trial_of(privilege, grant.object);
-      if (!trial.empty()) tried.push_back({privilege + " on " + grant.object, session.attempt(trial)});
-    }
+  for (const auto& privilege : privileges) {
+    const bool may_try = tried.empty() || tried.front().reply == Reply::answered;
+    tried.push_back({privilege, may_try ? session.attempt(trial_of(privilege, table)) : tried.front().reply});
   }
   return tried;
+}
+
+// Tries the privileges one by one instead of reading SHOW GRANTS, so that roles and name patterns count
+// exactly as for the server.
+void try_privileges(Session& session, HostFacts& facts) {
+  for (const auto& grant : needed_grants(facts.database)) {
+    auto replies = try_table(session, grant.object, grant.privileges);
+    if (replies.front().reply == Reply::no_key) facts.replaced.push_back(grant.object);
+    for (auto& tried : replies) {
+      tried.privilege += " on " + grant.object;
+      facts.privileges.push_back(std::move(tried));
+    }
+  }
 }
 
 // Calls the procedure, which does not run with this account's rights, so that it changes nothing: for a lock
@@ -187,15 +202,15 @@ ProcedureTried try_procedure(Session& session, std::string_view name) {
   return tried;
 }
 
-// True unless all rights of the account are on databases. Who may write dblock's database can exchange a
-// procedure at any moment, also between a look at it and its call: the account of an administrator calls
-// none.
-bool has_rights_of_server(const std::vector<std::string>& grants) {
-  return grants.empty() || std::ranges::any_of(grants, [](const std::string& line) {
-           const auto grant = parse_grant(line);
-           if (!grant || grant->database == "mysql") return true;
-           return grant->database.empty() && !std::ranges::all_of(grant->privileges, only_looks);
-         });
+// Whether the account has rights that somebody who may write in this database could use by a procedure there.
+// Somebody can exchange a procedure at any moment, also between a look at it and its call: with such an
+// account none is called.
+bool has_more_rights(Session& session, const HostFacts& facts) {
+  // The `_` of a grant on `my_locks` stands for any character.
+  constexpr const char* k_others_of_pattern =
+      "SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME LIKE DATABASE() AND SCHEMA_NAME <> "
+      "DATABASE()";
+  return reach_beyond(facts.grants, facts.database) || session.value(k_others_of_pattern) != "0";
 }
 
 void read_procedures(Session& session, HostFacts& facts) {
@@ -203,14 +218,16 @@ void read_procedures(Session& session, HostFacts& facts) {
   const Names rights = session.names(
       "SELECT ROUTINE_NAME, SECURITY_TYPE FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE() "
       "AND ROUTINE_TYPE = 'PROCEDURE'");
-  const bool may_call = !has_rights_of_server(facts.grants);
+  const bool may_call = !has_more_rights(session, facts);
+  const bool sees_all = show_procedures(facts.grants, facts.database);
   const auto examine = [&](std::string_view procedure) -> ProcedureTried {
     using Answer = ProcedureTried::Answer;
     const std::string name(procedure);
     const auto seen = rights.find(name);
     if (seen != rights.end() && seen->second != "DEFINER") return {name, Answer::foreign};
     if (may_call) return try_procedure(session, name);
-    return {name, seen == rights.end() ? Answer::missing : Answer::untried};
+    if (seen != rights.end()) return {name, Answer::untried};
+    return {name, sees_all ? Answer::missing : Answer::denied};
   };
   for (const auto& procedure : procedures()) {
     auto tried = examine(procedure.name);
@@ -225,8 +242,8 @@ void read_history(Session& session, HostFacts& facts) {
   if (kept.empty()) return;
   facts.keeps_history = kept != "0";
   if (!*facts.keeps_history) return;
-  for (const std::string privilege : {"SELECT", "INSERT", "DELETE"})
-    facts.history_privileges.push_back({privilege, session.attempt(trial_of(privilege, "dblock_history"))});
+  facts.history_privileges = try_table(session, "dblock_history", {"SELECT", "INSERT", "DELETE"});
+  if (facts.history_privileges.front().reply == Reply::no_key) facts.replaced.emplace_back("dblock_history");
 }
 
 void read_schema(Session& session, HostFacts& facts) {
@@ -303,6 +320,19 @@ AccountLimits read_limits(Session& session) {
   return limits;
 }
 
+// In a transaction, for try_table(). It does not stay open if this process is stopped.
+void read_tables(Session& session, HostFacts& facts) {
+  session.attempt("SET SESSION wait_timeout=10");
+  session.attempt("START TRANSACTION");
+  try_privileges(session, facts);
+  read_schema(session, facts);
+  read_history(session, facts);
+  if (const auto pauses = session.ask(render(Verb::list_pauses))) {
+    for (const auto& row : pauses->rows) facts.pauses.push_back(read_pause(row));
+  }
+  session.attempt("COMMIT");
+}
+
 void read_server(Session& session, HostFacts& facts) {
   facts.cipher = session.cipher();
   facts.version = session.value("SELECT VERSION()");
@@ -312,13 +342,8 @@ void read_server(Session& session, HostFacts& facts) {
   facts.status = session.names("SHOW GLOBAL STATUS");
   facts.grants = read_grants(session);
   facts.limits = read_limits(session);
-  facts.privileges = try_privileges(session, facts.database);
-  read_schema(session, facts);
+  read_tables(session, facts);
   if (facts.schema_version) read_procedures(session, facts);
-  read_history(session, facts);
-  if (const auto pauses = session.ask(render(Verb::list_pauses))) {
-    for (const auto& row : pauses->rows) facts.pauses.push_back(read_pause(row));
-  }
   read_replication(session, facts);
   facts.group_member = read_membership(session, facts);
   facts.named_lock = try_named_lock(session);
