@@ -227,8 +227,8 @@ Finding procedures(const HostFacts& facts) {
     return {"procedures",
             Level::bad,
             "not dblock's: " + foreign,
-            "somebody has replaced it by one that runs with the rights of whoever calls it. Do not call it: "
-            "look at it with SHOW CREATE PROCEDURE, drop it, and run `dblock migrate`",
+            "somebody has changed or replaced it, and it may run with the rights of whoever calls it. Do not "
+            "call it: look at it with SHOW CREATE PROCEDURE, drop it, and run `dblock migrate`",
             {}};
   }
   const auto broken = std::ranges::find(facts.procedures, Answer::broken, &store::ProcedureTried::answer);

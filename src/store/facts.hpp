@@ -42,7 +42,7 @@ struct ProcedureTried {
     denied,   // it is there, but this account may not call it
     missing,  // it is not installed
     broken,   // its definer is gone or may not do what it does; `words` are the server's
-    foreign,  // not dblock's, for it would run with its caller's rights; so it was not called
+    foreign,  // not as dblock installs it, by its text or the rights that it runs with; so it was not called
     untried,  // not called, because the account has rights elsewhere, which a procedure of others could use
   };
   std::string name;

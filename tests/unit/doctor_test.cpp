@@ -517,6 +517,41 @@ TEST_CASE("doctor: GRANT statements are read whatever names they hold") {
   CHECK_FALSE(parse_grant("GRANT SELECT ON `unclosed"));
 }
 
+TEST_CASE("doctor: grants reach beyond a database unless all of them are on it, or only look") {
+  const auto beyond = [](const std::string& grant) {
+    return store::reach_beyond({"GRANT USAGE ON *.* TO `u`@`%`", grant}, "my_locks");
+  };
+  for (const auto* const within :
+       {"GRANT ALL PRIVILEGES ON `my_locks`.* TO `u`@`%`",
+        "GRANT ALL PRIVILEGES ON `my\\_locks`.* TO `u`@`%`",
+        "GRANT SELECT ON `my_locks`.`dblock_lock` TO `u`@`%`", "GRANT PROCESS ON *.* TO `u`@`%`",
+        "GRANT EXECUTE ON PROCEDURE `my_locks`.`dblock_renew` TO `u`@`%`"})
+    CHECK_FALSE(beyond(within));
+  for (const auto* const wider :
+       {"GRANT SELECT ON *.* TO `u`@`%`", "GRANT ALL PRIVILEGES ON `my%`.* TO `u`@`%`",
+        "GRANT ALL PRIVILEGES ON `my\\_locks%`.* TO `u`@`%`", "GRANT INSERT ON `shop`.`orders` TO `u`@`%`",
+        "GRANT `role` TO `u`@`%`", "GRANT SELECT ON `my\\_locks`.`dblock_lock` TO `u`@`%`"})
+    CHECK(beyond(wider));
+  CHECK(store::reach_beyond({}, "my_locks"));
+}
+
+TEST_CASE("doctor: an account is shown all procedures by a right on them all") {
+  const auto shown = [](const std::string& grant) { return store::show_procedures({grant}, "locks"); };
+  CHECK(shown("GRANT ALL PRIVILEGES ON *.* TO `u`@`%` WITH GRANT OPTION"));
+  CHECK(shown("GRANT SELECT, CREATE ROUTINE ON `locks`.* TO `u`@`%`"));
+  CHECK_FALSE(shown("GRANT EXECUTE ON PROCEDURE `locks`.`dblock_renew` TO `u`@`%`"));
+  CHECK_FALSE(shown("GRANT ALL PRIVILEGES ON `shop`.* TO `u`@`%`"));
+  CHECK_FALSE(shown("GRANT SELECT ON *.* TO `u`@`%`"));
+  CHECK_FALSE(shown("GRANT `role` TO `u`@`%`"));
+}
+
+TEST_CASE("doctor: a view in the place of a table is bad, whatever version the tables tell") {
+  auto facts = sound();
+  facts.replaced = {"dblock_lock", "dblock_fence"};
+  CHECK(judged(facts, "schema").level == Level::bad);
+  CHECK(judged(facts, "schema").found == "not dblock's: dblock_lock, dblock_fence");
+}
+
 TEST_CASE("doctor: without a client library no server is judged") {
   const store::ServerFacts facts{fail(Errc::config, "cannot be loaded"), {}};
   const auto findings = judge_server(facts, 0);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <regex>
 
+#include "store/mariadb/routine_text.hpp"
 #include "store/mariadb/session/errors.hpp"
 #include "store/mariadb/session/session_statements.hpp"
 #include "store/parameters.hpp"
@@ -153,6 +154,27 @@ TEST_CASE("each statement names an index of the tables that it reads or changes,
   for (const auto& statement : statements) {
     CAPTURE(statement);
     CHECK_FALSE(std::regex_search(std::regex_replace(statement, one_table, ""), without_index));
+  }
+}
+
+TEST_CASE("a procedure's text is dblock's whichever parts the server and a restored dump have left out") {
+  const std::string sql =
+      "CREATE PROCEDURE p(IN a INT) COMMENT 'x'\nBEGIN\n  -- It's why.\n  SET x = 'a  -- b'; /*M! DO 1; */ "
+      "/*!50701 DO "
+      "2; */\n  DO 3; END";
+  for (const auto* const body :
+       {"BEGIN\n  -- It's why.\n  SET x = 'a  -- b';  DO 1;  \n  DO 3; END",
+        "BEGIN SET x = 'a  -- b'; DO 2; DO 3; END", "BEGIN\nSET x = 'a  -- b';\nDO 3; END"})
+    CHECK(is_body_of(body, sql));
+  for (const auto* const body :
+       {"", "BEGIN SET x = 'a  -- b'; DO 1; DO 2; DO 3;", "BEGIN SET x = 'a -- b'; DO 3; END",
+        "BEGIN SET x = 'a  -- b'; DO 4; DO 3; END", "BEGIN SET x = 'a  -- b'; DO 3; END END",
+        "BEGIN SET x = '-- '; DO 4; SET x = '\na  -- b'; DO 3; END",
+        "BEGIN SET x = '\\'-- '; DO 4;\na  -- b'; DO 3; END",
+        "BEGIN SET x = 'a  -- b'; /*!50701 DO 4; */ DO 3; END",
+        "BEGIN SET x = 'a  -- b'; /* DO 4; */ DO 3; END", "'", "BEGIN SET x = 'a"}) {
+    CAPTURE(body);
+    CHECK_FALSE(is_body_of(body, sql));
   }
 }
 

@@ -1,9 +1,12 @@
 // Collects the facts for `doctor` from MariaDB and MySQL, from each host.
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <optional>
 #include <utility>
 
 #include "store/mariadb/factory.hpp"
+#include "store/mariadb/routine_text.hpp"
 #include "store/mariadb/session/challenge.hpp"
 #include "store/mariadb/session/client_library.hpp"
 #include "store/mariadb/session/login.hpp"
@@ -213,26 +216,54 @@ bool has_more_rights(Session& session, const HostFacts& facts) {
   return reach_beyond(facts.grants, facts.database) || session.value(k_others_of_pattern) != "0";
 }
 
-void read_procedures(Session& session, HostFacts& facts) {
+// A procedure that the account is shown.
+struct Shown {
+  std::optional<std::uint64_t> version;  // empty: it does not say that it is dblock's
+  bool runs_as_definer = false;
+  bool has_our_mode = false;  // sql_mode, which decides what the text means
+  Field text;                 // empty: not shown to this account
+};
+
+std::map<std::string, Shown> read_shown(Session& session) {
+  std::map<std::string, Shown> shown;
+  const auto found = session.ask(
+      "SELECT ROUTINE_NAME, SECURITY_TYPE = 'DEFINER', SQL_MODE = " + render(Verb::session_mode) +
+      ", ROUTINE_DEFINITION FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE() AND "
+      "ROUTINE_TYPE = 'PROCEDURE'");
+  if (!found) return shown;
   const Names versions = session.names(render(Verb::installed_procedures));
-  const Names rights = session.names(
-      "SELECT ROUTINE_NAME, SECURITY_TYPE FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA = DATABASE() "
-      "AND ROUTINE_TYPE = 'PROCEDURE'");
+  for (const auto& row : found->rows) {
+    const std::string name = row[0].value_or("");
+    const auto version = versions.find(name);
+    shown[name] = {version == versions.end() ? std::nullopt : std::optional(unsigned_number(version->second)),
+                   unsigned_number(row[1]) == 1, unsigned_number(row[2]) == 1, row[3]};
+  }
+  return shown;
+}
+
+// The texts of other versions are not known here.
+bool is_foreign(const Shown& shown, const Procedure& procedure) {
+  if (!shown.version || !shown.runs_as_definer) return true;
+  if (*shown.version != procedures_version()) return false;
+  return !shown.has_our_mode || (shown.text && !is_body_of(*shown.text, procedure.sql));
+}
+
+void read_procedures(Session& session, HostFacts& facts) {
+  using Answer = ProcedureTried::Answer;
+  const auto all = read_shown(session);
   const bool may_call = !has_more_rights(session, facts);
-  const bool sees_all = show_procedures(facts.grants, facts.database);
-  const auto examine = [&](std::string_view procedure) -> ProcedureTried {
-    using Answer = ProcedureTried::Answer;
-    const std::string name(procedure);
-    const auto seen = rights.find(name);
-    if (seen != rights.end() && seen->second != "DEFINER") return {name, Answer::foreign};
-    if (may_call) return try_procedure(session, name);
-    if (seen != rights.end()) return {name, Answer::untried};
-    return {name, sees_all ? Answer::missing : Answer::denied};
-  };
+  const auto unseen = show_procedures(facts.grants, facts.database) ? Answer::missing : Answer::denied;
   for (const auto& procedure : procedures()) {
-    auto tried = examine(procedure.name);
-    const auto version = versions.find(procedure.name);
-    tried.outdated = version != versions.end() && unsigned_number(version->second) < procedures_version();
+    const std::string name(procedure.name);
+    const auto shown = all.find(name);
+    const bool is_there = shown != all.end();
+    ProcedureTried tried{name, is_there ? Answer::untried : unseen};
+    if (is_there && is_foreign(shown->second, procedure)) {
+      tried.answer = Answer::foreign;
+    } else if (may_call) {
+      tried = try_procedure(session, name);
+    }
+    tried.outdated = is_there && shown->second.version && *shown->second.version < procedures_version();
     facts.procedures.push_back(std::move(tried));
   }
 }
