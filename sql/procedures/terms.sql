@@ -152,8 +152,10 @@ BEGIN
     WHERE lease.lock_key = v_key AND lease.slot = 0 ORDER BY pause.end_time DESC LIMIT 1;
 END
 
--- {answer} The row that every procedure returns.
-SELECT v_outcome AS outcome, v_token AS token, v_remaining_ms AS remaining_ms, v_holder AS holder
+-- {answer} The row that every procedure returns. What others have written into names and notes is for people: as in the view
+-- dblock_now, control characters, and those that change the direction of text or show nothing, become question marks.
+SELECT v_outcome AS outcome, v_token AS token, v_remaining_ms AS remaining_ms,
+  REGEXP_REPLACE(v_holder, CONVERT(x'5b002d1f7f2dc29fc2add89ce2808b2de2808fe280a82de280aee281a02de281afefbbbff3a080802df3a081bf5d' USING utf8mb4), '?') AS holder
 
 -- {find_place} In dblock_acquire: since when the caller has a place in the line, until when it counts, and whether that is when
 -- the patience of this call ends: to a second, or to a quarter of a short patience.

@@ -184,11 +184,11 @@ TEST_CASE("mariadb: an application is refused by a pause, which it is told in th
     CHECK(call().front() == "granted");
     database.sql("CALL dblock_release('k','app-1')");
   }
-  REQUIRE(s.desk->pause({{"k", true}, Micros{1h}, "op@desk", "new disks"}));
+  REQUIRE(s.desk->pause({{"k", true}, Micros{1h}, "op@desk", "new\x1b[2J\u202edisks"}));
   const auto refused = call();
   CHECK(refused[0] == "held");
   CHECK(refused[3].starts_with("paused until 2"));
-  CHECK(refused[3].ends_with("Z by op@desk: new disks"));
+  CHECK(refused[3].ends_with("Z by op@desk: new?[2J?disks"));
   CHECK(std::stoll(refused[2]) > 3'500'000);
   REQUIRE(s.desk->resume({"k", true}));
   CHECK(call().front() == "granted");
