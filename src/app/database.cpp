@@ -30,18 +30,16 @@ store::SessionOptions session_options(const lease::Timing& timing) {
 // A statement that dblock sent just before its death may reach the database late. So the answer "not ours" is
 // checked again for as long as such a statement can take.
 void release_after_death(const store::Settings& settings, const lease::LeaseRequest& request,
-                         lease::Actor actor) {
+                         lease::Actor actor, const lease::RunEnd& end) {
   constexpr Micros late_statement = 2500ms;  // the server's own lock wait is 2 s
-  const Micros keep = request.promises.keep_on_failure;
-  // A failure that is not recorded keeps nothing: tried for as long as the lease can last.
-  const Micros patience = keep > Micros{0} ? std::max<Micros>(5s, request.terms.ttl) : Micros{5s};
+  const Micros patience =
+      lease::is_awaited(request.promises, end) ? std::max<Micros>(5s, request.terms.ttl) : Micros{5s};
   SystemClock clock;
   const WakeEvent never;
   const auto store = store::open_store(settings, {3s, 30s}, clock);
   const BootTime begun = clock.now();
   store->leave_line(request);
-  const lease::ReleaseOptions how{
-      .actor = actor, .end = {lease::RunOutcome::abandoned, std::nullopt, keep}, .give_up = begun + patience};
+  const lease::ReleaseOptions how{.actor = actor, .end = end, .give_up = begun + patience};
   for (;;) {
     bool released = false;
     for (const lease::LeaseRef& ref : lease::refs_to(request)) {

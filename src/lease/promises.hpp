@@ -3,6 +3,8 @@
 // release.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <optional>
 
 #include "base/clock.hpp"
@@ -32,6 +34,11 @@ struct Promises {
   Micros min_hold{0};         // not granted to another holder for this long from the grant
   Micros keep_on_failure{0};  // nor for this long from the release of a run that failed
   std::optional<OncePer> once_per{};
+
+  // What is left of min_hold where the lock was granted at `granted_at`.
+  [[nodiscard]] Micros hold_left(BootTime granted_at, BootTime now) const {
+    return std::max(Micros{0}, min_hold - std::chrono::floor<Micros>(now - granted_at));
+  }
 };
 
 }  // namespace dblock::lease

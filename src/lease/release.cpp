@@ -19,6 +19,10 @@ constexpr Micros k_longest_release_pause = 1s;
 
 }  // namespace
 
+bool is_awaited(const Promises& promises, const RunEnd& end) {
+  return end.keep > Micros{0} || (promises.once_per && end.outcome == RunOutcome::succeeded);
+}
+
 // The row records how its last lease ended. Our own release records our `end`, at a time after we sent it. A
 // takeover, a reap or a forced release records `abandoned`.
 ReleaseResult judge_release(const NotOurs& refused, const LeaseRef& ref, const RunEnd& end,

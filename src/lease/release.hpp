@@ -17,6 +17,10 @@ enum class ReleaseResult {
   unknown,   // not confirmed in time, or other holders have had the lock since
 };
 
+// True where later requests depend on the record of this end: a success that --once-per looks for, a failure
+// that keeps the lock.
+[[nodiscard]] bool is_awaited(const Promises& promises, const RunEnd& end);
+
 // Judges `refused`, the answer to a release of `ref` that would have recorded `end` in the row.
 // `reply_lost_for`: the time since the sending of the first try whose reply was lost; nullopt: no reply was
 // lost.

@@ -59,7 +59,7 @@ struct Session::State {
   void release_after_nested(const LeaseRef& ref, RunEnd end, Micros patience);
 
   [[nodiscard]] AcquireObserver acquire_observer();
-  [[nodiscard]] RunEnd with_min_hold(RunEnd end) const;
+  [[nodiscard]] Micros rest_of_hold() const;
   void note_trouble(const Error& error);
   void try_release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience);
 };
@@ -126,16 +126,12 @@ void Session::State::heartbeat(const Lease& lease) {
   heartbeat_over.store(true);
 }
 
-// The row counts --min-hold from the start of the granting statement. Where that statement had to wait, the
-// rest of the hold follows the release.
-RunEnd Session::State::with_min_hold(RunEnd end) const {
+// The row counts --min-hold from the start of the granting statement, which may have had to wait.
+Micros Session::State::rest_of_hold() const {
   const std::lock_guard lock(mutex);
   const auto* const lease = grant && *grant ? std::get_if<Lease>(&**grant) : nullptr;
-  if (lease == nullptr || end.outcome == RunOutcome::not_run || ended - lease->sent_at < k_prompt_grant)
-    return end;
-  const Micros rest = request.promises.min_hold - std::chrono::floor<Micros>(clock.now() - ended);
-  end.keep = std::max(end.keep, rest);
-  return end;
+  if (lease == nullptr || ended - lease->sent_at < k_prompt_grant) return Micros{0};
+  return request.promises.hold_left(ended, clock.now());
 }
 
 // Wakes the next waiter where the statement of the release has not woken it. Before that statement the waiter
@@ -167,7 +163,8 @@ void Session::State::release_after_nested(const LeaseRef& ref, RunEnd end, Micro
 }
 
 void Session::State::try_release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience) {
-  ReleaseOptions how{.actor = actor, .end = with_min_hold(end), .on_trouble = [this](const Error& error) {
+  if (end.outcome != RunOutcome::not_run) end.keep = std::max(end.keep, rest_of_hold());
+  ReleaseOptions how{.actor = actor, .end = end, .on_trouble = [this](const Error& error) {
                        const std::lock_guard lock(mutex);
                        trouble = error.message;
                      }};

@@ -80,4 +80,11 @@ struct JobEnd {
   bool leftovers_killed = false;         // they did not end within the grace
 };
 
+// What the guardian knows of a job whose dblock has died.
+struct JobAtDeath {
+  // How the job ended, so far as it concerns the lock; nullopt: dblock died before the whole tree had ended.
+  std::optional<JobEnd> end;
+  std::optional<BootTime> guarded_since;  // when dblock had the lock at the latest; nullopt: no job started
+};
+
 }  // namespace dblock::process

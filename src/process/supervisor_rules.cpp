@@ -12,8 +12,8 @@ constexpr Nanos k_terminal_poll = std::chrono::milliseconds(200);
 constexpr Nanos k_unmentioned = std::chrono::seconds(1);  // leftovers that end sooner are not mentioned
 constexpr int k_no_signal = 0;  // begins the grace without a signal, since the job has had one
 
-SupervisorAction tell_guardian(MessageType type, int value = 0) {
-  return {.kind = SupervisorAction::Kind::tell, .message = {type, value}};
+SupervisorAction tell_guardian(MessageType type, int value = 0, int detail = 0) {
+  return {.kind = SupervisorAction::Kind::tell, .message = {type, value, detail}};
 }
 
 }  // namespace
@@ -182,14 +182,15 @@ std::optional<BootTime> SupervisorRules::wake_at(std::optional<BootTime> deadlin
   return at;
 }
 
-// Only the first reason counts: the guardian, too, begins one stop only.
+// Only the first reason counts: the guardian, too, begins one stop only. The guardian has to know the reason
+// in case dblock dies before it has recorded how the job ended.
 SupervisorRules::Actions SupervisorRules::stop(const Stop& why, int signal_for_job, BootTime now) {
   if (!end_.stop) {
     end_.stop = why;
     end_.stop.late = end_.status.has_value();
   }
   plan_.begin_stop(now);
-  return {tell_guardian(MessageType::stop, signal_for_job)};
+  return {tell_guardian(MessageType::stop, signal_for_job, static_cast<int>(end_.stop.reason))};
 }
 
 void SupervisorRules::note_self_fence() {

@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "support/catch.hpp"
 #include "support/connection.hpp"
 #include "support/dblock.hpp"
 #include "support/live_run.hpp"
+#include "support/local_file.hpp"
 #include "support/proxy.hpp"
 #include "support/steps.hpp"
 #include "support/sweep.hpp"
@@ -181,6 +183,32 @@ TEST_CASE("a job that ends while the server is away keeps its own code with one 
   server.thaw();
 }
 
+// A run whose job ends with this code while the server is away.
+Process unrecorded_run(const ServerDatabase& database, Proxy& proxy, const TempDir& directory,
+                       const Words& options, int code) {
+  Process run(
+      dblock_spawn_at(proxy.url(database.name()),
+                      with({"-v"}, run_words("k", with(options, {"--ttl", "1h"}), patient_job(directory)))));
+  await_file(run, directory.file("up"));
+  proxy.refuse(true);
+  proxy.cut_all();
+  let_end(directory, code);
+  return run;
+}
+
+// What becomes of a later run of the same lock.
+struct Again {
+  Exit exit;
+  bool started = false;
+};
+Again run_again(const Database& database, const Words& options) {
+  const TempDir directory;
+  const std::string mark = directory.file("again");
+  const auto again = dblock(database, run_words("k", options, {"touch", mark}));
+  INFO(again.err);
+  return {again.exit, std::filesystem::exists(mark)};
+}
+
 // Else the same period's job would run twice, and nothing would be left for the post-mortem.
 TEST_CASE("how a job ended is recorded as soon as the server is back, while the lease lasts", "[server]") {
   struct Fact {
@@ -196,33 +224,71 @@ TEST_CASE("how a job ended is recorded as soon as the server is back, while the 
   ServerDatabase database;
   Proxy proxy(database.server());
   const TempDir directory;
-  Process run(dblock_spawn_at(
-      proxy.url(database.name()),
-      with({"-v"}, run_words("k", with(fact.options, {"--ttl", "1h"}), patient_job(directory)))));
-  await_file(run, directory.file("up"));
-  proxy.refuse(true);
-  proxy.cut_all();
-  let_end(directory, fact.code);
+  Process run = unrecorded_run(database, proxy, directory, fact.options, fact.code);
   const bool waits = fact.code == 0 || fact.next == 75;
   if (waits) REQUIRE(soon_says(run, "trying on while the lease lasts"));
   proxy.refuse(false);
   CHECK(run.wait() == exited(fact.code));
-  const auto again = dblock(database, run_words("k", fact.options, {"touch", directory.file("again")}));
+  const auto again = run_again(database, fact.options);
   CHECK(again.exit == exited(fact.next));
-  CHECK(std::filesystem::exists(directory.file("again")) == fact.runs_again);
+  CHECK(again.started == fact.runs_again);
+}
+
+TEST_CASE("how a job ended is recorded by the guardian where dblock is killed before the server is back",
+          "[server]") {
+  struct Fact {
+    Words options;
+    int code;
+    std::string outcome;
+    Again next;
+  };
+  const Words once{"--once-per", "1h"};
+  const Words keep{"--keep-on-failure", "1h"};
+  const auto fact =
+      GENERATE_COPY(Fact{once, 0, "succeeded", {exited(0), false}}, Fact{keep, 3, "failed", {exited(75)}},
+                    Fact{with(once, keep), 0, "succeeded", {exited(0), false}});
+  CAPTURE(fact.options, fact.code);
+  ServerDatabase database;
+  Proxy proxy(database.server());
+  const TempDir directory;
+  Process run = unrecorded_run(database, proxy, directory, fact.options, fact.code);
+  REQUIRE(soon_says(run, "trying on while the lease lasts"));
+  run.signal(SIGKILL);
+  CHECK(run.wait() == killed_by(SIGKILL));
+  pause_for(5500ms);  // longer than a guardian tries that has nothing to record
+  proxy.refuse(false);
+  CHECK(soon_free(database));
+  CHECK(database.column("k", "last_outcome") == fact.outcome);
+  CHECK(database.column("k", "last_exit_code") == std::to_string(fact.code));
+  const auto again = run_again(database, fact.options);
+  CHECK(again.exit == fact.next.exit);
+  CHECK(again.started == fact.next.started);
+}
+
+TEST_CASE("how a job ended is recorded by the guardian once a store that somebody kept locked is free",
+          "[local]") {
+  Database database;
+  const TempDir directory;
+  Process run(dblock_spawn(
+      database, with({"-v"}, run_words("k", {"--once-per", "1h", "--ttl", "1h"}, patient_job(directory)))));
+  await_file(run, directory.file("up"));
+  {
+    const SqliteWriter writer(file_of(database));
+    let_end(directory, 0);
+    REQUIRE(soon_says(run, "trying on while the lease lasts"));
+    run.signal(SIGKILL);
+    CHECK(run.wait() == killed_by(SIGKILL));
+  }
+  CHECK(soon_free(database));
+  CHECK(database.column("k", "last_outcome") == "succeeded");
+  CHECK_FALSE(run_again(database, {"--once-per", "1h"}).started);
 }
 
 TEST_CASE("who stops a run that tries to record its end is not kept waiting", "[server]") {
   ServerDatabase database;
   Proxy proxy(database.server());
   const TempDir directory;
-  Process run(dblock_spawn_at(
-      proxy.url(database.name()),
-      with({"-v"}, run_words("k", {"--once-per", "1h", "--ttl", "1h"}, patient_job(directory)))));
-  await_file(run, directory.file("up"));
-  proxy.refuse(true);
-  proxy.cut_all();
-  let_end(directory, 0);
+  Process run = unrecorded_run(database, proxy, directory, {"--once-per", "1h"}, 0);
   REQUIRE(soon_says(run, "trying on while the lease lasts"));
   run.signal(SIGTERM);
   CHECK(run.wait() == exited(0));
@@ -232,16 +298,26 @@ TEST_CASE("who stops a run that tries to record its end is not kept waiting", "[
 // The row's own hold counts from the start of the statement that had to wait.
 TEST_CASE("a minimal hold lasts from the grant, also where that had to wait for the row",
           "[server][mariadb]") {
+  const bool killed = GENERATE(false, true);
+  const bool protected_by_call = GENERATE(false, true);
+  CAPTURE(killed, protected_by_call);
   ServerDatabase database;
-  REQUIRE(run_true(database) == exited(0));
+  const std::string before = take(database);
   Connection other(database.server(), "root", database.name());
   other.sql("START TRANSACTION");
-  other.sql("SELECT * FROM dblock_lock WHERE lock_key = 'k' FOR UPDATE");
-  Process run(dblock_spawn(database, run_words("k", {"--min-hold", "1h", "--wait", "1m"}, {"true"})));
+  if (protected_by_call) other.sql("CALL dblock_assert_held('k'," + database.column("k", "token") + ")");
+  release_lease(database, before);
+  if (!protected_by_call) other.sql("SELECT * FROM dblock_lock WHERE lock_key = 'k' FOR UPDATE");
+  const TempDir directory;
+  const Words hold{"--min-hold", "1h", "--wait", "1m"};
+  Process run(dblock_spawn(database, run_words("k", hold, patient_job(directory))));
   REQUIRE(wait_until([&] { return !database.sessions("info LIKE 'UPDATE%' AND time_ms > 200").empty(); }));
   const long long not_before = realtime_micros();
   other.sql("COMMIT");
-  CHECK(run.wait() == exited(0));
+  await_file(run, directory.file("up"));
+  killed ? run.signal(SIGKILL) : let_end(directory);
+  CHECK(run.wait() == (killed ? killed_by(SIGKILL) : exited(0)));
+  CHECK(soon_free(database));
   CHECK(database.micros("k", "hold_until") >= not_before + 3'600'000'000);
 }
 

@@ -162,7 +162,7 @@ TEST_CASE("leftovers in the job's session are waited for, and daemons are named 
       rules.tree_seen({daemon, process_in(300, "dblock-keeper"), process_in(300, "dblock-hooks")});
   CHECK(line_of(told) == "tell left_behind, tell done");
   CHECK(std::string(told.front().message.text.data()) == "daemon (102)");
-  CHECK(rules.daemons_left());
+  CHECK(rules.at_death().end->left_behind == std::vector<std::string>{"daemon (102)"});
 }
 
 TEST_CASE("a process that has just ended may have left a child, so it keeps the guardian looking",
@@ -187,6 +187,52 @@ TEST_CASE("after dblock's death the lock is released when the tree is dead, and 
   CHECK(line_of(finished.dblock_died()) == "release, end");
   GuardianRules jobless = guard_leftovers();
   CHECK(line_of(jobless.dblock_died()) == "kill_tree");
+}
+
+// Only then dblock would have recorded it: what the guardian kills after dblock's death was abandoned.
+TEST_CASE("the guardian tells how the job ended if all of it had ended before dblock's death, and else not") {
+  GuardianRules finished = guard_leftovers();
+  CHECK_FALSE(finished.at_death().end);
+  finished.children_waited_for(true, BootTime{10s});
+  finished.dblock_died();
+  REQUIRE(finished.at_death().end);
+  CHECK(finished.at_death().end->status == ExitStatus{false, 3});
+  CHECK(finished.at_death().end->tree_dead);
+  CHECK_FALSE(finished.at_death().end->stop);
+
+  GuardianRules killed = guard();
+  killed.dblock_died();
+  killed.job_ended(SIGKILL, 0);
+  killed.tree_killed(true);
+  CHECK_FALSE(killed.at_death().end);
+  GuardianRules cut_off = guard_leftovers();
+  cut_off.dblock_died();
+  cut_off.tree_killed(true);
+  CHECK_FALSE(cut_off.at_death().end);
+}
+
+TEST_CASE("the guardian knows why the job was stopped, and when dblock had the lock at the latest") {
+  using Reason = Stop::Reason;
+  const auto ended = [](GuardianRules& rules, int exec_errno = 0) {
+    rules.job_ended(k_exited, exec_errno);
+    rules.children_waited_for(true, BootTime{98s});
+    return rules.at_death().end.value();
+  };
+  GuardianRules stopped = guard();
+  CHECK_FALSE(stopped.at_death().guarded_since);
+  stopped.message_received({MessageType::guard}, BootTime{5s});
+  CHECK(stopped.at_death().guarded_since == BootTime{5s});
+  stopped.message_received({MessageType::stop, SIGTERM, static_cast<int>(Reason::max_runtime)},
+                           BootTime{10s});
+  stopped.message_received({MessageType::stop, SIGTERM, static_cast<int>(Reason::signal)}, BootTime{11s});
+  CHECK(ended(stopped).stop.reason == Reason::max_runtime);
+  GuardianRules fenced = guard();
+  fenced.time_passed({BootTime{95s}, k_deadline});
+  CHECK(ended(fenced).stop.reason == Reason::self_fence);
+  GuardianRules too_late = guard();
+  const JobEnd unstarted = ended(too_late, k_deadline_too_near);
+  CHECK(unstarted.stop.reason == Reason::self_fence);
+  CHECK_FALSE(unstarted.status);
 }
 
 // What freezes dblock leaves it alive, and the lease unrenewed: the deadline alone decides.

@@ -138,6 +138,8 @@ TEST_CASE("the first stop gives the reason, and each is passed on to the guardia
   SupervisorRules rules = running();
   CHECK(words_of(rules.signalled(sent(SIGTERM), false, second(20))) == "tell stop 15");
   CHECK(words_of(rules.signalled(sent(SIGHUP), false, second(21))) == "tell stop 1");
+  CHECK(rules.signalled(sent(SIGHUP), false, second(21)).front().message.detail ==
+        static_cast<int>(Reason::signal));
   rules.message_received({MessageType::job_exited, killed_by(SIGTERM)}, second(23));
   CHECK(rules.end().stop.signal == SIGTERM);
   CHECK(rules.end().stop.took == 3s);

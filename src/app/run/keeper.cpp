@@ -115,7 +115,10 @@ void KeeperProcess::await_lease() {
     const auto received = receive_record(channel_, message);
     if (received == Received::nothing) continue;
     if (received == Received::closed) {
-      if (armed) release_after_death(charge_.settings, charge_.wanted, lease::Actor::stopper);
+      if (armed) {
+        release_after_death(charge_.settings, charge_.wanted, lease::Actor::stopper,
+                            {lease::RunOutcome::abandoned, std::nullopt});
+      }
       end();
     }
     if (message.kind == KeeperMessage::Kind::dismiss) end();

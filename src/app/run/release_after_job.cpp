@@ -1,10 +1,14 @@
 #include "app/run/release_after_job.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
 
+#include "app/database.hpp"
 #include "app/words/describe.hpp"
 #include "base/duration.hpp"
 #include "base/log.hpp"
+#include "lease/release.hpp"
 
 namespace dblock::app {
 namespace {
@@ -93,10 +97,9 @@ lease::RunEnd Releasing::row_end_where(bool lost) const {
 }
 
 std::string Releasing::unrecorded(const lease::RunEnd& end) const {
-  if (end.keep > Micros{0}) return "it is not kept for --keep-on-failure";
-  if (job_.request.promises.once_per && end.outcome == lease::RunOutcome::succeeded)
-    return "--once-per does not know that the job has succeeded";
-  return "";
+  if (!lease::is_awaited(job_.request.promises, end)) return "";
+  return end.keep > Micros{0} ? "it is not kept for --keep-on-failure"
+                              : "--once-per does not know that the job has succeeded";
 }
 
 // Waits until the session's thread has ended what it was started for. A Stop ends that early.
@@ -147,10 +150,27 @@ void Releasing::warn_of_unknown_release() const {
                (missing_.empty() ? "" : ", and " + missing_));
 }
 
+lease::RunEnd end_of_dead_run(const DeadRun& run) {
+  const lease::Promises& promises = run.request.promises;
+  lease::RunEnd end{lease::RunOutcome::abandoned, std::nullopt, promises.keep_on_failure};
+  if (const auto& known = run.job.end)
+    end = row_end(*known, stopped_by_loss(*known), run.exit_code_of, promises.keep_on_failure);
+  // The row counts --min-hold from the start of the granting statement, which may have had to wait.
+  if (run.job.guarded_since && end.outcome != lease::RunOutcome::not_run)
+    end.keep = std::max(end.keep, promises.hold_left(*run.job.guarded_since, BootClock::now()));
+  return end;
+}
+
 }  // namespace
 
 GivenBack release_after_job(const EndedJob& job) {
   return Releasing(job).go();
+}
+
+void release_for_dead_run(const DeadRun& run) {
+  const bool some_left = run.job.end && !run.job.end->left_behind.empty();
+  release_after_death(run.settings, run.wanted, some_left ? lease::Actor::holder : lease::Actor::stopper,
+                      end_of_dead_run(run));
 }
 
 }  // namespace dblock::app

@@ -7,6 +7,7 @@
 #include "app/words/ending.hpp"
 #include "lease/session.hpp"
 #include "process/supervisor.hpp"
+#include "store/config/settings.hpp"
 
 namespace dblock::app {
 
@@ -32,5 +33,18 @@ struct EndedJob {
 // long as the lease lasts where a nested run holds it too, or where --once-per or --keep-on-failure need to
 // know how the job ended. A signal ends that wait.
 [[nodiscard]] GivenBack release_after_job(const EndedJob& job);
+
+// A run whose dblock has died. All of it outlives the call.
+struct DeadRun {
+  const RunRequest& request;
+  const ExitCodeOf& exit_code_of;
+  const store::Settings& settings;
+  const lease::LeaseRequest& wanted;
+  const process::JobAtDeath& job;
+};
+
+// Releases the lock in the guardian. Records how the job ended, as dblock would have; that dblock has
+// abandoned the run where the job or its leftovers had not ended by then.
+void release_for_dead_run(const DeadRun& run);
 
 }  // namespace dblock::app

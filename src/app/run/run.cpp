@@ -122,9 +122,8 @@ Result<Ending> Run::attempt() {
   store_name_ = store::display(settings);
   wanted.outer = outer_of(request_, store_name_);
   DBLOCK_TRY(supervisor_,
-             process::Supervisor::start(spec, request_.with_parent, [&settings, &wanted](bool some_left) {
-               release_after_death(settings, wanted,
-                                   some_left ? lease::Actor::holder : lease::Actor::stopper);
+             process::Supervisor::start(spec, request_.with_parent, [&](const process::JobAtDeath& job) {
+               release_for_dead_run({request_, exit_code_of_, settings, wanted, job});
              }));
   // Made after the guardian's fork: from here on there are threads.
   static SystemClock clock;  // an abandoned thread may use it until the process ends

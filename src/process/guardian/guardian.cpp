@@ -235,7 +235,7 @@ void Guardian::carry_out(const GuardianAction& action) {
       ::waitpid(job_, nullptr, 0);
       break;
     case GuardianAction::Kind::release:
-      if (setup_.shared.release_armed() && setup_.after_death) setup_.after_death(rules_.daemons_left());
+      if (setup_.shared.release_armed() && setup_.after_death) setup_.after_death(rules_.at_death());
       break;
     case GuardianAction::Kind::end:
       ::_exit(0);

@@ -15,9 +15,8 @@
 
 namespace dblock::process {
 
-// Releases the lock for a dblock that has died, in the guardian. `some_left`: daemons of the job were left
-// to run on.
-using AfterDeath = std::function<void(bool some_left)>;
+// Releases the lock for a dblock that has died, in the guardian.
+using AfterDeath = std::function<void(const JobAtDeath& job)>;
 
 struct GuardianSetup {
   const JobSpec& spec;

@@ -55,6 +55,7 @@ GuardianRules::Actions GuardianRules::time_passed(const Moment& moment) {
   plan_.set_deadline(moment.deadline);
   if (plan_.fence_due(moment.now) && !plan_.stopping()) {
     fenced_ = true;
+    note_stop(Stop::Reason::self_fence);
     begin_stop(first_signal_, moment.now, actions);
     actions.push_back(tell_dblock({MessageType::fencing}));
   }
@@ -96,7 +97,11 @@ GuardianRules::Actions GuardianRules::message_received(const Message& message, B
     case MessageType::forward:
       if (running) actions.push_back({Do::signal_job, message.value});
       break;
+    case MessageType::guard:  // also wakes the guardian, which then looks at the deadline
+      guarded_since_ = now;
+      break;
     case MessageType::stop:
+      note_stop(static_cast<Stop::Reason>(message.detail));
       if (watching()) begin_stop(message.value, now, actions);
       break;
     case MessageType::continue_job:
@@ -112,7 +117,7 @@ GuardianRules::Actions GuardianRules::message_received(const Message& message, B
       actions.push_back({Do::end});
       break;
     default:
-      break;  // guard: it only has to wake the guardian, which then looks at the deadline
+      break;
   }
   return actions;
 }
@@ -131,6 +136,13 @@ GuardianRules::Actions GuardianRules::job_stopped(int signal) {
 GuardianRules::Actions GuardianRules::job_ended(int wait_status, int exec_errno) {
   if (phase_ != Phase::running) return {};
   phase_ = Phase::leftovers;
+  end_.started = exec_errno == 0;
+  if (exec_errno == k_deadline_too_near) {
+    note_stop(Stop::Reason::self_fence);
+  } else {
+    end_.status = ExitStatus::from_wait(wait_status);
+    end_.exec_errno = exec_errno;
+  }
   Actions actions{tell_dblock({MessageType::job_exited, wait_status, exec_errno})};
   if (plan_.stopping()) actions.push_back({Do::stop_leftovers, first_signal_});
   return actions;
@@ -161,7 +173,7 @@ GuardianRules::Actions GuardianRules::tree_seen(const std::vector<ProcessInfo>& 
     // limit.
     if (process.ended() || process.name == k_keeper_name || process.name == k_hooks_name) continue;
     actions.push_back(tell_dblock(Message::with_text(MessageType::left_behind, process.display())));
-    daemons_left_ = true;
+    end_.left_behind.push_back(process.display());
   }
   finish(true, actions);
   return actions;
@@ -205,16 +217,26 @@ GuardianRules::Actions GuardianRules::tree_killed(bool dead) {
   return actions;
 }
 
+// Only the first reason counts, as for dblock.
+void GuardianRules::note_stop(Stop::Reason reason) {
+  if (!end_.stop) end_.stop.reason = reason;
+}
+
+JobAtDeath GuardianRules::at_death() const {
+  return {all_over_ ? std::optional(end_) : std::nullopt, guarded_since_};
+}
+
 void GuardianRules::finish(bool tree_dead, Actions& actions) {
   phase_ = Phase::finished;
-  tree_dead_ = tree_dead;
+  end_.tree_dead = tree_dead;
+  all_over_ = !dblock_died_;
   const std::int32_t how = (job_killed_ ? k_job_killed : 0) | (fenced_ ? k_fenced : 0) |
                            (leftovers_killed_ ? k_leftovers_killed : 0);
   actions.push_back(tell_dblock({MessageType::done, tree_dead ? 1 : 0, how}));
 }
 
 void GuardianRules::release_and_end(Actions& actions) const {
-  if (tree_dead_) actions.push_back({Do::release});
+  if (end_.tree_dead) actions.push_back({Do::release});
   actions.push_back({Do::end});
 }
 

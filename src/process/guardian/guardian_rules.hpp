@@ -67,8 +67,8 @@ class GuardianRules {
   [[nodiscard]] bool job_runs() const { return phase_ == Phase::running; }
   // When the next round is due if no event comes before; nullopt: not until an event.
   [[nodiscard]] std::optional<BootTime> wake_at(BootTime now) const;
-  // True when daemons of the job were left to run on.
-  [[nodiscard]] bool daemons_left() const { return daemons_left_; }
+  // For the release in dblock's place.
+  [[nodiscard]] JobAtDeath at_death() const;
 
  private:
   enum class Phase { no_job, running, leftovers, finished };
@@ -76,6 +76,7 @@ class GuardianRules {
   void begin_stop(int signal, BootTime now, Actions& actions);
   [[nodiscard]] bool looks_for_leftovers() const;
   [[nodiscard]] bool session_members_may_remain(const std::vector<ProcessInfo>& descendants);
+  void note_stop(Stop::Reason reason);
   void finish(bool tree_dead, Actions& actions);
   void release_and_end(Actions& actions) const;
 
@@ -88,8 +89,9 @@ class GuardianRules {
   bool job_killed_ = false;
   bool leftovers_killed_ = false;
   bool fenced_ = false;
-  bool daemons_left_ = false;
-  bool tree_dead_ = false;
+  JobEnd end_;             // as dblock notes it too
+  bool all_over_ = false;  // `end_` was complete before dblock's death
+  std::optional<BootTime> guarded_since_;
   Nanos look_again_in_;
   int empty_looks_ = 0;
   std::vector<pid_t> ended_by_last_look_;

@@ -25,7 +25,7 @@ enum class MessageType : std::int32_t {
   // dblock -> guardian
   guard,           // the shared deadline has been set for the first time: watch it from now on
   forward,         // value: signal for the job alone
-  stop,            // value: first signal; begin stopping the whole tree
+  stop,            // value: first signal; detail: a Stop::Reason; begin stopping the whole tree
   continue_job,    // continue a job that stopped for the terminal
   continue_group,  // Ctrl-Z has stopped the foreground group; continue all its members
   dismiss,         // nothing is left to guard; exit
