@@ -23,7 +23,7 @@
 namespace dblock::app {
 namespace {
 
-constexpr int k_row_reads = 3;
+constexpr int k_tries_after_grant = 3;
 
 // The holder is the script, not this process, which ends in a moment.
 lease::LeaseRequest make_wanted(const AcquireRequest& request) {
@@ -77,6 +77,9 @@ class Acquisition {
   Ending give_up(Ending ending);
   Result<Ending> ended_before_grant();
   Result<std::optional<Ending>> hand_over(const lease::Lease& lease);
+  template <typename Call>
+  auto insist(Call call) -> decltype(call());
+  Result<void> hold_from_now(const lease::Lease& lease);
   Result<lease::Answer> read_row_back();
   [[nodiscard]] std::string frees_itself() const {
     return "frees itself within " + format_duration(request_.timing.ttl + request_.timing.margin);
@@ -140,19 +143,35 @@ Result<std::optional<Ending>> Acquisition::hand_over(const lease::Lease& lease) 
                                      (released ? "was released" : frees_itself()));
 }
 
-// Reads the row that is reported. When the connection breaks here, releases the lease: dblock's caller
+// What is left to do after the grant. When the connection breaks here, releases the lease: dblock's caller
 // would not learn of it.
-Result<lease::Answer> Acquisition::read_row_back() {
-  auto seen = session_.store().look(wanted_);
-  for (int i = 1; i < k_row_reads && !seen && seen.error().code == Errc::unreachable; ++i)
-    seen = session_.store().look(wanted_);
-  if (!seen) {
+template <typename Call>
+auto Acquisition::insist(Call call) -> decltype(call()) {
+  auto done = call();
+  for (int i = 1; i < k_tries_after_grant && !done && may_pass(done.error()); ++i) done = call();
+  if (!done) {
     const bool released = release_grant();
-    seen.error().message +=
+    done.error().message +=
         "; " + lock() +
         (released ? " was granted and has been released" : " was granted and " + frees_itself());
   }
-  return seen;
+  return done;
+}
+
+// Where the granting statement had to wait, the row's hold for --min-hold began too early. A lease that is
+// ours no more shows when its row is read.
+Result<void> Acquisition::hold_from_now(const lease::Lease& lease) {
+  if (session_.rest_of_hold() <= Micros{0}) return {};
+  DBLOCK_CHECK(insist([&] {
+    return session_.store().renew(lease::ref_to(lease), lease::Actor::holder, std::nullopt,
+                                  session_.rest_of_hold());
+  }));
+  return {};
+}
+
+// Reads the row that is reported.
+Result<lease::Answer> Acquisition::read_row_back() {
+  return insist([this] { return session_.store().look(wanted_); });
 }
 
 Result<std::variant<Acquired, Ending>> Acquisition::go() {
@@ -175,6 +194,7 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
     if (failed) return std::move(*failed);
   }
   session_.store().settle();
+  DBLOCK_CHECK(hold_from_now(lease));
   DBLOCK_TRY(const auto seen, read_row_back());
   const auto* ours = std::get_if<lease::Granted>(&seen);
   if (ours == nullptr) {

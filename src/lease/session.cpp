@@ -300,4 +300,8 @@ ReleaseResult Session::release_result() const {
   return state_->release_result;
 }
 
+Micros Session::rest_of_hold() const {
+  return state_->rest_of_hold();
+}
+
 }  // namespace dblock::lease

@@ -76,6 +76,9 @@ class Session {
   void start_release_again(const LeaseRef& ref, Actor actor, RunEnd end);
   [[nodiscard]] ReleaseResult release_result() const;
 
+  // How much longer than by its row the granted lock must be held for --min-hold, counted from now.
+  [[nodiscard]] Micros rest_of_hold() const;
+
   // False once a call had to be broken off because the database did not answer.
   [[nodiscard]] bool responsive() const { return responsive_; }
 

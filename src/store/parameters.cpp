@@ -89,9 +89,13 @@ Parameters ref_parameters(const lease::LeaseRef& ref, lease::Actor actor) {
 }
 
 Parameters end_parameters(lease::RunEnd end) {
-  return {{"outcome", Scalar(Word{lease::to_string(end.outcome)})},
-          {"exit_code", number_or_null(end.exit_code)},
-          {"keep", micros_or_null(end.keep > Micros{0} ? std::optional(end.keep) : std::nullopt)}};
+  return Parameters{{"outcome", Scalar(Word{lease::to_string(end.outcome)})},
+                    {"exit_code", number_or_null(end.exit_code)}} +
+         keep_parameters(end.keep);
+}
+
+Parameters keep_parameters(Micros keep) {
+  return {{"keep", micros_or_null(keep > Micros{0} ? std::optional(keep) : std::nullopt)}};
 }
 
 Parameters sharing_parameters(const lease::Sharing& sharing) {

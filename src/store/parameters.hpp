@@ -38,6 +38,8 @@ namespace dblock::store {
 [[nodiscard]] Parameters ref_parameters(const lease::LeaseRef& ref, lease::Actor actor);
 // outcome, exit_code, keep
 [[nodiscard]] Parameters end_parameters(lease::RunEnd end);
+// keep
+[[nodiscard]] Parameters keep_parameters(Micros keep);
 // mode, slots
 [[nodiscard]] Parameters sharing_parameters(const lease::Sharing& sharing);
 // kind, host, pid, user, command, note

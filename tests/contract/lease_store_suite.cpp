@@ -284,6 +284,25 @@ STORE_CASE("a release can keep the lock from then on, unless the lease was revok
   t.grant(asks("k", "owner-2"));
 }
 
+STORE_CASE("a renewal can keep the lock from then on, but not for shorter than it was kept before",
+           "[all-of-dblock]") {
+  Fixture t;
+  auto request = asks("k", "owner-1");
+  for (const auto min_hold : {0h, 2h}) {
+    CAPTURE(min_hold.count());
+    request.promises.min_hold = min_hold;
+    const Lease lease = t.grant(request);
+    CHECK(renewed(t.renew(ref(lease), Actor::holder, {}, 1h)));
+    CHECK(renewed(t.renew(ref(lease))));
+    CHECK(released(t.release(ref(lease))));
+    const Micros hold = std::max<Micros>(min_hold, 1h);
+    t.under_test->age("k", std::chrono::duration_cast<std::chrono::minutes>(hold) - 1min, false);
+    CHECK(t.conflict(asks("k", "owner-2")).status.state == State::cooldown);
+    t.under_test->age("k", 1min, false);
+  }
+  t.grant(asks("k", "owner-2"));
+}
+
 STORE_CASE("hold_until outlives expiry and reaping") {
   Fixture t;
   t.grant(asks("k", "owner-1", Kind::run, 10s, 1s));

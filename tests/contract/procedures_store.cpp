@@ -45,9 +45,11 @@ class ProcedureStore final : public LeaseStore {
     return held;
   }
 
-  Result<RenewOutcome> renew(const LeaseRef& ref, Actor actor, std::optional<Micros> ttl) override {
+  Result<RenewOutcome> renew(const LeaseRef& ref, Actor actor, std::optional<Micros> ttl,
+                             Micros keep) override {
     DBLOCK_TRY(const auto row, dblock_->peek(ref.key));
-    if ((ttl && !may_be_asked_for(*ttl)) || !may_be_named(ref, row)) return dblock_->renew(ref, actor, ttl);
+    if (keep > Micros{0} || (ttl && !may_be_asked_for(*ttl)) || !may_be_named(ref, row))
+      return dblock_->renew(ref, actor, ttl, keep);
     const std::string ttl_ms = ttl ? milliseconds_of(*ttl) : "NULL";
     const BootTime sent_at = BootClock::now();
     const auto answer = call(

@@ -83,8 +83,9 @@ struct Fixture {
     REQUIRE(seen->has_value());
     return **seen;
   }
-  RenewOutcome renew(const LeaseRef& ref, Actor actor = Actor::holder, std::optional<Micros> ttl = {}) {
-    auto outcome = store->renew(ref, actor, ttl);
+  RenewOutcome renew(const LeaseRef& ref, Actor actor = Actor::holder, std::optional<Micros> ttl = {},
+                     Micros keep = Micros{0}) {
+    auto outcome = store->renew(ref, actor, ttl, keep);
     if (!outcome) FAIL(outcome.error().message);
     return std::move(*outcome);
   }

@@ -298,9 +298,10 @@ TEST_CASE("who stops a run that tries to record its end is not kept waiting", "[
 // The row's own hold counts from the start of the statement that had to wait.
 TEST_CASE("a minimal hold lasts from the grant, also where that had to wait for the row",
           "[server][mariadb]") {
-  const bool killed = GENERATE(false, true);
+  enum class Way { run, killed_run, acquire, kept };
+  const Way way = GENERATE(Way::run, Way::killed_run, Way::acquire, Way::kept);
   const bool protected_by_call = GENERATE(false, true);
-  CAPTURE(killed, protected_by_call);
+  CAPTURE(static_cast<int>(way), protected_by_call);
   ServerDatabase database;
   const std::string before = take(database);
   Connection other(database.server(), "root", database.name());
@@ -310,13 +311,24 @@ TEST_CASE("a minimal hold lasts from the grant, also where that had to wait for 
   if (!protected_by_call) other.sql("SELECT * FROM dblock_lock WHERE lock_key = 'k' FOR UPDATE");
   const TempDir directory;
   const Words hold{"--min-hold", "1h", "--wait", "1m"};
-  Process run(dblock_spawn(database, run_words("k", hold, patient_job(directory))));
+  const Words acquire = with({"acquire", "--key", "k"}, hold);
+  Process watched({.argv = {"sleep", "600"}});
+  const auto words = [&]() -> Words {
+    if (way == Way::acquire) return with(acquire, {"--ttl", "1m"});
+    if (way == Way::kept) return with(acquire, {"--while-pid", std::to_string(watched.pid())});
+    return run_words("k", hold, patient_job(directory));
+  };
+  Process command(dblock_spawn(database, words()));
   REQUIRE(wait_until([&] { return !database.sessions("info LIKE 'UPDATE%' AND time_ms > 200").empty(); }));
   const long long not_before = realtime_micros();
   other.sql("COMMIT");
-  await_file(run, directory.file("up"));
-  killed ? run.signal(SIGKILL) : let_end(directory);
-  CHECK(run.wait() == (killed ? killed_by(SIGKILL) : exited(0)));
+  if (way == Way::run || way == Way::killed_run) {
+    await_file(command, directory.file("up"));
+    way == Way::run ? let_end(directory) : command.signal(SIGKILL);
+  }
+  CHECK(command.wait() == (way == Way::killed_run ? killed_by(SIGKILL) : exited(0)));
+  if (way == Way::acquire) release_lease(database, last_line(command.out()));
+  watched.signal(SIGKILL);
   CHECK(soon_free(database));
   CHECK(database.micros("k", "hold_until") >= not_before + 3'600'000'000);
 }

@@ -188,7 +188,8 @@ class FakeStore final : public lease::LeaseStore {
     return own_places(request);
   }
   void leave_line(const lease::LeaseRequest&) noexcept override { calls.emplace_back("leave line"); }
-  Result<lease::RenewOutcome> renew(const lease::LeaseRef&, lease::Actor, std::optional<Micros>) override {
+  Result<lease::RenewOutcome> renew(const lease::LeaseRef&, lease::Actor, std::optional<Micros>,
+                                    Micros) override {
     calls.emplace_back("renew");
     return next(renews)();
   }

@@ -1,5 +1,5 @@
 -- As release_rows.sql, if the caller does not know the rows.
 UPDATE dblock_lock FORCE INDEX (PRIMARY)
-SET {record_end}{keep_after_failure}, lock_count = {nested_is_null} * {tell_history}, {free_row}
+SET {record_end}{cool_down}, lock_count = {nested_is_null} * {tell_history}, {free_row}
 WHERE lock_key IN (:keys) AND lock_value = :owner AND (:token IS NULL OR token = :token)
   [of_kind|AND kind = :of_kind AND expire_time > {now}]

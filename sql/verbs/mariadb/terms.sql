@@ -144,16 +144,16 @@ LAST_INSERT_ID(IF({keeps_history}, token, 0))
 version = {next_version}, update_time = {now}, lock_value = NULL, expire_time = NULL, revoke_time = NULL,
 revoked_by = NULL
 
--- {failure_holds} The cooldown after a failure replaces the row's cooldown, which ends sooner or does not count. No
+-- {keeps_longer} A cooldown of :keep from now replaces the row's cooldown, which ends sooner or does not count. No
 -- cooldown follows a revocation.
 revoke_time IS NULL
   AND (hold_until IS NULL OR hold_until <= {now} + INTERVAL :keep MICROSECOND OR {hold_is_too_long})
 
--- {keep_after_failure} Lets the lock cool down after this release. Must precede {free_row}, which forgets a revocation.
--- The new hold_until fulfils {failure_holds} too, so the second assignment decides as the first, whether it reads the
+-- {cool_down} Grants the lock to nobody else for :keep from now. Must precede {free_row}, which forgets a revocation.
+-- The new hold_until fulfils {keeps_longer} too, so the second assignment decides as the first, whether it reads the
 -- new value (MySQL) or the old one.
-[keep|, hold_until = IF({failure_holds}, {now} + INTERVAL :keep MICROSECOND, hold_until),
-  hold_us = IF({failure_holds}, :keep, hold_us)]
+[keep|, hold_until = IF({keeps_longer}, {now} + INTERVAL :keep MICROSECOND, hold_until),
+  hold_us = IF({keeps_longer}, :keep, hold_us)]
 
 -- {record_end} Records the end of a run.
 last_acquired_at = create_time, last_released_at = {now}, last_outcome = :outcome, last_exit_code = :exit_code,

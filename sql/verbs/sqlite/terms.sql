@@ -62,13 +62,13 @@ last_released_at = {freed_at}, last_outcome = :outcome, last_exit_code = :exit_c
 success_acquired_at = iif(:outcome = 'succeeded', create_time + {step}, success_acquired_at),
 success_released_at = iif(:outcome = 'succeeded', {freed_at}, success_released_at)
 
--- {failure_holds} The cooldown after a failure replaces the row's cooldown, which ends sooner or does not count. No
+-- {keeps_longer} A cooldown of :keep from now replaces the row's cooldown, which ends sooner or does not count. No
 -- cooldown follows a revocation.
 :keep IS NOT NULL AND revoke_time IS NULL
   AND (hold_until IS NULL OR hold_until <= :wall + :keep OR {hold_is_too_long})
 
--- {keep_after_failure} Lets the lock cool down after this release.
-hold_until = iif({failure_holds}, :wall + :keep, hold_until), hold_us = iif({failure_holds}, :keep, hold_us)
+-- {cool_down} Grants the lock to nobody else for :keep from now.
+hold_until = iif({keeps_longer}, :wall + :keep, hold_until), hold_us = iif({keeps_longer}, :keep, hold_us)
 
 -- {nested_is_null} 0, or NULL if a nested run holds the lease too. The column refuses NULL, which undoes the
 -- whole statement.

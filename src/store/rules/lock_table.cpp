@@ -140,8 +140,10 @@ Result<bool> LockTable::abandon(const lease::LockStatus& lease, const std::strin
 }
 
 Result<std::optional<Renewal>> LockTable::renew(const lease::LeaseRef& ref, lease::Actor actor,
-                                                std::optional<Micros> ttl, const std::string& attempt) {
-  const auto parameters = ref_parameters(ref, actor) + Parameters{{"ttl", micros_or_null(ttl)}};
+                                                std::optional<Micros> ttl, Micros keep,
+                                                const std::string& attempt) {
+  const auto parameters =
+      ref_parameters(ref, actor) + Parameters{{"ttl", micros_or_null(ttl)}} + keep_parameters(keep);
   DBLOCK_TRY(const auto done, run(Verb::renew, parameters, attempt));
   if (done.changed == 0) return std::nullopt;
   Renewal renewal{};

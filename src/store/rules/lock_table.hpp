@@ -105,7 +105,8 @@ class LockTable {
   [[nodiscard]] Result<void> add_missing_fence(const lease::Key& key, const std::string& attempt);
   // renew() and release() return nullopt and false where no row matched.
   [[nodiscard]] Result<std::optional<Renewal>> renew(const lease::LeaseRef& ref, lease::Actor actor,
-                                                     std::optional<Micros> ttl, const std::string& attempt);
+                                                     std::optional<Micros> ttl, Micros keep,
+                                                     const std::string& attempt);
   // Releases the first key of `ref`.
   [[nodiscard]] Result<bool> release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
                                      const std::string& attempt);

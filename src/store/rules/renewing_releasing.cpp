@@ -46,7 +46,7 @@ bool passed(const std::optional<lease::ServerTime>& limit, const LockStatus& sta
 }  // namespace
 
 Result<lease::RenewOutcome> TableLeaseStore::renew(const lease::LeaseRef& ref, lease::Actor actor,
-                                                   std::optional<Micros> ttl) {
+                                                   std::optional<Micros> ttl, Micros keep) {
   using Patience = Database::Patience;
   const Call call(*table_, actor == lease::Actor::holder ? Patience::renewal : Patience::usual);
   const std::string attempt = attempt_to("renew", ref.key);
@@ -57,7 +57,7 @@ Result<lease::RenewOutcome> TableLeaseStore::renew(const lease::LeaseRef& ref, l
     const lease::LeaseRef one = outer_part(ref, key);
     if (actor == lease::Actor::script && lease::is_nested(ref.owner))
       return nested_for_script(ref.owner, one, attempt);
-    DBLOCK_TRY(auto outcome, renew_one(one, actor, ttl, attempt));
+    DBLOCK_TRY(auto outcome, renew_one(one, actor, ttl, keep, attempt));
     if (std::holds_alternative<NotOurs>(outcome)) return outcome;
     if (!first) first = std::move(outcome);
   }
@@ -67,15 +67,15 @@ Result<lease::RenewOutcome> TableLeaseStore::renew(const lease::LeaseRef& ref, l
 }
 
 Result<lease::RenewOutcome> TableLeaseStore::renew_one(const lease::LeaseRef& ref, lease::Actor actor,
-                                                       std::optional<Micros> ttl,
+                                                       std::optional<Micros> ttl, Micros keep,
                                                        const std::string& attempt) {
   const BootTime sent_at = clock_.now();
-  DBLOCK_TRY(auto renewal, table_->renew(likeliest(ref), actor, ttl, attempt));
+  DBLOCK_TRY(auto renewal, table_->renew(likeliest(ref), actor, ttl, keep, attempt));
   std::optional<LockStatus> seen;
   if (!renewal) {
     DBLOCK_TRY(const auto found, found_elsewhere(ref, attempt));
     if (found) {
-      DBLOCK_TRY(renewal, table_->renew(*found, actor, ttl, attempt));
+      DBLOCK_TRY(renewal, table_->renew(*found, actor, ttl, keep, attempt));
     }
   }
   if (!renewal) return why_not(ref, actor, true, attempt);

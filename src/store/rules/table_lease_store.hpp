@@ -31,8 +31,8 @@ class TableLeaseStore final : public lease::LeaseStore {
   void leave_line(const lease::LeaseRequest& request) noexcept override;
   Result<lease::Answer> look(const lease::LeaseRequest& request) override;
   Result<lease::SeenInLine> look_in_line(const lease::LeaseRequest& request) override;
-  Result<lease::RenewOutcome> renew(const lease::LeaseRef& ref, lease::Actor actor,
-                                    std::optional<Micros> ttl) override;
+  Result<lease::RenewOutcome> renew(const lease::LeaseRef& ref, lease::Actor actor, std::optional<Micros> ttl,
+                                    Micros keep) override;
   Result<lease::ReleaseOutcome> release(const lease::LeaseRef& ref, lease::Actor actor,
                                         lease::RunEnd end) override;
   void settle() noexcept override;
@@ -73,7 +73,8 @@ class TableLeaseStore final : public lease::LeaseStore {
                                             const std::string& attempt);
   [[nodiscard]] Result<lease::Answer> with_pause(Result<lease::Answer> answer, const std::string& attempt);
   [[nodiscard]] Result<lease::RenewOutcome> renew_one(const lease::LeaseRef& ref, lease::Actor actor,
-                                                      std::optional<Micros> ttl, const std::string& attempt);
+                                                      std::optional<Micros> ttl, Micros keep,
+                                                      const std::string& attempt);
   [[nodiscard]] Result<lease::RenewOutcome> renewed_as_read(const lease::LeaseRef& ref, lease::Actor actor,
                                                             BootTime sent_at, const std::string& attempt);
   [[nodiscard]] Result<lease::NotOurs> nested_for_script(const lease::OwnerId& asked,
