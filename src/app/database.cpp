@@ -30,10 +30,9 @@ store::SessionOptions session_options(const lease::Timing& timing) {
 // A statement that dblock sent just before its death may reach the database late. So the answer "not ours" is
 // checked again for as long as such a statement can take.
 void release_after_death(const store::Settings& settings, const lease::LeaseRequest& request,
-                         lease::Actor actor, const lease::RunEnd& end) {
+                         lease::Actor actor, const lease::RunEnd& end, bool awaited) {
   constexpr Micros late_statement = 2500ms;  // the server's own lock wait is 2 s
-  const Micros patience =
-      lease::is_awaited(request.promises, end) ? std::max<Micros>(5s, request.terms.ttl) : Micros{5s};
+  const Micros patience = awaited ? std::max<Micros>(5s, request.terms.ttl) : Micros{5s};
   SystemClock clock;
   const WakeEvent never;
   const auto store = store::open_store(settings, {3s, 30s}, clock);

@@ -178,6 +178,7 @@ class Acquisition {
           waiting_.slept_behind(ahead, how);
           step_ = waiting_.is_next_behind(ahead) ? Step::trying : Step::waiting;
           return std::nullopt;
+        case Slept::no_seat:
         case Slept::not_at_all:
           waiting_.slept_behind(ahead, how);
           break;

@@ -23,10 +23,12 @@ constexpr Nanos k_line_changes = 1s;
 constexpr std::size_t k_longest_chain = 16;
 
 // Without sleep the first in line looks five to ten times a second; each request before another one makes
-// that one's looks rarer by this, and beyond the first few by more: most of a long line stands far back.
+// that one's looks rarer by this.
 constexpr Micros k_look_interval = 800ms;
-constexpr Micros::rep k_first_few = 8;
-constexpr Micros k_longest_look_interval = 60s;
+constexpr Micros k_longest_look_interval = 30s;
+// While a line stands still, the looks are rarer beyond the first few: most of a long line stands far back.
+constexpr Micros::rep k_first_few = 16;
+constexpr Micros k_longest_in_still_line = 60s;
 constexpr Micros k_shortest_look_interval = 100ms;
 // In a moment that all know, the first ten look one after the other, also on a busy machine.
 constexpr Micros k_just_after = 150ms;
@@ -130,7 +132,7 @@ bool Waiting::may_sleep(const LockStatus& row) const {
 }
 
 void Waiting::slept_behind(const OwnerId& ahead, Slept how) {
-  const bool is_back = how == Slept::not_at_all && !before_.empty();
+  const bool is_back = how == Slept::no_seat && !before_.empty();
   sleepless_ = {ahead, clock_.now() + (is_back ? k_seatless_further_back : k_sleepless)};
 }
 
@@ -150,19 +152,22 @@ Micros Waiting::until_look(const LockStatus& row) {
 Micros Waiting::until_poll(const LockStatus& row) {
   const auto behind = static_cast<Micros::rep>(rank());
   if (behind == 0 || looks_often(row)) return not_past_expiry(pacing_.after_refusal(!end_is_known(row)), row);
-  const Micros by_rank = k_look_interval * (behind * (k_first_few + behind)) / k_first_few;
-  const Micros usual = std::min(k_longest_look_interval, by_rank);
-  const Micros stay = pacing_.until_look(std::min(usual, half_way(behind)));
+  const Micros stay = pacing_.until_look(look_interval(behind));
   return not_past_free(before_.empty() ? not_past_expiry(stay, row) : stay, row);
 }
 
-// Half the time in which the request comes to the front if the line moves on as it did since the last look.
-Micros Waiting::half_way(Micros::rep rank) {
+// By the rank, and by what the line did since the last look. Where it moves on, a request looks after half
+// the time in which it comes to the front.
+Micros Waiting::look_interval(Micros::rep rank) {
   const auto last = std::exchange(last_rank_, {rank, clock_.now()});
+  if (last.count == rank) {
+    return std::min(k_longest_in_still_line, k_look_interval * (rank * (k_first_few + rank)) / k_first_few);
+  }
+  const Micros usual = std::min(k_longest_look_interval, k_look_interval * rank);
   const auto moved = last.count - rank;
-  if (moved <= 0) return k_longest_look_interval;
+  if (moved < 0) return usual;
   const auto since = std::chrono::duration_cast<Micros>(last_rank_.at - last.at);
-  return std::max(k_shortest_look_interval, since * rank / (2 * moved));
+  return std::min(usual, std::max(k_shortest_look_interval, since * rank / (2 * moved)));
 }
 
 bool Waiting::may_pass(const LockStatus& row) const {

@@ -13,7 +13,8 @@ enum class Slept {
   to_its_end,  // the other request has ended, or nobody can tell that it has not
   not_yet,     // `until` has come; the sleep goes on
   cancelled,   // `cancel` was raised
-  not_at_all,  // there is no room for another sleeper, or it does not work
+  no_seat,     // there is no room for another sleeper
+  not_at_all,  // it does not work
 };
 
 // When waiters look at the lock themselves.

@@ -69,7 +69,6 @@ trap 'exit 143' TERM
 
 few="${DBLOCK_DB%/dblock\?*}/dblock_few?${DBLOCK_DB#*\?}"
 local=sqlite:$work/local/locks.db
-server=$(cat "$(sql 'SELECT @@pid_file')")
 ticks_a_second=$(getconf CLK_TCK)
 
 fail() {
@@ -93,10 +92,6 @@ rest() { # SECONDS
 
 now() { # seconds
   cut -d ' ' -f 1 /proc/uptime
-}
-
-server_ticks() {
-  awk '{ print $14 + $15 }' "/proc/$server/stat"
 }
 
 before=$(statements)

@@ -109,6 +109,11 @@ statements_during() { # COMMAND...
   added_during statements "$@"
 }
 
+# The server's processor time, in ticks.
+server_ticks() {
+  awk '{ sub(/^.*\) /, ""); print $12 + $13 }' "/proc/$(cat "${DBLOCK_SOCKET%/s}/pid")/stat"
+}
+
 await() { # COMMAND... that succeeds in the end, within 20 s
   tries=200
   until "$@" >/dev/null 2>&1; do

@@ -43,10 +43,6 @@ questions() {
   counters "VARIABLE_NAME = 'QUESTIONS'"
 }
 
-server_ticks() {
-  awk '{ sub(/^.*\) /, ""); print $12 + $13 }' "/proc/$(cat "${DBLOCK_SOCKET%/s}/pid")/stat"
-}
-
 # Appends a line to $work/HOW: the program's, then statements and sent statements a second, and the share of a processor
 # that the server took, in percent.
 measure() { # HOW

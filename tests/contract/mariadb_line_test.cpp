@@ -313,7 +313,7 @@ TEST_CASE("mariadb line: a waiter that wakes before the release has committed is
   REQUIRE(test::wait_until([&] {
     return database.number(
                "SELECT COUNT(*) FROM information_schema.processlist WHERE db=DATABASE() AND info LIKE "
-               "'UPDATE dblock_lock AS lease STRAIGHT_JOIN%'") == 1;
+               "'UPDATE dblock_lock AS lease %STRAIGHT_JOIN%'") == 1;
   }));
   CHECK_FALSE(line.waiters.front()->ended());
   releasing.sql("COMMIT");
@@ -363,7 +363,7 @@ TEST_CASE("mariadb line: as many sleep at once as a fifth of the sessions or thr
     const Request ahead(t, "ahead");
     auto line = requests(t, "r", 5);
     for (std::size_t i = 0; i < 4; ++i) REQUIRE(line[i]->sleeps("ahead"));
-    CHECK(line[4]->sleep("ahead", 0, test::patience()) == Slept::not_at_all);
+    CHECK(line[4]->sleep("ahead", 0, test::patience()) == Slept::no_seat);
     CHECK(line[4]->wake_up.crowded());
     line[0]->wake_up.leave();
     CHECK(test::wait_until([&] { return line[4]->sleeps("ahead"); }));
@@ -377,7 +377,7 @@ TEST_CASE("mariadb line: a request with as many before it as there are seats ask
   Proxy proxy(own.address());
   const Request ahead(t, "ahead");
   Request waiter(proxy.url(t.database().name()), "waiter");
-  for (int i = 0; i < 3; ++i) CHECK(waiter.sleep("ahead", 4, test::patience()) == Slept::not_at_all);
+  for (int i = 0; i < 3; ++i) CHECK(waiter.sleep("ahead", 4, test::patience()) == Slept::no_seat);
   CHECK(sent(proxy, k_sleep) == 1);
   CHECK_FALSE(waiter.wake_up.crowded());
   CHECK(waiter.sleeps("ahead", 3));
@@ -394,7 +394,7 @@ TEST_CASE("mariadb line: nobody goes to sleep while more than four fifths of the
   Request waiter(t, "waiter");
   std::vector<test::Connection> others;
   t.fill(others, 17, in_use);
-  CHECK(waiter.sleep("ahead", 0, test::patience()) == Slept::not_at_all);
+  CHECK(waiter.sleep("ahead", 0, test::patience()) == Slept::no_seat);
   CHECK(waiter.wake_up.crowded());
   others.pop_back();
   REQUIRE(test::wait_until([&] { return in_use() == 16; }));

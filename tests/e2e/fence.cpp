@@ -191,6 +191,9 @@ TEST_CASE("what migrate --dry-run prints can be given to the client", "[server][
   CHECK(run_true(database) == exited(0));
   CHECK(says(dblock(database, {"migrate", "--status"}).out,
              "callable: dblock_acquire(), dblock_assert_held(), dblock_release(), dblock_renew()"));
+  const auto judged = dblock(database, {"doctor"});
+  INFO(judged.out << judged.err);
+  CHECK_FALSE(says(judged.out, "not dblock's"));
 }
 
 }  // namespace

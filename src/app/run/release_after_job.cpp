@@ -155,9 +155,6 @@ lease::RunEnd end_of_dead_run(const DeadRun& run) {
   lease::RunEnd end{lease::RunOutcome::abandoned, std::nullopt, promises.keep_on_failure};
   if (const auto& known = run.job.end)
     end = row_end(*known, stopped_by_loss(*known), run.exit_code_of, promises.keep_on_failure);
-  // The row counts --min-hold from the start of the granting statement, which may have had to wait.
-  if (run.job.guarded_since && end.outcome != lease::RunOutcome::not_run)
-    end.keep = std::max(end.keep, promises.hold_left(*run.job.guarded_since, BootClock::now()));
   return end;
 }
 
@@ -168,9 +165,15 @@ GivenBack release_after_job(const EndedJob& job) {
 }
 
 void release_for_dead_run(const DeadRun& run) {
+  const lease::Promises& promises = run.request.promises;
   const bool some_left = run.job.end && !run.job.end->left_behind.empty();
-  release_after_death(run.settings, run.wanted, some_left ? lease::Actor::holder : lease::Actor::stopper,
-                      end_of_dead_run(run));
+  lease::RunEnd end = end_of_dead_run(run);
+  const bool awaited = lease::is_awaited(promises, end);
+  // The row counts --min-hold from the start of the granting statement, which may have had to wait.
+  if (run.job.guarded_since && end.outcome != lease::RunOutcome::not_run)
+    end.keep = std::max(end.keep, promises.hold_left(*run.job.guarded_since, BootClock::now()));
+  release_after_death(run.settings, run.wanted, some_left ? lease::Actor::holder : lease::Actor::stopper, end,
+                      awaited);
 }
 
 }  // namespace dblock::app

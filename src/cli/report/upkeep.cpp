@@ -65,10 +65,16 @@ std::string procedures_text(const store::ProceduresState& state) {
   return text;
 }
 
-// A statement for the mariadb client, which takes the semicolons inside a procedure for the statement's end.
-std::string procedure_sql(const store::Procedure& procedure) {
-  return "-- " + std::string(procedure.name) + "\nDELIMITER //\n" + std::string(procedure.sql) +
-         "\n//\nDELIMITER ;\n";
+// Statements for the mariadb client, which takes the semicolons inside a procedure for the statement's end. A
+// procedure keeps the sql_mode under which it was made: this is the one of dblock's sessions.
+std::string procedures_sql(const std::vector<store::Procedure>& procedures) {
+  std::string text;
+  for (const auto& procedure : procedures) {
+    text += "-- " + std::string(procedure.name) +
+            "\nSET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION';\nDELIMITER //\n" +
+            std::string(procedure.sql) + "\n//\nDELIMITER ;\n";
+  }
+  return text;
 }
 
 std::string migrated_json(const app::MigrateReport& report, app::MigrateRequest::Action action) {
@@ -127,8 +133,7 @@ std::string report_migrated(const app::MigrateReport& report, const app::Migrate
   if (!report.installed.empty()) text += "installed: " + calls(report.installed) + "\n";
   if (request.action == Action::status && report.procedures) text += procedures_text(*report.procedures);
   if (request.action == Action::dry_run && report.procedures) {
-    for (const auto& procedure : report.procedures->missing) text += procedure_sql(procedure);
-    for (const auto& procedure : report.procedures->outdated) text += procedure_sql(procedure);
+    text += procedures_sql(report.procedures->missing) + procedures_sql(report.procedures->outdated);
   }
   if (report.history)
     text += *report.history ? "history: runs that end are recorded\n"

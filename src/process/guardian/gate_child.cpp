@@ -82,7 +82,7 @@ void become_job(GateChild child) {
   // Done while the gate is still closed, to save time later. All handled signals stay blocked.
   child.signals.restore_dispositions();
   std::string entries;
-  if (!wait_for_gate(child.gate.get(), entries)) ::_exit(125);
+  if (!wait_for_gate(child.gate.get(), entries)) give_up(child, ECANCELED);
   child.gate.reset();
   // What the job is given besides its environment is to be set before this line: nothing that takes time may
   // follow. I4: dblock may have been frozen between its last look at the deadline and the opening of the

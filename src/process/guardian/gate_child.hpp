@@ -24,9 +24,9 @@ struct GateChild {
 };
 
 // Runs in the forked child and never returns. Reads the environment's changes from the gate, restores the
-// caller's signal dispositions and mask, and executes the job. Exits with 125 when the gate is closed
-// unopened. Exits with 126 when the exec fails or the deadline is too near (k_deadline_too_near), with the
-// reason in `exec_error`.
+// caller's signal dispositions and mask, and executes the job. Exits with 126 when the gate is closed
+// unopened (ECANCELED), the exec fails, or the deadline is too near (k_deadline_too_near), with the reason in
+// `exec_error`: the job has not started.
 [[noreturn]] void become_job(GateChild child);
 
 // Opens the gate, in dblock. `environment`: NAME=VALUE entries that replace or complete the inherited ones.

@@ -123,12 +123,15 @@ class Reader {
       rest.remove_prefix(std::min(rest.find('\n'), rest.size() - 1) + 1);
       if (!says_something(line, group)) continue;
       const std::string where = path + " line " + std::to_string(number);
-      if (line.front() != '[') {
+      const bool includes = line.front() == '!';
+      const OptionGroups before = groups_;
+      if (!includes) DBLOCK_CHECK(take_line(line, where, group));
+      if (includes || groups_.has_other_settings(before)) {
         const bool command = group == Group::dblock && names(line, "password-command");
         DBLOCK_CHECK(
             require_trusted(*file, command ? Decides::commands : Decides::settings, "option file " + where));
       }
-      DBLOCK_CHECK(take_line(line, where, depth, group));
+      if (includes) DBLOCK_CHECK(take_include(line, where, depth));
       if (others_may_read && names(line, k_password))
         groups_.remarks.push_back("others may read the password in option file " + path + "; chmod 600 it");
     }
@@ -146,8 +149,7 @@ class Reader {
     return group != Group::other || line.front() == '!' || line.front() == '[';
   }
 
-  Result<void> take_line(std::string_view line, const std::string& where, int depth, Group& group) {
-    if (line.front() == '!') return take_include(line, where, depth);
+  Result<void> take_line(std::string_view line, const std::string& where, Group& group) {
     if (line.front() == '[') {
       const auto end = line.find(']');
       if (end == std::string_view::npos)

@@ -32,6 +32,7 @@ struct HostPort {
 struct PasswordCommand {
   std::string command;
   std::string from;
+  bool operator==(const PasswordCommand&) const = default;
 };
 
 // The settings of one source. Every field may be missing: laid_over() merges sources field by field.
@@ -49,6 +50,7 @@ struct PartialSettings {
   std::optional<PasswordCommand> password_command;
   std::optional<unsigned> min_replicas;
   std::optional<HolderSession> connection;
+  bool operator==(const PartialSettings&) const = default;
 };
 
 // Complete settings of one MariaDB or MySQL database. `password` is never printed.

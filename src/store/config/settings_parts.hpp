@@ -39,6 +39,9 @@ struct OptionGroups {
   std::vector<std::string> remarks;
 
   [[nodiscard]] PartialSettings dblock_settings() const;
+  [[nodiscard]] bool has_other_settings(const OptionGroups& than) const {
+    return dblock != than.dblock || client != than.client || dblock_port != than.dblock_port;
+  }
 };
 
 // Adds the options of `path` and the files that it includes to `groups`. A missing file changes nothing.

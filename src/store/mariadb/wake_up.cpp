@@ -64,6 +64,7 @@ void NamedLockWakeUp::announce(const lease::OwnerId& own) {
 Slept NamedLockWakeUp::sleep_behind(const lease::OwnerId& ahead, std::size_t before, BootTime until,
                                     const WakeEvent& cancel) {
   aside_.close();
+  if (!asleep() && seats_ > 0 && before >= seats_) return Slept::no_seat;
   if (!asleep() && !begin_sleep(ahead, before)) return Slept::not_at_all;
   switch (poll_reply(connection_.socket(), until, cancel)) {
     case Woken::by_cancel:
@@ -77,7 +78,7 @@ Slept NamedLockWakeUp::sleep_behind(const lease::OwnerId& ahead, std::size_t bef
 }
 
 bool NamedLockWakeUp::begin_sleep(const lease::OwnerId& ahead, std::size_t before) {
-  if (connection_.named_locks_refused() || (seats_ > 0 && before >= seats_)) return false;
+  if (connection_.named_locks_refused()) return false;
   const Connection::Call call(connection_);
   if (!connection_.ensure_open(k_sleep_attempt)) return false;
   crowded_ = false;
@@ -95,7 +96,7 @@ Slept NamedLockWakeUp::end_sleep(std::size_t before) {
   const Row& reply = rows->front();
   seats_ = unsigned_number(reply[1]);
   crowded_ = !reply[0] && before < seats_;
-  return reply[0] ? Slept::to_its_end : Slept::not_at_all;
+  return reply[0] ? Slept::to_its_end : Slept::no_seat;
 }
 
 void NamedLockWakeUp::stay_awake() noexcept {
