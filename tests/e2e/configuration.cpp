@@ -303,7 +303,7 @@ TEST_CASE("root obeys no option file that another group may write, and minds non
   };
   check(0, 69, {});
   check(1, 78, {files.part + " line 2", "its group may write it (gid 1); chmod g-w it"});
-  write_file(files.part, "[mysqld]\nport = 1\n");
+  write_file(files.part, "[mysqld]\nport = 1\n[client]\ndefault-character-set = utf8mb4\n");
   check(1, 69, {});
   REQUIRE(::chown(files.part.c_str(), 54321, 54321) == 0);
   check_ended(inspected_by(0, home, {"--defaults-file", files.part}), 69);
