@@ -293,7 +293,7 @@ TEST_CASE("a lease that nobody learnt of is given back", "[safety][asan-local]")
   REQUIRE(full >= 0);
   spec.stdout_fd = full;
   Process process(spec);
-  CHECK(process.wait().number != 0);
+  CHECK(process.wait() == exited(70));
   ::close(full);
   CHECK(soon_gone(process));
   CHECK_FALSE(database.has_holder("k"));
