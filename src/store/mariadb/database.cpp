@@ -28,7 +28,7 @@ constexpr int k_looks_at_fences = 5;
 constexpr Micros k_between_looks = std::chrono::milliseconds(20);
 
 // So often a holder asks whether sessions are scarce.
-constexpr Micros k_scarcity_lasts = std::chrono::minutes(1);
+constexpr Nanos k_holder_asks_after = std::chrono::minutes(1);
 
 // The read-only server that gave this answer; nullopt if the server takes writes.
 Field answering_replica(const Rows& rows) {
@@ -120,6 +120,7 @@ MariadbDatabase::MariadbDatabase(const MariadbSettings& settings, const SessionO
     : connection_(settings, options, SchemaCheck::on),
       aside_(settings, options, SchemaCheck::off),
       holder_session_(for_lease(settings.connection, options)),
+      scarcity_(connection_, k_holder_asks_after),
       renewal_timeout_(options.renewal_timeout),
       wake_up_(connection_, aside_, options),
       replicas_(settings.min_replicas) {}
@@ -141,19 +142,8 @@ void MariadbDatabase::rest() noexcept {
   if (holder_session_ == HolderSession::automatic && connection_.ended_while_idle())
     holder_session_ = HolderSession::brief;
   const bool keeps = holder_session_ == HolderSession::keep ||
-                     (holder_session_ == HolderSession::automatic && !sessions_are_scarce());
+                     (holder_session_ == HolderSession::automatic && !scarcity_.ask());
   if (!keeps) wake_up_.leave();
-}
-
-// Where the server does not say, they are not. Nobody is told of a failure.
-bool MariadbDatabase::sessions_are_scarce() {
-  if (!connection_.is_open() || BootClock::now() < ask_again_) return scarce_;
-  ask_again_ = BootClock::now() + k_scarcity_lasts;
-  scarce_ = false;
-  const Verb verb = connection_.is_mariadb() ? Verb::scarce_mariadb : Verb::scarce_mysql;
-  const auto answer = connection_.read(render(verb), connecting());
-  scarce_ = answer && !answer->empty() && answer->front()[0] == "1";
-  return scarce_;
 }
 
 Result<void> MariadbDatabase::in_transaction(const std::string& attempt, const Body& body) {

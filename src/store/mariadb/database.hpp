@@ -8,6 +8,7 @@
 #include "base/clock.hpp"
 #include "store/database.hpp"
 #include "store/mariadb/replicas.hpp"
+#include "store/mariadb/scarcity.hpp"
 #include "store/mariadb/session/connection.hpp"
 #include "store/mariadb/wake_up.hpp"
 
@@ -52,15 +53,13 @@ class MariadbDatabase final : public Database {
   [[nodiscard]] Result<void> end_sleep(const std::string& attempt);
   [[nodiscard]] Result<Connection*> awake_connection(const std::string& attempt);
   [[nodiscard]] Result<bool> may_ask_fences(const std::string& attempt);
-  [[nodiscard]] bool sessions_are_scarce();
   [[nodiscard]] Result<Effect> change(Verb verb, const Parameters& parameters, const std::string& attempt);
 
   Connection connection_;
   Connection aside_;                    // for looks while connection_ sleeps; the next sleep closes it
   std::optional<bool> may_ask_fences_;  // nullopt: not known
   HolderSession holder_session_;
-  bool scarce_ = false;  // as sessions were when the server was last asked, which holds until then:
-  BootTime ask_again_{};
+  Scarcity scarcity_;
   const Micros renewal_timeout_;
   NamedLockWakeUp wake_up_;
   ReplicaCheck replicas_;
