@@ -362,7 +362,7 @@ class Acquisition {
   // very end. A request that has a place in line keeps it without a connection.
   Progress pause(Micros length) {
     step_ = Step::entering;
-    if (wake_up_ != nullptr && (wake_up_->crowded() || (request_.arrival && length > k_short_rest))) {
+    if (wake_up_ != nullptr && ((request_.arrival && length > k_short_rest) || wake_up_->crowded())) {
       wake_up_->leave();
       store_.disconnect();
     } else if (wake_up_ != nullptr && request_.arrival) {

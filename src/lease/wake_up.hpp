@@ -54,8 +54,9 @@ class WakeUp {
   // freezes.
   virtual void stay_awake() noexcept {}
 
-  // The store is short of connections: a waiter that looks now and then should close its own in between.
-  [[nodiscard]] virtual bool crowded() const { return false; }
+  // The store is short of connections: a waiter that looks now and then should close its own in between. May
+  // ask the store, but not each time.
+  [[nodiscard]] virtual bool crowded() { return false; }
 
   // How often waiters look at the lock themselves while they sleep.
   [[nodiscard]] virtual LookSchedule look_schedule() const { return {}; }

@@ -401,6 +401,54 @@ TEST_CASE("mariadb line: nobody goes to sleep while more than four fifths of the
   CHECK(waiter.sleeps("ahead"));
 }
 
+TEST_CASE(
+    "mariadb line: a request that asks for no seat finds out whether sessions are scarce, but not often") {
+  const bool of_account = GENERATE(false, true);
+  CAPTURE(of_account);
+  const Server own({of_account ? "--max-connections=100" : "--max-connections=20"});
+  MariadbUnderTest t(own.address());
+  if (of_account) t.database().sql("ALTER USER app@'%' WITH MAX_USER_CONNECTIONS 20");
+  const auto in_use = [&] { return of_account ? sessions(t) : t.connected(); };
+  const Proxy proxy(own.address());
+  Request waiter(proxy.url(t.database().name()), "waiter");
+  const auto asked = [&] { return sent(proxy, "0.8*@@max_connections"); };
+  std::vector<test::Connection> others;
+  t.fill(others, 16, in_use);
+  CHECK_FALSE(waiter.wake_up.crowded());
+  t.fill(others, 17, in_use);
+  CHECK_FALSE(waiter.wake_up.crowded());
+  CHECK(asked() == 1);
+  CHECK(test::wait_until([&] { return waiter.wake_up.crowded(); }));
+
+  waiter.wake_up.leave();
+  others.clear();
+  REQUIRE(test::wait_until([&] { return in_use() < 17; }));
+  CHECK(waiter.wake_up.crowded());  // it learns nothing while it has no session
+  waiter.wake_up.announce(waiter.own);
+  REQUIRE(waiter.store->connect());
+  CHECK(waiter.wake_up.crowded());
+  CHECK(test::wait_until([&] { return !waiter.wake_up.crowded(); }));
+  CHECK(asked() == 3);
+}
+
+TEST_CASE("mariadb line: where sessions are scarce those who look often keep none between their looks") {
+  const auto options = GENERATE(Sharing{Mode::slot, 1}, Sharing{});
+  CAPTURE(options.slots);
+  const Server own({"--max-connections=20"});
+  MariadbUnderTest t(own.address());
+  HoldingRun holder(t.database().url(), request_for("k", "holder", options));
+  std::vector<test::Connection> others;
+  t.fill(others, 17, [&] { return t.connected(); });
+  auto request = request_for("k", "waiter", options);
+  request.replaces = options.mode == Mode::exclusive;
+  WaitingRun waiter(t.database().url(), request);
+  REQUIRE(test::wait_until([&] { return waiter.place() > 0; }));
+  int without = 0;
+  CHECK(test::wait_until([&] { return (without += t.connected() == 17 ? 1 : 0) == 20; }));
+  holder.end();
+  CHECK(waiter.granted());
+}
+
 TEST_CASE("mariadb line: where the server is short of connections those who come late wait without one") {
   const Server own({"--max-connections=20"});
   Line line(own.address());

@@ -9,12 +9,21 @@ namespace {
 
 const Words k_quick{"--ttl", "12s", "--heartbeat", "500ms"};
 
-std::vector<Process> waiting_runs(const std::string& url, int count) {
+// A run that waits for each of the keys.
+std::vector<Process> waiting_runs(const std::string& url, const Words& keys, const Words& options = {}) {
   std::vector<Process> waiters;
-  for (int i = 0; i < count; ++i)
-    waiters.emplace_back(dblock_spawn_at(url, run_words("k", {"-v", "--wait", "120s"}, {"true"})));
+  for (const auto& key : keys)
+    waiters.emplace_back(
+        dblock_spawn_at(url, run_words(key, with({"-v", "--wait", "120s"}, options), {"true"})));
   for (const auto& waiter : waiters) REQUIRE(soon_says(waiter, "waiting: "));
   return waiters;
+}
+
+// Cuts the session of the account that has been there for longer than any waiter's.
+void cut_session_of_holder(ServerDatabase& database, const std::string& user) {
+  const auto oldest =
+      database.value("SELECT MIN(id) FROM information_schema.processlist WHERE user = '" + user + "'");
+  REQUIRE(database.kill_session(oldest));
 }
 
 TEST_CASE("the waiters of an account with five sessions leave one to the holder whose session is cut",
@@ -22,14 +31,32 @@ TEST_CASE("the waiters of an account with five sessions leave one to the holder 
   ServerDatabase database;
   const std::string user = database.account("WITH MAX_USER_CONNECTIONS 5");
   const std::string url = database.url(user) + "&connection=keep";
+  const Words options =
+      GENERATE(Words{}, Words{"--attempts", "5000", "--backoff", "100ms", "--backoff-multiplier", "1"});
+  CAPTURE(options);
   LiveRun holder(url, k_quick);
-  auto waiters = waiting_runs(url, 7);
-  // The holder has been there for longer than any waiter's session.
-  const auto oldest =
-      database.value("SELECT MIN(id) FROM information_schema.processlist WHERE user = '" + user + "'");
-  REQUIRE(database.kill_session(oldest));
+  auto waiters = waiting_runs(url, Words(7, "k"), options);
+  cut_session_of_holder(database, user);
   for (int renewals = 0; renewals < 3; ++renewals) await_renewal(database);
   CHECK(holder.end() == exited(0));
+  check_all_succeed(waiters, 60s * slowness());
+}
+
+TEST_CASE("so do the waiters of seven keys, each of which looks often", "[server][other-servers]") {
+  ServerDatabase database;
+  const std::string user = database.account("WITH MAX_USER_CONNECTIONS 5");
+  const std::string url = database.url(user) + "&connection=keep";
+  const std::string policy = GENERATE("one", "newest");
+  CAPTURE(policy);
+  const Words keys{"a", "b", "c", "d", "e", "f", "g"};
+  Words owners;
+  for (const auto& key : keys) owners.push_back(take(database, key, {"--ttl", "10m"}));
+  LiveRun holder(url, k_quick);
+  auto waiters = waiting_runs(url, keys, {"--line", policy});
+  cut_session_of_holder(database, user);
+  for (int renewals = 0; renewals < 3; ++renewals) await_renewal(database);
+  CHECK(holder.end() == exited(0));
+  for (std::size_t i = 0; i < keys.size(); ++i) release_lease(database, owners[i], keys[i]);
   check_all_succeed(waiters, 60s * slowness());
 }
 
@@ -38,7 +65,7 @@ TEST_CASE("waiters leave threads of a thread pool to the holder and to other cli
                        "--thread-pool-max-threads=8", "--max-connections=200"});
   ServerDatabase database(server.address());
   LiveRun holder(database, k_quick);
-  auto waiters = waiting_runs(database.url(), 12);
+  auto waiters = waiting_runs(database.url(), Words(12, "k"));
   CHECK(Connection::can_connect(server.address(), "app"));
   for (int renewals = 0; renewals < 3; ++renewals) await_renewal(database);
   CHECK(database.line().size() == 12);

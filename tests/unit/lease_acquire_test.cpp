@@ -869,6 +869,35 @@ TEST_CASE("where the store is short of connections, the first in line too keeps 
   CHECK(b.count("disconnect") == static_cast<std::ptrdiff_t>(b.pauses.size()));
 }
 
+TEST_CASE("where the store is short of connections, who never sleeps keeps none between its looks either") {
+  LineBench b;
+  b.wake_up.is_crowded = GENERATE(true, false);
+  b.request.any = {*Key::parse("l")};
+  b.store.acquires = {Bench::refuses()};
+  REQUIRE(b.go(5s));
+  CHECK(b.pauses.size() >= 25);
+  CHECK(b.count("sleep") == 0);
+  CHECK(b.count("disconnect") == (b.wake_up.is_crowded ? static_cast<std::ptrdiff_t>(b.pauses.size()) : 0));
+}
+
+TEST_CASE("whether the store is short of connections asks only who would keep one for a moment") {
+  const auto times_asked = [](std::size_t before, test::FakeWakeUp::Script sleep) {
+    LineBench b;
+    b.wake_up.sleeps = {std::move(sleep)};
+    b.store.acquires = {Bench::refuses()};
+    b.store.lines = {line_behind(before)};
+    REQUIRE(b.go(20s));
+    return b.wake_up.asked_if_crowded;
+  };
+  CHECK(times_asked(1, sleep_that_is(Slept::no_seat)) > 0);
+  CHECK(times_asked(5, sleep_that_is(Slept::no_seat)) == 0);
+  CHECK(times_asked(1, sleep_that_is(Slept::not_yet)) == 0);
+
+  LineBench once;
+  REQUIRE(once.go(0s));
+  CHECK(once.wake_up.asked_if_crowded == 0);
+}
+
 TEST_CASE("after a sleep behind a request that is still there, another one is tried five seconds later") {
   const Micros slept_for = GENERATE(0s, 2s);
   LineBench b;

@@ -51,6 +51,7 @@ class FakeWakeUp final : public lease::WakeUp {
   std::vector<Sleep> slept;
   std::string own;  // the request that is there; empty: none is
   bool is_crowded = false;
+  int asked_if_crowded = 0;
   bool is_asleep = false;
   bool is_busy_asleep = true;  // as on a server; an embedded store's sleep keeps nothing busy
   lease::LookSchedule looks_after{};
@@ -73,7 +74,10 @@ class FakeWakeUp final : public lease::WakeUp {
   }
   [[nodiscard]] bool asleep() const override { return is_asleep; }
   void stay_awake() noexcept override { calls_.emplace_back("stay awake"); }
-  [[nodiscard]] bool crowded() const override { return is_crowded; }
+  [[nodiscard]] bool crowded() override {
+    ++asked_if_crowded;
+    return is_crowded;
+  }
   [[nodiscard]] lease::LookSchedule look_schedule() const override { return looks_after; }
   void leave() noexcept override {
     if (!own.empty()) calls_.emplace_back("leave");

@@ -81,7 +81,7 @@ bool NamedLockWakeUp::begin_sleep(const lease::OwnerId& ahead, std::size_t befor
   if (connection_.named_locks_refused()) return false;
   const Connection::Call call(connection_);
   if (!connection_.ensure_open(k_sleep_attempt)) return false;
-  crowded_ = false;
+  seatless_ = false;
   stay_awake();
   if (!connection_.is_open()) return false;  // it broke
   return connection_.send_ahead(
@@ -95,8 +95,14 @@ Slept NamedLockWakeUp::end_sleep(std::size_t before) {
   if (!rows || rows->empty()) return Slept::not_at_all;
   const Row& reply = rows->front();
   seats_ = unsigned_number(reply[1]);
-  crowded_ = !reply[0] && before < seats_;
+  seatless_ = !reply[0] && before < seats_;
   return reply[0] ? Slept::to_its_end : Slept::no_seat;
+}
+
+bool NamedLockWakeUp::crowded() {
+  if (seatless_ || asleep()) return seatless_;
+  const Connection::Call call(connection_);
+  return scarcity_.ask();
 }
 
 void NamedLockWakeUp::stay_awake() noexcept {

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "lease/wake_up.hpp"
+#include "store/mariadb/scarcity.hpp"
 #include "store/mariadb/session/connection.hpp"
 
 namespace dblock::store::mariadb {
@@ -20,21 +21,24 @@ namespace dblock::store::mariadb {
 [[nodiscard]] std::string session_mode(const lease::OwnerId* own);
 
 // A sleeper's session takes one of a few seats, named locks too: as many as a fifth of the smallest limit on
-// sessions or threads that the session can read, at most 500. Nobody goes to sleep while more than four
-// fifths are in use.
+// sessions or threads that the session can read, at most 500. While more than four fifths are in
+// use nobody goes to sleep, and who does not sleep keeps no session between two looks.
 class NamedLockWakeUp final : public lease::WakeUp {
  public:
   // Both connections must outlive the wake-up. While a sleep is under way, the first is busy
   // (Connection::awaits_reply()), and looks use `aside`, which each further sleep closes: else a hundred
   // waiters would take two hundred of the server's sessions.
   NamedLockWakeUp(Connection& connection, Connection& aside, const SessionOptions& options)
-      : connection_(connection), aside_(aside), options_(options) {}
+      : connection_(connection),
+        aside_(aside),
+        options_(options),
+        scarcity_(connection, k_waiter_asks_after) {}
 
   void announce(const lease::OwnerId& own) override;
   [[nodiscard]] lease::Slept sleep_behind(const lease::OwnerId& ahead, std::size_t before, BootTime until,
                                           const WakeEvent& cancel) override;
   [[nodiscard]] bool asleep() const override { return connection_.awaits_reply(); }
-  [[nodiscard]] bool crowded() const override { return crowded_; }
+  [[nodiscard]] bool crowded() override;
   [[nodiscard]] lease::LookSchedule look_schedule() const override;
   // A process that is frozen while others sleep behind it: the server drops its session once that is idle for
   // two seconds. Also a sleeper's session gets this idle time.
@@ -64,10 +68,14 @@ class NamedLockWakeUp final : public lease::WakeUp {
   [[nodiscard]] bool begin_sleep(const lease::OwnerId& ahead, std::size_t before);
   [[nodiscard]] lease::Slept end_sleep(std::size_t before);
 
+  // So often a waiter asks whether sessions are scarce.
+  static constexpr Nanos k_waiter_asks_after = std::chrono::seconds(5);
+
   Connection& connection_;
   Connection& aside_;
   const SessionOptions options_;
-  bool crowded_ = false;
+  Scarcity scarcity_;                // for a request that has not been refused a seat
+  bool seatless_ = false;            // the last sleep was refused one, though few stand before the request
   std::uint64_t seats_ = 0;          // on the server, as the last sleep has told; 0: not known
   bool idle_time_is_short_ = false;  // the session has a waiter's short idle time
 };
