@@ -359,10 +359,11 @@ class Acquisition {
   }
 
   // Waits before the next round of steps, but never past the wait limit, so that the last try happens at its
-  // very end. A request that has a place in line keeps it without a connection.
+  // very end. Who waits for long leaves its connection to others, and need not ask whether they want it: a
+  // place in line stays without one.
   Progress pause(Micros length) {
     step_ = Step::entering;
-    if (wake_up_ != nullptr && ((request_.arrival && length > k_short_rest) || wake_up_->crowded())) {
+    if (wake_up_ != nullptr && (length > k_short_rest || wake_up_->crowded())) {
       wake_up_->leave();
       store_.disconnect();
     } else if (wake_up_ != nullptr && request_.arrival) {

@@ -212,10 +212,19 @@ TEST_CASE("a wait limits counted tries as a whole") {
 TEST_CASE("counted tries take no place in line, and sleep behind nobody") {
   LineBench b;
   b.store.peeks = {Bench::shows(row_of("", 0s))};
-  const auto outcome = acquire(b.store, b.clock, b.request, {std::nullopt, Retry{2, 2s, 1.5}}, {}, b.cancel);
+  const auto outcome = acquire(b.store, b.clock, b.request, {std::nullopt, Retry{2, 1s, 1.5}}, {}, b.cancel);
   REQUIRE(outcome);
   CHECK(std::holds_alternative<Lease>(*outcome));
   CHECK(b.store.calls == Calls{"announce", "acquire", "peek", "acquire"});
+}
+
+TEST_CASE("between counted tries that are more than a second apart there is no connection") {
+  LineBench b;
+  b.store.peeks = {Bench::shows(row_of("other", 30s))};
+  const WaitPolicy policy{std::nullopt, Retry{3, 1s, 1.5}};
+  REQUIRE(acquire(b.store, b.clock, b.request, policy, {}, b.cancel));
+  CHECK(b.store.calls ==
+        Calls{"announce", "acquire", "peek", "leave", "disconnect", "announce", "peek", "leave"});
 }
 
 TEST_CASE("a statement that got lost on its way is not counted as a try") {
