@@ -100,6 +100,11 @@ MemoryLimit memory_limit_of(Verb verb) {
   }
 }
 
+// A grant of one lock to one holder changes the lock's row and its fence, or nothing.
+bool changes_row_and_fence(Verb verb) {
+  return verb == Verb::grant || verb == Verb::grant_in_line || verb == Verb::first_grant;
+}
+
 // How many rows a grant inside of a transaction changes for each lease: its row, its fence, and the gate
 // (slot 0) if that is another row. 1 for other verbs, whose callers only ask whether there was one at all.
 std::uint64_t rows_each(Verb verb) {
@@ -221,6 +226,9 @@ Result<Effect> MariadbDatabase::change(Verb verb, const Parameters& parameters, 
   if (!changed) return std::unexpected(std::move(changed.error()));
   Effect answer{{}, changed->rows / rows_each(verb)};
   if (answer.changed == 0) return answer;
+  if (changes_row_and_fence(verb) && changed->rows != 2)
+    return std::unexpected(
+        connection->wrong_reply("it tells of another number of rows", attempt, Phase::write));
   if (sql(verb).find(":mark") == std::string_view::npos) {
     if (changed->insert_id != 0) answer.reported = changed->insert_id;
     return answer;

@@ -73,6 +73,9 @@ class Connection {
   // make it do. If the reply has another mark, closes the session and returns Errc::indeterminate.
   [[nodiscard]] Result<std::optional<std::uint64_t>> told(const Changed& changed, Mark mark,
                                                           const std::string& attempt);
+  // Closes the session, since a reply was not that to its statement. The error: Errc::indeterminate for a
+  // statement that writes.
+  [[nodiscard]] Error wrong_reply(const std::string& why, const std::string& attempt, Phase phase);
 
   // Runs a statement that only reads. REQUIRES: as change().
   [[nodiscard]] Result<std::vector<Row>> read(const std::string& sql, const std::string& attempt,
@@ -138,7 +141,6 @@ class Connection {
   [[nodiscard]] ServerResult see_group();
   [[nodiscard]] bool server_has_flag(unsigned flag) const;
   [[nodiscard]] Result<void> replied_as_asked(bool in_transaction, const std::string& attempt, Phase phase);
-  [[nodiscard]] Error wrong_reply(const std::string& why, const std::string& attempt, Phase phase);
   [[nodiscard]] bool hung_up() const;
   [[nodiscard]] bool interrupted();
   [[nodiscard]] Error interruption(const std::string& attempt) const;

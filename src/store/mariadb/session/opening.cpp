@@ -120,7 +120,7 @@ Connection::ServerResult Connection::send_setup(const SessionOptions& options, c
         send_with_challenge(handle_.get(), setup_statement(is_mariadb(), options, check_, own, knows_galera_),
                             is_mariadb() || options.reads_only ? Ask::log : Ask::log_and_group);
     if (!done) return std::unexpected(wrong_host_error(std::move(done.error())));
-    marks_ = done->number;
+    marks_ = done->number / 4;  // whose last two bits are not random
     logs_statements_ = done->logs_statements;
     in_group_ = false;
     return done->has_group_plugin ? see_group() : ServerResult{};
