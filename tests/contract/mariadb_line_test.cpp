@@ -383,21 +383,34 @@ TEST_CASE("mariadb line: a request with as many before it as there are seats ask
   CHECK(waiter.sleeps("ahead", 3));
 }
 
+// A server of which an account, or else everybody together, may have twenty sessions.
+struct TwentySessions {
+  explicit TwentySessions(bool by_account)
+      : of_account(by_account), own({by_account ? "--max-connections=100" : "--max-connections=20"}) {
+    if (of_account) t.database().sql("ALTER USER app@'%' WITH MAX_USER_CONNECTIONS 20");
+  }
+  [[nodiscard]] auto in_use() { return of_account ? sessions(t) : t.connected(); }
+  void fill(int count) {
+    t.fill(others, count, [this] { return in_use(); });
+  }
+
+  const bool of_account;
+  const Server own;
+  MariadbUnderTest t{own.address()};
+  std::vector<test::Connection> others;
+};
+
 TEST_CASE("mariadb line: nobody goes to sleep while more than four fifths of the sessions are in use") {
   const bool of_account = GENERATE(false, true);
   CAPTURE(of_account);
-  const Server own({of_account ? "--max-connections=100" : "--max-connections=20"});
-  MariadbUnderTest t(own.address());
-  if (of_account) t.database().sql("ALTER USER app@'%' WITH MAX_USER_CONNECTIONS 20");
-  const auto in_use = [&] { return of_account ? sessions(t) : t.connected(); };
-  const Request ahead(t, "ahead");
-  Request waiter(t, "waiter");
-  std::vector<test::Connection> others;
-  t.fill(others, 17, in_use);
+  TwentySessions s(of_account);
+  const Request ahead(s.t, "ahead");
+  Request waiter(s.t, "waiter");
+  s.fill(17);
   CHECK(waiter.sleep("ahead", 0, test::patience()) == Slept::no_seat);
   CHECK(waiter.wake_up.crowded());
-  others.pop_back();
-  REQUIRE(test::wait_until([&] { return in_use() == 16; }));
+  s.others.pop_back();
+  REQUIRE(test::wait_until([&] { return s.in_use() == 16; }));
   CHECK(waiter.sleeps("ahead"));
 }
 
@@ -405,24 +418,20 @@ TEST_CASE(
     "mariadb line: a request that asks for no seat finds out whether sessions are scarce, but not often") {
   const bool of_account = GENERATE(false, true);
   CAPTURE(of_account);
-  const Server own({of_account ? "--max-connections=100" : "--max-connections=20"});
-  MariadbUnderTest t(own.address());
-  if (of_account) t.database().sql("ALTER USER app@'%' WITH MAX_USER_CONNECTIONS 20");
-  const auto in_use = [&] { return of_account ? sessions(t) : t.connected(); };
-  const Proxy proxy(own.address());
-  Request waiter(proxy.url(t.database().name()), "waiter");
+  TwentySessions s(of_account);
+  const Proxy proxy(s.own.address());
+  Request waiter(proxy.url(s.t.database().name()), "waiter");
   const auto asked = [&] { return sent(proxy, "0.8*@@max_connections"); };
-  std::vector<test::Connection> others;
-  t.fill(others, 16, in_use);
+  s.fill(16);
   CHECK_FALSE(waiter.wake_up.crowded());
-  t.fill(others, 17, in_use);
+  s.fill(17);
   CHECK_FALSE(waiter.wake_up.crowded());
   CHECK(asked() == 1);
   CHECK(test::wait_until([&] { return waiter.wake_up.crowded(); }));
 
   waiter.wake_up.leave();
-  others.clear();
-  REQUIRE(test::wait_until([&] { return in_use() < 17; }));
+  s.others.clear();
+  REQUIRE(test::wait_until([&] { return s.in_use() < 17; }));
   CHECK(waiter.wake_up.crowded());  // it learns nothing while it has no session
   waiter.wake_up.announce(waiter.own);
   REQUIRE(waiter.store->connect());
