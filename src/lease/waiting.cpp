@@ -30,6 +30,9 @@ constexpr Micros k_longest_look_interval = 30s;
 constexpr Micros::rep k_first_few = 16;
 constexpr Micros k_longest_in_still_line = 60s;
 constexpr Micros k_shortest_look_interval = 100ms;
+// How quickly a line moves nobody knows at first: the intervals begin at this part of the usual one, and grow
+// by this factor as long as the line is seen to stand.
+constexpr Micros::rep k_interval_growth = 4;
 // In a moment that all know, the first ten look one after the other, also on a busy machine.
 constexpr Micros k_just_after = 150ms;
 constexpr Micros k_longest_after = 1500ms;
@@ -160,14 +163,15 @@ Micros Waiting::until_poll(const LockStatus& row) {
 // the time in which it comes to the front.
 Micros Waiting::look_interval(Micros::rep rank) {
   const auto last = std::exchange(last_rank_, {rank, clock_.now()});
-  if (last.count == rank) {
-    return std::min(k_longest_in_still_line, k_look_interval * (rank * (k_first_few + rank)) / k_first_few);
-  }
-  const Micros usual = std::min(k_longest_look_interval, k_look_interval * rank);
-  const auto moved = last.count - rank;
-  if (moved < 0) return usual;
   const auto since = std::chrono::duration_cast<Micros>(last_rank_.at - last.at);
-  return std::min(usual, std::max(k_shortest_look_interval, since * rank / (2 * moved)));
+  const auto moved = last.count - rank;
+  const Micros usual = std::min(k_longest_look_interval, k_look_interval * rank);
+  const Micros first = usual / k_interval_growth;
+  if (moved < 0) return first;
+  if (moved > 0) return std::clamp(since * rank / (2 * moved), k_shortest_look_interval, usual);
+  const Micros in_still_line =
+      std::min(k_longest_in_still_line, k_look_interval * (rank * (k_first_few + rank)) / k_first_few);
+  return std::clamp(since * k_interval_growth, first, in_still_line);
 }
 
 bool Waiting::may_pass(const LockStatus& row) const {
