@@ -11,6 +11,7 @@
 #include "cluster/runs.hpp"
 #include "support/application.hpp"
 #include "support/catch.hpp"
+#include "support/group.hpp"
 #include "support/live_run.hpp"
 #include "support/overlap.hpp"
 #include "support/privilege.hpp"
@@ -245,31 +246,78 @@ TEST_CASE("a waiter on another node starts within moments of the release", "[con
   CHECK(std::stoll(waiter.out()) / 1000 - released < 2'000'000);  // asks five to ten times a second
 }
 
-TEST_CASE("waiters on three nodes run in the order of their arrival", "[contention]") {
-  DBLOCK_NEEDS(why_no_cluster());
-  ClusterDatabase database(shared_cluster());
-  const TempDir directory;
-  LiveRun holder(database.url({1}));
-  std::vector<Process> waiters;
-  std::string expected;
-  for (const int node : {2, 1, 3, 2}) {
-    const std::string name = std::to_string(waiters.size()) + "-on-" + std::to_string(node);
-    expected += name + "\n";
-    waiters.emplace_back(database.at(
-        {node}, run_words("k", {"--wait", "60s"}, sh("echo " + name + " >>" + directory.file("ran")))));
-    const auto places = static_cast<long long>(waiters.size());
-    for (int other = 1; other <= Cluster::k_size; ++other) {
-      auto session = database.cluster.sql(other);
-      REQUIRE(wait_until([&] {
-        return session.number("SELECT COUNT(*) FROM " + database.rows.name() + ".dblock_waiter") == places;
-      }));
+// Waiters by way of all nodes, one after the other, in the line of a lock that is held.
+class WaitersOnAllNodes {
+ public:
+  explicit WaitersOnAllNodes(const ClusterDatabase& database) : database_(database) {
+    for (const int node : {2, 1, 3, 2}) add(node);
+  }
+  // `nodes`: where the line is looked at.
+  void check_line(const std::vector<int>& nodes) {
+    for (const int node : nodes) CHECK(waiters_shown(database_.url({node})) == pids_of(waiters_));
+  }
+  // Once the lock is free.
+  void check_order() {
+    check_all_succeed(waiters_, 60s);
+    CHECK(read_file(directory_.file("ran")) == expected_);
+  }
+
+ private:
+  // It asks `node` first.
+  void add(int node) {
+    const std::string name = std::to_string(waiters_.size()) + "-on-" + std::to_string(node);
+    expected_ += name + "\n";
+    waiters_.emplace_back(database_.at(
+        {node, 1 + node % 3, 1 + (node + 1) % 3},
+        run_words("k", {"--wait", "120s"}, sh("echo " + name + " >>" + directory_.file("ran")))));
+    for (int other = 1; other <= Nodes::k_size; ++other) {
+      auto session = database_.cluster.sql(other);
+      const std::string count = "SELECT COUNT(*) FROM " + database_.rows.name() + ".dblock_waiter";
+      REQUIRE(wait_until([&] { return session.number(count) == static_cast<long long>(waiters_.size()); }));
     }
   }
-  for (int node = 1; node <= Cluster::k_size; ++node)
-    CHECK(waiters_shown(database.url({node})) == pids_of(waiters));
+
+  const ClusterDatabase& database_;
+  TempDir directory_;
+  std::vector<Process> waiters_;
+  std::string expected_;
+};
+
+TEST_CASE("waiters on three nodes run in the order of their arrival", "[contention]") {
+  DBLOCK_NEEDS(why_no_cluster());
+  const ClusterDatabase database(shared_cluster());
+  LiveRun holder(database.url({1}));
+  WaitersOnAllNodes waiters(database);
+  waiters.check_line({1, 2, 3});
   CHECK(holder.end() == exited(0));
-  check_all_succeed(waiters, 60s);
-  CHECK(read_file(directory.file("ran")) == expected);
+  waiters.check_order();
+}
+
+const Words k_long_lease{"--ttl", "60s"};
+
+TEST_CASE("waiters on three nodes of a replication group run in the order of their arrival", "[group]") {
+  DBLOCK_NEEDS(why_no_group());
+  Group group(Group::Mode::multi_primary);
+  const ClusterDatabase database(group);
+  LiveRun holder(database.url({1}), k_long_lease);
+  WaitersOnAllNodes waiters(database);
+  waiters.check_line({1, 2, 3});
+  CHECK(holder.end() == exited(0));
+  waiters.check_order();
+}
+
+TEST_CASE("waiters keep their order when the primary of their replication group is killed", "[group]") {
+  DBLOCK_NEEDS(why_no_group());
+  Group group(Group::Mode::single_primary);
+  const ClusterDatabase database(group, group.primary());
+  LiveRun holder(database.url({1, 2, 3}), k_long_lease);
+  WaitersOnAllNodes waiters(database);
+  const int killed = group.primary();
+  group.kill(killed);
+  REQUIRE(wait_until([&] { return group.primary() != 0 && group.primary() != killed; }, 60s));
+  waiters.check_line({group.primary()});
+  CHECK(holder.end() == exited(0));
+  waiters.check_order();
 }
 
 // Its applier stands still, while reading goes on: what the others have done since is not there yet.

@@ -60,8 +60,7 @@ TEST_CASE("a run survives its node being frozen, and the node is not believed wh
 
 const Words k_group_lease{"--ttl", "30s", "--kill-grace", "1s"};
 
-TEST_CASE("a member that is restarted outside its replication group grants and renews nothing",
-          "[left_group]") {
+TEST_CASE("a member that is restarted outside its replication group grants and renews nothing", "[group]") {
   DBLOCK_NEEDS(why_no_group());
   Group group(Group::Mode::multi_primary);
   const ClusterDatabase database(group, 2);
@@ -97,7 +96,7 @@ TEST_CASE("a member that is restarted outside its replication group grants and r
 
 // No restart: the sessions stay open.
 TEST_CASE("a renewal fails on a member that has left its replication group since the session began",
-          "[left_group]") {
+          "[group]") {
   DBLOCK_NEEDS(why_no_group());
   Group group(Group::Mode::multi_primary);
   const ClusterDatabase database(group);
