@@ -62,16 +62,17 @@ TEST_CASE("waiters whose sessions are killed again and again keep their places",
   std::vector<Process*> waiters;
   for (const std::string name : {"first", "second", "third"}) waiters.push_back(&line.join(name));
   const auto places = line.database().line();
+  Words sessions;        // of those that sleep, oldest first
   long long killed = 0;  // the highest id among them
   const auto all_asleep_again = [&] {
-    const auto sessions = line.database().sleepers();  // oldest first
+    sessions = line.database().sleepers();
     return sessions.size() == 3 && std::stoll(sessions.front()) > killed;
   };
   // One that finds the one before it between two connections tries to sleep again after five seconds.
   const auto limit = 60s * slowness();
   for (int round = 0; round < 3; ++round) {
     REQUIRE(wait_until(all_asleep_again, limit));
-    const auto sessions = line.database().sleepers();
+    // Also one that has been woken since: its session is the same.
     for (const auto& session : sessions) line.database().kill_session(session);
     killed = std::stoll(sessions.back());
   }
