@@ -104,7 +104,7 @@ Nanos longest_first_look_interval(long long rank) {
   return rank == 0 ? 200ms : std::min<Nanos>(rank * 200ms, 7500ms);
 }
 Nanos longest_in_still_line(long long rank) {
-  return rank == 0 ? 200ms : std::min<Nanos>(rank * (16 + rank) * 50ms, 60s);
+  return rank == 0 ? 200ms : std::min<Nanos>(rank * (16 + rank) * 100ms, 60s);
 }
 
 // So many requests that came before: "before 1" first.
@@ -819,7 +819,7 @@ TEST_CASE("a waiter without a seat looks the more seldom, the more requests stan
     b.wake_up.sleeps = {sleep_that_is(Slept::no_seat)};
     b.store.acquires = {Bench::refuses()};
     b.store.lines = {line_behind(static_cast<std::size_t>(before))};
-    REQUIRE(b.go(before * 10s + 10s));
+    REQUIRE(b.go(before * 15s + 15s));
     const auto whole = std::span(b.pauses).first(b.pauses.size() - 1);  // the last ends with the wait
     REQUIRE(whole.size() > 5);
     Nanos longest = longest_first_look_interval(before);
@@ -863,7 +863,7 @@ TEST_CASE("a waiter without a seat keeps its place, and no connection while it r
   LineBench close_by;
   close_by.wake_up.sleeps = b.wake_up.sleeps;
   close_by.store.acquires = b.store.acquires;
-  close_by.store.lines = {line_behind(1)};
+  close_by.store.lines = {line_behind(0)};
   REQUIRE(close_by.go(20s));
   CHECK(close_by.count("disconnect") == 0);
   CHECK(close_by.count("announce") == 1);
