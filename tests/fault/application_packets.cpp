@@ -9,7 +9,7 @@
 #include "support/application.hpp"
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
-#include "support/packet_proxy.hpp"
+#include "support/proxy.hpp"
 #include "support/sweep.hpp"
 
 namespace dblock::test {
@@ -103,7 +103,7 @@ class ApplicationSweep {
     };
     const std::vector<Packet> packets = record();
     std::vector<Case> cases;
-    for (const Cut& cut : cuts_of(packets)) cases.push_back({cut.harm, Delivery::none, cut.at});
+    for (const HarmedPacket& cut : cuts_of(packets)) cases.push_back({cut.harm, Delivery::none, cut.at});
     for (std::size_t i = 0; i < packets.size(); ++i) {
       if (!packets[i].from_client) continue;
       for (const auto delivery : {Delivery::while_held, Delivery::under_another_holder, Delivery::when_free})
@@ -142,7 +142,7 @@ class ApplicationSweep {
   }
 
   std::vector<Packet> record() {
-    PacketProxy proxy(database_.server(), Harm::none, 0);
+    Proxy proxy(database_.server());
     Acquisition whole(proxy.url(database_.name(), account_), new_key());
     whole.take();
     whole.renew();
@@ -155,7 +155,8 @@ class ApplicationSweep {
   }
 
   Verdict trial(Harm harm, Delivery delivery, std::size_t at) {
-    PacketProxy proxy(database_.server(), harm, at);
+    Proxy proxy(database_.server());
+    proxy.harm(harm, at);
     Acquisition acquisition(proxy.url(database_.name(), account_), new_key());
     const auto deliver_if = [&](Delivery when) {
       if (delivery == when && proxy.struck()) proxy.deliver();

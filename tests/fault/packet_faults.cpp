@@ -10,7 +10,7 @@
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/overlap.hpp"
-#include "support/packet_proxy.hpp"
+#include "support/proxy.hpp"
 #include "support/sweep.hpp"
 
 namespace dblock::test {
@@ -64,7 +64,7 @@ class Sweep {
       std::size_t at;
     };
     std::vector<Case> cases;
-    for (const Cut& cut : cuts_of(packets)) cases.push_back({cut.harm, Arrival::none, cut.at});
+    for (const HarmedPacket& cut : cuts_of(packets)) cases.push_back({cut.harm, Arrival::none, cut.at});
     for (std::size_t i = 0; i < packets.size(); ++i) {
       if (!packets[i].from_client) continue;
       cases.push_back({Harm::late, Arrival::during_another, i});
@@ -98,14 +98,14 @@ class Sweep {
   [[nodiscard]] Spawn spawn(const Words& words) const { return dblock_spawn(database_, words); }
 
  private:
-  [[nodiscard]] Spawn through(const PacketProxy& proxy, const Words& words) const {
+  [[nodiscard]] Spawn through(const Proxy& proxy, const Words& words) const {
     return dblock_spawn_at(proxy.url(database_.name()), words);
   }
 
   std::vector<Packet> record() {
     Trial trial(new_key());
     set_up(trial);
-    PacketProxy proxy(database_.server(), Harm::none, 0);
+    Proxy proxy(database_.server());
     Process process(through(proxy, command(trial)));
     const Exit exit = process.wait(30s * slowness());
     INFO(name_ << ": " << exit << " " << process.err());
@@ -120,7 +120,8 @@ class Sweep {
     Trial trial(new_key());
     trial.harm = harm;
     set_up(trial);
-    PacketProxy proxy(database_.server(), harm, at);
+    Proxy proxy(database_.server());
+    proxy.harm(harm, at);
     Process process(through(proxy, command(trial)));
     static_cast<void>(wait_until([&] { return proxy.struck() || !process.running(); }, 30s * slowness()));
     // Whoever comes next while the harmed one finds out what has become of its statement. It does not wait in

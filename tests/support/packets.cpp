@@ -9,6 +9,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "support/config.hpp"
+
 namespace dblock::test {
 namespace {
 
@@ -120,6 +122,40 @@ bool ReplyEnd::ends_reply(const std::string& packet, bool old_eof) {
   if (packet.size() < status + 2 || (little_endian(packet, status, 2) & k_more_results) == 0) return true;
   part_ = Part::first;
   return false;
+}
+
+const char* to_string(Harm harm) {
+  switch (harm) {
+    case Harm::none:
+      return "nothing done";
+    case Harm::cut_before:
+      return "cut before";
+    case Harm::cut_after:
+      return "cut after";
+    case Harm::late:
+      return "late";
+    case Harm::twice:
+      return "twice";
+  }
+  return "";
+}
+
+std::vector<HarmedPacket> cuts_of(const std::vector<Packet>& packets) {
+  const auto goes_on =
+      [&](std::size_t i) {  // packet i of the server is followed by another of the same reply
+        return i + 1 < packets.size() && !packets[i].from_client && !packets[i + 1].from_client &&
+               packets[i].connection == packets[i + 1].connection;
+      };
+  std::vector<HarmedPacket> cuts;
+  std::size_t connections = 0;
+  for (std::size_t i = 0; i < packets.size(); ++i) {
+    const bool begins = packets[i].connection == connections;
+    if (begins) ++connections;
+    if (begins || packets[i].from_client) cuts.push_back({Harm::cut_before, i});
+    const bool is_third_or_later = i >= 2 && goes_on(i - 2) && goes_on(i - 1);
+    if (full_run() || !is_third_or_later || !goes_on(i)) cuts.push_back({Harm::cut_after, i});
+  }
+  return cuts;
 }
 
 }  // namespace dblock::test

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace dblock::test {
 
@@ -34,5 +35,30 @@ class ReplyEnd {
   enum class Part { first, columns, columns_end, rows } part_ = Part::first;
   std::uint64_t columns_ = 0;
 };
+
+enum class Harm {
+  none,
+  cut_before,  // it never arrives
+  cut_after,   // it arrives; nothing after it does
+  late,        // a packet of dblock's: its connection is reset, and the server gets it when told
+  twice,       // a command of dblock's: the server does it twice, and dblock hears the second reply only
+};
+[[nodiscard]] const char* to_string(Harm harm);
+
+struct Packet {
+  std::size_t connection = 0;  // by the order of their coming
+  bool from_client = false;
+  bool command = false;  // the first packet of a statement
+  std::string text;      // of a statement
+};
+
+struct HarmedPacket {
+  Harm harm;
+  std::size_t at;  // its number in the recorded run
+};
+// The cuts that differ for dblock. To cut before a packet of the server is to cut after the connection's
+// packet before it, if there is one. Within a reply the first packet, the second and the last stand for all
+// (DBLOCK_TEST_FULL=1: each counts): whoever reads it has some of a result, and no end.
+[[nodiscard]] std::vector<HarmedPacket> cuts_of(const std::vector<Packet>& packets);
 
 }  // namespace dblock::test

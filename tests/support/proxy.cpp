@@ -1,7 +1,6 @@
 #include "support/proxy.hpp"
 
 #include <poll.h>
-#include <strings.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,54 +10,81 @@
 #include <map>
 #include <utility>
 
-#include "support/packets.hpp"
-
 namespace dblock::test {
 namespace {
 
 constexpr unsigned char k_com_stmt_prepare = 0x16;
 constexpr unsigned char k_com_stmt_execute = 0x17;
 constexpr std::uint32_t k_last_prepared = 0xffffffff;  // libmariadb's "the statement just prepared"
+constexpr std::uint32_t k_deprecates_eof = 1U << 24U;  // a capability in dblock's half of the login
+
+// Appends what has come; false when the other side has hung up.
+bool receive(int fd, std::string& stream) {
+  char part[16384];
+  const ssize_t got = ::recv(fd, part, sizeof part, 0);
+  if (got > 0) stream.append(part, static_cast<std::size_t>(got));
+  return got > 0;
+}
 
 // Waits for it; empty when the server has hung up.
 std::string take_packet_of(int server, std::string& stream) {
   for (;;) {
     std::string packet = take_packet(stream);
-    if (!packet.empty()) return packet;
-    char part[16384];
-    const ssize_t got = ::recv(server, part, sizeof part, 0);
-    if (got <= 0) return {};
-    stream.append(part, static_cast<std::size_t>(got));
+    if (!packet.empty() || !receive(server, stream)) return packet;
   }
+}
+
+// The first packet of a command, not of the handshake, nor the second of a long command.
+bool is_command(const std::string& packet) {
+  return packet.size() > k_packet_header && packet[3] == 0;
 }
 
 }  // namespace
 
 struct Proxy::Link {
-  Link(int client_fd, int server_fd, int replica_fd)
-      : client(client_fd), server(server_fd), replica(replica_fd) {}
+  Link(std::size_t number, int client_fd, int server_fd, int replica_fd)
+      : connection(number), client(client_fd), server(server_fd), replica(replica_fd) {}
   ~Link() {
-    ::close(client);
-    ::close(server);
-    if (replica >= 0) ::close(replica);
+    for (const int fd : {client, server, replica}) {
+      if (fd >= 0) ::close(fd);
+    }
   }
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
+  // What the packet asks for: the text of a query, or of the prepared statement that is executed.
+  std::string statement_in(const std::string& packet);
+
+  std::size_t connection;
   int client, server;
-  int replica;  // -1: everything goes to the server
-  std::string from_replica;
+  int replica;                                               // -1: everything goes to the server
+  std::string from_client{}, from_server{}, from_replica{};  // not yet whole packets
   bool in_transaction = false;
   bool dead = false;
   bool swallow_reply = false;  // cut as soon as the server answers
   bool mute = false;           // what the server says is thrown away
-  bool answered = false;       // by the proxy itself: not to be forwarded
-  bool preparing = false;      // the server's next packet answers a prepare
-  bool greeted = false;        // by the server
-  std::string from_client;     // not yet a whole packet
-  std::string last_prepared;
-  std::map<std::uint32_t, std::string> prepared;
+  bool swallow_first = false;  // of two replies to one command
+  ReplyEnd first_reply{};
+  bool preparing = false;    // the server's next packet answers a prepare
+  bool logged_in = false;    // dblock's half of the login has been seen
+  bool without_eof = false;  // so they have agreed
+  std::string last_prepared{};
+  std::map<std::uint32_t, std::string> prepared{};
 };
+
+std::string Proxy::Link::statement_in(const std::string& packet) {
+  if (!is_command(packet)) return "";
+  const auto command = static_cast<unsigned char>(packet[k_packet_header]);
+  std::string rest = packet.substr(k_packet_header + 1);
+  if (command == k_com_query) return rest;
+  if (command == k_com_stmt_prepare) {
+    last_prepared = rest;
+    preparing = true;
+  }
+  if (command != k_com_stmt_execute || rest.size() < 4) return "";
+  const std::uint32_t id = little_endian(rest, 0, 4);
+  return id == k_last_prepared ? last_prepared : prepared[id];
+}
 
 Proxy::Proxy(ServerAddress upstream) : upstream_(std::move(upstream)) {
   listener_ = listen_on_loopback(port_);
@@ -75,6 +101,7 @@ Proxy::~Proxy() {
   thread_.join();
   ::close(listener_);
   ::close(wake_);
+  if (held_server_ >= 0) ::close(held_server_);
 }
 
 std::string Proxy::url(const std::string& database, const std::string& user) const {
@@ -105,6 +132,26 @@ void Proxy::refuse_statements(std::function<bool(const std::string&)> matches, s
   const std::string payload =
       std::string{'\xff', static_cast<char>(error & 0xffU), static_cast<char>(error >> 8U)} + "#42000" + text;
   refusal_ = std::string{static_cast<char>(payload.size()), '\0', '\0', '\1'} + payload;
+}
+
+void Proxy::harm(Harm harm, std::size_t at) {
+  const std::lock_guard lock(mutex_);
+  harm_ = harm;
+  harmed_ = at;
+}
+
+bool Proxy::deliver() {
+  const std::lock_guard lock(mutex_);
+  const int server = std::exchange(held_server_, -1);
+  if (server < 0) return false;
+  // A server that has hung up will not hear it, which is an end as well.
+  bool answered = !send_all(server, held_back_);
+  if (!answered) {
+    pollfd entry{server, POLLIN, 0};
+    answered = ::poll(&entry, 1, 5000) > 0;
+  }
+  ::close(server);
+  return answered;
 }
 
 void Proxy::stall() {
@@ -159,14 +206,22 @@ void Proxy::delay(milliseconds time) {
   delay_ = time;
 }
 
-std::vector<std::string> Proxy::statements() const {
+std::vector<Packet> Proxy::packets() const {
   const std::lock_guard lock(mutex_);
-  return statements_;
+  return packets_;
+}
+
+std::vector<std::string> Proxy::statements() const {
+  std::vector<std::string> texts;
+  for (Packet& packet : packets()) {
+    if (!packet.text.empty()) texts.push_back(std::move(packet.text));
+  }
+  return texts;
 }
 
 void Proxy::forget_statements() {
   const std::lock_guard lock(mutex_);
-  statements_.clear();
+  packets_.clear();
 }
 
 void Proxy::loop() {
@@ -204,9 +259,10 @@ void Proxy::accept_one() {
   if (client < 0) return;
   bool refuse = false;
   std::string replica;
+  std::size_t number = 0;
   {
     const std::lock_guard lock(mutex_);
-    ++connections_;
+    number = static_cast<std::size_t>(connections_++);
     refuse = refuse_;
     replica = replica_;
   }
@@ -215,47 +271,81 @@ void Proxy::accept_one() {
     ::close(client);
     return;
   }
-  links_.push_back(std::make_unique<Link>(client, server, replica.empty() ? -1 : connect_unix(replica)));
+  links_.push_back(
+      std::make_unique<Link>(number, client, server, replica.empty() ? -1 : connect_unix(replica)));
   // Its greeting; the login that answers the server's is good for an account without a password.
   if (!replica.empty()) take_packet_of(links_.back()->replica, links_.back()->from_replica);
 }
 
 void Proxy::from_client(Link& link) {
-  char part[16384];
-  const ssize_t got = ::recv(link.client, part, sizeof part, 0);
-  if (got <= 0) {
-    link.dead = true;
-    return;
-  }
-  link.from_client.append(part, static_cast<std::size_t>(got));
-  for (std::string packet; !link.dead && !(packet = take_packet(link.from_client)).empty();) {
-    if (!on_packet(link, packet)) link.dead = true;
-    if (link.dead || std::exchange(link.answered, false)) continue;
-    if (link.replica >= 0 && read_elsewhere(link, packet)) continue;
-    if (!send_all(link.server, with_time(std::move(packet)))) link.dead = true;
-  }
+  link.dead = !receive(link.client, link.from_client);
+  for (std::string packet; !link.dead && !(packet = take_packet(link.from_client)).empty();)
+    pass_to_server(link, packet);
 }
 
 void Proxy::from_server(Link& link) {
-  char part[16384];
-  const ssize_t got = ::recv(link.server, part, sizeof part, 0);
-  if (got <= 0 || link.swallow_reply) {
-    link.dead = true;
-    return;
-  }
-  if (link.mute) return;
-  std::string reply(part, static_cast<std::size_t>(got));
-  if (!std::exchange(link.greeted, true)) hide_tls(reply);
-  if (std::exchange(link.preparing, false) && reply.size() >= k_packet_header + 5 &&
-      reply[k_packet_header] == 0)
-    link.prepared[little_endian(reply, k_packet_header + 1, 4)] = link.last_prepared;
+  link.dead = !receive(link.server, link.from_server) || link.swallow_reply;
+  std::string passed;
+  for (std::string packet; !link.dead && !(packet = take_packet(link.from_server)).empty();)
+    pass_to_client(link, std::move(packet), passed);
   milliseconds wait{0};
   {
     const std::lock_guard lock(mutex_);
     wait = delay_;
   }
-  if (wait > 0ms) pause_for(wait);
-  if (!send_all(link.client, reply)) link.dead = true;
+  if (wait > 0ms && !passed.empty()) pause_for(wait);
+  if (!send_all(link.client, passed)) link.dead = true;
+}
+
+Harm Proxy::note(Packet packet) {
+  const std::lock_guard lock(mutex_);
+  packets_.push_back(std::move(packet));
+  return packets_.size() - 1 == harmed_ ? harm_ : Harm::none;
+}
+
+void Proxy::pass_to_server(Link& link, const std::string& packet) {
+  const bool command = is_command(packet);
+  if (!command && !std::exchange(link.logged_in, true) && packet.size() >= k_packet_header + 4)
+    link.without_eof = (little_endian(packet, k_packet_header, 4) & k_deprecates_eof) != 0;
+  const std::string text = link.statement_in(packet);
+  const Harm harm = note({link.connection, true, command, text});
+  if (harm != Harm::none) return harm_from_client(link, packet, harm);
+  if (!text.empty() && !on_statement(link, text)) return;
+  if (link.replica >= 0 && read_elsewhere(link, packet)) return;
+  if (!send_all(link.server, with_time(packet))) link.dead = true;
+}
+
+void Proxy::harm_from_client(Link& link, const std::string& packet, Harm harm) {
+  link.dead = harm != Harm::twice;
+  if (harm == Harm::cut_after) static_cast<void>(send_all(link.server, packet));
+  if (harm == Harm::late) {
+    const std::lock_guard lock(mutex_);
+    held_back_ = packet;
+    held_server_ = std::exchange(link.server, -1);
+  }
+  if (harm == Harm::twice) {
+    link.swallow_first =
+        is_command(packet) && static_cast<unsigned char>(packet[k_packet_header]) != k_com_quit;
+    link.dead = !send_all(link.server, link.swallow_first ? packet + packet : packet);
+  }
+  struck_ = true;
+}
+
+void Proxy::pass_to_client(Link& link, std::string packet, std::string& passed) {
+  if (link.mute) return;
+  if (link.swallow_first) {
+    link.swallow_first = !link.first_reply.is_last(packet, link.without_eof);
+    return;
+  }
+  if (std::exchange(link.preparing, false) && packet.size() >= k_packet_header + 5 &&
+      packet[k_packet_header] == 0)
+    link.prepared[little_endian(packet, k_packet_header + 1, 4)] = link.last_prepared;
+  const Harm harm = note({link.connection, false, false, ""});
+  if (!link.logged_in) hide_tls(packet);
+  if (harm != Harm::cut_before) passed += packet;
+  if (harm == Harm::none) return;
+  link.dead = harm == Harm::cut_before || harm == Harm::cut_after;
+  struck_ = true;
 }
 
 bool Proxy::read_elsewhere(Link& link, const std::string& packet) {
@@ -275,31 +365,13 @@ bool Proxy::read_elsewhere(Link& link, const std::string& packet) {
   return read;
 }
 
-bool Proxy::on_packet(Link& link, const std::string& packet) {
-  if (packet.size() <= k_packet_header || packet[3] != 0)
-    return true;  // the handshake, or a packet's continuation
-  const auto command = static_cast<unsigned char>(packet[k_packet_header]);
-  const std::string rest = packet.substr(k_packet_header + 1);
-  if (command == k_com_query) return on_statement(link, rest);
-  if (command == k_com_stmt_prepare) {
-    link.last_prepared = rest;
-    link.preparing = true;
-  }
-  if (command == k_com_stmt_execute && rest.size() >= 4) {
-    const std::uint32_t id = little_endian(rest, 0, 4);
-    return on_statement(link, id == k_last_prepared ? link.last_prepared : link.prepared[id]);
-  }
-  return true;
-}
-
 bool Proxy::on_statement(Link& link, const std::string& text) {
   std::function<bool(const std::string&)> matches;
   {
     const std::lock_guard lock(mutex_);
-    statements_.push_back(text);
     if (refused_ && refused_(text)) {
-      link.answered = true;
-      return send_all(link.client, refusal_);
+      link.dead = !send_all(link.client, refusal_);
+      return false;
     }
     if (times_ == 0) return true;
     matches = matches_;
@@ -310,7 +382,8 @@ bool Proxy::on_statement(Link& link, const std::string& text) {
   ++cuts_;
   link.swallow_reply = how_ == Cut::before_reply;
   link.mute = how_ == Cut::never_answered;
-  return how_ != Cut::before_statement;
+  link.dead = how_ == Cut::before_statement;
+  return !link.dead;
 }
 
 std::function<bool(const std::string&)> containing(std::string text) {

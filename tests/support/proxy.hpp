@@ -1,8 +1,9 @@
-// A proxy between dblock and its server that knows where MySQL's statements begin, so that a connection can
-// be cut exactly before a statement or exactly before its reply. Runs on a thread of its own; all methods are
-// thread-safe.
+// A proxy between dblock and its server that knows where MySQL's packets and statements begin, so that it can
+// do harm exactly before a statement, exactly before its reply, or at one packet. Runs on a thread of its
+// own; all methods are thread-safe.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/packets.hpp"
 #include "support/server.hpp"
 
 namespace dblock::test {
@@ -39,6 +41,14 @@ class Proxy {
   void refuse_statements(std::function<bool(const std::string& statement)> matches, std::uint16_t error,
                          std::string text);
 
+  // Does harm to the packet of this number. Packets are counted from 0 as they come, of all connections and
+  // in both directions, the login's as well.
+  void harm(Harm harm, std::size_t at);
+  [[nodiscard]] bool struck() const { return struck_; }  // the harm is done
+  // The packet held back reaches the server now; returns when the server has answered it or hung up. False
+  // when there is none, or the server says nothing for long.
+  bool deliver();
+
   // Sessions from now on have what they read outside of transactions answered by this server, as balancers do
   // that split reads from writes.
   void read_from(const ServerAddress& replica);
@@ -53,22 +63,28 @@ class Proxy {
   void cut_all();                 // every connection, now
   void delay(milliseconds time);  // before each forwarded piece
 
-  [[nodiscard]] std::vector<std::string> statements() const;  // every one seen so far, from all connections
-  void forget_statements();                                   // those, where one goes on for hours
+  [[nodiscard]] std::vector<Packet> packets() const;          // every one so far, from all connections
+  [[nodiscard]] std::vector<std::string> statements() const;  // theirs
+  void forget_statements();                                   // and packets, where one goes on for hours
 
  private:
   struct Link;
   void loop();
   void accept_one();
-  [[nodiscard]] std::string with_time(std::string packet);
   void from_client(Link& link);
   void from_server(Link& link);
-  [[nodiscard]] bool on_packet(Link& link, const std::string& packet);  // false: cut now
+  void pass_to_server(Link& link, const std::string& packet);
+  void pass_to_client(Link& link, std::string packet, std::string& passed);
+  // What is to be done to it.
+  [[nodiscard]] Harm note(Packet packet);
+  void harm_from_client(Link& link, const std::string& packet, Harm harm);
+  // False: the server does not get it.
   [[nodiscard]] bool on_statement(Link& link, const std::string& text);
   // True where the replica has it answered.
   [[nodiscard]] bool read_elsewhere(Link& link, const std::string& packet);
+  [[nodiscard]] std::string with_time(std::string packet);
 
-  ServerAddress upstream_;
+  const ServerAddress upstream_;
   int listener_ = -1;
   int wake_ = -1;
   int port_ = 0;
@@ -87,7 +103,12 @@ class Proxy {
   bool cut_all_ = false;
   bool ending_ = false;
   milliseconds delay_{0};
-  std::vector<std::string> statements_;
+  std::vector<Packet> packets_;
+  Harm harm_ = Harm::none;
+  std::size_t harmed_ = 0;
+  std::atomic<bool> struck_ = false;
+  std::string held_back_;
+  int held_server_ = -1;                      // the connection that the held packet belongs to
   std::vector<std::unique_ptr<Link>> links_;  // of the thread alone
   std::thread thread_;
 };
