@@ -145,7 +145,7 @@ TEST_CASE(
   ServerDatabase database;
   Client client(database);
   REQUIRE(client.acquire("k", "1000", "0").at(0) == "granted");
-  const auto next = dblock(database, run_words("k", {"--wait", "20s"}, {"true"}));
+  const auto next = dblock(database, run_words("k", {"--wait", "60s"}, {"true"}));
   INFO(next.err);
   CHECK(next.exit == exited(0));
   CHECK(client.renew().at(0) == "lost");

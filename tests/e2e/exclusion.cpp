@@ -67,7 +67,7 @@ TEST_CASE("racers whose first inserter is killed neither deadlock nor overlap",
 }
 
 unsigned long long token_of_run(const Database& database) {
-  const auto finished = dblock(database, run_words("k", {"--wait", "20s"}, sh("echo $DBLOCK_TOKEN")));
+  const auto finished = dblock(database, run_words("k", {"--wait", "60s"}, sh("echo $DBLOCK_TOKEN")));
   REQUIRE(finished.exit == exited(0));
   return std::stoull(finished.out);
 }
@@ -90,7 +90,7 @@ TEST_CASE("tokens rise across release and expiry and takeover and reap and a los
   tokens.push_back(token_of_run(database));
   tokens.push_back(token_of_acquire(database, {"--ttl", "1s", "--margin", "0"}));
   tokens.push_back(
-      token_of_acquire(database, {"--ttl", "1s", "--margin", "0", "--wait", "10s"}));  // takeover
+      token_of_acquire(database, {"--ttl", "1s", "--margin", "0", "--wait", "60s"}));  // takeover
   REQUIRE(wait_until([&] { return database.expires_micros("k") < realtime_micros(); }));
   REQUIRE(dblock(database, {"reap"}).exit == exited(0));
   CHECK_FALSE(database.has_holder("k"));

@@ -98,10 +98,14 @@ TEST_CASE("a server that does not answer is 69 within the connect timeout", "[se
   Server server;
   const ServerDatabase database(server.address());
   server.freeze();
-  const auto before = std::chrono::steady_clock::now();
-  const auto finished = dblock_at(database.tcp_url() + "?connect-timeout=1s", run_words("k", {}, {"true"}));
-  expect_own_code(finished, 69);
-  CHECK(std::chrono::steady_clock::now() - before < 8s);  // and not within the 10 s of a statement
+  CHECK(best_of_some(4s, [&] {  // and not within the 5 s that it is without the option
+          const auto before = std::chrono::steady_clock::now();
+          const auto finished =
+              dblock_at(database.tcp_url() + "?connect-timeout=1s", run_words("k", {}, {"true"}));
+          const auto took = std::chrono::steady_clock::now() - before;
+          expect_own_code(finished, 69);
+          return took;
+        }) < 4s);
   server.thaw();
 }
 

@@ -62,11 +62,12 @@ TEST_CASE("a frozen holder's late write is refused", "[server][safety]") {
   const std::string script = until_told(directory) + "; " + app.write(1, "late") + " 2>" +
                              directory.file("said") + "; " + print_into(directory.file("code"), "echo $?") +
                              "; sleep 600";
-  Process first(dblock_spawn(app.database, run_words("k", {"--ttl", "2s", "--margin", "200ms"}, sh(script))));
+  Process first(dblock_spawn(app.database, run_words("k", {"--margin", "200ms"}, sh(script))));
   await_file(first, directory.file("up"));
   const pid_t guardian = guardian_of(first);
   const pid_t job = job_of(first);
   freeze_all({first.pid(), guardian, job});
+  app.database.age_until_expired("k", 10s);
 
   // It tries again and again: a waiter would sleep until the frozen one's session ends, or 15 s at least.
   const auto second =

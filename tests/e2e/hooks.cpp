@@ -85,7 +85,7 @@ TEST_CASE("a lock granted at once starts no hook, and a run without hooks has no
   const Words hooks{"--on-wait",     count_in(directory.file("count")),
                     "--on-lost",     count_in(directory.file("count")),
                     "--on-conflict", count_in(directory.file("count"))};
-  LiveRun hooked(database, with(hooks, {"--wait", "10s"}));
+  LiveRun hooked(database, with(hooks, {"--wait", "60s"}));
   CHECK_FALSE(no_hooks_process(hooked.tree()));
   CHECK(no_hooks_process(descendants_of(hooked.pid())));
   CHECK(hooked.end() == exited(0));

@@ -152,7 +152,7 @@ TEST_CASE("a keeper that is killed costs a lease and its margin, no more") {
   Database database;
   KeptScript process(database.url(), "--ttl 3s --margin 200ms");
   ::kill(keeper_of(process), SIGKILL);
-  CHECK(run_true(database, "k", {"--wait", "20s"}) == exited(0));
+  CHECK(run_true(database, "k", {"--wait", "60s"}) == exited(0));
   CHECK(process.running());
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 const Words k_line_one{"--line", "one", "--wait", "60s"};
 const Words k_line_newest{"--line", "newest", "--wait", "60s"};
-const Words k_brisk{"--ttl", "4s", "--heartbeat", "300ms", "--kill-grace", "500ms"};
+const Words k_brisk{"--ttl", "60s", "--heartbeat", "300ms", "--kill-grace", "500ms"};
 
 TEST_CASE("of --line one runs a single one waits, and the others leave and say for whom") {
   const Database database;

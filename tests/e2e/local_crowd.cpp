@@ -170,13 +170,13 @@ TEST_CASE("kill -9 while the store is being made leaves one that opens", "[local
     const Database database(Database::Schema::none);
     std::vector<Process> makers;
     for (int i = 0; i < 3; ++i)
-      makers.emplace_back(dblock_spawn(database, run_words("k", {"--wait", "9s"}, {"true"})));
+      makers.emplace_back(dblock_spawn(database, run_words("k", {"--wait", "60s"}, {"true"})));
     for (auto& maker : makers) {
       pause_for(milliseconds(random() % 4));
       maker.signal(SIGKILL);
     }
     for (auto& maker : makers) CHECK(soon_gone(maker));
-    const auto after = dblock(database, run_words("k", {"--wait", "9s"}, {"true"}));
+    const auto after = dblock(database, run_words("k", {"--wait", "60s"}, {"true"}));
     INFO(after.err);
     CHECK(after.exit == exited(0));
     CHECK(sqlite_value(file_of(database), "PRAGMA integrity_check") == "ok");

@@ -136,7 +136,7 @@ TEST_CASE("steps of the clock while a job runs change nothing", "[safety]") {
     const Database database;
     const SteppedClock clock;
     LiveRun run(
-        database, {"--ttl", "2s"},
+        database, {"--heartbeat", "200ms"},
         [](const TempDir& directory) {
           return sh("touch " + directory.file("up") + "; while [ ! -e " + directory.file("go") +
                     " ]; do env -u LD_PRELOAD sleep 0.05; done; exit 7");

@@ -171,7 +171,7 @@ TEST_CASE("the printed grants are enough for everything but migrate and for no m
   }
   const std::string as_least = database.url(least);
   CHECK(dblock_at(as_least, run_words("k", {}, {"true"})).exit == exited(0));
-  CHECK(dblock_at(as_least, run_words("k", {"--wait", "2s"}, {"true"})).exit == exited(0));
+  CHECK(dblock_at(as_least, run_words("k", {"--wait", "60s"}, {"true"})).exit == exited(0));
   const auto acquired = dblock_at(as_least, {"acquire", "--key", "s", "--ttl", "60s"});
   CHECK(acquired.exit == exited(0));
   const std::string owner = database.column("s", "lock_value");

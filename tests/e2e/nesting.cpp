@@ -265,10 +265,10 @@ TEST_CASE("a signal ends the wait for a nested run, which keeps the lock, and th
 TEST_CASE("an inner run whose outer lease is revoked is stopped with it", "[safety][asan-server]") {
   Database database;
   const TempDir directory;
-  Process process(dblock_spawn(
-      database, run_words("a", {"--ttl", "3s", "--heartbeat", "200ms", "--kill-grace", "500ms"},
-                          sh(inner("-k a --ttl 3s --heartbeat 200ms --kill-grace 500ms -- sh -c '" +
-                                   until_told(directory) + "'")))));
+  Process process(
+      dblock_spawn(database, run_words("a", {"--heartbeat", "200ms", "--kill-grace", "500ms"},
+                                       sh(inner("-k a --heartbeat 200ms --kill-grace 500ms -- sh -c '" +
+                                                until_told(directory) + "'")))));
   await_file(process, directory.file("up"));
   revoke(database, "a");
   CHECK(process.wait(30s * slowness()) == exited(76));

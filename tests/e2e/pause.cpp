@@ -74,7 +74,7 @@ TEST_CASE("a pause ends by itself, and the waiter then runs") {
 
 TEST_CASE("a held lock that is paused goes on, renews and ends as usual") {
   Database database;
-  LiveRun holder(database, {"--ttl", "4s", "--heartbeat", "300ms", "--kill-grace", "500ms"});
+  LiveRun holder(database, {"--heartbeat", "300ms"});
   pause(database, {"-k", "k", "--for", "1h"});
   CHECK(soon_renewed(database));
   check_ended(dblock(database, run_words("k", {}, {"true"})), 75,
@@ -203,9 +203,9 @@ TEST_CASE("a signal ends the wait of pause and of release though the server answ
 TEST_CASE("pause --wait ends at its limit though the server answers nothing", "[server]") {
   const ServerDatabase database;
   const LiveRun holder(database);
-  StalledWait waiting(database, {"pause", "-k", "k", "--for", "1h", "--wait", "2s"});
+  StalledWait waiting(database, {"pause", "-k", "k", "--for", "1h", "--wait", "4s"});
   CHECK(waiting.process.wait() == exited(69));
-  CHECK(says(waiting.process.err(), "the database did not answer at the end of --wait 2s; the pause stays"));
+  CHECK(says(waiting.process.err(), "the database did not answer at the end of --wait 4s; the pause stays"));
 }
 
 TEST_CASE("resume ends the wait of pause") {

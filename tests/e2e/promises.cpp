@@ -193,7 +193,7 @@ TEST_CASE("the guardian keeps the lock when dblock was killed, and a revoked job
   }
   CHECK(try_run(database, {}).finished.exit == exited(75));
   database.age("k", 2h);
-  LiveRun run(database, {"--keep-on-failure", "1h", "--ttl", "3s"}, sleeping_job);
+  LiveRun run(database, {"--keep-on-failure", "1h", "--heartbeat", "300ms"}, sleeping_job);
   CHECK(
       dblock(database, {"release", "--key", "k", "--force", "--token", database.column("k", "token")}).exit ==
       exited(0));

@@ -237,7 +237,7 @@ TEST_CASE("runs that name their keys in opposite order never block each other", 
 
 TEST_CASE("a lease that is lost on one of several keys stops the job", "[safety]") {
   const Database database;
-  Holder holder(database, "a", {"-k", "b", "--ttl", "3s", "--heartbeat", "200ms", "--kill-grace", "500ms"});
+  Holder holder(database, "a", {"-k", "b", "--heartbeat", "200ms", "--kill-grace", "500ms"});
   const auto token = database.column("b", "token");
   REQUIRE(dblock(database, {"release", "--key", "b", "--force", "--token", token}).exit == exited(0));
   CHECK(holder.wait(30s * slowness()) == exited(76));
@@ -246,7 +246,7 @@ TEST_CASE("a lease that is lost on one of several keys stops the job", "[safety]
 
 TEST_CASE("a reader's and a slot's lease are renewed, and end with their holder even by kill -9") {
   for (const Words& sharing : {Words{"--shared"}, Words{"--slots", "2"}}) {
-    const Words options = with(sharing, {"--ttl", "2s", "--heartbeat", "200ms", "--kill-grace", "200ms"});
+    const Words options = with(sharing, {"--heartbeat", "200ms", "--kill-grace", "200ms"});
     const Database database;
     Holder holder(database, "k", options);
     const auto first = listed(database).at(0).at("renewed_at");
@@ -416,7 +416,7 @@ TEST_CASE("a success under one of several keys outweighs who holds another") {
 
 TEST_CASE("one holder of several is revoked by its token, the others go on", "[safety]") {
   const Database database;
-  Holder first(database, "k", {"--shared", "--ttl", "3s", "--heartbeat", "200ms", "--kill-grace", "500ms"});
+  Holder first(database, "k", {"--shared", "--heartbeat", "200ms", "--kill-grace", "500ms"});
   Holder second(database, "k", {"--shared"});
   const auto token = first.told("DBLOCK_TOKEN");
   REQUIRE(dblock(database, {"release", "--key", "k", "--force", "--token", token}).exit == exited(0));

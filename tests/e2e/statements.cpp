@@ -114,7 +114,9 @@ TEST_CASE("no statement uses the forms that the protocol forbids", "[server]") {
   ServerDatabase database;
   Proxy proxy(database.server());
   const std::string url = proxy.url(database.name());
-  REQUIRE(dblock_at(url, run_words("k", {"--ttl", "1s"}, {"sleep", "0.7"})).exit == exited(0));
+  LiveRun run(url, {"--heartbeat", "200ms"});
+  REQUIRE(soon_renewed(database));
+  REQUIRE(run.end() == exited(0));
   REQUIRE(dblock_at(url, {"acquire", "--key", "s", "--ttl", "60s"}).exit == exited(0));
   REQUIRE(dblock_at(url, run_words("s", {"--wait", "300ms"}, {"true"})).exit == exited(75));
   REQUIRE(dblock_at(url, {"inspect", "--all"}).exit == exited(0));
@@ -228,8 +230,11 @@ TEST_CASE("two renewals within one microsecond both succeed", "[server]") {
 TEST_CASE("statement-based replication raises no warning of an unsafe statement", "[server][other-servers]") {
   Server server({"--log-bin=binlog", "--server-id=1", "--binlog-format=STATEMENT"});
   ServerDatabase database(server.address());
-  for (int i = 0; i < 2; ++i)
-    REQUIRE(dblock(database, run_words("k", {"--ttl", "1s"}, {"sleep", "0.4"})).exit == exited(0));
+  for (int i = 0; i < 2; ++i) {
+    LiveRun run(database, {"--heartbeat", "200ms"});
+    REQUIRE(soon_renewed(database));
+    REQUIRE(run.end() == exited(0));
+  }
   {
     LiveRun holder(database);
     std::vector<Process> waiters;

@@ -377,10 +377,9 @@ TEST_CASE("a reply too many is not taken for a renewal's", "[server][safety][oth
   REQUIRE(run_true(database) == exited(0));
   FakeServer meddler(Meddler(database.server().port, add_one_reply(k_grant)));
   const std::string url = url_through(meddler, database, "app", "tls=off");
-  const auto finished = dblock_at(url, run_words("k", {"--ttl", "1s", "--verbose"}, {"sleep", "1"}));
-  INFO(finished.err);
-  CHECK(finished.exit == exited(0));
-  CHECK(says(finished.err, "the reply is not to what was asked"));
+  LiveRun run(url, {"--heartbeat", "200ms", "--verbose"});
+  CHECK(soon_says(run, "the reply is not to what was asked"));
+  CHECK(run.end() == exited(0));
 }
 
 // In a reply "done": behind its header and first byte come two numbers of one byte and as many more as the
@@ -406,11 +405,10 @@ TEST_CASE("a reply that tells of a transaction where none should be open is take
     if (number == reply && !told.exchange(true)) tell_of_transaction(part);
   }));
   const std::string url = url_through(meddler, database, "app", "tls=off");
-  const auto finished = dblock_at(url, run_words("k", {"--ttl", "1s", "--verbose"}, {"sleep", "1"}));
-  INFO(finished.err);
-  CHECK(finished.exit == exited(0));
+  LiveRun run(url, {"--heartbeat", "200ms", "--verbose"});
+  CHECK(soon_says(run, "the reply is not to what was asked (a transaction is open)"));
   CHECK(told);
-  CHECK(says(finished.err, "the reply is not to what was asked (a transaction is open)"));
+  CHECK(run.end() == exited(0));
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ TEST_CASE("a keeper that was frozen for longer than its lease signals as soon as
   KeptScript process(database.url(), "--ttl 3s --margin 100ms", k_sleeps);
   const pid_t keeper = keeper_of(process);
   freeze(keeper);
-  const std::string other = take(database, "k", {"--ttl", "60s", "--wait", "20s"});
+  const std::string other = take(database, "k", {"--ttl", "60s", "--wait", "60s"});
   CHECK(process.running());
   ::kill(keeper, SIGCONT);
   CHECK(process.wait() == killed_by(SIGTERM));

@@ -20,9 +20,9 @@ TEST_CASE("a revoked lease ends the run with 76 within heartbeat and grace", "[s
 
 TEST_CASE("release with wait returns when the revoked holder is gone", "[safety]") {
   Database database;
-  LiveRun process(database, {"--ttl", "20s", "--heartbeat", "500ms"}, sleeping_job);
+  LiveRun process(database, {"--ttl", "1h", "--heartbeat", "500ms"}, sleeping_job);
   const auto released = dblock(database, {"release", "--key", "k", "--force", "--token",
-                                          database.column("k", "token"), "--wait", "15s"});
+                                          database.column("k", "token"), "--wait", "1h"});
   INFO(released.err);
   CHECK(released.exit == exited(0));
   CHECK_FALSE(database.has_holder("k"));

@@ -68,7 +68,7 @@ TEST_CASE("an acquiring statement that never arrived is resolved too", "[server]
     Proxy proxy(database.server());
     proxy.cut(Proxy::Cut::before_statement, containing(verb));
     const auto finished =
-        run_program(through(proxy, database, run_words(verb, {"--wait", "10s"}, interval_job(log, 20))),
+        run_program(through(proxy, database, run_words(verb, {"--wait", "60s"}, interval_job(log, 20))),
                     30s * slowness());
     INFO(verb << " " << finished.err);
     CHECK(proxy.cuts() == 1);
@@ -124,7 +124,7 @@ TEST_CASE("a script's release whose reply is lost succeeds when it was its own, 
 
   const std::string forgotten = take(database, "k", {"--ttl", "1s", "--margin", "0"});
   const std::string successor =
-      take(database, "k", {"--ttl", "60s", "--wait", "10s"});  // when that has expired
+      take(database, "k", {"--ttl", "60s", "--wait", "60s"});  // when that has expired
   const auto too_late = release_unheard(forgotten);
   INFO(too_late.err);
   CHECK(too_late.exit == exited(76));
@@ -204,7 +204,7 @@ TEST_CASE("whichever statement of a run is cut there is at most one job and no l
         std::size_t seen = 0;
         proxy.cut(how, [&](const std::string&) { return seen++ == n; });
         const auto finished =
-            run_program(through(proxy, database, run_words(key, {"--wait", "5s"}, interval_job(log, 10))),
+            run_program(through(proxy, database, run_words(key, {"--wait", "60s"}, interval_job(log, 10))),
                         30s * slowness());
         INFO("statement " << n << (fresh ? " fresh " : " existing ") << static_cast<int>(how) << ": "
                           << finished.err);
