@@ -301,6 +301,38 @@ TEST_CASE("mariadb: interrupt ends a call that waits for a row lock", "[safety]"
   CHECK(renewed.error().code == Errc::indeterminate);  // and not the end of the wait, which is definite
 }
 
+TEST_CASE("mariadb: a call that was broken off sends nothing more") {
+  MariadbUnderTest t;
+  const auto database = t.open_database();
+  database->begin_call(store::Database::Patience::usual);
+  REQUIRE(database->ensure_open("a test"));
+  database->interrupt();
+  const auto refused = database->run(store::Verb::server_time, {}, "a test");
+  database->end_call();
+  REQUIRE_FALSE(refused);
+  CHECK_THAT(refused.error().message, Catch::EndsWith(": broken off"));
+}
+
+TEST_CASE("mariadb: a transaction whose session is lost runs no further statement", "[safety]") {
+  MariadbUnderTest t;
+  const auto database = t.open_database();
+  database->begin_call(store::Database::Patience::usual);
+  REQUIRE(database->ensure_open("a test"));
+  const auto ask = [&] { return database->run(store::Verb::server_time, {}, "a test"); };
+  const auto done = database->in_transaction("a test", [&]() -> Result<void> {
+    REQUIRE(ask());
+    REQUIRE(t.database().kill_session(t.database().sessions().front()));
+    CHECK_FALSE(ask());
+    const auto after = ask();
+    REQUIRE_FALSE(after);
+    CHECK_THAT(after.error().message, Catch::EndsWith(": its transaction was rolled back"));
+    return database->ensure_open("a test");
+  });
+  database->end_call();
+  REQUIRE_FALSE(done);
+  CHECK_THAT(done.error().message, Catch::EndsWith(": its transaction was rolled back"));
+}
+
 // I4: the deadline counts from before the statement was sent. Counted from the reply, a slow answer would
 // make the holder believe in its lease for longer than the server does.
 TEST_CASE("mariadb: a slow reply does not lengthen what the holder may believe", "[safety]") {

@@ -64,10 +64,13 @@ TEST_CASE("a store cannot be made on a full disk: 69, and with room it can", "[l
                                            "fill\n"
                                            "for i in 1 2; do token k || echo full $?; done\n"
                                            "room\n"
-                                           "token k >&2 && echo works\n");
+                                           "token k >&2 && echo works\n"
+                                           "mount -t tmpfs -o mode=700,nr_inodes=1 tmpfs $disk/d\n"
+                                           "token k || echo no file $?\n");
   INFO(finished.err);
-  CHECK(finished.out == "full 69\nfull 69\nworks\n");
-  CHECK(says(finished.err, "no space"));
+  CHECK(finished.out == "full 69\nfull 69\nworks\nno file 69\n");
+  CHECK(says(finished.err, "no space is left on its disk; nothing was changed"));
+  CHECK(says(finished.err, ": no space is left on its disk. Make room and try again"));
 }
 
 TEST_CASE("a disk that fills up under a job ends it with 76 before its lease does, and room saves it",

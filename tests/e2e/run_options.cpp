@@ -226,12 +226,13 @@ TEST_CASE("with-parent ends the run when the process that started dblock ends", 
   Database database;
   const TempDir directory;
   // The shell starts dblock in the background and stays; killing it must stop the run.
-  Process shell({.argv = sh(dblock_binary() + " run --with-parent --kill-grace 500ms --key k -- " +
+  Process shell({.argv = sh(dblock_binary() + " run -v --with-parent --kill-grace 500ms --key k -- " +
                             job_binary() + " tree " + directory.file("up") + " & exec sleep 60"),
                  .env = {"DBLOCK_DB=" + database.url()}});
   await_file(shell, directory.file("up"));
   shell.signal(SIGKILL);
   CHECK(soon_gone(shell));
+  CHECK(says(shell.err(), "the process that started dblock has ended; stopping the job"));
   CHECK_FALSE(database.has_holder("k"));
 }
 

@@ -77,6 +77,28 @@ TEST_CASE("an acquiring statement that never arrived is resolved too", "[server]
   }
 }
 
+TEST_CASE("a run whose acquiring statements never arrive says in the end that nothing was taken",
+          "[server]") {
+  ServerDatabase database;
+  REQUIRE(run_true(database) == exited(0));
+  Proxy proxy(database.server());
+  proxy.cut(Proxy::Cut::before_statement, containing("UPDATE"), 1000);
+  check_ended(run_program(through(proxy, database, run_words("k", {}, {"true"}))), 69,
+              {"the reply to taking lock \"k\" was lost and the lock was not taken; try again"});
+}
+
+TEST_CASE("a script whose new lease cannot be read back for long is told that the lease is given back",
+          "[server]") {
+  ServerDatabase database;
+  REQUIRE(run_true(database) == exited(0));
+  Proxy proxy(database.server());
+  constexpr std::uint16_t k_interrupted = 1317;
+  proxy.refuse_statements(containing("SELECT lock_key"), k_interrupted, "interrupted");
+  check_ended(run_program(through(proxy, database, {"acquire", "--key", "k", "--ttl", "1h"})), 69,
+              {"; lock \"k\" was granted and has been released"});
+  CHECK_FALSE(database.has_holder("k"));
+}
+
 TEST_CASE("a reply lost on the way to acquire for a script leaves exactly the lease that is reported",
           "[server][safety]") {
   ServerDatabase database;
