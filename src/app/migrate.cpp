@@ -6,6 +6,7 @@
 #include "app/database.hpp"
 #include "app/use_cases.hpp"
 #include "base/log.hpp"
+#include "base/overloaded.hpp"
 #include "store/open.hpp"
 #include "store/sql_grant.hpp"
 
@@ -35,6 +36,18 @@ void report_applied(store::Applied applied, const std::string& database, Migrate
   }
 }
 
+Result<std::vector<std::string>> grants_of(const MigrateRequest& request, const store::Settings& settings) {
+  using Grants = Result<std::vector<std::string>>;
+  const auto of_server = [&](const store::MariadbSettings& server) -> Grants {
+    if (request.applications) return store::application_grants_for(request.grants_user, server.database);
+    return store::grants_for(request.grants_user, server.database, request.history.value_or(false));
+  };
+  const auto of_file = [](const store::SqliteSettings&) -> Grants {
+    return fail(Errc::usage, "--print-grants is for MariaDB and MySQL; the embedded store knows no accounts");
+  };
+  return std::visit(Overloaded{of_server, of_file}, settings);
+}
+
 // Switches the history as the request says, and reports whether it is kept. Not asked before there are
 // tables.
 Result<void> switch_history(store::SchemaAdmin& schema, const MigrateRequest& request,
@@ -55,14 +68,7 @@ Result<MigrateReport> migrate(const MigrateRequest& request) {
   DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   MigrateReport report;
   if (request.action == MigrateRequest::Action::print_grants) {
-    const auto* server = std::get_if<store::MariadbSettings>(&settings);
-    if (server == nullptr)
-      return fail(Errc::usage,
-                  "--print-grants is for MariaDB and MySQL; the embedded store knows no accounts");
-    DBLOCK_TRY(report.grants, request.applications
-                                  ? store::application_grants_for(request.grants_user, server->database)
-                                  : store::grants_for(request.grants_user, server->database,
-                                                      request.history.value_or(false)));
+    DBLOCK_TRY(report.grants, grants_of(request, settings));
     return report;
   }
   const bool reads_only = request.action != MigrateRequest::Action::apply;

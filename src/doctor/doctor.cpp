@@ -4,6 +4,7 @@
 
 #include <variant>
 
+#include "base/overloaded.hpp"
 #include "doctor/judgements.hpp"
 
 namespace dblock::doctor {
@@ -60,9 +61,9 @@ std::vector<Finding> credentials(const store::SettingsSources& sources,
 }
 
 std::vector<Finding> judge_store(const store::Settings& settings) {
-  const auto facts = store::gather_facts(settings);
-  if (const auto* const file = std::get_if<FileFacts>(&facts)) return judge_file(*file);
-  return judge_server(std::get<ServerFacts>(facts), std::get<store::MariadbSettings>(settings).min_replicas);
+  return std::visit(Overloaded{[](const ServerFacts& facts) { return judge_server(facts); },
+                               [](const FileFacts& facts) { return judge_file(facts); }},
+                    store::gather_facts(settings));
 }
 
 }  // namespace

@@ -129,12 +129,12 @@ std::vector<Finding> judge_hosts(const std::vector<HostFacts>& hosts, unsigned m
   return all;
 }
 
-std::vector<Finding> judge_server(const ServerFacts& facts, unsigned min_replicas) {
+std::vector<Finding> judge_server(const ServerFacts& facts) {
   if (!facts.client_library)
     return {{"connection", Level::bad, "", facts.client_library.error().message, {}}};
   std::vector<Finding> findings{
       {"client-library", Level::ok, *facts.client_library, "MariaDB's, as loaded here", {}}};
-  std::ranges::move(judge_hosts(facts.hosts, min_replicas), std::back_inserter(findings));
+  std::ranges::move(judge_hosts(facts.hosts, facts.min_replicas), std::back_inserter(findings));
   return findings;
 }
 

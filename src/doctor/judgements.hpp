@@ -28,7 +28,7 @@ using store::ServerFacts;
 [[nodiscard]] std::vector<Finding> judge_hosts(const std::vector<HostFacts>& hosts, unsigned min_replicas);
 
 // client-library, then the hosts.
-[[nodiscard]] std::vector<Finding> judge_server(const ServerFacts& facts, unsigned min_replicas);
+[[nodiscard]] std::vector<Finding> judge_server(const ServerFacts& facts);
 
 // store, and with it store-mode, schema, history, journal, integrity, pause; disk-space, clock
 [[nodiscard]] std::vector<Finding> judge_file(const FileFacts& facts);

@@ -1,5 +1,6 @@
 #include "store/facts.hpp"
 
+#include "base/overloaded.hpp"
 #include "store/mariadb/factory.hpp"
 #include "store/sqlite/factory.hpp"
 
@@ -45,8 +46,10 @@ std::string HostFacts::replication_group() const {
 }
 
 Facts gather_facts(const Settings& settings) {
-  if (const auto* embedded = std::get_if<SqliteSettings>(&settings)) return sqlite::gather_facts(*embedded);
-  return mariadb::gather_facts(std::get<MariadbSettings>(settings));
+  return std::visit(
+      Overloaded{[](const MariadbSettings& server) -> Facts { return mariadb::gather_facts(server); },
+                 [](const SqliteSettings& file) -> Facts { return sqlite::gather_facts(file); }},
+      settings);
 }
 
 }  // namespace dblock::store

@@ -134,6 +134,7 @@ struct ServerFacts {
   // The client library and the TLS library in use. An error: neither can be loaded, and no host was asked.
   Result<std::string> client_library;
   std::vector<HostFacts> hosts;  // in the order of the settings
+  unsigned min_replicas = 0;     // that the settings ask for
 };
 
 // What is inside the embedded store's file.

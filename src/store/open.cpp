@@ -3,6 +3,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/overloaded.hpp"
 #include "store/mariadb/factory.hpp"
 #include "store/rules/lock_table.hpp"
 #include "store/rules/table_lease_store.hpp"
@@ -12,9 +13,10 @@ namespace dblock::store {
 
 std::unique_ptr<Database> open_database(const Settings& settings, const SessionOptions& options,
                                         Clock& clock) {
-  if (const auto* embedded = std::get_if<SqliteSettings>(&settings))
-    return sqlite::make_database(*embedded, options, clock);
-  return mariadb::make_database(std::get<MariadbSettings>(settings), options);
+  return std::visit(
+      Overloaded{[&](const MariadbSettings& server) { return mariadb::make_database(server, options); },
+                 [&](const SqliteSettings& file) { return sqlite::make_database(file, options, clock); }},
+      settings);
 }
 
 std::unique_ptr<lease::LeaseStore> open_store(const Settings& settings, const SessionOptions& options,
@@ -24,9 +26,10 @@ std::unique_ptr<lease::LeaseStore> open_store(const Settings& settings, const Se
 }
 
 std::unique_ptr<SchemaAdmin> open_schema(const Settings& settings, const SessionOptions& options) {
-  if (const auto* embedded = std::get_if<SqliteSettings>(&settings))
-    return sqlite::make_schema_admin(*embedded, options);
-  return mariadb::make_schema_admin(std::get<MariadbSettings>(settings), options);
+  return std::visit(
+      Overloaded{[&](const MariadbSettings& server) { return mariadb::make_schema_admin(server, options); },
+                 [&](const SqliteSettings& file) { return sqlite::make_schema_admin(file, options); }},
+      settings);
 }
 
 Result<std::string> client_library_in_use() {

@@ -554,12 +554,12 @@ TEST_CASE("doctor: a view in the place of a table is bad, whatever version the t
 
 TEST_CASE("doctor: without a client library no server is judged") {
   const store::ServerFacts facts{fail(Errc::config, "cannot be loaded"), {}};
-  const auto findings = judge_server(facts, 0);
+  const auto findings = judge_server(facts);
   REQUIRE(findings.size() == 1);
   CHECK(findings.front().check == "connection");
   CHECK(findings.front().level == Level::bad);
   CHECK(findings.front().message == "cannot be loaded");
-  CHECK(find(judge_server({"3.3.8", {sound()}}, 0), "client-library").found == "3.3.8");
+  CHECK(find(judge_server({"3.3.8", {sound()}}), "client-library").found == "3.3.8");
 }
 
 namespace {

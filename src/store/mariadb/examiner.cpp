@@ -421,7 +421,7 @@ HostFacts examine_host(const MariadbSettings& settings, const HostPort* host) {
 
 ServerFacts gather_facts(const MariadbSettings& settings) {
   forget_environment();
-  ServerFacts facts{client_library_in_use(), {}};
+  ServerFacts facts{client_library_in_use(), {}, settings.min_replicas};
   if (!facts.client_library) return facts;
   if (settings.hosts.empty()) facts.hosts.push_back(examine_host(settings, nullptr));
   for (const auto& host : settings.hosts) facts.hosts.push_back(examine_host(settings, &host));
