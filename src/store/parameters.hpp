@@ -34,7 +34,7 @@ namespace dblock::store {
 [[nodiscard]] Parameters force_parameters(const lease::Key& key, std::uint32_t slot, lease::Token token);
 // key, slot, owner, token of a lease as it was read
 [[nodiscard]] Parameters seen_parameters(const lease::LockStatus& seen);
-// key, first_slot, last_slot, owner, token, script, leaves_nested
+// key, first_slot, last_slot, owner, token, of_kind, leaves_nested
 [[nodiscard]] Parameters ref_parameters(const lease::LeaseRef& ref, lease::Actor actor);
 // outcome, exit_code, keep
 [[nodiscard]] Parameters end_parameters(lease::RunEnd end);

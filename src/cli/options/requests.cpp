@@ -145,7 +145,6 @@ std::string line_with_key(const Values& options) {
   return line;
 }
 
-// The keys sorted and without repetitions, so that all runs take the same locks in the same order.
 // --any: the keys of a pool, in their order, each once.
 Result<std::vector<lease::Key>> pool_keys(const Values& options) {
   if (options.find("key"))
@@ -157,6 +156,7 @@ Result<std::vector<lease::Key>> pool_keys(const Values& options) {
   return keys;
 }
 
+// --key: the keys sorted and without repetitions, so that all runs take the same locks in the same order.
 Result<std::vector<lease::Key>> several_keys(const Values& options) {
   DBLOCK_TRY(auto keys, named_keys(options));
   if (keys.empty())
