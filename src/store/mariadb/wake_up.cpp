@@ -82,7 +82,7 @@ bool NamedLockWakeUp::begin_sleep(const lease::OwnerId& ahead, std::size_t befor
   const Connection::Call call(connection_);
   if (!connection_.ensure_open(k_sleep_attempt)) return false;
   seatless_ = false;
-  stay_awake();
+  shorten_idle_time();
   if (!connection_.is_open()) return false;  // it broke
   return connection_.send_ahead(
       render(connection_.is_mariadb() ? Verb::sleep_mariadb : Verb::sleep_mysql,
@@ -106,8 +106,12 @@ bool NamedLockWakeUp::crowded() {
 }
 
 void NamedLockWakeUp::stay_awake() noexcept {
-  if (idle_time_is_short_ || !connection_.is_open() || asleep()) return;
   const Connection::Call call(connection_);
+  shorten_idle_time();
+}
+
+void NamedLockWakeUp::shorten_idle_time() noexcept {
+  if (idle_time_is_short_ || !connection_.is_open() || asleep()) return;
   idle_time_is_short_ =
       connection_.change(idle_statement(k_frozen_after_seconds), k_sleep_attempt).has_value();
 }
@@ -129,9 +133,7 @@ NamedLockWakeUp::ShortIdleTime::ShortIdleTime(NamedLockWakeUp& wake_up)
     : wake_up_(wake_up),
       needed_(!wake_up.idle_time_is_short_ && wake_up.connection_.is_open() &&
               !wake_up.connection_.is_mariadb()) {
-  if (!needed_) return;
-  wake_up_.idle_time_is_short_ =
-      wake_up_.connection_.change(idle_statement(k_frozen_after_seconds), k_sleep_attempt).has_value();
+  if (needed_) wake_up_.shorten_idle_time();
 }
 
 NamedLockWakeUp::ShortIdleTime::~ShortIdleTime() {

@@ -65,6 +65,8 @@ class NamedLockWakeUp final : public lease::WakeUp {
   };
 
  private:
+  // REQUIRES: a Connection::Call.
+  void shorten_idle_time() noexcept;
   [[nodiscard]] bool begin_sleep(const lease::OwnerId& ahead, std::size_t before);
   [[nodiscard]] lease::Slept end_sleep(std::size_t before);
 

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cerrno>
 #include <chrono>
 #include <utility>
@@ -37,6 +38,7 @@ void keep_alive(int socket) {
 Connection::Call::Call(Connection& connection, Micros reply_limit) : connection_(connection) {
   connection_.reply_limit_ = reply_limit;
   const std::lock_guard lock(connection_.interrupt_mutex_);
+  assert(!connection_.in_call_);
   connection_.in_call_ = true;
   connection_.interrupted_ = false;
 }

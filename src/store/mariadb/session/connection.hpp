@@ -43,9 +43,9 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Spans a call: only while a Call lives, interrupt() breaks the connection. A statement that gets no answer
-  // within `reply_limit` also breaks it, unless the limit is zero. (The library's own timeouts are whole
-  // seconds.)
+  // Spans a call, and is not nested: only while a Call lives, interrupt() breaks the connection. A statement
+  // that gets no answer within `reply_limit` also breaks it, unless the limit is zero. (The library's own
+  // timeouts are whole seconds.)
   class Call {
    public:
     explicit Call(Connection& connection, Micros reply_limit = Micros{0});
