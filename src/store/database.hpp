@@ -3,12 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <expected>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lease/store.hpp"
+#include "store/attempt.hpp"
 #include "store/rows.hpp"
 #include "store/verbs.hpp"
 
@@ -24,8 +27,7 @@ struct Effect {
   std::optional<std::uint64_t> reported{};
 };
 
-// THREADING, CONNECTION, ERRORS: as lease::LeaseStore. `attempt` begins every message: "cannot renew lock
-// "k"".
+// THREADING, CONNECTION, ERRORS: as lease::LeaseStore. Every message begins with what the call tries to do.
 class Database {
  public:
   Database() = default;
@@ -33,42 +35,60 @@ class Database {
   Database& operator=(const Database&) = delete;
   virtual ~Database() = default;
 
-  // Every use of the functions below stands between begin_call() and end_call(). In between, interrupt()
-  // breaks the statement under way.
   enum class Patience {
     usual,
     renewal,  // for a holder's renewal, whose lease runs out meanwhile: SessionOptions::renewal_timeout
   };
-  virtual void begin_call(Patience patience) = 0;
+  // Every use of the functions below stands inside a call. Only there interrupt() breaks the statement under
+  // way. Calls are not nested.
+  class Call {
+   public:
+    Call(Database& database, Attempt attempt, Patience patience = Patience::usual) : database_(database) {
+      database_.attempt_ = std::move(attempt);
+      database_.begin_call(database_.attempt_, patience);
+    }
+    ~Call() { database_.end_call(); }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+    [[nodiscard]] Result<void> open() const { return database_.ensure_open(); }
+
+   private:
+    Database& database_;
+  };
+  // For Call.
+  virtual void begin_call(const Attempt& attempt, Patience patience) = 0;
   virtual void end_call() noexcept = 0;
 
-  // The `attempt` that begins messages about connecting.
-  [[nodiscard]] virtual std::string connecting() const { return "cannot connect to the database"; }
+  // What the call under way tries to do, and an error of it: "cannot renew lock "k": why".
+  [[nodiscard]] const Attempt& attempt() const { return attempt_; }
+  [[nodiscard]] std::unexpected<Error> refuse(Errc code, const std::string& why) const {
+    return fail(code, attempt_.text() + ": " + why);
+  }
+
+  // The attempt of a call that only connects.
+  [[nodiscard]] virtual const char* connecting() const { return "cannot connect to the database"; }
   // Opens the connection, unless it is open and sound.
-  [[nodiscard]] virtual Result<void> ensure_open(const std::string& attempt) = 0;
+  [[nodiscard]] virtual Result<void> ensure_open() = 0;
 
   // Runs `body` as one transaction: all its statements take effect, or none. `body` runs again when the
   // database itself rolled back. Errc::indeterminate when the reply to the commit is lost.
   using Body = std::function<Result<void>()>;
-  [[nodiscard]] virtual Result<void> in_transaction(const std::string& attempt, const Body& body) = 0;
+  [[nodiscard]] virtual Result<void> in_transaction(const Body& body) = 0;
   // Runs `body`, whose statements need no transaction, as one transaction where that is cheaper.
-  [[nodiscard]] virtual Result<void> bundled(const std::string& attempt, const Body& body) = 0;
+  [[nodiscard]] virtual Result<void> bundled(const Body& body) = 0;
 
   // Runs a statement. Does nothing for a verb for which this database has no SQL.
-  [[nodiscard]] virtual Result<Effect> run(Verb verb, const Parameters& parameters,
-                                           const std::string& attempt) = 0;
+  [[nodiscard]] virtual Result<Effect> run(Verb verb, const Parameters& parameters) = 0;
   // Runs a statement that only reads on the server that takes the writes, even where a proxy sends plain
   // reads to another server.
-  [[nodiscard]] virtual Result<Effect> run_on_primary(Verb verb, const Parameters& parameters,
-                                                      const std::string& attempt) {
-    return run(verb, parameters, attempt);
+  [[nodiscard]] virtual Result<Effect> run_on_primary(Verb verb, const Parameters& parameters) {
+    return run(verb, parameters);
   }
   // Runs `body`, which only reads, as one transaction on the server that takes the writes. A failed statement
   // fails the whole. Errc::unreachable if a server that takes no writes answers all the same, or if the
   // reading took so long that what was read may no longer be so: the caller asks again.
-  [[nodiscard]] virtual Result<void> on_primary(const std::string& /*attempt*/, const Body& body) {
-    return body();
-  }
+  [[nodiscard]] virtual Result<void> on_primary(const Body& body) { return body(); }
   // As lease::LeaseStore::expect_release().
   virtual void expect_release() noexcept {}
   // As lease::LeaseStore::rest().
@@ -78,23 +98,19 @@ class Database {
 
   // Whether a grant would be (safe_to_grant), and whether the last one was (grant_is_safe), stored on as many
   // servers as the settings ask for. Errc::unreachable when not.
-  [[nodiscard]] virtual Result<void> safe_to_grant(const std::string& /*attempt*/) { return {}; }
-  [[nodiscard]] virtual Result<void> grant_is_safe(const std::string& /*attempt*/) { return {}; }
-  // True when the attempt that failed with `why` had waited for a job's open transaction that called
+  [[nodiscard]] virtual Result<void> safe_to_grant() { return {}; }
+  [[nodiscard]] virtual Result<void> grant_is_safe() { return {}; }
+  // True when a grant that failed with `why` had waited for a job's open transaction that called
   // dblock_assert_held(): the lock then counts as held. Errc::unreachable where it had waited for a commit
   // that no replica acknowledges.
-  [[nodiscard]] virtual Result<bool> kept_by_fence(const lease::Key& /*key*/, const Error& /*why*/,
-                                                   const std::string& /*attempt*/) {
+  [[nodiscard]] virtual Result<bool> kept_by_fence(const lease::Key& /*key*/, const Error& /*why*/) {
     return false;
   }
 
   // True when a transaction that called dblock_assert_held() would keep an exclusive request of the lock
   // `key` waiting, or another statement keeps the lock's rows locked. For a lock that nobody holds. False
   // also where the database does not tell: the server takes no writes, or the account may not lock rows.
-  [[nodiscard]] virtual Result<bool> waits_for_fence(const lease::Key& /*key*/,
-                                                     const std::string& /*attempt*/) {
-    return false;
-  }
+  [[nodiscard]] virtual Result<bool> waits_for_fence(const lease::Key& /*key*/) { return false; }
 
   // The wake-up of those who wait, owned by the database; null where there is none.
   [[nodiscard]] virtual lease::WakeUp* wake_up() noexcept = 0;
@@ -103,6 +119,9 @@ class Database {
   virtual void close() noexcept = 0;
   // Thread-safe: see lease::LeaseStore::interrupt().
   virtual void interrupt() noexcept = 0;
+
+ private:
+  Attempt attempt_;
 };
 
 }  // namespace dblock::store

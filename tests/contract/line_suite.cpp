@@ -99,10 +99,9 @@ struct LineFixture : Fixture {
   // Deletes the request's places. RETURNS: how many there were, those that count no more among them.
   std::uint64_t delete_places(const LeaseRequest& request) {
     const auto database = under_test->open_database();
-    database->begin_call(store::Database::Patience::usual);
-    REQUIRE(database->ensure_open("a test"));
-    const auto done = database->run(Verb::leave_line, store::place_parameters(request, {}), "a test");
-    database->end_call();
+    const store::Database::Call call(*database, "a test");
+    REQUIRE(call.open());
+    const auto done = database->run(Verb::leave_line, store::place_parameters(request, {}));
     if (!done) FAIL(done.error().message);
     return done->changed;
   }

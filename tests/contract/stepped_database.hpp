@@ -27,42 +27,32 @@ class SteppedDatabase final : public store::Database {
   SteppedDatabase(std::unique_ptr<store::Database> database, Step step)
       : database_(std::move(database)), step_(std::move(step)) {}
 
-  Result<store::Effect> run(Verb verb, const store::Parameters& parameters,
-                            const std::string& attempt) override {
+  Result<store::Effect> run(Verb verb, const store::Parameters& parameters) override {
     if (auto answer = step_(verb)) return std::move(*answer);
-    return database_->run(verb, parameters, attempt);
+    return database_->run(verb, parameters);
   }
-  Result<store::Effect> run_on_primary(Verb verb, const store::Parameters& parameters,
-                                       const std::string& attempt) override {
+  Result<store::Effect> run_on_primary(Verb verb, const store::Parameters& parameters) override {
     if (auto answer = step_(verb)) return std::move(*answer);
-    return database_->run_on_primary(verb, parameters, attempt);
+    return database_->run_on_primary(verb, parameters);
   }
 
-  void begin_call(Patience patience) override { database_->begin_call(patience); }
+  void begin_call(const store::Attempt& attempt, Patience patience) override {
+    database_->begin_call(attempt, patience);
+  }
   void end_call() noexcept override { database_->end_call(); }
-  [[nodiscard]] std::string connecting() const override { return database_->connecting(); }
-  Result<void> ensure_open(const std::string& attempt) override { return database_->ensure_open(attempt); }
-  Result<void> in_transaction(const std::string& attempt, const Body& body) override {
-    return database_->in_transaction(attempt, body);
-  }
-  Result<void> bundled(const std::string& attempt, const Body& body) override {
-    return database_->bundled(attempt, body);
-  }
+  [[nodiscard]] const char* connecting() const override { return database_->connecting(); }
+  Result<void> ensure_open() override { return database_->ensure_open(); }
+  Result<void> in_transaction(const Body& body) override { return database_->in_transaction(body); }
+  Result<void> bundled(const Body& body) override { return database_->bundled(body); }
   void expect_release() noexcept override { database_->expect_release(); }
   void rest() noexcept override { database_->rest(); }
   [[nodiscard]] bool refused_null(const Error& why) const override { return database_->refused_null(why); }
-  Result<void> safe_to_grant(const std::string& attempt) override {
-    return database_->safe_to_grant(attempt);
+  Result<void> safe_to_grant() override { return database_->safe_to_grant(); }
+  Result<void> grant_is_safe() override { return database_->grant_is_safe(); }
+  Result<bool> kept_by_fence(const lease::Key& key, const Error& why) override {
+    return database_->kept_by_fence(key, why);
   }
-  Result<void> grant_is_safe(const std::string& attempt) override {
-    return database_->grant_is_safe(attempt);
-  }
-  Result<bool> kept_by_fence(const lease::Key& key, const Error& why, const std::string& attempt) override {
-    return database_->kept_by_fence(key, why, attempt);
-  }
-  Result<bool> waits_for_fence(const lease::Key& key, const std::string& attempt) override {
-    return database_->waits_for_fence(key, attempt);
-  }
+  Result<bool> waits_for_fence(const lease::Key& key) override { return database_->waits_for_fence(key); }
   [[nodiscard]] lease::WakeUp* wake_up() noexcept override { return database_->wake_up(); }
   void close() noexcept override { database_->close(); }
   void interrupt() noexcept override { database_->interrupt(); }

@@ -39,13 +39,12 @@ Field answering_replica(const Rows& rows) {
 
 // Closes a session that is to write: its server may have turned read-only since the set-up, and opening a
 // session finds the host that takes writes now.
-std::unexpected<Error> lagging(Connection& connection, const std::string& replica,
-                               const std::string& attempt) {
+std::unexpected<Error> lagging(Connection& connection, const std::string& replica) {
   if (!connection.reads_only()) connection.close();
-  return fail(Errc::unreachable, attempt + " on " + connection.settings().display() +
-                                     ": what was read comes from " + replica +
-                                     ", which takes no writes and may lag behind; have a proxy send all of "
-                                     "dblock's statements to the primary");
+  return connection.refuse(Errc::unreachable,
+                           "what was read comes from " + replica +
+                               ", which takes no writes and may lag behind; have a proxy send all of "
+                               "dblock's statements to the primary");
 }
 
 // Nothing was written, so a lost reply to COMMIT leaves nothing in doubt.
@@ -56,25 +55,23 @@ Error of_reading(Error error) {
 
 // Reads inside a transaction, because a proxy that splits reads from writes does not send that to a replica.
 // Errc::unreachable if a read-only server answers all the same.
-Result<Rows> read_in_transaction(Connection& connection, const std::string& statement, MemoryLimit limit,
-                                 const std::string& attempt) {
+Result<Rows> read_in_transaction(Connection& connection, const std::string& statement, MemoryLimit limit) {
   Rows rows;
-  auto done = connection.in_transaction(attempt, [&]() -> Result<void> {
-    DBLOCK_TRY(rows, connection.read(statement, attempt, limit));
+  auto done = connection.in_transaction([&]() -> Result<void> {
+    DBLOCK_TRY(rows, connection.read(statement, limit));
     const Field replica = answering_replica(rows);
     if (!replica) return {};
-    return lagging(connection, *replica, attempt);
+    return lagging(connection, *replica);
   });
   if (done) return rows;
   return std::unexpected(of_reading(std::move(done.error())));
 }
 
 // Reads, and if a read-only server answered, reads again from the primary: a replica may lag behind.
-Result<Rows> read_on_primary(Connection& connection, const std::string& statement, MemoryLimit limit,
-                             const std::string& attempt) {
-  DBLOCK_TRY(auto rows, connection.read(statement, attempt, limit));
+Result<Rows> read_on_primary(Connection& connection, const std::string& statement, MemoryLimit limit) {
+  DBLOCK_TRY(auto rows, connection.read(statement, limit));
   if (!answering_replica(rows) || connection.reads_only() || connection.transaction_is_open()) return rows;
-  return read_in_transaction(connection, statement, limit, attempt);
+  return read_in_transaction(connection, statement, limit);
 }
 
 // A sleeper renews its places, or gives them up, and sleeps on.
@@ -130,10 +127,10 @@ MariadbDatabase::MariadbDatabase(const MariadbSettings& settings, const SessionO
       wake_up_(connection_, aside_, options),
       replicas_(settings.min_replicas) {}
 
-Result<void> MariadbDatabase::safe_to_grant(const std::string& attempt) {
+Result<void> MariadbDatabase::safe_to_grant() {
   if (!replicas_.wanted()) return {};
-  DBLOCK_CHECK(end_sleep(attempt));
-  return replicas_.before_grant(connection_, attempt);
+  DBLOCK_CHECK(end_sleep());
+  return replicas_.before_grant(connection_);
 }
 
 void MariadbDatabase::expect_release() noexcept {
@@ -151,119 +148,113 @@ void MariadbDatabase::rest() noexcept {
   if (!keeps) wake_up_.leave();
 }
 
-Result<void> MariadbDatabase::in_transaction(const std::string& attempt, const Body& body) {
-  DBLOCK_CHECK(end_sleep(attempt));
+Result<void> MariadbDatabase::in_transaction(const Body& body) {
+  DBLOCK_CHECK(end_sleep());
   const NamedLockWakeUp::ShortIdleTime short_idle_time(wake_up_);
-  return connection_.in_transaction(attempt, body);
+  return connection_.in_transaction(body);
 }
 
 // A caller that would take the lock ends the sleep: the connection is closed and opened again.
-Result<void> MariadbDatabase::end_sleep(const std::string& attempt) {
+Result<void> MariadbDatabase::end_sleep() {
   if (!connection_.awaits_reply()) return {};
   connection_.close();
-  return connection_.ensure_open(attempt);
+  return connection_.ensure_open();
 }
 
-Result<Effect> MariadbDatabase::run(Verb verb, const Parameters& parameters, const std::string& attempt) {
+Result<Effect> MariadbDatabase::run(Verb verb, const Parameters& parameters) {
   const std::string_view text = sql(verb);
   if (text.empty()) return Effect{};
-  if (!text.starts_with("SELECT")) return change(verb, parameters, attempt);
-  DBLOCK_TRY(Connection* const connection, awake_connection(attempt));
+  if (!text.starts_with("SELECT")) return change(verb, parameters);
+  DBLOCK_TRY(Connection* const connection, awake_connection());
   const std::string statement = render(verb, parameters);
   const bool is_look = verb == Verb::look || verb == Verb::look_all || verb == Verb::look_in_line;
   const MemoryLimit limit = memory_limit_of(verb);
-  DBLOCK_TRY(auto rows, is_look ? read_on_primary(*connection, statement, limit, attempt)
-                                : connection->read(statement, attempt, limit));
+  DBLOCK_TRY(auto rows,
+             is_look ? read_on_primary(*connection, statement, limit) : connection->read(statement, limit));
   return Effect{std::move(rows)};
 }
 
-Result<Effect> MariadbDatabase::run_on_primary(Verb verb, const Parameters& parameters,
-                                               const std::string& attempt) {
-  DBLOCK_TRY(auto rows,
-             read_in_transaction(connection_, render(verb, parameters), memory_limit_of(verb), attempt));
+Result<Effect> MariadbDatabase::run_on_primary(Verb verb, const Parameters& parameters) {
+  DBLOCK_TRY(auto rows, read_in_transaction(connection_, render(verb, parameters), memory_limit_of(verb)));
   return Effect{std::move(rows)};
 }
 
 // A node of Galera waits for what it has not applied yet at START TRANSACTION, not at each statement after
 // it. So what is read is as old as the transaction, while the statements compare it with the time of now.
-Result<void> MariadbDatabase::on_primary(const std::string& attempt, const Body& body) {
+Result<void> MariadbDatabase::on_primary(const Body& body) {
   BootTime begun{};
   const auto read_all = [&]() -> Result<void> {
     DBLOCK_CHECK(body());
     if (BootClock::now() - begun > k_reading_lasts) {
-      return fail(Errc::unreachable, attempt + " on " + connection_.settings().display() +
-                                         ": reading took longer than " + format_duration(k_reading_lasts) +
-                                         ", so what was read may be out of date");
+      return connection_.refuse(Errc::unreachable, "reading took longer than " +
+                                                       format_duration(k_reading_lasts) +
+                                                       ", so what was read may be out of date");
     }
-    DBLOCK_TRY(const auto answer, connection_.read(render(Verb::takes_no_writes), attempt));
+    DBLOCK_TRY(const auto answer, connection_.read(render(Verb::takes_no_writes)));
     if (!answer.empty() && answer.front()[0] != "1") return {};
-    DBLOCK_TRY(const auto server, connection_.read(render(Verb::this_server), attempt));
-    return lagging(connection_, server.empty() ? "a server" : server.front()[0].value_or("a server"),
-                   attempt);
+    DBLOCK_TRY(const auto server, connection_.read(render(Verb::this_server)));
+    return lagging(connection_, server.empty() ? "a server" : server.front()[0].value_or("a server"));
   };
-  DBLOCK_CHECK(end_sleep(attempt));
-  DBLOCK_CHECK(connection_.ensure_open(attempt));
+  DBLOCK_CHECK(end_sleep());
+  DBLOCK_CHECK(connection_.ensure_open());
   begun = BootClock::now();
-  auto done = connection_.in_transaction(attempt, read_all);
+  auto done = connection_.in_transaction(read_all);
   if (done) return {};
   return std::unexpected(of_reading(std::move(done.error())));
 }
 
 // The second connection while the first one sleeps.
-Result<Connection*> MariadbDatabase::awake_connection(const std::string& attempt) {
+Result<Connection*> MariadbDatabase::awake_connection() {
   if (!connection_.awaits_reply()) return &connection_;
   aside_.use_host_order_of(connection_);
-  DBLOCK_CHECK(aside_.ensure_open(attempt));
+  DBLOCK_CHECK(aside_.ensure_open());
   return &aside_;
 }
 
-Result<Effect> MariadbDatabase::change(Verb verb, const Parameters& parameters, const std::string& attempt) {
-  if (!is_for_sleepers(verb)) DBLOCK_CHECK(end_sleep(attempt));
-  DBLOCK_TRY(Connection* const connection, awake_connection(attempt));
+Result<Effect> MariadbDatabase::change(Verb verb, const Parameters& parameters) {
+  if (!is_for_sleepers(verb)) DBLOCK_CHECK(end_sleep());
+  DBLOCK_TRY(Connection* const connection, awake_connection());
   const Mark mark = connection->next_mark();
-  auto changed = connection->change(render(verb, parameters, mark), attempt);
+  auto changed = connection->change(render(verb, parameters, mark));
   if (!changed && changed.error().native == k_duplicate_key) return Effect{};
   if (!changed) return std::unexpected(std::move(changed.error()));
   Effect answer{{}, changed->rows / rows_each(verb)};
   if (answer.changed == 0) return answer;
   if (changes_row_and_fence(verb) && changed->rows != 2)
-    return std::unexpected(
-        connection->wrong_reply("it tells of another number of rows", attempt, Phase::write));
+    return connection->wrong_reply("it tells of another number of rows", Phase::write);
   if (sql(verb).find(":mark") == std::string_view::npos) {
     if (changed->insert_id != 0) answer.reported = changed->insert_id;
     return answer;
   }
-  DBLOCK_TRY(answer.reported, connection->told(*changed, mark, attempt));
+  DBLOCK_TRY(answer.reported, connection->told(*changed, mark));
   return answer;
 }
 
-Result<bool> MariadbDatabase::kept_by_fence(const lease::Key& key, const Error& why,
-                                            const std::string& attempt) {
+Result<bool> MariadbDatabase::kept_by_fence(const lease::Key& key, const Error& why) {
   if (!is_lock_wait(why.native)) return false;
-  DBLOCK_CHECK(connection_.ensure_open(attempt));
+  DBLOCK_CHECK(connection_.ensure_open());
   const auto is_locked = [&](Verb verb) {
-    const auto free = connection_.read(render(verb, key_parameters(key)), attempt);
+    const auto free = connection_.read(render(verb, key_parameters(key)));
     return !free && is_lock_wait(free.error().native);
   };
   // A job's transaction locks the fence, and with an old snapshot the row as well. A grant under way locks
   // both too and is reported as such a transaction: nothing tells the two apart. A commit that waits for a
   // replica locks a row of the lock, and perhaps its fence.
-  DBLOCK_TRY(const bool waits_for_replica, commits_wait_for_replicas(connection_, attempt));
+  DBLOCK_TRY(const bool waits_for_replica, commits_wait_for_replicas(connection_));
   if (!waits_for_replica || !is_locked(Verb::try_row)) return is_locked(Verb::try_fence);
-  return fail(Errc::unreachable,
-              attempt + " on " + connection_.settings().display() +
-                  ": its row is locked, and commits wait for a replica to acknowledge them "
-                  "(semi-synchronous replication); do the replicas run?",
-              why.native);
+  return connection_.refuse(Errc::unreachable,
+                            "its row is locked, and commits wait for a replica to acknowledge them "
+                            "(semi-synchronous replication); do the replicas run?",
+                            why.native);
 }
 
-Result<bool> MariadbDatabase::waits_for_fence(const lease::Key& key, const std::string& attempt) {
-  DBLOCK_TRY(const bool may_ask, may_ask_fences(attempt));
+Result<bool> MariadbDatabase::waits_for_fence(const lease::Key& key) {
+  DBLOCK_TRY(const bool may_ask, may_ask_fences());
   if (!may_ask) return false;
   const std::string statement = render(Verb::ask_fences, key_parameters(key));
   for (int looks = 0; looks < k_looks_at_fences; ++looks) {
     if (looks > 0) std::this_thread::sleep_for(k_between_looks);
-    const auto rows = connection_.read(statement, attempt);
+    const auto rows = connection_.read(statement);
     if (rows && std::ranges::none_of(*rows, [](const Row& row) { return row[0] == "1"; })) return false;
     if (rows || is_lock_wait(rows.error().native) || is_transient(rows.error().native)) continue;
     if (rows.error().code != Errc::denied) return std::unexpected(rows.error());
@@ -275,9 +266,9 @@ Result<bool> MariadbDatabase::waits_for_fence(const lease::Key& key, const std::
 }
 
 // A session that may write has found a server that takes writes when it was opened.
-Result<bool> MariadbDatabase::may_ask_fences(const std::string& attempt) {
+Result<bool> MariadbDatabase::may_ask_fences() {
   if (may_ask_fences_ || !connection_.reads_only()) return may_ask_fences_.value_or(true);
-  DBLOCK_TRY(const auto answer, connection_.read(render(Verb::takes_no_writes), attempt));
+  DBLOCK_TRY(const auto answer, connection_.read(render(Verb::takes_no_writes)));
   may_ask_fences_ = !answer.empty() && answer.front()[0] == "0";
   return *may_ask_fences_;
 }

@@ -18,30 +18,28 @@ class MariadbDatabase final : public Database {
  public:
   MariadbDatabase(const MariadbSettings& settings, const SessionOptions& options);
 
-  void begin_call(Patience patience) override {
-    call_.emplace(connection_, patience == Patience::renewal ? renewal_timeout_ : Micros{0});
-    aside_call_.emplace(aside_);
+  void begin_call(const Attempt& attempt, Patience patience) override {
+    call_.emplace(connection_, attempt, patience == Patience::renewal ? renewal_timeout_ : Micros{0});
+    aside_call_.emplace(aside_, attempt);
   }
   void end_call() noexcept override {
     aside_call_.reset();
     call_.reset();
   }
-  Result<void> ensure_open(const std::string& attempt) override { return connection_.ensure_open(attempt); }
-  Result<void> in_transaction(const std::string& attempt, const Body& body) override;
+  Result<void> ensure_open() override { return connection_.ensure_open(); }
+  Result<void> in_transaction(const Body& body) override;
   // Without a transaction, which would cost two more statements.
-  Result<void> bundled(const std::string& /*attempt*/, const Body& body) override { return body(); }
-  Result<Effect> run(Verb verb, const Parameters& parameters, const std::string& attempt) override;
-  Result<Effect> run_on_primary(Verb verb, const Parameters& parameters, const std::string& attempt) override;
-  Result<void> on_primary(const std::string& attempt, const Body& body) override;
+  Result<void> bundled(const Body& body) override { return body(); }
+  Result<Effect> run(Verb verb, const Parameters& parameters) override;
+  Result<Effect> run_on_primary(Verb verb, const Parameters& parameters) override;
+  Result<void> on_primary(const Body& body) override;
   bool refused_null(const Error& why) const override { return why.native == k_null_refused; }
-  Result<void> safe_to_grant(const std::string& attempt) override;
-  Result<void> grant_is_safe(const std::string& attempt) override {
-    return replicas_.after_grant(connection_, attempt);
-  }
+  Result<void> safe_to_grant() override;
+  Result<void> grant_is_safe() override { return replicas_.after_grant(connection_); }
   void expect_release() noexcept override;
   void rest() noexcept override;
-  Result<bool> kept_by_fence(const lease::Key& key, const Error& why, const std::string& attempt) override;
-  Result<bool> waits_for_fence(const lease::Key& key, const std::string& attempt) override;
+  Result<bool> kept_by_fence(const lease::Key& key, const Error& why) override;
+  Result<bool> waits_for_fence(const lease::Key& key) override;
   lease::WakeUp* wake_up() noexcept override { return &wake_up_; }
   void close() noexcept override { connection_.close(); }
   void interrupt() noexcept override {
@@ -50,10 +48,10 @@ class MariadbDatabase final : public Database {
   }
 
  private:
-  [[nodiscard]] Result<void> end_sleep(const std::string& attempt);
-  [[nodiscard]] Result<Connection*> awake_connection(const std::string& attempt);
-  [[nodiscard]] Result<bool> may_ask_fences(const std::string& attempt);
-  [[nodiscard]] Result<Effect> change(Verb verb, const Parameters& parameters, const std::string& attempt);
+  [[nodiscard]] Result<void> end_sleep();
+  [[nodiscard]] Result<Connection*> awake_connection();
+  [[nodiscard]] Result<bool> may_ask_fences();
+  [[nodiscard]] Result<Effect> change(Verb verb, const Parameters& parameters);
 
   Connection connection_;
   Connection aside_;                    // for looks while connection_ sleeps; the next sleep closes it

@@ -62,47 +62,46 @@ std::optional<std::string> waits_for_fewer(const SemiSync& now, std::uint64_t re
          " acknowledgement (rpl_semi_sync_source_wait_for_replica_count)";
 }
 
-Result<bool> commits_wait_for_replicas(Connection& connection, const std::string& attempt) {
-  DBLOCK_TRY(const auto status, connection.read(render(Verb::semi_sync_status), attempt));
+Result<bool> commits_wait_for_replicas(Connection& connection) {
+  DBLOCK_TRY(const auto status, connection.read(render(Verb::semi_sync_status)));
   const auto now = read_semi_sync(status, {});
   return now && now->waiting > 0;
 }
 
-Result<void> ReplicaCheck::before_grant(Connection& connection, const std::string& attempt) {
+Result<void> ReplicaCheck::before_grant(Connection& connection) {
   if (!wanted()) return {};
-  DBLOCK_TRY(const auto now, ask(connection, attempt));
-  if (const auto why = short_of(now, replicas_)) return refusal(connection, attempt, *why);
+  DBLOCK_TRY(const auto now, ask(connection));
+  if (const auto why = short_of(now, replicas_)) return refusal(connection, *why);
   if (const auto why = waits_for_fewer(*now, replicas_); why && !connection.is_mariadb())
-    return refusal(connection, attempt, *why);
+    return refusal(connection, *why);
   unacknowledged_before_ = now->unacknowledged;
   return {};
 }
 
 // That replication is on does not suffice: the server switches it on again as soon as it sends a replica the
 // last commit. So the count of unacknowledged commits must not have changed.
-Result<void> ReplicaCheck::after_grant(Connection& connection, const std::string& attempt) {
+Result<void> ReplicaCheck::after_grant(Connection& connection) {
   if (!wanted()) return {};
-  DBLOCK_TRY(const auto now, ask(connection, attempt));
-  if (const auto why = short_of(now, replicas_)) return refusal(connection, attempt, *why);
+  DBLOCK_TRY(const auto now, ask(connection));
+  if (const auto why = short_of(now, replicas_)) return refusal(connection, *why);
   if (now->unacknowledged != unacknowledged_before_)
-    return refusal(connection, attempt, "no replica acknowledged it in time");
+    return refusal(connection, "no replica acknowledged it in time");
   return {};
 }
 
-Result<std::optional<SemiSync>> ReplicaCheck::ask(Connection& connection, const std::string& attempt) const {
-  DBLOCK_TRY(const auto status, connection.read(render(Verb::semi_sync_status), attempt));
+Result<std::optional<SemiSync>> ReplicaCheck::ask(Connection& connection) const {
+  DBLOCK_TRY(const auto status, connection.read(render(Verb::semi_sync_status)));
   std::vector<Row> variables;
   if (replicas_ > 1) {
-    DBLOCK_TRY(variables, connection.read(render(Verb::semi_sync_variables), attempt));
+    DBLOCK_TRY(variables, connection.read(render(Verb::semi_sync_variables)));
   }
   return read_semi_sync(status, variables);
 }
 
-std::unexpected<Error> ReplicaCheck::refusal(const Connection& connection, const std::string& attempt,
-                                             const std::string& why) const {
-  return fail(Errc::unreachable, attempt + " on " + connection.settings().display() + ": " + why +
-                                     ", and min-replicas=" + std::to_string(replicas_) + " asks for " +
-                                     std::to_string(replicas_) + "; does replication work?");
+std::unexpected<Error> ReplicaCheck::refusal(const Connection& connection, const std::string& why) const {
+  return connection.refuse(Errc::unreachable, why + ", and min-replicas=" + std::to_string(replicas_) +
+                                                  " asks for " + std::to_string(replicas_) +
+                                                  "; does replication work?");
 }
 
 }  // namespace dblock::store::mariadb

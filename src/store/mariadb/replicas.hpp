@@ -35,7 +35,7 @@ struct SemiSync {
 [[nodiscard]] std::optional<std::string> waits_for_fewer(const SemiSync& now, std::uint64_t replicas);
 
 // True if some commit waits for an acknowledgement at this moment. REQUIRES: as Connection::read().
-[[nodiscard]] Result<bool> commits_wait_for_replicas(Connection& connection, const std::string& attempt);
+[[nodiscard]] Result<bool> commits_wait_for_replicas(Connection& connection);
 
 // Checks replication around each grant. MariaDB always waits for one acknowledgement only. If min-replicas is
 // more than one, dblock can merely check that so many replicas are connected.
@@ -45,15 +45,14 @@ class ReplicaCheck {
 
   [[nodiscard]] bool wanted() const { return replicas_ > 0; }
   // Errc::unreachable if a commit would not be acknowledged. REQUIRES: as Connection::read().
-  [[nodiscard]] Result<void> before_grant(Connection& connection, const std::string& attempt);
+  [[nodiscard]] Result<void> before_grant(Connection& connection);
   // Errc::unreachable if a commit since before_grant() may not have been acknowledged. REQUIRES: as
   // before_grant().
-  [[nodiscard]] Result<void> after_grant(Connection& connection, const std::string& attempt);
+  [[nodiscard]] Result<void> after_grant(Connection& connection);
 
  private:
-  [[nodiscard]] Result<std::optional<SemiSync>> ask(Connection& connection, const std::string& attempt) const;
-  [[nodiscard]] std::unexpected<Error> refusal(const Connection& connection, const std::string& attempt,
-                                               const std::string& why) const;
+  [[nodiscard]] Result<std::optional<SemiSync>> ask(Connection& connection) const;
+  [[nodiscard]] std::unexpected<Error> refusal(const Connection& connection, const std::string& why) const;
 
   std::uint64_t replicas_;
   std::uint64_t unacknowledged_before_ = 0;

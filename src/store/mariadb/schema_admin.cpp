@@ -34,52 +34,48 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
   unsigned version() const override { return schema_version(); }
 
   Result<std::vector<MigrationState>> status() override {
-    const Connection::Call call(connection_);
-    return read_state("cannot read the schema's version");
+    const Connection::Call call(connection_, "cannot read the schema's version");
+    return read_state();
   }
 
   Result<Applied> apply() override {
-    const Connection::Call call(connection_);
-    const std::string attempt = "cannot migrate the schema";
+    const Connection::Call call(connection_, "cannot migrate the schema");
     Applied done;
-    DBLOCK_TRY(auto states, read_state(attempt));
+    DBLOCK_TRY(auto states, read_state());
     if (std::ranges::any_of(states, is_missing)) {
-      DBLOCK_CHECK(take_turn(attempt));
-      DBLOCK_TRY(states, read_state(attempt));
+      DBLOCK_CHECK(take_turn());
+      DBLOCK_TRY(states, read_state());
     }
     for (const auto& state : states) {
       if (!is_missing(state)) continue;
-      DBLOCK_TRY(const bool by_us, apply_one(state.migration, attempt));
+      DBLOCK_TRY(const bool by_us, apply_one(state.migration));
       if (by_us) done.migrations.push_back(state.migration);
     }
-    DBLOCK_CHECK(make_missing_view(done, attempt));
-    DBLOCK_CHECK(install_procedures(done, attempt));
+    DBLOCK_CHECK(make_missing_view(done));
+    DBLOCK_CHECK(install_procedures(done));
     connection_.close();  // also frees the named lock of take_turn()
     return done;
   }
 
   Result<std::optional<ProceduresState>> procedures() override {
-    const Connection::Call call(connection_);
-    const std::string attempt = "cannot look for dblock's procedures";
-    DBLOCK_CHECK(connection_.ensure_open(attempt));
-    DBLOCK_TRY(auto state, read_procedures(attempt));
+    const Connection::Call call(connection_, "cannot look for dblock's procedures");
+    DBLOCK_CHECK(connection_.ensure_open());
+    DBLOCK_TRY(auto state, read_procedures());
     return state;
   }
 
   Result<bool> keeps_history() override {
-    const Connection::Call call(connection_);
-    const std::string attempt = "cannot look whether a history is kept";
-    DBLOCK_CHECK(connection_.ensure_open(attempt));
-    DBLOCK_TRY(const auto found, connection_.read(render(Verb::keeps_history), attempt));
+    const Connection::Call call(connection_, "cannot look whether a history is kept");
+    DBLOCK_CHECK(connection_.ensure_open());
+    DBLOCK_TRY(const auto found, connection_.read(render(Verb::keeps_history)));
     return !found.empty() && number(found.front()[0]) != 0;
   }
 
   Result<void> keep_history(bool on) override {
-    const Connection::Call call(connection_);
-    const std::string attempt = on ? "cannot begin the history" : "cannot end the history";
-    DBLOCK_CHECK(connection_.ensure_open(attempt));
-    if (on) DBLOCK_CHECK(connection_.change(render(Verb::create_history), attempt));
-    const auto marked = connection_.change(render(on ? Verb::begin_history : Verb::end_history), attempt);
+    const Connection::Call call(connection_, on ? "cannot begin the history" : "cannot end the history");
+    DBLOCK_CHECK(connection_.ensure_open());
+    if (on) DBLOCK_CHECK(connection_.change(render(Verb::create_history)));
+    const auto marked = connection_.change(render(on ? Verb::begin_history : Verb::end_history));
     if (marked || marked.error().native == k_duplicate_key) return {};
     return std::unexpected(marked.error());
   }
@@ -87,8 +83,8 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
  private:
   static bool is_missing(const MigrationState& state) { return !state.applied_at; }
 
-  Result<bool> is_there(Verb verb, const std::string& attempt) {
-    DBLOCK_TRY(const auto found, connection_.read(render(verb), attempt));
+  Result<bool> is_there(Verb verb) {
+    DBLOCK_TRY(const auto found, connection_.read(render(verb)));
     return !found.empty() && number(found.front()[0]) > 0;
   }
 
@@ -98,11 +94,12 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
   }
 
   // Makes the view where an earlier account was not allowed to, or a dump left it out.
-  Result<void> make_missing_view(Applied& done, const std::string& attempt) {
-    DBLOCK_TRY(const bool there, is_there(Verb::view_is_there, attempt));
+  Result<void> make_missing_view(Applied& done) {
+    DBLOCK_TRY(const bool there, is_there(Verb::view_is_there));
     if (there) return {};
     const auto view = std::ranges::find_if(migrations(), makes_view);
-    DBLOCK_TRY(const bool ran, run(*view, attempt + " (" + std::string(view->name) + ")"));
+    const Attempt::Part part(connection_.attempt(), view->name);
+    DBLOCK_TRY(const bool ran, run(*view));
     const bool listed =
         std::ranges::find(done.migrations, view->name, &Migration::name) != done.migrations.end();
     if (ran && !listed) done.migrations.push_back(*view);
@@ -110,19 +107,19 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
   }
 
   // False: it was done already, or creates a view that the server refuses.
-  Result<bool> run(const Migration& migration, const std::string& what) {
-    DBLOCK_CHECK(connection_.ensure_open(what));
-    auto ran = connection_.change(std::string(migration.sql), what);
+  Result<bool> run(const Migration& migration) {
+    DBLOCK_CHECK(connection_.ensure_open());
+    auto ran = connection_.change(std::string(migration.sql));
     if (ran) return true;
     Error error = std::move(ran.error());
-    DBLOCK_CHECK(connection_.ensure_open(what));
+    DBLOCK_CHECK(connection_.ensure_open());
     if (already_done(error.native)) return false;
     if (makes_view(migration) && error.code == Errc::denied) return false;
     return std::unexpected(explained(std::move(error)));
   }
 
-  Result<ProceduresState> read_procedures(const std::string& attempt) {
-    DBLOCK_TRY(const auto found, connection_.read(render(Verb::installed_procedures), attempt));
+  Result<ProceduresState> read_procedures() {
+    DBLOCK_TRY(const auto found, connection_.read(render(Verb::installed_procedures)));
     std::map<std::string, std::uint64_t> versions;
     for (const auto& row : found) versions[row[0].value_or("")] = unsigned_number(row[1]);
     ProceduresState state;
@@ -139,13 +136,13 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
 
   // A newer version stays, for the sake of the newer dblock that installed it. Where the server refuses,
   // dblock does without the procedures; but an outdated one must not be taken for its replacement.
-  Result<void> install_procedures(Applied& done, const std::string& attempt) {
-    DBLOCK_CHECK(connection_.ensure_open(attempt));
-    DBLOCK_TRY(const auto state, read_procedures(attempt));
+  Result<void> install_procedures(Applied& done) {
+    DBLOCK_CHECK(connection_.ensure_open());
+    DBLOCK_TRY(const auto state, read_procedures());
     for (const auto* const some : {&state.missing, &state.outdated}) {
       for (const auto& procedure : *some) {
-        const std::string what = attempt + " (" + std::string(procedure.name) + ")";
-        auto installed = install(procedure, some == &state.outdated, done, what);
+        const Attempt::Part part(connection_.attempt(), procedure.name);
+        auto installed = install(procedure, some == &state.outdated, done);
         if (!installed && (some == &state.outdated || !is_refusal(installed.error())))
           return std::unexpected(explained(std::move(installed.error())));
         if (installed) continue;
@@ -161,14 +158,14 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
            std::ranges::find(k_procedure_refused, error.native) != k_procedure_refused.end();
   }
 
-  Result<void> install(const Procedure& procedure, bool outdated, Applied& done, const std::string& what) {
-    DBLOCK_CHECK(connection_.ensure_open(what));
-    auto created = connection_.change(std::string(procedure.sql), what);
+  Result<void> install(const Procedure& procedure, bool outdated, Applied& done) {
+    DBLOCK_CHECK(connection_.ensure_open());
+    auto created = connection_.change(std::string(procedure.sql));
     // MySQL cannot replace a procedure.
     if (!created && created.error().native == k_routine_exists && outdated) {
-      DBLOCK_CHECK(connection_.ensure_open(what));
-      DBLOCK_CHECK(connection_.change("DROP PROCEDURE " + std::string(procedure.name), what));
-      created = connection_.change(std::string(procedure.sql), what);
+      DBLOCK_CHECK(connection_.ensure_open());
+      DBLOCK_CHECK(connection_.change("DROP PROCEDURE " + std::string(procedure.name)));
+      created = connection_.change(std::string(procedure.sql));
       done.grants_lost = true;
     }
     if (created) done.procedures.push_back(procedure);
@@ -177,11 +174,11 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     return std::unexpected(std::move(created.error()));
   }
 
-  Result<std::vector<MigrationState>> read_state(const std::string& attempt) {
-    DBLOCK_CHECK(connection_.ensure_open(attempt));
+  Result<std::vector<MigrationState>> read_state() {
+    DBLOCK_CHECK(connection_.ensure_open());
     std::map<unsigned, lease::ServerTime> applied;
     unsigned serves = 0;
-    auto rows = connection_.read(render(Verb::applied_versions), attempt);
+    auto rows = connection_.read(render(Verb::applied_versions));
     if (!rows && rows.error().native != k_no_such_table) return std::unexpected(std::move(rows.error()));
     if (rows) {
       for (const auto& row : *rows) {
@@ -191,7 +188,7 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
     }
     if (serves > schema_version()) return too_new(applied.rbegin()->first);
     // The error of a missing table closed the session; open another for the caller.
-    DBLOCK_CHECK(connection_.ensure_open(attempt));
+    DBLOCK_CHECK(connection_.ensure_open());
     std::vector<MigrationState> states;
     for (const auto& migration : migrations()) {
       const auto at = applied.find(migration.version);
@@ -208,16 +205,16 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
 
   // Two hosts that migrate at once should not meet each other's "already exists". It would do no harm, so
   // neither the answer matters nor a server without named locks.
-  Result<void> take_turn(const std::string& attempt) {
-    auto turn = connection_.read(render(Verb::migrate_alone), attempt);
-    if (!turn && turn.error().code != Errc::internal) return connection_.ensure_open(attempt);
+  Result<void> take_turn() {
+    auto turn = connection_.read(render(Verb::migrate_alone));
+    if (!turn && turn.error().code != Errc::internal) return connection_.ensure_open();
     return {};
   }
 
-  Result<bool> apply_one(const Migration& migration, const std::string& attempt) {
-    const std::string what = attempt + " (" + std::string(migration.name) + ")";
-    DBLOCK_CHECK(run(migration, what));
-    auto recorded = connection_.change(render(Verb::record_migration, migration_parameters(migration)), what);
+  Result<bool> apply_one(const Migration& migration) {
+    const Attempt::Part part(connection_.attempt(), migration.name);
+    DBLOCK_CHECK(run(migration));
+    auto recorded = connection_.change(render(Verb::record_migration, migration_parameters(migration)));
     if (recorded) return true;
     if (recorded.error().native == k_duplicate_key) return false;  // another host was faster
     return std::unexpected(explained(std::move(recorded.error())));

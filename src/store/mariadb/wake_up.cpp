@@ -15,8 +15,6 @@ namespace {
 using namespace std::chrono_literals;
 using lease::Slept;
 
-constexpr const char* k_sleep_attempt = "";  // no error of it is shown: a waiter that cannot sleep polls
-
 // A look takes a connection. A hundred waiters must not send the server more than twenty statements a second,
 // and must not all send one in the moment when a lease ends.
 constexpr Micros k_look_interval = 60s;
@@ -79,8 +77,8 @@ Slept NamedLockWakeUp::sleep_behind(const lease::OwnerId& ahead, std::size_t bef
 
 bool NamedLockWakeUp::begin_sleep(const lease::OwnerId& ahead, std::size_t before) {
   if (connection_.named_locks_refused()) return false;
-  const Connection::Call call(connection_);
-  if (!connection_.ensure_open(k_sleep_attempt)) return false;
+  const Connection::Call call(connection_, {});
+  if (!connection_.ensure_open()) return false;
   seatless_ = false;
   shorten_idle_time();
   if (!connection_.is_open()) return false;  // it broke
@@ -101,19 +99,18 @@ Slept NamedLockWakeUp::end_sleep(std::size_t before) {
 
 bool NamedLockWakeUp::crowded() {
   if (seatless_ || asleep()) return seatless_;
-  const Connection::Call call(connection_);
+  const Connection::Call call(connection_, {});
   return scarcity_.ask();
 }
 
 void NamedLockWakeUp::stay_awake() noexcept {
-  const Connection::Call call(connection_);
+  const Connection::Call call(connection_, {});
   shorten_idle_time();
 }
 
 void NamedLockWakeUp::shorten_idle_time() noexcept {
   if (idle_time_is_short_ || !connection_.is_open() || asleep()) return;
-  idle_time_is_short_ =
-      connection_.change(idle_statement(k_frozen_after_seconds), k_sleep_attempt).has_value();
+  idle_time_is_short_ = connection_.change(idle_statement(k_frozen_after_seconds)).has_value();
 }
 
 void NamedLockWakeUp::leave() noexcept {
@@ -125,7 +122,7 @@ void NamedLockWakeUp::leave() noexcept {
 
 void NamedLockWakeUp::restore_idle_time() noexcept {
   if (!std::exchange(idle_time_is_short_, false) || !connection_.is_open()) return;
-  [[maybe_unused]] const auto restored = connection_.change(usual_idle_statement(options_), k_sleep_attempt);
+  [[maybe_unused]] const auto restored = connection_.change(usual_idle_statement(options_));
 }
 
 // A waiter's idle time is short already, and stays so.

@@ -11,7 +11,7 @@
 namespace dblock::store {
 namespace {
 
-using Call = LockTable::Call;
+using Call = Database::Call;
 using lease::Answer;
 using lease::Key;
 using lease::Lease;
@@ -54,44 +54,40 @@ Result<Answer> TableLeaseStore::try_one(const lease::LeaseRequest& request) {
 }
 
 Result<Answer> TableLeaseStore::take(const lease::LeaseRequest& request) {
-  const Call call(*table_);
-  const std::string attempt = attempt_to("acquire", request.key);
-  DBLOCK_CHECK(table_->ensure_open(attempt));
-  DBLOCK_CHECK(table_->database().safe_to_grant(attempt));
+  const Call call(table_->database(), {"acquire", request.key});
+  DBLOCK_CHECK(call.open());
+  DBLOCK_CHECK(table_->database().safe_to_grant());
   // Any of the statements below may be the one that grants, and none is sent before this moment: so the
   // deadline counts from it.
   const BootTime sent_at = clock_.now();
-  auto outcome = request.plain() ? try_alone(request, sent_at, attempt)
-                                 : take_together(*table_, request, sent_at, attempt);
-  if (outcome) return with_pause(std::move(outcome), attempt);
-  return fenced_or(request, std::move(outcome.error()), attempt);
+  auto outcome = request.plain() ? try_alone(request, sent_at) : take_together(*table_, request, sent_at);
+  if (outcome) return with_pause(std::move(outcome));
+  return fenced_or(request, std::move(outcome.error()));
 }
 
-Result<Answer> TableLeaseStore::try_alone(const lease::LeaseRequest& request, BootTime sent_at,
-                                          const std::string& attempt) {
+Result<Answer> TableLeaseStore::try_alone(const lease::LeaseRequest& request, BootTime sent_at) {
   for (int round = 0; round < k_acquire_rounds; ++round) {
-    if (round > 0) DBLOCK_CHECK(table_->add_missing_fence(request.key, attempt));
-    DBLOCK_TRY(auto outcome, try_once(request, sent_at, round > 0, attempt));
+    if (round > 0) DBLOCK_CHECK(table_->add_missing_fence(request.key));
+    DBLOCK_TRY(auto outcome, try_once(request, sent_at, round > 0));
     if (outcome) return std::move(*outcome);
   }
-  return fail(Errc::unreachable, attempt + ": it changed hands at every try; try again");
+  return table_->database().refuse(Errc::unreachable, "it changed hands at every try; try again");
 }
 
 Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::LeaseRequest& request, BootTime sent_at,
-                                                        bool again, const std::string& attempt) {
+                                                        bool again) {
   using enum LockTable::LineIs;
   const auto line = request.arrival ? obeyed : none;
-  DBLOCK_TRY(auto token, table_->grant(request, line, attempt));
+  DBLOCK_TRY(auto token, table_->grant(request, line));
   if (token) return lease::granted(request, *token, 0, sent_at);
-  DBLOCK_TRY(auto seen,
-             again ? table_->look_on_primary(request.key, attempt) : table_->look(request.key, attempt));
+  DBLOCK_TRY(auto seen, again ? table_->look_on_primary(request.key) : table_->look(request.key));
   if (!seen) {
-    DBLOCK_TRY(token, table_->create(request, attempt));
+    DBLOCK_TRY(token, table_->create(request));
     if (token) return lease::granted(request, *token, 0, sent_at);
     return std::nullopt;
   }
   // The last holders were readers or slot holders: one statement cannot tell whether they are gone.
-  if (seen->sharing.mode != lease::Mode::exclusive) return take_together(*table_, request, sent_at, attempt);
+  if (seen->sharing.mode != lease::Mode::exclusive) return take_together(*table_, request, sent_at);
   const bool is_new = seen->token.value == 0;
   const bool has_line = seen->has_line();
   DBLOCK_TRY(auto answer, answer_for({std::move(*seen), {}}, request));
@@ -100,8 +96,7 @@ Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::LeaseReques
   auto* const free = std::get_if<lease::Free>(&answer);
   if (free == nullptr) return answer;
   if (is_new || (has_line && line == none)) {
-    DBLOCK_TRY(token,
-               is_new ? table_->first_grant(request, attempt) : table_->grant(request, obeyed, attempt));
+    DBLOCK_TRY(token, is_new ? table_->first_grant(request) : table_->grant(request, obeyed));
     // Whoever stands before did not come.
     if (token && has_line && !placed_) placed_ = request;
     if (token && has_line && !placed_->arrival) placed_->arrival = free->status->server_time;
@@ -111,7 +106,7 @@ Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::LeaseReques
   if (!came_too_early(held.status, request)) {
     if (!has_line) return std::nullopt;
     if (!again) {
-      DBLOCK_TRY(const auto places, table_->see_line(request, attempt));
+      DBLOCK_TRY(const auto places, table_->see_line(request));
       if (!is_for_others({held.status, {}}, request, places)) return std::nullopt;
     }
   }
@@ -119,12 +114,11 @@ Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::LeaseReques
   return held;
 }
 
-Result<Answer> TableLeaseStore::fenced_or(const lease::LeaseRequest& request, Error why,
-                                          const std::string& attempt) {
+Result<Answer> TableLeaseStore::fenced_or(const lease::LeaseRequest& request, Error why) {
   for (const Key& key : keys_of(request.key, request.also)) {
-    DBLOCK_TRY(const bool kept, table_->database().kept_by_fence(key, why, attempt));
+    DBLOCK_TRY(const bool kept, table_->database().kept_by_fence(key, why));
     if (!kept) continue;
-    DBLOCK_TRY(auto seen, table_->look(key, attempt));
+    DBLOCK_TRY(auto seen, table_->look(key));
     if (!seen) break;
     seen->kept_by_transaction = !seen->refuses_requests();
     return lease::Held{std::move(*seen)};
@@ -134,8 +128,8 @@ Result<Answer> TableLeaseStore::fenced_or(const lease::LeaseRequest& request, Er
 
 Result<void> TableLeaseStore::keep_if_safe(const Lease& lease) {
   const auto safe = [&] {
-    const Call call(*table_);
-    return table_->database().grant_is_safe(attempt_to("acquire", lease.key));
+    const Call call(table_->database(), {"acquire", lease.key});
+    return table_->database().grant_is_safe();
   }();
   // Where the release fails too, the lease expires by itself.
   if (!safe) [[maybe_unused]]
@@ -154,24 +148,23 @@ Result<std::optional<Lease>> TableLeaseStore::nest(const lease::LeaseRequest& re
 }
 
 Result<std::optional<Lease>> TableLeaseStore::nest_in(const lease::LeaseRequest& request) {
-  const Call call(*table_);
-  const std::string attempt = attempt_to("acquire", request.key);
-  DBLOCK_CHECK(table_->ensure_open(attempt));
-  DBLOCK_CHECK(table_->database().safe_to_grant(attempt));
-  return nest_together(*table_, request, clock_.now(), attempt);
+  const Call call(table_->database(), {"acquire", request.key});
+  DBLOCK_CHECK(call.open());
+  DBLOCK_CHECK(table_->database().safe_to_grant());
+  return nest_together(*table_, request, clock_.now());
 }
 
 // Finds the rows of the outer lease, so that the nested run renews by primary key, and knows its slot. Where
 // one is not found, every renewal searches all rows of its key.
 void TableLeaseStore::find_rows(Lease& lease) {
   if (lease.sharing.mode == lease::Mode::exclusive) return;
-  const Call call(*table_, Database::Patience::renewal);  // the job cannot start before this ends
-  const std::string attempt = attempt_to("look at", lease.key);
+  // The job cannot start before this ends.
+  const Call call(table_->database(), {"look at", lease.key}, Database::Patience::renewal);
   const lease::OwnerId outer = lease::outermost(lease.owner);
   const auto is_ours = [&](const LockStatus& hold) {
     return hold.owner == outer.text && hold.token == lease.token;
   };
-  const auto locks = table_->read_rows(keys_of(lease.key, lease.also), false, attempt);
+  const auto locks = table_->read_rows(keys_of(lease.key, lease.also), false);
   if (!locks) return;
   for (const auto& seen : *locks) {
     if (!seen) return lease.rows.clear();
@@ -184,11 +177,10 @@ void TableLeaseStore::find_rows(Lease& lease) {
 
 Result<lease::ServerTime> TableLeaseStore::stand_in_line(const lease::LeaseRequest& request, Micros length,
                                                          bool marks) {
-  const Call call(*table_);
-  const std::string attempt = attempt_to("wait for", request.key);
-  DBLOCK_CHECK(table_->ensure_open(attempt));
+  const Call call(table_->database(), {"wait for", request.key});
+  DBLOCK_CHECK(call.open());
   placed_ = request;
-  auto arrival = table_->stand_in_line(request, length, marks, attempt);
+  auto arrival = table_->stand_in_line(request, length, marks);
   // A place is no grant: where the reply is lost, it is taken again.
   if (!arrival && arrival.error().code == Errc::indeterminate) arrival.error().code = Errc::unreachable;
   if (arrival) placed_->arrival = *arrival;
@@ -196,10 +188,9 @@ Result<lease::ServerTime> TableLeaseStore::stand_in_line(const lease::LeaseReque
 }
 
 Result<std::vector<lease::Place>> TableLeaseStore::see_line(const lease::LeaseRequest& request) {
-  const Call call(*table_);
-  const std::string attempt = attempt_to("look at the line of", request.key);
-  DBLOCK_CHECK(table_->ensure_open(attempt));
-  return table_->see_line(request, attempt);
+  const Call call(table_->database(), {"look at the line of", request.key});
+  DBLOCK_CHECK(call.open());
+  return table_->see_line(request);
 }
 
 void TableLeaseStore::leave_line(const lease::LeaseRequest& request) noexcept {
@@ -208,10 +199,10 @@ void TableLeaseStore::leave_line(const lease::LeaseRequest& request) noexcept {
 
 void TableLeaseStore::give_up_places(const lease::LeaseRequest& request, bool granted) noexcept {
   placed_.reset();
-  const Call call(*table_, Database::Patience::renewal);  // the lease runs meanwhile, if there is one
-  const std::string attempt = attempt_to("leave the line of", request.key);
-  auto done = table_->ensure_open(attempt);
-  if (done) done = table_->leave_line(request, granted, attempt);
+  // The lease runs meanwhile, if there is one.
+  const Call call(table_->database(), {"leave the line of", request.key}, Database::Patience::renewal);
+  auto done = call.open();
+  if (done) done = table_->leave_line(request, granted);
   if (!done) log::info(done.error().message);
 }
 

@@ -23,8 +23,8 @@ bool in_order(const lease::LockStatus& one, const lease::LockStatus& other) {
 
 // A server that breaks its row locks cannot be relied on, nor can a proxy that sends statements twice. The
 // error rolls the transaction back.
-std::unexpected<Error> changed_while_locked(const std::string& attempt) {
-  return fail(Errc::unreachable, attempt + ": its rows changed while they were locked; try again");
+std::unexpected<Error> changed_while_locked(const Database& database) {
+  return database.refuse(Errc::unreachable, "its rows changed while they were locked; try again");
 }
 
 bool has_row(const GrantTarget& target) {
@@ -43,10 +43,9 @@ Parameters grant_rows_parameters(const lease::LeaseRequest& request, const std::
 }  // namespace
 
 Result<std::vector<std::optional<LockRows>>> LockTable::read_rows(const std::vector<lease::Key>& keys,
-                                                                  bool to_change,
-                                                                  const std::string& attempt) {
+                                                                  bool to_change) {
   const Verb verb = to_change ? Verb::lock_rows : Verb::look_all;
-  DBLOCK_TRY(const auto found, run(verb, keys_parameters(keys), attempt));
+  DBLOCK_TRY(const auto found, run(verb, keys_parameters(keys)));
   if (to_change) unfenced_.clear();
   std::vector<lease::LockStatus> seen;
   for (const auto& row : found.rows) {
@@ -61,43 +60,41 @@ Result<std::vector<std::optional<LockRows>>> LockTable::read_rows(const std::vec
   return rows_of_locks(keys, std::move(seen));
 }
 
-Result<void> LockTable::abandon_locked(const lease::LockStatus& lease, const std::string& attempt) {
-  DBLOCK_TRY(const bool abandoned, abandon(lease, attempt));
-  if (!abandoned) return changed_while_locked(attempt);
+Result<void> LockTable::abandon_locked(const lease::LockStatus& lease) {
+  DBLOCK_TRY(const bool abandoned, abandon(lease));
+  if (!abandoned) return changed_while_locked(*database_);
   return {};
 }
 
 Result<void> LockTable::grant_rows(const lease::LeaseRequest& request,
                                    const std::vector<GrantTarget>& targets, lease::Token token,
-                                   std::optional<lease::ServerTime> line_until, const std::string& attempt) {
+                                   std::optional<lease::ServerTime> line_until) {
   ended_.expect(request);
-  for (const GrantTarget& target : targets) DBLOCK_CHECK(make_room(target, request.sharing, attempt));
+  for (const GrantTarget& target : targets) DBLOCK_CHECK(make_room(target, request.sharing));
   const bool alone = request.sharing.mode == lease::Mode::exclusive;
   const auto parameters =
       grant_rows_parameters(request, targets, token) + Parameters{{"line_until", time_or_null(line_until)}};
-  if (!alone) DBLOCK_CHECK(run(Verb::grant_gate, parameters, attempt));
+  if (!alone) DBLOCK_CHECK(run(Verb::grant_gate, parameters));
   // The statement must report the token, as later each renewal must report its length. Without the report
   // run_reporting() fails, and the transaction is rolled back.
   const auto undo = [] { return true; };
-  DBLOCK_TRY(const auto done,
-             run_reporting(alone ? Verb::grant_rows : Verb::grant_beside, parameters, attempt, undo));
-  if (!done || done->changed != targets.size()) return changed_while_locked(attempt);
+  DBLOCK_TRY(const auto done, run_reporting(alone ? Verb::grant_rows : Verb::grant_beside, parameters, undo));
+  if (!done || done->changed != targets.size()) return changed_while_locked(*database_);
   return {};
 }
 
 // Writes what the grant itself does not: rows and fences that are missing. Before a grant of another kind
 // also: the end of all jobs' transactions, and all past runs in the lock's own row.
-Result<void> LockTable::make_room(const GrantTarget& target, const lease::Sharing& asked,
-                                  const std::string& attempt) {
+Result<void> LockTable::make_room(const GrantTarget& target, const lease::Sharing& asked) {
   const bool there = has_row(target);
   const auto row = row_parameters(target.key, target.slot);
-  if (!there) DBLOCK_CHECK(run(Verb::add_row, row, attempt));
+  if (!there) DBLOCK_CHECK(run(Verb::add_row, row));
   if (!there || std::ranges::find(unfenced_, std::pair(target.key.bytes(), target.slot)) != unfenced_.end())
-    DBLOCK_CHECK(run(Verb::add_fence, row, attempt));
+    DBLOCK_CHECK(run(Verb::add_fence, row));
   if (!changes_kind(target.seen.gate.sharing, asked)) return {};
-  DBLOCK_CHECK(run(Verb::wait_for_fences, row, attempt));
+  DBLOCK_CHECK(run(Verb::wait_for_fences, row));
   if (target.slot == 0)
-    DBLOCK_CHECK(run(Verb::collect_past_runs, past_parameters(with_past_runs(target.seen)), attempt));
+    DBLOCK_CHECK(run(Verb::collect_past_runs, past_parameters(with_past_runs(target.seen))));
   return {};
 }
 

@@ -61,11 +61,12 @@ void EndedRuns::add_abandoned(const lease::LockStatus& lease, const Effect& done
 
 // The lock is free already: a failure here costs records of the history and nothing else.
 void EndedRuns::record(Database& database) {
-  const std::string attempt = "cannot record the run in the history";
+  if (runs_.empty()) return;
+  const Database::Call call(database, "cannot record the run in the history");
   for (const auto& run : std::exchange(runs_, {})) {
-    auto done = database.ensure_open(attempt);
+    auto done = call.open();
     if (done) {
-      auto recorded = database.run(Verb::record_run, run_parameters(run), attempt);
+      auto recorded = database.run(Verb::record_run, run_parameters(run));
       if (!recorded) done = std::unexpected(std::move(recorded.error()));
     }
     if (done) continue;
@@ -111,24 +112,25 @@ void cut(lease::History& history, std::size_t limit) {
 
 // The functions of LockTable that read the history, and delete old records.
 
-Result<lease::History> LockTable::history(const lease::HistoryQuery& query, const std::string& attempt) {
+Result<lease::History> LockTable::history(const lease::HistoryQuery& query) {
   lease::History history;
-  DBLOCK_TRY(const auto state, run(Verb::history_state, {}, attempt));
+  DBLOCK_TRY(const auto state, run(Verb::history_state, {}));
   if (!state.rows.empty()) {
     history.kept = number(state.rows.front()[0]) != 0;
     history.server_time = {micros(state.rows.front()[1])};
   }
-  DBLOCK_TRY(const auto tables, count(Verb::history_is_there, Micros{0}, attempt));
+  DBLOCK_TRY(const auto tables, count(Verb::history_is_there, Micros{0}));
   if (tables == 0 && history.kept) {
     return fail(Errc::denied,
-                attempt + " in dblock_history: its table is gone, or this account may not read it; " +
+                database_->attempt().text() +
+                    " in dblock_history: its table is gone, or this account may not read it; " +
                     "`dblock migrate --history on` makes it, and with --print-grants USER prints "
                     "what to grant");
   }
   if (tables == 0) return history;
   const Parameters asked = history_parameters(query);
   const auto add = [&](Verb verb, const Parameters& parameters) -> Result<void> {
-    DBLOCK_TRY(const auto found, run(verb, parameters, attempt));
+    DBLOCK_TRY(const auto found, run(verb, parameters));
     std::vector<lease::RecordedRun> runs;
     for (const auto& row : found.rows) runs.push_back(read_recorded_run(row));
     merge(history, std::move(runs));
@@ -140,19 +142,19 @@ Result<lease::History> LockTable::history(const lease::HistoryQuery& query, cons
   return history;
 }
 
-Result<std::uint64_t> LockTable::forget_runs(Micros forget_after, bool dry_run, const std::string& attempt) {
-  DBLOCK_TRY(const auto tables, count(Verb::history_is_there, Micros{0}, attempt));
+Result<std::uint64_t> LockTable::forget_runs(Micros forget_after, bool dry_run) {
+  DBLOCK_TRY(const auto tables, count(Verb::history_is_there, Micros{0}));
   if (tables == 0) return 0;
-  if (dry_run) return count(Verb::count_old_runs, forget_after, attempt);
+  if (dry_run) return count(Verb::count_old_runs, forget_after);
   const auto some = forget_parameters(forget_after, k_forget_runs);
   std::uint64_t forgotten = 0;
   for (;;) {
-    DBLOCK_TRY(const auto old, run(Verb::select_old_runs, some, attempt));
+    DBLOCK_TRY(const auto old, run(Verb::select_old_runs, some));
     if (old.rows.empty()) return forgotten;
     std::vector<std::vector<Scalar>> runs;
     for (const auto& row : old.rows)
       runs.push_back({row[0].value_or(""), Text{row[1].value_or("")}, unsigned_number(row[2])});
-    DBLOCK_TRY(const auto gone, run(Verb::forget_runs, some + rows_parameters(runs), attempt));
+    DBLOCK_TRY(const auto gone, run(Verb::forget_runs, some + rows_parameters(runs)));
     forgotten += gone.changed;
     if (old.rows.size() < k_forget_runs || gone.changed == 0) return forgotten;
   }

@@ -50,61 +50,56 @@ void add_rowless(Lines lines, lease::Listing& listing) {
 
 // All places of a request have one arrival. A lost reply leaves places behind whose arrival is read then.
 Result<lease::ServerTime> LockTable::stand_in_line(const lease::LeaseRequest& request, Micros length,
-                                                   bool marks, const std::string& attempt) {
+                                                   bool marks) {
   lease::LeaseRequest standing = request;
   const auto keys = locks_of(request);
   std::uint64_t kept = 0;
   if (request.arrival) {
-    DBLOCK_TRY(const auto done, run(Verb::keep_places, place_parameters(request, length), attempt));
+    DBLOCK_TRY(const auto done, run(Verb::keep_places, place_parameters(request, length)));
     kept = done.changed;
   }
   for (std::size_t i = 0; kept < keys.size() && i < keys.size(); ++i) {
     DBLOCK_TRY(const auto done,
-               run(Verb::add_place, place_parameters(standing, length) + key_parameters(keys[i]), attempt));
+               run(Verb::add_place, place_parameters(standing, length) + key_parameters(keys[i])));
     if (standing.arrival) continue;
     if (done.reported) standing.arrival = lease::ServerTime{Micros{static_cast<Micros::rep>(*done.reported)}};
     if (standing.arrival) continue;
-    DBLOCK_TRY(const auto places, see_line(request, attempt));
+    DBLOCK_TRY(const auto places, see_line(request));
     const auto own = std::ranges::find(places, request.owner, &lease::Place::owner);
     if (own == places.end())
-      return fail(Errc::unreachable, attempt + ": its place in the line vanished; try again");
+      return database_->refuse(Errc::unreachable, "its place in the line vanished; try again");
     standing.arrival = own->waiter.since;
   }
   // A grant between the caller's look and a new place has not seen the place, and ended the mark that was
   // looked at.
-  if (marks || kept < keys.size())
-    DBLOCK_CHECK(run(Verb::mark_line, place_parameters(request, length), attempt));
+  if (marks || kept < keys.size()) DBLOCK_CHECK(run(Verb::mark_line, place_parameters(request, length)));
   return *standing.arrival;
 }
 
-Result<std::vector<lease::Place>> LockTable::see_line(const lease::LeaseRequest& request,
-                                                      const std::string& attempt) {
-  DBLOCK_TRY(const auto found, run(Verb::see_line, keys_parameters(locks_of(request)), attempt));
+Result<std::vector<lease::Place>> LockTable::see_line(const lease::LeaseRequest& request) {
+  DBLOCK_TRY(const auto found, run(Verb::see_line, keys_parameters(locks_of(request))));
   return read_places(found.rows);
 }
 
-Result<LockTable::InLine> LockTable::look_in_line(const lease::Key& key, const std::string& attempt) {
-  DBLOCK_TRY(auto seen, run(Verb::look_in_line, key_parameters(key), attempt));
+Result<LockTable::InLine> LockTable::look_in_line(const lease::Key& key) {
+  DBLOCK_TRY(auto seen, run(Verb::look_in_line, key_parameters(key)));
   const auto places =
       std::ranges::partition(seen.rows, [](const Row& row) { return row[row.size() - 1] == "0"; });
   return InLine{read_look(std::span(seen.rows.begin(), places.begin())), read_places(places)};
 }
 
-Result<void> LockTable::leave_line(const lease::LeaseRequest& request, bool granted,
-                                   const std::string& attempt) {
+Result<void> LockTable::leave_line(const lease::LeaseRequest& request, bool granted) {
   const auto parameters = place_parameters(request, Micros{0}) + key_parameters(request.key);
-  DBLOCK_CHECK(run(granted && request.plain() ? Verb::pass_line : Verb::leave_line, parameters, attempt));
+  DBLOCK_CHECK(run(granted && request.plain() ? Verb::pass_line : Verb::leave_line, parameters));
   return {};
 }
 
 // The waiters of a lock belong to each of its rows. REQUIRES: the locks are ordered by key, and there is one
 // where only held ones are selected.
-Result<void> LockTable::add_waiters(const lease::Selection& selection, lease::Listing& listing,
-                                    const std::string& attempt) {
+Result<void> LockTable::add_waiters(const lease::Selection& selection, lease::Listing& listing) {
   const bool by_keys = !selection.keys.empty();
-  DBLOCK_TRY(const auto found,
-             by_keys ? run(Verb::see_line, keys_parameters(selection.keys), attempt)
-                     : run(Verb::list_places, range_of_places(selection, listing.locks), attempt));
+  DBLOCK_TRY(const auto found, by_keys ? run(Verb::see_line, keys_parameters(selection.keys))
+                                       : run(Verb::list_places, range_of_places(selection, listing.locks)));
   for (auto& lock : listing.locks) lock.waiters.emplace();
   Lines rowless;
   for (const auto& place : read_places(found.rows)) {

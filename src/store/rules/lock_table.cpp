@@ -12,11 +12,6 @@
 namespace dblock::store {
 namespace {
 
-std::unexpected<Error> token_not_reported(const std::string& attempt) {
-  return fail(Errc::schema,
-              attempt + ": the server does not tell the token; drop the triggers on dblock's tables");
-}
-
 std::optional<lease::Token> token_of(const std::optional<Effect>& done) {
   if (!done) return std::nullopt;
   return lease::Token{*done->reported};
@@ -60,9 +55,9 @@ std::vector<lease::Key> keys_where(const std::vector<lease::Key>& keys,
 
 }  // namespace
 
-Result<void> LockTable::in_transaction(const std::string& attempt, const Database::Body& body) {
+Result<void> LockTable::in_transaction(const Database::Body& body) {
   const auto ended_before = ended_.mark();
-  auto done = database_->in_transaction(attempt, [&] {
+  auto done = database_->in_transaction([&] {
     ended_.back_to(ended_before);  // forgets the runs of a try that the server rolled back
     return body();
   });
@@ -70,8 +65,8 @@ Result<void> LockTable::in_transaction(const std::string& attempt, const Databas
   return done;
 }
 
-Result<bool> LockTable::changes_one(Verb verb, const Parameters& parameters, const std::string& attempt) {
-  DBLOCK_TRY(const auto done, run(verb, parameters, attempt));
+Result<bool> LockTable::changes_one(Verb verb, const Parameters& parameters) {
+  DBLOCK_TRY(const auto done, run(verb, parameters));
   return done.changed == 1;
 }
 
@@ -79,72 +74,67 @@ Result<bool> LockTable::changes_one(Verb verb, const Parameters& parameters, con
 // missing it calls `undo` and fails, since no job may run without a token. Where `undo` fails too, the grant
 // expires by itself.
 Result<std::optional<Effect>> LockTable::run_reporting(Verb verb, const Parameters& parameters,
-                                                       const std::string& attempt,
                                                        const std::function<Result<bool>()>& undo) {
-  DBLOCK_TRY(auto done, run(verb, parameters, attempt));
+  DBLOCK_TRY(auto done, run(verb, parameters));
   if (done.changed == 0) return std::nullopt;
   if (done.reported) return std::optional(std::move(done));
   [[maybe_unused]] const auto undone = undo();
-  return token_not_reported(attempt);
+  return database_->refuse(Errc::schema,
+                           "the server does not tell the token; drop the triggers on dblock's tables");
 }
 
-Result<std::optional<lease::Token>> LockTable::grant(const lease::LeaseRequest& request, LineIs line,
-                                                     const std::string& attempt) {
-  return grant_by(line == LineIs::none ? Verb::grant : Verb::grant_in_line, request, attempt);
+Result<std::optional<lease::Token>> LockTable::grant(const lease::LeaseRequest& request, LineIs line) {
+  return grant_by(line == LineIs::none ? Verb::grant : Verb::grant_in_line, request);
 }
 
-Result<std::optional<lease::Token>> LockTable::first_grant(const lease::LeaseRequest& request,
-                                                           const std::string& attempt) {
-  return grant_by(Verb::first_grant, request, attempt);
+Result<std::optional<lease::Token>> LockTable::first_grant(const lease::LeaseRequest& request) {
+  return grant_by(Verb::first_grant, request);
 }
 
-Result<std::optional<lease::Token>> LockTable::grant_by(Verb verb, const lease::LeaseRequest& request,
-                                                        const std::string& attempt) {
+Result<std::optional<lease::Token>> LockTable::grant_by(Verb verb, const lease::LeaseRequest& request) {
   ended_.expect(request);
   const auto undo = [&] {
     const lease::RunEnd not_run{lease::RunOutcome::not_run, std::nullopt};
-    return release(ref_to(request), lease::Actor::holder, not_run, attempt);
+    return release(ref_to(request), lease::Actor::holder, not_run);
   };
-  DBLOCK_TRY(const auto done, run_reporting(verb, grant_parameters(request, request.key), attempt, undo));
+  DBLOCK_TRY(const auto done, run_reporting(verb, grant_parameters(request, request.key), undo));
   return token_of(done);
 }
 
 // One statement of a server cannot add both a held row and its fence. So this adds a free row and its fence,
 // and then grants.
-Result<std::optional<lease::Token>> LockTable::create(const lease::LeaseRequest& request,
-                                                      const std::string& attempt) {
+Result<std::optional<lease::Token>> LockTable::create(const lease::LeaseRequest& request) {
   std::optional<lease::Token> token;
   const auto add_and_grant = [&]() -> Result<void> {
-    DBLOCK_CHECK(add(request.key, attempt));
-    DBLOCK_TRY(token, first_grant(request, attempt));
+    DBLOCK_CHECK(add(request.key));
+    DBLOCK_TRY(token, first_grant(request));
     return {};
   };
-  DBLOCK_CHECK(database_->bundled(attempt, add_and_grant));
+  DBLOCK_CHECK(database_->bundled(add_and_grant));
   return token;
 }
 
-Result<void> LockTable::add(const lease::Key& key, const std::string& attempt) {
-  DBLOCK_TRY(const bool added, changes_one(Verb::add_row, row_parameters(key, 0), attempt));
-  return added ? add_missing_fence(key, attempt) : Result<void>{};
+Result<void> LockTable::add(const lease::Key& key) {
+  DBLOCK_TRY(const bool added, changes_one(Verb::add_row, row_parameters(key, 0)));
+  return added ? add_missing_fence(key) : Result<void>{};
 }
 
-Result<void> LockTable::add_missing_fence(const lease::Key& key, const std::string& attempt) {
-  DBLOCK_CHECK(run(Verb::add_fence, row_parameters(key, 0), attempt));
+Result<void> LockTable::add_missing_fence(const lease::Key& key) {
+  DBLOCK_CHECK(run(Verb::add_fence, row_parameters(key, 0)));
   return {};
 }
 
-Result<bool> LockTable::abandon(const lease::LockStatus& lease, const std::string& attempt) {
-  DBLOCK_TRY(const auto done, run(Verb::abandon, seen_parameters(lease), attempt));
+Result<bool> LockTable::abandon(const lease::LockStatus& lease) {
+  DBLOCK_TRY(const auto done, run(Verb::abandon, seen_parameters(lease)));
   ended_.add_abandoned(lease, done);
   return done.changed == 1;
 }
 
 Result<std::optional<Renewal>> LockTable::renew(const lease::LeaseRef& ref, lease::Actor actor,
-                                                std::optional<Micros> ttl, Micros keep,
-                                                const std::string& attempt) {
+                                                std::optional<Micros> ttl, Micros keep) {
   const auto parameters =
       ref_parameters(ref, actor) + Parameters{{"ttl", micros_or_null(ttl)}} + keep_parameters(keep);
-  DBLOCK_TRY(const auto done, run(Verb::renew, parameters, attempt));
+  DBLOCK_TRY(const auto done, run(Verb::renew, parameters));
   if (done.changed == 0) return std::nullopt;
   Renewal renewal{};
   if (done.reported) renewal.ttl = Micros{static_cast<Micros::rep>(*done.reported)};
@@ -152,27 +142,25 @@ Result<std::optional<Renewal>> LockTable::renew(const lease::LeaseRef& ref, leas
   return renewal;
 }
 
-Result<bool> LockTable::release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
-                                const std::string& attempt) {
-  DBLOCK_TRY(const auto done, run(Verb::release, ref_parameters(ref, actor) + end_parameters(end), attempt));
+Result<bool> LockTable::release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end) {
+  DBLOCK_TRY(const auto done, run(Verb::release, ref_parameters(ref, actor) + end_parameters(end)));
   ended_.add(ref, end, done);
   return done.changed == 1;
 }
 
 Result<std::optional<std::vector<lease::Key>>> LockTable::release_all(const lease::LeaseRef& ref,
-                                                                      lease::Actor actor, lease::RunEnd end,
-                                                                      const std::string& attempt) {
+                                                                      lease::Actor actor, lease::RunEnd end) {
   const auto keys = keys_of(ref.key, ref.also);
   std::vector<lease::LeaseRef> parts;
   for (const auto& key : keys) parts.push_back(lease::part_of(ref, key));
   const auto parameters = ref_parameters(ref, actor) + end_parameters(end) + parts_parameters(parts);
   const Verb verb = release_of(parts);
-  auto done = run(verb, parameters, attempt);
+  auto done = run(verb, parameters);
   if (!done && database_->refused_null(done.error())) return std::nullopt;
   if (!done) return std::unexpected(std::move(done.error()));
   std::vector<lease::Key> missing;
   if (done->changed < keys.size()) {
-    DBLOCK_TRY(const auto seen, read_rows(keys, false, attempt));
+    DBLOCK_TRY(const auto seen, read_rows(keys, false));
     const auto released =
         keys_where(keys, seen, [&](const LockRows& lock) { return is_released(lock, ref, end); });
     std::ranges::set_difference(keys, released, std::back_inserter(missing), {}, &lease::Key::bytes,
@@ -185,68 +173,65 @@ Result<std::optional<std::vector<lease::Key>>> LockTable::release_all(const leas
 }
 
 Result<std::optional<lease::Token>> LockTable::nest(const lease::LeaseRef& ref, const lease::Sharing& sharing,
-                                                    Micros ttl, const std::string& attempt) {
+                                                    Micros ttl) {
   const auto parameters = ref_parameters(ref, lease::Actor::holder) + sharing_parameters(sharing) +
                           Parameters{{"ttl", micros_or_null(ttl)}};
-  const auto count_down = [&] { return unnest(ref, attempt); };
-  DBLOCK_TRY(const auto done, run_reporting(Verb::nest, parameters, attempt, count_down));
+  const auto count_down = [&] { return unnest(ref); };
+  DBLOCK_TRY(const auto done, run_reporting(Verb::nest, parameters, count_down));
   return token_of(done);
 }
 
-Result<bool> LockTable::unnest(const lease::LeaseRef& ref, const std::string& attempt) {
-  return changes_one(Verb::unnest, ref_parameters(ref, lease::Actor::holder), attempt);
+Result<bool> LockTable::unnest(const lease::LeaseRef& ref) {
+  return changes_one(Verb::unnest, ref_parameters(ref, lease::Actor::holder));
 }
 
 Result<bool> LockTable::revoke(const lease::Key& key, std::uint32_t slot, lease::Token token,
-                               const std::string& by, std::optional<lease::ServerTime> arrival,
-                               const std::string& attempt) {
+                               const std::string& by, std::optional<lease::ServerTime> arrival) {
   const Parameters parameters =
       force_parameters(key, slot, token) +
       Parameters{{"by", Scalar(Text{clean_utf8(by, k_by_bytes)})}, {"arrival", time_or_null(arrival)}};
-  return changes_one(Verb::revoke, parameters, attempt);
+  return changes_one(Verb::revoke, parameters);
 }
 
-Result<bool> LockTable::free_now(const lease::Key& key, std::uint32_t slot, lease::Token token,
-                                 const std::string& attempt) {
-  DBLOCK_TRY(const auto done, run(Verb::free_now, force_parameters(key, slot, token), attempt));
+Result<bool> LockTable::free_now(const lease::Key& key, std::uint32_t slot, lease::Token token) {
+  DBLOCK_TRY(const auto done, run(Verb::free_now, force_parameters(key, slot, token)));
   ended_.add_forced(key, done);
   return done.changed == 1;
 }
 
-Result<std::optional<lease::LockStatus>> LockTable::look(const lease::Key& key, const std::string& attempt) {
-  DBLOCK_TRY(const auto seen, run(Verb::look, key_parameters(key), attempt));
+Result<std::optional<lease::LockStatus>> LockTable::look(const lease::Key& key) {
+  DBLOCK_TRY(const auto seen, run(Verb::look, key_parameters(key)));
   return read_look(seen.rows);
 }
 
-Result<std::optional<lease::LockStatus>> LockTable::look_on_primary(const lease::Key& key,
-                                                                    const std::string& attempt) {
-  DBLOCK_TRY(const auto seen, database_->run_on_primary(Verb::look, key_parameters(key), attempt));
+Result<std::optional<lease::LockStatus>> LockTable::look_on_primary(const lease::Key& key) {
+  DBLOCK_TRY(const auto seen, database_->run_on_primary(Verb::look, key_parameters(key)));
   return read_look(seen.rows);
 }
 
-Result<lease::Listing> LockTable::list(const lease::Selection& selection, const std::string& attempt) {
+Result<lease::Listing> LockTable::list(const lease::Selection& selection) {
   const bool all_keys = selection.keys.empty() && selection.prefix.value_or("").empty();
   const Verb among = selection.keys.empty() ? Verb::list_range : Verb::list_keys;
   const Verb verb = all_keys && selection.held_only ? Verb::list_held : among;
   lease::Listing listing;
   if (selection.with_pauses) {
-    DBLOCK_TRY(listing.pauses, pauses(attempt));
+    DBLOCK_TRY(listing.pauses, pauses());
   }
-  DBLOCK_TRY(const auto found, run(verb, selection_parameters(selection), attempt));
+  DBLOCK_TRY(const auto found, run(verb, selection_parameters(selection)));
   listing.locks.reserve(found.rows.size());
   for (const auto& row : found.rows) listing.locks.push_back(read_status(row));
   if (listing.locks.empty()) {
-    DBLOCK_TRY(listing.server_time, server_time(attempt));
+    DBLOCK_TRY(listing.server_time, server_time());
     if (selection.held_only) return listing;
   } else {
     listing.server_time = listing.locks.front().server_time;
   }
-  DBLOCK_CHECK(add_waiters(selection, listing, attempt));
+  DBLOCK_CHECK(add_waiters(selection, listing));
   return listing;
 }
 
-Result<lease::ServerTime> LockTable::server_time(const std::string& attempt) {
-  DBLOCK_TRY(const auto time, run(Verb::server_time, {}, attempt));
+Result<lease::ServerTime> LockTable::server_time() {
+  DBLOCK_TRY(const auto time, run(Verb::server_time, {}));
   return lease::ServerTime{time.rows.empty() ? Micros{0} : micros(time.rows.front()[0])};
 }
 

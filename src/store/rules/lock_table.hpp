@@ -43,162 +43,122 @@ struct GrantTarget {
   std::uint32_t slot = 0;
 };
 
-// THREADING, CONNECTION, ERRORS: as lease::LeaseStore. `attempt` begins every message: "cannot renew lock
-// "k"".
+// THREADING, CONNECTION, ERRORS: as lease::LeaseStore. Every use needs a Database::Call around it, unless it
+// says that it makes its own.
 class LockTable {
  public:
   explicit LockTable(std::unique_ptr<Database> database) : database_(std::move(database)) {}
 
-  // Every use of the functions below needs a Call around it: see Database::begin_call().
-  class Call {
-   public:
-    explicit Call(LockTable& table, Database::Patience patience = Database::Patience::usual)
-        : database_(*table.database_) {
-      database_.begin_call(patience);
-    }
-    ~Call() { database_.end_call(); }
-    Call(const Call&) = delete;
-    Call& operator=(const Call&) = delete;
-
-   private:
-    Database& database_;
-  };
-
   // The database itself, for calls that do not concern rows.
   [[nodiscard]] Database& database() { return *database_; }
-  [[nodiscard]] Result<void> ensure_open(const std::string& attempt) {
-    return database_->ensure_open(attempt);
-  }
+  [[nodiscard]] Result<void> ensure_open() { return database_->ensure_open(); }
   // As Database::in_transaction(). The functions from read_rows() to abandon_locked() are for use inside a
   // transaction; renew(), release() and the others may be called there too.
-  [[nodiscard]] Result<void> in_transaction(const std::string& attempt, const Database::Body& body);
+  [[nodiscard]] Result<void> in_transaction(const Database::Body& body);
 
   // Reads all rows of each lock, in the order of `keys`, which are sorted; nullopt for a lock without a row.
   // With `to_change` the rows stay locked until the transaction ends.
   [[nodiscard]] Result<std::vector<std::optional<LockRows>>> read_rows(const std::vector<lease::Key>& keys,
-                                                                       bool to_change,
-                                                                       const std::string& attempt);
+                                                                       bool to_change);
   // Adds a free row, slot 0, for a key without one. Does nothing where there is one.
-  [[nodiscard]] Result<void> add(const lease::Key& key, const std::string& attempt);
+  [[nodiscard]] Result<void> add(const lease::Key& key);
   // Writes a grant to all its targets. The lock's own row of each key takes the token and the sharing in any
   // case, and until when others may be waiting (nullopt: nobody is).
   [[nodiscard]] Result<void> grant_rows(const lease::LeaseRequest& request,
                                         const std::vector<GrantTarget>& targets, lease::Token token,
-                                        std::optional<lease::ServerTime> line_until,
-                                        const std::string& attempt);
+                                        std::optional<lease::ServerTime> line_until);
   // Frees a lease that is past its margin, so that a late renewal cannot bring it back. An error where the
   // row is no longer as read_rows() found it.
-  [[nodiscard]] Result<void> abandon_locked(const lease::LockStatus& lease, const std::string& attempt);
+  [[nodiscard]] Result<void> abandon_locked(const lease::LockStatus& lease);
   // Grants one exclusive lock whose row was granted before. nullopt: the row, or its fence, is missing, or
   // the row is not free to grant. `line`: none - refuses where anybody may be waiting, and reads no line.
   enum class LineIs { none, obeyed };
-  [[nodiscard]] Result<std::optional<lease::Token>> grant(const lease::LeaseRequest& request, LineIs line,
-                                                          const std::string& attempt);
+  [[nodiscard]] Result<std::optional<lease::Token>> grant(const lease::LeaseRequest& request, LineIs line);
   // The same for a row that was never granted.
-  [[nodiscard]] Result<std::optional<lease::Token>> first_grant(const lease::LeaseRequest& request,
-                                                                const std::string& attempt);
+  [[nodiscard]] Result<std::optional<lease::Token>> first_grant(const lease::LeaseRequest& request);
   // The same for a key without a row. nullopt when another process has taken the lock meanwhile.
-  [[nodiscard]] Result<std::optional<lease::Token>> create(const lease::LeaseRequest& request,
-                                                           const std::string& attempt);
+  [[nodiscard]] Result<std::optional<lease::Token>> create(const lease::LeaseRequest& request);
   // Adds the lock's row in dblock_fence, which grant() needs, where a user or a tool has deleted it. Does
   // nothing where it is there.
-  [[nodiscard]] Result<void> add_missing_fence(const lease::Key& key, const std::string& attempt);
+  [[nodiscard]] Result<void> add_missing_fence(const lease::Key& key);
   // renew() and release() return nullopt and false where no row matched.
   [[nodiscard]] Result<std::optional<Renewal>> renew(const lease::LeaseRef& ref, lease::Actor actor,
-                                                     std::optional<Micros> ttl, Micros keep,
-                                                     const std::string& attempt);
+                                                     std::optional<Micros> ttl, Micros keep);
   // Releases the first key of `ref`.
-  [[nodiscard]] Result<bool> release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end,
-                                     const std::string& attempt);
+  [[nodiscard]] Result<bool> release(const lease::LeaseRef& ref, lease::Actor actor, lease::RunEnd end);
   // Releases all keys of `ref`. RETURNS: the keys that were not released; nullopt: none was, because a nested
   // run held one of them as well.
   [[nodiscard]] Result<std::optional<std::vector<lease::Key>>> release_all(const lease::LeaseRef& ref,
                                                                            lease::Actor actor,
-                                                                           lease::RunEnd end,
-                                                                           const std::string& attempt);
+                                                                           lease::RunEnd end);
   // Adds one to the count of the lease, and renews it for `ttl`. RETURNS: the token; nullopt where `ref` does
   // not hold the lock, or not as `sharing` asks (an exclusive `sharing` is for an exclusive lease).
   [[nodiscard]] Result<std::optional<lease::Token>> nest(const lease::LeaseRef& ref,
-                                                         const lease::Sharing& sharing, Micros ttl,
-                                                         const std::string& attempt);
+                                                         const lease::Sharing& sharing, Micros ttl);
   // Takes one off the count, but never the holder's own. False when `ref` does not hold the lock.
-  [[nodiscard]] Result<bool> unnest(const lease::LeaseRef& ref, const std::string& attempt);
+  [[nodiscard]] Result<bool> unnest(const lease::LeaseRef& ref);
   // revoke() and free_now(): see lease::LeaseStore. False: no row matched, or the heartbeat is fresh.
   [[nodiscard]] Result<bool> revoke(const lease::Key& key, std::uint32_t slot, lease::Token token,
-                                    const std::string& by, std::optional<lease::ServerTime> arrival,
-                                    const std::string& attempt);
-  [[nodiscard]] Result<bool> free_now(const lease::Key& key, std::uint32_t slot, lease::Token token,
-                                      const std::string& attempt);
+                                    const std::string& by, std::optional<lease::ServerTime> arrival);
+  [[nodiscard]] Result<bool> free_now(const lease::Key& key, std::uint32_t slot, lease::Token token);
 
   // The line: see lease::LeaseStore. see_line() is for use inside a transaction, too.
   [[nodiscard]] Result<lease::ServerTime> stand_in_line(const lease::LeaseRequest& request, Micros length,
-                                                        bool marks, const std::string& attempt);
-  [[nodiscard]] Result<std::vector<lease::Place>> see_line(const lease::LeaseRequest& request,
-                                                           const std::string& attempt);
+                                                        bool marks);
+  [[nodiscard]] Result<std::vector<lease::Place>> see_line(const lease::LeaseRequest& request);
   // `granted`: also removes the places before the request's in the line of a plain request.
-  [[nodiscard]] Result<void> leave_line(const lease::LeaseRequest& request, bool granted,
-                                        const std::string& attempt);
+  [[nodiscard]] Result<void> leave_line(const lease::LeaseRequest& request, bool granted);
 
   // Reads the lock's own row; nullopt: there is none.
-  [[nodiscard]] Result<std::optional<lease::LockStatus>> look(const lease::Key& key,
-                                                              const std::string& attempt);
+  [[nodiscard]] Result<std::optional<lease::LockStatus>> look(const lease::Key& key);
   // The same, with the places in the line of the lock.
   struct InLine {
     std::optional<lease::LockStatus> row;
     std::vector<lease::Place> places;
   };
-  [[nodiscard]] Result<InLine> look_in_line(const lease::Key& key, const std::string& attempt);
+  [[nodiscard]] Result<InLine> look_in_line(const lease::Key& key);
   // The lock's own row from the server that takes the writes, as Database::run_on_primary().
-  [[nodiscard]] Result<std::optional<lease::LockStatus>> look_on_primary(const lease::Key& key,
-                                                                         const std::string& attempt);
-  [[nodiscard]] Result<void> on_primary(const std::string& attempt, const Database::Body& body) {
-    return database_->on_primary(attempt, body);
-  }
+  [[nodiscard]] Result<std::optional<lease::LockStatus>> look_on_primary(const lease::Key& key);
+  [[nodiscard]] Result<void> on_primary(const Database::Body& body) { return database_->on_primary(body); }
   // The selected rows. Free rows of readers and slots are among them, unless only held locks are asked for,
   // and so are locks without a row for which somebody waits.
-  [[nodiscard]] Result<lease::Listing> list(const lease::Selection& selection, const std::string& attempt);
-  [[nodiscard]] Result<lease::ReapReport> reap(const lease::ReapOptions& options, const std::string& attempt);
+  [[nodiscard]] Result<lease::Listing> list(const lease::Selection& selection);
+  // Makes its own calls.
+  [[nodiscard]] Result<lease::ReapReport> reap(const lease::ReapOptions& options);
 
   // The pauses that have not ended.
-  [[nodiscard]] Result<std::vector<lease::Pause>> pauses(const std::string& attempt);
+  [[nodiscard]] Result<std::vector<lease::Pause>> pauses();
   // Stores a pause, in the place of `same`, the one of the same scope that was read last, and deletes those
   // that have ended.
-  [[nodiscard]] Result<void> put_pause(const lease::Pause& pause, std::optional<lease::Pause> same,
-                                       const std::string& attempt);
+  [[nodiscard]] Result<void> put_pause(const lease::Pause& pause, std::optional<lease::Pause> same);
   // Deletes this pause, but no later one of the same scope.
-  [[nodiscard]] Result<void> end_pause(const lease::Pause& pause, const std::string& attempt);
+  [[nodiscard]] Result<void> end_pause(const lease::Pause& pause);
   // Writes into the row of each lock in the scope until when the stored pauses keep it paused. Waits for
   // grants under way. With `without` as if that pause of the scope were deleted already.
   [[nodiscard]] Result<void> mark_paused(const lease::PauseScope& scope,
-                                         const std::optional<lease::Pause>& without,
-                                         const std::string& attempt);
-  [[nodiscard]] Result<lease::ServerTime> server_time(const std::string& attempt);
+                                         const std::optional<lease::Pause>& without);
+  [[nodiscard]] Result<lease::ServerTime> server_time();
 
-  [[nodiscard]] Result<lease::History> history(const lease::HistoryQuery& query, const std::string& attempt);
-  // See lease::LeaseStore. Records the runs that were ended by calls which succeeded, since the last record.
+  [[nodiscard]] Result<lease::History> history(const lease::HistoryQuery& query);
+  // See lease::LeaseStore. Records the runs that were ended by calls which succeeded, since the last record,
+  // in a call of its own.
   void record_ended() noexcept { ended_.record(*database_); }
 
  private:
-  [[nodiscard]] Result<Effect> run(Verb verb, const Parameters& parameters, const std::string& attempt) {
-    return database_->run(verb, parameters, attempt);
+  [[nodiscard]] Result<Effect> run(Verb verb, const Parameters& parameters) {
+    return database_->run(verb, parameters);
   }
-  [[nodiscard]] Result<bool> changes_one(Verb verb, const Parameters& parameters, const std::string& attempt);
+  [[nodiscard]] Result<bool> changes_one(Verb verb, const Parameters& parameters);
   [[nodiscard]] Result<std::optional<Effect>> run_reporting(Verb verb, const Parameters& parameters,
-                                                            const std::string& attempt,
                                                             const std::function<Result<bool>()>& undo);
-  [[nodiscard]] Result<std::optional<lease::Token>> grant_by(Verb verb, const lease::LeaseRequest& request,
-                                                             const std::string& attempt);
-  [[nodiscard]] Result<bool> abandon(const lease::LockStatus& lease, const std::string& attempt);
-  [[nodiscard]] Result<void> make_room(const GrantTarget& target, const lease::Sharing& asked,
-                                       const std::string& attempt);
-  [[nodiscard]] Result<void> free_expired(bool dry_run, std::vector<lease::LockStatus>& freed,
-                                          const std::string& attempt);
-  [[nodiscard]] Result<std::uint64_t> forget_idle(Micros forget_after, const std::string& attempt);
-  [[nodiscard]] Result<std::uint64_t> forget_runs(Micros forget_after, bool dry_run,
-                                                  const std::string& attempt);
-  [[nodiscard]] Result<void> add_waiters(const lease::Selection& selection, lease::Listing& listing,
-                                         const std::string& attempt);
-  [[nodiscard]] Result<std::uint64_t> count(Verb verb, Micros old, const std::string& attempt);
+  [[nodiscard]] Result<std::optional<lease::Token>> grant_by(Verb verb, const lease::LeaseRequest& request);
+  [[nodiscard]] Result<bool> abandon(const lease::LockStatus& lease);
+  [[nodiscard]] Result<void> make_room(const GrantTarget& target, const lease::Sharing& asked);
+  [[nodiscard]] Result<void> free_expired(bool dry_run, std::vector<lease::LockStatus>& freed);
+  [[nodiscard]] Result<std::uint64_t> forget_idle(Micros forget_after);
+  [[nodiscard]] Result<std::uint64_t> forget_runs(Micros forget_after, bool dry_run);
+  [[nodiscard]] Result<void> add_waiters(const lease::Selection& selection, lease::Listing& listing);
+  [[nodiscard]] Result<std::uint64_t> count(Verb verb, Micros old);
 
   const std::unique_ptr<Database> database_;
   EndedRuns ended_;

@@ -9,7 +9,7 @@
 namespace dblock::store {
 namespace {
 
-using Call = LockTable::Call;
+using Call = Database::Call;
 using lease::Answer;
 using lease::Key;
 using lease::LockStatus;
@@ -44,54 +44,50 @@ void show_by_holders(std::vector<LockStatus>& rows) {
 }  // namespace
 
 Result<Answer> TableLeaseStore::look(const lease::LeaseRequest& request) {
-  const Call call(*table_);
-  const std::string attempt = attempt_to("look at", request.key);
-  DBLOCK_CHECK(table_->ensure_open(attempt));
-  if (request.of_pool()) return with_pause(look_at_pool(*table_, request, attempt), attempt);
-  if (!request.plain()) return with_pause(look_together(*table_, request, attempt), attempt);
-  DBLOCK_TRY(auto seen, table_->look(request.key, attempt));
-  return with_pause(judge(request, std::move(seen), attempt), attempt);
+  const Call call(table_->database(), {"look at", request.key});
+  DBLOCK_CHECK(call.open());
+  if (request.of_pool()) return with_pause(look_at_pool(*table_, request));
+  if (!request.plain()) return with_pause(look_together(*table_, request));
+  DBLOCK_TRY(auto seen, table_->look(request.key));
+  return with_pause(judge(request, std::move(seen)));
 }
 
 Result<lease::SeenInLine> TableLeaseStore::look_in_line(const lease::LeaseRequest& request) {
   if (!request.plain()) return LeaseStore::look_in_line(request);
-  const Call call(*table_);
-  const std::string attempt = attempt_to("look at", request.key);
-  DBLOCK_CHECK(table_->ensure_open(attempt));
-  DBLOCK_TRY(auto seen, table_->look_in_line(request.key, attempt));
-  DBLOCK_TRY(auto answer, with_pause(judge(request, std::move(seen.row), attempt), attempt));
+  const Call call(table_->database(), {"look at", request.key});
+  DBLOCK_CHECK(call.open());
+  DBLOCK_TRY(auto seen, table_->look_in_line(request.key));
+  DBLOCK_TRY(auto answer, with_pause(judge(request, std::move(seen.row))));
   return lease::SeenInLine{std::move(answer), std::move(seen.places)};
 }
 
 // The answer to an exclusive request of one key, from the lock's own row.
-Result<Answer> TableLeaseStore::judge(const lease::LeaseRequest& request, std::optional<LockStatus> seen,
-                                      const std::string& attempt) {
+Result<Answer> TableLeaseStore::judge(const lease::LeaseRequest& request, std::optional<LockStatus> seen) {
   if (!seen) return lease::Free{};
-  if (seen->sharing.mode != lease::Mode::exclusive) return look_together(*table_, request, attempt);
+  if (seen->sharing.mode != lease::Mode::exclusive) return look_together(*table_, request);
   return answer_for({std::move(*seen), {}}, request);
 }
 
 Result<std::optional<LockStatus>> TableLeaseStore::peek(const lease::Key& key) {
-  const Call call(*table_);
-  return row_where(key, attempt_to("look at", key), [](const LockStatus& row) { return !row.owner.empty(); });
+  const Call call(table_->database(), {"look at", key});
+  return row_where(key, [](const LockStatus& row) { return !row.owner.empty(); });
 }
 
 // The row of `ref` among all rows of its lock, also when its lease has ended. Where there is none: another
 // holder's row, or else the lock's own.
-Result<std::optional<LockStatus>> TableLeaseStore::own_row(const lease::LeaseRef& ref,
-                                                           const std::string& attempt) {
-  return row_where(ref.key, attempt, [&ref](const LockStatus& row) {
+Result<std::optional<LockStatus>> TableLeaseStore::own_row(const lease::LeaseRef& ref) {
+  return row_where(ref.key, [&ref](const LockStatus& row) {
     if (row.owner == ref.owner.text) return !ref.token || row.token == *ref.token;
     return row.slot > 0 && ref.token && row.token == *ref.token;
   });
 }
 
 Result<std::optional<LockStatus>> TableLeaseStore::row_where(
-    const Key& key, const std::string& attempt, const std::function<bool(const LockStatus&)>& wanted) {
-  DBLOCK_CHECK(table_->ensure_open(attempt));
-  DBLOCK_TRY(auto gate, table_->look(key, attempt));
+    const Key& key, const std::function<bool(const LockStatus&)>& wanted) {
+  DBLOCK_CHECK(table_->ensure_open());
+  DBLOCK_TRY(auto gate, table_->look(key));
   if (!gate || wanted(*gate) || gate->sharing.mode == lease::Mode::exclusive) return gate;
-  DBLOCK_TRY(auto locks, table_->read_rows({key}, false, attempt));
+  DBLOCK_TRY(auto locks, table_->read_rows({key}, false));
   auto& seen = locks.front();
   if (!seen) return std::nullopt;
   for (auto& hold : seen->holds) {
@@ -104,23 +100,22 @@ Result<std::optional<LockStatus>> TableLeaseStore::row_where(
 }
 
 Result<lease::Listing> TableLeaseStore::list(const lease::Selection& selection) {
-  const Call call(*table_);
-  const std::string attempt = "cannot list locks";
-  DBLOCK_CHECK(table_->ensure_open(attempt));
+  const Call call(table_->database(), "cannot list locks");
+  DBLOCK_CHECK(call.open());
   lease::Listing listing;
   const auto read = [&]() -> Result<void> {
-    DBLOCK_TRY(listing, table_->list(selection, attempt));
+    DBLOCK_TRY(listing, table_->list(selection));
     return {};
   };
-  DBLOCK_CHECK(selection.from_primary ? table_->on_primary(attempt, read) : read());
+  DBLOCK_CHECK(selection.from_primary ? table_->on_primary(read) : read());
   show_by_holders(listing.locks);
-  if (selection.with_transactions) DBLOCK_CHECK(find_transaction(listing, attempt));
+  if (selection.with_transactions) DBLOCK_CHECK(find_transaction(listing));
   return listing;
 }
 
 // Not where a lock is held or paused: then a transaction would change no answer, and its fence may belong to
 // a living holder.
-Result<void> TableLeaseStore::find_transaction(lease::Listing& listing, const std::string& attempt) {
+Result<void> TableLeaseStore::find_transaction(lease::Listing& listing) {
   const auto is_kept = [&listing](const LockStatus& row) {
     return row.refuses_requests() || std::ranges::any_of(listing.pauses, [&row](const lease::Pause& pause) {
              return pause.scope.covers(row.key);
@@ -130,17 +125,16 @@ Result<void> TableLeaseStore::find_transaction(lease::Listing& listing, const st
   for (auto& row : listing.locks) {
     const auto key = Key::parse(row.key);
     if (!key) continue;
-    DBLOCK_TRY(row.kept_by_transaction, table_->database().waits_for_fence(*key, attempt));
+    DBLOCK_TRY(row.kept_by_transaction, table_->database().waits_for_fence(*key));
     if (row.kept_by_transaction) return {};
   }
   return {};
 }
 
 Result<lease::History> TableLeaseStore::history(const lease::HistoryQuery& query) {
-  const Call call(*table_);
-  const std::string attempt = "cannot read the history";
-  DBLOCK_CHECK(table_->ensure_open(attempt));
-  return table_->history(query, attempt);
+  const Call call(table_->database(), "cannot read the history");
+  DBLOCK_CHECK(call.open());
+  return table_->history(query);
 }
 
 }  // namespace dblock::store

@@ -32,11 +32,11 @@ std::optional<Pause> find(const std::vector<Pause>& pauses, const PauseScope& sc
   return found == pauses.end() ? std::nullopt : std::optional(*found);
 }
 
-std::unexpected<Error> over_by_now(const std::string& attempt, const Pause& pause, const std::string& why) {
-  return fail(Errc::usage, attempt + " until " + format_time(pause.until) + why);
+std::unexpected<Error> over_by_now(const Attempt& attempt, const Pause& pause, const std::string& why) {
+  return fail(Errc::usage, attempt.text() + " until " + format_time(pause.until) + why);
 }
 
-std::unexpected<Error> over_before_all_knew(const std::string& attempt, const Pause& pause,
+std::unexpected<Error> over_before_all_knew(const Attempt& attempt, const Pause& pause,
                                             const std::optional<Pause>& replaced) {
   auto late =
       over_by_now(attempt, pause,
@@ -55,78 +55,73 @@ Pause pause_of(const lease::PauseRequest& request, lease::ServerTime now) {
 
 }  // namespace
 
-Result<std::vector<Pause>> LockTable::pauses(const std::string& attempt) {
-  DBLOCK_TRY(const auto found, run(Verb::list_pauses, {}, attempt));
+Result<std::vector<Pause>> LockTable::pauses() {
+  DBLOCK_TRY(const auto found, run(Verb::list_pauses, {}));
   std::vector<Pause> pauses;
   for (const auto& row : found.rows) pauses.push_back(read_pause(row));
   return pauses;
 }
 
-Result<void> LockTable::put_pause(const Pause& pause, std::optional<Pause> same, const std::string& attempt) {
+Result<void> LockTable::put_pause(const Pause& pause, std::optional<Pause> same) {
   const auto parameters = pause_parameters(pause);
   for (int round = 0; round < k_put_rounds; ++round) {
-    DBLOCK_CHECK(run(Verb::forget_pauses, {}, attempt));
-    DBLOCK_TRY(const bool done,
-               same ? changes_one(Verb::change_pause, parameters + pause_names(*same), attempt)
-                    : changes_one(Verb::add_pause, parameters, attempt));
+    DBLOCK_CHECK(run(Verb::forget_pauses, {}));
+    DBLOCK_TRY(const bool done, same ? changes_one(Verb::change_pause, parameters + pause_names(*same))
+                                     : changes_one(Verb::add_pause, parameters));
     if (done) return {};
-    DBLOCK_TRY(const auto stored, pauses(attempt));
+    DBLOCK_TRY(const auto stored, pauses());
     same = find(stored, pause.scope);
   }
-  return fail(Errc::unreachable, attempt + ": another process pauses and resumes the same; try again");
+  return database_->refuse(Errc::unreachable, "another process pauses and resumes the same; try again");
 }
 
-Result<void> LockTable::end_pause(const Pause& pause, const std::string& attempt) {
-  DBLOCK_CHECK(run(Verb::end_pause, pause_names(pause), attempt));
+Result<void> LockTable::end_pause(const Pause& pause) {
+  DBLOCK_CHECK(run(Verb::end_pause, pause_names(pause)));
   return {};
 }
 
-Result<void> LockTable::mark_paused(const PauseScope& scope, const std::optional<Pause>& without,
-                                    const std::string& attempt) {
+Result<void> LockTable::mark_paused(const PauseScope& scope, const std::optional<Pause>& without) {
   const std::string to = scope.is_prefix ? after_prefix(scope.text) : after(scope.text);
   std::string from = scope.text;
   for (bool more = true; more;) {
-    DBLOCK_TRY(const auto found, run(Verb::some_locks,
-                                     {{"from", Scalar(from)},
+    DBLOCK_TRY(const auto found,
+               run(Verb::some_locks, {{"from", Scalar(from)},
                                       {"to", to.empty() ? Scalar(nullptr) : Scalar(to)},
-                                      {"limit", Scalar(static_cast<std::int64_t>(k_marked_at_once))}},
-                                     attempt));
+                                      {"limit", Scalar(static_cast<std::int64_t>(k_marked_at_once))}}));
     more = found.rows.size() == k_marked_at_once;
     if (found.rows.empty()) break;
     List keys;
     for (const auto& row : found.rows) keys.values.emplace_back(row[0].value_or(""));
-    DBLOCK_CHECK(
-        run(Verb::mark_paused,
-            pause_names(without.value_or(Pause{scope, {}, {}, {}, {}})) +
-                Parameters{{"keys", std::move(keys)}, {"without", Scalar(std::int64_t{without.has_value()})}},
-            attempt));
+    DBLOCK_CHECK(run(
+        Verb::mark_paused,
+        pause_names(without.value_or(Pause{scope, {}, {}, {}, {}})) +
+            Parameters{{"keys", std::move(keys)}, {"without", Scalar(std::int64_t{without.has_value()})}}));
     from = after(found.rows.back()[0].value_or(""));
   }
   return {};
 }
 
 Result<lease::Paused> TableLeaseStore::pause(const lease::PauseRequest& request) {
-  const LockTable::Call call(*table_);
-  const std::string attempt = "cannot pause " + display_scope(request.scope);
-  DBLOCK_CHECK(table_->ensure_open(attempt));
+  const Database::Call call(table_->database(), {"cannot pause ", display_scope(request.scope)});
+  DBLOCK_CHECK(call.open());
   const BootTime asked = clock_.now();
-  DBLOCK_TRY(const auto now, table_->server_time(attempt));
-  DBLOCK_TRY(const auto before, table_->pauses(attempt));
+  DBLOCK_TRY(const auto now, table_->server_time());
+  DBLOCK_TRY(const auto before, table_->pauses());
   const Pause pause = pause_of(request, now);
   if (pause.until <= now)
-    return fail(Errc::usage, attempt + " until " + format_time(pause.until) +
-                                 ": by the clock of the database it is " + format_time(now) + " already");
-  if (auto put = table_->put_pause(pause, find(before, request.scope), attempt); !put) {
+    return over_by_now(table_->database().attempt(), pause,
+                       ": by the clock of the database it is " + format_time(now) + " already");
+  if (auto put = table_->put_pause(pause, find(before, request.scope)); !put) {
     // The tables refuse a pause that ends before it begins: its statement had to wait until it was over.
     const bool refused = put.error().code == Errc::internal || put.error().code == Errc::config;
-    if (!refused || !table_->ensure_open(attempt)) return std::unexpected(std::move(put.error()));
-    const auto later = table_->server_time(attempt);
+    if (!refused || !table_->ensure_open()) return std::unexpected(std::move(put.error()));
+    const auto later = table_->server_time();
     if (!later || *later < pause.until) return std::unexpected(std::move(put.error()));
-    return over_by_now(attempt, pause,
+    return over_by_now(table_->database().attempt(), pause,
                        ": that time had come before the database had recorded the pause, so nothing was "
                        "changed; pause for longer");
   }
-  auto marked = table_->mark_paused(request.scope, std::nullopt, attempt);
+  auto marked = table_->mark_paused(request.scope, std::nullopt);
   if (!marked) {
     marked.error().message +=
         "; the pause is stored, but a grant that was under way may still pass it: pause again";
@@ -135,7 +130,7 @@ Result<lease::Paused> TableLeaseStore::pause(const lease::PauseRequest& request)
   const auto replaced = find(before, request.scope);
   // In microseconds: a pause may last for longer than nanoseconds can count.
   if (std::chrono::floor<Micros>(clock_.now() - asked) >= pause.until.since_epoch - now.since_epoch)
-    return over_before_all_knew(attempt, pause, replaced);
+    return over_before_all_knew(table_->database().attempt(), pause, replaced);
   return lease::Paused{pause, replaced};
 }
 
@@ -143,27 +138,26 @@ Result<lease::Paused> TableLeaseStore::pause(const lease::PauseRequest& request)
 // that have a row are granted. Then once more, since another process may have paused meanwhile what the
 // deletion has ended.
 Result<lease::Resumed> TableLeaseStore::resume(const PauseScope& scope) {
-  const LockTable::Call call(*table_);
-  const std::string attempt = "cannot resume " + display_scope(scope);
-  DBLOCK_CHECK(table_->ensure_open(attempt));
-  DBLOCK_TRY(const auto before, table_->pauses(attempt));
+  const Database::Call call(table_->database(), {"cannot resume ", display_scope(scope)});
+  DBLOCK_CHECK(call.open());
+  DBLOCK_TRY(const auto before, table_->pauses());
   lease::Resumed resumed{find(before, scope), {}};
   if (resumed.ended) {
-    DBLOCK_CHECK(table_->mark_paused(scope, resumed.ended, attempt));
-    DBLOCK_CHECK(table_->end_pause(*resumed.ended, attempt));
+    DBLOCK_CHECK(table_->mark_paused(scope, resumed.ended));
+    DBLOCK_CHECK(table_->end_pause(*resumed.ended));
   }
-  DBLOCK_CHECK(table_->mark_paused(scope, std::nullopt, attempt));
-  DBLOCK_TRY(resumed.left, table_->pauses(attempt));
+  DBLOCK_CHECK(table_->mark_paused(scope, std::nullopt));
+  DBLOCK_TRY(resumed.left, table_->pauses());
   std::erase_if(resumed.left, [&scope](const Pause& pause) { return !pause.scope.meets(scope); });
   return resumed;
 }
 
 // Adds to a refusal who made the pause, which the lock's row does not tell. Where that cannot be read, its
 // end is said alone.
-Result<lease::Answer> TableLeaseStore::with_pause(Result<lease::Answer> answer, const std::string& attempt) {
+Result<lease::Answer> TableLeaseStore::with_pause(Result<lease::Answer> answer) {
   auto* const held = answer ? std::get_if<lease::Held>(&*answer) : nullptr;
   if (held == nullptr || !held->status.pause) return answer;
-  const auto pauses = table_->pauses(attempt);
+  const auto pauses = table_->pauses();
   if (!pauses) return answer;
   for (const auto& pause : *pauses) {
     if (pause.scope.covers(held->status.key) && pause.until >= held->status.pause->until)

@@ -8,6 +8,8 @@
 namespace dblock::store {
 namespace {
 
+constexpr const char* k_attempt = "cannot reap locks";
+
 // Locks deleted by one statement: few enough that its row locks delay no other statement, enough to get on.
 constexpr std::size_t k_batch = 200;
 
@@ -20,28 +22,31 @@ Parameters locks_of(const std::vector<Row>& idle) {
 
 }  // namespace
 
-Result<lease::ReapReport> LockTable::reap(const lease::ReapOptions& options, const std::string& attempt) {
+Result<lease::ReapReport> LockTable::reap(const lease::ReapOptions& options) {
   lease::ReapReport report;
-  DBLOCK_CHECK(free_expired(options.dry_run, report.abandoned, attempt));
-  ended_.record(*database_);
-  if (!options.dry_run) DBLOCK_CHECK(run(Verb::forget_places, {}, attempt));
-  DBLOCK_CHECK(ensure_open(attempt));
+  {
+    const Database::Call call(*database_, k_attempt);
+    DBLOCK_CHECK(call.open());
+    DBLOCK_CHECK(free_expired(options.dry_run, report.abandoned));
+  }
+  record_ended();
+  const Database::Call call(*database_, k_attempt);
+  DBLOCK_CHECK(call.open());
+  if (!options.dry_run) DBLOCK_CHECK(run(Verb::forget_places, {}));
   const Micros old = std::max(options.forget_after, k_least_idle_time);
-  DBLOCK_TRY(report.forgotten,
-             options.dry_run ? count(Verb::count_idle, old, attempt) : forget_idle(old, attempt));
+  DBLOCK_TRY(report.forgotten, options.dry_run ? count(Verb::count_idle, old) : forget_idle(old));
   if (options.forget_history) {
-    DBLOCK_TRY(report.forgotten_runs, forget_runs(*options.forget_history, options.dry_run, attempt));
+    DBLOCK_TRY(report.forgotten_runs, forget_runs(*options.forget_history, options.dry_run));
   }
   return report;
 }
 
-Result<void> LockTable::free_expired(bool dry_run, std::vector<lease::LockStatus>& freed,
-                                     const std::string& attempt) {
-  DBLOCK_TRY(const auto found, run(Verb::expired, {}, attempt));
+Result<void> LockTable::free_expired(bool dry_run, std::vector<lease::LockStatus>& freed) {
+  DBLOCK_TRY(const auto found, run(Verb::expired, {}));
   for (const auto& row : found.rows) {
     auto seen = read_status(row);
     if (!dry_run) {
-      DBLOCK_TRY(const bool still_there, abandon(seen, attempt));
+      DBLOCK_TRY(const bool still_there, abandon(seen));
       if (!still_there) continue;  // taken over or released since the row was read
     }
     freed.push_back(std::move(seen));
@@ -49,31 +54,31 @@ Result<void> LockTable::free_expired(bool dry_run, std::vector<lease::LockStatus
   return {};
 }
 
-Result<std::uint64_t> LockTable::count(Verb verb, Micros old, const std::string& attempt) {
-  DBLOCK_TRY(const auto found, run(verb, forget_parameters(old, k_batch), attempt));
+Result<std::uint64_t> LockTable::count(Verb verb, Micros old) {
+  DBLOCK_TRY(const auto found, run(verb, forget_parameters(old, k_batch)));
   return found.rows.empty() ? 0 : unsigned_number(found.rows.front()[0]);
 }
 
-Result<std::uint64_t> LockTable::forget_idle(Micros forget_after, const std::string& attempt) {
+Result<std::uint64_t> LockTable::forget_idle(Micros forget_after) {
   const auto some = forget_parameters(forget_after, k_batch);
   std::uint64_t forgotten = 0;
   bool more = true;
   const auto forget = [&]() -> Result<void> {
-    DBLOCK_TRY(const auto idle, run(Verb::select_idle, some, attempt));
+    DBLOCK_TRY(const auto idle, run(Verb::select_idle, some));
     more = idle.rows.size() == k_batch;
     if (idle.rows.empty()) return {};
     const auto locks = some + locks_of(idle.rows);
-    DBLOCK_CHECK(run(Verb::forget_fences, locks, attempt));
-    DBLOCK_TRY(const auto gone, run(Verb::forget, locks, attempt));
+    DBLOCK_CHECK(run(Verb::forget_fences, locks));
+    DBLOCK_TRY(const auto gone, run(Verb::forget, locks));
     forgotten += gone.changed;
     // Nothing was deleted: other processes have taken these locks meanwhile. The next reap sees to them.
     more = more && gone.changed > 0;
     std::uint64_t highest = 0;
     for (const auto& row : gone.rows) highest = std::max(highest, unsigned_number(row[0]));
-    DBLOCK_CHECK(run(Verb::raise_floor, {{"token", Scalar(highest)}}, attempt));
+    DBLOCK_CHECK(run(Verb::raise_floor, {{"token", Scalar(highest)}}));
     return {};
   };
-  while (more) DBLOCK_CHECK(database_->bundled(attempt, forget));
+  while (more) DBLOCK_CHECK(database_->bundled(forget));
   return forgotten;
 }
 

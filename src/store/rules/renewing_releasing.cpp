@@ -9,7 +9,7 @@
 namespace dblock::store {
 namespace {
 
-using Call = LockTable::Call;
+using Call = Database::Call;
 using lease::ForceOutcome;
 using lease::ForceRefused;
 using lease::Key;
@@ -35,8 +35,8 @@ lease::LeaseRef likeliest(lease::LeaseRef ref) {
 }
 
 // Answers that contradict each other are not relied on.
-std::unexpected<Error> contradiction(const std::string& attempt) {
-  return fail(Errc::unreachable, attempt + ": the server's answers contradict each other; try again");
+std::unexpected<Error> contradiction(const Database& database) {
+  return database.refuse(Errc::unreachable, "the server's answers contradict each other; try again");
 }
 
 bool passed(const std::optional<lease::ServerTime>& limit, const LockStatus& status) {
@@ -48,42 +48,41 @@ bool passed(const std::optional<lease::ServerTime>& limit, const LockStatus& sta
 Result<lease::RenewOutcome> TableLeaseStore::renew(const lease::LeaseRef& ref, lease::Actor actor,
                                                    std::optional<Micros> ttl, Micros keep) {
   using Patience = Database::Patience;
-  const Call call(*table_, actor == lease::Actor::holder ? Patience::renewal : Patience::usual);
-  const std::string attempt = attempt_to("renew", ref.key);
-  DBLOCK_CHECK(table_->ensure_open(attempt));
-  if (unproved_) DBLOCK_CHECK(table_->database().safe_to_grant(attempt));
+  const Call call(table_->database(), {"renew", ref.key},
+                  actor == lease::Actor::holder ? Patience::renewal : Patience::usual);
+  DBLOCK_CHECK(call.open());
+  if (unproved_) DBLOCK_CHECK(table_->database().safe_to_grant());
   std::optional<lease::RenewOutcome> first;
   for (const Key& key : keys_of(ref.key, ref.also)) {
     const lease::LeaseRef one = outer_part(ref, key);
     if (actor == lease::Actor::script && lease::is_nested(ref.owner))
-      return nested_for_script(ref.owner, one, attempt);
-    DBLOCK_TRY(auto outcome, renew_one(one, actor, ttl, keep, attempt));
+      return nested_for_script(ref.owner, one);
+    DBLOCK_TRY(auto outcome, renew_one(one, actor, ttl, keep));
     if (std::holds_alternative<NotOurs>(outcome)) return outcome;
     if (!first) first = std::move(outcome);
   }
-  if (unproved_) DBLOCK_CHECK(table_->database().grant_is_safe(attempt));
+  if (unproved_) DBLOCK_CHECK(table_->database().grant_is_safe());
   unproved_ = false;
   return std::move(*first);
 }
 
 Result<lease::RenewOutcome> TableLeaseStore::renew_one(const lease::LeaseRef& ref, lease::Actor actor,
-                                                       std::optional<Micros> ttl, Micros keep,
-                                                       const std::string& attempt) {
+                                                       std::optional<Micros> ttl, Micros keep) {
   const BootTime sent_at = clock_.now();
-  DBLOCK_TRY(auto renewal, table_->renew(likeliest(ref), actor, ttl, keep, attempt));
+  DBLOCK_TRY(auto renewal, table_->renew(likeliest(ref), actor, ttl, keep));
   std::optional<LockStatus> seen;
   if (!renewal) {
-    DBLOCK_TRY(const auto found, found_elsewhere(ref, attempt));
+    DBLOCK_TRY(const auto found, found_elsewhere(ref));
     if (found) {
-      DBLOCK_TRY(renewal, table_->renew(*found, actor, ttl, keep, attempt));
+      DBLOCK_TRY(renewal, table_->renew(*found, actor, ttl, keep));
     }
   }
-  if (!renewal) return why_not(ref, actor, true, attempt);
-  if (!renewal->ttl) return renewed_as_read(ref, actor, sent_at, attempt);
+  if (!renewal) return why_not(ref, actor, true);
+  if (!renewal->ttl) return renewed_as_read(ref, actor, sent_at);
   lease::Renewed renewed{sent_at, *renewal->ttl, renewal->expires_at.value_or(lease::ServerTime{})};
   if (actor == lease::Actor::script && !renewal->expires_at) {
-    DBLOCK_TRY(seen, own_row(ref, attempt));
-    if (!seen || seen->owner != ref.owner.text) return why_not(ref, actor, true, attempt);
+    DBLOCK_TRY(seen, own_row(ref));
+    if (!seen || seen->owner != ref.owner.text) return why_not(ref, actor, true);
     renewed.expires_at = seen->expires_at.value_or(lease::ServerTime{});
   }
   return renewed;
@@ -92,58 +91,55 @@ Result<lease::RenewOutcome> TableLeaseStore::renew_one(const lease::LeaseRef& re
 // For a renewal whose reply a trigger has emptied: a job that runs already need not end for that. The row is
 // the proof then: by it the lease lasts until read_at + remaining.
 Result<lease::RenewOutcome> TableLeaseStore::renewed_as_read(const lease::LeaseRef& ref, lease::Actor actor,
-                                                             BootTime sent_at, const std::string& attempt) {
+                                                             BootTime sent_at) {
   const BootTime read_at = clock_.now();
-  DBLOCK_TRY(const auto seen, own_row(ref, attempt));
+  DBLOCK_TRY(const auto seen, own_row(ref));
   if (!seen || seen->owner != ref.owner.text || passed(seen->expires_at, *seen))
-    return why_not(ref, actor, true, attempt);
+    return why_not(ref, actor, true);
   const Micros remaining = seen->expires_at->since_epoch - seen->server_time.since_epoch;
   return lease::Renewed{std::min(sent_at, read_at + remaining - seen->ttl), seen->ttl, *seen->expires_at};
 }
 
 Result<lease::ReleaseOutcome> TableLeaseStore::release(const lease::LeaseRef& ref, lease::Actor actor,
                                                        lease::RunEnd end) {
-  const Call call(*table_);
-  const std::string attempt = attempt_to("release", ref.key);
-  DBLOCK_CHECK(table_->ensure_open(attempt));
+  const Call call(table_->database(), {"release", ref.key});
+  DBLOCK_CHECK(call.open());
   if (lease::is_nested(ref.owner)) {
-    if (actor != lease::Actor::script) return unnest(ref, attempt);
-    return nested_for_script(ref.owner, outer_part(ref, ref.key), attempt);
+    if (actor != lease::Actor::script) return unnest(ref);
+    return nested_for_script(ref.owner, outer_part(ref, ref.key));
   }
   for (int round = 0; round < k_release_rounds; ++round) {
-    DBLOCK_TRY(auto outcome, try_release(ref, actor, end, attempt));
+    DBLOCK_TRY(auto outcome, try_release(ref, actor, end));
     if (outcome) return std::move(*outcome);
   }
-  return contradiction(attempt);
+  return contradiction(table_->database());
 }
 
 // One round of release(); nullopt when another round is due.
 Result<std::optional<lease::ReleaseOutcome>> TableLeaseStore::try_release(const lease::LeaseRef& ref,
                                                                           lease::Actor actor,
-                                                                          lease::RunEnd end,
-                                                                          const std::string& attempt) {
+                                                                          lease::RunEnd end) {
   if (!ref.also.empty()) {
-    DBLOCK_TRY(const auto missing, table_->release_all(ref, actor, end, attempt));
-    if (!missing) return still_nested(ref, attempt);
+    DBLOCK_TRY(const auto missing, table_->release_all(ref, actor, end));
+    if (!missing) return still_nested(ref);
     if (missing->empty()) return lease::Released{};
-    return reason(lease::part_of(ref, missing->front()), actor, false, attempt);
+    return reason(lease::part_of(ref, missing->front()), actor, false);
   }
-  DBLOCK_TRY(bool released, table_->release(likeliest(ref), actor, end, attempt));
+  DBLOCK_TRY(bool released, table_->release(likeliest(ref), actor, end));
   if (!released) {
-    DBLOCK_TRY(const auto found, found_elsewhere(ref, attempt));
+    DBLOCK_TRY(const auto found, found_elsewhere(ref));
     if (found) {
-      DBLOCK_TRY(released, table_->release(*found, actor, end, attempt));
+      DBLOCK_TRY(released, table_->release(*found, actor, end));
     }
   }
   if (released) return lease::Released{};
-  return reason(ref, actor, false, attempt);
+  return reason(ref, actor, false);
 }
 
 // For a release of several keys that was refused because a nested run held one of them. No other reason
 // counts, since the keys that are still ours must be released all the same.
-Result<std::optional<NotOurs>> TableLeaseStore::still_nested(const lease::LeaseRef& ref,
-                                                             const std::string& attempt) {
-  DBLOCK_TRY(const auto locks, table_->read_rows(keys_of(ref.key, ref.also), false, attempt));
+Result<std::optional<NotOurs>> TableLeaseStore::still_nested(const lease::LeaseRef& ref) {
+  DBLOCK_TRY(const auto locks, table_->read_rows(keys_of(ref.key, ref.also), false));
   for (const auto& seen : locks) {
     const LockStatus* const nested = seen ? nested_row(*seen, ref.owner.text) : nullptr;
     if (nested != nullptr) return NotOurs{NotOursWhy::nested, *nested};
@@ -151,28 +147,26 @@ Result<std::optional<NotOurs>> TableLeaseStore::still_nested(const lease::LeaseR
   return std::nullopt;
 }
 
-Result<lease::ReleaseOutcome> TableLeaseStore::unnest(const lease::LeaseRef& ref,
-                                                      const std::string& attempt) {
+Result<lease::ReleaseOutcome> TableLeaseStore::unnest(const lease::LeaseRef& ref) {
   std::optional<lease::LeaseRef> not_counted;
   const auto count_out = [&]() -> Result<void> {
     not_counted.reset();
     for (const Key& key : keys_of(ref.key, ref.also)) {
       const lease::LeaseRef outer = outer_part(ref, key);
-      DBLOCK_TRY(const bool counted, table_->unnest(outer, attempt));
+      DBLOCK_TRY(const bool counted, table_->unnest(outer));
       if (!counted && !not_counted) not_counted = outer;
     }
     return {};
   };
-  DBLOCK_CHECK(ref.also.empty() ? count_out() : table_->in_transaction(attempt, count_out));
-  if (not_counted) return why_not(*not_counted, lease::Actor::holder, false, attempt);
+  DBLOCK_CHECK(ref.also.empty() ? count_out() : table_->in_transaction(count_out));
+  if (not_counted) return why_not(*not_counted, lease::Actor::holder, false);
   return lease::Released{};
 }
 
 // Finds a lease that is not in its likeliest row: `ref` with the right row; nullopt: no other row has it.
-Result<std::optional<lease::LeaseRef>> TableLeaseStore::found_elsewhere(lease::LeaseRef ref,
-                                                                        const std::string& attempt) {
+Result<std::optional<lease::LeaseRef>> TableLeaseStore::found_elsewhere(lease::LeaseRef ref) {
   if (ref.mode || !ref.rows.empty()) return std::nullopt;
-  DBLOCK_TRY(const auto seen, own_row(ref, attempt));
+  DBLOCK_TRY(const auto seen, own_row(ref));
   if (!seen || seen->slot == 0) return std::nullopt;
   ref.rows = {seen->slot};
   return ref;
@@ -180,9 +174,9 @@ Result<std::optional<lease::LeaseRef>> TableLeaseStore::found_elsewhere(lease::L
 
 // Why a script may not renew or release a nested lease: it is the lease of the outer run. Leases of scripts
 // have no nested runs. But the owner id of an application may look like a nested one.
-Result<NotOurs> TableLeaseStore::nested_for_script(const lease::OwnerId& asked, const lease::LeaseRef& outer,
-                                                   const std::string& attempt) {
-  DBLOCK_TRY(auto seen, own_row(outer, attempt));
+Result<NotOurs> TableLeaseStore::nested_for_script(const lease::OwnerId& asked,
+                                                   const lease::LeaseRef& outer) {
+  DBLOCK_TRY(auto seen, own_row(outer));
   if (!seen) return NotOurs{NotOursWhy::absent, std::nullopt};
   if (seen->owner.empty()) return NotOurs{NotOursWhy::free, std::move(seen)};
   const bool of_run = seen->owner == outer.owner.text && seen->kind == lease::Kind::run;
@@ -191,16 +185,15 @@ Result<NotOurs> TableLeaseStore::nested_for_script(const lease::OwnerId& asked, 
                  std::move(seen)};
 }
 
-Result<NotOurs> TableLeaseStore::why_not(const lease::LeaseRef& ref, lease::Actor actor, bool renewing,
-                                         const std::string& attempt) {
-  DBLOCK_TRY(auto why, reason(ref, actor, renewing, attempt));
-  if (!why) return contradiction(attempt);
+Result<NotOurs> TableLeaseStore::why_not(const lease::LeaseRef& ref, lease::Actor actor, bool renewing) {
+  DBLOCK_TRY(auto why, reason(ref, actor, renewing));
+  if (!why) return contradiction(table_->database());
   return std::move(*why);
 }
 
 Result<std::optional<NotOurs>> TableLeaseStore::reason(const lease::LeaseRef& ref, lease::Actor actor,
-                                                       bool renewing, const std::string& attempt) {
-  DBLOCK_TRY(auto seen, own_row(ref, attempt));
+                                                       bool renewing) {
+  DBLOCK_TRY(auto seen, own_row(ref));
   if (!seen) return NotOurs{NotOursWhy::absent, std::nullopt};
   const auto because = [&seen](NotOursWhy why) { return NotOurs{why, std::move(seen)}; };
   if (seen->owner.empty()) return because(NotOursWhy::free);
@@ -218,22 +211,21 @@ Result<std::optional<NotOurs>> TableLeaseStore::reason(const lease::LeaseRef& re
 
 Result<ForceOutcome> TableLeaseStore::revoke(const lease::Key& key, lease::Token token, const std::string& by,
                                              std::optional<lease::ServerTime> arrival) {
-  return force(Force::revoke, key, token, by, arrival, attempt_to("revoke", key));
+  return force(Force::revoke, key, token, by, arrival);
 }
 
 Result<ForceOutcome> TableLeaseStore::free_now(const lease::Key& key, lease::Token token) {
-  return force(Force::free_now, key, token, "", std::nullopt, attempt_to("free", key));
+  return force(Force::free_now, key, token, "", std::nullopt);
 }
 
 Result<ForceOutcome> TableLeaseStore::force(Force how, const lease::Key& key, lease::Token token,
-                                            const std::string& by, std::optional<lease::ServerTime> arrival,
-                                            const std::string& attempt) {
-  const Call call(*table_);
-  DBLOCK_CHECK(table_->ensure_open(attempt));
+                                            const std::string& by, std::optional<lease::ServerTime> arrival) {
+  const Call call(table_->database(), {how == Force::revoke ? "revoke" : "free", key});
+  DBLOCK_CHECK(call.open());
   const auto look = [&]() -> Result<std::optional<LockStatus>> {
     std::optional<LockStatus> row;
-    DBLOCK_CHECK(table_->on_primary(attempt, [&]() -> Result<void> {
-      DBLOCK_TRY(row, row_where(key, attempt, [token](const LockStatus& one) {
+    DBLOCK_CHECK(table_->on_primary([&]() -> Result<void> {
+      DBLOCK_TRY(row, row_where(key, [token](const LockStatus& one) {
                    return keeps_the_lock(one) && one.token == token;
                  }));
       return {};
@@ -246,8 +238,8 @@ Result<ForceOutcome> TableLeaseStore::force(Force how, const lease::Key& key, le
   if (!before || !keeps_the_lock(*before)) return ForceRefused{Why::not_held, std::move(before)};
   if (before->token != token) return ForceRefused{Why::wrong_token, std::move(before)};
   const bool frees = how == Force::free_now && !before->owner.empty();
-  DBLOCK_TRY(const bool changed, frees ? table_->free_now(key, before->slot, token, attempt)
-                                       : table_->revoke(key, before->slot, token, by, arrival, attempt));
+  DBLOCK_TRY(const bool changed, frees ? table_->free_now(key, before->slot, token)
+                                       : table_->revoke(key, before->slot, token, by, arrival));
   if (changed) {
     if (!frees && !before->owner.empty() && !before->revoked_at) before->revoked_at = before->server_time;
     return lease::Revoked{std::move(*before)};
@@ -258,7 +250,7 @@ Result<ForceOutcome> TableLeaseStore::force(Force how, const lease::Key& key, le
   if (arrival && after->arrived_at && *after->arrived_at > *arrival)
     return ForceRefused{Why::came_later, std::move(after)};
   if (frees && !after->owner.empty()) return ForceRefused{Why::fresh_heartbeat, std::move(after)};
-  return contradiction(attempt);
+  return contradiction(table_->database());
 }
 
 }  // namespace dblock::store

@@ -2,27 +2,26 @@
 
 #include <utility>
 
-#include "base/text.hpp"
-
 namespace dblock::store {
+namespace {
+
+using Call = Database::Call;
+
+}  // namespace
 
 TableLeaseStore::TableLeaseStore(std::unique_ptr<LockTable> table, Clock& clock)
     : table_(std::move(table)), clock_(clock) {}
 
 Result<void> TableLeaseStore::connect() {
-  const LockTable::Call call(*table_);
-  return table_->ensure_open(table_->database().connecting());
+  const Call call(table_->database(), table_->database().connecting());
+  return call.open();
 }
 
 Result<lease::ReapReport> TableLeaseStore::reap(const lease::ReapOptions& options) {
-  const LockTable::Call call(*table_);
-  const std::string attempt = "cannot reap locks";
-  DBLOCK_CHECK(table_->ensure_open(attempt));
-  return table_->reap(options, attempt);
+  return table_->reap(options);
 }
 
 void TableLeaseStore::record_ended() noexcept {
-  const LockTable::Call call(*table_);
   table_->record_ended();
 }
 
@@ -35,12 +34,13 @@ void TableLeaseStore::settle() noexcept {
 }
 
 void TableLeaseStore::expect_release() noexcept {
-  const LockTable::Call call(*table_);
+  const Call call(table_->database(), {});
   table_->database().expect_release();
 }
 
 void TableLeaseStore::rest() noexcept {
-  const LockTable::Call call(*table_, Database::Patience::renewal);  // the lease runs meanwhile
+  // The lease runs meanwhile.
+  const Call call(table_->database(), {}, Database::Patience::renewal);
   table_->database().rest();
 }
 
@@ -54,10 +54,6 @@ void TableLeaseStore::disconnect() noexcept {
 
 void TableLeaseStore::interrupt() noexcept {
   table_->database().interrupt();
-}
-
-std::string attempt_to(std::string_view verb, const lease::Key& key) {
-  return "cannot " + std::string(verb) + " lock " + quote_untrusted(key.bytes());
 }
 
 }  // namespace dblock::store

@@ -57,56 +57,43 @@ class TableLeaseStore final : public lease::LeaseStore {
   [[nodiscard]] Result<std::optional<lease::Lease>> nest_in(const lease::LeaseRequest& request);
   // Releases a new lease where fewer replicas have stored it than the settings ask for.
   [[nodiscard]] Result<void> keep_if_safe(const lease::Lease& lease);
-  [[nodiscard]] Result<lease::Answer> try_alone(const lease::LeaseRequest& request, BootTime sent_at,
-                                                const std::string& attempt);
+  [[nodiscard]] Result<lease::Answer> try_alone(const lease::LeaseRequest& request, BootTime sent_at);
   // Turns a try that failed with `why` into Held, where it had waited for a transaction that called
   // dblock_assert_held(). Else returns `why`.
-  [[nodiscard]] Result<lease::Answer> fenced_or(const lease::LeaseRequest& request, Error why,
-                                                const std::string& attempt);
+  [[nodiscard]] Result<lease::Answer> fenced_or(const lease::LeaseRequest& request, Error why);
   // One round of try_alone(); nullopt when the row changed during the round and another round is due.
   // `again`: not the first round, because the row that was read contradicted the refused grant.
   [[nodiscard]] Result<std::optional<lease::Answer>> try_once(const lease::LeaseRequest& request,
-                                                              BootTime sent_at, bool again,
-                                                              const std::string& attempt);
+                                                              BootTime sent_at, bool again);
   [[nodiscard]] Result<lease::Answer> judge(const lease::LeaseRequest& request,
-                                            std::optional<lease::LockStatus> seen,
-                                            const std::string& attempt);
-  [[nodiscard]] Result<lease::Answer> with_pause(Result<lease::Answer> answer, const std::string& attempt);
+                                            std::optional<lease::LockStatus> seen);
+  [[nodiscard]] Result<lease::Answer> with_pause(Result<lease::Answer> answer);
   [[nodiscard]] Result<lease::RenewOutcome> renew_one(const lease::LeaseRef& ref, lease::Actor actor,
-                                                      std::optional<Micros> ttl, Micros keep,
-                                                      const std::string& attempt);
+                                                      std::optional<Micros> ttl, Micros keep);
   [[nodiscard]] Result<lease::RenewOutcome> renewed_as_read(const lease::LeaseRef& ref, lease::Actor actor,
-                                                            BootTime sent_at, const std::string& attempt);
+                                                            BootTime sent_at);
   [[nodiscard]] Result<lease::NotOurs> nested_for_script(const lease::OwnerId& asked,
-                                                         const lease::LeaseRef& outer,
-                                                         const std::string& attempt);
-  [[nodiscard]] Result<lease::ReleaseOutcome> unnest(const lease::LeaseRef& ref, const std::string& attempt);
-  [[nodiscard]] Result<std::optional<lease::LockStatus>> own_row(const lease::LeaseRef& ref,
-                                                                 const std::string& attempt);
-  [[nodiscard]] Result<std::optional<lease::LeaseRef>> found_elsewhere(lease::LeaseRef ref,
-                                                                       const std::string& attempt);
-  [[nodiscard]] Result<void> find_transaction(lease::Listing& listing, const std::string& attempt);
+                                                         const lease::LeaseRef& outer);
+  [[nodiscard]] Result<lease::ReleaseOutcome> unnest(const lease::LeaseRef& ref);
+  [[nodiscard]] Result<std::optional<lease::LockStatus>> own_row(const lease::LeaseRef& ref);
+  [[nodiscard]] Result<std::optional<lease::LeaseRef>> found_elsewhere(lease::LeaseRef ref);
+  [[nodiscard]] Result<void> find_transaction(lease::Listing& listing);
   void find_rows(lease::Lease& lease);
   [[nodiscard]] Result<std::optional<lease::LockStatus>> row_where(
-      const lease::Key& key, const std::string& attempt,
-      const std::function<bool(const lease::LockStatus&)>& wanted);
+      const lease::Key& key, const std::function<bool(const lease::LockStatus&)>& wanted);
   [[nodiscard]] Result<std::optional<lease::ReleaseOutcome>> try_release(const lease::LeaseRef& ref,
                                                                          lease::Actor actor,
-                                                                         lease::RunEnd end,
-                                                                         const std::string& attempt);
-  [[nodiscard]] Result<std::optional<lease::NotOurs>> still_nested(const lease::LeaseRef& ref,
-                                                                   const std::string& attempt);
+                                                                         lease::RunEnd end);
+  [[nodiscard]] Result<std::optional<lease::NotOurs>> still_nested(const lease::LeaseRef& ref);
   // Why a renewal or release matched no row; nullopt when the row gives no reason.
   [[nodiscard]] Result<std::optional<lease::NotOurs>> reason(const lease::LeaseRef& ref, lease::Actor actor,
-                                                             bool renewing, const std::string& attempt);
+                                                             bool renewing);
   // The same; an error when the row gives no reason.
-  [[nodiscard]] Result<lease::NotOurs> why_not(const lease::LeaseRef& ref, lease::Actor actor, bool renewing,
-                                               const std::string& attempt);
+  [[nodiscard]] Result<lease::NotOurs> why_not(const lease::LeaseRef& ref, lease::Actor actor, bool renewing);
   enum class Force { revoke, free_now };
   [[nodiscard]] Result<lease::ForceOutcome> force(Force how, const lease::Key& key, lease::Token token,
                                                   const std::string& by,
-                                                  std::optional<lease::ServerTime> arrival,
-                                                  const std::string& attempt);
+                                                  std::optional<lease::ServerTime> arrival);
   // `granted`: see LockTable::leave_line().
   void give_up_places(const lease::LeaseRequest& request, bool granted) noexcept;
 
@@ -118,8 +105,5 @@ class TableLeaseStore final : public lease::LeaseStore {
   bool unproved_ = false;
   Clock& clock_;
 };
-
-// Begins messages: "cannot renew lock "k"".
-[[nodiscard]] std::string attempt_to(std::string_view verb, const lease::Key& key);
 
 }  // namespace dblock::store

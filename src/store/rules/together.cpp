@@ -20,15 +20,14 @@ using RowsOfLocks = std::vector<std::optional<LockRows>>;
 // Frees leases past their margin, so that a renewal of theirs that was sent in time and comes late matches no
 // row. A grant of the same kind as the last one leaves its fellow holders' rows alone: it overwrites the row
 // it takes.
-Result<void> clear(LockTable& table, GrantTarget& target, const LeaseRequest& request,
-                   const std::string& attempt) {
+Result<void> clear(LockTable& table, GrantTarget& target, const LeaseRequest& request) {
   auto& [gate, holds] = target.seen;
   const bool alone = request.sharing.mode == lease::Mode::exclusive;
-  if (!alone && !gate.owner.empty()) DBLOCK_CHECK(table.abandon_locked(gate, attempt));
+  if (!alone && !gate.owner.empty()) DBLOCK_CHECK(table.abandon_locked(gate));
   if (!changes_kind(gate.sharing, request.sharing)) return {};
   for (auto& hold : holds) {
     if (hold.owner.empty()) continue;
-    DBLOCK_CHECK(table.abandon_locked(hold, attempt));
+    DBLOCK_CHECK(table.abandon_locked(hold));
     hold.last =
         lease::PastRun{hold.acquired_at, std::nullopt, lease::RunOutcome::abandoned, std::nullopt, {}};
   }
@@ -37,18 +36,14 @@ Result<void> clear(LockTable& table, GrantTarget& target, const LeaseRequest& re
 
 class Taking {
  public:
-  Taking(LockTable& table, const LeaseRequest& request, BootTime sent_at, const std::string& attempt)
-      : table_(table),
-        request_(request),
-        keys_(keys_of(request.key, request.also)),
-        sent_at_(sent_at),
-        attempt_(attempt) {}
+  Taking(LockTable& table, const LeaseRequest& request, BootTime sent_at)
+      : table_(table), request_(request), keys_(keys_of(request.key, request.also)), sent_at_(sent_at) {}
 
   Result<Answer> run() {
     const auto body = [this] { return transaction(); };
-    DBLOCK_CHECK(table_.in_transaction(attempt_, body));
+    DBLOCK_CHECK(table_.in_transaction(body));
     adds_rows_ = false;
-    if (!answer_) DBLOCK_CHECK(table_.in_transaction(attempt_, body));
+    if (!answer_) DBLOCK_CHECK(table_.in_transaction(body));
     return std::move(answer_.value());
   }
 
@@ -58,18 +53,18 @@ class Taking {
   // after it.
   Result<void> transaction() {
     answer_.reset();
-    DBLOCK_TRY(const RowsOfLocks seen, table_.read_rows(keys_, true, attempt_));
+    DBLOCK_TRY(const RowsOfLocks seen, table_.read_rows(keys_, true));
     places_.clear();
     if (std::ranges::any_of(seen, [](const auto& lock) { return lock && lock->gate.has_line(); })) {
-      DBLOCK_TRY(places_, table_.see_line(request_, attempt_));
+      DBLOCK_TRY(places_, table_.see_line(request_));
     }
     DBLOCK_CHECK(decide_on(seen));
     if (answer_) return {};
     if (targets_.size() == keys_.size()) return take();
     if (!adds_rows_)
-      return fail(Errc::unreachable, attempt_ + ": its row vanished; is another tool deleting rows?");
+      return table_.database().refuse(Errc::unreachable, "its row vanished; is another tool deleting rows?");
     for (std::size_t i = 0; i < keys_.size(); ++i)
-      if (!seen[i]) DBLOCK_CHECK(table_.add(keys_[i], attempt_));
+      if (!seen[i]) DBLOCK_CHECK(table_.add(keys_[i]));
     return {};
   }
 
@@ -80,8 +75,8 @@ class Taking {
       const auto now = static_cast<std::uint64_t>(gate.server_time.since_epoch.count());
       token.value = std::max({token.value, gate.token.value + 1, now});
     }
-    for (GrantTarget& target : targets_) DBLOCK_CHECK(clear(table_, target, request_, attempt_));
-    DBLOCK_CHECK(table_.grant_rows(request_, targets_, token, line_of_others(), attempt_));
+    for (GrantTarget& target : targets_) DBLOCK_CHECK(clear(table_, target, request_));
+    DBLOCK_CHECK(table_.grant_rows(request_, targets_, token, line_of_others()));
     DBLOCK_CHECK(remove_passed());
     auto grant = lease::granted(request_, token, targets_.front().slot, sent_at_);
     grant.lease.rows.clear();
@@ -108,7 +103,7 @@ class Taking {
       if (!passes_others(target.seen, request_, places_)) continue;
       for (const auto* place : lease::places_before(places_, request_, target.key.bytes())) {
         passed.owner = place->owner;
-        DBLOCK_CHECK(table_.leave_line(passed, false, attempt_));
+        DBLOCK_CHECK(table_.leave_line(passed, false));
       }
     }
     return {};
@@ -156,7 +151,6 @@ class Taking {
   const LeaseRequest& request_;
   const std::vector<Key> keys_;
   const BootTime sent_at_;
-  const std::string& attempt_;
   std::vector<lease::Place> places_;  // of those who wait, where somebody may
   std::vector<GrantTarget> targets_;
   std::optional<Answer> answer_;
@@ -166,39 +160,37 @@ class Taking {
 // Any request may nest in an exclusive lease; in a shared or slot lease only a request that asks for the
 // same. Sets `sharing` to how the outer lease is held.
 Result<std::optional<lease::Token>> nest_one(LockTable& table, const Key& key, const lease::OwnerId& outer,
-                                             const LeaseRequest& request, lease::Sharing& sharing,
-                                             const std::string& attempt) {
+                                             const LeaseRequest& request, lease::Sharing& sharing) {
   lease::LeaseRef ref{key, outer, std::nullopt, {}, lease::Mode::exclusive};
   sharing = {};
-  DBLOCK_TRY(auto token, table.nest(ref, sharing, request.terms.ttl, attempt));
+  DBLOCK_TRY(auto token, table.nest(ref, sharing, request.terms.ttl));
   if (token || request.sharing.mode == lease::Mode::exclusive) return token;
   sharing = request.sharing;
   ref.mode = sharing.mode;
-  return table.nest(ref, sharing, request.terms.ttl, attempt);
+  return table.nest(ref, sharing, request.terms.ttl);
 }
 
 }  // namespace
 
-Result<Answer> take_together(LockTable& table, const LeaseRequest& request, BootTime sent_at,
-                             const std::string& attempt) {
-  return Taking(table, request, sent_at, attempt).run();
+Result<Answer> take_together(LockTable& table, const LeaseRequest& request, BootTime sent_at) {
+  return Taking(table, request, sent_at).run();
 }
 
 Result<std::optional<lease::Lease>> nest_together(LockTable& table, const LeaseRequest& request,
-                                                  BootTime sent_at, const std::string& attempt) {
+                                                  BootTime sent_at) {
   const lease::OwnerId outer = lease::outermost(*request.outer);
   std::optional<lease::Token> token;
   lease::Sharing sharing;
   bool absent = false;
   const auto body = [&]() -> Result<void> {
     for (const Key& key : keys_of(request.key, request.also)) {
-      DBLOCK_TRY(token, nest_one(table, key, outer, request, sharing, attempt));
+      DBLOCK_TRY(token, nest_one(table, key, outer, request, sharing));
       absent = !token;
-      if (absent) return fail(Errc::internal, attempt);  // rolls back the keys that were counted
+      if (absent) return fail(Errc::internal, "");  // rolls back the keys that were counted
     }
     return {};
   };
-  const auto done = request.also.empty() ? body() : table.in_transaction(attempt, body);
+  const auto done = request.also.empty() ? body() : table.in_transaction(body);
   if (absent) return std::nullopt;
   if (!done) return std::unexpected(done.error());
   auto lease = lease::granted(request, *token, 0, sent_at).lease;
@@ -207,10 +199,10 @@ Result<std::optional<lease::Lease>> nest_together(LockTable& table, const LeaseR
   return lease;
 }
 
-Result<Answer> look_together(LockTable& table, const LeaseRequest& request, const std::string& attempt) {
+Result<Answer> look_together(LockTable& table, const LeaseRequest& request) {
   std::optional<Answer> refusal;
   Answer last = lease::Free{};
-  DBLOCK_TRY(const auto locks, table.read_rows(keys_of(request.key, request.also), false, attempt));
+  DBLOCK_TRY(const auto locks, table.read_rows(keys_of(request.key, request.also), false));
   for (const auto& seen : locks) {
     if (!seen) continue;
     // An error (a mode that does not go with the holders') counts as free here: the next try reports it.
@@ -238,11 +230,11 @@ bool several_are_free(const std::vector<Answer>& answers) {
 
 }  // namespace
 
-Result<Answer> look_at_pool(LockTable& table, const LeaseRequest& request, const std::string& attempt) {
+Result<Answer> look_at_pool(LockTable& table, const LeaseRequest& request) {
   const auto members = lease::members_of(request);
   auto keys = keys_of(request.key, request.any);
   std::ranges::sort(keys);
-  DBLOCK_TRY(const auto locks, table.read_rows(keys, false, attempt));
+  DBLOCK_TRY(const auto locks, table.read_rows(keys, false));
   const auto rows_of = [&](const LeaseRequest& member) -> const std::optional<LockRows>& {
     return locks[static_cast<std::size_t>(std::ranges::lower_bound(keys, member.key) - keys.begin())];
   };
@@ -256,7 +248,7 @@ Result<Answer> look_at_pool(LockTable& table, const LeaseRequest& request, const
   }
   if (!several_are_free(answers)) return best_of(std::move(answers));
   // Of several free members one that is for nobody else comes first.
-  DBLOCK_TRY(const auto places, table.see_line(request, attempt));
+  DBLOCK_TRY(const auto places, table.see_line(request));
   for (std::size_t i = 0; i < members.size(); ++i) {
     const auto& seen = rows_of(members[i]);
     if (is_free_member(answers[i]) && !(seen && is_for_others(*seen, members[i], places)))

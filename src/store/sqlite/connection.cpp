@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cassert>
 #include <thread>
 #include <utility>
 
@@ -59,16 +60,18 @@ Connection::~Connection() {
   close();
 }
 
-void Connection::begin_call() {
-  give_up_at_ = clock_.now() + options_.network_timeout;
-  const std::lock_guard lock(mutex_);
-  in_call_ = true;
-  interrupted_ = false;
+Connection::Call::Call(Connection& connection, Attempt attempt) : connection_(connection) {
+  connection_.attempt_ = std::move(attempt);
+  connection_.give_up_at_ = connection_.clock_.now() + connection_.options_.network_timeout;
+  const std::lock_guard lock(connection_.mutex_);
+  assert(!connection_.in_call_);
+  connection_.in_call_ = true;
+  connection_.interrupted_ = false;
 }
 
-void Connection::end_call() noexcept {
-  const std::lock_guard lock(mutex_);
-  in_call_ = false;
+Connection::Call::~Call() {
+  const std::lock_guard lock(connection_.mutex_);
+  connection_.in_call_ = false;
 }
 
 void Connection::interrupt() noexcept {
@@ -78,19 +81,19 @@ void Connection::interrupt() noexcept {
   if (handle_) ::sqlite3_interrupt(handle_.get());
 }
 
-Result<void> Connection::ensure_open(const std::string& attempt) {
+Result<void> Connection::ensure_open() {
   // If one of the store's files was removed or replaced, other processes use another store by now, and our
   // view of the old one is worthless.
   if (handle_ && files_moved()) close_handle();
   if (handle_) return {};
-  auto opened = open(attempt);
+  auto opened = open();
   if (!opened) close();
   return opened;
 }
 
-Result<void> Connection::open(const std::string& attempt) {
+Result<void> Connection::open() {
   DBLOCK_TRY(boot_, read_boot());
-  DBLOCK_TRY(const auto path, prepare_file(settings_, attempt));
+  DBLOCK_TRY(const auto path, prepare_file(settings_, attempt_));
   witness_ = Witness(path, boot_.id);
   configure_library();
   sqlite3* raw = nullptr;
@@ -101,24 +104,24 @@ Result<void> Connection::open(const std::string& attempt) {
     const std::lock_guard lock(mutex_);
     handle_.reset(raw);
   }
-  if (code != SQLITE_OK) return std::unexpected(failure(attempt, code, Phase::read));
-  DBLOCK_CHECK(configure(attempt));
-  if (check_ == SchemaCheck::on) DBLOCK_CHECK(ensure_schema(*this, attempt));
+  if (code != SQLITE_OK) return std::unexpected(failure(code, Phase::read));
+  DBLOCK_CHECK(configure());
+  if (check_ == SchemaCheck::on) DBLOCK_CHECK(ensure_schema(*this));
   side_files_ = side_files();
   settings_.makes_directory = true;  // the path proved right: if the store is removed, make an empty new one
   return {};
 }
 
 // Reads the witness first, so that all changes it has seen are committed when the store is read.
-Result<std::uint64_t> Connection::read_changes(const std::string& attempt) {
+Result<std::uint64_t> Connection::read_changes() {
   const auto seen = witness_.changes_seen();
-  DBLOCK_TRY(const auto rows, run(sql(Verb::count_changes), {}, attempt, Phase::read));
+  DBLOCK_TRY(const auto rows, run(sql(Verb::count_changes), {}, Phase::read));
   const auto present = rows.empty() ? 0 : unsigned_number(rows.front()[0]);
-  if (seen > present) return lost_changes(attempt);
+  if (seen > present) return lost_changes();
   return present;
 }
 
-Result<void> Connection::configure(const std::string& attempt) {
+Result<void> Connection::configure() {
   sqlite3* db = handle_.get();
   ::sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   ::sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
@@ -132,9 +135,8 @@ Result<void> Connection::configure(const std::string& attempt) {
       },
       this);
   // SQLite opens a file that it may not write read-only, and would fail only at the first write.
-  if (::sqlite3_db_readonly(db, "main") == 1)
-    return std::unexpected(failure(attempt, SQLITE_READONLY, Phase::read));
-  return run_script("PRAGMA synchronous=NORMAL", attempt);
+  if (::sqlite3_db_readonly(db, "main") == 1) return std::unexpected(failure(SQLITE_READONLY, Phase::read));
+  return run_script("PRAGMA synchronous=NORMAL");
 }
 
 std::vector<FileId> Connection::side_files() const {
@@ -158,17 +160,16 @@ std::int64_t Connection::changes_so_far() const {
   return ::sqlite3_total_changes64(handle_.get());
 }
 
-Result<void> Connection::commit(std::int64_t before, const std::string& attempt) {
+Result<void> Connection::commit(std::int64_t before) {
   if (changes_so_far() == before) {
     roll_back();
     return {};
   }
   // The transaction excludes other writers between this read and the update.
-  DBLOCK_TRY(auto changes, read_changes(attempt));
+  DBLOCK_TRY(auto changes, read_changes());
   ++changes;
-  DBLOCK_CHECK(
-      run(sql(Verb::record_changes), {{"changes", Scalar(std::uint64_t{changes})}}, attempt, Phase::write));
-  DBLOCK_CHECK(run("COMMIT", {}, attempt, Phase::write));
+  DBLOCK_CHECK(run(sql(Verb::record_changes), {{"changes", Scalar(std::uint64_t{changes})}}, Phase::write));
+  DBLOCK_CHECK(run("COMMIT", {}, Phase::write));
   witness_.note(changes);
   return {};
 }
@@ -217,24 +218,27 @@ std::string Connection::where() const {
   return escape_untrusted(settings_.display());
 }
 
-std::unexpected<Error> Connection::lost_changes(const std::string& attempt) const {
-  return fail(Errc::config,
-              attempt + " in " + where() +
-                  ": changes made since this machine was started are missing in the file: its -wal file "
-                  "was removed or damaged, or it is an older copy, so who holds what is lost. If no job "
-                  "runs under its locks, remove it and all files beside it (-wal, -shm, -seen, -line), "
-                  "and dblock makes a new one");
+std::unexpected<Error> Connection::lost_changes() const {
+  return refuse(Errc::config,
+                "changes made since this machine was started are missing in the file: its -wal file "
+                "was removed or damaged, or it is an older copy, so who holds what is lost. If no job "
+                "runs under its locks, remove it and all files beside it (-wal, -shm, -seen, -line), "
+                "and dblock makes a new one");
 }
 
-Result<void> Connection::check_unused(const std::string& attempt) {
-  if (witness_.changes_seen() != 0) return lost_changes(attempt);
+std::unexpected<Error> Connection::refuse(Errc code, const std::string& why) const {
+  return fail(code, attempt_.text() + " in " + where() + ": " + why);
+}
+
+Result<void> Connection::check_unused() {
+  if (witness_.changes_seen() != 0) return lost_changes();
   return {};
 }
 
-Error Connection::failure(const std::string& attempt, int code, Phase phase) {
+Error Connection::failure(int code, Phase phase) {
   const std::lock_guard lock(mutex_);
   if (interrupted_ && is_busy(code)) code = SQLITE_INTERRUPT;
-  return make_error(attempt, where(), handle_.get(), code, phase);
+  return make_error(attempt_.text(), where(), handle_.get(), code, phase);
 }
 
 bool Connection::pause_for_others(int tries) {

@@ -20,6 +20,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
+#include "store/attempt.hpp"
 #include "store/config/settings.hpp"
 #include "store/open.hpp"
 #include "store/rows.hpp"
@@ -53,46 +54,53 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Everything below happens between begin_call() and end_call(). The time limit for waiting for other
-  // processes counts from begin_call(), and only in between interrupt() has an effect.
-  void begin_call();
-  void end_call() noexcept;
+  // Everything below happens while a Call lives; calls are not nested. `attempt` begins error messages. The
+  // time limit for waiting for other processes counts from its beginning, and only in it interrupt() has an
+  // effect.
+  class Call {
+   public:
+    Call(Connection& connection, Attempt attempt);
+    ~Call();
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    Connection& connection_;
+  };
 
   // Opens the store, unless it is open and its files are still those of that name. Creates the tables of a
   // new store and migrates an older one, unless SchemaCheck is off.
-  [[nodiscard]] Result<void> ensure_open(const std::string& attempt);
+  [[nodiscard]] Result<void> ensure_open();
 
   // Runs one statement to its end, as part of a transaction or, if it only reads, alone. Every statement gets
   // :boot, :wall, :offset (microseconds) and :boot_id. Fails if another parameter has no value. REQUIRES:
   // ensure_open() succeeded in this call.
-  [[nodiscard]] Result<std::vector<Row>> run(std::string_view sql, const Parameters& parameters,
-                                             const std::string& attempt, Phase phase);
+  [[nodiscard]] Result<std::vector<Row>> run(std::string_view sql, const Parameters& parameters, Phase phase);
 
   // Runs one statement that changes rows, in a transaction of its own unless one is open. Reads the clock
   // under the write lock: a statement that waited for other processes must not judge by the time before (I3).
-  [[nodiscard]] Result<Change> change(std::string_view sql, const Parameters& parameters,
-                                      const std::string& attempt);
+  [[nodiscard]] Result<Change> change(std::string_view sql, const Parameters& parameters);
 
   // Prepares a statement in advance, so that run() or change() takes less time. Ignores failures.
   void prepare_ahead(std::string_view sql) noexcept;
 
   // Runs statements without parameters or results, separated by semicolons.
-  [[nodiscard]] Result<void> run_script(const std::string& sql, const std::string& attempt);
+  [[nodiscard]] Result<void> run_script(const std::string& sql);
 
   // Runs `body` in one transaction, alone among writers. Rolls back if `body` fails or changes nothing.
   template <typename Body>
-  [[nodiscard]] Result<void> in_transaction(const std::string& attempt, const Body& body) {
-    DBLOCK_CHECK(run("BEGIN IMMEDIATE", {}, attempt, Phase::write));
+  [[nodiscard]] Result<void> in_transaction(const Body& body) {
+    DBLOCK_CHECK(run("BEGIN IMMEDIATE", {}, Phase::write));
     const auto before = changes_so_far();
     auto done = body();
-    if (done) done = commit(before, attempt);
+    if (done) done = commit(before);
     if (!done) roll_back();
     return done;
   }
   // Runs `body`, which only reads: all reads see the store at one moment.
   template <typename Body>
-  [[nodiscard]] Result<void> in_view(const std::string& attempt, const Body& body) {
-    DBLOCK_CHECK(run("BEGIN", {}, attempt, Phase::read));
+  [[nodiscard]] Result<void> in_view(const Body& body) {
+    DBLOCK_CHECK(run("BEGIN", {}, Phase::read));
     auto done = body();
     roll_back();
     return done;
@@ -103,9 +111,9 @@ class Connection {
 
   // How many changes were committed to the store. Fails if the store has no tables yet. Errc::config if the
   // witness has seen more changes in this boot than the store has: then the store has lost some.
-  [[nodiscard]] Result<std::uint64_t> read_changes(const std::string& attempt);
+  [[nodiscard]] Result<std::uint64_t> read_changes();
   // The same check for a store without tables yet: Errc::config if the witness has seen any changes.
-  [[nodiscard]] Result<void> check_unused(const std::string& attempt);
+  [[nodiscard]] Result<void> check_unused();
 
   // Writes the log back into the main file and empties it, unless other connections are at work.
   void empty_log() noexcept;
@@ -116,6 +124,9 @@ class Connection {
 
   // The store's URL for messages, escaped.
   [[nodiscard]] std::string where() const;
+  [[nodiscard]] Attempt& attempt() { return attempt_; }
+  // An error of the call: "cannot renew lock "k" in sqlite:/path: why".
+  [[nodiscard]] std::unexpected<Error> refuse(Errc code, const std::string& why) const;
 
  private:
   struct CloseHandle {
@@ -134,19 +145,18 @@ class Connection {
   };
   using StatementUse = std::unique_ptr<sqlite3_stmt, ResetStatement>;
 
-  [[nodiscard]] Result<void> open(const std::string& attempt);
-  [[nodiscard]] Result<void> configure(const std::string& attempt);
-  [[nodiscard]] std::unexpected<Error> lost_changes(const std::string& attempt) const;
+  [[nodiscard]] Result<void> open();
+  [[nodiscard]] Result<void> configure();
+  [[nodiscard]] std::unexpected<Error> lost_changes() const;
   [[nodiscard]] std::vector<FileId> side_files() const;
   [[nodiscard]] bool files_moved() const;
   [[nodiscard]] std::int64_t changes_so_far() const;
-  [[nodiscard]] Result<void> commit(std::int64_t before, const std::string& attempt);
+  [[nodiscard]] Result<void> commit(std::int64_t before);
   // Returns the statement, prepared at its first use. The caller resets it and clears its values
   // (StatementUse).
-  [[nodiscard]] Result<sqlite3_stmt*> prepare(std::string_view sql, const std::string& attempt);
+  [[nodiscard]] Result<sqlite3_stmt*> prepare(std::string_view sql);
   // The same, and binds the values of the parameters.
-  [[nodiscard]] Result<sqlite3_stmt*> prepare(std::string_view sql, const Parameters& parameters,
-                                              const std::string& attempt);
+  [[nodiscard]] Result<sqlite3_stmt*> prepare(std::string_view sql, const Parameters& parameters);
   // Runs the statement once and stores its rows; returns the last result code.
   [[nodiscard]] int step_through(sqlite3_stmt* statement, std::vector<Row>& rows);
   void bind_moment(sqlite3_stmt* statement);
@@ -155,13 +165,14 @@ class Connection {
   // file system supports that; failures are ignored.
   void reserve_log() const noexcept;
   void close_handle() noexcept;
-  [[nodiscard]] Error failure(const std::string& attempt, int code, Phase phase);
+  [[nodiscard]] Error failure(int code, Phase phase);
   [[nodiscard]] bool pause_for_others(int tries);
 
   SqliteSettings settings_;
   const SessionOptions options_;
   Clock& clock_;
   const SchemaCheck check_;
+  Attempt attempt_;  // of the current call, or of the last one
   Boot boot_;
   Witness witness_;
   std::vector<FileId> side_files_;  // the log and its index when the store was opened

@@ -10,14 +10,14 @@ namespace dblock::store::sqlite {
 SqliteDatabase::SqliteDatabase(const SqliteSettings& settings, const SessionOptions& options, Clock& clock)
     : connection_(settings, options, clock, SchemaCheck::on), wake_up_(settings.path) {}
 
-Result<Effect> SqliteDatabase::run(Verb verb, const Parameters& parameters, const std::string& attempt) {
+Result<Effect> SqliteDatabase::run(Verb verb, const Parameters& parameters) {
   const std::string_view text = sql(verb);
   if (text.empty()) return Effect{};
   if (text.starts_with("SELECT")) {
-    DBLOCK_TRY(auto rows, connection_.run(text, parameters, attempt, Phase::read));
+    DBLOCK_TRY(auto rows, connection_.run(text, parameters, Phase::read));
     return Effect{std::move(rows)};
   }
-  DBLOCK_TRY(auto done, connection_.change(text, parameters, attempt));
+  DBLOCK_TRY(auto done, connection_.change(text, parameters));
   Effect answer{std::move(done.rows), done.changed};
   if (!answer.rows.empty()) answer.reported = unsigned_number(answer.rows.front()[0]);
   return answer;

@@ -16,18 +16,16 @@ class SqliteDatabase final : public Database {
   SqliteDatabase(const SqliteSettings& settings, const SessionOptions& options, Clock& clock);
 
   // Ignores `patience`: there is no network that could lose an answer.
-  void begin_call(Patience /*patience*/) override { connection_.begin_call(); }
-  void end_call() noexcept override { connection_.end_call(); }
-  [[nodiscard]] std::string connecting() const override { return "cannot use the store"; }
-  Result<void> ensure_open(const std::string& attempt) override { return connection_.ensure_open(attempt); }
-  Result<void> in_transaction(const std::string& attempt, const Body& body) override {
-    return connection_.in_transaction(attempt, body);
+  void begin_call(const Attempt& attempt, Patience /*patience*/) override {
+    call_.emplace(connection_, attempt);
   }
+  void end_call() noexcept override { call_.reset(); }
+  [[nodiscard]] const char* connecting() const override { return "cannot use the store"; }
+  Result<void> ensure_open() override { return connection_.ensure_open(); }
+  Result<void> in_transaction(const Body& body) override { return connection_.in_transaction(body); }
   // In a transaction: one commit instead of several.
-  Result<void> bundled(const std::string& attempt, const Body& body) override {
-    return connection_.in_transaction(attempt, body);
-  }
-  Result<Effect> run(Verb verb, const Parameters& parameters, const std::string& attempt) override;
+  Result<void> bundled(const Body& body) override { return connection_.in_transaction(body); }
+  Result<Effect> run(Verb verb, const Parameters& parameters) override;
   // Prepares the statement, since waiters wait for the release.
   void expect_release() noexcept override { connection_.prepare_ahead(sql(Verb::release)); }
   bool refused_null(const Error& why) const override;
@@ -38,6 +36,7 @@ class SqliteDatabase final : public Database {
  private:
   Connection connection_;
   FileWakeUp wake_up_;
+  std::optional<Connection::Call> call_;
 };
 
 }  // namespace dblock::store::sqlite

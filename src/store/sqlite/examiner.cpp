@@ -15,7 +15,7 @@
 namespace dblock::store::sqlite {
 namespace {
 
-const std::string k_attempt = "cannot examine the store";
+constexpr const char* k_attempt = "cannot examine the store";
 
 // The store's directory; if it does not exist yet, the nearest parent that exists.
 std::string directory_of(const std::string& path) {
@@ -43,20 +43,20 @@ Result<unsigned> schema_version_in(SchemaAdmin& admin) {
 }
 
 std::string first_cell(Connection& connection, const std::string& sql) {
-  const auto rows = connection.run(sql, {}, k_attempt, Phase::read);
+  const auto rows = connection.run(sql, {}, Phase::read);
   return rows && !rows->empty() ? rows->front()[0].value_or("") : "";
 }
 
 Result<FileContents> read_contents(const SqliteSettings& settings) {
   SystemClock system_clock;
   Connection connection(settings, {}, system_clock, SchemaCheck::off);
-  connection.begin_call();
-  DBLOCK_CHECK(connection.ensure_open(k_attempt));
+  const Connection::Call call(connection, k_attempt);
+  DBLOCK_CHECK(connection.ensure_open());
   const auto admin = make_schema_admin(settings, {});
   FileContents contents{schema_version_in(*admin), admin->version(), {}, {}, {}};
-  if (const auto kept = keeps_history(connection, k_attempt)) contents.keeps_history = *kept;
+  if (const auto kept = keeps_history(connection)) contents.keeps_history = *kept;
   // A file of an older version has no pauses.
-  if (const auto rows = connection.run(sql(Verb::list_pauses), {}, k_attempt, Phase::read)) {
+  if (const auto rows = connection.run(sql(Verb::list_pauses), {}, Phase::read)) {
     for (const auto& row : *rows) contents.pauses.push_back(read_pause(row));
   }
   contents.journal_mode = first_cell(connection, "PRAGMA journal_mode");

@@ -51,7 +51,7 @@ bool is_ours_alone(const struct stat& seen) {
 
 class Preparation {
  public:
-  Preparation(const SqliteSettings& settings, const std::string& attempt)
+  Preparation(const SqliteSettings& settings, const Attempt& attempt)
       : path_(settings.path), makes_directory_(settings.makes_directory), attempt_(attempt) {}
 
   Result<void> require_directory() const {
@@ -89,7 +89,7 @@ class Preparation {
   }
 
   [[nodiscard]] std::unexpected<Error> failed(Errc code, const std::string& reason) const {
-    return fail(code, attempt_ + " in sqlite:" + escape_untrusted(path_) + ": " + reason);
+    return fail(code, attempt_.text() + " in sqlite:" + escape_untrusted(path_) + ": " + reason);
   }
 
   // The error when `what` could not be made: Errc::unreachable for a full disk, which may pass, else
@@ -252,7 +252,7 @@ class Preparation {
 
   const std::string& path_;
   const bool makes_directory_;
-  const std::string& attempt_;
+  const Attempt& attempt_;
   std::string real_;
 };
 
@@ -268,11 +268,11 @@ UniqueFd open_side_file(const std::string& path, WhenMissing when_missing) {
   return file;
 }
 
-Result<std::string> prepare_file(const SqliteSettings& settings, const std::string& attempt) {
+Result<std::string> prepare_file(const SqliteSettings& settings, const Attempt& attempt) {
   return Preparation(settings, attempt).run();
 }
 
-Result<void> require_directory(const SqliteSettings& settings, const std::string& attempt) {
+Result<void> require_directory(const SqliteSettings& settings, const Attempt& attempt) {
   return Preparation(settings, attempt).require_directory();
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "base/unique_fd.hpp"
+#include "store/attempt.hpp"
 #include "store/config/settings.hpp"
 
 namespace dblock::store::sqlite {
@@ -16,10 +17,10 @@ namespace dblock::store::sqlite {
 //
 // Opens no descriptor on the file: closing one would drop the locks of this process's other connections
 // (POSIX fcntl locks; "How To Corrupt An SQLite Database File", section 2.2).
-[[nodiscard]] Result<std::string> prepare_file(const SqliteSettings& settings, const std::string& attempt);
+[[nodiscard]] Result<std::string> prepare_file(const SqliteSettings& settings, const Attempt& attempt);
 
 // Errc::config if the store's directory is missing and settings.makes_directory is false.
-[[nodiscard]] Result<void> require_directory(const SqliteSettings& settings, const std::string& attempt);
+[[nodiscard]] Result<void> require_directory(const SqliteSettings& settings, const Attempt& attempt);
 
 // Opens one of dblock's own files beside the store, with mode 0600 whatever the umask. Empty if the file is
 // missing (and WhenMissing::leave), cannot be opened, or is not a regular file of the effective user alone.

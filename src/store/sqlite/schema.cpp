@@ -27,59 +27,60 @@ struct Marks {
   std::int64_t application_id = 0;
 };
 
-Result<std::int64_t> read_number(Connection& connection, std::string_view sql, const std::string& attempt) {
-  DBLOCK_TRY(const auto rows, connection.run(sql, {}, attempt, Phase::read));
+Result<std::int64_t> read_number(Connection& connection, std::string_view sql) {
+  DBLOCK_TRY(const auto rows, connection.run(sql, {}, Phase::read));
   return rows.empty() ? 0 : number(rows.front()[0]);
 }
 
-Result<Marks> read_marks(Connection& connection, const std::string& attempt) {
-  DBLOCK_TRY(const auto version, read_number(connection, k_version, attempt));
-  DBLOCK_TRY(const auto id, read_number(connection, "PRAGMA application_id", attempt));
+Result<Marks> read_marks(Connection& connection) {
+  DBLOCK_TRY(const auto version, read_number(connection, k_version));
+  DBLOCK_TRY(const auto id, read_number(connection, "PRAGMA application_id"));
   return Marks{static_cast<unsigned>(version), id};
 }
 
 // True if a newer store says that this older binary may use it. False if that cannot be read.
-bool serves_this(Connection& connection, unsigned version, const std::string& attempt) {
-  const auto rows = connection.run(sql(Verb::newest_version), {}, attempt, Phase::read);
+bool serves_this(Connection& connection, unsigned version) {
+  const auto rows = connection.run(sql(Verb::newest_version), {}, Phase::read);
   return rows && !rows->empty() && unsigned_number(rows->front()[0]) == version &&
          unsigned_number(rows->front()[1]) <= schema_version();
 }
 
 // Succeeds for a store that this binary can use, and for an empty file that may become one.
-Result<Marks> judge_marks(Connection& connection, const Marks& marks, const std::string& attempt) {
+Result<Marks> judge_marks(Connection& connection, const Marks& marks) {
   if (marks.application_id == k_application_id) {
     if (marks.version <= schema_version()) return marks;
-    if (serves_this(connection, marks.version, attempt)) return marks;
-    return fail(Errc::schema, attempt + ": the store " + connection.where() + " has version " +
-                                  std::to_string(marks.version) + ", newer than this dblock, which knows " +
+    if (serves_this(connection, marks.version)) return marks;
+    return fail(Errc::schema, connection.attempt().text() + ": the store " + connection.where() +
+                                  " has version " + std::to_string(marks.version) +
+                                  ", newer than this dblock, which knows " +
                                   std::to_string(schema_version()) + "; upgrade dblock");
   }
-  DBLOCK_TRY(const auto objects, read_number(connection, sql(Verb::count_objects), attempt));
+  DBLOCK_TRY(const auto objects, read_number(connection, sql(Verb::count_objects)));
   if (marks.application_id == 0 && marks.version == 0 && objects == 0) return marks;
-  return fail(Errc::config, attempt + " in " + connection.where() +
-                                ": the file is another program's SQLite database and is left alone; choose "
-                                "another place with --db sqlite:PATH");
+  return connection.refuse(Errc::config,
+                           "the file is another program's SQLite database and is left alone; choose "
+                           "another place with --db sqlite:PATH");
 }
 
 // Reads and judges the marks. That takes several reads, and another process may create the tables in between.
 // So unless the first read shows a store, all reads happen in one view of the file.
-Result<Marks> look(Connection& connection, const std::string& attempt) {
-  DBLOCK_TRY(Marks marks, read_marks(connection, attempt));
-  if (marks.application_id == k_application_id) return judge_marks(connection, marks, attempt);
+Result<Marks> look(Connection& connection) {
+  DBLOCK_TRY(Marks marks, read_marks(connection));
+  if (marks.application_id == k_application_id) return judge_marks(connection, marks);
   const auto judge = [&]() -> Result<void> {
-    DBLOCK_TRY(marks, read_marks(connection, attempt));
-    DBLOCK_TRY(marks, judge_marks(connection, marks, attempt));
+    DBLOCK_TRY(marks, read_marks(connection));
+    DBLOCK_TRY(marks, judge_marks(connection, marks));
     return {};
   };
-  DBLOCK_CHECK(connection.in_view(attempt, judge));
+  DBLOCK_CHECK(connection.in_view(judge));
   return marks;
 }
 
 // Sets page size and write-ahead log, which the file remembers. Setting the mode locks the whole store for a
 // moment; run() waits for other processes.
-Result<void> choose_journal(Connection& connection, const std::string& attempt) {
-  DBLOCK_CHECK(connection.run(k_page_size, {}, attempt, Phase::write));
-  DBLOCK_CHECK(connection.run("PRAGMA journal_mode=WAL", {}, attempt, Phase::write));
+Result<void> choose_journal(Connection& connection) {
+  DBLOCK_CHECK(connection.run(k_page_size, {}, Phase::write));
+  DBLOCK_CHECK(connection.run("PRAGMA journal_mode=WAL", {}, Phase::write));
   return {};
 }
 
@@ -96,20 +97,18 @@ std::string without_comments(std::string_view sql) {
   return text;
 }
 
-Result<void> apply_missing(Connection& connection, const std::string& attempt) {
+Result<void> apply_missing(Connection& connection) {
   // Reads the version again: another process may have migrated in the meantime.
-  DBLOCK_TRY(const Marks marks, read_marks(connection, attempt));
-  if (marks.version == 0) DBLOCK_CHECK(connection.check_unused(attempt));
+  DBLOCK_TRY(const Marks marks, read_marks(connection));
+  if (marks.version == 0) DBLOCK_CHECK(connection.check_unused());
   for (const auto& migration : migrations()) {
     if (migration.version <= marks.version) continue;
-    const std::string what = attempt + " (" + std::string(migration.name) + ")";
-    DBLOCK_CHECK(connection.run_script(without_comments(migration.sql), what));
-    DBLOCK_CHECK(
-        connection.run(sql(Verb::record_migration), migration_parameters(migration), what, Phase::write));
+    const Attempt::Part part(connection.attempt(), migration.name);
+    DBLOCK_CHECK(connection.run_script(without_comments(migration.sql)));
+    DBLOCK_CHECK(connection.run(sql(Verb::record_migration), migration_parameters(migration), Phase::write));
   }
   return connection.run_script("PRAGMA application_id=" + std::to_string(k_application_id) +
-                                   ";PRAGMA user_version=" + std::to_string(schema_version()),
-                               attempt);
+                               ";PRAGMA user_version=" + std::to_string(schema_version()));
 }
 
 class SqliteSchemaAdmin final : public SchemaAdmin {
@@ -120,15 +119,14 @@ class SqliteSchemaAdmin final : public SchemaAdmin {
   unsigned version() const override { return schema_version(); }
 
   Result<std::vector<MigrationState>> status() override {
-    connection_.begin_call();
-    return read_state("cannot read the schema's version");
+    const Connection::Call call(connection_, "cannot read the schema's version");
+    return read_state();
   }
 
   Result<Applied> apply() override {
-    connection_.begin_call();
-    const std::string attempt = "cannot migrate the schema";
-    DBLOCK_TRY(const auto before, read_state(attempt));
-    DBLOCK_CHECK(ensure_schema(connection_, attempt));
+    const Connection::Call call(connection_, "cannot migrate the schema");
+    DBLOCK_TRY(const auto before, read_state());
+    DBLOCK_CHECK(ensure_schema(connection_));
     Applied done;
     for (const auto& state : before) {
       if (!state.applied_at) done.migrations.push_back(state.migration);
@@ -137,26 +135,24 @@ class SqliteSchemaAdmin final : public SchemaAdmin {
   }
 
   Result<bool> keeps_history() override {
-    connection_.begin_call();
-    const std::string attempt = "cannot look whether a history is kept";
-    DBLOCK_CHECK(connection_.ensure_open(attempt));
-    return sqlite::keeps_history(connection_, attempt);
+    const Connection::Call call(connection_, "cannot look whether a history is kept");
+    DBLOCK_CHECK(connection_.ensure_open());
+    return sqlite::keeps_history(connection_);
   }
 
   Result<void> keep_history(bool on) override {
-    connection_.begin_call();
-    const std::string attempt = on ? "cannot begin the history" : "cannot end the history";
-    DBLOCK_CHECK(connection_.ensure_open(attempt));
-    return sqlite::keep_history(connection_, on, attempt);
+    const Connection::Call call(connection_, on ? "cannot begin the history" : "cannot end the history");
+    DBLOCK_CHECK(connection_.ensure_open());
+    return sqlite::keep_history(connection_, on);
   }
 
  private:
-  Result<std::vector<MigrationState>> read_state(const std::string& attempt) {
-    DBLOCK_CHECK(connection_.ensure_open(attempt));
-    DBLOCK_TRY(const Marks marks, look(connection_, attempt));
+  Result<std::vector<MigrationState>> read_state() {
+    DBLOCK_CHECK(connection_.ensure_open());
+    DBLOCK_TRY(const Marks marks, look(connection_));
     std::map<unsigned, lease::ServerTime> applied;
     if (marks.version > 0) {
-      DBLOCK_TRY(const auto rows, connection_.run(sql(Verb::applied_versions), {}, attempt, Phase::read));
+      DBLOCK_TRY(const auto rows, connection_.run(sql(Verb::applied_versions), {}, Phase::read));
       for (const auto& row : rows) applied[static_cast<unsigned>(unsigned_number(row[0]))] = {micros(row[1])};
     }
     std::vector<MigrationState> states;
@@ -173,33 +169,33 @@ class SqliteSchemaAdmin final : public SchemaAdmin {
 
 }  // namespace
 
-Result<void> ensure_schema(Connection& connection, const std::string& attempt) {
+Result<void> ensure_schema(Connection& connection) {
   // Nearly every file is a store of this version, so check that first, with the fewest reads.
-  const auto version = read_number(connection, k_version, attempt);
-  if (version && *version == schema_version() && connection.read_changes(attempt)) return {};
-  DBLOCK_TRY(const Marks marks, look(connection, attempt));
+  const auto version = read_number(connection, k_version);
+  if (version && *version == schema_version() && connection.read_changes()) return {};
+  DBLOCK_TRY(const Marks marks, look(connection));
   if (marks.version < schema_version()) {
-    if (marks.version == 0) DBLOCK_CHECK(choose_journal(connection, attempt));
-    DBLOCK_CHECK(connection.in_transaction(attempt, [&] { return apply_missing(connection, attempt); }));
+    if (marks.version == 0) DBLOCK_CHECK(choose_journal(connection));
+    DBLOCK_CHECK(connection.in_transaction([&] { return apply_missing(connection); }));
     // A new store's tables must not exist in its log alone.
     if (marks.version == 0) connection.empty_log();
   }
-  DBLOCK_CHECK(connection.read_changes(attempt));
+  DBLOCK_CHECK(connection.read_changes());
   return {};
 }
 
-Result<bool> keeps_history(Connection& connection, const std::string& attempt) {
-  DBLOCK_TRY(const auto rows, connection.run(sql(Verb::keeps_history), {}, attempt, Phase::read));
+Result<bool> keeps_history(Connection& connection) {
+  DBLOCK_TRY(const auto rows, connection.run(sql(Verb::keeps_history), {}, Phase::read));
   return !rows.empty() && number(rows.front()[0]) > 0;
 }
 
-Result<void> keep_history(Connection& connection, bool on, const std::string& attempt) {
-  return connection.in_transaction(attempt, [&]() -> Result<void> {
+Result<void> keep_history(Connection& connection, bool on) {
+  return connection.in_transaction([&]() -> Result<void> {
     const std::vector<Verb> begin{Verb::create_history, Verb::create_history_index, Verb::begin_history};
     for (const Verb verb : on ? begin : std::vector{Verb::end_history})
-      DBLOCK_CHECK(connection.run_script(std::string(sql(verb)), attempt));
+      DBLOCK_CHECK(connection.run_script(std::string(sql(verb))));
     // Changes a row, because in_transaction() rolls back a transaction without changes.
-    return connection.run_script(std::string(sql(Verb::touch)), attempt);
+    return connection.run_script(std::string(sql(Verb::touch)));
   });
 }
 

@@ -80,7 +80,7 @@ Row row_of(sqlite3_stmt* statement) {
 
 }  // namespace
 
-Result<sqlite3_stmt*> Connection::prepare(std::string_view sql, const std::string& attempt) {
+Result<sqlite3_stmt*> Connection::prepare(std::string_view sql) {
   const auto known = std::ranges::find_if(
       statements_, [sql](const Statement& statement) { return sql == ::sqlite3_sql(statement.get()); });
   if (known != statements_.end()) return known->get();
@@ -89,17 +89,15 @@ Result<sqlite3_stmt*> Connection::prepare(std::string_view sql, const std::strin
     const int code =
         ::sqlite3_prepare_v2(handle_.get(), sql.data(), static_cast<int>(sql.size()), &raw, nullptr);
     if (code == SQLITE_OK) return statements_.emplace_back(raw).get();
-    if (!is_busy(code) || !pause_for_others(tries))
-      return std::unexpected(failure(attempt, code, Phase::read));
+    if (!is_busy(code) || !pause_for_others(tries)) return std::unexpected(failure(code, Phase::read));
   }
 }
 
 // The caller must keep the values alive until the statement has ended. Fails if a value is missing: with NULL
 // in its place the statement could match more rows than the caller meant.
-Result<sqlite3_stmt*> Connection::prepare(std::string_view sql, const Parameters& parameters,
-                                          const std::string& attempt) {
+Result<sqlite3_stmt*> Connection::prepare(std::string_view sql, const Parameters& parameters) {
   std::vector<const Scalar*> listed;
-  DBLOCK_TRY(sqlite3_stmt* const statement, prepare(with_placeholders(sql, parameters, listed), attempt));
+  DBLOCK_TRY(sqlite3_stmt* const statement, prepare(with_placeholders(sql, parameters, listed)));
   auto next = listed.begin();
   for (int index = 1; index <= ::sqlite3_bind_parameter_count(statement); ++index) {
     const char* const name = ::sqlite3_bind_parameter_name(statement, index);
@@ -109,7 +107,7 @@ Result<sqlite3_stmt*> Connection::prepare(std::string_view sql, const Parameters
     }
     if (std::ranges::find(k_of_the_moment, std::string_view(name + 1)) != k_of_the_moment.end()) continue;
     const Value* value = value_of(parameters, name + 1);
-    if (value == nullptr) return std::unexpected(failure(attempt, SQLITE_MISUSE, Phase::read));
+    if (value == nullptr) return std::unexpected(failure(SQLITE_MISUSE, Phase::read));
     bind_value(statement, index, std::get<Scalar>(*value));
   }
   return statement;
@@ -141,15 +139,14 @@ int Connection::step_through(sqlite3_stmt* statement, std::vector<Row>& rows) {
   }
 }
 
-Result<std::vector<Row>> Connection::run(std::string_view sql, const Parameters& parameters,
-                                         const std::string& attempt, Phase phase) {
-  DBLOCK_TRY(sqlite3_stmt* const prepared, prepare(sql, parameters, attempt));
+Result<std::vector<Row>> Connection::run(std::string_view sql, const Parameters& parameters, Phase phase) {
+  DBLOCK_TRY(sqlite3_stmt* const prepared, prepare(sql, parameters));
   const StatementUse statement(prepared);
   std::vector<Row> rows;
   for (int tries = 0;; ++tries) {
     const int code = step_through(statement.get(), rows);
     if (code == SQLITE_DONE) return rows;
-    Error error = failure(attempt, code, phase);
+    Error error = failure(code, phase);
     ::sqlite3_reset(statement.get());
     // Waits here instead of in SQLite's busy handler, so that each try reads the clock anew.
     if (!is_busy(code) || !pause_for_others(tries)) return std::unexpected(std::move(error));
@@ -158,33 +155,31 @@ Result<std::vector<Row>> Connection::run(std::string_view sql, const Parameters&
 
 void Connection::prepare_ahead(std::string_view sql) noexcept {
   if (!handle_) return;
-  [[maybe_unused]] const auto prepared = prepare(sql, "");
+  [[maybe_unused]] const auto prepared = prepare(sql);
 }
 
-Result<Change> Connection::change(std::string_view sql, const Parameters& parameters,
-                                  const std::string& attempt) {
+Result<Change> Connection::change(std::string_view sql, const Parameters& parameters) {
   // Prepares before the transaction, so that the write lock is held only for microseconds.
-  DBLOCK_TRY(sqlite3_stmt* const prepared, prepare(sql, parameters, attempt));
+  DBLOCK_TRY(sqlite3_stmt* const prepared, prepare(sql, parameters));
   const StatementUse statement(prepared);
   Change done;
   const auto body = [&]() -> Result<void> {
     const int code = step_through(statement.get(), done.rows);
     done.changed = static_cast<std::uint64_t>(::sqlite3_changes64(handle_.get()));
     Result<void> ended;
-    if (code != SQLITE_DONE) ended = std::unexpected(failure(attempt, code, Phase::write));
+    if (code != SQLITE_DONE) ended = std::unexpected(failure(code, Phase::write));
     ::sqlite3_reset(statement.get());  // a transaction cannot end while a statement is active
     return ended;
   };
-  DBLOCK_CHECK(transaction_open() ? body() : in_transaction(attempt, body));
+  DBLOCK_CHECK(transaction_open() ? body() : in_transaction(body));
   return done;
 }
 
-Result<void> Connection::run_script(const std::string& sql, const std::string& attempt) {
+Result<void> Connection::run_script(const std::string& sql) {
   for (int tries = 0;; ++tries) {
     const int code = ::sqlite3_exec(handle_.get(), sql.c_str(), nullptr, nullptr, nullptr);
     if (code == SQLITE_OK) return {};
-    if (!is_busy(code) || !pause_for_others(tries))
-      return std::unexpected(failure(attempt, code, Phase::write));
+    if (!is_busy(code) || !pause_for_others(tries)) return std::unexpected(failure(code, Phase::write));
   }
 }
 

@@ -35,7 +35,9 @@ void keep_alive(int socket) {
 
 }  // namespace
 
-Connection::Call::Call(Connection& connection, Micros reply_limit) : connection_(connection) {
+Connection::Call::Call(Connection& connection, Attempt attempt, Micros reply_limit)
+    : connection_(connection) {
+  connection_.attempt_ = std::move(attempt);
   connection_.reply_limit_ = reply_limit;
   const std::lock_guard lock(connection_.interrupt_mutex_);
   assert(!connection_.in_call_);
@@ -108,31 +110,28 @@ std::optional<std::vector<Row>> Connection::take_reply() {
   return std::nullopt;
 }
 
-Result<Changed> Connection::change(const std::string& sql, const std::string& attempt) {
-  DBLOCK_CHECK(run(sql, attempt, Phase::write));
-  DBLOCK_CHECK(replied_as_asked(transaction_ == Transaction::open, attempt, Phase::write));
+Result<Changed> Connection::change(const std::string& sql) {
+  DBLOCK_CHECK(run(sql, Phase::write));
+  DBLOCK_CHECK(replied_as_asked(transaction_ == Transaction::open, Phase::write));
   return Changed{api().mysql_affected_rows(handle_.get()), api().mysql_insert_id(handle_.get())};
 }
 
-Result<std::vector<Row>> Connection::read(const std::string& sql, const std::string& attempt,
-                                          MemoryLimit limit) {
-  DBLOCK_CHECK(run(sql, attempt, Phase::read));
+Result<std::vector<Row>> Connection::read(const std::string& sql, MemoryLimit limit) {
+  DBLOCK_CHECK(run(sql, Phase::read));
   auto table = fetch_rows(handle_.get(), limit);
-  if (!table && table.error().native == 0)
-    return std::unexpected(wrong_reply(table.error().text, attempt, Phase::read));
-  if (!table) return std::unexpected(failure(attempt, Phase::read));
-  DBLOCK_CHECK(replied_as_asked(transaction_ == Transaction::open, attempt, Phase::read));
+  if (!table && table.error().native == 0) return wrong_reply(table.error().text, Phase::read);
+  if (!table) return std::unexpected(failure(Phase::read));
+  DBLOCK_CHECK(replied_as_asked(transaction_ == Transaction::open, Phase::read));
   return std::move(table->rows);
 }
 
-Result<void> Connection::run(const std::string& sql, const std::string& attempt, Phase phase) {
-  if (transaction_ == Transaction::over)
-    return fail(Errc::unreachable, attempt + " on " + where_ + ": its transaction was rolled back");
-  if (!handle_) return fail(Errc::unreachable, attempt + " on " + where_ + ": the connection is closed");
+Result<void> Connection::run(const std::string& sql, Phase phase) {
+  if (transaction_ == Transaction::over) return refuse(Errc::unreachable, "its transaction was rolled back");
+  if (!handle_) return refuse(Errc::unreachable, "the connection is closed");
   std::size_t hosts_left = settings_.hosts.size();
   for (int tries = 1;; ++tries) {
     // An interruption is a definite answer here: nothing was sent yet, or the server rolled it back.
-    if (interrupted()) return std::unexpected(interruption(attempt));
+    if (interrupted()) return interruption();
     if (send(sql)) return {};
     // The statement was certainly not executed: the server has just turned read-only or left its group, or is
     // a Galera node without a majority, which accepts the session's set-up and refuses the first statement.
@@ -141,12 +140,12 @@ Result<void> Connection::run(const std::string& sql, const std::string& attempt,
       --hosts_left;
       hosts_.failed(host_, {});
       close();
-      DBLOCK_CHECK(ensure_open(attempt));
+      DBLOCK_CHECK(ensure_open());
       continue;
     }
     const unsigned native = api().mysql_errno(handle_.get());
     if (transaction_ != Transaction::none || !pause_to_retry(native, tries, k_tries))
-      return std::unexpected(failure(attempt, phase));
+      return std::unexpected(failure(phase));
   }
 }
 
@@ -173,32 +172,29 @@ void Connection::await_reply() {
   if (unanswered_) ::shutdown(answer.fd, SHUT_RDWR);
 }
 
-Result<std::optional<std::uint64_t>> Connection::told(const Changed& changed, Mark mark,
-                                                      const std::string& attempt) {
+Result<std::optional<std::uint64_t>> Connection::told(const Changed& changed, Mark mark) {
   if (changed.insert_id == 0) return std::nullopt;
   if (changed.insert_id % k_marks == mark.number) return changed.insert_id / k_marks;
-  return std::unexpected(wrong_reply("it carries the mark of another statement", attempt, Phase::write));
+  return wrong_reply("it carries the mark of another statement", Phase::write);
 }
 
 // Each reply tells whether a transaction is open. If that is not as expected, the reply belongs to another
 // statement, or COMMIT did not commit.
-Result<void> Connection::replied_as_asked(bool in_transaction, const std::string& attempt, Phase phase) {
+Result<void> Connection::replied_as_asked(bool in_transaction, Phase phase) {
   if (server_has_flag(SERVER_STATUS_IN_TRANS) == in_transaction) return {};
-  return std::unexpected(
-      wrong_reply(in_transaction ? "no transaction is open" : "a transaction is open", attempt, phase));
+  return wrong_reply(in_transaction ? "no transaction is open" : "a transaction is open", phase);
 }
 
 // Closes the session: after one reply too many or too few, as from a broken proxy, no later reply would
 // belong to its statement.
-Error Connection::wrong_reply(const std::string& why, const std::string& attempt, Phase phase) {
+std::unexpected<Error> Connection::wrong_reply(const std::string& why, Phase phase) {
   close();
-  return {phase == Phase::read ? Errc::unreachable : Errc::indeterminate,
-          attempt + " on " + where_ + ": the reply is not to what was asked (" + why +
-              "); what is between this host and the server?",
-          0};
+  return refuse(
+      phase == Phase::read ? Errc::unreachable : Errc::indeterminate,
+      "the reply is not to what was asked (" + why + "); what is between this host and the server?");
 }
 
-Error Connection::failure(const std::string& attempt, Phase phase) {
+Error Connection::failure(Phase phase) {
   ServerError words = wrong_host_error(last_words(handle_.get()));
   if (std::exchange(unanswered_, false))
     words = {k_connection_lost, "no answer within " + in_words(reply_limit_)};
@@ -212,7 +208,7 @@ Error Connection::failure(const std::string& attempt, Phase phase) {
   // Before COMMIT is sent, the end of the session undoes all that the transaction did.
   const bool undone = transaction_ != Transaction::none && phase != Phase::commit;
   if (undone && words.native != k_duplicate_key) transaction_ = Transaction::over;
-  return make_error(attempt, where_, words, undone ? Phase::read : phase);
+  return make_error(attempt_.text(), where_, words, undone ? Phase::read : phase);
 }
 
 // True if the server has closed the session (restart, wait_timeout). To know that before a statement is sent
@@ -248,8 +244,12 @@ bool Connection::interrupted() {
   return interrupted_;
 }
 
-Error Connection::interruption(const std::string& attempt) const {
-  return Error{Errc::unreachable, attempt + " on " + where_ + ": broken off", 0};
+std::unexpected<Error> Connection::interruption() const {
+  return refuse(Errc::unreachable, "broken off");
+}
+
+std::unexpected<Error> Connection::refuse(Errc code, const std::string& why, unsigned native) const {
+  return fail(code, attempt_.text() + " on " + where_ + ": " + why, native);
 }
 
 }  // namespace dblock::store::mariadb

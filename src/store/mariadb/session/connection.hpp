@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "store/attempt.hpp"
 #include "store/config/settings.hpp"
 #include "store/mariadb/session/errors.hpp"
 #include "store/mariadb/session/host_order.hpp"
@@ -43,12 +44,12 @@ class Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  // Spans a call, and is not nested: only while a Call lives, interrupt() breaks the connection. A statement
-  // that gets no answer within `reply_limit` also breaks it, unless the limit is zero. (The library's own
-  // timeouts are whole seconds.)
+  // Spans a call, and is not nested: only while a Call lives, interrupt() breaks the connection. `attempt`
+  // begins error messages. A statement that gets no answer within `reply_limit` also breaks it, unless the
+  // limit is zero. (The library's own timeouts are whole seconds.)
   class Call {
    public:
-    explicit Call(Connection& connection, Micros reply_limit = Micros{0});
+    Call(Connection& connection, Attempt attempt, Micros reply_limit = Micros{0});
     ~Call();
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
@@ -60,32 +61,29 @@ class Connection {
   // Opens the session, on the first host that answers and takes writes, unless it is open and the server has
   // not hung up. Where the server logs statements, and a statement therefore cannot prove that the server
   // takes writes, asks it, and leaves a server that has turned read-only; the server itself would not stop an
-  // account that may write on read-only servers. `attempt` begins error messages: "cannot renew lock "k"".
-  [[nodiscard]] Result<void> ensure_open(const std::string& attempt);
+  // account that may write on read-only servers.
+  [[nodiscard]] Result<void> ensure_open();
 
   // Runs a statement that changes rows. REQUIRES: ensure_open() succeeded in this call.
-  [[nodiscard]] Result<Changed> change(const std::string& sql, const std::string& attempt);
+  [[nodiscard]] Result<Changed> change(const std::string& sql);
 
   // The mark for a statement that changes rows (store/mariadb/sql.hpp). No member of a group logs statements,
   // so there a statement may ask which server it runs on, and free a named lock.
   [[nodiscard]] Mark next_mark();
   // The value that the reply told; nullopt if the server forgot the value of LAST_INSERT_ID(), as triggers
   // make it do. If the reply has another mark, closes the session and returns Errc::indeterminate.
-  [[nodiscard]] Result<std::optional<std::uint64_t>> told(const Changed& changed, Mark mark,
-                                                          const std::string& attempt);
+  [[nodiscard]] Result<std::optional<std::uint64_t>> told(const Changed& changed, Mark mark);
   // Closes the session, since a reply was not that to its statement. The error: Errc::indeterminate for a
   // statement that writes.
-  [[nodiscard]] Error wrong_reply(const std::string& why, const std::string& attempt, Phase phase);
+  [[nodiscard]] std::unexpected<Error> wrong_reply(const std::string& why, Phase phase);
 
   // Runs a statement that only reads. REQUIRES: as change().
-  [[nodiscard]] Result<std::vector<Row>> read(const std::string& sql, const std::string& attempt,
-                                              MemoryLimit limit = MemoryLimit::few);
+  [[nodiscard]] Result<std::vector<Row>> read(const std::string& sql, MemoryLimit limit = MemoryLimit::few);
 
   // Runs `body` in one transaction, and rolls back if `body` fails. Runs `body` again if the server rolled
   // back. Errc::indeterminate: the reply to COMMIT was lost. If the session breaks before COMMIT, nothing was
   // done, and no new session is opened until `body` has returned. REQUIRES: as change(); not nested.
-  [[nodiscard]] Result<void> in_transaction(const std::string& attempt,
-                                            const std::function<Result<void>()>& body);
+  [[nodiscard]] Result<void> in_transaction(const std::function<Result<void>()>& body);
 
   // From now on, opening a session also shows that this request is there (wake_up.hpp). Closes a session that
   // was opened for another request or for none.
@@ -121,30 +119,32 @@ class Connection {
   void interrupt() noexcept;
 
   [[nodiscard]] const MariadbSettings& settings() const { return settings_; }
+  [[nodiscard]] Attempt& attempt() { return attempt_; }
+  // An error of the call: "cannot renew lock "k" on mysql://host/db: why".
+  [[nodiscard]] std::unexpected<Error> refuse(Errc code, const std::string& why, unsigned native = 0) const;
   [[nodiscard]] bool transaction_is_open() const { return transaction_ == Transaction::open; }
   [[nodiscard]] bool reads_only() const { return options_.reads_only; }
 
  private:
   using ServerResult = std::expected<void, ServerError>;
-  [[nodiscard]] Result<void> open_somewhere(const std::string& attempt, bool to_write);
+  [[nodiscard]] Result<void> open_somewhere(bool to_write);
   [[nodiscard]] ServerResult open_at(std::size_t host, bool to_write);
   [[nodiscard]] ServerResult set_up(bool to_write);
-  [[nodiscard]] bool turned_read_only(const std::string& attempt);
-  [[nodiscard]] Result<void> try_transaction(const std::string& attempt,
-                                             const std::function<Result<void>()>& body);
-  [[nodiscard]] Result<void> commit(const std::string& attempt);
+  [[nodiscard]] bool turned_read_only();
+  [[nodiscard]] Result<void> try_transaction(const std::function<Result<void>()>& body);
+  [[nodiscard]] Result<void> commit();
   void roll_back() noexcept;
-  [[nodiscard]] Result<void> run(const std::string& sql, const std::string& attempt, Phase phase);
+  [[nodiscard]] Result<void> run(const std::string& sql, Phase phase);
   [[nodiscard]] bool send(const std::string& sql);
   void await_reply();
   [[nodiscard]] ServerResult send_setup(const SessionOptions& options, const lease::OwnerId* own);
   [[nodiscard]] ServerResult see_group();
   [[nodiscard]] bool server_has_flag(unsigned flag) const;
-  [[nodiscard]] Result<void> replied_as_asked(bool in_transaction, const std::string& attempt, Phase phase);
+  [[nodiscard]] Result<void> replied_as_asked(bool in_transaction, Phase phase);
   [[nodiscard]] bool hung_up() const;
   [[nodiscard]] bool interrupted();
-  [[nodiscard]] Error interruption(const std::string& attempt) const;
-  [[nodiscard]] Error failure(const std::string& attempt, Phase phase);
+  [[nodiscard]] std::unexpected<Error> interruption() const;
+  [[nodiscard]] Error failure(Phase phase);
   // Tries of one statement that the server rolls back. After a deadlock, which costs no time, several are
   // worthwhile.
   static constexpr int k_tries = 4;
@@ -160,6 +160,7 @@ class Connection {
   HostOrder hosts_;
   std::size_t host_ = 0;                             // index of the session's host
   std::chrono::steady_clock::time_point sent_at_{};  // when the last statement was sent
+  Attempt attempt_;                                  // of the current call, or of the last one
   Micros reply_limit_{0};                            // of the current call; zero: none but the library's
   bool unanswered_ = false;                          // the last statement got no answer within reply_limit_
   bool logs_statements_ = false;                     // in its binary log: binlog_format=STATEMENT

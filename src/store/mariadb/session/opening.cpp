@@ -39,23 +39,22 @@ std::string password_words(const MariadbSettings& settings) {
 
 }  // namespace
 
-Result<void> Connection::ensure_open(const std::string& attempt) {
+Result<void> Connection::ensure_open() {
   if (handle_ && hung_up()) {
     ended_while_idle_ = true;
     close();
   }
-  if (transaction_ == Transaction::over)
-    return fail(Errc::unreachable, attempt + " on " + where_ + ": its transaction was rolled back");
-  if (handle_ && !turned_read_only(attempt)) return {};
+  if (transaction_ == Transaction::over) return refuse(Errc::unreachable, "its transaction was rolled back");
+  if (handle_ && !turned_read_only()) return {};
   if (const auto& library = client_library(); !library)
-    return fail(library.error().code, attempt + " on " + where_ + ": " + library.error().message);
-  if (!options_.reads_only) return open_somewhere(attempt, true);
+    return refuse(library.error().code, library.error().message);
+  if (!options_.reads_only) return open_somewhere(true);
   // A replica's rows may be old, so a read-only server is used only if no host takes writes.
-  if (settings_.hosts.size() > 1 && open_somewhere(attempt, true)) return {};
-  return open_somewhere(attempt, false);
+  if (settings_.hosts.size() > 1 && open_somewhere(true)) return {};
+  return open_somewhere(false);
 }
 
-Result<void> Connection::open_somewhere(const std::string& attempt, bool to_write) {
+Result<void> Connection::open_somewhere(bool to_write) {
   std::vector<ServerError> said;
   for (const std::size_t host : hosts_.order()) {
     const auto begun = std::chrono::steady_clock::now();
@@ -69,16 +68,16 @@ Result<void> Connection::open_somewhere(const std::string& attempt, bool to_writ
       return {};
     }
     close();
-    if (interrupted()) return std::unexpected(interruption(attempt));
+    if (interrupted()) return interruption();
     hosts_.failed(host, std::chrono::steady_clock::now() - begun);
     // A host's refusal is final. The next host is tried only after silence, or if this one takes no writes.
-    Error error = make_error(attempt, where_, opened.error(), Phase::connect);
+    Error error = make_error(attempt_.text(), where_, opened.error(), Phase::connect);
     if (is_password_refused(opened.error().native)) error.message += password_words(settings_);
     if (error.code != Errc::unreachable) return std::unexpected(std::move(error));
     said.push_back(settings_.hosts.size() > 1 ? words_of(settings_.hosts[host], opened.error())
                                               : opened.error());
   }
-  return std::unexpected(make_error(attempt, where_, all_words(said), Phase::connect));
+  return std::unexpected(make_error(attempt_.text(), where_, all_words(said), Phase::connect));
 }
 
 Connection::ServerResult Connection::open_at(std::size_t host, bool to_write) {
@@ -156,11 +155,11 @@ Connection::ServerResult Connection::see_group() {
 
 // Asks a server that logs statements whether it has turned read-only; if so, closes the session and returns
 // true.
-bool Connection::turned_read_only(const std::string& attempt) {
+bool Connection::turned_read_only() {
   const bool asks = logs_statements_ && !in_group_ && !options_.reads_only &&
                     transaction_ == Transaction::none && !awaits_reply_;
   if (!asks) return false;
-  const auto answer = read(render(Verb::takes_no_writes), attempt);
+  const auto answer = read(render(Verb::takes_no_writes));
   if (!answer) return !handle_;
   if (answer->empty() || answer->front()[0] != "1") return false;
   hosts_.failed(host_, {});

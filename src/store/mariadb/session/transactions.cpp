@@ -23,32 +23,30 @@ constexpr int k_most_doublings = 4;
 
 }  // namespace
 
-Result<void> Connection::in_transaction(const std::string& attempt,
-                                        const std::function<Result<void>()>& body) {
+Result<void> Connection::in_transaction(const std::function<Result<void>()>& body) {
   for (int tries = 1;; ++tries) {
-    auto done = try_transaction(attempt, body);
+    auto done = try_transaction(body);
     if (done) return {};
     if (!handle_ || !pause_to_retry(done.error().native, tries, k_transaction_tries)) return done;
   }
 }
 
-Result<void> Connection::try_transaction(const std::string& attempt,
-                                         const std::function<Result<void>()>& body) {
+Result<void> Connection::try_transaction(const std::function<Result<void>()>& body) {
   struct Ending {
     Connection& connection;
     ~Ending() { connection.roll_back(); }
   };
-  DBLOCK_CHECK(run("START TRANSACTION", attempt, Phase::read));
-  DBLOCK_CHECK(replied_as_asked(true, attempt, Phase::read));
+  DBLOCK_CHECK(run("START TRANSACTION", Phase::read));
+  DBLOCK_CHECK(replied_as_asked(true, Phase::read));
   transaction_ = Transaction::open;
   const Ending ending{*this};
   DBLOCK_CHECK(body());
-  return commit(attempt);
+  return commit();
 }
 
-Result<void> Connection::commit(const std::string& attempt) {
-  DBLOCK_CHECK(run("COMMIT", attempt, Phase::commit));
-  DBLOCK_CHECK(replied_as_asked(false, attempt, Phase::commit));
+Result<void> Connection::commit() {
+  DBLOCK_CHECK(run("COMMIT", Phase::commit));
+  DBLOCK_CHECK(replied_as_asked(false, Phase::commit));
   transaction_ = Transaction::none;
   return {};
 }
