@@ -218,10 +218,6 @@ class LeaseStore {
   // request's (Mode), or with another number of slots.
   [[nodiscard]] virtual Result<Answer> try_acquire(const LeaseRequest& request) = 0;
 
-  // Reads a row of a holder or of a cooldown where there is one, else the lock's own row; nullopt: the lock
-  // has no row. Locks nothing and never writes.
-  [[nodiscard]] virtual Result<std::optional<LockStatus>> peek(const Key& key) = 0;
-
   // Nests the request in the lease of `request.outer`: adds one to the lease's count, and renews it for the
   // TTL of the request. nullopt where `outer` does not hold all keys of the request, or its lease has ended.
   // The nested lease's owner id is OUTER/random: renewing it renews the outer lease, releasing it takes one

@@ -67,9 +67,9 @@ STORE_CASE("a held lock is refused and the refusal names the holder", "[safety]"
   check_untouched(before, t.row("k"));
 }
 
-STORE_CASE("peeking at a key without a row finds nothing and creates nothing", "[all-of-dblock]") {
+STORE_CASE("a look at a key without a row finds nothing and creates nothing", "[all-of-dblock]") {
   Fixture t;
-  auto seen = t.store->peek(key("k"));
+  auto seen = row_of(*t.store, key("k"));
   REQUIRE(seen);
   CHECK_FALSE(seen->has_value());
   CHECK(t.listed({{}, {}, false}).empty());

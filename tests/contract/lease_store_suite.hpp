@@ -3,9 +3,12 @@
 // compiles them with -DDBLOCK_STORE_NAME="…" (see CMakeLists.txt).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "lease/store.hpp"
 #include "store/database.hpp"
@@ -45,5 +48,14 @@ class StoreUnderTest {
 };
 
 [[nodiscard]] std::unique_ptr<StoreUnderTest> make_store_under_test();
+
+// A row of a holder where there is one, else the first that is shown of the lock; nullopt: it has no row.
+inline Result<std::optional<lease::LockStatus>> row_of(lease::LeaseStore& store, const lease::Key& key) {
+  DBLOCK_TRY(auto listing, store.list({.keys = {key}, .prefix = {}, .held_only = false}));
+  const auto held = std::ranges::find_if(listing.locks, [](const auto& row) { return !row.owner.empty(); });
+  if (held != listing.locks.end()) return std::move(*held);
+  if (listing.locks.empty()) return std::nullopt;
+  return std::move(listing.locks.front());
+}
 
 }  // namespace dblock::contract

@@ -345,7 +345,7 @@ TEST_CASE("mariadb: a renewal by the heartbeat and a look at a key cost one stat
   REQUIRE(store->renew({*Key::parse("k"), {"owner"}, std::nullopt}, Actor::holder, std::nullopt));
   CHECK(counter.read() - before - idle == 1);
   before = counter.read();
-  REQUIRE(store->peek(*Key::parse("k")));
+  REQUIRE(store->look(request_for("k", "other")));
   CHECK(counter.read() - before - idle == 1);
 }
 
@@ -531,7 +531,7 @@ TEST_CASE("mariadb: no run suffers from a history that cannot be written") {
     REQUIRE(done);
     CHECK(std::holds_alternative<Released>(*done));
     store->record_ended();
-    CHECK(store->peek(*Key::parse("k")));  // the store is as good as before
+    CHECK(row_of(*store, *Key::parse("k")));  // the store is as good as before
   };
   run();
   REQUIRE(t.database().number("SELECT COUNT(*) FROM dblock_history") == 1);

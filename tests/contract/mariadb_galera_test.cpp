@@ -100,7 +100,7 @@ TEST_CASE("mariadb galera: a commit on its way when the majority went is looked 
   REQUIRE_FALSE(lost);
   CHECK(lost.error().code == Errc::indeterminate);
   CHECK(TwoNames::seen(hosts.second, "") == 0);  // not sent again
-  REQUIRE(hosts.store->peek(*Key::parse("k")));
+  REQUIRE(row_of(*hosts.store, *Key::parse("k")));
   CHECK(TwoNames::seen(hosts.second, "SELECT") > 0);
 }
 
@@ -109,7 +109,7 @@ TEST_CASE("mariadb galera: a host that fell silent is not the first to be asked 
   REQUIRE(hosts.store->connect());
   hosts.first.cut(Proxy::Cut::before_reply, containing("UPDATE dblock_lock"));
   REQUIRE_FALSE(hosts.store->try_acquire(request_for("k", "owner")));
-  REQUIRE(hosts.store->peek(*Key::parse("k")));
+  REQUIRE(row_of(*hosts.store, *Key::parse("k")));
   CHECK(TwoNames::seen(hosts.second, "SELECT") > 0);
 }
 

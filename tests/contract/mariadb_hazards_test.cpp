@@ -91,7 +91,7 @@ TEST_CASE("mariadb: a lease counts from before a wait for its row, not from afte
   const auto outcome = granted.get();
   if (!outcome) FAIL(outcome.error().message);
   REQUIRE(std::holds_alternative<Granted>(*outcome));
-  const auto seen = store->peek(*Key::parse("k"));
+  const auto seen = row_of(*store, *Key::parse("k"));
   REQUIRE(seen);
   const Micros let_go{let_go_at};
   CHECK((*seen)->acquired_at->since_epoch <= let_go - 500ms);

@@ -143,7 +143,7 @@ TEST_CASE("mariadb: an account that may write on read-only servers changes nothi
   };
   const auto before = rows();
   const auto refuses = [&](const auto& change) {
-    REQUIRE(store->peek(lease.key));  // the session is open, and was set up while the server took writes
+    REQUIRE(row_of(*store, lease.key));  // the session is open, and was set up while the server took writes
     t.database().sql("SET GLOBAL read_only=1");
     const int connections = proxy.connections();
     const auto outcome = change();
@@ -219,7 +219,7 @@ TEST_CASE("mariadb: a grant that was not acknowledged is given back though the r
   INFO(outcome.error().message);
   CHECK(outcome.error().code == Errc::unreachable);
   proxy.delay(0ms);
-  const auto seen = t.open()->peek(*Key::parse("k"));
+  const auto seen = row_of(*t.open(), *Key::parse("k"));
   REQUIRE(seen);
   CHECK((!seen->has_value() || (*seen)->owner.empty()));
 }

@@ -720,7 +720,7 @@ TEST_CASE("mariadb procedures: a note is cut to what its column holds, and names
     const auto answer = t.application.acquire(owner, owner, {.note = "'of ' '\"me\"'"});
     CHECK(answer.holder == shown);
     CHECK(t.other.acquire(owner, "another").holder == shown);
-    const auto row = t.store->peek(key(owner));
+    const auto row = row_of(*t.store, key(owner));
     REQUIRE((row && *row));
     CHECK((*row)->kind == Kind::sql);
     CHECK((*row)->owner == owner);

@@ -91,7 +91,7 @@ TEST_CASE("mariadb: a lost reply to a grant is indeterminate, and the row tells 
   const auto lost = store->try_acquire(request_for("k", "owner"));
   REQUIRE_FALSE(lost);
   CHECK(lost.error().code == Errc::indeterminate);
-  const auto seen = store->peek(*Key::parse("k"));
+  const auto seen = row_of(*store, *Key::parse("k"));
   REQUIRE(seen);
   REQUIRE(seen->has_value());
   CHECK((*seen)->owner == "owner");
@@ -110,7 +110,7 @@ TEST_CASE("mariadb: a new key has got a free row, and no more, where the reply t
   const auto lost = store->try_acquire(request_for("k", "owner"));
   REQUIRE_FALSE(lost);
   CHECK(lost.error().code == Errc::indeterminate);
-  const auto seen = store->peek(*Key::parse("k"));
+  const auto seen = row_of(*store, *Key::parse("k"));
   REQUIRE(seen);
   REQUIRE(seen->has_value());
   CHECK((*seen)->state == State::free);
@@ -130,7 +130,7 @@ TEST_CASE(
   const auto lost = store->try_acquire(request_for("k", "owner"));
   REQUIRE_FALSE(lost);
   CHECK(lost.error().code == Errc::indeterminate);
-  const auto seen = store->peek(*Key::parse("k"));
+  const auto seen = row_of(*store, *Key::parse("k"));
   REQUIRE(seen);
   CHECK_FALSE(seen->has_value());
 }
@@ -147,7 +147,7 @@ TEST_CASE("mariadb: lost replies to renewals and releases are indeterminate, to 
   REQUIRE_FALSE(renewed);
   CHECK(renewed.error().code == Errc::indeterminate);
   proxy.cut(test::Proxy::Cut::before_reply, test::containing("SELECT lock_key"));
-  const auto seen = store->peek(lease.key);
+  const auto seen = row_of(*store, lease.key);
   REQUIRE_FALSE(seen);
   CHECK(seen.error().code == Errc::unreachable);
   proxy.cut(test::Proxy::Cut::before_reply, test::containing("UPDATE dblock_lock"));
@@ -525,7 +525,7 @@ TEST_CASE("mariadb: session time zones, a DST instant and other global settings 
     CHECK(cycle_works(t, setting));
     const auto store = t.open();
     const Lease lease = grant(*store, request_for(setting, "owner"));
-    const auto seen = store->peek(lease.key);
+    const auto seen = row_of(*store, lease.key);
     REQUIRE(seen);
     // The server's UTC clock is this machine's, whatever any time zone says.
     CHECK(std::chrono::abs(Micros{test::realtime_micros()} - (*seen)->server_time.since_epoch) <

@@ -132,7 +132,7 @@ TEST_CASE("mariadb: readers share a lock, a writer is refused until the last of 
   const Lease writer = grant(*store, request_for("k", "w"));
   CHECK(writer.token > two.token);
   conflict(*store, shared("k", "r3"));
-  const auto row = store->peek(key("k"));
+  const auto row = row_of(*store, key("k"));
   REQUIRE(row);
   CHECK((*row)->owner == "w");
   CHECK((*row)->last->outcome == RunOutcome::failed);
@@ -605,11 +605,11 @@ TEST_CASE("mariadb: a nested acquisition costs a statement, in a hold three, and
     CHECK((*nested)->token == outer.token);
     const bool in_hold = request.sharing.mode != Mode::exclusive;
     CHECK(t.proxy.statements().size() - before == (in_hold ? 3U : 1U));
-    CHECK(t.store->peek(request.key)->value().count == 2);
+    CHECK(row_of(*t.store, request.key)->value().count == 2);
     CHECK(does_renew(*t.store, **nested));
     CHECK(does_release(*t.store, **nested));
     CHECK(does_release(*t.store, **nested));
-    CHECK(t.store->peek(request.key)->value().count == 1);
+    CHECK(row_of(*t.store, request.key)->value().count == 1);
     CHECK(does_renew(*t.store, outer));
     CHECK(does_release(*t.store, outer));
     const auto late = t.store->nest(inner);

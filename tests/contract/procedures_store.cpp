@@ -39,7 +39,7 @@ class ProcedureStore final : public LeaseStore {
     // The holder whose end the request waits for. Slots, which dblock would call another use of the lock, are
     // in an application's way as readers are.
     if (auto seen = dblock_->look(request); seen && std::holds_alternative<Held>(*seen)) return seen;
-    DBLOCK_TRY(const auto row, dblock_->peek(request.key));
+    DBLOCK_TRY(const auto row, row_of(*dblock_, request.key));
     Held held{row.value_or(LockStatus{})};
     held.status.waited_for = answer->holder == "NULL" && held.status.state == State::free;
     return held;
@@ -47,7 +47,7 @@ class ProcedureStore final : public LeaseStore {
 
   Result<RenewOutcome> renew(const LeaseRef& ref, Actor actor, std::optional<Micros> ttl,
                              Micros keep) override {
-    DBLOCK_TRY(const auto row, dblock_->peek(ref.key));
+    DBLOCK_TRY(const auto row, row_of(*dblock_, ref.key));
     if (keep > Micros{0} || (ttl && !may_be_asked_for(*ttl)) || !may_be_named(ref, row))
       return dblock_->renew(ref, actor, ttl, keep);
     const std::string ttl_ms = ttl ? milliseconds_of(*ttl) : "NULL";
@@ -63,7 +63,7 @@ class ProcedureStore final : public LeaseStore {
   }
 
   Result<ReleaseOutcome> release(const LeaseRef& ref, Actor actor, RunEnd end) override {
-    DBLOCK_TRY(const auto row, dblock_->peek(ref.key));
+    DBLOCK_TRY(const auto row, row_of(*dblock_, ref.key));
     if (end.outcome != RunOutcome::released || !may_be_named(ref, row))
       return dblock_->release(ref, actor, end);
     const auto answer =
@@ -75,7 +75,6 @@ class ProcedureStore final : public LeaseStore {
     return why;
   }
 
-  Result<std::optional<LockStatus>> peek(const Key& key) override { return dblock_->peek(key); }
   Result<std::optional<Lease>> nest(const LeaseRequest& request) override { return dblock_->nest(request); }
   // A procedure makes the waiter's name of its owner id, and does not bring back a place that somebody has
   // removed. So only later calls, which keep the place, are an application's.
@@ -156,7 +155,7 @@ class ProcedureStore final : public LeaseStore {
 
   // Why a lease was called lost.
   Result<NotOurs> reason(const LeaseRef& ref) {
-    DBLOCK_TRY(auto row, dblock_->peek(ref.key));
+    DBLOCK_TRY(auto row, row_of(*dblock_, ref.key));
     if (!row) return NotOurs{NotOursWhy::absent, {}};
     const auto why = [&] {
       if (row->owner.empty()) return NotOursWhy::free;

@@ -40,7 +40,7 @@ bool refused(LeaseStore& store, const LeaseRequest& request) {
 }
 
 LockStatus row(LeaseStore& store) {
-  auto seen = store.peek(key("k"));
+  auto seen = row_of(store, key("k"));
   if (!seen) FAIL(seen.error().message);
   REQUIRE(seen->has_value());
   return **seen;

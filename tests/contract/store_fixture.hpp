@@ -78,7 +78,7 @@ struct Fixture {
   Lease grant(const LeaseRequest& request) { return contract::grant(*store, request); }
   Held conflict(const LeaseRequest& request) { return contract::conflict(*store, request); }
   LockStatus row(std::string_view name) {
-    auto seen = store->peek(key(name));
+    auto seen = row_of(*store, key(name));
     if (!seen) FAIL(seen.error().message);
     REQUIRE(seen->has_value());
     return **seen;

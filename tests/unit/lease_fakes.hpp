@@ -160,13 +160,13 @@ class FakeStore final : public lease::LeaseStore {
     }
     return answer;
   }
-  Result<std::optional<lease::LockStatus>> peek(const lease::Key&) override {
+  Result<std::optional<lease::LockStatus>> peek() {
     calls.emplace_back("peek");
     return next(peeks)();
   }
   // As a peek, judged as an exclusive request of one key has to.
   Result<lease::Answer> look(const lease::LeaseRequest& request) override {
-    const auto seen = peek(request.key);
+    const auto seen = peek();
     if (!seen) return std::unexpected(seen.error());
     if (!*seen) return lease::Free{};
     const auto row = marked(**seen);

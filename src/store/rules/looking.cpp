@@ -68,11 +68,6 @@ Result<Answer> TableLeaseStore::judge(const lease::LeaseRequest& request, std::o
   return answer_for({std::move(*seen), {}}, request);
 }
 
-Result<std::optional<LockStatus>> TableLeaseStore::peek(const lease::Key& key) {
-  const Call call(table_->database(), {"look at", key});
-  return row_where(key, [](const LockStatus& row) { return !row.owner.empty(); });
-}
-
 // The row of `ref` among all rows of its lock, also when its lease has ended. Where there is none: another
 // holder's row, or else the lock's own.
 Result<std::optional<LockStatus>> TableLeaseStore::own_row(const lease::LeaseRef& ref) {

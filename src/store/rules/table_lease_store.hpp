@@ -23,7 +23,6 @@ class TableLeaseStore final : public lease::LeaseStore {
 
   Result<void> connect() override;
   Result<lease::Answer> try_acquire(const lease::LeaseRequest& request) override;
-  Result<std::optional<lease::LockStatus>> peek(const lease::Key& key) override;
   Result<std::optional<lease::Lease>> nest(const lease::LeaseRequest& request) override;
   Result<lease::ServerTime> stand_in_line(const lease::LeaseRequest& request, Micros length,
                                           bool marks) override;
