@@ -304,11 +304,10 @@ TEST_CASE("mariadb: interrupt ends a call that waits for a row lock", "[safety]"
 TEST_CASE("mariadb: a call that was broken off sends nothing more") {
   MariadbUnderTest t;
   const auto database = t.open_database();
-  database->begin_call(store::Database::Patience::usual);
-  REQUIRE(database->ensure_open("a test"));
+  const store::Database::Call call(*database, "a test");
+  REQUIRE(call.open());
   database->interrupt();
-  const auto refused = database->run(store::Verb::server_time, {}, "a test");
-  database->end_call();
+  const auto refused = database->run(store::Verb::server_time, {});
   REQUIRE_FALSE(refused);
   CHECK_THAT(refused.error().message, Catch::EndsWith(": broken off"));
 }
@@ -316,19 +315,18 @@ TEST_CASE("mariadb: a call that was broken off sends nothing more") {
 TEST_CASE("mariadb: a transaction whose session is lost runs no further statement", "[safety]") {
   MariadbUnderTest t;
   const auto database = t.open_database();
-  database->begin_call(store::Database::Patience::usual);
-  REQUIRE(database->ensure_open("a test"));
-  const auto ask = [&] { return database->run(store::Verb::server_time, {}, "a test"); };
-  const auto done = database->in_transaction("a test", [&]() -> Result<void> {
+  const store::Database::Call call(*database, "a test");
+  REQUIRE(call.open());
+  const auto ask = [&] { return database->run(store::Verb::server_time, {}); };
+  const auto done = database->in_transaction([&]() -> Result<void> {
     REQUIRE(ask());
     REQUIRE(t.database().kill_session(t.database().sessions().front()));
     CHECK_FALSE(ask());
     const auto after = ask();
     REQUIRE_FALSE(after);
     CHECK_THAT(after.error().message, Catch::EndsWith(": its transaction was rolled back"));
-    return database->ensure_open("a test");
+    return call.open();
   });
-  database->end_call();
   REQUIRE_FALSE(done);
   CHECK_THAT(done.error().message, Catch::EndsWith(": its transaction was rolled back"));
 }
