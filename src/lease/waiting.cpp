@@ -26,9 +26,9 @@ constexpr std::size_t k_longest_chain = 16;
 // that one's looks rarer by this.
 constexpr Micros k_look_interval = 800ms;
 constexpr Micros k_longest_look_interval = 30s;
-// While a line stands still, the looks are half as often, and rarer still beyond the first few: most of a
-// long line stands far back.
-constexpr Micros::rep k_first_few = 16;
+// While a line stands still, the looks are rarer beyond the first few: most of a long line stands far back.
+// The second in line still looks once a second, and so keeps its session, at whose end the third would wake.
+constexpr Micros::rep k_first_few = 4;
 constexpr Micros k_longest_in_still_line = 60s;
 constexpr Micros k_shortest_look_interval = 100ms;
 // How quickly a line moves nobody knows at first: the intervals begin at this part of the usual one, and grow
@@ -171,7 +171,7 @@ Micros Waiting::look_interval(Micros::rep rank) {
   if (moved < 0) return first;
   if (moved > 0) return std::clamp(since * rank / (2 * moved), k_shortest_look_interval, usual);
   const Micros in_still_line =
-      std::min(k_longest_in_still_line, k_look_interval * (2 * rank * (k_first_few + rank)) / k_first_few);
+      std::min(k_longest_in_still_line, k_look_interval * (rank * (k_first_few + rank)) / k_first_few);
   return std::clamp(since * k_interval_growth, first, in_still_line);
 }
 

@@ -203,9 +203,9 @@ TEST_CASE("a signal ends the wait of pause and of release though the server answ
 TEST_CASE("pause --wait ends at its limit though the server answers nothing", "[server]") {
   const ServerDatabase database;
   const LiveRun holder(database);
-  StalledWait waiting(database, {"pause", "-k", "k", "--for", "1h", "--wait", "4s"});
+  StalledWait waiting(database, {"pause", "-k", "k", "--for", "1h", "--wait", "2s"});
   CHECK(waiting.process.wait() == exited(69));
-  CHECK(says(waiting.process.err(), "the database did not answer at the end of --wait 4s; the pause stays"));
+  CHECK(says(waiting.process.err(), "the database did not answer at the end of --wait 2s; the pause stays"));
 }
 
 TEST_CASE("resume ends the wait of pause") {

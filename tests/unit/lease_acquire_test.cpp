@@ -104,7 +104,7 @@ Nanos longest_first_look_interval(long long rank) {
   return rank == 0 ? 200ms : std::min<Nanos>(rank * 200ms, 7500ms);
 }
 Nanos longest_in_still_line(long long rank) {
-  return rank == 0 ? 200ms : std::min<Nanos>(rank * (16 + rank) * 100ms, 60s);
+  return rank == 0 ? 200ms : std::min<Nanos>(rank * (4 + rank) * 200ms, 60s);
 }
 
 // So many requests that came before: "before 1" first.
@@ -863,7 +863,7 @@ TEST_CASE("a waiter without a seat keeps its place, and no connection while it r
   LineBench close_by;
   close_by.wake_up.sleeps = b.wake_up.sleeps;
   close_by.store.acquires = b.store.acquires;
-  close_by.store.lines = {line_behind(0)};
+  close_by.store.lines = {line_behind(1)};
   REQUIRE(close_by.go(20s));
   CHECK(close_by.count("disconnect") == 0);
   CHECK(close_by.count("announce") == 1);
