@@ -283,27 +283,26 @@ class WaitersOnAllNodes {
   std::string expected_;
 };
 
-TEST_CASE("waiters on three nodes run in the order of their arrival", "[contention]") {
-  DBLOCK_NEEDS(why_no_cluster());
-  const ClusterDatabase database(shared_cluster());
-  LiveRun holder(database.url({1}));
+const Words k_long_lease{"--ttl", "60s"};
+
+void check_order_of_arrival(Nodes& nodes) {
+  const ClusterDatabase database(nodes);
+  LiveRun holder(database.url({1}), k_long_lease);
   WaitersOnAllNodes waiters(database);
   waiters.check_line({1, 2, 3});
   CHECK(holder.end() == exited(0));
   waiters.check_order();
 }
 
-const Words k_long_lease{"--ttl", "60s"};
+TEST_CASE("waiters on three nodes run in the order of their arrival", "[contention]") {
+  DBLOCK_NEEDS(why_no_cluster());
+  check_order_of_arrival(shared_cluster());
+}
 
 TEST_CASE("waiters on three nodes of a replication group run in the order of their arrival", "[group]") {
   DBLOCK_NEEDS(why_no_group());
   Group group(Group::Mode::multi_primary);
-  const ClusterDatabase database(group);
-  LiveRun holder(database.url({1}), k_long_lease);
-  WaitersOnAllNodes waiters(database);
-  waiters.check_line({1, 2, 3});
-  CHECK(holder.end() == exited(0));
-  waiters.check_order();
+  check_order_of_arrival(group);
 }
 
 TEST_CASE("waiters keep their order when the primary of their replication group is killed", "[group]") {
