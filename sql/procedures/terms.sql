@@ -3,7 +3,7 @@
 -- procedure's variable v_name. A comment of MariaDB (M!) or of MySQL (!50701) holds what only that server reads.
 
 -- {version} The version of all procedures. A change of any of them raises it, and `dblock migrate` then replaces them.
-11
+12
 
 -- {variables} What the statements take and most procedures do not ask for. The lock's own row is the only
 -- row, since an application takes the whole lock.
@@ -16,7 +16,7 @@ DECLARE v_holder VARCHAR(1000) CHARACTER SET utf8mb4 DEFAULT NULL;
 DECLARE v_remaining_ms BIGINT DEFAULT NULL;
 DECLARE v_isolation VARCHAR(30) DEFAULT NULL;
 DECLARE v_completion VARCHAR(20) DEFAULT NULL;
-DECLARE v_read_only, v_row_wait, v_table_wait INT DEFAULT NULL;
+DECLARE v_read_only, v_row_wait, v_table_wait, v_isolated INT DEFAULT NULL;
 DECLARE v_new_names BOOLEAN DEFAULT TRUE
 
 -- {check_names} The rules of dblock's keys, and owner ids that fit their column. In hexadecimal digits, so that no
@@ -73,6 +73,9 @@ END IF; */
 -- seen to run one statement of a procedure without effect in such a session from then on, that which frees the rows of
 -- slots that have ended. The error is that of a lost connection, after which drivers and clients connect again.
 -- @dblock_in_call stays set where {leave} was not reached.
+--
+-- Since MariaDB 11.6 innodb_snapshot_isolation is on. A statement that reads another table before it waits for a row would
+-- then fail (1020) if a renewal or a waiter has written to that row meanwhile: a release, for example.
 IF @dblock_in_call THEN
   SIGNAL SQLSTATE '08S01' SET MYSQL_ERRNO = 1927, MESSAGE_TEXT = 'dblock: an earlier call in this session was cut short; open a new connection and repeat the call';
 END IF;
@@ -93,12 +96,14 @@ SET SESSION completion_type = 0, innodb_lock_wait_timeout = 2, lock_wait_timeout
   SET SESSION tx_read_only = 0, tx_isolation = IF(@@log_bin AND @@binlog_format = 'STATEMENT', v_isolation, 'READ-COMMITTED');
 END IF; */
 /*M!110101 {save_isolation} {take_isolation} */ /*!50701 {save_isolation} {take_isolation} */
+/*M!110602 SET v_isolated = @@SESSION.innodb_snapshot_isolation; SET SESSION innodb_snapshot_isolation = 0; */
 SET @dblock_in_call = TRUE;
 
 -- {give_back} What {enter} has changed.
 SET SESSION completion_type = v_completion, innodb_lock_wait_timeout = v_row_wait, lock_wait_timeout = v_table_wait;
 /*M! IF NOT v_new_names THEN SET SESSION tx_read_only = v_read_only, tx_isolation = v_isolation; END IF; */
 /*M!110101 {restore_isolation} */ /*!50701 {restore_isolation} */
+/*M!110602 SET SESSION innodb_snapshot_isolation = v_isolated; */
 
 -- {leave} The end of a call that was not cut short.
 {give_back}

@@ -21,8 +21,10 @@ class Turns {
       Application application(database_.tcp_url(account_));
       const std::string owner = new_owner_id("app");
       const auto answer = acquire_by_polling(application, "k", owner, k_turn_terms, patience());
-      if (answer.outcome == "granted") pause_for(k_work);
-      return answer.outcome == "granted" && application.release("k", owner).outcome == "released";
+      if (answer.outcome != "granted") return false;
+      pause_for(k_work);
+      const auto release = [&] { return application.release("k", owner); };
+      return until_settled(release, patience()).outcome == "released";
     });
   }
   void add_run() {
