@@ -69,13 +69,13 @@ END IF; */
 -- on every server. Where it succeeds, it is meant for the next transaction, so no refusal may follow it. Then sets what the
 -- session could have been set to otherwise; {leave} gives it back, but for the clock.
 --
+-- Since MariaDB 11.6 innodb_snapshot_isolation is on. A statement that reads another table before it waits for a row would
+-- then fail (1020) if a renewal or a waiter has written to that row meanwhile: a release, for example.
+--
 -- Also refuses a session in which an earlier call was cut short by KILL QUERY or a time limit. A server of MariaDB 11.8 was
 -- seen to run one statement of a procedure without effect in such a session from then on, that which frees the rows of
 -- slots that have ended. The error is that of a lost connection, after which drivers and clients connect again.
 -- @dblock_in_call stays set where {leave} was not reached.
---
--- Since MariaDB 11.6 innodb_snapshot_isolation is on. A statement that reads another table before it waits for a row would
--- then fail (1020) if a renewal or a waiter has written to that row meanwhile: a release, for example.
 IF @dblock_in_call THEN
   SIGNAL SQLSTATE '08S01' SET MYSQL_ERRNO = 1927, MESSAGE_TEXT = 'dblock: an earlier call in this session was cut short; open a new connection and repeat the call';
 END IF;
