@@ -6,7 +6,7 @@
 #include <string>
 
 #include "app/requests.hpp"
-#include "lease/types.hpp"
+#include "lease/lock_status.hpp"
 
 namespace dblock::app {
 

@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "lease/acquire.hpp"
+#include "lease/lease.hpp"
+#include "lease/pause.hpp"
+#include "lease/place.hpp"
+#include "lease/server_time.hpp"
 #include "lease/timing.hpp"
-#include "lease/types.hpp"
 #include "process/job.hpp"
 #include "store/config/settings.hpp"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lease/types.hpp"
+#include "lease/lease.hpp"
 
 namespace dblock::lease {
 

@@ -21,6 +21,17 @@ bool conflict(const Sharing& one, const Sharing& other) {
 
 }  // namespace
 
+std::string_view to_string(Line line) {
+  switch (line) {
+    case Line::one:
+      return "one";
+    case Line::newest:
+      return "newest";
+    default:
+      return "fifo";
+  }
+}
+
 void sort_line(std::vector<Place>& places) {
   std::ranges::sort(places,
                     [](const Place& one, const Place& other) { return rank_of(one) < rank_of(other); });

@@ -7,6 +7,7 @@
 
 #include "base/error.hpp"
 #include "base/text.hpp"
+#include "lease/server_time.hpp"
 
 namespace dblock::lease {
 namespace {

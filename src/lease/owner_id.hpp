@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "lease/types.hpp"
+#include "lease/lease.hpp"
 
 namespace dblock::lease {
 

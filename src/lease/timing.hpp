@@ -5,7 +5,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "lease/types.hpp"
+#include "lease/lease.hpp"
 
 namespace dblock::lease {
 

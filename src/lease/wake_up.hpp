@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "base/clock.hpp"
-#include "lease/types.hpp"
+#include "lease/lease.hpp"
 
 namespace dblock::lease {
 

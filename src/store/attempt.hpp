@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "lease/types.hpp"
+#include "lease/lease.hpp"
 
 namespace dblock::store {
 

@@ -12,7 +12,7 @@
 
 #include "base/clock.hpp"
 #include "base/error.hpp"
-#include "lease/types.hpp"
+#include "lease/pause.hpp"
 #include "store/config/settings.hpp"
 
 namespace dblock::store {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lease/types.hpp"
+#include "lease/lock_status.hpp"
 
 namespace dblock::store {
 

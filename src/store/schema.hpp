@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "lease/types.hpp"
+#include "lease/server_time.hpp"
 
 namespace dblock::store {
 

@@ -1,5 +1,5 @@
 // Pauses as values: what they cover, how they are shown; and the times that people write.
-#include "lease/types.hpp"
+#include "lease/pause.hpp"
 #include "support/catch.hpp"
 
 namespace dblock::lease {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "app/requests.hpp"
-#include "lease/types.hpp"
+#include "lease/lease.hpp"
 
 namespace dblock::app {
 

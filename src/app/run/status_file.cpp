@@ -12,7 +12,7 @@
 
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
-#include "lease/types.hpp"
+#include "lease/server_time.hpp"
 
 namespace dblock::app {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/error.hpp"
-#include "lease/types.hpp"
+#include "lease/past_run.hpp"
 #include "process/job.hpp"
 
 namespace dblock::app {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/clock.hpp"
-#include "lease/types.hpp"
+#include "lease/lock_status.hpp"
 
 namespace dblock::app {
 

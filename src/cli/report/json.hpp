@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "lease/types.hpp"
+#include "lease/lock_status.hpp"
 
 namespace dblock::cli {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lease/types.hpp"
+#include "lease/server_time.hpp"
 
 namespace dblock::cli {
 

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "base/clock.hpp"
-#include "lease/types.hpp"
 
 namespace dblock::store::sqlite {
 

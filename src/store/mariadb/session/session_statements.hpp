@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "lease/types.hpp"
+#include "lease/lease.hpp"
 #include "store/open.hpp"
 
 namespace dblock::store::mariadb {
