@@ -53,7 +53,7 @@ std::size_t front_of(std::string_view text, std::size_t columns) {
   return at;
 }
 
-// Where the longest end of `text` begins that fits into `columns`.
+// Where the part of `text` begins that is left when it is cut at the front until it fits into `columns`.
 std::size_t end_of(std::string_view text, std::size_t columns) {
   std::size_t width = display_width(text);
   std::size_t at = 0;

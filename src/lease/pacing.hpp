@@ -41,8 +41,9 @@ class Pacing {
   // Counts the try that has just failed; true when it was the last one.
   bool last_try();
 
-  // The pauses. After a try or look that found the lock held, which also begins the pauses after failures
-  // anew. `often`, which a schedule ignores: this waiter must notice the end itself.
+  // The pauses. After a try or look that found the lock held. The pauses after failures are short again from
+  // then on. `often`: this waiter must notice the end itself, so it polls as often as the first in line does.
+  // A schedule ignores that.
   [[nodiscard]] Micros after_refusal(bool often);
   // After a failed step. `counted`: the failure was a try of the schedule.
   [[nodiscard]] Micros after_failure(bool counted);

@@ -22,8 +22,9 @@ struct OncePer {
   // does not count either, so that no step of the clock holds the job off for longer than a period.
   [[nodiscard]] Micros look_ahead() const { return tolerance(); }
 
-  // A tenth of the shortest period for which a success of this age counts. A negative age: the success seems
-  // to lie ahead.
+  // Orders successes by their age: of two, the one with the lesser value counts for every period for which
+  // the other counts. It is a tenth of the shortest such period. A negative age: the success seems to lie
+  // ahead.
   static constexpr Micros shortest_by(Micros age) { return age < Micros{0} ? -age : age / 9; }
 
  private:
