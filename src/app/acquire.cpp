@@ -10,7 +10,7 @@
 
 #include "app/database.hpp"
 #include "app/identity.hpp"
-#include "app/run/keeper.hpp"
+#include "app/keeper.hpp"
 #include "app/use_cases.hpp"
 #include "app/words/describe.hpp"
 #include "app/words/ending.hpp"

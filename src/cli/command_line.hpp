@@ -12,6 +12,7 @@
 #include "base/log.hpp"
 #include "cli/options/option_spec.hpp"
 #include "cli/options/values.hpp"
+#include "cli/report/output_options.hpp"
 
 namespace dblock::cli {
 
@@ -26,19 +27,6 @@ using Request = std::variant<std::monostate, ShowHelp, ShowVersion, ShowCompleti
                              app::AcquireRequest, app::RenewRequest, app::ReleaseRequest, app::PauseRequest,
                              app::ResumeRequest, app::InspectRequest, app::WaitRequest, app::ReapRequest,
                              app::MigrateRequest, app::DoctorRequest, app::HistoryRequest, app::KeysRequest>;
-
-enum class Color { automatic, always, never };
-
-// The formats of inspect and history other than JSON.
-enum class Shape { table, csv, prometheus, html };
-
-// How results are shown.
-struct OutputOptions {
-  bool json = false;
-  Shape shape = Shape::table;  // counts only if `json` is false
-  bool shell = false;          // acquire --format shell; after an error, a guess from the typed words
-  Color color = Color::automatic;
-};
 
 struct CommandLine {
   log::Options log;

@@ -15,8 +15,8 @@
 #include "cli/command_line.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/options/help.hpp"
+#include "cli/options/password.hpp"
 #include "cli/output.hpp"
-#include "cli/password.hpp"
 #include "cli/report/report.hpp"
 #include "cli/watch_displays.hpp"
 

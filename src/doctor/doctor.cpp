@@ -6,6 +6,7 @@
 
 #include "base/overloaded.hpp"
 #include "doctor/judgements.hpp"
+#include "store/open.hpp"
 
 namespace dblock::doctor {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "process/guardian/messages.hpp"
+#include "process/messages.hpp"
 #include "process/signals.hpp"
 
 namespace dblock::process {

@@ -20,9 +20,9 @@
 #include "base/log.hpp"
 #include "process/command.hpp"
 #include "process/detached.hpp"
-#include "process/guardian/messages.hpp"
-#include "process/guardian/tree.hpp"
 #include "process/job.hpp"
+#include "process/messages.hpp"
+#include "process/tree.hpp"
 
 namespace dblock::process {
 namespace {

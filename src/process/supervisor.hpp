@@ -20,11 +20,11 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "process/guardian/guardian.hpp"
-#include "process/guardian/messages.hpp"
-#include "process/guardian/tree.hpp"
 #include "process/job.hpp"
+#include "process/messages.hpp"
 #include "process/signals.hpp"
 #include "process/supervisor_rules.hpp"
+#include "process/tree.hpp"
 
 namespace dblock::process {
 

@@ -1,9 +1,5 @@
 #include "store/facts.hpp"
 
-#include "base/overloaded.hpp"
-#include "store/mariadb/factory.hpp"
-#include "store/sqlite/factory.hpp"
-
 namespace dblock::store {
 namespace {
 
@@ -43,13 +39,6 @@ bool HostFacts::in_galera() const {
 
 std::string HostFacts::replication_group() const {
   return variable({"group_replication_group_name"}).value_or("");
-}
-
-Facts gather_facts(const Settings& settings) {
-  return std::visit(
-      Overloaded{[](const MariadbSettings& server) -> Facts { return mariadb::gather_facts(server); },
-                 [](const SqliteSettings& file) -> Facts { return sqlite::gather_facts(file); }},
-      settings);
 }
 
 }  // namespace dblock::store

@@ -161,8 +161,4 @@ struct FileFacts {
 
 using Facts = std::variant<ServerFacts, FileFacts>;
 
-// Asks each host of the settings, or looks into the file, and changes nothing there. Blocks within the
-// connect timeout and a few seconds for each host.
-[[nodiscard]] Facts gather_facts(const Settings& settings);
-
 }  // namespace dblock::store

@@ -32,6 +32,13 @@ std::unique_ptr<SchemaAdmin> open_schema(const Settings& settings, const Session
       settings);
 }
 
+Facts gather_facts(const Settings& settings) {
+  return std::visit(
+      Overloaded{[](const MariadbSettings& server) -> Facts { return mariadb::gather_facts(server); },
+                 [](const SqliteSettings& file) -> Facts { return sqlite::gather_facts(file); }},
+      settings);
+}
+
 Result<std::string> client_library_in_use() {
   return mariadb::client_library_in_use();
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "store/rows.hpp"
 
 namespace dblock::store {
 namespace {

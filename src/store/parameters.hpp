@@ -2,16 +2,22 @@
 // function names the parameters that it sets.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "lease/store.hpp"
-#include "store/rules/lock_table.hpp"
 #include "store/schema.hpp"
 #include "store/verbs.hpp"
 
 namespace dblock::store {
+
+// Widths of the columns with text for people, in bytes of UTF-8 (columns of MariaDB count characters).
+inline constexpr std::size_t k_name_bytes = 255;
+inline constexpr std::size_t k_command_bytes = 2000;
+inline constexpr std::size_t k_note_bytes = 1000;
+inline constexpr std::size_t k_by_bytes = 600;
 
 [[nodiscard]] Scalar micros_or_null(std::optional<Micros> length);
 [[nodiscard]] Scalar time_or_null(const std::optional<lease::ServerTime>& time);

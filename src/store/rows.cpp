@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "store/rules/lock_table.hpp"
-
 namespace dblock::store {
 namespace {
 

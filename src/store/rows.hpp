@@ -55,4 +55,10 @@ inline constexpr std::size_t k_status_columns = 33;
 // pause_key, is_prefix, end_time, paused_by, note, create_time
 [[nodiscard]] lease::Pause read_pause(const Row& row);
 
+// The least byte string greater than all that start with `prefix`; empty when there is none.
+[[nodiscard]] std::string after_prefix(std::string prefix);
+
+// What the row's own times say. REQUIRES: everything else in `status` is set.
+[[nodiscard]] lease::State state_of(const lease::LockStatus& status);
+
 }  // namespace dblock::store

@@ -1,8 +1,8 @@
 // What a keeper makes of a lease that a renewal found gone, and how long dblock waits for its keeper. And the
 // rounds of a command that repeats its work, `reap --every`.
 
+#include "app/keeper.hpp"
 #include "app/rounds.hpp"
-#include "app/run/keeper.hpp"
 #include "lease_fakes.hpp"
 #include "support/catch.hpp"
 

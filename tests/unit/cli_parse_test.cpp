@@ -4,7 +4,7 @@
 #include "cli/command_line.hpp"
 #include "cli/options/help.hpp"
 #include "cli/options/parse.hpp"
-#include "cli/password.hpp"
+#include "cli/options/password.hpp"
 #include "support/catch.hpp"
 
 namespace dblock::cli {

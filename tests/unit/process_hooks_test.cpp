@@ -14,9 +14,9 @@
 #include "app/run/hooks.hpp"
 #include "app/words/describe.hpp"
 #include "child.hpp"
-#include "process/guardian/tree.hpp"
 #include "process/hooks.hpp"
 #include "process/supervisor.hpp"
+#include "process/tree.hpp"
 #include "support/catch.hpp"
 #include "temp_directory.hpp"
 

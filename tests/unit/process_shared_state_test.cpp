@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "process/guardian/messages.hpp"
+#include "process/messages.hpp"
 #include "support/catch.hpp"
 
 namespace dblock::process {

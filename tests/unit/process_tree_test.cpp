@@ -1,5 +1,5 @@
 // A tree is about this process's children, so each case runs in a child of its own.
-#include "process/guardian/tree.hpp"
+#include "process/tree.hpp"
 
 #include <linux/sched.h>
 #include <signal.h>

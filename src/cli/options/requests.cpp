@@ -7,7 +7,7 @@
 
 #include "base/text.hpp"
 #include "cli/options/config_file.hpp"
-#include "cli/password.hpp"
+#include "cli/options/password.hpp"
 #include "process/command.hpp"
 
 namespace dblock::cli {

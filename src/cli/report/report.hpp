@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "app/use_cases.hpp"
-#include "cli/command_line.hpp"
+#include "cli/report/output_options.hpp"
 
 namespace dblock::cli {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/unique_fd.hpp"
-#include "process/guardian/messages.hpp"
 #include "process/job.hpp"
+#include "process/messages.hpp"
 #include "process/signals.hpp"
 
 namespace dblock::process {

@@ -18,7 +18,7 @@
 #include "process/detached.hpp"
 #include "process/guardian/gate_child.hpp"
 #include "process/guardian/guardian_rules.hpp"
-#include "process/guardian/tree.hpp"
+#include "process/tree.hpp"
 
 namespace dblock::process {
 namespace {

@@ -9,8 +9,8 @@
 #include <functional>
 
 #include "base/unique_fd.hpp"
-#include "process/guardian/messages.hpp"
 #include "process/job.hpp"
+#include "process/messages.hpp"
 #include "process/signals.hpp"
 
 namespace dblock::process {

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "base/clock.hpp"
-#include "process/guardian/messages.hpp"
 #include "process/guardian/stop_plan.hpp"
 #include "process/job.hpp"
+#include "process/messages.hpp"
 #include "process/process_info.hpp"
 
 namespace dblock::process {

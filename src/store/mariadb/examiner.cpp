@@ -419,6 +419,12 @@ HostFacts examine_host(const MariadbSettings& settings, const HostPort* host) {
 
 }  // namespace
 
+Result<std::string> client_library_in_use() {
+  if (const auto& library = client_library(); !library) return std::unexpected(library.error());
+  const std::string tls = tls_library();
+  return client_library_version() + (tls.empty() ? " without TLS" : " with " + tls);
+}
+
 ServerFacts gather_facts(const MariadbSettings& settings) {
   forget_environment();
   ServerFacts facts{client_library_in_use(), {}, settings.min_replicas};

@@ -45,11 +45,6 @@ Woken poll_reply(int socket, BootTime until, const WakeEvent& cancel) {
 
 }  // namespace
 
-std::string session_mode(const lease::OwnerId* own) {
-  if (own == nullptr) return render(Verb::session_mode);
-  return render(Verb::session_mode_with_presence, {{"owner", Scalar(own->text)}});
-}
-
 lease::LookSchedule NamedLockWakeUp::look_schedule() const {
   return {k_look_interval, false};
 }

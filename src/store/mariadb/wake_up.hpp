@@ -15,11 +15,6 @@
 
 namespace dblock::store::mariadb {
 
-// The value of sql_mode, as an SQL expression, in the statement that sets a session up. With `own` it also
-// takes the named lock of that request. (Another session of this process may still own it, until the server
-// notices that it is gone. Then nobody can sleep behind this session, and waiters look for themselves.)
-[[nodiscard]] std::string session_mode(const lease::OwnerId* own);
-
 // A sleeper's session takes one of a few seats, named locks too: as many as a fifth of the smallest limit on
 // sessions or threads that the session can read, at most 500. While more than four fifths are in
 // use nobody goes to sleep, and who does not sleep keeps no session between two looks.

@@ -166,20 +166,8 @@ class LockTable {
   std::vector<std::pair<std::string, std::uint32_t>> unfenced_;
 };
 
-// Widths of the columns with text for people, in bytes of UTF-8 (columns of MariaDB count characters).
-inline constexpr std::size_t k_name_bytes = 255;
-inline constexpr std::size_t k_command_bytes = 2000;
-inline constexpr std::size_t k_note_bytes = 1000;
-inline constexpr std::size_t k_by_bytes = 600;
-
 // The least time that a row is idle before it is deleted. A statement may have been blocked with yesterday's
 // clock; its token must still be greater than any that the deleted row had (I2).
 inline constexpr Micros k_least_idle_time = std::chrono::hours(24);
-
-// The least byte string greater than all that start with `prefix`; empty when there is none.
-[[nodiscard]] std::string after_prefix(std::string prefix);
-
-// What the row's own times say. REQUIRES: everything else in `status` is set.
-[[nodiscard]] lease::State state_of(const lease::LockStatus& status);
 
 }  // namespace dblock::store

@@ -1,4 +1,4 @@
-// Makes the adapters of this folder. Only store/open and store/facts include this header.
+// Makes the adapters of this folder. Only store/open includes this header.
 #pragma once
 
 #include <memory>
@@ -7,8 +7,8 @@
 #include "store/config/settings.hpp"
 #include "store/database.hpp"
 #include "store/facts.hpp"
-#include "store/open.hpp"
 #include "store/schema.hpp"
+#include "store/session_options.hpp"
 
 namespace dblock::store::sqlite {
 

@@ -4,8 +4,6 @@
 #include <cstdlib>
 #include <string>
 
-#include "store/mariadb/factory.hpp"
-
 namespace dblock::store::mariadb {
 namespace {
 
@@ -47,12 +45,6 @@ std::string tls_library() {
   using OpenSslVersion = const char*(int);
   auto* const ask = reinterpret_cast<OpenSslVersion*>(symbol_of_library("OpenSSL_version"));
   return ask != nullptr ? ask(0) : "";
-}
-
-Result<std::string> client_library_in_use() {
-  if (const auto& library = client_library(); !library) return std::unexpected(library.error());
-  const std::string tls = tls_library();
-  return client_library_version() + (tls.empty() ? " without TLS" : " with " + tls);
 }
 
 }  // namespace dblock::store::mariadb

@@ -27,8 +27,8 @@
 #include "store/mariadb/session/result.hpp"
 #include "store/mariadb/session/session_statements.hpp"
 #include "store/mariadb/sql.hpp"
-#include "store/open.hpp"
 #include "store/rows.hpp"
+#include "store/session_options.hpp"
 
 namespace dblock::store::mariadb {
 

@@ -4,7 +4,6 @@
 #include <chrono>
 
 #include "store/mariadb/sql.hpp"
-#include "store/mariadb/wake_up.hpp"
 
 namespace dblock::store::mariadb {
 namespace {
@@ -21,6 +20,14 @@ constexpr std::chrono::seconds k_most_lock_wait = 2s;
 std::string only_where_writable(const SessionOptions& options, const std::string& mode) {
   if (options.reads_only) return mode;
   return "IF((" + render(Verb::takes_no_writes) + "),'" + std::string(k_read_only_mark) + "'," + mode + ")";
+}
+
+// The value of sql_mode, as an SQL expression, in the statement that sets a session up. With `own` it also
+// takes the named lock of that request. (Another session of this process may still own it, until the server
+// notices that it is gone. Then nobody can sleep behind this session, and waiters look for themselves.)
+std::string session_mode(const lease::OwnerId* own) {
+  if (own == nullptr) return render(Verb::session_mode);
+  return render(Verb::session_mode_with_presence, {{"owner", Scalar(own->text)}});
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "lease/lease.hpp"
-#include "store/open.hpp"
+#include "store/session_options.hpp"
 
 namespace dblock::store::mariadb {
 

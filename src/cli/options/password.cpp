@@ -1,4 +1,4 @@
-#include "cli/password.hpp"
+#include "cli/options/password.hpp"
 
 #include <algorithm>
 #include <cstring>

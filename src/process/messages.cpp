@@ -1,4 +1,4 @@
-#include "process/guardian/messages.hpp"
+#include "process/messages.hpp"
 
 #include <sys/mman.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-#include "process/guardian/tree.hpp"
+#include "process/tree.hpp"
 
 #include <signal.h>
 #include <sys/prctl.h>

@@ -1,4 +1,4 @@
-#include "app/run/keeper.hpp"
+#include "app/keeper.hpp"
 
 #include <poll.h>
 
@@ -12,8 +12,8 @@
 #include "app/database.hpp"
 #include "lease/session.hpp"
 #include "process/detached.hpp"
-#include "process/guardian/messages.hpp"
 #include "process/guardian/stop_plan.hpp"
+#include "process/messages.hpp"
 
 namespace dblock::app {
 namespace {
