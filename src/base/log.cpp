@@ -1,23 +1,17 @@
 #include "base/log.hpp"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <climits>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <mutex>
 #include <string>
 
-#include "base/open_again.hpp"
+#include "base/stderr_writer.hpp"
 #include "base/text.hpp"
 #include "base/width.hpp"
 
@@ -28,7 +22,6 @@ namespace {
 constexpr std::size_t k_max_line = PIPE_BUF;
 
 constexpr std::string_view k_clear_line = "\r\x1b[K";
-constexpr std::size_t k_usual_columns = 80;
 
 struct Settings {
   Options options;
@@ -39,116 +32,6 @@ Settings& settings() {
   static Settings current;
   return current;
 }
-
-// Blocks SIGPIPE and SIGTTOU in this thread: neither may end or stop a process that holds a lease. The
-// dispositions stay as they are, because the job inherits them.
-class QuietSignals {
- public:
-  QuietSignals() {
-    sigset_t both;
-    sigemptyset(&both);
-    sigaddset(&both, SIGPIPE);
-    sigaddset(&both, SIGTTOU);
-    sigset_t pending;
-    sigpending(&pending);
-    pipe_was_pending_ = sigismember(&pending, SIGPIPE) == 1;
-    pthread_sigmask(SIG_BLOCK, &both, &before_);
-  }
-  QuietSignals(const QuietSignals&) = delete;
-  QuietSignals& operator=(const QuietSignals&) = delete;
-  ~QuietSignals() {
-    if (!pipe_was_pending_) {
-      sigset_t pipe_only;
-      sigemptyset(&pipe_only);
-      sigaddset(&pipe_only, SIGPIPE);
-      const timespec now{};
-      sigtimedwait(&pipe_only, nullptr, &now);
-    }
-    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-
- private:
-  sigset_t before_{};
-  bool pipe_was_pending_ = false;
-};
-
-// Writes lines to stderr without blocking. O_NONBLOCK belongs to the open file description, which the job
-// shares on descriptor 2. So pipes and terminals are opened once more, for dblock alone.
-class StderrWriter {
- public:
-  StderrWriter() {
-    struct stat info {};
-    if (::fstat(STDERR_FILENO, &info) != 0) return;
-    stderr_ = own_ = OpenFile(info);
-    fd_ = STDERR_FILENO;
-    if (S_ISSOCK(info.st_mode)) {
-      how_ = How::send;
-    } else if (S_ISFIFO(info.st_mode) || (S_ISCHR(info.st_mode) && ::isatty(STDERR_FILENO) == 1)) {
-      how_ = How::ask_first;
-      UniqueFd own = open_again(STDERR_FILENO, O_WRONLY | O_NONBLOCK);
-      struct stat own_info {};
-      if (!own || ::fstat(own.get(), &own_info) != 0) return;
-      fd_ = own.release();
-      own_ = OpenFile(own_info);
-      how_ = How::plain;
-      own_terminal_ = S_ISCHR(info.st_mode);
-    } else {
-      how_ = How::plain;
-    }
-  }
-
-  // False when nothing of `line` was written.
-  bool put(const std::string& line) {
-    if (!still_ours() && !opened_anew()) return false;
-    const QuietSignals quiet;
-    if (how_ == How::send) return ::send(fd_, line.data(), line.size(), MSG_DONTWAIT | MSG_NOSIGNAL) > 0;
-    pollfd room{fd_, POLLOUT, 0};
-    if (how_ == How::ask_first && (::poll(&room, 1, 0) != 1 || (room.revents & POLLOUT) == 0)) return false;
-    return ::write(fd_, line.data(), line.size()) > 0;
-  }
-
-  // True for a terminal on which no write can block and whose foreground is ours.
-  [[nodiscard]] bool commands_terminal() const {
-    return own_terminal_ && still_ours() && ::tcgetpgrp(fd_) == ::getpgrp();
-  }
-
-  [[nodiscard]] std::size_t columns() const {
-    winsize size{};
-    return ::ioctl(fd_, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : k_usual_columns;
-  }
-
- private:
-  enum class How { nowhere, plain, ask_first, send };
-
-  // The file that a descriptor is open on.
-  struct OpenFile {
-    OpenFile() = default;
-    explicit OpenFile(const struct stat& info) : device(info.st_dev), inode(info.st_ino) {}
-    [[nodiscard]] bool is_open_as(int fd) const {
-      struct stat info {};
-      return ::fstat(fd, &info) == 0 && info.st_dev == device && info.st_ino == inode;
-    }
-    dev_t device = 0;
-    ino_t inode = 0;
-  };
-
-  // A forked process may have closed every descriptor and opened others under the same numbers; a line must
-  // not end up in a database connection.
-  [[nodiscard]] bool still_ours() const { return how_ != How::nowhere && own_.is_open_as(fd_); }
-
-  // Opens stderr once more in a forked process that has closed every other descriptor.
-  bool opened_anew() {
-    if (fd_ == STDERR_FILENO || !stderr_.is_open_as(STDERR_FILENO)) return false;
-    *this = StderrWriter();
-    return how_ != How::nowhere;
-  }
-
-  How how_ = How::nowhere;
-  bool own_terminal_ = false;
-  int fd_ = -1;
-  OpenFile stderr_;
-  OpenFile own_;  // behind fd_: what stderr is open on, or /dev/tty
-};
 
 // Writes lines and the live line, one at a time.
 class Screen {
