@@ -273,24 +273,6 @@ std::vector<std::string_view> choices_of(const OptionSpec& spec) {
   return words;
 }
 
-bool allowed_in_config(const OptionSpec& spec) {
-  return spec.name != "config" && spec.name != "help" && spec.name != "version";
-}
-
-std::string environment_name(const OptionSpec& spec) {
-  // The job inherits the variables, and with them each dblock within the job: an option whose effect adds up
-  // must see to that, as hook() in requests.cpp does. dblock sets DBLOCK_KEY for the job. If --key read it, a
-  // nested dblock would use its parent's lock; and --any names locks as well.
-  const bool wanted = (spec.scope & (k_global | k_run | k_acquire)) != 0;
-  if (!wanted || spec.name == "key" || spec.name == "any" || spec.name == "help" || spec.name == "version")
-    return {};
-  std::string name = "DBLOCK_";
-  for (const char c : spec.name) {
-    name += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-  }
-  return name;
-}
-
 std::string names_of(Scope scope) {
   std::string names;
   for (const auto& spec : k_subcommands) {
