@@ -211,7 +211,7 @@ TEST_CASE("a frozen guardian does not keep dblock from ending a run whose lease 
 // A stopped guardian is continued by its dblock; against a halt by a tracer SIGCONT does not help.
 TEST_CASE("a guardian that cannot act: dblock stops the job in its place, releases, and says so",
           "[safety][asan-local]") {
-  DBLOCK_NEEDS(can_trace() ? "" : "this machine does not let us trace processes (container without ptrace?)");
+  DBLOCK_NEEDS(why_no_trace());
   Database database;
   TreeRun run(database, {"--ttl", "60s", "--kill-grace", "500ms"});
   REQUIRE(halt(run.guardian));

@@ -49,10 +49,6 @@ bool replaced_its_guardian(const Process& dblock) {
   return says(dblock.err(), "dblock stopped the job itself");
 }
 
-std::string why_no_trace() {
-  return can_trace() ? "" : "this machine does not let us trace processes (container without ptrace?)";
-}
-
 // Enough to keep two processors busy, though much of a trial is waiting. Where one is frozen until the lock
 // is another's, nearly all of it is.
 constexpr std::size_t k_at_once = 8, k_frozen_at_once = 32;

@@ -80,7 +80,7 @@ Spawn held_back(Spawn spec) {
 
 }  // namespace
 
-bool can_trace() {
+std::string why_no_trace() {
   static const bool can = [] {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -91,7 +91,7 @@ bool can_trace() {
     ::waitpid(child, nullptr, __WALL);
     return seized;
   }();
-  return can;
+  return can ? "" : "this machine does not let us trace processes (container without ptrace?)";
 }
 
 bool halt(pid_t process) {

@@ -17,8 +17,8 @@
 
 namespace dblock::test {
 
-// Whether this machine lets us trace: containers may forbid it.
-[[nodiscard]] bool can_trace();
+// Why this machine does not let us trace, or nothing: for DBLOCK_NEEDS. Containers may forbid it.
+[[nodiscard]] std::string why_no_trace();
 
 // Halts all of a process of one thread until it is killed. The caller's thread is then the first to be told
 // of its end, and has to wait for it before anyone else can.
