@@ -2,7 +2,6 @@
 // All may block on the network within the timeouts of the settings. Call from the main thread.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,7 +19,7 @@ namespace dblock::app {
 
 // Runs the job under the lock. Takes over the process's signal handling (process/signals.hpp); messages go to
 // the log. Returns when the job and its leftovers are dealt with and the release is done.
-[[nodiscard]] Ending run(const RunRequest& request, const ExitCodeOf& exit_code_of);
+[[nodiscard]] Ending run(const RunRequest& request);
 
 class KeeperHandle;
 

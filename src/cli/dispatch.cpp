@@ -23,6 +23,8 @@
 namespace dblock::cli {
 namespace {
 
+using app::Ending;
+
 bool ignores_sigpipe() {
   struct sigaction action {};
   return ::sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
@@ -33,19 +35,19 @@ class Runner {
  public:
   Runner(const CommandLine& line, const Environment& environment) : line_(line), environment_(environment) {}
 
-  Exit operator()(std::monostate) const { return exit_for(*line_.error); }
-  Exit operator()(const ShowHelp& help) const { return show(help_text(help.about), {}); }
-  Exit operator()(const ShowVersion&) const { return show(version_text(), {}); }
-  Exit operator()(const ShowCompletion& completion) const { return show(std::string(completion.script), {}); }
-
-  Exit operator()(const app::RunRequest& request) const {
-    return exit_for(app::run(request, [](const app::Ending& ending) { return exit_for(ending).code; }));
+  Ending operator()(std::monostate) const { return Ending::failed(*line_.error); }
+  Ending operator()(const ShowHelp& help) const { return show(help_text(help.about), {}); }
+  Ending operator()(const ShowVersion&) const { return show(version_text(), {}); }
+  Ending operator()(const ShowCompletion& completion) const {
+    return show(std::string(completion.script), {});
   }
 
-  Exit operator()(const app::AcquireRequest& request) const {
+  Ending operator()(const app::RunRequest& request) const { return app::run(request); }
+
+  Ending operator()(const app::AcquireRequest& request) const {
     const auto result = app::acquire(request);
-    if (!result) return exit_for(result.error());
-    if (const auto* const ending = std::get_if<app::Ending>(&*result)) return exit_for(*ending);
+    if (!result) return Ending::failed(result.error());
+    if (const auto* const ending = std::get_if<Ending>(&*result)) return *ending;
     const auto& acquired = std::get<app::Acquired>(*result);
     const auto written = write_result(report_acquired(acquired, line_.output));
     if (written) {
@@ -53,86 +55,86 @@ class Runner {
       return {};
     }
     release_unreported(request, acquired);
-    return exit_for(written.error());
+    return Ending::failed(written.error());
   }
 
-  Exit operator()(const app::RenewRequest& request) const {
+  Ending operator()(const app::RenewRequest& request) const {
     const auto result = app::renew(request);
-    if (!result) return exit_for(result.error());
-    if (const auto* const ending = std::get_if<app::Ending>(&*result)) return exit_for(*ending);
+    if (!result) return Ending::failed(result.error());
+    if (const auto* const ending = std::get_if<Ending>(&*result)) return *ending;
     return show(report_renewed(std::get<app::RenewedLease>(*result), line_.output), {});
   }
 
-  Exit operator()(const app::ReleaseRequest& request) const {
+  Ending operator()(const app::ReleaseRequest& request) const {
     const auto report = app::release(request);
-    if (!report) return exit_for(report.error());
+    if (!report) return Ending::failed(report.error());
     // The release failed: there is no holder to show, only the exit line.
     using Action = app::ReleaseReport::Action;
-    const bool failed = report->ending.how != app::Ending::How::success;
-    if (failed && report->action != Action::described) return exit_for(report->ending);
+    const bool failed = report->ending.how != Ending::How::success;
+    if (failed && report->action != Action::described) return report->ending;
     return show(report_released(*report, line_.output), report->ending);
   }
 
-  Exit operator()(const app::PauseRequest& request) const {
+  Ending operator()(const app::PauseRequest& request) const {
     const auto report = app::pause(request);
-    if (!report) return exit_for(report.error());
+    if (!report) return Ending::failed(report.error());
     return show(report_paused(report->paused, line_.output), report->ending);
   }
 
-  Exit operator()(const app::ResumeRequest& request) const {
+  Ending operator()(const app::ResumeRequest& request) const {
     const auto resumed = app::resume(request);
-    if (!resumed) return exit_for(resumed.error());
+    if (!resumed) return Ending::failed(resumed.error());
     return show(report_resumed(*resumed, request.scope, line_.output), {});
   }
 
-  Exit operator()(const app::WaitRequest& request) const {
+  Ending operator()(const app::WaitRequest& request) const {
     const auto ending = app::wait(request);
-    return ending ? exit_for(*ending) : exit_for(ending.error());
+    return ending ? *ending : Ending::failed(ending.error());
   }
 
-  Exit operator()(const app::InspectRequest& request) const {
+  Ending operator()(const app::InspectRequest& request) const {
     if (request.watch) {
       const auto display = make_watch_display(request, line_.output, environment_);
       const auto ending = app::watch(request, *display);
-      return ending ? exit_for(*ending) : exit_for_unwritten(ending.error());
+      return ending ? *ending : ending_unwritten(ending.error());
     }
     const auto report = app::inspect(request);
-    if (!report) return exit_for(report.error());
+    if (!report) return Ending::failed(report.error());
     const auto columns = columns_of_stdout(environment_);
     auto end = show(report_inspected(*report, request, line_.output, colored(), columns), report->ending);
     if (!report->notice.empty()) log::info(report->notice);
     return end;
   }
 
-  Exit operator()(const app::HistoryRequest& request) const {
+  Ending operator()(const app::HistoryRequest& request) const {
     const auto history = app::history(request);
-    if (!history) return exit_for(history.error());
+    if (!history) return Ending::failed(history.error());
     return show(report_history(*history, line_.output, colored(), columns_of_stdout(environment_)), {});
   }
 
-  Exit operator()(const app::ReapRequest& request) const {
+  Ending operator()(const app::ReapRequest& request) const {
     Result<void> written;
     const auto ending = app::reap(request, [&](const lease::ReapReport& report) {
       if (written) written = write_result(report_reaped(report, request, line_.output));
     });
-    if (!ending) return exit_for(ending.error());
-    return written ? exit_for(*ending) : exit_for_unwritten(written.error());
+    if (!ending) return Ending::failed(ending.error());
+    return written ? *ending : ending_unwritten(written.error());
   }
 
-  Exit operator()(const app::MigrateRequest& request) const {
+  Ending operator()(const app::MigrateRequest& request) const {
     const auto report = app::migrate(request);
-    if (!report) return exit_for(report.error());
+    if (!report) return Ending::failed(report.error());
     return show(report_migrated(*report, request, line_.output), {});
   }
 
-  Exit operator()(const app::DoctorRequest& request) const {
+  Ending operator()(const app::DoctorRequest& request) const {
     const auto report = app::doctor(request);
     return show(report_doctor(report, line_.output, colored()), report.ending);
   }
 
-  Exit operator()(const app::KeysRequest& request) const {
+  Ending operator()(const app::KeysRequest& request) const {
     const auto keys = app::known_keys(request);
-    if (!keys) return exit_for(keys.error());
+    if (!keys) return Ending::failed(keys.error());
     std::string lines;
     for (const auto& key : *keys) lines += key + "\n";
     return show(lines, {});
@@ -140,12 +142,15 @@ class Runner {
 
  private:
   // Shows a result. If it cannot be written, that error decides the exit code, not the use case's ending.
-  [[nodiscard]] Exit show(const std::string& text, const app::Ending& ending) const {
+  [[nodiscard]] Ending show(const std::string& text, const Ending& ending) const {
     const auto written = write_result(text);
-    return written ? exit_for(ending) : exit_for_unwritten(written.error());
+    return written ? ending : ending_unwritten(written.error());
   }
-  [[nodiscard]] Exit exit_for_unwritten(const Error& error) const {
-    return error.native == EPIPE && !sigpipe_ignored_ ? exit_by_closed_pipe() : exit_for(error);
+  // Nobody may read the output any more (`| head`): then dblock ends silently by SIGPIPE, as other tools do.
+  [[nodiscard]] Ending ending_unwritten(const Error& error) const {
+    return error.native == EPIPE && !sigpipe_ignored_
+               ? Ending{.how = Ending::How::job_signalled, .number = SIGPIPE}
+               : Ending::failed(error);
   }
   [[nodiscard]] bool colored() const { return wants_color(line_.output.color, environment_); }
 
@@ -180,9 +185,10 @@ int run_program(int argc, char** argv) {
   log::configure(line.log);
   if (parsed.no_subcommand) show_short_help();
   const auto end = std::visit(Runner(line, environment), line.request);
-  if (line.output.shell && end.code != 0) {
+  const int code = app::outcome_of(end).exit.code;
+  if (line.output.shell && code != 0) {
     // If stdout is closed, the exit status alone must tell of the failure.
-    [[maybe_unused]] const auto written = write_result(report_shell_failure(end.code));
+    [[maybe_unused]] const auto written = write_result(report_shell_failure(code));
   }
   return leave_with(end);
 }
@@ -193,7 +199,7 @@ int dispatch(int argc, char** argv) {
   try {
     return run_program(argc, argv);
   } catch (const std::exception& e) {
-    return leave_with(exit_for(Error{Errc::internal, e.what()}));
+    return leave_with(Ending::failed(Error{Errc::internal, e.what()}));
   }
 }
 

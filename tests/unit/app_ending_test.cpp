@@ -5,7 +5,6 @@
 
 #include "app/requests.hpp"
 #include "app/run/status_file.hpp"
-#include "cli/exit_code.hpp"
 #include "support/catch.hpp"
 
 namespace dblock::app {
@@ -19,7 +18,7 @@ using Reason = Stop::Reason;
 using How = Ending::How;
 
 int exit_code_of(const Ending& ending) {
-  return cli::exit_for(ending).code;
+  return outcome_of(ending).exit.code;
 }
 
 RunRequest request_for_a_run() {
@@ -34,7 +33,7 @@ Ending ending_of(const JobEnd& end) {
 }
 
 bool document_says(const Stop& stop, const std::string& words) {
-  return status_document({}, {.stop = stop}, 0).find(words) != std::string::npos;
+  return status_document({}, {.stop = stop}).find(words) != std::string::npos;
 }
 
 TEST_CASE("every ending has a sentence") {
@@ -99,7 +98,7 @@ TEST_CASE("only a stop for the lease makes a run end with its loss, whatever the
 }
 
 TEST_CASE("the row remembers the job's end with the exit code of the run") {
-  const auto row = [](const JobEnd& end, bool lost = false) { return row_end(end, lost, exit_code_of); };
+  const auto row = [](const JobEnd& end, bool lost = false) { return row_end(end, lost); };
   const auto is = [](const lease::RunEnd& end, lease::RunOutcome outcome, std::optional<int> code) {
     return end.outcome == outcome && end.exit_code == code;
   };

@@ -144,7 +144,7 @@ TEST_CASE("each hook of a run is told these variables, and no others of dblock's
     hooks.conflict(holder, "given up");
     hooks.lost(lease, "gone");
     hooks.overdue(lease, "late");
-    hooks.ended(lease, {.how = app::Ending::How::job_exited, .number = 3}, 3, "failed");
+    hooks.ended(lease, {.how = app::Ending::How::job_exited, .number = 3}, "failed");
   }));
   using Variables = HooksOfRun::Variables;
   const std::string message = "DBLOCK_MESSAGE=";
@@ -176,7 +176,7 @@ TEST_CASE("what rows and servers say reaches a hook escaped, in each variable") 
     hooks.waiting(holder);
     hooks.conflict(holder, hostile);
     hooks.lost(std::nullopt, hostile);
-    hooks.ended(std::nullopt, {.how = app::Ending::How::failed}, 69, hostile);
+    hooks.ended(std::nullopt, {.how = app::Ending::How::failed}, hostile);
   }));
   for (const auto& [event, quoting] : {std::pair{"wait", 4}, {"conflict", 4}, {"lost", 1}, {"end", 1}}) {
     CAPTURE(event);

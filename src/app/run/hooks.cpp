@@ -62,12 +62,13 @@ void RunHooks::overdue(const lease::Lease& lease, const std::string& message) {
   if (starter_) start(k_overdue, "overdue", lock_environment(lease), message);
 }
 
-void RunHooks::ended(const std::optional<lease::Lease>& lease, const Ending& ending, int exit_code,
+void RunHooks::ended(const std::optional<lease::Lease>& lease, const Ending& ending,
                      const std::string& message) {
   if (!starter_) return;
+  const Outcome outcome = outcome_of(ending);
   std::vector<std::string> environment = about(lease);
-  environment.push_back("DBLOCK_OUTCOME=" + std::string(outcome_word(ending.how)));
-  environment.push_back("DBLOCK_EXIT_CODE=" + std::to_string(exit_code));
+  environment.push_back("DBLOCK_OUTCOME=" + std::string(outcome.word));
+  environment.push_back("DBLOCK_EXIT_CODE=" + std::to_string(outcome.exit.code));
   start(k_end, "end", std::move(environment), message);
 }
 

@@ -93,7 +93,7 @@ ReleaseResult Releasing::release(bool fenced, bool lost) {
 }
 
 lease::RunEnd Releasing::row_end_where(bool lost) const {
-  return row_end(job_.end, lost, job_.exit_code_of, job_.request.promises.keep_on_failure);
+  return row_end(job_.end, lost, job_.request.promises.keep_on_failure);
 }
 
 std::string Releasing::unrecorded(const lease::RunEnd& end) const {
@@ -154,7 +154,7 @@ lease::RunEnd end_of_dead_run(const DeadRun& run) {
   const lease::Promises& promises = run.request.promises;
   lease::RunEnd end{lease::RunOutcome::abandoned, std::nullopt, promises.keep_on_failure};
   if (const auto& known = run.job.end)
-    end = row_end(*known, stopped_by_loss(*known), run.exit_code_of, promises.keep_on_failure);
+    end = row_end(*known, stopped_by_loss(*known), promises.keep_on_failure);
   return end;
 }
 

@@ -20,7 +20,6 @@ struct GivenBack {
 // What the release works on. All of it outlives the call.
 struct EndedJob {
   const RunRequest& request;
-  const ExitCodeOf& exit_code_of;
   lease::Session& session;  // it renews the lease until the release
   process::Supervisor& supervisor;
   const lease::Lease& lease;
@@ -37,7 +36,6 @@ struct EndedJob {
 // A run whose dblock has died. All of it outlives the call.
 struct DeadRun {
   const RunRequest& request;
-  const ExitCodeOf& exit_code_of;
   const store::Settings& settings;
   const lease::LeaseRequest& wanted;
   const process::JobAtDeath& job;

@@ -65,8 +65,7 @@ const std::vector<lease::Key>& also_or_any(const RunRequest& request) {
 // One run, from the lookup of its command to its status file.
 class Run {
  public:
-  Run(const RunRequest& request, const ExitCodeOf& exit_code_of)
-      : request_(request), exit_code_of_(exit_code_of) {
+  explicit Run(const RunRequest& request) : request_(request) {
     status_.key = key_lines(request.key, also_or_any(request));
     status_.started_at = wall_now();
     if (request.expect) status_.overdue = false;
@@ -77,7 +76,7 @@ class Run {
     Ending ending = result ? *result : Ending::failed(result.error());
     ending.thread_left_behind = session_ && session_->abandoned();
     write_status(ending);
-    if (hooks_) hooks_->ended(lease_, ending, exit_code_of_(ending), describe_end(ending, locks_));
+    if (hooks_) hooks_->ended(lease_, ending, describe_end(ending, locks_));
     return ending;
   }
 
@@ -99,7 +98,6 @@ class Run {
   const RunRequest& request_;
   std::string store_name_;
   std::string locks_ = lock_names(request_.key, also_or_any(request_));
-  const ExitCodeOf& exit_code_of_;
   std::optional<StatusFile> status_file_;
   RunStatus status_;
   std::optional<lease::Lease> lease_;
@@ -123,7 +121,7 @@ Result<Ending> Run::attempt() {
   wanted.outer = outer_of(request_, store_name_);
   DBLOCK_TRY(supervisor_,
              process::Supervisor::start(spec, request_.with_parent, [&](const process::JobAtDeath& job) {
-               release_for_dead_run({request_, exit_code_of_, settings, wanted, job});
+               release_for_dead_run({request_, settings, wanted, job});
              }));
   // Made after the guardian's fork: from here on there are threads.
   static SystemClock clock;  // an abandoned thread may use it until the process ends
@@ -234,8 +232,7 @@ Ending Run::run_under(const lease::Lease& lease) {
 }
 
 Ending Run::conclude(const lease::Lease& lease, const JobEnd& end) {
-  const GivenBack given_back =
-      release_after_job({request_, exit_code_of_, *session_, *supervisor_, lease, locks_, end});
+  const GivenBack given_back = release_after_job({request_, *session_, *supervisor_, lease, locks_, end});
   status_.release = given_back.release;
   say_stop(end);
   const auto lost = session_->lost();
@@ -283,14 +280,14 @@ std::string Run::describe_loss() const {
 
 void Run::write_status(const Ending& ending) const {
   if (!status_file_) return;
-  const auto written = status_file_->commit(status_document(status_, ending, exit_code_of_(ending)));
+  const auto written = status_file_->commit(status_document(status_, ending));
   if (!written) log::warning(written.error().message);
 }
 
 }  // namespace
 
-Ending run(const RunRequest& request, const ExitCodeOf& exit_code_of) {
-  return Run(request, exit_code_of).go();
+Ending run(const RunRequest& request) {
+  return Run(request).go();
 }
 
 }  // namespace dblock::app

@@ -74,10 +74,11 @@ struct Temporary {
 
 }  // namespace
 
-std::string status_document(const RunStatus& status, const Ending& ending, int exit_code) {
+std::string status_document(const RunStatus& status, const Ending& ending) {
+  const Outcome outcome = outcome_of(ending);
   const Json document{{"format", 1},
-                      {"outcome", outcome_word(ending.how)},
-                      {"exit_code", exit_code},
+                      {"outcome", outcome.word},
+                      {"exit_code", outcome.exit.code},
                       {"key", status.key},
                       {"owner", or_null(status.owner)},
                       {"token", or_null(status.token)},

@@ -26,8 +26,8 @@ struct RunStatus {
   std::string release = "none";         // none, released, unknown, expires (left to expire), lost
 };
 
-// The JSON document. `exit_code`: the exit code of `ending`.
-[[nodiscard]] std::string status_document(const RunStatus& status, const Ending& ending, int exit_code);
+// The JSON document.
+[[nodiscard]] std::string status_document(const RunStatus& status, const Ending& ending);
 
 // Writes to a temporary file beside the target, mode 0600, and renames that into place: so the document is
 // written whole or not at all, and a symbolic link is replaced, not followed.

@@ -66,24 +66,79 @@ Ending not_started(const JobEnd& end, const RunRequest& request) {
       {Errc::cannot_run, with_errno("cannot run " + quote_untrusted(program), end.exec_errno) + hint});
 }
 
-lease::RunOutcome row_outcome(How how) {
-  switch (how) {
-    case How::success:
-      return lease::RunOutcome::succeeded;
-    case How::job_exited:
-      return lease::RunOutcome::failed;
-    case How::job_signalled:
-      return lease::RunOutcome::signalled;
-    case How::timed_out:
-      return lease::RunOutcome::timed_out;
-    case How::lost:
-      return lease::RunOutcome::lost;
-    default:
-      return lease::RunOutcome::not_run;
+Exit own(int code, std::string_view reason) {
+  return {.code = code, .reason = reason, .announced = true};
+}
+
+Exit by_signal(int signal, bool announced) {
+  return {.code = 128 + signal, .reason = "signal", .announced = announced, .signal = signal};
+}
+
+Exit exit_at(Errc code) {
+  switch (code) {
+    case Errc::usage:
+      return own(64, "usage");
+    case Errc::config:
+      return own(78, "configuration");
+    case Errc::schema:
+      return own(78, "schema");
+    case Errc::unreachable:
+    case Errc::indeterminate:
+      return own(69, "unreachable");
+    case Errc::denied:
+      return own(77, "denied");
+    case Errc::held:
+      return own(75, "held");
+    case Errc::lost:
+      return own(76, "lost");
+    case Errc::not_found:
+      return own(127, "command not found");
+    case Errc::cannot_run:
+      return own(126, "cannot run");
+    case Errc::internal:
+      break;
   }
+  return own(70, "internal");
 }
 
 }  // namespace
+
+Outcome outcome_of(const Ending& ending) {
+  using Row = lease::RunOutcome;
+  const int number = ending.number;
+  switch (ending.how) {
+    case How::success:
+      return {{}, "succeeded", Row::succeeded};
+    case How::job_exited:
+      return {{.code = number}, "failed", Row::failed};
+    case How::job_signalled:
+      return {by_signal(number, false), "signalled", Row::signalled};
+    case How::timed_out:
+      return {own(124, "max-runtime"), "timed_out", Row::timed_out};
+    case How::lost:
+      return {exit_at(Errc::lost), "lost", Row::lost};
+    case How::interrupted:
+      return {by_signal(number, true), "interrupted"};
+    case How::skipped:
+      return {{}, "skipped"};
+    case How::held:
+      // `-E 0` asks that a conflict look like success, so there is no exit line.
+      return {number == 0 ? Exit{} : own(number, "held"), "held"};
+    case How::not_yet:
+      return {own(75, "not yet")};
+    case How::stale:
+      return {own(1, "stale")};
+    case How::overdue:
+      return {own(1, "overdue")};
+    case How::refused:
+      return {exit_at(Errc::usage)};
+    case How::unfit:
+      return {exit_at(Errc::config)};
+    case How::failed:
+      return {exit_at(ending.error)};
+  }
+  return {exit_at(Errc::internal)};
+}
 
 Ending interrupted_by(const Stop& stop, const std::string& doing) {
   const std::string why = stop.reason == Stop::Reason::parent
@@ -133,14 +188,14 @@ Ending lost_ending(const JobEnd& end, const std::string& loss) {
   return {.how = How::lost, .message = message};
 }
 
-lease::RunEnd row_end(const JobEnd& end, bool lost, const ExitCodeOf& exit_code_of, Micros keep_on_failure) {
+lease::RunEnd row_end(const JobEnd& end, bool lost, Micros keep_on_failure) {
   Ending ending{.how = How::failed};
   if (end.status && end.exec_errno == 0) ending = own_ending(*end.status);
   if (end.stop.reason == Stop::Reason::max_runtime) ending.how = How::timed_out;
   if (lost) ending.how = How::lost;
-  if (ending.how == How::failed) return {lease::RunOutcome::not_run, std::nullopt};
-  const lease::RunOutcome outcome = row_outcome(ending.how);
-  return {outcome, exit_code_of(ending), lease::is_failure(outcome) ? keep_on_failure : Micros{0}};
+  const Outcome outcome = outcome_of(ending);
+  if (outcome.row == lease::RunOutcome::not_run) return {outcome.row, std::nullopt};
+  return {outcome.row, outcome.exit.code, lease::is_failure(outcome.row) ? keep_on_failure : Micros{0}};
 }
 
 std::string describe_end(const Ending& ending, const std::string& locks) {
@@ -172,29 +227,6 @@ std::string describe_stop(const JobEnd& end) {
 std::string describe_kill(const Stop& stop) {
   if (!stop.killed || stop.signal == SIGKILL) return "";
   return " (it ignored " + signal_name(stop.signal) + " for " + duration_of(stop) + " and was killed)";
-}
-
-std::string_view outcome_word(How how) {
-  switch (how) {
-    case How::success:
-      return "succeeded";
-    case How::job_exited:
-      return "failed";
-    case How::job_signalled:
-      return "signalled";
-    case How::interrupted:
-      return "interrupted";
-    case How::held:
-      return "held";
-    case How::skipped:
-      return "skipped";
-    case How::lost:
-      return "lost";
-    case How::timed_out:
-      return "timed_out";
-    default:
-      return "error";
-  }
 }
 
 std::string_view reason_word(Stop::Reason reason) {

@@ -1,8 +1,7 @@
-// How a subcommand ended, above all `run`: one type, from which the exit status (cli/exit_code), the status
-// file and the row's record of the run are made. And the sentences about it.
+// How a subcommand ended, above all `run`: one type, one table of what is told of it to the caller, the
+// status file, --on-end and the row, and the sentences about it.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,22 +14,21 @@
 namespace dblock::app {
 
 struct Ending {
-  // The numbers are exit statuses.
   enum class How {
-    success,        // 0
-    job_exited,     // the job's own code: `number`
+    success,
+    job_exited,     // `number`: the job's own code
     job_signalled,  // the job was killed by signal `number`; dblock dies of it too
     interrupted,    // dblock itself was told to end by signal `number` before a job ran
-    skipped,        // 0: --once-per found the job done; no job ran
+    skipped,        // --once-per found the job done; no job ran
     held,           // the lock is held; `number`: the exit code to use, 75 unless -E changed it
-    lost,           // 76
-    timed_out,      // 124
-    stale,          // 1: inspect --max-age
-    overdue,        // 1: inspect --max-held
-    not_yet,        // 75: wait --timeout
-    refused,        // 64: nothing was changed; the message says how to go on
-    unfit,          // 78: doctor found something bad
-    failed,         // `error` says why, and decides the exit status
+    lost,
+    timed_out,
+    stale,    // inspect --max-age
+    overdue,  // inspect --max-held
+    not_yet,  // wait --timeout
+    refused,  // nothing was changed; the message says how to go on
+    unfit,    // doctor found something bad
+    failed,   // `error` says why, and decides the exit status
   };
   How how = How::success;
   int number = 0;
@@ -48,8 +46,21 @@ struct Ending {
   }
 };
 
-// The one map from endings to exit statuses lives above this layer (cli/exit_code).
-using ExitCodeOf = std::function<int(const Ending&)>;
+struct Exit {
+  int code = 0;
+  std::string_view reason = {};  // the word in brackets of the exit line
+  bool announced = false;        // show an exit line, because the code is dblock's own and not the job's
+  int signal = 0;                // not 0: end as if killed by this signal; code is 128 + signal
+};
+
+struct Outcome {
+  Exit exit;
+  std::string_view word = "error";                     // in the status file, and for --on-end
+  lease::RunOutcome row = lease::RunOutcome::not_run;  // where the ending is that of a run
+};
+
+// The only map from endings and errors to exit statuses, which dblock(1) lists under EXIT STATUS.
+[[nodiscard]] Outcome outcome_of(const Ending& ending);
 
 // "stopped by SIGTERM from pid 12 (user alice) while waiting …": the ending of a run without a job, or of
 // another subcommand that was broken off.
@@ -63,7 +74,7 @@ struct RunRequest;
 [[nodiscard]] Ending lost_ending(const process::JobEnd& end, const std::string& loss);
 // What the row records of the run. `lost`: the lease was known to be lost when the lock was released. A
 // failed run keeps the lock for `keep_on_failure`.
-[[nodiscard]] lease::RunEnd row_end(const process::JobEnd& end, bool lost, const ExitCodeOf& exit_code_of,
+[[nodiscard]] lease::RunEnd row_end(const process::JobEnd& end, bool lost,
                                     Micros keep_on_failure = Micros{0});
 
 // True when the job was stopped because its lease was lost.
@@ -80,8 +91,7 @@ struct RunRequest;
 // " (it ignored TERM for 4s and was killed)", or nothing where the job ended within its grace.
 [[nodiscard]] std::string describe_kill(const process::Stop& stop);
 
-// For the status file: "succeeded", "timed_out", …; "parent-ended", "max-runtime", …; "TERM".
-[[nodiscard]] std::string_view outcome_word(Ending::How how);
+// For the status file: "parent-ended", "max-runtime", …; "TERM".
 [[nodiscard]] std::string_view reason_word(process::Stop::Reason reason);
 [[nodiscard]] std::string signal_name(int signal);
 

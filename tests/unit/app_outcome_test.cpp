@@ -1,19 +1,19 @@
 #include <utility>
 #include <vector>
 
-#include "cli/exit_code.hpp"
+#include "app/words/ending.hpp"
 #include "support/catch.hpp"
 
-namespace dblock::cli {
+namespace dblock::app {
 namespace {
 
-using How = app::Ending::How;
+using How = Ending::How;
 
 Exit exit_of(How how, int number = 0) {
-  app::Ending ending;
+  Ending ending;
   ending.how = how;
   ending.number = number;
-  return exit_for(ending);
+  return outcome_of(ending).exit;
 }
 
 TEST_CASE("every error has the exit code of the contract and an exit line") {
@@ -23,10 +23,12 @@ TEST_CASE("every error has the exit code of the contract and an exit line") {
       {Errc::not_found, 127},    {Errc::cannot_run, 126}, {Errc::internal, 70},
   };
   for (const auto& [errc, code] : table) {
-    CHECK(exit_for(Error{errc, "why"}).code == code);
-    CHECK(exit_for(Error{errc, "why"}).announced);
-    CHECK_FALSE(exit_for(Error{errc, "why"}).reason.empty());
-    CHECK(exit_for(Error{errc, "why"}).message == "why");
+    const auto ending = Ending::failed(Error{errc, "why"});
+    const Exit exit = outcome_of(ending).exit;
+    CHECK(exit.code == code);
+    CHECK(exit.announced);
+    CHECK_FALSE(exit.reason.empty());
+    CHECK(ending.message == "why");
   }
 }
 
@@ -66,13 +68,5 @@ TEST_CASE("the code of a conflict is the one asked for and zero says nothing") {
   CHECK_FALSE(exit_of(How::held, 0).announced);
 }
 
-TEST_CASE("a thread left behind makes the exit abrupt whatever the code") {
-  app::Ending ending;
-  ending.how = How::lost;
-  ending.thread_left_behind = true;
-  CHECK(exit_for(ending).abrupt);
-  CHECK(exit_for(ending).code == 76);
-}
-
 }  // namespace
-}  // namespace dblock::cli
+}  // namespace dblock::app
