@@ -72,10 +72,13 @@ TEST_CASE("a run ends as its job does, unless it was stopped for a reason of dbl
   CHECK(ending_of({.started = true, .status = ExitStatus{false, 3}}).number == 3);
   CHECK(ending_of({.started = true, .status = ExitStatus{true, 9}}).how == How::job_signalled);
   const ExitStatus done{false, 0};
-  CHECK(ending_of({.status = done, .stop = {.reason = Reason::signal, .signal = SIGTERM}}).how ==
-        How::success);
-  CHECK(ending_of({.status = done, .stop = {.reason = Reason::max_runtime}}).how == How::timed_out);
-  CHECK(exit_code_of(ending_of({.status = done, .stop = {.reason = Reason::guardian}})) == 70);
+  const Stop term{.reason = Reason::signal, .signal = SIGTERM};
+  CHECK(ending_of({.started = true, .status = done, .stop = term}).how == How::success);
+  const auto stopped = [&](Reason reason) {
+    return ending_of({.started = true, .status = done, .stop = {.reason = reason}});
+  };
+  CHECK(stopped(Reason::max_runtime).how == How::timed_out);
+  CHECK(exit_code_of(stopped(Reason::guardian)) == 70);
 }
 
 TEST_CASE("a job that never ran ends the run with the reason") {
@@ -85,34 +88,55 @@ TEST_CASE("a job that never ran ends the run with the reason") {
   CHECK(stopped.how == How::interrupted);
   CHECK(stopped.number == SIGHUP);
   CHECK(ending_of(JobEnd{}).number == SIGKILL);
+  CHECK(ending_of({.stop = {.reason = Reason::guardian}}).how == How::failed);
 }
 
 TEST_CASE("only a stop for the lease makes a run end with its loss, whatever the job returned") {
-  CHECK(stopped_by_loss({.stop = {.reason = Reason::self_fence}}));
-  CHECK(stopped_by_loss({.stop = {.reason = Reason::lost}}));
-  CHECK_FALSE(stopped_by_loss({.stop = {.reason = Reason::signal}}));
+  for (const Reason reason : {Reason::self_fence, Reason::lost})
+    CHECK(ending_of({.started = true, .status = ExitStatus{false, 0}, .stop = {.reason = reason}}).how ==
+          How::lost);
   const Ending lost =
       lost_ending({.started = true, .status = ExitStatus{false, 0}, .tree_dead = true}, "it is");
   CHECK(exit_code_of(lost) == 76);
   CHECK(lost.message.starts_with("it is; the job had ended by then; see "));
 }
 
-TEST_CASE("the row remembers the job's end with the exit code of the run") {
-  const auto row = [](const JobEnd& end, bool lost = false) { return row_end(end, lost); };
-  const auto is = [](const lease::RunEnd& end, lease::RunOutcome outcome, std::optional<int> code) {
-    return end.outcome == outcome && end.exit_code == code;
+TEST_CASE("the row remembers how the run ended, with its exit code where a job ran") {
+  struct Fact {
+    JobEnd end;
+    lease::RunOutcome row;
+    std::optional<int> code;
   };
-  using lease::RunOutcome;
-  const ExitStatus killed{true, 9};
-  CHECK(is(row({.status = ExitStatus{false, 0}}), RunOutcome::succeeded, 0));
-  CHECK(is(row({.status = ExitStatus{false, 3}}), RunOutcome::failed, 3));
-  CHECK(is(row({.status = killed}), RunOutcome::signalled, 137));
-  CHECK(is(row({.status = killed, .stop = {.reason = Reason::guardian}}), RunOutcome::signalled, 137));
-  CHECK(is(row({.status = killed, .stop = {.reason = Reason::max_runtime}}), RunOutcome::timed_out, 124));
-  CHECK(is(row({.status = killed}, true), RunOutcome::lost, 76));
-  CHECK(is(row({}, true), RunOutcome::lost, 76));
-  CHECK(is(row({.status = ExitStatus{false, 126}, .exec_errno = ENOENT}), RunOutcome::not_run, {}));
-  CHECK(is(row({}), RunOutcome::not_run, {}));
+  using enum lease::RunOutcome;
+  const ExitStatus killed{true, SIGKILL}, cannot_run{false, 126};
+  const Stop term{.reason = Reason::signal, .signal = SIGTERM}, limit{.reason = Reason::max_runtime},
+      unguarded{.reason = Reason::guardian}, loss{.reason = Reason::lost};
+  const std::vector<Fact> facts{
+      {{.started = true, .status = ExitStatus{false, 0}}, succeeded, 0},
+      {{.started = true, .status = ExitStatus{false, 3}}, failed, 3},
+      {{.started = true, .status = killed}, signalled, 137},
+      {{.started = true, .status = killed, .stop = limit}, timed_out, 124},
+      {{.started = true, .status = killed, .stop = unguarded}, signalled, 70},
+      {{.started = true, .status = ExitStatus{false, 0}, .stop = unguarded}, signalled, 70},
+      {{.started = true, .status = killed, .stop = loss}, lost, 76},
+      {{.started = true, .stop = term}, signalled, 137},
+      {{.started = true, .stop = unguarded}, signalled, 70},
+      {{.stop = loss}, lost, 76},
+      {{.stop = term}, not_run, {}},
+      {{.stop = unguarded}, not_run, {}},
+      {{.status = killed, .stop = term}, not_run, {}},
+      {{.status = cannot_run, .exec_errno = ENOENT}, not_run, {}},
+      {{.status = cannot_run, .stop = limit, .exec_errno = ENOENT}, not_run, {}},
+      {{.fork_errno = EAGAIN}, not_run, {}},
+  };
+  for (const Fact& fact : facts) {
+    const Ending ending = ending_of(fact.end);
+    CAPTURE(&fact - facts.data());
+    const lease::RunEnd row = row_end(ending);
+    CHECK(row.outcome == fact.row);
+    CHECK(row.exit_code == fact.code);
+    if (fact.code) CHECK(exit_code_of(ending) == *fact.code);
+  }
 }
 
 TEST_CASE("the words about a stop say what became of the job") {

@@ -27,28 +27,28 @@ constexpr Micros k_recording_patience = 1s;
 
 class Releasing {
  public:
-  explicit Releasing(const EndedJob& job) : job_(job) {}
+  explicit Releasing(const EndedJob& job)
+      : job_(job), row_end_(row_end(job.ending, job.request.promises.keep_on_failure)) {}
 
   GivenBack go();
 
  private:
-  [[nodiscard]] lease::RunEnd row_end_where(bool lost) const;
-  [[nodiscard]] std::string unrecorded(const lease::RunEnd& end) const;
+  [[nodiscard]] std::string unrecorded() const;
   [[nodiscard]] Stop await_session();
-  ReleaseResult release(bool fenced, bool lost);
-  ReleaseResult release_again(lease::Actor actor, const lease::RunEnd& end);
+  ReleaseResult release(bool fenced);
+  ReleaseResult release_again(lease::Actor actor);
   ReleaseResult release_after_nested();
   void say_daemons() const;
   void warn_of_unknown_release() const;
 
   const EndedJob& job_;
+  const lease::RunEnd row_end_;
   std::string missing_;  // what is not kept where the end of the run is not recorded; empty: nothing
   GivenBack given_back_;
 };
 
 GivenBack Releasing::go() {
   const JobEnd& end = job_.end;
-  const bool lost = stopped_by_loss(end);
   const bool fenced = end.stop.reason == Stop::Reason::self_fence;
   if (fenced || !end.tree_dead) job_.session.stop_heartbeat(fenced);
   if (!end.tree_dead) {
@@ -63,28 +63,27 @@ GivenBack Releasing::go() {
   if (fenced && away) {
     given_back_.release = "lost";
   } else {
-    const auto result = release(fenced, lost);
+    const auto result = release(fenced);
     if (result == ReleaseResult::released) given_back_.release = "released";
     if (result == ReleaseResult::unknown) {
       given_back_.release = "unknown";
-      if (!lost) warn_of_unknown_release();
+      if (job_.ending.how != Ending::How::lost) warn_of_unknown_release();
     }
   }
   job_.supervisor.dismiss_guardian();
   return given_back_;
 }
 
-ReleaseResult Releasing::release(bool fenced, bool lost) {
+ReleaseResult Releasing::release(bool fenced) {
   const BootTime begun = BootClock::now();
   const bool stopped = job_.end.stop || job_.request.leftovers == process::Leftovers::kill;
   const bool all_stopped = stopped && job_.end.left_behind.empty();
   const auto actor = all_stopped ? lease::Actor::stopper : lease::Actor::holder;
-  const lease::RunEnd end = row_end_where(lost);
-  if (!lost) missing_ = unrecorded(end);
+  missing_ = unrecorded();
   const Micros patience = missing_.empty() ? k_release_patience : k_recording_patience;
-  auto result = job_.session.release(lease::ref_to(job_.lease), actor, end,
+  auto result = job_.session.release(lease::ref_to(job_.lease), actor, row_end_,
                                      fenced ? k_fenced_release_patience : patience);
-  if (result == ReleaseResult::unknown && !fenced && !missing_.empty()) result = release_again(actor, end);
+  if (result == ReleaseResult::unknown && !fenced && !missing_.empty()) result = release_again(actor);
   if (result == ReleaseResult::nested) return release_after_nested();
   say_daemons();
   if (result == ReleaseResult::released && !fenced)
@@ -92,14 +91,10 @@ ReleaseResult Releasing::release(bool fenced, bool lost) {
   return result;
 }
 
-lease::RunEnd Releasing::row_end_where(bool lost) const {
-  return row_end(job_.end, lost, job_.request.promises.keep_on_failure);
-}
-
-std::string Releasing::unrecorded(const lease::RunEnd& end) const {
-  if (!lease::is_awaited(job_.request.promises, end)) return "";
-  return end.keep > Micros{0} ? "it is not kept for --keep-on-failure"
-                              : "--once-per does not know that the job has succeeded";
+std::string Releasing::unrecorded() const {
+  if (!lease::is_awaited(job_.request.promises, row_end_)) return "";
+  return row_end_.keep > Micros{0} ? "it is not kept for --keep-on-failure"
+                                   : "--once-per does not know that the job has succeeded";
 }
 
 // Waits until the session's thread has ended what it was started for. A Stop ends that early.
@@ -110,11 +105,11 @@ Stop Releasing::await_session() {
 }
 
 // Tries on while the lease lasts. Who stops the run then wants it to end.
-ReleaseResult Releasing::release_again(lease::Actor actor, const lease::RunEnd& end) {
+ReleaseResult Releasing::release_again(lease::Actor actor) {
   if (job_.session.abandoned()) return ReleaseResult::unknown;
   log::info("the end of the job under " + job_.locks + " could not be recorded (" + job_.session.trouble() +
             "); trying on while the lease lasts, since else " + missing_);
-  job_.session.start_release_again(lease::ref_to(job_.lease), actor, end);
+  job_.session.start_release_again(lease::ref_to(job_.lease), actor, row_end_);
   const Stop stop = await_session();
   if (stop.reason != Stop::Reason::guardian) given_back_.wait_stopped = stop;
   return job_.session.release_result();
@@ -124,8 +119,7 @@ ReleaseResult Releasing::release_again(lease::Actor actor, const lease::RunEnd& 
 ReleaseResult Releasing::release_after_nested() {
   log::info("a nested run still holds " + job_.locks +
             " too, or ended without releasing it; waiting for the nested run, or for the end of the lease");
-  job_.session.start_release_after_nested(lease::ref_to(job_.lease), row_end_where(false),
-                                          k_release_patience);
+  job_.session.start_release_after_nested(lease::ref_to(job_.lease), row_end_, k_release_patience);
   const Stop stop = await_session();
   const ReleaseResult result = job_.session.release_result();
   if (!stop && result == ReleaseResult::not_ours) given_back_.release = "expires";
@@ -154,7 +148,7 @@ lease::RunEnd end_of_dead_run(const DeadRun& run) {
   const lease::Promises& promises = run.request.promises;
   lease::RunEnd end{lease::RunOutcome::abandoned, std::nullopt, promises.keep_on_failure};
   if (const auto& known = run.job.end)
-    end = row_end(*known, stopped_by_loss(*known), promises.keep_on_failure);
+    end = row_end(ending_of(*known, run.request), promises.keep_on_failure);
   return end;
 }
 

@@ -232,18 +232,21 @@ Ending Run::run_under(const lease::Lease& lease) {
 }
 
 Ending Run::conclude(const lease::Lease& lease, const JobEnd& end) {
-  const GivenBack given_back = release_after_job({request_, *session_, *supervisor_, lease, locks_, end});
+  Ending ending = ending_of(end, request_);
+  // The heartbeat may have learnt that the lease is lost after the job had already ended.
+  if (session_->lost()) ending.how = Ending::How::lost;
+  const GivenBack given_back =
+      release_after_job({request_, *session_, *supervisor_, lease, locks_, end, ending});
   status_.release = given_back.release;
   say_stop(end);
   const auto lost = session_->lost();
-  Ending ending;
-  // The heartbeat or the release may have learnt that the lease is lost after the job had already ended.
-  if (stopped_by_loss(end) || lost) {
+  const bool recorded = given_back.release == "released";
+  // So may the release; but what it has recorded stands.
+  if (lost && !recorded) ending.how = Ending::How::lost;
+  if (ending.how == Ending::How::lost) {
     hooks_->lost(lease, describe_loss());
-    if (status_.release != "released") status_.release = "lost";
+    if (!recorded) status_.release = "lost";
     ending = lost_ending(end, describe_loss());
-  } else {
-    ending = ending_of(end, request_);
   }
   ending.stop = end.stop ? end.stop : given_back.wait_stopped;
   if (ending.stop.reason == Stop::Reason::lost && lost && lost->why == lease::NotOursWhy::revoked)

@@ -113,6 +113,8 @@ Outcome outcome_of(const Ending& ending) {
       return {{.code = number}, "failed", Row::failed};
     case How::job_signalled:
       return {by_signal(number, false), "signalled", Row::signalled};
+    case How::unguarded:
+      return {exit_at(Errc::internal), "error", Row::signalled};
     case How::timed_out:
       return {own(124, "max-runtime"), "timed_out", Row::timed_out};
     case How::lost:
@@ -148,6 +150,8 @@ Ending interrupted_by(const Stop& stop, const std::string& doing) {
 }
 
 Ending ending_of(const JobEnd& end, const RunRequest& request) {
+  if (end.stop.reason == Stop::Reason::self_fence || end.stop.reason == Stop::Reason::lost)
+    return {.how = How::lost};
   if (end.fork_errno != 0 || end.exec_errno != 0) return not_started(end, request);
   if (end.stop.reason == Stop::Reason::max_runtime) {
     return {.how = How::timed_out,
@@ -156,11 +160,12 @@ Ending ending_of(const JobEnd& end, const RunRequest& request) {
                        "; raise the limit, or find out why the job took so long"};
   }
   if (end.stop.reason == Stop::Reason::guardian) {
-    return Ending::failed(
-        {Errc::internal,
-         "the guardian process died or stopped answering, so the job was stopped; was it killed by hand?"});
+    return {
+        .how = end.started ? How::unguarded : How::failed,
+        .message =
+            "the guardian process died or stopped answering, so the job was stopped; was it killed by hand?"};
   }
-  if (!end.status && !end.started) {
+  if (!end.started) {
     Stop stop = end.stop;
     if (stop.signal == 0) stop.signal = SIGKILL;
     return interrupted_by(stop, "before the job began");
@@ -169,10 +174,6 @@ Ending ending_of(const JobEnd& end, const RunRequest& request) {
   Ending ending = own_ending(end.status.value_or(process::ExitStatus{true, SIGKILL}));
   ending.message = describe_stop(end);
   return ending;
-}
-
-bool stopped_by_loss(const JobEnd& end) {
-  return end.stop.reason == Stop::Reason::self_fence || end.stop.reason == Stop::Reason::lost;
 }
 
 Ending lost_ending(const JobEnd& end, const std::string& loss) {
@@ -188,11 +189,7 @@ Ending lost_ending(const JobEnd& end, const std::string& loss) {
   return {.how = How::lost, .message = message};
 }
 
-lease::RunEnd row_end(const JobEnd& end, bool lost, Micros keep_on_failure) {
-  Ending ending{.how = How::failed};
-  if (end.status && end.exec_errno == 0) ending = own_ending(*end.status);
-  if (end.stop.reason == Stop::Reason::max_runtime) ending.how = How::timed_out;
-  if (lost) ending.how = How::lost;
+lease::RunEnd row_end(const Ending& ending, Micros keep_on_failure) {
   const Outcome outcome = outcome_of(ending);
   if (outcome.row == lease::RunOutcome::not_run) return {outcome.row, std::nullopt};
   return {outcome.row, outcome.exit.code, lease::is_failure(outcome.row) ? keep_on_failure : Micros{0}};

@@ -21,6 +21,7 @@ struct Ending {
     interrupted,    // dblock itself was told to end by signal `number` before a job ran
     skipped,        // --once-per found the job done; no job ran
     held,           // the lock is held; `number`: the exit code to use, 75 unless -E changed it
+    unguarded,      // the guardian died or did not answer, so dblock stopped the job
     lost,
     timed_out,
     stale,    // inspect --max-age
@@ -68,17 +69,13 @@ struct Outcome {
 
 struct RunRequest;
 
-// The ending of a run whose lease lasted until the release.
+// The ending of a run whose job ended so. Where the job was stopped since its lease was lost, the ending has
+// no message: lost_ending() has.
 [[nodiscard]] Ending ending_of(const process::JobEnd& end, const RunRequest& request);
 // The ending of a run whose lease was lost. `loss`: the sentence about it.
 [[nodiscard]] Ending lost_ending(const process::JobEnd& end, const std::string& loss);
-// What the row records of the run. `lost`: the lease was known to be lost when the lock was released. A
-// failed run keeps the lock for `keep_on_failure`.
-[[nodiscard]] lease::RunEnd row_end(const process::JobEnd& end, bool lost,
-                                    Micros keep_on_failure = Micros{0});
-
-// True when the job was stopped because its lease was lost.
-[[nodiscard]] bool stopped_by_loss(const process::JobEnd& end);
+// What the row records of a run that ended so. A failed run keeps the lock for `keep_on_failure`.
+[[nodiscard]] lease::RunEnd row_end(const Ending& ending, Micros keep_on_failure = Micros{0});
 
 // The sentence about a run that has ended, also where `ending` has no message. `locks`: as lock_names() names
 // them.
