@@ -72,9 +72,10 @@ struct JobEnd {
   bool started = false;              // its program was executed, or may have been
   std::optional<ExitStatus> status;  // none: the job never ran, or its status is not known
   Stop stop;
-  int exec_errno = 0;                    // why the program could not be executed; 0: it was
-  int fork_errno = 0;                    // why the guardian could make no process for the job; 0: it did
-  bool tree_dead = false;                // every descendant is gone (or was left behind on purpose)
+  bool ctrl_c = false;     // the terminal's INT has stopped the job, or came while it was stopped
+  int exec_errno = 0;      // why the program could not be executed; 0: it was
+  int fork_errno = 0;      // why the guardian could make no process for the job; 0: it did
+  bool tree_dead = false;  // every descendant is gone (or was left behind on purpose)
   std::vector<std::string> left_behind;  // "name (pid)" of daemons that --leftovers left
   Nanos leftovers_took{0};               // from the job's end, or a later stop, to the end of its leftovers
   bool leftovers_killed = false;         // they did not end within the grace

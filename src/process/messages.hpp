@@ -44,6 +44,9 @@ inline constexpr std::int32_t k_job_killed = 1;
 inline constexpr std::int32_t k_fenced = 2;
 inline constexpr std::int32_t k_leftovers_killed = 4;
 
+// `value` of `stop`: the grace begins without a signal, since Ctrl-C has sent the job one.
+inline constexpr int k_by_ctrl_c = 0;
+
 // `detail` of job_exited, in place of an exec's errno: the deadline left no time to start the job.
 inline constexpr int k_deadline_too_near = ETIME;
 

@@ -10,7 +10,6 @@ namespace {
 
 constexpr Nanos k_terminal_poll = std::chrono::milliseconds(200);
 constexpr Nanos k_unmentioned = std::chrono::seconds(1);  // leftovers that end sooner are not mentioned
-constexpr int k_no_signal = 0;  // begins the grace without a signal, since the job has had one
 
 SupervisorAction tell_guardian(MessageType type, int value = 0, int detail = 0) {
   return {.kind = SupervisorAction::Kind::tell, .message = {type, value, detail}};
@@ -113,8 +112,8 @@ SupervisorRules::Actions SupervisorRules::signalled(const Stop& signal, bool raw
     case SIGINT:
       // An interactive program at its prompt reads key by key, and treats Ctrl-C as one more key.
       if (job_has_it && raw) break;
-      interrupted_at_terminal_ = interrupted_at_terminal_ || job_has_it;
-      return stop(signal, job_has_it ? k_no_signal : SIGINT, moment.now);
+      end_.ctrl_c = end_.ctrl_c || job_has_it;
+      return stop(signal, job_has_it ? k_by_ctrl_c : SIGINT, moment.now);
     case SIGTERM:
     case SIGHUP:
       return stop(signal, signal.signal, moment.now);
@@ -224,14 +223,6 @@ void SupervisorRules::tree_killed(bool dead) {
 
 void SupervisorRules::job_waited_for(int wait_status) {
   if (!end_.status) end_.status = ExitStatus::from_wait(wait_status);
-}
-
-// A shell's loop around dblock stops at Ctrl-C only when it sees dblock die of SIGINT. So a Ctrl-C counts as
-// the job's end also when the job had to be killed.
-JobEnd SupervisorRules::end() const {
-  JobEnd end = end_;
-  if (interrupted_at_terminal_ && end.status == ExitStatus{true, SIGKILL}) end.status = {true, SIGINT};
-  return end;
 }
 
 }  // namespace dblock::process

@@ -66,7 +66,7 @@ class SupervisorRules {
   // When time_passed() is due if no event comes before; nullopt: not until an event.
   [[nodiscard]] std::optional<BootTime> wake_at(std::optional<BootTime> deadline);
   [[nodiscard]] bool over() const { return over_; }
-  [[nodiscard]] JobEnd end() const;
+  [[nodiscard]] const JobEnd& end() const { return end_; }
 
  private:
   Actions job_ready(const Message& message, const Moment& moment);
@@ -87,7 +87,6 @@ class SupervisorRules {
   std::optional<BootTime> job_ended_at_;
   std::optional<BootTime> say_leftovers_at_;
   bool said_continued_ = false;
-  bool interrupted_at_terminal_ = false;
   bool over_ = false;
   JobEnd end_;
 };

@@ -127,5 +127,25 @@ TEST_CASE("a job that cannot be started has not run, also when --max-runtime is 
   told.check(database, "error", 126, "not_run");
 }
 
+// The job notes the CONT with which the guardian begins a stop: then dblock has taken Ctrl-C.
+TEST_CASE("a job that had to be killed after Ctrl-C died of it, whoever records that", "[safety]") {
+  const Database database;
+  const TempDir directory;
+  const std::string job = "trap '' INT; trap 'touch " + directory.file("stopped") + "' CONT; touch " +
+                          directory.file("up") + "; while :; do sleep 0.05; done";
+  Terminal terminal(dblock_spawn(database, run_words("k", {"--kill-grace", "1s"}, sh(job))));
+  REQUIRE(wait_until([&] { return std::filesystem::exists(directory.file("up")); }));
+  terminal.send(k_ctrl_c);
+  REQUIRE(wait_until([&] { return std::filesystem::exists(directory.file("stopped")); }));
+  REQUIRE(freeze(terminal.pid()));
+  REQUIRE(wait_until([&] { return terminal.tree().size() == 2; }));  // dblock and its guardian
+  pause_for(200ms);                                                  // the guardian knows what it has killed
+  ::kill(terminal.pid(), SIGKILL);
+  CHECK(terminal.wait() == killed_by(SIGKILL));
+  CHECK(soon_free(database));
+  CHECK(database.column("k", "last_outcome") == "signalled");
+  CHECK(database.column("k", "last_exit_code") == std::to_string(128 + SIGINT));
+}
+
 }  // namespace
 }  // namespace dblock::test

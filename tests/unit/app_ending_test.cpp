@@ -121,6 +121,8 @@ TEST_CASE("the row remembers how the run ended, with its exit code where a job r
       {{.started = true, .status = killed, .stop = loss}, lost, 76},
       {{.started = true, .stop = term}, signalled, 137},
       {{.started = true, .stop = unguarded}, signalled, 70},
+      {{.started = true, .status = killed, .stop = term, .ctrl_c = true}, signalled, 130},
+      {{.started = true, .status = ExitStatus{true, SIGTERM}, .stop = term, .ctrl_c = true}, signalled, 143},
       {{.stop = loss}, lost, 76},
       {{.stop = term}, not_run, {}},
       {{.stop = unguarded}, not_run, {}},

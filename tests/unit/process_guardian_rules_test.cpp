@@ -225,7 +225,13 @@ TEST_CASE("the guardian knows why the job was stopped, and when dblock had the l
   stopped.message_received({MessageType::stop, SIGTERM, static_cast<int>(Reason::max_runtime)},
                            BootTime{10s});
   stopped.message_received({MessageType::stop, SIGTERM, static_cast<int>(Reason::signal)}, BootTime{11s});
-  CHECK(ended(stopped).stop.reason == Reason::max_runtime);
+  const JobEnd out_of_time = ended(stopped);
+  CHECK(out_of_time.stop.reason == Reason::max_runtime);
+  CHECK_FALSE(out_of_time.ctrl_c);
+  GuardianRules interrupted = guard();
+  interrupted.message_received({MessageType::stop, k_by_ctrl_c, static_cast<int>(Reason::signal)},
+                               BootTime{10s});
+  CHECK(ended(interrupted).ctrl_c);
   GuardianRules fenced = guard();
   fenced.time_passed({BootTime{95s}, k_deadline});
   CHECK(ended(fenced).stop.reason == Reason::self_fence);

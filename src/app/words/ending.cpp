@@ -46,7 +46,13 @@ std::string describe_leftovers(const JobEnd& end) {
   return end.leftovers_took == Nanos{0} ? "" : "; what it left running " + fate_of_leftovers(end);
 }
 
-Ending own_ending(const process::ExitStatus& status) {
+// A shell's loop around dblock stops at Ctrl-C only when it sees dblock die of SIGINT. So a Ctrl-C counts as
+// the job's end also when the job had to be killed.
+Ending own_ending(const JobEnd& end) {
+  // A guardian that died between the job's end and its report leaves the exit status unknown.
+  const auto status = end.status.value_or(process::ExitStatus{true, SIGKILL});
+  if (end.ctrl_c && status == process::ExitStatus{true, SIGKILL})
+    return {.how = How::job_signalled, .number = SIGINT};
   if (status.signalled) return {.how = How::job_signalled, .number = status.number};
   return {.how = status.number == 0 ? How::success : How::job_exited, .number = status.number};
 }
@@ -170,8 +176,7 @@ Ending ending_of(const JobEnd& end, const RunRequest& request) {
     if (stop.signal == 0) stop.signal = SIGKILL;
     return interrupted_by(stop, "before the job began");
   }
-  // A guardian that died between the job's end and its report leaves the exit status unknown.
-  Ending ending = own_ending(end.status.value_or(process::ExitStatus{true, SIGKILL}));
+  Ending ending = own_ending(end);
   ending.message = describe_stop(end);
   return ending;
 }

@@ -102,6 +102,7 @@ GuardianRules::Actions GuardianRules::message_received(const Message& message, B
       break;
     case MessageType::stop:
       note_stop(static_cast<Stop::Reason>(message.detail));
+      end_.ctrl_c = end_.ctrl_c || message.value == k_by_ctrl_c;
       if (watching()) begin_stop(message.value, now, actions);
       break;
     case MessageType::continue_job:
