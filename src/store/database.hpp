@@ -20,7 +20,7 @@ namespace dblock::store {
 // What a statement did. An INSERT that finds its row present is no error: it changes nothing.
 struct Effect {
   std::vector<Row> rows;
-  // Rows; for `grant_rows` and `grant_beside`: leases, each with its fence and its lock's own row.
+  // Rows; for a grant: leases, each with its fence and its lock's own row.
   std::uint64_t changed = 0;
   // The token or the length that the statement reports (its file says which). A statement that ends a run
   // reports the token where a history is kept and the caller must record the run.

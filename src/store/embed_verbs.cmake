@@ -20,7 +20,7 @@ foreach(file IN LISTS FILES)
   condense("${sql}" sql)
   expand(sql "${name}.sql")
   string(REPLACE "${semicolon}" ";" sql "${sql}")
-  string(APPEND cases "    case Verb::${name}:\n      return checked(R\"dblock_sql(${sql})dblock_sql\");\n")
+  string(APPEND cases "    case Verb::${name}:\n      return ${STORE}::checked(Verb::${name}, R\"dblock_sql(${sql})dblock_sql\");\n")
 endforeach()
 all_must_be_used()
 file(WRITE "${OUTPUT}.new" "// Generated from sql/verbs by embed_verbs.cmake; do not edit.

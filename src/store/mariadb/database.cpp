@@ -74,39 +74,8 @@ Result<Rows> read_on_primary(Connection& connection, const std::string& statemen
   return read_in_transaction(connection, statement, limit);
 }
 
-// A sleeper renews its places, or gives them up, and sleeps on.
-bool is_for_sleepers(Verb verb) {
-  return verb == Verb::add_place || verb == Verb::keep_places || verb == Verb::mark_line ||
-         verb == Verb::leave_line;
-}
-
 MemoryLimit memory_limit_of(Verb verb) {
-  switch (verb) {
-    case Verb::list_keys:
-    case Verb::list_range:
-    case Verb::list_held:
-    case Verb::look_in_line:
-    case Verb::see_line:
-    case Verb::list_places:
-    case Verb::expired:
-    case Verb::runs_of_key:
-    case Verb::all_runs:
-      return MemoryLimit::list;
-    default:
-      return MemoryLimit::few;
-  }
-}
-
-// A grant of one lock to one holder changes the lock's row and its fence, or nothing.
-bool changes_row_and_fence(Verb verb) {
-  return verb == Verb::grant || verb == Verb::grant_in_line || verb == Verb::first_grant;
-}
-
-// How many rows a grant inside of a transaction changes for each lease: its row, its fence, and the gate
-// (slot 0) if that is another row. 1 for other verbs, whose callers only ask whether there was one at all.
-std::uint64_t rows_each(Verb verb) {
-  if (verb == Verb::grant_beside) return 3;
-  return verb == Verb::grant_rows ? 2 : 1;
+  return facts_of(verb).lists ? MemoryLimit::list : MemoryLimit::few;
 }
 
 // A short lease does not outlast a session that hangs while it is opened.
@@ -162,15 +131,14 @@ Result<void> MariadbDatabase::end_sleep() {
 }
 
 Result<Effect> MariadbDatabase::run(Verb verb, const Parameters& parameters) {
-  const std::string_view text = sql(verb);
-  if (text.empty()) return Effect{};
-  if (!text.starts_with("SELECT")) return change(verb, parameters);
+  if (sql(verb).empty()) return Effect{};
+  const VerbFacts facts = facts_of(verb);
+  if (facts.changes) return change(verb, parameters);
   DBLOCK_TRY(Connection* const connection, awake_connection());
   const std::string statement = render(verb, parameters);
-  const bool is_look = verb == Verb::look || verb == Verb::look_all || verb == Verb::look_in_line;
   const MemoryLimit limit = memory_limit_of(verb);
-  DBLOCK_TRY(auto rows,
-             is_look ? read_on_primary(*connection, statement, limit) : connection->read(statement, limit));
+  DBLOCK_TRY(auto rows, facts.looks ? read_on_primary(*connection, statement, limit)
+                                    : connection->read(statement, limit));
   return Effect{std::move(rows)};
 }
 
@@ -212,22 +180,12 @@ Result<Connection*> MariadbDatabase::awake_connection() {
 }
 
 Result<Effect> MariadbDatabase::change(Verb verb, const Parameters& parameters) {
-  if (!is_for_sleepers(verb)) DBLOCK_CHECK(end_sleep());
+  if (!facts_of(verb).while_asleep) DBLOCK_CHECK(end_sleep());
   DBLOCK_TRY(Connection* const connection, awake_connection());
-  const Mark mark = connection->next_mark();
-  auto changed = connection->change(render(verb, parameters, mark));
-  if (!changed && changed.error().native == k_duplicate_key) return Effect{};
-  if (!changed) return std::unexpected(std::move(changed.error()));
-  Effect answer{{}, changed->rows / rows_each(verb)};
-  if (answer.changed == 0) return answer;
-  if (changes_row_and_fence(verb) && changed->rows != 2)
-    return connection->wrong_reply("it tells of another number of rows", Phase::write);
-  if (sql(verb).find(":mark") == std::string_view::npos) {
-    if (changed->insert_id != 0) answer.reported = changed->insert_id;
-    return answer;
-  }
-  DBLOCK_TRY(answer.reported, connection->told(*changed, mark));
-  return answer;
+  auto changed = connection->change(verb, parameters);
+  if (changed) return Effect{{}, changed->rows, changed->told};
+  if (changed.error().native == k_duplicate_key) return Effect{};
+  return std::unexpected(std::move(changed.error()));
 }
 
 Result<bool> MariadbDatabase::kept_by_fence(const lease::Key& key, const Error& why) {

@@ -8,13 +8,25 @@
 #include <string_view>
 
 #include "store/schema.hpp"
-#include "store/verbs.hpp"
+#include "store/verb_facts.hpp"
 
 namespace dblock::store::mariadb {
 
 // The statement, with `:name` for each parameter and `[name|text]` for text that depends on one; empty if
 // this store has no such statement.
 [[nodiscard]] std::string_view sql(Verb verb);
+
+// Returns `text`, the statement's text. It does not compile if it is not what facts_of() says.
+[[nodiscard]] consteval std::string_view checked(Verb verb, std::string_view text) {
+  const VerbFacts facts = facts_of(verb);
+  const auto has = [text](std::string_view part) { return text.find(part) != std::string_view::npos; };
+  const Tells unmarked = has("LAST_INSERT_ID(") ? Tells::plain : Tells::nothing;
+  must_be(facts.tells == (has(":mark") ? Tells::marked : unmarked));
+  must_be(facts.looks == (has("@@hostname") && has("FROM dblock_pause")));
+  must_be(facts.rows_each == 1 + int{has("fence.token=")} + int{has("gate.token=")});
+  must_be(facts.one_lease == (facts.rows_each > 1 && !has(":rows")));
+  return store::checked(verb, text);
+}
 
 // What the session adds to a statement that changes rows.
 struct Mark {

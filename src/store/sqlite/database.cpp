@@ -13,7 +13,7 @@ SqliteDatabase::SqliteDatabase(const SqliteSettings& settings, const SessionOpti
 Result<Effect> SqliteDatabase::run(Verb verb, const Parameters& parameters) {
   const std::string_view text = sql(verb);
   if (text.empty()) return Effect{};
-  if (text.starts_with("SELECT")) {
+  if (!facts_of(verb).changes) {
     DBLOCK_TRY(auto rows, connection_.run(text, parameters, Phase::read));
     return Effect{std::move(rows)};
   }

@@ -74,6 +74,8 @@ void Connection::set_presence(std::optional<lease::OwnerId> own) {
   release_ends_presence_ = false;
 }
 
+// No member of a group logs statements, so there a statement may ask which server it runs on, and free a
+// named lock.
 Mark Connection::next_mark() {
   const bool proves_writes = !logs_statements_ || in_group_;
   const bool wakes = proves_writes && release_ends_presence_ && presence_ && !named_locks_refused_ &&
@@ -110,10 +112,25 @@ std::optional<std::vector<Row>> Connection::take_reply() {
   return std::nullopt;
 }
 
-Result<Changed> Connection::change(const std::string& sql) {
+Result<Changed> Connection::change(Verb verb, const Parameters& parameters) {
+  const Mark mark = next_mark();
+  DBLOCK_CHECK(change(render(verb, parameters, mark)));
+  const VerbFacts facts = facts_of(verb);
+  const std::uint64_t rows = api().mysql_affected_rows(handle_.get());
+  if (facts.one_lease && rows != 0 && rows != facts.rows_each)
+    return wrong_reply("it tells of another number of rows", Phase::write);
+  Changed changed{rows / facts.rows_each};
+  const std::uint64_t id = api().mysql_insert_id(handle_.get());
+  if (changed.rows == 0 || id == 0 || facts.tells == Tells::nothing) return changed;
+  if (facts.tells == Tells::marked && id % k_marks != mark.number)
+    return wrong_reply("it carries the mark of another statement", Phase::write);
+  changed.told = facts.tells == Tells::marked ? id / k_marks : id;
+  return changed;
+}
+
+Result<void> Connection::change(const std::string& sql) {
   DBLOCK_CHECK(run(sql, Phase::write));
-  DBLOCK_CHECK(replied_as_asked(transaction_ == Transaction::open, Phase::write));
-  return Changed{api().mysql_affected_rows(handle_.get()), api().mysql_insert_id(handle_.get())};
+  return replied_as_asked(transaction_ == Transaction::open, Phase::write);
 }
 
 Result<std::vector<Row>> Connection::read(const std::string& sql, MemoryLimit limit) {
@@ -170,12 +187,6 @@ void Connection::await_reply() {
   } while (ready < 0 && errno == EINTR);
   unanswered_ = ready == 0;
   if (unanswered_) ::shutdown(answer.fd, SHUT_RDWR);
-}
-
-Result<std::optional<std::uint64_t>> Connection::told(const Changed& changed, Mark mark) {
-  if (changed.insert_id == 0) return std::nullopt;
-  if (changed.insert_id % k_marks == mark.number) return changed.insert_id / k_marks;
-  return wrong_reply("it carries the mark of another statement", Phase::write);
 }
 
 // Each reply tells whether a transaction is open. If that is not as expected, the reply belongs to another

@@ -33,8 +33,9 @@
 namespace dblock::store::mariadb {
 
 struct Changed {
-  std::uint64_t rows = 0;       // matched by the statement
-  std::uint64_t insert_id = 0;  // the value given to LAST_INSERT_ID()
+  std::uint64_t rows = 0;  // matched by the statement; VerbFacts::rows_each of them count as one
+  // nullopt: nothing (Tells), or the server forgot the value of LAST_INSERT_ID(), as triggers make it do.
+  std::optional<std::uint64_t> told{};
 };
 
 class Connection {
@@ -64,18 +65,12 @@ class Connection {
   // account that may write on read-only servers.
   [[nodiscard]] Result<void> ensure_open();
 
-  // Runs a statement that changes rows. REQUIRES: ensure_open() succeeded in this call.
-  [[nodiscard]] Result<Changed> change(const std::string& sql);
-
-  // The mark for a statement that changes rows (store/mariadb/sql.hpp). No member of a group logs statements,
-  // so there a statement may ask which server it runs on, and free a named lock.
-  [[nodiscard]] Mark next_mark();
-  // The value that the reply told; nullopt if the server forgot the value of LAST_INSERT_ID(), as triggers
-  // make it do. If the reply has another mark, closes the session and returns Errc::indeterminate.
-  [[nodiscard]] Result<std::optional<std::uint64_t>> told(const Changed& changed, Mark mark);
-  // Closes the session, since a reply was not that to its statement. The error: Errc::indeterminate for a
-  // statement that writes.
-  [[nodiscard]] std::unexpected<Error> wrong_reply(const std::string& why, Phase phase);
+  // Runs a statement that changes rows. If the reply is to another statement, by its mark or by the number of
+  // rows of a grant, closes the session and returns Errc::indeterminate. REQUIRES: ensure_open() succeeded in
+  // this call.
+  [[nodiscard]] Result<Changed> change(Verb verb, const Parameters& parameters);
+  // Runs text that tells nothing.
+  [[nodiscard]] Result<void> change(const std::string& sql);
 
   // Runs a statement that only reads. REQUIRES: as change().
   [[nodiscard]] Result<std::vector<Row>> read(const std::string& sql, MemoryLimit limit = MemoryLimit::few);
@@ -140,6 +135,8 @@ class Connection {
   [[nodiscard]] ServerResult send_setup(const SessionOptions& options, const lease::OwnerId* own);
   [[nodiscard]] ServerResult see_group();
   [[nodiscard]] bool server_has_flag(unsigned flag) const;
+  [[nodiscard]] Mark next_mark();
+  [[nodiscard]] std::unexpected<Error> wrong_reply(const std::string& why, Phase phase);
   [[nodiscard]] Result<void> replied_as_asked(bool in_transaction, Phase phase);
   [[nodiscard]] bool hung_up() const;
   [[nodiscard]] bool interrupted();
