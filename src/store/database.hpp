@@ -1,5 +1,5 @@
 // The port to a database that keeps locks. It runs statements by name (sql/verbs) and contains no rule of
-// leases: LockTable and the classes above it contain them, once for all databases.
+// leases: the files of rules/ contain them, once for all databases.
 #pragma once
 
 #include <cstdint>

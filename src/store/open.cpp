@@ -1,11 +1,9 @@
 #include "store/open.hpp"
 
-#include <utility>
 #include <variant>
 
 #include "base/overloaded.hpp"
 #include "store/mariadb/factory.hpp"
-#include "store/rules/lock_table.hpp"
 #include "store/rules/table_lease_store.hpp"
 #include "store/sqlite/factory.hpp"
 
@@ -21,8 +19,7 @@ std::unique_ptr<Database> open_database(const Settings& settings, const SessionO
 
 std::unique_ptr<lease::LeaseStore> open_store(const Settings& settings, const SessionOptions& options,
                                               Clock& clock) {
-  auto table = std::make_unique<LockTable>(open_database(settings, options, clock));
-  return std::make_unique<TableLeaseStore>(std::move(table), clock);
+  return std::make_unique<TableLeaseStore>(open_database(settings, options, clock), clock);
 }
 
 std::unique_ptr<SchemaAdmin> open_schema(const Settings& settings, const SessionOptions& options) {

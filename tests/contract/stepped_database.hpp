@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "contract/lease_store_suite.hpp"
-#include "store/rules/lock_table.hpp"
 #include "store/rules/table_lease_store.hpp"
 
 namespace dblock::contract {
@@ -67,8 +66,7 @@ class SteppedDatabase final : public store::Database {
     std::unique_ptr<store::Database> database, Step step) {
   static SystemClock clock;
   auto stepped = std::make_unique<SteppedDatabase>(std::move(database), std::move(step));
-  auto table = std::make_unique<store::LockTable>(std::move(stepped));
-  return std::make_unique<store::TableLeaseStore>(std::move(table), clock);
+  return std::make_unique<store::TableLeaseStore>(std::move(stepped), clock);
 }
 // A session of its own on the store.
 [[nodiscard]] inline std::unique_ptr<lease::LeaseStore> open_stepped(StoreUnderTest& under_test, Step step) {

@@ -1,12 +1,12 @@
-// The functions of TableLeaseStore that grant: they take locks, and nest in the leases of outer runs.
-#include "store/rules/table_lease_store.hpp"
-
+// Granting: takes one lock for an exclusive holder in one statement, and leaves grants of more than one row
+// to take_together().
 #include <algorithm>
 #include <utility>
 
-#include "base/log.hpp"
-#include "lease/owner_id.hpp"
+#include "store/parameters.hpp"
 #include "store/rules/sharing.hpp"
+#include "store/rules/table_lease_store.hpp"
+#include "store/rules/together.hpp"
 
 namespace dblock::store {
 namespace {
@@ -23,6 +23,55 @@ constexpr int k_acquire_rounds = 20;
 // A waiter that leaves for newer ones: another one that came later was granted the lock.
 bool came_too_early(const LockStatus& row, const lease::LeaseRequest& request) {
   return request.line == lease::Line::newest && request.arrival && row.arrived_at > request.arrival;
+}
+
+// Grants one exclusive lock by one of three statements: `grant`, which refuses where anybody may be waiting,
+// `grant_in_line`, which reads the line, or `first_grant`, for a row that was never granted. nullopt: the
+// row, or its fence, is missing, or the row is not free to grant.
+Result<std::optional<lease::Token>> grant_by(LockTable& table, Verb verb,
+                                             const lease::LeaseRequest& request) {
+  table.ended.expect(request);
+  const auto undo = [&] {
+    const lease::RunEnd not_run{lease::RunOutcome::not_run, std::nullopt};
+    return release_row(table, ref_to(request), lease::Actor::holder, not_run);
+  };
+  DBLOCK_TRY(const auto done, table.run_reporting(verb, grant_parameters(request, request.key), undo));
+  return token_of(done);
+}
+
+// The same for a key without a row. nullopt when another process has taken the lock meanwhile.
+//
+// One statement of a server cannot add both a held row and its fence. So this adds a free row and its fence,
+// and then grants.
+Result<std::optional<lease::Token>> create(LockTable& table, const lease::LeaseRequest& request) {
+  std::optional<lease::Token> token;
+  const auto add_and_grant = [&]() -> Result<void> {
+    DBLOCK_CHECK(add_lock(table, request.key));
+    DBLOCK_TRY(token, grant_by(table, Verb::first_grant, request));
+    return {};
+  };
+  DBLOCK_CHECK(table.database->bundled(add_and_grant));
+  return token;
+}
+
+// Reads the lock's own row from the server that takes the writes.
+Result<std::optional<lease::LockStatus>> read_gate_on_primary(LockTable& table, const lease::Key& key) {
+  DBLOCK_TRY(const auto seen, table.database->run_on_primary(Verb::look, key_parameters(key)));
+  return read_look(seen.rows);
+}
+
+// Turns a try that failed with `why` into Held, where it had waited for a transaction that called
+// dblock_assert_held(). Else returns `why`.
+Result<Answer> fenced_or(LockTable& table, const lease::LeaseRequest& request, Error why) {
+  for (const Key& key : keys_of(request.key, request.also)) {
+    DBLOCK_TRY(const bool kept, table.database->kept_by_fence(key, why));
+    if (!kept) continue;
+    DBLOCK_TRY(auto seen, read_gate(table, key));
+    if (!seen) break;
+    seen->kept_by_transaction = !seen->refuses_requests();
+    return lease::Held{std::move(*seen)};
+  }
+  return std::unexpected(std::move(why));
 }
 
 }  // namespace
@@ -54,40 +103,39 @@ Result<Answer> TableLeaseStore::try_one(const lease::LeaseRequest& request) {
 }
 
 Result<Answer> TableLeaseStore::take(const lease::LeaseRequest& request) {
-  const Call call(table_->database(), {"acquire", request.key});
+  const Call call(*table_.database, {"acquire", request.key});
   DBLOCK_CHECK(call.open());
-  DBLOCK_CHECK(table_->database().safe_to_grant());
+  DBLOCK_CHECK(table_.database->safe_to_grant());
   // Any of the statements below may be the one that grants, and none is sent before this moment: so the
   // deadline counts from it.
   const BootTime sent_at = clock_.now();
-  auto outcome = request.plain() ? try_alone(request, sent_at) : take_together(*table_, request, sent_at);
-  if (outcome) return with_pause(std::move(outcome));
-  return fenced_or(request, std::move(outcome.error()));
+  auto outcome = request.plain() ? try_alone(request, sent_at) : take_together(table_, request, sent_at);
+  if (outcome) return with_pause(table_, std::move(outcome));
+  return fenced_or(table_, request, std::move(outcome.error()));
 }
 
 Result<Answer> TableLeaseStore::try_alone(const lease::LeaseRequest& request, BootTime sent_at) {
   for (int round = 0; round < k_acquire_rounds; ++round) {
-    if (round > 0) DBLOCK_CHECK(table_->add_missing_fence(request.key));
+    if (round > 0) DBLOCK_CHECK(add_missing_fence(table_, request.key));
     DBLOCK_TRY(auto outcome, try_once(request, sent_at, round > 0));
     if (outcome) return std::move(*outcome);
   }
-  return table_->database().refuse(Errc::unreachable, "it changed hands at every try; try again");
+  return table_.database->refuse(Errc::unreachable, "it changed hands at every try; try again");
 }
 
 Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::LeaseRequest& request, BootTime sent_at,
                                                         bool again) {
-  using enum LockTable::LineIs;
-  const auto line = request.arrival ? obeyed : none;
-  DBLOCK_TRY(auto token, table_->grant(request, line));
+  const Verb verb = request.arrival ? Verb::grant_in_line : Verb::grant;
+  DBLOCK_TRY(auto token, grant_by(table_, verb, request));
   if (token) return lease::granted(request, *token, 0, sent_at);
-  DBLOCK_TRY(auto seen, again ? table_->look_on_primary(request.key) : table_->look(request.key));
+  DBLOCK_TRY(auto seen, again ? read_gate_on_primary(table_, request.key) : read_gate(table_, request.key));
   if (!seen) {
-    DBLOCK_TRY(token, table_->create(request));
+    DBLOCK_TRY(token, create(table_, request));
     if (token) return lease::granted(request, *token, 0, sent_at);
     return std::nullopt;
   }
   // The last holders were readers or slot holders: one statement cannot tell whether they are gone.
-  if (seen->sharing.mode != lease::Mode::exclusive) return take_together(*table_, request, sent_at);
+  if (seen->sharing.mode != lease::Mode::exclusive) return take_together(table_, request, sent_at);
   const bool is_new = seen->token.value == 0;
   const bool has_line = seen->has_line();
   DBLOCK_TRY(auto answer, answer_for({std::move(*seen), {}}, request));
@@ -95,8 +143,8 @@ Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::LeaseReques
   if (auto* ours = std::get_if<lease::Granted>(&answer)) ours->lease.sent_at = sent_at;
   auto* const free = std::get_if<lease::Free>(&answer);
   if (free == nullptr) return answer;
-  if (is_new || (has_line && line == none)) {
-    DBLOCK_TRY(token, is_new ? table_->first_grant(request) : table_->grant(request, obeyed));
+  if (is_new || (has_line && verb == Verb::grant)) {
+    DBLOCK_TRY(token, grant_by(table_, is_new ? Verb::first_grant : Verb::grant_in_line, request));
     // Whoever stands before did not come.
     if (token && has_line && !placed_) placed_ = request;
     if (token && has_line && !placed_->arrival) placed_->arrival = free->status->server_time;
@@ -106,7 +154,7 @@ Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::LeaseReques
   if (!came_too_early(held.status, request)) {
     if (!has_line) return std::nullopt;
     if (!again) {
-      DBLOCK_TRY(const auto places, table_->see_line(request));
+      DBLOCK_TRY(const auto places, read_line(table_, request));
       if (!is_for_others({held.status, {}}, request, places)) return std::nullopt;
     }
   }
@@ -114,96 +162,16 @@ Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::LeaseReques
   return held;
 }
 
-Result<Answer> TableLeaseStore::fenced_or(const lease::LeaseRequest& request, Error why) {
-  for (const Key& key : keys_of(request.key, request.also)) {
-    DBLOCK_TRY(const bool kept, table_->database().kept_by_fence(key, why));
-    if (!kept) continue;
-    DBLOCK_TRY(auto seen, table_->look(key));
-    if (!seen) break;
-    seen->kept_by_transaction = !seen->refuses_requests();
-    return lease::Held{std::move(*seen)};
-  }
-  return std::unexpected(std::move(why));
-}
-
 Result<void> TableLeaseStore::keep_if_safe(const Lease& lease) {
   const auto safe = [&] {
-    const Call call(table_->database(), {"acquire", lease.key});
-    return table_->database().grant_is_safe();
+    const Call call(*table_.database, {"acquire", lease.key});
+    return table_.database->grant_is_safe();
   }();
   // Where the release fails too, the lease expires by itself.
   if (!safe) [[maybe_unused]]
     const auto released =
         release(lease::ref_to(lease), lease::Actor::holder, {lease::RunOutcome::not_run, {}});
   return safe;
-}
-
-Result<std::optional<Lease>> TableLeaseStore::nest(const lease::LeaseRequest& request) {
-  auto nested = nest_in(request);
-  if (nested && *nested) {
-    DBLOCK_CHECK(keep_if_safe(**nested));
-    find_rows(**nested);
-  }
-  return nested;
-}
-
-Result<std::optional<Lease>> TableLeaseStore::nest_in(const lease::LeaseRequest& request) {
-  const Call call(table_->database(), {"acquire", request.key});
-  DBLOCK_CHECK(call.open());
-  DBLOCK_CHECK(table_->database().safe_to_grant());
-  return nest_together(*table_, request, clock_.now());
-}
-
-// Finds the rows of the outer lease, so that the nested run renews by primary key, and knows its slot. Where
-// one is not found, every renewal searches all rows of its key.
-void TableLeaseStore::find_rows(Lease& lease) {
-  if (lease.sharing.mode == lease::Mode::exclusive) return;
-  // The job cannot start before this ends.
-  const Call call(table_->database(), {"look at", lease.key}, Database::Patience::renewal);
-  const lease::OwnerId outer = lease::outermost(lease.owner);
-  const auto is_ours = [&](const LockStatus& hold) {
-    return hold.owner == outer.text && hold.token == lease.token;
-  };
-  const auto locks = table_->read_rows(keys_of(lease.key, lease.also), false);
-  if (!locks) return;
-  for (const auto& seen : *locks) {
-    if (!seen) return lease.rows.clear();
-    const auto own = std::ranges::find_if(seen->holds, is_ours);
-    if (own == seen->holds.end()) return lease.rows.clear();
-    lease.rows.push_back(own->slot);
-  }
-  if (lease.sharing.mode == lease::Mode::slot) lease.slot = lease.rows.front();
-}
-
-Result<lease::ServerTime> TableLeaseStore::stand_in_line(const lease::LeaseRequest& request, Micros length,
-                                                         bool marks) {
-  const Call call(table_->database(), {"wait for", request.key});
-  DBLOCK_CHECK(call.open());
-  placed_ = request;
-  auto arrival = table_->stand_in_line(request, length, marks);
-  // A place is no grant: where the reply is lost, it is taken again.
-  if (!arrival && arrival.error().code == Errc::indeterminate) arrival.error().code = Errc::unreachable;
-  if (arrival) placed_->arrival = *arrival;
-  return arrival;
-}
-
-Result<std::vector<lease::Place>> TableLeaseStore::see_line(const lease::LeaseRequest& request) {
-  const Call call(table_->database(), {"look at the line of", request.key});
-  DBLOCK_CHECK(call.open());
-  return table_->see_line(request);
-}
-
-void TableLeaseStore::leave_line(const lease::LeaseRequest& request) noexcept {
-  give_up_places(request, false);
-}
-
-void TableLeaseStore::give_up_places(const lease::LeaseRequest& request, bool granted) noexcept {
-  placed_.reset();
-  // The lease runs meanwhile, if there is one.
-  const Call call(table_->database(), {"leave the line of", request.key}, Database::Patience::renewal);
-  auto done = call.open();
-  if (done) done = table_->leave_line(request, granted);
-  if (!done) log::info(done.error().message);
 }
 
 }  // namespace dblock::store

@@ -4,7 +4,7 @@
 
 #include "base/log.hpp"
 #include "store/parameters.hpp"
-#include "store/rules/lock_table.hpp"
+#include "store/rules/table_lease_store.hpp"
 
 namespace dblock::store {
 namespace {
@@ -110,19 +110,19 @@ void cut(lease::History& history, std::size_t limit) {
     history.runs.erase(history.runs.begin() + static_cast<std::ptrdiff_t>(limit), history.runs.end());
 }
 
-// The functions of LockTable that read the history, and delete old records.
-
-Result<lease::History> LockTable::history(const lease::HistoryQuery& query) {
+Result<lease::History> TableLeaseStore::history(const lease::HistoryQuery& query) {
+  const Database::Call call(*table_.database, "cannot read the history");
+  DBLOCK_CHECK(call.open());
   lease::History history;
-  DBLOCK_TRY(const auto state, run(Verb::history_state, {}));
+  DBLOCK_TRY(const auto state, table_.run(Verb::history_state));
   if (!state.rows.empty()) {
     history.kept = number(state.rows.front()[0]) != 0;
     history.server_time = {micros(state.rows.front()[1])};
   }
-  DBLOCK_TRY(const auto tables, count(Verb::history_is_there, Micros{0}));
+  DBLOCK_TRY(const auto tables, read_count(table_, Verb::history_is_there, Micros{0}));
   if (tables == 0 && history.kept) {
     return fail(Errc::denied,
-                database_->attempt().text() +
+                table_.database->attempt().text() +
                     " in dblock_history: its table is gone, or this account may not read it; " +
                     "`dblock migrate --history on` makes it, and with --print-grants USER prints "
                     "what to grant");
@@ -130,7 +130,7 @@ Result<lease::History> LockTable::history(const lease::HistoryQuery& query) {
   if (tables == 0) return history;
   const Parameters asked = history_parameters(query);
   const auto add = [&](Verb verb, const Parameters& parameters) -> Result<void> {
-    DBLOCK_TRY(const auto found, run(verb, parameters));
+    DBLOCK_TRY(const auto found, table_.run(verb, parameters));
     std::vector<lease::RecordedRun> runs;
     for (const auto& row : found.rows) runs.push_back(read_recorded_run(row));
     merge(history, std::move(runs));
@@ -142,19 +142,19 @@ Result<lease::History> LockTable::history(const lease::HistoryQuery& query) {
   return history;
 }
 
-Result<std::uint64_t> LockTable::forget_runs(Micros forget_after, bool dry_run) {
-  DBLOCK_TRY(const auto tables, count(Verb::history_is_there, Micros{0}));
+Result<std::uint64_t> forget_runs(LockTable& table, Micros forget_after, bool dry_run) {
+  DBLOCK_TRY(const auto tables, read_count(table, Verb::history_is_there, Micros{0}));
   if (tables == 0) return 0;
-  if (dry_run) return count(Verb::count_old_runs, forget_after);
+  if (dry_run) return read_count(table, Verb::count_old_runs, forget_after);
   const auto some = forget_parameters(forget_after, k_forget_runs);
   std::uint64_t forgotten = 0;
   for (;;) {
-    DBLOCK_TRY(const auto old, run(Verb::select_old_runs, some));
+    DBLOCK_TRY(const auto old, table.run(Verb::select_old_runs, some));
     if (old.rows.empty()) return forgotten;
     std::vector<std::vector<Scalar>> runs;
     for (const auto& row : old.rows)
       runs.push_back({row[0].value_or(""), Text{row[1].value_or("")}, unsigned_number(row[2])});
-    DBLOCK_TRY(const auto gone, run(Verb::forget_runs, some + rows_parameters(runs)));
+    DBLOCK_TRY(const auto gone, table.run(Verb::forget_runs, some + rows_parameters(runs)));
     forgotten += gone.changed;
     if (old.rows.size() < k_forget_runs || gone.changed == 0) return forgotten;
   }

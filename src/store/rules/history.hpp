@@ -23,6 +23,8 @@
 
 namespace dblock::store {
 
+struct LockTable;
+
 // A run that has ended and is not in the history yet.
 struct EndedRun {
   std::string key;
@@ -60,6 +62,11 @@ class EndedRuns {
 
 // Records deleted by one statement: few enough to delay no other statement, enough to get on.
 inline constexpr std::size_t k_forget_runs = 200;
+
+// A number that a statement reads about what is older than `old`.
+[[nodiscard]] Result<std::uint64_t> read_count(LockTable& table, Verb verb, Micros old);
+// Deletes the records that are older than that; with `dry_run` only counts them.
+[[nodiscard]] Result<std::uint64_t> forget_runs(LockTable& table, Micros forget_after, bool dry_run);
 
 // A row of: lock_key, token, lock_value, kind, mode, holder_host, holder_pid, holder_user, holder_command,
 // holder_note, acquired_at, released_at, recorded_at, outcome, exit_code; times in microseconds since the

@@ -1,4 +1,4 @@
-// The functions of LockTable and TableLeaseStore for pauses.
+// Pausing.
 //
 // A pause is committed first, and then written into the row of each lock: that statement waits for the grants
 // that have changed the row, and a grant that comes to the row later is refused by it. The first grant of a
@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "store/parameters.hpp"
-#include "store/rules/lock_table.hpp"
 #include "store/rules/table_lease_store.hpp"
 
 namespace dblock::store {
@@ -53,46 +52,36 @@ Pause pause_of(const lease::PauseRequest& request, lease::ServerTime now) {
   return {request.scope, until, request.by, request.note, now};
 }
 
-}  // namespace
-
-Result<std::vector<Pause>> LockTable::pauses() {
-  DBLOCK_TRY(const auto found, run(Verb::list_pauses, {}));
-  std::vector<Pause> pauses;
-  for (const auto& row : found.rows) pauses.push_back(read_pause(row));
-  return pauses;
-}
-
-Result<void> LockTable::put_pause(const Pause& pause, std::optional<Pause> same) {
+// Stores a pause, in the place of `same`, the one of the same scope that was read last, and deletes those
+// that have ended.
+Result<void> put_pause(LockTable& table, const Pause& pause, std::optional<Pause> same) {
   const auto parameters = pause_parameters(pause);
   for (int round = 0; round < k_put_rounds; ++round) {
-    DBLOCK_CHECK(run(Verb::forget_pauses, {}));
-    DBLOCK_TRY(const bool done, same ? changes_one(Verb::change_pause, parameters + pause_names(*same))
-                                     : changes_one(Verb::add_pause, parameters));
+    DBLOCK_CHECK(table.run(Verb::forget_pauses));
+    DBLOCK_TRY(const bool done, same ? table.changes_one(Verb::change_pause, parameters + pause_names(*same))
+                                     : table.changes_one(Verb::add_pause, parameters));
     if (done) return {};
-    DBLOCK_TRY(const auto stored, pauses());
+    DBLOCK_TRY(const auto stored, read_pauses(table));
     same = find(stored, pause.scope);
   }
-  return database_->refuse(Errc::unreachable, "another process pauses and resumes the same; try again");
+  return table.database->refuse(Errc::unreachable, "another process pauses and resumes the same; try again");
 }
 
-Result<void> LockTable::end_pause(const Pause& pause) {
-  DBLOCK_CHECK(run(Verb::end_pause, pause_names(pause)));
-  return {};
-}
-
-Result<void> LockTable::mark_paused(const PauseScope& scope, const std::optional<Pause>& without) {
+// Writes into the row of each lock in the scope until when the stored pauses keep it paused. Waits for grants
+// under way. With `without` as if that pause of the scope were deleted already.
+Result<void> mark_paused(LockTable& table, const PauseScope& scope, const std::optional<Pause>& without) {
   const std::string to = scope.is_prefix ? after_prefix(scope.text) : after(scope.text);
   std::string from = scope.text;
   for (bool more = true; more;) {
     DBLOCK_TRY(const auto found,
-               run(Verb::some_locks, {{"from", Scalar(from)},
-                                      {"to", to.empty() ? Scalar(nullptr) : Scalar(to)},
-                                      {"limit", Scalar(static_cast<std::int64_t>(k_marked_at_once))}}));
+               table.run(Verb::some_locks, {{"from", Scalar(from)},
+                                            {"to", to.empty() ? Scalar(nullptr) : Scalar(to)},
+                                            {"limit", Scalar(static_cast<std::int64_t>(k_marked_at_once))}}));
     more = found.rows.size() == k_marked_at_once;
     if (found.rows.empty()) break;
     List keys;
     for (const auto& row : found.rows) keys.values.emplace_back(row[0].value_or(""));
-    DBLOCK_CHECK(run(
+    DBLOCK_CHECK(table.run(
         Verb::mark_paused,
         pause_names(without.value_or(Pause{scope, {}, {}, {}, {}})) +
             Parameters{{"keys", std::move(keys)}, {"without", Scalar(std::int64_t{without.has_value()})}}));
@@ -101,27 +90,36 @@ Result<void> LockTable::mark_paused(const PauseScope& scope, const std::optional
   return {};
 }
 
+}  // namespace
+
+Result<std::vector<Pause>> read_pauses(LockTable& table) {
+  DBLOCK_TRY(const auto found, table.run(Verb::list_pauses));
+  std::vector<Pause> pauses;
+  for (const auto& row : found.rows) pauses.push_back(read_pause(row));
+  return pauses;
+}
+
 Result<lease::Paused> TableLeaseStore::pause(const lease::PauseRequest& request) {
-  const Database::Call call(table_->database(), {"cannot pause ", display_scope(request.scope)});
+  const Database::Call call(*table_.database, {"cannot pause ", display_scope(request.scope)});
   DBLOCK_CHECK(call.open());
   const BootTime asked = clock_.now();
-  DBLOCK_TRY(const auto now, table_->server_time());
-  DBLOCK_TRY(const auto before, table_->pauses());
+  DBLOCK_TRY(const auto now, read_time(table_));
+  DBLOCK_TRY(const auto before, read_pauses(table_));
   const Pause pause = pause_of(request, now);
   if (pause.until <= now)
-    return over_by_now(table_->database().attempt(), pause,
+    return over_by_now(table_.database->attempt(), pause,
                        ": by the clock of the database it is " + format_time(now) + " already");
-  if (auto put = table_->put_pause(pause, find(before, request.scope)); !put) {
+  if (auto put = put_pause(table_, pause, find(before, request.scope)); !put) {
     // The tables refuse a pause that ends before it begins: its statement had to wait until it was over.
     const bool refused = put.error().code == Errc::internal || put.error().code == Errc::config;
-    if (!refused || !table_->ensure_open()) return std::unexpected(std::move(put.error()));
-    const auto later = table_->server_time();
+    if (!refused || !table_.database->ensure_open()) return std::unexpected(std::move(put.error()));
+    const auto later = read_time(table_);
     if (!later || *later < pause.until) return std::unexpected(std::move(put.error()));
-    return over_by_now(table_->database().attempt(), pause,
+    return over_by_now(table_.database->attempt(), pause,
                        ": that time had come before the database had recorded the pause, so nothing was "
                        "changed; pause for longer");
   }
-  auto marked = table_->mark_paused(request.scope, std::nullopt);
+  auto marked = mark_paused(table_, request.scope, std::nullopt);
   if (!marked) {
     marked.error().message +=
         "; the pause is stored, but a grant that was under way may still pass it: pause again";
@@ -130,7 +128,7 @@ Result<lease::Paused> TableLeaseStore::pause(const lease::PauseRequest& request)
   const auto replaced = find(before, request.scope);
   // In microseconds: a pause may last for longer than nanoseconds can count.
   if (std::chrono::floor<Micros>(clock_.now() - asked) >= pause.until.since_epoch - now.since_epoch)
-    return over_before_all_knew(table_->database().attempt(), pause, replaced);
+    return over_before_all_knew(table_.database->attempt(), pause, replaced);
   return lease::Paused{pause, replaced};
 }
 
@@ -138,26 +136,24 @@ Result<lease::Paused> TableLeaseStore::pause(const lease::PauseRequest& request)
 // that have a row are granted. Then once more, since another process may have paused meanwhile what the
 // deletion has ended.
 Result<lease::Resumed> TableLeaseStore::resume(const PauseScope& scope) {
-  const Database::Call call(table_->database(), {"cannot resume ", display_scope(scope)});
+  const Database::Call call(*table_.database, {"cannot resume ", display_scope(scope)});
   DBLOCK_CHECK(call.open());
-  DBLOCK_TRY(const auto before, table_->pauses());
+  DBLOCK_TRY(const auto before, read_pauses(table_));
   lease::Resumed resumed{find(before, scope), {}};
   if (resumed.ended) {
-    DBLOCK_CHECK(table_->mark_paused(scope, resumed.ended));
-    DBLOCK_CHECK(table_->end_pause(*resumed.ended));
+    DBLOCK_CHECK(mark_paused(table_, scope, resumed.ended));
+    DBLOCK_CHECK(table_.run(Verb::end_pause, pause_names(*resumed.ended)));
   }
-  DBLOCK_CHECK(table_->mark_paused(scope, std::nullopt));
-  DBLOCK_TRY(resumed.left, table_->pauses());
+  DBLOCK_CHECK(mark_paused(table_, scope, std::nullopt));
+  DBLOCK_TRY(resumed.left, read_pauses(table_));
   std::erase_if(resumed.left, [&scope](const Pause& pause) { return !pause.scope.meets(scope); });
   return resumed;
 }
 
-// Adds to a refusal who made the pause, which the lock's row does not tell. Where that cannot be read, its
-// end is said alone.
-Result<lease::Answer> TableLeaseStore::with_pause(Result<lease::Answer> answer) {
+Result<lease::Answer> with_pause(LockTable& table, Result<lease::Answer> answer) {
   auto* const held = answer ? std::get_if<lease::Held>(&*answer) : nullptr;
   if (held == nullptr || !held->status.pause) return answer;
-  const auto pauses = table_->pauses();
+  const auto pauses = read_pauses(table);
   if (!pauses) return answer;
   for (const auto& pause : *pauses) {
     if (pause.scope.covers(held->status.key) && pause.until >= held->status.pause->until)

@@ -1,9 +1,9 @@
-// The functions of LockTable that reap: free expired leases, and delete locks that are idle for long.
+// Reaping: free expired leases, and delete locks that are idle for long.
 #include <algorithm>
 #include <utility>
 
 #include "store/parameters.hpp"
-#include "store/rules/lock_table.hpp"
+#include "store/rules/table_lease_store.hpp"
 
 namespace dblock::store {
 namespace {
@@ -20,33 +20,12 @@ Parameters locks_of(const std::vector<Row>& idle) {
   return rows_parameters(rows);
 }
 
-}  // namespace
-
-Result<lease::ReapReport> LockTable::reap(const lease::ReapOptions& options) {
-  lease::ReapReport report;
-  {
-    const Database::Call call(*database_, k_attempt);
-    DBLOCK_CHECK(call.open());
-    DBLOCK_CHECK(free_expired(options.dry_run, report.abandoned));
-  }
-  record_ended();
-  const Database::Call call(*database_, k_attempt);
-  DBLOCK_CHECK(call.open());
-  if (!options.dry_run) DBLOCK_CHECK(run(Verb::forget_places, {}));
-  const Micros old = std::max(options.forget_after, k_least_idle_time);
-  DBLOCK_TRY(report.forgotten, options.dry_run ? count(Verb::count_idle, old) : forget_idle(old));
-  if (options.forget_history) {
-    DBLOCK_TRY(report.forgotten_runs, forget_runs(*options.forget_history, options.dry_run));
-  }
-  return report;
-}
-
-Result<void> LockTable::free_expired(bool dry_run, std::vector<lease::LockStatus>& freed) {
-  DBLOCK_TRY(const auto found, run(Verb::expired, {}));
+Result<void> free_expired(LockTable& table, bool dry_run, std::vector<lease::LockStatus>& freed) {
+  DBLOCK_TRY(const auto found, table.run(Verb::expired));
   for (const auto& row : found.rows) {
     auto seen = read_status(row);
     if (!dry_run) {
-      DBLOCK_TRY(const bool still_there, abandon(seen));
+      DBLOCK_TRY(const bool still_there, abandon(table, seen));
       if (!still_there) continue;  // taken over or released since the row was read
     }
     freed.push_back(std::move(seen));
@@ -54,32 +33,54 @@ Result<void> LockTable::free_expired(bool dry_run, std::vector<lease::LockStatus
   return {};
 }
 
-Result<std::uint64_t> LockTable::count(Verb verb, Micros old) {
-  DBLOCK_TRY(const auto found, run(verb, forget_parameters(old, k_batch)));
-  return found.rows.empty() ? 0 : unsigned_number(found.rows.front()[0]);
-}
-
-Result<std::uint64_t> LockTable::forget_idle(Micros forget_after) {
+Result<std::uint64_t> forget_idle(LockTable& table, Micros forget_after) {
   const auto some = forget_parameters(forget_after, k_batch);
   std::uint64_t forgotten = 0;
   bool more = true;
   const auto forget = [&]() -> Result<void> {
-    DBLOCK_TRY(const auto idle, run(Verb::select_idle, some));
+    DBLOCK_TRY(const auto idle, table.run(Verb::select_idle, some));
     more = idle.rows.size() == k_batch;
     if (idle.rows.empty()) return {};
     const auto locks = some + locks_of(idle.rows);
-    DBLOCK_CHECK(run(Verb::forget_fences, locks));
-    DBLOCK_TRY(const auto gone, run(Verb::forget, locks));
+    DBLOCK_CHECK(table.run(Verb::forget_fences, locks));
+    DBLOCK_TRY(const auto gone, table.run(Verb::forget, locks));
     forgotten += gone.changed;
     // Nothing was deleted: other processes have taken these locks meanwhile. The next reap sees to them.
     more = more && gone.changed > 0;
     std::uint64_t highest = 0;
     for (const auto& row : gone.rows) highest = std::max(highest, unsigned_number(row[0]));
-    DBLOCK_CHECK(run(Verb::raise_floor, {{"token", Scalar(highest)}}));
+    DBLOCK_CHECK(table.run(Verb::raise_floor, {{"token", Scalar(highest)}}));
     return {};
   };
-  while (more) DBLOCK_CHECK(database_->bundled(forget));
+  while (more) DBLOCK_CHECK(table.database->bundled(forget));
   return forgotten;
+}
+
+}  // namespace
+
+Result<std::uint64_t> read_count(LockTable& table, Verb verb, Micros old) {
+  DBLOCK_TRY(const auto found, table.run(verb, forget_parameters(old, k_batch)));
+  return found.rows.empty() ? 0 : unsigned_number(found.rows.front()[0]);
+}
+
+Result<lease::ReapReport> TableLeaseStore::reap(const lease::ReapOptions& options) {
+  lease::ReapReport report;
+  {
+    const Database::Call call(*table_.database, k_attempt);
+    DBLOCK_CHECK(call.open());
+    DBLOCK_CHECK(free_expired(table_, options.dry_run, report.abandoned));
+  }
+  record_ended();
+  const Database::Call call(*table_.database, k_attempt);
+  DBLOCK_CHECK(call.open());
+  if (!options.dry_run) DBLOCK_CHECK(table_.run(Verb::forget_places));
+  const Micros old = std::max(options.forget_after, k_least_idle_time);
+  DBLOCK_TRY(report.forgotten,
+             options.dry_run ? read_count(table_, Verb::count_idle, old) : forget_idle(table_, old));
+  if (options.forget_history) {
+    DBLOCK_TRY(report.forgotten_runs, forget_runs(table_, *options.forget_history, options.dry_run));
+  }
+  return report;
 }
 
 }  // namespace dblock::store

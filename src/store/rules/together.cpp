@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "lease/line.hpp"
-#include "lease/owner_id.hpp"
+#include "store/parameters.hpp"
 #include "store/rules/sharing.hpp"
 
 namespace dblock::store {
@@ -17,20 +17,87 @@ using lease::LeaseRequest;
 
 using RowsOfLocks = std::vector<std::optional<LockRows>>;
 
+// Where a grant of one key is written: to row `slot` of a lock that was `seen` in this state.
+struct GrantTarget {
+  lease::Key key;
+  LockRows seen;
+  std::uint32_t slot = 0;
+};
+
+// A server that breaks its row locks cannot be relied on, nor can a proxy that sends statements twice. The
+// error rolls the transaction back.
+std::unexpected<Error> changed_while_locked(const Database& database) {
+  return database.refuse(Errc::unreachable, "its rows changed while they were locked; try again");
+}
+
+Result<void> abandon_locked(LockTable& table, const lease::LockStatus& lease) {
+  DBLOCK_TRY(const bool abandoned, abandon(table, lease));
+  if (!abandoned) return changed_while_locked(*table.database);
+  return {};
+}
+
 // Frees leases past their margin, so that a renewal of theirs that was sent in time and comes late matches no
 // row. A grant of the same kind as the last one leaves its fellow holders' rows alone: it overwrites the row
 // it takes.
 Result<void> clear(LockTable& table, GrantTarget& target, const LeaseRequest& request) {
-  auto& [gate, holds] = target.seen;
+  auto& gate = target.seen.gate;
   const bool alone = request.sharing.mode == lease::Mode::exclusive;
-  if (!alone && !gate.owner.empty()) DBLOCK_CHECK(table.abandon_locked(gate));
+  if (!alone && !gate.owner.empty()) DBLOCK_CHECK(abandon_locked(table, gate));
   if (!changes_kind(gate.sharing, request.sharing)) return {};
-  for (auto& hold : holds) {
+  for (auto& hold : target.seen.holds) {
     if (hold.owner.empty()) continue;
-    DBLOCK_CHECK(table.abandon_locked(hold));
+    DBLOCK_CHECK(abandon_locked(table, hold));
     hold.last =
         lease::PastRun{hold.acquired_at, std::nullopt, lease::RunOutcome::abandoned, std::nullopt, {}};
   }
+  return {};
+}
+
+bool has_row(const GrantTarget& target) {
+  return target.slot == 0 || std::ranges::find(target.seen.holds, target.slot, &lease::LockStatus::slot) !=
+                                 target.seen.holds.end();
+}
+
+// Writes what the grant itself does not: rows and fences that are missing. Before a grant of another kind
+// also: the end of all jobs' transactions, and all past runs in the lock's own row.
+Result<void> make_room(LockTable& table, const GrantTarget& target, const lease::Sharing& asked) {
+  const bool there = has_row(target);
+  const auto row = row_parameters(target.key, target.slot);
+  if (!there) DBLOCK_CHECK(table.run(Verb::add_row, row));
+  if (!there || std::ranges::find(target.seen.unfenced, target.slot) != target.seen.unfenced.end())
+    DBLOCK_CHECK(table.run(Verb::add_fence, row));
+  if (!changes_kind(target.seen.gate.sharing, asked)) return {};
+  DBLOCK_CHECK(table.run(Verb::wait_for_fences, row));
+  if (target.slot == 0)
+    DBLOCK_CHECK(table.run(Verb::collect_past_runs, past_parameters(with_past_runs(target.seen))));
+  return {};
+}
+
+Parameters grant_rows_parameters(const lease::LeaseRequest& request, const std::vector<GrantTarget>& targets,
+                                 lease::Token token) {
+  std::vector<std::vector<Scalar>> rows;
+  for (const auto& target : targets) rows.push_back({target.key.bytes(), std::int64_t{target.slot}});
+  return grant_parameters(request, request.key) + rows_parameters(rows) +
+         Parameters{{"token", Scalar(token.value)}};
+}
+
+// Writes a grant to all its targets. The lock's own row of each key takes the token and the sharing in any
+// case, and until when others may be waiting (nullopt: nobody is).
+Result<void> grant_rows(LockTable& table, const lease::LeaseRequest& request,
+                        const std::vector<GrantTarget>& targets, lease::Token token,
+                        std::optional<lease::ServerTime> line_until) {
+  table.ended.expect(request);
+  for (const GrantTarget& target : targets) DBLOCK_CHECK(make_room(table, target, request.sharing));
+  const bool alone = request.sharing.mode == lease::Mode::exclusive;
+  const auto parameters =
+      grant_rows_parameters(request, targets, token) + Parameters{{"line_until", time_or_null(line_until)}};
+  if (!alone) DBLOCK_CHECK(table.run(Verb::grant_gate, parameters));
+  // The statement must report the token, as later each renewal must report its length. Without the report
+  // run_reporting() fails, and the transaction is rolled back.
+  const auto undo = [] { return true; };
+  DBLOCK_TRY(const auto done,
+             table.run_reporting(alone ? Verb::grant_rows : Verb::grant_beside, parameters, undo));
+  if (!done || done->changed != targets.size()) return changed_while_locked(*table.database);
   return {};
 }
 
@@ -53,18 +120,18 @@ class Taking {
   // after it.
   Result<void> transaction() {
     answer_.reset();
-    DBLOCK_TRY(const RowsOfLocks seen, table_.read_rows(keys_, true));
+    DBLOCK_TRY(const RowsOfLocks seen, read_rows(table_, keys_, true));
     places_.clear();
     if (std::ranges::any_of(seen, [](const auto& lock) { return lock && lock->gate.has_line(); })) {
-      DBLOCK_TRY(places_, table_.see_line(request_));
+      DBLOCK_TRY(places_, read_line(table_, request_));
     }
     DBLOCK_CHECK(decide_on(seen));
     if (answer_) return {};
     if (targets_.size() == keys_.size()) return take();
     if (!adds_rows_)
-      return table_.database().refuse(Errc::unreachable, "its row vanished; is another tool deleting rows?");
+      return table_.database->refuse(Errc::unreachable, "its row vanished; is another tool deleting rows?");
     for (std::size_t i = 0; i < keys_.size(); ++i)
-      if (!seen[i]) DBLOCK_CHECK(table_.add(keys_[i]));
+      if (!seen[i]) DBLOCK_CHECK(add_lock(table_, keys_[i]));
     return {};
   }
 
@@ -76,7 +143,7 @@ class Taking {
       token.value = std::max({token.value, gate.token.value + 1, now});
     }
     for (GrantTarget& target : targets_) DBLOCK_CHECK(clear(table_, target, request_));
-    DBLOCK_CHECK(table_.grant_rows(request_, targets_, token, line_of_others()));
+    DBLOCK_CHECK(grant_rows(table_, request_, targets_, token, line_of_others()));
     DBLOCK_CHECK(remove_passed());
     auto grant = lease::granted(request_, token, targets_.front().slot, sent_at_);
     grant.lease.rows.clear();
@@ -103,7 +170,7 @@ class Taking {
       if (!passes_others(target.seen, request_, places_)) continue;
       for (const auto* place : lease::places_before(places_, request_, target.key.bytes())) {
         passed.owner = place->owner;
-        DBLOCK_CHECK(table_.leave_line(passed, false));
+        DBLOCK_CHECK(delete_places(table_, passed, false));
       }
     }
     return {};
@@ -157,104 +224,10 @@ class Taking {
   bool adds_rows_ = true;  // else a missing row is an error
 };
 
-// Any request may nest in an exclusive lease; in a shared or slot lease only a request that asks for the
-// same. Sets `sharing` to how the outer lease is held.
-Result<std::optional<lease::Token>> nest_one(LockTable& table, const Key& key, const lease::OwnerId& outer,
-                                             const LeaseRequest& request, lease::Sharing& sharing) {
-  lease::LeaseRef ref{key, outer, std::nullopt, {}, lease::Mode::exclusive};
-  sharing = {};
-  DBLOCK_TRY(auto token, table.nest(ref, sharing, request.terms.ttl));
-  if (token || request.sharing.mode == lease::Mode::exclusive) return token;
-  sharing = request.sharing;
-  ref.mode = sharing.mode;
-  return table.nest(ref, sharing, request.terms.ttl);
-}
-
 }  // namespace
 
 Result<Answer> take_together(LockTable& table, const LeaseRequest& request, BootTime sent_at) {
   return Taking(table, request, sent_at).run();
-}
-
-Result<std::optional<lease::Lease>> nest_together(LockTable& table, const LeaseRequest& request,
-                                                  BootTime sent_at) {
-  const lease::OwnerId outer = lease::outermost(*request.outer);
-  std::optional<lease::Token> token;
-  lease::Sharing sharing;
-  bool absent = false;
-  const auto body = [&]() -> Result<void> {
-    for (const Key& key : keys_of(request.key, request.also)) {
-      DBLOCK_TRY(token, nest_one(table, key, outer, request, sharing));
-      absent = !token;
-      if (absent) return fail(Errc::internal, "");  // rolls back the keys that were counted
-    }
-    return {};
-  };
-  const auto done = request.also.empty() ? body() : table.in_transaction(body);
-  if (absent) return std::nullopt;
-  if (!done) return std::unexpected(done.error());
-  auto lease = lease::granted(request, *token, 0, sent_at).lease;
-  lease.owner = lease::nested_owner_id(outer);
-  lease.sharing = sharing;
-  return lease;
-}
-
-Result<Answer> look_together(LockTable& table, const LeaseRequest& request) {
-  std::optional<Answer> refusal;
-  Answer last = lease::Free{};
-  DBLOCK_TRY(const auto locks, table.read_rows(keys_of(request.key, request.also), false));
-  for (const auto& seen : locks) {
-    if (!seen) continue;
-    // An error (a mode that does not go with the holders') counts as free here: the next try reports it.
-    last = answer_for(*seen, request).value_or(lease::Free{0, with_past_runs(*seen)});
-    // A success under any of the keys is the answer, even where another key is held.
-    if (std::holds_alternative<lease::Done>(last)) return last;
-    if (!std::holds_alternative<lease::Free>(last) && !refusal) refusal = last;
-    if (refusal && !request.promises.once_per) break;
-  }
-  return refusal ? std::move(*refusal) : last;
-}
-
-namespace {
-
-bool is_free_member(const Answer& answer) {
-  return std::holds_alternative<lease::Free>(answer);
-}
-
-// The request can choose: it holds no member yet, and more than one is free.
-bool several_are_free(const std::vector<Answer>& answers) {
-  return std::ranges::count_if(answers, is_free_member) > 1 &&
-         std::ranges::none_of(
-             answers, [](const Answer& answer) { return std::holds_alternative<lease::Granted>(answer); });
-}
-
-}  // namespace
-
-Result<Answer> look_at_pool(LockTable& table, const LeaseRequest& request) {
-  const auto members = lease::members_of(request);
-  auto keys = keys_of(request.key, request.any);
-  std::ranges::sort(keys);
-  DBLOCK_TRY(const auto locks, table.read_rows(keys, false));
-  const auto rows_of = [&](const LeaseRequest& member) -> const std::optional<LockRows>& {
-    return locks[static_cast<std::size_t>(std::ranges::lower_bound(keys, member.key) - keys.begin())];
-  };
-  std::vector<Answer> answers;
-  for (const auto& member : members) {
-    const auto& seen = rows_of(member);
-    // As in look_together() an error counts as free.
-    Answer answer = lease::Free{};
-    if (seen) answer = answer_for(*seen, member).value_or(lease::Free{0, with_past_runs(*seen)});
-    answers.push_back(std::move(answer));
-  }
-  if (!several_are_free(answers)) return best_of(std::move(answers));
-  // Of several free members one that is for nobody else comes first.
-  DBLOCK_TRY(const auto places, table.see_line(request));
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    const auto& seen = rows_of(members[i]);
-    if (is_free_member(answers[i]) && !(seen && is_for_others(*seen, members[i], places)))
-      return std::move(answers[i]);
-  }
-  return best_of(std::move(answers));
 }
 
 }  // namespace dblock::store

@@ -16,15 +16,4 @@ namespace dblock::store {
 [[nodiscard]] Result<lease::Answer> take_together(LockTable& table, const lease::LeaseRequest& request,
                                                   BootTime sent_at);
 
-// See LeaseStore::nest().
-[[nodiscard]] Result<std::optional<lease::Lease>> nest_together(LockTable& table,
-                                                                const lease::LeaseRequest& request,
-                                                                BootTime sent_at);
-
-// The answer that a request of a pool would get now.
-[[nodiscard]] Result<lease::Answer> look_at_pool(LockTable& table, const lease::LeaseRequest& request);
-
-// See LeaseStore::look().
-[[nodiscard]] Result<lease::Answer> look_together(LockTable& table, const lease::LeaseRequest& request);
-
 }  // namespace dblock::store
