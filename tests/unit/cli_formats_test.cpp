@@ -187,6 +187,18 @@ TEST_CASE("csv has a header and a row for each holder, named like the fields of 
   CHECK(shown({}, Shape::csv) == shown({lock}, Shape::csv).substr(0, shown({}, Shape::csv).size()));
 }
 
+TEST_CASE("the columns of csv keep their numbers: a new one goes to the end") {
+  CHECK(shown({}, Shape::csv) ==
+        "server_time,key,kind,mode,slot,state,owner,token,count,host,pid,user,command,note,acquired_at,"
+        "renewed_at,expires_at,ttl_ms,margin_ms,remaining_ms,held_ms,waiters,last_acquired_at,"
+        "last_released_at,last_outcome,last_exit_code,last_success_acquired_at,last_success_released_at\r\n");
+  OutputOptions output;
+  output.shape = Shape::csv;
+  CHECK(report_history({}, output, false) ==
+        "key,kind,mode,owner,token,host,pid,user,command,note,acquired_at,released_at,recorded_at,held_ms,"
+        "outcome,exit_code\r\n");
+}
+
 TEST_CASE("nothing that a row says breaks a line or a field of csv") {
   auto lock = held_lock(k_hostile);
   lock.holder = {"a,b", 1, "say \"hi\"", k_hostile, " padded "};
