@@ -5,24 +5,13 @@
 #include <string_view>
 
 #include "base/text.hpp"
-#include "cli/report/json.hpp"
+#include "cli/report/lock_fields.hpp"
 #include "cli/report/report.hpp"
 
 namespace dblock::cli {
 namespace {
 
 constexpr std::string_view k_line_end = "\r\n";
-
-// New columns go to the end: readers may refer to columns by number.
-constexpr std::string_view k_lock_columns =
-    "server_time,key,kind,mode,slot,state,owner,token,count,host,pid,user,command,note,acquired_at,"
-    "renewed_at,expires_at,ttl_ms,margin_ms,remaining_ms,held_ms,waiters,last_acquired_at,"
-    "last_released_at,last_outcome,last_exit_code,last_success_acquired_at,last_success_released_at";
-
-constexpr std::string_view k_run_columns =
-    "key,kind,mode,owner,token,host,pid,user,command,note,acquired_at,released_at,recorded_at,held_ms,"
-    "outcome,"
-    "exit_code";
 
 // The characters that make a formula of a field where a spreadsheet reads them first: it would run a
 // stranger's text. The last four are the first four in full width.
@@ -49,9 +38,9 @@ std::string without_formulas(std::string_view text) {
   return safe;
 }
 
-// Text of a row as one CSV field: escaped as in the table, then quoted where RFC 4180 demands quotes.
-std::string csv_text(std::string_view untrusted) {
-  std::string text = without_formulas(escape_untrusted(untrusted));
+// Text of a row, escaped as in the table, as one CSV field: in quotes where RFC 4180 demands them.
+std::string csv_text(std::string_view escaped) {
+  std::string text = without_formulas(escaped);
   const bool padded = text.starts_with(' ') || text.ends_with(' ');
   if (!padded && text.find_first_of(",\"") == std::string::npos) return text;
   std::string quoted = "\"";
@@ -60,54 +49,46 @@ std::string csv_text(std::string_view untrusted) {
 }
 
 std::string csv_field(const Json& value) {
-  if (value.is_null()) return {};
-  if (value.is_string()) return csv_text(value.get_ref<const std::string&>());
-  return value.dump();
+  return value.is_string() ? csv_text(text_of(value)) : text_of(value);
 }
 
-// A column's value: "last_acquired_at" is "acquired_at" of the object "last"; an array becomes its length.
-Json flattened(const Json& lock, std::string_view column) {
-  for (const std::string_view parent : {"last_success", "last"}) {
-    const std::string prefix = std::string(parent) + "_";
-    if (!column.starts_with(prefix)) continue;
-    const Json& object = lock.at(std::string(parent));
-    return object.is_null() ? Json(nullptr) : object.at(std::string(column.substr(prefix.size())));
-  }
-  const Json& value = lock.at(std::string(column));
-  return value.is_array() ? Json(value.size()) : value;
-}
-
-std::string csv_line(const Json& object, std::string_view columns) {
+std::string csv_names(const Json& row) {
   std::string line;
-  for (auto rest = columns;;) {
-    const auto end = std::min(rest.find(','), rest.size());
-    line += csv_field(flattened(object, rest.substr(0, end)));
-    if (end == rest.size()) break;
-    line += ',';
-    rest.remove_prefix(end + 1);
-  }
+  for (const auto& [name, value] : row.items()) line += (line.empty() ? "" : ",") + name;
   return line.append(k_line_end);
+}
+
+std::string csv_line(const Json& row) {
+  std::string line;
+  for (const auto& value : row) line += (&value == &row.front() ? "" : ",") + csv_field(value);
+  return line.append(k_line_end);
+}
+
+// The fields of the JSON without objects: "acquired_at" of the object "last" is "last_acquired_at".
+Json csv_row(const lease::LockStatus& lock, lease::ServerTime now) {
+  Json row{{"server_time", json_time(now)}};
+  for (const auto& field : lock_fields()) {
+    const std::string before = field.object == nullptr ? "" : std::string(field.object->name) + "_";
+    row[before + std::string(field.name)] = value_of(field, lock);
+  }
+  return row;
 }
 
 }  // namespace
 
 std::string csv_header() {
-  return std::string(k_lock_columns).append(k_line_end);
+  return csv_names(csv_row({}, {}));
 }
 
 std::string csv_rows(const lease::Listing& listing) {
   std::string text;
-  for (const auto& status : listing.locks) {
-    Json lock = json_lock(status);
-    lock["server_time"] = json_time(listing.server_time);
-    text += csv_line(lock, k_lock_columns);
-  }
+  for (const auto& lock : listing.locks) text += csv_line(csv_row(lock, listing.server_time));
   return text;
 }
 
 std::string csv_runs(const lease::History& history) {
-  std::string text = std::string(k_run_columns).append(k_line_end);
-  for (const auto& run : history.runs) text += csv_line(json_run(run), k_run_columns);
+  std::string text = csv_names(json_run({}));
+  for (const auto& run : history.runs) text += csv_line(json_run(run));
   return text;
 }
 

@@ -2,45 +2,23 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
+#include "cli/report/lock_fields.hpp"
+
 namespace dblock::cli {
-namespace {
-
-Json json_last(const std::optional<lease::PastRun>& run) {
-  if (!run) return nullptr;
-  return {{"acquired_at", json_time(run->acquired_at)},
-          {"released_at", json_time(run->released_at)},
-          {"outcome", run->outcome ? Json(lease::to_string(*run->outcome)) : Json(nullptr)},
-          {"exit_code", run->exit_code ? Json(*run->exit_code) : Json(nullptr)}};
-}
-
-Json json_last_success(const std::optional<lease::PastRun>& run) {
-  if (!run) return nullptr;
-  return {{"acquired_at", json_time(run->acquired_at)}, {"released_at", json_time(run->released_at)}};
-}
-
-Json json_waiters(const std::optional<std::vector<lease::Waiter>>& waiters) {
-  if (!waiters) return nullptr;
-  auto list = Json::array();
-  for (const auto& waiter : *waiters) {
-    list.push_back({{"host", text_or_null(waiter.host)},
-                    {"pid", waiter.pid == 0 ? Json() : Json(waiter.pid)},
-                    {"user", text_or_null(waiter.user)},
-                    {"since", json_time(waiter.since)},
-                    {"place", list.size() + 1}});
-  }
-  return list;
-}
-
-Json millis_between(const std::optional<lease::ServerTime>& from,
-                    const std::optional<lease::ServerTime>& to) {
-  if (!from || !to) return nullptr;
-  return json_millis(std::max(to->since_epoch - from->since_epoch, Micros{0}));
-}
-
-}  // namespace
 
 Json text_or_null(const std::string& text) {
   return text.empty() ? Json(nullptr) : Json(text);
+}
+
+Json number_or_null(std::uint64_t number) {
+  return number == 0 ? Json(nullptr) : Json(number);
+}
+
+std::string text_of(const Json& value) {
+  if (value.is_null()) return {};
+  if (value.is_string()) return escape_untrusted(value.get_ref<const std::string&>());
+  return value.is_array() ? std::to_string(value.size()) : value.dump();
 }
 
 Json json_document() {
@@ -59,6 +37,14 @@ Json json_millis(Micros length) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(length).count();
 }
 
+Json json_outcome(const std::optional<lease::RunOutcome>& outcome) {
+  return outcome ? Json(lease::to_string(*outcome)) : Json(nullptr);
+}
+
+Json json_exit_code(const std::optional<int>& code) {
+  return code ? Json(*code) : Json(nullptr);
+}
+
 Json json_pause(const lease::Pause& pause) {
   Json shown;
   shown[pause.scope.is_prefix ? "prefix" : "key"] = pause.scope.text;
@@ -70,34 +56,16 @@ Json json_pause(const lease::Pause& pause) {
 }
 
 Json json_lock(const lease::LockStatus& status) {
-  const bool taken = !status.owner.empty();  // held, or expired and not yet cleared
-  const std::optional now = status.server_time;
-  const auto known = [taken](Json value) { return taken ? std::move(value) : Json(nullptr); };
   Json lock;
-  lock["key"] = status.key;
-  lock["kind"] = known(lease::to_string(status.kind));
-  lock["mode"] = lease::to_string(status.sharing.mode);
-  lock["slot"] =
-      status.sharing.mode == lease::Mode::slot && status.slot > 0 ? Json(status.slot) : Json(nullptr);
-  lock["state"] = lease::to_string(status.state);
-  lock["owner"] = text_or_null(status.owner);
-  lock["token"] = status.token.value == 0 ? Json(nullptr) : Json(status.token.value);
-  lock["count"] = status.count;
-  lock["host"] = known(text_or_null(status.holder.host));
-  lock["pid"] = known(status.holder.pid == 0 ? Json(nullptr) : Json(status.holder.pid));
-  lock["user"] = known(text_or_null(status.holder.user));
-  lock["command"] = known(text_or_null(status.holder.command));
-  lock["note"] = known(text_or_null(status.holder.note));
-  lock["acquired_at"] = known(json_time(status.acquired_at));
-  lock["renewed_at"] = known(json_time(status.renewed_at));
-  lock["expires_at"] = known(json_time(status.expires_at));
-  lock["ttl_ms"] = known(json_millis(status.ttl));
-  lock["margin_ms"] = known(json_millis(status.margin));
-  lock["remaining_ms"] = known(millis_between(now, status.expires_at));
-  lock["held_ms"] = known(millis_between(status.acquired_at, now));
-  lock["waiters"] = json_waiters(status.waiters);
-  lock["last"] = json_last(status.last);
-  lock["last_success"] = json_last_success(status.last_success);
+  for (const auto& field : lock_fields()) {
+    const std::string name(field.name);
+    if (field.object == nullptr) {
+      lock[name] = value_of(field, status);
+      continue;
+    }
+    Json& object = lock[std::string(field.object->name)];
+    if (status.*(field.object->run)) object[name] = value_of(field, status);
+  }
   return lock;
 }
 
@@ -109,7 +77,7 @@ Json json_run(const lease::RecordedRun& run) {
           {"owner", text_or_null(run.owner)},
           {"token", run.token.value},
           {"host", text_or_null(run.holder.host)},
-          {"pid", run.holder.pid == 0 ? Json(nullptr) : Json(run.holder.pid)},
+          {"pid", number_or_null(run.holder.pid)},
           {"user", text_or_null(run.holder.user)},
           {"command", text_or_null(run.holder.command)},
           {"note", text_or_null(run.holder.note)},
@@ -119,8 +87,8 @@ Json json_run(const lease::RecordedRun& run) {
           {"held_ms", ended ? json_millis(std::max(
                                   run.released_at->since_epoch - run.acquired_at->since_epoch, Micros{0}))
                             : Json(nullptr)},
-          {"outcome", run.outcome ? Json(lease::to_string(*run.outcome)) : Json(nullptr)},
-          {"exit_code", run.exit_code ? Json(*run.exit_code) : Json(nullptr)}};
+          {"outcome", json_outcome(run.outcome)},
+          {"exit_code", json_exit_code(run.exit_code)}};
 }
 
 }  // namespace dblock::cli

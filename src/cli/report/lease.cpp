@@ -68,7 +68,7 @@ std::string report_acquired(const app::Acquired& acquired, const OutputOptions& 
     document["owner"] = lease.owner.text;
     document["token"] = lease.token.value;
     document["mode"] = lease::to_string(lease.sharing.mode);
-    document["slot"] = lease.slot > 0 ? Json(lease.slot) : Json(nullptr);
+    document["slot"] = number_or_null(lease.slot);
     document["ttl_ms"] = json_millis(lease.terms.ttl);
     document["margin_ms"] = json_millis(lease.terms.margin);
     document["acquired_at"] = json_time(acquired.status.acquired_at);
