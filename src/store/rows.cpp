@@ -6,43 +6,23 @@
 namespace dblock::store {
 namespace {
 
-// The columns of a status row, in their order. Times are microseconds since the epoch.
-enum Column : std::size_t {
-  c_key,
-  c_owner,
-  c_token,
-  c_count,
-  c_kind,
-  c_host,
-  c_pid,
-  c_user,
-  c_command,
-  c_note,
-  c_acquired,
-  c_renewed,
-  c_expires,
-  c_revoked,
-  c_hold_until,
-  c_ttl,
-  c_margin,
-  c_heartbeat,
-  c_last_acquired,
-  c_last_released,
-  c_last_outcome,
-  c_last_exit_code,
-  c_success_acquired,
-  c_success_released,
-  c_now,
-  c_mode,
-  c_slots,
-  c_slot,
-  c_line_until,
-  c_replaceable,
-  c_revoked_by,
-  c_arrived,
-  c_refused_until,
+// Reads the columns of a row by their names in the list `Names`. Another name does not build.
+template <const auto& Names>
+class NamedRow {
+ public:
+  struct Column {
+    std::size_t index;
+    consteval Column(const char* name) : index(0) {
+      while (Names[index] != name) ++index;
+    }
+  };
+  explicit NamedRow(const Row& row) : row_(row) {}
+  const Field& operator[](Column column) const { return row_[column.index]; }
+
+ private:
+  const Row& row_;
 };
-static_assert(c_refused_until + 1 == k_status_columns);
+using StatusRow = NamedRow<k_status_names>;
 
 template <typename Number>
 Number parsed(const Field& field) {
@@ -59,39 +39,40 @@ lease::Sharing sharing(const Field& mode, const Field& slots) {
   return found;
 }
 
-std::optional<lease::PastRun> last_run(const Row& row) {
-  if (!row[c_last_outcome]) return std::nullopt;
-  lease::PastRun run{time(row[c_last_acquired]),
-                     time(row[c_last_released]),
-                     lease::parse_outcome(*row[c_last_outcome]),
+std::optional<lease::PastRun> last_run(const StatusRow& row) {
+  if (!row["last_outcome"]) return std::nullopt;
+  lease::PastRun run{time(row["last_acquired_at"]),
+                     time(row["last_released_at"]),
+                     lease::parse_outcome(*row["last_outcome"]),
                      std::nullopt,
                      {}};
-  if (row[c_last_exit_code]) run.exit_code = static_cast<int>(number(row[c_last_exit_code]));
+  if (row["last_exit_code"]) run.exit_code = static_cast<int>(number(row["last_exit_code"]));
   // Until the next grant the row keeps its last holder.
-  if (!row[c_owner]) run.host = row[c_host].value_or("");
+  if (!row["lock_value"]) run.host = row["holder_host"].value_or("");
   return run;
 }
 
-std::optional<lease::PastRun> last_success(const Row& row) {
-  if (!row[c_success_released]) return std::nullopt;
-  return lease::PastRun{time(row[c_success_acquired]),
-                        time(row[c_success_released]),
+std::optional<lease::PastRun> last_success(const StatusRow& row) {
+  if (!row["success_released_at"]) return std::nullopt;
+  return lease::PastRun{time(row["success_acquired_at"]),
+                        time(row["success_released_at"]),
                         lease::RunOutcome::succeeded,
                         std::nullopt,
                         {}};
 }
 
 // The row keeps its last holder when freed; only a present one is shown.
-void read_holder(const Row& row, lease::LockStatus& status) {
-  status.count = static_cast<std::uint32_t>(unsigned_number(row[c_count]));
-  status.holder = {row[c_host].value_or(""), static_cast<std::uint32_t>(unsigned_number(row[c_pid])),
-                   row[c_user].value_or(""), row[c_command].value_or(""), row[c_note].value_or("")};
-  status.acquired_at = time(row[c_acquired]);
-  status.renewed_at = time(row[c_renewed]);
-  status.expires_at = time(row[c_expires]);
-  status.revoked_at = time(row[c_revoked]);
-  status.revoked_by = row[c_revoked_by].value_or("");
-  status.replaceable = unsigned_number(row[c_replaceable]) != 0;
+void read_holder(const StatusRow& row, lease::LockStatus& status) {
+  status.count = static_cast<std::uint32_t>(unsigned_number(row["lock_count"]));
+  status.holder = {
+      row["holder_host"].value_or(""), static_cast<std::uint32_t>(unsigned_number(row["holder_pid"])),
+      row["holder_user"].value_or(""), row["holder_command"].value_or(""), row["holder_note"].value_or("")};
+  status.acquired_at = time(row["create_time"]);
+  status.renewed_at = time(row["update_time"]);
+  status.expires_at = time(row["expire_time"]);
+  status.revoked_at = time(row["revoke_time"]);
+  status.revoked_by = row["revoked_by"].value_or("");
+  status.replaceable = unsigned_number(row["replaceable"]) != 0;
 }
 
 }  // namespace
@@ -128,25 +109,26 @@ lease::State state_of(const lease::LockStatus& status) {
   return *status.expires_at > status.server_time ? lease::State::held : lease::State::expired;
 }
 
-lease::LockStatus read_status(const Row& row) {
+lease::LockStatus read_status(const Row& columns) {
+  const StatusRow row(columns);
   lease::LockStatus status;
-  status.key = row[c_key].value_or("");
-  status.kind = lease::parse_kind(row[c_kind].value_or(""));
-  status.owner = row[c_owner].value_or("");
-  status.token = {unsigned_number(row[c_token])};
+  status.key = row["lock_key"].value_or("");
+  status.kind = lease::parse_kind(row["kind"].value_or(""));
+  status.owner = row["lock_value"].value_or("");
+  status.token = {unsigned_number(row["token"])};
   if (!status.owner.empty()) read_holder(row, status);
-  status.hold_until = time(row[c_hold_until]);
-  status.ttl = micros(row[c_ttl]);
-  status.margin = micros(row[c_margin]);
-  if (row[c_heartbeat]) status.heartbeat = micros(row[c_heartbeat]);
+  status.hold_until = time(row["hold_until"]);
+  status.ttl = micros(row["ttl_us"]);
+  status.margin = micros(row["margin_us"]);
+  if (row["heartbeat_us"]) status.heartbeat = micros(row["heartbeat_us"]);
   status.last = last_run(row);
   status.last_success = last_success(row);
-  status.server_time = lease::ServerTime{micros(row[c_now])};
-  status.sharing = sharing(row[c_mode], row[c_slots]);
-  status.slot = static_cast<std::uint32_t>(unsigned_number(row[c_slot]));
-  if (status.slot == 0) status.line_until = time(row[c_line_until]);
-  status.arrived_at = time(row[c_arrived]);
-  status.refused_until = time(row[c_refused_until]);
+  status.server_time = lease::ServerTime{micros(row["now"])};
+  status.sharing = sharing(row["mode"], row["slots"]);
+  status.slot = static_cast<std::uint32_t>(unsigned_number(row["slot"]));
+  if (status.slot == 0) status.line_until = time(row["line_until"]);
+  status.arrived_at = time(row["arrived_at"]);
+  status.refused_until = time(row["refused_until"]);
   status.state = state_of(status);
   return status;
 }
@@ -160,27 +142,31 @@ lease::LockStatus read_status_and_pause(const Row& row) {
 }
 
 std::optional<lease::LockStatus> read_look(std::span<const Row> rows) {
-  if (rows.empty() || !rows.front()[c_key]) return std::nullopt;
+  if (rows.empty() || !StatusRow(rows.front())["lock_key"]) return std::nullopt;
   return read_status_and_pause(rows.front());
 }
 
-lease::Place read_place(const Row& row) {
-  lease::Place place{row[0].value_or(""), {row[1].value_or("")}, sharing(row[3], row[4])};
+lease::Place read_place(const Row& columns) {
+  const NamedRow<k_place_names> row(columns);
+  lease::Place place{
+      row["lock_key"].value_or(""), {row["owner_id"].value_or("")}, sharing(row["mode"], row["slots"])};
   for (const auto line : {lease::Line::one, lease::Line::newest})
-    if (row[5] == to_string(line)) place.line = line;
-  place.waiter = {row[6].value_or(""), static_cast<std::uint32_t>(unsigned_number(row[7])),
-                  row[8].value_or(""), lease::ServerTime{micros(row[2])}};
-  place.counts_until = lease::ServerTime{micros(row[9])};
+    if (row["line"] == to_string(line)) place.line = line;
+  place.waiter = {row["waiter_host"].value_or(""),
+                  static_cast<std::uint32_t>(unsigned_number(row["waiter_pid"])),
+                  row["waiter_user"].value_or(""), lease::ServerTime{micros(row["arrival"])}};
+  place.counts_until = lease::ServerTime{micros(row["seen_until"])};
   place.waits_elsewhere = place.sharing.slots == 0;
   return place;
 }
 
-lease::Pause read_pause(const Row& row) {
-  return {{row[0].value_or(""), unsigned_number(row[1]) != 0},
-          lease::ServerTime{micros(row[2])},
-          row[3].value_or(""),
-          row[4].value_or(""),
-          lease::ServerTime{micros(row[5])}};
+lease::Pause read_pause(const Row& columns) {
+  const NamedRow<k_pause_names> row(columns);
+  return {{row["pause_key"].value_or(""), unsigned_number(row["is_prefix"]) != 0},
+          lease::ServerTime{micros(row["end_time"])},
+          row["paused_by"].value_or(""),
+          row["note"].value_or(""),
+          lease::ServerTime{micros(row["create_time"])}};
 }
 
 }  // namespace dblock::store

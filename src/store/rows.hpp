@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <iterator>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,7 +34,49 @@ class Row {
   std::vector<Field> fields_;
 };
 
-inline constexpr std::size_t k_status_columns = 33;
+// The columns of a status row, a place and a pause, in the order of {status}, {place} and {pause} in
+// sql/verbs/*/terms.sql: most are columns of the tables. Times are microseconds since the epoch.
+inline constexpr std::string_view k_status_names[] = {
+    "lock_key",
+    "lock_value",
+    "token",
+    "lock_count",
+    "kind",
+    "holder_host",
+    "holder_pid",
+    "holder_user",
+    "holder_command",
+    "holder_note",
+    "create_time",
+    "update_time",
+    "expire_time",
+    "revoke_time",
+    "hold_until",
+    "ttl_us",
+    "margin_us",
+    "heartbeat_us",
+    "last_acquired_at",
+    "last_released_at",
+    "last_outcome",
+    "last_exit_code",
+    "success_acquired_at",
+    "success_released_at",
+    "now",
+    "mode",
+    "slots",
+    "slot",
+    "line_until",
+    "replaceable",
+    "revoked_by",
+    "arrived_at",
+    "refused_until",
+};
+inline constexpr std::string_view k_place_names[] = {"lock_key",    "owner_id",  "arrival",     "mode",
+                                                     "slots",       "line",      "waiter_host", "waiter_pid",
+                                                     "waiter_user", "seen_until"};
+inline constexpr std::string_view k_pause_names[] = {"pause_key", "is_prefix", "end_time",
+                                                     "paused_by", "note",      "create_time"};
+inline constexpr std::size_t k_status_columns = std::size(k_status_names);
 
 // Numbers that are missing or make no sense (a table edited by hand) read as 0.
 [[nodiscard]] std::int64_t number(const Field& field);
@@ -42,17 +85,14 @@ inline constexpr std::size_t k_status_columns = 33;
 [[nodiscard]] Micros micros(const Field& field);
 [[nodiscard]] std::optional<lease::ServerTime> time(const Field& field);
 
-// A row with k_status_columns columns in the order that rows.cpp lists.
+// A row of at least the k_status_columns columns.
 [[nodiscard]] lease::LockStatus read_status(const Row& row);
 // The same with three more columns: one that the statement's file describes, then until when the lock is
 // paused, by its row and by the pauses.
 [[nodiscard]] lease::LockStatus read_status_and_pause(const Row& row);
 // The first of such rows; nullopt: there is none, or one of NULLs.
 [[nodiscard]] std::optional<lease::LockStatus> read_look(std::span<const Row> rows);
-// lock_key, owner_id, arrival, mode, slots (0: Place::waits_elsewhere), line, waiter_host, waiter_pid,
-// waiter_user, seen_until
 [[nodiscard]] lease::Place read_place(const Row& row);
-// pause_key, is_prefix, end_time, paused_by, note, create_time
 [[nodiscard]] lease::Pause read_pause(const Row& row);
 
 // The least byte string greater than all that start with `prefix`; empty when there is none.

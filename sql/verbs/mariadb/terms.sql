@@ -167,7 +167,7 @@ last_acquired_at = create_time, last_released_at = NULL, last_outcome = 'abandon
 -- whole statement (error 1048).
 IF(NOT :leaves_nested OR lock_count < 2 OR expire_time <= {now}, 0, NULL)
 
--- {status} The columns of a status row, in the order of src/store/rows.cpp. The last one is the latest of: the last change, the end of
+-- {status} The columns of a status row, in the order of src/store/rows.hpp. The last one is the latest of: the last change, the end of
 -- the cooldown, the end of the pause; now at most. {long_free} counts from the same times, and from the lease's end.
 lock_key, lock_value, token, lock_count, kind, holder_host, holder_pid, holder_user, holder_command, holder_note,
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', create_time),

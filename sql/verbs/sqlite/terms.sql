@@ -119,7 +119,7 @@ UPDATE dblock_lock SET token = max(token + 1, :wall), {write_grant}
 WHERE lock_key = :key AND slot = 0 AND mode = 'exclusive' AND (lock_value IS NULL OR {past_margin})
   AND {not_cooling_down} AND {not_done} AND coalesce({pause_end}, 0) <= :wall
 
--- {status} The columns of a status row, in the order of src/store/rows.cpp. A lease of an earlier boot ended
+-- {status} The columns of a status row, in the order of src/store/rows.hpp. A lease of an earlier boot ended
 -- with that boot at the latest, and needs no margin. The last column is the latest of: the last change,
 -- the end of the cooldown, the end of the pause; now at most. {long_free} counts from the same times, and from the lease's end.
 lock_key, lock_value, token, lock_count, kind, holder_host, holder_pid, holder_user, holder_command, holder_note,
