@@ -6,6 +6,7 @@
 #include "contract/stepped_database.hpp"
 #include "contract/store_fixture.hpp"
 #include "lease/release.hpp"
+#include "support/config.hpp"
 
 namespace dblock::contract {
 namespace {
