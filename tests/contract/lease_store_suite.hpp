@@ -5,15 +5,39 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "lease/store.hpp"
 #include "store/database.hpp"
 
 namespace dblock::contract {
+
+// A row of dblock_lock in a state that no single call makes. Times count from now on. With an owner the row
+// has a lease of a minute that was never renewed; else it was freed at `freed`.
+struct RowState {
+  std::string key;
+  std::uint32_t slot = 0;
+  lease::Sharing sharing{};
+  bool was_granted = true;
+  std::string owner{};  // empty: the row is free
+  Micros freed{0};
+  Micros margin{0};
+  std::optional<Micros> expires{}, revoked{}, hold_until{}, succeeded{};
+  std::optional<Micros> paused_until{};  // for a store whose rows tell it
+};
+
+// The columns that all stores have, and the values of one row; `time` writes a time as the store keeps it.
+inline constexpr const char* k_row_columns =
+    "lock_key,slot,mode,slots,lock_value,lock_count,create_time,update_time,expire_time,revoke_time,"
+    "hold_until,success_acquired_at,success_released_at,token,margin_us,"
+    "version,kind,ttl_us,holder_host,holder_pid,holder_user,holder_command,holder_note";
+using TimeAsSql = std::function<std::string(std::optional<Micros> from_now)>;
+[[nodiscard]] std::string row_values(const RowState& row, const TimeAsSql& time);
 
 // One empty, migrated store, and a hand on it past the contract.
 class StoreUnderTest {
@@ -38,6 +62,10 @@ class StoreUnderTest {
   // Makes all pauses look as if they had been made `by` earlier, with what they wrote into rows.
   virtual void age_pauses(Micros by) = 0;
   virtual void delete_row(const std::string& key) = 0;
+  // Each row with what else the store keeps of it, but for pauses and places.
+  virtual void add_rows(const std::vector<RowState>& rows) = 0;
+  // Makes this the only pause: of the keys with the prefix, and until then. nullopt: there is none.
+  virtual void set_pause(const std::string& prefix, std::optional<Micros> ends) = 0;
   // Runs that end are recorded from now on, or no more; the jobs' account may do what that takes.
   virtual void keep_history(bool on) = 0;
   virtual void age_history(Micros by) = 0;

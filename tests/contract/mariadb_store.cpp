@@ -8,6 +8,8 @@
 namespace dblock::contract {
 namespace {
 
+using namespace std::chrono_literals;
+
 SystemClock the_clock;
 
 std::string shifted(const std::string& column, Micros by) {
@@ -25,6 +27,11 @@ std::string earlier(Micros by) {
   return set;
 }
 
+std::string at(std::optional<Micros> from_now) {
+  if (!from_now) return "NULL";
+  return "UTC_TIMESTAMP(6)+INTERVAL " + std::to_string(from_now->count()) + " MICROSECOND";
+}
+
 }  // namespace
 
 store::Settings settings_of(const std::string& url) {
@@ -37,7 +44,6 @@ store::Settings settings_of(const std::string& url) {
 }
 
 lease::LeaseRequest request_for(const std::string& key, const std::string& owner, lease::Sharing sharing) {
-  using namespace std::chrono_literals;
   lease::LeaseRequest request{*lease::Key::parse(key),       {}, {owner}, lease::Kind::run, {60s, 1s, 10s},
                               {"host", 1, "user", "job", ""}};
   request.sharing = sharing;
@@ -126,6 +132,24 @@ void MariadbUnderTest::age_pauses(Micros by) {
 
 void MariadbUnderTest::delete_row(const std::string& key) {
   database_.sql("DELETE FROM dblock_lock" + where(key));
+}
+
+void MariadbUnderTest::add_rows(const std::vector<RowState>& rows) {
+  std::string locks, fences;
+  for (const auto& row : rows) {
+    const std::string comma = locks.empty() ? "" : ",";
+    locks += comma + "(" + row_values(row, at) + "," + at(row.paused_until) + ")";
+    fences += comma + "('" + row.key + "'," + std::to_string(row.slot) + ",0)";
+  }
+  database_.sql("INSERT INTO dblock_lock (" + std::string(k_row_columns) + ",paused_until) VALUES " + locks);
+  database_.sql("INSERT INTO dblock_fence (lock_key,slot,token) VALUES " + fences);
+}
+
+void MariadbUnderTest::set_pause(const std::string& prefix, std::optional<Micros> ends) {
+  database_.sql("DELETE FROM dblock_pause");
+  if (ends)
+    database_.sql("INSERT INTO dblock_pause VALUES ('" + prefix + "',1," + at(*ends - 1h) + "," + at(*ends) +
+                  ",'op@desk','')");
 }
 
 void MariadbUnderTest::keep_history(bool on) {

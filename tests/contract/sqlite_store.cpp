@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include "store/sqlite/boot.hpp"
+
 namespace dblock::contract {
 namespace {
 
@@ -21,6 +23,10 @@ std::string earlier(Micros by) {
     set += (set.empty() ? "" : ",") + column + "=" + column + "-(" + length + ")";
   }
   return set;
+}
+
+std::string at(std::optional<Micros> from_now) {
+  return from_now ? std::to_string((store::sqlite::wall_now() + *from_now).count()) : "NULL";
 }
 
 }  // namespace
@@ -47,10 +53,8 @@ void SqliteUnderTest::age_hold(const std::string& key, std::uint32_t slot, Micro
 }
 
 void SqliteUnderTest::set_promise(const std::string& key, Promise which, Micros from_now) {
-  const auto now = std::chrono::duration_cast<Micros>(std::chrono::system_clock::now().time_since_epoch());
   const std::string column = which == Promise::hold_until ? "hold_until" : "keep_until";
-  sql("UPDATE dblock_lock SET " + column + "=" + std::to_string((now + from_now).count()) + is(key) +
-      " AND slot=0");
+  sql("UPDATE dblock_lock SET " + column + "=" + at(from_now) + is(key) + " AND slot=0");
 }
 
 void SqliteUnderTest::age_pauses(Micros by) {
@@ -60,6 +64,23 @@ void SqliteUnderTest::age_pauses(Micros by) {
 
 void SqliteUnderTest::delete_row(const std::string& key) {
   sql("DELETE FROM dblock_lock" + is(key));
+}
+
+void SqliteUnderTest::add_rows(const std::vector<RowState>& rows) {
+  const auto boot = store::sqlite::read_boot();
+  if (!boot) throw std::runtime_error(boot.error().message);
+  const std::string offset = std::to_string(store::sqlite::moment_now(clock_, *boot).offset().count());
+  std::string values;
+  for (const auto& row : rows)
+    values += (values.empty() ? "(" : ",(") + row_values(row, at) + ",'" + boot->id + "'," + offset + ")";
+  sql("INSERT INTO dblock_lock (" + std::string(k_row_columns) + ",boot_id,boot_offset_us) VALUES " + values);
+}
+
+void SqliteUnderTest::set_pause(const std::string& prefix, std::optional<Micros> ends) {
+  sql("DELETE FROM dblock_pause");
+  if (ends)
+    sql("INSERT INTO dblock_pause VALUES ('" + prefix + "',1," + at(*ends - std::chrono::hours(1)) + "," +
+        at(ends) + ",'op@desk','')");
 }
 
 void SqliteUnderTest::keep_history(bool on) {

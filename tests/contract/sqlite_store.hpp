@@ -24,6 +24,8 @@ class SqliteUnderTest final : public StoreUnderTest {
   void set_promise(const std::string& key, Promise which, Micros from_now) override;
   void age_pauses(Micros by) override;
   void delete_row(const std::string& key) override;
+  void add_rows(const std::vector<RowState>& rows) override;
+  void set_pause(const std::string& prefix, std::optional<Micros> ends) override;
   void keep_history(bool on) override;
   void age_history(Micros by) override;
   void copy_history(int times) override;

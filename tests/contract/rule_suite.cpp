@@ -1,0 +1,276 @@
+// The contract of the grant: which lock, in which state, is granted to an exclusive request. The rule stands
+// in several texts: {is_free} of sql/verbs/mariadb/terms.sql, {grant} of sql/verbs/sqlite/terms.sql,
+// store/rules/sharing.cpp, and {become_exclusive} of sql/procedures/terms.sql. Here it is told once more, as
+// the manual tells it, and each text must give the same verdict for every state.
+#include <algorithm>
+#include <array>
+
+#include "contract/store_fixture.hpp"
+#include "lease/line.hpp"
+
+namespace dblock::contract {
+
+std::string row_values(const RowState& row, const TimeAsSql& time) {
+  const bool is_held = !row.owner.empty();
+  const Micros began = is_held ? row.expires.value() - 1min : row.freed;
+  std::string values = "'" + row.key + "'," + std::to_string(row.slot) + ",'" +
+                       std::string(to_string(row.sharing.mode)) + "'," + std::to_string(row.sharing.slots) +
+                       (is_held ? ",'" + row.owner + "',1" : ",NULL,0");
+  for (const auto& at : {std::optional(began), std::optional(began), row.expires, row.revoked, row.hold_until,
+                         row.succeeded, row.succeeded})
+    values += "," + time(at);
+  return values + (row.was_granted ? ",1000," : ",0,") + std::to_string(row.margin.count()) +
+         ",1,'run',60000000,'host',4711,'user','job',''";
+}
+
+namespace {
+
+enum class HolderIs { nobody, running, within_margin, past_margin, revoked };
+enum class TimeIs { never, running, past };
+enum class SuccessIs { never, within_period, longer_ago };
+enum class LineIs { empty, before, ended, absent };
+enum class LastGrant { no_row, never, exclusive, slots };
+
+struct LockState {
+  HolderIs holder{};
+  TimeIs cooldown{}, pause{};
+  SuccessIs success{};
+  LineIs line{};  // another's place; absent: the lock has been free for long, and its waiter does not come
+  LastGrant last{};
+};
+
+bool was_granted(const LockState& lock) {
+  return lock.last == LastGrant::exclusive || lock.last == LastGrant::slots;
+}
+
+constexpr Micros k_margin_of_states = 10s;
+// Between a tenth less than the period and the period itself lies a success that counts no more.
+constexpr OncePer k_once_an_hour{1h};
+
+// A way to ask for the lock.
+struct Way {
+  const char* name;
+  bool several = false;       // with a second key, which is free
+  bool looks = false;         // look() and not try_acquire()
+  bool names_period = false;  // --once-per
+};
+// Where the store is one for applications, dblock_acquire answers the first.
+constexpr std::array k_ways{Way{"singly"}, Way{"singly, by a look", false, true, true},
+                            Way{"singly, once an hour", false, false, true},
+                            Way{"with a second key, by a look", true, true, true},
+                            Way{"with a second key", true, false, true}};
+
+enum class Verdict { granted, held, done, error };
+
+// The rule in the manual's words. The first line that applies decides; where none does, the lock is granted.
+struct RuleLine {
+  const char* words;
+  bool (*applies)(const LockState&, const Way&);
+  Verdict verdict;
+};
+constexpr std::array k_rule{
+    RuleLine{"when a job under this key last succeeded less than D - D/10 ago, do not start",
+             [](const LockState& lock, const Way& way) {
+               return way.names_period && lock.success == SuccessIs::within_period;
+             },
+             Verdict::done},
+    RuleLine{"a lease is never granted while another of the same lock is within expire_time + margin",
+             [](const LockState& lock, const Way&) {
+               return lock.holder == HolderIs::running || lock.holder == HolderIs::within_margin;
+             },
+             Verdict::held},
+    RuleLine{"a revoked key is granted when the holder releases, or at expire_time + margin",
+             [](const LockState& lock, const Way&) { return lock.holder == HolderIs::revoked; },
+             Verdict::held},
+    RuleLine{"a cooldown keeps the lock after the job has ended",
+             [](const LockState& lock, const Way&) { return lock.cooldown == TimeIs::running; },
+             Verdict::held},
+    RuleLine{"no new grant under a paused key until the pause ends",
+             [](const LockState& lock, const Way&) { return lock.pause == TimeIs::running; }, Verdict::held},
+    RuleLine{"refused while a place before the caller's is alive; a lock that has been free for 3 s goes to "
+             "whoever asks",
+             [](const LockState& lock, const Way& way) { return !way.looks && lock.line == LineIs::before; },
+             Verdict::held},
+};
+
+// A look calls these locks free, and leaves the refusal to the try: a lock without a row, whose pause no row
+// tells, and a lock that others use in another way (slots), which is an error of usage.
+bool refused_by_try_alone(const LockState& lock) {
+  return lock.last == LastGrant::no_row ||
+         (lock.last == LastGrant::slots &&
+          (lock.holder == HolderIs::running || lock.holder == HolderIs::revoked));
+}
+
+const RuleLine& line_of_rule(const LockState& lock, const Way& way) {
+  static constexpr RuleLine k_granted{"else it is granted", nullptr, Verdict::granted};
+  static constexpr RuleLine k_left_to_try{"a look leaves this refusal to the try", nullptr, Verdict::granted};
+  const auto line = std::ranges::find_if(k_rule, [&](const RuleLine& one) { return one.applies(lock, way); });
+  if (line == k_rule.end()) return k_granted;
+  const bool left = way.looks && line->verdict == Verdict::held && refused_by_try_alone(lock);
+  return left ? k_left_to_try : *line;
+}
+
+template <typename Enum>
+std::vector<Enum> up_to(Enum last) {
+  std::vector<Enum> all;
+  for (int i = 0; i <= static_cast<int>(last); ++i) all.push_back(static_cast<Enum>(i));
+  return all;
+}
+
+// A row that was never granted has no holder, cooldown or success. Since when a lock without a row is free
+// nobody knows. A success has nothing to do with waiters that do not come.
+bool can_be(const LockState& lock) {
+  if (lock.line == LineIs::absent && (lock.last == LastGrant::no_row || lock.success != SuccessIs::never))
+    return false;
+  return was_granted(lock) || (lock.holder == HolderIs::nobody && lock.cooldown == TimeIs::never &&
+                               lock.success == SuccessIs::never);
+}
+
+// Two halves, which run beside each other.
+std::vector<LockState> all_states(bool of_slots) {
+  std::vector<LockState> states;
+  for (const auto last : up_to(LastGrant::slots))
+    for (const auto line : up_to(LineIs::absent))
+      for (const auto success : up_to(SuccessIs::longer_ago))
+        for (const auto pause : up_to(TimeIs::past))
+          for (const auto cooldown : up_to(TimeIs::past))
+            for (const auto holder : up_to(HolderIs::revoked)) {
+              const LockState state{holder, cooldown, pause, success, line, last};
+              if ((last == LastGrant::slots) == of_slots && can_be(state)) states.push_back(state);
+            }
+  return states;
+}
+
+std::optional<Micros> ends(TimeIs time, Micros freed) {
+  if (time == TimeIs::never) return std::nullopt;
+  return time == TimeIs::running ? Micros{1h} : freed;
+}
+
+// The lock's own row, and where its last holders had slots, the rows of these: the second one has the state.
+std::vector<RowState> rows_of(const LockState& lock, const std::string& name) {
+  if (lock.last == LastGrant::no_row) return {};
+  const Micros freed = lock.line == LineIs::absent ? -1min : -10ms;
+  RowState row{.key = name, .was_granted = was_granted(lock), .freed = freed, .margin = k_margin_of_states};
+  row.paused_until = ends(lock.pause, freed);
+  std::vector<RowState> rows{row};
+  if (lock.last == LastGrant::slots) {
+    rows.front().sharing = {Mode::slot, 2};
+    rows.push_back(rows.front());
+    rows.back().paused_until.reset();
+    rows.back().slot = 1;
+    rows.push_back(rows.back());
+    rows.back().slot = 2;
+  }
+  RowState& state = rows.back();
+  state.hold_until = ends(lock.cooldown, freed);
+  if (lock.success != SuccessIs::never)
+    state.succeeded = lock.success == SuccessIs::within_period ? -53min : -55min;
+  if (lock.holder == HolderIs::nobody) return rows;
+  state.owner = "holder";
+  state.expires = lock.holder == HolderIs::within_margin ? -k_margin_of_states / 2
+                  : lock.holder == HolderIs::past_margin ? freed - k_margin_of_states
+                                                         : Micros{50s};
+  if (lock.holder == HolderIs::revoked) state.revoked = -1s;
+  return rows;
+}
+
+class Rule : public Fixture {
+ public:
+  Rule() { REQUIRE(store->connect()); }
+
+  // The verdicts of all ways on locks in this state; nullopt where the machine was so slow that the locks had
+  // been free for long meanwhile.
+  std::optional<std::vector<Verdict>> verdicts(const LockState& lock) {
+    prefix_ = "k" + std::to_string(++states_) + "-";
+    const BootTime made_at = BootClock::now();
+    make(lock);
+    std::vector<Verdict> verdicts;
+    for (const Way& way : k_ways) verdicts.push_back(ask(way));
+    if (BootClock::now() - made_at >= k_line_patience - 500ms) return std::nullopt;
+    return verdicts;
+  }
+
+ private:
+  // A lock for each try, since a grant changes it.
+  [[nodiscard]] std::vector<std::string> asked() const {
+    return {prefix_ + "plain", prefix_ + "once", prefix_ + "several"};
+  }
+  [[nodiscard]] std::string free_one() const { return "free" + prefix_; }
+
+  void make(const LockState& lock) {
+    std::vector<RowState> rows{{.key = free_one(), .freed = -1min}};
+    for (const auto& name : asked()) std::ranges::copy(rows_of(lock, name), std::back_inserter(rows));
+    under_test->add_rows(rows);
+    under_test->set_pause(prefix_, ends(lock.pause, rows.back().freed));
+    if (lock.line == LineIs::empty) return;
+    auto other = asks_for_all(asked(), "waiter");
+    other.arrival = waiter_->stand_in_line(other, 75s, true).value();
+    // The lock's row still says that somebody may be waiting.
+    if (lock.line == LineIs::ended) REQUIRE(waiter_->stand_in_line(other, 1us, false));
+  }
+
+  Verdict ask(const Way& way) {
+    const std::string name = way.several ? "several" : way.names_period ? "once" : "plain";
+    const std::vector<std::string> names{prefix_ + name, free_one()};
+    auto request = way.several ? asks_for_all(names, "us") : asks(names.front(), "us");
+    if (way.names_period) request.promises.once_per = k_once_an_hour;
+    const auto answer = way.looks ? store->look(request) : store->try_acquire(request);
+    if (!answer && answer.error().code == Errc::usage) return Verdict::held;
+    if (!answer) UNSCOPED_INFO(answer.error().message);
+    if (!answer) return Verdict::error;
+    if (std::holds_alternative<Held>(*answer)) return Verdict::held;
+    return std::holds_alternative<Done>(*answer) ? Verdict::done : Verdict::granted;
+  }
+
+  std::unique_ptr<LeaseStore> waiter_ = under_test->open();
+  std::string prefix_;
+  int states_ = 0;
+};
+
+std::string in_words(Verdict verdict) {
+  static constexpr std::array k_verdicts{"granted", "held", "done", "error"};
+  return k_verdicts.at(static_cast<std::size_t>(verdict));
+}
+
+std::string in_words(const LockState& lock) {
+  static constexpr std::array k_holders{"nobody", "running", "within the margin", "past the margin",
+                                        "revoked"};
+  static constexpr std::array k_times{"never", "running", "past"};
+  static constexpr std::array k_successes{"never", "within the period", "longer ago"};
+  static constexpr std::array k_lines{"empty", "before us", "ended", "before us, and does not come"};
+  static constexpr std::array k_last{"no row", "never", "exclusive", "slots"};
+  const auto word = [](const auto& words, auto value) {
+    return std::string(words.at(static_cast<std::size_t>(value)));
+  };
+  return "holder: " + word(k_holders, lock.holder) + "; cooldown: " + word(k_times, lock.cooldown) +
+         "; pause: " + word(k_times, lock.pause) + "; success: " + word(k_successes, lock.success) +
+         "; line: " + word(k_lines, lock.line) + "; last grant: " + word(k_last, lock.last);
+}
+
+void compare_verdicts(bool of_slots) {
+  Rule t;
+  for (const LockState& lock : all_states(of_slots)) {
+    auto verdicts = t.verdicts(lock);
+    while (!verdicts) verdicts = t.verdicts(lock);
+    for (std::size_t i = 0; i < k_ways.size(); ++i) {
+      const RuleLine& line = line_of_rule(lock, k_ways[i]);
+      INFO(in_words(lock) + "; asked: " + k_ways[i].name + "; the rule: " + line.words);
+      CHECK(in_words((*verdicts)[i]) == in_words(line.verdict));
+    }
+  }
+}
+
+}  // namespace
+
+STORE_CASE(
+    "every way to ask for a lock of one holder gives the verdict of the rule, in every state of the lock",
+    "[safety]") {
+  compare_verdicts(false);
+}
+
+STORE_CASE("every way to ask for a lock of slots gives the verdict of the rule, in every state of the lock",
+           "[safety]") {
+  compare_verdicts(true);
+}
+
+}  // namespace dblock::contract
