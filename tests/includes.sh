@@ -24,7 +24,7 @@ done <<'END'
 dblock_lease may base/log.hpp
 dblock_lease never store/database.hpp
 dblock_lease never process/job.hpp
-dblock_process never lease/types.hpp
+dblock_process never lease/lease.hpp
 dblock_process never app/words/describe.hpp
 dblock_process never process/guardian/guardian.hpp
 dblock_process_guardian may process/signals.hpp

@@ -193,7 +193,7 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
     DBLOCK_TRY(auto failed, hand_over(lease));
     if (failed) return std::move(*failed);
   }
-  session_.store().settle();
+  session_.store().hold(lease::LeaseStore::RenewedBy::another);
   DBLOCK_CHECK(hold_from_now(lease));
   DBLOCK_TRY(const auto seen, read_row_back());
   const auto* ours = std::get_if<lease::Granted>(&seen);

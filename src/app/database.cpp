@@ -45,7 +45,7 @@ void release_after_death(const store::Settings& settings, const lease::LeaseRequ
       const auto tried = lease::release_with_retries(*store, clock, ref, how, never);
       released = released || (tried.result == lease::ReleaseResult::released && !tried.refused);
     }
-    if (released) return store->record_ended();
+    if (released) return store->end();
     if (clock.now() - begun >= late_statement) return;
     clock.wait_until(clock.now() + 200ms, never);
   }

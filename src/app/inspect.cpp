@@ -128,7 +128,7 @@ constexpr std::size_t k_most_counted = 1000;
 
 // "no lock is held; --all shows 1 cooling down, 12 free". Counts the locks that are not held, since an empty
 // answer may be due to a mistyped key.
-std::string describe_nothing(const InspectRequest& request, lease::LeaseStore& store) {
+std::string describe_nothing(const InspectRequest& request, lease::LockBook& store) {
   using lease::State;
   const lease::Selection all{request.keys, request.prefix, false, k_most_counted};
   const auto listing = store.list(all);

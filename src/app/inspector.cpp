@@ -32,7 +32,7 @@ struct Inspector::Question {
   const InspectRequest request;
   const store::Settings settings;
   SystemClock clock{};
-  const std::unique_ptr<lease::LeaseStore> store;
+  const std::unique_ptr<lease::LockBook> store;
   std::mutex mutex{};  // guards `answer`
   std::optional<Result<lease::Listing>> answer{};
 };

@@ -30,7 +30,7 @@ Ending lost(std::string message) {
   return Ending{.how = Ending::How::lost, .message = std::move(message)};
 }
 
-Result<Report> release_own(const ReleaseRequest& request, lease::LeaseStore& store, Clock& clock) {
+Result<Report> release_own(const ReleaseRequest& request, lease::LockBook& store, Clock& clock) {
   const lease::LeaseRef ref{request.key, *request.owner, std::nullopt};
   const lease::ReleaseOptions how{.actor = lease::Actor::script,
                                   .end = {lease::RunOutcome::released, std::nullopt},
@@ -51,7 +51,7 @@ Result<Report> release_own(const ReleaseRequest& request, lease::LeaseStore& sto
 }
 
 // Lists what --force --token could end: every lease and every cooldown, with the command for each.
-Result<Report> describe(const ReleaseRequest& request, lease::LeaseStore& store) {
+Result<Report> describe(const ReleaseRequest& request, lease::LockBook& store) {
   DBLOCK_TRY(auto listing, store.list({.keys = {request.key}, .held_only = false, .from_primary = true}));
   Report report = report_on(request.key, Report::Action::described);
   const std::string command = "dblock release" + request.typed_store + " --key " +
@@ -116,8 +116,7 @@ Ending refusal(const ReleaseRequest& request, const lease::ForceRefused& refused
                       describe_conflict(holder));
 }
 
-Result<Report> force(const ReleaseRequest& request, const store::Settings& settings,
-                     lease::LeaseStore& store) {
+Result<Report> force(const ReleaseRequest& request, const store::Settings& settings, lease::LockBook& store) {
   std::optional<process::Signals> signals;  // made before the revocation, so that its result gets reported
   if (request.wait) signals.emplace();
   auto done = request.now ? store.free_now(request.key, *request.token)
@@ -133,7 +132,7 @@ Result<Report> force(const ReleaseRequest& request, const store::Settings& setti
   // A cooldown has no holder to wait for: its lock is free at once.
   if (request.now || report.locks.front().status.owner.empty()) report.action = Report::Action::freed;
   if (signals) {
-    store.record_ended();
+    store.end();
     store.disconnect();
     std::string now;
     DBLOCK_TRY(report.ending, await_end(request, settings, *signals, now));
@@ -150,7 +149,7 @@ Result<Report> release(const ReleaseRequest& request) {
   const auto store = store::open_store(settings, {}, clock);
   if (request.force && !request.token) return describe(request, *store);
   auto report = request.force ? force(request, settings, *store) : release_own(request, *store, clock);
-  store->record_ended();
+  store->end();
   return report;
 }
 

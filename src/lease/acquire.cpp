@@ -24,7 +24,7 @@ constexpr Micros k_replaced_ends_late = 1s;
 
 }  // namespace
 
-// A granted request gives its places up later, by LeaseStore::settle().
+// A granted request gives its places up later, by LeaseStore::hold().
 Result<AcquireOutcome> Acquisition::run() {
   auto outcome = go_through_steps();
   if (outcome && std::holds_alternative<Lease>(*outcome)) return outcome;

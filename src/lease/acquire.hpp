@@ -30,7 +30,7 @@ using AcquireOutcome = std::variant<Lease, Held, Done, Cancelled>;
 
 // Blocks until granted, refused for good, failed, or `cancel` is raised. A refused request that waits stands
 // in the line of its locks and tries when its turn comes; with WaitPolicy::retry it only tries. After a grant
-// the caller must call LeaseStore::settle(), and WakeUp::leave() after the release. Returns a lease only when
+// the caller must call LeaseStore::hold(), and LeaseStore::end() after the release. Returns a lease only when
 // it is known to be ours and has time left by the local clock; start nothing on anything else.
 // Errc::unreachable when the outcome of a try stays unknown until its TTL has passed.
 [[nodiscard]] Result<AcquireOutcome> acquire(LeaseStore& store, Clock& clock, const LeaseRequest& request,

@@ -76,8 +76,7 @@ void Session::State::heartbeat(const Lease& lease) {
       .on_trouble = [this](const Error& error) { note_trouble(error); },
       .on_recovered = events.on_recovered,
   };
-  store->settle();
-  store->expect_release();
+  store->hold(LeaseStore::RenewedBy::this_store);
   run_heartbeat(*store, clock, lease, timing, observer, stop);
   heartbeat_over.store(true);
 }
@@ -96,8 +95,7 @@ Micros Session::State::rest_of_hold() const {
 void Session::State::release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience) {
   try_release(ref, actor, end, patience);
   if (release_result == ReleaseResult::nested) return;
-  if (auto* const wake_up = store->wake_up()) wake_up->leave();
-  store->record_ended();
+  store->end();
 }
 
 // Ends with the result `unknown` where the database does not answer: the nested run cannot renew the lease

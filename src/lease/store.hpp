@@ -12,7 +12,7 @@
 
 namespace dblock::lease {
 
-// One store of leases, one connection.
+// One store of leases, one connection: what a holder or a waiter asks of it.
 //
 // THREADING: not thread-safe, except interrupt(). One thread at a time calls it; that thread may change
 //   between calls.
@@ -77,28 +77,42 @@ class LeaseStore {
   // a repeat after success answers NotOurs; but each release of a nested lease takes one more off the count.
   [[nodiscard]] virtual Result<ReleaseOutcome> release(const LeaseRef& ref, Actor actor, RunEnd end) = 0;
 
-  // The granted request gives up its places in line, for which the job need not wait. Call it within a second
-  // of the grant, and before the release.
-  virtual void settle() noexcept {}
-
-  // This store will renew and release the granted lease: prepares for that, while the job starts. Ends the
-  // session where the settings ask for that.
-  virtual void expect_release() noexcept {}
+  // The request was granted the lock, which is held from now on: gives up its places in the line, for which
+  // the job need not wait. this_store: also prepares for the renewals and the release, while the job starts,
+  // and ends the session where the settings ask for that. Call it within a second of the grant.
+  enum class RenewedBy { this_store, another };
+  virtual void hold(RenewedBy /*by*/) noexcept {}
 
   // Nothing more is asked for the granted lease until its next renewal or its release: ends the session where
   // others need it more.
   virtual void rest() noexcept {}
 
-  // Records in the history the runs that release() and free_now() have ended, where a history is kept and the
-  // database did not record them itself. Call it when no waiter waits for this process any more. A failure
-  // only leaves the record out, so that no run suffers from it.
-  virtual void record_ended() noexcept {}
+  // Nothing more is asked for what this store has acquired, released or freed. Wakes the request that sleeps
+  // behind this one (WakeUp::leave()), where the release has not. Then records in the history the runs that
+  // have ended, where a history is kept and the database did not record them itself. A failure only leaves
+  // the record out, so that no run suffers from it.
+  virtual void end() noexcept {}
 
   // Makes the holder's renewals fail from now on; the lease itself runs on to its end, and no cooldown
   // follows it. `by`: who revokes, for the holder to say. Ends a cooldown at once: Revoked::status then has
   // no owner. `arrival`: of a request that revokes no lease whose own request came later.
   [[nodiscard]] virtual Result<ForceOutcome> revoke(const Key& key, Token token, const std::string& by,
                                                     std::optional<ServerTime> arrival = {}) = 0;
+  // The store's wake-up, owned by the store; null where it has none.
+  [[nodiscard]] virtual WakeUp* wake_up() noexcept { return nullptr; }
+
+  // Closes the connection; the next call opens a new one.
+  virtual void disconnect() noexcept = 0;
+
+  // Thread-safe. Breaks the connection under a call that another thread is in, so that the call returns soon
+  // with an error; does nothing when no call is under way. A call that is still opening a connection ends
+  // within its timeout.
+  virtual void interrupt() noexcept = 0;
+};
+
+// The same store, with what people and operators ask of its locks.
+class LockBook : public LeaseStore {
+ public:
   // Frees the lock at once, unless a heartbeat younger than two intervals shows a live holder. Ends a
   // cooldown as revoke() does.
   [[nodiscard]] virtual Result<ForceOutcome> free_now(const Key& key, Token token) = 0;
@@ -119,17 +133,6 @@ class LeaseStore {
   [[nodiscard]] virtual Result<ReapReport> reap(const ReapOptions& options) = 0;
   // The runs that have ended, where a history is kept. Locks nothing and never writes.
   [[nodiscard]] virtual Result<History> history(const HistoryQuery& /*query*/) { return History{}; }
-
-  // The store's wake-up, owned by the store; null where it has none.
-  [[nodiscard]] virtual WakeUp* wake_up() noexcept { return nullptr; }
-
-  // Closes the connection; the next call opens a new one.
-  virtual void disconnect() noexcept = 0;
-
-  // Thread-safe. Breaks the connection under a call that another thread is in, so that the call returns soon
-  // with an error; does nothing when no call is under way. A call that is still opening a connection ends
-  // within its timeout.
-  virtual void interrupt() noexcept = 0;
 };
 
 }  // namespace dblock::lease

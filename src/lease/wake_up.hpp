@@ -61,7 +61,7 @@ class WakeUp {
   // How often waiters look at the lock themselves while they sleep.
   [[nodiscard]] virtual LookSchedule look_schedule() const { return {}; }
 
-  // The request is there no more: who sleeps behind it wakes.
+  // The request is there no more: who sleeps behind it wakes. Does nothing where none is announced.
   virtual void leave() noexcept = 0;
 };
 

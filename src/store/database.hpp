@@ -89,7 +89,7 @@ class Database {
   // fails the whole. Errc::unreachable if a server that takes no writes answers all the same, or if the
   // reading took so long that what was read may no longer be so: the caller asks again.
   [[nodiscard]] virtual Result<void> on_primary(const Body& body) { return body(); }
-  // As lease::LeaseStore::expect_release().
+  // See lease::LeaseStore::hold().
   virtual void expect_release() noexcept {}
   // As lease::LeaseStore::rest().
   virtual void rest() noexcept {}

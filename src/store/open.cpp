@@ -17,8 +17,8 @@ std::unique_ptr<Database> open_database(const Settings& settings, const SessionO
       settings);
 }
 
-std::unique_ptr<lease::LeaseStore> open_store(const Settings& settings, const SessionOptions& options,
-                                              Clock& clock) {
+std::unique_ptr<lease::LockBook> open_store(const Settings& settings, const SessionOptions& options,
+                                            Clock& clock) {
   return std::make_unique<TableLeaseStore>(open_database(settings, options, clock), clock);
 }
 

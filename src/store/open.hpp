@@ -20,8 +20,8 @@ class Database;
 [[nodiscard]] std::unique_ptr<Database> open_database(const Settings& settings, const SessionOptions& options,
                                                       Clock& clock);
 // The rules of leases above that database.
-[[nodiscard]] std::unique_ptr<lease::LeaseStore> open_store(const Settings& settings,
-                                                            const SessionOptions& options, Clock& clock);
+[[nodiscard]] std::unique_ptr<lease::LockBook> open_store(const Settings& settings,
+                                                          const SessionOptions& options, Clock& clock);
 [[nodiscard]] std::unique_ptr<SchemaAdmin> open_schema(const Settings& settings,
                                                        const SessionOptions& options);
 

@@ -79,8 +79,7 @@ void work(Times& times, int name, int rounds) {
     const auto outcome = lease::acquire(*store, clock, request, {std::nullopt}, observer, never);
     const BootTime granted = clock.now();
     if (waits) --times.in_line;
-    store->settle();
-    store->expect_release();
+    store->hold(lease::LeaseStore::RenewedBy::this_store);
     if (!outcome || !std::holds_alternative<lease::Lease>(*outcome)) std::exit(70);
     const lease::LeaseRef ref{key, request.owner, std::nullopt};
     const auto renewed = store->renew(ref, lease::Actor::holder, std::nullopt);

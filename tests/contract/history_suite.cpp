@@ -24,7 +24,7 @@ struct Recorded : Fixture {
 
   void end(const Lease& lease, RunEnd how = k_succeeded) {
     REQUIRE(released(release(ref_to(lease), Actor::holder, how)));
-    store->record_ended();
+    store->end();
   }
   Lease run(std::string_view name, RunEnd how = k_succeeded) {
     const Lease lease = grant(asks(name, "owner-" + std::to_string(++owners_)));
@@ -92,7 +92,7 @@ STORE_CASE("a run is recorded although the next holder came first", "[all-of-dbl
   REQUIRE(released(t.release(ref_to(lease), Actor::holder, k_failed)));
   const auto other = t.under_test->open();
   REQUIRE(other->try_acquire(asks("k", "owner-2")));
-  t.store->record_ended();
+  t.store->end();
   const auto runs = t.runs();
   REQUIRE(runs.size() == 1);
   CHECK(runs.front().owner == "owner-1");
@@ -119,7 +119,7 @@ STORE_CASE("a run that is recorded up to two handoffs late ends before the next 
     if (i == 1) next = t.row("k").acquired_at;
     if (i < handoffs) REQUIRE(released(*other->release(ref_to(granted), Actor::holder, {})));
   }
-  t.store->record_ended();
+  t.store->end();
   const auto runs = t.runs();
   const auto late = std::ranges::find(runs, "owner-0", &RecordedRun::owner);
   REQUIRE(late != runs.end());
@@ -134,11 +134,11 @@ STORE_CASE("what did not end, or was not ours to end, is not recorded") {
   CHECK(why(t.release({lease.key, {"owner-2"}, std::nullopt}, Actor::holder, k_succeeded)) ==
         NotOursWhy::other_holder);
   CHECK(renewed(t.renew(ref_to(lease))));
-  t.store->record_ended();
+  t.store->end();
   CHECK(t.runs().empty());
   t.end(lease);
   CHECK(why(t.release(ref_to(lease), Actor::holder, k_succeeded)) == NotOursWhy::free);
-  t.store->record_ended();
+  t.store->end();
   CHECK(t.runs().size() == 1);
 }
 
@@ -150,7 +150,7 @@ STORE_CASE("a session that did not take the lease records its end too") {
   const auto outcome = other->release({lease.key, lease.owner, std::nullopt}, Actor::script, {});
   REQUIRE(outcome);
   REQUIRE(released(*outcome));
-  other->record_ended();
+  other->end();
   const auto runs = t.runs();
   REQUIRE(runs.size() == 1);
   CHECK(runs.front().kind == held.kind);
@@ -220,7 +220,7 @@ STORE_CASE("a lease that is broken by force is recorded as abandoned") {
   t.under_test->age("k", 50s, false);  // more than two heartbeats, where the holder promises any
   const LockStatus held = t.row("k");
   REQUIRE(std::holds_alternative<Revoked>(t.free_now("k", lease.token)));
-  t.store->record_ended();
+  t.store->end();
   const auto runs = t.runs();
   REQUIRE(runs.size() == 1);
   CHECK(runs.front().outcome == RunOutcome::abandoned);

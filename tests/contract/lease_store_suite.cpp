@@ -79,7 +79,7 @@ STORE_CASE("of many who try at once exactly one is granted", "[safety]") {
   Fixture t;
   constexpr int k_racers = 8;
   constexpr int k_rounds = 12;
-  std::vector<std::unique_ptr<LeaseStore>> stores;
+  std::vector<std::unique_ptr<LockBook>> stores;
   for (int i = 0; i < k_racers; ++i) {
     stores.push_back(t.under_test->open());
     REQUIRE(stores.back()->connect());
@@ -438,7 +438,7 @@ STORE_CASE("a success dated by a clock that was ahead holds nobody off for longe
 STORE_CASE("of many who want a job done once per period exactly one does it", "[all-of-dblock]") {
   Fixture t;
   constexpr int k_racers = 6;
-  std::vector<std::unique_ptr<LeaseStore>> stores;
+  std::vector<std::unique_ptr<LockBook>> stores;
   for (int i = 0; i < k_racers; ++i) {
     stores.push_back(t.under_test->open());
     REQUIRE(stores.back()->connect());

@@ -48,7 +48,7 @@ class StoreUnderTest {
   virtual ~StoreUnderTest() = default;
 
   // A session of its own on the store.
-  [[nodiscard]] virtual std::unique_ptr<lease::LeaseStore> open() = 0;
+  [[nodiscard]] virtual std::unique_ptr<lease::LockBook> open() = 0;
   // The same without the rules of leases (stepped_database.hpp).
   [[nodiscard]] virtual std::unique_ptr<store::Database> open_database() = 0;
 
@@ -78,7 +78,7 @@ class StoreUnderTest {
 [[nodiscard]] std::unique_ptr<StoreUnderTest> make_store_under_test();
 
 // A row of a holder where there is one, else the first that is shown of the lock; nullopt: it has no row.
-inline Result<std::optional<lease::LockStatus>> row_of(lease::LeaseStore& store, const lease::Key& key) {
+inline Result<std::optional<lease::LockStatus>> row_of(lease::LockBook& store, const lease::Key& key) {
   DBLOCK_TRY(auto listing, store.list({.keys = {key}, .prefix = {}, .held_only = false}));
   const auto held = std::ranges::find_if(listing.locks, [](const auto& row) { return !row.owner.empty(); });
   if (held != listing.locks.end()) return std::move(*held);

@@ -21,7 +21,7 @@ constexpr Micros k_slow_case = 10min;
 
 // Releases the lease. The lock does not look free for long until age_free() says so, however slow the
 // machine.
-void free_just_now(StoreUnderTest& t, LeaseStore& store, const Lease& lease) {
+void free_just_now(StoreUnderTest& t, LockBook& store, const Lease& lease) {
   const auto gone = store.release(ref_to(lease), Actor::holder, {});
   if (!gone) FAIL(gone.error().message);
   CHECK(released(*gone));
@@ -50,17 +50,17 @@ class InLine {
   // Takes the lock, and gives up the places as dblock does.
   Lease takes() {
     Lease lease = contract::grant(*store_, request_);
-    store_->settle();
+    store_->hold(LeaseStore::RenewedBy::another);
     return lease;
   }
   void takes_and_releases() { free_just_now(*under_test_, *store_, takes()); }
-  [[nodiscard]] LeaseStore& store() { return *store_; }
+  [[nodiscard]] LockBook& store() { return *store_; }
   [[nodiscard]] const LeaseRequest& request() const { return request_; }
   [[nodiscard]] ServerTime arrival() const { return request_.arrival.value(); }
 
  private:
   StoreUnderTest* under_test_;
-  std::unique_ptr<LeaseStore> store_;
+  std::unique_ptr<LockBook> store_;
   LeaseRequest request_;
 };
 
@@ -509,7 +509,7 @@ STORE_CASE("a request that passes places leaves those in line who came after its
   InLine other(t, asks("k", "other"));
   contract::grant(other.store(), other.request());
   const auto late = t.waits(asks("k", "late"));
-  other.store().settle();
+  other.store().hold(LeaseStore::RenewedBy::another);
   CHECK(t.line("k") == Owners{"late"});
 }
 
@@ -1009,7 +1009,7 @@ STORE_CASE("acquisitions that wait are granted the lock one after the other, in 
       return;
     }
     granted.push_back(request.owner.text);
-    store->settle();
+    store->hold(LeaseStore::RenewedBy::another);
     const auto gone = store->release(ref_to(*lease), Actor::holder, {});
     if (!gone || !released(*gone)) errors.push_back(request.owner.text + " lost its lease");
     if (auto* const wake_up = store->wake_up()) wake_up->leave();

@@ -158,7 +158,7 @@ TEST_CASE("mariadb: an acquisition without contention costs three statements, wh
     const auto granted = lease::acquire(*store, clock, request_for("k", "owner"), {limit}, {}, never);
     REQUIRE(granted);
     REQUIRE(std::holds_alternative<Lease>(*granted));
-    store->settle();
+    store->hold(LeaseStore::RenewedBy::another);
     REQUIRE(store->release(ref_to(std::get<Lease>(*granted)), Actor::holder, {}));
     CHECK(counter.read() - before - idle == 3);
   }
@@ -419,7 +419,7 @@ TEST_CASE("mariadb: who waits reads no places but those in the line of its lock"
   CHECK(rows_read([&] { return store->try_acquire(request); }) < 20);
   const auto before = t.database().number("SELECT COUNT(*) FROM dblock_waiter");
   CHECK(rows_read([&] {
-          store->settle();
+          store->hold(LeaseStore::RenewedBy::another);
           return Result<void>{};
         }) < 10);
   CHECK(before - t.database().number("SELECT COUNT(*) FROM dblock_waiter") == 1);
@@ -466,7 +466,7 @@ TEST_CASE("mariadb: the history is read and forgotten without a look at the rest
     REQUIRE(std::holds_alternative<Granted>(*granted));
     REQUIRE(
         store->release(ref_to(std::get<Granted>(*granted).lease), Actor::holder, {RunOutcome::succeeded, 0}));
-    store->record_ended();
+    store->end();
   };
   run("often");
   run("seldom");
@@ -506,7 +506,7 @@ TEST_CASE("mariadb: a run costs three statements, and a fourth after its release
     REQUIRE(
         store->release(ref_to(std::get<Granted>(*granted).lease), Actor::holder, {RunOutcome::succeeded, 0}));
     const auto until_released = counter.read() - before - idle;
-    store->record_ended();
+    store->end();
     return std::pair(until_released, counter.read() - before - 2 * idle);
   };
   cost();  // makes the row
@@ -530,7 +530,7 @@ TEST_CASE("mariadb: no run suffers from a history that cannot be written") {
         store->release(ref_to(std::get<Granted>(*granted).lease), Actor::holder, {RunOutcome::succeeded, 0});
     REQUIRE(done);
     CHECK(std::holds_alternative<Released>(*done));
-    store->record_ended();
+    store->end();
     CHECK(row_of(*store, *Key::parse("k")));  // the store is as good as before
   };
   run();

@@ -59,7 +59,7 @@ struct Fenced {
   long long lock_waits() { return under_test.lock_waits(); }
 
   MariadbUnderTest under_test;
-  std::unique_ptr<LeaseStore> store = under_test.open();
+  std::unique_ptr<LockBook> store = under_test.open();
 };
 
 // The job's own session, under an account that may call the procedure and nothing else.
@@ -138,7 +138,7 @@ std::vector<FencedTurn> fenced_turns(Fenced& t) {
 }
 
 // Whether lock k is listed as kept by a transaction.
-bool shown_as_kept(LeaseStore& store) {
+bool shown_as_kept(LockBook& store) {
   Selection selection{.keys = {key("k")}, .held_only = false};
   selection.with_pauses = selection.with_transactions = true;
   const auto listing = store.list(selection);

@@ -35,7 +35,7 @@ struct TwoNames {
   MariadbUnderTest t;
   Proxy first{t.database().server()};
   Proxy second{t.database().server()};
-  std::unique_ptr<LeaseStore> store = MariadbUnderTest::open_at(url());
+  std::unique_ptr<LockBook> store = MariadbUnderTest::open_at(url());
 };
 
 bool granted(const Result<Answer>& outcome) {

@@ -15,7 +15,7 @@ namespace {
 
 using test::Server;
 
-std::string free_row(MariadbUnderTest& t, LeaseStore& store, const std::string& key) {
+std::string free_row(MariadbUnderTest& t, LockBook& store, const std::string& key) {
   const auto lease = grant(store, request_for(key, "before"));
   REQUIRE(store.release({lease.key, lease.owner, lease.token}, Actor::holder, {}));
   return "SELECT * FROM dblock_lock" + t.where(key) + " FOR UPDATE";
@@ -189,7 +189,7 @@ TEST_CASE("mariadb: every run is recorded once while others run and reap forgets
       const auto done = store->release(ref_to(std::get<Granted>(*outcome).lease), Actor::holder,
                                        {RunOutcome::succeeded, 0});
       if (!done || !std::holds_alternative<Released>(*done)) ++failed_releases;
-      store->record_ended();
+      store->end();
     }
   };
   std::thread reaper([&] {

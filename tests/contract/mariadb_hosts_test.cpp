@@ -15,8 +15,8 @@ using namespace std::chrono_literals;
 using namespace lease;
 
 struct TwoHosts {
-  [[nodiscard]] std::unique_ptr<LeaseStore> open(std::chrono::seconds network_timeout = 10s,
-                                                 const std::string& parameters = "") {
+  [[nodiscard]] std::unique_ptr<LockBook> open(std::chrono::seconds network_timeout = 10s,
+                                               const std::string& parameters = "") {
     const auto place = [](const std::string& url) { return url.substr(url.find('@') + 1); };
     const std::string second = place(behind.url(t.database().name()));
     const std::string first = place(front.url(t.database().name()));

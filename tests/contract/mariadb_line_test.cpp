@@ -51,7 +51,7 @@ struct Request {
   bool wakes() { return wake_up.asleep() && sleep("", 0, test::patience()) == Slept::to_its_end; }
 
   OwnerId own;
-  std::unique_ptr<LeaseStore> store;
+  std::unique_ptr<LockBook> store;
   WakeUp& wake_up;
 };
 
@@ -581,7 +581,7 @@ TEST_CASE("mariadb line: a session with a lease may be idle for longer than a wa
   holder.end();
   REQUIRE(waiter.wakes());
   REQUIRE(waiter.store->try_acquire(request_for("k", "waiter")));
-  waiter.store->expect_release();
+  waiter.store->hold(LeaseStore::RenewedBy::this_store);
   std::this_thread::sleep_for(3s);  // the server would have dropped a waiter's after two
   CHECK(sessions(t) == 1);
   CHECK(Request(t, "next").sleeps("waiter"));

@@ -17,8 +17,8 @@ using namespace lease;
 struct PausedServer {
   const test::Server server;
   MariadbUnderTest t{server.address()};
-  std::unique_ptr<LeaseStore> store = t.open();
-  std::unique_ptr<LeaseStore> desk = t.open();
+  std::unique_ptr<LockBook> store = t.open();
+  std::unique_ptr<LockBook> desk = t.open();
 
   Result<Paused> pause(const PauseScope& scope) { return desk->pause({scope, Micros{1h}, "op@desk", ""}); }
   // Whether a try is refused by a pause alone.

@@ -70,7 +70,7 @@ struct Called {
   MariadbUnderTest under_test;
   test::ServerDatabase& database = under_test.database();
   const std::string user = database.application_account();
-  std::unique_ptr<LeaseStore> store = under_test.open();
+  std::unique_ptr<LockBook> store = under_test.open();
   Application application{database, user};
   Application other{database, user};
 };
@@ -379,7 +379,7 @@ TEST_CASE(
     const std::lock_guard lock(inside);
     error = what;
   };
-  const auto run = [&](LeaseStore& store, const std::string& owner) {
+  const auto run = [&](LockBook& store, const std::string& owner) {
     const auto outcome = store.try_acquire(asks("k", owner));
     if (!outcome) return fails(outcome.error().message);
     if (!std::holds_alternative<Granted>(*outcome)) return;
@@ -401,7 +401,7 @@ TEST_CASE(
     while (done.outcome == "busy");
     if (done.outcome != "released") fails("an application's release: " + done.outcome);
   };
-  race(t, 16, 30, [&](int number, LeaseStore& store, Application& application, const std::string& owner) {
+  race(t, 16, 30, [&](int number, LockBook& store, Application& application, const std::string& owner) {
     try {
       number % 2 == 0 ? run(store, owner) : apply(application, owner);
     } catch (const std::exception& thrown) {
@@ -992,7 +992,7 @@ TEST_CASE("mariadb procedures: a call that waits for a write to the lock's row d
 TEST_CASE("mariadb procedures: readers and applications race for a lock without an overlap", "[safety]") {
   Called t;
   std::atomic<int> readers{0}, writers{0}, overlaps{0}, reads_done{0}, writes_done{0};
-  const auto read = [&](LeaseStore& store, const std::string& owner) {
+  const auto read = [&](LockBook& store, const std::string& owner) {
     const auto outcome = store.try_acquire(reads("k", owner));
     if (!outcome || !std::holds_alternative<Granted>(*outcome)) return;
     ++readers;
@@ -1012,7 +1012,7 @@ TEST_CASE("mariadb procedures: readers and applications race for a lock without 
     ++writes_done;
     while (application.release("k", owner).outcome == "busy") continue;
   };
-  race(t, 12, 25, [&](int number, LeaseStore& store, Application& application, const std::string& owner) {
+  race(t, 12, 25, [&](int number, LockBook& store, Application& application, const std::string& owner) {
     number % 3 == 0 ? write(application, owner) : read(store, owner);
   });
   CHECK(overlaps == 0);
@@ -1424,7 +1424,7 @@ TEST_CASE("mariadb procedures: runs and applications that wait stand in one line
     t.hand_over("k", "me");
   }
   const auto lease = grant(*t.store, run);
-  t.store->settle();
+  t.store->hold(LeaseStore::RenewedBy::another);
   if (run_is_first) {
     CHECK(t.line() == "me");
     REQUIRE(t.store->release(ref_to(lease), Actor::holder, {}));

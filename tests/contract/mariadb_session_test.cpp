@@ -43,7 +43,7 @@ struct Holder {
       : t(under_test),
         store(MariadbUnderTest::open_at(under_test.database().url() + "&connection=" + connection)),
         lease(grant(*store, request_for(key, key))) {
-    store->expect_release();
+    store->hold(LeaseStore::RenewedBy::this_store);
   }
   bool renews() {
     const auto renewed = store->renew(ref_to(lease), Actor::holder, std::nullopt);
@@ -66,7 +66,7 @@ struct Holder {
   }
 
   MariadbUnderTest& t;
-  std::unique_ptr<LeaseStore> store;
+  std::unique_ptr<LockBook> store;
   Lease lease;
 };
 
@@ -232,7 +232,7 @@ TEST_CASE("mariadb: connection=auto: holders end their sessions while more than 
 TEST_CASE("mariadb: connection=auto: so do the holders of an account that may have few sessions") {
   MariadbUnderTest t;
   const std::string user = t.database().account("WITH MAX_USER_CONNECTIONS 5");
-  std::vector<std::unique_ptr<LeaseStore>> stores;
+  std::vector<std::unique_ptr<LockBook>> stores;
   const auto of_account = [&] {
     return t.database().number("SELECT COUNT(*) FROM information_schema.processlist WHERE user='" + user +
                                "'");
@@ -241,7 +241,7 @@ TEST_CASE("mariadb: connection=auto: so do the holders of an account that may ha
     const std::string key = "k" + std::to_string(i);
     stores.push_back(MariadbUnderTest::open_at(t.database().url(user)));
     grant(*stores.back(), request_for(key, key));
-    stores.back()->expect_release();
+    stores.back()->hold(LeaseStore::RenewedBy::this_store);
     stores.back()->rest();
     REQUIRE(test::wait_until([&] { return of_account() <= 4; }));
   }
@@ -260,7 +260,7 @@ TEST_CASE("mariadb: connection=auto: the holder of a short lease keeps its sessi
     const auto store = store::open_store(settings_of(t.database().url()), options, clock);
     const std::string key = std::to_string(renewal_timeout.count());
     grant(*store, request_for(key, key));
-    store->expect_release();
+    store->hold(LeaseStore::RenewedBy::this_store);
     const auto others = fill(t, 18);
     store->rest();
     const auto ends = [&] { return t.database().sessions().empty(); };

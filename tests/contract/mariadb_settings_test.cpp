@@ -176,7 +176,7 @@ class Trial {
   }
 
   MariadbUnderTest& under_test_;
-  std::unique_ptr<LeaseStore> one_, other_;
+  std::unique_ptr<LockBook> one_, other_;
   std::vector<Pair> pairs_;
   bool refused_ = false;
 };

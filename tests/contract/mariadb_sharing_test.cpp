@@ -30,23 +30,23 @@ LeaseRequest several(std::vector<std::string> names, const std::string& owner) {
   return request;
 }
 
-bool does_release(LeaseStore& store, const LeaseRef& ref, RunEnd end = {}) {
+bool does_release(LockBook& store, const LeaseRef& ref, RunEnd end = {}) {
   const auto outcome = store.release(ref, Actor::holder, end);
   if (!outcome) FAIL(outcome.error().message);
   return std::holds_alternative<Released>(*outcome);
 }
 
-bool does_release(LeaseStore& store, const Lease& lease, RunEnd end = {}) {
+bool does_release(LockBook& store, const Lease& lease, RunEnd end = {}) {
   return does_release(store, ref_to(lease), end);
 }
 
-bool does_renew(LeaseStore& store, const Lease& lease) {
+bool does_renew(LockBook& store, const Lease& lease) {
   const auto outcome = store.renew(ref_to(lease), Actor::holder, std::nullopt);
   if (!outcome) FAIL(outcome.error().message);
   return std::holds_alternative<Renewed>(*outcome);
 }
 
-std::vector<LockStatus> listed(LeaseStore& store, bool held_only = true) {
+std::vector<LockStatus> listed(LockBook& store, bool held_only = true) {
   const auto listing = store.list({{}, {}, held_only});
   if (!listing) FAIL(listing.error().message);
   return listing->locks;
@@ -61,8 +61,8 @@ bool is_commit(const std::string& statement) {
 struct Proxied {
   MariadbUnderTest under_test;
   Proxy proxy{under_test.database().server()};
-  std::unique_ptr<LeaseStore> store = MariadbUnderTest::open_at(proxy.url(under_test.database().name()));
-  std::unique_ptr<LeaseStore> other = under_test.open();
+  std::unique_ptr<LockBook> store = MariadbUnderTest::open_at(proxy.url(under_test.database().name()));
+  std::unique_ptr<LockBook> other = under_test.open();
 
   [[nodiscard]] int sent(const std::string& text) const {
     int count = 0;
@@ -322,7 +322,7 @@ TEST_CASE("mariadb: an interrupted transaction leaves nothing behind", "[safety]
 TEST_CASE("mariadb: of many who want slots at once exactly so many get one each", "[safety]") {
   MariadbUnderTest t;
   constexpr std::size_t k_racers = 12;
-  std::vector<std::unique_ptr<LeaseStore>> stores(k_racers);
+  std::vector<std::unique_ptr<LockBook>> stores(k_racers);
   for (auto& store : stores) {
     store = t.open();
     REQUIRE(store->connect());
@@ -581,10 +581,9 @@ TEST_CASE(
   // On MySQL the transaction of the refused try has already sent one.
   const auto sent_before = t.sent("wait_timeout=DEFAULT");
   CHECK(t.sent("DELETE FROM dblock_waiter") == 0);
-  t.store->settle();
-  t.store->settle();
-  t.store->expect_release();
-  t.store->expect_release();
+  t.store->hold(LeaseStore::RenewedBy::another);
+  t.store->hold(LeaseStore::RenewedBy::this_store);
+  t.store->hold(LeaseStore::RenewedBy::this_store);
   CHECK(t.sent("wait_timeout=DEFAULT") == sent_before + 1);
   CHECK(t.sent("DELETE FROM dblock_waiter") == 1);
   CHECK(does_renew(*t.store, lease));

@@ -62,8 +62,8 @@ MariadbUnderTest::MariadbUnderTest(const test::ServerAddress& server, bool migra
   for (const auto& grant : *grants) database_.sql(grant);
 }
 
-std::unique_ptr<lease::LeaseStore> MariadbUnderTest::open_at(const std::string& url,
-                                                             std::chrono::seconds network_timeout) {
+std::unique_ptr<lease::LockBook> MariadbUnderTest::open_at(const std::string& url,
+                                                           std::chrono::seconds network_timeout) {
   store::SessionOptions options;
   options.network_timeout = network_timeout;
   return store::open_store(settings_of(url), options, the_clock);
@@ -175,10 +175,10 @@ void MariadbUnderTest::copy_history(int times) {
 
 HoldingRun::HoldingRun(const std::string& url, const lease::LeaseRequest& request)
     : store_(MariadbUnderTest::open_at(url)), lease_(take(*store_, request)) {
-  store_->expect_release();
+  store_->hold(lease::LeaseStore::RenewedBy::this_store);
 }
 
-lease::Lease HoldingRun::take(lease::LeaseStore& store, const lease::LeaseRequest& request) {
+lease::Lease HoldingRun::take(lease::LockBook& store, const lease::LeaseRequest& request) {
   store.wake_up()->announce(request.owner);
   auto taken = store.try_acquire(request);
   if (!taken) throw std::runtime_error(taken.error().message);
@@ -208,8 +208,7 @@ void WaitingRun::run(const std::string& url, const lease::LeaseRequest& request,
   decided_at_ = BootClock::now();
   const auto* const lease = *outcome_ ? std::get_if<lease::Lease>(&**outcome_) : nullptr;
   if (lease == nullptr) return;
-  store->settle();
-  store->expect_release();
+  store->hold(lease::LeaseStore::RenewedBy::this_store);
   if (job) job(*lease);
   // A release that fails leaves the lock to its lease's end.
   [[maybe_unused]] const auto released = store->release(ref_to(*lease), lease::Actor::holder, {});

@@ -21,7 +21,7 @@ class MariadbUnderTest : public StoreUnderTest {
   // A fresh database on the suite's server, or on one that a case wants to itself.
   explicit MariadbUnderTest(const test::ServerAddress& server = test::shared_server(), bool migrated = true);
 
-  std::unique_ptr<lease::LeaseStore> open() override { return open_at(database_.url()); }
+  std::unique_ptr<lease::LockBook> open() override { return open_at(database_.url()); }
   // With what dblock-pause(1) tells to grant, and no more.
   std::unique_ptr<store::Database> open_database() override;
   void age(const std::string& key, Micros by, bool with_token) override;
@@ -35,7 +35,7 @@ class MariadbUnderTest : public StoreUnderTest {
   void age_history(Micros by) override;
   void copy_history(int times) override;
 
-  [[nodiscard]] static std::unique_ptr<lease::LeaseStore> open_at(
+  [[nodiscard]] static std::unique_ptr<lease::LockBook> open_at(
       const std::string& url, std::chrono::seconds network_timeout = std::chrono::seconds{10});
   [[nodiscard]] std::unique_ptr<store::SchemaAdmin> admin() const;
   [[nodiscard]] test::ServerDatabase& database() { return database_; }
@@ -64,12 +64,12 @@ class HoldingRun {
  public:
   HoldingRun(const std::string& url, const lease::LeaseRequest& request);
   void end();  // releases the lock, and wakes who sleeps behind it
-  [[nodiscard]] lease::LeaseStore& store() { return *store_; }
+  [[nodiscard]] lease::LockBook& store() { return *store_; }
   [[nodiscard]] const lease::Lease& lease() const { return lease_; }
 
  private:
-  [[nodiscard]] static lease::Lease take(lease::LeaseStore& store, const lease::LeaseRequest& request);
-  std::unique_ptr<lease::LeaseStore> store_;
+  [[nodiscard]] static lease::Lease take(lease::LockBook& store, const lease::LeaseRequest& request);
+  std::unique_ptr<lease::LockBook> store_;
   lease::Lease lease_;
 };
 

@@ -20,7 +20,7 @@ PauseScope of_prefix(std::string text) {
 }
 
 struct PauseFixture : Fixture {
-  std::unique_ptr<LeaseStore> desk = under_test->open();
+  std::unique_ptr<LockBook> desk = under_test->open();
 
   Paused pause(PauseScope scope, Micros length = 1h) {
     auto paused = desk->pause({std::move(scope), length, "op@desk", "new disks"});
@@ -262,7 +262,7 @@ STORE_CASE(
     CHECK_FALSE(refused.pause);
     CHECK(refused.owner.empty());
     const auto lease = contract::grant(*waits, waiter);
-    waits->settle();
+    waits->hold(LeaseStore::RenewedBy::another);
     t.release(ref_to(lease));
     t.grant(asks("k", "other"));
   }

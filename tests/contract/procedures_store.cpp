@@ -17,9 +17,9 @@ using namespace std::chrono_literals;
 
 constexpr int k_tries_while_busy = 20;
 
-class ProcedureStore final : public LeaseStore {
+class ProcedureStore final : public LockBook {
  public:
-  ProcedureStore(test::ServerDatabase& database, const std::string& user, std::unique_ptr<LeaseStore> dblock,
+  ProcedureStore(test::ServerDatabase& database, const std::string& user, std::unique_ptr<LockBook> dblock,
                  std::atomic<int>& calls)
       : database_(database), user_(user), dblock_(std::move(dblock)), calls_(calls) {}
 
@@ -94,10 +94,9 @@ class ProcedureStore final : public LeaseStore {
   }
   WakeUp* wake_up() noexcept override { return dblock_->wake_up(); }
   Result<Answer> look(const LeaseRequest& request) override { return dblock_->look(request); }
-  void settle() noexcept override { dblock_->settle(); }
-  void expect_release() noexcept override { dblock_->expect_release(); }
+  void hold(RenewedBy by) noexcept override { dblock_->hold(by); }
   void rest() noexcept override { dblock_->rest(); }
-  void record_ended() noexcept override { dblock_->record_ended(); }
+  void end() noexcept override { dblock_->end(); }
   Result<ForceOutcome> revoke(const Key& key, Token token, const std::string& by,
                               std::optional<ServerTime> arrival) override {
     return dblock_->revoke(key, token, by, arrival);
@@ -169,7 +168,7 @@ class ProcedureStore final : public LeaseStore {
 
   test::ServerDatabase& database_;
   const std::string user_;
-  const std::unique_ptr<LeaseStore> dblock_;
+  const std::unique_ptr<LockBook> dblock_;
   std::optional<Application> application_;
   Micros length_{0};  // of the last place
   std::atomic<int>& calls_;
@@ -180,7 +179,7 @@ class ProceduresUnderTest final : public MariadbUnderTest {
   // A case that calls no procedure is the store's own: it belongs among those tagged [all-of-dblock].
   ~ProceduresUnderTest() override { CHECK(calls_ > 0); }
 
-  std::unique_ptr<LeaseStore> open() override {
+  std::unique_ptr<LockBook> open() override {
     return std::make_unique<ProcedureStore>(database(), user_, MariadbUnderTest::open(), calls_);
   }
 

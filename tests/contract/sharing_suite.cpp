@@ -58,8 +58,8 @@ bool is_lock_wait(const Error& error) {
 }
 
 // Until each of `threads` has done its part; the part gets its number and a session of its own.
-void in_parallel(Fixture& t, int threads, const std::function<void(int, LeaseStore&)>& part) {
-  std::vector<std::unique_ptr<LeaseStore>> stores;
+void in_parallel(Fixture& t, int threads, const std::function<void(int, LockBook&)>& part) {
+  std::vector<std::unique_ptr<LockBook>> stores;
   for (int i = 0; i < threads; ++i) {
     stores.push_back(t.under_test->open());
     REQUIRE(stores.back()->connect());
@@ -508,7 +508,7 @@ STORE_CASE("opposite orders of naming keys neither deadlock nor fail", "[all-of-
   std::atomic<int> errors{0}, overlaps{0}, granted{0};
   std::array<std::atomic<int>, 3> inside{};
   const std::vector<std::string> all{"a", "b", "c"};
-  in_parallel(t, 4, [&](int number, LeaseStore& store) {
+  in_parallel(t, 4, [&](int number, LockBook& store) {
     const auto skip = static_cast<std::size_t>(number) % 3;
     for (int round = 0; round < k_rounds; ++round) {
       std::vector<std::string> wanted{all[(skip + 2) % 3], all[(skip + 1) % 3]};
@@ -554,7 +554,7 @@ STORE_CASE("readers, writers and slots race without an overlap", "[safety]") {
     if (lease.sharing.mode == Mode::slot) return --slots.at(lease.slot);
     return lease.sharing.mode == Mode::exclusive ? --writers : --readers;
   };
-  in_parallel(t, k_threads, [&](int number, LeaseStore& store) {
+  in_parallel(t, k_threads, [&](int number, LockBook& store) {
     auto& own_error = errors.at(static_cast<std::size_t>(number));
     for (int round = 0; round < k_rounds; ++round) {
       const std::string owner = "owner-" + std::to_string(number) + "-" + std::to_string(round);

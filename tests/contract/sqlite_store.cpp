@@ -31,8 +31,8 @@ std::string at(std::optional<Micros> from_now) {
 
 }  // namespace
 
-std::unique_ptr<lease::LeaseStore> SqliteUnderTest::open_with(Clock& clock,
-                                                              std::chrono::seconds network_timeout) const {
+std::unique_ptr<lease::LockBook> SqliteUnderTest::open_with(Clock& clock,
+                                                            std::chrono::seconds network_timeout) const {
   store::SessionOptions options;
   options.network_timeout = network_timeout;
   return store::open_store(store::SqliteSettings{path()}, options, clock);

@@ -15,7 +15,7 @@ class SqliteUnderTest final : public StoreUnderTest {
  public:
   SqliteUnderTest() = default;
 
-  std::unique_ptr<lease::LeaseStore> open() override { return open_with(clock_); }
+  std::unique_ptr<lease::LockBook> open() override { return open_with(clock_); }
   std::unique_ptr<store::Database> open_database() override {
     return store::open_database(store::SqliteSettings{path()}, {}, clock_);
   }
@@ -31,7 +31,7 @@ class SqliteUnderTest final : public StoreUnderTest {
   void copy_history(int times) override;
   [[nodiscard]] Micros clock_jitter() const override { return std::chrono::milliseconds(1); }
 
-  [[nodiscard]] std::unique_ptr<lease::LeaseStore> open_with(
+  [[nodiscard]] std::unique_ptr<lease::LockBook> open_with(
       Clock& clock, std::chrono::seconds network_timeout = std::chrono::seconds{10}) const;
   [[nodiscard]] std::unique_ptr<store::SchemaAdmin> admin() const;
   [[nodiscard]] std::string path() const { return directory_.file("locks.db"); }

@@ -33,13 +33,13 @@ LeaseRequest shares(std::string owner, Sharing sharing = {Mode::shared, 1}) {
   return request;
 }
 
-bool refused(LeaseStore& store, const LeaseRequest& request) {
+bool refused(LockBook& store, const LeaseRequest& request) {
   auto outcome = store.try_acquire(request);
   if (!outcome) FAIL(outcome.error().message);
   return std::holds_alternative<Held>(*outcome);
 }
 
-LockStatus row(LeaseStore& store) {
+LockStatus row(LockBook& store) {
   auto seen = row_of(store, key("k"));
   if (!seen) FAIL(seen.error().message);
   REQUIRE(seen->has_value());

@@ -62,14 +62,14 @@ class SteppedDatabase final : public store::Database {
 };
 
 // The rules of leases above this database.
-[[nodiscard]] inline std::unique_ptr<lease::LeaseStore> open_stepped(
-    std::unique_ptr<store::Database> database, Step step) {
+[[nodiscard]] inline std::unique_ptr<lease::LockBook> open_stepped(std::unique_ptr<store::Database> database,
+                                                                   Step step) {
   static SystemClock clock;
   auto stepped = std::make_unique<SteppedDatabase>(std::move(database), std::move(step));
   return std::make_unique<store::TableLeaseStore>(std::move(stepped), clock);
 }
 // A session of its own on the store.
-[[nodiscard]] inline std::unique_ptr<lease::LeaseStore> open_stepped(StoreUnderTest& under_test, Step step) {
+[[nodiscard]] inline std::unique_ptr<lease::LockBook> open_stepped(StoreUnderTest& under_test, Step step) {
   return open_stepped(under_test.open_database(), std::move(step));
 }
 

@@ -81,7 +81,7 @@ Step at_look(int number, std::function<void()> act) {
 }
 
 // As a run releases its lease. Whatever it would say is a failure of the case.
-RetriedRelease release_as_a_run(LeaseStore& store, const Lease& lease) {
+RetriedRelease release_as_a_run(LockBook& store, const Lease& lease) {
   SystemClock clock;
   const WakeEvent never;
   std::vector<std::string> said;
@@ -119,7 +119,7 @@ STORE_CASE("a grant that cannot free each expired lease before it is undone as a
     REQUIRE_FALSE(undone);
     CHECK(undone.error().code == Errc::unreachable);
     CHECK(undone.error().message.find("its rows changed while they were locked") != std::string::npos);
-    store->record_ended();
+    store->end();
     CHECK(all_rows(t) == before);
     CHECK(t.store->history({})->runs.empty());
     CHECK(row_of(*store, key("a")));  // the session is sound

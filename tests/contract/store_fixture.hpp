@@ -52,19 +52,19 @@ inline LeaseRequest asks_for_all(std::vector<std::string> names, std::string own
   return request;
 }
 
-inline Answer acquire(LeaseStore& store, const LeaseRequest& request) {
+inline Answer acquire(LockBook& store, const LeaseRequest& request) {
   auto outcome = store.try_acquire(request);
   if (!outcome) FAIL(outcome.error().message);
   return std::move(*outcome);
 }
 
-inline Lease grant(LeaseStore& store, const LeaseRequest& request) {
+inline Lease grant(LockBook& store, const LeaseRequest& request) {
   auto outcome = acquire(store, request);
   REQUIRE(std::holds_alternative<Granted>(outcome));
   return std::get<Granted>(outcome).lease;
 }
 
-inline Held conflict(LeaseStore& store, const LeaseRequest& request) {
+inline Held conflict(LockBook& store, const LeaseRequest& request) {
   auto outcome = acquire(store, request);
   REQUIRE(std::holds_alternative<Held>(outcome));
   return std::get<Held>(outcome);
@@ -72,7 +72,7 @@ inline Held conflict(LeaseStore& store, const LeaseRequest& request) {
 
 struct Fixture {
   std::unique_ptr<StoreUnderTest> under_test = make_store_under_test();
-  std::unique_ptr<LeaseStore> store = under_test->open();
+  std::unique_ptr<LockBook> store = under_test->open();
 
   Answer acquire(const LeaseRequest& request) { return contract::acquire(*store, request); }
   Lease grant(const LeaseRequest& request) { return contract::grant(*store, request); }

@@ -212,19 +212,11 @@ class FakeStore final : public lease::LeaseStore {
     calls.emplace_back("revoke");
     return next(revokes)(arrival);
   }
-  Result<lease::ForceOutcome> free_now(const lease::Key&, lease::Token) override {
-    return fail(Errc::internal, "not scripted");
-  }
-  Result<lease::Paused> pause(const lease::PauseRequest&) override { return lease::Paused{}; }
-  Result<lease::Resumed> resume(const lease::PauseScope&) override { return lease::Resumed{}; }
-  Result<lease::Listing> list(const lease::Selection&) override {
-    return fail(Errc::internal, "not scripted");
-  }
-  Result<lease::ReapReport> reap(const lease::ReapOptions&) override {
-    return fail(Errc::internal, "not scripted");
-  }
-  void settle() noexcept override { ++settled; }
+  void hold(RenewedBy /*by*/) noexcept override { ++settled; }
   void rest() noexcept override { ++rested; }
+  void end() noexcept override {
+    if (wake_up_used != nullptr) wake_up_used->leave();
+  }
   void disconnect() noexcept override { calls.emplace_back("disconnect"); }
   void interrupt() noexcept override {}
   lease::WakeUp* wake_up() noexcept override { return wake_up_used; }

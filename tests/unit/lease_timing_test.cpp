@@ -2,8 +2,8 @@
 
 #include "lease/backoff.hpp"
 #include "lease/held.hpp"
-#include "lease/owner_id.hpp"
 #include "lease/lock_status.hpp"
+#include "lease/owner_id.hpp"
 #include "lease/timing.hpp"
 #include "support/catch.hpp"
 

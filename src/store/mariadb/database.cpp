@@ -103,7 +103,7 @@ Result<void> MariadbDatabase::safe_to_grant() {
 }
 
 void MariadbDatabase::expect_release() noexcept {
-  if (holder_session_ == HolderSession::brief) return wake_up_.leave();
+  if (holder_session_ == HolderSession::brief) return wake_up_.end_session();
   [[maybe_unused]] const bool of_a_waiter = connection_.ended_while_idle();
   connection_.end_presence_by_release();
   wake_up_.restore_idle_time();
@@ -114,7 +114,7 @@ void MariadbDatabase::rest() noexcept {
     holder_session_ = HolderSession::brief;
   const bool keeps = holder_session_ == HolderSession::keep ||
                      (holder_session_ == HolderSession::automatic && !scarcity_.ask());
-  if (!keeps) wake_up_.leave();
+  if (!keeps) wake_up_.end_session();
 }
 
 Result<void> MariadbDatabase::in_transaction(const Body& body) {

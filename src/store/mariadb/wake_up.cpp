@@ -109,6 +109,10 @@ void NamedLockWakeUp::shorten_idle_time() noexcept {
 }
 
 void NamedLockWakeUp::leave() noexcept {
+  if (connection_.has_presence()) end_session();
+}
+
+void NamedLockWakeUp::end_session() noexcept {
   connection_.close();
   aside_.close();
   connection_.set_presence(std::nullopt);

@@ -39,6 +39,8 @@ class NamedLockWakeUp final : public lease::WakeUp {
   // two seconds. Also a sleeper's session gets this idle time.
   void stay_awake() noexcept override;
   void leave() noexcept override;
+  // Ends the session, and with it the presence.
+  void end_session() noexcept;
 
   // Gives the session its usual idle time again, because it now holds a lease. If that fails, closes the
   // session, and the next renewal opens a new one.

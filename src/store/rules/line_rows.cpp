@@ -142,7 +142,7 @@ void TableLeaseStore::give_up_places(const lease::LeaseRequest& request, bool gr
   if (!done) log::info(done.error().message);
 }
 
-void TableLeaseStore::settle() noexcept {
+void TableLeaseStore::give_up_places() noexcept {
   if (!placed_) return;
   const lease::LeaseRequest placed = *placed_;
   for (const auto& member : members_of(placed))

@@ -70,7 +70,7 @@ Result<lease::ReapReport> TableLeaseStore::reap(const lease::ReapOptions& option
     DBLOCK_CHECK(call.open());
     DBLOCK_CHECK(free_expired(table_, options.dry_run, report.abandoned));
   }
-  record_ended();
+  end();
   const Database::Call call(*table_.database, k_attempt);
   DBLOCK_CHECK(call.open());
   if (!options.dry_run) DBLOCK_CHECK(table_.run(Verb::forget_places));

@@ -17,13 +17,16 @@ Result<void> TableLeaseStore::connect() {
   return call.open();
 }
 
-void TableLeaseStore::record_ended() noexcept {
-  table_.ended.record(*table_.database);
-}
-
-void TableLeaseStore::expect_release() noexcept {
+void TableLeaseStore::hold(RenewedBy by) noexcept {
+  give_up_places();
+  if (by != RenewedBy::this_store) return;
   const Call call(*table_.database, {});
   table_.database->expect_release();
+}
+
+void TableLeaseStore::end() noexcept {
+  wake_up()->leave();
+  table_.ended.record(*table_.database);
 }
 
 void TableLeaseStore::rest() noexcept {

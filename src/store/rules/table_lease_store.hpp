@@ -1,4 +1,4 @@
-// lease::LeaseStore on a table of locks: turns what the statements report into the answers of the contract,
+// lease::LockBook on a table of locks: turns what the statements report into the answers of the contract,
 // the same for every database. Each file of this folder that is named after what it does has the functions
 // for that; those that concern no row are in table_lease_store.cpp.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace dblock::store {
 
-class TableLeaseStore final : public lease::LeaseStore {
+class TableLeaseStore final : public lease::LockBook {
  public:
   // The clock must outlive the store.
   TableLeaseStore(std::unique_ptr<Database> database, Clock& clock);
@@ -31,8 +31,7 @@ class TableLeaseStore final : public lease::LeaseStore {
                                     Micros keep) override;
   Result<lease::ReleaseOutcome> release(const lease::LeaseRef& ref, lease::Actor actor,
                                         lease::RunEnd end) override;
-  void settle() noexcept override;
-  void expect_release() noexcept override;
+  void hold(RenewedBy by) noexcept override;
   void rest() noexcept override;
   Result<lease::ForceOutcome> revoke(const lease::Key& key, lease::Token token, const std::string& by,
                                      std::optional<lease::ServerTime> arrival) override;
@@ -42,7 +41,7 @@ class TableLeaseStore final : public lease::LeaseStore {
   Result<lease::Listing> list(const lease::Selection& selection) override;
   Result<lease::ReapReport> reap(const lease::ReapOptions& options) override;
   Result<lease::History> history(const lease::HistoryQuery& query) override;
-  void record_ended() noexcept override;
+  void end() noexcept override;
   lease::WakeUp* wake_up() noexcept override;
   void disconnect() noexcept override;
   void interrupt() noexcept override;
@@ -57,6 +56,7 @@ class TableLeaseStore final : public lease::LeaseStore {
                                                               BootTime sent_at, bool again);
   // Releases a new lease where fewer replicas have stored it than the settings ask for.
   [[nodiscard]] Result<void> keep_if_safe(const lease::Lease& lease);
+  void give_up_places() noexcept;
   // `granted`: see delete_places().
   void give_up_places(const lease::LeaseRequest& request, bool granted) noexcept;
 

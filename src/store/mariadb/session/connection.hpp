@@ -83,6 +83,7 @@ class Connection {
   // From now on, opening a session also shows that this request is there (wake_up.hpp). Closes a session that
   // was opened for another request or for none.
   void set_presence(std::optional<lease::OwnerId> own);
+  [[nodiscard]] bool has_presence() const { return presence_.has_value(); }
   // From now on a release ends the presence too. REQUIRES: the request holds its lease, and waits for no
   // other.
   void end_presence_by_release() { release_ends_presence_ = true; }
