@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "lease/types.hpp"
+#include "lease/lock_status.hpp"
 
 namespace dblock::cli {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cli/report/table.hpp"
-#include "lease/types.hpp"
+#include "lease/lock_status.hpp"
 
 namespace dblock::cli {
 

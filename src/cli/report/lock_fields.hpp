@@ -13,7 +13,7 @@
 #include "cli/report/json.hpp"
 #include "cli/report/key_rows.hpp"
 #include "cli/report/table.hpp"
-#include "lease/types.hpp"
+#include "lease/lock_status.hpp"
 
 namespace dblock::cli {
 
