@@ -61,8 +61,9 @@ class LeaseStore {
   // Gives up the request's places, because it was not granted. Where that fails, they end by themselves.
   virtual void leave_line(const LeaseRequest& /*request*/) noexcept {}
 
-  // What try_acquire() would answer now if nobody waited, found by reading only. A lease found so carries no
-  // sent_at: only the caller knows when it sent the try.
+  // What try_acquire() would answer now if nobody waited, found by reading only. Two refusals only a try
+  // tells: of a lock without a row that is paused, and of an exclusive request for a lock that is held in
+  // slots. A lease found so carries no sent_at: only the caller knows when it sent the try.
   [[nodiscard]] virtual Result<Answer> look(const LeaseRequest& request) = 0;
   // Both look() and see_line(), by one statement where the store can.
   [[nodiscard]] virtual Result<SeenInLine> look_in_line(const LeaseRequest& request);
