@@ -21,7 +21,7 @@ class Attempt {
   [[nodiscard]] std::string text() const;
 
   // While it lives, the text also names a part of the attempt, which must outlive it: "cannot migrate the
-  // schema (001_locks.sql)".
+  // schema (0002_create_dblock_lock.sql)".
   class Part {
    public:
     Part(Attempt& attempt, std::string_view name) : attempt_(attempt) { attempt_.part_ = name; }

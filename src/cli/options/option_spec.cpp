@@ -20,7 +20,8 @@ constexpr Scope k_reap = scope_of(Subcommand::reap);
 constexpr Scope k_migrate = scope_of(Subcommand::migrate);
 constexpr Scope k_keys = scope_of(Subcommand::keys);
 
-// A page of --help has at most 50 lines of 80 columns, of which a help text gets 50 with its default.
+// A page of --help has at most 50 lines of 80 columns; the one of `run` is full. A help text gets 50 columns
+// of a line, with its default.
 // clang-format off
 // name, letter, value, default_value, default_note, help, group, scope, repeats
 constexpr auto k_options = std::to_array<OptionSpec>({

@@ -24,7 +24,8 @@ struct LockColumn {
   // What the table shows instead of the field's value. REQUIRES: the value is known.
   Cell (*cell)(const lease::LockStatus& lock) = nullptr;
   bool only_with_all = false;
-  // How the column gives way where the terminal is too narrow: the members of Layout.
+  // How the column gives way where the terminal is too narrow: the lists of Layout (table.hpp), in two of
+  // which it has a rank.
   bool shortened = false;
   std::size_t dropped_first = 0;
   std::size_t dropped_next = 0;

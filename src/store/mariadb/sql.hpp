@@ -60,7 +60,7 @@ inline constexpr std::uint64_t k_marks = 1024;
 [[nodiscard]] std::span<const Procedure> procedures();
 [[nodiscard]] unsigned procedures_version();
 
-// The newest version that this binary knows, and the oldest that it works with.
+// The newest version that this binary knows.
 [[nodiscard]] inline unsigned schema_version() {
   return migrations().back().version;
 }
