@@ -12,7 +12,7 @@
 # A search that was cut short (memory, depth) counts as a failure; so does a mutant that fails otherwise than expected,
 # for instance by getting stuck. Without names all lines are checked. Needs spin and a C compiler.
 #
-# The verdict on a line follows from the model, this script, Spin and the compiler. So where DBLOCK_MODEL_PROVED names a
+# The verdict on a line follows from the model, this script, Spin and the compiler. So where DBLOCK_TEST_MODEL_PROVED names a
 # folder, a line that came out right is noted there, and not searched again until one of them changes.
 set -euo pipefail
 
@@ -144,10 +144,10 @@ verdict() {
 
 # The file that notes that a line came out right; nothing where none is kept.
 note_of() { # MODEL LINE
-  [ -n "${DBLOCK_MODEL_PROVED-}" ] || return 0
+  [ -n "${DBLOCK_TEST_MODEL_PROVED-}" ] || return 0
   local inputs
   inputs=$( (cat "$models/$1" "$models/check.sh" && spin -V && "$cc" --version && echo "$2") | sha256sum)
-  echo "$DBLOCK_MODEL_PROVED/${inputs%% *}"
+  echo "$DBLOCK_TEST_MODEL_PROVED/${inputs%% *}"
 }
 
 check() {
@@ -182,7 +182,7 @@ check() {
   cd "$work"
   rm -rf "$dir"
   [ $good = yes ] || return
-  [ -z "$note" ] || { mkdir -p "$DBLOCK_MODEL_PROVED" && touch "$note"; }
+  [ -z "$note" ] || { mkdir -p "$DBLOCK_TEST_MODEL_PROVED" && touch "$note"; }
 }
 
 if [ "${1-}" = --list ]; then
