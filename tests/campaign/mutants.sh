@@ -67,8 +67,8 @@ judge() {
   local name=$1 patch=$here/mutants/$1.patch
   local title how options caught started file files
   title=$(sed -n 's/^Mutant: //p' "$patch")
-  how=$(sed -n 's/^Caught by: \([a-z_]*\): .*/\1/p' "$patch")
-  options=$(sed -n 's/^Caught by: [a-z_]*: //p' "$patch")
+  how=$(sed -n 's/^Caught by: \([a-z0-9_]*\): .*/\1/p' "$patch")
+  options=$(sed -n 's/^Caught by: [a-z0-9_]*: //p' "$patch")
   mapfile -t files < <(sed -n 's/^+++ b\///p' "$patch")
   for file in "${files[@]}"; do cp "$copy/$file" "$copy/$file.whole"; done
   (cd "$copy" && git apply -C1 "$patch") || fail "$name.patch applies no more: make it anew"
