@@ -142,6 +142,11 @@ Result<lease::History> TableLeaseStore::history(const lease::HistoryQuery& query
   return history;
 }
 
+Result<std::uint64_t> read_count(LockTable& table, Verb verb, Micros old) {
+  DBLOCK_TRY(const auto found, table.run(verb, forget_parameters(old, k_forget_runs)));
+  return found.rows.empty() ? 0 : unsigned_number(found.rows.front()[0]);
+}
+
 Result<std::uint64_t> forget_runs(LockTable& table, Micros forget_after, bool dry_run) {
   DBLOCK_TRY(const auto tables, read_count(table, Verb::history_is_there, Micros{0}));
   if (tables == 0) return 0;

@@ -58,11 +58,6 @@ Result<std::uint64_t> forget_idle(LockTable& table, Micros forget_after) {
 
 }  // namespace
 
-Result<std::uint64_t> read_count(LockTable& table, Verb verb, Micros old) {
-  DBLOCK_TRY(const auto found, table.run(verb, forget_parameters(old, k_batch)));
-  return found.rows.empty() ? 0 : unsigned_number(found.rows.front()[0]);
-}
-
 Result<lease::ReapReport> TableLeaseStore::reap(const lease::ReapOptions& options) {
   lease::ReapReport report;
   {
@@ -70,7 +65,7 @@ Result<lease::ReapReport> TableLeaseStore::reap(const lease::ReapOptions& option
     DBLOCK_CHECK(call.open());
     DBLOCK_CHECK(free_expired(table_, options.dry_run, report.abandoned));
   }
-  end();
+  table_.ended.record(*table_.database);
   const Database::Call call(*table_.database, k_attempt);
   DBLOCK_CHECK(call.open());
   if (!options.dry_run) DBLOCK_CHECK(table_.run(Verb::forget_places));
