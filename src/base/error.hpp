@@ -1,6 +1,6 @@
 // Errors are values: every fallible function returns Result<T>. Exceptions are thrown only where no memory is
 // left, or no thread can be started (base/worker.cpp); cli/dispatch.cpp then ends the process with 70. One
-// function in cli/exit_code turns an Errc into an exit status; nothing else does.
+// function in app/words/ending turns an Errc into an exit status; nothing else does.
 #pragma once
 
 #include <expected>

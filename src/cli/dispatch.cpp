@@ -13,12 +13,12 @@
 #include "app/use_cases.hpp"
 #include "base/log.hpp"
 #include "cli/command_line.hpp"
-#include "cli/exit_code.hpp"
 #include "cli/options/help.hpp"
 #include "cli/options/password.hpp"
 #include "cli/output.hpp"
 #include "cli/report/report.hpp"
 #include "cli/watch_displays.hpp"
+#include "process/signals.hpp"
 
 namespace dblock::cli {
 namespace {
@@ -170,6 +170,23 @@ class Runner {
 void show_short_help() {
   log::error("usage: dblock [GLOBAL OPTIONS] SUBCOMMAND [OPTIONS] [--] [COMMAND [ARG...]]");
   log::error("subcommands: " + names_of(~Scope{0}));
+}
+
+// Shows the exit line if the exit status is dblock's own. Then ends the process, by a signal or at once with
+// the status; only builds with AddressSanitizer return the status for main() instead (unless a thread was
+// left behind).
+int leave_with(const app::Ending& ending) {
+  const app::Exit exit = app::outcome_of(ending).exit;
+  if (exit.announced) log::exit_line(exit.code, exit.reason, ending.message);
+  if (exit.signal != 0) process::die_of_signal(exit.signal);
+#ifdef __SANITIZE_ADDRESS__
+  const bool at_once = ending.thread_left_behind;  // the leak check runs only when main() returns
+#else
+  // No output is buffered, and the libraries' destructors would take longer than the lock's release.
+  const bool at_once = true;
+#endif
+  if (at_once) std::_Exit(exit.code);
+  return exit.code;
 }
 
 int run_program(int argc, char** argv) {
