@@ -89,6 +89,10 @@ class Sweep {
   virtual std::string judge(const Trial& trial, Exit exit, const Process& process) = 0;
   [[nodiscard]] virtual Words other_options() const { return {}; }
 
+  // A machine that stands still for so long loses a lease; the command then says so.
+  static bool lasted_a_lease(const Trial& trial) {
+    return std::chrono::steady_clock::now() - trial.begun > k_trial_ttl;
+  }
   Finished direct(const Words& words) { return dblock(database_, words); }
   template <typename Ask>
   auto ask(Ask&& question) {
@@ -332,13 +336,12 @@ class Acquire : public Sweep {
   [[nodiscard]] Words command(const Trial& trial) const override {
     return with({"acquire", "--key", trial.key, "--wait", "20s"}, lease_options());
   }
-  // Reported: held by the owner who was printed. Not reported: nothing printed. A machine that stands still
-  // for a whole lease makes the command say so.
+  // Reported: held by the owner who was printed. Not reported: nothing printed.
   std::string judge(const Trial& trial, Exit exit, const Process& process) override {
     const auto printed = lines(process.out());
     if (exit != exited(0) && !printed.empty()) return "; failed, but printed";
-    const bool lasted_a_lease = std::chrono::steady_clock::now() - trial.begun > k_trial_ttl;
-    if (exit == exited(76) && lasted_a_lease && says(process.err(), "held up for its whole TTL")) return "";
+    if (exit == exited(76) && lasted_a_lease(trial) && says(process.err(), "held up for its whole TTL"))
+      return "";
     if (exit != exited(0)) return "; ended with " + to_string(exit);
     const std::string owner =
         ask([&](Database& database) { return database.column(trial.key, "lock_value"); });
@@ -358,9 +361,9 @@ class Renew : public Sweep {
   [[nodiscard]] Words command(const Trial& trial) const override {
     return {"renew", "--key", trial.key, "--owner", trial.owner, "--ttl", "3s"};
   }
-  std::string judge(const Trial& trial, Exit exit, const Process& process) override {
+  std::string judge(const Trial& trial, Exit exit, const Process&) override {
     if (exit == exited(69)) return "";
-    if (exit == exited(76) && says(process.err(), "expired")) return "";
+    if (exit == exited(76) && lasted_a_lease(trial)) return "";
     if (exit != exited(0)) return "; ended with " + to_string(exit);
     const bool renewed = ask([&](Database& database) {
       // Or its time is over by now, on a slow machine.
@@ -380,8 +383,9 @@ class Release : public Sweep {
   [[nodiscard]] Words command(const Trial& trial) const override {
     return {"release", "--key", trial.key, "--owner", trial.owner};
   }
-  std::string judge(const Trial& trial, Exit exit, const Process&) override {
+  std::string judge(const Trial& trial, Exit exit, const Process& process) override {
     if (exit == exited(69)) return "";
+    if (exit == exited(76) && lasted_a_lease(trial) && says(process.err(), "has expired")) return "";
     // 76: done twice, or too late; what was heard of is then that the lock is not ours any more.
     if (exit != exited(0) && exit != exited(76)) return "; ended with " + to_string(exit);
     const std::string owner =
