@@ -74,6 +74,28 @@ Result<Answer> fenced_or(LockTable& table, const lease::LeaseRequest& request, E
   return std::unexpected(std::move(why));
 }
 
+// Why a row that looks free was refused to the request: others come before it. nullopt: for no reason that
+// lasts. `again`: not the first refusal that the row contradicts.
+Result<std::optional<Answer>> held_for_others(LockTable& table, const lease::LeaseRequest& request,
+                                              LockStatus row, bool again) {
+  if (!came_too_early(row, request)) {
+    if (!row.has_line()) return std::nullopt;
+    if (!again) {
+      DBLOCK_TRY(const auto places, read_line(table, request));
+      if (!is_for_others({row, {}}, request, places)) return std::nullopt;
+    }
+  }
+  row.waited_for = true;
+  return lease::Held{std::move(row)};
+}
+
+// A grant may have been made without a confirmed reply.
+bool is_unproved(const Result<Answer>& answer) {
+  if (!answer) return answer.error().code == Errc::indeterminate;
+  const auto* granted = std::get_if<lease::Granted>(&*answer);
+  return granted != nullptr && granted->lease.needs_renewal_proof;
+}
+
 }  // namespace
 
 // The members of a pool one after the other. A reply that is lost ends the try: look() then finds the member
@@ -82,7 +104,12 @@ Result<Answer> TableLeaseStore::try_acquire(const lease::LeaseRequest& request) 
   std::optional<Answer> best;
   std::optional<Error> mismatch;
   for (const auto& member : lease::members_of(request)) {
-    auto answer = try_one(member);
+    auto answer = try_member(member);
+    unproved_ = is_unproved(answer);
+    if (const auto* granted = answer ? std::get_if<lease::Granted>(&*answer) : nullptr) {
+      granted_ = member.key;
+      if (!unproved_) DBLOCK_CHECK(keep_if_safe(granted->lease));
+    }
     if (!answer && answer.error().code != Errc::usage) return answer;
     if (answer && !std::holds_alternative<lease::Held>(*answer)) return answer;
     if (!answer) mismatch = std::move(answer.error());
@@ -92,74 +119,51 @@ Result<Answer> TableLeaseStore::try_acquire(const lease::LeaseRequest& request) 
   return std::unexpected(std::move(*mismatch));
 }
 
-Result<Answer> TableLeaseStore::try_one(const lease::LeaseRequest& request) {
-  auto answer = take(request);
-  const auto* granted = answer ? std::get_if<lease::Granted>(&*answer) : nullptr;
-  unproved_ = granted != nullptr ? granted->lease.needs_renewal_proof
-                                 : !answer && answer.error().code == Errc::indeterminate;
-  if (granted != nullptr) granted_ = request.key;
-  if (granted != nullptr && !unproved_) DBLOCK_CHECK(keep_if_safe(granted->lease));
-  return answer;
-}
-
-Result<Answer> TableLeaseStore::take(const lease::LeaseRequest& request) {
+Result<Answer> TableLeaseStore::try_member(const lease::LeaseRequest& request) {
   const Call call(*table_.database, {"acquire", request.key});
   DBLOCK_CHECK(call.open());
   DBLOCK_CHECK(table_.database->safe_to_grant());
   // Any of the statements below may be the one that grants, and none is sent before this moment: so the
   // deadline counts from it.
   const BootTime sent_at = clock_.now();
-  auto outcome = request.plain() ? try_alone(request, sent_at) : take_together(table_, request, sent_at);
+  auto outcome = request.plain() ? try_own_row(request, sent_at) : take_together(table_, request, sent_at);
   if (outcome) return with_pause(table_, std::move(outcome));
   return fenced_or(table_, request, std::move(outcome.error()));
 }
 
-Result<Answer> TableLeaseStore::try_alone(const lease::LeaseRequest& request, BootTime sent_at) {
+Result<Answer> TableLeaseStore::try_own_row(const lease::LeaseRequest& request, BootTime sent_at) {
+  const Verb verb = request.arrival ? Verb::grant_in_line : Verb::grant;
   for (int round = 0; round < k_acquire_rounds; ++round) {
-    if (round > 0) DBLOCK_CHECK(add_missing_fence(table_, request.key));
-    DBLOCK_TRY(auto outcome, try_once(request, sent_at, round > 0));
-    if (outcome) return std::move(*outcome);
+    const bool again = round > 0;
+    if (again) DBLOCK_CHECK(add_missing_fence(table_, request.key));
+    DBLOCK_TRY(auto token, grant_by(table_, verb, request));
+    if (token) return lease::granted(request, *token, 0, sent_at);
+    DBLOCK_TRY(auto seen, again ? read_gate_on_primary(table_, request.key) : read_gate(table_, request.key));
+    if (!seen) {
+      DBLOCK_TRY(token, create(table_, request));
+      if (token) return lease::granted(request, *token, 0, sent_at);
+      continue;
+    }
+    // The last holders were readers or slot holders: one statement cannot tell whether they are gone.
+    if (seen->sharing.mode != lease::Mode::exclusive) return take_together(table_, request, sent_at);
+    DBLOCK_TRY(auto answer, answer_for({std::move(*seen), {}}, request));
+    // A proxy that replays statements reports 0 rows for a grant that was made. The row shows it (I5).
+    if (auto* ours = std::get_if<lease::Granted>(&answer)) ours->lease.sent_at = sent_at;
+    auto* const free = std::get_if<lease::Free>(&answer);
+    if (free == nullptr) return answer;
+    const LockStatus& row = *free->status;
+    const bool is_new = row.token.value == 0;
+    if (is_new || (row.has_line() && verb == Verb::grant)) {
+      DBLOCK_TRY(token, grant_by(table_, is_new ? Verb::first_grant : Verb::grant_in_line, request));
+      // Whoever stands before did not come.
+      if (token && row.has_line() && !placed_) placed_ = request;
+      if (token && row.has_line() && !placed_->arrival) placed_->arrival = row.server_time;
+      if (token) return lease::granted(request, *token, 0, sent_at);
+    }
+    DBLOCK_TRY(auto held, held_for_others(table_, request, std::move(*free->status), again));
+    if (held) return std::move(*held);
   }
   return table_.database->refuse(Errc::unreachable, "it changed hands at every try; try again");
-}
-
-Result<std::optional<Answer>> TableLeaseStore::try_once(const lease::LeaseRequest& request, BootTime sent_at,
-                                                        bool again) {
-  const Verb verb = request.arrival ? Verb::grant_in_line : Verb::grant;
-  DBLOCK_TRY(auto token, grant_by(table_, verb, request));
-  if (token) return lease::granted(request, *token, 0, sent_at);
-  DBLOCK_TRY(auto seen, again ? read_gate_on_primary(table_, request.key) : read_gate(table_, request.key));
-  if (!seen) {
-    DBLOCK_TRY(token, create(table_, request));
-    if (token) return lease::granted(request, *token, 0, sent_at);
-    return std::nullopt;
-  }
-  // The last holders were readers or slot holders: one statement cannot tell whether they are gone.
-  if (seen->sharing.mode != lease::Mode::exclusive) return take_together(table_, request, sent_at);
-  const bool is_new = seen->token.value == 0;
-  const bool has_line = seen->has_line();
-  DBLOCK_TRY(auto answer, answer_for({std::move(*seen), {}}, request));
-  // A proxy that replays statements reports 0 rows for a grant that was made. The row shows it (I5).
-  if (auto* ours = std::get_if<lease::Granted>(&answer)) ours->lease.sent_at = sent_at;
-  auto* const free = std::get_if<lease::Free>(&answer);
-  if (free == nullptr) return answer;
-  if (is_new || (has_line && verb == Verb::grant)) {
-    DBLOCK_TRY(token, grant_by(table_, is_new ? Verb::first_grant : Verb::grant_in_line, request));
-    // Whoever stands before did not come.
-    if (token && has_line && !placed_) placed_ = request;
-    if (token && has_line && !placed_->arrival) placed_->arrival = free->status->server_time;
-    if (token) return lease::granted(request, *token, 0, sent_at);
-  }
-  lease::Held held{std::move(*free->status)};
-  if (!came_too_early(held.status, request)) {
-    if (!has_line) return std::nullopt;
-    if (!again) {
-      DBLOCK_TRY(const auto places, read_line(table_, request));
-      if (!is_for_others({held.status, {}}, request, places)) return std::nullopt;
-    }
-  }
-  held.status.waited_for = true;
-  return held;
 }
 
 Result<void> TableLeaseStore::keep_if_safe(const Lease& lease) {

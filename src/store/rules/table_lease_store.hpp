@@ -47,13 +47,11 @@ class TableLeaseStore final : public lease::LockBook {
   void interrupt() noexcept override;
 
  private:
-  [[nodiscard]] Result<lease::Answer> try_one(const lease::LeaseRequest& request);
-  [[nodiscard]] Result<lease::Answer> take(const lease::LeaseRequest& request);
-  [[nodiscard]] Result<lease::Answer> try_alone(const lease::LeaseRequest& request, BootTime sent_at);
-  // One round of try_alone(); nullopt when the row changed during the round and another round is due.
-  // `again`: not the first round, because the row that was read contradicted the refused grant.
-  [[nodiscard]] Result<std::optional<lease::Answer>> try_once(const lease::LeaseRequest& request,
-                                                              BootTime sent_at, bool again);
+  // Tries one member of a pool, or the whole of another request, as one call.
+  [[nodiscard]] Result<lease::Answer> try_member(const lease::LeaseRequest& request);
+  // Tries an exclusive lock of one key by statements on its own row alone. Tries again while the row that is
+  // read after a refused grant contradicts the refusal.
+  [[nodiscard]] Result<lease::Answer> try_own_row(const lease::LeaseRequest& request, BootTime sent_at);
   // Releases a new lease where fewer replicas have stored it than the settings ask for.
   [[nodiscard]] Result<void> keep_if_safe(const lease::Lease& lease);
   void give_up_places() noexcept;
