@@ -37,41 +37,10 @@ Field answering_replica(const Rows& rows) {
   return std::nullopt;
 }
 
-// Closes a session that is to write: its server may have turned read-only since the set-up, and opening a
-// session finds the host that takes writes now.
-std::unexpected<Error> lagging(Connection& connection, const std::string& replica) {
-  if (!connection.reads_only()) connection.close();
-  return connection.refuse(Errc::unreachable,
-                           "what was read comes from " + replica +
-                               ", which takes no writes and may lag behind; have a proxy send all of "
-                               "dblock's statements to the primary");
-}
-
 // Nothing was written, so a lost reply to COMMIT leaves nothing in doubt.
 Error of_reading(Error error) {
   if (error.code == Errc::indeterminate) error.code = Errc::unreachable;
   return error;
-}
-
-// Reads inside a transaction, because a proxy that splits reads from writes does not send that to a replica.
-// Errc::unreachable if a read-only server answers all the same.
-Result<Rows> read_in_transaction(Connection& connection, const std::string& statement, MemoryLimit limit) {
-  Rows rows;
-  auto done = connection.in_transaction([&]() -> Result<void> {
-    DBLOCK_TRY(rows, connection.read(statement, limit));
-    const Field replica = answering_replica(rows);
-    if (!replica) return {};
-    return lagging(connection, *replica);
-  });
-  if (done) return rows;
-  return std::unexpected(of_reading(std::move(done.error())));
-}
-
-// Reads, and if a read-only server answered, reads again from the primary: a replica may lag behind.
-Result<Rows> read_on_primary(Connection& connection, const std::string& statement, MemoryLimit limit) {
-  DBLOCK_TRY(auto rows, connection.read(statement, limit));
-  if (!answering_replica(rows) || connection.reads_only() || connection.transaction_is_open()) return rows;
-  return read_in_transaction(connection, statement, limit);
 }
 
 MemoryLimit memory_limit_of(Verb verb) {
@@ -90,6 +59,7 @@ HolderSession for_lease(HolderSession asked, const SessionOptions& options) {
 MariadbDatabase::MariadbDatabase(const MariadbSettings& settings, const SessionOptions& options)
     : connection_(settings, options, SchemaCheck::on),
       aside_(settings, options, SchemaCheck::off),
+      reads_only_(options.reads_only),
       holder_session_(for_lease(settings.connection, options)),
       scarcity_(connection_, k_holder_asks_after),
       renewal_timeout_(options.renewal_timeout),
@@ -125,9 +95,42 @@ Result<void> MariadbDatabase::in_transaction(const Body& body) {
 
 // A caller that would take the lock ends the sleep: the connection is closed and opened again.
 Result<void> MariadbDatabase::end_sleep() {
-  if (!connection_.awaits_reply()) return {};
+  if (!wake_up_.asleep()) return {};
   connection_.close();
   return connection_.ensure_open();
+}
+
+// Closes a session that is to write: its server may have turned read-only since the set-up, and opening a
+// session finds the host that takes writes now.
+std::unexpected<Error> MariadbDatabase::lagging(Connection& connection, const std::string& replica) const {
+  if (!reads_only_) connection.close();
+  return connection.refuse(Errc::unreachable,
+                           "what was read comes from " + replica +
+                               ", which takes no writes and may lag behind; have a proxy send all of "
+                               "dblock's statements to the primary");
+}
+
+// Reads inside a transaction, because a proxy that splits reads from writes does not send that to a replica.
+// Errc::unreachable if a read-only server answers all the same.
+Result<Rows> MariadbDatabase::read_in_transaction(Connection& connection, const std::string& statement,
+                                                  MemoryLimit limit) const {
+  Rows rows;
+  auto done = connection.in_transaction([&]() -> Result<void> {
+    DBLOCK_TRY(rows, connection.read(statement, limit));
+    const Field replica = answering_replica(rows);
+    if (!replica) return {};
+    return lagging(connection, *replica);
+  });
+  if (done) return rows;
+  return std::unexpected(of_reading(std::move(done.error())));
+}
+
+// Reads, and if a read-only server answered, reads again from the primary: a replica may lag behind.
+Result<Rows> MariadbDatabase::read_on_primary(Connection& connection, const std::string& statement,
+                                              MemoryLimit limit) const {
+  DBLOCK_TRY(auto rows, connection.read(statement, limit));
+  if (!answering_replica(rows) || reads_only_ || connection.transaction_is_open()) return rows;
+  return read_in_transaction(connection, statement, limit);
 }
 
 Result<Effect> MariadbDatabase::run(Verb verb, const Parameters& parameters) {
@@ -173,7 +176,7 @@ Result<void> MariadbDatabase::on_primary(const Body& body) {
 
 // The second connection while the first one sleeps.
 Result<Connection*> MariadbDatabase::awake_connection() {
-  if (!connection_.awaits_reply()) return &connection_;
+  if (!wake_up_.asleep()) return &connection_;
   aside_.use_host_order_of(connection_);
   DBLOCK_CHECK(aside_.ensure_open());
   return &aside_;
@@ -225,7 +228,7 @@ Result<bool> MariadbDatabase::waits_for_fence(const lease::Key& key) {
 
 // A session that may write has found a server that takes writes when it was opened.
 Result<bool> MariadbDatabase::may_ask_fences() {
-  if (may_ask_fences_ || !connection_.reads_only()) return may_ask_fences_.value_or(true);
+  if (may_ask_fences_ || !reads_only_) return may_ask_fences_.value_or(true);
   DBLOCK_TRY(const auto answer, connection_.read(render(Verb::takes_no_writes)));
   may_ask_fences_ = !answer.empty() && answer.front()[0] == "0";
   return *may_ask_fences_;

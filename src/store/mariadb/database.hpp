@@ -18,14 +18,6 @@ class MariadbDatabase final : public Database {
  public:
   MariadbDatabase(const MariadbSettings& settings, const SessionOptions& options);
 
-  void begin_call(const Attempt& attempt, Patience patience) override {
-    call_.emplace(connection_, attempt, patience == Patience::renewal ? renewal_timeout_ : Micros{0});
-    aside_call_.emplace(aside_, attempt);
-  }
-  void end_call() noexcept override {
-    aside_call_.reset();
-    call_.reset();
-  }
   Result<void> ensure_open() override { return connection_.ensure_open(); }
   Result<void> in_transaction(const Body& body) override;
   // Without a transaction, which would cost two more statements.
@@ -48,13 +40,29 @@ class MariadbDatabase final : public Database {
   }
 
  private:
+  void begin_call(const Attempt& attempt, Patience patience) override {
+    call_.emplace(connection_, attempt, patience == Patience::renewal ? renewal_timeout_ : Micros{0});
+    aside_call_.emplace(aside_, attempt);
+  }
+  void end_call() noexcept override {
+    aside_call_.reset();
+    call_.reset();
+  }
+
   [[nodiscard]] Result<void> end_sleep();
   [[nodiscard]] Result<Connection*> awake_connection();
+  [[nodiscard]] std::unexpected<Error> lagging(Connection& connection, const std::string& replica) const;
+  [[nodiscard]] Result<std::vector<Row>> read_in_transaction(Connection& connection,
+                                                             const std::string& statement,
+                                                             MemoryLimit limit) const;
+  [[nodiscard]] Result<std::vector<Row>> read_on_primary(Connection& connection, const std::string& statement,
+                                                         MemoryLimit limit) const;
   [[nodiscard]] Result<bool> may_ask_fences();
   [[nodiscard]] Result<Effect> change(Verb verb, const Parameters& parameters);
 
   Connection connection_;
-  Connection aside_;                    // for looks while connection_ sleeps; the next sleep closes it
+  Connection aside_;  // for looks while connection_ sleeps; the next sleep closes it
+  const bool reads_only_;
   std::optional<bool> may_ask_fences_;  // nullopt: not known
   HolderSession holder_session_;
   Scarcity scarcity_;

@@ -29,7 +29,9 @@ bool already_done(unsigned native) {
 class MariadbSchemaAdmin final : public SchemaAdmin {
  public:
   MariadbSchemaAdmin(const MariadbSettings& settings, const SessionOptions& options)
-      : connection_(settings, options, SchemaCheck::off) {}
+      : connection_(settings, options, SchemaCheck::off),
+        where_(settings.display()),
+        database_(settings.database) {}
 
   unsigned version() const override { return schema_version(); }
 
@@ -198,8 +200,8 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
   }
 
   std::unexpected<Error> too_new(unsigned found) const {
-    return fail(Errc::schema, "dblock's tables on " + connection_.settings().display() + " have version " +
-                                  std::to_string(found) + ", newer than this dblock, which knows " +
+    return fail(Errc::schema, "dblock's tables on " + where_ + " have version " + std::to_string(found) +
+                                  ", newer than this dblock, which knows " +
                                   std::to_string(schema_version()) + "; upgrade dblock");
   }
 
@@ -225,12 +227,14 @@ class MariadbSchemaAdmin final : public SchemaAdmin {
       error.message +=
           "; migrating needs CREATE, ALTER, INDEX, SELECT and INSERT, for the procedures CREATE ROUTINE, "
           "ALTER ROUTINE and UPDATE, and for dblock_now CREATE VIEW, on the database \"" +
-          connection_.settings().database + "\"";
+          database_ + "\"";
     }
     return error;
   }
 
   Connection connection_;
+  const std::string where_;
+  const std::string database_;
 };
 
 }  // namespace

@@ -59,7 +59,7 @@ Slept NamedLockWakeUp::sleep_behind(const lease::OwnerId& ahead, std::size_t bef
   aside_.close();
   if (!asleep() && seats_ > 0 && before >= seats_) return Slept::no_seat;
   if (!asleep() && !begin_sleep(ahead, before)) return Slept::not_at_all;
-  switch (poll_reply(connection_.socket(), until, cancel)) {
+  switch (poll_reply(sleep_->socket(), until, cancel)) {
     case Woken::by_cancel:
       return Slept::cancelled;
     case Woken::by_time:
@@ -71,20 +71,21 @@ Slept NamedLockWakeUp::sleep_behind(const lease::OwnerId& ahead, std::size_t bef
 }
 
 bool NamedLockWakeUp::begin_sleep(const lease::OwnerId& ahead, std::size_t before) {
-  if (connection_.named_locks_refused()) return false;
+  if (connection_.presence() == Connection::ShownBy::refused) return false;
   const Connection::Call call(connection_, {});
   if (!connection_.ensure_open()) return false;
   seatless_ = false;
   shorten_idle_time();
   if (!connection_.is_open()) return false;  // it broke
-  return connection_.send_ahead(
+  sleep_ = connection_.send_for_late_reply(
       render(connection_.is_mariadb() ? Verb::sleep_mariadb : Verb::sleep_mysql,
              {{"owner", Scalar(ahead.text)}, {"before", Scalar(std::uint64_t{before})}}));
+  return sleep_.has_value();
 }
 
 // NULL: there was no seat. A session that was killed, or a server that went away, gives no reply.
 Slept NamedLockWakeUp::end_sleep(std::size_t before) {
-  const auto rows = connection_.take_reply();
+  const auto rows = sleep_->read();
   if (!rows || rows->empty()) return Slept::not_at_all;
   const Row& reply = rows->front();
   seats_ = unsigned_number(reply[1]);
@@ -109,7 +110,7 @@ void NamedLockWakeUp::shorten_idle_time() noexcept {
 }
 
 void NamedLockWakeUp::leave() noexcept {
-  if (connection_.has_presence()) end_session();
+  if (connection_.presence() != Connection::ShownBy::nothing) end_session();
 }
 
 void NamedLockWakeUp::end_session() noexcept {

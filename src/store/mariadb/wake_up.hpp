@@ -21,8 +21,8 @@ namespace dblock::store::mariadb {
 class NamedLockWakeUp final : public lease::WakeUp {
  public:
   // Both connections must outlive the wake-up. While a sleep is under way, the first is busy
-  // (Connection::awaits_reply()), and looks use `aside`, which each further sleep closes: else a hundred
-  // waiters would take two hundred of the server's sessions.
+  // (asleep()), and looks use `aside`, which each further sleep closes: else a hundred waiters would take two
+  // hundred of the server's sessions.
   NamedLockWakeUp(Connection& connection, Connection& aside, const SessionOptions& options)
       : connection_(connection),
         aside_(aside),
@@ -32,7 +32,7 @@ class NamedLockWakeUp final : public lease::WakeUp {
   void announce(const lease::OwnerId& own) override;
   [[nodiscard]] lease::Slept sleep_behind(const lease::OwnerId& ahead, std::size_t before, BootTime until,
                                           const WakeEvent& cancel) override;
-  [[nodiscard]] bool asleep() const override { return connection_.awaits_reply(); }
+  [[nodiscard]] bool asleep() const override { return sleep_ && sleep_->is_due(); }
   [[nodiscard]] bool crowded() override;
   [[nodiscard]] lease::LookSchedule look_schedule() const override;
   // A process that is frozen while others sleep behind it: the server drops its session once that is idle for
@@ -73,7 +73,8 @@ class NamedLockWakeUp final : public lease::WakeUp {
   Connection& connection_;
   Connection& aside_;
   const SessionOptions options_;
-  Scarcity scarcity_;                // for a request that has not been refused a seat
+  std::optional<Connection::LateReply> sleep_;  // the last one
+  Scarcity scarcity_;                           // for a request that has not been refused a seat
   bool seatless_ = false;            // the last sleep was refused one, though few stand before the request
   std::uint64_t seats_ = 0;          // on the server, as the last sleep has told; 0: not known
   bool idle_time_is_short_ = false;  // the session has a waiter's short idle time

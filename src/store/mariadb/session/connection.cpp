@@ -74,6 +74,11 @@ void Connection::set_presence(std::optional<lease::OwnerId> own) {
   release_ends_presence_ = false;
 }
 
+Connection::ShownBy Connection::presence() const {
+  if (!presence_) return ShownBy::nothing;
+  return named_locks_refused_ ? ShownBy::refused : ShownBy::named_lock;
+}
+
 // No member of a group logs statements, so there a statement may ask which server it runs on, and free a
 // named lock.
 Mark Connection::next_mark() {
@@ -89,26 +94,28 @@ bool Connection::server_has_flag(unsigned flag) const {
   return (flags & flag) != 0;
 }
 
-bool Connection::send_ahead(const std::string& sql) {
+std::optional<Connection::LateReply> Connection::send_for_late_reply(const std::string& sql) {
   if (!handle_ || api().mysql_send_query(handle_.get(), sql.data(), sql.size()) != 0) {
     close();
-    return false;
+    return std::nullopt;
   }
   keep_alive(socket());
   awaits_reply_ = true;
-  return true;
+  return LateReply(*this);
 }
 
 int Connection::socket() const {
   return handle_ ? api().mysql_get_socket(handle_.get()) : -1;
 }
 
-std::optional<std::vector<Row>> Connection::take_reply() {
-  awaits_reply_ = false;
-  if (handle_ && api().mysql_read_query_result(handle_.get()) == 0) {
-    if (auto table = fetch_rows(handle_.get(), MemoryLimit::few)) return std::move(table->rows);
+std::optional<std::vector<Row>> Connection::LateReply::read() {
+  Connection& from = connection_;
+  from.awaits_reply_ = false;
+  MYSQL* const handle = from.handle_.get();
+  if (handle != nullptr && api().mysql_read_query_result(handle) == 0) {
+    if (auto table = fetch_rows(handle, MemoryLimit::few)) return std::move(table->rows);
   }
-  close();
+  from.close();
   return std::nullopt;
 }
 

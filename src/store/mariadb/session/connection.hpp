@@ -83,23 +83,35 @@ class Connection {
   // From now on, opening a session also shows that this request is there (wake_up.hpp). Closes a session that
   // was opened for another request or for none.
   void set_presence(std::optional<lease::OwnerId> own);
-  [[nodiscard]] bool has_presence() const { return presence_.has_value(); }
+  // What shows it: nothing yet, a named lock, or nothing, since the server refused GET_LOCK when the session
+  // was opened.
+  enum class ShownBy { nothing, named_lock, refused };
+  [[nodiscard]] ShownBy presence() const;
   // From now on a release ends the presence too. REQUIRES: the request holds its lease, and waits for no
   // other.
   void end_presence_by_release() { release_ends_presence_ = true; }
   // Tries hosts in the other connection's order, so that this one reads nothing older than the other does.
   void use_host_order_of(const Connection& other) { hosts_ = other.hosts_; }
-  // True if the server refused GET_LOCK when the session was opened.
-  [[nodiscard]] bool named_locks_refused() const { return named_locks_refused_; }
 
-  // Sends a statement whose reply may be hours away. Until then the session can do nothing else; close()
-  // makes the server give the statement up. False, with the session closed, if sending failed. REQUIRES:
-  // ensure_open() succeeded in this call.
-  [[nodiscard]] bool send_ahead(const std::string& sql);
-  [[nodiscard]] bool awaits_reply() const { return awaits_reply_; }
-  [[nodiscard]] int socket() const;  // becomes readable when the reply comes or the connection breaks
-  // Reads the reply; nullopt, with the session closed, if the reply is an error.
-  [[nodiscard]] std::optional<std::vector<Row>> take_reply();
+  // A reply that may be hours away. Until it is read the session can do nothing else; close() makes the
+  // server give the statement up.
+  class LateReply {
+   public:
+    explicit LateReply(Connection& connection) : connection_(connection) {}
+
+    // False once the reply was read or the session is closed.
+    [[nodiscard]] bool is_due() const { return connection_.get().awaits_reply_; }
+    // Becomes readable when the reply comes or the connection breaks.
+    [[nodiscard]] int socket() const { return connection_.get().socket(); }
+    // nullopt, with the session closed, if the reply is an error.
+    [[nodiscard]] std::optional<std::vector<Row>> read();
+
+   private:
+    std::reference_wrapper<Connection> connection_;
+  };
+  // Sends a statement whose reply may be hours away. nullopt, with the session closed, if sending failed.
+  // REQUIRES: ensure_open() succeeded in this call.
+  [[nodiscard]] std::optional<LateReply> send_for_late_reply(const std::string& sql);
 
   // True if since the last call the session was found to have ended while it was idle: by the server, or by
   // something in between.
@@ -114,15 +126,14 @@ class Connection {
   // Thread-safe: see lease::LeaseStore::interrupt().
   void interrupt() noexcept;
 
-  [[nodiscard]] const MariadbSettings& settings() const { return settings_; }
   [[nodiscard]] Attempt& attempt() { return attempt_; }
   // An error of the call: "cannot renew lock "k" on mysql://host/db: why".
   [[nodiscard]] std::unexpected<Error> refuse(Errc code, const std::string& why, unsigned native = 0) const;
   [[nodiscard]] bool transaction_is_open() const { return transaction_ == Transaction::open; }
-  [[nodiscard]] bool reads_only() const { return options_.reads_only; }
 
  private:
   using ServerResult = std::expected<void, ServerError>;
+  [[nodiscard]] int socket() const;
   [[nodiscard]] Result<void> open_somewhere(bool to_write);
   [[nodiscard]] ServerResult open_at(std::size_t host, bool to_write);
   [[nodiscard]] ServerResult set_up(bool to_write);
