@@ -11,4 +11,8 @@ std::string Attempt::text() const {
   return text;
 }
 
+std::unexpected<Error> Attempt::refuse(Errc code, const std::string& why) const {
+  return fail(code, text() + ": " + why);
+}
+
 }  // namespace dblock::store

@@ -2,10 +2,12 @@
 // only where something fails.
 #pragma once
 
+#include <expected>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "base/error.hpp"
 #include "lease/lease.hpp"
 
 namespace dblock::store {
@@ -19,6 +21,8 @@ class Attempt {
   Attempt(const char* verb, const lease::Key& key) : words_(verb), object_(key.bytes()), of_lock_(true) {}
 
   [[nodiscard]] std::string text() const;
+  // An error of it: "cannot renew lock "k": why".
+  [[nodiscard]] std::unexpected<Error> refuse(Errc code, const std::string& why) const;
 
   // While it lives, the text also names a part of the attempt, which must outlive it: "cannot migrate the
   // schema (0002_create_dblock_lock.sql)".

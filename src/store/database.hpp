@@ -56,15 +56,8 @@ class Database {
    private:
     Database& database_;
   };
-  // For Call.
-  virtual void begin_call(const Attempt& attempt, Patience patience) = 0;
-  virtual void end_call() noexcept = 0;
-
-  // What the call under way tries to do, and an error of it: "cannot renew lock "k": why".
+  // What the call under way tries to do.
   [[nodiscard]] const Attempt& attempt() const { return attempt_; }
-  [[nodiscard]] std::unexpected<Error> refuse(Errc code, const std::string& why) const {
-    return fail(code, attempt_.text() + ": " + why);
-  }
 
   // The attempt of a call that only connects.
   [[nodiscard]] virtual const char* connecting() const { return "cannot connect to the database"; }
@@ -121,6 +114,10 @@ class Database {
   virtual void interrupt() noexcept = 0;
 
  private:
+  // For Call.
+  virtual void begin_call(const Attempt& attempt, Patience patience) = 0;
+  virtual void end_call() noexcept = 0;
+
   Attempt attempt_;
 };
 

@@ -35,10 +35,6 @@ class SteppedDatabase final : public store::Database {
     return database_->run_on_primary(verb, parameters);
   }
 
-  void begin_call(const store::Attempt& attempt, Patience patience) override {
-    database_->begin_call(attempt, patience);
-  }
-  void end_call() noexcept override { database_->end_call(); }
   [[nodiscard]] const char* connecting() const override { return database_->connecting(); }
   Result<void> ensure_open() override { return database_->ensure_open(); }
   Result<void> in_transaction(const Body& body) override { return database_->in_transaction(body); }
@@ -57,7 +53,13 @@ class SteppedDatabase final : public store::Database {
   void interrupt() noexcept override { database_->interrupt(); }
 
  private:
+  void begin_call(const store::Attempt& attempt, Patience patience) override {
+    call_.emplace(*database_, attempt, patience);
+  }
+  void end_call() noexcept override { call_.reset(); }
+
   const std::unique_ptr<store::Database> database_;
+  std::optional<Call> call_;
   const Step step_;
 };
 

@@ -163,7 +163,7 @@ Result<Answer> TableLeaseStore::try_own_row(const lease::LeaseRequest& request, 
     DBLOCK_TRY(auto held, held_for_others(table_, request, std::move(*free->status), again));
     if (held) return std::move(*held);
   }
-  return table_.database->refuse(Errc::unreachable, "it changed hands at every try; try again");
+  return table_.database->attempt().refuse(Errc::unreachable, "it changed hands at every try; try again");
 }
 
 Result<void> TableLeaseStore::keep_if_safe(const Lease& lease) {

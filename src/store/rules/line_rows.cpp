@@ -59,7 +59,7 @@ Result<lease::ServerTime> take_places(LockTable& table, const lease::LeaseReques
     DBLOCK_TRY(const auto places, read_line(table, request));
     const auto own = std::ranges::find(places, request.owner, &lease::Place::owner);
     if (own == places.end())
-      return table.database->refuse(Errc::unreachable, "its place in the line vanished; try again");
+      return table.database->attempt().refuse(Errc::unreachable, "its place in the line vanished; try again");
     standing.arrival = own->waiter.since;
   }
   // A grant between the caller's look and a new place has not seen the place, and ended the mark that was

@@ -34,8 +34,8 @@ Result<std::optional<Effect>> LockTable::run_reporting(Verb verb, const Paramete
   if (done.changed == 0) return std::nullopt;
   if (done.reported) return std::optional(std::move(done));
   [[maybe_unused]] const auto undone = undo();
-  return database->refuse(Errc::schema,
-                          "the server does not tell the token; drop the triggers on dblock's tables");
+  return database->attempt().refuse(
+      Errc::schema, "the server does not tell the token; drop the triggers on dblock's tables");
 }
 
 Result<void> LockTable::in_transaction(const Database::Body& body) {

@@ -19,7 +19,8 @@ lease::LeaseRef likeliest(lease::LeaseRef ref) {
 }
 
 std::unexpected<Error> contradiction(const Database& database) {
-  return database.refuse(Errc::unreachable, "the server's answers contradict each other; try again");
+  return database.attempt().refuse(Errc::unreachable,
+                                   "the server's answers contradict each other; try again");
 }
 
 bool passed(const std::optional<lease::ServerTime>& limit, const lease::LockStatus& status) {

@@ -64,7 +64,8 @@ Result<void> put_pause(LockTable& table, const Pause& pause, std::optional<Pause
     DBLOCK_TRY(const auto stored, read_pauses(table));
     same = find(stored, pause.scope);
   }
-  return table.database->refuse(Errc::unreachable, "another process pauses and resumes the same; try again");
+  return table.database->attempt().refuse(Errc::unreachable,
+                                          "another process pauses and resumes the same; try again");
 }
 
 // Writes into the row of each lock in the scope until when the stored pauses keep it paused. Waits for grants

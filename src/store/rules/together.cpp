@@ -27,7 +27,7 @@ struct GrantTarget {
 // A server that breaks its row locks cannot be relied on, nor can a proxy that sends statements twice. The
 // error rolls the transaction back.
 std::unexpected<Error> changed_while_locked(const Database& database) {
-  return database.refuse(Errc::unreachable, "its rows changed while they were locked; try again");
+  return database.attempt().refuse(Errc::unreachable, "its rows changed while they were locked; try again");
 }
 
 Result<void> abandon_locked(LockTable& table, const lease::LockStatus& lease) {
@@ -129,7 +129,8 @@ class Taking {
     if (answer_) return {};
     if (targets_.size() == keys_.size()) return take();
     if (!adds_rows_)
-      return table_.database->refuse(Errc::unreachable, "its row vanished; is another tool deleting rows?");
+      return table_.database->attempt().refuse(Errc::unreachable,
+                                               "its row vanished; is another tool deleting rows?");
     for (std::size_t i = 0; i < keys_.size(); ++i)
       if (!seen[i]) DBLOCK_CHECK(add_lock(table_, keys_[i]));
     return {};

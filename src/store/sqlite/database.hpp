@@ -15,11 +15,6 @@ class SqliteDatabase final : public Database {
  public:
   SqliteDatabase(const SqliteSettings& settings, const SessionOptions& options, Clock& clock);
 
-  // Ignores `patience`: there is no network that could lose an answer.
-  void begin_call(const Attempt& attempt, Patience /*patience*/) override {
-    call_.emplace(connection_, attempt);
-  }
-  void end_call() noexcept override { call_.reset(); }
   [[nodiscard]] const char* connecting() const override { return "cannot use the store"; }
   Result<void> ensure_open() override { return connection_.ensure_open(); }
   Result<void> in_transaction(const Body& body) override { return connection_.in_transaction(body); }
@@ -34,6 +29,12 @@ class SqliteDatabase final : public Database {
   void interrupt() noexcept override { connection_.interrupt(); }
 
  private:
+  // Ignores `patience`: there is no network that could lose an answer.
+  void begin_call(const Attempt& attempt, Patience /*patience*/) override {
+    call_.emplace(connection_, attempt);
+  }
+  void end_call() noexcept override { call_.reset(); }
+
   Connection connection_;
   FileWakeUp wake_up_;
   std::optional<Connection::Call> call_;

@@ -50,10 +50,10 @@ Result<Marks> judge_marks(Connection& connection, const Marks& marks) {
   if (marks.application_id == k_application_id) {
     if (marks.version <= schema_version()) return marks;
     if (serves_this(connection, marks.version)) return marks;
-    return fail(Errc::schema, connection.attempt().text() + ": the store " + connection.where() +
-                                  " has version " + std::to_string(marks.version) +
-                                  ", newer than this dblock, which knows " +
-                                  std::to_string(schema_version()) + "; upgrade dblock");
+    return connection.attempt().refuse(
+        Errc::schema, "the store " + connection.where() + " has version " + std::to_string(marks.version) +
+                          ", newer than this dblock, which knows " + std::to_string(schema_version()) +
+                          "; upgrade dblock");
   }
   DBLOCK_TRY(const auto objects, read_number(connection, sql(Verb::count_objects)));
   if (marks.application_id == 0 && marks.version == 0 && objects == 0) return marks;
