@@ -160,8 +160,8 @@ last_acquired_at = create_time, last_released_at = {now}, last_outcome = :outcom
 success_acquired_at = IF(:outcome = 'succeeded', create_time, success_acquired_at),
 success_released_at = IF(:outcome = 'succeeded', {now}, success_released_at)
 
--- {record_abandoned} Records the end of a run that nobody released.
-last_acquired_at = create_time, last_released_at = NULL, last_outcome = 'abandoned', last_exit_code = NULL
+-- {record_abandoned} Records the end of a run that nobody released. Its statement says when that was, where it is known.
+last_acquired_at = create_time, last_outcome = 'abandoned', last_exit_code = NULL
 
 -- {nested_is_null} 0, or NULL if a nested run holds the lease too. The column refuses NULL, which undoes the
 -- whole statement (error 1048).

@@ -62,6 +62,9 @@ last_released_at = {freed_at}, last_outcome = :outcome, last_exit_code = :exit_c
 success_acquired_at = iif(:outcome = 'succeeded', create_time + {step}, success_acquired_at),
 success_released_at = iif(:outcome = 'succeeded', {freed_at}, success_released_at)
 
+-- {record_abandoned} Records the end of a run that nobody released. Its statement says when that was, where it is known.
+last_outcome = 'abandoned', last_exit_code = NULL
+
 -- {keeps_longer} A cooldown of :keep from now replaces the row's cooldown, which ends sooner or does not count. No
 -- cooldown follows a revocation.
 :keep IS NOT NULL AND revoke_time IS NULL
