@@ -19,12 +19,10 @@ BEGIN
   DECLARE v_ttl, v_margin, v_heartbeat, v_min_hold BIGINT DEFAULT NULL;
   DECLARE v_user, v_host, v_command, v_note, v_name VARCHAR(1000) CHARACTER SET utf8mb4 DEFAULT '';
   DECLARE v_pid, v_round, v_kept INT DEFAULT 0;
-  DECLARE v_mode, v_last_outcome VARCHAR(16) DEFAULT NULL;
+  DECLARE v_mode VARCHAR(16) DEFAULT NULL;
   DECLARE v_ours, v_is_free, v_is_new, v_was_new, v_is_lined, v_in_line, v_lasts BOOLEAN DEFAULT FALSE;
   DECLARE v_replaceable, v_caught_up BOOLEAN DEFAULT FALSE;
   DECLARE v_arrival, v_place_ends, v_length, v_freed BIGINT DEFAULT NULL;
-  DECLARE v_last_acquired, v_last_released, v_success_acquired, v_success_released BIGINT DEFAULT NULL;
-  DECLARE v_last_exit_code INT DEFAULT NULL;
   DECLARE v_line VARCHAR(16) DEFAULT 'fifo';
   DECLARE v_slots INT DEFAULT 1;
   DECLARE v_version BIGINT UNSIGNED DEFAULT NULL;

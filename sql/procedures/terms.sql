@@ -3,7 +3,7 @@
 -- procedure's variable v_name. A comment of MariaDB (M!) or of MySQL (!50701) holds what only that server reads.
 
 -- {version} The version of all procedures. A change of any of them raises it, and `dblock migrate` then replaces them.
-13
+14
 
 -- {variables} What the statements take and most procedures do not ask for. The lock's own row is the only
 -- row, since an application takes the whole lock.
@@ -252,6 +252,9 @@ ELSE
     INTO v_freed FROM dblock_lock USE INDEX (PRIMARY) WHERE lock_key = v_key;
   {abandon_leases}
   BEGIN
+    DECLARE v_last_acquired, v_last_released, v_success_acquired, v_success_released BIGINT DEFAULT NULL;
+    DECLARE v_last_outcome VARCHAR(16) DEFAULT NULL;
+    DECLARE v_last_exit_code INT DEFAULT NULL;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', last_acquired_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', last_released_at),
         last_outcome, last_exit_code
@@ -263,20 +266,16 @@ ELSE
       WHERE lock_key = v_key AND success_released_at IS NOT NULL
       ORDER BY IF(success_acquired_at > {now}, TIMESTAMPDIFF(MICROSECOND, {now}, success_acquired_at),
         TIMESTAMPDIFF(MICROSECOND, success_acquired_at, {now}) DIV 9), slot LIMIT 1;
+    SET v_kept = NULL;
+    SELECT (SELECT COUNT(*) FROM dblock_fence USE INDEX (PRIMARY) WHERE lock_key = v_key AND slot > 0 AND token BETWEEN 1 AND v_latest)
+        + (SELECT COUNT(*) FROM dblock_lock USE INDEX (PRIMARY) WHERE lock_key = v_key AND slot > 0 AND lock_value IS NOT NULL)
+      INTO v_kept;
+    UPDATE dblock_lock USE INDEX (PRIMARY)
+      SET version = version + 1, mode = 'exclusive', slots = 1,
+        update_time = GREATEST(update_time, TIMESTAMP'1970-01-01 00:00:00' + INTERVAL COALESCE(v_freed, 0) MICROSECOND),
+        {past_runs}
+      WHERE lock_key = v_key AND slot = 0 AND version = v_version AND v_kept = 0;
   END;
-  SET v_kept = NULL;
-  SELECT (SELECT COUNT(*) FROM dblock_fence USE INDEX (PRIMARY) WHERE lock_key = v_key AND slot > 0 AND token BETWEEN 1 AND v_latest)
-      + (SELECT COUNT(*) FROM dblock_lock USE INDEX (PRIMARY) WHERE lock_key = v_key AND slot > 0 AND lock_value IS NOT NULL)
-    INTO v_kept;
-  UPDATE dblock_lock USE INDEX (PRIMARY)
-    SET version = version + 1, mode = 'exclusive', slots = 1,
-      update_time = GREATEST(update_time, TIMESTAMP'1970-01-01 00:00:00' + INTERVAL COALESCE(v_freed, 0) MICROSECOND),
-      last_acquired_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL v_last_acquired MICROSECOND,
-      last_released_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL v_last_released MICROSECOND,
-      last_outcome = v_last_outcome, last_exit_code = v_last_exit_code,
-      success_acquired_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL v_success_acquired MICROSECOND,
-      success_released_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL v_success_released MICROSECOND
-    WHERE lock_key = v_key AND slot = 0 AND version = v_version AND v_kept = 0;
 END IF;
 
 -- {granted_again} In dblock_assert_held: why a token is refused that is not the lock's.

@@ -163,6 +163,13 @@ success_released_at = IF(:outcome = 'succeeded', {now}, success_released_at)
 -- {record_abandoned} Records the end of a run that nobody released. Its statement says when that was, where it is known.
 last_acquired_at = create_time, last_outcome = 'abandoned', last_exit_code = NULL
 
+-- {past_runs} What a row knows of past runs, as the caller has found it.
+last_acquired_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL :last_acquired MICROSECOND,
+last_released_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL :last_released MICROSECOND,
+last_outcome = :last_outcome, last_exit_code = :last_exit_code,
+success_acquired_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL :success_acquired MICROSECOND,
+success_released_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL :success_released MICROSECOND
+
 -- {nested_is_null} 0, or NULL if a nested run holds the lease too. The column refuses NULL, which undoes the
 -- whole statement (error 1048).
 IF(NOT :leaves_nested OR lock_count < 2 OR expire_time <= {now}, 0, NULL)

@@ -65,6 +65,10 @@ success_released_at = iif(:outcome = 'succeeded', {freed_at}, success_released_a
 -- {record_abandoned} Records the end of a run that nobody released. Its statement says when that was, where it is known.
 last_outcome = 'abandoned', last_exit_code = NULL
 
+-- {past_runs} What a row knows of past runs, as the caller has found it.
+last_acquired_at = :last_acquired, last_released_at = :last_released, last_outcome = :last_outcome,
+last_exit_code = :last_exit_code, success_acquired_at = :success_acquired, success_released_at = :success_released
+
 -- {keeps_longer} A cooldown of :keep from now replaces the row's cooldown, which ends sooner or does not count. No
 -- cooldown follows a revocation.
 :keep IS NOT NULL AND revoke_time IS NULL
