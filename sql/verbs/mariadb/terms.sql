@@ -252,6 +252,10 @@ CONCAT('dblock.', LEFT(SHA2(CONCAT(DATABASE(), '/', :owner), 256), 48))
 place.lock_key, place.owner_id, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', place.arrival), place.mode, place.slots, place.line,
 place.waiter_host, place.waiter_pid, place.waiter_user, TIMESTAMPDIFF(MICROSECOND, '1970-01-01', place.seen_until)
 
+-- {place_in_look} A place, with NULLs for the further columns of a look.
+{place}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+
 -- {new_end} Until when a place counts that is written now.
 {now} + INTERVAL :length MICROSECOND
 
