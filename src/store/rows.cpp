@@ -146,6 +146,10 @@ std::optional<lease::LockStatus> read_look(std::span<const Row> rows) {
   return read_status_and_pause(rows.front());
 }
 
+lease::PastRun abandoned_run(const lease::LockStatus& freed) {
+  return {freed.acquired_at, std::nullopt, lease::RunOutcome::abandoned, std::nullopt, {}};
+}
+
 lease::Place read_place(const Row& columns) {
   const NamedRow<k_place_names> row(columns);
   lease::Place place{

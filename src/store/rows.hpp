@@ -92,6 +92,8 @@ inline constexpr std::size_t k_status_columns = std::size(k_status_names);
 [[nodiscard]] lease::LockStatus read_status_and_pause(const Row& row);
 // The first of such rows; nullopt: there is none, or one of NULLs.
 [[nodiscard]] std::optional<lease::LockStatus> read_look(std::span<const Row> rows);
+// The last run of a row whose lease `abandon` has just freed, as another reading would tell it.
+[[nodiscard]] lease::PastRun abandoned_run(const lease::LockStatus& freed);
 [[nodiscard]] lease::Place read_place(const Row& row);
 [[nodiscard]] lease::Pause read_pause(const Row& row);
 

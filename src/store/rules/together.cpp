@@ -6,6 +6,7 @@
 
 #include "lease/line.hpp"
 #include "store/parameters.hpp"
+#include "store/rows.hpp"
 #include "store/rules/sharing.hpp"
 
 namespace dblock::store {
@@ -47,8 +48,7 @@ Result<void> clear(LockTable& table, GrantTarget& target, const LeaseRequest& re
   for (auto& hold : target.seen.holds) {
     if (hold.owner.empty()) continue;
     DBLOCK_CHECK(abandon_locked(table, hold));
-    hold.last =
-        lease::PastRun{hold.acquired_at, std::nullopt, lease::RunOutcome::abandoned, std::nullopt, {}};
+    hold.last = abandoned_run(hold);
   }
   return {};
 }
