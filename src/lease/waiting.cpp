@@ -39,10 +39,10 @@ constexpr Micros k_just_after = 150ms;
 constexpr Micros k_longest_after = 1500ms;
 
 // Where the request ahead is still there after a sleep behind it, nobody can tell when it ends; or there was
-// no sleep. Another one is tried after a while. Further back a seat is worth less, and many would ask for
-// one.
+// no sleep. Another one is tried after a while. Further back a seat is worth less, many would ask for one,
+// and where sessions are scarce the request ahead has none.
 constexpr Nanos k_sleepless = 5s;
-constexpr Nanos k_seatless_further_back = 60s;
+constexpr Nanos k_sleepless_further_back = 60s;
 
 // The end of a cooldown or a pause is known, so frequent polls gain nothing.
 bool end_is_known(const LockStatus& row) {
@@ -132,12 +132,14 @@ bool Waiting::may_sleep(const LockStatus& row) const {
     return false;
   if (before_.empty() && (row.state != State::held || row.only_paused())) return false;
   const OwnerId next = ahead(row);
-  return !next.text.empty() && !(next == sleepless_.ahead && clock_.now() < sleepless_.until);
+  const bool is_sleepless =
+      next == sleepless_.ahead && before() == sleepless_.before && clock_.now() < sleepless_.until;
+  return !next.text.empty() && !is_sleepless;
 }
 
 void Waiting::slept_behind(const OwnerId& ahead, Slept how) {
-  const bool is_back = how == Slept::no_seat && !before_.empty();
-  sleepless_ = {ahead, clock_.now() + (is_back ? k_seatless_further_back : k_sleepless)};
+  const bool is_back = how != Slept::not_at_all && !before_.empty();
+  sleepless_ = {ahead, before(), clock_.now() + (is_back ? k_sleepless_further_back : k_sleepless)};
 }
 
 // A request that waits for another lock too leaves this one free, or gets the other and keeps its session:

@@ -60,7 +60,8 @@ class Waiting {
   [[nodiscard]] bool looks_often(const LockStatus& row) const;
   // It may sleep behind the request ahead().
   [[nodiscard]] bool may_sleep(const LockStatus& row) const;
-  // It did not sleep behind that request, or slept to its end: it does not sleep behind it again for a while.
+  // It did not sleep behind that request, or slept to its end: it does not sleep behind it again for a while,
+  // unless the line moves on.
   void slept_behind(const OwnerId& ahead, Slept how);
   // How long the next look can wait: while the request sleeps, and where it does not.
   [[nodiscard]] Micros until_look(const LockStatus& row);
@@ -91,9 +92,11 @@ class Waiting {
   std::vector<const Place*> before_;             // of places_
   std::size_t rank_ = 0;
   bool nobody_may_wake_us_ = false;  // as the request behind which this one sleeps waits for another lock too
-  // The request behind whose end nobody can sleep, and until when that is believed.
+  // The request behind whose end nobody can sleep, and until when that is believed; no longer than so many
+  // stand before this one: a request that comes to the front, or gets the lock, has a session.
   struct {
     OwnerId ahead;
+    std::size_t before = 0;
     BootTime until{};
   } sleepless_;
   // The rank at the last look without sleep.

@@ -954,6 +954,31 @@ TEST_CASE(
   CHECK(between <= rarely + longest_in_still_line(3));
 }
 
+// Such a request has no session: on a crowded server most have none. A sleep and a try cost six statements.
+TEST_CASE("further back a waiter tries once a minute to sleep behind a request that is not there") {
+  LineBench b;
+  b.wake_up.sleeps = {b.wakes_after(0s)};
+  b.store.acquires = {Bench::refuses()};
+  b.store.lines = {line_behind(5)};
+  REQUIRE(b.go(110s));
+  CHECK(b.wake_up.slept.size() == 2);
+  CHECK(b.count("acquire") == 3);  // the first, and one after each sleep
+  CHECK(b.count("peek") > 12);
+}
+
+TEST_CASE("a waiter that could not sleep behind a request tries again at once when the line has moved on") {
+  const Slept how = GENERATE(Slept::no_seat, Slept::to_its_end);
+  LineBench b;
+  b.wake_up.sleeps = {sleep_that_is(how), b.wakes_after(1s)};
+  b.store.acquires = {Bench::refuses(), refuses_by(row_of("before 1", 30s))};
+  b.store.peeks = {Bench::shows(row_of("before 1", 30s))};
+  b.store.lines = {line_behind(1), line_behind(1), line_with({})};
+  REQUIRE(b.go(10s));
+  REQUIRE(b.wake_up.slept.size() >= 2);
+  CHECK(b.wake_up.slept[1].behind == "before 1");
+  CHECK(b.wake_up.slept[1].began - b.wake_up.slept[0].began <= 2s);
+}
+
 TEST_CASE("the first in line looks at the lock often, and reads the line once a second") {
   LineBench b;
   b.wake_up.sleeps = {sleep_that_is(Slept::no_seat)};
