@@ -39,10 +39,13 @@ constexpr Micros k_just_after = 150ms;
 constexpr Micros k_longest_after = 1500ms;
 
 // Where the request ahead is still there after a sleep behind it, nobody can tell when it ends; or there was
-// no sleep. Another one is tried after a while. Further back a seat is worth less, many would ask for one,
-// and where sessions are scarce the request ahead has none.
+// no sleep. Another one is tried after a while. Further back a seat is worth less, and many would ask for
+// one. There the request ahead may have no session at all, as where sessions are scarce: while sleeps behind
+// it end at once, the next one is tried later by this factor.
 constexpr Nanos k_sleepless = 5s;
 constexpr Nanos k_sleepless_further_back = 60s;
+constexpr int k_sleepless_growth = 4;
+constexpr Nanos k_no_sleep = 1s;
 
 // The end of a cooldown or a pause is known, so frequent polls gain nothing.
 bool end_is_known(const LockStatus& row) {
@@ -138,8 +141,14 @@ bool Waiting::may_sleep(const LockStatus& row) const {
 }
 
 void Waiting::slept_behind(const OwnerId& ahead, Slept how) {
-  const bool is_back = how != Slept::not_at_all && !before_.empty();
-  sleepless_ = {ahead, before(), clock_.now() + (is_back ? k_sleepless_further_back : k_sleepless)};
+  const BootTime now = clock_.now();
+  const bool again =
+      ahead == sleepless_.ahead && before() == sleepless_.before && now < slept_since_ + k_no_sleep;
+  Nanos length = k_sleepless;
+  if (!before_.empty() && how == Slept::no_seat) length = k_sleepless_further_back;
+  if (!before_.empty() && how == Slept::to_its_end && again)
+    length = std::min(sleepless_.length * k_sleepless_growth, k_sleepless_further_back);
+  sleepless_ = {ahead, before(), length, now + length};
 }
 
 // A request that waits for another lock too leaves this one free, or gets the other and keeps its session:
@@ -147,7 +156,10 @@ void Waiting::slept_behind(const OwnerId& ahead, Slept how) {
 Micros Waiting::until_look(const LockStatus& row) {
   const LookSchedule schedule = wake_up_->look_schedule();
   const Place* const place = place_ahead();
-  if (!wake_up_->asleep()) nobody_may_wake_us_ = place != nullptr && place->waits_elsewhere;
+  if (!wake_up_->asleep()) {
+    nobody_may_wake_us_ = place != nullptr && place->waits_elsewhere;
+    slept_since_ = clock_.now();
+  }
   const Micros free_for_long = static_cast<Micros::rep>(std::max<std::size_t>(before(), 1)) * k_line_patience;
   const Micros stay = pacing_.until_look(nobody_may_wake_us_ ? std::min(schedule.interval, free_for_long)
                                                              : schedule.interval);
@@ -158,7 +170,8 @@ Micros Waiting::until_look(const LockStatus& row) {
 Micros Waiting::until_poll(const LockStatus& row) {
   const auto behind = static_cast<Micros::rep>(rank());
   if (behind == 0 || looks_often(row)) return not_past_expiry(pacing_.after_refusal(!end_is_known(row)), row);
-  const Micros stay = pacing_.until_look(look_interval(behind));
+  const Micros interval = look_interval(behind);
+  const Micros stay = interval / 2 + pacing_.until_look(interval / 2);  // few looks, and none in step
   return not_past_free(before_.empty() ? not_past_expiry(stay, row) : stay, row);
 }
 

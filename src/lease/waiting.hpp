@@ -92,11 +92,13 @@ class Waiting {
   std::vector<const Place*> before_;             // of places_
   std::size_t rank_ = 0;
   bool nobody_may_wake_us_ = false;  // as the request behind which this one sleeps waits for another lock too
+  BootTime slept_since_{};           // when the last sleep began
   // The request behind whose end nobody can sleep, and until when that is believed; no longer than so many
   // stand before this one: a request that comes to the front, or gets the lock, has a session.
   struct {
     OwnerId ahead;
     std::size_t before = 0;
+    Nanos length{0};
     BootTime until{};
   } sleepless_;
   // The rank at the last look without sleep.

@@ -870,6 +870,19 @@ TEST_CASE("a waiter without a seat keeps its place, and no connection while it r
   CHECK(close_by.count("stay awake") == static_cast<std::ptrdiff_t>(close_by.pauses.size()));
 }
 
+// Each look has a session of its own, which is set up first; every second one renews the place.
+TEST_CASE(
+    "far back in a line that stands still a waiter sends three statements a minute, and keeps its place") {
+  LineBench b;
+  b.wake_up.sleeps = {sleep_that_is(Slept::no_seat)};
+  b.store.acquires = {Bench::refuses()};
+  b.store.lines = {line_behind(100)};
+  const auto times = renewals(b, 1h);
+  CHECK(b.count("announce") + b.count("peek") + b.count("stand") <= 180);
+  CHECK(b.count("peek") >= 60);
+  for (std::size_t i = 1; i < times.size(); ++i) CHECK(times[i] - times[i - 1] <= 120s);
+}
+
 TEST_CASE("where the store is short of connections, the first in line too keeps none between its looks") {
   LineBench b;
   b.wake_up.is_crowded = true;
@@ -955,15 +968,29 @@ TEST_CASE(
 }
 
 // Such a request has no session: on a crowded server most have none. A sleep and a try cost six statements.
-TEST_CASE("further back a waiter tries once a minute to sleep behind a request that is not there") {
+TEST_CASE("further back a waiter soon tries only once a minute to sleep behind a request that is not there") {
   LineBench b;
   b.wake_up.sleeps = {b.wakes_after(0s)};
   b.store.acquires = {Bench::refuses()};
   b.store.lines = {line_behind(5)};
-  REQUIRE(b.go(110s));
-  CHECK(b.wake_up.slept.size() == 2);
-  CHECK(b.count("acquire") == 3);  // the first, and one after each sleep
-  CHECK(b.count("peek") > 12);
+  REQUIRE(b.go(10min));
+  const auto& slept = b.wake_up.slept;
+  REQUIRE(slept.size() >= 10);
+  CHECK(slept.size() <= 12);
+  CHECK(slept[1].began - slept[0].began <= 5s + longest_in_still_line(5));
+  CHECK(slept[3].began - slept[2].began >= 60s);
+  CHECK(b.count("acquire") == static_cast<std::ptrdiff_t>(slept.size()) + 1);
+  CHECK(b.count("peek") > 60);
+}
+
+// Its session was killed, and it comes back.
+TEST_CASE("further back a waiter soon sleeps again behind a request that was there for a while") {
+  LineBench b;
+  b.wake_up.sleeps = {b.wakes_after(10s)};
+  b.store.acquires = {Bench::refuses()};
+  b.store.lines = {line_behind(2)};
+  REQUIRE(b.go(2min));
+  CHECK(b.wake_up.slept.size() >= 120 / (10 + 5 + 3));
 }
 
 TEST_CASE("a waiter that could not sleep behind a request tries again at once when the line has moved on") {
