@@ -12,9 +12,14 @@ namespace dblock::app {
 
 using namespace std::chrono_literals;
 
-Result<store::Settings> settings_from(const store::SettingsSources& sources) {
+Result<store::Settings> settings_from(const store::SettingsSources& sources,
+                                      std::vector<std::string>* unsaid) {
   DBLOCK_TRY(store::ResolvedSettings resolved, store::resolve_settings(sources));
-  for (const std::string& warning : resolved.warnings) log::warning(warning);
+  if (unsaid != nullptr) {
+    *unsaid = std::move(resolved.warnings);
+  } else {
+    for (const std::string& warning : resolved.warnings) log::warning(warning);
+  }
   return std::move(resolved.settings);
 }
 

@@ -8,9 +8,11 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "base/text.hpp"
@@ -119,7 +121,19 @@ std::optional<WeakSpot> change_by_others(const SmallFile& file, Decides what) {
   return weak_spot(file.unchecked_path);
 }
 
+bool in_group(gid_t group) {
+  if (group == ::getegid()) return true;
+  std::vector<gid_t> ours(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
+  ours.resize(static_cast<std::size_t>(std::max(::getgroups(static_cast<int>(ours.size()), ours.data()), 0)));
+  return std::ranges::find(ours, group) != ours.end();
+}
+
 }  // namespace
+
+bool others_may_read(mode_t mode, gid_t group) {
+  if (!S_ISREG(mode)) return false;
+  return (mode & S_IROTH) != 0 || ((mode & S_IRGRP) != 0 && !in_group(group));
+}
 
 Result<void> require_trusted(const SmallFile& file, Decides what, const std::string& name) {
   const auto weak = change_by_others(file, what);

@@ -20,6 +20,13 @@ struct SmallFile {
   std::string unchecked_path;  // nobody has looked yet whether other users may exchange what it names
 };
 
+// True if other users may read the file. The group of a file is no other user where this process is in it:
+// that is how orchestrators hand a secret to a job's own user.
+[[nodiscard]] bool others_may_read(mode_t mode, gid_t group);
+[[nodiscard]] inline bool others_may_read(const SmallFile& file) {
+  return others_may_read(file.mode, file.group);
+}
+
 enum class Decides { settings, commands };
 
 // Errc::config if users other than root and the user who runs dblock can change the file: it belongs to one

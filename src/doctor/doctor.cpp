@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "base/overloaded.hpp"
+#include "base/small_file.hpp"
 #include "doctor/judgements.hpp"
 #include "store/open.hpp"
 
@@ -13,7 +14,7 @@ namespace {
 
 bool others_may_read(const std::string& path) {
   struct stat seen {};
-  return ::stat(path.c_str(), &seen) == 0 && (seen.st_mode & (S_IRGRP | S_IROTH)) != 0;
+  return ::stat(path.c_str(), &seen) == 0 && dblock::others_may_read(seen.st_mode, seen.st_gid);
 }
 
 Finding configuration(const store::SettingsSources& sources, const store::Settings& settings) {

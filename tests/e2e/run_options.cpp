@@ -213,6 +213,24 @@ TEST_CASE("the conflict exit code can be chosen and 0 is silent") {
   CHECK(skipped.err.empty());
 }
 
+TEST_CASE("a run that skips with -E 0 says nothing of a password that others may read, one that runs does",
+          "[server]") {
+  ServerDatabase database;
+  const TempDir directory;
+  write_file(directory.file("pw"), "p", 0644);
+  const std::string url =
+      database.url(database.account("IDENTIFIED BY 'p'")) + "&password-file=" + directory.file("pw");
+  const std::string owner = take(database);
+  const auto skipped = dblock_at(url, run_words("k", {"-E", "0"}, {"true"}));
+  CHECK(skipped.exit == exited(0));
+  CHECK(skipped.err.empty());
+  check_ended(dblock_at(url, run_words("k", {}, {"true"})), 75, {"others may read"});
+  release_lease(database, owner);
+  const auto ran = dblock_at(url, run_words("k", {"-E", "0"}, {"true"}));
+  CHECK(ran.exit == exited(0));
+  CHECK(says(ran.err, "others may read password file"));
+}
+
 TEST_CASE("max-runtime does not count the time spent waiting") {
   const Database database;
   const std::string owner = take(database);

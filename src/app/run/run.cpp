@@ -96,6 +96,7 @@ class Run {
   void write_status(const Ending& ending) const;
 
   const RunRequest& request_;
+  std::vector<std::string> unsaid_;  // warnings that a skip must not repeat on each host of a fleet
   std::string store_name_;
   std::string locks_ = lock_names(request_.key, also_or_any(request_));
   std::optional<StatusFile> status_file_;
@@ -116,7 +117,8 @@ Result<Ending> Run::attempt() {
   DBLOCK_TRY(hooks_, RunHooks::prepare(request_.hooks, shown));
   if (!prepared) return std::unexpected(prepared.error());
   DBLOCK_TRY(const process::JobSpec spec, make_spec(request_));
-  DBLOCK_TRY(const store::Settings settings, settings_from(request_.database));
+  DBLOCK_TRY(const store::Settings settings,
+             settings_from(request_.database, request_.conflict_exit_code == 0 ? &unsaid_ : nullptr));
   store_name_ = store::display(settings);
   wanted.outer = outer_of(request_, store_name_);
   DBLOCK_TRY(supervisor_,
@@ -220,6 +222,7 @@ Ending Run::run_under(const lease::Lease& lease) {
   status_.owner = lease.owner.text;
   status_.token = lease.token.value;
   status_.acquired_at = wall_now();
+  for (const std::string& warning : unsaid_) log::warning(warning);
   log::debug(locks_ + " acquired, token " + std::to_string(lease.token.value));
   supervisor_->set_deadline(request_.timing.expires(lease.sent_at));
   session_->start_heartbeat(lease);

@@ -115,7 +115,7 @@ class Reader {
                                  " is ignored because everybody may write it; chmod o-w it");
       return {};
     }
-    const bool others_may_read = (file->mode & (S_IRGRP | S_IROTH)) != 0;
+    const bool is_exposed = others_may_read(*file);
     Group group = Group::other;
     std::string_view rest = file->text;
     for (int number = 1; !rest.empty(); ++number) {
@@ -132,7 +132,7 @@ class Reader {
             require_trusted(*file, command ? Decides::commands : Decides::settings, "option file " + where));
       }
       if (includes) DBLOCK_CHECK(take_include(line, where, depth));
-      if (others_may_read && names(line, k_password))
+      if (is_exposed && names(line, k_password))
         groups_.remarks.push_back("others may read the password in option file " + path + "; chmod 600 it");
     }
     return {};

@@ -1,6 +1,4 @@
 // Finds the password for a server.
-#include <sys/stat.h>
-
 #include <utility>
 
 #include "base/small_file.hpp"
@@ -10,16 +8,16 @@
 namespace dblock::store {
 namespace {
 
-// The file's content without one newline at its end. Warns about a file that other users may read.
+// The file's content without one line end. Warns about a file that other users may read.
 Result<std::string> read_password_file(const std::string& path, std::vector<std::string>& warnings) {
   DBLOCK_TRY(auto file, read_small_file(path, "password file"));
   if (!file)
     return fail(Errc::config,
                 "there is no password file " + path + "; name one that the user who runs dblock may read");
-  if (S_ISREG(file->mode) && (file->mode & (S_IRGRP | S_IROTH)) != 0)
-    warnings.push_back("others may read password file " + path + "; chmod 600 it");
-  if (file->text.ends_with('\n')) file->text.pop_back();
-  return std::move(file->text);
+  if (others_may_read(*file)) warnings.push_back("others may read password file " + path + "; chmod 600 it");
+  std::string& text = file->text;
+  if (text.ends_with('\n')) text.resize(text.size() - (text.ends_with("\r\n") ? 2 : 1));
+  return std::move(text);
 }
 
 // The password that the user's command prints.
