@@ -158,6 +158,24 @@ TEST_CASE("a sqlite: URL that names no file of this host is refused with the rea
   CHECK_THAT(refused("sqlite:/a\x7f"), Contains("control"));
 }
 
+TEST_CASE("line ends and blanks around a URL are no part of it, and a line end within is refused") {
+  for (const std::string around : {"\n", "\r", "\r\n", " ", "\n\n"}) {
+    CAPTURE(around);
+    const auto plain = parse_url("mysql://u:p@db1/locks" + around);
+    REQUIRE(plain);
+    CHECK(plain->database == "locks");
+    const auto with_parameter = parse_url("mysql://u@db1/locks?tls=off" + around);
+    REQUIRE(with_parameter);
+    CHECK(with_parameter->tls == TlsMode::off);
+  }
+  CHECK(parse_url(" mysql://u@db1/locks"));
+  CHECK(parse_url("mysql://u@db1/locks%0A")->database == "locks\n");  // the server refuses it
+  for (const auto* const url :
+       {"mysql://u@db1/lo\ncks", "mysql://u@db1\r\n/locks", "mysql://u@db1/l\r\n?tls=off"})
+    CHECK(refusal(url).find("the end of a line") != std::string::npos);
+  CHECK(parse_sqlite_url("sqlite:/var/lib/locks.db\r\n")->path == "/var/lib/locks.db");
+}
+
 TEST_CASE("a host that the client library would read as options is refused") {
   refusal("mysql://host=db1;ssl-verify=0/locks");
   refusal("mysql://host%3Ddb1/locks");

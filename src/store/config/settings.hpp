@@ -85,13 +85,13 @@ using Settings = std::variant<MariadbSettings, SqliteSettings>;
 
 // mysql:// or mariadb://[USER[:PASS]@]HOST[:PORT][,HOST2[:PORT2]…]/DATABASE[?param=…], percent-decoded.
 // Errc::config names the faulty part, but never the password. Host and database may be missing (mysql:///db):
-// an option file can supply them.
+// an option file can supply them. White space around the URL is no part of it.
 [[nodiscard]] Result<PartialSettings> parse_url(std::string_view url);
 
 [[nodiscard]] bool is_sqlite_url(std::string_view url);
 
 // sqlite:PATH, also written sqlite:///PATH. PATH is taken literally, without decoding or parameters; a
-// relative path is made absolute. Errc::config if PATH names no file, or the URL names a host.
+// relative path is made absolute; line ends behind it are no part of it. Errc::config if PATH names no file, or the URL names a host.
 [[nodiscard]] Result<SqliteSettings> parse_sqlite_url(std::string_view url);
 
 // Reads a MariaDB option file: [group], name=value, name, quotes, # and ; comments, !include, !includedir;

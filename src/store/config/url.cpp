@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "base/duration.hpp"
+#include "base/text.hpp"
 #include "store/config/settings_parts.hpp"
 
 namespace dblock::store {
@@ -186,6 +187,13 @@ Result<void> check_scheme(std::string_view scheme) {
                                 " is not supported; use mysql://, mariadb:// or sqlite:PATH");
 }
 
+bool has_control(std::string_view text) {
+  return std::ranges::any_of(text, [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 0x20U || byte == 0x7fU;
+  });
+}
+
 // Refuses a path that names no file, or most likely not the file that the user meant.
 Result<void> check_path(std::string_view path) {
   const auto refuse = [](std::string_view why) {
@@ -200,17 +208,15 @@ Result<void> check_path(std::string_view path) {
   if (path == "~" || path.starts_with("~/")) {
     return refuse("starts with a ~ that no shell has replaced: write the whole path (or ./~ for that name)");
   }
-  const bool has_control = std::ranges::any_of(path, [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte < 0x20U || byte == 0x7fU;
-  });
-  if (has_control) return refuse("has a control character in its path");
+  if (has_control(path)) return refuse("has a control character in its path");
   return {};
 }
 
 }  // namespace
 
 Result<PartialSettings> parse_url(std::string_view url) {
+  url = trimmed(url);  // a secret's file often ends with a line end
+  if (has_control(url)) return wrong("a control character, such as the end of a line, in it");
   const auto colon = url.find(':');
   if (colon == std::string_view::npos) {
     return fail(Errc::config, "the database URL has no scheme; its form is " + std::string(k_grammar) +
@@ -246,6 +252,7 @@ bool is_sqlite_url(std::string_view url) {
 
 Result<SqliteSettings> parse_sqlite_url(std::string_view url) {
   std::string_view path = cut(url, ':').second.value_or("");
+  while (path.ends_with('\n') || path.ends_with('\r')) path.remove_suffix(1);
   if (path.starts_with("//")) {
     path.remove_prefix(2);
     if (!path.empty() && path.front() != '/') {
