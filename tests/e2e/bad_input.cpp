@@ -221,6 +221,19 @@ TEST_CASE("a bad url is a configuration error that does not show its password", 
   }
 }
 
+TEST_CASE("a url as applications write it is answered with what to write for dblock") {
+  const std::string good = "mysql://jobs:geheim@h/d";
+  for (const auto& [url, answer] : {std::pair{"\"" + good + "\"", "without quotes"},
+                                    {"mysql2://jobs:geheim@h/d", "\"mysql2\" is not supported; use mysql://"},
+                                    {good + "?sslMode=VERIFY_CA", "\"sslMode\"; write tls=verify-ca"},
+                                    {good + "?unix_socket=/x", "\"unix_socket\"; write socket=PATH"},
+                                    {good + "?serverVersion=8.0", "\"serverVersion\"; leave it out"}}) {
+    const auto finished = dblock_at(url, run_words("k", {}, {"true"}));
+    check_ended(finished, 78, {answer});
+    CHECK_FALSE(says(finished.err, "geheim"));
+  }
+}
+
 TEST_CASE("help and version go to stdout and exit 0") {
   for (const Words& words :
        {Words{"--help"}, Words{"-h"}, Words{"run", "--help"}, Words{"--version"}, Words{"-V"}}) {

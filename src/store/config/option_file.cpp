@@ -77,17 +77,6 @@ bool is_false(std::string_view value) {
   return value == "0" || value == "off" || value == "OFF" || value == "false" || value == "FALSE";
 }
 
-std::optional<TlsMode> mode_of_mysql(std::string value) {
-  std::ranges::transform(value, value.begin(),
-                         [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
-  if (value == "DISABLED") return TlsMode::off;
-  if (value == "PREFERRED") return TlsMode::prefer;
-  if (value == "REQUIRED") return TlsMode::require;
-  if (value == "VERIFY_CA") return TlsMode::verify_ca;
-  if (value == "VERIFY_IDENTITY") return TlsMode::verify_full;
-  return std::nullopt;
-}
-
 // Adds one of MariaDB's TLS switches to the mode. A later `ssl` does not weaken verification.
 void take_tls_switch(const Option& option, PartialSettings& out) {
   const bool on = !is_false(option.value);
@@ -248,7 +237,7 @@ class Reader {
     if (option.name == "ssl-cert" || option.name == "tls-cert") out.tls_cert = option.value;
     if (option.name == "ssl-key" || option.name == "tls-key") out.tls_key = option.value;
     if (option.name == "ssl-mode") {
-      out.tls = mode_of_mysql(option.value);
+      out.tls = parse_tls_mode(tls_mode_meant(option.value));
       if (!out.tls)
         return fail(Errc::config,
                     "option file " + where +

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +16,23 @@
 namespace dblock::store {
 
 [[nodiscard]] std::optional<TlsMode> parse_tls_mode(std::string_view text);
+
+// dblock's word for another program's TLS mode: "verify-full" for VERIFY_IDENTITY; empty if none is known.
+[[nodiscard]] std::string_view tls_mode_meant(std::string_view value);
+
+// What to write in place of another program's parameter of a URL: "tls=require" for ssl-mode=REQUIRED. One of
+// `own_names` for another spelling of it. Empty if no word of dblock's is known. Never repeats `value`.
+[[nodiscard]] std::string parameter_meant(std::string_view name, std::string_view value,
+                                          std::span<const std::string_view> own_names);
+
+// Errc::config for a URL that begins with a quote of any kind: the quotes of a shell, copied too.
+[[nodiscard]] Result<void> check_no_quote(std::string_view url);
+
+// Errc::config, with the scheme to use, for a URL that does not begin with mysql: or mariadb:.
+[[nodiscard]] Result<void> check_scheme(std::string_view url);
+
+// ASCII letters in lower case.
+[[nodiscard]] std::string lower_case(std::string_view text);
 
 // True if all characters of `text` may stand in a host name or address. The client library would read a
 // "host" with '=' in it as a list of options.

@@ -71,6 +71,8 @@ Result<HostPort> read_host(std::string_view text) {
     if (result.host.find(':') == std::string::npos)
       return wrong("brackets around what is not an IPv6 address");
   } else {
+    if (text.find('(') != std::string_view::npos)
+      return wrong("a host in parentheses, as in tcp(HOST:PORT), where HOST:PORT is enough");
     const auto colon = text.find(':');
     DBLOCK_TRY(result.host, percent_decoded(text.substr(0, colon), "a host"));
     rest = colon == std::string_view::npos ? std::string_view{} : text.substr(colon);
@@ -111,11 +113,24 @@ constexpr std::array k_text_parameters{
     TextParameter{"password-file", &PartialSettings::password_file},
 };
 
-// A parameter's name for messages; empty if it may be the rest of a password that contains a '?'.
-std::string shown_name(std::string_view name) {
-  const bool harmless =
-      !name.empty() && std::ranges::all_of(name, [](char c) { return (c >= 'a' && c <= 'z') || c == '-'; });
-  return harmless ? " \"" + std::string(name) + "\"" : "";
+constexpr std::array<std::string_view, 10> k_parameters{
+    "socket",          "tls",           "tls-ca",           "tls-cert",     "tls-key",
+    "connect-timeout", "password-file", "password-command", "min-replicas", "connection"};
+
+// Refuses another program's parameter, with dblock's word for it. `rest` is the URL from there on: with an @
+// in it, the parameter may be the rest of a password that contains a '?', and is shown only if it is known.
+std::unexpected<Error> unknown_parameter(std::string_view text, std::string_view rest) {
+  const auto [name, raw] = cut(text, '=');
+  const auto value = percent_decoded(raw.value_or(""), "a parameter");
+  const std::string meant = parameter_meant(name, value.value_or(""), k_parameters);
+  const bool maybe_secret = rest.find('@') != std::string_view::npos || !raw || name.size() > 60;
+  const std::string shown = "the database URL has an unknown parameter" +
+                            (meant.empty() && maybe_secret ? "" : " " + quote_untrusted(name));
+  if (!meant.empty()) return fail(Errc::config, shown + "; write " + meant);
+  std::string known;
+  for (const auto one : k_parameters) known += (known.empty() ? "" : ", ") + std::string(one);
+  return fail(Errc::config, shown + "; leave it out, for dblock knows only " + known +
+                                (maybe_secret ? std::string(k_encode_hint) : ""));
 }
 
 // 0 to 100 replicas; more is taken to be a mistake.
@@ -133,26 +148,26 @@ Result<HolderSession> parse_connection(std::string_view text) {
   return fail(Errc::config, "connection in the database URL must be keep, brief or auto");
 }
 
-Result<void> read_parameter(std::string_view text, PartialSettings& out) {
+Result<TlsMode> parse_tls(std::string_view text) {
+  if (const auto mode = parse_tls_mode(text)) return *mode;
+  const std::string meant = parameter_meant("tls", text, k_parameters);
+  const bool one_mode = parse_tls_mode(std::string_view(meant).substr(meant.find('=') + 1)).has_value();
+  return fail(Errc::config, "tls in the database URL must be off, prefer, require, verify-ca or verify-full" +
+                                (one_mode ? "; write " + meant : ""));
+}
+
+Result<void> read_parameter(std::string_view text, std::string_view rest, PartialSettings& out) {
   const auto [name, raw] = cut(text, '=');
-  const auto* const known = std::ranges::find(k_text_parameters, name, &TextParameter::name);
-  if (known == k_text_parameters.end() && name != "tls" && name != "connect-timeout" &&
-      name != "min-replicas" && name != "password-command" && name != "connection") {
-    return fail(Errc::config, "the database URL has an unknown parameter" + shown_name(name) +
-                                  "; there are socket, tls, tls-ca, tls-cert, tls-key, connect-timeout, "
-                                  "password-file, password-command, min-replicas and connection");
-  }
+  if (std::ranges::find(k_parameters, name) == k_parameters.end()) return unknown_parameter(text, rest);
   DBLOCK_TRY(auto value, percent_decoded(raw.value_or(""), "parameter " + std::string(name)));
   if (value.empty()) return wrong("no value for the parameter \"" + std::string(name) + "\"");
+  const auto* const known = std::ranges::find(k_text_parameters, name, &TextParameter::name);
   if (known != k_text_parameters.end()) {
     out.*(known->field) = std::move(value);
     return {};
   }
   if (name == "tls") {
-    out.tls = parse_tls_mode(value);
-    if (!out.tls)
-      return fail(Errc::config,
-                  "tls in the database URL must be off, prefer, require, verify-ca or verify-full");
+    DBLOCK_TRY(out.tls, parse_tls(value));
     return {};
   }
   if (name == "password-command") {
@@ -169,22 +184,6 @@ Result<void> read_parameter(std::string_view text, PartialSettings& out) {
   }
   DBLOCK_TRY(out.connect_timeout, parse_connect_timeout("connect-timeout in the database URL", value));
   return {};
-}
-
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return lower;
-}
-
-Result<void> check_scheme(std::string_view scheme) {
-  const std::string lower = lower_case(scheme);
-  if (lower == "mysql" || lower == "mariadb") return {};
-  const bool is_word =
-      !lower.empty() && std::ranges::all_of(lower, [](char c) { return c >= 'a' && c <= 'z'; });
-  return fail(Errc::config, "the database URL's scheme" + (is_word ? " \"" + lower + "\"" : std::string()) +
-                                " is not supported; use mysql://, mariadb:// or sqlite:PATH");
 }
 
 bool has_control(std::string_view text) {
@@ -217,12 +216,13 @@ Result<void> check_path(std::string_view path) {
 Result<PartialSettings> parse_url(std::string_view url) {
   url = trimmed(url);  // a secret's file often ends with a line end
   if (has_control(url)) return wrong("a control character, such as the end of a line, in it");
+  DBLOCK_CHECK(check_no_quote(url));
   const auto colon = url.find(':');
   if (colon == std::string_view::npos) {
     return fail(Errc::config, "the database URL has no scheme; its form is " + std::string(k_grammar) +
                                   " or sqlite:PATH" + std::string(k_encode_hint));
   }
-  DBLOCK_CHECK(check_scheme(url.substr(0, colon)));
+  DBLOCK_CHECK(check_scheme(url));
   url.remove_prefix(colon + 1);
   if (!url.starts_with("//")) return wrong("no // after its scheme");
   url.remove_prefix(2);
@@ -237,7 +237,7 @@ Result<PartialSettings> parse_url(std::string_view url) {
   }
   while (parameters && !parameters->empty()) {
     const auto [text, more] = cut(*parameters, '&');
-    DBLOCK_CHECK(read_parameter(text, out));
+    DBLOCK_CHECK(read_parameter(text, *parameters, out));
     parameters = more;
   }
   if (out.socket && !out.hosts.empty() && out.hosts != std::vector{HostPort{"localhost", 0}})
