@@ -40,6 +40,7 @@ class Reading {
     // O_NONBLOCK: a FIFO without a writer must not hang the program.
     file_.reset(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
     if (!file_ && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
+    if (by == Found::by_itself && is_foreign(path, !file_ && errno == EACCES)) return foreign();
     struct stat seen {};
     if (!file_ || ::fstat(file_.get(), &seen) != 0) return refuse(errno);
     SmallFile found{{}, seen.st_mode, seen.st_uid, seen.st_gid, is_handed_over(seen), {}};
@@ -66,6 +67,24 @@ class Reading {
     struct statfs system {};
     if (S_ISFIFO(seen.st_mode)) return ::fstatfs(file_.get(), &system) == 0 && system.f_type == PIPEFS_MAGIC;
     return S_ISCHR(seen.st_mode);
+  }
+
+  // True if the environment names another user's home, as setpriv and chpst leave it. A directory of root's
+  // counts only if the file cannot be read.
+  [[nodiscard]] static bool is_foreign(const std::string& path, bool denied) {
+    if (::geteuid() == 0) return false;
+    const int err = errno;
+    const uid_t owner = owner_of_folder(path);
+    errno = err;
+    return is_another_user(owner) || (denied && owner != ::geteuid());
+  }
+
+  [[nodiscard]] SmallFile foreign() const {
+    SmallFile unread;
+    unread.foreign = name_ +
+                     " is not read, for it lies in another user's directory; run dblock with the HOME and "
+                     "XDG_CONFIG_HOME of its own user";
+    return unread;
   }
 
   // Whoever keeps HOME or XDG_CONFIG_HOME (sudo -E, su -m) brings another user's files along.

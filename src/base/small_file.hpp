@@ -18,6 +18,7 @@ struct SmallFile {
   gid_t group = 0;
   bool handed_over = false;    // a device, or a pipe without a name: by whoever started dblock
   std::string unchecked_path;  // nobody has looked yet whether other users may exchange what it names
+  std::string foreign;         // a sentence, for a file that was not read because it is not this user's
 };
 
 // True if other users may read the file. The group of a file is no other user where this process is in it:
@@ -43,7 +44,9 @@ enum class Found {
 // Reads the file at `path`. A pipe (`<(make-config)`) is read until its last writer has closed it, for ten
 // seconds at most. nullopt: there is no file. Errc::config for a file that cannot be read, or of more than 1
 // MiB; and for a file found by itself, unless it is a regular file that only root and the effective user may
-// exchange. `what` names the file in messages: "option file".
+// exchange. Not read, but marked as foreign, is a file found by itself, unless for root, in a directory of
+// another user's: only the environment says that it is for this user. `what` names the file in messages:
+// "option file".
 [[nodiscard]] Result<std::optional<SmallFile>> read_small_file(const std::string& path, std::string_view what,
                                                                Found found = Found::by_name);
 

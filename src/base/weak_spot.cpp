@@ -187,6 +187,13 @@ bool is_another_user(uid_t owner) {
   return !is_trusted(owner) && !is_any_user(owner);
 }
 
+uid_t owner_of_folder(const std::string& path) {
+  std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  struct stat seen {};
+  while (::stat(folder.c_str(), &seen) != 0 && folder.has_relative_path()) folder = folder.parent_path();
+  return seen.st_uid;
+}
+
 std::optional<WeakSpot> weak_spot(const std::string& path) {
   std::error_code error;
   const auto absolute = std::filesystem::absolute(path, error);

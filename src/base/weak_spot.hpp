@@ -13,6 +13,10 @@ namespace dblock {
 // among them, so this owner says nothing.
 [[nodiscard]] bool is_another_user(uid_t owner);
 
+// The owner of the directory that `path` lies in; where that cannot be looked at, of the nearest one above
+// it.
+[[nodiscard]] uid_t owner_of_folder(const std::string& path);
+
 struct WeakSpot {
   std::string what;    // "the directory /x belongs to another user (uid 1000)"
   std::string remedy;  // "chmod o-w /x"; empty if only another place helps

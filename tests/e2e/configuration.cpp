@@ -12,6 +12,7 @@
 #include "support/dblock.hpp"
 #include "support/live_run.hpp"
 #include "support/privilege.hpp"
+#include "support/proxy.hpp"
 #include "support/steps.hpp"
 
 namespace dblock::test {
@@ -206,6 +207,66 @@ TEST_CASE("root obeys no file of a home that another user can change", "[asan-lo
     }
   }
   CHECK_FALSE(std::filesystem::exists(of_root.file("ran")));
+}
+
+// The home of another user with both files, which `user` may not read; or may, when it is `open`.
+struct StrangeHome {
+  StrangeHome(uid_t owner, bool open) {
+    std::filesystem::create_directory(home.file(".config"));
+    write_file(home.file(".config/dblock.conf"), "db = mysql://u@127.0.0.1:1/d\n");
+    write_file(home.file(".my.cnf"), "[dblock]\nhost = 127.0.0.1\ndatabase = d\n");
+    for (const std::string name : {"", ".config", ".config/dblock.conf", ".my.cnf"}) {
+      REQUIRE(::chown(home.file(name).c_str(), owner, owner) == 0);
+      std::filesystem::permissions(home.file(name), std::filesystem::perms(open ? 0755 : 0700));
+    }
+  }
+  const TempDir home;
+};
+
+TEST_CASE("another user's HOME is no reason to refuse what is configured otherwise") {
+  DBLOCK_NEEDS(why_no_other_user());
+  const UsersHome own;
+  for (const auto& [owner, open] :
+       {std::pair{uid_t{0}, false}, {uid_t{54321}, false}, {uid_t{54321}, true}}) {
+    const StrangeHome strange(owner, open);
+    CAPTURE(owner, open);
+    const Words words{own.binary(), "--db", "mysql://u@127.0.0.1:1/d", "inspect"};
+    check_ended(in_home(strange.home.path(), words, own.user()), 69);
+    const Words xdg{"XDG_CONFIG_HOME=" + strange.home.file(".config")};
+    check_ended(in_home(own.path(), with(xdg, words), own.user()), 69);
+  }
+}
+
+TEST_CASE("a database that only another user's HOME configures is refused and HOME named") {
+  DBLOCK_NEEDS(why_no_other_user());
+  const UsersHome own;
+  for (const auto& [owner, open] : {std::pair{uid_t{0}, false}, {uid_t{54321}, true}}) {
+    const StrangeHome strange(owner, open);
+    CAPTURE(owner, open);
+    const auto ended = in_home(strange.home.path(), {own.binary(), "inspect"}, own.user());
+    check_ended(ended, 78,
+                {"no database is configured", strange.home.file(".config/dblock.conf") + " is not read",
+                 strange.home.file(".my.cnf") + " is not read", "another user's directory", "HOME"});
+  }
+}
+
+TEST_CASE("a login without the password of another user's HOME is refused and HOME named", "[server]") {
+  DBLOCK_NEEDS(why_no_other_user());
+  ServerDatabase database;
+  const UsersHome own;
+  const StrangeHome strange(0, false);
+  Proxy proxy(database.server());  // the server's socket lies where only root may go
+  const std::string url = proxy.url(database.name(), database.account("IDENTIFIED BY 'secret'"));
+  check_ended(in_home(strange.home.path(), {own.binary(), "--db", url, "inspect"}, own.user()), 77,
+              {"no password is configured; configuration file", "HOME"});
+}
+
+TEST_CASE("a file of the user's own that the user may not read is refused") {
+  DBLOCK_NEEDS(why_no_other_user());
+  const UsersHome home;
+  write_file(home.file(".my.cnf"), "[client]\npassword = x\n", 0);
+  const Words words{home.binary(), "--db", "mysql://u@127.0.0.1:1/d", "inspect"};
+  check_ended(in_home(home.path(), words, home.user()), 78, {"cannot read option file", "Permission denied"});
 }
 
 TEST_CASE("only a regular file of the user's own is obeyed unasked", "[asan-local]") {

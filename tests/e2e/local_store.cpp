@@ -61,6 +61,20 @@ TEST_CASE("XDG_STATE_HOME moves the --local store and a relative one does not co
   check_private(home.file(".local/state/dblock/locks.db"));
 }
 
+TEST_CASE("a --local store below another user's HOME or XDG_STATE_HOME is refused and the variable named",
+          "[local]") {
+  DBLOCK_NEEDS(why_no_other_user());
+  const UsersHome own;
+  const TempDir strange;
+  const Words words{"--local", "run", "--key", "k", "--", "true"};
+  for (const std::string name : {"HOME", "XDG_STATE_HOME"}) {
+    Spawn spec = own.spawn(words);
+    spec.argv.insert(spec.argv.begin() + 2, name + "=" + strange.path());
+    check_ended(run_program(spec), 78,
+                {"Permission denied", "; " + name + " names another user's directory"});
+  }
+}
+
 TEST_CASE("root's --local store is in /var/lib whatever HOME and XDG_STATE_HOME say", "[local]") {
   DBLOCK_NEEDS(why_no_mount_namespace());
   const TempDir home;

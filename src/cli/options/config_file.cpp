@@ -111,12 +111,12 @@ Result<std::vector<ConfigValue>> parse_config(std::string_view text, const std::
   return std::move(parser).values();
 }
 
-Result<std::optional<std::string>> read_config(const std::string& path, Found found) {
+Result<std::optional<SmallFile>> read_config(const std::string& path, Found found) {
   DBLOCK_TRY(auto file, read_small_file(path, "configuration file", found));
-  if (!file) return std::nullopt;
+  if (!file || !file->foreign.empty()) return file;
   // A hook is a command: dblock must not run commands that other users can write.
   DBLOCK_CHECK(require_trusted(*file, Decides::commands, "configuration file " + path));
-  return std::move(file->text);
+  return file;
 }
 
 }  // namespace dblock::cli

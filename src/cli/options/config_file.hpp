@@ -27,8 +27,8 @@ struct ConfigValue {
 [[nodiscard]] Result<std::vector<ConfigValue>> parse_config(std::string_view text, const std::string& path,
                                                             Subcommand command);
 
-// Contents of `path`; nullopt if there is no such file. Errc::config if the file cannot be read, or if other
-// users may change it.
-[[nodiscard]] Result<std::optional<std::string>> read_config(const std::string& path, Found found);
+// The file at `path`; nullopt if there is none. Errc::config if the file cannot be read, or if other users
+// may change it.
+[[nodiscard]] Result<std::optional<SmallFile>> read_config(const std::string& path, Found found);
 
 }  // namespace dblock::cli

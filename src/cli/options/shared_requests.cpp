@@ -92,6 +92,7 @@ Result<store::SettingsSources> database_sources(const Values& options) {
     sources.password_command = {std::move(command->text), "password-command in " + command->file()};
   sources.root = options.environment().root;
   sources.home = options.environment().get("HOME").value_or("");
+  sources.passed_over = options.passed_over();
   sources.state_home = options.environment().get("XDG_STATE_HOME").value_or("");
   return sources;
 }

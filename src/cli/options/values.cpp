@@ -172,9 +172,10 @@ void Values::add(Rank rank, std::string_view name, std::string text, std::string
 }
 
 Result<bool> Values::add_config_file(Rank rank, const std::string& path, Subcommand command, Found found) {
-  DBLOCK_TRY(const auto text, read_config(path, found));
-  if (!text) return false;
-  DBLOCK_TRY(auto lines, parse_config(*text, path, command));
+  DBLOCK_TRY(const auto file, read_config(path, found));
+  if (!file) return false;
+  if (!file->foreign.empty()) passed_over_.push_back(file->foreign);
+  DBLOCK_TRY(auto lines, parse_config(file->text, path, command));
   for (auto& line : lines) add(rank, line.name, std::move(line.value), path + ": " + std::string(line.name));
   return true;
 }

@@ -98,6 +98,9 @@ class Values {
   [[nodiscard]] const ParsedWords& parsed() const { return parsed_; }
   [[nodiscard]] const Environment& environment() const { return environment_; }
 
+  // Sentences about the user's files that were not read because they are another user's.
+  [[nodiscard]] const std::vector<std::string>& passed_over() const { return passed_over_; }
+
   // The winner: the last value of the highest rank, else the default of the option table, else nullopt.
   [[nodiscard]] std::optional<Sourced> find(std::string_view name) const;
   // All values of the highest rank that has any, in their order; for options that repeat.
@@ -132,6 +135,7 @@ class Values {
   const Environment& environment_;
   Scope scope_;
   std::vector<Entry> entries_;
+  std::vector<std::string> passed_over_;
 };
 
 }  // namespace dblock::cli

@@ -98,6 +98,11 @@ class Reader {
   Result<void> read(const std::string& path, int depth) {
     DBLOCK_TRY(const auto file, read_small_file(path, "option file", found_));
     if (!file) return {};
+    if (!file->foreign.empty()) {
+      if (depth > 0) return fail(Errc::config, file->foreign);
+      groups_.passed_over.push_back(file->foreign);
+      return {};
+    }
     // Ignores an option file that everybody may write, as mysql(1) and the server do.
     if (S_ISREG(file->mode) && (file->mode & S_IWOTH) != 0) {
       groups_.warnings.push_back("option file " + path +

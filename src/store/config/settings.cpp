@@ -1,5 +1,7 @@
 #include "store/config/settings.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -7,6 +9,7 @@
 #include <utility>
 
 #include "base/duration.hpp"
+#include "base/weak_spot.hpp"
 #include "store/config/settings_parts.hpp"
 
 namespace dblock::store {
@@ -46,19 +49,22 @@ Result<OptionGroups> read_all_option_files(const SettingsSources& sources) {
   return groups;
 }
 
-Result<void> check_complete(const PartialSettings& all, bool has_url) {
+// `passed_over`: where the rest may be, "; …" or nothing.
+Result<void> check_complete(const PartialSettings& all, bool has_url, const std::string& passed_over) {
   if (names_a_place(all) && all.database && !all.database->empty()) return {};
   if (!has_url && !names_a_place(all) && !all.database) {
     return fail(
         Errc::config,
         "no database is configured; give --db mysql://USER@HOST/DATABASE, set DBLOCK_DB, write a line db = "
         "URL into /etc/dblock.conf, or name host and database in the group [dblock] of an option file such "
-        "as /etc/mysql/my.cnf; or write --local, for locks that guard this user's jobs on this host only");
+        "as /etc/mysql/my.cnf; or write --local, for locks that guard this user's jobs on this host only" +
+            passed_over);
   }
   const std::string missing = names_a_place(all) ? "database" : "host";
   return fail(Errc::config, "the configuration names no " + missing +
                                 "; give it in --db, DBLOCK_DB or the line db = of /etc/dblock.conf "
-                                "(mysql://USER@HOST/DATABASE), or in the group [dblock] of an option file");
+                                "(mysql://USER@HOST/DATABASE), or in the group [dblock] of an option file" +
+                                passed_over);
 }
 
 Result<void> check_tls(const MariadbSettings& settings) {
@@ -84,10 +90,15 @@ TlsMode mode_of(const PartialSettings& all) {
 // on the directory in which the job was started.
 Result<SqliteSettings> local_store(const SettingsSources& sources) {
   if (sources.root) return SqliteSettings{"/var/lib/dblock/locks.db", true};
+  const auto below = [](std::string_view variable, const std::string& path) {
+    if (owner_of_folder(path) == ::geteuid()) return SqliteSettings{path, true, {}};
+    return SqliteSettings{path, true,
+                          "; " + std::string(variable) +
+                              " names another user's directory, so run dblock with that of its own user"};
+  };
   if (sources.state_home.starts_with('/'))
-    return SqliteSettings{sources.state_home + "/dblock/locks.db", true};
-  if (sources.home.starts_with('/'))
-    return SqliteSettings{sources.home + "/.local/state/dblock/locks.db", true};
+    return below("XDG_STATE_HOME", sources.state_home + "/dblock/locks.db");
+  if (sources.home.starts_with('/')) return below("HOME", sources.home + "/.local/state/dblock/locks.db");
   return fail(Errc::config,
               "--local keeps its file under XDG_STATE_HOME or HOME, and neither is set to an absolute path; "
               "name a file with --db sqlite:PATH");
@@ -208,7 +219,14 @@ std::string display(const Settings& settings) {
 Result<ResolvedSettings> resolve_settings(const SettingsSources& sources) {
   if (sources.local) return embedded(local_store(sources));
   if (sources.url && is_sqlite_url(*sources.url)) return embedded(parse_sqlite_url(*sources.url));
-  DBLOCK_TRY(const auto groups, read_all_option_files(sources));
+  DBLOCK_TRY(auto groups, read_all_option_files(sources));
+  std::string passed_over;
+  groups.passed_over.insert(groups.passed_over.begin(), sources.passed_over.begin(),
+                            sources.passed_over.end());
+  for (const auto& sentence : groups.passed_over) {
+    passed_over += "; " + sentence;
+    groups.remarks.push_back(sentence);
+  }
   const PartialSettings files = laid_over(groups.dblock_settings(), groups.client);
   PartialSettings url;
   if (sources.url) {
@@ -217,8 +235,9 @@ Result<ResolvedSettings> resolve_settings(const SettingsSources& sources) {
       url.password_command->from = "password-command in the URL of " + sources.named_by;
   }
   const PartialSettings all = laid_over(url, files);
-  DBLOCK_CHECK(check_complete(all, sources.url.has_value()));
+  DBLOCK_CHECK(check_complete(all, sources.url.has_value(), passed_over));
   MariadbSettings settings = completed(all);
+  settings.passed_over = std::move(passed_over);
   DBLOCK_CHECK(check_tls(settings));
   std::vector<std::string> warnings = groups.warnings;
   if (url.password && sources.url_from_command_line) {

@@ -61,6 +61,7 @@ struct MariadbSettings {
   std::string user;  // empty: the effective user's name
   std::optional<std::string> password;
   std::string password_from;  // where the password is from: "DBLOCK_PASSWORD_FILE (/run/pw)"; empty: none
+  std::string passed_over;    // files of another user's home that were not read, for messages; usually empty
   TlsMode tls = TlsMode::prefer;
   std::string tls_ca, tls_cert, tls_key;            // absolute paths: the guardian's working directory is /
   std::chrono::milliseconds connect_timeout{5000};  // per host
@@ -75,6 +76,7 @@ struct MariadbSettings {
 struct SqliteSettings {
   std::string path;              // absolute: the guardian's working directory is /
   bool makes_directory = false;  // true for --local; not for a typed path, which may be mistyped
+  std::string home_advice{};     // what to say where the file cannot be had; for --local in a strange home
 
   // "sqlite:/var/lib/dblock/locks.db".
   [[nodiscard]] std::string display() const { return "sqlite:" + path; }
@@ -113,7 +115,9 @@ struct SettingsSources {
   std::optional<std::string> password{};              // DBLOCK_PASSWORD
   bool in_password_command = false;  // this dblock is part of a password-command, which must not run itself
   std::string home;                  // for ~/.my.cnf and --local; empty: none
-  std::string state_home;            // XDG_STATE_HOME, for --local; empty or relative: ~/.local/state
+  std::vector<std::string>
+      passed_over{};       // sentences about files of another user's home, which were not read
+  std::string state_home;  // XDG_STATE_HOME, for --local; empty or relative: ~/.local/state
 };
 
 struct ResolvedSettings {

@@ -55,6 +55,7 @@ struct OptionGroups {
   std::uint16_t dblock_port = 0;  // [dblock]'s `port`, kept apart because it may come before `host`
   std::vector<std::string> warnings;
   std::vector<std::string> remarks;
+  std::vector<std::string> passed_over;
 
   [[nodiscard]] PartialSettings dblock_settings() const;
   [[nodiscard]] bool has_other_settings(const OptionGroups& than) const {

@@ -52,7 +52,10 @@ bool is_ours_alone(const struct stat& seen) {
 class Preparation {
  public:
   Preparation(const SqliteSettings& settings, const Attempt& attempt)
-      : path_(settings.path), makes_directory_(settings.makes_directory), attempt_(attempt) {}
+      : path_(settings.path),
+        makes_directory_(settings.makes_directory),
+        home_advice_(settings.home_advice),
+        attempt_(attempt) {}
 
   Result<void> require_directory() const {
     const std::string directory = split(path_).directory;
@@ -85,7 +88,7 @@ class Preparation {
 
  private:
   [[nodiscard]] std::unexpected<Error> refuse(const std::string& reason) const {
-    return failed(Errc::config, reason);
+    return failed(Errc::config, reason + home_advice_);
   }
 
   [[nodiscard]] std::unexpected<Error> failed(Errc code, const std::string& reason) const {
@@ -252,6 +255,7 @@ class Preparation {
 
   const std::string& path_;
   const bool makes_directory_;
+  const std::string& home_advice_;
   const Attempt& attempt_;
   std::string real_;
 };

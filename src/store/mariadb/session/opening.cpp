@@ -33,7 +33,7 @@ ServerError all_words(const std::vector<ServerError>& said) {
 
 // For a refused login: the source of the password.
 std::string password_words(const MariadbSettings& settings) {
-  if (!settings.password) return "; no password is configured";
+  if (!settings.password) return "; no password is configured" + settings.passed_over;
   return "; the password is from " + settings.password_from;
 }
 
