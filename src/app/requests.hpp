@@ -52,6 +52,7 @@ struct RunRequest {
   bool replaceable = false;  // such a run may revoke this one
   int conflict_exit_code = 75;
   int first_signal = 15;
+  std::optional<Micros> stop_grace{};  // default: timing.kill_grace
   std::optional<Micros> max_runtime;
   std::optional<Micros> expect{};  // after this time a running job is overdue
   bool with_parent = false;

@@ -51,7 +51,10 @@ Result<Timing> make_timing(const TimingRequest& request) {
                                  format_duration(t.kill_grace) + ") + slack (" + format_duration(t.slack) +
                                  ") is more than the TTL (" + format_duration(t.ttl) +
                                  "), so that one failed renewal would cost the lease; shorten --heartbeat or "
-                                 "--kill-grace, or lengthen --ttl");
+                                 "--kill-grace, or lengthen --ttl" +
+                                 (request.kill_grace ? "; to give a job that is asked to stop more time, "
+                                                       "--stop-grace is enough"
+                                                     : ""));
   }
   return t;
 }

@@ -25,8 +25,10 @@ struct JobSpec {
   std::string executable;         // from find_command()
   std::vector<std::string> argv;  // argv[0] included
   int first_signal = SIGTERM;
-  Nanos kill_grace{0};  // from the first signal to SIGKILL
-  Nanos slack{0};       // from SIGKILL to the deadline
+  Nanos kill_grace{0};  // from the first signal to SIGKILL where the lease is being lost
+  // The same where dblock is asked to stop the job, and the lease is renewed meanwhile. Default: kill_grace.
+  std::optional<Nanos> stop_grace{};
+  Nanos slack{0};  // from SIGKILL to the deadline
   Leftovers leftovers = Leftovers::automatic;
 };
 
@@ -51,8 +53,8 @@ struct Stop {
     signal,      // sent to dblock: TERM, INT or HUP, or another that ends a wait
     parent,      // --with-parent: the process that started dblock has ended
     self_fence,  // the lease could not be renewed in time
-    lost,        // stop_lost() was called
-    revoked,     // like `lost`; set by a caller that knows that the lease was ended by force
+    lost,        // the lease is not ours any more
+    revoked,     // like `lost`: ended by force, by whom this run has allowed it
     max_runtime,
     guardian,  // the guardian died or did not answer
   };
@@ -66,6 +68,15 @@ struct Stop {
   Nanos took{0};        // from the first signal to the job's end
 
   explicit operator bool() const { return reason != Reason::none; }
+
+  // The lease goes on being renewed while the job is stopped for `reason`.
+  [[nodiscard]] static constexpr bool keeps_lease(Reason reason) {
+    return reason == Reason::signal || reason == Reason::parent || reason == Reason::max_runtime;
+  }
+  // The lease was not renewed in time, or ended before the stop did: it is lost, whatever was asked for.
+  void fence() {
+    if (reason == Reason::none || keeps_lease(reason)) reason = Reason::self_fence;
+  }
 };
 
 struct JobEnd {

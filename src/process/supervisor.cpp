@@ -6,10 +6,12 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
 
+#include "base/duration.hpp"
 #include "base/log.hpp"
 #include "process/detached.hpp"
 #include "process/guardian/gate_child.hpp"
@@ -41,7 +43,7 @@ void Supervisor::round() {
   // Both events are reported once only: a descriptor that stays readable would keep poll() from sleeping.
   if (lost_event_.raised()) {
     lost_event_.clear();
-    act(rules_.lease_lost(moment_));
+    act(rules_.lease_lost(lost_how_.load(), moment_));
   }
   if (parent_ended()) {
     parent_.reset();
@@ -124,6 +126,9 @@ void Supervisor::carry_out(const SupervisorAction& action) {
     case SupervisorAction::Kind::say_leftovers:
       say_leftovers();
       break;
+    case SupervisorAction::Kind::say_stopping:
+      say_stopping();
+      break;
     case SupervisorAction::Kind::say_continued:
       log::warning(
           "the job was stopped (Ctrl-Z or SIGSTOP) and has been continued: a job under a lock must not "
@@ -147,7 +152,18 @@ void Supervisor::say_leftovers() const {
   }
   if (count == 0) return;
   if (count > k_most) names += " and " + std::to_string(count - k_most) + " more";
-  log::info("the job has ended; the lock is kept until what the job left running has ended, too: " + names);
+  const char* const change =
+      rules_.end().stop ? ""
+                        : "; --leftovers kill stops such processes, --leftovers leave does not wait for them";
+  log::info("the job has ended; the lock is kept until what the job left running has ended, too: " + names +
+            change);
+}
+
+void Supervisor::say_stopping() const {
+  const Nanos left = std::max(Nanos{0}, *rules_.grace_ends_at() - BootClock::now());
+  const char* const option = Stop::keeps_lease(rules_.end().stop.reason) ? " (--stop-grace)" : "";
+  log::info("the job was asked to end and still runs; it is killed in " +
+            format_age(std::chrono::duration_cast<Micros>(left)) + " at the latest" + option);
 }
 
 void Supervisor::kill_tree() {

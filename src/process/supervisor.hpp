@@ -11,6 +11,7 @@
 #include <sys/signalfd.h>
 #include <sys/types.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -44,8 +45,12 @@ class Supervisor {
   void arm_release() { shared_->arm_release(); }
   // Thread-safe. The lease is proved until `deadline`. Never moves it backwards.
   void set_deadline(BootTime deadline) { shared_->extend_deadline(deadline); }
-  // Thread-safe. The lease is lost for certain: stop the job now.
-  void stop_lost() { lost_event_.raise(); }
+  // Thread-safe. The lease is lost for certain: stop the job now. `how`: Stop::Reason::lost, or revoked where
+  // this run has allowed that, so that its job has its grace as if it were asked to stop.
+  void stop_lost(Stop::Reason how) {
+    lost_how_.store(how);
+    lost_event_.raise();
+  }
 
   // Blocks until `wake` is raised, before the job starts or after its end. Returns no Stop then. Returns a
   // Stop, which tells the reason, when a signal comes that ends a wait, the parent has ended, or the guardian
@@ -94,6 +99,7 @@ class Supervisor {
   void act(const SupervisorRules::Actions& actions);
   void carry_out(const SupervisorAction& action);
   void say_leftovers() const;
+  void say_stopping() const;
   void kill_tree();
 
   JobSpec spec_;
@@ -108,6 +114,7 @@ class Supervisor {
   bool parent_gone_ = false;
   DeadlineTimer timer_;
   WakeEvent lost_event_;
+  std::atomic<Stop::Reason> lost_how_ = Stop::Reason::lost;
   std::optional<Tree> tree_;  // from fork_guardian() on
   pid_t guardian_ = -1;
   bool guardian_alive_ = false;

@@ -10,6 +10,9 @@ namespace {
 
 constexpr Nanos k_terminal_poll = std::chrono::milliseconds(200);
 constexpr Nanos k_unmentioned = std::chrono::seconds(1);  // leftovers that end sooner are not mentioned
+// Until a wait for the job's end is announced, and until it is announced again.
+constexpr Nanos k_silence = std::chrono::seconds(5);
+constexpr Nanos k_announce_every = std::chrono::minutes(1);
 
 SupervisorAction tell_guardian(MessageType type, int value = 0, int detail = 0) {
   return {.kind = SupervisorAction::Kind::tell, .message = {type, value, detail}};
@@ -28,7 +31,7 @@ SupervisorRules::Actions SupervisorRules::message_received(const Message& messag
       break;
     case MessageType::fencing:
       note_self_fence();
-      plan_.begin_stop(moment.now);
+      begin_stop(Stop::Reason::self_fence, moment.now);
       return {{SupervisorAction::Kind::tell_loss}};
     case MessageType::left_behind:
       end_.left_behind.emplace_back(message.text.data());
@@ -76,7 +79,7 @@ void SupervisorRules::job_exited(const Message& message, BootTime now) {
   end_.status = ExitStatus::from_wait(message.value);
   end_.exec_errno = message.detail;
   job_ended_at_ = now;
-  say_leftovers_at_ = now + k_unmentioned;
+  say_wait_at_ = now + k_silence;
 }
 
 void SupervisorRules::leftovers_ended(bool killed, BootTime now) {
@@ -138,8 +141,8 @@ SupervisorRules::Actions SupervisorRules::signalled(const Stop& signal, bool raw
   return {};
 }
 
-SupervisorRules::Actions SupervisorRules::lease_lost(const Moment& moment) {
-  Actions actions = stop({.reason = Stop::Reason::lost, .signal = first_signal_}, first_signal_, moment.now);
+SupervisorRules::Actions SupervisorRules::lease_lost(Stop::Reason how, const Moment& moment) {
+  Actions actions = stop({.reason = how, .signal = first_signal_}, first_signal_, moment.now);
   actions.push_back({SupervisorAction::Kind::tell_loss});
   return actions;
 }
@@ -162,38 +165,47 @@ SupervisorRules::Actions SupervisorRules::time_passed(const Moment& moment) {
     look_at_terminal_.reset();
     actions.push_back({SupervisorAction::Kind::look_at_terminal});
   }
-  if (say_leftovers_at_ && moment.now >= *say_leftovers_at_) {
-    say_leftovers_at_.reset();
-    actions.push_back({SupervisorAction::Kind::say_leftovers});
-  }
   plan_.set_deadline(moment.deadline);
   const auto late = plan_.stop_in_place_at();
-  if (late && moment.now >= *late) std::ranges::copy(act_for_guardian(moment), std::back_inserter(actions));
+  if (late && moment.now >= *late) {
+    std::ranges::copy(act_for_guardian(moment), std::back_inserter(actions));
+  } else if (say_wait_at_ && moment.now >= *say_wait_at_) {
+    say_wait_at_ = moment.now + k_announce_every;
+    using enum SupervisorAction::Kind;
+    actions.push_back({job_ended_at_ ? say_leftovers : say_stopping});
+  }
   return actions;
 }
 
 std::optional<BootTime> SupervisorRules::wake_at(std::optional<BootTime> deadline) {
   plan_.set_deadline(deadline);
   std::optional<BootTime> at = plan_.stop_in_place_at();
-  for (const auto& other : {runtime_ends_, overdue_at_, look_at_terminal_, say_leftovers_at_}) {
+  for (const auto& other : {runtime_ends_, overdue_at_, look_at_terminal_, say_wait_at_}) {
     if (other) at = at ? std::min(*at, *other) : *other;
   }
   return at;
 }
 
-// Only the first reason counts: the guardian, too, begins one stop only. The guardian has to know the reason
-// in case dblock dies before it has recorded how the job ended.
+// Only the first reason counts: the guardian, too, begins one stop only. The guardian has to know each
+// reason: it tells how much grace is left, and how the job ended in case dblock dies before it has recorded
+// that.
 SupervisorRules::Actions SupervisorRules::stop(const Stop& why, int signal_for_job, BootTime now) {
   if (!end_.stop) {
     end_.stop = why;
     end_.stop.late = end_.status.has_value();
   }
-  plan_.begin_stop(now);
-  return {tell_guardian(MessageType::stop, signal_for_job, static_cast<int>(end_.stop.reason))};
+  begin_stop(why.reason, now);
+  return {tell_guardian(MessageType::stop, signal_for_job, static_cast<int>(why.reason))};
+}
+
+void SupervisorRules::begin_stop(Stop::Reason why, BootTime now) {
+  if (!plan_.stopping()) say_wait_at_ = now + k_silence;
+  plan_.begin_stop(now, why);
 }
 
 void SupervisorRules::note_self_fence() {
-  if (!end_.stop) end_.stop = {.reason = Stop::Reason::self_fence, .signal = first_signal_};
+  if (!end_.stop) end_.stop.signal = first_signal_;
+  end_.stop.fence();
 }
 
 SupervisorRules::Actions SupervisorRules::guardian_died(const Moment& moment) {
@@ -209,6 +221,7 @@ SupervisorRules::Actions SupervisorRules::act_for_guardian(const Moment& moment)
     const bool fenced = plan_.fence_due(moment.now);
     end_.stop = {.reason = fenced ? Stop::Reason::self_fence : Stop::Reason::guardian, .signal = SIGKILL};
   }
+  if (plan_.fence_kill_due(moment.now)) end_.stop.fence();
   if (end_.stop.reason == Stop::Reason::self_fence) actions.push_back({SupervisorAction::Kind::tell_loss});
   end_.stop.killed = !end_.status;
   if (plan_.stopping()) end_.stop.took = moment.now - *plan_.stop_began_at();

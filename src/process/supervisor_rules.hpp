@@ -28,6 +28,7 @@ struct SupervisorAction {
     look_at_terminal,  // find out whose the terminal's foreground is, then call terminal_seen()
     say_continued,     // warn that the job was stopped, which a lock does not allow, and was continued
     say_leftovers,     // name the processes that are waited for after the job's end
+    say_stopping,      // tell that the job was asked to end, and until when it may take
   };
   Kind kind{};
   Message message{};
@@ -37,8 +38,7 @@ class SupervisorRules {
  public:
   using Actions = std::vector<SupervisorAction>;
 
-  explicit SupervisorRules(const JobSpec& spec)
-      : first_signal_(spec.first_signal), plan_(spec.kill_grace, spec.slack) {}
+  explicit SupervisorRules(const JobSpec& spec) : first_signal_(spec.first_signal), plan_(spec) {}
 
   // `max_runtime` counts from the job's start.
   void set_max_runtime(std::optional<Nanos> max_runtime) { max_runtime_ = max_runtime; }
@@ -53,7 +53,7 @@ class SupervisorRules {
   // `signal.from_terminal`: the job has got the signal too. `raw`: the terminal passes keys on one by one.
   Actions signalled(const Stop& signal, bool raw, const Moment& moment);
   Actions guardian_died(const Moment& moment);
-  Actions lease_lost(const Moment& moment);
+  Actions lease_lost(Stop::Reason how, const Moment& moment);  // `how`: lost or revoked
   Actions parent_ended(pid_t parent, const Moment& moment);
   Actions time_passed(const Moment& moment);
 
@@ -65,6 +65,8 @@ class SupervisorRules {
 
   // When time_passed() is due if no event comes before; nullopt: not until an event.
   [[nodiscard]] std::optional<BootTime> wake_at(std::optional<BootTime> deadline);
+  // When a stop that has begun ends with SIGKILL at the latest.
+  [[nodiscard]] std::optional<BootTime> grace_ends_at() const { return plan_.grace_ends_at(); }
   [[nodiscard]] bool over() const { return over_; }
   [[nodiscard]] const JobEnd& end() const { return end_; }
 
@@ -74,6 +76,7 @@ class SupervisorRules {
   void job_exited(const Message& message, BootTime now);
   void leftovers_ended(bool killed, BootTime now);
   Actions stop(const Stop& why, int signal_for_job, BootTime now);
+  void begin_stop(Stop::Reason why, BootTime now);
   Actions act_for_guardian(const Moment& moment);
   void note_self_fence();
 
@@ -85,7 +88,7 @@ class SupervisorRules {
   std::optional<BootTime> overdue_at_;
   std::optional<BootTime> look_at_terminal_;
   std::optional<BootTime> job_ended_at_;
-  std::optional<BootTime> say_leftovers_at_;
+  std::optional<BootTime> say_wait_at_;
   bool said_continued_ = false;
   bool over_ = false;
   JobEnd end_;

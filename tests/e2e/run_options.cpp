@@ -305,6 +305,8 @@ TEST_CASE("leftovers auto waits for those in the job's session, and renews the l
   REQUIRE(wait_until([&] { return !alive(job); }));
   for (int renewals = 0; renewals < 2; ++renewals) await_renewal(database);
   CHECK(soon_says(process, "the lock is kept until what the job left running has ended, too: sh ("));
+  CHECK(soon_says(process,
+                  "); --leftovers kill stops such processes, --leftovers leave does not wait for them"));
   CHECK(process.running());
   CHECK(run_true(database) == exited(75));
   write_file(directory.file("go"), "");

@@ -49,7 +49,7 @@ std::string asked_by_us(const std::string& signal) {
 }
 
 TEST_CASE(
-    "a job that ignores a stop and is killed is no riddle: the last line and the status file say who asked",
+    "a job that does not end and is killed is no riddle: the last line and the status file say who asked",
     "[asan-local]") {
   const Database database;
   const Stopped stopped;
@@ -60,8 +60,8 @@ TEST_CASE(
   const std::string last = last_line(process.err());
   INFO(last);
   CHECK(last.starts_with(asked_by_us("TERM")));
-  CHECK(says(last, "): the job got TERM, ignored it for "));
-  CHECK(last.ends_with(", and was killed"));
+  CHECK(says(last, "): the job got TERM, had not ended "));
+  CHECK(last.ends_with(" later, and was killed; --stop-grace gives it longer"));
   const json status = stopped.status();
   INFO(status.dump());
   CHECK(status.at("outcome") == "signalled");
@@ -96,7 +96,7 @@ TEST_CASE("what is waited for after the job's end is said, and why the end of a 
   const std::string deaf = "(trap '' INT; exec sh -c '" + print_into(directory.file("left"), "echo $$") +
                            "; exec sleep 600') & " + await_in_shell(directory.file("left"));
   Process process(
-      dblock_spawn(database, run_words("k", {"-v", "--kill-grace", "3s"},
+      dblock_spawn(database, run_words("k", {"-v", "--kill-grace", "8s"},
                                        sh(deaf + "; touch " + directory.file("up") + "; exec sleep 600"))));
   await_file(process, directory.file("up"));
   process.signal(SIGINT);
@@ -111,6 +111,25 @@ TEST_CASE("what is waited for after the job's end is said, and why the end of a 
   CHECK(says(last, "): the job got INT and ended "));
   CHECK(says(last, " later; what it left running went on for "));
   CHECK(last.ends_with(" and was killed"));
+}
+
+TEST_CASE("a stop that takes long is said while it lasts, with the option that bounds it", "[asan-local]") {
+  const Database database;
+  const Stopped stopped;
+  Process process(dblock_spawn(database, stopped.run({"-v", "--stop-grace", "2h"}, k_deaf)));
+  await_file(process, stopped.up());
+  process.signal(SIGTERM);
+  CHECK(soon_says(
+      process,
+      "the job was asked to end and still runs; it is killed in 1h59m at the latest (--stop-grace)"));
+  CHECK(process.running());
+}
+
+TEST_CASE("a kill grace that the TTL has no room for is refused with the option that is meant") {
+  const Database database;
+  const auto refused = dblock(database, run_words("k", {"--kill-grace", "10m"}, {"true"}));
+  check_ended(refused, 64, {"more than the TTL (2m)", "--stop-grace is enough"});
+  CHECK(dblock(database, run_words("k", {"--stop-grace", "10m"}, {"true"})).exit == exited(0));
 }
 
 TEST_CASE("a job that nobody had stopped was killed by somebody else") {
@@ -149,7 +168,7 @@ TEST_CASE("the end of the process that started dblock is told from a signal", "[
   parent.signal(SIGKILL);
   CHECK(soon_gone(parent));
   CHECK(says(parent.err(), "dblock: asked to stop since the process that started dblock (pid " +
-                               std::to_string(pid) + ") has ended: the job got TERM, ignored it for "));
+                               std::to_string(pid) + ") has ended: the job got TERM, had not ended "));
   CHECK(stopped.stop() == json{{"reason", "parent-ended"},
                                {"signal", "TERM"},
                                {"who", {{"pid", pid}, {"uid", nullptr}}},
@@ -165,7 +184,7 @@ TEST_CASE("Ctrl-C is told from a signal, and spoken of only where the job ignore
     terminal.send(k_ctrl_c);
     CHECK(terminal.wait() == killed_by(SIGINT));
     INFO(terminal.screen());
-    CHECK(says(terminal.screen(), "asked to stop by INT from the terminal: the job got INT, ignored it") ==
+    CHECK(says(terminal.screen(), "asked to stop by INT from the terminal: the job got INT, had not ended") ==
           deaf);
     CHECK(says(terminal.screen(), "asked to stop") == deaf);
     CHECK(stopped.stop() ==
@@ -195,7 +214,8 @@ TEST_CASE("a job out of time and one whose lease is gone are told apart, with wh
   const auto timed_out = dblock(database, late.run({"--max-runtime", "200ms"}, k_deaf));
   CHECK(timed_out.exit == exited(124));
   INFO(timed_out.err);
-  CHECK(says(last_line(timed_out.err), "was stopped (it ignored TERM for "));
+  CHECK(says(last_line(timed_out.err), "was stopped (it had not ended "));
+  CHECK(says(last_line(timed_out.err), " after TERM and was killed; --stop-grace gives it longer)"));
   CHECK(late.stop() ==
         json{{"reason", "max-runtime"}, {"signal", "TERM"}, {"who", nullptr}, {"killed", true}});
 
@@ -213,7 +233,7 @@ TEST_CASE("a job out of time and one whose lease is gone are told apart, with wh
   await_file(loser, lost.up());
   database.delete_rows();
   CHECK(loser.wait() == exited(76));
-  CHECK(says(loser.err(), "the job was stopped (it ignored TERM for "));
+  CHECK(says(loser.err(), "the job was stopped (it had not ended "));
   CHECK(reason_of(lost.stop()) == "lost");
 }
 

@@ -124,6 +124,7 @@ TEST_CASE("the row remembers how the run ended, with its exit code where a job r
       {{.started = true, .status = killed, .stop = term, .ctrl_c = true}, signalled, 130},
       {{.started = true, .status = ExitStatus{true, SIGTERM}, .stop = term, .ctrl_c = true}, signalled, 143},
       {{.stop = loss}, lost, 76},
+      {{.started = true, .status = killed, .stop = {.reason = Reason::revoked}}, lost, 76},
       {{.stop = term}, not_run, {}},
       {{.stop = unguarded}, not_run, {}},
       {{.status = killed, .stop = term}, not_run, {}},
@@ -150,10 +151,13 @@ TEST_CASE("the words about a stop say what became of the job") {
                       .killed = true,
                       .took = 4s}};
   CHECK(describe_stop(end) ==
-        "asked to stop by TERM from pid 12 (user 4000000000): the job got TERM, ignored it for 4s, and was "
-        "killed");
-  CHECK(describe_kill(end.stop) == " (it ignored TERM for 4s and was killed)");
-  end.stop.signal = SIGKILL;  // --signal KILL: there was nothing to ignore
+        "asked to stop by TERM from pid 12 (user 4000000000): the job got TERM, had not ended 4s later, "
+        "and was killed; --stop-grace gives it longer");
+  const std::string kill = " (it had not ended 4s after TERM and was killed";
+  CHECK(describe_kill(end.stop) == kill + "; --stop-grace gives it longer)");
+  end.stop.reason = Reason::self_fence;
+  CHECK(describe_kill(end.stop) == kill + ")");
+  end.stop.signal = SIGKILL;  // --signal KILL: there was nothing to heed
   CHECK(describe_kill(end.stop).empty());
   end.stop = {.reason = Reason::parent, .signal = SIGTERM, .pid = 12, .took = 4s};
   CHECK(

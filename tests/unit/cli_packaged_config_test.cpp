@@ -95,7 +95,7 @@ TEST_CASE("each line that the packaged configuration file offers is accepted by 
 
 TEST_CASE("a line that the packaged configuration file offers shows the option's default") {
   // These have none: the file shows an example.
-  const Words examples{"db", "local", "defaults-file", "on-end"};
+  const Words examples{"db", "local", "defaults-file", "stop-grace", "on-end"};
   for (const Offer& offer : offers()) {
     INFO(offer.line());
     const OptionSpec* const option = option_of(offer);

@@ -71,6 +71,7 @@ TEST_CASE("run has the documented defaults") {
   CHECK(run.timing.ttl == 2min);
   CHECK(run.timing.heartbeat == 15s);
   CHECK(run.timing.kill_grace == 4s);
+  CHECK_FALSE(run.stop_grace);  // as kill_grace
   CHECK(run.timing.margin == 3s);
   CHECK(run.wait.limit == 0s);
   CHECK(run.conflict_exit_code == 75);
@@ -131,6 +132,8 @@ TEST_CASE("run takes every option it documents") {
                            "10s",
                            "--kill-grace",
                            "1m",
+                           "--stop-grace",
+                           "2h",
                            "--margin",
                            "0",
                            "-w",
@@ -153,6 +156,7 @@ TEST_CASE("run takes every option it documents") {
                            "out.json"});
   CHECK(run.timing.heartbeat == 10s);
   CHECK(run.timing.kill_grace == 1min);
+  CHECK(run.stop_grace == 2h);
   CHECK(run.timing.margin == 0s);
   CHECK_FALSE(run.wait.limit.has_value());
   CHECK(run.conflict_exit_code == 0);

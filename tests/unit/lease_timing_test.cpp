@@ -54,6 +54,8 @@ TEST_CASE("timings that one failed renewal would break are refused with both sid
   CHECK(refused.error().code == Errc::usage);
   CHECK(refused.error().message.find("10s") != std::string::npos);
   CHECK(refused.error().message.find("4s") != std::string::npos);
+  CHECK_THAT(refused.error().message,
+             Catch::EndsWith("; to give a job that is asked to stop more time, --stop-grace is enough"));
   CHECK(make_timing({.ttl = 10s, .heartbeat = 3750ms, .kill_grace = 2s, .margin = 1s}));
 }
 

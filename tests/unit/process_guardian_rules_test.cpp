@@ -29,6 +29,21 @@ GuardianRules guard(Leftovers leftovers = Leftovers::automatic) {
   return rules;
 }
 
+// The same with a stop grace of ten minutes.
+GuardianRules guard_long_to_stop() {
+  JobSpec spec;
+  spec.kill_grace = 4s;
+  spec.stop_grace = 10min;
+  spec.slack = 1s;
+  GuardianRules rules(spec, k_session);
+  rules.job_forked(k_job);
+  return rules;
+}
+
+Message stop_for(Stop::Reason why) {
+  return {MessageType::stop, SIGTERM, static_cast<int>(why)};
+}
+
 GuardianRules guard_leftovers(Leftovers leftovers = Leftovers::automatic) {
   GuardianRules rules = guard(leftovers);
   rules.job_ended(k_exited, 0);
@@ -109,6 +124,36 @@ TEST_CASE("a stop that dblock asks for gets one signal and its grace, also when 
   CHECK(rules.wake_at(BootTime{12s}) == BootTime{14s});
   CHECK(line_of(rules.time_passed({BootTime{14s} - 1ns, k_deadline})).empty());
   CHECK(line_of(rules.time_passed({BootTime{14s}, k_deadline})) == "kill_tree");
+}
+
+TEST_CASE("a job that is asked to stop has its stop grace while renewals move the deadline", "[safety]") {
+  GuardianRules rules = guard_long_to_stop();
+  CHECK(line_of(rules.message_received(stop_for(Stop::Reason::signal), BootTime{10s})) == "stop_job 15");
+  CHECK(line_of(rules.time_passed({BootTime{200s}, BootTime{300s}})).empty());
+  CHECK(line_of(rules.time_passed({BootTime{610s} - 1ns, BootTime{900s}})).empty());
+  CHECK(line_of(rules.time_passed({BootTime{610s}, BootTime{900s}})) == "kill_tree");
+  CHECK(rules.tree_killed(true).front().message.detail == k_job_killed);
+}
+
+TEST_CASE("the deadline ends a stop grace: the job is killed, and its lease counts as lost", "[safety]") {
+  GuardianRules rules = guard_long_to_stop();
+  rules.message_received(stop_for(Stop::Reason::signal), BootTime{10s});
+  CHECK(line_of(rules.time_passed({BootTime{95s}, k_deadline})).empty());  // the job has its signal
+  CHECK(line_of(rules.time_passed({BootTime{99s} - 1ns, k_deadline})).empty());
+  CHECK(rules.wake_at(BootTime{95s}) == BootTime{99s});
+  CHECK(line_of(rules.time_passed({BootTime{99s}, k_deadline})) == "kill_tree");
+  CHECK(rules.tree_killed(true).front().message.detail == (k_job_killed | k_fenced));
+  CHECK(rules.at_death().end->stop.reason == Stop::Reason::self_fence);
+}
+
+TEST_CASE("a lease that is lost during the stop grace leaves the job the kill grace, and no second signal",
+          "[safety]") {
+  GuardianRules rules = guard_long_to_stop();
+  rules.message_received(stop_for(Stop::Reason::signal), BootTime{10s});
+  CHECK(line_of(rules.message_received(stop_for(Stop::Reason::lost), BootTime{20s})).empty());
+  CHECK(line_of(rules.time_passed({BootTime{24s} - 1ns, k_deadline})).empty());
+  CHECK(line_of(rules.time_passed({BootTime{24s}, k_deadline})) == "kill_tree");
+  CHECK(rules.tree_killed(true).front().message.detail == k_job_killed);
 }
 
 TEST_CASE("a job that ends while it is stopped hands the signal on to what it leaves, which is then killed",

@@ -34,11 +34,22 @@ SupervisorRules running(std::optional<Nanos> max_runtime = {}) {
   return rules;
 }
 
+// The same with a stop grace of ten minutes.
+SupervisorRules long_to_stop() {
+  JobSpec spec;
+  spec.kill_grace = 4s;
+  spec.stop_grace = 10min;
+  spec.slack = 1s;
+  SupervisorRules rules(spec);
+  rules.message_received({MessageType::ready, 100}, k_early);
+  return rules;
+}
+
 // The actions in a line: "tell stop 15, tell_loss".
 std::string words_of(const SupervisorRules::Actions& actions) {
-  static const std::vector<std::string> acts{"tell",          "open_gate",    "tell_loss",
-                                             "tell_overdue",  "kill_tree",    "look_at_terminal",
-                                             "say_continued", "say_leftovers"};
+  static const std::vector<std::string> acts{"tell",          "open_gate",     "tell_loss",
+                                             "tell_overdue",  "kill_tree",     "look_at_terminal",
+                                             "say_continued", "say_leftovers", "say_stopping"};
   static const std::vector<std::string> words{"guard",        "forward",        "stop",
                                               "continue_job", "continue_group", "dismiss"};
   std::string line;
@@ -147,18 +158,21 @@ TEST_CASE("the first stop gives the reason, and each is passed on to the guardia
 }
 
 TEST_CASE(
-    "leftovers that live on are named once, and their time counts from the job's end or the later stop") {
+    "leftovers that live on are named after 5 s and then every minute, and their time counts from the job's "
+    "end "
+    "or the later stop") {
   const auto ended = [](SupervisorRules& rules, int at, int detail = 0) {
     rules.message_received({MessageType::done, 1, detail}, second(at));
     return std::pair(rules.end().leftovers_took, rules.end().leftovers_killed);
   };
   SupervisorRules rules = running();
   rules.message_received({MessageType::job_exited, 0}, second(20));
-  CHECK(rules.wake_at(k_early.deadline) == BootTime{21s});
-  CHECK(words_of(rules.time_passed({BootTime{21s} - 1ns, k_early.deadline})).empty());
-  CHECK(words_of(rules.time_passed(second(21))) == "say_leftovers");
-  CHECK(words_of(rules.time_passed(second(22))).empty());
-  CHECK(ended(rules, 23) == std::pair(Nanos{3s}, false));
+  CHECK(rules.wake_at(k_early.deadline) == BootTime{25s});
+  CHECK(words_of(rules.time_passed({BootTime{25s} - 1ns, k_early.deadline})).empty());
+  CHECK(words_of(rules.time_passed(second(25))) == "say_leftovers");
+  CHECK(words_of(rules.time_passed(second(84))).empty());
+  CHECK(words_of(rules.time_passed(second(85))) == "say_leftovers");
+  CHECK(ended(rules, 86) == std::pair(Nanos{66s}, false));
 
   SupervisorRules stopped = running();
   stopped.message_received({MessageType::job_exited, 0}, second(20));
@@ -168,6 +182,56 @@ TEST_CASE(
   SupervisorRules prompt = running();
   prompt.message_received({MessageType::job_exited, 0}, second(20));
   CHECK(ended(prompt, 20) == std::pair(Nanos{0}, false));
+}
+
+TEST_CASE("a job that takes long to stop is spoken of after 5 s and then every minute, until it has ended",
+          "[safety]") {
+  SupervisorRules rules = long_to_stop();
+  const BootTime deadline{10000s};
+  const auto said = [&](int at) {
+    return words_of(rules.time_passed({BootTime{std::chrono::seconds(at)}, deadline}));
+  };
+  rules.signalled(sent(SIGTERM), false, second(20));
+  CHECK(rules.wake_at(deadline) == BootTime{25s});
+  CHECK(said(24).empty());
+  CHECK(said(25) == "say_stopping");
+  CHECK(rules.grace_ends_at() == BootTime{620s});
+  rules.signalled(sent(SIGTERM), false, second(30));  // a second one changes nothing
+  CHECK(said(84).empty());
+  CHECK(said(85) == "say_stopping");
+  rules.message_received({MessageType::job_exited, 0}, second(90));
+  CHECK(said(94).empty());
+  CHECK(said(95) == "say_leftovers");
+}
+
+TEST_CASE("a lease that is lost during a long stop shortens it, and the guardian is told", "[safety]") {
+  SupervisorRules rules = long_to_stop();
+  rules.signalled(sent(SIGTERM), false, second(20));
+  const auto told = rules.lease_lost(Reason::lost, second(50));
+  CHECK(words_of(told) == "tell stop 15, tell_loss");
+  CHECK(told.front().message.detail == static_cast<int>(Reason::lost));
+  CHECK(rules.grace_ends_at() == BootTime{54s});
+  CHECK(rules.end().stop.reason == Reason::signal);
+}
+
+TEST_CASE("a stop that the end of the lease cut short is a lost lease, whoever asked for it", "[safety]") {
+  for (const Reason asked : {Reason::signal, Reason::max_runtime}) {
+    SupervisorRules rules = long_to_stop();
+    Stop stop = sent(SIGTERM);
+    stop.reason = asked;
+    rules.signalled(stop, false, second(20));
+    rules.message_received({MessageType::job_exited, killed_by(SIGKILL)}, second(99));
+    rules.message_received({MessageType::done, 1, k_job_killed | k_fenced}, second(99));
+    CHECK(rules.end().stop.reason == Reason::self_fence);
+    CHECK(rules.end().stop.took == 79s);
+  }
+  SupervisorRules frozen_guardian = long_to_stop();
+  frozen_guardian.signalled(sent(SIGTERM), false, second(20));
+  CHECK(words_of(frozen_guardian.time_passed({BootTime{25s}, k_early.deadline})) == "say_stopping");
+  CHECK(words_of(frozen_guardian.time_passed(second(99))).find("kill_tree") == std::string::npos);
+  CHECK_THAT(words_of(frozen_guardian.time_passed({BootTime{99s} + 500ms, k_early.deadline})),
+             Catch::EndsWith("tell_loss, kill_tree"));
+  CHECK(frozen_guardian.end().stop.reason == Reason::self_fence);
 }
 
 TEST_CASE("a stop after the job's end is for its leftovers") {
@@ -201,7 +265,7 @@ TEST_CASE("Ctrl-C begins the grace without a second signal") {
 
 TEST_CASE("a lost lease stops the job, and whoever must know is told", "[safety]") {
   SupervisorRules rules = running();
-  CHECK(words_of(rules.lease_lost(second(20))) == "tell stop 15, tell_loss");
+  CHECK(words_of(rules.lease_lost(Reason::lost, second(20))) == "tell stop 15, tell_loss");
   CHECK(rules.end().stop.reason == Reason::lost);
 }
 

@@ -63,7 +63,7 @@ TEST_CASE("a revocation from another thread stops the job", "[tsan][safety]") {
     const auto supervisor = Supervisor::start(shell("sleep 60"), false, {});
     if (!supervisor) return false;
     (*supervisor)->set_deadline(BootClock::now() + 60s);
-    std::jthread other([&] { (*supervisor)->stop_lost(); });
+    std::jthread other([&] { (*supervisor)->stop_lost(Stop::Reason::lost); });
     const JobEnd end = (*supervisor)->run_job({}, std::nullopt);
     (*supervisor)->dismiss_guardian();
     return end.stop.reason == Stop::Reason::lost && end.tree_dead;

@@ -29,10 +29,6 @@ namespace {
 using process::JobEnd;
 using process::Stop;
 
-WallTime wall_now() {
-  return std::chrono::system_clock::now();
-}
-
 Result<process::JobSpec> make_spec(const RunRequest& request) {
   process::JobSpec spec;
   if (request.shell_command) {
@@ -44,6 +40,7 @@ Result<process::JobSpec> make_spec(const RunRequest& request) {
   }
   spec.first_signal = request.first_signal;
   spec.kill_grace = request.timing.kill_grace;
+  spec.stop_grace = request.stop_grace;
   spec.slack = request.timing.slack;
   spec.leftovers = request.leftovers;
   return spec;
@@ -67,7 +64,7 @@ class Run {
  public:
   explicit Run(const RunRequest& request) : request_(request) {
     status_.key = key_lines(request.key, also_or_any(request));
-    status_.started_at = wall_now();
+    status_.started_at = std::chrono::system_clock::now();
     if (request.expect) status_.overdue = false;
   }
 
@@ -162,7 +159,11 @@ lease::SessionEvents Run::session_events() const {
   events.acquiring.on_wait = [hooks = hooks_](const lease::LockStatus& holder) { hooks->waiting(holder); };
   events.acquiring.on_send = [supervisor = supervisor_] { supervisor->arm_release(); };
   events.on_renewed = [supervisor = supervisor_](BootTime deadline) { supervisor->set_deadline(deadline); };
-  events.on_lost = [supervisor = supervisor_](const lease::NotOurs&) { supervisor->stop_lost(); };
+  events.on_lost = [supervisor = supervisor_,
+                    replaceable = request_.replaceable](const lease::NotOurs& lost) {
+    const bool replaced = replaceable && lost.why == lease::NotOursWhy::revoked;
+    supervisor->stop_lost(replaced ? Stop::Reason::revoked : Stop::Reason::lost);
+  };
   return events;
 }
 
@@ -221,7 +222,7 @@ Ending Run::run_under(const lease::Lease& lease) {
   status_.key = key_lines(lease.key, lease.also);
   status_.owner = lease.owner.text;
   status_.token = lease.token.value;
-  status_.acquired_at = wall_now();
+  status_.acquired_at = std::chrono::system_clock::now();
   for (const std::string& warning : unsaid_) log::warning(warning);
   log::debug(locks_ + " acquired, token " + std::to_string(lease.token.value));
   supervisor_->set_deadline(request_.timing.expires(lease.sent_at));
@@ -230,7 +231,7 @@ Ending Run::run_under(const lease::Lease& lease) {
   if (request_.expect) supervisor_->on_overdue(*request_.expect, [this] { say_overdue(); });
   const JobEnd end =
       supervisor_->run_job(job_environment(lease, request_.held, store_name_), request_.max_runtime);
-  status_.ended_at = wall_now();
+  status_.ended_at = std::chrono::system_clock::now();
   return conclude(lease, end);
 }
 

@@ -156,7 +156,8 @@ Ending interrupted_by(const Stop& stop, const std::string& doing) {
 }
 
 Ending ending_of(const JobEnd& end, const RunRequest& request) {
-  if (end.stop.reason == Stop::Reason::self_fence || end.stop.reason == Stop::Reason::lost)
+  using enum Stop::Reason;
+  if (end.stop.reason == self_fence || end.stop.reason == lost || end.stop.reason == revoked)
     return {.how = How::lost};
   if (end.fork_errno != 0 || end.exec_errno != 0) return not_started(end, request);
   if (end.stop.reason == Stop::Reason::max_runtime) {
@@ -221,14 +222,17 @@ std::string describe_stop(const JobEnd& end) {
     return by + ": the job had ended by then, and what it left running " +
            (end.leftovers_killed ? fate_of_leftovers(end) : "was stopped");
   return by + ": the job got " + signal +
-         (stop.killed ? ", ignored it for " + duration_of(stop) + ", and was killed"
+         (stop.killed ? ", had not ended " + duration_of(stop) +
+                            " later, and was killed; --stop-grace gives it longer"
                       : " and ended " + duration_of(stop) + " later") +
          describe_leftovers(end);
 }
 
 std::string describe_kill(const Stop& stop) {
   if (!stop.killed || stop.signal == SIGKILL) return "";
-  return " (it ignored " + signal_name(stop.signal) + " for " + duration_of(stop) + " and was killed)";
+  const char* const longer = Stop::keeps_lease(stop.reason) ? "; --stop-grace gives it longer" : "";
+  return " (it had not ended " + duration_of(stop) + " after " + signal_name(stop.signal) +
+         " and was killed" + longer + ")";
 }
 
 std::string_view reason_word(Stop::Reason reason) {

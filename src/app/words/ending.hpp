@@ -81,11 +81,11 @@ struct RunRequest;
 // them.
 [[nodiscard]] std::string describe_end(const Ending& ending, const std::string& locks);
 
-// "asked to stop by TERM from pid 12 (user alice): the job got TERM, ignored it for 4s, and was killed".
-// Empty where neither a signal nor the parent's end asked for the stop, or where no job ran.
+// "asked to stop by TERM from pid 12 (user alice): the job got TERM, had not ended 4s later, and was killed;
+// …". Empty where neither a signal nor the parent's end asked for the stop, or where no job ran.
 [[nodiscard]] std::string describe_stop(const process::JobEnd& end);
 
-// " (it ignored TERM for 4s and was killed)", or nothing where the job ended within its grace.
+// " (it had not ended 4s after TERM and was killed)", or nothing where the job ended within its grace.
 [[nodiscard]] std::string describe_kill(const process::Stop& stop);
 
 // For the status file: "parent-ended", "max-runtime", …; "TERM".

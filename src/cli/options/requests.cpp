@@ -169,6 +169,7 @@ Result<std::string> hook(const Values& options, std::string_view name) {
 
 // How long the job may run, and how long it is expected to run.
 Result<void> take_runtimes(const Values& options, app::RunRequest& request) {
+  DBLOCK_CHECK(options.read("stop-grace", request.stop_grace));
   DBLOCK_CHECK(options.read("max-runtime", request.max_runtime));
   if (request.max_runtime == Micros{0}) request.max_runtime.reset();  // as in timeout(1)
   DBLOCK_CHECK(options.read("expect", request.expect));

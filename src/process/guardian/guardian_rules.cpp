@@ -31,17 +31,13 @@ GuardianAction tell_dblock(const Message& message) {
   return {.kind = Do::tell, .message = message};
 }
 
-BootTime earlier(const std::optional<BootTime>& one, BootTime other) {
-  return one ? std::min(*one, other) : other;
-}
-
 }  // namespace
 
 GuardianRules::GuardianRules(const JobSpec& spec, pid_t session)
     : leftovers_(spec.leftovers),
       first_signal_(spec.first_signal),
       session_(session),
-      plan_(spec.kill_grace, spec.slack),
+      plan_(spec),
       look_again_in_(k_first_leftover_poll) {}
 
 GuardianRules::Actions GuardianRules::job_forked(pid_t job) {
@@ -54,12 +50,12 @@ GuardianRules::Actions GuardianRules::time_passed(const Moment& moment) {
   Actions actions;
   plan_.set_deadline(moment.deadline);
   if (plan_.fence_due(moment.now) && !plan_.stopping()) {
-    fenced_ = true;
-    note_stop(Stop::Reason::self_fence);
-    begin_stop(first_signal_, moment.now, actions);
+    note_fence();
+    begin_stop(Stop::Reason::self_fence, first_signal_, moment.now, actions);
     actions.push_back(tell_dblock({MessageType::fencing}));
   }
   if (plan_.kill_due(moment.now)) {
+    if (plan_.fence_kill_due(moment.now)) note_fence();
     job_killed_ = phase_ == Phase::running;
     leftovers_killed_ = phase_ == Phase::leftovers;
     actions.push_back({Do::kill_tree});
@@ -83,11 +79,11 @@ std::optional<BootTime> GuardianRules::wake_at(BootTime now) const {
 }
 
 // A stop that has begun is never taken back, even if a late renewal moves the deadline: the job has been told
-// to end.
-void GuardianRules::begin_stop(int signal, BootTime now, Actions& actions) {
-  if (plan_.stopping()) return;
-  plan_.begin_stop(now);
-  actions.push_back({phase_ == Phase::running ? Do::stop_job : Do::stop_leftovers, signal});
+// to end. It gets no second signal either, but a lease that is lost meanwhile shortens its grace.
+void GuardianRules::begin_stop(Stop::Reason why, int signal, BootTime now, Actions& actions) {
+  const bool first = !plan_.stopping();
+  plan_.begin_stop(now, why);
+  if (first) actions.push_back({phase_ == Phase::running ? Do::stop_job : Do::stop_leftovers, signal});
 }
 
 GuardianRules::Actions GuardianRules::message_received(const Message& message, BootTime now) {
@@ -100,11 +96,13 @@ GuardianRules::Actions GuardianRules::message_received(const Message& message, B
     case MessageType::guard:  // also wakes the guardian, which then looks at the deadline
       guarded_since_ = now;
       break;
-    case MessageType::stop:
-      note_stop(static_cast<Stop::Reason>(message.detail));
+    case MessageType::stop: {
+      const auto why = static_cast<Stop::Reason>(message.detail);
+      note_stop(why);
       end_.ctrl_c = end_.ctrl_c || message.value == k_by_ctrl_c;
-      if (watching()) begin_stop(message.value, now, actions);
+      if (watching()) begin_stop(why, message.value, now, actions);
       break;
+    }
     case MessageType::continue_job:
       if (running) actions.push_back({Do::continue_job});
       break;
@@ -155,7 +153,7 @@ GuardianRules::Actions GuardianRules::children_waited_for(bool none_left, BootTi
   if (none_left) {
     finish(true, actions);
   } else if (leftovers_ == Leftovers::kill) {
-    begin_stop(first_signal_, now, actions);
+    begin_stop(Stop::Reason::none, first_signal_, now, actions);
   } else if (looks_for_leftovers()) {
     actions.push_back({Do::look});
   }
@@ -221,6 +219,11 @@ GuardianRules::Actions GuardianRules::tree_killed(bool dead) {
 // Only the first reason counts, as for dblock.
 void GuardianRules::note_stop(Stop::Reason reason) {
   if (!end_.stop) end_.stop.reason = reason;
+}
+
+void GuardianRules::note_fence() {
+  fenced_ = true;
+  end_.stop.fence();
 }
 
 JobAtDeath GuardianRules::at_death() const {

@@ -73,10 +73,11 @@ class GuardianRules {
  private:
   enum class Phase { no_job, running, leftovers, finished };
 
-  void begin_stop(int signal, BootTime now, Actions& actions);
+  void begin_stop(Stop::Reason why, int signal, BootTime now, Actions& actions);
   [[nodiscard]] bool looks_for_leftovers() const;
   [[nodiscard]] bool session_members_may_remain(const std::vector<ProcessInfo>& descendants);
   void note_stop(Stop::Reason reason);
+  void note_fence();
   void finish(bool tree_dead, Actions& actions);
   void release_and_end(Actions& actions) const;
 

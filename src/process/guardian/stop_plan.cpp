@@ -1,7 +1,5 @@
 #include "process/guardian/stop_plan.hpp"
 
-#include <algorithm>
-
 namespace dblock::process {
 namespace {
 
@@ -11,13 +9,22 @@ constexpr Nanos k_guardian_patience = std::chrono::seconds(1);
 
 }  // namespace
 
-void StopPlan::begin_stop(BootTime now) {
+// A lease that is being lost leaves a job no more than its kill grace. One that a run with --replace has
+// revoked lasts until its deadline, which it shares with nobody.
+void StopPlan::begin_stop(BootTime now, Stop::Reason why) {
   if (!stop_began_at_) stop_began_at_ = now;
+  const bool asked = Stop::keeps_lease(why) || why == Stop::Reason::revoked;
+  grace_ends_at_ = earlier(grace_ends_at_, now + (asked ? stop_grace_ : kill_grace_));
+}
+
+std::optional<BootTime> StopPlan::fence_kill_at() const {
+  if (!deadline_) return std::nullopt;
+  return *deadline_ - slack_;
 }
 
 std::optional<BootTime> StopPlan::fence_signal_at() const {
   if (!deadline_) return std::nullopt;
-  return *deadline_ - slack_ - kill_grace_;
+  return *fence_kill_at() - kill_grace_;
 }
 
 bool StopPlan::fence_due(BootTime now) const {
@@ -26,13 +33,8 @@ bool StopPlan::fence_due(BootTime now) const {
 }
 
 std::optional<BootTime> StopPlan::kill_at() const {
-  std::optional<BootTime> at;
-  if (stop_began_at_) at = *stop_began_at_ + kill_grace_;
-  if (deadline_) {
-    const BootTime fence = *deadline_ - slack_;
-    at = at ? std::min(*at, fence) : fence;
-  }
-  return at;
+  const auto fence = fence_kill_at();
+  return fence ? earlier(grace_ends_at_, *fence) : grace_ends_at_;
 }
 
 std::optional<BootTime> StopPlan::stop_in_place_at() const {
@@ -45,6 +47,11 @@ std::optional<BootTime> StopPlan::stop_in_place_at() const {
 
 bool StopPlan::kill_due(BootTime now) const {
   const auto at = kill_at();
+  return at && now >= *at;
+}
+
+bool StopPlan::fence_kill_due(BootTime now) const {
+  const auto at = fence_kill_at();
   return at && now >= *at;
 }
 
