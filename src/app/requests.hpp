@@ -29,6 +29,7 @@ struct Identity {
 // Commands for /bin/sh -c, each started at most once; none where empty.
 struct HookCommands {
   std::string wait;      // the wait for a held lock begins
+  std::string start;     // the job has started
   std::string lost;      // the lease is lost
   std::string conflict;  // the run is given up, since the lock is held
   std::string overdue;   // the job has run for longer than expected

@@ -30,6 +30,7 @@ struct JobSpec {
   std::optional<Nanos> stop_grace{};
   Nanos slack{0};  // from SIGKILL to the deadline
   Leftovers leftovers = Leftovers::automatic;
+  bool tell_start = false;  // dblock is told as soon as the program has been executed
 };
 
 // A decoded wait status.

@@ -31,6 +31,7 @@ enum class MessageType : std::int32_t {
   dismiss,         // nothing is left to guard; exit
   // guardian -> dblock
   ready,        // value: the job's pid, still behind the gate; negative: -errno of a failed fork
+  job_started,  // its program has been executed; only where JobSpec::tell_start asks for it
   job_stopped,  // value: signal that stopped the job
   job_exited,   // value: wait status; detail: errno of a failed exec. Its descendants may still live
   fencing,      // the deadline is too near: the job is being stopped

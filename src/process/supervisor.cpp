@@ -109,6 +109,9 @@ void Supervisor::carry_out(const SupervisorAction& action) {
       process::open_gate(gate_, *environment_);
       gate_.reset();
       break;
+    case SupervisorAction::Kind::tell_start:
+      if (const auto callback = std::exchange(on_start_, nullptr)) callback();
+      break;
     case SupervisorAction::Kind::tell_loss:
       if (const auto callback = std::exchange(on_loss_, nullptr)) callback();
       break;

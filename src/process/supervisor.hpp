@@ -57,6 +57,10 @@ class Supervisor {
   // is gone. Signals that were ignored when dblock started stay ignored.
   [[nodiscard]] Stop await(const WakeEvent& wake);
 
+  // run_job() calls `callback` once, as soon as the job's program has been executed, if JobSpec::tell_start
+  // asks for it. `callback` must not block.
+  void on_start(std::function<void()> callback) { on_start_ = std::move(callback); }
+
   // run_job() calls `callback` once, as soon as it stops the job because the lease is lost. `callback` must
   // not block.
   void on_loss(std::function<void()> callback) { on_loss_ = std::move(callback); }
@@ -122,6 +126,7 @@ class Supervisor {
 
   // While the job runs:
   const std::vector<std::string>* environment_ = nullptr;
+  std::function<void()> on_start_;
   std::function<void()> on_loss_;
   std::function<void()> on_overdue_;
   Moment moment_;  // of this round

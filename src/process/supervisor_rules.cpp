@@ -24,11 +24,12 @@ SupervisorRules::Actions SupervisorRules::message_received(const Message& messag
   switch (message.type) {
     case MessageType::ready:
       return job_ready(message, moment);
+    case MessageType::job_started:
+      return {{SupervisorAction::Kind::tell_start}};
     case MessageType::job_stopped:
       return job_stopped(message.value, moment.now);
     case MessageType::job_exited:
-      job_exited(message, moment.now);
-      break;
+      return job_exited(message, moment.now);
     case MessageType::fencing:
       note_self_fence();
       begin_stop(Stop::Reason::self_fence, moment.now);
@@ -68,18 +69,21 @@ SupervisorRules::Actions SupervisorRules::job_ready(const Message& message, cons
   return {tell_guardian(MessageType::guard), {SupervisorAction::Kind::open_gate}};
 }
 
-void SupervisorRules::job_exited(const Message& message, BootTime now) {
+// A short job may have ended before the guardian saw its start.
+SupervisorRules::Actions SupervisorRules::job_exited(const Message& message, BootTime now) {
   look_at_terminal_.reset();
   end_.started = message.detail == 0;
   if (message.detail == k_deadline_too_near) {
     note_self_fence();
-    return;
+    return {};
   }
   if (plan_.stopping()) end_.stop.took = now - *plan_.stop_began_at();
   end_.status = ExitStatus::from_wait(message.value);
   end_.exec_errno = message.detail;
   job_ended_at_ = now;
   say_wait_at_ = now + k_silence;
+  if (!end_.started) return {};
+  return {{SupervisorAction::Kind::tell_start}};
 }
 
 void SupervisorRules::leftovers_ended(bool killed, BootTime now) {

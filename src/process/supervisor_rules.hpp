@@ -22,6 +22,7 @@ struct SupervisorAction {
   enum class Kind {
     tell,              // send `message` to the guardian
     open_gate,         // let the job start
+    tell_start,        // call the function given to on_start(), unless that was done
     tell_loss,         // call the function given to on_loss()
     tell_overdue,      // call the function given to on_overdue()
     kill_tree,         // kill the tree in the guardian's place, then call tree_killed()
@@ -73,7 +74,7 @@ class SupervisorRules {
  private:
   Actions job_ready(const Message& message, const Moment& moment);
   Actions job_stopped(int signal, BootTime now);
-  void job_exited(const Message& message, BootTime now);
+  Actions job_exited(const Message& message, BootTime now);
   void leftovers_ended(bool killed, BootTime now);
   Actions stop(const Stop& why, int signal_for_job, BootTime now);
   void begin_stop(Stop::Reason why, BootTime now);

@@ -1,5 +1,5 @@
-// run --on-wait, --on-lost, --on-conflict, --on-overdue, --on-end: commands that are told of a run's events
-// and hold nothing up.
+// run --on-wait, --on-start, --on-lost, --on-conflict, --on-overdue, --on-end: commands that are told of a
+// run's events and hold nothing up.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -95,6 +95,73 @@ TEST_CASE("a lock granted at once starts no hook, and a run without hooks has no
 
   LiveRun without(database);
   CHECK(no_hooks_process(without.tree()));
+}
+
+TEST_CASE("the start hook starts once, while the job runs, and is told of the lease", "[asan-local]") {
+  Database database;
+  for (const Words& more : {Words{"--wait", "60s"}, Words{"--key", "l"}, Words{"--slots", "2"}}) {
+    INFO(more.front());
+    const TempDir directory;
+    LiveRun run(database, with(more, {"--on-start", count_in(directory.file("count")) + "; " +
+                                                        note_in(directory.file("told"))}));
+    REQUIRE(appears(directory.file("told")));
+    CHECK(run.running());
+    const std::string keys = more.front() == "--key" ? "k\nl\n" : "k\n";
+    CHECK(told(directory.file("told"), "DBLOCK_EVENT=start\n"));
+    CHECK(told(directory.file("told"), "DBLOCK_KEY=" + keys));
+    CHECK(told(directory.file("told"), "DBLOCK_OWNER="));
+    CHECK(told(directory.file("told"), "DBLOCK_TOKEN="));
+    CHECK(told(directory.file("told"), "DBLOCK_SLOT=1\n") == (more.front() == "--slots"));
+    CHECK(told(directory.file("told"), "DBLOCK_MESSAGE=the job under lock"));
+    CHECK_FALSE(told(directory.file("told"), "DBLOCK_HELD="));
+    CHECK(run.end() == exited(0));
+    CHECK(soon_gone(run));
+    CHECK(read_file(directory.file("count")) == "started\n");
+  }
+}
+
+TEST_CASE("the start hook starts for the shortest job too, and for a nested run its own") {
+  Database database;
+  const TempDir directory;
+  const Words hook{"--on-start", "echo \"$DBLOCK_OWNER\" >>" + directory.file("owners")};
+  Process outer(dblock_spawn(
+      database, run_words("k", hook, with(Words{dblock_binary()}, run_words("k", hook, {"true"})))));
+  CHECK(outer.wait() == exited(0));
+  CHECK(soon_gone(outer));
+  const Words owners = lines(read_file(directory.file("owners")));
+  REQUIRE(owners.size() == 2);
+  CHECK(owners.front() != owners.back());
+}
+
+TEST_CASE("the start hook does not start for a job that was not started, or is another host's") {
+  Database database;
+  const TempDir directory;
+  const std::string file = directory.file("started");
+  const std::string broken = directory.file("broken");
+  write_file(broken, "#!/no/such/interpreter\n");
+  std::filesystem::permissions(broken, std::filesystem::perms::owner_all);
+  const auto ends = [&](const Words& options, const Words& job) {
+    Process run(dblock_spawn(database, run_words("k", with(options, {"--on-start", count_in(file)}), job)));
+    const Exit exit = run.wait();
+    CHECK(soon_gone(run));
+    return exit;
+  };
+  CHECK(ends({}, {broken}) == exited(126));
+  CHECK(ends({}, {"no-such-program"}) == exited(127));
+  hold_by_hand(database);
+  CHECK(ends({}, {"true"}) == exited(75));
+  CHECK(ends({"--wait", "300ms"}, {"true"}) == exited(75));
+  CHECK_FALSE(std::filesystem::exists(file));
+}
+
+TEST_CASE("a start hook that hangs delays neither the job nor the end of the run") {
+  Database database;
+  const TempDir directory;
+  LiveRun run(database, {"--on-start", hang_in(directory.file("hook"))});
+  REQUIRE(wait_until([&] { return pid_in(directory.file("hook")) > 0; }));
+  CHECK(run.end(4) == exited(4));
+  CHECK_FALSE(database.has_holder("k"));
+  CHECK(alive(pid_in(directory.file("hook"))));
 }
 
 TEST_CASE("the conflict hook starts when a run gives up on a held lock, whatever the exit code then is") {

@@ -88,7 +88,7 @@ TEST_CASE("run has the documented defaults") {
 
 TEST_CASE("hooks come from everywhere, and an empty one is none") {
   World world;
-  world.write("system.conf", "on-wait = from file\n[run]\non-conflict = c\non-overdue = o\n")
+  world.write("system.conf", "on-wait = from file\n[run]\non-conflict = c\non-overdue = o\non-start = s\n")
       .set("DBLOCK_ON_LOST", "page me")
       .set("DBLOCK_ON_END", "tell");
   const Words words{"run", "-k", "a", "true"};
@@ -96,6 +96,7 @@ TEST_CASE("hooks come from everywhere, and an empty one is none") {
   CHECK(world.request<app::RunRequest>(words).hooks.lost == "page me");
   CHECK(world.request<app::RunRequest>(words).hooks.conflict == "c");
   CHECK(world.request<app::RunRequest>(words).hooks.overdue == "o");
+  CHECK(world.request<app::RunRequest>(words).hooks.start == "s");
   CHECK(world.request<app::RunRequest>(words).hooks.end == "tell");
   const Words none{"run", "-k", "a", "--on-wait", "", "--on-lost=", "--on-conflict=typed", "true"};
   CHECK(world.request<app::RunRequest>(none).hooks.wait.empty());

@@ -55,9 +55,9 @@ std::string line_of(const GuardianRules::Actions& actions) {
   static const std::vector<std::string> acts{"tell",         "signal_job",       "stop_job", "stop_leftovers",
                                              "continue_job", "continue_stopped", "look",     "kill_tree",
                                              "kill_job",     "release",          "end"};
-  static const std::vector<std::string> words{"guard",          "forward", "stop",        "continue_job",
-                                              "continue_group", "dismiss", "ready",       "job_stopped",
-                                              "job_exited",     "fencing", "left_behind", "done"};
+  static const std::vector<std::string> words{
+      "guard",       "forward",     "stop",       "continue_job", "continue_group", "dismiss", "ready",
+      "job_started", "job_stopped", "job_exited", "fencing",      "left_behind",    "done"};
   std::string line;
   for (const GuardianAction& action : actions) {
     line += (line.empty() ? "" : ", ") + acts.at(static_cast<std::size_t>(action.kind));
@@ -311,6 +311,11 @@ TEST_CASE("a guardian that could fork no job says why, watches nothing and still
   CHECK(line_of(rules.message_received({MessageType::stop, SIGTERM}, BootTime{1s})).empty());
   CHECK(line_of(rules.dblock_died()) == "kill_tree");
   CHECK(line_of(rules.tree_killed(true)) == "tell done, release, end");
+}
+
+TEST_CASE("dblock is told that the job's program has been executed, while the job runs") {
+  CHECK(line_of(guard().job_executed()) == "tell job_started");
+  CHECK(line_of(guard_leftovers().job_executed()).empty());
 }
 
 TEST_CASE("a suspended job is continued, unless it waits for the terminal and nobody stops it") {

@@ -102,7 +102,8 @@ struct HooksOfRun {
             "DBLOCK_MESSAGE", "DBLOCK_CONFLICT_KEY", "DBLOCK_CONFLICT_HOLDER", "DBLOCK_CONFLICT_NOTE",
             "DBLOCK_OUTCOME", "DBLOCK_EXIT_CODE"})
         ::setenv(name, "outer", 1);
-      const auto hooks = app::RunHooks::prepare({command, command, command, command, command}, wanted);
+      const auto hooks =
+          app::RunHooks::prepare({command, command, command, command, command, command}, wanted);
       if (!hooks) return false;
       events(**hooks);
       return true;
@@ -142,6 +143,7 @@ TEST_CASE("each hook of a run is told these variables, and no others of dblock's
   REQUIRE(run.tell([&](app::RunHooks& hooks) {
     hooks.waiting(holder);
     hooks.conflict(holder, "given up");
+    hooks.job_started(lease);
     hooks.lost(lease, "gone");
     hooks.overdue(lease, "late");
     hooks.ended(lease, {.how = app::Ending::How::job_exited, .number = 3}, "failed");
@@ -160,6 +162,8 @@ TEST_CASE("each hook of a run is told these variables, and no others of dblock's
   CHECK(run.told("conflict") == with(asked, {"DBLOCK_EVENT=conflict", "DBLOCK_KEY=k\nl", message + "given up",
                                              "DBLOCK_OWNER=us\nus"}));
   const Variables had{"DBLOCK_KEY=k\nl", "DBLOCK_OWNER=us\nus", "DBLOCK_SLOT=3", "DBLOCK_TOKEN=42\n42"};
+  CHECK(run.told("start") ==
+        with(had, {"DBLOCK_EVENT=start", message + "the job under locks \"k\", \"l\" has started"}));
   CHECK(run.told("lost") == with(had, {"DBLOCK_EVENT=lost", message + "gone"}));
   CHECK(run.told("overdue") == with(had, {"DBLOCK_EVENT=overdue", message + "late"}));
   CHECK(run.told("end") ==

@@ -47,9 +47,9 @@ SupervisorRules long_to_stop() {
 
 // The actions in a line: "tell stop 15, tell_loss".
 std::string words_of(const SupervisorRules::Actions& actions) {
-  static const std::vector<std::string> acts{"tell",          "open_gate",     "tell_loss",
-                                             "tell_overdue",  "kill_tree",     "look_at_terminal",
-                                             "say_continued", "say_leftovers", "say_stopping"};
+  static const std::vector<std::string> acts{
+      "tell",      "open_gate",        "tell_start",    "tell_loss",     "tell_overdue",
+      "kill_tree", "look_at_terminal", "say_continued", "say_leftovers", "say_stopping"};
   static const std::vector<std::string> words{"guard",        "forward",        "stop",
                                               "continue_job", "continue_group", "dismiss"};
   std::string line;
@@ -143,6 +143,15 @@ TEST_CASE("a program that cannot be executed, or comes too late, never started",
   CHECK_FALSE(late.end().started);
   CHECK_FALSE(late.end().status);
   CHECK(late.end().stop.reason == Reason::self_fence);
+}
+
+TEST_CASE(
+    "the start is told when the program has been executed, or with the end of a short job, and else not") {
+  SupervisorRules rules = running();
+  CHECK(words_of(rules.message_received({MessageType::job_started}, k_early)) == "tell_start");
+  CHECK(words_of(running().message_received({MessageType::job_exited, 3 << 8}, k_early)) == "tell_start");
+  for (const int why : {ENOENT, k_deadline_too_near})
+    CHECK(words_of(running().message_received({MessageType::job_exited, 126 << 8, why}, k_early)).empty());
 }
 
 TEST_CASE("the first stop gives the reason, and each is passed on to the guardian") {

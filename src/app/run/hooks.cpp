@@ -28,6 +28,7 @@ Result<std::shared_ptr<RunHooks>> RunHooks::prepare(const HookCommands& commands
                                                     const lease::LeaseRequest& wanted) {
   std::vector<process::Hook> hooks(k_events);
   hooks[k_wait] = {"--on-wait", commands.wait};
+  hooks[k_start] = {"--on-start", commands.start};
   hooks[k_lost] = {"--on-lost", commands.lost};
   hooks[k_conflict] = {"--on-conflict", commands.conflict};
   hooks[k_overdue] = {"--on-overdue", commands.overdue};
@@ -52,6 +53,12 @@ void RunHooks::waiting(const lease::LockStatus& holder) {
 
 void RunHooks::conflict(const lease::LockStatus& holder, const std::string& message) {
   if (starter_) start(k_conflict, "conflict", about(holder), message);
+}
+
+void RunHooks::job_started(const lease::Lease& lease) {
+  if (!starter_) return;
+  const std::string message = "the job under " + lock_names(lease.key, lease.also) + " has started";
+  start(k_start, "start", lock_environment(lease), message);
 }
 
 void RunHooks::lost(const std::optional<lease::Lease>& lease, const std::string& message) {

@@ -1,5 +1,5 @@
-// `run --on-wait`, `--on-lost`, `--on-conflict`, `--on-overdue`, `--on-end`: sets each command's environment
-// and starts each at most once.
+// `run --on-wait`, `--on-start`, `--on-lost`, `--on-conflict`, `--on-overdue`, `--on-end`: sets each
+// command's environment and starts each at most once.
 #pragma once
 
 #include <array>
@@ -26,6 +26,7 @@ class RunHooks {
   // Each starts its command, unless that has been started before. `message`: the sentence for the command.
   void waiting(const lease::LockStatus& holder);
   void conflict(const lease::LockStatus& holder, const std::string& message);
+  void job_started(const lease::Lease& lease);
   // `lease` is empty where the lease was over before the run knew of it.
   void lost(const std::optional<lease::Lease>& lease, const std::string& message);
   void overdue(const lease::Lease& lease, const std::string& message);
@@ -33,7 +34,7 @@ class RunHooks {
   void ended(const std::optional<lease::Lease>& lease, const Ending& ending, const std::string& message);
 
  private:
-  enum Event : std::size_t { k_wait, k_lost, k_conflict, k_overdue, k_end, k_events };
+  enum Event : std::size_t { k_wait, k_start, k_lost, k_conflict, k_overdue, k_end, k_events };
   void start(Event event, const char* word, std::vector<std::string> environment, const std::string& message);
 
   std::unique_ptr<process::HookStarter> starter_;  // null: no command

@@ -43,6 +43,7 @@ Result<process::JobSpec> make_spec(const RunRequest& request) {
   spec.stop_grace = request.stop_grace;
   spec.slack = request.timing.slack;
   spec.leftovers = request.leftovers;
+  spec.tell_start = !request.hooks.start.empty();
   return spec;
 }
 
@@ -227,6 +228,7 @@ Ending Run::run_under(const lease::Lease& lease) {
   log::debug(locks_ + " acquired, token " + std::to_string(lease.token.value));
   supervisor_->set_deadline(request_.timing.expires(lease.sent_at));
   session_->start_heartbeat(lease);
+  supervisor_->on_start([this, &lease] { hooks_->job_started(lease); });
   supervisor_->on_loss([this, &lease] { hooks_->lost(lease, describe_loss()); });
   if (request_.expect) supervisor_->on_overdue(*request_.expect, [this] { say_overdue(); });
   const JobEnd end =

@@ -267,6 +267,7 @@ Result<app::RunRequest> run_request(const Values& options) {
   DBLOCK_CHECK(options.read("record-args", request.record_args));
   DBLOCK_CHECK(options.read("status-file", request.status_file));
   DBLOCK_TRY(request.hooks.wait, hook(options, "on-wait"));
+  DBLOCK_TRY(request.hooks.start, hook(options, "on-start"));
   DBLOCK_TRY(request.hooks.lost, hook(options, "on-lost"));
   DBLOCK_TRY(request.hooks.conflict, hook(options, "on-conflict"));
   DBLOCK_TRY(request.hooks.end, hook(options, "on-end"));

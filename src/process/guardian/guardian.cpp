@@ -64,6 +64,7 @@ class Guardian {
   void look_at_time();
   void read_messages();
   [[nodiscard]] bool dblock_died() const;
+  void look_at_exec();
   void look_at_job();
   void wait_for_children();
   void waited_for(pid_t pid, int wait_status);
@@ -82,6 +83,7 @@ class Guardian {
   BootTime now_{};         // of this round
   UniqueFd child_events_;  // signalfd for SIGCHLD
   UniqueFd exec_error_;
+  bool exec_awaited_ = setup_.spec.tell_start;
   pid_t job_ = -1;
   std::optional<pid_t> group_;  // the job's; none at a terminal, where the job stays in the caller's
   pid_t signalled_group_ = 0;   // the group that stop_job() signalled; 0: none, or the job alone
@@ -141,6 +143,7 @@ void Guardian::round() {
   signalfd_siginfo ignored{};
   while (::read(child_events_.get(), &ignored, sizeof ignored) > 0) {
   }
+  look_at_exec();
   look_at_job();
   wait_for_children();
 }
@@ -151,8 +154,9 @@ void Guardian::await_event() {
   } else {
     timer_.disarm();
   }
-  std::array<pollfd, 4> fds{pollfd{setup_.socket.get(), POLLIN, 0}, pollfd{child_events_.get(), POLLIN, 0},
-                            pollfd{setup_.dblock.get(), POLLIN, 0}, pollfd{timer_.fd(), POLLIN, 0}};
+  std::array<pollfd, 5> fds{pollfd{setup_.socket.get(), POLLIN, 0}, pollfd{child_events_.get(), POLLIN, 0},
+                            pollfd{setup_.dblock.get(), POLLIN, 0}, pollfd{timer_.fd(), POLLIN, 0},
+                            pollfd{exec_awaited_ ? exec_error_.get() : -1, POLLIN, 0}};
   ::poll(fds.data(), fds.size(), -1);
 }
 
@@ -177,6 +181,14 @@ void Guardian::read_messages() {
 bool Guardian::dblock_died() const {
   pollfd p{setup_.dblock.get(), POLLIN, 0};
   return ::poll(&p, 1, 0) > 0;
+}
+
+// The exec closes the job's end of the pipe, into which only an exec that fails writes.
+void Guardian::look_at_exec() {
+  pollfd p{exec_error_.get(), POLLIN, 0};
+  if (!exec_awaited_ || ::poll(&p, 1, 0) <= 0) return;
+  exec_awaited_ = false;
+  if ((p.revents & POLLIN) == 0) act(rules_.job_executed());
 }
 
 void Guardian::look_at_job() {

@@ -121,6 +121,11 @@ GuardianRules::Actions GuardianRules::message_received(const Message& message, B
   return actions;
 }
 
+GuardianRules::Actions GuardianRules::job_executed() const {
+  if (phase_ != Phase::running) return {};
+  return {tell_dblock({MessageType::job_started})};
+}
+
 // A job stopped by SIGTTIN or SIGTTOU waits for the terminal, so it stays stopped. A job stopped by any other
 // signal is continued: it would hold the lock without working.
 GuardianRules::Actions GuardianRules::job_stopped(int signal) {

@@ -51,6 +51,7 @@ class GuardianRules {
   Actions time_passed(const Moment& moment);
   Actions message_received(const Message& message, BootTime now);  // dblock has sent `message`
   Actions dblock_died();
+  [[nodiscard]] Actions job_executed() const;
   Actions job_stopped(int signal);
   Actions job_ended(int wait_status, int exec_errno);
   // Every child that has ended was waited for. `none_left`: the wait said ECHILD, the only proof that all
