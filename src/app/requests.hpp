@@ -47,6 +47,7 @@ struct RunRequest {
   bool reentrant = true;  // share the locks that an outer run holds
   lease::Timing timing;
   lease::WaitPolicy wait;
+  Micros splay{0};  // the longest wait before the first try
   lease::Promises promises{};
   lease::Line line = lease::Line::fifo;
   bool replaces = false;     // revoke a replaceable holder instead of waiting for its end

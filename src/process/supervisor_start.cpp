@@ -113,9 +113,10 @@ void Supervisor::waited_for(pid_t pid, int wait_status) {
   if (pid == job_) rules_.job_waited_for(wait_status);
 }
 
-Stop Supervisor::await(const WakeEvent& wake) {
+Stop Supervisor::await(const WakeEvent& wake, std::optional<BootTime> until) {
+  if (until) timer_.arm(*until);
   for (;;) {
-    if (wake.raised()) return {};
+    if (wake.raised() || (until && BootClock::now() >= *until)) return {};
     if (parent_ended()) return {.reason = Stop::Reason::parent, .signal = SIGTERM, .pid = parent_pid_};
     signalfd_siginfo info{};
     while (read_signal(info)) {
@@ -124,8 +125,8 @@ Stop Supervisor::await(const WakeEvent& wake) {
       if (ends_wait(number)) return stop_by_signal(info);
     }
     if (!guardian_alive_) return {.reason = Stop::Reason::guardian};
-    std::array<pollfd, 3> fds{pollfd{wake.fd(), POLLIN, 0}, pollfd{signals_.fd(), POLLIN, 0},
-                              pollfd{parent_.get(), POLLIN, 0}};
+    std::array<pollfd, 4> fds{pollfd{wake.fd(), POLLIN, 0}, pollfd{signals_.fd(), POLLIN, 0},
+                              pollfd{parent_.get(), POLLIN, 0}, pollfd{until ? timer_.fd() : -1, POLLIN, 0}};
     ::poll(fds.data(), fds.size(), -1);
   }
 }

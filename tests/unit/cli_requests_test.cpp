@@ -273,6 +273,18 @@ TEST_CASE("run and acquire take promises and a retry policy, from the environmen
   CHECK(acquire.wait.retry->attempts == 7);
 }
 
+TEST_CASE("a run has no splay unless it is asked for, and one of a day at most") {
+  CHECK(run_of({}).splay == 0s);
+  CHECK(run_of({"--splay", "10m"}).splay == 10min);
+  CHECK(run_of({"--splay", "1d"}).splay == 24h);
+  CHECK_THAT(usage_error({"run", "-k", "a", "--splay", "25h", "true"}), Catch::Contains("at most 1d"));
+  CHECK_THAT(usage_error({"run", "-k", "a", "--splay", "10", "true"}), Catch::Contains("write 10s"));
+  CHECK_THAT(usage_error({"run", "-k", "a", "--splay", "forever", "true"}), Catch::StartsWith("--splay: "));
+  World world;
+  world.set("DBLOCK_SPLAY", "5m");
+  CHECK(world.request<app::RunRequest>({"run", "-k", "a", "true"}).splay == 5min);
+}
+
 TEST_CASE("counted tries have documented defaults and only a wait that was asked for limits them") {
   const auto counted = run_of({"--attempts", "2"});
   CHECK(counted.wait.retry->first == 1s);

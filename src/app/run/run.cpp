@@ -11,6 +11,7 @@
 #include "app/run/hooks.hpp"
 #include "app/run/job_environment.hpp"
 #include "app/run/release_after_job.hpp"
+#include "app/run/splay.hpp"
 #include "app/run/status_file.hpp"
 #include "app/use_cases.hpp"
 #include "app/words/describe.hpp"
@@ -84,7 +85,7 @@ class Run {
   [[nodiscard]] lease::LeaseRequest wanted_lease() const;
   [[nodiscard]] lease::SessionEvents session_events() const;
   Result<Ending> wait_for_grant();
-  Ending give_up_wait(const Stop& stop);
+  Result<Ending> give_up_wait(const Stop& stop);
   Ending end_without_lease(const lease::AcquireOutcome& outcome);
   Ending run_under(const lease::Lease& lease);
   Ending conclude(const lease::Lease& lease, const JobEnd& end);
@@ -123,6 +124,8 @@ Result<Ending> Run::attempt() {
              process::Supervisor::start(spec, request_.with_parent, [&](const process::JobAtDeath& job) {
                release_for_dead_run({request_, settings, wanted, job});
              }));
+  const Micros splay = splay_of(wanted.holder.host, status_.key, request_.splay);
+  if (const Stop stop = wait_for_splay(*supervisor_, splay, locks_)) return give_up_wait(stop);
   // Made after the guardian's fork: from here on there are threads.
   static SystemClock clock;  // an abandoned thread may use it until the process ends
   session_ = std::make_unique<lease::Session>(
@@ -171,12 +174,6 @@ lease::SessionEvents Run::session_events() const {
 Result<Ending> Run::wait_for_grant() {
   session_->start_acquire();
   const Stop stop = supervisor_->await(session_->done());
-  if (stop.reason == Stop::Reason::guardian) {
-    if (session_->cancel_acquire()) supervisor_->dismiss_guardian();
-    return fail(Errc::internal,
-                "the guardian process died before the job could start; nothing was run. Was it killed by "
-                "hand? Run it again");
-  }
   if (stop) return give_up_wait(stop);
   auto outcome = session_->grant();
   status_.waited = session_->waited();
@@ -211,9 +208,14 @@ Ending Run::end_without_lease(const lease::AcquireOutcome& outcome) {
   return refused;
 }
 
-Ending Run::give_up_wait(const Stop& stop) {
-  if (session_->cancel_acquire()) supervisor_->dismiss_guardian();
-  status_.waited = session_->waited();
+Result<Ending> Run::give_up_wait(const Stop& stop) {
+  if (!session_ || session_->cancel_acquire()) supervisor_->dismiss_guardian();
+  if (stop.reason == Stop::Reason::guardian) {
+    return fail(Errc::internal,
+                "the guardian process died before the job could start; nothing was run. Was it killed by "
+                "hand? Run it again");
+  }
+  if (session_) status_.waited = session_->waited();
   return interrupted_by(stop, "while waiting for " + locks_ + "; nothing was run");
 }
 

@@ -255,6 +255,7 @@ Result<app::RunRequest> run_request(const Values& options) {
   if (request.sharing.mode == lease::Mode::slot && !request.also.empty())
     return fail(Errc::usage, "run: --slots counts the holders of one lock; give one --key");
   DBLOCK_TRY(request.wait, wait_or_retry(options));
+  DBLOCK_CHECK(take_starts(options, request));
   DBLOCK_CHECK(take_manners(options, request));
   DBLOCK_TRY(request.promises, promises(options));
   DBLOCK_CHECK(check_once_per(options, request));

@@ -23,6 +23,9 @@ namespace dblock::cli {
 // The location of the store, as named by the command line, the environment and configuration files.
 [[nodiscard]] Result<store::SettingsSources> database_sources(const Values& options);
 
+// When the job is started: after --splay, and again by --retry.
+[[nodiscard]] Result<void> take_starts(const Values& options, app::RunRequest& request);
+
 [[nodiscard]] Result<app::RunRequest> run_request(const Values& options);
 [[nodiscard]] Result<app::AcquireRequest> acquire_request(const Values& options);
 [[nodiscard]] Result<app::RenewRequest> renew_request(const Values& options);

@@ -53,6 +53,9 @@ inline constexpr ValueSpec period{Kind::duration, "D", {"must be more than 0", 1
 // The bound of a lease: people take a lock that is held for longer to be stuck.
 inline constexpr ValueSpec hold{
     Kind::duration, "D", {"must be at most 30d, the longest lease", 0, 30 * k_day}};
+// A run that is started once a day must not meet the next one.
+inline constexpr ValueSpec splay{
+    Kind::duration, "D", {"must be at most 1d, so that a daily run has begun before the next", 0, k_day}};
 // A blocked statement keeps its old clock for hours (I2).
 inline constexpr std::string_view k_too_short =
     "rows must be idle for at least 1d before they are deleted, so that tokens stay increasing";
