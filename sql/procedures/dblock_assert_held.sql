@@ -33,6 +33,9 @@ BEGIN
   IF p_key IS NULL OR p_token IS NULL THEN
     SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'dblock: key and token must not be NULL';
   END IF;
+  IF {is_misread} THEN
+    SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = {misread};
+  END IF;
   {refuse_read_only}
   {refuse_outside_group}
 

@@ -19,11 +19,25 @@ DECLARE v_completion VARCHAR(20) DEFAULT NULL;
 DECLARE v_read_only, v_row_wait, v_table_wait, v_isolated INT DEFAULT NULL;
 DECLARE v_new_names BOOLEAN DEFAULT TRUE
 
+-- {late_byte} In hexadecimal digits of UTF-8: a character for which latin1, which is cp1252 to servers, has a byte 80 to BF.
+(C2[89AB].|C59[23]|C5A[01]|C5B[8DE]|C692|CB86|CB9C|E280(9[3489ACDE]|A[0126]|B[09A])|E282AC|E284A2)
+
+-- {is_misread} Whether the key is UTF-8 that was read as latin1, as from a session that calls its UTF-8 latin1: `büro` has become
+-- `bÃ¼ro`, which would silently be another lock. Each character beyond ASCII is part of a sequence of UTF-8 then. Few
+-- other texts are so. A conversion to latin1 would tell as well, but on MariaDB it fails where there is none.
+(LENGTH(v_key) > CHAR_LENGTH(p_key) AND CHAR_LENGTH(p_key) <= 255
+  AND HEX(v_key) REGEXP '^([0-7].|C3(8[2-9A-F]|9.|(A.|B[0-4]{late_byte}){late_byte}){late_byte})+$')
+
+-- {misread} The refusal of such a key.
+'dblock: this key is UTF-8 read as latin1, so it would be another lock; SET NAMES utf8mb4, and encode the key once'
+
 -- {check_names} The rules of dblock's keys, and owner ids that fit their column. In hexadecimal digits, so that no
 -- collation decides. Longer parameters than these cannot have been cut to pass.
 SET v_key = CAST(p_key AS BINARY), v_keys = v_key, v_owner = CAST(p_owner AS BINARY);
 SET v_why = CASE
   WHEN p_key IS NULL OR LENGTH(v_key) = 0 THEN 'dblock: the key must not be empty'
+  WHEN {is_misread} THEN {misread}
+  WHEN HEX(v_key) REGEXP '^(..)*ED[AB]' THEN 'dblock: a key must be valid UTF-8, which has no surrogates; encode it as utf8mb4'
   WHEN LENGTH(v_key) > 255 THEN 'dblock: a key has at most 255 bytes'
   WHEN HEX(v_key) REGEXP '^(..)*(0.|1.|7F|C2[89].)' THEN 'dblock: a key must not contain control characters'
   WHEN p_owner IS NULL OR LENGTH(v_owner) = 0 THEN 'dblock: the owner id must not be empty; make a new one for each acquisition'

@@ -618,6 +618,48 @@ TEST_CASE("mariadb procedures: the same key is the same lock, whatever the chara
           "granted");
 }
 
+// As from a session that sends UTF-8 and calls it latin1, and from a client that encodes its text twice.
+TEST_CASE(
+    "mariadb procedures: a key that is UTF-8 read as latin1 is refused, and so is no other key beyond ASCII",
+    "[safety]") {
+  Called t;
+  auto mislabelled = t.new_session();
+  mislabelled.session().sql("SET NAMES latin1");
+  const auto calls_with = [](const std::string& key) {
+    return std::vector<std::string>{"dblock_acquire(" + key + ",'me',60000,NULL,NULL,NULL)",
+                                    "dblock_renew(" + key + ",'me',NULL)", "dblock_release(" + key + ",'me')",
+                                    "dblock_assert_held(" + key + ",1)"};
+  };
+  const auto check_refused = [&](Application& session, const std::string& key) {
+    CAPTURE(key);
+    for (const auto& call : calls_with(key)) {
+      const auto refused = refusal_of(session, call);
+      CHECK(says(refused, "45000 dblock: "));
+      CHECK(says(refused, "SET NAMES utf8mb4"));
+    }
+  };
+  for (const auto* const key : {"b\xc3\xbcro", "\xc3\x9f", "\xc5\x81\xc3\xb3\x64\xc5\xba",
+                                "d-\xf0\x9f\x9a\x80", "\xe5\xa4\x9c\xe9\x96\x93"})
+    check_refused(mislabelled, "'" + std::string(key) + "'");
+  check_refused(mislabelled, "REPEAT('\xc3\xbc',127)");
+  check_refused(t.application, "'b\xc3\x83\xc2\xbcro'");
+  check_refused(t.application, "'Stra\xc3\x83\xc2\x9f\x65'");  // by a latin1 that is no cp1252
+  for (int late = 0x80; late <= 0xbf; ++late)
+    CHECK(says(
+        refusal_of(mislabelled, std::string("dblock_release('\xc3") + static_cast<char>(late) + "','me')"),
+        "SET NAMES utf8mb4"));
+  CHECK(t.value("SELECT COUNT(*) FROM dblock_lock") == "0");
+
+  const auto granted = mislabelled.call("dblock_acquire('b\xfcro','me',60000,NULL,NULL,NULL)");
+  CHECK(granted.outcome == "granted");
+  CHECK(t.application.call("dblock_acquire('b\xc3\xbcro','me',60000,NULL,NULL,NULL)").token == granted.token);
+  for (const auto* const key : {"\xc3\x87 \xc3\xa9t\xc3\xa9", "S\xc3\xa3o", "\xc3\x9cn\xc3\xaf",
+                                "\xe2\x82\xac", "\xf0\x9f\x9a\x80", "\xc3\x83\xc2\xbc\xe5\xa4\x9c"})
+    CHECK(
+        t.application.call("dblock_acquire('" + std::string(key) + "','me',60000,NULL,NULL,NULL)").outcome ==
+        "granted");
+}
+
 TEST_CASE(
     "mariadb procedures: values that are too long, malformed or out of bounds are refused, and nothing is "
     "cut to "
@@ -652,6 +694,7 @@ TEST_CASE(
       {"x'ff','me'" + rest(), " ", true},
       {"x'6fff','me'" + rest(), " ", true},
       {"x'6fc3','me'" + rest(), " ", true},
+      {"x'6feda0bd','me'" + rest(), " ", true},
       {"'o1',x'6dff'" + rest(), " ", true},
       {"x'00','me'" + rest(), "control characters"},
       {"x'6f311f','me'" + rest(), "control characters"},
