@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Applications take dblock's locks from plain SQL: the client of one language, against one server.
-#   DBLOCK=… DBLOCK_TEST_SERVER=DIRECTORY run.sh python|java|go|php|ruby
+#   DBLOCK=… DBLOCK_TEST_SERVER=DIRECTORY run.sh python|java|go|node|php|ruby
 # DIRECTORY/address holds the server's socket and port; `dblock_test_server start DIRECTORY` makes it.
 #
 # Each client has rights on its counter, and EXECUTE as `dblock migrate --print-grants USER --applications` prints it.
@@ -13,7 +13,7 @@
 set -eu
 
 if [ $# -ne 1 ] || [ -z "${DBLOCK-}" ] || [ -z "${DBLOCK_TEST_SERVER-}" ]; then
-  echo "usage: DBLOCK=path/to/dblock DBLOCK_TEST_SERVER=directory $0 python|java|go|php|ruby" >&2
+  echo "usage: DBLOCK=path/to/dblock DBLOCK_TEST_SERVER=directory $0 python|java|go|node|php|ruby" >&2
   exit 2
 fi
 language=$1
@@ -76,6 +76,18 @@ prepare_client() {
         not_run "no go, or no driver (Debian: golang-go, golang-github-go-sql-driver-mysql-dev)"
       GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE=${GOCACHE:-$work/cache} go build -o "$work/client" "$sources/client.go"
       client=("$work/client")
+      ;;
+    node)
+      # Debian has the older driver alone, which the client runs with as well; it cannot log in to MySQL 9.
+      local driver modules=${NODE_PATH-}:/usr/share/nodejs:/usr/lib/nodejs
+      for driver in mysql2 mysql; do
+        if NODE_PATH=$modules node -e "require('$driver')" 2>/dev/null; then
+          sed "s/require(\"mysql2\")/require(\"$driver\")/" "$sources/client.js" >"$work/client.js"
+          client=(env NODE_PATH="$modules" node "$work/client.js")
+          return
+        fi
+      done
+      not_run "no node with mysql2 or mysql (Debian: nodejs, node-mysql)"
       ;;
     php)
       php -r 'exit(extension_loaded("mysqli") ? 0 : 1);' 2>/dev/null ||
