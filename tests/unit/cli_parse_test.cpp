@@ -78,6 +78,11 @@ TEST_CASE("help and version end the reading") {
   CHECK(good({"run", "-h", "--nonsense"}).help);
   CHECK(good({"-V", "nonsense"}).version);
   CHECK(good({"-qh"}).help);
+  CHECK(good({"--help", "run"}).subcommand == Subcommand::run);
+  CHECK(good({"-q", "-h", "inspect"}).subcommand == Subcommand::inspect);
+  CHECK_FALSE(good({"--help", "nonsense", "run"}).subcommand.has_value());
+  CHECK_FALSE(good({"--help", "--", "run"}).subcommand.has_value());
+  CHECK(good({"run", "--help", "inspect"}).subcommand == Subcommand::run);
   CHECK(good({"run", "true", "--help"}).job == Words{"true", "--help"});
 }
 

@@ -311,12 +311,39 @@ TEST_CASE("every help fits a large screen and ends with two examples") {
   }
   for (const auto& text : texts) {
     INFO(text);
-    CHECK(std::ranges::count(text, '\n') <= 50);
+    const auto screens = text.find("\nAdvanced:\n") == std::string::npos ? 1 : 2;
+    CHECK(std::ranges::count(text, '\n') <= 50 * screens);
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) CHECK(line.size() <= 80);
     const auto examples = text.substr(text.find("\nExamples:\n") + 11);
     CHECK(std::ranges::count(examples, '\n') == 2);
   }
+}
+
+TEST_CASE("the help of run leads with what most people need, and names exit codes and recipes") {
+  const auto text = help_text(Subcommand::run);
+  INFO(text);
+  const auto lead = text.substr(0, text.find("\nAdvanced:\n"));
+  CHECK(std::ranges::count(lead, '\n') <= 24);  // a small screen
+  for (const auto* const word : {"75", "69", "76", "124", "dblock-run", "dblock-cookbook"})
+    CHECK_THAT(lead, Catch::Contains(word));
+  std::vector<std::string> leading;
+  std::istringstream lines(lead);
+  for (std::string line; std::getline(lines, line);)
+    if (line.find(" --") == 5 || line.find("--") == 6)
+      leading.push_back(line.substr(6, line.find(' ', 6) - 6));
+  CHECK(leading == std::vector<std::string>{"--key", "--wait", "--nonblock", "--conflict-exit-code",
+                                            "--command", "--max-runtime", "--once-per", "--min-hold",
+                                            "--with-parent", "--note"});
+  const auto rest = text.substr(lead.size(), text.find("\nGlobal options") - lead.size());
+  for (const auto& spec : option_specs()) {
+    if ((spec.scope & scope_of(Subcommand::run)) == 0) continue;
+    const auto option = " --" + std::string(spec.name) + " ";
+    INFO(option);
+    CHECK((lead.find(option) != std::string::npos) != (rest.find(option) != std::string::npos));
+  }
+  for (const auto* const heading : {"\n\nLock:\n", "\n\nWaiting:\n", "\n\nJob:\n", "\n\nReporting:\n"})
+    CHECK_THAT(rest, Catch::Contains(heading));
 }
 
 TEST_CASE("help names every value of an option that has a choice of few") {

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include "base/text.hpp"
 #include "store/open.hpp"
@@ -36,18 +39,35 @@ std::string option_line(const OptionSpec& spec) {
   return line + default_of(spec) + "\n";
 }
 
-std::string option_groups(Scope scope, const char* before_group) {
+std::vector<OptionSpec> options_of(Scope scope) {
+  std::vector<OptionSpec> options;
+  std::ranges::copy_if(option_specs(), std::back_inserter(options),
+                       [&](const OptionSpec& spec) { return (spec.scope & scope) != 0; });
+  return options;
+}
+
+std::string in_groups(std::span<const OptionSpec> options) {
   std::string text;
   std::string_view group;
-  for (const auto& spec : option_specs()) {
-    if ((spec.scope & scope) == 0) continue;
+  for (const auto& spec : options) {
     if (spec.group != group) {
       group = spec.group;
-      text += before_group + std::string(group) + ":\n";
+      text += "\n" + std::string(group) + ":\n";
     }
     text += option_line(spec);
   }
   return text;
+}
+
+// What most people need leads.
+std::string long_list(std::vector<OptionSpec> options) {
+  const auto leading =
+      std::ranges::stable_partition(options, [](const auto& spec) { return spec.lead != 0; });
+  const auto count = static_cast<std::size_t>(leading.begin() - options.begin());
+  std::ranges::sort(options.begin(), leading.begin(), {}, &OptionSpec::lead);
+  std::string text = "\n";
+  for (const auto& spec : std::span(options).first(count)) text += option_line(spec);
+  return text + "\nAdvanced:\n" + in_groups(std::span(options).subspan(count));
 }
 
 std::string general_help() {
@@ -62,7 +82,7 @@ std::string general_help() {
   }
   text += "Also: help [SUBCOMMAND], version, completion bash|zsh|fish.\n";
   text += "\nGlobal options, before or after the subcommand:\n";
-  text += option_groups(k_global, "\n");
+  text += in_groups(options_of(k_global));
   return text +
          "\nA duration D carries its unit: 250ms, 30s, 5m, 2h, 1d, 1h30m.\n"
          "\nExamples:\n"
@@ -77,14 +97,14 @@ std::string help_text(std::optional<Subcommand> command) {
   const auto& spec = spec_of(*command);
   std::string summary(spec.summary);
   summary[0] = static_cast<char>(summary[0] - 'a' + 'A');
-  const auto page = [&](const char* before_group) {
+  const auto page = [&](const std::string& options) {
     return "Usage: dblock " + std::string(spec.name) + " " + std::string(spec.synopsis) + "\n" + summary +
-           ".\n" + std::string(spec.note) + option_groups(scope_of(*command), before_group) +
-           "Global options: see dblock --help.\nExamples:\n" + std::string(spec.examples);
+           ".\n" + std::string(spec.note) + options + "\nGlobal options: see dblock --help.\nExamples:\n" +
+           std::string(spec.examples);
   };
-  std::string text = page("\n");
-  // A page too long for a screen loses its empty lines.
-  return std::ranges::count(text, '\n') > k_screen_lines ? page("") : text;
+  const auto options = options_of(scope_of(*command));
+  const auto text = page(in_groups(options));
+  return std::ranges::count(text, '\n') > k_screen_lines ? page(long_list(options)) : text;
 }
 
 std::string version_text() {

@@ -20,10 +20,10 @@ constexpr Scope k_reap = scope_of(Subcommand::reap);
 constexpr Scope k_migrate = scope_of(Subcommand::migrate);
 constexpr Scope k_keys = scope_of(Subcommand::keys);
 
-// A page of --help has at most 50 lines of 80 columns; the one of `run` is full. A help text gets 50 columns
-// of a line, with its default.
+// A page of --help has at most 50 lines of 80 columns, the one of `run` 100: what most people need leads it.
+// A help text gets 50 columns of a line, with its default.
 // clang-format off
-// name, letter, value, default_value, default_note, help, group, scope, repeats
+// name, letter, value, default_value, default_note, help, group, scope, repeats, lead
 constexpr auto k_options = std::to_array<OptionSpec>({
     {"db", 0, takes::text("URL"), "", "", "mysql://[USER[:PASS]@]HOST[:PORT]/DATABASE\nor sqlite:PATH", "Database", k_global},
     {"local", 0, takes::nothing, "", "", "no server: the locks guard this user's jobs\non this host only", "Database", k_global},
@@ -37,7 +37,7 @@ constexpr auto k_options = std::to_array<OptionSpec>({
     {"version", 'V', takes::nothing, "", "", "show the version", "Output", k_global},
     {"help", 'h', takes::nothing, "", "", "show this help; also after a subcommand", "Output", k_global},
 
-    {"key", 'k', takes::key, "", "required", "name of the lock; several: all or none", "Lock", k_run, true},
+    {"key", 'k', takes::key, "", "required", "name of the lock; several: all or none", "Lock", k_run, true, 1},
     {"any", 0, takes::key, "", "", "instead: the first of these that is free, in\ntheir order; DBLOCK_KEY tells the job which", "Lock", k_run, true},
     {"key", 'k', takes::key, "", "required", "name of the lock", "Lock", k_acquire},
     {"ttl", 0, takes::duration, "2m", "", "lease length, 1s to 30d", "Lock", k_run},
@@ -46,15 +46,15 @@ constexpr auto k_options = std::to_array<OptionSpec>({
     {"lost-signal", 0, takes::signal("SIGNAL"), "TERM", "", "sent to PID if the lease is lost", "Lock", k_acquire},
     {"heartbeat", 0, takes::duration, "", "TTL/6 up to 15s", "renewal interval", "Lock", k_run},
     {"margin", 0, takes::duration, "", "TTL/10 up to 3s", "extra wait at a takeover", "Lock", k_run | k_acquire},
-    {"min-hold", 0, takes::hold, "0", "", "hold at least D, even after the job", "Lock", k_run | k_acquire},
+    {"min-hold", 0, takes::hold, "0", "", "hold at least D, even after the job", "Lock", k_run | k_acquire, false, 8},
     {"keep-on-failure", 0, takes::hold, "0", "", "after a failed job keep the lock for D", "Lock", k_run},
-    {"once-per", 0, takes::period, "", "", "skip (exit 0) if a success began < 0.9 D ago", "Lock", k_run},
+    {"once-per", 0, takes::period, "", "", "skip (exit 0) if a success began < 0.9 D ago", "Lock", k_run, false, 7},
     {"slots", 0, takes::count("N", 1, 100'000), "1", "", "up to N holders at a time", "Lock", k_run | k_acquire},
     {"shared", 's', takes::nothing, "", "", "a reader: excludes only exclusive holders", "Lock", k_run | k_acquire},
     {"exclusive", 'x', takes::nothing, "", "", "excludes everybody; this is the default", "Lock", k_run},
     {"no-reentrant", 0, takes::nothing, "", "", "do not join an outer run's lock", "Lock", k_run},
-    {"wait", 'w', takes::wait, "0", "", "how long to wait for the lock", "Waiting", k_run | k_acquire},
-    {"nonblock", 'n', takes::nothing, "", "", "try once: --wait 0", "Waiting", k_run},
+    {"wait", 'w', takes::wait, "0", "", "how long to wait for the lock", "Waiting", k_run | k_acquire, false, 2},
+    {"nonblock", 'n', takes::nothing, "", "", "try once: --wait 0", "Waiting", k_run, false, 3},
     {"attempts", 0, takes::count("N", 1, 1'000'000'000), "", "off", "at most N tries, no place in line", "Waiting", k_run | k_acquire},
     {"backoff", 0, takes::period, "1s", "", "first pause between tries", "Waiting", k_run | k_acquire},
     {"backoff-multiplier", 0, takes::factor, "1.5", "", "each next pause X times longer", "Waiting", k_run | k_acquire},
@@ -62,16 +62,16 @@ constexpr auto k_options = std::to_array<OptionSpec>({
     {"line", 0, takes::choice("HOW", "fifo one newest"), "fifo", "", "who may wait: fifo, one, newest", "Waiting", k_run},
     {"replace", 0, takes::nothing, "", "", "revoke a --replaceable holder", "Waiting", k_run},
     {"replaceable", 0, takes::nothing, "", "", "a --replace run may revoke this one", "Waiting", k_run},
-    {"conflict-exit-code", 'E', takes::count("N", 0, 255), "75", "", "exit code if the lock is held", "Waiting", k_run},
-    {"command", 'c', takes::text("STRING"), "", "", "run /bin/sh -c STRING", "Job", k_run},
-    {"max-runtime", 0, takes::limit, "", "none", "stop the job after D: exit 124", "Job", k_run},
+    {"conflict-exit-code", 'E', takes::count("N", 0, 255), "75", "", "exit code if the lock is held", "Waiting", k_run, false, 4},
+    {"command", 'c', takes::text("STRING"), "", "", "run /bin/sh -c STRING", "Job", k_run, false, 5},
+    {"max-runtime", 0, takes::limit, "", "none", "stop the job after D: exit 124", "Job", k_run, false, 6},
     {"expect", 0, takes::limit, "", "none", "warn when the job runs longer", "Job", k_run},
     {"signal", 0, takes::signal("NAME"), "TERM", "", "first signal to stop the job", "Job", k_run},
     {"kill-grace", 0, takes::duration, "", "TTL/6 up to 4s", "time left before SIGKILL", "Job", k_run},
     {"stop-grace", 0, takes::duration, "", "", "the same where dblock is asked to stop", "Job", k_run},
     {"leftovers", 0, takes::choice("MODE", "auto wait kill leave"), "auto", "", "orphans: auto, wait, kill or leave", "Job", k_run},
-    {"with-parent", 0, takes::nothing, "", "", "stop the job when dblock's parent ends", "Job", k_run},
-    {"note", 0, takes::text("TEXT"), "", "CI job URL", "label stored with the lease", "Reporting", k_run | k_acquire},
+    {"with-parent", 0, takes::nothing, "", "", "stop the job when dblock's parent ends", "Job", k_run, false, 9},
+    {"note", 0, takes::text("TEXT"), "", "CI job URL", "label stored with the lease", "Reporting", k_run | k_acquire, false, 10},
     {"record-args", 0, takes::nothing, "", "", "store the job's arguments too", "Reporting", k_run},
     {"status-file", 0, takes::output_file, "", "", "write the outcome as a JSON document", "Reporting", k_run},
     {"on-wait", 0, takes::text("CMD"), "", "", "sh -c CMD once the wait begins", "Reporting", k_run},
@@ -135,7 +135,9 @@ constexpr auto k_options = std::to_array<OptionSpec>({
 constexpr auto k_subcommands = std::to_array<SubcommandSpec>({
     {Subcommand::run, "run", "run a command under a lock", "-k KEY [OPTIONS] [--] COMMAND [ARG...]",
      "  dblock run --key nightly-etl -- /opt/etl/nightly.sh --full\n"
-     "  dblock run -k deploy-web --wait 10m --max-runtime 1h -c 'make deploy >log'\n"},
+     "  dblock run -k deploy-web --wait 10m --max-runtime 1h -c 'make deploy >log'\n",
+     "Exit status: the job's own, or 75 held, 69 no database, 76 lease lost, others:\n"
+     "see dblock-run(1). Recipes for cron, CI and systemd: dblock-cookbook(7).\n"},
     {Subcommand::acquire, "acquire", "take a lock for a script", "--key KEY (--while-pid PID [--ttl D] | --ttl D) [OPTIONS]",
      "  owner=$(dblock acquire --key backup --while-pid $$) && run-backup\n"
      "  lock=$(dblock acquire -k backup --ttl 9m --format shell) || exit; eval \"$lock\"\n"},

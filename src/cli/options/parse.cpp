@@ -136,11 +136,17 @@ class Parser {
   }
 
   void take_flag(const OptionSpec& spec, std::size_t word) {
-    if (spec.name == "help") out_.help = true;
+    if (spec.name == "help") ask_for_help();
     if (spec.name == "version") out_.version = true;
     if (out_.help || out_.version) throw Stop{};
     const bool nonblock = spec.name == "nonblock";
     out_.options.push_back({nonblock ? "wait" : spec.name, nonblock ? "0" : "true", word});
+  }
+
+  // `dblock --help run` asks about run.
+  void ask_for_help() {
+    out_.help = true;
+    if (!out_.subcommand && !unread_.empty()) out_.subcommand = find_subcommand(unread_.back());
   }
 
   // Handles the words that CLI11 left over: none, the job's words, or a faulty word and the words behind it.
