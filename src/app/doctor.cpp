@@ -27,6 +27,15 @@ Ending ending_of(const std::vector<Finding>& findings) {
 DoctorReport doctor(const DoctorRequest& request) {
   DoctorReport report;
   report.findings = doctor::examine(request.database);
+  for (const auto& variable : request.unread) {
+    const std::string remedy = variable.meant.empty() ? "unset it; dblock(1) lists those there are"
+                                                      : "did you mean " + variable.meant + "?";
+    report.findings.push_back({"environment",
+                               Level::warn,
+                               variable.name,
+                               "dblock has no such variable and ignores it; " + remedy,
+                               {}});
+  }
   for (const auto& finding : report.findings) report.verdict = std::max(report.verdict, finding.level);
   report.ending = ending_of(report.findings);
   return report;

@@ -158,8 +158,14 @@ struct MigrateRequest {
   std::optional<bool> history;  // apply: switch it on or off; print_grants: true adds the grants for it
 };
 
+struct UnreadVariable {
+  std::string name;
+  std::string meant;  // the nearest name that dblock reads; empty: none is near
+};
+
 struct DoctorRequest {
   store::SettingsSources database;
+  std::vector<UnreadVariable> unread{};  // variables named like dblock's that nobody reads
 };
 
 struct KeysRequest {

@@ -7,8 +7,10 @@
 #include <cstdlib>
 #include <exception>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "app/use_cases.hpp"
 #include "base/log.hpp"
@@ -189,6 +191,15 @@ int leave_with(const app::Ending& ending) {
   return exit.code;
 }
 
+std::vector<std::string> own_variables() {
+  std::vector<std::string> names;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view variable = *entry;
+    if (variable.starts_with("DBLOCK_")) names.emplace_back(variable.substr(0, variable.find('=')));
+  }
+  return names;
+}
+
 int run_program(int argc, char** argv) {
   const auto parsed = parse_words({argv + (argc > 0 ? 1 : 0), argv + argc});
   hide_passwords(argv, parsed);
@@ -198,6 +209,7 @@ int run_program(int argc, char** argv) {
     const char* const value = std::getenv(name.c_str());
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   };
+  if (parsed.subcommand == Subcommand::doctor) environment.own_names = own_variables();
   const auto line = read_command_line(parsed, environment);
   log::configure(line.log);
   if (parsed.no_subcommand) show_short_help();

@@ -420,6 +420,18 @@ TEST_CASE("a message shows no line of a file that is no configuration") {
   }
 }
 
+TEST_CASE("a configuration file may name the password file", "[server]") {
+  ServerDatabase database;
+  const std::string user = database.account("IDENTIFIED BY 'secret'");
+  const TempDir directory;
+  write_file(directory.file("password"), "secret\n", 0600);
+  write_file(directory.file("conf"),
+             "db = " + database.url(user) + "\npassword-file = " + directory.file("password") + "\n");
+  const auto ended = dblock_bare({"--config", directory.file("conf"), "run", "--key", "k", "--", "true"});
+  CHECK(ended.exit == exited(0));
+  CHECK(ended.err.empty());
+}
+
 TEST_CASE("quotes around a value in a configuration file are no part of it", "[asan-local]") {
   const Database database;
   const TempDir directory;

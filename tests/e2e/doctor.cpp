@@ -66,6 +66,21 @@ TEST_CASE("doctor finds nothing bad in a working configuration and takes no lock
   CHECK(database.rows() == 1);
 }
 
+TEST_CASE("doctor names a variable that looks like dblock's and that nobody reads, without its value") {
+  const Database database;
+  const auto finished =
+      dblock(database, {"doctor"}, {"DBLOCK_WIAT=5m", "DBLOCK_X\x1b=geheim", "DBLOCK_TOKEN=7"});
+  INFO(finished.out);
+  CHECK(finished.exit == exited(0));
+  CHECK(says(finished.out, "DBLOCK_WIAT"));
+  CHECK(says(finished.out, "did you mean DBLOCK_WAIT?"));
+  CHECK(says(finished.out, "DBLOCK_X\\x1b"));
+  CHECK_FALSE(says(finished.out, "DBLOCK_TOKEN"));
+  CHECK_FALSE(says(finished.out, "geheim"));
+  const auto in_job = dblock(database, {"run", "--key", "k", "--", dblock_binary(), "doctor"});
+  CHECK_FALSE(says(in_job.out, " environment "));  // of which dblock sets some
+}
+
 TEST_CASE("doctor has a line for each thing that matters on a server",
           "[server][other-servers][asan-server]") {
   const ServerDatabase database;

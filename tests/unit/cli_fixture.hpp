@@ -75,6 +75,9 @@ class World {
     Environment environment;
     environment.system_config = path("system.conf");
     environment.root = root_;
+    for (const auto& variable : variables_) {
+      if (variable.first.starts_with("DBLOCK_")) environment.own_names.push_back(variable.first);
+    }
     environment.variable = [this](const std::string& name) -> std::optional<std::string> {
       const auto it = variables_.find(name);
       return it == variables_.end() ? std::nullopt : std::optional(it->second);

@@ -98,6 +98,45 @@ TEST_CASE("faults in a configuration file are 78 with file and line") {
   }
 }
 
+TEST_CASE("where the locks are is said above the sections of a configuration file") {
+  for (const std::string line : {"db = mysql://h/d", "local = yes", "defaults-file = /x"}) {
+    World world;
+    world.write("system.conf", "# fine\n[run]\n" + line + "\n");
+    for (const Words& words : {k_run, Words{"inspect"}}) {
+      CAPTURE(line, words);
+      const auto error = world.refusal(words);
+      CHECK(error.code == Errc::config);
+      CHECK_THAT(error.message, Catch::Contains("system.conf:3: " + line.substr(0, line.find(' '))) &&
+                                    Catch::Contains("[run]") && Catch::Contains("is global") &&
+                                    Catch::Contains("above the first section"));
+    }
+  }
+}
+
+TEST_CASE("a comment behind a URL in a configuration file is refused with file, line and value") {
+  const auto refused = [](const std::string& value) {
+    World world;
+    const auto error = world.write("system.conf", "ttl = 5m\ndb = " + value + "\n").refusal(k_run);
+    CHECK(error.code == Errc::config);
+    CHECK_THAT(error.message, Catch::Contains("system.conf:2: db =") && Catch::Contains("comment") &&
+                                  !Catch::Contains("hunter2"));
+    return error.message;
+  };
+  for (const std::string url : {"mysql://jobs@db1/locks?tls=require", "sqlite:/var/lib/x.db"}) {
+    for (const std::string comment : {"  # prod", " ; prod", "\t# prod # db1"}) {
+      CHECK_THAT(refused(url + comment), Catch::Contains("\"" + url + "\""));
+      CHECK_THAT(refused("\"" + url + "\"" + comment), Catch::Contains("\"" + url + "\""));
+      CHECK_THAT(refused("'" + url + "'" + comment), Catch::Contains("\"" + url + "\""));
+    }
+  }
+  refused("\"mysql://jobs:hunter2@db1/locks\"  # prod");
+  refused("mysql://jobs:hunter2?x@db1/locks # prod");
+  refused("mysql://db1/locks?password-command=echo%20hunter2 # prod");
+  World world;
+  CHECK(world.write("system.conf", "db = sqlite:/a#b;c\n").request<app::RunRequest>(k_run).database.url ==
+        "sqlite:/a#b;c");
+}
+
 TEST_CASE("one pair of quotes around a whole value in a configuration file is taken off") {
   World world;
   const auto note = [&](const std::string& value) {

@@ -1,5 +1,7 @@
 #include <csignal>
+#include <map>
 
+#include "cli/options/option_spec.hpp"
 #include "cli_fixture.hpp"
 
 namespace dblock::cli {
@@ -605,6 +607,30 @@ TEST_CASE("the command that prints the password comes from configuration files a
         "of run");
   world.set("DBLOCK_EVENT", "password");
   CHECK(world.request<app::InspectRequest>({"inspect"}).database.in_password_command);
+}
+
+TEST_CASE("a configuration file names the file of the password, and DBLOCK_PASSWORD_FILE another") {
+  World world;
+  world.write("system.conf", "password-file = /of/all\n[run]\npassword-file = \"/of/run\"\n");
+  const auto inspect = world.request<app::InspectRequest>({"inspect"}).database;
+  CHECK(inspect.config_password_file == "/of/all");
+  CHECK_FALSE(inspect.password_file.has_value());
+  CHECK(world.request<app::RunRequest>({"run", "-k", "a", "true"}).database.config_password_file ==
+        "/of/run");
+  world.set("DBLOCK_PASSWORD_FILE", "/of/variable");
+  CHECK(world.request<app::InspectRequest>({"inspect"}).database.password_file == "/of/variable");
+}
+
+TEST_CASE("doctor is told which variables named like dblock's nobody reads") {
+  World world;
+  for (const auto& name : variable_names()) world.set("DBLOCK_" + name, "");
+  world.set("DBLOCK_WIAT", "5m").set("DBLOCK_PASWORD", "secret").set("DBLOCK_BACKUP_DIRECTORY", "/x");
+  std::map<std::string, std::string> meant;
+  for (const auto& variable : world.request<app::DoctorRequest>({"doctor"}).unread)
+    meant[variable.name] = variable.meant;
+  CHECK(meant == std::map<std::string, std::string>{{"DBLOCK_WIAT", "DBLOCK_WAIT"},
+                                                    {"DBLOCK_PASWORD", "DBLOCK_PASSWORD"},
+                                                    {"DBLOCK_BACKUP_DIRECTORY", ""}});
 }
 
 TEST_CASE("the note defaults to the page of the CI job") {

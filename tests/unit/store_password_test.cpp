@@ -71,6 +71,9 @@ TEST_CASE("password files come before commands, these before DBLOCK_PASSWORD, an
   CHECK(password_by(from) == "variable from DBLOCK_PASSWORD");
   from.password_command = {"echo configured", "password-command in x.conf"};
   CHECK(password_by(from) == "configured from password-command in x.conf");
+  auto by_configured_file = from;
+  by_configured_file.config_password_file = file;
+  CHECK(password_by(by_configured_file) == "of a file from password file " + file);
   const auto with_options = [&](const std::string& options) {
     auto changed = from;
     changed.defaults_file = write_private(directory, "more.cnf", client + options);

@@ -5,6 +5,7 @@
 
 #include "base/text.hpp"
 #include "cli/options/parse.hpp"
+#include "store/config/settings.hpp"
 
 namespace dblock::cli {
 namespace {
@@ -25,6 +26,13 @@ std::string shown(std::string_view name) {
                          return (c >= 'a' && c <= 'z') || c == '-' || c == '_';
                        });
   return is_name ? " " + quote_untrusted(name) : "";
+}
+
+// A URL without secrets, for a message; else empty.
+std::string shown_url(std::string_view url) {
+  const auto parsed = store::parse_url(url);
+  const bool secret = !parsed || parsed->password || parsed->password_command;
+  return secret && !store::is_sqlite_url(url) ? "" : " " + quote_untrusted(url);
 }
 
 class ConfigParser {
@@ -56,9 +64,9 @@ class ConfigParser {
   }
 
   Result<void> take_option(std::string_view name, std::string_view value) {
-    if (name == k_password_command) {
-      if (!section_ || scope_of(*section_) == wanted_)
-        values_.push_back({k_password_command, std::string(value)});
+    for (const auto entry : {k_password_command, k_password_file}) {
+      if (name != entry) continue;
+      if (!section_ || scope_of(*section_) == wanted_) values_.push_back({entry, std::string(value)});
       return {};
     }
     const auto* const spec = find_spec(name);
@@ -66,8 +74,25 @@ class ConfigParser {
       const Scope scope = section_ ? scope_of(*section_) | k_global : k_any;
       return refuse("unknown option" + shown(name) + suggest_option(name, scope));
     }
+    DBLOCK_CHECK(check_store(name, value));
     if (applies(*spec)) values_.push_back({spec->name, std::string(value)});
     return {};
+  }
+
+  // Refuses a store that only one subcommand would use, and a URL of which a comment would be a part.
+  [[nodiscard]] Result<void> check_store(std::string_view name, std::string_view value) const {
+    if (section_ && (name == "db" || name == "local" || name == "defaults-file")) {
+      return refuse(std::string(name) + " stands below [" + std::string(spec_of(*section_).name) +
+                    "], for that subcommand alone, but is global: all subcommands must mean the same locks. "
+                    "Write it above the first section");
+    }
+    const auto* const comment = std::ranges::adjacent_find(
+        value, [](char a, char b) { return (a == ' ' || a == '\t') && (b == '#' || b == ';'); });
+    if (name != "db" || comment == value.end()) return {};
+    return refuse(
+        "db =" + shown_url(unquoted(trimmed(std::string_view(value.begin(), comment)))) +
+        " is followed by a comment, which would be a part of the URL; give the comment a line of its "
+        "own");
   }
 
   [[nodiscard]] const OptionSpec* find_spec(std::string_view name) const {

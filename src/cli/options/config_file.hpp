@@ -12,18 +12,21 @@
 
 namespace dblock::cli {
 
-// The only entry that is no option: a command that prints the password for the database.
+// The only entries that are no options: a command that prints the password for the database, and the file
+// that holds it.
 inline constexpr std::string_view k_password_command = "password-command";
+inline constexpr std::string_view k_password_file = "password-file";
 
 struct ConfigValue {
-  std::string_view name;  // the option's name, in the option table's storage; or k_password_command
+  std::string_view name;  // the option's name, in the option table's storage; or one of the two above
   std::string value;
 };
 
 // The values in `text` that apply to `command`, in their order. A line outside any section sets a global
 // option, else an option of run and acquire, else the option of every subcommand that has it. Errc::config
 // with file and line for an unknown option or section anywhere in the file, also in sections of other
-// subcommands.
+// subcommands; for an option in a section that says where the locks are, which all subcommands must agree on;
+// and for a URL with a comment behind it.
 [[nodiscard]] Result<std::vector<ConfigValue>> parse_config(std::string_view text, const std::string& path,
                                                             Subcommand command);
 

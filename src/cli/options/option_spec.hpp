@@ -92,6 +92,8 @@ struct SubcommandSpec {
 
 // "DBLOCK_KILL_GRACE"; empty for options that no environment variable sets.
 [[nodiscard]] std::string environment_name(const OptionSpec& spec);
+// The names, without DBLOCK_, of all variables that dblock reads, or sets for jobs and hooks.
+[[nodiscard]] std::vector<std::string> variable_names();
 // False for the options that make no sense in a configuration file: --config, --help, --version.
 [[nodiscard]] bool allowed_in_config(const OptionSpec& spec);
 

@@ -88,6 +88,8 @@ Result<store::SettingsSources> database_sources(const Values& options) {
   sources.password_file = options.environment().get("DBLOCK_PASSWORD_FILE");
   sources.password = options.environment().get("DBLOCK_PASSWORD");
   sources.in_password_command = options.environment().get("DBLOCK_EVENT") == "password";
+  if (auto file = options.find(k_password_file); file && !file->text.empty())
+    sources.config_password_file = std::move(file->text);
   if (auto command = options.find(k_password_command); command && !command->text.empty())
     sources.password_command = {std::move(command->text), "password-command in " + command->file()};
   sources.root = options.environment().root;

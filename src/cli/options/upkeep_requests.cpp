@@ -1,4 +1,6 @@
 // Requests of the subcommands that acquire no lock.
+#include <algorithm>
+
 #include "base/text.hpp"
 #include "cli/options/requests.hpp"
 
@@ -29,6 +31,19 @@ Result<lease::OwnerId> owner_or_variable(const Values& options, std::string_view
                 std::string(command) + " needs --owner ID or DBLOCK_OWNER, as acquire printed it");
   }
   return lease::OwnerId{std::move(*owner)};
+}
+
+std::vector<app::UnreadVariable> unread_variables(const Environment& environment) {
+  const std::string prefix = "DBLOCK_";
+  const auto known = variable_names();
+  std::vector<app::UnreadVariable> unread;
+  for (const auto& variable : environment.own_names) {
+    const auto name = variable.substr(prefix.size());
+    if (std::ranges::find(known, name) != known.end()) continue;
+    const auto nearest = nearest_word(name, known);
+    unread.push_back({variable, nearest.empty() ? "" : prefix + nearest});
+  }
+  return unread;
 }
 
 // The value for ReleaseRequest::typed_store.
@@ -238,7 +253,7 @@ Result<app::MigrateRequest> migrate_request(const Values& options) {
 
 Result<app::DoctorRequest> doctor_request(const Values& options) {
   DBLOCK_TRY(auto database, database_sources(options));
-  return app::DoctorRequest{std::move(database)};
+  return app::DoctorRequest{std::move(database), unread_variables(options.environment())};
 }
 
 Result<app::KeysRequest> keys_request(const Values& options) {

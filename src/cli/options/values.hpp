@@ -23,6 +23,7 @@ namespace dblock::cli {
 // The process's environment, as far as the option reader uses it. Tests replace it.
 struct Environment {
   std::function<std::optional<std::string>(const std::string& name)> variable;
+  std::vector<std::string> own_names{};  // of the variables that begin with DBLOCK_
   std::string system_config = "/etc/dblock.conf";
   bool root = false;  // the effective user is root
 

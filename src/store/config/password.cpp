@@ -48,7 +48,9 @@ Result<void> find_password(const SettingsSources& sources, const PartialSettings
   if (url.password_file) return take_file(*url.password_file, "password file " + *url.password_file);
   if (sources.password_file)
     return take_file(*sources.password_file, "DBLOCK_PASSWORD_FILE (" + *sources.password_file + ")");
-  if (files.password_file) return take_file(*files.password_file, "password file " + *files.password_file);
+  for (const auto& file : {files.password_file, sources.config_password_file}) {
+    if (file) return take_file(*file, "password file " + *file);
+  }
   for (const auto* const command :
        {&url.password_command, &files.password_command, &sources.password_command}) {
     if (!*command) continue;

@@ -111,6 +111,7 @@ struct SettingsSources {
   bool root = false;     // the user is root: --local means the system's file, not the user's
   std::optional<std::string> defaults_file;           // --defaults-file: must exist; replaces the usual files
   std::optional<std::string> password_file;           // DBLOCK_PASSWORD_FILE
+  std::optional<std::string> config_password_file{};  // of a configuration file
   std::optional<PasswordCommand> password_command{};  // of a configuration file
   std::optional<std::string> password{};              // DBLOCK_PASSWORD
   bool in_password_command = false;  // this dblock is part of a password-command, which must not run itself

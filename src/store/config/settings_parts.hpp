@@ -67,8 +67,9 @@ struct OptionGroups {
 [[nodiscard]] Result<void> read_option_groups(const std::string& path, OptionGroups& groups, Found found);
 
 // Stores the password and its source in `out`. The first of these that is set wins: the password of the URL;
-// a password file, of the URL, of DBLOCK_PASSWORD_FILE or of option files; a password-command, of the URL, of
-// option files or of a configuration file; DBLOCK_PASSWORD; the password of option files.
+// a password file, of the URL, of DBLOCK_PASSWORD_FILE, of option files or of a configuration file; a
+// password-command, of the URL, of option files or of a configuration file; DBLOCK_PASSWORD; the password of
+// option files.
 [[nodiscard]] Result<void> find_password(const SettingsSources& sources, const PartialSettings& url,
                                          const PartialSettings& files, MariadbSettings& out,
                                          std::vector<std::string>& warnings);
