@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <sys/prctl.h>
 
+#include <cerrno>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -10,7 +11,7 @@
 #include <system_error>
 #include <utility>
 
-#include "base/error.hpp"
+#include "base/missing_call.hpp"
 
 namespace dblock {
 
@@ -39,17 +40,22 @@ struct Worker::State {
   }
 };
 
+std::thread start_thread(std::function<void()> body) {
+  try {
+    return std::thread(std::move(body));
+  } catch (const std::system_error& e) {
+    const int err = e.code().value();
+    const std::string advice = err == EAGAIN ? "; too many processes (ulimit -u)?" : "";
+    throw std::runtime_error(
+        with_missing_call("cannot start the thread that talks to the database", err, k_clone3) + advice);
+  }
+}
+
 Worker::Worker() : state_(std::make_shared<State>()) {
   ::mallopt(M_ARENA_MAX, 1);                     // two threads that take turns need no second heap
   ::mallopt(M_TOP_PAD, 512 * 1024);              // the heap grows in few steps
   ::mallopt(M_TRIM_THRESHOLD, 8 * 1024 * 1024);  // and does not shrink in between
-  try {
-    thread_ = std::thread([state = state_] { state->run(); });
-  } catch (const std::system_error& e) {
-    throw std::runtime_error(
-        with_errno("cannot start the thread that talks to the database", e.code().value()) +
-        "; too many processes (ulimit -u)?");
-  }
+  thread_ = start_thread([state = state_] { state->run(); });
   state_->idle.raise();
 }
 

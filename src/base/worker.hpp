@@ -10,6 +10,9 @@
 
 namespace dblock {
 
+// A thread that has to do with the database. Throws where the system gives none, with the reason.
+[[nodiscard]] std::thread start_thread(std::function<void()> body);
+
 class Worker {
  public:
   Worker();

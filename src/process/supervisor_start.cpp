@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "base/log.hpp"
+#include "base/missing_call.hpp"
 #include "process/supervisor.hpp"
 #include "process/watched_process.hpp"
 
@@ -41,7 +42,8 @@ Result<void> Supervisor::fork_guardian(bool with_parent, AfterDeath after_death)
   UniqueFd gate_read(gate[0]);
   gate_.reset(gate[1]);
   UniqueFd self = open_pidfd(::getpid());
-  if (!self) return fail(Errc::internal, with_errno("cannot watch dblock's own process", errno));
+  if (!self)
+    return fail(Errc::internal, with_missing_call("cannot watch dblock's own process", errno, k_pidfd_open));
 
   const pid_t pid = ::fork();
   if (pid < 0)
@@ -72,7 +74,8 @@ Result<void> Supervisor::watch_parent() {
   }
   parent_ = open_pidfd(parent_pid_);
   if (!parent_ && errno != ESRCH)
-    return fail(Errc::internal, with_errno("cannot watch the process that started dblock", errno));
+    return fail(Errc::internal,
+                with_missing_call("cannot watch the process that started dblock", errno, k_pidfd_open));
   // The parent may have ended, and its pid been reused, before open_pidfd().
   if (!parent_ || ::getppid() != parent_pid_) parent_gone_ = true;
   return {};

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "base/missing_call.hpp"
+
 namespace dblock::process {
 namespace {
 
@@ -36,7 +38,8 @@ Result<WatchedProcess> WatchedProcess::open(pid_t pid) {
     // `pid` is a thread's number: EINVAL, and ENOENT since Linux 6.9.
     if (errno == EINVAL || errno == ENOENT)
       return refuse(pid, "is a thread, not a process; give the pid of its process");
-    return fail(Errc::internal, with_errno("cannot watch process " + std::to_string(pid), errno));
+    return fail(Errc::internal,
+                with_missing_call("cannot watch process " + std::to_string(pid), errno, k_pidfd_open));
   }
   if (process.ended()) return refuse(pid, "has ended; give the pid of one that runs, such as $$");
   if (pidfd_send_signal(process.fd(), 0) != 0) {

@@ -543,6 +543,8 @@ TEST_CASE("a command that the system does not let dblock start or await is 78", 
   };
   check_ended(with_refused("fork"), 78, {"cannot be started: Cannot allocate memory"});
   check_ended(with_refused("poll"), 78, {"cannot be waited for: Cannot allocate memory"});
+  check_ended(dblock_at(url, {"inspect"}, failing("pidfd_open", ENOSYS)), 78,
+              {"cannot be waited for: ", "pidfd_open needs Linux 5.3"});
 }
 
 TEST_CASE("a signal ends dblock at once while a command looks for the password, and the command too",

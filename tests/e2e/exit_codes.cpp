@@ -345,7 +345,12 @@ TEST_CASE("what the system refuses dblock is named, and no job is started") {
            {run, failing("prctl", EINVAL), 78, "(PR_SET_CHILD_SUBREAPER): Invalid argument; without that"},
            {run, failing("open", ENOENT, "/children"), 78,
             "/children: No such file or directory; without that"},
-           {acquire, failing("pidfd_open", ENOSYS), 70, "--while-pid: cannot watch process "}}) {
+           {acquire, failing("pidfd_open", ENOSYS), 70, "--while-pid: cannot watch process "},
+           {run, failing("pidfd_open", ENOSYS), 70, "Function not implemented; pidfd_open needs Linux 5.3"},
+           {run, failing("pidfd_open", EPERM), 70, "does a container's seccomp profile forbid pidfd_open?"},
+           {acquire, failing("pidfd_open", EPERM), 70, "seccomp profile forbid pidfd_open?"},
+           {run, failing("pthread_create", EPERM), 70, "seccomp profile forbid clone3?"},
+           {run, failing("pthread_create", EAGAIN), 70, "too many processes (ulimit -u)?"}}) {
     CAPTURE(refusal.said);
     check_ended(dblock(database, refusal.words, refusal.env), refusal.code, {refusal.said});
     CHECK_FALSE(database.has_holder("k"));

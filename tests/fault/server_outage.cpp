@@ -150,6 +150,24 @@ TEST_CASE("a row locked by somebody's transaction for a while is survived", "[se
   CHECK(process.end(5) == exited(5));
 }
 
+TEST_CASE("a global read lock is named where it keeps a lock from being granted", "[server][other-servers]") {
+  Server server;
+  ServerDatabase database(server.address());
+  REQUIRE(run_true(database) == exited(0));
+  Connection backup(database.server());
+  backup.sql("FLUSH TABLES WITH READ LOCK");
+  for (const std::string key : {"k", "new"}) {
+    for (const Words& words : {run_words(key, {}, {"true"}), run_words(key, {"--slots", "2"}, {"true"})}) {
+      CAPTURE(words);
+      check_ended(dblock(database, words), 69, {"its tables are locked against changes", "FLUSH TABLES"});
+    }
+  }
+  Process waiter(dblock_spawn(database, run_words("k", {"--wait", "1m"}, {"true"})));
+  REQUIRE(soon_says(waiter, "FLUSH TABLES"));
+  backup.sql("UNLOCK TABLES");
+  CHECK(waiter.wait() == exited(0));
+}
+
 TEST_CASE("a global read lock for longer than the ttl ends the job before expire_time",
           "[server][safety][other-servers]") {
   Server server;

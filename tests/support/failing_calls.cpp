@@ -1,12 +1,14 @@
 // Preloaded into dblock: the system refuses what the environment names.
 //
 // DBLOCK_TEST_FAIL=CALL:ERRNO makes each call of this function fail with this number: of mmap() the calls for
-// shared pages, of prctl() those that make a subreaper, of syscall() (as "pidfd_open") that one.
+// shared pages, of prctl() those that make a subreaper, of syscall() (as "pidfd_open") that one; of
+// pthread_create() all.
 // DBLOCK_TEST_FAIL=CALL:ERRNO:PART: only calls with this part in their path or in the name of their process.
 // FAKE_FS_TYPE=NUMBER: every file lies on the kind of file system with this number (linux/magic.h).
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -146,6 +148,13 @@ long syscall(long number, ...) noexcept {
   if (number == SYS_pidfd_open && fails("pidfd_open")) return -1;
   return real<long(long, ...)>("syscall")(number, values[0], values[1], values[2], values[3], values[4],
                                           values[5]);
+}
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*),
+                   void* argument) noexcept {
+  if (fails("pthread_create")) return errno;
+  return real<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create")(
+      thread, attributes, run, argument);
 }
 
 char* dlerror() noexcept {

@@ -15,6 +15,7 @@
 
 #include "base/clock.hpp"
 #include "base/duration.hpp"
+#include "base/missing_call.hpp"
 #include "base/unique_fd.hpp"
 
 namespace dblock::store {
@@ -65,7 +66,8 @@ class CommandRun {
 
   Result<std::string> run(const std::string& command) {
     DBLOCK_CHECK(start(command));
-    auto awaited = await_end();
+    auto awaited =
+        ended_ ? await_end() : refuse(with_missing_call("cannot be waited for", errno, k_pidfd_open));
     if (!awaited) kill_all();
     int status = 0;
     while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {

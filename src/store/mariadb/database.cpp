@@ -194,10 +194,19 @@ Result<Effect> MariadbDatabase::change(Verb verb, const Parameters& parameters) 
 Result<bool> MariadbDatabase::kept_by_fence(const lease::Key& key, const Error& why) {
   if (!is_lock_wait(why.native)) return false;
   DBLOCK_CHECK(connection_.ensure_open());
-  const auto is_locked = [&](Verb verb) {
-    const auto free = connection_.read(render(verb, key_parameters(key)));
+  const auto refuses = [&](Verb verb, const Parameters& parameters) {
+    const auto free = connection_.read(render(verb, parameters));
     return !free && is_lock_wait(free.error().native);
   };
+  const auto is_locked = [&](Verb verb) { return refuses(verb, key_parameters(key)); };
+  // No lock has an empty name, so this locks no row.
+  if (refuses(Verb::try_fence, {{"key", Scalar("")}})) {
+    return connection_.refuse(
+        Errc::unreachable,
+        "its tables are locked against changes, as a backup does (FLUSH TABLES WITH READ "
+        "LOCK), or LOCK TABLES or ALTER TABLE; it goes on when that ends",
+        why.native);
+  }
   // A job's transaction locks the fence, and with an old snapshot the row as well. A grant under way locks
   // both too and is reported as such a transaction: nothing tells the two apart. A commit that waits for a
   // replica locks a row of the lock, and perhaps its fence.

@@ -5,6 +5,8 @@
 #include <array>
 #include <cerrno>
 
+#include "base/worker.hpp"
+
 namespace dblock::store::sqlite {
 namespace {
 
@@ -36,7 +38,7 @@ Interrupter::Interrupter(BootTime until, const WakeEvent& cancel) : target_(::pt
   sigset_t wake;
   sigemptyset(&wake);
   sigaddset(&wake, wake_signal());
-  watcher_ = std::thread([this, until, cancel_fd = cancel.fd()] { watch(until, cancel_fd); });
+  watcher_ = start_thread([this, until, cancel_fd = cancel.fd()] { watch(until, cancel_fd); });
   ::pthread_sigmask(SIG_UNBLOCK, &wake, &caller_mask_);  // dblock's own caller may have blocked the signal
 }
 

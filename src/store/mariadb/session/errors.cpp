@@ -119,6 +119,8 @@ std::string_view advice(Errc code, const ServerError& words) {
     return "; install it (Debian: package libmariadb3), or give the account another way to log in";
   if (native == k_no_such_key)
     return "; is there a view in the place of dblock's table? `dblock doctor` says what to do";
+  if (is_lock_wait(native))
+    return "; does a backup lock the tables (FLUSH TABLES WITH READ LOCK), or a transaction their rows?";
   if (native == k_needs_row_logging) return "; set binlog_format=ROW or MIXED on the server";
   if (native == k_no_such_database) return "; create it with CREATE DATABASE, then run `dblock migrate`";
   switch (code) {
