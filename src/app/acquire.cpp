@@ -176,7 +176,13 @@ Result<lease::Answer> Acquisition::read_row_back() {
 
 Result<std::variant<Acquired, Ending>> Acquisition::go() {
   session_.start_acquire();
-  const auto stop = signals_.wait(session_.done(), std::nullopt, keeper_ ? keeper_->fd() : -1);
+  const int keeper = keeper_ ? keeper_->fd() : -1;
+  const BootTime silent_until = BootClock::now() + process::k_silence;
+  auto stop = signals_.wait(session_.done(), silent_until, keeper);
+  if (!stop && BootClock::now() >= silent_until) {
+    say_no_answer(session_, lock());
+    stop = signals_.wait(session_.done(), std::nullopt, keeper);
+  }
   if (stop) return give_up(interrupted_by(*stop, "while waiting for " + lock() + "; nothing is held"));
   if (!session_.done().raised()) return ended_before_grant();
   const auto outcome = session_.grant();

@@ -113,7 +113,8 @@ std::string Session::trouble() const {
   return state_->trouble;
 }
 
-ReleaseResult Session::release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience) {
+ReleaseResult Session::release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience, Nanos silence,
+                               const std::function<void()>& on_silence) {
   if (abandoned_) return ReleaseResult::unknown;
   // Posted at once, not after the heartbeat has reported its end: one thread runs both, one after the other.
   state_->stop.raise();
@@ -125,7 +126,12 @@ ReleaseResult Session::release(const LeaseRef& ref, Actor actor, RunEnd end, Mic
     responsive_ = false;
     state_->store->interrupt();
   }
-  let_end(patience);
+  Nanos left = patience;
+  if (silence < left && !worker_.wait_idle(silence)) {
+    on_silence();
+    left -= silence;
+  }
+  let_end(left);
   return release_result();
 }
 

@@ -65,8 +65,11 @@ class Session {
   [[nodiscard]] LeaseStore& store();
 
   // Stops the heartbeat, then releases the lock: no renewal may come after the release. Tries for `patience`,
-  // but not longer than the lease lasts; for half a second in any case.
-  [[nodiscard]] ReleaseResult release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience);
+  // but not longer than the lease lasts; for half a second in any case. Calls `on_silence` when the database
+  // has not answered for `silence`.
+  [[nodiscard]] ReleaseResult release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience,
+                                      Nanos silence = Nanos::max(),
+                                      const std::function<void()>& on_silence = {});
   // After ReleaseResult::nested: repeats the release, on the session's thread, until the nested run, which
   // renews the lease, has released its part or let the lease expire. done() is raised then; stop_heartbeat()
   // ends it early.

@@ -20,6 +20,9 @@ namespace dblock::process {
 // USR2.
 [[nodiscard]] bool ends_wait(int signal);
 
+// A wait that takes longer than this is announced.
+inline constexpr Nanos k_silence = std::chrono::seconds(5);
+
 // Keeps the signal mask and dispositions that this process was started with, and has a signalfd for the
 // handled signals. Signals ignored at the start (nohup, background jobs of a plain shell) stay ignored and
 // are never read.

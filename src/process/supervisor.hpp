@@ -55,8 +55,9 @@ class Supervisor {
   // Blocks until `wake` is raised, before the job starts or after its end. Returns no Stop then. Returns a
   // Stop, which tells the reason, when a signal comes that ends a wait, the parent has ended, or the guardian
   // is gone. Signals that were ignored when dblock started stay ignored. With `until` it returns at that time
-  // as if woken.
-  [[nodiscard]] Stop await(const WakeEvent& wake, std::optional<BootTime> until = {});
+  // as if woken. Calls `on_silence` once, when that takes longer than k_silence.
+  [[nodiscard]] Stop await(const WakeEvent& wake, std::optional<BootTime> until = {},
+                           std::function<void()> on_silence = {});
 
   // run_job() calls `callback` once, as soon as the job's program has been executed, if JobSpec::tell_start
   // asks for it. `callback` must not block.

@@ -5,13 +5,14 @@
 #include <iterator>
 #include <utility>
 
+#include "process/signals.hpp"
+
 namespace dblock::process {
 namespace {
 
 constexpr Nanos k_terminal_poll = std::chrono::milliseconds(200);
 constexpr Nanos k_unmentioned = std::chrono::seconds(1);  // leftovers that end sooner are not mentioned
-// Until a wait for the job's end is announced, and until it is announced again.
-constexpr Nanos k_silence = std::chrono::seconds(5);
+// Until a wait for the job's end is announced again.
 constexpr Nanos k_announce_every = std::chrono::minutes(1);
 
 SupervisorAction tell_guardian(MessageType type, int value = 0, int detail = 0) {

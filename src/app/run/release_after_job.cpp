@@ -9,6 +9,7 @@
 #include "base/duration.hpp"
 #include "base/log.hpp"
 #include "lease/release.hpp"
+#include "process/signals.hpp"
 
 namespace dblock::app {
 namespace {
@@ -38,6 +39,7 @@ class Releasing {
   ReleaseResult release(bool fenced);
   ReleaseResult release_again(lease::Actor actor);
   ReleaseResult release_after_nested();
+  void say_no_release() const;
   void say_daemons() const;
   void warn_of_unknown_release() const;
 
@@ -82,7 +84,8 @@ ReleaseResult Releasing::release(bool fenced) {
   missing_ = unrecorded();
   const Micros patience = missing_.empty() ? k_release_patience : k_recording_patience;
   auto result = job_.session.release(lease::ref_to(job_.lease), actor, row_end_,
-                                     fenced ? k_fenced_release_patience : patience);
+                                     fenced ? k_fenced_release_patience : patience, process::k_silence,
+                                     [this] { say_no_release(); });
   if (result == ReleaseResult::unknown && !fenced && !missing_.empty()) result = release_again(actor);
   if (result == ReleaseResult::nested) return release_after_nested();
   say_daemons();
@@ -129,6 +132,11 @@ ReleaseResult Releasing::release_after_nested() {
                " stays held, and expires when that run does not renew the lease any more");
   given_back_.release = "expires";
   return result;
+}
+
+void Releasing::say_no_release() const {
+  log::info("the job has ended; the database has not confirmed the release of " + job_.locks +
+            " yet; dblock ends " + format_duration(k_release_patience) + " after the job at the latest");
 }
 
 void Releasing::say_daemons() const {

@@ -173,7 +173,7 @@ lease::SessionEvents Run::session_events() const {
 
 Result<Ending> Run::wait_for_grant() {
   session_->start_acquire();
-  const Stop stop = supervisor_->await(session_->done());
+  const Stop stop = supervisor_->await(session_->done(), {}, [this] { say_no_answer(*session_, locks_); });
   if (stop) return give_up_wait(stop);
   auto outcome = session_->grant();
   status_.waited = session_->waited();

@@ -1,6 +1,8 @@
 // What dblock tells the user about the life of a lease.
 #pragma once
 
+#include <string>
+
 #include "base/clock.hpp"
 #include "lease/session.hpp"
 
@@ -10,5 +12,9 @@ namespace dblock::app {
 // wait for the lock of an outer run hopeless. `clock` must outlive the events.
 [[nodiscard]] lease::SessionEvents with_reports(const lease::WaitPolicy& policy, lease::SessionEvents events,
                                                 const Clock& clock);
+
+// Says that the wait for `locks` is one for the database, unless something has been said of it: that the lock
+// is held, or that a statement failed.
+void say_no_answer(const lease::Session& session, const std::string& locks);
 
 }  // namespace dblock::app
