@@ -23,11 +23,4 @@ namespace dblock::app {
 // How a holder that renews its lease connects.
 [[nodiscard]] store::SessionOptions session_options(const lease::Timing& timing);
 
-// Called by the guardian or the keeper after dblock's death: releases the lock by its owner id, retrying for
-// a few seconds; for a TTL if `awaited`, where later requests depend on the record of `end`. `actor`:
-// Actor::holder where a process of the job was left that may be a nested run, after which the lease then
-// ends; else Actor::stopper.
-void release_after_death(const store::Settings& settings, const lease::LeaseRequest& request,
-                         lease::Actor actor, const lease::RunEnd& end, bool awaited = false);
-
 }  // namespace dblock::app

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "app/database.hpp"
+#include "app/release_after_death.hpp"
 #include "lease/session.hpp"
 #include "process/detached.hpp"
 #include "process/guardian/stop_plan.hpp"

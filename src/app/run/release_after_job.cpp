@@ -4,7 +4,7 @@
 #include <chrono>
 #include <optional>
 
-#include "app/database.hpp"
+#include "app/release_after_death.hpp"
 #include "app/words/describe.hpp"
 #include "base/duration.hpp"
 #include "base/log.hpp"
