@@ -3,7 +3,7 @@
 -- procedure's variable v_name. A comment of MariaDB (M!) or of MySQL (!50701) holds what only that server reads.
 
 -- {version} The version of all procedures. A change of any of them raises it, and `dblock migrate` then replaces them.
-14
+15
 
 -- {variables} What the statements take and most procedures do not ask for. The lock's own row is the only
 -- row, since an application takes the whole lock.
@@ -269,10 +269,11 @@ ELSE
     DECLARE v_last_acquired, v_last_released, v_success_acquired, v_success_released BIGINT DEFAULT NULL;
     DECLARE v_last_outcome VARCHAR(16) DEFAULT NULL;
     DECLARE v_last_exit_code INT DEFAULT NULL;
+    DECLARE v_failures INT DEFAULT 0;
     DECLARE CONTINUE HANDLER FOR NOT FOUND BEGIN END;
     SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', last_acquired_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', last_released_at),
-        last_outcome, last_exit_code
-      INTO v_last_acquired, v_last_released, v_last_outcome, v_last_exit_code FROM dblock_lock USE INDEX (PRIMARY)
+        last_outcome, last_exit_code, failures
+      INTO v_last_acquired, v_last_released, v_last_outcome, v_last_exit_code, v_failures FROM dblock_lock USE INDEX (PRIMARY)
       WHERE lock_key = v_key AND last_outcome IS NOT NULL
       ORDER BY COALESCE(last_released_at, last_acquired_at) DESC, last_acquired_at DESC LIMIT 1;
     SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', success_acquired_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', success_released_at)

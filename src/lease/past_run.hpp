@@ -1,6 +1,7 @@
 // How runs end, and what is kept of those that have ended.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -38,7 +39,8 @@ struct PastRun {
   std::optional<ServerTime> released_at;
   std::optional<RunOutcome> outcome;
   std::optional<int> exit_code;
-  std::string host{};  // only for the last run of a free lock; else empty
+  std::string host{};          // only for the last run of a free lock; else empty
+  std::uint32_t failures = 0;  // how many runs under the row had failed in a row by its end; 0 for a success
 };
 
 // One run, or lease of `dblock acquire`, that has ended, as the history records it. Text is untrusted.

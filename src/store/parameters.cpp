@@ -91,6 +91,8 @@ Parameters ref_parameters(const lease::LeaseRef& ref, lease::Actor actor) {
 
 Parameters end_parameters(lease::RunEnd end) {
   return Parameters{{"outcome", Scalar(Word{lease::to_string(end.outcome)})},
+                    {"is_success", flag(end.outcome == lease::RunOutcome::succeeded)},
+                    {"is_failure", flag(lease::is_failure(end.outcome))},
                     {"exit_code", number_or_null(end.exit_code)}} +
          keep_parameters(end.keep);
 }
@@ -144,6 +146,7 @@ Parameters past_parameters(const lease::LockStatus& gate) {
           {"last_released", time_or_null(last.released_at)},
           {"last_outcome", outcome},
           {"last_exit_code", number_or_null(last.exit_code)},
+          {"failures", number_of(last.failures)},
           {"success_acquired", time_or_null(success.acquired_at)},
           {"success_released", time_or_null(success.released_at)}};
 }

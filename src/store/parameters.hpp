@@ -42,7 +42,7 @@ inline constexpr std::size_t k_by_bytes = 600;
 [[nodiscard]] Parameters seen_parameters(const lease::LockStatus& seen);
 // key, first_slot, last_slot, owner, token, of_kind, leaves_nested
 [[nodiscard]] Parameters ref_parameters(const lease::LeaseRef& ref, lease::Actor actor);
-// outcome, exit_code, keep
+// outcome, is_success, is_failure, exit_code, keep
 [[nodiscard]] Parameters end_parameters(lease::RunEnd end);
 // keep
 [[nodiscard]] Parameters keep_parameters(Micros keep);
@@ -52,7 +52,7 @@ inline constexpr std::size_t k_by_bytes = 600;
 [[nodiscard]] Parameters holder_parameters(lease::Kind kind, const lease::Holder& holder);
 // All parameters of a grant, `key` among them.
 [[nodiscard]] Parameters grant_parameters(const lease::LeaseRequest& request, const lease::Key& key);
-// key, and the past runs of a lock: last_… and success_…
+// key, and the past runs of a lock: last_…, failures and success_…
 [[nodiscard]] Parameters past_parameters(const lease::LockStatus& gate);
 // from, to: the range of the keys that start with `prefix`
 [[nodiscard]] Parameters prefix_parameters(const std::optional<std::string>& prefix);

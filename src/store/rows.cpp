@@ -45,7 +45,8 @@ std::optional<lease::PastRun> last_run(const StatusRow& row) {
                      time(row["last_released_at"]),
                      lease::parse_outcome(*row["last_outcome"]),
                      std::nullopt,
-                     {}};
+                     {},
+                     static_cast<std::uint32_t>(unsigned_number(row["failures"]))};
   if (row["last_exit_code"]) run.exit_code = static_cast<int>(number(row["last_exit_code"]));
   // Until the next grant the row keeps its last holder.
   if (!row["lock_value"]) run.host = row["holder_host"].value_or("");
@@ -147,7 +148,9 @@ std::optional<lease::LockStatus> read_look(std::span<const Row> rows) {
 }
 
 lease::PastRun abandoned_run(const lease::LockStatus& freed) {
-  return {freed.acquired_at, std::nullopt, lease::RunOutcome::abandoned, std::nullopt, {}};
+  const std::uint32_t before = freed.last ? freed.last->failures : 0;
+  const std::uint32_t one = freed.kind == lease::Kind::run ? 1 : 0;
+  return {freed.acquired_at, std::nullopt, lease::RunOutcome::abandoned, std::nullopt, {}, before + one};
 }
 
 lease::Place read_place(const Row& columns) {

@@ -59,6 +59,7 @@ inline constexpr std::string_view k_status_names[] = {
     "last_released_at",
     "last_outcome",
     "last_exit_code",
+    "failures",
     "success_acquired_at",
     "success_released_at",
     "now",

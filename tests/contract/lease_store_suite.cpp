@@ -632,6 +632,58 @@ STORE_CASE("the last success stays when later runs fail") {
   CHECK_FALSE(row.last->exit_code);
 }
 
+STORE_CASE("a row counts the runs that failed in a row, until one succeeds", "[all-of-dblock]") {
+  Fixture t;
+  for (const auto& [outcome, failures] :
+       std::vector<std::pair<RunOutcome, std::uint32_t>>{{RunOutcome::failed, 1},
+                                                         {RunOutcome::signalled, 2},
+                                                         {RunOutcome::timed_out, 3},
+                                                         {RunOutcome::not_run, 3},
+                                                         {RunOutcome::lost, 3},
+                                                         {RunOutcome::abandoned, 4},
+                                                         {RunOutcome::succeeded, 0},
+                                                         {RunOutcome::not_run, 0},
+                                                         {RunOutcome::failed, 1}}) {
+    CAPTURE(to_string(outcome));
+    const Lease lease = t.grant(asks("k", "owner"));
+    CHECK(released(t.release(ref(lease), Actor::holder, {outcome, std::nullopt})));
+    CHECK(t.row("k").last->failures == failures);
+  }
+  t.grant(asks("k", "next"));
+  CHECK(t.row("k").last->failures == 1);
+}
+
+STORE_CASE("a run that nobody released has failed, and a lease of acquire never does", "[all-of-dblock]") {
+  Fixture t;
+  for (const auto& [kind, failures] :
+       {std::pair{Kind::run, 1U}, std::pair{Kind::acquire, 0U}, std::pair{Kind::sql, 0U}}) {
+    const std::string word(to_string(kind));
+    CAPTURE(word);
+    for (const std::string end : {"taken", "reaped", "forced"})
+      t.grant(asks(end + word, "owner", kind, 10s, 1s));
+    for (const std::string end : {"taken", "reaped"}) t.under_test->age(end + word, 12s, false);
+    t.grant(asks("taken" + word, "next"));
+    t.reap(false);
+    t.under_test->age("forced" + word, 5s, false);
+    const Token token = t.row("forced" + word).token;
+    CHECK(std::holds_alternative<Revoked>(t.free_now("forced" + word, token)));
+    for (const std::string end : {"taken", "reaped", "forced"}) {
+      CAPTURE(end);
+      CHECK(t.row(end + word).last->outcome == RunOutcome::abandoned);
+      CHECK(t.row(end + word).last->failures == failures);
+    }
+  }
+}
+
+STORE_CASE("a lease of acquire leaves the count of failures as it is", "[all-of-dblock]") {
+  Fixture t;
+  CHECK(released(t.release(ref(t.grant(asks("k", "run"))), Actor::holder, {RunOutcome::failed, 1})));
+  const Lease lease = t.grant(asks("k", "script", Kind::acquire));
+  CHECK(released(t.release(ref(lease), Actor::script, {})));
+  CHECK(t.row("k").last->outcome == RunOutcome::released);
+  CHECK(t.row("k").last->failures == 1);
+}
+
 STORE_CASE("a repeated release finds the lock free and changes nothing", "[safety]") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1"));

@@ -138,6 +138,19 @@ TEST_CASE("mariadb: migrating again what is there does no harm, and leases go on
   CHECK(std::holds_alternative<Renewed>(*renewed));
 }
 
+TEST_CASE("mariadb: the count of failures begins at 0 in rows of an older dblock, which goes on beside it") {
+  MariadbUnderTest t;
+  const auto store = t.open();
+  REQUIRE(store->try_acquire(request_for("k", "owner")));
+  t.database().sql("ALTER TABLE dblock_lock DROP COLUMN failures");
+  t.database().sql("DELETE FROM dblock_schema WHERE version>6");
+  REQUIRE(t.admin()->apply());
+  CHECK(t.database().number("SELECT failures FROM dblock_lock") == 0);
+  CHECK(t.database().number("SELECT MAX(serves) FROM dblock_schema WHERE version>6") == 6);
+  REQUIRE(store->release({*Key::parse("k"), {"owner"}, {}}, Actor::holder, {RunOutcome::failed, 1}));
+  CHECK(t.database().number("SELECT failures FROM dblock_lock") == 1);
+}
+
 TEST_CASE("mariadb: a missing, empty, older or newer schema is refused with the way out") {
   MariadbUnderTest t(test::shared_server(), false);
   CHECK(refusal(t).message.find("dblock migrate") != std::string::npos);

@@ -775,6 +775,34 @@ STORE_CASE("when a lock turns exclusive its own row takes over what its slots ha
   t.grant(once);
 }
 
+STORE_CASE("of several keys each counts the failures of its own runs", "[all-of-dblock]") {
+  Fixture t;
+  CHECK(released(t.release(ref(t.grant(asks("a", "alone"))), Actor::holder, {RunOutcome::failed, 1})));
+  for (const bool by_rows : {true, false}) {
+    const Lease lease = t.grant(asks_for_all({"a", "b"}, "owner"));
+    auto ref = ref_to(lease);
+    if (!by_rows) ref.mode.reset();
+    CHECK(released(t.release(ref, Actor::holder, {RunOutcome::failed, 1})));
+  }
+  CHECK(t.row("a").last->failures == 3);
+  CHECK(t.row("b").last->failures == 2);
+}
+
+STORE_CASE("when a lock turns exclusive its own row goes on counting the failures of its last run") {
+  Fixture t;
+  const bool is_released = GENERATE(true, false);
+  for (int i = 0; i < 2; ++i) {
+    const Lease run = t.grant(takes_slot("k", "slot", 2));
+    if (is_released || i == 0)
+      CHECK(released(t.release(ref_to(run), Actor::holder, {RunOutcome::failed, 1})));
+  }
+  t.under_test->age("k", 80s, false);
+  const Lease writer = t.grant(asks("k", "writer"));
+  CHECK(t.row("k").last->failures == 2);
+  CHECK(released(t.release(ref_to(writer), Actor::holder, {RunOutcome::failed, 2})));
+  CHECK(t.row("k").last->failures == 3);
+}
+
 STORE_CASE("what a slot has succeeded in is known for as long as its lock is, and forgotten with it",
            "[all-of-dblock]") {
   Fixture t;

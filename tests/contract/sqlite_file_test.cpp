@@ -232,6 +232,20 @@ TEST_CASE("sqlite: migrating says what it applied, and nothing the second time")
   for (const auto& state : *states) CHECK(state.applied_at);
 }
 
+TEST_CASE("sqlite: a store of an older dblock gets the columns that it lacks, and keeps its leases") {
+  SqliteUnderTest t;
+  REQUIRE(t.open()->try_acquire(asks("k", "owner-1")));
+  t.sql("ALTER TABLE dblock_lock DROP COLUMN failures");
+  t.sql("DELETE FROM dblock_schema WHERE version>1");
+  t.sql("PRAGMA user_version=1");
+  const auto store = t.open();
+  const auto released = store->release({key("k"), {"owner-1"}, {}}, Actor::holder, {RunOutcome::failed, 1});
+  REQUIRE(released);
+  CHECK(std::holds_alternative<Released>(*released));
+  CHECK(t.value("SELECT failures FROM dblock_lock") == "1");
+  CHECK(t.value("PRAGMA user_version") == std::to_string(store::sqlite::schema_version()));
+}
+
 TEST_CASE("sqlite: looking at the schema's version applies nothing") {
   SqliteUnderTest t;
   const auto states = t.admin()->status();

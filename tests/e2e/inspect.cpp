@@ -78,10 +78,10 @@ TEST_CASE("json has the documented fields") {
   const json& lock = document.at("locks").at(0);
   INFO(lock.dump(2));
   for (const char* field :
-       {"key",          "kind",        "mode",       "slot",       "state",       "owner",
-        "token",        "count",       "host",       "pid",        "user",        "command",
-        "note",         "acquired_at", "renewed_at", "expires_at", "ttl_ms",      "margin_ms",
-        "remaining_ms", "held_ms",     "waiters",    "last",       "last_success"})
+       {"key",          "kind",        "mode",       "slot",       "state",        "owner",
+        "token",        "count",       "host",       "pid",        "user",         "command",
+        "note",         "acquired_at", "renewed_at", "expires_at", "ttl_ms",       "margin_ms",
+        "remaining_ms", "held_ms",     "waiters",    "last",       "last_success", "failures"})
     CHECK(lock.contains(field));
   CHECK(lock.at("kind") == "acquire");
   CHECK(lock.at("mode") == "exclusive");

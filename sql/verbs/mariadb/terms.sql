@@ -104,7 +104,8 @@ lock_key = :key AND slot BETWEEN :first_slot AND :last_slot AND lock_value = :ow
 lease.last_acquired_at = IF(lease.lock_value IS NULL, lease.last_acquired_at, lease.create_time),
 lease.last_released_at = IF(lease.lock_value IS NULL, lease.last_released_at, NULL),
 lease.last_outcome = IF(lease.lock_value IS NULL, lease.last_outcome, 'abandoned'),
-lease.last_exit_code = IF(lease.lock_value IS NULL, lease.last_exit_code, NULL)
+lease.last_exit_code = IF(lease.lock_value IS NULL, lease.last_exit_code, NULL),
+lease.failures = lease.failures + (lease.lock_value IS NOT NULL AND lease.kind = 'run')
 
 -- {write_grant} What a grant writes besides {record_takeover}, the token, mode and slots. keep_until keeps the row long
 -- enough for {not_done} to find a success in it.
@@ -155,18 +156,18 @@ revoke_time IS NULL
 [keep|, hold_until = IF({keeps_longer}, {now} + INTERVAL :keep MICROSECOND, hold_until),
   hold_us = IF({keeps_longer}, :keep, hold_us)]
 
--- {record_end} Records the end of a run.
-last_acquired_at = create_time, last_released_at = {now}, last_outcome = :outcome, last_exit_code = :exit_code,
-success_acquired_at = IF(:outcome = 'succeeded', create_time, success_acquired_at),
-success_released_at = IF(:outcome = 'succeeded', {now}, success_released_at)
+-- {record_end} Records the end of a run. Some ends are neither a success nor a failure, and leave the count as it is.
+last_acquired_at = create_time, last_released_at = {now}, last_outcome = :outcome, last_exit_code = :exit_code
+[is_success|, success_acquired_at = create_time, success_released_at = {now}, failures = 0]
+[is_failure|, failures = failures + 1]
 
 -- {record_abandoned} Records the end of a run that nobody released. Its statement says when that was, where it is known.
-last_acquired_at = create_time, last_outcome = 'abandoned', last_exit_code = NULL
+last_acquired_at = create_time, last_outcome = 'abandoned', last_exit_code = NULL, failures = failures + (kind = 'run')
 
 -- {past_runs} What a row knows of past runs, as the caller has found it.
 last_acquired_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL :last_acquired MICROSECOND,
 last_released_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL :last_released MICROSECOND,
-last_outcome = :last_outcome, last_exit_code = :last_exit_code,
+last_outcome = :last_outcome, last_exit_code = :last_exit_code, failures = :failures,
 success_acquired_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL :success_acquired MICROSECOND,
 success_released_at = TIMESTAMP'1970-01-01 00:00:00' + INTERVAL :success_released MICROSECOND
 
@@ -182,7 +183,7 @@ TIMESTAMPDIFF(MICROSECOND, '1970-01-01', update_time),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', expire_time), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', revoke_time),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', IF({not_cooling_down}, NULL, hold_until)), ttl_us, margin_us, heartbeat_us,
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', last_acquired_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01', last_released_at),
-last_outcome, last_exit_code,
+last_outcome, last_exit_code, failures,
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', success_acquired_at),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', success_released_at),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {now}), mode, slots, slot,
@@ -254,7 +255,7 @@ place.waiter_host, place.waiter_pid, place.waiter_user, TIMESTAMPDIFF(MICROSECON
 
 -- {place_in_look} A place, with NULLs for the further columns of a look.
 {place}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 
 -- {new_end} Until when a place counts that is written now.
 {now} + INTERVAL :length MICROSECOND

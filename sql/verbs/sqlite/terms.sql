@@ -57,17 +57,20 @@ iif({this_boot}, {now} + {step}, :wall)
 version = version + 1, update_time = {freed_at}, last_acquired_at = create_time + {step}, lock_value = NULL,
 expire_time = NULL, revoke_time = NULL, revoked_by = NULL
 
--- {record_end} Records the end of a run. Only a success changes the last success.
+-- {record_end} Records the end of a run. Only a success changes the last success. Some ends are neither a failure nor a
+-- success, and leave the count as it is.
+failures = iif(:is_success, 0, failures + :is_failure),
 last_released_at = {freed_at}, last_outcome = :outcome, last_exit_code = :exit_code,
-success_acquired_at = iif(:outcome = 'succeeded', create_time + {step}, success_acquired_at),
-success_released_at = iif(:outcome = 'succeeded', {freed_at}, success_released_at)
+success_acquired_at = iif(:is_success, create_time + {step}, success_acquired_at),
+success_released_at = iif(:is_success, {freed_at}, success_released_at)
 
 -- {record_abandoned} Records the end of a run that nobody released. Its statement says when that was, where it is known.
-last_outcome = 'abandoned', last_exit_code = NULL
+last_outcome = 'abandoned', last_exit_code = NULL, failures = failures + (kind = 'run')
 
 -- {past_runs} What a row knows of past runs, as the caller has found it.
 last_acquired_at = :last_acquired, last_released_at = :last_released, last_outcome = :last_outcome,
-last_exit_code = :last_exit_code, success_acquired_at = :success_acquired, success_released_at = :success_released
+last_exit_code = :last_exit_code, failures = :failures, success_acquired_at = :success_acquired,
+success_released_at = :success_released
 
 -- {keeps_longer} A cooldown of :keep from now replaces the row's cooldown, which ends sooner or does not count. No
 -- cooldown follows a revocation.
@@ -87,6 +90,7 @@ last_acquired_at = iif(lock_value IS NULL, last_acquired_at, create_time + {step
 last_released_at = iif(lock_value IS NULL, last_released_at, NULL),
 last_outcome = iif(lock_value IS NULL, last_outcome, 'abandoned'),
 last_exit_code = iif(lock_value IS NULL, last_exit_code, NULL),
+failures = failures + (lock_value IS NOT NULL AND kind = 'run'),
 version = version + 1, lock_value = :owner, boot_id = :boot_id, boot_offset_us = :offset, create_time = :wall,
 update_time = :wall, expire_time = :wall + :ttl, lock_count = 1, kind = :kind, ttl_us = :ttl, margin_us = :margin,
 heartbeat_us = :heartbeat, hold_until = :wall + :min_hold, hold_us = :min_hold,
@@ -105,7 +109,7 @@ place.waiter_user, place.seen_until
 
 -- {place_in_look} A place, with NULLs for the further columns of a look.
 {place}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 
 -- {long_free} The row could have been granted for three seconds: who stands before the caller does not come.
 (iif(lock_value IS NULL, :wall - update_time, iif({this_boot}, {now} - expire_time - margin_us, 3000000)) >= 3000000
@@ -138,7 +142,7 @@ create_time + {step},
 update_time + {step}, iif({this_boot}, expire_time + {step}, min(expire_time, :wall - :boot)),
 revoke_time + {step}, iif({not_cooling_down}, NULL, hold_until), ttl_us,
 iif({this_boot} OR lock_value IS NULL, margin_us, 0), heartbeat_us, last_acquired_at, last_released_at, last_outcome,
-last_exit_code, success_acquired_at, success_released_at,
+last_exit_code, failures, success_acquired_at, success_released_at,
 iif({this_boot} AND lock_value IS NOT NULL, {now} + {step}, :wall), mode, slots, slot,
 (SELECT max(seen_until) FROM dblock_waiter AS place WHERE place.lock_key = dblock_lock.lock_key), replaceable, revoked_by,
 arrived_at, min(:wall, max(iif(lock_value IS NULL, update_time, 0), coalesce(hold_until, 0), coalesce({pause_end}, 0)))

@@ -29,6 +29,11 @@ Json json_waiters(const LockStatus& lock) {
   return list;
 }
 
+// All rows of a lock tell the same last run.
+std::uint32_t failures(const LockStatus& lock) {
+  return lock.last ? lock.last->failures : 0;
+}
+
 constexpr LockObject k_last{"last", &LockStatus::last};
 constexpr LockObject k_last_success{"last_success", &LockStatus::last_success};
 
@@ -169,6 +174,15 @@ constexpr auto k_fields = std::to_array<LockField>({
           .name = "dblock_last_success_timestamp_seconds",
           .help = "When a job under this key last ended with 0; 0 for a key asked for by name that none has.",
           .sample = last_success_end}},
+    {.name = "failures",
+     .read = [](const LockStatus& lock) -> Json { return failures(lock); },
+     .metric = {.place = 12,
+                .name = "dblock_failures",
+                .help = "How many runs under this key have failed in a row.",
+                .sample = [](const KeyRows& key) -> Sample {
+                  if (key.rows.empty()) return std::nullopt;
+                  return std::to_string(failures(key.rows.front()));
+                }}},
 });
 
 // Whether the ranks are 1, 2, 3 and so on, each of one field.
