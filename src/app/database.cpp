@@ -22,7 +22,7 @@ Result<store::Settings> settings_from(const store::SettingsSources& sources,
 }
 
 bool may_pass(const Error& error) {
-  return error.code == Errc::unreachable || error.code == Errc::indeterminate;
+  return error.code == Errc::unreachable || error.code == Errc::indeterminate || error.may_pass;
 }
 
 store::SessionOptions session_options(const lease::Timing& timing) {

@@ -29,6 +29,7 @@ struct Error {
   Errc code = Errc::internal;
   std::string message;
   unsigned native = 0;
+  bool may_pass = false;  // of a refusal: it is likely to end by itself, so a later try is worthwhile
 };
 
 template <typename T>

@@ -73,6 +73,9 @@ std::vector<Finding> judge_store(const store::Settings& settings) {
 std::vector<Finding> examine(const store::SettingsSources& sources) {
   const auto resolved = store::resolve_settings(sources);
   if (!resolved) return {{"configuration", Level::bad, sources.named_by, resolved.error().message, {}}};
+  const auto* const server = std::get_if<store::MariadbSettings>(&resolved->settings);
+  if (server != nullptr && server->password_source.failure)
+    return {{"configuration", Level::bad, sources.named_by, server->password_source.failure->message, {}}};
   std::vector<Finding> findings{configuration(sources, resolved->settings)};
   for (auto& more : {credentials(sources, *resolved), judge_store(resolved->settings)})
     findings.insert(findings.end(), more.begin(), more.end());

@@ -246,7 +246,8 @@ Acquisition::Progress Acquisition::failed(Error why) {
     why.code = Errc::unreachable;
     counts = ++lost_replies_ > k_max_lost_replies;
   }
-  if (why.code != Errc::unreachable || (counts && pacing_.last_try())) return std::unexpected(std::move(why));
+  const bool may_pass = why.code == Errc::unreachable || why.may_pass;
+  if (!may_pass || (counts && pacing_.last_try())) return std::unexpected(std::move(why));
   if (observer_.on_trouble) observer_.on_trouble(why);
   return pause(pacing_.after_failure(counts));
 }

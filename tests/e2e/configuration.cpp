@@ -514,7 +514,7 @@ TEST_CASE("a command prints the password once for a run and its guardian, which 
   CHECK(read_file(directory.file("count")) == "asked\n");
 }
 
-TEST_CASE("a command that fails or is too slow for the password is 78, and nothing of it is left",
+TEST_CASE("a command that fails or is too slow for the password is 69, and nothing of it is left",
           "[server]") {
   const ServerDatabase database;
   const TempDir directory;
@@ -524,7 +524,7 @@ TEST_CASE("a command that fails or is too slow for the password is 78, and nothi
     const std::string url = database.url();
     Process process(dblock_spawn_at(url + (says(url, "?") ? "&" : "?") + "connect-timeout=300ms",
                                     {"--config", conf, "inspect"}));
-    CHECK(process.wait() == exited(78));
+    CHECK(process.wait() == exited(69));
     INFO(process.err());
     CHECK(says(last_line(process.err()), "the password-command in " + conf + " " + why));
     CHECK_FALSE(says(process.err(), "secret"));
@@ -535,16 +535,16 @@ TEST_CASE("a command that fails or is too slow for the password is 78, and nothi
   refused("echo secret; sleep 600 & sleep 600", "did not end within 300ms");
 }
 
-TEST_CASE("a command that the system does not let dblock start or await is 78", "[server]") {
+TEST_CASE("a command that the system does not let dblock start or await is 69", "[server]") {
   DBLOCK_NEEDS(why_no_preload());
   const std::string url = "mysql://u@127.0.0.1:1/d?password-command=true";
   const auto with_refused = [&](const std::string& call) {
     return dblock_at(url, {"inspect"}, failing(call, ENOMEM));
   };
-  check_ended(with_refused("fork"), 78, {"cannot be started: Cannot allocate memory"});
-  check_ended(with_refused("poll"), 78, {"cannot be waited for: Cannot allocate memory"});
-  check_ended(dblock_at(url, {"inspect"}, failing("pidfd_open", ENOSYS)), 78,
-              {"cannot be waited for: ", "pidfd_open needs Linux 5.3"});
+  check_ended(with_refused("fork"), 69, {"cannot be started: Cannot allocate memory"});
+  check_ended(with_refused("poll"), 69, {"cannot be waited for: Cannot allocate memory"});
+  check_ended(dblock_at(url, {"inspect"}, failing("pidfd_open", ENOSYS)), 69,
+              {"cannot be started and waited for: ", "pidfd_open needs Linux 5.3"});
 }
 
 TEST_CASE("a signal ends dblock at once while a command looks for the password, and the command too",

@@ -42,6 +42,10 @@ std::string password_by(const SettingsSources& from) {
   const auto resolved = resolve_settings(from);
   if (!resolved) return (resolved.error().code == Errc::config ? "78: " : "?: ") + resolved.error().message;
   const auto& server = std::get<MariadbSettings>(resolved->settings);
+  if (server.password_source.failure) {
+    CHECK(server.password_source.failure->code == Errc::unreachable);
+    return "69: " + server.password_source.failure->message;
+  }
   return server.password.value_or("(none)") + " from " + server.password_from;
 }
 
@@ -151,9 +155,10 @@ TEST_CASE("the first line that a command prints is the password, with its blanks
 TEST_CASE("a command that fails, prints no password or takes too long gives no password, and says so") {
   CHECK(
       by_command("echo secret; exit 3") ==
-      "78: the password-command in x failed with exit status 3; run it by hand, as the user who runs dblock");
+      "69: the password-command in x failed with exit status 3; run it by hand, as the user who runs dblock");
   CHECK_THAT(by_command("echo secret; kill -9 $$"), Catch::Contains("was killed by signal 9"));
-  CHECK_THAT(by_command("no-such-program 2>/dev/null"), Catch::Contains("failed with exit status 127"));
+  CHECK_THAT(by_command("no-such-program 2>/dev/null"),
+             Catch::StartsWith("78: the password-command in x failed with exit status 127 (not found"));
   for (const auto* const command : {"true", "echo", "echo; echo secret"})
     CHECK_THAT(by_command(command), Catch::Contains("printed no password"));
   CHECK_THAT(by_command("yes secret | head -n 1000 | tr -d '\\n'"), Catch::Contains("too long"));

@@ -1,33 +1,61 @@
 // Finds the password for a server.
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "base/small_file.hpp"
+#include "store/config/password.hpp"
 #include "store/config/password_command.hpp"
 #include "store/config/settings_parts.hpp"
 
 namespace dblock::store {
 namespace {
 
-// The file's content without one line end. Warns about a file that other users may read.
-Result<std::string> read_password_file(const std::string& path, std::vector<std::string>& warnings) {
+// The file, whose text is the content without one line end.
+Result<SmallFile> read_password_file(const std::string& path) {
   DBLOCK_TRY(auto file, read_small_file(path, "password file"));
   if (!file)
     return fail(Errc::config,
                 "there is no password file " + path + "; name one that the user who runs dblock may read");
-  if (others_may_read(*file)) warnings.push_back("others may read password file " + path + "; chmod 600 it");
   std::string& text = file->text;
   if (text.ends_with('\n')) text.resize(text.size() - (text.ends_with("\r\n") ? 2 : 1));
-  return std::move(text);
+  return std::move(*file);
 }
 
-// The password that the user's command prints.
-Result<std::string> ask_command(const PasswordCommand& source, bool inside, std::chrono::milliseconds limit) {
+// Warns about a file that other users may read. A pipe gives its password only once.
+Result<void> take_from_file(const std::string& path, MariadbSettings& out,
+                            std::vector<std::string>& warnings) {
+  DBLOCK_TRY(auto file, read_password_file(path));
+  if (others_may_read(file)) warnings.push_back("others may read password file " + path + "; chmod 600 it");
+  if (S_ISREG(file.mode)) out.password_source.file = absolute_path(path);
+  out.password = std::move(file.text);
+  return {};
+}
+
+// Takes the password that the user's command prints. A command that may work later fails the first connection
+// alone.
+Result<void> take_from_command(const PasswordCommand& command, bool inside, MariadbSettings& out) {
   if (inside) {
-    return fail(Errc::config, "the " + source.from +
+    return fail(Errc::config, "the " + command.from +
                                   " calls a dblock that needs the same password; give that dblock another "
                                   "source, or --local");
   }
-  return run_password_command(source.command, source.from, limit);
+  std::error_code ignored;
+  PasswordSource& source = out.password_source;
+  source.command = command;
+  source.command->directory = std::filesystem::current_path(ignored).string();
+  auto password = run_password_command(*source.command, out.connect_timeout);
+  if (!password && password.error().code != Errc::unreachable) return std::unexpected(password.error());
+  // Such a password may not last as long as a lease, and a session does.
+  if (out.connection == HolderSession::automatic) out.connection = HolderSession::keep;
+  if (password) {
+    out.password = std::move(*password);
+  } else {
+    source.failure = std::move(password.error());
+  }
+  return {};
 }
 
 }  // namespace
@@ -40,9 +68,9 @@ Result<void> find_password(const SettingsSources& sources, const PartialSettings
     out.password_from = std::move(from);
     return Result<void>();
   };
-  const auto take_file = [&](const std::string& path, std::string from) -> Result<void> {
-    DBLOCK_TRY(const auto password, read_password_file(path, warnings));
-    return take(password, std::move(from));
+  const auto take_file = [&](const std::string& path, std::string from) {
+    out.password_from = std::move(from);
+    return take_from_file(path, out, warnings);
   };
   if (url.password) return take(url.password, "the URL of " + sources.named_by);
   if (url.password_file) return take_file(*url.password_file, "password file " + *url.password_file);
@@ -54,14 +82,20 @@ Result<void> find_password(const SettingsSources& sources, const PartialSettings
   for (const auto* const command :
        {&url.password_command, &files.password_command, &sources.password_command}) {
     if (!*command) continue;
-    DBLOCK_TRY(auto password, ask_command(**command, sources.in_password_command, out.connect_timeout));
-    // Such a password may not last as long as a lease, and a session does.
-    if (out.connection == HolderSession::automatic) out.connection = HolderSession::keep;
-    return take(std::move(password), (*command)->from);
+    out.password_from = (*command)->from;
+    return take_from_command(**command, sources.in_password_command, out);
   }
   if (sources.password) return take(sources.password, "DBLOCK_PASSWORD");
   if (files.password) return take(files.password, files.password_from);
   return {};
+}
+
+Result<std::string> ask_for_password(MariadbSettings& settings, const std::function<bool()>& broken_off) {
+  PasswordSource& source = settings.password_source;
+  if (auto failure = std::exchange(source.failure, std::nullopt)) return std::unexpected(std::move(*failure));
+  if (source.command) return run_password_command(*source.command, settings.connect_timeout, broken_off);
+  DBLOCK_TRY(auto file, read_password_file(source.file));
+  return std::move(file.text);
 }
 
 }  // namespace dblock::store

@@ -32,6 +32,7 @@ struct HostPort {
 struct PasswordCommand {
   std::string command;
   std::string from;
+  std::string directory{};  // where it runs; empty: where dblock is
   bool operator==(const PasswordCommand&) const = default;
 };
 
@@ -53,6 +54,15 @@ struct PartialSettings {
   bool operator==(const PartialSettings&) const = default;
 };
 
+// A password that may change while dblock runs, or was not to be had at its start: where to ask for it.
+struct PasswordSource {
+  std::string file;                        // absolute: the guardian's working directory is /
+  std::optional<PasswordCommand> command;  // else the file is read
+  std::optional<Error> failure;            // why the first try to ask gave no password, until that is told
+
+  [[nodiscard]] bool can_be_asked() const { return command || !file.empty(); }
+};
+
 // Complete settings of one MariaDB or MySQL database. `password` is never printed.
 struct MariadbSettings {
   std::vector<HostPort> hosts;  // tried in order; empty when `socket` is set
@@ -62,6 +72,7 @@ struct MariadbSettings {
   std::optional<std::string> password;
   std::string password_from;  // where the password is from: "DBLOCK_PASSWORD_FILE (/run/pw)"; empty: none
   std::string passed_over;    // files of another user's home that were not read, for messages; usually empty
+  PasswordSource password_source;
   TlsMode tls = TlsMode::prefer;
   std::string tls_ca, tls_cert, tls_key;            // absolute paths: the guardian's working directory is /
   std::chrono::milliseconds connect_timeout{5000};  // per host
@@ -93,7 +104,8 @@ using Settings = std::variant<MariadbSettings, SqliteSettings>;
 [[nodiscard]] bool is_sqlite_url(std::string_view url);
 
 // sqlite:PATH, also written sqlite:///PATH. PATH is taken literally, without decoding or parameters; a
-// relative path is made absolute; line ends behind it are no part of it. Errc::config if PATH names no file, or the URL names a host.
+// relative path is made absolute; line ends behind it are no part of it. Errc::config if PATH names no file,
+// or the URL names a host.
 [[nodiscard]] Result<SqliteSettings> parse_sqlite_url(std::string_view url);
 
 // Reads a MariaDB option file: [group], name=value, name, quotes, # and ; comments, !include, !includedir;
@@ -130,8 +142,9 @@ struct ResolvedSettings {
 // For `local` or a sqlite: URL: SqliteSettings, without reading anything else. Otherwise MariadbSettings,
 // where each part of the URL wins over the option files. The usual option files are /etc/my.cnf,
 // /etc/mysql/my.cnf and ~/.my.cnf; a later one wins. find_password() finds the password, and may run the
-// user's password-command: no thread may exist yet. Errc::config if nothing is configured; the message names
-// DBLOCK_DB, the option file, --db and --local.
+// user's password-command: no thread may exist yet. A command that may work later fails nothing: its failure
+// is in the settings. Errc::config if nothing is configured; the message names DBLOCK_DB, the option file,
+// --db and --local.
 [[nodiscard]] Result<ResolvedSettings> resolve_settings(const SettingsSources& sources);
 
 }  // namespace dblock::store

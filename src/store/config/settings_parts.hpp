@@ -69,7 +69,7 @@ struct OptionGroups {
 // Stores the password and its source in `out`. The first of these that is set wins: the password of the URL;
 // a password file, of the URL, of DBLOCK_PASSWORD_FILE, of option files or of a configuration file; a
 // password-command, of the URL, of option files or of a configuration file; DBLOCK_PASSWORD; the password of
-// option files.
+// option files. What is to be asked again when a login is refused is in `out`, too.
 [[nodiscard]] Result<void> find_password(const SettingsSources& sources, const PartialSettings& url,
                                          const PartialSettings& files, MariadbSettings& out,
                                          std::vector<std::string>& warnings);

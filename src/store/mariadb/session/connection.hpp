@@ -135,6 +135,9 @@ class Connection {
   using ServerResult = std::expected<void, ServerError>;
   [[nodiscard]] int socket() const;
   [[nodiscard]] Result<void> open_somewhere(bool to_write);
+  [[nodiscard]] Result<void> get_password();
+  [[nodiscard]] Result<bool> renew_password();
+  [[nodiscard]] Error refused_login(Error error) const;
   [[nodiscard]] ServerResult open_at(std::size_t host, bool to_write);
   [[nodiscard]] ServerResult set_up(bool to_write);
   [[nodiscard]] bool turned_read_only();
@@ -175,6 +178,7 @@ class Connection {
   bool logs_statements_ = false;                     // in its binary log: binlog_format=STATEMENT
   bool in_group_ = false;  // a replication group is configured, and the server was a member at the set-up
   bool knows_galera_ = true;
+  bool has_logged_in_ = false;              // at least once
   std::optional<std::minstd_rand> random_;  // seeded at the first pause
 
   std::optional<lease::OwnerId> presence_;

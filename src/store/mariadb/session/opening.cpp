@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "store/config/password.hpp"
 #include "store/mariadb/session/challenge.hpp"
 #include "store/mariadb/session/client_library.hpp"
 #include "store/mariadb/session/connection.hpp"
@@ -54,12 +55,49 @@ Result<void> Connection::ensure_open() {
   return open_somewhere(false);
 }
 
+// Gets the password where dblock's start did not.
+Result<void> Connection::get_password() {
+  if (settings_.password || !settings_.password_source.can_be_asked()) return {};
+  auto password = ask_for_password(settings_, [this] { return interrupted(); });
+  if (interrupted()) return interruption();
+  if (!password) return refuse(password.error().code, password.error().message);
+  settings_.password = std::move(*password);
+  return {};
+}
+
+// After a refused login: true if the source of the password tells another one now. A file that cannot be read
+// any more tells none.
+Result<bool> Connection::renew_password() {
+  if (!settings_.password_source.can_be_asked()) return false;
+  auto password = ask_for_password(settings_, [this] { return interrupted(); });
+  if (interrupted()) return interruption();
+  if (!password && password.error().code != Errc::unreachable) return false;
+  if (!password) return refuse(password.error().code, password.error().message);
+  const bool another = settings_.password != *password;
+  settings_.password = std::move(*password);
+  return another;
+}
+
+// A password that was right and is refused now is about to be replaced at its source.
+Error Connection::refused_login(Error error) const {
+  error.message += password_words(settings_);
+  error.may_pass = has_logged_in_ && settings_.password_source.can_be_asked();
+  return error;
+}
+
 Result<void> Connection::open_somewhere(bool to_write) {
+  bool may_ask = settings_.password.has_value();  // once a try
+  DBLOCK_CHECK(get_password());
   std::vector<ServerError> said;
   for (const std::size_t host : hosts_.order()) {
     const auto begun = std::chrono::steady_clock::now();
-    const auto opened = open_at(host, to_write);
+    auto opened = open_at(host, to_write);
+    if (!opened && is_password_refused(opened.error().native) && std::exchange(may_ask, false)) {
+      DBLOCK_TRY(const bool another, renew_password());
+      if (another) opened = open_at(host, to_write);
+    }
     if (opened) {
+      has_logged_in_ = true;
       hosts_.worked(host);
       // From now on a lease may depend on this connection: connecting to a host that is down must not cost
       // more of the lease's time than a lost reply.
@@ -72,7 +110,7 @@ Result<void> Connection::open_somewhere(bool to_write) {
     hosts_.failed(host, std::chrono::steady_clock::now() - begun);
     // A host's refusal is final. The next host is tried only after silence, or if this one takes no writes.
     Error error = make_error(attempt_.text(), where_, opened.error(), Phase::connect);
-    if (is_password_refused(opened.error().native)) error.message += password_words(settings_);
+    if (is_password_refused(opened.error().native)) error = refused_login(std::move(error));
     if (error.code != Errc::unreachable) return std::unexpected(std::move(error));
     said.push_back(settings_.hosts.size() > 1 ? words_of(settings_.hosts[host], opened.error())
                                               : opened.error());
