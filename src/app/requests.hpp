@@ -4,6 +4,7 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -36,6 +37,14 @@ struct HookCommands {
   std::string end;       // the run has ended
 };
 
+// --retry: a job that fails is started again, `count` times at most. The first pause before that is `delay`,
+// each next one twice as long, up to `max_delay`.
+struct JobRetry {
+  std::uint64_t count = 0;
+  Micros delay{0};
+  Micros max_delay{0};
+};
+
 struct RunRequest {
   store::SettingsSources database;
   Identity identity;
@@ -56,6 +65,7 @@ struct RunRequest {
   int first_signal = 15;
   std::optional<Micros> stop_grace{};  // default: timing.kill_grace
   std::optional<Micros> max_runtime;
+  JobRetry retry{};
   std::optional<Micros> expect{};  // after this time a running job is overdue
   bool with_parent = false;
   process::Leftovers leftovers = process::Leftovers::automatic;

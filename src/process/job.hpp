@@ -31,6 +31,7 @@ struct JobSpec {
   Nanos slack{0};  // from SIGKILL to the deadline
   Leftovers leftovers = Leftovers::automatic;
   bool tell_start = false;  // dblock is told as soon as the program has been executed
+  bool retried = false;     // Supervisor::run_again() may follow
 };
 
 // A decoded wait status.
@@ -91,6 +92,17 @@ struct JobEnd {
   std::vector<std::string> left_behind;  // "name (pid)" of daemons that --leftovers left
   Nanos leftovers_took{0};               // from the job's end, or a later stop, to the end of its leftovers
   bool leftovers_killed = false;         // they did not end within the grace
+  int last_signal = 0;                   // the last one that came to dblock
+  // Of a further attempt that was not started; all else is then as of the attempt before.
+  bool stopped_between = false;  // `stop` came before it began
+  int not_again_errno = 0;       // or why it could not be started
+
+  // The job ran and failed, nobody wanted that, and nothing is left of it.
+  [[nodiscard]] bool failed_by_itself() const {
+    if (stop || ctrl_c || not_again_errno != 0 || exec_errno != 0) return false;
+    if (!started || !tree_dead || !status || status->success()) return false;
+    return !status->signalled || status->number != last_signal;
+  }
 };
 
 // What the guardian knows of a job whose dblock has died.

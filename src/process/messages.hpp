@@ -30,7 +30,8 @@ enum class MessageType : std::int32_t {
   continue_group,  // Ctrl-Z has stopped the foreground group; continue all its members
   dismiss,         // nothing is left to guard; exit
   // guardian -> dblock
-  ready,        // value: the job's pid, still behind the gate; negative: -errno of a failed fork
+  ready,        // value: the job's pid, still behind the gate; negative: -errno of a failed fork;
+                // detail: the guardian's own pid
   job_started,  // its program has been executed; only where JobSpec::tell_start asks for it
   job_stopped,  // value: signal that stopped the job
   job_exited,   // value: wait status; detail: errno of a failed exec. Its descendants may still live

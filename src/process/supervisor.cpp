@@ -3,11 +3,13 @@
 #include "process/supervisor.hpp"
 
 #include <poll.h>
+#include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <string>
 #include <utility>
 
@@ -20,11 +22,51 @@
 namespace dblock::process {
 
 JobEnd Supervisor::run_job(const std::vector<std::string>& environment, std::optional<Nanos> max_runtime) {
-  environment_ = &environment;
   rules_.set_max_runtime(max_runtime);
+  return supervise(environment);
+}
+
+JobEnd Supervisor::run_again(const std::vector<std::string>& environment, Nanos pause) {
+  rules_.begin_pause(BootClock::now() + pause);
+  return supervise(environment);
+}
+
+JobEnd Supervisor::supervise(const std::vector<std::string>& environment) {
+  environment_ = &environment;
   while (!rules_.over()) round();
   environment_ = nullptr;
   return rules_.end();
+}
+
+void Supervisor::start_guardian() {
+  const auto ends = make_channels(next_);
+  if (ends && starter_ && starter_->start(*ends)) return;
+  next_ = {};
+  act(rules_.message_received({MessageType::ready, -ECHILD}, moment_));
+}
+
+// The guardian of the attempt before has to end before the gate opens: it would take dblock's death for the
+// time to release the lock. Until then it is the one to do so.
+void Supervisor::adopt_guardian() {
+  Message ready{MessageType::ready, -ECHILD};
+  const Received received = receive_record(next_.socket, ready);
+  if (received == Received::nothing) return;
+  Channels ours = std::exchange(next_, {});
+  if (received == Received::message) {
+    dismiss_guardian();
+    await_guardian();
+    dismissed_ = false;
+    socket_ = std::move(ours.socket);
+    gate_ = std::move(ours.gate);
+    guardian_ = ready.detail;
+    siginfo_t info{};  // it may have ended, and been waited for, already
+    guardian_alive_ = ::waitid(P_PID, static_cast<id_t>(guardian_), &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+    job_ = ready.value;
+  }
+  read_signals();
+  // The last look at the deadline before the gate opens must use the present time.
+  moment_ = {BootClock::now(), shared_->deadline()};
+  if (!rules_.over()) act(rules_.message_received(ready, moment_));
 }
 
 // Priority: the guardian's messages (it sees the deadline and the job's end first) > signals > the guardian's
@@ -33,9 +75,12 @@ void Supervisor::round() {
   await_event();
   moment_ = {BootClock::now(), shared_->deadline()};
   read_messages();
+  if (next_.socket) adopt_guardian();
   if (rules_.over()) return;
   read_signals();
-  if (!guardian_alive_) {
+  if (rules_.over()) return;
+  if (!guardian_alive_ && rules_.between()) socket_.reset();  // nothing was left to guard
+  if (!guardian_alive_ && !rules_.between()) {
     read_messages();  // the guardian's last ones
     if (!rules_.over()) act(rules_.guardian_died(moment_));
     return;
@@ -60,9 +105,9 @@ void Supervisor::await_event() {
   } else {
     timer_.disarm();
   }
-  std::array<pollfd, 5> fds{pollfd{socket_.get(), POLLIN, 0}, pollfd{signals_.fd(), POLLIN, 0},
-                            pollfd{timer_.fd(), POLLIN, 0}, pollfd{lost_event_.fd(), POLLIN, 0},
-                            pollfd{parent_.get(), POLLIN, 0}};
+  std::array<pollfd, 6> fds{pollfd{socket_.get(), POLLIN, 0}, pollfd{signals_.fd(), POLLIN, 0},
+                            pollfd{timer_.fd(), POLLIN, 0},   pollfd{lost_event_.fd(), POLLIN, 0},
+                            pollfd{parent_.get(), POLLIN, 0}, pollfd{next_.socket.get(), POLLIN, 0}};
   ::poll(fds.data(), fds.size(), -1);
 }
 
@@ -112,6 +157,9 @@ void Supervisor::carry_out(const SupervisorAction& action) {
     case SupervisorAction::Kind::tell_start:
       if (const auto callback = std::exchange(on_start_, nullptr)) callback();
       break;
+    case SupervisorAction::Kind::start_guardian:
+      start_guardian();
+      break;
     case SupervisorAction::Kind::tell_loss:
       if (const auto callback = std::exchange(on_loss_, nullptr)) callback();
       break;
@@ -148,6 +196,7 @@ void Supervisor::say_leftovers() const {
   std::size_t count = 0;
   for (const ProcessInfo& process : tree_->descendants()) {
     if (process.pid == guardian_ || process.ended()) continue;
+    if (starter_ && process.pid == starter_->pid()) continue;
     if (!all_awaited && process.session != session) continue;
     if (process.name == k_keeper_name || process.name == k_hooks_name) continue;
     if (++count > k_most) continue;

@@ -3,7 +3,7 @@
 // deadline.
 //
 // start() -> await() until the lock is granted -> set_deadline() -> run_job() -> release the lock ->
-// dismiss_guardian(). guardian/start.cpp has what comes before and after the job, supervisor.cpp the loop
+// dismiss_guardian(). supervisor_start.cpp has what comes before and after the job, supervisor.cpp the loop
 // while the job runs; supervisor_rules.hpp makes the decisions. For one thread, except for the functions
 // called thread-safe.
 #pragma once
@@ -21,6 +21,7 @@
 #include "base/clock.hpp"
 #include "base/error.hpp"
 #include "process/guardian/guardian.hpp"
+#include "process/guardian/guardian_starter.hpp"
 #include "process/job.hpp"
 #include "process/messages.hpp"
 #include "process/signals.hpp"
@@ -79,6 +80,11 @@ class Supervisor {
   // the inherited ones. `max_runtime` counts from the job's start.
   [[nodiscard]] JobEnd run_job(const std::vector<std::string>& environment, std::optional<Nanos> max_runtime);
 
+  // After an end that JobEnd::failed_by_itself(): waits for `pause`, and then does as run_job(), with another
+  // guardian. What would stop a job ends the pause at once; JobEnd tells that, and when the job could not be
+  // started again. `max_runtime` of run_job() counts on. REQUIRES: JobSpec::retried.
+  [[nodiscard]] JobEnd run_again(const std::vector<std::string>& environment, Nanos pause);
+
   // Dismisses the guardian: the lock is released or was never granted, so nothing is left to do if dblock
   // dies. Does not wait for the guardian's exit; the destructor does, so that a run leaves no process behind.
   void dismiss_guardian();
@@ -86,7 +92,14 @@ class Supervisor {
   Supervisor(const JobSpec& spec, SharedPage shared);  // for start()
 
  private:
-  // guardian/start.cpp
+  // dblock's ends of the channels to a guardian and its job.
+  struct Channels {
+    UniqueFd socket;
+    UniqueFd gate;
+  };
+
+  // supervisor_start.cpp
+  Result<GuardianEnds> make_channels(Channels& ours) const;
   Result<void> fork_guardian(bool with_parent, AfterDeath after_death);
   Result<void> watch_parent();
   [[nodiscard]] bool parent_ended() const;
@@ -97,6 +110,9 @@ class Supervisor {
   void await_guardian();
 
   // supervisor.cpp
+  JobEnd supervise(const std::vector<std::string>& environment);
+  void start_guardian();
+  void adopt_guardian();
   void round();
   void await_event();
   void read_messages();
@@ -112,8 +128,10 @@ class Supervisor {
   Signals signals_;
   SharedPage shared_;
   SupervisorRules rules_;
-  UniqueFd socket_;  // to the guardian
+  std::optional<GuardianStarter> starter_;  // with JobSpec::retried, while it lives
+  UniqueFd socket_;                         // to the guardian
   UniqueFd gate_;
+  Channels next_;  // to a guardian that has been asked for and has not told that it is ready
   UniqueFd terminal_;
   UniqueFd parent_;
   pid_t parent_pid_ = 0;

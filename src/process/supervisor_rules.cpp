@@ -1,6 +1,7 @@
 #include "process/supervisor_rules.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <iterator>
 #include <utility>
@@ -14,6 +15,7 @@ constexpr Nanos k_terminal_poll = std::chrono::milliseconds(200);
 constexpr Nanos k_unmentioned = std::chrono::seconds(1);  // leftovers that end sooner are not mentioned
 // Until a wait for the job's end is announced again.
 constexpr Nanos k_announce_every = std::chrono::minutes(1);
+constexpr Nanos k_start_patience = std::chrono::seconds(10);  // for the guardian of a further attempt
 
 SupervisorAction tell_guardian(MessageType type, int value = 0, int detail = 0) {
   return {.kind = SupervisorAction::Kind::tell, .message = {type, value, detail}};
@@ -43,7 +45,7 @@ SupervisorRules::Actions SupervisorRules::message_received(const Message& messag
       if ((message.detail & k_fenced) != 0) note_self_fence();
       end_.stop.killed = (message.detail & k_job_killed) != 0;
       leftovers_ended((message.detail & k_leftovers_killed) != 0, moment.now);
-      over_ = true;
+      finish();
       break;
     default:
       break;
@@ -59,15 +61,45 @@ SupervisorRules::Actions SupervisorRules::job_ready(const Message& message, cons
   if (message.value > 0 && plan_.fence_due(moment.now)) note_self_fence();
   if (message.value < 0 || end_.stop) {
     end_.tree_dead = true;
-    over_ = true;
+    finish();
     return {};
   }
   end_.started = true;
-  if (max_runtime_) runtime_ends_ = moment.now + *max_runtime_;
-  if (expected_) overdue_at_ = moment.now + *expected_;
+  between_ = false;
+  begins_until_.reset();
+  if (max_runtime_ && !before_) runtime_ends_ = moment.now + *max_runtime_;
+  if (expected_ && !before_) overdue_at_ = moment.now + *expected_;
   // `guard` goes out before the gate opens: a guardian that sleeps without a timer would let the job outlive
   // its lease.
   return {tell_guardian(MessageType::guard), {SupervisorAction::Kind::open_gate}};
+}
+
+void SupervisorRules::begin_pause(BootTime begins) {
+  before_ = std::exchange(end_, {});
+  begins_at_ = begins;
+  between_ = true;
+  over_ = false;
+  look_at_terminal_.reset();
+  job_ended_at_.reset();
+  say_wait_at_.reset();
+}
+
+// A further attempt that was not started leaves the run to end as the attempt before did.
+void SupervisorRules::finish() {
+  over_ = true;
+  if (!before_) return;
+  JobEnd& before = *before_;
+  if (!end_.started) {
+    before.stopped_between = static_cast<bool>(end_.stop);
+    before.not_again_errno = before.stopped_between ? 0 : std::max(end_.fork_errno, end_.exec_errno);
+    before.stop = end_.stop;
+    before.tree_dead = between_ || end_.tree_dead;
+    end_ = std::move(before);
+  } else {
+    std::ranges::copy(before.left_behind, std::back_inserter(end_.left_behind));
+  }
+  before_.reset();
+  between_ = false;
 }
 
 // A short job may have ended before the guardian saw its start.
@@ -116,6 +148,8 @@ SupervisorRules::Actions SupervisorRules::terminal_seen(bool ours, const Moment&
 
 SupervisorRules::Actions SupervisorRules::signalled(const Stop& signal, bool raw, const Moment& moment) {
   const bool job_has_it = signal.from_terminal;
+  if (between_) return ends_wait(signal.signal) ? stop(signal, signal.signal, moment.now) : Actions{};
+  end_.last_signal = signal.signal;
   switch (signal.signal) {
     case SIGINT:
       // An interactive program at its prompt reads key by key, and treats Ctrl-C as one more key.
@@ -156,6 +190,24 @@ SupervisorRules::Actions SupervisorRules::parent_ended(pid_t parent, const Momen
   return stop({.reason = Stop::Reason::parent, .signal = SIGTERM, .pid = parent}, SIGTERM, moment.now);
 }
 
+// No job runs, so the deadline's coming near ends the run without a stop.
+SupervisorRules::Actions SupervisorRules::time_passed_between(const Moment& moment) {
+  plan_.set_deadline(moment.deadline);
+  if (plan_.fence_due(moment.now)) {
+    note_self_fence();
+    finish();
+    return {{SupervisorAction::Kind::tell_loss}};
+  }
+  if (begins_until_ && moment.now >= *begins_until_) {
+    end_.fork_errno = ETIMEDOUT;
+    finish();
+  }
+  if (!begins_at_ || moment.now < *begins_at_) return {};
+  begins_at_.reset();
+  begins_until_ = moment.now + k_start_patience;
+  return {{SupervisorAction::Kind::start_guardian}};
+}
+
 SupervisorRules::Actions SupervisorRules::time_passed(const Moment& moment) {
   Actions actions;
   if (runtime_ends_ && moment.now >= *runtime_ends_) {
@@ -169,6 +221,11 @@ SupervisorRules::Actions SupervisorRules::time_passed(const Moment& moment) {
   if (look_at_terminal_ && moment.now >= *look_at_terminal_) {
     look_at_terminal_.reset();
     actions.push_back({SupervisorAction::Kind::look_at_terminal});
+  }
+  if (over_) return actions;
+  if (between_) {
+    std::ranges::copy(time_passed_between(moment), std::back_inserter(actions));
+    return actions;
   }
   plan_.set_deadline(moment.deadline);
   const auto late = plan_.stop_in_place_at();
@@ -184,8 +241,9 @@ SupervisorRules::Actions SupervisorRules::time_passed(const Moment& moment) {
 
 std::optional<BootTime> SupervisorRules::wake_at(std::optional<BootTime> deadline) {
   plan_.set_deadline(deadline);
-  std::optional<BootTime> at = plan_.stop_in_place_at();
-  for (const auto& other : {runtime_ends_, overdue_at_, look_at_terminal_, say_wait_at_}) {
+  std::optional<BootTime> at = between_ ? plan_.next_change() : plan_.stop_in_place_at();
+  for (const auto& other :
+       {runtime_ends_, overdue_at_, look_at_terminal_, say_wait_at_, begins_at_, begins_until_}) {
     if (other) at = at ? std::min(*at, *other) : *other;
   }
   return at;
@@ -198,6 +256,11 @@ SupervisorRules::Actions SupervisorRules::stop(const Stop& why, int signal_for_j
   if (!end_.stop) {
     end_.stop = why;
     end_.stop.late = end_.status.has_value();
+  }
+  if (between_) {
+    finish();
+  } else {
+    begin_stop(why.reason, now);
   }
   begin_stop(why.reason, now);
   return {tell_guardian(MessageType::stop, signal_for_job, static_cast<int>(why.reason))};
@@ -236,7 +299,7 @@ SupervisorRules::Actions SupervisorRules::act_for_guardian(const Moment& moment)
 
 void SupervisorRules::tree_killed(bool dead) {
   end_.tree_dead = dead;
-  over_ = true;
+  finish();
 }
 
 void SupervisorRules::job_waited_for(int wait_status) {

@@ -23,6 +23,7 @@ struct SupervisorAction {
     tell,              // send `message` to the guardian
     open_gate,         // let the job start
     tell_start,        // call the function given to on_start(), unless that was done
+    start_guardian,    // have a guardian with a job behind its gate started, for a further attempt
     tell_loss,         // call the function given to on_loss()
     tell_overdue,      // call the function given to on_overdue()
     kill_tree,         // kill the tree in the guardian's place, then call tree_killed()
@@ -41,7 +42,13 @@ class SupervisorRules {
 
   explicit SupervisorRules(const JobSpec& spec) : first_signal_(spec.first_signal), plan_(spec) {}
 
-  // `max_runtime` counts from the job's start.
+  // After the end of an attempt: a further one is to begin at `begins`. Until it does, no job runs, and what
+  // would stop a job ends the run at once. Times that count from the job's start go on.
+  void begin_pause(BootTime begins);
+  // True from begin_pause() until the gate opens.
+  [[nodiscard]] bool between() const { return between_; }
+
+  // `max_runtime` counts from the job's first start.
   void set_max_runtime(std::optional<Nanos> max_runtime) { max_runtime_ = max_runtime; }
   // A job that still runs `expected` after its start is overdue; this changes nothing for the job.
   void set_expected(Nanos expected) { expected_ = expected; }
@@ -80,6 +87,8 @@ class SupervisorRules {
   void begin_stop(Stop::Reason why, BootTime now);
   Actions act_for_guardian(const Moment& moment);
   void note_self_fence();
+  Actions time_passed_between(const Moment& moment);
+  void finish();
 
   int first_signal_;
   StopPlan plan_;
@@ -90,6 +99,10 @@ class SupervisorRules {
   std::optional<BootTime> look_at_terminal_;
   std::optional<BootTime> job_ended_at_;
   std::optional<BootTime> say_wait_at_;
+  std::optional<BootTime> begins_at_;     // the next attempt
+  std::optional<BootTime> begins_until_;  // or the run goes on without it
+  std::optional<JobEnd> before_;          // the end of the attempt before this one
+  bool between_ = false;
   bool said_continued_ = false;
   bool over_ = false;
   JobEnd end_;

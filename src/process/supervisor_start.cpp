@@ -36,31 +36,43 @@ Result<void> Supervisor::fork_guardian(bool with_parent, AfterDeath after_death)
   tree_->spare_children();
   terminal_.reset(::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC));
   if (with_parent) DBLOCK_CHECK(watch_parent());
-  DBLOCK_TRY(SocketPair pair, make_socket_pair("the guardian"));
-  std::array<int, 2> gate{};
-  if (::pipe2(gate.data(), O_CLOEXEC) != 0)
-    return fail(Errc::internal, with_errno("cannot make a pipe for the job's gate", errno));
-  UniqueFd gate_read(gate[0]);
-  gate_.reset(gate[1]);
   UniqueFd self = open_pidfd(::getpid());
   if (!self)
     return fail(Errc::internal, with_missing_call("cannot watch dblock's own process", errno, k_pidfd_open));
-
+  const auto become_guardian = [&](GuardianEnds ends) {
+    run_guardian({spec_, signals_, *shared_, std::move(ends.socket), std::move(self), std::move(ends.gate),
+                  static_cast<bool>(terminal_), std::move(after_death)});
+  };
+  if (spec_.retried) {
+    DBLOCK_TRY(GuardianStarter starter, GuardianStarter::fork(become_guardian));
+    starter_.emplace(std::move(starter));
+  }
+  Channels ours;
+  DBLOCK_TRY(GuardianEnds ends, make_channels(ours));
   const pid_t pid = ::fork();
   if (pid < 0)
     return fail(Errc::internal,
                 with_errno("cannot fork the guardian", errno) + "; too many processes (ulimit -u)?");
   if (pid == 0) {
     // The guardian's copies of dblock's ends would keep gate and socket open after dblock's death.
-    gate_.reset();
-    pair.first.reset();
-    run_guardian({spec_, signals_, *shared_, std::move(pair.second), std::move(self), std::move(gate_read),
-                  static_cast<bool>(terminal_), std::move(after_death)});
+    ours = {};
+    become_guardian(std::move(ends));
   }
   guardian_ = pid;
   guardian_alive_ = true;
-  socket_ = std::move(pair.first);
+  socket_ = std::move(ours.socket);
+  gate_ = std::move(ours.gate);
   return {};
+}
+
+// Returns the guardian's ends.
+Result<GuardianEnds> Supervisor::make_channels(Channels& ours) const {
+  DBLOCK_TRY(SocketPair pair, make_socket_pair("the guardian"));
+  std::array<int, 2> gate{};
+  if (::pipe2(gate.data(), O_CLOEXEC) != 0)
+    return fail(Errc::internal, with_errno("cannot make a pipe for the job's gate", errno));
+  ours = {std::move(pair.first), UniqueFd(gate[1])};
+  return GuardianEnds{std::move(pair.second), UniqueFd(gate[0])};
 }
 
 // A parent outside of this PID namespace has no pid here, so dblock cannot watch it. PR_SET_PDEATHSIG is no
@@ -114,6 +126,10 @@ void Supervisor::check_guardian() {
 
 void Supervisor::waited_for(pid_t pid, int wait_status) {
   if (pid == guardian_) guardian_alive_ = false;
+  if (starter_ && pid == starter_->pid()) {
+    starter_->has_ended();
+    starter_.reset();
+  }
   if (pid == job_) rules_.job_waited_for(wait_status);
 }
 
@@ -140,6 +156,8 @@ Stop Supervisor::await(const WakeEvent& wake, std::optional<BootTime> until,
 }
 
 void Supervisor::dismiss_guardian() {
+  if (next_.socket) send_record(next_.socket, Message{MessageType::dismiss});
+  next_ = {};
   if (!guardian_alive_) return;
   gate_.reset();
   send_record(socket_, Message{MessageType::dismiss});

@@ -287,6 +287,30 @@ TEST_CASE("a run has no splay unless it is asked for, and one of a day at most")
   CHECK(world.request<app::RunRequest>({"run", "-k", "a", "true"}).splay == 5min);
 }
 
+TEST_CASE("a failed job is not started again unless that is asked for, and the pauses have defaults") {
+  CHECK(run_of({}).retry.count == 0);
+  const auto three = run_of({"--retry", "3"});
+  CHECK(three.retry.count == 3);
+  CHECK(three.retry.delay == 1s);
+  CHECK(three.retry.max_delay == 10min);
+  const auto paused = run_of({"--retry=1", "--retry-delay", "0", "--retry-max-delay", "2s"});
+  CHECK(paused.retry.delay == 0s);
+  CHECK(paused.retry.max_delay == 2s);
+  for (const auto* const option : {"--retry-delay", "--retry-max-delay"})
+    CHECK_THAT(usage_error({"run", "-k", "a", option, "2s", "true"}),
+               Catch::StartsWith(std::string(option) + ": needs --retry N"));
+  CHECK_THAT(usage_error({"run", "-k", "a", "--retry", "1", "--retry-max-delay", "0", "true"}),
+             Catch::Contains("more than 0"));
+  for (const auto* const value : {"-1", "1.5", "many", "forever", "10000000000"})
+    CHECK_THAT(usage_error({"run", "-k", "a", "--retry", value, "true"}), Catch::StartsWith("--retry: "));
+  World world;
+  world.set("DBLOCK_RETRY_DELAY", "5s");  // without an effect, and no error
+  CHECK(world.request<app::RunRequest>({"run", "-k", "a", "true"}).retry.count == 0);
+  world.set("DBLOCK_RETRY", "2");
+  CHECK(world.request<app::RunRequest>({"run", "-k", "a", "true"}).retry.count == 2);
+  CHECK(world.request<app::RunRequest>({"run", "-k", "a", "true"}).retry.delay == 5s);
+}
+
 TEST_CASE("counted tries have documented defaults and only a wait that was asked for limits them") {
   const auto counted = run_of({"--attempts", "2"});
   CHECK(counted.wait.retry->first == 1s);

@@ -25,7 +25,7 @@ GuardianRules guard(Leftovers leftovers = Leftovers::automatic) {
   spec.slack = 1s;
   spec.leftovers = leftovers;
   GuardianRules rules(spec, k_session);
-  rules.job_forked(k_job);
+  rules.job_forked(k_job, 1);
   return rules;
 }
 
@@ -303,7 +303,7 @@ TEST_CASE("a dismissed guardian takes a job that is still behind its gate along"
 TEST_CASE("a guardian that could fork no job says why, watches nothing and still releases for a dead dblock",
           "[safety]") {
   GuardianRules rules(JobSpec{}, k_session);
-  const auto told = rules.job_forked(-EAGAIN);
+  const auto told = rules.job_forked(-EAGAIN, 1);
   CHECK(line_of(told) == "tell ready");
   CHECK(told.front().message.value == -EAGAIN);
   CHECK(line_of(rules.time_passed({BootTime{200s}, k_deadline})).empty());

@@ -48,8 +48,8 @@ SupervisorRules long_to_stop() {
 // The actions in a line: "tell stop 15, tell_loss".
 std::string words_of(const SupervisorRules::Actions& actions) {
   static const std::vector<std::string> acts{
-      "tell",      "open_gate",        "tell_start",    "tell_loss",     "tell_overdue",
-      "kill_tree", "look_at_terminal", "say_continued", "say_leftovers", "say_stopping"};
+      "tell",      "open_gate",        "tell_start",    "start_guardian", "tell_loss",   "tell_overdue",
+      "kill_tree", "look_at_terminal", "say_continued", "say_leftovers",  "say_stopping"};
   static const std::vector<std::string> words{"guard",        "forward",        "stop",
                                               "continue_job", "continue_group", "dismiss"};
   std::string line;
@@ -403,6 +403,130 @@ TEST_CASE("daemons that were left are named") {
   SupervisorRules rules = running();
   rules.message_received(Message::with_text(MessageType::left_behind, "d (7)"), second(20));
   CHECK(rules.end().left_behind == std::vector<std::string>{"d (7)"});
+}
+
+// In the pause after an attempt that failed at second 20, until second 30.
+SupervisorRules pausing(std::optional<Nanos> max_runtime = {}) {
+  SupervisorRules rules = running(max_runtime);
+  rules.message_received(Message::with_text(MessageType::left_behind, "daemon (7)"), second(20));
+  rules.message_received({MessageType::job_exited, 3 << 8}, second(20));
+  rules.message_received({MessageType::done, 1}, second(20));
+  CHECK(rules.end().failed_by_itself());
+  rules.begin_pause(second(30).now);
+  CHECK_FALSE(rules.over());
+  return rules;
+}
+
+// The run is over as the attempt before had ended, stopped for this reason.
+void check_stopped_between(const SupervisorRules& rules, Reason reason) {
+  CHECK(rules.over());
+  CHECK(rules.end().stopped_between);
+  CHECK(rules.end().stop.reason == reason);
+  CHECK(rules.end().status == ExitStatus{false, 3});
+  CHECK(rules.end().tree_dead);
+}
+
+TEST_CASE("a pause ends with a new guardian, whose job starts, and the last attempt's end is the run's") {
+  SupervisorRules rules = pausing();
+  CHECK(rules.wake_at(k_early.deadline) == second(30).now);
+  CHECK(words_of(rules.time_passed(second(29))).empty());
+  CHECK(words_of(rules.time_passed(second(30))) == "start_guardian");
+  CHECK(words_of(rules.time_passed(second(31))).empty());
+  CHECK(words_of(rules.message_received({MessageType::ready, 200}, second(31))) == "tell guard, open_gate");
+  CHECK_FALSE(rules.between());
+  rules.message_received({MessageType::job_exited, 4 << 8}, second(40));
+  rules.message_received({MessageType::done, 1}, second(40));
+  CHECK(rules.over());
+  CHECK(rules.end().status == ExitStatus{false, 4});
+  CHECK(rules.end().left_behind == std::vector<std::string>{"daemon (7)"});
+  CHECK(rules.end().failed_by_itself());
+}
+
+TEST_CASE("the gate of a further attempt stays closed when the deadline leaves no room for a stop",
+          "[safety]") {
+  SupervisorRules rules = pausing();
+  rules.time_passed(second(30));
+  CHECK(words_of(rules.message_received({MessageType::ready, 200}, second(95))).empty());
+  check_stopped_between(rules, Reason::self_fence);
+}
+
+TEST_CASE("a deadline that comes near in a pause ends it, and no guardian is started", "[safety]") {
+  SupervisorRules rules = pausing();
+  CHECK(rules.wake_at(second(25).now + 5s) == second(25).now);
+  CHECK(words_of(rules.time_passed({second(26).now, second(30).now})) == "tell_loss");
+  check_stopped_between(rules, Reason::self_fence);
+  SupervisorRules late = pausing();
+  CHECK(words_of(late.time_passed(second(120))) == "tell_loss");  // frozen beyond pause and deadline
+  check_stopped_between(late, Reason::self_fence);
+}
+
+TEST_CASE("what would stop a job ends a pause at once", "[safety]") {
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+    SupervisorRules rules = pausing();
+    rules.signalled(sent(number, true), true, second(25));
+    check_stopped_between(rules, Reason::signal);
+    CHECK(rules.end().stop.signal == number);
+  }
+  SupervisorRules lost = pausing();
+  CHECK(words_of(lost.lease_lost(second(25))) == "tell stop 15, tell_loss");
+  check_stopped_between(lost, Reason::lost);
+  SupervisorRules orphan = pausing();
+  orphan.parent_ended(5, second(25));
+  check_stopped_between(orphan, Reason::parent);
+  SupervisorRules asked = pausing();
+  asked.time_passed(second(30));
+  asked.signalled(sent(SIGTERM), false, second(31));
+  check_stopped_between(asked, Reason::signal);
+  SupervisorRules resized = pausing();
+  for (const int number : {SIGWINCH, SIGTSTP})
+    CHECK(words_of(resized.signalled(sent(number, true), false, second(25))).empty());
+  CHECK_FALSE(resized.over());
+}
+
+TEST_CASE("the limit of a run counts from the job's first start, through pauses") {
+  SupervisorRules rules = pausing(15s);  // since second 10
+  CHECK(rules.wake_at(k_early.deadline) == second(25).now);
+  rules.time_passed(second(25));
+  check_stopped_between(rules, Reason::max_runtime);
+  SupervisorRules second_attempt = pausing(30s);
+  second_attempt.time_passed(second(30));
+  second_attempt.message_received({MessageType::ready, 200}, second(31));
+  CHECK(words_of(second_attempt.time_passed(second(39))).empty());
+  CHECK(words_of(second_attempt.time_passed(second(40))) == "tell stop 15");
+  CHECK_FALSE(second_attempt.over());
+}
+
+TEST_CASE("an attempt that cannot be started leaves the run to end as the one before did") {
+  const auto check = [](const SupervisorRules& rules, int why) {
+    CHECK(rules.over());
+    CHECK(rules.end().not_again_errno == why);
+    CHECK(rules.end().status == ExitStatus{false, 3});
+    CHECK_FALSE(rules.end().stop);
+    CHECK_FALSE(rules.end().failed_by_itself());
+  };
+  SupervisorRules no_process = pausing();
+  no_process.time_passed(second(30));
+  no_process.message_received({MessageType::ready, -EAGAIN}, second(31));
+  check(no_process, EAGAIN);
+  SupervisorRules no_answer = pausing();
+  no_answer.time_passed(second(30));
+  CHECK(no_answer.wake_at(k_early.deadline) == second(40).now);
+  no_answer.time_passed(second(40));
+  check(no_answer, ETIMEDOUT);
+  SupervisorRules no_program = pausing();
+  no_program.time_passed(second(30));
+  no_program.message_received({MessageType::ready, 200}, second(31));
+  no_program.message_received({MessageType::job_exited, 126 << 8, ENOENT}, second(31));
+  no_program.message_received({MessageType::done, 1}, second(31));
+  check(no_program, ENOENT);
+}
+
+TEST_CASE("a job that died of a signal which came to dblock did not fail by itself") {
+  SupervisorRules rules = running();
+  CHECK(words_of(rules.signalled(sent(SIGUSR1), false, second(15))) == "tell forward 10");
+  rules.message_received({MessageType::job_exited, SIGUSR1}, second(20));
+  rules.message_received({MessageType::done, 1}, second(20));
+  CHECK_FALSE(rules.end().failed_by_itself());
 }
 
 }  // namespace dblock::process

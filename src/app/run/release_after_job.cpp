@@ -168,7 +168,9 @@ GivenBack release_after_job(const EndedJob& job) {
 
 void release_for_dead_run(const DeadRun& run) {
   const lease::Promises& promises = run.request.promises;
-  const bool some_left = run.job.end && !run.job.end->left_behind.empty();
+  // The guardian of a further attempt does not know what earlier ones have left behind.
+  const bool retried = run.request.retry.count > 0;
+  const bool some_left = retried || (run.job.end && !run.job.end->left_behind.empty());
   lease::RunEnd end = end_of_dead_run(run);
   const bool awaited = lease::is_awaited(promises, end);
   // The row counts --min-hold from the start of the granting statement, which may have had to wait.

@@ -8,6 +8,7 @@
 
 #include "app/database.hpp"
 #include "app/identity.hpp"
+#include "app/run/attempts.hpp"
 #include "app/run/hooks.hpp"
 #include "app/run/job_environment.hpp"
 #include "app/run/release_after_job.hpp"
@@ -45,6 +46,7 @@ Result<process::JobSpec> make_spec(const RunRequest& request) {
   spec.slack = request.timing.slack;
   spec.leftovers = request.leftovers;
   spec.tell_start = !request.hooks.start.empty();
+  spec.retried = request.retry.count > 0;
   return spec;
 }
 
@@ -210,11 +212,10 @@ Ending Run::end_without_lease(const lease::AcquireOutcome& outcome) {
 
 Result<Ending> Run::give_up_wait(const Stop& stop) {
   if (!session_ || session_->cancel_acquire()) supervisor_->dismiss_guardian();
-  if (stop.reason == Stop::Reason::guardian) {
+  if (stop.reason == Stop::Reason::guardian)
     return fail(Errc::internal,
                 "the guardian process died before the job could start; nothing was run. Was it killed by "
                 "hand? Run it again");
-  }
   if (session_) status_.waited = session_->waited();
   return interrupted_by(stop, "while waiting for " + locks_ + "; nothing was run");
 }
@@ -233,10 +234,11 @@ Ending Run::run_under(const lease::Lease& lease) {
   supervisor_->on_start([this, &lease] { hooks_->job_started(lease); });
   supervisor_->on_loss([this, &lease] { hooks_->lost(lease, describe_loss()); });
   if (request_.expect) supervisor_->on_overdue(*request_.expect, [this] { say_overdue(); });
-  const JobEnd end =
-      supervisor_->run_job(job_environment(lease, request_.held, store_name_), request_.max_runtime);
+  const Attempts attempts =
+      run_attempts(*supervisor_, request_, job_environment(lease, request_.held, store_name_));
   status_.ended_at = std::chrono::system_clock::now();
-  return conclude(lease, end);
+  status_.attempts = attempts.count;
+  return conclude(lease, attempts.last);
 }
 
 Ending Run::conclude(const lease::Lease& lease, const JobEnd& end) {

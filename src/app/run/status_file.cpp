@@ -86,6 +86,7 @@ std::string status_document(const RunStatus& status, const Ending& ending) {
                       {"acquired_at", time_or_null(status.acquired_at)},
                       {"ended_at", time_or_null(status.ended_at)},
                       {"waited_ms", status.waited.count()},
+                      {"attempts", status.attempts},
                       {"overdue", or_null(status.overdue)},
                       {"release", status.release},
                       {"stop", to_json(ending.stop)},

@@ -22,6 +22,7 @@ struct RunStatus {
   std::optional<WallTime> acquired_at;  // by this host's wall clock
   std::optional<WallTime> ended_at;     // the job and its leftovers ended
   std::chrono::milliseconds waited{0};  // for a held lock
+  std::uint64_t attempts = 0;           // how often the job was started
   std::optional<bool> overdue;          // the job ran for longer than expected; none: nothing was expected
   std::string release = "none";         // none, released, unknown, expires (left to expire), lost
 };

@@ -160,6 +160,12 @@ Ending ending_of(const JobEnd& end, const RunRequest& request) {
   if (end.stop.reason == self_fence || end.stop.reason == lost || end.stop.reason == revoked)
     return {.how = How::lost};
   if (end.fork_errno != 0 || end.exec_errno != 0) return not_started(end, request);
+  if (end.stop.reason == Stop::Reason::max_runtime && end.stopped_between) {
+    return {.how = How::timed_out,
+            .message = "the attempts of the job took longer than --max-runtime " +
+                       format_duration(*request.max_runtime) +
+                       ", with the pauses between them; raise the limit, or find out why the job fails"};
+  }
   if (end.stop.reason == Stop::Reason::max_runtime) {
     return {.how = How::timed_out,
             .message = "the job ran longer than --max-runtime " + format_duration(*request.max_runtime) +
@@ -177,15 +183,17 @@ Ending ending_of(const JobEnd& end, const RunRequest& request) {
     if (stop.signal == 0) stop.signal = SIGKILL;
     return interrupted_by(stop, "before the job began");
   }
-  Ending ending = own_ending(end);
+  Ending ending =
+      end.stopped_between ? Ending{.how = How::job_signalled, .number = end.stop.signal} : own_ending(end);
   ending.message = describe_stop(end);
   return ending;
 }
 
 Ending lost_ending(const JobEnd& end, const std::string& loss) {
   std::string message = loss;
-  if (!end.stop) {
-    message += "; the job had ended by then";
+  if (!end.stop || end.stopped_between) {
+    message +=
+        end.stop ? "; the job had failed by then, and was not started again" : "; the job had ended by then";
   } else {
     message += end.started ? "; the job was stopped" + describe_kill(end.stop) + describe_leftovers(end)
                            : "; the job was not started";
@@ -218,6 +226,7 @@ std::string describe_stop(const JobEnd& end) {
   const std::string by = stop.reason == Stop::Reason::parent
                              ? "asked to stop since " + parent_of(stop)
                              : "asked to stop by " + signal + " " + sender_of(stop);
+  if (end.stopped_between) return by + ": the job had failed by then, and was not started again";
   if (stop.late)
     return by + ": the job had ended by then, and what it left running " +
            (end.leftovers_killed ? fate_of_leftovers(end) : "was stopped");

@@ -51,7 +51,7 @@ class Guardian {
       job_ = -EMFILE;  // Tree::open() worked in dblock a moment ago, so only descriptors can be short
     }
     detach();
-    act(rules_.job_forked(job_));
+    act(rules_.job_forked(job_, ::getpid()));
     for (;;) round();
   }
 

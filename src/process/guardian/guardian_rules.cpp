@@ -40,9 +40,9 @@ GuardianRules::GuardianRules(const JobSpec& spec, pid_t session)
       plan_(spec),
       look_again_in_(k_first_leftover_poll) {}
 
-GuardianRules::Actions GuardianRules::job_forked(pid_t job) {
+GuardianRules::Actions GuardianRules::job_forked(pid_t job, pid_t guardian) {
   if (job > 0) phase_ = Phase::running;
-  return {tell_dblock({MessageType::ready, job})};
+  return {tell_dblock({MessageType::ready, job, guardian})};
 }
 
 GuardianRules::Actions GuardianRules::time_passed(const Moment& moment) {

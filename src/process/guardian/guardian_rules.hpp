@@ -59,7 +59,7 @@ class GuardianRules {
   Actions children_waited_for(bool none_left, BootTime now);
 
   // The start, and the results of actions. `job`: the job's pid, or the negative errno of a failed fork.
-  Actions job_forked(pid_t job);
+  Actions job_forked(pid_t job, pid_t guardian);
   Actions tree_seen(const std::vector<ProcessInfo>& descendants);
   Actions tree_killed(bool dead);
 
