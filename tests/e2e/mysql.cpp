@@ -86,7 +86,7 @@ TEST_CASE("mysql: a password does not go out over a connection that others can r
   refused(with_tls, "?tls=off");
   refused(no_tls, "?tls=off");
   refused(no_tls, "");
-  CHECK(no_tls.run(no_tls.by_tcp("?tls=require")).exit == exited(69));
+  CHECK(no_tls.run(no_tls.by_tcp("?tls=require")).exit == exited(78));
   CHECK(no_tls.run(no_tls.by_socket()).exit == exited(0));
   CHECK(read_file(directory.file("ran")).empty());
 }

@@ -1,13 +1,17 @@
 // Servers that are not what they seem: they ask for files and passwords, or send nonsense.
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <random>
+#include <thread>
 
 #include "support/catch.hpp"
 #include "support/dblock.hpp"
 #include "support/fake_server.hpp"
+#include "support/steps.hpp"
 
 namespace dblock::test {
 namespace {
@@ -148,7 +152,7 @@ TEST_CASE("a server without tls that asks for the password itself is told nothin
   }
 }
 
-TEST_CASE("a login that dblock never uses is not met with the advice to use tls",
+TEST_CASE("a login that hands the password over is met with what proves the server, not with tls=require",
           "[server][other-servers][asan-server]") {
   FakeServer rogue([&](Wire& wire) {
     wire.greet("mysql_clear_password");
@@ -156,13 +160,35 @@ TEST_CASE("a login that dblock never uses is not met with the advice to use tls"
     wire.send(plugin_request("mysql_clear_password"));
     static_cast<void>(wire.receive());
   });
-  // Without a password, as over TLS, every way to log in that dblock knows is open to the server.
   const auto finished = dblock_at(rogue.url("app", "?tls=off"), {"inspect"});
   rogue.stop();
   INFO(finished.err);
   CHECK(finished.exit == exited(77));
-  CHECK(says(finished.err, "a way to log in that dblock never uses"));
+  CHECK(says(finished.err, "tls=verify-full"));
   CHECK_FALSE(says(finished.err, "tls=require"));
+}
+
+TEST_CASE("a way to log in that dblock does not know is refused where the password would be safe, too",
+          "[server][asan-server]") {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string path = "/tmp/dblock-rogue-" + std::to_string(::getpid());
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const int listener = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  REQUIRE(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
+  REQUIRE(::listen(listener, 1) == 0);
+  const std::jthread rogue([&] {
+    const int client = ::accept(listener, nullptr, nullptr);
+    Wire wire(client);
+    wire.greet();
+    if (wire.receive()) wire.send(plugin_request("no_such_plugin"));
+    static_cast<void>(wire.receive());
+    ::close(client);
+    ::close(listener);
+  });
+  const auto refused = dblock_at("mysql://app:hunter2@localhost/d?socket=" + path, {"inspect"});
+  ::unlink(path.c_str());
+  check_ended(refused, 77, {"a way to log in that dblock never uses"});
 }
 
 // What a server may say at any point, and worse.

@@ -19,6 +19,7 @@
 #include "support/dblock.hpp"
 #include "support/fake_server.hpp"
 #include "support/live_run.hpp"
+#include "support/privilege.hpp"
 #include "support/steps.hpp"
 
 namespace dblock::test {
@@ -42,9 +43,9 @@ TEST_CASE("a server without tls is refused by every mode that demands it", "[ser
   const Certificates certificates;
   CHECK(inspect_with(database, "tls=off") == exited(0));
   CHECK(inspect_with(database, "tls=prefer") == exited(0));
-  check_ended(inspected_with(database, "tls=require"), 69, {"TLS"});
-  check_ended(inspected_with(database, "tls=verify-ca&tls-ca=" + certificates.authority()), 69, {"TLS"});
-  check_ended(inspected_with(database, "tls=verify-full&tls-ca=" + certificates.authority()), 69, {"TLS"});
+  check_ended(inspected_with(database, "tls=require"), 78, {"TLS"});
+  check_ended(inspected_with(database, "tls=verify-ca&tls-ca=" + certificates.authority()), 78, {"TLS"});
+  check_ended(inspected_with(database, "tls=verify-full&tls-ca=" + certificates.authority()), 78, {"TLS"});
 }
 
 TEST_CASE("no run starts its job when tls is demanded and not to be had", "[server]") {
@@ -54,7 +55,7 @@ TEST_CASE("no run starts its job when tls is demanded and not to be had", "[serv
   const auto finished =
       dblock_at(database.tcp_url() + "?tls=require", run_words("k", {}, {"touch", directory.file("ran")}));
   INFO(finished.err);
-  check_ended(finished, 69, {"TLS"});
+  check_ended(finished, 78, {"TLS"});
   CHECK(read_file(directory.file("ran")).empty());
 }
 
@@ -84,8 +85,8 @@ TEST_CASE("a certificate of a foreign authority is refused by verify-ca and veri
   const Server server(certificates.server_options("good"));
   const ServerDatabase database(server.address());
   const std::string ca = "&tls-ca=" + certificates.file("foreign.pem");
-  check_ended(inspected_with(database, "tls=verify-ca" + ca), 69, {"(error 2026)"});
-  check_ended(inspected_with(database, "tls=verify-full" + ca), 69, {"(error 2026)"});
+  check_ended(inspected_with(database, "tls=verify-ca" + ca), 78, {"(error 2026)"});
+  check_ended(inspected_with(database, "tls=verify-full" + ca), 78, {"(error 2026)"});
 }
 
 TEST_CASE("a certificate for another name is refused by verify-full", "[server]") {
@@ -93,7 +94,9 @@ TEST_CASE("a certificate for another name is refused by verify-full", "[server]"
   const Server server(certificates.server_options("wrong-name"));
   const ServerDatabase database(server.address());
   const std::string ca = "&tls-ca=" + certificates.authority();
-  check_ended(inspected_with(database, "tls=verify-full" + ca), 69, {"(error 2026)"});
+  check_ended(
+      inspected_with(database, "tls=verify-full" + ca), 78,
+      {"the server's certificate is not for 127.0.0.1 but for DNS:somewhere.else.example (error 2026)"});
 }
 
 TEST_CASE("without tls-ca verify-full trusts the system's authorities, and the name counts no less",
@@ -110,11 +113,55 @@ TEST_CASE("without tls-ca verify-full trusts the system's authorities, and the n
     const auto finished =
         dblock_at(url + "tls=verify-full", {"inspect"}, {"SSL_CERT_FILE=" + certificates.authority()});
     INFO(url << ": " << finished.err);
-    CHECK(finished.exit == exited(accepted ? 0 : 69));
+    CHECK(finished.exit == exited(accepted ? 0 : 78));
     // Ours, or those of a client library that checks by itself.
     const bool said =
         says(finished.err, "the server's certificate is not") || says(finished.err, "TLS/SSL error");
     CHECK(said != accepted);
+  }
+}
+
+// An account whose password PAM checks, so that the server must be handed it; any will do.
+class PamService {
+ public:
+  PamService() { write_file(path(), "auth required pam_permit.so\naccount required pam_permit.so\n"); }
+  PamService(const PamService&) = delete;
+  PamService& operator=(const PamService&) = delete;
+  ~PamService() { std::filesystem::remove(path()); }
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  [[nodiscard]] std::string path() const { return "/etc/pam.d/" + name_; }
+  const std::string name_ = "dblock-test-" + std::to_string(::getpid());
+};
+
+TEST_CASE("an account of PAM logs in over the socket and over tls that proves the server, and nowhere else",
+          "[server][mariadb]") {
+  DBLOCK_NEEDS(::geteuid() == 0 ? "" : "root, for a service of PAM");
+  const auto* const as_dialog = GENERATE("OFF", "ON");
+  CAPTURE(as_dialog);
+  const PamService pam;
+  const Certificates certificates;
+  auto options = certificates.server_options("good");
+  options.insert(options.end(),
+                 {"--plugin-load-add=auth_pam", "--pam-use-cleartext-plugin=" + std::string(as_dialog)});
+  const Server server(options);
+  ServerDatabase database(server.address());
+  const std::string account = database.account("IDENTIFIED VIA pam USING '" + pam.name() + "'") + ":hunter2";
+  const std::string ca = "&tls-ca=" + certificates.authority();
+  const auto by_tcp = [&](const std::string& tls) {
+    return dblock_at(database.tcp_url(account) + "?tls=" + tls, run_words("k", {}, {"true"}));
+  };
+  for (const auto& tls : {"verify-full" + ca, "verify-ca" + ca}) {
+    const auto ran = by_tcp(tls);
+    INFO(ran.err);
+    CHECK(ran.exit == exited(0));
+  }
+  CHECK(dblock_at(database.url(account), run_words("k", {}, {"true"})).exit == exited(0));
+  for (const auto* const tls : {"off", "prefer", "require"}) {
+    const auto refused = by_tcp(tls);
+    check_ended(refused, 77, {"use tls=verify-full"});
+    CHECK_FALSE(says(refused.err, "tls=require"));
   }
 }
 
@@ -218,7 +265,7 @@ TEST_CASE("who strips tls from a connection hears nothing where tls is demanded"
   };
   for (const auto& tls : {std::string("require"), "verify-ca" + ca, "verify-full" + ca}) {
     const auto [exit, heard] = through_stripper(tls);
-    CHECK(exit == exited(69));
+    CHECK(exit == exited(78));
     CHECK(heard.empty());  // not even the user's name
   }
   for (const char* tls : {"off", "prefer"}) {

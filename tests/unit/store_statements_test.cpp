@@ -294,6 +294,49 @@ TEST_CASE("only what is known to be undone is reported as undone", "[safety]") {
       Errc::unreachable);
 }
 
+TEST_CASE("what no later try mends ends a connection for good, and what may pass does not") {
+  const auto code = [](const ServerError& words, Phase phase = Phase::connect) {
+    return make_error("cannot x", "mysql://h/d", words, phase).code;
+  };
+  for (const unsigned native : {1049U, 1059U, 1102U, 1115U, 2007U, 2019U, 2047U, 3159U, 5004U}) {
+    CAPTURE(native);
+    CHECK(code({native, "words"}) == Errc::config);
+  }
+  for (const unsigned native :
+       {1044U, 1045U, 1130U, 1275U, 1524U, 1862U, 2059U, 2061U, 3118U, 4151U, 5010U, 5012U}) {
+    CAPTURE(native);
+    CHECK(code({native, "words"}) == Errc::denied);
+  }
+  for (const unsigned native : {1040U, 1042U, 1043U, 1053U, 1129U, 1203U, 1226U, 2002U, 2003U, 2005U, 2006U,
+                                2013U, 2026U, 2027U, 3032U, 3168U, 5013U}) {
+    CAPTURE(native);
+    CHECK(code({native, "words"}) == Errc::unreachable);
+  }
+  CHECK(code({2026, "words", true}) == Errc::config);
+  // Of a statement, a number of the client library says nothing but that the connection has ended.
+  for (const unsigned native : {2007U, 2019U, 2026U, 5004U})
+    CHECK(code({native, "words", native == 2026}, Phase::write) == Errc::indeterminate);
+}
+
+TEST_CASE(
+    "a failure of tls lasts where the settings or the server must change, not where a connection broke") {
+  for (const auto* const words :
+       {"SSL connection error: SSL is required, but the server does not support it",
+        "TLS/SSL error: self-signed certificate in certificate chain",
+        "TLS/SSL error: certificate has expired",
+        "TLS/SSL error: Validation of SSL server certificate failed", "TLS/SSL error: no start line",
+        "TLS/SSL error: key values mismatch", "TLS/SSL error: tlsv1 alert protocol version",
+        "TLS/SSL error: unsupported protocol"})
+    CHECK(is_lasting_tls_failure({2026, words}));
+  for (const auto* const words :
+       {"TLS/SSL error: Connection reset by peer (104)", "TLS/SSL error: unexpected eof while reading",
+        "TLS/SSL error: Success (0)", "TLS/SSL error: wrong version number",
+        "Received error packet before completion of TLS handshake. The authenticity of the following error "
+        "cannot "
+        "be verified: 1040 - Too many connections"})
+    CHECK_FALSE(is_lasting_tls_failure({2026, words}));
+}
+
 TEST_CASE("a way to log in whose plugin is missing is met with the package that has it") {
   for (const ServerError& words :
        {ServerError{2059, "Authentication plugin 'caching_sha2_password' cannot be loaded: no such file"},

@@ -1,5 +1,6 @@
 #include "store/config/settings.hpp"
 
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -77,6 +78,14 @@ Result<void> check_tls(const MariadbSettings& settings) {
                   "the TLS file " + *path + " does not exist; check tls-ca, tls-cert and tls-key");
   }
   return {};
+}
+
+Result<void> check_socket(const MariadbSettings& settings) {
+  constexpr std::size_t k_longest = sizeof(sockaddr_un::sun_path) - 1;
+  if (settings.socket.size() <= k_longest) return {};
+  return fail(Errc::config, "the socket's path has " + std::to_string(settings.socket.size()) +
+                                " bytes, and the system takes at most " + std::to_string(k_longest) +
+                                "; name the server's socket by a shorter path, such as a symbolic link's");
 }
 
 // The TLS mode. Without a mode, a certificate authority in the settings means that the user wants
@@ -239,6 +248,7 @@ Result<ResolvedSettings> resolve_settings(const SettingsSources& sources) {
   MariadbSettings settings = completed(all);
   settings.passed_over = std::move(passed_over);
   DBLOCK_CHECK(check_tls(settings));
+  DBLOCK_CHECK(check_socket(settings));
   std::vector<std::string> warnings = groups.warnings;
   if (url.password && sources.url_from_command_line) {
     warnings.emplace_back(

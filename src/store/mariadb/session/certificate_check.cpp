@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/text.hpp"
+#include "store/mariadb/session/certificate_names.hpp"
 
 namespace dblock::store::mariadb {
 namespace {
@@ -87,6 +88,11 @@ int on_handshake(void* tls, unsigned /*the library's own plan*/) {
 
 }  // namespace
 
+std::string refusal_of_name(const std::string& wanted, const std::string& names) {
+  return "the server's certificate is not for " + escape_untrusted(wanted) +
+         (names.empty() ? "" : " but for " + names);
+}
+
 CertificateCheck::CertificateCheck(CertificateDemand demand) : demand_(std::move(demand)) {
   t_check = this;
 }
@@ -142,7 +148,7 @@ std::string CertificateCheck::why_not(void* tls) const {
   const std::string& name = *demand_.name;
   const bool ours = openssl()->check_host(certificate.get(), name.data(), name.size(), 0, nullptr) == 1 ||
                     openssl()->check_address(certificate.get(), name.c_str(), 0) == 1;
-  return ours ? "" : "the server's certificate is not for " + escape_untrusted(name);
+  return ours ? "" : refusal_of_name(name, names_in(certificate.get()));
 }
 
 }  // namespace dblock::store::mariadb

@@ -22,6 +22,9 @@ struct CertificateDemand {
   std::optional<std::string> name;  // the certificate is for this host name or IP address
 };
 
+// The sentence that refuses a certificate for other `names` (certificate_names.hpp).
+[[nodiscard]] std::string refusal_of_name(const std::string& wanted, const std::string& names);
+
 class CertificateCheck {
  public:
   explicit CertificateCheck(CertificateDemand demand);

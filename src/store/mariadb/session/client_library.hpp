@@ -62,7 +62,7 @@ void forget_environment();
   return *client_library();
 }
 
-// A function of the library's OpenSSL that certificate_check.cpp, login.cpp or tls_library() calls; null if
+// A function of the library's OpenSSL that certificate_*.cpp, login.cpp or tls_library() calls; null if
 // missing. REQUIRES: as api().
 [[nodiscard]] void* symbol_of_library(const char* name);
 

@@ -6,40 +6,22 @@
 #include <optional>
 #include <span>
 
+#include "store/mariadb/session/known_errors.hpp"
 #include "store/mariadb/session/session_statements.hpp"
 #include "store/mariadb/sql.hpp"
 
 namespace dblock::store::mariadb {
 namespace {
 
-constexpr unsigned k_no_such_database = 1049;
-constexpr unsigned k_wrong_variable_value = 1231;
-// InnoDB cannot log this transaction isolation as statements.
-constexpr unsigned k_needs_row_logging = 1665;
 constexpr unsigned k_galera_not_ready = 1047;
 constexpr unsigned k_option_forbids = 1290;
-constexpr unsigned k_lock_nowait = 3572;  // NOWAIT met a locked row on MySQL; MariaDB's number is 1205
 constexpr std::string_view k_not_ready = "not yet prepared";
-constexpr unsigned k_no_plugin = 2059;  // CR_AUTH_PLUGIN_CANNOT_LOAD
 constexpr unsigned k_first_client_error = 2000;
 constexpr unsigned k_last_client_error = 2999;
 constexpr unsigned k_first_connector_error = 5000;
 
-// Login or privilege refused: a second try would not help.
-constexpr std::array k_denied{
-    1044U, 1045U, 1095U, 1130U, 1131U, 1132U, 1133U, 1142U,       1143U,
-    1227U, 1251U, 1275U, 1370U, 1396U, 1410U, 1524U, 1698U,       1820U,
-    1862U, 2049U, 2054U, 2061U, 3118U, 3955U, 4151U, k_no_plugin, k_plugin_not_allowed};
-constexpr std::array k_schema{1054U, 1136U, k_no_such_table, k_no_such_key, 1932U};
-// The server did nothing, but may do it later, or another server may.
-constexpr std::array k_refused_for_now{1040U, 1114U, 1129U, 1152U, 1203U, 1205U, 1213U,
-                                       1020U, 1226U, 1792U, 1836U, 3100U, 3101U, k_lock_nowait};
 constexpr std::array k_crowded_out{1040U, 1203U, 1226U};
 constexpr std::array k_read_only{k_option_forbids, 1792U, 1836U};
-// The server refused the statement itself: a bug in dblock, or a table changed by hand. Nothing was done.
-constexpr std::array k_statement_refused{
-    k_null_refused,     1062U, 1064U, 1149U, 1193U, 1235U, 1264U, 1265U, 1292U,
-    k_no_such_function, 1364U, 1366U, 1406U, 1411U, 1690U, 3819U, 4025U, k_wrong_variable_value};
 
 bool among(std::span<const unsigned> numbers, unsigned native) {
   return std::ranges::find(numbers, native) != numbers.end();
@@ -66,18 +48,24 @@ bool is_read_only(const ServerError& words) {
          words.text.find("read_only") != std::string::npos;
 }
 
+// The number's meaning in this phase. The client library's own numbers say why a connection was not opened;
+// later they tell nothing about the statement.
+std::optional<Errc> known_code(unsigned native, Phase phase) {
+  const auto* const known = std::ranges::find(k_known, native, &Known::native);
+  if (known == k_known.end()) return std::nullopt;
+  const bool of_login = known->code == Errc::denied;
+  if (is_client_side(native) && phase != Phase::connect && !of_login) return std::nullopt;
+  return known->code;
+}
+
 // Unless an error is known to mean "not done", the outcome is unknown.
 Errc classify(const ServerError& words, Phase phase) {
-  const unsigned native = words.native;
-  if (among(k_denied, native)) return Errc::denied;
-  if (native == k_no_such_database || native == k_needs_row_logging) return Errc::config;
-  if (among(k_schema, native) || found_schema_version(words)) return Errc::schema;
-  if (among(k_refused_for_now, native)) return Errc::unreachable;
+  if (found_schema_version(words)) return Errc::schema;
+  if (const auto code = known_code(words.native, phase)) return *code;
   if (is_wrong_host(words)) return Errc::unreachable;
-  if (native == k_option_forbids) return Errc::config;
-  if (among(k_statement_refused, native)) return Errc::internal;
-  const bool changes = phase == Phase::write || phase == Phase::commit;
-  return changes ? Errc::indeterminate : Errc::unreachable;
+  if (words.native == k_option_forbids) return Errc::config;
+  if (phase == Phase::connect) return words.lasting ? Errc::config : Errc::unreachable;
+  return phase == Phase::read ? Errc::unreachable : Errc::indeterminate;
 }
 
 std::string schema_sentence(unsigned found) {
@@ -113,6 +101,9 @@ std::string_view advice(Errc code, const ServerError& words) {
   if (native == k_option_forbids) return "; start the server without that option, or use another one";
   if (code == Errc::unreachable && native == k_galera_not_ready)
     return "; is this Galera node cut off from the majority, or still joining?";
+  if (native == k_name_too_long || native == k_wrong_database_name)
+    return "; write the name of the database as SHOW DATABASES does";
+  if (native == k_tls_demanded) return "; use tls=verify-full with tls-ca, or tls=require";
   if (native == k_tls_failed)
     return "; check tls and tls-ca in the settings, and the certificate and name of the server";
   if (lacks_plugin(words))
@@ -174,6 +165,14 @@ bool is_wrong_host(unsigned native, std::string_view text) {
 
 bool is_cut_off(const ServerError& words) {
   return words.text.find("Not connected to Primary Component") != std::string::npos;
+}
+
+bool is_lasting_tls_failure(const ServerError& words) {
+  constexpr std::array<std::string_view, 10> k_lasting{
+      "SSL is required", "ertificate",           "finger print", "no start line", "key values mismatch",
+      "PEM lib",         "unsupported protocol", " alert ",      "no protocols",  "handshake failure"};
+  const auto says = [&](std::string_view part) { return words.text.find(part) != std::string::npos; };
+  return words.native == k_tls_failed && std::ranges::any_of(k_lasting, says);
 }
 
 bool is_client_side(unsigned native) {

@@ -20,6 +20,8 @@ enum class Phase {
 struct ServerError {
   unsigned native = 0;
   std::string text;
+  // Of a connection: the settings, or what this host shows, must change before a later try can succeed.
+  bool lasting = false;
 };
 
 inline constexpr unsigned k_duplicate_key = 1062;
@@ -38,6 +40,8 @@ inline constexpr unsigned k_table_denied = 1142;
 inline constexpr unsigned k_join_too_big = 1104;
 inline constexpr unsigned k_access_denied = 1045;
 inline constexpr unsigned k_access_denied_no_password = 1698;
+inline constexpr unsigned k_password_expired = 1862;
+inline constexpr unsigned k_socket_failed = 2002;       // CR_CONNECTION_ERROR
 inline constexpr unsigned k_connection_lost = 2013;     // CR_SERVER_LOST
 inline constexpr unsigned k_plugin_not_allowed = 5010;  // CR_PLUGIN_NOT_ALLOWED
 inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERROR
@@ -67,9 +71,19 @@ inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERR
 // The connection failed, not the statement.
 [[nodiscard]] bool is_client_side(unsigned native);
 
-// The server refused the password, or its absence.
+// True for the client library's words about TLS that no later try changes: no TLS on the server, certificates
+// and keys that are refused or do not fit. What remains, such as a connection that broke, may pass.
+[[nodiscard]] bool is_lasting_tls_failure(const ServerError& words);
+
+// The library's own check of the certificate found only the name wrong.
+[[nodiscard]] inline bool is_name_refused(const ServerError& words) {
+  return words.native == k_tls_failed &&
+         words.text.find("Validation of SSL server certificate failed") != std::string::npos;
+}
+
+// The server refused the password, or its absence, or wants another one.
 [[nodiscard]] inline bool is_password_refused(unsigned native) {
-  return native == k_access_denied || native == k_access_denied_no_password;
+  return native == k_access_denied || native == k_access_denied_no_password || native == k_password_expired;
 }
 
 // Translates the errors by which the set-up statement, and a statement that changes a lock's row

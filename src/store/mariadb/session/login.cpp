@@ -2,6 +2,7 @@
 
 #include <nss.h>
 #include <pwd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <utility>
 
 #include "store/mariadb/session/certificate_check.hpp"
+#include "store/mariadb/session/certificate_names.hpp"
 #include "store/mariadb/session/result.hpp"
 
 namespace dblock::store::mariadb {
@@ -20,10 +22,14 @@ namespace {
 constexpr const char* k_blind_plugins =
     "mysql_native_password,client_ed25519,auth_gssapi_client,auth_socket,unix_socket,parsec";
 // Also allows ways in which the server may ask for the password itself; safe where no attacker can listen.
-// Never allowed: mysql_clear_password and dialog, which send the password to any server that asks.
 constexpr const char* k_all_plugins =
     "mysql_native_password,client_ed25519,auth_gssapi_client,auth_socket,unix_socket,parsec,"
     "caching_sha2_password,sha256_password";
+// Also hands the password over as it is, to any server that asks (accounts of PAM, LDAP, RDS IAM, Entra ID).
+// Only for a server that has proved to be the right one.
+constexpr const char* k_trusting_plugins =
+    "mysql_native_password,client_ed25519,auth_gssapi_client,auth_socket,unix_socket,parsec,"
+    "caching_sha2_password,sha256_password,mysql_clear_password,dialog";
 
 enum class Encryption {
   plain,  // without TLS
@@ -38,10 +44,6 @@ struct Plan {
   const char* plugins = k_blind_plugins;
 };
 
-bool is_local_socket(const HostPort* host) {
-  return host == nullptr || (host->host == "localhost" && host->port == 0);
-}
-
 Plan plan_for(TlsMode mode, bool local_socket) {
   switch (mode) {
     case TlsMode::off:
@@ -50,14 +52,14 @@ Plan plan_for(TlsMode mode, bool local_socket) {
       if (!local_socket) return {Encryption::tls_if_offered, false, false, k_blind_plugins};
       break;
     case TlsMode::require:
-      return {Encryption::tls_only, false, false, k_all_plugins};
+      return {Encryption::tls_only, false, false, local_socket ? k_trusting_plugins : k_all_plugins};
     case TlsMode::verify_ca:
-      return {Encryption::tls_only, true, false, k_all_plugins};
+      return {Encryption::tls_only, true, false, k_trusting_plugins};
     case TlsMode::verify_full:
-      return {Encryption::tls_only, true, true, k_all_plugins};
+      return {Encryption::tls_only, true, true, k_trusting_plugins};
   }
   // A Unix socket stays on this host: no attacker can listen, and TLS would only cost time.
-  return {Encryption::plain, false, false, local_socket ? k_all_plugins : k_blind_plugins};
+  return {Encryption::plain, false, false, local_socket ? k_trusting_plugins : k_blind_plugins};
 }
 
 void set_flag(MYSQL* handle, mysql_option option, bool on) {
@@ -163,17 +165,29 @@ bool connect(MYSQL* handle, const MariadbSettings& settings, const HostPort* hos
                                   by_socket ? socket : nullptr, CLIENT_FOUND_ROWS) != nullptr;
 }
 
-// Why the login failed. If the server asked for a plugin that the plan forbids, also what to do about it.
-ServerError words_of_refusal(MYSQL* handle, const Plan& plan) {
+// The server asked for a plugin that the plan forbids: what to do about it. (The library does not tell
+// which.)
+std::string words_of_plugin(const Plan& plan) {
+  return std::string_view(plan.plugins) == k_trusting_plugins
+             ? "the server asks for a way to log in that dblock never uses; give the account "
+               "caching_sha2_password, ed25519 or mysql_native_password"
+             : "the server asks for a way to log in that would expose the password on this connection; use "
+               "tls=verify-full with tls-ca, or the Unix socket";
+}
+
+// A path at which no server can ever listen.
+bool names_no_socket(const std::string& path) {
+  struct stat seen {};
+  return !path.empty() && ::stat(path.c_str(), &seen) == 0 && !S_ISSOCK(seen.st_mode);
+}
+
+// Why the login failed.
+ServerError words_of_refusal(MYSQL* handle, const MariadbSettings& settings, const Plan& plan) {
   ServerError words = last_words(handle);
-  if (words.native != k_plugin_not_allowed) return words;
-  words.text =
-      std::string_view(plan.plugins) == k_all_plugins
-          ? "the server asks for a way to log in that dblock never uses, such as one that hands over "
-            "the password itself; give the account caching_sha2_password, ed25519 or "
-            "mysql_native_password"
-          : "the server asks for a way to log in that would expose the password on this connection; "
-            "use tls=require, tls=verify-full or the Unix socket";
+  if (words.native == k_plugin_not_allowed) words.text = words_of_plugin(plan);
+  words.lasting = is_lasting_tls_failure(words);
+  if (words.native == k_socket_failed && names_no_socket(settings.socket))
+    return {0, settings.socket + " is no socket; name the server's (`SELECT @@socket` tells it)", true};
   return words;
 }
 
@@ -182,13 +196,18 @@ std::expected<void, ServerError> connect_with_tls(MYSQL* handle, const MariadbSe
                                                   const HostPort* host, const Plan& plan) {
   CertificateCheck check(
       {plan.check_certificate, plan.check_name ? std::optional(name_of(host)) : std::nullopt});
-  if (!check.install(handle)) return std::unexpected(ServerError{k_tls_failed, check.refusal()});
+  if (!check.install(handle)) return std::unexpected(ServerError{k_tls_failed, check.refusal(), true});
   const bool connected = connect(handle, settings, host);
-  if (!connected && !check.was_asked()) return std::unexpected(words_of_refusal(handle, plan));
-  if (!check.refusal().empty()) return std::unexpected(ServerError{k_tls_failed, check.refusal()});
-  if (!connected) return std::unexpected(words_of_refusal(handle, plan));
+  if (!connected && !check.was_asked()) {
+    ServerError words = words_of_refusal(handle, settings, plan);
+    if (plan.check_name && is_name_refused(words))
+      words.text = refusal_of_name(name_of(host), names_shown_by(settings, host));
+    return std::unexpected(std::move(words));
+  }
+  if (!check.refusal().empty()) return std::unexpected(ServerError{k_tls_failed, check.refusal(), true});
+  if (!connected) return std::unexpected(words_of_refusal(handle, settings, plan));
   if (api().mysql_get_ssl_cipher(handle) != nullptr) return {};
-  return std::unexpected(ServerError{k_tls_failed, "the connection is not encrypted"});
+  return std::unexpected(ServerError{k_tls_failed, "the connection is not encrypted", true});
 }
 
 std::expected<Handle, ServerError> log_in_as_planned(const MariadbSettings& settings, const HostPort* host,
@@ -202,12 +221,16 @@ std::expected<Handle, ServerError> log_in_as_planned(const MariadbSettings& sett
     const auto connected = connect_with_tls(handle.get(), settings, host, plan);
     if (!connected) return std::unexpected(connected.error());
   } else if (!connect(handle.get(), settings, host)) {
-    return std::unexpected(words_of_refusal(handle.get(), plan));
+    return std::unexpected(words_of_refusal(handle.get(), settings, plan));
   }
   return handle;
 }
 
 }  // namespace
+
+bool is_local_socket(const HostPort* host) {
+  return host == nullptr || (host->host == "localhost" && host->port == 0);
+}
 
 ServerError last_words(MYSQL* handle) {
   return {api().mysql_errno(handle), api().mysql_error(handle)};
@@ -216,7 +239,8 @@ ServerError last_words(MYSQL* handle) {
 std::expected<Handle, ServerError> log_in(const MariadbSettings& settings, const HostPort* host,
                                           std::chrono::seconds network_timeout) {
   Plan plan = plan_for(settings.tls, is_local_socket(host));
-  if (!settings.password || settings.password->empty()) plan.plugins = k_all_plugins;  // no secret to protect
+  const bool has_secret = settings.password && !settings.password->empty();
+  if (!has_secret && std::string_view(plan.plugins) == k_blind_plugins) plan.plugins = k_all_plugins;
   auto handle = log_in_as_planned(settings, host, network_timeout, plan);
   if (handle || plan.encryption != Encryption::tls_if_offered ||
       handle.error().native != k_plugin_not_allowed)

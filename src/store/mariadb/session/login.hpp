@@ -24,6 +24,9 @@ struct FreeResult {
 };
 using ResultSet = std::unique_ptr<MYSQL_RES, FreeResult>;
 
+// True where log_in() uses the Unix socket.
+[[nodiscard]] bool is_local_socket(const HostPort* host);
+
 // The error of the last call on `handle`.
 [[nodiscard]] ServerError last_words(MYSQL* handle);
 

@@ -12,13 +12,14 @@ namespace dblock::store::mariadb {
 namespace {
 
 ServerError words_of(const HostPort& host, const ServerError& said) {
-  return {said.native, host.display() + ": " + said.text};
+  return {said.native, host.display() + ": " + said.text, said.lasting};
 }
 
 // Joins all hosts' errors in one sentence. The error number is that of a host that failed, not of one that
 // merely takes no writes, because the advice in the message depends on that number.
 ServerError all_words(const std::vector<ServerError>& said) {
   ServerError all{said.back().native, ""};
+  all.lasting = std::ranges::all_of(said, &ServerError::lasting);
   bool wrong_hosts_only = true;
   for (const auto& words : said) {
     all.text += (all.text.empty() ? "" : "; ") + words.text;
@@ -108,10 +109,14 @@ Result<void> Connection::open_somewhere(bool to_write) {
     close();
     if (interrupted()) return interruption();
     hosts_.failed(host, std::chrono::steady_clock::now() - begun);
-    // A host's refusal is final. The next host is tried only after silence, or if this one takes no writes.
+    // A host's refusal is final. The next host is tried only after silence, or if this one takes no writes,
+    // or does not show what TLS demands.
     Error error = make_error(attempt_.text(), where_, opened.error(), Phase::connect);
     if (is_password_refused(opened.error().native)) error = refused_login(std::move(error));
-    if (error.code != Errc::unreachable) return std::unexpected(std::move(error));
+    error.may_pass = error.may_pass || (has_logged_in_ && opened.error().lasting);
+    const bool alone = settings_.hosts.size() <= 1;
+    if (error.code != Errc::unreachable && (alone || !opened.error().lasting))
+      return std::unexpected(std::move(error));
     said.push_back(settings_.hosts.size() > 1 ? words_of(settings_.hosts[host], opened.error())
                                               : opened.error());
   }
