@@ -16,6 +16,7 @@ Result<lease::History> history(const HistoryRequest& request) {
     log::warning(
         "no history is kept here: runs that end are not recorded. `dblock migrate --history on` begins one");
   }
+  history.since = request.query.since;
   return history;
 }
 

@@ -155,6 +155,7 @@ struct History {
   bool cut = false;   // more runs matched than `limit`
   ServerTime server_time;
   std::vector<RecordedRun> runs;  // latest end first
+  std::optional<Micros> since{};  // as in the query
 };
 
 }  // namespace dblock::lease

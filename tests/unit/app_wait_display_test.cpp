@@ -89,15 +89,18 @@ TEST_CASE("a waiting run without a live line names the holder at once and then e
 }
 
 TEST_CASE("waiting line: the holder's times go on from when they were seen") {
-  CHECK(text(held()) == R"(waiting 0s for "k": held 1m1s by me@host:7, expires in 20s)");
-  CHECK(text(held(), 5s, 90s) == R"(waiting 1m30s for "k": held 1m6s by me@host:7, expires in 15s)");
-  CHECK(text(held(), 2900ms, 4900ms) == R"(waiting 4s for "k": held 1m3s by me@host:7, expires in 17s)");
+  CHECK(text(held()) == R"(waiting 0s for "k": held 1m1s by me@host:7, expires in 20s unless renewed)");
+  CHECK(text(held(), 5s, 90s) ==
+        R"(waiting 1m30s for "k": held 1m6s by me@host:7, expires in 15s unless renewed)");
+  CHECK(text(held(), 2900ms, 4900ms) ==
+        R"(waiting 4s for "k": held 1m3s by me@host:7, expires in 17s unless renewed)");
 }
 
 TEST_CASE("waiting line: a lease that is renewed is not said to have expired because nobody looked") {
   CHECK(text(held(), 21s) == R"(waiting 0s for "k": held 1m22s by me@host:7)");
   auto status = held();
   status.heartbeat.reset();
+  CHECK(text(status, 5s) == R"(waiting 0s for "k": held 1m6s by me@host:7, expires in 15s)");
   CHECK(text(status, 21s) == R"(waiting 0s for "k": held 1m22s by me@host:7, expired, free in 2s)");
   CHECK(text(status, 24s) == R"(waiting 0s for "k": held 1m25s by me@host:7, expired)");
 }
@@ -136,7 +139,8 @@ TEST_CASE("waiting line: the place in line where it is known") {
 TEST_CASE("waiting line: text from the row is escaped") {
   auto status = held();
   status.holder.user = "\x1b[2J\n";
-  CHECK(text(status) == R"(waiting 0s for "k": held 1m1s by \x1b[2J\x0a@host:7, expires in 20s)");
+  CHECK(text(status) ==
+        R"(waiting 0s for "k": held 1m1s by \x1b[2J\x0a@host:7, expires in 20s unless renewed)");
 }
 
 TEST_CASE("waiting line: without a terminal there is none") {

@@ -128,11 +128,14 @@ lease::RecordedRun run_at(const std::string& key, Micros after, Micros length,
   return run;
 }
 
-Page page_of_history(std::vector<lease::RecordedRun> runs) {
+Page page_of_history(std::vector<lease::RecordedRun> runs, std::optional<Micros> since = {},
+                     bool cut = false) {
   lease::History history;
   history.kept = true;
   history.server_time.since_epoch = k_evening + 12h;
   history.runs = std::move(runs);
+  history.since = since;
+  history.cut = cut;
   OutputOptions output;
   output.shape = Shape::html;
   return Page(report_history(history, output, true, 80));
@@ -267,6 +270,19 @@ TEST_CASE("the bars of a page are where their times are") {
   REQUIRE(labels.size() >= 6);
   CHECK(labels.size() <= 13);
   CHECK_THAT(page.html(), Catch::Contains("<b>2024-10-05</b>00:00</span>"));
+}
+
+TEST_CASE("the axis of a page is as long as the time that was asked for") {
+  const auto one = page_of_history({run_at("k", 6h, 3h)}, 12h).all("a", "bar");
+  REQUIRE(one.size() == 1);
+  CHECK(std::abs(left(one[0]) - 50) < 1);
+  CHECK(std::abs(width(one[0]) - 25) < 1);
+  const auto older = page_of_history({run_at("k", -6h, 12h), run_at("k", 9h, 1h)}, 12h);
+  CHECK(left(older.all("a", "early").at(0)) == 0);
+  CHECK(std::abs(left(older.all("a", "bar").at(1)) - 75) < 1);
+  CHECK(page_of_history({}, 12h).count("section", "timeline") == 1);
+  // Where older runs are left out, an empty part of the axis would say that there were none.
+  CHECK(left(page_of_history({run_at("k", 6h, 3h)}, 12h, true).all("a", "bar").at(0)) < 2);
 }
 
 TEST_CASE("five thousand runs make a page of limited size on which no failure is lost") {

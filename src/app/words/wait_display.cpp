@@ -51,7 +51,8 @@ std::string describe_wait(const lease::LockStatus& status, Micros age, Micros wa
   text += "by " + lease::display_holder(status) + describe_sharing(status);
   if (!status.expires_at) return text;
   const Micros until_expiry = status.expires_at->since_epoch - now;
-  if (until_expiry > 0s) return text + ", expires in " + in_seconds(until_expiry);
+  if (until_expiry > 0s)
+    return text + ", expires in " + in_seconds(until_expiry) + (status.heartbeat ? " unless renewed" : "");
   // A lease with a heartbeat has most likely been renewed since `status` was read.
   if (status.heartbeat && status.state == lease::State::held) return text;
   return text + ", expired" + free_in(until_free);

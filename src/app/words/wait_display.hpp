@@ -11,7 +11,7 @@
 
 namespace dblock::app {
 
-// waiting 12s, 2nd of 5, for "k": held 3m2s by user@host:pid, expires in 1m50s
+// waiting 12s, 2nd of 5, for "k": held 3m2s by user@host:pid, expires in 1m50s unless renewed
 // `age`: the time since `status` was read, by which its times are moved on.
 [[nodiscard]] std::string describe_wait(const lease::LockStatus& status, Micros age, Micros waited);
 

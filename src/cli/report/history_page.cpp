@@ -126,7 +126,8 @@ std::string history_page(const lease::History& history) {
        {"legend", html_legend(bars)},
        {"table", html_details(history.runs.size(), table)},
        {"footer", "Made at " + time_for_people(history.server_time) + " UTC by the database\u2019s clock."},
-       {"timeline", html_timeline(std::move(bars), history.server_time)}});
+       {"timeline",
+        html_timeline(std::move(bars), history.server_time, history.cut ? std::nullopt : history.since)}});
 }
 
 }  // namespace dblock::cli

@@ -42,7 +42,8 @@ std::string percent(long thousandths) {
 
 // From the first begin to the last end, with room at both sides. Far outliers are cut, so that one of them
 // does not press all other bars together: leases of many weeks, and times from when a clock was wrong.
-Axis axis_of(const std::vector<Bar>& bars, ServerTime now) {
+Axis axis_of(const std::vector<Bar>& bars, ServerTime now, std::optional<Micros> asked) {
+  if (asked) return {now.since_epoch - *asked, now.since_epoch};
   if (bars.empty()) return {now.since_epoch - 1h, now.since_epoch};
   const auto by_end = std::ranges::minmax(bars, {}, &Bar::to);
   Axis axis{std::ranges::min(bars, {}, &Bar::from).from.since_epoch, by_end.max.to.since_epoch};
@@ -214,8 +215,8 @@ std::string html_legend(const std::vector<Bar>& bars) {
   return html;
 }
 
-std::string html_timeline(std::vector<Bar> bars, ServerTime now) {
-  const Axis axis = axis_of(bars, now);
+std::string html_timeline(std::vector<Bar> bars, ServerTime now, std::optional<Micros> asked) {
+  const Axis axis = axis_of(bars, now, asked);
   std::map<std::string, std::vector<Bar>> keys;
   std::size_t left_out = 0;
   for (auto& bar : bars) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,8 +36,9 @@ struct Bar {
 
 // Draws the bars, with the time `now` marked. Short bars that are too near to each other for the eye become
 // one bar with the look of the worst; so a page has a limited number of bars, however many runs there are.
-// Overlapping runs lie below each other.
-[[nodiscard]] std::string html_timeline(std::vector<Bar> bars, lease::ServerTime now);
+// Overlapping runs lie below each other. The axis shows the time `asked` before `now`; nullopt: all bars.
+[[nodiscard]] std::string html_timeline(std::vector<Bar> bars, lease::ServerTime now,
+                                        std::optional<Micros> asked = {});
 
 // "2026-11-21 12:41:03", UTC.
 [[nodiscard]] std::string time_for_people(lease::ServerTime time);
