@@ -111,6 +111,21 @@ void judge_held(const InspectRequest& request, InspectReport& report) {
                                     ": " + std::to_string(report.complaints.size())};
 }
 
+// --max-failures: a complaint about each key under which so many runs failed in a row.
+void judge_failures(const InspectRequest& request, InspectReport& report) {
+  for (const auto& key : judged_keys(request, report.listing)) {
+    const auto* const status = find(report.listing, key);
+    const std::uint32_t failures = status != nullptr && status->last ? status->last->failures : 0;
+    if (failures >= *request.max_failures)
+      report.complaints.push_back("runs under key " + quote_untrusted(key) +
+                                  " that failed in a row: " + std::to_string(failures));
+  }
+  if (report.complaints.empty()) return;
+  report.ending = Ending{.how = Ending::How::failing,
+                         .message = "keys under which the last " + std::to_string(*request.max_failures) +
+                                    " runs failed: " + std::to_string(report.complaints.size())};
+}
+
 // Names the keys of the request, or its prefix, under which no lock is known: they may be mistyped. Empty if
 // there is none.
 std::string describe_unknown(const InspectRequest& request, const lease::Listing& listing) {
@@ -147,7 +162,7 @@ std::string describe_nothing(const InspectRequest& request, lease::LockBook& sto
 }  // namespace
 
 lease::Selection selection_of(const InspectRequest& request) {
-  const bool judged = request.exit_code || request.max_age;
+  const bool judged = request.exit_code || request.max_age || request.max_failures;
   return {.keys = request.keys,
           .prefix = request.prefix,
           .held_only = !request.all && !judged,
@@ -169,6 +184,7 @@ InspectReport report_on(lease::Listing listing, const InspectRequest& request,
   }
   if (request.max_age) judge_age(request, report);
   if (request.max_held) judge_held(request, report);
+  if (request.max_failures) judge_failures(request, report);
   std::erase_if(report.listing.pauses, [&](const lease::Pause& pause) { return !concerns(pause, request); });
   if (!request.all) {
     std::erase_if(report.listing.locks,

@@ -124,6 +124,7 @@ struct InspectRequest {
   bool exit_code = false;
   std::optional<Micros> max_age;
   std::optional<Micros> max_held{};
+  std::optional<std::uint32_t> max_failures{};
   bool from_primary = false;      // as lease::Selection::from_primary
   std::optional<Micros> watch{};  // --watch: the interval between two listings
 };

@@ -72,7 +72,7 @@ struct PauseReport {
 
 struct InspectReport {
   lease::Listing listing;
-  std::vector<std::string> complaints;     // --max-age, --max-held: one sentence for each bad key or lock
+  std::vector<std::string> complaints;  // --max-age, --max-held, --max-failures: one for each bad key or lock
   std::optional<std::string> local_store;  // the store's URL, unescaped, when it is a file of this host
   std::string notice{};                    // a sentence to say beside the result, or empty
   Ending ending;

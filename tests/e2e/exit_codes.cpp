@@ -325,6 +325,34 @@ TEST_CASE("inspect with max-held is 1 with a line for each lock that has been he
   CHECK(says(document.out, "\"key\":\"etl/b\""));
 }
 
+TEST_CASE("inspect with max-failures is 1 with a line for each key whose last runs failed") {
+  const Database database;
+  const Words ask{"inspect", "--max-failures", "2"};
+  const auto fails = [&](const std::string& key) {
+    return dblock(database, run_words(key, {}, {"false"})).exit == exited(1);
+  };
+  REQUIRE(fails("etl/a"));
+  REQUIRE(fails("x"));
+  CHECK(dblock(database, ask).exit == exited(0));
+  for (const std::string key : {"etl/a", "x", "etl/b"}) REQUIRE(fails(key));
+  const auto all = dblock(database, ask);
+  INFO(all.out << all.err);
+  CHECK(all.exit == exited(1));
+  CHECK(all.out ==
+        "runs under key \"etl/a\" that failed in a row: 2\n"
+        "runs under key \"x\" that failed in a row: 2\n");
+  CHECK(says(all.err, "exit 1 (failing): keys under which the last 2 runs failed: 2\n"));
+  CHECK(lines(dblock(database, with(ask, {"--prefix", "etl/"})).out).size() == 1);
+  CHECK(dblock(database, with(ask, {"-k", "etl/b", "-k", "never"})).exit == exited(0));
+  const auto document = dblock(database, with(ask, {"-k", "x", "--json"}));
+  CHECK(document.exit == exited(1));
+  CHECK(says(dblock(database, {"inspect", "--all", "--json"}).out, "\"failures\":2"));
+  CHECK(
+      says(dblock(database, {"inspect", "--format", "prometheus"}).out, "\ndblock_failures{key=\"x\"} 2\n"));
+  REQUIRE(run_true(database, "x") == exited(0));
+  CHECK(dblock(database, with(ask, {"-k", "x"})).exit == exited(0));
+}
+
 TEST_CASE("what the system refuses dblock is named, and no job is started") {
   DBLOCK_NEEDS(why_no_preload());
   const Database database;

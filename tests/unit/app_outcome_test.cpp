@@ -51,6 +51,7 @@ TEST_CASE("endings of dblock's own are announced") {
   CHECK(exit_of(How::timed_out).code == 124);
   CHECK(exit_of(How::stale).code == 1);
   CHECK(exit_of(How::overdue).code == 1);
+  CHECK(exit_of(How::failing).code == 1);
   CHECK(exit_of(How::refused).code == 64);
   CHECK(exit_of(How::unfit).code == 78);
 }

@@ -275,14 +275,16 @@ TEST_CASE("json of inspect keeps the documented order and null where nothing is 
   CHECK_THAT(held, Catch::Contains(R"("remaining_ms":30000,"held_ms":90000)"));
 }
 
-TEST_CASE("max-age and max-held print a line for each complaint and no table, and JSON as without them") {
+TEST_CASE("max-age, max-held and max-failures print a line for each complaint, no table, and the same JSON") {
   app::InspectRequest age;
   age.max_age = 1h;
   app::InspectRequest held;
   held.max_held = 1h;
+  app::InspectRequest failures;
+  failures.max_failures = 3;
   OutputOptions json;
   json.json = true;
-  for (const auto& request : {age, held}) {
+  for (const auto& request : {age, held, failures}) {
     auto report = report_of({held_lock("k")});
     CHECK(report_inspected(report, request, {}, false).empty());
     report.complaints = {"a is old", "b is old"};

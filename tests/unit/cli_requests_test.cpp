@@ -576,6 +576,10 @@ TEST_CASE("inspect takes many keys and wants them for its verdicts") {
   usage_error({"inspect", "-k", "a", "--max-held", "1h", "--exit-code"});
   usage_error({"inspect", "--max-held", "1h", "--watch"});
   usage_error({"inspect", "--max-held", "0"});
+  CHECK(world.request<app::InspectRequest>({"inspect", "--max-failures", "3"}).max_failures == 3U);
+  for (const auto* const number : {"0", "3s", "-1"}) usage_error({"inspect", "--max-failures", number});
+  usage_error({"inspect", "--max-failures", "3", "--max-held", "1h"});
+  usage_error({"inspect", "--max-failures", "3", "--watch"});
   usage_error({"inspect", "--format", "cobol"});
 }
 

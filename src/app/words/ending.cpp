@@ -138,6 +138,8 @@ Outcome outcome_of(const Ending& ending) {
       return {own(1, "stale")};
     case How::overdue:
       return {own(1, "overdue")};
+    case How::failing:
+      return {own(1, "failing")};
     case How::refused:
       return {exit_at(Errc::usage)};
     case How::unfit:

@@ -26,6 +26,7 @@ struct Ending {
     timed_out,
     stale,    // inspect --max-age
     overdue,  // inspect --max-held
+    failing,  // inspect --max-failures
     not_yet,  // wait --timeout
     refused,  // nothing was changed; the message says how to go on
     unfit,    // doctor found something bad

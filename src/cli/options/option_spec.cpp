@@ -110,6 +110,7 @@ constexpr auto k_options = std::to_array<OptionSpec>({
     {"exit-code", 0, takes::nothing, "", "", "exit 75 if one of the --keys is not free now", "Answer", k_inspect},
     {"max-age", 0, takes::period, "", "", "exit 1 if a key had no success within D", "Answer", k_inspect},
     {"max-held", 0, takes::period, "", "", "exit 1 if a lock is held for longer than D", "Answer", k_inspect},
+    {"max-failures", 0, takes::count("N", 1, 1'000'000'000), "", "", "exit 1 if N runs of a key failed in a row", "Answer", k_inspect},
 
     {"key", 'k', takes::key, "", "", "this lock; may be repeated", "Locks", k_wait, true},
     {"prefix", 0, takes::prefix, "", "", "all known locks whose keys start with P", "Locks", k_wait},

@@ -79,12 +79,13 @@ Result<void> take_force(const Values& options, app::ReleaseRequest& request) {
 // At most one judgement, with the keys that it needs.
 Result<void> check_judgement(const app::InspectRequest& request) {
   const auto refuse = [](const char* why) { return fail(Errc::usage, std::string("inspect: ") + why); };
-  const int judgements =
-      int{request.exit_code} + int{request.max_age.has_value()} + int{request.max_held.has_value()};
-  if (judgements > 1) return refuse("choose one of --exit-code, --max-age and --max-held");
+  const int judgements = int{request.exit_code} + int{request.max_age.has_value()} +
+                         int{request.max_held.has_value()} + int{request.max_failures.has_value()};
+  if (judgements > 1) return refuse("choose one of --exit-code, --max-age, --max-held and --max-failures");
   if (judgements == 1 && request.watch) {
     return refuse(
-        "--watch goes on, and --exit-code, --max-age and --max-held answer once; choose one of them");
+        "--watch goes on, and --exit-code, --max-age, --max-held and --max-failures answer once; choose one "
+        "of them");
   }
   if (request.exit_code && request.keys.empty()) return refuse("--exit-code needs at least one --key");
   if (request.max_age && request.keys.empty() == !request.prefix)
@@ -200,6 +201,7 @@ Result<app::InspectRequest> inspect_request(const Values& options) {
   DBLOCK_CHECK(options.read("exit-code", request.exit_code));
   DBLOCK_CHECK(options.read("max-age", request.max_age));
   DBLOCK_CHECK(options.read("max-held", request.max_held));
+  DBLOCK_CHECK(options.read("max-failures", request.max_failures));
   DBLOCK_CHECK(options.read("watch", request.watch));
   DBLOCK_CHECK(check_judgement(request));
   return request;

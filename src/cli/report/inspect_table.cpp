@@ -40,7 +40,7 @@ std::string report_inspected(const app::InspectReport& report, const app::Inspec
   if (output.shape == Shape::csv) return csv_header() + csv_rows(report.listing);
   if (output.shape == Shape::prometheus) return prometheus_text(report.listing, request.keys);
   if (output.shape == Shape::html) return inspect_page(report, request.all);
-  if (request.max_age || request.max_held) {
+  if (request.max_age || request.max_held || request.max_failures) {
     std::string text;
     for (const auto& sentence : report.complaints) text += sentence + "\n";
     return text;

@@ -21,8 +21,8 @@ namespace dblock::cli {
 [[nodiscard]] std::string report_resumed(const lease::Resumed& resumed, const lease::PauseScope& scope,
                                          const OutputOptions& output);
 
-// The table, the document of another format or, with --max-age or --max-held, a line for each complaint. Cuts
-// the table to `columns`, unless that is 0.
+// The table, the document of another format or, with --max-age, --max-held or --max-failures, a line for each
+// complaint. Cuts the table to `columns`, unless that is 0.
 [[nodiscard]] std::string report_inspected(const app::InspectReport& report,
                                            const app::InspectRequest& request, const OutputOptions& output,
                                            bool color, std::size_t columns = 0);
