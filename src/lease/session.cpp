@@ -113,13 +113,14 @@ std::string Session::trouble() const {
   return state_->trouble;
 }
 
-ReleaseResult Session::release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience, Nanos silence,
-                               const std::function<void()>& on_silence) {
+ReleaseResult Session::release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience, bool counts,
+                               Nanos silence, const std::function<void()>& on_silence) {
   if (abandoned_) return ReleaseResult::unknown;
   // Posted at once, not after the heartbeat has reported its end: one thread runs both, one after the other.
   state_->stop.raise();
-  worker_.post([state = state_, ref, actor, end, patience] {
+  worker_.post([state = state_, ref, actor, end, patience, counts] {
     state->stop.clear();  // raised to end the heartbeat
+    if (counts) state->count_failures();
     state->release(ref, actor, end, patience);
   });
   if (!worker_.wait_idle(k_natural_end) && !state_->heartbeat_over.load()) {
@@ -148,6 +149,11 @@ void Session::start_release_again(const LeaseRef& ref, Actor actor, RunEnd end) 
 ReleaseResult Session::release_result() const {
   const std::lock_guard lock(state_->mutex);
   return state_->release_result;
+}
+
+std::optional<std::uint32_t> Session::failures() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->failures;
 }
 
 Micros Session::rest_of_hold() const {

@@ -5,6 +5,7 @@
 //   results once done() is raised.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -65,11 +66,15 @@ class Session {
   [[nodiscard]] LeaseStore& store();
 
   // Stops the heartbeat, then releases the lock: no renewal may come after the release. Tries for `patience`,
-  // but not longer than the lease lasts; for half a second in any case. Calls `on_silence` when the database
-  // has not answered for `silence`.
+  // but not longer than the lease lasts; for half a second in any case. `counts`: reads the row before, for
+  // failures(), which takes one more statement. Calls `on_silence` when the database has not answered for
+  // `silence`.
   [[nodiscard]] ReleaseResult release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience,
-                                      Nanos silence = Nanos::max(),
+                                      bool counts = false, Nanos silence = Nanos::max(),
                                       const std::function<void()>& on_silence = {});
+  // How many runs have failed in a row with the one that was released as a failure; nullopt where the row was
+  // not read, or shows another lease.
+  [[nodiscard]] std::optional<std::uint32_t> failures() const;
   // After ReleaseResult::nested: repeats the release, on the session's thread, until the nested run, which
   // renews the lease, has released its part or let the lease expire. done() is raised then; stop_heartbeat()
   // ends it early.

@@ -89,6 +89,16 @@ Micros Session::State::rest_of_hold() const {
   return request.promises.hold_left(ended, clock.now());
 }
 
+// While the lease is ours nobody else ends a run in its row. Of a nested run no end is recorded, and the row
+// has the outer run's owner id.
+void Session::State::count_failures() {
+  const auto seen = store->look(request);
+  const auto* const ours = seen ? std::get_if<Granted>(&*seen) : nullptr;
+  if (ours == nullptr || !ours->row) return;
+  const std::lock_guard lock(mutex);
+  failures = 1 + (ours->row->last ? ours->row->last->failures : 0);
+}
+
 // Wakes the next waiter where the statement of the release has not woken it. Before that statement the waiter
 // would find the lock held. Wakes it also when the release failed, since nothing more will come that a waiter
 // could wait for.

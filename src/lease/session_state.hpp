@@ -32,10 +32,12 @@ struct Session::State {
   std::string trouble{};
   BootTime proved_until{};
   ReleaseResult release_result = ReleaseResult::unknown;
+  std::optional<std::uint32_t> failures{};
 
   // Tasks of the worker.
   void acquire();
   void heartbeat(const Lease& lease);
+  void count_failures();
   void release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience);
   void release_after_nested(const LeaseRef& ref, RunEnd end, Micros patience);
 

@@ -253,6 +253,28 @@ void check_told_end(const Database& database, const Words& options, const Words&
   CHECK_FALSE(told(directory.file("told"), "DBLOCK_HELD="));
 }
 
+TEST_CASE("the end hook is told how many runs of the key have failed in a row, by now") {
+  Database database;
+  const TempDir directory;
+  const std::string count = "echo \"$DBLOCK_OUTCOME ${DBLOCK_FAILURES-none}\" >";
+  int number = 0;
+  const auto told_by = [&](const Words& options, const Words& command) {
+    const std::string file = directory.file(std::to_string(number++));
+    const Words hook{"--on-end", count + file + ".new; mv " + file + ".new " + file};
+    dblock(database, run_words("k", with(options, hook), command));
+    REQUIRE(appears(file));
+    return read_file(file);
+  };
+  CHECK(told_by({}, {"false"}) == "failed 1\n");
+  CHECK(told_by({}, sh("kill -KILL $$")) == "signalled 2\n");
+  CHECK(told_by({"--max-runtime", "100ms"}, {"sleep", "600"}) == "timed_out 3\n");
+  CHECK(told_by({"--slots", "2"}, {"false"}) == "failed 1\n");  // the first run in that slot
+  CHECK(told_by({}, {"true"}) == "succeeded 0\n");
+  CHECK(told_by({}, {"no-such-program"}) == "error none\n");
+  hold_by_hand(database);
+  CHECK(told_by({}, {"true"}) == "held none\n");
+}
+
 TEST_CASE("the end hook is told the outcome and the exit code of every run", "[asan-local]") {
   Database database;
   const TempDir directory;

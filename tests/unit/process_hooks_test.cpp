@@ -100,7 +100,7 @@ struct HooksOfRun {
       for (const auto* const name :
            {"DBLOCK_KEY", "DBLOCK_OWNER", "DBLOCK_TOKEN", "DBLOCK_SLOT", "DBLOCK_HELD", "DBLOCK_EVENT",
             "DBLOCK_MESSAGE", "DBLOCK_CONFLICT_KEY", "DBLOCK_CONFLICT_HOLDER", "DBLOCK_CONFLICT_NOTE",
-            "DBLOCK_OUTCOME", "DBLOCK_EXIT_CODE"})
+            "DBLOCK_OUTCOME", "DBLOCK_EXIT_CODE", "DBLOCK_FAILURES"})
         ::setenv(name, "outer", 1);
       const auto hooks =
           app::RunHooks::prepare({command, command, command, command, command, command}, wanted);
@@ -146,7 +146,7 @@ TEST_CASE("each hook of a run is told these variables, and no others of dblock's
     hooks.job_started(lease);
     hooks.lost(lease, "gone");
     hooks.overdue(lease, "late");
-    hooks.ended(lease, {.how = app::Ending::How::job_exited, .number = 3}, "failed");
+    hooks.ended(lease, {.how = app::Ending::How::job_exited, .number = 3}, 2, "failed");
   }));
   using Variables = HooksOfRun::Variables;
   const std::string message = "DBLOCK_MESSAGE=";
@@ -166,8 +166,8 @@ TEST_CASE("each hook of a run is told these variables, and no others of dblock's
         with(had, {"DBLOCK_EVENT=start", message + "the job under locks \"k\", \"l\" has started"}));
   CHECK(run.told("lost") == with(had, {"DBLOCK_EVENT=lost", message + "gone"}));
   CHECK(run.told("overdue") == with(had, {"DBLOCK_EVENT=overdue", message + "late"}));
-  CHECK(run.told("end") ==
-        with(had, {"DBLOCK_EVENT=end", message + "failed", "DBLOCK_OUTCOME=failed", "DBLOCK_EXIT_CODE=3"}));
+  CHECK(run.told("end") == with(had, {"DBLOCK_EVENT=end", message + "failed", "DBLOCK_OUTCOME=failed",
+                                      "DBLOCK_EXIT_CODE=3", "DBLOCK_FAILURES=2"}));
 }
 
 TEST_CASE("what rows and servers say reaches a hook escaped, in each variable") {
@@ -180,7 +180,7 @@ TEST_CASE("what rows and servers say reaches a hook escaped, in each variable") 
     hooks.waiting(holder);
     hooks.conflict(holder, hostile);
     hooks.lost(std::nullopt, hostile);
-    hooks.ended(std::nullopt, {.how = app::Ending::How::failed}, hostile);
+    hooks.ended(std::nullopt, {.how = app::Ending::How::failed}, std::nullopt, hostile);
   }));
   for (const auto& [event, quoting] : {std::pair{"wait", 4}, {"conflict", 4}, {"lost", 1}, {"end", 1}}) {
     CAPTURE(event);

@@ -41,7 +41,8 @@ Result<std::shared_ptr<RunHooks>> RunHooks::prepare(const HookCommands& commands
       lock_environment(lease::granted(wanted, lease::Token{}, 0, BootTime{}).lease);
   for (const auto* const name :
        {"DBLOCK_TOKEN", "DBLOCK_SLOT", "DBLOCK_HELD", "DBLOCK_ATTEMPT", "DBLOCK_CONFLICT_KEY",
-        "DBLOCK_CONFLICT_HOLDER", "DBLOCK_CONFLICT_NOTE", "DBLOCK_OUTCOME", "DBLOCK_EXIT_CODE"})
+        "DBLOCK_CONFLICT_HOLDER", "DBLOCK_CONFLICT_NOTE", "DBLOCK_OUTCOME", "DBLOCK_EXIT_CODE",
+        "DBLOCK_FAILURES"})
     environment.emplace_back(name);
   DBLOCK_TRY(auto starter, process::HookStarter::fork(std::move(hooks), std::move(environment)));
   return std::make_shared<RunHooks>(std::move(starter));
@@ -70,12 +71,13 @@ void RunHooks::overdue(const lease::Lease& lease, const std::string& message) {
 }
 
 void RunHooks::ended(const std::optional<lease::Lease>& lease, const Ending& ending,
-                     const std::string& message) {
+                     std::optional<std::uint32_t> failures, const std::string& message) {
   if (!starter_) return;
   const Outcome outcome = outcome_of(ending);
   std::vector<std::string> environment = about(lease);
   environment.push_back("DBLOCK_OUTCOME=" + std::string(outcome.word));
   environment.push_back("DBLOCK_EXIT_CODE=" + std::to_string(outcome.exit.code));
+  if (failures) environment.push_back("DBLOCK_FAILURES=" + std::to_string(*failures));
   start(k_end, "end", std::move(environment), message);
 }
 

@@ -30,8 +30,10 @@ class RunHooks {
   // `lease` is empty where the lease was over before the run knew of it.
   void lost(const std::optional<lease::Lease>& lease, const std::string& message);
   void overdue(const lease::Lease& lease, const std::string& message);
-  // `lease` is empty where the run had none.
-  void ended(const std::optional<lease::Lease>& lease, const Ending& ending, const std::string& message);
+  // `lease` is empty where the run had none, `failures` where it is not known how many runs have failed in a
+  // row.
+  void ended(const std::optional<lease::Lease>& lease, const Ending& ending,
+             std::optional<std::uint32_t> failures, const std::string& message);
 
  private:
   enum Event : std::size_t { k_wait, k_start, k_lost, k_conflict, k_overdue, k_end, k_events };

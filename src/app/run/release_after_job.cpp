@@ -8,6 +8,7 @@
 #include "app/words/describe.hpp"
 #include "base/duration.hpp"
 #include "base/log.hpp"
+#include "lease/owner_id.hpp"
 #include "lease/release.hpp"
 #include "process/signals.hpp"
 
@@ -35,6 +36,7 @@ class Releasing {
 
  private:
   [[nodiscard]] std::string unrecorded() const;
+  [[nodiscard]] std::optional<std::uint32_t> failures() const;
   [[nodiscard]] Stop await_session();
   ReleaseResult release(bool fenced);
   ReleaseResult release_again(lease::Actor actor);
@@ -66,6 +68,7 @@ GivenBack Releasing::go() {
     given_back_.release = "lost";
   } else {
     const auto result = release(fenced);
+    given_back_.failures = failures();
     if (result == ReleaseResult::released) given_back_.release = "released";
     if (result == ReleaseResult::unknown) {
       given_back_.release = "unknown";
@@ -83,9 +86,10 @@ ReleaseResult Releasing::release(bool fenced) {
   const auto actor = all_stopped ? lease::Actor::stopper : lease::Actor::holder;
   missing_ = unrecorded();
   const Micros patience = missing_.empty() ? k_release_patience : k_recording_patience;
+  const bool counts = !job_.request.hooks.end.empty() && lease::is_failure(row_end_.outcome);
   auto result = job_.session.release(lease::ref_to(job_.lease), actor, row_end_,
-                                     fenced ? k_fenced_release_patience : patience, process::k_silence,
-                                     [this] { say_no_release(); });
+                                     fenced ? k_fenced_release_patience : patience, counts,
+                                     process::k_silence, [this] { say_no_release(); });
   if (result == ReleaseResult::unknown && !fenced && !missing_.empty()) result = release_again(actor);
   if (result == ReleaseResult::nested) return release_after_nested();
   say_daemons();
@@ -98,6 +102,13 @@ std::string Releasing::unrecorded() const {
   if (!lease::is_awaited(job_.request.promises, row_end_)) return "";
   return row_end_.keep > Micros{0} ? "it is not kept for --keep-on-failure"
                                    : "--once-per does not know that the job has succeeded";
+}
+
+// Of a nested run no end is recorded.
+std::optional<std::uint32_t> Releasing::failures() const {
+  if (lease::is_nested(job_.lease.owner)) return std::nullopt;
+  if (row_end_.outcome == lease::RunOutcome::succeeded) return 0;
+  return job_.session.failures();
 }
 
 // Waits until the session's thread has ended what it was started for. A Stop ends that early.

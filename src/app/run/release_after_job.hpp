@@ -1,6 +1,8 @@
 // Gives the lock back after the job's end.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "app/requests.hpp"
@@ -15,6 +17,9 @@ namespace dblock::app {
 struct GivenBack {
   std::string release = "none";  // as RunStatus::release
   process::Stop wait_stopped{};  // why the wait for a release, or for a nested run, was given up
+  // How many runs of the key have failed in a row, this one included; nullopt where that is not known. Read
+  // only for --on-end.
+  std::optional<std::uint32_t> failures{};
 };
 
 // What the release works on. All of it outlives the call.

@@ -77,7 +77,7 @@ class Run {
     Ending ending = result ? *result : Ending::failed(result.error());
     ending.thread_left_behind = session_ && session_->abandoned();
     write_status(ending);
-    if (hooks_) hooks_->ended(lease_, ending, describe_end(ending, locks_));
+    if (hooks_) hooks_->ended(lease_, ending, failures_, describe_end(ending, locks_));
     return ending;
   }
 
@@ -103,6 +103,7 @@ class Run {
   std::optional<StatusFile> status_file_;
   RunStatus status_;
   std::optional<lease::Lease> lease_;
+  std::optional<std::uint32_t> failures_;  // as GivenBack::failures
   std::shared_ptr<RunHooks> hooks_;
   std::shared_ptr<process::Supervisor> supervisor_;
   std::unique_ptr<lease::Session> session_;
@@ -248,12 +249,14 @@ Ending Run::conclude(const lease::Lease& lease, const JobEnd& end) {
   const GivenBack given_back =
       release_after_job({request_, *session_, *supervisor_, lease, locks_, end, ending});
   status_.release = given_back.release;
+  failures_ = given_back.failures;
   say_stop(end);
   const auto lost = session_->lost();
   const bool recorded = given_back.release == "released";
   // So may the release; but what it has recorded stands.
   if (lost && !recorded) ending.how = Ending::How::lost;
   if (ending.how == Ending::How::lost) {
+    failures_.reset();
     hooks_->lost(lease, describe_loss());
     if (!recorded) status_.release = "lost";
     ending = lost_ending(end, describe_loss());
