@@ -73,7 +73,7 @@ TEST_CASE("a keeper that is cut off logs in with the password that replaced its 
   TokenAccount account;
   const auto* const source = GENERATE(k_by_file, k_by_command);
   CAPTURE(source);
-  KeptScript script(account.url(source), "--heartbeat 400ms");
+  KeptScript script(account.url(source), "--ttl 6s");
   account.replace();
   for (int i = 0; i < 2; ++i) await_renewal(account.database);
   script.signal(SIGKILL);

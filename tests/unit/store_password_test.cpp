@@ -108,6 +108,7 @@ TEST_CASE(
   using Said = std::vector<std::string>;
   if (foreign) REQUIRE((::chown(file.c_str(), 0, 54321) == 0 && ::chown(options.c_str(), 0, 54321) == 0));
   for (const mode_t mode : {0600, 0400, 0620, 0610, 0604, 0640, 0644, 0444}) {
+    if (foreign && (mode & 0020) != 0) continue;  // root obeys no option file that such a group may write
     CAPTURE(mode);
     const auto when_exposed = [mode, foreign](const std::string& what) {
       return (mode & (foreign ? 0044 : 0004)) != 0 ? Said{"others may read " + what + "; chmod 600 it"}
