@@ -44,7 +44,7 @@ constexpr Micros k_longest_after = 1500ms;
 // it end at once, the next one is tried later by this factor.
 constexpr Nanos k_sleepless = 5s;
 constexpr Nanos k_sleepless_further_back = 60s;
-constexpr int k_sleepless_growth = 4;
+constexpr int k_sleepless_growth = 2;
 constexpr Nanos k_no_sleep = 1s;
 
 // The end of a cooldown or a pause is known, so frequent polls gain nothing.

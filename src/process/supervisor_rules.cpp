@@ -15,7 +15,6 @@ constexpr Nanos k_terminal_poll = std::chrono::milliseconds(200);
 constexpr Nanos k_unmentioned = std::chrono::seconds(1);  // leftovers that end sooner are not mentioned
 // Until a wait for the job's end is announced again.
 constexpr Nanos k_announce_every = std::chrono::minutes(1);
-constexpr Nanos k_start_patience = std::chrono::seconds(10);  // for the guardian of a further attempt
 
 SupervisorAction tell_guardian(MessageType type, int value = 0, int detail = 0) {
   return {.kind = SupervisorAction::Kind::tell, .message = {type, value, detail}};
@@ -72,34 +71,6 @@ SupervisorRules::Actions SupervisorRules::job_ready(const Message& message, cons
   // `guard` goes out before the gate opens: a guardian that sleeps without a timer would let the job outlive
   // its lease.
   return {tell_guardian(MessageType::guard), {SupervisorAction::Kind::open_gate}};
-}
-
-void SupervisorRules::begin_pause(BootTime begins) {
-  before_ = std::exchange(end_, {});
-  begins_at_ = begins;
-  between_ = true;
-  over_ = false;
-  look_at_terminal_.reset();
-  job_ended_at_.reset();
-  say_wait_at_.reset();
-}
-
-// A further attempt that was not started leaves the run to end as the attempt before did.
-void SupervisorRules::finish() {
-  over_ = true;
-  if (!before_) return;
-  JobEnd& before = *before_;
-  if (!end_.started) {
-    before.stopped_between = static_cast<bool>(end_.stop);
-    before.not_again_errno = before.stopped_between ? 0 : std::max(end_.fork_errno, end_.exec_errno);
-    before.stop = end_.stop;
-    before.tree_dead = between_ || end_.tree_dead;
-    end_ = std::move(before);
-  } else {
-    std::ranges::copy(before.left_behind, std::back_inserter(end_.left_behind));
-  }
-  before_.reset();
-  between_ = false;
 }
 
 // A short job may have ended before the guardian saw its start.
@@ -191,23 +162,6 @@ SupervisorRules::Actions SupervisorRules::parent_ended(pid_t parent, const Momen
 }
 
 // No job runs, so the deadline's coming near ends the run without a stop.
-SupervisorRules::Actions SupervisorRules::time_passed_between(const Moment& moment) {
-  plan_.set_deadline(moment.deadline);
-  if (plan_.fence_due(moment.now)) {
-    note_self_fence();
-    finish();
-    return {{SupervisorAction::Kind::tell_loss}};
-  }
-  if (begins_until_ && moment.now >= *begins_until_) {
-    end_.fork_errno = ETIMEDOUT;
-    finish();
-  }
-  if (!begins_at_ || moment.now < *begins_at_) return {};
-  begins_at_.reset();
-  begins_until_ = moment.now + k_start_patience;
-  return {{SupervisorAction::Kind::start_guardian}};
-}
-
 SupervisorRules::Actions SupervisorRules::time_passed(const Moment& moment) {
   Actions actions;
   if (runtime_ends_ && moment.now >= *runtime_ends_) {

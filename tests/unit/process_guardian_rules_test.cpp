@@ -36,7 +36,7 @@ GuardianRules guard_long_to_stop() {
   spec.stop_grace = 10min;
   spec.slack = 1s;
   GuardianRules rules(spec, k_session);
-  rules.job_forked(k_job);
+  rules.job_forked(k_job, 1);
   return rules;
 }
 

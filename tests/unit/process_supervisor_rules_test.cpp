@@ -468,7 +468,7 @@ TEST_CASE("what would stop a job ends a pause at once", "[safety]") {
     CHECK(rules.end().stop.signal == number);
   }
   SupervisorRules lost = pausing();
-  CHECK(words_of(lost.lease_lost(second(25))) == "tell stop 15, tell_loss");
+  CHECK(words_of(lost.lease_lost(Reason::lost, second(25))) == "tell stop 15, tell_loss");
   check_stopped_between(lost, Reason::lost);
   SupervisorRules orphan = pausing();
   orphan.parent_ended(5, second(25));

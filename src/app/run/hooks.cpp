@@ -39,10 +39,9 @@ Result<std::shared_ptr<RunHooks>> RunHooks::prepare(const HookCommands& commands
   // that would claim a lease are removed.
   std::vector<std::string> environment =
       lock_environment(lease::granted(wanted, lease::Token{}, 0, BootTime{}).lease);
-  for (const auto* const name :
-       {"DBLOCK_TOKEN", "DBLOCK_SLOT", "DBLOCK_HELD", "DBLOCK_ATTEMPT", "DBLOCK_CONFLICT_KEY",
-        "DBLOCK_CONFLICT_HOLDER", "DBLOCK_CONFLICT_NOTE", "DBLOCK_OUTCOME", "DBLOCK_EXIT_CODE",
-        "DBLOCK_FAILURES"})
+  for (const auto* const name : {"DBLOCK_TOKEN", "DBLOCK_SLOT", "DBLOCK_HELD", "DBLOCK_ATTEMPT",
+                                 "DBLOCK_CONFLICT_KEY", "DBLOCK_CONFLICT_HOLDER", "DBLOCK_CONFLICT_NOTE",
+                                 "DBLOCK_OUTCOME", "DBLOCK_EXIT_CODE", "DBLOCK_FAILURES"})
     environment.emplace_back(name);
   DBLOCK_TRY(auto starter, process::HookStarter::fork(std::move(hooks), std::move(environment)));
   return std::make_shared<RunHooks>(std::move(starter));

@@ -11,6 +11,7 @@
 #include "app/run/attempts.hpp"
 #include "app/run/hooks.hpp"
 #include "app/run/job_environment.hpp"
+#include "app/run/job_spec.hpp"
 #include "app/run/release_after_job.hpp"
 #include "app/run/splay.hpp"
 #include "app/run/status_file.hpp"
@@ -21,7 +22,6 @@
 #include "base/duration.hpp"
 #include "base/log.hpp"
 #include "base/text.hpp"
-#include "process/command.hpp"
 #include "process/supervisor.hpp"
 #include "store/open.hpp"
 
@@ -30,33 +30,6 @@ namespace {
 
 using process::JobEnd;
 using process::Stop;
-
-Result<process::JobSpec> make_spec(const RunRequest& request) {
-  process::JobSpec spec;
-  if (request.shell_command) {
-    spec.executable = "/bin/sh";
-    spec.argv = {"sh", "-c", *request.shell_command};
-  } else {
-    DBLOCK_TRY(spec.executable, process::find_command(request.command.front(), std::getenv("PATH")));
-    spec.argv = request.command;
-  }
-  spec.first_signal = request.first_signal;
-  spec.kill_grace = request.timing.kill_grace;
-  spec.stop_grace = request.stop_grace;
-  spec.slack = request.timing.slack;
-  spec.leftovers = request.leftovers;
-  spec.tell_start = !request.hooks.start.empty();
-  spec.retried = request.retry.count > 0;
-  return spec;
-}
-
-std::string describe_command(const RunRequest& request) {
-  if (!request.record_args) return request.shell_command ? "sh" : request.command.front();
-  if (request.shell_command) return "sh -c " + shell_quote(*request.shell_command);
-  std::string text;
-  for (const std::string& word : request.command) text += (text.empty() ? "" : " ") + shell_quote(word);
-  return text;
-}
 
 // The keys beside the first one: all are wanted, or in a pool any.
 const std::vector<lease::Key>& also_or_any(const RunRequest& request) {

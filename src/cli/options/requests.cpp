@@ -206,22 +206,6 @@ Result<void> take_manners(const Values& options, app::RunRequest& request) {
   return {};
 }
 
-// The promise of --once-per is kept for one key, and by a lock that keeps a second job from starting before
-// the first has succeeded: readers and slots do not. It is never dropped, wherever the options come from.
-Result<void> check_once_per(const Values& options, const app::RunRequest& request) {
-  if (!request.promises.once_per) return {};
-  if (!request.any.empty())
-    return fail(
-        Errc::usage,
-        "run: " + options.find("once-per")->label +
-            " asks for the last success under one key, and does not go with --any; leave one of them out");
-  if (request.sharing.mode == lease::Mode::exclusive) return {};
-  const auto beside = options.find(request.sharing.mode == lease::Mode::shared ? "shared" : "slots");
-  return fail(Errc::usage, "run: " + options.find("once-per")->label +
-                               " lets one job start in a period, and " + beside->label +
-                               " lets several start side by side; leave one of them out");
-}
-
 // A typed command overrides --command from the environment or a file. Both typed is an error.
 Result<void> take_job(const Values& options, app::RunRequest& request) {
   const auto shell = options.find("command");

@@ -25,6 +25,9 @@ namespace dblock::cli {
 
 // When the job is started: after --splay, and again by --retry.
 [[nodiscard]] Result<void> take_starts(const Values& options, app::RunRequest& request);
+// The promise of --once-per is kept for one key, and by a lock that keeps a second job from starting before
+// the first has succeeded: readers and slots do not. It is never dropped, wherever the options come from.
+[[nodiscard]] Result<void> check_once_per(const Values& options, const app::RunRequest& request);
 
 [[nodiscard]] Result<app::RunRequest> run_request(const Values& options);
 [[nodiscard]] Result<app::AcquireRequest> acquire_request(const Values& options);
