@@ -7,13 +7,13 @@ _dblock_subcommands='run acquire renew release pause resume inspect wait history
 _dblock_options() {
   case $1 in
     global) echo '--db --local --defaults-file --config --json -q --quiet -v --verbose --log-format --color -V --version -h --help' ;;
-    run) echo '-k --key --any --ttl --heartbeat --margin --min-hold --keep-on-failure --once-per --slots -s --shared -x --exclusive --no-reentrant -w --wait -n --nonblock --attempts --backoff --backoff-multiplier --line --replace --replaceable -E --conflict-exit-code -c --command --max-runtime --expect --signal --kill-grace --leftovers --with-parent --note --record-args --status-file --on-wait --on-lost --on-conflict --on-overdue --on-end --warn-after' ;;
+    run) echo '-k --key --any --ttl --heartbeat --margin --min-hold --keep-on-failure --once-per --slots -s --shared -x --exclusive --no-reentrant -w --wait -n --nonblock --attempts --backoff --backoff-multiplier --splay --line --replace --replaceable -E --conflict-exit-code -c --command --max-runtime --retry --retry-delay --retry-max-delay --expect --signal --kill-grace --stop-grace --leftovers --with-parent --note --record-args --status-file --on-wait --on-start --on-lost --on-conflict --on-overdue --on-end --warn-after' ;;
     acquire) echo '-k --key --ttl --while-pid --lost-signal --margin --min-hold --slots -s --shared -w --wait --attempts --backoff --backoff-multiplier --note --warn-after --format' ;;
     renew) echo '-k --key --owner --ttl' ;;
     release) echo '-k --key --owner --force --token --now -w --wait' ;;
     pause) echo '-k --key --prefix --for --until --note -w --wait' ;;
     resume) echo '-k --key --prefix' ;;
-    inspect) echo '-k --key --prefix --all --format --watch --exit-code --max-age --max-held' ;;
+    inspect) echo '-k --key --prefix --all --format --watch --exit-code --max-age --max-held --max-failures' ;;
     wait) echo '-k --key --prefix --success-within --timeout' ;;
     history) echo '-k --key --prefix --since --outcome --limit --format' ;;
     reap) echo '--dry-run --every --forget-after --forget-history' ;;
@@ -46,17 +46,23 @@ _dblock_kind() {
     'run --attempts') echo 'any' ;;
     'run --backoff') echo 'duration' ;;
     'run --backoff-multiplier') echo 'any' ;;
+    'run --splay') echo 'duration' ;;
     'run --line') echo 'words fifo one newest' ;;
     'run --conflict-exit-code' | 'run -E') echo 'any' ;;
     'run --command' | 'run -c') echo 'command' ;;
     'run --max-runtime') echo 'duration' ;;
+    'run --retry') echo 'any' ;;
+    'run --retry-delay') echo 'duration' ;;
+    'run --retry-max-delay') echo 'duration' ;;
     'run --expect') echo 'duration' ;;
     'run --signal') echo 'signal' ;;
     'run --kill-grace') echo 'duration' ;;
+    'run --stop-grace') echo 'duration' ;;
     'run --leftovers') echo 'words auto wait kill leave' ;;
     'run --note') echo 'any' ;;
     'run --status-file') echo 'file' ;;
     'run --on-wait') echo 'command' ;;
+    'run --on-start') echo 'command' ;;
     'run --on-lost') echo 'command' ;;
     'run --on-conflict') echo 'command' ;;
     'run --on-overdue') echo 'command' ;;
@@ -96,6 +102,7 @@ _dblock_kind() {
     'inspect --format') echo 'words table json csv prometheus html' ;;
     'inspect --max-age') echo 'duration' ;;
     'inspect --max-held') echo 'duration' ;;
+    'inspect --max-failures') echo 'any' ;;
     'wait --key' | 'wait -k') echo 'key' ;;
     'wait --prefix') echo 'any' ;;
     'wait --success-within') echo 'duration' ;;
