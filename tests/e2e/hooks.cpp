@@ -261,7 +261,8 @@ TEST_CASE("the end hook is told how many runs of the key have failed in a row, b
   const auto told_by = [&](const Words& options, const Words& command) {
     const std::string file = directory.file(std::to_string(number++));
     const Words hook{"--on-end", count + file + ".new; mv " + file + ".new " + file};
-    dblock(database, run_words("k", with(options, hook), command));
+    Process process(dblock_spawn(database, run_words("k", with(options, hook), command)));
+    process.wait();
     REQUIRE(appears(file));
     return read_file(file);
   };

@@ -80,9 +80,7 @@ TEST_CASE("a parameter that means nothing to dblock is shown as written and is t
     const auto message = refused(k_good + "?" + name + "=5");
     CHECK_THAT(message, Contains("\"" + name + "\"") && Contains("leave it out") && Contains("min-replicas"));
   }
-  CHECK_THAT(refused(k_good + "?a\x1b"
-                              "b=1"),
-             Contains("\"a\\x1bb\""));
+  CHECK_THAT(refused(k_good + "?a%1bb=1"), !Contains("\x1b") && Contains("leave it out"));
 }
 
 TEST_CASE("a mode of TLS in another program's words is answered with dblock's") {
