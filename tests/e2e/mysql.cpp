@@ -80,7 +80,7 @@ TEST_CASE("mysql: a password does not go out over a connection that others can r
   const auto refused = [&](PasswordAccount& account, const std::string& parameters) {
     const auto finished = account.run(account.by_tcp(parameters), {}, {"touch", directory.file("ran")});
     INFO(parameters << ": " << finished.err);
-    check_ended(finished, 77, {"tls=require"});
+    check_ended(finished, 77, {"tls=verify-full"});
     CHECK_FALSE(says(finished.err, k_mysql_password));
   };
   refused(with_tls, "?tls=off");

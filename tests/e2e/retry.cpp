@@ -170,7 +170,7 @@ TEST_CASE("every attempt has the caller's session, input and output, and blocks 
   const auto seen = retried(database, {},
                             print_signals() +
                                 ">>$LOG; ps -o sid= -p $$ >>$LOG; readlink /proc/$$/fd/0 /proc/$$/fd/1 "
-                                "/proc/$$/cwd >>$LOG; ls /proc/$$/fd | wc -l >>$LOG; exit 1",
+                                "/proc/$$/cwd >>$LOG; ls /proc/self/fd | wc -l >>$LOG; exit 1",
                             {"--retry", "1", "--retry-delay", "0"});
   CHECK(seen.end.exit == exited(1));
   const std::size_t half = seen.log.size() / 2;

@@ -81,10 +81,10 @@ Result<void> check_tls(const MariadbSettings& settings) {
 }
 
 Result<void> check_socket(const MariadbSettings& settings) {
-  constexpr std::size_t k_longest = sizeof(sockaddr_un::sun_path) - 1;
-  if (settings.socket.size() <= k_longest) return {};
+  constexpr std::size_t k_longest_path = sizeof(sockaddr_un::sun_path) - 1;
+  if (settings.socket.size() <= k_longest_path) return {};
   return fail(Errc::config, "the socket's path has " + std::to_string(settings.socket.size()) +
-                                " bytes, and the system takes at most " + std::to_string(k_longest) +
+                                " bytes, and the system takes at most " + std::to_string(k_longest_path) +
                                 "; name the server's socket by a shorter path, such as a symbolic link's");
 }
 

@@ -30,7 +30,7 @@ constexpr std::string_view k_certificate = "tls-cert=FILE, a file in PEM format"
 constexpr std::string_view k_key = "tls-key=FILE, a file in PEM format";
 constexpr std::string_view k_socket = "socket=PATH";
 constexpr std::string_view k_timeout = "connect-timeout with a unit, such as connect-timeout=5s";
-constexpr std::string_view k_password = "password-file=FILE";
+constexpr std::string_view k_by_password_file = "password-file=FILE";
 constexpr std::string_view k_place = "it before the ?: mysql://USER@HOST:PORT/DATABASE";
 constexpr std::string_view k_option_file = "--defaults-file FILE on the command line";
 
@@ -53,7 +53,7 @@ constexpr auto k_habits = std::to_array<Habit>({
     {"unixsocket", k_socket}, {"socketpath", k_socket}, {"localsocket", k_socket}, {"mysqlsocket", k_socket},
     {"sock", k_socket}, {"unix", k_socket},
     {"timeout", k_timeout}, {"connecttimeout", k_timeout}, {"connectiontimeout", k_timeout}, {"logintimeout", k_timeout},
-    {"password", k_password}, {"passwd", k_password}, {"pwd", k_password}, {"pass", k_password},
+    {"password", k_by_password_file}, {"passwd", k_by_password_file}, {"pwd", k_by_password_file}, {"pass", k_by_password_file},
     {"user", k_place}, {"username", k_place}, {"uid", k_place}, {"host", k_place}, {"hostname", k_place}, {"server", k_place},
     {"port", k_place}, {"database", k_place}, {"dbname", k_place}, {"db", k_place},
     {"readdefaultfile", k_option_file}, {"defaultsfile", k_option_file}, {"defaultfile", k_option_file},
