@@ -136,7 +136,8 @@ std::string describe_unknown(const InspectRequest& request, const lease::Listing
     if (find(listing, key.bytes()) == nullptr) names += (names.empty() ? "" : ", ") + quoted(key);
   }
   if (names.empty()) return "";
-  return "no lock is known under key " + names + ", so it counts as free; is the key spelt right?";
+  return "no lock is known under key " + names + (request.exit_code ? ", so it counts as free" : "") +
+         "; is the key spelt right?";
 }
 
 constexpr std::size_t k_most_counted = 1000;
@@ -184,7 +185,10 @@ InspectReport report_on(lease::Listing listing, const InspectRequest& request,
   }
   if (request.max_age) judge_age(request, report);
   if (request.max_held) judge_held(request, report);
-  if (request.max_failures) judge_failures(request, report);
+  if (request.max_failures) {
+    judge_failures(request, report);
+    if (report.complaints.empty()) report.notice = describe_unknown(request, report.listing);
+  }
   std::erase_if(report.listing.pauses, [&](const lease::Pause& pause) { return !concerns(pause, request); });
   if (!request.all) {
     std::erase_if(report.listing.locks,

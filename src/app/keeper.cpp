@@ -202,7 +202,7 @@ void KeeperProcess::signal_loss_and_exit() {
 void KeeperProcess::release_and_exit() {
   const lease::LeaseRef ref = lease::ref_to(*lease_);
   static_cast<void>(session_->release(ref, lease::Actor::holder, {lease::RunOutcome::released, std::nullopt},
-                                      charge_.timing.ttl));
+                                      {.patience = charge_.timing.ttl}));
   end();
 }
 

@@ -19,7 +19,8 @@ Acquisition::Progress Acquisition::resolve(Error lost_reply) {
 
 Acquisition::Progress Acquisition::read_back() {
   auto seen = store_.look(request_);
-  if (!seen && seen.error().code != Errc::unreachable) return std::unexpected(seen.error());
+  if (!seen && seen.error().code != Errc::unreachable && !seen.error().may_pass)
+    return std::unexpected(seen.error());
   if (!seen) return ask_again(sent_at_ + request_.terms.ttl, seen.error());
   if (auto* ours = std::get_if<Granted>(&*seen)) {
     ours->lease.sent_at = sent_at_;

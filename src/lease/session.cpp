@@ -56,12 +56,17 @@ Nanos Session::grant_took() const {
 }
 
 // Waits until the worker's task has ended: for `patience`, then with its connection broken off. False: the
-// task does not end, and its thread is abandoned.
-bool Session::let_end(Nanos patience) {
+// task does not end.
+bool Session::break_off(Nanos patience) {
   if (worker_.wait_idle(patience)) return true;
   responsive_ = false;
   state_->store->interrupt();
-  if (worker_.wait_idle(k_forced_end)) return true;
+  return worker_.wait_idle(k_forced_end);
+}
+
+// The same. The thread of a task that does not end is abandoned.
+bool Session::let_end(Nanos patience) {
+  if (break_off(patience)) return true;
   worker_.abandon();
   abandoned_ = true;
   return false;
@@ -81,8 +86,8 @@ bool Session::cancel_acquire() {
   // A nested lease has an owner id of its own, which is not in the request.
   const auto refs = granted != nullptr ? std::vector{ref_to(*granted)} : refs_to(state_->request);
   return std::ranges::all_of(refs, [this](const LeaseRef& ref) {
-    return release(ref, Actor::stopper, {RunOutcome::not_run, std::nullopt}, k_cancelled_release_time) !=
-           ReleaseResult::unknown;
+    return release(ref, Actor::stopper, {RunOutcome::not_run, std::nullopt},
+                   {.patience = k_cancelled_release_time}) != ReleaseResult::unknown;
   });
 }
 
@@ -113,12 +118,11 @@ std::string Session::trouble() const {
   return state_->trouble;
 }
 
-ReleaseResult Session::release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience, bool counts,
-                               Nanos silence, const std::function<void()>& on_silence) {
+ReleaseResult Session::release(const LeaseRef& ref, Actor actor, RunEnd end, const SessionRelease& how) {
   if (abandoned_) return ReleaseResult::unknown;
   // Posted at once, not after the heartbeat has reported its end: one thread runs both, one after the other.
   state_->stop.raise();
-  worker_.post([state = state_, ref, actor, end, patience, counts] {
+  worker_.post([state = state_, ref, actor, end, patience = how.patience, counts = how.counts] {
     state->stop.clear();  // raised to end the heartbeat
     if (counts) state->count_failures();
     state->release(ref, actor, end, patience);
@@ -127,12 +131,16 @@ ReleaseResult Session::release(const LeaseRef& ref, Actor actor, RunEnd end, Mic
     responsive_ = false;
     state_->store->interrupt();
   }
-  Nanos left = patience;
-  if (silence < left && !worker_.wait_idle(silence)) {
-    on_silence();
-    left -= silence;
+  Nanos left = how.patience;
+  if (how.silence < left && !worker_.wait_idle(how.silence)) {
+    how.on_silence();
+    left -= how.silence;
   }
-  let_end(left);
+  if (how.goes_on) {
+    break_off(left);
+  } else {
+    let_end(left);
+  }
   return release_result();
 }
 

@@ -29,6 +29,20 @@ struct SessionEvents {
   std::function<void(int failures)> on_recovered{};  // the lease is renewed again after so many failures
 };
 
+// How Session::release() goes about it.
+struct SessionRelease {
+  // How long it tries, but not longer than the lease lasts; half a second in any case.
+  Micros patience;
+  // Reads the row before, for failures(): one more statement.
+  bool counts = false;
+  // Where the result is unknown, start_release_again() follows: the thread is not given up, though it may
+  // still be opening a connection.
+  bool goes_on = false;
+  // on_silence() is called when the database has not answered for `silence`.
+  Nanos silence = Nanos::max();
+  std::function<void()> on_silence{};
+};
+
 class Session {
  public:
   // The clock must live until the process ends: a thread that had to be abandoned may still use it.
@@ -65,13 +79,9 @@ class Session {
   // For the caller, while done() is raised.
   [[nodiscard]] LeaseStore& store();
 
-  // Stops the heartbeat, then releases the lock: no renewal may come after the release. Tries for `patience`,
-  // but not longer than the lease lasts; for half a second in any case. `counts`: reads the row before, for
-  // failures(), which takes one more statement. Calls `on_silence` when the database has not answered for
-  // `silence`.
-  [[nodiscard]] ReleaseResult release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience,
-                                      bool counts = false, Nanos silence = Nanos::max(),
-                                      const std::function<void()>& on_silence = {});
+  // Stops the heartbeat, then releases the lock: no renewal may come after the release.
+  [[nodiscard]] ReleaseResult release(const LeaseRef& ref, Actor actor, RunEnd end,
+                                      const SessionRelease& how);
   // How many runs have failed in a row with the one that was released as a failure; nullopt where the row was
   // not read, or shows another lease.
   [[nodiscard]] std::optional<std::uint32_t> failures() const;
@@ -95,6 +105,7 @@ class Session {
 
  private:
   struct State;
+  bool break_off(Nanos patience);
   bool let_end(Nanos patience);
 
   std::shared_ptr<State> state_;

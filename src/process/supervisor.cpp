@@ -42,7 +42,7 @@ void Supervisor::start_guardian() {
   const auto ends = make_channels(next_);
   if (ends && starter_ && starter_->start(*ends)) return;
   next_ = {};
-  act(rules_.message_received({MessageType::ready, -ECHILD}, moment_));
+  act(rules_.message_received({MessageType::ready, ends ? -ECHILD : -EMFILE}, moment_));
 }
 
 // The guardian of the attempt before has to end before the gate opens: it would take dblock's death for the

@@ -42,6 +42,7 @@ void SupervisorRules::finish() {
   between_ = false;
 }
 
+// No job runs, so the deadline's coming near ends the run without a stop.
 SupervisorRules::Actions SupervisorRules::time_passed_between(const Moment& moment) {
   plan_.set_deadline(moment.deadline);
   if (plan_.fence_due(moment.now)) {

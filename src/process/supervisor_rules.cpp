@@ -161,14 +161,13 @@ SupervisorRules::Actions SupervisorRules::parent_ended(pid_t parent, const Momen
   return stop({.reason = Stop::Reason::parent, .signal = SIGTERM, .pid = parent}, SIGTERM, moment.now);
 }
 
-// No job runs, so the deadline's coming near ends the run without a stop.
 SupervisorRules::Actions SupervisorRules::time_passed(const Moment& moment) {
   Actions actions;
   if (runtime_ends_ && moment.now >= *runtime_ends_) {
     runtime_ends_.reset();
     actions = stop({.reason = Stop::Reason::max_runtime, .signal = first_signal_}, first_signal_, moment.now);
   }
-  if (overdue_at_ && moment.now >= *overdue_at_) {
+  if (overdue_at_ && !between_ && moment.now >= *overdue_at_) {
     overdue_at_.reset();
     if (!end_.stop) actions.push_back({SupervisorAction::Kind::tell_overdue});
   }
@@ -196,8 +195,8 @@ SupervisorRules::Actions SupervisorRules::time_passed(const Moment& moment) {
 std::optional<BootTime> SupervisorRules::wake_at(std::optional<BootTime> deadline) {
   plan_.set_deadline(deadline);
   std::optional<BootTime> at = between_ ? plan_.next_change() : plan_.stop_in_place_at();
-  for (const auto& other :
-       {runtime_ends_, overdue_at_, look_at_terminal_, say_wait_at_, begins_at_, begins_until_}) {
+  for (const auto& other : {runtime_ends_, between_ ? std::nullopt : overdue_at_, look_at_terminal_,
+                            say_wait_at_, begins_at_, begins_until_}) {
     if (other) at = at ? std::min(*at, *other) : *other;
   }
   return at;
@@ -216,7 +215,6 @@ SupervisorRules::Actions SupervisorRules::stop(const Stop& why, int signal_for_j
   } else {
     begin_stop(why.reason, now);
   }
-  begin_stop(why.reason, now);
   return {tell_guardian(MessageType::stop, signal_for_job, static_cast<int>(why.reason))};
 }
 

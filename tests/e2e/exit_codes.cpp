@@ -343,7 +343,9 @@ TEST_CASE("inspect with max-failures is 1 with a line for each key whose last ru
         "runs under key \"x\" that failed in a row: 2\n");
   CHECK(says(all.err, "exit 1 (failing): keys under which the last 2 runs failed: 2\n"));
   CHECK(lines(dblock(database, with(ask, {"--prefix", "etl/"})).out).size() == 1);
-  CHECK(dblock(database, with(ask, {"-k", "etl/b", "-k", "never"})).exit == exited(0));
+  const auto unknown = dblock(database, with(ask, {"-v", "-k", "etl/b", "-k", "never"}));
+  CHECK(unknown.exit == exited(0));
+  CHECK(says(unknown.err, "no lock is known under key \"never\"; is the key spelt right?"));
   const auto document = dblock(database, with(ask, {"-k", "x", "--json"}));
   CHECK(document.exit == exited(1));
   CHECK(says(dblock(database, {"inspect", "--all", "--json"}).out, "\"failures\":2"));

@@ -93,7 +93,9 @@ TEST_CASE("a run that cannot start its job again ends as the attempt before did,
   PausedRun run(database, {}, "exit 3", k_soon);
   for (const pid_t starter : named("dblock-starter", run.tree())) ::kill(starter, SIGKILL);
   CHECK(run.wait() == exited(3));
-  CHECK(says(run.err(), "dblock: warning: attempt 2 of 2 could not be started: "));
+  CHECK(says(
+      run.err(),
+      "dblock: warning: attempt 2 of 2 could not be started: the process that starts guardians is gone"));
   CHECK(run.attempts() == Words{"1"});
   CHECK_FALSE(database.has_holder("k"));
   CHECK(soon_gone(run));

@@ -252,6 +252,23 @@ TEST_CASE("how a job ended is recorded as soon as the server is back, while the 
   CHECK(again.started == fact.runs_again);
 }
 
+// The count for the hook is asked for before that.
+TEST_CASE("how a job ended is recorded once a server that stood still at its end goes on", "[server]") {
+  const Server server;
+  ServerDatabase database(server.address());
+  const Words options{"--keep-on-failure", "1h", "--ttl", "1h", "--on-end", "true"};
+  const TempDir directory;
+  Process run(dblock_spawn(database, with({"-v"}, run_words("k", options, patient_job(directory)))));
+  await_file(run, directory.file("up"));
+  server.freeze();
+  let_end(directory, 3);
+  CHECK(soon_says(run, "trying on while the lease lasts"));
+  server.thaw();
+  CHECK(run.wait() == exited(3));
+  CHECK(run_again(database, {}).exit == exited(75));
+  CHECK(database.column("k", "failures") == "1");
+}
+
 TEST_CASE("how a job ended is recorded by the guardian where dblock is killed before the server is back",
           "[server]") {
   struct Fact {

@@ -40,7 +40,7 @@ Calls calls_of_a_lease(const test::FakeStore::Release& answer, ReleaseResult exp
   CHECK(wake_up.own == "me");
   const LeaseRef ref{request.key, request.owner, Token{8}};
   const RunEnd end{RunOutcome::failed, 3};
-  auto result = job.release(ref, Actor::holder, end, 100ms);
+  auto result = job.release(ref, Actor::holder, end, {.patience = 100ms});
   const bool was_nested = result == ReleaseResult::nested;
   if (was_nested) {
     CHECK(wake_up.own == "me");
@@ -179,7 +179,8 @@ TEST_CASE("a lease tells of each renewal, of trouble once, of its end, and of no
   REQUIRE(session.lost());
   CHECK(session.lost()->why == NotOursWhy::revoked);
   store.releases = {[] { return Result<ReleaseOutcome>(NotOurs{NotOursWhy::other_holder, {}}); }};
-  CHECK(session.release(ref_to(lease), Actor::holder, {RunOutcome::lost, 76}, 1s) == ReleaseResult::not_ours);
+  CHECK(session.release(ref_to(lease), Actor::holder, {RunOutcome::lost, 76}, {.patience = 1s}) ==
+        ReleaseResult::not_ours);
 }
 
 TEST_CASE("what the job need not wait for is done with the heartbeat, before its first renewal") {

@@ -460,6 +460,19 @@ TEST_CASE("a deadline that comes near in a pause ends it, and no guardian is sta
   check_stopped_between(late, Reason::self_fence);
 }
 
+TEST_CASE("in a pause nobody is told that the job takes long") {
+  SupervisorRules rules = supervise_rules();
+  rules.set_expected(15s);
+  rules.message_received({MessageType::ready, 100}, k_early);
+  rules.message_received({MessageType::job_exited, 3 << 8}, second(20));
+  rules.message_received({MessageType::done, 1}, second(20));
+  rules.begin_pause(second(30).now);
+  CHECK(words_of(rules.time_passed(second(26))).empty());
+  CHECK(words_of(rules.time_passed(second(30))) == "start_guardian");
+  rules.message_received({MessageType::ready, 101}, second(31));
+  CHECK(words_of(rules.time_passed(second(32))) == "tell_overdue");
+}
+
 TEST_CASE("what would stop a job ends a pause at once", "[safety]") {
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
     SupervisorRules rules = pausing();

@@ -1,6 +1,7 @@
 #include "app/run/attempts.hpp"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "app/words/ending.hpp"
 #include "base/duration.hpp"
@@ -14,6 +15,13 @@ std::string end_of_attempt(const process::JobEnd& end, const RunRequest& request
   const std::string job = request.shell_command ? "sh" : request.command.front();
   return job + (end.status->signalled ? " was killed by SIG" + signal_name(end.status->number)
                                       : " exited with " + std::to_string(end.status->number));
+}
+
+std::string not_started(const std::string& attempt, int err) {
+  const std::string what = attempt + " could not be started";
+  return err == ECHILD || err == ETIMEDOUT
+             ? what + ": the process that starts guardians is gone, or does not answer"
+             : with_errno(what, err);
 }
 
 std::string number_of_attempt(std::uint64_t number, const RunRequest& request) {
@@ -41,7 +49,7 @@ Attempts run_attempts(process::Supervisor& supervisor, const RunRequest& request
     log::info(next + " in " + format_duration(pause) + ": " + end_of_attempt(attempts.last, request));
     attempts.last = supervisor.run_again(numbered(attempts.count + 1), pause);
     if (attempts.last.not_again_errno != 0)
-      log::warning(with_errno(next + " could not be started", attempts.last.not_again_errno) +
+      log::warning(not_started(next, attempts.last.not_again_errno) +
                    "; the run ends as the attempt before it did");
     if (attempts.last.stopped_between || attempts.last.not_again_errno != 0) break;
     ++attempts.count;

@@ -68,8 +68,10 @@ GivenBack Releasing::go() {
     given_back_.release = "lost";
   } else {
     const auto result = release(fenced);
-    given_back_.failures = failures();
-    if (result == ReleaseResult::released) given_back_.release = "released";
+    if (result == ReleaseResult::released) {
+      given_back_.release = "released";
+      given_back_.failures = failures();
+    }
     if (result == ReleaseResult::unknown) {
       given_back_.release = "unknown";
       if (job_.ending.how != Ending::How::lost) warn_of_unknown_release();
@@ -87,10 +89,14 @@ ReleaseResult Releasing::release(bool fenced) {
   missing_ = unrecorded();
   const Micros patience = missing_.empty() ? k_release_patience : k_recording_patience;
   const bool counts = !job_.request.hooks.end.empty() && lease::is_failure(row_end_.outcome);
+  const bool goes_on = !fenced && !missing_.empty();
   auto result = job_.session.release(lease::ref_to(job_.lease), actor, row_end_,
-                                     fenced ? k_fenced_release_patience : patience, counts,
-                                     process::k_silence, [this] { say_no_release(); });
-  if (result == ReleaseResult::unknown && !fenced && !missing_.empty()) result = release_again(actor);
+                                     {.patience = fenced ? k_fenced_release_patience : patience,
+                                      .counts = counts,
+                                      .goes_on = goes_on,
+                                      .silence = process::k_silence,
+                                      .on_silence = [this] { say_no_release(); }});
+  if (result == ReleaseResult::unknown && goes_on) result = release_again(actor);
   if (result == ReleaseResult::nested) return release_after_nested();
   say_daemons();
   if (result == ReleaseResult::released && !fenced)

@@ -93,8 +93,9 @@ struct Forked {
   const char* command;
   const char* directory;
   const char* const* environment;
-  int output;  // of the command
-  int report;  // gets the command's wait status
+  int output;                    // of the command
+  int report;                    // gets the command's wait status
+  std::array<int, 2> read_ends;  // of both pipes
 
   [[noreturn]] void watch() const;
   void keep_own_descriptors() const;
@@ -113,6 +114,8 @@ void Forked::keep_own_descriptors() const {
 void Forked::watch() const {
   ::setsid();
   ::prctl(PR_SET_NAME, "dblock-password");
+  // By themselves: close_range() is missing before Linux 5.9, and without this the end of dblock goes unseen.
+  for (const int fd : read_ends) ::close(fd);
   keep_own_descriptors();
   for (int s = 1; s < NSIG; ++s) ::signal(s, s == SIGPIPE ? SIG_IGN : SIG_DFL);
   const pid_t self = ::getpid();
@@ -197,8 +200,9 @@ class CommandRun {
 Result<void> CommandRun::start() {
   if (!output_.open() || !report_.open()) return refuse(with_errno("cannot be started", errno));
   const auto environment = environment_of_command();
-  const Forked forked{command_.command.c_str(), command_.directory.c_str(), environment.data(),
-                      output_.write_end.get(), report_.write_end.get()};
+  const Forked forked{command_.command.c_str(), command_.directory.c_str(),
+                      environment.data(),       output_.write_end.get(),
+                      report_.write_end.get(),  {output_.read_end.get(), report_.read_end.get()}};
   watcher_ = ::fork();
   if (watcher_ == 0) forked.watch();
   if (watcher_ < 0) return refuse(with_errno("cannot be started", errno));

@@ -246,13 +246,12 @@ Result<PartialSettings> parse_url(std::string_view url) {
 }
 
 bool is_sqlite_url(std::string_view url) {
-  const auto [scheme, rest] = cut(url, ':');
+  const auto [scheme, rest] = cut(trimmed(url), ':');
   return rest && lower_case(scheme) == "sqlite";
 }
 
 Result<SqliteSettings> parse_sqlite_url(std::string_view url) {
-  std::string_view path = cut(url, ':').second.value_or("");
-  while (path.ends_with('\n') || path.ends_with('\r')) path.remove_suffix(1);
+  std::string_view path = cut(trimmed(url), ':').second.value_or("");
   if (path.starts_with("//")) {
     path.remove_prefix(2);
     if (!path.empty() && path.front() != '/') {

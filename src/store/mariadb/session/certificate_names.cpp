@@ -1,16 +1,20 @@
 #include "store/mariadb/session/certificate_names.hpp"
 
+#include <fcntl.h>
 #include <mysql.h>
 #include <netdb.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
 
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <memory>
 #include <string_view>
 
+#include "base/clock.hpp"
 #include "base/text.hpp"
 #include "base/unique_fd.hpp"
 #include "store/mariadb/session/client_library.hpp"
@@ -19,8 +23,8 @@
 namespace dblock::store::mariadb {
 namespace {
 
-constexpr int k_alternative_names = 85;  // NID_subject_alt_name
-constexpr timeval k_patience{2, 0};
+constexpr int k_alternative_names = 85;        // NID_subject_alt_name
+constexpr std::chrono::seconds k_patience{2};  // for a connection, and for what is read from it
 
 // A function of the OpenSSL that the client library has loaded, whose headers are not needed for this.
 template <typename Result, typename... Arguments>
@@ -54,8 +58,8 @@ std::string subject_of(void* certificate) {
 
 UniqueFd connected(int family, const sockaddr* address, socklen_t size) {
   UniqueFd fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &k_patience, sizeof k_patience);
-  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &k_patience, sizeof k_patience);
+  const timeval patience{k_patience.count(), 0};
+  ::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
   if (::connect(fd.get(), address, size) != 0) fd.reset();
   return fd;
 }
@@ -81,19 +85,34 @@ UniqueFd connected_to(const HostPort& host) {
   return {};
 }
 
+// Waits until `fd` can be read from (POLLIN) or written to (POLLOUT). False after `give_up`.
+bool ready(int fd, short events, BootTime give_up) {
+  pollfd one{fd, events, 0};
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(give_up - BootClock::now());
+  return left.count() > 0 && ::poll(&one, 1, static_cast<int>(left.count())) == 1;
+}
+
 // Reads the server's greeting and asks for TLS: protocol 4.1, packets of 16 MiB, utf8, nothing else.
-bool ask_for_tls(int fd) {
-  std::array<unsigned char, 4> header{};
-  if (::recv(fd, header.data(), header.size(), MSG_WAITALL) != static_cast<ssize_t>(header.size()))
-    return false;
-  std::array<char, 1024> greeting{};
-  const auto length = static_cast<std::size_t>(header[0]) + 256U * header[1];
-  if (header[2] != 0 || length > greeting.size()) return false;
-  if (::recv(fd, greeting.data(), length, MSG_WAITALL) != static_cast<ssize_t>(length)) return false;
+bool ask_for_tls(int fd, BootTime give_up) {
+  std::array<unsigned char, 1028> greeting{};
+  if (!ready(fd, POLLIN, give_up)) return false;
+  const ssize_t size = ::recv(fd, greeting.data(), greeting.size(), 0);  // it comes in one piece
+  if (size < 5 || greeting[0] + 256 * greeting[1] + 4 != size || greeting[2] != 0) return false;
   constexpr auto k_capabilities = CLIENT_SSL | 512U | 32768U;  // CLIENT_PROTOCOL_41, CLIENT_SECURE_CONNECTION
   std::array<unsigned char, 36> request{
       32, 0, 0, 1, k_capabilities & 0xffU, (k_capabilities >> 8U) & 0xffU, 0, 0, 0, 0, 0, 1, 33};
   return ::send(fd, request.data(), request.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(request.size());
+}
+
+bool shakes_hands(void* session, int fd, BootTime give_up) {
+  constexpr int k_wants_to_read = 2, k_wants_to_write = 3;  // SSL_ERROR_WANT_READ, SSL_ERROR_WANT_WRITE
+  for (;;) {
+    const int done = call<int>("SSL_connect", session);
+    if (done == 1) return true;
+    const int why = call<int>("SSL_get_error", static_cast<const void*>(session), done);
+    if (why != k_wants_to_read && why != k_wants_to_write) return false;
+    if (!ready(fd, why == k_wants_to_read ? POLLIN : POLLOUT, give_up)) return false;
+  }
 }
 
 }  // namespace
@@ -114,13 +133,14 @@ std::string names_in(void* certificate) {
 std::string names_shown_by(const MariadbSettings& settings, const HostPort* host) {
   const std::string socket = settings.socket.empty() ? MARIADB_UNIX_ADDR : settings.socket;
   const UniqueFd fd = is_local_socket(host) ? connected_to(socket) : connected_to(*host);
-  if (!fd || !ask_for_tls(fd.get())) return {};
+  const BootTime give_up = BootClock::now() + k_patience;
+  if (!fd || ::fcntl(fd.get(), F_SETFL, O_NONBLOCK) != 0 || !ask_for_tls(fd.get(), give_up)) return {};
   const Object context =
       object(call<void*>("SSL_CTX_new", call<const void*>("TLS_client_method")), "SSL_CTX_free");
   if (!context) return {};
   const Object session = object(call<void*>("SSL_new", context.get()), "SSL_free");
   if (!session || call<int>("SSL_set_fd", session.get(), fd.get()) != 1) return {};
-  if (call<int>("SSL_connect", session.get()) != 1) return {};
+  if (!shakes_hands(session.get(), fd.get(), give_up)) return {};
   const Object certificate =
       object(call<void*>("SSL_get1_peer_certificate", static_cast<const void*>(session.get())), "X509_free");
   return certificate ? names_in(certificate.get()) : "";

@@ -47,6 +47,7 @@ void* symbol_of_library(const char* name) {
                                 DBLOCK_SYMBOL(SSL_connect),
                                 DBLOCK_SYMBOL(SSL_free),
                                 DBLOCK_SYMBOL(SSL_get1_peer_certificate),
+                                DBLOCK_SYMBOL(SSL_get_error),
                                 DBLOCK_SYMBOL(SSL_get_verify_result),
                                 DBLOCK_SYMBOL(SSL_new),
                                 DBLOCK_SYMBOL(SSL_set_fd),

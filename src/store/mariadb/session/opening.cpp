@@ -120,7 +120,10 @@ Result<void> Connection::open_somewhere(bool to_write) {
     said.push_back(settings_.hosts.size() > 1 ? words_of(settings_.hosts[host], opened.error())
                                               : opened.error());
   }
-  return std::unexpected(make_error(attempt_.text(), where_, all_words(said), Phase::connect));
+  const ServerError all = all_words(said);
+  Error error = make_error(attempt_.text(), where_, all, Phase::connect);
+  error.may_pass = has_logged_in_ && all.lasting;
+  return std::unexpected(std::move(error));
 }
 
 Connection::ServerResult Connection::open_at(std::size_t host, bool to_write) {
