@@ -1,5 +1,6 @@
 // TLS modes refuse what they promise to refuse: plaintext, foreign certificates, wrong names.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -121,10 +122,13 @@ TEST_CASE("without tls-ca verify-full trusts the system's authorities, and the n
   }
 }
 
-// An account whose password PAM checks, so that the server must be handed it; any will do.
+// An account whose password PAM checks, so that the server must be handed it; any will do, and pam_unix.so
+// asks for it.
 class PamService {
  public:
-  PamService() { write_file(path(), "auth required pam_permit.so\naccount required pam_permit.so\n"); }
+  explicit PamService(const std::string& module = "pam_permit.so") {
+    write_file(path(), "auth required " + module + "\naccount required pam_permit.so\n");
+  }
   PamService(const PamService&) = delete;
   PamService& operator=(const PamService&) = delete;
   ~PamService() { std::filesystem::remove(path()); }
@@ -163,6 +167,33 @@ TEST_CASE("an account of PAM logs in over the socket and over tls that proves th
     check_ended(refused, 77, {"use tls=verify-full"});
     CHECK_FALSE(says(refused.err, "tls=require"));
   }
+}
+
+// The plugin "dialog" would put the server's question to stdout and read the answer from stdin, which is the
+// job's.
+TEST_CASE("what a server asks at the login is put to nobody, and the job's input stays the job's",
+          "[server][mariadb]") {
+  DBLOCK_NEEDS(::geteuid() == 0 ? "" : "root, for a service of PAM");
+  const PamService pam("pam_unix.so");
+  const Server server({"--plugin-load-add=auth_pam", "--pam-use-cleartext-plugin=OFF"});
+  ServerDatabase database(server.address());
+  const std::string account = database.account("IDENTIFIED VIA pam USING '" + pam.name() + "'");
+  std::array<int, 2> input{};
+  REQUIRE(::pipe2(input.data(), O_CLOEXEC) == 0);
+  const auto [read_end, write_end] = input;
+  const std::string line = "for the job\n";
+  REQUIRE(::write(write_end, line.data(), line.size()) == static_cast<ssize_t>(line.size()));
+  Spawn spawn = dblock_spawn_at(database.url(account), run_words("k", {}, {"head", "-n", "1"}));
+  spawn.stdin_fd = read_end;
+  Process run(std::move(spawn));
+  const Exit exit = run.wait();
+  INFO(exit << " " << run.out() << run.err());
+  CHECK(exit == exited(77));
+  CHECK(run.out().empty());
+  std::array<char, 64> left{};
+  REQUIRE(::fcntl(read_end, F_SETFL, O_NONBLOCK) == 0);
+  CHECK(::read(read_end, left.data(), left.size()) == static_cast<ssize_t>(line.size()));
+  for (const int end : input) ::close(end);
 }
 
 // What stands between dblock and a server and may change what the server sends, whose parts are numbered from
