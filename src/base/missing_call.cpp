@@ -7,7 +7,7 @@
 namespace dblock {
 
 std::string with_missing_call(const std::string& attempt, int err, std::string_view call) {
-  const std::string text = with_errno(attempt, err);
+  std::string text = with_errno(attempt, err);
   const std::string name(call);
   if (err == EPERM)
     return text + "; does a container's seccomp profile forbid " + name + "? Update the container's runtime";
