@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/duration.hpp"
+#include "base/text.hpp"
 #include "base/weak_spot.hpp"
 #include "store/config/settings_parts.hpp"
 
@@ -86,6 +87,14 @@ Result<void> check_socket(const MariadbSettings& settings) {
   return fail(Errc::config, "the socket's path has " + std::to_string(settings.socket.size()) +
                                 " bytes, and the system takes at most " + std::to_string(k_longest_path) +
                                 "; name the server's socket by a shorter path, such as a symbolic link's");
+}
+
+// What servers answer to such a name differs: some call it impossible, some deny the right to it.
+Result<void> check_database(const MariadbSettings& settings) {
+  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20U || c == 0x7f; };
+  if (std::ranges::none_of(settings.database, is_control)) return {};
+  return fail(Errc::config, "the database's name " + quote_untrusted(settings.database) +
+                                " has a control character, such as the end of a line, in it; take that away");
 }
 
 // The TLS mode. Without a mode, a certificate authority in the settings means that the user wants
@@ -249,6 +258,7 @@ Result<ResolvedSettings> resolve_settings(const SettingsSources& sources) {
   settings.passed_over = std::move(passed_over);
   DBLOCK_CHECK(check_tls(settings));
   DBLOCK_CHECK(check_socket(settings));
+  DBLOCK_CHECK(check_database(settings));
   std::vector<std::string> warnings = groups.warnings;
   if (url.password && sources.url_from_command_line) {
     warnings.emplace_back(
