@@ -222,7 +222,9 @@ class Fire {
   }
 
   [[nodiscard]] bool may_end_with(Exit exit, bool began, bool whole) const {
-    if (kills_dblock(fate_)) return exit == killed_by(SIGKILL);
+    // The worker's last calls come while dblock ends, so that the kill may be too late.
+    const bool had_ended = exit == story_.end && (exit != exited(0) || whole);
+    if (kills_dblock(fate_)) return exit == killed_by(SIGKILL) || had_ended;
     if (exit == exited(0)) return story_.end == exited(0) && whole;
     if (exit == story_.end || exit == exited(76)) return true;
     if (fate_ == Fate::kill_guardian) return exit == exited(70);
