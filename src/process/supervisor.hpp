@@ -58,7 +58,7 @@ class Supervisor {
   // is gone. Signals that were ignored when dblock started stay ignored. With `until` it returns at that time
   // as if woken. Calls `on_silence` once, when that takes longer than k_silence.
   [[nodiscard]] Stop await(const WakeEvent& wake, std::optional<BootTime> until = {},
-                           std::function<void()> on_silence = {});
+                           const std::function<void()>& on_silence = {});
 
   // run_job() calls `callback` once, as soon as the job's program has been executed, if JobSpec::tell_start
   // asks for it. `callback` must not block.

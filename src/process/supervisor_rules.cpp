@@ -197,7 +197,7 @@ std::optional<BootTime> SupervisorRules::wake_at(std::optional<BootTime> deadlin
   std::optional<BootTime> at = between_ ? plan_.next_change() : plan_.stop_in_place_at();
   for (const auto& other : {runtime_ends_, between_ ? std::nullopt : overdue_at_, look_at_terminal_,
                             say_wait_at_, begins_at_, begins_until_}) {
-    if (other) at = at ? std::min(*at, *other) : *other;
+    if (other) at = earlier(at, *other);
   }
   return at;
 }

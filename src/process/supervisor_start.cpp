@@ -134,9 +134,10 @@ void Supervisor::waited_for(pid_t pid, int wait_status) {
 }
 
 Stop Supervisor::await(const WakeEvent& wake, std::optional<BootTime> until,
-                       std::function<void()> on_silence) {
+                       const std::function<void()>& on_silence) {
   if (until) timer_.arm(*until);
-  const BootTime silent_until = BootClock::now() + k_silence;
+  std::optional<BootTime> silent_until;
+  if (on_silence) silent_until = BootClock::now() + k_silence;
   for (;;) {
     if (wake.raised() || (until && BootClock::now() >= *until)) return {};
     if (parent_ended()) return {.reason = Stop::Reason::parent, .signal = SIGTERM, .pid = parent_pid_};
@@ -147,11 +148,19 @@ Stop Supervisor::await(const WakeEvent& wake, std::optional<BootTime> until,
       if (ends_wait(number)) return stop_by_signal(info);
     }
     if (!guardian_alive_) return {.reason = Stop::Reason::guardian};
-    const Nanos left = silent_until - BootClock::now();
-    if (on_silence && left <= Nanos{0}) std::exchange(on_silence, nullptr)();
+    int patience_ms = -1;
+    if (silent_until) {
+      const Nanos left = *silent_until - BootClock::now();
+      if (left > Nanos{0}) {
+        patience_ms = static_cast<int>(left / 1ms) + 1;
+      } else {
+        silent_until.reset();
+        on_silence();
+      }
+    }
     std::array<pollfd, 4> fds{pollfd{wake.fd(), POLLIN, 0}, pollfd{signals_.fd(), POLLIN, 0},
                               pollfd{parent_.get(), POLLIN, 0}, pollfd{until ? timer_.fd() : -1, POLLIN, 0}};
-    ::poll(fds.data(), fds.size(), on_silence ? static_cast<int>(left / 1ms) + 1 : -1);
+    ::poll(fds.data(), fds.size(), patience_ms);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "unit/long_stop.hpp"
 
 namespace dblock::process {
 namespace {
@@ -31,11 +32,7 @@ GuardianRules guard(Leftovers leftovers = Leftovers::automatic) {
 
 // The same with a stop grace of ten minutes.
 GuardianRules guard_long_to_stop() {
-  JobSpec spec;
-  spec.kill_grace = 4s;
-  spec.stop_grace = 10min;
-  spec.slack = 1s;
-  GuardianRules rules(spec, k_session);
+  GuardianRules rules(long_to_stop_spec(), k_session);
   rules.job_forked(k_job, 1);
   return rules;
 }

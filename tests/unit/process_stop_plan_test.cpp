@@ -1,5 +1,6 @@
 #include "process/guardian/stop_plan.hpp"
 #include "support/catch.hpp"
+#include "unit/long_stop.hpp"
 
 namespace dblock::process {
 
@@ -8,13 +9,8 @@ namespace {
 using namespace std::chrono_literals;
 using Reason = Stop::Reason;
 
-// A kill grace of 4 s, a stop grace of 10 min, and a slack of 1 s.
 StopPlan long_plan() {
-  JobSpec spec;
-  spec.kill_grace = 4s;
-  spec.stop_grace = 10min;
-  spec.slack = 1s;
-  return StopPlan(spec);
+  return StopPlan(long_to_stop_spec());
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "unit/long_stop.hpp"
 
 namespace dblock::process {
 namespace {
@@ -36,11 +37,7 @@ SupervisorRules running(std::optional<Nanos> max_runtime = {}) {
 
 // The same with a stop grace of ten minutes.
 SupervisorRules long_to_stop() {
-  JobSpec spec;
-  spec.kill_grace = 4s;
-  spec.stop_grace = 10min;
-  spec.slack = 1s;
-  SupervisorRules rules(spec);
+  SupervisorRules rules(long_to_stop_spec());
   rules.message_received({MessageType::ready, 100}, k_early);
   return rules;
 }

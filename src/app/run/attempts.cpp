@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "app/run/job_spec.hpp"
 #include "app/words/ending.hpp"
 #include "base/duration.hpp"
 #include "base/log.hpp"
@@ -12,8 +13,8 @@ namespace dblock::app {
 namespace {
 
 std::string end_of_attempt(const process::JobEnd& end, const RunRequest& request) {
-  const std::string job = request.shell_command ? "sh" : request.command.front();
-  return job + (end.status->signalled ? " was killed by SIG" + signal_name(end.status->number)
+  return program_name(request) + (end.status->signalled
+                                      ? " was killed by SIG" + signal_name(end.status->number)
                                       : " exited with " + std::to_string(end.status->number));
 }
 

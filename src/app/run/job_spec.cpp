@@ -26,8 +26,12 @@ Result<process::JobSpec> make_spec(const RunRequest& request) {
   return spec;
 }
 
+std::string program_name(const RunRequest& request) {
+  return request.shell_command ? "sh" : request.command.front();
+}
+
 std::string describe_command(const RunRequest& request) {
-  if (!request.record_args) return request.shell_command ? "sh" : request.command.front();
+  if (!request.record_args) return program_name(request);
   if (request.shell_command) return "sh -c " + shell_quote(*request.shell_command);
   std::string text;
   for (const std::string& word : request.command) text += (text.empty() ? "" : " ") + shell_quote(word);

@@ -11,6 +11,7 @@ namespace dblock::app {
 
 // Names that differ in their last letter have hashes that differ little; the generator spreads them.
 Micros splay_of(const std::string& host, const std::string& key, Micros longest) {
+  if (longest == Micros{0}) return longest;  // no run pays for what it does not ask for
   const std::uint64_t hash = fnv1a(host + '\n' + key);
   std::seed_seq seed{static_cast<std::uint32_t>(hash), static_cast<std::uint32_t>(hash >> 32U)};
   std::mt19937_64 random(seed);

@@ -91,8 +91,7 @@ Result<void> check_socket(const MariadbSettings& settings) {
 
 // What servers answer to such a name differs: some call it impossible, some deny the right to it.
 Result<void> check_database(const MariadbSettings& settings) {
-  const auto is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20U || c == 0x7f; };
-  if (std::ranges::none_of(settings.database, is_control)) return {};
+  if (!has_control(settings.database)) return {};
   return fail(Errc::config, "the database's name " + quote_untrusted(settings.database) +
                                 " has a control character, such as the end of a line, in it; take that away");
 }

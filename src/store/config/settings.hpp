@@ -104,8 +104,8 @@ using Settings = std::variant<MariadbSettings, SqliteSettings>;
 [[nodiscard]] bool is_sqlite_url(std::string_view url);
 
 // sqlite:PATH, also written sqlite:///PATH. PATH is taken literally, without decoding or parameters; a
-// relative path is made absolute; line ends behind it are no part of it. Errc::config if PATH names no file,
-// or the URL names a host.
+// relative path is made absolute; white space around the URL is no part of it. Errc::config if PATH names no
+// file, or the URL names a host.
 [[nodiscard]] Result<SqliteSettings> parse_sqlite_url(std::string_view url);
 
 // Reads a MariaDB option file: [group], name=value, name, quotes, # and ; comments, !include, !includedir;

@@ -34,6 +34,9 @@ namespace dblock::store {
 // ASCII letters in lower case.
 [[nodiscard]] std::string lower_case(std::string_view text);
 
+// True for text with a control character of ASCII.
+[[nodiscard]] bool has_control(std::string_view text);
+
 // True if all characters of `text` may stand in a host name or address. The client library would read a
 // "host" with '=' in it as a list of options.
 [[nodiscard]] bool is_host(std::string_view text);

@@ -186,13 +186,6 @@ Result<void> read_parameter(std::string_view text, std::string_view rest, Partia
   return {};
 }
 
-bool has_control(std::string_view text) {
-  return std::ranges::any_of(text, [](char c) {
-    const auto byte = static_cast<unsigned char>(c);
-    return byte < 0x20U || byte == 0x7fU;
-  });
-}
-
 // Refuses a path that names no file, or most likely not the file that the user meant.
 Result<void> check_path(std::string_view path) {
   const auto refuse = [](std::string_view why) {
@@ -212,6 +205,13 @@ Result<void> check_path(std::string_view path) {
 }
 
 }  // namespace
+
+bool has_control(std::string_view text) {
+  return std::ranges::any_of(text, [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 0x20U || byte == 0x7fU;
+  });
+}
 
 Result<PartialSettings> parse_url(std::string_view url) {
   url = trimmed(url);  // a secret's file often ends with a line end

@@ -137,7 +137,7 @@ class Connection {
   [[nodiscard]] Result<void> open_somewhere(bool to_write);
   [[nodiscard]] Result<void> get_password();
   [[nodiscard]] Result<bool> renew_password();
-  [[nodiscard]] Error refused_login(Error error) const;
+  [[nodiscard]] Error not_opened(const ServerError& why) const;
   [[nodiscard]] ServerResult open_at(std::size_t host, bool to_write);
   [[nodiscard]] ServerResult set_up(bool to_write);
   [[nodiscard]] bool turned_read_only();

@@ -79,10 +79,14 @@ Result<bool> Connection::renew_password() {
   return another;
 }
 
-// A password that was right and is refused now is about to be replaced at its source.
-Error Connection::refused_login(Error error) const {
-  error.message += password_words(settings_);
-  error.may_pass = has_logged_in_ && settings_.password_source.can_be_asked();
+// Why no session was opened. A password or a certificate that was right and is refused now is about to be
+// replaced at its source.
+Error Connection::not_opened(const ServerError& why) const {
+  Error error = make_error(attempt_.text(), where_, why, Phase::connect);
+  const bool by_password = is_password_refused(why.native);
+  if (by_password) error.message += password_words(settings_);
+  const bool will_change = why.lasting || (by_password && settings_.password_source.can_be_asked());
+  error.may_pass = has_logged_in_ && will_change;
   return error;
 }
 
@@ -111,19 +115,14 @@ Result<void> Connection::open_somewhere(bool to_write) {
     hosts_.failed(host, std::chrono::steady_clock::now() - begun);
     // A host's refusal is final. The next host is tried only after silence, or if this one takes no writes,
     // or does not show what TLS demands.
-    Error error = make_error(attempt_.text(), where_, opened.error(), Phase::connect);
-    if (is_password_refused(opened.error().native)) error = refused_login(std::move(error));
-    error.may_pass = error.may_pass || (has_logged_in_ && opened.error().lasting);
+    Error error = not_opened(opened.error());
     const bool alone = settings_.hosts.size() <= 1;
     if (error.code != Errc::unreachable && (alone || !opened.error().lasting))
       return std::unexpected(std::move(error));
     said.push_back(settings_.hosts.size() > 1 ? words_of(settings_.hosts[host], opened.error())
                                               : opened.error());
   }
-  const ServerError all = all_words(said);
-  Error error = make_error(attempt_.text(), where_, all, Phase::connect);
-  error.may_pass = has_logged_in_ && all.lasting;
-  return std::unexpected(std::move(error));
+  return std::unexpected(not_opened(all_words(said)));
 }
 
 Connection::ServerResult Connection::open_at(std::size_t host, bool to_write) {
