@@ -11,6 +11,7 @@
 #include "app/database.hpp"
 #include "app/identity.hpp"
 #include "app/keeper.hpp"
+#include "app/release_after_death.hpp"
 #include "app/use_cases.hpp"
 #include "app/words/describe.hpp"
 #include "app/words/ending.hpp"
@@ -58,6 +59,7 @@ class Acquisition {
   Acquisition(const AcquireRequest& request, const store::Settings& settings,
               const lease::LeaseRequest& wanted, std::shared_ptr<KeeperHandle> keeper)
       : request_(request),
+        settings_(settings),
         wanted_(wanted),
         keeper_(std::move(keeper)),
         session_(
@@ -74,7 +76,8 @@ class Acquisition {
   }
   [[nodiscard]] lease::SessionEvents session_events() const;
   bool release_grant();
-  Ending give_up(Ending ending);
+  std::string give_up();
+  Ending interrupted(const process::Stop& stop, const std::string& when);
   Result<Ending> ended_before_grant();
   Result<std::optional<Ending>> hand_over(const lease::Lease& lease);
   template <typename Call>
@@ -87,6 +90,7 @@ class Acquisition {
   [[nodiscard]] std::string lock() const { return "lock " + quoted(request_.key); }
 
   const AcquireRequest& request_;
+  const store::Settings& settings_;
   const lease::LeaseRequest& wanted_;
   // Made before the session's thread: a signal must not strand a lock that was just granted.
   const process::Signals signals_;
@@ -103,26 +107,36 @@ lease::SessionEvents Acquisition::session_events() const {
 // Releases a lease that may have been granted. False when that stays in doubt: a keeper then releases the
 // lease after dblock's end.
 bool Acquisition::release_grant() {
-  const bool nothing_left = session_.cancel_acquire();
+  bool nothing_left = session_.cancel_acquire();
+  if (!nothing_left && !keeper_ && session_.may_be_granted_later())
+    nothing_left =
+        release_after_death(settings_, wanted_, lease::Actor::stopper, {lease::RunOutcome::not_run, {}});
   if (nothing_left && keeper_) keeper_->dismiss();
   return nothing_left;
 }
 
-Ending Acquisition::give_up(Ending ending) {
-  release_grant();
+// What is left after it, for messages.
+std::string Acquisition::give_up() {
+  if (release_grant()) return "nothing is held";
+  return "whether the lock was taken is not known; if it was, it " + frees_itself();
+}
+
+Ending Acquisition::interrupted(const process::Stop& stop, const std::string& when) {
+  Ending ending = interrupted_by(stop, when + "; " + give_up());
   ending.thread_left_behind = session_.abandoned();
   return ending;
 }
 
 // The keeper has reported before there was a lease: PID or the keeper has ended, so there will be no lease.
 Result<Ending> Acquisition::ended_before_grant() {
-  if (keeper_->process_ended()) {
-    return give_up({.how = Ending::How::refused,
-                    .message = "process " + std::to_string(request_.while_pid->pid) +
-                               " ended while waiting for " + lock() + "; nothing is held"});
-  }
-  release_grant();
-  return fail(Errc::internal, "the keeper process died before it had a lease to keep; nothing is held");
+  const bool process_ended = keeper_->process_ended();
+  const std::string left = give_up();
+  if (!process_ended)
+    return fail(Errc::internal, "the keeper process died before it had a lease to keep; " + left);
+  return Ending{.how = Ending::How::refused,
+                .thread_left_behind = session_.abandoned(),
+                .message = "process " + std::to_string(request_.while_pid->pid) +
+                           " ended while waiting for " + lock() + "; " + left};
 }
 
 // Hands the granted lease to the keeper; nullopt when the keeper has taken it over. Otherwise releases the
@@ -132,8 +146,7 @@ Result<std::optional<Ending>> Acquisition::hand_over(const lease::Lease& lease) 
     case KeeperHandle::HandedOver::standing:
       return std::nullopt;
     case KeeperHandle::HandedOver::signalled:
-      return give_up(
-          interrupted_by(keeper_->stopped_by(), "before " + lock() + " was kept; nothing is held"));
+      return interrupted(keeper_->stopped_by(), "before " + lock() + " was kept");
     case KeeperHandle::HandedOver::failed:
       break;
   }
@@ -183,13 +196,11 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
     say_no_answer(session_, lock());
     stop = signals_.wait(session_.done(), std::nullopt, keeper);
   }
-  if (stop) return give_up(interrupted_by(*stop, "while waiting for " + lock() + "; nothing is held"));
+  if (stop) return interrupted(*stop, "while waiting for " + lock());
   if (!session_.done().raised()) return ended_before_grant();
   const auto outcome = session_.grant();
-  if (keeper_ && !(outcome ? std::holds_alternative<lease::Lease>(*outcome)
-                           : outcome.error().code == Errc::indeterminate)) {
-    keeper_->dismiss();
-  }
+  const bool granted = outcome && std::holds_alternative<lease::Lease>(*outcome);
+  if (keeper_ && !granted && !session_.may_be_granted_later()) keeper_->dismiss();
   if (!outcome) return std::unexpected(outcome.error());
   if (const auto* held = std::get_if<lease::Held>(&*outcome))
     return Ending::held(describe_refusal(held->status, !request_.wait.once()));

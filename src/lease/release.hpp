@@ -2,6 +2,7 @@
 // scripts.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 
@@ -9,6 +10,9 @@
 #include "lease/store.hpp"
 
 namespace dblock::lease {
+
+// How long a statement whose reply was lost may still change a row: the server's own lock wait is 2 s.
+inline constexpr Micros k_late_statement = std::chrono::milliseconds(2500);
 
 enum class ReleaseResult {
   released,

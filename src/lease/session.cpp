@@ -79,16 +79,23 @@ bool Session::cancel_acquire() {
   if (!let_end(k_natural_end)) return false;
   state_->stop.clear();
   const auto outcome = grant();
-  if (!outcome) return outcome.error().code != Errc::indeterminate;
-  const auto* cancelled = std::get_if<Cancelled>(&*outcome);
-  const auto* granted = std::get_if<Lease>(&*outcome);
-  if (granted == nullptr && (cancelled == nullptr || !cancelled->undecided)) return true;
+  const auto* cancelled = outcome ? std::get_if<Cancelled>(&*outcome) : nullptr;
+  const auto* granted = outcome ? std::get_if<Lease>(&*outcome) : nullptr;
+  if (granted == nullptr && (cancelled == nullptr || !cancelled->undecided)) return !may_be_granted_later();
   // A nested lease has an owner id of its own, which is not in the request.
   const auto refs = granted != nullptr ? std::vector{ref_to(*granted)} : refs_to(state_->request);
   return std::ranges::all_of(refs, [this](const LeaseRef& ref) {
-    return release(ref, Actor::stopper, {RunOutcome::not_run, std::nullopt},
-                   {.patience = k_cancelled_release_time}) != ReleaseResult::unknown;
+    const auto result = release(ref, Actor::stopper, {RunOutcome::not_run, std::nullopt},
+                                {.patience = k_cancelled_release_time});
+    return result == ReleaseResult::released || (result != ReleaseResult::unknown && !may_be_granted_later());
   });
+}
+
+// That the row does not show a grant is no proof while the statement may be on its way.
+bool Session::may_be_granted_later() const {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->grant && !*state_->grant && state_->grant->error().code == Errc::indeterminate) return true;
+  return state_->reply_lost_at && state_->clock.now() < *state_->reply_lost_at + k_late_statement;
 }
 
 LeaseStore& Session::store() {

@@ -64,6 +64,9 @@ class Session {
   // or in doubt. False when one may be, or the thread did not end: then the guardian must clean up after this
   // process.
   bool cancel_acquire();
+  // For an acquisition that has ended without a lease: the reply to a try was lost, and its statement may
+  // still reach the database, or wait there.
+  [[nodiscard]] bool may_be_granted_later() const;
 
   // Renews `lease` from now on.
   void start_heartbeat(const Lease& lease);

@@ -29,8 +29,17 @@ AcquireObserver Session::State::acquire_observer() {
     }
     if (events.acquiring.on_wait) events.acquiring.on_wait(status);
   };
-  observer.on_trouble = [this](const Error& error) { note_trouble(error); };
+  observer.on_trouble = [this](const Error& error) {
+    note_lost_reply(error);
+    note_trouble(error);
+  };
   return observer;
+}
+
+void Session::State::note_lost_reply(const Error& error) {
+  if (error.code != Errc::indeterminate) return;
+  const std::lock_guard lock(mutex);
+  reply_lost_at = clock.now();
 }
 
 void Session::State::acquire() {

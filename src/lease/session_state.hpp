@@ -28,6 +28,7 @@ struct Session::State {
   BootTime started{};
   BootTime ended{};
   std::optional<BootTime> wait_began{};
+  std::optional<BootTime> reply_lost_at{};  // of the last try whose reply was lost
   std::optional<NotOurs> lost{};
   std::string trouble{};
   BootTime proved_until{};
@@ -42,6 +43,7 @@ struct Session::State {
   void release_after_nested(const LeaseRef& ref, RunEnd end, Micros patience);
 
   [[nodiscard]] AcquireObserver acquire_observer();
+  void note_lost_reply(const Error& error);
   [[nodiscard]] Micros rest_of_hold() const;
   void note_trouble(const Error& error);
   void try_release(const LeaseRef& ref, Actor actor, RunEnd end, Micros patience);

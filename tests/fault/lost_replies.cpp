@@ -268,6 +268,48 @@ TEST_CASE("a signal while the outcome of the acquisition is unknown leaves no lo
   }));
 }
 
+// The granting statement waits for the row when its run gives up: it is done later, and nobody hears of it.
+TEST_CASE("a grant that comes after its run or acquire has been ended is given back", "[server][safety]") {
+  enum class Fate { signalled, guardian_killed, acquire_signalled };
+  const Fate fate = GENERATE(Fate::signalled, Fate::guardian_killed, Fate::acquire_signalled);
+  CAPTURE(static_cast<int>(fate));
+  ServerDatabase database;
+  REQUIRE(run_true(database) == exited(0));
+  Connection other(database.server(), "root", database.name());
+  other.sql("START TRANSACTION");
+  other.sql("SELECT * FROM dblock_lock WHERE lock_key = 'k' FOR UPDATE");
+  const TempDir directory;
+  const Words acquire{"acquire", "--key", "k", "--wait", "1m", "--ttl", "10m"};
+  const Words run = run_words("k", {"--ttl", "10m"}, {"touch", directory.file("ran")});
+  Process process(dblock_spawn(database, fate == Fate::acquire_signalled ? acquire : run));
+  REQUIRE(wait_until([&] { return !database.sessions("info LIKE 'UPDATE%'").empty(); }));
+  const bool kills = fate == Fate::guardian_killed;
+  ::kill(kills ? guardian_of(process) : process.pid(), kills ? SIGKILL : SIGTERM);
+  REQUIRE(soon_says(process, "whether it was done is not known"));
+  static_cast<void>(wait_until([&] { return !process.running(); }, 500ms));
+  other.sql("COMMIT");
+  CHECK(process.wait() == (kills ? exited(70) : killed_by(SIGTERM)));
+  CHECK(soon_gone(process));
+  INFO(process.err());
+  CHECK_FALSE(database.has_holder("k"));
+  CHECK_FALSE(std::filesystem::exists(directory.file("ran")));
+}
+
+TEST_CASE("an acquire that is ended before it knows what it has says when the lock frees itself",
+          "[server]") {
+  ServerDatabase database;
+  REQUIRE(run_true(database) == exited(0));
+  Connection other(database.server(), "root", database.name());
+  other.sql("START TRANSACTION");
+  other.sql("SELECT * FROM dblock_lock WHERE lock_key = 'k' FOR UPDATE");
+  Process process(dblock_spawn(database, {"acquire", "--key", "k", "--wait", "1m", "--ttl", "1m"}));
+  REQUIRE(wait_until([&] { return !database.sessions("info LIKE 'UPDATE%'").empty(); }));
+  process.signal(SIGTERM);
+  CHECK(process.wait(30s * slowness()) == killed_by(SIGTERM));
+  CHECK(says(last_line(process.err()), "is not known; if it was, it frees itself within"));
+  CHECK(process.out().empty());
+}
+
 TEST_CASE("an acquisition that stays unknown starts nothing", "[server][safety][asan-server]") {
   ServerDatabase database;
   REQUIRE(run_true(database) == exited(0));

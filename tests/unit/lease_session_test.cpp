@@ -3,7 +3,9 @@
 #include "lease/session.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
+#include <thread>
 
 #include "lease_fakes.hpp"
 #include "support/catch.hpp"
@@ -246,6 +248,45 @@ TEST_CASE("a nested grant that comes together with a signal is given back by its
   CHECK(job.cancel_acquire());
   CHECK(store.calls == Calls{"nest", "release"});
   CHECK(store.released.owner.text == "outer/inner");
+}
+
+TEST_CASE("where a lost reply is fresh, only a release that worked proves that nothing is granted later",
+          "[safety]") {
+  struct Answers {
+    std::optional<LockStatus> read_back;  // nullopt: the database is away
+    NotOursWhy refused;
+    bool released;
+    Nanos later;
+    bool nothing_left;
+  };
+  const auto answers =
+      GENERATE(Answers{{}, NotOursWhy::free, false, 0s, false}, Answers{{}, NotOursWhy::free, true, 0s, true},
+               Answers{LockStatus{}, NotOursWhy::free, false, 0s, false},
+               Answers{LockStatus{}, NotOursWhy::free, false, 10s, true});
+  auto owned = std::make_unique<test::FakeStore>();
+  test::FakeClock clock;
+  std::atomic<bool> is_trying = false, is_cancelled = false;
+  owned->acquires = {[&](const LeaseRequest&) -> Result<Answer> {
+    is_trying = true;
+    while (!is_cancelled) std::this_thread::yield();
+    return fail(Errc::indeterminate, "unheard");
+  }};
+  owned->peeks = {[&]() -> Result<std::optional<LockStatus>> {
+    if (!answers.read_back) return fail(Errc::unreachable, "away");
+    clock.tick(answers.later);
+    return *answers.read_back;
+  }};
+  owned->releases = {[&]() -> Result<ReleaseOutcome> {
+    if (answers.released) return Released{};
+    return NotOurs{answers.refused, LockStatus{}};
+  }};
+  SessionEvents events;
+  events.on_acquire_ended = [&] { is_cancelled = true; };
+  Session job(std::move(owned), clock, session_request(), WaitPolicy{10s}, *make_timing({60s, {}, {}, {}}),
+              events);
+  job.start_acquire();
+  while (!is_trying) std::this_thread::yield();
+  CHECK(job.cancel_acquire() == answers.nothing_left);
 }
 
 }  // namespace dblock::lease

@@ -61,6 +61,7 @@ class Run {
   [[nodiscard]] lease::SessionEvents session_events() const;
   Result<Ending> wait_for_grant();
   Result<Ending> give_up_wait(const Stop& stop);
+  void dismiss_guardian();
   Ending end_without_lease(const lease::AcquireOutcome& outcome);
   Ending run_under(const lease::Lease& lease);
   Ending conclude(const lease::Lease& lease, const JobEnd& end);
@@ -71,7 +72,9 @@ class Run {
 
   const RunRequest& request_;
   std::vector<std::string> unsaid_;  // warnings that a skip must not repeat on each host of a fleet
+  store::Settings settings_;
   std::string store_name_;
+  lease::LeaseRequest wanted_ = wanted_lease();
   std::string locks_ = lock_names(request_.key, also_or_any(request_));
   std::optional<StatusFile> status_file_;
   RunStatus status_;
@@ -86,26 +89,25 @@ class Run {
 // for this run's.
 Result<Ending> Run::attempt() {
   const auto prepared = prepare_status_file();
-  lease::LeaseRequest wanted = wanted_lease();
-  lease::LeaseRequest shown = wanted;  // hooks are told all keys of a pool until one is granted
+  lease::LeaseRequest shown = wanted_;  // hooks are told all keys of a pool until one is granted
   shown.also = also_or_any(request_);
   DBLOCK_TRY(hooks_, RunHooks::prepare(request_.hooks, shown));
   if (!prepared) return std::unexpected(prepared.error());
   DBLOCK_TRY(const process::JobSpec spec, make_spec(request_));
-  DBLOCK_TRY(const store::Settings settings,
+  DBLOCK_TRY(settings_,
              settings_from(request_.database, request_.conflict_exit_code == 0 ? &unsaid_ : nullptr));
-  store_name_ = store::display(settings);
-  wanted.outer = outer_of(request_, store_name_);
+  store_name_ = store::display(settings_);
+  wanted_.outer = outer_of(request_, store_name_);
   DBLOCK_TRY(supervisor_,
-             process::Supervisor::start(spec, request_.with_parent, [&](const process::JobAtDeath& job) {
-               release_for_dead_run({request_, settings, wanted, job});
+             process::Supervisor::start(spec, request_.with_parent, [this](const process::JobAtDeath& job) {
+               release_for_dead_run({request_, settings_, wanted_, job});
              }));
-  const Micros splay = splay_of(wanted.holder.host, status_.key, request_.splay);
+  const Micros splay = splay_of(wanted_.holder.host, status_.key, request_.splay);
   if (const Stop stop = wait_for_splay(*supervisor_, splay, locks_)) return give_up_wait(stop);
   // Made after the guardian's fork: from here on there are threads.
   static SystemClock clock;  // an abandoned thread may use it until the process ends
   session_ = std::make_unique<lease::Session>(
-      store::open_store(settings, session_options(request_.timing), clock), clock, wanted, request_.wait,
+      store::open_store(settings_, session_options(request_.timing), clock), clock, wanted_, request_.wait,
       request_.timing, with_reports(request_.wait, session_events(), clock));
   return wait_for_grant();
 }
@@ -154,8 +156,7 @@ Result<Ending> Run::wait_for_grant() {
   auto outcome = session_->grant();
   status_.waited = session_->waited();
   if (!outcome) {
-    // An unknown outcome is left to the guardian: it releases the lock by owner id after dblock's end.
-    if (outcome.error().code != Errc::indeterminate) supervisor_->dismiss_guardian();
+    dismiss_guardian();
     if (outcome.error().code == Errc::lost) hooks_->lost(std::nullopt, outcome.error().message);
     return std::unexpected(outcome.error());
   }
@@ -164,8 +165,13 @@ Result<Ending> Run::wait_for_grant() {
   return lease != nullptr ? run_under(*lease) : end_without_lease(*outcome);
 }
 
+// An unknown outcome is left to the guardian: it releases the lock by owner id after dblock's end.
+void Run::dismiss_guardian() {
+  if (!session_->may_be_granted_later()) supervisor_->dismiss_guardian();
+}
+
 Ending Run::end_without_lease(const lease::AcquireOutcome& outcome) {
-  supervisor_->dismiss_guardian();
+  dismiss_guardian();
   if (const auto* done = std::get_if<lease::Done>(&outcome)) {
     Ending skipped{.how = Ending::How::skipped,
                    .message = describe_done(done->status, request_.promises.once_per->period)};
@@ -185,11 +191,16 @@ Ending Run::end_without_lease(const lease::AcquireOutcome& outcome) {
 }
 
 Result<Ending> Run::give_up_wait(const Stop& stop) {
-  if (!session_ || session_->cancel_acquire()) supervisor_->dismiss_guardian();
-  if (stop.reason == Stop::Reason::guardian)
+  const bool nothing_left = !session_ || session_->cancel_acquire();
+  if (nothing_left) supervisor_->dismiss_guardian();
+  if (stop.reason == Stop::Reason::guardian) {
+    // Nobody else is left who would release the lock.
+    if (!nothing_left)
+      release_for_dead_run({request_, settings_, wanted_, {process::JobEnd{}, std::nullopt}});
     return fail(Errc::internal,
                 "the guardian process died before the job could start; nothing was run. Was it killed by "
                 "hand? Run it again");
+  }
   if (session_) status_.waited = session_->waited();
   return interrupted_by(stop, "while waiting for " + locks_ + "; nothing was run");
 }
