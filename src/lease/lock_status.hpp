@@ -37,6 +37,8 @@ struct LockStatus {
   std::optional<ServerTime> renewed_at;
   std::optional<ServerTime> expires_at;
   std::optional<ServerTime> revoked_at;
+  // When the holder's command ended, if its run has told that it waits for what the command left running.
+  std::optional<ServerTime> job_ended_at{};
   std::optional<ServerTime> hold_until;  // not granted to another holder before this
   Micros ttl{0};
   Micros margin{0};
@@ -76,6 +78,8 @@ struct LockStatus {
   [[nodiscard]] bool refuses_requests() const {
     return state == State::unknown || grantable_at() > server_time;
   }
+  // The holder's command has ended, and its run keeps the lock until what the command left running has, too.
+  [[nodiscard]] bool waits_for_leftovers() const { return job_ended_at && state == State::held; }
   // Nothing but a pause keeps the lock from being granted.
   [[nodiscard]] bool only_paused() const { return pause && !kept_by_transaction && !refuses_requests(); }
   // Somebody may be waiting for the lock, by its own row.

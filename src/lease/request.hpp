@@ -41,6 +41,13 @@ struct LeaseRequest {
 // itself.
 [[nodiscard]] std::vector<LeaseRequest> members_of(const LeaseRequest& request);
 
+// What a renewal tells others of the holder's job: when its command ended, while the run waits for what the
+// command left running; nullopt: the run does not wait so any more.
+struct JobNews {
+  std::optional<BootTime> ended_at;
+  bool operator==(const JobNews&) const = default;
+};
+
 // All keys of the request, those of a pool's members among them.
 [[nodiscard]] std::vector<Key> locks_of(const LeaseRequest& request);
 

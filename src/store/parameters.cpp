@@ -101,6 +101,12 @@ Parameters keep_parameters(Micros keep) {
   return {{"keep", micros_or_null(keep > Micros{0} ? std::optional(keep) : std::nullopt)}};
 }
 
+Parameters news_parameters(const std::optional<lease::JobNews>& news, BootTime now) {
+  std::optional<Micros> ended_ago;
+  if (news && news->ended_at) ended_ago = std::chrono::duration_cast<Micros>(now - *news->ended_at);
+  return {{"tells_job", flag(news.has_value())}, {"ended_ago", micros_or_null(ended_ago)}};
+}
+
 Parameters sharing_parameters(const lease::Sharing& sharing) {
   return {{"mode", Scalar(Word{lease::to_string(sharing.mode)})}, {"slots", number_of(sharing.slots)}};
 }

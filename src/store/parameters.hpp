@@ -46,6 +46,8 @@ inline constexpr std::size_t k_by_bytes = 600;
 [[nodiscard]] Parameters end_parameters(lease::RunEnd end);
 // keep
 [[nodiscard]] Parameters keep_parameters(Micros keep);
+// tells_job, ended_ago
+[[nodiscard]] Parameters news_parameters(const std::optional<lease::JobNews>& news, BootTime now);
 // mode, slots
 [[nodiscard]] Parameters sharing_parameters(const lease::Sharing& sharing);
 // kind, host, pid, user, command, note

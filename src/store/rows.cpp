@@ -73,6 +73,7 @@ void read_holder(const StatusRow& row, lease::LockStatus& status) {
   status.expires_at = time(row["expire_time"]);
   status.revoked_at = time(row["revoke_time"]);
   status.revoked_by = row["revoked_by"].value_or("");
+  status.job_ended_at = time(row["job_ended_at"]);
   status.replaceable = unsigned_number(row["replaceable"]) != 0;
 }
 

@@ -70,6 +70,7 @@ inline constexpr std::string_view k_status_names[] = {
     "replaceable",
     "revoked_by",
     "arrived_at",
+    "job_ended_at",
     "refused_until",
 };
 inline constexpr std::string_view k_place_names[] = {"lock_key",    "owner_id",  "arrival",     "mode",

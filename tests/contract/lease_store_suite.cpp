@@ -684,6 +684,36 @@ STORE_CASE("a lease of acquire leaves the count of failures as it is", "[all-of-
   CHECK(t.row("k").last->failures == 1);
 }
 
+STORE_CASE(
+    "a renewal tells others that the holder's command has ended, until it is taken back or the lease ends",
+    "[all-of-dblock]") {
+  Fixture t;
+  const bool is_released = GENERATE(true, false);
+  const Lease lease = t.grant(asks("k", "owner", Kind::run, 10s, 1s));
+  const auto renew = [&](const std::optional<JobNews>& news) {
+    CHECK(renewed(t.renew(ref(lease), Actor::holder, std::nullopt, Micros{0}, news)));
+  };
+  renew(std::nullopt);
+  CHECK_FALSE(t.row("k").job_ended_at);
+  renew(JobNews{BootClock::now() - 1h});
+  renew(std::nullopt);
+  const LockStatus row = t.row("k");
+  REQUIRE(row.job_ended_at);
+  const Micros ago = row.server_time.since_epoch - row.job_ended_at->since_epoch;
+  CHECK((ago >= 1h && ago < 2h));
+  renew(JobNews{});
+  CHECK_FALSE(t.row("k").job_ended_at);
+  renew(JobNews{BootClock::now()});
+  CHECK(t.row("k").job_ended_at);
+  if (is_released) {
+    CHECK(released(t.release(ref(lease))));
+  } else {
+    t.under_test->age("k", 12s, false);
+  }
+  t.grant(asks("k", "next"));
+  CHECK_FALSE(t.row("k").job_ended_at);
+}
+
 STORE_CASE("a repeated release finds the lock free and changes nothing", "[safety]") {
   Fixture t;
   const Lease lease = t.grant(asks("k", "owner-1"));

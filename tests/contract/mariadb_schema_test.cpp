@@ -142,7 +142,8 @@ TEST_CASE("mariadb: the count of failures begins at 0 in rows of an older dblock
   MariadbUnderTest t;
   const auto store = t.open();
   REQUIRE(store->try_acquire(request_for("k", "owner")));
-  t.database().sql("ALTER TABLE dblock_lock DROP COLUMN failures");
+  t.database().sql(
+      "ALTER TABLE dblock_lock DROP COLUMN failures, DROP COLUMN job_ended_at, DROP COLUMN job_ended_token");
   t.database().sql("DELETE FROM dblock_schema WHERE version>6");
   REQUIRE(t.admin()->apply());
   CHECK(t.database().number("SELECT failures FROM dblock_lock") == 0);

@@ -45,11 +45,11 @@ class ProcedureStore final : public LockBook {
     return held;
   }
 
-  Result<RenewOutcome> renew(const LeaseRef& ref, Actor actor, std::optional<Micros> ttl,
-                             Micros keep) override {
+  Result<RenewOutcome> renew(const LeaseRef& ref, Actor actor, std::optional<Micros> ttl, Micros keep,
+                             const std::optional<JobNews>& news) override {
     DBLOCK_TRY(const auto row, row_of(*dblock_, ref.key));
-    if (keep > Micros{0} || (ttl && !may_be_asked_for(*ttl)) || !may_be_named(ref, row))
-      return dblock_->renew(ref, actor, ttl, keep);
+    if (keep > Micros{0} || news || (ttl && !may_be_asked_for(*ttl)) || !may_be_named(ref, row))
+      return dblock_->renew(ref, actor, ttl, keep, news);
     const std::string ttl_ms = ttl ? milliseconds_of(*ttl) : "NULL";
     const BootTime sent_at = BootClock::now();
     const auto answer = call(

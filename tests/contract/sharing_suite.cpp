@@ -788,6 +788,29 @@ STORE_CASE("of several keys each counts the failures of its own runs", "[all-of-
   CHECK(t.row("b").last->failures == 2);
 }
 
+STORE_CASE(
+    "of several holders and keys each row tells of its own holder's command, of which a nested run tells "
+    "nothing",
+    "[all-of-dblock]") {
+  Fixture t;
+  const lease::JobNews news{BootClock::now()};
+  const auto tell = [&](const lease::LeaseRef& ref) {
+    CHECK(renewed(t.renew(ref, Actor::holder, std::nullopt, Micros{0}, news)));
+  };
+  t.grant(takes_slot("k", "owner-1", 2));
+  tell(ref_to(t.grant(takes_slot("k", "owner-2", 2))));
+  for (const auto& row : t.rows()) CHECK(row.job_ended_at.has_value() == (row.owner == "owner-2"));
+  tell(ref_to(t.grant(asks_for_all({"a", "b"}, "owner-3"))));
+  CHECK((t.row("a").job_ended_at && t.row("b").job_ended_at));
+  const Lease outer = t.grant(asks("n", "outer"));
+  LeaseRequest inner = asks("n", "inner");
+  inner.outer = outer.owner;
+  const auto nested = t.store->nest(inner);
+  REQUIRE((nested && *nested));
+  tell(ref_to(**nested));
+  CHECK_FALSE(t.row("n").job_ended_at);
+}
+
 STORE_CASE("when a lock turns exclusive its own row goes on counting the failures of its last run") {
   Fixture t;
   const bool is_released = GENERATE(true, false);

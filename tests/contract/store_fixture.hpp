@@ -84,8 +84,8 @@ struct Fixture {
     return **seen;
   }
   RenewOutcome renew(const LeaseRef& ref, Actor actor = Actor::holder, std::optional<Micros> ttl = {},
-                     Micros keep = Micros{0}) {
-    auto outcome = store->renew(ref, actor, ttl, keep);
+                     Micros keep = Micros{0}, const std::optional<lease::JobNews>& news = {}) {
+    auto outcome = store->renew(ref, actor, ttl, keep, news);
     if (!outcome) FAIL(outcome.error().message);
     return std::move(*outcome);
   }

@@ -125,6 +125,7 @@ class FakeStore final : public lease::LeaseStore {
   std::deque<Acquire> acquires;
   std::deque<Peek> peeks;
   std::deque<Renew> renews;
+  std::vector<lease::JobNews> told;  // what renewals were to store
   std::deque<Release> releases;
   std::deque<Revoke> revokes;
   std::deque<std::function<lease::Lease(const lease::LeaseRequest&)>> nests;  // none: nothing to nest in
@@ -192,9 +193,10 @@ class FakeStore final : public lease::LeaseStore {
     return own_places(request);
   }
   void leave_line(const lease::LeaseRequest&) noexcept override { calls.emplace_back("leave line"); }
-  Result<lease::RenewOutcome> renew(const lease::LeaseRef&, lease::Actor, std::optional<Micros>,
-                                    Micros) override {
+  Result<lease::RenewOutcome> renew(const lease::LeaseRef&, lease::Actor, std::optional<Micros>, Micros,
+                                    const std::optional<lease::JobNews>& news) override {
     calls.emplace_back("renew");
+    if (news) told.push_back(*news);
     return next(renews)();
   }
   Result<std::optional<lease::Lease>> nest(const lease::LeaseRequest& request) override {

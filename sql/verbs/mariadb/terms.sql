@@ -188,7 +188,9 @@ TIMESTAMPDIFF(MICROSECOND, '1970-01-01', success_acquired_at),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', success_released_at),
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {now}), mode, slots, slot,
 TIMESTAMPDIFF(MICROSECOND, '1970-01-01', line_until), replaceable, revoked_by,
-TIMESTAMPDIFF(MICROSECOND, '1970-01-01', arrived_at), TIMESTAMPDIFF(MICROSECOND, '1970-01-01',
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', arrived_at),
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01', IF(job_ended_token = token, job_ended_at, NULL)),
+TIMESTAMPDIFF(MICROSECOND, '1970-01-01',
   LEAST({now}, GREATEST(update_time, COALESCE(hold_until, update_time), COALESCE(paused_until, update_time))))
 
 -- {pause} The columns of a pause, in the order of src/store/rows.hpp.
@@ -255,7 +257,7 @@ place.waiter_host, place.waiter_pid, place.waiter_user, TIMESTAMPDIFF(MICROSECON
 
 -- {place_in_look} A place, with NULLs for the further columns of a look.
 {place}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 
 -- {new_end} Until when a place counts that is written now.
 {now} + INTERVAL :length MICROSECOND

@@ -109,7 +109,7 @@ place.waiter_user, place.seen_until
 
 -- {place_in_look} A place, with NULLs for the further columns of a look.
 {place}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 
 -- {long_free} The row could have been granted for three seconds: who stands before the caller does not come.
 (iif(lock_value IS NULL, :wall - update_time, iif({this_boot}, {now} - expire_time - margin_us, 3000000)) >= 3000000
@@ -145,7 +145,8 @@ iif({this_boot} OR lock_value IS NULL, margin_us, 0), heartbeat_us, last_acquire
 last_exit_code, failures, success_acquired_at, success_released_at,
 iif({this_boot} AND lock_value IS NOT NULL, {now} + {step}, :wall), mode, slots, slot,
 (SELECT max(seen_until) FROM dblock_waiter AS place WHERE place.lock_key = dblock_lock.lock_key), replaceable, revoked_by,
-arrived_at, min(:wall, max(iif(lock_value IS NULL, update_time, 0), coalesce(hold_until, 0), coalesce({pause_end}, 0)))
+arrived_at, iif(job_ended_token = token, job_ended_at + {step}, NULL),
+min(:wall, max(iif(lock_value IS NULL, update_time, 0), coalesce(hold_until, 0), coalesce({pause_end}, 0)))
 
 -- {asked_for} The row is one that a listing asks for.
 (NOT :held_only OR (expire_time IS NOT NULL AND {this_boot} AND expire_time > {now})) AND (NOT :gates_only OR slot = 0)

@@ -20,12 +20,10 @@ struct Renewal {
   std::optional<lease::ServerTime> expires_at{};  // where the statement reports it
 };
 
-// nullopt where no row matched.
+// nullopt where no row matched. `terms`: the parameters that do not name the lease.
 Result<std::optional<Renewal>> renew_row(LockTable& table, const lease::LeaseRef& ref, lease::Actor actor,
-                                         std::optional<Micros> ttl, Micros keep) {
-  const auto parameters =
-      ref_parameters(ref, actor) + Parameters{{"ttl", micros_or_null(ttl)}} + keep_parameters(keep);
-  DBLOCK_TRY(const auto done, table.run(Verb::renew, parameters));
+                                         const Parameters& terms) {
+  DBLOCK_TRY(const auto done, table.run(Verb::renew, ref_parameters(ref, actor) + terms));
   if (done.changed == 0) return std::nullopt;
   Renewal renewal{};
   if (done.reported) renewal.ttl = Micros{static_cast<Micros::rep>(*done.reported)};
@@ -46,14 +44,14 @@ Result<lease::RenewOutcome> renewed_as_read(LockTable& table, Clock& clock, cons
 }
 
 Result<lease::RenewOutcome> renew_one(LockTable& table, Clock& clock, const lease::LeaseRef& ref,
-                                      lease::Actor actor, std::optional<Micros> ttl, Micros keep) {
+                                      lease::Actor actor, const Parameters& terms) {
   const BootTime sent_at = clock.now();
-  DBLOCK_TRY(auto renewal, renew_row(table, likeliest(ref), actor, ttl, keep));
+  DBLOCK_TRY(auto renewal, renew_row(table, likeliest(ref), actor, terms));
   std::optional<LockStatus> seen;
   if (!renewal) {
     DBLOCK_TRY(const auto found, found_elsewhere(table, ref));
     if (found) {
-      DBLOCK_TRY(renewal, renew_row(table, *found, actor, ttl, keep));
+      DBLOCK_TRY(renewal, renew_row(table, *found, actor, terms));
     }
   }
   if (!renewal) return why_not(table, ref, actor, true);
@@ -70,18 +68,22 @@ Result<lease::RenewOutcome> renew_one(LockTable& table, Clock& clock, const leas
 }  // namespace
 
 Result<lease::RenewOutcome> TableLeaseStore::renew(const lease::LeaseRef& ref, lease::Actor actor,
-                                                   std::optional<Micros> ttl, Micros keep) {
+                                                   std::optional<Micros> ttl, Micros keep,
+                                                   const std::optional<lease::JobNews>& news) {
   using Patience = Database::Patience;
   const Call call(*table_.database, {"renew", ref.key},
                   actor == lease::Actor::holder ? Patience::renewal : Patience::usual);
   DBLOCK_CHECK(call.open());
   if (unproved_) DBLOCK_CHECK(table_.database->safe_to_grant());
+  // A nested run tells nothing of the row's holder, which is the outer run.
+  const auto terms = Parameters{{"ttl", micros_or_null(ttl)}} + keep_parameters(keep) +
+                     news_parameters(lease::is_nested(ref.owner) ? std::nullopt : news, clock_.now());
   std::optional<lease::RenewOutcome> first;
   for (const Key& key : keys_of(ref.key, ref.also)) {
     const lease::LeaseRef one = outer_part(ref, key);
     if (actor == lease::Actor::script && lease::is_nested(ref.owner))
       return nested_for_script(table_, ref.owner, one);
-    DBLOCK_TRY(auto outcome, renew_one(table_, clock_, one, actor, ttl, keep));
+    DBLOCK_TRY(auto outcome, renew_one(table_, clock_, one, actor, terms));
     if (std::holds_alternative<NotOurs>(outcome)) return outcome;
     if (!first) first = std::move(outcome);
   }
