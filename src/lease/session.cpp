@@ -73,7 +73,7 @@ bool Session::let_end(Nanos patience) {
 }
 
 bool Session::cancel_acquire() {
-  state_->stop.raise();
+  state_->inbox.stop();
   if (state_->events.on_acquire_ended)
     state_->events.on_acquire_ended();  // now, however long the thread takes to end
   if (!let_end(k_natural_end)) return false;
@@ -108,8 +108,12 @@ void Session::start_heartbeat(const Lease& lease) {
   worker_.post([state = state_, lease] { state->heartbeat(lease); });
 }
 
+void Session::tell_others(const JobNews& news) {
+  state_->inbox.tell(news);
+}
+
 bool Session::stop_heartbeat(bool at_once) {
-  state_->stop.raise();
+  state_->inbox.stop();
   if (!let_end(at_once ? k_no_patience : k_natural_end)) return false;
   state_->stop.clear();
   return true;
@@ -128,7 +132,7 @@ std::string Session::trouble() const {
 ReleaseResult Session::release(const LeaseRef& ref, Actor actor, RunEnd end, const SessionRelease& how) {
   if (abandoned_) return ReleaseResult::unknown;
   // Posted at once, not after the heartbeat has reported its end: one thread runs both, one after the other.
-  state_->stop.raise();
+  state_->inbox.stop();
   worker_.post([state = state_, ref, actor, end, patience = how.patience, counts = how.counts] {
     state->stop.clear();  // raised to end the heartbeat
     if (counts) state->count_failures();

@@ -70,6 +70,8 @@ class Session {
 
   // Renews `lease` from now on.
   void start_heartbeat(const Lease& lease);
+  // While the heartbeat runs: renews the lease at once, and lets others see `news` beside it.
+  void tell_others(const JobNews& news);
   // Ends the heartbeat: after it no renewal is under way or will follow. `at_once`: break off a renewal under
   // way instead of giving it a moment. False when the thread did not end and was abandoned.
   bool stop_heartbeat(bool at_once);

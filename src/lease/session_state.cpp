@@ -5,7 +5,6 @@
 #include <variant>
 
 #include "lease/backoff.hpp"
-#include "lease/heartbeat.hpp"
 
 namespace dblock::lease {
 namespace {
@@ -86,7 +85,7 @@ void Session::State::heartbeat(const Lease& lease) {
       .on_recovered = events.on_recovered,
   };
   store->hold(LeaseStore::RenewedBy::this_store);
-  run_heartbeat(*store, clock, lease, timing, observer, stop);
+  run_heartbeat(*store, clock, lease, timing, observer, inbox);
   heartbeat_over.store(true);
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "lease/heartbeat.hpp"
 #include "lease/session.hpp"
 
 namespace dblock::lease {
@@ -21,6 +22,7 @@ struct Session::State {
   Timing timing;
   SessionEvents events;
   WakeEvent stop{};
+  HeartbeatInbox inbox{stop};
   std::atomic<bool> heartbeat_over = true;
 
   mutable std::mutex mutex{};  // guards what follows

@@ -27,6 +27,7 @@ JobEnd Supervisor::run_job(const std::vector<std::string>& environment, std::opt
 }
 
 JobEnd Supervisor::run_again(const std::vector<std::string>& environment, Nanos pause) {
+  if (on_leftovers_) on_leftovers_(std::nullopt);
   rules_.begin_pause(BootClock::now() + pause);
   return supervise(environment);
 }
@@ -203,6 +204,7 @@ void Supervisor::say_leftovers() const {
     names += (names.empty() ? "" : ", ") + process.display();
   }
   if (count == 0) return;
+  if (on_leftovers_) on_leftovers_(rules_.job_ended_at());
   if (count > k_most) names += " and " + std::to_string(count - k_most) + " more";
   const char* const change =
       rules_.end().stop ? ""

@@ -75,6 +75,12 @@ class Supervisor {
     on_overdue_ = std::move(callback);
   }
 
+  // run_job() calls `callback` with the time of the job's end each time it announces its wait for what the
+  // job left running, and run_again() with nullopt. `callback` must not block.
+  void on_leftovers(std::function<void(std::optional<BootTime> job_ended_at)> callback) {
+    on_leftovers_ = std::move(callback);
+  }
+
   // Opens the gate, and supervises until the job and its leftovers are dealt with. Does not open the gate
   // when the deadline leaves no time for the job. `environment`: NAME=VALUE entries that replace or complete
   // the inherited ones. `max_runtime` counts from the job's start.
@@ -149,6 +155,7 @@ class Supervisor {
   std::function<void()> on_start_;
   std::function<void()> on_loss_;
   std::function<void()> on_overdue_;
+  std::function<void(std::optional<BootTime>)> on_leftovers_;
   Moment moment_;  // of this round
   pid_t job_ = -1;
 };

@@ -75,6 +75,8 @@ class SupervisorRules {
   [[nodiscard]] std::optional<BootTime> wake_at(std::optional<BootTime> deadline);
   // When a stop that has begun ends with SIGKILL at the latest.
   [[nodiscard]] std::optional<BootTime> grace_ends_at() const { return plan_.grace_ends_at(); }
+  // When the job ended whose leftovers are waited for.
+  [[nodiscard]] std::optional<BootTime> job_ended_at() const { return job_ended_at_; }
   [[nodiscard]] bool over() const { return over_; }
   [[nodiscard]] const JobEnd& end() const { return end_; }
 

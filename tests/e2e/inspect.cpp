@@ -78,10 +78,10 @@ TEST_CASE("json has the documented fields") {
   const json& lock = document.at("locks").at(0);
   INFO(lock.dump(2));
   for (const char* field :
-       {"key",          "kind",        "mode",       "slot",       "state",        "owner",
-        "token",        "count",       "host",       "pid",        "user",         "command",
-        "note",         "acquired_at", "renewed_at", "expires_at", "ttl_ms",       "margin_ms",
-        "remaining_ms", "held_ms",     "waiters",    "last",       "last_success", "failures"})
+       {"key",        "kind",         "mode",     "slot",        "state",        "owner",   "token",
+        "count",      "host",         "pid",      "user",        "command",      "note",    "acquired_at",
+        "renewed_at", "expires_at",   "ttl_ms",   "margin_ms",   "remaining_ms", "held_ms", "waiters",
+        "last",       "last_success", "failures", "job_ended_at"})
     CHECK(lock.contains(field));
   CHECK(lock.at("kind") == "acquire");
   CHECK(lock.at("mode") == "exclusive");
@@ -108,6 +108,28 @@ TEST_CASE("the last run and the last success are told after the lock is free") {
   CHECK(lock.at("last").at("outcome") == "failed");
   CHECK_FALSE(lock.at("last_success").at("released_at").is_null());
   CHECK(lock.at("last_success").at("released_at") < lock.at("last").at("released_at"));
+}
+
+TEST_CASE("others see that a holder's command has ended and that its run waits for what it left running",
+          "[other-servers]") {
+  const Database database;
+  const TempDir directory;
+  Process run(
+      dblock_spawn(database, run_words("k", {"-v", "--ttl", "1h"},
+                                       sh("sleep 600 & " + print_into(directory.file("left"), "echo $!")))));
+  CHECK(
+      soon_says(run, "the job has ended; the lock is kept until what the job left running has ended, too: "));
+  const auto ended_at = [&] { return inspected(database).at("locks").at(0).at("job_ended_at"); };
+  CHECK(wait_until([&] { return !ended_at().is_null(); }));
+  CHECK(says(dblock(database, {"inspect"}).out, "s ago, waiting for leftovers)"));
+  check_ended(dblock(database, run_words("k", {"-n"}, {"true"})), 75,
+              {"; its command ended ", "s ago, and it waits for the leftovers; its lease runs out in "});
+  CHECK(says(dblock(database, {"inspect", "--format", "prometheus"}).out,
+             "\ndblock_leftovers_seconds{key=\"k\"} "));
+  ::kill(pid_in(directory.file("left")), SIGTERM);
+  CHECK(run.wait() == exited(0));
+  const LiveRun next(database);
+  CHECK(ended_at().is_null());
 }
 
 TEST_CASE("key and prefix select by bytes", "[other-servers]") {

@@ -215,4 +215,20 @@ TEST_CASE("a pipe from a run that has started its job again ends with the run") 
   CHECK(seen.out == "1\n2\n");
 }
 
+TEST_CASE("while a job is started again its holder does not wait for leftovers of the attempt before") {
+  const Database database;
+  const TempDir directory;
+  const std::string first = "sleep 600 & " + print_into(directory.file("left"), "echo $!") + "; exit 1";
+  Process run(dblock_spawn(
+      database,
+      run_words("k", k_quickly, sh("test $DBLOCK_ATTEMPT = 2 || { " + first + "; }; exec sleep 600"))));
+  const auto waits = [&] { return !inspected(database).at("locks").at(0).at("job_ended_at").is_null(); };
+  CHECK(soon_says(run, "the job has ended; the lock is kept"));
+  CHECK(wait_until(waits));
+  ::kill(pid_in(directory.file("left")), SIGTERM);
+  CHECK(soon_says(run, "attempt 2 of "));
+  CHECK(wait_until([&] { return !waits(); }));
+  CHECK(run.running());
+}
+
 }  // namespace dblock::test

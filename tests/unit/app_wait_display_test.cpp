@@ -1,3 +1,4 @@
+#include "app/words/describe.hpp"
 #include "app/words/wait_display.hpp"
 
 #include <fcntl.h>
@@ -76,6 +77,19 @@ TEST_CASE("waiting child", "[.]") {
     clock.tick(1s);
   }
   SUCCEED();
+}
+
+TEST_CASE("the line of a wait and a refusal tell that the holder's command has ended") {
+  LockStatus status = held();
+  status.job_ended_at = ServerTime{k_seen.since_epoch - 30s};
+  CHECK(text(status, 5s, 5s) ==
+        "waiting 5s for \"k\": held 1m6s by me@host:7, its command ended 35s ago, and it waits for the "
+        "leftovers, expires in 15s unless renewed");
+  CHECK(describe_conflict(status) ==
+        "lock \"k\" is held by me@host:7 (job) for 1m1s; its command ended 30s ago, and it waits for the "
+        "leftovers; its lease runs out in 20s unless renewed");
+  status.state = lease::State::expired;
+  CHECK(text(status).find("command") == std::string::npos);
 }
 
 TEST_CASE("a waiting run without a live line names the holder at once and then every minute") {

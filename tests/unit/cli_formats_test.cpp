@@ -192,7 +192,7 @@ TEST_CASE("the columns of csv keep their numbers: a new one goes to the end") {
         "server_time,key,kind,mode,slot,state,owner,token,count,host,pid,user,command,note,acquired_at,"
         "renewed_at,expires_at,ttl_ms,margin_ms,remaining_ms,held_ms,waiters,last_acquired_at,"
         "last_released_at,last_outcome,last_exit_code,last_success_acquired_at,last_success_released_at,"
-        "failures\r\n");
+        "failures,job_ended_at\r\n");
   OutputOptions output;
   output.shape = Shape::csv;
   CHECK(report_history({}, output, false) ==

@@ -269,7 +269,7 @@ TEST_CASE("json of inspect keeps the documented order and null where nothing is 
         R"("mode":"exclusive","slot":null,"state":"free","owner":null,"token":null,"count":0,"host":null,)"
         R"("pid":null,"user":null,"command":null,"note":null,"acquired_at":null,"renewed_at":null,)"
         R"("expires_at":null,"ttl_ms":null,"margin_ms":null,"remaining_ms":null,"held_ms":null,)"
-        R"("waiters":null,"last":null,"last_success":null,"failures":0}],"pauses":[]})"
+        R"("waiters":null,"last":null,"last_success":null,"failures":0,"job_ended_at":null}],"pauses":[]})"
         "\n");
   const auto held = report_inspected(report_of({held_lock("k")}), {}, output, false);
   CHECK_THAT(held, Catch::Contains(R"("remaining_ms":30000,"held_ms":90000)"));

@@ -20,6 +20,7 @@ struct HeartbeatBench {
   FakeClock clock;
   FakeStore store;
   WakeEvent stop;
+  HeartbeatInbox inbox{stop};
   Timing timing = make();
   Lease lease{*Key::parse("k"), {}, OwnerId{"me"}, Token{1}, timing.terms(), clock.now(), false};
   std::vector<BootTime> renewed;
@@ -34,7 +35,7 @@ struct HeartbeatBench {
         .on_trouble = [this](const Error&) { ++troubles; },
         .on_recovered = [this](int failures) { recovered_after = failures; },
     };
-    return run_heartbeat(store, clock, lease, timing, observer, stop);
+    return run_heartbeat(store, clock, lease, timing, observer, inbox);
   }
   FakeStore::Renew works() {
     return [this]() -> Result<RenewOutcome> {
@@ -67,6 +68,24 @@ TEST_CASE("renewals come one interval after the last was sent, not after its rep
   CHECK(b.renewed[1] == begun + 20s);
   CHECK(b.renewed[2] == begun + 30s);
   CHECK(proved == b.renewed[2]);
+}
+
+TEST_CASE("news of the job go out at once, again after a failure, and once only", "[tsan]") {
+  HeartbeatBench b;
+  const BootTime begun = b.clock.now();
+  const JobNews ended{begun};
+  b.store.renews = {[&] {
+                      b.inbox.tell(ended);
+                      return b.works()();
+                    },
+                    HeartbeatBench::fails(), b.works()};
+  b.stop_after(4);
+  b.go();
+  REQUIRE(b.renewed.size() == 4);
+  CHECK(b.renewed[0] == begun + 10s);
+  CHECK(b.renewed[1] < begun + 11s);
+  CHECK(b.renewed[2] == b.renewed[1] + 10s);
+  CHECK(b.store.told == std::vector{ended, ended});
 }
 
 TEST_CASE("the store may end its session after a second, and after each renewal that worked") {
@@ -149,16 +168,17 @@ TEST_CASE("the heartbeat ends promptly when another thread stops it", "[tsan]") 
   SystemClock clock;
   FakeStore store;
   WakeEvent stop;
+  HeartbeatInbox inbox{stop};
   const Timing timing = *make_timing({.ttl = 1s});
   const Lease lease{*Key::parse("k"), {}, OwnerId{"me"}, Token{1}, timing.terms(), clock.now(), false};
   std::atomic<int> renewals = 0;
   store.renews = {[&]() -> Result<RenewOutcome> { return Renewed{clock.now(), timing.ttl, {}}; }};
   const HeartbeatObserver observer{
       .on_renewed = [&](BootTime) { ++renewals; }, .on_lost = {}, .on_trouble = {}, .on_recovered = {}};
-  std::thread thread([&] { run_heartbeat(store, clock, lease, timing, observer, stop); });
+  std::thread thread([&] { run_heartbeat(store, clock, lease, timing, observer, inbox); });
   while (renewals.load() < 2) std::this_thread::yield();
   const BootTime asked = clock.now();
-  stop.raise();
+  inbox.stop();
   thread.join();
   CHECK(clock.now() - asked < 1s);
 }

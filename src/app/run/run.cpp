@@ -219,6 +219,7 @@ Ending Run::run_under(const lease::Lease& lease) {
   supervisor_->on_start([this, &lease] { hooks_->job_started(lease); });
   supervisor_->on_loss([this, &lease] { hooks_->lost(lease, describe_loss()); });
   if (request_.expect) supervisor_->on_overdue(*request_.expect, [this] { say_overdue(); });
+  supervisor_->on_leftovers([this](auto job_ended_at) { session_->tell_others({job_ended_at}); });
   const Attempts attempts =
       run_attempts(*supervisor_, request_, job_environment(lease, request_.held, store_name_));
   status_.ended_at = std::chrono::system_clock::now();

@@ -55,6 +55,12 @@ std::string describe_cooldown(const LockStatus& status) {
          (failed ? ", which failed (--keep-on-failure or --min-hold)" : " (--min-hold)");
 }
 
+std::string describe_leftovers(const LockStatus& status, Micros now) {
+  if (!status.waits_for_leftovers()) return "";
+  return "its command ended " + format_age(now - status.job_ended_at->since_epoch) +
+         " ago, and it waits for the leftovers";
+}
+
 namespace {
 
 std::string describe_holders(const LockStatus& status) {
@@ -76,6 +82,8 @@ std::string describe_holders(const LockStatus& status) {
   if (!status.holder.command.empty()) text += " (" + escape_untrusted(status.holder.command) + ")";
   text += " for " + since(status.acquired_at);
   if (!status.holder.note.empty()) text += ", note: " + escape_untrusted(status.holder.note);
+  const std::string leftovers = describe_leftovers(status, status.server_time.since_epoch);
+  if (!leftovers.empty()) text += "; " + leftovers;
   if (status.state == State::expired)
     return text + "; its lease has expired and can be taken over in " + until;
   if (status.state == State::unknown) return text + "; its row does not tell when its lease ends";

@@ -22,6 +22,10 @@ namespace dblock::app {
 // "59m, after web1's run (--min-hold)": how long the lock cools down for, and why.
 [[nodiscard]] std::string describe_cooldown(const lease::LockStatus& status);
 
+// "its command ended 2m ago, and it waits for the leftovers": why a run holds its lock at `now`, by the
+// server's clock; empty where its command runs, or nothing is known.
+[[nodiscard]] std::string describe_leftovers(const lease::LockStatus& status, Micros now);
+
 // lock "k" is held by user@host:pid (job.sh) for 3m, note: n; its lease runs out in 1m50s unless renewed
 // lock "k" is paused until 2026-11-25T06:00:00Z by user@host: note
 [[nodiscard]] std::string describe_conflict(const lease::LockStatus& status);

@@ -49,6 +49,8 @@ std::string describe_wait(const lease::LockStatus& status, Micros age, Micros wa
   text += "held ";
   if (status.acquired_at) text += in_seconds(now - status.acquired_at->since_epoch) + " ";
   text += "by " + lease::display_holder(status) + describe_sharing(status);
+  const std::string leftovers = describe_leftovers(status, now);
+  if (!leftovers.empty()) text += ", " + leftovers;
   if (!status.expires_at) return text;
   const Micros until_expiry = status.expires_at->since_epoch - now;
   if (until_expiry > 0s)

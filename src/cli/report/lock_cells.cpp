@@ -50,9 +50,13 @@ Cell state_cell(const LockStatus& lock) {
 
 Cell holder_cell(const LockStatus& lock) {
   std::string holder = lease::display_holder(lock);
-  if (lock.sharing.mode == lease::Mode::shared) return {holder + " (reader)"};
-  if (lock.sharing.mode == lease::Mode::exclusive) return {holder};
-  return {holder + " (slot " + std::to_string(lock.slot) + " of " + std::to_string(lock.sharing.slots) + ")"};
+  if (lock.sharing.mode == lease::Mode::shared) holder += " (reader)";
+  if (lock.sharing.mode == lease::Mode::slot)
+    holder += " (slot " + std::to_string(lock.slot) + " of " + std::to_string(lock.sharing.slots) + ")";
+  if (lock.waits_for_leftovers())
+    holder += " (command ended " + span_between(lock.job_ended_at, lock.server_time) +
+              " ago, waiting for leftovers)";
+  return {holder};
 }
 
 Cell held_cell(const LockStatus& lock) {

@@ -183,6 +183,13 @@ constexpr auto k_fields = std::to_array<LockField>({
                   if (key.rows.empty()) return std::nullopt;
                   return std::to_string(failures(key.rows.front()));
                 }}},
+    {.name = "job_ended_at",
+     .of_holder = true,
+     .read = [](const LockStatus& lock) { return json_time(lock.job_ended_at); },
+     .metric = {.place = 13,
+                .name = "dblock_leftovers_seconds",
+                .help = "Since the command ended of a run that waits for what its command left running.",
+                .sample = [](const KeyRows& key) { return longest_since(key, &LockStatus::job_ended_at); }}},
 });
 
 // Whether the ranks are 1, 2, 3 and so on, each of one field.
