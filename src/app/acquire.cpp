@@ -12,6 +12,7 @@
 #include "app/identity.hpp"
 #include "app/keeper.hpp"
 #include "app/release_after_death.hpp"
+#include "app/silence_watch.hpp"
 #include "app/use_cases.hpp"
 #include "app/words/describe.hpp"
 #include "app/words/ending.hpp"
@@ -206,6 +207,7 @@ Result<std::variant<Acquired, Ending>> Acquisition::go() {
     return Ending::held(describe_refusal(held->status, !request_.wait.once()));
   const auto& lease = std::get<lease::Lease>(*outcome);
   warn_if_slow("acquiring", lock(), session_.grant_took(), request_.warn_after);
+  const SilenceWatch watch(settings_);
   if (keeper_) {
     DBLOCK_TRY(auto failed, hand_over(lease));
     if (failed) return std::move(*failed);

@@ -5,6 +5,7 @@
 
 #include "app/database.hpp"
 #include "app/inspect_report.hpp"
+#include "app/silence_watch.hpp"
 #include "app/use_cases.hpp"
 #include "app/words/describe.hpp"
 #include "base/duration.hpp"
@@ -201,6 +202,7 @@ Result<InspectReport> inspect(const InspectRequest& request) {
   DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   SystemClock clock;
   const auto store = store::open_store(settings, {.reads_only = true}, clock);
+  const SilenceWatch watch(settings);
   DBLOCK_TRY(lease::Listing listing, store->list(selection_of(request)));
   const bool nothing = listing.locks.empty() && selection_of(request).held_only;
   InspectReport report = report_on(std::move(listing), request, settings);

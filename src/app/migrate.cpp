@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "app/database.hpp"
+#include "app/silence_watch.hpp"
 #include "app/use_cases.hpp"
 #include "base/log.hpp"
 #include "base/overloaded.hpp"
@@ -73,6 +74,7 @@ Result<MigrateReport> migrate(const MigrateRequest& request) {
   }
   const bool reads_only = request.action != MigrateRequest::Action::apply;
   const auto schema = store::open_schema(settings, {.reads_only = reads_only});
+  const SilenceWatch watch(settings);
   report.schema_version = schema->version();
   if (request.action == MigrateRequest::Action::apply) {
     DBLOCK_TRY(auto applied, schema->apply());

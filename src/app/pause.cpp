@@ -6,6 +6,7 @@
 #include "app/await_listing.hpp"
 #include "app/database.hpp"
 #include "app/identity.hpp"
+#include "app/silence_watch.hpp"
 #include "app/use_cases.hpp"
 #include "app/words/describe.hpp"
 #include "store/open.hpp"
@@ -42,8 +43,11 @@ Result<PauseReport> pause(const PauseRequest& request) {
   std::optional<process::Signals> signals;  // made before the pause, so that its result gets reported
   if (request.wait) signals.emplace();
   PauseReport report;
-  DBLOCK_TRY(report.paused, store->pause({request.scope, request.end, account_on_host(request.identity),
-                                          request.identity.note}));
+  {
+    const SilenceWatch watch(settings);
+    DBLOCK_TRY(report.paused, store->pause({request.scope, request.end, account_on_host(request.identity),
+                                            request.identity.note}));
+  }
   if (signals) {
     store->disconnect();
     const ListingWait wait{
@@ -60,6 +64,7 @@ Result<PauseReport> pause(const PauseRequest& request) {
 Result<lease::Resumed> resume(const ResumeRequest& request) {
   DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   SystemClock clock;
+  const SilenceWatch watch(settings);
   return store::open_store(settings, {}, clock)->resume(request.scope);
 }
 

@@ -3,6 +3,7 @@
 
 #include "app/database.hpp"
 #include "app/rounds.hpp"
+#include "app/silence_watch.hpp"
 #include "app/use_cases.hpp"
 #include "base/log.hpp"
 #include "process/signals.hpp"
@@ -18,15 +19,19 @@ Result<Ending> reap(const ReapRequest& request,
   SystemClock clock;
   const auto store = store::open_store(settings, {}, clock);
   const lease::ReapOptions options{request.dry_run, request.forget_after, request.forget_history};
+  const auto reap_once = [&] {
+    const SilenceWatch watch(settings);
+    return store->reap(options);
+  };
   if (!request.every) {
-    DBLOCK_TRY(const lease::ReapReport report, store->reap(options));
+    DBLOCK_TRY(const lease::ReapReport report, reap_once());
     on_report(report);
     return Ending{};
   }
   const process::Signals signals;
   const WakeEvent never;
   const auto round = [&]() -> Result<void> {
-    const auto report = store->reap(options);
+    const auto report = reap_once();
     if (report) {
       on_report(*report);
     } else if (may_pass(report.error())) {

@@ -6,6 +6,7 @@
 #include "app/await_listing.hpp"
 #include "app/database.hpp"
 #include "app/identity.hpp"
+#include "app/silence_watch.hpp"
 #include "app/use_cases.hpp"
 #include "app/words/describe.hpp"
 #include "app/words/ending.hpp"
@@ -119,9 +120,12 @@ Ending refusal(const ReleaseRequest& request, const lease::ForceRefused& refused
 Result<Report> force(const ReleaseRequest& request, const store::Settings& settings, lease::LockBook& store) {
   std::optional<process::Signals> signals;  // made before the revocation, so that its result gets reported
   if (request.wait) signals.emplace();
-  auto done = request.now ? store.free_now(request.key, *request.token)
-                          : store.revoke(request.key, *request.token,
-                                         account_on_host(request.identity) + " (dblock release --force)");
+  auto done = [&] {
+    const SilenceWatch watch(settings);
+    return request.now ? store.free_now(request.key, *request.token)
+                       : store.revoke(request.key, *request.token,
+                                      account_on_host(request.identity) + " (dblock release --force)");
+  }();
   if (!done) return std::unexpected(done.error());
   Report report = report_on(request.key, Report::Action::revoked);
   if (const auto* refused = std::get_if<lease::ForceRefused>(&*done)) {
@@ -147,8 +151,14 @@ Result<Report> release(const ReleaseRequest& request) {
   DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   SystemClock clock;
   const auto store = store::open_store(settings, {}, clock);
-  if (request.force && !request.token) return describe(request, *store);
-  auto report = request.force ? force(request, settings, *store) : release_own(request, *store, clock);
+  if (request.force && request.token) {
+    auto report = force(request, settings, *store);
+    store->end();
+    return report;
+  }
+  const SilenceWatch watch(settings);
+  if (request.force) return describe(request, *store);
+  auto report = release_own(request, *store, clock);
   store->end();
   return report;
 }

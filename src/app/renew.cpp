@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "app/database.hpp"
+#include "app/silence_watch.hpp"
 #include "app/use_cases.hpp"
 #include "app/words/describe.hpp"
 #include "store/open.hpp"
@@ -29,6 +30,7 @@ Result<std::variant<RenewedLease, Ending>> renew(const RenewRequest& request) {
   DBLOCK_TRY(const store::Settings settings, settings_from(request.database));
   SystemClock clock;
   const auto store = store::open_store(settings, {}, clock);
+  const SilenceWatch watch(settings);
   const lease::LeaseRef ref{request.key, request.owner, std::nullopt};
   auto outcome = store->renew(ref, lease::Actor::script, request.ttl);
   for (int i = 1; i < k_tries && !outcome && outcome.error().code == Errc::indeterminate; ++i)
