@@ -18,7 +18,7 @@ fi
 scratch=${MUTANT_SCRATCH:-$(mktemp -d /tmp/dblock-mutants.XXXXXX)}
 seconds=${MUTANT_SECONDS:-90}
 copy=$scratch/src
-build=$scratch/build
+build=$copy/build/dev
 survivors=0
 
 fail() {
@@ -32,7 +32,7 @@ prepare() {
   local launcher=()
   if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_C_COMPILER_LAUNCHER=ccache)
-    export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$scratch} CCACHE_NOHASHDIR=1
+    export CCACHE_BASEDIR=${CCACHE_BASEDIR:-$copy} CCACHE_NOHASHDIR=1
   fi
   (cd "$copy" && cmake --preset dev -B "$build" "${launcher[@]}") >"$scratch/configure.log" ||
     fail "cannot configure: $scratch/configure.log"
