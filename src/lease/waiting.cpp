@@ -170,21 +170,23 @@ Micros Waiting::until_look(const LockStatus& row) {
 Micros Waiting::until_poll(const LockStatus& row) {
   const auto behind = static_cast<Micros::rep>(rank());
   if (behind == 0 || looks_often(row)) return not_past_expiry(pacing_.after_refusal(!end_is_known(row)), row);
-  const Micros interval = look_interval(behind);
+  const Micros interval = look_interval(behind, row.waited_for);
   const Micros stay = interval / 2 + pacing_.until_look(interval / 2);  // few looks, and none in step
   return not_past_free(before_.empty() ? not_past_expiry(stay, row) : stay, row);
 }
 
 // By the rank, and by what the line did since the last look. Where it moves on, a request looks after half
-// the time in which it comes to the front.
-Micros Waiting::look_interval(Micros::rep rank) {
+// the time in which it comes to the front. While the lock is free the line is about to move.
+Micros Waiting::look_interval(Micros::rep rank, bool is_free) {
   const auto last = std::exchange(last_rank_, {rank, clock_.now()});
   const auto since = std::chrono::duration_cast<Micros>(last_rank_.at - last.at);
   const auto moved = last.count - rank;
   const Micros usual = std::min(k_longest_look_interval, k_look_interval * rank);
   const Micros first = usual / k_interval_growth;
   if (moved < 0) return first;
-  if (moved > 0) return std::clamp(since * rank / (2 * moved), k_shortest_look_interval, usual);
+  if (moved > 0)
+    return std::clamp(since * rank / (2 * moved), k_shortest_look_interval, is_free ? first : usual);
+  if (is_free) return first;
   const Micros in_still_line =
       std::min(k_longest_in_still_line, k_look_interval * (rank * (k_first_few + rank)) / k_first_few);
   return std::clamp(since * k_interval_growth, first, in_still_line);

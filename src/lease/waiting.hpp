@@ -72,7 +72,7 @@ class Waiting {
   [[nodiscard]] bool has_all_places() const;
   [[nodiscard]] bool knows_line(BootTime now) const;
   [[nodiscard]] const Place* place_ahead() const;  // null: nobody waits before this request
-  [[nodiscard]] Micros look_interval(Micros::rep rank);
+  [[nodiscard]] Micros look_interval(Micros::rep rank, bool is_free);
   [[nodiscard]] Micros not_past_free(Micros stay, const LockStatus& row) const;
   [[nodiscard]] Micros not_past_expiry(Micros stay, const LockStatus& row) const;
   [[nodiscard]] Micros passes_after() const;  // how long a lock must have been free for may_pass()

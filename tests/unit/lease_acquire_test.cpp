@@ -847,6 +847,25 @@ TEST_CASE("a waiter without a seat looks sooner when the line moves on, and soon
   CHECK(b.pauses[2] >= 2s);
 }
 
+// Who stands before takes the lock at its next look, and the lease may be short.
+TEST_CASE(
+    "a waiter without a seat looks as soon as at first while the lock is free, also where the line stood") {
+  for (const int before : {1, 5}) {
+    CAPTURE(before);
+    LineBench b;
+    b.wake_up.sleeps = {sleep_that_is(Slept::no_seat)};
+    b.store.acquires = {Bench::refuses()};
+    const auto held = Bench::shows(row_of("other", 30s));
+    b.store.peeks = {held, held, Bench::shows(free_row(0us))};
+    b.store.lines = {line_behind(static_cast<std::size_t>(before))};
+    REQUIRE(b.go(before * 5s));
+    REQUIRE(b.pauses.size() > 5);
+    const Nanos longest = longest_first_look_interval(before);
+    CHECK(b.pauses[2] > longest);
+    for (const Nanos& pause : std::span(b.pauses).subspan(3)) CHECK(pause <= longest);
+  }
+}
+
 TEST_CASE("a waiter without a seat keeps its place, and no connection while it rests for long") {
   LineBench b;
   b.wake_up.sleeps = {sleep_that_is(Slept::no_seat)};
