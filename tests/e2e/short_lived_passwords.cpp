@@ -152,17 +152,20 @@ TEST_CASE(
 
 TEST_CASE("a signal ends a wait for a password-command at once, and the command with it", "[server]") {
   const ServerDatabase database;
-  const TempDir directory;
-  const std::string pid = directory.file("pid");
-  const std::string mark = directory.file("mark");
-  Process waiter(dblock_spawn_at(database.url() + "&connect-timeout=1h&password-command=[%20-e%20" + mark +
-                                     "%20]||{%20touch%20" + mark + ";exit%203;};echo%20$$>" + pid +
-                                     ";sleep%203600",
-                                 run_words("k", {"--wait", "1h"}, {"true"})));
-  REQUIRE(wait_until([&] { return pid_in(pid) != 0; }));
-  waiter.signal(SIGTERM);
-  CHECK(waiter.wait() == killed_by(SIGTERM));
-  CHECK(wait_until([&] { return ::kill(pid_in(pid), 0) != 0; }));
+  for (const int number : {SIGKILL, SIGTERM}) {
+    CAPTURE(number);
+    const TempDir directory;
+    const std::string pid = directory.file("pid");
+    const std::string mark = directory.file("mark");
+    Process waiter(dblock_spawn_at(database.url() + "&connect-timeout=1h&password-command=[%20-e%20" + mark +
+                                       "%20]||{%20touch%20" + mark + ";exit%203;};echo%20$$>" + pid +
+                                       ";sleep%203600",
+                                   run_words("k", {"--wait", "1h"}, {"true"})));
+    REQUIRE(wait_until([&] { return pid_in(pid) != 0; }));
+    waiter.signal(number);
+    CHECK(waiter.wait() == killed_by(number));
+    REQUIRE(wait_until([&] { return ::kill(pid_in(pid), 0) != 0; }));
+  }
 }
 
 }  // namespace

@@ -168,19 +168,32 @@ TEST_CASE("a command that fails, prints no password or takes too long gives no p
   CHECK_THAT(late, !Catch::Contains("secret"));
 }
 
-TEST_CASE("a command that takes too long is killed with what it has started") {
-  const TempDirectory directory;
-  const std::string pid = directory.path() + "/pid";
-  by_command("sleep 3600 & echo $! >" + pid + "; wait", "500ms");
-  const pid_t child = std::stoi(read_text(pid));
-  const auto lives = [child] {
-    std::ifstream stat("/proc/" + std::to_string(child) + "/stat");
+// Of the process whose number is in this file.
+bool soon_dead(const std::string& file) {
+  const std::string pid = std::to_string(std::stoi(read_text(file)));
+  const auto lives = [&pid] {
+    std::ifstream stat("/proc/" + pid + "/stat");
     std::string id, name, state;
     return stat >> id >> name >> state && state != "Z";
   };
   for (int tries = 0; lives() && tries < 1000; ++tries)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  CHECK_FALSE(lives());
+  return !lives();
+}
+
+TEST_CASE("a command that takes too long is killed with what it has started") {
+  const TempDirectory directory;
+  const std::string pid = directory.path() + "/pid";
+  by_command("sleep 3600 & echo $! >" + pid + "; wait", "500ms");
+  CHECK(soon_dead(pid));
+}
+
+TEST_CASE("a command dies with the process that watches it, and gives no password") {
+  const TempDirectory directory;
+  const std::string pid = directory.path() + "/pid";
+  CHECK_THAT(by_command("echo secret; echo $$ >" + pid + "; kill -9 $PPID; exec sleep 3600"),
+             Catch::Contains("was killed by signal 9"));
+  CHECK(soon_dead(pid));
 }
 
 TEST_CASE("a command sees none of its caller's descriptors, and its caller's signals are as before") {
