@@ -72,6 +72,9 @@ TEST_CASE(
     // As a lock's row that was added after the pause: its first grant reads the pauses.
     s.t.database().sql("UPDATE dblock_lock SET paused_until=NULL,token=0");
     CHECK(PausedServer::refused(s.store->try_acquire(request)));
+    // A look at a lock without a row tells of no pause: the grant alone refuses.
+    s.t.delete_row("k");
+    CHECK(PausedServer::refused(s.store->try_acquire(request)));
     REQUIRE(s.desk->resume({"k", true}));
     s.t.delete_row("k");
   }
