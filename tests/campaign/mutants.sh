@@ -29,6 +29,11 @@ fail() {
 prepare() {
   mkdir -p "$copy"
   tar -C "$source_dir" --exclude=./build --exclude=./.git -cf - . | tar -C "$copy" -xf -
+  # What an earlier call has broken is as old as its source again, and older than what was built of the mutant.
+  if [ -e "$scratch/broken" ]; then
+    (cd "$copy" && xargs touch <"$scratch/broken")
+    rm "$scratch/broken"
+  fi
   local launcher=()
   if command -v ccache >/dev/null; then
     launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_C_COMPILER_LAUNCHER=ccache)
@@ -71,6 +76,7 @@ judge() {
   options=$(sed -n 's/^Caught by: [a-z0-9_]*: //p' "$patch")
   mapfile -t files < <(sed -n 's/^+++ b\///p' "$patch")
   for file in "${files[@]}"; do cp "$copy/$file" "$copy/$file.whole"; done
+  printf '%s\n' "${files[@]}" >>"$scratch/broken"
   (cd "$copy" && git apply -C1 "$patch") || fail "$name.patch applies no more: make it anew"
   if [ "$how" = campaign ]; then make_targets dblock dblock_campaign; else make_targets "$how"; fi
   started=$SECONDS
