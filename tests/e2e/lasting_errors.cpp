@@ -26,10 +26,11 @@ TEST_CASE("settings that can never work are 78 at once, whatever the wait", "[se
   write_file(directory.file("plain"), "");
   const std::string by_socket = "mysql://app@localhost/d?socket=";
   check_ended(waiting_with(by_socket + "/" + std::string(120, 'x')), 78, {"at most 107"});
+  check_ended(waiting_with("mysql://app@" + std::string(254, 'x') + "/d"), 78, {"impossible host name"});
   check_ended(waiting_with(by_socket + directory.file("plain")), 78, {"is no socket"});
   check_ended(waiting_with(by_socket + directory.path()), 78, {"is no socket"});
   check_ended(waiting_with(with_database(database, "locks%0A")), 78, {"control character"});
-  for (const auto& name : {std::string("locks%20"), std::string(70, 'x')}) {
+  for (const auto& name : {std::string("locks%20"), std::string(70, 'x'), std::string("%ff%fe")}) {
     CAPTURE(name);
     check_ended(waiting_with(with_database(database, name)), 78);
   }
@@ -59,6 +60,39 @@ TEST_CASE("a server without tls, and a certificate that proves nothing, are 78 a
   refused(server, "verify-full" + ca);
   refused(server,
           "require&tls-cert=" + certificates.file("good.pem") + "&tls-key=" + certificates.file("ca.key"));
+}
+
+TEST_CASE("tls files that cannot be read, or hold nothing that fits, are 78 at once, whatever the wait",
+          "[server]") {
+  const Certificates certificates;
+  const Server server(certificates.server_options("good"));
+  const ServerDatabase database(server.address());
+  const auto refused = [&](const std::string& tls, const Words& said) {
+    check_ended(waiting_with(database.tcp_url() + "?tls=" + tls), 78, said);
+  };
+  refused("require&tls-cert=" + certificates.file("good.pem"), {"tls-cert and tls-key"});
+  std::string torn = read_file(certificates.authority());
+  torn[torn.size() / 2] = '*';
+  write_file(certificates.file("torn.pem"), torn);
+  refused("verify-ca&tls-ca=" + certificates.file("torn.pem"), {"check tls, tls-ca"});
+  refused("verify-ca&tls-ca=" + certificates.authority() + "/x.pem", {"cannot be read: Not a directory"});
+}
+
+// Real servers refuse a host, and a connection too many, before any TLS.
+TEST_CASE("a refusal in a server's first packet counts as its own, whatever tls asks for", "[server]") {
+  const auto [tls, number, code, said] = GENERATE(table<std::string, int, int, std::string>(
+      {{"off", 1130, 77, "Host 'h' is not allowed (error 1130)"},
+       {"prefer", 1130, 77, "Host 'h' is not allowed (error 1130)"},
+       {"require", 1130, 77, "Host 'h' is not allowed (error 1130)"},
+       {"prefer", 1040, 69, "Host 'h' is not allowed (error 1040)"}}));
+  CAPTURE(tls, number);
+  FakeServer server([number = number](Wire& wire) {
+    wire.send("\xff" + std::string{static_cast<char>(number & 0xff), static_cast<char>(number >> 8)} +
+              "Host 'h' is not allowed");
+  });
+  const std::string wait = code == 77 ? "1h" : "1s";
+  check_ended(dblock_at(server.url("app", "?tls=" + tls), run_words("k", {"--wait", wait}, {"true"})), code,
+              {said});
 }
 
 TEST_CASE("the next host is tried where the first one shows a wrong certificate", "[server]") {

@@ -298,7 +298,7 @@ TEST_CASE("what no later try mends ends a connection for good, and what may pass
   const auto code = [](const ServerError& words, Phase phase = Phase::connect) {
     return make_error("cannot x", "mysql://h/d", words, phase).code;
   };
-  for (const unsigned native : {1049U, 1059U, 1102U, 1115U, 2007U, 2019U, 2047U, 3159U, 5004U}) {
+  for (const unsigned native : {1049U, 1059U, 1102U, 1115U, 1300U, 2007U, 2019U, 2047U, 3159U, 5004U}) {
     CAPTURE(native);
     CHECK(code({native, "words"}) == Errc::config);
   }
@@ -320,17 +320,31 @@ TEST_CASE("what no later try mends ends a connection for good, and what may pass
 
 TEST_CASE(
     "a failure of tls lasts where the settings or the server must change, not where a connection broke") {
-  for (const auto* const words :
-       {"SSL connection error: SSL is required, but the server does not support it",
-        "TLS/SSL error: self-signed certificate in certificate chain",
-        "TLS/SSL error: certificate has expired",
-        "TLS/SSL error: Validation of SSL server certificate failed", "TLS/SSL error: no start line",
-        "TLS/SSL error: key values mismatch", "TLS/SSL error: tlsv1 alert protocol version",
-        "TLS/SSL error: unsupported protocol"})
+  for (const auto* const words : {"SSL connection error: SSL is required, but the server does not support it",
+                                  "TLS/SSL error: self-signed certificate in certificate chain",
+                                  "TLS/SSL error: certificate has expired",
+                                  "TLS/SSL error: Validation of SSL server certificate failed",
+                                  "TLS/SSL error: no start line",
+                                  "TLS/SSL error: key values mismatch",
+                                  "TLS/SSL error: tlsv1 alert protocol version",
+                                  "TLS/SSL error: unsupported protocol",
+                                  "TLS/SSL error: unsupported",
+                                  "TLS/SSL error: bad base64 decode",
+                                  "TLS/SSL error: bad end line",
+                                  "TLS/SSL error: too long",
+                                  "TLS/SSL error: header too long",
+                                  "TLS/SSL error: wrong tag",
+                                  "TLS/SSL error: decode error",
+                                  "TLS/SSL error: field missing",
+                                  "TLS/SSL error: bad object header",
+                                  "TLS/SSL error: processing error",
+                                  "TLS/SSL error: ee key too small",
+                                  "TLS/SSL error: ca md too weak"})
     CHECK(is_lasting_tls_failure({2026, words}));
   for (const auto* const words :
        {"TLS/SSL error: Connection reset by peer (104)", "TLS/SSL error: unexpected eof while reading",
         "TLS/SSL error: Success (0)", "TLS/SSL error: wrong version number",
+        "TLS/SSL error: packet length too long",
         "Received error packet before completion of TLS handshake. The authenticity of the following error "
         "cannot "
         "be verified: 1040 - Too many connections"})

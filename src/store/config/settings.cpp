@@ -1,10 +1,12 @@
 #include "store/config/settings.hpp"
 
+#include <fcntl.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <charconv>
 #include <filesystem>
 #include <utility>
@@ -73,10 +75,9 @@ Result<void> check_tls(const MariadbSettings& settings) {
   if (settings.tls == TlsMode::verify_ca && settings.tls_ca.empty())
     return fail(Errc::config, "tls=verify-ca needs tls-ca, the file with the certificates to trust");
   for (const auto* const path : {&settings.tls_ca, &settings.tls_cert, &settings.tls_key}) {
-    std::error_code ignored;
-    if (!path->empty() && !std::filesystem::exists(*path, ignored))
-      return fail(Errc::config,
-                  "the TLS file " + *path + " does not exist; check tls-ca, tls-cert and tls-key");
+    if (path->empty() || ::faccessat(AT_FDCWD, path->c_str(), R_OK, AT_EACCESS) == 0) continue;
+    return fail(Errc::config, with_errno("the TLS file " + *path + " cannot be read", errno) +
+                                  "; check tls-ca, tls-cert and tls-key");
   }
   return {};
 }
@@ -172,7 +173,8 @@ std::optional<TlsMode> parse_tls_mode(std::string_view text) {
 }
 
 bool is_host(std::string_view text) {
-  return !text.empty() && std::ranges::all_of(text, [](char c) {
+  constexpr std::size_t k_longest = 253;
+  return !text.empty() && text.size() <= k_longest && std::ranges::all_of(text, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
            c == '-' || c == '_' || c == ':' || c == '%';
   });

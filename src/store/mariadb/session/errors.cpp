@@ -20,7 +20,6 @@ constexpr unsigned k_first_client_error = 2000;
 constexpr unsigned k_last_client_error = 2999;
 constexpr unsigned k_first_connector_error = 5000;
 
-constexpr std::array k_crowded_out{1040U, 1203U, 1226U};
 constexpr std::array k_read_only{k_option_forbids, 1792U, 1836U};
 
 bool among(std::span<const unsigned> numbers, unsigned native) {
@@ -105,7 +104,8 @@ std::string_view advice(Errc code, const ServerError& words) {
     return "; write the name of the database as SHOW DATABASES does";
   if (native == k_tls_demanded) return "; use tls=verify-full with tls-ca, or tls=require";
   if (native == k_tls_failed)
-    return "; check tls and tls-ca in the settings, and the certificate and name of the server";
+    return "; check tls, tls-ca, tls-cert and tls-key in the settings, and the certificate and name of the "
+           "server";
   if (lacks_plugin(words))
     return "; install it (Debian: package libmariadb3), or give the account another way to log in";
   if (native == k_no_such_key)
@@ -153,10 +153,6 @@ bool keeps_connection(unsigned native) {
          native == k_null_refused;
 }
 
-bool is_crowded_out(unsigned native) {
-  return among(k_crowded_out, native);
-}
-
 bool is_wrong_host(unsigned native, std::string_view text) {
   if (native == k_function_refuses) return true;
   if (native == k_galera_not_ready) return text.find(k_not_ready) != std::string_view::npos;
@@ -168,11 +164,28 @@ bool is_cut_off(const ServerError& words) {
 }
 
 bool is_lasting_tls_failure(const ServerError& words) {
-  constexpr std::array<std::string_view, 10> k_lasting{
-      "SSL is required", "ertificate",           "finger print", "no start line", "key values mismatch",
-      "PEM lib",         "unsupported protocol", " alert ",      "no protocols",  "handshake failure"};
+  constexpr std::array<std::string_view, 21> k_lasting{
+      "SSL is required", "ertificate", "finger print", "key values mismatch", "PEM lib", "unsupported",
+      " alert ", "no protocols", "handshake failure", "key too small", "md too weak",
+      // of files that hold no certificate or key, or a damaged or locked one
+      "no start line", "bad base64 decode", "bad end line", "bad object header", "wrong tag", "field missing",
+      ": too long", "header too long", "decode error", "processing error"};
   const auto says = [&](std::string_view part) { return words.text.find(part) != std::string::npos; };
   return words.native == k_tls_failed && std::ranges::any_of(k_lasting, says);
+}
+
+ServerError refusal_before_tls(ServerError words) {
+  constexpr std::string_view k_introduction = "cannot be verified: ";
+  const auto at = words.text.find(k_introduction);
+  if (words.native != k_socket_failed || at == std::string::npos) return words;
+  const std::string_view said = std::string_view(words.text).substr(at + k_introduction.size());
+  ServerError own;
+  const auto read = std::from_chars(said.data(), said.data() + said.size(), own.native);
+  const auto text = said.substr(static_cast<std::size_t>(read.ptr - said.data()));
+  if (read.ec != std::errc{} || !text.starts_with(" - ")) return words;
+  own.text = text.substr(3);
+  own.lasting = classify(own, Phase::connect) != Errc::unreachable;
+  return own;
 }
 
 bool is_client_side(unsigned native) {

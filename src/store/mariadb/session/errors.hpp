@@ -56,9 +56,6 @@ inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERR
 // The session is intact after this error: the server only refused the statement.
 [[nodiscard]] bool keeps_connection(unsigned native);
 
-// The server has no connection left, or the account has used up its share.
-[[nodiscard]] bool is_crowded_out(unsigned native);
-
 // This server takes no writes, so try another host of the list. Nothing was done.
 [[nodiscard]] bool is_wrong_host(unsigned native, std::string_view text);
 [[nodiscard]] inline bool is_wrong_host(const ServerError& words) {
@@ -74,6 +71,11 @@ inline constexpr unsigned k_tls_failed = 2026;          // CR_SSL_CONNECTION_ERR
 // True for the client library's words about TLS that no later try changes: no TLS on the server, certificates
 // and keys that are refused or do not fit. What remains, such as a connection that broke, may pass.
 [[nodiscard]] bool is_lasting_tls_failure(const ServerError& words);
+
+// What a server said before TLS had begun, as refusals of a host or of a connection too many are: the library
+// gives such a text a number and words of its own. Other errors are left alone. `lasting`, since it may be
+// forged: it does not end what already had a session.
+[[nodiscard]] ServerError refusal_before_tls(ServerError words);
 
 // The library's own check of the certificate found only the name wrong.
 [[nodiscard]] inline bool is_name_refused(const ServerError& words) {

@@ -59,6 +59,7 @@ inline constexpr std::array k_known{
     Known{k_no_such_database, Errc::config},
     Known{k_name_too_long, Errc::config},
     Known{k_wrong_database_name, Errc::config},
+    Known{1300, Errc::config},  // the database's name is no text
     Known{1115, Errc::config},  // the server does not know utf8mb4
     Known{k_needs_row_logging, Errc::config},
     Known{2007, Errc::config},            // CR_VERSION_ERROR: another protocol

@@ -191,9 +191,9 @@ bool names_no_socket(const std::string& path) {
 
 // Why the login failed.
 ServerError words_of_refusal(MYSQL* handle, const MariadbSettings& settings, const Plan& plan) {
-  ServerError words = last_words(handle);
+  ServerError words = refusal_before_tls(last_words(handle));
   if (words.native == k_plugin_not_allowed) words.text = words_of_plugin(plan);
-  words.lasting = is_lasting_tls_failure(words);
+  if (is_lasting_tls_failure(words)) words.lasting = true;
   if (words.native == k_socket_failed && names_no_socket(settings.socket))
     return {0, settings.socket + " is no socket; name the server's (`SELECT @@socket` tells it)", true};
   return words;
