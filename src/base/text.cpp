@@ -76,6 +76,13 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return lower;
+}
+
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view k_blank = " \t\r\n\v\f";
   const auto first = text.find_first_not_of(k_blank);

@@ -20,6 +20,9 @@ struct CodePoint {
 // Without the white space at its ends.
 [[nodiscard]] std::string_view trimmed(std::string_view text);
 
+// ASCII letters in lower case.
+[[nodiscard]] std::string lower_case(std::string_view text);
+
 // True for well-formed UTF-8 (no overlong forms, no surrogates, at most U+10FFFF).
 [[nodiscard]] bool is_utf8(std::string_view bytes);
 

@@ -31,9 +31,6 @@ namespace dblock::store {
 // Errc::config, with the scheme to use, for a URL that does not begin with mysql: or mariadb:.
 [[nodiscard]] Result<void> check_scheme(std::string_view url);
 
-// ASCII letters in lower case.
-[[nodiscard]] std::string lower_case(std::string_view text);
-
 // True for text with a control character of ASCII.
 [[nodiscard]] bool has_control(std::string_view text);
 

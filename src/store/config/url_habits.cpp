@@ -90,13 +90,6 @@ std::string_view scheme_meant(const std::string& scheme) {
 
 }  // namespace
 
-std::string lower_case(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return lower;
-}
-
 std::string_view tls_mode_meant(std::string_view value) {
   const auto* const found = std::ranges::find(k_tls_words, letters_and_digits(value), &TlsWord::word);
   return found == k_tls_words.end() ? std::string_view{} : found->mode;

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/text.hpp"
 #include "store/mariadb/examiner_procedures.hpp"
 #include "store/mariadb/examiner_session.hpp"
 #include "store/mariadb/factory.hpp"
@@ -117,7 +118,7 @@ void read_schema(ExaminerSession& session, HostFacts& facts) {
     const auto engine = session.value(render(Verb::table_engine, {{"table", Scalar(Word{grant.object})}}));
     if (!engine.empty()) facts.engines.emplace(grant.object, engine);
   }
-  facts.key_type = lower(session.value(render(Verb::key_type)));
+  facts.key_type = lower_case(session.value(render(Verb::key_type)));
 }
 
 // Tries both names of the statement: newer servers have dropped the old one, older servers lack the new one.

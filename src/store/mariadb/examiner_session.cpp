@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text.hpp"
+
 namespace dblock::store::mariadb {
 namespace {
 
@@ -17,12 +19,6 @@ Reply reply_of(const ServerError& words) {
 
 }  // namespace
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return text;
-}
-
 std::unexpected<Refusal> refusal(const ServerError& words) {
   return std::unexpected(
       Refusal{reply_of(words), words.text + " (error " + std::to_string(words.native) + ")"});
@@ -31,7 +27,7 @@ std::unexpected<Refusal> refusal(const ServerError& words) {
 std::expected<RowSet, ServerError> ExaminerSession::ask(const std::string& sql) {
   if (api().mysql_real_query(handle_.get(), sql.data(), sql.size()) != 0) return refused();
   auto table = fetch_rows(handle_.get(), MemoryLimit::few);
-  if (table) std::ranges::transform(table->names, table->names.begin(), lower);
+  if (table) std::ranges::transform(table->names, table->names.begin(), lower_case);
   return table;
 }
 
@@ -56,7 +52,7 @@ Names ExaminerSession::names(const std::string& sql) {
   Names names;
   const auto table = ask(sql);
   if (!table || table->names.size() < 2) return names;
-  for (const auto& row : table->rows) names.emplace(lower(row[0].value_or("")), row[1].value_or(""));
+  for (const auto& row : table->rows) names.emplace(lower_case(row[0].value_or("")), row[1].value_or(""));
   return names;
 }
 

@@ -14,8 +14,6 @@
 
 namespace dblock::store::mariadb {
 
-[[nodiscard]] std::string lower(std::string text);
-
 // A server's refusal, as a fact.
 [[nodiscard]] std::unexpected<Refusal> refusal(const ServerError& words);
 
