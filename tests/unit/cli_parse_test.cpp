@@ -89,6 +89,7 @@ TEST_CASE("help and version end the reading") {
 TEST_CASE("unknown options and subcommands get the nearest suggestion") {
   CHECK_THAT(refusal({"run", "--waitt", "5s"}), Catch::Contains("did you mean --wait?"));
   CHECK_THAT(refusal({"run", "--hartbeat", "5s"}), Catch::Contains("--heartbeat"));
+  CHECK_THAT(refusal({"run", "--random-delay", "5m"}), Catch::Contains("did you mean --splay?"));
   CHECK_THAT(refusal({"aquire"}), Catch::Contains("did you mean acquire?"));
   CHECK_THAT(refusal({"run", "--frobnicate"}), !Catch::Contains("did you mean"));
   CHECK_THAT(refusal({"run", "-Z"}), Catch::Contains("-Z"));

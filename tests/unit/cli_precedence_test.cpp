@@ -87,6 +87,15 @@ TEST_CASE("faults in a configuration file are 78 with file and line") {
       {"[run\n", "system.conf:1"},
       {"config = x\n", "unknown option"},
       {"wiat = 5s\n", "did you mean --wait?"},
+      {"password_file = /x\n", "unknown option \"password_file\"; write password-file"},
+      {"DBLOCK_DB = mysql://h/d\n", "unknown option \"DBLOCK_DB\"; write db"},
+      {"export DBLOCK_WAIT=5s\n", "unknown option \"export DBLOCK_WAIT\"; write wait"},
+      {"--local = yes\n", "unknown option \"--local\"; write local"},
+      {"[run]\nWait = 5s\n", "system.conf:2: unknown option \"Wait\"; write wait"},
+      {"[Run]\n", "system.conf:1: unknown section \"Run\"; write [run]"},
+      {"password = x\n", "did you mean DBLOCK_PASSWORD_FILE, or password-file in the URL of --db?"},
+      {"tls = require\n", "did you mean tls in the URL of --db?"},
+      {"db =\n", "system.conf:1: db = names no database"},
       {"ttl = 5\n", "system.conf: ttl: "},
       {"quiet = perhaps\n", "system.conf: quiet: "},
   };
@@ -96,6 +105,19 @@ TEST_CASE("faults in a configuration file are 78 with file and line") {
     CHECK(error.code == Errc::config);
     CHECK_THAT(error.message, Catch::Contains(part));
   }
+}
+
+TEST_CASE("a name that may be a secret's part is shown for no unknown option or section") {
+  World world;
+  for (const std::string line : {"hunter2 = x", "SGVsbG8 = x", "[hunter2]"})
+    CHECK_THAT(world.write("system.conf", line + "\n").refusal(k_run).message,
+               !Catch::Contains("hunter2") && !Catch::Contains("SGVsbG8"));
+}
+
+TEST_CASE("a byte order mark before a configuration file is no part of its first option") {
+  World world;
+  world.write("system.conf", "\xef\xbb\xbfquiet = yes\nttl = 5m\n");
+  CHECK(ttl_of(world) == 5min);
 }
 
 TEST_CASE("where the locks are is said above the sections of a configuration file") {

@@ -112,6 +112,13 @@ TEST_CASE("another program's scheme is shown with the one to use") {
   CHECK_THAT(refused("mysql://jobs:hunter2@tcp(db1:3306)/locks"), Contains("HOST:PORT is enough"));
 }
 
+TEST_CASE("what stands before a scheme that would do is to be left out, and is not shown") {
+  for (const std::string before : {"DBLOCK_DB=", "export DBLOCK_DB=", "<", "hunter2 "}) {
+    const auto message = refused(before + k_good);
+    CHECK_THAT(message, Contains("something before mysql://; leave it out") && !Contains("hunter2"));
+  }
+}
+
 TEST_CASE("a URL in quotes is refused because of the quotes") {
   for (const std::string quote : {"\"", "'", "`", "\u201c", "\u2018"}) {
     for (const std::string& url : {k_good, std::string("sqlite:/x"), std::string()})

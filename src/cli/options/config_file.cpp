@@ -1,6 +1,7 @@
 #include "cli/options/config_file.hpp"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/text.hpp"
@@ -10,6 +11,7 @@
 namespace dblock::cli {
 namespace {
 
+constexpr std::array k_entries{k_password_command, k_password_file};  // which are no options
 constexpr Scope k_run_and_acquire = scope_of(Subcommand::run) | scope_of(Subcommand::acquire);
 
 // Removes quotes around a whole value. `"page me" "$DBLOCK_MESSAGE"` keeps its quotes: no pair encloses all.
@@ -26,6 +28,17 @@ std::string shown(std::string_view name) {
                          return (c >= 'a' && c <= 'z') || c == '-' || c == '_';
                        });
   return is_name ? " " + quote_untrusted(name) : "";
+}
+
+// What may be meant by a name as a shell, a command line or another program has it: `export DBLOCK_WAIT`,
+// `--wait`, `password_file`, `Wait`.
+std::string as_option(std::string_view name) {
+  std::string option = lower_case(name);
+  for (const std::string_view before : {"export ", "dblock_", "--"}) {
+    if (option.starts_with(before)) option.erase(0, before.size());
+  }
+  std::ranges::replace(option, '_', '-');
+  return option;
 }
 
 // A URL without secrets, for a message; else empty.
@@ -57,6 +70,8 @@ class ConfigParser {
     if (!line.ends_with(']')) return refuse("a section is written [run]");
     const auto name = trimmed(line.substr(1, line.size() - 2));
     const auto command = find_subcommand(name);
+    if (const auto lower = lower_case(name); !command && find_subcommand(lower))
+      return refuse("unknown section " + quote_untrusted(name) + "; write [" + lower + "]");
     if (!command)
       return refuse("unknown section" + shown(name) + "; sections are subcommands, such as [run]");
     section_ = command;
@@ -64,20 +79,28 @@ class ConfigParser {
   }
 
   Result<void> take_option(std::string_view name, std::string_view value) {
-    for (const auto entry : {k_password_command, k_password_file}) {
-      if (name != entry) continue;
-      if (!section_ || scope_of(*section_) == wanted_) values_.push_back({entry, std::string(value)});
+    const auto* const entry = std::ranges::find(k_entries, name);
+    if (entry != k_entries.end()) {
+      if (!section_ || scope_of(*section_) == wanted_) values_.push_back({*entry, std::string(value)});
       return {};
     }
     const auto* const spec = find_spec(name);
-    if (spec == nullptr || !allowed_in_config(*spec)) {
-      const Scope scope = section_ ? scope_of(*section_) | k_global : k_any;
-      return refuse("unknown option" + shown(name) + suggest_option(name, scope));
-    }
+    if (!is_allowed(spec)) return refuse_unknown(name);
     DBLOCK_CHECK(check_store(name, value));
     if (applies(*spec)) values_.push_back({spec->name, std::string(value)});
     return {};
   }
+
+  [[nodiscard]] std::unexpected<Error> refuse_unknown(std::string_view name) const {
+    const std::string option = as_option(name);
+    const bool is_entry = std::ranges::find(k_entries, option) != k_entries.end();
+    if (option != name && (is_entry || is_allowed(find_spec(option))))
+      return refuse("unknown option " + quote_untrusted(name) + "; write " + option);
+    const Scope scope = section_ ? scope_of(*section_) | k_global : k_any;
+    return refuse("unknown option" + shown(name) + suggest_option(name, scope));
+  }
+
+  static bool is_allowed(const OptionSpec* spec) { return spec != nullptr && allowed_in_config(*spec); }
 
   // Refuses a store that only one subcommand would use, and a URL of which a comment would be a part.
   [[nodiscard]] Result<void> check_store(std::string_view name, std::string_view value) const {
@@ -86,6 +109,8 @@ class ConfigParser {
                     "], for that subcommand alone, but is global: all subcommands must mean the same locks. "
                     "Write it above the first section");
     }
+    if (name == "db" && value.empty())
+      return refuse("db = names no database; write db = mysql://USER@HOST/DATABASE, or # before it");
     const auto* const comment = std::ranges::adjacent_find(
         value, [](char a, char b) { return (a == ' ' || a == '\t') && (b == '#' || b == ';'); });
     if (name != "db" || comment == value.end()) return {};
@@ -128,6 +153,8 @@ class ConfigParser {
 Result<std::vector<ConfigValue>> parse_config(std::string_view text, const std::string& path,
                                               Subcommand command) {
   ConfigParser parser(path, command);
+  if (constexpr std::string_view k_mark = "\xef\xbb\xbf"; text.starts_with(k_mark))
+    text.remove_prefix(k_mark.size());  // the byte order mark of some editors
   while (!text.empty()) {
     const auto end = text.find('\n');
     DBLOCK_CHECK(parser.take(text.substr(0, end)));

@@ -203,8 +203,8 @@ constexpr auto k_option_habits = std::to_array<Habit>({
     {"timeout", k_run, "--wait (for the lock) or --max-runtime (of the job)"},
     {"timeout", k_acquire | k_release, "--wait"},
     {"lock-timeout", k_run | k_acquire, "--wait"},
-    {"jitter", k_run, "--splay"},
-    {"kill-after", k_run, "--stop-grace"},
+    {"jitter", k_run, "--splay"}, {"random-delay", k_run, "--splay"}, {"max-retries", k_run, "--retry"},
+    {"kill-after", k_run, "--stop-grace"}, {"on-success", k_run, "--on-end"}, {"on-failure", k_run, "--on-end"},
     {"expire", k_run | k_acquire | k_renew, "--ttl"},
     {"retries", k_run, "--retry (of the job) or --attempts (to get the lock)"},
     {"retries", k_acquire, "--attempts"},
@@ -217,7 +217,8 @@ constexpr auto k_option_habits = std::to_array<Habit>({
     {"follow", k_inspect, "--watch"},
     {"host", k_global, "--db mysql://USER@HOST/DATABASE"},
     {"user", k_global, "--db mysql://USER@HOST/DATABASE"},
-    {"database", k_global, "--db mysql://USER@HOST/DATABASE"},
+    {"database", k_global, "--db mysql://USER@HOST/DATABASE"}, {"url", k_global, "--db mysql://USER@HOST/DATABASE"},
+    {"password", k_global, "DBLOCK_PASSWORD_FILE, or password-file in the URL of --db"}, {"tls", k_global, "tls in the URL of --db"},
 });
 constexpr auto k_subcommand_habits = std::to_array<std::pair<std::string_view, std::string_view>>({
     {"status", "inspect"}, {"list", "inspect"}, {"ls", "inspect"}, {"show", "inspect"}, {"ps", "inspect"},

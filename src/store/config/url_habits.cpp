@@ -128,6 +128,9 @@ Result<void> check_scheme(std::string_view url) {
         return (c >= 'a' && c <= 'z') || marks.find(c) != std::string_view::npos;
       });
   const auto meant = scheme_meant(lower);
+  if (certain && !shown && !meant.empty() && scheme.ends_with(meant.substr(0, meant.find(':'))))
+    return fail(Errc::config,
+                "the database URL has something before " + std::string(meant) + "; leave it out");
   return fail(Errc::config, "the database URL's scheme" +
                                 (shown ? " " + quote_untrusted(scheme) : std::string()) +
                                 " is not supported; use " +
